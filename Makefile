@@ -1,0 +1,148 @@
+# ffpack: `make help` lists the targets.
+BUILD    ?= build
+CC       := $(if $(filter default,$(origin CC)),gcc,$(CC))
+PYTHON   ?= /usr/bin/python3
+SANITIZE ?=
+DNNL     ?= auto
+CUDA     ?= auto
+PREFIX   ?= /usr/local
+
+# Targets that need no compiler or libraries.
+BARE := help deps clean quickstart test lint asan tsan bench fuzz
+GOAL := $(if $(MAKECMDGOALS),$(firstword $(MAKECMDGOALS)),all)
+ifeq ($(filter $(GOAL),$(BARE)),)
+-include $(BUILD)/config.mk
+endif
+
+WARNINGS := -Wall -Wextra -Wshadow -Wpointer-arith -Wstrict-prototypes -Wmissing-prototypes -Wvla -Wformat=2
+# No fused multiply-add where the source has two operations: the exact transforms and the
+# equality of instruction-set clones depend on it.
+CFLAGS   ?= -O3 -g
+ALL_CFLAGS := -std=c11 -D_GNU_SOURCE -I. $(CPPFLAGS_DNNL) $(CFLAGS) -ffp-contract=off -fno-math-errno -fPIC -fvisibility=hidden -pthread $(WARNINGS) $(if $(HAVE_DNNL),-DFF_HAVE_DNNL)
+TRAIN_CFLAGS := -fopenmp
+LDLIBS_FORMAT := $(LIBS_XXHASH) $(LIBS_ZSTD)
+LDLIBS_LOADER := $(LDLIBS_FORMAT)
+LDLIBS_TRAIN  := $(LIBS_DNNL) $(LIBS_JANSSON) $(LDLIBS_LOADER) -fopenmp
+LDLIBS_FFPACK := $(LIBS_ARCHIVE) $(LIBS_ZLIB) $(LIBS_JPEG) $(LIBS_PNG) $(LIBS_JANSSON) $(LDLIBS_FORMAT)
+LDLIBS_FFINSPECT := $(LIBS_JANSSON) $(LIBS_PNG) $(LIBS_ZLIB) $(LDLIBS_LOADER)
+ifneq ($(SANITIZE),)
+ALL_CFLAGS += -O1 -fsanitize=$(SANITIZE) -fno-sanitize-recover=undefined -fno-omit-frame-pointer -DFF_NO_CLONES
+ALL_LDFLAGS += -fsanitize=$(SANITIZE)
+endif
+ALL_LDFLAGS += -pthread $(LDFLAGS)
+
+sources = $(sort $(shell find $(1) -name '*.c' 2>/dev/null))
+objects = $(patsubst %.c,$(BUILD)/obj/%.o,$(1))
+is_main = %/main.c
+
+FORMAT_OBJECTS    := $(call objects,$(call sources,format))
+LOADER_OBJECTS    := $(call objects,$(call sources,loader))
+TRAIN_OBJECTS     := $(call objects,$(filter-out $(is_main),$(call sources,train)))
+FFPACK_OBJECTS    := $(call objects,$(filter-out $(is_main),$(call sources,tools/ffpack)))
+FFINSPECT_OBJECTS := $(call objects,$(filter-out $(is_main),$(call sources,tools/ffinspect)))
+UNIT_SOURCES      := $(sort $(wildcard tests/unit/test_*.c))
+UNIT_PROGRAMS     := $(patsubst tests/unit/%.c,$(BUILD)/tests/%,$(UNIT_SOURCES))
+HELPER_SOURCES    := $(sort $(wildcard tests/programs/*.c))
+HELPER_PROGRAMS   := $(patsubst tests/programs/%.c,$(BUILD)/tests/%,$(HELPER_SOURCES))
+SHIM_SOURCES      := $(sort $(wildcard tests/shims/*.c))
+SHIMS             := $(patsubst tests/shims/%.c,$(BUILD)/tests/%.so,$(SHIM_SOURCES))
+FUZZ_SOURCES      := $(sort $(wildcard tests/fuzz/fuzz_*.c))
+FUZZ_PROGRAMS     := $(patsubst tests/fuzz/%.c,$(BUILD)/fuzz/%,$(FUZZ_SOURCES))
+
+PROGRAMS := $(BUILD)/ffpack $(BUILD)/ffinspect $(BUILD)/fftrain
+
+.PHONY: all help deps programs clean test test-programs quickstart lint asan tsan bench fuzz install
+.DELETE_ON_ERROR:
+
+all: programs
+
+help: ## list the targets
+	@echo "Targets:"
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' Makefile
+	@echo "Variables: BUILD=dir  CC=compiler  DNNL=auto|0|1  DNNL_ROOT=dir  CUDA=auto|0|1  SANITIZE=list  PREFIX=dir  PYTHON=path"
+
+$(BUILD)/config.mk: tools/build/probe.sh
+	@CC="$(CC)" DNNL="$(DNNL)" CUDA="$(CUDA)" DNNL_ROOT="$(DNNL_ROOT)" tools/build/probe.sh $@
+
+programs: $(PROGRAMS) ## build ffpack, ffinspect and fftrain into build/ (the default)
+
+deps: ## install what is missing for building, quickstart and tests (apt)
+	@tools/build/deps.sh build quickstart test
+
+$(BUILD)/obj/train/%.o: ALL_CFLAGS += $(TRAIN_CFLAGS)
+$(BUILD)/obj/%.o: %.c $(BUILD)/config.mk Makefile
+	@mkdir -p $(@D)
+	$(CC) $(ALL_CFLAGS) -MMD -MP -c $< -o $@
+
+# One archive a layer; a program links the layers it may use.
+$(BUILD)/libff_format.a: $(FORMAT_OBJECTS)
+$(BUILD)/libff_loader.a: $(LOADER_OBJECTS)
+$(BUILD)/libff_train.a: $(TRAIN_OBJECTS)
+$(BUILD)/libffpack.a: $(FFPACK_OBJECTS)
+$(BUILD)/libffinspect.a: $(FFINSPECT_OBJECTS)
+$(BUILD)/%.a:
+	@rm -f $@
+	@ar rcs $@ $^
+
+$(BUILD)/ffpack: $(BUILD)/obj/tools/ffpack/main.o $(BUILD)/libffpack.a $(BUILD)/libff_format.a
+	$(CC) $(ALL_LDFLAGS) $^ -o $@ $(LDLIBS_FFPACK) -lm
+$(BUILD)/ffinspect: $(BUILD)/obj/tools/ffinspect/main.o $(BUILD)/libffinspect.a $(BUILD)/libff_loader.a $(BUILD)/libff_format.a
+	$(CC) $(ALL_LDFLAGS) $^ -o $@ $(LDLIBS_FFINSPECT) -lm
+$(BUILD)/fftrain: $(BUILD)/obj/train/main.o $(BUILD)/libff_train.a $(BUILD)/libff_loader.a $(BUILD)/libff_format.a
+	$(CC) $(ALL_LDFLAGS) $^ -o $@ $(LDLIBS_TRAIN) -lm
+
+ARCHIVES := $(BUILD)/libff_train.a $(BUILD)/libffpack.a $(BUILD)/libffinspect.a $(BUILD)/libff_loader.a $(BUILD)/libff_format.a
+$(BUILD)/tests/test_%: $(BUILD)/obj/tests/unit/test_%.o $(ARCHIVES)
+	@mkdir -p $(@D)
+	$(CC) $(ALL_LDFLAGS) $^ -o $@ -lcmocka $(LDLIBS_FFPACK) $(LDLIBS_TRAIN) -lm
+$(BUILD)/tests/%: $(BUILD)/obj/tests/programs/%.o $(ARCHIVES)
+	@mkdir -p $(@D)
+	$(CC) $(ALL_LDFLAGS) $^ -o $@ $(LDLIBS_FFPACK) $(LDLIBS_TRAIN) -lm
+$(BUILD)/tests/%.so: tests/shims/%.c
+	@mkdir -p $(@D)
+	$(CC) -std=c11 -D_GNU_SOURCE -O2 -fPIC -shared $(WARNINGS) $< -o $@ -ldl
+$(BUILD)/fuzz/%: tests/fuzz/%.c $(ARCHIVES)
+	@mkdir -p $(@D)
+	$(CC) $(ALL_CFLAGS) $(ALL_LDFLAGS) $^ -o $@ $(LDLIBS_FFPACK) $(LDLIBS_TRAIN) -lm
+
+test-programs: programs $(UNIT_PROGRAMS) $(HELPER_PROGRAMS) $(SHIMS) $(FUZZ_PROGRAMS)
+
+test: ## install what is missing, build, and run every test; last line "N passed, N failed, N skipped"
+	@tools/build/deps.sh build quickstart test
+	@$(MAKE) --no-print-directory -s -j$$(nproc) test-programs
+	@BUILD="$(BUILD)" PYTHON="$(PYTHON)" SANITIZE="$(SANITIZE)" tests/run
+
+asan: ## the tests under AddressSanitizer and UndefinedBehaviorSanitizer
+	@$(MAKE) --no-print-directory test BUILD=build/asan SANITIZE=address,undefined
+
+tsan: ## the tests under ThreadSanitizer
+	@$(MAKE) --no-print-directory test BUILD=build/tsan SANITIZE=thread
+
+lint: ## formatting, layers, headers compiled alone, cppcheck
+	@tools/build/deps.sh build test
+	@$(MAKE) --no-print-directory -s $(BUILD)/config.mk
+	@CC="$(CC)" tools/build/lint.sh
+
+quickstart: ## install what is missing, build, pack Fashion-MNIST, inspect it and train a small net on it
+	@tools/build/deps.sh build quickstart
+	@$(MAKE) --no-print-directory -s -j$$(nproc) programs
+	@BUILD="$(BUILD)" tools/build/quickstart.sh
+
+bench: ## measure against the goals; prints a table of ratios
+	@tools/build/deps.sh build quickstart test
+	@$(MAKE) --no-print-directory -s -j$$(nproc) test-programs
+	@BUILD="$(BUILD)" PYTHON="$(PYTHON)" tests/bench/run
+
+fuzz: ## run every fuzz target for a minute (FUZZ_SECONDS=n)
+	@tools/build/deps.sh build test
+	@$(MAKE) --no-print-directory -s -j$$(nproc) test-programs BUILD=build/asan SANITIZE=address,undefined
+	@BUILD=build/asan tests/fuzz/run
+
+install: programs ## install the programs into PREFIX
+	install -d $(DESTDIR)$(PREFIX)/bin
+	install -m 755 $(PROGRAMS) $(DESTDIR)$(PREFIX)/bin
+
+clean: ## remove everything that was built
+	rm -rf build
+
+-include $(shell find $(BUILD)/obj -name '*.d' 2>/dev/null)

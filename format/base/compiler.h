@@ -1,0 +1,16 @@
+/* Per-function instruction sets: one source, compiled for the CPUs worth it, chosen when the
+ * program starts. Results are bit-identical in all clones because everything is built with
+ * -ffp-contract=off. Off under the sanitizers, whose runtimes start later than ifunc resolvers. */
+#ifndef FF_BASE_COMPILER_H
+#define FF_BASE_COMPILER_H
+
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && !defined(FF_NO_CLONES)
+#define FF_CLONES __attribute__((target_clones("default", "arch=haswell", "arch=skylake-avx512")))
+#else
+#define FF_CLONES
+#endif
+
+#define FF_LIKELY(condition)   __builtin_expect(!!(condition), 1)
+#define FF_UNLIKELY(condition) __builtin_expect(!!(condition), 0)
+
+#endif

@@ -1,0 +1,51 @@
+#include "format/base/guard.h"
+
+#include <pthread.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stddef.h>
+
+/* The environment is kept per thread, not per process: two threads may fault at once. */
+static _Thread_local sigjmp_buf *volatile guard_target;
+static _Thread_local const void *volatile guard_address;
+
+static struct sigaction previous_action;
+static pthread_once_t install_once = PTHREAD_ONCE_INIT;
+
+static void on_bus_error(int number, siginfo_t *info, void *machine_context) {
+    if (guard_target) {
+        guard_address = info->si_addr;
+        siglongjmp(*guard_target, 1);
+    }
+    if (previous_action.sa_flags & SA_SIGINFO) {
+        previous_action.sa_sigaction(number, info, machine_context);
+    } else if (previous_action.sa_handler != SIG_DFL && previous_action.sa_handler != SIG_IGN) {
+        previous_action.sa_handler(number);
+    } else {
+        signal(number, SIG_DFL); /* the instruction faults again and ends the process */
+    }
+}
+
+static void install(void) {
+    /* SA_NODEFER: leaving by siglongjmp (without saving the mask, which would cost a system call a
+     * guard) must not leave SIGBUS blocked. */
+    struct sigaction action = {.sa_sigaction = on_bus_error, .sa_flags = SA_SIGINFO | SA_NODEFER};
+    sigemptyset(&action.sa_mask);
+    sigaction(SIGBUS, &action, &previous_action);
+}
+
+const void *ff_guard_run(void (*body)(void *context), void *context) {
+    pthread_once(&install_once, install);
+    sigjmp_buf target;
+    sigjmp_buf *volatile outer = guard_target;
+    const void *volatile fault = NULL;
+    if (sigsetjmp(target, 0) == 0) {
+        guard_target = &target;
+        body(context);
+    } else {
+        fault = guard_address;
+        if (!fault) fault = context; /* si_addr may be unknown */
+    }
+    guard_target = outer;
+    return fault;
+}

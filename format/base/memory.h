@@ -1,0 +1,60 @@
+/* Checked memory: every size product and sum is checked before it is allocated.
+ * Ownership: what ff_alloc* returns is released with free(). Thread-safe. */
+#ifndef FF_BASE_MEMORY_H
+#define FF_BASE_MEMORY_H
+
+#include "format/base/status.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* *out = a * b or a + b; false where it would overflow (then *out is not written). */
+static inline bool ff_mul_u64(uint64_t a, uint64_t b, uint64_t *out) {
+    return !__builtin_mul_overflow(a, b, out);
+}
+static inline bool ff_add_u64(uint64_t a, uint64_t b, uint64_t *out) {
+    return !__builtin_add_overflow(a, b, out);
+}
+
+/* Rounds up to a multiple of `alignment` (a power of two). The caller has checked the range. */
+static inline uint64_t ff_align_u64(uint64_t value, uint64_t alignment) {
+    return (value + alignment - 1) & ~(alignment - 1);
+}
+
+/* `*out` = count * size zeroed bytes (at least 1). On failure *out = NULL and the error names
+ * `what` and the size. */
+FF_MUST_USE ff_status ff_alloc(void *out, uint64_t count, uint64_t size, const char *what,
+                               ff_error *error);
+
+/* The same, not zeroed, aligned to 64 bytes (`alignment` 0) or to a larger power of two. */
+FF_MUST_USE ff_status ff_alloc_aligned(void *out, uint64_t count, uint64_t size, size_t alignment,
+                                       const char *what, ff_error *error);
+
+/* Makes `*array` (elements of `size` bytes, `*capacity` of them allocated) hold at least `count`;
+ * grows by doubling; new elements are zero. On failure the array stays as it was. */
+FF_MUST_USE ff_status ff_reserve(void *array, size_t *capacity, size_t count, size_t size,
+                                 const char *what, ff_error *error);
+
+/* A copy of a string (or of `length` bytes plus a final zero byte). */
+FF_MUST_USE ff_status ff_copy_string(char **out, const char *text, ff_error *error);
+FF_MUST_USE ff_status ff_copy_bytes(char **out, const void *bytes, size_t length, ff_error *error);
+
+/* A formatted string, allocated. */
+FF_MUST_USE ff_status ff_format(char **out, ff_error *error, const char *format, ...)
+    FF_PRINTF(3, 4);
+
+/* A growing byte buffer, zero-initialised `{0}`; released with ff_buffer_free. */
+typedef struct ff_buffer {
+    char *bytes;
+    size_t length;
+    size_t capacity;
+} ff_buffer;
+
+FF_MUST_USE ff_status ff_buffer_add(ff_buffer *buffer, const void *bytes, size_t length,
+                                    ff_error *error);
+FF_MUST_USE ff_status ff_buffer_printf(ff_buffer *buffer, ff_error *error, const char *format, ...)
+    FF_PRINTF(3, 4);
+void ff_buffer_free(ff_buffer *buffer);
+
+#endif

@@ -1,0 +1,242 @@
+#include "format/base/options.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+const char ff_version[] = "0.1.0";
+
+static bool is_end(const ff_option *option) {
+    return !option->name && option->kind != FF_OPTION_HEADING;
+}
+
+static const ff_option *find(const ff_command *command, const char *name, size_t length) {
+    for (const ff_option *option = command->options; !is_end(option); option++)
+        if (option->name && strlen(option->name) == length && !memcmp(option->name, name, length))
+            return option;
+    return NULL;
+}
+
+static const ff_option *find_letter(const ff_command *command, char letter) {
+    for (const ff_option *option = command->options; !is_end(option); option++)
+        if (option->name && option->letter == letter) return option;
+    return NULL;
+}
+
+/* Levenshtein distance of short words; long ones count as far apart. */
+static int distance(const char *a, size_t a_length, const char *b) {
+    enum { LIMIT = 40 };
+    size_t b_length = strlen(b);
+    if (a_length >= LIMIT || b_length >= LIMIT) return LIMIT;
+    int row[LIMIT];
+    for (size_t j = 0; j <= b_length; j++) row[j] = (int)j;
+    for (size_t i = 1; i <= a_length; i++) {
+        int diagonal = row[0];
+        row[0] = (int)i;
+        for (size_t j = 1; j <= b_length; j++) {
+            int best = diagonal + (a[i - 1] != b[j - 1]);
+            if (row[j] + 1 < best) best = row[j] + 1;
+            if (row[j - 1] + 1 < best) best = row[j - 1] + 1;
+            diagonal = row[j];
+            row[j] = best;
+        }
+    }
+    return row[b_length];
+}
+
+static ff_status unknown(const ff_command *command, const char *name, size_t length,
+                         ff_error *error) {
+    const char *nearest = NULL;
+    int best = 4;
+    for (const ff_option *option = command->options; !is_end(option); option++) {
+        if (!option->name) continue;
+        int score = distance(name, length, option->name);
+        if (score < best) {
+            best = score;
+            nearest = option->name;
+        }
+    }
+    if (nearest)
+        return ff_fail(error, FF_USAGE, "unknown option --%.*s; did you mean --%s?", (int)length,
+                       name, nearest);
+    return ff_fail(error, FF_USAGE, "unknown option --%.*s; '%s --help' lists the options",
+                   (int)length, name, command->program);
+}
+
+static ff_status parse_number(const ff_option *option, const char *text, ff_error *error) {
+    char *end;
+    errno = 0;
+    double value;
+    int64_t whole = 0;
+    if (option->kind == FF_OPTION_REAL) {
+        value = strtod(text, &end);
+    } else {
+        whole = strtoll(text, &end, 10);
+        if (option->kind == FF_OPTION_BYTES && end != text && *end) {
+            const char *unit = strchr("KMGT", *end);
+            if (unit && !end[1]) {
+                for (long i = unit - "KMGT"; i >= 0 && !errno; i--)
+                    if (__builtin_mul_overflow(whole, 1024, &whole)) errno = ERANGE;
+                end++;
+            }
+        }
+        value = (double)whole;
+    }
+    if (end == text || *end)
+        return ff_fail(error, FF_USAGE, "--%s: '%s' is not %s", option->name, text,
+                       option->kind == FF_OPTION_REAL      ? "a number"
+                       : option->kind == FF_OPTION_INTEGER ? "a whole number"
+                                                           : "a size like 4096, 64K, 128M or 1G");
+    if (errno == ERANGE || !isfinite(value) || value < option->minimum || value > option->maximum)
+        return ff_fail(error, FF_USAGE, "--%s: %s is out of range; it must be from %.15g to %.15g",
+                       option->name, text, option->minimum, option->maximum);
+    if (option->kind == FF_OPTION_REAL)
+        *(double *)option->target = value;
+    else if (option->kind == FF_OPTION_INTEGER)
+        *(int64_t *)option->target = whole;
+    else
+        *(uint64_t *)option->target = (uint64_t)whole;
+    return FF_OK;
+}
+
+static ff_status parse_choice(const ff_option *option, const char *text, ff_error *error) {
+    size_t length = strlen(text);
+    int index = 0;
+    for (const char *word = option->choices; word; index++) {
+        const char *bar = strchr(word, '|');
+        size_t word_length = bar ? (size_t)(bar - word) : strlen(word);
+        if (word_length == length && !memcmp(word, text, length)) {
+            *(int *)option->target = index;
+            return FF_OK;
+        }
+        word = bar ? bar + 1 : NULL;
+    }
+    return ff_fail(error, FF_USAGE, "--%s: '%s' is none of %s", option->name, text,
+                   option->choices);
+}
+
+static ff_status set(const ff_option *option, const char *value, ff_error *error) {
+    switch (option->kind) {
+    case FF_OPTION_FLAG: *(bool *)option->target = true; return FF_OK;
+    case FF_OPTION_STRING: *(const char **)option->target = value; return FF_OK;
+    case FF_OPTION_INTEGER:
+    case FF_OPTION_REAL:
+    case FF_OPTION_BYTES: return parse_number(option, value, error);
+    case FF_OPTION_CHOICE: return parse_choice(option, value, error);
+    case FF_OPTION_HEADING: break;
+    }
+    return FF_OK;
+}
+
+ff_status ff_options_parse(const ff_command *command, int argc, char **argv,
+                           const char **positional, int *positional_count,
+                           ff_options_result *result, ff_error *error) {
+    *positional_count = 0;
+    *result = FF_OPTIONS_RUN;
+    bool only_positional = false;
+    for (int i = 1; i < argc; i++) {
+        const char *text = argv[i];
+        if (only_positional || text[0] != '-' || !text[1]) {
+            positional[(*positional_count)++] = text;
+            continue;
+        }
+        if (!strcmp(text, "--")) {
+            only_positional = true;
+            continue;
+        }
+        if (!strcmp(text, "--help") || !strcmp(text, "-h")) {
+            ff_options_help(command, stdout);
+            *result = FF_OPTIONS_DONE;
+            return FF_OK;
+        }
+        if (!strcmp(text, "--version")) {
+            printf("%s %s\n", command->program, ff_version);
+            *result = FF_OPTIONS_DONE;
+            return FF_OK;
+        }
+        const ff_option *option;
+        const char *value = NULL;
+        if (text[1] == '-') {
+            const char *name = text + 2, *equal = strchr(name, '=');
+            size_t length = equal ? (size_t)(equal - name) : strlen(name);
+            option = find(command, name, length);
+            if (!option) return unknown(command, name, length, error);
+            if (equal) value = equal + 1;
+            if (equal && option->kind == FF_OPTION_FLAG)
+                return ff_fail(error, FF_USAGE, "--%s takes no value", option->name);
+        } else {
+            option = text[2] ? NULL : find_letter(command, text[1]);
+            if (!option)
+                return ff_fail(error, FF_USAGE, "unknown option %s; '%s --help' lists the options",
+                               text, command->program);
+        }
+        if (option->kind != FF_OPTION_FLAG && !value) {
+            if (i + 1 == argc)
+                return ff_fail(error, FF_USAGE, "--%s needs a value (%s)", option->name,
+                               option->argument ? option->argument : option->choices);
+            value = argv[++i];
+        }
+        FF_TRY(set(option, value, error));
+    }
+    return FF_OK;
+}
+
+int ff_option_given(const ff_command *command, int argc, char **argv, const char *name) {
+    const ff_option *wanted = find(command, name, strlen(name));
+    size_t length = strlen(name);
+    for (int i = 1; i < argc && strcmp(argv[i], "--"); i++) {
+        const char *text = argv[i];
+        if (text[0] != '-') continue;
+        if (text[1] == '-' && !strncmp(text + 2, name, length) &&
+            (!text[2 + length] || text[2 + length] == '='))
+            return 1;
+        if (wanted && wanted->letter && text[1] == wanted->letter && !text[2]) return 1;
+        /* Step over the value of a valued option, which may look like an option. */
+        const ff_option *option = text[1] == '-' ? find(command, text + 2, strlen(text + 2))
+                                                 : find_letter(command, text[1]);
+        if (option && option->kind != FF_OPTION_FLAG) i++;
+    }
+    return 0;
+}
+
+void ff_options_help(const ff_command *command, FILE *out) {
+    enum { COLUMN = 30, WIDTH = 100 };
+    fprintf(out, "Usage: %s\n\n%s\n", command->usage, command->summary);
+    for (const ff_option *option = command->options; !is_end(option); option++) {
+        if (option->kind == FF_OPTION_HEADING) {
+            fprintf(out, "\n%s:\n", option->help);
+            continue;
+        }
+        int used = option->letter ? fprintf(out, "  -%c, --%s", option->letter, option->name)
+                                  : fprintf(out, "      --%s", option->name);
+        if (option->kind != FF_OPTION_FLAG)
+            used += fprintf(out, " %s", option->argument ? option->argument : option->choices);
+        if (used >= COLUMN) {
+            fputc('\n', out);
+            used = 0;
+        }
+        const char *word = option->help;
+        int column = COLUMN;
+        fprintf(out, "%*s", COLUMN - used, "");
+        while (*word) {
+            int length = (int)strcspn(word, " ");
+            if (column + length > WIDTH && column > COLUMN) {
+                fprintf(out, "\n%*s", COLUMN, "");
+                column = COLUMN;
+            }
+            fprintf(out, "%.*s", length, word);
+            column += length;
+            word += length;
+            if (*word) {
+                fputc(' ', out);
+                column++;
+                word++;
+            }
+        }
+        fputc('\n', out);
+    }
+    fprintf(out, "\nAlso:\n      --help, --version\n");
+    if (command->epilogue) fprintf(out, "\n%s\n", command->epilogue);
+}

@@ -1,0 +1,63 @@
+/* Command lines: parser and --help from one table.
+ *
+ * `--name value`, `--name=value`, `-x value`; `--` ends the options; an unknown option is refused
+ * with the nearest known one named. `--help` and `--version` are always known. */
+#ifndef FF_BASE_OPTIONS_H
+#define FF_BASE_OPTIONS_H
+
+#include "format/base/status.h"
+
+#include <stdint.h>
+#include <stdio.h>
+
+typedef enum ff_option_kind {
+    FF_OPTION_FLAG,    /* bool *: set true                                                        */
+    FF_OPTION_STRING,  /* const char **: points into argv                                         */
+    FF_OPTION_INTEGER, /* int64_t *: within [minimum, maximum]                                    */
+    FF_OPTION_REAL,    /* double *: within [minimum, maximum]; NaN and infinity refused           */
+    FF_OPTION_BYTES,   /* uint64_t *: 4096, 64K, 128M, 1G (powers of 1024), within the range      */
+    FF_OPTION_CHOICE,  /* int *: index of the word in `choices` ("a|b|c")                         */
+    FF_OPTION_HEADING, /* no option: a line between groups in --help (in `help`)                  */
+} ff_option_kind;
+
+typedef struct ff_option {
+    const char *name; /* without the dashes */
+    char letter;      /* 0 = none */
+    ff_option_kind kind;
+    const char *argument; /* how --help calls the value, "N"; for CHOICE NULL = the choices */
+    void *target;
+    const char *choices;
+    double minimum, maximum; /* INTEGER, REAL, BYTES */
+    const char *help;        /* one sentence; the default named in it */
+} ff_option;
+
+typedef struct ff_command {
+    const char *program;      /* "ffpack" */
+    const char *usage;        /* "ffpack SOURCE -o OUT [options]" */
+    const char *summary;      /* one paragraph */
+    const ff_option *options; /* ends with an entry of name NULL and kind FLAG */
+    const char *epilogue;     /* examples and exit codes; may be NULL */
+} ff_command;
+
+typedef enum ff_options_result {
+    FF_OPTIONS_RUN,  /* go on */
+    FF_OPTIONS_DONE, /* --help or --version was printed: exit 0 */
+} ff_options_result;
+
+/* Parses argv[1..]. Writes option targets; positional arguments are moved to argv[0 ..
+ * *positional_count - 1] of `positional` (room for argc). A target keeps its default where its
+ * option is absent. FF_USAGE with one sentence on anything wrong. */
+FF_MUST_USE ff_status ff_options_parse(const ff_command *command, int argc, char **argv,
+                                       const char **positional, int *positional_count,
+                                       ff_options_result *result, ff_error *error);
+
+/* Whether the option was given (a bit per table entry is not kept; this scans argv). */
+int ff_option_given(const ff_command *command, int argc, char **argv, const char *name);
+
+/* Prints --help. */
+void ff_options_help(const ff_command *command, FILE *out);
+
+/* The version of ffpack's programs and libraries. */
+extern const char ff_version[];
+
+#endif

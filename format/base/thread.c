@@ -1,0 +1,199 @@
+#include "format/base/thread.h"
+
+#include "format/base/memory.h"
+
+#include <errno.h>
+#include <math.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+/* cgroup v2's cpu.max is "quota period" or "max period". */
+static int cgroup_quota(void) {
+    FILE *file = fopen("/sys/fs/cgroup/cpu.max", "re");
+    if (!file) return 0;
+    double quota = 0, period = 0;
+    int fields = fscanf(file, "%lf %lf", &quota, &period);
+    fclose(file);
+    return fields == 2 && period > 0 ? (int)ceil(quota / period) : 0;
+}
+
+int ff_cpu_count(void) {
+    int count = (int)sysconf(_SC_NPROCESSORS_ONLN);
+    cpu_set_t set;
+    if (sched_getaffinity(0, sizeof set, &set) == 0) count = CPU_COUNT(&set);
+    int quota = cgroup_quota();
+    if (quota > 0 && quota < count) count = quota;
+    return count > 0 ? count : 1;
+}
+
+typedef struct ff_thread {
+    pthread_t handle;
+    ff_threads *group;
+    int index;
+} ff_thread;
+
+struct ff_threads {
+    ff_thread_body body;
+    void *context;
+    int count;
+    ff_thread thread[];
+};
+
+static void *thread_main(void *argument) {
+    ff_thread *thread = argument;
+    thread->group->body(thread->group->context, thread->index);
+    return NULL;
+}
+
+ff_status ff_threads_start(ff_threads **out, int count, const char *name, ff_thread_body body,
+                           void *context, ff_error *error) {
+    *out = NULL;
+    ff_threads *threads;
+    FF_TRY(ff_alloc(&threads, 1, sizeof *threads + (size_t)count * sizeof threads->thread[0],
+                    "threads", error));
+    threads->body = body;
+    threads->context = context;
+    sigset_t all, before;
+    sigfillset(&all);
+    /* Faults must stay deliverable: the mapping guard handles SIGBUS on the faulting thread. */
+    sigdelset(&all, SIGBUS);
+    sigdelset(&all, SIGSEGV);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    int failure = 0;
+    for (int i = 0; i < count && !failure; i++) {
+        ff_thread *thread = &threads->thread[i];
+        thread->group = threads;
+        thread->index = i;
+        failure = pthread_create(&thread->handle, NULL, thread_main, thread);
+        if (failure) break;
+        threads->count++;
+        char label[32];
+        snprintf(label, sizeof label, "%.10s-%d", name, i % 1000);
+        label[15] = 0; /* the kernel's limit */
+        pthread_setname_np(thread->handle, label);
+    }
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (!failure) {
+        *out = threads;
+        return FF_OK;
+    }
+    /* The started ones wait for work that the caller will never give: they must be told, which
+     * only the caller can do. So hand the group back and let the caller stop and join it. */
+    *out = threads;
+    return ff_fail(error, FF_FAILED, "cannot start thread %d of %d (%s): %s", threads->count + 1,
+                   count, name, strerror(failure));
+}
+
+void ff_threads_join(ff_threads **threads) {
+    if (!*threads) return;
+    for (int i = 0; i < (*threads)->count; i++) pthread_join((*threads)->thread[i].handle, NULL);
+    free(*threads);
+    *threads = NULL;
+}
+
+struct ff_queue {
+    pthread_mutex_t mutex;
+    pthread_cond_t not_full;
+    pthread_cond_t not_empty;
+    size_t capacity, head, length;
+    bool closed;
+    void *item[];
+};
+
+ff_status ff_queue_create(ff_queue **out, size_t capacity, ff_error *error) {
+    ff_queue *queue;
+    *out = NULL;
+    if (capacity == 0) capacity = 1;
+    FF_TRY(ff_alloc(&queue, 1, sizeof *queue + capacity * sizeof queue->item[0], "a queue", error));
+    pthread_mutex_init(&queue->mutex, NULL);
+    pthread_cond_init(&queue->not_full, NULL);
+    pthread_cond_init(&queue->not_empty, NULL);
+    queue->capacity = capacity;
+    *out = queue;
+    return FF_OK;
+}
+
+bool ff_queue_push(ff_queue *queue, void *item) {
+    pthread_mutex_lock(&queue->mutex);
+    while (queue->length == queue->capacity && !queue->closed)
+        pthread_cond_wait(&queue->not_full, &queue->mutex);
+    bool taken = !queue->closed;
+    if (taken) {
+        queue->item[(queue->head + queue->length++) % queue->capacity] = item;
+        pthread_cond_signal(&queue->not_empty);
+    }
+    pthread_mutex_unlock(&queue->mutex);
+    return taken;
+}
+
+bool ff_queue_pop(ff_queue *queue, void **item) {
+    pthread_mutex_lock(&queue->mutex);
+    while (queue->length == 0 && !queue->closed)
+        pthread_cond_wait(&queue->not_empty, &queue->mutex);
+    bool found = queue->length > 0;
+    if (found) {
+        *item = queue->item[queue->head];
+        queue->head = (queue->head + 1) % queue->capacity;
+        queue->length--;
+        pthread_cond_signal(&queue->not_full);
+    }
+    pthread_mutex_unlock(&queue->mutex);
+    return found;
+}
+
+void ff_queue_close(ff_queue *queue) {
+    pthread_mutex_lock(&queue->mutex);
+    queue->closed = true;
+    pthread_cond_broadcast(&queue->not_full);
+    pthread_cond_broadcast(&queue->not_empty);
+    pthread_mutex_unlock(&queue->mutex);
+}
+
+void ff_queue_destroy(ff_queue **queue) {
+    if (!*queue) return;
+    pthread_mutex_destroy(&(*queue)->mutex);
+    pthread_cond_destroy(&(*queue)->not_full);
+    pthread_cond_destroy(&(*queue)->not_empty);
+    free(*queue);
+    *queue = NULL;
+}
+
+typedef struct parallel_for {
+    void (*body)(void *context, size_t index);
+    void *context;
+    size_t count;
+    atomic_size_t next;
+} parallel_for;
+
+static void parallel_body(void *argument, int thread_index) {
+    (void)thread_index;
+    parallel_for *job = argument;
+    for (size_t index; (index = atomic_fetch_add(&job->next, 1)) < job->count;)
+        job->body(job->context, index);
+}
+
+ff_status ff_parallel_for(int thread_count, size_t count, void (*body)(void *, size_t),
+                          void *context, ff_error *error) {
+    parallel_for job = {.body = body, .context = context, .count = count};
+    if ((size_t)thread_count > count) thread_count = (int)count;
+    ff_threads *threads = NULL;
+    ff_status status = FF_OK;
+    if (thread_count > 1)
+        status =
+            ff_threads_start(&threads, thread_count - 1, "parallel", parallel_body, &job, error);
+    parallel_body(&job, 0);
+    ff_threads_join(&threads);
+    return status;
+}
+
+uint64_t ff_now_ns(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}

@@ -1,0 +1,50 @@
+/* Threads and bounded queues. Every function here is thread-safe unless it says otherwise. */
+#ifndef FF_BASE_THREAD_H
+#define FF_BASE_THREAD_H
+
+#include "format/base/status.h"
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Number of CPUs this process may run on (affinity and cgroup quota respected), at least 1. */
+int ff_cpu_count(void);
+
+/* A group of threads that all run `body(context, index)` with index 0..count-1. */
+typedef struct ff_threads ff_threads;
+typedef void (*ff_thread_body)(void *context, int index);
+
+/* Starts `count` threads named "name-index". On failure *threads holds those that did start (or
+ * NULL): the caller tells them to stop and joins as it would after success. Signals other than
+ * faults are blocked in them, so that a handler runs on the main thread. */
+FF_MUST_USE ff_status ff_threads_start(ff_threads **threads, int count, const char *name,
+                                       ff_thread_body body, void *context, ff_error *error);
+
+/* Waits for all to return and frees; *threads = NULL. NULL is accepted. The caller has told them
+ * to stop. */
+void ff_threads_join(ff_threads **threads);
+
+/* A bounded blocking queue of pointers (first in, first out). The queue owns none of them. */
+typedef struct ff_queue ff_queue;
+FF_MUST_USE ff_status ff_queue_create(ff_queue **queue, size_t capacity, ff_error *error);
+/* Waits while full; false where the queue was closed (the item was not taken). */
+bool ff_queue_push(ff_queue *queue, void *item);
+/* Waits while empty; false where it is closed and empty. */
+bool ff_queue_pop(ff_queue *queue, void **item);
+/* After close pushes fail and pops drain what is left. May be called more than once. */
+void ff_queue_close(ff_queue *queue);
+/* Not while another thread uses it. NULL is accepted. */
+void ff_queue_destroy(ff_queue **queue);
+
+/* Runs body(context, index) for index in [0, count) on `thread_count` threads, the caller's one
+ * among them, and returns when all are done. Indexes are handed out in rising order. */
+FF_MUST_USE ff_status ff_parallel_for(int thread_count, size_t count,
+                                      void (*body)(void *context, size_t index), void *context,
+                                      ff_error *error);
+
+/* Monotonic time in nanoseconds. */
+uint64_t ff_now_ns(void);
+
+#endif

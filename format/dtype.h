@@ -1,0 +1,54 @@
+/* Element types and layouts of samples, and exact conversions between them.
+ * Thread rule: everything here is pure. */
+#ifndef FF_FORMAT_DTYPE_H
+#define FF_FORMAT_DTYPE_H
+
+#include "format/base/bytes.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Written to no file: files name types by the strings of ff_dtype_name. */
+typedef enum ff_dtype {
+    FF_U8,
+    FF_U16,
+    FF_F16,
+    FF_BF16,
+    FF_F32,
+    FF_I32,
+    FF_I64,
+    FF_DTYPE_COUNT
+} ff_dtype;
+
+/* Order of a sample's axes in memory: CHW = planes, HWC = interleaved channels. */
+typedef enum ff_layout { FF_CHW, FF_HWC } ff_layout;
+
+/* "u8" "u16" "f16" "bf16" "f32" "i32" "i64"; bytes of one element: 1 2 2 2 4 4 8. */
+const char *ff_dtype_name(ff_dtype dtype);
+size_t ff_dtype_bytes(ff_dtype dtype);
+bool ff_dtype_is_float(ff_dtype dtype);
+/* false where the name is none of them. */
+bool ff_dtype_parse(const char *name, ff_dtype *dtype);
+/* "chw" or "hwc". */
+const char *ff_layout_name(ff_layout layout);
+bool ff_layout_parse(const char *name, ff_layout *layout);
+
+/* f32 -> f16 and bf16, rounded to nearest even, as IEEE 754 and PyTorch do; NaN stays NaN (quiet),
+ * overflow becomes infinity, subnormals are kept. */
+uint16_t ff_f16_from_f32(float value);
+uint16_t ff_bf16_from_f32(float value);
+/* Exact. */
+float ff_f32_from_f16(uint16_t bits);
+static inline float ff_f32_from_bf16(uint16_t bits) {
+    return ff_bits_float((uint32_t)bits << 16);
+}
+
+/* Element `index` of an array of any dtype as a double (exact but for i64 beyond 2^53). */
+double ff_element(const void *array, ff_dtype dtype, size_t index);
+
+/* Converts `count` elements. Between floats: exact or rounded to nearest even; from integers
+ * to floats: the integer's value, rounded once. Other pairs are the caller's bug (assert). */
+void ff_convert(void *to, ff_dtype to_dtype, const void *from, ff_dtype from_dtype, size_t count);
+
+#endif

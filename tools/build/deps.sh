@@ -1,0 +1,42 @@
+#!/bin/bash
+# Installs the packages of packages.txt that this system lacks. Usage: deps.sh NEED...
+# (NEED: build, quickstart, test). Says what it installs; uses sudo where not root. Anything it
+# cannot do it says in a sentence, and leaves to the build's own probes to judge.
+set -u
+table="$(dirname "$0")/packages.txt"
+system=unknown
+[ -r /etc/os-release ] && system=$(. /etc/os-release && echo "${ID:-unknown}-${VERSION_ID:-}")
+column=$(awk -v system="$system" '/^# need / { for (i = 3; i <= NF; i++) if ($i == system) print i - 1 }' "$table")
+if [ -z "$column" ]; then
+    echo "deps: no package names are known for '$system'; Debian 12's are used" >&2
+    column=2
+fi
+if ! command -v dpkg-query >/dev/null || ! command -v apt-get >/dev/null; then
+    echo "deps: this system has no apt; install what 'make' reports missing yourself" >&2
+    exit 0
+fi
+missing=()
+for need in "$@"; do
+    while read -r package; do
+        dpkg-query -W -f '${Status}' "$package" 2>/dev/null | grep -q 'ok installed' || missing+=("$package")
+    done < <(awk -v need="$need" -v column="$column" '$1 == need { print $column }' "$table" | sort -u)
+done
+[ ${#missing[@]} -eq 0 ] && exit 0
+as_root=()
+if [ "$(id -u)" -ne 0 ]; then
+    if ! command -v sudo >/dev/null; then
+        echo "deps: not root and no sudo; ask an administrator to install: ${missing[*]}" >&2
+        exit 0
+    fi
+    as_root=(sudo)
+fi
+echo "deps: installing ${missing[*]}" >&2
+"${as_root[@]}" apt-get update -qq || echo "deps: apt-get update failed; trying with the lists at hand" >&2
+export DEBIAN_FRONTEND=noninteractive
+# One package that cannot be had must not keep the others away.
+"${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null && exit 0
+for package in "${missing[@]}"; do
+    "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$package" >/dev/null ||
+        echo "deps: $package could not be installed" >&2
+done
+exit 0
