@@ -1,0 +1,47 @@
+/* A block: the samples of a run of consecutive storage positions, encoded by one thread.
+ *
+ * Workers fill and seal blocks side by side; the writer appends them in order. Where the dataset is
+ * compressed, a block becomes one zstd frame. Thread rule: a block belongs to one thread at a time.
+ * Ownership: the caller owns the block and may reset and fill it again after it was appended. */
+#ifndef FF_FORMAT_BLOCK_H
+#define FF_FORMAT_BLOCK_H
+
+#include "format/metadata.h"
+
+typedef struct ff_block ff_block;
+
+/* One sample on its way in. Labels: one pointer a field, [field_count], each ff_field_bytes long
+ * (NULL for kind none). Nothing is kept after the call. */
+typedef struct ff_block_sample {
+    uint64_t item;          /* the item's number before skipping */
+    uint32_t height, width; /* ignored unless variable_size: then the sample's own */
+    const void *key;        /* the source's name for it, up to FF_KEY_LIMIT_BYTES */
+    size_t key_bytes;
+    uint64_t source_checksum; /* XXH3-64 of the source's bytes (encoded image, or raw record) */
+    const void *const *label;
+} ff_block_sample;
+
+/* `metadata` must outlive the block. Memory grows to one block's samples. */
+FF_MUST_USE ff_status ff_block_create(ff_block **block, const ff_metadata *metadata,
+                                      ff_error *error);
+void ff_block_destroy(ff_block **block);
+
+/* Empties it for block number `number` (positions from number * items_per_block). */
+void ff_block_reset(ff_block *block, uint64_t number);
+
+/* Adds a sample and gives the place to write its tensor to, valid until the next call on this
+ * block: *tensor holds ff_metadata_tensor_bytes. Samples come in storage order; an item that was
+ * skipped is simply not added. */
+FF_MUST_USE ff_status ff_block_add(ff_block *block, const ff_block_sample *sample, void **tensor,
+                                   ff_error *error);
+
+/* Takes back the sample added last (its tensor could not be made). */
+void ff_block_drop(ff_block *block);
+
+/* Checksums every sample, filters and compresses. The block is read-only from here to the reset. */
+FF_MUST_USE ff_status ff_block_seal(ff_block *block, ff_error *error);
+
+uint64_t ff_block_number(const ff_block *block);
+uint64_t ff_block_count(const ff_block *block); /* of samples */
+
+#endif

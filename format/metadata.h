@@ -1,0 +1,170 @@
+/* The dataset's metadata: everything about a packed split that is not a sample, as a struct and as
+ * the canonical text that every shard and the index carry (FORMAT.md, "Metadata").
+ *
+ * The text has one `word value...` line a fact, so two datasets are compared line by line, and a
+ * difference is named by its line. Same struct, same text, byte for byte. It holds no time, path,
+ * host, user or job count. Thread rule: a metadata is read-only once filled. */
+#ifndef FF_FORMAT_METADATA_H
+#define FF_FORMAT_METADATA_H
+
+#include "format/base/memory.h"
+#include "format/dtype.h"
+
+#define FF_METADATA_LIMIT_BYTES (UINT64_C(64) << 20) /* of the text */
+#define FF_CHANNELS_LIMIT       4096u
+#define FF_SIDE_LIMIT           1048576u /* of height and width */
+#define FF_FIELDS_LIMIT         256u
+#define FF_CLASSES_LIMIT        16777216u
+#define FF_KEY_LIMIT_BYTES      4096u
+#define FF_SAMPLE_LIMIT_BYTES   (UINT64_C(1) << 36)
+#define FF_SMALL_LABEL_BYTES    16u /* fields up to this many bytes a sample lie in the index */
+
+typedef enum ff_field_kind {
+    FF_FIELD_CLASS,     /* one integer, -1 = unlabeled; dtype i32 or i64 */
+    FF_FIELD_MULTI_HOT, /* `width` values 0 or 1; dtype u8 */
+    FF_FIELD_SOFT,      /* `width` class probabilities; dtype f32 */
+    FF_FIELD_VECTOR,    /* `width` numbers of any dtype: regression targets, boxes */
+    FF_FIELD_NONE,      /* no label; width 0 */
+    FF_FIELD_KIND_COUNT,
+} ff_field_kind;
+
+/* A named label field. Owned strings. */
+typedef struct ff_field {
+    char *name;
+    ff_field_kind kind;
+    ff_dtype dtype;
+    uint32_t width;       /* values a sample: 1 for class, 0 for none */
+    uint32_t class_count; /* 0 = the classes have no names */
+    char **class_name;    /* [class_count], bytes as the source had them, no zero byte inside */
+} ff_field;
+
+typedef enum ff_compression { FF_COMPRESSION_NONE, FF_COMPRESSION_ZSTD } ff_compression;
+
+/* What is done to a frame's bytes before zstd, and undone exactly (format/filter.h). */
+typedef enum ff_filter {
+    FF_FILTER_NONE,
+    FF_FILTER_SHUFFLE, /* byte k of every element together */
+    FF_FILTER_TABLE,   /* elements -> index into the channel's 256 values, then row delta */
+    FF_FILTER_DELTA,   /* row delta of bytes, for u8 */
+    FF_FILTER_COUNT,
+} ff_filter;
+
+/* An ordered fact of origin: "source" "cifar-10-binary", "ffpack" "0.1.0", "option" "--seed 1". */
+typedef struct ff_provenance {
+    char *key;
+    char *value;
+} ff_provenance;
+
+typedef struct ff_metadata {
+    char *split; /* "train", "test", ...; "" where the source has one split only */
+
+    /* Samples. */
+    ff_dtype dtype; /* u8, u16, f16, bf16, f32 */
+    ff_layout layout;
+    uint32_t channels;
+    uint32_t height, width; /* of every sample, or the largest ones where variable_size */
+    bool variable_size;
+    uint32_t alignment; /* of every sample in its shard: 64 or 4096 bytes */
+
+    /* How storage positions are cut. Position p of `items` lies in shard p / items_per_shard and
+     * in block p / items_per_block; items_per_shard is a multiple of items_per_block. */
+    uint64_t items;
+    uint64_t items_per_shard;
+    uint64_t items_per_block;
+
+    ff_compression compression;
+    int level; /* zstd's */
+    ff_filter filter;
+    /* With FF_FILTER_TABLE: channels x 256 elements of dtype, little-endian. Owned. */
+    uint8_t *table;
+
+    /* Statistics of Normalize: applied already where dtype is a float, recorded for the reader to
+     * apply (with /255) where it is u8. Count is 0 or channels. Owned. */
+    uint32_t statistics_count;
+    float *mean, *std;
+
+    /* Ordered transforms with every parameter, one text line each, "resize size=256 ...". */
+    size_t transform_count;
+    char **transform;
+
+    size_t field_count;
+    ff_field *field;
+
+    size_t provenance_count;
+    ff_provenance *provenance;
+
+    size_t required_count; /* features a reader must know; an unknown one is refused by name */
+    char **required;
+    size_t optional_count;
+    char **optional;
+} ff_metadata;
+
+/* Releases what it owns and zeroes it. A zeroed metadata is valid to free. */
+void ff_metadata_free(ff_metadata *metadata);
+
+/* A deep copy. On failure *copy is zeroed. */
+FF_MUST_USE ff_status ff_metadata_copy(ff_metadata *copy, const ff_metadata *metadata,
+                                       ff_error *error);
+
+/* Appending: strings are copied. On failure the metadata is unchanged and still to be freed. */
+FF_MUST_USE ff_status ff_metadata_add_transform(ff_metadata *metadata, const char *line,
+                                                ff_error *error);
+FF_MUST_USE ff_status ff_metadata_add_provenance(ff_metadata *metadata, const char *key,
+                                                 const char *value, ff_error *error);
+FF_MUST_USE ff_status ff_metadata_add_required(ff_metadata *metadata, const char *feature,
+                                               ff_error *error);
+FF_MUST_USE ff_status ff_metadata_add_field(ff_metadata *metadata, const char *name,
+                                            ff_field_kind kind, ff_dtype dtype, uint32_t width,
+                                            ff_error *error);
+FF_MUST_USE ff_status ff_metadata_add_class(ff_metadata *metadata, size_t field, const char *name,
+                                            ff_error *error);
+FF_MUST_USE ff_status ff_metadata_set_statistics(ff_metadata *metadata, const float *mean,
+                                                 const float *std, uint32_t count, ff_error *error);
+
+/* Fills items_per_block and items_per_shard from dtype, shape, fields, compression and the wanted
+ * size of a shard in bytes; sets `required` features. Call once everything else is filled. */
+FF_MUST_USE ff_status ff_metadata_plan(ff_metadata *metadata, uint64_t shard_bytes,
+                                       ff_error *error);
+
+/* Checks every limit and relation; the sentence names the line it would have in the text. */
+FF_MUST_USE ff_status ff_metadata_check(const ff_metadata *metadata, ff_error *error);
+
+/* The canonical text, appended to `text`. */
+FF_MUST_USE ff_status ff_metadata_write(const ff_metadata *metadata, ff_buffer *text,
+                                        ff_error *error);
+
+/* Parses and checks. On failure *metadata is zeroed. */
+FF_MUST_USE ff_status ff_metadata_read(ff_metadata *metadata, const char *text, size_t length,
+                                       ff_error *error);
+
+/* Names the first line in which two texts differ: FF_USAGE with "`what`: has '...', wanted '...'".
+ */
+FF_MUST_USE ff_status ff_metadata_compare(const char *what, const ff_buffer *found,
+                                          const ff_buffer *wanted, ff_error *error);
+
+/* transform_id: XXH3-128 (canonical, 16 bytes) of the lines mean, std, transform and class of the
+ * text, so it does not depend on dtype, layout or compression. */
+FF_MUST_USE ff_status ff_metadata_transform_id(const ff_metadata *metadata, uint8_t id[16],
+                                               ff_error *error);
+
+/* Derived sizes. Bytes of a tensor of this shape (checked against overflow by ff_metadata_check
+ * for the largest one); of the label row that the index keeps for each sample; of a slot's payload
+ * = tensor, then the wide labels, each at a multiple of 16; of a slot = payload rounded up. */
+uint64_t ff_metadata_tensor_bytes(const ff_metadata *metadata, uint32_t height, uint32_t width);
+uint64_t ff_metadata_payload_bytes(const ff_metadata *metadata, uint32_t height, uint32_t width);
+uint64_t ff_metadata_slot_bytes(const ff_metadata *metadata, uint32_t height, uint32_t width);
+uint64_t ff_metadata_label_row_bytes(const ff_metadata *metadata);
+
+/* Bytes of one sample's values of a field, and where they lie: `*wide` false: at the returned
+ * offset of the label row; true: at the returned offset behind the start of the tensor. */
+uint64_t ff_field_bytes(const ff_field *field);
+uint64_t ff_metadata_field_offset(const ff_metadata *metadata, size_t field, uint32_t height,
+                                  uint32_t width, bool *wide);
+
+/* Percent-escape of bytes for lines and messages: all outside 0x21..0x7e, and '%', become %XX. */
+FF_MUST_USE ff_status ff_escape(ff_buffer *out, const void *bytes, size_t length, ff_error *error);
+
+const char *ff_field_kind_name(ff_field_kind kind);
+const char *ff_filter_name(ff_filter filter);
+
+#endif

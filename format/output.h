@@ -1,0 +1,39 @@
+/* The output folder of a packing run: OUT.partial under a lock, then one rename into place.
+ *
+ * OUT is one split's folder, or a folder of splits. Everything is built in `OUT.partial` beside it;
+ * a second writer is refused; ff_output_commit renames it to OUT, or exchanges the two where OUT
+ * exists and `force` is set (then the old set is removed). Thread rule: one thread at a time. */
+#ifndef FF_FORMAT_OUTPUT_H
+#define FF_FORMAT_OUTPUT_H
+
+#include "format/metadata.h"
+
+typedef struct ff_output ff_output;
+
+typedef enum ff_output_mode {
+    FF_OUTPUT_NEW_OR_CONTINUE, /* the default: go on with an OUT.partial where there is one */
+    FF_OUTPUT_CONTINUE,        /* --resume: refuse where there is none */
+} ff_output_mode;
+
+/* Refuses (FF_USAGE) where OUT exists and not `force`, where another writer holds the lock, where
+ * OUT.partial holds files that no ffpack wrote. FF_IO where the parent is missing or not writable.
+ * Creates OUT.partial and takes its lock. */
+FF_MUST_USE ff_status ff_output_open(ff_output **output, const char *path, ff_output_mode mode,
+                                     bool force, ff_error *error);
+
+/* The folder to build a split in, created where missing: OUT.partial itself for split "", else
+ * OUT.partial/SPLIT. Valid until close. */
+FF_MUST_USE ff_status ff_output_split(ff_output *output, const char *split, const char **directory,
+                                      ff_error *error);
+
+/* Whether OUT.partial held whole shards when it was opened: the run is a continuation. */
+bool ff_output_continues(const ff_output *output);
+
+/* Puts the finished set into place. All splits' indexes are committed. */
+FF_MUST_USE ff_status ff_output_commit(ff_output *output, ff_error *error);
+
+/* Releases the lock; an OUT.partial without any whole shard is removed, another one stays.
+ * NULL is accepted. */
+void ff_output_close(ff_output **output);
+
+#endif

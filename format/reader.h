@@ -1,0 +1,104 @@
+/* Opens and reads a packed split: mapped, never parsed.
+ *
+ * Opening costs O(shards): header, section table, metadata and sizes are checked; shards are
+ * mapped on first use. Index blocks of 64 KiB are checked on first touch, samples once per process
+ * (policy first). Every number that comes from a file is range-checked on use.
+ *
+ * Files that shrink or fail while mapped: the functions here catch it and return FF_IO. A tensor
+ * pointer into a mapping is read by the caller under ff_guard_run (format/base/guard.h).
+ * Thread rule: an ff_dataset may be used by any number of threads; an ff_reader by one. */
+#ifndef FF_FORMAT_READER_H
+#define FF_FORMAT_READER_H
+
+#include "format/metadata.h"
+
+typedef enum ff_verify { FF_VERIFY_OFF, FF_VERIFY_FIRST, FF_VERIFY_ALWAYS } ff_verify;
+
+typedef struct ff_dataset ff_dataset;
+
+/* Where and what a sample is. */
+typedef struct ff_entry {
+    uint64_t item;            /* its number at the source, before skipping */
+    uint64_t offset;          /* of its slot in the shard's payload; raw shards: in the file */
+    uint64_t bytes;           /* payload: tensor and wide labels */
+    uint64_t checksum;        /* XXH3-64 of the payload */
+    uint64_t source_checksum; /* XXH3-64 of the source's bytes */
+    uint64_t key_offset;
+    uint32_t key_bytes;
+    uint32_t height, width;
+    uint32_t shard;
+} ff_entry;
+
+typedef struct ff_dataset_ids {
+    uint8_t content[16], transform[16], source[16];
+} ff_dataset_ids;
+
+typedef struct ff_shard_info {
+    char name[32]; /* "shard-000000.ffs" */
+    uint64_t file_bytes;
+    uint64_t sample_count;
+    uint64_t first_position, position_count;
+} ff_shard_info;
+
+/* Opens the split folder `path` (it holds index.ffx). Where `path` holds split folders instead the
+ * sentence names them. FF_BAD_DATA, FF_IO. */
+FF_MUST_USE ff_status ff_dataset_open(ff_dataset **dataset, const char *path, ff_verify verify,
+                                      ff_error *error);
+/* After every reader of it was closed. NULL is accepted. */
+void ff_dataset_close(ff_dataset **dataset);
+
+const char *ff_dataset_path(const ff_dataset *dataset);
+const ff_metadata *ff_dataset_metadata(const ff_dataset *dataset);
+const ff_dataset_ids *ff_dataset_id(const ff_dataset *dataset);
+uint64_t ff_dataset_count(const ff_dataset *dataset);
+uint32_t ff_dataset_shard_count(const ff_dataset *dataset);
+uint64_t ff_dataset_index_bytes(const ff_dataset *dataset);
+FF_MUST_USE ff_status ff_dataset_shard(ff_dataset *dataset, uint32_t shard, ff_shard_info *info,
+                                       ff_error *error);
+
+/* Sample `number` < count: its entry, checked. */
+FF_MUST_USE ff_status ff_dataset_entry(ff_dataset *dataset, uint64_t number, ff_entry *entry,
+                                       ff_error *error);
+
+/* Copies its key (up to FF_KEY_LIMIT_BYTES) into `key`, *key_bytes of them; no final zero. */
+FF_MUST_USE ff_status ff_dataset_key(ff_dataset *dataset, uint64_t number, void *key,
+                                     size_t *key_bytes, ff_error *error);
+
+/* A class field's value (-1 = unlabeled), checked against the class count where there is one. */
+FF_MUST_USE ff_status ff_dataset_class(ff_dataset *dataset, uint64_t number, size_t field,
+                                       int64_t *value, ff_error *error);
+
+/* The index of the field of this name, or of the first field where name is NULL; FF_USAGE listing
+ * the fields where there is none. */
+FF_MUST_USE ff_status ff_dataset_field(const ff_dataset *dataset, const char *name, size_t *field,
+                                       ff_error *error);
+
+/* A thread's own access: decompression state and the last frame of compressed shards. */
+typedef struct ff_reader ff_reader;
+FF_MUST_USE ff_status ff_reader_open(ff_reader **reader, ff_dataset *dataset, ff_error *error);
+void ff_reader_close(ff_reader **reader);
+
+/* A sample where it lies. */
+typedef struct ff_view {
+    const void *tensor; /* raw shard: in the mapping, aligned to metadata->alignment, valid until
+                           the dataset is closed, read under ff_guard_run; zstd shard: in the
+                           reader, valid until its next call */
+    bool mapped;        /* whether the guard is needed */
+    uint64_t tensor_bytes;
+    uint32_t height, width;
+    ff_entry entry;
+} ff_view;
+
+/* Finds, verifies (by the dataset's policy) and gives sample `number`. A failed checksum is
+ * FF_BAD_DATA with path, sample, offset, found and wanted. */
+FF_MUST_USE ff_status ff_reader_sample(ff_reader *reader, uint64_t number, ff_view *view,
+                                       ff_error *error);
+
+/* Copies a label field's values of a sample (ff_field_bytes) to `values`. */
+FF_MUST_USE ff_status ff_reader_label(ff_reader *reader, uint64_t number, size_t field,
+                                      void *values, ff_error *error);
+
+/* What a guard reported while a view was read, as FF_IO with path and offset. */
+ff_status ff_dataset_fault(const ff_dataset *dataset, const void *address, ff_error *error);
+
+#endif

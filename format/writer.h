@@ -1,0 +1,43 @@
+/* Writes one split: blocks in, shards and an index out, each committed atomically.
+ *
+ * A shard is written as `shard-000000.ffs.tmp`, synced, renamed and its folder synced, before the
+ * next begins; the index comes last, in the same way. So at any instant the folder holds only whole
+ * shards, and a writer that is opened again on it goes on after the last of them.
+ * Thread rule: one thread at a time. */
+#ifndef FF_FORMAT_WRITER_H
+#define FF_FORMAT_WRITER_H
+
+#include "format/block.h"
+
+typedef struct ff_writer ff_writer;
+
+typedef struct ff_writer_result {
+    uint64_t sample_count;
+    uint64_t shard_count;
+    uint64_t file_bytes; /* of all shards and the index */
+    uint8_t content_id[16], transform_id[16], source_id[16];
+} ff_writer_result;
+
+/* Opens the existing folder `directory` for the split that `metadata` describes (copied). Whole
+ * shards that lie there already must have the same metadata: otherwise FF_USAGE, naming the first
+ * difference. Left-over .tmp files are removed. */
+FF_MUST_USE ff_status ff_writer_open(ff_writer **writer, const char *directory,
+                                     const ff_metadata *metadata, ff_error *error);
+
+/* The first block that is not yet in a whole shard, and the number of blocks of the split. */
+uint64_t ff_writer_next_block(const ff_writer *writer);
+uint64_t ff_writer_block_total(const ff_writer *writer);
+
+/* Appends the sealed block of number ff_writer_next_block(); commits the shard when it is the
+ * shard's last. After a failure the writer can only be closed. */
+FF_MUST_USE ff_status ff_writer_append(ff_writer *writer, const ff_block *block, ff_error *error);
+
+/* After the last block: writes and commits the index from the shards (format/index.h).
+ * FF_BAD_DATA where no sample at all was added. */
+FF_MUST_USE ff_status ff_writer_commit(ff_writer *writer, ff_writer_result *result,
+                                       ff_error *error);
+
+/* Closes; an unfinished shard's .tmp is removed, whole shards stay. NULL is accepted. */
+void ff_writer_close(ff_writer **writer);
+
+#endif
