@@ -1,0 +1,25 @@
+/* XXH3, the one checksum of the format (xxHash specification 0.2.0): 64 bits for data, 128 bits in
+ * canonical (big-endian) form for ids. Thread rule: pure, but for a stream's own state. */
+#ifndef FF_FORMAT_CHECKSUM_H
+#define FF_FORMAT_CHECKSUM_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <xxhash.h>
+
+static inline uint64_t ff_checksum(const void *bytes, size_t length) {
+    return XXH3_64bits(bytes, length);
+}
+
+/* The 16 bytes of an id, as files hold them and as it is printed in hexadecimal. */
+static inline void ff_id_store(uint8_t id[16], XXH128_hash_t hash) {
+    XXH128_canonical_t canonical;
+    XXH128_canonicalFromHash(&canonical, hash);
+    for (int i = 0; i < 16; i++) id[i] = canonical.digest[i];
+}
+
+static inline void ff_id_of(uint8_t id[16], const void *bytes, size_t length) {
+    ff_id_store(id, XXH3_128bits(bytes, length));
+}
+
+#endif

@@ -1,0 +1,460 @@
+/* The canonical text of a metadata: written, read, compared, hashed (FORMAT.md, "Metadata"). */
+#include "format/checksum.h"
+#include "format/metadata.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char first_line[] = "ffpack-metadata 0";
+static const char *const known_features[] = {"zstd", "variable-size", "wide-labels"};
+
+ff_status ff_escape(ff_buffer *out, const void *bytes, size_t length, ff_error *error) {
+    const unsigned char *byte = bytes;
+    for (size_t i = 0; i < length; i++) {
+        if (byte[i] > 0x20 && byte[i] < 0x7f && byte[i] != '%')
+            FF_TRY(ff_buffer_add(out, &byte[i], 1, error));
+        else
+            FF_TRY(ff_buffer_printf(out, error, "%%%02X", byte[i]));
+    }
+    return FF_OK;
+}
+
+static ff_status write_word(ff_buffer *text, const char *before, const char *value,
+                            const char *after, ff_error *error) {
+    FF_TRY(ff_buffer_printf(text, error, "%s", before));
+    FF_TRY(ff_escape(text, value, strlen(value), error));
+    return ff_buffer_printf(text, error, "%s", after);
+}
+
+static ff_status write_floats(ff_buffer *text, const char *word, const float *value, uint32_t count,
+                              ff_error *error) {
+    FF_TRY(ff_buffer_printf(text, error, "%s", word));
+    for (uint32_t i = 0; i < count; i++)
+        FF_TRY(ff_buffer_printf(text, error, " %08" PRIx32, ff_float_bits(value[i])));
+    return ff_buffer_printf(text, error, "\n");
+}
+
+/* The lines that transform_id hashes, in this order. */
+static ff_status write_transforms(const ff_metadata *metadata, ff_buffer *text, ff_error *error) {
+    if (metadata->statistics_count) {
+        FF_TRY(write_floats(text, "mean", metadata->mean, metadata->statistics_count, error));
+        FF_TRY(write_floats(text, "std", metadata->std, metadata->statistics_count, error));
+    }
+    for (size_t i = 0; i < metadata->transform_count; i++)
+        FF_TRY(write_word(text, "transform ", metadata->transform[i], "\n", error));
+    return FF_OK;
+}
+
+static ff_status write_classes(const ff_field *field, ff_buffer *text, ff_error *error) {
+    for (uint32_t i = 0; i < field->class_count; i++)
+        FF_TRY(write_word(text, "class ", field->class_name[i], "\n", error));
+    return FF_OK;
+}
+
+static ff_status write_table(const ff_metadata *metadata, ff_buffer *text, ff_error *error) {
+    static const char digit[] = "0123456789abcdef";
+    size_t bytes = 256 * ff_dtype_bytes(metadata->dtype);
+    for (uint32_t channel = 0; channel < metadata->channels; channel++) {
+        const uint8_t *row = metadata->table + channel * bytes;
+        FF_TRY(ff_buffer_printf(text, error, "table "));
+        for (size_t i = 0; i < bytes; i++) {
+            char pair[2] = {digit[row[i] >> 4], digit[row[i] & 15]};
+            FF_TRY(ff_buffer_add(text, pair, 2, error));
+        }
+        FF_TRY(ff_buffer_printf(text, error, "\n"));
+    }
+    return FF_OK;
+}
+
+ff_status ff_metadata_write(const ff_metadata *metadata, ff_buffer *text, ff_error *error) {
+    FF_TRY(ff_buffer_printf(text, error, "%s\n", first_line));
+    for (size_t i = 0; i < metadata->required_count; i++)
+        FF_TRY(write_word(text, "required ", metadata->required[i], "\n", error));
+    for (size_t i = 0; i < metadata->optional_count; i++)
+        FF_TRY(write_word(text, "optional ", metadata->optional[i], "\n", error));
+    FF_TRY(write_word(text, "split ", metadata->split ? metadata->split : "", "\n", error));
+    FF_TRY(ff_buffer_printf(text, error,
+                            "sample dtype=%s layout=%s channels=%u height=%u width=%u variable=%d "
+                            "alignment=%u\n",
+                            ff_dtype_name(metadata->dtype), ff_layout_name(metadata->layout),
+                            metadata->channels, metadata->height, metadata->width,
+                            metadata->variable_size, metadata->alignment));
+    FF_TRY(ff_buffer_printf(
+        text, error, "shards items=%" PRIu64 " per_shard=%" PRIu64 " per_block=%" PRIu64 "\n",
+        metadata->items, metadata->items_per_shard, metadata->items_per_block));
+    if (metadata->compression == FF_COMPRESSION_ZSTD)
+        FF_TRY(ff_buffer_printf(text, error, "compression zstd level=%d filter=%s\n",
+                                metadata->level, ff_filter_name(metadata->filter)));
+    if (metadata->table) FF_TRY(write_table(metadata, text, error));
+    FF_TRY(write_transforms(metadata, text, error));
+    for (size_t i = 0; i < metadata->field_count; i++) {
+        const ff_field *field = &metadata->field[i];
+        FF_TRY(write_word(text, "field name=", field->name, "", error));
+        FF_TRY(ff_buffer_printf(text, error, " kind=%s dtype=%s width=%u classes=%u\n",
+                                ff_field_kind_name(field->kind), ff_dtype_name(field->dtype),
+                                field->width, field->class_count));
+        FF_TRY(write_classes(field, text, error));
+    }
+    for (size_t i = 0; i < metadata->provenance_count; i++) {
+        FF_TRY(write_word(text, "provenance ", metadata->provenance[i].key, " ", error));
+        FF_TRY(write_word(text, "", metadata->provenance[i].value, "\n", error));
+    }
+    return FF_OK;
+}
+
+ff_status ff_metadata_transform_id(const ff_metadata *metadata, uint8_t id[16], ff_error *error) {
+    ff_buffer text = {0};
+    ff_status status = write_transforms(metadata, &text, error);
+    for (size_t i = 0; i < metadata->field_count && status == FF_OK; i++)
+        status = write_classes(&metadata->field[i], &text, error);
+    if (status == FF_OK) ff_id_of(id, text.bytes ? text.bytes : "", text.length);
+    ff_buffer_free(&text);
+    return status;
+}
+
+/* ---- reading ------------------------------------------------------------------------------- */
+
+typedef struct parser {
+    const char *at, *end; /* the text not yet read */
+    size_t line_number;
+    const char *line; /* the current line, without its newline */
+    size_t line_bytes;
+    ff_error *error;
+} parser;
+
+static ff_status bad(parser *parser, const char *format, ...) FF_PRINTF(2, 3);
+static ff_status bad(parser *parser, const char *format, ...) {
+    char reason[256];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(reason, sizeof reason, format, arguments);
+    va_end(arguments);
+    return ff_fail(parser->error, FF_BAD_DATA, "metadata line %zu: %s", parser->line_number,
+                   reason);
+}
+
+/* Moves to the next line; false at the end. A last line without newline counts as missing one. */
+static bool next_line(parser *parser) {
+    if (parser->at == parser->end) return false;
+    const char *newline = memchr(parser->at, '\n', (size_t)(parser->end - parser->at));
+    parser->line = parser->at;
+    parser->line_number++;
+    parser->line_bytes = (size_t)((newline ? newline : parser->end) - parser->at);
+    parser->at = newline ? newline + 1 : parser->end;
+    return true;
+}
+
+/* Whether the line begins with this word and a space (or is the word); strips both. */
+static bool take_word(parser *parser, const char *word) {
+    size_t length = strlen(word);
+    if (parser->line_bytes < length || memcmp(parser->line, word, length)) return false;
+    if (parser->line_bytes > length && parser->line[length] != ' ') return false;
+    length += parser->line_bytes > length;
+    parser->line += length;
+    parser->line_bytes -= length;
+    return true;
+}
+
+/* Strips `name=`; false where it is not next. */
+static bool take_name(parser *parser, const char *name) {
+    size_t length = strlen(name);
+    if (parser->line_bytes <= length || memcmp(parser->line, name, length) ||
+        parser->line[length] != '=')
+        return false;
+    parser->line += length + 1;
+    parser->line_bytes -= length + 1;
+    return true;
+}
+
+static int hex_digit(char c) {
+    if (c >= '0' && c <= '9') return c - '0';
+    if (c >= 'a' && c <= 'f') return c - 'a' + 10;
+    return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
+}
+
+/* The bytes up to the next space, unescaped, as a string (no zero byte inside). */
+static ff_status take_string(parser *parser, char **out) {
+    const char *space = memchr(parser->line, ' ', parser->line_bytes);
+    size_t length = space ? (size_t)(space - parser->line) : parser->line_bytes;
+    FF_TRY(ff_alloc(out, length + 1, 1, "a metadata string", parser->error));
+    size_t written = 0;
+    for (size_t i = 0; i < length; i++) {
+        unsigned char byte = (unsigned char)parser->line[i];
+        if (byte == '%') {
+            int high = i + 2 < length ? hex_digit(parser->line[i + 1]) : -1;
+            int low = i + 2 < length ? hex_digit(parser->line[i + 2]) : -1;
+            byte = (unsigned char)((unsigned)high << 4 | (unsigned)low);
+            if (high < 0 || low < 0 || byte == 0) {
+                free(*out);
+                *out = NULL;
+                return bad(parser, "'%%' is not followed by two hexadecimal digits other than 00");
+            }
+            i += 2;
+        }
+        (*out)[written++] = (char)byte;
+    }
+    length += space != NULL;
+    parser->line += length;
+    parser->line_bytes -= length;
+    return FF_OK;
+}
+
+/* `name=VALUE` as an unsigned number up to `limit`. */
+static ff_status take_number(parser *parser, const char *name, uint64_t limit, uint64_t *value) {
+    if (!take_name(parser, name)) return bad(parser, "wanted %s=", name);
+    uint64_t number = 0;
+    size_t digits = 0;
+    while (digits < parser->line_bytes && parser->line[digits] >= '0' &&
+           parser->line[digits] <= '9') {
+        if (!ff_mul_u64(number, 10, &number) ||
+            !ff_add_u64(number, (uint64_t)(parser->line[digits] - '0'), &number))
+            return bad(parser, "%s is too large", name);
+        digits++;
+    }
+    bool ends = digits == parser->line_bytes || parser->line[digits] == ' ';
+    if (!digits || !ends || number > limit)
+        return bad(parser, "%s is not a number from 0 to %" PRIu64, name, limit);
+    digits += digits < parser->line_bytes;
+    parser->line += digits;
+    parser->line_bytes -= digits;
+    *value = number;
+    return FF_OK;
+}
+
+static ff_status take_u32(parser *parser, const char *name, uint32_t limit, uint32_t *value) {
+    uint64_t number;
+    FF_TRY(take_number(parser, name, limit, &number));
+    *value = (uint32_t)number;
+    return FF_OK;
+}
+
+/* `name=WORD`, one of `count` names; *index which. */
+static ff_status take_choice(parser *parser, const char *name, const char *(*name_of)(int),
+                             int count, int *index) {
+    if (!take_name(parser, name)) return bad(parser, "wanted %s=", name);
+    char *word;
+    FF_TRY(take_string(parser, &word));
+    for (*index = 0; *index < count; ++*index)
+        if (!strcmp(word, name_of(*index))) break;
+    ff_status status = FF_OK;
+    if (*index == count) status = bad(parser, "%s=%.40s is not known", name, word);
+    free(word);
+    return status;
+}
+
+static const char *dtype_name(int i) {
+    return ff_dtype_name((ff_dtype)i);
+}
+static const char *layout_name(int i) {
+    return ff_layout_name((ff_layout)i);
+}
+static const char *kind_name(int i) {
+    return ff_field_kind_name((ff_field_kind)i);
+}
+static const char *filter_name(int i) {
+    return ff_filter_name((ff_filter)i);
+}
+
+/* The rest of the line as `bytes` bytes in hexadecimal. */
+static ff_status take_hex(parser *parser, uint8_t *out, size_t bytes) {
+    if (parser->line_bytes != 2 * bytes)
+        return bad(parser, "%zu hexadecimal digits, wanted %zu", parser->line_bytes, 2 * bytes);
+    for (size_t i = 0; i < bytes; i++) {
+        int high = hex_digit(parser->line[2 * i]), low = hex_digit(parser->line[2 * i + 1]);
+        if (high < 0 || low < 0) return bad(parser, "not a hexadecimal digit");
+        out[i] = (uint8_t)(high << 4 | low);
+    }
+    return FF_OK;
+}
+
+static ff_status read_sample(parser *parser, ff_metadata *metadata) {
+    int dtype, layout;
+    uint32_t variable;
+    FF_TRY(take_choice(parser, "dtype", dtype_name, FF_DTYPE_COUNT, &dtype));
+    FF_TRY(take_choice(parser, "layout", layout_name, 2, &layout));
+    FF_TRY(take_u32(parser, "channels", FF_CHANNELS_LIMIT, &metadata->channels));
+    FF_TRY(take_u32(parser, "height", FF_SIDE_LIMIT, &metadata->height));
+    FF_TRY(take_u32(parser, "width", FF_SIDE_LIMIT, &metadata->width));
+    FF_TRY(take_u32(parser, "variable", 1, &variable));
+    FF_TRY(take_u32(parser, "alignment", 4096, &metadata->alignment));
+    metadata->dtype = (ff_dtype)dtype;
+    metadata->layout = (ff_layout)layout;
+    metadata->variable_size = variable;
+    return FF_OK;
+}
+
+static ff_status read_compression(parser *parser, ff_metadata *metadata) {
+    if (!take_word(parser, "zstd")) return bad(parser, "a compression that this version lacks");
+    uint64_t level;
+    int filter;
+    FF_TRY(take_number(parser, "level", 22, &level));
+    FF_TRY(take_choice(parser, "filter", filter_name, FF_FILTER_COUNT, &filter));
+    metadata->compression = FF_COMPRESSION_ZSTD;
+    metadata->level = (int)level;
+    metadata->filter = (ff_filter)filter;
+    return FF_OK;
+}
+
+/* Line `table` number `row` of channels. */
+static ff_status read_table(parser *parser, ff_metadata *metadata, uint32_t row) {
+    size_t bytes = 256 * ff_dtype_bytes(metadata->dtype);
+    if (row >= metadata->channels) return bad(parser, "more tables than channels");
+    if (!metadata->table)
+        FF_TRY(ff_alloc(&metadata->table, metadata->channels, bytes, "tables", parser->error));
+    return take_hex(parser, metadata->table + row * bytes, bytes);
+}
+
+static ff_status read_floats(parser *parser, float **out, uint32_t count) {
+    if (*out) return bad(parser, "a second line of statistics");
+    FF_TRY(ff_alloc(out, count, sizeof **out, "statistics", parser->error));
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t bits = 0;
+        for (int k = 0; k < 8; k++) {
+            int digit = (size_t)k < parser->line_bytes ? hex_digit(parser->line[k]) : -1;
+            if (digit < 0) return bad(parser, "value %u is not 8 hexadecimal digits", i);
+            bits = bits << 4 | (uint32_t)digit;
+        }
+        (*out)[i] = ff_bits_float(bits);
+        size_t used = parser->line_bytes > 8 && i + 1 < count && parser->line[8] == ' ' ? 9 : 8;
+        parser->line += used;
+        parser->line_bytes -= used;
+    }
+    return FF_OK;
+}
+
+/* `field ...` and the `class` lines that it announces. */
+static ff_status read_field(parser *parser, ff_metadata *metadata) {
+    if (metadata->field_count >= FF_FIELDS_LIMIT) return bad(parser, "more than 256 fields");
+    if (!take_name(parser, "name")) return bad(parser, "wanted name=");
+    char *name;
+    FF_TRY(take_string(parser, &name));
+    int kind = 0, dtype = 0;
+    uint32_t width = 0, classes = 0;
+    ff_status status = take_choice(parser, "kind", kind_name, FF_FIELD_KIND_COUNT, &kind);
+    if (status == FF_OK) status = take_choice(parser, "dtype", dtype_name, FF_DTYPE_COUNT, &dtype);
+    if (status == FF_OK) status = take_u32(parser, "width", FF_CLASSES_LIMIT, &width);
+    if (status == FF_OK) status = take_u32(parser, "classes", FF_CLASSES_LIMIT, &classes);
+    if (status == FF_OK && parser->line_bytes) status = bad(parser, "unexpected text at its end");
+    if (status == FF_OK)
+        status = ff_metadata_add_field(metadata, name, (ff_field_kind)kind, (ff_dtype)dtype, width,
+                                       parser->error);
+    free(name);
+    for (uint32_t i = 0; i < classes && status == FF_OK; i++) {
+        if (!next_line(parser) || !take_word(parser, "class"))
+            return bad(parser, "wanted class %u of %u", i, classes);
+        char *class_name = NULL;
+        FF_TRY(take_string(parser, &class_name));
+        if (parser->line_bytes) status = bad(parser, "unexpected text at its end");
+        if (status == FF_OK)
+            status = ff_metadata_add_class(metadata, metadata->field_count - 1, class_name,
+                                           parser->error);
+        free(class_name);
+    }
+    return status;
+}
+
+static ff_status read_strings(parser *parser, ff_metadata *metadata, const char *word) {
+    char *first = NULL, *second = NULL;
+    ff_status status = take_string(parser, &first);
+    if (status == FF_OK && !strcmp(word, "provenance")) {
+        status = take_string(parser, &second);
+        if (status == FF_OK)
+            status = ff_metadata_add_provenance(metadata, first, second, parser->error);
+    } else if (status == FF_OK && !strcmp(word, "transform")) {
+        status = ff_metadata_add_transform(metadata, first, parser->error);
+    } else if (status == FF_OK && !strcmp(word, "required")) {
+        bool known = false;
+        for (size_t i = 0; i < sizeof known_features / sizeof *known_features; i++)
+            known |= !strcmp(first, known_features[i]);
+        status = known ? ff_metadata_add_required(metadata, first, parser->error)
+                       : bad(parser, "needs the feature '%.80s', which this version lacks", first);
+    } else if (status == FF_OK && !strcmp(word, "split")) {
+        if (metadata->split) {
+            status = bad(parser, "a second split");
+        } else {
+            metadata->split = first;
+            first = NULL;
+        }
+    }
+    free(first);
+    free(second);
+    return status;
+}
+
+static ff_status read_line(parser *parser, ff_metadata *metadata, uint32_t *table_rows) {
+    static const char *const text_words[] = {"required", "split", "transform", "provenance"};
+    for (size_t i = 0; i < sizeof text_words / sizeof *text_words; i++)
+        if (take_word(parser, text_words[i])) return read_strings(parser, metadata, text_words[i]);
+    if (take_word(parser, "optional")) {
+        parser->line_bytes = 0; /* what it promises is in lines that are passed over */
+        return FF_OK;
+    }
+    if (take_word(parser, "sample")) return read_sample(parser, metadata);
+    if (take_word(parser, "shards")) {
+        FF_TRY(take_number(parser, "items", UINT64_C(1) << 40, &metadata->items));
+        FF_TRY(take_number(parser, "per_shard", UINT64_C(1) << 40, &metadata->items_per_shard));
+        return take_number(parser, "per_block", UINT64_C(1) << 40, &metadata->items_per_block);
+    }
+    if (take_word(parser, "compression")) return read_compression(parser, metadata);
+    if (take_word(parser, "table")) {
+        FF_TRY(read_table(parser, metadata, (*table_rows)++));
+        parser->line_bytes = 0;
+        return FF_OK;
+    }
+    if (take_word(parser, "mean")) {
+        metadata->statistics_count = metadata->channels;
+        return read_floats(parser, &metadata->mean, metadata->channels);
+    }
+    if (take_word(parser, "std")) return read_floats(parser, &metadata->std, metadata->channels);
+    if (take_word(parser, "field")) return read_field(parser, metadata);
+    if (parser->line_bytes >= 2 && !memcmp(parser->line, "x-", 2)) {
+        parser->line_bytes = 0; /* extension that any reader may ignore */
+        return FF_OK;
+    }
+    return bad(parser, "unknown word '%.*s'",
+               (int)(parser->line_bytes < 40 ? parser->line_bytes : 40), parser->line);
+}
+
+static ff_status read_all(parser *parser, ff_metadata *metadata) {
+    uint32_t table_rows = 0;
+    if (!next_line(parser) || parser->line_bytes != sizeof first_line - 1 ||
+        memcmp(parser->line, first_line, sizeof first_line - 1))
+        return bad(parser, "wanted '%s'", first_line);
+    while (next_line(parser)) {
+        FF_TRY(read_line(parser, metadata, &table_rows));
+        if (parser->line_bytes) return bad(parser, "unexpected text at its end");
+    }
+    if (metadata->table && table_rows != metadata->channels)
+        return bad(parser, "%u tables for %u channels", table_rows, metadata->channels);
+    if (!metadata->split) return bad(parser, "the line 'split' is missing");
+    if (!metadata->mean != !metadata->std) return bad(parser, "mean without std, or the reverse");
+    return ff_metadata_check(metadata, parser->error);
+}
+
+ff_status ff_metadata_read(ff_metadata *metadata, const char *text, size_t length,
+                           ff_error *error) {
+    *metadata = (ff_metadata){0};
+    if (length > FF_METADATA_LIMIT_BYTES)
+        return ff_fail(error, FF_BAD_DATA, "metadata: %zu bytes, more than %" PRIu64, length,
+                       (uint64_t)FF_METADATA_LIMIT_BYTES);
+    parser parser = {.at = text, .end = text + length, .error = error};
+    ff_status status = read_all(&parser, metadata);
+    if (status != FF_OK) ff_metadata_free(metadata);
+    return status;
+}
+
+ff_status ff_metadata_compare(const char *what, const ff_buffer *found, const ff_buffer *wanted,
+                              ff_error *error) {
+    size_t i = 0, line = 0;
+    while (i < found->length && i < wanted->length && found->bytes[i] == wanted->bytes[i])
+        if (found->bytes[i++] == '\n') line = i;
+    if (i == found->length && i == wanted->length) return FF_OK;
+    int found_bytes = (int)strcspn(found->bytes + line, "\n");
+    int wanted_bytes = (int)strcspn(wanted->bytes + line, "\n");
+    return ff_fail(error, FF_USAGE, "%s: has '%.*s', wanted '%.*s'", what,
+                   found_bytes < 200 ? found_bytes : 200, found->bytes + line,
+                   wanted_bytes < 200 ? wanted_bytes : 200, wanted->bytes + line);
+}
