@@ -76,6 +76,10 @@ ff_status ff_metadata_add_required(ff_metadata *metadata, const char *feature, f
     return add_string(&metadata->required, &metadata->required_count, feature, "features", error);
 }
 
+ff_status ff_metadata_add_optional(ff_metadata *metadata, const char *feature, ff_error *error) {
+    return add_string(&metadata->optional, &metadata->optional_count, feature, "features", error);
+}
+
 ff_status ff_metadata_add_provenance(ff_metadata *metadata, const char *key, const char *value,
                                      ff_error *error) {
     ff_provenance entry = {0};

@@ -113,6 +113,8 @@ FF_MUST_USE ff_status ff_metadata_add_provenance(ff_metadata *metadata, const ch
                                                  const char *value, ff_error *error);
 FF_MUST_USE ff_status ff_metadata_add_required(ff_metadata *metadata, const char *feature,
                                                ff_error *error);
+FF_MUST_USE ff_status ff_metadata_add_optional(ff_metadata *metadata, const char *feature,
+                                               ff_error *error);
 FF_MUST_USE ff_status ff_metadata_add_field(ff_metadata *metadata, const char *name,
                                             ff_field_kind kind, ff_dtype dtype, uint32_t width,
                                             ff_error *error);

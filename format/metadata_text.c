@@ -117,16 +117,16 @@ ff_status ff_metadata_transform_id(const ff_metadata *metadata, uint8_t id[16], 
 
 /* ---- reading ------------------------------------------------------------------------------- */
 
-typedef struct parser {
+typedef struct line_parser {
     const char *at, *end; /* the text not yet read */
     size_t line_number;
     const char *line; /* the current line, without its newline */
     size_t line_bytes;
     ff_error *error;
-} parser;
+} line_parser;
 
-static ff_status bad(parser *parser, const char *format, ...) FF_PRINTF(2, 3);
-static ff_status bad(parser *parser, const char *format, ...) {
+static ff_status bad(line_parser *parser, const char *format, ...) FF_PRINTF(2, 3);
+static ff_status bad(line_parser *parser, const char *format, ...) {
     char reason[256];
     va_list arguments;
     va_start(arguments, format);
@@ -137,7 +137,7 @@ static ff_status bad(parser *parser, const char *format, ...) {
 }
 
 /* Moves to the next line; false at the end. A last line without newline counts as missing one. */
-static bool next_line(parser *parser) {
+static bool next_line(line_parser *parser) {
     if (parser->at == parser->end) return false;
     const char *newline = memchr(parser->at, '\n', (size_t)(parser->end - parser->at));
     parser->line = parser->at;
@@ -148,7 +148,7 @@ static bool next_line(parser *parser) {
 }
 
 /* Whether the line begins with this word and a space (or is the word); strips both. */
-static bool take_word(parser *parser, const char *word) {
+static bool take_word(line_parser *parser, const char *word) {
     size_t length = strlen(word);
     if (parser->line_bytes < length || memcmp(parser->line, word, length)) return false;
     if (parser->line_bytes > length && parser->line[length] != ' ') return false;
@@ -159,7 +159,7 @@ static bool take_word(parser *parser, const char *word) {
 }
 
 /* Strips `name=`; false where it is not next. */
-static bool take_name(parser *parser, const char *name) {
+static bool take_name(line_parser *parser, const char *name) {
     size_t length = strlen(name);
     if (parser->line_bytes <= length || memcmp(parser->line, name, length) ||
         parser->line[length] != '=')
@@ -176,7 +176,7 @@ static int hex_digit(char c) {
 }
 
 /* The bytes up to the next space, unescaped, as a string (no zero byte inside). */
-static ff_status take_string(parser *parser, char **out) {
+static ff_status take_string(line_parser *parser, char **out) {
     const char *space = memchr(parser->line, ' ', parser->line_bytes);
     size_t length = space ? (size_t)(space - parser->line) : parser->line_bytes;
     FF_TRY(ff_alloc(out, length + 1, 1, "a metadata string", parser->error));
@@ -203,7 +203,8 @@ static ff_status take_string(parser *parser, char **out) {
 }
 
 /* `name=VALUE` as an unsigned number up to `limit`. */
-static ff_status take_number(parser *parser, const char *name, uint64_t limit, uint64_t *value) {
+static ff_status take_number(line_parser *parser, const char *name, uint64_t limit,
+                             uint64_t *value) {
     if (!take_name(parser, name)) return bad(parser, "wanted %s=", name);
     uint64_t number = 0;
     size_t digits = 0;
@@ -224,7 +225,7 @@ static ff_status take_number(parser *parser, const char *name, uint64_t limit, u
     return FF_OK;
 }
 
-static ff_status take_u32(parser *parser, const char *name, uint32_t limit, uint32_t *value) {
+static ff_status take_u32(line_parser *parser, const char *name, uint32_t limit, uint32_t *value) {
     uint64_t number;
     FF_TRY(take_number(parser, name, limit, &number));
     *value = (uint32_t)number;
@@ -232,7 +233,7 @@ static ff_status take_u32(parser *parser, const char *name, uint32_t limit, uint
 }
 
 /* `name=WORD`, one of `count` names; *index which. */
-static ff_status take_choice(parser *parser, const char *name, const char *(*name_of)(int),
+static ff_status take_choice(line_parser *parser, const char *name, const char *(*name_of)(int),
                              int count, int *index) {
     if (!take_name(parser, name)) return bad(parser, "wanted %s=", name);
     char *word;
@@ -259,7 +260,7 @@ static const char *filter_name(int i) {
 }
 
 /* The rest of the line as `bytes` bytes in hexadecimal. */
-static ff_status take_hex(parser *parser, uint8_t *out, size_t bytes) {
+static ff_status take_hex(line_parser *parser, uint8_t *out, size_t bytes) {
     if (parser->line_bytes != 2 * bytes)
         return bad(parser, "%zu hexadecimal digits, wanted %zu", parser->line_bytes, 2 * bytes);
     for (size_t i = 0; i < bytes; i++) {
@@ -270,7 +271,7 @@ static ff_status take_hex(parser *parser, uint8_t *out, size_t bytes) {
     return FF_OK;
 }
 
-static ff_status read_sample(parser *parser, ff_metadata *metadata) {
+static ff_status read_sample(line_parser *parser, ff_metadata *metadata) {
     int dtype, layout;
     uint32_t variable;
     FF_TRY(take_choice(parser, "dtype", dtype_name, FF_DTYPE_COUNT, &dtype));
@@ -286,7 +287,7 @@ static ff_status read_sample(parser *parser, ff_metadata *metadata) {
     return FF_OK;
 }
 
-static ff_status read_compression(parser *parser, ff_metadata *metadata) {
+static ff_status read_compression(line_parser *parser, ff_metadata *metadata) {
     if (!take_word(parser, "zstd")) return bad(parser, "a compression that this version lacks");
     uint64_t level;
     int filter;
@@ -299,7 +300,7 @@ static ff_status read_compression(parser *parser, ff_metadata *metadata) {
 }
 
 /* Line `table` number `row` of channels. */
-static ff_status read_table(parser *parser, ff_metadata *metadata, uint32_t row) {
+static ff_status read_table(line_parser *parser, ff_metadata *metadata, uint32_t row) {
     size_t bytes = 256 * ff_dtype_bytes(metadata->dtype);
     if (row >= metadata->channels) return bad(parser, "more tables than channels");
     if (!metadata->table)
@@ -307,7 +308,7 @@ static ff_status read_table(parser *parser, ff_metadata *metadata, uint32_t row)
     return take_hex(parser, metadata->table + row * bytes, bytes);
 }
 
-static ff_status read_floats(parser *parser, float **out, uint32_t count) {
+static ff_status read_floats(line_parser *parser, float **out, uint32_t count) {
     if (*out) return bad(parser, "a second line of statistics");
     FF_TRY(ff_alloc(out, count, sizeof **out, "statistics", parser->error));
     for (uint32_t i = 0; i < count; i++) {
@@ -326,7 +327,7 @@ static ff_status read_floats(parser *parser, float **out, uint32_t count) {
 }
 
 /* `field ...` and the `class` lines that it announces. */
-static ff_status read_field(parser *parser, ff_metadata *metadata) {
+static ff_status read_field(line_parser *parser, ff_metadata *metadata) {
     if (metadata->field_count >= FF_FIELDS_LIMIT) return bad(parser, "more than 256 fields");
     if (!take_name(parser, "name")) return bad(parser, "wanted name=");
     char *name;
@@ -356,7 +357,7 @@ static ff_status read_field(parser *parser, ff_metadata *metadata) {
     return status;
 }
 
-static ff_status read_strings(parser *parser, ff_metadata *metadata, const char *word) {
+static ff_status read_strings(line_parser *parser, ff_metadata *metadata, const char *word) {
     char *first = NULL, *second = NULL;
     ff_status status = take_string(parser, &first);
     if (status == FF_OK && !strcmp(word, "provenance")) {
@@ -371,6 +372,8 @@ static ff_status read_strings(parser *parser, ff_metadata *metadata, const char 
             known |= !strcmp(first, known_features[i]);
         status = known ? ff_metadata_add_required(metadata, first, parser->error)
                        : bad(parser, "needs the feature '%.80s', which this version lacks", first);
+    } else if (status == FF_OK && !strcmp(word, "optional")) {
+        status = ff_metadata_add_optional(metadata, first, parser->error);
     } else if (status == FF_OK && !strcmp(word, "split")) {
         if (metadata->split) {
             status = bad(parser, "a second split");
@@ -384,14 +387,11 @@ static ff_status read_strings(parser *parser, ff_metadata *metadata, const char 
     return status;
 }
 
-static ff_status read_line(parser *parser, ff_metadata *metadata, uint32_t *table_rows) {
-    static const char *const text_words[] = {"required", "split", "transform", "provenance"};
+static ff_status read_line(line_parser *parser, ff_metadata *metadata, uint32_t *table_rows) {
+    static const char *const text_words[] = {"required", "optional", "split", "transform",
+                                             "provenance"};
     for (size_t i = 0; i < sizeof text_words / sizeof *text_words; i++)
         if (take_word(parser, text_words[i])) return read_strings(parser, metadata, text_words[i]);
-    if (take_word(parser, "optional")) {
-        parser->line_bytes = 0; /* what it promises is in lines that are passed over */
-        return FF_OK;
-    }
     if (take_word(parser, "sample")) return read_sample(parser, metadata);
     if (take_word(parser, "shards")) {
         FF_TRY(take_number(parser, "items", UINT64_C(1) << 40, &metadata->items));
@@ -418,7 +418,7 @@ static ff_status read_line(parser *parser, ff_metadata *metadata, uint32_t *tabl
                (int)(parser->line_bytes < 40 ? parser->line_bytes : 40), parser->line);
 }
 
-static ff_status read_all(parser *parser, ff_metadata *metadata) {
+static ff_status read_all(line_parser *parser, ff_metadata *metadata) {
     uint32_t table_rows = 0;
     if (!next_line(parser) || parser->line_bytes != sizeof first_line - 1 ||
         memcmp(parser->line, first_line, sizeof first_line - 1))
@@ -440,7 +440,7 @@ ff_status ff_metadata_read(ff_metadata *metadata, const char *text, size_t lengt
     if (length > FF_METADATA_LIMIT_BYTES)
         return ff_fail(error, FF_BAD_DATA, "metadata: %zu bytes, more than %" PRIu64, length,
                        (uint64_t)FF_METADATA_LIMIT_BYTES);
-    parser parser = {.at = text, .end = text + length, .error = error};
+    line_parser parser = {.at = text, .end = text + length, .error = error};
     ff_status status = read_all(&parser, metadata);
     if (status != FF_OK) ff_metadata_free(metadata);
     return status;

@@ -1,0 +1,165 @@
+#include "format/file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { BUFFER_BYTES = 1 << 18, WRITE_BACK_BYTES = 8 << 20 };
+
+struct ff_file {
+    int descriptor;
+    char *directory, *path, *temporary;
+    uint64_t offset; /* appended, buffered bytes included */
+    uint64_t pushed; /* write-back was started up to here */
+    size_t buffered;
+    uint8_t buffer[BUFFER_BYTES];
+};
+
+static void release(ff_file **file) {
+    if ((*file)->descriptor >= 0) close((*file)->descriptor);
+    free((*file)->directory);
+    free((*file)->path);
+    free((*file)->temporary);
+    free(*file);
+    *file = NULL;
+}
+
+ff_status ff_file_create(ff_file **out, const char *directory, const char *name, ff_error *error) {
+    ff_file *file;
+    *out = NULL;
+    FF_TRY(ff_alloc(&file, 1, sizeof *file, "a file buffer", error));
+    file->descriptor = -1;
+    ff_status status = ff_copy_string(&file->directory, directory, error);
+    if (status == FF_OK) status = ff_format(&file->path, error, "%s/%s", directory, name);
+    if (status == FF_OK) status = ff_format(&file->temporary, error, "%s/%s.tmp", directory, name);
+    if (status == FF_OK) {
+        file->descriptor = open(file->temporary, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+        if (file->descriptor < 0)
+            status = ff_fail_errno(error, "%s: cannot create", file->temporary);
+    }
+    if (status != FF_OK)
+        release(&file);
+    else
+        *out = file;
+    return status;
+}
+
+static ff_status write_all(ff_file *file, const uint8_t *bytes, size_t length, ff_error *error) {
+    while (length) {
+        ssize_t written = write(file->descriptor, bytes, length);
+        if (written < 0 && errno == EINTR) continue;
+        if (written <= 0) {
+            if (written == 0) errno = EIO;
+            return ff_fail_errno(error, "%s: cannot write %zu bytes", file->temporary, length);
+        }
+        bytes += written;
+        length -= (size_t)written;
+    }
+    return FF_OK;
+}
+
+static ff_status flush(ff_file *file, ff_error *error) {
+    size_t length = file->buffered;
+    file->buffered = 0;
+    FF_TRY(write_all(file, file->buffer, length, error));
+    /* Let the disk work while the next bytes are made, so that the fsync at the end is short. */
+    if (file->offset - file->pushed >= WRITE_BACK_BYTES) {
+        sync_file_range(file->descriptor, (off_t)file->pushed, (off_t)(file->offset - file->pushed),
+                        SYNC_FILE_RANGE_WRITE);
+        file->pushed = file->offset;
+    }
+    return FF_OK;
+}
+
+ff_status ff_file_write(ff_file *file, const void *bytes, size_t length, ff_error *error) {
+    if (file->buffered + length > BUFFER_BYTES) FF_TRY(flush(file, error));
+    file->offset += length;
+    if (length >= BUFFER_BYTES) {
+        FF_TRY(write_all(file, bytes, length, error));
+        return flush(file, error);
+    }
+    if (length) memcpy(file->buffer + file->buffered, bytes, length);
+    file->buffered += length;
+    return FF_OK;
+}
+
+ff_status ff_file_pad(ff_file *file, uint64_t alignment, ff_error *error) {
+    static const uint8_t zeros[4096];
+    return ff_file_write(file, zeros,
+                         (size_t)(ff_align_u64(file->offset, alignment) - file->offset), error);
+}
+
+uint64_t ff_file_offset(const ff_file *file) {
+    return file->offset;
+}
+
+ff_status ff_file_rewrite(ff_file *file, uint64_t offset, const void *bytes, size_t length,
+                          ff_error *error) {
+    FF_TRY(flush(file, error));
+    const uint8_t *at = bytes;
+    while (length) {
+        ssize_t written = pwrite(file->descriptor, at, length, (off_t)offset);
+        if (written < 0 && errno == EINTR) continue;
+        if (written <= 0)
+            return ff_fail_errno(error, "%s: cannot write at offset %" PRIu64, file->temporary,
+                                 offset);
+        at += written;
+        offset += (uint64_t)written;
+        length -= (size_t)written;
+    }
+    return FF_OK;
+}
+
+ff_status ff_sync_directory(const char *path, ff_error *error) {
+    int descriptor = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (descriptor < 0) return ff_fail_errno(error, "%s: cannot open the folder", path);
+    ff_status status = FF_OK;
+    /* Some network file systems refuse fsync on folders with EINVAL: they sync by themselves. */
+    if (fsync(descriptor) && errno != EINVAL)
+        status = ff_fail_errno(error, "%s: cannot sync the folder", path);
+    close(descriptor);
+    return status;
+}
+
+ff_status ff_file_commit(ff_file **file, ff_error *error) {
+    ff_status status = flush(*file, error);
+    if (status == FF_OK && fsync((*file)->descriptor))
+        status = ff_fail_errno(error, "%s: cannot sync", (*file)->temporary);
+    if (status == FF_OK && rename((*file)->temporary, (*file)->path))
+        status = ff_fail_errno(error, "%s: cannot rename to %s", (*file)->temporary, (*file)->path);
+    if (status != FF_OK) {
+        ff_file_discard(file);
+        return status;
+    }
+    status = ff_sync_directory((*file)->directory, error);
+    release(file);
+    return status;
+}
+
+void ff_file_discard(ff_file **file) {
+    if (!*file) return;
+    unlink((*file)->temporary);
+    release(file);
+}
+
+ff_status ff_read_exactly(int descriptor, const char *path, uint64_t offset, void *bytes,
+                          size_t length, ff_error *error) {
+    uint8_t *at = bytes;
+    while (length) {
+        ssize_t count = pread(descriptor, at, length, (off_t)offset);
+        if (count < 0 && errno == EINTR) continue;
+        if (count < 0)
+            return ff_fail_errno(error, "%s: cannot read at offset %" PRIu64, path, offset);
+        if (count == 0)
+            return ff_fail(error, FF_BAD_DATA,
+                           "%s: ends at offset %" PRIu64 ", where %zu more bytes are wanted", path,
+                           offset, length);
+        at += count;
+        offset += (uint64_t)count;
+        length -= (size_t)count;
+    }
+    return FF_OK;
+}

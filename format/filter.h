@@ -1,0 +1,25 @@
+/* Filters: what is done to a sample's bytes before zstd, undone exactly after it (FORMAT.md).
+ * Thread rule: pure. */
+#ifndef FF_FORMAT_FILTER_H
+#define FF_FORMAT_FILTER_H
+
+#include "format/metadata.h"
+
+/* For FF_FILTER_TABLE: finds the index of a value in a channel's table. */
+typedef struct ff_table_lookup ff_table_lookup;
+FF_MUST_USE ff_status ff_table_lookup_create(ff_table_lookup **lookup, const ff_metadata *metadata,
+                                             ff_error *error);
+void ff_table_lookup_destroy(ff_table_lookup **lookup);
+
+/* Bytes that a filtered tensor has: one an element for table, else as before. */
+uint64_t ff_filtered_bytes(const ff_metadata *metadata, ff_filter filter, uint64_t tensor_bytes);
+
+/* Filters one tensor. false where it does not fit: a value outside of the table. */
+bool ff_filter_apply(const ff_metadata *metadata, ff_filter filter, const ff_table_lookup *lookup,
+                     uint32_t height, uint32_t width, const uint8_t *tensor, uint8_t *filtered);
+
+/* Undoes it. `filtered` is changed (row deltas are summed in place). */
+void ff_filter_undo(const ff_metadata *metadata, ff_filter filter, uint32_t height, uint32_t width,
+                    uint8_t *filtered, uint8_t *tensor);
+
+#endif

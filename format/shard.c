@@ -1,0 +1,197 @@
+#include "format/shard.h"
+
+#include "format/base/guard.h"
+#include "format/checksum.h"
+#include "format/file.h"
+
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+typedef struct mapped_job {
+    const uint8_t *from;
+    uint64_t bytes;
+    void *to; /* NULL = checksum */
+    uint64_t checksum;
+} mapped_job;
+
+static void mapped_body(void *context) {
+    mapped_job *job = context;
+    if (job->to)
+        memcpy(job->to, job->from, job->bytes);
+    else
+        job->checksum = ff_checksum(job->from, job->bytes);
+}
+
+static ff_status mapped_run(mapped_job *job, const uint8_t *map, const char *path,
+                            ff_error *error) {
+    const void *fault = ff_guard_run(mapped_body, job);
+    if (!fault) return FF_OK;
+    const uint8_t *at = fault;
+    uint64_t offset = at >= job->from && at < job->from + job->bytes ? (uint64_t)(at - map)
+                                                                     : (uint64_t)(job->from - map);
+    return ff_fail(error, FF_IO,
+                   "%s: offset %" PRIu64 ": the file shrank or failed while it was read", path,
+                   offset);
+}
+
+ff_status ff_mapped_checksum(const uint8_t *map, const char *path, uint64_t offset, uint64_t bytes,
+                             uint64_t *checksum, ff_error *error) {
+    mapped_job job = {.from = map + offset, .bytes = bytes};
+    FF_TRY(mapped_run(&job, map, path, error));
+    *checksum = job.checksum;
+    return FF_OK;
+}
+
+ff_status ff_mapped_copy(void *to, const uint8_t *map, const char *path, uint64_t offset,
+                         uint64_t bytes, ff_error *error) {
+    mapped_job job = {.from = map + offset, .bytes = bytes, .to = to};
+    return bytes ? mapped_run(&job, map, path, error) : FF_OK;
+}
+
+/* Raw shards end with the footer; compressed ones with zstd's seek table behind it. */
+static ff_status find_footer(ff_shard *shard, int descriptor, ff_error *error) {
+    uint64_t behind = 0;
+    if (shard->header.compressed) {
+        uint8_t end[FF_SEEK_FOOTER_BYTES];
+        FF_TRY(ff_read_exactly(descriptor, shard->path, shard->bytes - sizeof end, end, sizeof end,
+                               error));
+        if (ff_load_u32(end + 5) != FF_SEEK_FOOTER_MAGIC || end[4])
+            return ff_fail(error, FF_BAD_DATA, "%s: does not end with a seek table: cut short?",
+                           shard->path);
+        behind = FF_FRAME_HEADER_BYTES + (uint64_t)ff_load_u32(end) * FF_SEEK_ROW_BYTES +
+                 FF_SEEK_FOOTER_BYTES;
+    }
+    if (shard->bytes < FF_HEADER_BYTES + FF_FOOTER_BYTES + behind)
+        return ff_fail(error, FF_BAD_DATA, "%s: %" PRIu64 " bytes long, too short for its tables",
+                       shard->path, shard->bytes);
+    shard->footer_offset = shard->bytes - behind - FF_FOOTER_BYTES;
+    uint8_t bytes[FF_FOOTER_BYTES];
+    FF_TRY(
+        ff_read_exactly(descriptor, shard->path, shard->footer_offset, bytes, sizeof bytes, error));
+    FF_TRY(ff_shard_footer_decode(&shard->footer, bytes, shard->footer_offset, shard->path, error));
+    const ff_shard_footer *footer = &shard->footer;
+    if (footer->number != shard->header.number || footer->seek_table_bytes != behind ||
+        footer->sample_count > shard->header.position_count)
+        return ff_fail(error, FF_BAD_DATA, "%s: header and footer disagree", shard->path);
+    uint64_t frames = footer->section[FF_SHARD_FRAMES].bytes;
+    uint64_t wanted =
+        behind ? (behind - FF_FRAME_HEADER_BYTES - FF_SEEK_FOOTER_BYTES) / FF_SEEK_ROW_BYTES : 0;
+    /* The seek table names the frames and two skippable ones, the header and the tail. */
+    if (behind ? wanted < 2 || frames != (wanted - 2) * FF_FRAME_BYTES : frames != 0)
+        return ff_fail(error, FF_BAD_DATA, "%s: seek table and frame table disagree", shard->path);
+    return FF_OK;
+}
+
+static ff_status open_descriptor(ff_shard *shard, int descriptor, uint32_t number,
+                                 ff_error *error) {
+    struct stat info;
+    if (fstat(descriptor, &info)) return ff_fail_errno(error, "%s: cannot stat", shard->path);
+    shard->bytes = (uint64_t)info.st_size;
+    if (!S_ISREG(info.st_mode))
+        return ff_fail(error, FF_BAD_DATA, "%s: not a regular file", shard->path);
+    if (shard->bytes < FF_HEADER_BYTES + FF_FOOTER_BYTES)
+        return ff_fail(error, FF_BAD_DATA, "%s: %" PRIu64 " bytes long, too short for a shard",
+                       shard->path, shard->bytes);
+    uint8_t header[FF_HEADER_BYTES];
+    FF_TRY(ff_read_exactly(descriptor, shard->path, 0, header, sizeof header, error));
+    FF_TRY(ff_shard_header_decode(&shard->header, header, shard->path, error));
+    if (shard->header.number != number)
+        return ff_fail(error, FF_BAD_DATA, "%s: holds shard %u, wanted %u", shard->path,
+                       shard->header.number, number);
+    FF_TRY(find_footer(shard, descriptor, error));
+    if (shard->footer.header_checksum != ff_load_u64(header + FF_HEADER_BYTES - 8))
+        return ff_fail(error, FF_BAD_DATA, "%s: the footer belongs to another header", shard->path);
+    void *map = mmap(NULL, shard->bytes, PROT_READ, MAP_SHARED, descriptor, 0);
+    if (map == MAP_FAILED) return ff_fail_errno(error, "%s: cannot map", shard->path);
+    shard->map = map;
+    return FF_OK;
+}
+
+ff_status ff_shard_open(ff_shard *shard, const char *directory, uint32_t number, ff_error *error) {
+    *shard = (ff_shard){0};
+    char name[32];
+    ff_shard_name(name, number);
+    FF_TRY(ff_format(&shard->path, error, "%s/%s", directory, name));
+    int descriptor = open(shard->path, O_RDONLY | O_CLOEXEC);
+    ff_status status;
+    if (descriptor < 0) {
+        status = ff_fail_errno(error, "%s: cannot open", shard->path);
+    } else {
+        status = open_descriptor(shard, descriptor, number, error);
+        close(descriptor);
+    }
+    if (status != FF_OK) ff_shard_close(shard);
+    return status;
+}
+
+void ff_shard_close(ff_shard *shard) {
+    if (shard->map) munmap((void *)(uintptr_t)shard->map, shard->bytes);
+    free(shard->path);
+    *shard = (ff_shard){0};
+}
+
+ff_status ff_shard_section(const ff_shard *shard, int section, const uint8_t **bytes,
+                           ff_error *error) {
+    static const char *const name[] = {"records", "labels", "keys", "frames", "metadata"};
+    const ff_section *at = &shard->footer.section[section];
+    uint64_t found;
+    FF_TRY(ff_mapped_checksum(shard->map, shard->path, at->offset, at->bytes, &found, error));
+    if (found != at->checksum)
+        return ff_fail(error, FF_BAD_DATA,
+                       "%s: offset %" PRIu64 ": section %s has checksum %016" PRIx64
+                       ", wanted %016" PRIx64,
+                       shard->path, at->offset, name[section], found, at->checksum);
+    *bytes = shard->map + at->offset;
+    return FF_OK;
+}
+
+ff_status ff_entry_check(const ff_entry *entry, const ff_metadata *metadata,
+                         const ff_shard_footer *footer, const char *path, uint64_t slot,
+                         ff_error *error) {
+    bool shape = metadata->variable_size
+                     ? entry->height >= 1 && entry->height <= metadata->height &&
+                           entry->width >= 1 && entry->width <= metadata->width
+                     : entry->height == metadata->height && entry->width == metadata->width;
+    if (!shape)
+        return ff_fail(error, FF_BAD_DATA, "%s: sample %" PRIu64 " is %u x %u, wanted %s%u x %u",
+                       path, slot, entry->height, entry->width,
+                       metadata->variable_size ? "at most " : "", metadata->height,
+                       metadata->width);
+    uint64_t wanted = ff_metadata_payload_bytes(metadata, entry->height, entry->width);
+    if (entry->bytes != wanted)
+        return ff_fail(error, FF_BAD_DATA,
+                       "%s: sample %" PRIu64 " has %" PRIu64 " bytes, wanted %" PRIu64, path, slot,
+                       entry->bytes, wanted);
+    bool compressed = footer->seek_table_bytes != 0;
+    uint64_t begin = compressed ? 0 : FF_HEADER_BYTES;
+    uint64_t end = compressed ? footer->payload_bytes : footer->samples_end;
+    if (entry->offset % metadata->alignment || entry->offset < begin || entry->offset > end ||
+        entry->bytes > end - entry->offset)
+        return ff_fail(error, FF_BAD_DATA,
+                       "%s: sample %" PRIu64 " lies at %" PRIu64 " + %" PRIu64
+                       ", outside of the samples (%" PRIu64 " to %" PRIu64 ")",
+                       path, slot, entry->offset, entry->bytes, begin, end);
+    return FF_OK;
+}
+
+ff_status ff_frame_check(const ff_frame *frame, const ff_shard *shard, ff_error *error) {
+    const ff_shard_footer *footer = &shard->footer;
+    bool file = frame->file_offset >= FF_HEADER_BYTES &&
+                frame->file_offset <= footer->samples_end &&
+                frame->compressed_bytes <= footer->samples_end - frame->file_offset;
+    bool payload = frame->payload_offset <= footer->payload_bytes &&
+                   frame->payload_bytes <= footer->payload_bytes - frame->payload_offset &&
+                   frame->filtered_bytes <= frame->payload_bytes;
+    bool slots = frame->slot_count >= 1 && frame->slot_count <= footer->sample_count &&
+                 frame->first_slot <= footer->sample_count - frame->slot_count;
+    if (!file || !payload || !slots || frame->payload_bytes > FF_SAMPLE_LIMIT_BYTES)
+        return ff_fail(error, FF_BAD_DATA,
+                       "%s: the frame of slot %u lies outside of the shard (offset %" PRIu64 ")",
+                       shard->path, frame->first_slot, frame->file_offset);
+    return FF_OK;
+}

@@ -1,0 +1,44 @@
+/* A shard opened for reading: mapped, its header and footer checked. What the reader, the index
+ * builder, the verifier and a continuing writer share. Thread rule: read-only once open. */
+#ifndef FF_FORMAT_SHARD_H
+#define FF_FORMAT_SHARD_H
+
+#include "format/layout.h"
+
+typedef struct ff_shard {
+    char *path;
+    const uint8_t *map; /* the whole file, read-only; read under ff_guard_run */
+    uint64_t bytes;
+    uint64_t footer_offset;
+    ff_shard_header header;
+    ff_shard_footer footer;
+} ff_shard;
+
+/* Opens DIRECTORY/shard-NUMBER.ffs; the descriptor is closed again. FF_IO where it cannot be
+ * opened (errno ENOENT among them), FF_BAD_DATA where it is no whole shard of that number. */
+FF_MUST_USE ff_status ff_shard_open(ff_shard *shard, const char *directory, uint32_t number,
+                                    ff_error *error);
+/* Unmaps. A zeroed shard is accepted. */
+void ff_shard_close(ff_shard *shard);
+
+/* Checks a section's checksum (guarded) and gives its bytes. */
+FF_MUST_USE ff_status ff_shard_section(const ff_shard *shard, int section, const uint8_t **bytes,
+                                       ff_error *error);
+
+/* Checks a record against this shard: shape, size, offset, key range. `slot` is for the sentence.
+ */
+FF_MUST_USE ff_status ff_entry_check(const ff_entry *entry, const ff_metadata *metadata,
+                                     const ff_shard_footer *footer, const char *path, uint64_t slot,
+                                     ff_error *error);
+
+/* Checks a frame against this shard: file range, payload range, slots. */
+FF_MUST_USE ff_status ff_frame_check(const ff_frame *frame, const ff_shard *shard, ff_error *error);
+
+/* XXH3-64 of mapped bytes, guarded; FF_IO with path and offset where reading them failed. */
+FF_MUST_USE ff_status ff_mapped_checksum(const uint8_t *map, const char *path, uint64_t offset,
+                                         uint64_t bytes, uint64_t *checksum, ff_error *error);
+/* memcpy out of a mapping, guarded. */
+FF_MUST_USE ff_status ff_mapped_copy(void *to, const uint8_t *map, const char *path,
+                                     uint64_t offset, uint64_t bytes, ff_error *error);
+
+#endif
