@@ -1,0 +1,58 @@
+/* Image files to pixels, bit for bit as Pillow's Image.open(f).convert('RGB') or ('L') gives them.
+ *
+ * The kind is found from the content; no file name is looked at. Every kind has a file of its own,
+ * decode_KIND.c, and an entry in the table of decode.c (decode_kinds.h says what an entry holds).
+ * This version reads JPEG (baseline and progressive; grey, YCbCr, RGB, CMYK, YCCK) and PNG (every
+ * colour type, depth and interlacing). EXIF orientation, colour profiles and gamma are ignored,
+ * as torchvision's loader does.
+ *
+ * Errors: one sentence without the path, which the caller puts in front. FF_BAD_DATA for anything
+ * that is wrong with the bytes, FF_NO_MEMORY where the machine has too little.
+ * Thread rule: a decoder and an image belong to one thread at a time; no global state. */
+#ifndef FF_FFPACK_DECODE_H
+#define FF_FFPACK_DECODE_H
+
+#include "tools/ffpack/image.h"
+
+/* Pixels (width x height) beyond which Pillow refuses an image: twice its MAX_IMAGE_PIXELS. */
+#define FF_PIXEL_LIMIT UINT64_C(178956970)
+
+/* What an image's header says. */
+typedef struct ff_image_info {
+    const char *kind; /* "JPEG", "PNG": static */
+    uint32_t width, height;
+    uint32_t channels; /* in FF_MODE_NATIVE: 1 or 3 */
+} ff_image_info;
+
+/* Reads the header only; allocates nothing. Fails where the bytes are of no kind this version
+ * reads, the header is broken or cut off, or width x height exceeds pixel_limit. A success says
+ * nothing about the pixels behind the header. */
+FF_MUST_USE ff_status ff_decode_probe(const uint8_t *bytes, size_t length, uint64_t pixel_limit,
+                                      ff_image_info *info, ff_error *error);
+
+/* The state of the libraries, one a thread, reused from image to image. */
+typedef struct ff_decoder ff_decoder;
+
+/* On failure *decoder = NULL. */
+FF_MUST_USE ff_status ff_decoder_create(ff_decoder **decoder, ff_error *error);
+
+/* NULL and *decoder = NULL are accepted; *decoder becomes NULL. */
+void ff_decoder_destroy(ff_decoder **decoder);
+
+/* Decodes a whole file lying in memory into `image` (reused, grown where needed). pixel_limit is
+ * checked before anything is allocated; FF_PIXEL_LIMIT is the usual one. On failure the image's
+ * pixels and shape are undefined, but it can be used again.
+ *
+ * What Pillow refuses is refused: truncated data, even where a JPEG lacks only its end marker. A
+ * PNG is also refused where a checksum of a chunk that holds pixels or palette is wrong. A JPEG
+ * whose data is odd but complete (stray bytes between markers, a bad Huffman code) decodes to the
+ * pixels that Pillow gives; then ff_decoder_warning says what the library found. */
+FF_MUST_USE ff_status ff_decode(ff_decoder *decoder, const uint8_t *bytes, size_t length,
+                                ff_image_mode mode, uint64_t pixel_limit, ff_image *image,
+                                ff_error *error);
+
+/* What was odd in the last image that this decoder decoded, as a sentence without the path; NULL
+ * where nothing was. Valid until the next ff_decode. */
+const char *ff_decoder_warning(const ff_decoder *decoder);
+
+#endif

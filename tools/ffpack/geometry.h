@@ -1,0 +1,64 @@
+/* From the decoded image to the packed shape: torchvision's Resize on a Pillow image, then
+ * CenterCrop, with the same bits (torchvision/transforms/functional.py, version 0.14).
+ *
+ * Resize(N): the short side becomes N, the long one (int)(N * long / short), computed in double.
+ * Resize((H, W)): exactly that. CenterCrop((h, w)): an image smaller than the crop is first padded
+ * with zeros, (deficit) / 2 before and (deficit + 1) / 2 behind; then the offset is
+ * (size - crop) / 2, rounded half to even.
+ *
+ * Thread rule: a spec is read-only; an ff_geometry_scratch belongs to one thread at a time. */
+#ifndef FF_FFPACK_GEOMETRY_H
+#define FF_FFPACK_GEOMETRY_H
+
+#include "tools/ffpack/resize.h"
+
+#include <stdbool.h>
+
+typedef enum ff_resize_kind {
+    FF_RESIZE_NONE,
+    FF_RESIZE_SHORT, /* short side to `size` */
+    FF_RESIZE_EXACT  /* to resize_height x resize_width, whatever the proportions */
+} ff_resize_kind;
+
+/* Zero-initialised: nothing is done. */
+typedef struct ff_geometry {
+    ff_resize_kind resize;
+    uint32_t size;                        /* FF_RESIZE_SHORT */
+    uint32_t resize_height, resize_width; /* FF_RESIZE_EXACT */
+    ff_interpolation interpolation;
+    uint32_t crop_height, crop_width; /* both 0 = no crop */
+} ff_geometry;
+
+/* The values of --resize and --center-crop: "N" or "HxW". FF_USAGE with a sentence that names
+ * `option` where the text is neither, or a side is 0 or above FF_SIDE_LIMIT. */
+FF_MUST_USE ff_status ff_geometry_parse_resize(ff_geometry *geometry, const char *option,
+                                               const char *text, ff_error *error);
+FF_MUST_USE ff_status ff_geometry_parse_crop(ff_geometry *geometry, const char *option,
+                                             const char *text, ff_error *error);
+
+/* Whether images of every size come out as one size: an exact resize or a crop. */
+bool ff_geometry_is_fixed(const ff_geometry *geometry);
+
+/* The size that an image of width x height (each >= 1) comes out with. FF_BAD_DATA where a side
+ * would exceed FF_SIDE_LIMIT. */
+FF_MUST_USE ff_status ff_geometry_output_size(const ff_geometry *geometry, uint32_t width,
+                                              uint32_t height, uint32_t *output_width,
+                                              uint32_t *output_height, ff_error *error);
+
+/* Zero-initialised `{0}`; released with ff_geometry_scratch_free. */
+typedef struct ff_geometry_scratch {
+    ff_resize_scratch resize;
+    ff_image resized, cropped;
+} ff_geometry_scratch;
+
+/* *output = the image after resize and crop: either `input` itself, where nothing changes, or an
+ * image inside `scratch`, valid until its next use. Any number of channels. Failures: FF_BAD_DATA
+ * as ff_geometry_output_size, FF_NO_MEMORY. */
+FF_MUST_USE ff_status ff_geometry_apply(const ff_geometry *geometry, const ff_image *input,
+                                        ff_geometry_scratch *scratch, const ff_image **output,
+                                        ff_error *error);
+
+/* NULL is accepted. */
+void ff_geometry_scratch_free(ff_geometry_scratch *scratch);
+
+#endif

@@ -1,0 +1,76 @@
+/* Pillow's resampling, bit for bit (libImaging/Resample.c, ImagingResample of 8-bit images): the
+ * plain version, which every faster one is tested against.
+ *
+ * Per axis, in double: scale = in / out; stretch = max(scale, 1); support = S * stretch (S = 1
+ * bilinear, 2 bicubic). For output i: center = (i + 0.5) * scale; the inputs are
+ * first = max(0, (int)(center - support + 0.5)) up to min(in, (int)(center + support + 0.5)); the
+ * weight of input x is f((x - center + 0.5) * (1 / stretch)), divided by their sequential sum; then
+ * fixed point with 22 bits, rounded half away from zero. A pixel is
+ * clip8((2^21 + sum of weight * value) >> 22), with an int32 sum. Horizontal pass first, rounded to
+ * u8 between the passes; an axis that keeps its length is copied.
+ *
+ * Only a window of the output is computed: since no output pixel depends on another, that gives the
+ * same bits as resizing everything and cropping then.
+ *
+ * Thread rule: an ff_resize_scratch belongs to one thread at a time. */
+#ifndef FF_FFPACK_RESIZE_H
+#define FF_FFPACK_RESIZE_H
+
+#include "tools/ffpack/image.h"
+
+typedef enum ff_interpolation { FF_BILINEAR, FF_BICUBIC, FF_INTERPOLATION_COUNT } ff_interpolation;
+
+/* "bilinear" "bicubic". */
+const char *ff_interpolation_name(ff_interpolation interpolation);
+
+/* The weights of one axis, for outputs first_output .. first_output + count - 1. Output o reads
+ * `taps[o]` inputs from `first[o]` on, with weight[o * stride + k], k < taps[o]; weights beyond
+ * taps[o] are zero. */
+typedef struct ff_resize_axis {
+    uint32_t *first; /* [count] input position; owned */
+    uint32_t *taps;  /* [count] owned */
+    int32_t *weight; /* [count, stride] fixed point, 22 bits after the point; owned */
+    uint32_t count, stride;
+    size_t first_capacity, taps_capacity, weight_capacity; /* elements */
+    double *exact;                                         /* [stride] scratch; owned */
+    size_t exact_capacity;
+    uint32_t input, output, first_output; /* what it was computed for; input 0 = nothing yet */
+    ff_interpolation interpolation;
+} ff_resize_axis;
+
+/* Reused memory: the weights (kept while sizes stay the same) and the image between the passes.
+ * Zero-initialised `{0}`; released with ff_resize_scratch_free. */
+typedef struct ff_resize_scratch {
+    ff_resize_axis horizontal, vertical;
+    ff_image between; /* [rows that the vertical pass reads, window width, channels] */
+} ff_resize_scratch;
+
+/* A rectangle of the resized image: it lies wholly within width x height of the resize. */
+typedef struct ff_resize_window {
+    uint32_t left, top, width, height;
+} ff_resize_window;
+
+/* Fills `axis` for `input` -> `output` pixels, restricted to a window of the outputs. 1 <= input,
+ * output <= 2^30. */
+FF_MUST_USE ff_status ff_resize_axis_plan(ff_resize_axis *axis, uint32_t input, uint32_t output,
+                                          uint32_t first_output, uint32_t count,
+                                          ff_interpolation interpolation, ff_error *error);
+
+/* output = the window of `input` resized to width x height. `output` is another image than input
+ * and scratch's. Any number of channels. FF_NO_MEMORY is the only failure. */
+FF_MUST_USE ff_status ff_resize(const ff_image *input, uint32_t width, uint32_t height,
+                                ff_interpolation interpolation, const ff_resize_window *window,
+                                ff_resize_scratch *scratch, ff_image *output, ff_error *error);
+
+/* The two passes, for tests of faster ones. Horizontal: `rows` rows of `input`, [rows, input
+ * width, channels] -> [rows, axis count, channels]. Vertical: `row_values` values a row, row r of
+ * `input` being the axis's input position first_row + r: -> [axis count, row_values]. */
+void ff_resize_horizontal_plain(const ff_resize_axis *axis, const uint8_t *input, size_t rows,
+                                uint32_t channels, uint8_t *output);
+void ff_resize_vertical_plain(const ff_resize_axis *axis, const uint8_t *input, uint32_t first_row,
+                              size_t row_values, uint8_t *output);
+
+/* NULL is accepted. */
+void ff_resize_scratch_free(ff_resize_scratch *scratch);
+
+#endif
