@@ -1,0 +1,157 @@
+/* A model ready to train: its graph, parameters and plans. This is what recipes, evaluation and
+ * checkpoints are written against; graph.h and compute.h lie below it.
+ *
+ * Life: ff_model_create builds the graph, plans it for `batch` (shapes, memory, algorithms) and
+ * draws the initial parameters, so that every error a net can have comes before the first step.
+ * ff_model_plan makes further plans of the same parameters for other batch sizes (the evaluation
+ * batch, a last smaller batch). Steps allocate nothing.
+ *
+ * Sameness: the same build, instruction set, thread count, options and batches give the same
+ * parameters bit for bit; initialisation depends on (seed, parameter) only, so it is also equal
+ * between thread counts and compute implementations.
+ *
+ * Thread rule: a model and its plans belong to one thread at a time (they run on `threads` OpenMP
+ * threads inside); different models are independent. */
+#ifndef FF_TRAIN_MODEL_H
+#define FF_TRAIN_MODEL_H
+
+#include "format/base/status.h"
+#include "format/dtype.h"
+#include "train/optim.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+typedef struct ff_model ff_model;
+typedef struct ff_plan ff_plan;
+
+/* The first layers of a residual net: 3x3 stride 1, or 7x7 stride 2 and a 3x3 stride 2 max pool.
+ * AUTO = CIFAR for inputs of at most 64 pixels on their longer side. Nets with one stem only
+ * (smallnet) accept AUTO and refuse the others. */
+typedef enum ff_stem { FF_STEM_AUTO, FF_STEM_CIFAR, FF_STEM_IMAGENET } ff_stem;
+
+typedef struct ff_model_options {
+    const char *name; /* one of ff_model_name(0..); "smallnet", "resnet18" */
+    ff_stem stem;
+    int channels, height, width; /* of a sample as it enters the net (after crops) */
+    int classes;                 /* at least 1 */
+    int batch;                   /* samples a training step */
+    int threads;                 /* 0 = ff_cpu_count() */
+    uint64_t seed;               /* of the initial parameters and of dropout */
+    double label_smoothing;      /* in [0, 1); of the training loss */
+    double dropout;      /* in [0, 1); of nets that have dropout; negative = their default */
+    const char *compute; /* NULL = the fastest of this build; "onednn", "reference" */
+} ff_model_options;
+
+/* Names of the models, sorted as listed in help; NULL past the last. */
+const char *ff_model_name(int index);
+
+/* Refuses with one sentence: an unknown name (the known ones are listed), a shape that becomes
+ * empty (the layer is named), a batch norm over one value a channel, sizes beyond memory.
+ * On failure *model = NULL. */
+FF_MUST_USE ff_status ff_model_create(ff_model **model, const ff_model_options *options,
+                                      ff_error *error);
+/* Destroys its plans too. NULL is accepted. */
+void ff_model_destroy(ff_model **model);
+
+/* ---- what it is ---- */
+
+/* How a batch of images lies in memory: FF_CHW = [N,C,H,W], FF_HWC = [N,H,W,C]; f32 always. */
+ff_layout ff_model_input_layout(const ff_model *model);
+/* "onednn 2.6.3, avx512_core" or "reference loops": for reports and for comparing at a resume. */
+const char *ff_model_compute_name(const ff_model *model);
+/* The stem that AUTO became. */
+ff_stem ff_model_stem(const ff_model *model);
+int ff_model_threads(const ff_model *model);
+/* Multiply-accumulates of one sample's forward pass (convolutions and linear layers). */
+double ff_model_macs(const ff_model *model);
+
+/* Memory, one block a role, for --dry-run. */
+typedef enum ff_role {
+    FF_ROLE_PARAMETERS,  /* trained values */
+    FF_ROLE_GRADIENTS,   /* theirs, one block of the same size */
+    FF_ROLE_MOMENTUM,    /* optimizer state */
+    FF_ROLE_BUFFERS,     /* running statistics of batch norms */
+    FF_ROLE_ACTIVATIONS, /* of all plans */
+    FF_ROLE_SCRATCH,     /* gradients of activations, workspaces of algorithms; of all plans */
+    FF_ROLE_COUNT
+} ff_role;
+const char *ff_role_name(ff_role role);
+uint64_t ff_model_bytes(const ff_model *model, ff_role role);
+
+/* ---- parameters and buffers, by torchvision's names ---- */
+
+typedef struct ff_parameter {
+    const char *name; /* "layer1.0.conv1.weight"; valid as long as the model */
+    ff_dtype dtype;   /* FF_F32; FF_I64 for num_batches_tracked */
+    int rank;         /* 0 to 4 */
+    int64_t shape[4]; /* torch's: OIHW for convolutions, [out, in] for linear layers */
+    uint64_t count;   /* elements */
+    bool trained;     /* has a gradient and momentum; false for running statistics */
+} ff_parameter;
+
+/* In the order of torch's state_dict. */
+int ff_model_parameter_count(const ff_model *model);
+const ff_parameter *ff_model_parameter(const ff_model *model, int index);
+/* -1 where there is none. */
+int ff_model_find(const ff_model *model, const char *name);
+
+/* Copies a parameter out (in), `count` elements of its dtype in torch's layout, whatever layout
+ * it is held in. `what` VALUE is every parameter's; GRADIENT (of the last step) and MOMENTUM are
+ * trained parameters' (others: the caller's bug). */
+typedef enum ff_parameter_part {
+    FF_PART_VALUE,
+    FF_PART_GRADIENT,
+    FF_PART_MOMENTUM
+} ff_parameter_part;
+void ff_model_get(const ff_model *model, int index, ff_parameter_part part, void *to);
+void ff_model_set(ff_model *model, int index, ff_parameter_part part, const void *from);
+
+/* ---- steps ---- */
+
+/* A batch as the caller holds it; nothing of it is kept after the call. */
+typedef struct ff_batch {
+    const float *images;  /* [batch] samples in ff_model_input_layout, 64-byte aligned */
+    const void *labels;   /* [batch] classes; -1 = unlabeled: no loss, no gradient, not counted */
+    ff_dtype label_dtype; /* FF_I64 or FF_I32 */
+    const float *weights; /* [batch] 0 or 1 (0 = a padding slot, as if unlabeled); NULL = all 1 */
+    uint64_t step;        /* number of the training step since the run began: dropout draws by it */
+} ff_batch;
+
+typedef struct ff_step_result {
+    double loss_sum; /* over counted samples; the mean loss is loss_sum / count */
+    int64_t count;   /* samples with a label >= 0 and weight 1 */
+    int64_t correct; /* of them, with the largest logit (the first one of equals) at their label */
+} ff_step_result;
+
+/* Plans the model for `batch` samples. `training` plans can train and evaluate; others only
+ * evaluate, in much less memory. The model owns it until it is destroyed. */
+FF_MUST_USE ff_status ff_model_plan(ff_model *model, int batch, bool training, ff_plan **plan,
+                                    ff_error *error);
+/* The plan made by ff_model_create: options.batch samples, training. */
+ff_plan *ff_model_training_plan(ff_model *model);
+int ff_plan_batch(const ff_plan *plan);
+bool ff_plan_trains(const ff_plan *plan);
+
+/* One training step: forward with batch statistics, mean loss over the counted samples, backward,
+ * running statistics, update. Where no sample counts, nothing changes but the statistics and
+ * momentum. A label outside [-1, classes) is FF_BAD_DATA naming its place. The caller looks at the
+ * loss for NaN. */
+FF_MUST_USE ff_status ff_plan_train(ff_plan *plan, const ff_batch *batch, const ff_sgd *sgd,
+                                    ff_step_result *result, ff_error *error);
+
+/* The two halves of ff_plan_train, for gradients that are reduced between them. */
+FF_MUST_USE ff_status ff_plan_gradients(ff_plan *plan, const ff_batch *batch,
+                                        ff_step_result *result, ff_error *error);
+void ff_model_update(ff_model *model, const ff_sgd *sgd);
+
+/* Forward with running statistics, without dropout; the loss is plain cross-entropy (no label
+ * smoothing). Changes nothing. */
+FF_MUST_USE ff_status ff_plan_evaluate(ff_plan *plan, const ff_batch *batch, ff_step_result *result,
+                                       ff_error *error);
+
+/* The logits of the last step or evaluation: [batch, classes], f32; valid until the next. */
+const float *ff_plan_logits(const ff_plan *plan);
+
+#endif

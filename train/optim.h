@@ -1,0 +1,25 @@
+/* Optimizers. Values, gradients and state are flat f32 arrays of one order (whatever layout each
+ * parameter is held in), so that one pass updates the whole model. Pure but for what it updates. */
+#ifndef FF_TRAIN_OPTIM_H
+#define FF_TRAIN_OPTIM_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/* As torch.optim.SGD with dampening 0 (its documentation gives the formula):
+ *   g = gradient + weight_decay * w;  m = momentum * m + g;
+ *   w -= learning_rate * (nesterov ? g + momentum * m : momentum > 0 ? m : g)
+ * torch starts m as g, which is what m = 0 gives. */
+typedef struct ff_sgd {
+    double learning_rate;
+    double momentum; /* in [0, 1) */
+    double weight_decay;
+    bool nesterov; /* wants momentum > 0 */
+} ff_sgd;
+
+/* Updates `count` values; all pointers 64-byte aligned. Runs on the caller's OpenMP threads.
+ * Every element is computed alone: the result does not depend on the number of threads. */
+void ff_sgd_update(const ff_sgd *sgd, size_t count, float *value, float *momentum,
+                   const float *gradient);
+
+#endif
