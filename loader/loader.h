@@ -1,0 +1,185 @@
+/* Batches from a packed dataset: what a trainer reads its input through.
+ *
+ *     ff_loader_options options = ff_loader_defaults();
+ *     options.batch = 256, options.seed = 1, options.dtype = FF_F32, options.layout = FF_HWC;
+ *     ff_loader_create(&loader, dataset, &options, &error);
+ *     while (ff_loader_acquire(loader, &slot, &error) == FF_OK && slot) {
+ *         ... wait for slot->ready, read slot->data, slot->label[0].values ...
+ *         ff_loader_release(loader, slot, NULL);
+ *     }
+ *     ff_loader_destroy(&loader);
+ *
+ * What a sample looks like depends on (seed, epoch, sample) and where it comes on (seed, epoch,
+ * position), so batches are bit-identical for any number of threads and slots, for any world size
+ * (ranks take slices of the same global batch), and after a resume. Threads fill slots ahead of
+ * their use, across the end of an epoch. A slot is host memory on a host device; on another device
+ * it is device memory, filled through a pinned half by copies in the loader's own stream.
+ *
+ * Thread rule: one thread at a time calls acquire, release and destroy of a loader; several loaders
+ * may share a dataset. Ownership: the dataset and the device outlive the loader; a slot belongs to
+ * the consumer from acquire to release. */
+#ifndef FF_LOADER_LOADER_H
+#define FF_LOADER_LOADER_H
+
+#include "format/reader.h"
+#include "loader/augment.h"
+#include "loader/device.h"
+#include "loader/order.h"
+
+typedef struct ff_loader ff_loader;
+
+typedef enum ff_last_batch {
+    /* An incomplete last batch is left out, unless the dataset is smaller than one batch. */
+    FF_LAST_BATCH_DROP,
+    /* It comes with count < rows; the rows behind are zero, with weight 0 and class -1. */
+    FF_LAST_BATCH_KEEP,
+} ff_last_batch;
+
+/* Where a run is: what has to be stored to go on with the same batches. `position` and `batch`
+ * count in the whole world's order, so another world size continues the same order. */
+typedef struct ff_loader_position {
+    uint64_t seed;
+    uint64_t batch;    /* samples a global batch */
+    uint64_t position; /* of the next batch's first sample in its epoch */
+    uint32_t epoch;
+} ff_loader_position;
+
+typedef struct ff_loader_options {
+    uint64_t batch; /* samples a global batch, > 0 */
+    ff_last_batch last_batch;
+
+    /* Order. block and group 0 with FF_ORDER_BLOCK: ff_order_default_blocks. */
+    ff_order_kind order;
+    uint64_t block, group;
+    uint64_t seed;
+
+    /* The first batch: `position` samples into `epoch`; one behind the last batch of an epoch means
+     * the next epoch. After `epochs` epochs (the started one among them) acquire gives NULL; 0 = no
+     * end. */
+    uint32_t epoch, epochs;
+    uint64_t position;
+
+    ff_augment_spec augment;
+
+    /* What comes out. dtype: f32, f16 or bf16 (FF_DTYPE_COUNT = f32); u8 and u16 only from the same
+     * dtype: values as stored, for normalizing elsewhere. layout: FF_CHW = N C H W, FF_HWC =
+     * N H W C. height and width 0: the dataset's. */
+    ff_dtype dtype;
+    ff_layout layout;
+    uint32_t height, width;
+
+    /* Label fields by name; label_count 0 = the dataset's first field (none where it has none). */
+    const char *const *label;
+    size_t label_count;
+
+    /* This loader's share of each global batch: of `share_total` parts the parts from share_begin
+     * to before share_end. Rank r of w: r, r + 1, w; a replica with 2 of 2 + 3 + 3 parts: 0, 2, 8.
+     * The cuts lie at even positions, so that partners of a mixup stay together. A share may be
+     * empty: its slots have rows 0, and come all the same. share_total 0 = everything. */
+    uint32_t share_begin, share_end, share_total;
+
+    /* Threads that fill slots; 0 = acquire fills them itself. -1 = as many as there are CPUs, at
+     * most 8. Slots: how many batches may be ready, being filled or acquired at once; 0 = a number
+     * that suits the threads, at least 3. */
+    int threads;
+    uint32_t slots;
+
+    ff_device *device; /* NULL = a host device of the loader's own */
+} ff_loader_options;
+
+/* batch 256, order random, drop, f32, CHW, no augmentation, first field, all threads, no end. */
+ff_loader_options ff_loader_defaults(void);
+
+/* Where a row of a batch comes from. */
+typedef struct ff_slot_source {
+    uint64_t sample[2]; /* the second one only where two samples are mixed; else the same */
+    float weight[2];    /* 1 and 0 unless mixed */
+    bool padding;       /* behind the last sample: a row of zeros */
+} ff_slot_source;
+
+/* The values of a label field. class: i32 [rows], -1 = unlabeled or padding; other kinds: f32
+ * [rows][width], 0 in padding. */
+typedef struct ff_slot_label {
+    void *values;   /* where the data is */
+    ff_dtype dtype; /* FF_I32 or FF_F32 */
+    uint32_t width;
+    size_t field; /* of the dataset's metadata */
+} ff_slot_label;
+
+typedef struct ff_slot {
+    void *data;    /* [rows, C, H, W] or [rows, H, W, C] of dtype, device memory, 64 B aligned */
+    float *weight; /* [rows] device: 1, or 0 for padding */
+    ff_slot_label *label; /* [label_count] */
+    size_t label_count;
+    /* [rows], host, what became of each row. */
+    const ff_slot_source *source;
+    const ff_augment_params *params;
+
+    uint32_t rows;  /* of this share of a full batch: the shape, the same for every slot */
+    uint32_t count; /* samples in it, from the front; rows behind them are padding */
+    uint32_t channels, height, width;
+    ff_dtype dtype;
+    ff_layout layout;
+
+    uint32_t epoch;
+    uint64_t batch;          /* number of this batch in its epoch as the loader started it */
+    uint64_t position;       /* in the epoch of this share's first row */
+    uint32_t global_count;   /* samples of the global batch, over all shares */
+    bool last;               /* of its epoch */
+    ff_loader_position next; /* what to store once this batch has been used */
+
+    /* Data, labels and weights are valid for a stream that waits for it, or for the host after
+     * event_synchronize; on a unified device they are when acquire returns. */
+    ff_event *ready;
+
+    uint32_t index; /* of the slot, 0..slots-1 */
+} ff_slot;
+
+/* Checks every option before anything is allocated or started. FF_USAGE names what is wrong (an
+ * output larger than the padded samples, a dtype that cannot be made, an unknown field, a position
+ * behind the end); also FF_NO_MEMORY and the device's errors. On failure *loader = NULL. */
+FF_MUST_USE ff_status ff_loader_create(ff_loader **loader, ff_dataset *dataset,
+                                       const ff_loader_options *options, ff_error *error);
+
+/* At any time, also with slots acquired (their contents end) and threads at work: stops and joins
+ * them and frees everything. NULL is accepted. */
+void ff_loader_destroy(ff_loader **loader);
+
+/* The next batch, in order; *slot = NULL after the last one. Waits until it is filled. An error of
+ * the thread that filled it comes here, as the one sentence of its lowest row, and again at every
+ * later call; batches before it are still given. Slots may be held while others are acquired, up to
+ * one less than there are (FF_USAGE beyond: the loader could never fill the next). */
+FF_MUST_USE ff_status ff_loader_acquire(ff_loader *loader, ff_slot **slot, ff_error *error);
+
+/* Gives a slot back, to be filled again once `consumed` is done (NULL = the consumer is through
+ * with it). The event stays the consumer's, who neither destroys it nor records it anew before the
+ * slot's next acquire. */
+void ff_loader_release(ff_loader *loader, ff_slot *slot, ff_event *consumed);
+
+typedef struct ff_loader_info {
+    uint64_t samples;           /* of the dataset */
+    uint64_t batches_per_epoch; /* of an epoch from its start */
+    uint64_t slot_bytes;
+    uint32_t rows, channels, height, width;
+    uint32_t slots;
+    int threads;
+    uint64_t block, group; /* of block order, as chosen */
+} ff_loader_info;
+
+ff_loader_info ff_loader_describe(const ff_loader *loader);
+
+/* Since creation. */
+typedef struct ff_loader_stats {
+    uint64_t wait_ns; /* spent in acquire: the consumer's wait for data */
+    uint64_t fill_ns; /* spent filling, summed over threads */
+    uint64_t samples; /* acquired */
+    uint64_t batches;
+} ff_loader_stats;
+
+ff_loader_stats ff_loader_measure(ff_loader *loader);
+
+/* The rows of a global batch of `batch` samples before part `part` of `total`: even but for the
+ * end. */
+uint64_t ff_loader_share(uint64_t batch, uint32_t part, uint32_t total);
+
+#endif
