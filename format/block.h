@@ -6,7 +6,7 @@
 #ifndef FF_FORMAT_BLOCK_H
 #define FF_FORMAT_BLOCK_H
 
-#include "format/metadata.h"
+#include "format/reader.h"
 
 typedef struct ff_block ff_block;
 
@@ -40,6 +40,25 @@ void ff_block_drop(ff_block *block);
 
 /* Checksums every sample, filters and compresses. The block is read-only from here to the reset. */
 FF_MUST_USE ff_status ff_block_seal(ff_block *block, ff_error *error);
+
+/* A sealed block as the writer takes it: valid until the next reset. Offsets in the entries count
+ * from the block's own first slot, key offsets from its own first key. */
+typedef struct ff_block_content {
+    uint64_t sample_count;
+    const ff_entry *entry; /* [sample_count] */
+    const void *labels;    /* [sample_count][ff_metadata_label_row_bytes] */
+    const void *keys;
+    uint64_t keys_bytes;
+    const void *bytes; /* the slots, or the compressed frame */
+    uint64_t length;
+    uint64_t payload_bytes; /* of the slots */
+    /* Of a frame. */
+    uint64_t filtered_bytes;
+    uint64_t checksum;
+    ff_filter filter;
+} ff_block_content;
+
+ff_block_content ff_block_contents(const ff_block *block);
 
 uint64_t ff_block_number(const ff_block *block);
 uint64_t ff_block_count(const ff_block *block); /* of samples */

@@ -6,8 +6,9 @@
 #include <string.h>
 
 enum {
-    BLOCK_BYTES_RAW = 1 << 20, /* few hand-overs between threads */
-    BLOCK_BYTES_ZSTD = 1 << 18 /* a reader of one sample undoes a whole frame */
+    BLOCK_BYTES_RAW = 1 << 20,  /* few hand-overs between threads */
+    BLOCK_BYTES_ZSTD = 1 << 18, /* a reader of one sample undoes a whole frame */
+    SHARD_ITEMS_LIMIT = 1 << 18
 };
 
 static void free_strings(char **string, size_t count) {
@@ -151,6 +152,8 @@ ff_status ff_metadata_plan(ff_metadata *metadata, uint64_t shard_bytes, ff_error
     if (compressed && slot >= 65536) per_block = 1;
     if (per_block == 0) per_block = 1;
     uint64_t per_shard = slot ? shard_bytes / slot : 1;
+    /* A writer keeps its shard's records in memory: about 100 bytes a sample. */
+    if (per_shard > SHARD_ITEMS_LIMIT) per_shard = SHARD_ITEMS_LIMIT;
     per_shard -= per_shard % per_block;
     if (per_shard == 0) per_shard = per_block;
     metadata->items_per_block = per_block;

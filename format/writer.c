@@ -1,0 +1,290 @@
+#include "format/writer.h"
+
+#include "format/checksum.h"
+#include "format/file.h"
+#include "format/index.h"
+#include "format/shard.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+struct ff_writer {
+    char *directory;
+    ff_metadata metadata;
+    ff_buffer text; /* the metadata's */
+    uint8_t metadata_id[16];
+    uint64_t next_block, block_total;
+    /* The shard being written; file NULL between shards. */
+    ff_file *file;
+    uint32_t number;
+    uint64_t header_checksum;
+    uint64_t payload_bytes;
+    uint64_t sample_count;
+    ff_buffer records, labels, keys, frames, seek;
+};
+
+static uint64_t blocks_per_shard(const ff_writer *writer) {
+    return writer->metadata.items_per_shard / writer->metadata.items_per_block;
+}
+
+/* Removes the .tmp files that a killed writer left. Only names that a writer gives. */
+static ff_status remove_temporaries(const char *directory, ff_error *error) {
+    DIR *folder = opendir(directory);
+    if (!folder) return ff_fail_errno(error, "%s: cannot open the folder", directory);
+    ff_status status = FF_OK;
+    for (struct dirent *item; status == FF_OK && (item = readdir(folder));) {
+        char name[64];
+        uint32_t number;
+        size_t length = strlen(item->d_name), suffix = strlen(FF_TMP_SUFFIX);
+        if (length <= suffix || length >= sizeof name ||
+            strcmp(item->d_name + length - suffix, FF_TMP_SUFFIX))
+            continue;
+        memcpy(name, item->d_name, length - suffix);
+        name[length - suffix] = 0;
+        if (!ff_shard_name_parse(name, &number) && strcmp(name, FF_INDEX_NAME)) continue;
+        if (unlinkat(dirfd(folder), item->d_name, 0))
+            status = ff_fail_errno(error, "%s/%s: cannot remove", directory, item->d_name);
+    }
+    closedir(folder);
+    return status;
+}
+
+/* Whole shards from number 0 on; each must carry this very metadata. */
+static ff_status find_whole_shards(ff_writer *writer, ff_error *error) {
+    uint64_t shard_total =
+        (writer->block_total + blocks_per_shard(writer) - 1) / blocks_per_shard(writer);
+    for (uint32_t number = 0; number < shard_total; number++) {
+        ff_shard shard;
+        char name[32], path[4096];
+        ff_shard_name(name, number);
+        snprintf(path, sizeof path, "%s/%s", writer->directory, name);
+        if (access(path, F_OK) && errno == ENOENT) break;
+        FF_TRY(ff_shard_open(&shard, writer->directory, number, error));
+        const uint8_t *bytes;
+        ff_buffer found = {0};
+        ff_status status = ff_shard_section(&shard, FF_SHARD_METADATA, &bytes, error);
+        uint64_t length = shard.footer.section[FF_SHARD_METADATA].bytes;
+        if (status == FF_OK) status = ff_buffer_add(&found, bytes, length, error);
+        if (status == FF_OK) status = ff_metadata_compare(shard.path, &found, &writer->text, error);
+        if (status != FF_OK)
+            status = ff_fail_within(error, status,
+                                    "an earlier run with other options or another source left %s",
+                                    writer->directory);
+        ff_buffer_free(&found);
+        ff_shard_close(&shard);
+        FF_TRY(status);
+        writer->next_block += blocks_per_shard(writer);
+    }
+    if (writer->next_block > writer->block_total) writer->next_block = writer->block_total;
+    return FF_OK;
+}
+
+ff_status ff_writer_open(ff_writer **out, const char *directory, const ff_metadata *metadata,
+                         ff_error *error) {
+    ff_writer *writer;
+    *out = NULL;
+    FF_TRY(ff_metadata_check(metadata, error));
+    FF_TRY(ff_alloc(&writer, 1, sizeof *writer, "a writer", error));
+    ff_status status = ff_copy_string(&writer->directory, directory, error);
+    if (status == FF_OK) status = ff_metadata_copy(&writer->metadata, metadata, error);
+    if (status == FF_OK) status = ff_metadata_write(metadata, &writer->text, error);
+    if (status == FF_OK) {
+        ff_id_of(writer->metadata_id, writer->text.bytes, writer->text.length);
+        writer->block_total =
+            (metadata->items + metadata->items_per_block - 1) / metadata->items_per_block;
+        status = remove_temporaries(directory, error);
+    }
+    if (status == FF_OK) status = find_whole_shards(writer, error);
+    if (status != FF_OK) ff_writer_close(&writer);
+    *out = writer;
+    return status;
+}
+
+uint64_t ff_writer_next_block(const ff_writer *writer) {
+    return writer->next_block;
+}
+
+uint64_t ff_writer_block_total(const ff_writer *writer) {
+    return writer->block_total;
+}
+
+static ff_status begin_shard(ff_writer *writer, ff_error *error) {
+    const ff_metadata *metadata = &writer->metadata;
+    char name[32];
+    writer->number = (uint32_t)(writer->next_block / blocks_per_shard(writer));
+    writer->records.length = writer->labels.length = writer->keys.length = 0;
+    writer->frames.length = writer->seek.length = 0;
+    writer->payload_bytes = writer->sample_count = 0;
+    uint64_t first = (uint64_t)writer->number * metadata->items_per_shard;
+    uint64_t left = metadata->items - first;
+    ff_shard_header header = {
+        .compressed = metadata->compression == FF_COMPRESSION_ZSTD,
+        .number = writer->number,
+        .first_position = first,
+        .position_count = left < metadata->items_per_shard ? left : metadata->items_per_shard};
+    memcpy(header.metadata_id, writer->metadata_id, 16);
+    uint8_t bytes[FF_HEADER_BYTES];
+    ff_shard_header_encode(&header, bytes);
+    writer->header_checksum = ff_load_u64(bytes + FF_HEADER_BYTES - 8);
+    ff_shard_name(name, writer->number);
+    FF_TRY(ff_file_create(&writer->file, writer->directory, name, error));
+    return ff_file_write(writer->file, bytes, sizeof bytes, error);
+}
+
+static ff_status add_seek_row(ff_writer *writer, uint64_t compressed, uint64_t decompressed,
+                              ff_error *error) {
+    uint8_t row[FF_SEEK_ROW_BYTES];
+    if (compressed > UINT32_MAX || decompressed > UINT32_MAX)
+        return ff_fail(error, FF_BAD_DATA, "a frame of 4 GiB or more does not fit a zstd shard");
+    ff_store_u32(row, (uint32_t)compressed);
+    ff_store_u32(row + 4, (uint32_t)decompressed);
+    return ff_buffer_add(&writer->seek, row, sizeof row, error);
+}
+
+static ff_status add_frame(ff_writer *writer, const ff_block_content *content, ff_error *error) {
+    ff_frame frame = {.file_offset = ff_file_offset(writer->file),
+                      .compressed_bytes = content->length,
+                      .payload_offset = writer->payload_bytes,
+                      .payload_bytes = content->payload_bytes,
+                      .filtered_bytes = content->filtered_bytes,
+                      .checksum = content->checksum,
+                      .first_slot = (uint32_t)writer->sample_count,
+                      .slot_count = (uint32_t)content->sample_count,
+                      .filter = content->filter};
+    uint8_t bytes[FF_FRAME_BYTES];
+    ff_frame_encode(&frame, bytes);
+    FF_TRY(ff_buffer_add(&writer->frames, bytes, sizeof bytes, error));
+    return add_seek_row(writer, frame.compressed_bytes, frame.filtered_bytes, error);
+}
+
+static ff_status add_block(ff_writer *writer, const ff_block_content *content, ff_error *error) {
+    bool compressed = writer->metadata.compression == FF_COMPRESSION_ZSTD;
+    uint64_t base = compressed ? writer->payload_bytes : ff_file_offset(writer->file);
+    for (uint64_t i = 0; i < content->sample_count; i++) {
+        ff_entry entry = content->entry[i];
+        uint8_t bytes[FF_ENTRY_BYTES];
+        entry.offset += base;
+        entry.key_offset += writer->keys.length;
+        entry.shard = writer->number;
+        ff_entry_encode(&entry, bytes);
+        FF_TRY(ff_buffer_add(&writer->records, bytes, sizeof bytes, error));
+    }
+    FF_TRY(ff_buffer_add(&writer->keys, content->keys, content->keys_bytes, error));
+    FF_TRY(ff_buffer_add(&writer->labels, content->labels,
+                         content->sample_count * ff_metadata_label_row_bytes(&writer->metadata),
+                         error));
+    if (compressed) FF_TRY(add_frame(writer, content, error));
+    FF_TRY(ff_file_write(writer->file, content->bytes, content->length, error));
+    writer->payload_bytes += content->payload_bytes;
+    writer->sample_count += content->sample_count;
+    return FF_OK;
+}
+
+/* zstd's seekable format: a skippable frame with one row a frame (the skippable header and tail
+ * among them, holding 0 decompressed bytes), closed by count, descriptor 0 and magic. */
+static ff_status finish_seek_table(ff_writer *writer, uint64_t tail_bytes, ff_buffer *table,
+                                   ff_error *error) {
+    uint8_t bytes[FF_FRAME_HEADER_BYTES + FF_SEEK_ROW_BYTES] = {0};
+    uint64_t rows = writer->seek.length / FF_SEEK_ROW_BYTES + 2;
+    FF_TRY(add_seek_row(writer, tail_bytes, 0, error));
+    ff_store_u32(bytes, FF_SEEK_TABLE_MAGIC);
+    ff_store_u32(bytes + 4, (uint32_t)(rows * FF_SEEK_ROW_BYTES + FF_SEEK_FOOTER_BYTES));
+    ff_store_u32(bytes + 8, FF_HEADER_BYTES);
+    FF_TRY(ff_buffer_add(table, bytes, sizeof bytes, error));
+    FF_TRY(ff_buffer_add(table, writer->seek.bytes, writer->seek.length, error));
+    uint8_t end[FF_SEEK_FOOTER_BYTES] = {0};
+    ff_store_u32(end, (uint32_t)rows);
+    ff_store_u32(end + 5, FF_SEEK_FOOTER_MAGIC);
+    return ff_buffer_add(table, end, sizeof end, error);
+}
+
+/* Sections, footer and seek table behind the samples. */
+static ff_status write_tail(ff_writer *writer, ff_buffer *table, ff_error *error) {
+    const ff_buffer *content[FF_SHARD_SECTIONS] = {&writer->records, &writer->labels, &writer->keys,
+                                                   &writer->frames, &writer->text};
+    ff_shard_footer footer = {.number = writer->number,
+                              .sample_count = writer->sample_count,
+                              .samples_end = ff_file_offset(writer->file),
+                              .payload_bytes = writer->payload_bytes,
+                              .header_checksum = writer->header_checksum};
+    bool compressed = writer->metadata.compression == FF_COMPRESSION_ZSTD;
+    uint64_t offset = footer.samples_end + (compressed ? FF_FRAME_HEADER_BYTES : 0);
+    for (int i = 0; i < FF_SHARD_SECTIONS; i++) {
+        offset = ff_align_u64(offset, FF_SECTION_ALIGNMENT);
+        footer.section[i] = (ff_section){
+            offset, content[i]->length,
+            ff_checksum(content[i]->bytes ? content[i]->bytes : "", content[i]->length)};
+        offset += content[i]->length;
+    }
+    offset = ff_align_u64(offset, FF_SECTION_ALIGNMENT) + FF_FOOTER_BYTES;
+    if (compressed) {
+        uint64_t tail_bytes = offset - footer.samples_end;
+        FF_TRY(finish_seek_table(writer, tail_bytes, table, error));
+        footer.seek_table_bytes = table->length;
+        footer.seek_table_checksum = ff_checksum(table->bytes, table->length);
+        uint8_t frame_header[FF_FRAME_HEADER_BYTES];
+        ff_store_u32(frame_header, FF_SKIPPABLE_MAGIC);
+        ff_store_u32(frame_header + 4, (uint32_t)(tail_bytes - FF_FRAME_HEADER_BYTES));
+        FF_TRY(ff_file_write(writer->file, frame_header, sizeof frame_header, error));
+    }
+    for (int i = 0; i < FF_SHARD_SECTIONS; i++) {
+        FF_TRY(ff_file_pad(writer->file, FF_SECTION_ALIGNMENT, error));
+        FF_TRY(ff_file_write(writer->file, content[i]->bytes, content[i]->length, error));
+    }
+    FF_TRY(ff_file_pad(writer->file, FF_SECTION_ALIGNMENT, error));
+    uint8_t bytes[FF_FOOTER_BYTES];
+    ff_shard_footer_encode(&footer, bytes);
+    FF_TRY(ff_file_write(writer->file, bytes, sizeof bytes, error));
+    return ff_file_write(writer->file, table->bytes, table->length, error);
+}
+
+static ff_status commit_shard(ff_writer *writer, ff_error *error) {
+    ff_buffer table = {0};
+    ff_status status = write_tail(writer, &table, error);
+    ff_buffer_free(&table);
+    if (status != FF_OK) return status;
+    return ff_file_commit(&writer->file, error);
+}
+
+ff_status ff_writer_append(ff_writer *writer, const ff_block *block, ff_error *error) {
+    if (ff_block_number(block) != writer->next_block)
+        return ff_fail(error, FF_FAILED, "block %" PRIu64 " was appended, wanted %" PRIu64,
+                       ff_block_number(block), writer->next_block);
+    if (!writer->file) FF_TRY(begin_shard(writer, error));
+    if (ff_block_count(block)) {
+        ff_block_content content = ff_block_contents(block);
+        FF_TRY(add_block(writer, &content, error));
+    }
+    writer->next_block++;
+    bool last = writer->next_block == writer->block_total;
+    if (last || writer->next_block % blocks_per_shard(writer) == 0)
+        return commit_shard(writer, error);
+    return FF_OK;
+}
+
+ff_status ff_writer_commit(ff_writer *writer, ff_writer_result *result, ff_error *error) {
+    if (writer->next_block != writer->block_total)
+        return ff_fail(error, FF_FAILED, "%s: block %" PRIu64 " of %" PRIu64 " is still missing",
+                       writer->directory, writer->next_block, writer->block_total);
+    return ff_index_build(writer->directory, result, error);
+}
+
+void ff_writer_close(ff_writer **out) {
+    ff_writer *writer = *out;
+    if (!writer) return;
+    ff_file_discard(&writer->file);
+    free(writer->directory);
+    ff_metadata_free(&writer->metadata);
+    ff_buffer_free(&writer->text);
+    ff_buffer_free(&writer->records);
+    ff_buffer_free(&writer->labels);
+    ff_buffer_free(&writer->keys);
+    ff_buffer_free(&writer->frames);
+    ff_buffer_free(&writer->seek);
+    free(writer);
+    *out = NULL;
+}
