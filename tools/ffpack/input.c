@@ -1,0 +1,136 @@
+/* gzip (RFC 1952) through zlib: members one after another are one stream, as gzip itself reads
+ * them; zero bytes after the last one are padding, anything else is refused. */
+#include "tools/ffpack/input.h"
+
+#include "tools/ffpack/file.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <zlib.h>
+
+enum { CHUNK_BYTES = 256 * 1024 };
+
+struct ff_input {
+    char *path;
+    int fd;
+    bool compressed;
+    bool in_member; /* between a member's header and its trailer */
+    bool finished;
+    uint64_t read_bytes; /* taken from the file */
+    z_stream zlib;
+    unsigned char chunk[CHUNK_BYTES];
+};
+
+static ff_status fill(ff_input *input, ff_error *error) {
+    ssize_t got = read(input->fd, input->chunk, sizeof input->chunk);
+    if (got < 0)
+        return ff_fail_errno(error, "%s: cannot read at byte %" PRIu64, input->path,
+                             input->read_bytes);
+    input->read_bytes += (uint64_t)got;
+    input->zlib.next_in = input->chunk;
+    input->zlib.avail_in = (uInt)got;
+    return FF_OK;
+}
+
+ff_status ff_input_open(ff_input **out, const char *path, ff_error *error) {
+    *out = NULL;
+    ff_input *input;
+    FF_TRY(ff_alloc(&input, 1, sizeof *input, "an input", error));
+    input->fd = -1;
+    ff_status status = ff_file_open(path, &input->fd, NULL, error);
+    if (status == FF_OK) status = ff_copy_string(&input->path, path, error);
+    if (status == FF_OK) status = fill(input, error);
+    if (status == FF_OK && input->zlib.avail_in >= 2 && input->chunk[0] == 0x1f &&
+        input->chunk[1] == 0x8b) {
+        if (inflateInit2(&input->zlib, 15 + 16) != Z_OK)
+            status = ff_fail(error, FF_NO_MEMORY, "%s: not enough memory to decompress", path);
+        else
+            input->compressed = true;
+    }
+    if (status == FF_OK)
+        *out = input;
+    else
+        ff_input_close(&input);
+    return status;
+}
+
+static ff_status read_plain(ff_input *input, void *to, size_t size, size_t *got, ff_error *error) {
+    while (*got < size) {
+        if (!input->zlib.avail_in) FF_TRY(fill(input, error));
+        size_t part = size - *got;
+        if (part > input->zlib.avail_in) part = input->zlib.avail_in;
+        if (!part) break;
+        memcpy((char *)to + *got, input->zlib.next_in, part);
+        input->zlib.next_in += part;
+        input->zlib.avail_in -= (uInt)part;
+        *got += part;
+    }
+    return FF_OK;
+}
+
+/* Between members: at the end, at padding, or at the next header. */
+static ff_status next_member(ff_input *input, ff_error *error) {
+    for (;;) {
+        if (!input->zlib.avail_in) FF_TRY(fill(input, error));
+        if (!input->zlib.avail_in) {
+            input->finished = true;
+            return FF_OK;
+        }
+        if (*input->zlib.next_in == 0x1f) {
+            inflateReset(&input->zlib);
+            input->in_member = true;
+            return FF_OK;
+        }
+        if (*input->zlib.next_in)
+            return ff_fail(error, FF_BAD_DATA,
+                           "%s: byte %" PRIu64 " behind the gzip data is 0x%02x, wanted the end",
+                           input->path, input->read_bytes - input->zlib.avail_in,
+                           *input->zlib.next_in);
+        input->zlib.next_in++;
+        input->zlib.avail_in--;
+    }
+}
+
+ff_status ff_input_read(ff_input *input, void *to, size_t size, size_t *got, ff_error *error) {
+    *got = 0;
+    if (!input->compressed) return read_plain(input, to, size, got, error);
+    while (*got < size && !input->finished) {
+        if (!input->in_member) {
+            FF_TRY(next_member(input, error));
+            continue;
+        }
+        if (!input->zlib.avail_in) FF_TRY(fill(input, error));
+        if (!input->zlib.avail_in)
+            return ff_fail(error, FF_BAD_DATA,
+                           "%s: the gzip data ends at byte %" PRIu64 ", before its trailer",
+                           input->path, input->read_bytes);
+        size_t part = size - *got;
+        if (part > 1 << 30) part = 1 << 30;
+        input->zlib.next_out = (unsigned char *)to + *got;
+        input->zlib.avail_out = (uInt)part;
+        int result = inflate(&input->zlib, Z_NO_FLUSH);
+        *got += part - input->zlib.avail_out;
+        if (result == Z_STREAM_END)
+            input->in_member = false;
+        else if (result != Z_OK && result != Z_BUF_ERROR)
+            return ff_fail(error, FF_BAD_DATA, "%s: broken gzip data before byte %" PRIu64 " (%s)",
+                           input->path, input->read_bytes - input->zlib.avail_in,
+                           input->zlib.msg ? input->zlib.msg : "zlib gives no reason");
+    }
+    return FF_OK;
+}
+
+bool ff_input_compressed(const ff_input *input) {
+    return input->compressed;
+}
+
+void ff_input_close(ff_input **input) {
+    if (!*input) return;
+    if ((*input)->compressed) inflateEnd(&(*input)->zlib);
+    ff_file_close(&(*input)->fd);
+    free((*input)->path);
+    free(*input);
+    *input = NULL;
+}

@@ -1,0 +1,213 @@
+/* Two temporary files: entries of a fixed stride (struct entry, then the labels), and the keys. */
+#include "tools/ffpack/listing.h"
+
+#include "format/checksum.h"
+#include "format/metadata.h"
+#include "tools/ffpack/file.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { FLUSH_BYTES = 1 << 18, WINDOW_ITEMS = 1024, WINDOW_BYTES = 1 << 18 };
+
+typedef struct entry {
+    uint64_t offset, bytes, key_offset;
+    uint32_t part, key_bytes;
+} entry;
+
+/* What was added and not yet written to its file. */
+typedef struct tail {
+    int fd;
+    uint64_t written;
+    ff_buffer pending;
+} tail;
+
+struct ff_listing {
+    size_t label_bytes, stride;
+    tail entries, keys;
+    uint64_t count, source_bytes, largest_bytes;
+    XXH3_state_t *hasher;
+    uint8_t hash[16];
+};
+
+static ff_status tail_flush(tail *out, ff_error *error) {
+    if (!out->pending.length) return FF_OK;
+    FF_TRY(ff_file_write_at(out->fd, out->pending.bytes, out->pending.length, out->written, error));
+    out->written += out->pending.length;
+    out->pending.length = 0;
+    return FF_OK;
+}
+
+static ff_status tail_add(tail *out, const void *bytes, size_t length, ff_error *error) {
+    FF_TRY(ff_buffer_add(&out->pending, bytes, length, error));
+    return out->pending.length >= FLUSH_BYTES ? tail_flush(out, error) : FF_OK;
+}
+
+ff_status ff_listing_create(ff_listing **out, const char *directory, size_t label_bytes,
+                            ff_error *error) {
+    *out = NULL;
+    ff_listing *listing;
+    FF_TRY(ff_alloc(&listing, 1, sizeof *listing, "a listing", error));
+    listing->entries.fd = listing->keys.fd = -1;
+    listing->label_bytes = label_bytes;
+    listing->stride = sizeof(entry) + ff_align_u64(label_bytes, 8);
+    listing->hasher = XXH3_createState();
+    ff_status status = FF_OK;
+    if (!listing->hasher || XXH3_128bits_reset(listing->hasher) != XXH_OK)
+        status = ff_fail(error, FF_NO_MEMORY, "not enough memory for a checksum");
+    if (status == FF_OK) status = ff_file_temporary(directory, &listing->entries.fd, error);
+    if (status == FF_OK) status = ff_file_temporary(directory, &listing->keys.fd, error);
+    if (status == FF_OK)
+        *out = listing;
+    else
+        ff_listing_destroy(&listing);
+    return status;
+}
+
+ff_status ff_listing_add(ff_listing *listing, const ff_item *item, ff_error *error) {
+    static const char zero[8];
+    if (item->key_bytes > FF_KEY_LIMIT_BYTES)
+        return ff_fail(error, FF_BAD_DATA,
+                       "item %" PRIu64 ": its name %.60s... has %zu bytes, at most %u are allowed",
+                       listing->count, (const char *)item->key, item->key_bytes,
+                       FF_KEY_LIMIT_BYTES);
+    entry row = {.offset = item->offset,
+                 .bytes = item->bytes,
+                 .key_offset = listing->keys.written + listing->keys.pending.length,
+                 .part = item->part,
+                 .key_bytes = (uint32_t)item->key_bytes};
+    FF_TRY(tail_add(&listing->keys, item->key, item->key_bytes, error));
+    FF_TRY(tail_add(&listing->entries, &row, sizeof row, error));
+    size_t labels = listing->label_bytes;
+    if (labels) FF_TRY(tail_add(&listing->entries, item->labels, labels, error));
+    FF_TRY(tail_add(&listing->entries, zero, listing->stride - sizeof row - labels, error));
+
+    unsigned char sizes[12];
+    ff_store_u32(sizes, row.key_bytes);
+    ff_store_u64(sizes + 4, row.bytes);
+    XXH3_128bits_update(listing->hasher, sizes, sizeof sizes);
+    XXH3_128bits_update(listing->hasher, item->key, item->key_bytes);
+    if (labels) XXH3_128bits_update(listing->hasher, item->labels, labels);
+
+    listing->count++;
+    listing->source_bytes += row.bytes;
+    if (row.bytes > listing->largest_bytes) listing->largest_bytes = row.bytes;
+    return FF_OK;
+}
+
+ff_status ff_listing_finish(ff_listing *listing, ff_error *error) {
+    FF_TRY(tail_flush(&listing->entries, error));
+    FF_TRY(tail_flush(&listing->keys, error));
+    ff_buffer_free(&listing->entries.pending);
+    ff_buffer_free(&listing->keys.pending);
+    ff_id_store(listing->hash, XXH3_128bits_digest(listing->hasher));
+    return FF_OK;
+}
+
+uint64_t ff_listing_count(const ff_listing *listing) {
+    return listing->count;
+}
+
+uint64_t ff_listing_source_bytes(const ff_listing *listing) {
+    return listing->source_bytes;
+}
+
+uint64_t ff_listing_largest_bytes(const ff_listing *listing) {
+    return listing->largest_bytes;
+}
+
+void ff_listing_hash(const ff_listing *listing, uint8_t hash[16]) {
+    memcpy(hash, listing->hash, 16);
+}
+
+void ff_listing_destroy(ff_listing **listing) {
+    if (!*listing) return;
+    ff_file_close(&(*listing)->entries.fd);
+    ff_file_close(&(*listing)->keys.fd);
+    ff_buffer_free(&(*listing)->entries.pending);
+    ff_buffer_free(&(*listing)->keys.pending);
+    XXH3_freeState((*listing)->hasher);
+    free(*listing);
+    *listing = NULL;
+}
+
+/* ---- reading ------------------------------------------------------------------------------- */
+
+struct ff_listing_cursor {
+    ff_listing *listing;
+    uint64_t first;      /* number of the window's first item */
+    size_t count, room;  /* items in the window, and that fit */
+    char *rows;          /* [room] of listing->stride */
+    uint64_t keys_first; /* offset of the window's keys in their file */
+    char *keys;
+    size_t keys_capacity;
+};
+
+ff_status ff_listing_cursor_create(ff_listing_cursor **out, ff_listing *listing, ff_error *error) {
+    *out = NULL;
+    ff_listing_cursor *cursor;
+    FF_TRY(ff_alloc(&cursor, 1, sizeof *cursor, "a listing cursor", error));
+    cursor->listing = listing;
+    cursor->room = WINDOW_BYTES / listing->stride;
+    if (cursor->room > WINDOW_ITEMS) cursor->room = WINDOW_ITEMS;
+    if (cursor->room < 1) cursor->room = 1;
+    ff_status status =
+        ff_alloc(&cursor->rows, cursor->room, listing->stride, "a listing cursor", error);
+    if (status == FF_OK)
+        *out = cursor;
+    else
+        ff_listing_cursor_destroy(&cursor);
+    return status;
+}
+
+static entry row_of(const ff_listing_cursor *cursor, size_t index) {
+    entry row;
+    memcpy(&row, cursor->rows + index * cursor->listing->stride, sizeof row);
+    return row;
+}
+
+/* A run of items where they are asked for in order; one where they are asked for at random. */
+static ff_status load(ff_listing_cursor *cursor, uint64_t number, ff_error *error) {
+    static const char what[] = "temporary listing";
+    ff_listing *listing = cursor->listing;
+    bool in_order = number == cursor->first + cursor->count;
+    uint64_t left = listing->count - number;
+    size_t count = in_order ? cursor->room : 1;
+    if (count > left) count = left;
+    cursor->count = 0;
+    FF_TRY(ff_file_read_at(listing->entries.fd, what, cursor->rows, count * listing->stride,
+                           number * listing->stride, error));
+    entry first = row_of(cursor, 0), last = row_of(cursor, count - 1);
+    uint64_t keys_bytes = last.key_offset + last.key_bytes - first.key_offset;
+    FF_TRY(ff_reserve(&cursor->keys, &cursor->keys_capacity, keys_bytes, 1, "item names", error));
+    FF_TRY(
+        ff_file_read_at(listing->keys.fd, what, cursor->keys, keys_bytes, first.key_offset, error));
+    cursor->keys_first = first.key_offset;
+    cursor->first = number;
+    cursor->count = count;
+    return FF_OK;
+}
+
+ff_status ff_listing_item(ff_listing_cursor *cursor, uint64_t number, ff_item *item,
+                          ff_error *error) {
+    if (number < cursor->first || number >= cursor->first + cursor->count)
+        FF_TRY(load(cursor, number, error));
+    size_t index = number - cursor->first;
+    entry row = row_of(cursor, index);
+    *item = (ff_item){.part = row.part,
+                      .offset = row.offset,
+                      .bytes = row.bytes,
+                      .key = cursor->keys + (row.key_offset - cursor->keys_first),
+                      .key_bytes = row.key_bytes,
+                      .labels = cursor->rows + index * cursor->listing->stride + sizeof row};
+    return FF_OK;
+}
+
+void ff_listing_cursor_destroy(ff_listing_cursor **cursor) {
+    if (!*cursor) return;
+    free((*cursor)->rows);
+    free((*cursor)->keys);
+    free(*cursor);
+    *cursor = NULL;
+}

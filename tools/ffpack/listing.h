@@ -1,0 +1,51 @@
+/* The listing of a split: its items in the order of their numbers, kept on disk in files without a
+ * name, so that memory does not grow with the dataset.
+ *
+ * Thread rule: adding is one thread's; after ff_listing_finish any number of threads read, each
+ * through a cursor of its own. */
+#ifndef FFPACK_LISTING_H
+#define FFPACK_LISTING_H
+
+#include "format/base/memory.h"
+
+/* Where an item's bytes are: in part `part` of the source, or, with FF_PART_FILE, in the file named
+ * by the split's folder and the key. */
+#define FF_PART_FILE UINT32_MAX
+
+typedef struct ff_item {
+    uint32_t part;
+    uint64_t offset, bytes;
+    const void *key; /* not ended by a zero */
+    size_t key_bytes;
+    const void *labels; /* label_bytes: the fields' values in order, packed */
+} ff_item;
+
+typedef struct ff_listing ff_listing;
+
+/* `directory` holds the temporary space. */
+FF_MUST_USE ff_status ff_listing_create(ff_listing **listing, const char *directory,
+                                        size_t label_bytes, ff_error *error);
+FF_MUST_USE ff_status ff_listing_add(ff_listing *listing, const ff_item *item, ff_error *error);
+
+/* Nothing is added any more. */
+FF_MUST_USE ff_status ff_listing_finish(ff_listing *listing, ff_error *error);
+
+uint64_t ff_listing_count(const ff_listing *listing);
+uint64_t ff_listing_source_bytes(const ff_listing *listing); /* sum of the items' bytes */
+uint64_t ff_listing_largest_bytes(const ff_listing *listing);
+
+/* XXH3-128 of keys, sizes and labels in order. It tells a changed source from the same one. */
+void ff_listing_hash(const ff_listing *listing, uint8_t hash[16]);
+
+void ff_listing_destroy(ff_listing **listing);
+
+/* A thread's view. Memory: at most 1024 items. `listing` outlives it. */
+typedef struct ff_listing_cursor ff_listing_cursor;
+FF_MUST_USE ff_status ff_listing_cursor_create(ff_listing_cursor **cursor, ff_listing *listing,
+                                               ff_error *error);
+/* Item `number` < count; its pointers are valid until the next call on this cursor. */
+FF_MUST_USE ff_status ff_listing_item(ff_listing_cursor *cursor, uint64_t number, ff_item *item,
+                                      ff_error *error);
+void ff_listing_cursor_destroy(ff_listing_cursor **cursor);
+
+#endif

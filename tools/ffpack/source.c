@@ -1,0 +1,209 @@
+#include "tools/ffpack/source.h"
+
+#include "tools/ffpack/file.h"
+#include "tools/ffpack/input.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+extern const ff_source_format ff_source_idx, ff_source_cifar, ff_source_folder;
+
+const ff_source_format *const ff_source_formats[] = {&ff_source_idx, &ff_source_cifar,
+                                                     &ff_source_folder, NULL};
+
+static const ff_source_format *find_format(const char *name) {
+    for (const ff_source_format *const *format = ff_source_formats; *format; format++)
+        if (!strcmp((*format)->name, name)) return *format;
+    return NULL;
+}
+
+static ff_status unrecognized(const char *path, const unsigned char *head, size_t head_bytes,
+                              ff_error *error) {
+    ff_buffer wanted = {0};
+    ff_status status = FF_OK;
+    for (const ff_source_format *const *format = ff_source_formats; *format && status == FF_OK;
+         format++)
+        status =
+            ff_buffer_printf(&wanted, error, "%s%s", wanted.length ? "; " : "", (*format)->wanted);
+    if (status != FF_OK)
+        ;
+    else if (!head)
+        status = ff_fail(error, FF_BAD_DATA, "%s: no folder that ffpack knows; wanted %s", path,
+                         wanted.bytes);
+    else if (!head_bytes)
+        status = ff_fail(error, FF_BAD_DATA, "%s: is empty; wanted %s", path, wanted.bytes);
+    else
+        status = ff_fail(error, FF_BAD_DATA,
+                         "%s: starts with bytes %02x %02x %02x %02x, which is no source that "
+                         "ffpack knows; wanted %s",
+                         path, head[0], head_bytes > 1 ? head[1] : 0, head_bytes > 2 ? head[2] : 0,
+                         head_bytes > 3 ? head[3] : 0, wanted.bytes);
+    ff_buffer_free(&wanted);
+    return status;
+}
+
+static ff_status detect(ff_source *source, const char *wanted_format, ff_error *error) {
+    struct stat info;
+    if (stat(source->path, &info) < 0) return ff_fail_errno(error, "%s: cannot open", source->path);
+    unsigned char bytes[512];
+    unsigned char *head = NULL;
+    size_t head_bytes = 0;
+    if (!S_ISDIR(info.st_mode)) {
+        ff_input *input;
+        FF_TRY(ff_input_open(&input, source->path, error));
+        ff_status status = ff_input_read(input, bytes, sizeof bytes, &head_bytes, error);
+        ff_input_close(&input);
+        FF_TRY(status);
+        head = bytes;
+        if (!head_bytes) return unrecognized(source->path, head, 0, error);
+    }
+    if (wanted_format && strcmp(wanted_format, "auto") != 0) {
+        source->format = find_format(wanted_format);
+        if (!source->format)
+            return ff_fail(error, FF_USAGE, "--format: '%s' is unknown", wanted_format);
+        return FF_OK;
+    }
+    for (const ff_source_format *const *format = ff_source_formats; *format; format++)
+        if ((*format)->detect(source->path, head, head_bytes)) {
+            source->format = *format;
+            return FF_OK;
+        }
+    return unrecognized(source->path, head, head_bytes, error);
+}
+
+ff_status ff_source_open(ff_source **out, const char *path, const ff_source_options *options,
+                         ff_error *error) {
+    *out = NULL;
+    ff_source *source;
+    FF_TRY(ff_alloc(&source, 1, sizeof *source, "a source", error));
+    source->jobs = options->jobs;
+    ff_status status = ff_copy_string(&source->path, path, error);
+    if (status == FF_OK) status = ff_copy_string(&source->temporary, options->temporary, error);
+    if (status == FF_OK && options->classes)
+        status = ff_copy_string(&source->classes, options->classes, error);
+    if (status == FF_OK) status = detect(source, options->format, error);
+    if (status == FF_OK)
+        *out = source;
+    else
+        ff_source_close(&source);
+    return status;
+}
+
+ff_status ff_source_list(ff_source *source, ff_error *error) {
+    FF_TRY(source->format->list(source, error));
+    for (size_t i = 0; i < source->split_count; i++) {
+        ff_source_split *split = &source->split[i];
+        FF_TRY(ff_listing_finish(split->listing, error));
+        if (!ff_listing_count(split->listing))
+            return ff_fail(error, FF_BAD_DATA, "%s: %s%shas no items", source->path, split->name,
+                           *split->name ? " " : "");
+    }
+    return FF_OK;
+}
+
+void ff_source_close(ff_source **out) {
+    ff_source *source = *out;
+    if (!source) return;
+    for (size_t i = 0; i < source->part_count; i++) {
+        ff_file_close(&source->part[i].fd);
+        free(source->part[i].path);
+    }
+    for (size_t i = 0; i < source->split_count; i++) {
+        free(source->split[i].name);
+        free(source->split[i].root);
+        ff_listing_destroy(&source->split[i].listing);
+    }
+    free(source->part);
+    free(source->split);
+    ff_metadata_free(&source->labels);
+    free(source->path);
+    free(source->temporary);
+    free(source->classes);
+    free(source);
+    *out = NULL;
+}
+
+const ff_source_split *ff_source_find(const ff_source *source, const char *name) {
+    for (size_t i = 0; i < source->split_count; i++)
+        if (!strcmp(source->split[i].name, name)) return &source->split[i];
+    return NULL;
+}
+
+ff_status ff_source_add_part(ff_source *source, const char *path, int fd, uint32_t *part,
+                             ff_error *error) {
+    ff_source_part *grown = realloc(source->part, (source->part_count + 1) * sizeof *source->part);
+    ff_status status = FF_OK;
+    if (grown)
+        source->part = grown;
+    else
+        status = ff_fail(error, FF_NO_MEMORY, "not enough memory for the parts of a source");
+    char *copy = NULL;
+    if (status == FF_OK) status = ff_copy_string(&copy, path, error);
+    if (status != FF_OK) {
+        ff_file_close(&fd);
+        return status;
+    }
+    *part = (uint32_t)source->part_count;
+    source->part[source->part_count++] = (ff_source_part){.path = copy, .fd = fd};
+    return FF_OK;
+}
+
+ff_status ff_source_add_split(ff_source *source, const char *name, ff_source_split **split,
+                              ff_error *error) {
+    ff_source_split *grown =
+        realloc(source->split, (source->split_count + 1) * sizeof *source->split);
+    if (!grown) return ff_fail(error, FF_NO_MEMORY, "not enough memory for the splits of a source");
+    source->split = grown;
+    ff_source_split added = {0};
+    size_t label_bytes = 0;
+    for (size_t i = 0; i < source->labels.field_count; i++)
+        label_bytes += ff_field_bytes(&source->labels.field[i]);
+    FF_TRY(ff_copy_string(&added.name, name, error));
+    ff_status status = ff_listing_create(&added.listing, source->temporary, label_bytes, error);
+    if (status != FF_OK) {
+        free(added.name);
+        return status;
+    }
+    *split = &source->split[source->split_count++];
+    **split = added;
+    return FF_OK;
+}
+
+ff_status ff_source_take_classes(ff_source *source, size_t field, const char *path, char *text,
+                                 ff_error *error) {
+    char *cursor = text, *line;
+    size_t line_number = 0, empty_line = 0;
+    const ff_field *labels = &source->labels.field[field];
+    while ((line = ff_file_line(&cursor))) {
+        line_number++;
+        if (!*line) {
+            if (!empty_line) empty_line = line_number;
+            continue;
+        }
+        if (empty_line)
+            return ff_fail(error, FF_BAD_DATA, "%s: line %zu is empty, wanted a class name", path,
+                           empty_line);
+        for (uint32_t i = 0; i < labels->class_count; i++)
+            if (!strcmp(labels->class_name[i], line))
+                return ff_fail(error, FF_BAD_DATA,
+                               "%s: line %zu names class '%s', as line %u does already", path,
+                               line_number, line, i + 1);
+        FF_TRY(ff_metadata_add_class(&source->labels, field, line, error));
+    }
+    if (!labels->class_count)
+        return ff_fail(error, FF_BAD_DATA, "%s: has no line, wanted a class name a line", path);
+    return FF_OK;
+}
+
+ff_status ff_source_read_classes(ff_source *source, size_t field, const char *path,
+                                 ff_error *error) {
+    char *text;
+    FF_TRY(ff_file_text(path, &text, error));
+    ff_status status = ff_source_take_classes(source, field, path, text, error);
+    free(text);
+    return status;
+}

@@ -1,0 +1,128 @@
+/* Sources: what people have on their disks, as lists of items.
+ *
+ * Every kind of source is one file and one row of the table in source.c. Listing it fixes splits,
+ * items, classes and numbers before anything is written, and leaves every item as a range of bytes
+ * in a part (a file, or what was unpacked from a stream into temporary space), or as a file of its
+ * own. So items are then read in any order by any number of threads, with one piece of code. */
+#ifndef FFPACK_SOURCE_H
+#define FFPACK_SOURCE_H
+
+#include "format/metadata.h"
+#include "tools/ffpack/listing.h"
+
+typedef struct ff_source ff_source;
+
+/* How one kind is known and listed. */
+typedef struct ff_source_format {
+    const char *name;   /* the word of --format */
+    const char *wanted; /* what it looks like, for the sentence where nothing fits */
+    /* Whether `path` holds it, by content and names, cheaply. `head`: the first bytes of a file,
+     * undone from gzip; NULL for a folder. Required. */
+    bool (*detect)(const char *path, const unsigned char *head, size_t head_bytes);
+    /* Fills kind, raw, labels, parts and splits. Required. */
+    ff_status (*list)(ff_source *source, ff_error *error);
+} ff_source_format;
+
+/* In the order of detection; ends with NULL. */
+extern const ff_source_format *const ff_source_formats[];
+
+typedef struct ff_source_part {
+    char *path; /* as messages call it */
+    int fd;
+} ff_source_part;
+
+typedef struct ff_source_split {
+    char *name; /* "train", "test", ...; "" where the source has one split only */
+    char *root; /* the folder of its files, where items are files; else NULL */
+    ff_listing *listing;
+} ff_source_split;
+
+/* Items that are arrays, not encoded images: u8, at `offset` in the item's bytes. */
+typedef struct ff_source_raw {
+    uint32_t offset;
+    uint32_t channels, height, width;
+    ff_layout layout;
+} ff_source_raw;
+
+struct ff_source {
+    const ff_source_format *format;
+    char *path;
+    char *temporary;    /* the folder for temporary space */
+    char *classes;      /* --classes FILE, or NULL */
+    int jobs;           /* threads for unpacking */
+    const char *kind;   /* recorded: "idx", "cifar-10-binary", ... */
+    bool encoded;       /* items are image files to decode; else `raw` describes them */
+    ff_source_raw raw;  /* where not encoded */
+    ff_metadata labels; /* its fields with their class names; nothing else is filled */
+    size_t part_count;
+    ff_source_part *part;
+    size_t split_count;
+    ff_source_split *split; /* train first */
+};
+
+typedef struct ff_source_options {
+    const char *format;    /* a name of the table; NULL or "auto" = by content */
+    const char *classes;   /* file with a class name a line; NULL = the source's own */
+    const char *temporary; /* folder for temporary space */
+    int jobs;
+} ff_source_options;
+
+/* Finds the kind of the file or folder `path`; reads no more than its first bytes or names. */
+FF_MUST_USE ff_status ff_source_open(ff_source **source, const char *path,
+                                     const ff_source_options *options, ff_error *error);
+
+/* Lists it. Once, before anything else. FF_BAD_DATA where a split has no items. */
+FF_MUST_USE ff_status ff_source_list(ff_source *source, ff_error *error);
+
+void ff_source_close(ff_source **source);
+
+/* The split of this name, or NULL. */
+const ff_source_split *ff_source_find(const ff_source *source, const char *name);
+
+/* How a message names an item: its path, or its part and key. Cut to `size`. Returns `text`. */
+const char *ff_source_item_name(const ff_source *source, const ff_source_split *split,
+                                const ff_item *item, char *text, size_t size);
+
+/* A thread's access to the bytes of items. `source` outlives it. */
+typedef struct ff_source_reader ff_source_reader;
+FF_MUST_USE ff_status ff_source_reader_create(ff_source_reader **reader, const ff_source *source,
+                                              ff_error *error);
+/* All of an item's bytes, valid until the next call. The file of an item that is one must still
+ * have the size it was listed with. */
+FF_MUST_USE ff_status ff_source_read(ff_source_reader *reader, const ff_source_split *split,
+                                     const ff_item *item, const unsigned char **bytes,
+                                     ff_error *error);
+void ff_source_reader_destroy(ff_source_reader **reader);
+
+/* ---- for the sources ------------------------------------------------------------------------ */
+
+/* Adds a part that owns `fd` from here on, also after a failure. Its number is *part. */
+FF_MUST_USE ff_status ff_source_add_part(ff_source *source, const char *path, int fd,
+                                         uint32_t *part, ff_error *error);
+/* Adds a split with an empty listing; fields are complete. Valid until the next one is added. */
+FF_MUST_USE ff_status ff_source_add_split(ff_source *source, const char *name,
+                                          ff_source_split **split, ff_error *error);
+/* Class names of field 0 from the lines of a text file; empty lines at its end are left out. */
+FF_MUST_USE ff_status ff_source_read_classes(ff_source *source, size_t field, const char *path,
+                                             ff_error *error);
+/* The same from a text (changed in place) that is called `path` in messages. */
+FF_MUST_USE ff_status ff_source_take_classes(ff_source *source, size_t field, const char *path,
+                                             char *text, ff_error *error);
+
+/* All names in a folder but . and .., sorted by their bytes. */
+typedef struct ff_names {
+    size_t count, capacity, offset_capacity;
+    char *bytes;
+    size_t *offset; /* [count] into bytes */
+} ff_names;
+/* `keep` (may be NULL: all) chooses by name and by dirent's d_type, which may be DT_UNKNOWN. FF_IO
+ * where the folder cannot be read. */
+FF_MUST_USE ff_status ff_names_read(ff_names *names, const char *path,
+                                    bool (*keep)(const char *name, unsigned char type),
+                                    ff_error *error);
+void ff_names_free(ff_names *names);
+static inline const char *ff_names_at(const ff_names *names, size_t index) {
+    return names->bytes + names->offset[index];
+}
+
+#endif

@@ -1,0 +1,264 @@
+/* Image folders as torchvision's ImageFolder sees them (torchvision/datasets/folder.py, 0.14).
+ *
+ * Every folder in the root is a class, numbered in the order of the names' bytes (Python sorts by
+ * code point, which is the same for UTF-8). A class's images: all folders below it, links
+ * followed, sorted by their whole path; in each the files, sorted by name, with one of the
+ * extensions below in any case. A class without an image is an error.
+ * A root that holds only folders among train, val, valid, test has these as splits.
+ * Beyond ImageFolder: a folder that cannot be read, and a link that leads back above itself, are
+ * errors; there they are silently skipped, or walked 40 times. */
+#include "tools/ffpack/file.h"
+#include "tools/ffpack/source.h"
+
+#include <dirent.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/stat.h>
+
+enum { DEPTH_LIMIT = 128 };
+
+static const char *const extensions[] = {".jpg", ".jpeg", ".png",  ".ppm", ".bmp",
+                                         ".pgm", ".tif",  ".tiff", ".webp"};
+static const char *const split_names[] = {"train", "val", "valid", "test"};
+enum { SPLIT_NAMES = sizeof split_names / sizeof split_names[0] };
+
+static bool is_image_file(const char *name, unsigned char type) {
+    if (type == DT_DIR) return false;
+    size_t length = strlen(name);
+    for (size_t i = 0; i < sizeof extensions / sizeof extensions[0]; i++) {
+        size_t tail = strlen(extensions[i]);
+        if (length >= tail && !strcasecmp(name + length - tail, extensions[i])) return true;
+    }
+    return false;
+}
+
+/* A link may lead to a folder; stat tells. */
+static bool may_be_folder(const char *name, unsigned char type) {
+    (void)name;
+    return type == DT_DIR || type == DT_LNK || type == DT_UNKNOWN;
+}
+
+static int split_rank(const char *name) {
+    for (int i = 0; i < SPLIT_NAMES; i++)
+        if (!strcmp(name, split_names[i])) return i;
+    return -1;
+}
+
+static bool is_folder(const char *parent, const char *name) {
+    char *path;
+    struct stat info;
+    if (ff_file_join(&path, parent, name, NULL) != FF_OK) return false;
+    bool folder = stat(path, &info) == 0 && S_ISDIR(info.st_mode);
+    free(path);
+    return folder;
+}
+
+/* The folders in `path`, sorted. */
+static ff_status read_folders(ff_names *folders, const char *path, ff_error *error) {
+    FF_TRY(ff_names_read(folders, path, may_be_folder, error));
+    size_t kept = 0;
+    for (size_t i = 0; i < folders->count; i++)
+        if (is_folder(path, ff_names_at(folders, i))) folders->offset[kept++] = folders->offset[i];
+    folders->count = kept;
+    return FF_OK;
+}
+
+/* Any folder is one: what is wrong with it, listing says. */
+static bool folder_detect(const char *path, const unsigned char *head, size_t head_bytes) {
+    (void)path;
+    (void)head_bytes;
+    return head == NULL;
+}
+
+/* ---- a class ------------------------------------------------------------------------------- */
+
+typedef struct folder_identity {
+    dev_t device;
+    ino_t inode;
+} folder_identity;
+
+/* Paths of a class's folders relative to the split's root, "class/sub". */
+typedef struct folder_walk {
+    const char *root;
+    ff_names folders;
+    size_t bytes_used;
+    size_t depth;
+    folder_identity above[DEPTH_LIMIT];
+} folder_walk;
+
+static ff_status walk_add(folder_walk *walk, const char *path, ff_error *error) {
+    ff_names *names = &walk->folders;
+    size_t bytes = strlen(path) + 1;
+    FF_TRY(ff_reserve(&names->bytes, &names->capacity, walk->bytes_used + bytes, 1, "folder names",
+                      error));
+    FF_TRY(ff_reserve(&names->offset, &names->offset_capacity, names->count + 1,
+                      sizeof *names->offset, "folder names", error));
+    memcpy(names->bytes + walk->bytes_used, path, bytes);
+    names->offset[names->count++] = walk->bytes_used;
+    walk->bytes_used += bytes;
+    return FF_OK;
+}
+
+static ff_status walk_folder(folder_walk *walk, const char *relative, ff_error *error) {
+    char *path;
+    FF_TRY(ff_file_join(&path, walk->root, relative, error));
+    ff_names inside = {0};
+    struct stat info;
+    ff_status status = FF_OK;
+    if (stat(path, &info) < 0) status = ff_fail_errno(error, "%s: cannot list", path);
+    for (size_t i = 0; i < walk->depth && status == FF_OK; i++)
+        if (walk->above[i].device == info.st_dev && walk->above[i].inode == info.st_ino)
+            status = ff_fail(error, FF_BAD_DATA, "%s: is a link to a folder that it lies in", path);
+    if (status == FF_OK && walk->depth == DEPTH_LIMIT)
+        status = ff_fail(error, FF_BAD_DATA, "%s: more than %d folders deep", path, DEPTH_LIMIT);
+    if (status == FF_OK) status = walk_add(walk, relative, error);
+    if (status == FF_OK) status = read_folders(&inside, path, error);
+    free(path);
+    if (status == FF_OK) {
+        walk->above[walk->depth++] = (folder_identity){info.st_dev, info.st_ino};
+        for (size_t i = 0; i < inside.count && status == FF_OK; i++) {
+            char *below;
+            status = ff_file_join(&below, relative, ff_names_at(&inside, i), error);
+            if (status == FF_OK) status = walk_folder(walk, below, error);
+            if (status == FF_OK) free(below);
+        }
+        walk->depth--;
+    }
+    ff_names_free(&inside);
+    return status;
+}
+
+static int compare_offsets(const void *a, const void *b, void *bytes) {
+    size_t first, second;
+    memcpy(&first, a, sizeof first);
+    memcpy(&second, b, sizeof second);
+    return strcmp((char *)bytes + first, (char *)bytes + second);
+}
+
+static ff_status list_files(ff_listing *listing, const char *root, const char *relative,
+                            int32_t label, ff_error *error) {
+    char *path;
+    FF_TRY(ff_file_join(&path, root, relative, error));
+    ff_names files;
+    ff_status status = ff_names_read(&files, path, is_image_file, error);
+    free(path);
+    FF_TRY(status);
+    ff_buffer name = {0};
+    for (size_t i = 0; i < files.count && status == FF_OK; i++) {
+        name.length = 0;
+        status = ff_buffer_printf(&name, error, "%s/%s/", root, relative);
+        size_t key = strlen(root) + 1;
+        if (status == FF_OK) status = ff_buffer_printf(&name, error, "%s", ff_names_at(&files, i));
+        if (status != FF_OK) break;
+        struct stat info;
+        /* What is missing (a dangling link) is listed, as ImageFolder does; reading it fails. */
+        bool there = stat(name.bytes, &info) == 0;
+        if (there && S_ISDIR(info.st_mode)) continue;
+        ff_item item = {.part = FF_PART_FILE,
+                        .bytes = there ? (uint64_t)info.st_size : 0,
+                        .key = name.bytes + key,
+                        .key_bytes = name.length - key,
+                        .labels = &label};
+        status = ff_listing_add(listing, &item, error);
+    }
+    ff_buffer_free(&name);
+    ff_names_free(&files);
+    return status;
+}
+
+static ff_status list_class(ff_listing *listing, const char *root, const char *name, int32_t label,
+                            ff_error *error) {
+    uint64_t before = ff_listing_count(listing);
+    folder_walk walk = {.root = root};
+    ff_status status = walk_folder(&walk, name, error);
+    ff_names *folders = &walk.folders;
+    if (status == FF_OK)
+        qsort_r(folders->offset, folders->count, sizeof *folders->offset, compare_offsets,
+                folders->bytes);
+    for (size_t i = 0; i < folders->count && status == FF_OK; i++)
+        status = list_files(listing, root, ff_names_at(folders, i), label, error);
+    ff_names_free(folders);
+    if (status == FF_OK && ff_listing_count(listing) == before)
+        status = ff_fail(error, FF_BAD_DATA,
+                         "%s/%s: a class without an image, wanted files of .jpg .jpeg .png .ppm "
+                         ".bmp .pgm .tif .tiff .webp",
+                         root, name);
+    return status;
+}
+
+/* ---- a split ------------------------------------------------------------------------------- */
+
+/* The first split names the classes; the others must have the same. */
+static ff_status check_classes(ff_source *source, const char *root, const ff_names *classes,
+                               ff_error *error) {
+    const ff_field *field = &source->labels.field[0];
+    if (!field->class_count) {
+        for (size_t i = 0; i < classes->count; i++)
+            FF_TRY(ff_metadata_add_class(&source->labels, 0, ff_names_at(classes, i), error));
+        return FF_OK;
+    }
+    for (size_t i = 0; i < classes->count || i < field->class_count; i++) {
+        const char *here = i < classes->count ? ff_names_at(classes, i) : NULL;
+        const char *first = i < field->class_count ? field->class_name[i] : NULL;
+        if (here && first && !strcmp(here, first)) continue;
+        return ff_fail(error, FF_BAD_DATA,
+                       "%s: class %zu is %s%s, but %s has %s%s; the splits must have the same "
+                       "class folders, or be packed one by one",
+                       root, i, here ? "folder " : "missing", here ? here : "",
+                       source->split[0].root, first ? "folder " : "none", first ? first : "");
+    }
+    return FF_OK;
+}
+
+static ff_status list_split(ff_source *source, const char *name, ff_error *error) {
+    ff_source_split *split;
+    FF_TRY(ff_source_add_split(source, name, &split, error));
+    FF_TRY(*name ? ff_file_join(&split->root, source->path, name, error)
+                 : ff_copy_string(&split->root, source->path, error));
+    ff_names classes;
+    FF_TRY(read_folders(&classes, split->root, error));
+    ff_status status = FF_OK;
+    if (!classes.count)
+        status = ff_fail(error, FF_BAD_DATA, "%s: holds no class folders", split->root);
+    if (status == FF_OK) status = check_classes(source, split->root, &classes, error);
+    for (size_t i = 0; i < classes.count && status == FF_OK; i++)
+        status =
+            list_class(split->listing, split->root, ff_names_at(&classes, i), (int32_t)i, error);
+    ff_names_free(&classes);
+    return status;
+}
+
+static ff_status folder_list(ff_source *source, ff_error *error) {
+    source->kind = "folder";
+    source->encoded = true;
+    if (source->classes)
+        return ff_fail(error, FF_USAGE, "--classes: the folders in %s name the classes already",
+                       source->path);
+    FF_TRY(ff_metadata_add_field(&source->labels, "label", FF_FIELD_CLASS, FF_I32, 1, error));
+    ff_names folders;
+    FF_TRY(read_folders(&folders, source->path, error));
+    bool present[SPLIT_NAMES] = {0}, splits = folders.count > 0;
+    for (size_t i = 0; i < folders.count; i++) {
+        int rank = split_rank(ff_names_at(&folders, i));
+        if (rank < 0)
+            splits = false;
+        else
+            present[rank] = true;
+    }
+    ff_names_free(&folders);
+    if (!splits) return list_split(source, "", error);
+    for (int i = 0; i < SPLIT_NAMES; i++)
+        if (present[i]) FF_TRY(list_split(source, split_names[i], error));
+    return FF_OK;
+}
+
+extern const ff_source_format ff_source_folder;
+const ff_source_format ff_source_folder = {
+    .name = "folder",
+    .wanted = "a folder with a folder of images for each class",
+    .detect = folder_detect,
+    .list = folder_list,
+};
