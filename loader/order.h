@@ -26,8 +26,9 @@
  *               are permuted within their group. So a pass touches `group` blocks at a time, which
  *               suits data larger than memory, and every epoch forms other groups.
  *
- * "Sample" here is a place in storage order; where a dataset is stored in another order than that
- * of its numbers, the loader maps one to the other (loader.h).
+ * A sample here is its number, but with block order its place in storage, for blocks are meant to
+ * lie together on the disk; where a dataset is stored in another order than that of its numbers,
+ * the loader maps places to numbers.
  *
  * Golden values (tests/unit/test_order.c), seed 42:
  *   random, n = 10, epoch 0:              0 8 5 7 6 9 3 2 4 1

@@ -1,0 +1,117 @@
+#include "loader/augment.h"
+
+#include "format/metadata.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define KNOWN "known are crop[=PAD][:reflect], flip[=alternate], cutout=SIZE, or none"
+
+/* A decimal number up to FF_SIDE_LIMIT that fills the whole text. */
+static bool parse_pixels(const char *text, uint32_t *pixels) {
+    uint32_t value = 0;
+    if (!*text) return false;
+    for (; *text; text++) {
+        if (*text < '0' || *text > '9') return false;
+        value = value * 10 + (uint32_t)(*text - '0');
+        if (value > FF_SIDE_LIMIT) return false;
+    }
+    *pixels = value;
+    return true;
+}
+
+/* crop[=PAD][:reflect|:black] */
+static bool parse_crop(ff_augment_spec *spec, char *value) {
+    spec->crop = 1;
+    if (!value) return true;
+    char *mode = strchr(value, ':');
+    if (mode) {
+        *mode++ = 0;
+        if (strcmp(mode, "reflect") == 0)
+            spec->pad_mode = FF_PAD_REFLECT;
+        else if (strcmp(mode, "black") != 0)
+            return false;
+    }
+    return parse_pixels(value, &spec->pad);
+}
+
+static bool parse_flip(ff_augment_spec *spec, const char *value) {
+    if (!value || strcmp(value, "random") == 0)
+        spec->flip = FF_FLIP_RANDOM;
+    else if (strcmp(value, "alternate") == 0)
+        spec->flip = FF_FLIP_ALTERNATE;
+    else
+        return false;
+    return true;
+}
+
+static ff_status parse_part(ff_augment_spec *spec, char *part, ff_error *error) {
+    char whole[64];
+    snprintf(whole, sizeof whole, "%s", part);
+    char *value = strchr(part, '=');
+    if (value) *value++ = 0;
+    bool again, good;
+    if (strcmp(part, "crop") == 0) {
+        again = spec->crop;
+        good = parse_crop(spec, value);
+    } else if (strcmp(part, "flip") == 0) {
+        again = spec->flip != FF_FLIP_NONE;
+        good = parse_flip(spec, value);
+    } else if (strcmp(part, "cutout") == 0) {
+        again = spec->cutout != 0;
+        good = value && parse_pixels(value, &spec->cutout) && spec->cutout > 0;
+    } else {
+        return ff_fail(error, FF_USAGE, "augmentation '%s' is not known; " KNOWN, whole);
+    }
+    if (!good)
+        return ff_fail(error, FF_USAGE,
+                       "augmentation '%s' has a value that is not understood; " KNOWN, whole);
+    if (again) return ff_fail(error, FF_USAGE, "augmentation '%s' is given twice", part);
+    return FF_OK;
+}
+
+ff_status ff_augment_parse(ff_augment_spec *spec, const char *text, ff_error *error) {
+    memset(spec, 0, sizeof *spec);
+    if (strcmp(text, "none") == 0) return FF_OK;
+    char *copy;
+    FF_TRY(ff_copy_string(&copy, text, error));
+    ff_status status = FF_OK;
+    for (char *part = copy; part && status == FF_OK;) {
+        char *comma = strchr(part, ',');
+        if (comma) *comma++ = 0;
+        status = parse_part(spec, part, error);
+        part = comma;
+    }
+    free(copy);
+    return status;
+}
+
+void ff_augment_text(const ff_augment_spec *spec, char text[FF_AUGMENT_TEXT_BYTES]) {
+    char crop[40] = "", flip[20] = "", cutout[24] = "";
+    if (spec->crop)
+        snprintf(crop, sizeof crop, ",crop=%u%s", spec->pad,
+                 spec->pad_mode == FF_PAD_REFLECT ? ":reflect" : "");
+    if (spec->flip != FF_FLIP_NONE)
+        snprintf(flip, sizeof flip, ",flip%s", spec->flip == FF_FLIP_ALTERNATE ? "=alternate" : "");
+    if (spec->cutout) snprintf(cutout, sizeof cutout, ",cutout=%u", spec->cutout);
+    char all[FF_AUGMENT_TEXT_BYTES];
+    snprintf(all, sizeof all, "%s%s%s", crop, flip, cutout);
+    snprintf(text, FF_AUGMENT_TEXT_BYTES, "%s", all[0] ? all + 1 : "none");
+}
+
+ff_status ff_augment_check(const ff_augment_spec *spec, uint32_t height, uint32_t width,
+                           uint32_t out_height, uint32_t out_width, ff_error *error) {
+    uint64_t pad = spec->crop ? spec->pad : 0;
+    if (out_height == 0 || out_width == 0 || out_height > height + 2 * pad ||
+        out_width > width + 2 * pad)
+        return ff_fail(error, FF_USAGE,
+                       "an output of %ux%u cannot be cropped from a sample of %ux%u padded by %u",
+                       out_height, out_width, height, width, (unsigned)pad);
+    if (spec->pad_mode == FF_PAD_REFLECT && (pad >= height || pad >= width))
+        return ff_fail(error, FF_USAGE,
+                       "a reflected padding of %u needs samples of more than %u pixels a side, not "
+                       "%ux%u",
+                       (unsigned)pad, (unsigned)pad, height, width);
+    return FF_OK;
+}

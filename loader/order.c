@@ -1,0 +1,44 @@
+#include "loader/order.h"
+
+#include <string.h>
+
+static const char *const names[FF_ORDER_KIND_COUNT] = {
+    [FF_ORDER_RANDOM] = "random",
+    [FF_ORDER_BLOCK] = "block",
+    [FF_ORDER_SEQUENTIAL] = "sequential",
+};
+
+const char *ff_order_name(ff_order_kind kind) {
+    return names[kind];
+}
+
+bool ff_order_parse(const char *name, ff_order_kind *kind) {
+    for (int i = 0; i < FF_ORDER_KIND_COUNT; i++) {
+        if (strcmp(name, names[i]) != 0) continue;
+        *kind = (ff_order_kind)i;
+        return true;
+    }
+    return false;
+}
+
+void ff_order_default_blocks(uint64_t sample_bytes, uint64_t *block, uint64_t *group) {
+    const uint64_t block_bytes = UINT64_C(1) << 20;
+    if (sample_bytes == 0) sample_bytes = 1;
+    *block = sample_bytes < block_bytes ? block_bytes / sample_bytes : 1;
+    *group = 2048;
+}
+
+ff_status ff_order_check(const ff_order_spec *spec, ff_error *error) {
+    const uint64_t limit = UINT64_C(1) << 62; /* positions and sums of two of them fit */
+    if (spec->count == 0 || spec->count > limit)
+        return ff_fail(error, FF_USAGE, "an order needs 1 to 2^62 samples, not %llu",
+                       (unsigned long long)spec->count);
+    if (spec->kind != FF_ORDER_BLOCK) return FF_OK;
+    if (spec->block == 0 || spec->group == 0 || spec->block > limit / 2 ||
+        spec->group > limit / 2 / spec->block)
+        return ff_fail(error, FF_USAGE,
+                       "block order needs a block and a group of at least 1 whose product is at "
+                       "most 2^61, not %llu and %llu",
+                       (unsigned long long)spec->block, (unsigned long long)spec->group);
+    return FF_OK;
+}
