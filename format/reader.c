@@ -198,7 +198,7 @@ ff_status ff_reader_sample(ff_reader *reader, uint64_t number, ff_view *view, ff
     FF_TRY(ff_dataset_entry(dataset, number, entry, error));
     FF_TRY(ff_dataset_open_shard(dataset, entry->shard, &shard, error));
     FF_TRY(ff_entry_check(entry, metadata, &shard->footer, dataset->index_path, number, error));
-    const uint8_t *slot;
+    const uint8_t *slot = NULL;
     view->mapped = metadata->compression == FF_COMPRESSION_NONE;
     if (view->mapped)
         slot = shard->map + entry->offset;

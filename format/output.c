@@ -1,0 +1,267 @@
+#include "format/output.h"
+
+#include "format/file.h"
+#include "format/layout.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+struct ff_output {
+    char *path;     /* OUT, without a final slash */
+    char *parent;   /* its folder */
+    char *partial;  /* OUT.partial */
+    char *replaced; /* OUT.replaced: the old set, on its way out after --force */
+    char *split;    /* the split folder given last */
+    int lock;       /* OUT.partial's descriptor, holding the lock; -1 = none */
+    bool force, continues;
+};
+
+static bool exists(const char *path) {
+    struct stat info;
+    return lstat(path, &info) == 0;
+}
+
+/* ---- which files are ours ------------------------------------------------------------------- */
+
+/* Calls visit(folder descriptor, name, is_folder) for every item of a folder; stops on failure. */
+typedef ff_status (*visitor)(int folder, const char *path, const char *name, bool is_folder,
+                             void *context, ff_error *error);
+
+static ff_status for_each(const char *path, visitor visit, void *context, ff_error *error) {
+    DIR *folder = opendir(path);
+    if (!folder) return ff_fail_errno(error, "%s: cannot open the folder", path);
+    ff_status status = FF_OK;
+    for (struct dirent *item; status == FF_OK && (item = readdir(folder));) {
+        struct stat info;
+        if (!strcmp(item->d_name, ".") || !strcmp(item->d_name, "..")) continue;
+        if (fstatat(dirfd(folder), item->d_name, &info, AT_SYMLINK_NOFOLLOW)) continue;
+        status = visit(dirfd(folder), path, item->d_name, S_ISDIR(info.st_mode), context, error);
+    }
+    closedir(folder);
+    return status;
+}
+
+/* index.ffx, shard-NNNNNN.ffs, and their .tmp. */
+static bool is_our_file(const char *name) {
+    char stem[64];
+    uint32_t number;
+    size_t length = strlen(name), suffix = strlen(FF_TMP_SUFFIX);
+    if (length >= sizeof stem) return false;
+    strcpy(stem, name);
+    if (length > suffix && !strcmp(name + length - suffix, FF_TMP_SUFFIX))
+        stem[length - suffix] = 0;
+    return !strcmp(stem, FF_INDEX_NAME) || ff_shard_name_parse(stem, &number);
+}
+
+typedef struct survey {
+    bool nested; /* inside a split folder */
+    bool whole_shards;
+} survey;
+
+static ff_status survey_item(int folder, const char *path, const char *name, bool is_folder,
+                             void *context, ff_error *error) {
+    survey *found = context;
+    uint32_t number;
+    (void)folder;
+    if (is_folder && !found->nested) {
+        char *inner;
+        survey below = {.nested = true};
+        FF_TRY(ff_format(&inner, error, "%s/%s", path, name));
+        ff_status status = for_each(inner, survey_item, &below, error);
+        free(inner);
+        found->whole_shards |= below.whole_shards;
+        return status;
+    }
+    if (is_folder || !is_our_file(name))
+        return ff_fail(error, FF_USAGE, "%s/%s: no ffpack wrote this; move it away", path, name);
+    found->whole_shards |= ff_shard_name_parse(name, &number);
+    return FF_OK;
+}
+
+/* Removes what survey_item accepts, the index first: without it nothing counts as a dataset. */
+static ff_status remove_item(int folder, const char *path, const char *name, bool is_folder,
+                             void *context, ff_error *error) {
+    (void)context;
+    if (is_folder) {
+        char *inner;
+        FF_TRY(ff_format(&inner, error, "%s/%s", path, name));
+        char *index;
+        ff_status status = ff_format(&index, error, "%s/%s", inner, FF_INDEX_NAME);
+        if (status == FF_OK) unlink(index);
+        if (status == FF_OK) status = for_each(inner, remove_item, NULL, error);
+        if (status == FF_OK && rmdir(inner))
+            status = ff_fail_errno(error, "%s: cannot remove", inner);
+        if (status == FF_OK) free(index);
+        free(inner);
+        return status;
+    }
+    if (!is_our_file(name)) return FF_OK;
+    if (unlinkat(folder, name, 0) && errno != ENOENT)
+        return ff_fail_errno(error, "%s/%s: cannot remove", path, name);
+    return FF_OK;
+}
+
+static ff_status remove_set(const char *path, ff_error *error) {
+    survey found = {0};
+    FF_TRY(for_each(path, survey_item, &found, error));
+    FF_TRY(for_each(path, remove_item, NULL, error));
+    if (rmdir(path)) return ff_fail_errno(error, "%s: cannot remove", path);
+    return FF_OK;
+}
+
+/* ---- opening -------------------------------------------------------------------------------- */
+
+static ff_status set_paths(ff_output *output, const char *path, ff_error *error) {
+    size_t length = strlen(path);
+    while (length > 1 && path[length - 1] == '/') length--;
+    FF_TRY(ff_copy_bytes(&output->path, path, length, error));
+    const char *slash = strrchr(output->path, '/');
+    const char *last = slash ? slash + 1 : output->path;
+    if (!*last || !strcmp(last, ".") || !strcmp(last, ".."))
+        return ff_fail(error, FF_USAGE, "-o %s: wanted the name of a new folder", path);
+    size_t parent = slash ? (size_t)(slash - output->path) : 0;
+    if (!slash)
+        FF_TRY(ff_copy_string(&output->parent, ".", error));
+    else
+        FF_TRY(ff_copy_bytes(&output->parent, parent ? output->path : "/", parent ? parent : 1,
+                             error));
+    FF_TRY(ff_format(&output->replaced, error, "%s.replaced", output->path));
+    return ff_format(&output->partial, error, "%s.partial", output->path);
+}
+
+/* Creates OUT.partial where missing and locks it. The lock is the kernel's, on the folder itself:
+ * it ends with the process, however that ends, and leaves no file. */
+static ff_status lock_partial(ff_output *output, ff_error *error) {
+    if (mkdir(output->partial, 0777) && errno != EEXIST)
+        return ff_fail_errno(error, "%s: cannot create the folder", output->partial);
+    output->lock = open(output->partial, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (output->lock < 0)
+        return ff_fail_errno(error, "%s: cannot open the folder", output->partial);
+    if (flock(output->lock, LOCK_EX | LOCK_NB)) {
+        if (errno == EWOULDBLOCK)
+            return ff_fail(error, FF_USAGE, "%s: another ffpack is writing there", output->partial);
+        return ff_fail_errno(error, "%s: cannot lock", output->partial);
+    }
+    /* Between open and lock the writer before may have renamed it into place. */
+    struct stat held, named;
+    if (fstat(output->lock, &held) || stat(output->partial, &named) ||
+        held.st_ino != named.st_ino || held.st_dev != named.st_dev)
+        return ff_fail(error, FF_USAGE, "%s: another ffpack has just finished there",
+                       output->partial);
+    return FF_OK;
+}
+
+static ff_status open_output(ff_output *output, const char *path, ff_output_mode mode,
+                             ff_error *error) {
+    FF_TRY(set_paths(output, path, error));
+    struct stat info;
+    if (stat(output->parent, &info))
+        return ff_fail_errno(error, "%s: cannot write there", output->parent);
+    if (!output->force && exists(output->path))
+        return ff_fail(error, FF_USAGE, "%s: exists already; --force replaces it", output->path);
+    if (mode == FF_OUTPUT_CONTINUE && !exists(output->partial))
+        return ff_fail(error, FF_USAGE, "%s: does not exist, so there is nothing to --resume",
+                       output->partial);
+    if (exists(output->path)) {
+        /* --force must never remove what is not a packed set. */
+        survey found = {0};
+        FF_TRY(for_each(output->path, survey_item, &found, error));
+    }
+    FF_TRY(lock_partial(output, error));
+    if (exists(output->replaced)) FF_TRY(remove_set(output->replaced, error));
+    survey found = {0};
+    FF_TRY(for_each(output->partial, survey_item, &found, error));
+    output->continues = found.whole_shards;
+    return FF_OK;
+}
+
+ff_status ff_output_open(ff_output **out, const char *path, ff_output_mode mode, bool force,
+                         ff_error *error) {
+    ff_output *output;
+    *out = NULL;
+    FF_TRY(ff_alloc(&output, 1, sizeof *output, "an output", error));
+    output->lock = -1;
+    output->force = force;
+    ff_status status = open_output(output, path, mode, error);
+    if (status != FF_OK) ff_output_close(&output);
+    *out = output;
+    return status;
+}
+
+ff_status ff_output_split(ff_output *output, const char *split, const char **directory,
+                          ff_error *error) {
+    free(output->split);
+    output->split = NULL;
+    if (!*split) {
+        *directory = output->partial;
+        return FF_OK;
+    }
+    FF_TRY(ff_format(&output->split, error, "%s/%s", output->partial, split));
+    if (mkdir(output->split, 0777) && errno != EEXIST)
+        return ff_fail_errno(error, "%s: cannot create the folder", output->split);
+    FF_TRY(ff_sync_directory(output->partial, error));
+    *directory = output->split;
+    return FF_OK;
+}
+
+bool ff_output_continues(const ff_output *output) {
+    return output->continues;
+}
+
+/* ---- committing ----------------------------------------------------------------------------- */
+
+ff_status ff_output_commit(ff_output *output, ff_error *error) {
+    FF_TRY(ff_sync_directory(output->partial, error));
+    if (!output->force || !exists(output->path)) {
+        if (renameat2(AT_FDCWD, output->partial, AT_FDCWD, output->path, RENAME_NOREPLACE)) {
+            /* File systems without the flag: OUT was absent a moment ago, and rename(2) replaces
+             * nothing but an empty folder. */
+            if (errno != EINVAL && errno != ENOSYS)
+                return ff_fail_errno(error, "%s: cannot rename to %s", output->partial,
+                                     output->path);
+            if (rename(output->partial, output->path))
+                return ff_fail_errno(error, "%s: cannot rename to %s", output->partial,
+                                     output->path);
+        }
+        FF_TRY(ff_sync_directory(output->parent, error));
+    } else {
+        if (renameat2(AT_FDCWD, output->partial, AT_FDCWD, output->path, RENAME_EXCHANGE))
+            return ff_fail_errno(error, "%s: cannot exchange with %s", output->partial,
+                                 output->path);
+        FF_TRY(ff_sync_directory(output->parent, error));
+        /* OUT.partial is the old set now. Under its own name no later run takes it for a
+         * packing to continue. */
+        if (rename(output->partial, output->replaced))
+            return ff_fail_errno(error, "%s: cannot rename to %s", output->partial,
+                                 output->replaced);
+        FF_TRY(remove_set(output->replaced, error));
+    }
+    close(output->lock);
+    output->lock = -1;
+    return FF_OK;
+}
+
+void ff_output_close(ff_output **out) {
+    ff_output *output = *out;
+    if (!output) return;
+    if (output->lock >= 0) {
+        /* Nothing worth continuing: leave nothing behind. */
+        survey found = {0};
+        if (for_each(output->partial, survey_item, &found, NULL) == FF_OK && !found.whole_shards)
+            (void)!remove_set(output->partial, NULL);
+        close(output->lock);
+    }
+    free(output->path);
+    free(output->parent);
+    free(output->partial);
+    free(output->replaced);
+    free(output->split);
+    free(output);
+    *out = NULL;
+}

@@ -1,0 +1,302 @@
+#include "format/verify.h"
+
+#include "format/base/guard.h"
+#include "format/base/thread.h"
+#include "format/checksum.h"
+#include "format/dataset.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* How every byte is covered. Index: header by its checksum, everything up to the table of checksums
+ * by 64 KiB blocks, the table by the header, the padding behind it by being zero. Shard: header and
+ * footer by theirs, sections by the footer, slots or frames by their entries, the seek table by the
+ * footer, and whatever lies between any of these by being zero. */
+
+typedef struct verification {
+    ff_dataset *dataset;
+    ff_verify_report report;
+    void *context;
+    uint64_t done, total;
+    ff_error first; /* the first problem */
+    pthread_mutex_t mutex;
+} verification;
+
+static void note(verification *v, const ff_error *problem, uint64_t bytes) {
+    pthread_mutex_lock(&v->mutex);
+    v->done += bytes;
+    if (problem && v->first.status == FF_OK) v->first = *problem;
+    if (v->report) v->report(v->context, problem ? problem->message : NULL, v->done, v->total);
+    pthread_mutex_unlock(&v->mutex);
+}
+
+typedef struct zero_job {
+    const uint8_t *from;
+    uint64_t bytes;
+    uint64_t first_other; /* = bytes where all are zero */
+} zero_job;
+
+static void zero_body(void *context) {
+    zero_job *job = context;
+    job->first_other = 0;
+    while (job->first_other < job->bytes && !job->from[job->first_other]) job->first_other++;
+}
+
+/* [from, to) of the shard is zero. */
+static ff_status check_zero(const ff_shard *shard, uint64_t from, uint64_t to, ff_error *error) {
+    if (to < from)
+        return ff_fail(error, FF_BAD_DATA, "%s: offset %" PRIu64 ": parts overlap", shard->path,
+                       to);
+    zero_job job = {.from = shard->map + from, .bytes = to - from};
+    if (ff_guard_run(zero_body, &job))
+        return ff_fail(error, FF_IO, "%s: offset %" PRIu64 ": the file shrank while it was read",
+                       shard->path, from);
+    if (job.first_other < job.bytes)
+        return ff_fail(error, FF_BAD_DATA, "%s: offset %" PRIu64 ": padding is not zero",
+                       shard->path, from + job.first_other);
+    return FF_OK;
+}
+
+static ff_status read_entry(const ff_shard *shard, uint64_t slot, ff_entry *entry,
+                            ff_error *error) {
+    uint8_t bytes[FF_ENTRY_BYTES];
+    FF_TRY(ff_mapped_copy(bytes, shard->map, shard->path,
+                          shard->footer.section[FF_SHARD_RECORDS].offset + slot * FF_ENTRY_BYTES,
+                          FF_ENTRY_BYTES, error));
+    if (!ff_entry_decode(entry, bytes))
+        return ff_fail(error, FF_BAD_DATA,
+                       "%s: record %" PRIu64 " has reserved bytes that are not zero", shard->path,
+                       slot);
+    return FF_OK;
+}
+
+/* Raw slots against their records, in storage order, with the padding between. */
+static ff_status check_slots(verification *v, const ff_shard *shard, ff_error *error) {
+    const ff_metadata *metadata = &v->dataset->metadata;
+    uint64_t end = FF_HEADER_BYTES;
+    for (uint64_t slot = 0; slot < shard->footer.sample_count; slot++) {
+        ff_entry entry;
+        uint64_t found;
+        FF_TRY(read_entry(shard, slot, &entry, error));
+        FF_TRY(ff_entry_check(&entry, metadata, &shard->footer, shard->path, slot, error));
+        FF_TRY(check_zero(shard, end, entry.offset, error));
+        FF_TRY(
+            ff_mapped_checksum(shard->map, shard->path, entry.offset, entry.bytes, &found, error));
+        if (found != entry.checksum) {
+            ff_error problem;
+            (void)ff_fail(&problem, FF_BAD_DATA,
+                          "%s: offset %" PRIu64 ": slot %" PRIu64 " has checksum %016" PRIx64
+                          ", wanted %016" PRIx64,
+                          shard->path, entry.offset, slot, found, entry.checksum);
+            note(v, &problem, 0); /* and go on: name every broken sample */
+        }
+        end = entry.offset + entry.bytes;
+        if (slot % 1024 == 0) note(v, NULL, 0);
+    }
+    return check_zero(shard, end, shard->footer.samples_end, error);
+}
+
+/* Frames lie without gaps; each against its checksum. What is in them is checked by reading every
+ * sample (check_samples). */
+static ff_status check_frames(verification *v, const ff_shard *shard, ff_error *error) {
+    const ff_section *section = &shard->footer.section[FF_SHARD_FRAMES];
+    uint64_t end = FF_HEADER_BYTES, payload = 0, slots = 0;
+    for (uint64_t i = 0; i < section->bytes / FF_FRAME_BYTES; i++) {
+        uint8_t bytes[FF_FRAME_BYTES];
+        ff_frame frame;
+        uint64_t found;
+        FF_TRY(ff_mapped_copy(bytes, shard->map, shard->path, section->offset + i * FF_FRAME_BYTES,
+                              FF_FRAME_BYTES, error));
+        if (!ff_frame_decode(&frame, bytes) || frame.file_offset != end ||
+            frame.payload_offset != payload || frame.first_slot != slots)
+            return ff_fail(error, FF_BAD_DATA, "%s: frame %" PRIu64 " is not where it should be",
+                           shard->path, i);
+        FF_TRY(ff_frame_check(&frame, shard, error));
+        FF_TRY(ff_mapped_checksum(shard->map, shard->path, frame.file_offset,
+                                  frame.compressed_bytes, &found, error));
+        if (found != frame.checksum) {
+            ff_error problem;
+            (void)ff_fail(&problem, FF_BAD_DATA,
+                          "%s: offset %" PRIu64 ": frame %" PRIu64 " has checksum %016" PRIx64
+                          ", wanted %016" PRIx64,
+                          shard->path, frame.file_offset, i, found, frame.checksum);
+            note(v, &problem, 0);
+        }
+        end += frame.compressed_bytes;
+        payload += frame.payload_bytes;
+        slots += frame.slot_count;
+    }
+    if (end != shard->footer.samples_end || payload != shard->footer.payload_bytes ||
+        slots != shard->footer.sample_count)
+        return ff_fail(error, FF_BAD_DATA, "%s: the frames do not add up", shard->path);
+    uint8_t header[FF_FRAME_HEADER_BYTES];
+    uint64_t size = shard->footer_offset + FF_FOOTER_BYTES - end - FF_FRAME_HEADER_BYTES;
+    FF_TRY(ff_mapped_copy(header, shard->map, shard->path, end, sizeof header, error));
+    if (ff_load_u32(header) != FF_SKIPPABLE_MAGIC || ff_load_u32(header + 4) != size)
+        return ff_fail(error, FF_BAD_DATA,
+                       "%s: offset %" PRIu64 ": the tail's skippable frame has a wrong header",
+                       shard->path, end);
+    uint64_t found, table = shard->footer_offset + FF_FOOTER_BYTES;
+    FF_TRY(ff_mapped_checksum(shard->map, shard->path, table, shard->footer.seek_table_bytes,
+                              &found, error));
+    if (found != shard->footer.seek_table_checksum)
+        return ff_fail(error, FF_BAD_DATA,
+                       "%s: offset %" PRIu64 ": the seek table has checksum %016" PRIx64
+                       ", wanted %016" PRIx64,
+                       shard->path, table, found, shard->footer.seek_table_checksum);
+    return FF_OK;
+}
+
+static ff_status check_tail(verification *v, const ff_shard *shard, ff_error *error) {
+    const uint8_t *bytes;
+    uint8_t id[16];
+    bool compressed = shard->header.compressed;
+    uint64_t end = shard->footer.samples_end + (compressed ? FF_FRAME_HEADER_BYTES : 0);
+    for (int i = 0; i < FF_SHARD_SECTIONS; i++) {
+        const ff_section *section = &shard->footer.section[i];
+        FF_TRY(check_zero(shard, end, section->offset, error));
+        FF_TRY(ff_shard_section(shard, i, &bytes, error));
+        end = section->offset + section->bytes;
+    }
+    FF_TRY(check_zero(shard, end, shard->footer_offset, error));
+    /* The metadata is the index's, byte for byte, and the header names it. */
+    const ff_section *own = &shard->footer.section[FF_SHARD_METADATA];
+    const ff_section *wanted = &v->dataset->header.section[FF_INDEX_METADATA];
+    uint64_t found, other;
+    FF_TRY(ff_mapped_checksum(shard->map, shard->path, own->offset, own->bytes, &found, error));
+    FF_TRY(ff_mapped_checksum(v->dataset->map, v->dataset->index_path, wanted->offset,
+                              wanted->bytes, &other, error));
+    if (found != other || own->bytes != wanted->bytes)
+        return ff_fail(error, FF_BAD_DATA, "%s: its metadata is not the index's", shard->path);
+    char *text;
+    FF_TRY(ff_alloc(&text, own->bytes, 1, "metadata", error));
+    ff_status status =
+        ff_mapped_copy(text, shard->map, shard->path, own->offset, own->bytes, error);
+    ff_id_of(id, text, own->bytes);
+    free(text);
+    FF_TRY(status);
+    if (memcmp(id, shard->header.metadata_id, 16))
+        return ff_fail(error, FF_BAD_DATA, "%s: the header names other metadata", shard->path);
+    return FF_OK;
+}
+
+static ff_status check_shard(verification *v, uint32_t number, ff_error *error) {
+    const ff_shard *shard;
+    FF_TRY(ff_dataset_open_shard(v->dataset, number, &shard, error));
+    const ff_shard_row *row = &v->dataset->row[number];
+    if (row->first_position != shard->header.first_position ||
+        row->position_count != shard->header.position_count ||
+        row->generation != shard->header.generation || row->footer_offset != shard->footer_offset)
+        return ff_fail(error, FF_BAD_DATA, "%s: the index's row disagrees with its header",
+                       shard->path);
+    FF_TRY(check_tail(v, shard, error));
+    return shard->header.compressed ? check_frames(v, shard, error) : check_slots(v, shard, error);
+}
+
+static void shard_body(void *context, size_t number) {
+    verification *v = context;
+    ff_error error = {0};
+    bool failed = check_shard(v, (uint32_t)number, &error) != FF_OK;
+    note(v, failed ? &error : NULL, v->dataset->row[number].file_bytes);
+}
+
+/* ---- the index against the shards ------------------------------------------------------------ */
+
+/* Sample `number`'s index entry is its record in the shard, but for the key's place; its key and
+ * label row are the shard's; its tensor can be read (which undoes and checks compressed ones). */
+static ff_status check_sample(verification *v, ff_reader *reader, uint64_t number, uint64_t *item,
+                              XXH3_state_t *content, XXH3_state_t *source, ff_error *error) {
+    ff_dataset *dataset = v->dataset;
+    const ff_metadata *metadata = &dataset->metadata;
+    uint8_t key[4 + FF_KEY_LIMIT_BYTES], head[16];
+    uint8_t row[FF_FIELDS_LIMIT * FF_SMALL_LABEL_BYTES];
+    size_t key_bytes;
+    ff_view view;
+    if (metadata->compression == FF_COMPRESSION_ZSTD)
+        FF_TRY(ff_reader_sample(reader, number, &view, error));
+    FF_TRY(ff_dataset_entry(dataset, number, &view.entry, error));
+    ff_entry entry = view.entry;
+    if (number && entry.item <= *item)
+        return ff_fail(error, FF_BAD_DATA,
+                       "%s: sample %" PRIu64 " is item %" PRIu64 ", out of order",
+                       dataset->index_path, number, entry.item);
+    *item = entry.item;
+    FF_TRY(ff_dataset_key(dataset, number, key + 4, &key_bytes, error));
+    FF_TRY(ff_dataset_small_label(dataset, number, 0, row, dataset->row_bytes, error));
+    for (size_t i = 0; i < metadata->field_count; i++) {
+        int64_t value;
+        if (metadata->field[i].kind == FF_FIELD_CLASS)
+            FF_TRY(ff_dataset_class(dataset, number, i, &value, error));
+    }
+    ff_store_u64(head, entry.checksum);
+    ff_store_u32(head + 8, entry.height);
+    ff_store_u32(head + 12, entry.width);
+    ff_store_u32(key, (uint32_t)key_bytes);
+    XXH3_128bits_update(content, head, sizeof head);
+    XXH3_128bits_update(content, row, dataset->row_bytes);
+    XXH3_128bits_update(content, key, 4 + key_bytes);
+    XXH3_128bits_update(source, key, 4 + key_bytes);
+    ff_store_u64(head, entry.source_checksum);
+    XXH3_128bits_update(source, head, 8);
+    return FF_OK;
+}
+
+static ff_status check_ids(verification *v, const XXH3_state_t *content, const XXH3_state_t *source,
+                           ff_error *error) {
+    const ff_dataset *dataset = v->dataset;
+    uint8_t id[3][16];
+    const uint8_t *wanted[3] = {dataset->header.id.content, dataset->header.id.source,
+                                dataset->header.id.transform};
+    static const char *const name[3] = {"content_id", "source_id", "transform_id"};
+    ff_id_store(id[0], XXH3_128bits_digest(content));
+    ff_id_store(id[1], XXH3_128bits_digest(source));
+    FF_TRY(ff_metadata_transform_id(&dataset->metadata, id[2], error));
+    for (int i = 0; i < 3; i++)
+        if (memcmp(id[i], wanted[i], 16))
+            return ff_fail(error, FF_BAD_DATA, "%s: %s is not what its samples give",
+                           dataset->index_path, name[i]);
+    return FF_OK;
+}
+
+static ff_status check_samples(verification *v, ff_error *error) {
+    ff_reader *reader = NULL;
+    uint64_t item = 0;
+    XXH3_state_t *content = XXH3_createState(), *source = XXH3_createState();
+    ff_status status = FF_OK;
+    if (!content || !source) status = ff_fail(error, FF_NO_MEMORY, "not enough memory");
+    if (status == FF_OK) status = ff_reader_open(&reader, v->dataset, error);
+    if (status == FF_OK) {
+        XXH3_128bits_reset(content);
+        XXH3_128bits_reset(source);
+    }
+    for (uint64_t number = 0; status == FF_OK && number < v->dataset->header.sample_count; number++)
+        status = check_sample(v, reader, number, &item, content, source, error);
+    if (status == FF_OK) status = check_ids(v, content, source, error);
+    ff_reader_close(&reader);
+    XXH3_freeState(content);
+    XXH3_freeState(source);
+    return status;
+}
+
+ff_status ff_verify_split(const char *path, int thread_count, ff_verify_report report,
+                          void *context, ff_error *error) {
+    verification v = {.report = report, .context = context};
+    FF_TRY(ff_dataset_open(&v.dataset, path, FF_VERIFY_FIRST, error));
+    pthread_mutex_init(&v.mutex, NULL);
+    uint32_t shards = v.dataset->header.shard_count;
+    v.total = v.dataset->bytes;
+    for (uint32_t i = 0; i < shards; i++) v.total += v.dataset->row[i].file_bytes;
+    ff_status status = ff_parallel_for(thread_count, shards, shard_body, &v, error);
+    ff_error problem = {0};
+    if (status == FF_OK && v.first.status == FF_OK && check_samples(&v, &problem) != FF_OK)
+        note(&v, &problem, 0);
+    note(&v, NULL, v.dataset->bytes);
+    if (status == FF_OK && v.first.status != FF_OK) {
+        status = v.first.status;
+        if (error) *error = v.first;
+    }
+    pthread_mutex_destroy(&v.mutex);
+    ff_dataset_close(&v.dataset);
+    return status;
+}
