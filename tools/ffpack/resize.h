@@ -32,8 +32,6 @@ typedef struct ff_resize_axis {
     int32_t *weight; /* [count, stride] fixed point, 22 bits after the point; owned */
     uint32_t count, stride;
     size_t first_capacity, taps_capacity, weight_capacity; /* elements */
-    double *exact;                                         /* [stride] scratch; owned */
-    size_t exact_capacity;
     uint32_t input, output, first_output; /* what it was computed for; input 0 = nothing yet */
     ff_interpolation interpolation;
 } ff_resize_axis;
@@ -50,8 +48,10 @@ typedef struct ff_resize_window {
     uint32_t left, top, width, height;
 } ff_resize_window;
 
-/* Fills `axis` for `input` -> `output` pixels, restricted to a window of the outputs. 1 <= input,
- * output <= 2^30. */
+/* Fills `axis` for `input` -> `output` pixels, restricted to outputs first_output ..
+ * first_output + count - 1. 1 <= input, output <= FF_RESIZE_LIMIT. FF_NO_MEMORY is the only
+ * failure. */
+#define FF_RESIZE_LIMIT (UINT32_C(1) << 30)
 FF_MUST_USE ff_status ff_resize_axis_plan(ff_resize_axis *axis, uint32_t input, uint32_t output,
                                           uint32_t first_output, uint32_t count,
                                           ff_interpolation interpolation, ff_error *error);
@@ -62,13 +62,16 @@ FF_MUST_USE ff_status ff_resize(const ff_image *input, uint32_t width, uint32_t 
                                 ff_interpolation interpolation, const ff_resize_window *window,
                                 ff_resize_scratch *scratch, ff_image *output, ff_error *error);
 
-/* The two passes, for tests of faster ones. Horizontal: `rows` rows of `input`, [rows, input
- * width, channels] -> [rows, axis count, channels]. Vertical: `row_values` values a row, row r of
- * `input` being the axis's input position first_row + r: -> [axis count, row_values]. */
-void ff_resize_horizontal_plain(const ff_resize_axis *axis, const uint8_t *input, size_t rows,
-                                uint32_t channels, uint8_t *output);
-void ff_resize_vertical_plain(const ff_resize_axis *axis, const uint8_t *input, uint32_t first_row,
-                              size_t row_values, uint8_t *output);
+/* The two passes, for tests of faster ones. Rows of the input begin `input_stride` values apart;
+ * the output has no padding.
+ * Horizontal: [rows, axis input, channels] -> [rows, axis count, channels].
+ * Vertical: row r of `input` is the axis's input position first_row + r; the first row_values
+ * values of each row are read: -> [axis count, row_values]. */
+void ff_resize_horizontal_plain(const ff_resize_axis *axis, const uint8_t *input,
+                                size_t input_stride, size_t rows, uint32_t channels,
+                                uint8_t *output);
+void ff_resize_vertical_plain(const ff_resize_axis *axis, const uint8_t *input, size_t input_stride,
+                              uint32_t first_row, size_t row_values, uint8_t *output);
 
 /* NULL is accepted. */
 void ff_resize_scratch_free(ff_resize_scratch *scratch);

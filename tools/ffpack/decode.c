@@ -1,0 +1,125 @@
+#include "tools/ffpack/decode.h"
+
+#include "format/base/memory.h"
+#include "tools/ffpack/decode_kinds.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const ff_decode_kind *const kinds[] = {
+    &ff_decode_jpeg,
+    &ff_decode_png,
+};
+enum { KIND_COUNT = sizeof kinds / sizeof kinds[0] };
+
+struct ff_decoder {
+    void *state[KIND_COUNT];
+    char warning[FF_DECODE_WARNING_BYTES];
+};
+
+/* Kinds that are recognised only to be refused by name. */
+static const struct {
+    const char *name, *start;
+    size_t start_length;
+} refused[] = {
+    {"a GIF image", "GIF8", 4},
+    {"a BMP image", "BM", 2},
+    {"a TIFF image", "II*\0", 4},
+    {"a TIFF image", "MM\0*", 4},
+    {"a gzip file", "\x1f\x8b", 2},
+    {"a zip file", "PK\3\4", 4},
+    {"a PDF file", "%PDF", 4},
+    {"a PPM image", "P6", 2},
+    {"a PGM image", "P5", 2},
+    {"a zstd file", "\x28\xb5\x2f\xfd", 4},
+    {"a NumPy array", "\x93NUMPY", 6},
+    {"a JPEG 2000 image", "\0\0\0\x0cjP  ", 8},
+    {"an HTML page", "<!DOCTYPE html", 14},
+};
+
+/* Writes "starts with 47 49 46 38" and, where the kind is known, " (a GIF image)". */
+static void describe_start(const uint8_t *bytes, size_t length, char *text, size_t room) {
+    size_t used = (size_t)snprintf(text, room, "starts with");
+    for (size_t i = 0; i < length && i < 8; i++)
+        used += (size_t)snprintf(text + used, room - used, " %02x", bytes[i]);
+    const char *name = NULL;
+    for (size_t i = 0; i < sizeof refused / sizeof refused[0] && !name; i++)
+        if (length >= refused[i].start_length &&
+            memcmp(bytes, refused[i].start, refused[i].start_length) == 0)
+            name = refused[i].name;
+    if (length >= 12 && memcmp(bytes, "RIFF", 4) == 0 && memcmp(bytes + 8, "WEBP", 4) == 0)
+        name = "a WebP image";
+    if (name) snprintf(text + used, room - used, " (%s)", name);
+}
+
+static ff_status find_kind(const uint8_t *bytes, size_t length, size_t *kind, ff_error *error) {
+    if (length == 0) return ff_fail(error, FF_BAD_DATA, "the file is empty, not an image");
+    for (size_t i = 0; i < KIND_COUNT; i++) {
+        if (kinds[i]->matches(bytes, length)) {
+            *kind = i;
+            return FF_OK;
+        }
+    }
+    char start[96];
+    describe_start(bytes, length, start, sizeof start);
+    return ff_fail(error, FF_BAD_DATA, "not an image this version reads: %s; JPEG and PNG are read",
+                   start);
+}
+
+static ff_status probe(const uint8_t *bytes, size_t length, uint64_t pixel_limit, size_t *kind,
+                       ff_image_info *info, ff_error *error) {
+    FF_TRY(find_kind(bytes, length, kind, error));
+    *info = (ff_image_info){.kind = kinds[*kind]->name};
+    FF_TRY(kinds[*kind]->probe(bytes, length, info, error));
+    if ((uint64_t)info->width * info->height > pixel_limit)
+        return ff_fail(error, FF_BAD_DATA,
+                       "the %s header says %u x %u pixels, more than the limit of %" PRIu64,
+                       info->kind, info->width, info->height, pixel_limit);
+    return FF_OK;
+}
+
+ff_status ff_decode_probe(const uint8_t *bytes, size_t length, uint64_t pixel_limit,
+                          ff_image_info *info, ff_error *error) {
+    size_t kind;
+    return probe(bytes, length, pixel_limit, &kind, info, error);
+}
+
+ff_status ff_decoder_create(ff_decoder **decoder, ff_error *error) {
+    *decoder = NULL;
+    ff_decoder *created;
+    FF_TRY(ff_alloc(&created, 1, sizeof *created, "a decoder", error));
+    for (size_t i = 0; i < KIND_COUNT; i++) {
+        if (!kinds[i]->open) continue;
+        ff_status status = kinds[i]->open(&created->state[i], error);
+        if (status != FF_OK) {
+            ff_decoder_destroy(&created);
+            return status;
+        }
+    }
+    *decoder = created;
+    return FF_OK;
+}
+
+void ff_decoder_destroy(ff_decoder **decoder) {
+    if (!decoder || !*decoder) return;
+    for (size_t i = 0; i < KIND_COUNT; i++)
+        if ((*decoder)->state[i]) kinds[i]->close((*decoder)->state[i]);
+    free(*decoder);
+    *decoder = NULL;
+}
+
+ff_status ff_decode(ff_decoder *decoder, const uint8_t *bytes, size_t length, ff_image_mode mode,
+                    uint64_t pixel_limit, ff_image *image, ff_error *error) {
+    size_t kind;
+    ff_image_info info;
+    decoder->warning[0] = '\0';
+    FF_TRY(probe(bytes, length, pixel_limit, &kind, &info, error));
+    return kinds[kind]->decode(decoder->state[kind], bytes, length, &info, mode, image,
+                               decoder->warning, error);
+}
+
+const char *ff_decoder_warning(const ff_decoder *decoder) {
+    return decoder->warning[0] ? decoder->warning : NULL;
+}

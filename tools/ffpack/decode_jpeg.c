@@ -1,0 +1,209 @@
+/* JPEG, by libjpeg-turbo's TurboJPEG API. Its default decode (slow DCT, fancy upsampling) equals
+ * Pillow's bit for bit, since Pillow uses the same library; TJFLAG_FASTDCT and
+ * TJFLAG_FASTUPSAMPLE would not. CMYK is read as Pillow does: always inverted, as Adobe writes it.
+ *
+ * Known gaps: lossless and 12-bit JPEG (refused, as by Pillow). */
+#include "tools/ffpack/decode_kinds.h"
+
+#include "format/base/memory.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <turbojpeg.h>
+
+enum {
+    MARKER_TEM = 0x01,
+    MARKER_RST0 = 0xd0,
+    MARKER_SOI = 0xd8,
+    MARKER_EOI = 0xd9,
+    MARKER_SOS = 0xda,
+};
+
+typedef struct frame {
+    uint32_t width, height, components;
+} frame;
+
+static bool matches(const uint8_t *bytes, size_t length) {
+    return length >= 3 && bytes[0] == 0xff && bytes[1] == MARKER_SOI && bytes[2] == 0xff;
+}
+
+/* The next marker from *position on, as libjpeg's next_marker finds it (jdmarker.c): bytes before
+ * an FF are skipped, FF may be repeated, and FF 00 is data. Leaves *position behind the marker; -1
+ * at the end of the data. */
+static int next_marker(const uint8_t *bytes, size_t length, size_t *position) {
+    size_t at = *position;
+    while (at < length) {
+        const uint8_t *found = memchr(bytes + at, 0xff, length - at);
+        if (!found) break;
+        at = (size_t)(found - bytes);
+        while (at < length && bytes[at] == 0xff) at++;
+        if (at < length && bytes[at++] != 0) {
+            *position = at;
+            return bytes[at - 1];
+        }
+    }
+    *position = length;
+    return -1;
+}
+
+/* Whether a marker stands alone, without a length and parameters. */
+static bool is_bare(int marker) {
+    return marker == MARKER_TEM || (marker >= MARKER_RST0 && marker <= MARKER_EOI);
+}
+
+/* C0..CF but for the Huffman tables, the reserved one and the arithmetic conditioning. */
+static bool is_frame(int marker) {
+    return marker >= 0xc0 && marker <= 0xcf && marker != 0xc4 && marker != 0xc8 && marker != 0xcc;
+}
+
+/* Moves *position behind a marker's parameters; false where they are cut off. */
+static bool skip_parameters(const uint8_t *bytes, size_t length, size_t *position) {
+    if (length - *position < 2) return false;
+    size_t size = (size_t)bytes[*position] << 8 | bytes[*position + 1];
+    if (size < 2 || size > length - *position) return false;
+    *position += size;
+    return true;
+}
+
+static ff_status cut_off(size_t length, const char *before, ff_error *error) {
+    return ff_fail(error, FF_BAD_DATA, "truncated JPEG: its %zu bytes end before %s", length,
+                   before);
+}
+
+/* Finds the frame header, which libjpeg will find too, so that nothing is allocated for a size
+ * that has not been checked. */
+static ff_status read_frame(const uint8_t *bytes, size_t length, frame *out, ff_error *error) {
+    size_t at = 2, body;
+    int marker;
+    do {
+        do {
+            marker = next_marker(bytes, length, &at);
+            if (marker < 0) return cut_off(length, "the frame header", error);
+        } while (is_bare(marker) && marker != MARKER_EOI);
+        if (marker == MARKER_EOI || marker == MARKER_SOS)
+            return ff_fail(error, FF_BAD_DATA,
+                           "broken JPEG: marker ff%02x at byte %zu, a frame header wanted before",
+                           (unsigned)marker, at - 2);
+        body = at;
+        if (!skip_parameters(bytes, length, &at))
+            return cut_off(length, "the header is complete", error);
+    } while (!is_frame(marker));
+    if (at - body < 8)
+        return ff_fail(error, FF_BAD_DATA,
+                       "broken JPEG: the frame header at byte %zu has %zu bytes, at least 8 wanted",
+                       body - 2, at - body);
+    const uint8_t *header = bytes + body;
+    out->height = (uint32_t)header[3] << 8 | header[4];
+    out->width = (uint32_t)header[5] << 8 | header[6];
+    out->components = header[7];
+    if (out->width == 0 || out->height == 0)
+        return ff_fail(error, FF_BAD_DATA, "broken JPEG: the header says %u x %u pixels",
+                       out->width, out->height);
+    if (header[2] != 8)
+        return ff_fail(error, FF_BAD_DATA, "a JPEG of %u bits a value; only 8 are read", header[2]);
+    if (out->components != 1 && out->components != 3 && out->components != 4)
+        return ff_fail(error, FF_BAD_DATA,
+                       "a JPEG of %u components; 1 (grey), 3 (colour) and 4 (CMYK) are read",
+                       out->components);
+    return FF_OK;
+}
+
+static ff_status probe(const uint8_t *bytes, size_t length, ff_image_info *info, ff_error *error) {
+    frame found;
+    FF_TRY(read_frame(bytes, length, &found, error));
+    info->width = found.width;
+    info->height = found.height;
+    info->channels = found.components == 1 ? 1 : 3;
+    return FF_OK;
+}
+
+static ff_status open_state(void **state, ff_error *error) {
+    *state = tjInitDecompress();
+    if (!*state)
+        return ff_fail(error, FF_NO_MEMORY, "cannot start the JPEG decoder: %s",
+                       tjGetErrorStr2(NULL));
+    return FF_OK;
+}
+
+static void close_state(void *state) {
+    tjDestroy(state);
+}
+
+/* Whether the markers run up to the end of the image. */
+static bool has_end_marker(const uint8_t *bytes, size_t length) {
+    size_t at = 2;
+    for (;;) {
+        int marker = next_marker(bytes, length, &at);
+        if (marker == MARKER_EOI) return true;
+        if (marker < 0) return false;
+        if (!is_bare(marker) && !skip_parameters(bytes, length, &at)) return false;
+    }
+}
+
+/* Whether the library's message is one of the warnings (JWRN_ in libjpeg's jerror.h) after which
+ * it goes on to a complete image. tjGetErrorCode cannot tell: it says "warning" also where a fatal
+ * error followed one. The message is the fatal error's then, else the first warning's. */
+static bool is_warning(const char *message) {
+    static const char *const starts[] = {
+        "Corrupt JPEG data: ",
+        "Inconsistent progression sequence ",
+        "Invalid SOS parameters for sequential JPEG",
+        "Unknown Adobe color transform code ",
+        "Warning: unknown JFIF revision number ",
+        "Premature end of JPEG file",
+    };
+    for (size_t i = 0; i < sizeof starts / sizeof starts[0]; i++)
+        if (strncmp(message, starts[i], strlen(starts[i])) == 0) return true;
+    return false;
+}
+
+/* Pillow's CMYK -> RGB (libImaging/Convert.c, cmyk2rgb) of inverted values, in place: with
+ * k = 255 - K, each colour is clip8(k - MULDIV255(C, k)). */
+static void rgb_from_cmyk(uint8_t *pixels, size_t count) {
+    for (size_t i = 0; i < count; i++) {
+        const uint8_t *cmyk = pixels + 4 * i;
+        int k = cmyk[3]; /* stored inverted: 255 - K */
+        uint8_t rgb[3];
+        for (int c = 0; c < 3; c++) {
+            int product = (255 - cmyk[c]) * k + 128;
+            int value = k - (((product >> 8) + product) >> 8);
+            rgb[c] = (uint8_t)(value < 0 ? 0 : value);
+        }
+        memcpy(pixels + 3 * i, rgb, 3);
+    }
+}
+
+static ff_status decode(void *state, const uint8_t *bytes, size_t length, const ff_image_info *info,
+                        ff_image_mode mode, ff_image *image, char *warning, ff_error *error) {
+    frame found;
+    FF_TRY(read_frame(bytes, length, &found, error));
+    uint32_t components = found.components;
+    int format = components == 1 ? TJPF_GRAY : components == 3 ? TJPF_RGB : TJPF_CMYK;
+    FF_TRY(ff_image_reserve(image, (uint64_t)info->width * info->height * components, error));
+    FF_TRY(ff_image_reshape(image, info->width, info->height, components == 1 ? 1 : 3, error));
+    /* Width and height are given, not left to the header, so that nothing is written beyond them.
+     * No legitimate image has the 500 scans of LIMITSCANS, which keep a small file from running for
+     * hours. */
+    if (tjDecompress2(state, bytes, (unsigned long)length, image->pixels, (int)info->width,
+                      (int)(info->width * components), (int)info->height, format,
+                      TJFLAG_LIMITSCANS) != 0) {
+        const char *message = tjGetErrorStr2(state);
+        if (!is_warning(message)) return ff_fail(error, FF_BAD_DATA, "broken JPEG: %s", message);
+        /* The library makes up an end where the data has none; Pillow refuses that. */
+        if (strncmp(message, "Premature end", 13) == 0 || !has_end_marker(bytes, length))
+            return cut_off(length, "the end of the image", error);
+        snprintf(warning, FF_DECODE_WARNING_BYTES, "odd JPEG, decoded as Pillow does: %s", message);
+    }
+    if (components == 4) rgb_from_cmyk(image->pixels, (size_t)info->width * info->height);
+    if (mode == FF_MODE_GRAY) ff_image_to_gray(image);
+    return mode == FF_MODE_RGB ? ff_image_to_rgb(image, error) : FF_OK;
+}
+
+const ff_decode_kind ff_decode_jpeg = {
+    .name = "JPEG",
+    .matches = matches,
+    .probe = probe,
+    .open = open_state,
+    .close = close_state,
+    .decode = decode,
+};

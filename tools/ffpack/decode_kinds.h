@@ -1,0 +1,34 @@
+/* The seam between decode.c and the kinds of images it knows: one entry a kind, defined in
+ * decode_KIND.c, listed in decode.c. For files of this room only. */
+#ifndef FF_FFPACK_DECODE_KINDS_H
+#define FF_FFPACK_DECODE_KINDS_H
+
+#include "tools/ffpack/decode.h"
+
+#include <stdbool.h>
+
+#define FF_DECODE_WARNING_BYTES 256
+
+typedef struct ff_decode_kind {
+    const char *name; /* "JPEG" */
+
+    /* Required. Whether the bytes begin as this kind does. */
+    bool (*matches)(const uint8_t *bytes, size_t length);
+
+    /* Required. Fills width, height (both >= 1) and channels from the header. */
+    ff_status (*probe)(const uint8_t *bytes, size_t length, ff_image_info *info, ff_error *error);
+
+    /* Optional, both or none: a thread's state, kept from image to image. */
+    ff_status (*open)(void **state, ff_error *error);
+    void (*close)(void *state);
+
+    /* Required. `info` is probe's, its size already checked against the limit. Leaves the image in
+     * `mode`. `warning` [FF_DECODE_WARNING_BYTES] is empty; it may be written. */
+    ff_status (*decode)(void *state, const uint8_t *bytes, size_t length, const ff_image_info *info,
+                        ff_image_mode mode, ff_image *image, char *warning, ff_error *error);
+} ff_decode_kind;
+
+extern const ff_decode_kind ff_decode_jpeg;
+extern const ff_decode_kind ff_decode_png;
+
+#endif

@@ -1,0 +1,170 @@
+#include "tools/ffpack/transform.h"
+
+#include "format/base/memory.h"
+#include "tools/ffpack/transform_apply.h"
+
+#include <assert.h>
+#include <math.h>
+#include <stdlib.h>
+
+float ff_transform_value(const ff_transform *transform, uint32_t channel, uint8_t value) {
+    float scaled = (float)value / 255.0f;
+    if (!transform->mean) return scaled;
+    return ff_transform_normalize(scaled, transform->mean[channel], transform->std[channel]);
+}
+
+static ff_status check_spec(const ff_transform_spec *spec, ff_error *error) {
+    if (spec->channels < 1 || spec->channels > FF_CHANNELS_LIMIT)
+        return ff_fail(error, FF_USAGE, "%u channels; 1 to %u are packed", spec->channels,
+                       FF_CHANNELS_LIMIT);
+    if (!spec->mean != !spec->std)
+        return ff_fail(error, FF_USAGE, "--mean and --std are given together or not at all");
+    bool is_known = spec->dtype == FF_U8 || spec->dtype == FF_F16 || spec->dtype == FF_BF16 ||
+                    spec->dtype == FF_F32;
+    if (!is_known)
+        return ff_fail(error, FF_USAGE, "dtype %s: images are packed as u8, f16, bf16 or f32",
+                       ff_dtype_name(spec->dtype));
+    if (spec->dtype == FF_U8 && spec->source != FF_VALUES_U8)
+        return ff_fail(error, FF_USAGE,
+                       "dtype u8 holds raw pixel values, and this source has floats; f16, bf16 or "
+                       "f32 is wanted");
+    for (uint32_t c = 0; spec->mean && c < spec->channels; c++) {
+        if (!isfinite(spec->mean[c]))
+            return ff_fail(error, FF_USAGE, "the mean of channel %u is %g, a finite number wanted",
+                           c, (double)spec->mean[c]);
+        if (!isfinite(spec->std[c]) || !(spec->std[c] > 0.0f))
+            return ff_fail(error, FF_USAGE,
+                           "the std of channel %u is %g, a finite number above 0 wanted", c,
+                           (double)spec->std[c]);
+    }
+    return FF_OK;
+}
+
+static void fill_table(ff_transform *transform) {
+    for (uint32_t c = 0; c < transform->channels; c++) {
+        for (uint32_t v = 0; v < 256; v++) {
+            size_t at = (size_t)c * 256 + v;
+            float value = ff_transform_value(transform, c, (uint8_t)v);
+            if (transform->dtype == FF_F32)
+                transform->table32[at] = ff_float_bits(value);
+            else if (transform->dtype == FF_F16)
+                transform->table16[at] = ff_f16_from_f32(value);
+            else
+                transform->table16[at] = ff_bf16_from_f32(value);
+        }
+    }
+}
+
+static ff_status fill(ff_transform *transform, const ff_transform_spec *spec, ff_error *error) {
+    transform->source = spec->source;
+    transform->channels = spec->channels;
+    transform->dtype = spec->dtype;
+    transform->layout = spec->layout;
+    if (spec->mean) {
+        const char *what = "the statistics of a transform";
+        FF_TRY(ff_alloc(&transform->mean, spec->channels, sizeof(float), what, error));
+        FF_TRY(ff_alloc(&transform->std, spec->channels, sizeof(float), what, error));
+        for (uint32_t c = 0; c < spec->channels; c++) {
+            transform->mean[c] = spec->mean[c];
+            transform->std[c] = spec->std[c];
+        }
+    }
+    if (spec->source == FF_VALUES_FLOAT || spec->dtype == FF_U8) return FF_OK;
+    void *table;
+    FF_TRY(ff_alloc_aligned(&table, (uint64_t)spec->channels * 256, ff_dtype_bytes(spec->dtype), 0,
+                            "a transform's table", error));
+    if (spec->dtype == FF_F32)
+        transform->table32 = table;
+    else
+        transform->table16 = table;
+    fill_table(transform);
+    return FF_OK;
+}
+
+ff_status ff_transform_create(ff_transform **transform, const ff_transform_spec *spec,
+                              ff_error *error) {
+    *transform = NULL;
+    FF_TRY(check_spec(spec, error));
+    ff_transform *created;
+    FF_TRY(ff_alloc(&created, 1, sizeof *created, "a transform", error));
+    ff_status status = fill(created, spec, error);
+    if (status != FF_OK) {
+        ff_transform_destroy(&created);
+        return status;
+    }
+    *transform = created;
+    return FF_OK;
+}
+
+void ff_transform_destroy(ff_transform **transform) {
+    if (!transform || !*transform) return;
+    free((*transform)->mean);
+    free((*transform)->std);
+    free((*transform)->table16);
+    free((*transform)->table32);
+    free(*transform);
+    *transform = NULL;
+}
+
+ff_dtype ff_transform_dtype(const ff_transform *transform) {
+    return transform->dtype;
+}
+
+size_t ff_transform_bytes(const ff_transform *transform, uint32_t width, uint32_t height) {
+    return (size_t)width * height * transform->channels * ff_dtype_bytes(transform->dtype);
+}
+
+/* " name=bits,bits,..." */
+static ff_status add_bits(ff_buffer *line, const char *name, const float *values, uint32_t count,
+                          ff_error *error) {
+    FF_TRY(ff_buffer_printf(line, error, " %s=", name));
+    for (uint32_t c = 0; c < count; c++)
+        FF_TRY(ff_buffer_printf(line, error, "%s%08x", c > 0 ? "," : "", ff_float_bits(values[c])));
+    return FF_OK;
+}
+
+static ff_status record_geometry(ff_metadata *metadata, const ff_geometry *geometry,
+                                 ff_buffer *line, ff_error *error) {
+    if (geometry->resize != FF_RESIZE_NONE) {
+        line->length = 0;
+        if (geometry->resize == FF_RESIZE_SHORT)
+            FF_TRY(ff_buffer_printf(line, error, "resize size=%u", geometry->size));
+        else
+            FF_TRY(ff_buffer_printf(line, error, "resize size=%ux%u", geometry->resize_height,
+                                    geometry->resize_width));
+        FF_TRY(ff_buffer_printf(line, error, " interpolation=%s",
+                                ff_interpolation_name(geometry->interpolation)));
+        FF_TRY(ff_metadata_add_transform(metadata, line->bytes, error));
+    }
+    if (geometry->crop_height != 0) {
+        line->length = 0;
+        FF_TRY(ff_buffer_printf(line, error, "center_crop size=%ux%u", geometry->crop_height,
+                                geometry->crop_width));
+        FF_TRY(ff_metadata_add_transform(metadata, line->bytes, error));
+    }
+    return FF_OK;
+}
+
+static ff_status record(ff_metadata *metadata, ff_image_mode mode, const ff_geometry *geometry,
+                        const ff_transform_spec *spec, ff_buffer *line, ff_error *error) {
+    if (mode == FF_MODE_GRAY) FF_TRY(ff_metadata_add_transform(metadata, "grayscale", error));
+    if (geometry) FF_TRY(record_geometry(metadata, geometry, line, error));
+    if (spec->source == FF_VALUES_U8)
+        FF_TRY(ff_metadata_add_transform(metadata, "to_tensor scale=1/255", error));
+    if (!spec->mean) return FF_OK;
+    line->length = 0;
+    FF_TRY(ff_buffer_printf(line, error, "normalize"));
+    FF_TRY(add_bits(line, "mean", spec->mean, spec->channels, error));
+    FF_TRY(add_bits(line, "std", spec->std, spec->channels, error));
+    FF_TRY(ff_metadata_add_transform(metadata, line->bytes, error));
+    return ff_metadata_set_statistics(metadata, spec->mean, spec->std, spec->channels, error);
+}
+
+ff_status ff_transform_record(ff_metadata *metadata, ff_image_mode mode,
+                              const ff_geometry *geometry, const ff_transform_spec *spec,
+                              ff_error *error) {
+    ff_buffer line = {0};
+    ff_status status = record(metadata, mode, geometry, spec, &line, error);
+    ff_buffer_free(&line);
+    return status;
+}

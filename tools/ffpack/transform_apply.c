@@ -1,0 +1,119 @@
+#include "tools/ffpack/transform_apply.h"
+
+#include "format/base/compiler.h"
+
+#include <assert.h>
+#include <string.h>
+
+/* One source, a type of element each: table lookups of `count` pixels with `channels` channels.
+ * Planar to planar is one run a channel; the other three walk pixels, with three channels as the
+ * usual case unrolled. */
+#define DEFINE_LOOKUP(type)                                                                        \
+    FF_CLONES static void run_##type(const type *restrict table, const uint8_t *restrict in,       \
+                                     size_t count, type *restrict out) {                           \
+        for (size_t i = 0; i < count; i++) out[i] = table[in[i]];                                  \
+    }                                                                                              \
+    static void strided_##type(const type *restrict table, const uint8_t *restrict in,             \
+                               size_t in_step, type *restrict out, size_t out_step,                \
+                               size_t count) {                                                     \
+        for (size_t i = 0; i < count; i++) out[i * out_step] = table[in[i * in_step]];             \
+    }                                                                                              \
+    static void interleaved_3_##type(const type *restrict table, const uint8_t *restrict in,       \
+                                     type *restrict out, size_t plane, size_t step,                \
+                                     size_t count) {                                               \
+        for (size_t i = 0; i < count; i++) {                                                       \
+            out[i * step] = table[in[3 * i]];                                                      \
+            out[i * step + plane] = table[256 + in[3 * i + 1]];                                    \
+            out[i * step + 2 * plane] = table[512 + in[3 * i + 2]];                                \
+        }                                                                                          \
+    }                                                                                              \
+    static void lookup_##type(const ff_transform *transform, const type *table, const uint8_t *in, \
+                              ff_layout from, size_t count, type *out) {                           \
+        size_t channels = transform->channels;                                                     \
+        bool planar_out = transform->layout == FF_CHW;                                             \
+        if (channels == 3 && from == FF_HWC) {                                                     \
+            interleaved_3_##type(table, in, out, planar_out ? count : 1, planar_out ? 1 : 3,       \
+                                 count);                                                           \
+            return;                                                                                \
+        }                                                                                          \
+        size_t in_step = from == FF_CHW ? 1 : channels, in_plane = from == FF_CHW ? count : 1;     \
+        size_t out_step = planar_out ? 1 : channels, out_plane = planar_out ? count : 1;           \
+        for (size_t c = 0; c < channels; c++) {                                                    \
+            if (in_step == 1 && out_step == 1)                                                     \
+                run_##type(table + c * 256, in + c * in_plane, count, out + c * out_plane);        \
+            else                                                                                   \
+                strided_##type(table + c * 256, in + c * in_plane, in_step, out + c * out_plane,   \
+                               out_step, count);                                                   \
+        }                                                                                          \
+    }
+DEFINE_LOOKUP(uint16_t)
+DEFINE_LOOKUP(uint32_t)
+
+/* u8 as it is, from one layout to the other. */
+static void copy_u8(const ff_transform *transform, const uint8_t *in, ff_layout from, size_t count,
+                    uint8_t *out) {
+    size_t channels = transform->channels;
+    if (from == transform->layout || channels == 1) {
+        memcpy(out, in, count * channels);
+    } else if (from == FF_HWC) {
+        for (size_t c = 0; c < channels; c++)
+            for (size_t i = 0; i < count; i++) out[c * count + i] = in[i * channels + c];
+    } else {
+        for (size_t c = 0; c < channels; c++)
+            for (size_t i = 0; i < count; i++) out[i * channels + c] = in[c * count + i];
+    }
+}
+
+static void apply(const ff_transform *transform, const uint8_t *in, ff_layout from, size_t count,
+                  void *output) {
+    assert(transform->source == FF_VALUES_U8);
+    if (transform->table16)
+        lookup_uint16_t(transform, transform->table16, in, from, count, output);
+    else if (transform->table32)
+        lookup_uint32_t(transform, transform->table32, in, from, count, output);
+    else
+        copy_u8(transform, in, from, count, output);
+}
+
+void ff_transform_interleaved(const ff_transform *transform, const uint8_t *pixels, uint32_t width,
+                              uint32_t height, void *output) {
+    apply(transform, pixels, FF_HWC, (size_t)width * height, output);
+}
+
+void ff_transform_planar(const ff_transform *transform, const uint8_t *planes, uint32_t width,
+                         uint32_t height, void *output) {
+    apply(transform, planes, FF_CHW, (size_t)width * height, output);
+}
+
+/* Element `at` of an array of the dtype = element `from` of `values`. */
+static void put(void *output, ff_dtype dtype, size_t at, const void *values, size_t from) {
+    if (dtype == FF_F32)
+        ((float *)output)[at] = ((const float *)values)[from];
+    else
+        ((uint16_t *)output)[at] = ((const uint16_t *)values)[from];
+}
+
+void ff_transform_floats(const ff_transform *transform, const float *values, ff_layout from,
+                         uint32_t width, uint32_t height, void *output) {
+    assert(transform->source == FF_VALUES_FLOAT);
+    enum { BLOCK = 1024 };
+    float normalized[BLOCK], rounded[BLOCK]; /* rounded: room for the widest dtype */
+    size_t count = (size_t)width * height, channels = transform->channels;
+    size_t in_step = from == FF_CHW ? 1 : channels, in_plane = from == FF_CHW ? count : 1;
+    bool planar_out = transform->layout == FF_CHW;
+    size_t out_step = planar_out ? 1 : channels, out_plane = planar_out ? count : 1;
+    for (size_t c = 0; c < channels; c++) {
+        const float *in = values + c * in_plane;
+        for (size_t start = 0; start < count; start += BLOCK) {
+            size_t part = count - start < BLOCK ? count - start : BLOCK;
+            for (size_t i = 0; i < part; i++) normalized[i] = in[(start + i) * in_step];
+            if (transform->mean)
+                for (size_t i = 0; i < part; i++)
+                    normalized[i] = ff_transform_normalize(normalized[i], transform->mean[c],
+                                                           transform->std[c]);
+            ff_convert(rounded, transform->dtype, normalized, FF_F32, part);
+            for (size_t i = 0; i < part; i++)
+                put(output, transform->dtype, c * out_plane + (start + i) * out_step, rounded, i);
+        }
+    }
+}
