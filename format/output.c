@@ -140,6 +140,8 @@ static ff_status set_paths(ff_output *output, const char *path, ff_error *error)
 static ff_status lock_partial(ff_output *output, ff_error *error) {
     if (mkdir(output->partial, 0777) && errno != EEXIST)
         return ff_fail_errno(error, "%s: cannot create the folder", output->partial);
+    /* Also where it was there: its maker may have been killed before this. */
+    FF_TRY(ff_sync_directory(output->parent, error));
     output->lock = open(output->partial, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (output->lock < 0)
         return ff_fail_errno(error, "%s: cannot open the folder", output->partial);
@@ -216,8 +218,9 @@ bool ff_output_continues(const ff_output *output) {
 
 /* ---- committing ----------------------------------------------------------------------------- */
 
+/* Each split's index was committed, which synced its folder; ff_output_split synced the folders'
+ * own entries. So the set is whole on the disk before its name appears. */
 ff_status ff_output_commit(ff_output *output, ff_error *error) {
-    FF_TRY(ff_sync_directory(output->partial, error));
     if (!output->force || !exists(output->path)) {
         if (renameat2(AT_FDCWD, output->partial, AT_FDCWD, output->path, RENAME_NOREPLACE)) {
             /* File systems without the flag: OUT was absent a moment ago, and rename(2) replaces
@@ -240,6 +243,7 @@ ff_status ff_output_commit(ff_output *output, ff_error *error) {
         if (rename(output->partial, output->replaced))
             return ff_fail_errno(error, "%s: cannot rename to %s", output->partial,
                                  output->replaced);
+        FF_TRY(ff_sync_directory(output->parent, error));
         FF_TRY(remove_set(output->replaced, error));
     }
     close(output->lock);

@@ -1,0 +1,231 @@
+"""Kills ffpack at every write, fsync and rename of a tiny run, and replays each record on a disk that
+loses what was not synced. Each state must be: no set, a whole set, or one that the same command
+completes to the same bytes; a shard that was committed stays; after exit 0 the set is there. Then
+each fsync is taken out of the record in turn, and the same check must find a wrong state. TAP."""
+import hashlib
+import os
+import random
+import shutil
+import signal
+import struct
+import subprocess
+import sys
+import tempfile
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from disk_model import Disk, read_trace  # noqa: E402
+
+BUILD = os.environ.get("BUILD", "build")
+FFPACK, FFINSPECT = f"{BUILD}/ffpack", f"{BUILD}/ffinspect"
+SHIM = f"{BUILD}/tests/crash.so"
+failures = 0
+
+
+def tap(ok, name, detail=""):
+    global failures
+    failures += not ok
+    print(("ok" if ok else "not ok") + f" - {name}" + (f"\n# {detail}" if detail and not ok else ""))
+    sys.stdout.flush()
+
+
+def make_source(path):
+    os.makedirs(path)
+    drawn = random.Random(5)
+    for prefix, count in (("train", 5), ("t10k", 3)):
+        pixels = bytes(drawn.randrange(256) for _ in range(count * 16))
+        with open(f"{path}/{prefix}-images-idx3-ubyte", "wb") as file:
+            file.write(struct.pack(">IIII", 0x803, count, 4, 4) + pixels)
+        with open(f"{path}/{prefix}-labels-idx1-ubyte", "wb") as file:
+            file.write(struct.pack(">II", 0x801, count) + bytes(i % 3 for i in range(count)))
+
+
+def tree_of(path):
+    found = {}
+    for folder, _, files in os.walk(path):
+        for name in files:
+            full = os.path.join(folder, name)
+            found[os.path.relpath(full, path)] = open(full, "rb").read()
+    return found
+
+
+def write_tree(root, tree):
+    for path in sorted(tree):
+        full = os.path.join(root, path)
+        if tree[path] is None:
+            os.makedirs(full, exist_ok=True)
+        else:
+            os.makedirs(os.path.dirname(full), exist_ok=True)
+            with open(full, "wb") as file:
+                file.write(tree[path])
+
+
+class Scenario:
+    """A command on a root folder with a state before it. `expected`: OUT afterwards; `before`: what
+    OUT may hold instead at any moment (the old set of --force)."""
+
+    def __init__(self, name, source, prepare, options):
+        self.name, self.source, self.prepare, self.options = name, source, prepare, options
+        self.work = tempfile.mkdtemp(prefix="ffcrash")
+        self.verdicts = {}
+        root = self.fresh()
+        self.before = tree_of(f"{root}/out") if os.path.exists(f"{root}/out") else None
+        result = self.run(root)
+        assert result.returncode == 0, result.stderr
+        self.expected = tree_of(f"{root}/out")
+        assert self.expected and self.expected != self.before
+
+    def fresh(self):
+        root = tempfile.mkdtemp(dir=self.work)
+        self.prepare(root)
+        return root
+
+    def command(self, root):
+        return [FFPACK, self.source, "-o", f"{root}/out"] + self.options
+
+    def run(self, root, **environment):
+        return subprocess.run(self.command(root), capture_output=True, text=True,
+                              env={**os.environ, **environment})
+
+    def traced(self, root, at=0, torn=False):
+        trace = f"{root}.trace"
+        environment = {"LD_PRELOAD": SHIM, "FF_CRASH_ROOT": root, "FF_CRASH_TRACE": trace,
+                       "FF_CRASH_AT": str(at)}
+        if torn:
+            environment["FF_CRASH_TORN"] = "1"
+        result = self.run(root, **environment)
+        return result, read_trace(trace)
+
+    def judge(self, root, finished):
+        """None where the state below root is right, else why not."""
+        out = f"{root}/out"
+        if os.path.exists(out):
+            found = tree_of(out)
+            if found != self.expected and found != self.before:
+                return "OUT is neither the old set nor the new one"
+            if subprocess.run([FFINSPECT, out, "--verify"], capture_output=True).returncode:
+                return "OUT does not verify"
+            if finished and found != self.expected:
+                return "exit 0, but the old set is there"
+        elif finished:
+            return "exit 0, but no set is there"
+        elif self.before is not None:
+            return "the old set is gone"
+        if finished:
+            left = [name for name in os.listdir(root) if name.endswith(".partial")]
+            return f"exit 0, but {left[0]} is there" if left else None
+        if os.path.exists(out) and tree_of(out) == self.expected and "--force" not in self.options:
+            return None
+        again = self.run(root)
+        if again.returncode:
+            return f"the same command fails: {again.stderr.strip()}"
+        if tree_of(out) != self.expected:
+            return "the same command gives other bytes"
+        return None
+
+    def judge_tree(self, tree, finished):
+        key = hashlib.sha256(repr((sorted(tree.items()), finished)).encode()).digest()
+        if key not in self.verdicts:
+            root = tempfile.mkdtemp(dir=self.work)
+            write_tree(root, tree)
+            self.verdicts[key] = self.judge(root, finished)
+            shutil.rmtree(root)
+        return self.verdicts[key]
+
+    def disk_before(self, root):
+        disk = Disk(root)
+        clean = tempfile.mkdtemp(dir=self.work)
+        self.prepare(clean)
+        for folder, _, files in os.walk(clean):
+            here = root + folder[len(clean):]
+            if folder != clean:
+                disk.apply("M", here, b"", 0)
+            for name in files:
+                disk.apply("O", f"{here}/{name}", b"c", 0)
+                disk.apply("W", f"{here}/{name}", open(f"{folder}/{name}", "rb").read(), 0)
+                disk.apply("S", f"{here}/{name}", b"", 0)
+        for changes in disk.pending:
+            disk.last(changes)
+        disk.pending, disk.commits, disk.promised = [], [], []
+        return disk
+
+    def replay(self, root, operations, left_out=None, all_points=True, finished=True):
+        """The first wrong state as a sentence, or None; and how many states were judged."""
+        disk, states = self.disk_before(root), 0
+        for number, operation in enumerate(operations):
+            if number == left_out:
+                continue
+            disk.apply(*operation)
+            last = number == len(operations) - 1
+            if not all_points and not last:
+                continue
+            for description, tree, missing in disk.crash_states():
+                states += 1
+                ended = finished and last
+                why = self.judge_tree(tree, ended)
+                if not why and missing and not ended:
+                    why = f"{missing} committed file(s) would be lost"
+                if why:
+                    return (f"after operation {number + 1} ({operation[0]} {operation[1]}), "
+                            f"{description}: {why}"), states
+        if finished and left_out is not None and left_out == len(operations) - 1:
+            for description, tree, _ in disk.crash_states():
+                why = self.judge_tree(tree, True)
+                if why:
+                    return f"at the end, {description}: {why}", states
+        return None, states
+
+    def test(self):
+        root = self.fresh()
+        result, operations = self.traced(root)
+        tap(result.returncode == 0 and len(operations) > 10, f"{self.name}: a recorded run succeeds",
+            result.stderr)
+        kinds = {kind: sum(op[0] == kind for op in operations) for kind in "WSR"}
+        wrong = []
+        for at in range(1, len(operations) + 1):
+            for torn in (False, True):
+                if torn and operations[at - 1][0] != "W":
+                    continue
+                killed = self.fresh()
+                result, _ = self.traced(killed, at, torn)
+                assert result.returncode == -signal.SIGKILL, (at, result)
+                why = self.judge(killed, False)
+                if why:
+                    wrong.append(f"killed at {at}: {why}")
+                shutil.rmtree(killed)
+        tap(not wrong, f"{self.name}: killed at each of {len(operations)} operations {kinds}",
+            "; ".join(wrong[:3]))
+        why, states = self.replay(root, operations)
+        tap(why is None, f"{self.name}: {states} crash states of a disk that drops unsynced writes", why)
+        syncs = [i for i, operation in enumerate(operations) if operation[0] == "S"]
+        blind = [f"{i + 1} ({operations[i][1][len(root):] or '/'})" for i in syncs
+                 if self.replay(root, operations, left_out=i)[0] is None]
+        tap(not blind, f"{self.name}: leaving out any one of {len(syncs)} fsyncs is found",
+            "not needed, it seems: " + ", ".join(blind))
+        shutil.rmtree(self.work)
+
+
+def main():
+    if not os.path.exists(SHIM):
+        print("ok # SKIP the crash shim was not built")
+        return
+    if os.environ.get("SANITIZE"):
+        print("ok # SKIP a preloaded shim and a sanitizer do not go together")
+        return
+    work = tempfile.mkdtemp(prefix="ffcrash")
+    source = f"{work}/source"
+    make_source(source)
+    options = ["--jobs", "1", "--shard-size", "256"]
+
+    def old_set(root):
+        done = subprocess.run([FFPACK, source, "-o", f"{root}/out", "--dtype", "u8"] + options,
+                              capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+
+    Scenario("new set", source, lambda root: None, options).test()
+    Scenario("zstd", source, lambda root: None, options + ["--compress", "zstd"]).test()
+    Scenario("--force over an old set", source, old_set, options + ["--force"]).test()
+    shutil.rmtree(work)
+    sys.exit(failures > 0)
+
+
+main()

@@ -1,0 +1,69 @@
+#!/bin/bash
+# make lint: formatting, layers, headers compiled alone, cppcheck, words that do not belong here.
+# Prints each finding; exits 1 where there was one.
+set -u
+cd "$(dirname "$0")/../.."
+failed=0
+finding() { echo "lint: $*"; failed=1; }
+mapfile -t sources < <(find format loader train tools tests -name '*.[ch]' | sort)
+mapfile -t headers < <(find format loader train tools -name '*.h' | sort)
+
+# 1. Formatting, by the one version whose result is the rule.
+format=$(command -v clang-format-14 || command -v clang-format || true)
+if [ -n "$format" ] && "$format" --version | grep -q 'version 14\.'; then
+    for file in "${sources[@]}"; do
+        "$format" --dry-run --Werror "$file" >/dev/null 2>&1 || finding "$file: not formatted; clang-format -i $file"
+    done
+else
+    echo "lint: clang-format 14 is not here; formatting was not checked"
+fi
+
+# 2. Layers: the line of an include shows its layer, and lower ones never include higher ones.
+#    format/base 0, format 1, loader 2, train 3, tools 3; tools never include train, nor train tools.
+layer_of() {
+    case "$1" in
+        format/base/*) echo 0 ;; format/*) echo 1 ;; loader/*) echo 2 ;; train/* | tools/*) echo 3 ;; *) echo 9 ;;
+    esac
+}
+while IFS=: read -r file line text; do
+    case "$file" in tests/*) continue ;; esac
+    included=$(printf '%s' "$text" | sed -n 's/.*#include *"\([^"]*\)".*/\1/p')
+    [ -n "$included" ] || continue
+    from=$(layer_of "$file") to=$(layer_of "$included")
+    [ -e "$included" ] || finding "$file:$line: \"$included\" is not a path from the top"
+    [ "$to" -le "$from" ] || finding "$file:$line: layer $from includes \"$included\" of layer $to"
+    if [ "$from" = 3 ] && [ "$to" = 3 ]; then
+        top=${file%%/*}; other=${included%%/*}
+        [ "$top" = "$other" ] || finding "$file:$line: $top includes $other"
+        if [ "$top" = tools ]; then
+            a=${file#tools/}; b=${included#tools/}
+            [ "${a%%/*}" = "${b%%/*}" ] || finding "$file:$line: one tool includes another's \"$included\""
+        fi
+    fi
+done < <(grep -nE '^ *# *include *"' "${sources[@]}")
+
+# 3. Every header compiles alone, and has a guard.
+scratch=$(mktemp -d) && trap 'rm -rf "$scratch"' EXIT
+for file in "${headers[@]}"; do
+    printf '#include "%s"\n#include "%s"\n' "$file" "$file" >"$scratch/alone.c"
+    ${CC:-gcc} -std=c11 -D_GNU_SOURCE -I. -Wall -Wextra -Werror -Wno-unused-function -Wno-unused-const-variable -fsyntax-only "$scratch/alone.c" 2>"$scratch/log" ||
+        finding "$file: does not compile alone: $(grep -m1 error "$scratch/log")"
+done
+
+# 4. cppcheck, on the rules that find real faults here.
+if command -v cppcheck >/dev/null; then
+    cppcheck --quiet --std=c11 --language=c -I. -D_GNU_SOURCE -D__x86_64__ --enable=warning,portability \
+        --suppress=missingIncludeSystem --suppress=normalCheckLevelMaxBranches --inline-suppr \
+        --suppress=nullPointerArithmeticRedundantCheck --suppress=unknownMacro --suppress=invalidPrintfArgType_sint \
+        --template='{file}:{line}: {id}: {message}' --error-exitcode=0 -j 2 format loader train tools 2>"$scratch/cppcheck" >/dev/null
+    while read -r line; do finding "$line"; done < <(grep -E '^(format|loader|train|tools)/' "$scratch/cppcheck" || true)
+else
+    echo "lint: cppcheck is not here; it was not run"
+fi
+
+# 5. Small habits: no tabs or trailing blanks in C, no exit() outside of the mains.
+grep -nP '\t| +$' "${sources[@]}" | head -5 | while read -r line; do echo "lint: $line: tab or trailing blank"; done | grep . && failed=1
+grep -nE '[^_a-zA-Z](exit|abort)\(' $(find format loader train tools -name '*.[ch]' ! -name main.c) | grep -v '_exit(' | grep -vE '^\S+: *(/\*| \*)' | while read -r line; do echo "lint: $line: only the mains exit"; done | grep . && failed=1
+
+[ $failed -eq 0 ] && echo "lint: all well (${#sources[@]} files)"
+exit $failed
