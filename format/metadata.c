@@ -154,8 +154,9 @@ ff_status ff_metadata_plan(ff_metadata *metadata, uint64_t shard_bytes, ff_error
     uint64_t per_shard = slot ? shard_bytes / slot : 1;
     /* A writer keeps its shard's records in memory: about 100 bytes a sample. */
     if (per_shard > SHARD_ITEMS_LIMIT) per_shard = SHARD_ITEMS_LIMIT;
+    if (per_shard == 0) per_shard = 1;
+    if (per_block > per_shard) per_block = per_shard;
     per_shard -= per_shard % per_block;
-    if (per_shard == 0) per_shard = per_block;
     metadata->items_per_block = per_block;
     metadata->items_per_shard = per_shard;
     if (compressed) FF_TRY(ff_metadata_add_required(metadata, "zstd", error));
