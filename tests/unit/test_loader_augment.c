@@ -1,0 +1,237 @@
+/* Augmentation on the host: the plain version against an image padded, cropped and flipped by hand,
+ * and every fast version against the plain one, bit for bit, on random odd shapes. */
+#include "loader/augment_host.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static uint64_t random_state = 88172645463325252u;
+static uint32_t draw(uint32_t below) {
+    random_state ^= random_state << 13;
+    random_state ^= random_state >> 7;
+    random_state ^= random_state << 17;
+    return (uint32_t)((random_state >> 20) % below);
+}
+
+typedef struct one_case {
+    ff_metadata metadata;
+    float mean[8], std[8];
+    ff_augment_spec spec;
+    ff_augment_host host;
+    ff_augment_params params;
+    uint32_t height, width, out_height, out_width;
+    uint8_t *source; /* guard bytes before and behind */
+    size_t source_bytes, out_bytes;
+} one_case;
+
+/* Signalling NaNs may or may not become quiet: leave them out. */
+static void make_quiet(void *array, ff_dtype dtype, size_t count) {
+    uint16_t *half = array;
+    uint32_t *single = array;
+    for (size_t i = 0; i < count; i++) {
+        if (dtype == FF_F16 && (half[i] & 0x7c00) == 0x7c00) half[i] |= 0x0200;
+        if (dtype == FF_BF16 && (half[i] & 0x7f80) == 0x7f80) half[i] |= 0x0040;
+        if (dtype == FF_F32 && (single[i] & 0x7f800000u) == 0x7f800000u) single[i] |= 0x00400000u;
+    }
+}
+
+static void make_case(one_case *c, ff_dtype from, ff_dtype to, ff_layout from_layout,
+                      ff_layout to_layout, uint32_t channels, uint32_t side_limit) {
+    memset(c, 0, sizeof *c);
+    c->height = 1 + draw(side_limit), c->width = 1 + draw(side_limit);
+    c->spec.crop = draw(4) != 0;
+    c->spec.flip = (ff_flip_mode)draw(3);
+    uint32_t least = c->height < c->width ? c->height : c->width;
+    if (c->spec.crop) {
+        c->spec.pad_mode = least > 1 && draw(3) == 0 ? FF_PAD_REFLECT : FF_PAD_BLACK;
+        c->spec.pad = draw(c->spec.pad_mode == FF_PAD_REFLECT ? least : 7);
+    }
+    if (ff_dtype_is_float(to) && draw(2)) c->spec.cutout = 1 + draw(side_limit);
+    c->out_height = 1 + draw(c->height + 2 * c->spec.pad);
+    c->out_width = 1 + draw(c->width + 2 * c->spec.pad);
+    if (draw(2) && c->spec.crop) c->out_height = c->height, c->out_width = c->width;
+    assert_int_equal(
+        ff_augment_check(&c->spec, c->height, c->width, c->out_height, c->out_width, NULL), FF_OK);
+    c->metadata.dtype = from, c->metadata.layout = from_layout, c->metadata.channels = channels;
+    for (int i = 0; i < 8; i++) c->mean[i] = 0.4f + 0.01f * (float)i, c->std[i] = 0.2f;
+    if (draw(4)) {
+        c->metadata.statistics_count = channels;
+        c->metadata.mean = c->mean, c->metadata.std = c->std;
+    }
+    assert_int_equal(ff_augment_host_init(&c->host, &c->metadata, &c->spec, to, to_layout,
+                                          c->out_height, c->out_width, NULL),
+                     FF_OK);
+    c->params = ff_augment_at(&c->spec, 1, draw(3), draw(1000), c->height, c->width, c->out_height,
+                              c->out_width);
+    c->source_bytes = (size_t)channels * c->height * c->width * ff_dtype_bytes(from);
+    c->out_bytes = (size_t)channels * c->out_height * c->out_width * ff_dtype_bytes(to);
+    /* Exactly as long as the sample: reading beside it is caught by AddressSanitizer. All bit
+     * patterns, so quiet NaNs and subnormals among them. */
+    c->source = malloc(c->source_bytes);
+    assert_non_null(c->source);
+    for (size_t i = 0; i < c->source_bytes; i++) c->source[i] = (uint8_t)draw(256);
+    make_quiet(c->source, from, c->source_bytes / ff_dtype_bytes(from));
+}
+
+static void free_case(one_case *c) {
+    ff_augment_host_free(&c->host);
+    free(c->source);
+}
+
+enum { GUARD = 128 };
+static uint8_t *run(const one_case *c, ff_augment_apply apply) {
+    uint8_t *out = malloc(c->out_bytes + 2 * GUARD);
+    assert_non_null(out);
+    memset(out, 0xa5, c->out_bytes + 2 * GUARD);
+    apply(&c->host, &c->params, c->source, c->height, c->width, out + GUARD);
+    return out;
+}
+
+static void compare(one_case *c, ff_augment_apply apply, const char *name) {
+    uint8_t *plain = run(c, ff_augment_plain), *fast = run(c, apply);
+    for (size_t i = 0; i < c->out_bytes + 2 * GUARD; i++) {
+        if (plain[i] == fast[i]) continue;
+        fprintf(stderr,
+                "%s: %s %s to %s %s, %u channels, %ux%u to %ux%u, y %d x %d flags %u pad %u/%d "
+                "cutout %u at %d,%d: byte %zd is %02x, wanted %02x\n",
+                name, ff_dtype_name(c->host.from), ff_layout_name(c->host.from_layout),
+                ff_dtype_name(c->host.to), ff_layout_name(c->host.to_layout), c->host.channels,
+                c->height, c->width, c->out_height, c->out_width, c->params.y, c->params.x,
+                c->params.flags, c->spec.pad, (int)c->spec.pad_mode, c->spec.cutout,
+                c->params.cut_y, c->params.cut_x, (ssize_t)i - GUARD, fast[i], plain[i]);
+        fail();
+    }
+    free(plain);
+    free(fast);
+}
+
+static bool makes(ff_dtype from, ff_dtype to) {
+    return ff_dtype_is_float(to) || from == to;
+}
+
+static void fast_equals_plain(void **state) {
+    (void)state;
+    unsigned wide = 0;
+    for (ff_dtype from = FF_U8; from <= FF_F32; from++) {
+        for (ff_dtype to = FF_U8; to <= FF_F32; to++) {
+            if (!makes(from, to)) continue;
+            for (unsigned trial = 0; trial < 160; trial++) {
+                static const uint32_t sides[] = {3, 20, 40, 90};
+                one_case c;
+                uint32_t channels = trial % 3 == 0 ? 3 : 1 + draw(5);
+                make_case(&c, from, to, (ff_layout)(trial & 1), (ff_layout)(trial >> 1 & 1),
+                          channels, sides[trial % 4]);
+                compare(&c, ff_augment_rows, "rows");
+                ff_augment_apply fast = ff_augment_avx512(&c.host);
+                if (fast) compare(&c, fast, "avx512"), wide++;
+                compare(&c, c.host.apply, "apply");
+                free_case(&c);
+            }
+        }
+    }
+    print_message("# %u cases by AVX-512\n", wide);
+}
+
+/* f16 CHW: pad, crop and flip done one after the other on whole images. */
+static void plain_equals_steps(void **state) {
+    (void)state;
+    for (unsigned trial = 0; trial < 200; trial++) {
+        one_case c;
+        make_case(&c, FF_F16, FF_F16, FF_CHW, FF_CHW, 1 + draw(3), 24);
+        uint32_t pad = c.spec.pad, height = c.height + 2 * pad, width = c.width + 2 * pad;
+        uint16_t *padded = calloc((size_t)height * width, 2);
+        assert_non_null(padded);
+        uint8_t *out = run(&c, ff_augment_plain);
+        const uint16_t *found = (const uint16_t *)(void *)(out + GUARD);
+        for (uint32_t channel = 0; channel < c.host.channels; channel++) {
+            const uint16_t *plane =
+                (const uint16_t *)(void *)c.source + (size_t)channel * c.height * c.width;
+            float black =
+                c.metadata.statistics_count ? (0.0f - c.mean[channel]) / c.std[channel] : 0.0f;
+            for (uint32_t y = 0; y < height; y++) {
+                for (uint32_t x = 0; x < width; x++) {
+                    int32_t sy = (int32_t)(y - pad), sx = (int32_t)(x - pad);
+                    uint16_t value = ff_f16_from_f32(black);
+                    if (c.spec.pad_mode == FF_PAD_REFLECT) {
+                        sy = abs(sy), sx = abs(sx);
+                        if (sy >= (int32_t)c.height) sy = 2 * (int32_t)c.height - 2 - sy;
+                        if (sx >= (int32_t)c.width) sx = 2 * (int32_t)c.width - 2 - sx;
+                    }
+                    if (sy >= 0 && sx >= 0 && sy < (int32_t)c.height && sx < (int32_t)c.width)
+                        value = plane[(uint32_t)sy * c.width + (uint32_t)sx];
+                    padded[y * width + x] = value;
+                }
+            }
+            uint32_t top = (uint32_t)(c.params.y + (int32_t)pad);
+            uint32_t left = (uint32_t)(c.params.x + (int32_t)pad);
+            for (uint32_t y = 0; y < c.out_height; y++) {
+                for (uint32_t x = 0; x < c.out_width; x++) {
+                    uint32_t across = c.params.flags ? c.out_width - 1 - x : x;
+                    uint16_t value = padded[(top + y) * width + left + across];
+                    int64_t dy = (int64_t)y - c.params.cut_y, dx = (int64_t)x - c.params.cut_x;
+                    if (dy >= 0 && dx >= 0 && dy < c.spec.cutout && dx < c.spec.cutout) value = 0;
+                    assert_int_equal(found[((size_t)channel * c.out_height + y) * c.out_width + x],
+                                     value);
+                }
+            }
+        }
+        free(padded);
+        free(out);
+        free_case(&c);
+    }
+}
+
+/* u8 through the table = ToTensor and Normalize in f32, rounded once. */
+static void table_values(void **state) {
+    (void)state;
+    for (int i = 0; i < 3; i++) {
+        ff_dtype to = (ff_dtype[]){FF_F32, FF_F16, FF_BF16}[i];
+        one_case c;
+        make_case(&c, FF_U8, to, FF_CHW, FF_CHW, 3, 8);
+        for (uint32_t channel = 0; channel < 3; channel++) {
+            for (unsigned v = 0; v < 256; v++) {
+                volatile float x = (float)v / 255.0f;
+                if (c.metadata.statistics_count) {
+                    x = x - c.mean[channel];
+                    x = x / c.std[channel];
+                }
+                float value = x;
+                uint32_t wanted = 0, found = 0;
+                ff_convert(&wanted, to, &value, FF_F32, 1);
+                memcpy(&found, (uint8_t *)c.host.table + (channel * 256 + v) * c.host.to_bytes,
+                       c.host.to_bytes);
+                assert_int_equal(found, wanted);
+                if (v == 0) assert_int_equal(c.host.black[channel], wanted);
+            }
+        }
+        free_case(&c);
+    }
+}
+
+static void refusals(void **state) {
+    (void)state;
+    ff_metadata metadata = {.dtype = FF_F16, .channels = 1};
+    ff_augment_spec spec = {0};
+    ff_augment_host host;
+    assert_int_equal(ff_augment_host_init(&host, &metadata, &spec, FF_U8, FF_CHW, 1, 1, NULL),
+                     FF_USAGE);
+    metadata.dtype = FF_U8, spec.cutout = 1;
+    assert_int_equal(ff_augment_host_init(&host, &metadata, &spec, FF_U8, FF_CHW, 1, 1, NULL),
+                     FF_USAGE);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(plain_equals_steps),
+        cmocka_unit_test(fast_equals_plain),
+        cmocka_unit_test(table_values),
+        cmocka_unit_test(refusals),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

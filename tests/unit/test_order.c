@@ -1,0 +1,237 @@
+/* The epoch order: golden values, bijection, uniformity, inverse, and how mixed block order is. */
+#include "loader/order.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static ff_order order_of(ff_order_kind kind, uint64_t count, uint64_t seed, uint32_t epoch,
+                         uint64_t block, uint64_t group) {
+    ff_order_spec spec = {
+        .count = count, .seed = seed, .block = block, .group = group, .kind = kind};
+    ff_error error;
+    ff_order order;
+    assert_int_equal(ff_order_check(&spec, &error), FF_OK);
+    ff_order_init(&order, &spec, epoch);
+    return order;
+}
+
+static void expect(const ff_order *order, const uint64_t *wanted, uint64_t count) {
+    for (uint64_t p = 0; p < count; p++) assert_int_equal(ff_order_at(order, p), wanted[p]);
+}
+
+static void golden_values(void **state) {
+    (void)state;
+    ff_order order = order_of(FF_ORDER_RANDOM, 10, 42, 0, 0, 0);
+    expect(&order, (uint64_t[]){0, 8, 5, 7, 6, 9, 3, 2, 4, 1}, 10);
+    order = order_of(FF_ORDER_RANDOM, 10, 42, 1, 0, 0);
+    expect(&order, (uint64_t[]){5, 6, 9, 2, 8, 1, 0, 7, 4, 3}, 10);
+    order = order_of(FF_ORDER_RANDOM, 50000, 42, 3, 0, 0);
+    expect(&order, (uint64_t[]){30662, 12039, 5672, 48521, 10431}, 5);
+    order = order_of(FF_ORDER_RANDOM, UINT64_C(1) << 40, 42, 0, 0, 0);
+    expect(&order, (uint64_t[]){813458305091, 1925197998, 660804979975}, 3);
+    order = order_of(FF_ORDER_BLOCK, 10, 42, 0, 4, 2);
+    expect(&order, (uint64_t[]){7, 5, 4, 6, 3, 1, 2, 0, 9, 8}, 10);
+    order = order_of(FF_ORDER_BLOCK, 50000, 42, 3, 64, 16);
+    expect(&order, (uint64_t[]){48739, 16903, 18741, 48712, 39958}, 5);
+    assert_int_equal(ff_order_at(&order, 49999), 3401);
+    order = order_of(FF_ORDER_SEQUENTIAL, 10, 42, 1, 0, 0);
+    expect(&order, (uint64_t[]){0, 1, 2, 3, 4, 5, 6, 7, 8, 9}, 10);
+}
+
+static void check_bijection(const ff_order *order) {
+    uint64_t count = order->spec.count;
+    uint8_t *seen = calloc(count, 1);
+    assert_non_null(seen);
+    for (uint64_t p = 0; p < count; p++) {
+        uint64_t sample = ff_order_at(order, p);
+        assert_true(sample < count && !seen[sample]);
+        seen[sample] = 1;
+    }
+    free(seen);
+}
+
+static void every_sample_once(void **state) {
+    (void)state;
+    for (uint64_t n = 1; n <= 300; n++) {
+        ff_order order = order_of(FF_ORDER_RANDOM, n, n * 31, (uint32_t)n, 0, 0);
+        check_bijection(&order);
+        for (uint64_t k = 1; k <= 9; k += 2) {
+            order = order_of(FF_ORDER_BLOCK, n, n + k, 5, k, 1 + (n + k) % 7);
+            check_bijection(&order);
+        }
+    }
+    for (unsigned bits = 9; bits <= 17; bits++) {
+        for (int off = -1; off <= 1; off++) {
+            uint64_t n = (UINT64_C(1) << bits) + (uint64_t)off;
+            ff_order order = order_of(FF_ORDER_RANDOM, n, bits, 1, 0, 0);
+            check_bijection(&order);
+            order = order_of(FF_ORDER_BLOCK, n, bits, 1, 61, 13);
+            check_bijection(&order);
+            order = order_of(FF_ORDER_BLOCK, n, bits, 1, n + 5, 1);
+            check_bijection(&order);
+        }
+    }
+}
+
+static void inverse(void **state) {
+    (void)state;
+    const uint64_t sizes[] = {
+        1, 2, 3, 5, 255, 257, 50000, (UINT64_C(1) << 33) - 9, UINT64_C(1) << 62};
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+        ff_permutation permutation;
+        ff_permutation_init(&permutation, sizes[i], 7, 1, 0);
+        for (uint64_t k = 0; k < 200; k++) {
+            uint64_t index = k * UINT64_C(0x9e3779b97f4a7c15) % sizes[i];
+            uint64_t value = ff_permutation_at(&permutation, index, (uint32_t)k);
+            assert_true(value < sizes[i]);
+            assert_int_equal(ff_permutation_inverse(&permutation, value, (uint32_t)k), index);
+        }
+    }
+}
+
+/* Every permutation of a small set about equally often: chi square against 5 standard deviations.
+ */
+static void small_sets_uniform(void **state) {
+    (void)state;
+    for (uint64_t n = 2; n <= 6; n++) {
+        unsigned permutations = 1, cells = 1;
+        for (unsigned i = 2; i <= n; i++) permutations *= i;
+        for (unsigned i = 0; i < n; i++) cells *= (unsigned)n;
+        unsigned *count = calloc(cells, sizeof *count);
+        assert_non_null(count);
+        const unsigned each = 100;
+        for (unsigned trial = 0; trial < permutations * each; trial++) {
+            ff_order order = order_of(FF_ORDER_RANDOM, n, 1000 + trial, trial % 3, 0, 0);
+            uint64_t cell = 0;
+            for (uint64_t p = 0; p < n; p++) cell = cell * n + ff_order_at(&order, p);
+            count[cell]++;
+        }
+        double chi = 0;
+        unsigned used = 0;
+        for (unsigned i = 0; i < cells; i++) {
+            if (!count[i]) continue;
+            used++;
+            chi += ((double)count[i] - each) * ((double)count[i] - each) / each;
+        }
+        double freedom = permutations - 1;
+        assert_int_equal(used, permutations);
+        /* (chi - freedom)^2 < 25 * 2 * freedom, or below */
+        assert_true(chi < freedom || (chi - freedom) * (chi - freedom) < 50 * freedom + 100);
+        free(count);
+    }
+}
+
+/* Positions and samples are uncorrelated: 16 x 16 cells of (position, sample) equally full, and
+ * neighbours are far apart, over several epochs. */
+static void large_sets_uniform(void **state) {
+    (void)state;
+    const uint64_t n = 50000;
+    for (uint32_t epoch = 0; epoch < 4; epoch++) {
+        ff_order order = order_of(FF_ORDER_RANDOM, n, 3, epoch, 0, 0);
+        static unsigned cell[16][16];
+        memset(cell, 0, sizeof cell);
+        double distance = 0;
+        uint64_t before = 0;
+        for (uint64_t p = 0; p < n; p++) {
+            uint64_t sample = ff_order_at(&order, p);
+            cell[p * 16 / n][sample * 16 / n]++;
+            distance += (double)(sample > before ? sample - before : before - sample);
+            before = sample;
+        }
+        double chi = 0, each = (double)n / 256;
+        for (int i = 0; i < 256; i++) {
+            double off = cell[i / 16][i % 16] - each;
+            chi += off * off / each;
+        }
+        /* 225 degrees of freedom: 225 +- 5 * 21. */
+        assert_true(chi > 120 && chi < 330);
+        /* The mean distance of two random samples is n / 3. */
+        assert_true(distance / (double)n > 0.32 * (double)n &&
+                    distance / (double)n < 0.347 * (double)n);
+    }
+}
+
+/* Mean number of distinct classes in the batches of 256 of class-sorted data. */
+static double classes_of_batches(const ff_order *order, uint64_t a_class) {
+    uint64_t batches = 0, distinct = 0;
+    uint8_t seen[1000];
+    for (uint64_t p = 0; p + 256 <= order->spec.count; p += 256 * 7, batches++) {
+        memset(seen, 0, sizeof seen);
+        for (uint64_t i = 0; i < 256; i++) {
+            uint64_t label = ff_order_at(order, p + i) / a_class;
+            distinct += !seen[label];
+            seen[label] = 1;
+        }
+    }
+    return (double)distinct / (double)batches;
+}
+
+static void block_order_mixes_classes(void **state) {
+    (void)state;
+    /* ImageNet's shape at 224 px f16, and at 32 px u8; CIFAR-100's. */
+    static const struct {
+        uint64_t classes, a_class, sample_bytes;
+    } sets[] = {{1000, 1281, 301056}, {1000, 1281, 3072}, {100, 500, 6144}};
+    for (size_t i = 0; i < sizeof sets / sizeof sets[0]; i++) {
+        uint64_t count = sets[i].classes * sets[i].a_class, block, group;
+        ff_order_default_blocks(sets[i].sample_bytes, &block, &group);
+        ff_order random = order_of(FF_ORDER_RANDOM, count, 1, 0, 0, 0);
+        ff_order blocks = order_of(FF_ORDER_BLOCK, count, 1, 0, block, group);
+        double of_random = classes_of_batches(&random, sets[i].a_class);
+        double of_blocks = classes_of_batches(&blocks, sets[i].a_class);
+        assert_true(of_blocks >= 0.9 * of_random);
+    }
+}
+
+/* Consecutive positions stay within the blocks of one group. */
+static void block_order_is_local(void **state) {
+    (void)state;
+    const uint64_t n = 100000, block = 50, group = 20;
+    ff_order order = order_of(FF_ORDER_BLOCK, n, 9, 2, block, group);
+    for (uint64_t first = 0; first < n; first += block * group) {
+        uint8_t touched[2000] = {0};
+        uint64_t blocks = 0;
+        for (uint64_t p = first; p < first + block * group; p++) {
+            uint64_t at = ff_order_at(&order, p) / block;
+            blocks += !touched[at];
+            touched[at] = 1;
+        }
+        assert_int_equal(blocks, group);
+    }
+}
+
+static void names_and_checks(void **state) {
+    (void)state;
+    ff_order_kind kind;
+    ff_error error;
+    for (int i = 0; i < FF_ORDER_KIND_COUNT; i++) {
+        assert_true(ff_order_parse(ff_order_name((ff_order_kind)i), &kind));
+        assert_int_equal(kind, i);
+    }
+    assert_false(ff_order_parse("shuffled", &kind));
+    ff_order_spec bad = {.count = 5, .kind = FF_ORDER_BLOCK, .block = 0, .group = 1};
+    assert_int_equal(ff_order_check(&bad, &error), FF_USAGE);
+    bad.block = UINT64_C(1) << 61, bad.group = 4;
+    assert_int_equal(ff_order_check(&bad, &error), FF_USAGE);
+    bad = (ff_order_spec){.count = 0, .kind = FF_ORDER_RANDOM};
+    assert_int_equal(ff_order_check(&bad, &error), FF_USAGE);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(golden_values),
+        cmocka_unit_test(every_sample_once),
+        cmocka_unit_test(inverse),
+        cmocka_unit_test(small_sets_uniform),
+        cmocka_unit_test(large_sets_uniform),
+        cmocka_unit_test(block_order_mixes_classes),
+        cmocka_unit_test(block_order_is_local),
+        cmocka_unit_test(names_and_checks),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
