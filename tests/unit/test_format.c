@@ -1,0 +1,433 @@
+/* Round trips of packed sets: every dtype, layout, compression, label kind and order. */
+#include "tests/unit/format_set.h"
+
+static const set_spec base = {.dtype = FF_F16,
+                              .layout = FF_CHW,
+                              .channels = 3,
+                              .height = 5,
+                              .width = 7,
+                              .alignment = 64,
+                              .items = 20,
+                              .per_block = 4,
+                              .per_shard = 8,
+                              .labels = LABELS_CLASS,
+                              .level = 3,
+                              .seed = 1};
+
+static void round_trip(const set_spec *spec) {
+    char *folder = new_folder();
+    ff_writer_result result;
+    set_write(spec, folder, &result);
+    set_check(spec, folder, FF_VERIFY_FIRST);
+    set_check(spec, folder, FF_VERIFY_OFF);
+    set_check(spec, folder, FF_VERIFY_ALWAYS);
+    /* A rebuilt index is the same bytes. */
+    char *index = join(folder, FF_INDEX_NAME);
+    size_t length, again_length;
+    uint8_t *bytes = read_whole(index, &length);
+    assert_int_equal(unlink(index), 0);
+    ff_writer_result again;
+    OK(ff_index_build(folder, &again, &test_error));
+    uint8_t *again_bytes = read_whole(index, &again_length);
+    assert_int_equal(length, again_length);
+    assert_memory_equal(bytes, again_bytes, length);
+    assert_memory_equal(&result, &again, sizeof result);
+    free(bytes);
+    free(again_bytes);
+    free(index);
+    remove_folder(folder);
+}
+
+static void dtypes_and_layouts(void **state) {
+    (void)state;
+    for (int dtype = FF_U8; dtype <= FF_F32; dtype++)
+        for (int layout = FF_CHW; layout <= FF_HWC; layout++)
+            for (uint32_t channels = 1; channels <= 5; channels++) {
+                set_spec spec = base;
+                spec.dtype = (ff_dtype)dtype;
+                spec.layout = (ff_layout)layout;
+                spec.channels = channels;
+                round_trip(&spec);
+            }
+}
+
+static void filters(void **state) {
+    (void)state;
+    for (int dtype = FF_U8; dtype <= FF_F32; dtype++)
+        for (int filter = FF_FILTER_NONE; filter < FF_FILTER_COUNT; filter++)
+            for (int variable = 0; variable < 2; variable++) {
+                set_spec spec = base;
+                spec.zstd = true;
+                spec.dtype = (ff_dtype)dtype;
+                spec.layout = (ff_layout)(dtype & 1);
+                spec.filter = (ff_filter)filter;
+                spec.variable = variable;
+                spec.labels = LABELS_ALL;
+                round_trip(&spec);
+            }
+}
+
+static void table_that_does_not_fit(void **state) {
+    (void)state;
+    set_spec spec = base;
+    spec.zstd = true;
+    spec.filter = FF_FILTER_TABLE;
+    spec.misfit = true;
+    for (int dtype = FF_U16; dtype <= FF_F32; dtype++) {
+        spec.dtype = (ff_dtype)dtype;
+        round_trip(&spec);
+    }
+    spec.per_block = 1;
+    round_trip(&spec);
+}
+
+static void labels(void **state) {
+    (void)state;
+    for (int kinds = LABELS_NONE; kinds <= LABELS_ALL; kinds++)
+        for (int zstd = 0; zstd < 2; zstd++) {
+            set_spec spec = base;
+            spec.labels = kinds;
+            spec.zstd = zstd;
+            round_trip(&spec);
+        }
+}
+
+static void variable_sizes(void **state) {
+    (void)state;
+    for (int zstd = 0; zstd < 2; zstd++)
+        for (uint32_t alignment = 64; alignment <= 4096; alignment *= 64) {
+            set_spec spec = base;
+            spec.variable = true;
+            spec.alignment = alignment;
+            spec.zstd = zstd;
+            spec.height = 40;
+            spec.width = 33;
+            spec.labels = LABELS_ALL;
+            round_trip(&spec);
+        }
+}
+
+static void orders_and_skips(void **state) {
+    (void)state;
+    for (int shuffled = 0; shuffled < 2; shuffled++)
+        for (int skip = SKIP_NONE; skip <= SKIP_SHARD_1; skip++)
+            for (int zstd = 0; zstd < 2; zstd++) {
+                set_spec spec = base;
+                spec.shuffled = shuffled;
+                spec.skip = skip;
+                spec.zstd = zstd;
+                spec.labels = LABELS_ALL;
+                spec.items = 37;
+                round_trip(&spec);
+            }
+}
+
+static void planned_sizes(void **state) {
+    (void)state;
+    for (int zstd = 0; zstd < 2; zstd++) {
+        set_spec spec = base;
+        spec.per_block = spec.per_shard = 0;
+        spec.items = 1500;
+        spec.height = spec.width = 32; /* 6 KiB: shards of 1 MiB */
+        spec.zstd = zstd;
+        spec.filter = zstd ? FF_FILTER_SHUFFLE : FF_FILTER_NONE;
+        spec.shuffled = true;
+        round_trip(&spec);
+    }
+    set_spec spec = base;
+    spec.per_block = spec.per_shard = 0;
+    spec.items = 3;
+    spec.channels = 4;
+    spec.height = spec.width = 150; /* more than 64 KiB: one sample a frame */
+    spec.zstd = true;
+    round_trip(&spec);
+}
+
+/* More index than one 64 KiB block. */
+static void large_index(void **state) {
+    (void)state;
+    set_spec spec = base;
+    spec.channels = spec.height = spec.width = 1;
+    spec.items = 5000;
+    spec.per_block = 100;
+    spec.per_shard = 1000;
+    spec.labels = LABELS_CLASS;
+    round_trip(&spec);
+    spec.shuffled = true;
+    spec.skip = SKIP_SOME;
+    round_trip(&spec);
+}
+
+/* The same bytes as an uninterrupted run, wherever the writer was stopped and opened again. */
+static void continuing(void **state) {
+    (void)state;
+    for (int zstd = 0; zstd < 2; zstd++) {
+        set_spec spec = base;
+        spec.zstd = zstd;
+        spec.skip = SKIP_SOME;
+        spec.shuffled = true;
+        spec.items = 30; /* 8 blocks in 4 shards */
+        char *whole = new_folder(), *command;
+        ff_writer_result result;
+        set_write(&spec, whole, &result);
+        ff_metadata metadata;
+        set_metadata(&spec, &metadata);
+        for (uint64_t stop = 0; stop <= 8; stop++) {
+            char *folder = new_folder();
+            ff_writer *writer;
+            OK(ff_writer_open(&writer, folder, &metadata, &test_error));
+            assert_int_equal(ff_writer_block_total(writer), 8);
+            set_append(&spec, &metadata, writer, stop);
+            if (stop < 8)
+                FAILS(ff_writer_commit(writer, &result, &test_error), FF_FAILED, "missing");
+            ff_writer_close(&writer);
+            OK(ff_writer_open(&writer, folder, &metadata, &test_error));
+            assert_int_equal(ff_writer_next_block(writer), stop / 2 * 2);
+            set_append(&spec, &metadata, writer, UINT64_MAX);
+            OK(ff_writer_commit(writer, &result, &test_error));
+            ff_writer_close(&writer);
+            OK(ff_format(&command, &test_error, "diff -r '%s' '%s'", whole, folder));
+            assert_int_equal(system(command), 0);
+            free(command);
+            remove_folder(folder);
+        }
+        ff_metadata_free(&metadata);
+        remove_folder(whole);
+    }
+}
+
+/* A writer in a folder that another dataset's shards lie in. */
+static void other_metadata(void **state) {
+    (void)state;
+    char *folder = new_folder();
+    ff_metadata metadata, other;
+    ff_writer *writer;
+    ff_writer_result result;
+    set_write(&base, folder, &result);
+    set_metadata(&base, &metadata);
+    OK(ff_metadata_copy(&other, &metadata, &test_error));
+    other.dtype = FF_BF16;
+    FAILS(ff_writer_open(&writer, folder, &other, &test_error), FF_USAGE, "dtype=f16");
+    assert_null(writer);
+    FAILS(ff_writer_open(&writer, folder, &other, &test_error), FF_USAGE, "dtype=bf16");
+    ff_metadata_free(&other);
+    OK(ff_metadata_copy(&other, &metadata, &test_error));
+    OK(ff_metadata_add_provenance(&other, "option", "--exif", &test_error));
+    FAILS(ff_writer_open(&writer, folder, &other, &test_error), FF_USAGE,
+          "wanted 'provenance option --exif'");
+    ff_metadata_free(&other);
+    ff_metadata_free(&metadata);
+    remove_folder(folder);
+}
+
+static void writer_refusals(void **state) {
+    (void)state;
+    ff_metadata metadata;
+    ff_writer *writer;
+    ff_block *block;
+    ff_writer_result result;
+    void *tensor;
+    set_spec spec = base;
+    set_metadata(&spec, &metadata);
+    FAILS(ff_writer_open(&writer, "/nonexistent/folder", &metadata, &test_error), FF_IO,
+          "/nonexistent/folder");
+    char *folder = new_folder();
+    OK(ff_writer_open(&writer, folder, &metadata, &test_error));
+    OK(ff_block_create(&block, &metadata, &test_error));
+    set_fill_block(&spec, &metadata, 1, block);
+    FAILS(ff_writer_append(writer, block, &test_error), FF_FAILED,
+          "block 1 was appended, wanted 0");
+    uint8_t label[8] = {0};
+    const void *labels[1] = {label};
+    char *key = calloc(FF_KEY_LIMIT_BYTES + 1, 1);
+    ff_block_sample sample = {.key = key, .key_bytes = FF_KEY_LIMIT_BYTES + 1, .label = labels};
+    FAILS(ff_block_add(block, &sample, &tensor, &test_error), FF_BAD_DATA, "4097 bytes");
+    sample.key_bytes = 0;
+    sample.item = metadata.items;
+    FAILS(ff_block_add(block, &sample, &tensor, &test_error), FF_FAILED, "item 20 of 20");
+    free(key);
+    ff_block_destroy(&block);
+    ff_writer_close(&writer);
+
+    /* Not one sample. */
+    OK(ff_writer_open(&writer, folder, &metadata, &test_error));
+    OK(ff_block_create(&block, &metadata, &test_error));
+    for (uint64_t i = 0; i < ff_writer_block_total(writer); i++) {
+        ff_block_reset(block, i);
+        OK(ff_block_seal(block, &test_error));
+        OK(ff_writer_append(writer, block, &test_error));
+    }
+    FAILS(ff_writer_commit(writer, &result, &test_error), FF_BAD_DATA, "not one sample");
+    ff_writer_close(&writer);
+    ff_block_destroy(&block);
+    remove_folder(folder);
+
+    /* A side too large in a dataset of variable size. */
+    ff_metadata_free(&metadata);
+    spec.variable = true;
+    set_metadata(&spec, &metadata);
+    OK(ff_block_create(&block, &metadata, &test_error));
+    ff_block_reset(block, 0);
+    sample = (ff_block_sample){.height = 6, .width = 7, .key = "", .label = labels};
+    FAILS(ff_block_add(block, &sample, &tensor, &test_error), FF_BAD_DATA, "6 x 7");
+    sample.height = 0;
+    FAILS(ff_block_add(block, &sample, &tensor, &test_error), FF_BAD_DATA, "0 x 7");
+    ff_block_destroy(&block);
+    ff_metadata_free(&metadata);
+}
+
+/* The three ids: what they depend on and what not. */
+static void ids(void **state) {
+    (void)state;
+    ff_writer_result first, other;
+    set_spec spec = base;
+    char *folder = new_folder();
+    set_write(&spec, folder, &first);
+    remove_folder(folder);
+    struct {
+        set_spec spec;
+        bool content, transform, source; /* stays the same */
+    } const cases[] = {
+        {.spec = base, .content = true, .transform = true, .source = true},
+        {.spec = base, .content = true, .transform = true, .source = true},
+        {.spec = base, .content = true, .transform = true, .source = true},
+        {.spec = base, .content = false, .transform = true, .source = true},
+        {.spec = base, .content = false, .transform = false, .source = false},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        spec = cases[i].spec;
+        if (i == 0) spec.zstd = true;
+        if (i == 1) spec.per_shard = 4;
+        if (i == 2) spec.shuffled = true; /* storage order is no part of any id */
+        if (i == 3) spec.dtype = FF_U8;
+        if (i == 4) spec.channels = 1, spec.seed = 2;
+        folder = new_folder();
+        set_write(&spec, folder, &other);
+        assert_int_equal(!memcmp(first.content_id, other.content_id, 16), cases[i].content);
+        assert_int_equal(!memcmp(first.transform_id, other.transform_id, 16), cases[i].transform);
+        assert_int_equal(!memcmp(first.source_id, other.source_id, 16), cases[i].source);
+        remove_folder(folder);
+    }
+}
+
+/* Other tools read a compressed shard: zstd -d gives the filtered payload. */
+static void zstd_reads_shards(void **state) {
+    (void)state;
+    if (system("zstd --version >/dev/null 2>&1")) skip();
+    set_spec spec = base;
+    spec.zstd = true;
+    spec.labels = LABELS_CLASS;
+    spec.items = 8;
+    char *folder = new_folder(), *command;
+    ff_writer_result result;
+    set_write(&spec, folder, &result);
+    OK(ff_format(&command, &test_error,
+                 "zstd -q -d -c '%s'/shard-000000.ffs > '%s'/payload && zstd -q -t "
+                 "'%s'/shard-000000.ffs --format=zstd",
+                 folder, folder, folder));
+    assert_int_equal(system(command), 0);
+    free(command);
+    char *path = join(folder, "payload");
+    size_t length;
+    uint8_t *bytes = read_whole(path, &length), tensor[3 * 5 * 7 * 2];
+    assert_int_equal(length, 8 * sizeof tensor);
+    for (uint64_t i = 0; i < 8; i++) {
+        set_tensor(&spec, i, 5, 7, tensor);
+        assert_memory_equal(tensor, bytes + i * sizeof tensor, sizeof tensor);
+    }
+    free(bytes);
+    free(path);
+    remove_folder(folder);
+}
+
+static void reader_refusals(void **state) {
+    (void)state;
+    ff_dataset *dataset;
+    ff_entry entry;
+    ff_shard_info info;
+    size_t field;
+    ff_writer_result result;
+    char *folder = new_folder();
+    FAILS(ff_dataset_open(&dataset, "/nonexistent", FF_VERIFY_FIRST, &test_error), FF_IO,
+          "/nonexistent: cannot open");
+    assert_null(dataset);
+    FAILS(ff_dataset_open(&dataset, folder, FF_VERIFY_FIRST, &test_error), FF_BAD_DATA,
+          "is no packed dataset");
+    char *split = join(folder, "train");
+    assert_int_equal(mkdir(split, 0777), 0);
+    set_write(&base, split, &result);
+    FAILS(ff_dataset_open(&dataset, folder, FF_VERIFY_FIRST, &test_error), FF_BAD_DATA, "/train");
+    OK(ff_dataset_open(&dataset, split, FF_VERIFY_FIRST, &test_error));
+    FAILS(ff_dataset_entry(dataset, 20, &entry, &test_error), FF_USAGE, "sample 20");
+    FAILS(ff_dataset_shard(dataset, 3, &info, &test_error), FF_USAGE, "shard 3 of 3");
+    FAILS(ff_dataset_field(dataset, "fine", &field, &test_error), FF_USAGE, "it has class");
+    OK(ff_dataset_field(dataset, NULL, &field, &test_error));
+    OK(ff_dataset_field(dataset, "class", &field, &test_error));
+    ff_dataset_close(&dataset);
+    ff_dataset_close(&dataset);
+    free(split);
+    remove_folder(folder);
+}
+
+/* A missing, swapped, foreign or older shard. */
+static void wrong_shards(void **state) {
+    (void)state;
+    ff_dataset *dataset;
+    ff_reader *reader;
+    ff_view view;
+    ff_writer_result result;
+    char *folder = new_folder(), *other = new_folder(), *command;
+    set_spec spec = base;
+    set_write(&base, folder, &result);
+    spec.seed = 2;
+    set_write(&spec, other, &result);
+    char *path = join(folder, "shard-000001.ffs"), *away = join(folder, "away");
+    assert_int_equal(rename(path, away), 0);
+    FAILS(ff_dataset_open(&dataset, folder, FF_VERIFY_FIRST, &test_error), FF_IO,
+          "shard-000001.ffs: cannot stat");
+    FAILS(ff_index_build(folder, &result, &test_error), FF_IO, "shard-000001.ffs");
+    OK(ff_format(&command, &test_error, "cp '%s'/shard-000000.ffs '%s'", folder, path));
+    assert_int_equal(system(command), 0);
+    free(command);
+    FAILS(ff_index_build(folder, &result, &test_error), FF_BAD_DATA, "holds shard 0, wanted 1");
+    OK(ff_format(&command, &test_error, "cp '%s'/shard-000001.ffs '%s'", other, path));
+    assert_int_equal(system(command), 0);
+    free(command);
+    FAILS(ff_verify_split(folder, 1, NULL, NULL, &test_error), FF_BAD_DATA, "shard-000001.ffs");
+    size_t wanted, found;
+    free(read_whole(path, &wanted));
+    free(read_whole(away, &found));
+    if (wanted == found) {
+        OK(ff_dataset_open(&dataset, folder, FF_VERIFY_OFF, &test_error));
+        OK(ff_reader_open(&reader, dataset, &test_error));
+        FAILS(ff_reader_sample(reader, 8, &view, &test_error), FF_BAD_DATA, "another shard");
+        OK(ff_reader_sample(reader, 7, &view, &test_error));
+        ff_reader_close(&reader);
+        ff_dataset_close(&dataset);
+    }
+    free(path);
+    free(away);
+    remove_folder(folder);
+    remove_folder(other);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(dtypes_and_layouts),
+        cmocka_unit_test(filters),
+        cmocka_unit_test(table_that_does_not_fit),
+        cmocka_unit_test(labels),
+        cmocka_unit_test(variable_sizes),
+        cmocka_unit_test(orders_and_skips),
+        cmocka_unit_test(planned_sizes),
+        cmocka_unit_test(large_index),
+        cmocka_unit_test(continuing),
+        cmocka_unit_test(other_metadata),
+        cmocka_unit_test(writer_refusals),
+        cmocka_unit_test(ids),
+        cmocka_unit_test(zstd_reads_shards),
+        cmocka_unit_test(reader_refusals),
+        cmocka_unit_test(wrong_shards),
+    };
+    return cmocka_run_group_tests_name("format", tests, NULL, NULL);
+}
