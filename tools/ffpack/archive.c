@@ -1,6 +1,6 @@
 #include "tools/ffpack/archive.h"
 
-#include "tools/ffpack/file.h"
+#include "tools/ffpack/disk.h"
 
 #include <archive.h>
 #include <archive_entry.h>
@@ -29,7 +29,7 @@ ff_status ff_archive_open(ff_archive **out, const char *path, ff_error *error) {
     FF_TRY(ff_alloc(&archive, 1, sizeof *archive, "an archive", error));
     archive->fd = -1;
     ff_status status = ff_copy_string(&archive->path, path, error);
-    if (status == FF_OK) status = ff_file_open(path, &archive->fd, NULL, error);
+    if (status == FF_OK) status = ff_disk_open(path, &archive->fd, NULL, error);
     if (status == FF_OK && !(archive->reader = archive_read_new()))
         status = ff_fail(error, FF_NO_MEMORY, "%s: not enough memory to read an archive", path);
     if (status == FF_OK) {
@@ -82,7 +82,7 @@ ff_status ff_archive_read(ff_archive *archive, void *to, size_t size, size_t *go
 void ff_archive_close(ff_archive **archive) {
     if (!*archive) return;
     if ((*archive)->reader) archive_read_free((*archive)->reader);
-    ff_file_close(&(*archive)->fd);
+    ff_disk_close(&(*archive)->fd);
     free((*archive)->path);
     free(*archive);
     *archive = NULL;

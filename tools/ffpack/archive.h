@@ -1,8 +1,8 @@
 /* Tar archives, plain or compressed (gzip, bzip2, xz, zstd), read from front to back through
  * libarchive, in memory: no member's name is ever written to disk.
  * Thread rule: one thread at a time. */
-#ifndef FFPACK_ARCHIVE_H
-#define FFPACK_ARCHIVE_H
+#ifndef FF_FFPACK_ARCHIVE_H
+#define FF_FFPACK_ARCHIVE_H
 
 #include "format/base/memory.h"
 

@@ -1,4 +1,4 @@
-#include "tools/ffpack/file.h"
+#include "tools/ffpack/disk.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -10,7 +10,7 @@
 
 #define TEXT_LIMIT_BYTES (UINT64_C(64) << 20)
 
-ff_status ff_file_open(const char *path, int *fd, uint64_t *bytes, ff_error *error) {
+ff_status ff_disk_open(const char *path, int *fd, uint64_t *bytes, ff_error *error) {
     /* O_NONBLOCK: opening a pipe would wait for its writer. */
     *fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (*fd < 0) return ff_fail_errno(error, "%s: cannot open", path);
@@ -23,11 +23,11 @@ ff_status ff_file_open(const char *path, int *fd, uint64_t *bytes, ff_error *err
                          S_ISDIR(info.st_mode) ? "a folder" : "a device or pipe");
     else if (bytes)
         *bytes = (uint64_t)info.st_size;
-    if (status != FF_OK) ff_file_close(fd);
+    if (status != FF_OK) ff_disk_close(fd);
     return status;
 }
 
-ff_status ff_file_read_some(int fd, const char *path, void *to, size_t size, size_t limit,
+ff_status ff_disk_read_some(int fd, const char *path, void *to, size_t size, size_t limit,
                             uint64_t offset, size_t *got, ff_error *error) {
     size_t done = 0;
     while (done < size) {
@@ -45,13 +45,13 @@ ff_status ff_file_read_some(int fd, const char *path, void *to, size_t size, siz
     return FF_OK;
 }
 
-ff_status ff_file_read_at(int fd, const char *path, void *to, size_t size, uint64_t offset,
+ff_status ff_disk_read_at(int fd, const char *path, void *to, size_t size, uint64_t offset,
                           ff_error *error) {
     size_t got;
-    return ff_file_read_some(fd, path, to, size, size, offset, &got, error);
+    return ff_disk_read_some(fd, path, to, size, size, offset, &got, error);
 }
 
-ff_status ff_file_write_at(int fd, const void *from, size_t size, uint64_t offset,
+ff_status ff_disk_write_at(int fd, const void *from, size_t size, uint64_t offset,
                            ff_error *error) {
     size_t done = 0;
     while (done < size) {
@@ -63,14 +63,14 @@ ff_status ff_file_write_at(int fd, const void *from, size_t size, uint64_t offse
     return FF_OK;
 }
 
-ff_status ff_file_temporary(const char *directory, int *fd, ff_error *error) {
+ff_status ff_disk_temporary(const char *directory, int *fd, ff_error *error) {
     *fd = open(directory, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
     if (*fd >= 0) return FF_OK;
     if (errno != EOPNOTSUPP && errno != EISDIR && errno != ENOENT && errno != EINVAL)
         return ff_fail_errno(error, "%s: cannot create temporary space", directory);
     /* A file system without O_TMPFILE: a name that lives for one system call. */
     char *path;
-    FF_TRY(ff_file_join(&path, directory, ".ffpack-XXXXXX", error));
+    FF_TRY(ff_path_join(&path, directory, ".ffpack-XXXXXX", error));
     *fd = mkostemp(path, O_CLOEXEC);
     ff_status status = FF_OK;
     if (*fd < 0)
@@ -81,23 +81,23 @@ ff_status ff_file_temporary(const char *directory, int *fd, ff_error *error) {
     return status;
 }
 
-void ff_file_close(int *fd) {
+void ff_disk_close(int *fd) {
     if (*fd >= 0) close(*fd);
     *fd = -1;
 }
 
-ff_status ff_file_text(const char *path, char **text, ff_error *error) {
+ff_status ff_disk_text(const char *path, char **text, ff_error *error) {
     int fd;
-    uint64_t bytes;
+    uint64_t bytes = 0;
     *text = NULL;
-    FF_TRY(ff_file_open(path, &fd, &bytes, error));
+    FF_TRY(ff_disk_open(path, &fd, &bytes, error));
     ff_status status = FF_OK;
     if (bytes > TEXT_LIMIT_BYTES)
         status = ff_fail(error, FF_BAD_DATA,
                          "%s: has %" PRIu64 " bytes, wanted a list of names of at most %" PRIu64,
                          path, bytes, TEXT_LIMIT_BYTES);
     if (status == FF_OK) status = ff_alloc(text, bytes + 1, 1, "a text file", error);
-    if (status == FF_OK) status = ff_file_read_at(fd, path, *text, bytes, 0, error);
+    if (status == FF_OK) status = ff_disk_read_at(fd, path, *text, bytes, 0, error);
     const char *zero = status == FF_OK ? memchr(*text, 0, bytes) : NULL;
     if (zero)
         status = ff_fail(error, FF_BAD_DATA, "%s: has a zero byte at %td, wanted text", path,
@@ -106,11 +106,11 @@ ff_status ff_file_text(const char *path, char **text, ff_error *error) {
         free(*text);
         *text = NULL;
     }
-    ff_file_close(&fd);
+    ff_disk_close(&fd);
     return status;
 }
 
-char *ff_file_line(char **cursor) {
+char *ff_text_line(char **cursor) {
     char *line = *cursor;
     if (!*line) return NULL;
     size_t length = strcspn(line, "\n");
@@ -120,13 +120,13 @@ char *ff_file_line(char **cursor) {
     return line;
 }
 
-ff_status ff_file_join(char **path, const char *directory, const char *name, ff_error *error) {
+ff_status ff_path_join(char **path, const char *directory, const char *name, ff_error *error) {
     size_t length = strlen(directory);
     bool slash = length && directory[length - 1] == '/';
     return ff_format(path, error, "%s%s%s", directory, slash ? "" : "/", name);
 }
 
-const char *ff_file_base(const char *path) {
+const char *ff_path_base(const char *path) {
     const char *base = path;
     for (const char *at = path; *at; at++)
         if (*at == '/' && at[1] && at[1] != '/') base = at + 1;

@@ -2,7 +2,7 @@
  * them; zero bytes after the last one are padding, anything else is refused. */
 #include "tools/ffpack/input.h"
 
-#include "tools/ffpack/file.h"
+#include "tools/ffpack/disk.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -39,7 +39,7 @@ ff_status ff_input_open(ff_input **out, const char *path, ff_error *error) {
     ff_input *input;
     FF_TRY(ff_alloc(&input, 1, sizeof *input, "an input", error));
     input->fd = -1;
-    ff_status status = ff_file_open(path, &input->fd, NULL, error);
+    ff_status status = ff_disk_open(path, &input->fd, NULL, error);
     if (status == FF_OK) status = ff_copy_string(&input->path, path, error);
     if (status == FF_OK) status = fill(input, error);
     if (status == FF_OK && input->zlib.avail_in >= 2 && input->chunk[0] == 0x1f &&
@@ -129,7 +129,7 @@ bool ff_input_compressed(const ff_input *input) {
 void ff_input_close(ff_input **input) {
     if (!*input) return;
     if ((*input)->compressed) inflateEnd(&(*input)->zlib);
-    ff_file_close(&(*input)->fd);
+    ff_disk_close(&(*input)->fd);
     free((*input)->path);
     free(*input);
     *input = NULL;

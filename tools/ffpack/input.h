@@ -1,7 +1,7 @@
 /* A file read as a stream of bytes, undone from gzip where its content is gzip.
  * Thread rule: one thread at a time. */
-#ifndef FFPACK_INPUT_H
-#define FFPACK_INPUT_H
+#ifndef FF_FFPACK_INPUT_H
+#define FF_FFPACK_INPUT_H
 
 #include "format/base/memory.h"
 

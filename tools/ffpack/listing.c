@@ -3,7 +3,7 @@
 
 #include "format/checksum.h"
 #include "format/metadata.h"
-#include "tools/ffpack/file.h"
+#include "tools/ffpack/disk.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -33,7 +33,7 @@ struct ff_listing {
 
 static ff_status tail_flush(tail *out, ff_error *error) {
     if (!out->pending.length) return FF_OK;
-    FF_TRY(ff_file_write_at(out->fd, out->pending.bytes, out->pending.length, out->written, error));
+    FF_TRY(ff_disk_write_at(out->fd, out->pending.bytes, out->pending.length, out->written, error));
     out->written += out->pending.length;
     out->pending.length = 0;
     return FF_OK;
@@ -56,8 +56,8 @@ ff_status ff_listing_create(ff_listing **out, const char *directory, size_t labe
     ff_status status = FF_OK;
     if (!listing->hasher || XXH3_128bits_reset(listing->hasher) != XXH_OK)
         status = ff_fail(error, FF_NO_MEMORY, "not enough memory for a checksum");
-    if (status == FF_OK) status = ff_file_temporary(directory, &listing->entries.fd, error);
-    if (status == FF_OK) status = ff_file_temporary(directory, &listing->keys.fd, error);
+    if (status == FF_OK) status = ff_disk_temporary(directory, &listing->entries.fd, error);
+    if (status == FF_OK) status = ff_disk_temporary(directory, &listing->keys.fd, error);
     if (status == FF_OK)
         *out = listing;
     else
@@ -123,8 +123,8 @@ void ff_listing_hash(const ff_listing *listing, uint8_t hash[16]) {
 
 void ff_listing_destroy(ff_listing **listing) {
     if (!*listing) return;
-    ff_file_close(&(*listing)->entries.fd);
-    ff_file_close(&(*listing)->keys.fd);
+    ff_disk_close(&(*listing)->entries.fd);
+    ff_disk_close(&(*listing)->keys.fd);
     ff_buffer_free(&(*listing)->entries.pending);
     ff_buffer_free(&(*listing)->keys.pending);
     XXH3_freeState((*listing)->hasher);
@@ -138,6 +138,7 @@ struct ff_listing_cursor {
     ff_listing *listing;
     uint64_t first;      /* number of the window's first item */
     size_t count, room;  /* items in the window, and that fit */
+    size_t used;         /* how many were asked for since it was loaded */
     char *rows;          /* [room] of listing->stride */
     uint64_t keys_first; /* offset of the window's keys in their file */
     char *keys;
@@ -167,25 +168,28 @@ static entry row_of(const ff_listing_cursor *cursor, size_t index) {
     return row;
 }
 
-/* A run of items where they are asked for in order; one where they are asked for at random. */
+/* The window grows while most of it is used, as in any rising order, and shrinks to single items
+ * where it is not. */
 static ff_status load(ff_listing_cursor *cursor, uint64_t number, ff_error *error) {
     static const char what[] = "temporary listing";
     ff_listing *listing = cursor->listing;
-    bool in_order = number == cursor->first + cursor->count;
+    size_t count = cursor->used * 2 >= cursor->count ? cursor->count * 4 : 1;
     uint64_t left = listing->count - number;
-    size_t count = in_order ? cursor->room : 1;
+    if (count < 1) count = 1;
+    if (count > cursor->room) count = cursor->room;
     if (count > left) count = left;
     cursor->count = 0;
-    FF_TRY(ff_file_read_at(listing->entries.fd, what, cursor->rows, count * listing->stride,
+    FF_TRY(ff_disk_read_at(listing->entries.fd, what, cursor->rows, count * listing->stride,
                            number * listing->stride, error));
     entry first = row_of(cursor, 0), last = row_of(cursor, count - 1);
     uint64_t keys_bytes = last.key_offset + last.key_bytes - first.key_offset;
     FF_TRY(ff_reserve(&cursor->keys, &cursor->keys_capacity, keys_bytes, 1, "item names", error));
     FF_TRY(
-        ff_file_read_at(listing->keys.fd, what, cursor->keys, keys_bytes, first.key_offset, error));
+        ff_disk_read_at(listing->keys.fd, what, cursor->keys, keys_bytes, first.key_offset, error));
     cursor->keys_first = first.key_offset;
     cursor->first = number;
     cursor->count = count;
+    cursor->used = 0;
     return FF_OK;
 }
 
@@ -194,6 +198,7 @@ ff_status ff_listing_item(ff_listing_cursor *cursor, uint64_t number, ff_item *i
     if (number < cursor->first || number >= cursor->first + cursor->count)
         FF_TRY(load(cursor, number, error));
     size_t index = number - cursor->first;
+    cursor->used++;
     entry row = row_of(cursor, index);
     *item = (ff_item){.part = row.part,
                       .offset = row.offset,

@@ -3,8 +3,8 @@
  *
  * Thread rule: adding is one thread's; after ff_listing_finish any number of threads read, each
  * through a cursor of its own. */
-#ifndef FFPACK_LISTING_H
-#define FFPACK_LISTING_H
+#ifndef FF_FFPACK_LISTING_H
+#define FF_FFPACK_LISTING_H
 
 #include "format/base/memory.h"
 

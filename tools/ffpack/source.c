@@ -1,6 +1,6 @@
 #include "tools/ffpack/source.h"
 
-#include "tools/ffpack/file.h"
+#include "tools/ffpack/disk.h"
 #include "tools/ffpack/input.h"
 
 #include <errno.h>
@@ -15,10 +15,15 @@ extern const ff_source_format ff_source_idx, ff_source_cifar, ff_source_folder;
 const ff_source_format *const ff_source_formats[] = {&ff_source_idx, &ff_source_cifar,
                                                      &ff_source_folder, NULL};
 
-static const ff_source_format *find_format(const char *name) {
-    for (const ff_source_format *const *format = ff_source_formats; *format; format++)
-        if (!strcmp((*format)->name, name)) return *format;
-    return NULL;
+static ff_status find_format(const ff_source_format **found, const char *name, ff_error *error) {
+    char known[256] = "auto";
+    for (const ff_source_format *const *format = ff_source_formats; *format; format++) {
+        *found = *format;
+        if (!strcmp((*format)->name, name)) return FF_OK;
+        size_t length = strlen(known);
+        snprintf(known + length, sizeof known - length, ", %s", (*format)->name);
+    }
+    return ff_fail(error, FF_USAGE, "--format: '%s' is none of %s", name, known);
 }
 
 static ff_status unrecognized(const char *path, const unsigned char *head, size_t head_bytes,
@@ -46,7 +51,8 @@ static ff_status unrecognized(const char *path, const unsigned char *head, size_
     return status;
 }
 
-static ff_status detect(ff_source *source, const char *wanted_format, ff_error *error) {
+/* Checks that there is something to read, and finds the format where none was named. */
+static ff_status detect(ff_source *source, ff_error *error) {
     struct stat info;
     if (stat(source->path, &info) < 0) return ff_fail_errno(error, "%s: cannot open", source->path);
     unsigned char bytes[512];
@@ -61,12 +67,7 @@ static ff_status detect(ff_source *source, const char *wanted_format, ff_error *
         head = bytes;
         if (!head_bytes) return unrecognized(source->path, head, 0, error);
     }
-    if (wanted_format && strcmp(wanted_format, "auto") != 0) {
-        source->format = find_format(wanted_format);
-        if (!source->format)
-            return ff_fail(error, FF_USAGE, "--format: '%s' is unknown", wanted_format);
-        return FF_OK;
-    }
+    if (source->format) return FF_OK;
     for (const ff_source_format *const *format = ff_source_formats; *format; format++)
         if ((*format)->detect(source->path, head, head_bytes)) {
             source->format = *format;
@@ -85,7 +86,9 @@ ff_status ff_source_open(ff_source **out, const char *path, const ff_source_opti
     if (status == FF_OK) status = ff_copy_string(&source->temporary, options->temporary, error);
     if (status == FF_OK && options->classes)
         status = ff_copy_string(&source->classes, options->classes, error);
-    if (status == FF_OK) status = detect(source, options->format, error);
+    if (status == FF_OK && options->format && strcmp(options->format, "auto") != 0)
+        status = find_format(&source->format, options->format, error);
+    if (status == FF_OK) status = detect(source, error);
     if (status == FF_OK)
         *out = source;
     else
@@ -109,7 +112,7 @@ void ff_source_close(ff_source **out) {
     ff_source *source = *out;
     if (!source) return;
     for (size_t i = 0; i < source->part_count; i++) {
-        ff_file_close(&source->part[i].fd);
+        ff_disk_close(&source->part[i].fd);
         free(source->part[i].path);
     }
     for (size_t i = 0; i < source->split_count; i++) {
@@ -144,7 +147,7 @@ ff_status ff_source_add_part(ff_source *source, const char *path, int fd, uint32
     char *copy = NULL;
     if (status == FF_OK) status = ff_copy_string(&copy, path, error);
     if (status != FF_OK) {
-        ff_file_close(&fd);
+        ff_disk_close(&fd);
         return status;
     }
     *part = (uint32_t)source->part_count;
@@ -178,7 +181,7 @@ ff_status ff_source_take_classes(ff_source *source, size_t field, const char *pa
     char *cursor = text, *line;
     size_t line_number = 0, empty_line = 0;
     const ff_field *labels = &source->labels.field[field];
-    while ((line = ff_file_line(&cursor))) {
+    while ((line = ff_text_line(&cursor))) {
         line_number++;
         if (!*line) {
             if (!empty_line) empty_line = line_number;
@@ -202,7 +205,7 @@ ff_status ff_source_take_classes(ff_source *source, size_t field, const char *pa
 ff_status ff_source_read_classes(ff_source *source, size_t field, const char *path,
                                  ff_error *error) {
     char *text;
-    FF_TRY(ff_file_text(path, &text, error));
+    FF_TRY(ff_disk_text(path, &text, error));
     ff_status status = ff_source_take_classes(source, field, path, text, error);
     free(text);
     return status;

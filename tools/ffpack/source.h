@@ -4,8 +4,8 @@
  * items, classes and numbers before anything is written, and leaves every item as a range of bytes
  * in a part (a file, or what was unpacked from a stream into temporary space), or as a file of its
  * own. So items are then read in any order by any number of threads, with one piece of code. */
-#ifndef FFPACK_SOURCE_H
-#define FFPACK_SOURCE_H
+#ifndef FF_FFPACK_SOURCE_H
+#define FF_FFPACK_SOURCE_H
 
 #include "format/metadata.h"
 #include "tools/ffpack/listing.h"

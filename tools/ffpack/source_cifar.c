@@ -7,7 +7,7 @@
  * cifar-100-binary), in a tar archive, or one of them is given alone.
  * Known gaps: the python version's pickles. */
 #include "tools/ffpack/archive.h"
-#include "tools/ffpack/file.h"
+#include "tools/ffpack/disk.h"
 #include "tools/ffpack/source.h"
 
 #include <inttypes.h>
@@ -93,7 +93,7 @@ static char *find_folder(const char *path) {
     for (size_t i = 0; i < 3; i++) {
         char *folder;
         ff_names names;
-        if ((i ? ff_file_join(&folder, path, inside[i], NULL)
+        if ((i ? ff_path_join(&folder, path, inside[i], NULL)
                : ff_copy_string(&folder, path, NULL)) != FF_OK)
             return NULL;
         bool found = false;
@@ -115,7 +115,7 @@ static bool archive_has_batches(const char *path) {
     bool found = false;
     for (int i = 0; i < 16 && !found; i++) {
         if (ff_archive_next(archive, &name, &bytes, NULL) != FF_OK || !name) break;
-        found = kind_of_name(ff_file_base(name)) || is_text_name(ff_file_base(name));
+        found = kind_of_name(ff_path_base(name)) || is_text_name(ff_path_base(name));
     }
     ff_archive_close(&archive);
     return found;
@@ -148,7 +148,7 @@ static bool cifar_detect(const char *path, const unsigned char *head, size_t hea
     }
     if (looks_like_tar(head, head_bytes) || looks_compressed(head, head_bytes))
         return archive_has_batches(path);
-    if (kind_of_name(ff_file_base(path))) return true;
+    if (kind_of_name(ff_path_base(path))) return true;
     /* No magic: what is left is the size, a name *.bin, and a label that can be one. */
     size_t length = strlen(path);
     struct stat info;
@@ -194,7 +194,7 @@ static ff_status add_file(cifar *found, ff_source *source, const char *path, con
     int fd;
     uint64_t bytes;
     uint32_t part;
-    FF_TRY(ff_file_open(path, &fd, &bytes, error));
+    FF_TRY(ff_disk_open(path, &fd, &bytes, error));
     FF_TRY(ff_source_add_part(source, path, fd, &part, error));
     if (!kind) kind = kind_of_size(bytes);
     if (!kind)
@@ -202,7 +202,7 @@ static ff_status add_file(cifar *found, ff_source *source, const char *path, con
                        "%s: has %" PRIu64 " bytes, wanted a multiple of %d (CIFAR-10) or %d "
                        "(CIFAR-100)",
                        path, bytes, PIXEL_BYTES + 1, PIXEL_BYTES + 2);
-    return add_batch(found, ff_file_base(path), kind, part, 0, bytes, error);
+    return add_batch(found, ff_path_base(path), kind, part, 0, bytes, error);
 }
 
 static ff_status find_in_folder(cifar *found, ff_source *source, const char *folder, bool batches,
@@ -213,11 +213,11 @@ static ff_status find_in_folder(cifar *found, ff_source *source, const char *fol
     for (size_t i = 0; i < names.count && status == FF_OK; i++) {
         const char *name = ff_names_at(&names, i);
         char *path, *text;
-        status = ff_file_join(&path, folder, name, error);
+        status = ff_path_join(&path, folder, name, error);
         if (status != FF_OK) break;
         if (!is_text_name(name)) {
             if (batches) status = add_file(found, source, path, kind_of_name(name), error);
-        } else if ((status = ff_file_text(path, &text, error)) == FF_OK) {
+        } else if ((status = ff_disk_text(path, &text, error)) == FF_OK) {
             status = add_text(found, name, text, path, error);
         }
         free(path);
@@ -240,8 +240,8 @@ static ff_status read_text_member(cifar *found, ff_archive *archive, const char 
         return status;
     }
     char path[512];
-    snprintf(path, sizeof path, "%s: %s", ff_file_base(found->place), member);
-    return add_text(found, ff_file_base(member), text, path, error);
+    snprintf(path, sizeof path, "%s: %s", ff_path_base(found->place), member);
+    return add_text(found, ff_path_base(member), text, path, error);
 }
 
 /* Unpacks the files of records one behind the other into temporary space, in one pass. */
@@ -249,7 +249,7 @@ static ff_status find_in_archive(cifar *found, ff_source *source, ff_archive *ar
                                  ff_error *error) {
     int fd;
     uint32_t part;
-    FF_TRY(ff_file_temporary(source->temporary, &fd, error));
+    FF_TRY(ff_disk_temporary(source->temporary, &fd, error));
     FF_TRY(ff_source_add_part(source, source->path, fd, &part, error));
     uint64_t end = 0;
     for (;;) {
@@ -258,7 +258,7 @@ static ff_status find_in_archive(cifar *found, ff_source *source, ff_archive *ar
         FF_TRY(ff_archive_next(archive, &member, &bytes, error));
         if (!member) return FF_OK;
         char name[256];
-        snprintf(name, sizeof name, "%s", ff_file_base(member));
+        snprintf(name, sizeof name, "%s", ff_path_base(member));
         if (is_text_name(name)) {
             FF_TRY(read_text_member(found, archive, name, error));
             continue;
@@ -271,7 +271,7 @@ static ff_status find_in_archive(cifar *found, ff_source *source, ff_archive *ar
         uint64_t begin = end;
         for (size_t got = CHUNK_BYTES; got == CHUNK_BYTES; end += got) {
             FF_TRY(ff_archive_read(archive, chunk, CHUNK_BYTES, &got, error));
-            FF_TRY(ff_file_write_at(fd, chunk, got, end, error));
+            FF_TRY(ff_disk_write_at(fd, chunk, got, end, error));
         }
         FF_TRY(add_batch(found, name, kind, part, begin, end - begin, error));
     }
@@ -293,7 +293,7 @@ static ff_status find_batches(cifar *found, ff_source *source, ff_error *error) 
     }
     ff_archive *archive;
     if (ff_archive_open(&archive, source->path, error) == FF_OK) {
-        const char *base = ff_file_base(source->path);
+        const char *base = ff_path_base(source->path);
         size_t length = strlen(base);
         bool records = length > 4 && !strcmp(base + length - 4, ".bin");
         char *chunk = NULL;
@@ -306,9 +306,9 @@ static ff_status find_batches(cifar *found, ff_source *source, ff_error *error) 
         ff_archive_close(&archive);
         if (!records) return status;
     }
-    FF_TRY(add_file(found, source, source->path, kind_of_name(ff_file_base(source->path)), error));
+    FF_TRY(add_file(found, source, source->path, kind_of_name(ff_path_base(source->path)), error));
     char *folder;
-    FF_TRY(ff_format(&folder, error, "%.*s", (int)(ff_file_base(source->path) - source->path),
+    FF_TRY(ff_format(&folder, error, "%.*s", (int)(ff_path_base(source->path) - source->path),
                      source->path));
     ff_status status = find_in_folder(found, source, *folder ? folder : ".", false, error);
     free(folder);
@@ -375,7 +375,7 @@ static ff_status list_batch(const cifar *found, ff_source *source, const cifar_b
     for (uint64_t i = 0; i < batch->bytes / record; i++) {
         unsigned char byte[2];
         int32_t label[2];
-        FF_TRY(ff_file_read_at(part->fd, part->path, byte, kind->label_bytes,
+        FF_TRY(ff_disk_read_at(part->fd, part->path, byte, kind->label_bytes,
                                batch->offset + i * record, error));
         for (uint32_t k = 0; k < kind->label_bytes; k++) {
             size_t field = kind->label_bytes - 1 - k;

@@ -7,7 +7,7 @@
  * A root that holds only folders among train, val, valid, test has these as splits.
  * Beyond ImageFolder: a folder that cannot be read, and a link that leads back above itself, are
  * errors; there they are silently skipped, or walked 40 times. */
-#include "tools/ffpack/file.h"
+#include "tools/ffpack/disk.h"
 #include "tools/ffpack/source.h"
 
 #include <dirent.h>
@@ -50,7 +50,7 @@ static int split_rank(const char *name) {
 static bool is_folder(const char *parent, const char *name) {
     char *path;
     struct stat info;
-    if (ff_file_join(&path, parent, name, NULL) != FF_OK) return false;
+    if (ff_path_join(&path, parent, name, NULL) != FF_OK) return false;
     bool folder = stat(path, &info) == 0 && S_ISDIR(info.st_mode);
     free(path);
     return folder;
@@ -104,7 +104,7 @@ static ff_status walk_add(folder_walk *walk, const char *path, ff_error *error) 
 
 static ff_status walk_folder(folder_walk *walk, const char *relative, ff_error *error) {
     char *path;
-    FF_TRY(ff_file_join(&path, walk->root, relative, error));
+    FF_TRY(ff_path_join(&path, walk->root, relative, error));
     ff_names inside = {0};
     struct stat info;
     ff_status status = FF_OK;
@@ -121,7 +121,7 @@ static ff_status walk_folder(folder_walk *walk, const char *relative, ff_error *
         walk->above[walk->depth++] = (folder_identity){info.st_dev, info.st_ino};
         for (size_t i = 0; i < inside.count && status == FF_OK; i++) {
             char *below;
-            status = ff_file_join(&below, relative, ff_names_at(&inside, i), error);
+            status = ff_path_join(&below, relative, ff_names_at(&inside, i), error);
             if (status == FF_OK) status = walk_folder(walk, below, error);
             if (status == FF_OK) free(below);
         }
@@ -141,7 +141,7 @@ static int compare_offsets(const void *a, const void *b, void *bytes) {
 static ff_status list_files(ff_listing *listing, const char *root, const char *relative,
                             int32_t label, ff_error *error) {
     char *path;
-    FF_TRY(ff_file_join(&path, root, relative, error));
+    FF_TRY(ff_path_join(&path, root, relative, error));
     ff_names files;
     ff_status status = ff_names_read(&files, path, is_image_file, error);
     free(path);
@@ -216,7 +216,7 @@ static ff_status check_classes(ff_source *source, const char *root, const ff_nam
 static ff_status list_split(ff_source *source, const char *name, ff_error *error) {
     ff_source_split *split;
     FF_TRY(ff_source_add_split(source, name, &split, error));
-    FF_TRY(*name ? ff_file_join(&split->root, source->path, name, error)
+    FF_TRY(*name ? ff_path_join(&split->root, source->path, name, error)
                  : ff_copy_string(&split->root, source->path, error));
     ff_names classes;
     FF_TRY(read_folders(&classes, split->root, error));

@@ -3,7 +3,7 @@
  * http://yann.lecun.com/exdb/mnist/ ; the files are paired by MNIST's names:
  * PREFIXimages-idx3-ubyte[.gz] with PREFIXlabels-idx1-ubyte[.gz] (also with "." for the first "-").
  * Known gaps: other types and dimensions. */
-#include "tools/ffpack/file.h"
+#include "tools/ffpack/disk.h"
 #include "tools/ffpack/input.h"
 #include "tools/ffpack/source.h"
 
@@ -101,7 +101,7 @@ static ff_status add_set(idx_sets *sets, const ff_source *source, const char *pa
     FF_TRY(ff_copy_string(&set->images, path, error));
     FF_TRY(find_labels(set, error));
     /* "train-" is train, "t10k-" MNIST's test; any other prefix names its split itself. */
-    const char *base = ff_file_base(path), *role = images_role(base);
+    const char *base = ff_path_base(path), *role = images_role(base);
     size_t length = (size_t)(role - base);
     while (length && strchr("-._", base[length - 1])) length--;
     snprintf(set->split, sizeof set->split, "%.*s", (int)length, base);
@@ -130,7 +130,7 @@ static ff_status find_sets(idx_sets *sets, const ff_source *source, ff_error *er
             !strcmp(name + length, ".gz"))
             continue;
         char *path;
-        status = ff_file_join(&path, source->path, name, error);
+        status = ff_path_join(&path, source->path, name, error);
         if (status == FF_OK) status = add_set(sets, source, path, error);
         if (status == FF_OK) free(path);
     }
@@ -187,7 +187,7 @@ static ff_status read_header(ff_input *input, const char *path, unsigned dimensi
 
 /* Undoes gzip into temporary space, where items can be read in any order. */
 static ff_status unpack(idx_set *set, ff_input *input, uint64_t data, ff_error *error) {
-    FF_TRY(ff_file_temporary(set->source->temporary, &set->fd, error));
+    FF_TRY(ff_disk_temporary(set->source->temporary, &set->fd, error));
     char *chunk;
     FF_TRY(ff_alloc_aligned(&chunk, CHUNK_BYTES, 1, 0, "unpacking", error));
     uint64_t header = 16;
@@ -195,7 +195,7 @@ static ff_status unpack(idx_set *set, ff_input *input, uint64_t data, ff_error *
     for (uint64_t done = 0; done < data && status == FF_OK;) {
         size_t part = data - done < CHUNK_BYTES ? data - done : CHUNK_BYTES;
         status = read_exactly(input, set->images, chunk, part, header + done, header + data, error);
-        if (status == FF_OK) status = ff_file_write_at(set->fd, chunk, part, done, error);
+        if (status == FF_OK) status = ff_disk_write_at(set->fd, chunk, part, done, error);
         done += part;
     }
     free(chunk);
@@ -223,7 +223,7 @@ static ff_status open_images(idx_set *set, ff_error *error) {
         status = unpack(set, input, data, error);
     } else if (status == FF_OK) {
         uint64_t bytes;
-        status = ff_file_open(set->images, &set->fd, &bytes, error);
+        status = ff_disk_open(set->images, &set->fd, &bytes, error);
         if (status == FF_OK && bytes != 16 + data)
             status = ff_fail(error, FF_BAD_DATA,
                              "%s: has %" PRIu64 " bytes, wanted %" PRIu64 " (16 + %u x %u x %u)",
@@ -256,7 +256,7 @@ static ff_status list_set(ff_source *source, idx_set *set, bool alone, ff_error 
     ff_source_split *split;
     FF_TRY_DONE(ff_source_add_split(source, alone ? "" : set->split, &split, error));
 
-    const char *base = ff_file_base(set->images);
+    const char *base = ff_path_base(set->images);
     size_t base_length = strlen(base);
     if (base_length > 3 && !strcmp(base + base_length - 3, ".gz")) base_length -= 3;
     uint32_t class_count = source->labels.field[0].class_count;
@@ -326,7 +326,7 @@ static ff_status idx_list(ff_source *source, ff_error *error) {
     FF_TRY(ff_alloc(&sets, 1, sizeof *sets, "IDX files", error));
     ff_status status = list_sets(source, sets, error);
     for (size_t i = 0; i < sets->count; i++) {
-        ff_file_close(&sets->set[i].fd);
+        ff_disk_close(&sets->set[i].fd);
         free(sets->set[i].images);
         free(sets->set[i].labels);
     }

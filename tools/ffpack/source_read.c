@@ -1,5 +1,5 @@
 /* Reading the bytes of items, and folders. */
-#include "tools/ffpack/file.h"
+#include "tools/ffpack/disk.h"
 #include "tools/ffpack/source.h"
 
 #include <dirent.h>
@@ -50,7 +50,7 @@ static ff_status read_file(ff_source_reader *reader, const ff_source_split *spli
                             (const char *)item->key));
     int fd;
     uint64_t bytes;
-    FF_TRY(ff_file_open(path->bytes, &fd, &bytes, error));
+    FF_TRY(ff_disk_open(path->bytes, &fd, &bytes, error));
     ff_status status = FF_OK;
     if (bytes != item->bytes)
         status = ff_fail(error, FF_BAD_DATA,
@@ -62,8 +62,8 @@ static ff_status read_file(ff_source_reader *reader, const ff_source_split *spli
     if (status == FF_OK)
         status =
             ff_reserve(&reader->window, &reader->capacity, bytes + 1, 1, "an image file", error);
-    if (status == FF_OK) status = ff_file_read_at(fd, path->bytes, reader->window, bytes, 0, error);
-    ff_file_close(&fd);
+    if (status == FF_OK) status = ff_disk_read_at(fd, path->bytes, reader->window, bytes, 0, error);
+    ff_disk_close(&fd);
     return status;
 }
 
@@ -85,7 +85,7 @@ ff_status ff_source_read(ff_source_reader *reader, const ff_source_split *split,
         FF_TRY(ff_reserve(&reader->window, &reader->capacity,
                           wanted > AHEAD_BYTES ? wanted : AHEAD_BYTES, 1, "an item", error));
         reader->length = 0;
-        FF_TRY(ff_file_read_some(part->fd, part->path, reader->window, wanted,
+        FF_TRY(ff_disk_read_some(part->fd, part->path, reader->window, wanted,
                                  in_order && wanted < AHEAD_BYTES ? AHEAD_BYTES : wanted,
                                  item->offset, &reader->length, error));
         reader->part = item->part;

@@ -1,0 +1,113 @@
+#include "tools/ffpack/describe.h"
+
+#include "format/base/options.h"
+
+#include <inttypes.h>
+#include <jconfig.h> /* its version; turbojpeg.h has none */
+#include <spng.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <zstd.h>
+
+#define TEXT_OF(value)  #value
+#define TEXT_OF_(value) TEXT_OF(value)
+
+ff_transform_spec ff_describe_transform(const ff_recipe *recipe, const ff_sample_plan *plan,
+                                        const float *mean, const float *std) {
+    return (ff_transform_spec){.source = FF_VALUES_U8,
+                               .channels = plan->channels,
+                               .mean = mean,
+                               .std = std,
+                               .dtype = recipe->dtype,
+                               .layout = recipe->layout};
+}
+
+static ff_status copy_labels(ff_metadata *metadata, const ff_metadata *labels, ff_error *error) {
+    for (size_t i = 0; i < labels->field_count; i++) {
+        const ff_field *field = &labels->field[i];
+        FF_TRY(ff_metadata_add_field(metadata, field->name, field->kind, field->dtype, field->width,
+                                     error));
+        for (uint32_t k = 0; k < field->class_count; k++)
+            FF_TRY(ff_metadata_add_class(metadata, i, field->class_name[k], error));
+    }
+    return FF_OK;
+}
+
+/* Everything that the bytes depend on and that no other line says. */
+static ff_status add_provenance(ff_metadata *metadata, const ff_recipe *recipe,
+                                const ff_sample_plan *plan, const ff_source_split *split,
+                                const char *origin, ff_error *error) {
+    const ff_source *source = plan->source;
+    FF_TRY(ff_metadata_add_provenance(metadata, "source", source->kind, error));
+    uint8_t hash[16];
+    char text[64];
+    ff_listing_hash(split->listing, hash);
+    for (int i = 0; i < 16; i++) snprintf(text + 2 * i, 3, "%02x", hash[i]);
+    FF_TRY(ff_metadata_add_provenance(metadata, "listing", text, error));
+    if (origin) FF_TRY(ff_metadata_add_provenance(metadata, "statistics", origin, error));
+    if (plan->mode == FF_MODE_RGB && !source->encoded)
+        FF_TRY(ff_metadata_add_provenance(metadata, "option", "--mode rgb", error));
+    if (recipe->arguments->shuffle >= 0) {
+        snprintf(text, sizeof text, "--shuffle %" PRId64, recipe->arguments->shuffle);
+        FF_TRY(ff_metadata_add_provenance(metadata, "option", text, error));
+    }
+    FF_TRY(ff_metadata_add_provenance(metadata, "ffpack", ff_version, error));
+    if (metadata->compression == FF_COMPRESSION_ZSTD)
+        FF_TRY(ff_metadata_add_provenance(metadata, "zstd", ZSTD_versionString(), error));
+    if (!source->encoded) return FF_OK;
+    FF_TRY(ff_metadata_add_provenance(metadata, "libjpeg-turbo", TEXT_OF_(LIBJPEG_TURBO_VERSION),
+                                      error));
+    return ff_metadata_add_provenance(metadata, "libspng", spng_version_string(), error);
+}
+
+/* The 256 values of every channel, as planes of one row. */
+static ff_status add_table(ff_metadata *metadata, const ff_transform_spec *spec, ff_error *error) {
+    ff_transform_spec planes = *spec;
+    planes.layout = FF_CHW;
+    ff_transform *transform;
+    uint8_t *ramp;
+    FF_TRY(ff_transform_create(&transform, &planes, error));
+    ff_status status = ff_alloc(&ramp, spec->channels, 256, "a table", error);
+    if (status == FF_OK) {
+        for (uint32_t i = 0; i < spec->channels * 256; i++) ramp[i] = (uint8_t)i;
+        status = ff_alloc_aligned(&metadata->table, ff_transform_bytes(transform, 256, 1), 1, 0,
+                                  "a table", error);
+    }
+    if (status == FF_OK) {
+        ff_transform_planar(transform, ramp, 256, 1, metadata->table);
+        metadata->filter = FF_FILTER_TABLE;
+    }
+    free(ramp);
+    ff_transform_destroy(&transform);
+    return status;
+}
+
+ff_status ff_describe_split(ff_metadata *metadata, const ff_recipe *recipe,
+                            const ff_sample_plan *plan, const ff_source_split *split,
+                            const float *mean, const float *std, const char *origin,
+                            ff_error *error) {
+    *metadata = (ff_metadata){.dtype = recipe->dtype,
+                              .layout = recipe->layout,
+                              .channels = plan->channels,
+                              .height = plan->height,
+                              .width = plan->width,
+                              .alignment = recipe->alignment,
+                              .items = ff_listing_count(split->listing),
+                              .compression = recipe->compression,
+                              .level = recipe->level};
+    ff_transform_spec spec = ff_describe_transform(recipe, plan, mean, std);
+    ff_status status = ff_copy_string(&metadata->split, split->name, error);
+    if (status == FF_OK)
+        status = ff_transform_record(metadata, plan->mode, &plan->geometry, &spec, error);
+    if (status == FF_OK && recipe->compression == FF_COMPRESSION_ZSTD) {
+        if (recipe->dtype == FF_U8)
+            metadata->filter = FF_FILTER_DELTA;
+        else
+            status = add_table(metadata, &spec, error);
+    }
+    if (status == FF_OK) status = copy_labels(metadata, &plan->source->labels, error);
+    if (status == FF_OK) status = add_provenance(metadata, recipe, plan, split, origin, error);
+    if (status == FF_OK) status = ff_metadata_plan(metadata, recipe->arguments->shard_bytes, error);
+    if (status != FF_OK) ff_metadata_free(metadata);
+    return status;
+}

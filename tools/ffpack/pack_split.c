@@ -1,0 +1,223 @@
+#include "tools/ffpack/pack_split.h"
+
+#include "format/base/interrupt.h"
+#include "format/base/progress.h"
+#include "loader/order.h"
+#include "tools/ffpack/disk.h"
+#include "tools/ffpack/pipeline.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    SLOTS_A_JOB = 2,
+    /* The permutation of --shuffle: another one than any epoch's of the same seed. */
+    SHUFFLE_PERMUTATION = 16
+};
+
+/* Something to say about an item, kept until its block's turn comes. */
+typedef struct note {
+    bool skipped; /* else a warning */
+    uint64_t position, item;
+    char *key, *message;
+    size_t key_bytes;
+} note;
+
+typedef struct slot {
+    ff_block *block;
+    note *note;
+    size_t note_count, note_capacity;
+} slot;
+
+typedef struct pack_state {
+    const ff_pack_split *job;
+    const ff_metadata *metadata;
+    ff_permutation order;
+    int jobs;
+    ff_sampler **sampler; /* [jobs] */
+    const void ***label;  /* [jobs][field_count] */
+    slot *slot;           /* [slot_count] */
+    size_t slot_count;
+    ff_writer *writer;
+    uint64_t done; /* positions */
+    ff_progress progress;
+} pack_state;
+
+/* ---- on workers ---------------------------------------------------------------------------- */
+
+static ff_status add_note(slot *to, bool skipped, uint64_t position, uint64_t number,
+                          const ff_item *item, const char *message, ff_error *error) {
+    FF_TRY(ff_reserve(&to->note, &to->note_capacity, to->note_count + 1, sizeof *to->note, "notes",
+                      error));
+    note added = {
+        .skipped = skipped, .position = position, .item = number, .key_bytes = item->key_bytes};
+    FF_TRY(ff_copy_bytes(&added.key, item->key, item->key_bytes, error));
+    ff_status status = ff_copy_string(&added.message, message, error);
+    if (status == FF_OK)
+        to->note[to->note_count++] = added;
+    else
+        free(added.key);
+    return status;
+}
+
+static void clear_notes(slot *from) {
+    for (size_t i = 0; i < from->note_count; i++) {
+        free(from->note[i].key);
+        free(from->note[i].message);
+    }
+    from->note_count = 0;
+}
+
+static ff_status add_sample(pack_state *packing, int worker, slot *to, uint64_t number,
+                            const ff_sample *sample, ff_error *error) {
+    const ff_metadata *metadata = packing->metadata;
+    const void **label = packing->label[worker];
+    const char *labels = sample->item.labels;
+    for (size_t i = 0; i < metadata->field_count; i++) {
+        label[i] = labels;
+        labels += ff_field_bytes(&metadata->field[i]);
+    }
+    ff_block_sample entry = {.item = number,
+                             .key = sample->item.key,
+                             .key_bytes = sample->item.key_bytes,
+                             .source_checksum = sample->source_checksum,
+                             .label = label};
+    void *tensor;
+    FF_TRY(ff_block_add(to->block, &entry, &tensor, error));
+    const ff_transform *transform = packing->job->transform;
+    if (sample->planar)
+        ff_transform_planar(transform, sample->values, metadata->width, metadata->height, tensor);
+    else
+        ff_transform_interleaved(transform, sample->values, metadata->width, metadata->height,
+                                 tensor);
+    return FF_OK;
+}
+
+static ff_status make_block(void *context, int worker, size_t place, uint64_t number,
+                            ff_error *error) {
+    pack_state *packing = context;
+    const ff_pack_split *job = packing->job;
+    const ff_metadata *metadata = packing->metadata;
+    slot *to = &packing->slot[place];
+    if (!packing->sampler[worker])
+        FF_TRY(ff_sampler_create(&packing->sampler[worker], job->plan, job->split, error));
+    if (!to->block) FF_TRY(ff_block_create(&to->block, metadata, error));
+    ff_block_reset(to->block, number);
+    uint64_t position = number * metadata->items_per_block;
+    uint64_t end = position + metadata->items_per_block;
+    if (end > metadata->items) end = metadata->items;
+    bool shuffled = job->recipe->arguments->shuffle >= 0;
+    for (; position < end; position++) {
+        uint64_t item = shuffled ? ff_permutation_at(&packing->order, position, 0) : position;
+        ff_sample sample;
+        ff_status status = ff_sampler_make(packing->sampler[worker], item, &sample, error);
+        if (status != FF_OK && job->recipe->skip && ff_sample_skippable(&sample, status)) {
+            ff_error failure = *error;
+            FF_TRY(add_note(to, true, position, item, &sample.item, failure.message, error));
+            continue;
+        }
+        FF_TRY(status);
+        FF_TRY(add_sample(packing, worker, to, item, &sample, error));
+        if (sample.warning)
+            FF_TRY(add_note(to, false, position, item, &sample.item, sample.warning, error));
+    }
+    return ff_block_seal(to->block, error);
+}
+
+/* ---- on the main thread -------------------------------------------------------------------- */
+
+static ff_status take_note(pack_state *packing, const note *said, ff_error *error) {
+    const ff_pack_split *job = packing->job;
+    char text[2048 + 64];
+    if (said->skipped)
+        FF_TRY(ff_skipped_add(job->skipped, job->split->name, said->position, said->item, said->key,
+                              said->key_bytes, said->message, error));
+    else
+        job->report->warnings++;
+    if (!job->options->notice) return FF_OK;
+    if (said->skipped)
+        snprintf(text, sizeof text, "left out: %s", said->message);
+    else
+        snprintf(text, sizeof text, "%s%s%s: odd but complete: %s",
+                 job->split->root ? job->split->root : "", job->split->root ? "/" : "", said->key,
+                 said->message);
+    job->options->notice(job->options->context, text);
+    return FF_OK;
+}
+
+static ff_status take_block(void *context, size_t place, uint64_t number, ff_error *error) {
+    pack_state *packing = context;
+    slot *from = &packing->slot[place];
+    for (size_t i = 0; i < from->note_count; i++) FF_TRY(take_note(packing, &from->note[i], error));
+    clear_notes(from);
+    FF_TRY(ff_writer_append(packing->writer, from->block, error));
+    packing->done = (number + 1) * packing->metadata->items_per_block;
+    if (packing->done > packing->metadata->items) packing->done = packing->metadata->items;
+    return FF_OK;
+}
+
+static ff_status watch(void *context, ff_error *error) {
+    pack_state *packing = context;
+    ff_progress_update(&packing->progress, packing->done, NULL);
+    return ff_interrupt_check(error);
+}
+
+static ff_status run(pack_state *packing, ff_error *error) {
+    const ff_pack_split *job = packing->job;
+    const ff_metadata *metadata = packing->metadata;
+    FF_TRY(ff_writer_open(&packing->writer, job->directory, metadata, error));
+    uint64_t first = ff_writer_next_block(packing->writer);
+    uint64_t total = ff_writer_block_total(packing->writer);
+    uint64_t position = first * metadata->items_per_block;
+    packing->done = position < metadata->items ? position : metadata->items;
+    job->report->continued = packing->done;
+    FF_TRY(ff_skipped_rewind(job->skipped, metadata->split, position, error));
+    uint64_t jobs = (uint64_t)job->recipe->jobs < total ? (uint64_t)job->recipe->jobs : total;
+    packing->slot_count = jobs * SLOTS_A_JOB + 1;
+    FF_TRY(ff_alloc(&packing->slot, packing->slot_count, sizeof *packing->slot, "blocks", error));
+    FF_TRY(ff_alloc(&packing->sampler, jobs, sizeof *packing->sampler, "workers", error));
+    FF_TRY(ff_alloc(&packing->label, jobs, sizeof *packing->label, "workers", error));
+    packing->jobs = (int)jobs;
+    for (uint64_t i = 0; i < jobs; i++)
+        FF_TRY(ff_alloc(&packing->label[i], metadata->field_count, sizeof **packing->label,
+                        "workers", error));
+    if (job->recipe->arguments->shuffle >= 0)
+        ff_permutation_init(&packing->order, metadata->items,
+                            (uint64_t)job->recipe->arguments->shuffle, 0, SHUFFLE_PERMUTATION);
+    ff_pipeline pipeline = {.first = first,
+                            .end = total,
+                            .jobs = packing->jobs,
+                            .slot_count = packing->slot_count,
+                            .context = packing,
+                            .make = make_block,
+                            .take = take_block,
+                            .watch = watch};
+    FF_TRY(ff_pipeline_run(&pipeline, error));
+    return ff_writer_commit(packing->writer, &job->report->result, error);
+}
+
+ff_status ff_pack_split_run(const ff_pack_split *job, ff_error *error) {
+    pack_state packing = {.job = job, .metadata = &job->report->metadata};
+    const char *name = packing.metadata->split;
+    char title[300];
+    snprintf(title, sizeof title, "packing%s%s", *name ? " " : "", name);
+    ff_progress_begin(&packing.progress, title, "img", packing.metadata->items, false);
+    ff_status status = run(&packing, error);
+    ff_progress_end(&packing.progress);
+    ff_writer_close(&packing.writer);
+    for (int i = 0; i < packing.jobs; i++) {
+        ff_sampler_destroy(&packing.sampler[i]);
+        free(packing.label[i]);
+    }
+    for (size_t i = 0; packing.slot && i < packing.slot_count; i++) {
+        ff_block_destroy(&packing.slot[i].block);
+        clear_notes(&packing.slot[i]);
+        free(packing.slot[i].note);
+    }
+    free(packing.sampler);
+    free(packing.label);
+    free(packing.slot);
+    return status;
+}

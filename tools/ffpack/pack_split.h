@@ -1,0 +1,24 @@
+/* Packs one split: the samples of its items, in storage order, into blocks and shards. */
+#ifndef FF_FFPACK_PACK_SPLIT_H
+#define FF_FFPACK_PACK_SPLIT_H
+
+#include "tools/ffpack/pack.h"
+#include "tools/ffpack/sample.h"
+#include "tools/ffpack/skipped.h"
+#include "tools/ffpack/transform.h"
+
+typedef struct ff_pack_split {
+    const ff_recipe *recipe;
+    const ff_pack_options *options;
+    const ff_sample_plan *plan;
+    const ff_source_split *split;
+    const ff_transform *transform;
+    const char *directory; /* to build it in */
+    ff_skipped *skipped;
+    ff_report_split *report; /* its metadata is filled; the rest is filled here */
+} ff_pack_split;
+
+/* Goes on after the whole shards that lie in the folder. Commits shards and index. */
+FF_MUST_USE ff_status ff_pack_split_run(const ff_pack_split *job, ff_error *error);
+
+#endif

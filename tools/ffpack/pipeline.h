@@ -1,0 +1,28 @@
+/* Work shared by threads and taken in order: units are numbered, workers make them side by side,
+ * and the caller's thread takes them one after another. What comes out does not depend on the
+ * number of workers, nor does the failure that is reported: it is the one of the lowest unit. */
+#ifndef FF_FFPACK_PIPELINE_H
+#define FF_FFPACK_PIPELINE_H
+
+#include "format/base/status.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+typedef struct ff_pipeline {
+    uint64_t first, end; /* units first .. end - 1 */
+    int jobs;            /* worker threads */
+    size_t slot_count;   /* units at once between begun and taken: what bounds the memory */
+    void *context;
+    /* On worker `worker` < jobs: makes unit `number` into slot `slot` < slot_count. */
+    ff_status (*make)(void *context, int worker, size_t slot, uint64_t number, ff_error *error);
+    /* On the caller's thread, in order: takes what is in the slot. */
+    ff_status (*take)(void *context, size_t slot, uint64_t number, ff_error *error);
+    /* On the caller's thread, at least ten times a second; a failure ends the run. May be NULL. */
+    ff_status (*watch)(void *context, ff_error *error);
+} ff_pipeline;
+
+/* Returns when all units are taken, or with the first failure, after all workers have stopped. */
+FF_MUST_USE ff_status ff_pipeline_run(const ff_pipeline *pipeline, ff_error *error);
+
+#endif

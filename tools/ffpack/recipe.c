@@ -1,0 +1,157 @@
+#include "tools/ffpack/recipe.h"
+
+#include "format/base/thread.h"
+#include "format/reader.h"
+#include "tools/ffpack/disk.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <zstd.h>
+
+enum { DEFAULT_LEVEL = 3, JOBS_LIMIT = 1024 };
+
+/* "a,b,c" -> float32, each rounded from double, as torch.as_tensor does with Python's numbers. */
+static ff_status parse_list(float **values, uint32_t *count, const char *option, const char *text,
+                            ff_error *error) {
+    size_t capacity = 0;
+    *count = 0;
+    for (const char *at = text;;) {
+        char *end;
+        errno = 0;
+        double value = strtod(at, &end);
+        if (end == at || (*end && *end != ',') || !isfinite((float)value))
+            return ff_fail(error, FF_USAGE,
+                           "--%s: '%s' is no list of numbers, wanted one a channel, like "
+                           "0.485,0.456,0.406",
+                           option, text);
+        if (*count == FF_CHANNELS_LIMIT)
+            return ff_fail(error, FF_USAGE, "--%s: more than %u numbers", option,
+                           FF_CHANNELS_LIMIT);
+        FF_TRY(ff_reserve(values, &capacity, *count + 1, sizeof **values, "statistics", error));
+        (*values)[(*count)++] = (float)value;
+        if (!*end) return FF_OK;
+        at = end + 1;
+    }
+}
+
+static ff_status take_given(ff_recipe *recipe, ff_error *error) {
+    const ff_arguments *arguments = recipe->arguments;
+    if (!arguments->mean || !arguments->std)
+        return ff_fail(error, FF_USAGE, "--%s is given without --%s; wanted both or neither",
+                       arguments->mean ? "mean" : "std", arguments->mean ? "std" : "mean");
+    uint32_t std_count;
+    FF_TRY(parse_list(&recipe->mean, &recipe->statistics_count, "mean", arguments->mean, error));
+    FF_TRY(parse_list(&recipe->std, &std_count, "std", arguments->std, error));
+    if (recipe->statistics_count != std_count)
+        return ff_fail(error, FF_USAGE, "--mean has %u numbers and --std %u; wanted as many",
+                       recipe->statistics_count, std_count);
+    for (uint32_t i = 0; i < std_count; i++)
+        if (!(recipe->std[i] > 0))
+            return ff_fail(error, FF_USAGE, "--std: %g is not above 0", (double)recipe->std[i]);
+    recipe->statistics = FF_STATISTICS_GIVEN;
+    return ff_copy_string(&recipe->statistics_origin, "given", error);
+}
+
+/* DIR is a packed split, or a set whose train split counts. */
+static ff_status take_from(ff_recipe *recipe, ff_error *error) {
+    const char *path = recipe->arguments->stats_from;
+    char *index = NULL, *train = NULL;
+    ff_dataset *dataset = NULL;
+    ff_status status = ff_path_join(&index, path, "index.ffx", error);
+    if (status == FF_OK) status = ff_path_join(&train, path, "train", error);
+    if (status == FF_OK) {
+        bool whole = access(index, F_OK) == 0 || access(train, F_OK) != 0;
+        status = ff_dataset_open(&dataset, whole ? path : train, FF_VERIFY_FIRST, error);
+    }
+    if (status != FF_OK) ff_fail_within(error, status, "--stats-from");
+    if (status == FF_OK) {
+        const ff_metadata *metadata = ff_dataset_metadata(dataset);
+        uint32_t count = metadata->statistics_count;
+        if (!count)
+            status = ff_fail(error, FF_USAGE, "--stats-from: %s has no mean and std recorded",
+                             ff_dataset_path(dataset));
+        recipe->statistics = FF_STATISTICS_FROM;
+        recipe->statistics_count = count;
+        if (status == FF_OK)
+            status = ff_alloc(&recipe->mean, count, sizeof *recipe->mean, "statistics", error);
+        if (status == FF_OK)
+            status = ff_alloc(&recipe->std, count, sizeof *recipe->std, "statistics", error);
+        if (status == FF_OK) {
+            memcpy(recipe->mean, metadata->mean, count * sizeof *recipe->mean);
+            memcpy(recipe->std, metadata->std, count * sizeof *recipe->std);
+            status = ff_copy_string(&recipe->statistics_origin, "taken from a packed set", error);
+        }
+    }
+    ff_dataset_close(&dataset);
+    free(index);
+    free(train);
+    return status;
+}
+
+static ff_status take_statistics(ff_recipe *recipe, ff_error *error) {
+    const ff_arguments *arguments = recipe->arguments;
+    bool given = arguments->mean || arguments->std;
+    if (given + (arguments->stats != NULL) + (arguments->stats_from != NULL) > 1)
+        return ff_fail(error, FF_USAGE,
+                       "wanted one of --mean with --std, --stats compute, and --stats-from");
+    if (arguments->stats && strcmp(arguments->stats, "compute") != 0)
+        return ff_fail(error, FF_USAGE, "--stats: '%s' is unknown, wanted compute",
+                       arguments->stats);
+    if (given) return take_given(recipe, error);
+    if (arguments->stats_from) return take_from(recipe, error);
+    recipe->statistics = FF_STATISTICS_COMPUTE;
+    return FF_OK;
+}
+
+static ff_status parse_compress(ff_recipe *recipe, ff_error *error) {
+    const char *text = recipe->arguments->compress;
+    if (!text) return FF_OK;
+    recipe->compression = FF_COMPRESSION_ZSTD;
+    recipe->level = DEFAULT_LEVEL;
+    if (!strcmp(text, "zstd")) return FF_OK;
+    char *end = NULL;
+    long level = !strncmp(text, "zstd:", 5) ? strtol(text + 5, &end, 10) : 0;
+    if (!end || end == text + 5 || *end || level < 1 || level > ZSTD_maxCLevel())
+        return ff_fail(error, FF_USAGE,
+                       "--compress: '%s' is unknown, wanted zstd or zstd:LEVEL with a level from 1 "
+                       "to %d",
+                       text, ZSTD_maxCLevel());
+    recipe->level = (int)level;
+    return FF_OK;
+}
+
+ff_status ff_recipe_make(ff_recipe *recipe, const ff_arguments *arguments, ff_error *error) {
+    static const ff_dtype dtypes[] = {FF_F16, FF_F32, FF_BF16, FF_U8};
+    static const ff_image_mode modes[] = {FF_MODE_RGB, FF_MODE_GRAY};
+    *recipe = (ff_recipe){.arguments = arguments};
+    recipe->dtype = dtypes[arguments->dtype];
+    recipe->layout = arguments->layout ? FF_HWC : FF_CHW;
+    recipe->mode = arguments->mode < 0 ? FF_MODE_NATIVE : modes[arguments->mode];
+    recipe->alignment = arguments->alignment ? 4096 : 64;
+    recipe->skip = arguments->on_error == 1;
+    recipe->jobs = arguments->jobs ? (int)arguments->jobs : ff_cpu_count();
+    if (recipe->jobs > JOBS_LIMIT) recipe->jobs = JOBS_LIMIT;
+    if (!arguments->output && !arguments->dry_run)
+        return ff_fail(error, FF_USAGE, "no output folder; wanted -o OUT");
+    if (arguments->resume && arguments->dry_run)
+        return ff_fail(error, FF_USAGE, "--resume and --dry-run exclude each other");
+    if (arguments->resize)
+        FF_TRY(ff_geometry_parse_resize(&recipe->geometry, "--resize", arguments->resize, error));
+    if (arguments->center_crop)
+        FF_TRY(ff_geometry_parse_crop(&recipe->geometry, "--center-crop", arguments->center_crop,
+                                      error));
+    recipe->geometry.interpolation = arguments->interpolation ? FF_BICUBIC : FF_BILINEAR;
+    FF_TRY(parse_compress(recipe, error));
+    return take_statistics(recipe, error);
+}
+
+void ff_recipe_free(ff_recipe *recipe) {
+    free(recipe->mean);
+    free(recipe->std);
+    free(recipe->statistics_origin);
+    *recipe = (ff_recipe){0};
+}

@@ -1,0 +1,187 @@
+#include "tools/ffpack/report.h"
+
+#include <inttypes.h>
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+
+ff_status ff_report_add_split(ff_report *report, ff_report_split **split, ff_error *error) {
+    ff_report_split *grown =
+        realloc(report->split, (report->split_count + 1) * sizeof *report->split);
+    if (!grown) return ff_fail(error, FF_NO_MEMORY, "not enough memory for a report");
+    report->split = grown;
+    *split = &grown[report->split_count++];
+    **split = (ff_report_split){0};
+    return FF_OK;
+}
+
+void ff_report_free(ff_report *report) {
+    for (size_t i = 0; i < report->split_count; i++) {
+        free(report->split[i].directory);
+        ff_metadata_free(&report->split[i].metadata);
+    }
+    free(report->split);
+    free(report->source);
+    free(report->output);
+    free(report->statistics_origin);
+    free(report->skipped_path);
+    *report = (ff_report){0};
+}
+
+static uint64_t skipped_of(const ff_report_split *split) {
+    return split->metadata.items - split->result.sample_count;
+}
+
+/* ---- for people ---------------------------------------------------------------------------- */
+
+static void print_bytes(FILE *out, uint64_t bytes) {
+    static const char unit[] = "kMGTPE";
+    double value = (double)bytes;
+    int step = -1;
+    while (value >= 999.5 && step < 5) {
+        value /= 1000;
+        step++;
+    }
+    if (step < 0)
+        fprintf(out, "%" PRIu64 " bytes", bytes);
+    else
+        fprintf(out, "%.3g %cB", value, unit[step]);
+}
+
+static void print_split(const ff_report *report, const ff_report_split *split, FILE *out) {
+    const ff_metadata *metadata = &split->metadata;
+    fprintf(out, "%s%s%" PRIu64 " items", metadata->split, *metadata->split ? ": " : "",
+            split->result.sample_count);
+    for (size_t i = 0; i < metadata->field_count; i++)
+        if (metadata->field[i].class_count)
+            fprintf(out, ", %u classes (%s)", metadata->field[i].class_count,
+                    metadata->field[i].name);
+    fprintf(out, ", %s %s %ux%ux%u", ff_dtype_name(metadata->dtype),
+            ff_layout_name(metadata->layout), metadata->channels, metadata->height,
+            metadata->width);
+    fprintf(out, ", %" PRIu64 " shard%s, ", split->result.shard_count,
+            split->result.shard_count == 1 ? "" : "s");
+    if (report->dry_run)
+        fputs(metadata->compression == FF_COMPRESSION_NONE ? "about " : "less than ", out);
+    print_bytes(out, split->result.file_bytes);
+    if (split->directory) fprintf(out, " in %s", split->directory);
+    fputc('\n', out);
+    if (split->continued)
+        fprintf(out, "  %" PRIu64 " items were there from the run that this one continued\n",
+                split->continued);
+    if (skipped_of(split))
+        fprintf(out, "  %" PRIu64 " items were left out: %s\n", skipped_of(split),
+                report->skipped_path ? report->skipped_path : "see the messages");
+    if (split->warnings)
+        fprintf(out, "  %" PRIu64 " images were odd but complete: see the messages\n",
+                split->warnings);
+}
+
+static void print_floats(FILE *out, const char *name, const float *value, uint32_t count) {
+    fprintf(out, "%s", name);
+    for (uint32_t i = 0; i < count && i < 8; i++)
+        fprintf(out, "%s%.4f", i ? "," : " ", (double)value[i]);
+    if (count > 8) fputs(",...", out);
+}
+
+void ff_report_print(const ff_report *report, FILE *out) {
+    fprintf(out, "%s%s (%s)\n", report->dry_run ? "would pack " : "packed ", report->source,
+            report->kind);
+    uint64_t items = 0;
+    for (size_t i = 0; i < report->split_count; i++) {
+        print_split(report, &report->split[i], out);
+        items += report->split[i].result.sample_count - report->split[i].continued;
+    }
+    const ff_metadata *first = &report->split[0].metadata;
+    if (report->statistics_known) {
+        print_floats(out, "mean", first->mean, first->statistics_count);
+        print_floats(out, ", std", first->std, first->statistics_count);
+        fprintf(out, " (%s)\n", report->statistics_origin);
+    } else {
+        fprintf(out, "mean and std would be %s\n", report->statistics_origin);
+    }
+    if (!report->dry_run)
+        fprintf(out, "%" PRIu64 " items in %.2f s, %.4g items/s\n", items, report->seconds,
+                (double)items / (report->seconds > 0 ? report->seconds : 1));
+}
+
+/* ---- for programs -------------------------------------------------------------------------- */
+
+/* Names may be any bytes; JSON's strings are UTF-8. */
+static json_t *string_of(const char *text) {
+    json_t *value = json_string(text);
+    if (value) return value;
+    ff_buffer escaped = {0};
+    if (ff_escape(&escaped, text, strlen(text), NULL) == FF_OK) value = json_string(escaped.bytes);
+    ff_buffer_free(&escaped);
+    return value;
+}
+
+static json_t *id_of(const uint8_t id[16]) {
+    char text[33];
+    for (int i = 0; i < 16; i++) snprintf(text + 2 * i, 3, "%02x", id[i]);
+    return json_string(text);
+}
+
+static json_t *floats_of(const float *value, uint32_t count) {
+    json_t *array = json_array();
+    for (uint32_t i = 0; i < count; i++) json_array_append_new(array, json_real((double)value[i]));
+    return array;
+}
+
+static json_t *fields_of(const ff_metadata *metadata) {
+    json_t *array = json_array();
+    for (size_t i = 0; i < metadata->field_count; i++) {
+        const ff_field *field = &metadata->field[i];
+        json_t *names = json_array();
+        for (uint32_t k = 0; k < field->class_count; k++)
+            json_array_append_new(names, string_of(field->class_name[k]));
+        json_array_append_new(array, json_pack("{s:s, s:s, s:o}", "name", field->name, "kind",
+                                               ff_field_kind_name(field->kind), "classes", names));
+    }
+    return array;
+}
+
+static json_t *split_of(const ff_report *report, const ff_report_split *split) {
+    const ff_metadata *metadata = &split->metadata;
+    const ff_writer_result *result = &split->result;
+    json_t *object = json_pack(
+        "{s:o, s:I, s:I, s:I, s:I, s:s, s:s, s:i, s:i, s:i, s:I, s:I, s:I, s:o}", "split",
+        string_of(metadata->split), "items", (json_int_t)metadata->items, "samples",
+        (json_int_t)result->sample_count, "continued", (json_int_t)split->continued, "warnings",
+        (json_int_t)split->warnings, "dtype", ff_dtype_name(metadata->dtype), "layout",
+        ff_layout_name(metadata->layout), "channels", (int)metadata->channels, "height",
+        (int)metadata->height, "width", (int)metadata->width, "shards",
+        (json_int_t)result->shard_count, "items_per_shard", (json_int_t)metadata->items_per_shard,
+        "bytes", (json_int_t)result->file_bytes, "fields", fields_of(metadata));
+    if (split->directory) json_object_set_new(object, "directory", string_of(split->directory));
+    if (report->dry_run) return object;
+    json_object_set_new(object, "content_id", id_of(result->content_id));
+    json_object_set_new(object, "transform_id", id_of(result->transform_id));
+    json_object_set_new(object, "source_id", id_of(result->source_id));
+    return object;
+}
+
+ff_status ff_report_json(const ff_report *report, FILE *out, ff_error *error) {
+    json_t *splits = json_array();
+    for (size_t i = 0; i < report->split_count; i++)
+        json_array_append_new(splits, split_of(report, &report->split[i]));
+    json_t *root =
+        json_pack("{s:s, s:o, s:s, s:o, s:s}", "event", report->dry_run ? "would_pack" : "packed",
+                  "source", string_of(report->source), "kind", report->kind, "splits", splits,
+                  "statistics", report->statistics_origin);
+    if (report->output) json_object_set_new(root, "output", string_of(report->output));
+    if (report->skipped_path) json_object_set_new(root, "skipped", string_of(report->skipped_path));
+    if (report->statistics_known) {
+        const ff_metadata *first = &report->split[0].metadata;
+        json_object_set_new(root, "mean", floats_of(first->mean, first->statistics_count));
+        json_object_set_new(root, "std", floats_of(first->std, first->statistics_count));
+    }
+    if (!report->dry_run) json_object_set_new(root, "seconds", json_real(report->seconds));
+    char *text = root ? json_dumps(root, JSON_COMPACT) : NULL;
+    json_decref(root);
+    if (!text) return ff_fail(error, FF_NO_MEMORY, "not enough memory for the report");
+    fprintf(out, "%s\n", text);
+    free(text);
+    return FF_OK;
+}

@@ -1,0 +1,190 @@
+#include "tools/ffpack/sample.h"
+
+#include "format/checksum.h"
+#include "tools/ffpack/disk.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { NAME_BYTES = 1024 };
+
+/* ---- the plan ------------------------------------------------------------------------------ */
+
+/* The first image whose header can be read. */
+static ff_status find_first(ff_sample_plan *plan, const ff_source_split *split, bool skip,
+                            ff_error *error) {
+    ff_listing_cursor *cursor = NULL;
+    ff_source_reader *reader = NULL;
+    ff_status status = ff_listing_cursor_create(&cursor, split->listing, error);
+    if (status == FF_OK) status = ff_source_reader_create(&reader, plan->source, error);
+    uint64_t count = ff_listing_count(split->listing);
+    for (uint64_t number = 0; number < count && status == FF_OK; number++) {
+        ff_item item;
+        const unsigned char *bytes;
+        char name[NAME_BYTES];
+        status = ff_listing_item(cursor, number, &item, error);
+        if (status != FF_OK) break;
+        ff_source_item_name(plan->source, split, &item, name, sizeof name);
+        ff_image_info info;
+        status = ff_source_read(reader, split, &item, &bytes, error);
+        if (status == FF_OK) {
+            status = ff_decode_probe(bytes, item.bytes, FF_PIXEL_LIMIT, &info, error);
+            if (status != FF_OK) ff_fail_within(error, status, "%s", name);
+        }
+        if (status == FF_OK) {
+            plan->first_height = info.height;
+            plan->first_width = info.width;
+            status = ff_copy_string(&plan->first_name, name, error);
+            break;
+        }
+        if (skip && (status == FF_BAD_DATA || status == FF_IO) && number + 1 < count)
+            status = FF_OK;
+    }
+    ff_listing_cursor_destroy(&cursor);
+    ff_source_reader_destroy(&reader);
+    return status;
+}
+
+ff_status ff_sample_plan_make(ff_sample_plan *plan, const ff_source *source,
+                              const ff_recipe *recipe, ff_error *error) {
+    *plan = (ff_sample_plan){.source = source, .geometry = recipe->geometry, .mode = recipe->mode};
+    const ff_geometry *geometry = &plan->geometry;
+    uint32_t native_height = 1, native_width = 1;
+    if (source->encoded) {
+        /* torchvision's loader makes every image RGB. */
+        if (plan->mode == FF_MODE_NATIVE) plan->mode = FF_MODE_RGB;
+        plan->channels = ff_image_mode_channels(plan->mode, 3);
+        if (!ff_geometry_is_fixed(geometry)) {
+            FF_TRY(find_first(plan, &source->split[0], recipe->skip, error));
+            native_height = plan->first_height;
+            native_width = plan->first_width;
+        }
+    } else {
+        const ff_source_raw *raw = &source->raw;
+        native_height = raw->height;
+        native_width = raw->width;
+        if (ff_image_mode_channels(plan->mode, raw->channels) == raw->channels)
+            plan->mode = FF_MODE_NATIVE;
+        plan->channels = ff_image_mode_channels(plan->mode, raw->channels);
+    }
+    FF_TRY(ff_geometry_output_size(geometry, native_width, native_height, &plan->width,
+                                   &plan->height, error));
+    plan->changed = plan->mode != FF_MODE_NATIVE || plan->width != native_width ||
+                    plan->height != native_height || geometry->resize != FF_RESIZE_NONE;
+    return FF_OK;
+}
+
+void ff_sample_plan_free(ff_sample_plan *plan) {
+    free(plan->first_name);
+    *plan = (ff_sample_plan){0};
+}
+
+/* ---- a sampler ----------------------------------------------------------------------------- */
+
+struct ff_sampler {
+    const ff_sample_plan *plan;
+    const ff_source_split *split;
+    ff_listing_cursor *cursor;
+    ff_source_reader *reader;
+    ff_decoder *decoder;
+    ff_image image;
+    ff_geometry_scratch scratch;
+};
+
+ff_status ff_sampler_create(ff_sampler **out, const ff_sample_plan *plan,
+                            const ff_source_split *split, ff_error *error) {
+    *out = NULL;
+    ff_sampler *sampler;
+    FF_TRY(ff_alloc(&sampler, 1, sizeof *sampler, "a sampler", error));
+    sampler->plan = plan;
+    sampler->split = split;
+    ff_status status = ff_listing_cursor_create(&sampler->cursor, split->listing, error);
+    if (status == FF_OK) status = ff_source_reader_create(&sampler->reader, plan->source, error);
+    if (status == FF_OK && plan->source->encoded)
+        status = ff_decoder_create(&sampler->decoder, error);
+    if (status == FF_OK)
+        *out = sampler;
+    else
+        ff_sampler_destroy(&sampler);
+    return status;
+}
+
+void ff_sampler_destroy(ff_sampler **sampler) {
+    if (!*sampler) return;
+    ff_listing_cursor_destroy(&(*sampler)->cursor);
+    ff_source_reader_destroy(&(*sampler)->reader);
+    ff_decoder_destroy(&(*sampler)->decoder);
+    ff_image_free(&(*sampler)->image);
+    ff_geometry_scratch_free(&(*sampler)->scratch);
+    free(*sampler);
+    *sampler = NULL;
+}
+
+static ff_status wrong_size(const ff_sampler *sampler, const char *name, ff_error *error) {
+    const ff_sample_plan *plan = sampler->plan;
+    return ff_fail(error, FF_USAGE,
+                   "%s has %u x %u pixels and %s %u x %u%s: images of different sizes need "
+                   "--resize HxW, or --resize N with --center-crop M",
+                   plan->first_name, plan->first_width, plan->first_height, name,
+                   sampler->image.width, sampler->image.height,
+                   plan->geometry.resize == FF_RESIZE_SHORT ? ", which --resize keeps in proportion"
+                                                            : "");
+}
+
+/* An item's pixels as an image: decoded, or put together from its planes. */
+static ff_status make_image(ff_sampler *sampler, const unsigned char *bytes, ff_sample *sample,
+                            ff_error *error) {
+    const ff_sample_plan *plan = sampler->plan;
+    ff_image *image = &sampler->image;
+    if (plan->source->encoded) {
+        FF_TRY(ff_decode(sampler->decoder, bytes, sample->item.bytes, plan->mode, FF_PIXEL_LIMIT,
+                         image, error));
+        sample->warning = ff_decoder_warning(sampler->decoder);
+        return FF_OK;
+    }
+    const ff_source_raw *raw = &plan->source->raw;
+    FF_TRY(ff_image_from_planes(image, bytes + raw->offset, raw->width, raw->height, raw->channels,
+                                error));
+    if (plan->mode == FF_MODE_GRAY) ff_image_to_gray(image);
+    return plan->mode == FF_MODE_RGB ? ff_image_to_rgb(image, error) : FF_OK;
+}
+
+ff_status ff_sampler_make(ff_sampler *sampler, uint64_t number, ff_sample *sample,
+                          ff_error *error) {
+    const ff_sample_plan *plan = sampler->plan;
+    *sample = (ff_sample){0};
+    FF_TRY(ff_listing_item(sampler->cursor, number, &sample->item, error));
+    const unsigned char *bytes;
+    FF_TRY(ff_source_read(sampler->reader, sampler->split, &sample->item, &bytes, error));
+    sample->source_checksum = ff_checksum(bytes, sample->item.bytes);
+    if (!plan->source->encoded && !plan->changed) {
+        sample->values = bytes + plan->source->raw.offset;
+        sample->planar = plan->source->raw.layout == FF_CHW;
+        return FF_OK;
+    }
+    char name[NAME_BYTES];
+    ff_status status = make_image(sampler, bytes, sample, error);
+    const ff_image *output = NULL;
+    uint32_t width, height;
+    if (status == FF_OK)
+        status = ff_geometry_output_size(&plan->geometry, sampler->image.width,
+                                         sampler->image.height, &width, &height, error);
+    if (status == FF_OK && (width != plan->width || height != plan->height)) {
+        ff_source_item_name(plan->source, sampler->split, &sample->item, name, sizeof name);
+        return wrong_size(sampler, name, error);
+    }
+    if (status == FF_OK)
+        status =
+            ff_geometry_apply(&plan->geometry, &sampler->image, &sampler->scratch, &output, error);
+    if (status != FF_OK) {
+        ff_source_item_name(plan->source, sampler->split, &sample->item, name, sizeof name);
+        return ff_fail_within(error, status, "%s", name);
+    }
+    sample->values = output->pixels;
+    return FF_OK;
+}
+
+bool ff_sample_skippable(const ff_sample *sample, ff_status status) {
+    return sample->item.part == FF_PART_FILE && (status == FF_BAD_DATA || status == FF_IO);
+}

@@ -1,0 +1,53 @@
+/* From an item to the u8 values of its sample: read, decode, resize, crop.
+ *
+ * The plan says once what every sample is; a sampler is a thread's own state for making them. */
+#ifndef FF_FFPACK_SAMPLE_H
+#define FF_FFPACK_SAMPLE_H
+
+#include "tools/ffpack/decode.h"
+#include "tools/ffpack/recipe.h"
+#include "tools/ffpack/source.h"
+
+typedef struct ff_sample_plan {
+    const ff_source *source;
+    ff_geometry geometry;
+    ff_image_mode mode; /* native where items keep the channels they have */
+    bool changed;       /* array sources: whether mode or geometry changes their values */
+    /* Of every sample. */
+    uint32_t channels, height, width;
+    /* The first image, which the others are compared with; empty where the geometry fixes it. */
+    char *first_name;
+    uint32_t first_height, first_width;
+} ff_sample_plan;
+
+/* Finds the shape of the samples of a listed source, from the options where they fix it, else from
+ * its first image (with --on-error skip: the first one that has a readable header). */
+FF_MUST_USE ff_status ff_sample_plan_make(ff_sample_plan *plan, const ff_source *source,
+                                          const ff_recipe *recipe, ff_error *error);
+void ff_sample_plan_free(ff_sample_plan *plan);
+
+/* The values of one sample, [height, width, channels] or planar [channels, height, width] u8. */
+typedef struct ff_sample {
+    ff_item item;
+    const uint8_t *values; /* valid until the sampler's next call */
+    bool planar;
+    uint64_t source_checksum; /* XXH3-64 of the item's bytes */
+    const char *warning;      /* what was odd, or NULL; valid as `values` */
+} ff_sample;
+
+typedef struct ff_sampler ff_sampler;
+
+/* For the items of one split. The plan outlives it. One thread at a time. */
+FF_MUST_USE ff_status ff_sampler_create(ff_sampler **sampler, const ff_sample_plan *plan,
+                                        const ff_source_split *split, ff_error *error);
+void ff_sampler_destroy(ff_sampler **sampler);
+
+/* Makes the sample of item `number`. sample->item is filled also where the values cannot be made.
+ * The sentence names the item. FF_USAGE where its size is not that of the others. */
+FF_MUST_USE ff_status ff_sampler_make(ff_sampler *sampler, uint64_t number, ff_sample *sample,
+                                      ff_error *error);
+
+/* Whether a failure is the item's own, so that --on-error skip may leave the item out. */
+bool ff_sample_skippable(const ff_sample *sample, ff_status status);
+
+#endif

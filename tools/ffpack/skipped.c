@@ -1,0 +1,113 @@
+#include "tools/ffpack/skipped.h"
+
+#include "format/metadata.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+struct ff_skipped {
+    char *path, *temporary;
+    FILE *file; /* open for appending from the first item on */
+};
+
+ff_status ff_skipped_open(ff_skipped **out, const char *output, bool continues, ff_error *error) {
+    *out = NULL;
+    ff_skipped *skipped;
+    FF_TRY(ff_alloc(&skipped, 1, sizeof *skipped, "a list of skipped items", error));
+    int length = (int)strlen(output);
+    while (length > 1 && output[length - 1] == '/') length--;
+    ff_status status = ff_format(&skipped->path, error, "%.*s.skipped.tsv", length, output);
+    if (status == FF_OK) status = ff_format(&skipped->temporary, error, "%s.tmp", skipped->path);
+    if (status == FF_OK && !continues && unlink(skipped->path) < 0 && errno != ENOENT)
+        status = ff_fail_errno(error, "%s: cannot remove", skipped->path);
+    if (status == FF_OK)
+        *out = skipped;
+    else
+        ff_skipped_close(&skipped);
+    return status;
+}
+
+/* Whether a line is about `split` at or behind `position`. */
+static bool is_behind(const char *line, const char *split, uint64_t position) {
+    size_t length = strlen(split);
+    return !strncmp(line, split, length) && line[length] == '\t' &&
+           strtoull(line + length + 1, NULL, 10) >= position;
+}
+
+ff_status ff_skipped_rewind(ff_skipped *skipped, const char *split, uint64_t position,
+                            ff_error *error) {
+    FILE *old = fopen(skipped->path, "re");
+    if (!old && errno == ENOENT) return FF_OK;
+    FILE *kept = old ? fopen(skipped->temporary, "we") : NULL;
+    if (!kept) {
+        ff_status status = ff_fail_errno(error, "%s: cannot open", skipped->path);
+        if (old) fclose(old);
+        return status;
+    }
+    char *line = NULL;
+    size_t capacity = 0;
+    uint64_t count = 0;
+    bool whole = true;
+    while (getline(&line, &capacity, old) > 0) {
+        /* A line cut off by a kill is of a shard that was not committed. */
+        if (!strchr(line, '\n') || is_behind(line, split, position)) continue;
+        whole = whole && fputs(line, kept) >= 0;
+        count++;
+    }
+    free(line);
+    whole = !ferror(old) && whole;
+    fclose(old);
+    whole = fclose(kept) == 0 && whole;
+    if (whole && !count) {
+        unlink(skipped->temporary);
+        whole = unlink(skipped->path) == 0;
+    } else if (whole) {
+        whole = rename(skipped->temporary, skipped->path) == 0;
+    }
+    return whole ? FF_OK : ff_fail_errno(error, "%s: cannot rewrite", skipped->path);
+}
+
+static ff_status add_escaped(ff_buffer *line, const char *text, ff_error *error) {
+    for (const char *at = text; *at;) {
+        size_t length = strcspn(at, " ");
+        FF_TRY(ff_escape(line, at, length, error));
+        at += length;
+        for (; *at == ' '; at++) FF_TRY(ff_buffer_add(line, " ", 1, error));
+    }
+    return FF_OK;
+}
+
+ff_status ff_skipped_add(ff_skipped *skipped, const char *split, uint64_t position, uint64_t item,
+                         const void *key, size_t key_bytes, const char *reason, ff_error *error) {
+    if (!skipped->file && !(skipped->file = fopen(skipped->path, "ae")))
+        return ff_fail_errno(error, "%s: cannot open", skipped->path);
+    ff_buffer line = {0};
+    ff_status status =
+        ff_buffer_printf(&line, error, "%s\t%" PRIu64 "\t%" PRIu64 "\t", split, position, item);
+    if (status == FF_OK) status = ff_escape(&line, key, key_bytes, error);
+    if (status == FF_OK) status = ff_buffer_add(&line, "\t", 1, error);
+    if (status == FF_OK) status = add_escaped(&line, reason, error);
+    if (status == FF_OK) status = ff_buffer_add(&line, "\n", 1, error);
+    if (status == FF_OK && (fwrite(line.bytes, 1, line.length, skipped->file) != line.length ||
+                            fflush(skipped->file) != 0))
+        status = ff_fail_errno(error, "%s: cannot write", skipped->path);
+    ff_buffer_free(&line);
+    return status;
+}
+
+const char *ff_skipped_path(const ff_skipped *skipped) {
+    return skipped->path;
+}
+
+void ff_skipped_close(ff_skipped **skipped) {
+    if (!*skipped) return;
+    if ((*skipped)->file) fclose((*skipped)->file);
+    free((*skipped)->path);
+    free((*skipped)->temporary);
+    free(*skipped);
+    *skipped = NULL;
+}
