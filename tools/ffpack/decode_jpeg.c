@@ -56,11 +56,13 @@ static bool is_frame(int marker) {
     return marker >= 0xc0 && marker <= 0xcf && marker != 0xc4 && marker != 0xc8 && marker != 0xcc;
 }
 
-/* Moves *position behind a marker's parameters; false where they are cut off. */
+/* Moves *position behind a marker's parameters; false where they are cut off. A length below 2,
+ * which is wrong, skips nothing, as in libjpeg. */
 static bool skip_parameters(const uint8_t *bytes, size_t length, size_t *position) {
     if (length - *position < 2) return false;
     size_t size = (size_t)bytes[*position] << 8 | bytes[*position + 1];
-    if (size < 2 || size > length - *position) return false;
+    if (size < 2) size = 2;
+    if (size > length - *position) return false;
     *position += size;
     return true;
 }
@@ -109,24 +111,12 @@ static ff_status read_frame(const uint8_t *bytes, size_t length, frame *out, ff_
 }
 
 static ff_status probe(const uint8_t *bytes, size_t length, ff_image_info *info, ff_error *error) {
-    frame found;
+    frame found = {0};
     FF_TRY(read_frame(bytes, length, &found, error));
     info->width = found.width;
     info->height = found.height;
     info->channels = found.components == 1 ? 1 : 3;
     return FF_OK;
-}
-
-static ff_status open_state(void **state, ff_error *error) {
-    *state = tjInitDecompress();
-    if (!*state)
-        return ff_fail(error, FF_NO_MEMORY, "cannot start the JPEG decoder: %s",
-                       tjGetErrorStr2(NULL));
-    return FF_OK;
-}
-
-static void close_state(void *state) {
-    tjDestroy(state);
 }
 
 /* Whether the markers run up to the end of the image. */
@@ -173,28 +163,45 @@ static void rgb_from_cmyk(uint8_t *pixels, size_t count) {
     }
 }
 
-static ff_status decode(void *state, const uint8_t *bytes, size_t length, const ff_image_info *info,
-                        ff_image_mode mode, ff_image *image, char *warning, ff_error *error) {
-    frame found;
-    FF_TRY(read_frame(bytes, length, &found, error));
-    uint32_t components = found.components;
-    int format = components == 1 ? TJPF_GRAY : components == 3 ? TJPF_RGB : TJPF_CMYK;
-    FF_TRY(ff_image_reserve(image, (uint64_t)info->width * info->height * components, error));
-    FF_TRY(ff_image_reshape(image, info->width, info->height, components == 1 ? 1 : 3, error));
+/* Decodes into `pixels`. A handle serves one image only: it keeps quantization and Huffman tables,
+ * and a broken image without its own would come out with those of the image before it. (Making one
+ * takes about a microsecond.) */
+static ff_status run_turbojpeg(const uint8_t *bytes, size_t length, const ff_image_info *info,
+                               int format, uint8_t *pixels, char *warning, ff_error *error) {
+    tjhandle handle = tjInitDecompress();
+    if (!handle) return ff_fail(error, FF_NO_MEMORY, "no memory to decode a JPEG");
+    ff_status status = FF_OK;
     /* Width and height are given, not left to the header, so that nothing is written beyond them.
      * No legitimate image has the 500 scans of LIMITSCANS, which keep a small file from running for
      * hours. */
-    if (tjDecompress2(state, bytes, (unsigned long)length, image->pixels, (int)info->width,
-                      (int)(info->width * components), (int)info->height, format,
-                      TJFLAG_LIMITSCANS) != 0) {
-        const char *message = tjGetErrorStr2(state);
-        if (!is_warning(message)) return ff_fail(error, FF_BAD_DATA, "broken JPEG: %s", message);
+    int code = tjDecompress2(handle, bytes, (unsigned long)length, pixels, (int)info->width,
+                             (int)info->width * tjPixelSize[format], (int)info->height, format,
+                             TJFLAG_LIMITSCANS);
+    if (code != 0) {
+        const char *message = tjGetErrorStr2(handle);
+        if (!is_warning(message)) status = ff_fail(error, FF_BAD_DATA, "broken JPEG: %s", message);
         /* The library makes up an end where the data has none; Pillow refuses that. */
-        if (strncmp(message, "Premature end", 13) == 0 || !has_end_marker(bytes, length))
-            return cut_off(length, "the end of the image", error);
-        snprintf(warning, FF_DECODE_WARNING_BYTES, "odd JPEG, decoded as Pillow does: %s", message);
+        else if (strncmp(message, "Premature end", 13) == 0 || !has_end_marker(bytes, length))
+            status = cut_off(length, "the end of the image", error);
+        else
+            snprintf(warning, FF_DECODE_WARNING_BYTES, "odd JPEG, decoded as Pillow does: %s",
+                     message);
     }
-    if (components == 4) rgb_from_cmyk(image->pixels, (size_t)info->width * info->height);
+    tjDestroy(handle);
+    return status;
+}
+
+static ff_status decode(void *state, const uint8_t *bytes, size_t length, const ff_image_info *info,
+                        ff_image_mode mode, ff_image *image, char *warning, ff_error *error) {
+    (void)state;
+    frame found = {0};
+    FF_TRY(read_frame(bytes, length, &found, error));
+    size_t count = (size_t)info->width * info->height;
+    int format = found.components == 1 ? TJPF_GRAY : found.components == 3 ? TJPF_RGB : TJPF_CMYK;
+    FF_TRY(ff_image_reserve(image, (uint64_t)count * found.components, error));
+    FF_TRY(ff_image_reshape(image, info->width, info->height, info->channels, error));
+    FF_TRY(run_turbojpeg(bytes, length, info, format, image->pixels, warning, error));
+    if (format == TJPF_CMYK) rgb_from_cmyk(image->pixels, count);
     if (mode == FF_MODE_GRAY) ff_image_to_gray(image);
     return mode == FF_MODE_RGB ? ff_image_to_rgb(image, error) : FF_OK;
 }
@@ -203,7 +210,5 @@ const ff_decode_kind ff_decode_jpeg = {
     .name = "JPEG",
     .matches = matches,
     .probe = probe,
-    .open = open_state,
-    .close = close_state,
     .decode = decode,
 };

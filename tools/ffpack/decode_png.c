@@ -70,7 +70,7 @@ static ff_status read_header(const uint8_t *bytes, size_t length, header *out, f
 }
 
 static ff_status probe(const uint8_t *bytes, size_t length, ff_image_info *info, ff_error *error) {
-    header found;
+    header found = {0};
     FF_TRY(read_header(bytes, length, &found, error));
     info->width = found.width;
     info->height = found.height;
@@ -201,7 +201,7 @@ static ff_status decode(void *state, const uint8_t *bytes, size_t length, const 
                         ff_image_mode mode, ff_image *image, char *warning, ff_error *error) {
     (void)state;
     (void)warning;
-    header found;
+    header found = {0};
     FF_TRY(read_header(bytes, length, &found, error));
     size_t count = (size_t)info->width * info->height;
     bool as_stored = found.color == PALETTE || found.color == GREY_ALPHA || found.depth == 16;
@@ -228,6 +228,8 @@ static ff_status decode(void *state, const uint8_t *bytes, size_t length, const 
                    .length = length,
                    .open = SIGNATURE_BYTES,
                    .has_palette = found.color == PALETTE};
+    /* libspng adds the pixels of packed interlaced rows to what is there. */
+    if (found.color == PALETTE) memset(image->pixels, 0, (size_t)decoded_bytes);
     struct spng_plte palette = {0};
     int code = run_spng(context, &from, format, image, decoded_bytes, &palette);
     spng_ctx_free(context);

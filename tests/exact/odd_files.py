@@ -1,0 +1,128 @@
+"""Odd image files, generated: every PNG colour type, depth and interlacing, and the kinds of JPEG."""
+import io
+import random
+import struct
+import zlib
+
+SIGNATURE = b"\x89PNG\r\n\x1a\n"
+CHANNELS = {0: 1, 2: 3, 3: 1, 4: 2, 6: 4}
+DEPTHS = {0: (1, 2, 4, 8, 16), 2: (8, 16), 3: (1, 2, 4, 8), 4: (8, 16), 6: (8, 16)}
+PASSES = ((0, 0, 8, 8), (4, 0, 8, 8), (0, 4, 4, 8), (2, 0, 4, 4), (0, 2, 2, 4), (1, 0, 2, 2), (0, 1, 1, 2))
+
+
+def chunk(name, data):
+    return struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data))
+
+
+def pack_row(values, depth):
+    """Values of one row (channels interleaved) -> bytes, most significant first."""
+    if depth == 16:
+        return struct.pack(">%dH" % len(values), *values)
+    if depth == 8:
+        return bytes(values)
+    per_byte = 8 // depth
+    out = bytearray((len(values) + per_byte - 1) // per_byte)
+    for i, value in enumerate(values):
+        out[i // per_byte] |= value << (8 - depth - depth * (i % per_byte))
+    return bytes(out)
+
+
+def filtered(rows, pixel_bytes, rng):
+    """Each row behind a random filter (PNG specification, section 9)."""
+    out = bytearray()
+    before = bytes(len(rows[0])) if rows else b""
+    for row in rows:
+        kind = rng.randrange(5)
+        out.append(kind)
+        for i, value in enumerate(row):
+            a = row[i - pixel_bytes] if i >= pixel_bytes else 0
+            b = before[i]
+            c = before[i - pixel_bytes] if i >= pixel_bytes else 0
+            p = a + b - c
+            paeth = min((abs(p - a), 0, a), (abs(p - b), 1, b), (abs(p - c), 2, c))[2]
+            out.append((value - (0, a, b, (a + b) // 2, paeth)[kind]) & 255)
+        before = row
+    return bytes(out)
+
+
+def png(width, height, depth, color, interlaced=False, seed=0, before=b"", palette_entries=None, idat_bytes=None):
+    rng = random.Random(repr((width, height, depth, color, interlaced, seed)))
+    channels = CHANNELS[color]
+    pixels = [[[rng.randrange(1 << depth) for _ in range(channels)] for _ in range(width)] for _ in range(height)]
+    pixel_bytes = max(1, channels * depth // 8)
+    data = b""
+    for left, top, step_x, step_y in PASSES if interlaced else ((0, 0, 1, 1),):
+        rows = [
+            pack_row([v for x in range(left, width, step_x) for v in pixels[y][x]], depth)
+            for y in range(top, height, step_y)
+        ]
+        if rows and rows[0]:
+            data += filtered(rows, pixel_bytes, rng)
+    data = zlib.compress(data)
+    idat_bytes = idat_bytes or len(data)
+    out = SIGNATURE + chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, depth, color, 0, 0, interlaced)) + before
+    if color == 3:
+        entries = palette_entries or 1 << depth
+        out += chunk(b"PLTE", bytes(rng.randrange(256) for _ in range(3 * entries)))
+    for start in range(0, len(data), idat_bytes):
+        out += chunk(b"IDAT", data[start : start + idat_bytes])
+    return out + chunk(b"IEND", b"")
+
+
+def pngs():
+    """(name, bytes) of every colour type, depth and interlacing in odd sizes, and of odd extras."""
+    for color, depths in DEPTHS.items():
+        for depth in depths:
+            for interlaced in (False, True):
+                for width, height in ((1, 1), (1, 9), (13, 1), (2, 3), (5, 5), (31, 17)):
+                    name = "png color=%d depth=%d interlaced=%d %dx%d" % (color, depth, interlaced, width, height)
+                    yield name, png(width, height, depth, color, interlaced)
+    transparent = chunk(b"tRNS", bytes(range(0, 256, 17)))
+    for depth in (4, 8):
+        good = png(19, 7, depth, 3)
+        at = good.index(b"IDAT") - 4
+        yield "png palette with tRNS depth=%d" % depth, good[:at] + transparent + good[at:]
+    for color, value in ((0, b"\0\x07"), (2, b"\0\1\0\2\0\3")):
+        for depth in (8, 16):
+            yield "png tRNS color=%d depth=%d" % (color, depth), png(9, 8, depth, color, before=chunk(b"tRNS", value))
+    yield "png short palette", png(40, 40, 8, 3, palette_entries=10)
+    yield "png short palette, 2 bits", png(40, 40, 2, 3, palette_entries=2)
+    yield "png small IDATs", png(30, 30, 8, 2, idat_bytes=7)
+    odd = chunk(b"gAMA", struct.pack(">I", 100000)) + chunk(b"cHRM", bytes(32)) + chunk(b"sRGB", b"\1")
+    odd += chunk(b"tEXt", b"Comment\0odd") + chunk(b"pHYs", bytes(9)) + chunk(b"bKGD", b"\0\1\0\2\0\3")
+    yield "png odd ancillary chunks", png(12, 11, 8, 2, before=odd)
+    profile = chunk(b"iCCP", b"name\0\0" + zlib.compress(b"no profile"))
+    yield "png odd profile", png(12, 11, 8, 6, before=profile)
+
+
+def picture(Image, mode, width, height):
+    """Smooth with some noise, so that JPEG's subsampling and clipping both show."""
+    rng = random.Random(repr((mode, width, height)))
+    bands = len(Image.new(mode, (1, 1)).getbands())
+    values = bytearray()
+    for y in range(height):
+        for x in range(width):
+            for band in range(bands):
+                value = (x * (3 + band) + y * (5 - band)) % 256 if (x // 7 + y // 5) % 2 else 255 * ((x + band) % 2)
+                values.append(max(0, min(255, value + rng.randrange(-20, 21))))
+    return Image.frombytes(mode, (width, height), bytes(values))
+
+
+def jpegs(Image):
+    sizes = ((1, 1), (1, 17), (40, 1), (7, 9), (16, 16), (33, 65), (50, 37))
+    for width, height in sizes:
+        variants = [("444", "RGB", {"subsampling": 0}), ("422", "RGB", {"subsampling": 1})]
+        variants += [("420", "RGB", {"subsampling": 2}), ("grey", "L", {})]
+        variants += [("cmyk", "CMYK", {}), ("progressive", "RGB", {"progressive": True})]
+        variants += [("progressive grey", "L", {"progressive": True}), ("quality 5", "RGB", {"quality": 5})]
+        variants += [("progressive cmyk", "CMYK", {"progressive": True}), ("quality 100", "RGB", {"quality": 100})]
+        for name, mode, options in variants:
+            out = io.BytesIO()
+            picture(Image, mode, width, height).save(out, "JPEG", **options)
+            yield "jpeg %s %dx%d" % (name, width, height), out.getvalue()
+    exif = Image.Exif()
+    exif[0x0112] = 6
+    out = io.BytesIO()
+    picture(Image, "RGB", 21, 34).save(out, "JPEG", exif=exif.tobytes())
+    yield "jpeg with EXIF orientation 6", out.getvalue()
+    yield "jpeg with bytes behind its end", out.getvalue() + b"trailing"
