@@ -145,18 +145,40 @@ static ff_status lock_partial(ff_output *output, ff_error *error) {
     output->lock = open(output->partial, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (output->lock < 0)
         return ff_fail_errno(error, "%s: cannot open the folder", output->partial);
-    if (flock(output->lock, LOCK_EX | LOCK_NB)) {
-        if (errno == EWOULDBLOCK)
-            return ff_fail(error, FF_USAGE, "%s: another ffpack is writing there", output->partial);
-        return ff_fail_errno(error, "%s: cannot lock", output->partial);
-    }
-    /* Between open and lock the writer before may have renamed it into place. */
+    ff_status status = FF_OK;
     struct stat held, named;
-    if (fstat(output->lock, &held) || stat(output->partial, &named) ||
-        held.st_ino != named.st_ino || held.st_dev != named.st_dev)
-        return ff_fail(error, FF_USAGE, "%s: another ffpack has just finished there",
-                       output->partial);
-    return FF_OK;
+    if (flock(output->lock, LOCK_EX | LOCK_NB))
+        status =
+            errno == EWOULDBLOCK
+                ? ff_fail(error, FF_USAGE, "%s: another ffpack is writing there", output->partial)
+                : ff_fail_errno(error, "%s: cannot lock", output->partial);
+    /* Between open and lock the writer before may have renamed it into place. */
+    else if (fstat(output->lock, &held) || stat(output->partial, &named) ||
+             held.st_ino != named.st_ino || held.st_dev != named.st_dev)
+        status =
+            ff_fail(error, FF_USAGE, "%s: another ffpack has just finished there", output->partial);
+    if (status != FF_OK) {
+        /* Not ours: closing this output must not tidy it up. */
+        close(output->lock);
+        output->lock = -1;
+    }
+    return status;
+}
+
+/* OUT.replaced is what a run with --force left that was killed while it put its set into place: the
+ * old set, or a new one that never came to its place. Neither is wanted. A run that is still at it
+ * holds its lock on the new set's folder, under whatever name. */
+static ff_status remove_replaced(const ff_output *output, ff_error *error) {
+    int folder = open(output->replaced, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (folder < 0 && errno == ENOENT) return FF_OK;
+    if (folder < 0) return ff_fail_errno(error, "%s: cannot open the folder", output->replaced);
+    ff_status status;
+    if (flock(folder, LOCK_EX | LOCK_NB))
+        status = ff_fail(error, FF_USAGE, "%s: another ffpack is writing there", output->replaced);
+    else
+        status = remove_set(output->replaced, error);
+    close(folder);
+    return status;
 }
 
 static ff_status open_output(ff_output *output, const char *path, ff_output_mode mode,
@@ -176,7 +198,7 @@ static ff_status open_output(ff_output *output, const char *path, ff_output_mode
         FF_TRY(for_each(output->path, survey_item, &found, error));
     }
     FF_TRY(lock_partial(output, error));
-    if (exists(output->replaced)) FF_TRY(remove_set(output->replaced, error));
+    FF_TRY(remove_replaced(output, error));
     survey found = {0};
     FF_TRY(for_each(output->partial, survey_item, &found, error));
     output->continues = found.whole_shards;
@@ -234,15 +256,18 @@ ff_status ff_output_commit(ff_output *output, ff_error *error) {
         }
         FF_TRY(ff_sync_directory(output->parent, error));
     } else {
-        if (renameat2(AT_FDCWD, output->partial, AT_FDCWD, output->path, RENAME_EXCHANGE))
-            return ff_fail_errno(error, "%s: cannot exchange with %s", output->partial,
-                                 output->path);
-        FF_TRY(ff_sync_directory(output->parent, error));
-        /* OUT.partial is the old set now. Under its own name no later run takes it for a
-         * packing to continue. */
+        /* First away from OUT.partial: whenever this is killed, what is left under that name is
+         * something to continue, and never the old set. */
         if (rename(output->partial, output->replaced))
             return ff_fail_errno(error, "%s: cannot rename to %s", output->partial,
                                  output->replaced);
+        FF_TRY(ff_sync_directory(output->parent, error));
+        if (renameat2(AT_FDCWD, output->replaced, AT_FDCWD, output->path, RENAME_EXCHANGE)) {
+            ff_status status =
+                ff_fail_errno(error, "%s: cannot exchange with %s", output->partial, output->path);
+            (void)!rename(output->replaced, output->partial);
+            return status;
+        }
         FF_TRY(ff_sync_directory(output->parent, error));
         FF_TRY(remove_set(output->replaced, error));
     }

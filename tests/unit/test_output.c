@@ -1,0 +1,271 @@
+/* The output folder: lock, continuation, refusals, commit and --force, at every state that a killed
+ * run can leave. */
+#include "format/output.h"
+#include "tests/unit/format_set.h"
+
+#include <dirent.h>
+#include <sys/wait.h>
+
+static const set_spec base = {.dtype = FF_U8,
+                              .channels = 1,
+                              .height = 2,
+                              .width = 3,
+                              .alignment = 64,
+                              .items = 4,
+                              .per_block = 1,
+                              .per_shard = 2,
+                              .labels = LABELS_CLASS,
+                              .seed = 1};
+
+static bool there(const char *path) {
+    return access(path, F_OK) == 0;
+}
+
+static size_t names_in(const char *path) {
+    size_t count = 0;
+    DIR *folder = opendir(path);
+    assert_non_null(folder);
+    while (readdir(folder)) count++;
+    closedir(folder);
+    return count - 2;
+}
+
+/* Packs `spec` into OUT as ffpack does. */
+static void pack(const char *out, const set_spec *spec, bool force, bool *continues) {
+    ff_output *output;
+    const char *folder;
+    ff_writer_result result;
+    OK(ff_output_open(&output, out, FF_OUTPUT_NEW_OR_CONTINUE, force, &test_error));
+    if (continues) *continues = ff_output_continues(output);
+    OK(ff_output_split(output, "", &folder, &test_error));
+    set_write(spec, folder, &result);
+    OK(ff_output_commit(output, &test_error));
+    ff_output_close(&output);
+}
+
+static void commit_leaves_one_folder(void **state) {
+    (void)state;
+    char *parent = new_folder(), *out = join(parent, "out");
+    ff_output *output;
+    bool continues = true;
+    pack(out, &base, false, &continues);
+    assert_false(continues);
+    assert_int_equal(names_in(parent), 1);
+    set_check(&base, out, FF_VERIFY_FIRST);
+    FAILS(ff_output_open(&output, out, FF_OUTPUT_NEW_OR_CONTINUE, false, &test_error), FF_USAGE,
+          "--force");
+    assert_null(output);
+    assert_int_equal(names_in(parent), 1);
+    free(out);
+    remove_folder(parent);
+}
+
+static void force_exchanges(void **state) {
+    (void)state;
+    char *parent = new_folder(), *out = join(parent, "out"), *with_slash = join(parent, "out///");
+    set_spec other = base;
+    other.seed = 9;
+    pack(out, &base, true, NULL); /* --force where nothing is to be replaced */
+    set_check(&base, out, FF_VERIFY_FIRST);
+    pack(with_slash, &other, true, NULL);
+    set_check(&other, out, FF_VERIFY_FIRST);
+    assert_int_equal(names_in(parent), 1);
+    free(with_slash);
+    free(out);
+    remove_folder(parent);
+}
+
+static void several_splits(void **state) {
+    (void)state;
+    char *parent = new_folder(), *out = join(parent, "out");
+    ff_output *output;
+    const char *folder;
+    ff_writer_result result;
+    OK(ff_output_open(&output, out, FF_OUTPUT_NEW_OR_CONTINUE, false, &test_error));
+    OK(ff_output_split(output, "train", &folder, &test_error));
+    set_write(&base, folder, &result);
+    OK(ff_output_split(output, "test", &folder, &test_error));
+    set_write(&base, folder, &result);
+    assert_false(there(out));
+    OK(ff_output_commit(output, &test_error));
+    ff_output_close(&output);
+    char *train = join(out, "train"), *test = join(out, "test");
+    set_check(&base, train, FF_VERIFY_FIRST);
+    set_check(&base, test, FF_VERIFY_FIRST);
+    pack(out, &base, true, NULL); /* a set of one split replaces it */
+    set_check(&base, out, FF_VERIFY_FIRST);
+    assert_false(there(train));
+    free(train);
+    free(test);
+    free(out);
+    remove_folder(parent);
+}
+
+/* Opens OUT in another process; its exit code is the status. */
+static ff_status open_elsewhere(const char *out) {
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        ff_output *output;
+        ff_status status =
+            ff_output_open(&output, out, FF_OUTPUT_NEW_OR_CONTINUE, true, &test_error);
+        ff_output_close(&output);
+        _exit((int)status);
+    }
+    int code;
+    assert_int_equal(waitpid(child, &code, 0), child);
+    assert_true(WIFEXITED(code));
+    return (ff_status)WEXITSTATUS(code);
+}
+
+static void second_writer_is_refused(void **state) {
+    (void)state;
+    char *parent = new_folder(), *out = join(parent, "out");
+    char *partial = join(parent, "out.partial");
+    ff_output *output, *second;
+    const char *folder;
+    ff_writer_result result;
+    OK(ff_output_open(&output, out, FF_OUTPUT_NEW_OR_CONTINUE, false, &test_error));
+    assert_int_equal(open_elsewhere(out), FF_USAGE);
+    FAILS(ff_output_open(&second, out, FF_OUTPUT_NEW_OR_CONTINUE, false, &test_error), FF_USAGE,
+          "another ffpack is writing there");
+    /* The refused ones have not touched the first one's folder. */
+    assert_true(there(partial));
+    OK(ff_output_split(output, "", &folder, &test_error));
+    set_write(&base, folder, &result);
+    assert_int_equal(open_elsewhere(out), FF_USAGE);
+    OK(ff_output_commit(output, &test_error));
+    ff_output_close(&output);
+    set_check(&base, out, FF_VERIFY_FIRST);
+    assert_int_equal(open_elsewhere(out), FF_OK); /* the lock is gone */
+    assert_int_equal(names_in(parent), 1);
+    free(partial);
+    free(out);
+    remove_folder(parent);
+}
+
+/* Stops after `blocks` of the set's 4. */
+static void start(const char *out, const set_spec *spec, uint64_t blocks) {
+    ff_output *output;
+    const char *folder;
+    ff_writer *writer;
+    ff_metadata metadata;
+    OK(ff_output_open(&output, out, FF_OUTPUT_NEW_OR_CONTINUE, false, &test_error));
+    OK(ff_output_split(output, "", &folder, &test_error));
+    set_metadata(spec, &metadata);
+    OK(ff_writer_open(&writer, folder, &metadata, &test_error));
+    set_append(spec, &metadata, writer, blocks);
+    ff_writer_close(&writer);
+    ff_metadata_free(&metadata);
+    ff_output_close(&output);
+}
+
+static void continues(void **state) {
+    (void)state;
+    char *parent = new_folder(), *out = join(parent, "out");
+    char *partial = join(parent, "out.partial");
+    ff_output *output;
+    bool was = false;
+    FAILS(ff_output_open(&output, out, FF_OUTPUT_CONTINUE, false, &test_error), FF_USAGE,
+          "nothing to --resume");
+    assert_int_equal(names_in(parent), 0);
+    start(out, &base, 1); /* not one whole shard: nothing stays */
+    assert_int_equal(names_in(parent), 0);
+    start(out, &base, 3);
+    assert_true(there(partial));
+    assert_false(there(out));
+    OK(ff_output_open(&output, out, FF_OUTPUT_CONTINUE, false, &test_error));
+    assert_true(ff_output_continues(output));
+    ff_output_close(&output);
+    assert_true(there(partial));
+    pack(out, &base, false, &was);
+    assert_true(was);
+    assert_int_equal(names_in(parent), 1);
+    set_check(&base, out, FF_VERIFY_FIRST);
+    free(partial);
+    free(out);
+    remove_folder(parent);
+}
+
+static void foreign_files(void **state) {
+    (void)state;
+    char *parent = new_folder(), *out = join(parent, "out");
+    char *partial = join(parent, "out.partial"), *note = join(partial, "notes.txt");
+    ff_output *output;
+    assert_int_equal(mkdir(partial, 0777), 0);
+    write_whole(note, "mine", 4);
+    FAILS(ff_output_open(&output, out, FF_OUTPUT_NEW_OR_CONTINUE, false, &test_error), FF_USAGE,
+          "notes.txt: no ffpack wrote this");
+    assert_true(there(note));
+    assert_int_equal(unlink(note), 0);
+    /* --force never removes what is no packed set. */
+    pack(out, &base, false, NULL);
+    char *deep = join(out, "train"), *file = join(deep, "photo.jpg");
+    assert_int_equal(mkdir(deep, 0777), 0);
+    write_whole(file, "jpg", 3);
+    FAILS(ff_output_open(&output, out, FF_OUTPUT_NEW_OR_CONTINUE, true, &test_error), FF_USAGE,
+          "photo.jpg: no ffpack wrote this");
+    assert_true(there(file));
+    set_check(&base, out, FF_VERIFY_FIRST);
+    free(deep);
+    free(file);
+    free(note);
+    free(partial);
+    free(out);
+    remove_folder(parent);
+}
+
+static void bad_paths(void **state) {
+    (void)state;
+    char *parent = new_folder(), *deep = join(parent, "a/b");
+    ff_output *output;
+    FAILS(ff_output_open(&output, deep, FF_OUTPUT_NEW_OR_CONTINUE, false, &test_error), FF_IO,
+          "/a: cannot write there");
+    const char *const wrong[] = {"", "/", ".", "..", "x/.."};
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
+        FAILS(ff_output_open(&output, wrong[i], FF_OUTPUT_NEW_OR_CONTINUE, false, &test_error),
+              FF_USAGE, "wanted the name of a new folder");
+    char *file = join(parent, "file");
+    write_whole(file, "x", 1);
+    FAILS(ff_output_open(&output, file, FF_OUTPUT_NEW_OR_CONTINUE, false, &test_error), FF_USAGE,
+          "exists already");
+    FAILS(ff_output_open(&output, file, FF_OUTPUT_NEW_OR_CONTINUE, true, &test_error), FF_IO,
+          "file");
+    assert_int_equal(names_in(parent), 1);
+    free(file);
+    free(deep);
+    remove_folder(parent);
+}
+
+/* A run killed between the exchange and the removal of the old set: the next one must neither
+ * continue the old set nor be stopped by it. */
+static void killed_while_replacing(void **state) {
+    (void)state;
+    char *parent = new_folder(), *out = join(parent, "out");
+    char *replaced = join(parent, "out.replaced");
+    set_spec other = base, third = base;
+    other.seed = 9;
+    third.seed = 10;
+    pack(out, &base, false, NULL);
+    pack(replaced, &other, false, NULL);
+    pack(out, &third, true, NULL);
+    assert_int_equal(names_in(parent), 1);
+    set_check(&third, out, FF_VERIFY_FIRST);
+    free(replaced);
+    free(out);
+    remove_folder(parent);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(commit_leaves_one_folder),
+        cmocka_unit_test(force_exchanges),
+        cmocka_unit_test(several_splits),
+        cmocka_unit_test(second_writer_is_refused),
+        cmocka_unit_test(continues),
+        cmocka_unit_test(foreign_files),
+        cmocka_unit_test(bad_paths),
+        cmocka_unit_test(killed_while_replacing),
+    };
+    return cmocka_run_group_tests_name("output", tests, NULL, NULL);
+}
