@@ -296,6 +296,9 @@ ff_status ff_dataset_class(ff_dataset *dataset, uint64_t number, size_t field, i
     const ff_field *at = &dataset->metadata.field[field];
     uint8_t bytes[8];
     bool wide;
+    if (at->kind != FF_FIELD_CLASS)
+        return ff_fail(error, FF_USAGE, "%s: label field %s is %s, wanted class", dataset->path,
+                       at->name, ff_field_kind_name(at->kind));
     uint64_t offset = ff_metadata_field_offset(&dataset->metadata, field, 1, 1, &wide);
     FF_TRY(ff_dataset_small_label(dataset, number, offset, bytes, ff_field_bytes(at), error));
     *value = at->dtype == FF_I64 ? (int64_t)ff_load_u64(bytes) : (int32_t)ff_load_u32(bytes);

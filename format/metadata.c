@@ -219,12 +219,28 @@ static ff_status check_shape(const ff_metadata *metadata, ff_error *error) {
     return FF_OK;
 }
 
+/* Whoever lacks a feature must be told so by its name. */
+static ff_status check_required(const ff_metadata *metadata, const char *feature, bool used,
+                                ff_error *error) {
+    bool named = !used;
+    for (size_t i = 0; i < metadata->required_count; i++)
+        named |= !strcmp(metadata->required[i], feature);
+    return named ? FF_OK
+                 : ff_fail(error, FF_BAD_DATA, "required: the feature %s is used and not named",
+                           feature);
+}
+
 ff_status ff_metadata_check(const ff_metadata *metadata, ff_error *error) {
     if (metadata->field_count > FF_FIELDS_LIMIT)
         return ff_fail(error, FF_BAD_DATA, "field: %zu fields, more than %u", metadata->field_count,
                        FF_FIELDS_LIMIT);
-    for (size_t i = 0; i < metadata->field_count; i++)
+    for (size_t i = 0; i < metadata->field_count; i++) {
         FF_TRY(check_field(&metadata->field[i], error));
+        for (size_t k = 0; k < i; k++)
+            if (!strcmp(metadata->field[i].name, metadata->field[k].name))
+                return ff_fail(error, FF_BAD_DATA, "field %s: there are two of this name",
+                               metadata->field[i].name);
+    }
     FF_TRY(check_shape(metadata, error));
     if (metadata->items < 1 || metadata->items > UINT64_C(1) << 40)
         return ff_fail(error, FF_BAD_DATA, "shards: %" PRIu64 " items, wanted 1 to 2^40",
@@ -240,6 +256,9 @@ ff_status ff_metadata_check(const ff_metadata *metadata, ff_error *error) {
     bool compressed = metadata->compression == FF_COMPRESSION_ZSTD;
     if (!compressed && metadata->filter != FF_FILTER_NONE)
         return ff_fail(error, FF_BAD_DATA, "compression: a filter without compression");
+    FF_TRY(check_required(metadata, "zstd", compressed, error));
+    FF_TRY(check_required(metadata, "variable-size", metadata->variable_size, error));
+    FF_TRY(check_required(metadata, "wide-labels", has_wide_fields(metadata), error));
     if ((metadata->filter == FF_FILTER_TABLE) != (metadata->table != NULL))
         return ff_fail(error, FF_BAD_DATA, "table: filter=%s and %s table",
                        ff_filter_name(metadata->filter), metadata->table ? "a" : "no");

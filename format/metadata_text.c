@@ -118,6 +118,7 @@ ff_status ff_metadata_transform_id(const ff_metadata *metadata, uint8_t id[16], 
 /* ---- reading ------------------------------------------------------------------------------- */
 
 typedef struct line_parser {
+    const char *begin;
     const char *at, *end; /* the text not yet read */
     size_t line_number;
     const char *line; /* the current line, without its newline */
@@ -136,14 +137,14 @@ static ff_status bad(line_parser *parser, const char *format, ...) {
                    reason);
 }
 
-/* Moves to the next line; false at the end. A last line without newline counts as missing one. */
+/* Moves to the next line; false at the end. */
 static bool next_line(line_parser *parser) {
     if (parser->at == parser->end) return false;
     const char *newline = memchr(parser->at, '\n', (size_t)(parser->end - parser->at));
     parser->line = parser->at;
     parser->line_number++;
-    parser->line_bytes = (size_t)((newline ? newline : parser->end) - parser->at);
-    parser->at = newline ? newline + 1 : parser->end;
+    parser->line_bytes = (size_t)(newline - parser->at);
+    parser->at = newline + 1; /* read_all has seen the last one */
     return true;
 }
 
@@ -274,9 +275,12 @@ static ff_status take_hex(line_parser *parser, uint8_t *out, size_t bytes) {
 static ff_status read_sample(line_parser *parser, ff_metadata *metadata) {
     int dtype, layout;
     uint32_t variable;
+    /* Tables and statistics are allocated by its numbers. */
+    if (metadata->channels) return bad(parser, "a second line 'sample'");
     FF_TRY(take_choice(parser, "dtype", dtype_name, FF_DTYPE_COUNT, &dtype));
     FF_TRY(take_choice(parser, "layout", layout_name, 2, &layout));
     FF_TRY(take_u32(parser, "channels", FF_CHANNELS_LIMIT, &metadata->channels));
+    if (!metadata->channels) return bad(parser, "0 channels");
     FF_TRY(take_u32(parser, "height", FF_SIDE_LIMIT, &metadata->height));
     FF_TRY(take_u32(parser, "width", FF_SIDE_LIMIT, &metadata->width));
     FF_TRY(take_u32(parser, "variable", 1, &variable));
@@ -302,7 +306,9 @@ static ff_status read_compression(line_parser *parser, ff_metadata *metadata) {
 /* Line `table` number `row` of channels. */
 static ff_status read_table(line_parser *parser, ff_metadata *metadata, uint32_t row) {
     size_t bytes = 256 * ff_dtype_bytes(metadata->dtype);
-    if (row >= metadata->channels) return bad(parser, "more tables than channels");
+    if (row >= metadata->channels)
+        return bad(parser, metadata->channels ? "more tables than channels"
+                                              : "a table before the line 'sample'");
     if (!metadata->table)
         FF_TRY(ff_alloc(&metadata->table, metadata->channels, bytes, "tables", parser->error));
     return take_hex(parser, metadata->table + row * bytes, bytes);
@@ -310,6 +316,7 @@ static ff_status read_table(line_parser *parser, ff_metadata *metadata, uint32_t
 
 static ff_status read_floats(line_parser *parser, float **out, uint32_t count) {
     if (*out) return bad(parser, "a second line of statistics");
+    if (!count) return bad(parser, "statistics before the line 'sample'");
     FF_TRY(ff_alloc(out, count, sizeof **out, "statistics", parser->error));
     for (uint32_t i = 0; i < count; i++) {
         uint32_t bits = 0;
@@ -418,8 +425,32 @@ static ff_status read_line(line_parser *parser, ff_metadata *metadata, uint32_t 
                (int)(parser->line_bytes < 40 ? parser->line_bytes : 40), parser->line);
 }
 
+/* One metadata has one text: order of lines, spelling of numbers and escapes are all fixed. So what
+ * was read, written again, must be what was read, but for extension lines. */
+static ff_status check_canonical(line_parser *parser, const ff_metadata *metadata) {
+    ff_buffer again = {0};
+    ff_status status = ff_metadata_write(metadata, &again, parser->error);
+    const char *wanted = again.bytes;
+    parser->at = parser->begin;
+    parser->line_number = 0;
+    while (status == FF_OK && next_line(parser)) {
+        if (parser->line_bytes >= 2 && !memcmp(parser->line, "x-", 2)) continue;
+        size_t length = (size_t)(parser->at - parser->line); /* with the newline */
+        size_t left = again.length - (size_t)(wanted - again.bytes);
+        if (length > left || memcmp(parser->line, wanted, length))
+            status = bad(parser, "is not in its place or not in canonical form");
+        else
+            wanted += length;
+    }
+    if (status == FF_OK && *wanted) status = bad(parser, "the text ends early");
+    ff_buffer_free(&again);
+    return status;
+}
+
 static ff_status read_all(line_parser *parser, ff_metadata *metadata) {
     uint32_t table_rows = 0;
+    if (parser->at == parser->end || parser->end[-1] != '\n')
+        return bad(parser, "the text does not end with a newline");
     if (!next_line(parser) || parser->line_bytes != sizeof first_line - 1 ||
         memcmp(parser->line, first_line, sizeof first_line - 1))
         return bad(parser, "wanted '%s'", first_line);
@@ -431,7 +462,8 @@ static ff_status read_all(line_parser *parser, ff_metadata *metadata) {
         return bad(parser, "%u tables for %u channels", table_rows, metadata->channels);
     if (!metadata->split) return bad(parser, "the line 'split' is missing");
     if (!metadata->mean != !metadata->std) return bad(parser, "mean without std, or the reverse");
-    return ff_metadata_check(metadata, parser->error);
+    FF_TRY(ff_metadata_check(metadata, parser->error));
+    return check_canonical(parser, metadata);
 }
 
 ff_status ff_metadata_read(ff_metadata *metadata, const char *text, size_t length,
@@ -440,7 +472,7 @@ ff_status ff_metadata_read(ff_metadata *metadata, const char *text, size_t lengt
     if (length > FF_METADATA_LIMIT_BYTES)
         return ff_fail(error, FF_BAD_DATA, "metadata: %zu bytes, more than %" PRIu64, length,
                        (uint64_t)FF_METADATA_LIMIT_BYTES);
-    line_parser parser = {.at = text, .end = text + length, .error = error};
+    line_parser parser = {.begin = text, .at = text, .end = text + length, .error = error};
     ff_status status = read_all(&parser, metadata);
     if (status != FF_OK) ff_metadata_free(metadata);
     return status;
