@@ -210,6 +210,11 @@ static inline void set_shape(const set_spec *spec, uint64_t item, uint32_t *heig
     *width = 1 + (uint32_t)(set_mix(item, 12) % spec->width);
 }
 
+/* An element that no table holds. */
+static inline void set_misfit(uint8_t *to, size_t bytes) {
+    for (size_t i = 0; i < bytes; i++) to[i] = (uint8_t)(0x5a + 37 * i);
+}
+
 static inline void set_tensor(const set_spec *spec, uint64_t item, uint32_t height, uint32_t width,
                               uint8_t *to) {
     size_t bytes = ff_dtype_bytes(spec->dtype), pixels = (size_t)height * width;
@@ -221,7 +226,7 @@ static inline void set_tensor(const set_spec *spec, uint64_t item, uint32_t heig
         else
             memcpy(to + i * bytes, &noise, bytes);
     }
-    if (spec->misfit && item % 4 == 1) memset(to, 0x5a, bytes);
+    if (spec->misfit && item % 4 == 1) set_misfit(to, bytes);
 }
 
 static inline void set_label(const set_spec *spec, const ff_metadata *metadata, size_t field,
