@@ -79,8 +79,8 @@ typedef struct ff_loader_options {
     uint32_t share_begin, share_end, share_total;
 
     /* Threads that fill slots; 0 = acquire fills them itself. -1 = as many as there are CPUs, at
-     * most 8. Slots: how many batches may be ready, being filled or acquired at once; 0 = a number
-     * that suits the threads, at least 3. */
+     * most 8. Slots: how many batches may be ready, being filled or acquired at once; 0 = 4,
+     * or 2 without threads. */
     int threads;
     uint32_t slots;
 
@@ -152,8 +152,8 @@ void ff_loader_destroy(ff_loader **loader);
 FF_MUST_USE ff_status ff_loader_acquire(ff_loader *loader, ff_slot **slot, ff_error *error);
 
 /* Gives a slot back, to be filled again once `consumed` is done (NULL = the consumer is through
- * with it). The event stays the consumer's, who neither destroys it nor records it anew before the
- * slot's next acquire. */
+ * with it). The event stays the consumer's, who neither destroys it nor records it anew before this
+ * slot is acquired again or the loader destroyed. Any order of releases will do. */
 void ff_loader_release(ff_loader *loader, ff_slot *slot, ff_event *consumed);
 
 typedef struct ff_loader_info {

@@ -164,8 +164,8 @@ FF_HD void ff_order_init(ff_order *order, const ff_order_spec *spec, uint32_t ep
     order->spec = *spec;
     order->block_count = order->group_samples = order->deficit = 0;
     order->short_place = order->short_group = order->short_end = 0;
-    if (spec->kind == FF_ORDER_RANDOM)
-        ff_permutation_init(&order->outer, spec->count, spec->seed, epoch, 0);
+    ff_permutation_init(&order->outer, spec->count, spec->seed, epoch, 0);
+    order->inner = order->outer;
     if (spec->kind != FF_ORDER_BLOCK) return;
     order->block_count = (spec->count - 1) / spec->block + 1;
     order->deficit = order->block_count * spec->block - spec->count;

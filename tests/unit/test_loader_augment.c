@@ -35,9 +35,9 @@ static void make_quiet(void *array, ff_dtype dtype, size_t count) {
     uint16_t *half = array;
     uint32_t *single = array;
     for (size_t i = 0; i < count; i++) {
-        if (dtype == FF_F16 && (half[i] & 0x7c00) == 0x7c00) half[i] |= 0x0200;
-        if (dtype == FF_BF16 && (half[i] & 0x7f80) == 0x7f80) half[i] |= 0x0040;
-        if (dtype == FF_F32 && (single[i] & 0x7f800000u) == 0x7f800000u) single[i] |= 0x00400000u;
+        if (dtype == FF_F16 && (half[i] & 0x7fff) > 0x7c00) half[i] |= 0x0200;
+        if (dtype == FF_BF16 && (half[i] & 0x7fff) > 0x7f80) half[i] |= 0x0040;
+        if (dtype == FF_F32 && (single[i] & 0x7fffffffu) > 0x7f800000u) single[i] |= 0x00400000u;
     }
 }
 
@@ -72,7 +72,7 @@ static void make_case(one_case *c, ff_dtype from, ff_dtype to, ff_layout from_la
     c->source_bytes = (size_t)channels * c->height * c->width * ff_dtype_bytes(from);
     c->out_bytes = (size_t)channels * c->out_height * c->out_width * ff_dtype_bytes(to);
     /* Exactly as long as the sample: reading beside it is caught by AddressSanitizer. All bit
-     * patterns, so quiet NaNs and subnormals among them. */
+     * patterns, so infinities, quiet NaNs and subnormals among them. */
     c->source = malloc(c->source_bytes);
     assert_non_null(c->source);
     for (size_t i = 0; i < c->source_bytes; i++) c->source[i] = (uint8_t)draw(256);

@@ -1,0 +1,266 @@
+#include "loader/plan.h"
+
+#include "format/base/thread.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define BATCH_LIMIT  (UINT64_C(1) << 30)
+#define SLOTS_LIMIT  4096u
+#define THREADS_MOST 1024
+
+ff_loader_options ff_loader_defaults(void) {
+    return (ff_loader_options){
+        .batch = 256,
+        .order = FF_ORDER_RANDOM,
+        .dtype = FF_F32,
+        .layout = FF_CHW,
+        .threads = -1,
+    };
+}
+
+uint64_t ff_loader_share(uint64_t batch, uint32_t part, uint32_t total) {
+    if (part >= total) return batch;
+    return batch * part / total & ~UINT64_C(1);
+}
+
+/* ---- order ---------------------------------------------------------------------------------- */
+
+typedef struct stored_at {
+    uint64_t offset, number;
+    uint32_t shard;
+} stored_at;
+
+static int compare_places(const void *left, const void *right) {
+    const stored_at *a = left, *b = right;
+    if (a->shard != b->shard) return a->shard < b->shard ? -1 : 1;
+    return a->offset < b->offset ? -1 : a->offset > b->offset;
+}
+
+/* Block order wants neighbours on the disk. Where numbers are not stored in rising order, a table
+ * of 8 bytes a sample tells which sample lies where. */
+static ff_status map_places(ff_plan *plan, ff_error *error) {
+    stored_at *places, before = {0};
+    bool rising = true;
+    FF_TRY(ff_alloc(&places, plan->count, sizeof *places, "the storage order", error));
+    ff_status status = FF_OK;
+    for (uint64_t number = 0; number < plan->count; number++) {
+        ff_entry entry;
+        FF_TRY_DONE(ff_dataset_entry(plan->dataset, number, &entry, error));
+        places[number] =
+            (stored_at){.offset = entry.offset, .number = number, .shard = entry.shard};
+        if (number && compare_places(&before, &places[number]) > 0) rising = false;
+        before = places[number];
+    }
+    if (rising) goto done;
+    qsort(places, plan->count, sizeof *places, compare_places);
+    FF_TRY_DONE(ff_alloc(&plan->sample_of_place, plan->count, sizeof *plan->sample_of_place,
+                         "the storage order", error));
+    for (uint64_t place = 0; place < plan->count; place++)
+        plan->sample_of_place[place] = places[place].number;
+done:
+    free(places);
+    return status;
+}
+
+static ff_status plan_order(ff_plan *plan, const ff_loader_options *options, ff_error *error) {
+    plan->order = (ff_order_spec){.count = plan->count,
+                                  .seed = options->seed,
+                                  .block = options->block,
+                                  .group = options->group,
+                                  .kind = options->order};
+    if (options->order == FF_ORDER_BLOCK) {
+        uint64_t block, group;
+        ff_order_default_blocks(
+            ff_metadata_slot_bytes(plan->metadata, plan->metadata->height, plan->metadata->width),
+            &block, &group);
+        if (plan->order.block == 0) plan->order.block = block;
+        if (plan->order.group == 0) plan->order.group = group;
+    }
+    FF_TRY(ff_order_check(&plan->order, error));
+    return options->order == FF_ORDER_BLOCK ? map_places(plan, error) : FF_OK;
+}
+
+/* ---- the sequence of batches ---------------------------------------------------------------- */
+
+static uint64_t batches_of(uint64_t samples, uint64_t batch, bool drop) {
+    return samples / batch + (!drop && samples % batch != 0);
+}
+
+static ff_status plan_sequence(ff_plan *plan, const ff_loader_options *options, ff_error *error) {
+    if (options->batch == 0 || options->batch > BATCH_LIMIT)
+        return ff_fail(error, FF_USAGE, "a batch has 1 to %" PRIu64 " samples, not %" PRIu64,
+                       BATCH_LIMIT, options->batch);
+    if (options->position > plan->count)
+        return ff_fail(error, FF_USAGE,
+                       "position %" PRIu64 " is behind the end of %s with its %" PRIu64 " samples",
+                       options->position, ff_dataset_path(plan->dataset), plan->count);
+    bool drop = options->last_batch == FF_LAST_BATCH_DROP && plan->count >= options->batch;
+    plan->batch = options->batch;
+    plan->epoch_batches = batches_of(plan->count, plan->batch, drop);
+    plan->first_epoch = options->epoch;
+    plan->first_position = options->position;
+    plan->first_batches = batches_of(plan->count - options->position, plan->batch, drop);
+    uint64_t epochs = options->epochs;
+    if (plan->first_batches == 0) { /* stored behind the last batch of an epoch */
+        plan->first_epoch++;
+        plan->first_position = 0;
+        plan->first_batches = options->epochs == 1 ? 0 : plan->epoch_batches;
+        if (epochs > 1) epochs--;
+    }
+    plan->total_batches = UINT64_MAX;
+    if (epochs) plan->total_batches = plan->first_batches + (epochs - 1) * plan->epoch_batches;
+    return FF_OK;
+}
+
+ff_plan_place ff_plan_at(const ff_plan *plan, uint64_t sequence) {
+    ff_plan_place place = {.epoch = plan->first_epoch, .global_position = plan->first_position};
+    uint64_t batches = plan->first_batches, number = sequence;
+    if (sequence >= plan->first_batches) {
+        uint64_t behind = sequence - plan->first_batches;
+        place.epoch += (uint32_t)(1 + behind / plan->epoch_batches);
+        place.global_position = 0;
+        number = behind % plan->epoch_batches;
+        batches = plan->epoch_batches;
+    }
+    place.last = number + 1 == batches;
+    place.global_position += number * plan->batch;
+    uint64_t left = plan->count - place.global_position;
+    place.global_count = (uint32_t)(left < plan->batch ? left : plan->batch);
+    place.position = place.global_position + plan->share_begin;
+    /* Cuts are those of a full batch, so a share's shape never changes. */
+    uint64_t before =
+        plan->share_begin < place.global_count ? plan->share_begin : place.global_count;
+    uint64_t here = place.global_count - before;
+    place.count = (uint32_t)(here < plan->rows ? here : plan->rows);
+    return place;
+}
+
+/* ---- shapes and memory ---------------------------------------------------------------------- */
+
+static ff_status plan_share(ff_plan *plan, const ff_loader_options *options, ff_error *error) {
+    uint32_t begin = options->share_begin, end = options->share_end, total = options->share_total;
+    if (total == 0) begin = 0, end = 1, total = 1;
+    if (begin > end || end > total)
+        return ff_fail(error, FF_USAGE, "parts %u to %u of %u are no share of a batch", begin, end,
+                       total);
+    plan->share_begin = ff_loader_share(plan->batch, begin, total);
+    plan->rows = (uint32_t)(ff_loader_share(plan->batch, end, total) - plan->share_begin);
+    return FF_OK;
+}
+
+static ff_status plan_shape(ff_plan *plan, const ff_loader_options *options, ff_error *error) {
+    const ff_metadata *metadata = plan->metadata;
+    plan->height = options->height ? options->height : metadata->height;
+    plan->width = options->width ? options->width : metadata->width;
+    plan->augment = options->augment;
+    if (!plan->augment.crop) plan->augment.pad = 0, plan->augment.pad_mode = FF_PAD_BLACK;
+    FF_TRY(ff_augment_check(&plan->augment, metadata->height, metadata->width, plan->height,
+                            plan->width, error));
+    ff_dtype dtype = options->dtype >= FF_DTYPE_COUNT ? FF_F32 : options->dtype;
+    FF_TRY(ff_augment_host_init(&plan->host, metadata, &plan->augment, dtype, options->layout,
+                                plan->height, plan->width, error));
+    uint64_t pixels;
+    if (!ff_mul_u64(plan->height, plan->width, &pixels) ||
+        !ff_mul_u64(pixels, metadata->channels * (uint64_t)plan->host.to_bytes, &plan->row_bytes))
+        return ff_fail(error, FF_USAGE, "an output of %ux%u is too large", plan->height,
+                       plan->width);
+    return FF_OK;
+}
+
+static ff_status plan_labels(ff_plan *plan, const ff_loader_options *options, ff_error *error) {
+    const ff_metadata *metadata = plan->metadata;
+    bool first = options->label_count == 0;
+    size_t count = first ? 1 : options->label_count;
+    if (first && (metadata->field_count == 0 || metadata->field[0].kind == FF_FIELD_NONE))
+        return FF_OK;
+    FF_TRY(ff_alloc(&plan->field, count, sizeof *plan->field, "labels", error));
+    FF_TRY(ff_alloc(&plan->label_offset, count, sizeof *plan->label_offset, "labels", error));
+    plan->label_count = count;
+    for (size_t i = 0; i < count; i++) {
+        FF_TRY(ff_dataset_field(plan->dataset, first ? NULL : options->label[i], &plan->field[i],
+                                error));
+        const ff_field *field = &metadata->field[plan->field[i]];
+        if (field->kind == FF_FIELD_NONE)
+            return ff_fail(error, FF_USAGE, "%s: field %s holds no labels",
+                           ff_dataset_path(plan->dataset), field->name);
+        if (ff_field_bytes(field) > plan->label_values_limit)
+            plan->label_values_limit = ff_field_bytes(field);
+    }
+    return FF_OK;
+}
+
+static ff_status plan_memory(ff_plan *plan, ff_error *error) {
+    uint64_t end, bytes;
+    bool fits = ff_mul_u64(plan->rows, plan->row_bytes, &end) && end < UINT64_MAX / 4;
+    for (size_t i = 0; fits && i < plan->label_count; i++) {
+        end = ff_align_u64(end, 64);
+        plan->label_offset[i] = end;
+        fits = ff_mul_u64(plan->rows, 4 * (uint64_t)plan->metadata->field[plan->field[i]].width,
+                          &bytes) &&
+               ff_add_u64(end, bytes, &end) && end < UINT64_MAX / 4;
+    }
+    if (!fits)
+        return ff_fail(error, FF_USAGE, "a batch of %u samples of %" PRIu64 " bytes is too large",
+                       plan->rows, plan->row_bytes);
+    plan->weight_offset = ff_align_u64(end, 64);
+    plan->slot_bytes = ff_align_u64(plan->weight_offset + plan->rows * sizeof(float), 64);
+    return FF_OK;
+}
+
+static ff_status plan_threads(ff_plan *plan, const ff_loader_options *options, ff_error *error) {
+    plan->threads = options->threads;
+    if (plan->threads < 0) {
+        plan->threads = ff_cpu_count();
+        if (plan->threads > 8) plan->threads = 8;
+    }
+    plan->slots = options->slots ? options->slots : plan->threads ? 4 : 2;
+    if (plan->threads > THREADS_MOST || plan->slots > SLOTS_LIMIT)
+        return ff_fail(error, FF_USAGE, "%d threads and %u slots; at most %d and %u are possible",
+                       plan->threads, plan->slots, THREADS_MOST, SLOTS_LIMIT);
+    return FF_OK;
+}
+
+ff_status ff_plan_init(ff_plan *plan, ff_dataset *dataset, const ff_loader_options *options,
+                       ff_error *error) {
+    *plan = (ff_plan){.dataset = dataset,
+                      .metadata = ff_dataset_metadata(dataset),
+                      .count = ff_dataset_count(dataset),
+                      .seed = options->seed};
+    ff_status status;
+    FF_TRY_DONE(plan_sequence(plan, options, error));
+    FF_TRY_DONE(plan_share(plan, options, error));
+    FF_TRY_DONE(plan_shape(plan, options, error));
+    FF_TRY_DONE(plan_labels(plan, options, error));
+    FF_TRY_DONE(plan_memory(plan, error));
+    FF_TRY_DONE(plan_threads(plan, options, error));
+    FF_TRY_DONE(plan_order(plan, options, error));
+done:
+    if (status != FF_OK) ff_plan_free(plan);
+    return status;
+}
+
+void ff_plan_free(ff_plan *plan) {
+    ff_augment_host_free(&plan->host);
+    free(plan->sample_of_place);
+    free(plan->field);
+    free(plan->label_offset);
+    *plan = (ff_plan){0};
+}
+
+ff_loader_info ff_plan_describe(const ff_plan *plan) {
+    return (ff_loader_info){
+        .samples = plan->count,
+        .batches_per_epoch = plan->epoch_batches,
+        .slot_bytes = plan->slot_bytes,
+        .rows = plan->rows,
+        .channels = plan->metadata->channels,
+        .height = plan->height,
+        .width = plan->width,
+        .slots = plan->slots,
+        .threads = plan->threads,
+        .block = plan->order.block,
+        .group = plan->order.group,
+    };
+}

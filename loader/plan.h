@@ -1,0 +1,64 @@
+/* What a loader's options come to: checked and worked out once, before anything is started.
+ * Private to loader/. Thread rule: read-only after ff_plan_init. */
+#ifndef FF_LOADER_PLAN_H
+#define FF_LOADER_PLAN_H
+
+#include "loader/augment_host.h"
+#include "loader/loader.h"
+
+typedef struct ff_plan {
+    ff_dataset *dataset;
+    const ff_metadata *metadata;
+    uint64_t count; /* samples of the dataset */
+
+    ff_order_spec order;
+    uint64_t *sample_of_place; /* block order over another storage order; NULL = the same */
+    uint64_t seed;
+    ff_augment_spec augment;
+    ff_augment_host host;
+
+    /* The sequence of batches: `first_batches` in the first epoch, from `first_position`, then
+     * `epoch_batches` in every other one; `total_batches` in all, UINT64_MAX = no end. */
+    uint64_t batch;
+    uint32_t first_epoch;
+    uint64_t first_position;
+    uint64_t first_batches, epoch_batches, total_batches;
+
+    uint64_t share_begin; /* this share's rows of a global batch: [share_begin, + rows) */
+    uint32_t rows;
+    uint32_t height, width;
+    uint64_t row_bytes; /* of a row's data */
+
+    size_t label_count;
+    size_t *field;               /* [label_count] of the metadata */
+    uint64_t label_values_limit; /* bytes of the largest of them as stored */
+
+    /* A slot's memory, one block: data | label 0 | label 1 ... | weight, each at a multiple of 64.
+     */
+    uint64_t *label_offset; /* [label_count] */
+    uint64_t weight_offset;
+    uint64_t slot_bytes;
+
+    int threads;
+    uint32_t slots;
+} ff_plan;
+
+/* The place of batch number `sequence` (from 0) of this loader. */
+typedef struct ff_plan_place {
+    uint32_t epoch;
+    uint64_t global_position; /* of the global batch's first sample */
+    uint32_t global_count;
+    uint64_t position; /* of this share's first row */
+    uint32_t count;    /* of this share: samples before the padding */
+    bool last;         /* of its epoch */
+} ff_plan_place;
+
+FF_MUST_USE ff_status ff_plan_init(ff_plan *plan, ff_dataset *dataset,
+                                   const ff_loader_options *options, ff_error *error);
+void ff_plan_free(ff_plan *plan);
+
+ff_loader_info ff_plan_describe(const ff_plan *plan);
+
+ff_plan_place ff_plan_at(const ff_plan *plan, uint64_t sequence);
+
+#endif

@@ -1,0 +1,396 @@
+/* The loader: what comes out, for every kind of dataset, and that it does not depend on threads,
+ * slots, shares, the device or where a run was resumed. */
+#include "loader/augment_host.h"
+#include "loader/device_host.h"
+#include "loader/loader.h"
+#include "tests/unit/make_dataset.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+
+#define OK(call)                                                                                   \
+    do {                                                                                           \
+        ff_error ok_error = {0}, *error = &ok_error;                                               \
+        if ((call) != FF_OK) fail_msg("%s", ok_error.message);                                     \
+    } while (0)
+
+static ff_dataset *make(made_dataset *made) {
+    ff_dataset *dataset;
+    OK(made_write(made, error));
+    OK(ff_dataset_open(&dataset, made->folder, FF_VERIFY_FIRST, error));
+    return dataset;
+}
+
+static void unmake(made_dataset *made, ff_dataset *dataset) {
+    ff_dataset_close(&dataset);
+    made_remove(made);
+}
+
+static ff_loader_options options_of(uint64_t batch, const char *augment) {
+    ff_loader_options options = ff_loader_defaults();
+    options.batch = batch;
+    options.seed = 11;
+    options.threads = 2;
+    OK(ff_augment_parse(&options.augment, augment, error));
+    return options;
+}
+
+/* Everything that an epoch or more gives, as one hash a batch; padding included. */
+typedef struct trace {
+    uint64_t batches;
+    uint64_t hash[200];
+    ff_loader_position next[200];
+} trace;
+
+static uint64_t hash_bytes(uint64_t hash, const void *bytes, size_t count) {
+    for (size_t i = 0; i < count; i++)
+        hash = (hash ^ ((const uint8_t *)bytes)[i]) * UINT64_C(0x100000001b3);
+    return hash;
+}
+
+static uint64_t hash_slot(const ff_slot *slot) {
+    uint64_t hash = UINT64_C(0xcbf29ce484222325);
+    hash = hash_bytes(hash, slot->data,
+                      (size_t)slot->rows * slot->channels * slot->height * slot->width *
+                          ff_dtype_bytes(slot->dtype));
+    hash = hash_bytes(hash, slot->weight, slot->rows * sizeof(float));
+    for (size_t i = 0; i < slot->label_count; i++)
+        hash = hash_bytes(hash, slot->label[i].values, slot->rows * 4ul * slot->label[i].width);
+    hash = hash_bytes(hash, slot->params, slot->rows * sizeof *slot->params);
+    hash = hash_bytes(hash, &slot->count, sizeof slot->count);
+    hash = hash_bytes(hash, &slot->position, sizeof slot->position);
+    return hash_bytes(hash, &slot->epoch, sizeof slot->epoch);
+}
+
+static trace run(ff_dataset *dataset, const ff_loader_options *options, uint64_t limit) {
+    trace found = {0};
+    ff_loader *loader;
+    ff_slot *slot;
+    OK(ff_loader_create(&loader, dataset, options, error));
+    while (found.batches < limit) {
+        OK(ff_loader_acquire(loader, &slot, error));
+        if (!slot) break;
+        found.next[found.batches] = slot->next;
+        found.hash[found.batches++] = hash_slot(slot);
+        ff_loader_release(loader, slot, NULL);
+    }
+    ff_loader_destroy(&loader);
+    assert_null(loader);
+    return found;
+}
+
+static void same(const trace *a, const trace *b) {
+    assert_int_equal(a->batches, b->batches);
+    for (uint64_t i = 0; i < a->batches; i++) assert_int_equal(a->hash[i], b->hash[i]);
+}
+
+/* ---- contents ------------------------------------------------------------------------------- */
+
+/* Every row of an epoch and a half against the plain version applied to the made sample. */
+static void check_rows(made_dataset *made, const ff_loader_options *options) {
+    ff_dataset *dataset = make(made);
+    ff_loader *loader;
+    ff_slot *slot;
+    ff_augment_host host;
+    OK(ff_loader_create(&loader, dataset, options, error));
+    ff_loader_info info = ff_loader_describe(loader);
+    OK(ff_augment_host_init(&host, ff_dataset_metadata(dataset), &options->augment, options->dtype,
+                            options->layout, info.height, info.width, error));
+    ff_order_spec spec = {.count = made->count,
+                          .seed = options->seed,
+                          .block = info.block,
+                          .group = info.group,
+                          .kind = options->order};
+    size_t elements = (size_t)info.channels * info.height * info.width;
+    uint8_t *tensor = malloc((size_t)made->channels * made->height * made->width * 4);
+    uint8_t *wanted = malloc(elements * 4);
+    uint64_t position = 0, batches = info.batches_per_epoch * 3 / 2 + 1;
+    for (uint64_t i = 0; i < batches; i++) {
+        OK(ff_loader_acquire(loader, &slot, error));
+        assert_non_null(slot);
+        assert_int_equal(slot->epoch, i / info.batches_per_epoch);
+        assert_int_equal(slot->batch, i % info.batches_per_epoch);
+        assert_int_equal(slot->last, (i + 1) % info.batches_per_epoch == 0);
+        if (slot->batch == 0) position = 0;
+        assert_int_equal(slot->position, position);
+        assert_int_equal((uintptr_t)slot->data % 64, 0);
+        ff_order order;
+        ff_order_init(&order, &spec, slot->epoch);
+        const int32_t *label = slot->label[0].values;
+        for (uint32_t row = 0; row < slot->rows; row++, position++) {
+            const uint8_t *found =
+                (uint8_t *)slot->data + row * elements * ff_dtype_bytes(slot->dtype);
+            if (row >= slot->count) {
+                assert_true(slot->source[row].padding && slot->weight[row] == 0.0f);
+                assert_int_equal(label[row], -1);
+                memset(wanted, 0, elements * 4);
+                assert_memory_equal(found, wanted, elements * ff_dtype_bytes(slot->dtype));
+                continue;
+            }
+            uint64_t number = ff_order_at(&order, position);
+            if (options->order == FF_ORDER_BLOCK && made->stored_backwards)
+                number = made->count - 1 - number;
+            assert_int_equal(slot->source[row].sample[0], number);
+            assert_true(slot->weight[row] == 1.0f && slot->source[row].weight[0] == 1.0f);
+            assert_int_equal(label[row], made_class(made, number));
+            made_tensor(made, number, tensor);
+            uint32_t height = made_height(made, number), width = made_width(made, number);
+            ff_augment_params params =
+                ff_augment_at(&options->augment, options->seed, slot->epoch, number, height, width,
+                              info.height, info.width);
+            assert_memory_equal(&params, &slot->params[row], sizeof params);
+            ff_augment_plain(&host, &params, tensor, height, width, wanted);
+            assert_memory_equal(found, wanted, elements * ff_dtype_bytes(slot->dtype));
+            if (made->vector_label && slot->label_count == 3) {
+                const float *vector = (const float *)slot->label[1].values + row * 5;
+                const float *tags = (const float *)slot->label[2].values + row * 3;
+                for (int k = 0; k < 5; k++) assert_true(vector[k] == (float)number + (float)k);
+                for (int k = 0; k < 3; k++) assert_true(tags[k] == (float)(number >> k & 1));
+            }
+        }
+        ff_loader_release(loader, slot, NULL);
+    }
+    free(tensor);
+    free(wanted);
+    ff_augment_host_free(&host);
+    ff_loader_destroy(&loader);
+    unmake(made, dataset);
+}
+
+static void plain_dataset(void **state) {
+    (void)state;
+    made_dataset made = made_defaults(500);
+    made.shard_bytes = 1 << 20; /* several shards */
+    ff_loader_options options = options_of(64, "crop=4,flip,cutout=8");
+    check_rows(&made, &options);
+    options.dtype = FF_F16, options.last_batch = FF_LAST_BATCH_KEEP;
+    check_rows(&made, &options);
+    options.dtype = FF_F32, options.layout = FF_HWC, options.height = 28, options.width = 25;
+    options.order = FF_ORDER_SEQUENTIAL;
+    check_rows(&made, &options);
+    options.augment = (ff_augment_spec){0};
+    check_rows(&made, &options);
+}
+
+static void other_datasets(void **state) {
+    (void)state;
+    static const char *const labels[] = {"label", "vector", "tags"};
+    for (int compressed = 0; compressed < 2; compressed++) {
+        for (int kind = 0; kind < 4; kind++) {
+            made_dataset made = made_defaults(150);
+            made.compression = compressed ? FF_COMPRESSION_ZSTD : FF_COMPRESSION_NONE;
+            ff_loader_options options = options_of(32, "crop=2,flip=alternate");
+            options.last_batch = FF_LAST_BATCH_KEEP;
+            if (kind == 0) made.dtype = FF_U8, made.layout = FF_HWC;
+            if (kind == 1) {
+                made.dtype = FF_F32, made.variable_size = true, made.vector_label = true;
+                made.height = 21, made.width = 50;
+                options.height = 11, options.width = 25; /* the smallest is 11 x 25 */
+                options.label = labels, options.label_count = 3;
+            }
+            if (kind == 2) made.dtype = FF_U16, made.channels = 1, made.statistics = false;
+            if (kind == 3) made.stored_backwards = true, options.order = FF_ORDER_BLOCK;
+            if (kind == 3) options.block = 7, options.group = 5;
+            check_rows(&made, &options);
+        }
+    }
+}
+
+/* ---- sameness ------------------------------------------------------------------------------- */
+
+static void any_threads_and_slots(void **state) {
+    (void)state;
+    made_dataset made = made_defaults(1000);
+    ff_dataset *dataset = make(&made);
+    ff_loader_options options = options_of(96, "crop=4,flip");
+    options.threads = 0;
+    trace wanted = run(dataset, &options, 35);
+    static const int threads[] = {0, 1, 2, 3, 7};
+    for (size_t i = 0; i < sizeof threads / sizeof threads[0]; i++) {
+        for (uint32_t slots = 1; slots < 7; slots += 2) {
+            options.threads = threads[i], options.slots = slots;
+            trace found = run(dataset, &options, 35);
+            same(&found, &wanted);
+        }
+    }
+    options.seed++;
+    trace other = run(dataset, &options, 35);
+    assert_int_not_equal(other.hash[0], wanted.hash[0]);
+    unmake(&made, dataset);
+}
+
+static void resumed(void **state) {
+    (void)state;
+    made_dataset made = made_defaults(700);
+    ff_dataset *dataset = make(&made);
+    for (int keep = 0; keep < 2; keep++) {
+        ff_loader_options options = options_of(64, "crop=4,flip");
+        options.epochs = 4;
+        options.last_batch = keep ? FF_LAST_BATCH_KEEP : FF_LAST_BATCH_DROP;
+        trace whole = run(dataset, &options, 200);
+        assert_int_equal(whole.batches, keep ? 44 : 40);
+        for (uint64_t after = 0; after < whole.batches; after += 3) {
+            ff_loader_options rest = options;
+            const ff_loader_position *next = &whole.next[after];
+            rest.epoch = next->epoch, rest.position = next->position;
+            rest.epochs = 4 - next->epoch;
+            if (next->epoch == 4) continue;
+            trace found = run(dataset, &rest, 200);
+            assert_int_equal(found.batches, whole.batches - after - 1);
+            for (uint64_t i = 0; i < found.batches; i++)
+                assert_int_equal(found.hash[i], whole.hash[after + 1 + i]);
+        }
+        /* Stored behind the last whole batch: goes on with the next epoch. */
+        options.position = keep ? 700 : 640, options.epochs = 2;
+        trace found = run(dataset, &options, 200);
+        assert_int_equal(found.batches, keep ? 11 : 10);
+        assert_int_equal(found.hash[0], whole.hash[keep ? 11 : 10]);
+        options.epochs = 1;
+        assert_int_equal(run(dataset, &options, 200).batches, 0);
+    }
+    unmake(&made, dataset);
+}
+
+/* Shares of a world, put together, are the whole batch: also uneven and empty ones, and each
+ * sample counts exactly once in evaluation. */
+static void shares(void **state) {
+    (void)state;
+    made_dataset made = made_defaults(333);
+    ff_dataset *dataset = make(&made);
+    static const uint32_t cuts[][5] = {{0, 1, 2, 3, 3}, {0, 2, 5, 8, 8}, {0, 1, 50, 60, 60}};
+    for (size_t w = 0; w < sizeof cuts / sizeof cuts[0]; w++) {
+        uint8_t seen[333] = {0};
+        ff_loader *whole, *part[3];
+        ff_loader_options options = options_of(50, "flip");
+        options.last_batch = FF_LAST_BATCH_KEEP, options.epochs = 1;
+        OK(ff_loader_create(&whole, dataset, &options, error));
+        for (int r = 0; r < 3; r++) {
+            options.share_begin = cuts[w][r], options.share_end = cuts[w][r + 1];
+            options.share_total = cuts[w][3];
+            OK(ff_loader_create(&part[r], dataset, &options, error));
+        }
+        for (;;) {
+            ff_slot *all, *mine;
+            OK(ff_loader_acquire(whole, &all, error));
+            uint32_t row = 0, count = 0;
+            for (int r = 0; r < 3; r++) {
+                OK(ff_loader_acquire(part[r], &mine, error));
+                assert_true(!all == !mine);
+                if (!mine) continue;
+                assert_int_equal((all->position + row) % 2, all->position % 2);
+                size_t bytes = 3 * 32 * 32 * sizeof(float);
+                assert_memory_equal((uint8_t *)all->data + row * bytes, mine->data,
+                                    mine->rows * bytes);
+                assert_memory_equal(all->weight + row, mine->weight, mine->rows * sizeof(float));
+                assert_int_equal(mine->global_count, all->count);
+                for (uint32_t i = 0; i < mine->count; i++) seen[mine->source[i].sample[0]]++;
+                row += mine->rows, count += mine->count;
+                ff_loader_release(part[r], mine, NULL);
+            }
+            if (!all) break;
+            assert_int_equal(row, 50);
+            assert_int_equal(count, all->count);
+            ff_loader_release(whole, all, NULL);
+        }
+        for (int i = 0; i < 333; i++) assert_int_equal(seen[i], 1);
+        ff_loader_destroy(&whole);
+        for (int r = 0; r < 3; r++) ff_loader_destroy(&part[r]);
+    }
+    unmake(&made, dataset);
+}
+
+static void last_batch(void **state) {
+    (void)state;
+    made_dataset made = made_defaults(100);
+    ff_dataset *dataset = make(&made);
+    ff_loader_options options = options_of(30, "none");
+    options.epochs = 1;
+    assert_int_equal(run(dataset, &options, 200).batches, 3);
+    options.last_batch = FF_LAST_BATCH_KEEP;
+    assert_int_equal(run(dataset, &options, 200).batches, 4);
+    options.last_batch = FF_LAST_BATCH_DROP, options.batch = 128; /* smaller than a batch: kept */
+    assert_int_equal(run(dataset, &options, 200).batches, 1);
+    options.batch = 25; /* no zero-size batch */
+    options.last_batch = FF_LAST_BATCH_KEEP;
+    assert_int_equal(run(dataset, &options, 200).batches, 4);
+    unmake(&made, dataset);
+}
+
+/* ---- an asynchronous device ----------------------------------------------------------------- */
+
+typedef struct consumer {
+    const ff_slot *slot;
+    uint64_t *hash;
+} consumer;
+
+static void consume(void *context) {
+    consumer *job = context;
+    *job->hash = hash_slot(job->slot);
+}
+
+/* A consumer that never waits on the host: its work runs in its own stream, behind `ready`, and the
+ * slot goes back with an event. Delays are random; ThreadSanitizer sees a missing wait. */
+static void separate_memory(void **state) {
+    (void)state;
+    made_dataset made = made_defaults(400);
+    ff_dataset *dataset = make(&made);
+    ff_loader_options options = options_of(64, "crop=4,flip");
+    options.epochs = 5;
+    trace wanted = run(dataset, &options, 200);
+    for (int threads = 0; threads < 4; threads++) {
+        enum { SLOTS = 3 };
+        ff_device *device;
+        ff_stream *stream;
+        ff_event *consumed[SLOTS];
+        ff_loader *loader;
+        ff_slot *slot;
+        static uint64_t hash[200];
+        static consumer jobs[200];
+        /* The slot's description is the consumer's only until its release, so copy it. */
+        static ff_slot copy[200];
+        uint64_t batches = 0;
+        OK(ff_device_host_create(&device, FF_HOST_STREAMS_THREADS, 300000, 5, error));
+        OK(device->table->stream_create(device, &stream, error));
+        for (int i = 0; i < SLOTS; i++)
+            OK(device->table->event_create(device, &consumed[i], error));
+        options.device = device, options.threads = threads, options.slots = SLOTS;
+        OK(ff_loader_create(&loader, dataset, &options, error));
+        for (;; batches++) {
+            OK(ff_loader_acquire(loader, &slot, error));
+            if (!slot) break;
+            copy[batches] = *slot;
+            static ff_augment_params params[200][64];
+            memcpy(params[batches], slot->params, sizeof params[batches]);
+            copy[batches].params = params[batches];
+            jobs[batches] = (consumer){&copy[batches], &hash[batches]};
+            OK(device->table->stream_wait(device, stream, slot->ready, error));
+            OK(device->table->call(device, stream, consume, &jobs[batches], error));
+            OK(device->table->event_record(device, consumed[slot->index], stream, error));
+            ff_loader_release(loader, slot, consumed[slot->index]);
+        }
+        OK(device->table->stream_synchronize(device, stream, error));
+        assert_int_equal(batches, wanted.batches);
+        for (uint64_t i = 0; i < batches; i++) assert_int_equal(hash[i], wanted.hash[i]);
+        ff_loader_destroy(&loader);
+        for (int i = 0; i < SLOTS; i++) device->table->event_destroy(device, consumed[i]);
+        device->table->stream_destroy(device, stream);
+        ff_device_destroy(&device);
+    }
+    unmake(&made, dataset);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(plain_dataset),
+        cmocka_unit_test(other_datasets),
+        cmocka_unit_test(any_threads_and_slots),
+        cmocka_unit_test(resumed),
+        cmocka_unit_test(shares),
+        cmocka_unit_test(last_batch),
+        cmocka_unit_test(separate_memory),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
