@@ -1,0 +1,39 @@
+#include "train/compute.h"
+
+#include "train/cpu/cpu.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* The one place of this layer that knows which libraries there are. */
+static const ff_compute_ops *const implementations[] = {
+#ifdef FF_HAVE_DNNL
+    &ff_onednn_ops,
+#endif
+    &ff_reference_ops,
+    NULL,
+};
+
+const ff_compute_ops *ff_compute_implementation(int index) {
+    int count = (int)(sizeof implementations / sizeof *implementations);
+    return index >= 0 && index < count ? implementations[index] : NULL;
+}
+
+ff_status ff_compute_open(ff_compute **compute, const char *name, int threads, ff_error *error) {
+    char known[256] = "";
+    *compute = NULL;
+    for (int i = 0; implementations[i]; i++) {
+        const ff_compute_ops *ops = implementations[i];
+        if (!name || strcmp(name, ops->name) == 0) return ops->open(compute, threads, error);
+        size_t length = strlen(known);
+        snprintf(known + length, sizeof known - length, "%s%s", i ? ", " : "", ops->name);
+    }
+    return ff_fail(error, FF_USAGE, "no compute implementation '%s' in this build; it has: %s",
+                   name, known);
+}
+
+void ff_compute_close(ff_compute **compute) {
+    if (!*compute) return;
+    (*compute)->ops->close(*compute);
+    *compute = NULL;
+}

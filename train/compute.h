@@ -1,0 +1,228 @@
+/* The compute table: everything a training step does to numbers, as function pointers that the
+ * plain loops (cpu/reference.c: the truth), oneDNN with fused kernels (cpu/onednn.c) and later CUDA
+ * fill. plan.c decides what runs when and in which memory; the table only computes.
+ *
+ * Tensors. Activations are f32 in the table's own memory, ff_tensor says how they lie:
+ *   element (n, c, h, w) at ((n * blocks + c / block) * H * W + h * W + w) * block + c % block,
+ *   blocks = ceil(C / block).
+ * block 1 is NCHW, block C is NHWC, block 8 or 16 is oneDNN's nChw8c or nChw16c. Channels past C in
+ * the last block are padding: always zero; every entry keeps them so.
+ * Per-channel arrays (gamma, mean, ...) have ff_tensor_padded_channels(t) floats, zero past C.
+ *
+ * Entries marked required are in every table; optional ones may be NULL, with the default named.
+ * Pointers are 64-byte aligned and must not overlap unless the entry says so. Nothing allocates but
+ * the *_create entries. Thread rule: one thread calls into a table at a time; entries use
+ * `threads` OpenMP threads and are deterministic for a given number of them. */
+#ifndef FF_TRAIN_COMPUTE_H
+#define FF_TRAIN_COMPUTE_H
+
+#include "format/base/status.h"
+#include "format/dtype.h"
+#include "train/optim.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* ---- tensors ---- */
+
+typedef struct ff_tensor {
+    int n, c, h, w; /* samples, channels, rows, columns: all at least 1 */
+    int block;      /* channels that lie together */
+} ff_tensor;
+
+static inline int ff_tensor_blocks(const ff_tensor *t) {
+    return (t->c + t->block - 1) / t->block;
+}
+static inline int ff_tensor_padded_channels(const ff_tensor *t) {
+    return ff_tensor_blocks(t) * t->block;
+}
+/* Floats of one sample, and of all, padding included. */
+static inline size_t ff_tensor_sample(const ff_tensor *t) {
+    return (size_t)ff_tensor_padded_channels(t) * (size_t)t->h * (size_t)t->w;
+}
+static inline size_t ff_tensor_count(const ff_tensor *t) {
+    return (size_t)t->n * ff_tensor_sample(t);
+}
+static inline size_t ff_tensor_at(const ff_tensor *t, int n, int c, int h, int w) {
+    size_t plane = (size_t)n * (size_t)ff_tensor_blocks(t) + (size_t)(c / t->block);
+    size_t pixel = (size_t)h * (size_t)t->w + (size_t)w;
+    return (plane * (size_t)t->h * (size_t)t->w + pixel) * (size_t)t->block +
+           (size_t)(c % t->block);
+}
+
+/* ---- arguments of the entries ---- */
+
+/* y[n,o,p,q] = bias[o] + sum over i,r,s of w[o,i,r,s] x[n, i, p * stride - pad + r, q * ...]. */
+typedef struct ff_conv_shape {
+    ff_tensor input, output; /* output.h = (input.h + 2 pad - kernel) / stride + 1 */
+    int kernel, stride, pad;
+    bool bias;
+    bool input_gradient; /* backward_data will be called */
+    bool training;       /* backward_weights will be called */
+} ff_conv_shape;
+
+/* A planned convolution; opaque, of the table that made it. It says how its weights are held:
+ * any order of weight_count floats, in which padding is zero and stays zero when gradients of the
+ * same order are added. */
+typedef struct ff_conv {
+    ff_conv_shape shape;
+    size_t weight_count;  /* floats of the held weights, padding included */
+    size_t scratch_bytes; /* of every call; the caller's, shared by all convolutions */
+} ff_conv;
+
+/* Batch norm (Ioffe & Szegedy 2015, arXiv 1502.03167), then an optional add, then an optional
+ * ReLU, in one pass: y = relu(gamma * (x - mean) * inv_std + beta + residual).
+ * Training: mean and biased variance over (n, h, w); running = (1 - momentum) * running +
+ * momentum * (mean | variance * m / (m - 1)) as torch; mean and inv_std are written for the
+ * backward pass. Evaluation: running statistics; mean and inv_std are not touched. */
+typedef struct ff_norm {
+    ff_tensor shape; /* of x, y, residual and their gradients */
+    bool relu;
+    float momentum, epsilon;
+    const float *gamma, *beta;         /* [padded channels] */
+    float *running_mean, *running_var; /* [padded channels] */
+    float *mean, *inv_std;             /* [padded channels]; of the batch */
+    const float *x, *residual;         /* residual may be NULL */
+    float *y;                          /* may be x in evaluation */
+} ff_norm;
+
+/* With g = (dy + dy2) masked by y > 0 where relu: dbeta = sum g, dgamma = sum g * xhat,
+ * dx = gamma * inv_std * (g - dbeta / m - xhat * dgamma / m), dresidual = g. */
+typedef struct ff_norm_backward {
+    ff_norm forward; /* as it was; y is only read where relu and residual */
+    const float *dy;
+    const float *dy2; /* a second gradient of y, added; NULL = none */
+    float *dx;        /* may be dy where dresidual is NULL */
+    float *dresidual; /* may be dy; NULL where there was no residual */
+    float *dgamma, *dbeta;
+} ff_norm_backward;
+
+/* Max: the first largest of each window, NaN the largest; padding never wins. Average: divides by
+ * kernel_h * kernel_w, padding counts as zero (torch's default). */
+typedef struct ff_pool {
+    ff_tensor input, output; /* same n, c, block */
+    int kernel_h, kernel_w, stride, pad;
+    bool max;
+} ff_pool;
+
+/* Row of weights = one output, over the input's elements in the order they lie in memory,
+ * padding included: w: [outputs][ff_tensor_sample(input)]. y: [n][outputs], block 1. */
+typedef struct ff_linear {
+    ff_tensor input;
+    int outputs;
+} ff_linear;
+
+/* Element e = ((n * C + c) * H + h) * W + w is kept where ff_random_unit(word e % 4 of
+ * ff_philox_draw(seed, FF_DOMAIN_DROPOUT, step, e / 4, layer)) >= probability, and then scaled by
+ * 1 / (1 - probability). The backward pass is the same map of the gradient. */
+typedef struct ff_dropout {
+    ff_tensor shape;
+    double probability; /* in [0, 1) */
+    uint64_t seed;
+    uint32_t step, layer;
+} ff_dropout;
+
+/* Softmax cross-entropy, f32, sums in double, in the order of the samples:
+ * loss_n = (1 - smoothing) * -log p[label] + smoothing / classes * sum over c of -log p[c];
+ * a sample counts where its label >= 0 and its weight is not 0. */
+typedef struct ff_loss {
+    int n, classes;
+    double smoothing;
+    const float *logits;  /* [n][classes] */
+    const void *labels;   /* [n] */
+    ff_dtype label_dtype; /* FF_I64 or FF_I32 */
+    const float *weights; /* [n] or NULL = all 1 */
+    float *gradient;      /* [n][classes]: (p - target) / count; NULL = not wanted; may be logits */
+    double *sample_loss;  /* [n]: room */
+} ff_loss;
+
+typedef struct ff_loss_result {
+    double loss_sum;
+    int64_t count, correct;
+    int bad_sample; /* the first one whose label is outside [-1, classes); -1 = none */
+} ff_loss_result;
+
+/* ---- the table ---- */
+
+typedef struct ff_compute ff_compute;
+
+typedef struct ff_compute_ops {
+    const char *name;
+    /* required; threads >= 1. On failure *compute = NULL. */
+    ff_status (*open)(ff_compute **compute, int threads, ff_error *error);
+    void (*close)(ff_compute *compute);
+
+    /* required: the block of an activation of `channels` channels inside the net, and of the
+     * images that enter it. */
+    int (*channel_block)(const ff_compute *compute, int channels);
+    int (*input_block)(const ff_compute *compute, int channels);
+
+    /* required. `sibling` (or NULL) is a convolution of the same kernel, channels, stride and pad
+     * but another batch, whose held weights this one must accept as they are. */
+    ff_status (*conv_create)(ff_compute *compute, const ff_conv_shape *shape,
+                             const ff_conv *sibling, ff_conv **conv, ff_error *error);
+    void (*conv_destroy)(ff_compute *compute, ff_conv *conv);
+    /* required: torch's [out][in][kernel][kernel] into and out of the held order. */
+    void (*conv_import)(const ff_conv *conv, const float *oihw, float *held);
+    void (*conv_export)(const ff_conv *conv, const float *held, float *oihw);
+    /* required. bias and dbias: [padded output channels], NULL where the shape has none. */
+    ff_status (*conv_forward)(ff_compute *compute, ff_conv *conv, const float *x, const float *w,
+                              const float *bias, float *y, void *scratch, ff_error *error);
+    ff_status (*conv_backward_data)(ff_compute *compute, ff_conv *conv, const float *dy,
+                                    const float *w, float *dx, void *scratch, ff_error *error);
+    ff_status (*conv_backward_weights)(ff_compute *compute, ff_conv *conv, const float *x,
+                                       const float *dy, float *dw, float *dbias, void *scratch,
+                                       ff_error *error);
+
+    /* required; norm_scratch: floats that the norm entries need in `scratch`. */
+    size_t (*norm_scratch)(const ff_compute *compute, const ff_tensor *shape);
+    void (*norm_train)(ff_compute *compute, const ff_norm *norm, float *scratch);
+    void (*norm_evaluate)(ff_compute *compute, const ff_norm *norm, float *scratch);
+    void (*norm_backward)(ff_compute *compute, const ff_norm_backward *norm, float *scratch);
+
+    /* required. index: [ff_tensor_count(output)] bytes, row * kernel_w + column of the largest
+     * within its window; written by forward where not NULL, read by backward; max only. */
+    void (*pool_forward)(ff_compute *compute, const ff_pool *pool, const float *x, float *y,
+                         uint8_t *index);
+    void (*pool_backward)(ff_compute *compute, const ff_pool *pool, const float *dy,
+                          const uint8_t *index, float *dx);
+
+    /* required. bias, dbias: [outputs]; dx may be NULL. */
+    void (*linear_forward)(ff_compute *compute, const ff_linear *linear, const float *x,
+                           const float *w, const float *bias, float *y);
+    void (*linear_backward)(ff_compute *compute, const ff_linear *linear, const float *x,
+                            const float *w, const float *dy, float *dx, float *dw, float *dbias);
+
+    /* required. y may be x; dx may be dy; `to` may be a or b. */
+    void (*relu_forward)(ff_compute *compute, size_t count, const float *x, float *y);
+    void (*relu_backward)(ff_compute *compute, size_t count, const float *y, const float *dy,
+                          float *dx);
+    void (*add)(ff_compute *compute, size_t count, const float *a, const float *b, float *to);
+    void (*dropout)(ff_compute *compute, const ff_dropout *dropout, const float *x, float *y);
+
+    /* required. Where a label is bad nothing but the result is meaningful. */
+    void (*loss)(ff_compute *compute, const ff_loss *loss, ff_loss_result *result);
+
+    /* required: ff_sgd_update. */
+    void (*sgd)(ff_compute *compute, const ff_sgd *sgd, size_t count, float *value, float *momentum,
+                const float *gradient);
+} ff_compute_ops;
+
+/* What every implementation's own struct begins with. */
+struct ff_compute {
+    const ff_compute_ops *ops;
+    int threads;
+    char description[96]; /* "onednn 2.6.3, avx512_core" */
+};
+
+/* The implementations of this build, the fastest first; NULL past the last. */
+const ff_compute_ops *ff_compute_implementation(int index);
+
+/* Opens one by name; NULL = the fastest. FF_USAGE names those of this build. */
+FF_MUST_USE ff_status ff_compute_open(ff_compute **compute, const char *name, int threads,
+                                      ff_error *error);
+/* NULL is accepted. Convolutions are destroyed before. */
+void ff_compute_close(ff_compute **compute);
+
+#endif

@@ -1,0 +1,21 @@
+/* Kernels over blocked activations (blocks of 8 or 16 channels), entries of the oneDNN table; other
+ * blocks go to the plain loops. What each computes: compute.h. */
+#ifndef FF_TRAIN_CPU_FUSED_H
+#define FF_TRAIN_CPU_FUSED_H
+
+#include "train/compute.h"
+
+size_t ff_fused_norm_scratch(const ff_compute *compute, const ff_tensor *shape);
+void ff_fused_norm_train(ff_compute *compute, const ff_norm *norm, float *scratch);
+void ff_fused_norm_evaluate(ff_compute *compute, const ff_norm *norm, float *scratch);
+void ff_fused_norm_backward(ff_compute *compute, const ff_norm_backward *norm, float *scratch);
+void ff_fused_pool_forward(ff_compute *compute, const ff_pool *pool, const float *x, float *y,
+                           uint8_t *index);
+void ff_fused_pool_backward(ff_compute *compute, const ff_pool *pool, const float *dy,
+                            const uint8_t *index, float *dx);
+void ff_fused_relu_forward(ff_compute *compute, size_t count, const float *x, float *y);
+void ff_fused_relu_backward(ff_compute *compute, size_t count, const float *y, const float *dy,
+                            float *dx);
+void ff_fused_add(ff_compute *compute, size_t count, const float *a, const float *b, float *to);
+
+#endif

@@ -1,0 +1,260 @@
+/* Batch norm + add + ReLU over blocked activations, forward in two passes over memory and backward
+ * in two, each on the planes of a thread; the second pass walks backwards, over what the first left
+ * in cache. Formulas: compute.h. */
+#include "train/cpu/cpu.h"
+#include "train/cpu/fused.h"
+#include "train/cpu/vector.h"
+
+#include <math.h>
+#include <omp.h>
+#include <string.h>
+
+/* What the backward kernels read and write of one plane; see fused_norm_kernels.h. */
+typedef struct plane_arguments {
+    size_t pixels;
+    const float *x, *y, *dy, *dy2;
+    float *g, *dx;
+    const float *scale, *shift, *mean, *slope, *base; /* of the plane's channels */
+    double *sum, *products;
+} plane_arguments;
+
+#define LANES   8
+#define V       ff_v8
+#define M       ff_m8
+#define NAME(x) x##_8
+#include "train/cpu/fused_norm_kernels.h"
+#undef LANES
+#undef V
+#undef M
+#undef NAME
+#define LANES   16
+#define V       ff_v16
+#define M       ff_m16
+#define NAME(x) x##_16
+#include "train/cpu/fused_norm_kernels.h"
+#undef LANES
+#undef V
+#undef M
+#undef NAME
+
+typedef struct kernels {
+    void (*statistics)(const float *x, size_t pixels, const float *shift, double *sum,
+                       double *squares);
+    void (*apply)(const float *x, const float *residual, float *y, size_t pixels,
+                  const float *scale, const float *shift, bool relu);
+    void (*reduce)(const plane_arguments *arguments, int mask);
+    void (*gradient)(const plane_arguments *arguments, int mask);
+} kernels;
+
+static const kernels kernels_8 = {statistics_8, apply_8, reduce_8, gradient_8};
+static const kernels kernels_16 = {statistics_16, apply_16, reduce_16, gradient_16};
+
+static const kernels *kernels_for(const ff_tensor *t) {
+    if (t->block == 16) return &kernels_16;
+    return t->block == 8 ? &kernels_8 : NULL;
+}
+
+/* Scratch: per thread two arrays of doubles a channel, then four of floats for all. */
+size_t ff_fused_norm_scratch(const ff_compute *compute, const ff_tensor *shape) {
+    size_t channels = (size_t)ff_tensor_padded_channels(shape);
+    return channels * (4 * (size_t)compute->threads + 4);
+}
+
+typedef struct workspace {
+    double *sums; /* [threads][2][channels] */
+    float *scale, *shift, *slope, *base;
+} workspace;
+
+static workspace workspace_of(const ff_compute *compute, size_t channels, float *scratch) {
+    workspace room;
+    room.sums = (double *)scratch;
+    room.scale = scratch + 4 * channels * (size_t)compute->threads;
+    room.shift = room.scale + channels;
+    room.slope = room.shift + channels;
+    room.base = room.slope + channels;
+    return room;
+}
+
+/* Adds the threads' sums into the first one's, in their order. */
+static void combine(const ff_compute *compute, size_t channels, double *sums) {
+    for (int t = 1; t < compute->threads; t++)
+        for (size_t c = 0; c < 2 * channels; c++) sums[c] += sums[2 * channels * (size_t)t + c];
+}
+
+static void apply_planes(const ff_norm *norm, const kernels *k, const workspace *room, size_t from,
+                         size_t to) {
+    const ff_tensor *t = &norm->shape;
+    const size_t pixels = (size_t)t->h * t->w, blocks = (size_t)ff_tensor_blocks(t);
+    for (size_t plane = to; plane-- > from;) {
+        size_t at = plane * pixels * t->block, c = plane % blocks * t->block;
+        k->apply(norm->x + at, norm->residual ? norm->residual + at : NULL, norm->y + at, pixels,
+                 room->scale + c, room->shift + c, norm->relu);
+    }
+}
+
+/* Batch statistics from the sums of x - shift (shift: the first pixel of each channel, so that the
+ * variance does not drown in the square of the mean), and the affine map that they give. */
+static void finish_statistics(const ff_norm *norm, const workspace *room) {
+    const ff_tensor *t = &norm->shape;
+    const size_t channels = (size_t)ff_tensor_padded_channels(t);
+    const double m = (double)t->n * t->h * t->w;
+    const double keep = 1.0 - (double)norm->momentum, take = (double)norm->momentum;
+    for (size_t c = 0; c < channels; c++) {
+        double offset = room->sums[c] / m, squares = room->sums[channels + c];
+        double mean = (double)room->shift[c] + offset;
+        double centred = squares - m * offset * offset;
+        if (centred < 0) centred = 0;
+        norm->mean[c] = (float)mean;
+        norm->inv_std[c] = (float)(1.0 / sqrt(centred / m + (double)norm->epsilon));
+        double unbiased = m > 1 ? centred / (m - 1) : centred;
+        norm->running_mean[c] = (float)(keep * (double)norm->running_mean[c] + take * mean);
+        norm->running_var[c] = (float)(keep * (double)norm->running_var[c] + take * unbiased);
+    }
+    for (size_t c = 0; c < channels; c++) {
+        room->scale[c] = norm->gamma[c] * norm->inv_std[c];
+        room->shift[c] = norm->beta[c] - norm->mean[c] * room->scale[c];
+    }
+}
+
+void ff_fused_norm_train(ff_compute *compute, const ff_norm *norm, float *scratch) {
+    const ff_tensor *t = &norm->shape;
+    const kernels *k = kernels_for(t);
+    if (!k) {
+        ff_reference_norm_train(compute, norm, scratch);
+        return;
+    }
+    const size_t pixels = (size_t)t->h * t->w, blocks = (size_t)ff_tensor_blocks(t);
+    const size_t planes = blocks * t->n, channels = blocks * t->block;
+    const workspace room = workspace_of(compute, channels, scratch);
+    for (size_t b = 0; b < blocks; b++)
+        memcpy(room.shift + b * t->block, norm->x + b * pixels * t->block,
+               t->block * sizeof(float));
+#pragma omp parallel num_threads(compute->threads)
+    {
+        size_t from, to;
+        int thread = omp_get_thread_num();
+        ff_share(planes, compute->threads, thread, &from, &to);
+        double *sums = room.sums + 2 * channels * (size_t)thread;
+        memset(sums, 0, 2 * channels * sizeof *sums);
+        for (size_t plane = from; plane < to; plane++) {
+            size_t c = plane % blocks * t->block;
+            k->statistics(norm->x + plane * pixels * t->block, pixels, room.shift + c, sums + c,
+                          sums + channels + c);
+        }
+#pragma omp barrier
+#pragma omp single
+        {
+            combine(compute, channels, room.sums);
+            finish_statistics(norm, &room);
+        }
+        apply_planes(norm, k, &room, from, to);
+    }
+}
+
+void ff_fused_norm_evaluate(ff_compute *compute, const ff_norm *norm, float *scratch) {
+    const ff_tensor *t = &norm->shape;
+    const kernels *k = kernels_for(t);
+    if (!k) {
+        ff_reference_norm_evaluate(compute, norm, scratch);
+        return;
+    }
+    const size_t channels = (size_t)ff_tensor_padded_channels(t);
+    const workspace room = workspace_of(compute, channels, scratch);
+    for (size_t c = 0; c < channels; c++) {
+        float inv_std = 1.0f / sqrtf(norm->running_var[c] + norm->epsilon);
+        room.scale[c] = norm->gamma[c] * inv_std;
+        room.shift[c] = norm->beta[c] - norm->running_mean[c] * room.scale[c];
+    }
+#pragma omp parallel num_threads(compute->threads)
+    {
+        size_t from, to;
+        ff_share((size_t)ff_tensor_blocks(t) * t->n, compute->threads, omp_get_thread_num(), &from,
+                 &to);
+        apply_planes(norm, k, &room, from, to);
+    }
+}
+
+/* The arguments of one plane: everything at its place. */
+static plane_arguments at_plane(const ff_norm_backward *norm, const workspace *room, float *g,
+                                double *sums, size_t plane) {
+    const ff_norm *forward = &norm->forward;
+    const ff_tensor *t = &forward->shape;
+    const size_t pixels = (size_t)t->h * t->w, blocks = (size_t)ff_tensor_blocks(t);
+    const size_t at = plane * pixels * t->block, c = plane % blocks * t->block;
+    return (plane_arguments){
+        .pixels = pixels,
+        .x = forward->x + at,
+        .y = forward->y + at,
+        .dy = norm->dy + at,
+        .dy2 = norm->dy2 ? norm->dy2 + at : NULL,
+        .g = g ? g + at : NULL,
+        .dx = norm->dx + at,
+        .scale = room->scale + c,
+        .shift = room->shift + c,
+        .mean = forward->mean + c,
+        .slope = room->slope + c,
+        .base = room->base + c,
+        .sum = sums + c,
+        .products = sums + blocks * t->block + c,
+    };
+}
+
+static void finish_reduction(const ff_norm_backward *norm, const workspace *room) {
+    const ff_norm *forward = &norm->forward;
+    const ff_tensor *t = &forward->shape;
+    const size_t channels = (size_t)ff_tensor_padded_channels(t);
+    const double m = (double)t->n * t->h * t->w;
+    for (size_t c = 0; c < channels; c++) {
+        double sum = room->sums[c], inv_std = (double)forward->inv_std[c];
+        double dgamma = room->sums[channels + c] * inv_std, scale = (double)room->scale[c];
+        norm->dgamma[c] = (float)dgamma;
+        norm->dbeta[c] = (float)sum;
+        room->slope[c] = (float)(-scale * inv_std * dgamma / m);
+        room->base[c] = (float)(-scale * sum / m);
+    }
+}
+
+void ff_fused_norm_backward(ff_compute *compute, const ff_norm_backward *norm, float *scratch) {
+    const ff_norm *forward = &norm->forward;
+    const ff_tensor *t = &forward->shape;
+    const kernels *k = kernels_for(t);
+    if (!k) {
+        ff_reference_norm_backward(compute, norm, scratch);
+        return;
+    }
+    const size_t channels = (size_t)ff_tensor_padded_channels(t);
+    const size_t planes = (size_t)ff_tensor_blocks(t) * t->n;
+    const workspace room = workspace_of(compute, channels, scratch);
+    for (size_t c = 0; c < channels; c++) {
+        room.scale[c] = forward->gamma[c] * forward->inv_std[c];
+        room.shift[c] = forward->beta[c] - forward->mean[c] * room.scale[c];
+    }
+    int mask = MASK_NONE;
+    if (forward->relu) mask = forward->residual ? MASK_FROM_Y : MASK_FROM_X;
+    /* The masked sum of gradients is kept where it is wanted or would cost two more reads. */
+    float *kept = norm->dresidual;
+    if (!kept && (norm->dy2 || mask == MASK_FROM_Y)) kept = norm->dx;
+    float *g = kept ? kept : (float *)norm->dy;
+#pragma omp parallel num_threads(compute->threads)
+    {
+        size_t from, to;
+        int thread = omp_get_thread_num();
+        ff_share(planes, compute->threads, thread, &from, &to);
+        double *sums = room.sums + 2 * channels * (size_t)thread;
+        memset(sums, 0, 2 * channels * sizeof *sums);
+        for (size_t plane = from; plane < to; plane++) {
+            plane_arguments arguments = at_plane(norm, &room, kept, sums, plane);
+            k->reduce(&arguments, mask);
+        }
+#pragma omp barrier
+#pragma omp single
+        {
+            combine(compute, channels, room.sums);
+            finish_reduction(norm, &room);
+        }
+        for (size_t plane = to; plane-- > from;) {
+            plane_arguments arguments = at_plane(norm, &room, g, sums, plane);
+            k->gradient(&arguments, kept ? MASK_NONE : mask);
+        }
+    }
+}

@@ -1,0 +1,129 @@
+/* Pooling, ReLU and addition over blocked activations. Formulas: compute.h. */
+#include "train/cpu/cpu.h"
+#include "train/cpu/fused.h"
+#include "train/cpu/vector.h"
+
+#include <omp.h>
+#include <string.h>
+
+#define LANES   8
+#define V       ff_v8
+#define M       ff_m8
+#define B       ff_b8
+#define NAME(x) x##_8
+#include "train/cpu/fused_pool_kernels.h"
+#undef LANES
+#undef V
+#undef M
+#undef B
+#undef NAME
+#define LANES   16
+#define V       ff_v16
+#define M       ff_m16
+#define B       ff_b16
+#define NAME(x) x##_16
+#include "train/cpu/fused_pool_kernels.h"
+#undef LANES
+#undef V
+#undef M
+#undef B
+#undef NAME
+
+typedef struct kernels {
+    void (*max)(const ff_pool *pool, const float *x, float *y, uint8_t *index);
+    void (*average)(const ff_pool *pool, const float *x, float *y);
+    void (*spread)(const ff_pool *pool, const float *dy, const uint8_t *index, float *dx);
+    void (*spread_2x2)(const ff_pool *pool, const float *dy, const uint8_t *index, float *dx);
+} kernels;
+
+static const kernels kernels_8 = {max_8, average_8, spread_8, spread_2x2_8};
+static const kernels kernels_16 = {max_16, average_16, spread_16, spread_2x2_16};
+
+static const kernels *kernels_for(const ff_tensor *t) {
+    if (t->block == 16) return &kernels_16;
+    return t->block == 8 ? &kernels_8 : NULL;
+}
+
+void ff_fused_pool_forward(ff_compute *compute, const ff_pool *pool, const float *x, float *y,
+                           uint8_t *index) {
+    const kernels *k = kernels_for(&pool->input);
+    if (!k) {
+        ff_reference_pool_forward(compute, pool, x, y, index);
+        return;
+    }
+    const size_t planes = (size_t)pool->input.n * ff_tensor_blocks(&pool->input);
+    const size_t x_plane = (size_t)pool->input.h * pool->input.w * pool->input.block;
+    const size_t y_plane = (size_t)pool->output.h * pool->output.w * pool->output.block;
+#pragma omp parallel for num_threads(compute->threads) schedule(static)
+    for (size_t plane = 0; plane < planes; plane++) {
+        if (pool->max)
+            k->max(pool, x + plane * x_plane, y + plane * y_plane,
+                   index ? index + plane * y_plane : NULL);
+        else
+            k->average(pool, x + plane * x_plane, y + plane * y_plane);
+    }
+}
+
+void ff_fused_pool_backward(ff_compute *compute, const ff_pool *pool, const float *dy,
+                            const uint8_t *index, float *dx) {
+    const kernels *k = kernels_for(&pool->input);
+    if (!k) {
+        ff_reference_pool_backward(compute, pool, dy, index, dx);
+        return;
+    }
+    const size_t planes = (size_t)pool->input.n * ff_tensor_blocks(&pool->input);
+    const size_t x_plane = (size_t)pool->input.h * pool->input.w * pool->input.block;
+    const size_t y_plane = (size_t)pool->output.h * pool->output.w * pool->output.block;
+    const bool halves = pool->max && pool->kernel_h == 2 && pool->kernel_w == 2 &&
+                        pool->stride == 2 && pool->pad == 0 && pool->input.h % 2 == 0 &&
+                        pool->input.w % 2 == 0;
+#pragma omp parallel for num_threads(compute->threads) schedule(static)
+    for (size_t plane = 0; plane < planes; plane++) {
+        const uint8_t *place = index ? index + plane * y_plane : NULL;
+        if (halves) {
+            k->spread_2x2(pool, dy + plane * y_plane, place, dx + plane * x_plane);
+            continue;
+        }
+        memset(dx + plane * x_plane, 0, x_plane * sizeof *dx);
+        k->spread(pool, dy + plane * y_plane, place, dx + plane * x_plane);
+    }
+}
+
+/* ---- elementwise ---- */
+
+/* Floats that a thread takes at a time. */
+enum { SPAN = 4096 };
+
+FF_VECTOR_CLONES
+static void relu_span(size_t count, const float *x, float *y) {
+    for (size_t i = 0; i < count; i++) y[i] = x[i] < 0 ? 0 : x[i];
+}
+
+FF_VECTOR_CLONES
+static void relu_back_span(size_t count, const float *y, const float *dy, float *dx) {
+    for (size_t i = 0; i < count; i++) dx[i] = y[i] > 0 ? dy[i] : 0;
+}
+
+FF_VECTOR_CLONES
+static void add_span(size_t count, const float *a, const float *b, float *to) {
+    for (size_t i = 0; i < count; i++) to[i] = a[i] + b[i];
+}
+
+void ff_fused_relu_forward(ff_compute *compute, size_t count, const float *x, float *y) {
+#pragma omp parallel for num_threads(compute->threads) schedule(static)
+    for (size_t at = 0; at < count; at += SPAN)
+        relu_span(count - at < SPAN ? count - at : SPAN, x + at, y + at);
+}
+
+void ff_fused_relu_backward(ff_compute *compute, size_t count, const float *y, const float *dy,
+                            float *dx) {
+#pragma omp parallel for num_threads(compute->threads) schedule(static)
+    for (size_t at = 0; at < count; at += SPAN)
+        relu_back_span(count - at < SPAN ? count - at : SPAN, y + at, dy + at, dx + at);
+}
+
+void ff_fused_add(ff_compute *compute, size_t count, const float *a, const float *b, float *to) {
+#pragma omp parallel for num_threads(compute->threads) schedule(static)
+    for (size_t at = 0; at < count; at += SPAN)
+        add_span(count - at < SPAN ? count - at : SPAN, a + at, b + at, to + at);
+}

@@ -1,0 +1,117 @@
+/* The oneDNN table: convolutions and matrix products by the library, fused kernels around them. */
+#include "train/cpu/onednn.h"
+
+#ifdef FF_HAVE_DNNL
+
+#include "format/base/memory.h"
+#include "train/cpu/cpu.h"
+#include "train/cpu/fused.h"
+
+#include <omp.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+static bool has_avx512(void) {
+    const unsigned needed = dnnl_cpu_isa_avx512_core;
+    return ((unsigned)dnnl_get_effective_cpu_isa() & needed) == needed;
+}
+
+static void close_onednn(ff_compute *compute) {
+    ff_onednn *self = (ff_onednn *)compute;
+    if (self->attributes) dnnl_primitive_attr_destroy(self->attributes);
+    if (self->stream) dnnl_stream_destroy(self->stream);
+    if (self->engine) dnnl_engine_destroy(self->engine);
+    free(self);
+}
+
+static ff_status open_onednn(ff_compute **compute, int threads, ff_error *error) {
+    ff_onednn *self;
+    *compute = NULL;
+    FF_TRY(ff_alloc(&self, 1, sizeof *self, "the compute table", error));
+    self->base.ops = &ff_onednn_ops;
+    self->base.threads = threads;
+    self->block = has_avx512() ? 16 : 8;
+    const dnnl_version_t *version = dnnl_version();
+    snprintf(self->base.description, sizeof self->base.description, "onednn %d.%d.%d, %s",
+             version->major, version->minor, version->patch,
+             has_avx512() ? "avx512_core" : "no avx512");
+    if (dnnl_engine_create(&self->engine, dnnl_cpu, 0) != dnnl_success ||
+        dnnl_stream_create(&self->stream, self->engine, dnnl_stream_default_flags) !=
+            dnnl_success ||
+        dnnl_primitive_attr_create(&self->attributes) != dnnl_success ||
+        dnnl_primitive_attr_set_scratchpad_mode(self->attributes, dnnl_scratchpad_mode_user) !=
+            dnnl_success) {
+        close_onednn(&self->base);
+        return ff_fail(error, FF_FAILED, "oneDNN %d.%d.%d does not start on this processor",
+                       version->major, version->minor, version->patch);
+    }
+    *compute = &self->base;
+    return FF_OK;
+}
+
+static int channel_block(const ff_compute *compute, int channels) {
+    (void)channels;
+    return ((const ff_onednn *)compute)->block;
+}
+
+/* Planes: the library's first-layer kernels read NCHW and write blocks. */
+static int input_block(const ff_compute *compute, int channels) {
+    (void)compute;
+    (void)channels;
+    return 1;
+}
+
+static void linear_forward(ff_compute *compute, const ff_linear *linear, const float *x,
+                           const float *w, const float *bias, float *y) {
+    const dnnl_dim_t n = linear->input.n, inputs = (dnnl_dim_t)ff_tensor_sample(&linear->input);
+    const dnnl_dim_t outputs = linear->outputs;
+    omp_set_num_threads(compute->threads);
+    for (dnnl_dim_t i = 0; i < n; i++)
+        for (dnnl_dim_t o = 0; o < outputs; o++) y[i * outputs + o] = bias[o];
+    dnnl_sgemm('N', 'T', n, outputs, inputs, 1, x, inputs, w, inputs, 1, y, outputs);
+}
+
+static void linear_backward(ff_compute *compute, const ff_linear *linear, const float *x,
+                            const float *w, const float *dy, float *dx, float *dw, float *dbias) {
+    const dnnl_dim_t n = linear->input.n, inputs = (dnnl_dim_t)ff_tensor_sample(&linear->input);
+    const dnnl_dim_t outputs = linear->outputs;
+    omp_set_num_threads(compute->threads);
+    dnnl_sgemm('T', 'N', outputs, inputs, n, 1, dy, outputs, x, inputs, 0, dw, inputs);
+    for (dnnl_dim_t o = 0; o < outputs; o++) {
+        double sum = 0;
+        for (dnnl_dim_t i = 0; i < n; i++) sum += (double)dy[i * outputs + o];
+        dbias[o] = (float)sum;
+    }
+    if (dx) dnnl_sgemm('N', 'N', n, inputs, outputs, 1, dy, outputs, w, inputs, 0, dx, inputs);
+}
+
+const ff_compute_ops ff_onednn_ops = {
+    .name = "onednn",
+    .open = open_onednn,
+    .close = close_onednn,
+    .channel_block = channel_block,
+    .input_block = input_block,
+    .conv_create = ff_onednn_conv_create,
+    .conv_destroy = ff_onednn_conv_destroy,
+    .conv_import = ff_onednn_conv_import,
+    .conv_export = ff_onednn_conv_export,
+    .conv_forward = ff_onednn_conv_forward,
+    .conv_backward_data = ff_onednn_conv_backward_data,
+    .conv_backward_weights = ff_onednn_conv_backward_weights,
+    .norm_scratch = ff_fused_norm_scratch,
+    .norm_train = ff_fused_norm_train,
+    .norm_evaluate = ff_fused_norm_evaluate,
+    .norm_backward = ff_fused_norm_backward,
+    .pool_forward = ff_fused_pool_forward,
+    .pool_backward = ff_fused_pool_backward,
+    .linear_forward = linear_forward,
+    .linear_backward = linear_backward,
+    .relu_forward = ff_fused_relu_forward,
+    .relu_backward = ff_fused_relu_backward,
+    .add = ff_fused_add,
+    .dropout = ff_reference_dropout,
+    .loss = ff_reference_loss,
+    .sgd = ff_reference_sgd,
+};
+
+#endif

@@ -1,0 +1,32 @@
+/* What the files of the oneDNN table share. */
+#ifndef FF_TRAIN_CPU_ONEDNN_H
+#define FF_TRAIN_CPU_ONEDNN_H
+
+#ifdef FF_HAVE_DNNL
+#include "train/compute.h"
+
+#include <dnnl.h>
+
+typedef struct ff_onednn {
+    ff_compute base;
+    dnnl_engine_t engine;
+    dnnl_stream_t stream;
+    dnnl_primitive_attr_t attributes; /* the caller's scratchpad */
+    int block;                        /* channels of a block: 16 with AVX-512, else 8 */
+} ff_onednn;
+
+ff_status ff_onednn_conv_create(ff_compute *compute, const ff_conv_shape *shape,
+                                const ff_conv *sibling, ff_conv **conv, ff_error *error);
+void ff_onednn_conv_destroy(ff_compute *compute, ff_conv *conv);
+void ff_onednn_conv_import(const ff_conv *conv, const float *oihw, float *held);
+void ff_onednn_conv_export(const ff_conv *conv, const float *held, float *oihw);
+ff_status ff_onednn_conv_forward(ff_compute *compute, ff_conv *conv, const float *x, const float *w,
+                                 const float *bias, float *y, void *scratch, ff_error *error);
+ff_status ff_onednn_conv_backward_data(ff_compute *compute, ff_conv *conv, const float *dy,
+                                       const float *w, float *dx, void *scratch, ff_error *error);
+ff_status ff_onednn_conv_backward_weights(ff_compute *compute, ff_conv *conv, const float *x,
+                                          const float *dy, float *dw, float *dbias, void *scratch,
+                                          ff_error *error);
+
+#endif
+#endif

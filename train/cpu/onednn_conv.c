@@ -1,0 +1,341 @@
+/* Convolutions by oneDNN.
+ *
+ * Activations stay in the library's blocked layout between layers; weights are held in the order
+ * that the forward pass wants, which the gradient of the weights and Winograd's passes share. Where
+ * a pass wants another order (the direct backward pass of the data), the weights are reordered into
+ * scratch at each call.
+ *
+ * Algorithm: Winograd F(4x4, 3x3) (Lavin & Gray 2015, arXiv 1509.09308) for the shapes where it
+ * measured faster, direct elsewhere. The choice is a rule, not a timing, so that a run repeats bit
+ * for bit. */
+#include "train/cpu/onednn.h"
+
+#ifdef FF_HAVE_DNNL
+
+#include "format/base/memory.h"
+#include "train/cpu/onednn_version.h"
+
+#include <assert.h>
+#include <omp.h>
+#include <stdlib.h>
+
+/* One pass of a convolution; memories point at the caller's arrays for the time of a call. */
+typedef struct pass {
+    dnnl_primitive_t primitive;
+    dnnl_memory_t source, weights, bias, destination, scratchpad;
+    /* held -> the pass's order of weights (backward weights: the other way); NULL = the same */
+    dnnl_primitive_t reorder;
+    dnnl_memory_t held;
+    /* images -> the blocked order of the pass, for inputs that no kernel reads as they are */
+    dnnl_primitive_t source_reorder;
+    dnnl_memory_t images;
+    size_t weights_offset, source_offset; /* into scratch, behind the scratchpad */
+    size_t scratch_bytes;
+} pass;
+
+typedef struct conv {
+    ff_conv base;
+    ff_onednn *self;
+    ff_dnnl_md images, source, destination, bias, held, torch;
+    pass passes[FF_DNNL_PASSES];
+} conv;
+
+#define TRY_DNNL(call)                                                                             \
+    do {                                                                                           \
+        dnnl_status_t try_status = (call);                                                         \
+        if (try_status != dnnl_success) return try_status;                                         \
+    } while (0)
+
+static dnnl_format_tag_t tag_of(const ff_tensor *t) {
+    if (t->block == 16) return dnnl_nChw16c;
+    if (t->block == 8) return dnnl_nChw8c;
+    assert(t->block == 1);
+    return dnnl_nchw;
+}
+
+/* Kernels for plain NCHW exist for images of up to 3 channels. */
+static bool reads_images(const ff_tensor *input) {
+    return input->block == 1 && input->c <= 3;
+}
+
+static bool wants_winograd(const ff_conv_shape *s, ff_dnnl_pass which) {
+    if (s->kernel != 3 || s->stride != 1 || s->pad != 1) return false;
+    int least = s->input.c < s->output.c ? s->input.c : s->output.c;
+    int side = s->output.h < s->output.w ? s->output.h : s->output.w;
+    if (side < 4) return false; /* tiles of 4 x 4 would be mostly padding */
+    return least >= (which == FF_DNNL_BACKWARD_WEIGHTS ? 64 : 32);
+}
+
+static dnnl_status_t describe(const conv *c, ff_dnnl_pass which, dnnl_alg_kind_t algorithm,
+                              ff_dnnl_md any, dnnl_primitive_desc_t *pd) {
+    const ff_conv_shape *s = &c->base.shape;
+    int after_h = (s->output.h - 1) * s->stride + s->kernel - s->input.h - s->pad;
+    int after_w = (s->output.w - 1) * s->stride + s->kernel - s->input.w - s->pad;
+    ff_dnnl_conv_desc desc = {
+        .pass = FF_DNNL_FORWARD,
+        .algorithm = algorithm,
+        .source = c->source,
+        .weights = any,
+        .bias = c->bias,
+        .destination = c->destination,
+        .strides = {s->stride, s->stride},
+        .pad_before = {s->pad, s->pad},
+        .pad_after = {after_h, after_w},
+        .attributes = c->self->attributes,
+    };
+    dnnl_primitive_desc_t forward;
+    TRY_DNNL(ff_dnnl_conv_create(&forward, c->self->engine, &desc));
+    *pd = forward;
+    if (which == FF_DNNL_FORWARD) return dnnl_success;
+    desc.pass = which;
+    desc.hint = forward;
+    if (which == FF_DNNL_BACKWARD_DATA) desc.bias = NULL;
+    dnnl_status_t status = ff_dnnl_conv_create(pd, c->self->engine, &desc);
+    dnnl_primitive_desc_destroy(forward);
+    return status;
+}
+
+static dnnl_status_t memory_of(const conv *c, ff_dnnl_md md, dnnl_memory_t *memory) {
+    return dnnl_memory_create(memory, md, c->self->engine, DNNL_MEMORY_NONE);
+}
+
+static dnnl_status_t reorder_of(const conv *c, ff_dnnl_md from, ff_dnnl_md to,
+                                dnnl_primitive_t *reorder) {
+    dnnl_primitive_desc_t pd;
+    TRY_DNNL(
+        dnnl_reorder_primitive_desc_create(&pd, from, c->self->engine, to, c->self->engine, NULL));
+    dnnl_status_t status = dnnl_primitive_create(reorder, pd);
+    dnnl_primitive_desc_destroy(pd);
+    return status;
+}
+
+/* The primitive and memories of a pass whose descriptor is made. */
+static dnnl_status_t finish_pass(conv *c, ff_dnnl_pass which, dnnl_primitive_desc_t pd,
+                                 ff_dnnl_md weights, ff_dnnl_md scratchpad) {
+    pass *p = &c->passes[which];
+    TRY_DNNL(dnnl_primitive_create(&p->primitive, pd));
+    TRY_DNNL(memory_of(c, c->source, &p->source));
+    TRY_DNNL(memory_of(c, c->destination, &p->destination));
+    TRY_DNNL(memory_of(c, weights, &p->weights));
+    TRY_DNNL(memory_of(c, scratchpad, &p->scratchpad));
+    if (c->bias) TRY_DNNL(memory_of(c, c->bias, &p->bias));
+    size_t bytes = ff_align_u64(dnnl_memory_desc_get_size(scratchpad), 4096);
+    if (!c->held) TRY_DNNL(ff_dnnl_md_copy(&c->held, weights));
+    if (!dnnl_memory_desc_equal(c->held, weights)) {
+        bool back = which == FF_DNNL_BACKWARD_WEIGHTS;
+        TRY_DNNL(memory_of(c, c->held, &p->held));
+        TRY_DNNL(reorder_of(c, back ? weights : c->held, back ? c->held : weights, &p->reorder));
+        p->weights_offset = bytes;
+        bytes += ff_align_u64(dnnl_memory_desc_get_size(weights), 4096);
+    }
+    if (c->images && which != FF_DNNL_BACKWARD_DATA) {
+        TRY_DNNL(memory_of(c, c->images, &p->images));
+        TRY_DNNL(reorder_of(c, c->images, c->source, &p->source_reorder));
+        p->source_offset = bytes;
+        bytes += ff_align_u64(dnnl_memory_desc_get_size(c->source), 4096);
+    }
+    p->scratch_bytes = bytes;
+    if (bytes > c->base.scratch_bytes) c->base.scratch_bytes = bytes;
+    return dnnl_success;
+}
+
+static dnnl_status_t plan_pass(conv *c, ff_dnnl_pass which, ff_dnnl_md any) {
+    dnnl_primitive_desc_t pd = NULL;
+    ff_dnnl_md weights = NULL, scratchpad = NULL;
+    dnnl_status_t status = dnnl_unimplemented;
+    if (wants_winograd(&c->base.shape, which))
+        status = describe(c, which, dnnl_convolution_winograd, any, &pd);
+    if (status != dnnl_success) status = describe(c, which, dnnl_convolution_direct, any, &pd);
+    if (status != dnnl_success) return status;
+    status = ff_dnnl_md_query(&weights, pd,
+                              which == FF_DNNL_BACKWARD_WEIGHTS ? dnnl_query_diff_weights_md
+                                                                : dnnl_query_weights_md);
+    if (status == dnnl_success)
+        status = ff_dnnl_md_query(&scratchpad, pd, dnnl_query_scratchpad_md);
+    if (status == dnnl_success) status = finish_pass(c, which, pd, weights, scratchpad);
+    ff_dnnl_md_destroy(&weights);
+    ff_dnnl_md_destroy(&scratchpad);
+    dnnl_primitive_desc_destroy(pd);
+    return status;
+}
+
+static dnnl_status_t plan(conv *c, const conv *sibling) {
+    const ff_conv_shape *s = &c->base.shape;
+    const dnnl_dims_t source = {s->input.n, s->input.c, s->input.h, s->input.w};
+    const dnnl_dims_t destination = {s->output.n, s->output.c, s->output.h, s->output.w};
+    const dnnl_dims_t weights = {s->output.c, s->input.c, s->kernel, s->kernel};
+    const dnnl_dims_t bias = {s->output.c};
+    ff_dnnl_md any = NULL;
+    dnnl_format_tag_t source_tag = tag_of(&s->input);
+    if (s->input.block == 1 && !reads_images(&s->input)) {
+        source_tag = c->self->block == 16 ? dnnl_nChw16c : dnnl_nChw8c;
+        TRY_DNNL(ff_dnnl_md_create(&c->images, 4, source, dnnl_nchw));
+    }
+    TRY_DNNL(ff_dnnl_md_create(&c->source, 4, source, source_tag));
+    TRY_DNNL(ff_dnnl_md_create(&c->destination, 4, destination, tag_of(&s->output)));
+    TRY_DNNL(ff_dnnl_md_create(&c->torch, 4, weights, dnnl_oihw));
+    if (s->bias) TRY_DNNL(ff_dnnl_md_create(&c->bias, 1, bias, dnnl_x));
+    if (sibling) TRY_DNNL(ff_dnnl_md_copy(&c->held, sibling->held));
+    TRY_DNNL(ff_dnnl_md_create(&any, 4, weights, dnnl_format_tag_any));
+    dnnl_status_t status = plan_pass(c, FF_DNNL_FORWARD, any);
+    if (status == dnnl_success && s->input_gradient)
+        status = plan_pass(c, FF_DNNL_BACKWARD_DATA, any);
+    if (status == dnnl_success && s->training) status = plan_pass(c, FF_DNNL_BACKWARD_WEIGHTS, any);
+    ff_dnnl_md_destroy(&any);
+    if (status == dnnl_success)
+        c->base.weight_count = dnnl_memory_desc_get_size(c->held) / sizeof(float);
+    return status;
+}
+
+static ff_status failed(ff_error *error, const conv *c, dnnl_status_t status, const char *what) {
+    const ff_conv_shape *s = &c->base.shape;
+    return ff_fail(error, status == dnnl_out_of_memory ? FF_NO_MEMORY : FF_FAILED,
+                   "oneDNN cannot %s a convolution %dx%d of stride %d, %d to %d channels, on "
+                   "%d x %dx%d (status %d)",
+                   what, s->kernel, s->kernel, s->stride, s->input.c, s->output.c, s->input.n,
+                   s->input.h, s->input.w, (int)status);
+}
+
+ff_status ff_onednn_conv_create(ff_compute *compute, const ff_conv_shape *shape,
+                                const ff_conv *sibling, ff_conv **out, ff_error *error) {
+    conv *c;
+    *out = NULL;
+    FF_TRY(ff_alloc(&c, 1, sizeof *c, "a convolution", error));
+    c->base.shape = *shape;
+    c->self = (ff_onednn *)compute;
+    omp_set_num_threads(compute->threads); /* the library plans for the threads it sees */
+    dnnl_status_t status = plan(c, (const conv *)sibling);
+    if (status != dnnl_success) {
+        ff_status result = failed(error, c, status, "plan");
+        ff_onednn_conv_destroy(compute, &c->base);
+        return result;
+    }
+    *out = &c->base;
+    return FF_OK;
+}
+
+static void release_memory(dnnl_memory_t memory) {
+    if (memory) dnnl_memory_destroy(memory);
+}
+
+void ff_onednn_conv_destroy(ff_compute *compute, ff_conv *base) {
+    (void)compute;
+    conv *c = (conv *)base;
+    if (!c) return;
+    for (int i = 0; i < FF_DNNL_PASSES; i++) {
+        pass *p = &c->passes[i];
+        if (p->primitive) dnnl_primitive_destroy(p->primitive);
+        if (p->reorder) dnnl_primitive_destroy(p->reorder);
+        if (p->source_reorder) dnnl_primitive_destroy(p->source_reorder);
+        release_memory(p->source);
+        release_memory(p->weights);
+        release_memory(p->bias);
+        release_memory(p->destination);
+        release_memory(p->scratchpad);
+        release_memory(p->held);
+        release_memory(p->images);
+    }
+    ff_dnnl_md_destroy(&c->images);
+    ff_dnnl_md_destroy(&c->source);
+    ff_dnnl_md_destroy(&c->destination);
+    ff_dnnl_md_destroy(&c->bias);
+    ff_dnnl_md_destroy(&c->held);
+    ff_dnnl_md_destroy(&c->torch);
+    free(c);
+}
+
+/* Between torch's order and the held one. These reorders were possible when the convolution was
+ * planned, so only memory can fail; then the process is beyond helping. */
+static void convert(const conv *c, ff_dnnl_md from, const float *source, ff_dnnl_md to,
+                    float *destination) {
+    dnnl_primitive_t reorder = NULL;
+    dnnl_memory_t a = NULL, b = NULL;
+    if (reorder_of(c, from, to, &reorder) != dnnl_success ||
+        dnnl_memory_create(&a, from, c->self->engine, (void *)source) != dnnl_success ||
+        dnnl_memory_create(&b, to, c->self->engine, destination) != dnnl_success)
+        abort();
+    const dnnl_exec_arg_t arguments[] = {{DNNL_ARG_FROM, a}, {DNNL_ARG_TO, b}};
+    if (dnnl_primitive_execute(reorder, c->self->stream, 2, arguments) != dnnl_success) abort();
+    dnnl_stream_wait(c->self->stream);
+    dnnl_memory_destroy(a);
+    dnnl_memory_destroy(b);
+    dnnl_primitive_destroy(reorder);
+}
+
+void ff_onednn_conv_import(const ff_conv *base, const float *oihw, float *held) {
+    const conv *c = (const conv *)base;
+    convert(c, c->torch, oihw, c->held, held);
+}
+
+void ff_onednn_conv_export(const ff_conv *base, const float *held, float *oihw) {
+    const conv *c = (const conv *)base;
+    convert(c, c->held, held, c->torch, oihw);
+}
+
+static dnnl_status_t reorder(conv *c, dnnl_primitive_t primitive, dnnl_memory_t from,
+                             const void *source, dnnl_memory_t to, void *destination) {
+    TRY_DNNL(dnnl_memory_set_data_handle(from, (void *)source));
+    TRY_DNNL(dnnl_memory_set_data_handle(to, destination));
+    const dnnl_exec_arg_t arguments[] = {{DNNL_ARG_FROM, from}, {DNNL_ARG_TO, to}};
+    return dnnl_primitive_execute(primitive, c->self->stream, 2, arguments);
+}
+
+/* Runs one pass. `weights` is read, or written by the backward pass of the weights. */
+static dnnl_status_t run(conv *c, ff_dnnl_pass which, const float *source, float *weights,
+                         const float *bias, const float *destination, char *scratch) {
+    pass *p = &c->passes[which];
+    const bool back = which == FF_DNNL_BACKWARD_WEIGHTS;
+    float *inner = p->reorder ? (float *)(scratch + p->weights_offset) : weights;
+    omp_set_num_threads(c->self->base.threads);
+    if (p->source_reorder) {
+        float *blocked = (float *)(scratch + p->source_offset);
+        TRY_DNNL(reorder(c, p->source_reorder, p->images, source, p->source, blocked));
+        source = blocked;
+    }
+    if (p->reorder && !back) TRY_DNNL(reorder(c, p->reorder, p->held, weights, p->weights, inner));
+    TRY_DNNL(dnnl_memory_set_data_handle(p->source, (void *)source));
+    TRY_DNNL(dnnl_memory_set_data_handle(p->weights, inner));
+    TRY_DNNL(dnnl_memory_set_data_handle(p->destination, (void *)destination));
+    TRY_DNNL(dnnl_memory_set_data_handle(p->scratchpad, scratch));
+    dnnl_exec_arg_t arguments[5] = {
+        {which == FF_DNNL_BACKWARD_DATA ? DNNL_ARG_DIFF_SRC : DNNL_ARG_SRC, p->source},
+        {back ? DNNL_ARG_DIFF_WEIGHTS : DNNL_ARG_WEIGHTS, p->weights},
+        {which == FF_DNNL_FORWARD ? DNNL_ARG_DST : DNNL_ARG_DIFF_DST, p->destination},
+        {DNNL_ARG_SCRATCHPAD, p->scratchpad},
+    };
+    int count = 4;
+    if (bias) {
+        TRY_DNNL(dnnl_memory_set_data_handle(p->bias, (void *)bias));
+        arguments[count++] = (dnnl_exec_arg_t){back ? DNNL_ARG_DIFF_BIAS : DNNL_ARG_BIAS, p->bias};
+    }
+    TRY_DNNL(dnnl_primitive_execute(p->primitive, c->self->stream, count, arguments));
+    if (p->reorder && back) TRY_DNNL(reorder(c, p->reorder, p->weights, inner, p->held, weights));
+    return dnnl_stream_wait(c->self->stream);
+}
+
+ff_status ff_onednn_conv_forward(ff_compute *compute, ff_conv *base, const float *x, const float *w,
+                                 const float *bias, float *y, void *scratch, ff_error *error) {
+    (void)compute;
+    conv *c = (conv *)base;
+    dnnl_status_t status = run(c, FF_DNNL_FORWARD, x, (float *)w, bias, y, scratch);
+    return status == dnnl_success ? FF_OK : failed(error, c, status, "run");
+}
+
+ff_status ff_onednn_conv_backward_data(ff_compute *compute, ff_conv *base, const float *dy,
+                                       const float *w, float *dx, void *scratch, ff_error *error) {
+    (void)compute;
+    conv *c = (conv *)base;
+    dnnl_status_t status = run(c, FF_DNNL_BACKWARD_DATA, dx, (float *)w, NULL, dy, scratch);
+    return status == dnnl_success ? FF_OK : failed(error, c, status, "run");
+}
+
+ff_status ff_onednn_conv_backward_weights(ff_compute *compute, ff_conv *base, const float *x,
+                                          const float *dy, float *dw, float *dbias, void *scratch,
+                                          ff_error *error) {
+    (void)compute;
+    conv *c = (conv *)base;
+    dnnl_status_t status = run(c, FF_DNNL_BACKWARD_WEIGHTS, x, dw, dbias, dy, scratch);
+    return status == dnnl_success ? FF_OK : failed(error, c, status, "run");
+}
+
+#endif

@@ -1,0 +1,44 @@
+/* What differs between oneDNN 2.x and 3.x, and nothing else: descriptors of memory (a struct in 2,
+ * a handle in 3) and the creation of convolutions (through operation descriptors in 2). */
+#ifndef FF_TRAIN_CPU_ONEDNN_VERSION_H
+#define FF_TRAIN_CPU_ONEDNN_VERSION_H
+
+#ifdef FF_HAVE_DNNL
+#include <dnnl.h>
+
+#if DNNL_VERSION_MAJOR >= 3
+typedef dnnl_memory_desc_t ff_dnnl_md;
+#else
+typedef dnnl_memory_desc_t *ff_dnnl_md;
+#endif
+
+/* Each is released with ff_dnnl_md_destroy (NULL is accepted, *md = NULL). */
+dnnl_status_t ff_dnnl_md_create(ff_dnnl_md *md, int rank, const dnnl_dims_t dims,
+                                dnnl_format_tag_t tag);
+/* A copy of what a primitive descriptor chose: `query` as dnnl_query_weights_md. */
+dnnl_status_t ff_dnnl_md_query(ff_dnnl_md *md, dnnl_primitive_desc_t pd, dnnl_query_t query);
+dnnl_status_t ff_dnnl_md_copy(ff_dnnl_md *md, ff_dnnl_md from);
+void ff_dnnl_md_destroy(ff_dnnl_md *md);
+
+typedef enum ff_dnnl_pass {
+    FF_DNNL_FORWARD,
+    FF_DNNL_BACKWARD_DATA,
+    FF_DNNL_BACKWARD_WEIGHTS,
+    FF_DNNL_PASSES
+} ff_dnnl_pass;
+
+typedef struct ff_dnnl_conv_desc {
+    ff_dnnl_pass pass;
+    dnnl_alg_kind_t algorithm;
+    ff_dnnl_md source, weights, bias, destination; /* bias may be NULL */
+    dnnl_dims_t strides, pad_before, pad_after;
+    dnnl_primitive_desc_t hint; /* the forward one; NULL for FORWARD */
+    dnnl_primitive_attr_t attributes;
+} ff_dnnl_conv_desc;
+
+/* dnnl_unimplemented where the library has no such algorithm. */
+dnnl_status_t ff_dnnl_conv_create(dnnl_primitive_desc_t *pd, dnnl_engine_t engine,
+                                  const ff_dnnl_conv_desc *desc);
+
+#endif
+#endif

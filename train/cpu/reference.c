@@ -1,0 +1,285 @@
+/* The plain loops of everything but convolution and batch norm, and their table. */
+#include "format/base/memory.h"
+#include "loader/philox.h"
+#include "train/cpu/cpu.h"
+#include "train/cpu/reference_conv.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static ff_status open_reference(ff_compute **compute, int threads, ff_error *error) {
+    FF_TRY(ff_alloc(compute, 1, sizeof **compute, "the compute table", error));
+    (*compute)->ops = &ff_reference_ops;
+    (*compute)->threads = threads;
+    snprintf((*compute)->description, sizeof(*compute)->description, "reference loops");
+    return FF_OK;
+}
+
+static void close_reference(ff_compute *compute) {
+    free(compute);
+}
+
+static int block_one(const ff_compute *compute, int channels) {
+    (void)compute;
+    (void)channels;
+    return 1;
+}
+
+static size_t no_scratch(const ff_compute *compute, const ff_tensor *shape) {
+    (void)compute;
+    (void)shape;
+    return 0;
+}
+
+/* ---- pooling ---- */
+
+static float pool_window(const ff_pool *pool, const float *x, int n, int c, int p, int q,
+                         uint8_t *index) {
+    double sum = 0;
+    float best = -INFINITY;
+    int place = -1;
+    for (int r = 0; r < pool->kernel_h; r++)
+        for (int s = 0; s < pool->kernel_w; s++) {
+            int h = p * pool->stride - pool->pad + r, w = q * pool->stride - pool->pad + s;
+            if (h < 0 || h >= pool->input.h || w < 0 || w >= pool->input.w) continue;
+            float value = x[ff_tensor_at(&pool->input, n, c, h, w)];
+            sum += (double)value;
+            if (place < 0 || value > best || isnan(value)) {
+                best = value;
+                place = r * pool->kernel_w + s;
+            }
+        }
+    if (index) *index = (uint8_t)place;
+    return pool->max ? best : (float)(sum / (pool->kernel_h * pool->kernel_w));
+}
+
+void ff_reference_pool_forward(ff_compute *compute, const ff_pool *pool, const float *x, float *y,
+                               uint8_t *index) {
+    const ff_tensor *t = &pool->output;
+    const int channels = ff_tensor_padded_channels(t);
+#pragma omp parallel for num_threads(compute->threads)
+    for (int n = 0; n < t->n; n++)
+        for (int c = 0; c < channels; c++)
+            for (int p = 0; p < t->h; p++)
+                for (int q = 0; q < t->w; q++) {
+                    size_t at = ff_tensor_at(t, n, c, p, q);
+                    y[at] =
+                        pool_window(pool, x, n, c, p, q, pool->max && index ? index + at : NULL);
+                }
+}
+
+static void unpool_window(const ff_pool *pool, float dy, int place, float *dx, int n, int c, int p,
+                          int q) {
+    float share = dy / (float)(pool->kernel_h * pool->kernel_w);
+    for (int r = 0; r < pool->kernel_h; r++)
+        for (int s = 0; s < pool->kernel_w; s++) {
+            int h = p * pool->stride - pool->pad + r, w = q * pool->stride - pool->pad + s;
+            if (h < 0 || h >= pool->input.h || w < 0 || w >= pool->input.w) continue;
+            float *to = dx + ff_tensor_at(&pool->input, n, c, h, w);
+            if (!pool->max) *to += share;
+            if (pool->max && place == r * pool->kernel_w + s) *to += dy;
+        }
+}
+
+void ff_reference_pool_backward(ff_compute *compute, const ff_pool *pool, const float *dy,
+                                const uint8_t *index, float *dx) {
+    const ff_tensor *t = &pool->output;
+    const int channels = ff_tensor_padded_channels(t);
+    const size_t sample = ff_tensor_sample(&pool->input);
+#pragma omp parallel for num_threads(compute->threads)
+    for (int n = 0; n < t->n; n++) {
+        memset(dx + n * sample, 0, sample * sizeof *dx);
+        for (int c = 0; c < channels; c++)
+            for (int p = 0; p < t->h; p++)
+                for (int q = 0; q < t->w; q++) {
+                    size_t at = ff_tensor_at(t, n, c, p, q);
+                    unpool_window(pool, dy[at], pool->max ? index[at] : 0, dx, n, c, p, q);
+                }
+    }
+}
+
+/* ---- linear ---- */
+
+void ff_reference_linear_forward(ff_compute *compute, const ff_linear *linear, const float *x,
+                                 const float *w, const float *bias, float *y) {
+    const size_t inputs = ff_tensor_sample(&linear->input);
+#pragma omp parallel for num_threads(compute->threads)
+    for (int n = 0; n < linear->input.n; n++)
+        for (int o = 0; o < linear->outputs; o++) {
+            double sum = (double)bias[o];
+            for (size_t k = 0; k < inputs; k++)
+                sum += (double)x[n * inputs + k] * (double)w[o * inputs + k];
+            y[(size_t)n * linear->outputs + o] = (float)sum;
+        }
+}
+
+void ff_reference_linear_backward(ff_compute *compute, const ff_linear *linear, const float *x,
+                                  const float *w, const float *dy, float *dx, float *dw,
+                                  float *dbias) {
+    const size_t inputs = ff_tensor_sample(&linear->input);
+    const size_t outputs = (size_t)linear->outputs;
+    const int batch = linear->input.n;
+#pragma omp parallel for num_threads(compute->threads)
+    for (size_t o = 0; o < outputs; o++) {
+        double sum = 0;
+        for (int n = 0; n < batch; n++) sum += (double)dy[n * outputs + o];
+        dbias[o] = (float)sum;
+        for (size_t k = 0; k < inputs; k++) {
+            sum = 0;
+            for (int n = 0; n < batch; n++)
+                sum += (double)dy[n * outputs + o] * (double)x[n * inputs + k];
+            dw[o * inputs + k] = (float)sum;
+        }
+    }
+    if (!dx) return;
+#pragma omp parallel for num_threads(compute->threads)
+    for (int n = 0; n < batch; n++)
+        for (size_t k = 0; k < inputs; k++) {
+            double sum = 0;
+            for (size_t o = 0; o < outputs; o++)
+                sum += (double)dy[n * outputs + o] * (double)w[o * inputs + k];
+            dx[n * inputs + k] = (float)sum;
+        }
+}
+
+/* ---- elementwise ---- */
+
+void ff_reference_relu_forward(ff_compute *compute, size_t count, const float *x, float *y) {
+#pragma omp parallel for num_threads(compute->threads)
+    for (size_t i = 0; i < count; i++) y[i] = x[i] < 0 ? 0 : x[i];
+}
+
+void ff_reference_relu_backward(ff_compute *compute, size_t count, const float *y, const float *dy,
+                                float *dx) {
+#pragma omp parallel for num_threads(compute->threads)
+    for (size_t i = 0; i < count; i++) dx[i] = y[i] > 0 ? dy[i] : 0;
+}
+
+void ff_reference_add(ff_compute *compute, size_t count, const float *a, const float *b,
+                      float *to) {
+#pragma omp parallel for num_threads(compute->threads)
+    for (size_t i = 0; i < count; i++) to[i] = a[i] + b[i];
+}
+
+void ff_reference_dropout(ff_compute *compute, const ff_dropout *dropout, const float *x,
+                          float *y) {
+    const ff_tensor *t = &dropout->shape;
+    const float threshold = (float)dropout->probability;
+    const float scale = (float)(1.0 / (1.0 - dropout->probability));
+    if (t->c % t->block) memset(y, 0, ff_tensor_count(t) * sizeof *y);
+#pragma omp parallel for num_threads(compute->threads)
+    for (int n = 0; n < t->n; n++) {
+        uint64_t element = (uint64_t)n * t->c * t->h * t->w, drawn = UINT64_MAX;
+        ff_random random = {{0}};
+        for (int c = 0; c < t->c; c++)
+            for (int h = 0; h < t->h; h++)
+                for (int w = 0; w < t->w; w++, element++) {
+                    size_t at = ff_tensor_at(t, n, c, h, w);
+                    if (element / 4 != drawn) {
+                        drawn = element / 4;
+                        random = ff_philox_draw(dropout->seed, FF_DOMAIN_DROPOUT, dropout->step,
+                                                drawn, dropout->layer);
+                    }
+                    bool keep = ff_random_unit(random.word[element % 4]) >= threshold;
+                    y[at] = keep ? x[at] * scale : 0;
+                }
+    }
+}
+
+void ff_reference_sgd(ff_compute *compute, const ff_sgd *sgd, size_t count, float *value,
+                      float *momentum, const float *gradient) {
+    (void)compute;
+    ff_sgd_update(sgd, count, value, momentum, gradient);
+}
+
+/* ---- loss ---- */
+
+static int64_t label_of(const ff_loss *loss, int n) {
+    return loss->label_dtype == FF_I64 ? ((const int64_t *)loss->labels)[n]
+                                       : ((const int32_t *)loss->labels)[n];
+}
+
+/* Loss of one sample; its gradient (times `scale`) where wanted. */
+static double sample_loss(const ff_loss *loss, int n, int64_t label, double scale, bool *correct) {
+    const float *logits = loss->logits + (size_t)n * loss->classes;
+    int best = 0;
+    for (int c = 1; c < loss->classes; c++)
+        if (logits[c] > logits[best]) best = c;
+    double sum = 0, mean = 0;
+    for (int c = 0; c < loss->classes; c++) {
+        sum += exp((double)logits[c] - (double)logits[best]);
+        mean += (double)logits[c] - (double)logits[best];
+    }
+    mean /= loss->classes;
+    double log_sum = log(sum), at_label = (double)logits[label] - (double)logits[best];
+    *correct = best == label;
+    double off = loss->smoothing / loss->classes, on = 1.0 - loss->smoothing;
+    float *gradient = loss->gradient ? loss->gradient + (size_t)n * loss->classes : NULL;
+    double best_logit = (double)logits[best]; /* gradient may overwrite the logits */
+    for (int c = 0; gradient && c < loss->classes; c++) {
+        double p = exp((double)logits[c] - best_logit) / sum;
+        gradient[c] = (float)(scale * (p - off - (c == label ? on : 0)));
+    }
+    return on * (log_sum - at_label) + loss->smoothing * (log_sum - mean);
+}
+
+void ff_reference_loss(ff_compute *compute, const ff_loss *loss, ff_loss_result *result) {
+    *result = (ff_loss_result){.bad_sample = -1};
+    for (int n = 0; n < loss->n; n++) {
+        int64_t label = label_of(loss, n);
+        if (label < -1 || label >= loss->classes) {
+            result->bad_sample = n;
+            return;
+        }
+        if (label >= 0 && (!loss->weights || loss->weights[n] != 0)) result->count++;
+    }
+    const double scale = result->count ? 1.0 / (double)result->count : 0;
+    int64_t correct_count = 0;
+#pragma omp parallel for num_threads(compute->threads) reduction(+ : correct_count)
+    for (int n = 0; n < loss->n; n++) {
+        int64_t label = label_of(loss, n);
+        if (label >= 0 && (!loss->weights || loss->weights[n] != 0)) {
+            bool correct;
+            loss->sample_loss[n] = sample_loss(loss, n, label, scale, &correct);
+            correct_count += correct;
+        } else {
+            loss->sample_loss[n] = 0;
+            if (loss->gradient)
+                memset(loss->gradient + (size_t)n * loss->classes, 0,
+                       (size_t)loss->classes * sizeof(float));
+        }
+    }
+    result->correct = correct_count;
+    for (int n = 0; n < loss->n; n++) result->loss_sum += loss->sample_loss[n];
+}
+
+const ff_compute_ops ff_reference_ops = {
+    .name = "reference",
+    .open = open_reference,
+    .close = close_reference,
+    .channel_block = block_one,
+    .input_block = block_one,
+    .conv_create = ff_reference_conv_create,
+    .conv_destroy = ff_reference_conv_destroy,
+    .conv_import = ff_reference_conv_import,
+    .conv_export = ff_reference_conv_export,
+    .conv_forward = ff_reference_conv_forward,
+    .conv_backward_data = ff_reference_conv_backward_data,
+    .conv_backward_weights = ff_reference_conv_backward_weights,
+    .norm_scratch = no_scratch,
+    .norm_train = ff_reference_norm_train,
+    .norm_evaluate = ff_reference_norm_evaluate,
+    .norm_backward = ff_reference_norm_backward,
+    .pool_forward = ff_reference_pool_forward,
+    .pool_backward = ff_reference_pool_backward,
+    .linear_forward = ff_reference_linear_forward,
+    .linear_backward = ff_reference_linear_backward,
+    .relu_forward = ff_reference_relu_forward,
+    .relu_backward = ff_reference_relu_backward,
+    .add = ff_reference_add,
+    .dropout = ff_reference_dropout,
+    .loss = ff_reference_loss,
+    .sgd = ff_reference_sgd,
+};
