@@ -1,0 +1,355 @@
+/* Decoders: kinds by content, headers, limits, damage and its sentences, reuse. (tests/exact
+ * compares pixels with Pillow's.) */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "format/base/bytes.h"
+#include "tools/ffpack/decode.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <turbojpeg.h>
+#include <zlib.h>
+
+typedef struct file {
+    uint8_t *bytes;
+    size_t length;
+} file;
+
+static void free_file(file *of) {
+    free(of->bytes);
+    *of = (file){0};
+}
+
+static file copy_file(const file *of, size_t length) {
+    file copy = {malloc(length ? length : 1), length};
+    assert_non_null(copy.bytes);
+    memcpy(copy.bytes, of->bytes, length);
+    return copy;
+}
+
+/* A colour or grey JPEG of noise. */
+static file make_jpeg(int width, int height, int subsampling, unsigned seed) {
+    uint8_t *pixels = malloc((size_t)width * (size_t)height * 3), *made = NULL;
+    unsigned long length = 0;
+    tjhandle handle = tjInitCompress();
+    assert_true(pixels && handle);
+    for (int i = 0; i < width * height * 3; i++)
+        pixels[i] = (uint8_t)((seed = seed * 1103515245u + 12345u) >> 16);
+    assert_int_equal(
+        tjCompress2(handle, pixels, width, 0, height, TJPF_RGB, &made, &length, subsampling, 80, 0),
+        0);
+    file jpeg = copy_file(&(file){made, length}, length);
+    tjFree(made);
+    tjDestroy(handle);
+    free(pixels);
+    return jpeg;
+}
+
+static void add_chunk(file *png, const char *name, const uint8_t *data, uint32_t size) {
+    uint8_t *grown = realloc(png->bytes, png->length + size + 12);
+    assert_non_null(grown);
+    uint8_t *at = grown + png->length;
+    ff_store_be32(at, size);
+    memcpy(at + 4, name, 4);
+    if (size) memcpy(at + 8, data, size);
+    ff_store_be32(at + 8 + size, (uint32_t)crc32(0, at + 4, size + 4));
+    *png = (file){grown, png->length + size + 12};
+}
+
+/* A PNG of the given rows (each led by filter byte 0), of `raw_length` bytes in all. */
+static file make_png(uint32_t width, uint32_t height, uint8_t depth, uint8_t color,
+                     const uint8_t *palette, uint32_t palette_size, const uint8_t *raw,
+                     size_t raw_length) {
+    static const uint8_t signature[8] = {0x89, 'P', 'N', 'G', '\r', '\n', 0x1a, '\n'};
+    uint8_t header[13] = {0}, packed[1024];
+    uLongf packed_length = sizeof packed;
+    file png = copy_file(&(file){(uint8_t *)(size_t)signature, 8}, 8);
+    ff_store_be32(header, width);
+    ff_store_be32(header + 4, height);
+    header[8] = depth;
+    header[9] = color;
+    add_chunk(&png, "IHDR", header, 13);
+    if (palette_size) add_chunk(&png, "PLTE", palette, palette_size);
+    assert_int_equal(compress(packed, &packed_length, raw, raw_length), Z_OK);
+    add_chunk(&png, "IDAT", packed, (uint32_t)packed_length);
+    add_chunk(&png, "IEND", NULL, 0);
+    return png;
+}
+
+static ff_decoder *make_decoder(void) {
+    ff_decoder *decoder;
+    assert_int_equal(ff_decoder_create(&decoder, NULL), FF_OK);
+    return decoder;
+}
+
+static void assert_refused(const file *of, uint64_t limit, const char *part) {
+    ff_decoder *decoder = make_decoder();
+    ff_image image = {0};
+    ff_error error = {0};
+    assert_int_equal(ff_decode(decoder, of->bytes, of->length, FF_MODE_RGB, limit, &image, &error),
+                     FF_BAD_DATA);
+    if (!strstr(error.message, part)) fail_msg("'%s' wanted in '%s'", part, error.message);
+    ff_image_free(&image);
+    ff_decoder_destroy(&decoder);
+}
+
+static void test_kinds_by_content(void **unused) {
+    (void)unused;
+    static const struct {
+        const char *bytes;
+        size_t length;
+        const char *part;
+    } cases[] = {
+        {"", 0, "the file is empty"},
+        {"x", 1, "starts with 78;"},
+        {"GIF89a..", 8, "starts with 47 49 46 38 39 61 2e 2e (a GIF image)"},
+        {"RIFF\1\2\3\4WEBPVP8 ", 16, "(a WebP image)"},
+        {"BM\0\0", 4, "(a BMP image)"},
+        {"II*\0\0\0", 6, "(a TIFF image)"},
+        {"\x1f\x8b\x08", 3, "(a gzip file)"},
+        {"\xff\xd8", 2, "not an image"},
+        {"\x89PNG\r\n\x1a", 7, "not an image"},
+        {"\xff\xd8\xff", 3, "truncated JPEG"},
+        {"\x89PNG\r\n\x1a\n", 8, "truncated PNG"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        file given =
+            copy_file(&(file){(uint8_t *)(size_t)cases[i].bytes, cases[i].length}, cases[i].length);
+        assert_refused(&given, FF_PIXEL_LIMIT, cases[i].part);
+        free_file(&given);
+    }
+}
+
+static void test_probe(void **unused) {
+    (void)unused;
+    ff_image_info info;
+    file jpeg = make_jpeg(31, 17, TJSAMP_420, 1);
+    assert_int_equal(ff_decode_probe(jpeg.bytes, jpeg.length, FF_PIXEL_LIMIT, &info, NULL), FF_OK);
+    assert_string_equal(info.kind, "JPEG");
+    assert_true(info.width == 31 && info.height == 17 && info.channels == 3);
+    free_file(&jpeg);
+    jpeg = make_jpeg(5, 9, TJSAMP_GRAY, 1);
+    assert_int_equal(ff_decode_probe(jpeg.bytes, jpeg.length, FF_PIXEL_LIMIT, &info, NULL), FF_OK);
+    assert_true(info.width == 5 && info.height == 9 && info.channels == 1);
+    free_file(&jpeg);
+    static const uint8_t raw[] = {0, 0x80};
+    file png = make_png(1, 1, 1, 0, NULL, 0, raw, 2);
+    assert_int_equal(ff_decode_probe(png.bytes, png.length, FF_PIXEL_LIMIT, &info, NULL), FF_OK);
+    assert_string_equal(info.kind, "PNG");
+    assert_true(info.width == 1 && info.height == 1 && info.channels == 1);
+    free_file(&png);
+}
+
+static void test_pixel_limit(void **unused) {
+    (void)unused;
+    file jpeg = make_jpeg(20, 10, TJSAMP_444, 1);
+    ff_image_info info;
+    assert_int_equal(ff_decode_probe(jpeg.bytes, jpeg.length, 200, &info, NULL), FF_OK);
+    assert_refused(&jpeg, 199, "20 x 10 pixels, more than the limit of 199");
+    free_file(&jpeg);
+    static const uint8_t raw[] = {0, 0x80};
+    file huge = make_png(100000, 100000, 8, 2, NULL, 0, raw, 2);
+    assert_refused(&huge, FF_PIXEL_LIMIT, "more than the limit of 178956970");
+    free_file(&huge);
+    /* Within the limit, but no compression makes so much of so little. */
+    file bomb = make_png(13000, 13000, 8, 2, NULL, 0, raw, 2);
+    assert_refused(&bomb, FF_PIXEL_LIMIT, "truncated PNG");
+    free_file(&bomb);
+}
+
+static void test_headers_refused(void **unused) {
+    (void)unused;
+    static const uint8_t raw[] = {0, 0x80};
+    static const struct {
+        uint32_t width, height;
+        uint8_t depth, color;
+        const char *part;
+    } cases[] = {
+        {0, 1, 8, 0, "0 x 1 pixels"},
+        {1, 0, 8, 0, "1 x 0 pixels"},
+        {0x80000000u, 1, 8, 0, "2147483648 x 1 pixels"},
+        {1, 1, 3, 0, "colour type 0 with 3 bits"},
+        {1, 1, 16, 3, "colour type 3 with 16 bits"},
+        {1, 1, 8, 5, "colour type 5 with 8 bits"},
+        {1, 1, 8, 3, "broken PNG"}, /* no palette */
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        file png = make_png(cases[i].width, cases[i].height, cases[i].depth, cases[i].color, NULL,
+                            0, raw, 2);
+        assert_refused(&png, FF_PIXEL_LIMIT, cases[i].part);
+        free_file(&png);
+    }
+}
+
+/* Every beginning of a JPEG is refused as truncated, even the one that lacks only its end marker.
+ */
+static void test_cut_jpeg(void **unused) {
+    (void)unused;
+    file jpeg = make_jpeg(33, 21, TJSAMP_420, 7);
+    for (size_t length = 3; length < jpeg.length; length++) {
+        file cut = copy_file(&jpeg, length);
+        assert_refused(&cut, FF_PIXEL_LIMIT, "truncated JPEG");
+        free_file(&cut);
+    }
+    free_file(&jpeg);
+}
+
+static void test_damaged_png(void **unused) {
+    (void)unused;
+    static const uint8_t raw[] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9};
+    file png = make_png(3, 2, 8, 2, NULL, 0, raw, 20);
+    /* A bit of the pixels' chunk or its checksum; the end chunk may be missing. */
+    for (size_t at = 33 + 8; at < png.length - 12; at++) {
+        file flipped = copy_file(&png, png.length);
+        flipped.bytes[at] ^= 4;
+        assert_refused(&flipped, FF_PIXEL_LIMIT, "broken PNG");
+        free_file(&flipped);
+    }
+    for (size_t length = 8; length < png.length - 24; length++) {
+        file cut = copy_file(&png, length);
+        assert_refused(&cut, FF_PIXEL_LIMIT, "truncated PNG");
+        free_file(&cut);
+    }
+    free_file(&png);
+}
+
+static void test_modes(void **unused) {
+    (void)unused;
+    static const uint8_t palette[] = {10, 20, 30, 200, 100, 50};
+    static const uint8_t raw[] = {0, 0x50}; /* 0 1 0 1 */
+    static const uint8_t rgb[] = {10, 20, 30, 200, 100, 50, 10, 20, 30, 200, 100, 50};
+    static const uint8_t gray[] = {18, 124, 18, 124}; /* Pillow's convert('L') */
+    static const uint8_t black_white[] = {0, 255, 0, 255};
+    ff_decoder *decoder = make_decoder();
+    ff_image image = {0};
+    file png = make_png(4, 1, 1, 3, palette, sizeof palette, raw, sizeof raw);
+    const uint64_t limit = FF_PIXEL_LIMIT;
+    assert_int_equal(ff_decode(decoder, png.bytes, png.length, FF_MODE_RGB, limit, &image, NULL),
+                     FF_OK);
+    assert_int_equal(image.channels, 3);
+    assert_memory_equal(image.pixels, rgb, 12);
+    assert_int_equal(ff_decode(decoder, png.bytes, png.length, FF_MODE_NATIVE, limit, &image, NULL),
+                     FF_OK);
+    assert_int_equal(image.channels, 3);
+    assert_int_equal(ff_decode(decoder, png.bytes, png.length, FF_MODE_GRAY, limit, &image, NULL),
+                     FF_OK);
+    assert_int_equal(image.channels, 1);
+    assert_memory_equal(image.pixels, gray, 4);
+    free_file(&png);
+    png = make_png(4, 1, 1, 0, NULL, 0, raw, sizeof raw);
+    assert_int_equal(ff_decode(decoder, png.bytes, png.length, FF_MODE_NATIVE, limit, &image, NULL),
+                     FF_OK);
+    assert_int_equal(image.channels, 1);
+    assert_memory_equal(image.pixels, black_white, 4);
+    free_file(&png);
+    for (int mode = 0; mode < FF_MODE_COUNT; mode++)
+        for (uint32_t native = 1; native <= 3; native += 2)
+            assert_int_equal(ff_image_mode_channels((ff_image_mode)mode, native),
+                             mode == FF_MODE_RGB    ? 3
+                             : mode == FF_MODE_GRAY ? 1
+                                                    : native);
+    assert_string_equal(ff_image_mode_name(FF_MODE_NATIVE), "native");
+    ff_image_free(&image);
+    ff_decoder_destroy(&decoder);
+}
+
+/* A JPEG that lacks its own tables must not come out with those of the image before it. */
+static void test_nothing_stays_from_image_to_image(void **unused) {
+    (void)unused;
+    file jpeg = make_jpeg(16, 16, TJSAMP_444, 3);
+    file broken = copy_file(&jpeg, jpeg.length);
+    uint8_t *table = memmem(broken.bytes, broken.length, "\xff\xdb", 2);
+    assert_non_null(table);
+    table[1] = 0xec; /* the quantization table becomes an application's marker */
+    ff_decoder *decoder = make_decoder();
+    ff_image image = {0};
+    ff_error error;
+    assert_int_equal(
+        ff_decode(decoder, jpeg.bytes, jpeg.length, FF_MODE_RGB, FF_PIXEL_LIMIT, &image, &error),
+        FF_OK);
+    assert_int_equal(ff_decode(decoder, broken.bytes, broken.length, FF_MODE_RGB, FF_PIXEL_LIMIT,
+                               &image, &error),
+                     FF_BAD_DATA);
+    assert_non_null(strstr(error.message, "broken JPEG"));
+    free_file(&jpeg);
+    free_file(&broken);
+    ff_image_free(&image);
+    ff_decoder_destroy(&decoder);
+}
+
+/* Stray bytes between markers: decoded as by Pillow, and said. */
+static void test_warning(void **unused) {
+    (void)unused;
+    file jpeg = make_jpeg(16, 16, TJSAMP_444, 3);
+    file odd = copy_file(&jpeg, jpeg.length);
+    odd.bytes = realloc(odd.bytes, odd.length + 3);
+    assert_non_null(odd.bytes);
+    memmove(odd.bytes + 2 + 18 + 3, odd.bytes + 2 + 18, odd.length - 20);
+    memcpy(odd.bytes + 20, "abc", 3);
+    odd.length += 3;
+    ff_decoder *decoder = make_decoder();
+    ff_image image = {0}, odd_image = {0};
+    assert_int_equal(
+        ff_decode(decoder, odd.bytes, odd.length, FF_MODE_RGB, FF_PIXEL_LIMIT, &odd_image, NULL),
+        FF_OK);
+    assert_non_null(ff_decoder_warning(decoder));
+    assert_non_null(strstr(ff_decoder_warning(decoder), "3 extraneous bytes"));
+    assert_int_equal(
+        ff_decode(decoder, jpeg.bytes, jpeg.length, FF_MODE_RGB, FF_PIXEL_LIMIT, &image, NULL),
+        FF_OK);
+    assert_null(ff_decoder_warning(decoder));
+    assert_memory_equal(image.pixels, odd_image.pixels, 16 * 16 * 3);
+    free_file(&jpeg);
+    free_file(&odd);
+    ff_image_free(&image);
+    ff_image_free(&odd_image);
+    ff_decoder_destroy(&decoder);
+}
+
+static void test_image_grows_only(void **unused) {
+    (void)unused;
+    ff_decoder *decoder = make_decoder();
+    ff_image image = {0};
+    file large = make_jpeg(64, 64, TJSAMP_420, 1), small = make_jpeg(8, 8, TJSAMP_GRAY, 2);
+    assert_int_equal(
+        ff_decode(decoder, large.bytes, large.length, FF_MODE_RGB, FF_PIXEL_LIMIT, &image, NULL),
+        FF_OK);
+    const uint8_t *pixels = image.pixels;
+    for (int i = 0; i < 3; i++) {
+        const file *of = i % 2 ? &large : &small;
+        assert_int_equal(
+            ff_decode(decoder, of->bytes, of->length, FF_MODE_RGB, FF_PIXEL_LIMIT, &image, NULL),
+            FF_OK);
+        assert_ptr_equal(image.pixels, pixels);
+    }
+    free_file(&large);
+    free_file(&small);
+    ff_image_free(&image);
+    ff_image_free(NULL);
+    ff_decoder_destroy(&decoder);
+    assert_null(decoder);
+    ff_decoder_destroy(&decoder);
+    ff_decoder_destroy(NULL);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_kinds_by_content),
+        cmocka_unit_test(test_probe),
+        cmocka_unit_test(test_pixel_limit),
+        cmocka_unit_test(test_headers_refused),
+        cmocka_unit_test(test_cut_jpeg),
+        cmocka_unit_test(test_damaged_png),
+        cmocka_unit_test(test_modes),
+        cmocka_unit_test(test_nothing_stays_from_image_to_image),
+        cmocka_unit_test(test_warning),
+        cmocka_unit_test(test_image_grows_only),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

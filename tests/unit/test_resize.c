@@ -1,0 +1,340 @@
+/* Resize and geometry: against sums in double, against Pillow's values, and windows against whole
+ * images. (tests/exact compares with Pillow itself.) */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "format/metadata.h"
+#include "tools/ffpack/geometry.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static uint32_t state = 12345;
+static uint32_t draw(uint32_t bound) {
+    state = state * 1664525u + 1013904223u;
+    return (uint32_t)(((uint64_t)state * bound) >> 32);
+}
+
+static void make_image(ff_image *image, uint32_t width, uint32_t height, uint32_t channels) {
+    assert_int_equal(ff_image_reshape(image, width, height, channels, NULL), FF_OK);
+    for (size_t i = 0; i < (size_t)width * height * channels; i++)
+        image->pixels[i] = (uint8_t)draw(256);
+}
+
+static void assert_same(const ff_image *a, const ff_image *b) {
+    assert_int_equal(a->width, b->width);
+    assert_int_equal(a->height, b->height);
+    assert_int_equal(a->channels, b->channels);
+    assert_memory_equal(a->pixels, b->pixels, (size_t)a->width * a->height * a->channels);
+}
+
+static void resize_whole(const ff_image *input, uint32_t width, uint32_t height,
+                         ff_interpolation interpolation, ff_image *output) {
+    ff_resize_scratch scratch = {0};
+    ff_resize_window window = {0, 0, width, height};
+    ff_error error;
+    assert_int_equal(
+        ff_resize(input, width, height, interpolation, &window, &scratch, output, &error), FF_OK);
+    ff_resize_scratch_free(&scratch);
+}
+
+/* Values computed by Pillow 9.4: Image.resize of the grey row 0 10 200 255 3 77 90. */
+static void test_rows_of_pillow(void **unused) {
+    (void)unused;
+    static const uint8_t row[] = {0, 10, 200, 255, 3, 77, 90};
+    static const struct {
+        uint32_t size;
+        ff_interpolation interpolation;
+        uint8_t want[12];
+    } cases[] = {
+        {1, FF_BILINEAR, {103}},
+        {2, FF_BILINEAR, {96, 98}},
+        {3, FF_BILINEAR, {47, 158, 66}},
+        {5, FF_BILINEAR, {3, 116, 199, 36, 86}},
+        {7, FF_BILINEAR, {0, 10, 200, 255, 3, 77, 90}},
+        {12, FF_BILINEAR, {0, 4, 10, 113, 207, 239, 181, 35, 37, 78, 85, 90}},
+        {1, FF_BICUBIC, {99}},
+        {2, FF_BICUBIC, {99, 99}},
+        {3, FF_BICUBIC, {47, 164, 62}},
+        {5, FF_BICUBIC, {0, 123, 217, 30, 90}},
+        {7, FF_BICUBIC, {0, 10, 200, 255, 3, 77, 90}},
+        {12, FF_BICUBIC, {0, 0, 6, 112, 215, 255, 194, 21, 18, 79, 89, 91}},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        ff_image input = {0}, across = {0}, down = {0};
+        make_image(&input, 7, 1, 1);
+        memcpy(input.pixels, row, 7);
+        resize_whole(&input, cases[i].size, 1, cases[i].interpolation, &across);
+        assert_memory_equal(across.pixels, cases[i].want, cases[i].size);
+        input.width = 1;
+        input.height = 7;
+        resize_whole(&input, 1, cases[i].size, cases[i].interpolation, &down);
+        assert_memory_equal(down.pixels, cases[i].want, cases[i].size);
+        ff_image_free(&input);
+        ff_image_free(&across);
+        ff_image_free(&down);
+    }
+}
+
+/* The weights of every output sum to one, but for the rounding of each. */
+static void test_weights_sum_to_one(void **unused) {
+    (void)unused;
+    ff_resize_axis axis = {0};
+    ff_resize_scratch scratch = {0};
+    for (int i = 0; i < 300; i++) {
+        uint32_t in = 1 + draw(200), out = 1 + draw(200);
+        uint32_t first = draw(out), count = 1 + draw(out - first);
+        ff_interpolation interpolation = (ff_interpolation)draw(2);
+        assert_int_equal(ff_resize_axis_plan(&axis, in, out, first, count, interpolation, NULL),
+                         FF_OK);
+        assert_int_equal(axis.count, count);
+        for (uint32_t o = 0; o < count; o++) {
+            int64_t sum = 0;
+            assert_true(axis.taps[o] >= 1 && axis.taps[o] <= axis.stride);
+            assert_true(axis.first[o] + axis.taps[o] <= in);
+            for (uint32_t k = 0; k < axis.stride; k++) sum += axis.weight[o * axis.stride + k];
+            assert_true(llabs(sum - (1 << 22)) <= axis.taps[o]);
+        }
+    }
+    scratch.horizontal = axis;
+    ff_resize_scratch_free(&scratch);
+}
+
+static void test_window_is_a_crop_of_the_whole(void **unused) {
+    (void)unused;
+    ff_image input = {0}, whole = {0}, part = {0};
+    ff_resize_scratch scratch = {0};
+    for (int i = 0; i < 400; i++) {
+        make_image(&input, 1 + draw(60), 1 + draw(60), 1 + draw(4));
+        /* One in four keeps an axis. */
+        uint32_t width = draw(4) ? 1 + draw(80) : input.width;
+        uint32_t height = draw(4) ? 1 + draw(80) : input.height;
+        ff_interpolation interpolation = (ff_interpolation)draw(2);
+        ff_resize_window window = {.left = draw(width), .top = draw(height)};
+        window.width = 1 + draw(width - window.left);
+        window.height = 1 + draw(height - window.top);
+        resize_whole(&input, width, height, interpolation, &whole);
+        assert_int_equal(
+            ff_resize(&input, width, height, interpolation, &window, &scratch, &part, NULL), FF_OK);
+        assert_int_equal(part.width, window.width);
+        assert_int_equal(part.height, window.height);
+        size_t row = (size_t)window.width * input.channels;
+        for (uint32_t y = 0; y < window.height; y++)
+            assert_memory_equal(part.pixels + y * row,
+                                whole.pixels + ((size_t)(window.top + y) * width + window.left) *
+                                                   input.channels,
+                                row);
+    }
+    ff_image_free(&input);
+    ff_image_free(&whole);
+    ff_image_free(&part);
+    ff_resize_scratch_free(&scratch);
+}
+
+/* Each channel of an image comes out as it would alone. */
+static void test_channels_are_independent(void **unused) {
+    (void)unused;
+    ff_image input = {0}, output = {0}, one = {0}, one_output = {0};
+    for (uint32_t channels = 2; channels <= 5; channels++) {
+        make_image(&input, 31, 22, channels);
+        resize_whole(&input, 13, 40, FF_BICUBIC, &output);
+        for (uint32_t c = 0; c < channels; c++) {
+            make_image(&one, 31, 22, 1);
+            for (size_t i = 0; i < 31 * 22; i++) one.pixels[i] = input.pixels[i * channels + c];
+            resize_whole(&one, 13, 40, FF_BICUBIC, &one_output);
+            for (size_t i = 0; i < 13 * 40; i++)
+                assert_int_equal(output.pixels[i * channels + c], one_output.pixels[i]);
+        }
+    }
+    ff_image_free(&input);
+    ff_image_free(&output);
+    ff_image_free(&one);
+    ff_image_free(&one_output);
+}
+
+static void test_flat_stays_flat(void **unused) {
+    (void)unused;
+    ff_image input = {0}, output = {0};
+    for (int value = 0; value < 256; value += 5) {
+        make_image(&input, 50, 37, 3);
+        memset(input.pixels, value, 50 * 37 * 3);
+        resize_whole(&input, 1 + draw(90), 1 + draw(90), (ff_interpolation)draw(2), &output);
+        for (size_t i = 0; i < (size_t)output.width * output.height * 3; i++)
+            assert_int_equal(output.pixels[i], value);
+    }
+    ff_image_free(&input);
+    ff_image_free(&output);
+}
+
+static void assert_size(const ff_geometry *geometry, uint32_t width, uint32_t height,
+                        uint32_t want_width, uint32_t want_height) {
+    uint32_t w, h;
+    ff_error error;
+    assert_int_equal(ff_geometry_output_size(geometry, width, height, &w, &h, &error), FF_OK);
+    assert_int_equal(w, want_width);
+    assert_int_equal(h, want_height);
+}
+
+static void test_sizes(void **unused) {
+    (void)unused;
+    ff_geometry geometry = {0};
+    assert_false(ff_geometry_is_fixed(&geometry));
+    assert_size(&geometry, 31, 5, 31, 5);
+    assert_int_equal(ff_geometry_parse_resize(&geometry, "--resize", "256", NULL), FF_OK);
+    assert_false(ff_geometry_is_fixed(&geometry));
+    assert_size(&geometry, 500, 375, 341, 256); /* 341.33 is cut */
+    assert_size(&geometry, 375, 500, 256, 341);
+    assert_size(&geometry, 256, 300, 256, 300);
+    assert_size(&geometry, 1, 2, 256, 512);
+    assert_int_equal(ff_geometry_parse_crop(&geometry, "--center-crop", "224", NULL), FF_OK);
+    assert_true(ff_geometry_is_fixed(&geometry));
+    assert_size(&geometry, 1, 60000, 224, 224);
+    assert_int_equal(ff_geometry_parse_resize(&geometry, "--resize", "20x30", NULL), FF_OK);
+    assert_int_equal(ff_geometry_parse_crop(&geometry, "--center-crop", "40x10", NULL), FF_OK);
+    assert_size(&geometry, 9, 9, 10, 40);
+}
+
+static void test_sizes_refused(void **unused) {
+    (void)unused;
+    static const char *const bad[] = {
+        "",    "0",   "x",     "12x", "x12", "0x4",     "4x0",
+        "-3",  "3.5", "1x2x3", " 3",  "3 ",  "1048577", "99999999999999999999",
+        "12X3"};
+    ff_geometry geometry = {0};
+    ff_error error;
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        assert_int_equal(ff_geometry_parse_resize(&geometry, "--resize", bad[i], &error), FF_USAGE);
+        assert_non_null(strstr(error.message, "--resize"));
+        assert_int_equal(ff_geometry_parse_crop(&geometry, "--center-crop", bad[i], &error),
+                         FF_USAGE);
+    }
+    uint32_t w, h;
+    geometry.resize = FF_RESIZE_SHORT;
+    geometry.size = 1000;
+    assert_int_equal(ff_geometry_output_size(&geometry, 1, 2000, &w, &h, &error), FF_BAD_DATA);
+    geometry.size = FF_SIDE_LIMIT;
+    assert_int_equal(ff_geometry_output_size(&geometry, 1, 65535, &w, &h, &error), FF_BAD_DATA);
+    geometry = (ff_geometry){0};
+    assert_int_equal(ff_geometry_output_size(&geometry, FF_SIDE_LIMIT + 1, 1, &w, &h, &error),
+                     FF_BAD_DATA);
+}
+
+static const ff_image *apply(const ff_geometry *geometry, const ff_image *input,
+                             ff_geometry_scratch *scratch) {
+    const ff_image *output;
+    ff_error error;
+    assert_int_equal(ff_geometry_apply(geometry, input, scratch, &output, &error), FF_OK);
+    return output;
+}
+
+/* Offsets of torchvision's CenterCrop: (size - crop) / 2, a half to the even neighbour. */
+static void test_crop_offsets(void **unused) {
+    (void)unused;
+    static const struct {
+        uint32_t size, crop, offset;
+    } cases[] = {{5, 4, 0}, {6, 4, 1}, {7, 4, 2}, {8, 4, 2}, {9, 4, 2}, {11, 4, 4}, {4, 4, 0}};
+    ff_geometry_scratch scratch = {0};
+    ff_image input = {0};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        ff_geometry geometry = {.crop_height = 1, .crop_width = cases[i].crop};
+        make_image(&input, cases[i].size, 1, 3);
+        const ff_image *output = apply(&geometry, &input, &scratch);
+        assert_memory_equal(output->pixels, input.pixels + cases[i].offset * 3, cases[i].crop * 3);
+    }
+    ff_image_free(&input);
+    ff_geometry_scratch_free(&scratch);
+}
+
+static void test_crop_pads_with_zeros(void **unused) {
+    (void)unused;
+    ff_geometry_scratch scratch = {0};
+    ff_image input = {0};
+    make_image(&input, 3, 5, 1);
+    for (size_t i = 0; i < 15; i++) input.pixels[i] = (uint8_t)(i + 1);
+    ff_geometry geometry = {.crop_height = 4, .crop_width = 6}; /* 3 missing: 1 left, 2 right */
+    const ff_image *output = apply(&geometry, &input, &scratch);
+    static const uint8_t want[24] = {0, 1, 2, 3, 0, 0, 0, 4,  5,  6,  0, 0,
+                                     0, 7, 8, 9, 0, 0, 0, 10, 11, 12, 0, 0};
+    assert_int_equal(output->width, 6);
+    assert_memory_equal(output->pixels, want, 24);
+    ff_image_free(&input);
+    ff_geometry_scratch_free(&scratch);
+}
+
+static void test_nothing_to_do_is_the_input(void **unused) {
+    (void)unused;
+    ff_geometry_scratch scratch = {0};
+    ff_image input = {0};
+    make_image(&input, 8, 8, 3);
+    ff_geometry none = {0};
+    assert_ptr_equal(apply(&none, &input, &scratch), &input);
+    ff_geometry same = {.resize = FF_RESIZE_SHORT, .size = 8, .crop_height = 8, .crop_width = 8};
+    assert_ptr_equal(apply(&same, &input, &scratch), &input);
+    ff_image_free(&input);
+    ff_geometry_scratch_free(&scratch);
+}
+
+/* The scratch of a worker, used for image after image, gives what a fresh one gives. */
+static void test_scratch_is_reused(void **unused) {
+    (void)unused;
+    ff_geometry_scratch kept = {0};
+    ff_image input = {0};
+    for (int i = 0; i < 200; i++) {
+        ff_geometry geometry = {.resize = (ff_resize_kind)draw(3),
+                                .size = 1 + draw(40),
+                                .resize_height = 1 + draw(40),
+                                .resize_width = 1 + draw(40),
+                                .interpolation = (ff_interpolation)draw(2)};
+        if (draw(2)) {
+            geometry.crop_height = 1 + draw(50);
+            geometry.crop_width = 1 + draw(50);
+        }
+        make_image(&input, 1 + draw(50), 1 + draw(50), 3);
+        ff_geometry_scratch fresh = {0};
+        assert_same(apply(&geometry, &input, &kept), apply(&geometry, &input, &fresh));
+        ff_geometry_scratch_free(&fresh);
+    }
+    ff_image_free(&input);
+    ff_geometry_scratch_free(&kept);
+}
+
+/* A short side of 1 pixel and a huge long side: only the crop is computed. */
+static void test_extreme_shapes(void **unused) {
+    (void)unused;
+    ff_geometry_scratch scratch = {0};
+    ff_image input = {0};
+    make_image(&input, 1, 60000, 3);
+    ff_geometry geometry = {
+        .resize = FF_RESIZE_SHORT, .size = 256, .crop_height = 224, .crop_width = 224};
+    const ff_image *output = apply(&geometry, &input, &scratch);
+    assert_int_equal(output->width, 224);
+    assert_int_equal(output->height, 224);
+    ff_geometry tiny = {.resize = FF_RESIZE_EXACT, .resize_height = 1, .resize_width = 1};
+    output = apply(&tiny, &input, &scratch);
+    assert_int_equal(output->width * output->height, 1);
+    ff_image_free(&input);
+    ff_geometry_scratch_free(&scratch);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_rows_of_pillow),
+        cmocka_unit_test(test_weights_sum_to_one),
+        cmocka_unit_test(test_window_is_a_crop_of_the_whole),
+        cmocka_unit_test(test_channels_are_independent),
+        cmocka_unit_test(test_flat_stays_flat),
+        cmocka_unit_test(test_sizes),
+        cmocka_unit_test(test_sizes_refused),
+        cmocka_unit_test(test_crop_offsets),
+        cmocka_unit_test(test_crop_pads_with_zeros),
+        cmocka_unit_test(test_nothing_to_do_is_the_input),
+        cmocka_unit_test(test_scratch_is_reused),
+        cmocka_unit_test(test_extreme_shapes),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,142 @@
+/* Statistics: known values, and that neither order nor grouping matters. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "tools/ffpack/stats.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static ff_stats *make(uint32_t channels) {
+    ff_stats *stats;
+    assert_int_equal(ff_stats_create(&stats, channels, NULL), FF_OK);
+    return stats;
+}
+
+static void test_known_values(void **unused) {
+    (void)unused;
+    /* Channel 0: 0 and 255, half each: mean 0.5, std 0.5. Channel 1: 51 and 102 (0.2 and 0.4). */
+    static const uint8_t pixels[] = {0, 51, 255, 102, 0, 51, 255, 102, 0, 51, 255, 102};
+    ff_stats *stats = make(2);
+    float mean[2], std[2];
+    ff_stats_add_interleaved(stats, pixels, 6);
+    assert_int_equal(ff_stats_pixels(stats), 6);
+    assert_int_equal(ff_stats_count(stats, 0, 255), 3);
+    assert_int_equal(ff_stats_count(stats, 1, 255), 0);
+    assert_int_equal(ff_stats_finish(stats, mean, std, NULL), FF_OK);
+    assert_true(mean[0] == 0.5f && std[0] == 0.5f);
+    assert_true(fabsf(mean[1] - 0.3f) < 1e-7f && fabsf(std[1] - 0.1f) < 1e-7f);
+    ff_stats_destroy(&stats);
+    assert_null(stats);
+    ff_stats_destroy(&stats);
+    ff_stats_destroy(NULL);
+}
+
+/* Long double two-pass sums over all values, as NumPy's mean and std. */
+static void test_against_sums(void **unused) {
+    (void)unused;
+    enum { COUNT = 54321 };
+    uint8_t *values = malloc(COUNT);
+    uint32_t state = 1;
+    for (size_t i = 0; i < COUNT; i++) {
+        state = state * 1664525u + 1013904223u;
+        values[i] = (uint8_t)((state >> 24) * (state >> 12 & 255) / 255);
+    }
+    long double sum = 0, squares = 0;
+    for (size_t i = 0; i < COUNT; i++) sum += values[i] / 255.0L;
+    long double middle = sum / COUNT;
+    for (size_t i = 0; i < COUNT; i++)
+        squares += (values[i] / 255.0L - middle) * (values[i] / 255.0L - middle);
+    ff_stats *stats = make(1);
+    float mean, std;
+    ff_stats_add_planar(stats, values, COUNT);
+    assert_int_equal(ff_stats_finish(stats, &mean, &std, NULL), FF_OK);
+    assert_true(mean == (float)middle);
+    assert_true(std == (float)sqrtl(squares / COUNT));
+    ff_stats_destroy(&stats);
+    free(values);
+}
+
+static void test_order_and_grouping_do_not_matter(void **unused) {
+    (void)unused;
+    enum { COUNT = 1009, CHANNELS = 3 };
+    static uint8_t interleaved[COUNT * CHANNELS], planar[COUNT * CHANNELS];
+    for (size_t i = 0; i < COUNT; i++)
+        for (size_t c = 0; c < CHANNELS; c++)
+            interleaved[i * CHANNELS + c] = planar[c * COUNT + i] = (uint8_t)(i * i + 11 * c);
+    float mean[3][CHANNELS], std[3][CHANNELS];
+    ff_stats *whole = make(CHANNELS), *first = make(CHANNELS), *second = make(CHANNELS);
+    ff_stats *planes = make(CHANNELS);
+    ff_stats_add_interleaved(whole, interleaved, COUNT);
+    ff_stats_add_planar(planes, planar, COUNT);
+    /* In pieces of every small length, the later ones first. */
+    size_t at = COUNT, piece = 0;
+    while (at > 0) {
+        size_t count = ++piece % 17 < at ? piece % 17 : at;
+        at -= count;
+        ff_stats_add_interleaved(piece % 2 ? first : second, interleaved + at * CHANNELS, count);
+    }
+    ff_stats_merge(first, second);
+    const ff_stats *all[] = {whole, planes, first};
+    for (size_t i = 0; i < 3; i++) {
+        assert_int_equal(ff_stats_pixels(all[i]), COUNT);
+        assert_int_equal(ff_stats_finish(all[i], mean[i], std[i], NULL), FF_OK);
+        assert_memory_equal(mean[i], mean[0], sizeof mean[0]);
+        assert_memory_equal(std[i], std[0], sizeof std[0]);
+    }
+    ff_stats_destroy(&whole);
+    ff_stats_destroy(&planes);
+    ff_stats_destroy(&first);
+    ff_stats_destroy(&second);
+}
+
+/* Sums beyond 64 bits: doubling by merging 2^40 times the pixels changes nothing. */
+static void test_huge_counts(void **unused) {
+    (void)unused;
+    static const uint8_t values[] = {250, 255, 3, 255};
+    ff_stats *stats = make(1), *copy = make(1);
+    float mean[2], std[2];
+    ff_stats_add_planar(stats, values, 4);
+    assert_int_equal(ff_stats_finish(stats, &mean[0], &std[0], NULL), FF_OK);
+    for (int i = 0; i < 40; i++) {
+        ff_stats_destroy(&copy);
+        copy = make(1);
+        ff_stats_merge(copy, stats);
+        ff_stats_merge(stats, copy);
+    }
+    assert_true(ff_stats_pixels(stats) == UINT64_C(4) << 40);
+    assert_int_equal(ff_stats_finish(stats, &mean[1], &std[1], NULL), FF_OK);
+    assert_true(mean[0] == mean[1] && std[0] == std[1]);
+    ff_stats_destroy(&stats);
+    ff_stats_destroy(&copy);
+}
+
+static void test_refused(void **unused) {
+    (void)unused;
+    static const uint8_t flat[] = {1, 7, 2, 7, 3, 7};
+    ff_stats *stats = make(2);
+    float mean[2], std[2];
+    ff_error error;
+    assert_int_equal(ff_stats_finish(stats, mean, std, &error), FF_BAD_DATA);
+    assert_non_null(strstr(error.message, "no pixel"));
+    ff_stats_add_interleaved(stats, flat, 3);
+    assert_int_equal(ff_stats_finish(stats, mean, std, &error), FF_BAD_DATA);
+    assert_non_null(strstr(error.message, "channel 1 has the value 7"));
+    ff_stats_destroy(&stats);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_known_values),
+        cmocka_unit_test(test_against_sums),
+        cmocka_unit_test(test_order_and_grouping_do_not_matter),
+        cmocka_unit_test(test_huge_counts),
+        cmocka_unit_test(test_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
