@@ -139,14 +139,15 @@ static void estimate(ff_report_split *report) {
     report->result.file_bytes = metadata->items * slot;
 }
 
-static ff_status pack_split(run *job, const ff_source_split *split, ff_report_split *report,
-                            ff_error *error) {
+static ff_status pack_split(run *job, const char *partial, const ff_source_split *split,
+                            ff_report_split *report, ff_error *error) {
     ff_pack_split part = {.recipe = job->recipe,
                           .options = job->options,
                           .plan = &job->plan,
                           .split = split,
                           .transform = job->transform,
                           .skipped = job->skipped,
+                          .partial = partial,
                           .report = report};
     FF_TRY(ff_output_split(job->output, split->name, &part.directory, error));
     return ff_pack_split_run(&part, error);
@@ -163,7 +164,7 @@ static ff_status pack_all(run *job, ff_error *error) {
     FF_TRY(ff_skipped_open(&job->skipped, recipe->arguments->output,
                            ff_output_continues(job->output), error));
     for (size_t i = 0; i < source->split_count; i++)
-        FF_TRY(pack_split(job, &source->split[i], &job->report->split[i], error));
+        FF_TRY(pack_split(job, partial, &source->split[i], &job->report->split[i], error));
     FF_TRY(ff_output_commit(job->output, error));
     const char *path = ff_skipped_path(job->skipped);
     return access(path, F_OK) == 0 ? ff_copy_string(&job->report->skipped_path, path, error)

@@ -167,7 +167,13 @@ static ff_status watch(void *context, ff_error *error) {
 static ff_status run(pack_state *packing, ff_error *error) {
     const ff_pack_split *job = packing->job;
     const ff_metadata *metadata = packing->metadata;
-    FF_TRY(ff_writer_open(&packing->writer, job->directory, metadata, error));
+    ff_status opened = ff_writer_open(&packing->writer, job->directory, metadata, error);
+    if (opened == FF_USAGE && error) {
+        size_t length = strlen(error->message);
+        snprintf(error->message + length, sizeof error->message - length,
+                 "; remove %s to start afresh", job->partial);
+    }
+    FF_TRY(opened);
     uint64_t first = ff_writer_next_block(packing->writer);
     uint64_t total = ff_writer_block_total(packing->writer);
     uint64_t position = first * metadata->items_per_block;

@@ -14,6 +14,7 @@ typedef struct ff_pack_split {
     const ff_source_split *split;
     const ff_transform *transform;
     const char *directory; /* to build it in */
+    const char *partial;   /* OUT.partial, which it is or lies in */
     ff_skipped *skipped;
     ff_report_split *report; /* its metadata is filled; the rest is filled here */
 } ff_pack_split;

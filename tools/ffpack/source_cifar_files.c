@@ -1,0 +1,287 @@
+#include "tools/ffpack/source_cifar_files.h"
+
+#include "tools/ffpack/archive.h"
+#include "tools/ffpack/disk.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+enum { CHUNK_BYTES = 256 * 1024, TEXT_BYTES = 1 << 20 };
+#define MEMBER_LIMIT_BYTES (UINT64_C(16) << 30)
+
+const ff_cifar_kind ff_cifar_10 = {"CIFAR-10", "cifar-10-binary", 1, {10}, {"batches.meta.txt"}};
+const ff_cifar_kind ff_cifar_100 = {"CIFAR-100",
+                                    "cifar-100-binary",
+                                    2,
+                                    {20, 100},
+                                    {"coarse_label_names.txt", "fine_label_names.txt"}};
+
+/* ---- names --------------------------------------------------------------------------------- */
+
+unsigned ff_cifar_batch_number(const char *name) {
+    static const char before[] = "data_batch_";
+    if (strncmp(name, before, sizeof before - 1) != 0) return 0;
+    char *end;
+    const char *digits = name + sizeof before - 1;
+    if (*digits < '1' || *digits > '9') return 0;
+    unsigned long number = strtoul(digits, &end, 10);
+    return !strcmp(end, ".bin") && number < FF_CIFAR_BATCHES_LIMIT ? (unsigned)number : 0;
+}
+
+/* Which version a file of this name belongs to; NULL = none. */
+static const ff_cifar_kind *kind_of_name(const char *name) {
+    if (ff_cifar_batch_number(name) || !strcmp(name, "test_batch.bin")) return &ff_cifar_10;
+    if (!strcmp(name, "train.bin") || !strcmp(name, "test.bin")) return &ff_cifar_100;
+    return NULL;
+}
+
+static bool is_text_name(const char *name) {
+    return !strcmp(name, ff_cifar_10.names_file[0]) || !strcmp(name, ff_cifar_100.names_file[0]) ||
+           !strcmp(name, ff_cifar_100.names_file[1]);
+}
+
+static bool is_cifar_file(const char *name, unsigned char type) {
+    (void)type;
+    return kind_of_name(name) || is_text_name(name);
+}
+
+static bool is_batch_file(const char *name, unsigned char type) {
+    (void)type;
+    return kind_of_name(name) != NULL;
+}
+
+/* The folder that holds the files: `path` or the one inside it that the archives unpack to; NULL
+ * where there is none, or no memory. */
+static char *find_folder(const char *path) {
+    static const char *const inside[] = {"", "cifar-10-batches-bin", "cifar-100-binary"};
+    for (size_t i = 0; i < 3; i++) {
+        char *folder;
+        ff_names names;
+        if ((i ? ff_path_join(&folder, path, inside[i], NULL)
+               : ff_copy_string(&folder, path, NULL)) != FF_OK)
+            return NULL;
+        bool found = false;
+        if (ff_names_read(&names, folder, is_batch_file, NULL) == FF_OK) {
+            found = names.count > 0;
+            ff_names_free(&names);
+        }
+        if (found) return folder;
+        free(folder);
+    }
+    return NULL;
+}
+
+static bool looks_like_tar(const unsigned char *head, size_t head_bytes) {
+    return head_bytes == 512 && !memcmp(head + 257, "ustar", 5);
+}
+
+/* Tar headers compressed with something else than gzip. */
+static bool looks_compressed(const unsigned char *head, size_t head_bytes) {
+    return head_bytes > 6 && (!memcmp(head, "\x28\xb5\x2f\xfd", 4) || !memcmp(head, "BZh", 3) ||
+                              !memcmp(head,
+                                      "\xfd"
+                                      "7zXZ",
+                                      5));
+}
+
+static const ff_cifar_kind *kind_of_size(uint64_t bytes) {
+    if (bytes && bytes % (FF_CIFAR_PIXEL_BYTES + 1) == 0) return &ff_cifar_10;
+    if (bytes && bytes % (FF_CIFAR_PIXEL_BYTES + 2) == 0) return &ff_cifar_100;
+    return NULL;
+}
+
+bool ff_cifar_detect(const char *path, const unsigned char *head, size_t head_bytes) {
+    if (!head) {
+        char *folder = find_folder(path);
+        free(folder);
+        return folder != NULL;
+    }
+    if (looks_like_tar(head, head_bytes) || looks_compressed(head, head_bytes))
+        return true; /* no other source reads archives yet */
+    if (kind_of_name(ff_path_base(path))) return true;
+    /* No magic: what is left is the size, a name *.bin, and a label that can be one. */
+    size_t length = strlen(path);
+    struct stat info;
+    return length > 4 && !strcmp(path + length - 4, ".bin") && stat(path, &info) == 0 &&
+           kind_of_size((uint64_t)info.st_size) && head[0] < 100;
+}
+
+/* ---- finding the files --------------------------------------------------------------------- */
+
+static ff_status add_batch(ff_cifar *found, const char *name, const ff_cifar_kind *kind,
+                           uint32_t part, uint64_t offset, uint64_t bytes, ff_error *error) {
+    if (found->kind && found->kind != kind)
+        return ff_fail(error, FF_BAD_DATA,
+                       "%s: holds files of both CIFAR-10 and CIFAR-100 (%s and %s), wanted one",
+                       found->place, found->batch[0].name, name);
+    for (size_t i = 0; i < found->batch_count; i++)
+        if (!strcmp(found->batch[i].name, name))
+            return ff_fail(error, FF_BAD_DATA, "%s: holds %s twice", found->place, name);
+    if (found->batch_count == FF_CIFAR_BATCHES_LIMIT)
+        return ff_fail(error, FF_BAD_DATA, "%s: more than %d files of records", found->place,
+                       FF_CIFAR_BATCHES_LIMIT);
+    found->kind = kind;
+    ff_cifar_batch *batch = &found->batch[found->batch_count++];
+    *batch = (ff_cifar_batch){.part = part, .offset = offset, .bytes = bytes};
+    snprintf(batch->name, sizeof batch->name, "%s", name);
+    batch->test = !strcmp(name, "test_batch.bin") || !strcmp(name, "test.bin");
+    return FF_OK;
+}
+
+/* Keeps the text of a names file; which of them it is decides its place. */
+static ff_status add_text(ff_cifar *found, const char *name, char *text, const char *path,
+                          ff_error *error) {
+    int which = !strcmp(name, ff_cifar_100.names_file[1]);
+    free(found->text[which]);
+    free(found->text_path[which]);
+    found->text[which] = text;
+    found->text_path[which] = NULL;
+    return ff_copy_string(&found->text_path[which], path, error);
+}
+
+static ff_status add_file(ff_cifar *found, ff_source *source, const char *path,
+                          const ff_cifar_kind *kind, ff_error *error) {
+    int fd;
+    uint64_t bytes;
+    uint32_t part;
+    FF_TRY(ff_disk_open(path, &fd, &bytes, error));
+    FF_TRY(ff_source_add_part(source, path, fd, &part, error));
+    if (!kind) kind = kind_of_size(bytes);
+    if (!kind)
+        return ff_fail(error, FF_BAD_DATA,
+                       "%s: has %" PRIu64 " bytes, wanted a multiple of %d (CIFAR-10) or %d "
+                       "(CIFAR-100)",
+                       path, bytes, FF_CIFAR_PIXEL_BYTES + 1, FF_CIFAR_PIXEL_BYTES + 2);
+    return add_batch(found, ff_path_base(path), kind, part, 0, bytes, error);
+}
+
+static ff_status find_in_folder(ff_cifar *found, ff_source *source, const char *folder,
+                                bool batches, ff_error *error) {
+    ff_names names;
+    FF_TRY(ff_names_read(&names, folder, is_cifar_file, error));
+    ff_status status = FF_OK;
+    for (size_t i = 0; i < names.count && status == FF_OK; i++) {
+        const char *name = ff_names_at(&names, i);
+        char *path, *text;
+        status = ff_path_join(&path, folder, name, error);
+        if (status != FF_OK) break;
+        if (!is_text_name(name)) {
+            if (batches) status = add_file(found, source, path, kind_of_name(name), error);
+        } else if ((status = ff_disk_text(path, &text, error)) == FF_OK) {
+            status = add_text(found, name, text, path, error);
+        }
+        free(path);
+    }
+    ff_names_free(&names);
+    return status;
+}
+
+static ff_status read_text_member(ff_cifar *found, ff_archive *archive, const char *member,
+                                  ff_error *error) {
+    char *text;
+    size_t got;
+    FF_TRY(ff_alloc(&text, TEXT_BYTES, 1, "a list of names", error));
+    ff_status status = ff_archive_read(archive, text, TEXT_BYTES - 1, &got, error);
+    if (status == FF_OK && (got == TEXT_BYTES - 1 || memchr(text, 0, got)))
+        status =
+            ff_fail(error, FF_BAD_DATA, "%s: %s is no short list of names", found->place, member);
+    if (status != FF_OK) {
+        free(text);
+        return status;
+    }
+    char path[512];
+    snprintf(path, sizeof path, "%s: %s", ff_path_base(found->place), member);
+    return add_text(found, ff_path_base(member), text, path, error);
+}
+
+/* Unpacks the files of records one behind the other into temporary space, in one pass. */
+static ff_status unpack(ff_cifar *found, ff_source *source, ff_archive *archive, char *chunk,
+                        ff_error *error) {
+    int fd;
+    uint32_t part;
+    FF_TRY(ff_disk_temporary(source->temporary, &fd, error));
+    FF_TRY(ff_source_add_part(source, source->path, fd, &part, error));
+    uint64_t end = 0;
+    for (;;) {
+        const char *member;
+        uint64_t bytes;
+        FF_TRY(ff_archive_next(archive, &member, &bytes, error));
+        if (!member) return FF_OK;
+        char name[256];
+        snprintf(name, sizeof name, "%s", ff_path_base(member));
+        if (is_text_name(name)) {
+            FF_TRY(read_text_member(found, archive, name, error));
+            continue;
+        }
+        const ff_cifar_kind *kind = kind_of_name(name);
+        if (!kind) continue;
+        if (bytes > MEMBER_LIMIT_BYTES)
+            return ff_fail(error, FF_BAD_DATA, "%s: %s has %" PRIu64 " bytes, more than %" PRIu64,
+                           source->path, name, bytes, MEMBER_LIMIT_BYTES);
+        uint64_t begin = end;
+        for (size_t got = CHUNK_BYTES; got == CHUNK_BYTES; end += got) {
+            FF_TRY(ff_archive_read(archive, chunk, CHUNK_BYTES, &got, error));
+            FF_TRY(ff_disk_write_at(fd, chunk, got, end, error));
+        }
+        FF_TRY(add_batch(found, name, kind, part, begin, end - begin, error));
+    }
+}
+
+static ff_status find_in_archive(ff_cifar *found, ff_source *source, ff_error *error) {
+    ff_archive *archive;
+    char *chunk = NULL;
+    FF_TRY(ff_archive_open(&archive, source->path, error));
+    ff_status status = ff_alloc(&chunk, CHUNK_BYTES, 1, "unpacking", error);
+    if (status == FF_OK) status = unpack(found, source, archive, chunk, error);
+    free(chunk);
+    ff_archive_close(&archive);
+    return status;
+}
+
+static ff_status nothing_found(const char *path, ff_error *error) {
+    return ff_fail(error, FF_BAD_DATA,
+                   "%s: holds neither data_batch_N.bin and test_batch.bin (CIFAR-10) nor train.bin "
+                   "and test.bin (CIFAR-100)",
+                   path);
+}
+
+static ff_status find_files(ff_cifar *found, ff_source *source, ff_error *error) {
+    struct stat info;
+    if (stat(source->path, &info) < 0) return ff_fail_errno(error, "%s: cannot open", source->path);
+    if (S_ISDIR(info.st_mode)) {
+        char *folder = find_folder(source->path);
+        if (!folder) return nothing_found(source->path, error);
+        ff_status status = find_in_folder(found, source, folder, true, error);
+        free(folder);
+        return status;
+    }
+    const char *base = ff_path_base(source->path);
+    size_t length = strlen(base);
+    if (length <= 4 || strcmp(base + length - 4, ".bin") != 0)
+        return find_in_archive(found, source, error);
+    FF_TRY(add_file(found, source, source->path, kind_of_name(base), error));
+    char *folder;
+    FF_TRY(ff_format(&folder, error, "%.*s", (int)(base - source->path), source->path));
+    ff_status status = find_in_folder(found, source, *folder ? folder : ".", false, error);
+    free(folder);
+    return status;
+}
+
+ff_status ff_cifar_find(ff_cifar *found, ff_source *source, ff_error *error) {
+    FF_TRY(ff_copy_string(&found->place, source->path, error));
+    FF_TRY(find_files(found, source, error));
+    if (found->batch_count) return FF_OK;
+    return nothing_found(source->path, error);
+}
+
+void ff_cifar_free(ff_cifar *found) {
+    for (int i = 0; i < 2; i++) {
+        free(found->text[i]);
+        free(found->text_path[i]);
+    }
+    free(found->place);
+    *found = (ff_cifar){0};
+}
