@@ -1,0 +1,112 @@
+#include "train/agreement.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+typedef struct pair {
+    const char *train_path, *val_path;
+    const ff_metadata *train, *val;
+} pair;
+
+static ff_status check_shape(const pair *both, bool cropped, ff_error *error) {
+    const ff_metadata *train = both->train, *val = both->val;
+    if (train->channels != val->channels)
+        return ff_fail(error, FF_BAD_DATA,
+                       "%s has %" PRIu32 " channels and %s has %" PRIu32
+                       "; training and validation samples must have the same (ffpack --mode)",
+                       both->train_path, train->channels, both->val_path, val->channels);
+    if (!cropped && (train->height != val->height || train->width != val->width))
+        return ff_fail(error, FF_BAD_DATA,
+                       "%s has samples of %" PRIu32 "x%" PRIu32 " and %s of %" PRIu32 "x%" PRIu32
+                       "; give --crop N to cut both to N x N, or pack both to one size",
+                       both->train_path, train->height, train->width, both->val_path, val->height,
+                       val->width);
+    return FF_OK;
+}
+
+static ff_status check_statistics(const pair *both, ff_error *error) {
+    const ff_metadata *train = both->train, *val = both->val;
+    if ((train->statistics_count != 0) != (val->statistics_count != 0))
+        return ff_fail(error, FF_BAD_DATA,
+                       "%s is normalized and %s is not; pack the second with --stats-from %s",
+                       train->statistics_count ? both->train_path : both->val_path,
+                       train->statistics_count ? both->val_path : both->train_path,
+                       train->statistics_count ? both->train_path : both->val_path);
+    for (uint32_t i = 0; i < train->statistics_count && i < val->statistics_count; i++) {
+        bool mean = memcmp(&train->mean[i], &val->mean[i], sizeof(float)) != 0;
+        if (!mean && memcmp(&train->std[i], &val->std[i], sizeof(float)) == 0) continue;
+        return ff_fail(error, FF_BAD_DATA,
+                       "%s was normalized with a %s of %.9g in channel %" PRIu32
+                       " and %s with %.9g; pack both with the same (ffpack --stats-from %s)",
+                       both->train_path, mean ? "mean" : "std",
+                       (double)(mean ? train->mean[i] : train->std[i]), i, both->val_path,
+                       (double)(mean ? val->mean[i] : val->std[i]), both->train_path);
+    }
+    return FF_OK;
+}
+
+static ff_status check_transforms(const pair *both, ff_error *error) {
+    const ff_metadata *train = both->train, *val = both->val;
+    for (size_t i = 0; i < train->transform_count || i < val->transform_count; i++) {
+        const char *a = i < train->transform_count ? train->transform[i] : NULL;
+        const char *b = i < val->transform_count ? val->transform[i] : NULL;
+        if (a && b && strcmp(a, b) == 0) continue;
+        return ff_fail(error, FF_BAD_DATA,
+                       "%s and %s were transformed differently: transform %zu is %s%s%s in the "
+                       "first and %s%s%s in the second; pack both with the same options",
+                       both->train_path, both->val_path, i + 1, a ? "'" : "", a ? a : "missing",
+                       a ? "'" : "", b ? "'" : "", b ? b : "missing", b ? "'" : "");
+    }
+    return FF_OK;
+}
+
+/* Class names are bytes of the source; in a sentence they are escaped. */
+static ff_status name_classes(const pair *both, uint32_t number, const char *a, const char *b,
+                              ff_error *error) {
+    ff_buffer text = {0};
+    ff_status status = ff_escape(&text, a, strlen(a), error);
+    if (status == FF_OK) status = ff_buffer_add(&text, "", 1, error);
+    size_t second = text.length;
+    if (status == FF_OK) status = ff_escape(&text, b, strlen(b), error);
+    if (status == FF_OK) status = ff_buffer_add(&text, "", 1, error);
+    if (status == FF_OK)
+        status = ff_fail(error, FF_BAD_DATA,
+                         "class %" PRIu32 " is '%.200s' in %s and '%.200s' in %s; the same classes "
+                         "in the same order are wanted (ffpack --classes)",
+                         number, text.bytes, both->train_path, text.bytes + second, both->val_path);
+    ff_buffer_free(&text);
+    return status;
+}
+
+static ff_status check_classes(const pair *both, const ff_field *train, const ff_field *val,
+                               ff_error *error) {
+    uint32_t shared = train->class_count < val->class_count ? train->class_count : val->class_count;
+    for (uint32_t i = 0; i < shared; i++)
+        if (strcmp(train->class_name[i], val->class_name[i]) != 0)
+            return name_classes(both, i, train->class_name[i], val->class_name[i], error);
+    if (train->class_count != val->class_count)
+        return ff_fail(error, FF_BAD_DATA,
+                       "label field '%s' names %" PRIu32 " classes in %s and %" PRIu32
+                       " in %s; the same classes in the same order are wanted (ffpack --classes)",
+                       train->name, train->class_count, both->train_path, val->class_count,
+                       both->val_path);
+    return FF_OK;
+}
+
+ff_status ff_agreement_check(const ff_dataset *train, size_t train_field, const ff_dataset *val,
+                             size_t val_field, bool cropped, ff_error *error) {
+    pair both = {ff_dataset_path(train), ff_dataset_path(val), ff_dataset_metadata(train),
+                 ff_dataset_metadata(val)};
+    FF_TRY(check_shape(&both, cropped, error));
+    FF_TRY(check_statistics(&both, error));
+    FF_TRY(check_transforms(&both, error));
+    FF_TRY(
+        check_classes(&both, &both.train->field[train_field], &both.val->field[val_field], error));
+    /* What is left is in the class lists of other fields. */
+    if (memcmp(ff_dataset_id(train)->transform, ff_dataset_id(val)->transform, 16) != 0)
+        return ff_fail(error, FF_BAD_DATA,
+                       "%s and %s have different transform_ids, in the class lists of other label "
+                       "fields than '%s'; ffinspect shows both; pack them with the same options",
+                       both.train_path, both.val_path, both.train->field[train_field].name);
+    return FF_OK;
+}

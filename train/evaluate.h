@@ -1,0 +1,21 @@
+/* Loss and accuracy of a model over a whole set, each sample counted exactly once. */
+#ifndef FF_TRAIN_EVALUATE_H
+#define FF_TRAIN_EVALUATE_H
+
+#include "loader/loader.h"
+#include "train/model.h"
+
+typedef struct ff_evaluation {
+    double loss;     /* mean cross-entropy over the labelled samples */
+    double accuracy; /* their share that was classified right, in [0, 1] */
+    int64_t count;   /* labelled samples */
+    uint64_t ns;     /* it took */
+} ff_evaluation;
+
+/* One pass over the loader's set: the loader has no end, keeps the last batch, and gives batches of
+ * the plan's size; rows behind the last sample have weight 0 and count nothing. FF_BAD_DATA where
+ * no sample is labelled; FF_INTERRUPTED; the loader's errors. */
+FF_MUST_USE ff_status ff_evaluate(ff_plan *plan, ff_loader *loader, ff_evaluation *result,
+                                  ff_error *error);
+
+#endif

@@ -1,0 +1,194 @@
+/* fftrain: trains a model on packed datasets. Only this file prints errors and exits. */
+#include "format/base/interrupt.h"
+#include "format/base/options.h"
+#include "train/report.h"
+#include "train/run.h"
+#include "train/summary.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct settings {
+    ff_recipe_options recipe;
+    int stem, schedule, order, last_batch, verify, compute; /* indexes of the choices */
+    const char *device, *log_json;
+    bool dry_run, quiet;
+} settings;
+
+static const char *const computes[] = {"auto", "onednn", "reference"};
+
+static const char epilogue[] =
+    "What the command line leaves out is chosen and printed at the start; --dry-run only prints.\n"
+    "\n"
+    "Examples:\n"
+    "  fftrain --data OUT --model smallnet\n"
+    "  fftrain --data OUT/train --val OUT/test --model resnet18 --epochs 60 --augment "
+    "crop=4,flip,cutout=8\n"
+    "\n"
+    "--log-json appends one object a line: an event \"start\" with every choice; after each epoch\n"
+    "  {event:\"epoch\", epoch, train_loss, train_accuracy, val_loss, val_accuracy, learning_rate,\n"
+    "  seconds, samples_per_second, data_wait_percent}, where accuracies are shares of 1, the\n"
+    "  learning rate is that of the last step, and the seconds are those of training alone; and an\n"
+    "  event \"end\" with how the run ended.\n"
+    "SIGINT and SIGTERM stop at the next step; a second one stops at once.\n"
+    "\n"
+    "Exit codes: 0 done, 1 failed (also: the loss is no longer a number), 2 wrong usage, 65 bad\n"
+    "data, 74 input or output error, 128 + n stopped by signal n.";
+
+static ff_status parse_device(const char *device, ff_error *error) {
+    if (!device || strcmp(device, "auto") == 0 || strcmp(device, "cpu") == 0) return FF_OK;
+    if (strncmp(device, "cuda", 4) == 0 && (device[4] == ':' || !device[4]))
+        return ff_fail(error, FF_USAGE,
+                       "--device %s: this version trains on the CPU only; leave --device out or "
+                       "give cpu",
+                       device);
+    return ff_fail(error, FF_USAGE, "--device: '%s' is none of auto|cpu", device);
+}
+
+static ff_status parse(int argc, char **argv, settings *out, bool *done, ff_error *error) {
+    ff_recipe_options *recipe = &out->recipe;
+    const double most_seeds = 9007199254740992.0; /* whole numbers that a double holds */
+    const ff_option options[] = {
+        {.kind = FF_OPTION_HEADING, .help = "Data"},
+        {"data", 'd', FF_OPTION_STRING, "DIR", &recipe->data, NULL, 0, 0,
+         "Packed training set; of a folder of splits, its 'train'."},
+        {"val", 0, FF_OPTION_STRING, "DIR", &recipe->val, NULL, 0, 0,
+         "Packed set to evaluate on after every epoch; default: beside 'train' in --data, the "
+         "first of 'val', 'valid' and 'test'."},
+        {"label", 0, FF_OPTION_STRING, "FIELD", &recipe->label, NULL, 0, 0,
+         "Label field to learn; default: the first."},
+        {"augment", 0, FF_OPTION_STRING, "LIST", &recipe->augment, NULL, 0, 0,
+         "none, or a list of crop[=PAD][:reflect], flip[=alternate] and cutout=SIZE; default: the "
+         "model's, as printed at the start."},
+        {"crop", 0, FF_OPTION_INTEGER, "N", &recipe->crop, NULL, 1, 65536,
+         "Cut samples to N x N: at random with crop in --augment, from the centre otherwise and "
+         "for evaluation; default: whole samples."},
+        {"order", 0, FF_OPTION_CHOICE, NULL, &out->order, "random|block|sequential", 0, 0,
+         "Order of an epoch; block suits data larger than memory; default random."},
+        {"last-batch", 0, FF_OPTION_CHOICE, NULL, &out->last_batch, "drop|keep", 0, 0,
+         "What happens to an incomplete last batch of an epoch; default drop."},
+        {"verify-data", 0, FF_OPTION_CHOICE, NULL, &out->verify, "off|first|always", 0, 0,
+         "When samples are checked against their checksums; default first, once a sample."},
+        {"workers", 0, FF_OPTION_INTEGER, "N", &recipe->workers, NULL, 0, 256,
+         "Threads that fill batches ahead; 0 fills them between steps; default by the number of "
+         "--threads."},
+
+        {.kind = FF_OPTION_HEADING, .help = "Model"},
+        {"model", 'm', FF_OPTION_STRING, "NAME", &recipe->model, NULL, 0, 0,
+         "smallnet or resnet18."},
+        {"stem", 0, FF_OPTION_CHOICE, NULL, &out->stem, "auto|cifar|imagenet", 0, 0,
+         "First layers of a residual net; default auto: cifar up to 64 pixels."},
+        {"dropout", 0, FF_OPTION_REAL, "P", &recipe->dropout, NULL, 0, 0.99,
+         "Dropout of nets that have it; default: the model's."},
+
+        {.kind = FF_OPTION_HEADING, .help = "Training"},
+        {"epochs", 'e', FF_OPTION_INTEGER, "N", &recipe->epochs, NULL, 1, 1000000,
+         "Passes over the training set; default: the model's."},
+        {"batch", 'b', FF_OPTION_INTEGER, "N", &recipe->batch, NULL, 1, 1048576,
+         "Samples a step; default: the model's; a smaller set is one batch."},
+        {"lr", 0, FF_OPTION_REAL, "X", &recipe->learning_rate, NULL, 0, 1e6,
+         "Peak learning rate; default: the model's, in proportion to --batch."},
+        {"schedule", 0, FF_OPTION_CHOICE, NULL, &out->schedule, "cosine|constant", 0, 0,
+         "Learning rate after the warm-up; default cosine, down to 0."},
+        {"warmup", 0, FF_OPTION_REAL, "EPOCHS", &recipe->warmup_epochs, NULL, 0, 1000000,
+         "Epochs, not necessarily whole, over which the learning rate rises; default: the "
+         "model's."},
+        {"momentum", 0, FF_OPTION_REAL, "X", &recipe->momentum, NULL, 0, 0.999999,
+         "Momentum of SGD; default: the model's, 0.9."},
+        {"nesterov", 0, FF_OPTION_FLAG, NULL, &recipe->nesterov, NULL, 0, 0,
+         "Nesterov's form of momentum; this is the default."},
+        {"no-nesterov", 0, FF_OPTION_FLAG, NULL, &recipe->no_nesterov, NULL, 0, 0,
+         "The classical form of momentum."},
+        {"weight-decay", 0, FF_OPTION_REAL, "X", &recipe->weight_decay, NULL, 0, 1e6,
+         "Weight decay, of all parameters; default: the model's."},
+        {"label-smoothing", 0, FF_OPTION_REAL, "X", &recipe->label_smoothing, NULL, 0, 0.999999,
+         "Label smoothing of the training loss; default: the model's."},
+        {"seed", 's', FF_OPTION_INTEGER, "N", &recipe->seed, NULL, 0, most_seeds,
+         "Seed of the initial parameters, the order and the augmentation; default 0."},
+
+        {.kind = FF_OPTION_HEADING, .help = "Machine"},
+        {"device", 0, FF_OPTION_STRING, "auto|cpu", &out->device, NULL, 0, 0,
+         "Where to train; this version knows the CPU."},
+        {"threads", 'j', FF_OPTION_INTEGER, "N", &recipe->threads, NULL, 0, 1024,
+         "Compute threads; default 0: as many as there are CPUs."},
+        {"compute", 0, FF_OPTION_CHOICE, NULL, &out->compute, "auto|onednn|reference", 0, 0,
+         "Implementation of the layers; reference is plain loops, slow, for comparing; default "
+         "auto: the fastest."},
+
+        {.kind = FF_OPTION_HEADING, .help = "Reports"},
+        {"log-json", 0, FF_OPTION_STRING, "FILE", &out->log_json, NULL, 0, 0,
+         "Append JSON lines to this file."},
+        {"dry-run", 'n', FF_OPTION_FLAG, NULL, &out->dry_run, NULL, 0, 0,
+         "Check everything and print shapes, parameters, memory, batches and learning rates; train "
+         "nothing."},
+        {"quiet", 'q', FF_OPTION_FLAG, NULL, &out->quiet, NULL, 0, 0, "Print only the result."},
+        {.name = NULL},
+    };
+    const ff_command command = {
+        .program = "fftrain",
+        .usage = "fftrain --data DIR [--val DIR] --model NAME [options]",
+        .summary = "Trains a model on a dataset packed by ffpack, and evaluates it after every "
+                   "epoch.",
+        .options = options,
+        .epilogue = epilogue,
+    };
+    const char **positional = calloc((size_t)argc + 1, sizeof *positional);
+    if (!positional) return ff_fail(error, FF_NO_MEMORY, "no memory for the options");
+    int positional_count;
+    ff_options_result result = FF_OPTIONS_RUN;
+    ff_status status =
+        ff_options_parse(&command, argc, argv, positional, &positional_count, &result, error);
+    if (status == FF_OK && result == FF_OPTIONS_RUN && positional_count)
+        status = ff_fail(error, FF_USAGE,
+                         "unexpected argument '%s'; the training set is given with --data",
+                         positional[0]);
+    free(positional);
+    *done = result == FF_OPTIONS_DONE;
+    if (status != FF_OK || *done) return status;
+    recipe->stem = (ff_stem)out->stem;
+    recipe->schedule = out->schedule == 0 ? FF_SCHEDULE_COSINE : FF_SCHEDULE_CONSTANT;
+    recipe->order = (ff_order_kind)out->order;
+    recipe->last_batch = out->last_batch == 0 ? FF_LAST_BATCH_DROP : FF_LAST_BATCH_KEEP;
+    recipe->verify = (ff_verify)out->verify;
+    recipe->compute = computes[out->compute];
+    return parse_device(out->device, error);
+}
+
+/* The log is opened before the model is built: a path that cannot be written costs no waiting. */
+static ff_status train(const settings *given, ff_error *error) {
+    ff_report *report = NULL;
+    ff_recipe *recipe = NULL;
+    ff_status status = FF_OK;
+    if (!given->dry_run)
+        FF_TRY_DONE(ff_report_create(&report, given->log_json, given->quiet ? NULL : stdout, stdout,
+                                     error));
+    FF_TRY_DONE(ff_recipe_create(&recipe, &given->recipe, error));
+    if (given->dry_run || !given->quiet) ff_summary_print(stdout, recipe);
+    if (!given->dry_run) {
+        if (!given->quiet) putchar('\n');
+        FF_TRY_DONE(ff_run(recipe, report, error));
+    }
+done:
+    ff_recipe_destroy(&recipe);
+    ff_report_destroy(&report);
+    return status;
+}
+
+int main(int argc, char **argv) {
+    ff_error error = {0};
+    settings given = {.recipe = ff_recipe_default_options()};
+    given.verify = FF_VERIFY_FIRST;
+    bool done = false;
+    ff_status status = parse(argc, argv, &given, &done, &error);
+    if (status == FF_OK && !done) {
+        ff_interrupt_install();
+        status = train(&given, &error);
+    }
+    if (status == FF_OK && (fflush(stdout) != 0 || ferror(stdout)))
+        status = ff_fail_errno(&error, "cannot write to the standard output");
+    if (status == FF_OK) return 0;
+    fflush(stdout);
+    fprintf(stderr, "fftrain: %s\n", error.message);
+    return ff_exit_code(&error);
+}

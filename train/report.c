@@ -1,0 +1,185 @@
+#include "train/report.h"
+
+#include "format/base/memory.h"
+#include "format/base/options.h"
+#include "format/base/progress.h"
+#include "train/bottleneck.h"
+#include "train/json_log.h"
+#include "train/summary.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct ff_report {
+    ff_json_log *log; /* NULL = none */
+    FILE *table, *closing;
+    ff_progress progress;
+    char description[48];
+    bool evaluates; /* the table has columns for it */
+};
+
+ff_status ff_report_create(ff_report **report, const char *log_path, FILE *table, FILE *closing,
+                           ff_error *error) {
+    FF_TRY(ff_alloc(report, 1, sizeof **report, "the report", error));
+    (*report)->table = table;
+    (*report)->closing = closing;
+    ff_status status = FF_OK;
+    if (log_path) status = ff_json_log_open(&(*report)->log, log_path, error);
+    if (status != FF_OK) ff_report_destroy(report);
+    return status;
+}
+
+void ff_report_destroy(ff_report **report) {
+    if (!*report) return;
+    ff_json_log_close(&(*report)->log);
+    free(*report);
+    *report = NULL;
+}
+
+/* ---- the start ---- */
+
+static json_t *start_object(const ff_recipe *recipe) {
+    const ff_splits *splits = &recipe->splits;
+    const ff_sgd *sgd = &recipe->sgd;
+    json_t *object =
+        json_pack("{s:s, s:s, s:s, s:o, s:o, s:o, s:i, s:I, s:I, s:[i,i,i], s:s, s:s, s:i, s:i}",
+                  "event", "start", "version", ff_version, "model", recipe->model_name, "data",
+                  ff_json_text(ff_dataset_path(splits->train)), "val",
+                  ff_json_text(splits->val ? ff_dataset_path(splits->val) : NULL), "label",
+                  ff_json_text(splits->label), "classes", (int)splits->classes, "samples",
+                  (json_int_t)recipe->train_count, "val_samples", (json_int_t)recipe->val_count,
+                  "shape", (int)splits->channels, (int)splits->height, (int)splits->width, "device",
+                  "cpu", "compute", ff_model_compute_name(recipe->model), "threads",
+                  ff_model_threads(recipe->model), "workers", recipe->workers);
+    json_t *more = json_pack(
+        "{s:I, s:i, s:I, s:I, s:s, s:s, s:I, s:o, s:s, s:I, s:o, s:b, s:o, s:o}", "parameters",
+        (json_int_t)ff_summary_parameters(recipe->model), "epochs", (int)recipe->epochs, "batch",
+        (json_int_t)recipe->batch, "steps", (json_int_t)recipe->schedule.total_steps, "order",
+        ff_order_name(recipe->order), "augment", recipe->augment_text, "seed",
+        (json_int_t)recipe->seed, "learning_rate", ff_json_number(recipe->schedule.peak),
+        "schedule", recipe->schedule.kind == FF_SCHEDULE_COSINE ? "cosine" : "constant",
+        "warmup_steps", (json_int_t)recipe->schedule.warmup_steps, "momentum",
+        ff_json_number(sgd->momentum), "nesterov", (int)sgd->nesterov, "weight_decay",
+        ff_json_number(sgd->weight_decay), "label_smoothing",
+        ff_json_number(recipe->label_smoothing));
+    if (!object || !more || json_object_update(object, more) != 0) {
+        json_decref(object);
+        object = NULL;
+    }
+    json_decref(more);
+    return object;
+}
+
+ff_status ff_report_start(ff_report *report, const ff_recipe *recipe, ff_error *error) {
+    report->evaluates = recipe->val_plan != NULL;
+    if (report->log) FF_TRY(ff_json_log_write(report->log, start_object(recipe), error));
+    if (!report->table) return FF_OK;
+    fprintf(report->table,
+            "epoch  train loss  train acc%s  learning rate  seconds  samples/s  "
+            "data wait\n",
+            report->evaluates ? "  val loss   val acc" : "");
+    fflush(report->table);
+    return FF_OK;
+}
+
+/* ---- epochs ---- */
+
+void ff_report_begin_epoch(ff_report *report, const ff_recipe *recipe, uint32_t epoch) {
+    snprintf(report->description, sizeof report->description, "epoch %" PRIu32 "/%" PRIu32, epoch,
+             recipe->epochs);
+    ff_progress_begin(&report->progress, report->description, "img",
+                      recipe->train_count - (uint64_t)recipe->dropped, report->table == NULL);
+}
+
+void ff_report_step(ff_report *report, uint64_t samples, double loss, uint64_t wait_ns,
+                    uint64_t elapsed_ns) {
+    char note[80];
+    double share = elapsed_ns ? 100 * (double)wait_ns / (double)elapsed_ns : 0;
+    snprintf(note, sizeof note, "loss %.4f, data wait %.1f %%", loss, share);
+    ff_progress_update(&report->progress, samples, note);
+}
+
+void ff_report_end_steps(ff_report *report) {
+    ff_progress_end(&report->progress);
+}
+
+static json_t *epoch_object(const ff_epoch *epoch) {
+    return json_pack(
+        "{s:s, s:i, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "event", "epoch", "epoch",
+        (int)epoch->epoch, "train_loss", ff_json_number(epoch->train_loss), "train_accuracy",
+        ff_json_number(epoch->train_accuracy), "val_loss",
+        epoch->evaluated ? ff_json_number(epoch->val_loss) : json_null(), "val_accuracy",
+        epoch->evaluated ? ff_json_number(epoch->val_accuracy) : json_null(), "learning_rate",
+        ff_json_number(epoch->learning_rate), "seconds", ff_json_number(epoch->seconds),
+        "samples_per_second", ff_json_number(epoch->samples_per_second), "data_wait_percent",
+        ff_json_number(epoch->data_wait_percent));
+}
+
+ff_status ff_report_epoch(ff_report *report, const ff_epoch *epoch, ff_error *error) {
+    if (report->table) {
+        fprintf(report->table, "%5" PRIu32 "  %10.4f  %7.2f %%", epoch->epoch, epoch->train_loss,
+                100 * epoch->train_accuracy);
+        if (report->evaluates)
+            fprintf(report->table, "  %8.4f %7.2f %%", epoch->val_loss, 100 * epoch->val_accuracy);
+        fprintf(report->table, "  %13.6g  %7.2f  %9.0f  %7.1f %%\n", epoch->learning_rate,
+                epoch->seconds, epoch->samples_per_second, epoch->data_wait_percent);
+        fflush(report->table);
+    }
+    return report->log ? ff_json_log_write(report->log, epoch_object(epoch), error) : FF_OK;
+}
+
+/* ---- the end ---- */
+
+static json_t *end_object(const ff_run_result *result, ff_status status, const char *message) {
+    const char *how = status == FF_OK            ? "done"
+                      : status == FF_INTERRUPTED ? "interrupted"
+                                                 : "failed";
+    bool evaluated = result->best_epoch != 0;
+    double train_ns = (double)result->train_ns;
+    return json_pack(
+        "{s:s, s:s, s:o, s:i, s:I, s:I, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "event", "end",
+        "status", how, "message", ff_json_text(status == FF_OK ? NULL : message), "epochs",
+        (int)result->last.epoch, "steps", (json_int_t)result->steps, "samples",
+        (json_int_t)result->samples, "val_accuracy",
+        evaluated ? ff_json_number(result->last.val_accuracy) : json_null(), "best_val_accuracy",
+        evaluated ? ff_json_number(result->best_accuracy) : json_null(), "best_epoch",
+        evaluated ? json_integer(result->best_epoch) : json_null(), "seconds",
+        ff_json_number((double)result->total_ns * 1e-9), "train_seconds",
+        ff_json_number(train_ns * 1e-9), "val_seconds",
+        ff_json_number((double)result->val_ns * 1e-9), "data_wait_percent",
+        ff_json_number(train_ns > 0 ? 100 * (double)result->wait_ns / train_ns : 0));
+}
+
+/* What was reached, in words. */
+static void print_reached(FILE *out, const ff_recipe *recipe, const ff_run_result *result) {
+    const ff_epoch *last = &result->last;
+    if (!last->epoch) return;
+    if (result->best_epoch)
+        fprintf(out, "Accuracy on %s: %.2f %% after epoch %" PRIu32,
+                ff_dataset_path(recipe->splits.val), 100 * last->val_accuracy, last->epoch);
+    else
+        fprintf(out, "Accuracy while training on %s: %.2f %% in epoch %" PRIu32,
+                ff_dataset_path(recipe->splits.train), 100 * last->train_accuracy, last->epoch);
+    if (result->best_epoch && result->best_epoch != last->epoch)
+        fprintf(out, " (best: %.2f %% after epoch %" PRIu32 ")", 100 * result->best_accuracy,
+                result->best_epoch);
+    fprintf(out, "; %.1f s of training", (double)result->train_ns * 1e-9);
+    if (result->best_epoch)
+        fprintf(out, " and %.1f s of evaluation", (double)result->val_ns * 1e-9);
+    fprintf(out, ", %.0f samples/s.\n",
+            result->train_ns ? (double)result->samples * 1e9 / (double)result->train_ns : 0.0);
+}
+
+ff_status ff_report_end(ff_report *report, const ff_recipe *recipe, const ff_run_result *result,
+                        ff_status status, const char *message, ff_error *error) {
+    if (status == FF_OK || status == FF_INTERRUPTED) {
+        char text[640];
+        print_reached(report->closing, recipe, result);
+        ff_bottleneck_text(recipe, result, text, sizeof text);
+        if (status == FF_OK) fprintf(report->closing, "%s\n", text);
+        fflush(report->closing);
+    }
+    if (!report->log) return FF_OK;
+    return ff_json_log_write(report->log, end_object(result, status, message), error);
+}

@@ -1,0 +1,64 @@
+/* What a run tells: the progress line on stderr, a table line an epoch and the closing sentences on
+ * the stream it is given, and JSON lines (one object a line, each one write with O_APPEND, so that
+ * several runs may share a file; numbers that JSON cannot hold are the strings "NaN", "Infinity"
+ * and "-Infinity"; null = there was no evaluation).
+ *
+ *   {"event": "start", "version", "model", "data", "val", ...}
+ *   {"event": "epoch", "epoch", "train_loss", "train_accuracy", "val_loss", "val_accuracy",
+ *    "learning_rate", "seconds", "samples_per_second", "data_wait_percent"}
+ *   {"event": "end", "status": "done"|"interrupted"|"failed", "message", "steps", ...}
+ *
+ * Accuracies are shares in [0, 1]. One thread at a time. */
+#ifndef FF_TRAIN_REPORT_H
+#define FF_TRAIN_REPORT_H
+
+#include "train/recipe.h"
+
+#include <stdio.h>
+
+typedef struct ff_epoch {
+    uint32_t epoch;                    /* from 1 */
+    double train_loss, train_accuracy; /* over the epoch's steps, each before its update */
+    bool evaluated;                    /* the next two are known */
+    double val_loss, val_accuracy;
+    double learning_rate; /* of the epoch's last step */
+    double seconds;       /* of its training, without the evaluation */
+    double samples_per_second;
+    double data_wait_percent; /* of `seconds`, waited for the loader */
+} ff_epoch;
+
+typedef struct ff_run_result {
+    uint64_t steps, samples;
+    uint64_t total_ns, train_ns, val_ns, wait_ns;
+    double loader_rate;  /* samples a second that the loader could give; 0 = unknown */
+    ff_epoch last;       /* epoch 0 = none was finished */
+    uint32_t best_epoch; /* 0 = none was evaluated */
+    double best_accuracy;
+} ff_run_result;
+
+typedef struct ff_report ff_report;
+
+/* `log_path` NULL: no JSON lines. `table` NULL: nothing is printed but the closing sentences, to
+ * `closing`. FF_IO where the log cannot be opened for appending. */
+FF_MUST_USE ff_status ff_report_create(ff_report **report, const char *log_path, FILE *table,
+                                       FILE *closing, ff_error *error);
+/* NULL is accepted. */
+void ff_report_destroy(ff_report **report);
+
+FF_MUST_USE ff_status ff_report_start(ff_report *report, const ff_recipe *recipe, ff_error *error);
+
+/* The progress line. `loss` is the mean so far. */
+void ff_report_begin_epoch(ff_report *report, const ff_recipe *recipe, uint32_t epoch);
+void ff_report_step(ff_report *report, uint64_t samples, double loss, uint64_t wait_ns,
+                    uint64_t elapsed_ns);
+void ff_report_end_steps(ff_report *report);
+
+/* A log that cannot be written fails here, with FF_IO, rather than at the end of a long run. */
+FF_MUST_USE ff_status ff_report_epoch(ff_report *report, const ff_epoch *epoch, ff_error *error);
+
+/* `status` and `message`: how the run ended. Prints the closing sentences where it was finished. */
+FF_MUST_USE ff_status ff_report_end(ff_report *report, const ff_recipe *recipe,
+                                    const ff_run_result *result, ff_status status,
+                                    const char *message, ff_error *error);
+
+#endif

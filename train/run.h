@@ -1,0 +1,14 @@
+/* A training run: epochs of steps, an evaluation after each, and what becomes of it. */
+#ifndef FF_TRAIN_RUN_H
+#define FF_TRAIN_RUN_H
+
+#include "train/recipe.h"
+#include "train/report.h"
+
+/* Trains to the end of the recipe, which is used up by it. Reports every epoch, and the end also
+ * where it is not reached. FF_FAILED where the loss is no number (step, epoch and learning rate are
+ * named), FF_INTERRUPTED after a signal, at the next step's boundary, with what was reached; the
+ * loader's errors. */
+FF_MUST_USE ff_status ff_run(ff_recipe *recipe, ff_report *report, ff_error *error);
+
+#endif

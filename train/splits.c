@@ -1,0 +1,176 @@
+#include "train/splits.h"
+
+#include "train/agreement.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static ff_status holds_index(const char *folder, bool *holds, ff_error *error) {
+    char *path;
+    FF_TRY(ff_format(&path, error, "%s/index.ffx", folder));
+    *holds = access(path, F_OK) == 0;
+    free(path);
+    return FF_OK;
+}
+
+/* *found = the first of `folder`/`names[i]` that holds an index, or NULL. */
+static ff_status find_split(const char *folder, const char *const *names, char **found,
+                            ff_error *error) {
+    *found = NULL;
+    for (; *names; names++) {
+        char *path;
+        bool holds;
+        FF_TRY(ff_format(&path, error, "%s/%s", folder, *names));
+        ff_status status = holds_index(path, &holds, error);
+        if (status == FF_OK && holds) {
+            *found = path;
+            return FF_OK;
+        }
+        free(path);
+        if (status != FF_OK) return status;
+    }
+    return FF_OK;
+}
+
+/* A set that a held-out part was split from is tuned on that part, not on the test. */
+static const char *const train_names[] = {"train", NULL};
+static const char *const val_names[] = {"val", "valid", "test", NULL};
+
+/* Opens `folder`, or where it holds splits instead the first of `names`. *beside = whether it did
+ * so. */
+static ff_status open_split(ff_dataset **dataset, const char *folder, const char *const *names,
+                            ff_verify verify, bool *beside, ff_error *error) {
+    bool holds;
+    char *path = NULL;
+    *beside = false;
+    FF_TRY(holds_index(folder, &holds, error));
+    if (!holds) FF_TRY(find_split(folder, names, &path, error));
+    *beside = path != NULL;
+    ff_status status = ff_dataset_open(dataset, path ? path : folder, verify, error);
+    free(path);
+    return status;
+}
+
+static ff_status open_both(ff_splits *splits, const ff_splits_options *options, ff_error *error) {
+    bool beside, unused;
+    FF_TRY(open_split(&splits->train, options->data, train_names, options->verify, &beside, error));
+    if (options->val)
+        return open_split(&splits->val, options->val, val_names, options->verify, &unused, error);
+    if (!beside) return FF_OK;
+    char *path;
+    FF_TRY(find_split(options->data, val_names, &path, error));
+    if (!path) return FF_OK;
+    ff_status status = ff_dataset_open(&splits->val, path, options->verify, error);
+    free(path);
+    splits->val_found = true;
+    return status;
+}
+
+static ff_status check_label(const ff_dataset *dataset, const char *name, size_t *field,
+                             ff_error *error) {
+    const ff_metadata *metadata = ff_dataset_metadata(dataset);
+    const char *path = ff_dataset_path(dataset);
+    if (metadata->field_count == 0)
+        return ff_fail(error, FF_BAD_DATA, "%s: has no label field, and training needs classes",
+                       path);
+    ff_status status = ff_dataset_field(dataset, name, field, error);
+    if (status != FF_OK) return ff_fail_within(error, status, "--label");
+    const ff_field *found = &metadata->field[*field];
+    if (found->kind != FF_FIELD_CLASS)
+        return ff_fail(error, FF_USAGE,
+                       "%s: label field '%s' is of kind %s, and training needs one of kind class; "
+                       "name it with --label",
+                       path, found->name, ff_field_kind_name(found->kind));
+    return FF_OK;
+}
+
+/* What one set must be to be trained or evaluated on. */
+static ff_status check_alone(const ff_dataset *dataset, ff_error *error) {
+    const ff_metadata *metadata = ff_dataset_metadata(dataset);
+    const char *path = ff_dataset_path(dataset);
+    if (ff_dataset_count(dataset) == 0)
+        return ff_fail(error, FF_BAD_DATA, "%s: holds no samples", path);
+    if (metadata->variable_size)
+        return ff_fail(error, FF_BAD_DATA,
+                       "%s: its samples have different sizes (up to %" PRIu32 "x%" PRIu32
+                       "), which this version does not train on; pack it with --resize",
+                       path, metadata->height, metadata->width);
+    if (!ff_dtype_is_float(metadata->dtype) && metadata->statistics_count == 0)
+        return ff_fail(error, FF_BAD_DATA,
+                       "%s: holds raw %s values without the statistics to normalize them; pack it "
+                       "with --mean and --std, --stats compute, or --stats-from",
+                       path, ff_dtype_name(metadata->dtype));
+    if (metadata->dtype == FF_U16)
+        return ff_fail(error, FF_BAD_DATA,
+                       "%s: holds u16 values, which this version does not normalize while it "
+                       "trains; pack it as f16, bf16 or f32",
+                       path);
+    return FF_OK;
+}
+
+/* Labels without names: classes are 0 to the largest one. */
+static ff_status largest_label(ff_dataset *dataset, size_t field, int64_t *largest,
+                               ff_error *error) {
+    uint64_t count = ff_dataset_count(dataset);
+    for (uint64_t i = 0; i < count; i++) {
+        int64_t value;
+        FF_TRY(ff_dataset_class(dataset, i, field, &value, error));
+        if (value > *largest) *largest = value;
+    }
+    return FF_OK;
+}
+
+static ff_status count_classes(ff_splits *splits, size_t train_field, size_t val_field,
+                               ff_error *error) {
+    const ff_field *field = &ff_dataset_metadata(splits->train)->field[train_field];
+    if (field->class_count) {
+        splits->classes = field->class_count;
+        return FF_OK;
+    }
+    int64_t largest = -1;
+    FF_TRY(largest_label(splits->train, train_field, &largest, error));
+    if (largest < 0)
+        return ff_fail(error, FF_BAD_DATA, "%s: every sample's '%s' is -1, unlabeled",
+                       ff_dataset_path(splits->train), field->name);
+    if (splits->val) FF_TRY(largest_label(splits->val, val_field, &largest, error));
+    if (largest >= (int64_t)FF_CLASSES_LIMIT)
+        return ff_fail(error, FF_BAD_DATA,
+                       "%s: the largest label of '%s' is %" PRId64 "; at most %u are accepted",
+                       ff_dataset_path(splits->train), field->name, largest, FF_CLASSES_LIMIT - 1);
+    splits->classes = (uint32_t)largest + 1;
+    return FF_OK;
+}
+
+static ff_status check(ff_splits *splits, const ff_splits_options *options, ff_error *error) {
+    size_t train_field, val_field = 0;
+    const ff_metadata *train = ff_dataset_metadata(splits->train);
+    FF_TRY(check_alone(splits->train, error));
+    FF_TRY(check_label(splits->train, options->label, &train_field, error));
+    splits->label = train->field[train_field].name;
+    if (splits->val) {
+        FF_TRY(check_alone(splits->val, error));
+        FF_TRY(check_label(splits->val, splits->label, &val_field, error));
+        FF_TRY(ff_agreement_check(splits->train, train_field, splits->val, val_field,
+                                  options->crop != 0, error));
+    }
+    splits->channels = train->channels;
+    splits->height = options->crop ? options->crop : train->height;
+    splits->width = options->crop ? options->crop : train->width;
+    return count_classes(splits, train_field, val_field, error);
+}
+
+ff_status ff_splits_open(ff_splits *splits, const ff_splits_options *options, ff_error *error) {
+    memset(splits, 0, sizeof *splits);
+    ff_status status = open_both(splits, options, error);
+    if (status == FF_OK) status = check(splits, options, error);
+    if (status != FF_OK) ff_splits_close(splits);
+    return status;
+}
+
+void ff_splits_close(ff_splits *splits) {
+    ff_dataset_close(&splits->train);
+    ff_dataset_close(&splits->val);
+    memset(splits, 0, sizeof *splits);
+}

@@ -1,0 +1,34 @@
+/* The packed sets of a run: which folders --data and --val mean, whether they can be trained on,
+ * and whether they agree with each other. */
+#ifndef FF_TRAIN_SPLITS_H
+#define FF_TRAIN_SPLITS_H
+
+#include "format/reader.h"
+
+typedef struct ff_splits_options {
+    const char *data;  /* a split's folder, or a folder of splits with `train` */
+    const char *val;   /* the same with `val`, `valid` or `test`; NULL = found beside `train` */
+    const char *label; /* field; NULL = the first one */
+    ff_verify verify;
+    uint32_t crop; /* side of the square that is cut from every sample; 0 = the whole sample */
+} ff_splits_options;
+
+typedef struct ff_splits {
+    ff_dataset *train;
+    ff_dataset *val;   /* NULL = nothing to evaluate on */
+    bool val_found;    /* not named on the command line */
+    const char *label; /* the field's name; as long as `train` */
+    uint32_t classes;  /* of that field: its names, or one more than the largest label */
+    uint32_t channels, height, width; /* as samples enter the net */
+} ff_splits;
+
+/* Opens and checks. FF_USAGE: no such field, or one that holds no classes. FF_BAD_DATA: empty,
+ * variable-sized, u8 without statistics, or the two disagree: the sentence names the first of
+ * channels, size, statistics, transforms and classes in which they do. Also the reader's errors.
+ * On failure *splits is zeroed. Release with ff_splits_close. */
+FF_MUST_USE ff_status ff_splits_open(ff_splits *splits, const ff_splits_options *options,
+                                     ff_error *error);
+/* After the loaders over them are gone. A zeroed one is accepted. */
+void ff_splits_close(ff_splits *splits);
+
+#endif

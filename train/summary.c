@@ -1,0 +1,114 @@
+#include "train/summary.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+uint64_t ff_summary_parameters(const ff_model *model) {
+    uint64_t count = 0;
+    for (int i = 0; i < ff_model_parameter_count(model); i++) {
+        const ff_parameter *parameter = ff_model_parameter(model, i);
+        if (parameter->trained) count += parameter->count;
+    }
+    return count;
+}
+
+static void print_bytes(FILE *out, uint64_t bytes) {
+    static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
+    double value = (double)bytes;
+    int unit = 0;
+    while (value >= 1024 && unit < 4) value /= 1024, unit++;
+    fprintf(out, unit ? "%.1f %s" : "%.0f %s", value, units[unit]);
+}
+
+static void print_model(FILE *out, const ff_recipe *recipe) {
+    const ff_model *model = recipe->model;
+    const ff_splits *splits = &recipe->splits;
+    static const char *const stems[] = {"", ", cifar stem", ", imagenet stem"};
+    fprintf(out,
+            "model          %s%s: %" PRIu32 "x%" PRIu32 "x%" PRIu32 " -> %" PRIu32
+            " classes, %" PRIu64 " parameters, %.4g million multiply-accumulates a sample\n",
+            recipe->model_name, stems[ff_model_stem(model)], splits->channels, splits->height,
+            splits->width, splits->classes, ff_summary_parameters(model),
+            ff_model_macs(model) * 1e-6);
+    fprintf(out, "compute        cpu, %s, %d thread%s\n", ff_model_compute_name(model),
+            ff_model_threads(model), ff_model_threads(model) == 1 ? "" : "s");
+    fprintf(out, "memory         ");
+    for (int role = 0; role < FF_ROLE_COUNT; role++) {
+        fprintf(out, "%s%s ", role ? ", " : "", ff_role_name((ff_role)role));
+        print_bytes(out, ff_model_bytes(model, (ff_role)role));
+    }
+    fputc('\n', out);
+}
+
+static void print_set(FILE *out, const char *what, const ff_dataset *dataset, const char *note) {
+    const ff_metadata *metadata = ff_dataset_metadata(dataset);
+    fprintf(out, "%-14s %s: %" PRIu64 " samples, %s %s %" PRIu32 "x%" PRIu32 "x%" PRIu32 "%s%s\n",
+            what, ff_dataset_path(dataset), ff_dataset_count(dataset),
+            ff_dtype_name(metadata->dtype), ff_layout_name(metadata->layout), metadata->channels,
+            metadata->height, metadata->width,
+            metadata->compression == FF_COMPRESSION_ZSTD ? ", zstd" : "", note);
+}
+
+static void print_data(FILE *out, const ff_recipe *recipe) {
+    const ff_splits *splits = &recipe->splits;
+    static const char *const verify[] = {"off", "first", "always"};
+    print_set(out, "data", splits->train, "");
+    if (splits->val)
+        print_set(out, "validation", splits->val,
+                  splits->val_found ? "; found beside it, --val names another" : "");
+    else
+        fprintf(out, "validation     none; --val names a set to evaluate on after every epoch\n");
+    fprintf(out, "label          %s, %" PRIu32 " classes\n", splits->label, splits->classes);
+    fprintf(out, "augment        %s%s\n", recipe->augment_text,
+            recipe->augment_chosen ? " (the model's default; --augment none for nothing)" : "");
+    fprintf(out, "loader         order %s, seed %" PRIu64 ", %d worker%s%s, verify %s, a slot of ",
+            ff_order_name(recipe->order), recipe->seed, recipe->workers,
+            recipe->workers == 1 ? "" : "s",
+            recipe->workers == 0 ? " (batches are filled between steps)" : "",
+            verify[recipe->verify]);
+    print_bytes(out, ff_loader_describe(recipe->train_loader).slot_bytes);
+    fputc('\n', out);
+}
+
+static void print_batches(FILE *out, const ff_recipe *recipe) {
+    fprintf(out,
+            "batches        %" PRIu64 " an epoch of %" PRId64 " samples, %" PRIu32
+            " epochs, %" PRIu64 " steps",
+            recipe->batches, recipe->batch, recipe->epochs, recipe->schedule.total_steps);
+    if (recipe->batch != recipe->batch_asked)
+        fprintf(out, " (the whole set; --batch was %" PRId64 ")", recipe->batch_asked);
+    if (recipe->last_count) fprintf(out, " (the last batch has %" PRId64 ")", recipe->last_count);
+    if (recipe->dropped)
+        fprintf(out, " (%" PRId64 " left out each epoch; --last-batch keep keeps them)",
+                recipe->dropped);
+    fputc('\n', out);
+}
+
+static void print_optimizer(FILE *out, const ff_recipe *recipe) {
+    const ff_sgd *sgd = &recipe->sgd;
+    const ff_schedule *schedule = &recipe->schedule;
+    fprintf(out, "optimizer      SGD, momentum %g%s, weight decay %g, label smoothing %g",
+            sgd->momentum, sgd->nesterov ? " (Nesterov)" : "", sgd->weight_decay,
+            recipe->label_smoothing);
+    if (recipe->dropout >= 0) fprintf(out, ", dropout %g", recipe->dropout);
+    bool cosine = schedule->kind == FF_SCHEDULE_COSINE;
+    uint64_t middle = schedule->warmup_steps + (schedule->total_steps - schedule->warmup_steps) / 2;
+    fprintf(out, "\nlearning rate  %s", cosine ? "cosine" : "constant");
+    if (schedule->warmup_steps)
+        fprintf(out, ", %.4g at step 1, warming up over %" PRIu64 " steps",
+                ff_schedule_rate(schedule, 0), schedule->warmup_steps);
+    fprintf(out, ", peak %g", schedule->peak);
+    if (cosine && schedule->total_steps > schedule->warmup_steps)
+        fprintf(out, ", %.4g at step %" PRIu64 ", %.4g at the last",
+                ff_schedule_rate(schedule, middle), middle + 1,
+                ff_schedule_rate(schedule, schedule->total_steps - 1));
+    fputc('\n', out);
+}
+
+void ff_summary_print(FILE *out, const ff_recipe *recipe) {
+    print_model(out, recipe);
+    print_data(out, recipe);
+    print_batches(out, recipe);
+    print_optimizer(out, recipe);
+    fflush(out);
+}
