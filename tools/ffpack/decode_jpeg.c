@@ -165,7 +165,7 @@ static void rgb_from_cmyk(uint8_t *pixels, size_t count) {
 
 /* Decodes into `pixels`. A handle serves one image only: it keeps quantization and Huffman tables,
  * and a broken image without its own would come out with those of the image before it. (Making one
- * takes about a microsecond.) */
+ * takes a tenth of a microsecond.) */
 static ff_status run_turbojpeg(const uint8_t *bytes, size_t length, const ff_image_info *info,
                                int format, uint8_t *pixels, char *warning, ff_error *error) {
     tjhandle handle = tjInitDecompress();
@@ -179,10 +179,14 @@ static ff_status run_turbojpeg(const uint8_t *bytes, size_t length, const ff_ima
                              TJFLAG_LIMITSCANS);
     if (code != 0) {
         const char *message = tjGetErrorStr2(handle);
-        if (!is_warning(message)) status = ff_fail(error, FF_BAD_DATA, "broken JPEG: %s", message);
+        if (strstr(message, "Insufficient memory") || strstr(message, "Memory allocation failure"))
+            status = ff_fail(error, FF_NO_MEMORY, "no memory to decode a JPEG of %u x %u pixels",
+                             info->width, info->height);
         /* The library makes up an end where the data has none; Pillow refuses that. */
         else if (strncmp(message, "Premature end", 13) == 0 || !has_end_marker(bytes, length))
             status = cut_off(length, "the end of the image", error);
+        else if (!is_warning(message))
+            status = ff_fail(error, FF_BAD_DATA, "broken JPEG: %s", message);
         else
             snprintf(warning, FF_DECODE_WARNING_BYTES, "odd JPEG, decoded as Pillow does: %s",
                      message);
