@@ -1,0 +1,505 @@
+/* format/base: memory, errors, options, queues, threads, the mapping guard. */
+#include "format/base/guard.h"
+#include "format/base/interrupt.h"
+#include "format/base/options.h"
+#include "format/base/progress.h"
+#include "format/base/thread.h"
+#include "tests/unit/format_set.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+
+/* ---- bytes, memory, errors ------------------------------------------------------------------ */
+
+static void byte_order(void **state) {
+    (void)state;
+    uint8_t bytes[9] = {0};
+    ff_store_u64(bytes + 1, UINT64_C(0x0102030405060708));
+    assert_int_equal(bytes[1], 8);
+    assert_int_equal(bytes[8], 1);
+    assert_int_equal(ff_load_u64(bytes + 1), UINT64_C(0x0102030405060708));
+    assert_int_equal(ff_load_u32(bytes + 1), 0x05060708);
+    assert_int_equal(ff_load_u16(bytes + 1), 0x0708);
+    assert_int_equal(ff_load_be32(bytes + 1), 0x08070605);
+    ff_store_be32(bytes, 0xa1b2c3d4);
+    assert_int_equal(bytes[0], 0xa1);
+    assert_int_equal(bytes[3], 0xd4);
+}
+
+static void memory(void **state) {
+    (void)state;
+    void *memory_at;
+    FAILS(ff_alloc(&memory_at, UINT64_MAX, 2, "a test", &test_error), FF_NO_MEMORY, "for a test");
+    assert_null(memory_at);
+    FAILS(ff_alloc(&memory_at, UINT64_C(1) << 32, UINT64_C(1) << 31, "a test", &test_error),
+          FF_NO_MEMORY, "4294967296 x 2147483648 bytes");
+    FAILS(ff_alloc_aligned(&memory_at, UINT64_MAX - 10, 1, 0, "a test", &test_error), FF_NO_MEMORY,
+          "a test");
+    OK(ff_alloc(&memory_at, 0, 5, "a test", &test_error));
+    assert_non_null(memory_at);
+    free(memory_at);
+    for (size_t alignment = 0; alignment <= 4096; alignment = alignment ? alignment * 2 : 64) {
+        OK(ff_alloc_aligned(&memory_at, 3, 33, alignment, "a test", &test_error));
+        assert_int_equal((uintptr_t)memory_at % (alignment ? alignment : 64), 0);
+        free(memory_at);
+    }
+    uint16_t *array = NULL;
+    size_t capacity = 0;
+    for (size_t count = 1; count < 1000; count++) {
+        OK(ff_reserve(&array, &capacity, count, sizeof *array, "a test", &test_error));
+        assert_true(capacity >= count);
+        assert_int_equal(array[count - 1], 0);
+        array[count - 1] = (uint16_t)count;
+    }
+    for (size_t i = 0; i < 999; i++) assert_int_equal(array[i], i + 1);
+    size_t before = capacity;
+    FAILS(ff_reserve(&array, &capacity, SIZE_MAX, sizeof *array, "a test", &test_error),
+          FF_NO_MEMORY, "a test");
+    FAILS(ff_reserve(&array, &capacity, SIZE_MAX / 2, sizeof *array, "a test", &test_error),
+          FF_NO_MEMORY, "a test");
+    assert_int_equal(capacity, before);
+    free(array);
+    uint64_t out = 7;
+    assert_false(ff_mul_u64(UINT64_C(1) << 32, UINT64_C(1) << 32, &out));
+    assert_false(ff_add_u64(UINT64_MAX, 1, &out));
+    assert_true(ff_mul_u64(UINT32_MAX, UINT32_MAX, &out));
+    assert_int_equal(out, UINT64_C(0xfffffffe00000001));
+    assert_int_equal(ff_align_u64(0, 64), 0);
+    assert_int_equal(ff_align_u64(1, 64), 64);
+    assert_int_equal(ff_align_u64(64, 64), 64);
+}
+
+static void buffers(void **state) {
+    (void)state;
+    ff_buffer buffer = {0};
+    for (int i = 0; i < 1000; i++) OK(ff_buffer_printf(&buffer, &test_error, "%d,", i));
+    OK(ff_buffer_add(&buffer, "\0x", 2, &test_error));
+    OK(ff_buffer_add(&buffer, NULL, 0, &test_error));
+    assert_int_equal(buffer.length, 10 * 2 + 90 * 3 + 900 * 4 + 2);
+    assert_int_equal(buffer.bytes[buffer.length], 0);
+    ff_buffer_free(&buffer);
+    assert_null(buffer.bytes);
+    char *text;
+    OK(ff_copy_bytes(&text, "ab\0cd", 5, &test_error));
+    assert_memory_equal(text, "ab\0cd\0", 6);
+    free(text);
+    OK(ff_copy_bytes(&text, NULL, 0, &test_error));
+    assert_string_equal(text, "");
+    free(text);
+}
+
+static void errors(void **state) {
+    (void)state;
+    ff_error error = {0};
+    assert_int_equal(ff_fail(&error, FF_USAGE, "%s", "first"), FF_USAGE);
+    assert_int_equal(ff_fail_within(&error, FF_IO, "at %d", 7), FF_USAGE);
+    assert_string_equal(error.message, "at 7: first");
+    assert_int_equal(ff_fail_within(NULL, FF_IO, "x"), FF_IO);
+    assert_int_equal(ff_fail(NULL, FF_BAD_DATA, "x"), FF_BAD_DATA);
+    errno = EACCES;
+    assert_int_equal(ff_fail_errno(&error, "path: cannot open"), FF_IO);
+    assert_string_equal(error.message, "path: cannot open: Permission denied");
+    errno = ENOMEM;
+    assert_int_equal(ff_fail_errno(&error, "map"), FF_NO_MEMORY);
+    /* Longer than the message has room for. */
+    char *text = malloc(5001);
+    memset(text, 'x', 5000);
+    text[5000] = 0;
+    ff_fail(&error, FF_FAILED, "%s", text);
+    assert_int_equal(strlen(error.message), sizeof error.message - 1);
+    ff_fail_within(&error, FF_FAILED, "%s", text);
+    assert_int_equal(strlen(error.message), sizeof error.message - 1);
+    errno = EIO;
+    ff_fail_errno(&error, "%s", text);
+    free(text);
+    static const struct {
+        ff_status status;
+        int code;
+    } codes[] = {{FF_OK, 0},        {FF_FAILED, 1}, {FF_USAGE, 2},
+                 {FF_BAD_DATA, 65}, {FF_IO, 74},    {FF_NO_MEMORY, 1}};
+    for (size_t i = 0; i < sizeof codes / sizeof *codes; i++) {
+        error.status = codes[i].status;
+        assert_int_equal(ff_exit_code(&error), codes[i].code);
+    }
+    error.status = FF_INTERRUPTED;
+    error.signal_number = SIGTERM;
+    assert_int_equal(ff_exit_code(&error), 143);
+}
+
+/* ---- options -------------------------------------------------------------------------------- */
+
+static bool flag;
+static const char *string;
+static int64_t integer;
+static double real;
+static uint64_t bytes_wanted;
+static int choice;
+static const ff_option options[] = {
+    {.kind = FF_OPTION_HEADING, .help = "Group"},
+    {"flag", 'f', FF_OPTION_FLAG, NULL, &flag, NULL, 0, 0, "A flag."},
+    {"string", 's', FF_OPTION_STRING, "TEXT", &string, NULL, 0, 0, "A string."},
+    {"integer", 'i', FF_OPTION_INTEGER, "N", &integer, NULL, -5, 1e6, "An integer."},
+    {"real", 0, FF_OPTION_REAL, "X", &real, NULL, -1, 1, "A number."},
+    {"bytes", 0, FF_OPTION_BYTES, "BYTES", &bytes_wanted, NULL, 1, 1e18, "A size."},
+    {"choice", 0, FF_OPTION_CHOICE, NULL, &choice, "one|two|three", 0, 0, "A choice."},
+    {.kind = FF_OPTION_FLAG},
+};
+static const ff_command command = {"prog", "prog [options]", "Does things.", options, NULL};
+
+static ff_status parse(int count, const char **words, const char **positional, int *positionals,
+                       ff_options_result *result) {
+    char *argv[16] = {(char *)(uintptr_t) "prog"};
+    for (int i = 0; i < count; i++) argv[i + 1] = (char *)(uintptr_t)words[i];
+    flag = false;
+    string = NULL;
+    integer = 77;
+    real = 0.5;
+    bytes_wanted = 78;
+    choice = 1;
+    return ff_options_parse(&command, count + 1, argv, positional, positionals, result,
+                            &test_error);
+}
+
+#define PARSE(...)                                                                                 \
+    parse((int)(sizeof(const char *[]){__VA_ARGS__} / sizeof(const char *)),                       \
+          (const char *[]){__VA_ARGS__}, positional, &count, &result)
+
+static void options_accepted(void **state) {
+    (void)state;
+    const char *positional[16];
+    int count;
+    ff_options_result result;
+    OK(parse(0, NULL, positional, &count, &result));
+    assert_true(count == 0 && !flag && integer == 77 && choice == 1);
+    OK(PARSE("--flag", "--string", "--x", "-i", "-5", "--real=-.5", "--bytes", "4K",
+             "--choice=three"));
+    assert_true(flag && integer == -5 && real == -0.5 && bytes_wanted == 4096 && choice == 2);
+    assert_string_equal(string, "--x");
+    OK(PARSE("a", "-f", "-", "--", "--flag", "-s"));
+    assert_int_equal(count, 4);
+    assert_string_equal(positional[1], "-");
+    assert_string_equal(positional[2], "--flag");
+    OK(PARSE("--string="));
+    assert_string_equal(string, "");
+    OK(PARSE("--integer=1", "--integer=2"));
+    assert_int_equal(integer, 2);
+    static const struct {
+        const char *text;
+        uint64_t bytes;
+    } sizes[] = {{"4096", 4096},
+                 {"128M", UINT64_C(128) << 20},
+                 {"1G", UINT64_C(1) << 30},
+                 {"2T", UINT64_C(2) << 40}};
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        OK(PARSE("--bytes", sizes[i].text));
+        assert_int_equal(bytes_wanted, sizes[i].bytes);
+    }
+}
+
+static void options_refused(void **state) {
+    (void)state;
+    const char *positional[16];
+    int count;
+    ff_options_result result;
+    FAILS(PARSE("--flags"), FF_USAGE, "unknown option --flags; did you mean --flag?");
+    FAILS(PARSE("--entirely-other"), FF_USAGE, "'prog --help' lists the options");
+    FAILS(PARSE("-z"), FF_USAGE, "unknown option -z");
+    FAILS(PARSE("-fs"), FF_USAGE, "unknown option -fs");
+    FAILS(PARSE("--flag=1"), FF_USAGE, "--flag takes no value");
+    FAILS(PARSE("--string"), FF_USAGE, "--string needs a value (TEXT)");
+    FAILS(PARSE("--choice"), FF_USAGE, "needs a value (one|two|three)");
+    FAILS(PARSE("--choice", "four"), FF_USAGE, "'four' is none of one|two|three");
+    FAILS(PARSE("--choice", "tw"), FF_USAGE, "'tw' is none of");
+    FAILS(PARSE("--choice", ""), FF_USAGE, "'' is none of");
+    FAILS(PARSE("--integer", "-6"), FF_USAGE, "must be from -5 to 1000000");
+    FAILS(PARSE("--integer", "1000001"), FF_USAGE, "out of range");
+    FAILS(PARSE("--integer", "99999999999999999999"), FF_USAGE, "out of range");
+    FAILS(PARSE("--integer", "1.5"), FF_USAGE, "is not a whole number");
+    FAILS(PARSE("--integer", ""), FF_USAGE, "is not a whole number");
+    FAILS(PARSE("--integer", "1K"), FF_USAGE, "is not a whole number");
+    FAILS(PARSE("--real", "nan"), FF_USAGE, "out of range");
+    FAILS(PARSE("--real", "inf"), FF_USAGE, "out of range");
+    FAILS(PARSE("--real", "1.0001"), FF_USAGE, "out of range");
+    FAILS(PARSE("--real", "half"), FF_USAGE, "is not a number");
+    FAILS(PARSE("--bytes", "0"), FF_USAGE, "out of range");
+    FAILS(PARSE("--bytes", "-1"), FF_USAGE, "out of range");
+    FAILS(PARSE("--bytes", "4X"), FF_USAGE, "is not a size like 4096, 64K");
+    FAILS(PARSE("--bytes", "4KB"), FF_USAGE, "is not a size");
+    FAILS(PARSE("--bytes", "K"), FF_USAGE, "is not a size");
+    FAILS(PARSE("--bytes", "9999999999T"), FF_USAGE, "out of range");
+    assert_int_equal(bytes_wanted, 78);
+}
+
+static void options_help(void **state) {
+    (void)state;
+    char *text = NULL;
+    size_t length;
+    FILE *file = open_memstream(&text, &length);
+    assert_non_null(file);
+    ff_options_help(&command, file);
+    fclose(file);
+    assert_non_null(strstr(text, "Usage: prog [options]"));
+    assert_non_null(strstr(text, "\nGroup:\n"));
+    assert_non_null(strstr(text, "  -f, --flag"));
+    assert_non_null(strstr(text, "--choice one|two|three"));
+    free(text);
+    const char *words[] = {"prog", "--string", "--flag", "--integer=3", "-f"};
+    char **argv = (char **)(uintptr_t)words;
+    assert_true(ff_option_given(&command, 5, argv, "integer"));
+    assert_true(ff_option_given(&command, 5, argv, "flag"));
+    assert_false(ff_option_given(&command, 4, argv, "flag")); /* that is --string's value */
+    assert_false(ff_option_given(&command, 5, argv, "real"));
+}
+
+/* ---- threads -------------------------------------------------------------------------------- */
+
+enum { QUEUED = 20000 };
+static atomic_int pushed_sum, popped_sum;
+
+static void push_some(void *context, int index) {
+    for (int i = index; i < QUEUED; i += 3) {
+        assert_true(ff_queue_push(context, (void *)(uintptr_t)(i + 1)));
+        atomic_fetch_add(&pushed_sum, i & 255);
+    }
+}
+
+static void pop_all(void *context, int index) {
+    (void)index;
+    void *item;
+    while (ff_queue_pop(context, &item))
+        atomic_fetch_add(&popped_sum, (int)(((uintptr_t)item - 1) & 255));
+}
+
+static void queues(void **state) {
+    (void)state;
+    ff_queue *queue;
+    void *item;
+    OK(ff_queue_create(&queue, 3, &test_error));
+    for (uintptr_t i = 1; i <= 3; i++) assert_true(ff_queue_push(queue, (void *)i));
+    for (uintptr_t i = 1; i <= 2; i++) {
+        assert_true(ff_queue_pop(queue, &item));
+        assert_int_equal((uintptr_t)item, i);
+    }
+    ff_queue_close(queue);
+    ff_queue_close(queue);
+    assert_false(ff_queue_push(queue, (void *)9));
+    assert_true(ff_queue_pop(queue, &item));
+    assert_int_equal((uintptr_t)item, 3);
+    assert_false(ff_queue_pop(queue, &item));
+    ff_queue_destroy(&queue);
+    ff_queue_destroy(&queue);
+    ff_threads *producers, *consumers;
+    OK(ff_queue_create(&queue, 5, &test_error));
+    OK(ff_threads_start(&consumers, 2, "a rather long name", pop_all, queue, &test_error));
+    OK(ff_threads_start(&producers, 3, "push", push_some, queue, &test_error));
+    ff_threads_join(&producers);
+    ff_queue_close(queue);
+    ff_threads_join(&consumers);
+    ff_threads_join(&consumers);
+    assert_int_equal(pushed_sum, popped_sum);
+    ff_queue_destroy(&queue);
+}
+
+/* Closing wakes whoever waits, on either side. */
+static void pop_one(void *context, int index) {
+    void *item;
+    (void)index;
+    assert_false(ff_queue_pop(context, &item));
+}
+static void push_one(void *context, int index) {
+    (void)index;
+    assert_false(ff_queue_push(context, context));
+}
+
+static void closing_wakes(void **state) {
+    (void)state;
+    ff_queue *empty, *full;
+    ff_threads *poppers, *pushers;
+    OK(ff_queue_create(&empty, 0, &test_error));
+    OK(ff_queue_create(&full, 1, &test_error));
+    assert_true(ff_queue_push(full, full));
+    OK(ff_threads_start(&poppers, 2, "pop", pop_one, empty, &test_error));
+    OK(ff_threads_start(&pushers, 2, "push", push_one, full, &test_error));
+    usleep(20000);
+    ff_queue_close(empty);
+    ff_queue_close(full);
+    ff_threads_join(&poppers);
+    ff_threads_join(&pushers);
+    ff_queue_destroy(&empty);
+    ff_queue_destroy(&full);
+}
+
+static void count_index(void *context, size_t index) {
+    atomic_fetch_add(&((atomic_uchar *)context)[index], 1);
+}
+
+static void parallel_for(void **state) {
+    (void)state;
+    atomic_uchar seen[1000];
+    for (int threads = 0; threads <= 5; threads++)
+        for (size_t count = 0; count <= 1000; count += count < 4 ? 1 : 249) {
+            memset(seen, 0, sizeof seen);
+            OK(ff_parallel_for(threads, count, count_index, seen, &test_error));
+            for (size_t i = 0; i < count; i++) assert_int_equal(seen[i], 1);
+        }
+    assert_true(ff_cpu_count() >= 1);
+    uint64_t before = ff_now_ns();
+    assert_true(ff_now_ns() >= before);
+}
+
+/* ---- the guard ------------------------------------------------------------------------------ */
+
+typedef struct sum_job {
+    const volatile uint8_t *bytes;
+    size_t length;
+    uint64_t sum;
+} sum_job;
+
+static void sum_body(void *context) {
+    sum_job *job = context;
+    job->sum = 0;
+    for (size_t i = 0; i < job->length; i++) job->sum += job->bytes[i];
+}
+
+enum { MAPPED = 8 * 4096 };
+
+/* A mapped file whose second half is cut off. */
+static const uint8_t *map_and_truncate(off_t keep) {
+    char path[] = "/tmp/ff_guard_XXXXXX";
+    int descriptor = mkstemp(path);
+    assert_true(descriptor >= 0);
+    assert_int_equal(unlink(path), 0);
+    uint8_t ones[4096];
+    memset(ones, 1, sizeof ones);
+    for (int i = 0; i < MAPPED / 4096; i++)
+        assert_int_equal(write(descriptor, ones, sizeof ones), sizeof ones);
+    void *map = mmap(NULL, MAPPED, PROT_READ, MAP_SHARED, descriptor, 0);
+    assert_true(map != MAP_FAILED);
+    assert_int_equal(ftruncate(descriptor, keep), 0);
+    close(descriptor);
+    return map;
+}
+
+static void inner_guard(void *context) {
+    sum_job *job = context;
+    const void *fault = ff_guard_run(sum_body, job);
+    if (fault) job->sum = 12345;
+}
+
+static void guard_catches(void) {
+    const uint8_t *map = map_and_truncate(MAPPED / 2);
+    sum_job job = {map, MAPPED / 2, 0};
+    assert_null(ff_guard_run(sum_body, &job));
+    assert_int_equal(job.sum, MAPPED / 2);
+    job.length = MAPPED;
+    for (int again = 0; again < 3; again++) {
+        const uint8_t *fault = ff_guard_run(sum_body, &job);
+        assert_ptr_equal(fault, map + MAPPED / 2);
+    }
+    assert_null(ff_guard_run(inner_guard, &job)); /* the innermost one takes it */
+    assert_int_equal(job.sum, 12345);
+    assert_int_equal(munmap((void *)(uintptr_t)map, MAPPED), 0);
+}
+
+static void guard_thread(void *context, int index) {
+    const uint8_t *map = context;
+    for (int i = 0; i < 200; i++) {
+        sum_job job = {map, (size_t)MAPPED / (index % 2 ? 1 : 2), 0};
+        const void *fault = ff_guard_run(sum_body, &job);
+        if (index % 2 ? fault != map + MAPPED / 2 : fault != NULL) abort();
+    }
+}
+
+static void guard_catches_in_threads(void) {
+    const uint8_t *map = map_and_truncate(MAPPED / 2);
+    ff_threads *threads;
+    OK(ff_threads_start(&threads, 4, "guard", guard_thread, (void *)(uintptr_t)map, &test_error));
+    ff_threads_join(&threads);
+    assert_int_equal(munmap((void *)(uintptr_t)map, MAPPED), 0);
+}
+
+/* Outside of a guard the fault ends the process as it would have without us. */
+static void guard_passes_on(void) {
+    const uint8_t *map = map_and_truncate(0);
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        signal(SIGBUS, SIG_DFL);
+        sum_job job = {map, 1, 0};
+        if (!ff_guard_run(sum_body, &job)) _exit(1);
+        sum_body(&job);
+        _exit(0);
+    }
+    int status;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    /* A sanitizer's handler, which stood before ours, exits instead. */
+    assert_true(WIFSIGNALED(status) ? WTERMSIG(status) == SIGBUS : WEXITSTATUS(status) > 1);
+    assert_int_equal(munmap((void *)(uintptr_t)map, MAPPED), 0);
+}
+
+/* One test, because cmocka sets handlers of its own before each; the guard sets its once. */
+static void guard(void **state) {
+    (void)state;
+    guard_passes_on();
+    guard_catches();
+    guard_catches_in_threads();
+}
+
+/* ---- signals -------------------------------------------------------------------------------- */
+
+static void interrupts(void **state) {
+    (void)state;
+    for (int second = 0; second < 2; second++) {
+        pid_t child = fork();
+        assert_true(child >= 0);
+        if (child == 0) {
+            ff_error error = {0};
+            ff_interrupt_install();
+            if (ff_interrupt_check(&error) != FF_OK) _exit(1);
+            raise(SIGTERM);
+            if (ff_interrupt_check(&error) != FF_INTERRUPTED || ff_interrupt_signal() != SIGTERM)
+                _exit(2);
+            if (strcmp(error.message, "stopped by SIGTERM")) _exit(3);
+            if (second) raise(SIGINT); /* ends at once */
+            _exit(ff_exit_code(&error));
+        }
+        int status;
+        assert_int_equal(waitpid(child, &status, 0), child);
+        assert_true(WIFEXITED(status));
+        assert_int_equal(WEXITSTATUS(status), second ? 128 + SIGINT : 128 + SIGTERM);
+    }
+}
+
+/* Off a terminal nothing is printed within the first half minute. */
+static void progress(void **state) {
+    (void)state;
+    ff_progress line;
+    ff_progress_begin(&line, "packing", "img", 10, false);
+    line.terminal = false;
+    for (uint64_t i = 0; i <= 10; i++) ff_progress_update(&line, i, NULL);
+    ff_progress_end(&line);
+    assert_int_equal(line.printed_width, 0);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(byte_order),
+        cmocka_unit_test(memory),
+        cmocka_unit_test(buffers),
+        cmocka_unit_test(errors),
+        cmocka_unit_test(options_accepted),
+        cmocka_unit_test(options_refused),
+        cmocka_unit_test(options_help),
+        cmocka_unit_test(queues),
+        cmocka_unit_test(closing_wakes),
+        cmocka_unit_test(parallel_for),
+        cmocka_unit_test(guard),
+        cmocka_unit_test(interrupts),
+        cmocka_unit_test(progress),
+    };
+    return cmocka_run_group_tests_name("base", tests, NULL, NULL);
+}
