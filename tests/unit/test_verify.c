@@ -1,0 +1,276 @@
+/* Every byte is covered: every single-bit flip and every truncation of every file of a tiny set is
+ * found by ff_verify_split, and none makes the reader crash. */
+#include "format/checksum.h"
+#include "tests/unit/format_set.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+
+/* Small, with variable shapes, wide labels, padding and a skipped item. */
+static set_spec tiny(bool zstd) {
+    return (set_spec){.dtype = FF_F16,
+                      .layout = FF_CHW,
+                      .channels = 1,
+                      .height = 3,
+                      .width = 5,
+                      .variable = true,
+                      .alignment = 64,
+                      .items = 5,
+                      .per_block = 2,
+                      .per_shard = 4,
+                      .zstd = zstd,
+                      .level = 3,
+                      .filter = zstd ? FF_FILTER_TABLE : FF_FILTER_NONE,
+                      .labels = LABELS_ALL,
+                      .shuffled = true,
+                      .seed = 3};
+}
+
+/* Reads whatever the reader still gives. */
+static void read_all(const char *folder, ff_verify verify) {
+    ff_dataset *dataset;
+    ff_reader *reader;
+    if (ff_dataset_open(&dataset, folder, verify, &test_error) != FF_OK) {
+        assert_true(test_error.message[0]);
+        return;
+    }
+    OK(ff_reader_open(&reader, dataset, &test_error));
+    const ff_metadata *metadata = ff_dataset_metadata(dataset);
+    for (uint64_t i = 0; i < ff_dataset_count(dataset); i++) {
+        ff_view view;
+        uint8_t key[FF_KEY_LIMIT_BYTES], label[256];
+        size_t key_bytes;
+        int64_t value;
+        volatile unsigned sum = 0;
+        if (ff_reader_sample(reader, i, &view, &test_error) == FF_OK)
+            for (uint64_t k = 0; k < view.tensor_bytes; k++)
+                sum += ((const uint8_t *)view.tensor)[k];
+        (void)!ff_dataset_key(dataset, i, key, &key_bytes, &test_error);
+        for (size_t f = 0; f < metadata->field_count; f++) {
+            (void)!ff_reader_label(reader, i, f, label, &test_error);
+            (void)!ff_dataset_class(dataset, i, f, &value, &test_error);
+        }
+    }
+    ff_reader_close(&reader);
+    ff_dataset_close(&dataset);
+}
+
+static void must_be_found(const char *folder, const char *what, size_t at, unsigned bit) {
+    test_error.message[0] = 0;
+    ff_status status = ff_verify_split(folder, 1, NULL, NULL, &test_error);
+    if ((status != FF_BAD_DATA && status != FF_IO) || !test_error.message[0] ||
+        !strstr(test_error.message, folder))
+        fail_msg("%s: byte %zu bit %u: status %d, '%s'", what, at, bit, status, test_error.message);
+}
+
+static void flip_everything(bool zstd) {
+    set_spec spec = tiny(zstd);
+    char *folder = new_folder();
+    ff_writer_result result;
+    set_write(&spec, folder, &result);
+    set_check(&spec, folder, FF_VERIFY_FIRST);
+    const char *const names[] = {"shard-000000.ffs", "shard-000001.ffs", "index.ffx"};
+    for (size_t n = 0; n < sizeof names / sizeof *names; n++) {
+        char *path = join(folder, names[n]);
+        int descriptor = open(path, O_RDWR);
+        assert_true(descriptor >= 0);
+        size_t length = (size_t)lseek(descriptor, 0, SEEK_END);
+        uint8_t *map = mmap(NULL, length, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor, 0);
+        assert_true(map != MAP_FAILED);
+        close(descriptor);
+        for (size_t at = 0; at < length; at++)
+            for (unsigned bit = 0; bit < 8; bit++) {
+#ifdef __SANITIZE_ADDRESS__
+                if (bit != at * 5 % 8) continue; /* one bit a byte: this run is for the memory */
+#endif
+                map[at] ^= (uint8_t)(1u << bit);
+                must_be_found(folder, names[n], at, bit);
+                if (bit == at * 5 % 8 && at % 7 == 0) read_all(folder, FF_VERIFY_OFF);
+                if (bit == at * 5 % 8 && at % 7 == 1) read_all(folder, FF_VERIFY_ALWAYS);
+                map[at] ^= (uint8_t)(1u << bit);
+            }
+        assert_int_equal(munmap(map, length), 0);
+        free(path);
+    }
+    OK(ff_verify_split(folder, 1, NULL, NULL, &test_error)); /* all is as it was */
+    remove_folder(folder);
+}
+
+static void flips_of_a_raw_set(void **state) {
+    (void)state;
+    flip_everything(false);
+}
+
+static void flips_of_a_zstd_set(void **state) {
+    (void)state;
+    flip_everything(true);
+}
+
+static void truncations(void **state) {
+    (void)state;
+    for (int zstd = 0; zstd < 2; zstd++) {
+        set_spec spec = tiny(zstd);
+        char *folder = new_folder();
+        ff_writer_result result;
+        set_write(&spec, folder, &result);
+        const char *const names[] = {"shard-000000.ffs", "shard-000001.ffs", "index.ffx"};
+        for (size_t n = 0; n < sizeof names / sizeof *names; n++) {
+            char *path = join(folder, names[n]);
+            size_t length;
+            uint8_t *bytes = read_whole(path, &length);
+            for (size_t keep = length; keep-- > 0;) {
+                assert_int_equal(truncate(path, (off_t)keep), 0);
+                must_be_found(folder, names[n], keep, 99);
+                if (keep % 16 == 0) read_all(folder, FF_VERIFY_OFF);
+                if (n < 2 && keep % 16 == 1)
+                    assert_true(ff_index_build(folder, &result, &test_error) != FF_OK);
+            }
+            uint8_t *longer = calloc(length + 64, 1);
+            memcpy(longer, bytes, length);
+            for (size_t more = 1; more <= 64; more += 63) {
+                write_whole(path, longer, length + more);
+                must_be_found(folder, names[n], length + more, 99);
+            }
+            write_whole(path, bytes, length);
+            free(longer);
+            free(bytes);
+            free(path);
+        }
+        OK(ff_verify_split(folder, 1, NULL, NULL, &test_error));
+        remove_folder(folder);
+    }
+}
+
+typedef struct reports {
+    size_t problems;
+    uint64_t done, total;
+} reports;
+
+static void on_report(void *context, const char *message, uint64_t done, uint64_t total) {
+    reports *seen = context;
+    seen->problems += message != NULL;
+    assert_true(done >= seen->done && done <= total);
+    seen->done = done;
+    seen->total = total;
+}
+
+/* Every broken sample is named, and progress ends at the end. */
+static void reports_all(void **state) {
+    (void)state;
+    set_spec spec = tiny(false);
+    spec.items = 40;
+    char *folder = new_folder();
+    ff_writer_result result;
+    reports seen = {0};
+    set_write(&spec, folder, &result);
+    OK(ff_verify_split(folder, 3, on_report, &seen, &test_error));
+    assert_int_equal(seen.problems, 0);
+    assert_int_equal(seen.done, seen.total);
+    assert_int_equal(seen.total, result.file_bytes);
+    for (int n = 0; n < 10; n += 3) {
+        char name[32];
+        ff_shard_name(name, (uint32_t)n);
+        char *path = join(folder, name);
+        size_t length;
+        uint8_t *bytes = read_whole(path, &length);
+        bytes[FF_HEADER_BYTES] ^= 1;
+        write_whole(path, bytes, length);
+        free(bytes);
+        free(path);
+    }
+    seen = (reports){0};
+    FAILS(ff_verify_split(folder, 3, on_report, &seen, &test_error), FF_BAD_DATA, "checksum");
+    assert_int_equal(seen.problems, 4);
+    assert_int_equal(seen.done, seen.total);
+    remove_folder(folder);
+}
+
+/* An index whose checksums are all right, but which tells other things than the shards do. */
+static void index_that_disagrees(void **state) {
+    (void)state;
+    for (int zstd = 0; zstd < 2; zstd++)
+        for (int what = 0; what < 5; what++) {
+            set_spec spec = tiny(zstd);
+            spec.variable = false;
+            char *folder = new_folder(), *path = join(folder, FF_INDEX_NAME);
+            ff_writer_result result;
+            set_write(&spec, folder, &result);
+            size_t length;
+            uint8_t *bytes = read_whole(path, &length);
+            ff_index_header header;
+            OK(ff_index_header_decode(&header, bytes, length, path, &test_error));
+            uint8_t *entry = bytes + header.section[FF_INDEX_ENTRIES].offset;
+            if (what == 0) { /* two samples' tensors exchanged */
+                uint8_t kept[16];
+                memcpy(kept, entry + 8, 8);
+                memcpy(kept + 8, entry + 24, 8);
+                memcpy(entry + 8, entry + 64 + 8, 8);
+                memcpy(entry + 24, entry + 64 + 24, 8);
+                memcpy(entry + 64 + 8, kept, 8);
+                memcpy(entry + 64 + 24, kept + 8, 8);
+            } else if (what == 1) {
+                entry[32] ^= 1; /* source checksum */
+            } else if (what == 2) {
+                bytes[header.section[FF_INDEX_LABELS].offset] ^= 1;
+            } else if (what == 3) {
+                bytes[header.section[FF_INDEX_KEYS].offset] ^= 1;
+            } else {
+                entry[0] = 17; /* item: out of order or beyond */
+            }
+            uint64_t end = header.section[FF_INDEX_CHECKSUMS].offset;
+            ff_store_u64(bytes + end, XXH3_64bits(bytes + FF_HEADER_BYTES, end - FF_HEADER_BYTES));
+            header.section[FF_INDEX_CHECKSUMS].checksum = XXH3_64bits(bytes + end, 8);
+            ff_index_header_encode(&header, bytes);
+            write_whole(path, bytes, length);
+            FAILS(ff_verify_split(folder, 1, NULL, NULL, &test_error), FF_BAD_DATA, folder);
+            free(bytes);
+            free(path);
+            remove_folder(folder);
+        }
+}
+
+/* A shard that is cut while it is mapped: a sentence, not a signal. */
+static void shard_shrinks_while_open(void **state) {
+    (void)state;
+    for (int zstd = 0; zstd < 2; zstd++) {
+        set_spec spec = tiny(zstd);
+        spec.height = spec.width = 60;
+        char *folder = new_folder(), *path = join(folder, "shard-000000.ffs");
+        ff_writer_result result;
+        ff_dataset *dataset;
+        ff_reader *reader;
+        ff_view view;
+        ff_entry entry;
+        set_write(&spec, folder, &result);
+        OK(ff_dataset_open(&dataset, folder, FF_VERIFY_ALWAYS, &test_error));
+        OK(ff_reader_open(&reader, dataset, &test_error));
+        uint64_t number = 0;
+        do {
+            OK(ff_dataset_entry(dataset, number++, &entry, &test_error));
+        } while (entry.shard);
+        number--;
+        OK(ff_reader_sample(reader, number, &view, &test_error));
+        ff_reader_close(&reader);
+        OK(ff_reader_open(&reader, dataset, &test_error));
+        assert_int_equal(truncate(path, 4096), 0);
+        FAILS(ff_reader_sample(reader, number, &view, &test_error), FF_IO, "shard-000000.ffs");
+        FAILS(ff_dataset_fault(dataset, dataset, &test_error), FF_IO, folder);
+        ff_reader_close(&reader);
+        ff_dataset_close(&dataset);
+        free(path);
+        remove_folder(folder);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        /* first: cmocka sets handlers of its own before each test, the guard sets its once */
+        cmocka_unit_test(shard_shrinks_while_open),
+        cmocka_unit_test(flips_of_a_raw_set),
+        cmocka_unit_test(flips_of_a_zstd_set),
+        cmocka_unit_test(truncations),
+        cmocka_unit_test(reports_all),
+        cmocka_unit_test(index_that_disagrees),
+    };
+    return cmocka_run_group_tests_name("verify", tests, NULL, NULL);
+}
