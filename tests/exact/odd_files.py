@@ -108,6 +108,37 @@ def picture(Image, mode, width, height):
     return Image.frombytes(mode, (width, height), bytes(values))
 
 
+def saved(Image, mode, width, height, **options):
+    out = io.BytesIO()
+    picture(Image, mode, width, height).save(out, "JPEG", **options)
+    return out.getvalue()
+
+
+def with_sampling(data, sampling):
+    """The same blocks under another sampling of the first component: another picture, but valid
+    where the sizes give as many blocks."""
+    at = next(i for i in range(len(data)) if data[i] == 0xFF and data[i + 1] in (0xC0, 0xC2))
+    return data[: at + 11] + bytes([sampling]) + data[at + 12 :]
+
+
+def rare_jpegs(Image):
+    yield "jpeg 440 16x16", with_sampling(saved(Image, "RGB", 16, 16, subsampling=1), 0x12)
+    yield "jpeg 411 32x32", with_sampling(saved(Image, "RGB", 32, 32, subsampling=2), 0x41)
+    yield "jpeg 441 32x32", with_sampling(saved(Image, "RGB", 32, 32, subsampling=2), 0x14)
+    yield "jpeg grey of sampling 2x2", with_sampling(saved(Image, "L", 23, 9), 0x22)
+    adobe = b"\xff\xee\0\x0eAdobe\0\x64\0\0\0\0"
+    plain = saved(Image, "RGB", 19, 21, subsampling=0)
+    without_jfif = plain[:2] + plain[20:]
+    for transform in (0, 1, 2, 7):
+        marker = adobe + bytes([transform])
+        yield "jpeg RGB with Adobe transform %d" % transform, plain[:2] + marker + without_jfif[2:]
+    cmyk = saved(Image, "CMYK", 17, 18)
+    at = cmyk.index(b"Adobe") + 11
+    for transform in (0, 1, 2):
+        yield "jpeg CMYK with Adobe transform %d" % transform, cmyk[:at] + bytes([transform]) + cmyk[at + 1 :]
+    yield "jpeg without JFIF", without_jfif
+
+
 def jpegs(Image):
     sizes = ((1, 1), (1, 17), (40, 1), (7, 9), (16, 16), (33, 65), (50, 37))
     for width, height in sizes:
@@ -117,12 +148,10 @@ def jpegs(Image):
         variants += [("progressive grey", "L", {"progressive": True}), ("quality 5", "RGB", {"quality": 5})]
         variants += [("progressive cmyk", "CMYK", {"progressive": True}), ("quality 100", "RGB", {"quality": 100})]
         for name, mode, options in variants:
-            out = io.BytesIO()
-            picture(Image, mode, width, height).save(out, "JPEG", **options)
-            yield "jpeg %s %dx%d" % (name, width, height), out.getvalue()
+            yield "jpeg %s %dx%d" % (name, width, height), saved(Image, mode, width, height, **options)
     exif = Image.Exif()
     exif[0x0112] = 6
-    out = io.BytesIO()
-    picture(Image, "RGB", 21, 34).save(out, "JPEG", exif=exif.tobytes())
-    yield "jpeg with EXIF orientation 6", out.getvalue()
-    yield "jpeg with bytes behind its end", out.getvalue() + b"trailing"
+    turned = saved(Image, "RGB", 21, 34, exif=exif.tobytes())
+    yield "jpeg with EXIF orientation 6", turned
+    yield "jpeg with bytes behind its end", turned + b"trailing"
+    yield from rare_jpegs(Image)
