@@ -70,11 +70,8 @@ static void end_section(builder *b, int section) {
 
 static ff_status read_metadata(builder *b, ff_error *error) {
     ff_shard first;
-    const uint8_t *bytes;
     FF_TRY(ff_shard_open(&first, b->directory, 0, error));
-    ff_status status = ff_shard_section(&first, FF_SHARD_METADATA, &bytes, error);
-    uint64_t length = first.footer.section[FF_SHARD_METADATA].bytes;
-    if (status == FF_OK) status = ff_buffer_add(&b->text, bytes, length, error);
+    ff_status status = ff_shard_metadata_text(&first, &b->text, error);
     if (status == FF_OK)
         status = ff_metadata_read(&b->metadata, b->text.bytes, b->text.length, error);
     if (status == FF_BAD_DATA) status = ff_fail_within(error, status, "%s", first.path);

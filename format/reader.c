@@ -74,28 +74,101 @@ static ff_status find_frame(const ff_shard *shard, uint64_t offset, ff_frame *fr
     return read_frame_row(shard, low, frame, error);
 }
 
+/* Room for a frame's bytes, which are overwritten: nothing is kept, nothing zeroed. */
+static ff_status make_room(uint8_t **bytes, size_t *capacity, uint64_t wanted, ff_error *error) {
+    if (wanted <= *capacity) return FF_OK;
+    free(*bytes);
+    *capacity = 0;
+    FF_TRY(ff_alloc_aligned(bytes, wanted, 1, 64, "a frame", error));
+    *capacity = (size_t)wanted;
+    return FF_OK;
+}
+
+/* One slot of a frame: its sizes, as its record and the filter give them. */
+typedef struct frame_slot {
+    ff_entry entry;
+    uint64_t tensor_bytes, filtered_bytes; /* of the tensor, before and behind the filter */
+    uint64_t label_bytes;                  /* of the wide labels behind it */
+    uint64_t slot_bytes;
+} frame_slot;
+
+/* Slot `i` of the frame, of which `filled` bytes of slots and `used` filtered bytes come before it:
+ * the record must say just that. */
+static ff_status read_frame_slot(const ff_metadata *metadata, const ff_shard *shard,
+                                 const ff_frame *frame, uint32_t i, uint64_t filled, uint64_t used,
+                                 frame_slot *out, ff_error *error) {
+    uint8_t record[FF_ENTRY_BYTES];
+    uint64_t slot = (uint64_t)frame->first_slot + i;
+    ff_entry *entry = &out->entry;
+    FF_TRY(ff_mapped_copy(record, shard->map, shard->path,
+                          shard->footer.section[FF_SHARD_RECORDS].offset + slot * FF_ENTRY_BYTES,
+                          FF_ENTRY_BYTES, error));
+    if (!ff_entry_decode(entry, record))
+        return ff_fail(error, FF_BAD_DATA, "%s: record %" PRIu64 " is out of range", shard->path,
+                       slot);
+    FF_TRY(ff_entry_check(entry, metadata, &shard->footer, shard->path, slot, error));
+    out->tensor_bytes = ff_metadata_tensor_bytes(metadata, entry->height, entry->width);
+    out->filtered_bytes = ff_filtered_bytes(metadata, frame->filter, out->tensor_bytes);
+    out->label_bytes = entry->bytes - out->tensor_bytes;
+    out->slot_bytes = ff_align_u64(entry->bytes, metadata->alignment);
+    if (entry->offset != frame->payload_offset + filled ||
+        out->slot_bytes > frame->payload_bytes - filled ||
+        out->filtered_bytes + out->label_bytes > frame->filtered_bytes - used)
+        return ff_fail(error, FF_BAD_DATA, "%s: record %" PRIu64 " does not fit its frame",
+                       shard->path, slot);
+    return FF_OK;
+}
+
+/* What the frame says of its sizes is what its records add up to: before anything is allocated by
+ * them. */
+static ff_status check_frame_sizes(const ff_metadata *metadata, const ff_shard *shard,
+                                   const ff_frame *frame, ff_error *error) {
+    uint64_t filled = 0, used = 0;
+    if (frame->filter == FF_FILTER_TABLE && !metadata->table)
+        return ff_fail(error, FF_BAD_DATA, "%s: a frame's filter is table; the metadata has none",
+                       shard->path);
+    for (uint32_t i = 0; i < frame->slot_count; i++) {
+        frame_slot slot;
+        FF_TRY(read_frame_slot(metadata, shard, frame, i, filled, used, &slot, error));
+        filled += slot.slot_bytes;
+        used += slot.filtered_bytes + slot.label_bytes;
+    }
+    if (used != frame->filtered_bytes || filled != frame->payload_bytes)
+        return ff_fail(
+            error, FF_BAD_DATA,
+            "%s: offset %" PRIu64 ": the frame has %" PRIu64 " bytes for %u slots, wanted %" PRIu64,
+            shard->path, frame->file_offset, frame->filtered_bytes, frame->slot_count, used);
+    return FF_OK;
+}
+
 static ff_status decompress(ff_reader *reader, const ff_shard *shard, const ff_frame *frame,
                             ff_error *error) {
-    FF_TRY(ff_reserve(&reader->compressed, &reader->compressed_capacity, frame->compressed_bytes, 1,
-                      "a frame", error));
-    FF_TRY(ff_reserve(&reader->filtered, &reader->filtered_capacity, frame->filtered_bytes, 1,
-                      "a frame", error));
-    FF_TRY(ff_mapped_copy(reader->compressed, shard->map, shard->path, frame->file_offset,
-                          frame->compressed_bytes, error));
+    uint64_t bytes = frame->compressed_bytes;
+    FF_TRY(make_room(&reader->compressed, &reader->compressed_capacity, bytes, error));
+    FF_TRY(ff_mapped_copy(reader->compressed, shard->map, shard->path, frame->file_offset, bytes,
+                          error));
     if (reader->dataset->verify != FF_VERIFY_OFF) {
-        uint64_t found = ff_checksum(reader->compressed, frame->compressed_bytes);
+        uint64_t found = ff_checksum(reader->compressed, bytes);
         if (found != frame->checksum)
             return ff_fail(error, FF_BAD_DATA,
                            "%s: offset %" PRIu64 ": the frame has checksum %016" PRIx64
                            ", wanted %016" PRIx64,
                            shard->path, frame->file_offset, found, frame->checksum);
     }
-    size_t length = ZSTD_decompressDCtx(reader->zstd, reader->filtered, frame->filtered_bytes,
-                                        reader->compressed, frame->compressed_bytes);
-    if (ZSTD_isError(length) || length != frame->filtered_bytes)
+    /* One zstd frame that names its size: so a small file cannot ask for much memory. */
+    unsigned long long length = ZSTD_getFrameContentSize(reader->compressed, bytes);
+    if (length != frame->filtered_bytes ||
+        ZSTD_findFrameCompressedSize(reader->compressed, bytes) != bytes)
+        return ff_fail(error, FF_BAD_DATA,
+                       "%s: offset %" PRIu64 ": no zstd frame of %" PRIu64 " bytes is here",
+                       shard->path, frame->file_offset, frame->filtered_bytes);
+    FF_TRY(make_room(&reader->filtered, &reader->filtered_capacity, length, error));
+    size_t result =
+        ZSTD_decompressDCtx(reader->zstd, reader->filtered, length, reader->compressed, bytes);
+    if (ZSTD_isError(result) || result != length)
         return ff_fail(error, FF_BAD_DATA, "%s: offset %" PRIu64 ": zstd: %s", shard->path,
                        frame->file_offset,
-                       ZSTD_isError(length) ? ZSTD_getErrorName(length) : "the frame is shorter");
+                       ZSTD_isError(result) ? ZSTD_getErrorName(result) : "the frame is shorter");
     return FF_OK;
 }
 
@@ -104,53 +177,30 @@ static ff_status unfilter(ff_reader *reader, const ff_shard *shard, const ff_fra
                           ff_error *error) {
     const ff_metadata *metadata = &reader->dataset->metadata;
     uint64_t used = 0, filled = 0;
-    FF_TRY(ff_reserve(&reader->slots, &reader->slots_capacity, frame->payload_bytes, 1, "slots",
-                      error));
+    FF_TRY(make_room(&reader->slots, &reader->slots_capacity, frame->payload_bytes, error));
     for (uint32_t i = 0; i < frame->slot_count; i++) {
-        uint8_t record[FF_ENTRY_BYTES];
-        ff_entry entry;
-        uint64_t slot = frame->first_slot + i;
-        FF_TRY(
-            ff_mapped_copy(record, shard->map, shard->path,
-                           shard->footer.section[FF_SHARD_RECORDS].offset + slot * FF_ENTRY_BYTES,
-                           FF_ENTRY_BYTES, error));
-        if (!ff_entry_decode(&entry, record))
-            return ff_fail(error, FF_BAD_DATA, "%s: record %" PRIu64 " is out of range",
-                           shard->path, slot);
-        FF_TRY(ff_entry_check(&entry, metadata, &shard->footer, shard->path, slot, error));
-        uint64_t tensor = ff_metadata_tensor_bytes(metadata, entry.height, entry.width);
-        uint64_t filtered = ff_filtered_bytes(metadata, frame->filter, tensor);
-        uint64_t rest = entry.bytes - tensor;
-        uint64_t slot_bytes = ff_align_u64(entry.bytes, metadata->alignment);
-        if (entry.offset != frame->payload_offset + filled ||
-            slot_bytes > frame->payload_bytes - filled ||
-            filtered + rest > frame->filtered_bytes - used ||
-            (frame->filter == FF_FILTER_TABLE && !metadata->table))
-            return ff_fail(error, FF_BAD_DATA, "%s: record %" PRIu64 " does not fit its frame",
-                           shard->path, slot);
-        uint8_t *to = reader->slots + filled;
-        ff_filter_undo(metadata, frame->filter, entry.height, entry.width, reader->filtered + used,
-                       to);
-        if (rest) memcpy(to + tensor, reader->filtered + used + filtered, rest);
-        memset(to + entry.bytes, 0, slot_bytes - entry.bytes);
-        used += filtered + rest;
-        filled += slot_bytes;
+        frame_slot slot;
+        FF_TRY(read_frame_slot(metadata, shard, frame, i, filled, used, &slot, error));
+        uint8_t *to = reader->slots + filled, *from = reader->filtered + used;
+        ff_filter_undo(metadata, frame->filter, slot.entry.height, slot.entry.width, from, to);
+        if (slot.label_bytes)
+            memcpy(to + slot.tensor_bytes, from + slot.filtered_bytes, slot.label_bytes);
+        memset(to + slot.entry.bytes, 0, slot.slot_bytes - slot.entry.bytes);
+        filled += slot.slot_bytes;
+        used += slot.filtered_bytes + slot.label_bytes;
     }
-    if (used != frame->filtered_bytes || filled != frame->payload_bytes)
-        return ff_fail(error, FF_BAD_DATA, "%s: offset %" PRIu64 ": the frame has bytes left over",
-                       shard->path, frame->file_offset);
     return FF_OK;
 }
 
-/* The slot of a compressed sample, from the frame at hand or a newly undone one. */
-static ff_status slot_from_frame(ff_reader *reader, const ff_shard *shard, const ff_entry *entry,
-                                 const uint8_t **slot, ff_error *error) {
+ff_status ff_reader_frame_slot(ff_reader *reader, const ff_shard *shard, const ff_entry *entry,
+                               const uint8_t **slot, ff_error *error) {
     ff_frame *frame = &reader->frame;
     bool at_hand = reader->shard == shard && entry->offset >= frame->payload_offset &&
                    entry->offset - frame->payload_offset < frame->payload_bytes;
     if (!at_hand) {
         reader->shard = NULL;
         FF_TRY(find_frame(shard, entry->offset, frame, error));
+        FF_TRY(check_frame_sizes(&reader->dataset->metadata, shard, frame, error));
         FF_TRY(decompress(reader, shard, frame, error));
         FF_TRY(unfilter(reader, shard, frame, error));
         reader->shard = shard;
@@ -203,7 +253,7 @@ ff_status ff_reader_sample(ff_reader *reader, uint64_t number, ff_view *view, ff
     if (view->mapped)
         slot = shard->map + entry->offset;
     else
-        FF_TRY(slot_from_frame(reader, shard, entry, &slot, error));
+        FF_TRY(ff_reader_frame_slot(reader, shard, entry, &slot, error));
     FF_TRY(verify_slot(reader, number, shard, entry, slot, view->mapped, error));
     view->tensor = slot;
     view->tensor_bytes = ff_metadata_tensor_bytes(metadata, entry->height, entry->width);

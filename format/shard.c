@@ -150,6 +150,22 @@ ff_status ff_shard_section(const ff_shard *shard, int section, const uint8_t **b
     return FF_OK;
 }
 
+ff_status ff_shard_metadata_text(const ff_shard *shard, ff_buffer *text, ff_error *error) {
+    const ff_section *section = &shard->footer.section[FF_SHARD_METADATA];
+    const uint8_t *bytes;
+    if (section->bytes > FF_METADATA_LIMIT_BYTES)
+        return ff_fail(error, FF_BAD_DATA, "%s: %" PRIu64 " bytes of metadata, more than %" PRIu64,
+                       shard->path, section->bytes, (uint64_t)FF_METADATA_LIMIT_BYTES);
+    FF_TRY(ff_shard_section(shard, FF_SHARD_METADATA, &bytes, error));
+    FF_TRY(ff_reserve(&text->bytes, &text->capacity, text->length + section->bytes + 1, 1,
+                      "metadata", error));
+    FF_TRY(ff_mapped_copy(text->bytes + text->length, shard->map, shard->path, section->offset,
+                          section->bytes, error));
+    text->length += section->bytes;
+    text->bytes[text->length] = 0;
+    return FF_OK;
+}
+
 ff_status ff_entry_check(const ff_entry *entry, const ff_metadata *metadata,
                          const ff_shard_footer *footer, const char *path, uint64_t slot,
                          ff_error *error) {

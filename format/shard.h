@@ -25,6 +25,10 @@ void ff_shard_close(ff_shard *shard);
 FF_MUST_USE ff_status ff_shard_section(const ff_shard *shard, int section, const uint8_t **bytes,
                                        ff_error *error);
 
+/* Appends a copy of the metadata's text, its checksum checked. */
+FF_MUST_USE ff_status ff_shard_metadata_text(const ff_shard *shard, ff_buffer *text,
+                                             ff_error *error);
+
 /* Checks a record against this shard: shape, size, offset, key range. `slot` is for the sentence.
  */
 FF_MUST_USE ff_status ff_entry_check(const ff_entry *entry, const ff_metadata *metadata,

@@ -97,11 +97,32 @@ static ff_status check_slots(verification *v, const ff_shard *shard, ff_error *e
     return check_zero(shard, end, shard->footer.samples_end, error);
 }
 
-/* Frames lie without gaps; each against its checksum. What is in them is checked by reading every
- * sample (check_samples). */
+/* The samples of undone frames against their records, in storage order. */
+static ff_status check_frame_slots(verification *v, const ff_shard *shard, ff_reader *reader,
+                                   ff_error *error) {
+    for (uint64_t slot = 0; slot < shard->footer.sample_count; slot++) {
+        ff_entry entry;
+        const uint8_t *bytes;
+        FF_TRY(read_entry(shard, slot, &entry, error));
+        FF_TRY(ff_entry_check(&entry, &v->dataset->metadata, &shard->footer, shard->path, slot,
+                              error));
+        FF_TRY(ff_reader_frame_slot(reader, shard, &entry, &bytes, error));
+        uint64_t found = ff_checksum(bytes, entry.bytes);
+        if (found != entry.checksum)
+            return ff_fail(error, FF_BAD_DATA,
+                           "%s: offset %" PRIu64 " of the payload: slot %" PRIu64
+                           " has checksum %016" PRIx64 ", wanted %016" PRIx64,
+                           shard->path, entry.offset, slot, found, entry.checksum);
+        if (slot % 1024 == 0) note(v, NULL, 0);
+    }
+    return FF_OK;
+}
+
+/* Frames lie without gaps; each against its checksum, then what is in it. */
 static ff_status check_frames(verification *v, const ff_shard *shard, ff_error *error) {
     const ff_section *section = &shard->footer.section[FF_SHARD_FRAMES];
     uint64_t end = FF_HEADER_BYTES, payload = 0, slots = 0;
+    bool broken = false;
     for (uint64_t i = 0; i < section->bytes / FF_FRAME_BYTES; i++) {
         uint8_t bytes[FF_FRAME_BYTES];
         ff_frame frame;
@@ -122,6 +143,7 @@ static ff_status check_frames(verification *v, const ff_shard *shard, ff_error *
                           ", wanted %016" PRIx64,
                           shard->path, frame.file_offset, i, found, frame.checksum);
             note(v, &problem, 0);
+            broken = true;
         }
         end += frame.compressed_bytes;
         payload += frame.payload_bytes;
@@ -145,7 +167,12 @@ static ff_status check_frames(verification *v, const ff_shard *shard, ff_error *
                        "%s: offset %" PRIu64 ": the seek table has checksum %016" PRIx64
                        ", wanted %016" PRIx64,
                        shard->path, table, found, shard->footer.seek_table_checksum);
-    return FF_OK;
+    if (broken) return FF_OK; /* reported already */
+    ff_reader *reader;
+    FF_TRY(ff_reader_open(&reader, v->dataset, error));
+    ff_status status = check_frame_slots(v, shard, reader, error);
+    ff_reader_close(&reader);
+    return status;
 }
 
 static ff_status check_tail(verification *v, const ff_shard *shard, ff_error *error) {
@@ -203,25 +230,79 @@ static void shard_body(void *context, size_t number) {
 
 /* ---- the index against the shards ------------------------------------------------------------ */
 
+typedef struct sample_check {
+    ff_dataset *dataset;
+    uint64_t *key_base; /* [shard_count]: where a shard's keys begin among the index's */
+    uint64_t item;      /* of the sample before */
+    XXH3_state_t *content, *source;
+} sample_check;
+
+/* The record whose slot lies at this offset: records are in the order of their offsets. */
+static ff_status find_record(const ff_shard *shard, uint64_t offset, uint64_t *slot,
+                             ff_entry *record, ff_error *error) {
+    uint64_t low = 0, high = shard->footer.sample_count;
+    *record = (ff_entry){.offset = UINT64_MAX};
+    while (low < high) {
+        *slot = low + (high - low) / 2;
+        FF_TRY(read_entry(shard, *slot, record, error));
+        if (record->offset == offset) return FF_OK;
+        if (record->offset < offset)
+            low = *slot + 1;
+        else
+            high = *slot;
+    }
+    return ff_fail(error, FF_BAD_DATA, "%s: no slot begins at %" PRIu64 ", as the index says",
+                   shard->path, offset);
+}
+
 /* Sample `number`'s index entry is its record in the shard, but for the key's place; its key and
- * label row are the shard's; its tensor can be read (which undoes and checks compressed ones). */
-static ff_status check_sample(verification *v, ff_reader *reader, uint64_t number, uint64_t *item,
-                              XXH3_state_t *content, XXH3_state_t *source, ff_error *error) {
-    ff_dataset *dataset = v->dataset;
+ * label row are the shard's. */
+static ff_status check_record(const sample_check *check, uint64_t number, const ff_entry *entry,
+                              const uint8_t *key, const uint8_t *row, ff_error *error) {
+    ff_dataset *dataset = check->dataset;
+    const ff_shard *shard;
+    ff_entry record;
+    uint64_t slot = 0;
+    uint8_t own_key[FF_KEY_LIMIT_BYTES], own_row[FF_FIELDS_LIMIT * FF_SMALL_LABEL_BYTES];
+    FF_TRY(ff_dataset_open_shard(dataset, entry->shard, &shard, error));
+    FF_TRY(find_record(shard, entry->offset, &slot, &record, error));
+    const ff_section *section = shard->footer.section;
+    bool same = record.key_bytes == entry->key_bytes &&
+                record.key_offset + check->key_base[entry->shard] == entry->key_offset &&
+                record.item == entry->item && record.bytes == entry->bytes &&
+                record.checksum == entry->checksum && record.height == entry->height &&
+                record.source_checksum == entry->source_checksum && record.width == entry->width &&
+                record.shard == entry->shard && record.key_offset <= section[FF_SHARD_KEYS].bytes &&
+                record.key_bytes <= section[FF_SHARD_KEYS].bytes - record.key_offset &&
+                section[FF_SHARD_LABELS].bytes == shard->footer.sample_count * dataset->row_bytes;
+    if (same) {
+        FF_TRY(ff_mapped_copy(own_key, shard->map, shard->path,
+                              section[FF_SHARD_KEYS].offset + record.key_offset, record.key_bytes,
+                              error));
+        FF_TRY(ff_mapped_copy(own_row, shard->map, shard->path,
+                              section[FF_SHARD_LABELS].offset + slot * dataset->row_bytes,
+                              dataset->row_bytes, error));
+        same = !memcmp(own_key, key, record.key_bytes) && !memcmp(own_row, row, dataset->row_bytes);
+    }
+    return same ? FF_OK
+                : ff_fail(error, FF_BAD_DATA,
+                          "%s: sample %" PRIu64 " is told otherwise by slot %" PRIu64 " of %s",
+                          dataset->index_path, number, slot, shard->path);
+}
+
+static ff_status check_sample(sample_check *check, uint64_t number, ff_error *error) {
+    ff_dataset *dataset = check->dataset;
     const ff_metadata *metadata = &dataset->metadata;
     uint8_t key[4 + FF_KEY_LIMIT_BYTES], head[16];
     uint8_t row[FF_FIELDS_LIMIT * FF_SMALL_LABEL_BYTES];
     size_t key_bytes;
-    ff_view view;
-    if (metadata->compression == FF_COMPRESSION_ZSTD)
-        FF_TRY(ff_reader_sample(reader, number, &view, error));
-    FF_TRY(ff_dataset_entry(dataset, number, &view.entry, error));
-    ff_entry entry = view.entry;
-    if (number && entry.item <= *item)
+    ff_entry entry;
+    FF_TRY(ff_dataset_entry(dataset, number, &entry, error));
+    if (number && entry.item <= check->item)
         return ff_fail(error, FF_BAD_DATA,
                        "%s: sample %" PRIu64 " is item %" PRIu64 ", out of order",
                        dataset->index_path, number, entry.item);
-    *item = entry.item;
+    check->item = entry.item;
     FF_TRY(ff_dataset_key(dataset, number, key + 4, &key_bytes, error));
     FF_TRY(ff_dataset_small_label(dataset, number, 0, row, dataset->row_bytes, error));
     for (size_t i = 0; i < metadata->field_count; i++) {
@@ -229,28 +310,28 @@ static ff_status check_sample(verification *v, ff_reader *reader, uint64_t numbe
         if (metadata->field[i].kind == FF_FIELD_CLASS)
             FF_TRY(ff_dataset_class(dataset, number, i, &value, error));
     }
+    FF_TRY(check_record(check, number, &entry, key + 4, row, error));
     ff_store_u64(head, entry.checksum);
     ff_store_u32(head + 8, entry.height);
     ff_store_u32(head + 12, entry.width);
     ff_store_u32(key, (uint32_t)key_bytes);
-    XXH3_128bits_update(content, head, sizeof head);
-    XXH3_128bits_update(content, row, dataset->row_bytes);
-    XXH3_128bits_update(content, key, 4 + key_bytes);
-    XXH3_128bits_update(source, key, 4 + key_bytes);
+    XXH3_128bits_update(check->content, head, sizeof head);
+    XXH3_128bits_update(check->content, row, dataset->row_bytes);
+    XXH3_128bits_update(check->content, key, 4 + key_bytes);
+    XXH3_128bits_update(check->source, key, 4 + key_bytes);
     ff_store_u64(head, entry.source_checksum);
-    XXH3_128bits_update(source, head, 8);
+    XXH3_128bits_update(check->source, head, 8);
     return FF_OK;
 }
 
-static ff_status check_ids(verification *v, const XXH3_state_t *content, const XXH3_state_t *source,
-                           ff_error *error) {
-    const ff_dataset *dataset = v->dataset;
+static ff_status check_ids(const sample_check *check, ff_error *error) {
+    const ff_dataset *dataset = check->dataset;
     uint8_t id[3][16];
     const uint8_t *wanted[3] = {dataset->header.id.content, dataset->header.id.source,
                                 dataset->header.id.transform};
     static const char *const name[3] = {"content_id", "source_id", "transform_id"};
-    ff_id_store(id[0], XXH3_128bits_digest(content));
-    ff_id_store(id[1], XXH3_128bits_digest(source));
+    ff_id_store(id[0], XXH3_128bits_digest(check->content));
+    ff_id_store(id[1], XXH3_128bits_digest(check->source));
     FF_TRY(ff_metadata_transform_id(&dataset->metadata, id[2], error));
     for (int i = 0; i < 3; i++)
         if (memcmp(id[i], wanted[i], 16))
@@ -259,23 +340,30 @@ static ff_status check_ids(verification *v, const XXH3_state_t *content, const X
     return FF_OK;
 }
 
+/* Every shard was opened and found sound before. */
 static ff_status check_samples(verification *v, ff_error *error) {
-    ff_reader *reader = NULL;
-    uint64_t item = 0;
-    XXH3_state_t *content = XXH3_createState(), *source = XXH3_createState();
+    ff_dataset *dataset = v->dataset;
+    sample_check check = {
+        .dataset = dataset, .content = XXH3_createState(), .source = XXH3_createState()};
     ff_status status = FF_OK;
-    if (!content || !source) status = ff_fail(error, FF_NO_MEMORY, "not enough memory");
-    if (status == FF_OK) status = ff_reader_open(&reader, v->dataset, error);
+    if (!check.content || !check.source)
+        status = ff_fail(error, FF_NO_MEMORY, "not enough memory for checksums");
+    if (status == FF_OK)
+        status = ff_alloc(&check.key_base, dataset->header.shard_count, sizeof *check.key_base,
+                          "shards", error);
     if (status == FF_OK) {
-        XXH3_128bits_reset(content);
-        XXH3_128bits_reset(source);
+        XXH3_128bits_reset(check.content);
+        XXH3_128bits_reset(check.source);
     }
-    for (uint64_t number = 0; status == FF_OK && number < v->dataset->header.sample_count; number++)
-        status = check_sample(v, reader, number, &item, content, source, error);
-    if (status == FF_OK) status = check_ids(v, content, source, error);
-    ff_reader_close(&reader);
-    XXH3_freeState(content);
-    XXH3_freeState(source);
+    for (uint32_t i = 1; status == FF_OK && i < dataset->header.shard_count; i++)
+        check.key_base[i] =
+            check.key_base[i - 1] + dataset->shard[i - 1].footer.section[FF_SHARD_KEYS].bytes;
+    for (uint64_t number = 0; status == FF_OK && number < dataset->header.sample_count; number++)
+        status = check_sample(&check, number, error);
+    if (status == FF_OK) status = check_ids(&check, error);
+    free(check.key_base);
+    XXH3_freeState(check.content);
+    XXH3_freeState(check.source);
     return status;
 }
 

@@ -64,11 +64,8 @@ static ff_status find_whole_shards(ff_writer *writer, ff_error *error) {
         snprintf(path, sizeof path, "%s/%s", writer->directory, name);
         if (access(path, F_OK) && errno == ENOENT) break;
         FF_TRY(ff_shard_open(&shard, writer->directory, number, error));
-        const uint8_t *bytes;
         ff_buffer found = {0};
-        ff_status status = ff_shard_section(&shard, FF_SHARD_METADATA, &bytes, error);
-        uint64_t length = shard.footer.section[FF_SHARD_METADATA].bytes;
-        if (status == FF_OK) status = ff_buffer_add(&found, bytes, length, error);
+        ff_status status = ff_shard_metadata_text(&shard, &found, error);
         if (status == FF_OK) status = ff_metadata_compare(shard.path, &found, &writer->text, error);
         if (status != FF_OK)
             status = ff_fail_within(error, status,

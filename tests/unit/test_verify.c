@@ -189,7 +189,7 @@ static void reports_all(void **state) {
 static void index_that_disagrees(void **state) {
     (void)state;
     for (int zstd = 0; zstd < 2; zstd++)
-        for (int what = 0; what < 5; what++) {
+        for (int what = 0; what < 6; what++) {
             set_spec spec = tiny(zstd);
             spec.variable = false;
             char *folder = new_folder(), *path = join(folder, FF_INDEX_NAME);
@@ -214,6 +214,11 @@ static void index_that_disagrees(void **state) {
                 bytes[header.section[FF_INDEX_LABELS].offset] ^= 1;
             } else if (what == 3) {
                 bytes[header.section[FF_INDEX_KEYS].offset] ^= 1;
+            } else if (what == 5) { /* two samples' places exchanged, and nothing else */
+                uint8_t kept[8];
+                memcpy(kept, entry + 8, 8);
+                memcpy(entry + 8, entry + 64 + 8, 8);
+                memcpy(entry + 64 + 8, kept, 8);
             } else {
                 entry[0] = 17; /* item: out of order or beyond */
             }
