@@ -123,7 +123,7 @@ static ff_status walk_folder(folder_walk *walk, const char *relative, ff_error *
             char *below;
             status = ff_path_join(&below, relative, ff_names_at(&inside, i), error);
             if (status == FF_OK) status = walk_folder(walk, below, error);
-            if (status == FF_OK) free(below);
+            free(below);
         }
         walk->depth--;
     }

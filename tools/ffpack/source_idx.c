@@ -132,7 +132,7 @@ static ff_status find_sets(idx_sets *sets, const ff_source *source, ff_error *er
         char *path;
         status = ff_path_join(&path, source->path, name, error);
         if (status == FF_OK) status = add_set(sets, source, path, error);
-        if (status == FF_OK) free(path);
+        free(path);
     }
     ff_names_free(&names);
     FF_TRY(status);
