@@ -141,6 +141,11 @@ static ff_status read_record(const builder *b, uint32_t shard, uint64_t slot, ff
 }
 
 static ff_status fill_places(builder *b, ff_error *error) {
+    /* The table has a place for skipped items too; a file must not make it huge by its say-so. */
+    if (b->metadata.items >> 20 > b->sample_count)
+        return ff_fail(error, FF_BAD_DATA,
+                       "%s: %" PRIu64 " samples of %" PRIu64 " items: too few to order them",
+                       b->directory, b->sample_count, b->metadata.items);
     if (!ff_mul_u64(b->metadata.items, sizeof *b->place, &b->place_bytes))
         return ff_fail(error, FF_NO_MEMORY, "too many items");
     void *table = mmap(NULL, b->place_bytes, PROT_READ | PROT_WRITE,

@@ -80,6 +80,11 @@ static ff_status check_slots(verification *v, const ff_shard *shard, ff_error *e
         uint64_t found;
         FF_TRY(read_entry(shard, slot, &entry, error));
         FF_TRY(ff_entry_check(&entry, metadata, &shard->footer, shard->path, slot, error));
+        uint64_t wanted = ff_align_u64(end, metadata->alignment);
+        if (entry.offset != wanted)
+            return ff_fail(error, FF_BAD_DATA,
+                           "%s: slot %" PRIu64 " lies at %" PRIu64 ", wanted %" PRIu64, shard->path,
+                           slot, entry.offset, wanted);
         FF_TRY(check_zero(shard, end, entry.offset, error));
         FF_TRY(
             ff_mapped_checksum(shard->map, shard->path, entry.offset, entry.bytes, &found, error));
@@ -94,7 +99,10 @@ static ff_status check_slots(verification *v, const ff_shard *shard, ff_error *e
         end = entry.offset + entry.bytes;
         if (slot % 1024 == 0) note(v, NULL, 0);
     }
-    return check_zero(shard, end, shard->footer.samples_end, error);
+    uint64_t stop = ff_align_u64(end, metadata->alignment);
+    if (shard->footer.samples_end != stop || shard->footer.payload_bytes != stop - FF_HEADER_BYTES)
+        return ff_fail(error, FF_BAD_DATA, "%s: the slots do not add up", shard->path);
+    return check_zero(shard, end, stop, error);
 }
 
 /* The samples of undone frames against their records, in storage order. */
