@@ -1,0 +1,28 @@
+/* Reading samples the careful way: mapped bytes only under the guard, and in the order that
+ * storage likes. */
+#ifndef FF_FFINSPECT_ACCESS_H
+#define FF_FFINSPECT_ACCESS_H
+
+#include "format/reader.h"
+
+/* Copies the tensor of a view to `to` (view->tensor_bytes). A shard that shrank is FF_IO with path
+ * and offset. */
+FF_MUST_USE ff_status ff_inspect_copy(const ff_dataset *dataset, const ff_view *view, void *to,
+                                      ff_error *error);
+
+/* The numbers of all samples in the order they are stored in: `*number` [count], to be freed; or
+ * NULL where that is the order of their numbers. 8 bytes a sample (24 while sorting). */
+FF_MUST_USE ff_status ff_inspect_storage_order(ff_dataset *dataset, uint64_t **number,
+                                               ff_error *error);
+
+/* The first failure by place, of work that threads share: the one that a single thread would have
+ * met first, so that the sentence does not depend on the number of threads. Zeroed = none. */
+typedef struct ff_first_failure {
+    uint64_t place;
+    ff_error error;
+} ff_first_failure;
+
+/* Under the caller's lock. */
+void ff_inspect_note_failure(ff_first_failure *first, uint64_t place, const ff_error *error);
+
+#endif

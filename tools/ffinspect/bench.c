@@ -1,0 +1,285 @@
+#include "tools/ffinspect/bench.h"
+
+#include "format/base/guard.h"
+#include "format/base/interrupt.h"
+#include "format/base/thread.h"
+#include "loader/order.h"
+#include "tools/ffinspect/access.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* A thread copies into a ring of this size, as a loader copies into its batches: more than a cache
+ * holds would measure main memory's writes, a single slot the first-level cache's. */
+#define RING_BYTES         (UINT64_C(4) << 20)
+#define SAMPLED_BYTES      (UINT64_C(1) << 30)
+#define DECOMPRESSED_BYTES (UINT64_C(256) << 20)
+#define MEASURED_NS        UINT64_C(400000000)
+
+enum { CHUNK_SAMPLES = 64 };
+
+typedef struct bench_run bench_run;
+
+/* Reads positions [from, to) of the order. */
+typedef ff_status (*chunk_reader)(bench_run *run, ff_reader *reader, char *ring, uint64_t from,
+                                  uint64_t to, ff_error *error);
+
+struct bench_run {
+    ff_dataset *dataset;
+    uint64_t samples;
+    const uint64_t *order;     /* [samples] numbers */
+    const void *const *tensor; /* [samples] by number: where the tensors lie in memory */
+    const uint32_t *length;    /* [samples] bytes */
+    uint64_t slot_bytes, ring_slots;
+    chunk_reader read;
+    uint64_t passes;
+    pthread_mutex_t mutex;
+    uint64_t next; /* chunk, over all passes */
+    ff_first_failure failure;
+};
+
+static ff_status read_samples(bench_run *run, ff_reader *reader, char *ring, uint64_t from,
+                              uint64_t to, ff_error *error) {
+    for (uint64_t i = from; i < to; i++) {
+        ff_view view;
+        FF_TRY(ff_reader_sample(reader, run->order[i], &view, error));
+        FF_TRY(ff_inspect_copy(run->dataset, &view, ring + i % run->ring_slots * run->slot_bytes,
+                               error));
+    }
+    return FF_OK;
+}
+
+typedef struct plain_job {
+    const bench_run *run;
+    char *ring;
+    uint64_t from, to;
+} plain_job;
+
+static void plain_body(void *context) {
+    const plain_job *job = context;
+    const bench_run *run = job->run;
+    for (uint64_t i = job->from; i < job->to; i++) {
+        uint64_t number = run->order[i];
+        memcpy(job->ring + i % run->ring_slots * run->slot_bytes, run->tensor[number],
+               run->length[number]);
+    }
+}
+
+/* One guard a chunk: next to nothing, and a shard that shrinks ends no process here either. */
+static ff_status copy_plainly(bench_run *run, ff_reader *reader, char *ring, uint64_t from,
+                              uint64_t to, ff_error *error) {
+    (void)reader;
+    plain_job job = {.run = run, .ring = ring, .from = from, .to = to};
+    const void *fault = ff_guard_run(plain_body, &job);
+    return fault ? ff_dataset_fault(run->dataset, fault, error) : FF_OK;
+}
+
+static ff_status work(bench_run *run, ff_error *error) {
+    uint64_t chunks = (run->samples + CHUNK_SAMPLES - 1) / CHUNK_SAMPLES;
+    ff_reader *reader = NULL;
+    char *ring = NULL;
+    ff_status status = ff_reader_open(&reader, run->dataset, error);
+    if (status == FF_OK)
+        status =
+            ff_alloc_aligned(&ring, run->ring_slots, run->slot_bytes, 0, "a ring of slots", error);
+    while (status == FF_OK) {
+        pthread_mutex_lock(&run->mutex);
+        uint64_t chunk = run->next;
+        bool stop = chunk >= chunks * run->passes || run->failure.error.status != FF_OK;
+        run->next++;
+        pthread_mutex_unlock(&run->mutex);
+        if (stop) break;
+        uint64_t from = chunk % chunks * CHUNK_SAMPLES, to = from + CHUNK_SAMPLES;
+        if (to > run->samples) to = run->samples;
+        status = ff_interrupt_check(error);
+        if (status == FF_OK) status = run->read(run, reader, ring, from, to, error);
+    }
+    free(ring);
+    ff_reader_close(&reader);
+    return status;
+}
+
+static void work_body(void *context, size_t index) {
+    bench_run *run = context;
+    ff_error error = {0};
+    if (work(run, &error) == FF_OK) return;
+    pthread_mutex_lock(&run->mutex);
+    ff_inspect_note_failure(&run->failure, index, &error);
+    pthread_mutex_unlock(&run->mutex);
+}
+
+/* Passes over all samples; `*rate` in samples a second. */
+static ff_status time_passes(bench_run *run, int threads, uint64_t passes, double *rate,
+                             ff_error *error) {
+    run->passes = passes;
+    run->next = 0;
+    run->failure = (ff_first_failure){0};
+    pthread_mutex_init(&run->mutex, NULL);
+    uint64_t begin = ff_now_ns();
+    ff_status status = ff_parallel_for(threads, (size_t)threads, work_body, run, error);
+    uint64_t took = ff_now_ns() - begin;
+    pthread_mutex_destroy(&run->mutex);
+    if (status == FF_OK && run->failure.error.status != FF_OK) {
+        status = run->failure.error.status;
+        if (error) *error = run->failure.error;
+    }
+    *rate = (double)run->samples * (double)passes * 1e9 / (double)(took ? took : 1);
+    return status;
+}
+
+/* Enough passes to fill the measured time, by the speed of one. */
+static ff_status time_enough(bench_run *run, int threads, double *rate, ff_error *error) {
+    FF_TRY(time_passes(run, threads, 1, rate, error));
+    double passes = *rate * (double)MEASURED_NS * 1e-9 / (double)run->samples;
+    if (passes < 1.5) return FF_OK;
+    return time_passes(run, threads, (uint64_t)(passes + 0.5), rate, error);
+}
+
+/* ---- what is read ---------------------------------------------------------------------------- */
+
+typedef struct bench_set {
+    const void **tensor;
+    uint32_t *length;
+    char *decompressed;
+    uint64_t *sequential, *random;
+} bench_set;
+
+static void free_set(bench_set *set) {
+    free(set->tensor);
+    free(set->length);
+    free(set->decompressed);
+    free(set->sequential);
+    free(set->random);
+}
+
+/* How many samples, and the largest one. */
+static ff_status choose(ff_dataset *dataset, ff_bench *bench, uint64_t *largest, ff_error *error) {
+    const ff_metadata *metadata = ff_dataset_metadata(dataset);
+    bool compressed = metadata->compression != FF_COMPRESSION_NONE;
+    uint64_t limit = compressed ? DECOMPRESSED_BYTES : SAMPLED_BYTES;
+    *largest = 0;
+    for (uint64_t i = 0; i < ff_dataset_count(dataset); i++) {
+        ff_entry entry;
+        FF_TRY(ff_dataset_entry(dataset, i, &entry, error));
+        uint64_t bytes = ff_metadata_tensor_bytes(metadata, entry.height, entry.width);
+        if (bytes > UINT32_MAX)
+            return ff_fail(error, FF_FAILED,
+                           "--bench reads samples up to 4 GiB; sample %" PRIu64 " has %" PRIu64
+                           " bytes",
+                           i, bytes);
+        if (i && bench->bytes + bytes > limit) break;
+        bench->bytes += bytes;
+        bench->samples++;
+        if (bytes > *largest) *largest = bytes;
+    }
+    return FF_OK;
+}
+
+/* Both orders. Storage order is that of all samples, without those that are not read. */
+static ff_status make_orders(bench_set *set, ff_dataset *dataset, uint64_t samples, uint64_t seed,
+                             ff_error *error) {
+    uint64_t *stored, filled = 0;
+    FF_TRY(ff_alloc(&set->sequential, samples, sizeof(uint64_t), "an order", error));
+    FF_TRY(ff_alloc(&set->random, samples, sizeof(uint64_t), "an order", error));
+    FF_TRY(ff_inspect_storage_order(dataset, &stored, error));
+    for (uint64_t i = 0; i < ff_dataset_count(dataset); i++) {
+        uint64_t number = stored ? stored[i] : i;
+        if (number < samples) set->sequential[filled++] = number;
+    }
+    free(stored);
+    ff_permutation permutation;
+    ff_permutation_init(&permutation, samples, seed, 0, 0);
+    for (uint64_t i = 0; i < samples; i++) set->random[i] = ff_permutation_at(&permutation, i, 0);
+    return FF_OK;
+}
+
+/* Where each tensor lies in memory: in the mapping, or decompressed here. */
+static ff_status locate(bench_set *set, ff_dataset *dataset, const ff_bench *bench,
+                        ff_error *error) {
+    bool compressed = ff_dataset_metadata(dataset)->compression != FF_COMPRESSION_NONE;
+    ff_reader *reader = NULL;
+    uint64_t filled = 0;
+    FF_TRY(ff_alloc(&set->tensor, bench->samples, sizeof *set->tensor, "samples", error));
+    FF_TRY(ff_alloc(&set->length, bench->samples, sizeof *set->length, "samples", error));
+    if (compressed)
+        FF_TRY(ff_alloc_aligned(&set->decompressed, bench->bytes + 64 * bench->samples, 1, 0,
+                                "decompressed samples", error));
+    ff_status status = ff_reader_open(&reader, dataset, error);
+    for (uint64_t i = 0; i < bench->samples && status == FF_OK; i++) {
+        uint64_t number = set->sequential[i];
+        ff_view view;
+        status = ff_reader_sample(reader, number, &view, error);
+        if (status != FF_OK) break;
+        set->tensor[number] = view.tensor;
+        set->length[number] = (uint32_t)view.tensor_bytes;
+        if (!compressed) continue;
+        set->tensor[number] = set->decompressed + filled;
+        status = ff_inspect_copy(dataset, &view, set->decompressed + filled, error);
+        filled += ff_align_u64(view.tensor_bytes, 64);
+    }
+    ff_reader_close(&reader);
+    return status;
+}
+
+/* ---- the table ------------------------------------------------------------------------------- */
+
+/* A dataset opened anew, so that the first pass verifies. */
+static ff_status measure_row(ff_bench_row *row, const char *path, const ff_bench *bench,
+                             uint64_t slot_bytes, uint64_t seed, ff_error *error) {
+    bench_set set = {0};
+    ff_dataset *dataset;
+    FF_TRY(ff_dataset_open(&dataset, path, FF_VERIFY_FIRST, error));
+    bench_run run = {.dataset = dataset, .samples = bench->samples, .slot_bytes = slot_bytes};
+    run.ring_slots = slot_bytes < RING_BYTES ? RING_BYTES / slot_bytes : 1;
+    ff_status status;
+    FF_TRY_DONE(make_orders(&set, dataset, bench->samples, seed, error));
+    run.order = row->random ? set.random : set.sequential;
+    run.read = read_samples;
+    FF_TRY_DONE(time_passes(&run, row->threads, 1, &row->first_rate, error));
+    FF_TRY_DONE(time_enough(&run, row->threads, &row->rate, error));
+    FF_TRY_DONE(locate(&set, dataset, bench, error));
+    run.tensor = set.tensor;
+    run.length = set.length;
+    run.read = copy_plainly;
+    FF_TRY_DONE(time_enough(&run, row->threads, &row->copy_rate, error));
+done:
+    free_set(&set);
+    ff_dataset_close(&dataset);
+    return status;
+}
+
+ff_status ff_inspect_bench(ff_bench *bench, const char *path, int jobs, uint64_t seed,
+                           ff_error *error) {
+    *bench = (ff_bench){0};
+    ff_dataset *dataset;
+    uint64_t largest;
+    FF_TRY(ff_dataset_open(&dataset, path, FF_VERIFY_OFF, error));
+    ff_status status = choose(dataset, bench, &largest, error);
+    ff_dataset_close(&dataset);
+    for (int i = 0; i < 4 && status == FF_OK; i++) {
+        if (i % 2 && jobs == 1) continue;
+        ff_bench_row *row = &bench->row[bench->row_count++];
+        *row = (ff_bench_row){.random = i >= 2, .threads = i % 2 ? jobs : 1};
+        status = measure_row(row, path, bench, ff_align_u64(largest, 64), seed, error);
+    }
+    return status;
+}
+
+void ff_inspect_print_bench(const char *name, const ff_bench *bench) {
+    double gigabytes = (double)bench->bytes / (double)bench->samples * 1e-9;
+    printf("%s: %" PRIu64 " samples, %.3f GB, read from the page cache into batches\n", name,
+           bench->samples, (double)bench->bytes * 1e-9);
+    printf("                          first pass, verifying          passes after it"
+           "             plain memcpy   of memcpy\n");
+    printf("  order       threads    samples/s        GB/s    samples/s        GB/s"
+           "    samples/s        GB/s\n");
+    for (size_t i = 0; i < bench->row_count; i++) {
+        const ff_bench_row *row = &bench->row[i];
+        printf("  %-10s %8d %12.0f %11.2f %12.0f %11.2f %12.0f %11.2f %10.1f%%\n",
+               row->random ? "random" : "sequential", row->threads, row->first_rate,
+               row->first_rate * gigabytes, row->rate, row->rate * gigabytes, row->copy_rate,
+               row->copy_rate * gigabytes, 100 * row->rate / row->copy_rate);
+    }
+}

@@ -1,0 +1,32 @@
+/* --bench: how fast samples are read from the mapped shards into a batch's memory, beside a plain
+ * memcpy of the same bytes measured in the same run. */
+#ifndef FF_FFINSPECT_BENCH_H
+#define FF_FFINSPECT_BENCH_H
+
+#include "format/reader.h"
+
+/* Samples a second, all threads together. */
+typedef struct ff_bench_row {
+    bool random; /* else in the order of storage */
+    int threads;
+    double first_rate; /* the first pass after opening: every sample is verified */
+    double rate;       /* passes after it */
+    double copy_rate;  /* plain memcpy of the same tensors in the same order, from where they lie in
+                          memory (mapped, or decompressed beforehand) */
+} ff_bench_row;
+
+typedef struct ff_bench {
+    uint64_t samples; /* that were read, the first ones by number: all, or about 1 GiB of them */
+    uint64_t bytes;   /* of their tensors */
+    ff_bench_row row[4];
+    size_t row_count;
+} ff_bench;
+
+/* Sequential and random, with one thread and with `jobs`. Each figure takes about 0.4 s, or one
+ * pass where that is longer. */
+FF_MUST_USE ff_status ff_inspect_bench(ff_bench *bench, const char *path, int jobs, uint64_t seed,
+                                       ff_error *error);
+
+void ff_inspect_print_bench(const char *name, const ff_bench *bench);
+
+#endif

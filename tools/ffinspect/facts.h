@@ -1,0 +1,32 @@
+/* What one pass over an index tells: sizes, order, and how many samples each class has. */
+#ifndef FF_FFINSPECT_FACTS_H
+#define FF_FFINSPECT_FACTS_H
+
+#include "format/reader.h"
+
+/* Of a class field, or of a multi-hot field that lies in the index (one count a value that is set).
+ */
+typedef struct ff_class_counts {
+    bool counted;
+    uint64_t unlabeled;       /* class -1; multi-hot: no value set */
+    uint64_t other;           /* classes of a field without names, beyond the counted ones */
+    int64_t minimum, maximum; /* of the labeled ones; minimum > maximum where there are none */
+    uint64_t *count;          /* [length] */
+    size_t length;
+} ff_class_counts;
+
+typedef struct ff_facts {
+    uint64_t file_bytes;   /* index and shards */
+    uint64_t tensor_bytes; /* of all samples, as the trainer reads them */
+    bool in_number_order;  /* storage order is the order of numbers */
+    uint32_t smallest_height, smallest_width, largest_height, largest_width;
+    ff_class_counts *field; /* [field_count] */
+    size_t field_count;
+} ff_facts;
+
+/* Reads every entry and label row (nothing of the shards). The caller frees, after a failure too.
+ */
+FF_MUST_USE ff_status ff_inspect_facts(ff_facts *facts, ff_dataset *dataset, ff_error *error);
+void ff_inspect_free_facts(ff_facts *facts);
+
+#endif

@@ -1,0 +1,29 @@
+/* ffinspect's command line, as a struct: what the user asked of one packed set. */
+#ifndef FF_FFINSPECT_INSPECT_H
+#define FF_FFINSPECT_INSPECT_H
+
+#include "format/reader.h"
+
+#define FF_INSPECT_FIRST_SAMPLES                                                                   \
+    INT64_C(-1) /* no --seed: the first ones, in the order of numbers */
+
+typedef struct ff_inspect_options {
+    const char *path;
+    bool json, verify, stats, bench;
+    const char *sample;    /* "I" or "A:B"; NULL = not asked */
+    const char *grid;      /* "RxC" */
+    const char *png;       /* file to write the contact sheet to */
+    const char *npy;       /* file to write the samples to; "-" = standard output */
+    const char *label;     /* field that names the pictures; NULL = the first class field */
+    int64_t seed;          /* or FF_INSPECT_FIRST_SAMPLES */
+    int64_t jobs;          /* threads */
+    int64_t classes_limit; /* classes listed by the summary for each field; 0 = all */
+} ff_inspect_options;
+
+/* Whether anything but the summary was asked for. */
+static inline bool ff_inspect_asked(const ff_inspect_options *options) {
+    return options->verify || options->stats || options->bench || options->sample ||
+           options->grid || options->png || options->npy;
+}
+
+#endif

@@ -1,0 +1,37 @@
+/* The same facts as JSON. What is bytes at the source (class and field names, keys) is always
+ * percent-escaped (ff_escape); mean and std come as numbers and as their bits. Every function
+ * returns a new reference in `*out`, or NULL on failure. */
+#ifndef FF_FFINSPECT_JSON_H
+#define FF_FFINSPECT_JSON_H
+
+#include "tools/ffinspect/bench.h"
+#include "tools/ffinspect/stats.h"
+#include "tools/ffinspect/verify.h"
+
+#include <jansson.h>
+
+/* An object with what the summary says. */
+FF_MUST_USE ff_status ff_inspect_json_summary(json_t **out, ff_dataset *dataset, ff_error *error);
+
+/* An array of channels. */
+FF_MUST_USE ff_status ff_inspect_json_stats(json_t **out, const ff_channel_stats *stats,
+                                            uint32_t channels, ff_error *error);
+
+/* {"good": ..., "bytes", "files", "problems": [...]} */
+FF_MUST_USE ff_status ff_inspect_json_verification(json_t **out,
+                                                   const ff_verification *verification,
+                                                   ff_error *error);
+
+/* An array of samples [begin, end): entry, labels, first values. */
+FF_MUST_USE ff_status ff_inspect_json_samples(json_t **out, ff_dataset *dataset, uint64_t begin,
+                                              uint64_t end, ff_error *error);
+
+/* An array of rows. */
+FF_MUST_USE ff_status ff_inspect_json_bench(json_t **out, const ff_bench *bench, ff_error *error);
+
+/* Shared by the files that build documents. */
+json_t *ff_inspect_json_bytes(const void *bytes, size_t length); /* percent-escaped; NULL: memory */
+json_t *ff_inspect_json_number(double value); /* "NaN", "Infinity", "-Infinity" as strings */
+json_t *ff_inspect_json_hex(uint64_t value, int digits);
+
+#endif

@@ -1,0 +1,132 @@
+#include "tools/ffinspect/label.h"
+
+#include "tools/ffinspect/text.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { NAME_LIMIT = 200 };
+
+ff_status ff_inspect_class_name(ff_buffer *out, const ff_field *field, int64_t value,
+                                ff_error *error) {
+    if (value < 0) return ff_buffer_printf(out, error, "unlabeled");
+    if ((uint64_t)value >= field->class_count)
+        return ff_buffer_printf(out, error, "%" PRId64, value);
+    const char *name = field->class_name[value];
+    return ff_inspect_readable(out, name, strlen(name), NAME_LIMIT, error);
+}
+
+static int64_t class_value(const ff_field *field, const void *values) {
+    return field->dtype == FF_I64 ? (int64_t)ff_load_u64(values) : (int32_t)ff_load_u32(values);
+}
+
+static ff_status add_number(ff_buffer *out, const ff_field *field, const void *values, size_t i,
+                            ff_error *error) {
+    char text[32];
+    if (field->dtype == FF_I64) /* beyond what a double holds */
+        return ff_buffer_printf(out, error, "%" PRId64,
+                                (int64_t)ff_load_u64((const char *)values + 8 * i));
+    double value = ff_element(values, field->dtype, i);
+    return ff_buffer_printf(out, error, "%s", ff_inspect_float(text, (float)value));
+}
+
+static ff_status add_set_values(ff_buffer *out, const ff_field *field, const uint8_t *values,
+                                size_t limit, ff_error *error) {
+    size_t shown = 0;
+    for (uint32_t i = 0; i < field->width; i++) {
+        if (!values[i]) continue;
+        if (shown == limit) return ff_buffer_printf(out, error, ", ...");
+        if (shown++) FF_TRY(ff_buffer_printf(out, error, ", "));
+        FF_TRY(ff_inspect_class_name(out, field, i, error));
+    }
+    return shown ? FF_OK : ff_buffer_printf(out, error, "(no class)");
+}
+
+static ff_status add_probabilities(ff_buffer *out, const ff_field *field, const void *values,
+                                   size_t limit, ff_error *error) {
+    size_t shown = 0;
+    for (uint32_t i = 0; i < field->width; i++) {
+        if (ff_element(values, field->dtype, i) == 0) continue;
+        if (shown == limit) return ff_buffer_printf(out, error, ", ...");
+        if (shown++) FF_TRY(ff_buffer_printf(out, error, ", "));
+        FF_TRY(ff_inspect_class_name(out, field, i, error));
+        FF_TRY(ff_buffer_printf(out, error, field->class_count ? " " : ": "));
+        FF_TRY(add_number(out, field, values, i, error));
+    }
+    return shown ? FF_OK : ff_buffer_printf(out, error, "(all 0)");
+}
+
+static ff_status add_numbers(ff_buffer *out, const ff_field *field, const void *values,
+                             size_t limit, ff_error *error) {
+    for (uint32_t i = 0; i < field->width; i++) {
+        if (i == limit) return ff_buffer_printf(out, error, " ...");
+        if (i) FF_TRY(ff_buffer_printf(out, error, " "));
+        FF_TRY(add_number(out, field, values, i, error));
+    }
+    return FF_OK;
+}
+
+/* The field's values of the sample: `*values`, to be freed. Class values are range-checked. */
+static ff_status read_values(ff_reader *reader, ff_dataset *dataset, uint64_t number, size_t index,
+                             void **values, ff_error *error) {
+    const ff_field *field = &ff_dataset_metadata(dataset)->field[index];
+    int64_t checked;
+    *values = NULL;
+    if (field->kind == FF_FIELD_CLASS)
+        FF_TRY(ff_dataset_class(dataset, number, index, &checked, error));
+    FF_TRY(ff_alloc_aligned(values, ff_field_bytes(field) + 1, 1, 0, "a label", error));
+    ff_status status =
+        field->width ? ff_reader_label(reader, number, index, *values, error) : FF_OK;
+    if (status != FF_OK) {
+        free(*values);
+        *values = NULL;
+    }
+    return status;
+}
+
+ff_status ff_inspect_label(ff_buffer *out, ff_reader *reader, ff_dataset *dataset, uint64_t number,
+                           size_t index, size_t limit, ff_error *error) {
+    const ff_field *field = &ff_dataset_metadata(dataset)->field[index];
+    void *values;
+    FF_TRY(read_values(reader, dataset, number, index, &values, error));
+    ff_status status = FF_OK;
+    switch (field->kind) {
+    case FF_FIELD_CLASS: {
+        int64_t value = class_value(field, values);
+        if (value >= 0 && field->class_count)
+            status = ff_buffer_printf(out, error, "%" PRId64 " ", value);
+        if (status == FF_OK) status = ff_inspect_class_name(out, field, value, error);
+        break;
+    }
+    case FF_FIELD_MULTI_HOT: status = add_set_values(out, field, values, limit, error); break;
+    case FF_FIELD_SOFT: status = add_probabilities(out, field, values, limit, error); break;
+    case FF_FIELD_VECTOR: status = add_numbers(out, field, values, limit, error); break;
+    default: status = ff_buffer_printf(out, error, "(none)");
+    }
+    free(values);
+    return status;
+}
+
+ff_status ff_inspect_caption(ff_buffer *out, ff_reader *reader, ff_dataset *dataset,
+                             uint64_t number, size_t index, ff_error *error) {
+    const ff_field *field = &ff_dataset_metadata(dataset)->field[index];
+    if (field->kind != FF_FIELD_CLASS && field->kind != FF_FIELD_SOFT)
+        return ff_inspect_label(out, reader, dataset, number, index, 16, error);
+    void *values;
+    FF_TRY(read_values(reader, dataset, number, index, &values, error));
+    ff_status status;
+    if (field->kind == FF_FIELD_CLASS) {
+        status = ff_inspect_class_name(out, field, class_value(field, values), error);
+    } else {
+        uint32_t best = 0;
+        for (uint32_t i = 1; i < field->width; i++)
+            if (ff_element(values, FF_F32, i) > ff_element(values, FF_F32, best)) best = i;
+        status = ff_inspect_class_name(out, field, best, error);
+        if (status == FF_OK)
+            status =
+                ff_buffer_printf(out, error, " %.0f%%", 100 * ff_element(values, FF_F32, best));
+    }
+    free(values);
+    return status;
+}

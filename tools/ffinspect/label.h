@@ -1,0 +1,22 @@
+/* A sample's labels in words. */
+#ifndef FF_FFINSPECT_LABEL_H
+#define FF_FFINSPECT_LABEL_H
+
+#include "format/reader.h"
+
+/* The name of a class of a field as text for people, or its number where it has none; "unlabeled"
+ * for -1. Appended. */
+FF_MUST_USE ff_status ff_inspect_class_name(ff_buffer *out, const ff_field *field, int64_t value,
+                                            ff_error *error);
+
+/* All that a field says of a sample: "3 cat", "cat, dog", "cat 0.75, dog 0.25", "0.5 -1 2".
+ * `value_limit` values at most, then "...". Appended. */
+FF_MUST_USE ff_status ff_inspect_label(ff_buffer *out, ff_reader *reader, ff_dataset *dataset,
+                                       uint64_t number, size_t field, size_t value_limit,
+                                       ff_error *error);
+
+/* The same as a caption of a picture: for a class its name alone, for probabilities the largest. */
+FF_MUST_USE ff_status ff_inspect_caption(ff_buffer *out, ff_reader *reader, ff_dataset *dataset,
+                                         uint64_t number, size_t field, ff_error *error);
+
+#endif

@@ -1,0 +1,115 @@
+/* ffinspect: shows and proves what a packed dataset holds. This file is its command line. */
+#include "format/base/interrupt.h"
+#include "format/base/options.h"
+#include "format/base/thread.h"
+#include "tools/ffinspect/run.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+static const char summary[] =
+    "Shows and proves what a packed dataset holds: a summary in words where nothing else is asked.\n"
+    "DIR is the folder of a split, or one with several (OUT with OUT/train, OUT/test); then the\n"
+    "summary, --json, --verify, --stats and --bench take all of them, --png the first one, and\n"
+    "--sample and --npy want a single one.";
+
+static const char epilogue[] =
+    "In --json, class names, field names and keys are percent-escaped, for they are bytes: all but\n"
+    "0x21 to 0x7e, and '%' itself, are %XX.\n"
+    "\n"
+    "Examples:\n"
+    "  ffinspect cifar10\n"
+    "  ffinspect cifar10 --verify\n"
+    "  ffinspect cifar10/train --grid 6x10 --png sheet.png --seed 1\n"
+    "  ffinspect cifar10/train --sample 17\n"
+    "  ffinspect cifar10/test --npy test.npy\n"
+    "  ffinspect cifar10 --json --stats | jq '.splits[].stats'\n"
+    "\n"
+    "Exit codes: 0 done, and with --verify all is well; 1 failure; 2 wrong usage; 65 DIR is no\n"
+    "packed dataset, or it is broken; 74 the system refused to read or write; 128 + n stopped by\n"
+    "signal n.";
+
+/* What was printed must have arrived: a full disk is an error. That nobody reads on, as in
+ * `ffinspect ... | head`, is one without a sentence. */
+static int finish(int code) {
+    errno = 0;
+    int failed = fflush(stdout);
+    if (!failed && !ferror(stdout)) return code;
+    if (errno != EPIPE) {
+        ff_error error = {0};
+        if (errno)
+            (void)ff_fail_errno(&error, "standard output: cannot write");
+        else
+            (void)ff_fail(&error, FF_IO, "standard output: cannot write");
+        fprintf(stderr, "ffinspect: %s\n", error.message);
+    }
+    return code ? code : 74;
+}
+
+int main(int argc, char **argv) {
+    ff_inspect_options chosen = {
+        .seed = FF_INSPECT_FIRST_SAMPLES, .jobs = ff_cpu_count(), .classes_limit = 20};
+    const ff_option options[] = {
+        {.kind = FF_OPTION_HEADING, .help = "What to show (default: a summary)"},
+        {"json", 0, FF_OPTION_FLAG, NULL, &chosen.json, NULL, 0, 0,
+         "print one JSON document, with what the other options ask for in it"},
+        {"verify", 0, FF_OPTION_FLAG, NULL, &chosen.verify, NULL, 0, 0,
+         "check every byte of the index and the shards; any changed bit is found"},
+        {"stats", 0, FF_OPTION_FLAG, NULL, &chosen.stats, NULL, 0, 0,
+         "mean, standard deviation, smallest and largest value, NaN and infinities of each channel "
+         "of the stored values"},
+        {"sample", 0, FF_OPTION_STRING, "I|A:B", &chosen.sample, NULL, 0, 0,
+         "place, key, labels, checksum and first values of sample I, or of A up to but not B; with "
+         "--npy, the samples to write"},
+        {"bench", 0, FF_OPTION_FLAG, NULL, &chosen.bench, NULL, 0, 0,
+         "samples a second, read in sequence and at random, beside a plain memcpy of the same "
+         "bytes"},
+        {.kind = FF_OPTION_HEADING, .help = "What to write"},
+        {"png", 0, FF_OPTION_STRING, "FILE", &chosen.png, NULL, 0, 0,
+         "a contact sheet: denormalized pictures with their class names"},
+        {"grid", 0, FF_OPTION_STRING, "RxC", &chosen.grid, NULL, 0, 0,
+         "rows and columns of --png (default: 4x8)"},
+        {"label", 0, FF_OPTION_STRING, "FIELD", &chosen.label, NULL, 0, 0,
+         "label field that names the pictures (default: the first one of classes)"},
+        {"npy", 0, FF_OPTION_STRING, "FILE", &chosen.npy, NULL, 0, 0,
+         "the samples as stored, in the order of their numbers, as one NumPy array: shape (n, ...) "
+         "of u8, f16, f32 or u16 (bf16 too, as its bits); - is standard output"},
+        {.kind = FF_OPTION_HEADING, .help = "How"},
+        {"seed", 0, FF_OPTION_INTEGER, "N", &chosen.seed, NULL, 0, 9e15,
+         "choose the pictures of --png at random (default: the first ones)"},
+        {"jobs", 'j', FF_OPTION_INTEGER, "N", &chosen.jobs, NULL, 1, 1024,
+         "threads (default: one a CPU); results do not depend on it"},
+        {"classes-limit", 0, FF_OPTION_INTEGER, "N", &chosen.classes_limit, NULL, 0, 16777216,
+         "classes that the summary lists for each label field, 0 = all (default: 20)"},
+        {0}};
+    const ff_command command = {.program = "ffinspect",
+                                .usage = "ffinspect DIR [options]",
+                                .summary = summary,
+                                .options = options,
+                                .epilogue = epilogue};
+    ff_error error = {0};
+    ff_options_result result = FF_OPTIONS_RUN;
+    int count = 0;
+    ff_interrupt_install();
+    const char **positional = calloc((size_t)argc + 1, sizeof *positional);
+    ff_status status =
+        positional ? ff_options_parse(&command, argc, argv, positional, &count, &result, &error)
+                   : ff_fail(&error, FF_NO_MEMORY, "not enough memory");
+    if (status == FF_OK && result == FF_OPTIONS_RUN) {
+        chosen.path = count == 1 ? positional[0] : NULL;
+        if (count == 0)
+            status = ff_fail(&error, FF_USAGE,
+                             "name a packed folder: ffinspect DIR; 'ffinspect --help' tells more");
+        else if (count > 1)
+            status = ff_fail(&error, FF_USAGE, "one folder at a time: '%s' is one too many",
+                             positional[1]);
+        if (status == FF_OK) status = ff_inspect_check_options(&chosen, &error);
+        if (status == FF_OK) status = ff_inspect_run(&chosen, &error);
+    }
+    free(positional);
+    if (status == FF_OK) return finish(0);
+    fflush(stdout); /* what was found comes before the sentence about it */
+    fprintf(stderr, "ffinspect: %s\n", error.message);
+    return finish(ff_exit_code(&error));
+}

@@ -1,0 +1,40 @@
+/* Pictures to PNG files, by libspng. */
+#include "tools/ffinspect/canvas.h"
+#include "tools/ffinspect/outfile.h"
+
+#include <spng.h>
+#include <stdlib.h>
+
+static ff_status encode(spng_ctx *context, const ff_canvas *canvas, const char *path, void **bytes,
+                        size_t *length, ff_error *error) {
+    struct spng_ihdr header = {.width = canvas->width,
+                               .height = canvas->height,
+                               .bit_depth = 8,
+                               .color_type = SPNG_COLOR_TYPE_TRUECOLOR};
+    int code = spng_set_option(context, SPNG_ENCODE_TO_BUFFER, 1);
+    if (!code) code = spng_set_ihdr(context, &header);
+    if (!code)
+        code = spng_encode_image(context, canvas->rgb, (size_t)canvas->width * canvas->height * 3,
+                                 SPNG_FMT_PNG, SPNG_ENCODE_FINALIZE);
+    if (!code) *bytes = spng_get_png_buffer(context, length, &code);
+    if (code || !*bytes)
+        return ff_fail(error, FF_FAILED, "%s: cannot encode the picture: %s", path,
+                       spng_strerror(code));
+    return FF_OK;
+}
+
+ff_status ff_canvas_write_png(const ff_canvas *canvas, const char *path, ff_error *error) {
+    spng_ctx *context = spng_ctx_new(SPNG_CTX_ENCODER);
+    if (!context) return ff_fail(error, FF_NO_MEMORY, "not enough memory to encode a picture");
+    ff_outfile *file = NULL;
+    void *bytes = NULL;
+    size_t length = 0;
+    ff_status status = encode(context, canvas, path, &bytes, &length, error);
+    spng_ctx_free(context);
+    if (status == FF_OK) status = ff_outfile_open(&file, path, error);
+    if (status == FF_OK) status = ff_outfile_write(file, bytes, length, error);
+    if (status == FF_OK) status = ff_outfile_commit(&file, error);
+    ff_outfile_discard(&file);
+    free(bytes);
+    return status;
+}

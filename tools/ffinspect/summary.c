@@ -1,0 +1,275 @@
+#include "tools/ffinspect/summary.h"
+
+#include "tools/ffinspect/facts.h"
+#include "tools/ffinspect/label.h"
+#include "tools/ffinspect/text.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { NAME_WIDTH = 24, NAME_LIMIT = 60, TEXT_LIMIT = 200, CHANNELS_LIMIT = 16 };
+
+const char *ff_inspect_normalize_state(const ff_metadata *metadata) {
+    if (!metadata->statistics_count) return "none";
+    return ff_dtype_is_float(metadata->dtype) ? "applied" : "recorded";
+}
+
+static bool has_transform(const ff_metadata *metadata, const char *word) {
+    size_t length = strlen(word);
+    for (size_t i = 0; i < metadata->transform_count; i++) {
+        const char *line = metadata->transform[i];
+        if (!strncmp(line, word, length) && (!line[length] || line[length] == ' ')) return true;
+    }
+    return false;
+}
+
+const char *ff_inspect_values_sentence(const ff_metadata *metadata) {
+    bool real = ff_dtype_is_float(metadata->dtype);
+    if (metadata->statistics_count)
+        return real ? "already normalized, (x - mean) / std; nothing is left to do when reading"
+                    : "raw; mean and std are recorded, and whoever reads applies them: "
+                      "(x / 255 - mean) / std";
+    if (!real) return "raw; no mean and std are recorded";
+    return has_transform(metadata, "to_tensor") ? "scaled to 0..1 (ToTensor), not normalized"
+                                                : "as the source had them, not normalized";
+}
+
+/* "  name        " in front of each fact. */
+static void print_head(const char *name) {
+    printf("  %-11s ", name);
+}
+
+static void print_title(ff_dataset *dataset, const char *name) {
+    const ff_metadata *metadata = ff_dataset_metadata(dataset);
+    bool chw = metadata->layout == FF_CHW;
+    uint32_t channels = metadata->channels, height = metadata->height, width = metadata->width;
+    printf("%s: %" PRIu64 " sample%s of ", name, ff_dataset_count(dataset),
+           ff_dataset_count(dataset) == 1 ? "" : "s");
+    if (metadata->variable_size) printf("up to ");
+    if (chw)
+        printf("%u x %u x %u", channels, height, width);
+    else
+        printf("%u x %u x %u", height, width, channels);
+    printf(" %s (%s)\n", ff_dtype_name(metadata->dtype),
+           chw ? "channels, height, width" : "height, width, channels");
+}
+
+static void print_storage(ff_dataset *dataset, const ff_facts *facts) {
+    const ff_metadata *metadata = ff_dataset_metadata(dataset);
+    char size[32];
+    uint32_t shards = ff_dataset_shard_count(dataset);
+    print_head("on disk");
+    printf("%s (%" PRIu64 " bytes) in %u shard%s and an index of ",
+           ff_inspect_size(size, facts->file_bytes), facts->file_bytes, shards,
+           shards == 1 ? "" : "s");
+    printf("%s\n", ff_inspect_size(size, ff_dataset_index_bytes(dataset)));
+    print_head("tensors");
+    printf("%s raw, ", ff_inspect_size(size, facts->tensor_bytes));
+    if (metadata->compression == FF_COMPRESSION_ZSTD)
+        printf("compressed to %.3f of that: zstd level %d, filter %s",
+               (double)facts->file_bytes / (double)facts->tensor_bytes, metadata->level,
+               ff_filter_name(metadata->filter));
+    else
+        printf("not compressed, each at a multiple of %u bytes", metadata->alignment);
+    printf("; %s\n", facts->in_number_order ? "stored in the order of their numbers"
+                                            : "stored in another order than their numbers'");
+    if (metadata->variable_size) {
+        print_head("sizes");
+        printf("%u to %u pixels high, %u to %u wide\n", facts->smallest_height,
+               facts->largest_height, facts->smallest_width, facts->largest_width);
+    }
+    uint64_t skipped = metadata->items - ff_dataset_count(dataset);
+    if (skipped) {
+        print_head("skipped");
+        printf("%" PRIu64 " of the source's %" PRIu64 " items\n", skipped, metadata->items);
+    }
+}
+
+static void print_floats(const char *name, const float *value, uint32_t count) {
+    char text[32];
+    print_head("");
+    printf("%-5s", name);
+    for (uint32_t c = 0; c < count && c < CHANNELS_LIMIT; c++)
+        printf("%s%s", c ? ", " : "", ff_inspect_float(text, value[c]));
+    if (count > CHANNELS_LIMIT) printf(", ... and %u more", count - CHANNELS_LIMIT);
+    putchar('\n');
+}
+
+/* A class, its name padded to a column, and its count. Names may hold characters of several bytes,
+ * so the padding counts the characters. */
+static ff_status print_class(const ff_field *field, size_t index, uint64_t count, ff_error *error) {
+    ff_buffer text = {0};
+    ff_status status = FF_OK;
+    if (field->class_count) {
+        const char *name = field->class_name[index];
+        status = ff_inspect_readable(&text, name, strlen(name), NAME_LIMIT, error);
+    }
+    if (status == FF_OK) {
+        int wide = 0;
+        for (size_t i = 0; i < text.length; i++)
+            wide += ((unsigned char)text.bytes[i] & 0xc0) != 0x80;
+        print_head("");
+        printf("%5zu  %s%*s %" PRIu64 "\n", index, text.length ? text.bytes : "",
+               wide < NAME_WIDTH ? NAME_WIDTH - wide : 0, "", count);
+    }
+    ff_buffer_free(&text);
+    return status;
+}
+
+static ff_status print_classes(const ff_field *field, const ff_class_counts *counts, uint64_t limit,
+                               ff_error *error) {
+    uint64_t shown = 0, left_out = 0;
+    for (size_t i = 0; i < counts->length; i++) {
+        if (!field->class_count && !counts->count[i]) continue;
+        if (limit && shown >= limit) {
+            left_out++;
+            continue;
+        }
+        FF_TRY(print_class(field, i, counts->count[i], error));
+        shown++;
+    }
+    if (left_out) {
+        print_head("");
+        printf("... and %" PRIu64 " more\n", left_out);
+    }
+    if (counts->other) {
+        print_head("");
+        printf("%" PRIu64 " samples have classes from %zu up, to %" PRId64 "\n", counts->other,
+               counts->length, counts->maximum);
+    }
+    if (counts->unlabeled) {
+        print_head("");
+        printf("%" PRIu64 " samples have no class\n", counts->unlabeled);
+    }
+    return FF_OK;
+}
+
+static ff_status print_field(const ff_field *field, const ff_class_counts *counts, uint64_t limit,
+                             ff_error *error) {
+    ff_buffer name = {0};
+    FF_TRY(ff_inspect_readable(&name, field->name, strlen(field->name), NAME_LIMIT, error));
+    print_head("label");
+    printf("%s: ", name.bytes);
+    ff_buffer_free(&name);
+    switch (field->kind) {
+    case FF_FIELD_CLASS:
+        if (field->class_count)
+            printf("one of %u classes\n", field->class_count);
+        else if (counts->maximum >= counts->minimum)
+            printf("a class without a name, %" PRId64 " to %" PRId64 "\n", counts->minimum,
+                   counts->maximum);
+        else
+            printf("a class without a name; all samples are unlabeled\n");
+        break;
+    case FF_FIELD_MULTI_HOT: printf("any of %u classes\n", field->width); break;
+    case FF_FIELD_SOFT: printf("probabilities of %u classes\n", field->width); break;
+    case FF_FIELD_VECTOR:
+        printf("%u number%s of type %s\n", field->width, field->width == 1 ? "" : "s",
+               ff_dtype_name(field->dtype));
+        break;
+    default: printf("nothing\n");
+    }
+    return counts->counted ? print_classes(field, counts, limit, error) : FF_OK;
+}
+
+static ff_status print_transforms(const ff_metadata *metadata, ff_error *error) {
+    ff_buffer text = {0};
+    ff_status status = FF_OK;
+    for (size_t i = 0; i < metadata->transform_count && status == FF_OK; i++) {
+        const char *line = metadata->transform[i];
+        /* Normalize's bits are the mean and std above. */
+        size_t length = strncmp(line, "normalize ", 10) ? strlen(line) : 9;
+        text.length = 0;
+        status = ff_inspect_readable(&text, line, length, TEXT_LIMIT, error);
+        if (status != FF_OK) break;
+        print_head(i ? "" : "transforms");
+        printf("%zu. %s%s\n", i + 1, text.bytes,
+               length == 9 && !ff_dtype_is_float(metadata->dtype) ? " (when read)" : "");
+    }
+    if (!metadata->transform_count) {
+        print_head("transforms");
+        printf("none recorded\n");
+    }
+    ff_buffer_free(&text);
+    return status;
+}
+
+static ff_status print_provenance(const ff_metadata *metadata, ff_error *error) {
+    ff_buffer text = {0};
+    ff_status status = FF_OK;
+    for (size_t i = 0; i < metadata->provenance_count && status == FF_OK; i++) {
+        const ff_provenance *fact = &metadata->provenance[i];
+        text.length = 0;
+        status = ff_inspect_readable(&text, fact->key, strlen(fact->key), TEXT_LIMIT, error);
+        if (status == FF_OK) status = ff_buffer_printf(&text, error, ": ");
+        if (status == FF_OK)
+            status =
+                ff_inspect_readable(&text, fact->value, strlen(fact->value), TEXT_LIMIT, error);
+        if (status != FF_OK) break;
+        print_head(i ? "" : "made from");
+        printf("%s\n", text.bytes);
+    }
+    ff_buffer_free(&text);
+    return status;
+}
+
+static ff_status print_all(ff_dataset *dataset, const ff_facts *facts, const char *name,
+                           uint64_t classes_limit, ff_error *error) {
+    const ff_metadata *metadata = ff_dataset_metadata(dataset);
+    const ff_dataset_ids *id = ff_dataset_id(dataset);
+    print_title(dataset, name);
+    print_storage(dataset, facts);
+    print_head("values");
+    printf("%s\n", ff_inspect_values_sentence(metadata));
+    if (metadata->statistics_count) {
+        print_floats("mean", metadata->mean, metadata->statistics_count);
+        print_floats("std", metadata->std, metadata->statistics_count);
+    }
+    FF_TRY(print_transforms(metadata, error));
+    for (size_t i = 0; i < metadata->field_count; i++)
+        FF_TRY(print_field(&metadata->field[i], &facts->field[i], classes_limit, error));
+    if (!metadata->field_count) {
+        print_head("label");
+        printf("none\n");
+    }
+    FF_TRY(print_provenance(metadata, error));
+    char text[16];
+    print_head("ids");
+    printf("content %s, ", ff_inspect_short_id(text, id->content));
+    printf("transform %s, ", ff_inspect_short_id(text, id->transform));
+    printf("source %s (--json gives all digits)\n", ff_inspect_short_id(text, id->source));
+    return FF_OK;
+}
+
+ff_status ff_inspect_print_summary(ff_dataset *dataset, const char *name, uint64_t classes_limit,
+                                   ff_error *error) {
+    ff_facts facts;
+    ff_status status = ff_inspect_facts(&facts, dataset, error);
+    if (status == FF_OK) status = print_all(dataset, &facts, name, classes_limit, error);
+    ff_inspect_free_facts(&facts);
+    return status;
+}
+
+void ff_inspect_print_stats(const ff_dataset *dataset, const char *name,
+                            const ff_channel_stats *stats) {
+    const ff_metadata *metadata = ff_dataset_metadata(dataset);
+    printf("%s: %" PRIu64 " samples, %s values, %s\n", name, ff_dataset_count(dataset),
+           ff_dtype_name(metadata->dtype), ff_inspect_values_sentence(metadata));
+    printf(
+        "  channel           mean            std            min            max        NaN        Inf\n");
+    for (uint32_t c = 0; c < metadata->channels; c++)
+        printf("  %7u %14.8g %14.8g %14.8g %14.8g %10" PRIu64 " %10" PRIu64 "\n", c, stats[c].mean,
+               ff_inspect_std(&stats[c]), stats[c].minimum, stats[c].maximum, stats[c].nan_count,
+               stats[c].infinity_count);
+}
+
+void ff_inspect_print_verification(const char *name, const ff_verification *verification) {
+    for (size_t i = 0; i < verification->problem_count; i++)
+        printf("problem: %s\n", verification->problem[i]);
+    if (verification->problems_left_out)
+        printf("problem: ... and %" PRIu64 " more\n", verification->problems_left_out);
+    if (verification->problem_count == 0)
+        printf("%s: verified: %" PRIu64 " bytes in %" PRIu64 " files, all good\n", name,
+               verification->bytes, verification->files);
+}

@@ -1,0 +1,24 @@
+/* What a split is, in words; and the texts of --stats and --verify. */
+#ifndef FF_FFINSPECT_SUMMARY_H
+#define FF_FFINSPECT_SUMMARY_H
+
+#include "format/reader.h"
+#include "tools/ffinspect/stats.h"
+#include "tools/ffinspect/verify.h"
+
+/* How the stored values relate to the pictures: "applied", "recorded" or "none" (--json), and a
+ * sentence. */
+const char *ff_inspect_normalize_state(const ff_metadata *metadata);
+const char *ff_inspect_values_sentence(const ff_metadata *metadata);
+
+/* Prints the summary of a split. `name` is its title; `classes_limit` 0 = list all classes. */
+FF_MUST_USE ff_status ff_inspect_print_summary(ff_dataset *dataset, const char *name,
+                                               uint64_t classes_limit, ff_error *error);
+
+void ff_inspect_print_stats(const ff_dataset *dataset, const char *name,
+                            const ff_channel_stats *stats);
+
+/* Problems line by line, or that all is well. */
+void ff_inspect_print_verification(const char *name, const ff_verification *verification);
+
+#endif

@@ -1,0 +1,127 @@
+#include "tools/ffinspect/text.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+const char *ff_inspect_size(char text[32], uint64_t bytes) {
+    static const char *const unit[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
+    double value = (double)bytes;
+    int step = 0;
+    while (value >= 1023.95 && step < 6) {
+        value /= 1024;
+        step++;
+    }
+    snprintf(text, 32, step ? "%.1f %s" : "%.0f %s", value, unit[step]);
+    return text;
+}
+
+const char *ff_inspect_short_id(char text[16], const uint8_t id[16]) {
+    for (int i = 0; i < 6; i++) snprintf(text + 2 * i, 3, "%02x", id[i]);
+    return text;
+}
+
+size_t ff_inspect_utf8(const unsigned char *byte, size_t length) {
+    if (length == 0) return 0;
+    if (byte[0] < 0x80) return 1;
+    size_t need = byte[0] >= 0xf0 ? 4 : byte[0] >= 0xe0 ? 3 : byte[0] >= 0xc2 ? 2 : 0;
+    if (need == 0 || byte[0] > 0xf4 || length < need) return 0;
+    for (size_t i = 1; i < need; i++)
+        if ((byte[i] & 0xc0) != 0x80) return 0;
+    /* Overlong forms, surrogates, and beyond U+10FFFF. */
+    if ((byte[0] == 0xe0 && byte[1] < 0xa0) || (byte[0] == 0xed && byte[1] >= 0xa0) ||
+        (byte[0] == 0xf0 && byte[1] < 0x90) || (byte[0] == 0xf4 && byte[1] >= 0x90))
+        return 0;
+    return need;
+}
+
+/* Characters that would move the cursor or hide what follows. */
+static bool is_control(const unsigned char *byte, size_t length) {
+    if (length == 1) return byte[0] < 0x20 || byte[0] == 0x7f;
+    if (length == 2) return byte[0] == 0xc2 && byte[1] < 0xa0; /* C1 */
+    /* U+200B..200F, U+2028..202F, U+2060..206F: marks of direction and width, line ends. */
+    return length == 3 && byte[0] == 0xe2 &&
+           ((byte[1] == 0x80 && (byte[2] >= 0xa8 || (byte[2] >= 0x8b && byte[2] <= 0x8f))) ||
+            (byte[1] == 0x81 && byte[2] >= 0xa0 && byte[2] <= 0xaf));
+}
+
+ff_status ff_inspect_readable(ff_buffer *out, const void *bytes, size_t length, size_t limit,
+                              ff_error *error) {
+    const unsigned char *byte = bytes;
+    if (length == 0) return ff_buffer_printf(out, error, "(empty)");
+    for (size_t i = 0; i < length;) {
+        if (i >= limit) return ff_buffer_printf(out, error, "...");
+        size_t step = ff_inspect_utf8(byte + i, length - i);
+        if (step && !is_control(byte + i, step)) {
+            FF_TRY(ff_buffer_add(out, byte + i, step, error));
+            i += step;
+        } else {
+            FF_TRY(ff_buffer_printf(out, error, "%%%02X", byte[i]));
+            i++;
+        }
+    }
+    return FF_OK;
+}
+
+const char *ff_inspect_float(char text[32], float value) {
+    for (int digits = 6; digits <= 9; digits++) {
+        snprintf(text, 32, "%.*g", digits, (double)value);
+        if (strtof(text, NULL) == value) break;
+    }
+    return text;
+}
+
+/* Digits only; false where `text` does not start with one or the number is too large. */
+static bool parse_whole(const char **text, uint64_t *value) {
+    *value = 0;
+    if (**text < '0' || **text > '9') return false;
+    for (; **text >= '0' && **text <= '9'; ++*text)
+        if (!ff_mul_u64(*value, 10, value) || !ff_add_u64(*value, (uint64_t)(**text - '0'), value))
+            return false;
+    return true;
+}
+
+ff_status ff_inspect_range(const char *text, uint64_t count, uint64_t *begin, uint64_t *end,
+                           ff_error *error) {
+    const char *at = text;
+    *begin = 0;
+    *end = count;
+    bool sound = *at == ':' ? at[1] != 0 : parse_whole(&at, begin);
+    bool single = sound && *at == 0;
+    if (sound && *at == ':') {
+        at++;
+        if (*at) sound = parse_whole(&at, end);
+    }
+    if (!sound || *at)
+        return ff_fail(error, FF_USAGE, "--sample: '%s' is neither a number nor a range A:B", text);
+    if (single) *end = *begin + 1;
+    if (*begin >= count || *end > count)
+        return ff_fail(error, FF_USAGE,
+                       "--sample: %s is out of range: there are %" PRIu64
+                       " samples, numbered 0 to %" PRIu64,
+                       text, count, count - 1);
+    if (*begin >= *end)
+        return ff_fail(error, FF_USAGE, "--sample: %s is empty: A:B needs A < B", text);
+    return FF_OK;
+}
+
+ff_status ff_inspect_grid_size(const char *text, unsigned *rows, unsigned *columns,
+                               ff_error *error) {
+    const char *at = text;
+    uint64_t r = 0, c = 0;
+    bool sound = parse_whole(&at, &r) && (*at == 'x' || *at == 'X');
+    if (sound) {
+        at++;
+        sound = parse_whole(&at, &c) && !*at;
+    }
+    if (!sound)
+        return ff_fail(error, FF_USAGE, "--grid: '%s' is not rows x columns, like 4x8", text);
+    if (r < 1 || r > 1000 || c < 1 || c > 1000)
+        return ff_fail(error, FF_USAGE,
+                       "--grid: %s is out of range; rows and columns go from 1 to 1000", text);
+    *rows = (unsigned)r;
+    *columns = (unsigned)c;
+    return FF_OK;
+}

@@ -1,0 +1,32 @@
+/* How numbers and names are shown to people. */
+#ifndef FF_FFINSPECT_TEXT_H
+#define FF_FFINSPECT_TEXT_H
+
+#include "format/base/memory.h"
+
+/* "812 B", "94.6 MiB"; the text lies in `text`, which is returned. */
+const char *ff_inspect_size(char text[32], uint64_t bytes);
+
+/* The first 12 hex digits of an id. */
+const char *ff_inspect_short_id(char text[16], const uint8_t id[16]);
+
+/* Bytes as text for a terminal: valid UTF-8 as it is; control characters and other bytes as %XX;
+ * "(empty)" for none; cut with "..." behind about `limit` bytes. Appended to `out`. */
+FF_MUST_USE ff_status ff_inspect_readable(ff_buffer *out, const void *bytes, size_t length,
+                                          size_t limit, ff_error *error);
+
+/* The length of the valid UTF-8 sequence that starts at `byte`, 1 to 4; 0 where there is none. */
+size_t ff_inspect_utf8(const unsigned char *byte, size_t length);
+
+/* A float with as few digits as give the same float again. */
+const char *ff_inspect_float(char text[32], float value);
+
+/* "A:B", "A:", ":B" or "I" of `count` samples -> [*begin, *end). FF_USAGE. */
+FF_MUST_USE ff_status ff_inspect_range(const char *text, uint64_t count, uint64_t *begin,
+                                       uint64_t *end, ff_error *error);
+
+/* "RxC" -> rows and columns from 1 to 1000. FF_USAGE. */
+FF_MUST_USE ff_status ff_inspect_grid_size(const char *text, unsigned *rows, unsigned *columns,
+                                           ff_error *error);
+
+#endif

@@ -1,0 +1,22 @@
+/* --verify: every byte of a split, with its problems collected. */
+#ifndef FF_FFINSPECT_VERIFY_H
+#define FF_FFINSPECT_VERIFY_H
+
+#include "format/base/memory.h"
+
+typedef struct ff_verification {
+    char **problem; /* sentences, the first FF_PROBLEMS_LIMIT of them */
+    size_t problem_count, problem_capacity;
+    uint64_t problems_left_out;
+    uint64_t bytes, files; /* that were checked */
+} ff_verification;
+
+#define FF_PROBLEMS_LIMIT 1000u
+
+/* FF_OK where all is well; FF_BAD_DATA or FF_IO where not: then `problem` holds at least one
+ * sentence, and `error` the first. Other failures as they are. The caller frees, always. */
+FF_MUST_USE ff_status ff_inspect_verify(ff_verification *verification, const char *path, int jobs,
+                                        ff_error *error);
+void ff_inspect_free_verification(ff_verification *verification);
+
+#endif
