@@ -142,6 +142,15 @@ if [ "$(id -u)" -eq 0 ]; then
                 not_ok "a full disk ${size:+with small shards}"; echo "# exit $code"; sed 's/^/# /' stderr
             fi
         done
+        make_input idx_gz long 20000
+        "$ffpack" long -o full/unpacked >stdout 2>stderr
+        code=$?
+        if [ $code -eq 74 ] && grep -q '^ffpack: full.*: cannot write temporary space: No space left' stderr &&
+            [ ! -e full/unpacked.partial ]; then
+            ok "a full disk while unpacking"
+        else
+            not_ok "a full disk while unpacking"; echo "# exit $code"; sed 's/^/# /' stderr
+        fi
         # What was kept is continued where there is room.
         mount -o remount,size=64m full
         check "goes on when there is room" "$ffpack" big -o full/out --shard-size 64K --resume

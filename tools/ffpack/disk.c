@@ -51,13 +51,13 @@ ff_status ff_disk_read_at(int fd, const char *path, void *to, size_t size, uint6
     return ff_disk_read_some(fd, path, to, size, size, offset, &got, error);
 }
 
-ff_status ff_disk_write_at(int fd, const void *from, size_t size, uint64_t offset,
-                           ff_error *error) {
+ff_status ff_disk_write_at(int fd, const char *directory, const void *from, size_t size,
+                           uint64_t offset, ff_error *error) {
     size_t done = 0;
     while (done < size) {
         ssize_t put = pwrite(fd, (const char *)from + done, size - done, (off_t)(offset + done));
         if (put < 0 && errno == EINTR) continue;
-        if (put < 0) return ff_fail_errno(error, "temporary space: cannot write %zu bytes", size);
+        if (put < 0) return ff_fail_errno(error, "%s: cannot write temporary space", directory);
         done += (size_t)put;
     }
     return FF_OK;

@@ -18,9 +18,9 @@ FF_MUST_USE ff_status ff_disk_read_some(int fd, const char *path, void *to, size
                                         size_t limit, uint64_t offset, size_t *got,
                                         ff_error *error);
 
-/* Writes all of `size` bytes at `offset` of temporary space. */
-FF_MUST_USE ff_status ff_disk_write_at(int fd, const void *from, size_t size, uint64_t offset,
-                                       ff_error *error);
+/* Writes all of `size` bytes at `offset` of temporary space in `directory`. */
+FF_MUST_USE ff_status ff_disk_write_at(int fd, const char *directory, const void *from, size_t size,
+                                       uint64_t offset, ff_error *error);
 
 /* *fd = an empty file without a name in `directory`: it is gone when closed, however the process
  * ends. The caller closes it. */

@@ -1,6 +1,7 @@
 /* Two temporary files: entries of a fixed stride (struct entry, then the labels), and the keys. */
 #include "tools/ffpack/listing.h"
 
+#include "format/base/interrupt.h"
 #include "format/checksum.h"
 #include "format/metadata.h"
 #include "tools/ffpack/disk.h"
@@ -24,6 +25,7 @@ typedef struct tail {
 } tail;
 
 struct ff_listing {
+    char *directory;
     size_t label_bytes, stride;
     tail entries, keys;
     uint64_t count, source_bytes, largest_bytes;
@@ -31,17 +33,21 @@ struct ff_listing {
     uint8_t hash[16];
 };
 
-static ff_status tail_flush(tail *out, ff_error *error) {
+/* Also where a long listing can be interrupted. */
+static ff_status tail_flush(tail *out, const char *directory, ff_error *error) {
     if (!out->pending.length) return FF_OK;
-    FF_TRY(ff_disk_write_at(out->fd, out->pending.bytes, out->pending.length, out->written, error));
+    FF_TRY(ff_interrupt_check(error));
+    FF_TRY(ff_disk_write_at(out->fd, directory, out->pending.bytes, out->pending.length,
+                            out->written, error));
     out->written += out->pending.length;
     out->pending.length = 0;
     return FF_OK;
 }
 
-static ff_status tail_add(tail *out, const void *bytes, size_t length, ff_error *error) {
+static ff_status tail_add(tail *out, const char *directory, const void *bytes, size_t length,
+                          ff_error *error) {
     FF_TRY(ff_buffer_add(&out->pending, bytes, length, error));
-    return out->pending.length >= FLUSH_BYTES ? tail_flush(out, error) : FF_OK;
+    return out->pending.length >= FLUSH_BYTES ? tail_flush(out, directory, error) : FF_OK;
 }
 
 ff_status ff_listing_create(ff_listing **out, const char *directory, size_t label_bytes,
@@ -56,6 +62,7 @@ ff_status ff_listing_create(ff_listing **out, const char *directory, size_t labe
     ff_status status = FF_OK;
     if (!listing->hasher || XXH3_128bits_reset(listing->hasher) != XXH_OK)
         status = ff_fail(error, FF_NO_MEMORY, "not enough memory for a checksum");
+    if (status == FF_OK) status = ff_copy_string(&listing->directory, directory, error);
     if (status == FF_OK) status = ff_disk_temporary(directory, &listing->entries.fd, error);
     if (status == FF_OK) status = ff_disk_temporary(directory, &listing->keys.fd, error);
     if (status == FF_OK)
@@ -77,11 +84,13 @@ ff_status ff_listing_add(ff_listing *listing, const ff_item *item, ff_error *err
                  .key_offset = listing->keys.written + listing->keys.pending.length,
                  .part = item->part,
                  .key_bytes = (uint32_t)item->key_bytes};
-    FF_TRY(tail_add(&listing->keys, item->key, item->key_bytes, error));
-    FF_TRY(tail_add(&listing->entries, &row, sizeof row, error));
+    FF_TRY(tail_add(&listing->keys, listing->directory, item->key, item->key_bytes, error));
+    FF_TRY(tail_add(&listing->entries, listing->directory, &row, sizeof row, error));
     size_t labels = listing->label_bytes;
-    if (labels) FF_TRY(tail_add(&listing->entries, item->labels, labels, error));
-    FF_TRY(tail_add(&listing->entries, zero, listing->stride - sizeof row - labels, error));
+    if (labels)
+        FF_TRY(tail_add(&listing->entries, listing->directory, item->labels, labels, error));
+    FF_TRY(tail_add(&listing->entries, listing->directory, zero,
+                    listing->stride - sizeof row - labels, error));
 
     unsigned char sizes[12];
     ff_store_u32(sizes, row.key_bytes);
@@ -97,8 +106,8 @@ ff_status ff_listing_add(ff_listing *listing, const ff_item *item, ff_error *err
 }
 
 ff_status ff_listing_finish(ff_listing *listing, ff_error *error) {
-    FF_TRY(tail_flush(&listing->entries, error));
-    FF_TRY(tail_flush(&listing->keys, error));
+    FF_TRY(tail_flush(&listing->entries, listing->directory, error));
+    FF_TRY(tail_flush(&listing->keys, listing->directory, error));
     ff_buffer_free(&listing->entries.pending);
     ff_buffer_free(&listing->keys.pending);
     ff_id_store(listing->hash, XXH3_128bits_digest(listing->hasher));
@@ -128,6 +137,7 @@ void ff_listing_destroy(ff_listing **listing) {
     ff_buffer_free(&(*listing)->entries.pending);
     ff_buffer_free(&(*listing)->keys.pending);
     XXH3_freeState((*listing)->hasher);
+    free((*listing)->directory);
     free(*listing);
     *listing = NULL;
 }

@@ -12,7 +12,7 @@
 #include <string.h>
 
 enum {
-    SLOTS_A_JOB = 2,
+    SPARE_SLOTS = 16, /* blocks made ahead, at most */
     /* The permutation of --shuffle: another one than any epoch's of the same seed. */
     SHUFFLE_PERMUTATION = 16
 };
@@ -160,11 +160,11 @@ static ff_status take_block(void *context, size_t place, uint64_t number, ff_err
 
 static ff_status watch(void *context, ff_error *error) {
     pack_state *packing = context;
-    ff_progress_update(&packing->progress, packing->done, NULL);
+    ff_progress_update(&packing->progress, packing->done - packing->job->report->continued, NULL);
     return ff_interrupt_check(error);
 }
 
-static ff_status run(pack_state *packing, ff_error *error) {
+static ff_status run(pack_state *packing, const char *title, ff_error *error) {
     const ff_pack_split *job = packing->job;
     const ff_metadata *metadata = packing->metadata;
     ff_status opened = ff_writer_open(&packing->writer, job->directory, metadata, error);
@@ -181,7 +181,7 @@ static ff_status run(pack_state *packing, ff_error *error) {
     job->report->continued = packing->done;
     FF_TRY(ff_skipped_rewind(job->skipped, metadata->split, position, error));
     uint64_t jobs = (uint64_t)job->recipe->jobs < total ? (uint64_t)job->recipe->jobs : total;
-    packing->slot_count = jobs * SLOTS_A_JOB + 1;
+    packing->slot_count = jobs + (jobs < SPARE_SLOTS ? jobs : SPARE_SLOTS) + 1;
     FF_TRY(ff_alloc(&packing->slot, packing->slot_count, sizeof *packing->slot, "blocks", error));
     FF_TRY(ff_alloc(&packing->sampler, jobs, sizeof *packing->sampler, "workers", error));
     FF_TRY(ff_alloc(&packing->label, jobs, sizeof *packing->label, "workers", error));
@@ -200,6 +200,7 @@ static ff_status run(pack_state *packing, ff_error *error) {
                             .make = make_block,
                             .take = take_block,
                             .watch = watch};
+    ff_progress_begin(&packing->progress, title, "img", metadata->items - packing->done, false);
     FF_TRY(ff_pipeline_run(&pipeline, error));
     return ff_writer_commit(packing->writer, &job->report->result, error);
 }
@@ -209,8 +210,7 @@ ff_status ff_pack_split_run(const ff_pack_split *job, ff_error *error) {
     const char *name = packing.metadata->split;
     char title[300];
     snprintf(title, sizeof title, "packing%s%s", *name ? " " : "", name);
-    ff_progress_begin(&packing.progress, title, "img", packing.metadata->items, false);
-    ff_status status = run(&packing, error);
+    ff_status status = run(&packing, title, error);
     ff_progress_end(&packing.progress);
     ff_writer_close(&packing.writer);
     for (int i = 0; i < packing.jobs; i++) {

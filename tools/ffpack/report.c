@@ -50,8 +50,8 @@ static void print_bytes(FILE *out, uint64_t bytes) {
 
 static void print_split(const ff_report *report, const ff_report_split *split, FILE *out) {
     const ff_metadata *metadata = &split->metadata;
-    fprintf(out, "%s%s%" PRIu64 " items", metadata->split, *metadata->split ? ": " : "",
-            split->result.sample_count);
+    fprintf(out, "%s%s%" PRIu64 " item%s", metadata->split, *metadata->split ? ": " : "",
+            split->result.sample_count, split->result.sample_count == 1 ? "" : "s");
     for (size_t i = 0; i < metadata->field_count; i++)
         if (metadata->field[i].class_count)
             fprintf(out, ", %u classes (%s)", metadata->field[i].class_count,
@@ -64,6 +64,7 @@ static void print_split(const ff_report *report, const ff_report_split *split, F
     if (report->dry_run)
         fputs(metadata->compression == FF_COMPRESSION_NONE ? "about " : "less than ", out);
     print_bytes(out, split->result.file_bytes);
+    if (report->dry_run) fputs(" of samples", out);
     if (split->directory) fprintf(out, " in %s", split->directory);
     fputc('\n', out);
     if (split->continued)

@@ -82,7 +82,9 @@ ff_status ff_source_open(ff_source **out, const char *path, const ff_source_opti
     ff_source *source;
     FF_TRY(ff_alloc(&source, 1, sizeof *source, "a source", error));
     source->jobs = options->jobs;
-    ff_status status = ff_copy_string(&source->path, path, error);
+    size_t length = strlen(path);
+    while (length > 1 && path[length - 1] == '/') length--;
+    ff_status status = ff_copy_bytes(&source->path, path, length, error);
     if (status == FF_OK) status = ff_copy_string(&source->temporary, options->temporary, error);
     if (status == FF_OK && options->classes)
         status = ff_copy_string(&source->classes, options->classes, error);
@@ -176,6 +178,29 @@ ff_status ff_source_add_split(ff_source *source, const char *name, ff_source_spl
     return FF_OK;
 }
 
+/* Addresses of names are compared where the names are equal: their order is that of the lines. */
+static int compare_classes(const void *a, const void *b) {
+    char *const *first = *(char *const *const *)a, *const *second = *(char *const *const *)b;
+    int order = strcmp(*first, *second);
+    return order ? order : (first > second) - (first < second);
+}
+
+static ff_status check_different(const ff_field *field, const char *path, ff_error *error) {
+    char ***sorted;
+    FF_TRY(ff_alloc(&sorted, field->class_count, sizeof *sorted, "class names", error));
+    for (uint32_t i = 0; i < field->class_count; i++) sorted[i] = &field->class_name[i];
+    qsort(sorted, field->class_count, sizeof *sorted, compare_classes);
+    ff_status status = FF_OK;
+    for (uint32_t i = 1; i < field->class_count && status == FF_OK; i++)
+        if (!strcmp(*sorted[i], *sorted[i - 1]))
+            status = ff_fail(error, FF_BAD_DATA,
+                             "%s: line %td names class '%s', as line %td does already", path,
+                             sorted[i] - field->class_name + 1, *sorted[i],
+                             sorted[i - 1] - field->class_name + 1);
+    free(sorted);
+    return status;
+}
+
 ff_status ff_source_take_classes(ff_source *source, size_t field, const char *path, char *text,
                                  ff_error *error) {
     char *cursor = text, *line;
@@ -190,16 +215,11 @@ ff_status ff_source_take_classes(ff_source *source, size_t field, const char *pa
         if (empty_line)
             return ff_fail(error, FF_BAD_DATA, "%s: line %zu is empty, wanted a class name", path,
                            empty_line);
-        for (uint32_t i = 0; i < labels->class_count; i++)
-            if (!strcmp(labels->class_name[i], line))
-                return ff_fail(error, FF_BAD_DATA,
-                               "%s: line %zu names class '%s', as line %u does already", path,
-                               line_number, line, i + 1);
         FF_TRY(ff_metadata_add_class(&source->labels, field, line, error));
     }
     if (!labels->class_count)
         return ff_fail(error, FF_BAD_DATA, "%s: has no line, wanted a class name a line", path);
-    return FF_OK;
+    return check_different(labels, path, error);
 }
 
 ff_status ff_source_read_classes(ff_source *source, size_t field, const char *path,

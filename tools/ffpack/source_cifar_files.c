@@ -1,5 +1,6 @@
 #include "tools/ffpack/source_cifar_files.h"
 
+#include "format/base/interrupt.h"
 #include "tools/ffpack/archive.h"
 #include "tools/ffpack/disk.h"
 
@@ -223,8 +224,9 @@ static ff_status unpack(ff_cifar *found, ff_source *source, ff_archive *archive,
                            source->path, name, bytes, MEMBER_LIMIT_BYTES);
         uint64_t begin = end;
         for (size_t got = CHUNK_BYTES; got == CHUNK_BYTES; end += got) {
+            FF_TRY(ff_interrupt_check(error));
             FF_TRY(ff_archive_read(archive, chunk, CHUNK_BYTES, &got, error));
-            FF_TRY(ff_disk_write_at(fd, chunk, got, end, error));
+            FF_TRY(ff_disk_write_at(fd, source->temporary, chunk, got, end, error));
         }
         FF_TRY(add_batch(found, name, kind, part, begin, end - begin, error));
     }

@@ -8,6 +8,7 @@
 #include "tools/ffpack/source.h"
 
 #include "format/base/bytes.h"
+#include "format/base/interrupt.h"
 #include "format/base/thread.h"
 
 #include <inttypes.h>
@@ -193,14 +194,18 @@ static ff_status unpack(idx_set *set, ff_input *input, uint64_t data, ff_error *
     uint64_t header = 16;
     ff_status status = FF_OK;
     for (uint64_t done = 0; done < data && status == FF_OK;) {
+        FF_TRY_DONE(ff_interrupt_check(error));
         size_t part = data - done < CHUNK_BYTES ? data - done : CHUNK_BYTES;
         status = read_exactly(input, set->images, chunk, part, header + done, header + data, error);
-        if (status == FF_OK) status = ff_disk_write_at(set->fd, chunk, part, done, error);
+        if (status == FF_OK)
+            status = ff_disk_write_at(set->fd, set->source->temporary, chunk, part, done, error);
         done += part;
     }
-    free(chunk);
     set->data_offset = 0;
-    return status == FF_OK ? expect_end(input, set->images, header + data, error) : status;
+    if (status == FF_OK) status = expect_end(input, set->images, header + data, error);
+done:
+    free(chunk);
+    return status;
 }
 
 static ff_status open_images(idx_set *set, ff_error *error) {
