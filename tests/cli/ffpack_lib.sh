@@ -4,7 +4,7 @@ ffpack=${BUILD:-build}/ffpack
 python=${PYTHON:-/usr/bin/python3}
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 scratch=$(mktemp -d)
-trap 'rm -rf "$scratch"' EXIT
+trap 'umount "$scratch/full" 2>/dev/null; rm -rf "$scratch"' EXIT
 count=0
 ok() { count=$((count + 1)); echo "ok $count - $1"; }
 not_ok() { count=$((count + 1)); echo "not ok $count - $1"; }
