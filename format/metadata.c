@@ -254,6 +254,9 @@ ff_status ff_metadata_check(const ff_metadata *metadata, ff_error *error) {
     if ((metadata->items - 1) / metadata->items_per_shard >= 1000000)
         return ff_fail(error, FF_BAD_DATA, "shards: more than a million; choose larger shards");
     bool compressed = metadata->compression == FF_COMPRESSION_ZSTD;
+    if (compressed && (metadata->level < 0 || metadata->level > 22))
+        return ff_fail(error, FF_BAD_DATA, "compression: level %d, wanted 0 to 22",
+                       metadata->level);
     if (!compressed && metadata->filter != FF_FILTER_NONE)
         return ff_fail(error, FF_BAD_DATA, "compression: a filter without compression");
     FF_TRY(check_required(metadata, "zstd", compressed, error));
