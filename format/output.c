@@ -261,7 +261,6 @@ ff_status ff_output_commit(ff_output *output, ff_error *error) {
         if (rename(output->partial, output->replaced))
             return ff_fail_errno(error, "%s: cannot rename to %s", output->partial,
                                  output->replaced);
-        FF_TRY(ff_sync_directory(output->parent, error));
         if (renameat2(AT_FDCWD, output->replaced, AT_FDCWD, output->path, RENAME_EXCHANGE)) {
             ff_status status =
                 ff_fail_errno(error, "%s: cannot exchange with %s", output->partial, output->path);

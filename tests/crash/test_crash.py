@@ -32,9 +32,9 @@ def make_source(path):
     os.makedirs(path)
     drawn = random.Random(5)
     for prefix, count in (("train", 5), ("t10k", 3)):
-        pixels = bytes(drawn.randrange(256) for _ in range(count * 16))
+        pixels = bytes(drawn.randrange(256) for _ in range(count * 400))
         with open(f"{path}/{prefix}-images-idx3-ubyte", "wb") as file:
-            file.write(struct.pack(">IIII", 0x803, count, 4, 4) + pixels)
+            file.write(struct.pack(">IIII", 0x803, count, 20, 20) + pixels)
         with open(f"{path}/{prefix}-labels-idx1-ubyte", "wb") as file:
             file.write(struct.pack(">II", 0x801, count) + bytes(i % 3 for i in range(count)))
 
@@ -214,7 +214,7 @@ def main():
     work = tempfile.mkdtemp(prefix="ffcrash")
     source = f"{work}/source"
     make_source(source)
-    options = ["--jobs", "1", "--shard-size", "256"]
+    options = ["--jobs", "1", "--shard-size", "4096"]
 
     def old_set(root):
         done = subprocess.run([FFPACK, source, "-o", f"{root}/out", "--dtype", "u8"] + options,
