@@ -1,5 +1,7 @@
 #include "train/summary.h"
 
+#include "train/models/models.h"
+
 #include <inttypes.h>
 #include <string.h>
 
@@ -23,13 +25,15 @@ static void print_bytes(FILE *out, uint64_t bytes) {
 static void print_model(FILE *out, const ff_recipe *recipe) {
     const ff_model *model = recipe->model;
     const ff_splits *splits = &recipe->splits;
-    static const char *const stems[] = {"", ", cifar stem", ", imagenet stem"};
+    const char *stem = "";
+    for (int i = 0; ff_net_at(i); i++)
+        if (ff_net_at(i)->stems && strcmp(ff_net_at(i)->name, recipe->model_name) == 0)
+            stem = ff_model_stem(model) == FF_STEM_CIFAR ? ", cifar stem" : ", imagenet stem";
     fprintf(out,
             "model          %s%s: %" PRIu32 "x%" PRIu32 "x%" PRIu32 " -> %" PRIu32
             " classes, %" PRIu64 " parameters, %.4g million multiply-accumulates a sample\n",
-            recipe->model_name, stems[ff_model_stem(model)], splits->channels, splits->height,
-            splits->width, splits->classes, ff_summary_parameters(model),
-            ff_model_macs(model) * 1e-6);
+            recipe->model_name, stem, splits->channels, splits->height, splits->width,
+            splits->classes, ff_summary_parameters(model), ff_model_macs(model) * 1e-6);
     fprintf(out, "compute        cpu, %s, %d thread%s\n", ff_model_compute_name(model),
             ff_model_threads(model), ff_model_threads(model) == 1 ? "" : "s");
     fprintf(out, "memory         ");

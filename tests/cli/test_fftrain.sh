@@ -1,0 +1,221 @@
+#!/bin/bash
+# fftrain: what a run prints and logs, and what it says to bad input: one sentence, the documented
+# exit code. The sets come from make_set and from ffpack on tiny IDX files.
+fftrain=${BUILD:-build}/fftrain ffpack=${BUILD:-build}/ffpack make_set=${BUILD:-build}/tests/make_set
+python=${PYTHON:-/usr/bin/python3}
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+cd "$scratch" || exit 1
+count=0
+ok() { count=$((count + 1)); echo "ok $count - $1"; }
+not_ok() { count=$((count + 1)); echo "not ok $count - $1"; }
+skip() { count=$((count + 1)); echo "ok $count - $1 # SKIP $2"; }
+# check NAME COMMAND...: passes where the command succeeds
+check() {
+    local name=$1; shift
+    if "$@" >log 2>&1; then ok "$name"; else not_ok "$name"; sed 's/^/# /' log; fi
+}
+# judge NAME CODE 'PATTERN;PATTERN' GOT: one sentence in stderr that holds every pattern
+judge() {
+    local name=$1 code=$2 patterns=$3 got=$4 problem="" pattern
+    [ "$got" -eq "$code" ] || problem="exit code $got, wanted $code"
+    [ "$(wc -l <stderr)" -eq 1 ] || problem="$problem; not one line on stderr"
+    grep -q '^fftrain: ' stderr || problem="$problem; no 'fftrain: '"
+    while [ -n "$patterns" ]; do
+        pattern=${patterns%%;*}
+        if [ "$pattern" = "$patterns" ]; then patterns=""; else patterns=${patterns#*;}; fi
+        grep -qF -- "$pattern" stderr || problem="$problem; no '$pattern'"
+    done
+    if [ -z "$problem" ]; then ok "$name"; else
+        not_ok "$name"; echo "# ${problem#; }"; sed 's/^/# /' stderr
+    fi
+}
+# refuses NAME CODE PATTERNS ARGUMENT...
+refuses() {
+    local name=$1 code=$2 patterns=$3; shift 3
+    "$fftrain" "$@" >stdout 2>stderr
+    judge "$name" "$code" "$patterns" $?
+}
+small=(--model smallnet --threads 1)
+make() { "$make_set" "$@" >log || exit 1; }
+make set --splits train,test --count 250 --height 12 --width 12 --statistics
+make tiny --count 40 --height 12 --width 12 --statistics
+
+# ---- a run
+"$fftrain" --data set "${small[@]}" --epochs 4 --batch 32 --augment flip --log-json log.jsonl >stdout 2>stderr
+check "a run ends with 0" test $? -eq 0
+check "nothing on stderr without a terminal" test ! -s stderr
+check "'train' of a folder of splits, 'test' found beside it" \
+    grep -q 'validation *set/test: 125 samples.*; found beside it' stdout
+check "a table line an epoch" test "$(grep -cE '^ +[1-4] ( +[0-9.]+( %)?){8}$' stdout)" -eq 4
+check "the accuracy and the bottleneck at the end" \
+    test "$(tail -2 stdout | grep -cE '^(Accuracy on set/test: [0-9.]+ %|Bottleneck: (compute|data))')" -eq 2
+cat >judge.py <<'PYTHON'
+import json, sys
+lines = [json.loads(line) for line in open(sys.argv[1])]
+want = ["event", "epoch", "train_loss", "train_accuracy", "val_loss", "val_accuracy",
+        "learning_rate", "seconds", "samples_per_second", "data_wait_percent"]
+assert [line["event"] for line in lines] == ["start"] + ["epoch"] * 4 + ["end"], lines
+for number, line in enumerate(lines[1:5], 1):
+    assert list(line) == want and line["epoch"] == number, line
+    right = line["val_accuracy"] * 125
+    assert abs(right - round(right)) < 1e-6, right
+    assert 0 <= line["data_wait_percent"] <= 100 and line["samples_per_second"] > 0, line
+assert lines[5]["status"] == "done" and lines[5]["steps"] == 4 * (250 // 32), lines[5]
+assert lines[0]["batch"] == 32 and lines[0]["classes"] == 6 and lines[0]["data"] == "set/train"
+PYTHON
+if command -v "$python" >/dev/null; then check "JSON lines" "$python" judge.py log.jsonl
+else skip "JSON lines" "no $python"; fi
+
+# What depends on the clock is cut off.
+results() { grep '"epoch",' "$1" | sed 's/,"seconds".*//'; }
+for workers in 1 3; do
+    "$fftrain" --data set "${small[@]}" --epochs 4 --batch 32 --augment flip --log-json $workers.jsonl --workers $workers --quiet >stdout 2>stderr
+    check "$workers workers, the same results" cmp <(results log.jsonl) <(results $workers.jsonl)
+done
+check "--quiet prints the result only" test "$(wc -l <stdout)" -eq 2
+"$fftrain" --data set "${small[@]}" --epochs 4 --batch 32 --augment flip --log-json seed.jsonl --seed 1 >stdout 2>stderr
+check "another seed, other results" bash -c "! cmp -s log.jsonl seed.jsonl"
+"$fftrain" --data set "${small[@]}" --epochs 6 --batch 16 --log-json learns.jsonl >stdout 2>stderr
+check "it learns" grep -qE '"status":"done".*"val_accuracy":(1\.0|0\.[89])' learns.jsonl
+
+for last in drop keep; do
+    "$fftrain" --data tiny "${small[@]}" --epochs 1 --batch 1000 --last-batch $last >stdout 2>stderr
+    check "--last-batch $last: a set smaller than a batch is one" grep -q '1 an epoch of 40 samples.*the whole set; --batch was 1000' stdout
+done
+"$fftrain" --data set "${small[@]}" --epochs 1 --batch 64 --last-batch keep >stdout 2>stderr
+check "--last-batch keep: the last one is shorter" grep -q '4 an epoch of 64 samples.*the last batch has 58' stdout
+"$fftrain" --data set/train "${small[@]}" --epochs 1 --batch 64 --log-json noval.jsonl >stdout 2>stderr
+check "without --val nothing is evaluated" grep -q '"val_loss":null,"val_accuracy":null' noval.jsonl
+
+"$fftrain" --data set "${small[@]}" --dry-run --log-json dry.jsonl >stdout 2>stderr
+check "--dry-run ends with 0" test $? -eq 0
+for word in parameters multiply-accumulates memory activations 'an epoch of' 'learning rate' augment; do
+    check "--dry-run names $word" grep -q "$word" stdout
+done
+check "--dry-run trains nothing and logs nothing" bash -c "! grep -q '^epoch' stdout && ! test -e dry.jsonl"
+check "--help" bash -c "'$fftrain' --help | grep -q 'Exit codes: 0 done'"
+check "--compute reference" "$fftrain" --data tiny "${small[@]}" --epochs 1 --compute reference
+check "--crop cuts both" "$fftrain" --data set "${small[@]}" --epochs 1 --crop 10 --augment crop,flip
+
+# ---- options
+refuses "an unknown option" 2 "unknown option --epoch; did you mean --epochs?" --data set "${small[@]}" --epoch 3
+refuses "a value out of range" 2 "--batch: 0 is out of range" --data set "${small[@]}" --batch 0
+refuses "no number" 2 "--lr: 'fast' is not a number" --data set "${small[@]}" --lr fast
+refuses "no --data" 2 "--data is missing" "${small[@]}"
+refuses "no --model" 2 "--model is missing;smallnet;resnet18" --data set
+refuses "an unknown model" 2 "'resnet99' is unknown;smallnet;resnet18" --data set --model resnet99
+refuses "a stray argument" 2 "unexpected argument 'set'" set "${small[@]}"
+refuses "--device cuda" 2 "--device cuda: this version trains on the CPU only" --data set "${small[@]}" --device cuda
+refuses "an unknown device" 2 "--device: 'tpu' is none of auto|cpu" --data set "${small[@]}" --device tpu
+refuses "Nesterov and not" 2 "exclude each other" --data set "${small[@]}" --nesterov --no-nesterov
+refuses "Nesterov without momentum" 2 "--nesterov needs a --momentum above 0" --data set "${small[@]}" --nesterov --momentum 0
+refuses "a warm-up longer than the run" 2 "--warmup: 3 epochs are more than the 2" --data set "${small[@]}" --epochs 2 --warmup 3
+refuses "an unknown augmentation" 2 "rotate" --data set "${small[@]}" --augment rotate
+refuses "a crop larger than the samples" 2 "set/train;16" --data set "${small[@]}" --crop 16 --augment none
+refuses "a stem for a net without" 2 "smallnet" --data set "${small[@]}" --stem imagenet
+refuses "a log in a missing folder" 74 "--log-json: nowhere/log: cannot open for appending: No such file" --data set "${small[@]}" --log-json nowhere/log
+refuses "a log on a full disk" 74 "--log-json: /dev/full: cannot write: No space left" --data set "${small[@]}" --log-json /dev/full
+
+# ---- sets
+refuses "a missing set" 74 "nowhere" --data nowhere "${small[@]}"
+mkdir hollow
+refuses "a folder without a set" 65 "hollow: is no packed dataset" --data hollow "${small[@]}"
+refuses "a missing --val" 74 "nowhere" --data set --val nowhere "${small[@]}"
+make raw --count 20 --dtype u8
+refuses "u8 without statistics" 65 "raw: holds raw u8 values without the statistics;--stats compute" --data raw "${small[@]}"
+make raw-statistics --count 20 --dtype u8 --statistics
+check "u8 with statistics" "$fftrain" --data raw-statistics "${small[@]}" --epochs 1
+make variable --count 20 --variable --statistics
+refuses "samples of several sizes" 65 "variable: its samples have different sizes;--resize" --data variable "${small[@]}"
+make boxes --count 20 --fields box,label
+refuses "a label that is no class" 2 "boxes: label field 'box' is of kind vector;kind class;--label" --data boxes "${small[@]}"
+check "--label names the right one" "$fftrain" --data boxes "${small[@]}" --epochs 1 --label label
+refuses "no such label" 2 "--label: boxes: has no label field colour; it has box, label" --data boxes "${small[@]}" --label colour
+make unnamed --count 20 --fields id
+check "classes without names" "$fftrain" --data unnamed "${small[@]}" --epochs 1
+make bare --count 20 --fields ''
+refuses "no label at all" 65 "bare: has no label field" --data bare "${small[@]}"
+make unlabeled --count 100 --height 12 --width 12 --unlabeled
+"$fftrain" --data tiny --val unlabeled "${small[@]}" --epochs 1 >stdout 2>stderr
+judge "--val without statistics for a set with" 65 "tiny is normalized and unlabeled is not" $?
+"$fftrain" --data unlabeled --val unlabeled "${small[@]}" --epochs 1 --log-json unlabeled.jsonl >stdout 2>stderr
+check "unlabeled samples are left out" test $? -eq 0
+[ -s stderr ] && sed 's/^/# /' stderr
+
+# ---- sets that disagree
+make gray --count 20 --channels 1 --height 12 --width 12 --statistics
+refuses "channels" 65 "tiny has 3 channels and gray has 1" --data tiny --val gray "${small[@]}"
+make wide --count 20 --height 12 --width 14 --statistics
+refuses "sizes" 65 "tiny has samples of 12x12 and wide of 12x14;--crop" --data tiny --val wide "${small[@]}"
+check "sizes, with --crop" "$fftrain" --data tiny --val wide "${small[@]}" --epochs 1 --crop 12
+make more --count 20 --height 12 --width 12 --classes 7 --statistics
+refuses "numbers of classes" 65 "'label' names 6 classes in tiny and 7 in more" --data tiny --val more "${small[@]}"
+make odd --count 20 --height 12 --width 12 --odd-names --statistics
+refuses "names of classes" 65 "class 0 is 'disk' in tiny and 'two%20words' in odd" --data tiny --val odd "${small[@]}"
+mkdir idx
+{ printf '\0\0\10\3\0\0\0\20\0\0\0\10\0\0\0\10'; head -c 1024 /dev/urandom; } >idx/train-images-idx3-ubyte
+{ printf '\0\0\10\1\0\0\0\20'; printf '\0\1\2\3\0\1\2\3\0\1\2\3\0\1\2\3'; } >idx/train-labels-idx1-ubyte
+printf 'a\nb\nc\nd\n' >abcd; printf 'a\nc\nb\nd\n' >acbd
+pack() { "$ffpack" idx -o "$@" >log 2>&1 || sed 's/^/# /' log; }
+pack half --mean 0.5 --std 0.25 --classes abcd
+pack other --mean 0.4 --std 0.25 --classes abcd
+pack swapped --mean 0.5 --std 0.25 --classes acbd
+pack resized --mean 0.5 --std 0.25 --classes abcd --resize 12 --center-crop 8
+refuses "statistics" 65 "half;mean of 0.5 in channel 0;other;0.4;--stats-from" --data half --val other "${small[@]}"
+refuses "transforms" 65 "half;resized;transform 1 is;resize" --data half --val resized "${small[@]}"
+refuses "the order of classes" 65 "class 1 is 'b' in half;'c' in swapped" --data half --val swapped "${small[@]}"
+pack bytes --mean 0.5 --std 0.25 --classes abcd --dtype u8
+check "dtypes may differ" "$fftrain" --data half --val bytes "${small[@]}" --epochs 1
+
+# ---- broken sets
+broken() { rm -rf bad; cp -r tiny bad; }
+broken; truncate -s 100 bad/index.ffx
+refuses "a truncated index" 65 "bad/index.ffx" --data bad "${small[@]}"
+broken; : >bad/index.ffx
+refuses "an empty index" 65 "bad/index.ffx" --data bad "${small[@]}"
+flip() { # FILE OFFSET: turns a byte over
+    local byte; byte=$(od -An -tu1 -j "$2" -N 1 "$1")
+    # shellcheck disable=SC2059
+    printf "\\x$(printf %02x $((255 - byte)))" | dd of="$1" bs=1 seek="$2" conv=notrunc 2>/dev/null
+}
+broken; flip bad/index.ffx 9
+refuses "a flipped byte in the index" 65 "bad/index.ffx" --data bad "${small[@]}"
+broken; truncate -s 3000 bad/shard-000000.ffs
+refuses "a truncated shard" 65 "bad/shard-000000.ffs;3000" --data bad "${small[@]}"
+broken; rm bad/shard-000000.ffs
+refuses "a missing shard" 74 "bad/shard-000000.ffs" --data bad "${small[@]}"
+broken; flip bad/shard-000000.ffs $(($(stat -c %s bad/shard-000000.ffs) / 2))
+refuses "a flipped byte in a shard" 65 "bad/shard-000000.ffs;checksum" --data bad "${small[@]}"
+refuses "a flipped byte in a shard of --val" 65 "bad/shard-000000.ffs;checksum" --data tiny --val bad "${small[@]}"
+
+# ---- while it runs
+# begin ARGUMENT...: trains in the background and waits for the first epoch's line
+begin() {
+    rm -f run.jsonl
+    "$fftrain" "$@" "${small[@]}" --epochs 100000 --quiet --log-json run.jsonl >stdout 2>stderr &
+    child=$!
+    while kill -0 $child 2>/dev/null && ! grep -qs '"epoch",' run.jsonl; do sleep 0.02; done
+}
+for workers in 0 2; do
+    rm -rf shrinking; cp -r tiny shrinking
+    begin --data shrinking --workers $workers
+    truncate -s 4096 shrinking/shard-000000.ffs
+    wait $child
+    judge "a shard truncated while it is read, $workers workers" 74 "shrinking/shard-000000.ffs" $?
+done
+check "the log says that it failed" grep -q '"event":"end","status":"failed"' run.jsonl
+for signal in INT TERM; do
+    begin --data tiny
+    kill -$signal $child
+    wait $child; code=$?
+    judge "SIG$signal" $((128 + $(kill -l $signal))) "stopped by SIG$signal after step;epochs done" $code
+    check "SIG$signal: the log says so" grep -q '"event":"end","status":"interrupted"' run.jsonl
+    check "SIG$signal: what was reached is printed" grep -q '^Accuracy' stdout
+done
+
+# ---- numbers that are none
+make specials --count 64 --height 12 --width 12 --statistics --specials
+refuses "NaN in the data" 1 "at the first step (epoch 1, learning rate;specials holds NaN" --data specials "${small[@]}"
+refuses "a loss that explodes" 1 "the training loss became;step;epoch;learning rate;lower --lr (it is 1e+06)" --data tiny "${small[@]}" --lr 1e6 --warmup 0 --weight-decay 10 --epochs 100
+echo "1..$count"
