@@ -106,8 +106,8 @@ static ff_status add_verification(json_t *object, const ff_inspect_options *opti
     FF_TRY(status);
     *good = verified == FF_OK;
     if (!*good && verdict->status == FF_OK)
-        (void)ff_fail(verdict, verified, "%s: %" PRIu64 " problem%s found", split->path, problems,
-                      problems == 1 ? "" : "s");
+        (void)ff_fail(verdict, verified, "%s: %" PRIu64 " problem%s, the first: %s", split->path,
+                      problems, problems == 1 ? "" : "s", problem.message);
     return set(object, "verify", value, error);
 }
 

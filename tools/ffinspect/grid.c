@@ -251,9 +251,9 @@ ff_status ff_inspect_grid(ff_dataset *dataset, const char *name, const ff_inspec
     FF_TRY_DONE(draw(&drawn, name, &canvas, error));
     FF_TRY_DONE(ff_canvas_write_png(&canvas, options->png, error));
     FF_TRY_DONE(ff_format(sentence, error,
-                          "%s: %" PRIu64 " samples in %u rows of %u, %u x %u pixels; %s",
-                          options->png, drawn.count, drawn.rows, drawn.columns, canvas.width,
-                          canvas.height, drawn.scale.sentence));
+                          "%s: %" PRIu64 " samples in %u row%s of %u, %u x %u pixels; %s",
+                          options->png, drawn.count, drawn.rows, drawn.rows == 1 ? "" : "s",
+                          drawn.columns, canvas.width, canvas.height, drawn.scale.sentence));
 done:
     ff_canvas_free(&canvas);
     free_sheet(&drawn);

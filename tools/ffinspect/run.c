@@ -115,8 +115,9 @@ static ff_status print_verifications(const ff_inspect_options *options, const ff
         ff_inspect_free_verification(&found);
         if (status == FF_OK) continue;
         if (result == FF_OK)
-            result = ff_fail(error, status, "%s: %" PRIu64 " problem%s found", list->split[i].path,
-                             problems, problems == 1 ? "" : "s");
+            result =
+                ff_fail(error, status, "%s: %" PRIu64 " problem%s, the first: %s",
+                        list->split[i].path, problems, problems == 1 ? "" : "s", problem.message);
         if (status == FF_INTERRUPTED) break;
     }
     return result;

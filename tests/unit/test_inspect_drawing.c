@@ -1,0 +1,200 @@
+/* ffinspect's contact sheets in their parts: font, canvas, and tensors back to pictures. */
+#include "tools/ffinspect/canvas.h"
+#include "tools/ffinspect/font.h"
+#include "tools/ffinspect/picture.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static ff_error error;
+
+typedef struct dots {
+    uint8_t set[64][FF_FONT_HEIGHT];
+    unsigned count, right;
+} dots;
+
+static void dot(void *context, unsigned x, unsigned y) {
+    dots *drawn = context;
+    assert_true(x < 64 && y < FF_FONT_HEIGHT);
+    drawn->set[x][y] = 1;
+    drawn->count++;
+    if (x + 1 > drawn->right) drawn->right = x + 1;
+}
+
+static dots draw(const char *text) {
+    dots drawn = {0};
+    ff_font_draw(text, dot, &drawn);
+    return drawn;
+}
+
+/* Every character has dots, as wide as it says, and none looks like another. */
+static void glyphs_differ(void **state) {
+    (void)state;
+    for (int a = 0x21; a < 0x7f; a++) {
+        char text[2] = {(char)a, 0};
+        dots drawn = draw(text);
+        assert_true(drawn.count > 0);
+        assert_int_equal(drawn.right, ff_font_width(text));
+        for (int b = 0x21; b < a; b++) {
+            char other[2] = {(char)b, 0};
+            dots compared = draw(other);
+            if (!memcmp(drawn.set, compared.set, sizeof drawn.set))
+                fail_msg("'%c' and '%c' look the same", a, b);
+        }
+    }
+    assert_int_equal(draw(" ").count, 0);
+    assert_int_equal(ff_font_width(""), 0);
+    /* Anything else is a box; letters with accents are letters. */
+    assert_memory_equal(draw("\xe7\x8c\xab").set, draw("\xf0\x9f\x90\x88").set, 64);
+    assert_memory_equal(draw("\xff").set, draw("\xe7\x8c\xab").set, 64);
+    assert_memory_equal(draw("\xc3\xa9").set, draw("e").set, 64);
+    assert_memory_equal(draw("\xc3\x84").set, draw("A").set, 64);
+}
+
+static void long_names_are_cut(void **state) {
+    (void)state;
+    static const char *const names[] = {"automobile",
+                                        "T-shirt/top",
+                                        "a",
+                                        "",
+                                        "caf\xc3\xa9 au lait",
+                                        "\xe7\x8c\xab\xe7\x8c\xab\xe7\x8c\xab\xe7\x8c\xab",
+                                        "\xff\xff\xff\xff"};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        for (unsigned width = 5; width < 80; width++) {
+            ff_buffer fitted = {0};
+            assert_int_equal(ff_font_fit(&fitted, names[i], width, &error), FF_OK);
+            assert_true(ff_font_width(fitted.bytes) <= width);
+            bool whole = ff_font_width(names[i]) <= width;
+            assert_int_equal(!strcmp(fitted.bytes, names[i]), whole);
+            size_t kept = fitted.length - (whole ? 0 : 3);
+            assert_memory_equal(fitted.bytes, names[i], kept);
+            if (!whole) assert_string_equal(fitted.bytes + kept, "\xe2\x80\xa6");
+            ff_buffer_free(&fitted);
+        }
+}
+
+static const uint8_t *at(const ff_canvas *canvas, unsigned x, unsigned y) {
+    return canvas->rgb + ((size_t)y * canvas->width + x) * 3;
+}
+
+static void pictures_are_enlarged_and_reduced(void **state) {
+    (void)state;
+    enum { HEIGHT = 5, WIDTH = 7 };
+    uint8_t rgb[HEIGHT * WIDTH * 3];
+    for (size_t i = 0; i < sizeof rgb; i++) rgb[i] = (uint8_t)(i * 37);
+    ff_canvas canvas;
+    assert_int_equal(ff_canvas_create(&canvas, 40, 30, (ff_color){1, 2, 3}, &error), FF_OK);
+    ff_canvas_picture(&canvas, 2, 1, rgb, HEIGHT, WIDTH, 3, 1);
+    for (unsigned y = 0; y < 30; y++)
+        for (unsigned x = 0; x < 40; x++) {
+            bool inside = x >= 2 && x < 2 + 3 * WIDTH && y >= 1 && y < 1 + 3 * HEIGHT;
+            static const uint8_t background[3] = {1, 2, 3};
+            const uint8_t *wanted =
+                inside ? rgb + ((size_t)((y - 1) / 3) * WIDTH + (x - 2) / 3) * 3 : background;
+            assert_memory_equal(at(&canvas, x, y), wanted, 3);
+        }
+    /* Squares of 2 x 2 averaged; the last column and row are smaller. */
+    ff_canvas_picture(&canvas, 0, 0, rgb, HEIGHT, WIDTH, 1, 2);
+    for (unsigned y = 0; y < 3; y++)
+        for (unsigned x = 0; x < 4; x++)
+            for (unsigned c = 0; c < 3; c++) {
+                unsigned sum = 0, count = 0;
+                for (unsigned i = 2 * y; i < 2 * y + 2 && i < HEIGHT; i++)
+                    for (unsigned j = 2 * x; j < 2 * x + 2 && j < WIDTH; j++, count++)
+                        sum += rgb[(i * WIDTH + j) * 3 + c];
+                assert_int_equal(at(&canvas, x, y)[c], (sum + count / 2) / count);
+            }
+    /* What lies outside is cut off. */
+    ff_canvas_picture(&canvas, 38, 29, rgb, HEIGHT, WIDTH, 3, 1);
+    ff_canvas_text(&canvas, 30, 25, 3, "much too long", (ff_color){9, 9, 9});
+    ff_canvas_fill(&canvas, 4000000000u, 4000000000u, 2, 2, (ff_color){9, 9, 9});
+    ff_canvas_free(&canvas);
+}
+
+/* Every byte comes back through every dtype and layout. */
+static void normalisation_is_undone(void **state) {
+    (void)state;
+    static float mean[4] = {0.4914f, 0.4822f, 0.4465f, 0.1f},
+                 std[4] = {0.247f, 0.2435f, 0.2616f, 1};
+    static const ff_dtype dtypes[] = {FF_U8, FF_U16, FF_F16, FF_BF16, FF_F32};
+    for (int d = 0; d < 5; d++)
+        for (int layout = 0; layout < 2; layout++)
+            for (uint32_t channels = 1; channels <= 4; channels++) {
+                ff_metadata metadata = {.dtype = dtypes[d],
+                                        .layout = layout ? FF_HWC : FF_CHW,
+                                        .channels = channels,
+                                        .height = 16,
+                                        .width = 16,
+                                        .statistics_count = channels,
+                                        .mean = mean,
+                                        .std = std};
+                uint8_t tensor[256 * 4 * 4] = {0}, rgb[256 * 3];
+                size_t bytes = ff_dtype_bytes(dtypes[d]);
+                for (size_t i = 0; i < 256; i++)
+                    for (size_t c = 0; c < channels; c++) {
+                        size_t place = layout ? i * channels + c : c * 256 + i;
+                        uint8_t pixel = (uint8_t)(i + 50 * c);
+                        float value = ((float)pixel / 255 - mean[c]) / std[c];
+                        void *to = tensor + place * bytes;
+                        if (dtypes[d] == FF_U8)
+                            *(uint8_t *)to = pixel;
+                        else if (dtypes[d] == FF_U16)
+                            ff_store_u16(to, (uint16_t)(pixel * 257));
+                        else
+                            ff_convert(to, dtypes[d], &value, FF_F32, 1);
+                    }
+                double minimum = 1e300, maximum = -1e300;
+                ff_picture_range(&metadata, tensor, 16, 16, &minimum, &maximum);
+                ff_picture_scale scale = ff_picture_choose_scale(&metadata, minimum, maximum);
+                ff_picture_convert(&metadata, &scale, tensor, 16, 16, rgb);
+                for (size_t i = 0; i < 256; i++)
+                    for (size_t c = 0; c < 3; c++) {
+                        size_t shown = channels >= 3 ? c : 0;
+                        int found = rgb[3 * i + c], wanted = (uint8_t)(i + 50 * shown);
+                        int off = abs(found - wanted);
+                        if (off > (dtypes[d] == FF_BF16 ? 2 : 0))
+                            fail_msg("%s, %u channels: pixel %zu.%zu is %d, wanted %d",
+                                     ff_dtype_name(dtypes[d]), channels, i, c, found, wanted);
+                    }
+            }
+}
+
+static void unusual_ranges(void **state) {
+    (void)state;
+    ff_metadata metadata = {.dtype = FF_F32, .channels = 1, .height = 1, .width = 4};
+    float value[4] = {-10, (float)NAN, 30, (float)INFINITY};
+    double minimum = 1e300, maximum = -1e300;
+    uint8_t rgb[12];
+    ff_picture_range(&metadata, value, 1, 4, &minimum, &maximum);
+    assert_true(minimum == -10 && maximum == 30);
+    ff_picture_scale scale = ff_picture_choose_scale(&metadata, minimum, maximum);
+    ff_picture_convert(&metadata, &scale, value, 1, 4, rgb);
+    static const uint8_t wanted[12] = {0, 0, 0, 255, 0, 255, 255, 255, 255, 255, 255, 255};
+    assert_memory_equal(rgb, wanted, 12);
+    /* One value only, and none at all. */
+    scale = ff_picture_choose_scale(&metadata, 5, 5);
+    assert_true(isfinite(scale.gain[0]) && isfinite(scale.offset[0]));
+    scale = ff_picture_choose_scale(&metadata, 1e300, -1e300);
+    assert_true(isfinite(scale.gain[0]) && isfinite(scale.offset[0]));
+    /* 12 bits in 16 are stretched. */
+    metadata.dtype = FF_U16;
+    scale = ff_picture_choose_scale(&metadata, 0, 4095);
+    assert_true(fabs(4095 * scale.gain[0] + scale.offset[0] - 255) < 1e-9);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(glyphs_differ),
+        cmocka_unit_test(long_names_are_cut),
+        cmocka_unit_test(pictures_are_enlarged_and_reduced),
+        cmocka_unit_test(normalisation_is_undone),
+        cmocka_unit_test(unusual_ranges),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
