@@ -135,8 +135,8 @@ int ff_plan_batch(const ff_plan *plan);
 bool ff_plan_trains(const ff_plan *plan);
 
 /* One training step: forward with batch statistics, mean loss over the counted samples, backward,
- * running statistics, update. Where no sample counts, nothing changes but the statistics and
- * momentum. A label outside [-1, classes) is FF_BAD_DATA naming its place. The caller looks at the
+ * running statistics, update. Where no sample counts the gradients are zero. A label outside
+ * [-1, classes) is FF_BAD_DATA naming its place, and nothing was changed. The caller looks at the
  * loss for NaN. */
 FF_MUST_USE ff_status ff_plan_train(ff_plan *plan, const ff_batch *batch, const ff_sgd *sgd,
                                     ff_step_result *result, ff_error *error);

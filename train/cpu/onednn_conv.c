@@ -167,7 +167,7 @@ static dnnl_status_t plan(conv *c, const conv *sibling) {
     const dnnl_dims_t bias = {s->output.c};
     ff_dnnl_md any = NULL;
     dnnl_format_tag_t source_tag = tag_of(&s->input);
-    if (s->input.block == 1 && !reads_images(&s->input)) {
+    if (s->input.block == 1 && !reads_images(&s->input) && !s->input_gradient) {
         source_tag = c->self->block == 16 ? dnnl_nChw16c : dnnl_nChw8c;
         TRY_DNNL(ff_dnnl_md_create(&c->images, 4, source, dnnl_nchw));
     }

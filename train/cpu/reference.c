@@ -168,7 +168,8 @@ void ff_reference_dropout(ff_compute *compute, const ff_dropout *dropout, const 
     const ff_tensor *t = &dropout->shape;
     const float threshold = (float)dropout->probability;
     const float scale = (float)(1.0 / (1.0 - dropout->probability));
-    if (t->c % t->block) memset(y, 0, ff_tensor_count(t) * sizeof *y);
+    /* in place the padding is zero already */
+    if (y != x && t->c % t->block) memset(y, 0, ff_tensor_count(t) * sizeof *y);
 #pragma omp parallel for num_threads(compute->threads)
     for (int n = 0; n < t->n; n++) {
         uint64_t element = (uint64_t)n * t->c * t->h * t->w, drawn = UINT64_MAX;

@@ -1,0 +1,91 @@
+/* Times training steps: `bench_train_step NAME STEM CHANNELS SIDE BATCH THREADS [COMPUTE]`. Reads
+ * lines from stdin: a number of steps to run; answers each with "best_ms median_ms loss" of these
+ * steps, so that tests/bench/train_step.py can alternate it with PyTorch. */
+#include "format/base/memory.h"
+#include "format/base/thread.h"
+#include "loader/philox.h"
+#include "train/model.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static int compare(const void *a, const void *b) {
+    const double x = *(const double *)a, y = *(const double *)b;
+    return x < y ? -1 : x > y;
+}
+
+static int fail(const ff_error *error) {
+    fprintf(stderr, "bench_train_step: %s\n", error->message);
+    return ff_exit_code(error);
+}
+
+int main(int argc, char **argv) {
+    ff_error error = {0};
+    if (argc < 7) {
+        fprintf(stderr,
+                "usage: %s NAME auto|cifar|imagenet CHANNELS SIDE BATCH THREADS [COMPUTE]\n",
+                argv[0]);
+        return 2;
+    }
+    ff_model_options options = {
+        .name = argv[1],
+        .stem = strcmp(argv[2], "cifar") == 0      ? FF_STEM_CIFAR
+                : strcmp(argv[2], "imagenet") == 0 ? FF_STEM_IMAGENET
+                                                   : FF_STEM_AUTO,
+        .channels = atoi(argv[3]),
+        .height = atoi(argv[4]),
+        .width = atoi(argv[4]),
+        .classes = 10,
+        .batch = atoi(argv[5]),
+        .threads = atoi(argv[6]),
+        .seed = 1,
+        .dropout = -1,
+        .compute = argc > 7 ? argv[7] : NULL,
+    };
+    ff_model *model;
+    if (ff_model_create(&model, &options, &error) != FF_OK) return fail(&error);
+    size_t count = (size_t)options.batch * (size_t)options.channels * (size_t)options.height *
+                   (size_t)options.width;
+    float *images;
+    int64_t *labels;
+    double *times;
+    enum { MOST = 10000 };
+    if (ff_alloc_aligned(&images, count, sizeof *images, 64, "images", &error) != FF_OK ||
+        ff_alloc(&labels, (uint64_t)options.batch, sizeof *labels, "labels", &error) != FF_OK ||
+        ff_alloc(&times, MOST, sizeof *times, "times", &error) != FF_OK)
+        return fail(&error);
+    for (size_t i = 0; i < count; i++)
+        images[i] = 4 * ff_random_unit(ff_philox_draw(1, 99, 0, i, 0).word[0]) - 2;
+    for (int n = 0; n < options.batch; n++) labels[n] = n % options.classes;
+    fprintf(stderr, "%s, %.1f million multiply-accumulates a sample", ff_model_compute_name(model),
+            ff_model_macs(model) * 1e-6);
+    for (int role = 0; role < FF_ROLE_COUNT; role++)
+        fprintf(stderr, ", %s %.1f MB", ff_role_name(role),
+                (double)ff_model_bytes(model, role) * 1e-6);
+    fprintf(stderr, "\n");
+    const ff_sgd sgd = {.learning_rate = 1e-3, .momentum = 0.9, .weight_decay = 5e-4};
+    char line[64];
+    while (fgets(line, sizeof line, stdin)) {
+        int steps = atoi(line);
+        if (steps < 1 || steps > MOST) break;
+        ff_step_result result = {0};
+        for (int i = 0; i < steps; i++) {
+            ff_batch batch = {.images = images, .labels = labels, .label_dtype = FF_I64};
+            uint64_t start = ff_now_ns();
+            if (ff_plan_train(ff_model_training_plan(model), &batch, &sgd, &result, &error) !=
+                FF_OK)
+                return fail(&error);
+            times[i] = (double)(ff_now_ns() - start) * 1e-6;
+        }
+        qsort(times, (size_t)steps, sizeof *times, compare);
+        printf("%.3f %.3f %.6f\n", times[0], times[steps / 2],
+               result.loss_sum / (double)result.count);
+        fflush(stdout);
+    }
+    free(images);
+    free(labels);
+    free(times);
+    ff_model_destroy(&model);
+    return 0;
+}

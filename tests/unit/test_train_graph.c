@@ -1,0 +1,382 @@
+/* Whole small nets of every layer: gradients against finite differences, implementations against
+ * each other, plans against plans. */
+#include "tests/unit/train_helpers.h"
+
+#include "train/optim.h"
+
+enum { CLASSES = 5 };
+
+/* conv + bias, max pool, norm, ReLU, conv, average pool, dropout, linear over pixels */
+static void build_plain(ff_graph *g) {
+    ff_node x = ff_graph_conv(g, 0, "a", 6, 3, 1, 1, true, FF_FILTERS_DEFAULT);
+    x = ff_graph_max_pool(g, x, "p", 2, 2, 0);
+    x = ff_graph_relu(g, ff_graph_norm(g, x, "an"));
+    x = ff_graph_conv(g, x, "b", 17, 3, 1, 0, true, FF_FILTERS_DEFAULT);
+    x = ff_graph_relu(g, x);
+    x = ff_graph_average_pool(g, x, "q", 2, 1, 1);
+    x = ff_graph_dropout(g, x, 0.25);
+    ff_graph_finish(g, ff_graph_linear(g, ff_graph_flatten(g, x), "fc", CLASSES));
+}
+
+/* residuals of both kinds, as in a resnet with its stem */
+static void build_residual(ff_graph *g) {
+    ff_node x = ff_graph_conv(g, 0, "stem", 8, 5, 2, 2, false, FF_FILTERS_FAN_OUT);
+    x = ff_graph_relu(g, ff_graph_norm(g, x, "stemn"));
+    x = ff_graph_max_pool(g, x, "p", 3, 2, 1);
+    ff_node y = ff_graph_conv(g, x, "a", 8, 3, 1, 1, false, FF_FILTERS_FAN_OUT);
+    y = ff_graph_relu(g, ff_graph_norm(g, y, "an"));
+    y = ff_graph_conv(g, y, "b", 8, 3, 1, 1, false, FF_FILTERS_FAN_OUT);
+    x = ff_graph_relu(g, ff_graph_add(g, ff_graph_norm(g, y, "bn"), x));
+    y = ff_graph_conv(g, x, "c", 20, 3, 2, 1, false, FF_FILTERS_FAN_OUT);
+    y = ff_graph_relu(g, ff_graph_norm(g, y, "cn"));
+    y = ff_graph_conv(g, y, "d", 20, 3, 1, 1, false, FF_FILTERS_FAN_OUT);
+    y = ff_graph_norm(g, y, "dn");
+    ff_node s =
+        ff_graph_norm(g, ff_graph_conv(g, x, "s", 20, 1, 2, 0, false, FF_FILTERS_FAN_OUT), "sn");
+    x = ff_graph_relu(g, ff_graph_add(g, y, s));
+    x = ff_graph_global_pool(g, x, "avg");
+    ff_graph_finish(g, ff_graph_linear(g, x, "fc", CLASSES));
+}
+
+/* values with several users, adds and ReLUs that nothing absorbs, two linear layers */
+static void build_tangled(ff_graph *g) {
+    ff_node x = ff_graph_conv(g, 0, "a", 5, 3, 1, 1, false, FF_FILTERS_DEFAULT);
+    ff_node u = ff_graph_relu(g, x);
+    ff_node v = ff_graph_norm(g, x, "v");
+    ff_node w = ff_graph_conv(g, x, "w", 5, 1, 1, 0, true, FF_FILTERS_DEFAULT);
+    x = ff_graph_add(g, ff_graph_add(g, u, v), w);
+    ff_node y = ff_graph_norm(g, x, "y");
+    y = ff_graph_add(g, y, x);
+    y = ff_graph_max_pool(g, ff_graph_relu(g, y), "p", 3, 1, 1);
+    y = ff_graph_linear(g, ff_graph_flatten(g, y), "h", 18);
+    y = ff_graph_dropout(g, ff_graph_relu(g, y), 0.5);
+    ff_graph_finish(g, ff_graph_linear(g, y, "fc", CLASSES));
+}
+
+typedef struct net_case {
+    const char *name;
+    void (*build)(ff_graph *graph);
+    int channels, height, width, batch;
+} net_case;
+
+static const net_case cases[] = {
+    {"plain", build_plain, 2, 9, 8, 4},
+    {"residual", build_residual, 3, 16, 12, 3},
+    {"tangled", build_tangled, 4, 5, 6, 3},
+};
+enum { CASES = 3 };
+
+typedef struct samples {
+    float *images; /* NCHW, which is what every table reads so far */
+    int64_t labels[16];
+    float weights[16];
+    ff_batch batch;
+} samples;
+
+static void draw(samples *s, const net_case *k) {
+    dice d = {.seed = 21};
+    s->images = random_floats(&d, (size_t)k->batch * k->channels * k->height * k->width);
+    for (int n = 0; n < 16; n++) {
+        s->labels[n] = between(&d, 0, CLASSES - 1);
+        s->weights[n] = 1;
+    }
+    s->batch = (ff_batch){.images = s->images,
+                          .labels = s->labels,
+                          .label_dtype = FF_I64,
+                          .weights = s->weights,
+                          .step = 3};
+}
+
+static double mean_loss(net *n, const samples *s) {
+    ff_step_result result;
+    assert_ok(ff_plan_gradients(n->plan, &s->batch, &result, error));
+    return result.loss_sum / (double)result.count;
+}
+
+static double central(net *n, const samples *s, float *at, float by) {
+    const float kept = *at;
+    *at = kept + by;
+    double apart = mean_loss(n, s);
+    float reached = *at;
+    *at = kept - by;
+    apart -= mean_loss(n, s);
+    double distance = (double)reached - (double)*at;
+    *at = kept;
+    return apart / distance;
+}
+
+/* Checks the gradients of one parameter at up to 12 places. A step that crosses a kink of ReLU or
+ * max says nothing, so a few places may disagree; a wrong formula disagrees nearly everywhere. */
+static int check_parameter(net *n, const samples *s, const float *gradients, int p) {
+    const ff_graph_parameter *parameter = &n->graph->parameters[p];
+    size_t count = 1;
+    for (int i = 0; i < parameter->rank; i++) count *= (size_t)parameter->shape[i];
+    int checked = 0, wrong = 0;
+    for (size_t e = 0; e < count; e += count / 12 + 1, checked++) {
+        const size_t at = n->store.offsets[p] + e;
+        const double gradient = (double)gradients[at];
+        double apart = INFINITY, difference = 0;
+        for (float by = 5e-5f; by < 5e-4f; by *= 2) {
+            double now = central(n, s, n->store.values + at, by);
+            if (fabs(now - gradient) > apart) continue;
+            apart = fabs(now - gradient);
+            difference = now;
+        }
+        if (apart <= 1e-4 + 1e-3 * fabs(gradient)) continue;
+        wrong++;
+        print_message("%s[%zu]: gradient %g, difference %g\n", parameter->name, e, gradient,
+                      difference);
+    }
+    assert_true(wrong * 5 <= checked);
+    return checked;
+}
+
+static void gradients_are_right(void **state) {
+    (void)state;
+    for (int c = 0; c < CASES; c++) {
+        net n;
+        samples s;
+        open_net(&n, cases[c].build, cases[c].channels, cases[c].height, cases[c].width,
+                 cases[c].batch, "reference", 2);
+        draw(&s, &cases[c]);
+        n.plan->smoothing = 0.1;
+        mean_loss(&n, &s);
+        float *gradients = floats(n.store.trained_count);
+        memcpy(gradients, n.store.gradients, n.store.trained_count * sizeof *gradients);
+        int checked = 0;
+        for (int p = 0; p < n.graph->parameter_count; p++)
+            if (n.graph->parameters[p].trained) checked += check_parameter(&n, &s, gradients, p);
+        assert_true(checked > 60);
+        free(gradients);
+        free(s.images);
+        close_net(&n);
+    }
+}
+
+/* A parameter, or its gradient, in torch's order. */
+static float *exported(const net *n, int p, const float *block) {
+    const ff_graph_parameter *parameter = &n->graph->parameters[p];
+    size_t count = 1;
+    for (int i = 0; i < parameter->rank; i++) count *= (size_t)parameter->shape[i];
+    float *to = floats(count);
+    ff_store_export(&n->store, n->compute, p, block, to);
+    return to;
+}
+
+/* Every implementation gives the same loss, gradients and running statistics. */
+static void implementations_agree(void **state) {
+    (void)state;
+    for (int c = 0; c < CASES; c++)
+        for (int i = 0; ff_compute_implementation(i); i++) {
+            net right, other;
+            samples s;
+            const net_case *k = &cases[c];
+            const char *name = ff_compute_implementation(i)->name;
+            open_net(&right, k->build, k->channels, k->height, k->width, k->batch, "reference", 2);
+            open_net(&other, k->build, k->channels, k->height, k->width, k->batch, name, 2);
+            draw(&s, k);
+            s.weights[1] = 0;
+            s.labels[0] = -1;
+            double apart = mean_loss(&right, &s) - mean_loss(&other, &s);
+            if (!(fabs(apart) < 1e-5)) print_message("%s, %s: %g\n", k->name, name, apart);
+            assert_true(fabs(apart) < 1e-5);
+            for (int p = 0; p < right.graph->parameter_count; p++) {
+                const ff_graph_parameter *parameter = &right.graph->parameters[p];
+                if (parameter->dtype != FF_F32) continue;
+                size_t count = 1;
+                for (int r = 0; r < parameter->rank; r++) count *= (size_t)parameter->shape[r];
+                const bool trained = parameter->trained;
+                float *a =
+                    exported(&right, p, trained ? right.store.gradients : right.store.buffers);
+                float *b =
+                    exported(&other, p, trained ? other.store.gradients : other.store.buffers);
+                double worst = 0;
+                for (size_t e = 0; e < count; e++)
+                    worst = fmax(worst,
+                                 fabs((double)a[e] - (double)b[e]) / (1e-2 + fabs((double)a[e])));
+                if (!(worst < 2e-3))
+                    print_message("%s, %s: %s: %g\n", k->name, name, parameter->name, worst);
+                assert_true(worst < 2e-3);
+                free(a);
+                free(b);
+            }
+            free(s.images);
+            close_net(&right);
+            close_net(&other);
+        }
+}
+
+/* Evaluation: weights leave samples out exactly, and a plan of another batch that shares the
+ * parameters gives the same sums; nothing is changed. */
+static void evaluation_counts_once(void **state) {
+    (void)state;
+    for (int c = 0; c < CASES; c++)
+        for (int i = 0; ff_compute_implementation(i); i++) {
+            net n;
+            samples s;
+            const net_case *k = &cases[c];
+            open_net(&n, k->build, k->channels, k->height, k->width, k->batch,
+                     ff_compute_implementation(i)->name, 2);
+            draw(&s, k);
+            mean_loss(&n, &s); /* running statistics that are not the initial ones */
+            ff_plan *one;
+            assert_ok(ff_plan_create(&one, n.graph, n.compute, 1, false, n.plan, error));
+            one->store = &n.store;
+            float *buffers = floats(n.store.buffer_count);
+            memcpy(buffers, n.store.buffers, n.store.buffer_count * sizeof *buffers);
+            s.weights[1] = 0;
+            ff_step_result all, sum = {0};
+            assert_ok(ff_plan_evaluate(n.plan, &s.batch, &all, error));
+            for (int b = 0; b < k->batch; b++) {
+                ff_step_result result;
+                ff_batch batch = s.batch;
+                batch.images += (size_t)b * k->channels * k->height * k->width;
+                batch.labels = s.labels + b;
+                batch.weights = s.weights + b;
+                assert_ok(ff_plan_evaluate(one, &batch, &result, error));
+                sum.loss_sum += result.loss_sum;
+                sum.count += result.count;
+                sum.correct += result.correct;
+            }
+            assert_int_equal(all.count, k->batch - 1);
+            assert_int_equal(all.count, sum.count);
+            assert_int_equal(all.correct, sum.correct);
+            assert_true(fabs(all.loss_sum - sum.loss_sum) < 1e-4 * (1 + all.loss_sum));
+            assert_memory_equal(buffers, n.store.buffers, n.store.buffer_count * sizeof *buffers);
+            free(buffers);
+            free(s.images);
+            ff_plan_destroy(&one);
+            close_net(&n);
+        }
+}
+
+/* The same steps give the same bits, and a step leaves nothing of itself behind. */
+static void steps_repeat(void **state) {
+    (void)state;
+    const ff_sgd sgd = {.learning_rate = 0.05, .momentum = 0.9, .weight_decay = 1e-3};
+    float *first = NULL;
+    for (int run = 0; run < 2; run++) {
+        net n;
+        samples s;
+        ff_step_result result;
+        open_net(&n, build_residual, 3, 16, 12, 3, NULL, 2);
+        draw(&s, &cases[1]);
+        double before = mean_loss(&n, &s);
+        for (int step = 0; step < 20; step++)
+            assert_ok(ff_plan_train(n.plan, &s.batch, &sgd, &result, error));
+        assert_true(mean_loss(&n, &s) < before / 2); /* it learns three samples by heart */
+        if (run == 0) {
+            first = floats(n.store.trained_count);
+            memcpy(first, n.store.values, n.store.trained_count * sizeof *first);
+        } else {
+            assert_memory_equal(first, n.store.values, n.store.trained_count * sizeof *first);
+        }
+        s.labels[2] = CLASSES;
+        ff_error failure = {0};
+        assert_int_equal(ff_plan_train(n.plan, &s.batch, &sgd, &result, &failure), FF_BAD_DATA);
+        assert_non_null(strstr(failure.message, "sample 2"));
+        for (int b = 0; b < 3; b++) s.labels[b] = -1; /* nothing counts */
+        assert_ok(ff_plan_gradients(n.plan, &s.batch, &result, error));
+        assert_int_equal(result.count, 0);
+        for (size_t e = 0; e < n.store.trained_count; e++) assert_true(n.store.gradients[e] == 0);
+        free(s.images);
+        close_net(&n);
+    }
+    free(first);
+}
+
+/* A convolution and its pool work in chunks; a batch that chunks do not divide is no different. */
+static void build_wide(ff_graph *g) {
+    ff_node x = ff_graph_conv(g, 0, "a", 40, 3, 1, 1, true, FF_FILTERS_DEFAULT);
+    x = ff_graph_max_pool(g, x, "p", 2, 2, 0);
+    ff_graph_finish(g, ff_graph_linear(g, ff_graph_global_pool(g, x, "avg"), "fc", CLASSES));
+}
+
+static void chunks_are_invisible(void **state) {
+    (void)state;
+    enum { SAMPLES = 11, SIDE = 64 };
+    dice d = {.seed = 22};
+    float *images = random_floats(&d, SAMPLES * 3 * SIDE * SIDE);
+    int64_t labels[SAMPLES];
+    for (int i = 0; i < SAMPLES; i++) labels[i] = i % CLASSES;
+    for (int i = 0; ff_compute_implementation(i); i++) {
+        net n;
+        ff_step_result result;
+        open_net(&n, build_wide, 3, SIDE, SIDE, SAMPLES, ff_compute_implementation(i)->name, 2);
+        assert_non_null(n.plan->ops[0].tail);
+        const ff_batch all = {.images = images, .labels = labels, .label_dtype = FF_I64};
+        assert_ok(ff_plan_gradients(n.plan, &all, &result, error));
+        double *sum;
+        assert_ok(ff_alloc(&sum, n.store.trained_count, sizeof *sum, "sums", error));
+        float *whole = floats(n.store.trained_count);
+        memcpy(whole, n.store.gradients, n.store.trained_count * sizeof *whole);
+        ff_plan *one;
+        assert_ok(ff_plan_create(&one, n.graph, n.compute, 1, true, n.plan, error));
+        one->store = &n.store;
+        for (int k = 0; k < SAMPLES; k++) {
+            ff_batch batch = all;
+            batch.images += (size_t)k * 3 * SIDE * SIDE;
+            batch.labels = labels + k;
+            assert_ok(ff_plan_gradients(one, &batch, &result, error));
+            for (size_t e = 0; e < n.store.trained_count; e++)
+                sum[e] += (double)n.store.gradients[e] / SAMPLES;
+        }
+        for (size_t e = 0; e < n.store.trained_count; e++)
+            assert_true(fabs(sum[e] - (double)whole[e]) < 1e-5 + 1e-4 * fabs(sum[e]));
+        free(sum);
+        free(whole);
+        ff_plan_destroy(&one);
+        close_net(&n);
+    }
+    free(images);
+}
+
+static void build_too_small(ff_graph *g) {
+    ff_node x = ff_graph_conv(g, 0, "first", 4, 3, 1, 0, false, FF_FILTERS_DEFAULT);
+    x = ff_graph_conv(g, x, "second", 4, 5, 1, 0, false, FF_FILTERS_DEFAULT);
+    ff_graph_finish(g, ff_graph_linear(g, x, "fc", CLASSES));
+}
+
+static void errors_name_the_layer(void **state) {
+    (void)state;
+    ff_error failure = {0};
+    ff_graph *graph;
+    assert_ok(ff_graph_create(&graph, 1, 6, 6, error));
+    build_too_small(graph);
+    assert_int_equal(ff_graph_check(graph, &failure), FF_USAGE);
+    assert_non_null(strstr(failure.message, "second"));
+    assert_non_null(strstr(failure.message, "4x4"));
+    ff_graph_destroy(&graph);
+
+    ff_compute *compute;
+    assert_ok(ff_compute_open(&compute, NULL, 1, error));
+    assert_int_equal(ff_graph_create(&graph, 0, 6, 6, &failure), FF_USAGE);
+    assert_null(graph);
+    assert_ok(ff_graph_create(&graph, 3, 8, 8, error));
+    ff_node x = ff_graph_conv(graph, 0, "c", 4, 8, 1, 0, false, FF_FILTERS_DEFAULT);
+    x = ff_graph_norm(graph, x, "lonely");
+    ff_graph_finish(graph, ff_graph_linear(graph, x, "fc", CLASSES));
+    ff_plan *plan;
+    assert_int_equal(ff_plan_create(&plan, graph, compute, 1, true, NULL, &failure), FF_USAGE);
+    assert_null(plan);
+    assert_non_null(strstr(failure.message, "lonely"));
+    assert_ok(ff_plan_create(&plan, graph, compute, 1, false, NULL, error));
+    ff_step_result result;
+    const ff_batch nothing = {0};
+    assert_int_equal(ff_plan_gradients(plan, &nothing, &result, &failure), FF_USAGE);
+    ff_plan_destroy(&plan);
+    assert_int_equal(ff_plan_create(&plan, graph, compute, 0, true, NULL, &failure), FF_USAGE);
+    ff_graph_destroy(&graph);
+    ff_compute_close(&compute);
+    assert_int_equal(ff_compute_open(&compute, "abacus", 1, &failure), FF_USAGE);
+    assert_non_null(strstr(failure.message, "reference"));
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(gradients_are_right),    cmocka_unit_test(implementations_agree),
+        cmocka_unit_test(evaluation_counts_once), cmocka_unit_test(steps_repeat),
+        cmocka_unit_test(chunks_are_invisible),   cmocka_unit_test(errors_name_the_layer),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,260 @@
+/* The optimizer and schedule against closed forms, and models as recipes see them. */
+#include "tests/unit/train_helpers.h"
+
+#include "train/model.h"
+#include "train/optim.h"
+#include "train/schedule.h"
+
+static void sgd_is_torchs(void **state) {
+    (void)state;
+    dice d = {.seed = 31};
+    for (int k = 0; k < 8; k++) {
+        const ff_sgd sgd = {.learning_rate = 0.1,
+                            .momentum = k & 1 ? 0.9 : 0,
+                            .weight_decay = k & 2 ? 0.01 : 0,
+                            .nesterov = k == 5 || k == 7};
+        const size_t count = (size_t)between(&d, 1, 6000);
+        float *value = random_floats(&d, count), *momentum = floats(count);
+        double *w, *m;
+        assert_ok(ff_alloc(&w, count, sizeof *w, "a test", error));
+        assert_ok(ff_alloc(&m, count, sizeof *m, "a test", error));
+        for (size_t i = 0; i < count; i++) w[i] = (double)value[i];
+        for (int step = 0; step < 5; step++) {
+            float *gradient = random_floats(&d, count);
+            ff_sgd_update(&sgd, count, value, momentum, gradient);
+            for (size_t i = 0; i < count; i++) {
+                double g = (double)gradient[i] + sgd.weight_decay * w[i];
+                m[i] = step == 0 ? g : sgd.momentum * m[i] + g; /* torch's first step */
+                double by = sgd.momentum == 0 ? g : sgd.nesterov ? g + sgd.momentum * m[i] : m[i];
+                w[i] -= sgd.learning_rate * by;
+                assert_true(fabs(w[i] - (double)value[i]) < 1e-5);
+            }
+            free(gradient);
+        }
+        free(value);
+        free(momentum);
+        free(w);
+        free(m);
+    }
+}
+
+/* With a constant gradient g and no decay: w_n = w_0 - lr * g * sum over k < n of (1 - mu^(k+1)) /
+ * (1 - mu). */
+static void sgd_has_a_closed_form(void **state) {
+    (void)state;
+    const ff_sgd sgd = {.learning_rate = 0.01, .momentum = 0.9};
+    float value[16] = {1}, momentum[16] = {0}, gradient[16] = {0.5f};
+    double expected = 1;
+    for (int k = 0; k < 50; k++) {
+        ff_sgd_update(&sgd, 1, value, momentum, gradient);
+        expected -= 0.01 * 0.5 * (1 - pow(0.9, k + 1)) / (1 - 0.9);
+        assert_float_equal(value[0], expected, 1e-5);
+    }
+}
+
+static void schedule_has_its_shape(void **state) {
+    (void)state;
+    ff_schedule s = {FF_SCHEDULE_COSINE, 0.4, 0.1, 3, 13};
+    assert_float_equal(ff_schedule_rate(&s, 0), 0.1, 1e-12);
+    assert_float_equal(ff_schedule_rate(&s, 2), 0.3, 1e-12);
+    assert_float_equal(ff_schedule_rate(&s, 3), 0.4, 1e-12);
+    assert_float_equal(ff_schedule_rate(&s, 8), 0.25, 1e-12); /* half way */
+    assert_float_equal(ff_schedule_rate(&s, 13), 0.1, 1e-12);
+    assert_float_equal(ff_schedule_rate(&s, 1000), 0.1, 1e-12);
+    for (uint64_t step = 4; step <= 13; step++)
+        assert_true(ff_schedule_rate(&s, step) < ff_schedule_rate(&s, step - 1));
+    s.warmup_steps = 0;
+    assert_float_equal(ff_schedule_rate(&s, 0), 0.4, 1e-12);
+    s.kind = FF_SCHEDULE_CONSTANT;
+    assert_float_equal(ff_schedule_rate(&s, 12), 0.4, 1e-12);
+}
+
+static ff_model_options options_of(const char *name, int channels, int side, int batch) {
+    return (ff_model_options){.name = name,
+                              .channels = channels,
+                              .height = side,
+                              .width = side,
+                              .classes = 10,
+                              .batch = batch,
+                              .threads = 2,
+                              .seed = 1,
+                              .dropout = -1};
+}
+
+/* torchvision's names, shapes and counts; values that come out as they went in. */
+static void resnet18_has_torchvisions_parameters(void **state) {
+    (void)state;
+    ff_model_options options = options_of("resnet18", 3, 224, 1);
+    options.classes = 1000;
+    ff_model *model;
+    assert_ok(ff_model_create(&model, &options, error));
+    assert_int_equal(ff_model_stem(model), FF_STEM_IMAGENET);
+    assert_int_equal(ff_model_parameter_count(model), 122);
+    uint64_t trained = 0;
+    for (int i = 0; i < 122; i++)
+        if (ff_model_parameter(model, i)->trained) trained += ff_model_parameter(model, i)->count;
+    assert_int_equal(trained, 11689512);
+    static const char *const names[] = {
+        "conv1.weight",         "bn1.weight",      "bn1.bias",
+        "bn1.running_mean",     "bn1.running_var", "bn1.num_batches_tracked",
+        "layer1.0.conv1.weight"};
+    for (int i = 0; i < 7; i++) assert_string_equal(ff_model_parameter(model, i)->name, names[i]);
+    assert_string_equal(ff_model_parameter(model, 121)->name, "fc.bias");
+    assert_int_equal(ff_model_find(model, "layer4.0.downsample.1.num_batches_tracked"), 107);
+    assert_int_equal(ff_model_find(model, "layer5"), -1);
+    assert_int_equal(ff_model_macs(model), 1814073344);
+
+    dice d = {.seed = 32};
+    for (int i = 0; i < 122; i += 7) {
+        const ff_parameter *p = ff_model_parameter(model, i);
+        if (p->dtype != FF_F32) continue;
+        float *in = random_floats(&d, p->count), *out = floats(p->count);
+        ff_model_set(model, i, FF_PART_VALUE, in);
+        ff_model_get(model, i, FF_PART_VALUE, out);
+        assert_memory_equal(in, out, p->count * sizeof *in);
+        free(in);
+        free(out);
+    }
+    int64_t tracked = 41;
+    ff_model_set(model, 5, FF_PART_VALUE, &tracked);
+    tracked = 0;
+    ff_model_get(model, 5, FF_PART_VALUE, &tracked);
+    assert_int_equal(tracked, 41);
+    for (int role = 0; role < FF_ROLE_COUNT; role++) assert_true(ff_model_bytes(model, role) > 0);
+    ff_model_destroy(&model);
+    assert_null(model);
+}
+
+/* Initial values: their moments are torchvision's, and they do not depend on how they are held. */
+static void initial_values_are_torchvisions(void **state) {
+    (void)state;
+    float *first[2];
+    for (int k = 0; k < 2; k++) {
+        ff_model *model;
+        ff_model_options options = options_of("resnet18", 3, 32, 2);
+        options.compute = k ? "reference" : NULL;
+        options.threads = k + 1;
+        assert_ok(ff_model_create(&model, &options, error));
+        assert_int_equal(ff_model_stem(model), FF_STEM_CIFAR);
+        int index = ff_model_find(model, "layer2.0.conv1.weight");
+        const size_t count = ff_model_parameter(model, index)->count;
+        first[k] = floats(count);
+        ff_model_get(model, index, FF_PART_VALUE, first[k]);
+        double sum = 0, squares = 0;
+        for (size_t i = 0; i < count; i++) {
+            sum += (double)first[k][i];
+            squares += (double)first[k][i] * (double)first[k][i];
+        }
+        assert_true(fabs(sum / (double)count) < 1e-3);
+        assert_true(fabs(squares / (double)count / (2.0 / (9 * 128)) - 1) < 0.02);
+        float ones[10];
+        index = ff_model_find(model, "fc.bias");
+        ff_model_get(model, index, FF_PART_VALUE, ones);
+        for (int i = 0; i < 10; i++) assert_true(fabs((double)ones[i]) <= 1 / sqrt(512.0));
+        float *gamma = floats(64);
+        ff_model_get(model, ff_model_find(model, "bn1.running_var"), FF_PART_VALUE, gamma);
+        for (int i = 0; i < 64; i++) assert_true(gamma[i] == 1);
+        free(gamma);
+        if (k) assert_memory_equal(first[0], first[1], count * sizeof(float));
+        ff_model_destroy(&model);
+    }
+    free(first[0]);
+    free(first[1]);
+}
+
+/* Two fresh models train to the same bits; a smaller plan shares their parameters. */
+static void training_repeats(void **state) {
+    (void)state;
+    enum { BATCH = 24, SIDE = 28, TAIL = 7 };
+    dice d = {.seed = 33};
+    float *images = random_floats(&d, BATCH * SIDE * SIDE), *kept = NULL;
+    int32_t labels[BATCH];
+    for (int i = 0; i < BATCH; i++) labels[i] = i % 10;
+    const ff_sgd sgd = {
+        .learning_rate = 0.1, .momentum = 0.9, .weight_decay = 5e-4, .nesterov = true};
+    for (int run = 0; run < 2; run++) {
+        ff_model *model;
+        ff_plan *tail, *evaluation;
+        ff_model_options options = options_of("smallnet", 1, SIDE, BATCH);
+        options.label_smoothing = 0.1;
+        assert_ok(ff_model_create(&model, &options, error));
+        assert_ok(ff_model_plan(model, TAIL, true, &tail, error));
+        assert_ok(ff_model_plan(model, BATCH, false, &evaluation, error));
+        assert_int_equal(ff_plan_batch(tail), TAIL);
+        assert_false(ff_plan_trains(evaluation));
+        ff_step_result result, first = {0};
+        for (int step = 0; step < 12; step++) {
+            const ff_batch batch = {
+                .images = images, .labels = labels, .label_dtype = FF_I32, .step = (uint64_t)step};
+            ff_plan *plan = step % 3 == 2 ? tail : ff_model_training_plan(model);
+            assert_ok(ff_plan_train(plan, &batch, &sgd, &result, error));
+            if (step == 0) first = result;
+        }
+        const ff_batch batch = {.images = images, .labels = labels, .label_dtype = FF_I32};
+        assert_ok(ff_plan_gradients(ff_model_training_plan(model), &batch, &result, error));
+        assert_true(result.loss_sum < first.loss_sum);
+        assert_ok(ff_plan_evaluate(evaluation, &batch, &result, error));
+        const int index = ff_model_find(model, "conv2.weight");
+        const size_t count = ff_model_parameter(model, index)->count;
+        float *weights = floats(count);
+        ff_model_get(model, index, FF_PART_VALUE, weights);
+        if (run) assert_memory_equal(kept, weights, count * sizeof *weights);
+        free(kept);
+        kept = weights;
+        int64_t tracked;
+        ff_model_get(model, ff_model_find(model, "bn1.num_batches_tracked"), FF_PART_VALUE,
+                     &tracked);
+        assert_int_equal(tracked, 13);
+        ff_model_destroy(&model);
+    }
+    free(kept);
+    free(images);
+}
+
+static void refused(ff_model_options options, const char *word) {
+    ff_error failure = {0};
+    ff_model *model;
+    assert_int_equal(ff_model_create(&model, &options, &failure), FF_USAGE);
+    assert_null(model);
+    if (!strstr(failure.message, word)) print_message("%s\n", failure.message);
+    assert_non_null(strstr(failure.message, word));
+}
+
+static void models_refuse(void **state) {
+    (void)state;
+    refused(options_of("smallnot", 1, 28, 8), "smallnet, resnet18");
+    refused(options_of("smallnet", 1, 1, 8), "pool");
+    refused(options_of("smallnet", 0, 28, 8), "channels");
+    refused(options_of("smallnet", 1, 28, 0), "batch");
+    refused(options_of("resnet18", 3, 8, 1), "layer4.0.bn1");
+    ff_model_options options = options_of("smallnet", 1, 28, 8);
+    options.stem = FF_STEM_IMAGENET;
+    refused(options, "stem");
+    options = options_of("smallnet", 1, 28, 8);
+    options.classes = 0;
+    refused(options, "classes");
+    options = options_of("smallnet", 1, 28, 8);
+    options.label_smoothing = 1;
+    refused(options, "smoothing");
+    options = options_of("resnet18", 3, 32, 8);
+    options.dropout = 0.5;
+    refused(options, "dropout");
+    options = options_of("smallnet", 1, 28, 8);
+    options.compute = "abacus";
+    refused(options, "abacus");
+    ff_model *nothing = NULL;
+    ff_model_destroy(&nothing);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(sgd_is_torchs),
+        cmocka_unit_test(sgd_has_a_closed_form),
+        cmocka_unit_test(schedule_has_its_shape),
+        cmocka_unit_test(resnet18_has_torchvisions_parameters),
+        cmocka_unit_test(initial_values_are_torchvisions),
+        cmocka_unit_test(training_repeats),
+        cmocka_unit_test(models_refuse),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

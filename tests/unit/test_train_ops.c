@@ -1,0 +1,551 @@
+/* Every entry of every compute table against the plain loops, on random odd shapes. */
+#include "tests/unit/train_helpers.h"
+
+#include "train/optim.h"
+
+typedef struct tables {
+    ff_compute *right, *fast;
+} tables;
+
+static int open_tables(void **state) {
+    static tables both;
+    assert_ok(ff_compute_open(&both.right, "reference", 2, error));
+    assert_ok(ff_compute_open(&both.fast, NULL, 2, error));
+    *state = &both;
+    return 0;
+}
+static int close_tables(void **state) {
+    tables *both = *state;
+    ff_compute_close(&both->right);
+    ff_compute_close(&both->fast);
+    return 0;
+}
+
+/* ---- convolution ---- */
+
+typedef struct conv_case {
+    int n, c, h, w, o, kernel, stride, pad;
+    bool bias, images;
+} conv_case;
+
+/* One convolution on one table: y, dx, dw, db in plain orders. */
+typedef struct conv_results {
+    float *y, *dx, *dw, *db;
+} conv_results;
+
+static conv_results run_conv(ff_compute *compute, const conv_case *k, const float *x,
+                             const float *w, const float *bias, const float *dy) {
+    const ff_compute_ops *ops = compute->ops;
+    int block = k->images ? ops->input_block(compute, k->c) : ops->channel_block(compute, k->c);
+    ff_conv_shape shape = {
+        .input = {k->n, k->c, k->h, k->w, block},
+        .output = {k->n, k->o, (k->h + 2 * k->pad - k->kernel) / k->stride + 1,
+                   (k->w + 2 * k->pad - k->kernel) / k->stride + 1,
+                   ops->channel_block(compute, k->o)},
+        .kernel = k->kernel,
+        .stride = k->stride,
+        .pad = k->pad,
+        .bias = k->bias,
+        .input_gradient = !k->images,
+        .training = true,
+    };
+    ff_conv *conv;
+    assert_ok(ops->conv_create(compute, &shape, NULL, &conv, error));
+    char *scratch;
+    assert_ok(ff_alloc_aligned(&scratch, conv->scratch_bytes, 1, 4096, "a test", error));
+    float *held = floats(conv->weight_count), *held_dw = floats(conv->weight_count);
+    float *laid_x = lay_out(&shape.input, x), *laid_dy = lay_out(&shape.output, dy);
+    float *laid_y = floats(ff_tensor_count(&shape.output));
+    float *laid_dx = floats(ff_tensor_count(&shape.input));
+    float *laid_bias = floats((size_t)ff_tensor_padded_channels(&shape.output));
+    float *laid_db = floats((size_t)ff_tensor_padded_channels(&shape.output));
+    memcpy(laid_bias, bias, (size_t)k->o * sizeof *bias);
+    const size_t weights = (size_t)k->o * k->c * k->kernel * k->kernel;
+    conv_results results = {.dw = floats(weights), .db = floats((size_t)k->o)};
+    ops->conv_import(conv, w, held);
+    ops->conv_export(conv, held, results.dw);
+    assert_memory_equal(results.dw, w, weights * sizeof *w);
+    assert_ok(ops->conv_forward(compute, conv, laid_x, held, k->bias ? laid_bias : NULL, laid_y,
+                                scratch, error));
+    assert_ok(ops->conv_backward_weights(compute, conv, laid_x, laid_dy, held_dw,
+                                         k->bias ? laid_db : NULL, scratch, error));
+    if (!k->images)
+        assert_ok(ops->conv_backward_data(compute, conv, laid_dy, held, laid_dx, scratch, error));
+    ops->conv_export(conv, held_dw, results.dw);
+    memcpy(results.db, laid_db, (size_t)k->o * sizeof *laid_db);
+    results.y = flatten(&shape.output, laid_y);
+    results.dx = flatten(&shape.input, laid_dx);
+    ops->conv_destroy(compute, conv);
+    free(scratch);
+    free(held);
+    free(held_dw);
+    free(laid_x);
+    free(laid_dy);
+    free(laid_y);
+    free(laid_dx);
+    free(laid_bias);
+    free(laid_db);
+    return results;
+}
+
+static void free_results(conv_results *r) {
+    free(r->y);
+    free(r->dx);
+    free(r->dw);
+    free(r->db);
+}
+
+static void compare_conv(const tables *both, dice *d, const conv_case *k) {
+    const int p = (k->h + 2 * k->pad - k->kernel) / k->stride + 1;
+    const int q = (k->w + 2 * k->pad - k->kernel) / k->stride + 1;
+    const size_t xs = (size_t)k->n * k->c * k->h * k->w, ys = (size_t)k->n * k->o * p * q;
+    const size_t ws = (size_t)k->o * k->c * k->kernel * k->kernel;
+    float *x = random_floats(d, xs), *w = random_floats(d, ws), *dy = random_floats(d, ys);
+    float *bias = random_floats(d, (size_t)k->o);
+    conv_results right = run_conv(both->right, k, x, w, bias, dy);
+    conv_results fast = run_conv(both->fast, k, x, w, bias, dy);
+    /* Winograd's transforms lose a digit against direct sums. */
+    const double tolerance = 1e-4;
+    assert_close(right.y, fast.y, ys, tolerance);
+    assert_close(right.dx, fast.dx, xs, tolerance);
+    assert_close(right.dw, fast.dw, ws, tolerance);
+    assert_close(right.db, fast.db, (size_t)k->o, tolerance);
+    free_results(&right);
+    free_results(&fast);
+    free(x);
+    free(w);
+    free(dy);
+    free(bias);
+}
+
+static void conv_matches(void **state) {
+    static const int channels[] = {1, 2, 3, 4, 5, 16, 17, 24, 32, 40, 64, 72};
+    static const int kernels[] = {1, 3, 3, 3, 5, 7};
+    dice d = {.seed = 11};
+    for (int i = 0; i < 60; i++) {
+        conv_case k = {
+            .n = between(&d, 1, 5),
+            .c = channels[roll(&d, 12)],
+            .o = channels[roll(&d, 12)],
+            .kernel = kernels[roll(&d, 6)],
+            .stride = between(&d, 1, 2),
+            .bias = roll(&d, 2),
+            .images = roll(&d, 3) == 0,
+        };
+        k.pad = (int)roll(&d, (uint32_t)k.kernel / 2 + 1);
+        k.h = between(&d, k.kernel - 2 * k.pad > 1 ? k.kernel - 2 * k.pad : 1, 15);
+        k.w = between(&d, k.kernel - 2 * k.pad > 1 ? k.kernel - 2 * k.pad : 1, 15);
+        compare_conv(*state, &d, &k);
+    }
+    /* the shapes that Winograd takes, and the nets' stems */
+    const conv_case nets[] = {
+        {2, 64, 14, 14, 64, 3, 1, 1, false, false}, {3, 64, 7, 9, 80, 3, 1, 1, true, false},
+        {3, 96, 4, 4, 64, 3, 1, 1, false, false},   {2, 3, 32, 32, 64, 7, 2, 3, false, true},
+        {2, 3, 32, 32, 64, 3, 1, 1, false, true},   {3, 1, 28, 28, 32, 3, 1, 1, false, true},
+        {2, 64, 1, 1, 64, 3, 1, 1, false, false},   {2, 64, 2, 2, 128, 3, 2, 1, false, false},
+    };
+    for (size_t i = 0; i < sizeof nets / sizeof *nets; i++) compare_conv(*state, &d, &nets[i]);
+}
+
+/* ---- batch norm ---- */
+
+/* All arrays of one batch norm in one table's layout. */
+typedef struct norm_arrays {
+    float *x, *residual, *y, *dy, *dy2, *dx, *dresidual;
+    float *gamma, *beta, *mean, *inv_std, *running_mean, *running_var, *dgamma, *dbeta;
+} norm_arrays;
+
+static float *channels_of(const ff_tensor *t, const float *values) {
+    float *padded = floats((size_t)ff_tensor_padded_channels(t));
+    memcpy(padded, values, (size_t)t->c * sizeof *values);
+    return padded;
+}
+
+static void free_arrays(norm_arrays *a) {
+    float *all[] = {
+        a->x,      a->residual, a->y,        a->dy,      a->dy2,          a->dx,
+        a->gamma,  a->beta,     a->mean,     a->inv_std, a->running_mean, a->running_var,
+        a->dgamma, a->dbeta,    a->dresidual};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) free(all[i]);
+}
+
+static void compare_norm(const tables *both, dice *d, int block) {
+    const bool relu = roll(d, 2), add = roll(d, 2), second = roll(d, 2), in_place = roll(d, 2);
+    ff_tensor shape = {between(d, 1, 6), between(d, 1, 40), between(d, 1, 9), between(d, 1, 9), 1};
+    if (shape.n * shape.h * shape.w == 1) shape.w = 2;
+    const size_t count = logical_count(&shape), channels = (size_t)shape.c;
+    float *x = random_floats(d, count), *residual = random_floats(d, count);
+    float *dy = random_floats(d, count), *dy2 = random_floats(d, count);
+    float *gamma = random_floats(d, channels), *beta = random_floats(d, channels);
+    float *running_var = random_floats(d, channels);
+    for (size_t c = 0; c < channels; c++) running_var[c] = fabsf(running_var[c]) + 0.1f;
+    /* a mean far from zero, which a naive variance would drown in */
+    for (size_t i = 0; i < count; i++) x[i] = x[i] * 0.5f + 20;
+    norm_arrays arrays[2];
+    float *outputs[2][3];
+    for (int k = 0; k < 2; k++) {
+        ff_compute *compute = k ? both->fast : both->right;
+        norm_arrays *a = &arrays[k];
+        ff_tensor t = shape;
+        t.block = k ? block : 1;
+        *a = (norm_arrays){
+            .x = lay_out(&t, x),
+            .residual = lay_out(&t, residual),
+            .dy = lay_out(&t, dy),
+            .dy2 = lay_out(&t, dy2),
+            .y = floats(ff_tensor_count(&t)),
+            .dx = floats(ff_tensor_count(&t)),
+            .dresidual = floats(ff_tensor_count(&t)),
+            .gamma = channels_of(&t, gamma),
+            .beta = channels_of(&t, beta),
+            .mean = channels_of(&t, beta),
+            .inv_std = channels_of(&t, beta),
+            .running_mean = channels_of(&t, beta),
+            .running_var = channels_of(&t, running_var),
+            .dgamma = channels_of(&t, beta),
+            .dbeta = channels_of(&t, beta),
+        };
+        float *scratch = floats(compute->ops->norm_scratch(compute, &t));
+        ff_norm norm = {
+            .shape = t,
+            .relu = relu,
+            .momentum = 0.1f,
+            .epsilon = 1e-5f,
+            .gamma = a->gamma,
+            .beta = a->beta,
+            .running_mean = a->running_mean,
+            .running_var = a->running_var,
+            .mean = a->mean,
+            .inv_std = a->inv_std,
+            .x = a->x,
+            .residual = add ? a->residual : NULL,
+            .y = a->y,
+        };
+        compute->ops->norm_evaluate(compute, &norm, scratch);
+        outputs[k][0] = flatten(&t, a->y);
+        compute->ops->norm_train(compute, &norm, scratch);
+        outputs[k][1] = flatten(&t, a->y);
+        ff_norm_backward backward = {
+            .forward = norm,
+            .dy = a->dy,
+            .dy2 = second ? a->dy2 : NULL,
+            .dx = in_place && !add ? a->dy : a->dx,
+            .dresidual = add ? (in_place ? a->dy : a->dresidual) : NULL,
+            .dgamma = a->dgamma,
+            .dbeta = a->dbeta,
+        };
+        compute->ops->norm_backward(compute, &backward, scratch);
+        outputs[k][2] = flatten(&t, backward.dx);
+        if (add) {
+            float *masked = flatten(&t, backward.dresidual);
+            for (size_t i = 0; i < count; i++) outputs[k][2][i] += masked[i] * 3;
+            free(masked);
+        }
+        free(scratch);
+    }
+    const double tolerance = 3e-4; /* x is 40 deviations from zero */
+    for (int i = 0; i < 3; i++) assert_close(outputs[0][i], outputs[1][i], count, tolerance);
+    assert_close(arrays[0].mean, arrays[1].mean, channels, 1e-6);
+    assert_close(arrays[0].inv_std, arrays[1].inv_std, channels, 1e-4);
+    assert_close(arrays[0].running_mean, arrays[1].running_mean, channels, 1e-6);
+    assert_close(arrays[0].running_var, arrays[1].running_var, channels, 1e-5);
+    assert_close(arrays[0].dgamma, arrays[1].dgamma, channels, tolerance);
+    assert_close(arrays[0].dbeta, arrays[1].dbeta, channels, tolerance);
+    for (int k = 0; k < 2; k++) {
+        free_arrays(&arrays[k]);
+        for (int i = 0; i < 3; i++) free(outputs[k][i]);
+    }
+    free(x);
+    free(residual);
+    free(dy);
+    free(dy2);
+    free(gamma);
+    free(beta);
+    free(running_var);
+}
+
+static void norm_matches(void **state) {
+    static const int blocks[] = {1, 8, 16};
+    dice d = {.seed = 12};
+    for (int i = 0; i < 120; i++) compare_norm(*state, &d, blocks[i % 3]);
+}
+
+/* Known values: x = 1 2 3 4, mean 2.5, biased variance 1.25, unbiased 5/3. */
+static void norm_knows(void **state) {
+    tables *both = *state;
+    for (int k = 0; k < 2; k++) {
+        ff_compute *compute = k ? both->fast : both->right;
+        const ff_tensor t = {2, 1, 1, 2, k ? 16 : 1};
+        const float values[] = {1, 2, 3, 4};
+        float *x = lay_out(&t, values), *y = floats(ff_tensor_count(&t)), one[16] = {1};
+        float zero[16] = {0}, mean[16], inv_std[16], running_mean[16] = {0}, running_var[16] = {1};
+        float *scratch = floats(compute->ops->norm_scratch(compute, &t));
+        const ff_norm norm = {.shape = t,
+                              .momentum = 0.1f,
+                              .epsilon = 1e-5f,
+                              .gamma = one,
+                              .beta = zero,
+                              .running_mean = running_mean,
+                              .running_var = running_var,
+                              .mean = mean,
+                              .inv_std = inv_std,
+                              .x = x,
+                              .y = y};
+        compute->ops->norm_train(compute, &norm, scratch);
+        assert_float_equal(mean[0], 2.5f, 1e-6);
+        assert_float_equal(inv_std[0], 1 / sqrt(1.25 + 1e-5), 1e-6);
+        assert_float_equal(running_mean[0], 0.25f, 1e-6);
+        assert_float_equal(running_var[0], 0.9 + 0.1 * 5 / 3, 1e-6);
+        assert_float_equal(y[ff_tensor_at(&t, 1, 0, 0, 1)], 1.5 / sqrt(1.25 + 1e-5), 1e-6);
+        free(x);
+        free(y);
+        free(scratch);
+    }
+}
+
+/* ---- pooling ---- */
+
+static void compare_pool(const tables *both, dice *d, int block) {
+    ff_pool pool = {.max = roll(d, 2), .stride = between(d, 1, 3)};
+    pool.kernel_h = pool.kernel_w = between(d, 1, 3);
+    if (!pool.max && roll(d, 2)) pool.kernel_w = between(d, 1, 5);
+    int least = pool.kernel_h < pool.kernel_w ? pool.kernel_h : pool.kernel_w;
+    pool.pad = (int)roll(d, (uint32_t)least / 2 + 1);
+    if (roll(d, 3) == 0) pool = (ff_pool){.max = true, .kernel_h = 2, .kernel_w = 2, .stride = 2};
+    pool.input =
+        (ff_tensor){between(d, 1, 4), between(d, 1, 35), between(d, 5, 12), between(d, 5, 12), 1};
+    pool.output = pool.input;
+    pool.output.h = (pool.input.h + 2 * pool.pad - pool.kernel_h) / pool.stride + 1;
+    pool.output.w = (pool.input.w + 2 * pool.pad - pool.kernel_w) / pool.stride + 1;
+    float *x = random_floats(d, logical_count(&pool.input));
+    float *dy = random_floats(d, logical_count(&pool.output));
+    /* equal values, so that the first largest must win in both */
+    for (size_t i = 0; i < logical_count(&pool.input); i++) x[i] = roundf(x[i] * 2);
+    float *y[2], *dx[2];
+    for (int k = 0; k < 2; k++) {
+        ff_compute *compute = k ? both->fast : both->right;
+        pool.input.block = pool.output.block = k ? block : 1;
+        float *laid_x = lay_out(&pool.input, x), *laid_dy = lay_out(&pool.output, dy);
+        float *laid_y = floats(ff_tensor_count(&pool.output));
+        float *laid_dx = random_floats(d, ff_tensor_count(&pool.input));
+        uint8_t *index = (uint8_t *)floats(ff_tensor_count(&pool.output));
+        compute->ops->pool_forward(compute, &pool, laid_x, laid_y, NULL);
+        compute->ops->pool_forward(compute, &pool, laid_x, laid_y, pool.max ? index : NULL);
+        compute->ops->pool_backward(compute, &pool, laid_dy, pool.max ? index : NULL, laid_dx);
+        y[k] = flatten(&pool.output, laid_y);
+        dx[k] = flatten(&pool.input, laid_dx);
+        free(laid_x);
+        free(laid_dy);
+        free(laid_y);
+        free(laid_dx);
+        free(index);
+    }
+    assert_close(y[0], y[1], logical_count(&pool.output), 1e-5);
+    assert_close(dx[0], dx[1], logical_count(&pool.input), 1e-5);
+    for (int k = 0; k < 2; k++) {
+        free(y[k]);
+        free(dx[k]);
+    }
+    free(x);
+    free(dy);
+}
+
+static void pool_matches(void **state) {
+    static const int blocks[] = {1, 8, 16};
+    dice d = {.seed = 13};
+    for (int i = 0; i < 120; i++) compare_pool(*state, &d, blocks[i % 3]);
+}
+
+/* ---- the others ---- */
+
+static void linear_matches(void **state) {
+    tables *both = *state;
+    dice d = {.seed = 14};
+    for (int i = 0; i < 20; i++) {
+        const ff_linear linear = {
+            {between(&d, 1, 9), between(&d, 1, 40), between(&d, 1, 4), between(&d, 1, 4), 1},
+            between(&d, 1, 30)};
+        const size_t inputs = ff_tensor_sample(&linear.input), n = (size_t)linear.input.n;
+        const size_t outputs = (size_t)linear.outputs;
+        float *x = random_floats(&d, n * inputs), *w = random_floats(&d, outputs * inputs);
+        float *bias = random_floats(&d, outputs), *dy = random_floats(&d, n * outputs);
+        float *y[2], *dx[2], *dw[2], *db[2];
+        for (int k = 0; k < 2; k++) {
+            ff_compute *compute = k ? both->fast : both->right;
+            y[k] = floats(n * outputs);
+            dx[k] = floats(n * inputs);
+            dw[k] = floats(outputs * inputs);
+            db[k] = floats(outputs);
+            compute->ops->linear_forward(compute, &linear, x, w, bias, y[k]);
+            compute->ops->linear_backward(compute, &linear, x, w, dy, NULL, dw[k], db[k]);
+            compute->ops->linear_backward(compute, &linear, x, w, dy, dx[k], dw[k], db[k]);
+        }
+        assert_close(y[0], y[1], n * outputs, 1e-5);
+        assert_close(dx[0], dx[1], n * inputs, 1e-5);
+        assert_close(dw[0], dw[1], outputs * inputs, 1e-5);
+        assert_close(db[0], db[1], outputs, 1e-5);
+        for (int k = 0; k < 2; k++) {
+            free(y[k]);
+            free(dx[k]);
+            free(dw[k]);
+            free(db[k]);
+        }
+        free(x);
+        free(w);
+        free(bias);
+        free(dy);
+    }
+}
+
+static void elementwise_matches(void **state) {
+    tables *both = *state;
+    dice d = {.seed = 15};
+    for (int i = 0; i < 20; i++) {
+        const size_t count = (size_t)between(&d, 1, 9000);
+        float *a = random_floats(&d, count), *b = random_floats(&d, count);
+        float *to[2][3];
+        for (int k = 0; k < 2; k++) {
+            ff_compute *compute = k ? both->fast : both->right;
+            for (int j = 0; j < 3; j++) to[k][j] = floats(count);
+            compute->ops->relu_forward(compute, count, a, to[k][0]);
+            compute->ops->relu_backward(compute, count, to[k][0], b, to[k][1]);
+            compute->ops->add(compute, count, a, b, to[k][2]);
+        }
+        for (int j = 0; j < 3; j++) assert_memory_equal(to[0][j], to[1][j], count * sizeof(float));
+        for (int k = 0; k < 2; k++)
+            for (int j = 0; j < 3; j++) free(to[k][j]);
+        free(a);
+        free(b);
+    }
+}
+
+/* The same elements are dropped in every layout, the kept share is right, and steps differ. */
+static void dropout_matches(void **state) {
+    tables *both = *state;
+    dice d = {.seed = 16};
+    ff_dropout dropout = {.shape = {3, 21, 5, 7, 1}, .probability = 0.3, .seed = 5, .step = 9};
+    const size_t count = logical_count(&dropout.shape);
+    float *x = random_floats(&d, count), *y[3];
+    for (int k = 0; k < 3; k++) {
+        ff_compute *compute = k ? both->fast : both->right;
+        dropout.shape.block = k == 1 ? 16 : 1;
+        dropout.step = k == 2 ? 10 : 9;
+        float *laid = lay_out(&dropout.shape, x);
+        compute->ops->dropout(compute, &dropout, laid, laid);
+        y[k] = flatten(&dropout.shape, laid);
+        free(laid);
+    }
+    assert_memory_equal(y[0], y[1], count * sizeof *x);
+    assert_memory_not_equal(y[0], y[2], count * sizeof *x);
+    size_t kept = 0;
+    for (size_t i = 0; i < count; i++) {
+        kept += y[0][i] != 0;
+        if (y[0][i] != 0) assert_float_equal(y[0][i], x[i] / 0.7, 1e-5);
+    }
+    assert_true(fabs((double)kept / (double)count - 0.7) < 0.03);
+    for (int k = 0; k < 3; k++) free(y[k]);
+    free(x);
+}
+
+static double plain_loss(const float *logits, int classes, int label, double smoothing) {
+    double sum = 0, loss = 0;
+    for (int c = 0; c < classes; c++) sum += exp((double)logits[c]);
+    for (int c = 0; c < classes; c++) {
+        double target = smoothing / classes + (c == label ? 1 - smoothing : 0);
+        loss += target * (log(sum) - (double)logits[c]);
+    }
+    return loss;
+}
+
+/* Against its definition; ignored labels, weights, bad labels, i32 and i64. */
+static void loss_is_right(void **state) {
+    tables *both = *state;
+    dice d = {.seed = 17};
+    for (int i = 0; i < 40; i++) {
+        ff_compute *compute = i % 2 ? both->fast : both->right;
+        const int n = between(&d, 1, 20), classes = between(&d, 1, 12);
+        const double smoothing = roll(&d, 2) ? 0.2 : 0;
+        float *logits = random_floats(&d, (size_t)n * classes);
+        float *weights = floats((size_t)n), *gradient = floats((size_t)n * classes);
+        double room[20], loss_sum = 0;
+        int64_t labels[20];
+        int32_t narrow[20];
+        int count = 0;
+        for (int k = 0; k < n; k++) {
+            narrow[k] = (int32_t)between(&d, -1, classes - 1);
+            labels[k] = narrow[k];
+            weights[k] = (float)roll(&d, 2);
+            if (labels[k] < 0 || weights[k] == 0) continue;
+            loss_sum += plain_loss(logits + k * classes, classes, (int)labels[k], smoothing);
+            count++;
+        }
+        ff_loss loss = {.n = n,
+                        .classes = classes,
+                        .smoothing = smoothing,
+                        .logits = logits,
+                        .labels = i % 3 ? (void *)labels : (void *)narrow,
+                        .label_dtype = i % 3 ? FF_I64 : FF_I32,
+                        .weights = weights,
+                        .gradient = gradient,
+                        .sample_loss = room};
+        ff_loss_result result;
+        compute->ops->loss(compute, &loss, &result);
+        assert_int_equal(result.bad_sample, -1);
+        assert_int_equal(result.count, count);
+        assert_true(fabs(result.loss_sum - loss_sum) < 1e-5 * (1 + loss_sum));
+        for (int e = 0; count && e < n * classes; e++) {
+            /* central differences of the mean loss */
+            const int k = e / classes;
+            float kept = logits[e];
+            double apart = 0;
+            for (int side = -1; side <= 1 && labels[k] >= 0 && weights[k] != 0; side += 2) {
+                logits[e] = kept + (float)side * 1e-2f;
+                apart +=
+                    side * plain_loss(logits + k * classes, classes, (int)labels[k], smoothing);
+            }
+            logits[e] = kept;
+            assert_true(fabs(apart / 2e-2 / count - (double)gradient[e]) < 1e-4);
+        }
+        labels[n - 1] = classes;
+        loss.labels = labels;
+        loss.label_dtype = FF_I64;
+        compute->ops->loss(compute, &loss, &result);
+        assert_int_equal(result.bad_sample, n - 1);
+        free(logits);
+        free(weights);
+        free(gradient);
+    }
+}
+
+/* NaN must come through, so that the trainer sees it in the loss. */
+static void nan_passes(void **state) {
+    tables *both = *state;
+    for (int k = 0; k < 2; k++) {
+        ff_compute *compute = k ? both->fast : both->right;
+        float *x = floats(64), *y = floats(64);
+        x[5] = NAN;
+        compute->ops->relu_forward(compute, 64, x, y);
+        assert_true(isnan(y[5]));
+        const ff_tensor t = {1, 16, 2, 2, k ? 16 : 1}, half = {1, 16, 1, 1, k ? 16 : 1};
+        const ff_pool pool = {t, half, 2, 2, 2, 0, true};
+        for (int place = 0; place < 4; place++) {
+            memset(x, 0, 64 * sizeof *x);
+            x[ff_tensor_at(&t, 0, 3, place / 2, place % 2)] = NAN;
+            compute->ops->pool_forward(compute, &pool, x, y, NULL);
+            assert_true(isnan(y[3]));
+        }
+        free(x);
+        free(y);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(conv_matches),    cmocka_unit_test(norm_matches),
+        cmocka_unit_test(norm_knows),      cmocka_unit_test(pool_matches),
+        cmocka_unit_test(linear_matches),  cmocka_unit_test(elementwise_matches),
+        cmocka_unit_test(dropout_matches), cmocka_unit_test(loss_is_right),
+        cmocka_unit_test(nan_passes),
+    };
+    return cmocka_run_group_tests(tests, open_tables, close_tables);
+}

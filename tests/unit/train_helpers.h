@@ -1,0 +1,136 @@
+/* What the tests of the trainer share: random numbers, layouts, small nets of every layer. */
+#ifndef FF_TESTS_TRAIN_HELPERS_H
+#define FF_TESTS_TRAIN_HELPERS_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "format/base/memory.h"
+#include "loader/philox.h"
+#include "train/compute.h"
+#include "train/plan.h"
+
+#include <math.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define assert_ok(call)                                                                            \
+    do {                                                                                           \
+        ff_error error_ = {0};                                                                     \
+        ff_error *error = &error_;                                                                 \
+        ff_status status_ = (call);                                                                \
+        if (status_ != FF_OK) print_message("%s: %s\n", #call, error->message);                    \
+        assert_int_equal(status_, FF_OK);                                                          \
+    } while (0)
+
+/* A stream of random numbers of one test; the same in every run. */
+typedef struct dice {
+    uint64_t seed, next;
+} dice;
+
+static inline uint32_t roll(dice *d, uint32_t count) {
+    return ff_random_below(ff_philox_draw(d->seed, 1000, 0, d->next++, 0).word[0], count);
+}
+static inline int between(dice *d, int low, int high) {
+    return low + (int)roll(d, (uint32_t)(high - low + 1));
+}
+/* About normal: mean 0, deviation 1. */
+static inline float gauss(dice *d) {
+    ff_random r = ff_philox_draw(d->seed, 1001, 0, d->next++, 0);
+    float sum = 0;
+    for (int i = 0; i < 4; i++) sum += ff_random_unit(r.word[i]);
+    return (sum - 2.0f) * 1.7320508f;
+}
+
+static inline float *floats(size_t count) {
+    float *memory;
+    assert_ok(ff_alloc_aligned(&memory, count, sizeof *memory, 64, "a test", error));
+    memset(memory, 0, count * sizeof *memory);
+    return memory;
+}
+static inline float *random_floats(dice *d, size_t count) {
+    float *memory = floats(count);
+    for (size_t i = 0; i < count; i++) memory[i] = gauss(d);
+    return memory;
+}
+
+static inline size_t logical_count(const ff_tensor *t) {
+    return (size_t)t->n * t->c * t->h * t->w;
+}
+/* From NCHW into a tensor's layout, and back (which also looks that padding is zero). */
+static inline float *lay_out(const ff_tensor *t, const float *nchw) {
+    float *laid = floats(ff_tensor_count(t));
+    for (int n = 0; n < t->n; n++)
+        for (int c = 0; c < t->c; c++)
+            for (int h = 0; h < t->h; h++)
+                for (int w = 0; w < t->w; w++) laid[ff_tensor_at(t, n, c, h, w)] = *nchw++;
+    return laid;
+}
+static inline float *flatten(const ff_tensor *t, const float *laid) {
+    float *nchw = floats(logical_count(t)), *to = nchw;
+    size_t place = 0, padding = 0;
+    for (int n = 0; n < t->n; n++)
+        for (int c = 0; c < t->c; c++)
+            for (int h = 0; h < t->h; h++)
+                for (int w = 0; w < t->w; w++) *to++ = laid[ff_tensor_at(t, n, c, h, w)];
+    for (int n = 0; n < t->n; n++)
+        for (int c = t->c; c < ff_tensor_padded_channels(t); c++)
+            for (place = 0; place < (size_t)t->h * t->w; place++)
+                padding += laid[ff_tensor_at(t, n, c, (int)place / t->w, (int)place % t->w)] != 0;
+    assert_int_equal(padding, 0);
+    return nchw;
+}
+
+/* The largest difference, relative to the root mean square of what is right. */
+static inline double difference(const float *right, const float *got, size_t count) {
+    double squares = 0, largest = 0;
+    for (size_t i = 0; i < count; i++) {
+        squares += (double)right[i] * (double)right[i];
+        double apart = fabs((double)right[i] - (double)got[i]);
+        if (!(apart <= largest)) largest = apart; /* NaN too */
+    }
+    double scale = sqrt(squares / (double)(count ? count : 1));
+    return largest == 0 ? 0 : largest / (scale > 1e-6 ? scale : 1e-6);
+}
+#define assert_close(right, got, count, tolerance)                                                 \
+    do {                                                                                           \
+        double apart_ = difference(right, got, count);                                             \
+        if (!(apart_ <= (tolerance))) print_message("%s: %g apart\n", #got, apart_);               \
+        assert_true(apart_ <= (tolerance));                                                        \
+    } while (0)
+
+/* ---- a net by itself: graph, plan, parameters ---- */
+
+typedef struct net {
+    ff_graph *graph;
+    ff_compute *compute;
+    ff_plan *plan;
+    ff_store store;
+} net;
+
+static inline void open_net(net *n, void (*build)(ff_graph *graph), int channels, int height,
+                            int width, int batch, const char *compute, int threads) {
+    assert_ok(ff_graph_create(&n->graph, channels, height, width, error));
+    build(n->graph);
+    assert_ok(ff_graph_check(n->graph, error));
+    assert_ok(ff_compute_open(&n->compute, compute, threads, error));
+    assert_ok(ff_plan_create(&n->plan, n->graph, n->compute, batch, true, NULL, error));
+    assert_ok(ff_store_create(&n->store, n->graph, n->plan->convs, n->plan->tensors, error));
+    assert_ok(ff_store_initialise(&n->store, n->compute, 7, error));
+    n->plan->store = &n->store;
+    n->plan->seed = 7;
+}
+static inline void close_net(net *n) {
+    ff_store_destroy(&n->store);
+    ff_plan_destroy(&n->plan);
+    ff_compute_close(&n->compute);
+    ff_graph_destroy(&n->graph);
+}
+
+#endif

@@ -1,0 +1,108 @@
+/* A net as a graph: layers, the shapes between them, and the names of its parameters. Built once by
+ * a function of models/, planned (plan.h) for as many batch sizes as are wanted.
+ *
+ * Builder functions return the node of their output. The first failure sticks: later calls return
+ * at once, and ff_graph_check tells it; so a model's file is a list of layers without error
+ * handling. Thread rule: one thread builds; afterwards it is only read. */
+#ifndef FF_TRAIN_GRAPH_H
+#define FF_TRAIN_GRAPH_H
+
+#include "format/base/status.h"
+#include "format/dtype.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+typedef int ff_node; /* index into ff_graph.layers */
+
+typedef enum ff_layer_kind {
+    FF_LAYER_INPUT,
+    FF_LAYER_CONV,
+    FF_LAYER_NORM,
+    FF_LAYER_RELU,
+    FF_LAYER_MAX_POOL,
+    FF_LAYER_AVERAGE_POOL,
+    FF_LAYER_LINEAR,
+    FF_LAYER_ADD,
+    FF_LAYER_DROPOUT,
+    FF_LAYER_FLATTEN,
+} ff_layer_kind;
+
+/* One layer and its output, [N, c, h, w]. A linear layer gives [N, c, 1, 1];
+ * flatten keeps the shape, because linear layers take images as they lie. */
+typedef struct ff_layer {
+    ff_layer_kind kind;
+    char name[64];       /* torchvision's: "layer1.0.conv1"; for layers without one, what they do */
+    ff_node from, from2; /* inputs; from2 of ADD; else -1 */
+    int c, h, w;
+    int kernel_h, kernel_w, stride, pad; /* CONV (kernel_h = kernel_w), pools */
+    bool bias;                           /* CONV */
+    double probability;                  /* DROPOUT */
+    int parameter;                       /* index of its first parameter; -1 = none */
+} ff_layer;
+
+/* How a parameter begins: all `scale`; uniform in [-scale, scale]; normal of deviation `scale`. */
+typedef enum ff_initial { FF_INITIAL_CONSTANT, FF_INITIAL_UNIFORM, FF_INITIAL_NORMAL } ff_initial;
+
+/* Order within a layer: CONV weight, bias. NORM weight, bias, running_mean, running_var,
+ * num_batches_tracked. LINEAR weight, bias. */
+typedef struct ff_graph_parameter {
+    char name[96]; /* "layer1.0.conv1.weight" */
+    ff_dtype dtype;
+    int rank;
+    int64_t shape[4];
+    bool trained;
+    ff_initial initial;
+    double scale;
+    ff_node layer;
+} ff_graph_parameter;
+
+typedef struct ff_graph {
+    ff_layer *layers; /* in the order they were added: inputs come before their users */
+    int layer_count;
+    ff_graph_parameter *parameters; /* in the order of the layers */
+    int parameter_count;
+    ff_node output; /* the logits */
+    /* the rest is private */
+    size_t layer_capacity, parameter_capacity;
+    ff_graph_parameter nowhere; /* written where memory ran out; never read */
+    ff_error failure;
+} ff_graph;
+
+/* An empty graph whose node 0 is the input. The caller destroys it; NULL is accepted there. */
+FF_MUST_USE ff_status ff_graph_create(ff_graph **graph, int channels, int height, int width,
+                                      ff_error *error);
+void ff_graph_destroy(ff_graph **graph);
+
+/* How the filters of a convolution are drawn. */
+typedef enum ff_filters {
+    FF_FILTERS_DEFAULT, /* torch's Conv2d: uniform within 1 / sqrt(fan in), the bias too */
+    FF_FILTERS_FAN_OUT, /* torchvision's resnet: normal, sqrt(2 / fan out) (He 2015) */
+} ff_filters;
+
+/* Square kernels; the same padding on all sides. */
+ff_node ff_graph_conv(ff_graph *graph, ff_node from, const char *name, int channels, int kernel,
+                      int stride, int pad, bool bias, ff_filters filters);
+ff_node ff_graph_norm(ff_graph *graph, ff_node from, const char *name);
+ff_node ff_graph_relu(ff_graph *graph, ff_node from);
+ff_node ff_graph_max_pool(ff_graph *graph, ff_node from, const char *name, int kernel, int stride,
+                          int pad);
+ff_node ff_graph_average_pool(ff_graph *graph, ff_node from, const char *name, int kernel,
+                              int stride, int pad);
+/* The mean over all pixels: AdaptiveAvgPool2d(1). */
+ff_node ff_graph_global_pool(ff_graph *graph, ff_node from, const char *name);
+ff_node ff_graph_linear(ff_graph *graph, ff_node from, const char *name, int outputs);
+ff_node ff_graph_add(ff_graph *graph, ff_node a, ff_node b);
+ff_node ff_graph_dropout(ff_graph *graph, ff_node from, double probability);
+ff_node ff_graph_flatten(ff_graph *graph, ff_node from);
+/* Names the logits: the output of a linear layer. */
+void ff_graph_finish(ff_graph *graph, ff_node logits);
+
+/* FF_OK, or the first failure: FF_USAGE naming the layer, what came in and what would become of
+ * it. */
+FF_MUST_USE ff_status ff_graph_check(const ff_graph *graph, ff_error *error);
+
+/* Multiply-accumulates of one sample's forward pass. */
+double ff_graph_macs(const ff_graph *graph);
+
+#endif

@@ -1,0 +1,239 @@
+#include "train/model.h"
+
+#include "format/base/memory.h"
+#include "format/base/thread.h"
+#include "train/models/models.h"
+#include "train/plan.h"
+
+#include <omp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct ff_model {
+    const ff_net *net;
+    ff_model_options options; /* complete: nothing AUTO */
+    ff_graph *graph;
+    ff_compute *compute;
+    ff_plan *plans; /* the newest first; the last one is the training plan */
+    ff_plan *training;
+    ff_store store;
+    ff_parameter *parameters;
+};
+
+const char *ff_model_name(int index) {
+    const ff_net *net = ff_net_at(index);
+    return net ? net->name : NULL;
+}
+
+static ff_status find_net(const char *name, const ff_net **net, ff_error *error) {
+    char known[256] = "";
+    for (int i = 0; ff_net_at(i); i++) {
+        *net = ff_net_at(i);
+        if (strcmp(name, (*net)->name) == 0) return FF_OK;
+        size_t length = strlen(known);
+        snprintf(known + length, sizeof known - length, "%s%s", i ? ", " : "", (*net)->name);
+    }
+    *net = NULL;
+    return ff_fail(error, FF_USAGE, "no model '%s'; there are: %s", name, known);
+}
+
+/* Fills what was left to be chosen and refuses what cannot be. */
+static ff_status complete(ff_model_options *options, const ff_net *net, ff_error *error) {
+    const int side = options->height > options->width ? options->height : options->width;
+    if (!net->stems && options->stem != FF_STEM_AUTO)
+        return ff_fail(error, FF_USAGE, "%s has one stem only; --stem auto is its option",
+                       net->name);
+    if (options->stem == FF_STEM_AUTO)
+        options->stem = side <= 64 || !net->stems ? FF_STEM_CIFAR : FF_STEM_IMAGENET;
+    if (options->classes < 1)
+        return ff_fail(error, FF_USAGE, "a net for %d classes; at least 1 is needed",
+                       options->classes);
+    if (!(options->label_smoothing >= 0 && options->label_smoothing < 1))
+        return ff_fail(error, FF_USAGE, "label smoothing of %g; it lies in [0, 1)",
+                       options->label_smoothing);
+    if (net->dropout < 0 && options->dropout > 0)
+        return ff_fail(error, FF_USAGE, "%s has no dropout", net->name);
+    if (options->dropout < 0) options->dropout = net->dropout > 0 ? net->dropout : 0;
+    if (options->threads == 0) options->threads = ff_cpu_count();
+    if (options->threads < 1 || options->threads > 4096)
+        return ff_fail(error, FF_USAGE, "%d threads; 1 to 4096 are possible", options->threads);
+    return FF_OK;
+}
+
+static ff_status list_parameters(ff_model *model, ff_error *error) {
+    const ff_graph *graph = model->graph;
+    FF_TRY(ff_alloc(&model->parameters, (uint64_t)graph->parameter_count, sizeof *model->parameters,
+                    "parameters", error));
+    for (int i = 0; i < graph->parameter_count; i++) {
+        const ff_graph_parameter *from = &graph->parameters[i];
+        ff_parameter *to = &model->parameters[i];
+        *to = (ff_parameter){.name = from->name,
+                             .dtype = from->dtype,
+                             .rank = from->rank,
+                             .count = 1,
+                             .trained = from->trained};
+        for (int k = 0; k < from->rank; k++) {
+            to->shape[k] = from->shape[k];
+            to->count *= (uint64_t)from->shape[k];
+        }
+    }
+    return FF_OK;
+}
+
+static ff_status add_plan(ff_model *model, int batch, bool training, ff_plan **plan,
+                          ff_error *error) {
+    FF_TRY(ff_plan_create(plan, model->graph, model->compute, batch, training, model->training,
+                          error));
+    (*plan)->store = &model->store;
+    (*plan)->smoothing = model->options.label_smoothing;
+    (*plan)->seed = model->options.seed;
+    (*plan)->next = model->plans;
+    model->plans = *plan;
+    return FF_OK;
+}
+
+static ff_status build(ff_model *model, ff_error *error) {
+    const ff_model_options *options = &model->options;
+    FF_TRY(
+        ff_graph_create(&model->graph, options->channels, options->height, options->width, error));
+    model->net->build(model->graph, options);
+    FF_TRY(ff_graph_check(model->graph, error));
+    FF_TRY(ff_compute_open(&model->compute, options->compute, options->threads, error));
+    FF_TRY(add_plan(model, options->batch, true, &model->training, error));
+    FF_TRY(ff_store_create(&model->store, model->graph, model->training->convs,
+                           model->training->tensors, error));
+    FF_TRY(ff_store_initialise(&model->store, model->compute, options->seed, error));
+    return list_parameters(model, error);
+}
+
+ff_status ff_model_create(ff_model **out, const ff_model_options *options, ff_error *error) {
+    const ff_net *net;
+    ff_model_options completed = *options;
+    *out = NULL;
+    FF_TRY(find_net(options->name, &net, error));
+    FF_TRY(complete(&completed, net, error));
+    completed.name = net->name;
+    ff_model *model;
+    FF_TRY(ff_alloc(&model, 1, sizeof *model, "a model", error));
+    model->net = net;
+    model->options = completed;
+    ff_status status = build(model, error);
+    if (status != FF_OK) {
+        ff_model_destroy(&model);
+        return ff_fail_within(error, status, "%s", net->name);
+    }
+    *out = model;
+    return FF_OK;
+}
+
+void ff_model_destroy(ff_model **model_pointer) {
+    ff_model *model = *model_pointer;
+    if (!model) return;
+    ff_store_destroy(&model->store);
+    while (model->plans) {
+        ff_plan *plan = model->plans;
+        model->plans = plan->next;
+        ff_plan_destroy(&plan);
+    }
+    ff_compute_close(&model->compute);
+    ff_graph_destroy(&model->graph);
+    free(model->parameters);
+    free(model);
+    *model_pointer = NULL;
+}
+
+ff_status ff_model_plan(ff_model *model, int batch, bool training, ff_plan **plan,
+                        ff_error *error) {
+    *plan = NULL;
+    return add_plan(model, batch, training, plan, error);
+}
+
+ff_plan *ff_model_training_plan(ff_model *model) {
+    return model->training;
+}
+
+/* ---- what it is ---- */
+
+ff_layout ff_model_input_layout(const ff_model *model) {
+    return model->training->tensors[0].block == 1 ? FF_CHW : FF_HWC;
+}
+
+const char *ff_model_compute_name(const ff_model *model) {
+    return model->compute->description;
+}
+
+ff_stem ff_model_stem(const ff_model *model) {
+    return model->options.stem;
+}
+
+int ff_model_threads(const ff_model *model) {
+    return model->options.threads;
+}
+
+double ff_model_macs(const ff_model *model) {
+    return ff_graph_macs(model->graph);
+}
+
+const char *ff_role_name(ff_role role) {
+    static const char *const names[] = {"parameters", "gradients",   "momentum",
+                                        "buffers",    "activations", "scratch"};
+    return role < FF_ROLE_COUNT ? names[role] : "?";
+}
+
+uint64_t ff_model_bytes(const ff_model *model, ff_role role) {
+    uint64_t bytes = 0;
+    switch (role) {
+    case FF_ROLE_PARAMETERS:
+    case FF_ROLE_GRADIENTS:
+    case FF_ROLE_MOMENTUM: return model->store.trained_count * sizeof(float);
+    case FF_ROLE_BUFFERS: return model->store.buffer_count * sizeof(float);
+    default: break;
+    }
+    for (const ff_plan *plan = model->plans; plan; plan = plan->next)
+        bytes += plan->arena_bytes[role == FF_ROLE_ACTIVATIONS ? FF_ARENA_ACTIVATIONS
+                                                               : FF_ARENA_SCRATCH];
+    return bytes;
+}
+
+/* ---- parameters ---- */
+
+int ff_model_parameter_count(const ff_model *model) {
+    return model->graph->parameter_count;
+}
+
+const ff_parameter *ff_model_parameter(const ff_model *model, int index) {
+    return &model->parameters[index];
+}
+
+int ff_model_find(const ff_model *model, const char *name) {
+    for (int i = 0; i < model->graph->parameter_count; i++)
+        if (strcmp(model->parameters[i].name, name) == 0) return i;
+    return -1;
+}
+
+static float *block_of(const ff_model *model, int index, ff_parameter_part part) {
+    if (part == FF_PART_GRADIENT) return model->store.gradients;
+    if (part == FF_PART_MOMENTUM) return model->store.momentum;
+    return ff_store_block(&model->store, index);
+}
+
+void ff_model_get(const ff_model *model, int index, ff_parameter_part part, void *to) {
+    if (model->parameters[index].dtype == FF_I64)
+        memcpy(to, &model->store.tracked[index], sizeof(int64_t));
+    else
+        ff_store_export(&model->store, model->compute, index, block_of(model, index, part), to);
+}
+
+void ff_model_set(ff_model *model, int index, ff_parameter_part part, const void *from) {
+    if (model->parameters[index].dtype == FF_I64)
+        memcpy(&model->store.tracked[index], from, sizeof(int64_t));
+    else
+        ff_store_import(&model->store, model->compute, index, block_of(model, index, part), from);
+}
+
+void ff_model_update(ff_model *model, const ff_sgd *sgd) {
+    omp_set_num_threads(model->compute->threads);
+    model->compute->ops->sgd(model->compute, sgd, model->store.trained_count, model->store.values,
+                             model->store.momentum, model->store.gradients);
+}

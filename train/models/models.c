@@ -1,0 +1,8 @@
+#include "train/models/models.h"
+
+static const ff_net *const nets[] = {&ff_net_smallnet, &ff_net_resnet18};
+
+const ff_net *ff_net_at(int index) {
+    int count = (int)(sizeof nets / sizeof *nets);
+    return index >= 0 && index < count ? nets[index] : NULL;
+}

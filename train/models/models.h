@@ -1,0 +1,23 @@
+/* The nets, one file each, and their table. */
+#ifndef FF_TRAIN_MODELS_H
+#define FF_TRAIN_MODELS_H
+
+#include "train/graph.h"
+#include "train/model.h"
+
+typedef struct ff_net {
+    const char *name;
+    bool stems;     /* has a CIFAR and an IMAGENET stem; others accept AUTO only */
+    double dropout; /* the default; negative = the net has none */
+    /* Adds the layers and finishes. `options` are complete: the stem is not AUTO where the net has
+     * stems, dropout is not negative where it has dropout. */
+    void (*build)(ff_graph *graph, const ff_model_options *options);
+} ff_net;
+
+extern const ff_net ff_net_smallnet;
+extern const ff_net ff_net_resnet18;
+
+/* NULL past the last. */
+const ff_net *ff_net_at(int index);
+
+#endif

@@ -1,0 +1,25 @@
+/* smallnet: the quickstart's net for small images (28 x 28 x 1, 32 x 32 x 3), made to be quick on a
+ * CPU. Pooling comes straight after a convolution, so that normalisation and activation see a
+ * quarter of the pixels, and the full-size output of a convolution never has to reach memory. */
+#include "train/models/models.h"
+
+/* conv 3x3 -> (max pool 2x2) -> batch norm -> ReLU */
+static ff_node stage(ff_graph *graph, ff_node x, const char *conv, const char *norm, int channels,
+                     bool pool) {
+    x = ff_graph_conv(graph, x, conv, channels, 3, 1, 1, false, FF_FILTERS_FAN_OUT);
+    if (pool) x = ff_graph_max_pool(graph, x, "pool", 2, 2, 0);
+    x = ff_graph_norm(graph, x, norm);
+    return ff_graph_relu(graph, x);
+}
+
+static void build(ff_graph *graph, const ff_model_options *options) {
+    ff_node x = stage(graph, 0, "conv1", "bn1", 32, true);
+    x = stage(graph, x, "conv2", "bn2", 64, true);
+    x = stage(graph, x, "conv3", "bn3", 128, false);
+    x = ff_graph_global_pool(graph, x, "avgpool");
+    x = ff_graph_flatten(graph, x);
+    if (options->dropout > 0) x = ff_graph_dropout(graph, x, options->dropout);
+    ff_graph_finish(graph, ff_graph_linear(graph, x, "fc", options->classes));
+}
+
+const ff_net ff_net_smallnet = {.name = "smallnet", .stems = false, .dropout = 0, .build = build};

@@ -1,0 +1,421 @@
+/* From layers to operations: fusion, shapes, algorithms, buffers. */
+#include "train/plan.h"
+
+#include "format/base/memory.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+
+/* Bytes of a convolution's output that a chunk of CONV_POOL works on: what stays in the caches of
+ * two cores. */
+enum { CHUNK_BYTES = 2 << 20 };
+/* Times before and after all others: of what lives as long as the plan. */
+enum { BEGINNING = -1, END = 1 << 30 };
+
+/* What the fusion needs to know while it walks the layers. */
+typedef struct builder {
+    ff_plan *plan;
+    const ff_plan *sibling;
+    int *users;                              /* [layers]: how many layers read it */
+    ff_node *only_user;                      /* [layers]: the last of them */
+    bool *fused;                             /* [layers]: part of an operation already */
+    ff_buffer_id *values;                    /* [layers] */
+    ff_buffer_id (*gradients)[FF_MAX_USERS]; /* [layers] */
+    int *gradient_count;
+} builder;
+
+static int forward_time(const ff_plan *plan, const ff_op *op) {
+    return (int)(op - plan->ops);
+}
+static int loss_time(const ff_plan *plan) {
+    return plan->op_count;
+}
+static int backward_time(const ff_plan *plan, const ff_op *op) {
+    return 2 * plan->op_count - forward_time(plan, op);
+}
+
+/* ---- shapes ---- */
+
+static ff_status plan_tensors(ff_plan *plan, ff_error *error) {
+    const ff_graph *graph = plan->graph;
+    const ff_compute_ops *ops = plan->compute->ops;
+    for (int i = 0; i < graph->layer_count; i++) {
+        const ff_layer *layer = &graph->layers[i];
+        ff_tensor *t = &plan->tensors[i];
+        *t = (ff_tensor){plan->batch, layer->c, layer->h, layer->w, 1};
+        switch (layer->kind) {
+        case FF_LAYER_INPUT: t->block = ops->input_block(plan->compute, t->c); break;
+        case FF_LAYER_CONV: t->block = ops->channel_block(plan->compute, t->c); break;
+        case FF_LAYER_LINEAR: break; /* block 1: rows of outputs */
+        default: t->block = plan->tensors[layer->from].block;
+        }
+        uint64_t count = (uint64_t)t->n * (uint64_t)ff_tensor_padded_channels(t), bytes;
+        if (!ff_mul_u64(count, (uint64_t)t->h * (uint64_t)t->w, &count) ||
+            !ff_mul_u64(count, sizeof(float), &bytes) || bytes > UINT64_C(1) << 46)
+            return ff_fail(error, FF_USAGE, "%s: %d samples of [%d, %d, %d] are beyond any memory",
+                           layer->name, t->n, t->c, t->h, t->w);
+        if (layer->kind == FF_LAYER_ADD && plan->tensors[layer->from2].block != t->block)
+            return ff_fail(error, FF_USAGE, "%s: images cannot be added to activations",
+                           layer->name);
+        uint64_t values = (uint64_t)t->n * (uint64_t)t->h * (uint64_t)t->w;
+        if (layer->kind == FF_LAYER_NORM && plan->training && values == 1)
+            return ff_fail(error, FF_USAGE,
+                           "%s: a batch norm over one value a channel (1 sample, 1x1 pixels) has "
+                           "no variance to train with; use a larger batch or larger images",
+                           layer->name);
+    }
+    return FF_OK;
+}
+
+/* ---- fusion ---- */
+
+static void count_users(builder *b) {
+    const ff_graph *graph = b->plan->graph;
+    for (int i = 0; i < graph->layer_count; i++) {
+        const ff_node inputs[2] = {graph->layers[i].from, graph->layers[i].from2};
+        for (int k = 0; k < 2; k++) {
+            if (inputs[k] < 0) continue;
+            b->users[inputs[k]]++;
+            b->only_user[inputs[k]] = i;
+        }
+    }
+}
+
+/* The only user of a value where it is of that kind; else -1. */
+static ff_node single_user(const builder *b, ff_node node, ff_layer_kind kind) {
+    if (b->users[node] != 1) return -1;
+    ff_node user = b->only_user[node];
+    return b->plan->graph->layers[user].kind == kind ? user : -1;
+}
+
+/* norm, norm + relu, norm + add, norm + add + relu. The add is taken by the norm that comes last,
+ * when the other summand is there. */
+static void fuse_norm(builder *b, ff_op *op) {
+    const ff_layer *layers = b->plan->graph->layers;
+    op->kind = FF_OP_NORM;
+    ff_node add = single_user(b, op->out, FF_LAYER_ADD);
+    if (add >= 0) {
+        ff_node other = layers[add].from == op->out ? layers[add].from2 : layers[add].from;
+        if (other < op->out) {
+            op->from2 = other;
+            op->out = add;
+            b->fused[add] = true;
+        }
+    }
+    ff_node relu = single_user(b, op->out, FF_LAYER_RELU);
+    if (relu >= 0) {
+        op->relu = true;
+        op->out = relu;
+        b->fused[relu] = true;
+    }
+}
+
+static void fuse_conv(builder *b, ff_op *op) {
+    op->kind = FF_OP_CONV;
+    ff_node pool = single_user(b, op->out, FF_LAYER_MAX_POOL);
+    if (pool < 0) return;
+    op->kind = FF_OP_CONV_POOL;
+    op->pool = pool;
+    op->out = pool;
+    b->fused[pool] = true;
+}
+
+static void make_ops(builder *b) {
+    ff_plan *plan = b->plan;
+    const ff_graph *graph = plan->graph;
+    uint32_t dropouts = 0;
+    for (int i = 1; i < graph->layer_count; i++) {
+        const ff_layer *layer = &graph->layers[i];
+        if (b->fused[i]) continue;
+        if (layer->kind == FF_LAYER_FLATTEN) { /* a view */
+            b->fused[i] = true;
+            continue;
+        }
+        ff_op *op = &plan->ops[plan->op_count++];
+        *op = (ff_op){.layer = i, .pool = -1, .from = layer->from, .from2 = layer->from2, .out = i};
+        op->x = op->x2 = op->y = op->index = op->saved = FF_BUFFER_NONE;
+        op->dy = op->dy2 = op->dx = op->dx2 = op->room = op->partial = FF_BUFFER_NONE;
+        switch (layer->kind) {
+        case FF_LAYER_CONV: fuse_conv(b, op); break;
+        case FF_LAYER_NORM: fuse_norm(b, op); break;
+        case FF_LAYER_RELU: op->kind = FF_OP_RELU; break;
+        case FF_LAYER_LINEAR: op->kind = FF_OP_LINEAR; break;
+        case FF_LAYER_ADD: op->kind = FF_OP_ADD; break;
+        case FF_LAYER_DROPOUT:
+            op->kind = FF_OP_DROPOUT;
+            op->dropout = dropouts++;
+            break;
+        default: op->kind = FF_OP_POOL;
+        }
+        op->input = plan->tensors[op->from];
+        op->output = plan->tensors[op->out];
+    }
+}
+
+/* The value that a view shows. */
+static ff_node origin(const ff_plan *plan, ff_node node) {
+    while (plan->graph->layers[node].kind == FF_LAYER_FLATTEN)
+        node = plan->graph->layers[node].from;
+    return node;
+}
+
+/* ---- convolutions ---- */
+
+static ff_status plan_conv(const builder *b, ff_op *op, ff_error *error) {
+    ff_plan *plan = b->plan;
+    const ff_layer *layer = &plan->graph->layers[op->layer];
+    const ff_conv *shared = b->sibling ? b->sibling->convs[op->layer] : NULL;
+    ff_conv_shape shape = {
+        .input = op->input,
+        .output = plan->tensors[op->layer],
+        .kernel = layer->kernel_h,
+        .stride = layer->stride,
+        .pad = layer->pad,
+        .bias = layer->bias,
+        .input_gradient = plan->training && op->from != 0,
+        .training = plan->training,
+    };
+    op->chunk = plan->batch;
+    if (op->kind == FF_OP_CONV_POOL) {
+        size_t fit = CHUNK_BYTES / (ff_tensor_sample(&shape.output) * sizeof(float));
+        const size_t threads = (size_t)plan->compute->threads;
+        fit = fit < threads ? threads : fit / threads * threads;
+        if (fit < (size_t)op->chunk) op->chunk = (int)fit;
+    }
+    const ff_compute_ops *ops = plan->compute->ops;
+    shape.input.n = shape.output.n = op->chunk;
+    op->middle = shape.output;
+    ff_status status = ops->conv_create(plan->compute, &shape, shared, &op->conv, error);
+    if (status == FF_OK && plan->batch % op->chunk) {
+        shape.input.n = shape.output.n = plan->batch % op->chunk;
+        status = ops->conv_create(plan->compute, &shape, op->conv, &op->tail, error);
+    }
+    plan->convs[op->layer] = op->conv;
+    return status == FF_OK ? FF_OK : ff_fail_within(error, status, "%s", layer->name);
+}
+
+static size_t conv_scratch(const ff_plan *plan) {
+    size_t most = 0;
+    for (int i = 0; i < plan->op_count; i++) {
+        const ff_conv *convs[2] = {plan->ops[i].conv, plan->ops[i].tail};
+        for (int k = 0; k < 2; k++)
+            if (convs[k] && convs[k]->scratch_bytes > most) most = convs[k]->scratch_bytes;
+    }
+    return most;
+}
+
+/* ---- buffers of the forward pass ---- */
+
+static ff_status plan_forward(builder *b, ff_op *op, ff_error *error) {
+    ff_plan *plan = b->plan;
+    const int now = forward_time(plan, op);
+    const size_t count = ff_tensor_count(&op->output);
+    op->x = b->values[origin(plan, op->from)];
+    ff_plan_use(plan, op->x, now);
+    if (op->from2 >= 0) {
+        op->x2 = b->values[origin(plan, op->from2)];
+        ff_plan_use(plan, op->x2, now);
+    }
+    FF_TRY(ff_plan_buffer(plan, FF_ARENA_ACTIVATIONS, count * sizeof(float), now, &op->y, error));
+    b->values[op->out] = op->y;
+    if (op->kind == FF_OP_NORM) {
+        size_t channels = (size_t)ff_tensor_padded_channels(&op->output);
+        FF_TRY(ff_plan_buffer(plan, FF_ARENA_ACTIVATIONS, 2 * channels * sizeof(float), now,
+                              &op->saved, error));
+    }
+    bool max_pool = plan->graph->layers[op->layer].kind == FF_LAYER_MAX_POOL;
+    if (plan->training && (op->kind == FF_OP_CONV_POOL || (op->kind == FF_OP_POOL && max_pool)))
+        FF_TRY(ff_plan_buffer(plan, FF_ARENA_ACTIVATIONS, count, now, &op->index, error));
+    if (op->kind == FF_OP_CONV_POOL)
+        FF_TRY(ff_plan_buffer(plan, FF_ARENA_SCRATCH, ff_tensor_count(&op->middle) * sizeof(float),
+                              now, &op->room, error));
+    return FF_OK;
+}
+
+/* ---- buffers of the backward pass ---- */
+
+/* The input has no gradient. */
+static bool wants_gradient(ff_node node) {
+    return node > 0;
+}
+
+static ff_status give(builder *b, ff_node node, ff_buffer_id buffer, ff_error *error) {
+    node = origin(b->plan, node);
+    if (b->gradient_count[node] == FF_MAX_USERS)
+        return ff_fail(error, FF_USAGE, "%s: a value with more than %d users",
+                       b->plan->graph->layers[node].name, FF_MAX_USERS);
+    b->gradients[node][b->gradient_count[node]++] = buffer;
+    return FF_OK;
+}
+
+/* A new buffer for the gradient of `node`. */
+static ff_status give_new(builder *b, ff_node node, int now, ff_buffer_id *id, ff_error *error) {
+    size_t count = ff_tensor_count(&b->plan->tensors[node]);
+    FF_TRY(ff_plan_buffer(b->plan, FF_ARENA_SCRATCH, count * sizeof(float), now, id, error));
+    return give(b, node, *id, error);
+}
+
+/* Takes the gradients of op->out: a norm adds two on the way, others get one sum. */
+static bool take(builder *b, ff_op *op, int now) {
+    const int count = b->gradient_count[op->out];
+    if (!count) return false; /* nothing that the loss depends on */
+    for (int i = 0; i < count; i++) ff_plan_use(b->plan, b->gradients[op->out][i], now);
+    op->dy = b->gradients[op->out][0];
+    int next = 1;
+    if (op->kind == FF_OP_NORM && count > 1) op->dy2 = b->gradients[op->out][next++];
+    while (next < count) op->more[op->more_count++] = b->gradients[op->out][next++];
+    return true;
+}
+
+/* Gradients are made in place where the old one is not needed again; a buffer of a gradient has one
+ * owner at a time. */
+static ff_status plan_backward(builder *b, ff_op *op, ff_error *error) {
+    ff_plan *plan = b->plan;
+    const int now = backward_time(plan, op);
+    const bool wanted = wants_gradient(op->from);
+    op->backward = take(b, op, now);
+    if (!op->backward) return FF_OK;
+    switch (op->kind) {
+    case FF_OP_CONV_POOL:
+        ff_plan_use(plan, op->room, now);
+        ff_plan_use(plan, op->index, now);
+        FF_TRY(ff_plan_buffer(plan, FF_ARENA_SCRATCH, ff_op_partial_count(op) * sizeof(float), now,
+                              &op->partial, error));
+        /* fall through */
+    case FF_OP_CONV:
+    case FF_OP_LINEAR:
+        ff_plan_use(plan, op->x, now);
+        if (wanted) FF_TRY(give_new(b, op->from, now, &op->dx, error));
+        break;
+    case FF_OP_NORM:
+        ff_plan_use(plan, op->x, now);
+        ff_plan_use(plan, op->saved, now);
+        if (op->from2 >= 0 && op->relu) ff_plan_use(plan, op->y, now);
+        if (op->from2 >= 0 && wants_gradient(op->from2)) {
+            op->dx2 = op->dy;
+            FF_TRY(give(b, op->from2, op->dx2, error));
+            FF_TRY(give_new(b, op->from, now, &op->dx, error));
+        } else {
+            op->dx = op->dy;
+            FF_TRY(give(b, op->from, op->dx, error));
+        }
+        break;
+    case FF_OP_RELU: ff_plan_use(plan, op->y, now); /* fall through */
+    case FF_OP_DROPOUT:
+        op->dx = op->dy;
+        FF_TRY(give(b, op->from, op->dx, error));
+        break;
+    case FF_OP_POOL:
+        ff_plan_use(plan, op->index, now);
+        if (wanted) FF_TRY(give_new(b, op->from, now, &op->dx, error));
+        break;
+    case FF_OP_ADD:
+        op->dx = op->dy;
+        FF_TRY(give(b, op->from, op->dx, error));
+        if (wants_gradient(op->from2)) FF_TRY(give_new(b, op->from2, now, &op->dx2, error));
+        break;
+    }
+    return FF_OK;
+}
+
+static ff_status plan_loss(builder *b, ff_error *error) {
+    ff_plan *plan = b->plan;
+    const ff_node output = plan->graph->output;
+    const size_t count = ff_tensor_count(&plan->tensors[output]);
+    const int now = loss_time(plan);
+    plan->logits = b->values[output];
+    ff_plan_use(plan, plan->logits, END);
+    FF_TRY(ff_plan_buffer(plan, FF_ARENA_SCRATCH, (size_t)plan->batch * sizeof(double), now,
+                          &plan->sample_loss, error));
+    plan->logits_gradient = FF_BUFFER_NONE;
+    if (!plan->training) return FF_OK;
+    FF_TRY(ff_plan_buffer(plan, FF_ARENA_SCRATCH, count * sizeof(float), now,
+                          &plan->logits_gradient, error));
+    return give(b, output, plan->logits_gradient, error);
+}
+
+static ff_status plan_scratch(ff_plan *plan, ff_error *error) {
+    size_t most = 0;
+    for (int i = 0; i < plan->op_count; i++) {
+        if (plan->ops[i].kind != FF_OP_NORM) continue;
+        size_t count = plan->compute->ops->norm_scratch(plan->compute, &plan->ops[i].output);
+        if (count > most) most = count;
+    }
+    FF_TRY(ff_plan_buffer(plan, FF_ARENA_SCRATCH, most * sizeof(float), BEGINNING,
+                          &plan->norm_scratch, error));
+    ff_plan_use(plan, plan->norm_scratch, END);
+    FF_TRY(ff_plan_buffer(plan, FF_ARENA_SCRATCH, conv_scratch(plan), BEGINNING,
+                          &plan->conv_scratch, error));
+    ff_plan_use(plan, plan->conv_scratch, END);
+    return FF_OK;
+}
+
+static ff_status build(builder *b, ff_error *error) {
+    ff_plan *plan = b->plan;
+    const uint64_t layers = (uint64_t)plan->graph->layer_count;
+    FF_TRY(ff_alloc(&plan->ops, layers, sizeof *plan->ops, "a plan", error));
+    FF_TRY(ff_alloc(&plan->tensors, layers, sizeof *plan->tensors, "a plan", error));
+    FF_TRY(ff_alloc(&plan->convs, layers, sizeof *plan->convs, "a plan", error));
+    FF_TRY(ff_alloc(&b->users, layers, sizeof *b->users, "a plan", error));
+    FF_TRY(ff_alloc(&b->only_user, layers, sizeof *b->only_user, "a plan", error));
+    FF_TRY(ff_alloc(&b->fused, layers, sizeof *b->fused, "a plan", error));
+    FF_TRY(ff_alloc(&b->values, layers, sizeof *b->values, "a plan", error));
+    FF_TRY(ff_alloc(&b->gradients, layers, sizeof *b->gradients, "a plan", error));
+    FF_TRY(ff_alloc(&b->gradient_count, layers, sizeof *b->gradient_count, "a plan", error));
+    FF_TRY(plan_tensors(plan, error));
+    count_users(b);
+    make_ops(b);
+    b->values[0] = FF_BUFFER_IMAGES;
+    for (int i = 0; i < plan->op_count; i++) {
+        ff_op *op = &plan->ops[i];
+        if (op->kind == FF_OP_CONV || op->kind == FF_OP_CONV_POOL) FF_TRY(plan_conv(b, op, error));
+        FF_TRY(plan_forward(b, op, error));
+    }
+    FF_TRY(plan_loss(b, error));
+    for (int i = plan->op_count; plan->training && i-- > 0;)
+        FF_TRY(plan_backward(b, &plan->ops[i], error));
+    FF_TRY(plan_scratch(plan, error));
+    return ff_plan_allocate(plan, error);
+}
+
+ff_status ff_plan_create(ff_plan **out, const ff_graph *graph, ff_compute *compute, int batch,
+                         bool training, const ff_plan *sibling, ff_error *error) {
+    builder b = {.sibling = sibling};
+    *out = NULL;
+    if (batch < 1 || batch > 1 << 20)
+        return ff_fail(error, FF_USAGE, "a batch of %d samples; 1 to %d are possible", batch,
+                       1 << 20);
+    FF_TRY(ff_alloc(&b.plan, 1, sizeof *b.plan, "a plan", error));
+    b.plan->graph = graph;
+    b.plan->compute = compute;
+    b.plan->batch = batch;
+    b.plan->training = training;
+    ff_status status = build(&b, error);
+    free(b.users);
+    free(b.only_user);
+    free(b.fused);
+    free(b.values);
+    free(b.gradients);
+    free(b.gradient_count);
+    if (status == FF_OK)
+        *out = b.plan;
+    else
+        ff_plan_destroy(&b.plan);
+    return status;
+}
+
+void ff_plan_destroy(ff_plan **plan_pointer) {
+    ff_plan *plan = *plan_pointer;
+    if (!plan) return;
+    for (int i = 0; plan->ops && i < plan->op_count; i++) {
+        if (plan->ops[i].conv) plan->compute->ops->conv_destroy(plan->compute, plan->ops[i].conv);
+        if (plan->ops[i].tail) plan->compute->ops->conv_destroy(plan->compute, plan->ops[i].tail);
+    }
+    for (int a = 0; a < FF_ARENA_COUNT; a++) free(plan->arenas[a]);
+    free(plan->ops);
+    free(plan->tensors);
+    free(plan->convs);
+    free(plan->buffers);
+    free(plan);
+    *plan_pointer = NULL;
+}

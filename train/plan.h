@@ -1,0 +1,123 @@
+/* A graph planned for one batch size: layers fused into operations, algorithms chosen, memory laid
+ * out. plan.c fuses and wires, plan_memory.c lays out, plan_run.c runs.
+ *
+ * Fusions: norm + add + ReLU and norm + ReLU become one operation; a convolution with a max pool
+ * right behind it becomes one that works through the batch in chunks, so that the full-size output
+ * stays in cache and never takes a whole batch of memory.
+ *
+ * Memory: two arenas, each one allocation. Time runs 0 .. F-1 over the forward operations, F is the
+ * loss, F+1 .. 2F the backward operations in reverse; a buffer lives from its first to its last use
+ * and shares its bytes with buffers of other times. */
+#ifndef FF_TRAIN_PLAN_H
+#define FF_TRAIN_PLAN_H
+
+#include "train/compute.h"
+#include "train/graph.h"
+#include "train/model.h"
+#include "train/store.h"
+
+typedef enum ff_op_kind {
+    FF_OP_CONV,
+    FF_OP_CONV_POOL,
+    FF_OP_NORM, /* + add, + ReLU */
+    FF_OP_RELU,
+    FF_OP_POOL,
+    FF_OP_LINEAR,
+    FF_OP_ADD,
+    FF_OP_DROPOUT,
+} ff_op_kind;
+
+/* Index into ff_plan.buffers. */
+typedef int ff_buffer_id;
+enum { FF_BUFFER_NONE = -1, FF_BUFFER_IMAGES = -2 /* the caller's batch */ };
+
+/* Gradients that arrive at one value before it is summed: its users. */
+enum { FF_MAX_USERS = 4 };
+
+typedef struct ff_op {
+    ff_op_kind kind;
+    ff_node layer;       /* whose parameters; of CONV_POOL the convolution */
+    ff_node pool;        /* CONV_POOL: the pool */
+    ff_node from, from2; /* values read; from2 = the residual of NORM, the second of ADD, or -1 */
+    ff_node out;         /* the value made */
+    ff_tensor input, output;
+    bool relu;                       /* NORM */
+    uint32_t dropout;                /* DROPOUT: number of this one among the net's */
+    ff_buffer_id x, x2, y;           /* values of from, from2, out */
+    ff_buffer_id index;              /* max pools: u8 places */
+    ff_buffer_id saved;              /* NORM: mean and inv_std, [2][padded channels] */
+    bool backward;                   /* takes part in the backward pass */
+    ff_buffer_id dy, dy2;            /* gradients of out; dy2 of NORM only, or NONE */
+    ff_buffer_id more[FF_MAX_USERS]; /* further gradients of out, added to dy first */
+    int more_count;
+    ff_buffer_id dx, dx2; /* gradients of from, from2; NONE where not wanted */
+    /* CONV, CONV_POOL */
+    ff_conv *conv, *tail; /* of a chunk (CONV: all samples), and of a smaller last chunk or NULL */
+    int chunk;            /* samples at a time */
+    ff_tensor middle;     /* CONV_POOL: what the convolution of a chunk gives */
+    ff_buffer_id room;    /* CONV_POOL: holds it, and its gradient */
+    ff_buffer_id partial; /* CONV_POOL: gradients of the weights, then of the bias, of a chunk */
+} ff_op;
+
+/* Floats of ff_op.partial: the weights, up to a multiple of 16, and the bias. */
+static inline size_t ff_op_partial_weights(const ff_op *op) {
+    return (op->conv->weight_count + 15) / 16 * 16;
+}
+static inline size_t ff_op_partial_count(const ff_op *op) {
+    return ff_op_partial_weights(op) + (size_t)ff_tensor_padded_channels(&op->middle);
+}
+
+typedef enum ff_arena { FF_ARENA_ACTIVATIONS, FF_ARENA_SCRATCH, FF_ARENA_COUNT } ff_arena;
+
+typedef struct ff_planned_buffer {
+    ff_arena arena;
+    size_t bytes;
+    int first, last; /* times of the first and last use */
+    size_t offset;   /* into its arena */
+} ff_planned_buffer;
+
+struct ff_plan {
+    ff_plan *next; /* the model's list */
+    const ff_graph *graph;
+    ff_compute *compute;
+    ff_store *store; /* the model's; set before the first step */
+    int batch;
+    bool training;
+    double smoothing;
+    uint64_t seed; /* of dropout */
+    ff_op *ops;
+    int op_count;
+    ff_tensor *tensors; /* [layers]: each layer's output */
+    ff_conv **convs;    /* [layers]: the convolution that holds the layer's weights */
+    ff_planned_buffer *buffers;
+    int buffer_count;
+    size_t buffer_capacity;
+    char *arenas[FF_ARENA_COUNT];
+    size_t arena_bytes[FF_ARENA_COUNT];
+    ff_buffer_id logits, logits_gradient, sample_loss, conv_scratch, norm_scratch;
+};
+
+/* Plans; `sibling` (or NULL) is the plan whose weights it shares. The caller sets `store` and
+ * destroys it; siblings before the first. On failure *plan = NULL. */
+FF_MUST_USE ff_status ff_plan_create(ff_plan **plan, const ff_graph *graph, ff_compute *compute,
+                                     int batch, bool training, const ff_plan *sibling,
+                                     ff_error *error);
+void ff_plan_destroy(ff_plan **plan);
+
+/* ---- plan_memory.c ---- */
+
+/* A buffer first used at `time`; of at least `bytes`, 64-byte aligned. */
+FF_MUST_USE ff_status ff_plan_buffer(ff_plan *plan, ff_arena arena, size_t bytes, int time,
+                                     ff_buffer_id *id, ff_error *error);
+/* Extends its life to `time`. NONE and IMAGES are accepted. */
+void ff_plan_use(ff_plan *plan, ff_buffer_id id, int time);
+/* Lays all buffers out and allocates the arenas, zeroed. */
+FF_MUST_USE ff_status ff_plan_allocate(ff_plan *plan, ff_error *error);
+
+/* Where a buffer lies; NULL for NONE. */
+static inline void *ff_plan_at(const ff_plan *plan, ff_buffer_id id) {
+    if (id < 0) return NULL;
+    return plan->arenas[plan->buffers[id].arena] + plan->buffers[id].offset;
+}
+
+#endif
