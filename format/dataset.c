@@ -149,7 +149,12 @@ static ff_status read_shard_rows(ff_dataset *dataset, ff_error *error) {
                                 (uint64_t)i * FF_SHARD_ROW_BYTES,
                             bytes, sizeof bytes, error);
         if (status != FF_OK) break;
-        bool sound = ff_shard_row_decode(row, bytes) && row->sample_count <= row->position_count &&
+        uint64_t first = i * dataset->metadata.items_per_shard;
+        uint64_t left = dataset->metadata.items - first;
+        uint64_t positions =
+            left < dataset->metadata.items_per_shard ? left : dataset->metadata.items_per_shard;
+        bool sound = ff_shard_row_decode(row, bytes) && row->first_position == first &&
+                     row->position_count == positions && row->sample_count <= positions &&
                      row->sample_count <= dataset->header.sample_count - samples;
         if (!sound)
             status = ff_fail(error, FF_BAD_DATA, "%s: row %u of the shard table is out of range",

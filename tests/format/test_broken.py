@@ -1,0 +1,68 @@
+"""Broken sets (tests/broken): every program answers with one sentence and the documented exit code,
+asks for little memory, and never crashes; both readers find each of them."""
+import os
+import sys
+
+import tap
+
+sys.dont_write_bytecode = True
+BROKEN = os.path.join(tap.ROOT, "tests", "broken")
+
+
+def judge(done, name, must_fail):
+    """What is wrong with how a program ended; None where nothing is."""
+    text = done.stderr.decode(errors="replace")
+    if done.returncode < 0 or "Sanitizer" in text or "runtime error" in text:
+        return "%s crashed (%d): %s" % (name, done.returncode, text)
+    if done.returncode == 0:
+        return "%s accepts it" % name if must_fail else None
+    # A shard that cannot be opened is the system's refusal; everything else is bad data.
+    if done.returncode not in (65, 74):
+        return "%s exits with %d: %s" % (name, done.returncode, text)
+    if text.count("\n") != 1 or not text.endswith("\n") or "/broken/" not in text:
+        return "%s does not say it in one sentence with the path: %s" % (name, text)
+    return None
+
+
+def check(reader, folder):
+    inspect = os.path.join(tap.BUILD, "ffinspect")
+    problem = (judge(tap.run([tap.program("dump_set"), folder], True), "dump_set", False)
+               or judge(tap.run([tap.program("dump_set"), folder, "--verify"], True), "verify", True))
+    if not problem and os.path.exists(inspect):
+        done = tap.run([inspect, folder, "--verify"], True)
+        text = done.stderr.decode(errors="replace") + done.stdout.decode(errors="replace")
+        if done.returncode not in (65, 74) or "Sanitizer" in text:
+            problem = "ffinspect --verify exits with %d: %s" % (done.returncode, text)
+        else:
+            problem = judge(tap.run([inspect, folder], True), "ffinspect", False)
+    if problem:
+        return problem
+    try:
+        reader.Split(folder).read_index(folder)
+        return "the second reader accepts it"
+    except (reader.Wrong, reader.struct.error, reader.zstandard.ZstdError, OSError):
+        return None
+
+
+def main():
+    reader = tap.second_reader()
+    sys.path.insert(0, BROKEN)
+    import make
+    for name in sorted(make.CASES):
+        problem = check(reader, os.path.join(BROKEN, name))
+        tap.ok(not problem, "broken set %s is refused" % name, problem)
+    # The committed files are what the script derives (but for zstd's own choices).
+    different = []
+    for name, files in make.build().items():
+        if name.startswith("frame-"):
+            continue
+        for file_name, data in files.items():
+            path = os.path.join(BROKEN, name, file_name)
+            if not os.path.exists(path) or open(path, "rb").read() != data:
+                different.append(path)
+    tap.ok(not different, "tests/broken holds what tests/broken/make.py derives",
+           "\n".join(different))
+    tap.finish()
+
+
+main()
