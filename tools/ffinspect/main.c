@@ -5,6 +5,7 @@
 #include "tools/ffinspect/run.h"
 
 #include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -77,7 +78,8 @@ int main(int argc, char **argv) {
          "of u8, f16, f32 or u16 (bf16 too, as its bits); - is standard output"},
         {.kind = FF_OPTION_HEADING, .help = "How"},
         {"seed", 0, FF_OPTION_INTEGER, "N", &chosen.seed, NULL, 0, 9e15,
-         "choose the pictures of --png at random (default: the first ones)"},
+         "choose the pictures of --png at random (default: the first ones); also the random order of "
+         "--bench"},
         {"jobs", 'j', FF_OPTION_INTEGER, "N", &chosen.jobs, NULL, 1, 1024,
          "threads (default: one a CPU); results do not depend on it"},
         {"classes-limit", 0, FF_OPTION_INTEGER, "N", &chosen.classes_limit, NULL, 0, 16777216,
@@ -91,7 +93,6 @@ int main(int argc, char **argv) {
     ff_error error = {0};
     ff_options_result result = FF_OPTIONS_RUN;
     int count = 0;
-    ff_interrupt_install();
     const char **positional = calloc((size_t)argc + 1, sizeof *positional);
     ff_status status =
         positional ? ff_options_parse(&command, argc, argv, positional, &count, &result, &error)
@@ -105,6 +106,9 @@ int main(int argc, char **argv) {
             status = ff_fail(&error, FF_USAGE, "one folder at a time: '%s' is one too many",
                              positional[1]);
         if (status == FF_OK) status = ff_inspect_check_options(&chosen, &error);
+        /* Only what writes files has something to tidy up; anything else ends at once. */
+        signal(SIGPIPE, SIG_IGN);
+        if (chosen.npy || chosen.png) ff_interrupt_install();
         if (status == FF_OK) status = ff_inspect_run(&chosen, &error);
     }
     free(positional);
