@@ -213,6 +213,14 @@ ff_status ff_reader_frame_slot(ff_reader *reader, const ff_shard *shard, const f
     return FF_OK;
 }
 
+void ff_dataset_prefetch(const ff_dataset *dataset, uint64_t number) {
+    if (number >= dataset->header.sample_count) return;
+    const ff_section *section = dataset->header.section;
+    __builtin_prefetch(dataset->map + section[FF_INDEX_ENTRIES].offset + number * FF_ENTRY_BYTES);
+    __builtin_prefetch(dataset->map + section[FF_INDEX_LABELS].offset +
+                       number * dataset->row_bytes);
+}
+
 /* ---- samples -------------------------------------------------------------------------------- */
 
 static ff_status verify_slot(ff_reader *reader, uint64_t number, const ff_shard *shard,

@@ -73,6 +73,10 @@ FF_MUST_USE ff_status ff_dataset_class(ff_dataset *dataset, uint64_t number, siz
 FF_MUST_USE ff_status ff_dataset_field(const ff_dataset *dataset, const char *name, size_t *field,
                                        ff_error *error);
 
+/* Asks the processor for the index lines of sample `number` ahead of the calls above and below, for
+ * readers in random order. Reads and checks nothing; any number is accepted. */
+void ff_dataset_prefetch(const ff_dataset *dataset, uint64_t number);
+
 /* A thread's own access: decompression state and the last frame of compressed shards. */
 typedef struct ff_reader ff_reader;
 FF_MUST_USE ff_status ff_reader_open(ff_reader **reader, ff_dataset *dataset, ff_error *error);

@@ -140,7 +140,9 @@ static void plain_element(const ff_augment_host *host, uint32_t channel, const u
 }
 
 void ff_augment_plain(const ff_augment_host *host, const ff_augment_params *params,
-                      const void *source, uint32_t height, uint32_t width, void *out) {
+                      const void *source, uint32_t height, uint32_t width, void *out,
+                      const void *ahead) {
+    (void)ahead;
     uint32_t channels = host->channels, out_height = host->out_height, out_width = host->out_width;
     uint32_t top = 0, bottom = 0, left = 0, right = 0;
     bool cut = cut_box(host, params, &top, &bottom, &left, &right);

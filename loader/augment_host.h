@@ -24,9 +24,11 @@ typedef struct ff_augment_host ff_augment_host;
 
 /* source: [C,H,W] or [H,W,C] of the dataset's dtype, height x width; out: [C,out_height,out_width]
  * or [out_height,out_width,C] of `to`, at least element-aligned. Reads nothing but the source, so
- * it may run under ff_guard_run. */
+ * it may run under ff_guard_run. `ahead`: the sample that comes next, of the same size, which is
+ * asked for (prefetched) meanwhile; NULL = none. */
 typedef void (*ff_augment_apply)(const ff_augment_host *host, const ff_augment_params *params,
-                                 const void *source, uint32_t height, uint32_t width, void *out);
+                                 const void *source, uint32_t height, uint32_t width, void *out,
+                                 const void *ahead);
 
 struct ff_augment_host {
     ff_augment_apply apply; /* the fastest here */
@@ -56,9 +58,11 @@ void ff_augment_host_free(ff_augment_host *host);
 /* The versions, for tests. ff_augment_rows is portable C; the AVX-512 one is NULL where the CPU,
  * the build or the types do not have it. */
 void ff_augment_plain(const ff_augment_host *host, const ff_augment_params *params,
-                      const void *source, uint32_t height, uint32_t width, void *out);
+                      const void *source, uint32_t height, uint32_t width, void *out,
+                      const void *ahead);
 void ff_augment_rows(const ff_augment_host *host, const ff_augment_params *params,
-                     const void *source, uint32_t height, uint32_t width, void *out);
+                     const void *source, uint32_t height, uint32_t width, void *out,
+                     const void *ahead);
 ff_augment_apply ff_augment_avx512(const ff_augment_host *host);
 
 /* Zeroes the cutout of an output; shared by the fast versions. */

@@ -6,10 +6,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Rows handled together: their samples are found first, so that the addresses are known ahead of
- * the reading, and small enough that what a first touch verified is still in the cache. */
-#define CHUNK_ROWS  32
+/* Rows handled together: their index lines are asked for first, then their samples are found, then
+ * read under one guard, each asking for the next one's lines meanwhile: random reads are bound by
+ * the latency of memory, and the processor's own prefetcher knows neither where the next sample
+ * begins nor the page behind. Few enough that what a first touch verified is still in the cache. */
+#define CHUNK_ROWS  64
 #define CHUNK_BYTES (512u << 10)
+/* Larger samples the processor's prefetcher follows well enough. */
+#define AHEAD_BYTES (16u << 10)
 
 struct ff_gatherer {
     const ff_plan *plan;
@@ -18,7 +22,8 @@ struct ff_gatherer {
     uint32_t order_epoch;
     bool order_ready;
     uint32_t chunk_rows;
-    void *values; /* a label as stored */
+    uint64_t tensor_bytes; /* of the largest sample */
+    void *values;          /* a label as stored */
 };
 
 ff_status ff_gatherer_create(ff_gatherer **out, const ff_plan *plan, ff_error *error) {
@@ -26,9 +31,9 @@ ff_status ff_gatherer_create(ff_gatherer **out, const ff_plan *plan, ff_error *e
     *out = NULL;
     FF_TRY(ff_alloc(&gatherer, 1, sizeof *gatherer, "a gatherer", error));
     gatherer->plan = plan;
-    uint64_t sample =
-        ff_metadata_slot_bytes(plan->metadata, plan->metadata->height, plan->metadata->width);
-    uint64_t rows = CHUNK_BYTES / (sample + plan->row_bytes + 1);
+    uint64_t rows =
+        CHUNK_BYTES /
+        (ff_metadata_slot_bytes(plan->metadata, plan->metadata->height, plan->metadata->width) + 1);
     gatherer->chunk_rows = rows < 1 ? 1 : rows > CHUNK_ROWS ? CHUNK_ROWS : (uint32_t)rows;
     ff_status status = ff_alloc(&gatherer->values, plan->label_values_limit, 1, "labels", error);
     if (status == FF_OK) status = ff_reader_open(&gatherer->reader, plan->dataset, error);
@@ -43,33 +48,6 @@ void ff_gatherer_destroy(ff_gatherer **out) {
     free((*out)->values);
     free(*out);
     *out = NULL;
-}
-
-/* A sample that lies in a mapping, to be read under the guard. */
-typedef struct mapped_sample {
-    const uint8_t *tensor;
-    uint32_t row, height, width;
-} mapped_sample;
-
-typedef struct mapped_chunk {
-    const ff_augment_host *host;
-    const ff_augment_params *params; /* by row */
-    uint8_t *data;
-    uint64_t row_bytes, tensor_bytes;
-    uint32_t count;
-    volatile uint32_t at; /* the sample being read, for the error */
-    mapped_sample sample[CHUNK_ROWS];
-} mapped_chunk;
-
-static void apply_mapped(void *context) {
-    mapped_chunk *chunk = context;
-    const ff_augment_host *host = chunk->host;
-    for (uint32_t i = 0; i < chunk->count; i++) {
-        const mapped_sample *sample = &chunk->sample[i];
-        chunk->at = i;
-        host->apply(host, &chunk->params[sample->row], sample->tensor, sample->height,
-                    sample->width, chunk->data + sample->row * chunk->row_bytes);
-    }
 }
 
 /* Label `which` of `number` into row `row`. */
@@ -96,15 +74,41 @@ static ff_status gather_label(ff_gatherer *gatherer, size_t which, uint64_t numb
     return FF_OK;
 }
 
-/* Everything about one row but the reading of a mapped tensor, which is put off. */
-static ff_status gather_row(ff_gatherer *gatherer, const ff_plan_place *place, uint32_t row,
-                            uint8_t *memory, ff_slot_source *source, ff_augment_params *params,
-                            mapped_chunk *chunk, ff_error *error) {
-    const ff_plan *plan = gatherer->plan;
-    uint64_t number = ff_order_at(&gatherer->order, place->position + row);
-    if (plan->sample_of_place) number = plan->sample_of_place[number];
+/* A sample that lies in a mapping, still to be read. */
+typedef struct mapped_sample {
+    const uint8_t *tensor; /* NULL: applied already */
+    uint32_t height, width;
+} mapped_sample;
+
+/* Rows [first, first + count) of a slot. */
+typedef struct chunk {
+    ff_gatherer *gatherer;
+    const ff_plan_place *place;
+    uint8_t *memory;
+    ff_slot_source *source;    /* by row */
+    ff_augment_params *params; /* by row */
+    uint32_t first, count;
+    uint64_t number[CHUNK_ROWS];
+    mapped_sample sample[CHUNK_ROWS];
+    uint32_t found;            /* samples to read */
+    volatile uint32_t reading; /* the one being read, for the error */
+} chunk;
+
+static void apply(const chunk *c, uint32_t i, const void *tensor, uint32_t height, uint32_t width,
+                  const void *ahead) {
+    const ff_plan *plan = c->gatherer->plan;
+    uint32_t row = c->first + i;
+    plan->host.apply(&plan->host, &c->params[row], tensor, height, width,
+                     c->memory + row * plan->row_bytes, ahead);
+}
+
+/* Everything about one row but the reading of a mapped tensor. */
+static ff_status find_sample(chunk *c, uint32_t i, ff_error *error) {
+    const ff_plan *plan = c->gatherer->plan;
+    uint32_t row = c->first + i;
+    uint64_t number = c->number[i];
     ff_view view;
-    FF_TRY(ff_reader_sample(gatherer->reader, number, &view, error));
+    FF_TRY(ff_reader_sample(c->gatherer->reader, number, &view, error));
     if (plan->metadata->variable_size) {
         ff_status status = ff_augment_check(&plan->augment, view.height, view.width, plan->height,
                                             plan->width, error);
@@ -112,18 +116,30 @@ static ff_status gather_row(ff_gatherer *gatherer, const ff_plan_place *place, u
             return ff_fail_within(error, status, "%s: sample %" PRIu64,
                                   ff_dataset_path(plan->dataset), number);
     }
-    params[row] = ff_augment_at(&plan->augment, plan->seed, place->epoch, number, view.height,
-                                view.width, plan->height, plan->width);
-    source[row] = (ff_slot_source){.sample = {number, number}, .weight = {1, 0}};
-    ((float *)(void *)(memory + plan->weight_offset))[row] = 1;
-    if (view.mapped)
-        chunk->sample[chunk->count++] = (mapped_sample){view.tensor, row, view.height, view.width};
-    else
-        plan->host.apply(&plan->host, &params[row], view.tensor, view.height, view.width,
-                         memory + row * plan->row_bytes);
-    for (size_t i = 0; i < plan->label_count; i++)
-        FF_TRY(gather_label(gatherer, i, number, row, memory, error));
+    c->params[row] = ff_augment_at(&plan->augment, plan->seed, c->place->epoch, number, view.height,
+                                   view.width, plan->height, plan->width);
+    c->source[row] = (ff_slot_source){.sample = {number, number}, .weight = {1, 0}};
+    ((float *)(void *)(c->memory + plan->weight_offset))[row] = 1;
+    c->sample[i] = (mapped_sample){view.mapped ? view.tensor : NULL, view.height, view.width};
+    if (!view.mapped) apply(c, i, view.tensor, view.height, view.width, NULL);
+    for (size_t k = 0; k < plan->label_count; k++)
+        FF_TRY(gather_label(c->gatherer, k, number, row, c->memory, error));
     return FF_OK;
+}
+
+/* Runs under the guard. */
+static void read_samples(void *context) {
+    chunk *c = context;
+    const ff_metadata *metadata = c->gatherer->plan->metadata;
+    bool ask = !metadata->variable_size &&
+               ff_metadata_tensor_bytes(metadata, metadata->height, metadata->width) <= AHEAD_BYTES;
+    for (uint32_t i = 0; i < c->found; i++) {
+        const mapped_sample *sample = &c->sample[i];
+        c->reading = i;
+        if (sample->tensor)
+            apply(c, i, sample->tensor, sample->height, sample->width,
+                  ask && i + 1 < c->found ? sample[1].tensor : NULL);
+    }
 }
 
 static void pad_row(const ff_plan *plan, uint32_t row, uint8_t *memory, ff_slot_source *source,
@@ -151,22 +167,31 @@ ff_status ff_gather(ff_gatherer *gatherer, const ff_plan_place *place, uint8_t *
         gatherer->order_epoch = place->epoch;
         gatherer->order_ready = true;
     }
-    mapped_chunk chunk = {
-        .host = &plan->host, .params = params, .data = memory, .row_bytes = plan->row_bytes};
     uint32_t filled = end < place->count ? end : place->count;
-    for (uint32_t row = begin; row < filled;) {
-        uint32_t behind = filled - row < gatherer->chunk_rows ? filled : row + gatherer->chunk_rows;
-        ff_status status = FF_OK;
-        chunk.count = 0;
-        for (; row < behind && status == FF_OK; row++) {
-            *failed_row = row;
-            status = gather_row(gatherer, place, row, memory, source, params, &chunk, error);
+    for (uint32_t row = begin; row < filled; row += gatherer->chunk_rows) {
+        chunk c = {.gatherer = gatherer,
+                   .place = place,
+                   .memory = memory,
+                   .source = source,
+                   .params = params,
+                   .first = row};
+        c.count = filled - row < gatherer->chunk_rows ? filled - row : gatherer->chunk_rows;
+        for (uint32_t i = 0; i < c.count; i++) {
+            uint64_t number = ff_order_at(&gatherer->order, place->position + row + i);
+            if (plan->sample_of_place) number = plan->sample_of_place[number];
+            ff_dataset_prefetch(plan->dataset, number);
+            c.number[i] = number;
         }
-        /* One guard for the whole chunk: it costs nothing, and the fault names its sample. */
-        const void *fault = chunk.count ? ff_guard_run(apply_mapped, &chunk) : NULL;
-        if (fault) {
-            *failed_row = chunk.sample[chunk.at].row;
-            if (fault == &chunk) fault = chunk.sample[chunk.at].tensor; /* address unknown */
+        ff_status status = FF_OK;
+        while (c.found < c.count && status == FF_OK) {
+            *failed_row = row + c.found;
+            status = find_sample(&c, c.found, error);
+            if (status == FF_OK) c.found++;
+        }
+        const void *fault = ff_guard_run(read_samples, &c);
+        if (fault) { /* of a lower row than the one that was not found */
+            *failed_row = row + c.reading;
+            if (fault == &c) fault = c.sample[c.reading].tensor; /* address unknown */
             return ff_dataset_fault(plan->dataset, fault, error);
         }
         FF_TRY(status);

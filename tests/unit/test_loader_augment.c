@@ -45,6 +45,7 @@ static void make_case(one_case *c, ff_dtype from, ff_dtype to, ff_layout from_la
                       ff_layout to_layout, uint32_t channels, uint32_t side_limit) {
     memset(c, 0, sizeof *c);
     c->height = 1 + draw(side_limit), c->width = 1 + draw(side_limit);
+    if (draw(5) == 0) c->width = 32;
     c->spec.crop = draw(4) != 0;
     c->spec.flip = (ff_flip_mode)draw(3);
     uint32_t least = c->height < c->width ? c->height : c->width;
@@ -89,7 +90,7 @@ static uint8_t *run(const one_case *c, ff_augment_apply apply) {
     uint8_t *out = malloc(c->out_bytes + 2 * GUARD);
     assert_non_null(out);
     memset(out, 0xa5, c->out_bytes + 2 * GUARD);
-    apply(&c->host, &c->params, c->source, c->height, c->width, out + GUARD);
+    apply(&c->host, &c->params, c->source, c->height, c->width, out + GUARD, NULL);
     return out;
 }
 

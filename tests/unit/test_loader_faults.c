@@ -62,6 +62,8 @@ static void bad_options(void **state) {
     refused(dataset, &options, "colour");
     options = options_of(8), options.threads = 5000;
     refused(dataset, &options, "threads");
+    ff_dataset_prefetch(dataset, 7); /* a hint only: any number will do */
+    ff_dataset_prefetch(dataset, UINT64_MAX);
     ff_loader *none = NULL;
     ff_loader_destroy(&none);
     ff_dataset_close(&dataset);
