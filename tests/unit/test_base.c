@@ -105,6 +105,8 @@ static void errors(void **state) {
     assert_string_equal(error.message, "path: cannot open: Permission denied");
     errno = ENOMEM;
     assert_int_equal(ff_fail_errno(&error, "map"), FF_NO_MEMORY);
+    ff_fail(&error, FF_BAD_DATA, "%s: bad", "a\nb\x1b[2J\x7f\xc3\xa9");
+    assert_string_equal(error.message, "a?b?[2J?\xc3\xa9: bad");
     /* Longer than the message has room for. */
     char *text = malloc(5001);
     memset(text, 'x', 5000);
