@@ -92,6 +92,22 @@ ff_status ff_file_pad(ff_file *file, uint64_t alignment, ff_error *error) {
                          (size_t)(ff_align_u64(file->offset, alignment) - file->offset), error);
 }
 
+ff_status ff_file_skip(ff_file *file, uint64_t length, ff_error *error) {
+    FF_TRY(flush(file, error));
+    file->offset += length;
+    if (ftruncate(file->descriptor, (off_t)file->offset) ||
+        lseek(file->descriptor, (off_t)file->offset, SEEK_SET) < 0)
+        return ff_fail_errno(error, "%s: cannot grow to %" PRIu64 " bytes", file->temporary,
+                             file->offset);
+    return FF_OK;
+}
+
+ff_status ff_file_read_back(ff_file *file, uint64_t offset, void *bytes, size_t length,
+                            ff_error *error) {
+    if (file->buffered) FF_TRY(flush(file, error));
+    return ff_read_exactly(file->descriptor, file->temporary, offset, bytes, length, error);
+}
+
 uint64_t ff_file_offset(const ff_file *file) {
     return file->offset;
 }

@@ -19,6 +19,11 @@ FF_MUST_USE ff_status ff_file_write(ff_file *file, const void *bytes, size_t len
                                     ff_error *error);
 /* Appends zeros up to a multiple of `alignment`. */
 FF_MUST_USE ff_status ff_file_pad(ff_file *file, uint64_t alignment, ff_error *error);
+/* Appends `length` bytes that ff_file_rewrite is to fill; zero until then. */
+FF_MUST_USE ff_status ff_file_skip(ff_file *file, uint64_t length, ff_error *error);
+/* Reads bytes that were appended or rewritten before. */
+FF_MUST_USE ff_status ff_file_read_back(ff_file *file, uint64_t offset, void *bytes, size_t length,
+                                        ff_error *error);
 /* Bytes appended so far. */
 uint64_t ff_file_offset(const ff_file *file);
 /* Overwrites bytes that were appended before. */

@@ -9,56 +9,28 @@
 #include <string.h>
 #include <sys/mman.h>
 
-enum { RELEASE_EVERY = 1 << 16 };
+enum { PART_BYTES = 1 << 16 };
 
 typedef struct builder {
     const char *directory;
     ff_metadata metadata;
     ff_buffer text;
     uint32_t shard_count;
-    ff_shard *shard;    /* [shard_count] */
-    uint64_t *key_base; /* [shard_count]: where the shard's keys begin in the index's */
+    ff_shard *shard; /* [shard_count] */
     uint64_t sample_count, file_bytes;
-    /* item -> (shard << 32 | slot) + 1, 0 = skipped; NULL where storage order is number order. */
-    uint64_t *place;
-    uint64_t place_bytes;
+    /* Which items there are, a bit each, and how many before every 64: an item's number is its
+     * rank. */
+    uint64_t *present, *rank;
     ff_file *file;
-    /* Checksums of 64 KiB blocks, made while the bytes pass. */
-    XXH3_state_t *block_state, *content_state, *source_state;
-    uint64_t block_bytes;
+    XXH3_state_t *content_state, *source_state;
     ff_buffer checksums;
     ff_index_header header;
 } builder;
 
-static ff_status end_block(builder *b, ff_error *error) {
-    uint8_t bytes[8];
-    ff_store_u64(bytes, XXH3_64bits_digest(b->block_state));
-    XXH3_64bits_reset(b->block_state);
-    b->block_bytes = 0;
-    return ff_buffer_add(&b->checksums, bytes, sizeof bytes, error);
-}
-
-/* Writes bytes that the block checksums cover. */
-static ff_status emit(builder *b, const void *bytes, uint64_t length, ff_error *error) {
-    FF_TRY(ff_file_write(b->file, bytes, length, error));
-    for (const uint8_t *at = bytes; length;) {
-        uint64_t room = FF_INDEX_BLOCK_BYTES - b->block_bytes;
-        uint64_t part = length < room ? length : room;
-        XXH3_64bits_update(b->block_state, at, part);
-        b->block_bytes += part;
-        at += part;
-        length -= part;
-        if (b->block_bytes == FF_INDEX_BLOCK_BYTES) FF_TRY(end_block(b, error));
-    }
-    return FF_OK;
-}
-
 static ff_status begin_section(builder *b, int section, ff_error *error) {
-    static const uint8_t zeros[FF_SECTION_ALIGNMENT];
-    uint64_t offset = ff_file_offset(b->file);
-    uint64_t aligned = ff_align_u64(offset, FF_SECTION_ALIGNMENT);
-    b->header.section[section].offset = aligned;
-    return emit(b, zeros, aligned - offset, error);
+    FF_TRY(ff_file_pad(b->file, FF_SECTION_ALIGNMENT, error));
+    b->header.section[section].offset = ff_file_offset(b->file);
+    return FF_OK;
 }
 
 static void end_section(builder *b, int section) {
@@ -79,14 +51,11 @@ static ff_status read_metadata(builder *b, ff_error *error) {
     return status;
 }
 
-/* One shard: of this dataset, at its place, with sound records. *rising stays true while items come
- * in rising order. */
-static ff_status check_shard(builder *b, uint32_t number, uint64_t *next_item, bool *rising,
-                             ff_error *error) {
+/* One shard: of this dataset, at its place. */
+static ff_status open_shard(builder *b, uint32_t number, ff_error *error) {
     ff_shard *shard = &b->shard[number];
     const ff_metadata *metadata = &b->metadata;
     uint8_t id[16];
-    const uint8_t *bytes;
     FF_TRY(ff_shard_open(shard, b->directory, number, error));
     ff_id_of(id, b->text.bytes, b->text.length);
     uint64_t first = number * metadata->items_per_shard;
@@ -103,6 +72,17 @@ static ff_status check_shard(builder *b, uint32_t number, uint64_t *next_item, b
         return ff_fail(error, FF_BAD_DATA, "%s: %" PRIu64 " bytes of labels, wanted %" PRIu64,
                        shard->path, section[FF_SHARD_LABELS].bytes,
                        shard->footer.sample_count * row);
+    b->sample_count += shard->footer.sample_count;
+    b->file_bytes += shard->bytes;
+    return FF_OK;
+}
+
+/* Its records are sound. Marks its items as present. */
+static ff_status check_records(builder *b, uint32_t number, ff_error *error) {
+    ff_shard *shard = &b->shard[number];
+    const ff_metadata *metadata = &b->metadata;
+    const ff_section *section = shard->footer.section;
+    const uint8_t *bytes;
     for (int i = 0; i < FF_SHARD_SECTIONS; i++) FF_TRY(ff_shard_section(shard, i, &bytes, error));
     for (uint64_t slot = 0; slot < shard->footer.sample_count; slot++) {
         uint8_t record[FF_ENTRY_BYTES];
@@ -117,167 +97,218 @@ static ff_status check_shard(builder *b, uint32_t number, uint64_t *next_item, b
             return ff_fail(error, FF_BAD_DATA, "%s: record %" PRIu64 " is out of range",
                            shard->path, slot);
         FF_TRY(ff_entry_check(&entry, metadata, &shard->footer, shard->path, slot, error));
-        *rising &= entry.item >= *next_item;
-        *next_item = entry.item + 1;
+        uint64_t *word = &b->present[entry.item / 64], bit = UINT64_C(1) << entry.item % 64;
+        if (*word & bit)
+            return ff_fail(error, FF_BAD_DATA, "%s: item %" PRIu64 " is there twice", shard->path,
+                           entry.item);
+        *word |= bit;
     }
-    b->key_base[number] =
-        number ? b->key_base[number - 1] + b->shard[number - 1].footer.section[FF_SHARD_KEYS].bytes
-               : 0;
-    b->sample_count += shard->footer.sample_count;
-    b->file_bytes += shard->bytes;
     madvise((void *)(uintptr_t)shard->map, shard->bytes, MADV_DONTNEED);
     return FF_OK;
 }
 
-static ff_status read_record(const builder *b, uint32_t shard, uint64_t slot, ff_entry *entry,
-                             ff_error *error) {
-    uint8_t record[FF_ENTRY_BYTES];
-    const ff_shard *from = &b->shard[shard];
-    FF_TRY(ff_mapped_copy(record, from->map, from->path,
-                          from->footer.section[FF_SHARD_RECORDS].offset + slot * FF_ENTRY_BYTES,
-                          FF_ENTRY_BYTES, error));
-    ff_entry_decode(entry, record);
-    return FF_OK;
-}
-
-static ff_status fill_places(builder *b, ff_error *error) {
-    /* The table has a place for skipped items too; a file must not make it huge by its say-so. */
+static ff_status mark_items(builder *b, ff_error *error) {
+    uint64_t words = b->metadata.items / 64 + 1, before = 0;
+    for (uint32_t i = 0; i < b->shard_count; i++) FF_TRY(open_shard(b, i, error));
+    if (!b->sample_count)
+        return ff_fail(error, FF_BAD_DATA, "%s: not one sample could be packed", b->directory);
+    /* Skipped items have a bit too; a file must not make the table huge by its say-so. */
     if (b->metadata.items >> 20 > b->sample_count)
         return ff_fail(error, FF_BAD_DATA,
                        "%s: %" PRIu64 " samples of %" PRIu64 " items: too few to order them",
                        b->directory, b->sample_count, b->metadata.items);
-    if (!ff_mul_u64(b->metadata.items, sizeof *b->place, &b->place_bytes))
-        return ff_fail(error, FF_NO_MEMORY, "too many items");
-    void *table = mmap(NULL, b->place_bytes, PROT_READ | PROT_WRITE,
-                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (table == MAP_FAILED)
-        return ff_fail_errno(error, "%s: cannot map %" PRIu64 " bytes", b->directory,
-                             b->place_bytes);
-    b->place = table;
-    for (uint32_t number = 0; number < b->shard_count; number++) {
-        for (uint64_t slot = 0; slot < b->shard[number].footer.sample_count; slot++) {
-            ff_entry entry;
-            FF_TRY(read_record(b, number, slot, &entry, error));
-            if (b->place[entry.item])
-                return ff_fail(error, FF_BAD_DATA, "%s: item %" PRIu64 " is there twice",
-                               b->shard[number].path, entry.item);
-            b->place[entry.item] = ((uint64_t)number << 32 | slot) + 1;
-        }
+    FF_TRY(ff_alloc(&b->present, words, sizeof *b->present, "the items", error));
+    for (uint32_t i = 0; i < b->shard_count; i++) FF_TRY(check_records(b, i, error));
+    FF_TRY(ff_alloc(&b->rank, words, sizeof *b->rank, "the items", error));
+    for (uint64_t i = 0; i < words; i++) {
+        b->rank[i] = before;
+        before += (uint64_t)__builtin_popcountll(b->present[i]);
     }
     return FF_OK;
 }
 
-/* ---- walking in number order ------------------------------------------------------------------
- */
-
-typedef struct walk {
-    uint64_t item; /* with places */
-    uint32_t shard;
-    uint64_t slot; /* without */
-} walk;
-
-/* The next sample's shard and slot; false at the end. */
-static bool next_sample(builder *b, walk *w, uint32_t *shard, uint64_t *slot) {
-    if (b->place) {
-        while (w->item < b->metadata.items && !b->place[w->item]) w->item++;
-        if (w->item == b->metadata.items) return false;
-        uint64_t place = b->place[w->item++] - 1;
-        *shard = (uint32_t)(place >> 32);
-        *slot = place & UINT32_MAX;
-        return true;
-    }
-    while (w->shard < b->shard_count && w->slot == b->shard[w->shard].footer.sample_count) {
-        ff_shard *done = &b->shard[w->shard];
-        madvise((void *)(uintptr_t)done->map, done->bytes, MADV_DONTNEED);
-        w->shard++;
-        w->slot = 0;
-    }
-    if (w->shard == b->shard_count) return false;
-    *shard = w->shard;
-    *slot = w->slot++;
-    return true;
+static uint64_t number_of(const builder *b, uint64_t item) {
+    uint64_t below = b->present[item / 64] & ((UINT64_C(1) << item % 64) - 1);
+    return b->rank[item / 64] + (uint64_t)__builtin_popcountll(below);
 }
 
-/* Keeps the resident set small in the order that touches all shards at once. */
-static void release_pages(builder *b, uint64_t number) {
-    if (!b->place || number % RELEASE_EVERY) return;
-    for (uint32_t i = 0; i < b->shard_count; i++)
-        madvise((void *)(uintptr_t)b->shard[i].map, b->shard[i].bytes, MADV_DONTNEED);
+/* ---- from storage order to number order --------------------------------------------------------
+ */
+
+/* Writes at any place of a section; neighbours go out together. */
+typedef struct scatter {
+    ff_file *file;
+    uint64_t offset; /* of the first byte held */
+    size_t used;
+    uint8_t bytes[PART_BYTES];
+} scatter;
+
+static ff_status scatter_flush(scatter *s, ff_error *error) {
+    size_t used = s->used;
+    s->used = 0;
+    return used ? ff_file_rewrite(s->file, s->offset, s->bytes, used, error) : FF_OK;
+}
+
+static ff_status scatter_put(scatter *s, uint64_t offset, const void *bytes, size_t length,
+                             ff_error *error) {
+    if (s->used && (offset != s->offset + s->used || s->used + length > sizeof s->bytes))
+        FF_TRY(scatter_flush(s, error));
+    if (!s->used) s->offset = offset;
+    memcpy(s->bytes + s->used, bytes, length);
+    s->used += length;
+    return FF_OK;
+}
+
+/* A shard's records and label rows to their samples' places, its keys behind those before. */
+static ff_status place_shard(builder *b, const ff_shard *shard, scatter *entries, scatter *labels,
+                             ff_error *error) {
+    const ff_section *section = shard->footer.section;
+    uint64_t row_bytes = ff_metadata_label_row_bytes(&b->metadata);
+    uint64_t key_base = ff_file_offset(b->file) - b->header.section[FF_INDEX_KEYS].offset;
+    for (uint64_t slot = 0; slot < shard->footer.sample_count; slot++) {
+        uint8_t record[FF_ENTRY_BYTES], row[FF_FIELDS_LIMIT * FF_SMALL_LABEL_BYTES];
+        ff_entry entry;
+        FF_TRY(ff_mapped_copy(record, shard->map, shard->path,
+                              section[FF_SHARD_RECORDS].offset + slot * FF_ENTRY_BYTES,
+                              FF_ENTRY_BYTES, error));
+        FF_TRY(ff_mapped_copy(row, shard->map, shard->path,
+                              section[FF_SHARD_LABELS].offset + slot * row_bytes, row_bytes,
+                              error));
+        ff_entry_decode(&entry, record);
+        uint64_t number = number_of(b, entry.item);
+        entry.key_offset += key_base;
+        ff_entry_encode(&entry, record);
+        FF_TRY(scatter_put(entries,
+                           b->header.section[FF_INDEX_ENTRIES].offset + number * FF_ENTRY_BYTES,
+                           record, FF_ENTRY_BYTES, error));
+        FF_TRY(scatter_put(labels, b->header.section[FF_INDEX_LABELS].offset + number * row_bytes,
+                           row, row_bytes, error));
+    }
+    for (uint64_t done = 0; done < section[FF_SHARD_KEYS].bytes;) {
+        uint8_t part[16384];
+        uint64_t left = section[FF_SHARD_KEYS].bytes - done;
+        uint64_t length = left < sizeof part ? left : sizeof part;
+        FF_TRY(ff_mapped_copy(part, shard->map, shard->path, section[FF_SHARD_KEYS].offset + done,
+                              length, error));
+        FF_TRY(ff_file_write(b->file, part, length, error));
+        done += length;
+    }
+    madvise((void *)(uintptr_t)shard->map, shard->bytes, MADV_DONTNEED);
+    return FF_OK;
+}
+
+static ff_status emit_samples(builder *b, ff_error *error) {
+    uint64_t row_bytes = ff_metadata_label_row_bytes(&b->metadata);
+    scatter *s;
+    FF_TRY(begin_section(b, FF_INDEX_ENTRIES, error));
+    FF_TRY(ff_file_skip(b->file, b->sample_count * FF_ENTRY_BYTES, error));
+    end_section(b, FF_INDEX_ENTRIES);
+    FF_TRY(begin_section(b, FF_INDEX_LABELS, error));
+    FF_TRY(ff_file_skip(b->file, b->sample_count * row_bytes, error));
+    end_section(b, FF_INDEX_LABELS);
+    FF_TRY(begin_section(b, FF_INDEX_KEYS, error));
+    FF_TRY(ff_alloc(&s, 2, sizeof *s, "index buffers", error));
+    s[0].file = s[1].file = b->file;
+    ff_status status = FF_OK;
+    for (uint32_t i = 0; i < b->shard_count && status == FF_OK; i++)
+        status = place_shard(b, &b->shard[i], &s[0], &s[1], error);
+    for (int i = 0; i < 2 && status == FF_OK; i++) status = scatter_flush(&s[i], error);
+    free(s);
+    FF_TRY(status);
+    end_section(b, FF_INDEX_KEYS);
+    return FF_OK;
+}
+
+/* ---- checksums and ids, of the file as it was written -------------------------------------------
+ */
+
+static ff_status sum_blocks(builder *b, uint64_t end, ff_error *error) {
+    uint8_t *block;
+    FF_TRY(ff_alloc(&block, FF_INDEX_BLOCK_BYTES, 1, "a block of the index", error));
+    ff_status status = FF_OK;
+    for (uint64_t at = FF_HEADER_BYTES; at < end && status == FF_OK; at += FF_INDEX_BLOCK_BYTES) {
+        uint8_t sum[8];
+        size_t length = end - at < FF_INDEX_BLOCK_BYTES ? (size_t)(end - at) : FF_INDEX_BLOCK_BYTES;
+        status = ff_file_read_back(b->file, at, block, length, error);
+        ff_store_u64(sum, ff_checksum(block, length));
+        if (status == FF_OK) status = ff_buffer_add(&b->checksums, sum, sizeof sum, error);
+    }
+    free(block);
+    return status;
+}
+
+/* Reads a file's bytes through a window, so that neighbours cost one read. */
+typedef struct window {
+    ff_file *file;
+    uint64_t offset, length;
+    uint8_t bytes[PART_BYTES];
+} window;
+
+static ff_status window_get(window *w, uint64_t offset, size_t length, const uint8_t **at,
+                            ff_error *error) {
+    if (offset < w->offset || offset + length > w->offset + w->length) {
+        uint64_t left = ff_file_offset(w->file) - offset;
+        /* Far from the last one, as keys are in a shuffled set: only what is asked for. */
+        uint64_t wanted = offset == w->offset + w->length || !w->length ||
+                                  (offset > w->offset && offset < w->offset + w->length)
+                              ? sizeof w->bytes
+                              : length;
+        w->offset = offset;
+        w->length = left < wanted ? left : wanted;
+        FF_TRY(ff_file_read_back(w->file, offset, w->bytes, w->length, error));
+    }
+    *at = w->bytes + (offset - w->offset);
+    return FF_OK;
 }
 
 /* content_id: of each sample its checksum, shape, label row, key length and key; source_id: of each
  * sample its key length, key and source checksum. In number order, integers little-endian. */
-static ff_status add_to_ids(builder *b, const ff_entry *entry, const uint8_t *row,
-                            ff_error *error) {
-    const ff_shard *shard = &b->shard[entry->shard];
-    uint8_t head[16], key[4 + FF_KEY_LIMIT_BYTES], source[8];
-    ff_store_u64(head, entry->checksum);
-    ff_store_u32(head + 8, entry->height);
-    ff_store_u32(head + 12, entry->width);
-    ff_store_u32(key, entry->key_bytes);
-    FF_TRY(ff_mapped_copy(key + 4, shard->map, shard->path,
-                          shard->footer.section[FF_SHARD_KEYS].offset + entry->key_offset,
-                          entry->key_bytes, error));
-    ff_store_u64(source, entry->source_checksum);
-    XXH3_128bits_update(b->content_state, head, sizeof head);
-    XXH3_128bits_update(b->content_state, row, ff_metadata_label_row_bytes(&b->metadata));
-    XXH3_128bits_update(b->content_state, key, 4 + entry->key_bytes);
-    XXH3_128bits_update(b->source_state, key, 4 + entry->key_bytes);
-    XXH3_128bits_update(b->source_state, source, sizeof source);
-    return FF_OK;
-}
-
-static ff_status read_row(const builder *b, uint32_t shard, uint64_t slot, uint8_t *row,
-                          uint64_t bytes, ff_error *error) {
-    const ff_shard *from = &b->shard[shard];
-    return ff_mapped_copy(row, from->map, from->path,
-                          from->footer.section[FF_SHARD_LABELS].offset + slot * bytes, bytes,
-                          error);
-}
-
-static ff_status emit_samples(builder *b, ff_error *error) {
-    uint32_t shard;
-    uint64_t slot, number = 0;
-    uint8_t row[FF_FIELDS_LIMIT * FF_SMALL_LABEL_BYTES];
+static ff_status sum_samples(builder *b, window w[3], ff_error *error) {
+    const ff_section *section = b->header.section;
     uint64_t row_bytes = ff_metadata_label_row_bytes(&b->metadata);
-    FF_TRY(begin_section(b, FF_INDEX_ENTRIES, error));
-    for (walk w = {0}; next_sample(b, &w, &shard, &slot); release_pages(b, ++number)) {
+    for (uint64_t number = 0; number < b->sample_count; number++) {
+        const uint8_t *record, *row, *key;
+        uint8_t head[16], key_bytes[4], source[8];
         ff_entry entry;
-        uint8_t bytes[FF_ENTRY_BYTES];
-        FF_TRY(read_record(b, shard, slot, &entry, error));
-        FF_TRY(read_row(b, shard, slot, row, row_bytes, error));
-        FF_TRY(add_to_ids(b, &entry, row, error));
-        entry.key_offset += b->key_base[shard];
-        ff_entry_encode(&entry, bytes);
-        FF_TRY(emit(b, bytes, sizeof bytes, error));
+        FF_TRY(window_get(&w[0], section[FF_INDEX_ENTRIES].offset + number * FF_ENTRY_BYTES,
+                          FF_ENTRY_BYTES, &record, error));
+        ff_entry_decode(&entry, record);
+        FF_TRY(window_get(&w[1], section[FF_INDEX_LABELS].offset + number * row_bytes,
+                          (size_t)row_bytes, &row, error));
+        FF_TRY(window_get(&w[2], section[FF_INDEX_KEYS].offset + entry.key_offset, entry.key_bytes,
+                          &key, error));
+        ff_store_u64(head, entry.checksum);
+        ff_store_u32(head + 8, entry.height);
+        ff_store_u32(head + 12, entry.width);
+        ff_store_u32(key_bytes, entry.key_bytes);
+        ff_store_u64(source, entry.source_checksum);
+        XXH3_128bits_update(b->content_state, head, sizeof head);
+        XXH3_128bits_update(b->content_state, row, row_bytes);
+        XXH3_128bits_update(b->content_state, key_bytes, sizeof key_bytes);
+        XXH3_128bits_update(b->content_state, key, entry.key_bytes);
+        XXH3_128bits_update(b->source_state, key_bytes, sizeof key_bytes);
+        XXH3_128bits_update(b->source_state, key, entry.key_bytes);
+        XXH3_128bits_update(b->source_state, source, sizeof source);
     }
-    end_section(b, FF_INDEX_ENTRIES);
-    FF_TRY(begin_section(b, FF_INDEX_LABELS, error));
-    for (walk w = {0}; next_sample(b, &w, &shard, &slot); release_pages(b, ++number)) {
-        FF_TRY(read_row(b, shard, slot, row, row_bytes, error));
-        FF_TRY(emit(b, row, row_bytes, error));
-    }
-    end_section(b, FF_INDEX_LABELS);
     return FF_OK;
 }
 
-/* Keys lie in storage order: the shards' key sections, one behind the other. */
-static ff_status emit_keys(builder *b, ff_error *error) {
-    FF_TRY(begin_section(b, FF_INDEX_KEYS, error));
-    for (uint32_t i = 0; i < b->shard_count; i++) {
-        const ff_section *section = &b->shard[i].footer.section[FF_SHARD_KEYS];
-        for (uint64_t done = 0; done < section->bytes;) {
-            uint8_t part[16384];
-            uint64_t length =
-                section->bytes - done < sizeof part ? section->bytes - done : sizeof part;
-            FF_TRY(ff_mapped_copy(part, b->shard[i].map, b->shard[i].path, section->offset + done,
-                                  length, error));
-            FF_TRY(emit(b, part, length, error));
-            done += length;
-        }
-    }
-    end_section(b, FF_INDEX_KEYS);
-    return FF_OK;
+static ff_status sum_ids(builder *b, ff_error *error) {
+    window *w;
+    b->content_state = XXH3_createState();
+    b->source_state = XXH3_createState();
+    if (!b->content_state || !b->source_state)
+        return ff_fail(error, FF_NO_MEMORY, "not enough memory for checksums");
+    XXH3_128bits_reset(b->content_state);
+    XXH3_128bits_reset(b->source_state);
+    FF_TRY(ff_alloc(&w, 3, sizeof *w, "index buffers", error));
+    for (int i = 0; i < 3; i++) w[i].file = b->file;
+    ff_status status = sum_samples(b, w, error);
+    free(w);
+    FF_TRY(status);
+    ff_id_store(b->header.id.content, XXH3_128bits_digest(b->content_state));
+    ff_id_store(b->header.id.source, XXH3_128bits_digest(b->source_state));
+    return ff_metadata_transform_id(&b->metadata, b->header.id.transform, error);
 }
 
 static ff_status emit_shard_rows(builder *b, ff_error *error) {
@@ -293,7 +324,7 @@ static ff_status emit_shard_rows(builder *b, ff_error *error) {
                             .generation = shard->header.generation};
         uint8_t bytes[FF_SHARD_ROW_BYTES];
         ff_shard_row_encode(&row, bytes);
-        FF_TRY(emit(b, bytes, sizeof bytes, error));
+        FF_TRY(ff_file_write(b->file, bytes, sizeof bytes, error));
     }
     end_section(b, FF_INDEX_SHARDS);
     return FF_OK;
@@ -301,17 +332,16 @@ static ff_status emit_shard_rows(builder *b, ff_error *error) {
 
 static ff_status write_index(builder *b, ff_error *error) {
     uint8_t header[FF_HEADER_BYTES] = {0};
-    XXH128_hash_t id;
     FF_TRY(ff_file_create(&b->file, b->directory, FF_INDEX_NAME, error));
     FF_TRY(ff_file_write(b->file, header, sizeof header, error));
     FF_TRY(begin_section(b, FF_INDEX_METADATA, error));
-    FF_TRY(emit(b, b->text.bytes, b->text.length, error));
+    FF_TRY(ff_file_write(b->file, b->text.bytes, b->text.length, error));
     end_section(b, FF_INDEX_METADATA);
     FF_TRY(emit_shard_rows(b, error));
     FF_TRY(emit_samples(b, error));
-    FF_TRY(emit_keys(b, error));
+    FF_TRY(sum_ids(b, error));
     FF_TRY(begin_section(b, FF_INDEX_CHECKSUMS, error));
-    if (b->block_bytes) FF_TRY(end_block(b, error));
+    FF_TRY(sum_blocks(b, ff_file_offset(b->file), error));
     FF_TRY(ff_file_write(b->file, b->checksums.bytes, b->checksums.length, error));
     end_section(b, FF_INDEX_CHECKSUMS);
     b->header.section[FF_INDEX_CHECKSUMS].checksum =
@@ -320,11 +350,6 @@ static ff_status write_index(builder *b, ff_error *error) {
     b->header.file_bytes = ff_file_offset(b->file);
     b->header.sample_count = b->sample_count;
     b->header.shard_count = b->shard_count;
-    id = XXH3_128bits_digest(b->content_state);
-    ff_id_store(b->header.id.content, id);
-    id = XXH3_128bits_digest(b->source_state);
-    ff_id_store(b->header.id.source, id);
-    FF_TRY(ff_metadata_transform_id(&b->metadata, b->header.id.transform, error));
     ff_index_header_encode(&b->header, header);
     FF_TRY(ff_file_rewrite(b->file, 0, header, sizeof header, error));
     return ff_file_commit(&b->file, error);
@@ -334,22 +359,7 @@ static ff_status build(builder *b, ff_error *error) {
     FF_TRY(read_metadata(b, error));
     b->shard_count = (uint32_t)((b->metadata.items - 1) / b->metadata.items_per_shard + 1);
     FF_TRY(ff_alloc(&b->shard, b->shard_count, sizeof *b->shard, "shards", error));
-    FF_TRY(ff_alloc(&b->key_base, b->shard_count, sizeof *b->key_base, "shards", error));
-    bool rising = true;
-    uint64_t next_item = 0;
-    for (uint32_t i = 0; i < b->shard_count; i++)
-        FF_TRY(check_shard(b, i, &next_item, &rising, error));
-    if (!b->sample_count)
-        return ff_fail(error, FF_BAD_DATA, "%s: not one sample could be packed", b->directory);
-    if (!rising) FF_TRY(fill_places(b, error));
-    b->block_state = XXH3_createState();
-    b->content_state = XXH3_createState();
-    b->source_state = XXH3_createState();
-    if (!b->block_state || !b->content_state || !b->source_state)
-        return ff_fail(error, FF_NO_MEMORY, "not enough memory for checksums");
-    XXH3_64bits_reset(b->block_state);
-    XXH3_128bits_reset(b->content_state);
-    XXH3_128bits_reset(b->source_state);
+    FF_TRY(mark_items(b, error));
     return write_index(b, error);
 }
 
@@ -365,11 +375,10 @@ ff_status ff_index_build(const char *directory, ff_writer_result *result, ff_err
         memcpy(result->source_id, b.header.id.source, 16);
     }
     ff_file_discard(&b.file);
-    if (b.place) munmap(b.place, b.place_bytes);
     for (uint32_t i = 0; b.shard && i < b.shard_count; i++) ff_shard_close(&b.shard[i]);
     free(b.shard);
-    free(b.key_base);
-    XXH3_freeState(b.block_state);
+    free(b.present);
+    free(b.rank);
     XXH3_freeState(b.content_state);
     XXH3_freeState(b.source_state);
     ff_buffer_free(&b.checksums);
