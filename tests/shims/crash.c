@@ -2,8 +2,8 @@
  * FF_CRASH_TRACE, and kills the process at operation number FF_CRASH_AT (from 1; before it happens,
  * or in the middle of a write where FF_CRASH_TORN is set). tests/crash/disk_model.py replays the
  * records. A record: op u8, length of a u32, length of b u32, offset u64, a, b; little-endian.
- * Ops: O create or truncate a (b: "c" or "t"), W write b to a at offset, S fsync a, R rename a to b,
- * X exchange a and b, U unlink a, M mkdir a, D rmdir a. */
+ * Ops: O create or truncate a (b: "c" or "t"), W write b to a at offset, S fsync a, R rename a to
+ * b, X exchange a and b, U unlink a, M mkdir a, D rmdir a. */
 #include <fcntl.h>
 #include <limits.h>
 #include <pthread.h>
@@ -24,12 +24,12 @@ static int trace = -1;
 static long count, kill_at;
 static const char *root;
 
-
 __attribute__((constructor)) static void start(void) {
     root = getenv("FF_CRASH_ROOT");
     const char *at = getenv("FF_CRASH_AT"), *to = getenv("FF_CRASH_TRACE");
     kill_at = at ? atol(at) : 0;
-    if (root && to) trace = (int)syscall(SYS_openat, AT_FDCWD, to, O_WRONLY | O_CREAT | O_TRUNC, 0666);
+    if (root && to)
+        trace = (int)syscall(SYS_openat, AT_FDCWD, to, O_WRONLY | O_CREAT | O_TRUNC, 0666);
 }
 
 /* The absolute path; 0 where it is not below the root. */
