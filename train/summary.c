@@ -77,8 +77,9 @@ static void print_data(FILE *out, const ff_recipe *recipe) {
 static void print_batches(FILE *out, const ff_recipe *recipe) {
     fprintf(out,
             "batches        %" PRIu64 " an epoch of %" PRId64 " samples, %" PRIu32
-            " epochs, %" PRIu64 " steps",
-            recipe->batches, recipe->batch, recipe->epochs, recipe->schedule.total_steps);
+            " epoch%s, %" PRIu64 " step%s",
+            recipe->batches, recipe->batch, recipe->epochs, recipe->epochs == 1 ? "" : "s",
+            recipe->schedule.total_steps, recipe->schedule.total_steps == 1 ? "" : "s");
     if (recipe->batch != recipe->batch_asked)
         fprintf(out, " (the whole set; --batch was %" PRId64 ")", recipe->batch_asked);
     if (recipe->last_count) fprintf(out, " (the last batch has %" PRId64 ")", recipe->last_count);

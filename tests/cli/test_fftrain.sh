@@ -126,6 +126,13 @@ make raw --count 20 --dtype u8
 refuses "u8 without statistics" 65 "raw: holds raw u8 values without the statistics;--stats compute" --data raw "${small[@]}"
 make raw-statistics --count 20 --dtype u8 --statistics
 check "u8 with statistics" "$fftrain" --data raw-statistics "${small[@]}" --epochs 1
+make wide-integers --count 20 --dtype u16 --statistics
+refuses "u16" 65 "wide-integers: holds u16 values;f16, bf16 or f32" --data wide-integers "${small[@]}"
+for how in "--dtype f32 --layout hwc" "--dtype bf16 --compress 3" "--shuffle 4 --shard-size 64K"; do
+    # shellcheck disable=SC2086
+    make other-$count --count 60 --statistics $how
+    check "a set made with $how" "$fftrain" --data other-$count "${small[@]}" --epochs 1 --order block
+done
 make variable --count 20 --variable --statistics
 refuses "samples of several sizes" 65 "variable: its samples have different sizes;--resize" --data variable "${small[@]}"
 make boxes --count 20 --fields box,label
