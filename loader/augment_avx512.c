@@ -147,20 +147,6 @@ INLINE __m512i black_of(how h, const ff_augment_host *host, uint32_t channel) {
 
 /* ---- planes to planes (or one channel) ------------------------------------------------------ */
 
-/* Output rows [begin, end) show source rows, the first of them row `source`. Kept apart from the
- * padding rows, so that the loops over them have nothing to decide. */
-typedef struct row_range {
-    uint32_t begin, end, source;
-} row_range;
-
-INLINE row_range plan_rows(const ff_augment_host *host, const ff_augment_params *params,
-                           uint32_t height) {
-    int64_t out = host->out_height, y = params->y;
-    int64_t begin = y < 0 ? -y : 0, end = height - y < out ? height - y : out;
-    if (begin >= end) return (row_range){host->out_height, host->out_height, 0};
-    return (row_range){(uint32_t)begin, (uint32_t)end, (uint32_t)(y + begin)};
-}
-
 /* Asks for a row of the sample that comes next: spread over the work on this one, for all of them
  * at once would hold up whatever else misses the cache. */
 INLINE void ask(const uint8_t *ahead, size_t row_bytes) {
@@ -186,7 +172,7 @@ INLINE void planes(how h, bool whole, const ff_augment_host *host, const ff_augm
         plan_whole(&plan, host, params);
     else
         plan_chunks(&plan, host, params, width, lanes);
-    row_range rows = plan_rows(host, params, height);
+    const ff_augment_span rows = ff_augment_lines(host, params, height);
     const uint32_t channels = host->channels, below = host->out_height - rows.end;
     const uint32_t out_width = whole ? 32 : host->out_width, count = whole ? 1 : plan.count;
     const size_t row_bytes = (whole ? 32 : (size_t)width) * from_bytes;
@@ -268,7 +254,7 @@ INLINE void interleave(how h, bool whole, const ff_augment_host *host,
         plan_whole(&plan, host, params);
     else
         plan_chunks(&plan, host, params, width, lanes);
-    row_range rows = plan_rows(host, params, height);
+    const ff_augment_span rows = ff_augment_lines(host, params, height);
     const uint32_t out_height = host->out_height;
     const uint32_t out_width = whole ? 32 : host->out_width, count = whole ? 1 : plan.count;
     const size_t row_bytes = (whole ? 32 : (size_t)width) * from_bytes;

@@ -73,13 +73,15 @@ ff_status ff_augment_host_init(ff_augment_host *host, const ff_metadata *metadat
         return status;
     }
     make_black(host, metadata);
-    host->apply = ff_augment_rows;
-    host->name = "rows";
-    ff_augment_apply fast = ff_augment_avx512(host);
-    if (fast) {
-        host->apply = fast;
-        host->name = "avx512";
-    }
+    /* The portable version fills the entry; what this CPU has overrides it. */
+    const struct {
+        const char *name;
+        ff_augment_apply apply;
+    } versions[] = {{"rows", ff_augment_rows},
+                    {"avx2", ff_augment_avx2(host)},
+                    {"avx512", ff_augment_avx512(host)}};
+    for (size_t i = 0; i < sizeof versions / sizeof versions[0]; i++)
+        if (versions[i].apply) host->apply = versions[i].apply, host->name = versions[i].name;
     return FF_OK;
 }
 
@@ -114,6 +116,31 @@ void ff_augment_cut(const ff_augment_host *host, const ff_augment_params *params
             memset(image + ((size_t)row * host->out_width + left) * pixel, 0,
                    (right - left) * pixel);
     }
+}
+
+ff_augment_span ff_augment_columns(const ff_augment_host *host, const ff_augment_params *params,
+                                   uint32_t width) {
+    int64_t out = host->out_width, x = params->x, begin, end, source;
+    if (params->flags & FF_AUGMENT_FLIP) {
+        /* Column c shows x + out - 1 - c. */
+        begin = x + out - width > 0 ? x + out - width : 0;
+        end = x + out < out ? x + out : out;
+        source = x + out - 1 - begin;
+    } else {
+        begin = x < 0 ? -x : 0;
+        end = width - x < out ? width - x : out;
+        source = x + begin;
+    }
+    if (begin >= end) return (ff_augment_span){host->out_width, host->out_width, 0};
+    return (ff_augment_span){(uint32_t)begin, (uint32_t)end, (uint32_t)source};
+}
+
+ff_augment_span ff_augment_lines(const ff_augment_host *host, const ff_augment_params *params,
+                                 uint32_t height) {
+    int64_t out = host->out_height, y = params->y;
+    int64_t begin = y < 0 ? -y : 0, end = height - y < out ? height - y : out;
+    if (begin >= end) return (ff_augment_span){host->out_height, host->out_height, 0};
+    return (ff_augment_span){(uint32_t)begin, (uint32_t)end, (uint32_t)(y + begin)};
 }
 
 /* ---- the plain version ---------------------------------------------------------------------- */

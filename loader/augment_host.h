@@ -32,7 +32,7 @@ typedef void (*ff_augment_apply)(const ff_augment_host *host, const ff_augment_p
 
 struct ff_augment_host {
     ff_augment_apply apply; /* the fastest here */
-    const char *name;       /* of it: "plain", "rows", "avx512" */
+    const char *name;       /* of it: "rows", "avx2", "avx512" */
 
     ff_dtype from, to;
     ff_layout from_layout, to_layout;
@@ -55,27 +55,30 @@ FF_MUST_USE ff_status ff_augment_host_init(ff_augment_host *host, const ff_metad
                                            uint32_t out_width, ff_error *error);
 void ff_augment_host_free(ff_augment_host *host);
 
-/* The versions, for tests. ff_augment_rows is portable C; the AVX-512 one is NULL where the CPU,
- * the build or the types do not have it. */
+/* The versions, for tests. ff_augment_rows is portable C; the others are NULL where the CPU, the
+ * build or the types do not have them. */
 void ff_augment_plain(const ff_augment_host *host, const ff_augment_params *params,
                       const void *source, uint32_t height, uint32_t width, void *out,
                       const void *ahead);
 void ff_augment_rows(const ff_augment_host *host, const ff_augment_params *params,
                      const void *source, uint32_t height, uint32_t width, void *out,
                      const void *ahead);
+ff_augment_apply ff_augment_avx2(const ff_augment_host *host);
 ff_augment_apply ff_augment_avx512(const ff_augment_host *host);
 
 /* Zeroes the cutout of an output; shared by the fast versions. */
 void ff_augment_cut(const ff_augment_host *host, const ff_augment_params *params, void *out);
 
-/* The columns [begin, end) of the output whose source lies inside of `width`; `source` is that of
- * column `begin`, and the next ones follow it upwards, or downwards where flipped. Empty: begin =
- * end = out_width, or any. */
+/* The columns (or rows) [begin, end) of the output whose source lies inside of `width` (`height`):
+ * `source` is that of `begin`, and the next ones follow it upwards, or downwards where columns are
+ * flipped. None: begin = end = the output's size. */
 typedef struct ff_augment_span {
     uint32_t begin, end;
     uint32_t source;
 } ff_augment_span;
 ff_augment_span ff_augment_columns(const ff_augment_host *host, const ff_augment_params *params,
                                    uint32_t width);
+ff_augment_span ff_augment_lines(const ff_augment_host *host, const ff_augment_params *params,
+                                 uint32_t height);
 
 #endif

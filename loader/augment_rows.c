@@ -67,23 +67,6 @@ static segment find_segment(const ff_augment_host *host) {
     return by_type[host->from][host->to];
 }
 
-ff_augment_span ff_augment_columns(const ff_augment_host *host, const ff_augment_params *params,
-                                   uint32_t width) {
-    int64_t out = host->out_width, x = params->x, begin, end, source;
-    if (params->flags & FF_AUGMENT_FLIP) {
-        /* Column c shows x + out - 1 - c. */
-        begin = x + out - width > 0 ? x + out - width : 0;
-        end = x + out < out ? x + out : out;
-        source = x + out - 1 - begin;
-    } else {
-        begin = x < 0 ? -x : 0;
-        end = width - x < out ? width - x : out;
-        source = x + begin;
-    }
-    if (begin >= end) return (ff_augment_span){host->out_width, host->out_width, 0};
-    return (ff_augment_span){(uint32_t)begin, (uint32_t)end, (uint32_t)source};
-}
-
 static void fill_black(void *to, ptrdiff_t step, size_t bytes, uint32_t black, size_t n) {
     if (bytes == 4)
         for (size_t i = 0; i < n; i++) ((uint32_t *)to)[(ptrdiff_t)i * step] = black;
