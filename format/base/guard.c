@@ -4,6 +4,7 @@
 #include <setjmp.h>
 #include <signal.h>
 #include <stddef.h>
+#include <ucontext.h>
 
 /* The environment is kept per thread, not per process: two threads may fault at once. */
 static _Thread_local sigjmp_buf *volatile guard_target;
@@ -15,6 +16,9 @@ static pthread_once_t install_once = PTHREAD_ONCE_INIT;
 static void on_bus_error(int number, siginfo_t *info, void *machine_context) {
     if (guard_target) {
         guard_address = info->si_addr;
+        /* Leaving by siglongjmp must not leave signals blocked. The mask before the fault is taken
+         * from here: saving it at every guard would cost a system call each. */
+        pthread_sigmask(SIG_SETMASK, &((const ucontext_t *)machine_context)->uc_sigmask, NULL);
         siglongjmp(*guard_target, 1);
     }
     if (previous_action.sa_flags & SA_SIGINFO) {
@@ -27,8 +31,6 @@ static void on_bus_error(int number, siginfo_t *info, void *machine_context) {
 }
 
 static void install(void) {
-    /* SA_NODEFER: leaving by siglongjmp (without saving the mask, which would cost a system call a
-     * guard) must not leave SIGBUS blocked. */
     struct sigaction action = {.sa_sigaction = on_bus_error, .sa_flags = SA_SIGINFO | SA_NODEFER};
     sigemptyset(&action.sa_mask);
     sigaction(SIGBUS, &action, &previous_action);
