@@ -1,0 +1,88 @@
+"""The loader's goals: at least 0.70 of a plain random memcpy gather with the same number of threads
+(32x32x3 f16 from the page cache, random order, crop=4,flip, f16 to f16 CHW, after the first touch),
+and at least 100 times a torchvision DataLoader with ToTensor, Normalize, crop and flip.
+Environment: BUILD. Prints tables."""
+import os
+import re
+import subprocess
+import sys
+import time
+
+BUILD = os.environ.get("BUILD", "build")
+GATHER = "plain random memcpy gather"
+GOAL = "f16 to f16 chw"
+
+
+def run_ours(threads):
+    """name -> samples a second, in the order printed; all in one run, in alternating rounds."""
+    out = subprocess.run([os.path.join(BUILD, "tests", "bench_loader"), str(threads), "50000", "11"],
+                         check=True, capture_output=True, text=True).stdout
+    lines = re.findall(r"^  (\S.*?) +(\d+) samples/s", out, re.M)
+    return {name: float(rate) for name, rate in lines}
+
+
+def torchvision_rate():
+    """The usual loop over images in memory, as torchvision.datasets.CIFAR10 holds them; the better
+    of no workers and two. None where torchvision is missing."""
+    try:
+        import numpy
+        import torch
+        import torchvision.transforms as transforms
+        from PIL import Image
+    except ImportError as error:
+        print(f"torchvision: not measured ({error})\n")
+        return None
+
+    class Images(torch.utils.data.Dataset):
+        def __init__(self, count):
+            self.data = numpy.random.RandomState(0).randint(0, 256, (count, 32, 32, 3), "uint8")
+            self.transform = transforms.Compose([
+                transforms.RandomCrop(32, padding=4), transforms.RandomHorizontalFlip(),
+                transforms.ToTensor(),
+                transforms.Normalize((0.4914, 0.4822, 0.4465), (0.247, 0.2435, 0.2616))])
+
+        def __len__(self):
+            return len(self.data)
+
+        def __getitem__(self, index):
+            return self.transform(Image.fromarray(self.data[index])), index % 10
+
+    best = 0.0
+    for workers in (0, 2):
+        data = Images(8192 if workers == 0 else 16384)
+        loader = torch.utils.data.DataLoader(data, batch_size=256, shuffle=True, drop_last=True,
+                                             num_workers=workers, persistent_workers=workers > 0)
+        seen, began = 0, None
+        for images, _ in loader:
+            # The first batch starts the workers: not counted.
+            if began is None:
+                began = time.perf_counter()
+            else:
+                seen += len(images)
+        rate = seen / (time.perf_counter() - began)
+        print(f"torchvision DataLoader, {workers} workers: {rate:,.0f} samples/s")
+        best = max(best, rate)
+    print()
+    return best
+
+
+def main():
+    theirs = torchvision_rate()
+    print("| loader, random order, crop=4,flip, batch 256 | threads | samples/s | of the gather | goal |")
+    print("|---|---|---|---|---|")
+    fastest = 0.0
+    for threads in sorted({1, os.cpu_count() or 1}):
+        rates = run_ours(threads)
+        for name, rate in rates.items():
+            ratio = "" if name == GATHER else f"{rate / rates[GATHER]:.2f}"
+            goal = "0.70" if name == GOAL else ""
+            print(f"| {name} | {threads} | {rate:,.0f} | {ratio} | {goal} |")
+        fastest = max(fastest, rates["f16 to f32 chw"])
+    if theirs:
+        print("\n| f16 to f32 chw against torchvision | samples/s | ratio | goal |\n|---|---|---|---|")
+        print(f"| {fastest:,.0f} | {theirs:,.0f} | {fastest / theirs:.0f} | 100 |")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
