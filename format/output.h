@@ -1,8 +1,10 @@
 /* The output folder of a packing run: OUT.partial under a lock, then one rename into place.
  *
  * OUT is one split's folder, or a folder of splits. Everything is built in `OUT.partial` beside it;
- * a second writer is refused; ff_output_commit renames it to OUT, or exchanges the two where OUT
- * exists and `force` is set (then the old set is removed). Thread rule: one thread at a time. */
+ * a second writer is refused. ff_output_commit renames it to OUT or, where OUT exists and `force`
+ * is set, to OUT.replaced, exchanges that with OUT and removes the old set: so what lies in
+ * OUT.partial is never an old set, whenever the process is killed (FORMAT.md, "Committing").
+ * Thread rule: one thread at a time. */
 #ifndef FF_FORMAT_OUTPUT_H
 #define FF_FORMAT_OUTPUT_H
 
