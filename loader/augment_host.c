@@ -124,7 +124,7 @@ ff_augment_span ff_augment_columns(const ff_augment_host *host, const ff_augment
     if (params->flags & FF_AUGMENT_FLIP) {
         /* Column c shows x + out - 1 - c. */
         begin = x + out - width > 0 ? x + out - width : 0;
-        end = x + out < out ? x + out : out;
+        end = x < 0 ? x + out : out;
         source = x + out - 1 - begin;
     } else {
         begin = x < 0 ? -x : 0;

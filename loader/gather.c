@@ -16,7 +16,7 @@
 #define AHEAD_BYTES (16u << 10)
 
 struct ff_gatherer {
-    const ff_plan *plan;
+    const ff_loader_plan *plan;
     ff_reader *reader;
     ff_order order; /* of order_epoch */
     uint32_t order_epoch;
@@ -26,7 +26,7 @@ struct ff_gatherer {
     void *values;          /* a label as stored */
 };
 
-ff_status ff_gatherer_create(ff_gatherer **out, const ff_plan *plan, ff_error *error) {
+ff_status ff_gatherer_create(ff_gatherer **out, const ff_loader_plan *plan, ff_error *error) {
     ff_gatherer *gatherer;
     *out = NULL;
     FF_TRY(ff_alloc(&gatherer, 1, sizeof *gatherer, "a gatherer", error));
@@ -53,7 +53,7 @@ void ff_gatherer_destroy(ff_gatherer **out) {
 /* Label `which` of `number` into row `row`. */
 static ff_status gather_label(ff_gatherer *gatherer, size_t which, uint64_t number, uint32_t row,
                               uint8_t *memory, ff_error *error) {
-    const ff_plan *plan = gatherer->plan;
+    const ff_loader_plan *plan = gatherer->plan;
     size_t index = plan->field[which];
     const ff_field *field = &plan->metadata->field[index];
     uint8_t *values = memory + plan->label_offset[which];
@@ -83,7 +83,7 @@ typedef struct mapped_sample {
 /* Rows [first, first + count) of a slot. */
 typedef struct chunk {
     ff_gatherer *gatherer;
-    const ff_plan_place *place;
+    const ff_loader_place *place;
     uint8_t *memory;
     ff_slot_source *source;    /* by row */
     ff_augment_params *params; /* by row */
@@ -96,7 +96,7 @@ typedef struct chunk {
 
 static void apply(const chunk *c, uint32_t i, const void *tensor, uint32_t height, uint32_t width,
                   const void *ahead) {
-    const ff_plan *plan = c->gatherer->plan;
+    const ff_loader_plan *plan = c->gatherer->plan;
     uint32_t row = c->first + i;
     plan->host.apply(&plan->host, &c->params[row], tensor, height, width,
                      c->memory + row * plan->row_bytes, ahead);
@@ -104,7 +104,7 @@ static void apply(const chunk *c, uint32_t i, const void *tensor, uint32_t heigh
 
 /* Everything about one row but the reading of a mapped tensor. */
 static ff_status find_sample(chunk *c, uint32_t i, ff_error *error) {
-    const ff_plan *plan = c->gatherer->plan;
+    const ff_loader_plan *plan = c->gatherer->plan;
     uint32_t row = c->first + i;
     uint64_t number = c->number[i];
     ff_view view;
@@ -142,8 +142,8 @@ static void read_samples(void *context) {
     }
 }
 
-static void pad_row(const ff_plan *plan, uint32_t row, uint8_t *memory, ff_slot_source *source,
-                    ff_augment_params *params) {
+static void pad_row(const ff_loader_plan *plan, uint32_t row, uint8_t *memory,
+                    ff_slot_source *source, ff_augment_params *params) {
     memset(memory + row * plan->row_bytes, 0, plan->row_bytes);
     ((float *)(void *)(memory + plan->weight_offset))[row] = 0;
     source[row] = (ff_slot_source){.padding = true};
@@ -158,10 +158,10 @@ static void pad_row(const ff_plan *plan, uint32_t row, uint8_t *memory, ff_slot_
     }
 }
 
-ff_status ff_gather(ff_gatherer *gatherer, const ff_plan_place *place, uint8_t *memory,
+ff_status ff_gather(ff_gatherer *gatherer, const ff_loader_place *place, uint8_t *memory,
                     ff_slot_source *source, ff_augment_params *params, uint32_t begin, uint32_t end,
                     uint32_t *failed_row, ff_error *error) {
-    const ff_plan *plan = gatherer->plan;
+    const ff_loader_plan *plan = gatherer->plan;
     if (!gatherer->order_ready || gatherer->order_epoch != place->epoch) {
         ff_order_init(&gatherer->order, &plan->order, place->epoch);
         gatherer->order_epoch = place->epoch;

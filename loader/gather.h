@@ -7,14 +7,15 @@
 
 /* A thread's own state. */
 typedef struct ff_gatherer ff_gatherer;
-FF_MUST_USE ff_status ff_gatherer_create(ff_gatherer **gatherer, const ff_plan *plan,
+FF_MUST_USE ff_status ff_gatherer_create(ff_gatherer **gatherer, const ff_loader_plan *plan,
                                          ff_error *error);
 void ff_gatherer_destroy(ff_gatherer **gatherer);
 
 /* The rows [begin, end) of the batch at `place`, into host memory laid out as the plan says. On
  * failure *failed_row is the row whose sample could not be had; rows before it are filled. */
-FF_MUST_USE ff_status ff_gather(ff_gatherer *gatherer, const ff_plan_place *place, uint8_t *memory,
-                                ff_slot_source *source, ff_augment_params *params, uint32_t begin,
-                                uint32_t end, uint32_t *failed_row, ff_error *error);
+FF_MUST_USE ff_status ff_gather(ff_gatherer *gatherer, const ff_loader_place *place,
+                                uint8_t *memory, ff_slot_source *source, ff_augment_params *params,
+                                uint32_t begin, uint32_t end, uint32_t *failed_row,
+                                ff_error *error);
 
 #endif

@@ -20,7 +20,7 @@ typedef struct ring_slot {
     ff_slot slot; /* first: the consumer's pointer is this one */
     slot_state state;
     uint64_t sequence; /* of the batch in it */
-    ff_plan_place place;
+    ff_loader_place place;
     uint32_t runs_left; /* tickets not yet done */
     ff_event *consumed; /* the consumer's; NULL = nothing to wait for */
     uint8_t *memory;    /* device */
@@ -34,7 +34,7 @@ typedef struct ring_slot {
 } ring_slot;
 
 struct ff_loader {
-    ff_plan plan;
+    ff_loader_plan plan;
     ff_device *device, *own_device;
     ff_stream *stream; /* of copies */
     pthread_mutex_t stream_mutex;
@@ -146,7 +146,7 @@ static void open_batch(ff_loader *loader, ring_slot *slot) {
     loader->next_run = loader->runs; /* no tickets yet */
     pthread_mutex_unlock(&loader->mutex);
     ff_status status = await_slot(loader, slot, &error);
-    slot->place = ff_plan_at(&loader->plan, slot->sequence);
+    slot->place = ff_loader_plan_at(&loader->plan, slot->sequence);
     pthread_mutex_lock(&loader->mutex);
     slot->status = FF_OK;
     slot->runs_left = loader->runs;
@@ -187,7 +187,7 @@ static void thread_body(void *context, int index) {
 /* ---- creating and destroying ---------------------------------------------------------------- */
 
 static ff_status create_slot(ff_loader *loader, uint32_t index, ff_error *error) {
-    const ff_plan *plan = &loader->plan;
+    const ff_loader_plan *plan = &loader->plan;
     const ff_device_table *table = loader->device->table;
     ring_slot *slot = &loader->ring[index];
     void *memory;
@@ -230,8 +230,8 @@ static ff_status create_slot(ff_loader *loader, uint32_t index, ff_error *error)
 
 static ff_status create_all(ff_loader *loader, ff_dataset *dataset,
                             const ff_loader_options *options, ff_error *error) {
-    ff_plan *plan = &loader->plan;
-    FF_TRY(ff_plan_init(plan, dataset, options, error));
+    ff_loader_plan *plan = &loader->plan;
+    FF_TRY(ff_loader_plan_init(plan, dataset, options, error));
     loader->device = options->device;
     if (!loader->device) {
         FF_TRY(ff_device_host_create(&loader->own_device, FF_HOST_STREAMS_CALLER, 0, 0, error));
@@ -301,7 +301,7 @@ void ff_loader_destroy(ff_loader **out) {
         destroy_slot(loader, &loader->ring[i]);
     free(loader->ring);
     ff_device_destroy(&loader->own_device);
-    ff_plan_free(&loader->plan);
+    ff_loader_plan_free(&loader->plan);
     pthread_cond_destroy(&loader->ready);
     pthread_cond_destroy(&loader->work);
     pthread_mutex_destroy(&loader->mutex);
@@ -324,8 +324,8 @@ static void fill_now(ff_loader *loader) {
 
 static void describe_batch(const ff_loader *loader, ring_slot *from) {
     ff_slot *slot = &from->slot;
-    const ff_plan *plan = &loader->plan;
-    const ff_plan_place *place = &from->place;
+    const ff_loader_plan *plan = &loader->plan;
+    const ff_loader_place *place = &from->place;
     slot->count = place->count;
     slot->epoch = place->epoch;
     slot->batch = place->global_position / plan->batch;
@@ -386,7 +386,7 @@ void ff_loader_release(ff_loader *loader, ff_slot *slot, ff_event *consumed) {
 }
 
 ff_loader_info ff_loader_describe(const ff_loader *loader) {
-    return ff_plan_describe(&loader->plan);
+    return ff_loader_plan_describe(&loader->plan);
 }
 
 ff_loader_stats ff_loader_measure(ff_loader *loader) {

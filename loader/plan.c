@@ -40,7 +40,7 @@ static int compare_places(const void *left, const void *right) {
 
 /* Block order wants neighbours on the disk. Where numbers are not stored in rising order, a table
  * of 8 bytes a sample tells which sample lies where. */
-static ff_status map_places(ff_plan *plan, ff_error *error) {
+static ff_status map_places(ff_loader_plan *plan, ff_error *error) {
     stored_at *places, before = {0};
     bool rising = true;
     FF_TRY(ff_alloc(&places, plan->count, sizeof *places, "the storage order", error));
@@ -64,7 +64,8 @@ done:
     return status;
 }
 
-static ff_status plan_order(ff_plan *plan, const ff_loader_options *options, ff_error *error) {
+static ff_status plan_order(ff_loader_plan *plan, const ff_loader_options *options,
+                            ff_error *error) {
     plan->order = (ff_order_spec){.count = plan->count,
                                   .seed = options->seed,
                                   .block = options->block,
@@ -88,7 +89,8 @@ static uint64_t batches_of(uint64_t samples, uint64_t batch, bool drop) {
     return samples / batch + (!drop && samples % batch != 0);
 }
 
-static ff_status plan_sequence(ff_plan *plan, const ff_loader_options *options, ff_error *error) {
+static ff_status plan_sequence(ff_loader_plan *plan, const ff_loader_options *options,
+                               ff_error *error) {
     if (options->batch == 0 || options->batch > BATCH_LIMIT)
         return ff_fail(error, FF_USAGE, "a batch has 1 to %" PRIu64 " samples, not %" PRIu64,
                        BATCH_LIMIT, options->batch);
@@ -114,8 +116,8 @@ static ff_status plan_sequence(ff_plan *plan, const ff_loader_options *options, 
     return FF_OK;
 }
 
-ff_plan_place ff_plan_at(const ff_plan *plan, uint64_t sequence) {
-    ff_plan_place place = {.epoch = plan->first_epoch, .global_position = plan->first_position};
+ff_loader_place ff_loader_plan_at(const ff_loader_plan *plan, uint64_t sequence) {
+    ff_loader_place place = {.epoch = plan->first_epoch, .global_position = plan->first_position};
     uint64_t batches = plan->first_batches, number = sequence;
     if (sequence >= plan->first_batches) {
         uint64_t behind = sequence - plan->first_batches;
@@ -139,7 +141,8 @@ ff_plan_place ff_plan_at(const ff_plan *plan, uint64_t sequence) {
 
 /* ---- shapes and memory ---------------------------------------------------------------------- */
 
-static ff_status plan_share(ff_plan *plan, const ff_loader_options *options, ff_error *error) {
+static ff_status plan_share(ff_loader_plan *plan, const ff_loader_options *options,
+                            ff_error *error) {
     uint32_t begin = options->share_begin, end = options->share_end, total = options->share_total;
     if (total == 0) begin = 0, end = 1, total = 1;
     if (begin > end || end > total)
@@ -150,7 +153,8 @@ static ff_status plan_share(ff_plan *plan, const ff_loader_options *options, ff_
     return FF_OK;
 }
 
-static ff_status plan_shape(ff_plan *plan, const ff_loader_options *options, ff_error *error) {
+static ff_status plan_shape(ff_loader_plan *plan, const ff_loader_options *options,
+                            ff_error *error) {
     const ff_metadata *metadata = plan->metadata;
     plan->height = options->height ? options->height : metadata->height;
     plan->width = options->width ? options->width : metadata->width;
@@ -169,7 +173,8 @@ static ff_status plan_shape(ff_plan *plan, const ff_loader_options *options, ff_
     return FF_OK;
 }
 
-static ff_status plan_labels(ff_plan *plan, const ff_loader_options *options, ff_error *error) {
+static ff_status plan_labels(ff_loader_plan *plan, const ff_loader_options *options,
+                             ff_error *error) {
     const ff_metadata *metadata = plan->metadata;
     bool first = options->label_count == 0;
     size_t count = first ? 1 : options->label_count;
@@ -191,7 +196,7 @@ static ff_status plan_labels(ff_plan *plan, const ff_loader_options *options, ff
     return FF_OK;
 }
 
-static ff_status plan_memory(ff_plan *plan, ff_error *error) {
+static ff_status plan_memory(ff_loader_plan *plan, ff_error *error) {
     uint64_t end, bytes;
     bool fits = ff_mul_u64(plan->rows, plan->row_bytes, &end) && end < UINT64_MAX / 4;
     for (size_t i = 0; fits && i < plan->label_count; i++) {
@@ -209,7 +214,8 @@ static ff_status plan_memory(ff_plan *plan, ff_error *error) {
     return FF_OK;
 }
 
-static ff_status plan_threads(ff_plan *plan, const ff_loader_options *options, ff_error *error) {
+static ff_status plan_threads(ff_loader_plan *plan, const ff_loader_options *options,
+                              ff_error *error) {
     plan->threads = options->threads;
     if (plan->threads < 0) {
         plan->threads = ff_cpu_count();
@@ -222,12 +228,12 @@ static ff_status plan_threads(ff_plan *plan, const ff_loader_options *options, f
     return FF_OK;
 }
 
-ff_status ff_plan_init(ff_plan *plan, ff_dataset *dataset, const ff_loader_options *options,
-                       ff_error *error) {
-    *plan = (ff_plan){.dataset = dataset,
-                      .metadata = ff_dataset_metadata(dataset),
-                      .count = ff_dataset_count(dataset),
-                      .seed = options->seed};
+ff_status ff_loader_plan_init(ff_loader_plan *plan, ff_dataset *dataset,
+                              const ff_loader_options *options, ff_error *error) {
+    *plan = (ff_loader_plan){.dataset = dataset,
+                             .metadata = ff_dataset_metadata(dataset),
+                             .count = ff_dataset_count(dataset),
+                             .seed = options->seed};
     ff_status status;
     FF_TRY_DONE(plan_sequence(plan, options, error));
     FF_TRY_DONE(plan_share(plan, options, error));
@@ -237,19 +243,19 @@ ff_status ff_plan_init(ff_plan *plan, ff_dataset *dataset, const ff_loader_optio
     FF_TRY_DONE(plan_threads(plan, options, error));
     FF_TRY_DONE(plan_order(plan, options, error));
 done:
-    if (status != FF_OK) ff_plan_free(plan);
+    if (status != FF_OK) ff_loader_plan_free(plan);
     return status;
 }
 
-void ff_plan_free(ff_plan *plan) {
+void ff_loader_plan_free(ff_loader_plan *plan) {
     ff_augment_host_free(&plan->host);
     free(plan->sample_of_place);
     free(plan->field);
     free(plan->label_offset);
-    *plan = (ff_plan){0};
+    *plan = (ff_loader_plan){0};
 }
 
-ff_loader_info ff_plan_describe(const ff_plan *plan) {
+ff_loader_info ff_loader_plan_describe(const ff_loader_plan *plan) {
     return (ff_loader_info){
         .samples = plan->count,
         .batches_per_epoch = plan->epoch_batches,

@@ -1,12 +1,12 @@
 /* What a loader's options come to: checked and worked out once, before anything is started.
- * Private to loader/. Thread rule: read-only after ff_plan_init. */
+ * Private to loader/. Thread rule: read-only after ff_loader_plan_init. */
 #ifndef FF_LOADER_PLAN_H
 #define FF_LOADER_PLAN_H
 
 #include "loader/augment_host.h"
 #include "loader/loader.h"
 
-typedef struct ff_plan {
+typedef struct ff_loader_plan {
     ff_dataset *dataset;
     const ff_metadata *metadata;
     uint64_t count; /* samples of the dataset */
@@ -41,24 +41,24 @@ typedef struct ff_plan {
 
     int threads;
     uint32_t slots;
-} ff_plan;
+} ff_loader_plan;
 
 /* The place of batch number `sequence` (from 0) of this loader. */
-typedef struct ff_plan_place {
+typedef struct ff_loader_place {
     uint32_t epoch;
     uint64_t global_position; /* of the global batch's first sample */
     uint32_t global_count;
     uint64_t position; /* of this share's first row */
     uint32_t count;    /* of this share: samples before the padding */
     bool last;         /* of its epoch */
-} ff_plan_place;
+} ff_loader_place;
 
-FF_MUST_USE ff_status ff_plan_init(ff_plan *plan, ff_dataset *dataset,
-                                   const ff_loader_options *options, ff_error *error);
-void ff_plan_free(ff_plan *plan);
+FF_MUST_USE ff_status ff_loader_plan_init(ff_loader_plan *plan, ff_dataset *dataset,
+                                          const ff_loader_options *options, ff_error *error);
+void ff_loader_plan_free(ff_loader_plan *plan);
 
-ff_loader_info ff_plan_describe(const ff_plan *plan);
+ff_loader_info ff_loader_plan_describe(const ff_loader_plan *plan);
 
-ff_plan_place ff_plan_at(const ff_plan *plan, uint64_t sequence);
+ff_loader_place ff_loader_plan_at(const ff_loader_plan *plan, uint64_t sequence);
 
 #endif
