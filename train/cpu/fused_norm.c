@@ -18,24 +18,8 @@ typedef struct plane_arguments {
     double *sum, *products;
 } plane_arguments;
 
-#define LANES   8
-#define V       ff_v8
-#define M       ff_m8
-#define NAME(x) x##_8
-#include "train/cpu/fused_norm_kernels.h"
-#undef LANES
-#undef V
-#undef M
-#undef NAME
-#define LANES   16
-#define V       ff_v16
-#define M       ff_m16
-#define NAME(x) x##_16
-#include "train/cpu/fused_norm_kernels.h"
-#undef LANES
-#undef V
-#undef M
-#undef NAME
+#define KERNELS "train/cpu/fused_norm_kernels.h"
+#include "train/cpu/kernel_variants.h"
 
 typedef struct kernels {
     void (*statistics)(const float *x, size_t pixels, const float *shift, double *sum,
@@ -46,12 +30,20 @@ typedef struct kernels {
     void (*gradient)(const plane_arguments *arguments, int mask);
 } kernels;
 
-static const kernels kernels_8 = {statistics_8, apply_8, reduce_8, gradient_8};
-static const kernels kernels_16 = {statistics_16, apply_16, reduce_16, gradient_16};
+#define KERNELS_OF(ending)                                                                         \
+    { statistics_##ending, apply_##ending, reduce_##ending, gradient_##ending }
+static const kernels baseline_8 = KERNELS_OF(8_baseline), baseline_16 = KERNELS_OF(16_baseline);
+#if FF_HAS_TARGETS
+static const kernels fast_8 = KERNELS_OF(8_fast), fast_16 = KERNELS_OF(16_fast);
+#endif
 
+/* NULL where there is none for the block. */
 static const kernels *kernels_for(const ff_tensor *t) {
-    if (t->block == 16) return &kernels_16;
-    return t->block == 8 ? &kernels_8 : NULL;
+    if (t->block != 8 && t->block != 16) return NULL;
+#if FF_HAS_TARGETS
+    if (ff_has_vectors(t->block)) return t->block == 16 ? &fast_16 : &fast_8;
+#endif
+    return t->block == 16 ? &baseline_16 : &baseline_8;
 }
 
 /* Scratch: per thread two arrays of doubles a channel, then four of floats for all. */

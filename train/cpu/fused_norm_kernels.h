@@ -1,10 +1,10 @@
 /* The inner loops of fused_norm.c over one plane (a block of channels of one sample: `pixels`
- * vectors), for blocks of LANES channels. Included once per block size, with LANES, V, M (vector of
- * floats and of its comparisons) and NAME(x) defined; hence no include guard. */
+ * vectors). Included by kernel_variants.h, which says what the macros are; hence no include guard.
+ */
 
 /* Sums of x - shift and of its square are added to sum and squares. Four chains hide the latency of
  * the addition; float within a plane, double between planes. */
-FF_VECTOR_CLONES
+TARGET
 static void NAME(statistics)(const float *from, size_t pixels, const float *shift, double *sum,
                              double *squares) {
     const V *x = (const V *)from;
@@ -30,13 +30,13 @@ static void NAME(statistics)(const float *from, size_t pixels, const float *shif
 }
 
 /* Lanes where y is not below zero; NaN passes. */
-FF_INLINE void NAME(relu)(V *y) {
+TARGET FF_INLINE void NAME(relu)(V *y) {
     *y = (V)((M)*y & ~(*y < 0));
 }
 
-FF_INLINE void NAME(apply_as)(const float *from, const float *residual, float *to, size_t pixels,
-                              const float *scale, const float *shift, const int relu,
-                              const int add) {
+TARGET FF_INLINE void NAME(apply_as)(const float *from, const float *residual, float *to,
+                                     size_t pixels, const float *scale, const float *shift,
+                                     const int relu, const int add) {
     const V *x = (const V *)from, *r = (const V *)residual;
     V *y = (V *)to;
     const V a = *(const V *)scale, b = *(const V *)shift;
@@ -49,7 +49,7 @@ FF_INLINE void NAME(apply_as)(const float *from, const float *residual, float *t
 }
 
 /* y = relu(x * scale + shift + residual). */
-FF_VECTOR_CLONES
+TARGET
 static void NAME(apply)(const float *x, const float *residual, float *y, size_t pixels,
                         const float *scale, const float *shift, bool relu) {
     if (residual && relu) NAME(apply_as)(x, residual, y, pixels, scale, shift, 1, 1);
@@ -65,14 +65,14 @@ static void NAME(apply)(const float *x, const float *residual, float *y, size_t 
 enum { MASK_NONE, MASK_FROM_X, MASK_FROM_Y };
 #endif
 
-FF_INLINE void NAME(masked)(V *g, const V *x, const V *y, const V *scale, const V *shift,
-                            const int mask) {
+TARGET FF_INLINE void NAME(masked)(V *g, const V *x, const V *y, const V *scale, const V *shift,
+                                   const int mask) {
     if (mask == MASK_FROM_X) *g = (V)((M)*g & (*x * *scale + *shift > 0));
     if (mask == MASK_FROM_Y) *g = (V)((M)*g & (*y > 0));
 }
 
-FF_INLINE void NAME(reduce_as)(const plane_arguments *p, const int mask, const int second,
-                               const int store) {
+TARGET FF_INLINE void NAME(reduce_as)(const plane_arguments *p, const int mask, const int second,
+                                      const int store) {
     const V *x = (const V *)p->x, *y = (const V *)p->y;
     const V *dy = (const V *)p->dy, *dy2 = (const V *)p->dy2;
     V *out = (V *)p->g;
@@ -105,7 +105,7 @@ FF_INLINE void NAME(reduce_as)(const plane_arguments *p, const int mask, const i
 }
 
 /* g = (dy + dy2) masked; its sum and the sum of g * (x - mean); g is kept where p->g. */
-FF_VECTOR_CLONES
+TARGET
 static void NAME(reduce)(const plane_arguments *p, int mask) {
     const bool second = p->dy2, store = p->g;
     if (mask == MASK_NONE && !second && !store) NAME(reduce_as)(p, MASK_NONE, 0, 0);
@@ -118,7 +118,7 @@ static void NAME(reduce)(const plane_arguments *p, int mask) {
     if (mask == MASK_FROM_Y && second) NAME(reduce_as)(p, MASK_FROM_Y, 1, 1);
 }
 
-FF_INLINE void NAME(gradient_as)(const plane_arguments *p, const int mask) {
+TARGET FF_INLINE void NAME(gradient_as)(const plane_arguments *p, const int mask) {
     const V *x = (const V *)p->x, *g = (const V *)p->g;
     V *dx = (V *)p->dx;
     const V scale = *(const V *)p->scale, shift = *(const V *)p->shift;
@@ -131,7 +131,7 @@ FF_INLINE void NAME(gradient_as)(const plane_arguments *p, const int mask) {
 }
 
 /* dx = scale * g + slope * (x - mean) + base; g is masked on the way unless it was kept masked. */
-FF_VECTOR_CLONES
+TARGET
 static void NAME(gradient)(const plane_arguments *p, int mask) {
     if (mask == MASK_FROM_X)
         NAME(gradient_as)(p, MASK_FROM_X);

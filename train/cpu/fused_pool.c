@@ -6,28 +6,8 @@
 #include <omp.h>
 #include <string.h>
 
-#define LANES   8
-#define V       ff_v8
-#define M       ff_m8
-#define B       ff_b8
-#define NAME(x) x##_8
-#include "train/cpu/fused_pool_kernels.h"
-#undef LANES
-#undef V
-#undef M
-#undef B
-#undef NAME
-#define LANES   16
-#define V       ff_v16
-#define M       ff_m16
-#define B       ff_b16
-#define NAME(x) x##_16
-#include "train/cpu/fused_pool_kernels.h"
-#undef LANES
-#undef V
-#undef M
-#undef B
-#undef NAME
+#define KERNELS "train/cpu/fused_pool_kernels.h"
+#include "train/cpu/kernel_variants.h"
 
 typedef struct kernels {
     void (*max)(const ff_pool *pool, const float *x, float *y, uint8_t *index);
@@ -36,12 +16,20 @@ typedef struct kernels {
     void (*spread_2x2)(const ff_pool *pool, const float *dy, const uint8_t *index, float *dx);
 } kernels;
 
-static const kernels kernels_8 = {max_8, average_8, spread_8, spread_2x2_8};
-static const kernels kernels_16 = {max_16, average_16, spread_16, spread_2x2_16};
+#define KERNELS_OF(ending)                                                                         \
+    { max_##ending, average_##ending, spread_##ending, spread_2x2_##ending }
+static const kernels baseline_8 = KERNELS_OF(8_baseline), baseline_16 = KERNELS_OF(16_baseline);
+#if FF_HAS_TARGETS
+static const kernels fast_8 = KERNELS_OF(8_fast), fast_16 = KERNELS_OF(16_fast);
+#endif
 
+/* NULL where there is none for the block. */
 static const kernels *kernels_for(const ff_tensor *t) {
-    if (t->block == 16) return &kernels_16;
-    return t->block == 8 ? &kernels_8 : NULL;
+    if (t->block != 8 && t->block != 16) return NULL;
+#if FF_HAS_TARGETS
+    if (ff_has_vectors(t->block)) return t->block == 16 ? &fast_16 : &fast_8;
+#endif
+    return t->block == 16 ? &baseline_16 : &baseline_8;
 }
 
 void ff_fused_pool_forward(ff_compute *compute, const ff_pool *pool, const float *x, float *y,

@@ -1,8 +1,18 @@
-/* The inner loops of fused_pool.c over one plane, for blocks of LANES channels. Included once per
- * block size, with LANES, V, M, B (vectors of floats, of comparisons, of bytes) and NAME(x)
- * defined; hence no include guard. */
+/* The inner loops of fused_pool.c over one plane. Included by kernel_variants.h, which says what
+ * the macros are; hence no include guard. Places are bytes, one a lane. */
 
-FF_INLINE void NAME(max_window)(const ff_pool *pool, const V *x, int p, int q, V *y, B *index) {
+TARGET FF_INLINE void NAME(store_places)(const M *places, uint8_t *to) {
+    for (int l = 0; l < LANES; l++) to[l] = (uint8_t)(*places)[l];
+}
+
+TARGET FF_INLINE void NAME(load_places)(const uint8_t *from, M *places) {
+    int wide[LANES];
+    for (int l = 0; l < LANES; l++) wide[l] = from[l];
+    memcpy(places, wide, sizeof wide);
+}
+
+TARGET FF_INLINE void NAME(max_window)(const ff_pool *pool, const V *x, int p, int q, V *y,
+                                       uint8_t *index) {
     const int top = p * pool->stride - pool->pad, left = q * pool->stride - pool->pad;
     const int r_end = pool->input.h - top < pool->kernel_h ? pool->input.h - top : pool->kernel_h;
     const int s_end = pool->input.w - left < pool->kernel_w ? pool->input.w - left : pool->kernel_w;
@@ -18,11 +28,12 @@ FF_INLINE void NAME(max_window)(const ff_pool *pool, const V *x, int p, int q, V
             place = (here & larger) | (place & ~larger);
         }
     *y = best;
-    if (index) *index = __builtin_convertvector(place, B);
+    if (index) NAME(store_places)(&place, index);
 }
 
 /* Windows of 2 x 2 that do not overlap: every one whole. */
-FF_INLINE void NAME(max_2x2_as)(const ff_pool *pool, const V *x, V *y, B *index, const int keep) {
+TARGET FF_INLINE void NAME(max_2x2_as)(const ff_pool *pool, const V *x, V *y, uint8_t *index,
+                                       const int keep) {
     const M one = (M){0} + 1;
     for (int p = 0; p < pool->output.h; p++)
         for (int q = 0; q < pool->output.w; q++) {
@@ -37,30 +48,32 @@ FF_INLINE void NAME(max_2x2_as)(const ff_pool *pool, const V *x, V *y, B *index,
             M last = (d > best) | (d != d);
             *y++ = (V)(((M)d & last) | ((M)best & ~last));
             place = ((one + one + one) & last) | (place & ~last);
-            if (keep) *index++ = __builtin_convertvector(place, B);
+            if (keep) {
+                NAME(store_places)(&place, index);
+                index += LANES;
+            }
         }
 }
 
-FF_VECTOR_CLONES
+TARGET
 static void NAME(max)(const ff_pool *pool, const float *from, float *to, uint8_t *index) {
     const V *x = (const V *)from;
     V *y = (V *)to;
-    B *place = (B *)index;
     if (pool->kernel_h == 2 && pool->kernel_w == 2 && pool->stride == 2 && pool->pad == 0) {
         if (index)
-            NAME(max_2x2_as)(pool, x, y, place, 1);
+            NAME(max_2x2_as)(pool, x, y, index, 1);
         else
-            NAME(max_2x2_as)(pool, x, y, place, 0);
+            NAME(max_2x2_as)(pool, x, y, index, 0);
         return;
     }
     for (int p = 0; p < pool->output.h; p++)
         for (int q = 0; q < pool->output.w; q++) {
-            NAME(max_window)(pool, x, p, q, y++, place);
-            if (place) place++;
+            NAME(max_window)(pool, x, p, q, y++, index);
+            if (index) index += LANES;
         }
 }
 
-FF_VECTOR_CLONES
+TARGET
 static void NAME(average)(const ff_pool *pool, const float *from, float *to) {
     const V *x = (const V *)from;
     V *y = (V *)to;
@@ -82,10 +95,9 @@ static void NAME(average)(const ff_pool *pool, const float *from, float *to) {
 
 /* The gradient of a plane, added window by window; dx is zero before where windows overlap or leave
  * pixels out. */
-FF_VECTOR_CLONES
+TARGET
 static void NAME(spread)(const ff_pool *pool, const float *from, const uint8_t *index, float *to) {
     const V *dy = (const V *)from;
-    const B *place = (const B *)index;
     V *dx = (V *)to;
     const float count = (float)(pool->kernel_h * pool->kernel_w);
     for (int p = 0; p < pool->output.h; p++)
@@ -93,7 +105,10 @@ static void NAME(spread)(const ff_pool *pool, const float *from, const uint8_t *
             V g = *dy;
             if (!pool->max) g = g / count;
             M at = {0};
-            if (pool->max) at = __builtin_convertvector(*place++, M);
+            if (pool->max) {
+                NAME(load_places)(index, &at);
+                index += LANES;
+            }
             for (int r = 0; r < pool->kernel_h; r++) {
                 int h = p * pool->stride - pool->pad + r;
                 if (h < 0 || h >= pool->input.h) continue;
@@ -112,16 +127,18 @@ static void NAME(spread)(const ff_pool *pool, const float *from, const uint8_t *
 }
 
 /* The same for windows of 2 x 2 that cover all: every pixel is written once. */
-FF_VECTOR_CLONES
+TARGET
 static void NAME(spread_2x2)(const ff_pool *pool, const float *from, const uint8_t *index,
                              float *to) {
     const V *dy = (const V *)from;
-    const B *place = (const B *)index;
     const M one = (M){0} + 1;
     V *dx = (V *)to;
     for (int p = 0; p < pool->output.h; p++)
         for (int q = 0; q < pool->output.w; q++) {
-            const M g = (M)*dy++, at = __builtin_convertvector(*place++, M);
+            const M g = (M)*dy++;
+            M at;
+            NAME(load_places)(index, &at);
+            index += LANES;
             V *pixel = dx + 2 * p * pool->input.w + 2 * q;
             pixel[0] = (V)(g & (at == 0));
             pixel[1] = (V)(g & (at == one));

@@ -1,31 +1,47 @@
 /* Vectors of floats, and per-function instruction sets for the kernels of training.
  *
- * One ff_v16 is one AVX-512 register, two of AVX2, four of SSE2: the same operations in the same
- * order in each, so all give the same bits (built with -ffp-contract=off).
+ * Kernels are written once, in a header that is included once per block of channels and instruction
+ * set: 16 lanes are one AVX-512 register, 8 one of AVX2, the blocks that oneDNN takes on these
+ * processors; the baseline is for all others. The same operations in the same order in each, so all
+ * give the same bits (built with -ffp-contract=off).
  *
- * Clones go by feature ("avx2"), not by processor name: GCC resolves arch=haswell to that one Intel
- * processor, and every AMD would run the SSE2 version. A cloned function must not hold an OpenMP
- * region: GCC moves its body into a function of its own before it clones. */
+ * target_clones is only for plain loops (FF_VECTOR_CLONES): GCC splits vector types into pieces of
+ * the default instruction set before it clones. It goes by feature ("avx2"), not by processor name:
+ * GCC resolves arch=haswell to that one Intel processor, and every AMD would run the SSE2 version.
+ * A cloned function must not hold an OpenMP region, whose body GCC moves out before it clones. */
 #ifndef FF_TRAIN_CPU_VECTOR_H
 #define FF_TRAIN_CPU_VECTOR_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && !defined(FF_NO_CLONES)
 #define FF_VECTOR_CLONES __attribute__((target_clones("default", "avx2", "avx512f")))
+#define FF_AVX2          __attribute__((target("avx2")))
+#define FF_AVX512        __attribute__((target("avx512f")))
+#define FF_HAS_TARGETS   1
 #else
 #define FF_VECTOR_CLONES
+#define FF_HAS_TARGETS 0
 #endif
+
+/* Whether kernels of the instruction set that fits the block can run here. */
+static inline bool ff_has_vectors(int block) {
+#if FF_HAS_TARGETS
+    return block == 16 ? __builtin_cpu_supports("avx512f") : __builtin_cpu_supports("avx2");
+#else
+    (void)block;
+    return false;
+#endif
+}
 
 #define FF_INLINE static inline __attribute__((always_inline))
 
-/* Floats, the integers of their comparisons, and bytes, one a channel of a block. */
+/* Floats and the integers of their comparisons, one a channel of a block. */
 typedef float ff_v8 __attribute__((vector_size(32), may_alias));
 typedef int ff_m8 __attribute__((vector_size(32), may_alias));
-typedef signed char ff_b8 __attribute__((vector_size(8), may_alias));
 typedef float ff_v16 __attribute__((vector_size(64), may_alias));
 typedef int ff_m16 __attribute__((vector_size(64), may_alias));
-typedef signed char ff_b16 __attribute__((vector_size(16), may_alias));
 
 /* The part [*from, *to) of `count` things that thread `index` of `threads` takes: contiguous, and
  * the same in every run. */
