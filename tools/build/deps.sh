@@ -6,7 +6,7 @@ set -u
 table="$(dirname "$0")/packages.txt"
 system=unknown
 [ -r /etc/os-release ] && system=$(. /etc/os-release && echo "${ID:-unknown}-${VERSION_ID:-}")
-column=$(awk -v system="$system" '/^# need / { for (i = 3; i <= NF; i++) if ($i == system) print i - 1 }' "$table")
+column=$(awk -v name="$system" '/^# need / { for (i = 3; i <= NF; i++) if ($i == name) print i - 1 }' "$table")
 if [ -z "$column" ]; then
     echo "deps: no package names are known for '$system'; Debian 12's are used" >&2
     column=2
