@@ -10,8 +10,8 @@
 static const ff_recipe_defaults table[] = {
     {.model = "smallnet",
      .epochs = 8,
-     .batch = 64,
-     .learning_rate = 0.2,
+     .batch = 128,
+     .learning_rate = 0.4,
      .momentum = 0.9,
      .nesterov = true,
      .weight_decay = 2e-4,
