@@ -1,0 +1,37 @@
+#!/bin/bash
+# The trainer's parity tests against oneDNN 3.x, which systems newer than Debian 12 carry: built
+# against the OpenMP build of PyPI's onednn-devel, and compiled against the newest headers. TAP.
+set -u
+scratch=$(mktemp -d) && trap 'rm -rf "$scratch"' EXIT
+python=${PYTHON:-/usr/bin/python3}
+skip() { echo "ok # SKIP oneDNN 3.x: $1"; exit 0; }
+[ -z "${SANITIZE:-}" ] || skip "not under sanitizers"
+"$python" -m venv "$scratch/v" >/dev/null 2>&1 || skip "python3-venv is not here"
+"$scratch/v/bin/pip" -q install onednn-devel-cpu-gomp==2023.2.0 >/dev/null 2>&1 ||
+    skip "onednn-devel-cpu-gomp cannot be installed from PyPI"
+failed=0
+build=$BUILD/onednn3
+tests="train_ops train_model train_graph"
+# shellcheck disable=SC2086
+if make -s -j"$(nproc)" BUILD="$build" DNNL=1 DNNL_ROOT="$scratch/v" \
+    $(printf "$build/tests/test_%s " $tests) >"$scratch/log" 2>&1; then
+    echo "ok - builds against $(grep -o 'oneDNN: found, version [0-9.x]*' "$scratch/log")"
+    for name in $tests; do "$build/tests/test_$name" || failed=1; done
+else
+    echo "not ok - builds against oneDNN 3.x"; tail -5 "$scratch/log"; failed=1
+fi
+rm -rf "$build"
+"$python" -m venv "$scratch/n" >/dev/null 2>&1
+if "$scratch/n/bin/pip" -q install --no-deps onednn-devel >/dev/null 2>&1; then
+    version=$("$scratch/n/bin/pip" list 2>/dev/null | sed -n 's/^onednn-devel *//p')
+    bad=
+    for file in train/cpu/*.c; do
+        gcc -std=c11 -D_GNU_SOURCE -I. -I"$scratch/n/include" -DFF_HAVE_DNNL -fopenmp -Wall -Werror \
+            -fsyntax-only "$file" 2>"$scratch/log" || bad="$bad $file: $(head -1 "$scratch/log")"
+    done
+    if [ -z "$bad" ]; then echo "ok - compiles against the headers of onednn-devel $version"; else
+        echo "not ok - compiles against onednn-devel $version:$bad"; failed=1; fi
+else
+    echo "ok # SKIP onednn-devel's headers cannot be installed from PyPI"
+fi
+exit $failed
