@@ -28,7 +28,8 @@ def smallnet(channels):
         if pool:
             layers.append(nn.MaxPool2d(2))
         return layers + [nn.BatchNorm2d(outputs), nn.ReLU(inplace=True)]
-    return nn.Sequential(*stage(channels, 32, True), *stage(32, 64, True), *stage(64, 128, False),
+    return nn.Sequential(*stage(channels, 16, True), *stage(16, 32, True), *stage(32, 64, True),
+                         *stage(64, 128, False),
                          nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(128, 10))
 
 
@@ -110,7 +111,7 @@ def main():
     parser.add_argument("--cpu-time", action="store_true",
                         help="processor time instead of wall time: with --threads 1, for a busy machine")
     parser.add_argument("--json")
-    options = parser.parse_args()
+    options = parser.parse_intermixed_args()
     torch.set_num_threads(options.threads)
     torch.backends.mkldnn.flags(enabled=True)
     unknown = [name for name in options.cases if name not in CASES]
