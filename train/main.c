@@ -72,8 +72,8 @@ static ff_status parse(int argc, char **argv, settings *out, bool *done, ff_erro
         {"verify-data", 0, FF_OPTION_CHOICE, NULL, &out->verify, "off|first|always", 0, 0,
          "When samples are checked against their checksums; default first, once a sample."},
         {"workers", 0, FF_OPTION_INTEGER, "N", &recipe->workers, NULL, 0, 256,
-         "Threads that fill batches ahead; 0 fills them between steps; default by the number of "
-         "--threads."},
+         "Threads that fill batches ahead; 0 fills them between steps; default 1, and one more for "
+         "every 8 --threads."},
 
         {.kind = FF_OPTION_HEADING, .help = "Model"},
         {"model", 'm', FF_OPTION_STRING, "NAME", &recipe->model, NULL, 0, 0,

@@ -31,12 +31,12 @@ static double real_or(double given, double fallback) {
     return given >= 0 ? given : fallback;
 }
 
-/* The compute threads use every CPU. On a small machine a thread that fills batches beside them
- * holds one of them up at every barrier, which costs more than filling batches between the steps.
- */
+/* The compute threads use every CPU, and filling batches is a small part of the work: one thread
+ * that does it beside them loses less at their barriers than filling between the steps costs
+ * (smallnet on two CPUs: 24,900 samples/s with one, 23,100 without). */
 static int choose_workers(int64_t given, int threads) {
     if (given >= 0) return (int)given;
-    return threads <= 4 ? 0 : threads / 8 + 1;
+    return threads / 8 + 1;
 }
 
 static ff_status check_model_name(const char *name, ff_error *error) {
