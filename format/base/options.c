@@ -222,18 +222,14 @@ void ff_options_help(const ff_command *command, FILE *out) {
         fprintf(out, "%*s", COLUMN - used, "");
         while (*word) {
             int length = (int)strcspn(word, " ");
-            if (column + length > WIDTH && column > COLUMN) {
+            bool first = column == COLUMN;
+            if (!first && column + 1 + length > WIDTH) {
                 fprintf(out, "\n%*s", COLUMN, "");
                 column = COLUMN;
+                first = true;
             }
-            fprintf(out, "%.*s", length, word);
-            column += length;
-            word += length;
-            if (*word) {
-                fputc(' ', out);
-                column++;
-                word++;
-            }
+            column += fprintf(out, "%s%.*s", first ? "" : " ", length, word);
+            word += length + (word[length] == ' ');
         }
         fputc('\n', out);
     }
