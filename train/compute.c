@@ -2,6 +2,7 @@
 
 #include "train/cpu/cpu.h"
 
+#include <omp.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -19,9 +20,21 @@ const ff_compute_ops *ff_compute_implementation(int index) {
     return index >= 0 && index < count ? implementations[index] : NULL;
 }
 
+/* The threads that a parallel region really gets: fewer than asked for under OMP_THREAD_LIMIT and
+ * the like. The implementations cut their work by this number, so it must be the true one. */
+static int threads_to_be_had(int wanted) {
+    int count = 1;
+    omp_set_dynamic(0);
+#pragma omp parallel num_threads(wanted)
+#pragma omp single
+    count = omp_get_num_threads();
+    return count;
+}
+
 ff_status ff_compute_open(ff_compute **compute, const char *name, int threads, ff_error *error) {
     char known[256] = "";
     *compute = NULL;
+    threads = threads_to_be_had(threads);
     for (int i = 0; implementations[i]; i++) {
         const ff_compute_ops *ops = implementations[i];
         if (!name || strcmp(name, ops->name) == 0) return ops->open(compute, threads, error);

@@ -219,7 +219,8 @@ struct ff_compute {
 /* The implementations of this build, the fastest first; NULL past the last. */
 const ff_compute_ops *ff_compute_implementation(int index);
 
-/* Opens one by name; NULL = the fastest. FF_USAGE names those of this build. */
+/* Opens one by name; NULL = the fastest. It has `threads` threads, or as many as OpenMP grants.
+ * FF_USAGE names those of this build. */
 FF_MUST_USE ff_status ff_compute_open(ff_compute **compute, const char *name, int threads,
                                       ff_error *error);
 /* NULL is accepted. Convolutions are destroyed before. */
