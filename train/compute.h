@@ -60,6 +60,9 @@ typedef struct ff_conv_shape {
     bool bias;
     bool input_gradient; /* backward_data will be called */
     bool training;       /* backward_weights will be called */
+    /* dw is zero before the first call and written by nothing else in between: what is always zero
+     * need not be written again */
+    bool gradient_zeroed;
 } ff_conv_shape;
 
 /* A planned convolution; opaque, of the table that made it. It says how its weights are held:

@@ -174,6 +174,7 @@ static ff_status plan_conv(const builder *b, ff_op *op, ff_error *error) {
         .bias = layer->bias,
         .input_gradient = plan->training && op->from != 0,
         .training = plan->training,
+        .gradient_zeroed = op->kind == FF_OP_CONV, /* the store's; chunks share a buffer */
     };
     op->chunk = plan->batch;
     if (op->kind == FF_OP_CONV_POOL) {

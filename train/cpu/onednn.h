@@ -15,6 +15,13 @@ typedef struct ff_onednn {
     int block;                        /* channels of a block: 16 with AVX-512, else 8 */
 } ff_onednn;
 
+/* What every convolution of this table begins with. */
+typedef struct ff_onednn_conv {
+    ff_conv base;
+    ff_onednn *self;
+    bool dense; /* of onednn_dense.c; the others are of onednn_conv.c */
+} ff_onednn_conv;
+
 ff_status ff_onednn_conv_create(ff_compute *compute, const ff_conv_shape *shape,
                                 const ff_conv *sibling, ff_conv **conv, ff_error *error);
 void ff_onednn_conv_destroy(ff_compute *compute, ff_conv *conv);

@@ -5,14 +5,15 @@
  * a pass wants another order (the direct backward pass of the data), the weights are reordered into
  * scratch at each call.
  *
- * Algorithm: Winograd F(4x4, 3x3) (Lavin & Gray 2015, arXiv 1509.09308) for the shapes where it
- * measured faster, direct elsewhere. The choice is a rule, not a timing, so that a run repeats bit
- * for bit. */
+ * Algorithm: one matrix product for images of up to 4 pixels (onednn_dense.c), Winograd F(4x4, 3x3)
+ * (Lavin & Gray 2015, arXiv 1509.09308) for the shapes where it measured faster, direct elsewhere.
+ * The choice is a rule, not a timing, so that a run repeats bit for bit. */
 #include "train/cpu/onednn.h"
 
 #ifdef FF_HAVE_DNNL
 
 #include "format/base/memory.h"
+#include "train/cpu/onednn_dense.h"
 #include "train/cpu/onednn_version.h"
 
 #include <assert.h>
@@ -34,8 +35,7 @@ typedef struct pass {
 } pass;
 
 typedef struct conv {
-    ff_conv base;
-    ff_onednn *self;
+    ff_onednn_conv common;
     ff_dnnl_md images, source, destination, bias, held, torch;
     pass passes[FF_DNNL_PASSES];
 } conv;
@@ -68,7 +68,7 @@ static bool wants_winograd(const ff_conv_shape *s, ff_dnnl_pass which) {
 
 static dnnl_status_t describe(const conv *c, ff_dnnl_pass which, dnnl_alg_kind_t algorithm,
                               ff_dnnl_md any, dnnl_primitive_desc_t *pd) {
-    const ff_conv_shape *s = &c->base.shape;
+    const ff_conv_shape *s = &c->common.base.shape;
     int after_h = (s->output.h - 1) * s->stride + s->kernel - s->input.h - s->pad;
     int after_w = (s->output.w - 1) * s->stride + s->kernel - s->input.w - s->pad;
     ff_dnnl_conv_desc desc = {
@@ -81,29 +81,29 @@ static dnnl_status_t describe(const conv *c, ff_dnnl_pass which, dnnl_alg_kind_t
         .strides = {s->stride, s->stride},
         .pad_before = {s->pad, s->pad},
         .pad_after = {after_h, after_w},
-        .attributes = c->self->attributes,
+        .attributes = c->common.self->attributes,
     };
     dnnl_primitive_desc_t forward;
-    TRY_DNNL(ff_dnnl_conv_create(&forward, c->self->engine, &desc));
+    TRY_DNNL(ff_dnnl_conv_create(&forward, c->common.self->engine, &desc));
     *pd = forward;
     if (which == FF_DNNL_FORWARD) return dnnl_success;
     desc.pass = which;
     desc.hint = forward;
     if (which == FF_DNNL_BACKWARD_DATA) desc.bias = NULL;
-    dnnl_status_t status = ff_dnnl_conv_create(pd, c->self->engine, &desc);
+    dnnl_status_t status = ff_dnnl_conv_create(pd, c->common.self->engine, &desc);
     dnnl_primitive_desc_destroy(forward);
     return status;
 }
 
 static dnnl_status_t memory_of(const conv *c, ff_dnnl_md md, dnnl_memory_t *memory) {
-    return dnnl_memory_create(memory, md, c->self->engine, DNNL_MEMORY_NONE);
+    return dnnl_memory_create(memory, md, c->common.self->engine, DNNL_MEMORY_NONE);
 }
 
 static dnnl_status_t reorder_of(const conv *c, ff_dnnl_md from, ff_dnnl_md to,
                                 dnnl_primitive_t *reorder) {
     dnnl_primitive_desc_t pd;
-    TRY_DNNL(
-        dnnl_reorder_primitive_desc_create(&pd, from, c->self->engine, to, c->self->engine, NULL));
+    TRY_DNNL(dnnl_reorder_primitive_desc_create(&pd, from, c->common.self->engine, to,
+                                                c->common.self->engine, NULL));
     dnnl_status_t status = dnnl_primitive_create(reorder, pd);
     dnnl_primitive_desc_destroy(pd);
     return status;
@@ -135,7 +135,7 @@ static dnnl_status_t finish_pass(conv *c, ff_dnnl_pass which, dnnl_primitive_des
         bytes += ff_align_u64(dnnl_memory_desc_get_size(c->source), 4096);
     }
     p->scratch_bytes = bytes;
-    if (bytes > c->base.scratch_bytes) c->base.scratch_bytes = bytes;
+    if (bytes > c->common.base.scratch_bytes) c->common.base.scratch_bytes = bytes;
     return dnnl_success;
 }
 
@@ -143,7 +143,7 @@ static dnnl_status_t plan_pass(conv *c, ff_dnnl_pass which, ff_dnnl_md any) {
     dnnl_primitive_desc_t pd = NULL;
     ff_dnnl_md weights = NULL, scratchpad = NULL;
     dnnl_status_t status = dnnl_unimplemented;
-    if (wants_winograd(&c->base.shape, which))
+    if (wants_winograd(&c->common.base.shape, which))
         status = describe(c, which, dnnl_convolution_winograd, any, &pd);
     if (status != dnnl_success) status = describe(c, which, dnnl_convolution_direct, any, &pd);
     if (status != dnnl_success) return status;
@@ -160,7 +160,7 @@ static dnnl_status_t plan_pass(conv *c, ff_dnnl_pass which, ff_dnnl_md any) {
 }
 
 static dnnl_status_t plan(conv *c, const conv *sibling) {
-    const ff_conv_shape *s = &c->base.shape;
+    const ff_conv_shape *s = &c->common.base.shape;
     const dnnl_dims_t source = {s->input.n, s->input.c, s->input.h, s->input.w};
     const dnnl_dims_t destination = {s->output.n, s->output.c, s->output.h, s->output.w};
     const dnnl_dims_t weights = {s->output.c, s->input.c, s->kernel, s->kernel};
@@ -168,7 +168,7 @@ static dnnl_status_t plan(conv *c, const conv *sibling) {
     ff_dnnl_md any = NULL;
     dnnl_format_tag_t source_tag = tag_of(&s->input);
     if (s->input.block == 1 && !reads_images(&s->input) && !s->input_gradient) {
-        source_tag = c->self->block == 16 ? dnnl_nChw16c : dnnl_nChw8c;
+        source_tag = c->common.self->block == 16 ? dnnl_nChw16c : dnnl_nChw8c;
         TRY_DNNL(ff_dnnl_md_create(&c->images, 4, source, dnnl_nchw));
     }
     TRY_DNNL(ff_dnnl_md_create(&c->source, 4, source, source_tag));
@@ -183,12 +183,12 @@ static dnnl_status_t plan(conv *c, const conv *sibling) {
     if (status == dnnl_success && s->training) status = plan_pass(c, FF_DNNL_BACKWARD_WEIGHTS, any);
     ff_dnnl_md_destroy(&any);
     if (status == dnnl_success)
-        c->base.weight_count = dnnl_memory_desc_get_size(c->held) / sizeof(float);
+        c->common.base.weight_count = dnnl_memory_desc_get_size(c->held) / sizeof(float);
     return status;
 }
 
 static ff_status failed(ff_error *error, const conv *c, dnnl_status_t status, const char *what) {
-    const ff_conv_shape *s = &c->base.shape;
+    const ff_conv_shape *s = &c->common.base.shape;
     return ff_fail(error, status == dnnl_out_of_memory ? FF_NO_MEMORY : FF_FAILED,
                    "oneDNN cannot %s a convolution %dx%d of stride %d, %d to %d channels, on "
                    "%d x %dx%d (status %d)",
@@ -200,17 +200,19 @@ ff_status ff_onednn_conv_create(ff_compute *compute, const ff_conv_shape *shape,
                                 const ff_conv *sibling, ff_conv **out, ff_error *error) {
     conv *c;
     *out = NULL;
+    if (ff_dense_fits((ff_onednn *)compute, shape))
+        return ff_dense_create((ff_onednn *)compute, shape, out, error);
     FF_TRY(ff_alloc(&c, 1, sizeof *c, "a convolution", error));
-    c->base.shape = *shape;
-    c->self = (ff_onednn *)compute;
+    c->common.base.shape = *shape;
+    c->common.self = (ff_onednn *)compute;
     omp_set_num_threads(compute->threads); /* the library plans for the threads it sees */
     dnnl_status_t status = plan(c, (const conv *)sibling);
     if (status != dnnl_success) {
         ff_status result = failed(error, c, status, "plan");
-        ff_onednn_conv_destroy(compute, &c->base);
+        ff_onednn_conv_destroy(compute, &c->common.base);
         return result;
     }
-    *out = &c->base;
+    *out = &c->common.base;
     return FF_OK;
 }
 
@@ -222,7 +224,7 @@ void ff_onednn_conv_destroy(ff_compute *compute, ff_conv *base) {
     (void)compute;
     conv *c = (conv *)base;
     if (!c) return;
-    for (int i = 0; i < FF_DNNL_PASSES; i++) {
+    for (int i = 0; i < FF_DNNL_PASSES && !c->common.dense; i++) {
         pass *p = &c->passes[i];
         if (p->primitive) dnnl_primitive_destroy(p->primitive);
         if (p->reorder) dnnl_primitive_destroy(p->reorder);
@@ -235,12 +237,14 @@ void ff_onednn_conv_destroy(ff_compute *compute, ff_conv *base) {
         release_memory(p->held);
         release_memory(p->images);
     }
-    ff_dnnl_md_destroy(&c->images);
-    ff_dnnl_md_destroy(&c->source);
-    ff_dnnl_md_destroy(&c->destination);
-    ff_dnnl_md_destroy(&c->bias);
-    ff_dnnl_md_destroy(&c->held);
-    ff_dnnl_md_destroy(&c->torch);
+    if (!c->common.dense) {
+        ff_dnnl_md_destroy(&c->images);
+        ff_dnnl_md_destroy(&c->source);
+        ff_dnnl_md_destroy(&c->destination);
+        ff_dnnl_md_destroy(&c->bias);
+        ff_dnnl_md_destroy(&c->held);
+        ff_dnnl_md_destroy(&c->torch);
+    }
     free(c);
 }
 
@@ -251,12 +255,13 @@ static void convert(const conv *c, ff_dnnl_md from, const float *source, ff_dnnl
     dnnl_primitive_t reorder = NULL;
     dnnl_memory_t a = NULL, b = NULL;
     if (reorder_of(c, from, to, &reorder) != dnnl_success ||
-        dnnl_memory_create(&a, from, c->self->engine, (void *)source) != dnnl_success ||
-        dnnl_memory_create(&b, to, c->self->engine, destination) != dnnl_success)
+        dnnl_memory_create(&a, from, c->common.self->engine, (void *)source) != dnnl_success ||
+        dnnl_memory_create(&b, to, c->common.self->engine, destination) != dnnl_success)
         abort();
     const dnnl_exec_arg_t arguments[] = {{DNNL_ARG_FROM, a}, {DNNL_ARG_TO, b}};
-    if (dnnl_primitive_execute(reorder, c->self->stream, 2, arguments) != dnnl_success) abort();
-    dnnl_stream_wait(c->self->stream);
+    if (dnnl_primitive_execute(reorder, c->common.self->stream, 2, arguments) != dnnl_success)
+        abort();
+    dnnl_stream_wait(c->common.self->stream);
     dnnl_memory_destroy(a);
     dnnl_memory_destroy(b);
     dnnl_primitive_destroy(reorder);
@@ -264,12 +269,18 @@ static void convert(const conv *c, ff_dnnl_md from, const float *source, ff_dnnl
 
 void ff_onednn_conv_import(const ff_conv *base, const float *oihw, float *held) {
     const conv *c = (const conv *)base;
-    convert(c, c->torch, oihw, c->held, held);
+    if (c->common.dense)
+        ff_dense_import(base, oihw, held);
+    else
+        convert(c, c->torch, oihw, c->held, held);
 }
 
 void ff_onednn_conv_export(const ff_conv *base, const float *held, float *oihw) {
     const conv *c = (const conv *)base;
-    convert(c, c->held, held, c->torch, oihw);
+    if (c->common.dense)
+        ff_dense_export(base, held, oihw);
+    else
+        convert(c, c->held, held, c->torch, oihw);
 }
 
 static dnnl_status_t reorder(conv *c, dnnl_primitive_t primitive, dnnl_memory_t from,
@@ -277,7 +288,7 @@ static dnnl_status_t reorder(conv *c, dnnl_primitive_t primitive, dnnl_memory_t 
     TRY_DNNL(dnnl_memory_set_data_handle(from, (void *)source));
     TRY_DNNL(dnnl_memory_set_data_handle(to, destination));
     const dnnl_exec_arg_t arguments[] = {{DNNL_ARG_FROM, from}, {DNNL_ARG_TO, to}};
-    return dnnl_primitive_execute(primitive, c->self->stream, 2, arguments);
+    return dnnl_primitive_execute(primitive, c->common.self->stream, 2, arguments);
 }
 
 /* Runs one pass. `weights` is read, or written by the backward pass of the weights. */
@@ -286,7 +297,6 @@ static dnnl_status_t run(conv *c, ff_dnnl_pass which, const float *source, float
     pass *p = &c->passes[which];
     const bool back = which == FF_DNNL_BACKWARD_WEIGHTS;
     float *inner = p->reorder ? (float *)(scratch + p->weights_offset) : weights;
-    omp_set_num_threads(c->self->base.threads);
     if (p->source_reorder) {
         float *blocked = (float *)(scratch + p->source_offset);
         TRY_DNNL(reorder(c, p->source_reorder, p->images, source, p->source, blocked));
@@ -308,33 +318,39 @@ static dnnl_status_t run(conv *c, ff_dnnl_pass which, const float *source, float
         TRY_DNNL(dnnl_memory_set_data_handle(p->bias, (void *)bias));
         arguments[count++] = (dnnl_exec_arg_t){back ? DNNL_ARG_DIFF_BIAS : DNNL_ARG_BIAS, p->bias};
     }
-    TRY_DNNL(dnnl_primitive_execute(p->primitive, c->self->stream, count, arguments));
+    TRY_DNNL(dnnl_primitive_execute(p->primitive, c->common.self->stream, count, arguments));
     if (p->reorder && back) TRY_DNNL(reorder(c, p->reorder, p->weights, inner, p->held, weights));
-    return dnnl_stream_wait(c->self->stream);
+    return dnnl_stream_wait(c->common.self->stream);
 }
 
 ff_status ff_onednn_conv_forward(ff_compute *compute, ff_conv *base, const float *x, const float *w,
                                  const float *bias, float *y, void *scratch, ff_error *error) {
-    (void)compute;
     conv *c = (conv *)base;
-    dnnl_status_t status = run(c, FF_DNNL_FORWARD, x, (float *)w, bias, y, scratch);
+    omp_set_num_threads(compute->threads);
+    dnnl_status_t status = c->common.dense
+                               ? ff_dense_forward(base, x, w, bias, y, scratch)
+                               : run(c, FF_DNNL_FORWARD, x, (float *)w, bias, y, scratch);
     return status == dnnl_success ? FF_OK : failed(error, c, status, "run");
 }
 
 ff_status ff_onednn_conv_backward_data(ff_compute *compute, ff_conv *base, const float *dy,
                                        const float *w, float *dx, void *scratch, ff_error *error) {
-    (void)compute;
     conv *c = (conv *)base;
-    dnnl_status_t status = run(c, FF_DNNL_BACKWARD_DATA, dx, (float *)w, NULL, dy, scratch);
+    omp_set_num_threads(compute->threads);
+    dnnl_status_t status = c->common.dense
+                               ? ff_dense_backward_data(base, dy, w, dx, scratch)
+                               : run(c, FF_DNNL_BACKWARD_DATA, dx, (float *)w, NULL, dy, scratch);
     return status == dnnl_success ? FF_OK : failed(error, c, status, "run");
 }
 
 ff_status ff_onednn_conv_backward_weights(ff_compute *compute, ff_conv *base, const float *x,
                                           const float *dy, float *dw, float *dbias, void *scratch,
                                           ff_error *error) {
-    (void)compute;
     conv *c = (conv *)base;
-    dnnl_status_t status = run(c, FF_DNNL_BACKWARD_WEIGHTS, x, dw, dbias, dy, scratch);
+    omp_set_num_threads(compute->threads);
+    dnnl_status_t status = c->common.dense
+                               ? ff_dense_backward_weights(base, x, dy, dw, dbias, scratch)
+                               : run(c, FF_DNNL_BACKWARD_WEIGHTS, x, dw, dbias, dy, scratch);
     return status == dnnl_success ? FF_OK : failed(error, c, status, "run");
 }
 
