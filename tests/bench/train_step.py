@@ -3,10 +3,11 @@
 net, batch and threads, f32, in one run, in alternating rounds. PyTorch runs contiguous and
 channels-last; the ratio is against its faster one.
 
-usage: train_step.py BENCH_PROGRAM [--rounds N] [--threads N] [--cpu-time] [--json FILE] [CASE...]
+usage: train_step.py [--program BENCH_PROGRAM] [--rounds N] [--threads N] [--cpu-time] [--json FILE] [CASE...]
 """
 import argparse
 import json
+import os
 import statistics
 import subprocess
 import sys
@@ -103,14 +104,15 @@ class Theirs:
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("program")
+    parser.add_argument("--program", default=os.path.join(os.environ.get("BUILD", "build"),
+                                                          "tests", "bench_train_step"))
     parser.add_argument("cases", nargs="*")
     parser.add_argument("--rounds", type=int, default=8)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--cpu-time", action="store_true",
                         help="processor time instead of wall time: with --threads 1, for a busy machine")
     parser.add_argument("--json")
-    options = parser.parse_intermixed_args()
+    options = parser.parse_args()
     torch.set_num_threads(options.threads)
     torch.backends.mkldnn.flags(enabled=True)
     unknown = [name for name in options.cases if name not in CASES]
