@@ -161,6 +161,18 @@ static ff_node origin(const ff_plan *plan, ff_node node) {
 
 /* ---- convolutions ---- */
 
+/* Samples a chunk: about CHUNK_BYTES, in shares for all threads; a little less where that makes all
+ * chunks equal. */
+static int chunk_size(const ff_plan *plan, size_t sample_bytes) {
+    const int threads = plan->compute->threads, batch = plan->batch;
+    size_t fit = CHUNK_BYTES / sample_bytes / (size_t)threads * (size_t)threads;
+    if (fit >= (size_t)batch) return batch;
+    int most = fit < (size_t)threads ? threads : (int)fit;
+    for (int chunk = most; chunk > most / 2 && chunk > 0; chunk -= threads)
+        if (batch % chunk == 0) return chunk;
+    return most < batch ? most : batch;
+}
+
 static ff_status plan_conv(const builder *b, ff_op *op, ff_error *error) {
     ff_plan *plan = b->plan;
     const ff_layer *layer = &plan->graph->layers[op->layer];
@@ -178,10 +190,7 @@ static ff_status plan_conv(const builder *b, ff_op *op, ff_error *error) {
     };
     op->chunk = plan->batch;
     if (op->kind == FF_OP_CONV_POOL) {
-        size_t fit = CHUNK_BYTES / (ff_tensor_sample(&shape.output) * sizeof(float));
-        const size_t threads = (size_t)plan->compute->threads;
-        fit = fit < threads ? threads : fit / threads * threads;
-        if (fit < (size_t)op->chunk) op->chunk = (int)fit;
+        op->chunk = chunk_size(plan, ff_tensor_sample(&shape.output) * sizeof(float));
     }
     const ff_compute_ops *ops = plan->compute->ops;
     shape.input.n = shape.output.n = op->chunk;

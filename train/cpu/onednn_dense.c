@@ -8,15 +8,15 @@
 #include <omp.h>
 #include <string.h>
 
-/* Pixels of an image, and floats of T, up to which this pays. */
-enum { MOST_PIXELS = 4, MOST_VALUES = 4 << 20 };
+/* Pixels of the input times pixels of the output, and floats of T, up to which this pays. */
+enum { MOST_PAIRS = 16, MOST_VALUES = 4 << 20 };
 
 bool ff_dense_fits(const ff_onednn *self, const ff_conv_shape *s) {
     if (s->input.block != self->block || s->output.block != self->block) return false;
     ff_tensor from = s->input, to = s->output;
     from.n = to.n = 1;
-    return s->kernel > 1 && s->kernel <= 16 && s->pad > 0 && from.h * from.w <= MOST_PIXELS &&
-           to.h * to.w <= MOST_PIXELS &&
+    return s->kernel > 1 && s->kernel <= 16 && from.h * from.w <= MOST_PAIRS &&
+           from.h * from.w * to.h * to.w <= MOST_PAIRS &&
            ff_tensor_count(&from) <= MOST_VALUES / ff_tensor_count(&to);
 }
 

@@ -11,8 +11,8 @@
 #ifdef FF_HAVE_DNNL
 #include "train/cpu/onednn.h"
 
-/* Whether a convolution is better off here: few pixels, a window that reaches beyond them, blocked
- * activations. Does not depend on the batch, so siblings agree. */
+/* Whether a convolution is better off here: few pixels, a window of several, blocked activations.
+ * Does not depend on the batch, so siblings agree. */
 bool ff_dense_fits(const ff_onednn *self, const ff_conv_shape *shape);
 
 /* The entries of compute.h for such convolutions; weights are held as
