@@ -33,6 +33,8 @@ need zstd LIBS_ZSTD '#include <zstd.h>' 'ZSTD_versionNumber()' '-lzstd' libzstd-
 need zlib LIBS_ZLIB '#include <zlib.h>' 'zlibCompileFlags()' '-lz' zlib1g-dev
 need libarchive LIBS_ARCHIVE '#include <archive.h>' 'archive_version_number()' '-larchive' libarchive-dev
 need libturbojpeg LIBS_JPEG '#include <turbojpeg.h>' 'tjInitDecompress()' '-lturbojpeg' libturbojpeg0-dev
+# turbojpeg.h does not say its version before 3.0, and packed sets record it.
+jpeg=$(pkg-config --modversion libturbojpeg 2>/dev/null) && echo "CPPFLAGS_JPEG := -DFF_JPEG_VERSION='\"$jpeg\"'" >>"$scratch/mk"
 need libspng LIBS_PNG '#include <spng.h>' 'spng_ctx_new(0)' '-lspng' libspng-dev
 need jansson LIBS_JANSSON '#include <jansson.h>' 'json_object()' '-ljansson' libjansson-dev
 
