@@ -1,6 +1,7 @@
 /* Times training steps: `bench_train_step NAME STEM CHANNELS SIDE BATCH THREADS [COMPUTE]`. Reads
- * lines from stdin: a number of steps to run; answers each with "best_ms median_ms best_cpu_ms loss"
- * of these steps (cpu: processor time of all threads, for busy machines), so that tests/bench/train_step.py can alternate it with PyTorch. */
+ * lines from stdin: a number of steps to run; answers each with "best_ms median_ms best_cpu_ms
+ * loss" of these steps (cpu: processor time of all threads, for busy machines), so that
+ * tests/bench/train_step.py can alternate it with PyTorch. */
 #include "format/base/memory.h"
 #include "format/base/thread.h"
 #include "loader/philox.h"

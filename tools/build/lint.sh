@@ -63,7 +63,7 @@ fi
 
 # 5. Small habits: no tabs or trailing blanks in C, no exit() outside of the mains.
 grep -nP '\t| +$' "${sources[@]}" | head -5 | while read -r line; do echo "lint: $line: tab or trailing blank"; done | grep . && failed=1
-grep -nE '[^_a-zA-Z](exit|abort)\(' $(find format loader train tools -name '*.[ch]' ! -name main.c) | grep -v '_exit(' | grep -vE '^\S+: *(/\*| \*)' | while read -r line; do echo "lint: $line: only the mains exit"; done | grep . && failed=1
+grep -nE '[^_a-zA-Z](exit|abort)\(' $(find format loader train tools -name '*.[ch]' ! -name main.c) | grep -v '_exit(' | grep -v 'allowed:' | grep -vE '^\S+: *(/\*| \*)' | while read -r line; do echo "lint: $line: only the mains exit"; done | grep . && failed=1
 
 [ $failed -eq 0 ] && echo "lint: all well (${#sources[@]} files)"
 exit $failed

@@ -9,7 +9,7 @@
 #include <omp.h>
 #include <string.h>
 
-/* What the backward kernels read and write of one plane; see fused_norm_kernels.h. */
+/* What the backward kernels read and write of one plane; see fused_norm_kernels.inc. */
 typedef struct plane_arguments {
     size_t pixels;
     const float *x, *y, *dy, *dy2;
@@ -18,8 +18,8 @@ typedef struct plane_arguments {
     double *sum, *products;
 } plane_arguments;
 
-#define KERNELS "train/cpu/fused_norm_kernels.h"
-#include "train/cpu/kernel_variants.h"
+#define KERNELS "train/cpu/fused_norm_kernels.inc"
+#include "train/cpu/kernel_variants.inc"
 
 typedef struct kernels {
     void (*statistics)(const float *x, size_t pixels, const float *shift, double *sum,
@@ -59,6 +59,7 @@ typedef struct workspace {
 
 static workspace workspace_of(const ff_compute *compute, size_t channels, float *scratch) {
     workspace room;
+    // cppcheck-suppress invalidPointerCast ; scratch is memory for either, 64-byte aligned
     room.sums = (double *)scratch;
     room.scale = scratch + 4 * channels * (size_t)compute->threads;
     room.shift = room.scale + channels;

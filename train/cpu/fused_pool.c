@@ -6,8 +6,8 @@
 #include <omp.h>
 #include <string.h>
 
-#define KERNELS "train/cpu/fused_pool_kernels.h"
-#include "train/cpu/kernel_variants.h"
+#define KERNELS "train/cpu/fused_pool_kernels.inc"
+#include "train/cpu/kernel_variants.inc"
 
 typedef struct kernels {
     void (*max)(const ff_pool *pool, const float *x, float *y, uint8_t *index);

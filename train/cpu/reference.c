@@ -214,6 +214,7 @@ static double sample_loss(const ff_loss *loss, int n, int64_t label, double scal
         mean += (double)logits[c] - (double)logits[best];
     }
     mean /= loss->classes;
+    // cppcheck-suppress invalidFunctionArg ; sum is at least exp(0): the largest logit's own term
     double log_sum = log(sum), at_label = (double)logits[label] - (double)logits[best];
     *correct = best == label;
     double off = loss->smoothing / loss->classes, on = 1.0 - loss->smoothing;
