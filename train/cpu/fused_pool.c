@@ -63,8 +63,7 @@ void ff_fused_pool_backward(ff_compute *compute, const ff_pool *pool, const floa
     const size_t x_plane = (size_t)pool->input.h * pool->input.w * pool->input.block;
     const size_t y_plane = (size_t)pool->output.h * pool->output.w * pool->output.block;
     const bool halves = pool->max && pool->kernel_h == 2 && pool->kernel_w == 2 &&
-                        pool->stride == 2 && pool->pad == 0 && pool->input.h % 2 == 0 &&
-                        pool->input.w % 2 == 0;
+                        pool->stride == 2 && pool->pad == 0;
 #pragma omp parallel for num_threads(compute->threads) schedule(static)
     for (size_t plane = 0; plane < planes; plane++) {
         const uint8_t *place = index ? index + plane * y_plane : NULL;
