@@ -5,6 +5,11 @@
  * a pass wants another order (the direct backward pass of the data), the weights are reordered into
  * scratch at each call.
  *
+ * Images of 1 to 3 channels have kernels that read planes; where a pass has none (the gradient of
+ * the weights for 1 channel with AVX2) the images are reordered into blocks first. Known gap:
+ * images of 4 to 15 channels with AVX-512, whose gradient of the first weights only has the
+ * library's plain loops.
+ *
  * Algorithm: one matrix product for images of up to 4 pixels (onednn_dense.c), Winograd F(4x4, 3x3)
  * (Lavin & Gray 2015, arXiv 1509.09308) for the shapes where it measured faster, direct elsewhere.
  * The choice is a rule, not a timing, so that a run repeats bit for bit. */
@@ -19,6 +24,7 @@
 #include <assert.h>
 #include <omp.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* One pass of a convolution; memories point at the caller's arrays for the time of a call. */
 typedef struct pass {
@@ -36,7 +42,8 @@ typedef struct pass {
 
 typedef struct conv {
     ff_onednn_conv common;
-    ff_dnnl_md images, source, destination, bias, held, torch;
+    ff_dnnl_md source, destination, bias, held, torch;
+    ff_dnnl_md blocked; /* images in blocks, for passes that have no kernel for planes; or NULL */
     pass passes[FF_DNNL_PASSES];
 } conv;
 
@@ -53,9 +60,11 @@ static dnnl_format_tag_t tag_of(const ff_tensor *t) {
     return dnnl_nchw;
 }
 
-/* Kernels for plain NCHW exist for images of up to 3 channels. */
-static bool reads_images(const ff_tensor *input) {
-    return input->block == 1 && input->c <= 3;
+/* Whether the library has only its plain loops for this, hundreds of times slower than a kernel. */
+static bool is_slow(dnnl_primitive_desc_t pd) {
+    const char *name = NULL;
+    return dnnl_primitive_desc_query(pd, dnnl_query_impl_info_str, 0, &name) == dnnl_success &&
+           name && strncmp(name, "ref", 3) == 0;
 }
 
 static bool wants_winograd(const ff_conv_shape *s, ff_dnnl_pass which) {
@@ -67,14 +76,14 @@ static bool wants_winograd(const ff_conv_shape *s, ff_dnnl_pass which) {
 }
 
 static dnnl_status_t describe(const conv *c, ff_dnnl_pass which, dnnl_alg_kind_t algorithm,
-                              ff_dnnl_md any, dnnl_primitive_desc_t *pd) {
+                              ff_dnnl_md source, ff_dnnl_md any, dnnl_primitive_desc_t *pd) {
     const ff_conv_shape *s = &c->common.base.shape;
     int after_h = (s->output.h - 1) * s->stride + s->kernel - s->input.h - s->pad;
     int after_w = (s->output.w - 1) * s->stride + s->kernel - s->input.w - s->pad;
     ff_dnnl_conv_desc desc = {
         .pass = FF_DNNL_FORWARD,
         .algorithm = algorithm,
-        .source = c->source,
+        .source = source,
         .weights = any,
         .bias = c->bias,
         .destination = c->destination,
@@ -111,10 +120,10 @@ static dnnl_status_t reorder_of(const conv *c, ff_dnnl_md from, ff_dnnl_md to,
 
 /* The primitive and memories of a pass whose descriptor is made. */
 static dnnl_status_t finish_pass(conv *c, ff_dnnl_pass which, dnnl_primitive_desc_t pd,
-                                 ff_dnnl_md weights, ff_dnnl_md scratchpad) {
+                                 ff_dnnl_md source, ff_dnnl_md weights, ff_dnnl_md scratchpad) {
     pass *p = &c->passes[which];
     TRY_DNNL(dnnl_primitive_create(&p->primitive, pd));
-    TRY_DNNL(memory_of(c, c->source, &p->source));
+    TRY_DNNL(memory_of(c, source, &p->source));
     TRY_DNNL(memory_of(c, c->destination, &p->destination));
     TRY_DNNL(memory_of(c, weights, &p->weights));
     TRY_DNNL(memory_of(c, scratchpad, &p->scratchpad));
@@ -128,11 +137,11 @@ static dnnl_status_t finish_pass(conv *c, ff_dnnl_pass which, dnnl_primitive_des
         p->weights_offset = bytes;
         bytes += ff_align_u64(dnnl_memory_desc_get_size(weights), 4096);
     }
-    if (c->images && which != FF_DNNL_BACKWARD_DATA) {
-        TRY_DNNL(memory_of(c, c->images, &p->images));
-        TRY_DNNL(reorder_of(c, c->images, c->source, &p->source_reorder));
+    if (source == c->blocked) {
+        TRY_DNNL(memory_of(c, c->source, &p->images));
+        TRY_DNNL(reorder_of(c, c->source, c->blocked, &p->source_reorder));
         p->source_offset = bytes;
-        bytes += ff_align_u64(dnnl_memory_desc_get_size(c->source), 4096);
+        bytes += ff_align_u64(dnnl_memory_desc_get_size(c->blocked), 4096);
     }
     p->scratch_bytes = bytes;
     if (bytes > c->common.base.scratch_bytes) c->common.base.scratch_bytes = bytes;
@@ -141,18 +150,24 @@ static dnnl_status_t finish_pass(conv *c, ff_dnnl_pass which, dnnl_primitive_des
 
 static dnnl_status_t plan_pass(conv *c, ff_dnnl_pass which, ff_dnnl_md any) {
     dnnl_primitive_desc_t pd = NULL;
-    ff_dnnl_md weights = NULL, scratchpad = NULL;
+    ff_dnnl_md source = c->source, weights = NULL, scratchpad = NULL;
     dnnl_status_t status = dnnl_unimplemented;
     if (wants_winograd(&c->common.base.shape, which))
-        status = describe(c, which, dnnl_convolution_winograd, any, &pd);
-    if (status != dnnl_success) status = describe(c, which, dnnl_convolution_direct, any, &pd);
+        status = describe(c, which, dnnl_convolution_winograd, source, any, &pd);
+    if (status != dnnl_success)
+        status = describe(c, which, dnnl_convolution_direct, source, any, &pd);
+    if (c->blocked && (status != dnnl_success || is_slow(pd))) {
+        if (status == dnnl_success) dnnl_primitive_desc_destroy(pd);
+        source = c->blocked;
+        status = describe(c, which, dnnl_convolution_direct, source, any, &pd);
+    }
     if (status != dnnl_success) return status;
     status = ff_dnnl_md_query(&weights, pd,
                               which == FF_DNNL_BACKWARD_WEIGHTS ? dnnl_query_diff_weights_md
                                                                 : dnnl_query_weights_md);
     if (status == dnnl_success)
         status = ff_dnnl_md_query(&scratchpad, pd, dnnl_query_scratchpad_md);
-    if (status == dnnl_success) status = finish_pass(c, which, pd, weights, scratchpad);
+    if (status == dnnl_success) status = finish_pass(c, which, pd, source, weights, scratchpad);
     ff_dnnl_md_destroy(&weights);
     ff_dnnl_md_destroy(&scratchpad);
     dnnl_primitive_desc_destroy(pd);
@@ -166,12 +181,9 @@ static dnnl_status_t plan(conv *c, const conv *sibling) {
     const dnnl_dims_t weights = {s->output.c, s->input.c, s->kernel, s->kernel};
     const dnnl_dims_t bias = {s->output.c};
     ff_dnnl_md any = NULL;
-    dnnl_format_tag_t source_tag = tag_of(&s->input);
-    if (s->input.block == 1 && !reads_images(&s->input) && !s->input_gradient) {
-        source_tag = c->common.self->block == 16 ? dnnl_nChw16c : dnnl_nChw8c;
-        TRY_DNNL(ff_dnnl_md_create(&c->images, 4, source, dnnl_nchw));
-    }
-    TRY_DNNL(ff_dnnl_md_create(&c->source, 4, source, source_tag));
+    TRY_DNNL(ff_dnnl_md_create(&c->source, 4, source, tag_of(&s->input)));
+    if (s->input.block == 1 && !s->input_gradient)
+        TRY_DNNL(ff_dnnl_md_create(&c->blocked, 4, source, tag_of(&s->output)));
     TRY_DNNL(ff_dnnl_md_create(&c->destination, 4, destination, tag_of(&s->output)));
     TRY_DNNL(ff_dnnl_md_create(&c->torch, 4, weights, dnnl_oihw));
     if (s->bias) TRY_DNNL(ff_dnnl_md_create(&c->bias, 1, bias, dnnl_x));
@@ -238,7 +250,7 @@ void ff_onednn_conv_destroy(ff_compute *compute, ff_conv *base) {
         release_memory(p->images);
     }
     if (!c->common.dense) {
-        ff_dnnl_md_destroy(&c->images);
+        ff_dnnl_md_destroy(&c->blocked);
         ff_dnnl_md_destroy(&c->source);
         ff_dnnl_md_destroy(&c->destination);
         ff_dnnl_md_destroy(&c->bias);
