@@ -5,7 +5,8 @@
 #define FF_BASE_COMPILER_H
 
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && !defined(FF_NO_CLONES)
-#define FF_CLONES __attribute__((target_clones("default", "arch=haswell", "arch=skylake-avx512")))
+/* By feature: GCC takes "arch=haswell" for those very Intel models, and others get the baseline. */
+#define FF_CLONES __attribute__((target_clones("default", "avx2", "avx512f")))
 #else
 #define FF_CLONES
 #endif

@@ -208,7 +208,6 @@ def main():
     if not os.path.exists(SHIM):
         tap(False, "the crash shim is built", SHIM)
         sys.exit(1)
-        return
     if os.environ.get("SANITIZE"):
         print("ok # SKIP a preloaded shim and a sanitizer do not go together")
         return
