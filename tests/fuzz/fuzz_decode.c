@@ -2,8 +2,8 @@
  * says is what decode gives; the same bytes decode to the same pixels whatever came before. */
 #include "format/base/bytes.h"
 #include "tests/fuzz/driver.h"
-#include "tools/ffpack/decode.h"
-#include "tools/ffpack/geometry.h"
+#include "tools/ffpack/decode/decode.h"
+#include "tools/ffpack/image/geometry.h"
 
 #include <zlib.h>
 
@@ -61,13 +61,17 @@ static void decode(const uint8_t *bytes, size_t length, unsigned choice) {
     ff_image_info info;
     ff_status probed = ff_decode_probe(bytes, length, PIXEL_LIMIT, &info, &error);
     if (probed != FF_OK) check_message(&error);
-    ff_status status = ff_decode(kept, bytes, length, mode, PIXEL_LIMIT, &kept_image, &error);
+    ff_status status = ff_decode(kept, bytes, length,
+                                 &(ff_decode_options){.mode = mode, .pixel_limit = PIXEL_LIMIT},
+                                 NULL, &kept_image, &error);
     if (status != FF_OK) check_message(&error);
 
     ff_decoder *fresh;
     ff_image image = {0};
     if (ff_decoder_create(&fresh, NULL) != FF_OK) return;
-    ff_status again = ff_decode(fresh, bytes, length, mode, PIXEL_LIMIT, &image, NULL);
+    ff_status again = ff_decode(fresh, bytes, length,
+                                &(ff_decode_options){.mode = mode, .pixel_limit = PIXEL_LIMIT},
+                                NULL, &image, NULL);
     CHECK(again == status);
     if (status == FF_OK) {
         size_t count = (size_t)image.width * image.height * image.channels;

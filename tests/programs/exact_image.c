@@ -5,8 +5,8 @@
  * frames are wrong. */
 #include "format/base/memory.h"
 #include "format/base/options.h"
-#include "tools/ffpack/decode.h"
-#include "tools/ffpack/transform.h"
+#include "tools/ffpack/decode/decode.h"
+#include "tools/ffpack/image/transform.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -43,8 +43,10 @@ static void read_floats(const char *text, float *values) {
 static ff_status convert(const settings *set, worker *work, size_t length, ff_error *error) {
     static const ff_dtype dtypes[] = {FF_U8, FF_F16, FF_BF16, FF_F32};
     const ff_image *packed;
-    FF_TRY(ff_decode(work->decoder, (const uint8_t *)work->input, length, (ff_image_mode)set->mode,
-                     (uint64_t)set->pixel_limit, &work->image, error));
+    FF_TRY(ff_decode(work->decoder, (const uint8_t *)work->input, length,
+                     &(ff_decode_options){.mode = (ff_image_mode)set->mode,
+                                          .pixel_limit = (uint64_t)set->pixel_limit},
+                     NULL, &work->image, error));
     FF_TRY(ff_geometry_apply(&set->geometry, &work->image, &work->scratch, &packed, error));
     ff_transform_spec spec = {.source = FF_VALUES_U8,
                               .channels = packed->channels,

@@ -8,7 +8,7 @@
 #include <cmocka.h>
 
 #include "format/base/bytes.h"
-#include "tools/ffpack/decode.h"
+#include "tools/ffpack/decode/decode.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -92,7 +92,9 @@ static void assert_refused(const file *of, uint64_t limit, const char *part) {
     ff_decoder *decoder = make_decoder();
     ff_image image = {0};
     ff_error error = {0};
-    assert_int_equal(ff_decode(decoder, of->bytes, of->length, FF_MODE_RGB, limit, &image, &error),
+    assert_int_equal(ff_decode(decoder, of->bytes, of->length,
+                               &(ff_decode_options){.mode = FF_MODE_RGB, .pixel_limit = limit},
+                               NULL, &image, &error),
                      FF_BAD_DATA);
     if (!strstr(error.message, part)) fail_msg("'%s' wanted in '%s'", part, error.message);
     ff_image_free(&image);
@@ -230,20 +232,28 @@ static void test_modes(void **unused) {
     ff_image image = {0};
     file png = make_png(4, 1, 1, 3, palette, sizeof palette, raw, sizeof raw);
     const uint64_t limit = FF_PIXEL_LIMIT;
-    assert_int_equal(ff_decode(decoder, png.bytes, png.length, FF_MODE_RGB, limit, &image, NULL),
+    assert_int_equal(ff_decode(decoder, png.bytes, png.length,
+                               &(ff_decode_options){.mode = FF_MODE_RGB, .pixel_limit = limit},
+                               NULL, &image, NULL),
                      FF_OK);
     assert_int_equal(image.channels, 3);
     assert_memory_equal(image.pixels, rgb, 12);
-    assert_int_equal(ff_decode(decoder, png.bytes, png.length, FF_MODE_NATIVE, limit, &image, NULL),
+    assert_int_equal(ff_decode(decoder, png.bytes, png.length,
+                               &(ff_decode_options){.mode = FF_MODE_NATIVE, .pixel_limit = limit},
+                               NULL, &image, NULL),
                      FF_OK);
     assert_int_equal(image.channels, 3);
-    assert_int_equal(ff_decode(decoder, png.bytes, png.length, FF_MODE_GRAY, limit, &image, NULL),
+    assert_int_equal(ff_decode(decoder, png.bytes, png.length,
+                               &(ff_decode_options){.mode = FF_MODE_GRAY, .pixel_limit = limit},
+                               NULL, &image, NULL),
                      FF_OK);
     assert_int_equal(image.channels, 1);
     assert_memory_equal(image.pixels, gray, 4);
     free_file(&png);
     png = make_png(4, 1, 1, 0, NULL, 0, raw, sizeof raw);
-    assert_int_equal(ff_decode(decoder, png.bytes, png.length, FF_MODE_NATIVE, limit, &image, NULL),
+    assert_int_equal(ff_decode(decoder, png.bytes, png.length,
+                               &(ff_decode_options){.mode = FF_MODE_NATIVE, .pixel_limit = limit},
+                               NULL, &image, NULL),
                      FF_OK);
     assert_int_equal(image.channels, 1);
     assert_memory_equal(image.pixels, black_white, 4);
@@ -271,11 +281,15 @@ static void test_nothing_stays_from_image_to_image(void **unused) {
     ff_image image = {0};
     ff_error error;
     assert_int_equal(
-        ff_decode(decoder, jpeg.bytes, jpeg.length, FF_MODE_RGB, FF_PIXEL_LIMIT, &image, &error),
+        ff_decode(decoder, jpeg.bytes, jpeg.length,
+                  &(ff_decode_options){.mode = FF_MODE_RGB, .pixel_limit = FF_PIXEL_LIMIT}, NULL,
+                  &image, &error),
         FF_OK);
-    assert_int_equal(ff_decode(decoder, broken.bytes, broken.length, FF_MODE_RGB, FF_PIXEL_LIMIT,
-                               &image, &error),
-                     FF_BAD_DATA);
+    assert_int_equal(
+        ff_decode(decoder, broken.bytes, broken.length,
+                  &(ff_decode_options){.mode = FF_MODE_RGB, .pixel_limit = FF_PIXEL_LIMIT}, NULL,
+                  &image, &error),
+        FF_BAD_DATA);
     assert_non_null(strstr(error.message, "broken JPEG"));
     free_file(&jpeg);
     free_file(&broken);
@@ -296,12 +310,16 @@ static void test_warning(void **unused) {
     ff_decoder *decoder = make_decoder();
     ff_image image = {0}, odd_image = {0};
     assert_int_equal(
-        ff_decode(decoder, odd.bytes, odd.length, FF_MODE_RGB, FF_PIXEL_LIMIT, &odd_image, NULL),
+        ff_decode(decoder, odd.bytes, odd.length,
+                  &(ff_decode_options){.mode = FF_MODE_RGB, .pixel_limit = FF_PIXEL_LIMIT}, NULL,
+                  &odd_image, NULL),
         FF_OK);
     assert_non_null(ff_decoder_warning(decoder));
     assert_non_null(strstr(ff_decoder_warning(decoder), "3 extraneous bytes"));
     assert_int_equal(
-        ff_decode(decoder, jpeg.bytes, jpeg.length, FF_MODE_RGB, FF_PIXEL_LIMIT, &image, NULL),
+        ff_decode(decoder, jpeg.bytes, jpeg.length,
+                  &(ff_decode_options){.mode = FF_MODE_RGB, .pixel_limit = FF_PIXEL_LIMIT}, NULL,
+                  &image, NULL),
         FF_OK);
     assert_null(ff_decoder_warning(decoder));
     assert_memory_equal(image.pixels, odd_image.pixels, 16 * 16 * 3);
@@ -318,13 +336,17 @@ static void test_image_grows_only(void **unused) {
     ff_image image = {0};
     file large = make_jpeg(64, 64, TJSAMP_420, 1), small = make_jpeg(8, 8, TJSAMP_GRAY, 2);
     assert_int_equal(
-        ff_decode(decoder, large.bytes, large.length, FF_MODE_RGB, FF_PIXEL_LIMIT, &image, NULL),
+        ff_decode(decoder, large.bytes, large.length,
+                  &(ff_decode_options){.mode = FF_MODE_RGB, .pixel_limit = FF_PIXEL_LIMIT}, NULL,
+                  &image, NULL),
         FF_OK);
     const uint8_t *pixels = image.pixels;
     for (int i = 0; i < 3; i++) {
         const file *of = i % 2 ? &large : &small;
         assert_int_equal(
-            ff_decode(decoder, of->bytes, of->length, FF_MODE_RGB, FF_PIXEL_LIMIT, &image, NULL),
+            ff_decode(decoder, of->bytes, of->length,
+                      &(ff_decode_options){.mode = FF_MODE_RGB, .pixel_limit = FF_PIXEL_LIMIT},
+                      NULL, &image, NULL),
             FF_OK);
         assert_ptr_equal(image.pixels, pixels);
     }

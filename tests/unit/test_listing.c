@@ -1,7 +1,7 @@
 /* The listing on disk and the byte stream under the sources. */
-#include "tools/ffpack/disk.h"
-#include "tools/ffpack/input.h"
-#include "tools/ffpack/listing.h"
+#include "tools/ffpack/source/disk.h"
+#include "tools/ffpack/source/input.h"
+#include "tools/ffpack/source/listing.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

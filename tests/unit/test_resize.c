@@ -8,7 +8,7 @@
 #include <cmocka.h>
 
 #include "format/metadata.h"
-#include "tools/ffpack/geometry.h"
+#include "tools/ffpack/image/geometry.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -6,7 +6,7 @@
 
 #include <cmocka.h>
 
-#include "tools/ffpack/stats.h"
+#include "tools/ffpack/image/stats.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "tools/ffpack/transform.h"
+#include "tools/ffpack/image/transform.h"
 
 #include <math.h>
 #include <stdlib.h>

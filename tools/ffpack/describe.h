@@ -2,8 +2,8 @@
 #ifndef FF_FFPACK_DESCRIBE_H
 #define FF_FFPACK_DESCRIBE_H
 
+#include "tools/ffpack/image/transform.h"
 #include "tools/ffpack/sample.h"
-#include "tools/ffpack/transform.h"
 
 /* The transform of every sample: `mean` and `std` are [plan->channels], or both NULL. */
 ff_transform_spec ff_describe_transform(const ff_recipe *recipe, const ff_sample_plan *plan,

@@ -2,8 +2,8 @@
 
 #include "format/base/interrupt.h"
 #include "format/base/progress.h"
+#include "tools/ffpack/image/stats.h"
 #include "tools/ffpack/pipeline.h"
-#include "tools/ffpack/stats.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -3,9 +3,9 @@
 #include "format/base/thread.h"
 #include "format/output.h"
 #include "tools/ffpack/describe.h"
-#include "tools/ffpack/disk.h"
 #include "tools/ffpack/measure.h"
 #include "tools/ffpack/pack_split.h"
+#include "tools/ffpack/source/disk.h"
 
 #include <errno.h>
 #include <inttypes.h>

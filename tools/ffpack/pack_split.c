@@ -3,8 +3,8 @@
 #include "format/base/interrupt.h"
 #include "format/base/progress.h"
 #include "loader/order.h"
-#include "tools/ffpack/disk.h"
 #include "tools/ffpack/pipeline.h"
+#include "tools/ffpack/source/disk.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -2,10 +2,10 @@
 #ifndef FF_FFPACK_PACK_SPLIT_H
 #define FF_FFPACK_PACK_SPLIT_H
 
+#include "tools/ffpack/image/transform.h"
 #include "tools/ffpack/pack.h"
 #include "tools/ffpack/sample.h"
 #include "tools/ffpack/skipped.h"
-#include "tools/ffpack/transform.h"
 
 typedef struct ff_pack_split {
     const ff_recipe *recipe;

@@ -4,7 +4,7 @@
 #define FF_FFPACK_RECIPE_H
 
 #include "format/metadata.h"
-#include "tools/ffpack/geometry.h"
+#include "tools/ffpack/image/geometry.h"
 
 /* The options as they were parsed: strings point into argv. */
 typedef struct ff_arguments {

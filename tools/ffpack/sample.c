@@ -1,7 +1,7 @@
 #include "tools/ffpack/sample.h"
 
 #include "format/checksum.h"
-#include "tools/ffpack/disk.h"
+#include "tools/ffpack/source/disk.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -138,8 +138,9 @@ static ff_status make_image(ff_sampler *sampler, const unsigned char *bytes, ff_
     const ff_sample_plan *plan = sampler->plan;
     ff_image *image = &sampler->image;
     if (plan->source->encoded) {
-        FF_TRY(ff_decode(sampler->decoder, bytes, sample->item.bytes, plan->mode, FF_PIXEL_LIMIT,
-                         image, error));
+        FF_TRY(ff_decode(sampler->decoder, bytes, sample->item.bytes,
+                         &(ff_decode_options){.mode = plan->mode, .pixel_limit = FF_PIXEL_LIMIT},
+                         NULL, image, error));
         sample->warning = ff_decoder_warning(sampler->decoder);
         return FF_OK;
     }

@@ -4,9 +4,9 @@
 #ifndef FF_FFPACK_SAMPLE_H
 #define FF_FFPACK_SAMPLE_H
 
-#include "tools/ffpack/decode.h"
+#include "tools/ffpack/decode/decode.h"
 #include "tools/ffpack/recipe.h"
-#include "tools/ffpack/source.h"
+#include "tools/ffpack/source/source.h"
 
 typedef struct ff_sample_plan {
     const ff_source *source;

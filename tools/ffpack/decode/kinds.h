@@ -1,9 +1,9 @@
 /* The seam between decode.c and the kinds of images it knows: one entry a kind, defined in
- * decode_KIND.c, listed in decode.c. For files of this room only. */
+ * KIND.c, listed in decode.c. For files of this room only. */
 #ifndef FF_FFPACK_DECODE_KINDS_H
 #define FF_FFPACK_DECODE_KINDS_H
 
-#include "tools/ffpack/decode.h"
+#include "tools/ffpack/decode/decode.h"
 
 #include <stdbool.h>
 
@@ -23,9 +23,11 @@ typedef struct ff_decode_kind {
     void (*close)(void *state);
 
     /* Required. `info` is probe's, its size already checked against the limit. Leaves the image in
-     * `mode`. `warning` [FF_DECODE_WARNING_BYTES] is empty; it may be written. */
+     * options->mode. `needed` as ff_decode's. `warning` [FF_DECODE_WARNING_BYTES] is empty; it may
+     * be written. */
     ff_status (*decode)(void *state, const uint8_t *bytes, size_t length, const ff_image_info *info,
-                        ff_image_mode mode, ff_image *image, char *warning, ff_error *error);
+                        const ff_decode_options *options, const ff_region *needed, ff_image *image,
+                        char *warning, ff_error *error);
 } ff_decode_kind;
 
 extern const ff_decode_kind ff_decode_jpeg;

@@ -1,7 +1,7 @@
-#include "tools/ffpack/source.h"
+#include "tools/ffpack/source/source.h"
 
-#include "tools/ffpack/disk.h"
-#include "tools/ffpack/input.h"
+#include "tools/ffpack/source/disk.h"
+#include "tools/ffpack/source/input.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -138,8 +138,8 @@ const ff_source_split *ff_source_find(const ff_source *source, const char *name)
     return NULL;
 }
 
-ff_status ff_source_add_part(ff_source *source, const char *path, int fd, uint32_t *part,
-                             ff_error *error) {
+static ff_status add_part(ff_source *source, const char *path, ff_source_part added, uint32_t *part,
+                          ff_error *error) {
     ff_source_part *grown = realloc(source->part, (source->part_count + 1) * sizeof *source->part);
     ff_status status = FF_OK;
     if (grown)
@@ -149,12 +149,24 @@ ff_status ff_source_add_part(ff_source *source, const char *path, int fd, uint32
     char *copy = NULL;
     if (status == FF_OK) status = ff_copy_string(&copy, path, error);
     if (status != FF_OK) {
-        ff_disk_close(&fd);
+        ff_disk_close(&added.fd);
         return status;
     }
+    added.path = copy;
     *part = (uint32_t)source->part_count;
-    source->part[source->part_count++] = (ff_source_part){.path = copy, .fd = fd};
+    source->part[source->part_count++] = added;
     return FF_OK;
+}
+
+ff_status ff_source_add_part(ff_source *source, const char *path, int fd, uint32_t *part,
+                             ff_error *error) {
+    return add_part(source, path, (ff_source_part){.fd = fd}, part, error);
+}
+
+ff_status ff_source_add_stream(ff_source *source, const char *path, bool nested, uint32_t *part,
+                               ff_error *error) {
+    ff_source_part added = {.fd = -1, .stream = true, .nested = nested};
+    return add_part(source, path, added, part, error);
 }
 
 ff_status ff_source_add_split(ff_source *source, const char *name, ff_source_split **split,

@@ -1,4 +1,4 @@
-#include "tools/ffpack/transform_apply.h"
+#include "tools/ffpack/image/transform_apply.h"
 
 #include "format/base/compiler.h"
 

@@ -10,7 +10,7 @@
 #ifndef FF_FFPACK_GEOMETRY_H
 #define FF_FFPACK_GEOMETRY_H
 
-#include "tools/ffpack/resize.h"
+#include "tools/ffpack/image/resize.h"
 
 #include <stdbool.h>
 

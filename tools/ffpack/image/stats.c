@@ -1,4 +1,4 @@
-#include "tools/ffpack/stats.h"
+#include "tools/ffpack/image/stats.h"
 
 #include "format/base/memory.h"
 

@@ -1,7 +1,7 @@
 /* Image files to pixels, bit for bit as Pillow's Image.open(f).convert('RGB') or ('L') gives them.
  *
  * The kind is found from the content; no file name is looked at. Every kind has a file of its own,
- * decode_KIND.c, and an entry in the table of decode.c (decode_kinds.h says what an entry holds).
+ * KIND.c, and an entry in the table of decode.c (kinds.h says what an entry holds).
  * This version reads JPEG (baseline and progressive; grey, YCbCr, RGB, CMYK, YCCK) and PNG (every
  * colour type, depth and interlacing). EXIF orientation, colour profiles and gamma are ignored,
  * as torchvision's loader does.
@@ -12,7 +12,9 @@
 #ifndef FF_FFPACK_DECODE_H
 #define FF_FFPACK_DECODE_H
 
-#include "tools/ffpack/image.h"
+#include "tools/ffpack/image/image.h"
+
+#include <stdbool.h>
 
 /* Pixels (width x height) beyond which Pillow refuses an image: twice its MAX_IMAGE_PIXELS. */
 #define FF_PIXEL_LIMIT UINT64_C(178956970)
@@ -30,6 +32,20 @@ typedef struct ff_image_info {
 FF_MUST_USE ff_status ff_decode_probe(const uint8_t *bytes, size_t length, uint64_t pixel_limit,
                                       ff_image_info *info, ff_error *error);
 
+/* A rectangle of an image. */
+typedef struct ff_region {
+    uint32_t left, top, width, height;
+} ff_region;
+
+/* How to decode. Zero-initialised but for the limit: everything exactly, upright as stored. */
+typedef struct ff_decode_options {
+    ff_image_mode mode;
+    uint64_t
+        pixel_limit; /* checked before anything is allocated; FF_PIXEL_LIMIT is the usual one */
+    bool exif;       /* turn upright as the EXIF orientation says (PIL.ImageOps.exif_transpose) */
+    bool allow_truncated; /* missing pixels are filled as Pillow's LOAD_TRUNCATED_IMAGES does */
+} ff_decode_options;
+
 /* The state of the libraries, one a thread, reused from image to image. */
 typedef struct ff_decoder ff_decoder;
 
@@ -39,17 +55,18 @@ FF_MUST_USE ff_status ff_decoder_create(ff_decoder **decoder, ff_error *error);
 /* NULL and *decoder = NULL are accepted; *decoder becomes NULL. */
 void ff_decoder_destroy(ff_decoder **decoder);
 
-/* Decodes a whole file lying in memory into `image` (reused, grown where needed). pixel_limit is
- * checked before anything is allocated; FF_PIXEL_LIMIT is the usual one. On failure the image's
- * pixels and shape are undefined, but it can be used again.
+/* Decodes a whole file lying in memory into `image` (reused, grown where needed). `needed` (may be
+ * NULL: all of it) is what the caller will read of it: pixels outside of it may stay undefined, the
+ * image has its full size. On failure the image's pixels and shape are undefined, but it can be
+ * used again.
  *
  * What Pillow refuses is refused: truncated data, even where a JPEG lacks only its end marker. A
  * PNG is also refused where a checksum of a chunk that holds pixels or palette is wrong. A JPEG
  * whose data is odd but complete (stray bytes between markers, a bad Huffman code) decodes to the
  * pixels that Pillow gives; then ff_decoder_warning says what the library found. */
 FF_MUST_USE ff_status ff_decode(ff_decoder *decoder, const uint8_t *bytes, size_t length,
-                                ff_image_mode mode, uint64_t pixel_limit, ff_image *image,
-                                ff_error *error);
+                                const ff_decode_options *options, const ff_region *needed,
+                                ff_image *image, ff_error *error);
 
 /* What was odd in the last image that this decoder decoded, as a sentence without the path; NULL
  * where nothing was. Valid until the next ff_decode. */

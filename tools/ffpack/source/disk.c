@@ -1,4 +1,4 @@
-#include "tools/ffpack/disk.h"
+#include "tools/ffpack/source/disk.h"
 
 #include <errno.h>
 #include <fcntl.h>

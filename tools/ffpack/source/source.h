@@ -8,7 +8,7 @@
 #define FF_FFPACK_SOURCE_H
 
 #include "format/metadata.h"
-#include "tools/ffpack/listing.h"
+#include "tools/ffpack/source/listing.h"
 
 typedef struct ff_source ff_source;
 
@@ -26,9 +26,13 @@ typedef struct ff_source_format {
 /* In the order of detection; ends with NULL. */
 extern const ff_source_format *const ff_source_formats[];
 
+/* Where items lie. A stream is an archive that can only be read from front to back: its items'
+ * offsets are their members' ordinals, their storage order is the order of reading. */
 typedef struct ff_source_part {
     char *path; /* as messages call it */
-    int fd;
+    int fd;     /* -1 where it is a stream */
+    bool stream;
+    bool nested; /* of a stream: as ff_archive_open's */
 } ff_source_part;
 
 typedef struct ff_source_split {
@@ -99,6 +103,9 @@ void ff_source_reader_destroy(ff_source_reader **reader);
 /* Adds a part that owns `fd` from here on, also after a failure. Its number is *part. */
 FF_MUST_USE ff_status ff_source_add_part(ff_source *source, const char *path, int fd,
                                          uint32_t *part, ff_error *error);
+/* Adds the archive `path` as a stream. */
+FF_MUST_USE ff_status ff_source_add_stream(ff_source *source, const char *path, bool nested,
+                                           uint32_t *part, ff_error *error);
 /* Adds a split with an empty listing; fields are complete. Valid until the next one is added. */
 FF_MUST_USE ff_status ff_source_add_split(ff_source *source, const char *name,
                                           ff_source_split **split, ff_error *error);

@@ -10,7 +10,7 @@
  * an odd text, profile or time cannot fail an image, nor unpack to gigabytes.
  *
  * Stricter than Pillow: the checksums of those chunks must be right. */
-#include "tools/ffpack/decode_kinds.h"
+#include "tools/ffpack/decode/kinds.h"
 
 #include "format/base/bytes.h"
 #include "format/base/memory.h"
@@ -198,7 +198,9 @@ static int run_spng(spng_ctx *context, stream *from, int format, ff_image *image
 }
 
 static ff_status decode(void *state, const uint8_t *bytes, size_t length, const ff_image_info *info,
-                        ff_image_mode mode, ff_image *image, char *warning, ff_error *error) {
+                        const ff_decode_options *options, const ff_region *needed, ff_image *image,
+                        char *warning, ff_error *error) {
+    (void)needed;
     (void)state;
     (void)warning;
     header found = {0};
@@ -241,8 +243,8 @@ static ff_status decode(void *state, const uint8_t *bytes, size_t length, const 
         drop_alpha(image->pixels, count, found.depth);
     else if (found.color == GREY && found.depth == 16)
         clip_u16(image->pixels, count);
-    if (mode == FF_MODE_GRAY) ff_image_to_gray(image);
-    return mode == FF_MODE_RGB ? ff_image_to_rgb(image, error) : FF_OK;
+    if (options->mode == FF_MODE_GRAY) ff_image_to_gray(image);
+    return options->mode == FF_MODE_RGB ? ff_image_to_rgb(image, error) : FF_OK;
 }
 
 const ff_decode_kind ff_decode_png = {

@@ -1,10 +1,10 @@
 /* The files of CIFAR's binary version: found by their names in a folder or an archive, or one of
- * them given alone. source_cifar.c says what is in them. For that file only. Thread rule: one
+ * them given alone. cifar.c says what is in them. For that file only. Thread rule: one
  * thread at a time. */
 #ifndef FF_FFPACK_SOURCE_CIFAR_FILES_H
 #define FF_FFPACK_SOURCE_CIFAR_FILES_H
 
-#include "tools/ffpack/source.h"
+#include "tools/ffpack/source/source.h"
 
 enum { FF_CIFAR_PIXEL_BYTES = 3072, FF_CIFAR_BATCHES_LIMIT = 64 };
 

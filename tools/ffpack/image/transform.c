@@ -1,7 +1,7 @@
-#include "tools/ffpack/transform.h"
+#include "tools/ffpack/image/transform.h"
 
 #include "format/base/memory.h"
-#include "tools/ffpack/transform_apply.h"
+#include "tools/ffpack/image/transform_apply.h"
 
 #include <assert.h>
 #include <math.h>

@@ -1,7 +1,7 @@
-#include "tools/ffpack/decode.h"
+#include "tools/ffpack/decode/decode.h"
 
 #include "format/base/memory.h"
-#include "tools/ffpack/decode_kinds.h"
+#include "tools/ffpack/decode/kinds.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -110,13 +110,14 @@ void ff_decoder_destroy(ff_decoder **decoder) {
     *decoder = NULL;
 }
 
-ff_status ff_decode(ff_decoder *decoder, const uint8_t *bytes, size_t length, ff_image_mode mode,
-                    uint64_t pixel_limit, ff_image *image, ff_error *error) {
+ff_status ff_decode(ff_decoder *decoder, const uint8_t *bytes, size_t length,
+                    const ff_decode_options *options, const ff_region *needed, ff_image *image,
+                    ff_error *error) {
     size_t kind;
     ff_image_info info;
     decoder->warning[0] = '\0';
-    FF_TRY(probe(bytes, length, pixel_limit, &kind, &info, error));
-    return kinds[kind]->decode(decoder->state[kind], bytes, length, &info, mode, image,
+    FF_TRY(probe(bytes, length, options->pixel_limit, &kind, &info, error));
+    return kinds[kind]->decode(decoder->state[kind], bytes, length, &info, options, needed, image,
                                decoder->warning, error);
 }
 

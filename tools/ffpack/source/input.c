@@ -1,8 +1,8 @@
 /* gzip (RFC 1952) through zlib: members one after another are one stream, as gzip itself reads
  * them; zero bytes after the last one are padding, anything else is refused. */
-#include "tools/ffpack/input.h"
+#include "tools/ffpack/source/input.h"
 
-#include "tools/ffpack/disk.h"
+#include "tools/ffpack/source/disk.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

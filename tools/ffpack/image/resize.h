@@ -16,7 +16,7 @@
 #ifndef FF_FFPACK_RESIZE_H
 #define FF_FFPACK_RESIZE_H
 
-#include "tools/ffpack/image.h"
+#include "tools/ffpack/image/image.h"
 
 typedef enum ff_interpolation { FF_BILINEAR, FF_BICUBIC, FF_INTERPOLATION_COUNT } ff_interpolation;
 

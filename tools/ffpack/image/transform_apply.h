@@ -2,7 +2,7 @@
 #ifndef FF_FFPACK_TRANSFORM_APPLY_H
 #define FF_FFPACK_TRANSFORM_APPLY_H
 
-#include "tools/ffpack/transform.h"
+#include "tools/ffpack/image/transform.h"
 
 struct ff_transform {
     ff_value_source source;

@@ -1,4 +1,4 @@
-#include "tools/ffpack/image.h"
+#include "tools/ffpack/image/image.h"
 
 #include "format/base/memory.h"
 

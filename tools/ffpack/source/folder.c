@@ -7,8 +7,8 @@
  * A root that holds only folders among train, val, valid, test has these as splits.
  * Beyond ImageFolder: a folder that cannot be read, and a link that leads back above itself, are
  * errors; there they are silently skipped, or walked 40 times. */
-#include "tools/ffpack/disk.h"
-#include "tools/ffpack/source.h"
+#include "tools/ffpack/source/disk.h"
+#include "tools/ffpack/source/source.h"
 
 #include <dirent.h>
 #include <inttypes.h>

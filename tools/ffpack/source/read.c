@@ -1,6 +1,6 @@
 /* Reading the bytes of items, and folders. */
-#include "tools/ffpack/disk.h"
-#include "tools/ffpack/source.h"
+#include "tools/ffpack/source/disk.h"
+#include "tools/ffpack/source/source.h"
 
 #include <dirent.h>
 #include <errno.h>

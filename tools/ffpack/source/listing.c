@@ -1,10 +1,10 @@
 /* Two temporary files: entries of a fixed stride (struct entry, then the labels), and the keys. */
-#include "tools/ffpack/listing.h"
+#include "tools/ffpack/source/listing.h"
 
 #include "format/base/interrupt.h"
 #include "format/checksum.h"
 #include "format/metadata.h"
-#include "tools/ffpack/disk.h"
+#include "tools/ffpack/source/disk.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

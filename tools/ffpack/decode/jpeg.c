@@ -3,7 +3,7 @@
  * TJFLAG_FASTUPSAMPLE would not. CMYK is read as Pillow does: always inverted, as Adobe writes it.
  *
  * Known gaps: lossless and 12-bit JPEG (refused, as by Pillow). */
-#include "tools/ffpack/decode_kinds.h"
+#include "tools/ffpack/decode/kinds.h"
 
 #include "format/base/memory.h"
 
@@ -196,7 +196,9 @@ static ff_status run_turbojpeg(const uint8_t *bytes, size_t length, const ff_ima
 }
 
 static ff_status decode(void *state, const uint8_t *bytes, size_t length, const ff_image_info *info,
-                        ff_image_mode mode, ff_image *image, char *warning, ff_error *error) {
+                        const ff_decode_options *options, const ff_region *needed, ff_image *image,
+                        char *warning, ff_error *error) {
+    (void)needed;
     (void)state;
     frame found = {0};
     FF_TRY(read_frame(bytes, length, &found, error));
@@ -206,8 +208,8 @@ static ff_status decode(void *state, const uint8_t *bytes, size_t length, const 
     FF_TRY(ff_image_reshape(image, info->width, info->height, info->channels, error));
     FF_TRY(run_turbojpeg(bytes, length, info, format, image->pixels, warning, error));
     if (format == TJPF_CMYK) rgb_from_cmyk(image->pixels, count);
-    if (mode == FF_MODE_GRAY) ff_image_to_gray(image);
-    return mode == FF_MODE_RGB ? ff_image_to_rgb(image, error) : FF_OK;
+    if (options->mode == FF_MODE_GRAY) ff_image_to_gray(image);
+    return options->mode == FF_MODE_RGB ? ff_image_to_rgb(image, error) : FF_OK;
 }
 
 const ff_decode_kind ff_decode_jpeg = {

@@ -6,8 +6,8 @@
  * coarse_label_names.txt. They lie in a folder (or in its folder cifar-10-batches-bin or
  * cifar-100-binary), in a tar archive, or one of them is given alone.
  * Known gaps: the python version's pickles. */
-#include "tools/ffpack/disk.h"
-#include "tools/ffpack/source_cifar_files.h"
+#include "tools/ffpack/source/cifar_files.h"
+#include "tools/ffpack/source/disk.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -1,4 +1,4 @@
-#include "tools/ffpack/resize.h"
+#include "tools/ffpack/image/resize.h"
 
 #include "format/base/compiler.h"
 #include "format/base/memory.h"

@@ -1,8 +1,8 @@
-#include "tools/ffpack/source_cifar_files.h"
+#include "tools/ffpack/source/cifar_files.h"
 
 #include "format/base/interrupt.h"
-#include "tools/ffpack/archive.h"
-#include "tools/ffpack/disk.h"
+#include "tools/ffpack/source/archive.h"
+#include "tools/ffpack/source/disk.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -207,12 +207,13 @@ static ff_status unpack(ff_cifar *found, ff_source *source, ff_archive *archive,
     FF_TRY(ff_source_add_part(source, source->path, fd, &part, error));
     uint64_t end = 0;
     for (;;) {
-        const char *member;
-        uint64_t bytes;
-        FF_TRY(ff_archive_next(archive, &member, &bytes, error));
-        if (!member) return FF_OK;
+        ff_archive_member member;
+        FF_TRY(ff_archive_next(archive, &member, error));
+        if (!member.name) return FF_OK;
+        if (member.kind != FF_ARCHIVE_FILE) continue;
+        uint64_t bytes = member.bytes;
         char name[256];
-        snprintf(name, sizeof name, "%s", ff_path_base(member));
+        snprintf(name, sizeof name, "%s", ff_path_base(member.name));
         if (is_text_name(name)) {
             FF_TRY(read_text_member(found, archive, name, error));
             continue;
@@ -235,7 +236,7 @@ static ff_status unpack(ff_cifar *found, ff_source *source, ff_archive *archive,
 static ff_status find_in_archive(ff_cifar *found, ff_source *source, ff_error *error) {
     ff_archive *archive;
     char *chunk = NULL;
-    FF_TRY(ff_archive_open(&archive, source->path, error));
+    FF_TRY(ff_archive_open(&archive, source->path, false, error));
     ff_status status = ff_alloc(&chunk, CHUNK_BYTES, 1, "unpacking", error);
     if (status == FF_OK) status = unpack(found, source, archive, chunk, error);
     free(chunk);

@@ -1,4 +1,4 @@
-#include "tools/ffpack/geometry.h"
+#include "tools/ffpack/image/geometry.h"
 
 #include "format/metadata.h"
 

@@ -12,7 +12,7 @@
 #define FF_FFPACK_TRANSFORM_H
 
 #include "format/metadata.h"
-#include "tools/ffpack/geometry.h"
+#include "tools/ffpack/image/geometry.h"
 
 typedef enum ff_value_source {
     FF_VALUES_U8,   /* 0..255, ToTensor divides by 255 */

@@ -3,9 +3,9 @@
  * http://yann.lecun.com/exdb/mnist/ ; the files are paired by MNIST's names:
  * PREFIXimages-idx3-ubyte[.gz] with PREFIXlabels-idx1-ubyte[.gz] (also with "." for the first "-").
  * Known gaps: other types and dimensions. */
-#include "tools/ffpack/disk.h"
-#include "tools/ffpack/input.h"
-#include "tools/ffpack/source.h"
+#include "tools/ffpack/source/disk.h"
+#include "tools/ffpack/source/input.h"
+#include "tools/ffpack/source/source.h"
 
 #include "format/base/bytes.h"
 #include "format/base/interrupt.h"

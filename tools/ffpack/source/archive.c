@@ -1,0 +1,330 @@
+#include "tools/ffpack/source/archive.h"
+
+#include "format/base/interrupt.h"
+#include "format/metadata.h"
+#include "tools/ffpack/source/disk.h"
+
+#include <archive.h>
+#include <archive_entry.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* Of a plain tar only the headers are read, the rest is skipped: so little at a time. */
+enum { CHUNK_BYTES = 256 * 1024, PLAIN_CHUNK_BYTES = 16 * 1024, HEAD_BYTES = 512 };
+
+/* A member of a plain tar that is a tar itself, read at its place in the file. */
+typedef struct inner_range {
+    int fd;
+    uint64_t offset, end;
+    unsigned char chunk[PLAIN_CHUNK_BYTES];
+} inner_range;
+
+struct ff_archive {
+    char *path;
+    int fd;
+    uint64_t file_bytes;
+    bool nested;
+    bool plain;              /* as far as was seen */
+    struct archive *outer;   /* of the file */
+    struct archive *inner;   /* of its current member, or NULL */
+    struct archive *current; /* whose member is current: outer or inner */
+    uint64_t inner_offset;   /* of the inner archive in the file */
+    inner_range *range;
+    ff_buffer prefix; /* "INNER/" */
+    ff_buffer name;
+    uint64_t member_count;
+    uint64_t unpacked_bytes; /* of all members so far */
+};
+
+static ff_status broken(ff_archive *archive, struct archive *reader, ff_error *error) {
+    const char *reason = archive_error_string(reader);
+    return ff_fail(error, FF_BAD_DATA, "%s: broken archive near byte %" PRId64 "%s%.*s (%s)",
+                   archive->path, archive_filter_bytes(archive->outer, -1),
+                   reader == archive->outer ? "" : " in ", (int)archive->prefix.length,
+                   archive->prefix.length ? archive->prefix.bytes : "",
+                   reason ? reason : "libarchive gives no reason");
+}
+
+bool ff_archive_looks_like(const unsigned char *head, size_t head_bytes) {
+    static const struct {
+        const char *magic;
+        size_t bytes;
+    } known[] = {{"\x1f\x8b", 2},           {"\x28\xb5\x2f\xfd", 4}, {"BZh", 3},
+                 {"\xfd\x37\x7aXZ\x00", 6}, {"PK\x03\x04", 4},       {"PK\x05\x06", 4}};
+    if (head_bytes >= 262 && !memcmp(head + 257, "ustar", 5)) return true;
+    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
+        if (head_bytes >= known[i].bytes && !memcmp(head, known[i].magic, known[i].bytes))
+            return true;
+    return false;
+}
+
+/* Named one by one: "all" would also start other programs to decompress. */
+static void support(struct archive *reader) {
+    archive_read_support_filter_gzip(reader);
+    archive_read_support_filter_bzip2(reader);
+    archive_read_support_filter_xz(reader);
+    archive_read_support_filter_zstd(reader);
+    archive_read_support_format_tar(reader);
+}
+
+ff_status ff_archive_open(ff_archive **out, const char *path, bool nested, ff_error *error) {
+    *out = NULL;
+    ff_archive *archive;
+    unsigned char head[HEAD_BYTES];
+    size_t head_bytes = 0;
+    FF_TRY(ff_alloc(&archive, 1, sizeof *archive, "an archive", error));
+    archive->fd = -1;
+    archive->nested = nested;
+    archive->plain = true;
+    ff_status status = ff_copy_string(&archive->path, path, error);
+    if (status == FF_OK) status = ff_disk_open(path, &archive->fd, &archive->file_bytes, error);
+    if (status == FF_OK && archive->file_bytes >= HEAD_BYTES)
+        status = ff_disk_read_some(archive->fd, path, head, HEAD_BYTES, HEAD_BYTES, 0, &head_bytes,
+                                   error);
+    if (status == FF_OK && !(archive->outer = archive_read_new()))
+        status = ff_fail(error, FF_NO_MEMORY, "%s: not enough memory to read an archive", path);
+    if (status == FF_OK) {
+        bool tar = head_bytes && !memcmp(head + 257, "ustar", 5);
+        support(archive->outer);
+        archive_read_support_format_zip(archive->outer);
+        if (archive_read_open_fd(archive->outer, archive->fd,
+                                 tar ? PLAIN_CHUNK_BYTES : CHUNK_BYTES) != ARCHIVE_OK)
+            status = broken(archive, archive->outer, error);
+    }
+    archive->current = archive->outer;
+    if (status == FF_OK)
+        *out = archive;
+    else
+        ff_archive_close(&archive);
+    return status;
+}
+
+/* ---- inner archives ------------------------------------------------------------------------ */
+
+static la_ssize_t range_read(struct archive *reader, void *context, const void **bytes) {
+    inner_range *range = context;
+    uint64_t left = range->end - range->offset;
+    size_t size = left < sizeof range->chunk ? (size_t)left : sizeof range->chunk;
+    size_t got = 0;
+    ff_error error = {0};
+    if (size && ff_disk_read_some(range->fd, "archive", range->chunk, size, size, range->offset,
+                                  &got, &error) != FF_OK) {
+        archive_set_error(reader, EIO, "%s", error.message);
+        return -1;
+    }
+    range->offset += got;
+    *bytes = range->chunk;
+    return (la_ssize_t)got;
+}
+
+static la_int64_t range_skip(struct archive *reader, void *context, la_int64_t wanted) {
+    (void)reader;
+    inner_range *range = context;
+    uint64_t left = range->end - range->offset, skip = wanted > 0 ? (uint64_t)wanted : 0;
+    if (skip > left) skip = left;
+    range->offset += skip;
+    return (la_int64_t)skip;
+}
+
+/* The next piece of the outer archive's member. */
+static la_ssize_t member_read(struct archive *reader, void *context, const void **bytes) {
+    ff_archive *archive = context;
+    size_t size;
+    la_int64_t offset;
+    int result = archive_read_data_block(archive->outer, bytes, &size, &offset);
+    if (result == ARCHIVE_EOF) return 0;
+    if (result != ARCHIVE_OK && result != ARCHIVE_WARN) {
+        archive_set_error(reader, EIO, "%s", archive_error_string(archive->outer));
+        return -1;
+    }
+    return (la_ssize_t)size;
+}
+
+static bool is_plain_tar(struct archive *reader) {
+    return archive_filter_code(reader, 0) == ARCHIVE_FILTER_NONE &&
+           (archive_format(reader) & ARCHIVE_FORMAT_BASE_MASK) == ARCHIVE_FORMAT_TAR;
+}
+
+/* Enters the current member of the outer archive, called `name` there. */
+static ff_status enter(ff_archive *archive, const char *name, uint64_t bytes, ff_error *error) {
+    archive->prefix.length = 0;
+    FF_TRY(ff_buffer_printf(&archive->prefix, error, "%.*s/", (int)strlen(name) - 4, name));
+    archive->inner = archive_read_new();
+    if (!archive->inner)
+        return ff_fail(error, FF_NO_MEMORY, "%s: not enough memory for the inner archive %s",
+                       archive->path, name);
+    support(archive->inner);
+    archive->current = archive->inner;
+    int result;
+    if (is_plain_tar(archive->outer)) {
+        if (!archive->range)
+            FF_TRY(ff_alloc(&archive->range, 1, sizeof *archive->range, "an archive", error));
+        archive->inner_offset = (uint64_t)archive_filter_bytes(archive->outer, 0);
+        archive->range->fd = archive->fd;
+        archive->range->offset = archive->inner_offset;
+        archive->range->end = archive->inner_offset + bytes;
+        result =
+            archive_read_open2(archive->inner, archive->range, NULL, range_read, range_skip, NULL);
+    } else {
+        result = archive_read_open2(archive->inner, archive, NULL, member_read, NULL, NULL);
+    }
+    return result == ARCHIVE_OK ? FF_OK : broken(archive, archive->inner, error);
+}
+
+static void leave(ff_archive *archive) {
+    archive_read_free(archive->inner);
+    archive->inner = NULL;
+    archive->current = archive->outer;
+    archive->prefix.length = 0;
+}
+
+/* ---- members ------------------------------------------------------------------------------- */
+
+/* In a name's words: "the archive member NAME", cut where it is long. */
+static ff_status refuse(const ff_archive *archive, const char *name, const char *why,
+                        ff_error *error) {
+    return ff_fail(error, FF_BAD_DATA, "%s: member %.*s%.200s%s %s", archive->path,
+                   (int)archive->prefix.length, archive->prefix.length ? archive->prefix.bytes : "",
+                   name, strlen(name) > 200 ? "..." : "", why);
+}
+
+/* Names are keys, never paths; those that would lead out of a folder are somebody's attack, or
+ * would become one with another tool. */
+static ff_status take_name(ff_archive *archive, const char *name, ff_error *error) {
+    if (*name == '/') return refuse(archive, name, "has an absolute name", error);
+    while (name[0] == '.' && (name[1] == '/' || !name[1])) {
+        name++;
+        while (*name == '/') name++;
+    }
+    size_t length = strlen(name);
+    while (length && name[length - 1] == '/') length--;
+    if (archive->prefix.length + length > FF_KEY_LIMIT_BYTES) {
+        char why[96];
+        snprintf(why, sizeof why, "has a name of %zu bytes, at most %u are allowed",
+                 archive->prefix.length + length, FF_KEY_LIMIT_BYTES);
+        return refuse(archive, name, why, error);
+    }
+    for (const char *at = name; at;) {
+        if (at[0] == '.' && at[1] == '.' && (at[2] == '/' || !at[2]))
+            return refuse(archive, name, "leads out of the archive by its '..'", error);
+        at = strchr(at, '/');
+        if (at) at++;
+    }
+    archive->name.length = 0;
+    FF_TRY(ff_buffer_add(&archive->name, archive->prefix.bytes, archive->prefix.length, error));
+    FF_TRY(ff_buffer_add(&archive->name, name, length, error));
+    return ff_buffer_add(&archive->name, "", 1, error);
+}
+
+static ff_status check_ratio(ff_archive *archive, uint64_t bytes, const char *name,
+                             ff_error *error) {
+    uint64_t read = (uint64_t)archive_filter_bytes(archive->outer, 0);
+    archive->unpacked_bytes += bytes < UINT64_MAX / 4 ? bytes : UINT64_MAX / 4;
+    uint64_t total = archive->unpacked_bytes > read ? archive->unpacked_bytes : read;
+    if (total <= FF_ARCHIVE_FREE_BYTES || total / FF_ARCHIVE_RATIO <= archive->file_bytes)
+        return FF_OK;
+    char why[160];
+    snprintf(why, sizeof why,
+             "brings it to %" PRIu64 " bytes, more than %" PRIu64 " times the file's %" PRIu64
+             ": a compression bomb",
+             total, FF_ARCHIVE_RATIO, archive->file_bytes);
+    return refuse(archive, name, why, error);
+}
+
+static ff_archive_kind kind_of(struct archive_entry *entry) {
+    if (archive_entry_hardlink(entry) || archive_entry_filetype(entry) == AE_IFLNK)
+        return FF_ARCHIVE_LINK;
+    if (archive_entry_filetype(entry) == AE_IFREG) return FF_ARCHIVE_FILE;
+    return archive_entry_filetype(entry) == AE_IFDIR ? FF_ARCHIVE_FOLDER : FF_ARCHIVE_OTHER;
+}
+
+static bool is_tar_name(const char *name) {
+    size_t length = strlen(name);
+    return length > 4 && !strcasecmp(name + length - 4, ".tar");
+}
+
+/* The next header; *entry = NULL at the end. */
+static ff_status next_entry(ff_archive *archive, struct archive_entry **entry, ff_error *error) {
+    for (;;) {
+        int result = archive_read_next_header(archive->current, entry);
+        if (result == ARCHIVE_OK || result == ARCHIVE_WARN) return FF_OK;
+        if (result != ARCHIVE_EOF) return broken(archive, archive->current, error);
+        *entry = NULL;
+        if (!archive->inner) return FF_OK;
+        leave(archive);
+    }
+}
+
+ff_status ff_archive_next(ff_archive *archive, ff_archive_member *member, ff_error *error) {
+    *member = (ff_archive_member){0};
+    for (;;) {
+        struct archive_entry *entry;
+        FF_TRY(ff_interrupt_check(error));
+        FF_TRY(next_entry(archive, &entry, error));
+        if (!entry) return FF_OK;
+        /* The bytes as they are; where the header says they are UTF-8, that. */
+        const char *name = archive_entry_pathname(entry);
+        if (!name) name = archive_entry_pathname_utf8(entry);
+        if (!name) return broken(archive, archive->current, error);
+        FF_TRY(take_name(archive, name, error));
+        name = archive->name.bytes;
+        member->kind = kind_of(entry);
+        if (member->kind == FF_ARCHIVE_FILE) {
+            if (archive_entry_is_encrypted(entry))
+                return refuse(archive, name, "is encrypted", error);
+            if (archive_entry_sparse_count(entry) > 0)
+                return refuse(archive, name, "is a sparse file", error);
+            if (!archive_entry_size_is_set(entry) || archive_entry_size(entry) < 0)
+                return refuse(archive, name, "does not say its size", error);
+            member->bytes = (uint64_t)archive_entry_size(entry);
+            FF_TRY(check_ratio(archive, member->bytes, name, error));
+        }
+        if (!is_plain_tar(archive->current)) archive->plain = false;
+        if (archive->nested && !archive->inner && member->kind == FF_ARCHIVE_FILE &&
+            is_tar_name(name)) {
+            FF_TRY(enter(archive, name, member->bytes, error));
+            continue;
+        }
+        if (!*name) continue; /* the archive's own "." */
+        member->name = name;
+        member->ordinal = archive->member_count++;
+        member->offset = (uint64_t)archive_filter_bytes(archive->current, 0) +
+                         (archive->inner ? archive->inner_offset : 0);
+        return FF_OK;
+    }
+}
+
+ff_status ff_archive_read(ff_archive *archive, void *to, size_t size, size_t *got,
+                          ff_error *error) {
+    *got = 0;
+    while (*got < size) {
+        la_ssize_t part = archive_read_data(archive->current, (char *)to + *got, size - *got);
+        if (part < 0) return broken(archive, archive->current, error);
+        if (part == 0) break;
+        *got += (size_t)part;
+    }
+    return FF_OK;
+}
+
+bool ff_archive_is_plain(const ff_archive *archive) {
+    return archive->plain;
+}
+
+void ff_archive_close(ff_archive **archive) {
+    if (!*archive) return;
+    if ((*archive)->inner) archive_read_free((*archive)->inner);
+    if ((*archive)->outer) archive_read_free((*archive)->outer);
+    ff_disk_close(&(*archive)->fd);
+    ff_buffer_free(&(*archive)->prefix);
+    ff_buffer_free(&(*archive)->name);
+    free((*archive)->range);
+    free((*archive)->path);
+    free(*archive);
+    *archive = NULL;
+}
