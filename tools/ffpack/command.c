@@ -1,0 +1,63 @@
+#include "tools/ffpack/command.h"
+
+#include "format/base/memory.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+ff_status ff_command_parse(const ff_command *command, int argc, char **argv,
+                           ff_positionals *operands, ff_error *error) {
+    ff_options_result result;
+    *operands = (ff_positionals){0};
+    FF_TRY(ff_alloc(&operands->operand, (uint64_t)argc + 1, sizeof *operands->operand, "arguments",
+                    error));
+    FF_TRY(
+        ff_options_parse(command, argc, argv, operands->operand, &operands->count, &result, error));
+    operands->done = result == FF_OPTIONS_DONE;
+    return FF_OK;
+}
+
+int ff_positionals_free(ff_positionals *operands) {
+    free(operands->operand);
+    *operands = (ff_positionals){0};
+    return 0;
+}
+
+/* One argument as a shell would need it. */
+static void print_quoted(FILE *out, const char *text) {
+    static const char plain[] =
+        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./:=,+@%";
+    if (*text && !text[strspn(text, plain)]) {
+        fputs(text, out);
+        return;
+    }
+    fputc('\'', out);
+    for (; *text; text++)
+        if (*text == '\'')
+            fputs("'\\''", out);
+        else
+            fputc(*text, out);
+    fputc('\'', out);
+}
+
+int ff_command_fail(const ff_error *error, const char *more, int argc, char **argv) {
+    fprintf(stderr, "ffpack: %s", error->message);
+    if (more) fprintf(stderr, "; %s", more);
+    for (int i = 0; more && i < argc; i++) {
+        fputc(' ', stderr);
+        print_quoted(stderr, argv[i]);
+    }
+    fputc('\n', stderr);
+    return ff_exit_code(error);
+}
+
+void ff_command_notice(void *context, const char *message) {
+    (void)context;
+    fprintf(stderr, "ffpack: %s\n", message);
+}
+
+ff_status ff_command_flush(ff_error *error) {
+    if (fflush(stdout) == 0 && !ferror(stdout)) return FF_OK;
+    return ff_fail_errno(error, "stdout: cannot write the summary");
+}

@@ -1,0 +1,35 @@
+/* The commands of ffpack, and what their command lines share. Only main.c and the command_*.c files
+ * use this; they print and give the exit code. */
+#ifndef FF_FFPACK_COMMAND_H
+#define FF_FFPACK_COMMAND_H
+
+#include "format/base/options.h"
+
+#include <stdbool.h>
+
+/* argv[0] is the program or, for the others, the command's own word. They return the exit code. */
+int ff_command_pack(int argc, char **argv);
+
+/* The operands of a command line: strings of argv. */
+typedef struct ff_positionals {
+    const char **operand; /* [count]; owned array */
+    int count;
+    bool done; /* --help or --version was printed: there is nothing to do */
+} ff_positionals;
+
+FF_MUST_USE ff_status ff_command_parse(const ff_command *command, int argc, char **argv,
+                                       ff_positionals *operands, ff_error *error);
+/* Returns 0. */
+int ff_positionals_free(ff_positionals *operands);
+
+/* Prints "ffpack: SENTENCE[; more [argv]]" on stderr, the arguments quoted for a shell; returns the
+ * exit code. `more` may be NULL, argc 0. */
+int ff_command_fail(const ff_error *error, const char *more, int argc, char **argv);
+
+/* One notice on stderr; the signature of ff_pack_options.notice. */
+void ff_command_notice(void *context, const char *message);
+
+/* FF_IO where stdout could not take what was printed. */
+FF_MUST_USE ff_status ff_command_flush(ff_error *error);
+
+#endif

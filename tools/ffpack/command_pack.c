@@ -1,0 +1,99 @@
+/* `ffpack SOURCE -o OUT`: the command line of packing. */
+#include "format/base/interrupt.h"
+#include "tools/ffpack/command.h"
+#include "tools/ffpack/options.h"
+#include "tools/ffpack/pack.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+static const char summary[] =
+    "Packs an image dataset into shards of normalized tensors, once, as torchvision would make\n"
+    "them at every step: decode, Resize, CenterCrop, ToTensor, Normalize, bit for bit.\n"
+    "SOURCE is an IDX file or folder (MNIST family, .gz too), CIFAR-10/100 in the binary version\n"
+    "(file, folder, .tar.gz), or a folder with a folder of images for each class (JPEG, PNG); a\n"
+    "folder that holds only folders among train, val, valid and test is packed into OUT/train, ...";
+
+static const char epilogue[] =
+    "Everything is built in OUT.partial and renamed to OUT when it is whole. After an interruption\n"
+    "the same command continues it, to the same bytes as an uninterrupted run. With --on-error skip\n"
+    "the items left out are listed in OUT.skipped.tsv.\n"
+    "\n"
+    "Examples:\n"
+    "  ffpack /usr/share/datasets/fashion-mnist -o fashion-mnist\n"
+    "  ffpack cifar-10-binary.tar.gz -o cifar10 --dtype u8\n"
+    "  ffpack photos -o photos224 --resize 256 --center-crop 224 --mean 0.485,0.456,0.406 \\\n"
+    "         --std 0.229,0.224,0.225\n"
+    "\n"
+    "Exit codes: 0 done; 1 failure; 2 wrong usage, or OUT exists; 65 bad data in the source; 74 the\n"
+    "system refused to read or write; 128 + n stopped by signal n.";
+
+/* Whole shards were kept where a run failed: how to go on. */
+static bool is_kept(const ff_error *error, const ff_arguments *arguments, char partial[4096]) {
+    if (!arguments->output || arguments->dry_run || error->status == FF_USAGE) return false;
+    int length = (int)strlen(arguments->output);
+    while (length > 1 && arguments->output[length - 1] == '/') length--;
+    snprintf(partial, 4096, "%.*s.partial", length, arguments->output);
+    return access(partial, F_OK) == 0;
+}
+
+static int fail(const ff_error *error, const ff_arguments *arguments, int argc, char **argv) {
+    char partial[4096], kept[4096 + 64];
+    if (is_kept(error, arguments, partial)) {
+        snprintf(kept, sizeof kept,
+                 "the whole shards are kept in %s, and this continues:", partial);
+        return ff_command_fail(error, kept, argc, argv);
+    }
+    return ff_command_fail(error, error->status == FF_INTERRUPTED ? "nothing is kept" : NULL, 0,
+                           NULL);
+}
+
+static ff_status run(const ff_arguments *arguments, ff_report *report, ff_error *error) {
+    ff_recipe recipe;
+    ff_status status = ff_recipe_make(&recipe, arguments, error);
+    if (status == FF_OK) {
+        ff_interrupt_install();
+        ff_pack_options pack = {.notice = ff_command_notice};
+        status = ff_pack_run(&recipe, &pack, report, error);
+    }
+    ff_recipe_free(&recipe);
+    if (status == FF_OK && arguments->json)
+        status = ff_report_json(report, stdout, error);
+    else if (status == FF_OK)
+        ff_report_print(report, stdout);
+    return status == FF_OK ? ff_command_flush(error) : status;
+}
+
+int ff_command_pack(int argc, char **argv) {
+    ff_arguments arguments = {
+        .format = "auto", .mode = -1, .shuffle = -1, .shard_bytes = UINT64_C(256) << 20};
+    ff_option_table table = {0};
+    ff_options_add_output(&table, &arguments);
+    ff_options_add_source(&table, &arguments);
+    ff_options_add_samples(&table, &arguments);
+    ff_options_add_statistics(&table, &arguments);
+    ff_options_add_storage(&table, &arguments);
+    ff_options_add_order(&table, &arguments);
+    ff_options_add_running(&table, &arguments);
+    ff_options_add_dry_run(&table, &arguments);
+    const ff_command command = {.program = "ffpack",
+                                .usage = "ffpack SOURCE -o OUT [options]\n"
+                                         "       ffpack merge|append|repair ...",
+                                .summary = summary,
+                                .options = table.option,
+                                .epilogue = epilogue};
+    ff_error error = {0};
+    ff_positionals operands;
+    ff_status status = ff_command_parse(&command, argc, argv, &operands, &error);
+    if (status == FF_OK && operands.done) return ff_positionals_free(&operands);
+    if (status == FF_OK && operands.count != 1)
+        status = ff_fail(&error, FF_USAGE, "%s; wanted ffpack SOURCE -o OUT [options], see --help",
+                         operands.count ? "more than one SOURCE" : "no SOURCE");
+    if (status == FF_OK) arguments.source = operands.operand[0];
+    ff_positionals_free(&operands);
+    ff_report report = {0};
+    if (status == FF_OK) status = run(&arguments, &report, &error);
+    ff_report_free(&report);
+    return status == FF_OK ? 0 : fail(&error, &arguments, argc, argv);
+}

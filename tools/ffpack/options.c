@@ -1,0 +1,110 @@
+#include "tools/ffpack/options.h"
+
+#include <assert.h>
+#include <string.h>
+
+static void add(ff_option_table *table, const ff_option *group, size_t count) {
+    assert(table->count + count < FF_OPTION_TABLE_LIMIT);
+    memcpy(table->option + table->count, group, count * sizeof *group);
+    table->count += count;
+}
+
+void ff_options_add_output(ff_option_table *table, ff_arguments *arguments) {
+    const ff_option group[] = {
+        {.kind = FF_OPTION_HEADING, .help = "Input and output"},
+        {"output", 'o', FF_OPTION_STRING, "OUT", &arguments->output, NULL, 0, 0,
+         "folder to create; a source with several splits gives OUT/train, OUT/test, ..."},
+        {"force", 0, FF_OPTION_FLAG, NULL, &arguments->force, NULL, 0, 0,
+         "replace OUT where it exists; the old set stays until the new one is whole"},
+        {"resume", 0, FF_OPTION_FLAG, NULL, &arguments->resume, NULL, 0, 0,
+         "insist that there is an interrupted packing to continue"},
+    };
+    add(table, group, sizeof group / sizeof *group);
+}
+
+void ff_options_add_source(ff_option_table *table, ff_arguments *arguments) {
+    const ff_option group[] = {
+        {"format", 0, FF_OPTION_STRING, "auto|idx|cifar|folder", &arguments->format, NULL, 0, 0,
+         "what SOURCE is (default: auto, by its content)"},
+        {"classes", 0, FF_OPTION_STRING, "FILE", &arguments->classes, NULL, 0, 0,
+         "class names, one a line in the order of the labels, for a source without names"},
+    };
+    add(table, group, sizeof group / sizeof *group);
+}
+
+void ff_options_add_samples(ff_option_table *table, ff_arguments *arguments) {
+    const ff_option group[] = {
+        {.kind = FF_OPTION_HEADING, .help = "Samples"},
+        {"dtype", 0, FF_OPTION_CHOICE, NULL, &arguments->dtype, FF_DTYPE_CHOICES, 0, 0,
+         "type of the stored values (default: f16); u8 keeps the raw values and records mean and "
+         "std for the reader"},
+        {"layout", 0, FF_OPTION_CHOICE, NULL, &arguments->layout, FF_LAYOUT_CHOICES, 0, 0,
+         "order of a sample's axes (default: chw)"},
+        {"resize", 0, FF_OPTION_STRING, "N|HxW", &arguments->resize, NULL, 0, 0,
+         "short side to N, or exactly to HxW, as torchvision's Resize"},
+        {"center-crop", 0, FF_OPTION_STRING, "N|HxW", &arguments->center_crop, NULL, 0, 0,
+         "cut out the middle, as torchvision's CenterCrop"},
+        {"interpolation", 0, FF_OPTION_CHOICE, NULL, &arguments->interpolation,
+         FF_INTERPOLATION_CHOICES, 0, 0, "of --resize (default: bilinear)"},
+        {"mode", 0, FF_OPTION_CHOICE, NULL, &arguments->mode, FF_MODE_CHOICES, 0, 0,
+         "channels (default: rgb for image files, as they are for arrays)"},
+    };
+    add(table, group, sizeof group / sizeof *group);
+}
+
+void ff_options_add_statistics(ff_option_table *table, ff_arguments *arguments) {
+    const ff_option group[] = {
+        {.kind = FF_OPTION_HEADING, .help = "Normalize (one of; default: --stats compute)"},
+        {"stats", 0, FF_OPTION_STRING, "compute", &arguments->stats, NULL, 0, 0,
+         "mean and std of the train split, applied to all splits"},
+        {"mean", 0, FF_OPTION_STRING, "A,B,C", &arguments->mean, NULL, 0, 0,
+         "mean of each channel, of values from 0 to 1; with --std"},
+        {"std", 0, FF_OPTION_STRING, "A,B,C", &arguments->std, NULL, 0, 0,
+         "standard deviation of each channel; with --mean"},
+        {"stats-from", 0, FF_OPTION_STRING, "DIR", &arguments->stats_from, NULL, 0, 0,
+         "the mean and std of a packed set"},
+    };
+    add(table, group, sizeof group / sizeof *group);
+}
+
+void ff_options_add_storage(ff_option_table *table, ff_arguments *arguments) {
+    const ff_option group[] = {
+        {.kind = FF_OPTION_HEADING, .help = "Storage"},
+        {"compress", 0, FF_OPTION_STRING, "zstd[:LEVEL]", &arguments->compress, NULL, 0, 0,
+         "compress the shards (default: not; LEVEL 3)"},
+        {"align", 0, FF_OPTION_CHOICE, NULL, &arguments->alignment, FF_ALIGNMENT_CHOICES, 0, 0,
+         "alignment of every sample in its shard, in bytes (default: 64)"},
+    };
+    add(table, group, sizeof group / sizeof *group);
+}
+
+void ff_options_add_order(ff_option_table *table, ff_arguments *arguments) {
+    const ff_option group[] = {
+        {"shuffle", 0, FF_OPTION_INTEGER, "SEED", &arguments->shuffle, NULL, 0, 9e18,
+         "store the samples in a random order (default: in the order of their numbers)"},
+        {"shard-size", 0, FF_OPTION_BYTES, "BYTES", &arguments->shard_bytes, NULL, 4096,
+         1099511627776.0, "size of a shard at most, but for one block (default: 256M)"},
+    };
+    add(table, group, sizeof group / sizeof *group);
+}
+
+void ff_options_add_running(ff_option_table *table, ff_arguments *arguments) {
+    const ff_option group[] = {
+        {.kind = FF_OPTION_HEADING, .help = "Running"},
+        {"jobs", 'j', FF_OPTION_INTEGER, "N", &arguments->jobs, NULL, 1, 1024,
+         "worker threads (default: one a CPU); the output does not depend on it"},
+        {"on-error", 0, FF_OPTION_CHOICE, NULL, &arguments->on_error, FF_ON_ERROR_CHOICES, 0, 0,
+         "what to do about an image that cannot be read (default: fail)"},
+        {"json", 0, FF_OPTION_FLAG, NULL, &arguments->json, NULL, 0, 0,
+         "print the summary as a JSON object"},
+    };
+    add(table, group, sizeof group / sizeof *group);
+}
+
+void ff_options_add_dry_run(ff_option_table *table, ff_arguments *arguments) {
+    const ff_option group[] = {
+        {"dry-run", 0, FF_OPTION_FLAG, NULL, &arguments->dry_run, NULL, 0, 0,
+         "list the source and print what would be packed; writes nothing"},
+    };
+    add(table, group, sizeof group / sizeof *group);
+}

@@ -1,0 +1,26 @@
+/* The options of ffpack's commands in groups, so that a command's table is put together from those
+ * that it takes. Each group writes into the arguments that it is added with. */
+#ifndef FF_FFPACK_OPTIONS_H
+#define FF_FFPACK_OPTIONS_H
+
+#include "format/base/options.h"
+#include "tools/ffpack/recipe.h"
+
+#define FF_OPTION_TABLE_LIMIT 64
+
+/* Zero-initialised; always ended by an empty entry. */
+typedef struct ff_option_table {
+    ff_option option[FF_OPTION_TABLE_LIMIT];
+    size_t count;
+} ff_option_table;
+
+void ff_options_add_output(ff_option_table *table, ff_arguments *arguments);
+void ff_options_add_source(ff_option_table *table, ff_arguments *arguments);
+void ff_options_add_samples(ff_option_table *table, ff_arguments *arguments);
+void ff_options_add_statistics(ff_option_table *table, ff_arguments *arguments);
+void ff_options_add_storage(ff_option_table *table, ff_arguments *arguments);
+void ff_options_add_order(ff_option_table *table, ff_arguments *arguments);
+void ff_options_add_running(ff_option_table *table, ff_arguments *arguments);
+void ff_options_add_dry_run(ff_option_table *table, ff_arguments *arguments);
+
+#endif
