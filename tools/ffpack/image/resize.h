@@ -1,5 +1,4 @@
-/* Pillow's resampling, bit for bit (libImaging/Resample.c, ImagingResample of 8-bit images): the
- * plain version, which every faster one is tested against.
+/* Pillow's resampling, bit for bit (libImaging/Resample.c, ImagingResample of 8-bit images).
  *
  * Per axis, in double: scale = in / out; stretch = max(scale, 1); support = S * stretch (S = 1
  * bilinear, 2 bicubic). For output i: center = (i + 0.5) * scale; the inputs are
@@ -18,10 +17,22 @@
 
 #include "tools/ffpack/image/image.h"
 
+#include <stdbool.h>
+
 typedef enum ff_interpolation { FF_BILINEAR, FF_BICUBIC, FF_INTERPOLATION_COUNT } ff_interpolation;
 
 /* "bilinear" "bicubic". */
 const char *ff_interpolation_name(ff_interpolation interpolation);
+
+/* What a fast horizontal pass made of an axis, for a number of channels. */
+typedef struct ff_resize_table {
+    uint8_t *memory; /* owned */
+    size_t capacity;
+    void *step; /* [steps] in memory, aligned to 64 bytes */
+    uint32_t steps;
+    uint32_t channels; /* what it was made for; 0 = nothing yet */
+    bool fits;         /* else the plain pass is the one for this axis */
+} ff_resize_table;
 
 /* The weights of one axis, for outputs first_output .. first_output + count - 1. Output o reads
  * `taps[o]` inputs from `first[o]` on, with weight[o * stride + k], k < taps[o]; weights beyond
@@ -34,6 +45,7 @@ typedef struct ff_resize_axis {
     size_t first_capacity, taps_capacity, weight_capacity; /* elements */
     uint32_t input, output, first_output; /* what it was computed for; input 0 = nothing yet */
     ff_interpolation interpolation;
+    ff_resize_table table;
 } ff_resize_axis;
 
 /* Reused memory: the weights (kept while sizes stay the same) and the image between the passes.
@@ -55,23 +67,13 @@ typedef struct ff_resize_window {
 FF_MUST_USE ff_status ff_resize_axis_plan(ff_resize_axis *axis, uint32_t input, uint32_t output,
                                           uint32_t first_output, uint32_t count,
                                           ff_interpolation interpolation, ff_error *error);
+void ff_resize_axis_free(ff_resize_axis *axis);
 
 /* output = the window of `input` resized to width x height. `output` is another image than input
  * and scratch's. Any number of channels. FF_NO_MEMORY is the only failure. */
 FF_MUST_USE ff_status ff_resize(const ff_image *input, uint32_t width, uint32_t height,
                                 ff_interpolation interpolation, const ff_resize_window *window,
                                 ff_resize_scratch *scratch, ff_image *output, ff_error *error);
-
-/* The two passes, for tests of faster ones. Rows of the input begin `input_stride` values apart;
- * the output has no padding.
- * Horizontal: [rows, axis input, channels] -> [rows, axis count, channels].
- * Vertical: row r of `input` is the axis's input position first_row + r; the first row_values
- * values of each row are read: -> [axis count, row_values]. */
-void ff_resize_horizontal_plain(const ff_resize_axis *axis, const uint8_t *input,
-                                size_t input_stride, size_t rows, uint32_t channels,
-                                uint8_t *output);
-void ff_resize_vertical_plain(const ff_resize_axis *axis, const uint8_t *input, size_t input_stride,
-                              uint32_t first_row, size_t row_values, uint8_t *output);
 
 /* NULL is accepted. */
 void ff_resize_scratch_free(ff_resize_scratch *scratch);

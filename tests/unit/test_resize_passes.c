@@ -1,0 +1,157 @@
+/* The passes of every kind of CPU against the plain ones: equal bytes on random odd shapes. Inputs
+ * and outputs lie in memory of exactly their size, so that a sanitizer sees a step beyond. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "tools/ffpack/image/resize_passes.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static uint32_t state = 777;
+static uint32_t draw(uint32_t bound) {
+    state = state * 1664525u + 1013904223u;
+    return (uint32_t)(((uint64_t)state * bound) >> 32);
+}
+
+static uint8_t *noise(size_t bytes) {
+    uint8_t *made = malloc(bytes);
+    assert_non_null(made);
+    /* Runs of the extremes, where sums are largest and clipping happens, between random values. */
+    for (size_t i = 0; i < bytes; i++) made[i] = draw(4) ? (uint8_t)draw(256) : draw(2) ? 255 : 0;
+    return made;
+}
+
+/* 0xcc where nothing was written. */
+static uint8_t *blank(size_t bytes) {
+    uint8_t *made = malloc(bytes);
+    assert_non_null(made);
+    memset(made, 0xcc, bytes);
+    return made;
+}
+
+static const ff_resize_passes *passes; /* under test */
+static int fitted, outputs;
+
+static void check_horizontal(ff_resize_axis *axis, uint32_t channels, size_t rows) {
+    size_t row_values = (size_t)axis->input * channels, stride = row_values + draw(3);
+    size_t wanted = rows * axis->count * channels;
+    uint8_t *input = noise((rows - 1) * stride + row_values);
+    uint8_t *plain = blank(wanted), *fast = blank(wanted);
+    assert_int_equal(passes->prepare(axis, channels, NULL), FF_OK);
+    if (axis->table.fits) {
+        ff_resize_plain.horizontal(axis, channels, input, stride, rows, plain);
+        passes->horizontal(axis, channels, input, stride, rows, fast);
+        assert_memory_equal(fast, plain, wanted);
+        fitted++;
+    }
+    outputs++;
+    free(input);
+    free(plain);
+    free(fast);
+}
+
+static void check_vertical(const ff_resize_axis *axis, size_t row_values) {
+    uint32_t first_row = axis->first[0], last = axis->count - 1;
+    size_t rows = axis->first[last] + axis->taps[last] - first_row;
+    size_t stride = row_values + draw(3), wanted = axis->count * row_values;
+    uint8_t *input = noise((rows - 1) * stride + row_values);
+    uint8_t *plain = blank(wanted), *fast = blank(wanted);
+    ff_resize_plain.vertical(axis, input, stride, first_row, row_values, plain);
+    passes->vertical(axis, input, stride, first_row, row_values, fast);
+    assert_memory_equal(fast, plain, wanted);
+    free(input);
+    free(plain);
+    free(fast);
+}
+
+static uint32_t side(void) {
+    static const uint32_t most[] = {3, 20, 100, 400, 3000};
+    return 1 + draw(most[draw(5)]);
+}
+
+static void check_many(void) {
+    ff_resize_axis axis = {0};
+    fitted = outputs = 0;
+    for (int i = 0; i < 1500; i++) {
+        uint32_t in = side(), out = side(), first = draw(out), count = 1 + draw(out - first);
+        if (draw(2)) first = 0, count = out;
+        if (count > 300) count = 300;
+        assert_int_equal(
+            ff_resize_axis_plan(&axis, in, out, first, count, (ff_interpolation)draw(2), NULL),
+            FF_OK);
+        check_horizontal(&axis, draw(8) ? 1 + draw(5) : 1 + draw(40), 1 + draw(7));
+        check_vertical(&axis, 1 + draw(draw(3) ? 300 : 40));
+    }
+    ff_resize_axis_free(&axis);
+    assert_true(fitted > outputs / 2);
+}
+
+static void test_equal(void **table) {
+    passes = *table;
+    if (!passes->runs()) skip();
+    check_many();
+}
+
+/* A downscale by more than the fast passes keep weights for. */
+static void test_many_taps(void **table) {
+    passes = *table;
+    if (!passes->runs()) skip();
+    ff_resize_axis axis = {0};
+    for (uint32_t in = 120; in < 4000; in += 37) {
+        uint32_t out = 1 + draw(5);
+        assert_int_equal(
+            ff_resize_axis_plan(&axis, in, out, 0, out, (ff_interpolation)draw(2), NULL), FF_OK);
+        check_horizontal(&axis, 1 + draw(4), 2);
+        check_vertical(&axis, 65);
+    }
+    ff_resize_axis_free(&axis);
+}
+
+/* The table follows the axis and the channels that it is used for. */
+static void test_table_is_renewed(void **unused) {
+    (void)unused;
+    ff_resize_scratch kept = {0};
+    ff_image input = {0}, again = {0}, once = {0};
+    for (int i = 0; i < 300; i++) {
+        uint32_t channels = 1 + draw(4), out = 1 + draw(3);
+        assert_int_equal(ff_image_reshape(&input, 20 + draw(2), 20, channels, NULL), FF_OK);
+        for (size_t at = 0; at < (size_t)input.width * 20 * channels; at++)
+            input.pixels[at] = (uint8_t)draw(256);
+        ff_resize_scratch fresh = {0};
+        ff_resize_window window = {0, 0, 8 + out, 15};
+        assert_int_equal(ff_resize(&input, 8 + out, 15, FF_BILINEAR, &window, &kept, &again, NULL),
+                         FF_OK);
+        assert_int_equal(ff_resize(&input, 8 + out, 15, FF_BILINEAR, &window, &fresh, &once, NULL),
+                         FF_OK);
+        assert_memory_equal(again.pixels, once.pixels, (size_t)(8 + out) * 15 * channels);
+        ff_resize_scratch_free(&fresh);
+    }
+    ff_image_free(&input);
+    ff_image_free(&again);
+    ff_image_free(&once);
+    ff_resize_scratch_free(&kept);
+}
+
+static void test_best_runs(void **unused) {
+    (void)unused;
+    const ff_resize_passes *best = ff_resize_best();
+    assert_true(!best->runs || best->runs());
+    for (size_t i = 0; ff_resize_all[i] != best; i++) assert_false(ff_resize_all[i]->runs());
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        {"avx512", test_equal, NULL, NULL, (void *)(size_t)&ff_resize_avx512},
+        {"avx2", test_equal, NULL, NULL, (void *)(size_t)&ff_resize_avx2},
+        {"avx512, many taps", test_many_taps, NULL, NULL, (void *)(size_t)&ff_resize_avx512},
+        {"avx2, many taps", test_many_taps, NULL, NULL, (void *)(size_t)&ff_resize_avx2},
+        cmocka_unit_test(test_table_is_renewed),
+        cmocka_unit_test(test_best_runs),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
