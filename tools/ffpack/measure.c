@@ -18,6 +18,7 @@ typedef struct worker {
 typedef struct measure {
     const ff_sample_plan *plan;
     const ff_source_split *split;
+    ff_stream *stream;
     uint64_t count, per_unit;
     bool skip;
     worker *worker;
@@ -25,18 +26,17 @@ typedef struct measure {
     ff_progress progress;
 } measure;
 
-static ff_status measure_make(void *context, int index, size_t slot, uint64_t number,
-                              ff_error *error) {
-    (void)slot;
-    measure *job = context;
-    worker *own = &job->worker[index];
-    if (!own->sampler) FF_TRY(ff_sampler_create(&own->sampler, job->plan, job->split, error));
+static ff_status measure_unit(measure *job, worker *own, uint64_t first, ff_error *error) {
+    if (!own->sampler)
+        FF_TRY(ff_sampler_create(&own->sampler, job->plan, job->split, job->stream, error));
     if (!own->stats) FF_TRY(ff_stats_create(&own->stats, job->plan->channels, error));
     size_t pixels = (size_t)job->plan->height * job->plan->width;
-    uint64_t end = (number + 1) * job->per_unit;
+    uint64_t end = first + job->per_unit;
     if (end > job->count) end = job->count;
-    for (uint64_t item = number * job->per_unit; item < end; item++) {
+    FF_TRY(ff_sampler_begin(own->sampler, first, end, error));
+    for (uint64_t position = first; position < end; position++) {
         ff_sample sample;
+        uint64_t item = ff_source_item_at(job->split, position);
         ff_status status = ff_sampler_make(own->sampler, item, &sample, error);
         if (status != FF_OK && job->skip && ff_sample_skippable(&sample, status)) continue;
         FF_TRY(status);
@@ -46,6 +46,16 @@ static ff_status measure_make(void *context, int index, size_t slot, uint64_t nu
             ff_stats_add_interleaved(own->stats, sample.values, pixels);
     }
     return FF_OK;
+}
+
+static ff_status measure_make(void *context, int index, size_t slot, uint64_t number,
+                              ff_error *error) {
+    (void)slot;
+    measure *job = context;
+    uint64_t first = number * job->per_unit;
+    ff_status status = measure_unit(job, &job->worker[index], first, error);
+    if (status != FF_OK) ff_stream_stop(job->stream, first);
+    return status;
 }
 
 static ff_status measure_take(void *context, size_t slot, uint64_t number, ff_error *error) {
@@ -70,6 +80,7 @@ ff_status ff_measure(const ff_sample_plan *plan, const ff_source_split *split, i
     uint64_t bytes = (uint64_t)plan->channels * plan->height * plan->width;
     job.per_unit = bytes < UNIT_BYTES ? UNIT_BYTES / bytes : 1;
     FF_TRY(ff_alloc(&job.worker, (uint64_t)jobs, sizeof *job.worker, "workers", error));
+    ff_status status = ff_stream_create(&job.stream, plan->source, split, 0, error);
     char title[300];
     snprintf(title, sizeof title, "measuring%s%s", *split->name ? " " : "", split->name);
     ff_progress_begin(&job.progress, title, "img", job.count, quiet);
@@ -80,7 +91,7 @@ ff_status ff_measure(const ff_sample_plan *plan, const ff_source_split *split, i
                             .make = measure_make,
                             .take = measure_take,
                             .watch = measure_watch};
-    ff_status status = ff_pipeline_run(&pipeline, error);
+    if (status == FF_OK) status = ff_pipeline_run(&pipeline, error);
     ff_progress_end(&job.progress);
     ff_stats *total = NULL;
     if (status == FF_OK) status = ff_stats_create(&total, plan->channels, error);
@@ -96,6 +107,7 @@ ff_status ff_measure(const ff_sample_plan *plan, const ff_source_split *split, i
                            *split->name ? ", split " : "", split->name);
     }
     ff_stats_destroy(&total);
+    ff_stream_destroy(&job.stream);
     free(job.worker);
     return status;
 }

@@ -78,7 +78,7 @@ static ff_status find_statistics(run *job, ff_error *error) {
 /* A folder source that holds its own output would list it as a class. */
 static ff_status check_apart(const ff_source *source, const char *parent, ff_error *error) {
     char inside[PATH_MAX], root[PATH_MAX];
-    if (!source->encoded && strcmp(source->format->name, "folder") != 0) return FF_OK;
+    if (strcmp(source->format->name, "folder") != 0) return FF_OK;
     if (!realpath(parent, inside) || !realpath(source->path, root)) return FF_OK;
     size_t length = strlen(root);
     if (strncmp(inside, root, length) != 0 || (inside[length] && inside[length] != '/'))
@@ -186,6 +186,17 @@ static ff_status open_output(run *job, const char *parent, ff_error *error) {
     return FF_OK;
 }
 
+/* A random order needs bytes that can be reached in any order. */
+static ff_status check_shuffle(const run *job, ff_error *error) {
+    for (size_t i = 0; i < job->source->split_count; i++)
+        if (job->source->split[i].order && job->recipe->arguments->shuffle >= 0)
+            return ff_fail(error, FF_USAGE,
+                           "--shuffle: %s can only be read from front to back; wanted the archive "
+                           "as an uncompressed tar, or its files in a folder",
+                           job->source->path);
+    return FF_OK;
+}
+
 static ff_status run_in(run *job, const char *parent, ff_error *error) {
     const ff_arguments *arguments = job->recipe->arguments;
     ff_report *report = job->report;
@@ -201,6 +212,7 @@ static ff_status run_in(run *job, const char *parent, ff_error *error) {
     FF_TRY(ff_source_open(&job->source, arguments->source, &options, error));
     FF_TRY(open_output(job, parent, error));
     FF_TRY(ff_source_list(job->source, error));
+    FF_TRY(check_shuffle(job, error));
     report->kind = job->source->kind;
     FF_TRY(ff_sample_plan_make(&job->plan, job->source, job->recipe, error));
     FF_TRY(find_statistics(job, error));

@@ -36,6 +36,7 @@ typedef struct pack_state {
     const ff_metadata *metadata;
     ff_permutation order;
     int jobs;
+    ff_stream *stream;
     ff_sampler **sampler; /* [jobs] */
     const void ***label;  /* [jobs][field_count] */
     slot *slot;           /* [slot_count] */
@@ -95,22 +96,23 @@ static ff_status add_sample(pack_state *packing, int worker, slot *to, uint64_t 
     return FF_OK;
 }
 
-static ff_status make_block(void *context, int worker, size_t place, uint64_t number,
+static ff_status fill_block(pack_state *packing, int worker, slot *to, uint64_t number,
                             ff_error *error) {
-    pack_state *packing = context;
     const ff_pack_split *job = packing->job;
     const ff_metadata *metadata = packing->metadata;
-    slot *to = &packing->slot[place];
     if (!packing->sampler[worker])
-        FF_TRY(ff_sampler_create(&packing->sampler[worker], job->plan, job->split, error));
+        FF_TRY(ff_sampler_create(&packing->sampler[worker], job->plan, job->split, packing->stream,
+                                 error));
     if (!to->block) FF_TRY(ff_block_create(&to->block, metadata, error));
     ff_block_reset(to->block, number);
     uint64_t position = number * metadata->items_per_block;
     uint64_t end = position + metadata->items_per_block;
     if (end > metadata->items) end = metadata->items;
     bool shuffled = job->recipe->arguments->shuffle >= 0;
+    FF_TRY(ff_sampler_begin(packing->sampler[worker], position, end, error));
     for (; position < end; position++) {
-        uint64_t item = shuffled ? ff_permutation_at(&packing->order, position, 0) : position;
+        uint64_t item = shuffled ? ff_permutation_at(&packing->order, position, 0)
+                                 : ff_source_item_at(job->split, position);
         ff_sample sample;
         ff_status status = ff_sampler_make(packing->sampler[worker], item, &sample, error);
         if (status != FF_OK && job->recipe->skip && ff_sample_skippable(&sample, status)) {
@@ -124,6 +126,15 @@ static ff_status make_block(void *context, int worker, size_t place, uint64_t nu
             FF_TRY(add_note(to, false, position, item, &sample.item, sample.warning, error));
     }
     return ff_block_seal(to->block, error);
+}
+
+static ff_status make_block(void *context, int worker, size_t place, uint64_t number,
+                            ff_error *error) {
+    pack_state *packing = context;
+    ff_status status = fill_block(packing, worker, &packing->slot[place], number, error);
+    if (status != FF_OK)
+        ff_stream_stop(packing->stream, number * packing->metadata->items_per_block);
+    return status;
 }
 
 /* ---- on the main thread -------------------------------------------------------------------- */
@@ -179,6 +190,8 @@ static ff_status run(pack_state *packing, const char *title, ff_error *error) {
     uint64_t position = first * metadata->items_per_block;
     packing->done = position < metadata->items ? position : metadata->items;
     job->report->continued = packing->done;
+    if (first < total)
+        FF_TRY(ff_stream_create(&packing->stream, job->plan->source, job->split, position, error));
     FF_TRY(ff_skipped_rewind(job->skipped, metadata->split, position, error));
     uint64_t jobs = (uint64_t)job->recipe->jobs < total ? (uint64_t)job->recipe->jobs : total;
     packing->slot_count = jobs + (jobs < SPARE_SLOTS ? jobs : SPARE_SLOTS) + 1;
@@ -222,6 +235,7 @@ ff_status ff_pack_split_run(const ff_pack_split *job, ff_error *error) {
         clear_notes(&packing.slot[i]);
         free(packing.slot[i].note);
     }
+    ff_stream_destroy(&packing.stream);
     free(packing.sampler);
     free(packing.label);
     free(packing.slot);

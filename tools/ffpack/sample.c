@@ -16,14 +16,17 @@ static ff_status find_first(ff_sample_plan *plan, const ff_source_split *split, 
                             ff_error *error) {
     ff_listing_cursor *cursor = NULL;
     ff_source_reader *reader = NULL;
+    ff_stream *stream = NULL;
     ff_status status = ff_listing_cursor_create(&cursor, split->listing, error);
-    if (status == FF_OK) status = ff_source_reader_create(&reader, plan->source, error);
+    if (status == FF_OK) status = ff_stream_create(&stream, plan->source, split, 0, error);
+    if (status == FF_OK) status = ff_source_reader_create(&reader, plan->source, stream, error);
     uint64_t count = ff_listing_count(split->listing);
-    for (uint64_t number = 0; number < count && status == FF_OK; number++) {
+    for (uint64_t position = 0; position < count && status == FF_OK; position++) {
         ff_item item;
         const unsigned char *bytes;
         char name[NAME_BYTES];
-        status = ff_listing_item(cursor, number, &item, error);
+        status = ff_listing_item(cursor, ff_source_item_at(split, position), &item, error);
+        if (status == FF_OK) status = ff_source_begin(reader, position, position + 1, error);
         if (status != FF_OK) break;
         ff_source_item_name(plan->source, split, &item, name, sizeof name);
         ff_image_info info;
@@ -38,11 +41,12 @@ static ff_status find_first(ff_sample_plan *plan, const ff_source_split *split, 
             status = ff_copy_string(&plan->first_name, name, error);
             break;
         }
-        if (skip && (status == FF_BAD_DATA || status == FF_IO) && number + 1 < count)
+        if (skip && (status == FF_BAD_DATA || status == FF_IO) && position + 1 < count)
             status = FF_OK;
     }
     ff_listing_cursor_destroy(&cursor);
     ff_source_reader_destroy(&reader);
+    ff_stream_destroy(&stream);
     return status;
 }
 
@@ -93,14 +97,15 @@ struct ff_sampler {
 };
 
 ff_status ff_sampler_create(ff_sampler **out, const ff_sample_plan *plan,
-                            const ff_source_split *split, ff_error *error) {
+                            const ff_source_split *split, ff_stream *stream, ff_error *error) {
     *out = NULL;
     ff_sampler *sampler;
     FF_TRY(ff_alloc(&sampler, 1, sizeof *sampler, "a sampler", error));
     sampler->plan = plan;
     sampler->split = split;
     ff_status status = ff_listing_cursor_create(&sampler->cursor, split->listing, error);
-    if (status == FF_OK) status = ff_source_reader_create(&sampler->reader, plan->source, error);
+    if (status == FF_OK)
+        status = ff_source_reader_create(&sampler->reader, plan->source, stream, error);
     if (status == FF_OK && plan->source->encoded)
         status = ff_decoder_create(&sampler->decoder, error);
     if (status == FF_OK)
@@ -119,6 +124,10 @@ void ff_sampler_destroy(ff_sampler **sampler) {
     ff_geometry_scratch_free(&(*sampler)->scratch);
     free(*sampler);
     *sampler = NULL;
+}
+
+ff_status ff_sampler_begin(ff_sampler *sampler, uint64_t first, uint64_t end, ff_error *error) {
+    return ff_source_begin(sampler->reader, first, end, error);
 }
 
 static ff_status wrong_size(const ff_sampler *sampler, const char *name, ff_error *error) {
@@ -154,7 +163,7 @@ static ff_status make_image(ff_sampler *sampler, const unsigned char *bytes, ff_
 ff_status ff_sampler_make(ff_sampler *sampler, uint64_t number, ff_sample *sample,
                           ff_error *error) {
     const ff_sample_plan *plan = sampler->plan;
-    *sample = (ff_sample){0};
+    *sample = (ff_sample){.encoded = plan->source->encoded};
     FF_TRY(ff_listing_item(sampler->cursor, number, &sample->item, error));
     const unsigned char *bytes;
     FF_TRY(ff_source_read(sampler->reader, sampler->split, &sample->item, &bytes, error));
@@ -187,5 +196,5 @@ ff_status ff_sampler_make(ff_sampler *sampler, uint64_t number, ff_sample *sampl
 }
 
 bool ff_sample_skippable(const ff_sample *sample, ff_status status) {
-    return sample->item.part == FF_PART_FILE && (status == FF_BAD_DATA || status == FF_IO);
+    return sample->encoded && (status == FF_BAD_DATA || status == FF_IO);
 }

@@ -6,7 +6,7 @@
 
 #include "tools/ffpack/decode/decode.h"
 #include "tools/ffpack/recipe.h"
-#include "tools/ffpack/source/source.h"
+#include "tools/ffpack/source/stream.h"
 
 typedef struct ff_sample_plan {
     const ff_source *source;
@@ -31,16 +31,23 @@ typedef struct ff_sample {
     ff_item item;
     const uint8_t *values; /* valid until the sampler's next call */
     bool planar;
+    bool encoded;             /* the item is an image of its own, not a piece of an array */
     uint64_t source_checksum; /* XXH3-64 of the item's bytes */
     const char *warning;      /* what was odd, or NULL; valid as `values` */
 } ff_sample;
 
 typedef struct ff_sampler ff_sampler;
 
-/* For the items of one split. The plan outlives it. One thread at a time. */
+/* For the items of one split. Plan and stream (NULL where the split has none) outlive it. One
+ * thread at a time. */
 FF_MUST_USE ff_status ff_sampler_create(ff_sampler **sampler, const ff_sample_plan *plan,
-                                        const ff_source_split *split, ff_error *error);
+                                        const ff_source_split *split, ff_stream *stream,
+                                        ff_error *error);
 void ff_sampler_destroy(ff_sampler **sampler);
+
+/* Says that the items at storage positions first .. end - 1 come next (ff_source_begin). */
+FF_MUST_USE ff_status ff_sampler_begin(ff_sampler *sampler, uint64_t first, uint64_t end,
+                                       ff_error *error);
 
 /* Makes the sample of item `number`. sample->item is filled also where the values cannot be made.
  * The sentence names the item. FF_USAGE where its size is not that of the others. */

@@ -300,6 +300,21 @@ ff_status ff_archive_next(ff_archive *archive, ff_archive_member *member, ff_err
     }
 }
 
+bool ff_archive_holds(const char *path, bool (*wanted)(const char *base)) {
+    enum { LOOK_AT = 64 };
+    ff_archive *archive;
+    ff_error error = {0};
+    bool found = false;
+    if (ff_archive_open(&archive, path, false, &error) != FF_OK) return false;
+    for (int i = 0; i < LOOK_AT && !found; i++) {
+        ff_archive_member member;
+        if (ff_archive_next(archive, &member, &error) != FF_OK || !member.name) break;
+        found = wanted(ff_path_base(member.name));
+    }
+    ff_archive_close(&archive);
+    return found;
+}
+
 ff_status ff_archive_read(ff_archive *archive, void *to, size_t size, size_t *got,
                           ff_error *error) {
     *got = 0;

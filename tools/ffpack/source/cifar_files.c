@@ -75,17 +75,8 @@ static char *find_folder(const char *path) {
     return NULL;
 }
 
-static bool looks_like_tar(const unsigned char *head, size_t head_bytes) {
-    return head_bytes == 512 && !memcmp(head + 257, "ustar", 5);
-}
-
-/* Tar headers compressed with something else than gzip. */
-static bool looks_compressed(const unsigned char *head, size_t head_bytes) {
-    return head_bytes > 6 && (!memcmp(head, "\x28\xb5\x2f\xfd", 4) || !memcmp(head, "BZh", 3) ||
-                              !memcmp(head,
-                                      "\xfd"
-                                      "7zXZ",
-                                      5));
+static bool is_cifar_member(const char *base) {
+    return kind_of_name(base) != NULL;
 }
 
 static const ff_cifar_kind *kind_of_size(uint64_t bytes) {
@@ -100,8 +91,7 @@ bool ff_cifar_detect(const char *path, const unsigned char *head, size_t head_by
         free(folder);
         return folder != NULL;
     }
-    if (looks_like_tar(head, head_bytes) || looks_compressed(head, head_bytes))
-        return true; /* no other source reads archives yet */
+    if (ff_archive_looks_like(head, head_bytes)) return ff_archive_holds(path, is_cifar_member);
     if (kind_of_name(ff_path_base(path))) return true;
     /* No magic: what is left is the size, a name *.bin, and a label that can be one. */
     size_t length = strlen(path);

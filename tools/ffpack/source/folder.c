@@ -20,31 +20,14 @@
 
 enum { DEPTH_LIMIT = 128 };
 
-static const char *const extensions[] = {".jpg", ".jpeg", ".png",  ".ppm", ".bmp",
-                                         ".pgm", ".tif",  ".tiff", ".webp"};
-static const char *const split_names[] = {"train", "val", "valid", "test"};
-enum { SPLIT_NAMES = sizeof split_names / sizeof split_names[0] };
-
-static bool is_image_file(const char *name, unsigned char type) {
-    if (type == DT_DIR) return false;
-    size_t length = strlen(name);
-    for (size_t i = 0; i < sizeof extensions / sizeof extensions[0]; i++) {
-        size_t tail = strlen(extensions[i]);
-        if (length >= tail && !strcasecmp(name + length - tail, extensions[i])) return true;
-    }
-    return false;
+static bool may_be_image(const char *name, unsigned char type) {
+    return type != DT_DIR && ff_is_image_name(name);
 }
 
 /* A link may lead to a folder; stat tells. */
 static bool may_be_folder(const char *name, unsigned char type) {
     (void)name;
     return type == DT_DIR || type == DT_LNK || type == DT_UNKNOWN;
-}
-
-static int split_rank(const char *name) {
-    for (int i = 0; i < SPLIT_NAMES; i++)
-        if (!strcmp(name, split_names[i])) return i;
-    return -1;
 }
 
 static bool is_folder(const char *parent, const char *name) {
@@ -84,23 +67,9 @@ typedef struct folder_identity {
 typedef struct folder_walk {
     const char *root;
     ff_names folders;
-    size_t bytes_used;
     size_t depth;
     folder_identity above[DEPTH_LIMIT];
 } folder_walk;
-
-static ff_status walk_add(folder_walk *walk, const char *path, ff_error *error) {
-    ff_names *names = &walk->folders;
-    size_t bytes = strlen(path) + 1;
-    FF_TRY(ff_reserve(&names->bytes, &names->capacity, walk->bytes_used + bytes, 1, "folder names",
-                      error));
-    FF_TRY(ff_reserve(&names->offset, &names->offset_capacity, names->count + 1,
-                      sizeof *names->offset, "folder names", error));
-    memcpy(names->bytes + walk->bytes_used, path, bytes);
-    names->offset[names->count++] = walk->bytes_used;
-    walk->bytes_used += bytes;
-    return FF_OK;
-}
 
 static ff_status walk_folder(folder_walk *walk, const char *relative, ff_error *error) {
     char *path;
@@ -114,7 +83,7 @@ static ff_status walk_folder(folder_walk *walk, const char *relative, ff_error *
             status = ff_fail(error, FF_BAD_DATA, "%s: is a link to a folder that it lies in", path);
     if (status == FF_OK && walk->depth == DEPTH_LIMIT)
         status = ff_fail(error, FF_BAD_DATA, "%s: more than %d folders deep", path, DEPTH_LIMIT);
-    if (status == FF_OK) status = walk_add(walk, relative, error);
+    if (status == FF_OK) status = ff_names_add(&walk->folders, relative, strlen(relative), error);
     if (status == FF_OK) status = read_folders(&inside, path, error);
     free(path);
     if (status == FF_OK) {
@@ -131,19 +100,12 @@ static ff_status walk_folder(folder_walk *walk, const char *relative, ff_error *
     return status;
 }
 
-static int compare_offsets(const void *a, const void *b, void *bytes) {
-    size_t first, second;
-    memcpy(&first, a, sizeof first);
-    memcpy(&second, b, sizeof second);
-    return strcmp((char *)bytes + first, (char *)bytes + second);
-}
-
 static ff_status list_files(ff_listing *listing, const char *root, const char *relative,
                             int32_t label, ff_error *error) {
     char *path;
     FF_TRY(ff_path_join(&path, root, relative, error));
     ff_names files;
-    ff_status status = ff_names_read(&files, path, is_image_file, error);
+    ff_status status = ff_names_read(&files, path, may_be_image, error);
     free(path);
     FF_TRY(status);
     ff_buffer name = {0};
@@ -175,43 +137,18 @@ static ff_status list_class(ff_listing *listing, const char *root, const char *n
     folder_walk walk = {.root = root};
     ff_status status = walk_folder(&walk, name, error);
     ff_names *folders = &walk.folders;
-    if (status == FF_OK)
-        qsort_r(folders->offset, folders->count, sizeof *folders->offset, compare_offsets,
-                folders->bytes);
+    ff_names_sort(folders);
     for (size_t i = 0; i < folders->count && status == FF_OK; i++)
         status = list_files(listing, root, ff_names_at(folders, i), label, error);
     ff_names_free(folders);
     if (status == FF_OK && ff_listing_count(listing) == before)
-        status = ff_fail(error, FF_BAD_DATA,
-                         "%s/%s: a class without an image, wanted files of .jpg .jpeg .png .ppm "
-                         ".bmp .pgm .tif .tiff .webp",
-                         root, name);
+        status =
+            ff_fail(error, FF_BAD_DATA,
+                    "%s/%s: a class without an image, wanted files of " FF_IMAGE_NAMES, root, name);
     return status;
 }
 
 /* ---- a split ------------------------------------------------------------------------------- */
-
-/* The first split names the classes; the others must have the same. */
-static ff_status check_classes(ff_source *source, const char *root, const ff_names *classes,
-                               ff_error *error) {
-    const ff_field *field = &source->labels.field[0];
-    if (!field->class_count) {
-        for (size_t i = 0; i < classes->count; i++)
-            FF_TRY(ff_metadata_add_class(&source->labels, 0, ff_names_at(classes, i), error));
-        return FF_OK;
-    }
-    for (size_t i = 0; i < classes->count || i < field->class_count; i++) {
-        const char *here = i < classes->count ? ff_names_at(classes, i) : NULL;
-        const char *first = i < field->class_count ? field->class_name[i] : NULL;
-        if (here && first && !strcmp(here, first)) continue;
-        return ff_fail(error, FF_BAD_DATA,
-                       "%s: class %zu is %s%s, but %s has %s%s; the splits must have the same "
-                       "class folders, or be packed one by one",
-                       root, i, here ? "folder " : "missing", here ? here : "",
-                       source->split[0].root, first ? "folder " : "none", first ? first : "");
-    }
-    return FF_OK;
-}
 
 static ff_status list_split(ff_source *source, const char *name, ff_error *error) {
     ff_source_split *split;
@@ -220,13 +157,11 @@ static ff_status list_split(ff_source *source, const char *name, ff_error *error
                  : ff_copy_string(&split->root, source->path, error));
     ff_names classes;
     FF_TRY(read_folders(&classes, split->root, error));
-    ff_status status = FF_OK;
-    if (!classes.count)
-        status = ff_fail(error, FF_BAD_DATA, "%s: holds no class folders", split->root);
-    if (status == FF_OK) status = check_classes(source, split->root, &classes, error);
+    int32_t *label;
+    ff_status status = ff_source_label_folders(source, split->root, &classes, &label, error);
     for (size_t i = 0; i < classes.count && status == FF_OK; i++)
-        status =
-            list_class(split->listing, split->root, ff_names_at(&classes, i), (int32_t)i, error);
+        status = list_class(split->listing, split->root, ff_names_at(&classes, i), label[i], error);
+    free(label);
     ff_names_free(&classes);
     return status;
 }
@@ -234,15 +169,12 @@ static ff_status list_split(ff_source *source, const char *name, ff_error *error
 static ff_status folder_list(ff_source *source, ff_error *error) {
     source->kind = "folder";
     source->encoded = true;
-    if (source->classes)
-        return ff_fail(error, FF_USAGE, "--classes: the folders in %s name the classes already",
-                       source->path);
     FF_TRY(ff_metadata_add_field(&source->labels, "label", FF_FIELD_CLASS, FF_I32, 1, error));
     ff_names folders;
     FF_TRY(read_folders(&folders, source->path, error));
-    bool present[SPLIT_NAMES] = {0}, splits = folders.count > 0;
+    bool present[FF_SPLIT_NAMES] = {0}, splits = folders.count > 0;
     for (size_t i = 0; i < folders.count; i++) {
-        int rank = split_rank(ff_names_at(&folders, i));
+        int rank = ff_split_rank(ff_names_at(&folders, i));
         if (rank < 0)
             splits = false;
         else
@@ -250,8 +182,8 @@ static ff_status folder_list(ff_source *source, ff_error *error) {
     }
     ff_names_free(&folders);
     if (!splits) return list_split(source, "", error);
-    for (int i = 0; i < SPLIT_NAMES; i++)
-        if (present[i]) FF_TRY(list_split(source, split_names[i], error));
+    for (int i = 0; i < FF_SPLIT_NAMES; i++)
+        if (present[i]) FF_TRY(list_split(source, ff_split_names[i], error));
     return FF_OK;
 }
 

@@ -1,20 +1,22 @@
-/* Reading the bytes of items, and folders. */
+/* Reading the bytes of items. */
 #include "tools/ffpack/source/disk.h"
 #include "tools/ffpack/source/source.h"
+#include "tools/ffpack/source/stream.h"
 
-#include <dirent.h>
-#include <errno.h>
+#include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define ENCODED_LIMIT_BYTES (UINT64_C(2) << 30)
 enum { AHEAD_BYTES = 256 * 1024 };
 
 struct ff_source_reader {
     const ff_source *source;
-    uint32_t part; /* of the window */
+    ff_stream *stream;
+    ff_stream_items items; /* those that were begun */
+    size_t items_at;       /* where the last one was found */
+    uint32_t part;         /* of the window */
     uint64_t offset;
     size_t length;
     unsigned char *window;
@@ -23,11 +25,12 @@ struct ff_source_reader {
 };
 
 ff_status ff_source_reader_create(ff_source_reader **out, const ff_source *source,
-                                  ff_error *error) {
+                                  struct ff_stream *stream, ff_error *error) {
     *out = NULL;
     ff_source_reader *reader;
     FF_TRY(ff_alloc(&reader, 1, sizeof *reader, "a source reader", error));
     reader->source = source;
+    reader->stream = stream;
     reader->part = FF_PART_FILE;
     *out = reader;
     return FF_OK;
@@ -35,6 +38,7 @@ ff_status ff_source_reader_create(ff_source_reader **out, const ff_source *sourc
 
 void ff_source_reader_destroy(ff_source_reader **reader) {
     if (!*reader) return;
+    ff_stream_items_free(&(*reader)->items);
     free((*reader)->window);
     ff_buffer_free(&(*reader)->path);
     free(*reader);
@@ -56,9 +60,9 @@ static ff_status read_file(ff_source_reader *reader, const ff_source_split *spli
         status = ff_fail(error, FF_BAD_DATA,
                          "%s: changed since it was listed: has %" PRIu64 " bytes, had %" PRIu64,
                          path->bytes, bytes, item->bytes);
-    else if (bytes > ENCODED_LIMIT_BYTES)
+    else if (bytes > FF_ENCODED_LIMIT_BYTES)
         status = ff_fail(error, FF_BAD_DATA, "%s: has %" PRIu64 " bytes, more than %" PRIu64,
-                         path->bytes, bytes, ENCODED_LIMIT_BYTES);
+                         path->bytes, bytes, FF_ENCODED_LIMIT_BYTES);
     if (status == FF_OK)
         status =
             ff_reserve(&reader->window, &reader->capacity, bytes + 1, 1, "an image file", error);
@@ -67,12 +71,36 @@ static ff_status read_file(ff_source_reader *reader, const ff_source_split *spli
     return status;
 }
 
+ff_status ff_source_begin(ff_source_reader *reader, uint64_t first, uint64_t end, ff_error *error) {
+    if (!reader->stream) return FF_OK;
+    reader->items_at = 0;
+    return ff_stream_take(reader->stream, first, end, &reader->items, error);
+}
+
+/* Items are read in the order they were taken in, mostly. */
+static const unsigned char *find_taken(ff_source_reader *reader, const ff_item *item) {
+    const ff_stream_items *items = &reader->items;
+    for (size_t i = 0; i < items->count; i++) {
+        size_t at = (reader->items_at + i) % items->count;
+        if (items->place[at].part != item->part || items->place[at].offset != item->offset)
+            continue;
+        reader->items_at = at;
+        return items->bytes + items->place[at].start;
+    }
+    return NULL;
+}
+
 ff_status ff_source_read(ff_source_reader *reader, const ff_source_split *split,
                          const ff_item *item, const unsigned char **bytes, ff_error *error) {
     if (item->part == FF_PART_FILE) {
         reader->part = FF_PART_FILE;
         FF_TRY(read_file(reader, split, item, error));
         *bytes = reader->window;
+        return FF_OK;
+    }
+    if (reader->source->part[item->part].stream) {
+        *bytes = find_taken(reader, item);
+        assert(*bytes);
         return FF_OK;
     }
     uint64_t end = reader->offset + reader->length;
@@ -100,58 +128,7 @@ const char *ff_source_item_name(const ff_source *source, const ff_source_split *
     if (item->part == FF_PART_FILE)
         snprintf(text, size, "%s/%.*s", split->root, (int)item->key_bytes, (const char *)item->key);
     else
-        snprintf(text, size, "%s: item %.*s", source->part[item->part].path, (int)item->key_bytes,
-                 (const char *)item->key);
+        snprintf(text, size, "%s: %s%.*s", source->part[item->part].path,
+                 source->encoded ? "" : "item ", (int)item->key_bytes, (const char *)item->key);
     return text;
-}
-
-/* ---- folders ------------------------------------------------------------------------------- */
-
-static int compare_names(const void *a, const void *b, void *bytes) {
-    size_t first, second;
-    memcpy(&first, a, sizeof first);
-    memcpy(&second, b, sizeof second);
-    return strcmp((char *)bytes + first, (char *)bytes + second);
-}
-
-static ff_status add_name(ff_names *names, size_t *length, const char *name, ff_error *error) {
-    size_t bytes = strlen(name) + 1;
-    FF_TRY(ff_reserve(&names->bytes, &names->capacity, *length + bytes, 1, "file names", error));
-    FF_TRY(ff_reserve(&names->offset, &names->offset_capacity, names->count + 1,
-                      sizeof *names->offset, "file names", error));
-    memcpy(names->bytes + *length, name, bytes);
-    names->offset[names->count++] = *length;
-    *length += bytes;
-    return FF_OK;
-}
-
-ff_status ff_names_read(ff_names *names, const char *path,
-                        bool (*keep)(const char *name, unsigned char type), ff_error *error) {
-    *names = (ff_names){0};
-    DIR *folder = opendir(path);
-    if (!folder) return ff_fail_errno(error, "%s: cannot list", path);
-    ff_status status = FF_OK;
-    size_t length = 0;
-    while (status == FF_OK) {
-        errno = 0;
-        const struct dirent *found = readdir(folder);
-        if (!found) {
-            if (errno) status = ff_fail_errno(error, "%s: cannot list", path);
-            break;
-        }
-        if (!strcmp(found->d_name, ".") || !strcmp(found->d_name, "..")) continue;
-        if (!keep || keep(found->d_name, found->d_type))
-            status = add_name(names, &length, found->d_name, error);
-    }
-    closedir(folder);
-    if (status == FF_OK && names->count)
-        qsort_r(names->offset, names->count, sizeof *names->offset, compare_names, names->bytes);
-    if (status != FF_OK) ff_names_free(names);
-    return status;
-}
-
-void ff_names_free(ff_names *names) {
-    free(names->bytes);
-    free(names->offset);
-    *names = (ff_names){0};
 }

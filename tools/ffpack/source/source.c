@@ -2,18 +2,20 @@
 
 #include "tools/ffpack/source/disk.h"
 #include "tools/ffpack/source/input.h"
+#include "tools/ffpack/source/stream.h"
 
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 
-extern const ff_source_format ff_source_idx, ff_source_cifar, ff_source_folder;
+extern const ff_source_format ff_source_idx, ff_source_cifar, ff_source_archive, ff_source_folder;
 
 const ff_source_format *const ff_source_formats[] = {&ff_source_idx, &ff_source_cifar,
-                                                     &ff_source_folder, NULL};
+                                                     &ff_source_archive, &ff_source_folder, NULL};
 
 static ff_status find_format(const ff_source_format **found, const char *name, ff_error *error) {
     char known[256] = "auto";
@@ -106,6 +108,7 @@ ff_status ff_source_list(ff_source *source, ff_error *error) {
         if (!ff_listing_count(split->listing))
             return ff_fail(error, FF_BAD_DATA, "%s: %s%shas no items", source->path, split->name,
                            *split->name ? " " : "");
+        FF_TRY(ff_stream_order(source, split, error));
     }
     return FF_OK;
 }
@@ -120,6 +123,9 @@ void ff_source_close(ff_source **out) {
     for (size_t i = 0; i < source->split_count; i++) {
         free(source->split[i].name);
         free(source->split[i].root);
+        if (source->split[i].order)
+            munmap((void *)(uintptr_t)source->split[i].order,
+                   ff_listing_count(source->split[i].listing) * sizeof *source->split[i].order);
         ff_listing_destroy(&source->split[i].listing);
     }
     free(source->part);
@@ -188,57 +194,4 @@ ff_status ff_source_add_split(ff_source *source, const char *name, ff_source_spl
     *split = &source->split[source->split_count++];
     **split = added;
     return FF_OK;
-}
-
-/* Addresses of names are compared where the names are equal: their order is that of the lines. */
-static int compare_classes(const void *a, const void *b) {
-    char *const *first = *(char *const *const *)a, *const *second = *(char *const *const *)b;
-    int order = strcmp(*first, *second);
-    return order ? order : (first > second) - (first < second);
-}
-
-static ff_status check_different(const ff_field *field, const char *path, ff_error *error) {
-    char ***sorted;
-    FF_TRY(ff_alloc(&sorted, field->class_count, sizeof *sorted, "class names", error));
-    for (uint32_t i = 0; i < field->class_count; i++) sorted[i] = &field->class_name[i];
-    qsort(sorted, field->class_count, sizeof *sorted, compare_classes);
-    ff_status status = FF_OK;
-    for (uint32_t i = 1; i < field->class_count && status == FF_OK; i++)
-        if (!strcmp(*sorted[i], *sorted[i - 1]))
-            status = ff_fail(error, FF_BAD_DATA,
-                             "%s: line %td names class '%s', as line %td does already", path,
-                             sorted[i] - field->class_name + 1, *sorted[i],
-                             sorted[i - 1] - field->class_name + 1);
-    free(sorted);
-    return status;
-}
-
-ff_status ff_source_take_classes(ff_source *source, size_t field, const char *path, char *text,
-                                 ff_error *error) {
-    char *cursor = text, *line;
-    size_t line_number = 0, empty_line = 0;
-    const ff_field *labels = &source->labels.field[field];
-    while ((line = ff_text_line(&cursor))) {
-        line_number++;
-        if (!*line) {
-            if (!empty_line) empty_line = line_number;
-            continue;
-        }
-        if (empty_line)
-            return ff_fail(error, FF_BAD_DATA, "%s: line %zu is empty, wanted a class name", path,
-                           empty_line);
-        FF_TRY(ff_metadata_add_class(&source->labels, field, line, error));
-    }
-    if (!labels->class_count)
-        return ff_fail(error, FF_BAD_DATA, "%s: has no line, wanted a class name a line", path);
-    return check_different(labels, path, error);
-}
-
-ff_status ff_source_read_classes(ff_source *source, size_t field, const char *path,
-                                 ff_error *error) {
-    char *text;
-    FF_TRY(ff_disk_text(path, &text, error));
-    ff_status status = ff_source_take_classes(source, field, path, text, error);
-    free(text);
-    return status;
 }

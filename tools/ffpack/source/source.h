@@ -9,6 +9,9 @@
 
 #include "format/metadata.h"
 #include "tools/ffpack/source/listing.h"
+#include "tools/ffpack/source/names.h"
+
+#define FF_ENCODED_LIMIT_BYTES (UINT64_C(2) << 30) /* of an image file */
 
 typedef struct ff_source ff_source;
 
@@ -39,6 +42,8 @@ typedef struct ff_source_split {
     char *name; /* "train", "test", ...; "" where the source has one split only */
     char *root; /* the folder of its files, where items are files; else NULL */
     ff_listing *listing;
+    const uint64_t *order; /* [items] item at each storage position; NULL = the order of numbers.
+                              Mapped; owned */
 } ff_source_split;
 
 /* Items that are arrays, not encoded images: u8, at `offset` in the item's bytes. */
@@ -87,11 +92,23 @@ const ff_source_split *ff_source_find(const ff_source *source, const char *name)
 const char *ff_source_item_name(const ff_source *source, const ff_source_split *split,
                                 const ff_item *item, char *text, size_t size);
 
-/* A thread's access to the bytes of items. `source` outlives it. */
+/* The item at a storage position, where the order is the source's own. */
+static inline uint64_t ff_source_item_at(const ff_source_split *split, uint64_t position) {
+    return split->order ? split->order[position] : position;
+}
+
+/* A thread's access to the bytes of items. `source` and `stream` (source/stream.h; NULL where the
+ * split has none) outlive it. */
+struct ff_stream;
 typedef struct ff_source_reader ff_source_reader;
 FF_MUST_USE ff_status ff_source_reader_create(ff_source_reader **reader, const ff_source *source,
-                                              ff_error *error);
-/* All of an item's bytes, valid until the next call. The file of an item that is one must still
+                                              struct ff_stream *stream, ff_error *error);
+/* Says that the items at storage positions first .. end - 1 are read next. Every position is begun
+ * once, by one of the readers of a stream. */
+FF_MUST_USE ff_status ff_source_begin(ff_source_reader *reader, uint64_t first, uint64_t end,
+                                      ff_error *error);
+/* All of an item's bytes, valid until the next call; one that was begun, where there is a stream.
+ * The file of an item that is one must still
  * have the size it was listed with. */
 FF_MUST_USE ff_status ff_source_read(ff_source_reader *reader, const ff_source_split *split,
                                      const ff_item *item, const unsigned char **bytes,
@@ -109,27 +126,17 @@ FF_MUST_USE ff_status ff_source_add_stream(ff_source *source, const char *path, 
 /* Adds a split with an empty listing; fields are complete. Valid until the next one is added. */
 FF_MUST_USE ff_status ff_source_add_split(ff_source *source, const char *name,
                                           ff_source_split **split, ff_error *error);
-/* Class names of field 0 from the lines of a text file; empty lines at its end are left out. */
+/* Class names of a field from the lines of a text file; empty lines at its end are left out. */
 FF_MUST_USE ff_status ff_source_read_classes(ff_source *source, size_t field, const char *path,
                                              ff_error *error);
 /* The same from a text (changed in place) that is called `path` in messages. */
 FF_MUST_USE ff_status ff_source_take_classes(ff_source *source, size_t field, const char *path,
                                              char *text, ff_error *error);
-
-/* All names in a folder but . and .., sorted by their bytes. */
-typedef struct ff_names {
-    size_t count, capacity, offset_capacity;
-    char *bytes;
-    size_t *offset; /* [count] into bytes */
-} ff_names;
-/* `keep` (may be NULL: all) chooses by name and by dirent's d_type, which may be DT_UNKNOWN. FF_IO
- * where the folder cannot be read. */
-FF_MUST_USE ff_status ff_names_read(ff_names *names, const char *path,
-                                    bool (*keep)(const char *name, unsigned char type),
-                                    ff_error *error);
-void ff_names_free(ff_names *names);
-static inline const char *ff_names_at(const ff_names *names, size_t index) {
-    return names->bytes + names->offset[index];
-}
+/* The labels of class folders in `where`: of --classes FILE, which has to name them all, else their
+ * ranks, in which case every split has to have the same. *label [folders->count] is the caller's to
+ * free. Field 0 gets the class names. */
+FF_MUST_USE ff_status ff_source_label_folders(ff_source *source, const char *where,
+                                              const ff_names *folders, int32_t **label,
+                                              ff_error *error);
 
 #endif

@@ -1,0 +1,39 @@
+/* Lists of names, in one block of memory. Thread rule: one thread at a time. */
+#ifndef FF_FFPACK_SOURCE_NAMES_H
+#define FF_FFPACK_SOURCE_NAMES_H
+
+#include "format/base/memory.h"
+
+typedef struct ff_names {
+    size_t count, used, capacity, offset_capacity;
+    char *bytes;    /* [used] the names, each with a final zero */
+    size_t *offset; /* [count] into bytes */
+} ff_names;
+
+static inline const char *ff_names_at(const ff_names *names, size_t index) {
+    return names->bytes + names->offset[index];
+}
+
+FF_MUST_USE ff_status ff_names_add(ff_names *names, const char *name, size_t length,
+                                   ff_error *error);
+/* By their bytes, as Python sorts UTF-8. */
+void ff_names_sort(ff_names *names);
+
+/* All names in a folder but . and .., sorted. `keep` (may be NULL: all) chooses by name and by
+ * dirent's d_type, which may be DT_UNKNOWN. FF_IO where the folder cannot be read. */
+FF_MUST_USE ff_status ff_names_read(ff_names *names, const char *path,
+                                    bool (*keep)(const char *name, unsigned char type),
+                                    ff_error *error);
+void ff_names_free(ff_names *names);
+
+/* Whether a file of this name is an image to torchvision's ImageFolder: .jpg .jpeg .png .ppm .bmp
+ * .pgm .tif .tiff .webp, in any case. */
+bool ff_is_image_name(const char *name);
+#define FF_IMAGE_NAMES ".jpg .jpeg .png .ppm .bmp .pgm .tif .tiff .webp"
+
+/* Folders that are splits where nothing else lies beside them, train first. -1 = none of them. */
+int ff_split_rank(const char *name);
+#define FF_SPLIT_NAMES 4
+extern const char *const ff_split_names[FF_SPLIT_NAMES];
+
+#endif

@@ -1,0 +1,210 @@
+#include "tools/ffpack/source/stream.h"
+
+#include "format/base/bytes.h"
+#include "tools/ffpack/source/archive.h"
+#include "tools/ffpack/source/disk.h"
+#include "tools/ffpack/source/sorter.h"
+
+#include <inttypes.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+/* ---- the order of reading ------------------------------------------------------------------ */
+
+enum { PLACE_BYTES = 12, FLUSH_ITEMS = 16384 };
+
+static ff_status sort_places(ff_sorter *sorter, ff_listing *listing, bool *streams,
+                             const ff_source *source, ff_error *error) {
+    ff_listing_cursor *cursor;
+    FF_TRY(ff_listing_cursor_create(&cursor, listing, error));
+    ff_status status = FF_OK;
+    uint64_t count = ff_listing_count(listing);
+    for (uint64_t number = 0; number < count && status == FF_OK; number++) {
+        ff_item item;
+        status = ff_listing_item(cursor, number, &item, error);
+        if (status != FF_OK) break;
+        if (item.part != FF_PART_FILE && source->part[item.part].stream) *streams = true;
+        unsigned char place[PLACE_BYTES]; /* big-endian: bytes order as numbers do */
+        for (int i = 0; i < 4; i++) place[i] = (unsigned char)(item.part >> (24 - 8 * i));
+        for (int i = 0; i < 8; i++) place[4 + i] = (unsigned char)(item.offset >> (56 - 8 * i));
+        status = ff_sorter_add(sorter,
+                               &(ff_sorter_record){.key = place,
+                                                   .key_bytes = sizeof place,
+                                                   .payload = &number,
+                                                   .payload_bytes = sizeof number},
+                               error);
+    }
+    ff_listing_cursor_destroy(&cursor);
+    return status;
+}
+
+/* The numbers in sorted order, as a file that is mapped. */
+static ff_status write_order(ff_sorter *sorter, const char *directory, ff_source_split *split,
+                             ff_error *error) {
+    int fd;
+    uint64_t written = 0, pending_count = 0;
+    uint64_t *pending;
+    FF_TRY(ff_disk_temporary(directory, &fd, error));
+    ff_status status = ff_alloc(&pending, FLUSH_ITEMS, sizeof *pending, "storage order", error);
+    bool more = true;
+    while (status == FF_OK && more) {
+        ff_sorter_record record;
+        status = ff_sorter_next(sorter, &record, &more, error);
+        if (status == FF_OK && more) memcpy(&pending[pending_count++], record.payload, 8);
+        if (status == FF_OK && (!more || pending_count == FLUSH_ITEMS)) {
+            size_t bytes = pending_count * sizeof *pending;
+            status = ff_disk_write_at(fd, directory, pending, bytes, written, error);
+            written += bytes;
+            pending_count = 0;
+        }
+    }
+    free(pending);
+    if (status == FF_OK) {
+        void *map = mmap(NULL, written, PROT_READ, MAP_SHARED, fd, 0);
+        if (map == MAP_FAILED)
+            status = ff_fail_errno(error, "%s: cannot map temporary space", directory);
+        else
+            split->order = map;
+    }
+    ff_disk_close(&fd);
+    return status;
+}
+
+ff_status ff_stream_order(const ff_source *source, ff_source_split *split, ff_error *error) {
+    bool streams = false;
+    for (size_t i = 0; i < source->part_count; i++) streams |= source->part[i].stream;
+    if (!streams) return FF_OK;
+    streams = false;
+    ff_sorter *sorter;
+    FF_TRY(ff_sorter_create(&sorter, source->temporary, error));
+    ff_status status = sort_places(sorter, split->listing, &streams, source, error);
+    if (status == FF_OK && streams) status = write_order(sorter, source->temporary, split, error);
+    ff_sorter_destroy(&sorter);
+    return status;
+}
+
+/* ---- a pass -------------------------------------------------------------------------------- */
+
+struct ff_stream {
+    const ff_source *source;
+    const ff_source_split *split;
+    ff_listing_cursor *cursor;
+    pthread_mutex_t mutex;
+    pthread_cond_t turn;
+    uint64_t next;    /* position whose turn it is */
+    uint64_t stop_at; /* positions above it never come */
+    ff_archive *archive;
+    uint32_t part; /* that `archive` reads */
+};
+
+ff_status ff_stream_create(ff_stream **out, const ff_source *source, const ff_source_split *split,
+                           uint64_t first, ff_error *error) {
+    *out = NULL;
+    if (!split->order) return FF_OK;
+    ff_stream *stream;
+    FF_TRY(ff_alloc(&stream, 1, sizeof *stream, "a stream", error));
+    stream->source = source;
+    stream->split = split;
+    stream->next = first;
+    stream->stop_at = UINT64_MAX;
+    pthread_mutex_init(&stream->mutex, NULL);
+    pthread_cond_init(&stream->turn, NULL);
+    ff_status status = ff_listing_cursor_create(&stream->cursor, split->listing, error);
+    if (status == FF_OK)
+        *out = stream;
+    else
+        ff_stream_destroy(&stream);
+    return status;
+}
+
+static ff_status changed(const ff_source_part *part, const ff_item *item, ff_error *error) {
+    return ff_fail(error, FF_BAD_DATA, "%s: changed since it was listed: %.*s is not where it was",
+                   part->path, (int)item->key_bytes, (const char *)item->key);
+}
+
+/* Goes on to the item's member. */
+static ff_status find_member(ff_stream *stream, const ff_item *item, ff_error *error) {
+    const ff_source_part *part = &stream->source->part[item->part];
+    if (!stream->archive || stream->part != item->part) {
+        ff_archive_close(&stream->archive);
+        FF_TRY(ff_archive_open(&stream->archive, part->path, part->nested, error));
+        stream->part = item->part;
+    }
+    for (;;) {
+        ff_archive_member member;
+        FF_TRY(ff_archive_next(stream->archive, &member, error));
+        if (!member.name || member.ordinal > item->offset) return changed(part, item, error);
+        if (member.ordinal < item->offset) continue;
+        return member.kind == FF_ARCHIVE_FILE && member.bytes == item->bytes
+                   ? FF_OK
+                   : changed(part, item, error);
+    }
+}
+
+static ff_status read_items(ff_stream *stream, uint64_t first, uint64_t end, ff_stream_items *items,
+                            ff_error *error) {
+    for (uint64_t position = first; position < end; position++) {
+        ff_item item;
+        FF_TRY(ff_listing_item(stream->cursor, stream->split->order[position], &item, error));
+        if (item.part == FF_PART_FILE || !stream->source->part[item.part].stream) continue;
+        FF_TRY(find_member(stream, &item, error));
+        FF_TRY(ff_reserve(&items->place, &items->capacity, items->count + 1, sizeof *items->place,
+                          "items", error));
+        FF_TRY(ff_reserve(&items->bytes, &items->bytes_capacity, items->used + item.bytes + 1, 1,
+                          "items", error));
+        size_t got;
+        FF_TRY(
+            ff_archive_read(stream->archive, items->bytes + items->used, item.bytes, &got, error));
+        if (got != item.bytes) return changed(&stream->source->part[item.part], &item, error);
+        items->place[items->count++] = (struct ff_stream_place){
+            .part = item.part, .offset = item.offset, .start = items->used};
+        items->used += got;
+    }
+    return FF_OK;
+}
+
+ff_status ff_stream_take(ff_stream *stream, uint64_t first, uint64_t end, ff_stream_items *items,
+                         ff_error *error) {
+    items->count = items->used = 0;
+    pthread_mutex_lock(&stream->mutex);
+    while (stream->next != first && stream->stop_at >= first)
+        pthread_cond_wait(&stream->turn, &stream->mutex);
+    ff_status status = FF_OK;
+    if (stream->next != first)
+        status = ff_fail(error, FF_INTERRUPTED, "stopped before its turn came");
+    else
+        status = read_items(stream, first, end, items, error);
+    if (status == FF_OK)
+        stream->next = end;
+    else if (stream->stop_at > first)
+        stream->stop_at = first;
+    pthread_cond_broadcast(&stream->turn);
+    pthread_mutex_unlock(&stream->mutex);
+    return status;
+}
+
+void ff_stream_stop(ff_stream *stream, uint64_t first) {
+    if (!stream) return;
+    pthread_mutex_lock(&stream->mutex);
+    if (stream->stop_at > first) stream->stop_at = first;
+    pthread_cond_broadcast(&stream->turn);
+    pthread_mutex_unlock(&stream->mutex);
+}
+
+void ff_stream_destroy(ff_stream **stream) {
+    if (!*stream) return;
+    ff_archive_close(&(*stream)->archive);
+    ff_listing_cursor_destroy(&(*stream)->cursor);
+    pthread_cond_destroy(&(*stream)->turn);
+    pthread_mutex_destroy(&(*stream)->mutex);
+    free(*stream);
+    *stream = NULL;
+}
+
+void ff_stream_items_free(ff_stream_items *items) {
+    free(items->place);
+    free(items->bytes);
+    *items = (ff_stream_items){0};
+}
