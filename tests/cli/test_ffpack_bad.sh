@@ -89,14 +89,14 @@ mkdir -p bad2/train/x bad2/test/y; cp good_same/a/img0.png bad2/train/x; cp good
 refuses "splits of different classes" 65 "bad2/test: class 0 is folder y, but bad2/train has folder x" bad2 -o $out
 mkdir -p bad3/test/x bad3/val/x; cp good_same/a/img0.png bad3/test/x; cp good_same/a/img0.png bad3/val/x
 refuses "no train split to compute statistics from" 2 "bad3: has no split train;--stats-from" bad3 -o $out
-refuses "--classes for folders" 2 "--classes: the folders in good_same" good_same -o $out --classes two.classes
+refuses "--classes that miss a folder" 65 "good_same: folder C is no class that two.classes names" good_same -o $out --classes two.classes
 refuses "an output in the source folder" 2 "-o: the output would lie in the source folder" good_same -o good_same/new
 
 # ---- options
 refuses "an unknown option" 2 "unknown option --dtpye; did you mean --dtype?" good_idx -o $out --dtpye f16
 refuses "an option of a later version" 2 "unknown option --part" good_idx -o $out --part 1/2
 refuses "an unknown dtype" 2 "--dtype: 'f8' is none of f16|f32|bf16|u8" good_idx -o $out --dtype f8
-refuses "an unknown format" 2 "--format: 'zip' is none of auto, idx, cifar, folder" good_idx -o $out --format zip
+refuses "an unknown format" 2 "--format: 'zip' is none of auto, idx, cifar" good_idx -o $out --format zip
 refuses "no source" 2 "no SOURCE" -o $out
 refuses "two sources" 2 "more than one SOURCE" good_idx good_same -o $out
 refuses "no output" 2 "wanted -o OUT" good_idx

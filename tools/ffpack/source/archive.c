@@ -8,6 +8,7 @@
 #include <archive_entry.h>
 #include <errno.h>
 #include <inttypes.h>
+#include <locale.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -31,6 +32,7 @@ struct ff_archive {
     uint64_t file_bytes;
     bool nested;
     bool plain;              /* as far as was seen */
+    locale_t locale;         /* UTF-8, which some headers' names are in; 0 where there is none */
     struct archive *outer;   /* of the file */
     struct archive *inner;   /* of its current member, or NULL */
     struct archive *current; /* whose member is current: outer or inner */
@@ -82,6 +84,7 @@ ff_status ff_archive_open(ff_archive **out, const char *path, bool nested, ff_er
     archive->fd = -1;
     archive->nested = nested;
     archive->plain = true;
+    archive->locale = newlocale(LC_CTYPE_MASK, "C.UTF-8", (locale_t)0);
     ff_status status = ff_copy_string(&archive->path, path, error);
     if (status == FF_OK) status = ff_disk_open(path, &archive->fd, &archive->file_bytes, error);
     if (status == FF_OK && archive->file_bytes >= HEAD_BYTES)
@@ -252,7 +255,11 @@ static bool is_tar_name(const char *name) {
 /* The next header; *entry = NULL at the end. */
 static ff_status next_entry(ff_archive *archive, struct archive_entry **entry, ff_error *error) {
     for (;;) {
+        /* libarchive converts names to the locale's characters: the same everywhere, bytes as they
+         * are. */
+        locale_t before = archive->locale ? uselocale(archive->locale) : (locale_t)0;
         int result = archive_read_next_header(archive->current, entry);
+        if (archive->locale) uselocale(before);
         if (result == ARCHIVE_OK || result == ARCHIVE_WARN) return FF_OK;
         if (result != ARCHIVE_EOF) return broken(archive, archive->current, error);
         *entry = NULL;
@@ -268,7 +275,6 @@ ff_status ff_archive_next(ff_archive *archive, ff_archive_member *member, ff_err
         FF_TRY(ff_interrupt_check(error));
         FF_TRY(next_entry(archive, &entry, error));
         if (!entry) return FF_OK;
-        /* The bytes as they are; where the header says they are UTF-8, that. */
         const char *name = archive_entry_pathname(entry);
         if (!name) name = archive_entry_pathname_utf8(entry);
         if (!name) return broken(archive, archive->current, error);
@@ -335,6 +341,7 @@ void ff_archive_close(ff_archive **archive) {
     if (!*archive) return;
     if ((*archive)->inner) archive_read_free((*archive)->inner);
     if ((*archive)->outer) archive_read_free((*archive)->outer);
+    if ((*archive)->locale) freelocale((*archive)->locale);
     ff_disk_close(&(*archive)->fd);
     ff_buffer_free(&(*archive)->prefix);
     ff_buffer_free(&(*archive)->name);

@@ -1,0 +1,252 @@
+#!/usr/bin/python3
+"""Image folders inside archives: the same set as the unpacked folder gives, whatever the archive,
+and what somebody may have put into an archive on purpose."""
+import gzip
+import io
+import os
+import random
+import shutil
+import struct
+import subprocess
+import sys
+import tarfile
+import tempfile
+import zipfile
+import zlib
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "format"))
+import tap  # noqa: E402
+from tap import ok  # noqa: E402
+
+try:
+    import numpy
+    from PIL import Image
+except ImportError as missing:
+    tap.skip("archives", "this Python has no %s" % missing.name)
+    tap.finish()
+
+FFPACK = os.path.join(tap.BUILD, "ffpack")
+FFINSPECT = os.path.join(tap.BUILD, "ffinspect")
+scratch = tempfile.mkdtemp(prefix="archive-")
+os.chdir(scratch)
+random.seed(7)
+OPTIONS = ["--resize", "24x20", "--mean", ".5,.5,.5", "--std", ".2,.2,.2", "--shard-size", "64K"]
+
+
+def run(*arguments):
+    done = subprocess.run([FFPACK, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    return done.returncode, done.stderr.decode(errors="replace")
+
+
+def files_of(folder, keep=lambda name: True):
+    found = {}
+    for root, _, names in os.walk(folder):
+        for name in names:
+            if keep(name):
+                path = os.path.join(root, name)
+                found[os.path.relpath(path, folder)] = open(path, "rb").read()
+    return found
+
+
+def ids(folder):
+    done = subprocess.run([FFINSPECT, folder, "--json", "--verify"], stdout=subprocess.PIPE)
+    lines = [line.strip() for line in done.stdout.decode().splitlines()]
+    return done.returncode, [line for line in lines if line.startswith(('"content"', '"source"', '"transform"'))
+                             and '": "' in line and len(line) > 40]
+
+
+def npy(folder, name):
+    subprocess.run([FFINSPECT, folder, "--npy", name], check=True, stdout=subprocess.DEVNULL)
+    return numpy.load(name)
+
+
+def picture(path, index):
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    side = 16 + index % 23
+    values = numpy.random.RandomState(index).randint(0, 256, (side, side + index % 5, 3), dtype=numpy.uint8)
+    Image.fromarray(values).save(path)
+
+
+def make_folder(root, splits):
+    index = 0
+    for split in splits:
+        for name in ["b", "a", "a-b", "Z", ".hidden", "\xe4 \xf6"]:
+            for at in ["1.png", "10.jpg", "2.PNG", "sub/x.jpeg", "sub-1/x.jpg", "sub/deep/y.png", "notes.txt"]:
+                path = os.path.join(root, split, name, at)
+                index += 1
+                if at.endswith("txt"):
+                    os.makedirs(os.path.dirname(path), exist_ok=True)
+                    open(path, "w").write("no image")
+                else:
+                    picture(path, index)
+
+
+def add_all(tar, folder, inside, order):
+    paths = []
+    for root, _, names in os.walk(folder):
+        paths += [os.path.join(root, name) for name in names]
+    paths.sort()
+    if order:
+        random.shuffle(paths)
+    for path in paths:
+        tar.add(path, os.path.join(inside, os.path.relpath(path, folder)))
+
+
+def make_tar(name, folder, inside="", mode="w", order=True, form=tarfile.PAX_FORMAT):
+    with tarfile.open(name, mode, format=form) as tar:
+        add_all(tar, folder, inside, order)
+
+
+make_folder("plain", [""])
+make_folder("splits", ["train", "test"])
+
+# ---- the same set as from the folder -------------------------------------------------------------
+
+code, said = run("plain", "-o", "folder", *OPTIONS)
+ok(code == 0, "packs the folder", said)
+code, said = run("splits", "-o", "folders", *OPTIONS)
+ok(code == 0, "packs the folder of splits", said)
+
+make_tar("a.tar", "plain", "top/inner")
+make_tar("a.gnu.tar", "plain", form=tarfile.GNU_FORMAT)
+make_tar("a.tar.gz", "plain", "top", "w:gz")
+make_tar("a.tar.bz2", "plain", "./", "w:bz2")
+make_tar("a.tar.xz", "plain", "x", "w:xz")
+make_tar("plain-for-zstd.tar", "plain", "x")
+subprocess.run(["zstd", "-q", "plain-for-zstd.tar", "-o", "a.tar.zst"], check=True)
+with zipfile.ZipFile("a.zip", "w", zipfile.ZIP_DEFLATED) as packed:
+    for path, data in files_of("plain").items():
+        packed.writestr("top/" + path, data)
+with zipfile.ZipFile("stored.zip", "w", zipfile.ZIP_STORED) as packed:
+    for path, data in sorted(files_of("plain").items(), reverse=True):
+        packed.writestr(path, data)
+wanted = ids("folder")
+values = npy("folder", "folder.npy")
+for name in ["a.tar", "a.gnu.tar", "a.tar.gz", "a.tar.bz2", "a.tar.xz", "a.tar.zst", "a.zip", "stored.zip"]:
+    code, said = run(name, "-o", name + ".out", *OPTIONS)
+    ok(code == 0, "packs %s" % name, said)
+    ok(ids(name + ".out") == wanted, "%s: the ids of the folder's set, every byte verified" % name,
+       "%s, wanted %s" % (ids(name + ".out"), wanted))
+    ok(numpy.array_equal(npy(name + ".out", "got.npy"), values), "%s: the values, in the order of numbers" % name)
+
+make_tar("s.tar.gz", "splits", "dataset-1.0", "w:gz")
+make_tar("s.tar", "splits")
+for name in ["s.tar.gz", "s.tar"]:
+    code, said = run(name, "-o", name + ".out", *OPTIONS)
+    ok(code == 0, "packs %s" % name, said)
+    for split in ["train", "test"]:
+        ok(ids("%s.out/%s" % (name, split)) == ids("folders/" + split), "%s: split %s as the folder's" % (name, split))
+
+# Statistics, several jobs, several blocks a shard, zstd: nothing depends on the number of threads.
+for name in ["s.tar.gz", "s.tar"]:
+    made = []
+    for jobs in ["1", "2", "5"]:
+        code, said = run(name, "-o", "jobs" + jobs, "--force", "--resize", "24x20", "--shard-size", "20K",
+                         "--compress", "zstd", "--jobs", jobs)
+        made.append(files_of("jobs" + jobs) if code == 0 else said)
+    ok(made[0] == made[1] == made[2] and isinstance(made[0], dict), "%s: the same bytes for 1, 2 and 5 jobs" % name,
+       made if not isinstance(made[0], dict) else "")
+
+open("order.classes", "w").write("Z\nunused\n.hidden\nb\na\na-b\n\xe4 \xf6\n")
+for name in ["plain", "a.tar.gz"]:
+    code, said = run(name, "-o", "classes", "--force", "--classes", "order.classes", *OPTIONS)
+    ok(code == 0, "%s: class order from a file" % name, said)
+    done = subprocess.run([FFINSPECT, "classes", "--sample", "0"], stdout=subprocess.PIPE).stdout.decode()
+    ok("label: 2 .hidden" in done, "%s: the first item's folder .hidden is class 2 of the file" % name, done)
+
+code, said = run("a.tar.gz", "-o", "shuffled", "--shuffle", "1", *OPTIONS)
+ok(code == 2 and "front to back" in said, "--shuffle of a compressed archive is refused", said)
+code, said = run("a.tar", "-o", "shuffled", "--shuffle", "1", *OPTIONS)
+ok(code == 0 and ids("shuffled") == wanted, "--shuffle of a plain tar", said)
+
+# ---- bad images ----------------------------------------------------------------------------------
+
+with tarfile.open("bad.tar.gz", "w:gz") as tar:
+    add_all(tar, "plain", "", True)
+    broken = tarfile.TarInfo("b/0.png")
+    broken.size = 100
+    tar.addfile(broken, io.BytesIO(b"x" * 100))
+code, said = run("bad.tar.gz", "-o", "bad", *OPTIONS)
+ok(code == 65 and "b/0.png" in said, "a bad image in an archive is named", said)
+code, said = run("bad.tar.gz", "-o", "bad", "--on-error", "skip", *OPTIONS)
+ok(code == 0, "the same command with --on-error skip goes on", said)
+report = open("bad.skipped.tsv").read() if os.path.exists("bad.skipped.tsv") else ""
+ok("b/0.png" in report and len(report.splitlines()) == 1, "and lists it", report)
+ok(numpy.array_equal(npy("bad", "got.npy"), values), "and packs the rest")
+
+# ---- on purpose ----------------------------------------------------------------------------------
+
+image = open("plain/a/1.png", "rb").read()
+huge = (b"\x89PNG\r\n\x1a\n" + struct.pack(">I", 13) + b"IHDR" + struct.pack(">IIBBBBB", 100000, 100000, 8, 2, 0, 0, 0))
+huge += struct.pack(">I", zlib.crc32(huge[12:29])) + bytes(64)
+
+
+def evil(name, members):
+    with tarfile.open(name, "w:gz" if name.endswith("gz") else "w") as tar:
+        for member, kind, data in members:
+            entry = tarfile.TarInfo(member)
+            entry.type = kind
+            if kind == tarfile.REGTYPE:
+                entry.size = len(data)
+                tar.addfile(entry, io.BytesIO(data))
+            else:
+                entry.linkname = data
+                tar.addfile(entry)
+
+
+good = ("a/1.png", tarfile.REGTYPE, image)
+CASES = [
+    ("../../x.png", [good, ("../../x.png", tarfile.REGTYPE, image)], "leads out of the archive"),
+    ("a name with .. inside", [good, ("a/../../b/x.png", tarfile.REGTYPE, image)], "leads out of the archive"),
+    ("an absolute name", [good, ("/tmp/x.png", tarfile.REGTYPE, image)], "absolute name"),
+    ("a symbolic link", [good, ("b/x.png", tarfile.SYMTYPE, "/etc/passwd")], "is a link"),
+    ("a hard link", [good, ("b/x.png", tarfile.LNKTYPE, "a/1.png")], "is a link"),
+    ("a name of 64 KiB", [good, ("b/" + "x" * 65530 + ".png", tarfile.REGTYPE, image)], "65536 bytes"),
+    ("a PNG header of 100,000 x 100,000", [good, ("a/2.png", tarfile.REGTYPE, huge)], "more than the limit"),
+    ("a member twice", [good, good], "twice"),
+    ("images in no folder", [("1.png", tarfile.REGTYPE, image)], "no class folders"),
+    ("no images", [("a/readme", tarfile.REGTYPE, b"hello")], "without images"),
+    ("a class without an image", [good, ("b/readme", tarfile.REGTYPE, b"hello")], "a class without an image"),
+]
+for title, members, sentence in CASES:
+    for name in ["evil.tar", "evil.tar.gz"]:
+        evil(name, members)
+        os.makedirs("place")
+        code, said = run(name, "-o", "place/out", *OPTIONS)
+        ok(code == 65 and sentence in said and len(said.splitlines()) == 1 and not os.listdir("place"),
+           "%s in %s is refused" % (title, name), "%d: %s; left %s" % (code, said, os.listdir("place")))
+        shutil.rmtree("place")
+
+# A bomb: 3 GiB of zeros as one image, and as many small ones behind each other's backs.
+entry = tarfile.TarInfo("a/2.png")
+entry.size = 3 << 30
+with gzip.open("bomb.tar.gz", "wb", compresslevel=1) as packed:
+    packed.write(entry.tobuf())
+    for _ in range(64):
+        packed.write(bytes(1 << 20))
+code, said = run("bomb.tar.gz", "-o", "bomb", *OPTIONS)
+ok(code == 65 and "bomb" in said, "a compression bomb is refused by what its header says", said)
+entry.name = "a/readme"
+entry.size = 1200 << 20
+open("head", "wb").write(entry.tobuf())
+open("tail", "wb").write(tarfile.TarInfo("b").tobuf())
+subprocess.run("(cat head; head -c 1200M /dev/zero; cat tail) | zstd -q -1 -o bomb.tar.zst", shell=True, check=True)
+code, said = run("bomb.tar.zst", "-o", "bomb", *OPTIONS)
+ok(code == 65 and "bomb" in said, "also one whose zeros are no image", said)
+
+for name, cut in [("a.tar.gz", 0.5), ("a.tar", 0.6), ("a.tar.zst", 0.5), ("a.zip", 0.7)]:
+    data = open(name, "rb").read()
+    open("cut-" + name, "wb").write(data[:int(len(data) * cut)])
+    code, said = run("cut-" + name, "-o", "cut", *OPTIONS)
+    ok(code == 65 and "cut-" + name in said and not os.path.exists("cut"), "%s cut off is refused" % name, said)
+for name in ["a.tar.gz", "a.tar.zst", "a.zip"]:
+    data = bytearray(open(name, "rb").read())
+    for at in range(len(data) // 3, len(data) // 3 + 40):
+        data[at] ^= 0x55
+    open("noise-" + name, "wb").write(data)
+    code, said = run("noise-" + name, "-o", "noise", *OPTIONS)
+    ok(code == 65 and not os.path.exists("noise"), "%s with noise in it is refused" % name, "%d %s" % (code, said))
+
+os.chdir("/")
+shutil.rmtree(scratch)
+tap.finish()
