@@ -24,10 +24,13 @@ void ff_options_add_output(ff_option_table *table, ff_arguments *arguments) {
 
 void ff_options_add_source(ff_option_table *table, ff_arguments *arguments) {
     const ff_option group[] = {
-        {"format", 0, FF_OPTION_STRING, "auto|idx|cifar|folder", &arguments->format, NULL, 0, 0,
-         "what SOURCE is (default: auto, by its content)"},
+        {"format", 0, FF_OPTION_STRING, "auto|idx|cifar|imagenet|archive|folder",
+         &arguments->format, NULL, 0, 0, "what SOURCE is (default: auto, by its content)"},
         {"classes", 0, FF_OPTION_STRING, "FILE", &arguments->classes, NULL, 0, 0,
-         "class names, one a line in the order of the labels, for a source without names"},
+         "class names, one a line in the order of the labels, where the source has none, or in "
+         "another order than its own"},
+        {"val-labels", 0, FF_OPTION_STRING, "PATH", &arguments->val_labels, NULL, 0, 0,
+         "classes of ImageNet's validation images: its devkit, or a text with a wnid a line"},
     };
     add(table, group, sizeof group / sizeof *group);
 }

@@ -10,7 +10,8 @@
 typedef struct ff_arguments {
     const char *source, *output;
     const char *format; /* a word of the source table, or "auto" */
-    const char *resize, *center_crop, *mean, *std, *stats, *stats_from, *classes, *compress;
+    const char *resize, *center_crop, *mean, *std, *stats, *stats_from, *classes, *val_labels,
+        *compress;
     int dtype, layout, interpolation, on_error, alignment;
     int mode;        /* -1 = not given */
     int64_t jobs;    /* 0 = one a CPU */

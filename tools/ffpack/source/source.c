@@ -12,10 +12,12 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 
-extern const ff_source_format ff_source_idx, ff_source_cifar, ff_source_archive, ff_source_folder;
+extern const ff_source_format ff_source_idx, ff_source_cifar, ff_source_imagenet, ff_source_archive,
+    ff_source_folder;
 
-const ff_source_format *const ff_source_formats[] = {&ff_source_idx, &ff_source_cifar,
-                                                     &ff_source_archive, &ff_source_folder, NULL};
+const ff_source_format *const ff_source_formats[] = {&ff_source_idx,      &ff_source_cifar,
+                                                     &ff_source_imagenet, &ff_source_archive,
+                                                     &ff_source_folder,   NULL};
 
 static ff_status find_format(const ff_source_format **found, const char *name, ff_error *error) {
     char known[256] = "auto";
@@ -90,6 +92,8 @@ ff_status ff_source_open(ff_source **out, const char *path, const ff_source_opti
     if (status == FF_OK) status = ff_copy_string(&source->temporary, options->temporary, error);
     if (status == FF_OK && options->classes)
         status = ff_copy_string(&source->classes, options->classes, error);
+    if (status == FF_OK && options->val_labels)
+        status = ff_copy_string(&source->val_labels, options->val_labels, error);
     if (status == FF_OK && options->format && strcmp(options->format, "auto") != 0)
         status = find_format(&source->format, options->format, error);
     if (status == FF_OK) status = detect(source, error);
@@ -134,6 +138,7 @@ void ff_source_close(ff_source **out) {
     free(source->path);
     free(source->temporary);
     free(source->classes);
+    free(source->val_labels);
     free(source);
     *out = NULL;
 }

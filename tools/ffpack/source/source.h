@@ -58,6 +58,7 @@ struct ff_source {
     char *path;
     char *temporary;    /* the folder for temporary space */
     char *classes;      /* --classes FILE, or NULL */
+    char *val_labels;   /* --val-labels PATH, or NULL */
     int jobs;           /* threads for unpacking */
     const char *kind;   /* recorded: "idx", "cifar-10-binary", ... */
     bool encoded;       /* items are image files to decode; else `raw` describes them */
@@ -70,9 +71,10 @@ struct ff_source {
 };
 
 typedef struct ff_source_options {
-    const char *format;    /* a name of the table; NULL or "auto" = by content */
-    const char *classes;   /* file with a class name a line; NULL = the source's own */
-    const char *temporary; /* folder for temporary space */
+    const char *format;     /* a name of the table; NULL or "auto" = by content */
+    const char *classes;    /* file with a class name a line; NULL = the source's own */
+    const char *val_labels; /* of ImageNet's validation images; NULL = looked for beside them */
+    const char *temporary;  /* folder for temporary space */
     int jobs;
 } ff_source_options;
 
