@@ -16,16 +16,18 @@ static void free_strings(char **string, size_t count) {
     free(string);
 }
 
+static void free_field(ff_field *field) {
+    free(field->name);
+    free_strings(field->class_name, field->class_count);
+}
+
 void ff_metadata_free(ff_metadata *metadata) {
     free(metadata->split);
     free(metadata->table);
     free(metadata->mean);
     free(metadata->std);
     free_strings(metadata->transform, metadata->transform_count);
-    for (size_t i = 0; i < metadata->field_count; i++) {
-        free(metadata->field[i].name);
-        free_strings(metadata->field[i].class_name, metadata->field[i].class_count);
-    }
+    for (size_t i = 0; i < metadata->field_count; i++) free_field(&metadata->field[i]);
     free(metadata->field);
     for (size_t i = 0; i < metadata->provenance_count; i++) {
         free(metadata->provenance[i].key);
@@ -103,6 +105,14 @@ ff_status ff_metadata_add_field(ff_metadata *metadata, const char *name, ff_fiel
     FF_TRY(ff_copy_string(&field.name, name, error));
     metadata->field[metadata->field_count++] = field;
     return FF_OK;
+}
+
+void ff_metadata_keep_field(ff_metadata *metadata, size_t index) {
+    ff_field kept = metadata->field[index];
+    for (size_t i = 0; i < metadata->field_count; i++)
+        if (i != index) free_field(&metadata->field[i]);
+    metadata->field[0] = kept;
+    metadata->field_count = 1;
 }
 
 ff_status ff_metadata_add_class(ff_metadata *metadata, size_t index, const char *name,

@@ -120,6 +120,8 @@ FF_MUST_USE ff_status ff_metadata_add_field(ff_metadata *metadata, const char *n
                                             ff_error *error);
 FF_MUST_USE ff_status ff_metadata_add_class(ff_metadata *metadata, size_t field, const char *name,
                                             ff_error *error);
+/* Releases all fields but this one. */
+void ff_metadata_keep_field(ff_metadata *metadata, size_t field);
 FF_MUST_USE ff_status ff_metadata_set_statistics(ff_metadata *metadata, const float *mean,
                                                  const float *std, uint32_t count, ff_error *error);
 

@@ -29,6 +29,9 @@ void ff_options_add_source(ff_option_table *table, ff_arguments *arguments) {
         {"classes", 0, FF_OPTION_STRING, "FILE", &arguments->classes, NULL, 0, 0,
          "class names, one a line in the order of the labels, where the source has none, or in "
          "another order than its own"},
+        {"label", 0, FF_OPTION_STRING, "FIELD", &arguments->label, NULL, 0, 0,
+         "keep only this label field of a source with several; of WebDataset samples, the key of "
+         "their .json that is the label"},
         {"val-labels", 0, FF_OPTION_STRING, "PATH", &arguments->val_labels, NULL, 0, 0,
          "classes of ImageNet's validation images: its devkit, or a text with a wnid a line"},
     };

@@ -208,7 +208,9 @@ static ff_status run_in(run *job, const char *parent, ff_error *error) {
     ff_source_options options = {.format = arguments->format,
                                  .classes = arguments->classes,
                                  .val_labels = arguments->val_labels,
+                                 .label = arguments->label,
                                  .temporary = temporary,
+                                 .skip = job->recipe->skip,
                                  .jobs = job->recipe->jobs};
     FF_TRY(ff_source_open(&job->source, arguments->source, &options, error));
     FF_TRY(open_output(job, parent, error));

@@ -148,12 +148,12 @@ static ff_status take_note(pack_state *packing, const note *said, ff_error *erro
     else
         job->report->warnings++;
     if (!job->options->notice) return FF_OK;
+    bool rooted = job->split->root && *said->key != '/';
     if (said->skipped)
         snprintf(text, sizeof text, "left out: %s", said->message);
     else
-        snprintf(text, sizeof text, "%s%s%s: odd but complete: %s",
-                 job->split->root ? job->split->root : "", job->split->root ? "/" : "", said->key,
-                 said->message);
+        snprintf(text, sizeof text, "%s%s%s: odd but complete: %s", rooted ? job->split->root : "",
+                 rooted ? "/" : "", said->key, said->message);
     job->options->notice(job->options->context, text);
     return FF_OK;
 }

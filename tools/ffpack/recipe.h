@@ -12,6 +12,7 @@ typedef struct ff_arguments {
     const char *format; /* a word of the source table, or "auto" */
     const char *resize, *center_crop, *mean, *std, *stats, *stats_from, *classes, *val_labels,
         *compress;
+    const char *label; /* the label field to keep; NULL = all */
     int dtype, layout, interpolation, on_error, alignment;
     int mode;        /* -1 = not given */
     int64_t jobs;    /* 0 = one a CPU */

@@ -21,6 +21,8 @@ struct ff_source_reader {
     size_t length;
     unsigned char *window;
     size_t capacity;
+    int fd; /* of part fd_part, where that has none of its own; else -1 */
+    uint32_t fd_part;
     ff_buffer path;
 };
 
@@ -32,6 +34,7 @@ ff_status ff_source_reader_create(ff_source_reader **out, const ff_source *sourc
     reader->source = source;
     reader->stream = stream;
     reader->part = FF_PART_FILE;
+    reader->fd = -1;
     *out = reader;
     return FF_OK;
 }
@@ -39,10 +42,17 @@ ff_status ff_source_reader_create(ff_source_reader **out, const ff_source *sourc
 void ff_source_reader_destroy(ff_source_reader **reader) {
     if (!*reader) return;
     ff_stream_items_free(&(*reader)->items);
+    ff_disk_close(&(*reader)->fd);
     free((*reader)->window);
     ff_buffer_free(&(*reader)->path);
     free(*reader);
     *reader = NULL;
+}
+
+static ff_status changed(const char *path, uint64_t bytes, uint64_t listed, ff_error *error) {
+    return ff_fail(error, FF_BAD_DATA,
+                   "%s: changed since it was listed: has %" PRIu64 " bytes, had %" PRIu64, path,
+                   bytes, listed);
 }
 
 static ff_status read_file(ff_source_reader *reader, const ff_source_split *split,
@@ -50,16 +60,16 @@ static ff_status read_file(ff_source_reader *reader, const ff_source_split *spli
     ff_buffer *path = &reader->path;
     path->length = 0;
     reader->length = 0;
-    FF_TRY(ff_buffer_printf(path, error, "%s/%.*s", split->root, (int)item->key_bytes,
-                            (const char *)item->key));
+    const char *key = item->key;
+    bool absolute = item->key_bytes && *key == '/';
+    FF_TRY(ff_buffer_printf(path, error, "%s%s%.*s", absolute ? "" : split->root,
+                            absolute ? "" : "/", (int)item->key_bytes, key));
     int fd;
     uint64_t bytes;
     FF_TRY(ff_disk_open(path->bytes, &fd, &bytes, error));
     ff_status status = FF_OK;
     if (bytes != item->bytes)
-        status = ff_fail(error, FF_BAD_DATA,
-                         "%s: changed since it was listed: has %" PRIu64 " bytes, had %" PRIu64,
-                         path->bytes, bytes, item->bytes);
+        status = changed(path->bytes, bytes, item->bytes, error);
     else if (bytes > FF_ENCODED_LIMIT_BYTES)
         status = ff_fail(error, FF_BAD_DATA, "%s: has %" PRIu64 " bytes, more than %" PRIu64,
                          path->bytes, bytes, FF_ENCODED_LIMIT_BYTES);
@@ -90,6 +100,25 @@ static const unsigned char *find_taken(ff_source_reader *reader, const ff_item *
     return NULL;
 }
 
+/* *fd = the part's file, opened where it is not the one that is open already. */
+static ff_status open_part(ff_source_reader *reader, uint32_t number, int *fd, ff_error *error) {
+    const ff_source_part *part = &reader->source->part[number];
+    *fd = part->fd;
+    if (part->fd >= 0) return FF_OK;
+    if (reader->fd_part != number || reader->fd < 0) {
+        uint64_t bytes;
+        ff_disk_close(&reader->fd);
+        FF_TRY(ff_disk_open(part->path, &reader->fd, &bytes, error));
+        reader->fd_part = number;
+        if (bytes != part->bytes) {
+            ff_disk_close(&reader->fd);
+            return changed(part->path, bytes, part->bytes, error);
+        }
+    }
+    *fd = reader->fd;
+    return FF_OK;
+}
+
 ff_status ff_source_read(ff_source_reader *reader, const ff_source_split *split,
                          const ff_item *item, const unsigned char **bytes, ff_error *error) {
     if (item->part == FF_PART_FILE) {
@@ -103,17 +132,23 @@ ff_status ff_source_read(ff_source_reader *reader, const ff_source_split *split,
         assert(*bytes);
         return FF_OK;
     }
+    if (reader->source->encoded && item->bytes > FF_ENCODED_LIMIT_BYTES)
+        return ff_fail(error, FF_BAD_DATA, "%s: %.*s has %" PRIu64 " bytes, more than %" PRIu64,
+                       reader->source->part[item->part].path, (int)item->key_bytes,
+                       (const char *)item->key, item->bytes, FF_ENCODED_LIMIT_BYTES);
     uint64_t end = reader->offset + reader->length;
     bool same_part = item->part == reader->part;
     if (!same_part || item->offset < reader->offset || item->offset + item->bytes > end) {
         const ff_source_part *part = &reader->source->part[item->part];
+        int fd;
+        FF_TRY(open_part(reader, item->part, &fd, error));
         /* In order the window runs ahead; at the end of the part it gets what there is. */
         bool in_order = same_part && item->offset >= reader->offset && item->offset <= end;
         size_t wanted = item->bytes;
         FF_TRY(ff_reserve(&reader->window, &reader->capacity,
                           wanted > AHEAD_BYTES ? wanted : AHEAD_BYTES, 1, "an item", error));
         reader->length = 0;
-        FF_TRY(ff_disk_read_some(part->fd, part->path, reader->window, wanted,
+        FF_TRY(ff_disk_read_some(fd, part->path, reader->window, wanted,
                                  in_order && wanted < AHEAD_BYTES ? AHEAD_BYTES : wanted,
                                  item->offset, &reader->length, error));
         reader->part = item->part;
@@ -125,8 +160,11 @@ ff_status ff_source_read(ff_source_reader *reader, const ff_source_split *split,
 
 const char *ff_source_item_name(const ff_source *source, const ff_source_split *split,
                                 const ff_item *item, char *text, size_t size) {
+    const char *key = item->key;
+    bool absolute = item->key_bytes && *key == '/';
     if (item->part == FF_PART_FILE)
-        snprintf(text, size, "%s/%.*s", split->root, (int)item->key_bytes, (const char *)item->key);
+        snprintf(text, size, "%s%s%.*s", absolute ? "" : split->root, absolute ? "" : "/",
+                 (int)item->key_bytes, key);
     else
         snprintf(text, size, "%s: %s%.*s", source->part[item->part].path,
                  source->encoded ? "" : "item ", (int)item->key_bytes, (const char *)item->key);

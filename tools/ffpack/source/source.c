@@ -1,5 +1,6 @@
 #include "tools/ffpack/source/source.h"
 
+#include "tools/ffpack/source/braces.h"
 #include "tools/ffpack/source/disk.h"
 #include "tools/ffpack/source/input.h"
 #include "tools/ffpack/source/stream.h"
@@ -55,29 +56,47 @@ static ff_status unrecognized(const char *path, const unsigned char *head, size_
     return status;
 }
 
-/* Checks that there is something to read, and finds the format where none was named. */
-static ff_status detect(ff_source *source, ff_error *error) {
+/* Finds the format by what lies at `path`, where none was named. */
+static ff_status detect_at(ff_source *source, const char *path, ff_error *error) {
     struct stat info;
-    if (stat(source->path, &info) < 0) return ff_fail_errno(error, "%s: cannot open", source->path);
+    if (stat(path, &info) < 0) return ff_fail_errno(error, "%s: cannot open", path);
     unsigned char bytes[512];
     unsigned char *head = NULL;
     size_t head_bytes = 0;
     if (!S_ISDIR(info.st_mode)) {
         ff_input *input;
-        FF_TRY(ff_input_open(&input, source->path, error));
+        FF_TRY(ff_input_open(&input, path, error));
         ff_status status = ff_input_read(input, bytes, sizeof bytes, &head_bytes, error);
         ff_input_close(&input);
         FF_TRY(status);
         head = bytes;
-        if (!head_bytes) return unrecognized(source->path, head, 0, error);
+        if (!head_bytes) return unrecognized(path, head, 0, error);
     }
     if (source->format) return FF_OK;
-    for (const ff_source_format *const *format = ff_source_formats; *format; format++)
-        if ((*format)->detect(source->path, head, head_bytes)) {
+    for (const ff_source_format *const *format = ff_source_formats; *format; format++) {
+        if (source->pattern && !(*format)->patterns) continue;
+        if ((*format)->detect(path, head, head_bytes)) {
             source->format = *format;
             return FF_OK;
         }
-    return unrecognized(source->path, head, head_bytes, error);
+    }
+    return unrecognized(path, head, head_bytes, error);
+}
+
+/* A name with braces that is no file's is a pattern; its first file tells the format. */
+static ff_status detect(ff_source *source, ff_error *error) {
+    struct stat info;
+    if (!strchr(source->path, '{') || stat(source->path, &info) == 0)
+        return detect_at(source, source->path, error);
+    source->pattern = true;
+    if (source->format && !source->format->patterns)
+        return ff_fail(error, FF_USAGE, "%s: --format %s takes one file or folder, no pattern",
+                       source->path, source->format->name);
+    ff_names names = {0};
+    ff_status status = ff_braces_expand(&names, source->path, error);
+    if (status == FF_OK) status = detect_at(source, ff_names_at(&names, 0), error);
+    ff_names_free(&names);
+    return status;
 }
 
 ff_status ff_source_open(ff_source **out, const char *path, const ff_source_options *options,
@@ -86,6 +105,7 @@ ff_status ff_source_open(ff_source **out, const char *path, const ff_source_opti
     ff_source *source;
     FF_TRY(ff_alloc(&source, 1, sizeof *source, "a source", error));
     source->jobs = options->jobs;
+    source->skip = options->skip;
     size_t length = strlen(path);
     while (length > 1 && path[length - 1] == '/') length--;
     ff_status status = ff_copy_bytes(&source->path, path, length, error);
@@ -94,6 +114,8 @@ ff_status ff_source_open(ff_source **out, const char *path, const ff_source_opti
         status = ff_copy_string(&source->classes, options->classes, error);
     if (status == FF_OK && options->val_labels)
         status = ff_copy_string(&source->val_labels, options->val_labels, error);
+    if (status == FF_OK && options->label)
+        status = ff_copy_string(&source->label, options->label, error);
     if (status == FF_OK && options->format && strcmp(options->format, "auto") != 0)
         status = find_format(&source->format, options->format, error);
     if (status == FF_OK) status = detect(source, error);
@@ -106,6 +128,7 @@ ff_status ff_source_open(ff_source **out, const char *path, const ff_source_opti
 
 ff_status ff_source_list(ff_source *source, ff_error *error) {
     FF_TRY(source->format->list(source, error));
+    if (source->label) FF_TRY(ff_source_keep_label(source, error));
     for (size_t i = 0; i < source->split_count; i++) {
         ff_source_split *split = &source->split[i];
         FF_TRY(ff_listing_finish(split->listing, error));
@@ -139,6 +162,7 @@ void ff_source_close(ff_source **out) {
     free(source->temporary);
     free(source->classes);
     free(source->val_labels);
+    free(source->label);
     free(source);
     *out = NULL;
 }
@@ -172,6 +196,11 @@ static ff_status add_part(ff_source *source, const char *path, ff_source_part ad
 ff_status ff_source_add_part(ff_source *source, const char *path, int fd, uint32_t *part,
                              ff_error *error) {
     return add_part(source, path, (ff_source_part){.fd = fd}, part, error);
+}
+
+ff_status ff_source_add_file(ff_source *source, const char *path, uint64_t bytes, uint32_t *part,
+                             ff_error *error) {
+    return add_part(source, path, (ff_source_part){.fd = -1, .bytes = bytes}, part, error);
 }
 
 ff_status ff_source_add_stream(ff_source *source, const char *path, bool nested, uint32_t *part,

@@ -24,6 +24,8 @@ typedef struct ff_source_format {
     bool (*detect)(const char *path, const unsigned char *head, size_t head_bytes);
     /* Fills kind, raw, labels, parts and splits. Required. */
     ff_status (*list)(ff_source *source, ff_error *error);
+    /* Whether SOURCE may be a brace pattern (braces.h); detect then gets the first file of it. */
+    bool patterns;
 } ff_source_format;
 
 /* In the order of detection; ends with NULL. */
@@ -32,8 +34,9 @@ extern const ff_source_format *const ff_source_formats[];
 /* Where items lie. A stream is an archive that can only be read from front to back: its items'
  * offsets are their members' ordinals, their storage order is the order of reading. */
 typedef struct ff_source_part {
-    char *path; /* as messages call it */
-    int fd;     /* -1 where it is a stream */
+    char *path;     /* as messages call it */
+    int fd;         /* -1 where it is a stream, or opened by who reads it */
+    uint64_t bytes; /* of the file, where fd is -1 and it is no stream */
     bool stream;
     bool nested; /* of a stream: as ff_archive_open's */
 } ff_source_part;
@@ -59,6 +62,9 @@ struct ff_source {
     char *temporary;    /* the folder for temporary space */
     char *classes;      /* --classes FILE, or NULL */
     char *val_labels;   /* --val-labels PATH, or NULL */
+    char *label;        /* --label FIELD, or NULL */
+    bool skip;          /* --on-error skip: items may be missing */
+    bool pattern;       /* `path` is a brace pattern */
     int jobs;           /* threads for unpacking */
     const char *kind;   /* recorded: "idx", "cifar-10-binary", ... */
     bool encoded;       /* items are image files to decode; else `raw` describes them */
@@ -75,14 +81,18 @@ typedef struct ff_source_options {
     const char *classes;    /* file with a class name a line; NULL = the source's own */
     const char *val_labels; /* of ImageNet's validation images; NULL = looked for beside them */
     const char *temporary;  /* folder for temporary space */
+    const char *label;      /* the only label field to keep; NULL = all */
+    bool skip;              /* what is missing is left to fail when it is read */
     int jobs;
 } ff_source_options;
 
-/* Finds the kind of the file or folder `path`; reads no more than its first bytes or names. */
+/* Finds the kind of the file, folder or pattern `path`; reads no more than its first bytes or
+ * names. */
 FF_MUST_USE ff_status ff_source_open(ff_source **source, const char *path,
                                      const ff_source_options *options, ff_error *error);
 
-/* Lists it. Once, before anything else. FF_BAD_DATA where a split has no items. */
+/* Lists it. Once, before anything else. FF_BAD_DATA where a split has no items; FF_USAGE where
+ * there is no label field options->label. */
 FF_MUST_USE ff_status ff_source_list(ff_source *source, ff_error *error);
 
 void ff_source_close(ff_source **source);
@@ -122,12 +132,24 @@ void ff_source_reader_destroy(ff_source_reader **reader);
 /* Adds a part that owns `fd` from here on, also after a failure. Its number is *part. */
 FF_MUST_USE ff_status ff_source_add_part(ff_source *source, const char *path, int fd,
                                          uint32_t *part, ff_error *error);
+/* Adds a file of `bytes` bytes that whoever reads it opens, so that there may be more parts than a
+ * process may open files. It must still have this size when it is read. */
+FF_MUST_USE ff_status ff_source_add_file(ff_source *source, const char *path, uint64_t bytes,
+                                         uint32_t *part, ff_error *error);
 /* Adds the archive `path` as a stream. */
 FF_MUST_USE ff_status ff_source_add_stream(ff_source *source, const char *path, bool nested,
                                            uint32_t *part, ff_error *error);
 /* Adds a split with an empty listing; fields are complete. Valid until the next one is added. */
 FF_MUST_USE ff_status ff_source_add_split(ff_source *source, const char *name,
                                           ff_source_split **split, ff_error *error);
+/* Gives every item of every split other labels, of `label_bytes` bytes: `change` makes them from
+ * the ones that it was listed with. The caller adapts source->labels. */
+FF_MUST_USE ff_status ff_source_relabel(ff_source *source, size_t label_bytes,
+                                        ff_status (*change)(void *context, const void *labels,
+                                                            void *changed, ff_error *error),
+                                        void *context, ff_error *error);
+/* Keeps of all label fields the one named source->label. ff_source_list does it. */
+FF_MUST_USE ff_status ff_source_keep_label(ff_source *source, ff_error *error);
 /* Class names of a field from the lines of a text file; empty lines at its end are left out. */
 FF_MUST_USE ff_status ff_source_read_classes(ff_source *source, size_t field, const char *path,
                                              ff_error *error);

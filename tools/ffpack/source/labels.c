@@ -1,0 +1,87 @@
+/* What sources do with the labels of items that are listed already. */
+#include "tools/ffpack/source/source.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+typedef ff_status change_labels(void *context, const void *labels, void *changed, ff_error *error);
+
+static ff_status copy_items(ff_listing *from, ff_listing *to, void *changed, change_labels *change,
+                            void *context, ff_error *error) {
+    ff_listing_cursor *cursor;
+    FF_TRY(ff_listing_finish(from, error));
+    FF_TRY(ff_listing_cursor_create(&cursor, from, error));
+    ff_status status = FF_OK;
+    for (uint64_t i = 0; i < ff_listing_count(from) && status == FF_OK; i++) {
+        ff_item item;
+        status = ff_listing_item(cursor, i, &item, error);
+        if (status == FF_OK) status = change(context, item.labels, changed, error);
+        item.labels = changed;
+        if (status == FF_OK) status = ff_listing_add(to, &item, error);
+    }
+    ff_listing_cursor_destroy(&cursor);
+    return status;
+}
+
+ff_status ff_source_relabel(ff_source *source, size_t label_bytes, change_labels *change,
+                            void *context, ff_error *error) {
+    char *changed;
+    FF_TRY(ff_alloc(&changed, label_bytes, 1, "labels", error));
+    ff_status status = FF_OK;
+    for (size_t i = 0; i < source->split_count && status == FF_OK; i++) {
+        ff_listing **listing = &source->split[i].listing, *copy = NULL;
+        status = ff_listing_create(&copy, source->temporary, label_bytes, error);
+        if (status == FF_OK) status = copy_items(*listing, copy, changed, change, context, error);
+        if (status == FF_OK) {
+            ff_listing_destroy(listing);
+            *listing = copy;
+        } else {
+            ff_listing_destroy(&copy);
+        }
+    }
+    free(changed);
+    return status;
+}
+
+/* ---- --label ------------------------------------------------------------------------------- */
+
+/* Where the kept field's bytes lie among all. */
+typedef struct kept {
+    size_t offset, bytes;
+} kept;
+
+static ff_status keep(void *context, const void *labels, void *changed, ff_error *error) {
+    (void)error;
+    const kept *field = context;
+    memcpy(changed, (const char *)labels + field->offset, field->bytes);
+    return FF_OK;
+}
+
+static ff_status no_such_field(const ff_source *source, ff_error *error) {
+    ff_buffer names = {0};
+    ff_status status = FF_OK;
+    for (size_t i = 0; i < source->labels.field_count && status == FF_OK; i++)
+        status =
+            ff_buffer_printf(&names, error, "%s%s", i ? ", " : "", source->labels.field[i].name);
+    if (status == FF_OK)
+        status = ff_fail(error, FF_USAGE, "--label: %s has no label field '%s', only %s",
+                         source->path, source->label, names.length ? names.bytes : "none");
+    ff_buffer_free(&names);
+    return status;
+}
+
+ff_status ff_source_keep_label(ff_source *source, ff_error *error) {
+    ff_metadata *labels = &source->labels;
+    kept found = {0};
+    size_t number = 0;
+    for (; number < labels->field_count; number++) {
+        found.bytes = ff_field_bytes(&labels->field[number]);
+        if (!strcmp(labels->field[number].name, source->label)) break;
+        found.offset += found.bytes;
+    }
+    if (number == labels->field_count) return no_such_field(source, error);
+    if (labels->field_count == 1) return FF_OK;
+    FF_TRY(ff_source_relabel(source, found.bytes, keep, &found, error));
+    ff_metadata_keep_field(labels, number);
+    return FF_OK;
+}
