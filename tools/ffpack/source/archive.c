@@ -315,7 +315,7 @@ bool ff_archive_holds(const char *path, bool (*wanted)(const char *base)) {
     for (int i = 0; i < LOOK_AT && !found; i++) {
         ff_archive_member member;
         if (ff_archive_next(archive, &member, &error) != FF_OK || !member.name) break;
-        found = wanted(ff_path_base(member.name));
+        found = member.kind == FF_ARCHIVE_FILE && wanted(ff_path_base(member.name));
     }
     ff_archive_close(&archive);
     return found;

@@ -37,8 +37,8 @@ typedef struct ff_archive_member {
  * not. A guess from magic numbers; opening says for sure. */
 bool ff_archive_looks_like(const unsigned char *head, size_t head_bytes);
 
-/* Whether one of the first members of the archive `path` has a name that `wanted` says yes to, by
- * what follows its last '/'. false where it cannot be read. */
+/* Whether one of the first members of the archive `path` is a file with a name that `wanted` says
+ * yes to, by what follows its last '/'. false where it cannot be read. */
 bool ff_archive_holds(const char *path, bool (*wanted)(const char *base));
 
 /* FF_BAD_DATA where `path` is no such archive; sentences name path and place. */

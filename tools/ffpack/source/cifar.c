@@ -1,11 +1,12 @@
-/* CIFAR-10 and CIFAR-100, binary version (https://www.cs.toronto.edu/~kriz/cifar.html).
+/* CIFAR-10 and CIFAR-100, binary version, and what the python version shares with it
+ * (https://www.cs.toronto.edu/~kriz/cifar.html).
  *
  * A record is one label byte (CIFAR-10) or two, coarse then fine (CIFAR-100), and 3072 bytes: the
  * red, green and blue plane of 32 x 32 pixels. Files: data_batch_1.bin, ... and test_batch.bin with
  * batches.meta.txt; or train.bin and test.bin with fine_label_names.txt and
  * coarse_label_names.txt. They lie in a folder (or in its folder cifar-10-batches-bin or
  * cifar-100-binary), in a tar archive, or one of them is given alone.
- * Known gaps: the python version's pickles. */
+ * The python version has the same names without .bin: cifar_python.c. */
 #include "tools/ffpack/source/cifar_files.h"
 #include "tools/ffpack/source/disk.h"
 
@@ -22,40 +23,50 @@ static int compare_batches(const void *a, const void *b) {
 
 static ff_status check_batches(ff_cifar *found, ff_error *error) {
     qsort(found->batch, found->batch_count, sizeof found->batch[0], compare_batches);
-    uint64_t record = FF_CIFAR_PIXEL_BYTES + found->kind->label_bytes;
+    const ff_cifar_kind *kind = found->kind;
+    uint64_t record = FF_CIFAR_PIXEL_BYTES + kind->label_count;
     for (size_t i = 0; i < found->batch_count; i++) {
         const ff_cifar_batch *batch = &found->batch[i];
         unsigned number = ff_cifar_batch_number(batch->name);
         if (number && number != i + 1 && found->batch_count > 1)
-            return ff_fail(error, FF_BAD_DATA, "%s: data_batch_%zu.bin is missing, but %s is there",
-                           found->place, i + 1, batch->name);
-        if (!batch->bytes || batch->bytes % record)
+            return ff_fail(error, FF_BAD_DATA, "%s: data_batch_%zu%s is missing, but %s is there",
+                           found->place, i + 1, kind->python ? "" : ".bin", batch->name);
+        if (!kind->python && (!batch->bytes || batch->bytes % record))
             return ff_fail(error, FF_BAD_DATA,
                            "%s: %s has %" PRIu64 " bytes, wanted a multiple of %" PRIu64
                            ", the size of a %s record",
-                           found->place, batch->name, batch->bytes, record, found->kind->name);
+                           found->place, batch->name, batch->bytes, record, kind->name);
     }
+    return FF_OK;
+}
+
+/* The names of the classes of label `which`, where the files have them. */
+static ff_status take_names(ff_cifar *found, ff_source *source, uint32_t which, size_t field,
+                            ff_error *error) {
+    const ff_cifar_kind *kind = found->kind;
+    const char *path = found->text_path[which];
+    if (kind->python) {
+        path = found->meta[kind->hundred].name;
+        free(found->text[which]);
+        FF_TRY(ff_cifar_python_names(found, source, which, &found->text[which], error));
+    }
+    if (found->text[which] && source->classes && field == 0)
+        return ff_fail(error, FF_USAGE, "--classes: %s names the classes already", path);
+    if (found->text[which])
+        return ff_source_take_classes(source, field, path, found->text[which], error);
+    if (source->classes && field == 0)
+        return ff_source_read_classes(source, field, source->classes, error);
     return FF_OK;
 }
 
 static ff_status add_fields(ff_cifar *found, ff_source *source, ff_error *error) {
     const ff_cifar_kind *kind = found->kind;
-    bool fine = kind == &ff_cifar_100;
-    FF_TRY(ff_metadata_add_field(&source->labels, fine ? "fine" : "label", FF_FIELD_CLASS, FF_I32,
-                                 1, error));
-    if (fine)
+    FF_TRY(ff_metadata_add_field(&source->labels, kind->hundred ? "fine" : "label", FF_FIELD_CLASS,
+                                 FF_I32, 1, error));
+    if (kind->hundred)
         FF_TRY(ff_metadata_add_field(&source->labels, "coarse", FF_FIELD_CLASS, FF_I32, 1, error));
-    for (uint32_t byte = 0; byte < kind->label_bytes; byte++) {
-        size_t field = fine ? 1 - byte : 0; /* the record has coarse before fine */
-        if (found->text[byte] && source->classes && field == 0)
-            return ff_fail(error, FF_USAGE, "--classes: %s names the classes already",
-                           found->text_path[byte]);
-        if (found->text[byte])
-            FF_TRY(ff_source_take_classes(source, field, found->text_path[byte], found->text[byte],
-                                          error));
-        else if (source->classes && field == 0)
-            FF_TRY(ff_source_read_classes(source, field, source->classes, error));
-    }
+    for (uint32_t which = 0; which < kind->label_count; which++) /* coarse lies before fine */
+        FF_TRY(take_names(found, source, which, kind->label_count - 1 - which, error));
     return FF_OK;
 }
 
@@ -63,14 +74,14 @@ static ff_status list_batch(const ff_cifar *found, ff_source *source, const ff_c
                             ff_listing *listing, ff_error *error) {
     const ff_cifar_kind *kind = found->kind;
     const ff_source_part *part = &source->part[batch->part];
-    uint64_t record = FF_CIFAR_PIXEL_BYTES + kind->label_bytes;
+    uint64_t record = FF_CIFAR_PIXEL_BYTES + kind->label_count;
     for (uint64_t i = 0; i < batch->bytes / record; i++) {
         unsigned char byte[2];
         int32_t label[2];
-        FF_TRY(ff_disk_read_at(part->fd, part->path, byte, kind->label_bytes,
+        FF_TRY(ff_disk_read_at(part->fd, part->path, byte, kind->label_count,
                                batch->offset + i * record, error));
-        for (uint32_t k = 0; k < kind->label_bytes; k++) {
-            size_t field = kind->label_bytes - 1 - k;
+        for (uint32_t k = 0; k < kind->label_count; k++) {
+            size_t field = kind->label_count - 1 - k;
             uint32_t limit = source->labels.field[field].class_count;
             if (!limit) limit = kind->class_limit[k];
             if (byte[k] >= limit)
@@ -96,7 +107,7 @@ static ff_status list_found(ff_cifar *found, ff_source *source, ff_error *error)
     FF_TRY(ff_cifar_find(found, source, error));
     FF_TRY(check_batches(found, error));
     source->kind = found->kind->recorded;
-    source->raw = (ff_source_raw){.offset = found->kind->label_bytes,
+    source->raw = (ff_source_raw){.offset = found->kind->python ? 0 : found->kind->label_count,
                                   .channels = 3,
                                   .height = 32,
                                   .width = 32,
@@ -112,7 +123,9 @@ static ff_status list_found(ff_cifar *found, ff_source *source, ff_error *error)
                                        : batch->test ? "test"
                                                      : "train",
                                        &split, error));
-        FF_TRY(list_batch(found, source, batch, split->listing, error));
+        FF_TRY(found->kind->python
+                   ? ff_cifar_python_list(found, source, batch, split->listing, error)
+                   : list_batch(found, source, batch, split->listing, error));
     }
     return FF_OK;
 }
@@ -129,7 +142,9 @@ static ff_status cifar_list(ff_source *source, ff_error *error) {
 extern const ff_source_format ff_source_cifar;
 const ff_source_format ff_source_cifar = {
     .name = "cifar",
-    .wanted = "CIFAR-10 or CIFAR-100, binary version: a .bin file, a folder or a .tar.gz of them",
+    .wanted =
+        "CIFAR-10 or CIFAR-100, binary or python version: a .bin file or a pickle, a folder or a "
+        ".tar.gz of them",
     .detect = ff_cifar_detect,
     .list = cifar_list,
 };

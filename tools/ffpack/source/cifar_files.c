@@ -4,6 +4,7 @@
 #include "tools/ffpack/source/archive.h"
 #include "tools/ffpack/source/disk.h"
 
+#include <dirent.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,12 +14,35 @@
 enum { CHUNK_BYTES = 256 * 1024, TEXT_BYTES = 1 << 20 };
 #define MEMBER_LIMIT_BYTES (UINT64_C(16) << 30)
 
-const ff_cifar_kind ff_cifar_10 = {"CIFAR-10", "cifar-10-binary", 1, {10}, {"batches.meta.txt"}};
-const ff_cifar_kind ff_cifar_100 = {"CIFAR-100",
-                                    "cifar-100-binary",
-                                    2,
-                                    {20, 100},
-                                    {"coarse_label_names.txt", "fine_label_names.txt"}};
+const ff_cifar_kind ff_cifar_10 = {.name = "CIFAR-10",
+                                   .recorded = "cifar-10-binary",
+                                   .label_count = 1,
+                                   .class_limit = {10},
+                                   .names_file = {"batches.meta.txt"}};
+const ff_cifar_kind ff_cifar_100 = {
+    .name = "CIFAR-100",
+    .recorded = "cifar-100-binary",
+    .hundred = true,
+    .label_count = 2,
+    .class_limit = {20, 100},
+    .names_file = {"coarse_label_names.txt", "fine_label_names.txt"}};
+const ff_cifar_kind ff_cifar_10_python = {.name = "CIFAR-10",
+                                          .recorded = "cifar-10-python",
+                                          .python = true,
+                                          .label_count = 1,
+                                          .class_limit = {10},
+                                          .meta_file = "batches.meta",
+                                          .label_key = {"labels"},
+                                          .name_key = {"label_names"}};
+const ff_cifar_kind ff_cifar_100_python = {.name = "CIFAR-100",
+                                           .recorded = "cifar-100-python",
+                                           .hundred = true,
+                                           .python = true,
+                                           .label_count = 2,
+                                           .class_limit = {20, 100},
+                                           .meta_file = "meta",
+                                           .label_key = {"coarse_labels", "fine_labels"},
+                                           .name_key = {"coarse_label_names", "fine_label_names"}};
 
 /* ---- names --------------------------------------------------------------------------------- */
 
@@ -29,14 +53,28 @@ unsigned ff_cifar_batch_number(const char *name) {
     const char *digits = name + sizeof before - 1;
     if (*digits < '1' || *digits > '9') return 0;
     unsigned long number = strtoul(digits, &end, 10);
-    return !strcmp(end, ".bin") && number < FF_CIFAR_BATCHES_LIMIT ? (unsigned)number : 0;
+    if (*end && strcmp(end, ".bin") != 0) return 0;
+    return number < FF_CIFAR_BATCHES_LIMIT ? (unsigned)number : 0;
+}
+
+static bool is_bin_name(const char *name) {
+    size_t length = strlen(name);
+    return length > 4 && !strcmp(name + length - 4, ".bin");
 }
 
 /* Which version a file of this name belongs to; NULL = none. */
 static const ff_cifar_kind *kind_of_name(const char *name) {
-    if (ff_cifar_batch_number(name) || !strcmp(name, "test_batch.bin")) return &ff_cifar_10;
-    if (!strcmp(name, "train.bin") || !strcmp(name, "test.bin")) return &ff_cifar_100;
+    bool python = !is_bin_name(name);
+    size_t length = strlen(name) - (python ? 0 : 4);
+    if (ff_cifar_batch_number(name) || (length == 10 && !strncmp(name, "test_batch", 10)))
+        return python ? &ff_cifar_10_python : &ff_cifar_10;
+    if ((length == 5 && !strncmp(name, "train", 5)) || (length == 4 && !strncmp(name, "test", 4)))
+        return python ? &ff_cifar_100_python : &ff_cifar_100;
     return NULL;
+}
+
+static bool is_test_name(const char *name) {
+    return !strncmp(name, "test", 4);
 }
 
 static bool is_text_name(const char *name) {
@@ -44,32 +82,58 @@ static bool is_text_name(const char *name) {
            !strcmp(name, ff_cifar_100.names_file[1]);
 }
 
+/* 0 for CIFAR-10's, 1 for CIFAR-100's, -1 for any other name. */
+static int meta_of_name(const char *name) {
+    return !strcmp(name, ff_cifar_10_python.meta_file)    ? 0
+           : !strcmp(name, ff_cifar_100_python.meta_file) ? 1
+                                                          : -1;
+}
+
 static bool is_cifar_file(const char *name, unsigned char type) {
-    (void)type;
-    return kind_of_name(name) || is_text_name(name);
+    return type != DT_DIR && (kind_of_name(name) || is_text_name(name) || meta_of_name(name) >= 0);
 }
 
 static bool is_batch_file(const char *name, unsigned char type) {
-    (void)type;
-    return kind_of_name(name) != NULL;
+    return type != DT_DIR && kind_of_name(name) != NULL;
+}
+
+/* The python version's names are common words: what is in the file decides. */
+static bool is_pickle_file(const char *path) {
+    int fd;
+    unsigned char head[16];
+    size_t got = 0;
+    if (ff_disk_open(path, &fd, NULL, NULL) != FF_OK) return false;
+    bool read = ff_disk_read_some(fd, path, head, 2, sizeof head, 0, &got, NULL) == FF_OK;
+    ff_disk_close(&fd);
+    return read && ff_cifar_is_pickle(head, got);
+}
+
+/* Whether `folder` holds a file of records. */
+static bool holds_batches(const char *folder) {
+    ff_names names;
+    if (ff_names_read(&names, folder, is_batch_file, NULL) != FF_OK) return false;
+    bool found = false;
+    for (size_t i = 0; i < names.count && !found; i++) {
+        char *path;
+        if (ff_path_join(&path, folder, ff_names_at(&names, i), NULL) != FF_OK) break;
+        found = !kind_of_name(ff_names_at(&names, i))->python || is_pickle_file(path);
+        free(path);
+    }
+    ff_names_free(&names);
+    return found;
 }
 
 /* The folder that holds the files: `path` or the one inside it that the archives unpack to; NULL
  * where there is none, or no memory. */
 static char *find_folder(const char *path) {
-    static const char *const inside[] = {"", "cifar-10-batches-bin", "cifar-100-binary"};
-    for (size_t i = 0; i < 3; i++) {
+    static const char *const inside[] = {"", "cifar-10-batches-bin", "cifar-100-binary",
+                                         "cifar-10-batches-py", "cifar-100-python"};
+    for (size_t i = 0; i < sizeof inside / sizeof inside[0]; i++) {
         char *folder;
-        ff_names names;
         if ((i ? ff_path_join(&folder, path, inside[i], NULL)
                : ff_copy_string(&folder, path, NULL)) != FF_OK)
             return NULL;
-        bool found = false;
-        if (ff_names_read(&names, folder, is_batch_file, NULL) == FF_OK) {
-            found = names.count > 0;
-            ff_names_free(&names);
-        }
-        if (found) return folder;
+        if (holds_batches(folder)) return folder;
         free(folder);
     }
     return NULL;
@@ -92,12 +156,13 @@ bool ff_cifar_detect(const char *path, const unsigned char *head, size_t head_by
         return folder != NULL;
     }
     if (ff_archive_looks_like(head, head_bytes)) return ff_archive_holds(path, is_cifar_member);
-    if (kind_of_name(ff_path_base(path))) return true;
+    if (ff_cifar_is_pickle(head, head_bytes)) return true;
+    const ff_cifar_kind *kind = kind_of_name(ff_path_base(path));
+    if (kind && !kind->python) return true;
     /* No magic: what is left is the size, a name *.bin, and a label that can be one. */
-    size_t length = strlen(path);
     struct stat info;
-    return length > 4 && !strcmp(path + length - 4, ".bin") && stat(path, &info) == 0 &&
-           kind_of_size((uint64_t)info.st_size) && head[0] < 100;
+    return is_bin_name(path) && stat(path, &info) == 0 && kind_of_size((uint64_t)info.st_size) &&
+           head[0] < 100;
 }
 
 /* ---- finding the files --------------------------------------------------------------------- */
@@ -106,8 +171,8 @@ static ff_status add_batch(ff_cifar *found, const char *name, const ff_cifar_kin
                            uint32_t part, uint64_t offset, uint64_t bytes, ff_error *error) {
     if (found->kind && found->kind != kind)
         return ff_fail(error, FF_BAD_DATA,
-                       "%s: holds files of both CIFAR-10 and CIFAR-100 (%s and %s), wanted one",
-                       found->place, found->batch[0].name, name);
+                       "%s: holds files of both %s and %s (%s and %s), wanted one", found->place,
+                       found->kind->recorded, kind->recorded, found->batch[0].name, name);
     for (size_t i = 0; i < found->batch_count; i++)
         if (!strcmp(found->batch[i].name, name))
             return ff_fail(error, FF_BAD_DATA, "%s: holds %s twice", found->place, name);
@@ -118,8 +183,15 @@ static ff_status add_batch(ff_cifar *found, const char *name, const ff_cifar_kin
     ff_cifar_batch *batch = &found->batch[found->batch_count++];
     *batch = (ff_cifar_batch){.part = part, .offset = offset, .bytes = bytes};
     snprintf(batch->name, sizeof batch->name, "%s", name);
-    batch->test = !strcmp(name, "test_batch.bin") || !strcmp(name, "test.bin");
+    batch->test = is_test_name(name);
     return FF_OK;
+}
+
+static void add_meta(ff_cifar *found, const char *name, uint32_t part, uint64_t offset,
+                     uint64_t bytes) {
+    ff_cifar_batch *meta = &found->meta[meta_of_name(name)];
+    *meta = (ff_cifar_batch){.part = part, .offset = offset, .bytes = bytes};
+    snprintf(meta->name, sizeof meta->name, "%s", name);
 }
 
 /* Keeps the text of a names file; which of them it is decides its place. */
@@ -133,20 +205,30 @@ static ff_status add_text(ff_cifar *found, const char *name, char *text, const c
     return ff_copy_string(&found->text_path[which], path, error);
 }
 
+/* A file of records, a pickle of them, or a meta file. kind NULL: the content says. */
 static ff_status add_file(ff_cifar *found, ff_source *source, const char *path,
                           const ff_cifar_kind *kind, ff_error *error) {
     int fd;
     uint64_t bytes;
     uint32_t part;
+    const char *name = ff_path_base(path);
     FF_TRY(ff_disk_open(path, &fd, &bytes, error));
     FF_TRY(ff_source_add_part(source, path, fd, &part, error));
+    if (meta_of_name(name) >= 0) {
+        add_meta(found, name, part, 0, bytes);
+        return FF_OK;
+    }
+    if (!kind && is_pickle_file(path)) {
+        ff_cifar_batch batch = {.part = part, .bytes = bytes};
+        FF_TRY(ff_cifar_python_kind(source, &batch, &kind, error));
+    }
     if (!kind) kind = kind_of_size(bytes);
     if (!kind)
         return ff_fail(error, FF_BAD_DATA,
                        "%s: has %" PRIu64 " bytes, wanted a multiple of %d (CIFAR-10) or %d "
                        "(CIFAR-100)",
                        path, bytes, FF_CIFAR_PIXEL_BYTES + 1, FF_CIFAR_PIXEL_BYTES + 2);
-    return add_batch(found, ff_path_base(path), kind, part, 0, bytes, error);
+    return add_batch(found, name, kind, part, 0, bytes, error);
 }
 
 static ff_status find_in_folder(ff_cifar *found, ff_source *source, const char *folder,
@@ -159,8 +241,11 @@ static ff_status find_in_folder(ff_cifar *found, ff_source *source, const char *
         char *path, *text;
         status = ff_path_join(&path, folder, name, error);
         if (status != FF_OK) break;
+        const ff_cifar_kind *kind = kind_of_name(name);
         if (!is_text_name(name)) {
-            if (batches) status = add_file(found, source, path, kind_of_name(name), error);
+            bool wanted =
+                kind ? batches && (!kind->python || is_pickle_file(path)) : is_pickle_file(path);
+            if (wanted) status = add_file(found, source, path, kind, error);
         } else if ((status = ff_disk_text(path, &text, error)) == FF_OK) {
             status = add_text(found, name, text, path, error);
         }
@@ -209,7 +294,8 @@ static ff_status unpack(ff_cifar *found, ff_source *source, ff_archive *archive,
             continue;
         }
         const ff_cifar_kind *kind = kind_of_name(name);
-        if (!kind) continue;
+        bool meta = meta_of_name(name) >= 0;
+        if (!kind && !meta) continue;
         if (bytes > MEMBER_LIMIT_BYTES)
             return ff_fail(error, FF_BAD_DATA, "%s: %s has %" PRIu64 " bytes, more than %" PRIu64,
                            source->path, name, bytes, MEMBER_LIMIT_BYTES);
@@ -219,7 +305,10 @@ static ff_status unpack(ff_cifar *found, ff_source *source, ff_archive *archive,
             FF_TRY(ff_archive_read(archive, chunk, CHUNK_BYTES, &got, error));
             FF_TRY(ff_disk_write_at(fd, source->temporary, chunk, got, end, error));
         }
-        FF_TRY(add_batch(found, name, kind, part, begin, end - begin, error));
+        if (meta)
+            add_meta(found, name, part, begin, end - begin);
+        else
+            FF_TRY(add_batch(found, name, kind, part, begin, end - begin, error));
     }
 }
 
@@ -237,7 +326,8 @@ static ff_status find_in_archive(ff_cifar *found, ff_source *source, ff_error *e
 static ff_status nothing_found(const char *path, ff_error *error) {
     return ff_fail(error, FF_BAD_DATA,
                    "%s: holds neither data_batch_N.bin and test_batch.bin (CIFAR-10) nor train.bin "
-                   "and test.bin (CIFAR-100)",
+                   "and test.bin (CIFAR-100), nor the python version's files of these names "
+                   "without .bin",
                    path);
 }
 
@@ -252,10 +342,9 @@ static ff_status find_files(ff_cifar *found, ff_source *source, ff_error *error)
         return status;
     }
     const char *base = ff_path_base(source->path);
-    size_t length = strlen(base);
-    if (length <= 4 || strcmp(base + length - 4, ".bin") != 0)
-        return find_in_archive(found, source, error);
-    FF_TRY(add_file(found, source, source->path, kind_of_name(base), error));
+    bool bin = is_bin_name(base);
+    if (!bin && !is_pickle_file(source->path)) return find_in_archive(found, source, error);
+    FF_TRY(add_file(found, source, source->path, bin ? kind_of_name(base) : NULL, error));
     char *folder;
     FF_TRY(ff_format(&folder, error, "%.*s", (int)(base - source->path), source->path));
     ff_status status = find_in_folder(found, source, *folder ? folder : ".", false, error);

@@ -8,6 +8,7 @@
 #define FF_FFPACK_SOURCE_H
 
 #include "format/metadata.h"
+#include "tools/ffpack/source/element.h"
 #include "tools/ffpack/source/listing.h"
 #include "tools/ffpack/source/names.h"
 
@@ -49,11 +50,13 @@ typedef struct ff_source_split {
                               Mapped; owned */
 } ff_source_split;
 
-/* Items that are arrays, not encoded images: u8, at `offset` in the item's bytes. */
+/* Items that are arrays, not encoded images, at `offset` in the item's bytes. */
 typedef struct ff_source_raw {
     uint32_t offset;
     uint32_t channels, height, width;
     ff_layout layout;
+    ff_element_type element; /* zero = u8 */
+    bool big_endian;
 } ff_source_raw;
 
 struct ff_source {
