@@ -54,6 +54,21 @@ case $? in
 77) skip "order, keys, labels and values are torchvision's" "$(tail -n 1 log)" ;;
 *) not_ok "order, keys, labels and values are torchvision's"; sed 's/^/# /' log ;;
 esac
+# One image that lies on its side, and lacks its end.
+mkdir -p in_odd/a && "$python" -c 'if True:
+    from PIL import Image
+    exif = Image.Exif()
+    exif[0x0112] = 6
+    Image.new("RGB", (40, 24)).save("whole.jpg", exif=exif.tobytes())
+    data = open("whole.jpg", "rb").read()
+    open("in_odd/a/cut.jpg", "wb").write(data[:-9])'
+refuses "an image without its end" 65 "cut.jpg;truncated JPEG" in_odd -o "$scratch/place/out"
+check "packs it with --allow-truncated" pack odd_cut in_odd --allow-truncated
+says "as it lies" odd_cut.json "$summary" "[('', 1, 3, 24, 40, [1])]"
+check "packs it with --allow-truncated --exif" pack odd_turned in_odd --allow-truncated --exif
+says "upright" odd_turned.json "$summary" "[('', 1, 3, 40, 24, [1])]"
+check "and its transforms say so" grep -qa '^transform exif_transpose$' odd_turned/index.ffx
+check "and its provenance" grep -qa -e 'option --allow-truncated$' odd_turned/index.ffx
 check "packs a folder of splits" pack splits in_splits
 says "train first" splits.json "$summary" "[('train', 60, 3, 16, 20, [4]), ('val', 60, 3, 16, 20, [4])]"
 check "packs images of one size without --resize" pack same in_same

@@ -121,6 +121,62 @@ def with_sampling(data, sampling):
     return data[: at + 11] + bytes([sampling]) + data[at + 12 :]
 
 
+def exif_record(Image, orientation):
+    exif = Image.Exif()
+    exif[0x0112] = orientation
+    return exif.tobytes()
+
+
+def directory(order, *tags):
+    """A TIFF header and a directory of (tag, type, count, the 4 bytes of value or offset)."""
+    out = struct.pack(order + "2sHL", b"II" if order == "<" else b"MM", 42, 8) + struct.pack(order + "H", len(tags))
+    for tag, kind, values, data in tags:
+        out += struct.pack(order + "HHL", tag, kind, values) + data
+    return out + bytes(4)
+
+
+def exif_records(Image):
+    """(name, record): every orientation, and odd ways to write one."""
+    for orientation in range(10):
+        yield "orientation %d" % orientation, exif_record(Image, orientation)
+    for order in "<>":
+        six = struct.pack(order + "H", 6) + bytes(2)
+        for kind in range(18):
+            value = struct.pack(order + "L", 6) if kind in (4, 9, 13) else six
+            yield "type %d%s" % (kind, order), b"Exif\0\0" + directory(order, (0x0112, kind, 1, value))
+        there = struct.pack(order + "L", 26)
+        values = ((5, "LL", (6, 1)), (5, "LL", (12, 2)), (5, "LL", (6, 0)), (10, "ll", (-6, -1)), (10, "ll", (6, -1)))
+        values += ((12, "d", (6,)), (16, "Q", (6,)))
+        for kind, form, value in values:
+            record = directory(order, (0x0112, kind, 1, there)) + struct.pack(order + form, *value)
+            yield "type %d of %r%s" % (kind, value, order), b"Exif\0\0" + record
+        float_six = struct.pack(order + "f", 6)
+        yield "a float%s" % order, b"Exif\0\0" + directory(order, (0x0112, 11, 1, float_six))
+        twice = directory(order, (0x0112, 3, 1, six), (0x0112, 3, 1, struct.pack(order + "H", 3) + bytes(2)))
+        yield "twice%s" % order, b"Exif\0\0" + twice
+        yield "two values%s" % order, b"Exif\0\0" + directory(order, (0x0112, 3, 2, struct.pack(order + "HH", 6, 3)))
+        yield "none%s" % order, b"Exif\0\0" + directory(order, (0x0112, 3, 0, six))
+        lost = directory(order, (0x0112, 3, 1, six), (0x010E, 2, 99, there), (0x0112, 3, 1, bytes(4)))
+        yield "a lost value between%s" % order, b"Exif\0\0" + lost
+        for cut in (9, 12, 20, 22, 24):
+            yield "cut at %d%s" % (cut, order), b"Exif\0\0" + directory(order, (0x0112, 3, 1, six))[:cut]
+
+
+def turned_files(Image):
+    """(name, bytes) of images with EXIF orientations."""
+    for width, height in ((1, 1), (1, 7), (9, 1), (33, 65), (100, 37)):
+        for orientation in range(1, 9):
+            for mode in ("RGB", "L"):
+                name = "jpeg %s %dx%d, orientation %d" % (mode, width, height, orientation)
+                yield name, saved(Image, mode, width, height, exif=exif_record(Image, orientation))
+    for name, record in exif_records(Image):
+        yield "jpeg, EXIF with %s" % name, saved(Image, "RGB", 5, 3, exif=record)
+    other = saved(Image, "RGB", 5, 3, exif=exif_record(Image, 3))
+    first = exif_record(Image, 8)
+    yield "jpeg with two EXIF records", other[:20] + b"\xff\xe1" + struct.pack(">H", len(first) + 2) + first + other[20:]
+    yield "jpeg without EXIF", saved(Image, "RGB", 5, 3)
+
+
 def rare_jpegs(Image):
     yield "jpeg 440 16x16", with_sampling(saved(Image, "RGB", 16, 16, subsampling=1), 0x12)
     yield "jpeg 411 32x32", with_sampling(saved(Image, "RGB", 32, 32, subsampling=2), 0x41)
@@ -149,9 +205,7 @@ def jpegs(Image):
         variants += [("progressive cmyk", "CMYK", {"progressive": True}), ("quality 100", "RGB", {"quality": 100})]
         for name, mode, options in variants:
             yield "jpeg %s %dx%d" % (name, width, height), saved(Image, mode, width, height, **options)
-    exif = Image.Exif()
-    exif[0x0112] = 6
-    turned = saved(Image, "RGB", 21, 34, exif=exif.tobytes())
+    turned = saved(Image, "RGB", 21, 34, exif=exif_record(Image, 6))
     yield "jpeg with EXIF orientation 6", turned
     yield "jpeg with bytes behind its end", turned + b"trailing"
     yield from rare_jpegs(Image)

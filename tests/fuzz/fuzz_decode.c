@@ -58,20 +58,20 @@ static void decode(const uint8_t *bytes, size_t length, unsigned choice) {
     ff_error error = {0};
     if (!kept && ff_decoder_create(&kept, &error) != FF_OK) return;
     ff_image_mode mode = (ff_image_mode)(choice % FF_MODE_COUNT);
+    const ff_decode_options options = {.mode = mode,
+                                       .pixel_limit = PIXEL_LIMIT,
+                                       .exif = choice >> 4 & 1,
+                                       .allow_truncated = choice >> 5 & 1};
     ff_image_info info;
-    ff_status probed = ff_decode_probe(bytes, length, PIXEL_LIMIT, &info, &error);
+    ff_status probed = ff_decode_probe(bytes, length, &options, &info, &error);
     if (probed != FF_OK) check_message(&error);
-    ff_status status = ff_decode(kept, bytes, length,
-                                 &(ff_decode_options){.mode = mode, .pixel_limit = PIXEL_LIMIT},
-                                 NULL, &kept_image, &error);
+    ff_status status = ff_decode(kept, bytes, length, &options, NULL, &kept_image, &error);
     if (status != FF_OK) check_message(&error);
 
     ff_decoder *fresh;
     ff_image image = {0};
     if (ff_decoder_create(&fresh, NULL) != FF_OK) return;
-    ff_status again = ff_decode(fresh, bytes, length,
-                                &(ff_decode_options){.mode = mode, .pixel_limit = PIXEL_LIMIT},
-                                NULL, &image, NULL);
+    ff_status again = ff_decode(fresh, bytes, length, &options, NULL, &image, NULL);
     CHECK(again == status);
     if (status == FF_OK) {
         size_t count = (size_t)image.width * image.height * image.channels;

@@ -17,6 +17,7 @@ enum { CHANNELS_MOST = 3 };
 typedef struct settings {
     int mode, dtype, layout, interpolation;
     const char *resize, *crop, *mean, *std;
+    bool exif, allow_truncated;
     int64_t pixel_limit;
     ff_geometry geometry;
     float mean_values[CHANNELS_MOST], std_values[CHANNELS_MOST];
@@ -45,7 +46,9 @@ static ff_status convert(const settings *set, worker *work, size_t length, ff_er
     const ff_image *packed;
     FF_TRY(ff_decode(work->decoder, (const uint8_t *)work->input, length,
                      &(ff_decode_options){.mode = (ff_image_mode)set->mode,
-                                          .pixel_limit = (uint64_t)set->pixel_limit},
+                                          .pixel_limit = (uint64_t)set->pixel_limit,
+                                          .exif = set->exif,
+                                          .allow_truncated = set->allow_truncated},
                      NULL, &work->image, error));
     FF_TRY(ff_geometry_apply(&set->geometry, &work->image, &work->scratch, &packed, error));
     ff_transform_spec spec = {.source = FF_VALUES_U8,
@@ -89,6 +92,8 @@ int main(int argc, char **argv) {
         {"std", 0, FF_OPTION_STRING, "a,b,c", &set.std, NULL, 0, 0, "of Normalize"},
         {"dtype", 0, FF_OPTION_CHOICE, NULL, &set.dtype, "u8|f16|bf16|f32", 0, 0, "of the output"},
         {"layout", 0, FF_OPTION_CHOICE, NULL, &set.layout, "chw|hwc", 0, 0, "of the output"},
+        {"exif", 0, FF_OPTION_FLAG, NULL, &set.exif, NULL, 0, 0, "turn upright"},
+        {"allow-truncated", 0, FF_OPTION_FLAG, NULL, &set.allow_truncated, NULL, 0, 0, "fill"},
         {"pixel-limit", 0, FF_OPTION_INTEGER, "N", &set.pixel_limit, NULL, 1, 1e15, "most pixels"},
         {.name = NULL},
     };

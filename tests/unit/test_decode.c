@@ -8,7 +8,7 @@
 #include <cmocka.h>
 
 #include "format/base/bytes.h"
-#include "tools/ffpack/decode/decode.h"
+#include "tools/ffpack/decode/upright.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -132,17 +132,26 @@ static void test_probe(void **unused) {
     (void)unused;
     ff_image_info info;
     file jpeg = make_jpeg(31, 17, TJSAMP_420, 1);
-    assert_int_equal(ff_decode_probe(jpeg.bytes, jpeg.length, FF_PIXEL_LIMIT, &info, NULL), FF_OK);
+    assert_int_equal(ff_decode_probe(jpeg.bytes, jpeg.length,
+                                     &(ff_decode_options){.pixel_limit = FF_PIXEL_LIMIT}, &info,
+                                     NULL),
+                     FF_OK);
     assert_string_equal(info.kind, "JPEG");
     assert_true(info.width == 31 && info.height == 17 && info.channels == 3);
     free_file(&jpeg);
     jpeg = make_jpeg(5, 9, TJSAMP_GRAY, 1);
-    assert_int_equal(ff_decode_probe(jpeg.bytes, jpeg.length, FF_PIXEL_LIMIT, &info, NULL), FF_OK);
+    assert_int_equal(ff_decode_probe(jpeg.bytes, jpeg.length,
+                                     &(ff_decode_options){.pixel_limit = FF_PIXEL_LIMIT}, &info,
+                                     NULL),
+                     FF_OK);
     assert_true(info.width == 5 && info.height == 9 && info.channels == 1);
     free_file(&jpeg);
     static const uint8_t raw[] = {0, 0x80};
     file png = make_png(1, 1, 1, 0, NULL, 0, raw, 2);
-    assert_int_equal(ff_decode_probe(png.bytes, png.length, FF_PIXEL_LIMIT, &info, NULL), FF_OK);
+    assert_int_equal(ff_decode_probe(png.bytes, png.length,
+                                     &(ff_decode_options){.pixel_limit = FF_PIXEL_LIMIT}, &info,
+                                     NULL),
+                     FF_OK);
     assert_string_equal(info.kind, "PNG");
     assert_true(info.width == 1 && info.height == 1 && info.channels == 1);
     free_file(&png);
@@ -152,7 +161,9 @@ static void test_pixel_limit(void **unused) {
     (void)unused;
     file jpeg = make_jpeg(20, 10, TJSAMP_444, 1);
     ff_image_info info;
-    assert_int_equal(ff_decode_probe(jpeg.bytes, jpeg.length, 200, &info, NULL), FF_OK);
+    assert_int_equal(ff_decode_probe(jpeg.bytes, jpeg.length,
+                                     &(ff_decode_options){.pixel_limit = 200}, &info, NULL),
+                     FF_OK);
     assert_refused(&jpeg, 199, "20 x 10 pixels, more than the limit of 199");
     free_file(&jpeg);
     static const uint8_t raw[] = {0, 0x80};
@@ -330,6 +341,55 @@ static void test_warning(void **unused) {
     ff_decoder_destroy(&decoder);
 }
 
+/* Every pixel of a region of the upright image lies where the stored region says. */
+static void test_upright_regions(void **unused) {
+    (void)unused;
+    enum { WIDTH = 7, HEIGHT = 5 };
+    uint8_t pixels[WIDTH * HEIGHT];
+    for (int i = 0; i < WIDTH * HEIGHT; i++) pixels[i] = (uint8_t)i;
+    const ff_image stored = {.pixels = pixels, .width = WIDTH, .height = HEIGHT, .channels = 1};
+    ff_image upright = {0};
+    for (unsigned orientation = 1; orientation <= 8; orientation++) {
+        assert_int_equal(ff_upright_turn(&stored, orientation, &upright, NULL), FF_OK);
+        bool swaps = ff_upright_swaps(orientation);
+        assert_int_equal(upright.width, swaps ? HEIGHT : WIDTH);
+        assert_int_equal(upright.height, swaps ? WIDTH : HEIGHT);
+        const ff_region region = {1, 2, 3, 2};
+        ff_region from = ff_upright_stored_region(orientation, &region, WIDTH, HEIGHT);
+        assert_true(from.width == (swaps ? 2 : 3) && from.height == (swaps ? 3 : 2));
+        for (uint32_t y = region.top; y < region.top + region.height; y++) {
+            for (uint32_t x = region.left; x < region.left + region.width; x++) {
+                unsigned place = upright.pixels[y * upright.width + x];
+                assert_in_range(place % WIDTH, from.left, from.left + from.width - 1);
+                assert_in_range(place / WIDTH, from.top, from.top + from.height - 1);
+            }
+        }
+    }
+    ff_image_free(&upright);
+}
+
+/* The size that probe says is that of the upright image where it is asked for. */
+static void test_probe_upright(void **unused) {
+    (void)unused;
+    static const uint8_t exif[] = {0xff, 0xe1, 0, 34, 'E', 'x', 'i', 'f', 0,    0, 'I', 'I',
+                                   42,   0,    8, 0,  0,   0,   1,   0,   0x12, 1, 3,   0,
+                                   1,    0,    0, 0,  6,   0,   0,   0,   0,    0, 0,   0};
+    file jpeg = make_jpeg(31, 17, TJSAMP_420, 1);
+    jpeg.bytes = realloc(jpeg.bytes, jpeg.length + sizeof exif);
+    assert_non_null(jpeg.bytes);
+    memmove(jpeg.bytes + 2 + sizeof exif, jpeg.bytes + 2, jpeg.length - 2);
+    memcpy(jpeg.bytes + 2, exif, sizeof exif);
+    jpeg.length += sizeof exif;
+    ff_decode_options options = {.pixel_limit = FF_PIXEL_LIMIT};
+    ff_image_info info;
+    assert_int_equal(ff_decode_probe(jpeg.bytes, jpeg.length, &options, &info, NULL), FF_OK);
+    assert_true(info.width == 31 && info.height == 17);
+    options.exif = true;
+    assert_int_equal(ff_decode_probe(jpeg.bytes, jpeg.length, &options, &info, NULL), FF_OK);
+    assert_true(info.width == 17 && info.height == 31);
+    free_file(&jpeg);
+}
+
 static void test_image_grows_only(void **unused) {
     (void)unused;
     ff_decoder *decoder = make_decoder();
@@ -371,6 +431,8 @@ int main(void) {
         cmocka_unit_test(test_modes),
         cmocka_unit_test(test_nothing_stays_from_image_to_image),
         cmocka_unit_test(test_warning),
+        cmocka_unit_test(test_upright_regions),
+        cmocka_unit_test(test_probe_upright),
         cmocka_unit_test(test_image_grows_only),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -55,6 +55,8 @@ static ff_status add_provenance(ff_metadata *metadata, const ff_recipe *recipe,
     if (origin) FF_TRY(ff_metadata_add_provenance(metadata, "statistics", origin, error));
     if (plan->mode == FF_MODE_RGB && !source->encoded)
         FF_TRY(ff_metadata_add_provenance(metadata, "option", "--mode rgb", error));
+    if (plan->allow_truncated)
+        FF_TRY(ff_metadata_add_provenance(metadata, "option", "--allow-truncated", error));
     if (recipe->arguments->shuffle >= 0) {
         snprintf(text, sizeof text, "--shuffle %" PRId64, recipe->arguments->shuffle);
         FF_TRY(ff_metadata_add_provenance(metadata, "option", text, error));
@@ -104,6 +106,8 @@ ff_status ff_describe_split(ff_metadata *metadata, const ff_recipe *recipe,
                               .level = recipe->level};
     ff_transform_spec spec = ff_describe_transform(recipe, plan, mean, std);
     ff_status status = ff_copy_string(&metadata->split, split->name, error);
+    if (status == FF_OK && plan->exif)
+        status = ff_metadata_add_transform(metadata, "exif_transpose", error);
     if (status == FF_OK)
         status = ff_transform_record(metadata, plan->mode, &plan->geometry, &spec, error);
     if (status == FF_OK && recipe->compression == FF_COMPRESSION_ZSTD) {

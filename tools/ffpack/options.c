@@ -54,6 +54,11 @@ void ff_options_add_samples(ff_option_table *table, ff_arguments *arguments) {
          FF_INTERPOLATION_CHOICES, 0, 0, "of --resize (default: bilinear)"},
         {"mode", 0, FF_OPTION_CHOICE, NULL, &arguments->mode, FF_MODE_CHOICES, 0, 0,
          "channels (default: rgb for image files, as they are for arrays)"},
+        {"exif", 0, FF_OPTION_FLAG, NULL, &arguments->exif, NULL, 0, 0,
+         "turn image files upright as their EXIF orientation says (default: as stored, like "
+         "torchvision)"},
+        {"allow-truncated", 0, FF_OPTION_FLAG, NULL, &arguments->allow_truncated, NULL, 0, 0,
+         "take images whose end is missing, filled as Pillow's LOAD_TRUNCATED_IMAGES does"},
     };
     add(table, group, sizeof group / sizeof *group);
 }

@@ -17,6 +17,7 @@ typedef struct ff_arguments {
     int mode;        /* -1 = not given */
     int64_t jobs;    /* 0 = one a CPU */
     int64_t shuffle; /* seed; -1 = not shuffled */
+    bool exif, allow_truncated;
     bool resume, force, dry_run, json;
     uint64_t shard_bytes;
 } ff_arguments;

@@ -11,12 +11,20 @@ enum { NAME_BYTES = 1024 };
 
 /* ---- the plan ------------------------------------------------------------------------------ */
 
+static ff_decode_options decode_options(const ff_sample_plan *plan) {
+    return (ff_decode_options){.mode = plan->mode,
+                               .pixel_limit = FF_PIXEL_LIMIT,
+                               .exif = plan->exif,
+                               .allow_truncated = plan->allow_truncated};
+}
+
 /* The first image whose header can be read. */
 static ff_status find_first(ff_sample_plan *plan, const ff_source_split *split, bool skip,
                             ff_error *error) {
     ff_listing_cursor *cursor = NULL;
     ff_source_reader *reader = NULL;
     ff_stream *stream = NULL;
+    ff_decode_options options = decode_options(plan);
     ff_status status = ff_listing_cursor_create(&cursor, split->listing, error);
     if (status == FF_OK) status = ff_stream_create(&stream, plan->source, split, 0, error);
     if (status == FF_OK) status = ff_source_reader_create(&reader, plan->source, stream, error);
@@ -32,7 +40,7 @@ static ff_status find_first(ff_sample_plan *plan, const ff_source_split *split, 
         ff_image_info info;
         status = ff_source_read(reader, split, &item, &bytes, error);
         if (status == FF_OK) {
-            status = ff_decode_probe(bytes, item.bytes, FF_PIXEL_LIMIT, &info, error);
+            status = ff_decode_probe(bytes, item.bytes, &options, &info, error);
             if (status != FF_OK) ff_fail_within(error, status, "%s", name);
         }
         if (status == FF_OK) {
@@ -52,7 +60,12 @@ static ff_status find_first(ff_sample_plan *plan, const ff_source_split *split, 
 
 ff_status ff_sample_plan_make(ff_sample_plan *plan, const ff_source *source,
                               const ff_recipe *recipe, ff_error *error) {
-    *plan = (ff_sample_plan){.source = source, .geometry = recipe->geometry, .mode = recipe->mode};
+    *plan =
+        (ff_sample_plan){.source = source,
+                         .geometry = recipe->geometry,
+                         .mode = recipe->mode,
+                         .exif = source->encoded && recipe->arguments->exif,
+                         .allow_truncated = source->encoded && recipe->arguments->allow_truncated};
     const ff_geometry *geometry = &plan->geometry;
     uint32_t native_height = 1, native_width = 1;
     if (source->encoded) {
@@ -147,9 +160,9 @@ static ff_status make_image(ff_sampler *sampler, const unsigned char *bytes, ff_
     const ff_sample_plan *plan = sampler->plan;
     ff_image *image = &sampler->image;
     if (plan->source->encoded) {
-        FF_TRY(ff_decode(sampler->decoder, bytes, sample->item.bytes,
-                         &(ff_decode_options){.mode = plan->mode, .pixel_limit = FF_PIXEL_LIMIT},
-                         NULL, image, error));
+        ff_decode_options options = decode_options(plan);
+        FF_TRY(
+            ff_decode(sampler->decoder, bytes, sample->item.bytes, &options, NULL, image, error));
         sample->warning = ff_decoder_warning(sampler->decoder);
         return FF_OK;
     }

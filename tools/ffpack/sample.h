@@ -11,8 +11,9 @@
 typedef struct ff_sample_plan {
     const ff_source *source;
     ff_geometry geometry;
-    ff_image_mode mode; /* native where items keep the channels they have */
-    bool changed;       /* array sources: whether mode or geometry changes their values */
+    ff_image_mode mode;         /* native where items keep the channels they have */
+    bool exif, allow_truncated; /* of encoded images */
+    bool changed;               /* array sources: whether mode or geometry changes their values */
     /* Of every sample. */
     uint32_t channels, height, width;
     /* The first image, which the others are compared with; empty where the geometry fixes it. */

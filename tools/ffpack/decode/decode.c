@@ -1,7 +1,9 @@
 #include "tools/ffpack/decode/decode.h"
 
 #include "format/base/memory.h"
+#include "tools/ffpack/decode/exif.h"
 #include "tools/ffpack/decode/kinds.h"
+#include "tools/ffpack/decode/upright.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -16,6 +18,7 @@ enum { KIND_COUNT = sizeof kinds / sizeof kinds[0] };
 
 struct ff_decoder {
     void *state[KIND_COUNT];
+    ff_image stored; /* where an image is turned: what it was */
     char warning[FF_DECODE_WARNING_BYTES];
 };
 
@@ -68,6 +71,7 @@ static ff_status find_kind(const uint8_t *bytes, size_t length, size_t *kind, ff
                    start);
 }
 
+/* `info` as stored. */
 static ff_status probe(const uint8_t *bytes, size_t length, uint64_t pixel_limit, size_t *kind,
                        ff_image_info *info, ff_error *error) {
     FF_TRY(find_kind(bytes, length, kind, error));
@@ -80,10 +84,21 @@ static ff_status probe(const uint8_t *bytes, size_t length, uint64_t pixel_limit
     return FF_OK;
 }
 
-ff_status ff_decode_probe(const uint8_t *bytes, size_t length, uint64_t pixel_limit,
+static unsigned find_orientation(const ff_decode_kind *kind, const uint8_t *bytes, size_t length,
+                                 const ff_decode_options *options) {
+    return options->exif && kind->orientation ? kind->orientation(bytes, length) : FF_EXIF_UPRIGHT;
+}
+
+ff_status ff_decode_probe(const uint8_t *bytes, size_t length, const ff_decode_options *options,
                           ff_image_info *info, ff_error *error) {
     size_t kind;
-    return probe(bytes, length, pixel_limit, &kind, info, error);
+    FF_TRY(probe(bytes, length, options->pixel_limit, &kind, info, error));
+    if (ff_upright_swaps(find_orientation(kinds[kind], bytes, length, options))) {
+        uint32_t width = info->width;
+        info->width = info->height;
+        info->height = width;
+    }
+    return FF_OK;
 }
 
 ff_status ff_decoder_create(ff_decoder **decoder, ff_error *error) {
@@ -106,6 +121,7 @@ void ff_decoder_destroy(ff_decoder **decoder) {
     if (!decoder || !*decoder) return;
     for (size_t i = 0; i < KIND_COUNT; i++)
         if ((*decoder)->state[i]) kinds[i]->close((*decoder)->state[i]);
+    ff_image_free(&(*decoder)->stored);
     free(*decoder);
     *decoder = NULL;
 }
@@ -117,8 +133,16 @@ ff_status ff_decode(ff_decoder *decoder, const uint8_t *bytes, size_t length,
     ff_image_info info;
     decoder->warning[0] = '\0';
     FF_TRY(probe(bytes, length, options->pixel_limit, &kind, &info, error));
-    return kinds[kind]->decode(decoder->state[kind], bytes, length, &info, options, needed, image,
-                               decoder->warning, error);
+    unsigned orientation = find_orientation(kinds[kind], bytes, length, options);
+    ff_region stored_region;
+    if (needed && orientation != FF_EXIF_UPRIGHT) {
+        stored_region = ff_upright_stored_region(orientation, needed, info.width, info.height);
+        needed = &stored_region;
+    }
+    ff_image *stored = orientation == FF_EXIF_UPRIGHT ? image : &decoder->stored;
+    FF_TRY(kinds[kind]->decode(decoder->state[kind], bytes, length, &info, options, needed, stored,
+                               decoder->warning, error));
+    return stored == image ? FF_OK : ff_upright_turn(stored, orientation, image, error);
 }
 
 const char *ff_decoder_warning(const ff_decoder *decoder) {

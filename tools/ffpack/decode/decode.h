@@ -3,8 +3,8 @@
  * The kind is found from the content; no file name is looked at. Every kind has a file of its own,
  * KIND.c, and an entry in the table of decode.c (kinds.h says what an entry holds).
  * This version reads JPEG (baseline and progressive; grey, YCbCr, RGB, CMYK, YCCK) and PNG (every
- * colour type, depth and interlacing). EXIF orientation, colour profiles and gamma are ignored,
- * as torchvision's loader does.
+ * colour type, depth and interlacing). Colour profiles and gamma are ignored, and so
+ * is the EXIF orientation unless it is asked for, as by torchvision's loader.
  *
  * Errors: one sentence without the path, which the caller puts in front. FF_BAD_DATA for anything
  * that is wrong with the bytes, FF_NO_MEMORY where the machine has too little.
@@ -21,16 +21,10 @@
 
 /* What an image's header says. */
 typedef struct ff_image_info {
-    const char *kind; /* "JPEG", "PNG": static */
-    uint32_t width, height;
-    uint32_t channels; /* in FF_MODE_NATIVE: 1 or 3 */
+    const char *kind;       /* "JPEG", "PNG": static */
+    uint32_t width, height; /* as stored, or upright, with ff_decode_options.exif */
+    uint32_t channels;      /* in FF_MODE_NATIVE: 1 or 3 */
 } ff_image_info;
-
-/* Reads the header only; allocates nothing. Fails where the bytes are of no kind this version
- * reads, the header is broken or cut off, or width x height exceeds pixel_limit. A success says
- * nothing about the pixels behind the header. */
-FF_MUST_USE ff_status ff_decode_probe(const uint8_t *bytes, size_t length, uint64_t pixel_limit,
-                                      ff_image_info *info, ff_error *error);
 
 /* A rectangle of an image. */
 typedef struct ff_region {
@@ -43,8 +37,17 @@ typedef struct ff_decode_options {
     uint64_t
         pixel_limit; /* checked before anything is allocated; FF_PIXEL_LIMIT is the usual one */
     bool exif;       /* turn upright as the EXIF orientation says (PIL.ImageOps.exif_transpose) */
-    bool allow_truncated; /* missing pixels are filled as Pillow's LOAD_TRUNCATED_IMAGES does */
+    /* As Pillow's LOAD_TRUNCATED_IMAGES: what is cut off or broken behind the header is filled as
+     * Pillow fills it (grey or black), and ff_decoder_warning tells. */
+    bool allow_truncated;
 } ff_decode_options;
+
+/* Reads the header only; allocates nothing. Fails where the bytes are of no kind this version
+ * reads, the header is broken or cut off, or width x height exceeds options->pixel_limit. A success
+ * says nothing about the pixels behind the header. */
+FF_MUST_USE ff_status ff_decode_probe(const uint8_t *bytes, size_t length,
+                                      const ff_decode_options *options, ff_image_info *info,
+                                      ff_error *error);
 
 /* The state of the libraries, one a thread, reused from image to image. */
 typedef struct ff_decoder ff_decoder;
@@ -56,9 +59,9 @@ FF_MUST_USE ff_status ff_decoder_create(ff_decoder **decoder, ff_error *error);
 void ff_decoder_destroy(ff_decoder **decoder);
 
 /* Decodes a whole file lying in memory into `image` (reused, grown where needed). `needed` (may be
- * NULL: all of it) is what the caller will read of it: pixels outside of it may stay undefined, the
- * image has its full size. On failure the image's pixels and shape are undefined, but it can be
- * used again.
+ * NULL: all of it; with options->exif a region of the upright image) is what the caller will read
+ * of it: pixels outside of it may stay undefined, the image has its full size. On failure the
+ * image's pixels and shape are undefined, but it can be used again.
  *
  * What Pillow refuses is refused: truncated data, even where a JPEG lacks only its end marker. A
  * PNG is also refused where a checksum of a chunk that holds pixels or palette is wrong. A JPEG

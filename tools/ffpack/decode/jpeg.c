@@ -6,6 +6,7 @@
 #include "tools/ffpack/decode/kinds.h"
 
 #include "format/base/memory.h"
+#include "tools/ffpack/decode/exif.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -17,10 +18,13 @@ enum {
     MARKER_SOI = 0xd8,
     MARKER_EOI = 0xd9,
     MARKER_SOS = 0xda,
+    MARKER_DQT = 0xdb,
+    MARKER_APP1 = 0xe1,
 };
 
 typedef struct frame {
     uint32_t width, height, components;
+    bool progressive;
 } frame;
 
 static bool matches(const uint8_t *bytes, size_t length) {
@@ -98,6 +102,7 @@ static ff_status read_frame(const uint8_t *bytes, size_t length, frame *out, ff_
     out->height = (uint32_t)header[3] << 8 | header[4];
     out->width = (uint32_t)header[5] << 8 | header[6];
     out->components = header[7];
+    out->progressive = (marker & 3) == 2;
     if (out->width == 0 || out->height == 0)
         return ff_fail(error, FF_BAD_DATA, "broken JPEG: the header says %u x %u pixels",
                        out->width, out->height);
@@ -119,15 +124,69 @@ static ff_status probe(const uint8_t *bytes, size_t length, ff_image_info *info,
     return FF_OK;
 }
 
-/* Whether the markers run up to the end of the image. */
-static bool has_end_marker(const uint8_t *bytes, size_t length) {
+/* The orientation in the first EXIF segment before the pixels. */
+static unsigned orientation(const uint8_t *bytes, size_t length) {
     size_t at = 2;
+    for (;;) {
+        int marker = next_marker(bytes, length, &at);
+        size_t body = at;
+        if (marker < 0 || marker == MARKER_SOS || marker == MARKER_EOI) return FF_EXIF_UPRIGHT;
+        if (is_bare(marker)) continue;
+        if (!skip_parameters(bytes, length, &at)) return FF_EXIF_UPRIGHT;
+        if (marker == MARKER_APP1 && at - body >= 7 && memcmp(bytes + body + 2, "Exif", 5) == 0)
+            return ff_exif_orientation(bytes + body + 2, at - body - 2);
+    }
+}
+
+/* Whether the markers run up to the end of the image; *in_segment where the data ends within a
+ * marker's parameters instead. */
+static bool has_end_marker(const uint8_t *bytes, size_t length, bool *in_segment) {
+    size_t at = 2;
+    *in_segment = false;
     for (;;) {
         int marker = next_marker(bytes, length, &at);
         if (marker == MARKER_EOI) return true;
         if (marker < 0) return false;
-        if (!is_bare(marker) && !skip_parameters(bytes, length, &at)) return false;
+        if (!is_bare(marker) && !skip_parameters(bytes, length, &at)) {
+            *in_segment = true;
+            return false;
+        }
     }
+}
+
+/* Whether the quantization tables in a marker's parameters are whole. */
+static bool has_whole_tables(const uint8_t *body, size_t size) {
+    for (size_t at = 2; at < size;) {
+        size_t table = body[at] >> 4 ? 1 + 2 * 64 : 1 + 64;
+        if (table > size - at) return false;
+        at += table;
+    }
+    return true;
+}
+
+/* Finds the first scan as Pillow's own parser does (JpegImagePlugin.py, _open), which refuses a
+ * broken header also where it then shows whatever libjpeg makes of the rest. *one_scan where the
+ * scan holds all components, in full: then rows come out while the data is read. */
+static ff_status find_scan(const uint8_t *bytes, size_t length, const frame *of, bool *one_scan,
+                           ff_error *error) {
+    size_t at = 2, body = 2;
+    int marker;
+    do {
+        marker = next_marker(bytes, length, &at);
+        body = at;
+        if (marker < 0) return cut_off(length, "the first scan", error);
+        if (marker < 0xc0)
+            return ff_fail(error, FF_BAD_DATA, "broken JPEG: ff%02x at byte %zu is no marker",
+                           (unsigned)marker, at - 2);
+        if (!is_bare(marker) && !skip_parameters(bytes, length, &at))
+            return cut_off(length, "the first scan", error);
+        if (marker == MARKER_DQT && !has_whole_tables(bytes + body, at - body))
+            return ff_fail(error, FF_BAD_DATA,
+                           "broken JPEG: the quantization tables at byte %zu are cut off",
+                           body - 2);
+    } while (marker != MARKER_SOS);
+    *one_scan = !of->progressive && at - body > 2 && bytes[body + 2] == of->components;
+    return FF_OK;
 }
 
 /* Whether the library's message is one of the warnings (JWRN_ in libjpeg's jerror.h) after which
@@ -167,7 +226,8 @@ static void rgb_from_cmyk(uint8_t *pixels, size_t count) {
  * and a broken image without its own would come out with those of the image before it. (Making one
  * takes a tenth of a microsecond.) */
 static ff_status run_turbojpeg(const uint8_t *bytes, size_t length, const ff_image_info *info,
-                               int format, uint8_t *pixels, char *warning, ff_error *error) {
+                               int format, bool allow_truncated, uint8_t *pixels, char *warning,
+                               ff_error *error) {
     tjhandle handle = tjInitDecompress();
     if (!handle) return ff_fail(error, FF_NO_MEMORY, "no memory to decode a JPEG");
     ff_status status = FF_OK;
@@ -179,13 +239,15 @@ static ff_status run_turbojpeg(const uint8_t *bytes, size_t length, const ff_ima
                              TJFLAG_LIMITSCANS);
     if (code != 0) {
         const char *message = tjGetErrorStr2(handle);
+        bool in_segment;
         if (strstr(message, "Insufficient memory") || strstr(message, "Memory allocation failure"))
             status = ff_fail(error, FF_NO_MEMORY, "no memory to decode a JPEG of %u x %u pixels",
                              info->width, info->height);
         /* The library makes up an end where the data has none; Pillow refuses that. */
-        else if (strncmp(message, "Premature end", 13) == 0 || !has_end_marker(bytes, length))
+        else if (!allow_truncated && (strncmp(message, "Premature end", 13) == 0 ||
+                                      !has_end_marker(bytes, length, &in_segment)))
             status = cut_off(length, "the end of the image", error);
-        else if (!is_warning(message))
+        else if (!allow_truncated && !is_warning(message))
             status = ff_fail(error, FF_BAD_DATA, "broken JPEG: %s", message);
         else
             snprintf(warning, FF_DECODE_WARNING_BYTES, "odd JPEG, decoded as Pillow does: %s",
@@ -195,18 +257,41 @@ static ff_status run_turbojpeg(const uint8_t *bytes, size_t length, const ff_ima
     return status;
 }
 
+/* The pixels before a decode that may end early: black, in Pillow's CMYK white. *given_up where
+ * Pillow leaves them all so: an image of several scans comes out once all of them are read, and an
+ * end within a segment keeps libjpeg waiting for the rest of it. */
+static ff_status prepare_truncated(const uint8_t *bytes, size_t length, const frame *found,
+                                   ff_image *image, uint64_t values, bool *given_up,
+                                   ff_error *error) {
+    bool one_scan = true, in_segment;
+    FF_TRY(find_scan(bytes, length, found, &one_scan, error));
+    memset(image->pixels, found->components == 4 ? 0xff : 0, (size_t)values);
+    *given_up = !one_scan && !has_end_marker(bytes, length, &in_segment) && in_segment;
+    return FF_OK;
+}
+
 static ff_status decode(void *state, const uint8_t *bytes, size_t length, const ff_image_info *info,
                         const ff_decode_options *options, const ff_region *needed, ff_image *image,
                         char *warning, ff_error *error) {
     (void)needed;
     (void)state;
     frame found = {0};
+    bool given_up = false;
     FF_TRY(read_frame(bytes, length, &found, error));
     size_t count = (size_t)info->width * info->height;
     int format = found.components == 1 ? TJPF_GRAY : found.components == 3 ? TJPF_RGB : TJPF_CMYK;
     FF_TRY(ff_image_reserve(image, (uint64_t)count * found.components, error));
     FF_TRY(ff_image_reshape(image, info->width, info->height, info->channels, error));
-    FF_TRY(run_turbojpeg(bytes, length, info, format, image->pixels, warning, error));
+    if (options->allow_truncated)
+        FF_TRY(prepare_truncated(bytes, length, &found, image, (uint64_t)count * found.components,
+                                 &given_up, error));
+    if (given_up)
+        snprintf(warning, FF_DECODE_WARNING_BYTES,
+                 "truncated JPEG: its %zu bytes end between two scans, nothing of it is shown",
+                 length);
+    else
+        FF_TRY(run_turbojpeg(bytes, length, info, format, options->allow_truncated, image->pixels,
+                             warning, error));
     if (format == TJPF_CMYK) rgb_from_cmyk(image->pixels, count);
     if (options->mode == FF_MODE_GRAY) ff_image_to_gray(image);
     return options->mode == FF_MODE_RGB ? ff_image_to_rgb(image, error) : FF_OK;
@@ -216,5 +301,6 @@ const ff_decode_kind ff_decode_jpeg = {
     .name = "JPEG",
     .matches = matches,
     .probe = probe,
+    .orientation = orientation,
     .decode = decode,
 };

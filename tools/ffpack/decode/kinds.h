@@ -18,11 +18,16 @@ typedef struct ff_decode_kind {
     /* Required. Fills width, height (both >= 1) and channels from the header. */
     ff_status (*probe)(const uint8_t *bytes, size_t length, ff_image_info *info, ff_error *error);
 
+    /* Optional, 1 without: the EXIF orientation, FF_EXIF_UPRIGHT to 8, as Pillow's getexif sees it;
+     * of bytes that probe accepts. */
+    unsigned (*orientation)(const uint8_t *bytes, size_t length);
+
     /* Optional, both or none: a thread's state, kept from image to image. */
     ff_status (*open)(void **state, ff_error *error);
     void (*close)(void *state);
 
-    /* Required. `info` is probe's, its size already checked against the limit. Leaves the image in
+    /* Required. `info` is probe's, its size already checked against the limit; it and `needed`
+     * are as stored, and so is the image: options->exif is decode.c's. Leaves the image in
      * options->mode. `needed` as ff_decode's. `warning` [FF_DECODE_WARNING_BYTES] is empty; it may
      * be written. */
     ff_status (*decode)(void *state, const uint8_t *bytes, size_t length, const ff_image_info *info,
