@@ -146,15 +146,16 @@ static ff_status lock_partial(ff_output *output, ff_error *error) {
     if (output->lock < 0)
         return ff_fail_errno(error, "%s: cannot open the folder", output->partial);
     ff_status status = FF_OK;
-    struct stat held, named;
+    struct stat held, named = {0};
     if (flock(output->lock, LOCK_EX | LOCK_NB))
         status =
             errno == EWOULDBLOCK
                 ? ff_fail(error, FF_USAGE, "%s: another ffpack is writing there", output->partial)
                 : ff_fail_errno(error, "%s: cannot lock", output->partial);
+    else if (fstat(output->lock, &held) || (stat(output->partial, &named) && errno != ENOENT))
+        status = ff_fail_errno(error, "%s: cannot look at the folder", output->partial);
     /* Between open and lock the writer before may have renamed it into place. */
-    else if (fstat(output->lock, &held) || stat(output->partial, &named) ||
-             held.st_ino != named.st_ino || held.st_dev != named.st_dev)
+    else if (!named.st_nlink || held.st_ino != named.st_ino || held.st_dev != named.st_dev)
         status =
             ff_fail(error, FF_USAGE, "%s: another ffpack has just finished there", output->partial);
     if (status != FF_OK) {

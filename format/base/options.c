@@ -167,8 +167,10 @@ ff_status ff_options_parse(const ff_command *command, int argc, char **argv,
             if (equal && option->kind == FF_OPTION_FLAG)
                 return ff_fail(error, FF_USAGE, "--%s takes no value", option->name);
         } else {
-            option = text[2] ? NULL : find_letter(command, text[1]);
-            if (!option)
+            /* "-j 4" and "-j4". */
+            option = find_letter(command, text[1]);
+            if (text[2]) value = text + 2;
+            if (!option || (value && option->kind == FF_OPTION_FLAG))
                 return ff_fail(error, FF_USAGE, "unknown option %s; '%s --help' lists the options",
                                text, command->program);
         }
@@ -192,11 +194,11 @@ int ff_option_given(const ff_command *command, int argc, char **argv, const char
         if (text[1] == '-' && !strncmp(text + 2, name, length) &&
             (!text[2 + length] || text[2 + length] == '='))
             return 1;
-        if (wanted && wanted->letter && text[1] == wanted->letter && !text[2]) return 1;
+        if (wanted && wanted->letter && text[1] == wanted->letter) return 1;
         /* Step over the value of a valued option, which may look like an option. */
         const ff_option *option = text[1] == '-' ? find(command, text + 2, strlen(text + 2))
                                                  : find_letter(command, text[1]);
-        if (option && option->kind != FF_OPTION_FLAG) i++;
+        if (option && option->kind != FF_OPTION_FLAG && (text[1] == '-' || !text[2])) i++;
     }
     return 0;
 }

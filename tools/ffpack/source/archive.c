@@ -19,26 +19,27 @@
 /* Of a plain tar only the headers are read, the rest is skipped: so little at a time. */
 enum { CHUNK_BYTES = 256 * 1024, PLAIN_CHUNK_BYTES = 16 * 1024, HEAD_BYTES = 512 };
 
-/* A member of a plain tar that is a tar itself, read at its place in the file. */
-typedef struct inner_range {
+/* Bytes of the file that are an archive: all of it, or a member of a plain tar that is a tar. */
+typedef struct range {
     int fd;
-    uint64_t offset, end;
-    unsigned char chunk[PLAIN_CHUNK_BYTES];
-} inner_range;
+    const char *path;
+    uint64_t begin, end, at;
+    size_t chunk_bytes;
+    unsigned char *chunk; /* [chunk_bytes] owned */
+} range;
 
 struct ff_archive {
     char *path;
-    int fd;
     uint64_t file_bytes;
     bool nested;
-    bool plain;              /* as far as was seen */
-    locale_t locale;         /* UTF-8, which some headers' names are in; 0 where there is none */
-    struct archive *outer;   /* of the file */
-    struct archive *inner;   /* of its current member, or NULL */
-    struct archive *current; /* whose member is current: outer or inner */
-    uint64_t inner_offset;   /* of the inner archive in the file */
-    inner_range *range;
-    ff_buffer prefix; /* "INNER/" */
+    bool plain;      /* as far as was seen */
+    locale_t locale; /* UTF-8, which some headers' names are in; 0 where there is none */
+    struct archive_entry *entry; /* the current member's */
+    struct archive *outer;       /* of the file */
+    struct archive *inner;       /* of its current member, or NULL */
+    struct archive *current;     /* whose member is current: outer or inner */
+    range file, inside;          /* of the outer archive, and of the inner one in a plain tar */
+    ff_buffer prefix;            /* "INNER/" */
     ff_buffer name;
     uint64_t member_count;
     uint64_t unpacked_bytes; /* of all members so far */
@@ -75,64 +76,45 @@ static void support(struct archive *reader) {
     archive_read_support_format_tar(reader);
 }
 
-ff_status ff_archive_open(ff_archive **out, const char *path, bool nested, ff_error *error) {
-    *out = NULL;
-    ff_archive *archive;
-    unsigned char head[HEAD_BYTES];
-    size_t head_bytes = 0;
-    FF_TRY(ff_alloc(&archive, 1, sizeof *archive, "an archive", error));
-    archive->fd = -1;
-    archive->nested = nested;
-    archive->plain = true;
-    archive->locale = newlocale(LC_CTYPE_MASK, "C.UTF-8", (locale_t)0);
-    ff_status status = ff_copy_string(&archive->path, path, error);
-    if (status == FF_OK) status = ff_disk_open(path, &archive->fd, &archive->file_bytes, error);
-    if (status == FF_OK && archive->file_bytes >= HEAD_BYTES)
-        status = ff_disk_read_some(archive->fd, path, head, HEAD_BYTES, HEAD_BYTES, 0, &head_bytes,
-                                   error);
-    if (status == FF_OK && !(archive->outer = archive_read_new()))
-        status = ff_fail(error, FF_NO_MEMORY, "%s: not enough memory to read an archive", path);
-    if (status == FF_OK) {
-        bool tar = head_bytes && !memcmp(head + 257, "ustar", 5);
-        support(archive->outer);
-        archive_read_support_format_zip(archive->outer);
-        if (archive_read_open_fd(archive->outer, archive->fd,
-                                 tar ? PLAIN_CHUNK_BYTES : CHUNK_BYTES) != ARCHIVE_OK)
-            status = broken(archive, archive->outer, error);
-    }
-    archive->current = archive->outer;
-    if (status == FF_OK)
-        *out = archive;
-    else
-        ff_archive_close(&archive);
-    return status;
-}
-
-/* ---- inner archives ------------------------------------------------------------------------ */
+/* ---- what libarchive reads through --------------------------------------------------------- */
 
 static la_ssize_t range_read(struct archive *reader, void *context, const void **bytes) {
-    inner_range *range = context;
-    uint64_t left = range->end - range->offset;
-    size_t size = left < sizeof range->chunk ? (size_t)left : sizeof range->chunk;
-    size_t got = 0;
+    range *from = context;
+    uint64_t left = from->end - from->at;
+    size_t size = left < from->chunk_bytes ? (size_t)left : from->chunk_bytes;
     ff_error error = {0};
-    if (size && ff_disk_read_some(range->fd, "archive", range->chunk, size, size, range->offset,
-                                  &got, &error) != FF_OK) {
+    if (size &&
+        ff_disk_read_at(from->fd, from->path, from->chunk, size, from->at, &error) != FF_OK) {
         archive_set_error(reader, EIO, "%s", error.message);
         return -1;
     }
-    range->offset += got;
-    *bytes = range->chunk;
-    return (la_ssize_t)got;
+    from->at += size;
+    *bytes = from->chunk;
+    return (la_ssize_t)size;
 }
 
 static la_int64_t range_skip(struct archive *reader, void *context, la_int64_t wanted) {
     (void)reader;
-    inner_range *range = context;
-    uint64_t left = range->end - range->offset, skip = wanted > 0 ? (uint64_t)wanted : 0;
+    range *from = context;
+    uint64_t left = from->end - from->at, skip = wanted > 0 ? (uint64_t)wanted : 0;
     if (skip > left) skip = left;
-    range->offset += skip;
+    from->at += skip;
     return (la_int64_t)skip;
+}
+
+static la_int64_t range_seek(struct archive *reader, void *context, la_int64_t offset, int whence) {
+    range *from = context;
+    int64_t size = (int64_t)(from->end - from->begin);
+    int64_t base = whence == SEEK_SET   ? 0
+                   : whence == SEEK_CUR ? (int64_t)(from->at - from->begin)
+                                        : size;
+    int64_t to;
+    if (__builtin_add_overflow(base, offset, &to) || to < 0 || to > size) {
+        archive_set_error(reader, EINVAL, "a place outside of the file");
+        return ARCHIVE_FATAL;
+    }
+    from->at = from->begin + (uint64_t)to;
+    return to;
 }
 
 /* The next piece of the outer archive's member. */
@@ -149,6 +131,59 @@ static la_ssize_t member_read(struct archive *reader, void *context, const void 
     return (la_ssize_t)size;
 }
 
+/* Step by step: archive_read_open2 and its like go on without memory for their own state. */
+static int open_reader(struct archive *reader, range *from, ff_archive *member_of) {
+    archive_read_set_read_callback(reader, member_of ? member_read : range_read);
+    if (!member_of) {
+        archive_read_set_skip_callback(reader, range_skip);
+        archive_read_set_seek_callback(reader, range_seek);
+    }
+    int result = archive_read_set_callback_data(reader, member_of ? (void *)member_of : from);
+    return result == ARCHIVE_OK ? archive_read_open1(reader) : result;
+}
+
+static ff_status open_file(ff_archive *archive, ff_error *error) {
+    range *file = &archive->file;
+    unsigned char head[HEAD_BYTES] = {0};
+    FF_TRY(ff_disk_open(archive->path, &file->fd, &archive->file_bytes, error));
+    file->path = archive->path;
+    file->end = archive->file_bytes;
+    if (archive->file_bytes >= HEAD_BYTES)
+        FF_TRY(ff_disk_read_at(file->fd, archive->path, head, HEAD_BYTES, 0, error));
+    file->chunk_bytes = memcmp(head + 257, "ustar", 5) ? CHUNK_BYTES : PLAIN_CHUNK_BYTES;
+    FF_TRY(ff_alloc(&file->chunk, file->chunk_bytes, 1, "an archive", error));
+    archive->outer = archive_read_new();
+    archive->entry = archive_entry_new();
+    if (!archive->outer || !archive->entry)
+        return ff_fail(error, FF_NO_MEMORY, "%s: not enough memory to read an archive",
+                       archive->path);
+    support(archive->outer);
+    archive_read_support_format_zip(archive->outer);
+    archive->current = archive->outer;
+    return open_reader(archive->outer, file, NULL) == ARCHIVE_OK
+               ? FF_OK
+               : broken(archive, archive->outer, error);
+}
+
+ff_status ff_archive_open(ff_archive **out, const char *path, bool nested, ff_error *error) {
+    *out = NULL;
+    ff_archive *archive;
+    FF_TRY(ff_alloc(&archive, 1, sizeof *archive, "an archive", error));
+    archive->file.fd = -1;
+    archive->nested = nested;
+    archive->plain = true;
+    archive->locale = newlocale(LC_CTYPE_MASK, "C.UTF-8", (locale_t)0);
+    ff_status status = ff_copy_string(&archive->path, path, error);
+    if (status == FF_OK) status = open_file(archive, error);
+    if (status == FF_OK)
+        *out = archive;
+    else
+        ff_archive_close(&archive);
+    return status;
+}
+
+/* ---- inner archives ------------------------------------------------------------------------ */
+
 static bool is_plain_tar(struct archive *reader) {
     return archive_filter_code(reader, 0) == ARCHIVE_FILTER_NONE &&
            (archive_format(reader) & ARCHIVE_FORMAT_BASE_MASK) == ARCHIVE_FORMAT_TAR;
@@ -164,20 +199,23 @@ static ff_status enter(ff_archive *archive, const char *name, uint64_t bytes, ff
                        archive->path, name);
     support(archive->inner);
     archive->current = archive->inner;
-    int result;
-    if (is_plain_tar(archive->outer)) {
-        if (!archive->range)
-            FF_TRY(ff_alloc(&archive->range, 1, sizeof *archive->range, "an archive", error));
-        archive->inner_offset = (uint64_t)archive_filter_bytes(archive->outer, 0);
-        archive->range->fd = archive->fd;
-        archive->range->offset = archive->inner_offset;
-        archive->range->end = archive->inner_offset + bytes;
-        result =
-            archive_read_open2(archive->inner, archive->range, NULL, range_read, range_skip, NULL);
-    } else {
-        result = archive_read_open2(archive->inner, archive, NULL, member_read, NULL, NULL);
+    bool in_place = is_plain_tar(archive->outer);
+    if (in_place) {
+        range *inside = &archive->inside;
+        inside->fd = archive->file.fd;
+        inside->path = archive->path;
+        inside->begin = inside->at = (uint64_t)archive_filter_bytes(archive->outer, 0);
+        inside->end = inside->begin + bytes;
+        if (inside->end > archive->file_bytes)
+            return ff_fail(error, FF_BAD_DATA, "%s: ends within its member %s", archive->path,
+                           name);
+        inside->chunk_bytes = PLAIN_CHUNK_BYTES;
+        if (!inside->chunk)
+            FF_TRY(ff_alloc(&inside->chunk, PLAIN_CHUNK_BYTES, 1, "an archive", error));
     }
-    return result == ARCHIVE_OK ? FF_OK : broken(archive, archive->inner, error);
+    return open_reader(archive->inner, &archive->inside, in_place ? NULL : archive) == ARCHIVE_OK
+               ? FF_OK
+               : broken(archive, archive->inner, error);
 }
 
 static void leave(ff_archive *archive) {
@@ -252,17 +290,17 @@ static bool is_tar_name(const char *name) {
     return length > 4 && !strcasecmp(name + length - 4, ".tar");
 }
 
-/* The next header; *entry = NULL at the end. */
-static ff_status next_entry(ff_archive *archive, struct archive_entry **entry, ff_error *error) {
+/* The next header; *more = false at the end. */
+static ff_status next_entry(ff_archive *archive, bool *more, ff_error *error) {
     for (;;) {
         /* libarchive converts names to the locale's characters: the same everywhere, bytes as they
          * are. */
         locale_t before = archive->locale ? uselocale(archive->locale) : (locale_t)0;
-        int result = archive_read_next_header(archive->current, entry);
+        int result = archive_read_next_header2(archive->current, archive->entry);
         if (archive->locale) uselocale(before);
+        *more = result != ARCHIVE_EOF;
         if (result == ARCHIVE_OK || result == ARCHIVE_WARN) return FF_OK;
-        if (result != ARCHIVE_EOF) return broken(archive, archive->current, error);
-        *entry = NULL;
+        if (*more) return broken(archive, archive->current, error);
         if (!archive->inner) return FF_OK;
         leave(archive);
     }
@@ -271,10 +309,11 @@ static ff_status next_entry(ff_archive *archive, struct archive_entry **entry, f
 ff_status ff_archive_next(ff_archive *archive, ff_archive_member *member, ff_error *error) {
     *member = (ff_archive_member){0};
     for (;;) {
-        struct archive_entry *entry;
+        struct archive_entry *entry = archive->entry;
+        bool more;
         FF_TRY(ff_interrupt_check(error));
-        FF_TRY(next_entry(archive, &entry, error));
-        if (!entry) return FF_OK;
+        FF_TRY(next_entry(archive, &more, error));
+        if (!more) return FF_OK;
         const char *name = archive_entry_pathname(entry);
         if (!name) name = archive_entry_pathname_utf8(entry);
         if (!name) return broken(archive, archive->current, error);
@@ -301,7 +340,7 @@ ff_status ff_archive_next(ff_archive *archive, ff_archive_member *member, ff_err
         member->name = name;
         member->ordinal = archive->member_count++;
         member->offset = (uint64_t)archive_filter_bytes(archive->current, 0) +
-                         (archive->inner ? archive->inner_offset : 0);
+                         (archive->inner ? archive->inside.begin : 0);
         return FF_OK;
     }
 }
@@ -341,11 +380,13 @@ void ff_archive_close(ff_archive **archive) {
     if (!*archive) return;
     if ((*archive)->inner) archive_read_free((*archive)->inner);
     if ((*archive)->outer) archive_read_free((*archive)->outer);
+    archive_entry_free((*archive)->entry);
     if ((*archive)->locale) freelocale((*archive)->locale);
-    ff_disk_close(&(*archive)->fd);
+    ff_disk_close(&(*archive)->file.fd);
     ff_buffer_free(&(*archive)->prefix);
     ff_buffer_free(&(*archive)->name);
-    free((*archive)->range);
+    free((*archive)->file.chunk);
+    free((*archive)->inside.chunk);
     free((*archive)->path);
     free(*archive);
     *archive = NULL;

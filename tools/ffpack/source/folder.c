@@ -11,6 +11,7 @@
 #include "tools/ffpack/source/source.h"
 
 #include <dirent.h>
+#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -30,23 +31,32 @@ static bool may_be_folder(const char *name, unsigned char type) {
     return type == DT_DIR || type == DT_LNK || type == DT_UNKNOWN;
 }
 
-static bool is_folder(const char *parent, const char *name) {
+/* A link to nowhere is none; what cannot be looked at might be one, and is not left out. */
+static ff_status is_folder(const char *parent, const char *name, bool *folder, ff_error *error) {
     char *path;
-    struct stat info;
-    if (ff_path_join(&path, parent, name, NULL) != FF_OK) return false;
-    bool folder = stat(path, &info) == 0 && S_ISDIR(info.st_mode);
+    struct stat info = {0};
+    FF_TRY(ff_path_join(&path, parent, name, error));
+    ff_status status = FF_OK;
+    if (stat(path, &info) < 0 && errno != ENOENT && errno != ELOOP)
+        status = ff_fail_errno(error, "%s: cannot look at it", path);
+    *folder = S_ISDIR(info.st_mode);
     free(path);
-    return folder;
+    return status;
 }
 
 /* The folders in `path`, sorted. */
 static ff_status read_folders(ff_names *folders, const char *path, ff_error *error) {
     FF_TRY(ff_names_read(folders, path, may_be_folder, error));
     size_t kept = 0;
-    for (size_t i = 0; i < folders->count; i++)
-        if (is_folder(path, ff_names_at(folders, i))) folders->offset[kept++] = folders->offset[i];
+    ff_status status = FF_OK;
+    for (size_t i = 0; i < folders->count && status == FF_OK; i++) {
+        bool folder = false;
+        status = is_folder(path, ff_names_at(folders, i), &folder, error);
+        if (folder) folders->offset[kept++] = folders->offset[i];
+    }
     folders->count = kept;
-    return FF_OK;
+    if (status != FF_OK) ff_names_free(folders);
+    return status;
 }
 
 /* Any folder is one: what is wrong with it, listing says. */

@@ -13,6 +13,7 @@
 #include "tools/ffpack/source/sorter.h"
 #include "tools/ffpack/source/tree.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -34,9 +35,11 @@ static ff_status find_file(const char *folder, const char *name, char **path, ff
     struct stat info;
     FF_TRY(ff_path_join(path, folder, name, error));
     if (stat(*path, &info) == 0) return FF_OK;
+    ff_status status =
+        errno == ENOENT ? FF_OK : ff_fail_errno(error, "%s: cannot look at it", *path);
     free(*path);
     *path = NULL;
-    return FF_OK;
+    return status;
 }
 
 static bool holds_file(const char *folder, const char *name) {

@@ -4,6 +4,7 @@
 
 #include "tools/ffpack/source/disk.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,7 +25,9 @@ struct ff_input {
 };
 
 static ff_status fill(ff_input *input, ff_error *error) {
-    ssize_t got = read(input->fd, input->chunk, sizeof input->chunk);
+    ssize_t got;
+    do got = read(input->fd, input->chunk, sizeof input->chunk);
+    while (got < 0 && errno == EINTR);
     if (got < 0)
         return ff_fail_errno(error, "%s: cannot read at byte %" PRIu64, input->path,
                              input->read_bytes);

@@ -1,0 +1,154 @@
+#!/usr/bin/python3
+"""Every allocation and every call to the system that a packing makes, failed one at a time
+(tests/shims/faults.c): it ends with one sentence and an honest exit code, OUT is absent or whole, and
+the same command then gives the bytes of a run that was never disturbed. Transfers cut short or
+interrupted change nothing. FF_FAULTS=all tries every point, else every few, from a random one on."""
+import concurrent.futures
+import errno
+import gzip
+import io
+import os
+import random
+import shutil
+import struct
+import subprocess
+import sys
+import tarfile
+import tempfile
+
+here = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.join(here, "..", "format"))
+import tap  # noqa: E402
+from tap import ok  # noqa: E402
+
+if tap.SANITIZE:
+    tap.skip("faults", "the sanitizers have their own malloc")
+    tap.finish()
+try:
+    import numpy
+    from PIL import Image
+except ImportError as missing:
+    tap.skip("faults", "this Python has no %s" % missing.name)
+    tap.finish()
+
+FFPACK = os.path.join(tap.BUILD, "ffpack")
+SHIM = os.path.join(tap.BUILD, "tests", "faults.so")
+ALL = os.environ.get("FF_FAULTS") == "all"
+SEED = int(os.environ.get("FF_SEED", random.randrange(1 << 30)))
+print("# seed %d (FF_SEED)" % SEED)
+random.seed(SEED)
+scratch = tempfile.mkdtemp(prefix="faults-")
+os.chdir(scratch)
+
+
+def run(arguments, out, **fault):
+    environment = dict(os.environ)
+    if fault:
+        environment.update({"FF_" + name: str(value) for name, value in fault.items()}, LD_PRELOAD=SHIM)
+    done = subprocess.run([FFPACK, *arguments, "-o", out, "-j1"], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                          env=environment)
+    return done.returncode, done.stderr.decode(errors="replace")
+
+
+def bytes_of(folder):
+    found = {}
+    for root, _, names in os.walk(folder):
+        for name in names:
+            path = os.path.join(root, name)
+            found[os.path.relpath(path, folder)] = open(path, "rb").read()
+    return found
+
+
+# ---- sources, as small as they come --------------------------------------------------------------
+
+values = numpy.random.RandomState(1).randint(0, 256, (4, 20, 17, 3), dtype=numpy.uint8)
+for i, name in enumerate(["a/1.jpg", "a/2.png", "b/1.png", "b/x.jpg"]):
+    os.makedirs(os.path.dirname("folder/" + name), exist_ok=True)
+    Image.fromarray(values[i]).save("folder/" + name)
+for name, mode in [("folder.tar", "w"), ("folder.tar.gz", "w:gz")]:
+    with tarfile.open(name, mode) as tar:
+        tar.add("folder", "top")
+os.mkdir("idx")
+with gzip.open("idx/train-images-idx3-ubyte.gz", "wb") as out:
+    out.write(struct.pack(">IIII", 0x803, 4, 6, 5) + values[0].tobytes()[:120])
+with gzip.open("idx/train-labels-idx1-ubyte.gz", "wb") as out:
+    out.write(struct.pack(">II", 0x801, 4) + bytes([0, 1, 2, 1]))
+with tarfile.open("cifar.tar.gz", "w:gz") as tar:
+    for name in ["cifar-10-batches-bin/data_batch_1.bin", "cifar-10-batches-bin/test_batch.bin"]:
+        entry = tarfile.TarInfo(name)
+        data = b"".join(bytes([i]) + numpy.random.RandomState(i).bytes(3072) for i in range(3))
+        entry.size = len(data)
+        tar.addfile(entry, io.BytesIO(data))
+
+IMAGES = ["--resize", "16x16"]
+CASES = [
+    ("a folder", ["folder", *IMAGES, "--shard-size", "4K"]),
+    ("a folder, zstd", ["folder", *IMAGES, "--compress", "zstd", "--shuffle", "3"]),
+    ("a tar", ["folder.tar", *IMAGES]),
+    ("a .tar.gz", ["folder.tar.gz", *IMAGES, "--shard-size", "4K"]),
+    ("IDX", ["idx"]),
+    ("CIFAR in a .tar.gz", ["cifar.tar.gz", "--dtype", "u8"]),
+]
+
+
+def points(total, each):
+    if ALL or total <= each:
+        return list(range(1, total + 1))
+    step = -(-total // each)
+    return list(range(1 + random.randrange(step), total + 1, step))
+
+
+def try_point(case, arguments, wanted, fault, at, fails):
+    """One failed call. Returns what was wrong, or None."""
+    folder = tempfile.mkdtemp(dir=scratch)
+    out = os.path.join(folder, "out")
+    try:
+        code, said = run(arguments, out, FAULT=fault[0], FAULT_AT=at, FAULT_ERRNO=fault[1])
+        where = "%s at %s %d (errno %d): exit code %d, %r" % (case, fault[0], at, fault[1], code, said)
+        if code == 0:
+            if bytes_of(out) != wanted:
+                return where + "; other bytes"
+        else:
+            if not fails:
+                return where + "; it has to succeed"
+            # libarchive ends the process itself where it cannot get memory for a string.
+            own = said.startswith("ffpack: ") or (fault[0] == "alloc" and said.startswith("Fatal Internal Error in libarchive"))
+            if code not in (1, 65, 74) or not own or len(said.splitlines()) != 1:
+                return where
+            # What can fail behind the last rename is the sync that makes it last.
+            if os.path.exists(out):
+                return None if bytes_of(out) == wanted and "the folder" in said else where + "; OUT is there"
+            left = [name for name in os.listdir(folder) if name not in ("out.partial", "out.skipped.tsv")]
+            if left:
+                return where + "; left %s" % left
+            code, said = run(arguments, out)
+            if code != 0 or bytes_of(out) != wanted:
+                return where + "; again: %d, %r" % (code, said)
+        return None
+    finally:
+        shutil.rmtree(folder)
+
+
+with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+    for case, arguments in CASES:
+        code, said = run(arguments, "undisturbed")
+        wanted = bytes_of("undisturbed")
+        if not ok(code == 0, "%s is packed" % case, said):
+            continue
+        shutil.rmtree("undisturbed")
+        for fault, fails, each in [(("alloc", 0), True, 60), (("io", errno.EIO), True, 30), (("io", errno.ENOSPC), True, 30),
+                                   (("eintr", 0), False, 15)]:
+            run(arguments, "counted", FAULT=fault[0], FAULT_COUNT=os.path.join(scratch, "count"))
+            shutil.rmtree("counted")
+            total = int(open("count").read())
+            tried = points(total, each)
+            wrong = [said for said in pool.map(
+                lambda at: try_point(case, arguments, wanted, fault, at, fails), tried) if said]
+            name = fault[0] if not fault[1] else errno.errorcode[fault[1]]
+            ok(total > 10 and not wrong, "%s: %d of %d points of %s" % (case, len(tried), total, name), "\n".join(wrong))
+        said = try_point(case, arguments, wanted, ("short", 0), 1, False)
+        ok(not said, "%s: every transfer cut short" % case, said)
+
+os.chdir("/")
+shutil.rmtree(scratch)
+tap.finish()
