@@ -6,7 +6,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define KNOWN "known are crop[=PAD][:reflect], flip[=alternate], cutout=SIZE, or none"
+#define KNOWN                                                                                      \
+    "known are crop[=PAD][:reflect], flip[=alternate], cutout=SIZE, resize=SIZE, "                 \
+    "rrc=SIZE[:SCALE-SCALE[:RATIO-RATIO]], or none"
+
+/* torchvision's. */
+static const double default_scale[2] = {0.08, 1.0}, default_ratio[2] = {3.0 / 4.0, 4.0 / 3.0};
 
 /* A decimal number up to FF_SIDE_LIMIT that fills the whole text. */
 static bool parse_pixels(const char *text, uint32_t *pixels) {
@@ -46,8 +51,32 @@ static bool parse_flip(ff_augment_spec *spec, const char *value) {
     return true;
 }
 
+/* "A-B" with least <= A <= B <= most. */
+static bool parse_range(const char *text, double least, double most, double range[2]) {
+    for (int i = 0; i < 2; i++) {
+        char *end;
+        if (*text != '.' && (*text < '0' || *text > '9')) return false;
+        range[i] = strtod(text, &end);
+        if (!(range[i] >= least && range[i] <= most) || *end != (i ? 0 : '-')) return false;
+        text = end + 1;
+    }
+    return range[0] <= range[1];
+}
+
+/* rrc=SIZE[:SCALE-SCALE[:RATIO-RATIO]] */
+static bool parse_rrc(ff_augment_spec *spec, char *value) {
+    char *scale = value ? strchr(value, ':') : NULL, *ratio = NULL;
+    if (scale) *scale++ = 0, ratio = strchr(scale, ':');
+    if (ratio) *ratio++ = 0;
+    memcpy(spec->scale, default_scale, sizeof default_scale);
+    memcpy(spec->ratio, default_ratio, sizeof default_ratio);
+    if (scale && !parse_range(scale, 1e-9, 1, spec->scale)) return false;
+    if (ratio && !parse_range(ratio, 0.01, 100, spec->ratio)) return false;
+    return value && parse_pixels(value, &spec->rrc) && spec->rrc > 0;
+}
+
 static ff_status parse_part(ff_augment_spec *spec, char *part, ff_error *error) {
-    char whole[64];
+    char whole[96];
     snprintf(whole, sizeof whole, "%s", part);
     char *value = strchr(part, '=');
     if (value) *value++ = 0;
@@ -61,6 +90,12 @@ static ff_status parse_part(ff_augment_spec *spec, char *part, ff_error *error) 
     } else if (strcmp(part, "cutout") == 0) {
         again = spec->cutout != 0;
         good = value && parse_pixels(value, &spec->cutout) && spec->cutout > 0;
+    } else if (strcmp(part, "resize") == 0) {
+        again = spec->resize != 0;
+        good = value && parse_pixels(value, &spec->resize) && spec->resize > 0;
+    } else if (strcmp(part, "rrc") == 0) {
+        again = spec->rrc != 0;
+        good = parse_rrc(spec, value);
     } else {
         return ff_fail(error, FF_USAGE, "augmentation '%s' is not known; " KNOWN, whole);
     }
@@ -84,7 +119,32 @@ ff_status ff_augment_parse(ff_augment_spec *spec, const char *text, ff_error *er
         part = comma;
     }
     free(copy);
+    if (status == FF_OK && spec->rrc && (spec->crop || spec->resize))
+        status = ff_fail(error, FF_USAGE,
+                         "augmentations 'rrc' and '%s' exclude each other: a random resized crop "
+                         "is both a resize and a crop",
+                         spec->crop ? "crop" : "resize");
+    if (status == FF_OK && spec->resize && spec->pad)
+        status = ff_fail(error, FF_USAGE,
+                         "augmentations 'resize' and a padding of 'crop' exclude each other: a "
+                         "resized sample is cropped without padding");
     return status;
+}
+
+/* The fewest digits that give the number back. */
+static void number_text(double value, char text[32]) {
+    for (int digits = 1; digits <= 17; digits++) {
+        snprintf(text, 32, "%.*g", digits, value);
+        if (strtod(text, NULL) == value) break;
+    }
+}
+
+/* ":A-B" */
+static void range_text(const double range[2], char text[72]) {
+    char low[32], high[32];
+    number_text(range[0], low);
+    number_text(range[1], high);
+    snprintf(text, 72, ":%s-%s", low, high);
 }
 
 void ff_augment_text(const ff_augment_spec *spec, char text[FF_AUGMENT_TEXT_BYTES]) {
@@ -95,16 +155,33 @@ void ff_augment_text(const ff_augment_spec *spec, char text[FF_AUGMENT_TEXT_BYTE
     if (spec->flip != FF_FLIP_NONE)
         snprintf(flip, sizeof flip, ",flip%s", spec->flip == FF_FLIP_ALTERNATE ? "=alternate" : "");
     if (spec->cutout) snprintf(cutout, sizeof cutout, ",cutout=%u", spec->cutout);
-    char all[FF_AUGMENT_TEXT_BYTES];
-    snprintf(all, sizeof all, "%s%s%s", crop, flip, cutout);
+    char resize[24] = "", rrc[24] = "", scale[72] = "", ratio[72] = "";
+    if (spec->resize) snprintf(resize, sizeof resize, ",resize=%u", spec->resize);
+    if (spec->rrc) {
+        snprintf(rrc, sizeof rrc, ",rrc=%u", spec->rrc);
+        bool shaped = memcmp(spec->ratio, default_ratio, sizeof default_ratio) != 0;
+        if (shaped) range_text(spec->ratio, ratio);
+        if (shaped || memcmp(spec->scale, default_scale, sizeof default_scale) != 0)
+            range_text(spec->scale, scale);
+    }
+    char all[FF_AUGMENT_TEXT_BYTES + 1];
+    snprintf(all, sizeof all, "%s%s%s%s%s%s%s", resize, rrc, scale, ratio, crop, flip, cutout);
     snprintf(text, FF_AUGMENT_TEXT_BYTES, "%s", all[0] ? all + 1 : "none");
 }
 
 ff_status ff_augment_check(const ff_augment_spec *spec, uint32_t height, uint32_t width,
                            uint32_t out_height, uint32_t out_width, ff_error *error) {
     uint64_t pad = spec->crop ? spec->pad : 0;
-    if (out_height == 0 || out_width == 0 || out_height > height + 2 * pad ||
-        out_width > width + 2 * pad)
+    if (spec->rrc && out_height && out_width) return FF_OK;
+    uint32_t resized_height = height, resized_width = width;
+    if (spec->resize) ff_augment_resized(spec->resize, &resized_height, &resized_width);
+    if (spec->resize && (out_height > resized_height || out_width > resized_width))
+        return ff_fail(error, FF_USAGE,
+                       "an output of %ux%u cannot be cropped from a sample of %ux%u resized to "
+                       "%ux%u",
+                       out_height, out_width, height, width, resized_height, resized_width);
+    if (out_height == 0 || out_width == 0 ||
+        (!spec->resize && (out_height > height + 2 * pad || out_width > width + 2 * pad)))
         return ff_fail(error, FF_USAGE,
                        "an output of %ux%u cannot be cropped from a sample of %ux%u padded by %u",
                        out_height, out_width, height, width, (unsigned)pad);

@@ -65,6 +65,12 @@ ff_status ff_augment_host_init(ff_augment_host *host, const ff_metadata *metadat
         return ff_fail(error, FF_USAGE,
                        "a cutout needs batches of f32, f16 or bf16, not %s as stored",
                        ff_dtype_name(to));
+    if (as_stored && ff_augment_resamples(spec))
+        return ff_fail(
+            error, FF_USAGE,
+            "a resize or random resized crop needs batches of f32, f16 or bf16, not %s as "
+            "stored",
+            ff_dtype_name(to));
     ff_status status = ff_alloc(&host->black, host->channels, sizeof *host->black, "a row", error);
     if (status == FF_OK && host->from == FF_U8 && !as_stored)
         status = make_table(host, metadata, error);

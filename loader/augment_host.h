@@ -1,5 +1,6 @@
-/* Applies augmentation parameters on the host: from a sample where it lies into its place in a
- * batch, with conversion to the batch's dtype and layout, in one pass.
+/* Applies augmentation parameters that only move pixels on the host (those that resample:
+ * loader/resample.h): from a sample where it lies into its place in a batch, with conversion to the
+ * batch's dtype and layout, in one pass.
  *
  * The plain version, one pixel at a time, is the truth; faster ones override it for the CPU and the
  * types at hand and give the same bits. Values:
@@ -48,7 +49,8 @@ struct ff_augment_host {
 };
 
 /* What apply has to do with samples of `metadata`. FF_USAGE where `to` cannot be made from its
- * dtype, or a cutout is wanted of values as stored. Released with ff_augment_host_free. */
+ * dtype, or a cutout or a resampling is wanted of values as stored. Released with
+ * ff_augment_host_free. */
 FF_MUST_USE ff_status ff_augment_host_init(ff_augment_host *host, const ff_metadata *metadata,
                                            const ff_augment_spec *spec, ff_dtype to,
                                            ff_layout to_layout, uint32_t out_height,

@@ -1,6 +1,7 @@
 #include "loader/gather.h"
 
 #include "format/base/guard.h"
+#include "loader/resample.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -18,7 +19,8 @@
 struct ff_gatherer {
     const ff_loader_plan *plan;
     ff_reader *reader;
-    ff_order order; /* of order_epoch */
+    ff_resampler *resampler; /* NULL where samples keep their size */
+    ff_order order;          /* of order_epoch */
     uint32_t order_epoch;
     bool order_ready;
     uint32_t chunk_rows;
@@ -37,6 +39,8 @@ ff_status ff_gatherer_create(ff_gatherer **out, const ff_loader_plan *plan, ff_e
     gatherer->chunk_rows = rows < 1 ? 1 : rows > CHUNK_ROWS ? CHUNK_ROWS : (uint32_t)rows;
     ff_status status = ff_alloc(&gatherer->values, plan->label_values_limit, 1, "labels", error);
     if (status == FF_OK) status = ff_reader_open(&gatherer->reader, plan->dataset, error);
+    if (status == FF_OK && ff_augment_resamples(&plan->augment))
+        status = ff_resampler_create(&gatherer->resampler, &plan->host, plan->metadata, error);
     if (status != FF_OK) ff_gatherer_destroy(&gatherer);
     *out = gatherer;
     return status;
@@ -45,6 +49,7 @@ ff_status ff_gatherer_create(ff_gatherer **out, const ff_loader_plan *plan, ff_e
 void ff_gatherer_destroy(ff_gatherer **out) {
     if (!*out) return;
     ff_reader_close(&(*out)->reader);
+    ff_resampler_destroy(&(*out)->resampler);
     free((*out)->values);
     free(*out);
     *out = NULL;
@@ -98,8 +103,11 @@ static void apply(const chunk *c, uint32_t i, const void *tensor, uint32_t heigh
                   const void *ahead) {
     const ff_loader_plan *plan = c->gatherer->plan;
     uint32_t row = c->first + i;
-    plan->host.apply(&plan->host, &c->params[row], tensor, height, width,
-                     c->memory + row * plan->row_bytes, ahead);
+    uint8_t *out = c->memory + row * plan->row_bytes;
+    if (c->gatherer->resampler)
+        ff_resample(c->gatherer->resampler, &c->params[row], tensor, height, width, out);
+    else
+        plan->host.apply(&plan->host, &c->params[row], tensor, height, width, out, ahead);
 }
 
 /* Everything about one row but the reading of a mapped tensor. */
@@ -118,6 +126,9 @@ static ff_status find_sample(chunk *c, uint32_t i, ff_error *error) {
     }
     c->params[row] = ff_augment_at(&plan->augment, plan->seed, c->place->epoch, number, view.height,
                                    view.width, plan->height, plan->width);
+    if (c->gatherer->resampler)
+        FF_TRY(ff_resampler_reserve(c->gatherer->resampler, &c->params[row], view.height,
+                                    view.width, error));
     c->source[row] = (ff_slot_source){.sample = {number, number}, .weight = {1, 0}};
     ((float *)(void *)(c->memory + plan->weight_offset))[row] = 1;
     c->sample[i] = (mapped_sample){view.mapped ? view.tensor : NULL, view.height, view.width};

@@ -63,7 +63,8 @@ typedef struct ff_loader_options {
 
     /* What comes out. dtype: f32, f16 or bf16 (FF_DTYPE_COUNT = f32); u8 and u16 only from the same
      * dtype: values as stored, for normalizing elsewhere. layout: FF_CHW = N C H W, FF_HWC =
-     * N H W C. height and width 0: the dataset's. */
+     * N H W C. height and width 0: what the augmentation makes (rrc, resize), else the dataset's,
+     * which must then have one size. */
     ff_dtype dtype;
     ff_layout layout;
     uint32_t height, width;
@@ -136,8 +137,9 @@ typedef struct ff_slot {
 } ff_slot;
 
 /* Checks every option before anything is allocated or started. FF_USAGE names what is wrong (an
- * output larger than the padded samples, a dtype that cannot be made, an unknown field, a position
- * behind the end); also FF_NO_MEMORY and the device's errors. On failure *loader = NULL. */
+ * output larger than the padded samples, samples of different sizes that nothing makes one, a dtype
+ * that cannot be made, an unknown field, a position behind the end); also FF_NO_MEMORY and the
+ * device's errors. On failure *loader = NULL. */
 FF_MUST_USE ff_status ff_loader_create(ff_loader **loader, ff_dataset *dataset,
                                        const ff_loader_options *options, ff_error *error);
 

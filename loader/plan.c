@@ -153,15 +153,37 @@ static ff_status plan_share(ff_loader_plan *plan, const ff_loader_options *optio
     return FF_OK;
 }
 
+/* The output's size: as asked for, else as the augmentation makes it, else the samples'. */
+static ff_status choose_size(ff_loader_plan *plan, const ff_loader_options *options,
+                             ff_error *error) {
+    const ff_metadata *metadata = plan->metadata;
+    bool given = options->height && options->width;
+    uint32_t height = metadata->height, width = metadata->width;
+    if (plan->augment.rrc) {
+        height = width = plan->augment.rrc;
+    } else if (metadata->variable_size && !given) {
+        return ff_fail(error, FF_USAGE,
+                       "its samples have different sizes, up to %ux%u: they become one by a random "
+                       "resized crop (rrc=SIZE), or by a resize (resize=SIZE) or crop to an output "
+                       "size",
+                       height, width);
+    } else if (plan->augment.resize) {
+        ff_augment_resized(plan->augment.resize, &height, &width);
+    }
+    plan->height = options->height ? options->height : height;
+    plan->width = options->width ? options->width : width;
+    /* The narrowest that a sample of any shape becomes. */
+    height = metadata->height, width = metadata->width;
+    if (metadata->variable_size && plan->augment.resize) height = width = plan->augment.resize;
+    return ff_augment_check(&plan->augment, height, width, plan->height, plan->width, error);
+}
+
 static ff_status plan_shape(ff_loader_plan *plan, const ff_loader_options *options,
                             ff_error *error) {
     const ff_metadata *metadata = plan->metadata;
-    plan->height = options->height ? options->height : metadata->height;
-    plan->width = options->width ? options->width : metadata->width;
     plan->augment = options->augment;
     if (!plan->augment.crop) plan->augment.pad = 0, plan->augment.pad_mode = FF_PAD_BLACK;
-    FF_TRY(ff_augment_check(&plan->augment, metadata->height, metadata->width, plan->height,
-                            plan->width, error));
+    FF_TRY(choose_size(plan, options, error));
     ff_dtype dtype = options->dtype >= FF_DTYPE_COUNT ? FF_F32 : options->dtype;
     FF_TRY(ff_augment_host_init(&plan->host, metadata, &plan->augment, dtype, options->layout,
                                 plan->height, plan->width, error));

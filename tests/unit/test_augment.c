@@ -1,6 +1,7 @@
 /* Augmentation parameters and their text. */
 #include "loader/augment.h"
 
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -41,7 +42,100 @@ static void golden_values(void **state) {
         assert_int_equal(found.flags, wanted[i].flags);
         assert_true(found.weight == 1.0f);
     }
-    assert_int_equal(sizeof(ff_augment_params), 32);
+    assert_int_equal(sizeof(ff_augment_params), 40);
+}
+
+static void golden_boxes(void **state) {
+    (void)state;
+    static const struct {
+        const char *augment;
+        uint64_t seed, sample;
+        uint32_t epoch, height, width;
+        int32_t y, x;
+        uint32_t box_height, box_width, flags;
+    } wanted[] = {
+        {"rrc=224", 0, 0, 0, 375, 500, 35, 61, 340, 374, 2},
+        {"rrc=224,flip", 1, 0, 0, 375, 500, 38, 47, 326, 257, 3},
+        {"rrc=224:0.25-1:0.5-2,flip", 1, 49999, 7, 500, 333, 139, 10, 212, 260, 3},
+        {"rrc=224", UINT64_C(0x123456789abcdef), UINT64_C(1099511627777), 100000, 1048576, 3,
+         524286, 0, 4, 3, 2},
+        {"rrc=224:0.9-1", 1, 2, 3, 40, 1000, 0, 473, 40, 53, 2},
+    };
+    for (size_t i = 0; i < sizeof wanted / sizeof wanted[0]; i++) {
+        ff_augment_spec spec = parse(wanted[i].augment);
+        ff_augment_params found =
+            ff_augment_at(&spec, wanted[i].seed, wanted[i].epoch, wanted[i].sample,
+                          wanted[i].height, wanted[i].width, 224, 224);
+        assert_int_equal(found.y, wanted[i].y);
+        assert_int_equal(found.x, wanted[i].x);
+        assert_int_equal(found.height, wanted[i].box_height);
+        assert_int_equal(found.width, wanted[i].box_width);
+        assert_int_equal(found.flags, wanted[i].flags);
+    }
+}
+
+/* Units in the last place between a value and the mathematical library's. */
+static double units_off(double found, double wanted) {
+    return fabs(found - wanted) / (nextafter(fabs(wanted), INFINITY) - fabs(wanted));
+}
+
+static void arithmetic(void **state) {
+    (void)state;
+    double worst_exp = 0, worst_log = 0;
+    for (int i = -20000; i <= 20000; i++) {
+        double x = i * 0.00173, y = exp(i * 0.0034);
+        double off = units_off(ff_exp(x), exp(x));
+        if (off > worst_exp) worst_exp = off;
+        off =
+            fabs(log(y)) < 0.5 ? fabs(ff_log(y) - log(y)) / 0x1p-52 : units_off(ff_log(y), log(y));
+        if (off > worst_log) worst_log = off;
+    }
+    assert_true(worst_exp <= 2 && worst_log <= 2);
+    assert_true(ff_exp(0) == 1 && ff_log(1) == 0);
+    static const double halves[][2] = {{0, 0},
+                                       {0.5, 0},
+                                       {0.75, 1},
+                                       {1.5, 2},
+                                       {2.5, 2},
+                                       {3.5, 4},
+                                       {0.49999999999999994, 0},
+                                       {2.51, 3},
+                                       {1e6, 1e6},
+                                       {1e6 + 0.5, 1e6}};
+    for (size_t i = 0; i < sizeof halves / sizeof halves[0]; i++)
+        assert_int_equal(ff_round_even(halves[i][0]), (int64_t)halves[i][1]);
+}
+
+static void resized(void **state) {
+    (void)state;
+    /* torchvision's Resize(256): int(256 * long / short). */
+    static const uint32_t sizes[][4] = {{375, 500, 256, 341},
+                                        {500, 333, 384, 256},
+                                        {256, 256, 256, 256},
+                                        {1, 1048576, 256, 1u << 28},
+                                        {1048576, 1, 1u << 28, 256}};
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+        uint32_t height = sizes[i][0], width = sizes[i][1];
+        ff_augment_resized(256, &height, &width);
+        assert_int_equal(height, sizes[i][2]);
+        assert_int_equal(width, sizes[i][3]);
+    }
+    ff_augment_spec spec = parse("resize=256");
+    ff_augment_params params = ff_augment_at(&spec, 1, 2, 3, 375, 500, 224, 224);
+    assert_int_equal(params.flags, FF_AUGMENT_RESIZE);
+    assert_int_equal(params.height, 256);
+    assert_int_equal(params.width, 341);
+    assert_int_equal(params.y, 16);
+    assert_int_equal(params.x, 58);
+    spec = parse("resize=256,crop,flip");
+    unsigned right = 0;
+    for (uint64_t i = 0; i < 2000; i++) {
+        params = ff_augment_at(&spec, 1, 2, i, 375, 500, 224, 224);
+        assert_in_range(params.y, 0, 32);
+        assert_in_range(params.x, 0, 117);
+        right += params.x > 58;
+    }
+    assert_in_range(right, 880, 1120);
 }
 
 /* All places of the crop about equally often, both flips, independent of each other. */
@@ -103,9 +197,16 @@ static void reflection(void **state) {
 
 static void text_both_ways(void **state) {
     (void)state;
-    static const char *const same[] = {
-        "none", "crop=4,flip,cutout=8", "crop=4:reflect,flip=alternate", "cutout=16", "crop=0",
-        "flip"};
+    static const char *const same[] = {"none",
+                                       "crop=4,flip,cutout=8",
+                                       "crop=4:reflect,flip=alternate",
+                                       "cutout=16",
+                                       "crop=0",
+                                       "flip",
+                                       "rrc=224,flip",
+                                       "rrc=224:0.25-1,flip,cutout=16",
+                                       "rrc=176:0.08-1:0.5-2",
+                                       "resize=256,crop=0,flip"};
     char text[FF_AUGMENT_TEXT_BYTES];
     for (size_t i = 0; i < sizeof same / sizeof same[0]; i++) {
         ff_augment_spec spec = parse(same[i]);
@@ -115,6 +216,16 @@ static void text_both_ways(void **state) {
     ff_augment_spec spec = parse("flip=random,crop");
     ff_augment_text(&spec, text);
     assert_string_equal(text, "crop=0,flip");
+    spec = parse("rrc=224:0.08-1:0.75-1.3333333333333333");
+    ff_augment_text(&spec, text);
+    assert_string_equal(text, "rrc=224");
+    /* The longest there is. */
+    spec =
+        parse("flip=alternate,cutout=1048576,rrc=1048576:0.12345678901234567-0.23456789012345678:"
+              "12.345678901234567-23.456789012345678");
+    ff_augment_text(&spec, text);
+    ff_augment_spec again = parse(text);
+    assert_memory_equal(&again, &spec, sizeof spec);
     spec = parse("crop=1048576:reflect,flip=alternate,cutout=1048576");
     ff_augment_text(&spec, text);
     assert_string_equal(text, "crop=1048576:reflect,flip=alternate,cutout=1048576");
@@ -122,10 +233,45 @@ static void text_both_ways(void **state) {
 
 static void bad_text(void **state) {
     (void)state;
-    static const char *const bad[] = {
-        "",          "crop=",     "crop=-1",         "crop=4:wrap",  "crop=4x",
-        "flip=both", "cutout",    "cutout=0",        "mixup",        "flip,flip",
-        "crop=4,",   "none,flip", "crop=4294967300", "crop=4,crop=4"};
+    static const char *const bad[] = {"",
+                                      "crop=",
+                                      "crop=-1",
+                                      "crop=4:wrap",
+                                      "crop=4x",
+                                      "flip=both",
+                                      "cutout",
+                                      "cutout=0",
+                                      "mixup",
+                                      "flip,flip",
+                                      "crop=4,",
+                                      "none,flip",
+                                      "crop=4294967300",
+                                      "crop=4,crop=4",
+                                      "rrc",
+                                      "rrc=",
+                                      "rrc=0",
+                                      "rrc=224:",
+                                      "rrc=224:0.5",
+                                      "rrc=224:1-0.5",
+                                      "rrc=224:0-1",
+                                      "rrc=224:0.1-1.5",
+                                      "rrc=224:nan-1",
+                                      "rrc=224:0.1-inf",
+                                      "rrc=224:0.1-1:",
+                                      "rrc=224:0.1-1:0.001-1",
+                                      "rrc=224:0.1-1:2-1",
+                                      "rrc=224:0.1-1:1-2:3",
+                                      "rrc=224:0.1 -1",
+                                      "rrc=224:0.1- 1",
+                                      "rrc=224:-1-1",
+                                      "rrc=224x",
+                                      "rrc=8,rrc=8",
+                                      "resize",
+                                      "resize=0",
+                                      "resize=8,resize=9",
+                                      "rrc=224,crop",
+                                      "rrc=224,resize=256",
+                                      "resize=256,crop=4"};
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         ff_augment_spec spec;
         ff_error error = {0};
@@ -145,14 +291,23 @@ static void checks(void **state) {
     assert_int_equal(ff_augment_check(&spec, 4, 5, 4, 4, NULL), FF_USAGE);
     spec = parse("none");
     assert_int_equal(ff_augment_check(&spec, 32, 32, 33, 32, NULL), FF_USAGE);
+    spec = parse("rrc=224");
+    assert_int_equal(ff_augment_check(&spec, 1, 1, 224, 224, NULL), FF_OK);
+    assert_int_equal(ff_augment_check(&spec, 1, 1, 224, 0, NULL), FF_USAGE);
+    spec = parse("resize=256");
+    assert_int_equal(ff_augment_check(&spec, 10, 20, 256, 512, NULL), FF_OK);
+    assert_int_equal(ff_augment_check(&spec, 10, 20, 257, 512, NULL), FF_USAGE);
+    assert_int_equal(ff_augment_check(&spec, 10, 20, 256, 513, NULL), FF_USAGE);
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(golden_values),     cmocka_unit_test(uniform),
-        cmocka_unit_test(alternating_flips), cmocka_unit_test(without_crop),
-        cmocka_unit_test(reflection),        cmocka_unit_test(text_both_ways),
-        cmocka_unit_test(bad_text),          cmocka_unit_test(checks),
+        cmocka_unit_test(golden_values),  cmocka_unit_test(golden_boxes),
+        cmocka_unit_test(arithmetic),     cmocka_unit_test(resized),
+        cmocka_unit_test(uniform),        cmocka_unit_test(alternating_flips),
+        cmocka_unit_test(without_crop),   cmocka_unit_test(reflection),
+        cmocka_unit_test(text_both_ways), cmocka_unit_test(bad_text),
+        cmocka_unit_test(checks),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

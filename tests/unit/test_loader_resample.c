@@ -1,0 +1,349 @@
+/* Resampling in the loader: every fast version against the plain one, bit for bit, on random odd
+ * shapes, the weights of an axis, and loaders over samples of different sizes. */
+#include "loader/loader.h"
+#include "loader/resample.h"
+#include "tests/unit/make_dataset.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+
+#define OK(call)                                                                                   \
+    do {                                                                                           \
+        ff_error ok_error = {0}, *error = &ok_error;                                               \
+        if ((call) != FF_OK) fail_msg("%s", ok_error.message);                                     \
+    } while (0)
+
+static uint64_t random_state = 88172645463325252u;
+static uint32_t draw(uint32_t below) {
+    random_state ^= random_state << 13;
+    random_state ^= random_state >> 7;
+    random_state ^= random_state << 17;
+    return (uint32_t)((random_state >> 20) % below);
+}
+
+/* ---- versions ------------------------------------------------------------------------------- */
+
+typedef struct one_case {
+    ff_metadata metadata;
+    float mean[4], std[4];
+    ff_augment_spec spec;
+    ff_augment_host host;
+    ff_augment_params params;
+    uint32_t height, width, out_height, out_width;
+    uint8_t *source;
+    size_t out_bytes;
+} one_case;
+
+static uint32_t draw_side(void) {
+    static const uint32_t sides[] = {1, 2, 3, 15, 16, 17, 33, 64, 100, 300};
+    return draw(2) ? sides[draw(sizeof sides / sizeof sides[0])] : 1 + draw(90);
+}
+
+static void make_case(one_case *c, ff_dtype from, ff_dtype to) {
+    memset(c, 0, sizeof *c);
+    c->height = draw_side(), c->width = draw_side();
+    c->out_height = draw_side(), c->out_width = draw_side();
+    c->spec.flip = FF_FLIP_RANDOM;
+    c->spec.cutout = draw(3) ? 0 : 1 + draw(20);
+    if (draw(3)) {
+        c->spec.rrc = 1;
+        c->spec.scale[0] = 0.01, c->spec.scale[1] = 1, c->spec.ratio[0] = 0.3;
+        c->spec.ratio[1] = 3;
+    } else {
+        uint32_t least = c->out_height > c->out_width ? c->out_height : c->out_width;
+        c->spec.resize = least + draw(3) * draw(50);
+        c->spec.crop = draw(2);
+    }
+    OK(ff_augment_check(&c->spec, c->height, c->width, c->out_height, c->out_width, error));
+    c->metadata.dtype = from, c->metadata.layout = (ff_layout)draw(2);
+    c->metadata.channels = draw(2) ? 3 : 1 + draw(4);
+    for (int i = 0; i < 4; i++) c->mean[i] = 0.4f + 0.01f * (float)i, c->std[i] = 0.2f;
+    if (draw(4)) {
+        c->metadata.statistics_count = c->metadata.channels;
+        c->metadata.mean = c->mean, c->metadata.std = c->std;
+    }
+    OK(ff_augment_host_init(&c->host, &c->metadata, &c->spec, to, (ff_layout)draw(2), c->out_height,
+                            c->out_width, error));
+    c->params = ff_augment_at(&c->spec, 1, draw(3), draw(100000), c->height, c->width,
+                              c->out_height, c->out_width);
+    size_t values = (size_t)c->metadata.channels * c->height * c->width;
+    /* Exactly as long as the sample: reading beside it is caught by AddressSanitizer. */
+    c->source = malloc(values * c->host.from_bytes);
+    assert_non_null(c->source);
+    for (size_t i = 0; i < values; i++) {
+        uint32_t bits = draw(UINT32_MAX);
+        if (from == FF_U8)
+            c->source[i] = (uint8_t)bits;
+        else if (from == FF_F32)
+            ((uint32_t *)(void *)c->source)[i] = bits & 0xbfffffffu; /* finite */
+        else
+            ((uint16_t *)(void *)c->source)[i] =
+                (uint16_t)(bits & (from == FF_U16 ? 0xffff : 0xbfff));
+    }
+    c->out_bytes = (size_t)c->metadata.channels * c->out_height * c->out_width * c->host.to_bytes;
+}
+
+enum { GUARD = 128 };
+static uint8_t *run(const one_case *c, ff_resampler *resampler,
+                    const ff_resample_kernels *version) {
+    uint8_t *out = malloc(c->out_bytes + 2 * GUARD);
+    assert_non_null(out);
+    memset(out, 0xa5, c->out_bytes + 2 * GUARD);
+    OK(ff_resampler_reserve(resampler, &c->params, c->height, c->width, error));
+    if (version) {
+        ff_resampler_use(resampler, version);
+        ff_resample(resampler, &c->params, c->source, c->height, c->width, out + GUARD);
+    } else {
+        ff_resample_plain(resampler, &c->params, c->source, c->height, c->width, out + GUARD);
+    }
+    return out;
+}
+
+static void compare(const one_case *c, ff_resampler *resampler,
+                    const ff_resample_kernels *version) {
+    uint8_t *plain = run(c, resampler, NULL), *fast = run(c, resampler, version);
+    for (size_t i = 0; i < c->out_bytes + 2 * GUARD; i++) {
+        if (plain[i] == fast[i]) continue;
+        fail_msg("%s: %s %s to %s %s, %u channels, %ux%u to %ux%u, y %d x %d %u x %u flags %u: "
+                 "byte %zd is %02x, wanted %02x",
+                 version->name, ff_dtype_name(c->host.from), ff_layout_name(c->host.from_layout),
+                 ff_dtype_name(c->host.to), ff_layout_name(c->host.to_layout), c->host.channels,
+                 c->height, c->width, c->out_height, c->out_width, c->params.y, c->params.x,
+                 c->params.height, c->params.width, c->params.flags, (ssize_t)i - GUARD, fast[i],
+                 plain[i]);
+    }
+    free(plain);
+    free(fast);
+}
+
+static void fast_equals_plain(void **state) {
+    (void)state;
+    const ff_resample_kernels *version[] = {&ff_resample_rows, ff_resample_avx2(),
+                                            ff_resample_avx512()};
+    static const ff_dtype outputs[] = {FF_F32, FF_F16, FF_BF16};
+    for (ff_dtype from = FF_U8; from <= FF_F32; from++) {
+        for (int o = 0; o < 3; o++) {
+            for (unsigned trial = 0; trial < 24; trial++) {
+                one_case c;
+                make_case(&c, from, outputs[o]);
+                ff_resampler *resampler;
+                OK(ff_resampler_create(&resampler, &c.host, &c.metadata, error));
+                for (size_t v = 0; v < sizeof version / sizeof version[0]; v++)
+                    if (version[v]) compare(&c, resampler, version[v]);
+                ff_resampler_destroy(&resampler);
+                ff_augment_host_free(&c.host);
+                free(c.source);
+            }
+        }
+    }
+    print_message("# %s, %s\n", version[1] ? "with AVX2" : "without AVX2",
+                  version[2] ? "with AVX-512" : "without AVX-512");
+}
+
+/* One resampler for samples of all sizes, as a loader's thread uses it: nothing of one is left in
+ * the next. */
+static void any_sequence(void **state) {
+    (void)state;
+    one_case c;
+    make_case(&c, FF_F16, FF_F32);
+    ff_resampler *resampler;
+    OK(ff_resampler_create(&resampler, &c.host, &c.metadata, error));
+    const ff_resample_kernels *version =
+        ff_resample_avx512() ? ff_resample_avx512() : &ff_resample_rows;
+    uint16_t *source = malloc((size_t)c.metadata.channels * 300 * 300 * 2);
+    assert_non_null(source);
+    for (size_t i = 0; i < (size_t)c.metadata.channels * 300 * 300; i++)
+        source[i] = (uint16_t)(draw(65536) & 0xbfff);
+    c.spec = (ff_augment_spec){.rrc = 1, .scale = {0.1, 1}, .ratio = {0.5, 2}};
+    free(c.source);
+    c.source = (uint8_t *)source;
+    for (uint64_t trial = 0; trial < 60; trial++) {
+        c.height = 1 + draw(300), c.width = 1 + draw(300);
+        c.params =
+            ff_augment_at(&c.spec, 3, 1, trial, c.height, c.width, c.out_height, c.out_width);
+        compare(&c, resampler, version);
+    }
+    ff_resampler_destroy(&resampler);
+    ff_resampler_destroy(&resampler);
+    ff_augment_host_free(&c.host);
+    free(source);
+}
+
+/* ---- weights -------------------------------------------------------------------------------- */
+
+static void weights(void **state) {
+    (void)state;
+    for (unsigned trial = 0; trial < 3000; trial++) {
+        uint32_t in = draw(2) ? draw_side() : 1 + draw(draw(2) ? 5000 : 1u << 20);
+        uint32_t out = draw(4) ? draw_side() : 1 + draw(1u << 30);
+        uint32_t most = ff_resample_taps(in, out), before = 0, at = out > 40 ? draw(out - 20) : 0;
+        float *weight = malloc(most * sizeof *weight); /* read and written beyond: ASan */
+        assert_non_null(weight);
+        for (uint32_t i = 0; i < 20 && at + i < out; i++) {
+            uint32_t first, taps = ff_resample_weights(in, out, at + i, weight, &first);
+            assert_in_range(taps, 1, most);
+            assert_in_range(first, before, in - 1);
+            assert_true(taps <= in - first);
+            before = first;
+            double sum = 0;
+            for (uint32_t k = 0; k < taps; k++) {
+                assert_true(weight[k] >= 0);
+                sum += (double)weight[k];
+            }
+            assert_true(sum > 0.999 && sum < 1.001);
+        }
+        free(weight);
+    }
+    for (uint32_t size = 1; size < 600; size += 7) {
+        for (uint32_t i = 0; i < size; i++) {
+            float weight[8];
+            uint32_t first;
+            assert_int_equal(ff_resample_weights(size, size, i, weight, &first), 1);
+            assert_int_equal(first, i);
+            assert_true(weight[0] == 1.0f);
+        }
+    }
+}
+
+/* ---- in the loader -------------------------------------------------------------------------- */
+
+static ff_dataset *make(made_dataset *made) {
+    ff_dataset *dataset;
+    OK(made_write(made, error));
+    OK(ff_dataset_open(&dataset, made->folder, FF_VERIFY_FIRST, error));
+    return dataset;
+}
+
+static made_dataset variable(ff_dtype dtype, ff_layout layout, bool compressed) {
+    made_dataset made = made_defaults(90);
+    made.height = 37, made.width = 60;
+    made.dtype = dtype, made.layout = layout, made.variable_size = true;
+    made.compression = compressed ? FF_COMPRESSION_ZSTD : FF_COMPRESSION_NONE;
+    return made;
+}
+
+/* Every row of two epochs against the plain version on the made sample. The hash of every sample's
+ * row in every epoch comes back in `hash`, [2][count]. */
+static void check_rows(const made_dataset *made, ff_dataset *dataset,
+                       const ff_loader_options *options, uint64_t *hash) {
+    ff_loader *loader;
+    ff_slot *slot;
+    ff_augment_host host;
+    ff_resampler *resampler;
+    OK(ff_loader_create(&loader, dataset, options, error));
+    ff_loader_info info = ff_loader_describe(loader);
+    const ff_metadata *metadata = ff_dataset_metadata(dataset);
+    OK(ff_augment_host_init(&host, metadata, &options->augment, options->dtype, options->layout,
+                            info.height, info.width, error));
+    OK(ff_resampler_create(&resampler, &host, metadata, error));
+    size_t bytes =
+        (size_t)info.channels * info.height * info.width * ff_dtype_bytes(options->dtype);
+    uint8_t *tensor = malloc((size_t)made->channels * made->height * made->width * 4);
+    uint8_t *wanted = malloc(bytes);
+    assert_true(tensor && wanted);
+    for (;;) {
+        OK(ff_loader_acquire(loader, &slot, error));
+        if (!slot) break;
+        for (uint32_t row = 0; row < slot->count; row++) {
+            uint64_t number = slot->source[row].sample[0];
+            const uint8_t *found = (const uint8_t *)slot->data + row * bytes;
+            uint32_t height = made_height(made, number), width = made_width(made, number);
+            ff_augment_params params =
+                ff_augment_at(&options->augment, options->seed, slot->epoch, number, height, width,
+                              info.height, info.width);
+            assert_memory_equal(&slot->params[row], &params, sizeof params);
+            made_tensor(made, number, tensor);
+            OK(ff_resampler_reserve(resampler, &params, height, width, error));
+            ff_resample_plain(resampler, &params, tensor, height, width, wanted);
+            assert_memory_equal(found, wanted, bytes);
+            uint64_t *sum = &hash[slot->epoch * made->count + number];
+            assert_int_equal(*sum, 0);
+            *sum = 1;
+            for (size_t i = 0; i < bytes; i++) *sum = (*sum ^ found[i]) * UINT64_C(0x100000001b3);
+        }
+        ff_loader_release(loader, slot, NULL);
+    }
+    free(tensor);
+    free(wanted);
+    ff_resampler_destroy(&resampler);
+    ff_augment_host_free(&host);
+    ff_loader_destroy(&loader);
+}
+
+/* Samples of different sizes come out the same from raw and compressed shards, for any threads and
+ * in any company. */
+static void loaders(void **state) {
+    (void)state;
+    static const ff_dtype dtypes[] = {FF_F16, FF_U8};
+    static const struct {
+        const char *augment;
+        uint32_t height, width;
+    } ways[] = {{"rrc=24,flip,cutout=5", 0, 0},
+                {"rrc=24,flip", 40, 11},
+                {"resize=30", 24, 24},
+                {"resize=24,crop,flip=alternate", 24, 24}};
+    for (size_t way = 0; way < sizeof ways / sizeof ways[0]; way++) {
+        for (int kind = 0; kind < 2; kind++) {
+            static uint64_t first[2 * 90], other[2 * 90];
+            for (int run_number = 0; run_number < 4; run_number++) {
+                made_dataset made =
+                    variable(dtypes[kind], kind ? FF_HWC : FF_CHW, run_number % 2 == 1);
+                ff_dataset *dataset = make(&made);
+                ff_loader_options options = ff_loader_defaults();
+                options.last_batch = FF_LAST_BATCH_KEEP;
+                options.epochs = 2, options.seed = 5;
+                options.height = ways[way].height, options.width = ways[way].width;
+                options.batch = (uint64_t[]){16, 16, 90, 7}[run_number];
+                options.threads = (int[]){1, 2, 0, 3}[run_number];
+                options.order = run_number == 3 ? FF_ORDER_SEQUENTIAL : FF_ORDER_RANDOM;
+                OK(ff_augment_parse(&options.augment, ways[way].augment, error));
+                uint64_t *hash = run_number ? other : first;
+                memset(hash, 0, sizeof first);
+                check_rows(&made, dataset, &options, hash);
+                for (int i = 0; i < 2 * 90; i++) {
+                    assert_int_not_equal(hash[i], 0);
+                    assert_int_equal(hash[i], first[i]);
+                }
+                ff_dataset_close(&dataset);
+                made_remove(&made);
+            }
+        }
+    }
+}
+
+static void refuses(ff_dataset *dataset, const char *augment, uint32_t side, ff_dtype dtype,
+                    const char *part) {
+    ff_loader *loader;
+    ff_error failure = {0};
+    ff_loader_options options = ff_loader_defaults();
+    options.height = options.width = side;
+    options.dtype = dtype;
+    OK(ff_augment_parse(&options.augment, augment, error));
+    assert_int_equal(ff_loader_create(&loader, dataset, &options, &failure), FF_USAGE);
+    if (!strstr(failure.message, part)) fail_msg("'%s' has no '%s'", failure.message, part);
+}
+
+static void refusals(void **state) {
+    (void)state;
+    made_dataset made = variable(FF_U8, FF_CHW, false);
+    ff_dataset *dataset = make(&made);
+    refuses(dataset, "none", 0, FF_F32, "different sizes, up to 37x60");
+    refuses(dataset, "crop,flip", 0, FF_F32, "random resized crop (rrc=SIZE)");
+    refuses(dataset, "resize=24", 0, FF_F32, "different sizes");
+    refuses(dataset, "resize=23,crop", 24, FF_F32, "resized to 23x23");
+    refuses(dataset, "rrc=24", 0, FF_U8, "f32, f16 or bf16");
+    ff_dataset_close(&dataset);
+    made_remove(&made);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(weights),      cmocka_unit_test(fast_equals_plain),
+        cmocka_unit_test(any_sequence), cmocka_unit_test(loaders),
+        cmocka_unit_test(refusals),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
