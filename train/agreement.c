@@ -8,19 +8,20 @@ typedef struct pair {
     const ff_metadata *train, *val;
 } pair;
 
-static ff_status check_shape(const pair *both, bool cropped, ff_error *error) {
+static ff_status check_shape(const pair *both, ff_agreement_fit fit, ff_error *error) {
     const ff_metadata *train = both->train, *val = both->val;
     if (train->channels != val->channels)
         return ff_fail(error, FF_BAD_DATA,
                        "%s has %" PRIu32 " channels and %s has %" PRIu32
                        "; training and validation samples must have the same (ffpack --mode)",
                        both->train_path, train->channels, both->val_path, val->channels);
-    if (!cropped && (train->height != val->height || train->width != val->width))
-        return ff_fail(error, FF_BAD_DATA,
-                       "%s has samples of %" PRIu32 "x%" PRIu32 " and %s of %" PRIu32 "x%" PRIu32
-                       "; give --crop N to cut both to N x N, or pack both to one size",
-                       both->train_path, train->height, train->width, both->val_path, val->height,
-                       val->width);
+    if (fit == FF_FIT_WHOLE && (train->height != val->height || train->width != val->width))
+        return ff_fail(
+            error, FF_BAD_DATA,
+            "%s has samples of %" PRIu32 "x%" PRIu32 " and %s of %" PRIu32 "x%" PRIu32
+            "; give --crop N to cut both to N x N, or --val-resize N, or pack both to one "
+            "size",
+            both->train_path, train->height, train->width, both->val_path, val->height, val->width);
     return FF_OK;
 }
 
@@ -45,11 +46,27 @@ static ff_status check_statistics(const pair *both, ff_error *error) {
     return FF_OK;
 }
 
-static ff_status check_transforms(const pair *both, ff_error *error) {
-    const ff_metadata *train = both->train, *val = both->val;
-    for (size_t i = 0; i < train->transform_count || i < val->transform_count; i++) {
-        const char *a = i < train->transform_count ? train->transform[i] : NULL;
-        const char *b = i < val->transform_count ? val->transform[i] : NULL;
+/* Whether a transform only makes a sample's size, which a resampling makes anew. */
+static bool is_geometry(const char *line) {
+    static const char *const words[] = {"resize", "center_crop", "max_side", "pad"};
+    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
+        if (strncmp(line, words[i], strlen(words[i])) == 0) return true;
+    return false;
+}
+
+/* The transform from *at on that counts, or NULL; *at moves to it. */
+static const char *next_transform(const ff_metadata *metadata, ff_agreement_fit fit, size_t *at) {
+    while (*at < metadata->transform_count && fit == FF_FIT_RESAMPLED &&
+           is_geometry(metadata->transform[*at]))
+        ++*at;
+    return *at < metadata->transform_count ? metadata->transform[*at] : NULL;
+}
+
+static ff_status check_transforms(const pair *both, ff_agreement_fit fit, ff_error *error) {
+    for (size_t i = 0, k = 0;; i++, k++) {
+        const char *a = next_transform(both->train, fit, &i);
+        const char *b = next_transform(both->val, fit, &k);
+        if (!a && !b) return FF_OK;
         if (a && b && strcmp(a, b) == 0) continue;
         return ff_fail(error, FF_BAD_DATA,
                        "%s and %s were transformed differently: transform %zu is %s%s%s in the "
@@ -57,7 +74,6 @@ static ff_status check_transforms(const pair *both, ff_error *error) {
                        both->train_path, both->val_path, i + 1, a ? "'" : "", a ? a : "missing",
                        a ? "'" : "", b ? "'" : "", b ? b : "missing", b ? "'" : "");
     }
-    return FF_OK;
 }
 
 /* Class names are bytes of the source; in a sentence they are escaped. */
@@ -94,16 +110,17 @@ static ff_status check_classes(const pair *both, const ff_field *train, const ff
 }
 
 ff_status ff_agreement_check(const ff_dataset *train, size_t train_field, const ff_dataset *val,
-                             size_t val_field, bool cropped, ff_error *error) {
+                             size_t val_field, ff_agreement_fit fit, ff_error *error) {
     pair both = {ff_dataset_path(train), ff_dataset_path(val), ff_dataset_metadata(train),
                  ff_dataset_metadata(val)};
-    FF_TRY(check_shape(&both, cropped, error));
+    FF_TRY(check_shape(&both, fit, error));
     FF_TRY(check_statistics(&both, error));
-    FF_TRY(check_transforms(&both, error));
+    FF_TRY(check_transforms(&both, fit, error));
     FF_TRY(
         check_classes(&both, &both.train->field[train_field], &both.val->field[val_field], error));
     /* What is left is in the class lists of other fields. */
-    if (memcmp(ff_dataset_id(train)->transform, ff_dataset_id(val)->transform, 16) != 0)
+    if (fit != FF_FIT_RESAMPLED &&
+        memcmp(ff_dataset_id(train)->transform, ff_dataset_id(val)->transform, 16) != 0)
         return ff_fail(error, FF_BAD_DATA,
                        "%s and %s have different transform_ids, in the class lists of other label "
                        "fields than '%s'; ffinspect shows both; pack them with the same options",

@@ -26,6 +26,7 @@ static const char epilogue[] =
     "  fftrain --data OUT --model smallnet\n"
     "  fftrain --data OUT/train --val OUT/test --model resnet18 --epochs 60 --augment "
     "crop=4,flip,cutout=8\n"
+    "  fftrain --data OUT --model resnet18 --augment rrc=224,flip\n"
     "\n"
     "--log-json appends one object a line: an event \"start\" with every choice; after each epoch\n"
     "  {event:\"epoch\", epoch, train_loss, train_accuracy, val_loss, val_accuracy, learning_rate,\n"
@@ -60,11 +61,16 @@ static ff_status parse(int argc, char **argv, settings *out, bool *done, ff_erro
         {"label", 0, FF_OPTION_STRING, "FIELD", &recipe->label, NULL, 0, 0,
          "Label field to learn; default: the first."},
         {"augment", 0, FF_OPTION_STRING, "LIST", &recipe->augment, NULL, 0, 0,
-         "none, or a list of crop[=PAD][:reflect], flip[=alternate] and cutout=SIZE; default: the "
-         "model's, as printed at the start."},
+         "none, or a list of crop[=PAD][:reflect], flip[=alternate], cutout=SIZE, "
+         "rrc=SIZE[:SCALE-SCALE[:RATIO-RATIO]] (random resized crop; scale 0.08-1, ratio 3/4 to "
+         "4/3) and resize=SIZE (the short side); default: the model's, as printed at the start."},
         {"crop", 0, FF_OPTION_INTEGER, "N", &recipe->crop, NULL, 1, 65536,
          "Cut samples to N x N: at random with crop in --augment, from the centre otherwise and "
-         "for evaluation; default: whole samples."},
+         "for evaluation; default: the SIZE of rrc, else whole samples."},
+        {"val-resize", 0, FF_OPTION_INTEGER, "N", &recipe->val_resize, NULL, 1, 65536,
+         "Resize the short side to N before the central crop for evaluation; default, where the "
+         "samples of --val have other sizes than random resized crops: 8/7 of theirs, 256 for "
+         "224."},
         {"order", 0, FF_OPTION_CHOICE, NULL, &out->order, "random|block|sequential", 0, 0,
          "Order of an epoch; block suits data larger than memory; default random."},
         {"last-batch", 0, FF_OPTION_CHOICE, NULL, &out->last_batch, "drop|keep", 0, 0,

@@ -74,10 +74,10 @@ static ff_status resolve_augment(ff_recipe *recipe, const ff_recipe_options *opt
                                  const ff_recipe_defaults *defaults, ff_error *error) {
     const ff_splits *splits = &recipe->splits;
     bool is_small = splits->height <= FF_RECIPE_SMALL && splits->width <= FF_RECIPE_SMALL;
-    const char *text = options->augment;
-    recipe->augment_chosen = text == NULL;
-    if (!text) text = is_small ? defaults->augment_small : defaults->augment;
-    FF_TRY(ff_augment_parse(&recipe->augment, text, error));
+    recipe->augment_chosen = options->augment == NULL;
+    if (recipe->augment_chosen)
+        FF_TRY(ff_augment_parse(&recipe->augment,
+                                is_small ? defaults->augment_small : defaults->augment, error));
     ff_augment_text(&recipe->augment, recipe->augment_text);
 
     const ff_metadata *train = ff_dataset_metadata(splits->train);
@@ -86,9 +86,10 @@ static ff_status resolve_augment(ff_recipe *recipe, const ff_recipe_options *opt
     if (status != FF_OK) return ff_fail_within(error, status, "%s", ff_dataset_path(splits->train));
     if (!splits->val) return FF_OK;
     const ff_metadata *val = ff_dataset_metadata(splits->val);
-    const ff_augment_spec nothing = {0};
-    status =
-        ff_augment_check(&nothing, val->height, val->width, splits->height, splits->width, error);
+    const ff_augment_spec evaluation = {.resize = splits->val_resize};
+    uint32_t height = val->height, width = val->width;
+    if (val->variable_size) height = width = splits->val_resize;
+    status = ff_augment_check(&evaluation, height, width, splits->height, splits->width, error);
     return status == FF_OK ? FF_OK
                            : ff_fail_within(error, status, "%s", ff_dataset_path(splits->val));
 }
@@ -201,6 +202,7 @@ static ff_status build_loaders(ff_recipe *recipe, ff_error *error) {
     val.last_batch = FF_LAST_BATCH_KEEP;
     val.order = FF_ORDER_SEQUENTIAL;
     val.epochs = 0;
+    val.augment.resize = splits->val_resize;
     status = ff_loader_create(&recipe->val_loader, splits->val, &val, error);
     if (status != FF_OK) return ff_fail_within(error, status, "%s", ff_dataset_path(splits->val));
     return FF_OK;
@@ -209,11 +211,14 @@ static ff_status build_loaders(ff_recipe *recipe, ff_error *error) {
 static ff_status build(ff_recipe *recipe, const ff_recipe_options *options, ff_error *error) {
     FF_TRY(check_options(options, error));
     const ff_recipe_defaults *defaults = ff_recipe_defaults_of(options->model);
+    if (options->augment) FF_TRY(ff_augment_parse(&recipe->augment, options->augment, error));
     ff_splits_options splits = {.data = options->data,
                                 .val = options->val,
                                 .label = options->label,
                                 .verify = options->verify,
-                                .crop = (uint32_t)options->crop};
+                                .crop = (uint32_t)options->crop,
+                                .augment = &recipe->augment,
+                                .val_resize = (uint32_t)options->val_resize};
     FF_TRY(ff_splits_open(&recipe->splits, &splits, error));
     recipe->train_count = ff_dataset_count(recipe->splits.train);
     recipe->val_count = recipe->splits.val ? ff_dataset_count(recipe->splits.val) : 0;

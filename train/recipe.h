@@ -30,7 +30,8 @@ typedef struct ff_recipe_options {
 
     ff_order_kind order;
     const char *augment;
-    int64_t crop; /* 0 = the whole sample */
+    int64_t crop;       /* 0 = the whole sample */
+    int64_t val_resize; /* 0 = chosen */
     int64_t workers;
     int64_t seed;
 } ff_recipe_options;

@@ -53,10 +53,11 @@ static json_t *start_object(const ff_recipe *recipe) {
                   "cpu", "compute", ff_model_compute_name(recipe->model), "threads",
                   ff_model_threads(recipe->model), "workers", recipe->workers);
     json_t *more = json_pack(
-        "{s:I, s:i, s:I, s:I, s:s, s:s, s:I, s:o, s:s, s:I, s:o, s:b, s:o, s:o}", "parameters",
+        "{s:I, s:i, s:I, s:I, s:s, s:s, s:o, s:I, s:o, s:s, s:I, s:o, s:b, s:o, s:o}", "parameters",
         (json_int_t)ff_summary_parameters(recipe->model), "epochs", (int)recipe->epochs, "batch",
         (json_int_t)recipe->batch, "steps", (json_int_t)recipe->schedule.total_steps, "order",
-        ff_order_name(recipe->order), "augment", recipe->augment_text, "seed",
+        ff_order_name(recipe->order), "augment", recipe->augment_text, "val_resize",
+        splits->val_resize ? json_integer(splits->val_resize) : json_null(), "seed",
         (json_int_t)recipe->seed, "learning_rate", ff_json_number(recipe->schedule.peak),
         "schedule", recipe->schedule.kind == FF_SCHEDULE_COSINE ? "cosine" : "constant",
         "warmup_steps", (json_int_t)recipe->schedule.warmup_steps, "momentum",

@@ -92,11 +92,6 @@ static ff_status check_alone(const ff_dataset *dataset, ff_error *error) {
     const char *path = ff_dataset_path(dataset);
     if (ff_dataset_count(dataset) == 0)
         return ff_fail(error, FF_BAD_DATA, "%s: holds no samples", path);
-    if (metadata->variable_size)
-        return ff_fail(error, FF_BAD_DATA,
-                       "%s: its samples have different sizes (up to %" PRIu32 "x%" PRIu32
-                       "), which this version does not train on; pack it with --resize",
-                       path, metadata->height, metadata->width);
     if (!ff_dtype_is_float(metadata->dtype) && metadata->statistics_count == 0)
         return ff_fail(error, FF_BAD_DATA,
                        "%s: holds raw %s values without the statistics to normalize them; pack it "
@@ -143,21 +138,63 @@ static ff_status count_classes(ff_splits *splits, size_t train_field, size_t val
     return FF_OK;
 }
 
+/* The size with which samples enter the net. */
+static ff_status choose_size(ff_splits *splits, const ff_splits_options *options, ff_error *error) {
+    const ff_metadata *train = ff_dataset_metadata(splits->train);
+    const ff_augment_spec *augment = options->augment;
+    splits->height = train->height;
+    splits->width = train->width;
+    uint32_t square = augment->rrc ? augment->rrc : options->crop;
+    if (augment->rrc && options->crop && options->crop != augment->rrc)
+        return ff_fail(error, FF_USAGE,
+                       "--crop %" PRIu32 " and rrc=%" PRIu32
+                       " in --augment are two sizes; the random resized crop's is enough",
+                       options->crop, augment->rrc);
+    if (square)
+        splits->height = splits->width = square;
+    else if (augment->resize && !train->variable_size)
+        ff_augment_resized(augment->resize, &splits->height, &splits->width);
+    if (train->variable_size && !augment->rrc && !(augment->resize && square))
+        return ff_fail(error, FF_BAD_DATA,
+                       "%s: its samples have different sizes (up to %" PRIu32 "x%" PRIu32
+                       "); train on random resized crops of them, as with --augment rrc=224,flip, "
+                       "or on --augment resize=256,crop,flip --crop 224, or pack it with --resize",
+                       ff_dataset_path(splits->train), train->height, train->width);
+    return FF_OK;
+}
+
+/* Evaluation resizes where it is told to, where nothing else gives one size, and where training
+ * resamples, unless samples have the net's size already. */
+static void choose_val_resize(ff_splits *splits, const ff_splits_options *options) {
+    const ff_metadata *val = ff_dataset_metadata(splits->val);
+    const ff_augment_spec *augment = options->augment;
+    bool fits = !val->variable_size && val->height == splits->height && val->width == splits->width;
+    splits->val_resize = options->val_resize;
+    if (splits->val_resize || fits || !(val->variable_size || ff_augment_resamples(augment)))
+        return;
+    uint32_t side = splits->height > splits->width ? splits->height : splits->width;
+    /* timm's crop_pct of 0.875, rounded down. */
+    splits->val_resize = augment->resize ? augment->resize : (uint32_t)((uint64_t)side * 8 / 7);
+}
+
 static ff_status check(ff_splits *splits, const ff_splits_options *options, ff_error *error) {
     size_t train_field, val_field = 0;
     const ff_metadata *train = ff_dataset_metadata(splits->train);
     FF_TRY(check_alone(splits->train, error));
+    FF_TRY(choose_size(splits, options, error));
     FF_TRY(check_label(splits->train, options->label, &train_field, error));
     splits->label = train->field[train_field].name;
     if (splits->val) {
         FF_TRY(check_alone(splits->val, error));
         FF_TRY(check_label(splits->val, splits->label, &val_field, error));
-        FF_TRY(ff_agreement_check(splits->train, train_field, splits->val, val_field,
-                                  options->crop != 0, error));
+        choose_val_resize(splits, options);
+        ff_agreement_fit fit = splits->val_resize || ff_augment_resamples(options->augment)
+                                   ? FF_FIT_RESAMPLED
+                               : options->crop ? FF_FIT_CROPPED
+                                               : FF_FIT_WHOLE;
+        FF_TRY(ff_agreement_check(splits->train, train_field, splits->val, val_field, fit, error));
     }
     splits->channels = train->channels;
-    splits->height = options->crop ? options->crop : train->height;
-    splits->width = options->crop ? options->crop : train->width;
     return count_classes(splits, train_field, val_field, error);
 }
 

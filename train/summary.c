@@ -46,11 +46,11 @@ static void print_model(FILE *out, const ff_recipe *recipe) {
 
 static void print_set(FILE *out, const char *what, const ff_dataset *dataset, const char *note) {
     const ff_metadata *metadata = ff_dataset_metadata(dataset);
-    fprintf(out, "%-14s %s: %" PRIu64 " samples, %s %s %" PRIu32 "x%" PRIu32 "x%" PRIu32 "%s%s\n",
+    fprintf(out, "%-14s %s: %" PRIu64 " samples, %s %s %s%" PRIu32 "x%" PRIu32 "x%" PRIu32 "%s%s\n",
             what, ff_dataset_path(dataset), ff_dataset_count(dataset),
-            ff_dtype_name(metadata->dtype), ff_layout_name(metadata->layout), metadata->channels,
-            metadata->height, metadata->width,
-            metadata->compression == FF_COMPRESSION_ZSTD ? ", zstd" : "", note);
+            ff_dtype_name(metadata->dtype), ff_layout_name(metadata->layout),
+            metadata->variable_size ? "up to " : "", metadata->channels, metadata->height,
+            metadata->width, metadata->compression == FF_COMPRESSION_ZSTD ? ", zstd" : "", note);
 }
 
 static void print_data(FILE *out, const ff_recipe *recipe) {
@@ -65,6 +65,9 @@ static void print_data(FILE *out, const ff_recipe *recipe) {
     fprintf(out, "label          %s, %" PRIu32 " classes\n", splits->label, splits->classes);
     fprintf(out, "augment        %s%s\n", recipe->augment_text,
             recipe->augment_chosen ? " (the model's default; --augment none for nothing)" : "");
+    if (splits->val_resize)
+        fprintf(out, "evaluation     resize %" PRIu32 ", central crop %" PRIu32 "x%" PRIu32 "\n",
+                splits->val_resize, splits->height, splits->width);
     fprintf(out, "loader         order %s, seed %" PRIu64 ", %d worker%s%s, verify %s, a slot of ",
             ff_order_name(recipe->order), recipe->seed, recipe->workers,
             recipe->workers == 1 ? "" : "s",

@@ -1,6 +1,7 @@
 """The loader's goals: at least 0.70 of a plain random memcpy gather with the same number of threads
 (32x32x3 f16 from the page cache, random order, crop=4,flip, f16 to f16 CHW, after the first touch),
-and at least 100 times a torchvision DataLoader with ToTensor, Normalize, crop and flip.
+and at least 100 times a torchvision DataLoader with ToTensor, Normalize, crop and flip. Random resized
+crops of photographs' sizes: against torchvision's on tensors, as many processes as threads.
 Environment: BUILD. Prints tables."""
 import os
 import re
@@ -13,9 +14,9 @@ GATHER = "plain random memcpy gather"
 GOAL = "f16 to f16 chw"
 
 
-def run_ours(threads):
-    """name -> samples a second, in the order printed; all in one run, in alternating rounds."""
-    out = subprocess.run([os.path.join(BUILD, "tests", "bench_loader"), str(threads), "50000", "11"],
+def run_ours(program, *arguments):
+    """name -> samples a second, in the order printed; all in one run."""
+    out = subprocess.run([os.path.join(BUILD, "tests", program)] + [str(a) for a in arguments],
                          check=True, capture_output=True, text=True).stdout
     lines = re.findall(r"^  (\S.*?) +(\d+) samples/s", out, re.M)
     return {name: float(rate) for name, rate in lines}
@@ -66,13 +67,63 @@ def torchvision_rate():
     return best
 
 
+def torchvision_resample_rates(processes):
+    """The same crops of u8 tensors in memory, antialiased, flipped, scaled and normalized: n -> samples
+    a second of n processes. None where torchvision is missing."""
+    try:
+        import torch
+        import torchvision.transforms as transforms
+    except ImportError:
+        return None
+
+    class Images(torch.utils.data.Dataset):
+        def __init__(self):
+            generator = torch.Generator().manual_seed(0)
+            self.data = torch.randint(0, 256, (64, 3, 375, 500), generator=generator, dtype=torch.uint8)
+            self.transform = transforms.Compose([
+                transforms.RandomResizedCrop(224, antialias=True), transforms.RandomHorizontalFlip(),
+                transforms.ConvertImageDtype(torch.float32),
+                transforms.Normalize((0.5, 0.4, 0.3), (0.25, 0.3, 0.2))])
+
+        def __len__(self):
+            return 64 * 40
+
+        def __getitem__(self, index):
+            return self.transform(self.data[index % 64]), index % 10
+
+    rates = {}
+    for count in processes:
+        loader = torch.utils.data.DataLoader(Images(), batch_size=64, shuffle=True, drop_last=True, num_workers=count)
+        seen, began = 0, None
+        for images, _ in loader:
+            if began is None:  # the first batch starts the workers: not counted
+                began = time.perf_counter()
+            else:
+                seen += len(images)
+        rates[count] = seen / (time.perf_counter() - began)
+    return rates
+
+
+def resample_table():
+    processes = sorted({1, os.cpu_count() or 1})
+    theirs = torchvision_resample_rates(processes)
+    print("\n| rrc=224,flip of 3x375x500, batch 64 | threads | samples/s | of torchvision's |")
+    print("|---|---|---|---|")
+    for threads in processes:
+        if theirs:
+            print(f"| torchvision, u8 tensors, {threads} processes | | {theirs[threads]:,.0f} | |")
+        for name, rate in run_ours("bench_resample", threads, 512, 5).items():
+            ratio = f"{rate / theirs[threads]:.1f}" if theirs else ""
+            print(f"| {name} | {threads} | {rate:,.0f} | {ratio} |")
+
+
 def main():
     theirs = torchvision_rate()
     print("| loader, random order, crop=4,flip, batch 256 | threads | samples/s | of the gather | goal |")
     print("|---|---|---|---|---|")
     fastest = 0.0
     for threads in sorted({1, os.cpu_count() or 1}):
-        rates = run_ours(threads)
+        rates = run_ours("bench_loader", threads, 50000, 11)
         for name, rate in rates.items():
             ratio = "" if name == GATHER else f"{rate / rates[GATHER]:.2f}"
             goal = "0.70" if name == GOAL else ""
@@ -81,6 +132,7 @@ def main():
     if theirs:
         print("\n| f16 to f32 chw against torchvision | samples/s | ratio | goal |\n|---|---|---|---|")
         print(f"| {fastest:,.0f} | {theirs:,.0f} | {fastest / theirs:.0f} | 100 |")
+    resample_table()
     return 0
 
 

@@ -134,7 +134,7 @@ for how in "--dtype f32 --layout hwc" "--dtype bf16 --compress 3" "--shuffle 4 -
     check "a set made with $how" "$fftrain" --data other-$count "${small[@]}" --epochs 1 --order block
 done
 make variable --count 20 --variable --statistics
-refuses "samples of several sizes" 65 "variable: its samples have different sizes;--resize" --data variable "${small[@]}"
+refuses "samples of several sizes" 65 "variable: its samples have different sizes (up to 32x32);--augment rrc=224,flip;--resize" --data variable "${small[@]}"
 make boxes --count 20 --fields box,label
 refuses "a label that is no class" 2 "boxes: label field 'box' is of kind vector;kind class;--label" --data boxes "${small[@]}"
 check "--label names the right one" "$fftrain" --data boxes "${small[@]}" --epochs 1 --label label
@@ -150,11 +150,44 @@ judge "--val without statistics for a set with" 65 "tiny is normalized and unlab
 check "unlabeled samples are left out" test $? -eq 0
 [ -s stderr ] && sed 's/^/# /' stderr
 
+# ---- resampling: samples of several sizes, from raw and compressed shards, by any number of workers
+sized=(--splits train,val --count 48 --variable --height 40 --width 30 --statistics)
+make sized "${sized[@]}"
+make sized-zstd "${sized[@]}" --compress 3
+make sized-u8 "${sized[@]}" --dtype u8
+rrc=("${small[@]}" --epochs 2 --batch 48 --augment rrc=16:0.3-1,flip)
+"$fftrain" --data sized "${rrc[@]}" --workers 1 --log-json sized.jsonl >stdout 2>stderr
+check "random resized crops of samples of several sizes" test $? -eq 0
+check "the summary names both sizes, crops and the evaluation" \
+    test "$(grep -cE '^(data .* up to 3x40x30|augment +rrc=16:0.3-1,flip$|evaluation +resize 18, central crop 16x16$|model .*3x16x16)' stdout)" -eq 4
+check "the log does so too" grep -q '"shape":\[3,16,16\].*"augment":"rrc=16:0.3-1,flip","val_resize":18' sized.jsonl
+for how in "sized --workers 2" "sized --workers 0" "sized-zstd --workers 2"; do
+    # shellcheck disable=SC2086
+    "$fftrain" --data $how "${rrc[@]}" --log-json how.jsonl >stdout 2>stderr
+    check "$how: the same losses after two steps" cmp <(results sized.jsonl) <(results how.jsonl)
+    rm -f how.jsonl
+done
+check "two steps, each with its losses" test "$(results sized.jsonl | grep -c '"val_loss":[0-9.]')" -eq 2
+check "u8 of several sizes" "$fftrain" --data sized-u8 "${rrc[@]}"
+check "--val-resize" bash -c "'$fftrain' --data sized ${rrc[*]} --val-resize 24 -n | grep -q 'evaluation *resize 24, central crop 16x16'"
+check "resize and crop" bash -c "'$fftrain' --data sized ${small[*]} --augment resize=20,crop,flip --crop 16 -n | grep -q 'evaluation *resize 20, central'"
+check "of samples of one size, evaluated as they are" \
+    bash -c "'$fftrain' --data tiny --val tiny ${small[*]} --epochs 1 --augment rrc=12,flip >stdout && ! grep -q ^evaluation stdout"
+check "the sets' resizes may differ" bash -c "'$fftrain' --data tiny --val sized/val ${small[*]} --epochs 1 --augment rrc=12"
+refuses "an evaluation smaller than the crop" 2 "sized/val: an output of 16x16;resized to 15x15" --data sized "${rrc[@]}" --val-resize 15
+refuses "crops of two sizes" 2 "--crop 12 and rrc=16" --data sized "${rrc[@]}" --crop 12
+refuses "a resize without an output size" 65 "sized/train: its samples have different sizes" --data sized "${small[@]}" --augment resize=20
+refuses "rrc and crop" 2 "'rrc' and 'crop' exclude each other" --data sized "${small[@]}" --augment rrc=16,crop
+refuses "a scale that is none" 2 "'rrc=16:0.5' has a value;SCALE" --data sized "${small[@]}" --augment rrc=16:0.5
+check "samples of several sizes only in --val" \
+    bash -c "'$fftrain' --data tiny --val sized/val ${small[*]} -n | grep -q 'evaluation *resize 13, central crop 12x12'"
+
 # ---- sets that disagree
 make gray --count 20 --channels 1 --height 12 --width 12 --statistics
 refuses "channels" 65 "tiny has 3 channels and gray has 1" --data tiny --val gray "${small[@]}"
 make wide --count 20 --height 12 --width 14 --statistics
 refuses "sizes" 65 "tiny has samples of 12x12 and wide of 12x14;--crop" --data tiny --val wide "${small[@]}"
+check "sizes, with --val-resize" "$fftrain" --data tiny --val wide "${small[@]}" --epochs 1 --val-resize 12
 check "sizes, with --crop" "$fftrain" --data tiny --val wide "${small[@]}" --epochs 1 --crop 12
 make more --count 20 --height 12 --width 12 --classes 7 --statistics
 refuses "numbers of classes" 65 "'label' names 6 classes in tiny and 7 in more" --data tiny --val more "${small[@]}"
@@ -171,6 +204,8 @@ pack swapped --mean 0.5 --std 0.25 --classes acbd
 pack resized --mean 0.5 --std 0.25 --classes abcd --resize 12 --center-crop 8
 refuses "statistics" 65 "half;mean of 0.5 in channel 0;other;0.4;--stats-from" --data half --val other "${small[@]}"
 refuses "transforms" 65 "half;resized;transform 1 is;resize" --data half --val resized "${small[@]}"
+check "transforms that make the size, with random resized crops" "$fftrain" --data half --val resized "${small[@]}" --epochs 1 --augment rrc=8
+refuses "statistics, with random resized crops" 65 "mean of 0.5 in channel 0;0.4" --data half --val other "${small[@]}" --augment rrc=8
 refuses "the order of classes" 65 "class 1 is 'b' in half;'c' in swapped" --data half --val swapped "${small[@]}"
 pack bytes --mean 0.5 --std 0.25 --classes abcd --dtype u8
 check "dtypes may differ" "$fftrain" --data half --val bytes "${small[@]}" --epochs 1
