@@ -2,6 +2,8 @@
 
 #include "format/checksum.h"
 #include "format/file.h"
+#include "format/generation.h"
+#include "format/part.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -46,16 +48,40 @@ static ff_status read_index(ff_dataset *dataset, uint64_t offset, void *to, uint
 
 /* ---- opening -------------------------------------------------------------------------------- */
 
+/* A part of a set, or a folder of parts of its splits. */
+static bool is_part(const char *path) {
+    char name[600];
+    snprintf(name, sizeof name, "%.500s/" FF_PART_NAME, path);
+    return !access(name, F_OK);
+}
+
+ff_status ff_dataset_refuse_part(const char *path, ff_error *error) {
+    if (!is_part(path)) return FF_OK;
+    ff_part part;
+    ff_buffer text = {0};
+    ff_status status = ff_part_read(&part, path, &text, error);
+    ff_buffer_free(&text);
+    FF_TRY(status);
+    return ff_fail(error, FF_BAD_DATA,
+                   "%s: is part %u/%u of a set; ffpack merge OUT PART... puts its parts together",
+                   path, part.number, part.count);
+}
+
 /* `path` has no index: say what it is instead. */
 static ff_status no_index(const char *path, ff_error *error) {
+    FF_TRY(ff_dataset_refuse_part(path, error));
     DIR *folder = opendir(path);
     if (!folder) return ff_fail_errno(error, "%s: cannot open", path);
     ff_buffer splits = {0};
     ff_status status = FF_OK;
     for (struct dirent *item; status == FF_OK && (item = readdir(folder));) {
         char name[600];
+        if (item->d_name[0] != '.') {
+            snprintf(name, sizeof name, "%.300s/%.255s", path, item->d_name);
+            status = ff_dataset_refuse_part(name, error);
+        }
         snprintf(name, sizeof name, "%.255s/" FF_INDEX_NAME, item->d_name);
-        if (item->d_name[0] != '.' && !faccessat(dirfd(folder), name, F_OK, 0))
+        if (status == FF_OK && item->d_name[0] != '.' && !faccessat(dirfd(folder), name, F_OK, 0))
             status = ff_buffer_printf(&splits, error, "%s%s/%s", splits.length ? ", " : "", path,
                                       item->d_name);
     }
@@ -114,13 +140,21 @@ static ff_status read_metadata(ff_dataset *dataset, ff_error *error) {
         status = ff_metadata_read(&dataset->metadata, text, bytes, error);
         if (status == FF_BAD_DATA)
             status = ff_fail_within(error, status, "%s", dataset->index_path);
+        ff_id_of(dataset->metadata_id, text, bytes);
     }
     free(text);
     FF_TRY(status);
     const ff_metadata *metadata = &dataset->metadata;
     dataset->row_bytes = ff_metadata_label_row_bytes(metadata);
-    uint64_t shards = (metadata->items - 1) / metadata->items_per_shard + 1;
-    if (dataset->header.sample_count > metadata->items || shards != dataset->header.shard_count ||
+    if (dataset->header.version != metadata->version ||
+        dataset->header.generation != metadata->generation_count)
+        return ff_fail(error, FF_BAD_DATA,
+                       "%s: generation %u of format version %u, but its metadata is generation %zu "
+                       "of version %u",
+                       dataset->index_path, dataset->header.generation, dataset->header.version,
+                       metadata->generation_count, metadata->version);
+    if (dataset->header.sample_count > metadata->items ||
+        ff_metadata_shard_count(metadata) != dataset->header.shard_count ||
         section[FF_INDEX_LABELS].bytes != dataset->header.sample_count * dataset->row_bytes)
         return ff_fail(
             error, FF_BAD_DATA, "%s: the metadata does not fit %" PRIu64 " samples in %u shards",
@@ -149,13 +183,12 @@ static ff_status read_shard_rows(ff_dataset *dataset, ff_error *error) {
                                 (uint64_t)i * FF_SHARD_ROW_BYTES,
                             bytes, sizeof bytes, error);
         if (status != FF_OK) break;
-        uint64_t first = i * dataset->metadata.items_per_shard;
-        uint64_t left = dataset->metadata.items - first;
-        uint64_t positions =
-            left < dataset->metadata.items_per_shard ? left : dataset->metadata.items_per_shard;
-        bool sound = ff_shard_row_decode(row, bytes) && row->first_position == first &&
-                     row->position_count == positions && row->sample_count <= positions &&
-                     row->sample_count <= dataset->header.sample_count - samples;
+        ff_shard_place place = ff_metadata_shard_place(&dataset->metadata, i);
+        bool sound =
+            ff_shard_row_decode(row, bytes) && row->first_position == place.first_position &&
+            row->position_count == place.position_count && row->generation == place.generation &&
+            row->sample_count <= place.position_count &&
+            row->sample_count <= dataset->header.sample_count - samples;
         if (!sound)
             status = ff_fail(error, FF_BAD_DATA, "%s: row %u of the shard table is out of range",
                              dataset->index_path, i);

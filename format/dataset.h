@@ -17,6 +17,7 @@ struct ff_dataset {
     uint64_t bytes;
     ff_index_header header;
     ff_metadata metadata;
+    uint8_t metadata_id[16];  /* of its text */
     uint64_t row_bytes;       /* of a sample's labels in the index */
     ff_shard_row *row;        /* [shard_count] */
     ff_shard *shard;          /* [shard_count], filled on first use */
@@ -33,11 +34,5 @@ FF_MUST_USE ff_status ff_dataset_open_shard(ff_dataset *dataset, uint32_t number
 /* Copies `bytes` at `offset` of the sample's label row. */
 FF_MUST_USE ff_status ff_dataset_small_label(ff_dataset *dataset, uint64_t number, uint64_t offset,
                                              void *to, uint64_t bytes, ff_error *error);
-
-/* The slot of a checked sample of a compressed shard, from the frame at hand or a newly undone one;
- * valid until the reader's next call. */
-FF_MUST_USE ff_status ff_reader_frame_slot(ff_reader *reader, const ff_shard *shard,
-                                           const ff_entry *entry, const uint8_t **slot,
-                                           ff_error *error);
 
 #endif

@@ -108,6 +108,28 @@ ff_status ff_file_read_back(ff_file *file, uint64_t offset, void *bytes, size_t 
     return ff_read_exactly(file->descriptor, file->temporary, offset, bytes, length, error);
 }
 
+/* copy_file_range where both file systems have it; else through the buffer. */
+ff_status ff_file_copy(ff_file *file, int from, const char *path, uint64_t length,
+                       ff_error *error) {
+    uint8_t bytes[16384];
+    uint64_t done = 0;
+    FF_TRY(flush(file, error));
+    while (done < length) {
+        loff_t at = (loff_t)done;
+        ssize_t copied = copy_file_range(from, &at, file->descriptor, NULL, length - done, 0);
+        if (copied <= 0) break;
+        done += (uint64_t)copied;
+        file->offset += (uint64_t)copied;
+    }
+    while (done < length) {
+        size_t count = length - done < sizeof bytes ? (size_t)(length - done) : sizeof bytes;
+        FF_TRY(ff_read_exactly(from, path, done, bytes, count, error));
+        FF_TRY(ff_file_write(file, bytes, count, error));
+        done += count;
+    }
+    return FF_OK;
+}
+
 uint64_t ff_file_offset(const ff_file *file) {
     return file->offset;
 }

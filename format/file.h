@@ -24,6 +24,10 @@ FF_MUST_USE ff_status ff_file_skip(ff_file *file, uint64_t length, ff_error *err
 /* Reads bytes that were appended or rewritten before. */
 FF_MUST_USE ff_status ff_file_read_back(ff_file *file, uint64_t offset, void *bytes, size_t length,
                                         ff_error *error);
+/* Appends `length` bytes of another file, from its first on, without taking them through memory
+ * where the system can. */
+FF_MUST_USE ff_status ff_file_copy(ff_file *file, int from, const char *path, uint64_t length,
+                                   ff_error *error);
 /* Bytes appended so far. */
 uint64_t ff_file_offset(const ff_file *file);
 /* Overwrites bytes that were appended before. */

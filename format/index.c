@@ -2,19 +2,24 @@
 
 #include "format/checksum.h"
 #include "format/file.h"
+#include "format/generation.h"
 #include "format/shard.h"
 
+#include <fcntl.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 enum { PART_BYTES = 1 << 16 };
 
 typedef struct builder {
     const char *directory;
     ff_metadata metadata;
-    ff_buffer text;
+    const ff_buffer *text; /* the metadata's */
+    uint8_t metadata_id[16];
     uint32_t shard_count;
     ff_shard *shard; /* [shard_count] */
     uint64_t sample_count, file_bytes;
@@ -40,14 +45,25 @@ static void end_section(builder *b, int section) {
 
 /* ---- the shards ----------------------------------------------------------------------------- */
 
-static ff_status read_metadata(builder *b, ff_error *error) {
-    ff_shard first;
-    FF_TRY(ff_shard_open(&first, b->directory, 0, error));
-    ff_status status = ff_shard_metadata_text(&first, &b->text, error);
+/* The first shard of an earlier generation: its metadata is what the newest one's says it is. */
+static ff_status check_generation(const builder *b, const ff_shard *shard, uint32_t generation,
+                                  ff_error *error) {
+    ff_buffer text = {0};
+    ff_metadata older = {0};
+    uint8_t id[16];
+    ff_status status = ff_shard_metadata_text(shard, &text, error);
+    if (status == FF_OK) status = ff_metadata_read(&older, text.bytes, text.length, error);
+    if (status == FF_BAD_DATA) status = ff_fail_within(error, status, "%s", shard->path);
+    if (status == FF_OK) {
+        ff_id_of(id, text.bytes, text.length);
+        if (older.generation_count != generation || older.version != shard->header.version)
+            status =
+                ff_fail(error, FF_BAD_DATA, "%s: its header and metadata disagree", shard->path);
+    }
     if (status == FF_OK)
-        status = ff_metadata_read(&b->metadata, b->text.bytes, b->text.length, error);
-    if (status == FF_BAD_DATA) status = ff_fail_within(error, status, "%s", first.path);
-    ff_shard_close(&first);
+        status = ff_metadata_continues(&older, id, &b->metadata, shard->path, error);
+    ff_metadata_free(&older);
+    ff_buffer_free(&text);
     return status;
 }
 
@@ -55,17 +71,19 @@ static ff_status read_metadata(builder *b, ff_error *error) {
 static ff_status open_shard(builder *b, uint32_t number, ff_error *error) {
     ff_shard *shard = &b->shard[number];
     const ff_metadata *metadata = &b->metadata;
-    uint8_t id[16];
     FF_TRY(ff_shard_open(shard, b->directory, number, error));
-    ff_id_of(id, b->text.bytes, b->text.length);
-    uint64_t first = number * metadata->items_per_shard;
-    uint64_t left = metadata->items - first;
-    uint64_t count = left < metadata->items_per_shard ? left : metadata->items_per_shard;
-    if (memcmp(id, shard->header.metadata_id, 16) || shard->header.first_position != first ||
-        shard->header.position_count != count ||
+    ff_shard_place place = ff_metadata_shard_place(metadata, number);
+    bool earlier = place.generation < metadata->generation_count;
+    const uint8_t *id = earlier ? metadata->generation[place.generation].id : b->metadata_id;
+    if (memcmp(id, shard->header.metadata_id, 16) || shard->header.generation != place.generation ||
+        shard->header.first_position != place.first_position ||
+        shard->header.position_count != place.position_count ||
+        (!earlier && shard->header.version != metadata->version) ||
         shard->header.compressed != (metadata->compression == FF_COMPRESSION_ZSTD))
-        return ff_fail(error, FF_BAD_DATA, "%s: belongs to another dataset than shard 0",
+        return ff_fail(error, FF_BAD_DATA, "%s: belongs to another dataset than the others",
                        shard->path);
+    if (earlier && place.first_position == place.first_item)
+        FF_TRY(check_generation(b, shard, place.generation, error));
     uint64_t row = ff_metadata_label_row_bytes(metadata);
     const ff_section *section = shard->footer.section;
     if (section[FF_SHARD_LABELS].bytes != shard->footer.sample_count * row)
@@ -82,6 +100,7 @@ static ff_status check_records(builder *b, uint32_t number, ff_error *error) {
     ff_shard *shard = &b->shard[number];
     const ff_metadata *metadata = &b->metadata;
     const ff_section *section = shard->footer.section;
+    ff_shard_place place = ff_metadata_shard_place(metadata, number);
     const uint8_t *bytes;
     for (int i = 0; i < FF_SHARD_SECTIONS; i++) FF_TRY(ff_shard_section(shard, i, &bytes, error));
     for (uint64_t slot = 0; slot < shard->footer.sample_count; slot++) {
@@ -90,8 +109,9 @@ static ff_status check_records(builder *b, uint32_t number, ff_error *error) {
         FF_TRY(ff_mapped_copy(record, shard->map, shard->path,
                               section[FF_SHARD_RECORDS].offset + slot * FF_ENTRY_BYTES,
                               FF_ENTRY_BYTES, error));
-        if (!ff_entry_decode(&entry, record) || entry.item >= metadata->items ||
-            entry.shard != number || entry.key_bytes > FF_KEY_LIMIT_BYTES ||
+        if (!ff_entry_decode(&entry, record) || entry.item < place.first_item ||
+            entry.item >= place.end_item || entry.shard != number ||
+            entry.key_bytes > FF_KEY_LIMIT_BYTES ||
             entry.key_offset > section[FF_SHARD_KEYS].bytes ||
             entry.key_bytes > section[FF_SHARD_KEYS].bytes - entry.key_offset)
             return ff_fail(error, FF_BAD_DATA, "%s: record %" PRIu64 " is out of range",
@@ -335,7 +355,7 @@ static ff_status write_index(builder *b, ff_error *error) {
     FF_TRY(ff_file_create(&b->file, b->directory, FF_INDEX_NAME, error));
     FF_TRY(ff_file_write(b->file, header, sizeof header, error));
     FF_TRY(begin_section(b, FF_INDEX_METADATA, error));
-    FF_TRY(ff_file_write(b->file, b->text.bytes, b->text.length, error));
+    FF_TRY(ff_file_write(b->file, b->text->bytes, b->text->length, error));
     end_section(b, FF_INDEX_METADATA);
     FF_TRY(emit_shard_rows(b, error));
     FF_TRY(emit_samples(b, error));
@@ -347,25 +367,71 @@ static ff_status write_index(builder *b, ff_error *error) {
     b->header.section[FF_INDEX_CHECKSUMS].checksum =
         ff_checksum(b->checksums.bytes, b->checksums.length);
     FF_TRY(ff_file_pad(b->file, FF_SECTION_ALIGNMENT, error));
+    b->header.version = b->metadata.version;
+    b->header.generation = (uint32_t)b->metadata.generation_count;
     b->header.file_bytes = ff_file_offset(b->file);
     b->header.sample_count = b->sample_count;
     b->header.shard_count = b->shard_count;
     ff_index_header_encode(&b->header, header);
-    FF_TRY(ff_file_rewrite(b->file, 0, header, sizeof header, error));
+    return ff_file_rewrite(b->file, 0, header, sizeof header, error);
+}
+
+/* Whether the folder's index is, byte for byte, the one that was written just now. */
+static ff_status is_there(builder *b, bool *there, ff_error *error) {
+    char *path;
+    struct stat info;
+    uint8_t *part;
+    *there = false;
+    FF_TRY(ff_format(&path, error, "%s/%s", b->directory, FF_INDEX_NAME));
+    int old = open(path, O_RDONLY | O_CLOEXEC);
+    free(path);
+    if (old < 0) return FF_OK;
+    ff_status status = ff_alloc(&part, 2, PART_BYTES, "index buffers", error);
+    uint64_t length = ff_file_offset(b->file);
+    *there = status == FF_OK && !fstat(old, &info) && (uint64_t)info.st_size == length;
+    for (uint64_t at = 0; *there && at < length && status == FF_OK; at += PART_BYTES) {
+        size_t count = length - at < PART_BYTES ? (size_t)(length - at) : PART_BYTES;
+        status = ff_file_read_back(b->file, at, part, count, error);
+        *there = status == FF_OK &&
+                 pread(old, part + PART_BYTES, count, (off_t)at) == (ssize_t)count &&
+                 !memcmp(part, part + PART_BYTES, count);
+    }
+    free(part);
+    close(old);
+    return status;
+}
+
+static ff_status read_text(builder *b, ff_buffer *text, ff_error *error) {
+    ff_shard first;
+    FF_TRY(ff_shard_open(&first, b->directory, 0, error));
+    ff_status status = ff_shard_metadata_text(&first, text, error);
+    ff_shard_close(&first);
+    b->text = text;
+    return status;
+}
+
+static ff_status build(builder *b, bool *written, ff_error *error) {
+    FF_TRY(ff_metadata_read(&b->metadata, b->text->bytes, b->text->length, error));
+    ff_id_of(b->metadata_id, b->text->bytes, b->text->length);
+    b->shard_count = ff_metadata_shard_count(&b->metadata);
+    FF_TRY(ff_alloc(&b->shard, b->shard_count, sizeof *b->shard, "shards", error));
+    FF_TRY(mark_items(b, error));
+    FF_TRY(write_index(b, error));
+    if (written) {
+        bool there;
+        FF_TRY(is_there(b, &there, error));
+        *written = !there;
+        if (there) return FF_OK;
+    }
     return ff_file_commit(&b->file, error);
 }
 
-static ff_status build(builder *b, ff_error *error) {
-    FF_TRY(read_metadata(b, error));
-    b->shard_count = (uint32_t)((b->metadata.items - 1) / b->metadata.items_per_shard + 1);
-    FF_TRY(ff_alloc(&b->shard, b->shard_count, sizeof *b->shard, "shards", error));
-    FF_TRY(mark_items(b, error));
-    return write_index(b, error);
-}
-
-ff_status ff_index_build(const char *directory, ff_writer_result *result, ff_error *error) {
-    builder b = {.directory = directory};
-    ff_status status = build(&b, error);
+ff_status ff_index_build(const char *directory, const ff_buffer *text, ff_writer_result *result,
+                         bool *written, ff_error *error) {
+    builder b = {.directory = directory, .text = text};
+    ff_buffer own = {0};
+    ff_status status = text ? FF_OK : read_text(&b, &own, error);
+    if (status == FF_OK) status = build(&b, written, error);
     if (status == FF_OK) {
         *result = (ff_writer_result){.sample_count = b.sample_count,
                                      .shard_count = b.shard_count,
@@ -382,7 +448,7 @@ ff_status ff_index_build(const char *directory, ff_writer_result *result, ff_err
     XXH3_freeState(b.content_state);
     XXH3_freeState(b.source_state);
     ff_buffer_free(&b.checksums);
-    ff_buffer_free(&b.text);
+    ff_buffer_free(&own);
     ff_metadata_free(&b.metadata);
     return status;
 }

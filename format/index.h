@@ -5,11 +5,13 @@
 
 #include "format/writer.h"
 
-/* Reads the records of every shard-NNNNNN.ffs in `directory`, which must cover all positions, and
- * commits index.ffx there (temporary file, fsync, rename, folder fsync). Memory: O(shards), plus a
- * mapped table of 8 bytes an item where storage order differs from number order. FF_BAD_DATA naming
- * the shard that is missing, broken or from another dataset. */
-FF_MUST_USE ff_status ff_index_build(const char *directory, ff_writer_result *result,
-                                     ff_error *error);
+/* Reads the records of the shards in `directory` that the metadata of text `text` wants (NULL: the
+ * text that shard 0 carries), which must all be there, and commits index.ffx (temporary file,
+ * fsync, rename, folder fsync). With `written` an index that is there already with the same bytes
+ * is left alone, and *written says whether one was committed. Memory: O(shards), plus a mapped
+ * table of 8 bytes an item where storage order differs from number order. FF_BAD_DATA naming the
+ * shard that is missing, broken or from another dataset. */
+FF_MUST_USE ff_status ff_index_build(const char *directory, const ff_buffer *text,
+                                     ff_writer_result *result, bool *written, ff_error *error);
 
 #endif

@@ -28,14 +28,17 @@ static bool is_zero(const uint8_t *bytes, size_t from, size_t to) {
 /* Checksum, magic and version of a structure; `used` bytes of it have a meaning. */
 static ff_status check_structure(const uint8_t *bytes, size_t length, size_t used,
                                  const char magic[8], size_t magic_offset, const char *what,
-                                 const char *path, uint64_t offset, ff_error *error) {
+                                 const char *path, uint64_t offset, uint32_t *found_version,
+                                 ff_error *error) {
     if (memcmp(bytes + magic_offset, magic, 8))
         return ff_fail(error, FF_BAD_DATA, "%s: offset %" PRIu64 ": no %s is here (wrong magic)",
                        path, offset, what);
     uint32_t version = ff_load_u32(bytes + magic_offset + 8);
-    if (version != FF_FORMAT_VERSION)
+    *found_version = version;
+    if (version > FF_FORMAT_VERSION)
         return ff_fail(error, FF_BAD_DATA,
-                       "%s: offset %" PRIu64 ": %s of format version %u; this program reads %u",
+                       "%s: offset %" PRIu64
+                       ": %s of format version %u; this program reads 0 to %u",
                        path, offset, what, version, FF_FORMAT_VERSION);
     uint64_t found = ff_checksum(bytes, length - 8), wanted = ff_load_u64(bytes + length - 8);
     if (found != wanted)
@@ -58,7 +61,7 @@ void ff_shard_header_encode(const ff_shard_header *header, uint8_t bytes[FF_HEAD
         memcpy(bytes, raw_prefix, 8);
     }
     memcpy(bytes + 8, shard_magic, 8);
-    ff_store_u32(bytes + 16, FF_FORMAT_VERSION);
+    ff_store_u32(bytes + 16, header->version);
     ff_store_u32(bytes + 20, header->number);
     ff_store_u32(bytes + 24, header->generation);
     ff_store_u64(bytes + 32, header->first_position);
@@ -69,9 +72,11 @@ void ff_shard_header_encode(const ff_shard_header *header, uint8_t bytes[FF_HEAD
 
 ff_status ff_shard_header_decode(ff_shard_header *header, const uint8_t *bytes, const char *path,
                                  ff_error *error) {
+    uint32_t version = 0;
     FF_TRY(check_structure(bytes, FF_HEADER_BYTES, SHARD_HEADER_USED, shard_magic, 8,
-                           "shard header", path, 0, error));
-    *header = (ff_shard_header){.compressed = ff_load_u32(bytes) == FF_SKIPPABLE_MAGIC,
+                           "shard header", path, 0, &version, error));
+    *header = (ff_shard_header){.version = version,
+                                .compressed = ff_load_u32(bytes) == FF_SKIPPABLE_MAGIC,
                                 .number = ff_load_u32(bytes + 20),
                                 .generation = ff_load_u32(bytes + 24),
                                 .first_position = ff_load_u64(bytes + 32),
@@ -80,7 +85,8 @@ ff_status ff_shard_header_decode(ff_shard_header *header, const uint8_t *bytes, 
     bool prefix = header->compressed ? ff_load_u32(bytes + 4) == FF_HEADER_BYTES - 8
                                      : !memcmp(bytes, raw_prefix, 8);
     if (!prefix || ff_load_u32(bytes + 28) || !header->position_count ||
-        header->first_position > UINT64_C(1) << 40 || header->position_count > UINT64_C(1) << 40)
+        (!version && header->generation) || header->first_position > UINT64_C(1) << 40 ||
+        header->position_count > UINT64_C(1) << 40)
         return ff_fail(error, FF_BAD_DATA, "%s: shard header: bad prefix or positions", path);
     return FF_OK;
 }
@@ -116,7 +122,7 @@ static ff_status decode_sections(ff_section *section, int count, const uint8_t *
 void ff_shard_footer_encode(ff_shard_footer *footer, uint8_t bytes[FF_FOOTER_BYTES]) {
     memset(bytes, 0, FF_FOOTER_BYTES);
     memcpy(bytes, footer_magic, 8);
-    ff_store_u32(bytes + 8, FF_FORMAT_VERSION);
+    ff_store_u32(bytes + 8, footer->version);
     ff_store_u32(bytes + 12, footer->number);
     ff_store_u64(bytes + 16, footer->sample_count);
     ff_store_u64(bytes + 24, footer->samples_end);
@@ -131,9 +137,11 @@ void ff_shard_footer_encode(ff_shard_footer *footer, uint8_t bytes[FF_FOOTER_BYT
 
 ff_status ff_shard_footer_decode(ff_shard_footer *footer, const uint8_t *bytes,
                                  uint64_t footer_offset, const char *path, ff_error *error) {
+    uint32_t version = 0;
     FF_TRY(check_structure(bytes, FF_FOOTER_BYTES, 64 + 24 * FF_SHARD_SECTIONS, footer_magic, 0,
-                           "shard footer", path, footer_offset, error));
-    *footer = (ff_shard_footer){.number = ff_load_u32(bytes + 12),
+                           "shard footer", path, footer_offset, &version, error));
+    *footer = (ff_shard_footer){.version = version,
+                                .number = ff_load_u32(bytes + 12),
                                 .sample_count = ff_load_u64(bytes + 16),
                                 .samples_end = ff_load_u64(bytes + 24),
                                 .payload_bytes = ff_load_u64(bytes + 32),
@@ -161,7 +169,7 @@ ff_status ff_shard_footer_decode(ff_shard_footer *footer, const uint8_t *bytes,
 void ff_index_header_encode(const ff_index_header *header, uint8_t bytes[FF_HEADER_BYTES]) {
     memset(bytes, 0, FF_HEADER_BYTES);
     memcpy(bytes, index_magic, 8);
-    ff_store_u32(bytes + 8, FF_FORMAT_VERSION);
+    ff_store_u32(bytes + 8, header->version);
     ff_store_u32(bytes + 12, header->shard_count);
     ff_store_u64(bytes + 16, header->file_bytes);
     ff_store_u64(bytes + 24, header->sample_count);
@@ -175,9 +183,11 @@ void ff_index_header_encode(const ff_index_header *header, uint8_t bytes[FF_HEAD
 
 ff_status ff_index_header_decode(ff_index_header *header, const uint8_t *bytes, uint64_t file_bytes,
                                  const char *path, ff_error *error) {
+    uint32_t version = 0;
     FF_TRY(check_structure(bytes, FF_HEADER_BYTES, 84 + 24 * FF_INDEX_SECTIONS, index_magic, 0,
-                           "index header", path, 0, error));
-    *header = (ff_index_header){.shard_count = ff_load_u32(bytes + 12),
+                           "index header", path, 0, &version, error));
+    *header = (ff_index_header){.version = version,
+                                .shard_count = ff_load_u32(bytes + 12),
                                 .file_bytes = ff_load_u64(bytes + 16),
                                 .sample_count = ff_load_u64(bytes + 24),
                                 .generation = ff_load_u32(bytes + 32)};
@@ -195,7 +205,8 @@ ff_status ff_index_header_decode(ff_index_header *header, const uint8_t *bytes, 
     if (header->sample_count < 1 || header->sample_count > UINT64_C(1) << 40 ||
         section[FF_INDEX_ENTRIES].bytes != header->sample_count * FF_ENTRY_BYTES ||
         section[FF_INDEX_SHARDS].bytes != (uint64_t)header->shard_count * FF_SHARD_ROW_BYTES ||
-        section[FF_INDEX_CHECKSUMS].bytes != blocks * 8 || header->shard_count < 1)
+        section[FF_INDEX_CHECKSUMS].bytes != blocks * 8 || header->shard_count < 1 ||
+        (!version && header->generation))
         return ff_fail(error, FF_BAD_DATA,
                        "%s: section sizes do not fit %" PRIu64 " samples in %u shards", path,
                        header->sample_count, header->shard_count);

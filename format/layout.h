@@ -6,8 +6,6 @@
 
 #include "format/reader.h"
 
-#define FF_FORMAT_VERSION 0u
-
 #define FF_HEADER_BYTES       4096u /* of shards and of the index; samples begin behind it */
 #define FF_FOOTER_BYTES       256u
 #define FF_ENTRY_BYTES        64u
@@ -46,6 +44,7 @@ enum {
 };
 
 typedef struct ff_shard_header {
+    uint32_t version;
     bool compressed; /* the first 8 bytes are a skippable frame's header, not "ffpack" */
     uint32_t number, generation;
     uint64_t first_position, position_count;
@@ -53,6 +52,7 @@ typedef struct ff_shard_header {
 } ff_shard_header;
 
 typedef struct ff_shard_footer {
+    uint32_t version; /* its header's */
     uint32_t number;
     uint64_t sample_count;
     uint64_t samples_end;   /* file offset behind the last slot or frame */
@@ -74,6 +74,7 @@ typedef struct ff_frame {
 } ff_frame;
 
 typedef struct ff_index_header {
+    uint32_t version;
     uint64_t file_bytes;
     uint64_t sample_count;
     uint32_t shard_count, generation;

@@ -1,4 +1,4 @@
-#include "format/metadata.h"
+#include "format/generation.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -23,6 +23,7 @@ static void free_field(ff_field *field) {
 
 void ff_metadata_free(ff_metadata *metadata) {
     free(metadata->split);
+    free(metadata->generation);
     free(metadata->table);
     free(metadata->mean);
     free(metadata->std);
@@ -153,6 +154,7 @@ static bool has_wide_fields(const ff_metadata *metadata) {
 }
 
 ff_status ff_metadata_plan(ff_metadata *metadata, uint64_t shard_bytes, ff_error *error) {
+    metadata->version = FF_FORMAT_VERSION;
     if (!metadata->split) FF_TRY(ff_copy_string(&metadata->split, "", error));
     if (!metadata->alignment) metadata->alignment = 64;
     uint64_t slot = ff_metadata_slot_bytes(metadata, metadata->height, metadata->width);
@@ -262,8 +264,7 @@ ff_status ff_metadata_check(const ff_metadata *metadata, ff_error *error) {
         return ff_fail(error, FF_BAD_DATA,
                        "shards: %" PRIu64 " items a shard is no multiple of %" PRIu64 " a block",
                        metadata->items_per_shard, metadata->items_per_block);
-    if ((metadata->items - 1) / metadata->items_per_shard >= 1000000)
-        return ff_fail(error, FF_BAD_DATA, "shards: more than a million; choose larger shards");
+    FF_TRY(ff_generations_check(metadata, error));
     bool compressed = metadata->compression == FF_COMPRESSION_ZSTD;
     if (compressed && (metadata->level < 0 || metadata->level > 22))
         return ff_fail(error, FF_BAD_DATA, "compression: level %d, wanted 0 to 22",

@@ -10,6 +10,9 @@
 #include "format/base/memory.h"
 #include "format/dtype.h"
 
+/* The newest version of the format; those from 0 on are read. */
+#define FF_FORMAT_VERSION 1u
+
 #define FF_METADATA_LIMIT_BYTES (UINT64_C(64) << 20) /* of the text */
 #define FF_CHANNELS_LIMIT       4096u
 #define FF_SIDE_LIMIT           1048576u /* of height and width */
@@ -55,8 +58,16 @@ typedef struct ff_provenance {
     char *value;
 } ff_provenance;
 
+/* What a set was before something was appended to it (format/generation.h). */
+typedef struct ff_generation {
+    uint64_t items;
+    uint32_t shards;
+    uint8_t id[16]; /* XXH3-128 of its metadata's text */
+} ff_generation;
+
 typedef struct ff_metadata {
-    char *split; /* "train", "test", ...; "" where the source has one split only */
+    uint32_t version; /* of the format: that of the files that carry it */
+    char *split;      /* "train", "test", ...; "" where the source has one split only */
 
     /* Samples. */
     ff_dtype dtype; /* u8, u16, f16, bf16, f32 */
@@ -66,11 +77,16 @@ typedef struct ff_metadata {
     bool variable_size;
     uint32_t alignment; /* of every sample in its shard: 64 or 4096 bytes */
 
-    /* How storage positions are cut. Position p of `items` lies in shard p / items_per_shard and
-     * in block p / items_per_block; items_per_shard is a multiple of items_per_block. */
+    /* How storage positions are cut. Of the positions of a generation, p lies in its shard
+     * p / items_per_shard and in its block p / items_per_block; items_per_shard is a multiple of
+     * items_per_block. `items` counts those of all generations. */
     uint64_t items;
     uint64_t items_per_shard;
     uint64_t items_per_block;
+
+    /* The earlier generations, oldest first; none where nothing was appended. Owned. */
+    size_t generation_count;
+    ff_generation *generation;
 
     ff_compression compression;
     int level; /* zstd's */
@@ -125,8 +141,8 @@ void ff_metadata_keep_field(ff_metadata *metadata, size_t field);
 FF_MUST_USE ff_status ff_metadata_set_statistics(ff_metadata *metadata, const float *mean,
                                                  const float *std, uint32_t count, ff_error *error);
 
-/* Fills items_per_block and items_per_shard from dtype, shape, fields, compression and the wanted
- * size of a shard in bytes; sets `required` features. Call once everything else is filled. */
+/* Fills version, items_per_block and items_per_shard from dtype, shape, fields, compression and the
+ * wanted size of a shard in bytes; sets `required` features. Call once all else is filled. */
 FF_MUST_USE ff_status ff_metadata_plan(ff_metadata *metadata, uint64_t shard_bytes,
                                        ff_error *error);
 

@@ -1,6 +1,6 @@
 /* The canonical text of a metadata: written, read, compared, hashed (FORMAT.md, "Metadata"). */
 #include "format/checksum.h"
-#include "format/metadata.h"
+#include "format/generation.h"
 
 #include <inttypes.h>
 #include <stdarg.h>
@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char first_line[] = "ffpack-metadata 0";
+static const char first_words[] = "ffpack-metadata";
 static const char *const known_features[] = {"zstd", "variable-size", "wide-labels"};
 
 ff_status ff_escape(ff_buffer *out, const void *bytes, size_t length, ff_error *error) {
@@ -54,23 +54,28 @@ static ff_status write_classes(const ff_field *field, ff_buffer *text, ff_error 
     return FF_OK;
 }
 
-static ff_status write_table(const ff_metadata *metadata, ff_buffer *text, ff_error *error) {
+static ff_status write_hex(ff_buffer *text, const uint8_t *bytes, size_t count, ff_error *error) {
     static const char digit[] = "0123456789abcdef";
+    for (size_t i = 0; i < count; i++) {
+        char pair[2] = {digit[bytes[i] >> 4], digit[bytes[i] & 15]};
+        FF_TRY(ff_buffer_add(text, pair, 2, error));
+    }
+    return FF_OK;
+}
+
+static ff_status write_table(const ff_metadata *metadata, ff_buffer *text, ff_error *error) {
     size_t bytes = 256 * ff_dtype_bytes(metadata->dtype);
     for (uint32_t channel = 0; channel < metadata->channels; channel++) {
         const uint8_t *row = metadata->table + channel * bytes;
         FF_TRY(ff_buffer_printf(text, error, "table "));
-        for (size_t i = 0; i < bytes; i++) {
-            char pair[2] = {digit[row[i] >> 4], digit[row[i] & 15]};
-            FF_TRY(ff_buffer_add(text, pair, 2, error));
-        }
+        FF_TRY(write_hex(text, row, bytes, error));
         FF_TRY(ff_buffer_printf(text, error, "\n"));
     }
     return FF_OK;
 }
 
 ff_status ff_metadata_write(const ff_metadata *metadata, ff_buffer *text, ff_error *error) {
-    FF_TRY(ff_buffer_printf(text, error, "%s\n", first_line));
+    FF_TRY(ff_buffer_printf(text, error, "%s %u\n", first_words, metadata->version));
     for (size_t i = 0; i < metadata->required_count; i++)
         FF_TRY(write_word(text, "required ", metadata->required[i], "\n", error));
     for (size_t i = 0; i < metadata->optional_count; i++)
@@ -85,6 +90,13 @@ ff_status ff_metadata_write(const ff_metadata *metadata, ff_buffer *text, ff_err
     FF_TRY(ff_buffer_printf(
         text, error, "shards items=%" PRIu64 " per_shard=%" PRIu64 " per_block=%" PRIu64 "\n",
         metadata->items, metadata->items_per_shard, metadata->items_per_block));
+    for (size_t i = 0; i < metadata->generation_count; i++) {
+        const ff_generation *at = &metadata->generation[i];
+        FF_TRY(ff_buffer_printf(
+            text, error, "generation items=%" PRIu64 " shards=%u id=", at->items, at->shards));
+        FF_TRY(write_hex(text, at->id, sizeof at->id, error));
+        FF_TRY(ff_buffer_printf(text, error, "\n"));
+    }
     if (metadata->compression == FF_COMPRESSION_ZSTD)
         FF_TRY(ff_buffer_printf(text, error, "compression zstd level=%d filter=%s\n",
                                 metadata->level, ff_filter_name(metadata->filter)));
@@ -303,6 +315,21 @@ static ff_status read_compression(line_parser *parser, ff_metadata *metadata) {
     return FF_OK;
 }
 
+/* How many there are is bounded by the shards, of which each has one at least. */
+static ff_status read_generation(line_parser *parser, ff_metadata *metadata, size_t *capacity) {
+    ff_generation at = {0};
+    FF_TRY(take_number(parser, "items", UINT64_C(1) << 40, &at.items));
+    FF_TRY(take_u32(parser, "shards", FF_SHARDS_LIMIT, &at.shards));
+    if (!take_name(parser, "id")) return bad(parser, "wanted id=");
+    FF_TRY(take_hex(parser, at.id, sizeof at.id));
+    parser->line_bytes = 0;
+    if (metadata->generation_count >= FF_SHARDS_LIMIT) return bad(parser, "too many generations");
+    FF_TRY(ff_reserve(&metadata->generation, capacity, metadata->generation_count + 1, sizeof at,
+                      "generations", parser->error));
+    metadata->generation[metadata->generation_count++] = at;
+    return FF_OK;
+}
+
 /* Line `table` number `row` of channels. */
 static ff_status read_table(line_parser *parser, ff_metadata *metadata, uint32_t row) {
     size_t bytes = 256 * ff_dtype_bytes(metadata->dtype);
@@ -394,7 +421,13 @@ static ff_status read_strings(line_parser *parser, ff_metadata *metadata, const 
     return status;
 }
 
-static ff_status read_line(line_parser *parser, ff_metadata *metadata, uint32_t *table_rows) {
+/* What reading keeps count of from line to line. */
+typedef struct line_counts {
+    uint32_t table_rows;
+    size_t generation_capacity;
+} line_counts;
+
+static ff_status read_line(line_parser *parser, ff_metadata *metadata, line_counts *counts) {
     static const char *const text_words[] = {"required", "optional", "split", "transform",
                                              "provenance"};
     for (size_t i = 0; i < sizeof text_words / sizeof *text_words; i++)
@@ -405,9 +438,11 @@ static ff_status read_line(line_parser *parser, ff_metadata *metadata, uint32_t 
         FF_TRY(take_number(parser, "per_shard", UINT64_C(1) << 40, &metadata->items_per_shard));
         return take_number(parser, "per_block", UINT64_C(1) << 40, &metadata->items_per_block);
     }
+    if (take_word(parser, "generation"))
+        return read_generation(parser, metadata, &counts->generation_capacity);
     if (take_word(parser, "compression")) return read_compression(parser, metadata);
     if (take_word(parser, "table")) {
-        FF_TRY(read_table(parser, metadata, (*table_rows)++));
+        FF_TRY(read_table(parser, metadata, counts->table_rows++));
         parser->line_bytes = 0;
         return FF_OK;
     }
@@ -447,19 +482,31 @@ static ff_status check_canonical(line_parser *parser, const ff_metadata *metadat
     return status;
 }
 
+static ff_status read_version(line_parser *parser, uint32_t *version) {
+    for (*version = 0; *version <= FF_FORMAT_VERSION; ++*version) {
+        char known[16];
+        int length = snprintf(known, sizeof known, "%u", *version);
+        if (parser->line_bytes == (size_t)length && !memcmp(parser->line, known, (size_t)length))
+            return FF_OK;
+    }
+    return bad(parser, "format version %.*s; this program knows 0 to %u",
+               (int)(parser->line_bytes < 20 ? parser->line_bytes : 20), parser->line,
+               FF_FORMAT_VERSION);
+}
+
 static ff_status read_all(line_parser *parser, ff_metadata *metadata) {
-    uint32_t table_rows = 0;
+    line_counts counts = {0};
     if (parser->at == parser->end || parser->end[-1] != '\n')
         return bad(parser, "the text does not end with a newline");
-    if (!next_line(parser) || parser->line_bytes != sizeof first_line - 1 ||
-        memcmp(parser->line, first_line, sizeof first_line - 1))
-        return bad(parser, "wanted '%s'", first_line);
+    if (!next_line(parser) || !take_word(parser, first_words))
+        return bad(parser, "wanted '%s' and a version", first_words);
+    FF_TRY(read_version(parser, &metadata->version));
     while (next_line(parser)) {
-        FF_TRY(read_line(parser, metadata, &table_rows));
+        FF_TRY(read_line(parser, metadata, &counts));
         if (parser->line_bytes) return bad(parser, "unexpected text at its end");
     }
-    if (metadata->table && table_rows != metadata->channels)
-        return bad(parser, "%u tables for %u channels", table_rows, metadata->channels);
+    if (metadata->table && counts.table_rows != metadata->channels)
+        return bad(parser, "%u tables for %u channels", counts.table_rows, metadata->channels);
     if (!metadata->split) return bad(parser, "the line 'split' is missing");
     if (!metadata->mean != !metadata->std) return bad(parser, "mean without std, or the reverse");
     FF_TRY(ff_metadata_check(metadata, parser->error));

@@ -2,6 +2,7 @@
 
 #include "format/file.h"
 #include "format/layout.h"
+#include "format/part.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -47,7 +48,7 @@ static ff_status for_each(const char *path, visitor visit, void *context, ff_err
     return status;
 }
 
-/* index.ffx, shard-NNNNNN.ffs, and their .tmp. */
+/* index.ffx, part.ffp, shard-NNNNNN.ffs, and their .tmp. */
 static bool is_our_file(const char *name) {
     char stem[64];
     uint32_t number;
@@ -56,7 +57,8 @@ static bool is_our_file(const char *name) {
     strcpy(stem, name);
     if (length > suffix && !strcmp(name + length - suffix, FF_TMP_SUFFIX))
         stem[length - suffix] = 0;
-    return !strcmp(stem, FF_INDEX_NAME) || ff_shard_name_parse(stem, &number);
+    return !strcmp(stem, FF_INDEX_NAME) || !strcmp(stem, FF_PART_NAME) ||
+           ff_shard_name_parse(stem, &number);
 }
 
 typedef struct survey {

@@ -44,6 +44,8 @@ typedef struct ff_shard_info {
  * sentence names them. FF_BAD_DATA, FF_IO. */
 FF_MUST_USE ff_status ff_dataset_open(ff_dataset **dataset, const char *path, ff_verify verify,
                                       ff_error *error);
+/* FF_BAD_DATA with a sentence where the folder `path` is a part of a set, which has no index. */
+FF_MUST_USE ff_status ff_dataset_refuse_part(const char *path, ff_error *error);
 /* After every reader of it was closed. NULL is accepted. */
 void ff_dataset_close(ff_dataset **dataset);
 

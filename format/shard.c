@@ -75,8 +75,8 @@ static ff_status find_footer(ff_shard *shard, int descriptor, ff_error *error) {
         ff_read_exactly(descriptor, shard->path, shard->footer_offset, bytes, sizeof bytes, error));
     FF_TRY(ff_shard_footer_decode(&shard->footer, bytes, shard->footer_offset, shard->path, error));
     const ff_shard_footer *footer = &shard->footer;
-    if (footer->number != shard->header.number || footer->seek_table_bytes != behind ||
-        footer->sample_count > shard->header.position_count)
+    if (footer->number != shard->header.number || footer->version != shard->header.version ||
+        footer->seek_table_bytes != behind || footer->sample_count > shard->header.position_count)
         return ff_fail(error, FF_BAD_DATA, "%s: header and footer disagree", shard->path);
     uint64_t frames = footer->section[FF_SHARD_FRAMES].bytes;
     uint64_t wanted =

@@ -1,9 +1,10 @@
 #include "format/verify.h"
 
-#include "format/base/guard.h"
 #include "format/base/thread.h"
 #include "format/checksum.h"
 #include "format/dataset.h"
+#include "format/generation.h"
+#include "format/shard_check.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -31,189 +32,14 @@ static void note(verification *v, const ff_error *problem, uint64_t bytes) {
     pthread_mutex_unlock(&v->mutex);
 }
 
-typedef struct zero_job {
-    const uint8_t *from;
-    uint64_t bytes;
-    uint64_t first_other; /* = bytes where all are zero */
-} zero_job;
-
-static void zero_body(void *context) {
-    zero_job *job = context;
-    job->first_other = 0;
-    while (job->first_other < job->bytes && !job->from[job->first_other]) job->first_other++;
+static void note_broken(void *context, uint64_t first, uint64_t count, const ff_error *problem) {
+    (void)first;
+    (void)count;
+    note(context, problem, 0);
 }
 
-/* [from, to) of the shard is zero. */
-static ff_status check_zero(const ff_shard *shard, uint64_t from, uint64_t to, ff_error *error) {
-    if (to < from)
-        return ff_fail(error, FF_BAD_DATA, "%s: offset %" PRIu64 ": parts overlap", shard->path,
-                       to);
-    zero_job job = {.from = shard->map + from, .bytes = to - from};
-    if (ff_guard_run(zero_body, &job))
-        return ff_fail(error, FF_IO, "%s: offset %" PRIu64 ": the file shrank while it was read",
-                       shard->path, from);
-    if (job.first_other < job.bytes)
-        return ff_fail(error, FF_BAD_DATA, "%s: offset %" PRIu64 ": padding is not zero",
-                       shard->path, from + job.first_other);
-    return FF_OK;
-}
-
-static ff_status read_entry(const ff_shard *shard, uint64_t slot, ff_entry *entry,
-                            ff_error *error) {
-    uint8_t bytes[FF_ENTRY_BYTES];
-    FF_TRY(ff_mapped_copy(bytes, shard->map, shard->path,
-                          shard->footer.section[FF_SHARD_RECORDS].offset + slot * FF_ENTRY_BYTES,
-                          FF_ENTRY_BYTES, error));
-    if (!ff_entry_decode(entry, bytes))
-        return ff_fail(error, FF_BAD_DATA,
-                       "%s: record %" PRIu64 " has reserved bytes that are not zero", shard->path,
-                       slot);
-    return FF_OK;
-}
-
-/* Raw slots against their records, in storage order, with the padding between. */
-static ff_status check_slots(verification *v, const ff_shard *shard, ff_error *error) {
-    const ff_metadata *metadata = &v->dataset->metadata;
-    uint64_t end = FF_HEADER_BYTES;
-    for (uint64_t slot = 0; slot < shard->footer.sample_count; slot++) {
-        ff_entry entry;
-        uint64_t found;
-        FF_TRY(read_entry(shard, slot, &entry, error));
-        FF_TRY(ff_entry_check(&entry, metadata, &shard->footer, shard->path, slot, error));
-        uint64_t wanted = ff_align_u64(end, metadata->alignment);
-        if (entry.offset != wanted)
-            return ff_fail(error, FF_BAD_DATA,
-                           "%s: slot %" PRIu64 " lies at %" PRIu64 ", wanted %" PRIu64, shard->path,
-                           slot, entry.offset, wanted);
-        FF_TRY(check_zero(shard, end, entry.offset, error));
-        FF_TRY(
-            ff_mapped_checksum(shard->map, shard->path, entry.offset, entry.bytes, &found, error));
-        if (found != entry.checksum) {
-            ff_error problem;
-            (void)ff_fail(&problem, FF_BAD_DATA,
-                          "%s: offset %" PRIu64 ": slot %" PRIu64 " has checksum %016" PRIx64
-                          ", wanted %016" PRIx64,
-                          shard->path, entry.offset, slot, found, entry.checksum);
-            note(v, &problem, 0); /* and go on: name every broken sample */
-        }
-        end = entry.offset + entry.bytes;
-        if (slot % 1024 == 0) note(v, NULL, 0);
-    }
-    uint64_t stop = ff_align_u64(end, metadata->alignment);
-    if (shard->footer.samples_end != stop || shard->footer.payload_bytes != stop - FF_HEADER_BYTES)
-        return ff_fail(error, FF_BAD_DATA, "%s: the slots do not add up", shard->path);
-    return check_zero(shard, end, stop, error);
-}
-
-/* The samples of undone frames against their records, in storage order. */
-static ff_status check_frame_slots(verification *v, const ff_shard *shard, ff_reader *reader,
-                                   ff_error *error) {
-    for (uint64_t slot = 0; slot < shard->footer.sample_count; slot++) {
-        ff_entry entry;
-        const uint8_t *bytes;
-        FF_TRY(read_entry(shard, slot, &entry, error));
-        FF_TRY(ff_entry_check(&entry, &v->dataset->metadata, &shard->footer, shard->path, slot,
-                              error));
-        FF_TRY(ff_reader_frame_slot(reader, shard, &entry, &bytes, error));
-        uint64_t found = ff_checksum(bytes, entry.bytes);
-        if (found != entry.checksum)
-            return ff_fail(error, FF_BAD_DATA,
-                           "%s: offset %" PRIu64 " of the payload: slot %" PRIu64
-                           " has checksum %016" PRIx64 ", wanted %016" PRIx64,
-                           shard->path, entry.offset, slot, found, entry.checksum);
-        if (slot % 1024 == 0) note(v, NULL, 0);
-    }
-    return FF_OK;
-}
-
-/* Frames lie without gaps; each against its checksum, then what is in it. */
-static ff_status check_frames(verification *v, const ff_shard *shard, ff_error *error) {
-    const ff_section *section = &shard->footer.section[FF_SHARD_FRAMES];
-    uint64_t end = FF_HEADER_BYTES, payload = 0, slots = 0;
-    bool broken = false;
-    for (uint64_t i = 0; i < section->bytes / FF_FRAME_BYTES; i++) {
-        uint8_t bytes[FF_FRAME_BYTES];
-        ff_frame frame;
-        uint64_t found;
-        FF_TRY(ff_mapped_copy(bytes, shard->map, shard->path, section->offset + i * FF_FRAME_BYTES,
-                              FF_FRAME_BYTES, error));
-        if (!ff_frame_decode(&frame, bytes) || frame.file_offset != end ||
-            frame.payload_offset != payload || frame.first_slot != slots)
-            return ff_fail(error, FF_BAD_DATA, "%s: frame %" PRIu64 " is not where it should be",
-                           shard->path, i);
-        FF_TRY(ff_frame_check(&frame, shard, error));
-        FF_TRY(ff_mapped_checksum(shard->map, shard->path, frame.file_offset,
-                                  frame.compressed_bytes, &found, error));
-        if (found != frame.checksum) {
-            ff_error problem;
-            (void)ff_fail(&problem, FF_BAD_DATA,
-                          "%s: offset %" PRIu64 ": frame %" PRIu64 " has checksum %016" PRIx64
-                          ", wanted %016" PRIx64,
-                          shard->path, frame.file_offset, i, found, frame.checksum);
-            note(v, &problem, 0);
-            broken = true;
-        }
-        end += frame.compressed_bytes;
-        payload += frame.payload_bytes;
-        slots += frame.slot_count;
-    }
-    if (end != shard->footer.samples_end || payload != shard->footer.payload_bytes ||
-        slots != shard->footer.sample_count)
-        return ff_fail(error, FF_BAD_DATA, "%s: the frames do not add up", shard->path);
-    uint8_t header[FF_FRAME_HEADER_BYTES];
-    uint64_t size = shard->footer_offset + FF_FOOTER_BYTES - end - FF_FRAME_HEADER_BYTES;
-    FF_TRY(ff_mapped_copy(header, shard->map, shard->path, end, sizeof header, error));
-    if (ff_load_u32(header) != FF_SKIPPABLE_MAGIC || ff_load_u32(header + 4) != size)
-        return ff_fail(error, FF_BAD_DATA,
-                       "%s: offset %" PRIu64 ": the tail's skippable frame has a wrong header",
-                       shard->path, end);
-    uint64_t found, table = shard->footer_offset + FF_FOOTER_BYTES;
-    FF_TRY(ff_mapped_checksum(shard->map, shard->path, table, shard->footer.seek_table_bytes,
-                              &found, error));
-    if (found != shard->footer.seek_table_checksum)
-        return ff_fail(error, FF_BAD_DATA,
-                       "%s: offset %" PRIu64 ": the seek table has checksum %016" PRIx64
-                       ", wanted %016" PRIx64,
-                       shard->path, table, found, shard->footer.seek_table_checksum);
-    if (broken) return FF_OK; /* reported already */
-    ff_reader *reader;
-    FF_TRY(ff_reader_open(&reader, v->dataset, error));
-    ff_status status = check_frame_slots(v, shard, reader, error);
-    ff_reader_close(&reader);
-    return status;
-}
-
-static ff_status check_tail(verification *v, const ff_shard *shard, ff_error *error) {
-    const uint8_t *bytes;
-    uint8_t id[16];
-    bool compressed = shard->header.compressed;
-    uint64_t end = shard->footer.samples_end + (compressed ? FF_FRAME_HEADER_BYTES : 0);
-    for (int i = 0; i < FF_SHARD_SECTIONS; i++) {
-        const ff_section *section = &shard->footer.section[i];
-        FF_TRY(check_zero(shard, end, section->offset, error));
-        FF_TRY(ff_shard_section(shard, i, &bytes, error));
-        end = section->offset + section->bytes;
-    }
-    FF_TRY(check_zero(shard, end, shard->footer_offset, error));
-    /* The metadata is the index's, byte for byte, and the header names it. */
-    const ff_section *own = &shard->footer.section[FF_SHARD_METADATA];
-    const ff_section *wanted = &v->dataset->header.section[FF_INDEX_METADATA];
-    uint64_t found, other;
-    FF_TRY(ff_mapped_checksum(shard->map, shard->path, own->offset, own->bytes, &found, error));
-    FF_TRY(ff_mapped_checksum(v->dataset->map, v->dataset->index_path, wanted->offset,
-                              wanted->bytes, &other, error));
-    if (found != other || own->bytes != wanted->bytes)
-        return ff_fail(error, FF_BAD_DATA, "%s: its metadata is not the index's", shard->path);
-    char *text;
-    FF_TRY(ff_alloc(&text, own->bytes, 1, "metadata", error));
-    ff_status status =
-        ff_mapped_copy(text, shard->map, shard->path, own->offset, own->bytes, error);
-    ff_id_of(id, text, own->bytes);
-    free(text);
-    FF_TRY(status);
-    if (memcmp(id, shard->header.metadata_id, 16))
-        return ff_fail(error, FF_BAD_DATA, "%s: the header names other metadata", shard->path);
-    return FF_OK;
+static void tick(void *context) {
+    note(context, NULL, 0);
 }
 
 static ff_status check_shard(verification *v, uint32_t number, ff_error *error) {
@@ -225,8 +51,10 @@ static ff_status check_shard(verification *v, uint32_t number, ff_error *error) 
         row->generation != shard->header.generation || row->footer_offset != shard->footer_offset)
         return ff_fail(error, FF_BAD_DATA, "%s: the index's row disagrees with its header",
                        shard->path);
-    FF_TRY(check_tail(v, shard, error));
-    return shard->header.compressed ? check_frames(v, shard, error) : check_slots(v, shard, error);
+    ff_shard_check check = {
+        .metadata = &v->dataset->metadata, .broken = note_broken, .tick = tick, .context = v};
+    memcpy(check.metadata_id, v->dataset->metadata_id, 16);
+    return ff_shard_check_run(&check, shard, error);
 }
 
 static void shard_body(void *context, size_t number) {
@@ -252,7 +80,7 @@ static ff_status find_record(const ff_shard *shard, uint64_t offset, uint64_t *s
     *record = (ff_entry){.offset = UINT64_MAX};
     while (low < high) {
         *slot = low + (high - low) / 2;
-        FF_TRY(read_entry(shard, *slot, record, error));
+        FF_TRY(ff_shard_record(shard, *slot, record, error));
         if (record->offset == offset) return FF_OK;
         if (record->offset < offset)
             low = *slot + 1;
@@ -309,6 +137,12 @@ static ff_status check_sample(sample_check *check, uint64_t number, ff_error *er
     if (number && entry.item <= check->item)
         return ff_fail(error, FF_BAD_DATA,
                        "%s: sample %" PRIu64 " is item %" PRIu64 ", out of order",
+                       dataset->index_path, number, entry.item);
+    ff_shard_place place = ff_metadata_shard_place(metadata, entry.shard);
+    if (entry.item < place.first_item || entry.item >= place.end_item)
+        return ff_fail(error, FF_BAD_DATA,
+                       "%s: sample %" PRIu64 " is item %" PRIu64 ", of another generation than its "
+                       "shard",
                        dataset->index_path, number, entry.item);
     check->item = entry.item;
     FF_TRY(ff_dataset_key(dataset, number, key + 4, &key_bytes, error));

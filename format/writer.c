@@ -2,6 +2,7 @@
 
 #include "format/checksum.h"
 #include "format/file.h"
+#include "format/generation.h"
 #include "format/index.h"
 #include "format/shard.h"
 
@@ -17,7 +18,11 @@ struct ff_writer {
     ff_metadata metadata;
     ff_buffer text; /* the metadata's */
     uint8_t metadata_id[16];
-    uint64_t next_block, block_total;
+    bool is_part;
+    ff_part part;
+    uint32_t first_shard, end_shard;
+    uint64_t first_block, next_block, end_block;
+    uint64_t part_samples, part_bytes; /* of a part's whole shards */
     /* The shard being written; file NULL between shards. */
     ff_file *file;
     uint32_t number;
@@ -45,7 +50,9 @@ static ff_status remove_temporaries(const char *directory, ff_error *error) {
             continue;
         memcpy(name, item->d_name, length - suffix);
         name[length - suffix] = 0;
-        if (!ff_shard_name_parse(name, &number) && strcmp(name, FF_INDEX_NAME)) continue;
+        if (!ff_shard_name_parse(name, &number) && strcmp(name, FF_INDEX_NAME) &&
+            strcmp(name, FF_PART_NAME))
+            continue;
         if (unlinkat(dirfd(folder), item->d_name, 0))
             status = ff_fail_errno(error, "%s/%s: cannot remove", directory, item->d_name);
     }
@@ -53,11 +60,30 @@ static ff_status remove_temporaries(const char *directory, ff_error *error) {
     return status;
 }
 
-/* Whole shards from number 0 on; each must carry this very metadata. */
+/* What another run left, of other shards or another part, must not end up in this one's set. */
+static ff_status refuse_others(const ff_writer *writer, ff_error *error) {
+    uint32_t lowest = writer->is_part ? writer->first_shard : 0;
+    DIR *folder = opendir(writer->directory);
+    if (!folder) return ff_fail_errno(error, "%s: cannot open the folder", writer->directory);
+    ff_status status = FF_OK;
+    for (struct dirent *item; status == FF_OK && (item = readdir(folder));) {
+        uint32_t number;
+        const char *other = writer->is_part ? FF_INDEX_NAME : FF_PART_NAME;
+        bool wrong = ff_shard_name_parse(item->d_name, &number)
+                         ? number < lowest || number >= writer->end_shard
+                         : !strcmp(item->d_name, other);
+        if (wrong)
+            status = ff_fail(error, FF_USAGE,
+                             "an earlier run with other options or another source left %s/%s",
+                             writer->directory, item->d_name);
+    }
+    closedir(folder);
+    return status;
+}
+
+/* Whole shards from the first one on; each must carry this very metadata. */
 static ff_status find_whole_shards(ff_writer *writer, ff_error *error) {
-    uint64_t shard_total =
-        (writer->block_total + blocks_per_shard(writer) - 1) / blocks_per_shard(writer);
-    for (uint32_t number = 0; number < shard_total; number++) {
+    for (uint32_t number = writer->first_shard; number < writer->end_shard; number++) {
         ff_shard shard;
         char name[32], path[4096];
         ff_shard_name(name, number);
@@ -71,17 +97,43 @@ static ff_status find_whole_shards(ff_writer *writer, ff_error *error) {
             status = ff_fail_within(error, status,
                                     "an earlier run with other options or another source left %s",
                                     writer->directory);
+        writer->part_samples += shard.footer.sample_count;
+        writer->part_bytes += shard.bytes;
         ff_buffer_free(&found);
         ff_shard_close(&shard);
         FF_TRY(status);
         writer->next_block += blocks_per_shard(writer);
     }
-    if (writer->next_block > writer->block_total) writer->next_block = writer->block_total;
+    if (writer->next_block > writer->end_block) writer->next_block = writer->end_block;
     return FF_OK;
 }
 
-ff_status ff_writer_open(ff_writer **out, const char *directory, const ff_metadata *metadata,
+/* Which shards and blocks are this writer's. */
+static void set_range(ff_writer *writer, const ff_part *part) {
+    const ff_metadata *metadata = &writer->metadata;
+    uint64_t items = metadata->items - ff_metadata_first_item(metadata);
+    uint64_t blocks = (items - 1) / metadata->items_per_block + 1;
+    uint32_t first = ff_metadata_first_shard(metadata);
+    writer->first_shard = first;
+    writer->end_shard = ff_metadata_shard_count(metadata);
+    if (part) {
+        writer->is_part = true;
+        writer->part = *part;
+        ff_part_range(part, writer->end_shard, &writer->first_shard, &writer->end_shard);
+    }
+    writer->first_block = (writer->first_shard - first) * blocks_per_shard(writer);
+    writer->end_block = (writer->end_shard - first) * blocks_per_shard(writer);
+    if (writer->end_block > blocks) writer->end_block = blocks;
+    writer->next_block = writer->first_block;
+}
+
+ff_status ff_writer_open(ff_writer **writer, const char *directory, const ff_metadata *metadata,
                          ff_error *error) {
+    return ff_writer_open_part(writer, directory, metadata, NULL, error);
+}
+
+ff_status ff_writer_open_part(ff_writer **out, const char *directory, const ff_metadata *metadata,
+                              const ff_part *part, ff_error *error) {
     ff_writer *writer;
     *out = NULL;
     FF_TRY(ff_metadata_check(metadata, error));
@@ -91,38 +143,43 @@ ff_status ff_writer_open(ff_writer **out, const char *directory, const ff_metada
     if (status == FF_OK) status = ff_metadata_write(metadata, &writer->text, error);
     if (status == FF_OK) {
         ff_id_of(writer->metadata_id, writer->text.bytes, writer->text.length);
-        writer->block_total =
-            (metadata->items + metadata->items_per_block - 1) / metadata->items_per_block;
+        set_range(writer, part);
         status = remove_temporaries(directory, error);
     }
     if (status == FF_OK) status = find_whole_shards(writer, error);
+    if (status == FF_OK) status = refuse_others(writer, error);
     if (status != FF_OK) ff_writer_close(&writer);
     *out = writer;
     return status;
+}
+
+uint64_t ff_writer_first_block(const ff_writer *writer) {
+    return writer->first_block;
 }
 
 uint64_t ff_writer_next_block(const ff_writer *writer) {
     return writer->next_block;
 }
 
-uint64_t ff_writer_block_total(const ff_writer *writer) {
-    return writer->block_total;
+uint64_t ff_writer_end_block(const ff_writer *writer) {
+    return writer->end_block;
 }
 
 static ff_status begin_shard(ff_writer *writer, ff_error *error) {
     const ff_metadata *metadata = &writer->metadata;
     char name[32];
-    writer->number = (uint32_t)(writer->next_block / blocks_per_shard(writer));
+    writer->number = ff_metadata_first_shard(metadata) +
+                     (uint32_t)(writer->next_block / blocks_per_shard(writer));
     writer->records.length = writer->labels.length = writer->keys.length = 0;
     writer->frames.length = writer->seek.length = 0;
     writer->payload_bytes = writer->sample_count = 0;
-    uint64_t first = (uint64_t)writer->number * metadata->items_per_shard;
-    uint64_t left = metadata->items - first;
-    ff_shard_header header = {
-        .compressed = metadata->compression == FF_COMPRESSION_ZSTD,
-        .number = writer->number,
-        .first_position = first,
-        .position_count = left < metadata->items_per_shard ? left : metadata->items_per_shard};
+    ff_shard_place place = ff_metadata_shard_place(metadata, writer->number);
+    ff_shard_header header = {.version = metadata->version,
+                              .generation = place.generation,
+                              .compressed = metadata->compression == FF_COMPRESSION_ZSTD,
+                              .number = writer->number,
+                              .first_position = place.first_position,
+                              .position_count = place.position_count};
     memcpy(header.metadata_id, writer->metadata_id, 16);
     uint8_t bytes[FF_HEADER_BYTES];
     ff_shard_header_encode(&header, bytes);
@@ -203,7 +260,8 @@ static ff_status finish_seek_table(ff_writer *writer, uint64_t tail_bytes, ff_bu
 static ff_status write_tail(ff_writer *writer, ff_buffer *table, ff_error *error) {
     const ff_buffer *content[FF_SHARD_SECTIONS] = {&writer->records, &writer->labels, &writer->keys,
                                                    &writer->frames, &writer->text};
-    ff_shard_footer footer = {.number = writer->number,
+    ff_shard_footer footer = {.version = writer->metadata.version,
+                              .number = writer->number,
                               .sample_count = writer->sample_count,
                               .samples_end = ff_file_offset(writer->file),
                               .payload_bytes = writer->payload_bytes,
@@ -244,6 +302,8 @@ static ff_status commit_shard(ff_writer *writer, ff_error *error) {
     ff_status status = write_tail(writer, &table, error);
     ff_buffer_free(&table);
     if (status != FF_OK) return status;
+    writer->part_samples += writer->sample_count;
+    writer->part_bytes += ff_file_offset(writer->file);
     return ff_file_commit(&writer->file, error);
 }
 
@@ -257,17 +317,22 @@ ff_status ff_writer_append(ff_writer *writer, const ff_block *block, ff_error *e
         FF_TRY(add_block(writer, &content, error));
     }
     writer->next_block++;
-    bool last = writer->next_block == writer->block_total;
+    bool last = writer->next_block == writer->end_block;
     if (last || writer->next_block % blocks_per_shard(writer) == 0)
         return commit_shard(writer, error);
     return FF_OK;
 }
 
 ff_status ff_writer_commit(ff_writer *writer, ff_writer_result *result, ff_error *error) {
-    if (writer->next_block != writer->block_total)
+    if (writer->next_block != writer->end_block)
         return ff_fail(error, FF_FAILED, "%s: block %" PRIu64 " of %" PRIu64 " is still missing",
-                       writer->directory, writer->next_block, writer->block_total);
-    return ff_index_build(writer->directory, result, error);
+                       writer->directory, writer->next_block, writer->end_block);
+    if (!writer->is_part)
+        return ff_index_build(writer->directory, &writer->text, result, NULL, error);
+    *result = (ff_writer_result){.sample_count = writer->part_samples,
+                                 .shard_count = writer->end_shard - writer->first_shard,
+                                 .file_bytes = writer->part_bytes};
+    return ff_part_write(&writer->part, writer->directory, &writer->text, error);
 }
 
 void ff_writer_close(ff_writer **out) {

@@ -8,6 +8,7 @@
 #define FF_FORMAT_WRITER_H
 
 #include "format/block.h"
+#include "format/part.h"
 
 typedef struct ff_writer ff_writer;
 
@@ -18,22 +19,30 @@ typedef struct ff_writer_result {
     uint8_t content_id[16], transform_id[16], source_id[16];
 } ff_writer_result;
 
-/* Opens the existing folder `directory` for the split that `metadata` describes (copied). Whole
- * shards that lie there already must have the same metadata: otherwise FF_USAGE, naming the first
- * difference. Left-over .tmp files are removed. */
+/* Opens the existing folder `directory` for the split that `metadata` describes (copied): for the
+ * shards of its newest generation. Whole shards that lie there already must have the same metadata:
+ * otherwise FF_USAGE, naming the first difference. Left-over .tmp files are removed. */
 FF_MUST_USE ff_status ff_writer_open(ff_writer **writer, const char *directory,
                                      const ff_metadata *metadata, ff_error *error);
 
-/* The first block that is not yet in a whole shard, and the number of blocks of the split. */
+/* The same for a part of the shards (NULL = all; copied). */
+FF_MUST_USE ff_status ff_writer_open_part(ff_writer **writer, const char *directory,
+                                          const ff_metadata *metadata, const ff_part *part,
+                                          ff_error *error);
+
+/* Blocks are numbered from the generation's first position on. The first one that this writer is to
+ * write, the first of these that is not yet in a whole shard, and the one behind the last. */
+uint64_t ff_writer_first_block(const ff_writer *writer);
 uint64_t ff_writer_next_block(const ff_writer *writer);
-uint64_t ff_writer_block_total(const ff_writer *writer);
+uint64_t ff_writer_end_block(const ff_writer *writer);
 
 /* Appends the sealed block of number ff_writer_next_block(); commits the shard when it is the
  * shard's last. After a failure the writer can only be closed. */
 FF_MUST_USE ff_status ff_writer_append(ff_writer *writer, const ff_block *block, ff_error *error);
 
-/* After the last block: writes and commits the index from the shards (format/index.h).
- * FF_BAD_DATA where no sample at all was added. */
+/* After the last block: writes and commits the index from the shards (format/index.h), FF_BAD_DATA
+ * where no sample at all was added; for a part its part.ffp instead, with a result that counts the
+ * part's shards and has no ids. */
 FF_MUST_USE ff_status ff_writer_commit(ff_writer *writer, ff_writer_result *result,
                                        ff_error *error);
 

@@ -24,6 +24,7 @@ BYTES = {"u8": 1, "u16": 2, "f16": 2, "bf16": 2, "f32": 4, "i32": 4, "i64": 8}
 NUMPY = {"u8": "<u1", "u16": "<u2", "f16": "<f2", "bf16": "<u2", "f32": "<f4"}
 FEATURES = {b"zstd", b"variable-size", b"wide-labels"}
 FILTERS = ["none", "shuffle", "table", "delta"]
+NEWEST = 1  # version
 
 
 class Wrong(Exception):
@@ -88,8 +89,8 @@ class Field:
 class Metadata:
     """The text, parsed and checked."""
 
-    ORDER = ["required", "optional", "split", "sample", "shards", "compression", "table", "mean",
-             "std", "transform", "field", "provenance"]
+    ORDER = ["required", "optional", "split", "sample", "shards", "generation", "compression",
+             "table", "mean", "std", "transform", "field", "provenance"]
     ONCE = {"split", "sample", "shards", "compression", "mean", "std"}
 
     def __init__(self, text):
@@ -98,9 +99,11 @@ class Metadata:
         self.required, self.optional, self.tables, self.transforms = [], [], [], []
         self.fields, self.provenance, self.hashed = [], [], b""
         self.level = self.filter = self.split = self.dtype = self.items = None
-        self.mean, self.std = [], []
+        self.mean, self.std, self.generations = [], [], []
         lines = text[:-1].split(b"\n")
-        want(lines[0] == b"ffpack-metadata 0", "metadata: version line is %r", lines[0])
+        want(lines[0] in [b"ffpack-metadata %d" % v for v in range(NEWEST + 1)],
+             "metadata: version line is %r", lines[0])
+        self.version = int(lines[0][16:])
         rank, seen, pending = 0, set(), 0
         for line in lines[1:]:
             where = "metadata line %r" % line[:60]
@@ -172,8 +175,62 @@ class Metadata:
         self.items, self.per_shard, self.per_block = (number(x, 1 << 40, where) for x in (i, s, b))
         want(self.items and self.per_shard and self.per_block, "%s: zero", where)
         want(self.per_shard % self.per_block == 0, "%s: no multiple", where)
-        self.shards = (self.items - 1) // self.per_shard + 1
+        self.count_shards(where)
+
+    def line_generation(self, values, where):
+        i, s, d = self.named(values, ["items", "shards", "id"], where)
+        want(re.match(rb"[0-9a-f]{32}\Z", d), "%s: id", where)
+        items = number(i, 1 << 40, where)
+        before = self.generations[-1] if self.generations else (0, 0, b"")
+        want(self.version >= 1 and before[0] < items < self.items, "%s: items", where)
+        shards = before[1] + (items - before[0] - 1) // self.per_shard + 1
+        want(number(s, 1000000, where) == shards, "%s: shards", where)
+        self.generations.append((items, shards, bytes.fromhex(d.decode())))
+        self.count_shards(where)
+
+    def count_shards(self, where):
+        items, shards, _ = self.generations[-1] if self.generations else (0, 0, b"")
+        self.shards = shards + (self.items - items - 1) // self.per_shard + 1
         want(self.shards <= 1000000, "%s: too many shards", where)
+
+    def place(self, k):
+        """Of shard k: generation, first position, number of positions, items of the generation."""
+        ends = self.generations + [(self.items, self.shards, b"")]
+        g = next(i for i, (_, shards, _) in enumerate(ends) if k < shards)
+        begin, shards, _ = ends[g - 1] if g else (0, 0, b"")
+        first = begin + (k - shards) * self.per_shard
+        return g, first, min(self.per_shard, ends[g][0] - first), range(begin, ends[g][0])
+
+    def view(self, items, generations, provenance, sides):
+        """The text as it would be of an earlier generation."""
+        out = []
+        for line in self.text.split(b"\n"):
+            if line.startswith(b"ffpack-metadata ") or line.startswith(b"x-"):
+                continue
+            if line.startswith(b"generation "):
+                if generations:
+                    out.append(line)
+                generations -= generations > 0
+            elif line.startswith(b"provenance "):
+                if provenance:
+                    out.append(line)
+                provenance -= provenance > 0
+            elif line.startswith(b"shards "):
+                out.append(re.sub(rb"items=[0-9]+", b"items=%d" % items, line))
+            elif line.startswith(b"sample ") and self.variable:
+                out.append(re.sub(rb"height=[0-9]+ width=[0-9]+", b"height=%d width=%d" % sides, line))
+            else:
+                out.append(line)
+        return out
+
+    def continues(self, older):
+        """Whether `older` is the generation that this one says it is."""
+        g = len(older.generations)
+        want(g < len(self.generations) and self.generations[g][2] == xxh128(older.text),
+             "metadata: names no generation of this set")
+        want(older.height <= self.height and older.width <= self.width, "metadata: sides shrank")
+        shape = (older.items, g, len(older.provenance), (older.height, older.width))
+        want(older.view(*shape) == self.view(*shape), "metadata: generations differ")
 
     def line_compression(self, values, where):
         want(len(values) == 3 and values[0] == b"zstd", "%s: unknown compression", where)
@@ -282,9 +339,10 @@ class Record:
 def sealed(data, magic, magic_at, used, where):
     want(data[magic_at : magic_at + 8] == magic, "%s: wrong magic", where)
     version = struct.unpack_from("<I", data, magic_at + 8)[0]
-    want(version == 0, "%s: version %d", where, version)
+    want(version <= NEWEST, "%s: version %d", where, version)
     want(struct.unpack_from("<Q", data, len(data) - 8)[0] == xxh(data[:-8]), "%s: checksum", where)
     want(zero(data[used:-8]), "%s: reserved bytes are not zero", where)
+    return version
 
 
 def sections(data, at, count):
@@ -311,9 +369,11 @@ class Shard:
         self.metadata = Metadata(self.section[4])
         m = self.metadata
         want((m.level is not None) == self.compressed, "%s: compression disagrees", self.name)
-        want(k < m.shards and self.first == k * m.per_shard
-             and self.positions == min(m.per_shard, m.items - self.first),
-             "%s: positions", self.name)
+        want(k < m.shards, "%s: is one too many", self.name)
+        g, first, positions, self.range = m.place(k)
+        want((self.generation, self.first, self.positions) == (g, first, positions)
+             and g == len(m.generations) and self.version == m.version,
+             "%s: generation, positions or version", self.name)
         self.records = [Record(self.section[0][i * RECORD : (i + 1) * RECORD],
                                "%s record %d" % (self.name, i)) for i in range(self.count)]
         _, row = m.row_places()
@@ -332,7 +392,7 @@ class Shard:
 
     def header(self, k):
         h = self.data[:HEADER]
-        sealed(h, b"FFSHARD\n", 8, 64, self.name + " header")
+        self.version = sealed(h, b"FFSHARD\n", 8, 64, self.name + " header")
         self.compressed = h[:4] == struct.pack("<I", 0x184D2A50)
         prefix = struct.pack("<II", 0x184D2A50, 4088) if self.compressed else b"ffpack\r\n"
         want(h[:8] == prefix, "%s: prefix", self.name)
@@ -353,7 +413,8 @@ class Shard:
             self.seek_rows = rows
         self.footer_at = end - FOOTER
         f = data[self.footer_at : end]
-        sealed(f, b"FFSFOOT\n", 0, 184, self.name + " footer")
+        want(sealed(f, b"FFSFOOT\n", 0, 184, self.name + " footer") == self.version,
+             "%s: footer of another version", self.name)
         self.identity = struct.unpack_from("<Q", f, 248)[0]
         (number_, self.count, self.samples_end, self.payload_bytes, header, table_bytes,
          table_sum) = struct.unpack_from("<IQQQQQQ", f, 12)
@@ -401,7 +462,7 @@ class Shard:
         want(fits, "%s: shape %d x %d", where, r.height, r.width)
         want(r.bytes == m.payload(r.height, r.width), "%s: bytes", where)
         want(r.offset == offset, "%s: at %d, wanted %d", where, r.offset, offset)
-        want(r.item < m.items and r.shard == int(self.name[6:-4]), "%s: item or shard", where)
+        want(r.item in self.range and r.shard == int(self.name[6:-4]), "%s: item or shard", where)
         return align(r.bytes, m.alignment)
 
     def raw_slots(self):
@@ -517,15 +578,37 @@ class Shard:
 # ---- the set -------------------------------------------------------------------------------------
 
 
+def newest_text(folder):
+    """The metadata of the shard with the highest number: of the newest generation."""
+    names = [re.match(r"shard-(\d{6,})\.ffs\Z", name) for name in os.listdir(folder)]
+    return Shard(folder, max([int(n[1]) for n in names if n], default=0)).section[4]
+
+
+def index_text(folder):
+    with open(os.path.join(folder, "index.ffx"), "rb") as file:
+        data = file.read()
+    want(len(data) >= HEADER, "index.ffx: too short")
+    offset, length, _ = sections(data, 84, 1)[0]
+    want(offset + length <= len(data), "index.ffx: its metadata is cut")
+    return data[offset : offset + length]
+
+
 class Split:
-    def __init__(self, folder):
-        first = Shard(folder, 0)
-        self.metadata = first.metadata
-        self.shards = [first]
-        for k in range(1, self.metadata.shards):
+    """The set of the metadata `text`: the index's, or that of the newest generation of shards."""
+
+    def __init__(self, folder, text=None):
+        self.metadata = Metadata(text or newest_text(folder))
+        self.shards, of_generation = [], {}
+        for k in range(self.metadata.shards):
             shard = Shard(folder, k)
-            want(shard.section[4] == self.metadata.text, "%s: of another dataset", shard.name)
+            g, own = shard.generation, shard.section[4]
+            want(g == self.metadata.place(k)[0] and of_generation.setdefault(g, own) == own,
+                 "%s: of another dataset", shard.name)
+            if g == len(self.metadata.generations):
+                want(own == self.metadata.text, "%s: of another dataset", shard.name)
             self.shards.append(shard)
+        for g in range(len(self.metadata.generations)):
+            self.metadata.continues(Metadata(of_generation[g]))
         # (item, shard, slot) in the order of numbers.
         self.order = sorted((r.item, k, i) for k, s in enumerate(self.shards)
                             for i, r in enumerate(s.records))
@@ -565,8 +648,10 @@ class Split:
         table.append((HEADER + len(body), len(sums), xxh(sums)))
         body += sums
         body += bytes(-len(body) % 64)
-        header = b"FFINDEX\n" + struct.pack("<IIQQI", 0, len(self.shards), HEADER + len(body),
-                                            len(self.order), 0)
+        m = self.metadata
+        header = b"FFINDEX\n" + struct.pack("<IIQQI", m.version, len(self.shards),
+                                            HEADER + len(body), len(self.order),
+                                            len(m.generations))
         header += b"".join(self.ids()) + b"".join(struct.pack("<QQQ", *t) for t in table)
         header += bytes(HEADER - 8 - len(header))
         return header + struct.pack("<Q", xxh(header)) + body
@@ -656,8 +741,9 @@ class Split:
 def main(arguments):
     folder, *rest = arguments
     try:
-        split = Split(folder)
-        if "--shards" not in rest and "--index" not in rest:
+        alone = "--shards" in rest or "--index" in rest
+        split = Split(folder, None if alone else index_text(folder))
+        if not alone:
             split.read_index(folder)
         if "--index" in rest:
             with open(rest[rest.index("--index") + 1], "wb") as file:

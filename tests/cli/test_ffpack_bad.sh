@@ -94,7 +94,6 @@ refuses "an output in the source folder" 2 "-o: the output would lie in the sour
 
 # ---- options
 refuses "an unknown option" 2 "unknown option --dtpye; did you mean --dtype?" good_idx -o $out --dtpye f16
-refuses "an option of a later version" 2 "unknown option --part" good_idx -o $out --part 1/2
 refuses "an unknown dtype" 2 "--dtype: 'f8' is none of f16|f32|bf16|u8" good_idx -o $out --dtype f8
 refuses "an unknown format" 2 "--format: 'zip' is none of auto, idx, cifar" good_idx -o $out --format zip
 refuses "no source" 2 "no SOURCE" -o $out

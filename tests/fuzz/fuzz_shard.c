@@ -6,7 +6,7 @@ static void try_shard(const uint8_t *bytes, size_t length, unsigned choice) {
     ff_error error = {0};
     ff_writer_result result;
     fuzz_write("shard-000000.ffs", bytes, length);
-    ff_status status = ff_index_build(fuzz_folder, &result, &error);
+    ff_status status = ff_index_build(fuzz_folder, NULL, &result, NULL, &error);
     fuzz_check_error(status, &error);
     if (status != FF_OK) return;
     fuzz_read((ff_verify)(choice % 3));

@@ -1,14 +1,13 @@
-"""The golden sets of format version 0 and the arguments that make_set wrote them with. Golden files
-never change: a case may be added here (`cases.py` writes what is missing), none edited."""
+"""The golden sets of every format version and the arguments that make_set wrote them with. Golden
+files never change: a case may be added here (`cases.py` writes what is missing), none edited."""
 import ctypes
 import os
 import subprocess
 import sys
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-VERSION = "v0"
 SMALL = "--height 3 --width 4 --count 6 "
-CASES = {
+V0 = {
     "f16-chw": SMALL + "--statistics",
     "f32-hwc": SMALL + "--dtype f32 --layout hwc --statistics --specials",
     "bf16-five-channels": SMALL + "--dtype bf16 --channels 5",
@@ -28,6 +27,28 @@ CASES = {
     "zstd-delta-wide-labels": SMALL + "--compress 3 --filter delta --dtype u8 --variable --fields all",
     "two-splits": SMALL + "--splits train,test",
 }
+V1 = {
+    "plain": SMALL + "--statistics",
+    "generations": "--height 3 --width 4 --count 7 --shard-size 300 --append 1,5 --skip-every 3",
+    "generations-variable-wide": "--height 6 --width 5 --count 5 --variable --fields all --odd-names "
+                                 "--unlabeled --append 4 --shard-size 600",
+    "generations-zstd-shuffled": "--height 3 --width 4 --count 9 --shard-size 700 --shuffle 3 "
+                                 "--compress 3 --filter table --statistics --append 6",
+    "generations-of-two-splits": SMALL + "--splits train,test --append 2",
+}
+# Each of its parts is PART-I beside the set that they make.
+PARTS = {
+    "parts": (3, "--height 3 --width 4 --count 11 --shard-size 400 --splits train,test --skip-every 4"),
+    "parts-variable-wide-zstd": (2, "--height 6 --width 5 --count 9 --variable --fields all --compress 3 "
+                                    "--filter shuffle --shard-size 700"),
+}
+V1.update({name: arguments for name, (_, arguments) in PARTS.items()})
+CASES = {"v0/" + name: arguments for name, arguments in V0.items()}
+CASES.update({"v1/" + name: arguments for name, arguments in V1.items()})
+
+
+def version_of(name):
+    return ["--format-version", name[1:].split("/")[0]]
 
 
 def zstd_version():
@@ -55,13 +76,18 @@ def dump_name(split):
 def main():
     build = os.environ.get("BUILD", os.path.join(HERE, "..", "..", "build"))
     for name, arguments in CASES.items():
-        folder = os.path.join(HERE, VERSION, name)
+        folder = os.path.join(HERE, name)
         if os.path.exists(folder):
             continue
         os.makedirs(folder)
         made = os.path.join(folder, "set")
-        subprocess.run([os.path.join(build, "tests", "make_set"), made] + arguments.split(),
+        subprocess.run([os.path.join(build, "tests", "make_set"), made] + version_of(name) + arguments.split(),
                        check=True, stdout=subprocess.DEVNULL)
+        count = PARTS.get(name.split("/")[1], (0, ""))[0]
+        for i in range(1, count + 1):
+            subprocess.run([os.path.join(build, "tests", "make_set"), "%s/part-%d" % (folder, i), "--part",
+                            "%d/%d" % (i, count)] + version_of(name) + arguments.split(),
+                           check=True, stdout=subprocess.DEVNULL)
         with open(os.path.join(folder, "arguments"), "w") as file:
             file.write(arguments + "\n")
         if "--compress" in arguments:

@@ -5,6 +5,7 @@
  * `make_set DIR --count 20 ...` writes the split folder DIR; `--splits train,test` writes DIR/train
  * and DIR/test. Exit codes as in the other programs. */
 #include "format/base/options.h"
+#include "format/generation.h"
 #include "format/writer.h"
 
 #include <errno.h>
@@ -21,8 +22,9 @@ typedef struct make_options {
     int dtype, layout, filter;
     int64_t channels, height, width, count, classes, level, skip_every, shuffle, seed, alignment;
     uint64_t shard_bytes;
+    int64_t version;
     bool variable, statistics, noise, specials, odd_names, odd_keys, unlabeled;
-    const char *fields, *splits, *skip_range;
+    const char *fields, *splits, *skip_range, *append, *part;
 } make_options;
 
 /* One split on its way: the pixels of the sample at hand come from here. */
@@ -30,9 +32,10 @@ typedef struct maker {
     const make_options *options;
     ff_metadata metadata;
     uint64_t seed, skip_begin, skip_end;
-    uint8_t *pixels;    /* [C,H,W] u8: what the source would have held */
-    uint8_t **label;    /* [field_count] */
-    uint64_t *position; /* [items]: storage position -> item */
+    uint8_t *pixels;       /* [C,H,W] u8: what the source would have held */
+    uint8_t **label;       /* [field_count] */
+    uint64_t first, count; /* items of the generation at hand */
+    uint64_t *position;    /* [count]: storage position -> item */
 } maker;
 
 static uint64_t mix(uint64_t value) {
@@ -258,7 +261,20 @@ static ff_status describe(maker *make, const char *split, uint64_t items, ff_err
     if (options->shuffle >= 0)
         FF_TRY(ff_metadata_add_provenance(metadata, "option", "--shuffle", error));
     FF_TRY(ff_metadata_add_optional(metadata, "made-up", error));
-    return ff_metadata_plan(metadata, options->shard_bytes, error);
+    FF_TRY(ff_metadata_plan(metadata, options->shard_bytes, error));
+    metadata->version = (uint32_t)options->version;
+    return FF_OK;
+}
+
+/* The metadata of the next generation. */
+static ff_status describe_next(maker *make, uint64_t items, ff_error *error) {
+    ff_buffer text = {0};
+    ff_status status = ff_metadata_write(&make->metadata, &text, error);
+    if (status == FF_OK) status = ff_metadata_append(&make->metadata, &text, items, error);
+    if (status == FF_OK)
+        status = ff_metadata_add_provenance(&make->metadata, "source", "made-up, more", error);
+    ff_buffer_free(&text);
+    return status;
 }
 
 /* ---- samples -------------------------------------------------------------------------------- */
@@ -334,11 +350,11 @@ static ff_status write_blocks(maker *make, ff_writer *writer, ff_error *error) {
     ff_block *block;
     FF_TRY(ff_block_create(&block, metadata, error));
     ff_status status = FF_OK;
-    for (uint64_t number; status == FF_OK && (number = ff_writer_next_block(writer)) <
-                                                 ff_writer_block_total(writer);) {
+    for (uint64_t number; status == FF_OK &&
+                          (number = ff_writer_next_block(writer)) < ff_writer_end_block(writer);) {
         ff_block_reset(block, number);
         uint64_t from = number * metadata->items_per_block, to = from + metadata->items_per_block;
-        if (to > metadata->items) to = metadata->items;
+        if (to > make->count) to = make->count;
         for (uint64_t p = from; p < to && status == FF_OK; p++)
             status = add_sample(make, block, make->position[p], error);
         if (status == FF_OK) status = ff_block_seal(block, error);
@@ -350,14 +366,17 @@ static ff_status write_blocks(maker *make, ff_writer *writer, ff_error *error) {
 
 static ff_status prepare(maker *make, ff_error *error) {
     const ff_metadata *metadata = &make->metadata;
-    uint64_t items = metadata->items;
+    make->first = ff_metadata_first_item(metadata);
+    uint64_t items = make->count = metadata->items - make->first;
+    free(make->position);
     FF_TRY(ff_alloc(&make->position, items, sizeof *make->position, "an order", error));
-    for (uint64_t i = 0; i < items; i++) make->position[i] = i;
+    for (uint64_t i = 0; i < items; i++) make->position[i] = make->first + i;
     for (uint64_t i = items; make->options->shuffle >= 0 && i > 1; i--) {
         uint64_t j = mix(mix((uint64_t)make->options->shuffle) + i) % i, kept = make->position[j];
         make->position[j] = make->position[i - 1];
         make->position[i - 1] = kept;
     }
+    if (make->pixels) return FF_OK;
     FF_TRY(ff_alloc(&make->pixels, (uint64_t)metadata->channels * metadata->height, metadata->width,
                     "pixels", error));
     FF_TRY(ff_alloc(&make->label, metadata->field_count, sizeof *make->label, "labels", error));
@@ -371,12 +390,27 @@ static void print_id(const char *name, const uint8_t id[16]) {
     for (int i = 0; i < 16; i++) printf("%02x", id[i]);
 }
 
+/* The shards and index of the generation that the metadata describes. */
+static ff_status write_generation(maker *make, const char *directory, const ff_part *part,
+                                  ff_writer_result *result, ff_error *error) {
+    ff_writer *writer;
+    FF_TRY(prepare(make, error));
+    FF_TRY(ff_writer_open_part(&writer, directory, &make->metadata, part, error));
+    ff_status status = write_blocks(make, writer, error);
+    if (status == FF_OK) status = ff_writer_commit(writer, result, error);
+    ff_writer_close(&writer);
+    return status;
+}
+
 static ff_status write_split(const make_options *options, const char *directory, const char *split,
-                             uint64_t number, ff_error *error) {
+                             uint64_t number, uint32_t splits, ff_error *error) {
     maker make = {.options = options, .seed = mix((uint64_t)options->seed + (number << 32))};
-    ff_writer *writer = NULL;
     ff_writer_result result;
+    ff_part part = {0};
     ff_status status;
+    if (options->part) FF_TRY(ff_part_parse(&part, options->part, error));
+    part.split = (uint32_t)number;
+    part.splits = splits;
     if (options->skip_range &&
         sscanf(options->skip_range, "%" SCNu64 ":%" SCNu64, &make.skip_begin, &make.skip_end) != 2)
         return ff_fail(error, FF_USAGE, "--skip-range: wanted A:B");
@@ -384,10 +418,13 @@ static ff_status write_split(const make_options *options, const char *directory,
         return ff_fail_errno(error, "%s: cannot create", directory);
     /* Every split after the first has half as many samples. */
     FF_TRY_DONE(describe(&make, split, (uint64_t)options->count >> (number > 0), error));
-    FF_TRY_DONE(prepare(&make, error));
-    FF_TRY_DONE(ff_writer_open(&writer, directory, &make.metadata, error));
-    FF_TRY_DONE(write_blocks(&make, writer, error));
-    FF_TRY_DONE(ff_writer_commit(writer, &result, error));
+    FF_TRY_DONE(write_generation(&make, directory, part.count ? &part : NULL, &result, error));
+    for (const char *at = options->append; at && *at; at += strspn(at, ",")) {
+        char *end;
+        FF_TRY_DONE(describe_next(&make, strtoull(at, &end, 10), error));
+        FF_TRY_DONE(write_generation(&make, directory, NULL, &result, error));
+        at = end;
+    }
     printf("%s samples=%" PRIu64 " shards=%" PRIu64 " bytes=%" PRIu64, directory,
            result.sample_count, result.shard_count, result.file_bytes);
     print_id("content", result.content_id);
@@ -395,7 +432,6 @@ static ff_status write_split(const make_options *options, const char *directory,
     print_id("source", result.source_id);
     putchar('\n');
 done:
-    ff_writer_close(&writer);
     for (size_t i = 0; make.label && i < make.metadata.field_count; i++) free(make.label[i]);
     free(make.label);
     free(make.pixels);
@@ -405,17 +441,19 @@ done:
 }
 
 static ff_status write_set(const make_options *options, const char *directory, ff_error *error) {
-    if (!options->splits) return write_split(options, directory, "", 0, error);
+    if (!options->splits) return write_split(options, directory, "", 0, 1, error);
     if (mkdir(directory, 0777) && errno != EEXIST)
         return ff_fail_errno(error, "%s: cannot create", directory);
     ff_status status = FF_OK;
     uint64_t number = 0;
+    uint32_t splits = 1;
+    for (const char *at = options->splits; *at; at++) splits += *at == ',';
     for (const char *at = options->splits; *at && status == FF_OK; number++) {
         int length = (int)strcspn(at, ",");
         char *path, name[64];
         snprintf(name, sizeof name, "%.*s", length, at);
         FF_TRY(ff_format(&path, error, "%s/%s", directory, name));
-        status = write_split(options, path, name, number, error);
+        status = write_split(options, path, name, number, splits, error);
         free(path);
         at += length + (at[length] == ',');
     }
@@ -423,7 +461,8 @@ static ff_status write_set(const make_options *options, const char *directory, f
 }
 
 int main(int argc, char **argv) {
-    make_options options = {.dtype = 2,
+    make_options options = {.version = FF_FORMAT_VERSION,
+                            .dtype = 2,
                             .channels = 3,
                             .height = 32,
                             .width = 32,
@@ -472,6 +511,11 @@ int main(int argc, char **argv) {
         {"alignment", 0, FF_OPTION_INTEGER, "N", &options.alignment, NULL, 64, 4096, "64 or 4096"},
         {"splits", 0, FF_OPTION_STRING, "LIST", &options.splits, NULL, 0, 0,
          "train,test: folders of these names"},
+        {"append", 0, FF_OPTION_STRING, "N,N,...", &options.append, NULL, 0, 0,
+         "further generations of that many items"},
+        {"part", 0, FF_OPTION_STRING, "I/N", &options.part, NULL, 0, 0, "only this part"},
+        {"format-version", 0, FF_OPTION_INTEGER, "N", &options.version, NULL, 0, FF_FORMAT_VERSION,
+         "the newest"},
         {"seed", 0, FF_OPTION_INTEGER, "N", &options.seed, NULL, 0, 1e9, "0"},
         {0},
     };

@@ -293,7 +293,7 @@ static inline void set_append(const set_spec *spec, const ff_metadata *metadata,
                               uint64_t stop) {
     ff_block *block;
     OK(ff_block_create(&block, metadata, &test_error));
-    while (ff_writer_next_block(writer) < ff_writer_block_total(writer) &&
+    while (ff_writer_next_block(writer) < ff_writer_end_block(writer) &&
            ff_writer_next_block(writer) < stop) {
         set_fill_block(spec, metadata, ff_writer_next_block(writer), block);
         OK(ff_writer_append(writer, block, &test_error));

@@ -27,7 +27,7 @@ static void round_trip(const set_spec *spec) {
     uint8_t *bytes = read_whole(index, &length);
     assert_int_equal(unlink(index), 0);
     ff_writer_result again;
-    OK(ff_index_build(folder, &again, &test_error));
+    OK(ff_index_build(folder, NULL, &again, NULL, &test_error));
     uint8_t *again_bytes = read_whole(index, &again_length);
     assert_int_equal(length, again_length);
     assert_memory_equal(bytes, again_bytes, length);
@@ -176,7 +176,7 @@ static void continuing(void **state) {
             char *folder = new_folder();
             ff_writer *writer;
             OK(ff_writer_open(&writer, folder, &metadata, &test_error));
-            assert_int_equal(ff_writer_block_total(writer), 8);
+            assert_int_equal(ff_writer_end_block(writer), 8);
             set_append(&spec, &metadata, writer, stop);
             if (stop < 8)
                 FAILS(ff_writer_commit(writer, &result, &test_error), FF_FAILED, "missing");
@@ -252,7 +252,7 @@ static void writer_refusals(void **state) {
     /* Not one sample. */
     OK(ff_writer_open(&writer, folder, &metadata, &test_error));
     OK(ff_block_create(&block, &metadata, &test_error));
-    for (uint64_t i = 0; i < ff_writer_block_total(writer); i++) {
+    for (uint64_t i = 0; i < ff_writer_end_block(writer); i++) {
         ff_block_reset(block, i);
         OK(ff_block_seal(block, &test_error));
         OK(ff_writer_append(writer, block, &test_error));
@@ -385,11 +385,12 @@ static void wrong_shards(void **state) {
     assert_int_equal(rename(path, away), 0);
     FAILS(ff_dataset_open(&dataset, folder, FF_VERIFY_FIRST, &test_error), FF_IO,
           "shard-000001.ffs: cannot stat");
-    FAILS(ff_index_build(folder, &result, &test_error), FF_IO, "shard-000001.ffs");
+    FAILS(ff_index_build(folder, NULL, &result, NULL, &test_error), FF_IO, "shard-000001.ffs");
     OK(ff_format(&command, &test_error, "cp '%s'/shard-000000.ffs '%s'", folder, path));
     assert_int_equal(system(command), 0);
     free(command);
-    FAILS(ff_index_build(folder, &result, &test_error), FF_BAD_DATA, "holds shard 0, wanted 1");
+    FAILS(ff_index_build(folder, NULL, &result, NULL, &test_error), FF_BAD_DATA,
+          "holds shard 0, wanted 1");
     OK(ff_format(&command, &test_error, "cp '%s'/shard-000001.ffs '%s'", other, path));
     assert_int_equal(system(command), 0);
     free(command);

@@ -87,8 +87,9 @@ static void refuse(const char *old, const char *new, const char *part) {
 
 static void refusals(void **state) {
     (void)state;
-    refuse("ffpack-metadata 0", "ffpack-metadata 1", "line 1: wanted 'ffpack-metadata 0'");
-    refuse("ffpack-metadata 0\n", "", "wanted 'ffpack-metadata 0'");
+    refuse("ffpack-metadata 0", "ffpack-metadata 2",
+           "line 1: format version 2; this program knows 0 to 1");
+    refuse("ffpack-metadata 0\n", "", "wanted 'ffpack-metadata' and a version");
     refuse("required zstd", "required wavelets%20v2",
            "line 2: needs the feature 'wavelets v2', which this version lacks");
     refuse("required zstd\n", "", "feature zstd is used and not named");

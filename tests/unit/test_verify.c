@@ -123,7 +123,7 @@ static void truncations(void **state) {
                 must_be_found(folder, names[n], keep, 99);
                 if (keep % 16 == 0) read_all(folder, FF_VERIFY_OFF);
                 if (n < 2 && keep % 16 == 1)
-                    assert_true(ff_index_build(folder, &result, &test_error) != FF_OK);
+                    assert_true(ff_index_build(folder, NULL, &result, NULL, &test_error) != FF_OK);
             }
             uint8_t *longer = calloc(length + 64, 1);
             memcpy(longer, bytes, length);

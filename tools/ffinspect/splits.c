@@ -23,7 +23,8 @@ static ff_status look(const char *path, folder_kind *kind, ff_error *error) {
     for (struct dirent *item; (item = readdir(folder)) && *kind != FOLDER_SPLIT;) {
         if (!strcmp(item->d_name, "index.ffx"))
             *kind = FOLDER_SPLIT;
-        else if (!strncmp(item->d_name, "shard-", 6) && ends_with(item->d_name, ".ffs"))
+        else if (!strcmp(item->d_name, "part.ffp") ||
+                 (!strncmp(item->d_name, "shard-", 6) && ends_with(item->d_name, ".ffs")))
             *kind = FOLDER_SHARDS_ONLY;
     }
     closedir(folder);

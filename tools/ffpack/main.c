@@ -1,6 +1,9 @@
 /* ffpack: turns a dataset of images into shards of tensors. This file chooses the command. */
 #include "tools/ffpack/command.h"
 
+#include <string.h>
+
 int main(int argc, char **argv) {
+    if (argc > 1 && !strcmp(argv[1], "merge")) return ff_command_merge(argc - 1, argv + 1);
     return ff_command_pack(argc, argv);
 }

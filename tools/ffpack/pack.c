@@ -1,6 +1,7 @@
 #include "tools/ffpack/pack.h"
 
 #include "format/base/thread.h"
+#include "format/generation.h"
 #include "format/output.h"
 #include "tools/ffpack/describe.h"
 #include "tools/ffpack/measure.h"
@@ -105,7 +106,8 @@ static ff_status check_leftovers(const run *job, const char *partial, ff_error *
     bool alone = job->source->split_count == 1 && !*job->source->split[0].name;
     for (size_t i = 0; i < names.count && status == FF_OK; i++) {
         const char *name = ff_names_at(&names, i);
-        bool shard = !strncmp(name, "shard-", 6) || !strncmp(name, "index.", 6);
+        bool shard = !strncmp(name, "shard-", 6) || !strncmp(name, "index.", 6) ||
+                     !strncmp(name, "part.", 5);
         if (alone ? shard : ff_source_find(job->source, name) != NULL) continue;
         status = ff_fail(error, FF_USAGE,
                          "%s/%s: left by an earlier run with other options or another source; "
@@ -130,27 +132,34 @@ static ff_status describe(run *job, const ff_source_split *split, ff_report_spli
 }
 
 /* Sizes as they would be, at most, where nothing is compressed or left out. */
-static void estimate(ff_report_split *report) {
+static void estimate(const ff_part *part, ff_report_split *report) {
     const ff_metadata *metadata = &report->metadata;
     uint64_t slot = ff_metadata_slot_bytes(metadata, metadata->height, metadata->width);
-    report->result.sample_count = metadata->items;
-    report->result.shard_count =
-        (metadata->items + metadata->items_per_shard - 1) / metadata->items_per_shard;
-    report->result.file_bytes = metadata->items * slot;
+    uint32_t first = 0, end = ff_metadata_shard_count(metadata);
+    if (part->count) ff_part_range(part, end, &first, &end);
+    uint64_t begin = first * metadata->items_per_shard, stop = end * metadata->items_per_shard;
+    report->items = (stop < metadata->items ? stop : metadata->items) - begin;
+    report->result.sample_count = report->items;
+    report->result.shard_count = end - first;
+    report->result.file_bytes = report->items * slot;
 }
 
-static ff_status pack_split(run *job, const char *partial, const ff_source_split *split,
-                            ff_report_split *report, ff_error *error) {
-    ff_pack_split part = {.recipe = job->recipe,
-                          .options = job->options,
-                          .plan = &job->plan,
-                          .split = split,
-                          .transform = job->transform,
-                          .skipped = job->skipped,
-                          .partial = partial,
-                          .report = report};
-    FF_TRY(ff_output_split(job->output, split->name, &part.directory, error));
-    return ff_pack_split_run(&part, error);
+static ff_status pack_split(run *job, const char *partial, size_t number, ff_error *error) {
+    const ff_source_split *split = &job->source->split[number];
+    ff_part part = job->recipe->part;
+    part.split = (uint32_t)number;
+    part.splits = (uint32_t)job->source->split_count;
+    ff_pack_split packing = {.recipe = job->recipe,
+                             .options = job->options,
+                             .plan = &job->plan,
+                             .split = split,
+                             .part = part.count ? &part : NULL,
+                             .transform = job->transform,
+                             .skipped = job->skipped,
+                             .partial = partial,
+                             .report = &job->report->split[number]};
+    FF_TRY(ff_output_split(job->output, split->name, &packing.directory, error));
+    return ff_pack_split_run(&packing, error);
 }
 
 static ff_status pack_all(run *job, ff_error *error) {
@@ -163,8 +172,7 @@ static ff_status pack_all(run *job, ff_error *error) {
     FF_TRY(ff_transform_create(&job->transform, &spec, error));
     FF_TRY(ff_skipped_open(&job->skipped, recipe->arguments->output,
                            ff_output_continues(job->output), error));
-    for (size_t i = 0; i < source->split_count; i++)
-        FF_TRY(pack_split(job, partial, &source->split[i], &job->report->split[i], error));
+    for (size_t i = 0; i < source->split_count; i++) FF_TRY(pack_split(job, partial, i, error));
     FF_TRY(ff_output_commit(job->output, error));
     const char *path = ff_skipped_path(job->skipped);
     return access(path, F_OK) == 0 ? ff_copy_string(&job->report->skipped_path, path, error)
@@ -223,7 +231,7 @@ static ff_status run_in(run *job, const char *parent, ff_error *error) {
         ff_report_split *split;
         FF_TRY(ff_report_add_split(report, &split, error));
         FF_TRY(describe(job, &job->source->split[i], split, error));
-        if (report->dry_run) estimate(split);
+        if (report->dry_run) estimate(&job->recipe->part, split);
     }
     return report->dry_run ? FF_OK : pack_all(job, error);
 }
@@ -235,6 +243,7 @@ ff_status ff_pack_run(const ff_recipe *recipe, const ff_pack_options *options, f
     uint64_t began_ns = ff_now_ns();
     char *parent = NULL;
     report->dry_run = arguments->dry_run;
+    report->part = recipe->part;
     ff_status status = ff_copy_string(&report->source, arguments->source, error);
     if (status == FF_OK && arguments->output)
         status = ff_copy_string(&report->output, arguments->output, error);

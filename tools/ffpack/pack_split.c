@@ -2,6 +2,7 @@
 
 #include "format/base/interrupt.h"
 #include "format/base/progress.h"
+#include "format/generation.h"
 #include "loader/order.h"
 #include "tools/ffpack/pipeline.h"
 #include "tools/ffpack/source/disk.h"
@@ -34,6 +35,8 @@ typedef struct slot {
 typedef struct pack_state {
     const ff_pack_split *job;
     const ff_metadata *metadata;
+    /* The source's items are the set's from this one on. Positions here count from it. */
+    uint64_t first_item, count;
     ff_permutation order;
     int jobs;
     ff_stream *stream;
@@ -42,7 +45,7 @@ typedef struct pack_state {
     slot *slot;           /* [slot_count] */
     size_t slot_count;
     ff_writer *writer;
-    uint64_t done; /* positions */
+    uint64_t begun, done; /* positions: where this run began, and where it is */
     ff_progress progress;
 } pack_state;
 
@@ -80,7 +83,7 @@ static ff_status add_sample(pack_state *packing, int worker, slot *to, uint64_t 
         label[i] = labels;
         labels += ff_field_bytes(&metadata->field[i]);
     }
-    ff_block_sample entry = {.item = number,
+    ff_block_sample entry = {.item = packing->first_item + number,
                              .key = sample->item.key,
                              .key_bytes = sample->item.key_bytes,
                              .source_checksum = sample->source_checksum,
@@ -107,7 +110,7 @@ static ff_status fill_block(pack_state *packing, int worker, slot *to, uint64_t 
     ff_block_reset(to->block, number);
     uint64_t position = number * metadata->items_per_block;
     uint64_t end = position + metadata->items_per_block;
-    if (end > metadata->items) end = metadata->items;
+    if (end > packing->count) end = packing->count;
     bool shuffled = job->recipe->arguments->shuffle >= 0;
     FF_TRY(ff_sampler_begin(packing->sampler[worker], position, end, error));
     for (; position < end; position++) {
@@ -143,8 +146,9 @@ static ff_status take_note(pack_state *packing, const note *said, ff_error *erro
     const ff_pack_split *job = packing->job;
     char text[2048 + 64];
     if (said->skipped)
-        FF_TRY(ff_skipped_add(job->skipped, job->split->name, said->position, said->item, said->key,
-                              said->key_bytes, said->message, error));
+        FF_TRY(ff_skipped_add(
+            job->skipped, packing->metadata->split, packing->first_item + said->position,
+            packing->first_item + said->item, said->key, said->key_bytes, said->message, error));
     else
         job->report->warnings++;
     if (!job->options->notice) return FF_OK;
@@ -165,20 +169,26 @@ static ff_status take_block(void *context, size_t place, uint64_t number, ff_err
     clear_notes(from);
     FF_TRY(ff_writer_append(packing->writer, from->block, error));
     packing->done = (number + 1) * packing->metadata->items_per_block;
-    if (packing->done > packing->metadata->items) packing->done = packing->metadata->items;
+    if (packing->done > packing->count) packing->done = packing->count;
     return FF_OK;
 }
 
 static ff_status watch(void *context, ff_error *error) {
     pack_state *packing = context;
-    ff_progress_update(&packing->progress, packing->done - packing->job->report->continued, NULL);
+    ff_progress_update(&packing->progress, packing->done - packing->begun, NULL);
     return ff_interrupt_check(error);
+}
+
+static uint64_t position_of(const pack_state *packing, uint64_t block) {
+    uint64_t position = block * packing->metadata->items_per_block;
+    return position < packing->count ? position : packing->count;
 }
 
 static ff_status run(pack_state *packing, const char *title, ff_error *error) {
     const ff_pack_split *job = packing->job;
     const ff_metadata *metadata = packing->metadata;
-    ff_status opened = ff_writer_open(&packing->writer, job->directory, metadata, error);
+    ff_status opened =
+        ff_writer_open_part(&packing->writer, job->directory, metadata, job->part, error);
     if (opened == FF_USAGE && error) {
         size_t length = strlen(error->message);
         snprintf(error->message + length, sizeof error->message - length,
@@ -186,14 +196,17 @@ static ff_status run(pack_state *packing, const char *title, ff_error *error) {
     }
     FF_TRY(opened);
     uint64_t first = ff_writer_next_block(packing->writer);
-    uint64_t total = ff_writer_block_total(packing->writer);
-    uint64_t position = first * metadata->items_per_block;
-    packing->done = position < metadata->items ? position : metadata->items;
-    job->report->continued = packing->done;
-    if (first < total)
+    uint64_t end = ff_writer_end_block(packing->writer);
+    uint64_t position = position_of(packing, first), last = position_of(packing, end);
+    packing->begun = packing->done = position;
+    job->report->items = last - position_of(packing, ff_writer_first_block(packing->writer));
+    job->report->continued =
+        position - position_of(packing, ff_writer_first_block(packing->writer));
+    if (first < end)
         FF_TRY(ff_stream_create(&packing->stream, job->plan->source, job->split, position, error));
-    FF_TRY(ff_skipped_rewind(job->skipped, metadata->split, position, error));
-    uint64_t jobs = (uint64_t)job->recipe->jobs < total ? (uint64_t)job->recipe->jobs : total;
+    FF_TRY(ff_skipped_rewind(job->skipped, metadata->split, packing->first_item + position, error));
+    uint64_t jobs = (uint64_t)job->recipe->jobs, blocks = end - first ? end - first : 1;
+    if (jobs > blocks) jobs = blocks;
     packing->slot_count = jobs + (jobs < SPARE_SLOTS ? jobs : SPARE_SLOTS) + 1;
     FF_TRY(ff_alloc(&packing->slot, packing->slot_count, sizeof *packing->slot, "blocks", error));
     FF_TRY(ff_alloc(&packing->sampler, jobs, sizeof *packing->sampler, "workers", error));
@@ -203,23 +216,26 @@ static ff_status run(pack_state *packing, const char *title, ff_error *error) {
         FF_TRY(ff_alloc(&packing->label[i], metadata->field_count, sizeof **packing->label,
                         "workers", error));
     if (job->recipe->arguments->shuffle >= 0)
-        ff_permutation_init(&packing->order, metadata->items,
+        ff_permutation_init(&packing->order, packing->count,
                             (uint64_t)job->recipe->arguments->shuffle, 0, SHUFFLE_PERMUTATION);
     ff_pipeline pipeline = {.first = first,
-                            .end = total,
+                            .end = end,
                             .jobs = packing->jobs,
                             .slot_count = packing->slot_count,
                             .context = packing,
                             .make = make_block,
                             .take = take_block,
                             .watch = watch};
-    ff_progress_begin(&packing->progress, title, "img", metadata->items - packing->done, false);
+    ff_progress_begin(&packing->progress, title, "img", last - position, false);
     FF_TRY(ff_pipeline_run(&pipeline, error));
     return ff_writer_commit(packing->writer, &job->report->result, error);
 }
 
 ff_status ff_pack_split_run(const ff_pack_split *job, ff_error *error) {
-    pack_state packing = {.job = job, .metadata = &job->report->metadata};
+    const ff_metadata *metadata = &job->report->metadata;
+    pack_state packing = {
+        .job = job, .metadata = metadata, .first_item = ff_metadata_first_item(metadata)};
+    packing.count = metadata->items - packing.first_item;
     const char *name = packing.metadata->split;
     char title[300];
     snprintf(title, sizeof title, "packing%s%s", *name ? " " : "", name);

@@ -13,6 +13,7 @@ typedef struct ff_pack_split {
     const ff_sample_plan *plan;
     const ff_source_split *split;
     const ff_transform *transform;
+    const ff_part *part;   /* to pack; NULL = all of it */
     const char *directory; /* to build it in */
     const char *partial;   /* OUT.partial, which it is or lies in */
     ff_skipped *skipped;

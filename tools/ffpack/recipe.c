@@ -146,6 +146,7 @@ ff_status ff_recipe_make(ff_recipe *recipe, const ff_arguments *arguments, ff_er
                                       error));
     recipe->geometry.interpolation = arguments->interpolation ? FF_BICUBIC : FF_BILINEAR;
     FF_TRY(parse_compress(recipe, error));
+    if (arguments->part) FF_TRY(ff_part_parse(&recipe->part, arguments->part, error));
     return take_statistics(recipe, error);
 }
 

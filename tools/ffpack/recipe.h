@@ -3,13 +3,14 @@
 #ifndef FF_FFPACK_RECIPE_H
 #define FF_FFPACK_RECIPE_H
 
-#include "format/metadata.h"
+#include "format/part.h"
 #include "tools/ffpack/image/geometry.h"
 
 /* The options as they were parsed: strings point into argv. */
 typedef struct ff_arguments {
     const char *source, *output;
     const char *format; /* a word of the source table, or "auto" */
+    const char *part;   /* "I/N", or NULL */
     const char *resize, *center_crop, *mean, *std, *stats, *stats_from, *classes, *val_labels,
         *compress;
     const char *label; /* the label field to keep; NULL = all */
@@ -49,7 +50,8 @@ typedef struct ff_recipe {
     uint32_t alignment;
     ff_compression compression;
     int level;
-    bool skip; /* --on-error skip */
+    ff_part part; /* count 0 = the whole set */
+    bool skip;    /* --on-error skip */
     int jobs;
 } ff_recipe;
 

@@ -29,7 +29,7 @@ void ff_report_free(ff_report *report) {
 }
 
 static uint64_t skipped_of(const ff_report_split *split) {
-    return split->metadata.items - split->result.sample_count;
+    return split->items - split->result.sample_count;
 }
 
 /* ---- for people ---------------------------------------------------------------------------- */
@@ -86,8 +86,10 @@ static void print_floats(FILE *out, const char *name, const float *value, uint32
 }
 
 void ff_report_print(const ff_report *report, FILE *out) {
-    fprintf(out, "%s%s (%s)\n", report->dry_run ? "would pack " : "packed ", report->source,
+    fprintf(out, "%s%s (%s)", report->dry_run ? "would pack " : "packed ", report->source,
             report->kind);
+    if (report->part.count) fprintf(out, ", part %u/%u", report->part.number, report->part.count);
+    fputc('\n', out);
     uint64_t items = 0;
     for (size_t i = 0; i < report->split_count; i++) {
         print_split(report, &report->split[i], out);
@@ -148,7 +150,7 @@ static json_t *split_of(const ff_report *report, const ff_report_split *split) {
     const ff_writer_result *result = &split->result;
     json_t *object = json_pack(
         "{s:o, s:I, s:I, s:I, s:I, s:s, s:s, s:i, s:i, s:i, s:I, s:I, s:I, s:o}", "split",
-        string_of(metadata->split), "items", (json_int_t)metadata->items, "samples",
+        string_of(metadata->split), "items", (json_int_t)split->items, "samples",
         (json_int_t)result->sample_count, "continued", (json_int_t)split->continued, "warnings",
         (json_int_t)split->warnings, "dtype", ff_dtype_name(metadata->dtype), "layout",
         ff_layout_name(metadata->layout), "channels", (int)metadata->channels, "height",
@@ -156,7 +158,7 @@ static json_t *split_of(const ff_report *report, const ff_report_split *split) {
         (json_int_t)result->shard_count, "items_per_shard", (json_int_t)metadata->items_per_shard,
         "bytes", (json_int_t)result->file_bytes, "fields", fields_of(metadata));
     if (split->directory) json_object_set_new(object, "directory", string_of(split->directory));
-    if (report->dry_run) return object;
+    if (report->dry_run || report->part.count) return object;
     json_object_set_new(object, "content_id", id_of(result->content_id));
     json_object_set_new(object, "transform_id", id_of(result->transform_id));
     json_object_set_new(object, "source_id", id_of(result->source_id));
@@ -171,6 +173,9 @@ ff_status ff_report_json(const ff_report *report, FILE *out, ff_error *error) {
         json_pack("{s:s, s:o, s:s, s:o, s:s}", "event", report->dry_run ? "would_pack" : "packed",
                   "source", string_of(report->source), "kind", report->kind, "splits", splits,
                   "statistics", report->statistics_origin);
+    if (report->part.count)
+        json_object_set_new(root, "part",
+                            json_sprintf("%u/%u", report->part.number, report->part.count));
     if (report->output) json_object_set_new(root, "output", string_of(report->output));
     if (report->skipped_path) json_object_set_new(root, "skipped", string_of(report->skipped_path));
     if (report->statistics_known) {

@@ -14,13 +14,17 @@ struct ff_skipped {
     FILE *file; /* open for appending from the first item on */
 };
 
+ff_status ff_skipped_name(char **path, const char *output, ff_error *error) {
+    int length = (int)strlen(output);
+    while (length > 1 && output[length - 1] == '/') length--;
+    return ff_format(path, error, "%.*s.skipped.tsv", length, output);
+}
+
 ff_status ff_skipped_open(ff_skipped **out, const char *output, bool continues, ff_error *error) {
     *out = NULL;
     ff_skipped *skipped;
     FF_TRY(ff_alloc(&skipped, 1, sizeof *skipped, "a list of skipped items", error));
-    int length = (int)strlen(output);
-    while (length > 1 && output[length - 1] == '/') length--;
-    ff_status status = ff_format(&skipped->path, error, "%.*s.skipped.tsv", length, output);
+    ff_status status = ff_skipped_name(&skipped->path, output, error);
     if (status == FF_OK) status = ff_format(&skipped->temporary, error, "%s.tmp", skipped->path);
     if (status == FF_OK && !continues && unlink(skipped->path) < 0 && errno != ENOENT)
         status = ff_fail_errno(error, "%s: cannot remove", skipped->path);
@@ -96,6 +100,30 @@ ff_status ff_skipped_add(ff_skipped *skipped, const char *split, uint64_t positi
                             fflush(skipped->file) != 0))
         status = ff_fail_errno(error, "%s: cannot write", skipped->path);
     ff_buffer_free(&line);
+    return status;
+}
+
+ff_status ff_skipped_take(ff_skipped *skipped, const char *path, const char *split, uint64_t *lines,
+                          ff_error *error) {
+    *lines = 0;
+    FILE *from = fopen(path, "re");
+    if (!from && errno == ENOENT) return FF_OK;
+    if (!from) return ff_fail_errno(error, "%s: cannot open", path);
+    char *line = NULL;
+    size_t capacity = 0;
+    ff_status status = FF_OK;
+    while (status == FF_OK && getline(&line, &capacity, from) > 0) {
+        if (!is_behind(line, split, 0)) continue;
+        if ((!skipped->file && !(skipped->file = fopen(skipped->path, "ae"))) ||
+            fputs(line, skipped->file) < 0)
+            status = ff_fail_errno(error, "%s: cannot write", skipped->path);
+        ++*lines;
+    }
+    if (status == FF_OK && ferror(from)) status = ff_fail_errno(error, "%s: cannot read", path);
+    if (status == FF_OK && skipped->file && fflush(skipped->file))
+        status = ff_fail_errno(error, "%s: cannot write", skipped->path);
+    free(line);
+    fclose(from);
     return status;
 }
 

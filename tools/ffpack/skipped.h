@@ -10,6 +10,9 @@
 
 typedef struct ff_skipped ff_skipped;
 
+/* The list's path for OUT, allocated. */
+FF_MUST_USE ff_status ff_skipped_name(char **path, const char *output, ff_error *error);
+
 /* `output` is OUT. Removes a list that an earlier packing left, unless this run continues it. */
 FF_MUST_USE ff_status ff_skipped_open(ff_skipped **skipped, const char *output, bool continues,
                                       ff_error *error);
@@ -22,6 +25,10 @@ FF_MUST_USE ff_status ff_skipped_rewind(ff_skipped *skipped, const char *split, 
 FF_MUST_USE ff_status ff_skipped_add(ff_skipped *skipped, const char *split, uint64_t position,
                                      uint64_t item, const void *key, size_t key_bytes,
                                      const char *reason, ff_error *error);
+
+/* Appends what the list at `path` says of `split`; *lines counts it. A missing list is empty. */
+FF_MUST_USE ff_status ff_skipped_take(ff_skipped *skipped, const char *path, const char *split,
+                                      uint64_t *lines, ff_error *error);
 
 const char *ff_skipped_path(const ff_skipped *skipped);
 void ff_skipped_close(ff_skipped **skipped);

@@ -1,0 +1,123 @@
+#include "format/part.h"
+
+#include "format/checksum.h"
+#include "format/file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { HEAD_LIMIT = 128, CHECKSUM_LINE = 9 + 16 + 1 };
+
+ff_status ff_part_parse(ff_part *part, const char *text, ff_error *error) {
+    unsigned long long number = 0, count = 0;
+    char *end = NULL;
+    bool digits = *text >= '0' && *text <= '9';
+    if (digits) number = strtoull(text, &end, 10);
+    digits = digits && *end == '/' && end[1] >= '0' && end[1] <= '9';
+    if (digits) count = strtoull(end + 1, &end, 10);
+    if (!digits || *end || !number || number > count || count > FF_PARTS_LIMIT)
+        return ff_fail(error, FF_USAGE,
+                       "--part: '%s' is unknown, wanted I/N with 1 <= I <= N <= %u", text,
+                       FF_PARTS_LIMIT);
+    *part = (ff_part){.number = (uint32_t)number, .count = (uint32_t)count};
+    return FF_OK;
+}
+
+void ff_part_range(const ff_part *part, uint32_t shard_count, uint32_t *first, uint32_t *end) {
+    *first = (uint32_t)((uint64_t)shard_count * (part->number - 1) / part->count);
+    *end = (uint32_t)((uint64_t)shard_count * part->number / part->count);
+}
+
+static ff_status write_head(ff_buffer *text, const ff_part *part, ff_error *error) {
+    return ff_buffer_printf(text, error, "ffpack-part 1\npart number=%u of=%u split=%u splits=%u\n",
+                            part->number, part->count, part->split, part->splits);
+}
+
+ff_status ff_part_write(const ff_part *part, const char *directory, const ff_buffer *text,
+                        ff_error *error) {
+    ff_buffer all = {0};
+    ff_file *file = NULL;
+    ff_status status = write_head(&all, part, error);
+    if (status == FF_OK) status = ff_buffer_add(&all, text->bytes, text->length, error);
+    if (status == FF_OK)
+        status = ff_buffer_printf(&all, error, "checksum %016" PRIx64 "\n",
+                                  ff_checksum(all.bytes, all.length));
+    if (status == FF_OK) status = ff_file_create(&file, directory, FF_PART_NAME, error);
+    if (status == FF_OK) status = ff_file_write(file, all.bytes, all.length, error);
+    if (status == FF_OK) status = ff_file_commit(&file, error);
+    ff_file_discard(&file);
+    ff_buffer_free(&all);
+    return status;
+}
+
+/* The whole file, with a zero byte behind it. */
+static ff_status read_file(const char *path, ff_buffer *all, ff_error *error) {
+    struct stat info;
+    int file = open(path, O_RDONLY | O_CLOEXEC);
+    if (file < 0) return ff_fail_errno(error, "%s: cannot open", path);
+    ff_status status = FF_OK;
+    if (fstat(file, &info))
+        status = ff_fail_errno(error, "%s: cannot stat", path);
+    else if (info.st_size < CHECKSUM_LINE ||
+             (uint64_t)info.st_size > FF_METADATA_LIMIT_BYTES + HEAD_LIMIT + CHECKSUM_LINE)
+        status = ff_fail(error, FF_BAD_DATA, "%s: %lld bytes long; no ffpack wrote this", path,
+                         (long long)info.st_size);
+    size_t length = (size_t)info.st_size;
+    if (status == FF_OK)
+        status = ff_reserve(&all->bytes, &all->capacity, length + 1, 1, "a part's text", error);
+    if (status == FF_OK) status = ff_read_exactly(file, path, 0, all->bytes, length, error);
+    close(file);
+    if (status == FF_OK) all->length = length;
+    return status;
+}
+
+/* The four numbers of the head; the head written again must be the same bytes. */
+static ff_status read_head(ff_part *part, const ff_buffer *all, const char *path, ff_buffer *head,
+                           ff_error *error) {
+    *part = (ff_part){0};
+    char first[HEAD_LIMIT + 1] = {0};
+    memcpy(first, all->bytes, all->length < HEAD_LIMIT ? all->length : HEAD_LIMIT);
+    int found = sscanf(first,
+                       "ffpack-part 1\npart number=%" SCNu32 " of=%" SCNu32 " split=%" SCNu32
+                       " splits=%" SCNu32 "\n",
+                       &part->number, &part->count, &part->split, &part->splits);
+    FF_TRY(write_head(head, part, error));
+    if (found != 4 || head->length > all->length ||
+        memcmp(head->bytes, all->bytes, head->length) != 0 || part->number < 1 ||
+        part->number > part->count || part->count > FF_PARTS_LIMIT || part->split >= part->splits)
+        return ff_fail(error, FF_BAD_DATA,
+                       "%s: is no part of a set that this program (version 1) knows", path);
+    return FF_OK;
+}
+
+static ff_status check_end(const ff_buffer *all, const char *path, ff_error *error) {
+    char wanted[CHECKSUM_LINE + 1];
+    size_t body = all->length - CHECKSUM_LINE;
+    snprintf(wanted, sizeof wanted, "checksum %016" PRIx64 "\n", ff_checksum(all->bytes, body));
+    if (!memcmp(all->bytes + body, wanted, CHECKSUM_LINE)) return FF_OK;
+    return ff_fail(error, FF_BAD_DATA, "%s: is broken: its last line is not '%.*s'", path,
+                   CHECKSUM_LINE - 1, wanted);
+}
+
+ff_status ff_part_read(ff_part *part, const char *directory, ff_buffer *text, ff_error *error) {
+    ff_buffer all = {0}, head = {0};
+    char *path;
+    FF_TRY(ff_format(&path, error, "%s/%s", directory, FF_PART_NAME));
+    ff_status status = read_file(path, &all, error);
+    if (status == FF_OK) status = check_end(&all, path, error);
+    if (status == FF_OK) status = read_head(part, &all, path, &head, error);
+    if (status == FF_OK && head.length > all.length - CHECKSUM_LINE)
+        status = ff_fail(error, FF_BAD_DATA, "%s: holds no metadata", path);
+    if (status == FF_OK)
+        status = ff_buffer_add(text, all.bytes + head.length,
+                               all.length - CHECKSUM_LINE - head.length, error);
+    ff_buffer_free(&head);
+    ff_buffer_free(&all);
+    free(path);
+    return status;
+}

@@ -1,0 +1,31 @@
+/* A part of a set: a range of whole shards of a split, packed by one of several machines, without
+ * an index. part.ffp tells which (FORMAT.md, "Parts"). Thread rule: pure. */
+#ifndef FF_FORMAT_PART_H
+#define FF_FORMAT_PART_H
+
+#include "format/metadata.h"
+
+#define FF_PART_NAME   "part.ffp"
+#define FF_PARTS_LIMIT 1000000u
+
+typedef struct ff_part {
+    uint32_t number, count; /* I of N, 1 <= I <= N */
+    uint32_t split, splits; /* which of the source's splits this is, from 0, and how many it has */
+} ff_part;
+
+/* "I/N", as the option --part has it; FF_USAGE where it is not. */
+FF_MUST_USE ff_status ff_part_parse(ff_part *part, const char *text, ff_error *error);
+
+/* Its shards, first .. end - 1, of `shard_count`: perhaps none. */
+void ff_part_range(const ff_part *part, uint32_t shard_count, uint32_t *first, uint32_t *end);
+
+/* Commits part.ffp in the folder. `text` is the metadata's. */
+FF_MUST_USE ff_status ff_part_write(const ff_part *part, const char *directory,
+                                    const ff_buffer *text, ff_error *error);
+
+/* Reads DIRECTORY/part.ffp; the metadata's text is appended to `text`. FF_IO where there is none.
+ */
+FF_MUST_USE ff_status ff_part_read(ff_part *part, const char *directory, ff_buffer *text,
+                                   ff_error *error);
+
+#endif

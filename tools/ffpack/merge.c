@@ -1,0 +1,364 @@
+#include "tools/ffpack/merge.h"
+
+#include "format/base/interrupt.h"
+#include "format/checksum.h"
+#include "format/file.h"
+#include "format/generation.h"
+#include "format/index.h"
+#include "format/output.h"
+#include "format/shard.h"
+#include "tools/ffpack/skipped.h"
+#include "tools/ffpack/source/disk.h"
+#include "tools/ffpack/source/source.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* A split's folder of one PART. */
+typedef struct piece {
+    ff_part part;
+    const char *root; /* the PART */
+    char *folder;
+    char *split; /* its name */
+    ff_buffer text;
+    uint32_t first, end; /* its shards */
+    uint64_t left_out;   /* items that its shards stand for but do not hold */
+} piece;
+
+typedef struct merge {
+    const ff_merge_options *options;
+    ff_merge_report *report;
+    piece *piece; /* all of all PARTs; sorted by split, then by first shard */
+    size_t piece_count, piece_capacity;
+    ff_output *output;
+    ff_skipped *skipped;
+    bool told_copying;
+} merge;
+
+static void tell(const merge *job, const char *message) {
+    const ff_pack_options *notices = &job->options->notices;
+    if (notices->notice) notices->notice(notices->context, message);
+}
+
+/* ---- finding the parts ---------------------------------------------------------------------- */
+
+static ff_status add_piece(merge *job, const char *root, const char *name, ff_error *error) {
+    FF_TRY(ff_reserve(&job->piece, &job->piece_capacity, job->piece_count + 1, sizeof *job->piece,
+                      "parts", error));
+    piece *at = &job->piece[job->piece_count++];
+    at->root = root;
+    FF_TRY(*name ? ff_path_join(&at->folder, root, name, error)
+                 : ff_copy_string(&at->folder, root, error));
+    FF_TRY(ff_part_read(&at->part, at->folder, &at->text, error));
+    ff_metadata metadata;
+    ff_status status = ff_metadata_read(&metadata, at->text.bytes, at->text.length, error);
+    if (status == FF_OK) {
+        ff_part_range(&at->part, ff_metadata_shard_count(&metadata), &at->first, &at->end);
+        if (strcmp(metadata.split, name) != 0)
+            status = ff_fail(error, FF_USAGE,
+                             "%s: is the split %s of a part; wanted the folder that it lies in",
+                             at->folder, metadata.split);
+        else
+            status = ff_copy_string(&at->split, metadata.split, error);
+        ff_metadata_free(&metadata);
+    }
+    return status == FF_BAD_DATA ? ff_fail_within(error, status, "%s", at->folder) : status;
+}
+
+static bool holds(const char *folder, const char *name, const char *file) {
+    char path[4096];
+    return snprintf(path, sizeof path, "%s%s%s/%s", folder, *name ? "/" : "", name, file) <
+               (int)sizeof path &&
+           access(path, F_OK) == 0;
+}
+
+/* A PART is a split's folder, or a folder of all splits'. */
+static ff_status add_part(merge *job, const char *root, ff_error *error) {
+    if (holds(root, "", FF_PART_NAME)) return add_piece(job, root, "", error);
+    ff_names names;
+    size_t before = job->piece_count;
+    bool whole = holds(root, "", FF_INDEX_NAME);
+    FF_TRY(ff_names_read(&names, root, NULL, error));
+    ff_status status = FF_OK;
+    for (size_t i = 0; i < names.count && status == FF_OK; i++) {
+        const char *name = ff_names_at(&names, i);
+        whole |= holds(root, name, FF_INDEX_NAME);
+        if (holds(root, name, FF_PART_NAME)) status = add_piece(job, root, name, error);
+    }
+    ff_names_free(&names);
+    FF_TRY(status);
+    size_t found = job->piece_count - before;
+    if (!found)
+        return ff_fail(error, FF_USAGE, "%s: is no part of a set: %s", root,
+                       whole ? "it is whole" : "it does not hold " FF_PART_NAME);
+    for (size_t i = before; i < job->piece_count; i++)
+        if (job->piece[i].part.splits != found)
+            return ff_fail(error, FF_BAD_DATA, "%s: holds %zu splits, wanted %u", root, found,
+                           job->piece[i].part.splits);
+    return FF_OK;
+}
+
+/* By split, then by shards; a part without shards stands before the one that goes on there. */
+static int compare(const void *a, const void *b) {
+    const piece *left = a, *right = b;
+    if (left->part.split != right->part.split) return left->part.split < right->part.split ? -1 : 1;
+    if (left->first != right->first) return left->first < right->first ? -1 : 1;
+    return (left->end > right->end) - (left->end < right->end);
+}
+
+/* Behind the last piece of the split whose pieces begin at `begin`. */
+static size_t split_end(const merge *job, size_t begin) {
+    size_t end = begin;
+    while (end < job->piece_count && job->piece[end].part.split == job->piece[begin].part.split)
+        end++;
+    return end;
+}
+
+/* ---- checking them -------------------------------------------------------------------------- */
+
+/* Which part has shard `number`, if the parts are as many as this one says. */
+static ff_status missing(const piece *like, uint32_t number, uint32_t shard_count,
+                         ff_error *error) {
+    ff_part part = like->part;
+    uint32_t first, end = 0;
+    for (part.number = 0; end <= number;) {
+        part.number++;
+        ff_part_range(&part, shard_count, &first, &end);
+    }
+    char name[32];
+    ff_shard_name(name, number);
+    return ff_fail(error, FF_USAGE, "%s%s%s is in none of the parts: --part %u/%u would have it",
+                   like->split, *like->split ? "/" : "", name, part.number, part.count);
+}
+
+/* The pieces of one split, `count` of them: one metadata, every shard once. */
+static ff_status check_split(const piece *at, size_t count, ff_error *error) {
+    ff_metadata metadata;
+    FF_TRY(ff_metadata_read(&metadata, at->text.bytes, at->text.length, error));
+    uint32_t shards = ff_metadata_shard_count(&metadata), next = 0;
+    ff_metadata_free(&metadata);
+    const piece *before = NULL;
+    for (size_t i = 0; i < count; i++) {
+        const piece *own = &at[i];
+        if (strcmp(own->split, at->split) != 0)
+            return ff_fail(error, FF_USAGE, "%s: its split %u is %s, but that of %s is %s",
+                           own->root, own->part.split, own->split, at->root, at->split);
+        ff_status status = ff_metadata_compare(own->folder, &own->text, &at->text, error);
+        if (status != FF_OK)
+            return ff_fail_within(error, status, "%s and %s are parts of different sets", own->root,
+                                  at->root);
+        if (own->first == own->end) continue;
+        if (own->first < next)
+            return ff_fail(error, FF_USAGE, "%s and %s both hold shard %u of %s", before->root,
+                           own->root, own->first, *own->split ? own->split : "the set");
+        if (own->first > next) return missing(at, next, shards, error);
+        next = own->end;
+        before = own;
+    }
+    return next < shards ? missing(at, next, shards, error) : FF_OK;
+}
+
+/* Its shards are there and of this metadata. What they hold is checked where the index is built. */
+static ff_status check_shards(piece *own, ff_error *error) {
+    uint8_t id[16];
+    ff_id_of(id, own->text.bytes, own->text.length);
+    for (uint32_t number = own->first; number < own->end; number++) {
+        ff_shard shard;
+        char name[32];
+        ff_shard_name(name, number);
+        if (!holds(own->folder, "", name))
+            return ff_fail(error, FF_BAD_DATA, "%s/%s: is missing; pack --part %u/%u again",
+                           own->folder, name, own->part.number, own->part.count);
+        FF_TRY(ff_shard_open(&shard, own->folder, number, error));
+        ff_status status = FF_OK;
+        if (memcmp(id, shard.header.metadata_id, 16) != 0)
+            status = ff_fail(error, FF_BAD_DATA, "%s: is of another set than %s/" FF_PART_NAME,
+                             shard.path, own->folder);
+        own->left_out += shard.header.position_count - shard.footer.sample_count;
+        ff_shard_close(&shard);
+        FF_TRY(status);
+    }
+    return FF_OK;
+}
+
+static ff_status check_parts(merge *job, ff_error *error) {
+    qsort(job->piece, job->piece_count, sizeof *job->piece, compare);
+    uint32_t splits = job->piece[0].part.splits;
+    for (size_t i = 0; i < job->piece_count; i++)
+        if (job->piece[i].part.splits != splits)
+            return ff_fail(error, FF_USAGE, "%s is of a set of %u splits, but %s of %u",
+                           job->piece[0].root, splits, job->piece[i].root,
+                           job->piece[i].part.splits);
+    for (size_t begin = 0, end; begin < job->piece_count; begin = end) {
+        end = split_end(job, begin);
+        FF_TRY(check_split(&job->piece[begin], end - begin, error));
+    }
+    for (size_t i = 0; i < job->piece_count; i++) FF_TRY(check_shards(&job->piece[i], error));
+    return FF_OK;
+}
+
+/* ---- linking -------------------------------------------------------------------------------- */
+
+/* An interrupted merge left it: the very shard, or something else. */
+static ff_status is_same(const char *folder, const char *other, uint32_t number, ff_error *error) {
+    ff_shard a = {0}, b = {0};
+    ff_status status = ff_shard_open(&a, folder, number, error);
+    if (status == FF_OK) status = ff_shard_open(&b, other, number, error);
+    if (status == FF_OK && (a.bytes != b.bytes || a.footer.checksum != b.footer.checksum))
+        status =
+            ff_fail(error, FF_USAGE, "%s: left by another run; remove it to start afresh", b.path);
+    ff_shard_close(&a);
+    ff_shard_close(&b);
+    return status;
+}
+
+static ff_status copy_shard(merge *job, const piece *own, int from, const char *path,
+                            const char *directory, const char *name, ff_error *error) {
+    ff_file *file;
+    struct stat info;
+    char text[4096 + 200];
+    if (!job->told_copying) {
+        snprintf(text, sizeof text, "%s: cannot be linked to %s (%s), so shards are copied",
+                 own->folder, directory, strerror(errno));
+        tell(job, text);
+    }
+    job->told_copying = true;
+    if (fstat(from, &info)) return ff_fail_errno(error, "%s: cannot stat", path);
+    FF_TRY(ff_file_create(&file, directory, name, error));
+    ff_status status = ff_file_copy(file, from, path, (uint64_t)info.st_size, error);
+    if (status == FF_OK) status = ff_file_commit(&file, error);
+    ff_file_discard(&file);
+    job->report->copied++;
+    return status;
+}
+
+/* The part's file may have come over a network a moment ago: it lasts before it gets its name. */
+static ff_status take_shard(merge *job, const piece *own, uint32_t number, const char *directory,
+                            ff_error *error) {
+    char name[32], *from = NULL, *to = NULL;
+    ff_shard_name(name, number);
+    ff_status status = ff_path_join(&from, own->folder, name, error);
+    if (status == FF_OK) status = ff_path_join(&to, directory, name, error);
+    int file = status == FF_OK ? open(from, O_RDONLY | O_CLOEXEC) : -1;
+    if (status == FF_OK && file < 0) status = ff_fail_errno(error, "%s: cannot open", from);
+    if (status == FF_OK && fsync(file)) status = ff_fail_errno(error, "%s: cannot sync", from);
+    if (status == FF_OK && link(from, to) == 0)
+        job->report->linked++;
+    else if (status == FF_OK && errno == EEXIST)
+        status = is_same(own->folder, directory, number, error);
+    else if (status == FF_OK && (errno == EXDEV || errno == EPERM || errno == EMLINK ||
+                                 errno == EOPNOTSUPP || errno == ENOSYS))
+        status = copy_shard(job, own, file, from, directory, name, error);
+    else if (status == FF_OK)
+        status = ff_fail_errno(error, "%s: cannot link to %s", from, to);
+    if (file >= 0) close(file);
+    free(from);
+    free(to);
+    return status;
+}
+
+static ff_status take_list(merge *job, const piece *own, ff_error *error) {
+    char *path, text[4096 + 200];
+    uint64_t lines;
+    FF_TRY(ff_skipped_name(&path, own->root, error));
+    ff_status status = ff_skipped_take(job->skipped, path, own->split, &lines, error);
+    if (status == FF_OK && lines < own->left_out) {
+        snprintf(text, sizeof text, "%s: names %" PRIu64 " of the %" PRIu64 " items left out of %s",
+                 path, lines, own->left_out, own->folder);
+        tell(job, text);
+    }
+    free(path);
+    return status;
+}
+
+/* What is in the folder already must be of this set. */
+static ff_status check_leftovers(const merge *job, const char *directory, uint32_t shards,
+                                 bool nested, ff_error *error) {
+    ff_names names;
+    FF_TRY(ff_names_read(&names, directory, NULL, error));
+    ff_status status = FF_OK;
+    for (size_t i = 0; i < names.count && status == FF_OK; i++) {
+        const char *name = ff_names_at(&names, i);
+        uint32_t number;
+        bool ours =
+            ff_shard_name_parse(name, &number) ? number < shards : !strncmp(name, FF_INDEX_NAME, 9);
+        for (size_t k = 0; nested && k < job->piece_count; k++)
+            ours |= *name && !strcmp(name, job->piece[k].split);
+        size_t length = strlen(name);
+        ours |= length > 4 && !strcmp(name + length - 4, FF_TMP_SUFFIX);
+        if (!ours)
+            status = ff_fail(error, FF_USAGE, "%s/%s: left by another run; remove %s to start anew",
+                             directory, name, directory);
+    }
+    ff_names_free(&names);
+    return status;
+}
+
+static ff_status merge_split(merge *job, size_t begin, size_t end, ff_error *error) {
+    const piece *at = &job->piece[begin];
+    const char *directory;
+    FF_TRY(ff_output_split(job->output, at->split, &directory, error));
+    FF_TRY(check_leftovers(job, directory, job->piece[end - 1].end, !*at->split, error));
+    for (size_t i = begin; i < end; i++) {
+        const piece *own = &job->piece[i];
+        for (uint32_t number = own->first; number < own->end; number++) {
+            FF_TRY(ff_interrupt_check(error));
+            FF_TRY(take_shard(job, own, number, directory, error));
+        }
+        FF_TRY(take_list(job, own, error));
+    }
+    ff_merge_split *split = &job->report->split[job->report->split_count++];
+    FF_TRY(ff_copy_string(&split->name, at->split, error));
+    return ff_index_build(directory, &at->text, &split->result, NULL, error);
+}
+
+static ff_status run(merge *job, ff_error *error) {
+    const ff_merge_options *options = job->options;
+    const char *partial;
+    FF_TRY(check_parts(job, error));
+    FF_TRY(ff_output_open(&job->output, options->output, FF_OUTPUT_NEW_OR_CONTINUE, options->force,
+                          error));
+    FF_TRY(ff_output_split(job->output, "", &partial, error));
+    if (*job->piece[0].split) FF_TRY(check_leftovers(job, partial, 0, true, error));
+    FF_TRY(ff_skipped_open(&job->skipped, options->output, false, error));
+    FF_TRY(ff_alloc(&job->report->split, job->piece[0].part.splits, sizeof *job->report->split,
+                    "splits", error));
+    for (size_t begin = 0, end; begin < job->piece_count; begin = end) {
+        end = split_end(job, begin);
+        FF_TRY(merge_split(job, begin, end, error));
+    }
+    FF_TRY(ff_output_commit(job->output, error));
+    const char *path = ff_skipped_path(job->skipped);
+    if (access(path, F_OK)) return FF_OK;
+    return ff_copy_string(&job->report->skipped_path, path, error);
+}
+
+ff_status ff_merge_run(const ff_merge_options *options, const char *const *part, size_t part_count,
+                       ff_merge_report *report, ff_error *error) {
+    merge job = {.options = options, .report = report};
+    ff_status status = FF_OK;
+    for (size_t i = 0; i < part_count && status == FF_OK; i++)
+        status = add_part(&job, part[i], error);
+    if (status == FF_OK) status = run(&job, error);
+    ff_skipped_close(&job.skipped);
+    ff_output_close(&job.output);
+    for (size_t i = 0; i < job.piece_count; i++) {
+        free(job.piece[i].folder);
+        free(job.piece[i].split);
+        ff_buffer_free(&job.piece[i].text);
+    }
+    free(job.piece);
+    return status;
+}
+
+void ff_merge_report_free(ff_merge_report *report) {
+    for (size_t i = 0; i < report->split_count; i++) free(report->split[i].name);
+    free(report->split);
+    free(report->skipped_path);
+    *report = (ff_merge_report){0};
+}
