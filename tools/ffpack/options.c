@@ -24,7 +24,7 @@ void ff_options_add_output(ff_option_table *table, ff_arguments *arguments) {
 
 void ff_options_add_source(ff_option_table *table, ff_arguments *arguments) {
     const ff_option group[] = {
-        {"format", 0, FF_OPTION_STRING, "auto|idx|cifar|imagenet|archive|folder",
+        {"format", 0, FF_OPTION_STRING, "auto|idx|cifar|webdataset|imagenet|archive|folder",
          &arguments->format, NULL, 0, 0, "what SOURCE is (default: auto, by its content)"},
         {"classes", 0, FF_OPTION_STRING, "FILE", &arguments->classes, NULL, 0, 0,
          "class names, one a line in the order of the labels, where the source has none, or in "

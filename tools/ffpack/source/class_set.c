@@ -38,15 +38,15 @@ uint32_t ff_class_set_find(const ff_class_set *set, const char *name, size_t byt
 
 ff_status ff_class_set_add(ff_class_set *set, const char *name, size_t bytes, uint32_t *number,
                            ff_error *error) {
-    if (!bytes) return ff_fail(error, FF_BAD_DATA, "is empty, wanted the name of a class");
+    if (!bytes) return ff_fail(error, FF_BAD_DATA, "the name of its class is empty");
     if (memchr(name, 0, bytes))
-        return ff_fail(error, FF_BAD_DATA, "has a zero byte in the name of a class");
+        return ff_fail(error, FF_BAD_DATA, "the name of its class has a zero byte");
     *number = ff_class_set_find(set, name, bytes);
     if (*number != UINT32_MAX) return FF_OK;
     if (set->count == FF_CLASSES_LIMIT || set->bytes_used + bytes >= FF_METADATA_LIMIT_BYTES)
         return ff_fail(
             error, FF_BAD_DATA,
-            "is one of more class names than %u, or than fit into %u MiB; is it a label?",
+            "the name of its class is one too many: at most %u, of %u MiB together; is this a label?",
             FF_CLASSES_LIMIT, (unsigned)(FF_METADATA_LIMIT_BYTES >> 20));
     if (((uint64_t)set->count + 1) * 4 > (uint64_t)set->slot_count * 3) FF_TRY(grow(set, error));
     FF_TRY(ff_reserve(&set->bytes, &set->bytes_capacity, set->bytes_used + bytes + 1, 1,

@@ -18,7 +18,7 @@ typedef struct ff_class_set {
 } ff_class_set;        /* zero-initialised {0} */
 
 /* *number = the name's number, a new one where it was not there. FF_BAD_DATA (a sentence that wants
- * the caller's place in front) for an empty name, a zero byte in it, or too many. */
+ * the item in front) for an empty name, a zero byte in it, or too many. */
 FF_MUST_USE ff_status ff_class_set_add(ff_class_set *set, const char *name, size_t bytes,
                                        uint32_t *number, ff_error *error);
 /* The name's number, or UINT32_MAX. */

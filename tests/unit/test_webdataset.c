@@ -1,0 +1,163 @@
+/* What the source webdataset is made of: brace patterns against bash itself, keys of members, and
+ * class names. */
+#include "tools/ffpack/source/braces.h"
+#include "tools/ffpack/source/class_set.h"
+#include "tools/ffpack/source/web_sample.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+/* What bash makes of the pattern, a name a line. */
+static char *ask_bash(const char *pattern) {
+    char command[300], *names = calloc(1, 1 << 20);
+    snprintf(command, sizeof command, "bash -fc \"printf '%%s\\n' %s\"", pattern);
+    FILE *bash = popen(command, "r");
+    assert_non_null(bash);
+    assert_non_null(names);
+    size_t length = fread(names, 1, (1 << 20) - 1, bash);
+    assert_true(length > 0);
+    assert_int_equal(pclose(bash), 0);
+    return names;
+}
+
+static void braces_expand_as_in_bash(void **state) {
+    (void)state;
+    static const char *const pattern[] = {"plain.tar",
+                                          "train-{000..146}.tar",
+                                          "{0..3}",
+                                          "{3..0}",
+                                          "{-2..2}",
+                                          "{-02..10}",
+                                          "{1..010}",
+                                          "{0..10..3}",
+                                          "{10..0..-3}",
+                                          "{10..0..3}",
+                                          "{0..10..-3}",
+                                          "{0..4..0}",
+                                          "{a..e}",
+                                          "{e..a..2}",
+                                          "{e..b}x",
+                                          "{a,b}{0..1}{x,y}",
+                                          "{train,val}-{00..02}.tar",
+                                          "x{a,b{1,2}c,{d,e}}y",
+                                          "{a}",
+                                          "{}",
+                                          "{a,}x",
+                                          "{a..}",
+                                          "{..3}",
+                                          "{1..2..}",
+                                          "{1..a}",
+                                          "{aa..b}",
+                                          "{a,{b}",
+                                          "a}b{c,d}",
+                                          "{a}{b,c}",
+                                          "{{a,b}",
+                                          "{a,b}}",
+                                          "x{1..3}y{7..9}z",
+                                          "{{1..3},{a..c}}",
+                                          "{1..3,a}",
+                                          "{1.5..3}",
+                                          "{+1..3}",
+                                          "{00..-2}",
+                                          "{0..0}",
+                                          "{07..7}",
+                                          "{,a}b"};
+    for (size_t i = 0; i < sizeof pattern / sizeof pattern[0]; i++) {
+        char *wanted = ask_bash(pattern[i]), *cursor = wanted, *name;
+        ff_names names = {0};
+        ff_error error = {0};
+        assert_int_equal(ff_braces_expand(&names, pattern[i], &error), FF_OK);
+        size_t at = 0;
+        while ((name = strsep(&cursor, "\n")) && cursor) {
+            if (at == names.count || strcmp(name, ff_names_at(&names, at)) != 0)
+                fail_msg("%s: name %zu is %s, wanted %s", pattern[i], at,
+                         at < names.count ? ff_names_at(&names, at) : "none", name);
+            at++;
+        }
+        assert_int_equal(at, names.count);
+        ff_names_free(&names);
+        free(wanted);
+    }
+}
+
+static void too_many_names_are_refused(void **state) {
+    (void)state;
+    static const char *const pattern[] = {"{1..2000000}", "{1..2000}{1..2000}",
+                                          "{0..900000000000000}",
+                                          "{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}"
+                                          "{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}"};
+    for (size_t i = 0; i < sizeof pattern / sizeof pattern[0]; i++) {
+        ff_names names = {0};
+        ff_error error = {0};
+        assert_int_equal(ff_braces_expand(&names, pattern[i], &error), FF_USAGE);
+        ff_names_free(&names);
+    }
+}
+
+static void keys_end_at_the_first_dot_of_the_base(void **state) {
+    (void)state;
+    static const struct {
+        const char *name;
+        int key_bytes; /* -1 = left out */
+    } wanted[] = {{"a.jpg", 1},     {"a/b.seg.png", 3}, {"a.b/c.d.e", 5}, {"a.b/c", -1},
+                  {".a", -1},       {"a/.b", 2},        {"a.b/.c", -1},   {"x.y/a/.b", 6},
+                  {"a", -1},        {"a.", 1},          {"__a__", -1},    {"__a__/b.c", -1},
+                  {"__a__.jpg", 5}, {"__a/b.c", 5},     {"___", -1},      {"b/__a__.jpg", 7},
+                  {"___/a.b", 5},   {"____/a.b", -1},   {"__a_/b.c", 6},  {"a..b", 1}};
+    for (size_t i = 0; i < sizeof wanted / sizeof wanted[0]; i++) {
+        size_t bytes = 0;
+        bool is = ff_web_split(wanted[i].name, &bytes);
+        if ((is ? (int)bytes : -1) != wanted[i].key_bytes)
+            fail_msg("%s: %d, wanted %d", wanted[i].name, is ? (int)bytes : -1,
+                     wanted[i].key_bytes);
+    }
+}
+
+/* Names with their numbers in the order of appearance, then of their bytes. */
+static void class_sets_number_and_sort(void **state) {
+    (void)state;
+    enum { NAMES = 5000 };
+    ff_class_set set = {0};
+    ff_metadata labels = {0};
+    ff_error error = {0};
+    uint32_t number, *rank;
+    assert_int_equal(ff_class_set_find(&set, "x", 1), UINT32_MAX);
+    for (uint32_t i = 0; i < 3 * NAMES; i++) {
+        char name[32];
+        int bytes = snprintf(name, sizeof name, "%x", (i % NAMES) * 2654435761u);
+        if (i < NAMES) assert_int_equal(ff_class_set_find(&set, name, (size_t)bytes), UINT32_MAX);
+        assert_int_equal(ff_class_set_add(&set, name, (size_t)bytes, &number, &error), FF_OK);
+        assert_int_equal(number, i % NAMES);
+        assert_int_equal(ff_class_set_find(&set, name, (size_t)bytes), i % NAMES);
+    }
+    assert_int_equal(set.count, NAMES);
+    assert_int_equal(ff_class_set_add(&set, "", 0, &number, &error), FF_BAD_DATA);
+    assert_int_equal(ff_class_set_add(&set, "a\0b", 3, &number, &error), FF_BAD_DATA);
+    assert_int_equal(ff_metadata_add_field(&labels, "x", FF_FIELD_CLASS, FF_I32, 1, &error), FF_OK);
+    assert_int_equal(ff_class_set_finish(&set, &labels, 0, &rank, &error), FF_OK);
+    const ff_field *field = &labels.field[0];
+    assert_int_equal(field->class_count, NAMES);
+    for (uint32_t i = 0; i < NAMES; i++) {
+        if (i) assert_true(strcmp(field->class_name[i - 1], field->class_name[i]) < 0);
+        assert_string_equal(field->class_name[rank[i]], ff_class_set_name(&set, i));
+    }
+    free(rank);
+    ff_metadata_free(&labels);
+    ff_class_set_free(&set);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(braces_expand_as_in_bash),
+        cmocka_unit_test(too_many_names_are_refused),
+        cmocka_unit_test(keys_end_at_the_first_dot_of_the_base),
+        cmocka_unit_test(class_sets_number_and_sort),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,28 @@
+/* The tars of a WebDataset: what a SOURCE stands for, in order, each with its split.
+ *
+ * SOURCE is a tar, a brace pattern of tars in its own order (braces.h), or a folder: of tars,
+ * sorted by name, or that holds only folders among train, val, valid and test, each one of tars.
+ * Where the name of every tar begins with one of the words train, val, valid, validation and test,
+ * these are the splits; else, and where they are all of one, there is one split. */
+#ifndef FF_FFPACK_WEB_TARS_H
+#define FF_FFPACK_WEB_TARS_H
+
+#include "tools/ffpack/source/names.h"
+
+typedef struct ff_web_tars {
+    ff_names path;
+    ff_names split; /* [path.count] */
+} ff_web_tars;
+
+/* The tars of a file (`pattern` false), folder or pattern. On failure *tars is freed. */
+FF_MUST_USE ff_status ff_web_tars_find(ff_web_tars *tars, const char *source, bool pattern,
+                                       ff_error *error);
+void ff_web_tars_free(ff_web_tars *tars);
+
+/* The splits, train first. Each ends with a name of the list; NULL ends it. */
+extern const char *const ff_web_splits[];
+
+/* Whether a file of this name is a tar: .tar .tgz .tbz2 .txz .tzst, .tar.gz and the like. */
+bool ff_web_is_tar_name(const char *name);
+
+#endif
