@@ -110,9 +110,12 @@ static void test_kinds_by_content(void **unused) {
     } cases[] = {
         {"", 0, "the file is empty"},
         {"x", 1, "starts with 78;"},
-        {"GIF89a..", 8, "starts with 47 49 46 38 39 61 2e 2e (a GIF image)"},
-        {"RIFF\1\2\3\4WEBPVP8 ", 16, "(a WebP image)"},
-        {"BM\0\0", 4, "(a BMP image)"},
+        {"PK\3\4....", 8, "starts with 50 4b 03 04 2e 2e 2e 2e (a zip file)"},
+        {"GIF89a..", 8, "truncated GIF"},
+        {"RIFF\1\2\3\4WEBPVP8 ", 16, "truncated WebP"},
+        {"BM\0\0", 4, "truncated BMP"},
+        {"P5 ", 3, "truncated PPM"},
+        {"P7\n", 3, "not an image"},
         {"II*\0\0\0", 6, "(a TIFF image)"},
         {"\x1f\x8b\x08", 3, "(a gzip file)"},
         {"\xff\xd8", 2, "not an image"},
@@ -166,6 +169,25 @@ static void test_pixel_limit(void **unused) {
                      FF_OK);
     assert_refused(&jpeg, 199, "20 x 10 pixels, more than the limit of 199");
     free_file(&jpeg);
+    /* 100,000 x 100,000 pixels (of GIF and WebP the most that fits), said in a few bytes. */
+    static const struct {
+        const char *bytes;
+        size_t length;
+    } headers[] = {
+        {"P6 100000 100000 255\n", 21},
+        {"P1 100000 100000 ", 17},
+        {"BM\0\0\0\0\0\0\0\0\x36\0\0\0\x28\0\0\0\xa0\x86\1\0\xa0\x86\1\0\1\0\x18\0"
+         "\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0",
+         54},
+        {"GIF89a\xff\xff\xff\xff\0\0\0,\0\0\0\0\1\0\1\0\0\2\2\x4c\1\0;", 29},
+        {"RIFF\x16\0\0\0WEBPVP8X\x0a\0\0\0\2\0\0\0\x9f\x86\1\x9f\x86\0", 30},
+    };
+    for (size_t i = 0; i < sizeof headers / sizeof headers[0]; i++) {
+        const file given = {(uint8_t *)(size_t)headers[i].bytes, headers[i].length};
+        file copy = copy_file(&given, given.length);
+        assert_refused(&copy, FF_PIXEL_LIMIT, "more than the limit of 178956970");
+        free_file(&copy);
+    }
     static const uint8_t raw[] = {0, 0x80};
     file huge = make_png(100000, 100000, 8, 2, NULL, 0, raw, 2);
     assert_refused(&huge, FF_PIXEL_LIMIT, "more than the limit of 178956970");

@@ -36,6 +36,8 @@ need libturbojpeg LIBS_JPEG '#include <turbojpeg.h>' 'tjInitDecompress()' '-ltur
 # turbojpeg.h does not say its version before 3.0, and packed sets record it.
 jpeg=$(pkg-config --modversion libturbojpeg 2>/dev/null) && echo "CPPFLAGS_JPEG := -DFF_JPEG_VERSION='\"$jpeg\"'" >>"$scratch/mk"
 need libspng LIBS_PNG '#include <spng.h>' 'spng_ctx_new(0)' '-lspng' libspng-dev
+need libwebp LIBS_WEBP '#include <webp/decode.h>
+#include <webp/demux.h>' 'WebPGetDecoderVersion() + WebPGetDemuxVersion()' '-lwebpdemux -lwebp' libwebp-dev
 need jansson LIBS_JANSSON '#include <jansson.h>' 'json_object()' '-ljansson' libjansson-dev
 
 dnnl_flags="-ldnnl"

@@ -6,6 +6,7 @@
 #include <spng.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <webp/decode.h>
 #include <zstd.h>
 
 /* turbojpeg.h does not say its version, and the library cannot be asked before 3.0. */
@@ -66,7 +67,10 @@ static ff_status add_provenance(ff_metadata *metadata, const ff_recipe *recipe,
         FF_TRY(ff_metadata_add_provenance(metadata, "zstd", ZSTD_versionString(), error));
     if (!source->encoded) return FF_OK;
     FF_TRY(ff_metadata_add_provenance(metadata, "libjpeg-turbo", FF_JPEG_VERSION, error));
-    return ff_metadata_add_provenance(metadata, "libspng", spng_version_string(), error);
+    FF_TRY(ff_metadata_add_provenance(metadata, "libspng", spng_version_string(), error));
+    int webp = WebPGetDecoderVersion();
+    snprintf(text, sizeof text, "%d.%d.%d", webp >> 16, webp >> 8 & 255, webp & 255);
+    return ff_metadata_add_provenance(metadata, "libwebp", text, error);
 }
 
 /* The 256 values of every channel, as planes of one row. */

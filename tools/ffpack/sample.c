@@ -169,8 +169,7 @@ static ff_status make_image(ff_sampler *sampler, const unsigned char *bytes, ff_
     const ff_source_raw *raw = &plan->source->raw;
     FF_TRY(ff_image_from_planes(image, bytes + raw->offset, raw->width, raw->height, raw->channels,
                                 error));
-    if (plan->mode == FF_MODE_GRAY) ff_image_to_gray(image);
-    return plan->mode == FF_MODE_RGB ? ff_image_to_rgb(image, error) : FF_OK;
+    return ff_image_to_mode(image, plan->mode, error);
 }
 
 ff_status ff_sampler_make(ff_sampler *sampler, uint64_t number, ff_sample *sample,

@@ -11,8 +11,8 @@
 #include <string.h>
 
 static const ff_decode_kind *const kinds[] = {
-    &ff_decode_jpeg,
-    &ff_decode_png,
+    &ff_decode_jpeg, &ff_decode_png, &ff_decode_webp,
+    &ff_decode_gif,  &ff_decode_ppm, &ff_decode_bmp,
 };
 enum { KIND_COUNT = sizeof kinds / sizeof kinds[0] };
 
@@ -27,15 +27,11 @@ static const struct {
     const char *name, *start;
     size_t start_length;
 } refused[] = {
-    {"a GIF image", "GIF8", 4},
-    {"a BMP image", "BM", 2},
     {"a TIFF image", "II*\0", 4},
     {"a TIFF image", "MM\0*", 4},
     {"a gzip file", "\x1f\x8b", 2},
     {"a zip file", "PK\3\4", 4},
     {"a PDF file", "%PDF", 4},
-    {"a PPM image", "P6", 2},
-    {"a PGM image", "P5", 2},
     {"a zstd file", "\x28\xb5\x2f\xfd", 4},
     {"a NumPy array", "\x93NUMPY", 6},
     {"a JPEG 2000 image", "\0\0\0\x0cjP  ", 8},
@@ -52,8 +48,6 @@ static void describe_start(const uint8_t *bytes, size_t length, char *text, size
         if (length >= refused[i].start_length &&
             memcmp(bytes, refused[i].start, refused[i].start_length) == 0)
             name = refused[i].name;
-    if (length >= 12 && memcmp(bytes, "RIFF", 4) == 0 && memcmp(bytes + 8, "WEBP", 4) == 0)
-        name = "a WebP image";
     if (name) snprintf(text + used, room - used, " (%s)", name);
 }
 
@@ -67,8 +61,8 @@ static ff_status find_kind(const uint8_t *bytes, size_t length, size_t *kind, ff
     }
     char start[96];
     describe_start(bytes, length, start, sizeof start);
-    return ff_fail(error, FF_BAD_DATA, "not an image this version reads: %s; JPEG and PNG are read",
-                   start);
+    return ff_fail(error, FF_BAD_DATA, "not an image this version reads: %s; %s are read", start,
+                   FF_DECODE_KINDS);
 }
 
 /* `info` as stored. */

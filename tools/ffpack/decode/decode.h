@@ -2,9 +2,10 @@
  *
  * The kind is found from the content; no file name is looked at. Every kind has a file of its own,
  * KIND.c, and an entry in the table of decode.c (kinds.h says what an entry holds).
- * This version reads JPEG (baseline and progressive; grey, YCbCr, RGB, CMYK, YCCK) and PNG (every
- * colour type, depth and interlacing). Colour profiles and gamma are ignored, and so
- * is the EXIF orientation unless it is asked for, as by torchvision's loader.
+ * This version reads JPEG (baseline and progressive; grey, YCbCr, RGB, CMYK, YCCK), PNG (every
+ * colour type, depth and interlacing), WebP and GIF (the first frame), PPM, PGM, PBM and BMP.
+ * Colour profiles and gamma are ignored, and so is the EXIF orientation unless it is asked for, as
+ * by torchvision's loader.
  *
  * Errors: one sentence without the path, which the caller puts in front. FF_BAD_DATA for anything
  * that is wrong with the bytes, FF_NO_MEMORY where the machine has too little.
@@ -18,6 +19,9 @@
 
 /* Pixels (width x height) beyond which Pillow refuses an image: twice its MAX_IMAGE_PIXELS. */
 #define FF_PIXEL_LIMIT UINT64_C(178956970)
+
+/* The kinds that are read, for sentences. */
+#define FF_DECODE_KINDS "JPEG, PNG, WebP, GIF, PPM and BMP"
 
 /* What an image's header says. */
 typedef struct ff_image_info {

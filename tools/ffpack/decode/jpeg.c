@@ -293,8 +293,7 @@ static ff_status decode(void *state, const uint8_t *bytes, size_t length, const 
         FF_TRY(run_turbojpeg(bytes, length, info, format, options->allow_truncated, image->pixels,
                              warning, error));
     if (format == TJPF_CMYK) rgb_from_cmyk(image->pixels, count);
-    if (options->mode == FF_MODE_GRAY) ff_image_to_gray(image);
-    return options->mode == FF_MODE_RGB ? ff_image_to_rgb(image, error) : FF_OK;
+    return ff_image_to_mode(image, options->mode, error);
 }
 
 const ff_decode_kind ff_decode_jpeg = {

@@ -37,5 +37,9 @@ typedef struct ff_decode_kind {
 
 extern const ff_decode_kind ff_decode_jpeg;
 extern const ff_decode_kind ff_decode_png;
+extern const ff_decode_kind ff_decode_bmp;
+extern const ff_decode_kind ff_decode_ppm;
+extern const ff_decode_kind ff_decode_gif;
+extern const ff_decode_kind ff_decode_webp;
 
 #endif

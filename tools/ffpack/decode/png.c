@@ -243,8 +243,7 @@ static ff_status decode(void *state, const uint8_t *bytes, size_t length, const 
         drop_alpha(image->pixels, count, found.depth);
     else if (found.color == GREY && found.depth == 16)
         clip_u16(image->pixels, count);
-    if (options->mode == FF_MODE_GRAY) ff_image_to_gray(image);
-    return options->mode == FF_MODE_RGB ? ff_image_to_rgb(image, error) : FF_OK;
+    return ff_image_to_mode(image, options->mode, error);
 }
 
 const ff_decode_kind ff_decode_png = {

@@ -80,6 +80,11 @@ void ff_image_to_gray(ff_image *image) {
     image->channels = 1;
 }
 
+ff_status ff_image_to_mode(ff_image *image, ff_image_mode mode, ff_error *error) {
+    if (mode == FF_MODE_GRAY) ff_image_to_gray(image);
+    return mode == FF_MODE_RGB ? ff_image_to_rgb(image, error) : FF_OK;
+}
+
 void ff_image_free(ff_image *image) {
     if (!image) return;
     free(image->pixels);

@@ -53,6 +53,9 @@ FF_MUST_USE ff_status ff_image_to_rgb(ff_image *image, ff_error *error);
  * (libImaging/Convert.c, L24). An image with 1 channel is left as it is. */
 void ff_image_to_gray(ff_image *image);
 
+/* From native (1 or 3 channels) to `mode`, in place. FF_NO_MEMORY. */
+FF_MUST_USE ff_status ff_image_to_mode(ff_image *image, ff_image_mode mode, ff_error *error);
+
 /* Releases the pixels and zeroes the image. NULL is accepted. */
 void ff_image_free(ff_image *image);
 

@@ -1,0 +1,283 @@
+/* PPM, PGM and PBM (Netpbm's formats P1 to P6), by own code, with Pillow's reading of them
+ * (PpmImagePlugin.py, version 9.4):
+ *   P1 P4  black and white        1 is black
+ *   P2 P5  grey                   up to 255: round(v / maxval * 255), halves to even;
+ *                                 beyond: round(v / maxval * 65535), clipped to 255 (mode I)
+ *   P3 P6  red, green, blue       round(v / maxval * 255), halves to even
+ * A value above maxval is an error in a plain file (P1 to P3) and clipped in a raw one.
+ *
+ * Pillow reads plain values in blocks of 1 MiB and, once a block has ended within a number, puts
+ * that number in front of every later block too. A file of several blocks is read so as well: what
+ * its pixels are is what Pillow says. At the end of the data the same number is repeated up to the
+ * last pixel; that is taken with allow_truncated only.
+ *
+ * Stricter than Pillow: numbers are digits only (Python's int() takes "+1" and "1_0"). */
+#include "tools/ffpack/decode/kinds.h"
+
+#include "format/base/memory.h"
+
+#include <ctype.h>
+#include <math.h>
+#include <string.h>
+
+enum { MOST_DIGITS = 10, PLAIN_BLOCK_BYTES = 1 << 20 };
+
+typedef struct header {
+    int magic; /* 1 to 6: P1 to P6 */
+    uint64_t width, height, most;
+    size_t data; /* where the pixels begin */
+} header;
+
+static bool is_space(int byte) {
+    return byte == ' ' || (byte >= '\t' && byte <= '\r');
+}
+
+static bool is_plain(const header *of) {
+    return of->magic <= 3;
+}
+
+static uint32_t channels_of(const header *of) {
+    return of->magic % 3 == 0 ? 3 : 1;
+}
+
+static bool matches(const uint8_t *bytes, size_t length) {
+    return length >= 3 && bytes[0] == 'P' && bytes[1] >= '1' && bytes[1] <= '6' &&
+           is_space(bytes[2]);
+}
+
+/* A number of the header and the one byte behind it. Comments run from # to the end of the line,
+ * and do not end a number. */
+static ff_status read_number(const uint8_t *bytes, size_t length, size_t *at, uint64_t *number,
+                             ff_error *error) {
+    unsigned digits = 0;
+    *number = 0;
+    for (;;) {
+        if (*at == length) {
+            if (digits) return FF_OK;
+            return ff_fail(error, FF_BAD_DATA,
+                           "truncated PPM: its %zu bytes end before the header is complete",
+                           length);
+        }
+        int byte = bytes[(*at)++];
+        if (is_space(byte)) {
+            if (digits) return FF_OK;
+        } else if (byte == '#') {
+            while (*at < length && bytes[*at] != '\n' && bytes[*at] != '\r') (*at)++;
+            if (*at < length) (*at)++;
+        } else if (!isdigit(byte) || ++digits > MOST_DIGITS) {
+            return ff_fail(error, FF_BAD_DATA,
+                           "broken PPM: byte %zu of the header is %02x, wanted a number of at most "
+                           "%d digits",
+                           *at - 1, (unsigned)byte, MOST_DIGITS);
+        } else {
+            *number = *number * 10 + (uint64_t)(byte - '0');
+        }
+    }
+}
+
+static ff_status read_header(const uint8_t *bytes, size_t length, header *out, ff_error *error) {
+    *out = (header){.magic = bytes[1] - '0', .most = 1, .data = 3};
+    FF_TRY(read_number(bytes, length, &out->data, &out->width, error));
+    FF_TRY(read_number(bytes, length, &out->data, &out->height, error));
+    if (out->width == 0 || out->height == 0 || out->width > INT32_MAX || out->height > INT32_MAX)
+        return ff_fail(error, FF_BAD_DATA, "broken PPM: the header says %llu x %llu pixels",
+                       (unsigned long long)out->width, (unsigned long long)out->height);
+    if (out->magic % 3 == 1) return FF_OK;
+    FF_TRY(read_number(bytes, length, &out->data, &out->most, error));
+    if (out->most == 0 || out->most > UINT16_MAX)
+        return ff_fail(error, FF_BAD_DATA,
+                       "broken PPM: the header says values up to %llu, wanted 1 to 65535",
+                       (unsigned long long)out->most);
+    return FF_OK;
+}
+
+static ff_status probe(const uint8_t *bytes, size_t length, ff_image_info *info, ff_error *error) {
+    header found;
+    FF_TRY(read_header(bytes, length, &found, error));
+    info->width = (uint32_t)found.width;
+    info->height = (uint32_t)found.height;
+    info->channels = channels_of(&found);
+    return FF_OK;
+}
+
+/* A value as Pillow scales it (in double, halves to even) and clips it. */
+static uint8_t scale(const header *of, unsigned value) {
+    double most = channels_of(of) == 1 && of->most > 255 ? 65535 : 255;
+    double scaled = rint((double)value / (double)of->most * most);
+    return scaled > 255 ? 255 : (uint8_t)scaled;
+}
+
+static ff_status cut_off(size_t length, ff_error *error) {
+    return ff_fail(error, FF_BAD_DATA,
+                   "truncated PPM: its %zu bytes end before the image is complete", length);
+}
+
+/* P4, P5, P6. Pillow fills what is missing only where it takes the values as they are. */
+static ff_status read_raw(const uint8_t *bytes, size_t length, const header *of, bool fill,
+                          ff_image *image, ff_error *error) {
+    unsigned value_bytes = of->most > 255 ? 2 : 1;
+    uint64_t row_values = of->width * channels_of(of);
+    uint64_t row_bytes = of->magic == 4 ? (of->width + 7) / 8 : row_values * value_bytes;
+    bool as_it_is = of->magic == 4 || of->most == 255 || (of->most == UINT16_MAX && of->magic == 5);
+    uint64_t rows = (length - of->data) / row_bytes;
+    if (rows > of->height) rows = of->height;
+    if (rows < of->height && !(fill && as_it_is)) return cut_off(length, error);
+    FF_TRY(
+        ff_image_reshape(image, (uint32_t)of->width, (uint32_t)of->height, channels_of(of), error));
+    const uint8_t *in = bytes + of->data;
+    uint8_t *out = image->pixels;
+    size_t count = (size_t)(rows * row_values);
+    if (of->magic == 4) {
+        for (uint64_t y = 0; y < rows; y++, in += row_bytes)
+            for (uint64_t x = 0; x < of->width; x++)
+                *out++ = in[x / 8] >> (7 - x % 8) & 1 ? 0 : 255;
+    } else if (of->most == 255) {
+        memcpy(out, in, count);
+    } else if (value_bytes == 1) {
+        uint8_t table[256];
+        for (unsigned i = 0; i < 256; i++) table[i] = scale(of, i);
+        for (size_t i = 0; i < count; i++) out[i] = table[in[i]];
+    } else {
+        for (size_t i = 0; i < count; i++)
+            out[i] = scale(of, (unsigned)in[2 * i] << 8 | in[2 * i + 1]);
+    }
+    memset(image->pixels + count, 0, (size_t)((of->height - rows) * row_values));
+    return FF_OK;
+}
+
+/* ---- plain values -------------------------------------------------------------------------- */
+
+typedef struct plain {
+    const header *of;
+    const uint8_t *at, *end;
+    bool in_comment;
+    uint8_t *out, *out_end;
+} plain;
+
+/* The next byte of a block that is no comment; -1 at the block's end. */
+static int next_byte(plain *from, const uint8_t *block_end) {
+    while (from->at < block_end) {
+        int byte = *from->at++;
+        if (from->in_comment)
+            from->in_comment = byte != '\n' && byte != '\r';
+        else if (byte == '#')
+            from->in_comment = true;
+        else
+            return byte;
+    }
+    return -1;
+}
+
+static const uint8_t *block_end(const plain *from) {
+    return from->end - from->at > PLAIN_BLOCK_BYTES ? from->at + PLAIN_BLOCK_BYTES : from->end;
+}
+
+static ff_status bad_byte(const plain *from, int byte, const char *wanted, ff_error *error) {
+    return ff_fail(error, FF_BAD_DATA, "broken PPM: byte %02x %td bytes before the end, wanted %s",
+                   (unsigned)byte, from->end - from->at + 1, wanted);
+}
+
+/* P1: every digit is a pixel. What follows the last one in its block is looked at too. */
+static ff_status read_bits(plain *from, ff_error *error) {
+    while (from->out < from->out_end && from->at < from->end) {
+        const uint8_t *end = block_end(from);
+        for (int byte; (byte = next_byte(from, end)) >= 0;) {
+            if (is_space(byte)) continue;
+            if (byte != '0' && byte != '1') return bad_byte(from, byte, "0 or 1", error);
+            if (from->out < from->out_end) *from->out++ = byte == '0' ? 255 : 0;
+        }
+    }
+    return FF_OK;
+}
+
+/* A number as it is put together. */
+typedef struct number {
+    unsigned digits;
+    uint64_t value;
+} number;
+
+static ff_status take_byte(const plain *from, number *now, int byte, ff_error *error) {
+    if (!isdigit(byte) || now->digits == MOST_DIGITS)
+        return bad_byte(from, byte, "numbers of at most 10 digits", error);
+    now->digits++;
+    now->value = now->value * 10 + (uint64_t)(byte - '0');
+    return FF_OK;
+}
+
+static ff_status take_number(plain *from, number *now, ff_error *error) {
+    if (now->digits == 0) return FF_OK;
+    if (now->value > from->of->most)
+        return ff_fail(error, FF_BAD_DATA, "broken PPM: a value of %llu, at most %llu wanted",
+                       (unsigned long long)now->value, (unsigned long long)from->of->most);
+    if (from->out < from->out_end) *from->out++ = scale(from->of, (unsigned)now->value);
+    *now = (number){0};
+    return FF_OK;
+}
+
+/* P2, P3. */
+static ff_status read_numbers(plain *from, bool fill, ff_error *error) {
+    number kept = {0}; /* what the last block that ended within a number ended with */
+    while (from->out < from->out_end && from->at < from->end) {
+        const uint8_t *end = block_end(from);
+        number now = kept;
+        bool any = kept.digits > 0, space = false;
+        for (int byte; (byte = next_byte(from, end)) >= 0;) {
+            any = true;
+            space = is_space(byte);
+            if (!space)
+                FF_TRY(take_byte(from, &now, byte, error));
+            else
+                FF_TRY(take_number(from, &now, error));
+            if (from->out == from->out_end) return FF_OK;
+        }
+        if (any && !space) kept = now;
+    }
+    if (from->out < from->out_end && kept.digits > 0) {
+        number now = kept;
+        FF_TRY(take_number(from, &now, error));
+        uint8_t last = from->out[-1];
+        if (fill)
+            while (from->out < from->out_end) *from->out++ = last;
+    }
+    return FF_OK;
+}
+
+static ff_status read_plain(const uint8_t *bytes, size_t length, const header *of, bool fill,
+                            ff_image *image, ff_error *error) {
+    uint64_t values = of->width * of->height * channels_of(of);
+    /* Every value takes a byte, and one beside it where it is a number. */
+    uint64_t least = of->magic == 1 ? values : 2 * values - 1;
+    if (least > length - of->data && !fill) return cut_off(length, error);
+    FF_TRY(
+        ff_image_reshape(image, (uint32_t)of->width, (uint32_t)of->height, channels_of(of), error));
+    plain from = {of,    bytes + of->data, bytes + length,
+                  false, image->pixels,    image->pixels + values};
+    if (of->magic == 1)
+        FF_TRY(read_bits(&from, error));
+    else
+        FF_TRY(read_numbers(&from, fill, error));
+    return from.out == from.out_end ? FF_OK : cut_off(length, error);
+}
+
+static ff_status decode(void *state, const uint8_t *bytes, size_t length, const ff_image_info *info,
+                        const ff_decode_options *options, const ff_region *needed, ff_image *image,
+                        char *warning, ff_error *error) {
+    (void)needed;
+    (void)state;
+    (void)info;
+    (void)warning;
+    header found;
+    FF_TRY(read_header(bytes, length, &found, error));
+    if (is_plain(&found))
+        FF_TRY(read_plain(bytes, length, &found, options->allow_truncated, image, error));
+    else
+        FF_TRY(read_raw(bytes, length, &found, options->allow_truncated, image, error));
+    return ff_image_to_mode(image, options->mode, error);
+}
+
+const ff_decode_kind ff_decode_ppm = {
+    .name = "PPM",
+    .matches = matches,
+    .probe = probe,
+    .decode = decode,
+};
