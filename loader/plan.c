@@ -172,6 +172,9 @@ static ff_status choose_size(ff_loader_plan *plan, const ff_loader_options *opti
     }
     plan->height = options->height ? options->height : height;
     plan->width = options->width ? options->width : width;
+    if (plan->height > FF_SIDE_LIMIT || plan->width > FF_SIDE_LIMIT)
+        return ff_fail(error, FF_USAGE, "an output of %ux%u is too large; a side has at most %u",
+                       plan->height, plan->width, FF_SIDE_LIMIT);
     /* The narrowest that a sample of any shape becomes. */
     height = metadata->height, width = metadata->width;
     if (metadata->variable_size && plan->augment.resize) height = width = plan->augment.resize;

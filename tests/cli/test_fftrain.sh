@@ -245,6 +245,11 @@ for workers in 0 2; do
     truncate -s 4096 shrinking/shard-000000.ffs
     wait $child
     judge "a shard truncated while it is read, $workers workers" 74 "shrinking/shard-000000.ffs" $?
+    rm -rf shrinking; cp -r sized/train shrinking
+    begin --data shrinking --workers $workers --augment rrc=8
+    truncate -s 4096 shrinking/shard-000000.ffs
+    wait $child
+    judge "the same while it is resampled, $workers workers" 74 "shrinking/shard-000000.ffs" $?
 done
 check "the log says that it failed" grep -q '"event":"end","status":"failed"' run.jsonl
 for signal in INT TERM; do

@@ -334,6 +334,7 @@ static void refusals(void **state) {
     refuses(dataset, "crop,flip", 0, FF_F32, "random resized crop (rrc=SIZE)");
     refuses(dataset, "resize=24", 0, FF_F32, "different sizes");
     refuses(dataset, "resize=23,crop", 24, FF_F32, "resized to 23x23");
+    refuses(dataset, "rrc=24", UINT32_MAX, FF_F32, "too large");
     refuses(dataset, "rrc=24", 0, FF_U8, "f32, f16 or bf16");
     ff_dataset_close(&dataset);
     made_remove(&made);
