@@ -24,8 +24,8 @@ copy idx; echo >>bad/$images
 refuses "IDX images with a byte too many" 65 "bad/$images: has 497 bytes, wanted 496" bad -o $out
 copy idx; truncate -s 9 bad/$images
 refuses "an IDX header cut off" 65 "bad/$images: ends at byte 9, wanted 16" bad -o $out
-copy idx; printf '\x09' | dd of=bad/$images bs=1 seek=2 conv=notrunc 2>/dev/null
-refuses "a wrong IDX magic" 65 "bad/$images: its magic is 00 00 09 03, wanted 00 00 08 03" bad -o $out
+copy idx; printf '\x0a' | dd of=bad/$images bs=1 seek=2 conv=notrunc 2>/dev/null
+refuses "a wrong IDX magic" 65 "bad/$images: its magic is 00 00 0a 03, wanted 00 00 08 03" bad -o $out
 copy idx; printf '\xff\xff\xff\xff' | dd of=bad/$images bs=1 seek=8 conv=notrunc 2>/dev/null
 refuses "an IDX size out of range" 65 "bad/$images: dimension 1 at byte 8 is 4294967295" bad -o $out
 copy idx; rm bad/$labels
@@ -33,7 +33,7 @@ refuses "missing IDX labels" 65 "bad/$labels[.gz]: missing;as labels of bad/$ima
 copy idx; cp bad/t10k-labels-idx1-ubyte bad/$labels
 refuses "IDX labels of another count" 65 "bad/$labels: has 1 labels for 4 images" bad -o $out
 copy idx; truncate -s 10 bad/$labels
-refuses "truncated IDX labels" 65 "bad/$labels: ends at byte 10, wanted 12" bad -o $out
+refuses "truncated IDX labels" 65 "bad/$labels: has 10 bytes, wanted 12" bad -o $out
 copy idx_gz; truncate -s 200 bad/$images.gz
 refuses "truncated gzip" 65 "bad/$images.gz: the gzip data ends at byte 200" bad -o $out
 copy idx_gz; printf '\x55\xaa\x55' | dd of=bad/$images.gz bs=1 seek=400 conv=notrunc 2>/dev/null
@@ -94,7 +94,7 @@ refuses "an output in the source folder" 2 "-o: the output would lie in the sour
 
 # ---- options
 refuses "an unknown option" 2 "unknown option --dtpye; did you mean --dtype?" good_idx -o $out --dtpye f16
-refuses "an unknown dtype" 2 "--dtype: 'f8' is none of f16|f32|bf16|u8" good_idx -o $out --dtype f8
+refuses "an unknown dtype" 2 "--dtype: 'f8' is none of f16|f32|bf16|u8|u16" good_idx -o $out --dtype f8
 refuses "an unknown format" 2 "--format: 'zip' is none of auto, idx, cifar" good_idx -o $out --format zip
 refuses "no source" 2 "no SOURCE" -o $out
 refuses "two sources" 2 "more than one SOURCE" good_idx good_same -o $out

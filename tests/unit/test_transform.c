@@ -19,8 +19,9 @@ static const ff_dtype dtypes[] = {FF_U8, FF_F16, FF_BF16, FF_F32};
 
 static ff_transform *make(ff_value_source source, uint32_t channels, bool normalize, ff_dtype dtype,
                           ff_layout layout) {
-    ff_transform_spec spec = {source, channels, normalize ? mean : NULL, normalize ? std : NULL,
-                              dtype,  layout};
+    ff_transform_spec spec = {
+        source, channels, normalize ? mean : NULL, normalize ? std : NULL, dtype, layout, false,
+        0,      0};
     ff_transform *transform;
     ff_error error = {0};
     assert_int_equal(ff_transform_create(&transform, &spec, &error), FF_OK);
@@ -143,16 +144,16 @@ static void test_refused(void **unused) {
     static const float zero[3] = {1, 0, 1}, negative[3] = {1, 1, -1}, nan_mean[3] = {0, NAN, 0};
     static const float infinite[3] = {INFINITY, 1, 1};
     const ff_transform_spec bad[] = {
-        {FF_VALUES_U8, 0, mean, std, FF_F32, FF_CHW},
-        {FF_VALUES_U8, FF_CHANNELS_LIMIT + 1, NULL, NULL, FF_F32, FF_CHW},
-        {FF_VALUES_U8, 3, mean, NULL, FF_F32, FF_CHW},
-        {FF_VALUES_U8, 3, NULL, std, FF_F32, FF_CHW},
-        {FF_VALUES_U8, 3, mean, zero, FF_F32, FF_CHW},
-        {FF_VALUES_U8, 3, mean, negative, FF_F32, FF_CHW},
-        {FF_VALUES_U8, 3, mean, infinite, FF_F32, FF_CHW},
-        {FF_VALUES_U8, 3, nan_mean, std, FF_F32, FF_CHW},
-        {FF_VALUES_U8, 3, mean, std, FF_I32, FF_CHW},
-        {FF_VALUES_FLOAT, 3, mean, std, FF_U8, FF_CHW},
+        {FF_VALUES_U8, 0, mean, std, FF_F32, FF_CHW, false, 0, 0},
+        {FF_VALUES_U8, FF_CHANNELS_LIMIT + 1, NULL, NULL, FF_F32, FF_CHW, false, 0, 0},
+        {FF_VALUES_U8, 3, mean, NULL, FF_F32, FF_CHW, false, 0, 0},
+        {FF_VALUES_U8, 3, NULL, std, FF_F32, FF_CHW, false, 0, 0},
+        {FF_VALUES_U8, 3, mean, zero, FF_F32, FF_CHW, false, 0, 0},
+        {FF_VALUES_U8, 3, mean, negative, FF_F32, FF_CHW, false, 0, 0},
+        {FF_VALUES_U8, 3, mean, infinite, FF_F32, FF_CHW, false, 0, 0},
+        {FF_VALUES_U8, 3, nan_mean, std, FF_F32, FF_CHW, false, 0, 0},
+        {FF_VALUES_U8, 3, mean, std, FF_I32, FF_CHW, false, 0, 0},
+        {FF_VALUES_FLOAT, 3, mean, std, FF_U8, FF_CHW, false, 0, 0},
     };
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         ff_error error = {0};
@@ -173,7 +174,7 @@ static void test_recorded_lines(void **unused) {
     (void)unused;
     ff_geometry geometry = {
         .resize = FF_RESIZE_SHORT, .size = 256, .crop_height = 224, .crop_width = 224};
-    ff_transform_spec spec = {FF_VALUES_U8, 3, mean, std, FF_F16, FF_CHW};
+    ff_transform_spec spec = {FF_VALUES_U8, 3, mean, std, FF_F16, FF_CHW, false, 0, 0};
     ff_metadata metadata = {0};
     assert_int_equal(ff_transform_record(&metadata, FF_MODE_RGB, &geometry, &spec, NULL), FF_OK);
     static const char *const usual[] = {
@@ -187,7 +188,7 @@ static void test_recorded_lines(void **unused) {
     ff_metadata_free(&metadata);
 
     /* The same for another dtype and layout; others for grey, an exact resize and floats. */
-    spec = (ff_transform_spec){FF_VALUES_U8, 3, mean, std, FF_U8, FF_HWC};
+    spec = (ff_transform_spec){FF_VALUES_U8, 3, mean, std, FF_U8, FF_HWC, false, 0, 0};
     assert_int_equal(ff_transform_record(&metadata, FF_MODE_NATIVE, &geometry, &spec, NULL), FF_OK);
     assert_lines(&metadata, 4, usual);
     ff_metadata_free(&metadata);
@@ -195,14 +196,14 @@ static void test_recorded_lines(void **unused) {
                              .resize_height = 20,
                              .resize_width = 30,
                              .interpolation = FF_BICUBIC};
-    spec = (ff_transform_spec){FF_VALUES_U8, 1, NULL, NULL, FF_F32, FF_CHW};
+    spec = (ff_transform_spec){FF_VALUES_U8, 1, NULL, NULL, FF_F32, FF_CHW, false, 0, 0};
     assert_int_equal(ff_transform_record(&metadata, FF_MODE_GRAY, &geometry, &spec, NULL), FF_OK);
     static const char *const gray[] = {"grayscale", "resize size=20x30 interpolation=bicubic",
                                        "to_tensor scale=1/255"};
     assert_lines(&metadata, 3, gray);
     assert_int_equal(metadata.statistics_count, 0);
     ff_metadata_free(&metadata);
-    spec = (ff_transform_spec){FF_VALUES_FLOAT, 1, mean, std, FF_F32, FF_CHW};
+    spec = (ff_transform_spec){FF_VALUES_FLOAT, 1, mean, std, FF_F32, FF_CHW, false, 0, 0};
     assert_int_equal(ff_transform_record(&metadata, FF_MODE_RGB, NULL, &spec, NULL), FF_OK);
     static const char *const floats[] = {"normalize mean=3ef851ec std=3e6a7efa"};
     assert_lines(&metadata, 1, floats);

@@ -23,7 +23,10 @@
 
 ff_transform_spec ff_describe_transform(const ff_recipe *recipe, const ff_sample_plan *plan,
                                         const float *mean, const float *std) {
-    return (ff_transform_spec){.source = FF_VALUES_U8,
+    return (ff_transform_spec){.source = plan->values,
+                               .ranged = plan->ranged,
+                               .low = plan->low,
+                               .high = plan->high,
                                .channels = plan->channels,
                                .mean = mean,
                                .std = std,
@@ -117,6 +120,8 @@ ff_status ff_describe_split(ff_metadata *metadata, const ff_recipe *recipe,
     if (status == FF_OK && recipe->compression == FF_COMPRESSION_ZSTD) {
         if (recipe->dtype == FF_U8)
             metadata->filter = FF_FILTER_DELTA;
+        else if (plan->values != FF_VALUES_U8)
+            metadata->filter = FF_FILTER_SHUFFLE;
         else
             status = add_table(metadata, &spec, error);
     }

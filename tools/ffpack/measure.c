@@ -26,10 +26,15 @@ typedef struct measure {
     ff_progress progress;
 } measure;
 
+static ff_status create_stats(const ff_sample_plan *plan, ff_stats **stats, ff_error *error) {
+    return plan->values == FF_VALUES_U16 ? ff_stats_create_u16(stats, plan->channels, error)
+                                         : ff_stats_create(stats, plan->channels, error);
+}
+
 static ff_status measure_unit(measure *job, worker *own, uint64_t first, ff_error *error) {
     if (!own->sampler)
         FF_TRY(ff_sampler_create(&own->sampler, job->plan, job->split, job->stream, error));
-    if (!own->stats) FF_TRY(ff_stats_create(&own->stats, job->plan->channels, error));
+    if (!own->stats) FF_TRY(create_stats(job->plan, &own->stats, error));
     size_t pixels = (size_t)job->plan->height * job->plan->width;
     uint64_t end = first + job->per_unit;
     if (end > job->count) end = job->count;
@@ -40,7 +45,9 @@ static ff_status measure_unit(measure *job, worker *own, uint64_t first, ff_erro
         ff_status status = ff_sampler_make(own->sampler, item, &sample, error);
         if (status != FF_OK && job->skip && ff_sample_skippable(&sample, status)) continue;
         FF_TRY(status);
-        if (sample.planar)
+        if (job->plan->values == FF_VALUES_U16)
+            ff_stats_add_u16(own->stats, sample.values, sample.planar, pixels);
+        else if (sample.planar)
             ff_stats_add_planar(own->stats, sample.values, pixels);
         else
             ff_stats_add_interleaved(own->stats, sample.values, pixels);
@@ -94,14 +101,16 @@ ff_status ff_measure(const ff_sample_plan *plan, const ff_source_split *split, i
     if (status == FF_OK) status = ff_pipeline_run(&pipeline, error);
     ff_progress_end(&job.progress);
     ff_stats *total = NULL;
-    if (status == FF_OK) status = ff_stats_create(&total, plan->channels, error);
+    if (status == FF_OK) status = create_stats(plan, &total, error);
     for (int i = 0; i < jobs; i++) {
         if (status == FF_OK && job.worker[i].stats) ff_stats_merge(total, job.worker[i].stats);
         ff_stats_destroy(&job.worker[i].stats);
         ff_sampler_destroy(&job.worker[i].sampler);
     }
     if (status == FF_OK) {
-        status = ff_stats_finish(total, mean, std, error);
+        status = plan->values == FF_VALUES_U16
+                     ? ff_stats_finish_range(total, plan->low, plan->high, mean, std, error)
+                     : ff_stats_finish(total, mean, std, error);
         if (status != FF_OK)
             ff_fail_within(error, status, "--stats compute: %s%s%s", plan->source->path,
                            *split->name ? ", split " : "", split->name);

@@ -24,11 +24,15 @@ void ff_options_add_output(ff_option_table *table, ff_arguments *arguments) {
 
 void ff_options_add_source(ff_option_table *table, ff_arguments *arguments) {
     const ff_option group[] = {
-        {"format", 0, FF_OPTION_STRING, "auto|idx|cifar|webdataset|imagenet|archive|folder",
+        {"format", 0, FF_OPTION_STRING, "auto|idx|cifar|npy|webdataset|imagenet|archive|folder",
          &arguments->format, NULL, 0, 0, "what SOURCE is (default: auto, by its content)"},
         {"classes", 0, FF_OPTION_STRING, "FILE", &arguments->classes, NULL, 0, 0,
          "class names, one a line in the order of the labels, where the source has none, or in "
          "another order than its own"},
+        {"array-layout", 0, FF_OPTION_CHOICE, NULL, &arguments->array_layout, FF_LAYOUT_CHOICES, 0,
+         0,
+         "order of the axes in arrays of 4 dimensions: nchw or nhwc (default: the axis of at most 4 "
+         "is the channels)"},
         {"label", 0, FF_OPTION_STRING, "FIELD", &arguments->label, NULL, 0, 0,
          "keep only this label field of a source with several; of WebDataset samples, the key of "
          "their .json that is the label"},
@@ -42,8 +46,8 @@ void ff_options_add_samples(ff_option_table *table, ff_arguments *arguments) {
     const ff_option group[] = {
         {.kind = FF_OPTION_HEADING, .help = "Samples"},
         {"dtype", 0, FF_OPTION_CHOICE, NULL, &arguments->dtype, FF_DTYPE_CHOICES, 0, 0,
-         "type of the stored values (default: f16); u8 keeps the raw values and records mean and "
-         "std for the reader"},
+         "type of the stored values (default: f16); u8 and u16 keep the raw values and record mean "
+         "and std for the reader"},
         {"layout", 0, FF_OPTION_CHOICE, NULL, &arguments->layout, FF_LAYOUT_CHOICES, 0, 0,
          "order of a sample's axes (default: chw)"},
         {"resize", 0, FF_OPTION_STRING, "N|HxW", &arguments->resize, NULL, 0, 0,
@@ -54,6 +58,9 @@ void ff_options_add_samples(ff_option_table *table, ff_arguments *arguments) {
          FF_INTERPOLATION_CHOICES, 0, 0, "of --resize (default: bilinear)"},
         {"mode", 0, FF_OPTION_CHOICE, NULL, &arguments->mode, FF_MODE_CHOICES, 0, 0,
          "channels (default: rgb for image files, as they are for arrays)"},
+        {"range", 0, FF_OPTION_STRING, "LO,HI", &arguments->range, NULL, 0, 0,
+         "values of an array of integers that become 0 and 1 (u8 without it: 0,255); floats are "
+         "taken as they are"},
         {"exif", 0, FF_OPTION_FLAG, NULL, &arguments->exif, NULL, 0, 0,
          "turn image files upright as their EXIF orientation says (default: as stored, like "
          "torchvision)"},
@@ -65,7 +72,9 @@ void ff_options_add_samples(ff_option_table *table, ff_arguments *arguments) {
 
 void ff_options_add_statistics(ff_option_table *table, ff_arguments *arguments) {
     const ff_option group[] = {
-        {.kind = FF_OPTION_HEADING, .help = "Normalize (one of; default: --stats compute)"},
+        {.kind = FF_OPTION_HEADING,
+         .help =
+             "Normalize (one of; default: --stats compute for u8 values and raw ones, else none)"},
         {"stats", 0, FF_OPTION_STRING, "compute", &arguments->stats, NULL, 0, 0,
          "mean and std of the train split, applied to all splits"},
         {"mean", 0, FF_OPTION_STRING, "A,B,C", &arguments->mean, NULL, 0, 0,

@@ -53,6 +53,15 @@ static ff_status find_statistics(run *job, ff_error *error) {
                                                           : recipe->arguments->stats_from,
                 recipe->statistics_count, job->source->path, channels);
         FF_TRY(ff_copy_string(&report->statistics_origin, recipe->statistics_origin, error));
+    } else if (!recipe->arguments->stats && job->plan.values != FF_VALUES_U8 &&
+               ff_dtype_is_float(recipe->dtype)) {
+        /* Floats and scaled integers are normalized where somebody says so. */
+        return ff_copy_string(&report->statistics_origin, "none", error);
+    } else if (job->plan.values == FF_VALUES_FLOAT) {
+        return ff_fail(error, FF_USAGE,
+                       "--stats compute: counts u8 and u16 values, and %s holds %s; wanted --mean "
+                       "with --std, or neither",
+                       job->source->path, ff_element_name(job->source->raw.element));
     } else {
         const ff_source_split *train;
         FF_TRY(find_train(job->source, &train, error));
@@ -218,6 +227,7 @@ static ff_status run_in(run *job, const char *parent, ff_error *error) {
                                  .val_labels = arguments->val_labels,
                                  .label = arguments->label,
                                  .temporary = temporary,
+                                 .array_layout = (ff_array_axes)(arguments->array_layout + 1),
                                  .skip = job->recipe->skip,
                                  .jobs = job->recipe->jobs};
     FF_TRY(ff_source_open(&job->source, arguments->source, &options, error));

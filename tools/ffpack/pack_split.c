@@ -91,7 +91,14 @@ static ff_status add_sample(pack_state *packing, int worker, slot *to, uint64_t 
     void *tensor;
     FF_TRY(ff_block_add(to->block, &entry, &tensor, error));
     const ff_transform *transform = packing->job->transform;
-    if (sample->planar)
+    ff_layout layout = sample->planar ? FF_CHW : FF_HWC;
+    if (packing->job->plan->values == FF_VALUES_U16)
+        ff_transform_words(transform, sample->values, layout, metadata->width, metadata->height,
+                           tensor);
+    else if (packing->job->plan->values == FF_VALUES_FLOAT)
+        ff_transform_floats(transform, sample->values, layout, metadata->width, metadata->height,
+                            tensor);
+    else if (sample->planar)
         ff_transform_planar(transform, sample->values, metadata->width, metadata->height, tensor);
     else
         ff_transform_interleaved(transform, sample->values, metadata->width, metadata->height,

@@ -124,8 +124,21 @@ static ff_status parse_compress(ff_recipe *recipe, ff_error *error) {
     return FF_OK;
 }
 
+static ff_status parse_range(ff_recipe *recipe, ff_error *error) {
+    const char *text = recipe->arguments->range;
+    if (!text) return FF_OK;
+    char *comma, *end = NULL;
+    recipe->low = strtod(text, &comma);
+    if (comma != text && *comma == ',') recipe->high = strtod(comma + 1, &end);
+    double width = recipe->high - recipe->low;
+    if (end && end != comma + 1 && !*end && isfinite(width) && width > 0) return FF_OK;
+    return ff_fail(
+        error, FF_USAGE,
+        "--range: '%s' is no range of values, wanted LO,HI with LO below HI, like 0,65535", text);
+}
+
 ff_status ff_recipe_make(ff_recipe *recipe, const ff_arguments *arguments, ff_error *error) {
-    static const ff_dtype dtypes[] = {FF_F16, FF_F32, FF_BF16, FF_U8};
+    static const ff_dtype dtypes[] = {FF_F16, FF_F32, FF_BF16, FF_U8, FF_U16};
     static const ff_image_mode modes[] = {FF_MODE_RGB, FF_MODE_GRAY};
     *recipe = (ff_recipe){.arguments = arguments};
     recipe->dtype = dtypes[arguments->dtype];
@@ -147,6 +160,7 @@ ff_status ff_recipe_make(ff_recipe *recipe, const ff_arguments *arguments, ff_er
     recipe->geometry.interpolation = arguments->interpolation ? FF_BICUBIC : FF_BILINEAR;
     FF_TRY(parse_compress(recipe, error));
     if (arguments->part) FF_TRY(ff_part_parse(&recipe->part, arguments->part, error));
+    FF_TRY(parse_range(recipe, error));
     return take_statistics(recipe, error);
 }
 

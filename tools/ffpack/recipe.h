@@ -12,19 +12,20 @@ typedef struct ff_arguments {
     const char *format; /* a word of the source table, or "auto" */
     const char *part;   /* "I/N", or NULL */
     const char *resize, *center_crop, *mean, *std, *stats, *stats_from, *classes, *val_labels,
-        *compress;
+        *compress, *range;
     const char *label; /* the label field to keep; NULL = all */
     int dtype, layout, interpolation, on_error, alignment;
-    int mode;        /* -1 = not given */
-    int64_t jobs;    /* 0 = one a CPU */
-    int64_t shuffle; /* seed; -1 = not shuffled */
+    int mode;         /* -1 = not given */
+    int array_layout; /* of the source's arrays; -1 = not given */
+    int64_t jobs;     /* 0 = one a CPU */
+    int64_t shuffle;  /* seed; -1 = not shuffled */
     bool exif, allow_truncated;
     bool resume, force, dry_run, json;
     uint64_t shard_bytes;
 } ff_arguments;
 
 /* The words of the options with choices, in the order of the numbers above. */
-#define FF_DTYPE_CHOICES         "f16|f32|bf16|u8"
+#define FF_DTYPE_CHOICES         "f16|f32|bf16|u8|u16"
 #define FF_LAYOUT_CHOICES        "chw|hwc"
 #define FF_INTERPOLATION_CHOICES "bilinear|bicubic"
 #define FF_MODE_CHOICES          "rgb|gray"
@@ -43,6 +44,7 @@ typedef struct ff_recipe {
     ff_layout layout;
     ff_geometry geometry;
     ff_image_mode mode; /* FF_MODE_NATIVE where not given: the source decides */
+    double low, high;   /* --range */
     ff_statistics_kind statistics;
     uint32_t statistics_count; /* channels of mean and std, where given or from a set */
     float *mean, *std;         /* owned */

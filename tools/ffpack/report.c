@@ -100,6 +100,8 @@ void ff_report_print(const ff_report *report, FILE *out) {
         print_floats(out, "mean", first->mean, first->statistics_count);
         print_floats(out, ", std", first->std, first->statistics_count);
         fprintf(out, " (%s)\n", report->statistics_origin);
+    } else if (!strcmp(report->statistics_origin, "none")) {
+        fputs("not normalized: no mean and std\n", out);
     } else {
         fprintf(out, "mean and std would be %s\n", report->statistics_origin);
     }

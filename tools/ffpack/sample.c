@@ -1,6 +1,7 @@
 #include "tools/ffpack/sample.h"
 
 #include "format/checksum.h"
+#include "tools/ffpack/array_sample.h"
 #include "tools/ffpack/source/disk.h"
 
 #include <inttypes.h>
@@ -58,6 +59,61 @@ static ff_status find_first(ff_sample_plan *plan, const ff_source_split *split, 
     return status;
 }
 
+/* What values an array source has, and what can be done with them. */
+static ff_status plan_values(ff_sample_plan *plan, const ff_recipe *recipe, ff_error *error) {
+    const char *path = plan->source->path, *range = recipe->arguments->range;
+    ff_element_type element = plan->source->raw.element;
+    const char *name = ff_element_name(element);
+    bool whole = element == FF_ELEMENT_U8 || ff_element_needs_range(element);
+    if (plan->source->encoded && range)
+        return ff_fail(error, FF_USAGE,
+                       "--range: %s holds images, whose values from 0 to 255 become 0 to 1; it is "
+                       "for arrays of whole numbers",
+                       path);
+    if (range && !whole)
+        return ff_fail(error, FF_USAGE,
+                       "--range: %s holds %s values, which are taken as they are; it is for arrays "
+                       "of whole numbers",
+                       path, name);
+    if (!range && ff_element_needs_range(element))
+        return ff_fail(error, FF_USAGE,
+                       "%s holds %s values: wanted --range LO,HI, the values that become 0 and 1",
+                       path, name);
+    plan->ranged = range != NULL;
+    plan->low = recipe->low;
+    plan->high = recipe->high;
+    plan->values = element == FF_ELEMENT_U16            ? FF_VALUES_U16
+                   : element == FF_ELEMENT_U8 && !range ? FF_VALUES_U8
+                                                        : FF_VALUES_FLOAT;
+    if (recipe->dtype == FF_U8 && plan->values != FF_VALUES_U8)
+        return ff_fail(error, FF_USAGE, "--dtype u8: stores raw u8 values, and %s holds %s%s", path,
+                       name, range ? " with --range" : "");
+    if (recipe->dtype == FF_U16 && plan->values != FF_VALUES_U16)
+        return ff_fail(error, FF_USAGE, "--dtype u16: stores raw u16 values, and %s holds %s", path,
+                       plan->source->encoded ? "images" : name);
+    if (plan->geometry.resize != FF_RESIZE_NONE && plan->values != FF_VALUES_U8)
+        return ff_fail(error, FF_USAGE,
+                       "--resize: is for u8 values, and %s holds %s%s; --center-crop is for all",
+                       path, name, range ? " with --range" : "");
+    return FF_OK;
+}
+
+/* The channels of an array source, which --mode may change from 1 to 3 and from 3 to 1. */
+static ff_status plan_mode(ff_sample_plan *plan, ff_error *error) {
+    uint32_t native = plan->source->raw.channels;
+    plan->channels = ff_image_mode_channels(plan->mode, native);
+    if (plan->channels == native) plan->mode = FF_MODE_NATIVE;
+    if (plan->mode == FF_MODE_NATIVE) return FF_OK;
+    if (native != 1 && native != 3)
+        return ff_fail(error, FF_USAGE, "--mode %s: wanted 1 or 3 channels, and %s has %u",
+                       ff_image_mode_name(plan->mode), plan->source->path, native);
+    if (plan->values != FF_VALUES_U8)
+        return ff_fail(error, FF_USAGE, "--mode %s: is for u8 values, and %s holds %s",
+                       ff_image_mode_name(plan->mode), plan->source->path,
+                       ff_element_name(plan->source->raw.element));
+    return FF_OK;
+}
+
 ff_status ff_sample_plan_make(ff_sample_plan *plan, const ff_source *source,
                               const ff_recipe *recipe, ff_error *error) {
     *plan =
@@ -68,6 +124,7 @@ ff_status ff_sample_plan_make(ff_sample_plan *plan, const ff_source *source,
                          .allow_truncated = source->encoded && recipe->arguments->allow_truncated};
     const ff_geometry *geometry = &plan->geometry;
     uint32_t native_height = 1, native_width = 1;
+    FF_TRY(plan_values(plan, recipe, error));
     if (source->encoded) {
         /* torchvision's loader makes every image RGB. */
         if (plan->mode == FF_MODE_NATIVE) plan->mode = FF_MODE_RGB;
@@ -81,9 +138,7 @@ ff_status ff_sample_plan_make(ff_sample_plan *plan, const ff_source *source,
         const ff_source_raw *raw = &source->raw;
         native_height = raw->height;
         native_width = raw->width;
-        if (ff_image_mode_channels(plan->mode, raw->channels) == raw->channels)
-            plan->mode = FF_MODE_NATIVE;
-        plan->channels = ff_image_mode_channels(plan->mode, raw->channels);
+        FF_TRY(plan_mode(plan, error));
     }
     FF_TRY(ff_geometry_output_size(geometry, native_width, native_height, &plan->width,
                                    &plan->height, error));
@@ -107,6 +162,7 @@ struct ff_sampler {
     ff_decoder *decoder;
     ff_image image;
     ff_geometry_scratch scratch;
+    ff_array_scratch array;
 };
 
 ff_status ff_sampler_create(ff_sampler **out, const ff_sample_plan *plan,
@@ -135,6 +191,7 @@ void ff_sampler_destroy(ff_sampler **sampler) {
     ff_decoder_destroy(&(*sampler)->decoder);
     ff_image_free(&(*sampler)->image);
     ff_geometry_scratch_free(&(*sampler)->scratch);
+    ff_array_scratch_free(&(*sampler)->array);
     free(*sampler);
     *sampler = NULL;
 }
@@ -167,8 +224,14 @@ static ff_status make_image(ff_sampler *sampler, const unsigned char *bytes, ff_
         return FF_OK;
     }
     const ff_source_raw *raw = &plan->source->raw;
-    FF_TRY(ff_image_from_planes(image, bytes + raw->offset, raw->width, raw->height, raw->channels,
-                                error));
+    if (raw->layout == FF_CHW) {
+        FF_TRY(ff_image_from_planes(image, bytes + raw->offset, raw->width, raw->height,
+                                    raw->channels, error));
+    } else {
+        FF_TRY(ff_image_reshape(image, raw->width, raw->height, raw->channels, error));
+        memcpy(image->pixels, bytes + raw->offset,
+               (size_t)raw->width * raw->height * raw->channels);
+    }
     return ff_image_to_mode(image, plan->mode, error);
 }
 
@@ -180,10 +243,11 @@ ff_status ff_sampler_make(ff_sampler *sampler, uint64_t number, ff_sample *sampl
     const unsigned char *bytes;
     FF_TRY(ff_source_read(sampler->reader, sampler->split, &sample->item, &bytes, error));
     sample->source_checksum = ff_checksum(bytes, sample->item.bytes);
-    if (!plan->source->encoded && !plan->changed) {
-        sample->values = bytes + plan->source->raw.offset;
+    if (!plan->source->encoded && (!plan->changed || plan->values != FF_VALUES_U8)) {
         sample->planar = plan->source->raw.layout == FF_CHW;
-        return FF_OK;
+        sample->values = bytes + plan->source->raw.offset;
+        if (plan->values == FF_VALUES_U8) return FF_OK;
+        return ff_array_sample_make(plan, bytes, &sampler->array, &sample->values, error);
     }
     char name[NAME_BYTES];
     ff_status status = make_image(sampler, bytes, sample, error);

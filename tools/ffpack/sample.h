@@ -1,10 +1,11 @@
-/* From an item to the u8 values of its sample: read, decode, resize, crop.
+/* From an item to the values of its sample: read, decode, resize, crop.
  *
  * The plan says once what every sample is; a sampler is a thread's own state for making them. */
 #ifndef FF_FFPACK_SAMPLE_H
 #define FF_FFPACK_SAMPLE_H
 
 #include "tools/ffpack/decode/decode.h"
+#include "tools/ffpack/image/transform.h"
 #include "tools/ffpack/recipe.h"
 #include "tools/ffpack/source/stream.h"
 
@@ -14,6 +15,9 @@ typedef struct ff_sample_plan {
     ff_image_mode mode;         /* native where items keep the channels they have */
     bool exif, allow_truncated; /* of encoded images */
     bool changed;               /* array sources: whether mode or geometry changes their values */
+    ff_value_source values;     /* what samples have */
+    bool ranged;                /* integers are scaled from low..high, f32 values are so already */
+    double low, high;
     /* Of every sample. */
     uint32_t channels, height, width;
     /* The first image, which the others are compared with; empty where the geometry fixes it. */
@@ -27,10 +31,11 @@ FF_MUST_USE ff_status ff_sample_plan_make(ff_sample_plan *plan, const ff_source 
                                           const ff_recipe *recipe, ff_error *error);
 void ff_sample_plan_free(ff_sample_plan *plan);
 
-/* The values of one sample, [height, width, channels] or planar [channels, height, width] u8. */
+/* The values of one sample, [height, width, channels] or planar [channels, height, width]: u8, u16
+ * in the machine's order, or f32, as plan->values says. */
 typedef struct ff_sample {
     ff_item item;
-    const uint8_t *values; /* valid until the sampler's next call */
+    const void *values; /* valid until the sampler's next call */
     bool planar;
     bool encoded;             /* the item is an image of its own, not a piece of an array */
     uint64_t source_checksum; /* XXH3-64 of the item's bytes */

@@ -101,18 +101,12 @@ ff_status ff_geometry_output_size(const ff_geometry *geometry, uint32_t width, u
     return FF_OK;
 }
 
-/* Where a crop to `wanted` lies on an axis of `size`: `length` pixels from `start` on, behind
- * `padding` zeros. */
-typedef struct span {
-    uint32_t start, length, padding;
-} span;
-
-static span crop_span(uint32_t size, uint32_t wanted) {
-    if (size < wanted) return (span){.length = size, .padding = (wanted - size) / 2};
+ff_crop_span ff_geometry_crop_span(uint32_t size, uint32_t wanted) {
+    if (size < wanted) return (ff_crop_span){.length = size, .padding = (wanted - size) / 2};
     uint32_t spare = size - wanted, start = spare / 2;
     /* Python's round() of start + 0.5 goes to the even neighbour. */
     if (spare % 2 == 1 && start % 2 == 1) start++;
-    return (span){.start = start, .length = wanted};
+    return (ff_crop_span){.start = start, .length = wanted};
 }
 
 /* Copies a window of `from` into `to`, of width x height, behind the padding; the rest is zero. */
@@ -137,7 +131,8 @@ ff_status ff_geometry_apply(const ff_geometry *geometry, const ff_image *input,
     FF_TRY(ff_geometry_output_size(geometry, input->width, input->height, &output_width,
                                    &output_height, error));
     FF_TRY(resized_size(geometry, input->width, input->height, &width, &height, error));
-    span across = crop_span(width, output_width), down = crop_span(height, output_height);
+    ff_crop_span across = ff_geometry_crop_span(width, output_width);
+    ff_crop_span down = ff_geometry_crop_span(height, output_height);
     ff_resize_window window = {across.start, down.start, across.length, down.length};
     const ff_image *image = input;
     if (width != input->width || height != input->height) {

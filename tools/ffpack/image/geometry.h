@@ -45,6 +45,13 @@ FF_MUST_USE ff_status ff_geometry_output_size(const ff_geometry *geometry, uint3
                                               uint32_t height, uint32_t *output_width,
                                               uint32_t *output_height, ff_error *error);
 
+/* Where a CenterCrop to `wanted` lies on an axis of `size`: `length` pixels from `start` on, behind
+ * `padding` zeros. */
+typedef struct ff_crop_span {
+    uint32_t start, length, padding;
+} ff_crop_span;
+ff_crop_span ff_geometry_crop_span(uint32_t size, uint32_t wanted);
+
 /* Zero-initialised `{0}`; released with ff_geometry_scratch_free. */
 typedef struct ff_geometry_scratch {
     ff_resize_scratch resize;

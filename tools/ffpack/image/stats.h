@@ -1,7 +1,8 @@
-/* Mean and standard deviation of the channels of u8 images, from exact integer histograms
- * (channels x 256 counts), so that the result is the same for any number of threads, any order and
- * any grouping: each worker fills its own, and they are merged.
+/* Mean and standard deviation of the channels of u8 or u16 images, from exact integer histograms
+ * (channels x 256 or 65,536 counts), so that the result is the same for any number of threads, any
+ * order and any grouping: each worker fills its own, and they are merged.
  *
+ * For u16 values 255 becomes high - low, and low is taken off the mean.
  * mean = (sum v n_v) / (255 N), std = sqrt(N sum v^2 n_v - (sum v n_v)^2) / (255 N): of the values
  * that ToTensor gives, over all N pixels (the population's, no Bessel correction), exact in 128-bit
  * integers, divided and rooted in double, rounded once to float32.
@@ -12,6 +13,7 @@
 
 #include "format/base/status.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -19,6 +21,7 @@ typedef struct ff_stats ff_stats;
 
 /* Empty histograms. On failure *stats = NULL. */
 FF_MUST_USE ff_status ff_stats_create(ff_stats **stats, uint32_t channels, ff_error *error);
+FF_MUST_USE ff_status ff_stats_create_u16(ff_stats **stats, uint32_t channels, ff_error *error);
 /* NULL and *stats = NULL are accepted; *stats becomes NULL. */
 void ff_stats_destroy(ff_stats **stats);
 
@@ -26,17 +29,22 @@ void ff_stats_destroy(ff_stats **stats);
  * pixel_count]. */
 void ff_stats_add_interleaved(ff_stats *stats, const uint8_t *pixels, size_t pixel_count);
 void ff_stats_add_planar(ff_stats *stats, const uint8_t *planes, size_t pixel_count);
+/* The same of u16 values; only for those of ff_stats_create_u16. */
+void ff_stats_add_u16(ff_stats *stats, const uint16_t *values, bool planar, size_t pixel_count);
 
-/* Adds the counts of `other` (same number of channels), which stays as it is. */
+/* Adds the counts of `other` (same number of channels, same type), which stays as it is. */
 void ff_stats_merge(ff_stats *stats, const ff_stats *other);
 
 /* How often `value` occurred in `channel`; the number of pixels counted. */
-uint64_t ff_stats_count(const ff_stats *stats, uint32_t channel, uint8_t value);
+uint64_t ff_stats_count(const ff_stats *stats, uint32_t channel, uint32_t value);
 uint64_t ff_stats_pixels(const ff_stats *stats);
 
 /* Writes mean[channels] and std[channels]. FF_BAD_DATA where nothing was counted, or a channel has
  * one value throughout (Normalize would divide by 0). */
 FF_MUST_USE ff_status ff_stats_finish(const ff_stats *stats, float *mean, float *std,
                                       ff_error *error);
+/* The same of values that were scaled from low..high to 0..1. */
+FF_MUST_USE ff_status ff_stats_finish_range(const ff_stats *stats, double low, double high,
+                                            float *mean, float *std, ff_error *error);
 
 #endif

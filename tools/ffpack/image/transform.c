@@ -5,6 +5,7 @@
 
 #include <assert.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 float ff_transform_value(const ff_transform *transform, uint32_t channel, uint8_t value) {
@@ -19,14 +20,17 @@ static ff_status check_spec(const ff_transform_spec *spec, ff_error *error) {
                        FF_CHANNELS_LIMIT);
     if (!spec->mean != !spec->std)
         return ff_fail(error, FF_USAGE, "--mean and --std are given together or not at all");
-    bool is_known = spec->dtype == FF_U8 || spec->dtype == FF_F16 || spec->dtype == FF_BF16 ||
-                    spec->dtype == FF_F32;
+    bool is_known = spec->dtype == FF_U8 || spec->dtype == FF_U16 || ff_dtype_is_float(spec->dtype);
     if (!is_known)
-        return ff_fail(error, FF_USAGE, "dtype %s: images are packed as u8, f16, bf16 or f32",
+        return ff_fail(error, FF_USAGE, "dtype %s: images are packed as u8, u16, f16, bf16 or f32",
                        ff_dtype_name(spec->dtype));
+    if (spec->dtype == FF_U16 && spec->source != FF_VALUES_U16)
+        return ff_fail(error, FF_USAGE,
+                       "dtype u16 holds raw u16 values, and this source has others; f16, bf16 or "
+                       "f32 is wanted");
     if (spec->dtype == FF_U8 && spec->source != FF_VALUES_U8)
         return ff_fail(error, FF_USAGE,
-                       "dtype u8 holds raw pixel values, and this source has floats; f16, bf16 or "
+                       "dtype u8 holds raw pixel values, and this source has others; f16, bf16 or "
                        "f32 is wanted");
     for (uint32_t c = 0; spec->mean && c < spec->channels; c++) {
         if (!isfinite(spec->mean[c]))
@@ -60,6 +64,8 @@ static ff_status fill(ff_transform *transform, const ff_transform_spec *spec, ff
     transform->channels = spec->channels;
     transform->dtype = spec->dtype;
     transform->layout = spec->layout;
+    transform->low = spec->low;
+    transform->high = spec->high;
     if (spec->mean) {
         const char *what = "the statistics of a transform";
         FF_TRY(ff_alloc(&transform->mean, spec->channels, sizeof(float), what, error));
@@ -69,7 +75,7 @@ static ff_status fill(ff_transform *transform, const ff_transform_spec *spec, ff
             transform->std[c] = spec->std[c];
         }
     }
-    if (spec->source == FF_VALUES_FLOAT || spec->dtype == FF_U8) return FF_OK;
+    if (spec->source != FF_VALUES_U8 || spec->dtype == FF_U8) return FF_OK;
     void *table;
     FF_TRY(ff_alloc_aligned(&table, (uint64_t)spec->channels * 256, ff_dtype_bytes(spec->dtype), 0,
                             "a transform's table", error));
@@ -123,6 +129,18 @@ static ff_status add_bits(ff_buffer *line, const char *name, const float *values
     return FF_OK;
 }
 
+/* Whole as it is, else in the fewest digits that give it back. */
+static ff_status add_number(ff_buffer *line, double value, ff_error *error) {
+    char text[40];
+    if (fabs(value) < 1e15 && trunc(value) == value)
+        return ff_buffer_printf(line, error, "%.0f", value);
+    for (int digits = 1; digits <= 17; digits++) {
+        snprintf(text, sizeof text, "%.*g", digits, value);
+        if (strtod(text, NULL) == value) break;
+    }
+    return ff_buffer_printf(line, error, "%s", text);
+}
+
 static ff_status record_geometry(ff_metadata *metadata, const ff_geometry *geometry,
                                  ff_buffer *line, ff_error *error) {
     if (geometry->resize != FF_RESIZE_NONE) {
@@ -149,8 +167,16 @@ static ff_status record(ff_metadata *metadata, ff_image_mode mode, const ff_geom
                         const ff_transform_spec *spec, ff_buffer *line, ff_error *error) {
     if (mode == FF_MODE_GRAY) FF_TRY(ff_metadata_add_transform(metadata, "grayscale", error));
     if (geometry) FF_TRY(record_geometry(metadata, geometry, line, error));
-    if (spec->source == FF_VALUES_U8)
+    if (spec->ranged) {
+        line->length = 0;
+        FF_TRY(ff_buffer_printf(line, error, "to_tensor range="));
+        FF_TRY(add_number(line, spec->low, error));
+        FF_TRY(ff_buffer_printf(line, error, ","));
+        FF_TRY(add_number(line, spec->high, error));
+        FF_TRY(ff_metadata_add_transform(metadata, line->bytes, error));
+    } else if (spec->source == FF_VALUES_U8) {
         FF_TRY(ff_metadata_add_transform(metadata, "to_tensor scale=1/255", error));
+    }
     if (!spec->mean) return FF_OK;
     line->length = 0;
     FF_TRY(ff_buffer_printf(line, error, "normalize"));

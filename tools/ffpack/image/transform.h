@@ -5,7 +5,8 @@
  * operation, no fused multiply-add; f16 and bf16 are rounded to nearest even from that float32
  * (torchvision/transforms/functional.py, to_tensor and normalize). Since a channel has 256 values,
  * that is a table lookup. The dtype u8 keeps the raw values: its statistics are applied by readers.
- * Float sources are taken as already scaled: Normalize only.
+ * Other integers: x = (v - low) / (high - low) in double, rounded once to float32. Float sources
+ * are taken as already scaled: Normalize only. The dtype u16 keeps the raw values of u16 sources.
  *
  * Thread rule: a transform is read-only after ff_transform_create and shared by all workers. */
 #ifndef FF_FFPACK_TRANSFORM_H
@@ -16,7 +17,8 @@
 
 typedef enum ff_value_source {
     FF_VALUES_U8,   /* 0..255, ToTensor divides by 255 */
-    FF_VALUES_FLOAT /* already scaled: no ToTensor */
+    FF_VALUES_U16,  /* scaled from low..high to 0..1 */
+    FF_VALUES_FLOAT /* already scaled, also by low..high */
 } ff_value_source;
 
 typedef struct ff_transform_spec {
@@ -24,14 +26,16 @@ typedef struct ff_transform_spec {
     uint32_t channels; /* 1..FF_CHANNELS_LIMIT */
     const float *mean; /* [channels], or NULL with std: no Normalize; copied */
     const float *std;  /* [channels] */
-    ff_dtype dtype;    /* u8 (from u8 only), f16, bf16, f32 */
+    ff_dtype dtype;    /* u8 (from u8 only), u16 (from u16 only), f16, bf16, f32 */
     ff_layout layout;  /* of the output */
+    bool ranged;       /* values come from integers low..high; always for u16 */
+    double low, high;  /* low < high */
 } ff_transform_spec;
 
 typedef struct ff_transform ff_transform;
 
 /* FF_USAGE where a std is 0 or a statistic is not finite, where mean or std is given without the
- * other, or dtype u8 is asked of floats. On failure *transform = NULL. */
+ * other, or dtype u8 or u16 is asked of anything else. On failure *transform = NULL. */
 FF_MUST_USE ff_status ff_transform_create(ff_transform **transform, const ff_transform_spec *spec,
                                           ff_error *error);
 /* NULL and *transform = NULL are accepted; *transform becomes NULL. */
@@ -50,9 +54,13 @@ void ff_transform_interleaved(const ff_transform *transform, const uint8_t *pixe
 void ff_transform_planar(const ff_transform *transform, const uint8_t *planes, uint32_t width,
                          uint32_t height, void *output);
 
-/* The same for f32 values in layout `from`. Only for transforms of source FF_VALUES_FLOAT. */
+/* The same for f32 values in layout `from`, and for u16 ones. Only for transforms of source
+ * FF_VALUES_FLOAT, FF_VALUES_U16. */
 void ff_transform_floats(const ff_transform *transform, const float *values, ff_layout from,
                          uint32_t width, uint32_t height, void *output);
+
+void ff_transform_words(const ff_transform *transform, const uint16_t *values, ff_layout from,
+                        uint32_t width, uint32_t height, void *output);
 
 /* The output value of channel `channel` for u8 value `value`, as float32 before it is rounded to
  * the dtype: the definition that the tables are built from. */
@@ -63,7 +71,7 @@ float ff_transform_value(const ff_transform *transform, uint32_t channel, uint8_
  *   grayscale
  *   resize size=256 interpolation=bilinear        (or size=HxW for an exact resize)
  *   center_crop size=224x224
- *   to_tensor scale=1/255
+ *   to_tensor scale=1/255                         (or range=LO,HI where ranged; floats: none)
  *   normalize mean=3ef5c28f,... std=3e6a7efa,...  (bits of each float32 in hexadecimal)
  * `grayscale` stands for FF_MODE_GRAY only. The lines are the same for every dtype and layout.
  * geometry may be NULL. metadata->channels needs not be set. */

@@ -49,20 +49,23 @@
 DEFINE_LOOKUP(uint16_t)
 DEFINE_LOOKUP(uint32_t)
 
-/* u8 as it is, from one layout to the other. */
-static void copy_u8(const ff_transform *transform, const uint8_t *in, ff_layout from, size_t count,
-                    uint8_t *out) {
-    size_t channels = transform->channels;
-    if (from == transform->layout || channels == 1) {
-        memcpy(out, in, count * channels);
-    } else if (from == FF_HWC) {
-        for (size_t c = 0; c < channels; c++)
-            for (size_t i = 0; i < count; i++) out[c * count + i] = in[i * channels + c];
-    } else {
-        for (size_t c = 0; c < channels; c++)
-            for (size_t i = 0; i < count; i++) out[i * channels + c] = in[c * count + i];
+/* Values as they are, from one layout to the other. */
+#define DEFINE_COPY(name, type)                                                                    \
+    static void name(const ff_transform *transform, const type *in, ff_layout from, size_t count,  \
+                     type *out) {                                                                  \
+        size_t channels = transform->channels;                                                     \
+        if (from == transform->layout || channels == 1) {                                          \
+            memcpy(out, in, count *channels * sizeof(type));                                       \
+        } else if (from == FF_HWC) {                                                               \
+            for (size_t c = 0; c < channels; c++)                                                  \
+                for (size_t i = 0; i < count; i++) out[c * count + i] = in[i * channels + c];      \
+        } else {                                                                                   \
+            for (size_t c = 0; c < channels; c++)                                                  \
+                for (size_t i = 0; i < count; i++) out[i * channels + c] = in[c * count + i];      \
+        }                                                                                          \
     }
-}
+DEFINE_COPY(copy_u8, uint8_t)
+DEFINE_COPY(copy_u16, uint16_t)
 
 static void apply(const ff_transform *transform, const uint8_t *in, ff_layout from, size_t count,
                   void *output) {
@@ -93,20 +96,36 @@ static void put(void *output, ff_dtype dtype, size_t at, const void *values, siz
         ((uint16_t *)output)[at] = ((const uint16_t *)values)[from];
 }
 
-void ff_transform_floats(const ff_transform *transform, const float *values, ff_layout from,
-                         uint32_t width, uint32_t height, void *output) {
-    assert(transform->source == FF_VALUES_FLOAT);
+/* Where values come from: either of the two. */
+typedef struct wide_values {
+    const float *floats;
+    const uint16_t *words;
+} wide_values;
+
+/* `part` values of `in` from `start` on, `step` apart, as f32. */
+static void gather(const ff_transform *transform, const wide_values *in, size_t start, size_t step,
+                   size_t part, float *to) {
+    if (in->floats) {
+        for (size_t i = 0; i < part; i++) to[i] = in->floats[start + i * step];
+        return;
+    }
+    double low = transform->low, width = transform->high - low;
+    for (size_t i = 0; i < part; i++)
+        to[i] = (float)(((double)in->words[start + i * step] - low) / width);
+}
+
+static void apply_wide(const ff_transform *transform, const wide_values *in, ff_layout from,
+                       size_t count, void *output) {
     enum { BLOCK = 1024 };
     float normalized[BLOCK], rounded[BLOCK]; /* rounded: room for the widest dtype */
-    size_t count = (size_t)width * height, channels = transform->channels;
+    size_t channels = transform->channels;
     size_t in_step = from == FF_CHW ? 1 : channels, in_plane = from == FF_CHW ? count : 1;
     bool planar_out = transform->layout == FF_CHW;
     size_t out_step = planar_out ? 1 : channels, out_plane = planar_out ? count : 1;
     for (size_t c = 0; c < channels; c++) {
-        const float *in = values + c * in_plane;
         for (size_t start = 0; start < count; start += BLOCK) {
             size_t part = count - start < BLOCK ? count - start : BLOCK;
-            for (size_t i = 0; i < part; i++) normalized[i] = in[(start + i) * in_step];
+            gather(transform, in, c * in_plane + start * in_step, in_step, part, normalized);
             if (transform->mean)
                 for (size_t i = 0; i < part; i++)
                     normalized[i] = ff_transform_normalize(normalized[i], transform->mean[c],
@@ -116,4 +135,20 @@ void ff_transform_floats(const ff_transform *transform, const float *values, ff_
                 put(output, transform->dtype, c * out_plane + (start + i) * out_step, rounded, i);
         }
     }
+}
+
+void ff_transform_floats(const ff_transform *transform, const float *values, ff_layout from,
+                         uint32_t width, uint32_t height, void *output) {
+    assert(transform->source == FF_VALUES_FLOAT);
+    apply_wide(transform, &(wide_values){.floats = values}, from, (size_t)width * height, output);
+}
+
+void ff_transform_words(const ff_transform *transform, const uint16_t *values, ff_layout from,
+                        uint32_t width, uint32_t height, void *output) {
+    assert(transform->source == FF_VALUES_U16);
+    size_t count = (size_t)width * height;
+    if (transform->dtype == FF_U16)
+        copy_u16(transform, values, from, count, output);
+    else
+        apply_wide(transform, &(wide_values){.words = values}, from, count, output);
 }

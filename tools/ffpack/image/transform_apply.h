@@ -9,6 +9,7 @@ struct ff_transform {
     uint32_t channels;
     ff_dtype dtype;
     ff_layout layout;
+    double low, high;
     float *mean, *std; /* [channels], or both NULL */
     /* [channels, 256] the dtype's bits of every value of every channel; one of them for u8 sources
      * packed as floats, none otherwise. */

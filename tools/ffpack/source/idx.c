@@ -1,14 +1,13 @@
 /* IDX, the format of the MNIST family: big-endian magic 00 00 TYPE NDIM, NDIM sizes of 4 bytes,
- * then the data, plain or gzip. Images are u8 (08) in 3 dimensions, labels u8 in 1.
+ * then the data, plain or gzip. Images have 3 dimensions or 4 (see array_list.h), labels 1 or 2.
  * http://yann.lecun.com/exdb/mnist/ ; the files are paired by MNIST's names:
- * PREFIXimages-idx3-ubyte[.gz] with PREFIXlabels-idx1-ubyte[.gz] (also with "." for the first "-").
- * Known gaps: other types and dimensions. */
+ * PREFIXimages-idx3-ubyte[.gz] with PREFIXlabels-idx1-ubyte[.gz], also with "." for the first "-",
+ * with the digit of the dimensions, and with byte, short, int, float or double for ubyte. */
+#include "tools/ffpack/source/array_list.h"
 #include "tools/ffpack/source/disk.h"
 #include "tools/ffpack/source/input.h"
-#include "tools/ffpack/source/source.h"
 
 #include "format/base/bytes.h"
-#include "format/base/interrupt.h"
 #include "format/base/thread.h"
 
 #include <inttypes.h>
@@ -18,18 +17,14 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define ITEMS_LIMIT (UINT64_C(1) << 32)
-enum { CHUNK_BYTES = 256 * 1024, SETS_LIMIT = 16 };
+enum { SETS_LIMIT = 16 };
 
 /* A pair of files. */
 typedef struct idx_set {
-    char *images, *labels;
-    char split[256];
-    uint32_t count, height, width;
-    int fd; /* of the images, or of what was unpacked from them */
-    uint64_t data_offset;
+    ff_array_set set;
+    int images_fd, labels_fd; /* until they are parts of the source */
     const ff_source *source;
-    ff_error error; /* of its unpacking, which runs on a thread */
+    ff_error error; /* of its reading, which runs on a thread */
 } idx_set;
 
 typedef struct idx_sets {
@@ -39,19 +34,29 @@ typedef struct idx_sets {
 
 /* ---- names --------------------------------------------------------------------------------- */
 
+static const char *const type_words[] = {"ubyte", "byte", "short", "int", "float", "double"};
+enum { TYPE_WORDS = sizeof type_words / sizeof type_words[0] };
+
 /* Where "images-idx3-ubyte" or "images.idx3-ubyte" begins as the end of a name, but for .gz. */
-static const char *find_role(const char *name, const char *dashed, const char *dotted) {
-    size_t length = strlen(name), role = strlen(dashed);
+static const char *find_role(const char *name, const char *role) {
+    size_t length = strlen(name), word = strlen(role);
     if (length > 3 && !strcmp(name + length - 3, ".gz")) length -= 3;
-    if (length < role) return NULL;
-    const char *at = name + length - role;
-    return !memcmp(at, dashed, role) || !memcmp(at, dotted, role) ? at : NULL;
+    for (size_t i = 0; i < TYPE_WORDS; i++) {
+        size_t type = strlen(type_words[i]), whole = word + sizeof "-idx3-" - 1 + type;
+        if (length < whole) continue;
+        const char *at = name + length - whole, *behind = at + word;
+        if (!memcmp(at, role, word) && strchr("-.", *behind) && !memcmp(behind + 1, "idx", 3) &&
+            behind[4] >= '1' && behind[4] <= '4' && behind[5] == '-' &&
+            !memcmp(behind + 6, type_words[i], type))
+            return at;
+    }
+    return NULL;
 }
 static const char *images_role(const char *name) {
-    return find_role(name, "images-idx3-ubyte", "images.idx3-ubyte");
+    return find_role(name, "images");
 }
 static const char *labels_role(const char *name) {
-    return find_role(name, "labels-idx1-ubyte", "labels.idx1-ubyte");
+    return find_role(name, "labels");
 }
 static bool is_images_name(const char *name, unsigned char type) {
     (void)type;
@@ -71,25 +76,26 @@ static bool idx_detect(const char *path, const unsigned char *head, size_t head_
 }
 
 /* The labels beside the images: the same name but for the role, as compressed or not. */
-static ff_status find_labels(idx_set *set, ff_error *error) {
-    const char *role = images_role(set->images);
+static ff_status find_labels(ff_array_set *set, ff_error *error) {
+    const char *role = images_role(set->images_path);
     if (!role)
         return ff_fail(error, FF_BAD_DATA,
                        "%s: its labels are found by name, so wanted a name that ends in "
                        "images-idx3-ubyte or images-idx3-ubyte.gz",
-                       set->images);
-    int before = (int)(role - set->images);
+                       set->images_path);
+    int before = (int)(role - set->images_path);
     char separator = role[strlen("images")];
-    for (int gz = 0; gz < 2; gz++) {
-        FF_TRY(ff_format(&set->labels, error, "%.*slabels%cidx1-ubyte%s", before, set->images,
-                         separator, gz ? ".gz" : ""));
-        if (access(set->labels, F_OK) == 0) return FF_OK;
-        free(set->labels);
-        set->labels = NULL;
+    for (int i = 0; i < TYPE_WORDS * 4; i++) {
+        FF_TRY(ff_format(&set->labels_path, error, "%.*slabels%cidx%d-%s%s", before,
+                         set->images_path, separator, i / 2 % 2 + 1, type_words[i / 4],
+                         i % 2 ? ".gz" : ""));
+        if (access(set->labels_path, F_OK) == 0) return FF_OK;
+        free(set->labels_path);
+        set->labels_path = NULL;
     }
     return ff_fail(error, FF_BAD_DATA,
                    "%.*slabels%cidx1-ubyte[.gz]: missing, wanted as labels of %s", before,
-                   set->images, separator, set->images);
+                   set->images_path, separator, set->images_path);
 }
 
 static ff_status add_set(idx_sets *sets, const ff_source *source, const char *path,
@@ -97,14 +103,23 @@ static ff_status add_set(idx_sets *sets, const ff_source *source, const char *pa
     if (sets->count == SETS_LIMIT)
         return ff_fail(error, FF_BAD_DATA, "%s: more than %d image files", source->path,
                        SETS_LIMIT);
-    idx_set *set = &sets->set[sets->count++];
-    *set = (idx_set){.fd = -1, .source = source};
-    FF_TRY(ff_copy_string(&set->images, path, error));
+    idx_set *added = &sets->set[sets->count++];
+    *added = (idx_set){.images_fd = -1, .labels_fd = -1, .source = source};
+    ff_array_set *set = &added->set;
+    set->labeled = true;
+    FF_TRY(ff_copy_string(&set->images_path, path, error));
     FF_TRY(find_labels(set, error));
     /* "train-" is train, "t10k-" MNIST's test; any other prefix names its split itself. */
     const char *base = ff_path_base(path), *role = images_role(base);
-    size_t length = (size_t)(role - base);
+    size_t length = (size_t)(role - base), key = strlen(base);
+    if (!strcmp(base + key - 3, ".gz")) key -= 3;
+    FF_TRY(ff_copy_bytes(&set->key, base, key, error));
     while (length && strchr("-._", base[length - 1])) length--;
+    if (length >= sizeof set->split)
+        return ff_fail(error, FF_BAD_DATA,
+                       "%s: its split would be called %.*s, wanted at most %zu "
+                       "bytes",
+                       path, (int)length, base, sizeof set->split - 1);
     snprintf(set->split, sizeof set->split, "%.*s", (int)length, base);
     if (!strcmp(set->split, "t10k")) strcpy(set->split, "test");
     return FF_OK;
@@ -112,8 +127,9 @@ static ff_status add_set(idx_sets *sets, const ff_source *source, const char *pa
 
 static int compare_sets(const void *a, const void *b) {
     const idx_set *first = a, *second = b;
-    int train = !strcmp(second->split, "train") - !strcmp(first->split, "train");
-    return train ? train : strcmp(first->split, second->split);
+    const char *a_split = first->set.split, *b_split = second->set.split;
+    int train = !strcmp(b_split, "train") - !strcmp(a_split, "train");
+    return train ? train : strcmp(a_split, b_split);
 }
 
 static ff_status find_sets(idx_sets *sets, const ff_source *source, ff_error *error) {
@@ -146,184 +162,113 @@ static ff_status find_sets(idx_sets *sets, const ff_source *source, ff_error *er
 
 /* ---- content ------------------------------------------------------------------------------- */
 
-static ff_status read_exactly(ff_input *input, const char *path, void *to, size_t size,
-                              uint64_t offset, uint64_t total, ff_error *error) {
-    size_t got;
-    FF_TRY(ff_input_read(input, to, size, &got, error));
-    if (got == size) return FF_OK;
-    const char *unpacked = ff_input_compressed(input) ? " when unpacked" : "";
-    return ff_fail(error, FF_BAD_DATA, "%s: ends at byte %" PRIu64 "%s, wanted %" PRIu64, path,
-                   offset + got, unpacked, total);
+static const struct {
+    unsigned char code;
+    ff_element_type element;
+} types[] = {{0x08, FF_ELEMENT_U8},  {0x09, FF_ELEMENT_I8},  {0x0b, FF_ELEMENT_I16},
+             {0x0c, FF_ELEMENT_I32}, {0x0d, FF_ELEMENT_F32}, {0x0e, FF_ELEMENT_F64}};
+
+static bool element_of(unsigned char code, ff_element_type *element) {
+    for (size_t i = 0; i < sizeof types / sizeof types[0]; i++)
+        if (types[i].code == code) {
+            *element = types[i].element;
+            return true;
+        }
+    return false;
 }
 
-static ff_status expect_end(ff_input *input, const char *path, uint64_t total, ff_error *error) {
-    unsigned char extra;
-    size_t got;
-    FF_TRY(ff_input_read(input, &extra, 1, &got, error));
-    if (!got) return FF_OK;
-    return ff_fail(error, FF_BAD_DATA, "%s: goes on behind byte %" PRIu64 "%s, wanted the end",
-                   path, total, ff_input_compressed(input) ? " when unpacked" : "");
-}
-
-/* Magic and sizes. `size`: [dimensions]. */
-static ff_status read_header(ff_input *input, const char *path, unsigned dimensions, uint32_t *size,
-                             ff_error *error) {
-    unsigned char header[4 + 4 * 4];
-    uint64_t bytes = 4 + 4 * dimensions;
-    FF_TRY(read_exactly(input, path, header, 4, 0, bytes, error));
-    if (header[0] || header[1] || header[2] != 0x08 || header[3] != dimensions)
+/* Magic and sizes of an array of `least` or `least` + 1 dimensions. */
+static ff_status read_header(int fd, const char *path, unsigned least, uint64_t bytes,
+                             const char *unpacked, ff_array *array, ff_error *error) {
+    unsigned char header[4 + 4 * 4] = {0};
+    size_t got = bytes < sizeof header ? (size_t)bytes : sizeof header;
+    FF_TRY(ff_disk_read_at(fd, path, header, got, 0, error));
+    unsigned dimensions = header[3];
+    uint64_t wanted =
+        4 + 4 * (uint64_t)(dimensions >= least && dimensions <= 4 ? dimensions : least);
+    if (got < 4 || (got < wanted && dimensions >= least && dimensions <= least + 1))
+        return ff_fail(error, FF_BAD_DATA, "%s: ends at byte %zu%s, wanted %" PRIu64, path, got,
+                       unpacked, wanted);
+    if (header[0] || header[1] || !element_of(header[2], &array->element) || dimensions < least ||
+        dimensions > least + 1)
         return ff_fail(error, FF_BAD_DATA,
-                       "%s: its magic is %02x %02x %02x %02x, wanted 00 00 08 %02x (%s)", path,
-                       header[0], header[1], header[2], header[3], dimensions,
-                       dimensions == 3 ? "images: u8, 3 dimensions" : "labels: u8, 1 dimension");
-    FF_TRY(read_exactly(input, path, header + 4, bytes - 4, 4, bytes, error));
+                       "%s: its magic is %02x %02x %02x %02x, wanted 00 00 08 %02x for %s of u8, "
+                       "another known type for 08 (09, 0b, 0c, 0d, 0e), or %02x for %02x",
+                       path, header[0], header[1], header[2], header[3], least,
+                       least == 3 ? "images" : "labels", least + 1, least);
+    array->dimensions = dimensions;
+    array->offset = wanted;
+    array->big_endian = ff_element_bytes(array->element) > 1;
     for (unsigned i = 0; i < dimensions; i++) {
-        size[i] = ff_load_be32(header + 4 + 4 * i);
-        if (!size[i] || (i && size[i] > FF_SIDE_LIMIT))
-            return ff_fail(error, FF_BAD_DATA, "%s: dimension %u at byte %u is %u, wanted 1 to %u",
-                           path, i, 4 + 4 * i, size[i], i ? FF_SIDE_LIMIT : UINT32_MAX);
+        array->size[i] = ff_load_be32(header + 4 + 4 * i);
+        if (!array->size[i] || (i && array->size[i] > FF_SIDE_LIMIT))
+            return ff_fail(error, FF_BAD_DATA,
+                           "%s: dimension %u at byte %u is %" PRIu64 ", wanted 1 to %u", path, i,
+                           4 + 4 * i, array->size[i], i ? FF_SIDE_LIMIT : UINT32_MAX);
     }
     return FF_OK;
 }
 
-/* Undoes gzip into temporary space, where items can be read in any order. */
-static ff_status unpack(idx_set *set, ff_input *input, uint64_t data, ff_error *error) {
-    FF_TRY(ff_disk_temporary(set->source->temporary, &set->fd, error));
-    char *chunk;
-    FF_TRY(ff_alloc_aligned(&chunk, CHUNK_BYTES, 1, 0, "unpacking", error));
-    uint64_t header = 16;
-    ff_status status = FF_OK;
-    for (uint64_t done = 0; done < data && status == FF_OK;) {
-        FF_TRY_DONE(ff_interrupt_check(error));
-        size_t part = data - done < CHUNK_BYTES ? data - done : CHUNK_BYTES;
-        status = read_exactly(input, set->images, chunk, part, header + done, header + data, error);
-        if (status == FF_OK)
-            status = ff_disk_write_at(set->fd, set->source->temporary, chunk, part, done, error);
-        done += part;
-    }
-    set->data_offset = 0;
-    if (status == FF_OK) status = expect_end(input, set->images, header + data, error);
-done:
-    free(chunk);
-    return status;
+/* Opens one file, undone from gzip, and checks it whole. */
+static ff_status open_array(const ff_source *source, const char *path, unsigned least, int *fd,
+                            ff_array *array, ff_error *error) {
+    bool gzip;
+    uint64_t bytes, data;
+    char shape[256];
+    FF_TRY(ff_input_unpack(path, source->temporary, fd, &bytes, &gzip, error));
+    const char *unpacked = gzip ? " when unpacked" : "";
+    FF_TRY(read_header(*fd, path, least, bytes, unpacked, array, error));
+    if (!ff_array_bytes(array, &data))
+        return ff_fail(error, FF_BAD_DATA, "%s: %s are too many", path,
+                       ff_array_shape(array, shape, sizeof shape));
+    if (bytes == array->offset + data) return FF_OK;
+    return ff_fail(error, FF_BAD_DATA,
+                   "%s: has %" PRIu64 " bytes%s, wanted %" PRIu64 " (%" PRIu64 " and %s)", path,
+                   bytes, unpacked, array->offset + data, array->offset,
+                   ff_array_shape(array, shape, sizeof shape));
 }
 
-static ff_status open_images(idx_set *set, ff_error *error) {
-    ff_input *input;
-    FF_TRY(ff_input_open(&input, set->images, error));
-    uint32_t size[3];
-    uint64_t data = 0;
-    ff_status status = read_header(input, set->images, 3, size, error);
-    if (status == FF_OK &&
-        (!ff_mul_u64((uint64_t)size[1] * size[2], size[0], &data) || data > UINT64_C(1) << 50))
-        status = ff_fail(error, FF_BAD_DATA, "%s: %u x %u x %u bytes are too many", set->images,
-                         size[0], size[1], size[2]);
-    if (status == FF_OK) {
-        set->count = size[0];
-        set->height = size[1];
-        set->width = size[2];
-        set->data_offset = 16;
-    }
-    if (status == FF_OK && ff_input_compressed(input)) {
-        status = unpack(set, input, data, error);
-    } else if (status == FF_OK) {
-        uint64_t bytes;
-        status = ff_disk_open(set->images, &set->fd, &bytes, error);
-        if (status == FF_OK && bytes != 16 + data)
-            status = ff_fail(error, FF_BAD_DATA,
-                             "%s: has %" PRIu64 " bytes, wanted %" PRIu64 " (16 + %u x %u x %u)",
-                             set->images, bytes, 16 + data, size[0], size[1], size[2]);
-    }
-    ff_input_close(&input);
-    return status;
-}
-
-static void open_images_of(void *context, size_t index) {
+static void open_set(void *context, size_t index) {
     idx_set *set = &((idx_sets *)context)->set[index];
-    if (open_images(set, &set->error) != FF_OK && set->error.status == FF_OK)
-        set->error.status = FF_FAILED;
+    ff_array_set *arrays = &set->set;
+    ff_status status = open_array(set->source, arrays->images_path, 3, &set->images_fd,
+                                  &arrays->images, &set->error);
+    if (status == FF_OK)
+        status = open_array(set->source, arrays->labels_path, 1, &set->labels_fd, &arrays->labels,
+                            &set->error);
+    if (status != FF_OK && set->error.status == FF_OK) set->error.status = FF_FAILED;
 }
 
-static ff_status list_set(ff_source *source, idx_set *set, bool alone, ff_error *error) {
-    ff_input *input;
-    FF_TRY(ff_input_open(&input, set->labels, error));
-    ff_status status;
-    uint32_t count, part;
-    FF_TRY_DONE(read_header(input, set->labels, 1, &count, error));
-    if (count != set->count) {
-        status = ff_fail(error, FF_BAD_DATA, "%s: has %u labels for %u images in %s", set->labels,
-                         count, set->count, set->images);
-        goto done;
-    }
-    int fd = set->fd;
-    set->fd = -1;
-    FF_TRY_DONE(ff_source_add_part(source, set->images, fd, &part, error));
-    ff_source_split *split;
-    FF_TRY_DONE(ff_source_add_split(source, alone ? "" : set->split, &split, error));
-
-    const char *base = ff_path_base(set->images);
-    size_t base_length = strlen(base);
-    if (base_length > 3 && !strcmp(base + base_length - 3, ".gz")) base_length -= 3;
-    uint32_t class_count = source->labels.field[0].class_count;
-    uint64_t bytes = (uint64_t)set->height * set->width;
-    unsigned char labels[4096];
-    for (uint32_t i = 0; i < count; i++) {
-        if (i % sizeof labels == 0) {
-            size_t wanted = count - i < sizeof labels ? count - i : sizeof labels;
-            FF_TRY_DONE(read_exactly(input, set->labels, labels, wanted, 8 + (uint64_t)i,
-                                     8 + (uint64_t)count, error));
-        }
-        int32_t label = labels[i % sizeof labels];
-        if (class_count && (uint32_t)label >= class_count) {
-            status = ff_fail(error, FF_BAD_DATA,
-                             "%s: label %d of item %u at byte %u, wanted 0 to %u as %s names %u "
-                             "classes",
-                             set->labels, label, i, 8 + i, class_count - 1, source->classes,
-                             class_count);
-            goto done;
-        }
-        char key[512];
-        int key_bytes = snprintf(key, sizeof key, "%.*s:%u", (int)base_length, base, i);
-        ff_item item = {.part = part,
-                        .offset = set->data_offset + i * bytes,
-                        .bytes = bytes,
-                        .key = key,
-                        .key_bytes = (size_t)key_bytes,
-                        .labels = &label};
-        FF_TRY_DONE(ff_listing_add(split->listing, &item, error));
-    }
-    status = expect_end(input, set->labels, 8 + (uint64_t)count, error);
-done:
-    ff_input_close(&input);
-    return status;
+static ff_status add_parts(ff_source *source, idx_set *set, ff_error *error) {
+    ff_array_set *arrays = &set->set;
+    int images = set->images_fd, labels = set->labels_fd;
+    set->images_fd = -1;
+    FF_TRY(ff_source_add_part(source, arrays->images_path, images, &arrays->images.part, error));
+    set->labels_fd = -1;
+    return ff_source_add_part(source, arrays->labels_path, labels, &arrays->labels.part, error);
 }
 
 static ff_status list_sets(ff_source *source, idx_sets *sets, ff_error *error) {
     FF_TRY(find_sets(sets, source, error));
     source->kind = "idx";
-    FF_TRY(ff_metadata_add_field(&source->labels, "label", FF_FIELD_CLASS, FF_I32, 1, error));
-    if (source->classes) FF_TRY(ff_source_read_classes(source, 0, source->classes, error));
     for (size_t i = 1; i < sets->count; i++)
-        if (!strcmp(sets->set[i].split, sets->set[i - 1].split))
+        if (!strcmp(sets->set[i].set.split, sets->set[i - 1].set.split))
             return ff_fail(error, FF_BAD_DATA, "%s and %s: both are split '%s', wanted one",
-                           sets->set[i - 1].images, sets->set[i].images, sets->set[i].split);
-    FF_TRY(ff_parallel_for(source->jobs, sets->count, open_images_of, sets, error));
-    const idx_set *first = &sets->set[0];
+                           sets->set[i - 1].set.images_path, sets->set[i].set.images_path,
+                           sets->set[i].set.split);
+    FF_TRY(ff_parallel_for(source->jobs, sets->count, open_set, sets, error));
+    ff_array_set arrays[SETS_LIMIT];
     for (size_t i = 0; i < sets->count; i++) {
         idx_set *set = &sets->set[i];
         if (set->error.status != FF_OK) {
             if (error) *error = set->error;
             return set->error.status;
         }
-        if (set->height != first->height || set->width != first->width)
-            return ff_fail(error, FF_BAD_DATA, "%s: images of %u x %u, but %s has %u x %u",
-                           set->images, set->height, set->width, first->images, first->height,
-                           first->width);
-        FF_TRY(list_set(source, set, sets->count == 1, error));
+        FF_TRY(add_parts(source, set, error));
+        if (sets->count == 1) *set->set.split = 0;
+        arrays[i] = set->set;
     }
-    source->raw = (ff_source_raw){
-        .channels = 1, .height = first->height, .width = first->width, .layout = FF_CHW};
-    return FF_OK;
+    return ff_array_list(source, arrays, sets->count, error);
 }
 
 static ff_status idx_list(ff_source *source, ff_error *error) {
@@ -331,9 +276,9 @@ static ff_status idx_list(ff_source *source, ff_error *error) {
     FF_TRY(ff_alloc(&sets, 1, sizeof *sets, "IDX files", error));
     ff_status status = list_sets(source, sets, error);
     for (size_t i = 0; i < sets->count; i++) {
-        ff_disk_close(&sets->set[i].fd);
-        free(sets->set[i].images);
-        free(sets->set[i].labels);
+        ff_disk_close(&sets->set[i].images_fd);
+        ff_disk_close(&sets->set[i].labels_fd);
+        ff_array_set_free(&sets->set[i].set);
     }
     free(sets);
     return status;

@@ -2,6 +2,7 @@
  * them; zero bytes after the last one are padding, anything else is refused. */
 #include "tools/ffpack/source/input.h"
 
+#include "format/base/interrupt.h"
 #include "tools/ffpack/source/disk.h"
 
 #include <errno.h>
@@ -19,7 +20,9 @@ struct ff_input {
     bool compressed;
     bool in_member; /* between a member's header and its trailer */
     bool finished;
-    uint64_t read_bytes; /* taken from the file */
+    uint64_t file_bytes;
+    uint64_t read_bytes;     /* taken from the file */
+    uint64_t unpacked_bytes; /* given */
     z_stream zlib;
     unsigned char chunk[CHUNK_BYTES];
 };
@@ -42,7 +45,7 @@ ff_status ff_input_open(ff_input **out, const char *path, ff_error *error) {
     ff_input *input;
     FF_TRY(ff_alloc(&input, 1, sizeof *input, "an input", error));
     input->fd = -1;
-    ff_status status = ff_disk_open(path, &input->fd, NULL, error);
+    ff_status status = ff_disk_open(path, &input->fd, &input->file_bytes, error);
     if (status == FF_OK) status = ff_copy_string(&input->path, path, error);
     if (status == FF_OK) status = fill(input, error);
     if (status == FF_OK && input->zlib.avail_in >= 2 && input->chunk[0] == 0x1f &&
@@ -114,7 +117,15 @@ ff_status ff_input_read(ff_input *input, void *to, size_t size, size_t *got, ff_
         input->zlib.next_out = (unsigned char *)to + *got;
         input->zlib.avail_out = (uInt)part;
         int result = inflate(&input->zlib, Z_NO_FLUSH);
-        *got += part - input->zlib.avail_out;
+        part -= input->zlib.avail_out;
+        *got += part;
+        input->unpacked_bytes += part;
+        if (input->unpacked_bytes > FF_INPUT_FREE_BYTES &&
+            input->unpacked_bytes / FF_INPUT_RATIO > input->file_bytes)
+            return ff_fail(error, FF_BAD_DATA,
+                           "%s: unpacks to more than %" PRIu64 " times its %" PRIu64
+                           " bytes: a compression bomb",
+                           input->path, FF_INPUT_RATIO, input->file_bytes);
         if (result == Z_STREAM_END)
             input->in_member = false;
         else if (result != Z_OK && result != Z_BUF_ERROR)
@@ -123,6 +134,35 @@ ff_status ff_input_read(ff_input *input, void *to, size_t size, size_t *got, ff_
                            input->zlib.msg ? input->zlib.msg : "zlib gives no reason");
     }
     return FF_OK;
+}
+
+static ff_status unpack(ff_input *input, const char *temporary, int *fd, uint64_t *bytes,
+                        ff_error *error) {
+    FF_TRY(ff_disk_temporary(temporary, fd, error));
+    char *chunk;
+    FF_TRY(ff_alloc_aligned(&chunk, CHUNK_BYTES, 1, 0, "unpacking", error));
+    ff_status status = FF_OK;
+    for (size_t got = CHUNK_BYTES; got == CHUNK_BYTES && status == FF_OK; *bytes += got) {
+        status = ff_interrupt_check(error);
+        if (status == FF_OK) status = ff_input_read(input, chunk, CHUNK_BYTES, &got, error);
+        if (status == FF_OK) status = ff_disk_write_at(*fd, temporary, chunk, got, *bytes, error);
+    }
+    free(chunk);
+    return status;
+}
+
+ff_status ff_input_unpack(const char *path, const char *temporary, int *fd, uint64_t *bytes,
+                          bool *unpacked, ff_error *error) {
+    ff_input *input;
+    *fd = -1;
+    *bytes = 0;
+    FF_TRY(ff_input_open(&input, path, error));
+    if (unpacked) *unpacked = input->compressed;
+    ff_status status = input->compressed ? unpack(input, temporary, fd, bytes, error)
+                                         : ff_disk_open(path, fd, bytes, error);
+    ff_input_close(&input);
+    if (status != FF_OK) ff_disk_close(fd);
+    return status;
 }
 
 bool ff_input_compressed(const ff_input *input) {

@@ -5,15 +5,26 @@
 
 #include "format/base/memory.h"
 
+#define FF_INPUT_RATIO      UINT64_C(400)
+#define FF_INPUT_FREE_BYTES (UINT64_C(1) << 30)
+
 typedef struct ff_input ff_input;
 
 /* Opens a regular file. */
 FF_MUST_USE ff_status ff_input_open(ff_input **input, const char *path, ff_error *error);
 
 /* Reads up to `size` bytes; *got is less only at the end. FF_BAD_DATA naming path and place where
- * the compressed bytes are broken, cut off, or followed by something else. */
+ * the compressed bytes are broken, cut off, or followed by something else, and where they are a
+ * bomb: more than FF_INPUT_RATIO unpacked bytes for each packed one, behind the first
+ * FF_INPUT_FREE_BYTES. */
 FF_MUST_USE ff_status ff_input_read(ff_input *input, void *to, size_t size, size_t *got,
                                     ff_error *error);
+
+/* *fd = the regular file `path`, or where it is gzip what it holds, unpacked into temporary space
+ * in the folder `temporary`; *bytes = how many there are, *unpacked (may be NULL) = which of the
+ * two. The caller closes *fd. */
+FF_MUST_USE ff_status ff_input_unpack(const char *path, const char *temporary, int *fd,
+                                      uint64_t *bytes, bool *unpacked, ff_error *error);
 
 /* Whether the file is compressed, so that its size says nothing. */
 bool ff_input_compressed(const ff_input *input);

@@ -13,16 +13,12 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 
-extern const ff_source_format ff_source_idx, ff_source_webdataset, ff_source_cifar,
+extern const ff_source_format ff_source_idx, ff_source_npy, ff_source_webdataset, ff_source_cifar,
     ff_source_imagenet, ff_source_archive, ff_source_folder;
 
-const ff_source_format *const ff_source_formats[] = {&ff_source_idx,
-                                                     &ff_source_cifar,
-                                                     &ff_source_webdataset,
-                                                     &ff_source_imagenet,
-                                                     &ff_source_archive,
-                                                     &ff_source_folder,
-                                                     NULL};
+const ff_source_format *const ff_source_formats[] = {
+    &ff_source_idx,      &ff_source_cifar,   &ff_source_npy,    &ff_source_webdataset,
+    &ff_source_imagenet, &ff_source_archive, &ff_source_folder, NULL};
 
 static ff_status find_format(const ff_source_format **found, const char *name, ff_error *error) {
     char known[256] = "auto";
@@ -109,6 +105,7 @@ ff_status ff_source_open(ff_source **out, const char *path, const ff_source_opti
     ff_source *source;
     FF_TRY(ff_alloc(&source, 1, sizeof *source, "a source", error));
     source->jobs = options->jobs;
+    source->array_layout = options->array_layout;
     source->skip = options->skip;
     size_t length = strlen(path);
     while (length > 1 && path[length - 1] == '/') length--;

@@ -59,13 +59,17 @@ typedef struct ff_source_raw {
     bool big_endian;
 } ff_source_raw;
 
+/* --array-layout: which axis of arrays of 4 dimensions is the channels. */
+typedef enum ff_array_axes { FF_ARRAY_GUESS, FF_ARRAY_CHW, FF_ARRAY_HWC } ff_array_axes;
+
 struct ff_source {
     const ff_source_format *format;
     char *path;
-    char *temporary;    /* the folder for temporary space */
-    char *classes;      /* --classes FILE, or NULL */
-    char *val_labels;   /* --val-labels PATH, or NULL */
-    char *label;        /* --label FIELD, or NULL */
+    char *temporary;  /* the folder for temporary space */
+    char *classes;    /* --classes FILE, or NULL */
+    char *val_labels; /* --val-labels PATH, or NULL */
+    char *label;      /* --label FIELD, or NULL */
+    ff_array_axes array_layout;
     bool skip;          /* --on-error skip: items may be missing */
     bool pattern;       /* `path` is a brace pattern */
     int jobs;           /* threads for unpacking */
@@ -80,12 +84,13 @@ struct ff_source {
 };
 
 typedef struct ff_source_options {
-    const char *format;     /* a name of the table; NULL or "auto" = by content */
-    const char *classes;    /* file with a class name a line; NULL = the source's own */
-    const char *val_labels; /* of ImageNet's validation images; NULL = looked for beside them */
-    const char *temporary;  /* folder for temporary space */
-    const char *label;      /* the only label field to keep; NULL = all */
-    bool skip;              /* what is missing is left to fail when it is read */
+    const char *format;         /* a name of the table; NULL or "auto" = by content */
+    const char *classes;        /* file with a class name a line; NULL = the source's own */
+    const char *val_labels;     /* of ImageNet's validation images; NULL = looked for beside them */
+    const char *temporary;      /* folder for temporary space */
+    const char *label;          /* the only label field to keep; NULL = all */
+    ff_array_axes array_layout; /* of arrays of 4 dimensions */
+    bool skip;                  /* what is missing is left to fail when it is read */
     int jobs;
 } ff_source_options;
 
