@@ -44,6 +44,12 @@ static bool is_behind(const char *line, const char *split, uint64_t position) {
 
 ff_status ff_skipped_rewind(ff_skipped *skipped, const char *split, uint64_t position,
                             ff_error *error) {
+    /* What follows is added to the list that is written now. */
+    if (skipped->file && fclose(skipped->file) != 0) {
+        skipped->file = NULL;
+        return ff_fail_errno(error, "%s: cannot write", skipped->path);
+    }
+    skipped->file = NULL;
     FILE *old = fopen(skipped->path, "re");
     if (!old && errno == ENOENT) return FF_OK;
     FILE *kept = old ? fopen(skipped->temporary, "we") : NULL;
