@@ -26,8 +26,6 @@ static void test_known_values(void **unused) {
     float mean[2], std[2];
     ff_stats_add_interleaved(stats, pixels, 6);
     assert_int_equal(ff_stats_pixels(stats), 6);
-    assert_int_equal(ff_stats_count(stats, 0, 255), 3);
-    assert_int_equal(ff_stats_count(stats, 1, 255), 0);
     assert_int_equal(ff_stats_finish(stats, mean, std, NULL), FF_OK);
     assert_true(mean[0] == 0.5f && std[0] == 0.5f);
     assert_true(fabsf(mean[1] - 0.3f) < 1e-7f && fabsf(std[1] - 0.1f) < 1e-7f);
@@ -59,6 +57,34 @@ static void test_against_sums(void **unused) {
     assert_true(mean == (float)middle);
     assert_true(std == (float)sqrtl(squares / COUNT));
     ff_stats_destroy(&stats);
+    free(values);
+}
+
+/* The largest values in whole blocks, and every remainder behind them. */
+static void test_largest_sums(void **unused) {
+    (void)unused;
+    enum { COUNT = 3 * 65536 * 16 / 3 + 100 };
+    uint8_t *values = malloc(3 * (size_t)COUNT);
+    memset(values, 255, 3 * (size_t)COUNT);
+    for (size_t count = COUNT - 20; count < COUNT; count++) {
+        ff_stats *planar = make(1), *interleaved = make(3);
+        float mean[3], std[3];
+        values[0] = values[1] = values[2] = 0;
+        ff_stats_add_interleaved(interleaved, values, count);
+        values[1] = values[2] = 255;
+        ff_stats_add_planar(planar, values, count);
+        double wanted = (double)(count - 1) / (double)count;
+        assert_int_equal(ff_stats_finish(planar, mean, std, NULL), FF_OK);
+        assert_true(mean[0] == (float)wanted);
+        /* One black pixel. */
+        assert_int_equal(ff_stats_finish(interleaved, mean, std, NULL), FF_OK);
+        for (int c = 0; c < 3; c++) {
+            assert_true(mean[c] == (float)wanted);
+            assert_true(fabs(std[c] - sqrt(wanted * (1 - wanted))) < 1e-7);
+        }
+        ff_stats_destroy(&planar);
+        ff_stats_destroy(&interleaved);
+    }
     free(values);
 }
 
@@ -134,6 +160,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_known_values),
         cmocka_unit_test(test_against_sums),
+        cmocka_unit_test(test_largest_sums),
         cmocka_unit_test(test_order_and_grouping_do_not_matter),
         cmocka_unit_test(test_huge_counts),
         cmocka_unit_test(test_refused),

@@ -26,15 +26,10 @@ typedef struct measure {
     ff_progress progress;
 } measure;
 
-static ff_status create_stats(const ff_sample_plan *plan, ff_stats **stats, ff_error *error) {
-    return plan->values == FF_VALUES_U16 ? ff_stats_create_u16(stats, plan->channels, error)
-                                         : ff_stats_create(stats, plan->channels, error);
-}
-
 static ff_status measure_unit(measure *job, worker *own, uint64_t first, ff_error *error) {
     if (!own->sampler)
         FF_TRY(ff_sampler_create(&own->sampler, job->plan, job->split, job->stream, error));
-    if (!own->stats) FF_TRY(create_stats(job->plan, &own->stats, error));
+    if (!own->stats) FF_TRY(ff_stats_create(&own->stats, job->plan->channels, error));
     size_t pixels = (size_t)job->plan->height * job->plan->width;
     uint64_t end = first + job->per_unit;
     if (end > job->count) end = job->count;
@@ -101,7 +96,7 @@ ff_status ff_measure(const ff_sample_plan *plan, const ff_source_split *split, i
     if (status == FF_OK) status = ff_pipeline_run(&pipeline, error);
     ff_progress_end(&job.progress);
     ff_stats *total = NULL;
-    if (status == FF_OK) status = create_stats(plan, &total, error);
+    if (status == FF_OK) status = ff_stats_create(&total, plan->channels, error);
     for (int i = 0; i < jobs; i++) {
         if (status == FF_OK && job.worker[i].stats) ff_stats_merge(total, job.worker[i].stats);
         ff_stats_destroy(&job.worker[i].stats);

@@ -1,31 +1,32 @@
 #include "tools/ffpack/image/stats.h"
 
+#include "format/base/compiler.h"
 #include "format/base/memory.h"
 
 #include <assert.h>
 #include <math.h>
 #include <stdlib.h>
 
-/* Neighbouring pixels are often equal; counting them in turn in LANES histograms keeps one
- * increment from waiting for the store of the last. */
-enum { LANES = 4 };
+/* So many u8 values, squared, add up to less than 2^32: whole blocks are summed in 32 bits, which
+ * every instruction set has lanes for. */
+enum { BLOCK = 65536, LANES = 16 };
+
+typedef unsigned __int128 u128;
 
 struct ff_stats {
     uint32_t channels;
-    uint32_t lanes, values; /* LANES and 256, or 1 and 65,536 */
-    uint64_t *count;        /* [channels, lanes, values] */
+    uint64_t pixels;
+    struct ff_stats_sums {
+        u128 values, squares;
+    } * sum; /* [channels] */
 };
 
-static ff_status create(ff_stats **stats, uint32_t channels, uint32_t lanes, uint32_t values,
-                        ff_error *error) {
+ff_status ff_stats_create(ff_stats **stats, uint32_t channels, ff_error *error) {
     *stats = NULL;
     ff_stats *created;
     FF_TRY(ff_alloc(&created, 1, sizeof *created, "statistics", error));
     created->channels = channels;
-    created->lanes = lanes;
-    created->values = values;
-    ff_status status = ff_alloc(&created->count, (uint64_t)channels * lanes * values,
-                                sizeof *created->count, "histograms", error);
+    ff_status status = ff_alloc(&created->sum, channels, sizeof *created->sum, "statistics", error);
     if (status != FF_OK) {
         free(created);
         return status;
@@ -34,79 +35,110 @@ static ff_status create(ff_stats **stats, uint32_t channels, uint32_t lanes, uin
     return FF_OK;
 }
 
-ff_status ff_stats_create(ff_stats **stats, uint32_t channels, ff_error *error) {
-    return create(stats, channels, LANES, 256, error);
-}
-
-ff_status ff_stats_create_u16(ff_stats **stats, uint32_t channels, ff_error *error) {
-    return create(stats, channels, 1, 65536, error);
-}
-
 void ff_stats_destroy(ff_stats **stats) {
     if (!stats || !*stats) return;
-    free((*stats)->count);
+    free((*stats)->sum);
     free(*stats);
     *stats = NULL;
 }
 
-static void add(uint64_t *count, const uint8_t *values, size_t step, size_t pixel_count) {
-    size_t i = 0;
-    for (; i + LANES <= pixel_count; i += LANES)
-        for (size_t lane = 0; lane < LANES; lane++) count[lane * 256 + values[(i + lane) * step]]++;
-    for (; i < pixel_count; i++) count[values[i * step]]++;
+/* ---- sums ---------------------------------------------------------------------------------- */
+
+FF_CLONES static void sum_run(struct ff_stats_sums *sum, const uint8_t *values, size_t count) {
+    for (size_t at = 0; at < count;) {
+        size_t end = count - at < BLOCK ? count : at + BLOCK;
+        uint32_t total = 0, squares = 0;
+        for (; at < end; at++) {
+            total += values[at];
+            squares += (uint32_t)values[at] * values[at];
+        }
+        sum->values += total;
+        sum->squares += squares;
+    }
+}
+
+/* Three channels in turn: LANES pixels at once, each lane always of one channel. */
+FF_CLONES static void sum_three(struct ff_stats_sums *sum, const uint8_t *pixels, size_t count) {
+    enum { ROW = 3 * LANES };
+    size_t rows = count / LANES;
+    for (size_t row = 0; row < rows;) {
+        size_t end = rows - row < BLOCK ? rows : row + BLOCK;
+        uint32_t total[ROW] = {0}, squares[ROW] = {0};
+        for (; row < end; row++)
+            for (size_t i = 0; i < ROW; i++) {
+                uint32_t value = pixels[row * ROW + i];
+                total[i] += value;
+                squares[i] += value * value;
+            }
+        for (size_t i = 0; i < ROW; i++) {
+            sum[i % 3].values += total[i];
+            sum[i % 3].squares += squares[i];
+        }
+    }
+    for (size_t i = rows * ROW; i < count * 3; i++) {
+        sum[i % 3].values += pixels[i];
+        sum[i % 3].squares += (uint32_t)pixels[i] * pixels[i];
+    }
 }
 
 void ff_stats_add_interleaved(ff_stats *stats, const uint8_t *pixels, size_t pixel_count) {
-    for (uint32_t c = 0; c < stats->channels; c++)
-        add(stats->count + (size_t)c * LANES * 256, pixels + c, stats->channels, pixel_count);
+    uint32_t channels = stats->channels;
+    stats->pixels += pixel_count;
+    if (channels == 1) {
+        sum_run(stats->sum, pixels, pixel_count);
+    } else if (channels == 3) {
+        sum_three(stats->sum, pixels, pixel_count);
+    } else {
+        for (uint32_t c = 0; c < channels; c++)
+            for (size_t i = 0; i < pixel_count; i++) {
+                uint32_t value = pixels[i * channels + c];
+                stats->sum[c].values += value;
+                stats->sum[c].squares += value * value;
+            }
+    }
 }
 
 void ff_stats_add_planar(ff_stats *stats, const uint8_t *planes, size_t pixel_count) {
+    stats->pixels += pixel_count;
     for (uint32_t c = 0; c < stats->channels; c++)
-        add(stats->count + (size_t)c * LANES * 256, planes + c * pixel_count, 1, pixel_count);
+        sum_run(&stats->sum[c], planes + c * pixel_count, pixel_count);
 }
 
 void ff_stats_add_u16(ff_stats *stats, const uint16_t *values, bool planar, size_t pixel_count) {
     size_t step = planar ? 1 : stats->channels, plane = planar ? pixel_count : 1;
-    for (uint32_t c = 0; c < stats->channels; c++) {
-        uint64_t *count = stats->count + (size_t)c * stats->values;
-        for (size_t i = 0; i < pixel_count; i++) count[values[c * plane + i * step]]++;
-    }
+    stats->pixels += pixel_count;
+    for (uint32_t c = 0; c < stats->channels; c++)
+        for (size_t i = 0; i < pixel_count; i++) {
+            uint64_t value = values[c * plane + i * step];
+            stats->sum[c].values += value;
+            stats->sum[c].squares += value * value;
+        }
 }
 
 void ff_stats_merge(ff_stats *stats, const ff_stats *other) {
-    assert(stats->channels == other->channels && stats->values == other->values);
-    for (size_t i = 0; i < (size_t)stats->channels * stats->lanes * stats->values; i++)
-        stats->count[i] += other->count[i];
-}
-
-uint64_t ff_stats_count(const ff_stats *stats, uint32_t channel, uint32_t value) {
-    uint64_t total = 0;
-    for (size_t lane = 0; lane < stats->lanes; lane++)
-        total += stats->count[((size_t)channel * stats->lanes + lane) * stats->values + value];
-    return total;
+    assert(stats->channels == other->channels);
+    stats->pixels += other->pixels;
+    for (uint32_t c = 0; c < stats->channels; c++) {
+        stats->sum[c].values += other->sum[c].values;
+        stats->sum[c].squares += other->sum[c].squares;
+    }
 }
 
 uint64_t ff_stats_pixels(const ff_stats *stats) {
-    uint64_t total = 0;
-    for (uint32_t v = 0; v < stats->values; v++) total += ff_stats_count(stats, 0, v);
-    return total;
+    return stats->pixels;
 }
+
+/* ---- mean and std -------------------------------------------------------------------------- */
 
 ff_status ff_stats_finish_range(const ff_stats *stats, double low, double high, float *mean,
                                 float *std, ff_error *error) {
-    uint64_t pixels = ff_stats_pixels(stats);
+    uint64_t pixels = stats->pixels;
     if (pixels == 0) return ff_fail(error, FF_BAD_DATA, "no pixel to compute mean and std from");
     for (uint32_t c = 0; c < stats->channels; c++) {
         /* Exact: with u8 values and below 2^56 pixels, or u16 values and below 2^48, the sums are
          * below 2^80 and N * squares below 2^128; no disk holds more. */
-        unsigned __int128 sum = 0, squares = 0;
-        for (uint32_t v = 0; v < stats->values; v++) {
-            uint64_t count = ff_stats_count(stats, c, v);
-            sum += (unsigned __int128)count * v;
-            squares += (unsigned __int128)count * ((uint64_t)v * v);
-        }
-        unsigned __int128 spread = squares * pixels - sum * sum; /* N^2 times the variance */
+        u128 sum = stats->sum[c].values;
+        u128 spread = stats->sum[c].squares * pixels - sum * sum; /* N^2 times the variance */
         if (spread == 0)
             return ff_fail(error, FF_BAD_DATA,
                            "channel %u has the value %u in every pixel, so its std is 0 and "

@@ -1,10 +1,10 @@
-/* Mean and standard deviation of the channels of u8 or u16 images, from exact integer histograms
- * (channels x 256 or 65,536 counts), so that the result is the same for any number of threads, any
- * order and any grouping: each worker fills its own, and they are merged.
+/* Mean and standard deviation of the channels of u8 or u16 images, from exact integer sums of the
+ * values and of their squares, so that the result is the same for any number of threads, any order
+ * and any grouping: each worker fills its own, and they are merged.
  *
  * For u16 values 255 becomes high - low, and low is taken off the mean.
- * mean = (sum v n_v) / (255 N), std = sqrt(N sum v^2 n_v - (sum v n_v)^2) / (255 N): of the values
- * that ToTensor gives, over all N pixels (the population's, no Bessel correction), exact in 128-bit
+ * mean = (sum v) / (255 N), std = sqrt(N sum v^2 - (sum v)^2) / (255 N): of the values that
+ * ToTensor gives, over all N pixels (the population's, no Bessel correction), exact in 128-bit
  * integers, divided and rooted in double, rounded once to float32.
  *
  * Thread rule: an ff_stats belongs to one thread at a time. */
@@ -19,24 +19,22 @@
 
 typedef struct ff_stats ff_stats;
 
-/* Empty histograms. On failure *stats = NULL. */
+/* Empty sums. On failure *stats = NULL. */
 FF_MUST_USE ff_status ff_stats_create(ff_stats **stats, uint32_t channels, ff_error *error);
-FF_MUST_USE ff_status ff_stats_create_u16(ff_stats **stats, uint32_t channels, ff_error *error);
 /* NULL and *stats = NULL are accepted; *stats becomes NULL. */
 void ff_stats_destroy(ff_stats **stats);
 
-/* Counts the values of one image: pixels [pixel_count, channels], or planes [channels,
+/* Adds the values of one image: pixels [pixel_count, channels], or planes [channels,
  * pixel_count]. */
 void ff_stats_add_interleaved(ff_stats *stats, const uint8_t *pixels, size_t pixel_count);
 void ff_stats_add_planar(ff_stats *stats, const uint8_t *planes, size_t pixel_count);
-/* The same of u16 values; only for those of ff_stats_create_u16. */
+/* The same of u16 values. */
 void ff_stats_add_u16(ff_stats *stats, const uint16_t *values, bool planar, size_t pixel_count);
 
-/* Adds the counts of `other` (same number of channels, same type), which stays as it is. */
+/* Adds the sums of `other` (same number of channels), which stays as it is. */
 void ff_stats_merge(ff_stats *stats, const ff_stats *other);
 
-/* How often `value` occurred in `channel`; the number of pixels counted. */
-uint64_t ff_stats_count(const ff_stats *stats, uint32_t channel, uint32_t value);
+/* The number of pixels added. */
 uint64_t ff_stats_pixels(const ff_stats *stats);
 
 /* Writes mean[channels] and std[channels]. FF_BAD_DATA where nothing was counted, or a channel has
