@@ -24,8 +24,9 @@ void ff_options_add_output(ff_option_table *table, ff_arguments *arguments) {
 
 void ff_options_add_source(ff_option_table *table, ff_arguments *arguments) {
     const ff_option group[] = {
-        {"format", 0, FF_OPTION_STRING, "auto|idx|cifar|npy|webdataset|imagenet|archive|folder",
-         &arguments->format, NULL, 0, 0, "what SOURCE is (default: auto, by its content)"},
+        {"format", 0, FF_OPTION_STRING,
+         "auto|idx|cifar|npy|webdataset|imagenet|archive|list|folder", &arguments->format, NULL, 0,
+         0, "what SOURCE is (default: auto, by its content)"},
         {"classes", 0, FF_OPTION_STRING, "FILE", &arguments->classes, NULL, 0, 0,
          "class names, one a line in the order of the labels, where the source has none, or in "
          "another order than its own"},

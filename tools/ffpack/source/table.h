@@ -1,0 +1,41 @@
+/* Tables in text: a row a line, cells with tabs or commas between, read from front to back.
+ *
+ * The first line decides: with a tab in it cells are cut at tabs, and nothing is quoted; else with
+ * a comma they are cut at commas, and may be quoted as in RFC 4180 ("a ""b"", c", also over several
+ * lines); else a line is one cell. Lines end with \n or \r\n; empty ones are left out, as is a
+ * UTF-8 byte order mark. A file that is gzip is undone. Memory: one row.
+ * Thread rule: one thread at a time. */
+#ifndef FF_FFPACK_TABLE_H
+#define FF_FFPACK_TABLE_H
+
+#include "format/base/memory.h"
+
+#define FF_TABLE_ROW_LIMIT_BYTES (1u << 20)
+#define FF_TABLE_CELLS_LIMIT     65536u
+
+typedef struct ff_table ff_table;
+
+typedef struct ff_table_row {
+    uint64_t line; /* its first line, from 1 */
+    size_t count;  /* cells; 0 = the table has ended */
+    const size_t
+        *offset; /* [count] of the cells in bytes; each ends with a zero, and has no other */
+    const char *bytes;
+} ff_table_row;
+
+static inline const char *ff_table_cell(const ff_table_row *row, size_t index) {
+    return row->bytes + row->offset[index];
+}
+
+FF_MUST_USE ff_status ff_table_open(ff_table **table, const char *path, ff_error *error);
+/* The next row, valid until the next call. FF_BAD_DATA naming the line where it has a zero byte,
+ * another number of cells than the first row, a quote that does not end, or is too long. */
+FF_MUST_USE ff_status ff_table_next(ff_table *table, ff_table_row *row, ff_error *error);
+void ff_table_close(ff_table **table);
+
+/* The first cell of a text that begins so, as it would be read, where it ends within `bytes` or the
+ * text does (`whole`). False where not, or where the text has a zero byte. */
+FF_MUST_USE bool ff_table_first_cell(const char *head, size_t bytes, bool whole, char *cell,
+                                     size_t size);
+
+#endif
