@@ -266,6 +266,9 @@ const ff_metadata *ff_dataset_metadata(const ff_dataset *dataset) {
 const ff_dataset_ids *ff_dataset_id(const ff_dataset *dataset) {
     return &dataset->header.id;
 }
+const uint8_t *ff_dataset_metadata_id(const ff_dataset *dataset) {
+    return dataset->metadata_id;
+}
 uint64_t ff_dataset_count(const ff_dataset *dataset) {
     return dataset->header.sample_count;
 }

@@ -72,13 +72,13 @@ ff_status ff_generations_check(const ff_metadata *metadata, ff_error *error) {
     return FF_OK;
 }
 
-ff_status ff_metadata_append(ff_metadata *metadata, const ff_buffer *text, uint64_t items,
+ff_status ff_metadata_append(ff_metadata *metadata, const uint8_t id[16], uint64_t items,
                              ff_error *error) {
     uint64_t total;
     if (!items || !ff_add_u64(metadata->items, items, &total))
         return ff_fail(error, FF_FAILED, "%" PRIu64 " items cannot be appended", items);
     ff_generation last = {.items = metadata->items, .shards = ff_metadata_shard_count(metadata)};
-    ff_id_of(last.id, text->bytes, text->length);
+    memcpy(last.id, id, 16);
     ff_generation *grown =
         realloc(metadata->generation, (metadata->generation_count + 1) * sizeof *grown);
     if (!grown) return ff_fail(error, FF_NO_MEMORY, "not enough memory for generations");

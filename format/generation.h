@@ -25,9 +25,9 @@ uint64_t ff_metadata_first_item(const ff_metadata *metadata);
 /* The place of shard `number` < ff_metadata_shard_count. */
 ff_shard_place ff_metadata_shard_place(const ff_metadata *metadata, uint32_t number);
 
-/* Makes `metadata` (the set's own, with `text` its text) the next generation with `items` more
+/* Makes `metadata`, the set's own, whose text has this id, the next generation with `items` more
  * items. Its provenance is as it was, to be added to. */
-FF_MUST_USE ff_status ff_metadata_append(ff_metadata *metadata, const ff_buffer *text,
+FF_MUST_USE ff_status ff_metadata_append(ff_metadata *metadata, const uint8_t id[16],
                                          uint64_t items, ff_error *error);
 
 /* Whether `older`, whose text has this id, is the generation that `newer` says it is: the same in

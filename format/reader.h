@@ -52,6 +52,8 @@ void ff_dataset_close(ff_dataset **dataset);
 const char *ff_dataset_path(const ff_dataset *dataset);
 const ff_metadata *ff_dataset_metadata(const ff_dataset *dataset);
 const ff_dataset_ids *ff_dataset_id(const ff_dataset *dataset);
+/* XXH3-128 of the metadata's text as the index has it, 16 bytes. */
+const uint8_t *ff_dataset_metadata_id(const ff_dataset *dataset);
 uint64_t ff_dataset_count(const ff_dataset *dataset);
 uint32_t ff_dataset_shard_count(const ff_dataset *dataset);
 uint64_t ff_dataset_index_bytes(const ff_dataset *dataset);

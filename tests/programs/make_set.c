@@ -5,6 +5,7 @@
  * `make_set DIR --count 20 ...` writes the split folder DIR; `--splits train,test` writes DIR/train
  * and DIR/test. Exit codes as in the other programs. */
 #include "format/base/options.h"
+#include "format/checksum.h"
 #include "format/generation.h"
 #include "format/writer.h"
 
@@ -269,8 +270,10 @@ static ff_status describe(maker *make, const char *split, uint64_t items, ff_err
 /* The metadata of the next generation. */
 static ff_status describe_next(maker *make, uint64_t items, ff_error *error) {
     ff_buffer text = {0};
+    uint8_t id[16];
     ff_status status = ff_metadata_write(&make->metadata, &text, error);
-    if (status == FF_OK) status = ff_metadata_append(&make->metadata, &text, items, error);
+    ff_id_store(id, XXH3_128bits(text.bytes, text.length));
+    if (status == FF_OK) status = ff_metadata_append(&make->metadata, id, items, error);
     if (status == FF_OK)
         status = ff_metadata_add_provenance(&make->metadata, "source", "made-up, more", error);
     ff_buffer_free(&text);

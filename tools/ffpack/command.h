@@ -10,6 +10,7 @@
 /* argv[0] is the program or, for the others, the command's own word. They return the exit code. */
 int ff_command_pack(int argc, char **argv);
 int ff_command_merge(int argc, char **argv);
+int ff_command_append(int argc, char **argv);
 
 /* The operands of a command line: strings of argv. */
 typedef struct ff_positionals {

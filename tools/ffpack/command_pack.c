@@ -66,18 +66,14 @@ static ff_status run(const ff_arguments *arguments, ff_report *report, ff_error 
 }
 
 int ff_command_pack(int argc, char **argv) {
-    ff_arguments arguments = {.format = "auto",
-                              .mode = -1,
-                              .array_layout = -1,
-                              .shuffle = -1,
-                              .shard_bytes = UINT64_C(256) << 20};
+    ff_arguments arguments = ff_arguments_default();
     ff_option_table table = {0};
     ff_options_add_output(&table, &arguments);
     ff_options_add_source(&table, &arguments);
     ff_options_add_samples(&table, &arguments);
     ff_options_add_statistics(&table, &arguments);
     ff_options_add_storage(&table, &arguments);
-    ff_options_add_order(&table, &arguments);
+    ff_options_add_shards(&table, &arguments);
     ff_options_add_running(&table, &arguments);
     ff_options_add_dry_run(&table, &arguments);
     const ff_command command = {.program = "ffpack",

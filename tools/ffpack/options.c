@@ -9,6 +9,14 @@ static void add(ff_option_table *table, const ff_option *group, size_t count) {
     table->count += count;
 }
 
+ff_arguments ff_arguments_default(void) {
+    return (ff_arguments){.format = "auto",
+                          .mode = -1,
+                          .array_layout = -1,
+                          .shuffle = -1,
+                          .shard_bytes = UINT64_C(256) << 20};
+}
+
 void ff_options_add_output(ff_option_table *table, ff_arguments *arguments) {
     const ff_option group[] = {
         {.kind = FF_OPTION_HEADING, .help = "Input and output"},
@@ -91,6 +99,8 @@ void ff_options_add_statistics(ff_option_table *table, ff_arguments *arguments) 
 void ff_options_add_storage(ff_option_table *table, ff_arguments *arguments) {
     const ff_option group[] = {
         {.kind = FF_OPTION_HEADING, .help = "Storage"},
+        {"shuffle", 0, FF_OPTION_INTEGER, "SEED", &arguments->shuffle, NULL, 0, 9e18,
+         "store the samples in a random order (default: in the order of their numbers)"},
         {"compress", 0, FF_OPTION_STRING, "zstd[:LEVEL]", &arguments->compress, NULL, 0, 0,
          "compress the shards (default: not; LEVEL 3)"},
         {"align", 0, FF_OPTION_CHOICE, NULL, &arguments->alignment, FF_ALIGNMENT_CHOICES, 0, 0,
@@ -99,10 +109,8 @@ void ff_options_add_storage(ff_option_table *table, ff_arguments *arguments) {
     add(table, group, sizeof group / sizeof *group);
 }
 
-void ff_options_add_order(ff_option_table *table, ff_arguments *arguments) {
+void ff_options_add_shards(ff_option_table *table, ff_arguments *arguments) {
     const ff_option group[] = {
-        {"shuffle", 0, FF_OPTION_INTEGER, "SEED", &arguments->shuffle, NULL, 0, 9e18,
-         "store the samples in a random order (default: in the order of their numbers)"},
         {"shard-size", 0, FF_OPTION_BYTES, "BYTES", &arguments->shard_bytes, NULL, 4096,
          1099511627776.0, "size of a shard at most, but for one block (default: 256M)"},
     };

@@ -14,12 +14,15 @@ typedef struct ff_option_table {
     size_t count;
 } ff_option_table;
 
+/* Where nothing is given. */
+ff_arguments ff_arguments_default(void);
+
 void ff_options_add_output(ff_option_table *table, ff_arguments *arguments);
 void ff_options_add_source(ff_option_table *table, ff_arguments *arguments);
 void ff_options_add_samples(ff_option_table *table, ff_arguments *arguments);
 void ff_options_add_statistics(ff_option_table *table, ff_arguments *arguments);
 void ff_options_add_storage(ff_option_table *table, ff_arguments *arguments);
-void ff_options_add_order(ff_option_table *table, ff_arguments *arguments);
+void ff_options_add_shards(ff_option_table *table, ff_arguments *arguments);
 void ff_options_add_running(ff_option_table *table, ff_arguments *arguments);
 void ff_options_add_dry_run(ff_option_table *table, ff_arguments *arguments);
 

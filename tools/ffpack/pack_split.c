@@ -42,6 +42,7 @@ typedef struct pack_state {
     ff_stream *stream;
     ff_sampler **sampler; /* [jobs] */
     const void ***label;  /* [jobs][field_count] */
+    int64_t *mapped;      /* [jobs][field_count]: classes by the set's numbers */
     slot *slot;           /* [slot_count] */
     size_t slot_count;
     ff_writer *writer;
@@ -74,6 +75,26 @@ static void clear_notes(slot *from) {
     from->note_count = 0;
 }
 
+/* *label, a class of the source, as the set's number in *mapped. */
+static ff_status map_class(const pack_state *packing, size_t index, int64_t *mapped,
+                           const void **label, ff_error *error) {
+    const ff_class_map *map = packing->job->classes;
+    const ff_field *field = &packing->metadata->field[index];
+    if (!map->to[index]) return FF_OK;
+    bool wide = field->dtype == FF_I64;
+    int64_t value = wide ? (int64_t)ff_load_u64(*label) : (int32_t)ff_load_u32(*label);
+    if (value < -1 || value >= (int64_t)map->count[index])
+        return ff_fail(error, FF_BAD_DATA, "class %" PRId64 " of field %s, wanted -1 to %u", value,
+                       field->name, map->count[index] - 1);
+    if (value >= 0) value = map->to[index][value];
+    if (wide)
+        ff_store_u64(mapped, (uint64_t)value);
+    else
+        ff_store_u32(mapped, (uint32_t)value);
+    *label = mapped;
+    return FF_OK;
+}
+
 static ff_status add_sample(pack_state *packing, int worker, slot *to, uint64_t number,
                             const ff_sample *sample, ff_error *error) {
     const ff_metadata *metadata = packing->metadata;
@@ -81,6 +102,10 @@ static ff_status add_sample(pack_state *packing, int worker, slot *to, uint64_t 
     const char *labels = sample->item.labels;
     for (size_t i = 0; i < metadata->field_count; i++) {
         label[i] = labels;
+        if (packing->job->classes)
+            FF_TRY(map_class(packing, i,
+                             &packing->mapped[(size_t)worker * metadata->field_count + i],
+                             &label[i], error));
         labels += ff_field_bytes(&metadata->field[i]);
     }
     ff_block_sample entry = {.item = packing->first_item + number,
@@ -218,6 +243,8 @@ static ff_status run(pack_state *packing, const char *title, ff_error *error) {
     FF_TRY(ff_alloc(&packing->slot, packing->slot_count, sizeof *packing->slot, "blocks", error));
     FF_TRY(ff_alloc(&packing->sampler, jobs, sizeof *packing->sampler, "workers", error));
     FF_TRY(ff_alloc(&packing->label, jobs, sizeof *packing->label, "workers", error));
+    FF_TRY(ff_alloc(&packing->mapped, jobs * metadata->field_count, sizeof *packing->mapped,
+                    "workers", error));
     packing->jobs = (int)jobs;
     for (uint64_t i = 0; i < jobs; i++)
         FF_TRY(ff_alloc(&packing->label[i], metadata->field_count, sizeof **packing->label,
@@ -235,7 +262,8 @@ static ff_status run(pack_state *packing, const char *title, ff_error *error) {
                             .watch = watch};
     ff_progress_begin(&packing->progress, title, "img", last - position, false);
     FF_TRY(ff_pipeline_run(&pipeline, error));
-    return ff_writer_commit(packing->writer, &job->report->result, error);
+    return job->shards_only ? FF_OK
+                            : ff_writer_commit(packing->writer, &job->report->result, error);
 }
 
 ff_status ff_pack_split_run(const ff_pack_split *job, ff_error *error) {
@@ -261,6 +289,7 @@ ff_status ff_pack_split_run(const ff_pack_split *job, ff_error *error) {
     ff_stream_destroy(&packing.stream);
     free(packing.sampler);
     free(packing.label);
+    free(packing.mapped);
     free(packing.slot);
     return status;
 }

@@ -7,15 +7,23 @@
 #include "tools/ffpack/sample.h"
 #include "tools/ffpack/skipped.h"
 
+/* Class numbers of the source as numbers of the set that it is appended to. */
+typedef struct ff_class_map {
+    int64_t **to; /* [field_count]: [number], or NULL where they are the same */
+    uint32_t *count;
+} ff_class_map;
+
 typedef struct ff_pack_split {
     const ff_recipe *recipe;
     const ff_pack_options *options;
     const ff_sample_plan *plan;
     const ff_source_split *split;
     const ff_transform *transform;
-    const ff_part *part;   /* to pack; NULL = all of it */
-    const char *directory; /* to build it in */
-    const char *partial;   /* OUT.partial, which it is or lies in */
+    const ff_part *part;         /* to pack; NULL = all of it */
+    const ff_class_map *classes; /* NULL = the source's numbers */
+    bool shards_only;            /* leave the index to the caller */
+    const char *directory;       /* to build it in */
+    const char *partial;         /* OUT.partial, which it is or lies in */
     ff_skipped *skipped;
     ff_report_split *report; /* its metadata is filled; the rest is filled here */
 } ff_pack_split;

@@ -29,7 +29,7 @@ void ff_report_free(ff_report *report) {
 }
 
 static uint64_t skipped_of(const ff_report_split *split) {
-    return split->items - split->result.sample_count;
+    return split->items - (split->result.sample_count - split->earlier);
 }
 
 /* ---- for people ---------------------------------------------------------------------------- */
@@ -86,14 +86,17 @@ static void print_floats(FILE *out, const char *name, const float *value, uint32
 }
 
 void ff_report_print(const ff_report *report, FILE *out) {
-    fprintf(out, "%s%s (%s)", report->dry_run ? "would pack " : "packed ", report->source,
-            report->kind);
+    fprintf(out, "%s%s (%s)",
+            report->appended  ? "appended "
+            : report->dry_run ? "would pack "
+                              : "packed ",
+            report->source, report->kind);
     if (report->part.count) fprintf(out, ", part %u/%u", report->part.number, report->part.count);
     fputc('\n', out);
     uint64_t items = 0;
     for (size_t i = 0; i < report->split_count; i++) {
         print_split(report, &report->split[i], out);
-        items += report->split[i].result.sample_count - report->split[i].continued;
+        items += report->split[i].items - report->split[i].continued;
     }
     const ff_metadata *first = &report->split[0].metadata;
     if (report->statistics_known) {
@@ -171,10 +174,12 @@ ff_status ff_report_json(const ff_report *report, FILE *out, ff_error *error) {
     json_t *splits = json_array();
     for (size_t i = 0; i < report->split_count; i++)
         json_array_append_new(splits, split_of(report, &report->split[i]));
-    json_t *root =
-        json_pack("{s:s, s:o, s:s, s:o, s:s}", "event", report->dry_run ? "would_pack" : "packed",
-                  "source", string_of(report->source), "kind", report->kind, "splits", splits,
-                  "statistics", report->statistics_origin);
+    json_t *root = json_pack("{s:s, s:o, s:s, s:o, s:s}", "event",
+                             report->appended  ? "appended"
+                             : report->dry_run ? "would_pack"
+                                               : "packed",
+                             "source", string_of(report->source), "kind", report->kind, "splits",
+                             splits, "statistics", report->statistics_origin);
     if (report->part.count)
         json_object_set_new(root, "part",
                             json_sprintf("%u/%u", report->part.number, report->part.count));

@@ -10,6 +10,7 @@ typedef struct ff_report_split {
     char *directory; /* where it went */
     ff_metadata metadata;
     uint64_t items;          /* that the shards stand for: all, or the part's */
+    uint64_t earlier;        /* samples of earlier generations, in result too */
     uint64_t continued;      /* items that earlier runs had packed */
     uint64_t warnings;       /* odd but complete images */
     ff_writer_result result; /* a dry run: sample_count, shard_count and file_bytes only, as they
@@ -20,7 +21,7 @@ typedef struct ff_report_split {
 typedef struct ff_report {
     char *source, *output;
     const char *kind; /* static */
-    bool dry_run;
+    bool dry_run, appended;
     ff_part part;          /* count 0 = the whole set */
     bool statistics_known; /* false in a dry run that would compute them */
     char *statistics_origin;

@@ -1,0 +1,116 @@
+#!/bin/bash
+# ffpack append: a new generation behind the old one, in the set's own way; interrupted ones go on.
+. "$(dirname "$0")/ffpack_lib.sh"
+cd "$scratch" || exit 1
+build=${BUILD:-build} inspect=${BUILD:-build}/ffinspect dump=${BUILD:-build}/tests/dump_set
+root=$here/../..
+make_input folder first 6; make_input idx in_idx 40; make_input cifar10 in_cifar 4
+cp -r first more; rm -r more/a more/a.x; mv more/b/img1.JPG more/b/other.JPG
+fixed=(--resize 32 --center-crop 28 --mean 0.5,0.4,0.3 --std 0.25,0.25,0.25 --shard-size 20K)
+# samples SPLIT FIELDS: of every sample, sorted by number
+samples() { "$dump" "$1" | "$python" -c '
+import json, sys
+for line in map(json.loads, sys.stdin):
+    if line["line"] == "sample": print(*[line[k] for k in sys.argv[1].split(",")])' "$2"; }
+cat >compare.py <<'E2'
+# compare.py OLD NEW ALONE: NEW's samples are OLD's, then ALONE's with classes by name
+import json, subprocess, sys
+dump = sys.argv[1]
+def read(path):
+    lines = [json.loads(x) for x in subprocess.run([dump, path], capture_output=True, check=True).stdout.splitlines()]
+    return lines[0], [x for x in lines if x["line"] == "sample"]
+(_, old), (head, new), (own, alone) = map(read, sys.argv[2:5])
+keys = ("key", "source", "checksum", "height", "width", "tensor_crc32")
+assert len(new) == len(old) + len(alone), (len(new), len(old), len(alone))
+for i, (a, b) in enumerate(zip(old + alone, new)):
+    assert b["number"] == i and all(a[k] == b[k] for k in keys), (i, a, b)
+assert [x["labels"] for x in old] == [x["labels"] for x in new[:len(old)]]
+names, theirs = head["fields"][0]["classes"], own["fields"][0]["classes"]
+value = lambda x: int.from_bytes(bytes.fromhex(x["labels"][0]), "little", signed=True)
+for a, b in zip(alone, new[len(old):]):
+    assert (names[value(b)] == theirs[value(a)]) if theirs else value(a) == value(b), (a, b)
+items = [x["item"] for x in new]
+assert items == sorted(set(items)), items
+E2
+# appends NAME FIRST MORE OPTION...: MORE behind FIRST, checked by both readers and against MORE alone
+appends() {
+    local name=$1 one=$2 two=$3; shift 3
+    rm -rf set old alone
+    { "$ffpack" "$one" -o set "$@" && cp -r set old && cp -r set jobs && "$ffpack" "$two" -o alone "$@"; } >/dev/null 2>log2 || { not_ok "$name"; cat log2; return; }
+    ls -i set/shard-*.ffs >before
+    check "$name" "$ffpack" append set "$two" --jobs 3
+    check "  old shards are untouched" bash -c 'ls -i $(sed "s/.* //" before) | diff before -'
+    check "  old samples, then the new ones, classes by name" "$python" compare.py "$dump" old set alone
+    check "  every byte is right" "$inspect" set --verify
+    check "  the second reader agrees" "$python" "$root/tests/second_reader.py" set
+    "$ffpack" append jobs "$two" --jobs 1 >/dev/null 2>&1
+    check "  the same bytes with one job" diff -r set jobs
+    rm -rf jobs
+}
+appends "a folder with fewer classes" first more "${fixed[@]}"
+check "  its classes are found by name" test "$(samples set labels | tail -n 1)" = "['03000000']"
+appends "shuffled and compressed" first more "${fixed[@]}" --shuffle 3 --compress zstd:1 --dtype bf16 --layout hwc
+appends "u8, aligned" first more "${fixed[@]}" --dtype u8 --align 4096 --compress zstd
+appends "gray, exact size" first more --resize 20x30 --interpolation bicubic --mode gray --mean 0.5 --std 0.5 --shard-size 20K
+check "a third generation" "$ffpack" append set first
+check "is right too" "$inspect" set --verify
+cp -r in_idx in_idx2
+check "two splits" bash -c "'$ffpack' in_idx -o two --shard-size 4K && cp -r two two.old && '$ffpack' append two in_idx2"
+check "are right" "$inspect" two --verify
+check "one split of them" "$ffpack" append two/train in_idx/train-images-idx3-ubyte
+check "is right" "$inspect" two --verify
+check "--json" bash -c "'$ffpack' append two/train in_idx/train-images-idx3-ubyte --json | '$python' -c 'import json, sys; s = json.load(sys.stdin); assert s[\"event\"] == \"appended\" and s[\"splits\"][0][\"items\"] == 40, s'"
+
+# ---- left-out items
+cp -r more bad; echo text >bad/b/img0.png
+"$ffpack" first -o set2 "${fixed[@]}" >/dev/null 2>&1
+refuses "a bad image" 65 'bad/b/img0.png' append set2 bad
+check "  the set is as it was" "$inspect" set2 --verify
+check "is left out with --on-error skip" "$ffpack" append set2 bad --on-error skip
+check "  and listed by its number in the set" bash -c "cut -f 2-4 set2.skipped.tsv | grep -qx '$(printf '36\t36\tb/img0.png')'"
+check "  the rest is there" "$inspect" set2 --verify
+
+# ---- refusals: the set stays
+"$ffpack" first -o keep "${fixed[@]}" >/dev/null 2>&1; cp -r keep keep.old
+mkdir -p new/d && cp first/b/img0.png new/d
+refuses "a class that the set lacks" 2 "keep: has no class 'd' in its field" append keep new
+refuses "another dtype" 2 "what is appended must be as what is there: keep: has 'sample dtype=f16;wanted 'sample dtype=u8" append keep more --dtype u8
+refuses "another size" 2 "keep: has;height=28;wanted;height=24" append keep more --center-crop 24
+refuses "another resize" 2 "size=32;size=33" append keep more --resize 33
+refuses "other statistics" 2 "keep: has 'mean;wanted 'mean" append keep more --mean 0.5,0.5,0.5 --std 0.25,0.25,0.25
+refuses "measured statistics" 2 '--stats: what is appended takes the statistics of keep' append keep more --stats compute
+refuses "compression" 2 "keep: has;wanted" append keep more --compress zstd
+refuses "another kind of source" 2 'field label has no class names, and keep has some' append keep in_idx/train-images-idx3-ubyte --mode rgb
+refuses "a source of two splits" 2 'in_idx: has the split train, which keep lacks' append keep in_idx --mode rgb
+refuses "no source" 2 'wanted ffpack append OUT SOURCE' append keep
+refuses "no set" 65 'first: is no packed dataset' append first more
+refuses "nothing there" 74 'nowhere' append nowhere more
+check "nothing of these changed the set" diff -r keep keep.old
+check "another writer is refused" bash -c "exec 9<keep; flock 9; '$ffpack' append keep more 2>said; test \$? = 2 && grep -q 'keep: another ffpack is writing there' said"
+
+# ---- what an interrupted append left
+"$ffpack" append keep more >/dev/null; cp -r keep whole
+n=$(ls keep.old/shard-*.ffs | wc -l); total=$(ls whole/shard-*.ffs | wc -l)
+check "there are several new shards" test $((total - n)) -ge 2
+rm -rf keep; cp -r keep.old keep; next=$(printf 'shard-%06d.ffs' "$n"); cp "whole/$next" keep; echo torn >"keep/$(printf 'shard-%06d.ffs' $((n + 1))).tmp"
+cp -p "keep/$next" kept; stat -c %i "keep/$next" >inode
+check "the old generation is valid beside it" "$inspect" keep --verify
+check "the same append goes on" "$ffpack" append keep more
+check "  to the same bytes" diff -r keep whole
+check "  with the shard that was there" test "$(cat inode)" = "$(stat -c %i "keep/$next")"
+rm -rf keep; cp -r keep.old keep; cp "whole/$next" keep
+"$ffpack" append keep first >/dev/null 2>said
+check "another append removes it" grep -q 'keep: removed 1 shards of another append that was never finished' said
+check "  and is right" "$inspect" keep --verify
+rm -rf keep; cp -r keep.old keep; "$ffpack" append keep first >/dev/null; mv keep other; cp -r keep.old keep; "$ffpack" append keep first >/dev/null
+check "  and has the bytes of one without it" diff -r keep other
+# a set of two splits whose first index was written already
+rm -rf two; cp -r two.old two; "$ffpack" append two in_idx >/dev/null; cp -r two two.whole
+cp two.old/test/index.ffx two/test/index.ffx
+"$ffpack" append two in_idx >/dev/null 2>said
+check "a set whose first split was done goes on" grep -q 'two/train: has these items from the append that was interrupted' said
+check "  to the same bytes" diff -r two two.whole
+check "and then the same items may come again" "$ffpack" append two in_idx
+check "  in both splits" bash -c "'$inspect' two --json | grep -q . && test \$(ls two/train/*.ffs | wc -l) -gt \$(ls two.whole/train/*.ffs | wc -l)"
+check "append --help" "$ffpack" append --help
+finish

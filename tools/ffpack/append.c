@@ -1,0 +1,464 @@
+#include "tools/ffpack/append.h"
+
+#include "format/base/thread.h"
+#include "format/checksum.h"
+#include "format/file.h"
+#include "format/generation.h"
+#include "format/index.h"
+#include "format/reader.h"
+#include "format/shard.h"
+#include "tools/ffpack/describe.h"
+#include "tools/ffpack/run.h"
+#include "tools/ffpack/source/disk.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+/* A split of the set. */
+typedef struct target {
+    char *folder;
+    int lock;
+    ff_metadata metadata; /* of its newest generation */
+    uint8_t id[16];
+    uint64_t samples;
+    uint32_t first_shard; /* of the generation to come */
+    const ff_source_split *split;
+    ff_class_map map;
+    char listing[33]; /* of the split, as recorded */
+    bool done;        /* an interrupted append of these items had come to its index */
+} target;
+
+struct ff_append {
+    char *path;
+    target *target;
+    size_t count, capacity;
+};
+
+/* ---- the set -------------------------------------------------------------------------------- */
+
+static ff_status add_target(ff_append *append, const char *name, ff_error *error) {
+    FF_TRY(ff_reserve(&append->target, &append->capacity, append->count + 1, sizeof *append->target,
+                      "splits", error));
+    target *at = &append->target[append->count++];
+    at->lock = -1;
+    FF_TRY(*name ? ff_path_join(&at->folder, append->path, name, error)
+                 : ff_copy_string(&at->folder, append->path, error));
+    at->lock = open(at->folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (at->lock < 0) return ff_fail_errno(error, "%s: cannot open the folder", at->folder);
+    if (flock(at->lock, LOCK_EX | LOCK_NB))
+        return errno == EWOULDBLOCK
+                   ? ff_fail(error, FF_USAGE, "%s: another ffpack is writing there", at->folder)
+                   : ff_fail_errno(error, "%s: cannot lock", at->folder);
+    ff_dataset *dataset;
+    FF_TRY(ff_dataset_open(&dataset, at->folder, FF_VERIFY_FIRST, error));
+    memcpy(at->id, ff_dataset_metadata_id(dataset), sizeof at->id);
+    at->samples = ff_dataset_count(dataset);
+    at->first_shard = ff_dataset_shard_count(dataset);
+    ff_status status = ff_metadata_copy(&at->metadata, ff_dataset_metadata(dataset), error);
+    ff_dataset_close(&dataset);
+    return status;
+}
+
+static bool has_index(const char *folder, const char *name) {
+    char path[4096];
+    return snprintf(path, sizeof path, "%s/%s%s" FF_INDEX_NAME, folder, name, *name ? "/" : "") <
+               (int)sizeof path &&
+           access(path, F_OK) == 0;
+}
+
+static ff_status open_set(ff_append *append, const char *path, ff_error *error) {
+    size_t length = strlen(path);
+    while (length > 1 && path[length - 1] == '/') length--;
+    FF_TRY(ff_copy_bytes(&append->path, path, length, error));
+    if (has_index(path, "")) return add_target(append, "", error);
+    ff_names names;
+    FF_TRY(ff_names_read(&names, append->path, NULL, error));
+    ff_status status = FF_OK;
+    for (size_t i = 0; i < names.count && status == FF_OK; i++)
+        if (has_index(append->path, ff_names_at(&names, i)))
+            status = add_target(append, ff_names_at(&names, i), error);
+    ff_names_free(&names);
+    FF_TRY(status);
+    /* Says what it is instead. */
+    return append->count ? FF_OK : add_target(append, "", error);
+}
+
+ff_status ff_append_open(ff_append **out, const char *path, ff_error *error) {
+    ff_append *append;
+    *out = NULL;
+    FF_TRY(ff_alloc(&append, 1, sizeof *append, "a set", error));
+    ff_status status = open_set(append, path, error);
+    if (status != FF_OK) ff_append_close(&append);
+    *out = append;
+    return status;
+}
+
+static void free_map(target *at) {
+    for (size_t i = 0; at->map.to && i < at->metadata.field_count; i++) free(at->map.to[i]);
+    free(at->map.to);
+    free(at->map.count);
+}
+
+void ff_append_close(ff_append **out) {
+    ff_append *append = *out;
+    if (!append) return;
+    for (size_t i = 0; i < append->count; i++) {
+        target *at = &append->target[i];
+        free_map(at);
+        free(at->folder);
+        ff_metadata_free(&at->metadata);
+        ff_disk_close(&at->lock);
+    }
+    free(append->target);
+    free(append->path);
+    free(append);
+    *out = NULL;
+}
+
+const ff_metadata *ff_append_metadata(const ff_append *append) {
+    return &append->target[0].metadata;
+}
+
+static bool has_shard(const target *at, uint32_t number) {
+    char name[32], path[4096];
+    ff_shard_name(name, number);
+    return snprintf(path, sizeof path, "%s/%s", at->folder, name) < (int)sizeof path &&
+           access(path, F_OK) == 0;
+}
+
+bool ff_append_kept(const ff_append *append) {
+    for (size_t i = 0; i < append->count; i++)
+        if (has_shard(&append->target[i], append->target[i].first_shard)) return true;
+    return false;
+}
+
+/* ---- the source's splits, in its order ------------------------------------------------------ */
+
+static ff_status match_splits(ff_append *append, const ff_source *source, ff_error *error) {
+    if (append->count == 1 && source->split_count == 1) {
+        append->target[0].split = &source->split[0];
+        return FF_OK;
+    }
+    for (size_t i = 0; i < source->split_count; i++) {
+        const char *name = source->split[i].name;
+        size_t k = i;
+        while (k < append->count && strcmp(append->target[k].metadata.split, name) != 0) k++;
+        if (k >= append->count)
+            return ff_fail(error, FF_USAGE, "%s: has the split %s, which %s lacks", source->path,
+                           *name ? name : "(without a name)", append->path);
+        target moved = append->target[k];
+        append->target[k] = append->target[i];
+        append->target[i] = moved;
+        append->target[i].split = &source->split[i];
+    }
+    if (append->count > source->split_count)
+        return ff_fail(error, FF_USAGE, "%s: lacks the split %s that %s has", source->path,
+                       append->target[source->split_count].metadata.split, append->path);
+    return FF_OK;
+}
+
+/* ---- classes -------------------------------------------------------------------------------- */
+
+static ff_status map_names(const target *at, size_t index, const ff_field *own, ff_error *error) {
+    const ff_field *set = &at->metadata.field[index];
+    int64_t *to;
+    FF_TRY(ff_alloc(&to, own->class_count, sizeof *to, "classes", error));
+    at->map.to[index] = to;
+    at->map.count[index] = own->class_count;
+    for (uint32_t i = 0; i < own->class_count; i++) {
+        /* Mostly the same classes in the same order. */
+        uint32_t k = i;
+        if (k >= set->class_count || strcmp(own->class_name[i], set->class_name[k]) != 0)
+            for (k = 0; k < set->class_count; k++)
+                if (!strcmp(own->class_name[i], set->class_name[k])) break;
+        if (k == set->class_count)
+            return ff_fail(error, FF_USAGE,
+                           "%s: has no class '%s' in its field %s; wanted only "
+                           "classes that are there",
+                           at->folder, own->class_name[i], set->name);
+        to[i] = k;
+    }
+    return FF_OK;
+}
+
+static bool same_names(const ff_field *a, const ff_field *b) {
+    bool same = a->class_count == b->class_count;
+    for (uint32_t i = 0; same && i < a->class_count; i++)
+        same = !strcmp(a->class_name[i], b->class_name[i]);
+    return same;
+}
+
+/* The source's fields are the set's; classes may stand in another order, or some be missing. */
+static ff_status map_classes(target *at, const ff_metadata *labels, const char *source,
+                             ff_error *error) {
+    const ff_metadata *set = &at->metadata;
+    if (labels->field_count != set->field_count)
+        return ff_fail(error, FF_USAGE, "%s: has %zu label fields, but %s has %zu", source,
+                       labels->field_count, at->folder, set->field_count);
+    FF_TRY(ff_alloc(&at->map.to, set->field_count, sizeof *at->map.to, "classes", error));
+    FF_TRY(ff_alloc(&at->map.count, set->field_count, sizeof *at->map.count, "classes", error));
+    for (size_t i = 0; i < set->field_count; i++) {
+        const ff_field *own = &labels->field[i], *wanted = &set->field[i];
+        if (strcmp(own->name, wanted->name) != 0 || own->kind != wanted->kind ||
+            own->dtype != wanted->dtype || own->width != wanted->width)
+            return ff_fail(error, FF_USAGE,
+                           "%s: label field %zu is %s (%s, %u x %s), but in %s %s (%s, %u x %s)",
+                           source, i, own->name, ff_field_kind_name(own->kind), own->width,
+                           ff_dtype_name(own->dtype), at->folder, wanted->name,
+                           ff_field_kind_name(wanted->kind), wanted->width,
+                           ff_dtype_name(wanted->dtype));
+        if (same_names(own, wanted)) continue;
+        bool unnamed = !own->class_count || !wanted->class_count;
+        if (own->kind != FF_FIELD_CLASS || unnamed)
+            return ff_fail(error, FF_USAGE,
+                           "%s: field %s has %s class names, and %s has %s; wanted the same ones",
+                           source, own->name, own->class_count ? "other" : "no", at->folder,
+                           wanted->class_count ? "some" : "none");
+        FF_TRY(map_names(at, i, own, error));
+    }
+    return FF_OK;
+}
+
+/* ---- the metadata to come ------------------------------------------------------------------- */
+
+/* What the recipe makes of the source is what the set holds: the metadata that packing it alone
+ * would give is the set's in all that says how samples are. */
+static ff_status compare(const target *at, const ff_metadata *alone, ff_error *error) {
+    const ff_metadata *set = &at->metadata;
+    ff_metadata view = *set; /* owns nothing */
+    view.dtype = alone->dtype;
+    view.layout = alone->layout;
+    view.channels = alone->channels;
+    view.variable_size = alone->variable_size;
+    view.alignment = alone->alignment;
+    if (!set->variable_size || !alone->variable_size) {
+        view.height = alone->height;
+        view.width = alone->width;
+    }
+    view.compression = alone->compression;
+    view.level = alone->level;
+    view.filter = alone->filter;
+    view.table = alone->table;
+    view.statistics_count = alone->statistics_count;
+    view.mean = alone->mean;
+    view.std = alone->std;
+    view.transform_count = alone->transform_count;
+    view.transform = alone->transform;
+    ff_buffer own = {0}, wanted = {0};
+    ff_status status = ff_metadata_write(set, &own, error);
+    if (status == FF_OK) status = ff_metadata_write(&view, &wanted, error);
+    if (status == FF_OK) {
+        status = ff_metadata_compare(at->folder, &own, &wanted, error);
+        if (status != FF_OK)
+            ff_fail_within(error, status, "what is appended must be as what is there");
+    }
+    ff_buffer_free(&own);
+    ff_buffer_free(&wanted);
+    return status;
+}
+
+static const char *recorded_listing(const ff_metadata *metadata) {
+    const char *listing = "";
+    for (size_t i = 0; i < metadata->provenance_count; i++)
+        if (!strcmp(metadata->provenance[i].key, "listing"))
+            listing = metadata->provenance[i].value;
+    return listing;
+}
+
+/* The next generation's metadata: the set's, more items, where they are from. */
+static ff_status describe(const ff_run *job, target *at, ff_metadata *next, ff_error *error) {
+    ff_metadata alone;
+    FF_TRY(ff_describe_split(&alone, job->recipe, &job->plan, at->split, job->mean, job->std, NULL,
+                             error));
+    ff_status status = compare(at, &alone, error);
+    snprintf(at->listing, sizeof at->listing, "%s", recorded_listing(&alone));
+    if (status == FF_OK) status = ff_metadata_copy(next, &at->metadata, error);
+    if (status == FF_OK) {
+        if (alone.height > next->height) next->height = alone.height;
+        if (alone.width > next->width) next->width = alone.width;
+        status = ff_metadata_append(next, at->id, alone.items, error);
+    }
+    for (size_t i = 0; i < alone.provenance_count && status == FF_OK; i++)
+        status = ff_metadata_add_provenance(next, alone.provenance[i].key,
+                                            alone.provenance[i].value, error);
+    ff_metadata_free(&alone);
+    return status;
+}
+
+/* ---- what an interrupted append left -------------------------------------------------------- */
+
+/* An append writes the shards of all splits, then the indexes, in this order. So where a later
+ * split still has shards beyond its index and this one has none, this one's index had been written.
+ */
+static void find_done(ff_append *append) {
+    bool later = false;
+    for (size_t i = append->count; i-- > 0;) {
+        target *at = &append->target[i];
+        bool uncommitted = has_shard(at, at->first_shard);
+        at->done = later && !uncommitted && at->metadata.generation_count &&
+                   !strcmp(recorded_listing(&at->metadata), at->listing);
+        later |= uncommitted;
+    }
+}
+
+/* Removes shards beyond the index that are not of the generation to come: no index ever named
+ * them. */
+static ff_status clean(const target *at, const ff_buffer *text, const ff_pack_options *options,
+                       ff_error *error) {
+    uint8_t id[16];
+    bool ours = true;
+    uint32_t number = at->first_shard;
+    ff_id_of(id, text->bytes, text->length);
+    for (; ours && has_shard(at, number); number++) {
+        ff_shard shard;
+        ff_error ignored = {0};
+        ours = ff_shard_open(&shard, at->folder, number, &ignored) == FF_OK;
+        if (ours) ours = !memcmp(shard.header.metadata_id, id, sizeof id);
+        ff_shard_close(&shard);
+    }
+    ff_names names;
+    uint64_t removed = 0;
+    FF_TRY(ff_names_read(&names, at->folder, NULL, error));
+    ff_status status = FF_OK;
+    for (size_t i = 0; i < names.count && status == FF_OK; i++) {
+        const char *name = ff_names_at(&names, i);
+        uint32_t found;
+        if (!ff_shard_name_parse(name, &found) || found < (ours ? number : at->first_shard))
+            continue;
+        if (unlinkat(at->lock, name, 0))
+            status = ff_fail_errno(error, "%s/%s: cannot remove", at->folder, name);
+        removed++;
+    }
+    ff_names_free(&names);
+    /* They are gone before others come in their places. */
+    if (status == FF_OK && removed) status = ff_sync_directory(at->folder, error);
+    if (status == FF_OK && removed && options->notice) {
+        char message[4096 + 100];
+        snprintf(message, sizeof message,
+                 "%s: removed %" PRIu64 " shards of another append that was never finished",
+                 at->folder, removed);
+        options->notice(options->context, message);
+    }
+    return status;
+}
+
+/* ---- running -------------------------------------------------------------------------------- */
+
+/* The set's own, or those of the options, which must be the same. */
+static ff_status take_statistics(ff_run *job, const ff_metadata *set, ff_error *error) {
+    const ff_recipe *recipe = job->recipe;
+    bool given =
+        recipe->statistics == FF_STATISTICS_GIVEN || recipe->statistics == FF_STATISTICS_FROM;
+    uint32_t count = given ? recipe->statistics_count : set->statistics_count;
+    if (!count) return ff_copy_string(&job->report->statistics_origin, "none", error);
+    if (count != job->plan.channels)
+        return ff_fail(error, FF_USAGE, "%s: has %u channels, wanted %u", job->source->path,
+                       job->plan.channels, count);
+    FF_TRY(ff_alloc(&job->mean, count, sizeof *job->mean, "statistics", error));
+    FF_TRY(ff_alloc(&job->std, count, sizeof *job->std, "statistics", error));
+    memcpy(job->mean, given ? recipe->mean : set->mean, count * sizeof *job->mean);
+    memcpy(job->std, given ? recipe->std : set->std, count * sizeof *job->std);
+    job->report->statistics_known = true;
+    return ff_copy_string(&job->report->statistics_origin, "the set's", error);
+}
+
+static ff_status write_shards(ff_run *job, target *at, ff_report_split *report, ff_error *error) {
+    ff_buffer text = {0};
+    ff_status status = ff_metadata_write(&report->metadata, &text, error);
+    if (status == FF_OK) status = clean(at, &text, job->options, error);
+    ff_buffer_free(&text);
+    ff_pack_split packing = {.split = at->split,
+                             .classes = &at->map,
+                             .shards_only = true,
+                             .directory = at->folder,
+                             .partial = at->folder,
+                             .report = report};
+    return status == FF_OK ? ff_run_split(job, &packing, error) : status;
+}
+
+static ff_status write_index(const target *at, ff_report_split *report, ff_error *error) {
+    ff_buffer text = {0};
+    ff_status status = ff_metadata_write(&report->metadata, &text, error);
+    if (status == FF_OK) status = ff_index_build(at->folder, &text, &report->result, NULL, error);
+    ff_buffer_free(&text);
+    return status;
+}
+
+/* The list of left-out items lies beside the set, also where one split of it is appended to. */
+static ff_status open_skipped(ff_run *job, const ff_append *append, ff_error *error) {
+    const char *split = append->target[0].metadata.split, *base = ff_path_base(append->path);
+    if (append->count > 1 || !*split || strcmp(base, split) != 0)
+        return ff_skipped_open(&job->skipped, append->path, true, error);
+    char *set;
+    FF_TRY(ff_run_parent(&set, append->path, error));
+    ff_status status = ff_skipped_open(&job->skipped, set, true, error);
+    free(set);
+    return status;
+}
+
+/* A split that was done before counts as it is. */
+static ff_status report_done(const target *at, ff_report_split *report,
+                             const ff_pack_options *options, ff_error *error) {
+    ff_metadata_free(&report->metadata);
+    FF_TRY(ff_metadata_copy(&report->metadata, &at->metadata, error));
+    report->result =
+        (ff_writer_result){.sample_count = at->samples, .shard_count = at->first_shard};
+    report->earlier = at->samples;
+    if (!options->notice) return FF_OK;
+    char message[4096 + 100];
+    snprintf(message, sizeof message, "%s: has these items from the append that was interrupted",
+             at->folder);
+    options->notice(options->context, message);
+    return FF_OK;
+}
+
+static ff_status append_in(ff_append *append, ff_run *job, const char *parent, ff_error *error) {
+    ff_report *report = job->report;
+    FF_TRY(ff_run_open(job, parent, error));
+    FF_TRY(ff_run_check_apart(job, append->path, error));
+    FF_TRY(ff_run_list(job, error));
+    FF_TRY(match_splits(append, job->source, error));
+    FF_TRY(take_statistics(job, &append->target[0].metadata, error));
+    for (size_t i = 0; i < append->count; i++) {
+        target *at = &append->target[i];
+        ff_report_split *split;
+        FF_TRY(ff_report_add_split(report, &split, error));
+        FF_TRY(ff_copy_string(&split->directory, at->folder, error));
+        FF_TRY(map_classes(at, &job->source->labels, job->source->path, error));
+        FF_TRY(describe(job, at, &split->metadata, error));
+        split->earlier = at->samples;
+    }
+    FF_TRY(open_skipped(job, append, error));
+    find_done(append);
+    for (size_t i = 0; i < append->count; i++) {
+        target *at = &append->target[i];
+        FF_TRY(at->done ? report_done(at, &report->split[i], job->options, error)
+                        : write_shards(job, at, &report->split[i], error));
+    }
+    for (size_t i = 0; i < append->count; i++)
+        if (!append->target[i].done)
+            FF_TRY(write_index(&append->target[i], &report->split[i], error));
+    const char *path = ff_skipped_path(job->skipped);
+    return access(path, F_OK) == 0 ? ff_copy_string(&report->skipped_path, path, error) : FF_OK;
+}
+
+ff_status ff_append_run(ff_append *append, const ff_recipe *recipe, const ff_pack_options *options,
+                        ff_report *report, ff_error *error) {
+    ff_run job = {.recipe = recipe, .options = options, .report = report};
+    uint64_t began_ns = ff_now_ns();
+    char *parent = NULL;
+    report->appended = true;
+    ff_status status = ff_copy_string(&report->source, recipe->arguments->source, error);
+    if (status == FF_OK) status = ff_copy_string(&report->output, append->path, error);
+    if (status == FF_OK) status = ff_run_parent(&parent, append->path, error);
+    if (status == FF_OK) status = append_in(append, &job, parent, error);
+    ff_run_close(&job);
+    free(parent);
+    report->seconds = (double)(ff_now_ns() - began_ns) * 1e-9;
+    return status;
+}

@@ -1,0 +1,29 @@
+/* `ffpack append`: the items of a source become a new generation of a packed set (FORMAT.md,
+ * "Generations"): new shards behind the old ones, which stay as they are, and a new index. */
+#ifndef FF_FFPACK_APPEND_H
+#define FF_FFPACK_APPEND_H
+
+#include "tools/ffpack/pack.h"
+
+/* The set that is appended to: a split's folder, or a folder of all splits'. */
+typedef struct ff_append ff_append;
+
+/* Opens the set and takes its lock. FF_USAGE where another append holds it. */
+FF_MUST_USE ff_status ff_append_open(ff_append **append, const char *path, ff_error *error);
+
+/* The metadata of its first split: what the options are taken from. */
+const ff_metadata *ff_append_metadata(const ff_append *append);
+
+/* Packs the recipe's source. The recipe must give samples as the set has them: FF_USAGE naming the
+ * first difference, or the class that the set lacks. After a failure the set is as it was;
+ * ff_append_kept says whether whole shards wait for the same command. A set's splits are written
+ * one after the other and get their indexes at the end. `report` as ff_pack_run's. */
+FF_MUST_USE ff_status ff_append_run(ff_append *append, const ff_recipe *recipe,
+                                    const ff_pack_options *options, ff_report *report,
+                                    ff_error *error);
+bool ff_append_kept(const ff_append *append);
+
+/* NULL is accepted. */
+void ff_append_close(ff_append **append);
+
+#endif

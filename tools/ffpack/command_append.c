@@ -1,0 +1,114 @@
+/* `ffpack append OUT SOURCE`: the command line of appending. */
+#include "format/base/interrupt.h"
+#include "format/base/memory.h"
+#include "tools/ffpack/append.h"
+#include "tools/ffpack/command.h"
+#include "tools/ffpack/options.h"
+#include "tools/ffpack/recorded.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+static const char summary[] =
+    "Packs SOURCE behind what the packed set OUT holds: in the same way, as a new generation. Its\n"
+    "shards stay as they are, and who has OUT open goes on reading what was there. Items are numbered\n"
+    "on; classes are found by their names. OUT is a split's folder, or a folder of the same splits\n"
+    "that SOURCE has. Options that say how samples are stored are taken from OUT; given ones must not\n"
+    "differ from it.";
+
+static const char epilogue[] =
+    "Until the new index is in its place, OUT is what it was; after an interruption the same command\n"
+    "goes on, and another source's removes what this one left.\n"
+    "\n"
+    "Example:\n"
+    "  ffpack append photos224 more-photos\n"
+    "\n"
+    "Exit codes: as those of ffpack.";
+
+static void fill_table(ff_option_table *table, ff_arguments *arguments) {
+    ff_options_add_source(table, arguments);
+    ff_options_add_samples(table, arguments);
+    ff_options_add_statistics(table, arguments);
+    ff_options_add_storage(table, arguments);
+    ff_options_add_running(table, arguments);
+}
+
+/* The set's own options, then those given: the later ones count. */
+static ff_status parse_all(const ff_command *command, const ff_metadata *metadata, int argc,
+                           char **argv, ff_recorded *recorded, ff_positionals *operands,
+                           ff_error *error) {
+    char **all;
+    FF_TRY(ff_recorded_options(recorded, metadata, error));
+    FF_TRY(ff_alloc(&all, recorded->count + (size_t)argc + 1, sizeof *all, "arguments", error));
+    int count = 0;
+    all[count++] = argv[0];
+    for (size_t i = 0; i < recorded->count; i++) all[count++] = recorded->option[i];
+    for (int i = 1; i < argc; i++) all[count++] = argv[i];
+    ff_positionals_free(operands);
+    ff_status status = ff_command_parse(command, count, all, operands, error);
+    free(all);
+    return status;
+}
+
+static ff_status run(ff_append *append, const ff_arguments *arguments, ff_report *report,
+                     ff_error *error) {
+    ff_recipe recipe = {0};
+    ff_pack_options pack = {.notice = ff_command_notice};
+    ff_status status = FF_OK;
+    if (arguments->stats)
+        status = ff_fail(error, FF_USAGE, "--stats: what is appended takes the statistics of %s",
+                         arguments->output);
+    if (status == FF_OK) status = ff_recipe_make(&recipe, arguments, error);
+    if (status == FF_OK) {
+        ff_interrupt_install();
+        status = ff_append_run(append, &recipe, &pack, report, error);
+    }
+    ff_recipe_free(&recipe);
+    if (status != FF_OK) return status;
+    if (!arguments->json)
+        ff_report_print(report, stdout);
+    else
+        FF_TRY(ff_report_json(report, stdout, error));
+    return ff_command_flush(error);
+}
+
+int ff_command_append(int argc, char **argv) {
+    ff_arguments arguments = ff_arguments_default();
+    ff_option_table table = {0};
+    fill_table(&table, &arguments);
+    const ff_command command = {.program = "ffpack append",
+                                .usage = "ffpack append OUT SOURCE [options]",
+                                .summary = summary,
+                                .options = table.option,
+                                .epilogue = epilogue};
+    ff_error error = {0};
+    ff_positionals operands;
+    ff_append *append = NULL;
+    ff_recorded recorded = {0};
+    ff_report report = {0};
+    ff_status status = ff_command_parse(&command, argc, argv, &operands, &error);
+    if (status == FF_OK && operands.done) return ff_positionals_free(&operands);
+    if (status == FF_OK && operands.count != 2)
+        status = ff_fail(&error, FF_USAGE, "append: wanted ffpack append OUT SOURCE, see --help");
+    if (status == FF_OK) status = ff_append_open(&append, operands.operand[0], &error);
+    if (status == FF_OK)
+        status = parse_all(&command, ff_append_metadata(append), argc, argv, &recorded, &operands,
+                           &error);
+    if (status == FF_OK) {
+        arguments.output = operands.operand[0];
+        arguments.source = operands.operand[1];
+        status = run(append, &arguments, &report, &error);
+    }
+    int code = 0;
+    if (status != FF_OK) {
+        bool kept = append && status != FF_USAGE && ff_append_kept(append);
+        code = ff_command_fail(
+            &error, kept ? "OUT is as it was; whole shards wait for this to go on: ffpack" : NULL,
+            argc, argv);
+    }
+    ff_positionals_free(&operands);
+    ff_recorded_free(&recorded);
+    ff_report_free(&report);
+    ff_append_close(&append);
+    return code;
+}

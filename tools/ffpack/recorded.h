@@ -1,0 +1,18 @@
+/* The options that a packed set was made with, out of what its metadata records: so that more can
+ * be appended in the same way. What is not recorded as an option is found by comparing metadata. */
+#ifndef FF_FFPACK_RECORDED_H
+#define FF_FFPACK_RECORDED_H
+
+#include "format/metadata.h"
+
+/* Owned strings, each "--name=value" or "--name". Zero-initialised. */
+typedef struct ff_recorded {
+    char **option;
+    size_t count, capacity;
+} ff_recorded;
+
+FF_MUST_USE ff_status ff_recorded_options(ff_recorded *recorded, const ff_metadata *metadata,
+                                          ff_error *error);
+void ff_recorded_free(ff_recorded *recorded);
+
+#endif

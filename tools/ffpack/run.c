@@ -1,0 +1,82 @@
+#include "tools/ffpack/run.h"
+
+#include "tools/ffpack/describe.h"
+#include "tools/ffpack/source/disk.h"
+
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+
+ff_status ff_run_parent(char **parent, const char *output, ff_error *error) {
+    size_t length = (size_t)(ff_path_base(output) - output);
+    if (!length) return ff_copy_string(parent, ".", error);
+    return ff_format(parent, error, "%.*s", (int)length, output);
+}
+
+ff_status ff_run_open(ff_run *job, const char *temporary, ff_error *error) {
+    const ff_arguments *arguments = job->recipe->arguments;
+    ff_source_options options = {.format = arguments->format,
+                                 .classes = arguments->classes,
+                                 .val_labels = arguments->val_labels,
+                                 .label = arguments->label,
+                                 .temporary = temporary,
+                                 .array_layout = (ff_array_axes)(arguments->array_layout + 1),
+                                 .skip = job->recipe->skip,
+                                 .jobs = job->recipe->jobs};
+    return ff_source_open(&job->source, arguments->source, &options, error);
+}
+
+ff_status ff_run_check_apart(const ff_run *job, const char *parent, ff_error *error) {
+    const ff_source *source = job->source;
+    char inside[PATH_MAX], root[PATH_MAX];
+    if (strcmp(source->format->name, "folder") != 0) return FF_OK;
+    if (!realpath(parent, inside) || !realpath(source->path, root)) return FF_OK;
+    size_t length = strlen(root);
+    if (strncmp(inside, root, length) != 0 || (inside[length] && inside[length] != '/'))
+        return FF_OK;
+    return ff_fail(error, FF_USAGE,
+                   "-o: the output would lie in the source folder %s; wanted "
+                   "another place",
+                   source->path);
+}
+
+/* A random order needs bytes that can be reached in any order. */
+static ff_status check_shuffle(const ff_run *job, ff_error *error) {
+    for (size_t i = 0; i < job->source->split_count; i++)
+        if (job->source->split[i].order && job->recipe->arguments->shuffle >= 0)
+            return ff_fail(error, FF_USAGE,
+                           "--shuffle: %s can only be read from front to back; wanted the archive "
+                           "as an uncompressed tar, or its files in a folder",
+                           job->source->path);
+    return FF_OK;
+}
+
+ff_status ff_run_list(ff_run *job, ff_error *error) {
+    FF_TRY(ff_source_list(job->source, error));
+    FF_TRY(check_shuffle(job, error));
+    job->report->kind = job->source->kind;
+    return ff_sample_plan_make(&job->plan, job->source, job->recipe, error);
+}
+
+ff_status ff_run_split(ff_run *job, ff_pack_split *packing, ff_error *error) {
+    if (!job->transform) {
+        ff_transform_spec spec =
+            ff_describe_transform(job->recipe, &job->plan, job->mean, job->std);
+        FF_TRY(ff_transform_create(&job->transform, &spec, error));
+    }
+    packing->recipe = job->recipe;
+    packing->options = job->options;
+    packing->plan = &job->plan;
+    packing->transform = job->transform;
+    packing->skipped = job->skipped;
+    return ff_pack_split_run(packing, error);
+}
+
+void ff_run_close(ff_run *job) {
+    ff_skipped_close(&job->skipped);
+    ff_transform_destroy(&job->transform);
+    ff_sample_plan_free(&job->plan);
+    ff_source_close(&job->source);
+    free(job->mean);
+    free(job->std);
+}
