@@ -73,7 +73,7 @@ typedef struct ff_metadata {
     ff_dtype dtype; /* u8, u16, f16, bf16, f32 */
     ff_layout layout;
     uint32_t channels;
-    uint32_t height, width; /* of every sample, or the largest ones where variable_size */
+    uint32_t height, width; /* of every sample, or bounds of theirs where variable_size */
     bool variable_size;
     uint32_t alignment; /* of every sample in its shard: 64 or 4096 bytes */
 

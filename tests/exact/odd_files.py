@@ -114,6 +114,25 @@ def saved(Image, mode, width, height, **options):
     return out.getvalue()
 
 
+def odd_sizes(Image):
+    rng = random.Random(1)
+    sizes = [(1, 1), (1, 40), (40, 1), (2, 3), (3, 2), (223, 224), (224, 223), (255, 257), (500, 375), (31, 301)]
+    sizes += [(rng.randrange(1, 90), rng.randrange(1, 90)) for _ in range(20)]
+    for width, height in sizes:
+        out = io.BytesIO()
+        picture(Image, "RGB", width, height).save(out, "PNG")
+        yield "%dx%d" % (width, height), out.getvalue()
+
+
+def sized_jpegs(Image):
+    rng = random.Random(2)
+    for i in range(36):
+        width, height = rng.randrange(1, 120), rng.randrange(1, 120)
+        mode = ("RGB", "RGB", "L", "CMYK")[i % 4]
+        yield "jpeg %s %dx%d" % (mode, width, height), saved(
+            Image, mode, width, height, subsampling=i % 3, quality=rng.randrange(40, 100), progressive=i % 5 == 4)
+
+
 def with_sampling(data, sampling):
     """The same blocks under another sampling of the first component: another picture, but valid
     where the sizes give as many blocks."""

@@ -23,6 +23,7 @@ try:
     import torchvision
     from PIL import Image, ImageFile, ImageOps
     from torchvision import transforms
+    from torchvision.transforms import functional
 except ImportError as missing:
     print("1..1\nok 1 - torchvision # SKIP %s" % missing)
     sys.exit(0)
@@ -82,15 +83,46 @@ def tensor_bytes(tensor, dtype, layout):
     return tensor.numpy().tobytes()
 
 
-def open_image(data, mode, exif=False):
+def open_image(data, mode, exif=False, draft=None):
+    """draft: the resize's (height, width) from (height, width), which Pillow may reduce a JPEG for."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         image = Image.open(io.BytesIO(data))
+        if draft:
+            image.draft("RGB", draft((image.height, image.width))[::-1])
         return (ImageOps.exif_transpose(image) if exif else image).convert("L" if mode == "gray" else "RGB")
 
 
-def expected(data, mode, steps, dtype, layout, normalize, exif):
-    image = open_image(data, mode, exif)
+def pad_square(image):
+    side = max(image.size)
+    across, down = side - image.width, side - image.height
+    return functional.pad(image, [across // 2, down // 2, across - across // 2, down - down // 2])
+
+
+def bounded(size, most):
+    """(height, width) shrunk to a long side of at most `most`."""
+    if max(size) <= most:
+        return size
+    return tuple(most if side == max(size) else max(1, int(most * side / max(size))) for side in size)
+
+
+def resize_to(find_size, interpolation):
+    """A step that resizes to find_size of the native size, which a reduced image still knows."""
+    def step(image):
+        height, width = find_size(image.native)
+        return image if image.size == (width, height) else functional.resize(
+            image, [height, width], interpolation=INTERPOLATION[interpolation])
+    return step
+
+
+def short_side(size, wanted):
+    short = min(size)
+    return tuple(wanted if side == short else int(wanted * side / short) for side in size)
+
+
+def expected(data, mode, steps, dtype, layout, normalize, exif, draft):
+    image = open_image(data, mode, exif, draft)
+    image.native = Image.open(io.BytesIO(data)).size[::-1]
     for step in steps:
         image = step(image)
     if dtype == "u8":
@@ -104,15 +136,31 @@ def expected(data, mode, steps, dtype, layout, normalize, exif):
 
 
 def compare(name, files, mode="rgb", resize=None, crop=None, interpolation="bilinear", dtype="f32", layout="chw",
-            normalize=True, exif=False):
+            normalize=True, exif=False, max_side=None, square=False, fast=False):
     """files: [(name, bytes)]. resize: N or (h, w); crop: N or (h, w). One TAP line."""
+    draft = None
     options = {"mode": mode, "dtype": dtype, "layout": layout, "interpolation": interpolation}
     steps = []
     if exif:
         options["exif"] = True
+    if square:
+        options["pad_square"] = True
+        steps.append(pad_square)
+    if max_side:
+        options["max_side"] = max_side
     if resize:
         options["resize"] = resize if isinstance(resize, int) else "%dx%d" % resize
-        steps.append(transforms.Resize(resize, interpolation=INTERPOLATION[interpolation]))
+    if fast:
+        options["fast_decode"] = True
+        draft = lambda size: short_side(size, resize)
+        steps.append(resize_to(draft, interpolation))
+    elif resize:
+        steps.append(transforms.Resize(resize, interpolation=INTERPOLATION[interpolation], max_size=max_side))
+    elif max_side and square:
+        steps.append(lambda image: image if image.width <= max_side else functional.resize(
+            image, [max_side, max_side], interpolation=INTERPOLATION[interpolation]))
+    elif max_side:
+        steps.append(resize_to(lambda size: bounded(size, max_side), interpolation))
     if crop:
         options["crop"] = crop if isinstance(crop, int) else "%dx%d" % crop
         steps.append(transforms.CenterCrop(crop))
@@ -122,7 +170,7 @@ def compare(name, files, mode="rgb", resize=None, crop=None, interpolation="bili
     for start in range(0, len(files), 40):
         part = files[start : start + 40]
         for (file_name, data), got in zip(part, run([data for _, data in part], **options)):
-            want = expected(data, mode, steps, dtype, layout, normalize, exif)
+            want = expected(data, mode, steps, dtype, layout, normalize, exif, draft)
             values += len(want)
             if isinstance(got, str):
                 wrong.append("%s: %s" % (file_name, got))

@@ -1,22 +1,9 @@
 """Decode, resize, crop, ToTensor and Normalize against Pillow and torchvision: equal bytes.
 
 Prints TAP. Environment: BUILD; FF_SHARED_DATA (default ../shared/data beside the repository)."""
-import io
-import random
-
 from oracle import Image, PIL, compare, damage, finish, flips, photographs, report, torch, torchvision
 
 import odd_files
-
-
-def odd_sizes():
-    rng = random.Random(1)
-    sizes = [(1, 1), (1, 40), (40, 1), (2, 3), (3, 2), (223, 224), (224, 223), (255, 257), (500, 375), (31, 301)]
-    sizes += [(rng.randrange(1, 90), rng.randrange(1, 90)) for _ in range(20)]
-    for width, height in sizes:
-        out = io.BytesIO()
-        odd_files.picture(Image, "RGB", width, height).save(out, "PNG")
-        yield "%dx%d" % (width, height), out.getvalue()
 
 
 def main():
@@ -35,7 +22,7 @@ def main():
     compare("EXIF orientations, ignored", turned, dtype="u8")
     compare("EXIF orientations, resize and crop, f32", turned[::5], resize=20, crop=17, exif=True)
 
-    sized = list(odd_sizes())
+    sized = list(odd_files.odd_sizes(Image))
     for interpolation in ("bilinear", "bicubic"):
         for resize, crop in ((256, 224), (32, 32), (17, None), ((20, 300), None), ((64, 64), (70, 51)), (7, 5)):
             compare("odd sizes, %s, resize %s, crop %s" % (interpolation, resize, crop), sized, resize=resize,

@@ -45,6 +45,45 @@ static void repair_png(uint8_t *bytes, size_t length) {
     }
 }
 
+/* A sample of the image comes out the same from the region that is needed for it alone, and a
+ * reduced image gives one of the same size. */
+static void make_samples(const ff_geometry *geometry, const uint8_t *bytes, size_t length,
+                         ff_decode_options options, const ff_image *image) {
+    ff_error error = {0};
+    const ff_image *packed;
+    uint32_t width, height, native_width = image->width, native_height = image->height;
+    if (ff_geometry_apply(geometry, image, native_width, native_height, &scratch, &packed,
+                          &error) != FF_OK) {
+        check_message(&error);
+        return;
+    }
+    CHECK(ff_geometry_output_size(geometry, native_width, native_height, &width, &height, NULL) ==
+          FF_OK);
+    CHECK(packed->width == width && packed->height == height);
+    size_t values = (size_t)width * height * packed->channels;
+    uint8_t *whole = malloc(values);
+    if (!whole) return;
+    memcpy(whole, packed->pixels, values);
+    ff_region needed;
+    CHECK(ff_geometry_needed(geometry, native_width, native_height, &scratch, &needed, NULL) ==
+          FF_OK);
+    CHECK(needed.width >= 1 && needed.left + needed.width <= native_width);
+    CHECK(needed.height >= 1 && needed.top + needed.height <= native_height);
+    memset(kept_image.pixels, 0x5a, kept_image.capacity_bytes);
+    CHECK(ff_decode(kept, bytes, length, &options, &needed, &kept_image, NULL) == FF_OK);
+    CHECK(kept_image.width == native_width && kept_image.height == native_height);
+    CHECK(ff_geometry_apply(geometry, &kept_image, native_width, native_height, &scratch, &packed,
+                            NULL) == FF_OK);
+    CHECK(memcmp(packed->pixels, whole, values) == 0);
+    free(whole);
+    CHECK(ff_geometry_reduction(geometry, native_width, native_height, &options.reduction, NULL) ==
+          FF_OK);
+    CHECK(ff_decode(kept, bytes, length, &options, &needed, &kept_image, NULL) == FF_OK);
+    CHECK(ff_geometry_apply(geometry, &kept_image, native_width, native_height, &scratch, &packed,
+                            NULL) == FF_OK);
+    CHECK(packed->width == width && packed->height == height);
+}
+
 static void decode(const uint8_t *bytes, size_t length, unsigned choice) {
     static const ff_geometry geometries[] = {
         {.resize = FF_RESIZE_NONE},
@@ -54,6 +93,14 @@ static void decode(const uint8_t *bytes, size_t length, unsigned choice) {
          .resize_width = 40,
          .interpolation = FF_BICUBIC},
         {.crop_height = 64, .crop_width = 5},
+        {.crop_height = 5, .crop_width = 9},
+        {.resize = FF_RESIZE_SHORT, .size = 20, .max_side = 31},
+        {.pad_square = true, .max_side = 40},
+        {.resize = FF_RESIZE_EXACT,
+         .resize_height = 5,
+         .resize_width = 4,
+         .crop_height = 2,
+         .crop_width = 2},
     };
     ff_error error = {0};
     if (!kept && ff_decoder_create(&kept, &error) != FF_OK) return;
@@ -80,16 +127,7 @@ static void decode(const uint8_t *bytes, size_t length, unsigned choice) {
         CHECK(kept_image.width == image.width && kept_image.height == image.height);
         CHECK(kept_image.channels == image.channels);
         CHECK(memcmp(kept_image.pixels, image.pixels, count) == 0);
-        const ff_geometry *geometry = &geometries[choice / FF_MODE_COUNT % 4];
-        const ff_image *packed;
-        uint32_t width, height;
-        if (ff_geometry_apply(geometry, &image, &scratch, &packed, &error) == FF_OK) {
-            CHECK(ff_geometry_output_size(geometry, image.width, image.height, &width, &height,
-                                          NULL) == FF_OK);
-            CHECK(packed->width == width && packed->height == height);
-        } else {
-            check_message(&error);
-        }
+        make_samples(&geometries[choice / FF_MODE_COUNT % 8], bytes, length, options, &image);
     }
     ff_image_free(&image);
     ff_decoder_destroy(&fresh);

@@ -17,7 +17,8 @@ enum { CHANNELS_MOST = 3 };
 typedef struct settings {
     int mode, dtype, layout, interpolation;
     const char *resize, *crop, *mean, *std;
-    bool exif, allow_truncated;
+    bool exif, allow_truncated, fast_decode, pad_square;
+    int64_t max_side;
     int64_t pixel_limit;
     ff_geometry geometry;
     float mean_values[CHANNELS_MOST], std_values[CHANNELS_MOST];
@@ -44,13 +45,22 @@ static void read_floats(const char *text, float *values) {
 static ff_status convert(const settings *set, worker *work, size_t length, ff_error *error) {
     static const ff_dtype dtypes[] = {FF_U8, FF_F16, FF_BF16, FF_F32};
     const ff_image *packed;
-    FF_TRY(ff_decode(work->decoder, (const uint8_t *)work->input, length,
-                     &(ff_decode_options){.mode = (ff_image_mode)set->mode,
-                                          .pixel_limit = (uint64_t)set->pixel_limit,
-                                          .exif = set->exif,
-                                          .allow_truncated = set->allow_truncated},
-                     NULL, &work->image, error));
-    FF_TRY(ff_geometry_apply(&set->geometry, &work->image, &work->scratch, &packed, error));
+    const uint8_t *file = (const uint8_t *)work->input;
+    ff_decode_options options = {.mode = (ff_image_mode)set->mode,
+                                 .pixel_limit = (uint64_t)set->pixel_limit,
+                                 .exif = set->exif,
+                                 .allow_truncated = set->allow_truncated};
+    ff_image_info info;
+    ff_region needed;
+    FF_TRY(ff_decode_probe(file, length, &options, &info, error));
+    FF_TRY(ff_geometry_needed(&set->geometry, info.width, info.height, &work->scratch, &needed,
+                              error));
+    if (set->fast_decode)
+        FF_TRY(ff_geometry_reduction(&set->geometry, info.width, info.height, &options.reduction,
+                                     error));
+    FF_TRY(ff_decode(work->decoder, file, length, &options, &needed, &work->image, error));
+    FF_TRY(ff_geometry_apply(&set->geometry, &work->image, info.width, info.height, &work->scratch,
+                             &packed, error));
     ff_transform_spec spec = {.source = FF_VALUES_U8,
                               .channels = packed->channels,
                               .mean = set->mean ? set->mean_values : NULL,
@@ -92,6 +102,9 @@ int main(int argc, char **argv) {
         {"std", 0, FF_OPTION_STRING, "a,b,c", &set.std, NULL, 0, 0, "of Normalize"},
         {"dtype", 0, FF_OPTION_CHOICE, NULL, &set.dtype, "u8|f16|bf16|f32", 0, 0, "of the output"},
         {"layout", 0, FF_OPTION_CHOICE, NULL, &set.layout, "chw|hwc", 0, 0, "of the output"},
+        {"max-side", 0, FF_OPTION_INTEGER, "N", &set.max_side, NULL, 1, 1e6, "bound of sides"},
+        {"pad-square", 0, FF_OPTION_FLAG, NULL, &set.pad_square, NULL, 0, 0, "first"},
+        {"fast-decode", 0, FF_OPTION_FLAG, NULL, &set.fast_decode, NULL, 0, 0, "reduced"},
         {"exif", 0, FF_OPTION_FLAG, NULL, &set.exif, NULL, 0, 0, "turn upright"},
         {"allow-truncated", 0, FF_OPTION_FLAG, NULL, &set.allow_truncated, NULL, 0, 0, "fill"},
         {"pixel-limit", 0, FF_OPTION_INTEGER, "N", &set.pixel_limit, NULL, 1, 1e15, "most pixels"},
@@ -111,6 +124,8 @@ int main(int argc, char **argv) {
     if (status == FF_OK && set.crop)
         status = ff_geometry_parse_crop(&set.geometry, "--crop", set.crop, &error);
     set.geometry.interpolation = (ff_interpolation)set.interpolation;
+    set.geometry.pad_square = set.pad_square;
+    set.geometry.max_side = (uint32_t)set.max_side;
     read_floats(set.mean, set.mean_values);
     read_floats(set.std, set.std_values);
     worker work = {0};

@@ -36,7 +36,7 @@ static void assert_same(const ff_image *a, const ff_image *b) {
 static void resize_whole(const ff_image *input, uint32_t width, uint32_t height,
                          ff_interpolation interpolation, ff_image *output) {
     ff_resize_scratch scratch = {0};
-    ff_resize_window window = {0, 0, width, height};
+    ff_region window = {0, 0, width, height};
     ff_error error;
     assert_int_equal(
         ff_resize(input, width, height, interpolation, &window, &scratch, output, &error), FF_OK);
@@ -115,7 +115,7 @@ static void test_window_is_a_crop_of_the_whole(void **unused) {
         uint32_t width = draw(4) ? 1 + draw(80) : input.width;
         uint32_t height = draw(4) ? 1 + draw(80) : input.height;
         ff_interpolation interpolation = (ff_interpolation)draw(2);
-        ff_resize_window window = {.left = draw(width), .top = draw(height)};
+        ff_region window = {.left = draw(width), .top = draw(height)};
         window.width = 1 + draw(width - window.left);
         window.height = 1 + draw(height - window.top);
         resize_whole(&input, width, height, interpolation, &whole);
@@ -228,7 +228,9 @@ static const ff_image *apply(const ff_geometry *geometry, const ff_image *input,
                              ff_geometry_scratch *scratch) {
     const ff_image *output;
     ff_error error;
-    assert_int_equal(ff_geometry_apply(geometry, input, scratch, &output, &error), FF_OK);
+    assert_int_equal(
+        ff_geometry_apply(geometry, input, input->width, input->height, scratch, &output, &error),
+        FF_OK);
     return output;
 }
 
@@ -264,6 +266,107 @@ static void test_crop_pads_with_zeros(void **unused) {
     assert_memory_equal(output->pixels, want, 24);
     ff_image_free(&input);
     ff_geometry_scratch_free(&scratch);
+}
+
+/* Values of Pad((d / 2, ..., d - d / 2)), and squares of any image. */
+static void test_pad_square(void **unused) {
+    (void)unused;
+    ff_geometry_scratch scratch = {0};
+    ff_image input = {0};
+    make_image(&input, 2, 5, 1);
+    for (size_t i = 0; i < 10; i++) input.pixels[i] = (uint8_t)(i + 1);
+    ff_geometry geometry = {.pad_square = true}; /* 3 missing: 1 left, 2 right */
+    const ff_image *output = apply(&geometry, &input, &scratch);
+    static const uint8_t want[25] = {0, 1, 2, 0, 0, 0, 3, 4, 0, 0,  0, 5, 6,
+                                     0, 0, 0, 7, 8, 0, 0, 0, 9, 10, 0, 0};
+    assert_int_equal(output->width, 5);
+    assert_memory_equal(output->pixels, want, 25);
+    assert_false(ff_geometry_is_fixed(&geometry));
+    geometry.resize = FF_RESIZE_SHORT;
+    geometry.size = 7;
+    assert_true(ff_geometry_is_fixed(&geometry));
+    assert_size(&geometry, 3, 1000, 7, 7);
+    ff_error error;
+    uint32_t w, h;
+    assert_int_equal(ff_geometry_output_size(&geometry, 1, 13378, &w, &h, &error), FF_BAD_DATA);
+    assert_non_null(strstr(error.message, "padded to a square"));
+    ff_image_free(&input);
+    ff_geometry_scratch_free(&scratch);
+}
+
+static void test_max_side(void **unused) {
+    (void)unused;
+    ff_geometry geometry = {.max_side = 100};
+    assert_true(ff_geometry_is_variable(&geometry));
+    assert_size(&geometry, 100, 3, 100, 3);
+    assert_size(&geometry, 30, 40, 30, 40);
+    assert_size(&geometry, 500, 333, 100, 66); /* 66.6 is cut */
+    assert_size(&geometry, 333, 500, 66, 100);
+    assert_size(&geometry, 5000, 1, 100, 1);
+    /* torchvision's Resize(50, max_size=100) */
+    geometry.resize = FF_RESIZE_SHORT;
+    geometry.size = 50;
+    assert_size(&geometry, 20, 30, 50, 75);
+    assert_size(&geometry, 20, 41, 49, 100); /* 102 first; 100 * 50 / 102 is 49.02 */
+    geometry.crop_height = geometry.crop_width = 8;
+    assert_false(ff_geometry_is_variable(&geometry));
+}
+
+static void test_reduction(void **unused) {
+    (void)unused;
+    static const struct {
+        uint32_t width, height, reduction;
+    } cases[] = {{64, 64, 2}, {63, 200, 1}, {128, 129, 4}, {255, 300, 4}, {256, 256, 8}, {9, 9, 1}};
+    ff_geometry geometry = {.resize = FF_RESIZE_SHORT, .size = 32};
+    uint32_t reduction;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        assert_int_equal(
+            ff_geometry_reduction(&geometry, cases[i].width, cases[i].height, &reduction, NULL),
+            FF_OK);
+        assert_int_equal(reduction, cases[i].reduction);
+    }
+    geometry.resize = FF_RESIZE_NONE;
+    assert_int_equal(ff_geometry_reduction(&geometry, 5000, 5000, &reduction, NULL), FF_OK);
+    assert_int_equal(reduction, 1);
+}
+
+/* What lies outside of the region that is needed has no influence; whatever the geometry. */
+static void test_needed_is_enough(void **unused) {
+    (void)unused;
+    ff_geometry_scratch scratch = {0}, other = {0};
+    ff_image input = {0}, part = {0};
+    size_t smaller = 0;
+    for (int i = 0; i < 1000; i++) {
+        ff_geometry geometry = {.pad_square = draw(4) == 0,
+                                .resize = (ff_resize_kind)draw(3),
+                                .size = 1 + draw(40),
+                                .resize_height = 1 + draw(40),
+                                .resize_width = 1 + draw(40),
+                                .interpolation = (ff_interpolation)draw(2)};
+        if (draw(4)) {
+            geometry.crop_height = 1 + draw(30);
+            geometry.crop_width = 1 + draw(30);
+        }
+        make_image(&input, 1 + draw(50), 1 + draw(50), 1 + draw(3));
+        make_image(&part, input.width, input.height, input.channels);
+        ff_region needed;
+        assert_int_equal(
+            ff_geometry_needed(&geometry, input.width, input.height, &scratch, &needed, NULL),
+            FF_OK);
+        assert_true(needed.width >= 1 && needed.left + needed.width <= input.width);
+        assert_true(needed.height >= 1 && needed.top + needed.height <= input.height);
+        smaller += needed.width < input.width || needed.height < input.height;
+        for (uint32_t y = 0; y < needed.height; y++) {
+            size_t at = ((size_t)(needed.top + y) * input.width + needed.left) * input.channels;
+            memcpy(part.pixels + at, input.pixels + at, (size_t)needed.width * input.channels);
+        }
+        assert_same(apply(&geometry, &part, &scratch), apply(&geometry, &input, &other));
+    }
+    assert_true(smaller > 300);
+    ff_image_free(&input);
+    ff_image_free(&part);
+    ff_geometry_scratch_free(&scratch);
+    ff_geometry_scratch_free(&other);
 }
 
 static void test_nothing_to_do_is_the_input(void **unused) {
@@ -332,6 +435,10 @@ int main(void) {
         cmocka_unit_test(test_sizes_refused),
         cmocka_unit_test(test_crop_offsets),
         cmocka_unit_test(test_crop_pads_with_zeros),
+        cmocka_unit_test(test_pad_square),
+        cmocka_unit_test(test_max_side),
+        cmocka_unit_test(test_reduction),
+        cmocka_unit_test(test_needed_is_enough),
         cmocka_unit_test(test_nothing_to_do_is_the_input),
         cmocka_unit_test(test_scratch_is_reused),
         cmocka_unit_test(test_extreme_shapes),

@@ -123,7 +123,7 @@ static void test_table_is_renewed(void **unused) {
         for (size_t at = 0; at < (size_t)input.width * 20 * channels; at++)
             input.pixels[at] = (uint8_t)draw(256);
         ff_resize_scratch fresh = {0};
-        ff_resize_window window = {0, 0, 8 + out, 15};
+        ff_region window = {0, 0, 8 + out, 15};
         assert_int_equal(ff_resize(&input, 8 + out, 15, FF_BILINEAR, &window, &kept, &again, NULL),
                          FF_OK);
         assert_int_equal(ff_resize(&input, 8 + out, 15, FF_BILINEAR, &window, &fresh, &once, NULL),

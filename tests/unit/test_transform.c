@@ -203,6 +203,18 @@ static void test_recorded_lines(void **unused) {
     assert_lines(&metadata, 3, gray);
     assert_int_equal(metadata.statistics_count, 0);
     ff_metadata_free(&metadata);
+    geometry = (ff_geometry){.pad_square = true, .max_side = 500, .interpolation = FF_BICUBIC};
+    assert_int_equal(ff_transform_record(&metadata, FF_MODE_RGB, &geometry, &spec, NULL), FF_OK);
+    static const char *const bounded[] = {"pad_square", "max_side size=500 interpolation=bicubic",
+                                          "to_tensor scale=1/255"};
+    assert_lines(&metadata, 3, bounded);
+    ff_metadata_free(&metadata);
+    geometry = (ff_geometry){.resize = FF_RESIZE_SHORT, .size = 256, .max_side = 500};
+    assert_int_equal(ff_transform_record(&metadata, FF_MODE_RGB, &geometry, &spec, NULL), FF_OK);
+    static const char *const both[] = {"resize size=256 max_size=500 interpolation=bilinear",
+                                       "to_tensor scale=1/255"};
+    assert_lines(&metadata, 2, both);
+    ff_metadata_free(&metadata);
     spec = (ff_transform_spec){FF_VALUES_FLOAT, 1, mean, std, FF_F32, FF_CHW, false, 0, 0};
     assert_int_equal(ff_transform_record(&metadata, FF_MODE_RGB, NULL, &spec, NULL), FF_OK);
     static const char *const floats[] = {"normalize mean=3ef851ec std=3e6a7efa"};

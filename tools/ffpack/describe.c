@@ -107,6 +107,7 @@ ff_status ff_describe_split(ff_metadata *metadata, const ff_recipe *recipe,
                               .channels = plan->channels,
                               .height = plan->height,
                               .width = plan->width,
+                              .variable_size = plan->variable,
                               .alignment = recipe->alignment,
                               .items = ff_listing_count(split->listing),
                               .compression = recipe->compression,
@@ -115,6 +116,8 @@ ff_status ff_describe_split(ff_metadata *metadata, const ff_recipe *recipe,
     ff_status status = ff_copy_string(&metadata->split, split->name, error);
     if (status == FF_OK && plan->exif)
         status = ff_metadata_add_transform(metadata, "exif_transpose", error);
+    if (status == FF_OK && plan->fast_decode)
+        status = ff_metadata_add_transform(metadata, "fast_decode", error);
     if (status == FF_OK)
         status = ff_transform_record(metadata, plan->mode, &plan->geometry, &spec, error);
     if (status == FF_OK && recipe->compression == FF_COMPRESSION_ZSTD) {

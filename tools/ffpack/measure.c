@@ -30,7 +30,6 @@ static ff_status measure_unit(measure *job, worker *own, uint64_t first, ff_erro
     if (!own->sampler)
         FF_TRY(ff_sampler_create(&own->sampler, job->plan, job->split, job->stream, error));
     if (!own->stats) FF_TRY(ff_stats_create(&own->stats, job->plan->channels, error));
-    size_t pixels = (size_t)job->plan->height * job->plan->width;
     uint64_t end = first + job->per_unit;
     if (end > job->count) end = job->count;
     FF_TRY(ff_sampler_begin(own->sampler, first, end, error));
@@ -40,6 +39,7 @@ static ff_status measure_unit(measure *job, worker *own, uint64_t first, ff_erro
         ff_status status = ff_sampler_make(own->sampler, item, &sample, error);
         if (status != FF_OK && job->skip && ff_sample_skippable(&sample, status)) continue;
         FF_TRY(status);
+        size_t pixels = (size_t)sample.height * sample.width;
         if (job->plan->values == FF_VALUES_U16)
             ff_stats_add_u16(own->stats, sample.values, sample.planar, pixels);
         else if (sample.planar)

@@ -63,6 +63,11 @@ void ff_options_add_samples(ff_option_table *table, ff_arguments *arguments) {
          "short side to N, or exactly to HxW, as torchvision's Resize"},
         {"center-crop", 0, FF_OPTION_STRING, "N|HxW", &arguments->center_crop, NULL, 0, 0,
          "cut out the middle, as torchvision's CenterCrop"},
+        {"max-side", 0, FF_OPTION_INTEGER, "N", &arguments->max_side, NULL, 1, FF_SIDE_LIMIT,
+         "samples of different sizes: shrink an image whose long side exceeds N to N, keep others "
+         "as they are; with --resize, as Resize(max_size=N)"},
+        {"pad-square", 0, FF_OPTION_FLAG, NULL, &arguments->pad_square, NULL, 0, 0,
+         "first pad the shorter sides with black, as torchvision's Pad"},
         {"interpolation", 0, FF_OPTION_CHOICE, NULL, &arguments->interpolation,
          FF_INTERPOLATION_CHOICES, 0, 0, "of --resize (default: bilinear)"},
         {"mode", 0, FF_OPTION_CHOICE, NULL, &arguments->mode, FF_MODE_CHOICES, 0, 0,
@@ -73,6 +78,9 @@ void ff_options_add_samples(ff_option_table *table, ff_arguments *arguments) {
         {"exif", 0, FF_OPTION_FLAG, NULL, &arguments->exif, NULL, 0, 0,
          "turn image files upright as their EXIF orientation says (default: as stored, like "
          "torchvision)"},
+        {"fast-decode", 0, FF_OPTION_FLAG, NULL, &arguments->fast_decode, NULL, 0, 0,
+         "let the decoder shrink large JPEGs by 2, 4 or 8 before the resize, as Pillow's draft mode "
+         "does: faster, other pixels"},
         {"allow-truncated", 0, FF_OPTION_FLAG, NULL, &arguments->allow_truncated, NULL, 0, 0,
          "take images whose end is missing, filled as Pillow's LOAD_TRUNCATED_IMAGES does"},
     };

@@ -109,6 +109,8 @@ static ff_status add_sample(pack_state *packing, int worker, slot *to, uint64_t 
         labels += ff_field_bytes(&metadata->field[i]);
     }
     ff_block_sample entry = {.item = packing->first_item + number,
+                             .height = sample->height,
+                             .width = sample->width,
                              .key = sample->item.key,
                              .key_bytes = sample->item.key_bytes,
                              .source_checksum = sample->source_checksum,
@@ -118,16 +120,15 @@ static ff_status add_sample(pack_state *packing, int worker, slot *to, uint64_t 
     const ff_transform *transform = packing->job->transform;
     ff_layout layout = sample->planar ? FF_CHW : FF_HWC;
     if (packing->job->plan->values == FF_VALUES_U16)
-        ff_transform_words(transform, sample->values, layout, metadata->width, metadata->height,
+        ff_transform_words(transform, sample->values, layout, sample->width, sample->height,
                            tensor);
     else if (packing->job->plan->values == FF_VALUES_FLOAT)
-        ff_transform_floats(transform, sample->values, layout, metadata->width, metadata->height,
+        ff_transform_floats(transform, sample->values, layout, sample->width, sample->height,
                             tensor);
     else if (sample->planar)
-        ff_transform_planar(transform, sample->values, metadata->width, metadata->height, tensor);
+        ff_transform_planar(transform, sample->values, sample->width, sample->height, tensor);
     else
-        ff_transform_interleaved(transform, sample->values, metadata->width, metadata->height,
-                                 tensor);
+        ff_transform_interleaved(transform, sample->values, sample->width, sample->height, tensor);
     return FF_OK;
 }
 

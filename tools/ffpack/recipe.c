@@ -137,6 +137,29 @@ static ff_status parse_range(ff_recipe *recipe, ff_error *error) {
         "--range: '%s' is no range of values, wanted LO,HI with LO below HI, like 0,65535", text);
 }
 
+static ff_status take_geometry(ff_recipe *recipe, ff_error *error) {
+    const ff_arguments *arguments = recipe->arguments;
+    ff_geometry *geometry = &recipe->geometry;
+    geometry->pad_square = arguments->pad_square;
+    geometry->max_side = (uint32_t)arguments->max_side;
+    geometry->interpolation = arguments->interpolation ? FF_BICUBIC : FF_BILINEAR;
+    if (arguments->resize)
+        FF_TRY(ff_geometry_parse_resize(geometry, "--resize", arguments->resize, error));
+    if (arguments->center_crop)
+        FF_TRY(ff_geometry_parse_crop(geometry, "--center-crop", arguments->center_crop, error));
+    if (!geometry->max_side) return FF_OK;
+    if (arguments->center_crop || geometry->resize == FF_RESIZE_EXACT)
+        return ff_fail(error, FF_USAGE,
+                       "--max-side keeps images at sizes of their own, and %s gives all the same; "
+                       "wanted one of them",
+                       arguments->center_crop ? "--center-crop" : "--resize HxW");
+    if (geometry->resize == FF_RESIZE_SHORT && geometry->size >= geometry->max_side)
+        return ff_fail(error, FF_USAGE,
+                       "--max-side: %u is not above the short side of --resize %u; wanted more",
+                       geometry->max_side, geometry->size);
+    return FF_OK;
+}
+
 ff_status ff_recipe_make(ff_recipe *recipe, const ff_arguments *arguments, ff_error *error) {
     static const ff_dtype dtypes[] = {FF_F16, FF_F32, FF_BF16, FF_U8, FF_U16};
     static const ff_image_mode modes[] = {FF_MODE_RGB, FF_MODE_GRAY};
@@ -152,12 +175,7 @@ ff_status ff_recipe_make(ff_recipe *recipe, const ff_arguments *arguments, ff_er
         return ff_fail(error, FF_USAGE, "no output folder; wanted -o OUT");
     if (arguments->resume && arguments->dry_run)
         return ff_fail(error, FF_USAGE, "--resume and --dry-run exclude each other");
-    if (arguments->resize)
-        FF_TRY(ff_geometry_parse_resize(&recipe->geometry, "--resize", arguments->resize, error));
-    if (arguments->center_crop)
-        FF_TRY(ff_geometry_parse_crop(&recipe->geometry, "--center-crop", arguments->center_crop,
-                                      error));
-    recipe->geometry.interpolation = arguments->interpolation ? FF_BICUBIC : FF_BILINEAR;
+    FF_TRY(take_geometry(recipe, error));
     FF_TRY(parse_compress(recipe, error));
     if (arguments->part) FF_TRY(ff_part_parse(&recipe->part, arguments->part, error));
     FF_TRY(parse_range(recipe, error));

@@ -19,7 +19,9 @@ typedef struct ff_arguments {
     int array_layout; /* of the source's arrays; -1 = not given */
     int64_t jobs;     /* 0 = one a CPU */
     int64_t shuffle;  /* seed; -1 = not shuffled */
-    bool exif, allow_truncated;
+    int64_t max_side; /* 0 = not given */
+    bool pad_square;
+    bool exif, allow_truncated, fast_decode;
     bool resume, force, dry_run, json;
     uint64_t shard_bytes;
 } ff_arguments;

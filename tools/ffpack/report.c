@@ -56,13 +56,16 @@ static void print_split(const ff_report *report, const ff_report_split *split, F
         if (metadata->field[i].class_count)
             fprintf(out, ", %u classes (%s)", metadata->field[i].class_count,
                     metadata->field[i].name);
-    fprintf(out, ", %s %s %ux%ux%u", ff_dtype_name(metadata->dtype),
-            ff_layout_name(metadata->layout), metadata->channels, metadata->height,
-            metadata->width);
+    fprintf(out, ", %s %s %s%ux%ux%u", ff_dtype_name(metadata->dtype),
+            ff_layout_name(metadata->layout), metadata->variable_size ? "up to " : "",
+            metadata->channels, metadata->height, metadata->width);
     fprintf(out, ", %" PRIu64 " shard%s, ", split->result.shard_count,
             split->result.shard_count == 1 ? "" : "s");
     if (report->dry_run)
-        fputs(metadata->compression == FF_COMPRESSION_NONE ? "about " : "less than ", out);
+        fputs(metadata->compression == FF_COMPRESSION_NONE && !metadata->variable_size
+                  ? "about "
+                  : "less than ",
+              out);
     print_bytes(out, split->result.file_bytes);
     if (report->dry_run) fputs(" of samples", out);
     if (split->directory) fprintf(out, " in %s", split->directory);
@@ -153,15 +156,16 @@ static json_t *fields_of(const ff_metadata *metadata) {
 static json_t *split_of(const ff_report *report, const ff_report_split *split) {
     const ff_metadata *metadata = &split->metadata;
     const ff_writer_result *result = &split->result;
-    json_t *object = json_pack(
-        "{s:o, s:I, s:I, s:I, s:I, s:s, s:s, s:i, s:i, s:i, s:I, s:I, s:I, s:o}", "split",
-        string_of(metadata->split), "items", (json_int_t)split->items, "samples",
-        (json_int_t)result->sample_count, "continued", (json_int_t)split->continued, "warnings",
-        (json_int_t)split->warnings, "dtype", ff_dtype_name(metadata->dtype), "layout",
-        ff_layout_name(metadata->layout), "channels", (int)metadata->channels, "height",
-        (int)metadata->height, "width", (int)metadata->width, "shards",
-        (json_int_t)result->shard_count, "items_per_shard", (json_int_t)metadata->items_per_shard,
-        "bytes", (json_int_t)result->file_bytes, "fields", fields_of(metadata));
+    json_t *object =
+        json_pack("{s:o, s:I, s:I, s:I, s:I, s:s, s:s, s:i, s:i, s:i, s:b, s:I, s:I, s:I, s:o}",
+                  "split", string_of(metadata->split), "items", (json_int_t)split->items, "samples",
+                  (json_int_t)result->sample_count, "continued", (json_int_t)split->continued,
+                  "warnings", (json_int_t)split->warnings, "dtype", ff_dtype_name(metadata->dtype),
+                  "layout", ff_layout_name(metadata->layout), "channels", (int)metadata->channels,
+                  "height", (int)metadata->height, "width", (int)metadata->width, "variable_size",
+                  metadata->variable_size, "shards", (json_int_t)result->shard_count,
+                  "items_per_shard", (json_int_t)metadata->items_per_shard, "bytes",
+                  (json_int_t)result->file_bytes, "fields", fields_of(metadata));
     if (split->directory) json_object_set_new(object, "directory", string_of(split->directory));
     if (report->dry_run || report->part.count) return object;
     json_object_set_new(object, "content_id", id_of(result->content_id));

@@ -91,9 +91,14 @@ static ff_status plan_values(ff_sample_plan *plan, const ff_recipe *recipe, ff_e
     if (recipe->dtype == FF_U16 && plan->values != FF_VALUES_U16)
         return ff_fail(error, FF_USAGE, "--dtype u16: stores raw u16 values, and %s holds %s", path,
                        plan->source->encoded ? "images" : name);
-    if (plan->geometry.resize != FF_RESIZE_NONE && plan->values != FF_VALUES_U8)
+    const ff_geometry *geometry = &plan->geometry;
+    const char *changes = geometry->resize != FF_RESIZE_NONE ? "--resize"
+                          : geometry->max_side               ? "--max-side"
+                          : geometry->pad_square             ? "--pad-square"
+                                                             : NULL;
+    if (changes && plan->values != FF_VALUES_U8)
         return ff_fail(error, FF_USAGE,
-                       "--resize: is for u8 values, and %s holds %s%s; --center-crop is for all",
+                       "%s: is for u8 values, and %s holds %s%s; --center-crop is for all", changes,
                        path, name, range ? " with --range" : "");
     return FF_OK;
 }
@@ -121,7 +126,9 @@ ff_status ff_sample_plan_make(ff_sample_plan *plan, const ff_source *source,
                          .geometry = recipe->geometry,
                          .mode = recipe->mode,
                          .exif = source->encoded && recipe->arguments->exif,
-                         .allow_truncated = source->encoded && recipe->arguments->allow_truncated};
+                         .allow_truncated = source->encoded && recipe->arguments->allow_truncated,
+                         .fast_decode = source->encoded && recipe->arguments->fast_decode,
+                         .variable = source->encoded && ff_geometry_is_variable(&recipe->geometry)};
     const ff_geometry *geometry = &plan->geometry;
     uint32_t native_height = 1, native_width = 1;
     FF_TRY(plan_values(plan, recipe, error));
@@ -129,7 +136,9 @@ ff_status ff_sample_plan_make(ff_sample_plan *plan, const ff_source *source,
         /* torchvision's loader makes every image RGB. */
         if (plan->mode == FF_MODE_NATIVE) plan->mode = FF_MODE_RGB;
         plan->channels = ff_image_mode_channels(plan->mode, 3);
-        if (!ff_geometry_is_fixed(geometry)) {
+        if (plan->variable) {
+            native_height = native_width = geometry->max_side;
+        } else if (!ff_geometry_is_fixed(geometry)) {
             FF_TRY(find_first(plan, &source->split[0], recipe->skip, error));
             native_height = plan->first_height;
             native_width = plan->first_width;
@@ -142,6 +151,7 @@ ff_status ff_sample_plan_make(ff_sample_plan *plan, const ff_source *source,
     }
     FF_TRY(ff_geometry_output_size(geometry, native_width, native_height, &plan->width,
                                    &plan->height, error));
+    if (plan->variable) plan->width = plan->height = geometry->max_side;
     plan->changed = plan->mode != FF_MODE_NATIVE || plan->width != native_width ||
                     plan->height != native_height || geometry->resize != FF_RESIZE_NONE;
     return FF_OK;
@@ -200,30 +210,43 @@ ff_status ff_sampler_begin(ff_sampler *sampler, uint64_t first, uint64_t end, ff
     return ff_source_begin(sampler->reader, first, end, error);
 }
 
-static ff_status wrong_size(const ff_sampler *sampler, const char *name, ff_error *error) {
+static ff_status wrong_size(const ff_sampler *sampler, const char *name, uint32_t width,
+                            uint32_t height, ff_error *error) {
     const ff_sample_plan *plan = sampler->plan;
     return ff_fail(error, FF_USAGE,
                    "%s has %u x %u pixels and %s %u x %u%s: images of different sizes need "
-                   "--resize HxW, or --resize N with --center-crop M",
-                   plan->first_name, plan->first_width, plan->first_height, name,
-                   sampler->image.width, sampler->image.height,
+                   "--resize HxW, --resize N with --center-crop M, or --max-side N",
+                   plan->first_name, plan->first_width, plan->first_height, name, width, height,
                    plan->geometry.resize == FF_RESIZE_SHORT ? ", which --resize keeps in proportion"
                                                             : "");
 }
 
-/* An item's pixels as an image: decoded, or put together from its planes. */
+/* An item's pixels as an image: decoded, as far as the geometry looks at them, or put together from
+ * its planes. *width and *height are the item's own, also where the decoder reduced it. */
 static ff_status make_image(ff_sampler *sampler, const unsigned char *bytes, ff_sample *sample,
-                            ff_error *error) {
+                            uint32_t *width, uint32_t *height, ff_error *error) {
     const ff_sample_plan *plan = sampler->plan;
     ff_image *image = &sampler->image;
     if (plan->source->encoded) {
         ff_decode_options options = decode_options(plan);
-        FF_TRY(
-            ff_decode(sampler->decoder, bytes, sample->item.bytes, &options, NULL, image, error));
+        ff_image_info info;
+        ff_region needed;
+        FF_TRY(ff_decode_probe(bytes, sample->item.bytes, &options, &info, error));
+        *width = info.width;
+        *height = info.height;
+        FF_TRY(ff_geometry_needed(&plan->geometry, info.width, info.height, &sampler->scratch,
+                                  &needed, error));
+        if (plan->fast_decode)
+            FF_TRY(ff_geometry_reduction(&plan->geometry, info.width, info.height,
+                                         &options.reduction, error));
+        FF_TRY(ff_decode(sampler->decoder, bytes, sample->item.bytes, &options, &needed, image,
+                         error));
         sample->warning = ff_decoder_warning(sampler->decoder);
         return FF_OK;
     }
     const ff_source_raw *raw = &plan->source->raw;
+    *width = raw->width;
+    *height = raw->height;
     if (raw->layout == FF_CHW) {
         FF_TRY(ff_image_from_planes(image, bytes + raw->offset, raw->width, raw->height,
                                     raw->channels, error));
@@ -243,6 +266,8 @@ ff_status ff_sampler_make(ff_sampler *sampler, uint64_t number, ff_sample *sampl
     const unsigned char *bytes;
     FF_TRY(ff_source_read(sampler->reader, sampler->split, &sample->item, &bytes, error));
     sample->source_checksum = ff_checksum(bytes, sample->item.bytes);
+    sample->width = plan->width;
+    sample->height = plan->height;
     if (!plan->source->encoded && (!plan->changed || plan->values != FF_VALUES_U8)) {
         sample->planar = plan->source->raw.layout == FF_CHW;
         sample->values = bytes + plan->source->raw.offset;
@@ -250,19 +275,20 @@ ff_status ff_sampler_make(ff_sampler *sampler, uint64_t number, ff_sample *sampl
         return ff_array_sample_make(plan, bytes, &sampler->array, &sample->values, error);
     }
     char name[NAME_BYTES];
-    ff_status status = make_image(sampler, bytes, sample, error);
+    uint32_t native_width, native_height;
+    ff_status status = make_image(sampler, bytes, sample, &native_width, &native_height, error);
     const ff_image *output = NULL;
-    uint32_t width, height;
     if (status == FF_OK)
-        status = ff_geometry_output_size(&plan->geometry, sampler->image.width,
-                                         sampler->image.height, &width, &height, error);
-    if (status == FF_OK && (width != plan->width || height != plan->height)) {
+        status = ff_geometry_output_size(&plan->geometry, native_width, native_height,
+                                         &sample->width, &sample->height, error);
+    if (status == FF_OK && !plan->variable &&
+        (sample->width != plan->width || sample->height != plan->height)) {
         ff_source_item_name(plan->source, sampler->split, &sample->item, name, sizeof name);
-        return wrong_size(sampler, name, error);
+        return wrong_size(sampler, name, native_width, native_height, error);
     }
     if (status == FF_OK)
-        status =
-            ff_geometry_apply(&plan->geometry, &sampler->image, &sampler->scratch, &output, error);
+        status = ff_geometry_apply(&plan->geometry, &sampler->image, native_width, native_height,
+                                   &sampler->scratch, &output, error);
     if (status != FF_OK) {
         ff_source_item_name(plan->source, sampler->split, &sample->item, name, sizeof name);
         return ff_fail_within(error, status, "%s", name);

@@ -14,13 +14,16 @@ typedef struct ff_sample_plan {
     ff_geometry geometry;
     ff_image_mode mode;         /* native where items keep the channels they have */
     bool exif, allow_truncated; /* of encoded images */
+    bool fast_decode;           /* of JPEGs */
     bool changed;               /* array sources: whether mode or geometry changes their values */
+    bool variable;              /* samples have sizes of their own, up to height x width */
     ff_value_source values;     /* what samples have */
     bool ranged;                /* integers are scaled from low..high, f32 values are so already */
     double low, high;
     /* Of every sample. */
     uint32_t channels, height, width;
-    /* The first image, which the others are compared with; empty where the geometry fixes it. */
+    /* The first image, which the others are compared with; empty where the geometry fixes or
+     * bounds their size. */
     char *first_name;
     uint32_t first_height, first_width;
 } ff_sample_plan;
@@ -36,6 +39,7 @@ void ff_sample_plan_free(ff_sample_plan *plan);
 typedef struct ff_sample {
     ff_item item;
     const void *values; /* valid until the sampler's next call */
+    uint32_t height, width;
     bool planar;
     bool encoded;             /* the item is an image of its own, not a piece of an array */
     uint64_t source_checksum; /* XXH3-64 of the item's bytes */

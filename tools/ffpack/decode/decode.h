@@ -17,9 +17,6 @@
 
 #include <stdbool.h>
 
-/* Pixels (width x height) beyond which Pillow refuses an image: twice its MAX_IMAGE_PIXELS. */
-#define FF_PIXEL_LIMIT UINT64_C(178956970)
-
 /* The kinds that are read, for sentences. */
 #define FF_DECODE_KINDS "JPEG, PNG, WebP, GIF, PPM and BMP"
 
@@ -30,11 +27,6 @@ typedef struct ff_image_info {
     uint32_t channels;      /* in FF_MODE_NATIVE: 1 or 3 */
 } ff_image_info;
 
-/* A rectangle of an image. */
-typedef struct ff_region {
-    uint32_t left, top, width, height;
-} ff_region;
-
 /* How to decode. Zero-initialised but for the limit: everything exactly, upright as stored. */
 typedef struct ff_decode_options {
     ff_image_mode mode;
@@ -44,6 +36,10 @@ typedef struct ff_decode_options {
     /* As Pillow's LOAD_TRUNCATED_IMAGES: what is cut off or broken behind the header is filled as
      * Pillow fills it (grey or black), and ff_decoder_warning tells. */
     bool allow_truncated;
+    /* 1 (as 0), 2, 4 or 8: an image may come out with sides of 1 / reduction (rounded up), as
+     * Pillow's draft mode gives it. Only JPEGs do; another way to smaller pixels, never the same
+     * as decoding and resizing. */
+    uint32_t reduction;
 } ff_decode_options;
 
 /* Reads the header only; allocates nothing. Fails where the bytes are of no kind this version
@@ -64,8 +60,9 @@ void ff_decoder_destroy(ff_decoder **decoder);
 
 /* Decodes a whole file lying in memory into `image` (reused, grown where needed). `needed` (may be
  * NULL: all of it; with options->exif a region of the upright image) is what the caller will read
- * of it: pixels outside of it may stay undefined, the image has its full size. On failure the
- * image's pixels and shape are undefined, but it can be used again.
+ * of it: pixels outside of it may stay undefined, the image has its full size. An image that is
+ * reduced is read as a whole. On failure the image's pixels and shape are undefined, but it can be
+ * used again.
  *
  * What Pillow refuses is refused: truncated data, even where a JPEG lacks only its end marker. A
  * PNG is also refused where a checksum of a chunk that holds pixels or palette is wrong. A JPEG

@@ -1,12 +1,15 @@
 /* JPEG, by libjpeg-turbo's TurboJPEG API. Its default decode (slow DCT, fancy upsampling) equals
  * Pillow's bit for bit, since Pillow uses the same library; TJFLAG_FASTDCT and
- * TJFLAG_FASTUPSAMPLE would not. CMYK is read as Pillow does: always inverted, as Adobe writes it.
+ * TJFLAG_FASTUPSAMPLE would not. Where only a region is needed, or a
+ * reduced image is asked for, jpeg_part.c reads that. CMYK is read as Pillow does: always inverted,
+ * as Adobe writes it.
  *
  * Known gaps: lossless and 12-bit JPEG (refused, as by Pillow). */
 #include "tools/ffpack/decode/kinds.h"
 
 #include "format/base/memory.h"
 #include "tools/ffpack/decode/exif.h"
+#include "tools/ffpack/decode/jpeg_part.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -270,10 +273,32 @@ static ff_status prepare_truncated(const uint8_t *bytes, size_t length, const fr
     return FF_OK;
 }
 
+static uint32_t reduced(uint32_t side, uint32_t reduction) {
+    return (side + reduction - 1) / reduction;
+}
+
+/* A part of a healthy image, where that is enough; true where it was read. The image has its
+ * shape for the whole, and gets that of a reduced one. */
+static bool read_part(const uint8_t *bytes, size_t length, const frame *found,
+                      const ff_decode_options *options, const ff_region *needed, ff_image *image) {
+    ff_jpeg_part part = {found->width, found->height, found->components, needed, 1};
+    if (options->reduction > 1) {
+        part.reduction = options->reduction;
+        part.needed = NULL;
+    } else if (!needed || (needed->width == found->width && needed->height == found->height) ||
+               found->progressive || found->components == 4) {
+        return false;
+    }
+    if (options->allow_truncated || !ff_jpeg_read_part(bytes, length, &part, image->pixels))
+        return false;
+    image->width = reduced(found->width, part.reduction);
+    image->height = reduced(found->height, part.reduction);
+    return true;
+}
+
 static ff_status decode(void *state, const uint8_t *bytes, size_t length, const ff_image_info *info,
                         const ff_decode_options *options, const ff_region *needed, ff_image *image,
                         char *warning, ff_error *error) {
-    (void)needed;
     (void)state;
     frame found = {0};
     bool given_up = false;
@@ -289,10 +314,10 @@ static ff_status decode(void *state, const uint8_t *bytes, size_t length, const 
         snprintf(warning, FF_DECODE_WARNING_BYTES,
                  "truncated JPEG: its %zu bytes end between two scans, nothing of it is shown",
                  length);
-    else
+    else if (!read_part(bytes, length, &found, options, needed, image))
         FF_TRY(run_turbojpeg(bytes, length, info, format, options->allow_truncated, image->pixels,
                              warning, error));
-    if (format == TJPF_CMYK) rgb_from_cmyk(image->pixels, count);
+    if (format == TJPF_CMYK) rgb_from_cmyk(image->pixels, (size_t)image->width * image->height);
     return ff_image_to_mode(image, options->mode, error);
 }
 

@@ -2,6 +2,8 @@
 
 #include "format/metadata.h"
 
+#include <inttypes.h>
+#include <math.h>
 #include <string.h>
 
 /* Reads decimal digits from *text on; false where there is none, or the number is not in
@@ -58,30 +60,62 @@ static bool has_crop(const ff_geometry *geometry) {
 }
 
 bool ff_geometry_is_fixed(const ff_geometry *geometry) {
-    return geometry->resize == FF_RESIZE_EXACT || has_crop(geometry);
+    return geometry->resize == FF_RESIZE_EXACT || has_crop(geometry) ||
+           (geometry->pad_square && geometry->resize == FF_RESIZE_SHORT);
 }
 
-/* The size after the resize. Sides up to 2^32 of any image and sizes up to FF_SIDE_LIMIT, so the
- * products are exact in a double. */
+bool ff_geometry_is_variable(const ff_geometry *geometry) {
+    return geometry->max_side != 0 && !ff_geometry_is_fixed(geometry);
+}
+
+/* The size after padding. */
+static void padded_size(const ff_geometry *geometry, uint32_t *width, uint32_t *height) {
+    if (!geometry->pad_square) return;
+    if (*width < *height) *width = *height;
+    if (*height < *width) *height = *width;
+}
+
+/* The sides that a resize in proportion gives. Sides up to 2^32 of any image and sizes up to
+ * FF_SIDE_LIMIT, so the products are exact in a double. */
+static void proportions(const ff_geometry *geometry, uint32_t small, uint32_t large,
+                        double *short_side, double *long_side) {
+    *short_side = small;
+    *long_side = large;
+    uint32_t bound = geometry->max_side;
+    if (geometry->resize == FF_RESIZE_SHORT) {
+        *short_side = geometry->size;
+        *long_side = floor((double)((uint64_t)geometry->size * large) / (double)small);
+    }
+    if (bound != 0 && *long_side > bound) {
+        *short_side = fmax(floor(bound * *short_side / *long_side), 1);
+        *long_side = bound;
+    }
+}
+
+/* The size after padding and resize. */
 static ff_status resized_size(const ff_geometry *geometry, uint32_t width, uint32_t height,
                               uint32_t *resized_width, uint32_t *resized_height, ff_error *error) {
-    *resized_width = width;
-    *resized_height = height;
-    if (geometry->resize == FF_RESIZE_EXACT) {
-        *resized_width = geometry->resize_width;
-        *resized_height = geometry->resize_height;
-    } else if (geometry->resize == FF_RESIZE_SHORT) {
-        bool upright = width <= height;
-        uint32_t small = upright ? width : height, large = upright ? height : width;
-        double long_side = (double)((uint64_t)geometry->size * large) / (double)small;
-        if (long_side > FF_RESIZE_LIMIT)
-            return ff_fail(error, FF_BAD_DATA,
-                           "an image of %u x %u pixels would have a side of %.0f after the resize "
-                           "of its short side to %u; at most %u is allowed",
-                           width, height, long_side, geometry->size, FF_RESIZE_LIMIT);
-        *resized_width = upright ? geometry->size : (uint32_t)long_side;
-        *resized_height = upright ? (uint32_t)long_side : geometry->size;
-    }
+    uint64_t side = width > height ? width : height;
+    if (geometry->pad_square && side * side > FF_PIXEL_LIMIT)
+        return ff_fail(error, FF_BAD_DATA,
+                       "an image of %u x %u pixels would have %" PRIu64
+                       " when padded to a square; at most %" PRIu64 " are allowed",
+                       width, height, side * side, FF_PIXEL_LIMIT);
+    padded_size(geometry, &width, &height);
+    *resized_width = geometry->resize_width;
+    *resized_height = geometry->resize_height;
+    if (geometry->resize == FF_RESIZE_EXACT) return FF_OK;
+    bool upright = width <= height;
+    double short_side, long_side;
+    proportions(geometry, upright ? width : height, upright ? height : width, &short_side,
+                &long_side);
+    if (long_side > FF_RESIZE_LIMIT && geometry->resize == FF_RESIZE_SHORT)
+        return ff_fail(error, FF_BAD_DATA,
+                       "an image of %u x %u pixels would have a side of %.0f after the resize "
+                       "of its short side to %u; at most %u is allowed",
+                       width, height, long_side, geometry->size, FF_RESIZE_LIMIT);
+    *resized_width = (uint32_t)(upright ? short_side : long_side);
+    *resized_height = (uint32_t)(upright ? long_side : short_side);
     return FF_OK;
 }
 
@@ -109,10 +143,63 @@ ff_crop_span ff_geometry_crop_span(uint32_t size, uint32_t wanted) {
     return (ff_crop_span){.start = start, .length = wanted};
 }
 
+/* What is made of an image: its size after the resize, which window of that is kept, and where it
+ * lies in the output. */
+typedef struct steps {
+    uint32_t width, height;
+    ff_crop_span across, down;
+    uint32_t output_width, output_height;
+} steps;
+
+static ff_status find_steps(const ff_geometry *geometry, uint32_t width, uint32_t height, steps *to,
+                            ff_error *error) {
+    FF_TRY(ff_geometry_output_size(geometry, width, height, &to->output_width, &to->output_height,
+                                   error));
+    FF_TRY(resized_size(geometry, width, height, &to->width, &to->height, error));
+    to->across = ff_geometry_crop_span(to->width, to->output_width);
+    to->down = ff_geometry_crop_span(to->height, to->output_height);
+    return FF_OK;
+}
+
+/* The part of start .. start + length - 1 that lies in the `size` pixels behind `padding` zeros; at
+ * least one of them. */
+static void within(uint32_t *start, uint32_t *length, uint32_t padding, uint32_t size) {
+    uint32_t end = *start + *length;
+    *start = *start > padding ? *start - padding : 0;
+    if (*start >= size) *start = size - 1;
+    end = end > padding ? end - padding : 0;
+    if (end > size) end = size;
+    *length = end > *start ? end - *start : 1;
+}
+
+ff_status ff_geometry_needed(const ff_geometry *geometry, uint32_t width, uint32_t height,
+                             ff_geometry_scratch *scratch, ff_region *needed, ff_error *error) {
+    steps to;
+    FF_TRY(find_steps(geometry, width, height, &to, error));
+    uint32_t padded_width = width, padded_height = height;
+    padded_size(geometry, &padded_width, &padded_height);
+    ff_region window = {to.across.start, to.down.start, to.across.length, to.down.length};
+    FF_TRY(ff_resize_reads(padded_width, padded_height, to.width, to.height,
+                           geometry->interpolation, &window, &scratch->resize, needed, error));
+    within(&needed->left, &needed->width, (padded_width - width) / 2, width);
+    within(&needed->top, &needed->height, (padded_height - height) / 2, height);
+    return FF_OK;
+}
+
+ff_status ff_geometry_reduction(const ff_geometry *geometry, uint32_t width, uint32_t height,
+                                uint32_t *reduction, ff_error *error) {
+    uint32_t resized_width = 1, resized_height = 1;
+    FF_TRY(resized_size(geometry, width, height, &resized_width, &resized_height, error));
+    padded_size(geometry, &width, &height);
+    uint32_t across = width / resized_width, down = height / resized_height;
+    uint32_t most = across < down ? across : down;
+    *reduction = most >= 8 ? 8 : most >= 4 ? 4 : most >= 2 ? 2 : 1;
+    return FF_OK;
+}
+
 /* Copies a window of `from` into `to`, of width x height, behind the padding; the rest is zero. */
 static ff_status place(ff_image *to, uint32_t width, uint32_t height, const ff_image *from,
-                       const ff_resize_window *window, uint32_t left, uint32_t top,
-                       ff_error *error) {
+                       const ff_region *window, uint32_t left, uint32_t top, ff_error *error) {
     uint32_t channels = from->channels;
     FF_TRY(ff_image_reshape(to, width, height, channels, error));
     if (window->width != width || window->height != height)
@@ -125,25 +212,30 @@ static ff_status place(ff_image *to, uint32_t width, uint32_t height, const ff_i
 }
 
 ff_status ff_geometry_apply(const ff_geometry *geometry, const ff_image *input,
+                            uint32_t native_width, uint32_t native_height,
                             ff_geometry_scratch *scratch, const ff_image **output,
                             ff_error *error) {
-    uint32_t output_width, output_height, width, height;
-    FF_TRY(ff_geometry_output_size(geometry, input->width, input->height, &output_width,
-                                   &output_height, error));
-    FF_TRY(resized_size(geometry, input->width, input->height, &width, &height, error));
-    ff_crop_span across = ff_geometry_crop_span(width, output_width);
-    ff_crop_span down = ff_geometry_crop_span(height, output_height);
-    ff_resize_window window = {across.start, down.start, across.length, down.length};
+    steps to;
+    FF_TRY(find_steps(geometry, native_width, native_height, &to, error));
     const ff_image *image = input;
-    if (width != input->width || height != input->height) {
-        FF_TRY(ff_resize(input, width, height, geometry->interpolation, &window, &scratch->resize,
-                         &scratch->resized, error));
+    uint32_t width = input->width, height = input->height;
+    padded_size(geometry, &width, &height);
+    if (width != image->width || height != image->height) {
+        ff_region whole = {0, 0, image->width, image->height};
+        FF_TRY(place(&scratch->padded, width, height, image, &whole, (width - image->width) / 2,
+                     (height - image->height) / 2, error));
+        image = &scratch->padded;
+    }
+    ff_region window = {to.across.start, to.down.start, to.across.length, to.down.length};
+    if (to.width != image->width || to.height != image->height) {
+        FF_TRY(ff_resize(image, to.width, to.height, geometry->interpolation, &window,
+                         &scratch->resize, &scratch->resized, error));
         image = &scratch->resized;
         window.left = window.top = 0;
     }
-    if (image->width != output_width || image->height != output_height) {
-        FF_TRY(place(&scratch->cropped, output_width, output_height, image, &window, across.padding,
-                     down.padding, error));
+    if (image->width != to.output_width || image->height != to.output_height) {
+        FF_TRY(place(&scratch->cropped, to.output_width, to.output_height, image, &window,
+                     to.across.padding, to.down.padding, error));
         image = &scratch->cropped;
     }
     *output = image;
@@ -153,6 +245,7 @@ ff_status ff_geometry_apply(const ff_geometry *geometry, const ff_image *input,
 void ff_geometry_scratch_free(ff_geometry_scratch *scratch) {
     if (!scratch) return;
     ff_resize_scratch_free(&scratch->resize);
+    ff_image_free(&scratch->padded);
     ff_image_free(&scratch->resized);
     ff_image_free(&scratch->cropped);
 }

@@ -18,6 +18,14 @@ typedef struct ff_image {
     size_t capacity_bytes;
 } ff_image;
 
+/* Pixels (width x height) beyond which Pillow refuses an image: twice its MAX_IMAGE_PIXELS. */
+#define FF_PIXEL_LIMIT UINT64_C(178956970)
+
+/* A rectangle of an image, wholly within it; no side is 0. */
+typedef struct ff_region {
+    uint32_t left, top, width, height;
+} ff_region;
+
 /* What an image becomes when it is decoded. */
 typedef enum ff_image_mode {
     FF_MODE_RGB,    /* 3 channels, as Pillow's convert('RGB'); torchvision's default loader */

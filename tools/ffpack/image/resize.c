@@ -26,49 +26,59 @@ static ff_status run_horizontal(const ff_resize_passes *passes, ff_resize_axis *
     return FF_OK;
 }
 
+/* One axis: *first and *length of what it reads. An axis that keeps its length is not planned. */
+static ff_status plan_axis(ff_resize_axis *axis, uint32_t input, uint32_t output, uint32_t start,
+                           uint32_t count, ff_interpolation interpolation, uint32_t *first,
+                           uint32_t *length, ff_error *error) {
+    assert(count >= 1 && start < output && count <= output - start);
+    *first = start;
+    *length = count;
+    if (input == output) return FF_OK;
+    FF_TRY(ff_resize_axis_plan(axis, input, output, start, count, interpolation, error));
+    *first = axis->first[0];
+    *length = axis->first[count - 1] + axis->taps[count - 1] - *first;
+    return FF_OK;
+}
+
+ff_status ff_resize_reads(uint32_t input_width, uint32_t input_height, uint32_t width,
+                          uint32_t height, ff_interpolation interpolation, const ff_region *window,
+                          ff_resize_scratch *scratch, ff_region *reads, ff_error *error) {
+    FF_TRY(plan_axis(&scratch->horizontal, input_width, width, window->left, window->width,
+                     interpolation, &reads->left, &reads->width, error));
+    return plan_axis(&scratch->vertical, input_height, height, window->top, window->height,
+                     interpolation, &reads->top, &reads->height, error);
+}
+
 ff_status ff_resize(const ff_image *input, uint32_t width, uint32_t height,
-                    ff_interpolation interpolation, const ff_resize_window *window,
+                    ff_interpolation interpolation, const ff_region *window,
                     ff_resize_scratch *scratch, ff_image *output, ff_error *error) {
-    assert(window->width >= 1 && window->left < width && window->width <= width - window->left);
-    assert(window->height >= 1 && window->top < height && window->height <= height - window->top);
     const ff_resize_passes *passes = ff_resize_best();
     uint32_t channels = input->channels;
     bool across = width != input->width, down = height != input->height;
-    ff_resize_axis *horizontal = &scratch->horizontal, *vertical = &scratch->vertical;
-
-    /* The input rows that are read, and the values of each that the vertical pass reads. */
-    uint32_t first_row = window->top, rows = window->height;
-    if (across)
-        FF_TRY(ff_resize_axis_plan(horizontal, input->width, width, window->left, window->width,
-                                   interpolation, error));
-    if (down) {
-        FF_TRY(ff_resize_axis_plan(vertical, input->height, height, window->top, window->height,
-                                   interpolation, error));
-        uint32_t last = vertical->count - 1;
-        first_row = vertical->first[0];
-        rows = vertical->first[last] + vertical->taps[last] - first_row;
-    }
+    ff_region reads;
+    FF_TRY(ff_resize_reads(input->width, input->height, width, height, interpolation, window,
+                           scratch, &reads, error));
     FF_TRY(ff_image_reshape(output, window->width, window->height, channels, error));
     size_t stride = (size_t)input->width * channels;
     size_t row_values = (size_t)window->width * channels;
-    const uint8_t *from = input->pixels + first_row * stride;
+    const uint8_t *from = input->pixels + reads.top * stride;
     if (across) {
         ff_image *target = output;
         if (down) {
             target = &scratch->between;
-            FF_TRY(ff_image_reshape(target, window->width, rows, channels, error));
+            FF_TRY(ff_image_reshape(target, window->width, reads.height, channels, error));
         }
-        FF_TRY(run_horizontal(passes, horizontal, channels, from, stride, rows, target->pixels,
-                              error));
+        FF_TRY(run_horizontal(passes, &scratch->horizontal, channels, from, stride, reads.height,
+                              target->pixels, error));
         from = target->pixels;
         stride = row_values;
     } else {
         from += (size_t)window->left * channels;
     }
     if (down)
-        passes->vertical(vertical, from, stride, first_row, row_values, output->pixels);
+        passes->vertical(&scratch->vertical, from, stride, reads.top, row_values, output->pixels);
     else if (!across)
-        for (uint32_t row = 0; row < rows; row++)
+        for (uint32_t row = 0; row < reads.height; row++)
             memcpy(output->pixels + row * row_values, from + row * stride, row_values);
     return FF_OK;
 }

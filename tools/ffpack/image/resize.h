@@ -55,11 +55,6 @@ typedef struct ff_resize_scratch {
     ff_image between; /* [rows that the vertical pass reads, window width, channels] */
 } ff_resize_scratch;
 
-/* A rectangle of the resized image: it lies wholly within width x height of the resize. */
-typedef struct ff_resize_window {
-    uint32_t left, top, width, height;
-} ff_resize_window;
-
 /* Fills `axis` for `input` -> `output` pixels, restricted to outputs first_output ..
  * first_output + count - 1. 1 <= input, output <= FF_RESIZE_LIMIT. FF_NO_MEMORY is the only
  * failure. */
@@ -69,10 +64,18 @@ FF_MUST_USE ff_status ff_resize_axis_plan(ff_resize_axis *axis, uint32_t input, 
                                           ff_interpolation interpolation, ff_error *error);
 void ff_resize_axis_free(ff_resize_axis *axis);
 
+/* The part of an image of input_width x input_height that ff_resize reads for a window of it
+ * resized to width x height. Plans the axes, which ff_resize finds done then. FF_NO_MEMORY is the
+ * only failure. */
+FF_MUST_USE ff_status ff_resize_reads(uint32_t input_width, uint32_t input_height, uint32_t width,
+                                      uint32_t height, ff_interpolation interpolation,
+                                      const ff_region *window, ff_resize_scratch *scratch,
+                                      ff_region *reads, ff_error *error);
+
 /* output = the window of `input` resized to width x height. `output` is another image than input
  * and scratch's. Any number of channels. FF_NO_MEMORY is the only failure. */
 FF_MUST_USE ff_status ff_resize(const ff_image *input, uint32_t width, uint32_t height,
-                                ff_interpolation interpolation, const ff_resize_window *window,
+                                ff_interpolation interpolation, const ff_region *window,
                                 ff_resize_scratch *scratch, ff_image *output, ff_error *error);
 
 /* NULL is accepted. */

@@ -143,9 +143,15 @@ static ff_status add_number(ff_buffer *line, double value, ff_error *error) {
 
 static ff_status record_geometry(ff_metadata *metadata, const ff_geometry *geometry,
                                  ff_buffer *line, ff_error *error) {
-    if (geometry->resize != FF_RESIZE_NONE) {
+    if (geometry->pad_square) FF_TRY(ff_metadata_add_transform(metadata, "pad_square", error));
+    if (geometry->resize != FF_RESIZE_NONE || geometry->max_side != 0) {
         line->length = 0;
-        if (geometry->resize == FF_RESIZE_SHORT)
+        if (geometry->resize == FF_RESIZE_NONE)
+            FF_TRY(ff_buffer_printf(line, error, "max_side size=%u", geometry->max_side));
+        else if (geometry->resize == FF_RESIZE_SHORT && geometry->max_side != 0)
+            FF_TRY(ff_buffer_printf(line, error, "resize size=%u max_size=%u", geometry->size,
+                                    geometry->max_side));
+        else if (geometry->resize == FF_RESIZE_SHORT)
             FF_TRY(ff_buffer_printf(line, error, "resize size=%u", geometry->size));
         else
             FF_TRY(ff_buffer_printf(line, error, "resize size=%ux%u", geometry->resize_height,
