@@ -79,6 +79,15 @@ with tarfile.open("cifar.tar.gz", "w:gz") as tar:
         data = b"".join(bytes([i]) + numpy.random.RandomState(i).bytes(3072) for i in range(3))
         entry.size = len(data)
         tar.addfile(entry, io.BytesIO(data))
+for number in range(2):
+    with tarfile.open("web-%d.tar" % number, "w") as tar:
+        for name in ["a/1.jpg", "a/2.png"]:
+            for extension, data in [(name[3:], open("folder/" + name, "rb").read()), (".json", b'{"label": "%d"}' % number)]:
+                entry = tarfile.TarInfo(name[2] + extension)
+                entry.size = len(data)
+                tar.addfile(entry, io.BytesIO(data))
+with open("list.csv", "w") as out:
+    out.write("path,name,tags,box,split\nfolder/a/1.jpg,x,a;b,1 2 3 4 5,val\nfolder/b/1.png,y,c,5 6 7 8 9,train\n")
 
 IMAGES = ["--resize", "16x16"]
 CASES = [
@@ -86,6 +95,8 @@ CASES = [
     ("a folder, zstd", ["folder", *IMAGES, "--compress", "zstd", "--shuffle", "3"]),
     ("a tar", ["folder.tar", *IMAGES]),
     ("a .tar.gz", ["folder.tar.gz", *IMAGES, "--shard-size", "4K"]),
+    ("a WebDataset", ["web-{0..1}.tar", *IMAGES]),
+    ("a list", ["list.csv", *IMAGES]),
     ("IDX", ["idx"]),
     ("CIFAR in a .tar.gz", ["cifar.tar.gz", "--dtype", "u8"]),
 ]

@@ -195,6 +195,8 @@ ff_status ff_web_parse_json(char *text, size_t bytes, const char *const *keys, s
     json_error_t reason;
     /* Integers as doubles: other values than the label may be larger than 64 bits. */
     json_t *root = json_loadb(text, bytes, JSON_DECODE_INT_AS_REAL | JSON_ALLOW_NUL, &reason);
+    if (!root && json_error_code(&reason) == json_error_out_of_memory)
+        return ff_fail(error, FF_NO_MEMORY, "not enough memory for a .json");
     if (!root)
         return ff_fail(error, FF_BAD_DATA, "its .json is broken at byte %d (%s)", reason.position,
                        reason.text);
