@@ -11,9 +11,13 @@
 static const char summary[] =
     "Packs an image dataset into shards of normalized tensors, once, as torchvision would make\n"
     "them at every step: decode, Resize, CenterCrop, ToTensor, Normalize, bit for bit.\n"
-    "SOURCE is an IDX file or folder (MNIST family, .gz too), CIFAR-10/100 in the binary version\n"
-    "(file, folder, .tar.gz), or a folder with a folder of images for each class (JPEG, PNG); a\n"
-    "folder that holds only folders among train, val, valid and test is packed into OUT/train, ...";
+    "SOURCE is known by its content:\n"
+    "  images in a folder for each class; the same in a tar or zip archive, compressed or not\n"
+    "  a list of images: lines of a path and its labels, with tabs between or in CSV\n"
+    "  a WebDataset: a tar, a folder of tars, or a pattern like 'train-{000..146}.tar'\n"
+    "  ImageNet's archives; CIFAR-10/100 (binary or python version, also as .tar.gz)\n"
+    "  arrays: IDX (MNIST family, .gz too), .npy, .npz\n"
+    "One that holds only folders among train, val, valid and test is packed into OUT/train, ...";
 
 static const char epilogue[] =
     "Everything is built in OUT.partial and renamed to OUT when it is whole. After an interruption\n"
@@ -25,6 +29,7 @@ static const char epilogue[] =
     "  ffpack cifar-10-binary.tar.gz -o cifar10 --dtype u8\n"
     "  ffpack photos -o photos224 --resize 256 --center-crop 224 --mean 0.485,0.456,0.406 \\\n"
     "         --std 0.229,0.224,0.225\n"
+    "  ffpack 'train-{000..146}.tar' -o train --label class --resize 224x224\n"
     "\n"
     "Exit codes: 0 done; 1 failure; 2 wrong usage, or OUT exists; 65 bad data in the source; 74 the\n"
     "system refused to read or write; 128 + n stopped by signal n.";
