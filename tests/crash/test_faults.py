@@ -8,6 +8,7 @@ import errno
 import gzip
 import io
 import os
+import pickle
 import random
 import shutil
 import struct
@@ -89,6 +90,17 @@ for number in range(2):
 with open("list.csv", "w") as out:
     out.write("path,name,tags,box,split\nfolder/a/1.jpg,x,a;b,1 2 3 4 5,val\nfolder/b/1.png,y,c,5 6 7 8 9,train\n")
 
+pickled = {"labels": [0, 1, 2, 1], "data": numpy.random.RandomState(5).randint(0, 256, (4, 3072), dtype=numpy.uint8)}
+with tarfile.open("python.tar.gz", "w:gz") as tar:
+    for name, value in [("data_batch_1", pickled), ("test_batch", pickled), ("batches.meta", {"label_names": list("abc")})]:
+        data = pickle.dumps(value, protocol=2)
+        entry = tarfile.TarInfo("cifar-10-batches-py/" + name)
+        entry.size = len(data)
+        tar.addfile(entry, io.BytesIO(data))
+numpy.savez_compressed("arrays.npz", x_train=numpy.asfortranarray(values.astype(">u2")), y_train=numpy.eye(4, dtype="f4"))
+numpy.save("mine.npy", values)
+numpy.save("mine_labels.npy", numpy.arange(4))
+
 IMAGES = ["--resize", "16x16"]
 CASES = [
     ("a folder", ["folder", *IMAGES, "--shard-size", "4K"]),
@@ -99,6 +111,9 @@ CASES = [
     ("a list", ["list.csv", *IMAGES]),
     ("IDX", ["idx"]),
     ("CIFAR in a .tar.gz", ["cifar.tar.gz", "--dtype", "u8"]),
+    ("CIFAR's pickles in a .tar.gz", ["python.tar.gz"]),
+    ("an .npz", ["arrays.npz", "--range", "0,255", "--stats", "compute"]),
+    ("an .npy", ["mine.npy"]),
 ]
 
 

@@ -97,15 +97,20 @@ static bool is_batch_file(const char *name, unsigned char type) {
     return type != DT_DIR && kind_of_name(name) != NULL;
 }
 
-/* The python version's names are common words: what is in the file decides. */
-static bool is_pickle_file(const char *path) {
+/* The python version's names are common words: what is in the file decides. What cannot be read is
+ * an error, so that nothing is left out in silence. */
+static ff_status is_pickle_file(const char *path, bool *is, ff_error *error) {
     int fd;
     unsigned char head[16];
     size_t got = 0;
-    if (ff_disk_open(path, &fd, NULL, NULL) != FF_OK) return false;
-    bool read = ff_disk_read_some(fd, path, head, 2, sizeof head, 0, &got, NULL) == FF_OK;
-    ff_disk_close(&fd);
-    return read && ff_cifar_is_pickle(head, got);
+    *is = false;
+    ff_status status = ff_disk_open(path, &fd, NULL, error);
+    if (status == FF_OK) {
+        status = ff_disk_read_some(fd, path, head, 2, sizeof head, 0, &got, error);
+        ff_disk_close(&fd);
+    }
+    if (status == FF_OK) *is = ff_cifar_is_pickle(head, got);
+    return status == FF_BAD_DATA ? FF_OK : status; /* no regular file, or too short */
 }
 
 /* Whether `folder` holds a file of records. */
@@ -116,7 +121,8 @@ static bool holds_batches(const char *folder) {
     for (size_t i = 0; i < names.count && !found; i++) {
         char *path;
         if (ff_path_join(&path, folder, ff_names_at(&names, i), NULL) != FF_OK) break;
-        found = !kind_of_name(ff_names_at(&names, i))->python || is_pickle_file(path);
+        found = !kind_of_name(ff_names_at(&names, i))->python ||
+                (is_pickle_file(path, &found, NULL) == FF_OK && found);
         free(path);
     }
     ff_names_free(&names);
@@ -218,7 +224,9 @@ static ff_status add_file(ff_cifar *found, ff_source *source, const char *path,
         add_meta(found, name, part, 0, bytes);
         return FF_OK;
     }
-    if (!kind && is_pickle_file(path)) {
+    bool pickle = false;
+    if (!kind) FF_TRY(is_pickle_file(path, &pickle, error));
+    if (pickle) {
         ff_cifar_batch batch = {.part = part, .bytes = bytes};
         FF_TRY(ff_cifar_python_kind(source, &batch, &kind, error));
     }
@@ -243,9 +251,9 @@ static ff_status find_in_folder(ff_cifar *found, ff_source *source, const char *
         if (status != FF_OK) break;
         const ff_cifar_kind *kind = kind_of_name(name);
         if (!is_text_name(name)) {
-            bool wanted =
-                kind ? batches && (!kind->python || is_pickle_file(path)) : is_pickle_file(path);
-            if (wanted) status = add_file(found, source, path, kind, error);
+            bool wanted = !kind || batches;
+            if (wanted && (!kind || kind->python)) status = is_pickle_file(path, &wanted, error);
+            if (wanted && status == FF_OK) status = add_file(found, source, path, kind, error);
         } else if ((status = ff_disk_text(path, &text, error)) == FF_OK) {
             status = add_text(found, name, text, path, error);
         }
@@ -342,8 +350,9 @@ static ff_status find_files(ff_cifar *found, ff_source *source, ff_error *error)
         return status;
     }
     const char *base = ff_path_base(source->path);
-    bool bin = is_bin_name(base);
-    if (!bin && !is_pickle_file(source->path)) return find_in_archive(found, source, error);
+    bool bin = is_bin_name(base), pickle = false;
+    if (!bin) FF_TRY(is_pickle_file(source->path, &pickle, error));
+    if (!bin && !pickle) return find_in_archive(found, source, error);
     FF_TRY(add_file(found, source, source->path, bin ? kind_of_name(base) : NULL, error));
     char *folder;
     FF_TRY(ff_format(&folder, error, "%.*s", (int)(base - source->path), source->path));

@@ -9,6 +9,7 @@
 #include "tools/ffpack/source/npy_header.h"
 
 #include <dirent.h>
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -94,7 +95,9 @@ static ff_status list_unknown(ff_source *source, const char *folder, const char 
         FF_TRY_DONE(ff_format(&labels, error, "%s%s", set.key, behind[i]));
         status = ff_path_join(&path, folder, labels, error);
         set.labeled = status == FF_OK && access(path, F_OK) == 0;
-        if (status == FF_OK) free(path);
+        if (status == FF_OK && !set.labeled && errno != ENOENT)
+            status = ff_fail_errno(error, "%s: cannot look for labels", path);
+        free(path);
         if (set.labeled)
             status = open_array(source, folder, labels, &set.labels_path, &set.labels, error);
         free(labels);
