@@ -116,7 +116,8 @@ static void test_kinds_by_content(void **unused) {
         {"BM\0\0", 4, "truncated BMP"},
         {"P5 ", 3, "truncated PPM"},
         {"P7\n", 3, "not an image"},
-        {"II*\0\0\0", 6, "(a TIFF image)"},
+        {"II*\0\0\0", 6, "not an image"},
+        {"II*\0\x08\0\0\0", 8, "broken TIFF"},
         {"\x1f\x8b\x08", 3, "(a gzip file)"},
         {"\xff\xd8", 2, "not an image"},
         {"\x89PNG\r\n\x1a", 7, "not an image"},
@@ -180,6 +181,9 @@ static void test_pixel_limit(void **unused) {
          "\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0",
          54},
         {"GIF89a\xff\xff\xff\xff\0\0\0,\0\0\0\0\1\0\1\0\0\2\2\x4c\1\0;", 29},
+        {"II*\0\x08\0\0\0\3\0\0\1\4\0\1\0\0\0\xa0\x86\1\0\1\1\4\0\1\0\0\0\xa0\x86\1\0"
+         "\x11\1\4\0\1\0\0\0\x08\0\0\0",
+         46},
         {"RIFF\x16\0\0\0WEBPVP8X\x0a\0\0\0\2\0\0\0\x9f\x86\1\x9f\x86\0", 30},
     };
     for (size_t i = 0; i < sizeof headers / sizeof headers[0]; i++) {

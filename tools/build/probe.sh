@@ -40,6 +40,7 @@ need libjpeg LIBS_JPEG_REGION '#include <stdio.h>
 need libspng LIBS_PNG '#include <spng.h>' 'spng_ctx_new(0)' '-lspng' libspng-dev
 need libwebp LIBS_WEBP '#include <webp/decode.h>
 #include <webp/demux.h>' 'WebPGetDecoderVersion() + WebPGetDemuxVersion()' '-lwebpdemux -lwebp' libwebp-dev
+need libtiff LIBS_TIFF '#include <tiffio.h>' 'TIFFGetVersion()' '-ltiff' libtiff-dev
 need jansson LIBS_JANSSON '#include <jansson.h>' 'json_object()' '-ljansson' libjansson-dev
 
 dnnl_flags="-ldnnl"

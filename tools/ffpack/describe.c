@@ -6,6 +6,8 @@
 #include <spng.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <tiffio.h>
 #include <webp/decode.h>
 #include <zstd.h>
 
@@ -73,7 +75,11 @@ static ff_status add_provenance(ff_metadata *metadata, const ff_recipe *recipe,
     FF_TRY(ff_metadata_add_provenance(metadata, "libspng", spng_version_string(), error));
     int webp = WebPGetDecoderVersion();
     snprintf(text, sizeof text, "%d.%d.%d", webp >> 16, webp >> 8 & 255, webp & 255);
-    return ff_metadata_add_provenance(metadata, "libwebp", text, error);
+    FF_TRY(ff_metadata_add_provenance(metadata, "libwebp", text, error));
+    /* "LIBTIFF, Version 4.5.0", and lines about its authors. */
+    const char *tiff = strpbrk(TIFFGetVersion(), "0123456789");
+    snprintf(text, sizeof text, "%.*s", tiff ? (int)strcspn(tiff, "\n") : 0, tiff ? tiff : "");
+    return ff_metadata_add_provenance(metadata, "libtiff", text, error);
 }
 
 /* The 256 values of every channel, as planes of one row. */

@@ -11,8 +11,8 @@
 #include <string.h>
 
 static const ff_decode_kind *const kinds[] = {
-    &ff_decode_jpeg, &ff_decode_png, &ff_decode_webp,
-    &ff_decode_gif,  &ff_decode_ppm, &ff_decode_bmp,
+    &ff_decode_jpeg, &ff_decode_png, &ff_decode_webp, &ff_decode_gif,
+    &ff_decode_tiff, &ff_decode_ppm, &ff_decode_bmp,
 };
 enum { KIND_COUNT = sizeof kinds / sizeof kinds[0] };
 
@@ -27,8 +27,6 @@ static const struct {
     const char *name, *start;
     size_t start_length;
 } refused[] = {
-    {"a TIFF image", "II*\0", 4},
-    {"a TIFF image", "MM\0*", 4},
     {"a gzip file", "\x1f\x8b", 2},
     {"a zip file", "PK\3\4", 4},
     {"a PDF file", "%PDF", 4},
@@ -80,7 +78,8 @@ static ff_status probe(const uint8_t *bytes, size_t length, uint64_t pixel_limit
 
 static unsigned find_orientation(const ff_decode_kind *kind, const uint8_t *bytes, size_t length,
                                  const ff_decode_options *options) {
-    return options->exif && kind->orientation ? kind->orientation(bytes, length) : FF_EXIF_UPRIGHT;
+    bool turned = kind->orientation && (options->exif || kind->always_upright);
+    return turned ? kind->orientation(bytes, length) : FF_EXIF_UPRIGHT;
 }
 
 ff_status ff_decode_probe(const uint8_t *bytes, size_t length, const ff_decode_options *options,

@@ -3,9 +3,10 @@
  * The kind is found from the content; no file name is looked at. Every kind has a file of its own,
  * KIND.c, and an entry in the table of decode.c (kinds.h says what an entry holds).
  * This version reads JPEG (baseline and progressive; grey, YCbCr, RGB, CMYK, YCCK), PNG (every
- * colour type, depth and interlacing), WebP and GIF (the first frame), PPM, PGM, PBM and BMP.
+ * colour type, depth and interlacing), WebP and GIF (the first frame), TIFF, PPM, PGM, PBM
+ * and BMP.
  * Colour profiles and gamma are ignored, and so is the EXIF orientation unless it is asked for, as
- * by torchvision's loader.
+ * by torchvision's loader; but TIFF is always turned upright, as Pillow does.
  *
  * Errors: one sentence without the path, which the caller puts in front. FF_BAD_DATA for anything
  * that is wrong with the bytes, FF_NO_MEMORY where the machine has too little.
@@ -18,12 +19,12 @@
 #include <stdbool.h>
 
 /* The kinds that are read, for sentences. */
-#define FF_DECODE_KINDS "JPEG, PNG, WebP, GIF, PPM and BMP"
+#define FF_DECODE_KINDS "JPEG, PNG, WebP, GIF, TIFF, PPM and BMP"
 
 /* What an image's header says. */
 typedef struct ff_image_info {
     const char *kind;       /* "JPEG", "PNG": static */
-    uint32_t width, height; /* as stored, or upright, with ff_decode_options.exif */
+    uint32_t width, height; /* upright where ff_decode turns it so, else as stored */
     uint32_t channels;      /* in FF_MODE_NATIVE: 1 or 3 */
 } ff_image_info;
 

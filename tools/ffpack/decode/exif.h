@@ -2,16 +2,14 @@
  * says how the stored image lies (EXIF 2.3, 4.6.4):
  *   1 upright   2 mirrored   3 upside down        4 mirrored, upside down
  *   5 mirrored, then turned left   6 turned left   7 mirrored, then turned right   8 turned right
- * (upright.h undoes it). Read as Pillow's getexif reads it (TiffImagePlugin.py,
- * ImageFileDirectory_v2.load): the last such tag counts, of any type of number; a directory that is
- * cut off gives the tags before the cut.
+ * (upright.h undoes it). Read as Pillow's getexif reads it: the last such tag counts, of any type
+ * of number.
  *
  * More lenient than Pillow: a record without a TIFF header counts as none. */
 #ifndef FF_FFPACK_EXIF_H
 #define FF_FFPACK_EXIF_H
 
-#include <stddef.h>
-#include <stdint.h>
+#include "tools/ffpack/decode/tiff_directory.h"
 
 #define FF_EXIF_UPRIGHT 1u
 
@@ -19,7 +17,7 @@
  * "Exif\0\0". Reads only within the bytes, whatever they hold. Thread-safe. */
 unsigned ff_exif_orientation(const uint8_t *bytes, size_t length);
 
-/* The same of the directory at `offset` of a TIFF file (or record) that begins with its header. */
-unsigned ff_exif_directory_orientation(const uint8_t *bytes, size_t length, uint64_t offset);
+/* The same of the directory at `offset` of a TIFF file. */
+unsigned ff_exif_directory_orientation(const ff_tiff_file *file, uint64_t offset);
 
 #endif

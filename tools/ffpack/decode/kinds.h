@@ -21,6 +21,7 @@ typedef struct ff_decode_kind {
     /* Optional, 1 without: the EXIF orientation, FF_EXIF_UPRIGHT to 8, as Pillow's getexif sees it;
      * of bytes that probe accepts. */
     unsigned (*orientation)(const uint8_t *bytes, size_t length);
+    bool always_upright; /* turned so whether or not options->exif asks for it */
 
     /* Optional, both or none: a thread's state, kept from image to image. */
     ff_status (*open)(void **state, ff_error *error);
@@ -41,5 +42,6 @@ extern const ff_decode_kind ff_decode_bmp;
 extern const ff_decode_kind ff_decode_ppm;
 extern const ff_decode_kind ff_decode_gif;
 extern const ff_decode_kind ff_decode_webp;
+extern const ff_decode_kind ff_decode_tiff;
 
 #endif

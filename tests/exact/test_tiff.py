@@ -1,0 +1,57 @@
+"""TIFF against Pillow: equal pixels of every layout, in strips, tiles and planes, packed or not; cut and damaged.
+
+Prints TAP. Environment: BUILD."""
+import os
+import sys
+
+from oracle import Image, agree, damage, finish, flips
+
+import odd_tiff
+
+
+def quietly(make):
+    """What `make` returns, without what libtiff says on stderr inside Pillow."""
+    sys.stderr.flush()
+    kept, null = os.dup(2), os.open(os.devnull, os.O_WRONLY)
+    os.dup2(null, 2)
+    try:
+        return make()
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
+        os.close(null)
+
+
+def only_we_refuse(name):
+    """CIE Lab, and planes that Pillow's decoder of raw data takes for something else than they are."""
+    odd_planes = "planes of compression 1" in name and ("(16, 16, 16" in name or "(8, 8, 8, 8), ())" in name)
+    return "(8, (1,), (8, 8, 8), ())" in name or odd_planes
+
+
+def compare_all():
+    agree("tiff layouts", list(odd_tiff.layouts(((13, 1), (31, 17)))), refused=None, allowed=only_we_refuse)
+    agree("tiff blocks", list(odd_tiff.blocks()), refused=None, allowed=only_we_refuse)
+    rare = list(odd_tiff.rare())
+    agree("tiff, rare", rare, refused=62)
+    packed = list(odd_tiff.packed_by_libtiff(Image))
+    agree("tiff packed by libtiff", packed)
+    files = [odd_tiff.tiff(9, 8, 2, (1,), (8,) * 3, (), compression=c, rows=3) for c in (1, 8, 32773)]
+    files += [odd_tiff.tiff(9, 8, 3, (1,), (4,), (), order=">"), odd_tiff.tiff(20, 17, 1, (1,), (16,), (), tile=(16, 16))]
+    files += [data for name, data in packed if name in ("tiff RGB jpeg 13x1", "tiff L tiff_lzw 31x17", "tiff 1 group4 31x17")]
+    damaged(files)
+
+
+def damaged(files):
+    for truncated in (False, True):
+        for i, data in enumerate(files):
+            name = "tiff %d, allowed %d" % (i, truncated)
+            cut = [data[:n] for n in range(0, len(data), 1 if len(data) < 900 else 7)]
+            # What libtiff makes of a directory that is cut off is its own; so is much of what is damaged: where it
+            # fills a strip in part, Pillow shows what lay in memory.
+            damage(name + ", cut off", cut, truncated=truncated, allowed=lambda sentence: "TIFF" in sentence, most=8)
+            damage(name + ", with flipped bits", list(flips(data, 2, 100, i)), truncated=truncated,
+                   allowed=lambda sentence: "TIFF" in sentence, most=15, undefined=2 if i in (1, 6) else 0)
+
+
+quietly(compare_all)
+finish()
