@@ -6,5 +6,6 @@
 int main(int argc, char **argv) {
     if (argc > 1 && !strcmp(argv[1], "merge")) return ff_command_merge(argc - 1, argv + 1);
     if (argc > 1 && !strcmp(argv[1], "append")) return ff_command_append(argc - 1, argv + 1);
+    if (argc > 1 && !strcmp(argv[1], "repair")) return ff_command_repair(argc - 1, argv + 1);
     return ff_command_pack(argc, argv);
 }

@@ -1,0 +1,302 @@
+#include "tools/ffpack/repair.h"
+
+#include "format/generation.h"
+#include "format/index.h"
+#include "format/shard_check.h"
+#include "tools/ffpack/repair_split.h"
+#include "tools/ffpack/source/disk.h"
+#include "tools/ffpack/source/source.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+static void tell(const ff_repair_options *options, const char *format, ...) FF_PRINTF(2, 3);
+static void tell(const ff_repair_options *options, const char *format, ...) {
+    char line[8192];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(line, sizeof line, format, arguments);
+    va_end(arguments);
+    if (options->tell) options->tell(options->context, line);
+}
+
+/* ---- what is lost --------------------------------------------------------------------------- */
+
+/* A lost sample with its record. */
+typedef struct lost_sample {
+    ff_entry entry;
+    char *key;
+    const char *reason;
+    uint64_t before; /* samples with lower items */
+} lost_sample;
+
+typedef struct losses {
+    const ff_survey *survey;
+    const ff_repair_options *options;
+    lost_sample *sample;
+    size_t count, capacity;
+    uint64_t shards_missing, shards_broken;
+    bool in_order;     /* what shards are left hold just the items of their positions */
+    bool left;         /* there are any */
+    uint64_t *present; /* a bit an item that a shard holds; NULL where there are too many */
+} losses;
+
+static bool is_sound(const ff_shard_state *state) {
+    return !state->missing && !state->broken;
+}
+
+static ff_status add_lost(losses *found, const ff_shard *shard, const ff_entry *entry,
+                          const char *reason, ff_error *error) {
+    uint8_t key[FF_KEY_LIMIT_BYTES];
+    ff_buffer text = {0};
+    const ff_section *keys = &shard->footer.section[FF_SHARD_KEYS];
+    FF_TRY(ff_reserve(&found->sample, &found->capacity, found->count + 1, sizeof *found->sample,
+                      "lost samples", error));
+    bool sound = entry->key_bytes <= sizeof key && entry->key_offset <= keys->bytes &&
+                 entry->key_bytes <= keys->bytes - entry->key_offset;
+    if (sound)
+        FF_TRY(ff_mapped_copy(key, shard->map, shard->path, keys->offset + entry->key_offset,
+                              entry->key_bytes, error));
+    FF_TRY(ff_buffer_add(&text, "", 0, error));
+    FF_TRY(ff_escape(&text, key, sound ? entry->key_bytes : 0, error));
+    found->sample[found->count++] =
+        (lost_sample){.entry = *entry, .key = text.bytes, .reason = reason};
+    return FF_OK;
+}
+
+/* Looks through a sound shard's records: which items it holds, which of its samples are lost. */
+static ff_status read_records(losses *found, uint32_t number, ff_error *error) {
+    const ff_survey *survey = found->survey;
+    const ff_shard_state *state = &survey->shard[number];
+    ff_shard_place place = ff_metadata_shard_place(&survey->metadata, number);
+    ff_shard shard;
+    FF_TRY(ff_shard_open(&shard, survey->folder, number, error));
+    ff_status status = FF_OK;
+    found->left |= shard.footer.sample_count > 0;
+    for (uint64_t slot = 0; slot < shard.footer.sample_count && status == FF_OK; slot++) {
+        ff_entry entry;
+        status = ff_shard_record(&shard, slot, &entry, error);
+        if (status != FF_OK) break;
+        found->in_order &= entry.item >= place.first_position &&
+                           entry.item - place.first_position < place.position_count;
+        if (found->present && entry.item < survey->metadata.items)
+            found->present[entry.item / 64] |= UINT64_C(1) << entry.item % 64;
+        for (size_t i = 0; i < state->lost_count && status == FF_OK; i++)
+            if (slot >= state->lost[i].first && slot - state->lost[i].first < state->lost[i].count)
+                status = add_lost(found, &shard, &entry, state->lost[i].reason, error);
+    }
+    ff_shard_close(&shard);
+    return status;
+}
+
+static void tell_shard(const losses *found, uint32_t number) {
+    const ff_survey *survey = found->survey;
+    const ff_shard_state *state = &survey->shard[number];
+    ff_shard_place place = ff_metadata_shard_place(&survey->metadata, number);
+    char name[32], items[80] = "";
+    uint64_t last = place.first_position + place.position_count - 1;
+    ff_shard_name(name, number);
+    if (found->in_order && found->left)
+        snprintf(items, sizeof items, ", which are items %" PRIu64 " to %" PRIu64,
+                 place.first_position, last);
+    tell(found->options, "%s/%s is %s: positions %" PRIu64 " to %" PRIu64 "%s%s%s%s",
+         survey->folder, name, state->missing ? "missing" : "broken", place.first_position, last,
+         items, state->broken ? " (" : "", state->broken ? state->broken : "",
+         state->broken ? ")" : "");
+}
+
+/* Samples stored in another order than that of their numbers: the items that no shard holds. */
+static ff_status tell_items(const losses *found, ff_error *error) {
+    ff_buffer text = {0};
+    uint64_t items = found->survey->metadata.items;
+    for (uint64_t item = 0, end; item < items; item = end) {
+        bool held = found->present[item / 64] >> item % 64 & 1;
+        for (end = item + 1; end < items && (found->present[end / 64] >> end % 64 & 1) == held;)
+            end++;
+        if (held) continue;
+        FF_TRY(ff_buffer_printf(&text, error, "%s%" PRIu64, text.length ? ", " : "", item));
+        if (end > item + 1) FF_TRY(ff_buffer_printf(&text, error, "-%" PRIu64, end - 1));
+        if (text.length > 4000) {
+            FF_TRY(ff_buffer_printf(&text, error, ", ..."));
+            break;
+        }
+    }
+    tell(found->options, "%s: items that no shard holds, those left out among them: %s",
+         found->survey->folder, text.length ? text.bytes : "none");
+    ff_buffer_free(&text);
+    return FF_OK;
+}
+
+static void tell_sample(const losses *found, const lost_sample *sample, uint64_t number) {
+    char text[64];
+    if (found->present && !found->shards_missing && !found->shards_broken)
+        snprintf(text, sizeof text, "sample %" PRIu64 " (item %" PRIu64, number,
+                 sample->entry.item);
+    else
+        snprintf(text, sizeof text, "a sample (item %" PRIu64, sample->entry.item);
+    tell(found->options, "%s: %s, key %s) is broken: %s", found->survey->folder, text, sample->key,
+         sample->reason);
+}
+
+/* A lost sample's number is how many samples have lower items. */
+static uint64_t count_below(const losses *found, uint64_t item) {
+    uint64_t below = 0;
+    for (uint64_t i = 0; i < item / 64; i++)
+        below += (uint64_t)__builtin_popcountll(found->present[i]);
+    uint64_t mask = (UINT64_C(1) << item % 64) - 1;
+    return below + (uint64_t)__builtin_popcountll(found->present[item / 64] & mask);
+}
+
+static ff_status tell_losses(losses *found, ff_error *error) {
+    const ff_survey *survey = found->survey;
+    uint64_t items = survey->metadata.items;
+    if (items < UINT64_C(1) << 33)
+        FF_TRY(ff_alloc(&found->present, items / 64 + 1, sizeof *found->present, "items", error));
+    for (uint32_t i = 0; i < survey->shard_count; i++) {
+        const ff_shard_state *state = &survey->shard[i];
+        found->shards_missing += state->missing;
+        found->shards_broken += state->broken != NULL;
+        if (is_sound(state)) FF_TRY(read_records(found, i, error));
+    }
+    for (uint32_t i = 0; i < survey->shard_count; i++)
+        if (!is_sound(&survey->shard[i])) tell_shard(found, i);
+    bool lost = found->shards_missing || found->shards_broken;
+    if (lost && found->present && found->left && !found->in_order) FF_TRY(tell_items(found, error));
+    for (size_t i = 0; i < found->count; i++) {
+        const lost_sample *sample = &found->sample[i];
+        bool known = found->present && sample->entry.item < items;
+        tell_sample(found, sample, known ? count_below(found, sample->entry.item) : 0);
+    }
+    return ff_fail(error, FF_BAD_DATA,
+                   "%s: lost: %" PRIu64 " shards missing, %" PRIu64
+                   " broken, and %zu samples in others; nothing was changed",
+                   survey->folder, found->shards_missing, found->shards_broken, found->count);
+}
+
+static ff_status report_losses(const ff_survey *survey, const ff_repair_options *options,
+                               ff_error *error) {
+    losses found = {.survey = survey, .options = options, .in_order = true};
+    ff_status status = tell_losses(&found, error);
+    for (size_t i = 0; i < found.count; i++) free(found.sample[i].key);
+    free(found.sample);
+    free(found.present);
+    return status;
+}
+
+/* ---- repairing ------------------------------------------------------------------------------ */
+
+/* Files that a killed writer left half written. */
+static ff_status remove_temporaries(const char *folder, uint64_t *removed, ff_error *error) {
+    ff_names names;
+    FF_TRY(ff_names_read(&names, folder, NULL, error));
+    ff_status status = FF_OK;
+    for (size_t i = 0; i < names.count && status == FF_OK; i++) {
+        char stem[64], *path;
+        uint32_t number;
+        const char *name = ff_names_at(&names, i);
+        size_t length = strlen(name), suffix = strlen(FF_TMP_SUFFIX);
+        if (length <= suffix || length >= sizeof stem ||
+            strcmp(name + length - suffix, FF_TMP_SUFFIX) != 0)
+            continue;
+        snprintf(stem, sizeof stem, "%.*s", (int)(length - suffix), name);
+        if (strcmp(stem, FF_INDEX_NAME) != 0 && !ff_shard_name_parse(stem, &number)) continue;
+        status = ff_path_join(&path, folder, name, error);
+        if (status != FF_OK) break;
+        if (unlink(path)) status = ff_fail_errno(error, "%s: cannot remove", path);
+        free(path);
+        ++*removed;
+    }
+    ff_names_free(&names);
+    return status;
+}
+
+static ff_status repair_whole(const ff_survey *survey, const ff_repair_options *options,
+                              ff_error *error) {
+    ff_writer_result result;
+    bool written;
+    uint64_t removed = 0;
+    FF_TRY(remove_temporaries(survey->folder, &removed, error));
+    FF_TRY(ff_index_build(survey->folder, &survey->text, &result, &written, error));
+    if (written)
+        tell(options, "%s: made " FF_INDEX_NAME " again: %" PRIu64 " samples in %" PRIu64 " shards",
+             survey->folder, result.sample_count, result.shard_count);
+    else
+        tell(options, "%s: nothing to repair: %" PRIu64 " samples in %" PRIu64 " shards",
+             survey->folder, result.sample_count, result.shard_count);
+    if (removed)
+        tell(options, "%s: removed %" PRIu64 " half-written files", survey->folder, removed);
+    return FF_OK;
+}
+
+static ff_status repair_split(const char *folder, const ff_repair_options *options,
+                              ff_error *error) {
+    FF_TRY(ff_dataset_refuse_part(folder, error));
+    int lock = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (lock < 0) return ff_fail_errno(error, "%s: cannot open the folder", folder);
+    ff_survey survey = {0};
+    ff_status status = FF_OK;
+    if (flock(lock, LOCK_EX | LOCK_NB))
+        status = ff_fail(error, FF_USAGE, "%s: another ffpack is writing there", folder);
+    if (status == FF_OK) status = ff_survey_make(&survey, folder, options->jobs, error);
+    if (status == FF_OK && survey.beyond)
+        tell(
+            options,
+            "%s: %u shards are of a later generation that was never committed; they are left alone",
+            folder, survey.beyond);
+    if (status == FF_OK)
+        status = ff_survey_is_whole(&survey) ? repair_whole(&survey, options, error)
+                                             : report_losses(&survey, options, error);
+    ff_survey_free(&survey);
+    close(lock);
+    return status;
+}
+
+/* ---- the splits ----------------------------------------------------------------------------- */
+
+static bool is_split(const char *path) {
+    ff_names names;
+    if (ff_names_read(&names, path, NULL, NULL) != FF_OK) return false;
+    bool found = false;
+    for (size_t i = 0; i < names.count; i++) {
+        uint32_t number;
+        const char *name = ff_names_at(&names, i);
+        found |= !strcmp(name, FF_INDEX_NAME) || !strcmp(name, FF_PART_NAME) ||
+                 ff_shard_name_parse(name, &number);
+    }
+    ff_names_free(&names);
+    return found;
+}
+
+ff_status ff_repair_run(const char *path, const ff_repair_options *options, ff_error *error) {
+    if (is_split(path)) return repair_split(path, options, error);
+    ff_names names;
+    ff_error first = {0};
+    size_t count = 0;
+    FF_TRY(ff_names_read(&names, path, NULL, error));
+    for (size_t i = 0; i < names.count; i++) {
+        char *folder;
+        ff_error problem = {0};
+        if (ff_path_join(&folder, path, ff_names_at(&names, i), &problem) != FF_OK) break;
+        if (is_split(folder)) {
+            count++;
+            /* A loss in one split does not keep the others from being repaired. */
+            if (repair_split(folder, options, &problem) != FF_OK) {
+                if (first.status != FF_OK) tell(options, "%s", problem.message);
+                if (first.status == FF_OK) first = problem;
+            }
+        }
+        free(folder);
+    }
+    ff_names_free(&names);
+    if (!count)
+        return ff_fail(error, FF_BAD_DATA, "%s: neither it nor a folder in it holds shards", path);
+    if (first.status != FF_OK && error) *error = first;
+    return first.status;
+}
