@@ -23,6 +23,7 @@ def read_trace(path):
 class Node:
     def __init__(self, folder):
         self.folder = folder
+        self.linked = False      # file: has two names
         self.names = {}          # folder: name -> Node, as the process sees it
         self.lasting = {}        # folder: as the disk has it
         self.bytes = bytearray()  # file
@@ -65,7 +66,7 @@ class Disk:
 
     def apply(self, op, a, b, offset):
         # Whatever creates or writes another file acts on the commits before it.
-        if op in "OWRXM" and not (op == "R"):
+        if op in "OWRXML" and not (op == "R"):
             self.promised += self.commits
             self.commits = []
         if op == "O":
@@ -102,6 +103,11 @@ class Disk:
             self.change((from_folder, from_name, other), (to_folder, to_name, moved))
             if op == "R" and not moved.folder:
                 self.commits.append(moved)
+        elif op == "L":
+            folder, name = self.place(b.decode())
+            node = self.find(a)
+            node.linked = True
+            self.change((folder, name, node))
         elif op in "UD":
             folder, name = self.place(a)
             gone = folder.names.get(name)
@@ -141,7 +147,7 @@ class Disk:
 
             def walk(node, path):
                 for name, child in node.lasting.items():
-                    if id(child) in seen:
+                    if id(child) in seen and not child.linked:
                         continue
                     seen.add(id(child))
                     tree[path + name] = None if child.folder else child.synced

@@ -122,6 +122,10 @@ class Scenario:
             return "the same command gives other bytes"
         return None
 
+    def synced_before(self, name):
+        """Whether a file that was there before the command lasts."""
+        return True
+
     def judge_tree(self, tree, finished):
         key = hashlib.sha256(repr((sorted(tree.items()), finished)).encode()).digest()
         if key not in self.verdicts:
@@ -142,7 +146,8 @@ class Scenario:
             for name in files:
                 disk.apply("O", f"{here}/{name}", b"c", 0)
                 disk.apply("W", f"{here}/{name}", open(f"{folder}/{name}", "rb").read(), 0)
-                disk.apply("S", f"{here}/{name}", b"", 0)
+                if self.synced_before(name):
+                    disk.apply("S", f"{here}/{name}", b"", 0)
         for changes in disk.pending:
             disk.last(changes)
         disk.pending, disk.commits, disk.promised = [], [], []
@@ -204,6 +209,50 @@ class Scenario:
         shutil.rmtree(self.work)
 
 
+class Merge(Scenario):
+    """Parts that lie beside OUT, copied there a moment ago: their bytes are not on the disk yet. What a
+    crash leaves of them is copied again before the same command."""
+
+    def command(self, root):
+        return [FFPACK, "merge", f"{root}/out", f"{root}/part2", f"{root}/part1"] + self.options
+
+    def synced_before(self, name):
+        return False
+
+    def judge(self, root, finished):
+        clean = self.fresh()
+        for part in ("part1", "part2"):
+            shutil.rmtree(f"{root}/{part}", ignore_errors=True)
+            shutil.move(f"{clean}/{part}", f"{root}/{part}")
+        return super().judge(root, finished)
+
+
+class Append(Scenario):
+    """OUT is there: each split is as it was, perhaps with shards that no index names, or as it will be."""
+
+    def command(self, root):
+        return [FFPACK, "append", f"{root}/out", self.source, "--jobs", "1"] + self.options
+
+    def judge(self, root, finished):
+        found = tree_of(f"{root}/out") if os.path.exists(f"{root}/out") else {}
+        if found == self.expected:
+            return None
+        if finished:
+            return "exit 0, but OUT is not the new generation"
+        for split in ("train", "test"):
+            own = {name: data for name, data in found.items() if name.startswith(split + "/")}
+            new = {name: data for name, data in self.expected.items() if name.startswith(split + "/")}
+            old = {name: data for name, data in self.before.items() if name.startswith(split + "/")}
+            if own != new and {name: own.get(name) for name in old} != old:
+                return f"{split} is neither the old generation nor the new one"
+        if subprocess.run([FFINSPECT, f"{root}/out", "--verify"], capture_output=True).returncode:
+            return "OUT does not verify"
+        again = self.run(root)
+        if again.returncode:
+            return f"the same command fails: {again.stderr.strip()}"
+        return None if tree_of(f"{root}/out") == self.expected else "the same command gives other bytes"
+
+
 def main():
     if not os.path.exists(SHIM):
         tap(False, "the crash shim is built", SHIM)
@@ -224,6 +273,19 @@ def main():
     Scenario("new set", source, lambda root: None, options).test()
     Scenario("zstd", source, lambda root: None, options + ["--compress", "zstd"]).test()
     Scenario("--force over an old set", source, old_set, options + ["--force"]).test()
+
+    def parts(root):
+        for i in (1, 2):
+            done = subprocess.run([FFPACK, source, "-o", f"{root}/part{i}", "--part", f"{i}/2"] + options,
+                                  capture_output=True, text=True)
+            assert done.returncode == 0, done.stderr
+
+    def first_generation(root):
+        done = subprocess.run([FFPACK, source, "-o", f"{root}/out"] + options, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+
+    Merge("merge", source, parts, []).test()
+    Append("append", source, first_generation, []).test()
     shutil.rmtree(work)
     sys.exit(failures > 0)
 

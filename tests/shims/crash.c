@@ -3,7 +3,7 @@
  * or in the middle of a write where FF_CRASH_TORN is set). tests/crash/disk_model.py replays the
  * records. A record: op u8, length of a u32, length of b u32, offset u64, a, b; little-endian.
  * Ops: O create or truncate a (b: "c" or "t"), W write b to a at offset, S fsync a, R rename a to
- * b, X exchange a and b, U unlink a, M mkdir a, D rmdir a. */
+ * b, L link a to b, X exchange a and b, U unlink a, M mkdir a, D rmdir a. */
 #include <fcntl.h>
 #include <limits.h>
 #include <pthread.h>
@@ -170,6 +170,18 @@ int renameat(int from_folder, const char *from, int to_folder, const char *to) {
 }
 int rename(const char *from, const char *to) {
     return renameat2(AT_FDCWD, from, AT_FDCWD, to, 0);
+}
+
+int linkat(int from_folder, const char *from, int to_folder, const char *to, int flags) {
+    char a[PATH_MAX], b[PATH_MAX];
+    struct stat info;
+    if (resolve(from_folder, from, a) && resolve(to_folder, to, b) &&
+        fstatat(to_folder, to, &info, AT_SYMLINK_NOFOLLOW))
+        record('L', a, b, strlen(b), 0);
+    return (int)syscall(SYS_linkat, from_folder, from, to_folder, to, flags);
+}
+int link(const char *from, const char *to) {
+    return linkat(AT_FDCWD, from, AT_FDCWD, to, 0);
 }
 
 int unlinkat(int folder, const char *path, int flags) {
