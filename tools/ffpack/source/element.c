@@ -88,6 +88,18 @@ bool ff_element_integer(const void *from, ff_element_type element, bool big_endi
     return element != FF_ELEMENT_U64 || bits <= INT64_MAX;
 }
 
+/* Floats in the machine's order, through aligned memory. */
+static void floats_to_f32(float *to, const void *from, ff_dtype dtype, size_t count) {
+    enum { BLOCK = 1024 };
+    uint32_t aligned[BLOCK];
+    size_t bytes = ff_dtype_bytes(dtype);
+    for (size_t done = 0; done < count; done += BLOCK) {
+        size_t part = count - done < BLOCK ? count - done : BLOCK;
+        memcpy(aligned, (const char *)from + done * bytes, part * bytes);
+        ff_convert(to + done, FF_F32, aligned, dtype, part);
+    }
+}
+
 /* One loop a type, so that the type is no question inside of it. */
 #define CONVERT(type, expression)                                                                  \
     case type:                                                                                     \
@@ -100,6 +112,11 @@ bool ff_element_integer(const void *from, ff_element_type element, bool big_endi
 void ff_elements_to_f32(float *to, const void *from, ff_element_type element, bool big_endian,
                         size_t count, double low, double high) {
     double width = high - low;
+    bool little = __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ && !big_endian;
+    if (little && (element == FF_ELEMENT_F16 || element == FF_ELEMENT_F32)) {
+        floats_to_f32(to, from, element == FF_ELEMENT_F16 ? FF_F16 : FF_F32, count);
+        return;
+    }
     switch (element) {
         CONVERT(FF_ELEMENT_U8, (value - low) / width)
         CONVERT(FF_ELEMENT_I8, (value - low) / width)

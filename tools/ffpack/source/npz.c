@@ -1,5 +1,6 @@
 /* NPZ: a zip archive of .npy files, stored or deflated, as numpy.savez and savez_compressed write
- * them. The chosen arrays are unpacked into temporary space, each checked against its CRC. */
+ * them. Each chosen array is read once through libarchive, which checks its CRC. Stored ones, whose
+ * bytes are found in the archive as they are, stay there; the others go into temporary space. */
 #include "tools/ffpack/source/archive.h"
 #include "tools/ffpack/source/disk.h"
 #include "tools/ffpack/source/npy.h"
@@ -42,41 +43,79 @@ static ff_array *find_array(ff_npy_choice *choice, const ff_names *names, const 
     return NULL;
 }
 
-static ff_status unpack_member(ff_source *source, ff_archive *archive, char *chunk,
-                               const char *path, ff_array *array, ff_error *error) {
-    int fd;
+/* A pass over the archive. */
+typedef struct npz_pass {
+    ff_source *source;
+    ff_archive *archive;
+    char *chunk, *found; /* [CHUNK_BYTES] of a member, of the archive at the same place */
+    int fd;              /* the archive itself, which is part `part` */
     uint32_t part;
-    uint64_t bytes = 0;
-    FF_TRY(ff_disk_temporary(source->temporary, &fd, error));
-    FF_TRY(ff_source_add_part(source, path, fd, &part, error));
+    uint64_t file_bytes;
+} npz_pass;
+
+/* Whether the chunk's `size` bytes lie at `offset` of the archive. */
+static ff_status compare(npz_pass *pass, uint64_t offset, size_t size, bool *same,
+                         ff_error *error) {
+    *same = offset <= pass->file_bytes && size <= pass->file_bytes - offset;
+    if (!*same) return FF_OK;
+    FF_TRY(ff_disk_read_at(pass->fd, pass->source->path, pass->found, size, offset, error));
+    *same = !memcmp(pass->found, pass->chunk, size);
+    return FF_OK;
+}
+
+static ff_status take_member(npz_pass *pass, const ff_archive_member *member, const char *path,
+                             ff_array *array, ff_error *error) {
+    const char *temporary = pass->source->temporary;
+    int fd = pass->fd;
+    uint32_t part = pass->part;
+    uint64_t bytes = 0, begin = member->offset;
+    bool stored = false;
     for (size_t got = CHUNK_BYTES; got == CHUNK_BYTES; bytes += got) {
         FF_TRY(ff_interrupt_check(error));
-        FF_TRY(ff_archive_read(archive, chunk, CHUNK_BYTES, &got, error));
-        FF_TRY(ff_disk_write_at(fd, source->temporary, chunk, got, bytes, error));
+        FF_TRY(ff_archive_read(pass->archive, pass->chunk, CHUNK_BYTES, &got, error));
+        bool same = false, first = bytes == 0;
+        if (first || stored) FF_TRY(compare(pass, begin + bytes, got, &same, error));
+        if (stored && !same)
+            return ff_fail(error, FF_BAD_DATA, "%s: changed while it was read", path);
+        if (first) stored = same;
+        if (stored) continue;
+        if (first) {
+            begin = 0;
+            FF_TRY(ff_disk_temporary(temporary, &fd, error));
+            FF_TRY(ff_source_add_part(pass->source, path, fd, &part, error));
+        }
+        FF_TRY(ff_disk_write_at(fd, temporary, pass->chunk, got, bytes, error));
     }
-    FF_TRY(ff_npy_read(fd, path, 0, bytes, array, error));
+    FF_TRY(ff_npy_read(fd, path, begin, bytes, array, error));
     array->part = part;
     return FF_OK;
 }
 
+static ff_status run_pass(npz_pass *pass, ff_npy_choice *choice, const ff_names *names,
+                          ff_error *error) {
+    const char *path = pass->source->path;
+    FF_TRY(ff_alloc(&pass->chunk, CHUNK_BYTES, 1, "unpacking", error));
+    FF_TRY(ff_alloc(&pass->found, CHUNK_BYTES, 1, "unpacking", error));
+    FF_TRY(ff_disk_open(path, &pass->fd, &pass->file_bytes, error));
+    FF_TRY(ff_source_add_part(pass->source, path, pass->fd, &pass->part, error));
+    FF_TRY(ff_archive_open(&pass->archive, path, false, error));
+    for (;;) {
+        ff_archive_member member;
+        FF_TRY(ff_archive_next(pass->archive, &member, error));
+        if (!member.name) return FF_OK;
+        if (member.kind != FF_ARCHIVE_FILE) continue;
+        ff_array *array = find_array(choice, names, member.name, &path);
+        if (array) FF_TRY(take_member(pass, &member, path, array, error));
+    }
+}
+
 static ff_status unpack(ff_source *source, ff_npy_choice *choice, const ff_names *names,
                         ff_error *error) {
-    ff_archive *archive;
-    ff_archive_member member;
-    char *chunk;
-    FF_TRY(ff_alloc(&chunk, CHUNK_BYTES, 1, "unpacking", error));
-    ff_status status = ff_archive_open(&archive, source->path, false, error);
-    while (status == FF_OK) {
-        const char *path;
-        FF_TRY_DONE(ff_archive_next(archive, &member, error));
-        if (!member.name) break;
-        ff_array *array =
-            member.kind == FF_ARCHIVE_FILE ? find_array(choice, names, member.name, &path) : NULL;
-        if (array) FF_TRY_DONE(unpack_member(source, archive, chunk, path, array, error));
-    }
-done:
-    ff_archive_close(&archive);
-    free(chunk);
+    npz_pass pass = {.source = source};
+    ff_status status = run_pass(&pass, choice, names, error);
+    ff_archive_close(&pass.archive);
+    free(pass.chunk);
+    free(pass.found);
     return status;
 }
 
