@@ -26,6 +26,9 @@ static bool has_transform(const ff_metadata *metadata, const char *word) {
 
 const char *ff_inspect_values_sentence(const ff_metadata *metadata) {
     bool real = ff_dtype_is_float(metadata->dtype);
+    if (metadata->dtype == FF_U16 && metadata->statistics_count)
+        return "raw; mean and std are recorded, and whoever reads scales the values as the transform "
+               "to_tensor says, then applies them: (x - mean) / std";
     if (metadata->statistics_count)
         return real ? "already normalized, (x - mean) / std; nothing is left to do when reading"
                     : "raw; mean and std are recorded, and whoever reads applies them: "
