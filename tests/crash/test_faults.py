@@ -101,6 +101,15 @@ numpy.savez_compressed("arrays.npz", x_train=numpy.asfortranarray(values.astype(
 numpy.save("mine.npy", values)
 numpy.save("mine_labels.npy", numpy.arange(4))
 
+with tarfile.open("web.tar.gz", "w:gz") as tar:
+    for i in range(3):
+        data = io.BytesIO()
+        Image.fromarray(values[i]).save(data, "PNG")
+        for name, data in [("class/%d.png" % i, data.getvalue()), ("class/%d.cls" % i, b"%d" % (i % 2))]:
+            entry = tarfile.TarInfo(name)
+            entry.size = len(data)
+            tar.addfile(entry, io.BytesIO(data))
+
 IMAGES = ["--resize", "16x16"]
 CASES = [
     ("a folder", ["folder", *IMAGES, "--shard-size", "4K"]),
@@ -108,6 +117,7 @@ CASES = [
     ("a tar", ["folder.tar", *IMAGES]),
     ("a .tar.gz", ["folder.tar.gz", *IMAGES, "--shard-size", "4K"]),
     ("a WebDataset", ["web-{0..1}.tar", *IMAGES]),
+    ("a WebDataset .tar.gz", ["web.tar.gz", *IMAGES]),
     ("a list", ["list.csv", *IMAGES]),
     ("IDX", ["idx"]),
     ("CIFAR in a .tar.gz", ["cifar.tar.gz", "--dtype", "u8"]),

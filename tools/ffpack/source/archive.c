@@ -26,6 +26,7 @@ typedef struct range {
     uint64_t begin, end, at;
     size_t chunk_bytes;
     unsigned char *chunk; /* [chunk_bytes] owned */
+    ff_error failed;      /* of reading the file */
 } range;
 
 struct ff_archive {
@@ -47,6 +48,15 @@ struct ff_archive {
 
 static ff_status broken(ff_archive *archive, struct archive *reader, ff_error *error) {
     const char *reason = archive_error_string(reader);
+    const ff_error *failed =
+        archive->file.failed.status != FF_OK ? &archive->file.failed : &archive->inside.failed;
+    if (failed->status != FF_OK) {
+        if (error) *error = *failed;
+        return failed->status;
+    }
+    if (archive_errno(reader) == ENOMEM)
+        return ff_fail(error, FF_NO_MEMORY, "%s: not enough memory to read an archive",
+                       archive->path);
     return ff_fail(error, FF_BAD_DATA, "%s: broken archive near byte %" PRId64 "%s%.*s (%s)",
                    archive->path, archive_filter_bytes(archive->outer, -1),
                    reader == archive->outer ? "" : " in ", (int)archive->prefix.length,
@@ -82,10 +92,9 @@ static la_ssize_t range_read(struct archive *reader, void *context, const void *
     range *from = context;
     uint64_t left = from->end - from->at;
     size_t size = left < from->chunk_bytes ? (size_t)left : from->chunk_bytes;
-    ff_error error = {0};
-    if (size &&
-        ff_disk_read_at(from->fd, from->path, from->chunk, size, from->at, &error) != FF_OK) {
-        archive_set_error(reader, EIO, "%s", error.message);
+    if (size && ff_disk_read_at(from->fd, from->path, from->chunk, size, from->at, &from->failed) !=
+                    FF_OK) {
+        archive_set_error(reader, EIO, "the file cannot be read");
         return -1;
     }
     from->at += size;
@@ -345,15 +354,14 @@ ff_status ff_archive_next(ff_archive *archive, ff_archive_member *member, ff_err
     }
 }
 
-bool ff_archive_holds(const char *path, bool (*wanted)(const char *base)) {
+bool ff_archive_holds(const char *path, bool (*wanted)(const char *base), ff_error *error) {
     enum { LOOK_AT = 64 };
     ff_archive *archive;
-    ff_error error = {0};
     bool found = false;
-    if (ff_archive_open(&archive, path, false, &error) != FF_OK) return false;
+    if (ff_archive_open(&archive, path, false, error) != FF_OK) return false;
     for (int i = 0; i < LOOK_AT && !found; i++) {
         ff_archive_member member;
-        if (ff_archive_next(archive, &member, &error) != FF_OK || !member.name) break;
+        if (ff_archive_next(archive, &member, error) != FF_OK || !member.name) break;
         found = member.kind == FF_ARCHIVE_FILE && wanted(ff_path_base(member.name));
     }
     ff_archive_close(&archive);

@@ -38,8 +38,9 @@ typedef struct ff_archive_member {
 bool ff_archive_looks_like(const unsigned char *head, size_t head_bytes);
 
 /* Whether one of the first members of the archive `path` is a file with a name that `wanted` says
- * yes to, by what follows its last '/'. false where it cannot be read. */
-bool ff_archive_holds(const char *path, bool (*wanted)(const char *base));
+ * yes to, by what follows its last '/'. false where it cannot be read, with the reason in *error.
+ */
+bool ff_archive_holds(const char *path, bool (*wanted)(const char *base), ff_error *error);
 
 /* FF_BAD_DATA where `path` is no such archive; sentences name path and place. */
 FF_MUST_USE ff_status ff_archive_open(ff_archive **archive, const char *path, bool nested,

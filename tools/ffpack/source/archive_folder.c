@@ -4,8 +4,10 @@
 #include "tools/ffpack/source/tree.h"
 
 /* Any archive is one, where no other source claimed it: what is wrong with it, listing says. */
-static bool archive_detect(const char *path, const unsigned char *head, size_t head_bytes) {
+static bool archive_detect(const char *path, const unsigned char *head, size_t head_bytes,
+                           ff_error *error) {
     (void)path;
+    (void)error;
     return head && ff_archive_looks_like(head, head_bytes);
 }
 

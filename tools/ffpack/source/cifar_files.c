@@ -5,6 +5,7 @@
 #include "tools/ffpack/source/disk.h"
 
 #include <dirent.h>
+#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -114,35 +115,48 @@ static ff_status is_pickle_file(const char *path, bool *is, ff_error *error) {
 }
 
 /* Whether `folder` holds a file of records. */
-static bool holds_batches(const char *folder) {
+static ff_status holds_batches(const char *folder, bool *found, ff_error *error) {
     ff_names names;
-    if (ff_names_read(&names, folder, is_batch_file, NULL) != FF_OK) return false;
-    bool found = false;
-    for (size_t i = 0; i < names.count && !found; i++) {
+    *found = false;
+    FF_TRY(ff_names_read(&names, folder, is_batch_file, error));
+    ff_status status = FF_OK;
+    for (size_t i = 0; i < names.count && !*found && status == FF_OK; i++) {
         char *path;
-        if (ff_path_join(&path, folder, ff_names_at(&names, i), NULL) != FF_OK) break;
-        found = !kind_of_name(ff_names_at(&names, i))->python ||
-                (is_pickle_file(path, &found, NULL) == FF_OK && found);
+        *found = !kind_of_name(ff_names_at(&names, i))->python;
+        if (*found) break;
+        status = ff_path_join(&path, folder, ff_names_at(&names, i), error);
+        if (status == FF_OK) status = is_pickle_file(path, found, error);
         free(path);
     }
     ff_names_free(&names);
-    return found;
+    return status;
 }
 
-/* The folder that holds the files: `path` or the one inside it that the archives unpack to; NULL
- * where there is none, or no memory. */
-static char *find_folder(const char *path) {
-    static const char *const inside[] = {"", "cifar-10-batches-bin", "cifar-100-binary",
+/* *folder = the one that holds the files: `path` or the one inside it that the archives unpack to,
+ * allocated; NULL where there is none. */
+static ff_status find_folder(const char *path, char **folder, ff_error *error) {
+    static const char *const inside[] = {"cifar-10-batches-bin", "cifar-100-binary",
                                          "cifar-10-batches-py", "cifar-100-python"};
+    bool found;
+    *folder = NULL;
+    FF_TRY(holds_batches(path, &found, error));
+    if (found) return ff_copy_string(folder, path, error);
     for (size_t i = 0; i < sizeof inside / sizeof inside[0]; i++) {
-        char *folder;
-        if ((i ? ff_path_join(&folder, path, inside[i], NULL)
-               : ff_copy_string(&folder, path, NULL)) != FF_OK)
-            return NULL;
-        if (holds_batches(folder)) return folder;
-        free(folder);
+        FF_TRY(ff_path_join(folder, path, inside[i], error));
+        struct stat info;
+        ff_status status = FF_OK;
+        found = false;
+        bool there = stat(*folder, &info) == 0;
+        if (there && S_ISDIR(info.st_mode))
+            status = holds_batches(*folder, &found, error);
+        else if (!there && errno != ENOENT)
+            status = ff_fail_errno(error, "%s: cannot look at it", *folder);
+        if (found) return FF_OK;
+        free(*folder);
+        *folder = NULL;
+        FF_TRY(status);
     }
-    return NULL;
+    return FF_OK;
 }
 
 static bool is_cifar_member(const char *base) {
@@ -155,13 +169,16 @@ static const ff_cifar_kind *kind_of_size(uint64_t bytes) {
     return NULL;
 }
 
-bool ff_cifar_detect(const char *path, const unsigned char *head, size_t head_bytes) {
+bool ff_cifar_detect(const char *path, const unsigned char *head, size_t head_bytes,
+                     ff_error *error) {
     if (!head) {
-        char *folder = find_folder(path);
-        free(folder);
-        return folder != NULL;
+        char *folder;
+        bool found = find_folder(path, &folder, error) == FF_OK && folder;
+        if (found) free(folder);
+        return found;
     }
-    if (ff_archive_looks_like(head, head_bytes)) return ff_archive_holds(path, is_cifar_member);
+    if (ff_archive_looks_like(head, head_bytes))
+        return ff_archive_holds(path, is_cifar_member, error);
     if (ff_cifar_is_pickle(head, head_bytes)) return true;
     const ff_cifar_kind *kind = kind_of_name(ff_path_base(path));
     if (kind && !kind->python) return true;
@@ -343,7 +360,8 @@ static ff_status find_files(ff_cifar *found, ff_source *source, ff_error *error)
     struct stat info;
     if (stat(source->path, &info) < 0) return ff_fail_errno(error, "%s: cannot open", source->path);
     if (S_ISDIR(info.st_mode)) {
-        char *folder = find_folder(source->path);
+        char *folder;
+        FF_TRY(find_folder(source->path, &folder, error));
         if (!folder) return nothing_found(source->path, error);
         ff_status status = find_in_folder(found, source, folder, true, error);
         free(folder);

@@ -42,7 +42,8 @@ typedef struct ff_cifar {
 } ff_cifar;
 
 /* Whether `path` looks like a place of such files; as ff_source_format's detect. */
-bool ff_cifar_detect(const char *path, const unsigned char *head, size_t head_bytes);
+bool ff_cifar_detect(const char *path, const unsigned char *head, size_t head_bytes,
+                     ff_error *error);
 
 /* Finds the files and adds them to the source as parts; archives are unpacked into temporary space
  * in one pass. `found` is zeroed; the caller frees it also after a failure. */

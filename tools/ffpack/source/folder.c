@@ -60,8 +60,10 @@ static ff_status read_folders(ff_names *folders, const char *path, ff_error *err
 }
 
 /* Any folder is one: what is wrong with it, listing says. */
-static bool folder_detect(const char *path, const unsigned char *head, size_t head_bytes) {
+static bool folder_detect(const char *path, const unsigned char *head, size_t head_bytes,
+                          ff_error *error) {
     (void)path;
+    (void)error;
     (void)head_bytes;
     return head == NULL;
 }

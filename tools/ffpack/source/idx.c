@@ -63,13 +63,14 @@ static bool is_images_name(const char *name, unsigned char type) {
     return images_role(name) != NULL;
 }
 
-static bool idx_detect(const char *path, const unsigned char *head, size_t head_bytes) {
+static bool idx_detect(const char *path, const unsigned char *head, size_t head_bytes,
+                       ff_error *error) {
     if (head)
         return (head_bytes >= 4 && !head[0] && !head[1] && head[2] >= 0x08 && head[2] <= 0x0e &&
                 head[3] >= 1 && head[3] <= 4) ||
                images_role(path) || labels_role(path);
     ff_names names;
-    if (ff_names_read(&names, path, is_images_name, NULL) != FF_OK) return false;
+    if (ff_names_read(&names, path, is_images_name, error) != FF_OK) return false;
     bool found = names.count > 0;
     ff_names_free(&names);
     return found;

@@ -42,17 +42,19 @@ static ff_status find_file(const char *folder, const char *name, char **path, ff
     return status;
 }
 
-static bool holds_file(const char *folder, const char *name) {
+static bool holds_file(const char *folder, const char *name, ff_error *error) {
     char *path;
-    bool found = find_file(folder, name, &path, NULL) == FF_OK && path;
+    bool found = find_file(folder, name, &path, error) == FF_OK && path;
     if (found) free(path);
     return found;
 }
 
-static bool imagenet_detect(const char *path, const unsigned char *head, size_t head_bytes) {
-    if (!head) return holds_file(path, train_name) || holds_file(path, val_name);
+static bool imagenet_detect(const char *path, const unsigned char *head, size_t head_bytes,
+                            ff_error *error) {
+    if (!head) return holds_file(path, train_name, error) || holds_file(path, val_name, error);
     return ff_archive_looks_like(head, head_bytes) &&
-           (ff_archive_holds(path, is_class_tar) || ff_archive_holds(path, is_val_image));
+           (ff_archive_holds(path, is_class_tar, error) ||
+            ff_archive_holds(path, is_val_image, error));
 }
 
 /* ---- the validation archive ---------------------------------------------------------------- */
@@ -233,10 +235,14 @@ static ff_status imagenet_list(ff_source *source, ff_error *error) {
     FF_TRY(ff_metadata_add_field(&source->labels, "label", FF_FIELD_CLASS, FF_I32, 1, error));
     struct stat info;
     if (stat(source->path, &info) < 0) return ff_fail_errno(error, "%s: cannot open", source->path);
-    if (!S_ISDIR(info.st_mode))
-        return ff_archive_holds(source->path, is_class_tar)
-                   ? list_train(source, source->path, "", error)
-                   : list_val(source, source->path, "", error);
+    if (!S_ISDIR(info.st_mode)) {
+        ff_error hidden = {0};
+        if (ff_archive_holds(source->path, is_class_tar, &hidden))
+            return list_train(source, source->path, "", error);
+        if (hidden.status == FF_OK) return list_val(source, source->path, "", error);
+        if (error) *error = hidden;
+        return hidden.status;
+    }
     char *train, *val = NULL;
     FF_TRY(find_file(source->path, train_name, &train, error));
     ff_status status = find_file(source->path, val_name, &val, error);

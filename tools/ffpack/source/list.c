@@ -47,7 +47,9 @@ static bool is_file(const char *list, const char *cell) {
     return is;
 }
 
-static bool list_detect(const char *path, const unsigned char *head, size_t head_bytes) {
+static bool list_detect(const char *path, const unsigned char *head, size_t head_bytes,
+                        ff_error *error) {
+    (void)error;
     char cell[PATH_CELL_BYTES];
     if (!head || ff_archive_looks_like(head, head_bytes)) return false;
     bool whole = head_bytes < PATH_CELL_BYTES; /* the head of a longer file has so many */

@@ -37,10 +37,11 @@ static bool is_npz(const unsigned char *head, size_t head_bytes) {
            !memcmp(head + NAME_AT + length - 4, ".npy", 4);
 }
 
-static bool npy_detect(const char *path, const unsigned char *head, size_t head_bytes) {
+static bool npy_detect(const char *path, const unsigned char *head, size_t head_bytes,
+                       ff_error *error) {
     if (head) return is_npy(head, head_bytes) || is_npz(head, head_bytes);
     ff_names names;
-    if (ff_names_read(&names, path, is_images_name, NULL) != FF_OK) return false;
+    if (ff_names_read(&names, path, is_images_name, error) != FF_OK) return false;
     bool found = names.count > 0;
     ff_names_free(&names);
     return found;

@@ -1,5 +1,6 @@
 #include "tools/ffpack/source/source.h"
 
+#include "tools/ffpack/source/archive.h"
 #include "tools/ffpack/source/braces.h"
 #include "tools/ffpack/source/disk.h"
 #include "tools/ffpack/source/input.h"
@@ -76,9 +77,16 @@ static ff_status detect_at(ff_source *source, const char *path, ff_error *error)
     if (source->format) return FF_OK;
     for (const ff_source_format *const *format = ff_source_formats; *format; format++) {
         if (source->pattern && !(*format)->patterns) continue;
-        if ((*format)->detect(path, head, head_bytes)) {
+        ff_error hidden = {0};
+        if ((*format)->detect(path, head, head_bytes, &hidden)) {
             source->format = *format;
             return FF_OK;
+        }
+        /* Another format must not be taken only since this one could not be seen. */
+        bool archive = head && ff_archive_looks_like(head, head_bytes);
+        if (hidden.status != FF_OK && (hidden.status != FF_BAD_DATA || archive)) {
+            if (error) *error = hidden;
+            return hidden.status;
         }
     }
     return unrecognized(path, head, head_bytes, error);

@@ -21,8 +21,9 @@ typedef struct ff_source_format {
     const char *name;   /* the word of --format */
     const char *wanted; /* what it looks like, for the sentence where nothing fits */
     /* Whether `path` holds it, by content and names, cheaply. `head`: the first bytes of a file,
-     * undone from gzip; NULL for a folder. Required. */
-    bool (*detect)(const char *path, const unsigned char *head, size_t head_bytes);
+     * undone from gzip; NULL for a folder. *error is zeroed; a failure that hid the answer is left
+     * there. Required. */
+    bool (*detect)(const char *path, const unsigned char *head, size_t head_bytes, ff_error *error);
     /* Fills kind, raw, labels, parts and splits. Required. */
     ff_status (*list)(ff_source *source, ff_error *error);
     /* Whether SOURCE may be a brace pattern (braces.h); detect then gets the first file of it. */

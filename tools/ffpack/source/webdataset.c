@@ -28,28 +28,30 @@ enum { LOOK_AT_MEMBERS = 64, LOOK_AT_BYTES = 8 << 20 };
 
 /* Whether one of the first groups of a tar has an image and a label. Members of compressed ones
  * have to be unpacked to get past them, so not many. */
-static bool tar_is_web(const char *path) {
+static bool tar_is_web(const char *path, ff_error *error) {
     ff_archive *archive;
     ff_archive_member member;
-    ff_error error = {0};
     ff_web_sample sample = {0};
     bool image = false, label = false;
     uint64_t bytes = 0;
-    if (ff_archive_open(&archive, path, false, &error) != FF_OK) return false;
+    if (ff_archive_open(&archive, path, false, error) != FF_OK) return false;
     for (int i = 0; i < LOOK_AT_MEMBERS && !(image && label) && bytes < LOOK_AT_BYTES; i++) {
         size_t key_bytes;
         ff_web_member kind;
-        if (ff_archive_next(archive, &member, &error) != FF_OK || !member.name) break;
+        if (ff_archive_next(archive, &member, error) != FF_OK || !member.name) break;
         if (!ff_archive_is_plain(archive)) bytes += member.bytes;
         if (member.kind != FF_ARCHIVE_FILE || !ff_web_split(member.name, &key_bytes)) continue;
         if (key_bytes != sample.key.length ||
             memcmp(sample.key.bytes, member.name, key_bytes) != 0) {
             image = label = false;
-            if (ff_web_sample_begin(&sample, member.name, key_bytes, &error) != FF_OK) break;
+            if (ff_web_sample_begin(&sample, member.name, key_bytes, error) != FF_OK) break;
         }
-        /* What is wrong with a group, listing says. */
-        if (ff_web_sample_add(&sample, member.name + key_bytes + 1, 0, 0, &kind, &error) != FF_OK)
-            continue;
+        ff_error wrong = {0};
+        if (ff_web_sample_add(&sample, member.name + key_bytes + 1, 0, 0, &kind, &wrong) != FF_OK) {
+            if (wrong.status == FF_BAD_DATA) continue; /* listing says what */
+            *error = wrong;
+            break;
+        }
         image = image || kind == FF_WEB_IMAGE;
         label = label || kind == FF_WEB_CLS || kind == FF_WEB_JSON;
     }
@@ -58,12 +60,13 @@ static bool tar_is_web(const char *path) {
     return image && label;
 }
 
-static bool webdataset_detect(const char *path, const unsigned char *head, size_t head_bytes) {
+static bool webdataset_detect(const char *path, const unsigned char *head, size_t head_bytes,
+                              ff_error *error) {
     bool zip = head && head_bytes > 2 && !memcmp(head, "PK", 2);
-    if (head) return !zip && ff_archive_looks_like(head, head_bytes) && tar_is_web(path);
+    if (head) return !zip && ff_archive_looks_like(head, head_bytes) && tar_is_web(path, error);
     ff_web_tars tars;
-    if (ff_web_tars_find(&tars, path, false, NULL) != FF_OK) return false;
-    bool web = tar_is_web(ff_names_at(&tars.path, 0));
+    if (ff_web_tars_find(&tars, path, false, error) != FF_OK) return false;
+    bool web = tar_is_web(ff_names_at(&tars.path, 0), error);
     ff_web_tars_free(&tars);
     return web;
 }
