@@ -67,10 +67,26 @@ DEFINE_LOOKUP(uint32_t)
 DEFINE_COPY(copy_u8, uint8_t)
 DEFINE_COPY(copy_u16, uint16_t)
 
+/* To planes, by the fast lookup; the rest of each is left to the plain one. */
+static void lookup_fast(const ff_transform *transform, const uint8_t *in, ff_layout from,
+                        size_t count, uint16_t *out) {
+    size_t channels = transform->channels;
+    size_t step = from == FF_CHW ? 1 : channels, plane = from == FF_CHW ? count : 1;
+    for (size_t c = 0; c < channels; c++, in += plane, out += count) {
+        const uint16_t *table = transform->table16 + c * 256;
+        size_t done = transform->run_16(table, in, step, count, out);
+        strided_uint16_t(table, in + done * step, step, out + done, 1, count - done);
+    }
+}
+
 static void apply(const ff_transform *transform, const uint8_t *in, ff_layout from, size_t count,
                   void *output) {
     assert(transform->source == FF_VALUES_U8);
-    if (transform->table16)
+    bool three = from == FF_CHW || transform->channels == 1 || transform->channels == 3;
+    bool planes = transform->layout == FF_CHW || transform->channels == 1;
+    if (transform->table16 && transform->run_16 && three && planes)
+        lookup_fast(transform, in, from, count, output);
+    else if (transform->table16)
         lookup_uint16_t(transform, transform->table16, in, from, count, output);
     else if (transform->table32)
         lookup_uint32_t(transform, transform->table32, in, from, count, output);

@@ -1,8 +1,17 @@
-/* What transform.c (building) and transform_apply.c (the hot loops) share. For these two only. */
+/* What transform.c (building), transform_apply.c (the hot loops) and transform_avx512.c (the same,
+ * faster) share. For these only, and for tests. */
 #ifndef FF_FFPACK_TRANSFORM_APPLY_H
 #define FF_FFPACK_TRANSFORM_APPLY_H
 
 #include "tools/ffpack/image/transform.h"
+
+/* out[i] = table[in[i * step]] for i from 0 on, step 1 or 3: fast ones do as many of the `count` as
+ * they can, and return how many they did. Nothing beyond the last value is read. */
+typedef size_t (*ff_transform_run_16)(const uint16_t *table, const uint8_t *in, size_t step,
+                                      size_t count, uint16_t *out);
+
+/* NULL where this CPU cannot. */
+ff_transform_run_16 ff_transform_avx512(void);
 
 struct ff_transform {
     ff_value_source source;
@@ -15,6 +24,7 @@ struct ff_transform {
      * packed as floats, none otherwise. */
     uint16_t *table16;
     uint32_t *table32;
+    ff_transform_run_16 run_16; /* NULL: the plain loops */
 };
 
 /* Normalize: two float32 operations, which the build must not fuse (-ffp-contract=off). */
