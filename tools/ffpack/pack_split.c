@@ -13,7 +13,10 @@
 #include <string.h>
 
 enum {
-    SPARE_SLOTS = 16, /* blocks made ahead, at most */
+    /* Blocks made ahead, so that workers go on while one is written: as many as workers, or as fit
+     * these bytes; at most that many. */
+    SPARE_SLOTS = 16,
+    SPARE_BYTES = 16 << 20,
     /* The permutation of --shuffle: another one than any epoch's of the same seed. */
     SHUFFLE_PERMUTATION = 16
 };
@@ -217,6 +220,14 @@ static uint64_t position_of(const pack_state *packing, uint64_t block) {
     return position < packing->count ? position : packing->count;
 }
 
+static uint64_t spare_slots(const ff_metadata *metadata, uint64_t jobs) {
+    uint64_t sample_bytes = ff_metadata_slot_bytes(metadata, metadata->height, metadata->width);
+    uint64_t fit =
+        sample_bytes ? SPARE_BYTES / sample_bytes / metadata->items_per_block : SPARE_SLOTS;
+    uint64_t spare = jobs > fit ? jobs : fit;
+    return spare < SPARE_SLOTS ? spare : SPARE_SLOTS;
+}
+
 static ff_status run(pack_state *packing, const char *title, ff_error *error) {
     const ff_pack_split *job = packing->job;
     const ff_metadata *metadata = packing->metadata;
@@ -240,7 +251,7 @@ static ff_status run(pack_state *packing, const char *title, ff_error *error) {
     FF_TRY(ff_skipped_rewind(job->skipped, metadata->split, packing->first_item + position, error));
     uint64_t jobs = (uint64_t)job->recipe->jobs, blocks = end - first ? end - first : 1;
     if (jobs > blocks) jobs = blocks;
-    packing->slot_count = jobs + (jobs < SPARE_SLOTS ? jobs : SPARE_SLOTS) + 1;
+    packing->slot_count = jobs + spare_slots(metadata, jobs) + 1;
     FF_TRY(ff_alloc(&packing->slot, packing->slot_count, sizeof *packing->slot, "blocks", error));
     FF_TRY(ff_alloc(&packing->sampler, jobs, sizeof *packing->sampler, "workers", error));
     FF_TRY(ff_alloc(&packing->label, jobs, sizeof *packing->label, "workers", error));
