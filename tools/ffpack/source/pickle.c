@@ -5,7 +5,6 @@
 #include "tools/ffpack/source/pickle_machine.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -25,124 +24,6 @@ ff_status ff_pickle_fail(const ff_pickle *pickle, ff_error *error, const char *f
     ff_fail(error, FF_BAD_DATA, "%s: its pickle at byte %" PRIu64 ": %s", pickle->path,
             pickle->opcode_at, reason);
     return FF_BAD_DATA;
-}
-
-/* ---- values -------------------------------------------------------------------------------- */
-
-ff_status ff_pickle_add(ff_pickle *pickle, ff_pickle_node node, ff_pickle_value *value,
-                        ff_error *error) {
-    if (pickle->node_count == FF_PICKLE_VALUES_LIMIT)
-        return ff_pickle_fail(pickle, error, "more than %" PRIu32 " values",
-                              FF_PICKLE_VALUES_LIMIT);
-    FF_TRY(ff_reserve(&pickle->node, &pickle->node_capacity, pickle->node_count + 1,
-                      sizeof *pickle->node, "a pickle's values", error));
-    *value = (ff_pickle_value)pickle->node_count;
-    pickle->node[pickle->node_count++] = node;
-    return FF_OK;
-}
-
-static ff_status push(ff_pickle *pickle, ff_pickle_value value, ff_error *error) {
-    if (pickle->stack_count == FF_PICKLE_STACK_LIMIT)
-        return ff_pickle_fail(pickle, error, "more than %" PRIu32 " values on its stack",
-                              FF_PICKLE_STACK_LIMIT);
-    FF_TRY(ff_reserve(&pickle->stack, &pickle->stack_capacity, pickle->stack_count + 1,
-                      sizeof *pickle->stack, "a pickle's stack", error));
-    pickle->stack[pickle->stack_count++] = value;
-    return FF_OK;
-}
-
-static ff_status push_node(ff_pickle *pickle, ff_pickle_node node, ff_error *error) {
-    ff_pickle_value value = 0;
-    FF_TRY(ff_pickle_add(pickle, node, &value, error));
-    return push(pickle, value, error);
-}
-
-static size_t stack_bottom(const ff_pickle *pickle) {
-    return pickle->mark_count ? pickle->mark[pickle->mark_count - 1] : 0;
-}
-
-/* Takes `count` values off the stack: they lie at *values until the next push. */
-static ff_status pop(ff_pickle *pickle, size_t count, const ff_pickle_value **values,
-                     ff_error *error) {
-    if (pickle->stack_count - stack_bottom(pickle) < count)
-        return ff_pickle_fail(pickle, error, "takes more from its stack than there is");
-    pickle->stack_count -= count;
-    *values = pickle->stack + pickle->stack_count;
-    return FF_OK;
-}
-
-/* All down to the last mark. */
-static ff_status pop_mark(ff_pickle *pickle, const ff_pickle_value **values, uint32_t *count,
-                          ff_error *error) {
-    if (!pickle->mark_count)
-        return ff_pickle_fail(pickle, error, "goes back to a mark it never set");
-    size_t bottom = stack_bottom(pickle);
-    pickle->mark_count--;
-    *count = (uint32_t)(pickle->stack_count - bottom);
-    *values = pickle->stack + bottom;
-    pickle->stack_count = bottom;
-    return FF_OK;
-}
-
-static ff_status append(ff_pickle *pickle, ff_pickle_value list, const ff_pickle_value *values,
-                        uint32_t count, ff_error *error) {
-    ff_pickle_node *node = &pickle->node[list];
-    pickle->item_count += count;
-    if (pickle->item_count > FF_PICKLE_VALUES_LIMIT)
-        return ff_pickle_fail(pickle, error, "more than %" PRIu32 " items in its lists",
-                              FF_PICKLE_VALUES_LIMIT);
-    size_t capacity = node->list.capacity;
-    if (count)
-        FF_TRY(ff_reserve(&node->list.item, &capacity, (size_t)node->list.count + count,
-                          sizeof *values, "a pickle's list", error));
-    node->list.capacity = (uint32_t)capacity;
-    if (count) memcpy(node->list.item + node->list.count, values, count * sizeof *values);
-    node->list.count += count;
-    return FF_OK;
-}
-
-/* A list, tuple or dict of values that were taken off the stack. */
-static ff_status push_list(ff_pickle *pickle, ff_pickle_kind kind, const ff_pickle_value *values,
-                           uint32_t count, ff_error *error) {
-    ff_pickle_value list = 0;
-    FF_TRY(ff_pickle_add(pickle, (ff_pickle_node){.kind = kind}, &list, error));
-    FF_TRY(append(pickle, list, values, count, error));
-    return push(pickle, list, error);
-}
-
-/* Appends to the list or dict on top of the stack. */
-static ff_status extend(ff_pickle *pickle, ff_pickle_kind kind, const ff_pickle_value *values,
-                        uint32_t count, ff_error *error) {
-    if (pickle->stack_count <= stack_bottom(pickle))
-        return ff_pickle_fail(pickle, error, "takes more from its stack than there is");
-    ff_pickle_value top = pickle->stack[pickle->stack_count - 1];
-    ff_pickle_kind found = pickle->node[top].kind;
-    if (found != kind || (kind == FF_PICKLE_DICT && count % 2))
-        return ff_pickle_fail(pickle, error, "adds %" PRIu32 " items to %s", count,
-                              ff_pickle_kind_name(found));
-    return append(pickle, top, values, count, error);
-}
-
-/* ---- memo ---------------------------------------------------------------------------------- */
-
-static ff_status put(ff_pickle *pickle, uint64_t index, ff_error *error) {
-    if (pickle->stack_count <= stack_bottom(pickle))
-        return ff_pickle_fail(pickle, error, "takes more from its stack than there is");
-    if (index >= FF_PICKLE_VALUES_LIMIT)
-        return ff_pickle_fail(pickle, error, "memo %" PRIu64 ", wanted less than %" PRIu32, index,
-                              FF_PICKLE_VALUES_LIMIT);
-    FF_TRY(ff_reserve(&pickle->memo, &pickle->memo_capacity, index + 1, sizeof *pickle->memo,
-                      "a pickle's memo", error));
-    if (!pickle->memo[index]) pickle->memo_count++;
-    pickle->memo[index] = pickle->stack[pickle->stack_count - 1] + 1;
-    return FF_OK;
-}
-
-static ff_status get(ff_pickle *pickle, uint64_t index, ff_error *error) {
-    if (index >= pickle->memo_capacity || !pickle->memo[index])
-        return ff_pickle_fail(pickle, error, "asks for memo %" PRIu64 ", which was never set",
-                              index);
-    return push(pickle, pickle->memo[index] - 1, error);
 }
 
 /* ---- operands ------------------------------------------------------------------------------ */
@@ -170,7 +51,7 @@ static ff_status line_number(ff_pickle *pickle, int64_t *value, ff_error *error)
 
 static ff_status push_integer(ff_pickle *pickle, ff_pickle_kind kind, int64_t value,
                               ff_error *error) {
-    return push_node(pickle, (ff_pickle_node){.kind = kind, .integer = value}, error);
+    return ff_pickle_push_node(pickle, (ff_pickle_node){.kind = kind, .integer = value}, error);
 }
 
 /* "01" and "00" are True and False there. */
@@ -209,7 +90,8 @@ static ff_status push_float(ff_pickle *pickle, bool line, ff_error *error) {
         bits = __builtin_bswap64(bits);
         memcpy(&real, &bits, sizeof real);
     }
-    return push_node(pickle, (ff_pickle_node){.kind = FF_PICKLE_FLOAT, .real = real}, error);
+    return ff_pickle_push_node(pickle, (ff_pickle_node){.kind = FF_PICKLE_FLOAT, .real = real},
+                               error);
 }
 
 static ff_status push_string(ff_pickle *pickle, ff_pickle_kind kind, size_t length_bytes,
@@ -218,7 +100,7 @@ static ff_status push_string(ff_pickle *pickle, ff_pickle_kind kind, size_t leng
     ff_pickle_place place;
     FF_TRY(take_number(pickle, length_bytes, &length, error));
     FF_TRY(ff_pickle_skip(pickle, length, &place, error));
-    return push_node(pickle, (ff_pickle_node){.kind = kind, .place = place}, error);
+    return ff_pickle_push_node(pickle, (ff_pickle_node){.kind = kind, .place = place}, error);
 }
 
 ff_status ff_pickle_short(ff_pickle *pickle, ff_pickle_value value, char text[256],
@@ -243,7 +125,7 @@ static ff_status import(ff_pickle *pickle, bool from_stack, ff_error *error) {
     char module[256], name[256];
     if (from_stack) {
         const ff_pickle_value *two = NULL;
-        FF_TRY(pop(pickle, 2, &two, error));
+        FF_TRY(ff_pickle_pop(pickle, 2, &two, error));
         ff_pickle_value first = two[0], second = two[1];
         FF_TRY(ff_pickle_short(pickle, first, module, error));
         FF_TRY(ff_pickle_short(pickle, second, name, error));
@@ -253,16 +135,16 @@ static ff_status import(ff_pickle *pickle, bool from_stack, ff_error *error) {
     }
     ff_pickle_value value = 0;
     FF_TRY(ff_pickle_import_name(pickle, module, name, &value, error));
-    return push(pickle, value, error);
+    return ff_pickle_push(pickle, value, error);
 }
 
 static ff_status call(ff_pickle *pickle, bool build, ff_error *error) {
     const ff_pickle_value *two = NULL;
-    FF_TRY(pop(pickle, 2, &two, error));
+    FF_TRY(ff_pickle_pop(pickle, 2, &two, error));
     ff_pickle_value first = two[0], second = two[1], result = first;
     FF_TRY(build ? ff_pickle_build(pickle, first, second, error)
                  : ff_pickle_call(pickle, first, second, &result, error));
-    return push(pickle, result, error);
+    return ff_pickle_push(pickle, result, error);
 }
 
 static ff_status set_mark(ff_pickle *pickle, ff_error *error) {
@@ -282,41 +164,41 @@ static ff_status run_stack(ff_pickle *pickle, unsigned char opcode, bool *known,
     case '(': return set_mark(pickle, error);
     case '0':
         /* A mark on top is what is taken off then, as Python does. */
-        if (pickle->mark_count && stack_bottom(pickle) == pickle->stack_count)
-            return pop_mark(pickle, &values, &count, error);
-        return pop(pickle, 1, &values, error);
-    case '1': return pop_mark(pickle, &values, &count, error);
+        if (pickle->mark_count && ff_pickle_bottom(pickle) == pickle->stack_count)
+            return ff_pickle_pop_mark(pickle, &values, &count, error);
+        return ff_pickle_pop(pickle, 1, &values, error);
+    case '1': return ff_pickle_pop_mark(pickle, &values, &count, error);
     case '2':
-        FF_TRY(pop(pickle, 1, &values, error));
+        FF_TRY(ff_pickle_pop(pickle, 1, &values, error));
         pickle->stack_count++;
-        return push(pickle, pickle->stack[pickle->stack_count - 1], error);
-    case ']': return push_list(pickle, FF_PICKLE_LIST, NULL, 0, error);
-    case ')': return push_list(pickle, FF_PICKLE_LIST, NULL, 0, error);
-    case '}': return push_list(pickle, FF_PICKLE_DICT, NULL, 0, error);
+        return ff_pickle_push(pickle, pickle->stack[pickle->stack_count - 1], error);
+    case ']': return ff_pickle_push_list(pickle, FF_PICKLE_LIST, NULL, 0, error);
+    case ')': return ff_pickle_push_list(pickle, FF_PICKLE_LIST, NULL, 0, error);
+    case '}': return ff_pickle_push_list(pickle, FF_PICKLE_DICT, NULL, 0, error);
     case 'l':
     case 't':
-        FF_TRY(pop_mark(pickle, &values, &count, error));
-        return push_list(pickle, FF_PICKLE_LIST, values, count, error);
+        FF_TRY(ff_pickle_pop_mark(pickle, &values, &count, error));
+        return ff_pickle_push_list(pickle, FF_PICKLE_LIST, values, count, error);
     case 'd':
-        FF_TRY(pop_mark(pickle, &values, &count, error));
+        FF_TRY(ff_pickle_pop_mark(pickle, &values, &count, error));
         if (count % 2) return ff_pickle_fail(pickle, error, "a dict with a key without a value");
-        return push_list(pickle, FF_PICKLE_DICT, values, count, error);
+        return ff_pickle_push_list(pickle, FF_PICKLE_DICT, values, count, error);
     case 0x85:
     case 0x86:
     case 0x87:
-        FF_TRY(pop(pickle, opcode - 0x84u, &values, error));
-        return push_list(pickle, FF_PICKLE_LIST, values, opcode - 0x84u, error);
+        FF_TRY(ff_pickle_pop(pickle, opcode - 0x84u, &values, error));
+        return ff_pickle_push_list(pickle, FF_PICKLE_LIST, values, opcode - 0x84u, error);
     case 'a':
-        FF_TRY(pop(pickle, 1, &values, error));
-        return extend(pickle, FF_PICKLE_LIST, values, 1, error);
+        FF_TRY(ff_pickle_pop(pickle, 1, &values, error));
+        return ff_pickle_extend(pickle, FF_PICKLE_LIST, values, 1, error);
     case 's':
-        FF_TRY(pop(pickle, 2, &values, error));
-        return extend(pickle, FF_PICKLE_DICT, values, 2, error);
+        FF_TRY(ff_pickle_pop(pickle, 2, &values, error));
+        return ff_pickle_extend(pickle, FF_PICKLE_DICT, values, 2, error);
     case 'e':
     case 'u':
-        FF_TRY(pop_mark(pickle, &values, &count, error));
-        return extend(pickle, opcode == 'e' ? FF_PICKLE_LIST : FF_PICKLE_DICT, values, count,
-                      error);
+        FF_TRY(ff_pickle_pop_mark(pickle, &values, &count, error));
+        return ff_pickle_extend(pickle, opcode == 'e' ? FF_PICKLE_LIST : FF_PICKLE_DICT, values,
+                                count, error);
     default: *known = false; return FF_OK;
     }
 }
@@ -339,7 +221,8 @@ static ff_status run_memo(ff_pickle *pickle, unsigned char opcode, bool *known, 
     case 0x94: index = pickle->memo_count; break;
     default: *known = false; return FF_OK;
     }
-    return strchr("ghj", opcode) ? get(pickle, index, error) : put(pickle, index, error);
+    return strchr("ghj", opcode) ? ff_pickle_get(pickle, index, error)
+                                 : ff_pickle_put(pickle, index, error);
 }
 
 /* Opcodes that write a value out. */
@@ -369,10 +252,12 @@ static ff_status run_value(ff_pickle *pickle, unsigned char opcode, bool *known,
     case 'G': return push_float(pickle, false, error);
     case 'S':
         FF_TRY(ff_pickle_quoted(pickle, &place, error));
-        return push_node(pickle, (ff_pickle_node){.kind = FF_PICKLE_BYTES, .place = place}, error);
+        return ff_pickle_push_node(
+            pickle, (ff_pickle_node){.kind = FF_PICKLE_BYTES, .place = place}, error);
     case 'V':
         FF_TRY(ff_pickle_unicode(pickle, &place, error));
-        return push_node(pickle, (ff_pickle_node){.kind = FF_PICKLE_TEXT, .place = place}, error);
+        return ff_pickle_push_node(pickle, (ff_pickle_node){.kind = FF_PICKLE_TEXT, .place = place},
+                                   error);
     case 'U':
     case 'C': return push_string(pickle, FF_PICKLE_BYTES, 1, error);
     case 'T':
@@ -490,79 +375,4 @@ void ff_pickle_destroy(ff_pickle **out) {
     free(pickle->array);
     free(pickle);
     *out = NULL;
-}
-
-/* ---- what was read ------------------------------------------------------------------------- */
-
-ff_pickle_value ff_pickle_root(const ff_pickle *pickle) {
-    return pickle->stack[0];
-}
-
-ff_pickle_kind ff_pickle_kind_of(const ff_pickle *pickle, ff_pickle_value value) {
-    return pickle->node[value].kind;
-}
-
-const char *ff_pickle_kind_name(ff_pickle_kind kind) {
-    static const char *const names[] = {"None",     "a truth value", "a whole number",  "a number",
-                                        "a string", "bytes",         "a list",          "a dict",
-                                        "an array", "a NumPy type",  "an imported name"};
-    return names[kind];
-}
-
-ff_status ff_pickle_find(ff_pickle *pickle, ff_pickle_value dict, const char *key, bool *found,
-                         ff_pickle_value *value, ff_error *error) {
-    const ff_pickle_node *node = &pickle->node[dict];
-    size_t length = strlen(key);
-    char text[256];
-    *found = false;
-    if (node->kind != FF_PICKLE_DICT || length >= sizeof text) return FF_OK;
-    for (uint32_t i = node->list.count; i > 0 && !*found; i -= 2) {
-        const ff_pickle_node *candidate = &pickle->node[node->list.item[i - 2]];
-        if (candidate->kind != FF_PICKLE_TEXT && candidate->kind != FF_PICKLE_BYTES) continue;
-        if (candidate->place.bytes != length) continue;
-        FF_TRY(ff_pickle_fetch(pickle, candidate->place, text, length, error));
-        *found = !memcmp(text, key, length);
-        *value = node->list.item[i - 1];
-    }
-    return FF_OK;
-}
-
-uint32_t ff_pickle_count(const ff_pickle *pickle, ff_pickle_value list) {
-    return pickle->node[list].list.count;
-}
-
-ff_pickle_value ff_pickle_item(const ff_pickle *pickle, ff_pickle_value list, uint32_t index) {
-    return pickle->node[list].list.item[index];
-}
-
-int64_t ff_pickle_integer(const ff_pickle *pickle, ff_pickle_value value) {
-    return pickle->node[value].integer;
-}
-
-ff_status ff_pickle_text(ff_pickle *pickle, ff_pickle_value value, size_t limit, char **text,
-                         size_t *length, ff_error *error) {
-    ff_pickle_place place = pickle->node[value].place;
-    *text = NULL;
-    if (place.bytes > limit)
-        return ff_pickle_fail(pickle, error, "a string of %" PRIu64 " bytes, wanted at most %zu",
-                              (uint64_t)place.bytes, limit);
-    FF_TRY(ff_alloc(text, place.bytes + 1, 1, "a string", error));
-    ff_status status = ff_pickle_fetch(pickle, place, *text, place.bytes, error);
-    if (length) *length = place.bytes;
-    if (status == FF_OK) return FF_OK;
-    free(*text);
-    *text = NULL;
-    return status;
-}
-
-ff_array ff_pickle_array(const ff_pickle *pickle, ff_pickle_value value, bool *decoded) {
-    const ff_pickle_matrix *matrix = &pickle->array[pickle->node[value].array];
-    *decoded = matrix->decoded;
-    return matrix->array;
-}
-
-ff_status ff_pickle_decoded(const ff_pickle *pickle, int *fd, ff_error *error) {
-    *fd = fcntl(pickle->decoded_fd, F_DUPFD_CLOEXEC, 0);
-    if (*fd >= 0) return FF_OK;
-    return ff_fail_errno(error, "%s: cannot use temporary space twice", pickle->temporary);
 }

@@ -1,5 +1,6 @@
 /* The inside of the pickle reader, for pickle*.c only: what lies in the file (pickle_bytes.c), the
- * stack machine (pickle.c), and what NumPy's arrays call (pickle_numpy.c). */
+ * stack and the memo (pickle_stack.c), the opcodes (pickle.c), what NumPy's arrays call
+ * (pickle_numpy.c), and what was read (pickle_values.c). */
 #ifndef FF_FFPACK_SOURCE_PICKLE_MACHINE_H
 #define FF_FFPACK_SOURCE_PICKLE_MACHINE_H
 
@@ -95,10 +96,35 @@ FF_MUST_USE ff_status ff_pickle_latin1(ff_pickle *pickle, ff_pickle_place text,
 FF_MUST_USE ff_status ff_pickle_fetch(ff_pickle *pickle, ff_pickle_place place, void *to,
                                       size_t size, ff_error *error);
 
-/* ---- pickle.c ------------------------------------------------------------------------------- */
+/* ---- pickle_stack.c ------------------------------------------------------------------------- */
 
 FF_MUST_USE ff_status ff_pickle_add(ff_pickle *pickle, ff_pickle_node node, ff_pickle_value *value,
                                     ff_error *error);
+FF_MUST_USE ff_status ff_pickle_push(ff_pickle *pickle, ff_pickle_value value, ff_error *error);
+/* Adds a value and pushes it. */
+FF_MUST_USE ff_status ff_pickle_push_node(ff_pickle *pickle, ff_pickle_node node, ff_error *error);
+/* A list, tuple or dict of values that were taken off the stack. */
+FF_MUST_USE ff_status ff_pickle_push_list(ff_pickle *pickle, ff_pickle_kind kind,
+                                          const ff_pickle_value *values, uint32_t count,
+                                          ff_error *error);
+/* Takes `count` values off the stack: they lie at *values until the next push. */
+FF_MUST_USE ff_status ff_pickle_pop(ff_pickle *pickle, size_t count, const ff_pickle_value **values,
+                                    ff_error *error);
+/* All down to the last mark. */
+FF_MUST_USE ff_status ff_pickle_pop_mark(ff_pickle *pickle, const ff_pickle_value **values,
+                                         uint32_t *count, ff_error *error);
+/* The height of the stack at the last mark. */
+size_t ff_pickle_bottom(const ff_pickle *pickle);
+/* Appends to the list or dict on top of the stack. */
+FF_MUST_USE ff_status ff_pickle_extend(ff_pickle *pickle, ff_pickle_kind kind,
+                                       const ff_pickle_value *values, uint32_t count,
+                                       ff_error *error);
+/* The top of the stack into the memo, and back. */
+FF_MUST_USE ff_status ff_pickle_put(ff_pickle *pickle, uint64_t index, ff_error *error);
+FF_MUST_USE ff_status ff_pickle_get(ff_pickle *pickle, uint64_t index, ff_error *error);
+
+/* ---- pickle.c ------------------------------------------------------------------------------- */
+
 /* The string `value` in `text`, cut nowhere: FF_BAD_DATA where it is none or longer. */
 FF_MUST_USE ff_status ff_pickle_short(ff_pickle *pickle, ff_pickle_value value, char text[256],
                                       ff_error *error);
