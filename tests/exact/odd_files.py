@@ -95,6 +95,37 @@ def pngs():
     yield "png odd profile", png(12, 11, 8, 6, before=profile)
 
 
+def with_chunk(data, chunk_data, last=False):
+    """A chunk in front of the pixels, or behind them."""
+    at = data.index(b"IEND" if last else b"IDAT") - 4
+    return data[:at] + chunk_data + data[at:]
+
+
+def turned_pngs(Image):
+    """(name, bytes) of PNGs with an orientation in an eXIf chunk, an old text, or XMP."""
+    plain = png(13, 6, 8, 2)
+    for orientation in range(10):
+        record = exif_record(Image, orientation)
+        yield "png, eXIf %d" % orientation, with_chunk(plain, chunk(b"eXIf", record[6:]))
+        yield "png, late eXIf %d" % orientation, with_chunk(plain, chunk(b"eXIf", record[6:]), last=True)
+        text = b"\nexif\n%8d\n" % len(record) + b"\n".join(record.hex().encode()[i : i + 72] for i in range(0, 2 * len(record), 72))
+        key = b"Raw profile type exif\0"
+        yield "png, text %d" % orientation, with_chunk(plain, chunk(b"tEXt", key + text + b"\n"))
+        packed = chunk(b"zTXt", key + b"\0" + zlib.compress(text + b"\n"))
+        yield "png, packed text %d" % orientation, with_chunk(plain, packed)
+        for form in (b'<x tiff:Orientation="%d"/>', b"<tiff:Orientation>%d</tiff:Orientation>"):
+            xmp = form % orientation
+            key = b"XML:com.adobe.xmp\0"
+            yield "png, XMP %r" % xmp, with_chunk(plain, chunk(b"iTXt", key + b"\0\0en\0key\0" + xmp))
+            packed = chunk(b"iTXt", key + b"\1\0\0\0" + zlib.compress(xmp))
+            yield "png, packed XMP %r" % xmp, with_chunk(plain, packed)
+            both = with_chunk(plain, packed + chunk(b"eXIf", exif_record(Image, 6)[6:]))
+            yield "png, EXIF and XMP %r" % xmp, both
+            other = directory("<", (0x010E, 3, 1, bytes(4)))
+            yield "png, other EXIF and XMP %r" % xmp, with_chunk(plain, packed + chunk(b"eXIf", other))
+    yield "png without EXIF", plain
+
+
 def picture(Image, mode, width, height):
     """Smooth with some noise, so that JPEG's subsampling and clipping both show."""
     rng = random.Random(repr((mode, width, height)))

@@ -79,7 +79,8 @@ static ff_status probe(const uint8_t *bytes, size_t length, uint64_t pixel_limit
 static unsigned find_orientation(const ff_decode_kind *kind, const uint8_t *bytes, size_t length,
                                  const ff_decode_options *options) {
     bool turned = kind->orientation && (options->exif || kind->always_upright);
-    return turned ? kind->orientation(bytes, length) : FF_EXIF_UPRIGHT;
+    unsigned found = turned ? kind->orientation(bytes, length) : FF_EXIF_NONE;
+    return found == FF_EXIF_NONE ? FF_EXIF_UPRIGHT : found;
 }
 
 ff_status ff_decode_probe(const uint8_t *bytes, size_t length, const ff_decode_options *options,

@@ -39,7 +39,7 @@ static unsigned orientation_of(const ff_tiff_file *from, const ff_tiff_entry *en
 unsigned ff_exif_directory_orientation(const ff_tiff_file *file, uint64_t offset) {
     ff_tiff_cursor cursor;
     ff_tiff_entry entry;
-    unsigned orientation = FF_EXIF_UPRIGHT;
+    unsigned orientation = FF_EXIF_NONE;
     ff_tiff_begin(&cursor, file, offset);
     while (ff_tiff_next(&cursor, &entry))
         if (entry.tag == TAG_ORIENTATION) orientation = orientation_of(file, &entry);
@@ -53,6 +53,6 @@ unsigned ff_exif_orientation(const uint8_t *bytes, size_t length) {
         length -= 6;
     }
     /* Pillow reads only 8 bytes of a header, too few for a BigTIFF's. */
-    if (!ff_tiff_open(&file, bytes, length) || file.wide) return FF_EXIF_UPRIGHT;
+    if (!ff_tiff_open(&file, bytes, length) || file.wide) return FF_EXIF_NONE;
     return ff_exif_directory_orientation(&file, ff_tiff_first(&file));
 }

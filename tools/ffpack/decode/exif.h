@@ -5,16 +5,17 @@
  * (upright.h undoes it). Read as Pillow's getexif reads it: the last such tag counts, of any type
  * of number.
  *
- * More lenient than Pillow: a record without a TIFF header counts as none. */
+ * More lenient than Pillow: a record without a TIFF header says nothing. */
 #ifndef FF_FFPACK_EXIF_H
 #define FF_FFPACK_EXIF_H
 
 #include "tools/ffpack/decode/tiff_directory.h"
 
+#define FF_EXIF_NONE    0u
 #define FF_EXIF_UPRIGHT 1u
 
-/* 1 to 8; 1 where the record has no orientation or one that is not known. `bytes` may begin with
- * "Exif\0\0". Reads only within the bytes, whatever they hold. Thread-safe. */
+/* 1 to 8 (1 for one that is not known); 0 where the record has no orientation. `bytes` may begin
+ * with "Exif\0\0". Reads only within the bytes, whatever they hold. Thread-safe. */
 unsigned ff_exif_orientation(const uint8_t *bytes, size_t length);
 
 /* The same of the directory at `offset` of a TIFF file. */

@@ -133,9 +133,9 @@ static unsigned orientation(const uint8_t *bytes, size_t length) {
     for (;;) {
         int marker = next_marker(bytes, length, &at);
         size_t body = at;
-        if (marker < 0 || marker == MARKER_SOS || marker == MARKER_EOI) return FF_EXIF_UPRIGHT;
+        if (marker < 0 || marker == MARKER_SOS || marker == MARKER_EOI) return FF_EXIF_NONE;
         if (is_bare(marker)) continue;
-        if (!skip_parameters(bytes, length, &at)) return FF_EXIF_UPRIGHT;
+        if (!skip_parameters(bytes, length, &at)) return FF_EXIF_NONE;
         if (marker == MARKER_APP1 && at - body >= 7 && memcmp(bytes + body + 2, "Exif", 5) == 0)
             return ff_exif_orientation(bytes + body + 2, at - body - 2);
     }

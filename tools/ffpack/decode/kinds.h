@@ -18,8 +18,8 @@ typedef struct ff_decode_kind {
     /* Required. Fills width, height (both >= 1) and channels from the header. */
     ff_status (*probe)(const uint8_t *bytes, size_t length, ff_image_info *info, ff_error *error);
 
-    /* Optional, 1 without: the EXIF orientation, FF_EXIF_UPRIGHT to 8, as Pillow's getexif sees it;
-     * of bytes that probe accepts. */
+    /* Optional: the EXIF orientation, 1 to 8 or FF_EXIF_NONE, as Pillow's getexif sees it; of
+     * bytes that probe accepts. */
     unsigned (*orientation)(const uint8_t *bytes, size_t length);
     bool always_upright; /* turned so whether or not options->exif asks for it */
 

@@ -14,8 +14,12 @@
 
 #include "format/base/bytes.h"
 #include "format/base/memory.h"
+#include "tools/ffpack/decode/png_exif.h"
+#include "tools/ffpack/decode/png_repair.h"
 
 #include <spng.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum {
@@ -46,6 +50,11 @@ static bool is_depth(int color, int depth) {
     case RGB_ALPHA: return depth == 8 || depth == 16;
     default: return false;
     }
+}
+
+/* Samples of a pixel. */
+static uint32_t values_of(int color) {
+    return color == GREY || color == PALETTE ? 1 : color == GREY_ALPHA ? 2 : color == RGB ? 3 : 4;
 }
 
 static ff_status read_header(const uint8_t *bytes, size_t length, header *out, ff_error *error) {
@@ -197,12 +206,8 @@ static int run_spng(spng_ctx *context, stream *from, int format, ff_image *image
     return code;
 }
 
-static ff_status decode(void *state, const uint8_t *bytes, size_t length, const ff_image_info *info,
-                        const ff_decode_options *options, const ff_region *needed, ff_image *image,
-                        char *warning, ff_error *error) {
-    (void)needed;
-    (void)state;
-    (void)warning;
+static ff_status decode_whole(const uint8_t *bytes, size_t length, const ff_image_info *info,
+                              ff_image_mode mode, ff_image *image, ff_error *error) {
     header found = {0};
     FF_TRY(read_header(bytes, length, &found, error));
     size_t count = (size_t)info->width * info->height;
@@ -210,10 +215,7 @@ static ff_status decode(void *state, const uint8_t *bytes, size_t length, const 
     int format = info->channels == 3 && found.color != PALETTE ? SPNG_FMT_RGB8
                  : as_stored                                   ? SPNG_FMT_PNG
                                                                : SPNG_FMT_G8;
-    uint32_t values = found.color == GREY || found.color == PALETTE ? 1
-                      : found.color == GREY_ALPHA                   ? 2
-                      : found.color == RGB                          ? 3
-                                                                    : 4;
+    uint32_t values = values_of(found.color);
     uint64_t row_bytes = ((uint64_t)info->width * (uint64_t)found.depth * values + 7) / 8;
     /* Refused before the pixels are allocated. */
     if (row_bytes * info->height / DEFLATE_RATIO > length)
@@ -243,12 +245,35 @@ static ff_status decode(void *state, const uint8_t *bytes, size_t length, const 
         drop_alpha(image->pixels, count, found.depth);
     else if (found.color == GREY && found.depth == 16)
         clip_u16(image->pixels, count);
-    return ff_image_to_mode(image, options->mode, error);
+    return ff_image_to_mode(image, mode, error);
+}
+
+static ff_status decode(void *state, const uint8_t *bytes, size_t length, const ff_image_info *info,
+                        const ff_decode_options *options, const ff_region *needed, ff_image *image,
+                        char *warning, ff_error *error) {
+    (void)needed;
+    (void)state;
+    ff_status status = decode_whole(bytes, length, info, options->mode, image, error);
+    if (status != FF_BAD_DATA || !options->allow_truncated) return status;
+    header found = {0};
+    uint8_t *repaired;
+    size_t repaired_length;
+    FF_TRY(read_header(bytes, length, &found, error));
+    FF_TRY(ff_png_repair(bytes, length, found.width, found.height,
+                         values_of(found.color) * (unsigned)found.depth, bytes[28] == 1, &repaired,
+                         &repaired_length, error));
+    status = decode_whole(repaired, repaired_length, info, options->mode, image, error);
+    free(repaired);
+    if (status == FF_OK)
+        snprintf(warning, FF_DECODE_WARNING_BYTES,
+                 "truncated or broken PNG, shown as far as its rows go");
+    return status;
 }
 
 const ff_decode_kind ff_decode_png = {
     .name = "PNG",
     .matches = matches,
     .probe = probe,
+    .orientation = ff_png_orientation,
     .decode = decode,
 };

@@ -29,7 +29,7 @@ static ff_status probe(const uint8_t *bytes, size_t length, ff_image_info *info,
 
 static unsigned orientation(const uint8_t *bytes, size_t length) {
     ff_tiff_file file;
-    if (!ff_tiff_open(&file, bytes, length)) return FF_EXIF_UPRIGHT;
+    if (!ff_tiff_open(&file, bytes, length)) return FF_EXIF_NONE;
     return ff_exif_directory_orientation(&file, ff_tiff_first(&file));
 }
 

@@ -52,7 +52,7 @@ static ff_status probe(const uint8_t *bytes, size_t length, ff_image_info *info,
 static unsigned orientation(const uint8_t *bytes, size_t length) {
     if (bytes[15] != 'X' || length <= RIFF_BYTES + CHUNK_BYTES ||
         !(bytes[RIFF_BYTES + CHUNK_BYTES] & FLAG_EXIF))
-        return FF_EXIF_UPRIGHT;
+        return FF_EXIF_NONE;
     for (size_t at = RIFF_BYTES; length - at >= CHUNK_BYTES;) {
         uint64_t size = ff_load_u32(bytes + at + 4), left = length - at - CHUNK_BYTES;
         if (size > left) break;
@@ -62,7 +62,7 @@ static unsigned orientation(const uint8_t *bytes, size_t length) {
         if (size > left) break;
         at += CHUNK_BYTES + (size_t)size;
     }
-    return FF_EXIF_UPRIGHT;
+    return FF_EXIF_NONE;
 }
 
 /* Decodes a frame into its place of the image. */
