@@ -1,0 +1,50 @@
+"""Opening a set of very many samples: quick, in little memory, and without looking at every shard; a
+shard that is gone is named when it is touched. The set is made of holes (tests/programs/make_huge.c)."""
+import json
+import os
+import shutil
+import sys
+import tempfile
+
+import tap
+
+sys.dont_write_bytecode = True
+
+
+def main():
+    work = tempfile.mkdtemp()
+    folder = os.path.join(work, "huge")
+    made = tap.run([tap.program("make_huge"), folder, "--count", "300000", "--side", "32", "--shard-size", "600K"])
+    tap.ok(made.returncode == 0, "300,000 samples in 3,000 shards are made", made.stderr.decode())
+    shards = sorted(name for name in os.listdir(folder) if name.endswith(".ffs"))
+    tap.ok(len(shards) > 2000, "there are many shards", len(shards))
+    # A loaded machine may disturb one of them, not all.
+    runs = [tap.run([tap.program("bench_open"), folder, "3"]) for _ in range(5)]
+    results = [json.loads(done.stdout) for done in runs if done.returncode == 0]
+    tap.ok(len(results) == 5, "it opens and an entry and a label are read", runs[0].stderr.decode())
+    if os.environ.get("SANITIZE"):
+        tap.skip("in under 5 ms", "a sanitizer")
+    else:
+        best = min(result["milliseconds"] for result in results)
+        tap.ok(best < 5, "in under 5 ms", "%.2f ms" % best)
+        most = max(result["resident_kib"] for result in results)
+        tap.ok(most < 10 << 10, "under 10 MiB stay resident", "%d KiB" % most)
+    # What opening does not look at is found when it is used. Every third shard is looked at.
+    os.remove(os.path.join(folder, "shard-000001.ffs"))
+    done = tap.run([tap.program("bench_open"), folder, "1"])
+    tap.ok(done.returncode == 0, "a shard that is gone does not keep the others from being read", done.stderr.decode())
+    inspect = os.path.join(tap.BUILD, "ffinspect")
+    done = tap.run([inspect, folder, "--sample", "100"])
+    tap.ok(done.returncode in (65, 74) and b"shard-000001.ffs" in done.stderr, "its samples are refused by its name",
+           done.stderr.decode())
+    done = tap.run([inspect, folder, "--sample", "0"])
+    tap.ok(done.returncode == 0, "samples of others are read", done.stderr.decode())
+    os.remove(os.path.join(folder, "shard-000000.ffs"))
+    done = tap.run([tap.program("bench_open"), folder, "1"])
+    tap.ok(done.returncode == 74 and b"shard-000000.ffs" in done.stderr, "one that is looked at is named at opening",
+           done.stderr.decode())
+    shutil.rmtree(work)
+    tap.finish()
+
+
+main()
