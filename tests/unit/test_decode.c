@@ -196,7 +196,29 @@ static void test_pixel_limit(void **unused) {
     file huge = make_png(100000, 100000, 8, 2, NULL, 0, raw, 2);
     assert_refused(&huge, FF_PIXEL_LIMIT, "more than the limit of 178956970");
     free_file(&huge);
-    /* Within the limit, but no compression makes so much of so little. */
+    /* Within the limit, but no compression makes so much of so little: refused before the pixels
+     * are allocated. */
+    static const struct {
+        const char *bytes, *part;
+        size_t length;
+    } small[] = {
+        {"P6 13000 13000 255\n", "truncated PPM", 19},
+        {"P3 13000 13000 255\n1 2", "truncated PPM", 22},
+        {"BM\0\0\0\0\0\0\0\0\x36\0\0\0\x28\0\0\0\xc8\x32\0\0\xc8\x32\0\0\1\0\x18\0"
+         "\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0",
+         "truncated BMP", 54},
+        {"GIF89a\xc8\x32\xc8\x32\0\0\0,\0\0\0\0\xc8\x32\xc8\x32\0\2\2\x4c\1\0;", "truncated GIF",
+         29},
+        {"II*\0\x08\0\0\0\4\0\0\1\4\0\1\0\0\0\xc8\x32\0\0\1\1\4\0\1\0\0\0\xc8\x32\0\0"
+         "\2\1\3\0\1\0\0\0\x08\0\0\0\3\1\3\0\1\0\0\0\5\0\0\0",
+         "truncated TIFF", 58},
+    };
+    for (size_t i = 0; i < sizeof small / sizeof small[0]; i++) {
+        const file given = {(uint8_t *)(size_t)small[i].bytes, small[i].length};
+        file copy = copy_file(&given, given.length);
+        assert_refused(&copy, FF_PIXEL_LIMIT, small[i].part);
+        free_file(&copy);
+    }
     file bomb = make_png(13000, 13000, 8, 2, NULL, 0, raw, 2);
     assert_refused(&bomb, FF_PIXEL_LIMIT, "truncated PNG");
     free_file(&bomb);

@@ -74,7 +74,7 @@ static bool unpack_row(packed *from, uint8_t *row, uint64_t row_bytes, bool *who
         from->stream.avail_out = (uInt)(row_bytes - got);
         code = inflate(&from->stream, Z_NO_FLUSH);
         got = row_bytes - from->stream.avail_out;
-        if (code < 0 || (code == Z_STREAM_END && got < row_bytes)) return false;
+        if (code < 0 || (code != Z_OK && got < row_bytes)) return false;
     }
     *whole = row[0] < FILTERS;
     return *whole && code != Z_STREAM_END;

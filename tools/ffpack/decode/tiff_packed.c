@@ -302,9 +302,25 @@ static ff_status read_open(TIFF *tiff, const memory *from, const ff_tiff_image *
     return status;
 }
 
+/* Whether the file can hold the image at all, where its compression has a bound: of these LZW's is
+ * the highest, a string of 4096 bytes from 12 bits. */
+static bool is_plausible(const ff_tiff_image *of) {
+    static const uint16_t bounded[] = {COMPRESSION_LZW, COMPRESSION_JPEG, COMPRESSION_ADOBE_DEFLATE,
+                                       COMPRESSION_PACKBITS, COMPRESSION_DEFLATE};
+    enum { RATIO = 4096 * 8 / 12 + 1 };
+    uint64_t bits = (uint64_t)of->width * of->height * of->layout.samples * of->layout.depth;
+    for (size_t i = 0; i < sizeof bounded / sizeof bounded[0]; i++)
+        if (of->compression == bounded[i] && bits / 8 / RATIO > of->file.length) return false;
+    return true;
+}
+
 ff_status ff_tiff_read_packed(const ff_tiff_image *of, uint64_t pixel_limit, ff_image *image,
                               ff_error *error) {
     memory from = {.bytes = of->file.bytes, .length = of->file.length};
+    if (!is_plausible(of))
+        return ff_fail(error, FF_BAD_DATA,
+                       "truncated TIFF: its %zu bytes cannot hold %u x %u pixels", from.length,
+                       of->width, of->height);
     TIFF *tiff = open_tiff(&from, pixel_limit < INT32_MAX ? pixel_limit * 8 : INT64_MAX);
     if (!tiff) return fail_tiff(&from, "libtiff refuses it", error);
     ff_status status = read_open(tiff, &from, of, pixel_limit, image, error);
