@@ -390,6 +390,44 @@ static void test_warning(void **unused) {
 }
 
 /* Every pixel of a region of the upright image lies where the stored region says. */
+/* With allow_truncated a cut-off image of every kind is filled, and said to be. */
+static void test_filled(void **unused) {
+    (void)unused;
+    static const struct {
+        const char *bytes;
+        size_t length;
+        uint8_t first, last; /* values */
+    } cases[] = {
+        {"P5 2 2 255\nab", 13, 'a', 0},
+        {"P2 2 2 255\n1 2", 14, 1, 2},
+        {"BM\0\0\0\0\0\0\0\0\x36\0\0\0\x28\0\0\0\1\0\0\0\2\0\0\0\1\0\x18\0\0\0\0\0\0\0\0\0\0\0"
+         "\0\0\0\0\0\0\0\0\0\0\0\0\0\0\7\7\7\0",
+         58, 0, 7},
+        {"GIF87a\2\0\2\0\0\0\0,\0\0\0\0\2\0\2\0\0\2\1\x0c", 26, 1, 0},
+        {"II*\0\x08\0\0\0\5\0\0\1\4\0\1\0\0\0\1\0\0\0\1\1\4\0\1\0\0\0\2\0\0\0\2\1\3\0\1\0\0\0"
+         "\x08\0\0\0\6\1\3\0\1\0\0\0\1\0\0\0\x11\1\4\0\1\0\0\0\x46\0\0\0\x05",
+         71, 5, 0},
+    };
+    ff_decoder *decoder = make_decoder();
+    ff_image image = {0};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        const file given = {(uint8_t *)(size_t)cases[i].bytes, cases[i].length};
+        file copy = copy_file(&given, given.length);
+        assert_refused(&copy, FF_PIXEL_LIMIT, "truncated");
+        ff_error error = {0};
+        const ff_decode_options options = {
+            .mode = FF_MODE_GRAY, .pixel_limit = FF_PIXEL_LIMIT, .allow_truncated = true};
+        if (ff_decode(decoder, copy.bytes, copy.length, &options, NULL, &image, &error) != FF_OK)
+            fail_msg("case %zu: %s", i, error.message);
+        assert_non_null(ff_decoder_warning(decoder));
+        assert_int_equal(image.pixels[0], cases[i].first);
+        assert_int_equal(image.pixels[image.width * image.height - 1], cases[i].last);
+        free_file(&copy);
+    }
+    ff_image_free(&image);
+    ff_decoder_destroy(&decoder);
+}
+
 static void test_upright_regions(void **unused) {
     (void)unused;
     enum { WIDTH = 7, HEIGHT = 5 };
@@ -479,6 +517,7 @@ int main(void) {
         cmocka_unit_test(test_modes),
         cmocka_unit_test(test_nothing_stays_from_image_to_image),
         cmocka_unit_test(test_warning),
+        cmocka_unit_test(test_filled),
         cmocka_unit_test(test_upright_regions),
         cmocka_unit_test(test_probe_upright),
         cmocka_unit_test(test_image_grows_only),

@@ -265,7 +265,7 @@ static uint8_t *row_of(const header *of, ff_image *image, uint32_t row) {
 }
 
 static ff_status read_rows(const uint8_t *bytes, size_t length, const header *of, bool fill,
-                           ff_image *image, ff_error *error) {
+                           ff_image *image, char *warning, ff_error *error) {
     uint64_t stride = ((uint64_t)of->width * of->bits + 31) / 32 * 4;
     uint64_t row_bytes = ((uint64_t)of->width * of->form_bits + 7) / 8;
     if (row_bytes > stride && !fill)
@@ -277,7 +277,10 @@ static ff_status read_rows(const uint8_t *bytes, size_t length, const header *of
     if (row_bytes > stride) rows = 0;
     if (rows < of->height && !fill) return cut_off(length, "the image is complete", error);
     FF_TRY(ff_image_reshape(image, of->width, of->height, of->form <= GREY ? 1 : 3, error));
-    if (rows < of->height) clear(of, image);
+    if (rows < of->height) {
+        clear(of, image);
+        ff_decode_warn_filled(warning, "BMP");
+    }
     for (uint32_t y = 0; y < rows; y++)
         unpack_row(of, bytes + of->data + y * stride, row_of(of, image, y));
     return FF_OK;
@@ -383,13 +386,12 @@ static ff_status decode(void *state, const uint8_t *bytes, size_t length, const 
     (void)needed;
     (void)state;
     (void)info;
-    (void)warning;
     header found;
     FF_TRY(read_header(bytes, length, &found, error));
     if (found.compression == RLE8 || found.compression == RLE4)
         FF_TRY(decode_runs(bytes, length, &found, image, error));
     else
-        FF_TRY(read_rows(bytes, length, &found, options->allow_truncated, image, error));
+        FF_TRY(read_rows(bytes, length, &found, options->allow_truncated, image, warning, error));
     return ff_image_to_mode(image, options->mode, error);
 }
 

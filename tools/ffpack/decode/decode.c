@@ -139,6 +139,11 @@ ff_status ff_decode(ff_decoder *decoder, const uint8_t *bytes, size_t length,
     return stored == image ? FF_OK : ff_upright_turn(stored, orientation, image, error);
 }
 
+void ff_decode_warn_filled(char *warning, const char *kind) {
+    snprintf(warning, FF_DECODE_WARNING_BYTES, "truncated or broken %s, filled as Pillow fills it",
+             kind);
+}
+
 const char *ff_decoder_warning(const ff_decoder *decoder) {
     return decoder->warning[0] ? decoder->warning : NULL;
 }

@@ -338,7 +338,6 @@ static ff_status decode(void *state, const uint8_t *bytes, size_t length, const 
     (void)needed;
     (void)state;
     (void)info;
-    (void)warning;
     header found;
     lzw *to;
     FF_TRY(read_header(bytes, length, &found, error));
@@ -362,6 +361,7 @@ static ff_status decode(void *state, const uint8_t *bytes, size_t length, const 
             return ff_fail(error, FF_BAD_DATA, "broken GIF: a code that stands for nothing");
         return cut_off(length, "the image is complete", error);
     }
+    if (got != DONE) ff_decode_warn_filled(warning, "GIF");
     if (found.native_is_grey && options->mode == FF_MODE_GRAY) {
         image->channels = 1;
         return FF_OK;

@@ -36,6 +36,10 @@ typedef struct ff_decode_kind {
                         char *warning, ff_error *error);
 } ff_decode_kind;
 
+/* The warning of an image whose end is missing or broken, and that options->allow_truncated takes.
+ */
+void ff_decode_warn_filled(char *warning, const char *kind);
+
 extern const ff_decode_kind ff_decode_jpeg;
 extern const ff_decode_kind ff_decode_png;
 extern const ff_decode_kind ff_decode_bmp;

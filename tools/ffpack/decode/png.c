@@ -18,7 +18,6 @@
 #include "tools/ffpack/decode/png_repair.h"
 
 #include <spng.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -264,9 +263,7 @@ static ff_status decode(void *state, const uint8_t *bytes, size_t length, const 
                          &repaired_length, error));
     status = decode_whole(repaired, repaired_length, info, options->mode, image, error);
     free(repaired);
-    if (status == FF_OK)
-        snprintf(warning, FF_DECODE_WARNING_BYTES,
-                 "truncated or broken PNG, shown as far as its rows go");
+    if (status == FF_OK) ff_decode_warn_filled(warning, "PNG");
     return status;
 }
 

@@ -114,7 +114,7 @@ static ff_status cut_off(size_t length, ff_error *error) {
 
 /* P4, P5, P6. Pillow fills what is missing only where it takes the values as they are. */
 static ff_status read_raw(const uint8_t *bytes, size_t length, const header *of, bool fill,
-                          ff_image *image, ff_error *error) {
+                          ff_image *image, char *warning, ff_error *error) {
     unsigned value_bytes = of->most > 255 ? 2 : 1;
     uint64_t row_values = of->width * channels_of(of);
     uint64_t row_bytes = of->magic == 4 ? (of->width + 7) / 8 : row_values * value_bytes;
@@ -142,6 +142,7 @@ static ff_status read_raw(const uint8_t *bytes, size_t length, const header *of,
             out[i] = scale(of, (unsigned)in[2 * i] << 8 | in[2 * i + 1]);
     }
     memset(image->pixels + count, 0, (size_t)((of->height - rows) * row_values));
+    if (rows < of->height) ff_decode_warn_filled(warning, "PPM");
     return FF_OK;
 }
 
@@ -215,7 +216,7 @@ static ff_status take_number(plain *from, number *now, ff_error *error) {
 }
 
 /* P2, P3. */
-static ff_status read_numbers(plain *from, bool fill, ff_error *error) {
+static ff_status read_numbers(plain *from, bool fill, char *warning, ff_error *error) {
     number kept = {0}; /* what the last block that ended within a number ended with */
     while (from->out < from->out_end && from->at < from->end) {
         const uint8_t *end = block_end(from);
@@ -236,14 +237,17 @@ static ff_status read_numbers(plain *from, bool fill, ff_error *error) {
         number now = kept;
         FF_TRY(take_number(from, &now, error));
         uint8_t last = from->out[-1];
-        if (fill)
-            while (from->out < from->out_end) *from->out++ = last;
+        if (fill && from->out < from->out_end) {
+            memset(from->out, last, (size_t)(from->out_end - from->out));
+            from->out = from->out_end;
+            ff_decode_warn_filled(warning, "PPM");
+        }
     }
     return FF_OK;
 }
 
 static ff_status read_plain(const uint8_t *bytes, size_t length, const header *of, bool fill,
-                            ff_image *image, ff_error *error) {
+                            ff_image *image, char *warning, ff_error *error) {
     uint64_t values = of->width * of->height * channels_of(of);
     /* Every value takes a byte, and one beside it where it is a number. */
     uint64_t least = of->magic == 1 ? values : 2 * values - 1;
@@ -255,7 +259,7 @@ static ff_status read_plain(const uint8_t *bytes, size_t length, const header *o
     if (of->magic == 1)
         FF_TRY(read_bits(&from, error));
     else
-        FF_TRY(read_numbers(&from, fill, error));
+        FF_TRY(read_numbers(&from, fill, warning, error));
     return from.out == from.out_end ? FF_OK : cut_off(length, error);
 }
 
@@ -265,13 +269,12 @@ static ff_status decode(void *state, const uint8_t *bytes, size_t length, const 
     (void)needed;
     (void)state;
     (void)info;
-    (void)warning;
     header found;
     FF_TRY(read_header(bytes, length, &found, error));
     if (is_plain(&found))
-        FF_TRY(read_plain(bytes, length, &found, options->allow_truncated, image, error));
+        FF_TRY(read_plain(bytes, length, &found, options->allow_truncated, image, warning, error));
     else
-        FF_TRY(read_raw(bytes, length, &found, options->allow_truncated, image, error));
+        FF_TRY(read_raw(bytes, length, &found, options->allow_truncated, image, warning, error));
     return ff_image_to_mode(image, options->mode, error);
 }
 

@@ -128,7 +128,7 @@ static bool find_block(const ff_tiff_image *of, const grid *in, uint64_t index, 
 
 /* All of the blocks of one place, one of each plane. */
 static ff_status place_blocks(const ff_tiff_image *of, const grid *in, uint64_t place, bool fill,
-                              uint8_t *row, ff_image *image, ff_error *error) {
+                              uint8_t *row, ff_image *image, char *warning, ff_error *error) {
     block found[FF_TIFF_SAMPLES_MOST];
     uint64_t there = UINT64_MAX;
     for (unsigned plane = 0; plane < in->planes; plane++) {
@@ -139,8 +139,9 @@ static ff_status place_blocks(const ff_tiff_image *of, const grid *in, uint64_t 
                            of->block_width);
         /* Pillow leaves the pixels of blocks that are not listed; it is planes that it cannot. */
         bool missing = index >= of->offsets.count;
-        if (found[plane].there < found[plane].height && !fill && (!missing || in->planes > 1))
-            return cut_off(of->file.length, error);
+        bool cut = found[plane].there < found[plane].height && (!missing || in->planes > 1);
+        if (cut && !fill) return cut_off(of->file.length, error);
+        if (cut) ff_decode_warn_filled(warning, "TIFF");
         if (found[plane].there < there) there = found[plane].there;
     }
     for (uint32_t y = 0; y < there; y++) {
@@ -166,7 +167,7 @@ static void clear(const ff_tiff_image *of, ff_image *image) {
 }
 
 static ff_status read_uncompressed(const ff_tiff_image *of, bool fill, ff_image *image,
-                                   ff_error *error) {
+                                   char *warning, ff_error *error) {
     grid in;
     FF_TRY(plan_grid(of, &in, error));
     uint64_t wanted = in.across * in.down * in.planes;
@@ -181,7 +182,7 @@ static ff_status read_uncompressed(const ff_tiff_image *of, bool fill, ff_image 
         FF_TRY(ff_alloc(&row, of->width, FF_TIFF_SAMPLES_MOST * 2, "a TIFF's row", error));
     ff_status status = FF_OK;
     for (uint64_t place = 0; place < in.across * in.down && status == FF_OK; place++)
-        status = place_blocks(of, &in, place, fill, row, image, error);
+        status = place_blocks(of, &in, place, fill, row, image, warning, error);
     free(row);
     return status;
 }
@@ -192,11 +193,10 @@ static ff_status decode(void *state, const uint8_t *bytes, size_t length, const 
     (void)needed;
     (void)state;
     (void)info;
-    (void)warning;
     ff_tiff_image found;
     FF_TRY(ff_tiff_read_image(&found, bytes, length, error));
     if (found.compression == FF_TIFF_UNCOMPRESSED)
-        FF_TRY(read_uncompressed(&found, options->allow_truncated, image, error));
+        FF_TRY(read_uncompressed(&found, options->allow_truncated, image, warning, error));
     else
         FF_TRY(ff_tiff_read_packed(&found, options->pixel_limit, image, error));
     return ff_image_to_mode(image, options->mode, error);
