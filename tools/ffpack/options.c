@@ -110,7 +110,7 @@ void ff_options_add_storage(ff_option_table *table, ff_arguments *arguments) {
         {"shuffle", 0, FF_OPTION_INTEGER, "SEED", &arguments->shuffle, NULL, 0, 9e18,
          "store the samples in a random order (default: in the order of their numbers)"},
         {"compress", 0, FF_OPTION_STRING, "zstd[:LEVEL]", &arguments->compress, NULL, 0, 0,
-         "compress the shards (default: not; LEVEL 3)"},
+         "compress the shards (default: not; LEVEL 1)"},
         {"align", 0, FF_OPTION_CHOICE, NULL, &arguments->alignment, FF_ALIGNMENT_CHOICES, 0, 0,
          "alignment of every sample in its shard, in bytes (default: 64)"},
     };
