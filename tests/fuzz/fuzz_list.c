@@ -1,7 +1,7 @@
 /* A list file of any bytes, listed by the source list: what it accepts keeps to its own fields. */
 #include "tests/fuzz/driver.h"
+#include "tools/ffpack/source/list/table.h"
 #include "tools/ffpack/source/source.h"
-#include "tools/ffpack/source/table.h"
 
 #include <sys/mman.h>
 

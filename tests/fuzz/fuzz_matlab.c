@@ -1,6 +1,6 @@
 /* MAT-files: any bytes give a struct's values or a sentence. */
 #include "tests/fuzz/driver.h"
-#include "tools/ffpack/source/matlab.h"
+#include "tools/ffpack/source/imagenet/matlab.h"
 
 #define CHECK(condition)                                                                           \
     do {                                                                                           \

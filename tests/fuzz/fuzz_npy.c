@@ -1,7 +1,7 @@
 /* The header of NPY files on any bytes: no crash, and an array that is accepted lies in the file.
  */
 #include "tests/fuzz/driver.h"
-#include "tools/ffpack/source/npy_header.h"
+#include "tools/ffpack/source/array/npy_header.h"
 
 #include <sys/mman.h>
 

@@ -1,7 +1,7 @@
 /* The pickle reader on any bytes: no crash, no read or write out of place, and what it gives lies
  * where it says. */
 #include "tests/fuzz/driver.h"
-#include "tools/ffpack/source/pickle.h"
+#include "tools/ffpack/source/cifar/pickle.h"
 
 #include <sys/mman.h>
 

@@ -2,7 +2,7 @@
  * one a line, up to an empty line; what follows is a .cls and a .json. */
 #include "tests/fuzz/driver.h"
 #include "tools/ffpack/source/braces.h"
-#include "tools/ffpack/source/web_sample.h"
+#include "tools/ffpack/source/webdataset/sample.h"
 
 #define CHECK(condition)                                                                           \
     do {                                                                                           \

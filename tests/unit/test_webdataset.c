@@ -2,7 +2,7 @@
  * class names. */
 #include "tools/ffpack/source/braces.h"
 #include "tools/ffpack/source/class_set.h"
-#include "tools/ffpack/source/web_sample.h"
+#include "tools/ffpack/source/webdataset/sample.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,14 +1,15 @@
 /* Sources: what people have on their disks, as lists of items.
  *
- * Every kind of source is one file and one row of the table in source.c. Listing it fixes splits,
- * items, classes and numbers before anything is written, and leaves every item as a range of bytes
- * in a part (a file, or what was unpacked from a stream into temporary space), or as a file of its
- * own. So items are then read in any order by any number of threads, with one piece of code. */
+ * Every kind of source is a file or a room of its own, and one row of the table in source.c.
+ * Listing it fixes splits, items, classes and numbers before anything is written, and leaves every
+ * item as a range of bytes in a part (a file, or what was unpacked from a stream into temporary
+ * space), or as a file of its own. So items are then read in any order by any number of threads,
+ * with one piece of code. */
 #ifndef FF_FFPACK_SOURCE_H
 #define FF_FFPACK_SOURCE_H
 
 #include "format/metadata.h"
-#include "tools/ffpack/source/element.h"
+#include "tools/ffpack/source/array/element.h"
 #include "tools/ffpack/source/listing.h"
 #include "tools/ffpack/source/names.h"
 

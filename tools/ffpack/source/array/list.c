@@ -1,0 +1,265 @@
+#include "tools/ffpack/source/array/list.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define ITEMS_LIMIT (UINT64_C(1) << 40)
+enum { CHANNELS_GUESS = 4, SHAPE_BYTES = 256 };
+
+/* ---- images -------------------------------------------------------------------------------- */
+
+static ff_status find_layout(const ff_source *source, const ff_array *images, const char *path,
+                             ff_source_raw *raw, ff_error *error) {
+    char shape[SHAPE_BYTES];
+    const uint64_t *size = images->size;
+    if (images->dimensions == 3) {
+        *raw = (ff_source_raw){.channels = 1, .layout = FF_CHW};
+        return FF_OK;
+    }
+    bool last = size[3] <= CHANNELS_GUESS, second = size[1] <= CHANNELS_GUESS;
+    if (!source->array_layout && last == second)
+        return ff_fail(error, FF_USAGE,
+                       "%s: %s: which axis is the channels? wanted --array-layout chw (the second) "
+                       "or hwc (the last)",
+                       path, ff_array_shape(images, shape, sizeof shape));
+    bool planar = source->array_layout ? source->array_layout == FF_ARRAY_CHW : second;
+    uint64_t channels = planar ? size[1] : size[3];
+    if (channels > FF_CHANNELS_LIMIT)
+        return ff_fail(error, FF_BAD_DATA, "%s: %s: %" PRIu64 " channels, wanted at most %u", path,
+                       ff_array_shape(images, shape, sizeof shape), channels, FF_CHANNELS_LIMIT);
+    *raw = (ff_source_raw){.channels = (uint32_t)channels, .layout = planar ? FF_CHW : FF_HWC};
+    return FF_OK;
+}
+
+/* Shape and type of the samples, which are those of every set. */
+static ff_status take_images(ff_source *source, const ff_array_set *set, const ff_array_set *first,
+                             ff_error *error) {
+    const ff_array *images = &set->images;
+    char shape[SHAPE_BYTES], other[SHAPE_BYTES];
+    if (images->dimensions != 3 && images->dimensions != 4)
+        return ff_fail(error, FF_BAD_DATA,
+                       "%s: %s: wanted images of 3 dimensions (N, H, W) or 4 with the channels",
+                       set->images_path, ff_array_shape(images, shape, sizeof shape));
+    for (unsigned i = 0; i < images->dimensions; i++)
+        if (!images->size[i] || images->size[i] > (i ? FF_SIDE_LIMIT : ITEMS_LIMIT))
+            return ff_fail(error, FF_BAD_DATA,
+                           "%s: %s: dimension %u is %" PRIu64 ", wanted 1 to %" PRIu64,
+                           set->images_path, ff_array_shape(images, shape, sizeof shape), i,
+                           images->size[i], i ? (uint64_t)FF_SIDE_LIMIT : ITEMS_LIMIT);
+    if (set != first && (images->dimensions != first->images.dimensions ||
+                         images->element != first->images.element ||
+                         images->big_endian != first->images.big_endian ||
+                         memcmp(images->size + 1, first->images.size + 1,
+                                (images->dimensions - 1) * sizeof *images->size) != 0))
+        return ff_fail(error, FF_BAD_DATA, "%s: %s, but %s has %s", set->images_path,
+                       ff_array_shape(images, shape, sizeof shape), first->images_path,
+                       ff_array_shape(&first->images, other, sizeof other));
+    if (set != first) return FF_OK;
+    ff_source_raw raw;
+    FF_TRY(find_layout(source, images, set->images_path, &raw, error));
+    unsigned height = images->dimensions == 4 && raw.layout == FF_CHW ? 2 : 1;
+    raw.height = (uint32_t)images->size[height];
+    raw.width = (uint32_t)images->size[height + 1];
+    raw.element = images->element;
+    raw.big_endian = images->big_endian;
+    source->raw = raw;
+    return FF_OK;
+}
+
+/* ---- labels -------------------------------------------------------------------------------- */
+
+/* What the labels of all sets are. */
+typedef struct label_field {
+    ff_field_kind kind;
+    ff_dtype dtype;
+    uint32_t width;
+} label_field;
+
+static uint64_t width_of(const ff_array *labels) {
+    return labels->dimensions == 2 ? labels->size[1] : 1;
+}
+
+static bool is_class(const ff_array *labels) {
+    return !ff_element_is_float(labels->element) && width_of(labels) == 1;
+}
+
+static ff_status check_labels(const ff_array_set *set, const ff_array_set *first, ff_error *error) {
+    const ff_array *labels = &set->labels;
+    char shape[SHAPE_BYTES], other[SHAPE_BYTES];
+    if ((labels->dimensions != 1 && labels->dimensions != 2) || !width_of(labels) ||
+        width_of(labels) > FF_CLASSES_LIMIT)
+        return ff_fail(error, FF_BAD_DATA,
+                       "%s: %s: wanted labels of 1 dimension, or 2 with several for each image",
+                       set->labels_path, ff_array_shape(labels, shape, sizeof shape));
+    if (labels->size[0] != set->images.size[0])
+        return ff_fail(error, FF_BAD_DATA,
+                       "%s: has %" PRIu64 " labels for %" PRIu64 " images in %s", set->labels_path,
+                       labels->size[0], set->images.size[0], set->images_path);
+    bool same = width_of(labels) == width_of(&first->labels) &&
+                ff_element_is_float(labels->element) == ff_element_is_float(first->labels.element);
+    if (same) return FF_OK;
+    return ff_fail(error, FF_BAD_DATA, "%s: %s, but %s has %s", set->labels_path,
+                   ff_array_shape(labels, shape, sizeof shape), first->labels_path,
+                   ff_array_shape(&first->labels, other, sizeof other));
+}
+
+/* Whether all rows are of 0 and 1, or floats that sum to 1. */
+static ff_status look_at_rows(const ff_source *source, const ff_array_set *set, bool *hot,
+                              ff_error *error) {
+    const ff_array *labels = &set->labels;
+    bool real = ff_element_is_float(labels->element);
+    ff_array_rows rows = {.source = source, .array = labels, .path = set->labels_path};
+    ff_status status = FF_OK;
+    for (uint64_t i = 0; i < labels->size[0] && *hot && status == FF_OK; i++) {
+        const unsigned char *row;
+        status = ff_array_row(&rows, i, &row, error);
+        double sum = 0;
+        for (uint64_t k = 0; k < width_of(labels) && *hot && status == FF_OK; k++) {
+            double value = ff_element_value(row, labels->element, labels->big_endian, k);
+            sum += value;
+            *hot = real ? value >= 0 : value == 0 || value == 1;
+        }
+        if (real && !(sum >= 0.999 && sum <= 1.001)) *hot = false;
+    }
+    ff_array_rows_free(&rows);
+    return status;
+}
+
+static ff_status find_field(const ff_source *source, const ff_array_set *set, size_t count,
+                            label_field *field, ff_error *error) {
+    const ff_array_set *first = NULL, *bare = NULL;
+    for (size_t i = 0; i < count; i++) {
+        if (!set[i].labeled) {
+            bare = &set[i];
+            continue;
+        }
+        if (!first) first = &set[i];
+        FF_TRY(check_labels(&set[i], first, error));
+    }
+    *field = (label_field){FF_FIELD_NONE, FF_I32, 0};
+    if (!first) return FF_OK;
+    *field = (label_field){FF_FIELD_CLASS, FF_I32, 1};
+    if (is_class(&first->labels)) return FF_OK;
+    if (bare)
+        return ff_fail(error, FF_BAD_DATA,
+                       "%s: has no labels, but %s has; only classes may be missing",
+                       bare->images_path, first->images_path);
+    bool real = ff_element_is_float(first->labels.element), hot = width_of(&first->labels) > 1;
+    for (size_t i = 0; i < count; i++) FF_TRY(look_at_rows(source, &set[i], &hot, error));
+    *field =
+        real ? (label_field){hot ? FF_FIELD_SOFT : FF_FIELD_VECTOR, FF_F32, 0}
+             : (label_field){hot ? FF_FIELD_MULTI_HOT : FF_FIELD_VECTOR, hot ? FF_U8 : FF_I64, 0};
+    field->width = (uint32_t)width_of(&first->labels);
+    return FF_OK;
+}
+
+static ff_status add_field(ff_source *source, const label_field *field, ff_error *error) {
+    FF_TRY(ff_metadata_add_field(&source->labels, "label", field->kind, field->dtype, field->width,
+                                 error));
+    if (!source->classes) return FF_OK;
+    if (field->kind == FF_FIELD_VECTOR || field->kind == FF_FIELD_NONE)
+        return ff_fail(error, FF_USAGE, "--classes: the labels of %s are %s, not of classes",
+                       source->path, field->width ? "numbers" : "missing");
+    FF_TRY(ff_source_read_classes(source, 0, source->classes, error));
+    uint32_t named = source->labels.field[0].class_count;
+    if (field->kind != FF_FIELD_CLASS && named != field->width)
+        return ff_fail(error, FF_BAD_DATA, "%s: names %" PRIu32 " classes, but %s has %" PRIu32,
+                       source->classes, named, source->path, field->width);
+    return FF_OK;
+}
+
+static ff_status class_label(const ff_source *source, const ff_array_set *set, uint64_t index,
+                             const unsigned char *row, int32_t *label, ff_error *error) {
+    const ff_array *labels = &set->labels;
+    int64_t value;
+    uint32_t named = source->labels.field[0].class_count;
+    bool fits = ff_element_integer(row, labels->element, labels->big_endian, 0, &value);
+    if (fits && value >= -1 && value < INT32_MAX && (!named || value < named)) {
+        *label = (int32_t)value;
+        return FF_OK;
+    }
+    uint64_t at = labels->offset + index * ff_element_bytes(labels->element);
+    if (named)
+        return ff_fail(error, FF_BAD_DATA,
+                       "%s: label %" PRId64 " of item %" PRIu64 " at byte %" PRIu64
+                       ", wanted 0 to %" PRIu32 " as %s names %" PRIu32 " classes",
+                       set->labels_path, value, index, at, named - 1, source->classes, named);
+    return ff_fail(error, FF_BAD_DATA,
+                   "%s: label %" PRId64 " of item %" PRIu64 " at byte %" PRIu64
+                   ", wanted a class from 0 on, or -1 for none",
+                   set->labels_path, value, index, at);
+}
+
+static ff_status make_label(const ff_source *source, const ff_array_set *set, uint64_t index,
+                            const unsigned char *row, void *label, ff_error *error) {
+    const ff_field *field = &source->labels.field[0];
+    const ff_array *labels = &set->labels;
+    if (field->kind == FF_FIELD_CLASS) return class_label(source, set, index, row, label, error);
+    if (field->dtype == FF_F32)
+        ff_elements_to_f32(label, row, labels->element, labels->big_endian, field->width, 0, 1);
+    for (uint32_t k = 0; k < field->width && field->dtype != FF_F32; k++) {
+        int64_t value;
+        if (!ff_element_integer(row, labels->element, labels->big_endian, k, &value))
+            return ff_fail(error, FF_BAD_DATA,
+                           "%s: label %" PRIu64 " is beyond the integers of 64 bits",
+                           set->labels_path, index);
+        if (field->dtype == FF_U8)
+            ((uint8_t *)label)[k] = (uint8_t)value;
+        else
+            ((int64_t *)label)[k] = value;
+    }
+    return FF_OK;
+}
+
+/* ---- items --------------------------------------------------------------------------------- */
+
+static ff_status list_set(ff_source *source, const ff_array_set *set, ff_error *error) {
+    ff_source_split *split;
+    FF_TRY(ff_source_add_split(source, set->split, &split, error));
+    uint64_t bytes = ff_array_sample_bytes(&set->images);
+    ff_array_rows rows = {.source = source, .array = &set->labels, .path = set->labels_path};
+    void *label;
+    FF_TRY(ff_alloc(&label, ff_field_bytes(&source->labels.field[0]) + 1, 1, "a label", error));
+    if (source->labels.field[0].kind == FF_FIELD_CLASS) *(int32_t *)label = -1;
+    ff_status status = FF_OK;
+    for (uint64_t i = 0; i < set->images.size[0] && status == FF_OK; i++) {
+        const unsigned char *row;
+        char key[512];
+        int key_bytes = snprintf(key, sizeof key, "%.480s:%" PRIu64, set->key, i);
+        ff_item item = {.part = set->images.part,
+                        .offset = set->images.offset + i * bytes,
+                        .bytes = bytes,
+                        .key = key,
+                        .key_bytes = (size_t)key_bytes,
+                        .labels = label};
+        if (set->labeled) status = ff_array_row(&rows, i, &row, error);
+        if (status == FF_OK && set->labeled) status = make_label(source, set, i, row, label, error);
+        if (status == FF_OK) status = ff_listing_add(split->listing, &item, error);
+    }
+    free(label);
+    ff_array_rows_free(&rows);
+    return status;
+}
+
+ff_status ff_array_list(ff_source *source, ff_array_set *set, size_t count, ff_error *error) {
+    label_field field;
+    for (size_t i = 0; i < count; i++) {
+        FF_TRY(take_images(source, &set[i], &set[0], error));
+        FF_TRY(ff_array_straighten(&set[i].images, source, set[i].images_path, error));
+        if (set[i].labeled)
+            FF_TRY(ff_array_straighten(&set[i].labels, source, set[i].labels_path, error));
+    }
+    FF_TRY(find_field(source, set, count, &field, error));
+    FF_TRY(add_field(source, &field, error));
+    for (size_t i = 0; i < count; i++) FF_TRY(list_set(source, &set[i], error));
+    return FF_OK;
+}
+
+void ff_array_set_free(ff_array_set *set) {
+    free(set->key);
+    free(set->images_path);
+    free(set->labels_path);
+    *set = (ff_array_set){0};
+}

@@ -1,0 +1,166 @@
+/* NumPy's arrays: an .npy file, with its labels beside it; a folder of them; an .npz archive of
+ * them (npz.c). Which is which is found by their names (npy_names.c), what is in them by their
+ * headers (npy_header.c). Labels of X.npy: the file with the name of the same split's labels, as
+ * y_train.npy for x_train.npy, or X_labels.npy or X-labels.npy; else it has none. */
+#include "tools/ffpack/source/array/npy.h"
+#include "tools/ffpack/source/archive.h"
+#include "tools/ffpack/source/array/npy_header.h"
+#include "tools/ffpack/source/disk.h"
+#include "tools/ffpack/source/input.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static bool is_array_name(const char *name, unsigned char type) {
+    return type != DT_DIR && ff_npy_stem(name) > 0;
+}
+
+static bool is_images_name(const char *name, unsigned char type) {
+    return is_array_name(name, type) && ff_npy_is_images(name);
+}
+
+static bool is_npy(const unsigned char *head, size_t head_bytes) {
+    return head_bytes >= 8 && !memcmp(head, "\x93NUMPY", 6);
+}
+
+/* A zip archive whose first member is an array. */
+static bool is_npz(const unsigned char *head, size_t head_bytes) {
+    enum { NAME_LENGTH_AT = 26, NAME_AT = 30 };
+    if (head_bytes < NAME_AT || memcmp(head, "PK\x03\x04", 4) != 0) return false;
+    size_t length = head[NAME_LENGTH_AT] | (size_t)head[NAME_LENGTH_AT + 1] << 8;
+    return length > 4 && NAME_AT + length <= head_bytes &&
+           !memcmp(head + NAME_AT + length - 4, ".npy", 4);
+}
+
+static bool npy_detect(const char *path, const unsigned char *head, size_t head_bytes,
+                       ff_error *error) {
+    if (head) return is_npy(head, head_bytes) || is_npz(head, head_bytes);
+    ff_names names;
+    if (ff_names_read(&names, path, is_images_name, error) != FF_OK) return false;
+    bool found = names.count > 0;
+    ff_names_free(&names);
+    return found;
+}
+
+/* ---- files --------------------------------------------------------------------------------- */
+
+static ff_status open_array(ff_source *source, const char *folder, const char *name, char **path,
+                            ff_array *array, ff_error *error) {
+    int fd;
+    uint64_t bytes;
+    uint32_t part;
+    free(*path);
+    FF_TRY(ff_path_join(path, folder, name, error));
+    FF_TRY(ff_input_unpack(*path, source->temporary, &fd, &bytes, NULL, error));
+    FF_TRY(ff_source_add_part(source, *path, fd, &part, error));
+    FF_TRY(ff_npy_read(fd, *path, 0, bytes, array, error));
+    array->part = part;
+    return FF_OK;
+}
+
+/* Lists those of the files in `folder`. */
+static ff_status list_names(ff_source *source, const char *folder, const ff_names *names,
+                            ff_error *error) {
+    ff_npy_choice choice;
+    ff_status status = ff_npy_choose(&choice, names, source->path, error);
+    for (size_t i = 0; i < choice.count && status == FF_OK; i++) {
+        ff_array_set *set = &choice.set[i];
+        status = open_array(source, folder, ff_names_at(names, choice.images[i]), &set->images_path,
+                            &set->images, error);
+        if (status == FF_OK && set->labeled)
+            status = open_array(source, folder, ff_names_at(names, choice.labels[i]),
+                                &set->labels_path, &set->labels, error);
+    }
+    if (status == FF_OK) status = ff_array_list(source, choice.set, choice.count, error);
+    ff_npy_choice_free(&choice);
+    return status;
+}
+
+/* An array whose name says nothing: its labels are called as it is, and more. */
+static ff_status list_unknown(ff_source *source, const char *folder, const char *name,
+                              ff_error *error) {
+    static const char *const behind[] = {"_labels.npy", "-labels.npy"};
+    ff_array_set set = {0};
+    size_t length = ff_npy_stem(name);
+    if (!length) length = strlen(name);
+    ff_status status;
+    FF_TRY_DONE(ff_copy_bytes(&set.key, name, length, error));
+    FF_TRY_DONE(open_array(source, folder, name, &set.images_path, &set.images, error));
+    for (size_t i = 0; i < 2 && !set.labeled; i++) {
+        char *labels, *path;
+        FF_TRY_DONE(ff_format(&labels, error, "%s%s", set.key, behind[i]));
+        status = ff_path_join(&path, folder, labels, error);
+        set.labeled = status == FF_OK && access(path, F_OK) == 0;
+        if (status == FF_OK && !set.labeled && errno != ENOENT)
+            status = ff_fail_errno(error, "%s: cannot look for labels", path);
+        free(path);
+        if (set.labeled)
+            status = open_array(source, folder, labels, &set.labels_path, &set.labels, error);
+        free(labels);
+        if (status != FF_OK) goto done;
+    }
+    FF_TRY_DONE(ff_array_list(source, &set, 1, error));
+done:
+    ff_array_set_free(&set);
+    return status;
+}
+
+static ff_status list_file(ff_source *source, ff_error *error) {
+    const char *base = ff_path_base(source->path);
+    char *folder;
+    FF_TRY(base == source->path
+               ? ff_copy_string(&folder, ".", error)
+               : ff_copy_bytes(&folder, source->path, (size_t)(base - source->path), error));
+    ff_names all = {0}, chosen = {0};
+    ff_status status = FF_OK;
+    if (!ff_npy_is_images(base)) {
+        status = list_unknown(source, folder, base, error);
+        goto done;
+    }
+    FF_TRY_DONE(ff_names_read(&all, folder, is_array_name, error));
+    FF_TRY_DONE(ff_names_add(&chosen, base, strlen(base), error));
+    for (size_t i = 0; i < all.count; i++)
+        if (ff_npy_labels_of(base, ff_names_at(&all, i)))
+            FF_TRY_DONE(
+                ff_names_add(&chosen, ff_names_at(&all, i), strlen(ff_names_at(&all, i)), error));
+    status = list_names(source, folder, &chosen, error);
+done:
+    ff_names_free(&all);
+    ff_names_free(&chosen);
+    free(folder);
+    return status;
+}
+
+static ff_status npy_list(ff_source *source, ff_error *error) {
+    struct stat info;
+    source->kind = "npy";
+    if (stat(source->path, &info) < 0) return ff_fail_errno(error, "%s: cannot open", source->path);
+    if (S_ISDIR(info.st_mode)) {
+        ff_names names;
+        FF_TRY(ff_names_read(&names, source->path, is_array_name, error));
+        ff_status status = list_names(source, source->path, &names, error);
+        ff_names_free(&names);
+        return status;
+    }
+    ff_input *input;
+    unsigned char head[8];
+    size_t got;
+    FF_TRY(ff_input_open(&input, source->path, error));
+    ff_status status = ff_input_read(input, head, sizeof head, &got, error);
+    ff_input_close(&input);
+    FF_TRY(status);
+    return is_npy(head, got) ? list_file(source, error) : ff_npz_list(source, error);
+}
+
+extern const ff_source_format ff_source_npy;
+const ff_source_format ff_source_npy = {
+    .name = "npy",
+    .wanted = "arrays of NumPy: an .npz with images and labels, an .npy, or a folder of .npy",
+    .detect = npy_detect,
+    .list = npy_list,
+};

@@ -1,0 +1,36 @@
+/* What the NPY and NPZ sources share: which arrays are the images and labels of which split, by
+ * their names. For npy*.c only. Thread rule: one thread at a time. */
+#ifndef FF_FFPACK_SOURCE_NPY_H
+#define FF_FFPACK_SOURCE_NPY_H
+
+#include "tools/ffpack/source/array/list.h"
+
+enum { FF_NPY_SETS_LIMIT = 8 };
+
+/* The arrays that were chosen, as sets without their arrays; the names are those of the list. */
+typedef struct ff_npy_choice {
+    size_t count;
+    ff_array_set set[FF_NPY_SETS_LIMIT];
+    size_t images[FF_NPY_SETS_LIMIT]; /* indices into the list of names */
+    size_t labels[FF_NPY_SETS_LIMIT]; /* where set.labeled */
+} ff_npy_choice;
+
+/* The name of an array without ".npy" (and ".gz"); 0 where it is none. */
+size_t ff_npy_stem(const char *name);
+/* Whether the file name is that of an array of images; and whether `labels` is that of the labels
+ * of the same split. */
+bool ff_npy_is_images(const char *name);
+bool ff_npy_labels_of(const char *images, const char *labels);
+
+/* Chooses among the arrays with these names. `place` holds them, for messages. FF_BAD_DATA where
+ * there are no images among them, or two for one split. */
+FF_MUST_USE ff_status ff_npy_choose(ff_npy_choice *choice, const ff_names *names, const char *place,
+                                    ff_error *error);
+void ff_npy_choice_free(ff_npy_choice *choice);
+
+/* ---- npz.c ---------------------------------------------------------------------------------- */
+
+/* Lists source->path, which is a zip archive of .npy files. */
+FF_MUST_USE ff_status ff_npz_list(ff_source *source, ff_error *error);
+
+#endif

@@ -1,0 +1,143 @@
+/* The inside of the pickle reader, for pickle*.c only: what lies in the file (pickle_bytes.c), the
+ * stack and the memo (pickle_stack.c), the opcodes (pickle.c), what NumPy's arrays call
+ * (pickle_numpy.c), and what was read (pickle_values.c). */
+#ifndef FF_FFPACK_SOURCE_PICKLE_MACHINE_H
+#define FF_FFPACK_SOURCE_PICKLE_MACHINE_H
+
+#include "tools/ffpack/source/cifar/pickle.h"
+
+/* Where a string's bytes are. Texts are UTF-8. */
+typedef struct ff_pickle_place {
+    uint64_t offset : 63;
+    uint64_t decoded : 1; /* in temporary space, else in the file */
+    uint64_t bytes;
+} ff_pickle_place;
+
+/* All that may be imported. */
+typedef enum ff_pickle_import {
+    FF_IMPORT_RECONSTRUCT, /* numpy.core.multiarray._reconstruct */
+    FF_IMPORT_FROMBUFFER,  /* numpy.core.numeric._frombuffer, of protocol 5 */
+    FF_IMPORT_NDARRAY,     /* numpy.ndarray */
+    FF_IMPORT_DTYPE,       /* numpy.dtype */
+    FF_IMPORT_ENCODE,      /* _codecs.encode, for bytes that were written as text */
+    FF_IMPORT_COUNT
+} ff_pickle_import;
+
+typedef struct ff_pickle_node {
+    ff_pickle_kind kind;
+    bool big_endian; /* of a type */
+    union {
+        int64_t integer; /* bool, integer, import; a type's ff_element_type */
+        double real;
+        ff_pickle_place place;
+        struct {
+            uint32_t *item; /* a dict: key and value in turn */
+            uint32_t count, capacity;
+        } list;
+        uint32_t array; /* an array: index into ff_pickle.array */
+    };
+} ff_pickle_node;
+
+typedef struct ff_pickle_matrix {
+    ff_array array;
+    bool decoded;
+} ff_pickle_matrix;
+
+struct ff_pickle {
+    int fd;
+    const char *path, *temporary;
+    uint64_t begin, end; /* in the file */
+
+    /* The window on the file that opcodes are read through. */
+    uint64_t at; /* the next byte */
+    unsigned char *window;
+    uint64_t window_at;
+    size_t window_bytes;
+
+    int decoded_fd; /* -1 = none yet */
+    uint64_t decoded_bytes;
+    ff_buffer decoding; /* of the string at hand, not yet written */
+
+    ff_pickle_node *node;
+    size_t node_count, node_capacity;
+    uint64_t item_count; /* in all lists */
+    ff_pickle_value *stack;
+    size_t stack_count, stack_capacity;
+    uint32_t mark[FF_PICKLE_MARKS_LIMIT];
+    size_t mark_count;
+    ff_pickle_value *memo; /* value + 1; 0 = none */
+    size_t memo_capacity, memo_count;
+    ff_pickle_matrix *array;
+    size_t array_count, array_capacity;
+    uint64_t opcode_at; /* of the opcode at hand, in the pickle */
+};
+
+/* "PATH: pickle: byte N: ..." */
+ff_status ff_pickle_fail(const ff_pickle *pickle, ff_error *error, const char *format, ...)
+    FF_PRINTF(3, 4);
+
+/* ---- pickle_bytes.c ------------------------------------------------------------------------- */
+
+/* The next `size` <= 256 bytes, valid until the next call. */
+FF_MUST_USE ff_status ff_pickle_take(ff_pickle *pickle, size_t size, const unsigned char **bytes,
+                                     ff_error *error);
+/* Steps over `bytes` bytes; *place = where they are. */
+FF_MUST_USE ff_status ff_pickle_skip(ff_pickle *pickle, uint64_t bytes, ff_pickle_place *place,
+                                     ff_error *error);
+/* The next line without its end, at most 255 bytes. */
+FF_MUST_USE ff_status ff_pickle_line(ff_pickle *pickle, char text[256], ff_error *error);
+/* A line that is a string as repr() writes it ('S'), or raw-unicode-escape ('V'), decoded. */
+FF_MUST_USE ff_status ff_pickle_quoted(ff_pickle *pickle, ff_pickle_place *place, ff_error *error);
+FF_MUST_USE ff_status ff_pickle_unicode(ff_pickle *pickle, ff_pickle_place *place, ff_error *error);
+/* Text -> the bytes of latin-1. */
+FF_MUST_USE ff_status ff_pickle_latin1(ff_pickle *pickle, ff_pickle_place text,
+                                       ff_pickle_place *place, ff_error *error);
+/* Reads a string, or its first `size` bytes. */
+FF_MUST_USE ff_status ff_pickle_fetch(ff_pickle *pickle, ff_pickle_place place, void *to,
+                                      size_t size, ff_error *error);
+
+/* ---- pickle_stack.c ------------------------------------------------------------------------- */
+
+FF_MUST_USE ff_status ff_pickle_add(ff_pickle *pickle, ff_pickle_node node, ff_pickle_value *value,
+                                    ff_error *error);
+FF_MUST_USE ff_status ff_pickle_push(ff_pickle *pickle, ff_pickle_value value, ff_error *error);
+/* Adds a value and pushes it. */
+FF_MUST_USE ff_status ff_pickle_push_node(ff_pickle *pickle, ff_pickle_node node, ff_error *error);
+/* A list, tuple or dict of values that were taken off the stack. */
+FF_MUST_USE ff_status ff_pickle_push_list(ff_pickle *pickle, ff_pickle_kind kind,
+                                          const ff_pickle_value *values, uint32_t count,
+                                          ff_error *error);
+/* Takes `count` values off the stack: they lie at *values until the next push. */
+FF_MUST_USE ff_status ff_pickle_pop(ff_pickle *pickle, size_t count, const ff_pickle_value **values,
+                                    ff_error *error);
+/* All down to the last mark. */
+FF_MUST_USE ff_status ff_pickle_pop_mark(ff_pickle *pickle, const ff_pickle_value **values,
+                                         uint32_t *count, ff_error *error);
+/* The height of the stack at the last mark. */
+size_t ff_pickle_bottom(const ff_pickle *pickle);
+/* Appends to the list or dict on top of the stack. */
+FF_MUST_USE ff_status ff_pickle_extend(ff_pickle *pickle, ff_pickle_kind kind,
+                                       const ff_pickle_value *values, uint32_t count,
+                                       ff_error *error);
+/* The top of the stack into the memo, and back. */
+FF_MUST_USE ff_status ff_pickle_put(ff_pickle *pickle, uint64_t index, ff_error *error);
+FF_MUST_USE ff_status ff_pickle_get(ff_pickle *pickle, uint64_t index, ff_error *error);
+
+/* ---- pickle.c ------------------------------------------------------------------------------- */
+
+/* The string `value` in `text`, cut nowhere: FF_BAD_DATA where it is none or longer. */
+FF_MUST_USE ff_status ff_pickle_short(ff_pickle *pickle, ff_pickle_value value, char text[256],
+                                      ff_error *error);
+
+/* ---- pickle_numpy.c ------------------------------------------------------------------------- */
+
+FF_MUST_USE ff_status ff_pickle_import_name(ff_pickle *pickle, const char *module, const char *name,
+                                            ff_pickle_value *value, ff_error *error);
+/* callable(*arguments), and object.__setstate__(state). */
+FF_MUST_USE ff_status ff_pickle_call(ff_pickle *pickle, ff_pickle_value callable,
+                                     ff_pickle_value arguments, ff_pickle_value *result,
+                                     ff_error *error);
+FF_MUST_USE ff_status ff_pickle_build(ff_pickle *pickle, ff_pickle_value object,
+                                      ff_pickle_value state, ff_error *error);
+
+#endif

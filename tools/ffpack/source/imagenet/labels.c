@@ -1,0 +1,253 @@
+#include "tools/ffpack/source/imagenet/labels.h"
+
+#include "tools/ffpack/source/archive.h"
+#include "tools/ffpack/source/disk.h"
+#include "tools/ffpack/source/imagenet/matlab.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+enum { ID_LIMIT = 100000 };
+#define FILE_LIMIT_BYTES (UINT64_C(64) << 20)
+static const char truth_name[] = "ILSVRC2012_validation_ground_truth.txt";
+static const char meta_name[] = "meta.mat";
+
+bool ff_is_wnid(const char *text) {
+    return text[0] == 'n' && strspn(text + 1, "0123456789") == FF_WNID_BYTES - 1;
+}
+
+/* ---- the devkit ---------------------------------------------------------------------------- */
+
+typedef struct devkit {
+    char *truth; /* the ground truth's text */
+    char *meta;  /* meta.mat */
+    size_t meta_bytes;
+    char (*wnid)[FF_WNID_BYTES + 1]; /* [ID_LIMIT] by id; "" = no such leaf */
+} devkit;
+
+static ff_status read_member(ff_archive *archive, const ff_archive_member *member, char **bytes,
+                             ff_error *error) {
+    free(*bytes);
+    *bytes = NULL;
+    if (member->bytes > FILE_LIMIT_BYTES)
+        return ff_fail(error, FF_BAD_DATA, "%s has %" PRIu64 " bytes, more than %" PRIu64,
+                       member->name, member->bytes, FILE_LIMIT_BYTES);
+    FF_TRY(ff_alloc(bytes, member->bytes + 1, 1, "the devkit", error));
+    size_t got;
+    return ff_archive_read(archive, *bytes, member->bytes, &got, error);
+}
+
+static ff_status read_devkit_archive(devkit *kit, const char *path, ff_error *error) {
+    ff_archive *archive;
+    FF_TRY(ff_archive_open(&archive, path, false, error));
+    ff_status status = FF_OK;
+    while (status == FF_OK) {
+        ff_archive_member member;
+        status = ff_archive_next(archive, &member, error);
+        if (status != FF_OK || !member.name) break;
+        const char *base = ff_path_base(member.name);
+        if (member.kind != FF_ARCHIVE_FILE) continue;
+        if (!strcmp(base, truth_name)) status = read_member(archive, &member, &kit->truth, error);
+        if (!strcmp(base, meta_name)) {
+            kit->meta_bytes = member.bytes;
+            status = read_member(archive, &member, &kit->meta, error);
+        }
+    }
+    ff_archive_close(&archive);
+    return status;
+}
+
+static ff_status read_file(const char *path, char **bytes, size_t *length, ff_error *error) {
+    int fd;
+    uint64_t size;
+    FF_TRY(ff_disk_open(path, &fd, &size, error));
+    ff_status status = FF_OK;
+    if (size > FILE_LIMIT_BYTES)
+        status = ff_fail(error, FF_BAD_DATA, "%s: has %" PRIu64 " bytes, more than %" PRIu64, path,
+                         size, FILE_LIMIT_BYTES);
+    if (status == FF_OK) status = ff_alloc(bytes, size + 1, 1, "the devkit", error);
+    if (status == FF_OK) status = ff_disk_read_at(fd, path, *bytes, size, 0, error);
+    *length = size;
+    ff_disk_close(&fd);
+    return status;
+}
+
+/* The two files lie in the folder itself, or in its folder data. */
+static ff_status read_devkit_folder(devkit *kit, const char *path, ff_error *error) {
+    char *inside, *truth = NULL, *meta = NULL;
+    struct stat info;
+    size_t length;
+    FF_TRY(ff_path_join(&inside, path, "data", error));
+    bool data = stat(inside, &info) == 0 && S_ISDIR(info.st_mode);
+    ff_status status = ff_path_join(&truth, data ? inside : path, truth_name, error);
+    if (status == FF_OK) status = ff_path_join(&meta, data ? inside : path, meta_name, error);
+    if (status == FF_OK) status = read_file(truth, &kit->truth, &length, error);
+    if (status == FF_OK) status = read_file(meta, &kit->meta, &kit->meta_bytes, error);
+    free(inside);
+    free(truth);
+    free(meta);
+    return status;
+}
+
+/* Leaves only: the classes of images have no children (torchvision's parse_meta_mat). */
+static ff_status take_synset(void *context, const ff_matlab_value *value, ff_error *error) {
+    devkit *kit = context;
+    (void)error;
+    double id = value[0].number;
+    if (value[0].is_number && value[1].is_text && value[2].is_number && value[2].number == 0 &&
+        id >= 1 && id < ID_LIMIT && ff_is_wnid(value[1].text))
+        memcpy(kit->wnid[(size_t)id], value[1].text, FF_WNID_BYTES);
+    return FF_OK;
+}
+
+static ff_status take_devkit(ff_imagenet_labels *labels, devkit *kit, ff_error *error) {
+    static const char *const fields[] = {"ILSVRC2012_ID", "WNID", "num_children"};
+    if (!kit->truth || !kit->meta)
+        return ff_fail(error, FF_BAD_DATA, "%s: holds no %s, wanted ImageNet's devkit",
+                       labels->path, kit->truth ? meta_name : truth_name);
+    FF_TRY(ff_alloc(&kit->wnid, ID_LIMIT, sizeof *kit->wnid, "the devkit", error));
+    FF_TRY(ff_matlab_struct((const uint8_t *)kit->meta, kit->meta_bytes, labels->path, "synsets",
+                            fields, 3, take_synset, kit, error));
+    char *cursor = kit->truth, *line;
+    for (size_t number = 1; (line = ff_text_line(&cursor)); number++) {
+        char *end;
+        unsigned long id = strtoul(line, &end, 10);
+        if (!*line && !*cursor) break;
+        if (end == line || *end || id >= ID_LIMIT || !kit->wnid[id][0])
+            return ff_fail(error, FF_BAD_DATA, "%s: %s, line %zu: '%.40s' is no class of meta.mat",
+                           labels->path, truth_name, number, line);
+        FF_TRY(ff_names_add(&labels->wnid, kit->wnid[id], FF_WNID_BYTES, error));
+    }
+    return FF_OK;
+}
+
+/* ---- texts --------------------------------------------------------------------------------- */
+
+/* The image's name without folders and extension. */
+static size_t stem(const char **name, size_t bytes) {
+    const char *slash = memrchr(*name, '/', bytes);
+    if (slash) {
+        bytes -= (size_t)(slash + 1 - *name);
+        *name = slash + 1;
+    }
+    const char *dot = memchr(*name, '.', bytes);
+    return dot ? (size_t)(dot - *name) : bytes;
+}
+
+static ff_status take_line(ff_imagenet_labels *labels, const char *line, size_t number,
+                           ff_error *error) {
+    size_t first = strcspn(line, " \t,");
+    const char *second = line + first + strspn(line + first, " \t,\"");
+    if (ff_is_wnid(line) && !labels->name.count)
+        return ff_names_add(&labels->wnid, line, FF_WNID_BYTES, error);
+    if (!ff_is_wnid(second)) {
+        if (number == 1) return FF_OK; /* a header */
+        return ff_fail(error, FF_BAD_DATA,
+                       "%s: line %zu is '%.60s', wanted a wnid (n and 8 digits), or an image's "
+                       "name and a wnid",
+                       labels->path, number, line);
+    }
+    if (labels->wnid.count != labels->name.count)
+        return ff_fail(error, FF_BAD_DATA,
+                       "%s: line %zu has an image's name, those before have none", labels->path,
+                       number);
+    const char *name = line;
+    size_t bytes = stem(&name, first);
+    FF_TRY(ff_names_add(&labels->name, name, bytes, error));
+    return ff_names_add(&labels->wnid, second, FF_WNID_BYTES, error);
+}
+
+static int compare_lines(const void *a, const void *b, void *names) {
+    return strcmp(ff_names_at(names, *(const size_t *)a), ff_names_at(names, *(const size_t *)b));
+}
+
+static ff_status take_text(ff_imagenet_labels *labels, char *text, ff_error *error) {
+    char *cursor = text, *line;
+    for (size_t number = 1; (line = ff_text_line(&cursor)); number++)
+        if (*line || *cursor) FF_TRY(take_line(labels, line, number, error));
+    ff_names *names = &labels->name;
+    if (!names->count) return FF_OK;
+    FF_TRY(ff_alloc(&labels->by_name, names->count, sizeof *labels->by_name, "labels", error));
+    for (size_t i = 0; i < names->count; i++) labels->by_name[i] = i;
+    qsort_r(labels->by_name, names->count, sizeof *labels->by_name, compare_lines, names);
+    return FF_OK;
+}
+
+/* ---- the map ------------------------------------------------------------------------------- */
+
+static ff_status read_any(ff_imagenet_labels *labels, devkit *kit, ff_error *error) {
+    struct stat info;
+    const char *path = labels->path;
+    if (stat(path, &info) < 0) return ff_fail_errno(error, "%s: cannot open", path);
+    if (S_ISDIR(info.st_mode)) {
+        FF_TRY(read_devkit_folder(kit, path, error));
+        return take_devkit(labels, kit, error);
+    }
+    int fd;
+    unsigned char head[512];
+    uint64_t bytes;
+    FF_TRY(ff_disk_open(path, &fd, &bytes, error));
+    size_t head_bytes = bytes < sizeof head ? (size_t)bytes : sizeof head;
+    ff_status status = ff_disk_read_at(fd, path, head, head_bytes, 0, error);
+    ff_disk_close(&fd);
+    FF_TRY(status);
+    if (ff_archive_looks_like(head, head_bytes)) {
+        FF_TRY(read_devkit_archive(kit, path, error));
+        return take_devkit(labels, kit, error);
+    }
+    char *text;
+    FF_TRY(ff_disk_text(path, &text, error));
+    status = take_text(labels, text, error);
+    free(text);
+    return status;
+}
+
+ff_status ff_imagenet_labels_read(ff_imagenet_labels *labels, const char *path, ff_error *error) {
+    *labels = (ff_imagenet_labels){0};
+    devkit kit = {0};
+    ff_status status = ff_copy_string(&labels->path, path, error);
+    if (status == FF_OK) status = read_any(labels, &kit, error);
+    if (status == FF_OK && !labels->wnid.count)
+        status = ff_fail(error, FF_BAD_DATA, "%s: has no line, wanted a wnid an image", path);
+    free(kit.truth);
+    free(kit.meta);
+    free(kit.wnid);
+    return status;
+}
+
+ff_status ff_imagenet_labels_find(const ff_imagenet_labels *labels, const char *name, uint64_t rank,
+                                  const char **wnid, ff_error *error) {
+    if (!labels->name.count) {
+        if (rank >= labels->wnid.count)
+            return ff_fail(error, FF_BAD_DATA, "%s: has %zu lines, but there are more images (%s)",
+                           labels->path, labels->wnid.count, name);
+        *wnid = ff_names_at(&labels->wnid, rank);
+        return FF_OK;
+    }
+    size_t low = 0, high = labels->name.count, bytes = stem(&name, strlen(name));
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        const char *here = ff_names_at(&labels->name, labels->by_name[middle]);
+        int order = strncmp(here, name, bytes);
+        if (!order && here[bytes]) order = 1;
+        if (!order) {
+            *wnid = ff_names_at(&labels->wnid, labels->by_name[middle]);
+            return FF_OK;
+        }
+        if (order < 0)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return ff_fail(error, FF_BAD_DATA, "%s: has no line for the image %s", labels->path, name);
+}
+
+void ff_imagenet_labels_free(ff_imagenet_labels *labels) {
+    free(labels->path);
+    ff_names_free(&labels->wnid);
+    ff_names_free(&labels->name);
+    free(labels->by_name);
+    *labels = (ff_imagenet_labels){0};
+}

@@ -1,0 +1,46 @@
+/* The label fields of a list: its columns, what the header says of them, and the fields that they
+ * become in the metadata (tools/ffpack/source/list.c says the rules). Used in this order: begin
+ * with the first row; survey every row but the header; make; where it says so, collect every row;
+ * finish; then the values of any row. Thread rule: one thread at a time. */
+#ifndef FF_FFPACK_LIST_FIELDS_H
+#define FF_FFPACK_LIST_FIELDS_H
+
+#include "tools/ffpack/source/list/column.h"
+#include "tools/ffpack/source/list/table.h"
+#include "tools/ffpack/source/source.h"
+
+/* A label field: columns [first, first + count). */
+typedef struct ff_list_field {
+    size_t first, count;
+} ff_list_field;
+
+typedef struct ff_list_fields {
+    ff_source *source; /* gets the fields and their classes */
+    bool header;       /* the first row is one */
+    size_t column_count;
+    ff_list_column *column; /* [column_count]; 0 is the path's and stays empty */
+    bool *used;             /* [column_count] is a label that is kept */
+    size_t split_column;    /* 0 = there is none */
+    size_t field_count;
+    ff_list_field *field;
+    size_t label_bytes; /* of all fields' values, one behind the other */
+} ff_list_fields;
+
+/* Whether this is the first cell of a header. */
+bool ff_list_is_header(const char *cell);
+
+FF_MUST_USE ff_status ff_list_fields_begin(ff_list_fields *fields, ff_source *source,
+                                           const ff_table_row *first, ff_error *error);
+FF_MUST_USE ff_status ff_list_fields_survey(ff_list_fields *fields, const ff_table_row *row,
+                                            ff_error *error);
+/* *collect = whether there are columns whose names are to be collected. */
+FF_MUST_USE ff_status ff_list_fields_make(ff_list_fields *fields, bool *collect, ff_error *error);
+FF_MUST_USE ff_status ff_list_fields_collect(ff_list_fields *fields, const ff_table_row *row,
+                                             ff_error *error);
+FF_MUST_USE ff_status ff_list_fields_finish(ff_list_fields *fields, ff_error *error);
+/* Stores the label_bytes of a row. */
+FF_MUST_USE ff_status ff_list_fields_values(const ff_list_fields *fields, const ff_table_row *row,
+                                            void *labels, ff_error *error);
+void ff_list_fields_free(ff_list_fields *fields);
+
+#endif

@@ -1,0 +1,200 @@
+#include "tools/ffpack/source/list/table.h"
+
+#include "tools/ffpack/source/input.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { CHUNK_BYTES = 64 * 1024, END = -1 };
+
+struct ff_table {
+    char *path;
+    ff_input *input;
+    char separator; /* 0 = a line is one cell */
+    uint64_t line;  /* of the next character */
+    size_t columns; /* of the first row; 0 before it */
+    size_t at, length;
+    unsigned char chunk[CHUNK_BYTES];
+    ff_buffer bytes; /* of the row */
+    size_t *offset;
+    size_t offset_capacity, count;
+};
+
+static const char mark[] = "\xef\xbb\xbf";
+
+static char separator_of(const char *text, size_t bytes) {
+    const char *end = memchr(text, '\n', bytes);
+    size_t line = end ? (size_t)(end - text) : bytes;
+    return memchr(text, '\t', line) ? '\t' : memchr(text, ',', line) ? ',' : 0;
+}
+
+/* The next character is at chunk[at], or the table ends: then *c = END. */
+static ff_status peek(ff_table *table, int *c, ff_error *error) {
+    if (table->at == table->length) {
+        table->at = 0;
+        FF_TRY(ff_input_read(table->input, table->chunk, CHUNK_BYTES, &table->length, error));
+    }
+    *c = table->at < table->length ? table->chunk[table->at] : END;
+    return FF_OK;
+}
+
+ff_status ff_table_open(ff_table **out, const char *path, ff_error *error) {
+    *out = NULL;
+    ff_table *table;
+    int c;
+    FF_TRY(ff_alloc(&table, 1, sizeof *table, "a table", error));
+    table->line = 1;
+    ff_status status = ff_copy_string(&table->path, path, error);
+    if (status == FF_OK) status = ff_input_open(&table->input, path, error);
+    if (status == FF_OK) status = peek(table, &c, error);
+    if (status != FF_OK) {
+        ff_table_close(&table);
+        return status;
+    }
+    if (table->length >= 3 && !memcmp(table->chunk, mark, 3)) table->at = 3;
+    table->separator =
+        separator_of((const char *)table->chunk + table->at, table->length - table->at);
+    *out = table;
+    return FF_OK;
+}
+
+void ff_table_close(ff_table **table) {
+    if (!*table) return;
+    ff_input_close(&(*table)->input);
+    ff_buffer_free(&(*table)->bytes);
+    free((*table)->offset);
+    free((*table)->path);
+    free(*table);
+    *table = NULL;
+}
+
+static ff_status put(ff_table *table, char c, ff_error *error) {
+    if (!c)
+        return ff_fail(error, FF_BAD_DATA, "%s: line %" PRIu64 " has a zero byte, wanted text",
+                       table->path, table->line);
+    if (table->bytes.length == FF_TABLE_ROW_LIMIT_BYTES)
+        return ff_fail(error, FF_BAD_DATA, "%s: line %" PRIu64 " has a row of more than %u bytes",
+                       table->path, table->line, FF_TABLE_ROW_LIMIT_BYTES);
+    return ff_buffer_add(&table->bytes, &c, 1, error);
+}
+
+static ff_status begin_cell(ff_table *table, ff_error *error) {
+    if (table->count == FF_TABLE_CELLS_LIMIT)
+        return ff_fail(error, FF_BAD_DATA, "%s: line %" PRIu64 " has more than %u cells",
+                       table->path, table->line, FF_TABLE_CELLS_LIMIT);
+    FF_TRY(ff_reserve(&table->offset, &table->offset_capacity, table->count + 1,
+                      sizeof *table->offset, "cells", error));
+    table->offset[table->count++] = table->bytes.length;
+    return FF_OK;
+}
+
+/* Behind the opening quote. */
+static ff_status read_quoted(ff_table *table, ff_error *error) {
+    uint64_t first = table->line;
+    for (int c;;) {
+        FF_TRY(peek(table, &c, error));
+        if (c == END)
+            return ff_fail(error, FF_BAD_DATA,
+                           "%s: the quote that line %" PRIu64 " opens does not end", table->path,
+                           first);
+        table->at++;
+        if (c == '\n') table->line++;
+        if (c == '"') {
+            FF_TRY(peek(table, &c, error));
+            if (c != '"') break;
+            table->at++;
+        }
+        FF_TRY(put(table, (char)c, error));
+    }
+    return FF_OK;
+}
+
+/* Up to the separator or the line's end, which stays. */
+static ff_status read_cell(ff_table *table, ff_error *error) {
+    int c;
+    bool quoted = false;
+    size_t begin = table->bytes.length;
+    FF_TRY(begin_cell(table, error));
+    FF_TRY(peek(table, &c, error));
+    if (c == '"' && table->separator == ',') {
+        table->at++;
+        quoted = true;
+        FF_TRY(read_quoted(table, error));
+        begin = table->bytes.length;
+    }
+    for (;; table->at++) {
+        FF_TRY(peek(table, &c, error));
+        if (c == END || c == '\n' || (table->separator && c == table->separator)) break;
+        FF_TRY(put(table, (char)c, error));
+    }
+    size_t *length = &table->bytes.length;
+    if (c != table->separator && *length > begin && table->bytes.bytes[*length - 1] == '\r')
+        --*length;
+    if (quoted && *length > begin)
+        return ff_fail(error, FF_BAD_DATA,
+                       "%s: line %" PRIu64 " has '%c' behind a closing quote, wanted a comma",
+                       table->path, table->line, table->bytes.bytes[begin]);
+    return ff_buffer_add(&table->bytes, "", 1, error);
+}
+
+/* Cells up to the end of the line. */
+static ff_status read_row(ff_table *table, ff_error *error) {
+    table->bytes.length = 0;
+    table->count = 0;
+    for (int c;;) {
+        FF_TRY(read_cell(table, error));
+        FF_TRY(peek(table, &c, error));
+        if (c == END) return FF_OK;
+        table->at++;
+        if (c == '\n') {
+            table->line++;
+            return FF_OK;
+        }
+    }
+}
+
+ff_status ff_table_next(ff_table *table, ff_table_row *row, ff_error *error) {
+    int c;
+    *row = (ff_table_row){0};
+    do {
+        FF_TRY(peek(table, &c, error));
+        if (c == END) return FF_OK;
+        row->line = table->line;
+        FF_TRY(read_row(table, error));
+    } while (table->count == 1 && table->bytes.length == 1); /* an empty line is no row */
+    if (!table->columns) table->columns = table->count;
+    if (table->count != table->columns)
+        return ff_fail(error, FF_BAD_DATA,
+                       "%s: line %" PRIu64 " has %zu cells, the first one has %zu", table->path,
+                       row->line, table->count, table->columns);
+    row->count = table->count;
+    row->offset = table->offset;
+    row->bytes = table->bytes.bytes;
+    return FF_OK;
+}
+
+bool ff_table_first_cell(const char *head, size_t bytes, bool whole, char *cell, size_t size) {
+    if (memchr(head, 0, bytes)) return false;
+    if (bytes >= 3 && !memcmp(head, mark, 3)) {
+        head += 3;
+        bytes -= 3;
+    }
+    char separator = separator_of(head, bytes);
+    bool quoted = separator == ',' && bytes && *head == '"';
+    size_t used = 0, at = quoted;
+    for (; at < bytes; at++) {
+        if (quoted && head[at] == '"') {
+            if (at + 1 >= bytes || head[at + 1] != '"') break;
+            at++;
+        } else if (!quoted && (head[at] == '\n' || (separator && head[at] == separator))) {
+            break;
+        }
+        if (used + 1 >= size) return false;
+        cell[used++] = head[at];
+    }
+    if (at == bytes && !whole) return false;
+    if (!quoted && used && cell[used - 1] == '\r') used--;
+    cell[used] = 0;
+    return used > 0;
+}
