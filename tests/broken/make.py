@@ -17,7 +17,7 @@ sys.path.insert(0, os.path.join(HERE, ".."))
 import second_reader as reader  # noqa: E402
 import zstandard  # noqa: E402
 
-GOLDEN = os.path.join(HERE, "..", "golden", "v0")
+GOLDEN = os.path.join(HERE, "..", "golden")
 align, xxh, xxh128 = reader.align, reader.xxh, reader.xxh128
 BIG = 1 << 62
 
@@ -29,7 +29,8 @@ class Shard:
         self.__dict__.update({name: copy.copy(getattr(golden, name)) for name in (
             "compressed", "generation", "first", "positions", "count", "payload_bytes")})
         self.number = self.footer_number = int(golden.name[6:-4])
-        self.magic, self.version, self.prefix = b"FFSHARD\n", 0, golden.data[:8]
+        self.magic, self.version, self.prefix = b"FFSHARD\n", golden.version, golden.data[:8]
+        self.footer_version = golden.version
         self.records = [list(reader.RECORD_FIELDS.unpack(golden.section[0][64 * i : 64 * i + 64]))
                         for i in range(golden.count)]
         self.labels, self.keys = golden.section[1], golden.section[2]
@@ -67,7 +68,7 @@ class Shard:
             seek += struct.pack("<IBI", self.seek_rows or len(rows), 0, 0x8F92EAB1)
             tail = struct.pack("<II", 0x184D2A50, size - 8) + tail
         footer = bytearray(256)
-        struct.pack_into("<8sIIQQQ8sQQ", footer, 0, b"FFSFOOT\n", 0, self.footer_number, self.count,
+        struct.pack_into("<8sIIQQQ8sQQ", footer, 0, b"FFSFOOT\n", self.footer_version, self.footer_number, self.count,
                          end if self.samples_end is None else self.samples_end,
                          self.payload_bytes, bytes(header[4088:]), len(seek),
                          xxh(seek) if seek else 0)
@@ -85,12 +86,13 @@ class Set:
     """A golden set's parts. files() puts them together: {name: bytes}."""
 
     def __init__(self, name):
-        golden = reader.Split(os.path.join(GOLDEN, name, "set"))
+        golden = reader.Split(os.path.join(GOLDEN, name if "/" in name else "v0/" + name, "set"))
         self.shards = [Shard(s) for s in golden.shards]
         self.ids = golden.ids()
         self.order = [(k, i) for _, k, i in golden.order]
         self.text = golden.metadata.text
-        self.magic, self.version, self.generation = b"FFINDEX\n", 0, 0
+        self.magic, self.version = b"FFINDEX\n", golden.metadata.version
+        self.generation = len(golden.metadata.generations)
         self.header_extra, self.row_extra, self.entry_extra = {}, {}, {}
         self.sample_count = self.shard_count = None
         self.names = {}  # shard -> file name
@@ -101,6 +103,15 @@ class Set:
         self.text = text
         for shard in self.shards:
             shard.text = text
+        return self
+
+    def newest(self, old, new):
+        """The metadata of the newest generation, in its shards and the index."""
+        assert old in self.text, old
+        self.text = self.text.replace(old, new, 1)
+        for shard in self.shards:
+            if shard.generation == self.generation:
+                shard.text = self.text
         return self
 
     def replace(self, old, new):
@@ -448,6 +459,62 @@ def gap_between_slots():
     for r in s.records[1:]:
         r[1] += 64
     return made.files()
+
+
+# Generations, and versions that do not fit. The set has 7 items in generation 0, 1 in 1, 5 in 2.
+GROWN = "v1/generations"
+
+
+def generation(name, change):
+    changed("generation-" + name, change, GROWN)
+
+
+def older_differs(made):
+    """Generation 0 has another transform; the newer ones name its text as it is."""
+    old = made.shards[0].text
+    new = old.replace(b"to_tensor", b"to_tenser")
+    for shard in made.shards:
+        if shard.generation == 0:
+            shard.text = new
+    for generation in (1, 2):
+        texts = {shard.text for shard in made.shards if shard.generation == generation}
+        text = texts.pop().replace(xxh128(old).hex().encode(), xxh128(new).hex().encode())
+        if generation == 2:
+            before = {shard.text for shard in made.shards if shard.generation == 1}.pop()
+            text = text.replace(made.names_of_1, xxh128(before).hex().encode())
+        else:
+            made.names_of_1 = xxh128({s.text for s in made.shards if s.generation == 1}.pop()).hex().encode()
+        for shard in made.shards:
+            if shard.generation == generation:
+                shard.text = text
+    made.text = made.shards[-1].text
+    return made
+
+
+def first_of(made, generation):
+    return next(shard for shard in made.shards if shard.generation == generation)
+
+
+generation("of-the-index", lambda s: setattr(s, "generation", 1))
+generation("of-a-row", lambda s: s.row_extra.update({(0, 6): 1}))
+generation("of-a-shard", lambda s: setattr(first_of(s, 0), "generation", 1))
+generation("line-id", lambda s: s.newest(b"id=", b"id=0" if b"id=0" not in s.text else b"id=1"))
+generation("line-id-of-another", lambda s: s.newest(b" id=" + xxh128(s.shards[0].text).hex().encode(),
+                                                    b" id=" + bytes(16).hex().encode()))
+generation("line-items", lambda s: s.newest(b"generation items=7", b"generation items=6"))
+generation("line-shards", lambda s: s.newest(b"generation items=7 shards=", b"generation items=7 shards=1"))
+generation("line-gone", lambda s: s.newest(s.text[s.text.index(b"generation items=8"):].split(b"\n")[0] + b"\n", b""))
+generation("in-version-0", lambda s: s.newest(b"ffpack-metadata 1", b"ffpack-metadata 0"))
+generation("older-differs", older_differs)
+generation("item-of-another", lambda s: first_of(s, 2).records[0].__setitem__(0, 0))
+generation("shard-of-another", lambda s: setattr(first_of(s, 1), "text", s.text))
+changed("index-version-0", lambda s: setattr(s, "version", 0), "v1/plain")
+changed("index-version-2", lambda s: setattr(s, "version", 2), "v1/plain")
+changed("shard-version-0", lambda s: setattr(s.shards[0], "version", 0), "v1/plain")
+changed("shard-version-2", lambda s: setattr(s.shards[0], "version", 2), "v1/plain")
+changed("footer-version-0", lambda s: setattr(s.shards[0], "footer_version", 0), "v1/plain")
+metadata("version-0", b"ffpack-metadata 1", b"ffpack-metadata 0", "v1/plain")
+metadata("version-2", b"ffpack-metadata 1", b"ffpack-metadata 2", "v1/plain")
 
 
 def build():
