@@ -85,24 +85,30 @@ static void test_every_source_layout_and_dtype(void **unused) {
     }
 }
 
-/* The fast lookup on memory of exactly its size, of any count: a start of the values, the same. */
-static void test_fast_lookup(void **unused) {
+/* The fast loops on memory of exactly its size, of any count: a start of the values, the same. */
+static void test_fast_loops(void **unused) {
     (void)unused;
-    ff_transform_run_16 run = ff_transform_avx512();
-    if (!run) skip();
+    const ff_transform_fast fast = ff_transform_avx512();
+    if (!fast.run_16) skip();
     uint16_t table[256];
     for (uint32_t i = 0; i < 256; i++) table[i] = (uint16_t)(i * 40503u + 1);
     for (size_t count = 1; count < 400; count++) {
         for (size_t step = 1; step <= 3; step += 2) {
             size_t bytes = (count - 1) * step + 1;
-            uint8_t *in = malloc(bytes);
+            uint8_t *in = malloc(bytes), *same = malloc(count);
             uint16_t *out = malloc(count * sizeof *out);
-            assert_true(in && out);
+            assert_true(in && same && out);
             for (size_t i = 0; i < bytes; i++) in[i] = (uint8_t)((i * 167 + count) >> (i % 3));
-            size_t done = run(table, in, step, count, out);
+            size_t done = fast.run_16(table, in, step, count, out);
             assert_true(done <= count && done + 64 >= count);
             for (size_t i = 0; i < done; i++) assert_int_equal(out[i], table[in[i * step]]);
+            if (step == 3) {
+                done = fast.third_bytes(in, count, same);
+                assert_true(done <= count && done + 64 >= count);
+                for (size_t i = 0; i < done; i++) assert_int_equal(same[i], in[i * step]);
+            }
             free(in);
+            free(same);
             free(out);
         }
     }
@@ -248,7 +254,7 @@ static void test_recorded_lines(void **unused) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_every_source_layout_and_dtype),
-        cmocka_unit_test(test_fast_lookup),
+        cmocka_unit_test(test_fast_loops),
         cmocka_unit_test(test_to_tensor_divides),
         cmocka_unit_test(test_floats),
         cmocka_unit_test(test_refused),

@@ -64,7 +64,7 @@ static ff_status fill(ff_transform *transform, const ff_transform_spec *spec, ff
     transform->channels = spec->channels;
     transform->dtype = spec->dtype;
     transform->layout = spec->layout;
-    transform->run_16 = ff_transform_avx512();
+    transform->fast = ff_transform_avx512();
     transform->low = spec->low;
     transform->high = spec->high;
     if (spec->mean) {

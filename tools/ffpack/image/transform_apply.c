@@ -74,9 +74,17 @@ static void lookup_fast(const ff_transform *transform, const uint8_t *in, ff_lay
     size_t step = from == FF_CHW ? 1 : channels, plane = from == FF_CHW ? count : 1;
     for (size_t c = 0; c < channels; c++, in += plane, out += count) {
         const uint16_t *table = transform->table16 + c * 256;
-        size_t done = transform->run_16(table, in, step, count, out);
+        size_t done = transform->fast.run_16(table, in, step, count, out);
         strided_uint16_t(table, in + done * step, step, out + done, 1, count - done);
     }
+}
+
+/* u8 of three channels as they are, to planes. */
+static void split_fast(const ff_transform *transform, const uint8_t *in, size_t count,
+                       uint8_t *out) {
+    for (size_t c = 0; c < 3; c++, in++, out += count)
+        for (size_t i = transform->fast.third_bytes(in, count, out); i < count; i++)
+            out[i] = in[3 * i];
 }
 
 static void apply(const ff_transform *transform, const uint8_t *in, ff_layout from, size_t count,
@@ -84,12 +92,14 @@ static void apply(const ff_transform *transform, const uint8_t *in, ff_layout fr
     assert(transform->source == FF_VALUES_U8);
     bool three = from == FF_CHW || transform->channels == 1 || transform->channels == 3;
     bool planes = transform->layout == FF_CHW || transform->channels == 1;
-    if (transform->table16 && transform->run_16 && three && planes)
+    if (transform->table16 && transform->fast.run_16 && three && planes)
         lookup_fast(transform, in, from, count, output);
     else if (transform->table16)
         lookup_uint16_t(transform, transform->table16, in, from, count, output);
     else if (transform->table32)
         lookup_uint32_t(transform, transform->table32, in, from, count, output);
+    else if (transform->fast.third_bytes && from == FF_HWC && planes && transform->channels == 3)
+        split_fast(transform, in, count, output);
     else
         copy_u8(transform, in, from, count, output);
 }

@@ -5,13 +5,18 @@
 
 #include "tools/ffpack/image/transform.h"
 
-/* out[i] = table[in[i * step]] for i from 0 on, step 1 or 3: fast ones do as many of the `count` as
- * they can, and return how many they did. Nothing beyond the last value is read. */
-typedef size_t (*ff_transform_run_16)(const uint16_t *table, const uint8_t *in, size_t step,
-                                      size_t count, uint16_t *out);
+/* The hot loops that a kind of CPU has faster ones for; NULL where it has none. They do as many of
+ * the `count` from 0 on as they can, and return how many they did. Nothing beyond the last value is
+ * read. */
+typedef struct ff_transform_fast {
+    /* out[i] = table[in[i * step]], step 1 or 3. */
+    size_t (*run_16)(const uint16_t *table, const uint8_t *in, size_t step, size_t count,
+                     uint16_t *out);
+    /* out[i] = in[i * 3]. */
+    size_t (*third_bytes)(const uint8_t *in, size_t count, uint8_t *out);
+} ff_transform_fast;
 
-/* NULL where this CPU cannot. */
-ff_transform_run_16 ff_transform_avx512(void);
+ff_transform_fast ff_transform_avx512(void);
 
 struct ff_transform {
     ff_value_source source;
@@ -24,7 +29,7 @@ struct ff_transform {
      * packed as floats, none otherwise. */
     uint16_t *table16;
     uint32_t *table32;
-    ff_transform_run_16 run_16; /* NULL: the plain loops */
+    ff_transform_fast fast;
 };
 
 /* Normalize: two float32 operations, which the build must not fuse (-ffp-contract=off). */

@@ -1,7 +1,7 @@
-/* Table lookups to 16-bit elements on AVX-512 (VBMI: Ice Lake, Zen 4 and later). The low and the
- * high bytes of a table are four registers each, which two permutations and a blend look up for 64
- * values at once. Values are brought into such an order first that interleaving both halves within
- * lanes of 128 bits gives elements in theirs. */
+/* Every third byte, as it is, and table lookups to 16-bit elements on AVX-512 (VBMI: Ice Lake, Zen
+ * 4 and later). The low and the high bytes of a table are four registers each, which two
+ * permutations and a blend look up for 64 values at once. Values are brought into such an order
+ * first that interleaving both halves within lanes of 128 bits gives elements in theirs. */
 #include "tools/ffpack/image/transform_apply.h"
 
 #if defined(__x86_64__) && defined(__GNUC__)
@@ -45,21 +45,32 @@ static void find_order(size_t step, uint8_t position[BLOCK]) {
     }
 }
 
+/* Of three registers the first two are looked up with 7 bits, the third with 6: those beyond. */
+static uint64_t find_third(const uint8_t position[BLOCK]) {
+    uint64_t third = 0;
+    for (size_t i = 0; i < BLOCK; i++) third |= (uint64_t)(position[i] >= 128) << i;
+    return third;
+}
+
+INLINE __m512i take(const uint8_t *from, __m512i order, uint64_t third) {
+    __m512i values =
+        _mm512_permutex2var_epi8(_mm512_loadu_si512(from), order, _mm512_loadu_si512(from + 64));
+    return _mm512_mask_permutexvar_epi8(values, third, order, _mm512_loadu_si512(from + 128));
+}
+
 INLINE void put(const half_table *low, const half_table *high, __m512i values, uint16_t *out) {
     __m512i bytes = look_up(low, values), upper = look_up(high, values);
     _mm512_storeu_si512(out, _mm512_unpacklo_epi8(bytes, upper));
     _mm512_storeu_si512(out + 32, _mm512_unpackhi_epi8(bytes, upper));
 }
 
-AVX512 static size_t run(const uint16_t *table, const uint8_t *in, size_t step, size_t count,
-                         uint16_t *out) {
+AVX512 static size_t run_16(const uint16_t *table, const uint8_t *in, size_t step, size_t count,
+                            uint16_t *out) {
     half_table low, high;
     uint8_t position[BLOCK];
-    /* Of three registers the first two are looked up with 7 bits, the third with 6. */
-    uint64_t third = 0;
     split(table, &low, &high);
     find_order(step, position);
-    for (size_t i = 0; i < BLOCK; i++) third |= (uint64_t)(position[i] >= 128) << i;
+    const uint64_t third = find_third(position);
     const __m512i order = _mm512_loadu_si512(position);
     size_t done = 0;
     if (step == 1) {
@@ -69,25 +80,30 @@ AVX512 static size_t run(const uint16_t *table, const uint8_t *in, size_t step, 
         return done;
     }
     /* The last block would read the two bytes behind its last value. */
-    for (; done + BLOCK < count; done += BLOCK) {
-        const uint8_t *from = in + 3 * done;
-        __m512i values = _mm512_permutex2var_epi8(_mm512_loadu_si512(from), order,
-                                                  _mm512_loadu_si512(from + 64));
-        values = _mm512_mask_permutexvar_epi8(values, third, order, _mm512_loadu_si512(from + 128));
-        put(&low, &high, values, out + done);
-    }
+    for (; done + BLOCK < count; done += BLOCK)
+        put(&low, &high, take(in + 3 * done, order, third), out + done);
     return done;
 }
 
-ff_transform_run_16 ff_transform_avx512(void) {
-    return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-                   __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512vbmi")
-               ? run
-               : NULL;
+AVX512 static size_t third_bytes(const uint8_t *in, size_t count, uint8_t *out) {
+    uint8_t position[BLOCK];
+    for (size_t i = 0; i < BLOCK; i++) position[i] = (uint8_t)(3 * i);
+    const uint64_t third = find_third(position);
+    const __m512i order = _mm512_loadu_si512(position);
+    size_t done = 0;
+    for (; done + BLOCK < count; done += BLOCK)
+        _mm512_storeu_si512(out + done, take(in + 3 * done, order, third));
+    return done;
+}
+
+ff_transform_fast ff_transform_avx512(void) {
+    bool runs = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+                __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512vbmi");
+    return runs ? (ff_transform_fast){run_16, third_bytes} : (ff_transform_fast){NULL, NULL};
 }
 
 #else
-ff_transform_run_16 ff_transform_avx512(void) {
-    return NULL;
+ff_transform_fast ff_transform_avx512(void) {
+    return (ff_transform_fast){NULL, NULL};
 }
 #endif
