@@ -51,6 +51,7 @@ appends "a folder with fewer classes" first more "${fixed[@]}"
 check "  its classes are found by name" test "$(samples set labels | tail -n 1)" = "['03000000']"
 appends "shuffled and compressed" first more "${fixed[@]}" --shuffle 3 --compress zstd:1 --dtype bf16 --layout hwc
 appends "u8, aligned" first more "${fixed[@]}" --dtype u8 --align 4096 --compress zstd
+appends "samples of different sizes" first more --max-side 48 --pad-square --mean 0.5,0.4,0.3 --std 0.25,0.25,0.25 --shard-size 40K
 appends "gray, exact size" first more --resize 20x30 --interpolation bicubic --mode gray --mean 0.5 --std 0.5 --shard-size 20K
 check "a third generation" "$ffpack" append set first
 check "is right too" "$inspect" set --verify
