@@ -1,8 +1,9 @@
 #!/usr/bin/python3
-"""Every allocation and every call to the system that a packing makes, failed one at a time
+"""Every allocation and every call to the system that ffpack makes, failed one at a time
 (tests/shims/faults.c): it ends with one sentence and an honest exit code, OUT is absent or whole, and
 the same command then gives the bytes of a run that was never disturbed. Transfers cut short or
-interrupted change nothing. FF_FAULTS=all tries every point, else every few, from a random one on."""
+interrupted change nothing. FF_FAULTS=all tries every point, else every few, from a random one on; FF_CASES=append,repair only
+these cases."""
 import concurrent.futures
 import errno
 import gzip
@@ -33,8 +34,10 @@ except ImportError as missing:
     tap.finish()
 
 FFPACK = os.path.join(tap.BUILD, "ffpack")
+FFINSPECT = os.path.join(tap.BUILD, "ffinspect")
 SHIM = os.path.join(tap.BUILD, "tests", "faults.so")
 ALL = os.environ.get("FF_FAULTS") == "all"
+ONLY = os.environ.get("FF_CASES", "").split(",")
 SEED = int(os.environ.get("FF_SEED", random.randrange(1 << 30)))
 print("# seed %d (FF_SEED)" % SEED)
 random.seed(SEED)
@@ -42,12 +45,11 @@ scratch = tempfile.mkdtemp(prefix="faults-")
 os.chdir(scratch)
 
 
-def run(arguments, out, **fault):
+def run(arguments, **fault):
     environment = dict(os.environ)
     if fault:
         environment.update({"FF_" + name: str(value) for name, value in fault.items()}, LD_PRELOAD=SHIM)
-    done = subprocess.run([FFPACK, *arguments, "-o", out, "-j1"], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                          env=environment)
+    done = subprocess.run([FFPACK, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment)
     return done.returncode, done.stderr.decode(errors="replace")
 
 
@@ -134,56 +136,127 @@ def points(total, each):
     return list(range(1 + random.randrange(step), total + 1, step))
 
 
-def try_point(case, arguments, wanted, fault, at, fails):
+class Pack:
+    """A set that was not there."""
+
+    def __init__(self, name, arguments):
+        self.name, self.arguments = name, arguments
+
+    def prepare(self, out):
+        pass
+
+    def command(self, out):
+        return [*self.arguments, "-o", out, "-j1"]
+
+    def wrong_after(self, out, said, wanted):
+        """What is wrong behind a command that failed."""
+        if os.path.exists(out):  # all that can fail behind the last rename is the sync that makes it last
+            return None if bytes_of(out) == wanted and "the folder" in said else "OUT is there"
+        left = [name for name in os.listdir(os.path.dirname(out)) if name not in ("out.partial", "out.skipped.tsv")]
+        return "left %s" % left if left else None
+
+    def is_done(self, out, wanted):
+        """Whether nothing is left to do, so that the same command would be refused."""
+        return os.path.exists(out)
+
+
+class Merge(Pack):
+    """Parts that become a set; they stay as they are."""
+
+    def command(self, out):
+        return ["merge", out, *self.arguments]
+
+
+class Change(Pack):
+    """A command that changes the set `base`: behind a failure it is whole, with its old index or its
+    new one (repair: with or without one), and no shard is another."""
+
+    def __init__(self, name, arguments, base, lose=None):
+        Pack.__init__(self, name, arguments)
+        self.base, self.lose = base, lose
+
+    def prepare(self, out):
+        shutil.copytree(self.base, out)
+        if self.lose:
+            os.remove(os.path.join(out, self.lose))
+
+    def command(self, out):
+        return [self.arguments[0], out, *self.arguments[1:], "-j1"]
+
+    def wrong_after(self, out, said, wanted):
+        found, old = bytes_of(out), bytes_of(self.base)
+        if [name for name in old if name.endswith(".ffs") and found.get(name) != old[name]]:
+            return "an old shard was changed"
+        index = found.get("index.ffx")
+        if index is None:
+            return None if self.lose else "the index is gone"
+        if index not in (old["index.ffx"], wanted["index.ffx"]):
+            return "another index"
+        done = subprocess.run([FFINSPECT, out, "--verify"], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        return "not whole: %r" % done.stderr if done.returncode else None
+
+    def is_done(self, out, wanted):
+        return bytes_of(out).get("index.ffx") == wanted["index.ffx"]
+
+
+for part in ["1/2", "2/2"]:
+    run(["folder", *IMAGES, "--shard-size", "4K", "-o", "part" + part[0], "--part", part])
+run(["folder", *IMAGES, "--shard-size", "4K", "-o", "base"])
+CASES = [Pack(*case) for case in CASES] + [
+    Merge("merge", ["part1", "part2"]),
+    Change("append", ["append", "folder.tar"], "base"),
+    Change("repair", ["repair"], "base", "index.ffx"),
+]
+
+
+def try_point(case, wanted, fault, at, fails):
     """One failed call. Returns what was wrong, or None."""
     folder = tempfile.mkdtemp(dir=scratch)
     out = os.path.join(folder, "out")
     try:
-        code, said = run(arguments, out, FAULT=fault[0], FAULT_AT=at, FAULT_ERRNO=fault[1])
-        where = "%s at %s %d (errno %d): exit code %d, %r" % (case, fault[0], at, fault[1], code, said)
+        case.prepare(out)
+        code, said = run(case.command(out), FAULT=fault[0], FAULT_AT=at, FAULT_ERRNO=fault[1])
+        where = "%s at %s %d (errno %d): exit code %d, %r; " % (case.name, fault[0], at, fault[1], code, said)
         if code == 0:
-            if bytes_of(out) != wanted:
-                return where + "; other bytes"
-        else:
-            if not fails:
-                return where + "; it has to succeed"
-            # libarchive ends the process itself where it cannot get memory for a string.
-            own = said.startswith("ffpack: ") or (fault[0] == "alloc" and said.startswith("Fatal Internal Error in libarchive"))
-            if code not in (1, 65, 74) or not own or len(said.splitlines()) != 1:
-                return where
-            # What can fail behind the last rename is the sync that makes it last.
-            if os.path.exists(out):
-                return None if bytes_of(out) == wanted and "the folder" in said else where + "; OUT is there"
-            left = [name for name in os.listdir(folder) if name not in ("out.partial", "out.skipped.tsv")]
-            if left:
-                return where + "; left %s" % left
-            code, said = run(arguments, out)
+            return None if bytes_of(out) == wanted else where + "other bytes"
+        if not fails:
+            return where + "it has to succeed"
+        # libarchive ends the process itself where it cannot get memory for a string.
+        own = said.startswith("ffpack: ") or (fault[0] == "alloc" and said.startswith("Fatal Internal Error in libarchive"))
+        if code not in (1, 65, 74) or not own or len(said.splitlines()) != 1:
+            return where + "wanted one sentence"
+        wrong = case.wrong_after(out, said, wanted)
+        if wrong:
+            return where + wrong
+        if not case.is_done(out, wanted):
+            code, said = run(case.command(out))
             if code != 0 or bytes_of(out) != wanted:
-                return where + "; again: %d, %r" % (code, said)
+                return where + "again: %d, %r" % (code, said)
         return None
     finally:
         shutil.rmtree(folder)
 
 
 with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
-    for case, arguments in CASES:
-        code, said = run(arguments, "undisturbed")
+    for case in [case for case in CASES if ONLY == [""] or case.name in ONLY]:
+        case.prepare("undisturbed")
+        code, said = run(case.command("undisturbed"))
         wanted = bytes_of("undisturbed")
-        if not ok(code == 0, "%s is packed" % case, said):
+        if not ok(code == 0, "%s: undisturbed" % case.name, said):
             continue
         shutil.rmtree("undisturbed")
         for fault, fails, each in [(("alloc", 0), True, 60), (("io", errno.EIO), True, 30), (("io", errno.ENOSPC), True, 30),
                                    (("eintr", 0), False, 15)]:
-            run(arguments, "counted", FAULT=fault[0], FAULT_COUNT=os.path.join(scratch, "count"))
+            case.prepare("counted")
+            run(case.command("counted"), FAULT=fault[0], FAULT_COUNT=os.path.join(scratch, "count"))
             shutil.rmtree("counted")
             total = int(open("count").read())
             tried = points(total, each)
-            wrong = [said for said in pool.map(
-                lambda at: try_point(case, arguments, wanted, fault, at, fails), tried) if said]
+            wrong = [said for said in pool.map(lambda at: try_point(case, wanted, fault, at, fails), tried) if said]
             name = fault[0] if not fault[1] else errno.errorcode[fault[1]]
-            ok(total > 10 and not wrong, "%s: %d of %d points of %s" % (case, len(tried), total, name), "\n".join(wrong))
-        said = try_point(case, arguments, wanted, ("short", 0), 1, False)
-        ok(not said, "%s: every transfer cut short" % case, said)
+            ok(total > 10 and not wrong, "%s: %d of %d points of %s" % (case.name, len(tried), total, name), "\n".join(wrong))
+        said = try_point(case, wanted, ("short", 0), 1, False)
+        ok(not said, "%s: every transfer cut short" % case.name, said)
 
 os.chdir("/")
 shutil.rmtree(scratch)
