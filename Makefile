@@ -18,7 +18,7 @@ WARNINGS := -Wall -Wextra -Wshadow -Wpointer-arith -Wstrict-prototypes -Wmissing
 # No fused multiply-add where the source has two operations: the exact transforms and the
 # equality of instruction-set clones depend on it.
 CFLAGS   ?= -O3 -g
-ALL_CFLAGS := -std=c11 -D_GNU_SOURCE -I. $(CPPFLAGS_DNNL) $(CPPFLAGS_JPEG) $(CFLAGS) -ffp-contract=off -fno-math-errno -fPIC -fvisibility=hidden -pthread $(WARNINGS) $(if $(HAVE_DNNL),-DFF_HAVE_DNNL)
+ALL_CFLAGS := -std=c11 -D_GNU_SOURCE -I. $(CPPFLAGS_XXHASH) $(CPPFLAGS_DNNL) $(CPPFLAGS_JPEG) $(CFLAGS) -ffp-contract=off -fno-math-errno -fPIC -fvisibility=hidden -pthread $(WARNINGS) $(if $(HAVE_DNNL),-DFF_HAVE_DNNL)
 TRAIN_CFLAGS := -fopenmp
 LDLIBS_FORMAT := $(LIBS_XXHASH) $(LIBS_ZSTD)
 LDLIBS_LOADER := $(LDLIBS_FORMAT)

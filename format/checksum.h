@@ -5,7 +5,11 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#ifdef FF_HAVE_XXH_DISPATCH
+#include <xxh_x86dispatch.h> /* the same functions, by the processor's vectors */
+#else
 #include <xxhash.h>
+#endif
 
 static inline uint64_t ff_checksum(const void *bytes, size_t length) {
     return XXH3_64bits(bytes, length);

@@ -29,6 +29,9 @@ need() {
 }
 echo "probing for libraries with $cc:" >&2
 need xxhash LIBS_XXHASH '#include <xxhash.h>' 'XXH3_64bits("", 0) + XXH_versionNumber()' '-lxxhash' libxxhash-dev
+# The library's own choice of AVX2 or AVX-512 as it runs; not every build of it has that.
+try dispatch '#include <xxh_x86dispatch.h>' 'XXH3_64bits("", 0)' '-lxxhash' &&
+    echo "CPPFLAGS_XXHASH := -DFF_HAVE_XXH_DISPATCH" >>"$scratch/mk"
 need zstd LIBS_ZSTD '#include <zstd.h>' 'ZSTD_versionNumber()' '-lzstd' libzstd-dev
 need zlib LIBS_ZLIB '#include <zlib.h>' 'zlibCompileFlags()' '-lz' zlib1g-dev
 need libarchive LIBS_ARCHIVE '#include <archive.h>' 'archive_version_number()' '-larchive' libarchive-dev

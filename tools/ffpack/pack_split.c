@@ -2,6 +2,7 @@
 
 #include "format/base/interrupt.h"
 #include "format/base/progress.h"
+#include "format/checksum.h"
 #include "format/generation.h"
 #include "loader/order.h"
 #include "tools/ffpack/pipeline.h"
@@ -16,7 +17,7 @@ enum {
     /* Blocks made ahead, so that workers go on while one is written: as many as workers, or as fit
      * these bytes; at most that many. */
     SPARE_SLOTS = 16,
-    SPARE_BYTES = 16 << 20,
+    SPARE_BYTES = 4 << 20, /* what stays in the processors' caches */
     /* The permutation of --shuffle: another one than any epoch's of the same seed. */
     SHUFFLE_PERMUTATION = 16
 };
@@ -116,7 +117,7 @@ static ff_status add_sample(pack_state *packing, int worker, slot *to, uint64_t 
                              .width = sample->width,
                              .key = sample->item.key,
                              .key_bytes = sample->item.key_bytes,
-                             .source_checksum = sample->source_checksum,
+                             .source_checksum = ff_checksum(sample->bytes, sample->item.bytes),
                              .label = label};
     void *tensor;
     FF_TRY(ff_block_add(to->block, &entry, &tensor, error));

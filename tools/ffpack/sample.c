@@ -1,6 +1,5 @@
 #include "tools/ffpack/sample.h"
 
-#include "format/checksum.h"
 #include "tools/ffpack/array_sample.h"
 #include "tools/ffpack/source/disk.h"
 
@@ -265,7 +264,7 @@ ff_status ff_sampler_make(ff_sampler *sampler, uint64_t number, ff_sample *sampl
     FF_TRY(ff_listing_item(sampler->cursor, number, &sample->item, error));
     const unsigned char *bytes;
     FF_TRY(ff_source_read(sampler->reader, sampler->split, &sample->item, &bytes, error));
-    sample->source_checksum = ff_checksum(bytes, sample->item.bytes);
+    sample->bytes = bytes;
     sample->width = plan->width;
     sample->height = plan->height;
     if (!plan->source->encoded && (!plan->changed || plan->values != FF_VALUES_U8)) {

@@ -41,9 +41,9 @@ typedef struct ff_sample {
     const void *values; /* valid until the sampler's next call */
     uint32_t height, width;
     bool planar;
-    bool encoded;             /* the item is an image of its own, not a piece of an array */
-    uint64_t source_checksum; /* XXH3-64 of the item's bytes */
-    const char *warning;      /* what was odd, or NULL; valid as `values` */
+    bool encoded;               /* the item is an image of its own, not a piece of an array */
+    const unsigned char *bytes; /* the item's, [item.bytes]; valid as `values` */
+    const char *warning;        /* what was odd, or NULL; valid as `values` */
 } ff_sample;
 
 typedef struct ff_sampler ff_sampler;

@@ -1,10 +1,13 @@
 #include "tools/ffpack/source/disk.h"
 
+#include "format/base/guard.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -49,6 +52,38 @@ ff_status ff_disk_read_at(int fd, const char *path, void *to, size_t size, uint6
                           ff_error *error) {
     size_t got;
     return ff_disk_read_some(fd, path, to, size, size, offset, &got, error);
+}
+
+/* A gather from a mapping, so that no call to the system is made for a piece. */
+typedef struct gather {
+    const char *from;
+    char *to;
+    size_t size;
+    uint64_t stride, count;
+} gather;
+
+static void gather_pieces(void *context) {
+    const gather *job = context;
+    for (uint64_t i = 0; i < job->count; i++)
+        memcpy(job->to + i * job->size, job->from + i * job->stride, job->size);
+}
+
+ff_status ff_disk_gather(int fd, const char *path, void *to, size_t size, uint64_t offset,
+                         uint64_t stride, uint64_t count, ff_error *error) {
+    if (!count) return FF_OK;
+    uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE), begin = offset - offset % page;
+    size_t length = (size_t)(offset - begin + stride * (count - 1) + size);
+    char *map = mmap(NULL, length, PROT_READ, MAP_SHARED, fd, (off_t)begin);
+    if (map == MAP_FAILED)
+        return ff_fail_errno(error, "%s: cannot map %zu bytes at %" PRIu64, path, length, begin);
+    gather job = {
+        .from = map + (offset - begin), .to = to, .size = size, .stride = stride, .count = count};
+    const char *fault = ff_guard_run(gather_pieces, &job);
+    munmap(map, length);
+    if (!fault) return FF_OK;
+    return ff_fail(error, FF_IO,
+                   "%s: cannot read at byte %" PRIu64 ": it became shorter, or its disk fails",
+                   path, begin + (uint64_t)(fault - map));
 }
 
 ff_status ff_disk_write_at(int fd, const char *directory, const void *from, size_t size,

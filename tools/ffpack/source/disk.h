@@ -13,6 +13,13 @@ FF_MUST_USE ff_status ff_disk_open(const char *path, int *fd, uint64_t *bytes, f
 FF_MUST_USE ff_status ff_disk_read_at(int fd, const char *path, void *to, size_t size,
                                       uint64_t offset, ff_error *error);
 
+/* Reads `count` pieces of `size` bytes, the first at `offset`, each other one `stride` bytes behind
+ * the one before, one behind the other to `to`: for small pieces of large files. `offset + stride *
+ * count` does not exceed the file's size. FF_IO where the file shrinks meanwhile. */
+FF_MUST_USE ff_status ff_disk_gather(int fd, const char *path, void *to, size_t size,
+                                     uint64_t offset, uint64_t stride, uint64_t count,
+                                     ff_error *error);
+
 /* Reads at least `size` and up to `limit` bytes; *got says how many. */
 FF_MUST_USE ff_status ff_disk_read_some(int fd, const char *path, void *to, size_t size,
                                         size_t limit, uint64_t offset, size_t *got,

@@ -7,6 +7,7 @@
  * coarse_label_names.txt. They lie in a folder (or in its folder cifar-10-batches-bin or
  * cifar-100-binary), in a tar archive, or one of them is given alone.
  * The python version has the same names without .bin: python.c. */
+#include "format/base/thread.h"
 #include "tools/ffpack/source/cifar/files.h"
 #include "tools/ffpack/source/disk.h"
 
@@ -70,16 +71,32 @@ static ff_status add_fields(ff_cifar *found, ff_source *source, ff_error *error)
     return FF_OK;
 }
 
+/* A batch a thread: the labels lie far from each other, so that most of the file is touched. */
+typedef struct label_reader {
+    ff_cifar *found;
+    const ff_source *source;
+} label_reader;
+
+static void read_labels(void *context, size_t index) {
+    const label_reader *job = context;
+    ff_cifar_batch *batch = &job->found->batch[index];
+    const ff_source_part *part = &job->source->part[batch->part];
+    size_t bytes = job->found->kind->label_count;
+    uint64_t record = FF_CIFAR_PIXEL_BYTES + bytes, count = batch->bytes / record;
+    ff_status status = ff_alloc(&batch->labels, count, bytes, "labels", &batch->error);
+    if (status == FF_OK)
+        status = ff_disk_gather(part->fd, part->path, batch->labels, bytes, batch->offset, record,
+                                count, &batch->error);
+    batch->error.status = status;
+}
+
 static ff_status list_batch(const ff_cifar *found, ff_source *source, const ff_cifar_batch *batch,
                             ff_listing *listing, ff_error *error) {
     const ff_cifar_kind *kind = found->kind;
-    const ff_source_part *part = &source->part[batch->part];
     uint64_t record = FF_CIFAR_PIXEL_BYTES + kind->label_count;
     for (uint64_t i = 0; i < batch->bytes / record; i++) {
-        unsigned char byte[2];
+        const unsigned char *byte = batch->labels + i * kind->label_count;
         int32_t label[2];
-        FF_TRY(ff_disk_read_at(part->fd, part->path, byte, kind->label_count,
-                               batch->offset + i * record, error));
         for (uint32_t k = 0; k < kind->label_count; k++) {
             size_t field = kind->label_count - 1 - k;
             uint32_t limit = source->labels.field[field].class_count;
@@ -113,6 +130,15 @@ static ff_status list_found(ff_cifar *found, ff_source *source, ff_error *error)
                                   .width = 32,
                                   .layout = FF_CHW};
     FF_TRY(add_fields(found, source, error));
+    if (!found->kind->python) {
+        label_reader job = {found, source};
+        FF_TRY(ff_parallel_for(source->jobs, found->batch_count, read_labels, &job, error));
+        for (size_t i = 0; i < found->batch_count; i++) {
+            if (found->batch[i].error.status == FF_OK) continue;
+            if (error) *error = found->batch[i].error;
+            return found->batch[i].error.status;
+        }
+    }
     bool alone = found->batch[0].test == found->batch[found->batch_count - 1].test;
     ff_source_split *split = NULL;
     for (size_t i = 0; i < found->batch_count; i++) {

@@ -391,6 +391,7 @@ void ff_cifar_free(ff_cifar *found) {
         free(found->text[i]);
         free(found->text_path[i]);
     }
+    for (size_t i = 0; i < found->batch_count; i++) free(found->batch[i].labels);
     free(found->place);
     *found = (ff_cifar){0};
 }

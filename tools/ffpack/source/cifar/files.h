@@ -28,6 +28,8 @@ typedef struct ff_cifar_batch {
     bool test;
     uint32_t part;
     uint64_t offset, bytes; /* of it in the part */
+    unsigned char *labels;  /* binary version: the label bytes of its records; owned */
+    ff_error error;         /* of reading them, which runs on a thread */
 } ff_cifar_batch;
 
 typedef struct ff_cifar {
