@@ -75,6 +75,7 @@ static ff_status no_index(const char *path, ff_error *error) {
     DIR *folder = opendir(path);
     if (!folder) return ff_fail_errno(error, "%s: cannot open", path);
     ff_buffer splits = {0};
+    bool shards = false;
     ff_status status = FF_OK;
     for (struct dirent *item; status == FF_OK && (item = readdir(folder));) {
         char name[600];
@@ -82,6 +83,8 @@ static ff_status no_index(const char *path, ff_error *error) {
             snprintf(name, sizeof name, "%.300s/%.255s", path, item->d_name);
             status = ff_dataset_refuse_part(name, error);
         }
+        uint32_t number;
+        shards |= ff_shard_name_parse(item->d_name, &number);
         snprintf(name, sizeof name, "%.255s/" FF_INDEX_NAME, item->d_name);
         if (status == FF_OK && item->d_name[0] != '.' && !faccessat(dirfd(folder), name, F_OK, 0))
             status = ff_buffer_printf(&splits, error, "%s%s/%s", splits.length ? ", " : "", path,
@@ -93,7 +96,8 @@ static ff_status no_index(const char *path, ff_error *error) {
                      ? ff_fail(error, FF_BAD_DATA, "%s: holds several splits; name one of %s", path,
                                splits.bytes)
                      : ff_fail(error, FF_BAD_DATA,
-                               "%s: is no packed dataset: it has no " FF_INDEX_NAME, path);
+                               "%s: is no packed dataset: it has no " FF_INDEX_NAME "%s", path,
+                               shards ? "; ffpack repair makes one from its shards" : "");
     ff_buffer_free(&splits);
     return status;
 }

@@ -16,13 +16,17 @@ restores() {
     for how in gone empty cut longer zeros 0 20 40 4090 4100 4500 $((size / 2)) $((size - 100)); do
         rm -rf broken; cp -r "$set" broken
         case $how in
-        gone) rm broken/index.ffx ;;
+        gone)
+            rm broken/index.ffx
+            "$inspect" broken 2>&1 | grep -q 'ffpack repair makes one' || problem="$how: ffinspect does not name repair"
+            ;;
         empty) : >broken/index.ffx ;;
         cut) truncate -s -1 broken/index.ffx ;;
         longer) echo >>broken/index.ffx ;;
         zeros) truncate -s 0 broken/index.ffx; truncate -s "$size" broken/index.ffx ;;
         *) flip broken/index.ffx "$how" ;;
         esac
+        [ -z "$problem" ] || break
         "$ffpack" repair broken >said 2>&1 || { problem="$how: $(cat said)"; break; }
         grep -q 'broken: made index.ffx again' said || { problem="$how: $(cat said)"; break; }
         diff -r "$set" broken >said || { problem="$how: $(cat said)"; break; }

@@ -21,7 +21,7 @@ static ff_status archive_list(ff_source *source, ff_error *error) {
 extern const ff_source_format ff_source_archive;
 const ff_source_format ff_source_archive = {
     .name = "archive",
-    .wanted = "a tar or zip archive, compressed or not, of such a folder",
+    .wanted = "a tar or zip archive, compressed or not, of images in a folder for each class",
     .detect = archive_detect,
     .list = archive_list,
 };
