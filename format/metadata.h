@@ -13,6 +13,7 @@
 /* The newest version of the format; those from 0 on are read. */
 #define FF_FORMAT_VERSION 1u
 
+#define FF_METADATA_WORD        "ffpack-metadata"    /* the text's first */
 #define FF_METADATA_LIMIT_BYTES (UINT64_C(64) << 20) /* of the text */
 #define FF_CHANNELS_LIMIT       4096u
 #define FF_SIDE_LIMIT           1048576u /* of height and width */
