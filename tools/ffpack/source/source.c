@@ -219,6 +219,14 @@ ff_status ff_source_add_stream(ff_source *source, const char *path, bool nested,
     return add_part(source, path, added, part, error);
 }
 
+ff_status ff_source_add_archive(ff_source *source, const char *path, bool plain, bool nested,
+                                uint32_t *part, ff_error *error) {
+    if (!plain) return ff_source_add_stream(source, path, nested, part, error);
+    int fd;
+    FF_TRY(ff_disk_open(path, &fd, NULL, error));
+    return ff_source_add_part(source, path, fd, part, error);
+}
+
 ff_status ff_source_add_split(ff_source *source, const char *name, ff_source_split **split,
                               ff_error *error) {
     ff_source_split *grown =

@@ -146,6 +146,10 @@ FF_MUST_USE ff_status ff_source_add_part(ff_source *source, const char *path, in
  * process may open files. It must still have this size when it is read. */
 FF_MUST_USE ff_status ff_source_add_file(ff_source *source, const char *path, uint64_t bytes,
                                          uint32_t *part, ff_error *error);
+/* Adds the archive `path`: as a file where it is `plain` (ff_archive_is_plain), so that its items'
+ * offsets are their members', else as a stream. */
+FF_MUST_USE ff_status ff_source_add_archive(ff_source *source, const char *path, bool plain,
+                                            bool nested, uint32_t *part, ff_error *error);
 /* Adds the archive `path` as a stream. */
 FF_MUST_USE ff_status ff_source_add_stream(ff_source *source, const char *path, bool nested,
                                            uint32_t *part, ff_error *error);

@@ -1,7 +1,6 @@
 #include "tools/ffpack/source/tree.h"
 
 #include "tools/ffpack/source/archive.h"
-#include "tools/ffpack/source/disk.h"
 #include "tools/ffpack/source/sorter.h"
 
 #include <inttypes.h>
@@ -338,18 +337,12 @@ static ff_status fill_splits(tree *found, filling *fill, const char *only, uint3
 
 /* ---- the archive --------------------------------------------------------------------------- */
 
-static ff_status add_part(tree *found, bool nested, uint32_t *part, ff_error *error) {
-    if (!found->plain) return ff_source_add_stream(found->source, found->path, nested, part, error);
-    int fd;
-    FF_TRY(ff_disk_open(found->path, &fd, NULL, error));
-    return ff_source_add_part(found->source, found->path, fd, part, error);
-}
-
 static ff_status list(tree *found, const ff_tree_options *options, ff_error *error) {
     uint32_t part;
     FF_TRY(read_archive(found, options->nested, error));
     FF_TRY(options->rooted ? ff_copy_string(&found->root, "", error) : find_root(found, error));
-    FF_TRY(add_part(found, options->nested, &part, error));
+    FF_TRY(ff_source_add_archive(found->source, found->path, found->plain, options->nested, &part,
+                                 error));
     const char *only = options->split;
     if (!only) {
         ff_names top;

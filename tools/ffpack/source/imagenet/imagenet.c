@@ -30,6 +30,10 @@ static bool is_val_image(const char *base) {
     return !strncmp(base, "ILSVRC2012_val_", 15) && ff_is_image_name(base);
 }
 
+static bool is_imagenet_member(const char *base) {
+    return is_class_tar(base) || is_val_image(base);
+}
+
 /* *path = the file in the folder, or NULL where there is none. */
 static ff_status find_file(const char *folder, const char *name, char **path, ff_error *error) {
     struct stat info;
@@ -53,8 +57,7 @@ static bool imagenet_detect(const char *path, const unsigned char *head, size_t 
                             ff_error *error) {
     if (!head) return holds_file(path, train_name, error) || holds_file(path, val_name, error);
     return ff_archive_looks_like(head, head_bytes) &&
-           (ff_archive_holds(path, is_class_tar, error) ||
-            ff_archive_holds(path, is_val_image, error));
+           ff_archive_holds(path, is_imagenet_member, error);
 }
 
 /* ---- the validation archive ---------------------------------------------------------------- */
@@ -125,10 +128,7 @@ static ff_status read_images(val_archive *found, ff_error *error) {
     if (!count)
         return ff_fail(error, FF_BAD_DATA, "%s: holds no images, wanted ILSVRC2012_val_*.JPEG",
                        found->path);
-    if (!plain) return ff_source_add_stream(found->source, found->path, false, &found->part, error);
-    int fd;
-    FF_TRY(ff_disk_open(found->path, &fd, NULL, error));
-    return ff_source_add_part(found->source, found->path, fd, &found->part, error);
+    return ff_source_add_archive(found->source, found->path, plain, false, &found->part, error);
 }
 
 /* The wnids that occur, sorted; they are the classes, or have to be those of train. */
