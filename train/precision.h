@@ -1,0 +1,24 @@
+/* The precisions of training: what activations and working weights are stored in, and what the
+ * multiplications may round to. Sums are always f32, and f32 master weights always exist. */
+#ifndef FF_TRAIN_PRECISION_H
+#define FF_TRAIN_PRECISION_H
+
+#include "format/dtype.h"
+
+#include <stdbool.h>
+
+typedef enum ff_precision {
+    FF_PRECISION_F32,  /* true f32: no engine that rounds its factors */
+    FF_PRECISION_TF32, /* f32 storage; factors may be rounded to 10 bits of mantissa */
+    FF_PRECISION_F16,
+    FF_PRECISION_BF16,
+    FF_PRECISION_COUNT
+} ff_precision;
+
+/* "f32" "tf32" "f16" "bf16"; false where the name is none of them. */
+const char *ff_precision_name(ff_precision precision);
+bool ff_precision_parse(const char *name, ff_precision *precision);
+/* Of stored activations and working weights: FF_F32 FF_F32 FF_F16 FF_BF16. */
+ff_dtype ff_precision_dtype(ff_precision precision);
+
+#endif
