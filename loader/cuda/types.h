@@ -1,0 +1,15 @@
+/* What C callers of CUDA kernels need to know of CUDA: two types. No CUDA header is needed.
+ *
+ * Launchers are C functions that only enqueue. They take a stream, as the device's native_stream
+ * entry gives it, and return 0, or CUDA's number of the error. */
+#ifndef FF_LOADER_CUDA_TYPES_H
+#define FF_LOADER_CUDA_TYPES_H
+
+/* A cudaStream_t. With the simulator: what its enqueue hook understands; NULL = run at once. */
+typedef void *ff_cuda_stream;
+
+/* Numbers of cudaError_t that launchers return themselves. */
+#define FF_CUDA_OK            0
+#define FF_CUDA_INVALID_VALUE 1
+
+#endif

@@ -1,0 +1,54 @@
+/* Softmax cross-entropy with its gradient, and what a step reports, on the device. */
+#ifndef FF_TRAIN_CUDA_LOSS_H
+#define FF_TRAIN_CUDA_LOSS_H
+
+#include "train/cuda/launch.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* What a step tells the host: one place of a ring in device memory, copied now and then. */
+typedef struct ff_cuda_result {
+    uint64_t step;
+    double loss_sum; /* over the samples that count, not scaled */
+    int64_t count, correct;
+    int32_t bad_sample;  /* the first whose label is outside [-1, classes); -1 = none */
+    int32_t non_finite;  /* 1: the gradients were not finite and the update was skipped */
+    float loss_scale;    /* that the step ran with */
+    float learning_rate; /* of group 0 */
+} ff_cuda_result;
+
+/* As ff_loss in train/compute.h; targets may be soft: with mix not NULL, sample n's target is
+ * mix[n] of its own label and 1 - mix[n] of the label of sample n ^ 1 (where there is one), each
+ * smoothed. A sample counts where its label >= 0 and its weight is not 0; one that counts not has
+ * loss 0 and gradient 0, so has one with a bad label. A partner that does not count, or is bad,
+ * leaves the sample its own label alone. Correct: the first largest logit is the own label. */
+typedef struct ff_cuda_loss {
+    int n, classes;
+    int stride;     /* elements from row to row of logits and gradient: classes padded to 8 */
+    ff_dtype dtype; /* of logits and gradient */
+    double smoothing;
+    bool sum;                /* gradient of the sum; else of the mean over the samples that count */
+    const void *logits;      /* [n][stride] */
+    const void *labels;      /* [n] */
+    ff_dtype label_dtype;    /* FF_I64 or FF_I32 */
+    const float *weights;    /* [n] or NULL = all 1 */
+    const float *mix;        /* [n] in [0, 1] or NULL = own labels alone */
+    const float *loss_scale; /* device; the gradient is multiplied by it; NULL = 1 */
+    void *gradient;          /* [n][stride], pad lanes 0; NULL = not wanted; may be logits */
+    ff_cuda_result *ring;    /* [ring_size] device: place *step % ring_size is written: step,
+                                loss_sum, count, correct, bad_sample; the rest is set to 0 */
+    uint32_t ring_size;
+    const uint64_t *step; /* device; NULL = 0 */
+} ff_cuda_loss;
+
+/* Bytes of scratch for `n` samples. */
+size_t ff_cuda_loss_scratch(int n);
+/* Sums in double, in the order of the samples. Reads logits, writes gradient. */
+int ff_cuda_loss_run(const ff_cuda_place *place, const ff_cuda_loss *loss, void *scratch);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
