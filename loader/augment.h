@@ -17,6 +17,8 @@
  *           turned over every epoch (K. Jordan, "94% on CIFAR-10 in 3.29 Seconds", 2024).
  *   cutout  of a square of `cutout` pixels, its centre uniform over the output (T. DeVries,
  *           G. Taylor, 2017), cut at the edges; filled with 0, the mean after Normalize.
+ *   mixup, cutmix  with the sample of the neighbouring row, which went through all of the above
+ *           with its own parameters (loader/mix.h).
  *
  * Draws: a = ff_philox_draw(seed, FF_DOMAIN_AUGMENT, epoch, sample, 0), b = the same with block 1,
  * f = ff_philox_draw(seed, FF_DOMAIN_FLIP, 0, sample, 0):
@@ -25,8 +27,8 @@
  *   flip = a[2] >> 31 (random), or (f[0] >> 31) ^ (epoch & 1) (alternating)
  *   cut_y = ff_random_below(b[0], out_height) - cutout / 2
  *   cut_x = ff_random_below(b[1], out_width) - cutout / 2
- * with resize, height and width are those of the resized sample; with rrc, y and x are the box's.
- * Golden values are in tests/unit/test_augment.c.
+ * with resize, height and width are those of the resized sample; with rrc, y and x are the box's;
+ * draws of mixing in loader/mix.h. Golden values are in tests/unit/test_augment.c.
  *
  * Output pixel (r, c) of an image flipped or not is pixel
  *   (y + r, x + (flip ? out_width - 1 - c : c)) of the source (resized, with resize), or padding
@@ -36,6 +38,7 @@
 #ifndef FF_LOADER_AUGMENT_H
 #define FF_LOADER_AUGMENT_H
 
+#include "loader/mix.h"
 #include "loader/resized_crop.h"
 
 typedef enum ff_pad_mode { FF_PAD_BLACK, FF_PAD_REFLECT } ff_pad_mode;
@@ -52,22 +55,28 @@ typedef struct ff_augment_spec {
     uint32_t rrc;    /* side of the output of random resized crops; 0 = none */
     double scale[2]; /* with rrc: shares of a sample's area that a box has, 0 < .. <= 1 */
     double ratio[2]; /* with rrc: of a box's width to its height, 0.01 to 100 */
+    double mixup;    /* alpha, 0.01 to 100; 0 = none */
+    double cutmix;   /* alpha, 0.01 to 100; 0 = none */
 } ff_augment_spec;
 
 #define FF_AUGMENT_FLIP 1u /* flags: mirrored horizontally */
 #define FF_AUGMENT_BOX  2u /* height x width pixels at (y, x) are resampled to the output */
-#define FF_AUGMENT_RESIZE                                                                          \
-    4u /* the whole sample is resampled to height x width; y, x lie in that                        \
-        */
+/* the whole sample is resampled to height x width; y, x lie in that */
+#define FF_AUGMENT_RESIZE 4u
+#define FF_AUGMENT_MIXUP  8u  /* blended with the sample of row ^ 1 */
+#define FF_AUGMENT_CUTMIX 16u /* the sample of row ^ 1 shows in the box at (mix_y, mix_x) */
 
-/* What is done to one sample: 40 bytes, the same on host and device. */
+/* What is done to the sample of one row: 64 bytes, the same on host and device. */
 typedef struct ff_augment_params {
-    uint64_t sample;        /* its number */
-    int32_t y, x;           /* source pixel of the crop's corner; negative in the padding */
-    int32_t cut_y, cut_x;   /* corner of the cutout in the output; may be negative */
-    float weight;           /* of this sample where two are mixed; 1 */
-    uint32_t flags;         /* FF_AUGMENT_... */
-    uint32_t height, width; /* with FF_AUGMENT_BOX and FF_AUGMENT_RESIZE; else 0 */
+    uint64_t sample;                /* its number */
+    int32_t y, x;                   /* source pixel of the crop's corner; negative in the padding */
+    uint32_t height, width;         /* with FF_AUGMENT_BOX and FF_AUGMENT_RESIZE; else 0 */
+    int32_t cut_y, cut_x;           /* corner of the cutout in the output; may be negative */
+    uint32_t cut_height, cut_width; /* 0 = none */
+    /* With FF_AUGMENT_CUTMIX, inside of the output; else 0. */
+    int32_t mix_y, mix_x, mix_height, mix_width;
+    float weight;   /* of this sample where two are mixed, that of row ^ 1 has the rest; else 1 */
+    uint32_t flags; /* FF_AUGMENT_... */
 } ff_augment_params;
 
 /* The corner of a central crop of `out` from `in` >= out: (in - out) / 2 rounded half to even. */
@@ -98,6 +107,8 @@ FF_HD ff_augment_params ff_augment_at(const ff_augment_spec *spec, uint64_t seed
     ff_augment_params params;
     params.sample = sample;
     params.cut_y = params.cut_x = 0;
+    params.cut_height = params.cut_width = spec->cutout;
+    params.mix_y = params.mix_x = params.mix_height = params.mix_width = 0;
     params.weight = 1.0f;
     params.flags = 0;
     params.height = params.width = 0;
@@ -137,6 +148,27 @@ FF_HD ff_augment_params ff_augment_at(const ff_augment_spec *spec, uint64_t seed
         params.cut_x = (int32_t)ff_random_below(b.word[1], out_width) - (int32_t)(spec->cutout / 2);
     }
     return params;
+}
+
+/* Whether rows are mixed with their partners'. */
+FF_HD int ff_augment_mixes(const ff_augment_spec *spec) {
+    return spec->mixup > 0 || spec->cutmix > 0;
+}
+
+/* Adds to a row's parameters how its pair is mixed (loader/mix.h), of a spec that mixes; for rows
+ * that have a partner: row ^ 1 is below the batch's count. pair = half the position in the epoch of
+ * the even row, rounded down. Both rows of a pair get the same. A weight of 1 leaves the row as it
+ * is, with no flag. */
+FF_HD void ff_augment_mix(const ff_augment_spec *spec, ff_augment_params *params, uint64_t seed,
+                          uint32_t epoch, uint64_t pair, uint32_t out_height, uint32_t out_width) {
+    ff_mix mix = ff_mix_at(spec->mixup, spec->cutmix, seed, epoch, pair, out_height, out_width);
+    if (mix.weight == 1.0f) return;
+    params->weight = mix.weight;
+    params->flags |= mix.cutmix ? FF_AUGMENT_CUTMIX : FF_AUGMENT_MIXUP;
+    params->mix_y = mix.y;
+    params->mix_x = mix.x;
+    params->mix_height = mix.height;
+    params->mix_width = mix.width;
 }
 
 /* The source coordinate in [0, size) of a coordinate up to `size` - 1 outside of it, by reflection

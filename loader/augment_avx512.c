@@ -295,7 +295,7 @@ INLINE void interleave(how h, bool whole, const ff_augment_host *host,
             body(h, true, host, params, source, height, width, out, ahead);                        \
         else                                                                                       \
             body(h, false, host, params, source, height, width, out, ahead);                       \
-        if (host->cutout) ff_augment_cut(host, params, out);                                       \
+        if (params->cut_height) ff_augment_cut(host, params, out);                                 \
     }
 DEFINE(planes_move_16, planes, MOVE_16)
 DEFINE(planes_move_32, planes, MOVE_32)

@@ -54,7 +54,6 @@ ff_status ff_augment_host_init(ff_augment_host *host, const ff_metadata *metadat
         .from_bytes = ff_dtype_bytes(metadata->dtype),
         .to_bytes = ff_dtype_bytes(to),
         .pad_mode = spec->pad_mode,
-        .cutout = spec->cutout,
     };
     bool as_stored = !ff_dtype_is_float(to);
     if (as_stored && to != host->from)
@@ -100,12 +99,13 @@ void ff_augment_host_free(ff_augment_host *host) {
 /* The part of the square inside of the output. */
 static bool cut_box(const ff_augment_host *host, const ff_augment_params *params, uint32_t *top,
                     uint32_t *bottom, uint32_t *left, uint32_t *right) {
-    int64_t size = host->cutout, y = params->cut_y, x = params->cut_x;
-    int64_t y1 = y + size < host->out_height ? y + size : host->out_height;
-    int64_t x1 = x + size < host->out_width ? x + size : host->out_width;
+    int64_t y = params->cut_y, x = params->cut_x;
+    int64_t y1 = y + params->cut_height, x1 = x + params->cut_width;
+    if (y1 > host->out_height) y1 = host->out_height;
+    if (x1 > host->out_width) x1 = host->out_width;
     if (y < 0) y = 0;
     if (x < 0) x = 0;
-    if (size == 0 || y >= y1 || x >= x1) return false;
+    if (params->cut_height == 0 || y >= y1 || x >= x1) return false;
     *top = (uint32_t)y, *bottom = (uint32_t)y1, *left = (uint32_t)x, *right = (uint32_t)x1;
     return true;
 }

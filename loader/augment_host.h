@@ -40,7 +40,6 @@ struct ff_augment_host {
     uint32_t channels, out_height, out_width;
     size_t from_bytes, to_bytes; /* of an element */
     ff_pad_mode pad_mode;
-    uint32_t cutout;
 
     /* [channels] padding elements of `to`, each in the low bytes of its word. */
     uint32_t *black;
@@ -68,7 +67,7 @@ void ff_augment_rows(const ff_augment_host *host, const ff_augment_params *param
 ff_augment_apply ff_augment_avx2(const ff_augment_host *host);
 ff_augment_apply ff_augment_avx512(const ff_augment_host *host);
 
-/* Zeroes the cutout of an output; shared by the fast versions. */
+/* Zeroes the cutout of an output, where there is one; shared by the fast versions. */
 void ff_augment_cut(const ff_augment_host *host, const ff_augment_params *params, void *out);
 
 /* The columns (or rows) [begin, end) of the output whose source lies inside of `width` (`height`):

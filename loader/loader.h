@@ -94,7 +94,7 @@ ff_loader_options ff_loader_defaults(void);
 /* Where a row of a batch comes from. */
 typedef struct ff_slot_source {
     uint64_t sample[2]; /* the second one only where two samples are mixed; else the same */
-    float weight[2];    /* 1 and 0 unless mixed */
+    float weight[2];    /* 1 and 0 unless mixed; their sum is 1 */
     bool padding;       /* behind the last sample: a row of zeros */
 } ff_slot_source;
 
@@ -110,6 +110,9 @@ typedef struct ff_slot_label {
 typedef struct ff_slot {
     void *data;    /* [rows, C, H, W] or [rows, H, W, C] of dtype, device memory, 64 B aligned */
     float *weight; /* [rows] device: 1, or 0 for padding */
+    /* [rows] device, with mixup or cutmix, else NULL: the share that a row's own sample and label
+     * have; the rest is the sample and label of row ^ 1. 1 where a row is not mixed. */
+    float *mix;
     ff_slot_label *label; /* [label_count] */
     size_t label_count;
     /* [rows], host, what became of each row. */

@@ -128,7 +128,15 @@ typedef struct ff_dropout {
 
 /* Softmax cross-entropy, f32, sums in double, in the order of the samples:
  * loss_n = (1 - smoothing) * -log p[label] + smoothing / classes * sum over c of -log p[c];
- * a sample counts where its label >= 0 and its weight is not 0. */
+ * a sample counts where its label >= 0 and its weight is not 0.
+ *
+ * With mix (mixup, cutmix: H. Zhang et al. 2018, S. Yun et al. 2019) sample n has the label of
+ * sample n ^ 1, too, of which it is a part of 1 - mix[n]:
+ *   loss_n = mix[n] * CE(label[n]) + (1 - mix[n]) * CE(label[n ^ 1]), CE as above,
+ * which is torch's cross_entropy of the soft target mix[n] * onehot(label[n]) + (1 - mix[n]) *
+ * onehot(label[n ^ 1]) with the same label_smoothing. Where mix[n] is 1 nothing is read at n ^ 1
+ * (the last sample of an odd batch has none); elsewhere a sample counts only where its partner's
+ * label is >= 0, too. Correct is the label of the larger part, its own of equals. */
 typedef struct ff_loss {
     int n, classes;
     double smoothing;
@@ -136,6 +144,7 @@ typedef struct ff_loss {
     const void *labels;   /* [n] */
     ff_dtype label_dtype; /* FF_I64 or FF_I32 */
     const float *weights; /* [n] or NULL = all 1 */
+    const float *mix;     /* [n] share of the own label, 0 to 1; NULL = all 1 */
     float *gradient;      /* [n][classes]: (p - target) / count; NULL = not wanted; may be logits */
     double *sample_loss;  /* [n]: room */
 } ff_loss;

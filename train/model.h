@@ -116,13 +116,16 @@ typedef struct ff_batch {
     const void *labels;   /* [batch] classes; -1 = unlabeled: no loss, no gradient, not counted */
     ff_dtype label_dtype; /* FF_I64 or FF_I32 */
     const float *weights; /* [batch] 0 or 1 (0 = a padding slot, as if unlabeled); NULL = all 1 */
+    const float *mix;     /* [batch] share of the own label; the rest is sample n ^ 1's (ff_loss);
+                             NULL = all 1; for training */
     uint64_t step;        /* number of the training step since the run began: dropout draws by it */
 } ff_batch;
 
 typedef struct ff_step_result {
     double loss_sum; /* over counted samples; the mean loss is loss_sum / count */
     int64_t count;   /* samples with a label >= 0 and weight 1 */
-    int64_t correct; /* of them, with the largest logit (the first one of equals) at their label */
+    int64_t correct; /* of them, with the largest logit (the first one of equals) at their label,
+                        or where two are mixed at that of the larger share */
 } ff_step_result;
 
 /* Plans the model for `batch` samples. `training` plans can train and evaluate; others only

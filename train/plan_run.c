@@ -264,6 +264,7 @@ static ff_status run(ff_plan *plan, const ff_batch *batch, bool training, ff_ste
         .labels = batch->labels,
         .label_dtype = batch->label_dtype,
         .weights = batch->weights,
+        .mix = training ? batch->mix : NULL,
         .gradient = training ? value(&r, plan->logits_gradient) : NULL,
         .sample_loss = ff_plan_at(plan, plan->sample_loss),
     };

@@ -44,6 +44,7 @@ static ff_status train_slot(ff_recipe *recipe, const ff_slot *slot, uint64_t ste
                       .labels = slot->label[0].values,
                       .label_dtype = slot->label[0].dtype,
                       .weights = NULL,
+                      .mix = slot->mix,
                       .step = step};
     ff_sgd sgd = recipe->sgd;
     sgd.learning_rate = rate;

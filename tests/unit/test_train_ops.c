@@ -447,17 +447,55 @@ static void dropout_matches(void **state) {
     free(x);
 }
 
-static double plain_loss(const float *logits, int classes, int label, double smoothing) {
+/* Of a target that is `label` by `share` and `other` by the rest. */
+static double plain_loss(const float *logits, int classes, int label, int other, double share,
+                         double smoothing) {
     double sum = 0, loss = 0;
     for (int c = 0; c < classes; c++) sum += exp((double)logits[c]);
     for (int c = 0; c < classes; c++) {
-        double target = smoothing / classes + (c == label ? 1 - smoothing : 0);
+        double target = (c == label ? share : 0) + (c == other ? 1 - share : 0);
+        target = (1 - smoothing) * target + smoothing / classes;
         loss += target * (log(sum) - (double)logits[c]);
     }
     return loss;
 }
 
-/* Against its definition; ignored labels, weights, bad labels, i32 and i64. */
+/* torch 1.13: cross_entropy(logits, soft targets, label_smoothing=0.1, reduction="none"), and the
+ * gradient of their mean. */
+static void loss_of_mixed_labels_is_torchs(void **state) {
+    tables *both = *state;
+    const float logits[] = {0.5f, -1.25f, 2.0f,  0.0f, 3.0f,  0.75f, -0.5f,  1.5f,
+                            1.0f, 0.25f,  -2.0f, 0.5f, -1.0f, 2.5f,  0.125f, 1.0f};
+    const int32_t labels[] = {2, 0, 3, 3};
+    const float mix[] = {0.75f, 0.75f, 0.3f, 1.0f};
+    const double sample[] = {0.840748613, 1.275298061, 1.311754080, 1.831766309};
+    const float wanted[] = {-0.02257661f, 0.00068764f, 0.00392421f,  0.01796476f,
+                            0.00899579f,  0.01314301f, -0.05694381f, 0.03480501f,
+                            0.11119344f,  0.04922635f, -0.00040284f, -0.16001695f,
+                            -0.00064270f, 0.17943833f, 0.01102170f,  -0.18981733f};
+    for (int i = 0; i < 2; i++) {
+        ff_compute *compute = i ? both->fast : both->right;
+        float gradient[16];
+        double room[4];
+        ff_loss loss = {.n = 4,
+                        .classes = 4,
+                        .smoothing = 0.1,
+                        .logits = logits,
+                        .labels = labels,
+                        .label_dtype = FF_I32,
+                        .mix = mix,
+                        .gradient = gradient,
+                        .sample_loss = room};
+        ff_loss_result result;
+        compute->ops->loss(compute, &loss, &result);
+        assert_int_equal(result.count, 4);
+        assert_int_equal(result.correct, 2); /* samples 0 and 1 */
+        for (int k = 0; k < 4; k++) assert_true(fabs(room[k] - sample[k]) < 1e-6);
+        for (int k = 0; k < 16; k++) assert_true(fabsf(gradient[k] - wanted[k]) < 1e-7f);
+    }
+}
+
+/* Against its definition; ignored labels, weights, mixed labels, bad labels, i32 and i64. */
 static void loss_is_right(void **state) {
     tables *both = *state;
     dice d = {.seed = 17};
@@ -465,18 +503,31 @@ static void loss_is_right(void **state) {
         ff_compute *compute = i % 2 ? both->fast : both->right;
         const int n = between(&d, 1, 20), classes = between(&d, 1, 12);
         const double smoothing = roll(&d, 2) ? 0.2 : 0;
+        const bool mixed = roll(&d, 2);
         float *logits = random_floats(&d, (size_t)n * classes);
         float *weights = floats((size_t)n), *gradient = floats((size_t)n * classes);
         double room[20], loss_sum = 0;
         int64_t labels[20];
-        int32_t narrow[20];
-        int count = 0;
+        int32_t narrow[20], other[20];
+        float mix[20];
+        bool counts[20];
+        int count = 0, correct = 0;
         for (int k = 0; k < n; k++) {
             narrow[k] = (int32_t)between(&d, -1, classes - 1);
             labels[k] = narrow[k];
             weights[k] = (float)roll(&d, 2);
-            if (labels[k] < 0 || weights[k] == 0) continue;
-            loss_sum += plain_loss(logits + k * classes, classes, (int)labels[k], smoothing);
+            mix[k] = mixed && (k ^ 1) < n && roll(&d, 4) ? (float)roll(&d, 9) / 8 : 1;
+        }
+        for (int k = 0; k < n; k++) {
+            const float *row = logits + k * classes;
+            other[k] = mix[k] < 1 ? narrow[k ^ 1] : narrow[k];
+            counts[k] = narrow[k] >= 0 && other[k] >= 0 && weights[k] != 0;
+            if (!counts[k]) continue;
+            loss_sum += plain_loss(row, classes, narrow[k], other[k], (double)mix[k], smoothing);
+            int best = 0;
+            for (int c = 1; c < classes; c++)
+                if (row[c] > row[best]) best = c;
+            correct += best == (mix[k] >= 0.5f ? narrow[k] : other[k]);
             count++;
         }
         ff_loss loss = {.n = n,
@@ -486,22 +537,24 @@ static void loss_is_right(void **state) {
                         .labels = i % 3 ? (void *)labels : (void *)narrow,
                         .label_dtype = i % 3 ? FF_I64 : FF_I32,
                         .weights = weights,
+                        .mix = mixed ? mix : NULL,
                         .gradient = gradient,
                         .sample_loss = room};
         ff_loss_result result;
         compute->ops->loss(compute, &loss, &result);
         assert_int_equal(result.bad_sample, -1);
         assert_int_equal(result.count, count);
+        assert_int_equal(result.correct, correct);
         assert_true(fabs(result.loss_sum - loss_sum) < 1e-5 * (1 + loss_sum));
         for (int e = 0; count && e < n * classes; e++) {
             /* central differences of the mean loss */
             const int k = e / classes;
             float kept = logits[e];
             double apart = 0;
-            for (int side = -1; side <= 1 && labels[k] >= 0 && weights[k] != 0; side += 2) {
+            for (int side = -1; side <= 1 && counts[k]; side += 2) {
                 logits[e] = kept + (float)side * 1e-2f;
-                apart +=
-                    side * plain_loss(logits + k * classes, classes, (int)labels[k], smoothing);
+                apart += side * plain_loss(logits + k * classes, classes, narrow[k], other[k],
+                                           (double)mix[k], smoothing);
             }
             logits[e] = kept;
             assert_true(fabs(apart / 2e-2 / count - (double)gradient[e]) < 1e-4);
@@ -541,10 +594,15 @@ static void nan_passes(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(conv_matches),    cmocka_unit_test(norm_matches),
-        cmocka_unit_test(norm_knows),      cmocka_unit_test(pool_matches),
-        cmocka_unit_test(linear_matches),  cmocka_unit_test(elementwise_matches),
-        cmocka_unit_test(dropout_matches), cmocka_unit_test(loss_is_right),
+        cmocka_unit_test(conv_matches),
+        cmocka_unit_test(norm_matches),
+        cmocka_unit_test(norm_knows),
+        cmocka_unit_test(pool_matches),
+        cmocka_unit_test(linear_matches),
+        cmocka_unit_test(elementwise_matches),
+        cmocka_unit_test(dropout_matches),
+        cmocka_unit_test(loss_is_right),
+        cmocka_unit_test(loss_of_mixed_labels_is_torchs),
         cmocka_unit_test(nan_passes),
     };
     return cmocka_run_group_tests(tests, open_tables, close_tables);

@@ -202,8 +202,25 @@ static int64_t label_of(const ff_loss *loss, int n) {
                                        : ((const int32_t *)loss->labels)[n];
 }
 
+/* What a sample is to be: `label` with `share`, `other` with the rest. */
+typedef struct target {
+    int64_t label, other;
+    double share;
+} target;
+
+static target target_of(const ff_loss *loss, int n) {
+    const int64_t label = label_of(loss, n);
+    if (!loss->mix || loss->mix[n] == 1.0f) return (target){label, label, 1};
+    return (target){label, label_of(loss, n ^ 1), (double)loss->mix[n]};
+}
+
+static bool counts(const ff_loss *loss, int n, const target *t) {
+    return t->label >= 0 && t->other >= 0 && (!loss->weights || loss->weights[n] != 0);
+}
+
 /* Loss of one sample; its gradient (times `scale`) where wanted. */
-static double sample_loss(const ff_loss *loss, int n, int64_t label, double scale, bool *correct) {
+static double sample_loss(const ff_loss *loss, int n, const target *t, double scale,
+                          bool *correct) {
     const float *logits = loss->logits + (size_t)n * loss->classes;
     int best = 0;
     for (int c = 1; c < loss->classes; c++)
@@ -215,14 +232,18 @@ static double sample_loss(const ff_loss *loss, int n, int64_t label, double scal
     }
     mean /= loss->classes;
     // cppcheck-suppress invalidFunctionArg ; sum is at least exp(0): the largest logit's own term
-    double log_sum = log(sum), at_label = (double)logits[label] - (double)logits[best];
-    *correct = best == label;
+    double log_sum = log(sum), at_label = (double)logits[t->label] - (double)logits[best];
+    if (t->share < 1)
+        at_label = t->share * at_label +
+                   (1 - t->share) * ((double)logits[t->other] - (double)logits[best]);
+    *correct = best == (t->share >= 0.5 ? t->label : t->other);
     double off = loss->smoothing / loss->classes, on = 1.0 - loss->smoothing;
     float *gradient = loss->gradient ? loss->gradient + (size_t)n * loss->classes : NULL;
     double best_logit = (double)logits[best]; /* gradient may overwrite the logits */
     for (int c = 0; gradient && c < loss->classes; c++) {
         double p = exp((double)logits[c] - best_logit) / sum;
-        gradient[c] = (float)(scale * (p - off - (c == label ? on : 0)));
+        double share = (c == t->label ? t->share : 0) + (c == t->other ? 1 - t->share : 0);
+        gradient[c] = (float)(scale * (p - off - on * share));
     }
     return on * (log_sum - at_label) + loss->smoothing * (log_sum - mean);
 }
@@ -235,16 +256,19 @@ void ff_reference_loss(ff_compute *compute, const ff_loss *loss, ff_loss_result 
             result->bad_sample = n;
             return;
         }
-        if (label >= 0 && (!loss->weights || loss->weights[n] != 0)) result->count++;
+    }
+    for (int n = 0; n < loss->n; n++) {
+        const target t = target_of(loss, n);
+        result->count += counts(loss, n, &t);
     }
     const double scale = result->count ? 1.0 / (double)result->count : 0;
     int64_t correct_count = 0;
 #pragma omp parallel for num_threads(compute->threads) reduction(+ : correct_count)
     for (int n = 0; n < loss->n; n++) {
-        int64_t label = label_of(loss, n);
-        if (label >= 0 && (!loss->weights || loss->weights[n] != 0)) {
+        const target t = target_of(loss, n);
+        if (counts(loss, n, &t)) {
             bool correct;
-            loss->sample_loss[n] = sample_loss(loss, n, label, scale, &correct);
+            loss->sample_loss[n] = sample_loss(loss, n, &t, scale, &correct);
             correct_count += correct;
         } else {
             loss->sample_loss[n] = 0;
