@@ -49,6 +49,9 @@ SHIMS             := $(patsubst tests/shims/%.c,$(BUILD)/tests/%.so,$(SHIM_SOURC
 FUZZ_SOURCES      := $(sort $(wildcard tests/fuzz/fuzz_*.c))
 FUZZ_PROGRAMS     := $(patsubst tests/fuzz/%.c,$(BUILD)/fuzz/%,$(FUZZ_SOURCES))
 
+# What only the tests link: stand-ins for what a GPU's libraries do.
+TESTING_OBJECTS   := $(call objects,$(sort $(wildcard tests/cudasim/*.c)))
+
 PROGRAMS := $(BUILD)/ffpack $(BUILD)/ffinspect $(BUILD)/fftrain
 
 .PHONY: all help deps programs clean test test-programs quickstart lint asan tsan bench fuzz install
@@ -80,6 +83,7 @@ $(BUILD)/libff_loader.a: $(LOADER_OBJECTS)
 $(BUILD)/libff_train.a: $(TRAIN_OBJECTS)
 $(BUILD)/libffpack.a: $(FFPACK_OBJECTS)
 $(BUILD)/libffinspect.a: $(FFINSPECT_OBJECTS)
+$(BUILD)/libff_testing.a: $(TESTING_OBJECTS)
 $(BUILD)/%.a:
 	@rm -f $@
 	@ar rcs $@ $^
@@ -91,7 +95,7 @@ $(BUILD)/ffinspect: $(BUILD)/obj/tools/ffinspect/main.o $(BUILD)/libffinspect.a 
 $(BUILD)/fftrain: $(BUILD)/obj/train/main.o $(BUILD)/libff_train.a $(BUILD)/libff_loader.a $(BUILD)/libff_format.a
 	$(CC) $(ALL_LDFLAGS) $^ -o $@ $(LDLIBS_TRAIN) -lm
 
-ARCHIVES := $(BUILD)/libff_train.a $(BUILD)/libffpack.a $(BUILD)/libffinspect.a $(BUILD)/libff_loader.a $(BUILD)/libff_format.a
+ARCHIVES := $(BUILD)/libff_testing.a $(BUILD)/libff_train.a $(BUILD)/libffpack.a $(BUILD)/libffinspect.a $(BUILD)/libff_loader.a $(BUILD)/libff_format.a
 $(BUILD)/tests/test_%: $(BUILD)/obj/tests/unit/test_%.o $(ARCHIVES)
 	@mkdir -p $(@D)
 	$(CC) $(ALL_LDFLAGS) $^ -o $@ -lcmocka $(LDLIBS_FFPACK) $(LDLIBS_TRAIN) -lm
