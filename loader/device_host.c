@@ -1,12 +1,10 @@
 #include "loader/device_host.h"
 
 #include "format/base/memory.h"
-#include "format/base/thread.h"
+#include "loader/host_stream.h"
 
 #include <stdatomic.h>
 #include <stdlib.h>
-#include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 typedef struct host_device {
@@ -15,122 +13,6 @@ typedef struct host_device {
     uint64_t delay_ns;
     atomic_uint_fast64_t seed; /* a stream's own follows from it */
 } host_device;
-
-/* Generations: an event is done when the work given before its last recording is. */
-struct ff_event {
-    pthread_mutex_t mutex;
-    pthread_cond_t changed;
-    uint64_t recorded, done; /* numbers of recordings asked for and reached */
-    uint64_t done_ns;
-};
-
-typedef enum work_kind { WORK_COPY, WORK_FILL, WORK_CALL, WORK_RECORD, WORK_WAIT } work_kind;
-
-typedef struct work {
-    struct work *next;
-    work_kind kind;
-    void *to; /* copy, fill */
-    const void *from;
-    uint64_t bytes;
-    uint8_t value;
-    void (*function)(void *context); /* call */
-    void *context;
-    ff_event *event; /* record, wait */
-    uint64_t generation;
-} work;
-
-struct ff_stream {
-    host_device *device;
-    ff_threads *thread; /* NULL: work runs in the caller */
-    pthread_mutex_t mutex;
-    pthread_cond_t changed;
-    work *head, **tail;
-    uint64_t given, done; /* pieces of work */
-    uint64_t random;
-    bool stop;
-};
-
-static void event_reach(ff_event *event, uint64_t generation) {
-    pthread_mutex_lock(&event->mutex);
-    if (generation > event->done) {
-        event->done = generation;
-        event->done_ns = ff_now_ns();
-    }
-    pthread_cond_broadcast(&event->changed);
-    pthread_mutex_unlock(&event->mutex);
-}
-
-static void event_await(ff_event *event, uint64_t generation) {
-    pthread_mutex_lock(&event->mutex);
-    while (event->done < generation) pthread_cond_wait(&event->changed, &event->mutex);
-    pthread_mutex_unlock(&event->mutex);
-}
-
-static void perform(const work *piece) {
-    switch (piece->kind) {
-    case WORK_COPY: memcpy(piece->to, piece->from, piece->bytes); break;
-    case WORK_FILL: memset(piece->to, piece->value, piece->bytes); break;
-    case WORK_CALL: piece->function(piece->context); break;
-    case WORK_RECORD: event_reach(piece->event, piece->generation); break;
-    case WORK_WAIT: event_await(piece->event, piece->generation); break;
-    }
-}
-
-/* xorshift64*: the delays only have to differ. */
-static uint64_t next_random(uint64_t *state) {
-    *state ^= *state >> 12;
-    *state ^= *state << 25;
-    *state ^= *state >> 27;
-    return *state * UINT64_C(2685821657736338717);
-}
-
-static void maybe_delay(ff_stream *stream) {
-    uint64_t random = next_random(&stream->random) >> 16;
-    if (stream->device->delay_ns == 0 || random % 4 != 0) return;
-    uint64_t ns = (random >> 2) % stream->device->delay_ns;
-    struct timespec pause = {(time_t)(ns / 1000000000u), (long)(ns % 1000000000u)};
-    nanosleep(&pause, NULL);
-}
-
-static void stream_body(void *context, int index) {
-    (void)index;
-    ff_stream *stream = context;
-    for (;;) {
-        pthread_mutex_lock(&stream->mutex);
-        while (!stream->head && !stream->stop) pthread_cond_wait(&stream->changed, &stream->mutex);
-        work *piece = stream->head;
-        if (piece) {
-            stream->head = piece->next;
-            if (!stream->head) stream->tail = &stream->head;
-        }
-        pthread_mutex_unlock(&stream->mutex);
-        if (!piece) return;
-        maybe_delay(stream);
-        perform(piece);
-        free(piece);
-        pthread_mutex_lock(&stream->mutex);
-        stream->done++;
-        pthread_cond_broadcast(&stream->changed);
-        pthread_mutex_unlock(&stream->mutex);
-    }
-}
-
-static ff_status give(ff_stream *stream, work piece, ff_error *error) {
-    if (!stream->thread) {
-        perform(&piece);
-        return FF_OK;
-    }
-    work *copy;
-    FF_TRY(ff_alloc(&copy, 1, sizeof *copy, "work for a stream", error));
-    *copy = piece;
-    pthread_mutex_lock(&stream->mutex);
-    *stream->tail = copy;
-    stream->tail = &copy->next;
-    stream->given++;
-    pthread_cond_broadcast(&stream->changed);
-    pthread_mutex_unlock(&stream->mutex);
-    return FF_OK;
-}
 
 static void host_destroy(ff_device *device) {
     free(device);
@@ -161,129 +43,123 @@ static void host_release(ff_device *device, void *memory) {
 
 static void host_stream_destroy(ff_device *device, ff_stream *stream) {
     (void)device;
-    if (!stream) return;
-    pthread_mutex_lock(&stream->mutex);
-    stream->stop = true;
-    pthread_cond_broadcast(&stream->changed);
-    pthread_mutex_unlock(&stream->mutex);
-    ff_threads_join(&stream->thread);
-    pthread_cond_destroy(&stream->changed);
-    pthread_mutex_destroy(&stream->mutex);
-    free(stream);
+    ff_host_stream_destroy(stream);
 }
 
-static ff_status host_stream_create(ff_device *base, ff_stream **out, ff_error *error) {
+static ff_status host_stream_create(ff_device *base, ff_stream **stream, ff_error *error) {
     host_device *device = (host_device *)base;
-    ff_stream *stream;
-    *out = NULL;
-    FF_TRY(ff_alloc(&stream, 1, sizeof *stream, "a stream", error));
-    stream->device = device;
-    stream->tail = &stream->head;
-    stream->random = atomic_fetch_add(&device->seed, 1) * UINT64_C(0x9e3779b97f4a7c15) | 1;
-    pthread_mutex_init(&stream->mutex, NULL);
-    pthread_cond_init(&stream->changed, NULL);
-    ff_status status = FF_OK;
-    if (device->streams == FF_HOST_STREAMS_THREADS)
-        status = ff_threads_start(&stream->thread, 1, "stream", stream_body, stream, error);
-    if (status != FF_OK)
-        host_stream_destroy(base, stream);
-    else
-        *out = stream;
-    return status;
+    return ff_host_stream_create(stream, device->streams == FF_HOST_STREAMS_THREADS,
+                                 device->delay_ns, atomic_fetch_add(&device->seed, 1), error);
 }
 
 static ff_status host_stream_synchronize(ff_device *device, ff_stream *stream, ff_error *error) {
+    (void)device;
+    return ff_host_stream_synchronize(stream, error);
+}
+
+static void *host_native_stream(ff_device *device, ff_stream *stream) {
+    (void)device;
+    return stream;
+}
+
+static ff_status host_make_current(ff_device *device, ff_error *error) {
     (void)device, (void)error;
-    pthread_mutex_lock(&stream->mutex);
-    uint64_t given = stream->given;
-    while (stream->done < given) pthread_cond_wait(&stream->changed, &stream->mutex);
-    pthread_mutex_unlock(&stream->mutex);
     return FF_OK;
 }
 
-static ff_status host_event_create(ff_device *device, ff_event **out, ff_error *error) {
+static ff_status host_event_create(ff_device *device, ff_event **event, bool timed,
+                                   ff_error *error) {
     (void)device;
-    ff_event *event;
-    *out = NULL;
-    FF_TRY(ff_alloc(&event, 1, sizeof *event, "an event", error));
-    pthread_mutex_init(&event->mutex, NULL);
-    pthread_cond_init(&event->changed, NULL);
-    *out = event;
-    return FF_OK;
+    return ff_host_event_create(event, timed, error);
 }
 
 static void host_event_destroy(ff_device *device, ff_event *event) {
     (void)device;
-    if (!event) return;
-    pthread_cond_destroy(&event->changed);
-    pthread_mutex_destroy(&event->mutex);
-    free(event);
+    ff_host_event_destroy(event);
 }
 
 static ff_status host_event_record(ff_device *device, ff_event *event, ff_stream *stream,
                                    ff_error *error) {
     (void)device;
-    pthread_mutex_lock(&event->mutex);
-    uint64_t generation = ++event->recorded;
-    pthread_mutex_unlock(&event->mutex);
-    ff_status status =
-        give(stream, (work){.kind = WORK_RECORD, .event = event, .generation = generation}, error);
-    if (status != FF_OK) event_reach(event, generation); /* or its waiters would hang */
-    return status;
+    return ff_host_event_record(event, stream, false, error);
 }
 
-static uint64_t event_recorded(ff_event *event) {
-    pthread_mutex_lock(&event->mutex);
-    uint64_t recorded = event->recorded;
-    pthread_mutex_unlock(&event->mutex);
-    return recorded;
+static ff_status host_event_record_external(ff_device *device, ff_event *event, ff_stream *stream,
+                                            ff_error *error) {
+    (void)device;
+    return ff_host_event_record(event, stream, true, error);
 }
 
 static ff_status host_event_synchronize(ff_device *device, ff_event *event, ff_error *error) {
-    (void)device, (void)error;
-    event_await(event, event_recorded(event));
-    return FF_OK;
+    (void)device;
+    return ff_host_event_synchronize(event, error);
 }
 
 static bool host_event_done(ff_device *device, ff_event *event) {
     (void)device;
-    pthread_mutex_lock(&event->mutex);
-    bool done = event->done >= event->recorded;
-    pthread_mutex_unlock(&event->mutex);
-    return done;
+    return ff_host_event_done(event);
 }
 
 static ff_status host_stream_wait(ff_device *device, ff_stream *stream, ff_event *event,
                                   ff_error *error) {
     (void)device;
-    work piece = {.kind = WORK_WAIT, .event = event, .generation = event_recorded(event)};
-    return give(stream, piece, error);
+    return ff_host_stream_wait(stream, event, error);
 }
 
 static ff_status host_copy(ff_device *device, ff_stream *stream, void *to, const void *from,
                            uint64_t bytes, ff_error *error) {
     (void)device;
-    return give(stream, (work){.kind = WORK_COPY, .to = to, .from = from, .bytes = bytes}, error);
+    ff_work piece = {.kind = FF_WORK_COPY, .to = to, .from = from, .bytes = bytes};
+    return ff_host_stream_give(stream, piece, error);
 }
 
 static ff_status host_fill(ff_device *device, ff_stream *stream, void *to, uint8_t value,
                            uint64_t bytes, ff_error *error) {
     (void)device;
-    return give(stream, (work){.kind = WORK_FILL, .to = to, .value = value, .bytes = bytes}, error);
+    ff_work piece = {.kind = FF_WORK_FILL, .to = to, .value = value, .bytes = bytes};
+    return ff_host_stream_give(stream, piece, error);
 }
 
 static ff_status host_call(ff_device *device, ff_stream *stream, void (*function)(void *),
                            void *context, ff_error *error) {
     (void)device;
-    return give(stream, (work){.kind = WORK_CALL, .function = function, .context = context}, error);
+    ff_work piece = {.kind = FF_WORK_CALL, .function = function, .context = context};
+    return ff_host_stream_give(stream, piece, error);
 }
 
 static ff_status host_elapsed(ff_device *device, ff_event *from, ff_event *to, uint64_t *ns,
                               ff_error *error) {
-    if (!host_event_done(device, from) || !host_event_done(device, to))
-        return ff_fail(error, FF_FAILED, "elapsed: an event is not done");
-    *ns = to->done_ns - from->done_ns;
-    return FF_OK;
+    (void)device;
+    return ff_host_event_elapsed(from, to, ns, error);
+}
+
+static ff_status host_capture_begin(ff_device *device, ff_stream *stream, ff_error *error) {
+    (void)device;
+    return ff_host_capture_begin(stream, error);
+}
+
+static ff_status host_capture_end(ff_device *device, ff_stream *stream, ff_recording **recording,
+                                  ff_error *error) {
+    (void)device;
+    return ff_host_capture_end(stream, recording, error);
+}
+
+static ff_status host_recording_launch(ff_device *device, ff_recording *recording,
+                                       ff_stream *stream, ff_error *error) {
+    (void)device;
+    return ff_host_recording_launch(recording, stream, error);
+}
+
+static void host_recording_destroy(ff_device *device, ff_recording *recording) {
+    (void)device;
+    ff_host_recording_destroy(recording);
+}
+
+int ff_device_host_enqueue(void *stream, void (*function)(void *), void *context,
+                           void (*release)(void *)) {
+    ff_work piece = {
+        .kind = FF_WORK_CALL, .function = function, .context = context, .release = release};
+    return ff_host_stream_give(stream, piece, NULL) == FF_OK ? 0 : 2;
 }
 
 #define HOST_TABLE(is_unified)                                                                     \
@@ -296,6 +172,10 @@ static ff_status host_elapsed(ff_device *device, ff_event *from, ff_event *to, u
         .event_record = host_event_record, .event_synchronize = host_event_synchronize,            \
         .event_done = host_event_done, .stream_wait = host_stream_wait, .copy = host_copy,         \
         .fill = host_fill, .call = host_call, .elapsed = host_elapsed,                             \
+        .native_stream = host_native_stream, .make_current = host_make_current,                    \
+        .event_record_external = host_event_record_external, .capture_begin = host_capture_begin,  \
+        .capture_end = host_capture_end, .recording_launch = host_recording_launch,                \
+        .recording_destroy = host_recording_destroy,                                               \
     }
 static const ff_device_table caller_table = HOST_TABLE(true);
 static const ff_device_table threads_table = HOST_TABLE(false);

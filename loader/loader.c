@@ -225,7 +225,7 @@ static ff_status create_slot(ff_loader *loader, uint32_t index, ff_error *error)
         .layout = plan->host.to_layout,
         .index = index,
     };
-    return table->event_create(loader->device, &slot->slot.ready, error);
+    return table->event_create(loader->device, &slot->slot.ready, false, error);
 }
 
 static ff_status create_all(ff_loader *loader, ff_dataset *dataset,

@@ -355,7 +355,7 @@ static void separate_memory(void **state) {
         OK(ff_device_host_create(&device, FF_HOST_STREAMS_THREADS, 300000, 5, error));
         OK(device->table->stream_create(device, &stream, error));
         for (int i = 0; i < SLOTS; i++)
-            OK(device->table->event_create(device, &consumed[i], error));
+            OK(device->table->event_create(device, &consumed[i], false, error));
         options.device = device, options.threads = threads, options.slots = SLOTS;
         OK(ff_loader_create(&loader, dataset, &options, error));
         for (;; batches++) {

@@ -56,8 +56,8 @@ static void ring(void **state) {
         OK(f.table->stream_create(f.device, &copies, error));
         OK(f.table->stream_create(f.device, &compute, error));
         for (int i = 0; i < SLOTS; i++) {
-            OK(f.table->event_create(f.device, &copied[i], error));
-            OK(f.table->event_create(f.device, &consumed[i], error));
+            OK(f.table->event_create(f.device, &copied[i], false, error));
+            OK(f.table->event_create(f.device, &consumed[i], false, error));
             OK(f.table->allocate_pinned(f.device, &pinned[i], VALUES * 4, "values", error));
             OK(f.table->allocate(f.device, &device[i], VALUES * 4, "values", error));
             assert_int_equal((uintptr_t)device[i] % 256, 0);
@@ -126,8 +126,8 @@ static void events(void **state) {
         uint8_t bytes[100];
         uint64_t ns, free_bytes, total_bytes;
         OK(f.table->stream_create(f.device, &stream, error));
-        OK(f.table->event_create(f.device, &first, error));
-        OK(f.table->event_create(f.device, &second, error));
+        OK(f.table->event_create(f.device, &first, true, error));
+        OK(f.table->event_create(f.device, &second, true, error));
         /* Never recorded: done, and nothing to wait for. */
         assert_true(f.table->event_done(f.device, first));
         OK(f.table->event_synchronize(f.device, first, error));
@@ -158,11 +158,169 @@ static void events(void **state) {
     }
 }
 
+typedef struct tally {
+    uint64_t runs, releases;
+    uint32_t *counter; /* device memory: how many runs before this one */
+    uint32_t seen[8];
+} tally;
+
+static void count_run(void *context) {
+    tally *job = context;
+    job->seen[job->runs++ % 8] = (*job->counter)++;
+}
+
+static void count_release(void *context) {
+    tally *job = context;
+    job->releases++;
+}
+
+/* A capture runs nothing; each launch runs all of it, the work of joined streams too, in order; an
+ * external record counts anew with each launch; owned work is released with the recording. */
+static void recordings(void **state) {
+    (void)state;
+    for (int threads = 0; threads < 2; threads++) {
+        fixture f = open_device(threads, 7);
+        ff_stream *first, *second, *other;
+        ff_event *fork, *join, *inside, *end;
+        ff_recording *recording;
+        uint32_t from[4] = {40, 0, 0, 0}, to[4] = {0}, bucket = 0, after = 0;
+        tally job = {.counter = &to[0]};
+        OK(f.table->stream_create(f.device, &first, error));
+        OK(f.table->stream_create(f.device, &second, error));
+        OK(f.table->stream_create(f.device, &other, error));
+        OK(f.table->event_create(f.device, &fork, false, error));
+        OK(f.table->event_create(f.device, &join, false, error));
+        OK(f.table->event_create(f.device, &inside, true, error));
+        OK(f.table->event_create(f.device, &end, true, error));
+        void *native = f.table->native_stream(f.device, first);
+        OK(f.table->make_current(f.device, error));
+
+        OK(f.table->capture_begin(f.device, first, error));
+        OK(f.table->copy(f.device, first, to, from, 4, error));
+        assert_int_equal(ff_device_host_enqueue(native, count_run, &job, count_release), 0);
+        OK(f.table->event_record(f.device, fork, first, error));
+        OK(f.table->stream_wait(f.device, second, fork, error));
+        OK(f.table->copy(f.device, second, &to[1], to, 4, error));
+        OK(f.table->event_record(f.device, join, second, error));
+        OK(f.table->stream_wait(f.device, first, join, error));
+        OK(f.table->event_record_external(f.device, inside, first, error));
+        OK(f.table->copy(f.device, first, &to[2], &to[1], 4, error));
+        OK(f.table->fill(f.device, first, &to[3], 1, 4, error));
+        OK(f.table->capture_end(f.device, first, &recording, error));
+        OK(f.table->stream_synchronize(f.device, first, error));
+        OK(f.table->stream_synchronize(f.device, second, error));
+        assert_int_equal(to[0] + to[1] + to[2] + to[3] + job.runs + job.releases, 0);
+
+        for (uint32_t step = 0; step < 6; step++) {
+            /* The first stream overwrites what the other reads only once that has read it. */
+            OK(f.table->stream_wait(f.device, first, end, error));
+            from[0] = 40 + step;
+            OK(f.table->recording_launch(f.device, recording, first, error));
+            OK(f.table->stream_wait(f.device, other, inside, error));
+            OK(f.table->copy(f.device, other, &bucket, &to[1], 4, error));
+            OK(f.table->event_record(f.device, end, other, error));
+            OK(f.table->copy(f.device, first, &after, &to[2], 4, error));
+            OK(f.table->event_synchronize(f.device, end, error));
+            assert_int_equal(bucket, 41 + step);
+            OK(f.table->stream_synchronize(f.device, first, error));
+            assert_int_equal(after, 41 + step);
+            assert_int_equal(job.seen[step], 40 + step);
+            assert_int_equal(to[3], 0x01010101);
+            uint64_t ns;
+            OK(f.table->elapsed(f.device, inside, end, &ns, error));
+            assert_true(ns < 10000000000u);
+        }
+        assert_int_equal(job.runs, 6);
+        assert_int_equal(job.releases, 0);
+        f.table->recording_destroy(f.device, recording);
+        f.table->recording_destroy(f.device, NULL);
+        assert_int_equal(job.releases, 1);
+
+        /* Outside of a capture work is run once and released. */
+        assert_int_equal(ff_device_host_enqueue(native, count_run, &job, count_release), 0);
+        OK(f.table->event_record_external(f.device, inside, first, error));
+        OK(f.table->event_synchronize(f.device, inside, error));
+        OK(f.table->stream_synchronize(f.device, first, error));
+        assert_int_equal(job.runs, 7);
+        assert_int_equal(job.releases, 2);
+        ff_stream *streams[] = {first, second, other};
+        ff_event *all[] = {fork, join, inside, end};
+        for (int i = 0; i < 3; i++) f.table->stream_destroy(f.device, streams[i]);
+        for (int i = 0; i < 4; i++) f.table->event_destroy(f.device, all[i]);
+        ff_device_destroy(&f.device);
+    }
+}
+
+/* What CUDA refuses is refused here too. */
+static void capture_rules(void **state) {
+    (void)state;
+    fixture f = open_device(1, 9);
+    const ff_device_table *t = f.table;
+    ff_stream *first, *second;
+    ff_event *event, *outside;
+    ff_recording *recording, *good;
+    ff_error failure;
+    uint8_t bytes[4];
+    uint64_t ns;
+    OK(t->stream_create(f.device, &first, error));
+    OK(t->stream_create(f.device, &second, error));
+    OK(t->event_create(f.device, &event, false, error));
+    OK(t->event_create(f.device, &outside, false, error));
+    OK(t->event_record(f.device, outside, second, error));
+
+    assert_int_equal(t->capture_end(f.device, first, &recording, &failure), FF_FAILED);
+    OK(t->capture_begin(f.device, first, error));
+    assert_int_equal(t->capture_begin(f.device, first, &failure), FF_FAILED);
+    assert_int_equal(t->stream_synchronize(f.device, first, &failure), FF_FAILED);
+    OK(t->event_record(f.device, event, first, error));
+    assert_int_equal(t->event_synchronize(f.device, event, &failure), FF_FAILED);
+    assert_false(t->event_done(f.device, event));
+    OK(t->fill(f.device, first, bytes, 1, 4, error));
+    OK(t->capture_end(f.device, first, &good, error));
+    assert_int_equal(t->elapsed(f.device, event, event, &ns, &failure), FF_FAILED);
+
+    /* An event of a capture that has ended, and one from outside in a capture. */
+    assert_int_equal(t->stream_wait(f.device, second, event, &failure), FF_FAILED);
+    OK(t->capture_begin(f.device, first, error));
+    assert_int_equal(t->stream_wait(f.device, first, outside, &failure), FF_FAILED);
+    assert_int_equal(t->capture_end(f.device, first, &recording, &failure), FF_FAILED);
+    assert_null(recording);
+
+    /* Forked work that nobody waited for; then work behind the wait. */
+    for (int late = 0; late < 2; late++) {
+        OK(t->capture_begin(f.device, first, error));
+        OK(t->event_record(f.device, event, first, error));
+        OK(t->stream_wait(f.device, second, event, error));
+        if (late) {
+            OK(t->event_record(f.device, event, second, error));
+            OK(t->stream_wait(f.device, first, event, error));
+        }
+        OK(t->fill(f.device, second, bytes, 2, 4, error));
+        assert_int_equal(t->capture_end(f.device, first, &recording, &failure), FF_FAILED);
+        assert_non_null(strstr(failure.message, "did not wait"));
+    }
+
+    /* A recording is launched outside of captures only; the streams are as before. */
+    OK(t->capture_begin(f.device, first, error));
+    assert_int_equal(t->recording_launch(f.device, good, first, &failure), FF_FAILED);
+    OK(t->capture_end(f.device, first, &recording, error));
+    t->recording_destroy(f.device, recording);
+    OK(t->recording_launch(f.device, good, second, error));
+    OK(t->stream_synchronize(f.device, second, error));
+    assert_int_equal(bytes[3], 1);
+    t->recording_destroy(f.device, good);
+    t->stream_destroy(f.device, first);
+    t->stream_destroy(f.device, second);
+    t->event_destroy(f.device, event);
+    t->event_destroy(f.device, outside);
+    ff_device_destroy(&f.device);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(ring),
-        cmocka_unit_test(missing_wait_is_seen),
-        cmocka_unit_test(events),
+        cmocka_unit_test(ring),          cmocka_unit_test(missing_wait_is_seen),
+        cmocka_unit_test(events),        cmocka_unit_test(recordings),
+        cmocka_unit_test(capture_rules),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
