@@ -60,6 +60,7 @@ typedef struct ff_conv_shape {
     bool bias;
     bool input_gradient; /* backward_data will be called */
     bool training;       /* backward_weights will be called */
+    bool frozen;         /* the weights are not trained: backward_weights gets no dw, only dbias */
     /* dw is zero before the first call and written by nothing else in between: what is always zero
      * need not be written again */
     bool gradient_zeroed;
@@ -74,15 +75,25 @@ typedef struct ff_conv {
     size_t scratch_bytes; /* of every call; the caller's, shared by all convolutions */
 } ff_conv;
 
+/* What follows a batch norm in the same pass. GELU (Hendrycks & Gimpel 2016, arXiv 1606.08415) is
+ * the one of the error function, torch's default: z * Phi(z), Phi(z) = (1 + erf(z / sqrt 2)) / 2;
+ * its slope is Phi(z) + z exp(-z^2 / 2) / sqrt(2 pi). */
+typedef enum ff_activation {
+    FF_ACTIVATION_NONE,
+    FF_ACTIVATION_RELU,
+    FF_ACTIVATION_GELU
+} ff_activation;
+
 /* Batch norm (Ioffe & Szegedy 2015, arXiv 1502.03167), then an optional add, then an optional
- * ReLU, in one pass: y = relu(gamma * (x - mean) * inv_std + beta + residual).
+ * activation, in one pass: y = activation(gamma * (x - mean) * inv_std + beta + residual). GELU
+ * goes without a residual.
  * Training: mean and biased variance over (n, h, w); running = (1 - momentum) * running +
  * momentum * (mean | variance * m / (m - 1)) as torch; mean and inv_std are written for the
  * backward pass. Evaluation: running statistics; mean and inv_std are not touched. */
 typedef struct ff_norm {
     ff_tensor shape; /* of x, y, residual and their gradients */
-    bool relu;
-    float momentum, epsilon;
+    ff_activation activation;
+    float momentum, epsilon;           /* of this layer */
     const float *gamma, *beta;         /* [padded channels] */
     float *running_mean, *running_var; /* [padded channels] */
     float *mean, *inv_std;             /* [padded channels]; of the batch */
@@ -90,15 +101,17 @@ typedef struct ff_norm {
     float *y;                          /* may be x in evaluation */
 } ff_norm;
 
-/* With g = (dy + dy2) masked by y > 0 where relu: dbeta = sum g, dgamma = sum g * xhat,
- * dx = gamma * inv_std * (g - dbeta / m - xhat * dgamma / m), dresidual = g. */
+/* With g = (dy + dy2) times the activation's slope (ReLU: 1 where y > 0, else 0):
+ * dbeta = sum g, dgamma = sum g * xhat, dx = gamma * inv_std * (g - dbeta / m - xhat * dgamma / m),
+ * dresidual = g. */
 typedef struct ff_norm_backward {
-    ff_norm forward; /* as it was; y is only read where relu and residual */
+    ff_norm forward; /* as it was; y is only read where ReLU and residual */
     const float *dy;
     const float *dy2; /* a second gradient of y, added; NULL = none */
     float *dx;        /* may be dy where dresidual is NULL */
     float *dresidual; /* may be dy; NULL where there was no residual */
-    float *dgamma, *dbeta;
+    float *dgamma;    /* NULL: gamma is not trained */
+    float *dbeta;     /* likewise */
 } ff_norm_backward;
 
 /* Max: the first largest of each window, NaN the largest; padding never wins. Average: divides by
@@ -110,10 +123,12 @@ typedef struct ff_pool {
 } ff_pool;
 
 /* Row of weights = one output, over the input's elements in the order they lie in memory,
- * padding included: w: [outputs][ff_tensor_sample(input)]. y: [n][outputs], block 1. */
+ * padding included: w: [outputs][ff_tensor_sample(input)]. y: [n][outputs], block 1.
+ * y[n,o] = scale * sum over k of x[n,k] w[o,k] + bias[o]. */
 typedef struct ff_linear {
     ff_tensor input;
     int outputs;
+    float scale; /* 1, but for nets that tame their logits */
 } ff_linear;
 
 /* Element e = ((n * C + c) * H + h) * W + w is kept where ff_random_unit(word e % 4 of
@@ -140,12 +155,14 @@ typedef struct ff_dropout {
 typedef struct ff_loss {
     int n, classes;
     double smoothing;
+    bool summed;          /* the gradient is that of the sum, not of the mean */
     const float *logits;  /* [n][classes] */
     const void *labels;   /* [n] */
     ff_dtype label_dtype; /* FF_I64 or FF_I32 */
     const float *weights; /* [n] or NULL = all 1 */
     const float *mix;     /* [n] share of the own label, 0 to 1; NULL = all 1 */
-    float *gradient;      /* [n][classes]: (p - target) / count; NULL = not wanted; may be logits */
+    float *gradient;      /* [n][classes]: (p - target) / count, summed: p - target; NULL = not
+                             wanted; may be logits */
     double *sample_loss;  /* [n]: room */
 } ff_loss;
 
@@ -178,7 +195,8 @@ typedef struct ff_compute_ops {
     /* required: torch's [out][in][kernel][kernel] into and out of the held order. */
     void (*conv_import)(const ff_conv *conv, const float *oihw, float *held);
     void (*conv_export)(const ff_conv *conv, const float *held, float *oihw);
-    /* required. bias and dbias: [padded output channels], NULL where the shape has none. */
+    /* required. bias and dbias: [padded output channels], NULL where the shape has none; dw is NULL
+     * where the shape is frozen, and only there. */
     ff_status (*conv_forward)(ff_compute *compute, ff_conv *conv, const float *x, const float *w,
                               const float *bias, float *y, void *scratch, ff_error *error);
     ff_status (*conv_backward_data)(ff_compute *compute, ff_conv *conv, const float *dy,
@@ -200,7 +218,7 @@ typedef struct ff_compute_ops {
     void (*pool_backward)(ff_compute *compute, const ff_pool *pool, const float *dy,
                           const uint8_t *index, float *dx);
 
-    /* required. bias, dbias: [outputs]; dx may be NULL. */
+    /* required. bias, dbias: [outputs] or NULL; dw NULL where it is not trained; dx may be NULL. */
     void (*linear_forward)(ff_compute *compute, const ff_linear *linear, const float *x,
                            const float *w, const float *bias, float *y);
     void (*linear_backward)(ff_compute *compute, const ff_linear *linear, const float *x,
@@ -209,6 +227,10 @@ typedef struct ff_compute_ops {
     /* required. y may be x; dx may be dy; `to` may be a or b. */
     void (*relu_forward)(ff_compute *compute, size_t count, const float *x, float *y);
     void (*relu_backward)(ff_compute *compute, size_t count, const float *y, const float *dy,
+                          float *dx);
+    /* required. y may be x; dx may be dy; x is the input of the forward pass. */
+    void (*gelu_forward)(ff_compute *compute, size_t count, const float *x, float *y);
+    void (*gelu_backward)(ff_compute *compute, size_t count, const float *x, const float *dy,
                           float *dx);
     void (*add)(ff_compute *compute, size_t count, const float *a, const float *b, float *to);
     void (*dropout)(ff_compute *compute, const ff_dropout *dropout, const float *x, float *y);

@@ -3,6 +3,7 @@
 #include "format/base/memory.h"
 
 #include <math.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -137,22 +138,32 @@ ff_node ff_graph_conv(ff_graph *graph, ff_node from, const char *name, int chann
     if (!slide(graph, &layer, "convolution")) return 0;
     layer.c = channels;
     double taps = (double)kernel * kernel, bound = 1.0 / sqrt(taps * inputs);
-    ff_graph_parameter *p =
-        filters == FF_FILTERS_FAN_OUT
-            ? parameter(graph, &layer, "weight", FF_F32, true, FF_INITIAL_NORMAL,
-                        sqrt(2.0 / (taps * channels)))
-            : parameter(graph, &layer, "weight", FF_F32, true, FF_INITIAL_UNIFORM, bound);
+    const bool fan_out = filters == FF_FILTERS_FAN_OUT;
+    const ff_initial initial = fan_out                       ? FF_INITIAL_NORMAL
+                               : filters == FF_FILTERS_DIRAC ? FF_INITIAL_DIRAC
+                                                             : FF_INITIAL_UNIFORM;
+    ff_graph_parameter *p = parameter(graph, &layer, "weight", FF_F32, true, initial,
+                                      fan_out ? sqrt(2.0 / (taps * channels)) : bound);
     p->rank = 4;
     p->shape[0] = channels;
     p->shape[1] = inputs;
     p->shape[2] = p->shape[3] = kernel;
-    if (bias) vector_parameter(graph, &layer, "bias", true, FF_INITIAL_UNIFORM, bound);
+    if (bias)
+        vector_parameter(graph, &layer, "bias", true,
+                         fan_out ? FF_INITIAL_CONSTANT : FF_INITIAL_UNIFORM, fan_out ? 0 : bound);
     return append(graph, &layer);
 }
 
 ff_node ff_graph_norm(ff_graph *graph, ff_node from, const char *name) {
+    return ff_graph_norm_with(graph, from, name, 0.1, 1e-5);
+}
+
+ff_node ff_graph_norm_with(ff_graph *graph, ff_node from, const char *name, double momentum,
+                           double epsilon) {
     if (graph->failure.status != FF_OK) return 0;
     ff_layer layer = begin(graph, FF_LAYER_NORM, from, name);
+    layer.momentum = momentum;
+    layer.epsilon = epsilon;
     vector_parameter(graph, &layer, "weight", true, FF_INITIAL_CONSTANT, 1);
     vector_parameter(graph, &layer, "bias", true, FF_INITIAL_CONSTANT, 0);
     vector_parameter(graph, &layer, "running_mean", false, FF_INITIAL_CONSTANT, 0);
@@ -164,6 +175,12 @@ ff_node ff_graph_norm(ff_graph *graph, ff_node from, const char *name) {
 ff_node ff_graph_relu(ff_graph *graph, ff_node from) {
     if (graph->failure.status != FF_OK) return 0;
     ff_layer layer = begin(graph, FF_LAYER_RELU, from, "relu");
+    return append(graph, &layer);
+}
+
+ff_node ff_graph_gelu(ff_graph *graph, ff_node from) {
+    if (graph->failure.status != FF_OK) return 0;
+    ff_layer layer = begin(graph, FF_LAYER_GELU, from, "gelu");
     return append(graph, &layer);
 }
 
@@ -204,6 +221,12 @@ ff_node ff_graph_global_pool(ff_graph *graph, ff_node from, const char *name) {
 }
 
 ff_node ff_graph_linear(ff_graph *graph, ff_node from, const char *name, int outputs) {
+    const ff_linear_form form = {.bias = true, .scale = 1, .rows = FF_ROWS_DEFAULT};
+    return ff_graph_linear_with(graph, from, name, outputs, &form);
+}
+
+ff_node ff_graph_linear_with(ff_graph *graph, ff_node from, const char *name, int outputs,
+                             const ff_linear_form *form) {
     if (graph->failure.status != FF_OK) return 0;
     ff_layer layer = begin(graph, FF_LAYER_LINEAR, from, name);
     const int64_t inputs = (int64_t)layer.c * layer.h * layer.w;
@@ -214,13 +237,19 @@ ff_node ff_graph_linear(ff_graph *graph, ff_node from, const char *name, int out
     }
     layer.c = outputs;
     layer.h = layer.w = 1;
+    layer.bias = form->bias;
+    layer.scale = form->scale;
+    static const ff_initial initials[] = {FF_INITIAL_UNIFORM, FF_INITIAL_NORMAL, FF_INITIAL_UNIT};
+    const bool usual = form->rows == FF_ROWS_DEFAULT;
     double bound = 1.0 / sqrt((double)inputs);
-    ff_graph_parameter *p =
-        parameter(graph, &layer, "weight", FF_F32, true, FF_INITIAL_UNIFORM, bound);
+    ff_graph_parameter *p = parameter(graph, &layer, "weight", FF_F32, true, initials[form->rows],
+                                      form->rows == FF_ROWS_NORMAL ? 0.01 : bound);
     p->rank = 2;
     p->shape[0] = outputs;
     p->shape[1] = inputs;
-    vector_parameter(graph, &layer, "bias", true, FF_INITIAL_UNIFORM, bound);
+    if (form->bias)
+        vector_parameter(graph, &layer, "bias", true,
+                         usual ? FF_INITIAL_UNIFORM : FF_INITIAL_CONSTANT, usual ? bound : 0);
     return append(graph, &layer);
 }
 
@@ -254,6 +283,21 @@ ff_node ff_graph_flatten(ff_graph *graph, ff_node from) {
     /* Only the view changes: linear layers take images as they are. */
     ff_layer layer = begin(graph, FF_LAYER_FLATTEN, from, "flatten");
     return append(graph, &layer);
+}
+
+void ff_graph_freeze(ff_graph *graph, ff_node layer, int k) {
+    if (graph->failure.status != FF_OK) return;
+    graph->parameters[graph->layers[layer].parameter + k].trained = false;
+}
+
+void ff_graph_refuse(ff_graph *graph, const char *format, ...) {
+    if (graph->failure.status != FF_OK) return;
+    char message[sizeof graph->failure.message];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(message, sizeof message, format, arguments);
+    va_end(arguments);
+    ff_fail(&graph->failure, FF_USAGE, "%s", message);
 }
 
 void ff_graph_finish(ff_graph *graph, ff_node logits) {

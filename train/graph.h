@@ -20,6 +20,7 @@ typedef enum ff_layer_kind {
     FF_LAYER_CONV,
     FF_LAYER_NORM,
     FF_LAYER_RELU,
+    FF_LAYER_GELU,
     FF_LAYER_MAX_POOL,
     FF_LAYER_AVERAGE_POOL,
     FF_LAYER_LINEAR,
@@ -36,16 +37,27 @@ typedef struct ff_layer {
     ff_node from, from2; /* inputs; from2 of ADD; else -1 */
     int c, h, w;
     int kernel_h, kernel_w, stride, pad; /* CONV (kernel_h = kernel_w), pools */
-    bool bias;                           /* CONV */
+    bool bias;                           /* CONV, LINEAR */
+    double momentum, epsilon;            /* NORM */
+    double scale;                        /* LINEAR: of its products */
     double probability;                  /* DROPOUT */
     int parameter;                       /* index of its first parameter; -1 = none */
 } ff_layer;
 
-/* How a parameter begins: all `scale`; uniform in [-scale, scale]; normal of deviation `scale`. */
-typedef enum ff_initial { FF_INITIAL_CONSTANT, FF_INITIAL_UNIFORM, FF_INITIAL_NORMAL } ff_initial;
+/* How a parameter begins. */
+typedef enum ff_initial {
+    FF_INITIAL_CONSTANT, /* all `scale` */
+    FF_INITIAL_UNIFORM,  /* in [-scale, scale] */
+    FF_INITIAL_NORMAL,   /* of deviation `scale` */
+    FF_INITIAL_UNIT,     /* uniform, divided by the deviation of what was drawn: deviation 1 */
+    /* Filters: the first as many as there are input channels pass their own channel on (a 1 in the
+     * middle of the window, torch's dirac_), the others are uniform in [-scale, scale]. */
+    FF_INITIAL_DIRAC,
+} ff_initial;
 
 /* Order within a layer: CONV weight, bias. NORM weight, bias, running_mean, running_var,
- * num_batches_tracked. LINEAR weight, bias. */
+ * num_batches_tracked. LINEAR weight, bias. A parameter that is not trained lies among the buffers,
+ * beside the running statistics, and has no gradient. */
 typedef struct ff_graph_parameter {
     char name[96]; /* "layer1.0.conv1.weight" */
     ff_dtype dtype;
@@ -77,24 +89,51 @@ void ff_graph_destroy(ff_graph **graph);
 /* How the filters of a convolution are drawn. */
 typedef enum ff_filters {
     FF_FILTERS_DEFAULT, /* torch's Conv2d: uniform within 1 / sqrt(fan in), the bias too */
-    FF_FILTERS_FAN_OUT, /* torchvision's resnet: normal, sqrt(2 / fan out) (He 2015) */
+    FF_FILTERS_FAN_OUT, /* torchvision's nets: normal, sqrt(2 / fan out) (He 2015); the bias 0 */
+    FF_FILTERS_DIRAC,   /* FF_INITIAL_DIRAC, the others as DEFAULT */
 } ff_filters;
+
+/* How the weights of a linear layer are drawn. */
+typedef enum ff_rows {
+    FF_ROWS_DEFAULT, /* torch's Linear: uniform within 1 / sqrt(inputs), the bias too */
+    FF_ROWS_NORMAL,  /* torchvision's vgg: normal, 0.01; the bias 0 */
+    FF_ROWS_UNIT,    /* FF_INITIAL_UNIT; the bias 0 */
+} ff_rows;
+
+typedef struct ff_linear_form {
+    bool bias;
+    double scale; /* of the products: 1 */
+    ff_rows rows;
+} ff_linear_form;
 
 /* Square kernels; the same padding on all sides. */
 ff_node ff_graph_conv(ff_graph *graph, ff_node from, const char *name, int channels, int kernel,
                       int stride, int pad, bool bias, ff_filters filters);
+/* Batch norm with torch's momentum (0.1) and epsilon (1e-5); or with others. */
 ff_node ff_graph_norm(ff_graph *graph, ff_node from, const char *name);
+ff_node ff_graph_norm_with(ff_graph *graph, ff_node from, const char *name, double momentum,
+                           double epsilon);
 ff_node ff_graph_relu(ff_graph *graph, ff_node from);
+ff_node ff_graph_gelu(ff_graph *graph, ff_node from);
 ff_node ff_graph_max_pool(ff_graph *graph, ff_node from, const char *name, int kernel, int stride,
                           int pad);
 ff_node ff_graph_average_pool(ff_graph *graph, ff_node from, const char *name, int kernel,
                               int stride, int pad);
 /* The mean over all pixels: AdaptiveAvgPool2d(1). */
 ff_node ff_graph_global_pool(ff_graph *graph, ff_node from, const char *name);
+/* With a bias, unscaled, FF_ROWS_DEFAULT; or otherwise. */
 ff_node ff_graph_linear(ff_graph *graph, ff_node from, const char *name, int outputs);
+ff_node ff_graph_linear_with(ff_graph *graph, ff_node from, const char *name, int outputs,
+                             const ff_linear_form *form);
 ff_node ff_graph_add(ff_graph *graph, ff_node a, ff_node b);
 ff_node ff_graph_dropout(ff_graph *graph, ff_node from, double probability);
 ff_node ff_graph_flatten(ff_graph *graph, ff_node from);
+/* The k-th parameter of a layer (its weight is the 0th) stays as it is: the weight of a
+ * convolution, any of others. */
+void ff_graph_freeze(ff_graph *graph, ff_node layer, int k);
+/* Refuses the net with a sentence of the model's own; the first failure stays. */
+void ff_graph_refuse(ff_graph *graph, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
 /* Names the logits: the output of a linear layer. */
 void ff_graph_finish(ff_graph *graph, ff_node logits);
 

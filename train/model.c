@@ -87,6 +87,7 @@ static ff_status add_plan(ff_model *model, int batch, bool training, ff_plan **p
                           error));
     (*plan)->store = &model->store;
     (*plan)->smoothing = model->options.label_smoothing;
+    (*plan)->summed = model->options.summed_loss;
     (*plan)->seed = model->options.seed;
     (*plan)->next = model->plans;
     model->plans = *plan;

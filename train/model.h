@@ -40,6 +40,7 @@ typedef struct ff_model_options {
     int threads;                 /* 0 = ff_cpu_count() */
     uint64_t seed;               /* of the initial parameters and of dropout */
     double label_smoothing;      /* in [0, 1); of the training loss */
+    bool summed_loss;            /* gradients are of the sum over a batch, not of the mean */
     double dropout;      /* in [0, 1); of nets that have dropout; negative = their default */
     const char *compute; /* NULL = the fastest of this build; "onednn", "reference" */
 } ff_model_options;

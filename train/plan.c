@@ -88,8 +88,8 @@ static ff_node single_user(const builder *b, ff_node node, ff_layer_kind kind) {
     return b->plan->graph->layers[user].kind == kind ? user : -1;
 }
 
-/* norm, norm + relu, norm + add, norm + add + relu. The add is taken by the norm that comes last,
- * when the other summand is there. */
+/* norm, norm + relu, norm + gelu, norm + add, norm + add + relu. The add is taken by the norm that
+ * comes last, when the other summand is there. */
 static void fuse_norm(builder *b, ff_op *op) {
     const ff_layer *layers = b->plan->graph->layers;
     op->kind = FF_OP_NORM;
@@ -104,9 +104,16 @@ static void fuse_norm(builder *b, ff_op *op) {
     }
     ff_node relu = single_user(b, op->out, FF_LAYER_RELU);
     if (relu >= 0) {
-        op->relu = true;
+        op->activation = FF_ACTIVATION_RELU;
         op->out = relu;
         b->fused[relu] = true;
+        return;
+    }
+    ff_node gelu = op->from2 < 0 ? single_user(b, op->out, FF_LAYER_GELU) : -1;
+    if (gelu >= 0) {
+        op->activation = FF_ACTIVATION_GELU;
+        op->out = gelu;
+        b->fused[gelu] = true;
     }
 }
 
@@ -139,6 +146,7 @@ static void make_ops(builder *b) {
         case FF_LAYER_CONV: fuse_conv(b, op); break;
         case FF_LAYER_NORM: fuse_norm(b, op); break;
         case FF_LAYER_RELU: op->kind = FF_OP_RELU; break;
+        case FF_LAYER_GELU: op->kind = FF_OP_GELU; break;
         case FF_LAYER_LINEAR: op->kind = FF_OP_LINEAR; break;
         case FF_LAYER_ADD: op->kind = FF_OP_ADD; break;
         case FF_LAYER_DROPOUT:
@@ -186,6 +194,7 @@ static ff_status plan_conv(const builder *b, ff_op *op, ff_error *error) {
         .bias = layer->bias,
         .input_gradient = plan->training && op->from != 0,
         .training = plan->training,
+        .frozen = !ff_op_trains(plan, op, 0),
         .gradient_zeroed = op->kind == FF_OP_CONV, /* the store's; chunks share a buffer */
     };
     op->chunk = plan->batch;
@@ -300,7 +309,7 @@ static ff_status plan_backward(builder *b, ff_op *op, ff_error *error) {
     case FF_OP_NORM:
         ff_plan_use(plan, op->x, now);
         ff_plan_use(plan, op->saved, now);
-        if (op->from2 >= 0 && op->relu) ff_plan_use(plan, op->y, now);
+        if (op->from2 >= 0 && op->activation) ff_plan_use(plan, op->y, now);
         if (op->from2 >= 0 && wants_gradient(op->from2)) {
             op->dx2 = op->dy;
             FF_TRY(give(b, op->from2, op->dx2, error));
@@ -310,7 +319,11 @@ static ff_status plan_backward(builder *b, ff_op *op, ff_error *error) {
             FF_TRY(give(b, op->from, op->dx, error));
         }
         break;
-    case FF_OP_RELU: ff_plan_use(plan, op->y, now); /* fall through */
+    case FF_OP_RELU:
+    case FF_OP_GELU: /* ReLU looks at what came out, GELU at what went in */
+        ff_plan_use(plan, op->kind == FF_OP_RELU ? op->y : op->x, now);
+        if (!wanted) break;
+        /* fall through */
     case FF_OP_DROPOUT:
         op->dx = op->dy;
         FF_TRY(give(b, op->from, op->dx, error));

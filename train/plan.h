@@ -1,9 +1,9 @@
 /* A graph planned for one batch size: layers fused into operations, algorithms chosen, memory laid
  * out. plan.c fuses and wires, plan_memory.c lays out, plan_run.c runs.
  *
- * Fusions: norm + add + ReLU and norm + ReLU become one operation; a convolution with a max pool
- * right behind it becomes one that works through the batch in chunks, so that the full-size output
- * stays in cache and never takes a whole batch of memory.
+ * Fusions: norm + add + ReLU, norm + ReLU and norm + GELU become one operation; a convolution with
+ * a max pool right behind it becomes one that works through the batch in chunks, so that the
+ * full-size output stays in cache and never takes a whole batch of memory.
  *
  * Memory: two arenas, each one allocation. Time runs 0 .. F-1 over the forward operations, F is the
  * loss, F+1 .. 2F the backward operations in reverse; a buffer lives from its first to its last use
@@ -19,8 +19,9 @@
 typedef enum ff_op_kind {
     FF_OP_CONV,
     FF_OP_CONV_POOL,
-    FF_OP_NORM, /* + add, + ReLU */
+    FF_OP_NORM, /* + add, + ReLU; or + GELU */
     FF_OP_RELU,
+    FF_OP_GELU,
     FF_OP_POOL,
     FF_OP_LINEAR,
     FF_OP_ADD,
@@ -41,7 +42,7 @@ typedef struct ff_op {
     ff_node from, from2; /* values read; from2 = the residual of NORM, the second of ADD, or -1 */
     ff_node out;         /* the value made */
     ff_tensor input, output;
-    bool relu;                       /* NORM */
+    ff_activation activation;        /* NORM */
     uint32_t dropout;                /* DROPOUT: number of this one among the net's */
     ff_buffer_id x, x2, y;           /* values of from, from2, out */
     ff_buffer_id index;              /* max pools: u8 places */
@@ -84,6 +85,7 @@ struct ff_plan {
     int batch;
     bool training;
     double smoothing;
+    bool summed;   /* the loss is the sum over the batch, not its mean */
     uint64_t seed; /* of dropout */
     ff_op *ops;
     int op_count;
@@ -96,6 +98,11 @@ struct ff_plan {
     size_t arena_bytes[FF_ARENA_COUNT];
     ff_buffer_id logits, logits_gradient, sample_loss, conv_scratch, norm_scratch;
 };
+
+/* Whether the k-th parameter of the operation's layer is trained, and so has a gradient. */
+static inline bool ff_op_trains(const ff_plan *plan, const ff_op *op, int k) {
+    return plan->graph->parameters[plan->graph->layers[op->layer].parameter + k].trained;
+}
 
 /* Plans; `sibling` (or NULL) is the plan whose weights it shares. The caller sets `store` and
  * destroys it; siblings before the first. On failure *plan = NULL. */

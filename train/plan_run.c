@@ -20,18 +20,29 @@ static float *value(const runner *r, ff_buffer_id id) {
     return id == FF_BUFFER_IMAGES ? (float *)r->images : ff_plan_at(r->plan, id);
 }
 
-/* The k-th parameter of an operation's layer, and its gradient. */
+/* The k-th parameter of an operation's layer. */
 static float *parameter(const runner *r, const ff_op *op, int k) {
     int index = r->plan->graph->layers[op->layer].parameter + k;
     return ff_store_block(r->plan->store, index) + r->plan->store->offsets[index];
 }
+/* NULL where the parameter is not trained. */
 static float *gradient(const runner *r, const ff_op *op, int k) {
+    if (!ff_op_trains(r->plan, op, k)) return NULL;
     int index = r->plan->graph->layers[op->layer].parameter + k;
     return r->plan->store->gradients + r->plan->store->offsets[index];
 }
 
 static float *bias_of(const runner *r, const ff_op *op) {
     return r->plan->graph->layers[op->layer].bias ? parameter(r, op, 1) : NULL;
+}
+
+/* NULL where there is no bias, or where it is not trained. */
+static float *bias_gradient(const runner *r, const ff_op *op) {
+    return r->plan->graph->layers[op->layer].bias ? gradient(r, op, 1) : NULL;
+}
+
+static ff_linear linear_of(const runner *r, const ff_op *op) {
+    return (ff_linear){op->input, op->output.c, (float)r->plan->graph->layers[op->layer].scale};
 }
 
 static ff_pool pool_of(const runner *r, const ff_op *op, const ff_tensor *input) {
@@ -82,10 +93,9 @@ static ff_status conv_pool_forward(const runner *r, const ff_op *op) {
 }
 
 static ff_status conv_pool_backward(const runner *r, const ff_op *op) {
-    const ff_layer *layer = &r->plan->graph->layers[op->layer];
     float *room = value(r, op->room), *dx = value(r, op->dx);
     float *dw = gradient(r, op, 0), *partial = value(r, op->partial);
-    float *dbias = layer->bias ? gradient(r, op, 1) : NULL;
+    float *dbias = bias_gradient(r, op);
     float *partial_bias = partial + ff_op_partial_weights(op);
     const size_t outputs = (size_t)ff_tensor_padded_channels(&op->middle);
     void *scratch = ff_plan_at(r->plan, r->plan->conv_scratch);
@@ -95,9 +105,9 @@ static ff_status conv_pool_backward(const runner *r, const ff_op *op) {
         r->table->pool_backward(r->compute, &pool, value(r, op->dy) + c.output,
                                 (uint8_t *)ff_plan_at(r->plan, op->index) + c.output, room);
         FF_TRY(r->table->conv_backward_weights(
-            r->compute, c.conv, value(r, op->x) + c.input, room, from ? partial : dw,
+            r->compute, c.conv, value(r, op->x) + c.input, room, dw && from ? partial : dw,
             dbias && from ? partial_bias : dbias, scratch, r->error));
-        if (from) r->table->add(r->compute, op->conv->weight_count, dw, partial, dw);
+        if (from && dw) r->table->add(r->compute, op->conv->weight_count, dw, partial, dw);
         if (from && dbias) r->table->add(r->compute, outputs, dbias, partial_bias, dbias);
         if (dx)
             FF_TRY(r->table->conv_backward_data(r->compute, c.conv, room, parameter(r, op, 0),
@@ -107,12 +117,13 @@ static ff_status conv_pool_backward(const runner *r, const ff_op *op) {
 }
 
 static ff_norm norm_of(const runner *r, const ff_op *op) {
+    const ff_layer *layer = &r->plan->graph->layers[op->layer];
     float *saved = value(r, op->saved);
     return (ff_norm){
         .shape = op->output,
-        .relu = op->relu,
-        .momentum = 0.1f,
-        .epsilon = 1e-5f,
+        .activation = op->activation,
+        .momentum = (float)layer->momentum,
+        .epsilon = (float)layer->epsilon,
         .gamma = parameter(r, op, 0),
         .beta = parameter(r, op, 1),
         .running_mean = parameter(r, op, 2),
@@ -171,6 +182,7 @@ static ff_status forward(const runner *r, const ff_op *op) {
     case FF_OP_CONV_POOL: return conv_pool_forward(r, op);
     case FF_OP_NORM: norm_forward(r, op); break;
     case FF_OP_RELU: r->table->relu_forward(r->compute, count, x, y); break;
+    case FF_OP_GELU: r->table->gelu_forward(r->compute, count, x, y); break;
     case FF_OP_POOL: {
         const ff_pool pool = pool_of(r, op, &op->input);
         r->table->pool_forward(r->compute, &pool, x, y,
@@ -178,9 +190,8 @@ static ff_status forward(const runner *r, const ff_op *op) {
         break;
     }
     case FF_OP_LINEAR: {
-        const ff_linear linear = {op->input, op->output.c};
-        r->table->linear_forward(r->compute, &linear, x, parameter(r, op, 0), parameter(r, op, 1),
-                                 y);
+        const ff_linear linear = linear_of(r, op);
+        r->table->linear_forward(r->compute, &linear, x, parameter(r, op, 0), bias_of(r, op), y);
         break;
     }
     case FF_OP_ADD: r->table->add(r->compute, count, x, value(r, op->x2), y); break;
@@ -191,9 +202,10 @@ static ff_status forward(const runner *r, const ff_op *op) {
 
 static ff_status conv_backward(const runner *r, const ff_op *op) {
     void *scratch = ff_plan_at(r->plan, r->plan->conv_scratch);
-    float *dbias = r->plan->graph->layers[op->layer].bias ? gradient(r, op, 1) : NULL;
-    FF_TRY(r->table->conv_backward_weights(r->compute, op->conv, value(r, op->x), value(r, op->dy),
-                                           gradient(r, op, 0), dbias, scratch, r->error));
+    float *dw = gradient(r, op, 0), *dbias = bias_gradient(r, op);
+    if (dw || dbias)
+        FF_TRY(r->table->conv_backward_weights(r->compute, op->conv, value(r, op->x),
+                                               value(r, op->dy), dw, dbias, scratch, r->error));
     if (op->dx < 0) return FF_OK;
     return r->table->conv_backward_data(r->compute, op->conv, value(r, op->dy), parameter(r, op, 0),
                                         value(r, op->dx), scratch, r->error);
@@ -208,16 +220,21 @@ static ff_status backward(const runner *r, const ff_op *op) {
     case FF_OP_CONV: return conv_backward(r, op);
     case FF_OP_CONV_POOL: return conv_pool_backward(r, op);
     case FF_OP_NORM: norm_backward(r, op); break;
-    case FF_OP_RELU: r->table->relu_backward(r->compute, count, value(r, op->y), dy, dx); break;
+    case FF_OP_RELU:
+        if (dx) r->table->relu_backward(r->compute, count, value(r, op->y), dy, dx);
+        break;
+    case FF_OP_GELU:
+        if (dx) r->table->gelu_backward(r->compute, count, value(r, op->x), dy, dx);
+        break;
     case FF_OP_POOL: {
         const ff_pool pool = pool_of(r, op, &op->input);
         if (dx) r->table->pool_backward(r->compute, &pool, dy, ff_plan_at(r->plan, op->index), dx);
         break;
     }
     case FF_OP_LINEAR: {
-        const ff_linear linear = {op->input, op->output.c};
+        const ff_linear linear = linear_of(r, op);
         r->table->linear_backward(r->compute, &linear, value(r, op->x), parameter(r, op, 0), dy, dx,
-                                  gradient(r, op, 0), gradient(r, op, 1));
+                                  gradient(r, op, 0), bias_gradient(r, op));
         break;
     }
     case FF_OP_ADD:
@@ -260,6 +277,7 @@ static ff_status run(ff_plan *plan, const ff_batch *batch, bool training, ff_ste
         .n = plan->batch,
         .classes = plan->tensors[plan->graph->output].c,
         .smoothing = training ? plan->smoothing : 0,
+        .summed = plan->summed,
         .logits = value(&r, plan->logits),
         .labels = batch->labels,
         .label_dtype = batch->label_dtype,

@@ -126,6 +126,29 @@ static double normal(const ff_random *random) {
     return sqrt(-2.0 * log(u)) * cos(2.0 * pi * v);
 }
 
+/* Divides by the deviation (torch's std: of a sample, count - 1). */
+static void make_unit(float *values, size_t count) {
+    double sum = 0, squares = 0;
+    for (size_t e = 0; e < count; e++) sum += (double)values[e];
+    const double mean = sum / (double)count;
+    for (size_t e = 0; e < count; e++)
+        squares += ((double)values[e] - mean) * ((double)values[e] - mean);
+    const double deviation = sqrt(squares / (double)(count > 1 ? count - 1 : 1));
+    for (size_t e = 0; deviation > 0 && e < count; e++)
+        values[e] = (float)((double)values[e] / deviation);
+}
+
+/* Filters [o][i][h][w]: of the first as many as there are inputs, each passes its own one on. */
+static void make_dirac(const ff_graph_parameter *p, float *filters) {
+    const int64_t taps = p->shape[2] * p->shape[3];
+    const int64_t middle = p->shape[2] / 2 * p->shape[3] + p->shape[3] / 2;
+    for (int64_t o = 0; o < p->shape[0] && o < p->shape[1]; o++) {
+        float *filter = filters + o * p->shape[1] * taps;
+        memset(filter, 0, (size_t)(p->shape[1] * taps) * sizeof *filter);
+        filter[o * taps + middle] = 1;
+    }
+}
+
 ff_status ff_store_initialise(ff_store *store, const ff_compute *compute, uint64_t seed,
                               ff_error *error) {
     for (int i = 0; i < store->graph->parameter_count; i++) {
@@ -144,6 +167,8 @@ ff_status ff_store_initialise(ff_store *store, const ff_compute *compute, uint64
             }
             drawn[e] = (float)value;
         }
+        if (p->initial == FF_INITIAL_UNIT) make_unit(drawn, count);
+        if (p->initial == FF_INITIAL_DIRAC) make_dirac(p, drawn);
         ff_store_import(store, compute, i, ff_store_block(store, i), drawn);
         free(drawn);
     }

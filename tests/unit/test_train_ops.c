@@ -25,7 +25,7 @@ static int close_tables(void **state) {
 
 typedef struct conv_case {
     int n, c, h, w, o, kernel, stride, pad;
-    bool bias, images;
+    bool bias, images, frozen;
 } conv_case;
 
 /* One convolution on one table: y, dx, dw, db in plain orders. */
@@ -48,6 +48,7 @@ static conv_results run_conv(ff_compute *compute, const conv_case *k, const floa
         .bias = k->bias,
         .input_gradient = !k->images,
         .training = true,
+        .frozen = k->frozen,
     };
     ff_conv *conv;
     assert_ok(ops->conv_create(compute, &shape, NULL, &conv, error));
@@ -67,7 +68,7 @@ static conv_results run_conv(ff_compute *compute, const conv_case *k, const floa
     assert_memory_equal(results.dw, w, weights * sizeof *w);
     assert_ok(ops->conv_forward(compute, conv, laid_x, held, k->bias ? laid_bias : NULL, laid_y,
                                 scratch, error));
-    assert_ok(ops->conv_backward_weights(compute, conv, laid_x, laid_dy, held_dw,
+    assert_ok(ops->conv_backward_weights(compute, conv, laid_x, laid_dy, k->frozen ? NULL : held_dw,
                                          k->bias ? laid_db : NULL, scratch, error));
     if (!k->images)
         assert_ok(ops->conv_backward_data(compute, conv, laid_dy, held, laid_dx, scratch, error));
@@ -120,7 +121,7 @@ static void compare_conv(const tables *both, dice *d, const conv_case *k) {
 
 static void conv_matches(void **state) {
     static const int channels[] = {1, 2, 3, 4, 5, 16, 17, 24, 32, 40, 64, 72};
-    static const int kernels[] = {1, 3, 3, 3, 5, 7};
+    static const int kernels[] = {1, 2, 3, 3, 5, 7};
     dice d = {.seed = 11};
     for (int i = 0; i < 60; i++) {
         conv_case k = {
@@ -131,18 +132,24 @@ static void conv_matches(void **state) {
             .stride = between(&d, 1, 2),
             .bias = roll(&d, 2),
             .images = roll(&d, 3) == 0,
+            .frozen = roll(&d, 4) == 0,
         };
         k.pad = (int)roll(&d, (uint32_t)k.kernel / 2 + 1);
         k.h = between(&d, k.kernel - 2 * k.pad > 1 ? k.kernel - 2 * k.pad : 1, 15);
         k.w = between(&d, k.kernel - 2 * k.pad > 1 ? k.kernel - 2 * k.pad : 1, 15);
         compare_conv(*state, &d, &k);
     }
-    /* the shapes that Winograd takes, and the nets' stems */
+    /* the shapes that Winograd takes, and the nets' stems; a whitening convolution */
     const conv_case nets[] = {
-        {2, 64, 14, 14, 64, 3, 1, 1, false, false}, {3, 64, 7, 9, 80, 3, 1, 1, true, false},
-        {3, 96, 4, 4, 64, 3, 1, 1, false, false},   {2, 3, 32, 32, 64, 7, 2, 3, false, true},
-        {2, 3, 32, 32, 64, 3, 1, 1, false, true},   {3, 1, 28, 28, 32, 3, 1, 1, false, true},
-        {2, 64, 1, 1, 64, 3, 1, 1, false, false},   {2, 64, 2, 2, 128, 3, 2, 1, false, false},
+        {2, 3, 32, 32, 24, 2, 1, 0, true, true, true},
+        {2, 64, 14, 14, 64, 3, 1, 1, false, false, false},
+        {3, 64, 7, 9, 80, 3, 1, 1, true, false, false},
+        {3, 96, 4, 4, 64, 3, 1, 1, false, false, false},
+        {2, 3, 32, 32, 64, 7, 2, 3, false, true, false},
+        {2, 3, 32, 32, 64, 3, 1, 1, false, true, false},
+        {3, 1, 28, 28, 32, 3, 1, 1, false, true, false},
+        {2, 64, 1, 1, 64, 3, 1, 1, false, false, false},
+        {2, 64, 2, 2, 128, 3, 2, 1, false, false, false},
     };
     for (size_t i = 0; i < sizeof nets / sizeof *nets; i++) compare_conv(*state, &d, &nets[i]);
 }
@@ -170,7 +177,9 @@ static void free_arrays(norm_arrays *a) {
 }
 
 static void compare_norm(const tables *both, dice *d, int block) {
-    const bool relu = roll(d, 2), add = roll(d, 2), second = roll(d, 2), in_place = roll(d, 2);
+    const ff_activation activation = (ff_activation)roll(d, 3);
+    const bool add = activation != FF_ACTIVATION_GELU && roll(d, 2), second = roll(d, 2);
+    const bool in_place = roll(d, 2), frozen = roll(d, 4) == 0;
     ff_tensor shape = {between(d, 1, 6), between(d, 1, 40), between(d, 1, 9), between(d, 1, 9), 1};
     if (shape.n * shape.h * shape.w == 1) shape.w = 2;
     const size_t count = logical_count(&shape), channels = (size_t)shape.c;
@@ -208,7 +217,7 @@ static void compare_norm(const tables *both, dice *d, int block) {
         float *scratch = floats(compute->ops->norm_scratch(compute, &t));
         ff_norm norm = {
             .shape = t,
-            .relu = relu,
+            .activation = activation,
             .momentum = 0.1f,
             .epsilon = 1e-5f,
             .gamma = a->gamma,
@@ -231,7 +240,7 @@ static void compare_norm(const tables *both, dice *d, int block) {
             .dy2 = second ? a->dy2 : NULL,
             .dx = in_place && !add ? a->dy : a->dx,
             .dresidual = add ? (in_place ? a->dy : a->dresidual) : NULL,
-            .dgamma = a->dgamma,
+            .dgamma = frozen ? NULL : a->dgamma,
             .dbeta = a->dbeta,
         };
         compute->ops->norm_backward(compute, &backward, scratch);
@@ -364,7 +373,9 @@ static void linear_matches(void **state) {
     for (int i = 0; i < 20; i++) {
         const ff_linear linear = {
             {between(&d, 1, 9), between(&d, 1, 40), between(&d, 1, 4), between(&d, 1, 4), 1},
-            between(&d, 1, 30)};
+            between(&d, 1, 30),
+            roll(&d, 2) ? 1.0f : 0.375f};
+        const bool biased = roll(&d, 3);
         const size_t inputs = ff_tensor_sample(&linear.input), n = (size_t)linear.input.n;
         const size_t outputs = (size_t)linear.outputs;
         float *x = random_floats(&d, n * inputs), *w = random_floats(&d, outputs * inputs);
@@ -376,9 +387,17 @@ static void linear_matches(void **state) {
             dx[k] = floats(n * inputs);
             dw[k] = floats(outputs * inputs);
             db[k] = floats(outputs);
-            compute->ops->linear_forward(compute, &linear, x, w, bias, y[k]);
+            compute->ops->linear_forward(compute, &linear, x, w, biased ? bias : NULL, y[k]);
             compute->ops->linear_backward(compute, &linear, x, w, dy, NULL, dw[k], db[k]);
+            compute->ops->linear_backward(compute, &linear, x, w, dy, dx[k], NULL, NULL);
             compute->ops->linear_backward(compute, &linear, x, w, dy, dx[k], dw[k], db[k]);
+        }
+        for (size_t e = 0; e < n * outputs; e++) { /* the formula, at every place */
+            double sum = 0;
+            for (size_t at = 0; at < inputs; at++)
+                sum += (double)x[e / outputs * inputs + at] * (double)w[e % outputs * inputs + at];
+            sum = sum * (double)linear.scale + (biased ? (double)bias[e % outputs] : 0);
+            assert_true(fabs(sum - (double)y[0][e]) < 1e-5 * (1 + fabs(sum)));
         }
         assert_close(y[0], y[1], n * outputs, 1e-5);
         assert_close(dx[0], dx[1], n * inputs, 1e-5);
@@ -412,10 +431,42 @@ static void elementwise_matches(void **state) {
             compute->ops->add(compute, count, a, b, to[k][2]);
         }
         for (int j = 0; j < 3; j++) assert_memory_equal(to[0][j], to[1][j], count * sizeof(float));
+        for (int k = 0; k < 2; k++) {
+            ff_compute *compute = k ? both->fast : both->right;
+            compute->ops->gelu_forward(compute, count, a, to[k][0]);
+            compute->ops->gelu_backward(compute, count, a, b, to[k][1]);
+        }
+        assert_close(to[0][0], to[1][0], count, 1e-6);
+        assert_close(to[0][1], to[1][1], count, 1e-6);
         for (int k = 0; k < 2; k++)
             for (int j = 0; j < 3; j++) free(to[k][j]);
         free(a);
         free(b);
+    }
+}
+
+/* Known values of GELU, its slope by differences, and its ends: 0 and z. */
+static void gelu_knows(void **state) {
+    tables *both = *state;
+    for (int k = 0; k < 2; k++) {
+        ff_compute *compute = k ? both->fast : both->right;
+        float x[16] = {-60, -5, -1, -0.5f, 0, 0.5f, 1, 5, 60}, y[16], one[16], slope[16];
+        const double known[] = {0,          -1.43325786e-06, -0.15865525, -0.15426877, 0,
+                                0.34573123, 0.84134475,      4.99999857,  60};
+        for (int i = 0; i < 16; i++) one[i] = 1;
+        compute->ops->gelu_forward(compute, 9, x, y);
+        compute->ops->gelu_backward(compute, 9, x, one, slope);
+        for (int i = 0; i < 9; i++) {
+            assert_true(fabs((double)y[i] - known[i]) < 1e-6 * (1 + fabs(known[i])));
+            float beside[16] = {x[i] - 1e-2f, x[i] + 1e-2f}, apart[16];
+            compute->ops->gelu_forward(compute, 2, beside, apart);
+            double difference =
+                ((double)apart[1] - (double)apart[0]) / ((double)beside[1] - (double)beside[0]);
+            assert_true(fabs(difference - (double)slope[i]) < 1e-3);
+        }
+        x[3] = NAN;
+        compute->ops->gelu_forward(compute, 9, x, y);
+        assert_true(isnan(y[3]));
     }
 }
 
@@ -504,6 +555,7 @@ static void loss_is_right(void **state) {
         const int n = between(&d, 1, 20), classes = between(&d, 1, 12);
         const double smoothing = roll(&d, 2) ? 0.2 : 0;
         const bool mixed = roll(&d, 2);
+        const bool summed = roll(&d, 3) == 0;
         float *logits = random_floats(&d, (size_t)n * classes);
         float *weights = floats((size_t)n), *gradient = floats((size_t)n * classes);
         double room[20], loss_sum = 0;
@@ -533,6 +585,7 @@ static void loss_is_right(void **state) {
         ff_loss loss = {.n = n,
                         .classes = classes,
                         .smoothing = smoothing,
+                        .summed = summed,
                         .logits = logits,
                         .labels = i % 3 ? (void *)labels : (void *)narrow,
                         .label_dtype = i % 3 ? FF_I64 : FF_I32,
@@ -557,7 +610,7 @@ static void loss_is_right(void **state) {
                                            (double)mix[k], smoothing);
             }
             logits[e] = kept;
-            assert_true(fabs(apart / 2e-2 / count - (double)gradient[e]) < 1e-4);
+            assert_true(fabs(apart / 2e-2 / (summed ? 1 : count) - (double)gradient[e]) < 1e-4);
         }
         labels[n - 1] = classes;
         loss.labels = labels;
@@ -604,6 +657,7 @@ int main(void) {
         cmocka_unit_test(loss_is_right),
         cmocka_unit_test(loss_of_mixed_labels_is_torchs),
         cmocka_unit_test(nan_passes),
+        cmocka_unit_test(gelu_knows),
     };
     return cmocka_run_group_tests(tests, open_tables, close_tables);
 }

@@ -27,10 +27,17 @@ void ff_reference_linear_backward(ff_compute *compute, const ff_linear *linear, 
 void ff_reference_relu_forward(ff_compute *compute, size_t count, const float *x, float *y);
 void ff_reference_relu_backward(ff_compute *compute, size_t count, const float *y, const float *dy,
                                 float *dx);
+void ff_reference_gelu_forward(ff_compute *compute, size_t count, const float *x, float *y);
+void ff_reference_gelu_backward(ff_compute *compute, size_t count, const float *x, const float *dy,
+                                float *dx);
 void ff_reference_add(ff_compute *compute, size_t count, const float *a, const float *b, float *to);
 void ff_reference_dropout(ff_compute *compute, const ff_dropout *dropout, const float *x, float *y);
 void ff_reference_loss(ff_compute *compute, const ff_loss *loss, ff_loss_result *result);
 void ff_reference_sgd(ff_compute *compute, const ff_sgd *sgd, size_t count, float *value,
                       float *momentum, const float *gradient);
+
+/* GELU and its slope: ff_activation. */
+double ff_reference_gelu(double z);
+double ff_reference_gelu_slope(double z);
 
 #endif

@@ -16,6 +16,9 @@ void ff_fused_pool_backward(ff_compute *compute, const ff_pool *pool, const floa
 void ff_fused_relu_forward(ff_compute *compute, size_t count, const float *x, float *y);
 void ff_fused_relu_backward(ff_compute *compute, size_t count, const float *y, const float *dy,
                             float *dx);
+void ff_fused_gelu_forward(ff_compute *compute, size_t count, const float *x, float *y);
+void ff_fused_gelu_backward(ff_compute *compute, size_t count, const float *x, const float *dy,
+                            float *dx);
 void ff_fused_add(ff_compute *compute, size_t count, const float *a, const float *b, float *to);
 
 #endif

@@ -1,8 +1,9 @@
-/* Batch norm + add + ReLU over blocked activations, forward in two passes over memory and backward
- * in two, each on the planes of a thread; the second pass walks backwards, over what the first left
- * in cache. Formulas: compute.h. */
+/* Batch norm + add + activation over blocked activations, forward in two passes over memory and
+ * backward in two, each on the planes of a thread; the second pass walks backwards, over what the
+ * first left in cache. Formulas: compute.h. */
 #include "train/cpu/cpu.h"
 #include "train/cpu/fused.h"
+#include "train/cpu/gelu.h"
 #include "train/cpu/vector.h"
 
 #include <math.h>
@@ -74,6 +75,23 @@ static void combine(const ff_compute *compute, size_t channels, double *sums) {
         for (size_t c = 0; c < 2 * channels; c++) sums[c] += sums[2 * channels * (size_t)t + c];
 }
 
+/* GELU of a plane that was just written, and so lies in cache. */
+FF_VECTOR_CLONES
+static void gelu_plane(size_t count, float *y) {
+    for (size_t i = 0; i < count; i++) y[i] = ff_gelu(y[i]);
+}
+
+/* g = (dy + dy2) * slope of GELU at x * scale + shift. */
+FF_VECTOR_CLONES
+static void gelu_slopes(size_t pixels, size_t block, const plane_arguments *p) {
+    for (size_t i = 0; i < pixels; i++)
+        for (size_t c = 0; c < block; c++) {
+            size_t at = i * block + c;
+            float dy = p->dy2 ? p->dy[at] + p->dy2[at] : p->dy[at];
+            p->g[at] = dy * ff_gelu_slope(p->x[at] * p->scale[c] + p->shift[c]);
+        }
+}
+
 static void apply_planes(const ff_norm *norm, const kernels *k, const workspace *room, size_t from,
                          size_t to) {
     const ff_tensor *t = &norm->shape;
@@ -81,7 +99,8 @@ static void apply_planes(const ff_norm *norm, const kernels *k, const workspace 
     for (size_t plane = to; plane-- > from;) {
         size_t at = plane * pixels * t->block, c = plane % blocks * t->block;
         k->apply(norm->x + at, norm->residual ? norm->residual + at : NULL, norm->y + at, pixels,
-                 room->scale + c, room->shift + c, norm->relu);
+                 room->scale + c, room->shift + c, norm->activation == FF_ACTIVATION_RELU);
+        if (norm->activation == FF_ACTIVATION_GELU) gelu_plane(pixels * t->block, norm->y + at);
     }
 }
 
@@ -200,8 +219,8 @@ static void finish_reduction(const ff_norm_backward *norm, const workspace *room
     for (size_t c = 0; c < channels; c++) {
         double sum = room->sums[c], inv_std = (double)forward->inv_std[c];
         double dgamma = room->sums[channels + c] * inv_std, scale = (double)room->scale[c];
-        norm->dgamma[c] = (float)dgamma;
-        norm->dbeta[c] = (float)sum;
+        if (norm->dgamma) norm->dgamma[c] = (float)dgamma;
+        if (norm->dbeta) norm->dbeta[c] = (float)sum;
         room->slope[c] = (float)(-scale * inv_std * dgamma / m);
         room->base[c] = (float)(-scale * sum / m);
     }
@@ -223,10 +242,12 @@ void ff_fused_norm_backward(ff_compute *compute, const ff_norm_backward *norm, f
         room.shift[c] = forward->beta[c] - forward->mean[c] * room.scale[c];
     }
     int mask = MASK_NONE;
-    if (forward->relu) mask = forward->residual ? MASK_FROM_Y : MASK_FROM_X;
+    const bool gelu = forward->activation == FF_ACTIVATION_GELU;
+    if (forward->activation == FF_ACTIVATION_RELU)
+        mask = forward->residual ? MASK_FROM_Y : MASK_FROM_X;
     /* The masked sum of gradients is kept where it is wanted or would cost two more reads. */
     float *kept = norm->dresidual;
-    if (!kept && (norm->dy2 || mask == MASK_FROM_Y)) kept = norm->dx;
+    if (!kept && (norm->dy2 || gelu || mask == MASK_FROM_Y)) kept = norm->dx;
     float *g = kept ? kept : (float *)norm->dy;
 #pragma omp parallel num_threads(compute->threads)
     {
@@ -237,6 +258,11 @@ void ff_fused_norm_backward(ff_compute *compute, const ff_norm_backward *norm, f
         memset(sums, 0, 2 * channels * sizeof *sums);
         for (size_t plane = from; plane < to; plane++) {
             plane_arguments arguments = at_plane(norm, &room, kept, sums, plane);
+            if (gelu) {
+                gelu_slopes(arguments.pixels, t->block, &arguments);
+                arguments.dy = arguments.g;
+                arguments.dy2 = NULL;
+            }
             k->reduce(&arguments, mask);
         }
 #pragma omp barrier

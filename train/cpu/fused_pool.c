@@ -1,6 +1,7 @@
-/* Pooling, ReLU and addition over blocked activations. Formulas: compute.h. */
+/* Pooling, ReLU, GELU and addition over blocked activations. Formulas: compute.h. */
 #include "train/cpu/cpu.h"
 #include "train/cpu/fused.h"
+#include "train/cpu/gelu.h"
 #include "train/cpu/vector.h"
 
 #include <omp.h>
@@ -92,6 +93,16 @@ static void relu_back_span(size_t count, const float *y, const float *dy, float 
 }
 
 FF_VECTOR_CLONES
+static void gelu_span(size_t count, const float *x, float *y) {
+    for (size_t i = 0; i < count; i++) y[i] = ff_gelu(x[i]);
+}
+
+FF_VECTOR_CLONES
+static void gelu_back_span(size_t count, const float *x, const float *dy, float *dx) {
+    for (size_t i = 0; i < count; i++) dx[i] = dy[i] * ff_gelu_slope(x[i]);
+}
+
+FF_VECTOR_CLONES
 static void add_span(size_t count, const float *a, const float *b, float *to) {
     for (size_t i = 0; i < count; i++) to[i] = a[i] + b[i];
 }
@@ -107,6 +118,19 @@ void ff_fused_relu_backward(ff_compute *compute, size_t count, const float *y, c
 #pragma omp parallel for num_threads(compute->threads) schedule(static)
     for (size_t at = 0; at < count; at += SPAN)
         relu_back_span(count - at < SPAN ? count - at : SPAN, y + at, dy + at, dx + at);
+}
+
+void ff_fused_gelu_forward(ff_compute *compute, size_t count, const float *x, float *y) {
+#pragma omp parallel for num_threads(compute->threads) schedule(static)
+    for (size_t at = 0; at < count; at += SPAN)
+        gelu_span(count - at < SPAN ? count - at : SPAN, x + at, y + at);
+}
+
+void ff_fused_gelu_backward(ff_compute *compute, size_t count, const float *x, const float *dy,
+                            float *dx) {
+#pragma omp parallel for num_threads(compute->threads) schedule(static)
+    for (size_t at = 0; at < count; at += SPAN)
+        gelu_back_span(count - at < SPAN ? count - at : SPAN, x + at, dy + at, dx + at);
 }
 
 void ff_fused_add(ff_compute *compute, size_t count, const float *a, const float *b, float *to) {

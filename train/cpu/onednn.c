@@ -67,8 +67,9 @@ static void linear_forward(ff_compute *compute, const ff_linear *linear, const f
     const dnnl_dim_t outputs = linear->outputs;
     omp_set_num_threads(compute->threads);
     for (dnnl_dim_t i = 0; i < n; i++)
-        for (dnnl_dim_t o = 0; o < outputs; o++) y[i * outputs + o] = bias[o];
-    dnnl_sgemm('N', 'T', n, outputs, inputs, 1, x, inputs, w, inputs, 1, y, outputs);
+        for (dnnl_dim_t o = 0; bias && o < outputs; o++) y[i * outputs + o] = bias[o];
+    dnnl_sgemm('N', 'T', n, outputs, inputs, linear->scale, x, inputs, w, inputs, bias ? 1 : 0, y,
+               outputs);
 }
 
 static void linear_backward(ff_compute *compute, const ff_linear *linear, const float *x,
@@ -76,13 +77,14 @@ static void linear_backward(ff_compute *compute, const ff_linear *linear, const 
     const dnnl_dim_t n = linear->input.n, inputs = (dnnl_dim_t)ff_tensor_sample(&linear->input);
     const dnnl_dim_t outputs = linear->outputs;
     omp_set_num_threads(compute->threads);
-    dnnl_sgemm('T', 'N', outputs, inputs, n, 1, dy, outputs, x, inputs, 0, dw, inputs);
-    for (dnnl_dim_t o = 0; o < outputs; o++) {
+    const float scale = linear->scale;
+    if (dw) dnnl_sgemm('T', 'N', outputs, inputs, n, scale, dy, outputs, x, inputs, 0, dw, inputs);
+    for (dnnl_dim_t o = 0; dbias && o < outputs; o++) {
         double sum = 0;
         for (dnnl_dim_t i = 0; i < n; i++) sum += (double)dy[i * outputs + o];
         dbias[o] = (float)sum;
     }
-    if (dx) dnnl_sgemm('N', 'N', n, inputs, outputs, 1, dy, outputs, w, inputs, 0, dx, inputs);
+    if (dx) dnnl_sgemm('N', 'N', n, inputs, outputs, scale, dy, outputs, w, inputs, 0, dx, inputs);
 }
 
 const ff_compute_ops ff_onednn_ops = {
@@ -108,6 +110,8 @@ const ff_compute_ops ff_onednn_ops = {
     .linear_backward = linear_backward,
     .relu_forward = ff_fused_relu_forward,
     .relu_backward = ff_fused_relu_backward,
+    .gelu_forward = ff_fused_gelu_forward,
+    .gelu_backward = ff_fused_gelu_backward,
     .add = ff_fused_add,
     .dropout = ff_reference_dropout,
     .loss = ff_reference_loss,

@@ -192,7 +192,8 @@ static dnnl_status_t plan(conv *c, const conv *sibling) {
     dnnl_status_t status = plan_pass(c, FF_DNNL_FORWARD, any);
     if (status == dnnl_success && s->input_gradient)
         status = plan_pass(c, FF_DNNL_BACKWARD_DATA, any);
-    if (status == dnnl_success && s->training) status = plan_pass(c, FF_DNNL_BACKWARD_WEIGHTS, any);
+    if (status == dnnl_success && s->training && !s->frozen)
+        status = plan_pass(c, FF_DNNL_BACKWARD_WEIGHTS, any);
     ff_dnnl_md_destroy(&any);
     if (status == dnnl_success)
         c->common.base.weight_count = dnnl_memory_desc_get_size(c->held) / sizeof(float);
@@ -355,10 +356,31 @@ ff_status ff_onednn_conv_backward_data(ff_compute *compute, ff_conv *base, const
     return status == dnnl_success ? FF_OK : failed(error, c, status, "run");
 }
 
+/* The gradient of the bias alone: the sum over samples and pixels. */
+static void sum_pixels(int threads, const ff_tensor *t, const float *dy, float *dbias) {
+    const size_t pixels = (size_t)t->h * t->w, block = (size_t)t->block;
+    const size_t plane = pixels * block;
+    const int blocks = ff_tensor_blocks(t);
+#pragma omp parallel for num_threads(threads) schedule(static)
+    for (int b = 0; b < blocks; b++) {
+        double sums[16] = {0};
+        for (int n = 0; n < t->n; n++) {
+            const float *from = dy + ((size_t)n * blocks + b) * plane;
+            for (size_t k = 0; k < pixels; k++)
+                for (size_t c = 0; c < block; c++) sums[c] += (double)from[k * block + c];
+        }
+        for (size_t c = 0; c < block; c++) dbias[(size_t)b * block + c] = (float)sums[c];
+    }
+}
+
 ff_status ff_onednn_conv_backward_weights(ff_compute *compute, ff_conv *base, const float *x,
                                           const float *dy, float *dw, float *dbias, void *scratch,
                                           ff_error *error) {
     conv *c = (conv *)base;
+    if (!dw) {
+        if (dbias) sum_pixels(compute->threads, &base->shape.output, dy, dbias);
+        return FF_OK;
+    }
     omp_set_num_threads(compute->threads);
     dnnl_status_t status = c->common.dense
                                ? ff_dense_backward_weights(base, x, dy, dw, dbias, scratch)

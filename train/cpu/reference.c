@@ -108,10 +108,11 @@ void ff_reference_linear_forward(ff_compute *compute, const ff_linear *linear, c
 #pragma omp parallel for num_threads(compute->threads)
     for (int n = 0; n < linear->input.n; n++)
         for (int o = 0; o < linear->outputs; o++) {
-            double sum = (double)bias[o];
+            double sum = 0;
             for (size_t k = 0; k < inputs; k++)
                 sum += (double)x[n * inputs + k] * (double)w[o * inputs + k];
-            y[(size_t)n * linear->outputs + o] = (float)sum;
+            sum *= (double)linear->scale;
+            y[(size_t)n * linear->outputs + o] = (float)(sum + (bias ? (double)bias[o] : 0));
         }
 }
 
@@ -125,12 +126,12 @@ void ff_reference_linear_backward(ff_compute *compute, const ff_linear *linear, 
     for (size_t o = 0; o < outputs; o++) {
         double sum = 0;
         for (int n = 0; n < batch; n++) sum += (double)dy[n * outputs + o];
-        dbias[o] = (float)sum;
-        for (size_t k = 0; k < inputs; k++) {
+        if (dbias) dbias[o] = (float)sum;
+        for (size_t k = 0; dw && k < inputs; k++) {
             sum = 0;
             for (int n = 0; n < batch; n++)
                 sum += (double)dy[n * outputs + o] * (double)x[n * inputs + k];
-            dw[o * inputs + k] = (float)sum;
+            dw[o * inputs + k] = (float)(sum * (double)linear->scale);
         }
     }
     if (!dx) return;
@@ -140,7 +141,7 @@ void ff_reference_linear_backward(ff_compute *compute, const ff_linear *linear, 
             double sum = 0;
             for (size_t o = 0; o < outputs; o++)
                 sum += (double)dy[n * outputs + o] * (double)w[o * inputs + k];
-            dx[n * inputs + k] = (float)sum;
+            dx[n * inputs + k] = (float)(sum * (double)linear->scale);
         }
 }
 
@@ -155,6 +156,18 @@ void ff_reference_relu_backward(ff_compute *compute, size_t count, const float *
                                 float *dx) {
 #pragma omp parallel for num_threads(compute->threads)
     for (size_t i = 0; i < count; i++) dx[i] = y[i] > 0 ? dy[i] : 0;
+}
+
+void ff_reference_gelu_forward(ff_compute *compute, size_t count, const float *x, float *y) {
+#pragma omp parallel for num_threads(compute->threads)
+    for (size_t i = 0; i < count; i++) y[i] = (float)ff_reference_gelu((double)x[i]);
+}
+
+void ff_reference_gelu_backward(ff_compute *compute, size_t count, const float *x, const float *dy,
+                                float *dx) {
+#pragma omp parallel for num_threads(compute->threads)
+    for (size_t i = 0; i < count; i++)
+        dx[i] = (float)((double)dy[i] * ff_reference_gelu_slope((double)x[i]));
 }
 
 void ff_reference_add(ff_compute *compute, size_t count, const float *a, const float *b,
@@ -261,7 +274,7 @@ void ff_reference_loss(ff_compute *compute, const ff_loss *loss, ff_loss_result 
         const target t = target_of(loss, n);
         result->count += counts(loss, n, &t);
     }
-    const double scale = result->count ? 1.0 / (double)result->count : 0;
+    const double scale = loss->summed ? 1 : result->count ? 1.0 / (double)result->count : 0;
     int64_t correct_count = 0;
 #pragma omp parallel for num_threads(compute->threads) reduction(+ : correct_count)
     for (int n = 0; n < loss->n; n++) {
@@ -304,6 +317,8 @@ const ff_compute_ops ff_reference_ops = {
     .linear_backward = ff_reference_linear_backward,
     .relu_forward = ff_reference_relu_forward,
     .relu_backward = ff_reference_relu_backward,
+    .gelu_forward = ff_reference_gelu_forward,
+    .gelu_backward = ff_reference_gelu_backward,
     .add = ff_reference_add,
     .dropout = ff_reference_dropout,
     .loss = ff_reference_loss,

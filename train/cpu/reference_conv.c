@@ -159,8 +159,8 @@ ff_status ff_reference_conv_backward_weights(ff_compute *compute, ff_conv *conv,
     const ff_conv_shape *s = &conv->shape;
     const int kernel = s->kernel, filters = s->output.c * s->input.c;
     const size_t pixels = (size_t)s->output.h * s->output.w;
-#pragma omp parallel for num_threads(compute->threads)
-    for (int f = 0; f < filters; f++)
+#pragma omp parallel for num_threads(compute->threads) if (dw)
+    for (int f = 0; f < (dw ? filters : 0); f++)
         for (int r = 0; r < kernel; r++)
             for (int c = 0; c < kernel; c++)
                 dw[((size_t)f * kernel + r) * kernel + c] =

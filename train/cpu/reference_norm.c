@@ -10,6 +10,15 @@ static size_t place(const ff_tensor *t, int c, size_t k) {
     return (plane * pixels + k % pixels) * t->block + c % t->block;
 }
 
+double ff_reference_gelu(double z) {
+    return z * 0.5 * (1 + erf(z * 0.70710678118654752440));
+}
+
+double ff_reference_gelu_slope(double z) {
+    return 0.5 * (1 + erf(z * 0.70710678118654752440)) +
+           z * 0.39894228040143267794 * exp(-0.5 * z * z);
+}
+
 static size_t values_a_channel(const ff_tensor *t) {
     return (size_t)t->n * t->h * t->w;
 }
@@ -37,7 +46,9 @@ static void apply(ff_compute *compute, const ff_norm *norm, bool training) {
             float y = norm->x[at] * scale + shift;
             if (norm->residual) y += norm->residual[at];
             /* not `y > 0 ? y : 0`: NaN must pass, as in torch */
-            norm->y[at] = norm->relu && y < 0 ? 0 : y;
+            if (norm->activation == FF_ACTIVATION_RELU && y < 0) y = 0;
+            if (norm->activation == FF_ACTIVATION_GELU) y = (float)ff_reference_gelu((double)y);
+            norm->y[at] = y;
         }
     }
 }
@@ -86,10 +97,12 @@ void ff_reference_norm_backward(ff_compute *compute, const ff_norm_backward *nor
                 size_t at = place(t, c, k);
                 float x = forward->x[at], g = norm->dy[at];
                 if (norm->dy2) g += norm->dy2[at];
-                if (forward->relu) {
-                    float y = forward->residual ? forward->y[at] : x * scale + shift;
-                    if (!(y > 0)) g = 0;
-                }
+                float z = x * scale + shift;
+                if (forward->activation == FF_ACTIVATION_RELU &&
+                    !((forward->residual ? forward->y[at] : z) > 0))
+                    g = 0;
+                if (forward->activation == FF_ACTIVATION_GELU)
+                    g = (float)((double)g * ff_reference_gelu_slope((double)z));
                 double normal = ((double)x - (double)mean) * (double)inv_std;
                 if (pass == 0) {
                     sum += (double)g;
@@ -101,7 +114,7 @@ void ff_reference_norm_backward(ff_compute *compute, const ff_norm_backward *nor
                     norm->dx[at] = (float)((double)scale * inner);
                 }
             }
-        norm->dgamma[c] = (float)products;
-        norm->dbeta[c] = (float)sum;
+        if (norm->dgamma) norm->dgamma[c] = (float)products;
+        if (norm->dbeta) norm->dbeta[c] = (float)sum;
     }
 }
