@@ -5,7 +5,11 @@ PYTHON   ?= /usr/bin/python3
 SANITIZE ?=
 DNNL     ?= auto
 CUDA     ?= auto
+CUDA_ARCHS ?= auto
 PREFIX   ?= /usr/local
+
+comma := ,
+.DEFAULT_GOAL := all
 
 # Targets that need no compiler or libraries.
 BARE := help deps clean quickstart test lint asan tsan bench fuzz
@@ -21,7 +25,7 @@ CFLAGS   ?= -O3 -g
 ALL_CFLAGS := -std=c11 -D_GNU_SOURCE -I. $(CPPFLAGS_XXHASH) $(CPPFLAGS_DNNL) $(CPPFLAGS_JPEG) $(CFLAGS) -ffp-contract=off -fno-math-errno -fPIC -fvisibility=hidden -pthread $(WARNINGS) $(if $(HAVE_DNNL),-DFF_HAVE_DNNL)
 TRAIN_CFLAGS := -fopenmp
 LDLIBS_FORMAT := $(LIBS_XXHASH) $(LIBS_ZSTD)
-LDLIBS_LOADER := $(LDLIBS_FORMAT)
+LDLIBS_LOADER := $(LDLIBS_FORMAT) -ldl
 LDLIBS_TRAIN  := $(LIBS_DNNL) $(LIBS_JANSSON) $(LDLIBS_LOADER) -fopenmp
 LDLIBS_FFPACK := $(LIBS_ARCHIVE) $(LIBS_ZLIB) $(LIBS_JPEG) $(LIBS_JPEG_REGION) $(LIBS_PNG) $(LIBS_WEBP) $(LIBS_TIFF) $(LIBS_JANSSON) $(LDLIBS_FORMAT)
 LDLIBS_FFINSPECT := $(LIBS_JANSSON) $(LIBS_PNG) $(LIBS_ZLIB) $(LDLIBS_LOADER)
@@ -31,7 +35,8 @@ ALL_LDFLAGS += -fsanitize=$(SANITIZE)
 endif
 ALL_LDFLAGS += -pthread $(LDFLAGS)
 
-sources = $(sort $(shell find $(1) -name '*.c' 2>/dev/null))
+include tools/build/cuda.mk
+sources = $(filter-out $(CUDA_SOURCES),$(sort $(shell find $(1) -name '*.c' 2>/dev/null)))
 objects = $(patsubst %.c,$(BUILD)/obj/%.o,$(1))
 is_main = %/main.c
 
@@ -62,12 +67,13 @@ all: programs
 help: ## list the targets
 	@echo "Targets:"
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' Makefile
-	@echo "Variables: BUILD=dir  CC=compiler  DNNL=auto|0|1  DNNL_ROOT=dir  CUDA=auto|0|1  SANITIZE=list  PREFIX=dir  PYTHON=path"
+	@echo "Variables: BUILD=dir  CC=compiler  DNNL=auto|0|1  DNNL_ROOT=dir  SANITIZE=list  PREFIX=dir  PYTHON=path"
+	@echo "           CUDA=auto|0|1  CUDA_HOME=toolkit  CUDA_ROOT=dir  CUDA_ARCHS=auto|all|list (75 80 ...)"
 
-$(BUILD)/config.mk: tools/build/probe.sh
-	@CC="$(CC)" DNNL="$(DNNL)" CUDA="$(CUDA)" DNNL_ROOT="$(DNNL_ROOT)" tools/build/probe.sh $@
+$(BUILD)/config.mk: tools/build/probe.sh tools/build/probe_cuda.sh
+	@CC="$(CC)" CXX="$(CXX)" DNNL="$(DNNL)" DNNL_ROOT="$(DNNL_ROOT)" CUDA="$(CUDA)" CUDA_HOME="$(CUDA_HOME)" CUDA_ROOT="$(CUDA_ROOT)" tools/build/probe.sh $@
 
-programs: $(PROGRAMS) ## build ffpack, ffinspect and fftrain into build/ (the default)
+programs: $(PROGRAMS) $(MODULES) ## build ffpack, ffinspect and fftrain into build/ (the default)
 
 deps: ## install what is missing for building, quickstart and tests (apt)
 	@tools/build/deps.sh build quickstart test

@@ -1,18 +1,35 @@
-/* The libraries that the CUDA module needs, in the order in which they are opened.
+/* The libraries that the CUDA module needs, and where they are looked for.
  *
- * FF_CUDA_LIBRARIES(ROW) lists ROW(name, soname under CUDA 12, soname under CUDA 13, need):
- * NVRTC before cuDNN, which opens it by name for engines compiled as they are needed; cublasLt
- * before cublas, which needs it. NVML comes with the driver: nvml.h. */
+ * ff_cuda_libraries_open opens each by full path, in the list's order, from the first place that
+ * has it under the name of the CUDA version:
+ *   FFPACK_CUDA_PATH (the environment's: folders, separated by colons)
+ *   the program's folder, and its ../lib
+ *   the system's libraries, as the dynamic linker finds them
+ *   /usr/local/cuda/lib64 and its like
+ *   nvidia-* wheels: of VIRTUAL_ENV, of CONDA_PREFIX, of each python3 in PATH, of the user
+ *   the folders that the build found them in
+ * Once open, the dynamic linker takes them for whatever needs them by name, so LD_LIBRARY_PATH is
+ * neither needed nor changed. They stay open. */
 #ifndef FF_LOADER_CUDA_LIBRARIES_H
 #define FF_LOADER_CUDA_LIBRARIES_H
 
+#include "format/base/status.h"
+
 typedef enum ff_cuda_need { FF_CUDA_NEEDED, FF_CUDA_OPTIONAL } ff_cuda_need;
 
+/* ROW(name, file under CUDA 12, file under CUDA 13, need), in the order in which they are opened:
+ * NVRTC before cuDNN, which opens it by name for engines compiled as they are needed; cuBLASLt
+ * before cuBLAS, which needs it. NVML comes with the driver (nvml.h). */
 #define FF_CUDA_LIBRARIES(ROW)                                                                     \
     ROW("NVRTC", "libnvrtc.so.12", "libnvrtc.so.13", FF_CUDA_NEEDED)                               \
     ROW("cuBLASLt", "libcublasLt.so.12", "libcublasLt.so.13", FF_CUDA_NEEDED)                      \
     ROW("cuBLAS", "libcublas.so.12", "libcublas.so.13", FF_CUDA_NEEDED)                            \
     ROW("cuDNN", "libcudnn.so.9", "libcudnn.so.9", FF_CUDA_NEEDED)                                 \
     ROW("NCCL", "libnccl.so.2", "libnccl.so.2", FF_CUDA_OPTIONAL)
+
+/* `program`: the program's folder; `cuda`: 13000. FF_FAILED names the first needed library that is
+ * missing and the places searched, or why one could not be opened, or that cuDNN is of another
+ * CUDA. */
+FF_MUST_USE ff_status ff_cuda_libraries_open(const char *program, int cuda, ff_error *error);
 
 #endif

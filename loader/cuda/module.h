@@ -1,22 +1,17 @@
 /* Opens the CUDA module: driver, libraries, libff_cuda.so; says in one sentence what is missing.
  *
  * In this order, each with its own sentence where it fails (FF_FAILED):
- *   driver     libcuda.so.1 is there, is no stub, is new enough (CUDA 13: 580, CUDA 12: 525),
- *              and finds the device asked for; skipped for FF_CUDA_NO_DEVICE
- *   libraries  those of libraries.h, opened by full path, in that order, from the first folder of
- *                FFPACK_CUDA_PATH (folders, separated by colons; the environment's)
- *                the program's own folder and its ../lib
- *                the nvidia-* wheels of a Python environment (VIRTUAL_ENV, CONDA_PREFIX)
- *                /usr/local/cuda/lib64 and its like, the system's folders
- *                the nvidia-* wheels that python3 of PATH sees
- *              that holds one of the right CUDA version; once open, the dynamic linker finds them
- *              by name for whatever needs them, so LD_LIBRARY_PATH is neither needed nor changed
- *   module     libff_cuda.so, beside the program or in ../lib, by full path
+ *   module     libff_cuda.so is beside the program or in ../lib; builds without CUDA have none
+ *   driver     libcuda.so.1 is there, is no stub, is new enough (CUDA 13: 580, CUDA 12: 525), and
+ *              finds the device asked for (FF_USAGE where there are fewer); skipped for
+ *              FF_CUDA_NO_DEVICE
+ *   libraries  those of libraries.h
+ *   module     opens, and is of the same build
  *
  * Nothing here touches a device: no context comes to be before table->device_create.
  *
- * Ownership: ff_cuda_module_close after every device made from it is destroyed. The libraries stay
- * open: CUDA's do not bear being closed. Thread rule: any thread. */
+ * Ownership: ff_cuda_module_close after every device made from it is destroyed; it only forgets.
+ * Module and libraries stay open: CUDA's do not bear being closed. Thread rule: any thread. */
 #ifndef FF_LOADER_CUDA_MODULE_H
 #define FF_LOADER_CUDA_MODULE_H
 
@@ -31,5 +26,10 @@ void ff_cuda_module_close(ff_cuda_module **module); /* *module = NULL; NULL is a
 
 /* Valid until the process ends. */
 const ff_cuda_table *ff_cuda_module_table(const ff_cuda_module *module);
+
+/* The same as if the program lay in `folder` (NULL: where it lies) and had been built with `cuda`
+ * (13000; 0: without). For tests, which have modules and drivers of their own. */
+FF_MUST_USE ff_status ff_cuda_module_open_as(ff_cuda_module **module, const char *folder, int cuda,
+                                             int ordinal, ff_error *error);
 
 #endif

@@ -1,6 +1,7 @@
 #!/bin/bash
 # Finds libraries by compiling and linking a probe for each; writes make variables to the file $1
-# and says on stderr what it found and why not. Environment: CC, CUDA, DNNL (auto|0|1), DNNL_ROOT.
+# and says on stderr what it found and why not. Environment: CC, DNNL (auto|0|1), DNNL_ROOT, and
+# what probe_cuda.sh reads.
 set -u
 out=$1
 scratch=$(mktemp -d) && trap 'rm -rf "$scratch"' EXIT
@@ -62,12 +63,7 @@ elif [ "${DNNL:-auto}" = 1 ]; then
 else
     echo "  oneDNN: not found ($reason); training on the CPU uses the plain loops, slowly; Debian package libdnnl-dev" >&2
 fi
-if [ "${CUDA:-auto}" = 1 ]; then
-    echo "  CUDA: this version trains on the CPU only, and CUDA=1 insists" >&2
-    failed=1
-else
-    echo "  CUDA: not used by this version" >&2
-fi
+"$(dirname "$0")/probe_cuda.sh" "$scratch/mk" || failed=1
 if try cmocka '#include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>

@@ -1,0 +1,166 @@
+#include "loader/cuda/libraries.h"
+
+#include "format/base/memory.h"
+
+#include <dlfcn.h>
+#include <glob.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#ifndef FF_CUDA_FOLDERS
+#define FF_CUDA_FOLDERS ""
+#endif
+
+#define WHEELS "lib/python3*/{site,dist}-packages/nvidia/{*,}/lib"
+
+/* Where to look: patterns of folders for glob(), or "" for the dynamic linker's own search. */
+typedef struct places {
+    char **patterns;
+    size_t count, capacity;
+} places;
+
+static void places_free(places *where) {
+    for (size_t i = 0; i < where->count; i++) free(where->patterns[i]);
+    free(where->patterns);
+}
+
+/* `folder` as it is, then "/" and the pattern `below` where there is one. */
+static ff_status places_add(places *where, const char *folder, size_t length, const char *below,
+                            ff_error *error) {
+    ff_buffer text = {0};
+    ff_status status = FF_OK;
+    for (size_t i = 0; i < length && status == FF_OK; i++) {
+        if (strchr("*?[]{},\\~", folder[i])) status = ff_buffer_add(&text, "\\", 1, error);
+        if (status == FF_OK) status = ff_buffer_add(&text, folder + i, 1, error);
+    }
+    if (status == FF_OK) status = ff_buffer_printf(&text, error, "%s%s", *below ? "/" : "", below);
+    if (status == FF_OK)
+        status = ff_reserve(&where->patterns, &where->capacity, where->count + 1,
+                            sizeof *where->patterns, "places of libraries", error);
+    if (status == FF_OK)
+        where->patterns[where->count++] = text.bytes;
+    else
+        ff_buffer_free(&text);
+    return status;
+}
+
+static ff_status places_add_text(places *where, const char *folder, const char *below,
+                                 ff_error *error) {
+    return folder && *folder ? places_add(where, folder, strlen(folder), below, error) : FF_OK;
+}
+
+/* Every folder of a list separated by `separator`. */
+static ff_status places_add_list(places *where, const char *list, char separator, const char *below,
+                                 ff_error *error) {
+    while (list && *list) {
+        size_t length = strcspn(list, (char[]){separator, 0});
+        if (length > 0) FF_TRY(places_add(where, list, length, below, error));
+        list += length + (list[length] != 0);
+    }
+    return FF_OK;
+}
+
+/* A Python's wheels lie beside it: bin/python3 and lib/python3.11/site-packages/nvidia. */
+static ff_status places_add_pythons(places *where, ff_error *error) {
+    const char *path = getenv("PATH");
+    while (path && *path) {
+        size_t length = strcspn(path, ":");
+        char file[4096];
+        int written = snprintf(file, sizeof file, "%.*s/python3", (int)length, path);
+        if (length > 0 && written < (int)sizeof file && access(file, X_OK) == 0)
+            FF_TRY(places_add(where, path, length, "../" WHEELS, error));
+        path += length + (path[length] != 0);
+    }
+    return FF_OK;
+}
+
+static ff_status places_find(places *where, const char *program, ff_error *error) {
+    FF_TRY(places_add_list(where, getenv("FFPACK_CUDA_PATH"), ':', "", error));
+    FF_TRY(places_add_text(where, program, "", error));
+    FF_TRY(places_add_text(where, program, "../lib", error));
+    FF_TRY(places_add(where, "", 0, "", error));
+    FF_TRY(places_add_text(where, "/usr/local", "cuda*/{lib64,lib}", error));
+    FF_TRY(places_add_text(where, getenv("VIRTUAL_ENV"), WHEELS, error));
+    FF_TRY(places_add_text(where, getenv("CONDA_PREFIX"), WHEELS, error));
+    FF_TRY(places_add_pythons(where, error));
+    FF_TRY(places_add_text(where, "/usr/local", WHEELS, error));
+    FF_TRY(places_add_text(where, getenv("HOME"), ".local/" WHEELS, error));
+    return places_add_list(where, FF_CUDA_FOLDERS, ' ', "", error);
+}
+
+/* ": a, b, the system's libraries" for a sentence. */
+static void places_print(const places *where, char *text, size_t size) {
+    size_t length = 0;
+    *text = 0;
+    for (size_t i = 0; i < where->count && length < size; i++) {
+        const char *pattern = *where->patterns[i] ? where->patterns[i] : "the system's libraries";
+        length += (size_t)snprintf(text + length, size - length, "%s%s", i ? ", " : "", pattern);
+    }
+}
+
+/* The first that opens; `why` says what kept one that is there from opening. */
+static void *open_one(const places *where, const char *file, char *why, size_t size) {
+    void *handle = NULL;
+    *why = 0;
+    for (size_t i = 0; i < where->count && !handle; i++) {
+        if (!*where->patterns[i]) {
+            handle = dlopen(file, RTLD_LAZY | RTLD_LOCAL);
+            continue;
+        }
+        char pattern[4096];
+        glob_t found;
+        int written = snprintf(pattern, sizeof pattern, "%s/%s", where->patterns[i], file);
+        if (written >= (int)sizeof pattern || glob(pattern, GLOB_BRACE, NULL, &found) != 0)
+            continue;
+        for (size_t k = 0; k < found.gl_pathc && !handle; k++) {
+            handle = dlopen(found.gl_pathv[k], RTLD_LAZY | RTLD_LOCAL);
+            if (!handle && !*why) snprintf(why, size, "%s", dlerror());
+        }
+        globfree(&found);
+    }
+    return handle;
+}
+
+/* cuDNN's file has one name under every CUDA, unlike the others'. */
+static ff_status check_cudnn(void *handle, int cuda, ff_error *error) {
+    size_t (*runtime)(void);
+    *(void **)&runtime = dlsym(handle, "cudnnGetCudartVersion");
+    size_t found = runtime ? runtime() / 1000 : (size_t)cuda / 1000;
+    if (found == (size_t)cuda / 1000) return FF_OK;
+    Dl_info from = {0};
+    (void)dladdr(*(void **)&runtime, &from);
+    return ff_fail(error, FF_FAILED,
+                   "%s is cuDNN for CUDA %zu, and this build is of CUDA %d: install that cuDNN, or "
+                   "name its folder in FFPACK_CUDA_PATH",
+                   from.dli_fname ? from.dli_fname : "libcudnn.so.9", found, cuda / 1000);
+}
+
+ff_status ff_cuda_libraries_open(const char *program, int cuda, ff_error *error) {
+    static const struct {
+        const char *name, *file12, *file13;
+        ff_cuda_need need;
+    } rows[] = {
+#define ROW(name, file12, file13, need) {name, file12, file13, need},
+        FF_CUDA_LIBRARIES(ROW)
+#undef ROW
+    };
+    places where = {0};
+    char why[512], searched[1536];
+    ff_status status = places_find(&where, program, error);
+    for (size_t i = 0; i < sizeof rows / sizeof *rows && status == FF_OK; i++) {
+        const char *file = cuda < 13000 ? rows[i].file12 : rows[i].file13;
+        void *handle = open_one(&where, file, why, sizeof why);
+        if (handle && strcmp(rows[i].name, "cuDNN") == 0) status = check_cudnn(handle, cuda, error);
+        if (handle || rows[i].need == FF_CUDA_OPTIONAL) continue;
+        places_print(&where, searched, sizeof searched);
+        status = *why ? ff_fail(error, FF_FAILED, "%s cannot be opened: %s", rows[i].name, why)
+                      : ff_fail(error, FF_FAILED,
+                                "%s (%s) was not found; it was looked for in: %s; FFPACK_CUDA_PATH "
+                                "may name its folder",
+                                rows[i].name, file, searched);
+    }
+    places_free(&where);
+    return status;
+}

@@ -1,0 +1,99 @@
+#include "loader/cuda/module.h"
+
+#include "format/base/memory.h"
+#include "loader/cuda/driver.h"
+#include "loader/cuda/libraries.h"
+
+#include <dlfcn.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#ifndef FF_CUDA_VERSION
+#define FF_CUDA_VERSION 0
+#endif
+
+struct ff_cuda_module {
+    const ff_cuda_table *table;
+};
+
+/* The folder of the running program, allocated. */
+static ff_status program_folder(char **folder, ff_error *error) {
+    char path[PATH_MAX];
+    ssize_t length = readlink("/proc/self/exe", path, sizeof path);
+    if (length <= 0 || length == (ssize_t)sizeof path)
+        return ff_fail(error, FF_FAILED, "/proc/self/exe does not tell where this program lies");
+    while (length > 1 && path[length - 1] != '/') length--;
+    return ff_copy_bytes(folder, path, length > 1 ? (size_t)length - 1 : 1, error);
+}
+
+/* The module's path, allocated; FF_FAILED where it is not there. */
+static ff_status find_module(char **path, const char *folder, ff_error *error) {
+    static const char *const below[] = {"", "../lib/"};
+    for (int i = 0; i < 2; i++) {
+        FF_TRY(ff_format(path, error, "%s/%slibff_cuda.so", folder, below[i]));
+        if (access(*path, R_OK) == 0) return FF_OK;
+        free(*path);
+        *path = NULL;
+    }
+    return ff_fail(error, FF_FAILED,
+                   "the CUDA module libff_cuda.so is neither in %s nor in %s/../lib", folder,
+                   folder);
+}
+
+static ff_status open_module(const ff_cuda_table **table, const char *path, int cuda,
+                             ff_error *error) {
+    void *handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    if (!handle) return ff_fail(error, FF_FAILED, "the CUDA module does not open: %s", dlerror());
+    ff_cuda_export *get;
+    *(void **)&get = dlsym(handle, FF_CUDA_EXPORT);
+    const ff_cuda_table *found = get ? get() : NULL;
+    if (!found)
+        return ff_fail(error, FF_FAILED, "%s is no CUDA module: it has no %s", path,
+                       FF_CUDA_EXPORT);
+    if (found->version != FF_CUDA_TABLE_VERSION || found->cuda != cuda)
+        return ff_fail(error, FF_FAILED,
+                       "%s is of another build: version %u for CUDA %d, and %u for CUDA %d is "
+                       "wanted; make builds both",
+                       path, found->version, found->cuda, FF_CUDA_TABLE_VERSION, cuda);
+    *table = found;
+    return FF_OK;
+}
+
+ff_status ff_cuda_module_open_as(ff_cuda_module **out, const char *folder, int cuda, int ordinal,
+                                 ff_error *error) {
+    const ff_cuda_table *table = NULL;
+    char *own = NULL, *path = NULL;
+    ff_status status = FF_OK;
+    *out = NULL;
+    if (cuda == 0)
+        return ff_fail(error, FF_FAILED,
+                       "this program was built without CUDA: make found no toolkit, or not all of "
+                       "it, and says what it missed");
+    if (!folder) FF_TRY(program_folder(&own, error));
+    if (!folder) folder = own;
+    FF_TRY_DONE(find_module(&path, folder, error));
+    if (ordinal != FF_CUDA_NO_DEVICE) FF_TRY_DONE(ff_cuda_driver_check(cuda, ordinal, error));
+    FF_TRY_DONE(ff_cuda_libraries_open(folder, cuda, error));
+    FF_TRY_DONE(open_module(&table, path, cuda, error));
+    FF_TRY_DONE(ff_alloc(out, 1, sizeof **out, "the CUDA module", error));
+    (*out)->table = table;
+done:
+    free(path);
+    free(own);
+    return status;
+}
+
+ff_status ff_cuda_module_open(ff_cuda_module **module, int ordinal, ff_error *error) {
+    return ff_cuda_module_open_as(module, NULL, FF_CUDA_VERSION, ordinal, error);
+}
+
+void ff_cuda_module_close(ff_cuda_module **module) {
+    free(*module);
+    *module = NULL;
+}
+
+const ff_cuda_table *ff_cuda_module_table(const ff_cuda_module *module) {
+    return module->table;
+}

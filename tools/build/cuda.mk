@@ -1,0 +1,48 @@
+# The CUDA module, build/libff_cuda.so: the one thing that is built with a CUDA toolkit.
+#
+# Its own sources are the kernels, the C files that include the toolkit's headers, and its one
+# export. Everything else under loader/cuda and train/cuda is plain C, in the layers' archives.
+CUDA_KERNELS := $(sort $(wildcard loader/cuda/*.cu train/cuda/*.cu))
+CUDA_SOURCES := $(sort $(wildcard train/cuda/exports.c) $(shell grep -lE '^ *.include <(cuda|cudnn|cublas|nccl|nvrtc|nvtx3/)' loader/cuda/*.c train/cuda/*.c 2>/dev/null))
+CUDA_OBJECTS  = $(patsubst %.cu,$(BUILD)/obj/cuda/%.o,$(CUDA_KERNELS)) $(patsubst %.c,$(BUILD)/obj/%.o,$(CUDA_SOURCES))
+
+# A shared library under a sanitizer would need the sanitizer's own; those builds go without.
+ifneq ($(SANITIZE),)
+HAVE_CUDA :=
+endif
+MODULES := $(if $(HAVE_CUDA),$(BUILD)/libff_cuda.so)
+
+# Architectures: those asked for, else those of the cards here, else two. Machine code for each,
+# and PTX of the newest, from which drivers make code for newer cards.
+CUDA_KNOWN := $(filter $(CUDA_CODES),75 80 86 89 90 100 103 120)
+CUDA_ASKED := $(patsubst sm_%,%,$(subst $(comma), ,$(CUDA_ARCHS)))
+CUDA_BUILT := $(CUDA_ASKED)
+ifeq ($(CUDA_ASKED),auto)
+CUDA_BUILT := $(or $(filter $(CUDA_CODES),$(CUDA_CARDS)),80 90)
+else ifeq ($(CUDA_ASKED),all)
+CUDA_BUILT := $(CUDA_KNOWN)
+endif
+CUDA_NEWEST  := $(lastword $(CUDA_BUILT))
+CUDA_GENCODE := $(foreach a,$(CUDA_BUILT),-gencode arch=compute_$(a),code=sm_$(a)) -gencode arch=compute_$(CUDA_NEWEST),code=compute_$(CUDA_NEWEST)
+NVCC_FLAGS   := -std=c++17 -O3 -lineinfo -I. $(CPPFLAGS_CUDA) $(CUDA_GENCODE) -Xfatbin -compress-all -Xcompiler -fPIC,-fvisibility=hidden,-ffp-contract=off
+
+ifneq ($(HAVE_CUDA),)
+$(BUILD)/obj/loader/cuda/%.o $(BUILD)/obj/train/cuda/%.o: ALL_CFLAGS += $(CPPFLAGS_CUDA) -DFF_CUDA_BUILT='"$(CUDA_BUILT)"' -DFF_CUDA_VERSION=$(CUDA_VERSION) -DFF_CUDA_FOLDERS='"$(CUDA_FOLDERS)"'
+endif
+# Another list of architectures makes everything anew.
+$(BUILD)/cuda.archs: always
+	@mkdir -p $(@D)
+	@echo "$(CUDA_BUILT)" | cmp -s - $@ || echo "$(CUDA_BUILT)" >$@
+.PHONY: always
+
+# What the loader makes of a sample is exact, so its kernels have no fused multiply-add either.
+$(BUILD)/obj/cuda/loader/%.o: NVCC_FLAGS += -fmad=false
+$(BUILD)/obj/cuda/%.o: %.cu $(BUILD)/config.mk $(BUILD)/cuda.archs Makefile tools/build/cuda.mk
+	@mkdir -p $(@D)
+	$(NVCC) $(NVCC_FLAGS) -MMD -MP -MF $(@:.o=.d) -c $< -o $@
+
+$(patsubst %.c,$(BUILD)/obj/%.o,$(CUDA_SOURCES)): $(BUILD)/cuda.archs
+
+# Nothing undefined: what it needs is in its archives, or named for the dynamic linker.
+$(BUILD)/libff_cuda.so: $(CUDA_OBJECTS) $(BUILD)/libff_train.a $(BUILD)/libff_loader.a $(BUILD)/libff_format.a
+	$(CC) -shared $(ALL_LDFLAGS) $^ -o $@ -Wl,-soname,libff_cuda.so -Wl,-z,defs -Wl,--exclude-libs,ALL -Wl,--as-needed $(LIBS_CUDA) $(LDLIBS_TRAIN) -lm

@@ -1,0 +1,22 @@
+/* The module's one exported function (loader/cuda/table.h). */
+#include "loader/cuda/device_cuda.h"
+#include "loader/cuda/ranges.h"
+
+#define STRING_(text) #text
+#define STRING(text)  STRING_(text)
+
+static const ff_cuda_table table = {
+    .version = FF_CUDA_TABLE_VERSION,
+    .cuda = FF_CUDA_VERSION,
+    .built = "CUDA " STRING(FF_CUDA_VERSION) ", sm " FF_CUDA_BUILT,
+    .device_count = ff_device_cuda_count,
+    .properties = ff_device_cuda_properties,
+    .device_create = ff_device_cuda_create,
+    .range_push = ff_cuda_range_push,
+    .range_pop = ff_cuda_range_pop,
+};
+
+__attribute__((visibility("default"))) ff_cuda_export ff_cuda_module;
+const ff_cuda_table *ff_cuda_module(void) {
+    return &table;
+}
