@@ -39,7 +39,7 @@ ff_status ff_gatherer_create(ff_gatherer **out, const ff_loader_plan *plan, ff_e
     gatherer->chunk_rows = rows < 1 ? 1 : rows > CHUNK_ROWS ? CHUNK_ROWS : (uint32_t)rows;
     ff_status status = ff_alloc(&gatherer->values, plan->label_values_limit, 1, "labels", error);
     if (status == FF_OK) status = ff_reader_open(&gatherer->reader, plan->dataset, error);
-    if (status == FF_OK && ff_augment_resamples(&plan->augment))
+    if (status == FF_OK && !plan->raw && ff_augment_resamples(&plan->augment))
         status = ff_resampler_create(&gatherer->resampler, &plan->host, plan->metadata, error);
     if (status != FF_OK) ff_gatherer_destroy(&gatherer);
     *out = gatherer;
@@ -104,7 +104,9 @@ static void apply(const chunk *c, uint32_t i, const void *tensor, uint32_t heigh
     const ff_loader_plan *plan = c->gatherer->plan;
     uint32_t row = c->first + i;
     uint8_t *out = c->memory + row * plan->row_bytes;
-    if (c->gatherer->resampler)
+    if (plan->raw)
+        memcpy(out, tensor, plan->raw_bytes);
+    else if (c->gatherer->resampler)
         ff_resample(c->gatherer->resampler, &c->params[row], tensor, height, width, out);
     else
         plan->host.apply(&plan->host, &c->params[row], tensor, height, width, out, ahead);
@@ -124,8 +126,9 @@ static ff_status find_sample(chunk *c, uint32_t i, ff_error *error) {
             return ff_fail_within(error, status, "%s: sample %" PRIu64,
                                   ff_dataset_path(plan->dataset), number);
     }
-    c->params[row] = ff_augment_at(&plan->augment, plan->seed, c->place->epoch, number, view.height,
-                                   view.width, plan->height, plan->width);
+    if (!plan->raw)
+        c->params[row] = ff_augment_at(&plan->augment, plan->seed, c->place->epoch, number,
+                                       view.height, view.width, plan->height, plan->width);
     if (c->gatherer->resampler)
         FF_TRY(ff_resampler_reserve(c->gatherer->resampler, &c->params[row], view.height,
                                     view.width, error));
@@ -155,10 +158,10 @@ static void read_samples(void *context) {
 
 static void pad_row(const ff_loader_plan *plan, uint32_t row, uint8_t *memory,
                     ff_slot_source *source, ff_augment_params *params) {
-    memset(memory + row * plan->row_bytes, 0, plan->row_bytes);
+    if (!plan->raw) memset(memory + row * plan->row_bytes, 0, plan->row_bytes);
     ((float *)(void *)(memory + plan->weight_offset))[row] = 0;
     source[row] = (ff_slot_source){.padding = true};
-    params[row] = (ff_augment_params){0};
+    if (!plan->raw) params[row] = (ff_augment_params){0};
     for (size_t i = 0; i < plan->label_count; i++) {
         const ff_field *field = &plan->metadata->field[plan->field[i]];
         uint8_t *values = memory + plan->label_offset[i];

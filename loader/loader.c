@@ -23,7 +23,7 @@ typedef struct ring_slot {
     ff_loader_place place;
     uint32_t runs_left; /* tickets not yet done */
     ff_event *consumed; /* the consumer's; NULL = nothing to wait for */
-    uint8_t *memory;    /* device */
+    uint8_t *memory;    /* device: its part of the loader's */
     uint8_t *pinned;    /* what threads write to: memory itself on a unified device */
     ff_slot_source *source;
     ff_augment_params *params;
@@ -42,6 +42,7 @@ struct ff_loader {
     pthread_mutex_t mutex;
     pthread_cond_t work, ready; /* for threads; for the consumer */
     ring_slot *ring;            /* [plan.slots] */
+    uint8_t *memory, *pinned;   /* of all slots; the same on a unified device */
     uint32_t run_rows, runs;    /* of a ticket; tickets a batch */
 
     uint64_t next_open; /* the batch to open next */
@@ -129,11 +130,24 @@ static bool may_open(const ff_loader *loader) {
     return !loader->failed && loader->next_open < loader->plan.total_batches;
 }
 
+/* The slot in this state, of this sequence where it has one. */
 static ring_slot *find_slot(ff_loader *loader, slot_state state, uint64_t sequence) {
     for (uint32_t i = 0; i < loader->plan.slots; i++) {
         ring_slot *slot = &loader->ring[i];
-        if (slot->state == state && (state == FREE || slot->sequence == sequence)) return slot;
+        if (slot->state == state && slot->sequence == sequence) return slot;
     }
+    return NULL;
+}
+
+/* A slot for the next batch. */
+static ring_slot *free_slot(ff_loader *loader) {
+    uint32_t begin = 0, end = loader->plan.slots;
+    if (loader->plan.cyclic) {
+        begin = (uint32_t)(loader->next_open % end);
+        end = begin + 1;
+    }
+    for (uint32_t i = begin; i < end; i++)
+        if (loader->ring[i].state == FREE) return &loader->ring[i];
     return NULL;
 }
 
@@ -175,7 +189,7 @@ static void thread_body(void *context, int index) {
             fill_run(loader, loader->gatherer[index], slot, run);
             continue;
         }
-        slot = !loader->open && may_open(loader) ? find_slot(loader, FREE, 0) : NULL;
+        slot = !loader->open && may_open(loader) ? free_slot(loader) : NULL;
         if (slot)
             open_batch(loader, slot);
         else
@@ -190,16 +204,11 @@ static ff_status create_slot(ff_loader *loader, uint32_t index, ff_error *error)
     const ff_loader_plan *plan = &loader->plan;
     const ff_device_table *table = loader->device->table;
     ring_slot *slot = &loader->ring[index];
-    void *memory;
-    FF_TRY(table->allocate(loader->device, &memory, plan->slot_bytes, "a batch", error));
-    slot->memory = slot->pinned = memory;
-    if (!table->unified) {
-        slot->pinned = NULL;
-        FF_TRY(table->allocate_pinned(loader->device, &memory, plan->slot_bytes, "a batch", error));
-        slot->pinned = memory;
-    }
+    slot->memory = loader->memory + index * plan->slot_bytes;
+    slot->pinned = loader->pinned + index * plan->slot_bytes;
     FF_TRY(ff_alloc(&slot->source, plan->rows, sizeof *slot->source, "a batch's rows", error));
-    FF_TRY(ff_alloc(&slot->params, plan->rows, sizeof *slot->params, "a batch's rows", error));
+    if (!plan->raw)
+        FF_TRY(ff_alloc(&slot->params, plan->rows, sizeof *slot->params, "a batch's rows", error));
     FF_TRY(ff_alloc(&slot->label, plan->label_count, sizeof *slot->label, "labels", error));
     for (size_t i = 0; i < plan->label_count; i++) {
         const ff_field *field = &plan->metadata->field[plan->field[i]];
@@ -217,15 +226,33 @@ static ff_status create_slot(ff_loader *loader, uint32_t index, ff_error *error)
         .label_count = plan->label_count,
         .source = slot->source,
         .params = slot->params,
+        .row_bytes = plan->row_bytes,
         .rows = plan->rows,
         .channels = plan->metadata->channels,
-        .height = plan->height,
-        .width = plan->width,
-        .dtype = plan->host.to,
-        .layout = plan->host.to_layout,
+        .height = plan->raw ? plan->metadata->height : plan->height,
+        .width = plan->raw ? plan->metadata->width : plan->width,
+        .dtype = plan->raw ? plan->host.from : plan->host.to,
+        .layout = plan->raw ? plan->host.from_layout : plan->host.to_layout,
         .index = index,
     };
     return table->event_create(loader->device, &slot->slot.ready, false, error);
+}
+
+/* One block for all slots, so that a kernel finds its own by a number. */
+static ff_status create_memory(ff_loader *loader, ff_error *error) {
+    const ff_device_table *table = loader->device->table;
+    uint64_t bytes;
+    void *memory;
+    if (!ff_mul_u64(loader->plan.slots, loader->plan.slot_bytes, &bytes))
+        return ff_fail(error, FF_USAGE, "%u slots of %" PRIu64 " bytes are too large",
+                       loader->plan.slots, loader->plan.slot_bytes);
+    FF_TRY(table->allocate(loader->device, &memory, bytes, "batches", error));
+    loader->memory = loader->pinned = memory;
+    if (table->unified) return FF_OK;
+    loader->pinned = NULL;
+    FF_TRY(table->allocate_pinned(loader->device, &memory, bytes, "batches", error));
+    loader->pinned = memory;
+    return FF_OK;
 }
 
 static ff_status create_all(ff_loader *loader, ff_dataset *dataset,
@@ -238,6 +265,7 @@ static ff_status create_all(ff_loader *loader, ff_dataset *dataset,
         loader->device = loader->own_device;
     }
     FF_TRY(loader->device->table->stream_create(loader->device, &loader->stream, error));
+    FF_TRY(create_memory(loader, error));
     FF_TRY(ff_alloc(&loader->ring, plan->slots, sizeof *loader->ring, "slots", error));
     for (uint32_t i = 0; i < plan->slots; i++) FF_TRY(create_slot(loader, i, error));
     /* Two tickets a thread and batch: a slower thread holds the batch up by half its share. */
@@ -276,8 +304,6 @@ static void destroy_slot(ff_loader *loader, ring_slot *slot) {
     /* The consumer's stream may still read the slot; nothing can be done about a failure here. */
     if (slot->consumed && table->event_synchronize(loader->device, slot->consumed, NULL) != FF_OK)
         slot->consumed = NULL;
-    if (slot->pinned != slot->memory) table->release_pinned(loader->device, slot->pinned);
-    table->release(loader->device, slot->memory);
     table->event_destroy(loader->device, slot->slot.ready);
     free(slot->source);
     free(slot->params);
@@ -300,6 +326,11 @@ void ff_loader_destroy(ff_loader **out) {
     for (uint32_t i = 0; loader->ring && i < loader->plan.slots; i++)
         destroy_slot(loader, &loader->ring[i]);
     free(loader->ring);
+    if (loader->device) {
+        if (loader->pinned != loader->memory)
+            loader->device->table->release_pinned(loader->device, loader->pinned);
+        loader->device->table->release(loader->device, loader->memory);
+    }
     ff_device_destroy(&loader->own_device);
     ff_loader_plan_free(&loader->plan);
     pthread_cond_destroy(&loader->ready);
@@ -314,7 +345,7 @@ void ff_loader_destroy(ff_loader **out) {
 
 /* Without threads: the consumer fills the next batch itself. With the lock. */
 static void fill_now(ff_loader *loader) {
-    ring_slot *slot = find_slot(loader, FREE, 0);
+    ring_slot *slot = free_slot(loader);
     uint32_t run;
     if (!slot || !may_open(loader)) return;
     open_batch(loader, slot);

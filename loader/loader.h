@@ -44,6 +44,18 @@ typedef struct ff_loader_position {
     uint32_t epoch;
 } ff_loader_position;
 
+/* What placements on a device (loader/batches.h) ask of the loader; all zero otherwise. */
+typedef struct ff_loader_feed {
+    /* Rows hold samples as stored, not augmented, for kernels that do the rest: slots have the
+     * dataset's dtype, layout and size, no params, and what is in padding rows is undefined. */
+    bool raw;
+    /* With order sequential: positions count in storage order. */
+    bool storage_order;
+    /* Batch number b of this loader lies in slot b mod slots; slots are released in their order. */
+    bool cyclic;
+    uint32_t row_align; /* rows begin at its multiples, a power of two up to 64; 0 = packed */
+} ff_loader_feed;
+
 typedef struct ff_loader_options {
     uint64_t batch; /* samples a global batch, > 0 */
     ff_last_batch last_batch;
@@ -86,6 +98,7 @@ typedef struct ff_loader_options {
     uint32_t slots;
 
     ff_device *device; /* NULL = a host device of the loader's own */
+    ff_loader_feed feed;
 } ff_loader_options;
 
 /* batch 256, order random, drop, f32, CHW, no augmentation, first field, all threads, no end. */
@@ -115,9 +128,10 @@ typedef struct ff_slot {
     float *mix;
     ff_slot_label *label; /* [label_count] */
     size_t label_count;
-    /* [rows], host, what became of each row. */
+    /* [rows], host, what became of each row; raw slots have no params (NULL). */
     const ff_slot_source *source;
     const ff_augment_params *params;
+    uint64_t row_bytes; /* from a row of data to the next */
 
     uint32_t rows;  /* of this share of a full batch: the shape, the same for every slot */
     uint32_t count; /* samples in it, from the front; rows behind them are padding */
@@ -164,8 +178,9 @@ void ff_loader_release(ff_loader *loader, ff_slot *slot, ff_event *consumed);
 typedef struct ff_loader_info {
     uint64_t samples;           /* of the dataset */
     uint64_t batches_per_epoch; /* of an epoch from its start */
-    uint64_t slot_bytes;
-    uint32_t rows, channels, height, width;
+    uint64_t slot_bytes;        /* slots lie this far apart, in the order of their indexes */
+    uint64_t row_bytes;
+    uint32_t rows, channels, height, width; /* of a batch; raw slots: as stored */
     uint32_t slots;
     int threads;
     uint64_t block, group; /* of block order, as chosen */

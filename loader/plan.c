@@ -80,7 +80,8 @@ static ff_status plan_order(ff_loader_plan *plan, const ff_loader_options *optio
         if (plan->order.group == 0) plan->order.group = group;
     }
     FF_TRY(ff_order_check(&plan->order, error));
-    return options->order == FF_ORDER_BLOCK ? map_places(plan, error) : FF_OK;
+    bool places = options->order == FF_ORDER_BLOCK || options->feed.storage_order;
+    return places ? map_places(plan, error) : FF_OK;
 }
 
 /* ---- the sequence of batches ---------------------------------------------------------------- */
@@ -181,6 +182,22 @@ static ff_status choose_size(ff_loader_plan *plan, const ff_loader_options *opti
     return ff_augment_check(&plan->augment, height, width, plan->height, plan->width, error);
 }
 
+static ff_status plan_feed(ff_loader_plan *plan, const ff_loader_feed *feed, ff_error *error) {
+    const ff_metadata *metadata = plan->metadata;
+    plan->raw = feed->raw;
+    plan->cyclic = feed->cyclic;
+    if (plan->raw) {
+        if (metadata->variable_size)
+            return ff_fail(error, FF_USAGE,
+                           "%s: its samples have different sizes, and rows as stored need one",
+                           ff_dataset_path(plan->dataset));
+        plan->row_bytes = plan->raw_bytes =
+            ff_metadata_tensor_bytes(metadata, metadata->height, metadata->width);
+    }
+    if (feed->row_align) plan->row_bytes = ff_align_u64(plan->row_bytes, feed->row_align);
+    return FF_OK;
+}
+
 static ff_status plan_shape(ff_loader_plan *plan, const ff_loader_options *options,
                             ff_error *error) {
     const ff_metadata *metadata = plan->metadata;
@@ -192,10 +209,11 @@ static ff_status plan_shape(ff_loader_plan *plan, const ff_loader_options *optio
                                 plan->height, plan->width, error));
     uint64_t pixels;
     if (!ff_mul_u64(plan->height, plan->width, &pixels) ||
-        !ff_mul_u64(pixels, metadata->channels * (uint64_t)plan->host.to_bytes, &plan->row_bytes))
+        !ff_mul_u64(pixels, metadata->channels * (uint64_t)plan->host.to_bytes, &plan->row_bytes) ||
+        plan->row_bytes > UINT64_MAX / 2)
         return ff_fail(error, FF_USAGE, "an output of %ux%u is too large", plan->height,
                        plan->width);
-    return FF_OK;
+    return plan_feed(plan, &options->feed, error);
 }
 
 static ff_status plan_labels(ff_loader_plan *plan, const ff_loader_options *options,
@@ -235,7 +253,7 @@ static ff_status plan_memory(ff_loader_plan *plan, ff_error *error) {
         return ff_fail(error, FF_USAGE, "a batch of %u samples of %" PRIu64 " bytes is too large",
                        plan->rows, plan->row_bytes);
     plan->weight_offset = ff_align_u64(end, 64);
-    plan->slot_bytes = ff_align_u64(plan->weight_offset + plan->rows * sizeof(float), 64);
+    plan->slot_bytes = ff_align_u64(plan->weight_offset + plan->rows * sizeof(float), 256);
     return FF_OK;
 }
 
@@ -285,10 +303,11 @@ ff_loader_info ff_loader_plan_describe(const ff_loader_plan *plan) {
         .samples = plan->count,
         .batches_per_epoch = plan->epoch_batches,
         .slot_bytes = plan->slot_bytes,
+        .row_bytes = plan->row_bytes,
         .rows = plan->rows,
         .channels = plan->metadata->channels,
-        .height = plan->height,
-        .width = plan->width,
+        .height = plan->raw ? plan->metadata->height : plan->height,
+        .width = plan->raw ? plan->metadata->width : plan->width,
         .slots = plan->slots,
         .threads = plan->threads,
         .block = plan->order.block,

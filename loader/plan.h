@@ -27,7 +27,9 @@ typedef struct ff_loader_plan {
     uint64_t share_begin; /* this share's rows of a global batch: [share_begin, + rows) */
     uint32_t rows;
     uint32_t height, width;
-    uint64_t row_bytes; /* of a row's data */
+    uint64_t row_bytes; /* from a row's data to the next */
+    bool raw, cyclic;   /* as in ff_loader_feed */
+    uint64_t raw_bytes; /* of a sample as stored, where raw */
 
     size_t label_count;
     size_t *field;               /* [label_count] of the metadata */
@@ -37,7 +39,7 @@ typedef struct ff_loader_plan {
      */
     uint64_t *label_offset; /* [label_count] */
     uint64_t weight_offset;
-    uint64_t slot_bytes;
+    uint64_t slot_bytes; /* a multiple of 256, so that all slots lie in one block */
 
     int threads;
     uint32_t slots;

@@ -1,0 +1,155 @@
+#include "loader/resident.h"
+
+#include "format/base/interrupt.h"
+#include "format/base/progress.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+
+/* Of a pinned chunk: large enough for a copy's full rate, small enough to start soon. */
+#define CHUNK_BYTES (8u << 20)
+#define CHUNKS      4u
+
+/* The loader gives the set in storage order, a chunk a batch, in its own device memory; from there
+ * it is copied into place. That second copy runs at the device's own rate, tens of times the bus's,
+ * and spares a second way of gathering, verifying and reporting. */
+typedef struct upload {
+    ff_resident *resident;
+    ff_device *device;
+    ff_loader *loader;
+    ff_stream *stream;
+    ff_event *consumed[CHUNKS];
+    uint32_t *place_of; /* pinned */
+    bool mapped;        /* some sample's row is not its number */
+} upload;
+
+static ff_status allocate(ff_resident *resident, void *memory, uint64_t count, uint64_t size,
+                          const char *what, ff_error *error) {
+    const ff_device_table *table = resident->device->table;
+    uint64_t bytes;
+    if (!ff_mul_u64(count, size, &bytes))
+        return ff_fail(error, FF_NO_MEMORY, "%s: too large for memory", what);
+    FF_TRY(table->allocate(resident->device, memory, bytes, what, error));
+    resident->device_bytes += bytes;
+    return FF_OK;
+}
+
+static ff_status prepare(upload *job, ff_dataset *dataset, const ff_loader_options *options,
+                         ff_error *error) {
+    ff_loader_options chunks = *options;
+    const ff_metadata *metadata = ff_dataset_metadata(dataset);
+    uint64_t tensor = ff_metadata_tensor_bytes(metadata, metadata->height, metadata->width);
+    chunks.batch = tensor < CHUNK_BYTES ? CHUNK_BYTES / tensor : 1;
+    if (chunks.batch > ff_dataset_count(dataset)) chunks.batch = ff_dataset_count(dataset);
+    chunks.last_batch = FF_LAST_BATCH_KEEP;
+    chunks.order = FF_ORDER_SEQUENTIAL;
+    chunks.epoch = 0, chunks.epochs = 1, chunks.position = 0;
+    chunks.augment = (ff_augment_spec){0};
+    chunks.dtype = metadata->dtype;
+    chunks.layout = metadata->layout;
+    chunks.height = chunks.width = 0;
+    chunks.share_total = 0;
+    chunks.slots = CHUNKS;
+    chunks.feed =
+        (ff_loader_feed){.raw = true, .storage_order = true, .row_align = FF_RESIDENT_ALIGN};
+    FF_TRY(ff_loader_create(&job->loader, dataset, &chunks, error));
+    const ff_device_table *table = job->device->table;
+    FF_TRY(table->stream_create(job->device, &job->stream, error));
+    for (uint32_t i = 0; i < CHUNKS; i++)
+        FF_TRY(table->event_create(job->device, &job->consumed[i], false, error));
+    ff_resident *resident = job->resident;
+    resident->row_bytes = ff_loader_describe(job->loader).row_bytes;
+    FF_TRY(allocate(resident, &resident->samples, resident->count, resident->row_bytes,
+                    "the dataset on the device", error));
+    void *pinned;
+    FF_TRY(table->allocate_pinned(job->device, &pinned, resident->count * sizeof *job->place_of,
+                                  "where samples lie", error));
+    job->place_of = pinned;
+    return FF_OK;
+}
+
+static ff_status prepare_labels(ff_resident *resident, const ff_slot *slot, ff_error *error) {
+    FF_TRY(ff_alloc(&resident->label, slot->label_count, sizeof *resident->label, "labels", error));
+    resident->label_count = slot->label_count;
+    for (size_t i = 0; i < slot->label_count; i++)
+        FF_TRY(allocate(resident, &resident->label[i], resident->count,
+                        UINT64_C(4) * slot->label[i].width, "labels on the device", error));
+    return FF_OK;
+}
+
+static ff_status place_chunk(upload *job, ff_slot *slot, ff_error *error) {
+    ff_device *device = job->device;
+    const ff_device_table *table = device->table;
+    ff_resident *resident = job->resident;
+    uint64_t first = slot->position, count = slot->count;
+    FF_TRY(table->stream_wait(device, job->stream, slot->ready, error));
+    FF_TRY(table->copy(device, job->stream, resident->samples + first * resident->row_bytes,
+                       slot->data, count * resident->row_bytes, error));
+    for (size_t i = 0; i < slot->label_count; i++) {
+        uint64_t bytes = UINT64_C(4) * slot->label[i].width;
+        FF_TRY(table->copy(device, job->stream, (uint8_t *)resident->label[i] + first * bytes,
+                           slot->label[i].values, count * bytes, error));
+    }
+    for (uint64_t row = 0; row < count; row++) {
+        uint64_t number = slot->source[row].sample[0];
+        job->place_of[number] = (uint32_t)(first + row);
+        if (number != first + row) job->mapped = true;
+    }
+    ff_event *consumed = job->consumed[slot->index];
+    FF_TRY(table->event_record(device, consumed, job->stream, error));
+    ff_loader_release(job->loader, slot, consumed);
+    return FF_OK;
+}
+
+static ff_status place_all(upload *job, ff_progress *progress, ff_error *error) {
+    ff_resident *resident = job->resident;
+    for (uint64_t done = 0; done < resident->count;) {
+        ff_slot *slot;
+        FF_TRY(ff_interrupt_check(error));
+        FF_TRY(ff_loader_acquire(job->loader, &slot, error));
+        if (done == 0) FF_TRY(prepare_labels(resident, slot, error));
+        done += slot->count;
+        FF_TRY(place_chunk(job, slot, error));
+        ff_progress_update(progress, done, NULL);
+    }
+    if (job->mapped) {
+        FF_TRY(allocate(resident, &resident->place_of, resident->count, sizeof *resident->place_of,
+                        "where samples lie", error));
+        FF_TRY(job->device->table->copy(job->device, job->stream, resident->place_of, job->place_of,
+                                        resident->count * sizeof *resident->place_of, error));
+    }
+    return job->device->table->stream_synchronize(job->device, job->stream, error);
+}
+
+ff_status ff_resident_upload(ff_resident *resident, ff_dataset *dataset,
+                             const ff_loader_options *options, bool quiet, ff_error *error) {
+    upload job = {.resident = resident, .device = options->device};
+    const ff_device_table *table = job.device->table;
+    *resident = (ff_resident){.device = job.device, .count = ff_dataset_count(dataset)};
+    if (resident->count > UINT32_MAX)
+        return ff_fail(error, FF_USAGE, "%s: %" PRIu64 " samples are too many to be resident",
+                       ff_dataset_path(dataset), resident->count);
+    ff_progress progress;
+    ff_progress_begin(&progress, "uploading", "img", resident->count, quiet);
+    ff_status status = prepare(&job, dataset, options, error);
+    if (status == FF_OK) status = place_all(&job, &progress, error);
+    ff_progress_end(&progress);
+    /* Waits for the copies, which read the loader's slots. */
+    table->stream_destroy(job.device, job.stream);
+    ff_loader_destroy(&job.loader);
+    for (uint32_t i = 0; i < CHUNKS; i++) table->event_destroy(job.device, job.consumed[i]);
+    table->release_pinned(job.device, job.place_of);
+    if (status != FF_OK) ff_resident_release(resident);
+    return status;
+}
+
+void ff_resident_release(ff_resident *resident) {
+    if (!resident->device) return;
+    const ff_device_table *table = resident->device->table;
+    table->release(resident->device, resident->samples);
+    table->release(resident->device, resident->place_of);
+    for (size_t i = 0; i < resident->label_count; i++)
+        table->release(resident->device, resident->label[i]);
+    free(resident->label);
+    *resident = (ff_resident){0};
+}

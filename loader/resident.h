@@ -1,0 +1,31 @@
+/* A whole set in device memory, as stored: uploaded once, by the loader's own ring.
+ * Private to loader/. Ownership: device and dataset outlive it. Thread rule: read-only after
+ * creation. */
+#ifndef FF_LOADER_RESIDENT_H
+#define FF_LOADER_RESIDENT_H
+
+#include "loader/loader.h"
+
+/* Rows begin at multiples of this: what kernels read at once. */
+#define FF_RESIDENT_ALIGN 16u
+
+typedef struct ff_resident {
+    ff_device *device;
+    uint64_t count, row_bytes;
+    uint8_t *samples;   /* device: [count] rows of row_bytes, in storage order */
+    uint32_t *place_of; /* device: [count], the row of a sample; NULL = its number */
+    size_t label_count;
+    void **label;          /* device: [count][width] of i32 or f32, in storage order */
+    uint64_t device_bytes; /* of all of these */
+} ff_resident;
+
+/* Uploads the samples and the label fields of `options`, whose threads, verification and errors
+ * are the loader's; FF_INTERRUPTED after a signal; FF_NO_MEMORY where the device has not enough.
+ * On failure everything is released. */
+FF_MUST_USE ff_status ff_resident_upload(ff_resident *resident, ff_dataset *dataset,
+                                         const ff_loader_options *options, bool quiet,
+                                         ff_error *error);
+/* After the work that reads it is done. A zeroed one is accepted. */
+void ff_resident_release(ff_resident *resident);
+
+#endif
