@@ -72,7 +72,7 @@ typedef struct ff_batch_buffers {
 } ff_batch_buffers;
 
 /* What the host knows of a batch without looking at it; fields as in ff_slot. */
-typedef struct ff_batch {
+typedef struct ff_batch_info {
     uint32_t count;
     uint32_t epoch;
     uint64_t batch;
@@ -80,7 +80,7 @@ typedef struct ff_batch {
     uint32_t global_count;
     bool last;
     ff_loader_position next;
-} ff_batch;
+} ff_batch_info;
 
 typedef struct ff_batches_info {
     ff_loader_info loader; /* slots and threads 0 where resident */
@@ -109,7 +109,7 @@ ff_batches_info ff_batches_describe(const ff_batches *batches);
  * last one. Streaming, it waits until the batch has been gathered (an error of that comes here) and
  * makes `stream` wait for its copy. */
 FF_MUST_USE ff_status ff_batches_prepare(ff_batches *batches, ff_stream *stream,
-                                         const ff_batch **batch, ff_error *error);
+                                         const ff_batch_info **batch, ff_error *error);
 /* Gives `stream` the kernels that write the next batch into the buffers. May be captured; has no
  * effect on the host's own count. FF_FAILED where a launcher fails. */
 FF_MUST_USE ff_status ff_batches_enqueue(ff_batches *batches, ff_stream *stream, ff_error *error);
