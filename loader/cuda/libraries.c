@@ -100,25 +100,31 @@ static void places_print(const places *where, char *text, size_t size) {
     }
 }
 
-/* The first that opens; `why` says what kept one that is there from opening. */
-static void *open_one(const places *where, const char *file, char *why, size_t size) {
+/* The first of one place that opens; `why`, where empty, gets what kept one from opening. */
+static void *open_in(const char *place, const char *file, char *why, size_t size) {
+    if (!*place) return dlopen(file, RTLD_LAZY | RTLD_LOCAL);
+    char pattern[4096];
+    glob_t found;
     void *handle = NULL;
+    int written = snprintf(pattern, sizeof pattern, "%s/%s", place, file);
+    if (written >= (int)sizeof pattern || glob(pattern, GLOB_BRACE, NULL, &found) != 0) return NULL;
+    for (size_t i = 0; i < found.gl_pathc && !handle; i++) {
+        handle = dlopen(found.gl_pathv[i], RTLD_LAZY | RTLD_LOCAL);
+        if (!handle && !*why) snprintf(why, size, "%s", dlerror());
+    }
+    globfree(&found);
+    return handle;
+}
+
+/* Begins at *place, where the library before was found, and leaves there where this one was: a
+ * set from one place fits together. */
+static void *open_one(const places *where, size_t *place, const char *file, char *why,
+                      size_t size) {
     *why = 0;
+    void *handle = open_in(where->patterns[*place], file, why, size);
     for (size_t i = 0; i < where->count && !handle; i++) {
-        if (!*where->patterns[i]) {
-            handle = dlopen(file, RTLD_LAZY | RTLD_LOCAL);
-            continue;
-        }
-        char pattern[4096];
-        glob_t found;
-        int written = snprintf(pattern, sizeof pattern, "%s/%s", where->patterns[i], file);
-        if (written >= (int)sizeof pattern || glob(pattern, GLOB_BRACE, NULL, &found) != 0)
-            continue;
-        for (size_t k = 0; k < found.gl_pathc && !handle; k++) {
-            handle = dlopen(found.gl_pathv[k], RTLD_LAZY | RTLD_LOCAL);
-            if (!handle && !*why) snprintf(why, size, "%s", dlerror());
-        }
-        globfree(&found);
+        handle = open_in(where->patterns[i], file, why, size);
+        if (handle) *place = i;
     }
     return handle;
 }
@@ -147,11 +153,12 @@ ff_status ff_cuda_libraries_open(const char *program, int cuda, ff_error *error)
 #undef ROW
     };
     places where = {0};
+    size_t place = 0;
     char why[512], searched[1536];
     ff_status status = places_find(&where, program, error);
     for (size_t i = 0; i < sizeof rows / sizeof *rows && status == FF_OK; i++) {
         const char *file = cuda < 13000 ? rows[i].file12 : rows[i].file13;
-        void *handle = open_one(&where, file, why, sizeof why);
+        void *handle = open_one(&where, &place, file, why, sizeof why);
         if (handle && strcmp(rows[i].name, "cuDNN") == 0) status = check_cudnn(handle, cuda, error);
         if (handle || rows[i].need == FF_CUDA_OPTIONAL) continue;
         places_print(&where, searched, sizeof searched);

@@ -8,8 +8,9 @@
  *   /usr/local/cuda/lib64 and its like
  *   nvidia-* wheels: of VIRTUAL_ENV, of CONDA_PREFIX, of each python3 in PATH, of the user
  *   the folders that the build found them in
- * Once open, the dynamic linker takes them for whatever needs them by name, so LD_LIBRARY_PATH is
- * neither needed nor changed. They stay open. */
+ * beginning with the place where the one before was found, since a set from one place fits
+ * together. Once open, the dynamic linker takes them for whatever needs them by name, so
+ * LD_LIBRARY_PATH is neither needed nor changed. They stay open. */
 #ifndef FF_LOADER_CUDA_LIBRARIES_H
 #define FF_LOADER_CUDA_LIBRARIES_H
 

@@ -1,23 +1,17 @@
 /* Opens the CUDA module as a program in another folder, or of another CUDA, would.
- * Usage: cuda_open FOLDER CUDA ORDINAL (FOLDER "-": its own; CUDA "-": the build's; ORDINAL -1: no
- * device is wanted). Prints what the module says of itself, or the sentence of the failure. */
+ * Usage: cuda_open FOLDER CUDA ORDINAL (ORDINAL -1: no device is wanted). Prints what the module
+ * says of itself, or the sentence of the failure. */
 #include "loader/cuda/module.h"
 
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 int main(int count, char **arguments) {
     if (count != 4) return 64;
-    const char *folder = strcmp(arguments[1], "-") == 0 ? NULL : arguments[1];
-    int ordinal = atoi(arguments[3]);
     ff_error error = {0};
     ff_cuda_module *module;
-    ff_status status;
-    if (strcmp(arguments[2], "-") == 0)
-        status = ff_cuda_module_open(&module, ordinal, &error);
-    else
-        status = ff_cuda_module_open_as(&module, folder, atoi(arguments[2]), ordinal, &error);
+    ff_status status = ff_cuda_module_open_as(&module, arguments[1], atoi(arguments[2]),
+                                              atoi(arguments[3]), &error);
     if (status != FF_OK) {
         printf("%d: %s\n", (int)status, error.message);
         return ff_exit_code(&error);
