@@ -1,24 +1,40 @@
 /* The compute table: everything a training step does to numbers, as function pointers that the
- * plain loops (cpu/reference.c: the truth), oneDNN with fused kernels (cpu/onednn.c) and later CUDA
- * fill. plan.c decides what runs when and in which memory; the table only computes.
+ * plain loops (cpu/reference.c: the truth), oneDNN with fused kernels (cpu/onednn.c) and CUDA
+ * (cuda/compute.c) fill. plan.c decides what runs when and in which memory; the table only
+ * computes.
  *
- * Tensors. Activations are f32 in the table's own memory, ff_tensor says how they lie:
+ * Tensors. Activations and their gradients are of the compute's dtype (f32, f16 or bf16), in memory
+ * of its device: `void *` here. ff_tensor says how they lie:
  *   element (n, c, h, w) at ((n * blocks + c / block) * H * W + h * W + w) * block + c % block,
  *   blocks = ceil(C / block).
- * block 1 is NCHW, block C is NHWC, block 8 or 16 is oneDNN's nChw8c or nChw16c. Channels past C in
- * the last block are padding: always zero; every entry keeps them so.
- * Per-channel arrays (gamma, mean, ...) have ff_tensor_padded_channels(t) floats, zero past C.
+ * block 1 is NCHW, block >= C is NHWC (CUDA: C up to a multiple of 8), block 8 or 16 is oneDNN's
+ * nChw8c or nChw16c. Channels past C in the last block are padding: always zero; every entry keeps
+ * them so. Per-channel arrays (gamma, mean, bias, ...) are f32 whatever the activations are, with
+ * ff_tensor_padded_channels(t) floats, zero past C.
+ * Weights of convolutions and linear layers come in the compute's dtype (copies of f32 masters
+ * where that is 16 bits wide); gradients of all parameters are f32.
  *
  * Entries marked required are in every table; optional ones may be NULL, with the default named.
  * Pointers are 64-byte aligned and must not overlap unless the entry says so. Nothing allocates but
- * the *_create entries. Thread rule: one thread calls into a table at a time; entries use
- * `threads` OpenMP threads and are deterministic for a given number of them. */
+ * the *_create entries.
+ *
+ * Time. Entries may only enqueue: what they read and write is touched in the compute's stream, in
+ * the order of the calls, and is there for the host after ff_compute_wait. Arguments passed by
+ * pointer (ff_norm, ...) are read before an entry returns; arrays stay until the work is done. CPU
+ * tables have done everything when an entry returns. Errors stick: the first one is kept in the
+ * compute, later calls may do nothing, and ff_compute_check tells it.
+ *
+ * Thread rule: one thread calls into a compute at a time; CPU entries use `threads` OpenMP threads
+ * and are deterministic for a given number of them. */
 #ifndef FF_TRAIN_COMPUTE_H
 #define FF_TRAIN_COMPUTE_H
 
 #include "format/base/status.h"
 #include "format/dtype.h"
+#include "loader/device.h"
+#include "train/control.h"
 #include "train/optim.h"
+#include "train/precision.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -37,7 +53,7 @@ static inline int ff_tensor_blocks(const ff_tensor *t) {
 static inline int ff_tensor_padded_channels(const ff_tensor *t) {
     return ff_tensor_blocks(t) * t->block;
 }
-/* Floats of one sample, and of all, padding included. */
+/* Elements of one sample, and of all, padding included. */
 static inline size_t ff_tensor_sample(const ff_tensor *t) {
     return (size_t)ff_tensor_padded_channels(t) * (size_t)t->h * (size_t)t->w;
 }
@@ -67,12 +83,13 @@ typedef struct ff_conv_shape {
 } ff_conv_shape;
 
 /* A planned convolution; opaque, of the table that made it. It says how its weights are held:
- * any order of weight_count floats, in which padding is zero and stays zero when gradients of the
+ * any order of weight_count elements, in which padding is zero and stays zero when gradients of the
  * same order are added. */
 typedef struct ff_conv {
     ff_conv_shape shape;
-    size_t weight_count;  /* floats of the held weights, padding included */
-    size_t scratch_bytes; /* of every call; the caller's, shared by all convolutions */
+    size_t weight_count; /* elements of the held weights, padding included */
+    size_t
+        scratch_bytes; /* of every call; the caller's device memory, shared by all convolutions */
 } ff_conv;
 
 /* What follows a batch norm in the same pass. GELU (Hendrycks & Gimpel 2016, arXiv 1606.08415) is
@@ -97,8 +114,8 @@ typedef struct ff_norm {
     const float *gamma, *beta;         /* [padded channels] */
     float *running_mean, *running_var; /* [padded channels] */
     float *mean, *inv_std;             /* [padded channels]; of the batch */
-    const float *x, *residual;         /* residual may be NULL */
-    float *y;                          /* may be x in evaluation */
+    const void *x, *residual;          /* residual may be NULL */
+    void *y;                           /* may be x in evaluation */
 } ff_norm;
 
 /* With g = (dy + dy2) times the activation's slope (ReLU: 1 where y > 0, else 0):
@@ -106,12 +123,12 @@ typedef struct ff_norm {
  * dresidual = g. */
 typedef struct ff_norm_backward {
     ff_norm forward; /* as it was; y is only read where ReLU and residual */
-    const float *dy;
-    const float *dy2; /* a second gradient of y, added; NULL = none */
-    float *dx;        /* may be dy where dresidual is NULL */
-    float *dresidual; /* may be dy; NULL where there was no residual */
-    float *dgamma;    /* NULL: gamma is not trained */
-    float *dbeta;     /* likewise */
+    const void *dy;
+    const void *dy2; /* a second gradient of y, added; NULL = none */
+    void *dx;        /* may be dy where dresidual is NULL */
+    void *dresidual; /* may be dy; NULL where there was no residual */
+    float *dgamma;   /* NULL: gamma is not trained */
+    float *dbeta;    /* likewise */
 } ff_norm_backward;
 
 /* Max: the first largest of each window, NaN the largest; padding never wins. Average: divides by
@@ -123,25 +140,27 @@ typedef struct ff_pool {
 } ff_pool;
 
 /* Row of weights = one output, over the input's elements in the order they lie in memory,
- * padding included: w: [outputs][ff_tensor_sample(input)]. y: [n][outputs], block 1.
- * y[n,o] = scale * sum over k of x[n,k] w[o,k] + bias[o]. */
+ * padding included: w: [padded outputs][ff_tensor_sample(input)]. y: [n][padded outputs], padded as
+ * row_block says. y[n,o] = scale * sum over k of x[n,k] w[o,k] + bias[o]. */
 typedef struct ff_linear {
     ff_tensor input;
-    int outputs;
+    int outputs; /* padded: of a row of y in memory; what is behind the true ones comes to zero */
     float scale; /* 1, but for nets that tame their logits */
+    bool logits; /* y is f32 whatever the activations are; dy is not */
 } ff_linear;
 
 /* Element e = ((n * C + c) * H + h) * W + w is kept where ff_random_unit(word e % 4 of
- * ff_philox_draw(seed, FF_DOMAIN_DROPOUT, step, e / 4, layer)) >= probability, and then scaled by
+ * ff_philox_draw(seed, FF_DOMAIN_DROPOUT, *step, e / 4, layer)) >= probability, and then scaled by
  * 1 / (1 - probability). The backward pass is the same map of the gradient. */
 typedef struct ff_dropout {
     ff_tensor shape;
     double probability; /* in [0, 1) */
     uint64_t seed;
-    uint32_t step, layer;
+    uint32_t layer;
+    const uint64_t *step; /* its low 32 bits count */
 } ff_dropout;
 
-/* Softmax cross-entropy, f32, sums in double, in the order of the samples:
+/* Softmax cross-entropy, sums in double, in the order of the samples:
  * loss_n = (1 - smoothing) * -log p[label] + smoothing / classes * sum over c of -log p[c];
  * a sample counts where its label >= 0 and its weight is not 0.
  *
@@ -156,54 +175,71 @@ typedef struct ff_loss {
     int n, classes;
     double smoothing;
     bool summed;          /* the gradient is that of the sum, not of the mean */
-    const float *logits;  /* [n][classes] */
+    int stride;           /* elements from one row of logits, and of the gradient, to the next */
+    const float *logits;  /* [n][stride], f32 whatever the activations are */
     const void *labels;   /* [n] */
     ff_dtype label_dtype; /* FF_I64 or FF_I32 */
     const float *weights; /* [n] or NULL = all 1 */
     const float *mix;     /* [n] share of the own label, 0 to 1; NULL = all 1 */
-    float *gradient;      /* [n][classes]: (p - target) / count, summed: p - target; NULL = not
-                             wanted; may be logits */
-    double *sample_loss;  /* [n]: room */
+    /* [n][stride] of the compute's dtype: (p - target) / count, summed: p - target; zero past
+     * `classes`; NULL = not wanted; may be logits where those are of the same dtype */
+    void *gradient;
+    void *scratch; /* loss_scratch bytes */
+    /* Place step % ring_size of the ring is written: step, loss_sum, count, correct, bad_sample;
+     * the rest of it is zeroed. control NULL: step 0, loss_scale 1; else the gradient is multiplied
+     * by its loss_scale (where activations are of 16 bits; f32 tables may take it as 1). */
+    ff_outcome *ring;
+    uint32_t ring_size;
+    const ff_control *control;
 } ff_loss;
-
-typedef struct ff_loss_result {
-    double loss_sum;
-    int64_t count, correct;
-    int bad_sample; /* the first one whose label is outside [-1, classes); -1 = none */
-} ff_loss_result;
 
 /* ---- the table ---- */
 
 typedef struct ff_compute ff_compute;
 
+typedef struct ff_compute_options {
+    int threads;            /* of the CPU, >= 1 */
+    ff_precision precision; /* CPU tables refuse all but F32 */
+    bool deterministic;     /* no algorithm that is not, none chosen by timing; CPU always is */
+    /* Where to compute; the caller's, and outlives the compute. CPU tables take NULL, or a host
+     * device whose streams run in the caller. */
+    ff_device *device;
+} ff_compute_options;
+
+/* Fusions that pay for a table; plan.c makes operations of them where the net has the chance. */
+typedef enum ff_fusion {
+    FF_FUSE_CONV_POOL = 1, /* chunks of convolution and max pool, while the output is in cache */
+} ff_fusion;
+
 typedef struct ff_compute_ops {
     const char *name;
-    /* required; threads >= 1. On failure *compute = NULL. */
-    ff_status (*open)(ff_compute **compute, int threads, ff_error *error);
+    /* required. On failure *compute = NULL. */
+    ff_status (*open)(ff_compute **compute, const ff_compute_options *options, ff_error *error);
+    /* Waits for its work first. */
     void (*close)(ff_compute *compute);
 
-    /* required: the block of an activation of `channels` channels inside the net, and of the
-     * images that enter it. */
+    /* required: the block of an activation of `channels` channels inside the net, of the images
+     * that enter it, and of a linear layer's output. */
     int (*channel_block)(const ff_compute *compute, int channels);
     int (*input_block)(const ff_compute *compute, int channels);
+    int (*row_block)(const ff_compute *compute, int channels);
 
     /* required. `sibling` (or NULL) is a convolution of the same kernel, channels, stride and pad
      * but another batch, whose held weights this one must accept as they are. */
     ff_status (*conv_create)(ff_compute *compute, const ff_conv_shape *shape,
                              const ff_conv *sibling, ff_conv **conv, ff_error *error);
     void (*conv_destroy)(ff_compute *compute, ff_conv *conv);
-    /* required: torch's [out][in][kernel][kernel] into and out of the held order. */
+    /* required: torch's [out][in][kernel][kernel] into and out of the held order; host memory. */
     void (*conv_import)(const ff_conv *conv, const float *oihw, float *held);
     void (*conv_export)(const ff_conv *conv, const float *held, float *oihw);
     /* required. bias and dbias: [padded output channels], NULL where the shape has none; dw is NULL
      * where the shape is frozen, and only there. */
-    ff_status (*conv_forward)(ff_compute *compute, ff_conv *conv, const float *x, const float *w,
-                              const float *bias, float *y, void *scratch, ff_error *error);
-    ff_status (*conv_backward_data)(ff_compute *compute, ff_conv *conv, const float *dy,
-                                    const float *w, float *dx, void *scratch, ff_error *error);
-    ff_status (*conv_backward_weights)(ff_compute *compute, ff_conv *conv, const float *x,
-                                       const float *dy, float *dw, float *dbias, void *scratch,
-                                       ff_error *error);
+    void (*conv_forward)(ff_compute *compute, ff_conv *conv, const void *x, const void *w,
+                         const void *bias, void *y, void *scratch);
+    void (*conv_backward_data)(ff_compute *compute, ff_conv *conv, const void *dy, const void *w,
+                               void *dx, void *scratch);
+    void (*conv_backward_weights)(ff_compute *compute, ff_conv *conv, const void *x, const void *dy,
+                                  void *dw, float *dbias, void *scratch);
 
     /* required; norm_scratch: floats that the norm entries need in `scratch`. */
     size_t (*norm_scratch)(const ff_compute *compute, const ff_tensor *shape);
@@ -213,51 +249,98 @@ typedef struct ff_compute_ops {
 
     /* required. index: [ff_tensor_count(output)] bytes, row * kernel_w + column of the largest
      * within its window; written by forward where not NULL, read by backward; max only. */
-    void (*pool_forward)(ff_compute *compute, const ff_pool *pool, const float *x, float *y,
+    void (*pool_forward)(ff_compute *compute, const ff_pool *pool, const void *x, void *y,
                          uint8_t *index);
-    void (*pool_backward)(ff_compute *compute, const ff_pool *pool, const float *dy,
-                          const uint8_t *index, float *dx);
+    void (*pool_backward)(ff_compute *compute, const ff_pool *pool, const void *dy,
+                          const uint8_t *index, void *dx);
 
-    /* required. bias, dbias: [outputs] or NULL; dw NULL where it is not trained; dx may be NULL. */
-    void (*linear_forward)(ff_compute *compute, const ff_linear *linear, const float *x,
-                           const float *w, const float *bias, float *y);
-    void (*linear_backward)(ff_compute *compute, const ff_linear *linear, const float *x,
-                            const float *w, const float *dy, float *dx, float *dw, float *dbias);
+    /* required. bias, dbias: [padded outputs] or NULL; dw NULL where it is not trained; dx
+     * may be NULL. */
+    void (*linear_forward)(ff_compute *compute, const ff_linear *linear, const void *x,
+                           const void *w, const float *bias, void *y);
+    void (*linear_backward)(ff_compute *compute, const ff_linear *linear, const void *x,
+                            const void *w, const void *dy, void *dx, void *dw, float *dbias);
 
     /* required. y may be x; dx may be dy; `to` may be a or b. */
-    void (*relu_forward)(ff_compute *compute, size_t count, const float *x, float *y);
-    void (*relu_backward)(ff_compute *compute, size_t count, const float *y, const float *dy,
-                          float *dx);
+    void (*relu_forward)(ff_compute *compute, size_t count, const void *x, void *y);
+    void (*relu_backward)(ff_compute *compute, size_t count, const void *y, const void *dy,
+                          void *dx);
     /* required. y may be x; dx may be dy; x is the input of the forward pass. */
-    void (*gelu_forward)(ff_compute *compute, size_t count, const float *x, float *y);
-    void (*gelu_backward)(ff_compute *compute, size_t count, const float *x, const float *dy,
-                          float *dx);
-    void (*add)(ff_compute *compute, size_t count, const float *a, const float *b, float *to);
-    void (*dropout)(ff_compute *compute, const ff_dropout *dropout, const float *x, float *y);
+    void (*gelu_forward)(ff_compute *compute, size_t count, const void *x, void *y);
+    void (*gelu_backward)(ff_compute *compute, size_t count, const void *x, const void *dy,
+                          void *dx);
+    void (*add)(ff_compute *compute, size_t count, const void *a, const void *b, void *to);
+    void (*dropout)(ff_compute *compute, const ff_dropout *dropout, const void *x, void *y);
 
-    /* required. Where a label is bad nothing but the result is meaningful. */
-    void (*loss)(ff_compute *compute, const ff_loss *loss, ff_loss_result *result);
+    /* required; loss_scratch: bytes of ff_loss.scratch. Where a label is bad nothing else
+     * is meaningful. */
+    size_t (*loss_scratch)(const ff_compute *compute, int n, int stride);
+    void (*loss)(ff_compute *compute, const ff_loss *loss);
+
+    /* Working weights from f32 masters, rounded to nearest even; NULL where all is f32. */
+    void (*narrow)(ff_compute *compute, size_t count, const float *from, void *to);
 
     /* required: ff_sgd_update. */
     void (*sgd)(ff_compute *compute, const ff_sgd *sgd, size_t count, float *value, float *momentum,
                 const float *gradient);
 } ff_compute_ops;
 
-/* What every implementation's own struct begins with. */
+/* What every implementation's own struct begins with. ff_compute_begin fills it. */
 struct ff_compute {
     const ff_compute_ops *ops;
     int threads;
+    ff_precision precision;
+    ff_dtype dtype;       /* of activations: FF_F32, FF_F16, FF_BF16 */
+    size_t element_bytes; /* of one */
+    bool deterministic;
+    unsigned fusions;     /* FF_FUSE_... that pay here */
+    ff_device *device;    /* of all memory that entries are given */
+    ff_stream *stream;    /* in which they work; the compute's own */
+    ff_device *owned;     /* device, where the compute made it; else NULL */
+    void *staging;        /* pinned, of ff_compute_write and _read; NULL on unified devices */
+    ff_error failure;     /* the first one; failure.status FF_OK = none */
     char description[96]; /* "onednn 2.6.3, avx512_core" */
 };
 
 /* The implementations of this build, the fastest first; NULL past the last. */
 const ff_compute_ops *ff_compute_implementation(int index);
 
-/* Opens one by name; NULL = the fastest. It has `threads` threads, or as many as OpenMP grants.
- * FF_USAGE names those of this build. */
-FF_MUST_USE ff_status ff_compute_open(ff_compute **compute, const char *name, int threads,
-                                      ff_error *error);
-/* NULL is accepted. Convolutions are destroyed before. */
+/* Opens one of them by name; NULL = the fastest. It has options->threads threads, or as many as
+ * OpenMP grants. FF_USAGE names those of this build. */
+FF_MUST_USE ff_status ff_compute_open(ff_compute **compute, const char *name,
+                                      const ff_compute_options *options, ff_error *error);
+/* NULL is accepted. Convolutions are destroyed and memory is released before. */
 void ff_compute_close(ff_compute **compute);
+
+/* FF_OK, or the first failure of an entry, again at every later call. */
+FF_MUST_USE ff_status ff_compute_check(const ff_compute *compute, ff_error *error);
+/* Waits until all work given so far is done; then as ff_compute_check. */
+FF_MUST_USE ff_status ff_compute_wait(ff_compute *compute, ff_error *error);
+
+/* Memory of the compute's device, zeroed (in its stream), aligned to at least 256 bytes. `what`
+ * names it in an error. Released with NULL accepted, after the work that uses it is done. */
+FF_MUST_USE ff_status ff_compute_allocate(ff_compute *compute, void *memory_pointer, uint64_t bytes,
+                                          const char *what, ff_error *error);
+void ff_compute_release(ff_compute *compute, void *memory);
+/* Copies in the stream, both on the device; failure sticks. */
+void ff_compute_copy(ff_compute *compute, void *to, const void *from, uint64_t bytes);
+/* From ordinary memory to the device, and back; wait for all work given before and for the copy.
+ * Failure sticks, and what was to be read is zero then. */
+void ff_compute_write(ff_compute *compute, void *to, const void *from, uint64_t bytes);
+void ff_compute_read(ff_compute *compute, void *to, const void *from, uint64_t bytes);
+
+/* ---- for implementations ---- */
+
+/* Fills the common part: precision, device (one of its own where options->device is NULL), stream.
+ * The caller frees `compute` on failure, and calls ff_compute_end before it frees it otherwise. */
+FF_MUST_USE ff_status ff_compute_begin(ff_compute *compute, const ff_compute_ops *ops,
+                                       const ff_compute_options *options, ff_error *error);
+void ff_compute_end(ff_compute *compute);
+
+/* Where an entry reports: the compute's own place for the first failure, NULL after it. As in
+ * ff_fail(ff_compute_error(compute), FF_FAILED, "..."). */
+static inline ff_error *ff_compute_error(ff_compute *compute) {
+    return compute->failure.status == FF_OK ? &compute->failure : NULL;
+}
 
 #endif

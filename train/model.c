@@ -100,11 +100,12 @@ static ff_status build(ff_model *model, ff_error *error) {
         ff_graph_create(&model->graph, options->channels, options->height, options->width, error));
     model->net->build(model->graph, options);
     FF_TRY(ff_graph_check(model->graph, error));
-    FF_TRY(ff_compute_open(&model->compute, options->compute, options->threads, error));
+    const ff_compute_options compute = {.threads = options->threads};
+    FF_TRY(ff_compute_open(&model->compute, options->compute, &compute, error));
     FF_TRY(add_plan(model, options->batch, true, &model->training, error));
-    FF_TRY(ff_store_create(&model->store, model->graph, model->training->convs,
+    FF_TRY(ff_store_create(&model->store, model->graph, model->compute, model->training->convs,
                            model->training->tensors, error));
-    FF_TRY(ff_store_initialise(&model->store, model->compute, options->seed, error));
+    FF_TRY(ff_store_initialise(&model->store, options->seed, error));
     return list_parameters(model, error);
 }
 
@@ -131,6 +132,9 @@ ff_status ff_model_create(ff_model **out, const ff_model_options *options, ff_er
 void ff_model_destroy(ff_model **model_pointer) {
     ff_model *model = *model_pointer;
     if (!model) return;
+    if (model->compute && ff_compute_wait(model->compute, NULL) != FF_OK) {
+        /* whatever failed: nothing is using the memory any more */
+    }
     ff_store_destroy(&model->store);
     while (model->plans) {
         ff_plan *plan = model->plans;
@@ -183,18 +187,18 @@ const char *ff_role_name(ff_role role) {
 }
 
 uint64_t ff_model_bytes(const ff_model *model, ff_role role) {
-    uint64_t bytes = 0;
+    const ff_store *store = &model->store;
+    const uint64_t element = model->compute->element_bytes, narrow = element != sizeof(float);
+    const uint64_t channels = store->trained_count - store->weight_count;
     switch (role) {
-    case FF_ROLE_PARAMETERS:
-    case FF_ROLE_GRADIENTS:
-    case FF_ROLE_MOMENTUM: return model->store.trained_count * sizeof(float);
-    case FF_ROLE_BUFFERS: return model->store.buffer_count * sizeof(float);
-    default: break;
+    case FF_ROLE_PARAMETERS: return store->trained_count * (sizeof(float) + narrow * element);
+    case FF_ROLE_GRADIENTS: return store->weight_count * element + channels * sizeof(float);
+    case FF_ROLE_MOMENTUM: return store->trained_count * sizeof(float);
+    case FF_ROLE_BUFFERS: return store->buffer_count * (sizeof(float) + narrow * element);
+    case FF_ROLE_ACTIVATIONS: return model->training->arenas->bytes[FF_ARENA_ACTIVATIONS];
+    case FF_ROLE_SCRATCH: return model->training->arenas->bytes[FF_ARENA_SCRATCH];
+    default: return 0;
     }
-    for (const ff_plan *plan = model->plans; plan; plan = plan->next)
-        bytes += plan->arena_bytes[role == FF_ROLE_ACTIVATIONS ? FF_ARENA_ACTIVATIONS
-                                                               : FF_ARENA_SCRATCH];
-    return bytes;
 }
 
 /* ---- parameters ---- */
@@ -213,28 +217,29 @@ int ff_model_find(const ff_model *model, const char *name) {
     return -1;
 }
 
-static float *block_of(const ff_model *model, int index, ff_parameter_part part) {
-    if (part == FF_PART_GRADIENT) return model->store.gradients;
-    if (part == FF_PART_MOMENTUM) return model->store.momentum;
-    return ff_store_block(&model->store, index);
-}
-
 void ff_model_get(const ff_model *model, int index, ff_parameter_part part, void *to) {
+    const int64_t tracked = model->store.tracked[index] + model->store.forwards;
     if (model->parameters[index].dtype == FF_I64)
-        memcpy(to, &model->store.tracked[index], sizeof(int64_t));
+        memcpy(to, &tracked, sizeof tracked);
     else
-        ff_store_export(&model->store, model->compute, index, block_of(model, index, part), to);
+        ff_store_export(&model->store, index, part, to);
 }
 
 void ff_model_set(ff_model *model, int index, ff_parameter_part part, const void *from) {
-    if (model->parameters[index].dtype == FF_I64)
-        memcpy(&model->store.tracked[index], from, sizeof(int64_t));
-    else
-        ff_store_import(&model->store, model->compute, index, block_of(model, index, part), from);
+    int64_t tracked;
+    if (model->parameters[index].dtype == FF_I64) {
+        memcpy(&tracked, from, sizeof tracked);
+        model->store.tracked[index] = tracked - model->store.forwards;
+    } else {
+        ff_store_import(&model->store, index, part, from);
+    }
+}
+
+ff_status ff_model_check(const ff_model *model, ff_error *error) {
+    return ff_compute_check(model->compute, error);
 }
 
 void ff_model_update(ff_model *model, const ff_sgd *sgd) {
     omp_set_num_threads(model->compute->threads);
-    model->compute->ops->sgd(model->compute, sgd, model->store.trained_count, model->store.values,
-                             model->store.momentum, model->store.gradients);
+    ff_store_update(&model->store, sgd);
 }

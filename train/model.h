@@ -70,12 +70,12 @@ double ff_model_macs(const ff_model *model);
 
 /* Memory, one block a role, for --dry-run. */
 typedef enum ff_role {
-    FF_ROLE_PARAMETERS,  /* trained values */
-    FF_ROLE_GRADIENTS,   /* theirs, one block of the same size */
+    FF_ROLE_PARAMETERS,  /* trained values, and working copies of 16 bits */
+    FF_ROLE_GRADIENTS,   /* theirs, one block */
     FF_ROLE_MOMENTUM,    /* optimizer state */
     FF_ROLE_BUFFERS,     /* running statistics of batch norms */
-    FF_ROLE_ACTIVATIONS, /* of all plans */
-    FF_ROLE_SCRATCH,     /* gradients of activations, workspaces of algorithms; of all plans */
+    FF_ROLE_ACTIVATIONS, /* of the largest plan */
+    FF_ROLE_SCRATCH,     /* gradients of activations, workspaces of algorithms; of the largest */
     FF_ROLE_COUNT
 } ff_role;
 const char *ff_role_name(ff_role role);
@@ -100,7 +100,8 @@ int ff_model_find(const ff_model *model, const char *name);
 
 /* Copies a parameter out (in), `count` elements of its dtype in torch's layout, whatever layout
  * it is held in. `what` VALUE is every parameter's; GRADIENT (of the last step) and MOMENTUM are
- * trained parameters' (others: the caller's bug). */
+ * trained parameters' (others: the caller's bug). From a device they wait for it; a failure sticks
+ * and comes with ff_model_check, as from the next step. */
 typedef enum ff_parameter_part {
     FF_PART_VALUE,
     FF_PART_GRADIENT,
@@ -108,12 +109,13 @@ typedef enum ff_parameter_part {
 } ff_parameter_part;
 void ff_model_get(const ff_model *model, int index, ff_parameter_part part, void *to);
 void ff_model_set(ff_model *model, int index, ff_parameter_part part, const void *from);
+FF_MUST_USE ff_status ff_model_check(const ff_model *model, ff_error *error);
 
 /* ---- steps ---- */
 
 /* A batch as the caller holds it; nothing of it is kept after the call. */
 typedef struct ff_batch {
-    const float *images;  /* [batch] samples in ff_model_input_layout, 64-byte aligned */
+    const void *images;   /* [batch] samples in ff_model_input_layout, 64-byte aligned */
     const void *labels;   /* [batch] classes; -1 = unlabeled: no loss, no gradient, not counted */
     ff_dtype label_dtype; /* FF_I64 or FF_I32 */
     const float *weights; /* [batch] 0 or 1 (0 = a padding slot, as if unlabeled); NULL = all 1 */
@@ -140,7 +142,8 @@ bool ff_plan_trains(const ff_plan *plan);
 
 /* One training step: forward with batch statistics, mean loss over the counted samples, backward,
  * running statistics, update. Where no sample counts the gradients are zero. A label outside
- * [-1, classes) is FF_BAD_DATA naming its place, and nothing was changed. The caller looks at the
+ * [-1, classes) is FF_BAD_DATA naming its place, and nothing was changed (on a device: no
+ * parameter). The caller looks at the
  * loss for NaN. */
 FF_MUST_USE ff_status ff_plan_train(ff_plan *plan, const ff_batch *batch, const ff_sgd *sgd,
                                     ff_step_result *result, ff_error *error);
@@ -155,7 +158,8 @@ void ff_model_update(ff_model *model, const ff_sgd *sgd);
 FF_MUST_USE ff_status ff_plan_evaluate(ff_plan *plan, const ff_batch *batch, ff_step_result *result,
                                        ff_error *error);
 
-/* The logits of the last step or evaluation: [batch, classes], f32; valid until the next. */
+/* The logits of the last step or evaluation: [batch, classes], f32 (on a device: rows of padded
+ * classes, in its memory); valid until the next of any plan of the model. */
 const float *ff_plan_logits(const ff_plan *plan);
 
 #endif

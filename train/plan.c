@@ -46,7 +46,7 @@ static ff_status plan_tensors(ff_plan *plan, ff_error *error) {
         switch (layer->kind) {
         case FF_LAYER_INPUT: t->block = ops->input_block(plan->compute, t->c); break;
         case FF_LAYER_CONV: t->block = ops->channel_block(plan->compute, t->c); break;
-        case FF_LAYER_LINEAR: break; /* block 1: rows of outputs */
+        case FF_LAYER_LINEAR: t->block = ops->row_block(plan->compute, t->c); break;
         default: t->block = plan->tensors[layer->from].block;
         }
         uint64_t count = (uint64_t)t->n * (uint64_t)ff_tensor_padded_channels(t), bytes;
@@ -119,6 +119,7 @@ static void fuse_norm(builder *b, ff_op *op) {
 
 static void fuse_conv(builder *b, ff_op *op) {
     op->kind = FF_OP_CONV;
+    if (!(b->plan->compute->fusions & FF_FUSE_CONV_POOL)) return;
     ff_node pool = single_user(b, op->out, FF_LAYER_MAX_POOL);
     if (pool < 0) return;
     op->kind = FF_OP_CONV_POOL;
@@ -199,7 +200,8 @@ static ff_status plan_conv(const builder *b, ff_op *op, ff_error *error) {
     };
     op->chunk = plan->batch;
     if (op->kind == FF_OP_CONV_POOL) {
-        op->chunk = chunk_size(plan, ff_tensor_sample(&shape.output) * sizeof(float));
+        op->chunk =
+            chunk_size(plan, ff_tensor_sample(&shape.output) * plan->compute->element_bytes);
     }
     const ff_compute_ops *ops = plan->compute->ops;
     shape.input.n = shape.output.n = op->chunk;
@@ -225,6 +227,11 @@ static size_t conv_scratch(const ff_plan *plan) {
 
 /* ---- buffers of the forward pass ---- */
 
+/* Bytes of an element: the logits are f32 always. */
+static size_t value_bytes(const ff_plan *plan, ff_node node) {
+    return node == plan->graph->output ? sizeof(float) : plan->compute->element_bytes;
+}
+
 static ff_status plan_forward(builder *b, ff_op *op, ff_error *error) {
     ff_plan *plan = b->plan;
     const int now = forward_time(plan, op);
@@ -235,7 +242,8 @@ static ff_status plan_forward(builder *b, ff_op *op, ff_error *error) {
         op->x2 = b->values[origin(plan, op->from2)];
         ff_plan_use(plan, op->x2, now);
     }
-    FF_TRY(ff_plan_buffer(plan, FF_ARENA_ACTIVATIONS, count * sizeof(float), now, &op->y, error));
+    FF_TRY(ff_plan_buffer(plan, FF_ARENA_ACTIVATIONS, count * value_bytes(plan, op->out), now,
+                          &op->y, error));
     b->values[op->out] = op->y;
     if (op->kind == FF_OP_NORM) {
         size_t channels = (size_t)ff_tensor_padded_channels(&op->output);
@@ -246,8 +254,9 @@ static ff_status plan_forward(builder *b, ff_op *op, ff_error *error) {
     if (plan->training && (op->kind == FF_OP_CONV_POOL || (op->kind == FF_OP_POOL && max_pool)))
         FF_TRY(ff_plan_buffer(plan, FF_ARENA_ACTIVATIONS, count, now, &op->index, error));
     if (op->kind == FF_OP_CONV_POOL)
-        FF_TRY(ff_plan_buffer(plan, FF_ARENA_SCRATCH, ff_tensor_count(&op->middle) * sizeof(float),
-                              now, &op->room, error));
+        FF_TRY(ff_plan_buffer(plan, FF_ARENA_SCRATCH,
+                              ff_tensor_count(&op->middle) * plan->compute->element_bytes, now,
+                              &op->room, error));
     return FF_OK;
 }
 
@@ -270,7 +279,8 @@ static ff_status give(builder *b, ff_node node, ff_buffer_id buffer, ff_error *e
 /* A new buffer for the gradient of `node`. */
 static ff_status give_new(builder *b, ff_node node, int now, ff_buffer_id *id, ff_error *error) {
     size_t count = ff_tensor_count(&b->plan->tensors[node]);
-    FF_TRY(ff_plan_buffer(b->plan, FF_ARENA_SCRATCH, count * sizeof(float), now, id, error));
+    const size_t bytes = b->plan->compute->element_bytes;
+    FF_TRY(ff_plan_buffer(b->plan, FF_ARENA_SCRATCH, count * bytes, now, id, error));
     return give(b, node, *id, error);
 }
 
@@ -348,11 +358,14 @@ static ff_status plan_loss(builder *b, ff_error *error) {
     const int now = loss_time(plan);
     plan->logits = b->values[output];
     ff_plan_use(plan, plan->logits, END);
-    FF_TRY(ff_plan_buffer(plan, FF_ARENA_SCRATCH, (size_t)plan->batch * sizeof(double), now,
-                          &plan->sample_loss, error));
+    const int stride = ff_tensor_padded_channels(&plan->tensors[output]);
+    const size_t scratch = plan->compute->ops->loss_scratch(plan->compute, plan->batch, stride);
+    FF_TRY(ff_plan_buffer(plan, FF_ARENA_SCRATCH, scratch, now, &plan->loss_scratch, error));
+    FF_TRY(ff_plan_buffer(plan, FF_ARENA_SCRATCH, sizeof(ff_outcome), now, &plan->outcome, error));
+    ff_plan_use(plan, plan->outcome, END);
     plan->logits_gradient = FF_BUFFER_NONE;
     if (!plan->training) return FF_OK;
-    FF_TRY(ff_plan_buffer(plan, FF_ARENA_SCRATCH, count * sizeof(float), now,
+    FF_TRY(ff_plan_buffer(plan, FF_ARENA_SCRATCH, count * plan->compute->element_bytes, now,
                           &plan->logits_gradient, error));
     return give(b, output, plan->logits_gradient, error);
 }
@@ -385,6 +398,12 @@ static ff_status build(builder *b, ff_error *error) {
     FF_TRY(ff_alloc(&b->values, layers, sizeof *b->values, "a plan", error));
     FF_TRY(ff_alloc(&b->gradients, layers, sizeof *b->gradients, "a plan", error));
     FF_TRY(ff_alloc(&b->gradient_count, layers, sizeof *b->gradient_count, "a plan", error));
+    if (b->sibling) {
+        plan->arenas = b->sibling->arenas;
+    } else {
+        FF_TRY(ff_alloc(&plan->arenas, 1, sizeof *plan->arenas, "a plan", error));
+        plan->owns_arenas = true;
+    }
     FF_TRY(plan_tensors(plan, error));
     count_users(b);
     make_ops(b);
@@ -434,7 +453,11 @@ void ff_plan_destroy(ff_plan **plan_pointer) {
         if (plan->ops[i].conv) plan->compute->ops->conv_destroy(plan->compute, plan->ops[i].conv);
         if (plan->ops[i].tail) plan->compute->ops->conv_destroy(plan->compute, plan->ops[i].tail);
     }
-    for (int a = 0; a < FF_ARENA_COUNT; a++) free(plan->arenas[a]);
+    if (plan->owns_arenas) {
+        for (int a = 0; a < FF_ARENA_COUNT; a++)
+            ff_compute_release(plan->compute, plan->arenas->memory[a]);
+        free(plan->arenas);
+    }
     free(plan->ops);
     free(plan->tensors);
     free(plan->convs);

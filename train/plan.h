@@ -1,13 +1,16 @@
 /* A graph planned for one batch size: layers fused into operations, algorithms chosen, memory laid
  * out. plan.c fuses and wires, plan_memory.c lays out, plan_run.c runs.
  *
- * Fusions: norm + add + ReLU, norm + ReLU and norm + GELU become one operation; a convolution with
- * a max pool right behind it becomes one that works through the batch in chunks, so that the
- * full-size output stays in cache and never takes a whole batch of memory.
+ * Fusions: norm + add + ReLU, norm + ReLU and norm + GELU become one operation; where the compute
+ * has FF_FUSE_CONV_POOL, a convolution with a max pool right behind it becomes one that works
+ * through the batch in chunks, so that the full-size output stays in cache and never takes a whole
+ * batch of memory.
  *
- * Memory: two arenas, each one allocation. Time runs 0 .. F-1 over the forward operations, F is the
- * loss, F+1 .. 2F the backward operations in reverse; a buffer lives from its first to its last use
- * and shares its bytes with buffers of other times. */
+ * Memory: two arenas of the compute's device, each one allocation, which all plans of a model
+ * share: one of them runs at a time, and what it leaves (logits) is valid until the next runs. Time
+ * runs 0 .. F-1 over the forward operations, F is the loss, F+1 .. 2F the backward operations in
+ * reverse; a buffer lives from its first to its last use and shares its bytes with buffers of other
+ * times. */
 #ifndef FF_TRAIN_PLAN_H
 #define FF_TRAIN_PLAN_H
 
@@ -77,6 +80,13 @@ typedef struct ff_planned_buffer {
     size_t offset;   /* into its arena */
 } ff_planned_buffer;
 
+/* Memory of a model's plans: as much as the largest wants. Adding a plan may move it, so all plans
+ * are made before the first step is recorded. */
+typedef struct ff_arenas {
+    char *memory[FF_ARENA_COUNT];
+    size_t bytes[FF_ARENA_COUNT];
+} ff_arenas;
+
 struct ff_plan {
     ff_plan *next; /* the model's list */
     const ff_graph *graph;
@@ -94,9 +104,10 @@ struct ff_plan {
     ff_planned_buffer *buffers;
     int buffer_count;
     size_t buffer_capacity;
-    char *arenas[FF_ARENA_COUNT];
-    size_t arena_bytes[FF_ARENA_COUNT];
-    ff_buffer_id logits, logits_gradient, sample_loss, conv_scratch, norm_scratch;
+    ff_arenas *arenas; /* of the plan made first, which owns them */
+    bool owns_arenas;
+    size_t arena_bytes[FF_ARENA_COUNT]; /* that this plan uses */
+    ff_buffer_id logits, logits_gradient, loss_scratch, outcome, conv_scratch, norm_scratch;
 };
 
 /* Whether the k-th parameter of the operation's layer is trained, and so has a gradient. */
@@ -104,12 +115,21 @@ static inline bool ff_op_trains(const ff_plan *plan, const ff_op *op, int k) {
     return plan->graph->parameters[plan->graph->layers[op->layer].parameter + k].trained;
 }
 
-/* Plans; `sibling` (or NULL) is the plan whose weights it shares. The caller sets `store` and
- * destroys it; siblings before the first. On failure *plan = NULL. */
+/* Plans; `sibling` (or NULL) is the plan whose weights and arenas it shares. The caller sets
+ * `store` and destroys it; siblings before the first. On failure *plan = NULL. */
 FF_MUST_USE ff_status ff_plan_create(ff_plan **plan, const ff_graph *graph, ff_compute *compute,
                                      int batch, bool training, const ff_plan *sibling,
                                      ff_error *error);
 void ff_plan_destroy(ff_plan **plan);
+
+/* ---- plan_run.c ---- */
+
+/* Gives the compute all work of a batch: forward, loss, and backward where `training`. Images,
+ * labels, weights and mix are on the device and stay until it is done; batch->step is not looked
+ * at: the step is that of the store's control. The loss goes to the ring (ff_loss); evaluation
+ * writes place 0. Failures stick in the compute. */
+void ff_plan_enqueue(ff_plan *plan, const ff_batch *batch, bool training, ff_outcome *ring,
+                     uint32_t ring_size);
 
 /* ---- plan_memory.c ---- */
 
@@ -118,13 +138,13 @@ FF_MUST_USE ff_status ff_plan_buffer(ff_plan *plan, ff_arena arena, size_t bytes
                                      ff_buffer_id *id, ff_error *error);
 /* Extends its life to `time`. NONE and IMAGES are accepted. */
 void ff_plan_use(ff_plan *plan, ff_buffer_id id, int time);
-/* Lays all buffers out and allocates the arenas, zeroed. */
+/* Lays all buffers out and makes the arenas large enough; what is new is zero. */
 FF_MUST_USE ff_status ff_plan_allocate(ff_plan *plan, ff_error *error);
 
-/* Where a buffer lies; NULL for NONE. */
+/* Where a buffer lies, on the compute's device; NULL for NONE. */
 static inline void *ff_plan_at(const ff_plan *plan, ff_buffer_id id) {
     if (id < 0) return NULL;
-    return plan->arenas[plan->buffers[id].arena] + plan->buffers[id].offset;
+    return plan->arenas->memory[plan->buffers[id].arena] + plan->buffers[id].offset;
 }
 
 #endif

@@ -4,7 +4,6 @@
 #include "format/base/memory.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 ff_status ff_plan_buffer(ff_plan *plan, ff_arena arena, size_t bytes, int time, ff_buffer_id *id,
                          ff_error *error) {
@@ -54,6 +53,24 @@ static size_t place(ff_planned_buffer *const *order, int index) {
     return offset;
 }
 
+/* Makes the arenas as large as the plan wants. Nothing in them outlives a step. */
+static ff_status grow(const ff_plan *plan, ff_error *error) {
+    static const char *const what[] = {"the activations", "the activations' gradients"};
+    ff_arenas *arenas = plan->arenas;
+    FF_TRY(ff_compute_wait(plan->compute, error));
+    for (int a = 0; a < FF_ARENA_COUNT; a++) {
+        if (arenas->memory[a] && plan->arena_bytes[a] <= arenas->bytes[a]) continue;
+        ff_compute_release(plan->compute, arenas->memory[a]);
+        arenas->memory[a] = NULL;
+        arenas->bytes[a] = 0;
+        /* Zeroing also makes every page exist before the first step. */
+        FF_TRY(ff_compute_allocate(plan->compute, &arenas->memory[a], plan->arena_bytes[a], what[a],
+                                   error));
+        arenas->bytes[a] = plan->arena_bytes[a];
+    }
+    return FF_OK;
+}
+
 ff_status ff_plan_allocate(ff_plan *plan, ff_error *error) {
     ff_planned_buffer **order;
     FF_TRY(ff_alloc(&order, (uint64_t)plan->buffer_count, sizeof *order, "a plan", error));
@@ -65,11 +82,5 @@ ff_status ff_plan_allocate(ff_plan *plan, ff_error *error) {
         if (end > plan->arena_bytes[order[i]->arena]) plan->arena_bytes[order[i]->arena] = end;
     }
     free(order);
-    static const char *const what[] = {"the activations", "the activations' gradients"};
-    for (int a = 0; a < FF_ARENA_COUNT; a++) {
-        FF_TRY(ff_alloc_aligned(&plan->arenas[a], plan->arena_bytes[a], 1, 4096, what[a], error));
-        /* Zero also makes every page exist before the first step. */
-        memset(plan->arenas[a], 0, plan->arena_bytes[a]);
-    }
-    return FF_OK;
+    return grow(plan, error);
 }

@@ -3,46 +3,43 @@
 
 #include <inttypes.h>
 #include <omp.h>
-#include <string.h>
 
 /* One step's view of things; images are the caller's. */
 typedef struct runner {
     ff_plan *plan;
     const ff_compute_ops *table;
     ff_compute *compute;
-    const float *images;
+    const void *images;
     bool training; /* batch statistics and dropout */
-    uint32_t step;
-    ff_error *error;
 } runner;
 
-static float *value(const runner *r, ff_buffer_id id) {
-    return id == FF_BUFFER_IMAGES ? (float *)r->images : ff_plan_at(r->plan, id);
+static void *value(const runner *r, ff_buffer_id id) {
+    return id == FF_BUFFER_IMAGES ? (void *)r->images : ff_plan_at(r->plan, id);
 }
 
-/* The k-th parameter of an operation's layer. */
+/* The k-th parameter of an operation's layer: its f32 values, what convolutions and linear layers
+ * read of it, and its gradient; NULL where it is not trained. */
+static int index_of(const runner *r, const ff_op *op, int k) {
+    return r->plan->graph->layers[op->layer].parameter + k;
+}
 static float *parameter(const runner *r, const ff_op *op, int k) {
-    int index = r->plan->graph->layers[op->layer].parameter + k;
-    return ff_store_block(r->plan->store, index) + r->plan->store->offsets[index];
+    return ff_store_value(r->plan->store, index_of(r, op, k));
 }
-/* NULL where the parameter is not trained. */
-static float *gradient(const runner *r, const ff_op *op, int k) {
+static const void *working(const runner *r, const ff_op *op, int k) {
+    return ff_store_working(r->plan->store, index_of(r, op, k));
+}
+static void *gradient(const runner *r, const ff_op *op, int k) {
     if (!ff_op_trains(r->plan, op, k)) return NULL;
-    int index = r->plan->graph->layers[op->layer].parameter + k;
-    return r->plan->store->gradients + r->plan->store->offsets[index];
+    return ff_store_gradient(r->plan->store, index_of(r, op, k));
 }
 
-static float *bias_of(const runner *r, const ff_op *op) {
-    return r->plan->graph->layers[op->layer].bias ? parameter(r, op, 1) : NULL;
+static const void *bias_of(const runner *r, const ff_op *op) {
+    return r->plan->graph->layers[op->layer].bias ? working(r, op, 1) : NULL;
 }
 
 /* NULL where there is no bias, or where it is not trained. */
 static float *bias_gradient(const runner *r, const ff_op *op) {
     return r->plan->graph->layers[op->layer].bias ? gradient(r, op, 1) : NULL;
-}
-
-static ff_linear linear_of(const runner *r, const ff_op *op) {
-    return (ff_linear){op->input, op->output.c, (float)r->plan->graph->layers[op->layer].scale};
 }
 
 static ff_pool pool_of(const runner *r, const ff_op *op, const ff_tensor *input) {
@@ -60,60 +57,69 @@ static ff_pool pool_of(const runner *r, const ff_op *op, const ff_tensor *input)
     return pool;
 }
 
-/* A chunk of the samples of CONV_POOL: its convolution, and where its parts begin. */
+/* A chunk of the samples of CONV_POOL: its convolution, and where its parts lie. */
 typedef struct chunk {
     ff_conv *conv;
     ff_tensor middle;
-    size_t input, output; /* floats before it */
+    const char *x;
+    char *dx, *y, *dy;
+    uint8_t *index;
 } chunk;
 
+static char *from_byte(void *memory, size_t bytes) {
+    return memory ? (char *)memory + bytes : NULL;
+}
+
 /* The chunk that begins at sample `from`. */
-static chunk chunk_at(const ff_op *op, int from) {
-    int left = op->input.n - from;
-    chunk c = {.conv = left < op->chunk ? op->tail : op->conv, .middle = op->middle};
+static chunk chunk_at(const runner *r, const ff_op *op, int from) {
+    const size_t input = (size_t)from * ff_tensor_sample(&op->input);
+    const size_t output = (size_t)from * ff_tensor_sample(&op->output);
+    const size_t bytes = r->compute->element_bytes;
+    const int left = op->input.n - from;
+    chunk c = {
+        .conv = left < op->chunk ? op->tail : op->conv,
+        .middle = op->middle,
+        .x = from_byte(value(r, op->x), input * bytes),
+        .dx = from_byte(value(r, op->dx), input * bytes),
+        .y = from_byte(value(r, op->y), output * bytes),
+        .dy = from_byte(value(r, op->dy), output * bytes),
+    };
     if (left < op->chunk) c.middle.n = left;
-    c.input = (size_t)from * ff_tensor_sample(&op->input);
-    c.output = (size_t)from * ff_tensor_sample(&op->output);
+    if (r->training) c.index = (uint8_t *)from_byte(value(r, op->index), output);
     return c;
 }
 
-static ff_status conv_pool_forward(const runner *r, const ff_op *op) {
-    float *room = value(r, op->room), *y = value(r, op->y);
-    uint8_t *index = r->training ? ff_plan_at(r->plan, op->index) : NULL;
+static void conv_pool_forward(const runner *r, const ff_op *op) {
+    void *room = value(r, op->room);
     for (int from = 0; from < op->input.n; from += op->chunk) {
-        const chunk c = chunk_at(op, from);
-        FF_TRY(r->table->conv_forward(r->compute, c.conv, value(r, op->x) + c.input,
-                                      parameter(r, op, 0), bias_of(r, op), room,
-                                      ff_plan_at(r->plan, r->plan->conv_scratch), r->error));
+        const chunk c = chunk_at(r, op, from);
+        r->table->conv_forward(r->compute, c.conv, c.x, working(r, op, 0), bias_of(r, op), room,
+                               ff_plan_at(r->plan, r->plan->conv_scratch));
         const ff_pool pool = pool_of(r, op, &c.middle);
-        r->table->pool_forward(r->compute, &pool, room, y + c.output,
-                               index ? index + c.output : NULL);
+        r->table->pool_forward(r->compute, &pool, room, c.y, c.index);
     }
-    return FF_OK;
 }
 
-static ff_status conv_pool_backward(const runner *r, const ff_op *op) {
-    float *room = value(r, op->room), *dx = value(r, op->dx);
+/* Only where activations are f32: the parts' gradients are added as activations are. */
+static void conv_pool_backward(const runner *r, const ff_op *op) {
+    void *room = value(r, op->room);
     float *dw = gradient(r, op, 0), *partial = value(r, op->partial);
     float *dbias = bias_gradient(r, op);
     float *partial_bias = partial + ff_op_partial_weights(op);
     const size_t outputs = (size_t)ff_tensor_padded_channels(&op->middle);
     void *scratch = ff_plan_at(r->plan, r->plan->conv_scratch);
     for (int from = 0; from < op->input.n; from += op->chunk) {
-        const chunk c = chunk_at(op, from);
+        const chunk c = chunk_at(r, op, from);
         const ff_pool pool = pool_of(r, op, &c.middle);
-        r->table->pool_backward(r->compute, &pool, value(r, op->dy) + c.output,
-                                (uint8_t *)ff_plan_at(r->plan, op->index) + c.output, room);
-        FF_TRY(r->table->conv_backward_weights(
-            r->compute, c.conv, value(r, op->x) + c.input, room, dw && from ? partial : dw,
-            dbias && from ? partial_bias : dbias, scratch, r->error));
+        r->table->pool_backward(r->compute, &pool, c.dy, c.index, room);
+        r->table->conv_backward_weights(r->compute, c.conv, c.x, room, dw && from ? partial : dw,
+                                        dbias && from ? partial_bias : dbias, scratch);
         if (from && dw) r->table->add(r->compute, op->conv->weight_count, dw, partial, dw);
         if (from && dbias) r->table->add(r->compute, outputs, dbias, partial_bias, dbias);
-        if (dx)
-            FF_TRY(r->table->conv_backward_data(r->compute, c.conv, room, parameter(r, op, 0),
-                                                dx + c.input, scratch, r->error));
+        if (c.dx)
+            r->table->conv_backward_data(r->compute, c.conv, room, working(r, op, 0), c.dx,
+                                         scratch);
     }
-    return FF_OK;
 }
 
 static ff_norm norm_of(const runner *r, const ff_op *op) {
@@ -139,12 +145,10 @@ static ff_norm norm_of(const runner *r, const ff_op *op) {
 static void norm_forward(const runner *r, const ff_op *op) {
     const ff_norm norm = norm_of(r, op);
     float *scratch = ff_plan_at(r->plan, r->plan->norm_scratch);
-    if (!r->training) {
+    if (r->training)
+        r->table->norm_train(r->compute, &norm, scratch);
+    else
         r->table->norm_evaluate(r->compute, &norm, scratch);
-        return;
-    }
-    r->table->norm_train(r->compute, &norm, scratch);
-    r->plan->store->tracked[r->plan->graph->layers[op->layer].parameter + 4]++;
 }
 
 static void norm_backward(const runner *r, const ff_op *op) {
@@ -160,26 +164,36 @@ static void norm_backward(const runner *r, const ff_op *op) {
     r->table->norm_backward(r->compute, &norm, ff_plan_at(r->plan, r->plan->norm_scratch));
 }
 
-static void dropout(const runner *r, const ff_op *op, const float *from, float *to) {
+static void dropout(const runner *r, const ff_op *op, const void *from, void *to) {
     const ff_dropout arguments = {
         .shape = op->output,
         .probability = r->training ? r->plan->graph->layers[op->layer].probability : 0,
         .seed = r->plan->seed,
-        .step = r->step,
         .layer = op->dropout,
+        .step = &r->plan->store->control->step,
     };
     r->table->dropout(r->compute, &arguments, from, to);
 }
 
-static ff_status forward(const runner *r, const ff_op *op) {
+static ff_linear linear_of(const runner *r, const ff_op *op) {
+    return (ff_linear){
+        .input = op->input,
+        .outputs = ff_tensor_padded_channels(&op->output),
+        .scale = (float)r->plan->graph->layers[op->layer].scale,
+        .logits = op->out == r->plan->graph->output,
+    };
+}
+
+static void forward(const runner *r, const ff_op *op) {
     const size_t count = ff_tensor_count(&op->output);
-    const float *x = value(r, op->x);
-    float *y = value(r, op->y);
+    const void *x = value(r, op->x);
+    void *y = value(r, op->y);
     switch (op->kind) {
     case FF_OP_CONV:
-        return r->table->conv_forward(r->compute, op->conv, x, parameter(r, op, 0), bias_of(r, op),
-                                      y, ff_plan_at(r->plan, r->plan->conv_scratch), r->error);
-    case FF_OP_CONV_POOL: return conv_pool_forward(r, op);
+        r->table->conv_forward(r->compute, op->conv, x, working(r, op, 0), bias_of(r, op), y,
+                               ff_plan_at(r->plan, r->plan->conv_scratch));
+        break;
+    case FF_OP_CONV_POOL: conv_pool_forward(r, op); break;
     case FF_OP_NORM: norm_forward(r, op); break;
     case FF_OP_RELU: r->table->relu_forward(r->compute, count, x, y); break;
     case FF_OP_GELU: r->table->gelu_forward(r->compute, count, x, y); break;
@@ -191,34 +205,35 @@ static ff_status forward(const runner *r, const ff_op *op) {
     }
     case FF_OP_LINEAR: {
         const ff_linear linear = linear_of(r, op);
-        r->table->linear_forward(r->compute, &linear, x, parameter(r, op, 0), bias_of(r, op), y);
+        const bool biased = r->plan->graph->layers[op->layer].bias;
+        r->table->linear_forward(r->compute, &linear, x, working(r, op, 0),
+                                 biased ? parameter(r, op, 1) : NULL, y);
         break;
     }
     case FF_OP_ADD: r->table->add(r->compute, count, x, value(r, op->x2), y); break;
     case FF_OP_DROPOUT: dropout(r, op, x, y); break;
     }
-    return FF_OK;
 }
 
-static ff_status conv_backward(const runner *r, const ff_op *op) {
+static void conv_backward(const runner *r, const ff_op *op) {
     void *scratch = ff_plan_at(r->plan, r->plan->conv_scratch);
-    float *dw = gradient(r, op, 0), *dbias = bias_gradient(r, op);
+    void *dw = gradient(r, op, 0), *dbias = bias_gradient(r, op);
     if (dw || dbias)
-        FF_TRY(r->table->conv_backward_weights(r->compute, op->conv, value(r, op->x),
-                                               value(r, op->dy), dw, dbias, scratch, r->error));
-    if (op->dx < 0) return FF_OK;
-    return r->table->conv_backward_data(r->compute, op->conv, value(r, op->dy), parameter(r, op, 0),
-                                        value(r, op->dx), scratch, r->error);
+        r->table->conv_backward_weights(r->compute, op->conv, value(r, op->x), value(r, op->dy), dw,
+                                        dbias, scratch);
+    if (op->dx >= 0)
+        r->table->conv_backward_data(r->compute, op->conv, value(r, op->dy), working(r, op, 0),
+                                     value(r, op->dx), scratch);
 }
 
-static ff_status backward(const runner *r, const ff_op *op) {
+static void backward(const runner *r, const ff_op *op) {
     const size_t count = ff_tensor_count(&op->output);
-    float *dy = value(r, op->dy), *dx = value(r, op->dx);
+    void *dy = value(r, op->dy), *dx = value(r, op->dx);
     for (int i = 0; i < op->more_count; i++)
         r->table->add(r->compute, count, dy, value(r, op->more[i]), dy);
     switch (op->kind) {
-    case FF_OP_CONV: return conv_backward(r, op);
-    case FF_OP_CONV_POOL: return conv_pool_backward(r, op);
+    case FF_OP_CONV: conv_backward(r, op); break;
+    case FF_OP_CONV_POOL: conv_pool_backward(r, op); break;
     case FF_OP_NORM: norm_backward(r, op); break;
     case FF_OP_RELU:
         if (dx) r->table->relu_backward(r->compute, count, value(r, op->y), dy, dx);
@@ -233,17 +248,58 @@ static ff_status backward(const runner *r, const ff_op *op) {
     }
     case FF_OP_LINEAR: {
         const ff_linear linear = linear_of(r, op);
-        r->table->linear_backward(r->compute, &linear, value(r, op->x), parameter(r, op, 0), dy, dx,
+        r->table->linear_backward(r->compute, &linear, value(r, op->x), working(r, op, 0), dy, dx,
                                   gradient(r, op, 0), bias_gradient(r, op));
         break;
     }
     case FF_OP_ADD:
-        if (op->dx2 >= 0) memcpy(value(r, op->dx2), dy, count * sizeof *dy);
+        if (op->dx2 >= 0)
+            ff_compute_copy(r->compute, value(r, op->dx2), dy, count * r->compute->element_bytes);
         break;
     case FF_OP_DROPOUT: dropout(r, op, dy, dx); break;
     }
-    return FF_OK;
 }
+
+static void loss(const runner *r, const ff_batch *batch, ff_outcome *ring, uint32_t ring_size) {
+    const ff_plan *plan = r->plan;
+    const ff_tensor *logits = &plan->tensors[plan->graph->output];
+    const ff_loss arguments = {
+        .n = plan->batch,
+        .classes = logits->c,
+        .smoothing = r->training ? plan->smoothing : 0,
+        .summed = plan->summed,
+        .stride = ff_tensor_padded_channels(logits),
+        .logits = ff_plan_at(plan, plan->logits),
+        .labels = batch->labels,
+        .label_dtype = batch->label_dtype,
+        .weights = batch->weights,
+        .mix = r->training ? batch->mix : NULL,
+        .gradient = r->training ? ff_plan_at(plan, plan->logits_gradient) : NULL,
+        .scratch = ff_plan_at(plan, plan->loss_scratch),
+        .ring = ring,
+        .ring_size = ring_size,
+        .control = r->training ? plan->store->control : NULL,
+    };
+    r->table->loss(r->compute, &arguments);
+}
+
+void ff_plan_enqueue(ff_plan *plan, const ff_batch *batch, bool training, ff_outcome *ring,
+                     uint32_t ring_size) {
+    const runner r = {
+        .plan = plan,
+        .table = plan->compute->ops,
+        .compute = plan->compute,
+        .images = batch->images,
+        .training = training,
+    };
+    omp_set_num_threads(plan->compute->threads);
+    for (int i = 0; i < plan->op_count; i++) forward(&r, &plan->ops[i]);
+    loss(&r, batch, ring, ring_size);
+    for (int i = plan->op_count; training && i-- > 0;)
+        if (plan->ops[i].backward) backward(&r, &plan->ops[i]);
+}
+
+/* ---- one step, waited for ---- */
 
 /* Labels are looked at before anything is changed. */
 static ff_status check_labels(const ff_plan *plan, const ff_batch *batch, ff_error *error) {
@@ -259,39 +315,27 @@ static ff_status check_labels(const ff_plan *plan, const ff_batch *batch, ff_err
     return FF_OK;
 }
 
+/* What a batch came to, once it is through. */
+static ff_status collect(ff_plan *plan, const ff_outcome *place, ff_step_result *result,
+                         ff_error *error) {
+    ff_outcome outcome;
+    ff_compute_read(plan->compute, &outcome, place, sizeof outcome);
+    *result = (ff_step_result){outcome.loss_sum, outcome.count, outcome.correct};
+    FF_TRY(ff_compute_check(plan->compute, error));
+    if (outcome.bad_sample < 0) return FF_OK;
+    return ff_fail(error, FF_BAD_DATA, "the label of sample %d of the batch lies outside [-1, %d)",
+                   outcome.bad_sample, plan->tensors[plan->graph->output].c);
+}
+
 static ff_status run(ff_plan *plan, const ff_batch *batch, bool training, ff_step_result *result,
                      ff_error *error) {
-    const runner r = {
-        .plan = plan,
-        .table = plan->compute->ops,
-        .compute = plan->compute,
-        .images = batch->images,
-        .training = training,
-        .step = (uint32_t)batch->step,
-        .error = error,
-    };
-    FF_TRY(check_labels(plan, batch, error));
-    omp_set_num_threads(plan->compute->threads);
-    for (int i = 0; i < plan->op_count; i++) FF_TRY(forward(&r, &plan->ops[i]));
-    const ff_loss loss = {
-        .n = plan->batch,
-        .classes = plan->tensors[plan->graph->output].c,
-        .smoothing = training ? plan->smoothing : 0,
-        .summed = plan->summed,
-        .logits = value(&r, plan->logits),
-        .labels = batch->labels,
-        .label_dtype = batch->label_dtype,
-        .weights = batch->weights,
-        .mix = training ? batch->mix : NULL,
-        .gradient = training ? value(&r, plan->logits_gradient) : NULL,
-        .sample_loss = ff_plan_at(plan, plan->sample_loss),
-    };
-    ff_loss_result sums;
-    r.table->loss(r.compute, &loss, &sums);
-    *result = (ff_step_result){sums.loss_sum, sums.count, sums.correct};
-    for (int i = plan->op_count; training && i-- > 0;)
-        if (plan->ops[i].backward) FF_TRY(backward(&r, &plan->ops[i]));
-    return FF_OK;
+    ff_outcome *place = ff_plan_at(plan, plan->outcome);
+    if (plan->compute->device->table->unified) FF_TRY(check_labels(plan, batch, error));
+    if (training)
+        ff_compute_write(plan->compute, &plan->store->control->step, &batch->step,
+                         sizeof batch->step);
+    ff_plan_enqueue(plan, batch, training, place, 1);
+    return collect(plan, place, result, error);
 }
 
 ff_status ff_plan_gradients(ff_plan *plan, const ff_batch *batch, ff_step_result *result,
@@ -299,7 +343,9 @@ ff_status ff_plan_gradients(ff_plan *plan, const ff_batch *batch, ff_step_result
     if (!plan->training)
         return ff_fail(error, FF_USAGE, "a plan for evaluation (batch %d) cannot train",
                        plan->batch);
-    return run(plan, batch, true, result, error);
+    FF_TRY(run(plan, batch, true, result, error));
+    plan->store->forwards++;
+    return FF_OK;
 }
 
 ff_status ff_plan_evaluate(ff_plan *plan, const ff_batch *batch, ff_step_result *result,
@@ -310,9 +356,8 @@ ff_status ff_plan_evaluate(ff_plan *plan, const ff_batch *batch, ff_step_result 
 ff_status ff_plan_train(ff_plan *plan, const ff_batch *batch, const ff_sgd *sgd,
                         ff_step_result *result, ff_error *error) {
     FF_TRY(ff_plan_gradients(plan, batch, result, error));
-    plan->compute->ops->sgd(plan->compute, sgd, plan->store->trained_count, plan->store->values,
-                            plan->store->momentum, plan->store->gradients);
-    return FF_OK;
+    ff_store_update(plan->store, sgd);
+    return ff_compute_check(plan->compute, error);
 }
 
 int ff_plan_batch(const ff_plan *plan) {

@@ -1,52 +1,87 @@
 #include "train/store.h"
 
 #include "format/base/memory.h"
+#include "format/dtype.h"
 #include "loader/philox.h"
 
+#include <assert.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* Floats that the parameter takes in its block. */
+/* Elements that the parameter takes in its block. */
 static size_t held_count(const ff_store *store, int parameter) {
     const ff_graph_parameter *p = &store->graph->parameters[parameter];
     const ff_layer *layer = &store->graph->layers[p->layer];
     const bool weight = parameter == layer->parameter;
     if (layer->kind == FF_LAYER_CONV && weight) return store->convs[p->layer]->weight_count;
     if (layer->kind == FF_LAYER_LINEAR && weight)
-        return ff_tensor_sample(&store->tensors[layer->from]) * (size_t)layer->c;
+        return ff_tensor_sample(&store->tensors[layer->from]) *
+               (size_t)ff_tensor_padded_channels(&store->tensors[p->layer]);
     return (size_t)ff_tensor_padded_channels(&store->tensors[p->layer]);
 }
 
-ff_status ff_store_create(ff_store *store, const ff_graph *graph, ff_conv *const *convs,
-                          const ff_tensor *tensors, ff_error *error) {
-    ff_status status;
-    const size_t parameters = (size_t)graph->parameter_count;
-    *store = (ff_store){.graph = graph, .convs = convs, .tensors = tensors};
-    FF_TRY_DONE(ff_alloc(&store->offsets, parameters, sizeof(size_t), "parameters", error));
-    FF_TRY_DONE(ff_alloc(&store->tracked, parameters, sizeof(int64_t), "parameters", error));
-    for (int i = 0; i < graph->parameter_count; i++) {
-        const ff_graph_parameter *p = &graph->parameters[i];
-        if (p->dtype != FF_F32) continue;
-        size_t *total = p->trained ? &store->trained_count : &store->buffer_count;
-        store->offsets[i] = *total;
-        *total += ff_align_u64(held_count(store, i), 64 / sizeof(float));
-    }
-    struct {
-        float **block;
-        size_t count;
+/* Weights are what convolutions and linear layers multiply with. */
+static bool is_weight(const ff_graph_parameter *p) {
+    return p->rank >= 2;
+}
+
+/* Gives every parameter of the kind its place in its block, the last layer's first. */
+static void place(ff_store *store, bool weights) {
+    const ff_graph *graph = store->graph;
+    for (int layer = graph->layer_count; layer-- > 0;)
+        for (int i = 0; i < graph->parameter_count; i++) {
+            const ff_graph_parameter *p = &graph->parameters[i];
+            if (p->layer != layer || p->dtype != FF_F32 || is_weight(p) != weights) continue;
+            size_t *total = p->trained ? &store->trained_count : &store->buffer_count;
+            store->offsets[i] = *total;
+            *total += ff_align_u64(held_count(store, i), 16);
+        }
+}
+
+static ff_status allocate(ff_store *store, ff_error *error) {
+    ff_compute *compute = store->compute;
+    const size_t element = compute->element_bytes;
+    const size_t channels = store->trained_count - store->weight_count;
+    const struct {
+        void *block;
+        size_t bytes;
         const char *what;
     } blocks[] = {
-        {&store->values, store->trained_count, "the parameters"},
-        {&store->gradients, store->trained_count, "the parameters' gradients"},
-        {&store->momentum, store->trained_count, "the optimizer's state"},
-        {&store->buffers, store->buffer_count, "the running statistics"},
+        {&store->values, store->trained_count * sizeof(float), "the parameters"},
+        {&store->gradients, store->weight_count * element + channels * sizeof(float),
+         "the parameters' gradients"},
+        {&store->momentum, store->trained_count * sizeof(float), "the optimizer's state"},
+        {&store->buffers, store->buffer_count * sizeof(float), "the running statistics"},
+        {&store->control, sizeof *store->control, "the control of a run"},
     };
-    for (size_t i = 0; i < sizeof blocks / sizeof *blocks; i++) {
-        FF_TRY_DONE(ff_alloc_aligned(blocks[i].block, blocks[i].count, sizeof(float), 4096,
-                                     blocks[i].what, error));
-        memset(*blocks[i].block, 0, blocks[i].count * sizeof(float));
-    }
+    for (size_t i = 0; i < sizeof blocks / sizeof *blocks; i++)
+        FF_TRY(
+            ff_compute_allocate(compute, blocks[i].block, blocks[i].bytes, blocks[i].what, error));
+    store->working = store->values;
+    store->working_buffers = store->buffers;
+    if (compute->dtype == FF_F32) return FF_OK;
+    store->working = store->working_buffers = NULL;
+    FF_TRY(ff_compute_allocate(compute, &store->working, store->trained_count * element,
+                               "the working weights", error));
+    return ff_compute_allocate(compute, &store->working_buffers, store->buffer_count * element,
+                               "the working weights", error);
+}
+
+ff_status ff_store_create(ff_store *store, const ff_graph *graph, ff_compute *compute,
+                          ff_conv *const *convs, const ff_tensor *tensors, ff_error *error) {
+    ff_status status;
+    const size_t parameters = (size_t)graph->parameter_count;
+    *store = (ff_store){.graph = graph, .compute = compute, .convs = convs, .tensors = tensors};
+    FF_TRY_DONE(ff_alloc(&store->offsets, parameters, sizeof(size_t), "parameters", error));
+    FF_TRY_DONE(ff_alloc(&store->tracked, parameters, sizeof(int64_t), "parameters", error));
+    place(store, true);
+    store->weight_count = store->trained_count;
+    place(store, false);
+    FF_TRY_DONE(allocate(store, error));
+    const ff_control control = {.loss_scale = 1};
+    ff_compute_write(compute, store->control, &control, sizeof control);
+    FF_TRY_DONE(ff_compute_check(compute, error));
     return FF_OK;
 done:
     ff_store_destroy(store);
@@ -54,17 +89,37 @@ done:
 }
 
 void ff_store_destroy(ff_store *store) {
-    free(store->values);
-    free(store->gradients);
-    free(store->momentum);
-    free(store->buffers);
+    ff_compute *compute = store->compute;
+    if (!compute) return;
+    if (store->working != store->values) ff_compute_release(compute, store->working);
+    if (store->working_buffers != store->buffers)
+        ff_compute_release(compute, store->working_buffers);
+    ff_compute_release(compute, store->values);
+    ff_compute_release(compute, store->gradients);
+    ff_compute_release(compute, store->momentum);
+    ff_compute_release(compute, store->buffers);
+    ff_compute_release(compute, store->control);
     free(store->tracked);
     free(store->offsets);
     *store = (ff_store){0};
 }
 
-float *ff_store_block(const ff_store *store, int parameter) {
-    return store->graph->parameters[parameter].trained ? store->values : store->buffers;
+float *ff_store_value(const ff_store *store, int parameter) {
+    const bool trained = store->graph->parameters[parameter].trained;
+    return (trained ? store->values : store->buffers) + store->offsets[parameter];
+}
+
+const void *ff_store_working(const ff_store *store, int parameter) {
+    const bool trained = store->graph->parameters[parameter].trained;
+    const char *block = trained ? store->working : store->working_buffers;
+    return block + store->offsets[parameter] * store->compute->element_bytes;
+}
+
+void *ff_store_gradient(const ff_store *store, int parameter) {
+    const size_t offset = store->offsets[parameter], element = store->compute->element_bytes;
+    if (offset < store->weight_count) return store->gradients + offset * element;
+    return store->gradients + store->weight_count * element +
+           (offset - store->weight_count) * sizeof(float);
 }
 
 static size_t logical_count(const ff_graph_parameter *p) {
@@ -73,7 +128,8 @@ static size_t logical_count(const ff_graph_parameter *p) {
     return count;
 }
 
-/* Linear weights between torch's inputs [c][h][w] and the order of the activations. */
+/* Linear weights between torch's inputs [c][h][w] and the order of the activations; rows that pad
+ * the outputs are left as they are. */
 static void permute(const ff_tensor *input, size_t outputs, float *held, float *torch_order,
                     bool import) {
     ff_tensor one = *input;
@@ -92,30 +148,80 @@ static void permute(const ff_tensor *input, size_t outputs, float *held, float *
                 }
 }
 
-void ff_store_export(const ff_store *store, const ff_compute *compute, int parameter,
-                     const float *block, float *to) {
+/* One parameter between its held order and torch's, both in ordinary memory. */
+static void convert(const ff_store *store, int parameter, float *held, float *torch_order,
+                    bool import) {
     const ff_graph_parameter *p = &store->graph->parameters[parameter];
     const ff_layer *layer = &store->graph->layers[p->layer];
-    const float *from = block + store->offsets[parameter];
-    if (p->rank == 4)
-        compute->ops->conv_export(store->convs[p->layer], from, to);
+    const ff_compute_ops *ops = store->compute->ops;
+    if (p->rank == 4 && import)
+        ops->conv_import(store->convs[p->layer], torch_order, held);
+    else if (p->rank == 4)
+        ops->conv_export(store->convs[p->layer], held, torch_order);
     else if (p->rank == 2)
-        permute(&store->tensors[layer->from], (size_t)layer->c, (float *)from, to, false);
+        permute(&store->tensors[layer->from], (size_t)layer->c, held, torch_order, import);
+    else if (import)
+        memcpy(held, torch_order, logical_count(p) * sizeof *held);
     else
-        memcpy(to, from, logical_count(p) * sizeof *to);
+        memcpy(torch_order, held, logical_count(p) * sizeof *held);
 }
 
-void ff_store_import(const ff_store *store, const ff_compute *compute, int parameter, float *block,
-                     const float *from) {
-    const ff_graph_parameter *p = &store->graph->parameters[parameter];
-    const ff_layer *layer = &store->graph->layers[p->layer];
-    float *to = block + store->offsets[parameter];
-    if (p->rank == 4)
-        compute->ops->conv_import(store->convs[p->layer], from, to);
-    else if (p->rank == 2)
-        permute(&store->tensors[layer->from], (size_t)layer->c, to, (float *)from, true);
-    else
-        memcpy(to, from, logical_count(p) * sizeof *to);
+/* Where a part of a parameter lies, and of which dtype it is. */
+static void *locate(const ff_store *store, int parameter, ff_parameter_part part, ff_dtype *dtype) {
+    *dtype = FF_F32;
+    if (part == FF_PART_VALUE) return ff_store_value(store, parameter);
+    if (part == FF_PART_MOMENTUM) return store->momentum + store->offsets[parameter];
+    if (is_weight(&store->graph->parameters[parameter])) *dtype = store->compute->dtype;
+    return ff_store_gradient(store, parameter);
+}
+
+/* Ordinary memory may be converted in place; what is on a device goes through a buffer. */
+static bool at_hand(const ff_store *store, ff_dtype dtype) {
+    return store->compute->device->table->unified && dtype == FF_F32;
+}
+
+void ff_store_export(const ff_store *store, int parameter, ff_parameter_part part, float *to) {
+    ff_compute *compute = store->compute;
+    const size_t count = held_count(store, parameter);
+    ff_error *error = ff_compute_error(compute);
+    ff_dtype dtype;
+    void *block = locate(store, parameter, part, &dtype), *raw = NULL;
+    float *held = NULL;
+    if (at_hand(store, dtype)) {
+        convert(store, parameter, block, to, false);
+        return;
+    }
+    if (ff_alloc(&raw, count, ff_dtype_bytes(dtype), "a parameter", error) == FF_OK &&
+        ff_alloc(&held, count, sizeof *held, "a parameter", error) == FF_OK) {
+        ff_compute_read(compute, raw, block, count * ff_dtype_bytes(dtype));
+        ff_convert(held, FF_F32, raw, dtype, count);
+        convert(store, parameter, held, to, false);
+    }
+    free(held);
+    free(raw);
+}
+
+void ff_store_import(ff_store *store, int parameter, ff_parameter_part part, const float *from) {
+    ff_compute *compute = store->compute;
+    const size_t count = held_count(store, parameter);
+    ff_dtype dtype;
+    float *block = locate(store, parameter, part, &dtype), *held;
+    assert(dtype == FF_F32); /* 16-bit gradients are made by steps alone */
+    if (at_hand(store, dtype)) {
+        convert(store, parameter, block, (float *)from, true);
+    } else if (ff_alloc(&held, count, sizeof *held, "a parameter", ff_compute_error(compute)) ==
+               FF_OK) {
+        convert(store, parameter, held, (float *)from, true);
+        ff_compute_write(compute, block, held, count * sizeof *held);
+        free(held);
+    }
+    if (part == FF_PART_VALUE && compute->dtype != FF_F32)
+        compute->ops->narrow(compute, count, block, (void *)ff_store_working(store, parameter));
+}
+
+void ff_store_update(ff_store *store, const ff_sgd *sgd) {
+    store->compute->ops->sgd(store->compute, sgd, store->trained_count, store->values,
+                             store->momentum, (const float *)store->gradients);
 }
 
 /* Box and Muller 1958. Words become doubles in (0, 1]. */
@@ -149,8 +255,7 @@ static void make_dirac(const ff_graph_parameter *p, float *filters) {
     }
 }
 
-ff_status ff_store_initialise(ff_store *store, const ff_compute *compute, uint64_t seed,
-                              ff_error *error) {
+ff_status ff_store_initialise(ff_store *store, uint64_t seed, ff_error *error) {
     for (int i = 0; i < store->graph->parameter_count; i++) {
         const ff_graph_parameter *p = &store->graph->parameters[i];
         if (p->dtype != FF_F32) continue;
@@ -169,8 +274,8 @@ ff_status ff_store_initialise(ff_store *store, const ff_compute *compute, uint64
         }
         if (p->initial == FF_INITIAL_UNIT) make_unit(drawn, count);
         if (p->initial == FF_INITIAL_DIRAC) make_dirac(p, drawn);
-        ff_store_import(store, compute, i, ff_store_block(store, i), drawn);
+        ff_store_import(store, i, FF_PART_VALUE, drawn);
         free(drawn);
     }
-    return FF_OK;
+    return ff_compute_check(store->compute, error);
 }

@@ -174,12 +174,12 @@ static void gradients_are_right(void **state) {
 }
 
 /* A parameter, or its gradient, in torch's order. */
-static float *exported(const net *n, int p, const float *block) {
+static float *exported(const net *n, int p, ff_parameter_part part) {
     const ff_graph_parameter *parameter = &n->graph->parameters[p];
     size_t count = 1;
     for (int i = 0; i < parameter->rank; i++) count *= (size_t)parameter->shape[i];
     float *to = floats(count);
-    ff_store_export(&n->store, n->compute, p, block, to);
+    ff_store_export(&n->store, p, part, to);
     return to;
 }
 
@@ -206,10 +206,8 @@ static void implementations_agree(void **state) {
                 size_t count = 1;
                 for (int r = 0; r < parameter->rank; r++) count *= (size_t)parameter->shape[r];
                 const bool trained = parameter->trained;
-                float *a =
-                    exported(&right, p, trained ? right.store.gradients : right.store.buffers);
-                float *b =
-                    exported(&other, p, trained ? other.store.gradients : other.store.buffers);
+                float *a = exported(&right, p, trained ? FF_PART_GRADIENT : FF_PART_VALUE);
+                float *b = exported(&other, p, trained ? FF_PART_GRADIENT : FF_PART_VALUE);
                 double worst = 0;
                 for (size_t e = 0; e < count; e++)
                     worst = fmax(worst,
@@ -250,7 +248,8 @@ static void evaluation_counts_once(void **state) {
             for (int b = 0; b < k->batch; b++) {
                 ff_step_result result;
                 ff_batch batch = s.batch;
-                batch.images += (size_t)b * k->channels * k->height * k->width;
+                batch.images =
+                    (const float *)s.batch.images + (size_t)b * k->channels * k->height * k->width;
                 batch.labels = s.labels + b;
                 batch.weights = s.weights + b;
                 assert_ok(ff_plan_evaluate(one, &batch, &result, error));
@@ -298,7 +297,8 @@ static void steps_repeat(void **state) {
         for (int b = 0; b < 3; b++) s.labels[b] = -1; /* nothing counts */
         assert_ok(ff_plan_gradients(n.plan, &s.batch, &result, error));
         assert_int_equal(result.count, 0);
-        for (size_t e = 0; e < n.store.trained_count; e++) assert_true(n.store.gradients[e] == 0);
+        for (size_t e = 0; e < n.store.trained_count; e++)
+            assert_true(((float *)n.store.gradients)[e] == 0);
         free(s.images);
         close_net(&n);
     }
@@ -335,11 +335,11 @@ static void chunks_are_invisible(void **state) {
         one->store = &n.store;
         for (int k = 0; k < SAMPLES; k++) {
             ff_batch batch = all;
-            batch.images += (size_t)k * 3 * SIDE * SIDE;
+            batch.images = (const float *)all.images + (size_t)k * 3 * SIDE * SIDE;
             batch.labels = labels + k;
             assert_ok(ff_plan_gradients(one, &batch, &result, error));
             for (size_t e = 0; e < n.store.trained_count; e++)
-                sum[e] += (double)n.store.gradients[e] / SAMPLES;
+                sum[e] += (double)((float *)n.store.gradients)[e] / SAMPLES;
         }
         for (size_t e = 0; e < n.store.trained_count; e++)
             assert_true(fabs(sum[e] - (double)whole[e]) < 1e-5 + 1e-4 * fabs(sum[e]));
@@ -369,7 +369,8 @@ static void errors_name_the_layer(void **state) {
     ff_graph_destroy(&graph);
 
     ff_compute *compute;
-    assert_ok(ff_compute_open(&compute, NULL, 1, error));
+    const ff_compute_options options = {.threads = 1};
+    assert_ok(ff_compute_open(&compute, NULL, &options, error));
     assert_int_equal(ff_graph_create(&graph, 0, 6, 6, &failure), FF_USAGE);
     assert_null(graph);
     assert_ok(ff_graph_create(&graph, 3, 8, 8, error));
@@ -388,7 +389,7 @@ static void errors_name_the_layer(void **state) {
     assert_int_equal(ff_plan_create(&plan, graph, compute, 0, true, NULL, &failure), FF_USAGE);
     ff_graph_destroy(&graph);
     ff_compute_close(&compute);
-    assert_int_equal(ff_compute_open(&compute, "abacus", 1, &failure), FF_USAGE);
+    assert_int_equal(ff_compute_open(&compute, "abacus", &options, &failure), FF_USAGE);
     assert_non_null(strstr(failure.message, "reference"));
 }
 

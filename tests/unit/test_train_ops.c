@@ -9,8 +9,9 @@ typedef struct tables {
 
 static int open_tables(void **state) {
     static tables both;
-    assert_ok(ff_compute_open(&both.right, "reference", 2, error));
-    assert_ok(ff_compute_open(&both.fast, NULL, 2, error));
+    const ff_compute_options options = {.threads = 2};
+    assert_ok(ff_compute_open(&both.right, "reference", &options, error));
+    assert_ok(ff_compute_open(&both.fast, NULL, &options, error));
     *state = &both;
     return 0;
 }
@@ -66,12 +67,11 @@ static conv_results run_conv(ff_compute *compute, const conv_case *k, const floa
     ops->conv_import(conv, w, held);
     ops->conv_export(conv, held, results.dw);
     assert_memory_equal(results.dw, w, weights * sizeof *w);
-    assert_ok(ops->conv_forward(compute, conv, laid_x, held, k->bias ? laid_bias : NULL, laid_y,
-                                scratch, error));
-    assert_ok(ops->conv_backward_weights(compute, conv, laid_x, laid_dy, k->frozen ? NULL : held_dw,
-                                         k->bias ? laid_db : NULL, scratch, error));
-    if (!k->images)
-        assert_ok(ops->conv_backward_data(compute, conv, laid_dy, held, laid_dx, scratch, error));
+    ops->conv_forward(compute, conv, laid_x, held, k->bias ? laid_bias : NULL, laid_y, scratch);
+    ops->conv_backward_weights(compute, conv, laid_x, laid_dy, k->frozen ? NULL : held_dw,
+                               k->bias ? laid_db : NULL, scratch);
+    if (!k->images) ops->conv_backward_data(compute, conv, laid_dy, held, laid_dx, scratch);
+    assert_ok(ff_compute_check(compute, error));
     ops->conv_export(conv, held_dw, results.dw);
     memcpy(results.db, laid_db, (size_t)k->o * sizeof *laid_db);
     results.y = flatten(&shape.output, laid_y);
@@ -374,7 +374,8 @@ static void linear_matches(void **state) {
         const ff_linear linear = {
             {between(&d, 1, 9), between(&d, 1, 40), between(&d, 1, 4), between(&d, 1, 4), 1},
             between(&d, 1, 30),
-            roll(&d, 2) ? 1.0f : 0.375f};
+            roll(&d, 2) ? 1.0f : 0.375f,
+            false};
         const bool biased = roll(&d, 3);
         const size_t inputs = ff_tensor_sample(&linear.input), n = (size_t)linear.input.n;
         const size_t outputs = (size_t)linear.outputs;
@@ -474,13 +475,14 @@ static void gelu_knows(void **state) {
 static void dropout_matches(void **state) {
     tables *both = *state;
     dice d = {.seed = 16};
-    ff_dropout dropout = {.shape = {3, 21, 5, 7, 1}, .probability = 0.3, .seed = 5, .step = 9};
+    uint64_t step;
+    ff_dropout dropout = {.shape = {3, 21, 5, 7, 1}, .probability = 0.3, .seed = 5, .step = &step};
     const size_t count = logical_count(&dropout.shape);
     float *x = random_floats(&d, count), *y[3];
     for (int k = 0; k < 3; k++) {
         ff_compute *compute = k ? both->fast : both->right;
         dropout.shape.block = k == 1 ? 16 : 1;
-        dropout.step = k == 2 ? 10 : 9;
+        step = k == 2 ? 10 : 9;
         float *laid = lay_out(&dropout.shape, x);
         compute->ops->dropout(compute, &dropout, laid, laid);
         y[k] = flatten(&dropout.shape, laid);
@@ -528,6 +530,7 @@ static void loss_of_mixed_labels_is_torchs(void **state) {
         ff_compute *compute = i ? both->fast : both->right;
         float gradient[16];
         double room[4];
+        ff_outcome result;
         ff_loss loss = {.n = 4,
                         .classes = 4,
                         .smoothing = 0.1,
@@ -536,9 +539,11 @@ static void loss_of_mixed_labels_is_torchs(void **state) {
                         .label_dtype = FF_I32,
                         .mix = mix,
                         .gradient = gradient,
-                        .sample_loss = room};
-        ff_loss_result result;
-        compute->ops->loss(compute, &loss, &result);
+                        .stride = 4,
+                        .scratch = room,
+                        .ring = &result,
+                        .ring_size = 1};
+        compute->ops->loss(compute, &loss);
         assert_int_equal(result.count, 4);
         assert_int_equal(result.correct, 2); /* samples 0 and 1 */
         for (int k = 0; k < 4; k++) assert_true(fabs(room[k] - sample[k]) < 1e-6);
@@ -582,6 +587,7 @@ static void loss_is_right(void **state) {
             correct += best == (mix[k] >= 0.5f ? narrow[k] : other[k]);
             count++;
         }
+        ff_outcome result;
         ff_loss loss = {.n = n,
                         .classes = classes,
                         .smoothing = smoothing,
@@ -592,9 +598,11 @@ static void loss_is_right(void **state) {
                         .weights = weights,
                         .mix = mixed ? mix : NULL,
                         .gradient = gradient,
-                        .sample_loss = room};
-        ff_loss_result result;
-        compute->ops->loss(compute, &loss, &result);
+                        .stride = classes,
+                        .scratch = room,
+                        .ring = &result,
+                        .ring_size = 1};
+        compute->ops->loss(compute, &loss);
         assert_int_equal(result.bad_sample, -1);
         assert_int_equal(result.count, count);
         assert_int_equal(result.correct, correct);
@@ -615,7 +623,7 @@ static void loss_is_right(void **state) {
         labels[n - 1] = classes;
         loss.labels = labels;
         loss.label_dtype = FF_I64;
-        compute->ops->loss(compute, &loss, &result);
+        compute->ops->loss(compute, &loss);
         assert_int_equal(result.bad_sample, n - 1);
         free(logits);
         free(weights);

@@ -119,10 +119,12 @@ static inline void open_net(net *n, void (*build)(ff_graph *graph), int channels
     assert_ok(ff_graph_create(&n->graph, channels, height, width, error));
     build(n->graph);
     assert_ok(ff_graph_check(n->graph, error));
-    assert_ok(ff_compute_open(&n->compute, compute, threads, error));
+    const ff_compute_options options = {.threads = threads};
+    assert_ok(ff_compute_open(&n->compute, compute, &options, error));
     assert_ok(ff_plan_create(&n->plan, n->graph, n->compute, batch, true, NULL, error));
-    assert_ok(ff_store_create(&n->store, n->graph, n->plan->convs, n->plan->tensors, error));
-    assert_ok(ff_store_initialise(&n->store, n->compute, 7, error));
+    assert_ok(
+        ff_store_create(&n->store, n->graph, n->compute, n->plan->convs, n->plan->tensors, error));
+    assert_ok(ff_store_initialise(&n->store, 7, error));
     n->plan->store = &n->store;
     n->plan->seed = 7;
 }

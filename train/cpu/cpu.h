@@ -11,28 +11,33 @@ extern const ff_compute_ops ff_reference_ops;
  * where FF_HAVE_DNNL is defined. */
 extern const ff_compute_ops ff_onednn_ops;
 
+/* ff_compute_begin of a table on the CPU: refuses what is not f32, and devices whose memory or
+ * streams are not the caller's. */
+FF_MUST_USE ff_status ff_cpu_begin(ff_compute *compute, const ff_compute_ops *ops,
+                                   const ff_compute_options *options, ff_error *error);
+
 /* The plain loops one by one: fast tables take them for shapes that they have no kernel for. */
 void ff_reference_norm_train(ff_compute *compute, const ff_norm *norm, float *scratch);
 void ff_reference_norm_evaluate(ff_compute *compute, const ff_norm *norm, float *scratch);
 void ff_reference_norm_backward(ff_compute *compute, const ff_norm_backward *norm, float *scratch);
-void ff_reference_pool_forward(ff_compute *compute, const ff_pool *pool, const float *x, float *y,
+void ff_reference_pool_forward(ff_compute *compute, const ff_pool *pool, const void *x, void *y,
                                uint8_t *index);
-void ff_reference_pool_backward(ff_compute *compute, const ff_pool *pool, const float *dy,
-                                const uint8_t *index, float *dx);
-void ff_reference_linear_forward(ff_compute *compute, const ff_linear *linear, const float *x,
-                                 const float *w, const float *bias, float *y);
-void ff_reference_linear_backward(ff_compute *compute, const ff_linear *linear, const float *x,
-                                  const float *w, const float *dy, float *dx, float *dw,
-                                  float *dbias);
-void ff_reference_relu_forward(ff_compute *compute, size_t count, const float *x, float *y);
-void ff_reference_relu_backward(ff_compute *compute, size_t count, const float *y, const float *dy,
-                                float *dx);
-void ff_reference_gelu_forward(ff_compute *compute, size_t count, const float *x, float *y);
-void ff_reference_gelu_backward(ff_compute *compute, size_t count, const float *x, const float *dy,
-                                float *dx);
-void ff_reference_add(ff_compute *compute, size_t count, const float *a, const float *b, float *to);
-void ff_reference_dropout(ff_compute *compute, const ff_dropout *dropout, const float *x, float *y);
-void ff_reference_loss(ff_compute *compute, const ff_loss *loss, ff_loss_result *result);
+void ff_reference_pool_backward(ff_compute *compute, const ff_pool *pool, const void *dy,
+                                const uint8_t *index, void *dx);
+void ff_reference_linear_forward(ff_compute *compute, const ff_linear *linear, const void *x,
+                                 const void *w, const float *bias, void *y);
+void ff_reference_linear_backward(ff_compute *compute, const ff_linear *linear, const void *x,
+                                  const void *w, const void *dy, void *dx, void *dw, float *dbias);
+void ff_reference_relu_forward(ff_compute *compute, size_t count, const void *x, void *y);
+void ff_reference_relu_backward(ff_compute *compute, size_t count, const void *y, const void *dy,
+                                void *dx);
+void ff_reference_gelu_forward(ff_compute *compute, size_t count, const void *x, void *y);
+void ff_reference_gelu_backward(ff_compute *compute, size_t count, const void *x, const void *dy,
+                                void *dx);
+void ff_reference_add(ff_compute *compute, size_t count, const void *a, const void *b, void *to);
+void ff_reference_dropout(ff_compute *compute, const ff_dropout *dropout, const void *x, void *y);
+size_t ff_reference_loss_scratch(const ff_compute *compute, int n, int stride);
+void ff_reference_loss(ff_compute *compute, const ff_loss *loss);
 void ff_reference_sgd(ff_compute *compute, const ff_sgd *sgd, size_t count, float *value,
                       float *momentum, const float *gradient);
 

@@ -9,16 +9,16 @@ size_t ff_fused_norm_scratch(const ff_compute *compute, const ff_tensor *shape);
 void ff_fused_norm_train(ff_compute *compute, const ff_norm *norm, float *scratch);
 void ff_fused_norm_evaluate(ff_compute *compute, const ff_norm *norm, float *scratch);
 void ff_fused_norm_backward(ff_compute *compute, const ff_norm_backward *norm, float *scratch);
-void ff_fused_pool_forward(ff_compute *compute, const ff_pool *pool, const float *x, float *y,
+void ff_fused_pool_forward(ff_compute *compute, const ff_pool *pool, const void *x, void *y,
                            uint8_t *index);
-void ff_fused_pool_backward(ff_compute *compute, const ff_pool *pool, const float *dy,
-                            const uint8_t *index, float *dx);
-void ff_fused_relu_forward(ff_compute *compute, size_t count, const float *x, float *y);
-void ff_fused_relu_backward(ff_compute *compute, size_t count, const float *y, const float *dy,
-                            float *dx);
-void ff_fused_gelu_forward(ff_compute *compute, size_t count, const float *x, float *y);
-void ff_fused_gelu_backward(ff_compute *compute, size_t count, const float *x, const float *dy,
-                            float *dx);
-void ff_fused_add(ff_compute *compute, size_t count, const float *a, const float *b, float *to);
+void ff_fused_pool_backward(ff_compute *compute, const ff_pool *pool, const void *dy,
+                            const uint8_t *index, void *dx);
+void ff_fused_relu_forward(ff_compute *compute, size_t count, const void *x, void *y);
+void ff_fused_relu_backward(ff_compute *compute, size_t count, const void *y, const void *dy,
+                            void *dx);
+void ff_fused_gelu_forward(ff_compute *compute, size_t count, const void *x, void *y);
+void ff_fused_gelu_backward(ff_compute *compute, size_t count, const void *x, const void *dy,
+                            void *dx);
+void ff_fused_add(ff_compute *compute, size_t count, const void *a, const void *b, void *to);
 
 #endif

@@ -96,11 +96,13 @@ static void apply_planes(const ff_norm *norm, const kernels *k, const workspace 
                          size_t to) {
     const ff_tensor *t = &norm->shape;
     const size_t pixels = (size_t)t->h * t->w, blocks = (size_t)ff_tensor_blocks(t);
+    const float *x = norm->x, *residual = norm->residual;
+    float *y = norm->y;
     for (size_t plane = to; plane-- > from;) {
         size_t at = plane * pixels * t->block, c = plane % blocks * t->block;
-        k->apply(norm->x + at, norm->residual ? norm->residual + at : NULL, norm->y + at, pixels,
-                 room->scale + c, room->shift + c, norm->activation == FF_ACTIVATION_RELU);
-        if (norm->activation == FF_ACTIVATION_GELU) gelu_plane(pixels * t->block, norm->y + at);
+        k->apply(x + at, residual ? residual + at : NULL, y + at, pixels, room->scale + c,
+                 room->shift + c, norm->activation == FF_ACTIVATION_RELU);
+        if (norm->activation == FF_ACTIVATION_GELU) gelu_plane(pixels * t->block, y + at);
     }
 }
 
@@ -138,9 +140,9 @@ void ff_fused_norm_train(ff_compute *compute, const ff_norm *norm, float *scratc
     const size_t pixels = (size_t)t->h * t->w, blocks = (size_t)ff_tensor_blocks(t);
     const size_t planes = blocks * t->n, channels = blocks * t->block;
     const workspace room = workspace_of(compute, channels, scratch);
+    const float *x = norm->x;
     for (size_t b = 0; b < blocks; b++)
-        memcpy(room.shift + b * t->block, norm->x + b * pixels * t->block,
-               t->block * sizeof(float));
+        memcpy(room.shift + b * t->block, x + b * pixels * t->block, t->block * sizeof(float));
 #pragma omp parallel num_threads(compute->threads)
     {
         size_t from, to;
@@ -150,7 +152,7 @@ void ff_fused_norm_train(ff_compute *compute, const ff_norm *norm, float *scratc
         memset(sums, 0, 2 * channels * sizeof *sums);
         for (size_t plane = from; plane < to; plane++) {
             size_t c = plane % blocks * t->block;
-            k->statistics(norm->x + plane * pixels * t->block, pixels, room.shift + c, sums + c,
+            k->statistics(x + plane * pixels * t->block, pixels, room.shift + c, sums + c,
                           sums + channels + c);
         }
 #pragma omp barrier
@@ -193,14 +195,15 @@ static plane_arguments at_plane(const ff_norm_backward *norm, const workspace *r
     const ff_tensor *t = &forward->shape;
     const size_t pixels = (size_t)t->h * t->w, blocks = (size_t)ff_tensor_blocks(t);
     const size_t at = plane * pixels * t->block, c = plane % blocks * t->block;
+    const float *x = forward->x, *y = forward->y, *dy = norm->dy, *dy2 = norm->dy2;
     return (plane_arguments){
         .pixels = pixels,
-        .x = forward->x + at,
-        .y = forward->y + at,
-        .dy = norm->dy + at,
-        .dy2 = norm->dy2 ? norm->dy2 + at : NULL,
+        .x = x + at,
+        .y = y + at,
+        .dy = dy + at,
+        .dy2 = dy2 ? dy2 + at : NULL,
         .g = g ? g + at : NULL,
-        .dx = norm->dx + at,
+        .dx = (float *)norm->dx + at,
         .scale = room->scale + c,
         .shift = room->shift + c,
         .mean = forward->mean + c,

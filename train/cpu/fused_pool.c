@@ -33,8 +33,10 @@ static const kernels *kernels_for(const ff_tensor *t) {
     return t->block == 16 ? &baseline_16 : &baseline_8;
 }
 
-void ff_fused_pool_forward(ff_compute *compute, const ff_pool *pool, const float *x, float *y,
-                           uint8_t *index) {
+void ff_fused_pool_forward(ff_compute *compute, const ff_pool *pool, const void *x_memory,
+                           void *y_memory, uint8_t *index) {
+    const float *x = x_memory;
+    float *y = y_memory;
     const kernels *k = kernels_for(&pool->input);
     if (!k) {
         ff_reference_pool_forward(compute, pool, x, y, index);
@@ -53,8 +55,10 @@ void ff_fused_pool_forward(ff_compute *compute, const ff_pool *pool, const float
     }
 }
 
-void ff_fused_pool_backward(ff_compute *compute, const ff_pool *pool, const float *dy,
-                            const uint8_t *index, float *dx) {
+void ff_fused_pool_backward(ff_compute *compute, const ff_pool *pool, const void *dy_memory,
+                            const uint8_t *index, void *dx_memory) {
+    const float *dy = dy_memory;
+    float *dx = dx_memory;
     const kernels *k = kernels_for(&pool->input);
     if (!k) {
         ff_reference_pool_backward(compute, pool, dy, index, dx);
@@ -107,33 +111,46 @@ static void add_span(size_t count, const float *a, const float *b, float *to) {
     for (size_t i = 0; i < count; i++) to[i] = a[i] + b[i];
 }
 
-void ff_fused_relu_forward(ff_compute *compute, size_t count, const float *x, float *y) {
+void ff_fused_relu_forward(ff_compute *compute, size_t count, const void *x_memory,
+                           void *y_memory) {
+    const float *x = x_memory;
+    float *y = y_memory;
 #pragma omp parallel for num_threads(compute->threads) schedule(static)
     for (size_t at = 0; at < count; at += SPAN)
         relu_span(count - at < SPAN ? count - at : SPAN, x + at, y + at);
 }
 
-void ff_fused_relu_backward(ff_compute *compute, size_t count, const float *y, const float *dy,
-                            float *dx) {
+void ff_fused_relu_backward(ff_compute *compute, size_t count, const void *y_memory,
+                            const void *dy_memory, void *dx_memory) {
+    const float *y = y_memory, *dy = dy_memory;
+    float *dx = dx_memory;
 #pragma omp parallel for num_threads(compute->threads) schedule(static)
     for (size_t at = 0; at < count; at += SPAN)
         relu_back_span(count - at < SPAN ? count - at : SPAN, y + at, dy + at, dx + at);
 }
 
-void ff_fused_gelu_forward(ff_compute *compute, size_t count, const float *x, float *y) {
+void ff_fused_gelu_forward(ff_compute *compute, size_t count, const void *x_memory,
+                           void *y_memory) {
+    const float *x = x_memory;
+    float *y = y_memory;
 #pragma omp parallel for num_threads(compute->threads) schedule(static)
     for (size_t at = 0; at < count; at += SPAN)
         gelu_span(count - at < SPAN ? count - at : SPAN, x + at, y + at);
 }
 
-void ff_fused_gelu_backward(ff_compute *compute, size_t count, const float *x, const float *dy,
-                            float *dx) {
+void ff_fused_gelu_backward(ff_compute *compute, size_t count, const void *x_memory,
+                            const void *dy_memory, void *dx_memory) {
+    const float *x = x_memory, *dy = dy_memory;
+    float *dx = dx_memory;
 #pragma omp parallel for num_threads(compute->threads) schedule(static)
     for (size_t at = 0; at < count; at += SPAN)
         gelu_back_span(count - at < SPAN ? count - at : SPAN, x + at, dy + at, dx + at);
 }
 
-void ff_fused_add(ff_compute *compute, size_t count, const float *a, const float *b, float *to) {
+void ff_fused_add(ff_compute *compute, size_t count, const void *a_memory, const void *b_memory,
+                  void *to_memory) {
+    const float *a = a_memory, *b = b_memory;
+    float *to = to_memory;
 #pragma omp parallel for num_threads(compute->threads) schedule(static)
     for (size_t at = 0; at < count; at += SPAN)
         add_span(count - at < SPAN ? count - at : SPAN, a + at, b + at, to + at);

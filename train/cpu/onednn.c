@@ -21,15 +21,20 @@ static void close_onednn(ff_compute *compute) {
     if (self->attributes) dnnl_primitive_attr_destroy(self->attributes);
     if (self->stream) dnnl_stream_destroy(self->stream);
     if (self->engine) dnnl_engine_destroy(self->engine);
+    ff_compute_end(&self->base);
     free(self);
 }
 
-static ff_status open_onednn(ff_compute **compute, int threads, ff_error *error) {
+static ff_status open_onednn(ff_compute **compute, const ff_compute_options *options,
+                             ff_error *error) {
     ff_onednn *self;
     *compute = NULL;
     FF_TRY(ff_alloc(&self, 1, sizeof *self, "the compute table", error));
-    self->base.ops = &ff_onednn_ops;
-    self->base.threads = threads;
+    ff_status status = ff_cpu_begin(&self->base, &ff_onednn_ops, options, error);
+    if (status != FF_OK) {
+        free(self);
+        return status;
+    }
     self->block = has_avx512() ? 16 : 8;
     const dnnl_version_t *version = dnnl_version();
     snprintf(self->base.description, sizeof self->base.description, "onednn %d.%d.%d, %s",
@@ -54,6 +59,12 @@ static int channel_block(const ff_compute *compute, int channels) {
     return ((const ff_onednn *)compute)->block;
 }
 
+static int row_block(const ff_compute *compute, int channels) {
+    (void)compute;
+    (void)channels;
+    return 1;
+}
+
 /* Planes: the library's first-layer kernels read NCHW and write blocks. */
 static int input_block(const ff_compute *compute, int channels) {
     (void)compute;
@@ -61,8 +72,9 @@ static int input_block(const ff_compute *compute, int channels) {
     return 1;
 }
 
-static void linear_forward(ff_compute *compute, const ff_linear *linear, const float *x,
-                           const float *w, const float *bias, float *y) {
+static void linear_forward(ff_compute *compute, const ff_linear *linear, const void *x,
+                           const void *w, const float *bias, void *y_memory) {
+    float *y = y_memory;
     const dnnl_dim_t n = linear->input.n, inputs = (dnnl_dim_t)ff_tensor_sample(&linear->input);
     const dnnl_dim_t outputs = linear->outputs;
     omp_set_num_threads(compute->threads);
@@ -72,8 +84,10 @@ static void linear_forward(ff_compute *compute, const ff_linear *linear, const f
                outputs);
 }
 
-static void linear_backward(ff_compute *compute, const ff_linear *linear, const float *x,
-                            const float *w, const float *dy, float *dx, float *dw, float *dbias) {
+static void linear_backward(ff_compute *compute, const ff_linear *linear, const void *x,
+                            const void *w, const void *dy_memory, void *dx, void *dw,
+                            float *dbias) {
+    const float *dy = dy_memory;
     const dnnl_dim_t n = linear->input.n, inputs = (dnnl_dim_t)ff_tensor_sample(&linear->input);
     const dnnl_dim_t outputs = linear->outputs;
     omp_set_num_threads(compute->threads);
@@ -93,6 +107,7 @@ const ff_compute_ops ff_onednn_ops = {
     .close = close_onednn,
     .channel_block = channel_block,
     .input_block = input_block,
+    .row_block = row_block,
     .conv_create = ff_onednn_conv_create,
     .conv_destroy = ff_onednn_conv_destroy,
     .conv_import = ff_onednn_conv_import,
@@ -114,6 +129,7 @@ const ff_compute_ops ff_onednn_ops = {
     .gelu_backward = ff_fused_gelu_backward,
     .add = ff_fused_add,
     .dropout = ff_reference_dropout,
+    .loss_scratch = ff_reference_loss_scratch,
     .loss = ff_reference_loss,
     .sgd = ff_reference_sgd,
 };

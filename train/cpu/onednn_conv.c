@@ -336,24 +336,24 @@ static dnnl_status_t run(conv *c, ff_dnnl_pass which, const float *source, float
     return dnnl_stream_wait(c->common.self->stream);
 }
 
-ff_status ff_onednn_conv_forward(ff_compute *compute, ff_conv *base, const float *x, const float *w,
-                                 const float *bias, float *y, void *scratch, ff_error *error) {
+void ff_onednn_conv_forward(ff_compute *compute, ff_conv *base, const void *x, const void *w,
+                            const void *bias, void *y, void *scratch) {
     conv *c = (conv *)base;
     omp_set_num_threads(compute->threads);
     dnnl_status_t status = c->common.dense
                                ? ff_dense_forward(base, x, w, bias, y, scratch)
                                : run(c, FF_DNNL_FORWARD, x, (float *)w, bias, y, scratch);
-    return status == dnnl_success ? FF_OK : failed(error, c, status, "run");
+    if (status != dnnl_success) failed(ff_compute_error(compute), c, status, "run");
 }
 
-ff_status ff_onednn_conv_backward_data(ff_compute *compute, ff_conv *base, const float *dy,
-                                       const float *w, float *dx, void *scratch, ff_error *error) {
+void ff_onednn_conv_backward_data(ff_compute *compute, ff_conv *base, const void *dy, const void *w,
+                                  void *dx, void *scratch) {
     conv *c = (conv *)base;
     omp_set_num_threads(compute->threads);
     dnnl_status_t status = c->common.dense
                                ? ff_dense_backward_data(base, dy, w, dx, scratch)
                                : run(c, FF_DNNL_BACKWARD_DATA, dx, (float *)w, NULL, dy, scratch);
-    return status == dnnl_success ? FF_OK : failed(error, c, status, "run");
+    if (status != dnnl_success) failed(ff_compute_error(compute), c, status, "run");
 }
 
 /* The gradient of the bias alone: the sum over samples and pixels. */
@@ -373,19 +373,18 @@ static void sum_pixels(int threads, const ff_tensor *t, const float *dy, float *
     }
 }
 
-ff_status ff_onednn_conv_backward_weights(ff_compute *compute, ff_conv *base, const float *x,
-                                          const float *dy, float *dw, float *dbias, void *scratch,
-                                          ff_error *error) {
+void ff_onednn_conv_backward_weights(ff_compute *compute, ff_conv *base, const void *x,
+                                     const void *dy, void *dw, float *dbias, void *scratch) {
     conv *c = (conv *)base;
     if (!dw) {
         if (dbias) sum_pixels(compute->threads, &base->shape.output, dy, dbias);
-        return FF_OK;
+        return;
     }
     omp_set_num_threads(compute->threads);
     dnnl_status_t status = c->common.dense
                                ? ff_dense_backward_weights(base, x, dy, dw, dbias, scratch)
                                : run(c, FF_DNNL_BACKWARD_WEIGHTS, x, dw, dbias, dy, scratch);
-    return status == dnnl_success ? FF_OK : failed(error, c, status, "run");
+    if (status != dnnl_success) failed(ff_compute_error(compute), c, status, "run");
 }
 
 #endif

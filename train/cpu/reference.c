@@ -9,15 +9,23 @@
 #include <stdlib.h>
 #include <string.h>
 
-static ff_status open_reference(ff_compute **compute, int threads, ff_error *error) {
-    FF_TRY(ff_alloc(compute, 1, sizeof **compute, "the compute table", error));
-    (*compute)->ops = &ff_reference_ops;
-    (*compute)->threads = threads;
-    snprintf((*compute)->description, sizeof(*compute)->description, "reference loops");
+static ff_status open_reference(ff_compute **out, const ff_compute_options *options,
+                                ff_error *error) {
+    ff_compute *compute;
+    *out = NULL;
+    FF_TRY(ff_alloc(&compute, 1, sizeof *compute, "the compute table", error));
+    ff_status status = ff_cpu_begin(compute, &ff_reference_ops, options, error);
+    if (status != FF_OK) {
+        free(compute);
+        return status;
+    }
+    snprintf(compute->description, sizeof compute->description, "reference loops");
+    *out = compute;
     return FF_OK;
 }
 
 static void close_reference(ff_compute *compute) {
+    ff_compute_end(compute);
     free(compute);
 }
 
@@ -55,8 +63,10 @@ static float pool_window(const ff_pool *pool, const float *x, int n, int c, int 
     return pool->max ? best : (float)(sum / (pool->kernel_h * pool->kernel_w));
 }
 
-void ff_reference_pool_forward(ff_compute *compute, const ff_pool *pool, const float *x, float *y,
-                               uint8_t *index) {
+void ff_reference_pool_forward(ff_compute *compute, const ff_pool *pool, const void *x_memory,
+                               void *y_memory, uint8_t *index) {
+    const float *x = x_memory;
+    float *y = y_memory;
     const ff_tensor *t = &pool->output;
     const int channels = ff_tensor_padded_channels(t);
 #pragma omp parallel for num_threads(compute->threads)
@@ -83,8 +93,10 @@ static void unpool_window(const ff_pool *pool, float dy, int place, float *dx, i
         }
 }
 
-void ff_reference_pool_backward(ff_compute *compute, const ff_pool *pool, const float *dy,
-                                const uint8_t *index, float *dx) {
+void ff_reference_pool_backward(ff_compute *compute, const ff_pool *pool, const void *dy_memory,
+                                const uint8_t *index, void *dx_memory) {
+    const float *dy = dy_memory;
+    float *dx = dx_memory;
     const ff_tensor *t = &pool->output;
     const int channels = ff_tensor_padded_channels(t);
     const size_t sample = ff_tensor_sample(&pool->input);
@@ -102,8 +114,10 @@ void ff_reference_pool_backward(ff_compute *compute, const ff_pool *pool, const 
 
 /* ---- linear ---- */
 
-void ff_reference_linear_forward(ff_compute *compute, const ff_linear *linear, const float *x,
-                                 const float *w, const float *bias, float *y) {
+void ff_reference_linear_forward(ff_compute *compute, const ff_linear *linear, const void *x_memory,
+                                 const void *w_memory, const float *bias, void *y_memory) {
+    const float *x = x_memory, *w = w_memory;
+    float *y = y_memory;
     const size_t inputs = ff_tensor_sample(&linear->input);
 #pragma omp parallel for num_threads(compute->threads)
     for (int n = 0; n < linear->input.n; n++)
@@ -116,9 +130,11 @@ void ff_reference_linear_forward(ff_compute *compute, const ff_linear *linear, c
         }
 }
 
-void ff_reference_linear_backward(ff_compute *compute, const ff_linear *linear, const float *x,
-                                  const float *w, const float *dy, float *dx, float *dw,
-                                  float *dbias) {
+void ff_reference_linear_backward(ff_compute *compute, const ff_linear *linear,
+                                  const void *x_memory, const void *w_memory, const void *dy_memory,
+                                  void *dx_memory, void *dw_memory, float *dbias) {
+    const float *x = x_memory, *w = w_memory, *dy = dy_memory;
+    float *dx = dx_memory, *dw = dw_memory;
     const size_t inputs = ff_tensor_sample(&linear->input);
     const size_t outputs = (size_t)linear->outputs;
     const int batch = linear->input.n;
@@ -147,38 +163,53 @@ void ff_reference_linear_backward(ff_compute *compute, const ff_linear *linear, 
 
 /* ---- elementwise ---- */
 
-void ff_reference_relu_forward(ff_compute *compute, size_t count, const float *x, float *y) {
+void ff_reference_relu_forward(ff_compute *compute, size_t count, const void *x_memory,
+                               void *y_memory) {
+    const float *x = x_memory;
+    float *y = y_memory;
 #pragma omp parallel for num_threads(compute->threads)
     for (size_t i = 0; i < count; i++) y[i] = x[i] < 0 ? 0 : x[i];
 }
 
-void ff_reference_relu_backward(ff_compute *compute, size_t count, const float *y, const float *dy,
-                                float *dx) {
+void ff_reference_relu_backward(ff_compute *compute, size_t count, const void *y_memory,
+                                const void *dy_memory, void *dx_memory) {
+    const float *y = y_memory, *dy = dy_memory;
+    float *dx = dx_memory;
 #pragma omp parallel for num_threads(compute->threads)
     for (size_t i = 0; i < count; i++) dx[i] = y[i] > 0 ? dy[i] : 0;
 }
 
-void ff_reference_gelu_forward(ff_compute *compute, size_t count, const float *x, float *y) {
+void ff_reference_gelu_forward(ff_compute *compute, size_t count, const void *x_memory,
+                               void *y_memory) {
+    const float *x = x_memory;
+    float *y = y_memory;
 #pragma omp parallel for num_threads(compute->threads)
     for (size_t i = 0; i < count; i++) y[i] = (float)ff_reference_gelu((double)x[i]);
 }
 
-void ff_reference_gelu_backward(ff_compute *compute, size_t count, const float *x, const float *dy,
-                                float *dx) {
+void ff_reference_gelu_backward(ff_compute *compute, size_t count, const void *x_memory,
+                                const void *dy_memory, void *dx_memory) {
+    const float *x = x_memory, *dy = dy_memory;
+    float *dx = dx_memory;
 #pragma omp parallel for num_threads(compute->threads)
     for (size_t i = 0; i < count; i++)
         dx[i] = (float)((double)dy[i] * ff_reference_gelu_slope((double)x[i]));
 }
 
-void ff_reference_add(ff_compute *compute, size_t count, const float *a, const float *b,
-                      float *to) {
+void ff_reference_add(ff_compute *compute, size_t count, const void *a_memory, const void *b_memory,
+                      void *to_memory) {
+    const float *a = a_memory, *b = b_memory;
+    float *to = to_memory;
 #pragma omp parallel for num_threads(compute->threads)
     for (size_t i = 0; i < count; i++) to[i] = a[i] + b[i];
 }
 
-void ff_reference_dropout(ff_compute *compute, const ff_dropout *dropout, const float *x,
-                          float *y) {
+void ff_reference_dropout(ff_compute *compute, const ff_dropout *dropout, const void *x_memory,
+                          void *y_memory) {
+    const float *x = x_memory;
+    float *y = y_memory;
     const ff_tensor *t = &dropout->shape;
+    const uint32_t step = (uint32_t)*dropout->step;
     const float threshold = (float)dropout->probability;
     const float scale = (float)(1.0 / (1.0 - dropout->probability));
     /* in place the padding is zero already */
@@ -193,8 +224,8 @@ void ff_reference_dropout(ff_compute *compute, const ff_dropout *dropout, const 
                     size_t at = ff_tensor_at(t, n, c, h, w);
                     if (element / 4 != drawn) {
                         drawn = element / 4;
-                        random = ff_philox_draw(dropout->seed, FF_DOMAIN_DROPOUT, dropout->step,
-                                                drawn, dropout->layer);
+                        random = ff_philox_draw(dropout->seed, FF_DOMAIN_DROPOUT, step, drawn,
+                                                dropout->layer);
                     }
                     bool keep = ff_random_unit(random.word[element % 4]) >= threshold;
                     y[at] = keep ? x[at] * scale : 0;
@@ -234,7 +265,7 @@ static bool counts(const ff_loss *loss, int n, const target *t) {
 /* Loss of one sample; its gradient (times `scale`) where wanted. */
 static double sample_loss(const ff_loss *loss, int n, const target *t, double scale,
                           bool *correct) {
-    const float *logits = loss->logits + (size_t)n * loss->classes;
+    const float *logits = loss->logits + (size_t)n * loss->stride;
     int best = 0;
     for (int c = 1; c < loss->classes; c++)
         if (logits[c] > logits[best]) best = c;
@@ -251,7 +282,8 @@ static double sample_loss(const ff_loss *loss, int n, const target *t, double sc
                    (1 - t->share) * ((double)logits[t->other] - (double)logits[best]);
     *correct = best == (t->share >= 0.5 ? t->label : t->other);
     double off = loss->smoothing / loss->classes, on = 1.0 - loss->smoothing;
-    float *gradient = loss->gradient ? loss->gradient + (size_t)n * loss->classes : NULL;
+    float *gradient = loss->gradient;
+    if (gradient) gradient += (size_t)n * loss->stride;
     double best_logit = (double)logits[best]; /* gradient may overwrite the logits */
     for (int c = 0; gradient && c < loss->classes; c++) {
         double p = exp((double)logits[c] - best_logit) / sum;
@@ -261,8 +293,17 @@ static double sample_loss(const ff_loss *loss, int n, const target *t, double sc
     return on * (log_sum - at_label) + loss->smoothing * (log_sum - mean);
 }
 
-void ff_reference_loss(ff_compute *compute, const ff_loss *loss, ff_loss_result *result) {
-    *result = (ff_loss_result){.bad_sample = -1};
+size_t ff_reference_loss_scratch(const ff_compute *compute, int n, int stride) {
+    (void)compute;
+    (void)stride;
+    return (size_t)n * sizeof(double);
+}
+
+void ff_reference_loss(ff_compute *compute, const ff_loss *loss) {
+    const uint64_t step = loss->control ? loss->control->step : 0;
+    ff_outcome *result = &loss->ring[step % loss->ring_size];
+    double *losses = loss->scratch;
+    *result = (ff_outcome){.step = step, .bad_sample = -1};
     for (int n = 0; n < loss->n; n++) {
         int64_t label = label_of(loss, n);
         if (label < -1 || label >= loss->classes) {
@@ -281,17 +322,17 @@ void ff_reference_loss(ff_compute *compute, const ff_loss *loss, ff_loss_result 
         const target t = target_of(loss, n);
         if (counts(loss, n, &t)) {
             bool correct;
-            loss->sample_loss[n] = sample_loss(loss, n, &t, scale, &correct);
+            losses[n] = sample_loss(loss, n, &t, scale, &correct);
             correct_count += correct;
         } else {
-            loss->sample_loss[n] = 0;
+            losses[n] = 0;
             if (loss->gradient)
-                memset(loss->gradient + (size_t)n * loss->classes, 0,
+                memset((float *)loss->gradient + (size_t)n * loss->stride, 0,
                        (size_t)loss->classes * sizeof(float));
         }
     }
     result->correct = correct_count;
-    for (int n = 0; n < loss->n; n++) result->loss_sum += loss->sample_loss[n];
+    for (int n = 0; n < loss->n; n++) result->loss_sum += losses[n];
 }
 
 const ff_compute_ops ff_reference_ops = {
@@ -300,6 +341,7 @@ const ff_compute_ops ff_reference_ops = {
     .close = close_reference,
     .channel_block = block_one,
     .input_block = block_one,
+    .row_block = block_one,
     .conv_create = ff_reference_conv_create,
     .conv_destroy = ff_reference_conv_destroy,
     .conv_import = ff_reference_conv_import,
@@ -321,6 +363,7 @@ const ff_compute_ops ff_reference_ops = {
     .gelu_backward = ff_reference_gelu_backward,
     .add = ff_reference_add,
     .dropout = ff_reference_dropout,
+    .loss_scratch = ff_reference_loss_scratch,
     .loss = ff_reference_loss,
     .sgd = ff_reference_sgd,
 };

@@ -70,11 +70,12 @@ static void forward_row(const ff_conv_shape *s, const float *x, const float *w, 
     }
 }
 
-ff_status ff_reference_conv_forward(ff_compute *compute, ff_conv *conv, const float *x,
-                                    const float *w, const float *bias, float *y, void *scratch,
-                                    ff_error *error) {
+void ff_reference_conv_forward(ff_compute *compute, ff_conv *conv, const void *x_memory,
+                               const void *w_memory, const void *bias_memory, void *y_memory,
+                               void *scratch) {
+    const float *x = x_memory, *w = w_memory, *bias = bias_memory;
+    float *y = y_memory;
     (void)scratch;
-    (void)error;
     const ff_conv_shape *s = &conv->shape;
     const size_t x_sample = ff_tensor_sample(&s->input), y_sample = ff_tensor_sample(&s->output);
     const size_t filter = (size_t)s->input.c * s->kernel * s->kernel;
@@ -87,7 +88,6 @@ ff_status ff_reference_conv_forward(ff_compute *compute, ff_conv *conv, const fl
             forward_row(s, x + n * x_sample, w + o * filter, bias ? bias[o] : 0.0f,
                         to + (size_t)p * s->output.w, p);
     }
-    return FF_OK;
 }
 
 /* One row h of the input's gradient of channel i: gathered from every output that used it. */
@@ -115,11 +115,11 @@ static void backward_data_row(const ff_conv_shape *s, const float *dy, const flo
     }
 }
 
-ff_status ff_reference_conv_backward_data(ff_compute *compute, ff_conv *conv, const float *dy,
-                                          const float *w, float *dx, void *scratch,
-                                          ff_error *error) {
+void ff_reference_conv_backward_data(ff_compute *compute, ff_conv *conv, const void *dy_memory,
+                                     const void *w_memory, void *dx_memory, void *scratch) {
+    const float *dy = dy_memory, *w = w_memory;
+    float *dx = dx_memory;
     (void)scratch;
-    (void)error;
     const ff_conv_shape *s = &conv->shape;
     const size_t x_sample = ff_tensor_sample(&s->input), y_sample = ff_tensor_sample(&s->output);
     const int planes = s->input.n * s->input.c;
@@ -130,7 +130,6 @@ ff_status ff_reference_conv_backward_data(ff_compute *compute, ff_conv *conv, co
         for (int h = 0; h < s->input.h; h++)
             backward_data_row(s, dy + n * y_sample, w, to + (size_t)h * s->input.w, i, h);
     }
-    return FF_OK;
 }
 
 static double weight_sum(const ff_conv_shape *s, const float *x, const float *dy, int o, int i,
@@ -151,11 +150,12 @@ static double weight_sum(const ff_conv_shape *s, const float *x, const float *dy
     return sum;
 }
 
-ff_status ff_reference_conv_backward_weights(ff_compute *compute, ff_conv *conv, const float *x,
-                                             const float *dy, float *dw, float *dbias,
-                                             void *scratch, ff_error *error) {
+void ff_reference_conv_backward_weights(ff_compute *compute, ff_conv *conv, const void *x_memory,
+                                        const void *dy_memory, void *dw_memory, float *dbias,
+                                        void *scratch) {
+    const float *x = x_memory, *dy = dy_memory;
+    float *dw = dw_memory;
     (void)scratch;
-    (void)error;
     const ff_conv_shape *s = &conv->shape;
     const int kernel = s->kernel, filters = s->output.c * s->input.c;
     const size_t pixels = (size_t)s->output.h * s->output.w;
@@ -172,5 +172,4 @@ ff_status ff_reference_conv_backward_weights(ff_compute *compute, ff_conv *conv,
                 sum += (double)dy[((size_t)n * s->output.c + o) * pixels + k];
         dbias[o] = (float)sum;
     }
-    return FF_OK;
 }

@@ -9,14 +9,11 @@ ff_status ff_reference_conv_create(ff_compute *compute, const ff_conv_shape *sha
 void ff_reference_conv_destroy(ff_compute *compute, ff_conv *conv);
 void ff_reference_conv_import(const ff_conv *conv, const float *oihw, float *held);
 void ff_reference_conv_export(const ff_conv *conv, const float *held, float *oihw);
-ff_status ff_reference_conv_forward(ff_compute *compute, ff_conv *conv, const float *x,
-                                    const float *w, const float *bias, float *y, void *scratch,
-                                    ff_error *error);
-ff_status ff_reference_conv_backward_data(ff_compute *compute, ff_conv *conv, const float *dy,
-                                          const float *w, float *dx, void *scratch,
-                                          ff_error *error);
-ff_status ff_reference_conv_backward_weights(ff_compute *compute, ff_conv *conv, const float *x,
-                                             const float *dy, float *dw, float *dbias,
-                                             void *scratch, ff_error *error);
+void ff_reference_conv_forward(ff_compute *compute, ff_conv *conv, const void *x, const void *w,
+                               const void *bias, void *y, void *scratch);
+void ff_reference_conv_backward_data(ff_compute *compute, ff_conv *conv, const void *dy,
+                                     const void *w, void *dx, void *scratch);
+void ff_reference_conv_backward_weights(ff_compute *compute, ff_conv *conv, const void *x,
+                                        const void *dy, void *dw, float *dbias, void *scratch);
 
 #endif

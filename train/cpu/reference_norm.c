@@ -34,6 +34,8 @@ static void scale_shift(const ff_norm *norm, int c, float mean, float inv_std, f
 static void apply(ff_compute *compute, const ff_norm *norm, bool training) {
     const ff_tensor *t = &norm->shape;
     const size_t m = values_a_channel(t);
+    const float *x = norm->x, *residual = norm->residual;
+    float *to = norm->y;
 #pragma omp parallel for num_threads(compute->threads)
     for (int c = 0; c < ff_tensor_padded_channels(t); c++) {
         float mean = training ? norm->mean[c] : norm->running_mean[c];
@@ -43,12 +45,12 @@ static void apply(ff_compute *compute, const ff_norm *norm, bool training) {
         scale_shift(norm, c, mean, inv_std, &scale, &shift);
         for (size_t k = 0; k < m; k++) {
             size_t at = place(t, c, k);
-            float y = norm->x[at] * scale + shift;
-            if (norm->residual) y += norm->residual[at];
+            float y = x[at] * scale + shift;
+            if (residual) y += residual[at];
             /* not `y > 0 ? y : 0`: NaN must pass, as in torch */
             if (norm->activation == FF_ACTIVATION_RELU && y < 0) y = 0;
             if (norm->activation == FF_ACTIVATION_GELU) y = (float)ff_reference_gelu((double)y);
-            norm->y[at] = y;
+            to[at] = y;
         }
     }
 }
@@ -57,13 +59,14 @@ void ff_reference_norm_train(ff_compute *compute, const ff_norm *norm, float *sc
     (void)scratch;
     const ff_tensor *t = &norm->shape;
     const size_t m = values_a_channel(t);
+    const float *x = norm->x;
 #pragma omp parallel for num_threads(compute->threads)
     for (int c = 0; c < ff_tensor_padded_channels(t); c++) {
         double sum = 0, squares = 0;
-        for (size_t k = 0; k < m; k++) sum += (double)norm->x[place(t, c, k)];
+        for (size_t k = 0; k < m; k++) sum += (double)x[place(t, c, k)];
         double mean = sum / (double)m;
         for (size_t k = 0; k < m; k++) {
-            double centred = (double)norm->x[place(t, c, k)] - mean;
+            double centred = (double)x[place(t, c, k)] - mean;
             squares += centred * centred;
         }
         double variance = squares / (double)m;
@@ -87,6 +90,8 @@ void ff_reference_norm_backward(ff_compute *compute, const ff_norm_backward *nor
     const ff_norm *forward = &norm->forward;
     const ff_tensor *t = &forward->shape;
     const size_t m = values_a_channel(t);
+    const float *xs = forward->x, *ys = forward->y, *dy = norm->dy, *dy2 = norm->dy2;
+    float *dx = norm->dx, *dresidual = norm->dresidual;
 #pragma omp parallel for num_threads(compute->threads)
     for (int c = 0; c < ff_tensor_padded_channels(t); c++) {
         float mean = forward->mean[c], inv_std = forward->inv_std[c], scale, shift;
@@ -95,11 +100,11 @@ void ff_reference_norm_backward(ff_compute *compute, const ff_norm_backward *nor
         for (int pass = 0; pass < 2; pass++)
             for (size_t k = 0; k < m; k++) {
                 size_t at = place(t, c, k);
-                float x = forward->x[at], g = norm->dy[at];
-                if (norm->dy2) g += norm->dy2[at];
+                float x = xs[at], g = dy[at];
+                if (dy2) g += dy2[at];
                 float z = x * scale + shift;
                 if (forward->activation == FF_ACTIVATION_RELU &&
-                    !((forward->residual ? forward->y[at] : z) > 0))
+                    !((forward->residual ? ys[at] : z) > 0))
                     g = 0;
                 if (forward->activation == FF_ACTIVATION_GELU)
                     g = (float)((double)g * ff_reference_gelu_slope((double)z));
@@ -110,8 +115,8 @@ void ff_reference_norm_backward(ff_compute *compute, const ff_norm_backward *nor
                 } else {
                     double inner = (double)g - sum / (double)m - normal * products / (double)m;
                     /* dx or dresidual may be dy: both are written after it was read */
-                    if (norm->dresidual) norm->dresidual[at] = g;
-                    norm->dx[at] = (float)((double)scale * inner);
+                    if (dresidual) dresidual[at] = g;
+                    dx[at] = (float)((double)scale * inner);
                 }
             }
         if (norm->dgamma) norm->dgamma[c] = (float)products;
