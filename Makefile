@@ -56,6 +56,13 @@ FUZZ_PROGRAMS     := $(patsubst tests/fuzz/%.c,$(BUILD)/fuzz/%,$(FUZZ_SOURCES))
 
 # What only the tests link: stand-ins for what a GPU's libraries do.
 TESTING_OBJECTS   := $(call objects,$(sort $(wildcard tests/cudasim/*.c)))
+# CUDA kernels on the CPU, for tests: every .cu as C++ with the simulator. Needs no CUDA toolkit.
+CXX := $(if $(filter default,$(origin CXX)),g++,$(CXX))
+CUDASIM_CXXFLAGS := -std=c++17 -D_GNU_SOURCE -I. -Itests/cudasim $(CXXFLAGS) -g -ffp-contract=off -fno-math-errno -fno-exceptions -fno-rtti -fPIC -fvisibility=hidden -pthread -Wall -Wextra -Wshadow -Wno-unknown-pragmas -Wno-unused-function -Wno-missing-field-initializers $(if $(SANITIZE),-O1 -fsanitize=$(SANITIZE) -fno-sanitize-recover=undefined -fno-omit-frame-pointer,-O2)
+CUDASIM_SOURCES := $(sort $(wildcard loader/cuda/*.cu train/cuda/*.cu tests/cudasim/*.cu tests/cudasim/*.cc))
+CUDASIM_OBJECTS := $(patsubst %,$(BUILD)/obj/cudasim/%.o,$(CUDASIM_SOURCES))
+# Tests that run kernels; all of tests/unit/test_cuda_*.c.
+CUDASIM_TESTS   := $(filter $(BUILD)/tests/test_cuda_%,$(UNIT_PROGRAMS))
 
 PROGRAMS := $(BUILD)/ffpack $(BUILD)/ffinspect $(BUILD)/fftrain
 
@@ -101,7 +108,14 @@ $(BUILD)/ffinspect: $(BUILD)/obj/tools/ffinspect/main.o $(BUILD)/libffinspect.a 
 $(BUILD)/fftrain: $(BUILD)/obj/train/main.o $(BUILD)/libff_train.a $(BUILD)/libff_loader.a $(BUILD)/libff_format.a
 	$(CC) $(ALL_LDFLAGS) $^ -o $@ $(LDLIBS_TRAIN) -lm
 
+$(BUILD)/obj/cudasim/%.o: % $(BUILD)/config.mk Makefile
+	@mkdir -p $(@D)
+	$(CXX) $(CUDASIM_CXXFLAGS) -MMD -MP -c -x c++ $< -o $@
+$(BUILD)/libff_cudasim.a: $(CUDASIM_OBJECTS)
 ARCHIVES := $(BUILD)/libff_testing.a $(BUILD)/libff_train.a $(BUILD)/libffpack.a $(BUILD)/libffinspect.a $(BUILD)/libff_loader.a $(BUILD)/libff_format.a
+$(CUDASIM_TESTS): $(BUILD)/tests/test_%: $(BUILD)/obj/tests/unit/test_%.o $(ARCHIVES) $(BUILD)/libff_cudasim.a
+	@mkdir -p $(@D)
+	$(CXX) $(ALL_LDFLAGS) $(filter %.o,$^) -Wl,--start-group $(filter %.a,$^) -Wl,--end-group -o $@ -lcmocka $(LDLIBS_FFPACK) $(LDLIBS_TRAIN) -lm
 $(BUILD)/tests/test_%: $(BUILD)/obj/tests/unit/test_%.o $(ARCHIVES)
 	@mkdir -p $(@D)
 	$(CC) $(ALL_LDFLAGS) $^ -o $@ -lcmocka $(LDLIBS_FFPACK) $(LDLIBS_TRAIN) -lm

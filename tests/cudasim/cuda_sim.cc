@@ -1,0 +1,428 @@
+#include "cuda_sim.h"
+
+#include "fiber.h"
+
+#include <atomic>
+#include <mutex>
+#include <pthread.h>
+#include <semaphore.h>
+#include <stdio.h>
+#include <vector>
+
+enum { THREADS_MOST = 1024, WARPS_MOST = THREADS_MOST / 32, SHARED_MOST = 227 << 10 };
+enum { INVALID_CONFIGURATION = 9 }; /* cudaError_t */
+
+thread_local ff_sim_thread *ff_sim_self;
+ff_cudasim_enqueue_function ff_cudasim_enqueue;
+
+[[noreturn]] static void fail(const char *sentence) {
+    const ff_sim_thread *self = ff_sim_self;
+    if (self)
+        fprintf(stderr, "cudasim: block %u,%u,%u thread %u of %ux%ux%u: %s\n", self->block.x,
+                self->block.y, self->block.z, self->linear, self->block_dim.x, self->block_dim.y,
+                self->block_dim.z, sentence);
+    else
+        fprintf(stderr, "cudasim: %s\n", sentence);
+    abort();
+}
+
+/* ---- the block that runs -------------------------------------------------------------------- */
+
+/* One launch at a time has it. A warp's lanes: `present` have not returned, `waiting` are at a warp
+ * barrier, each with its mask; `passed` may go on. */
+struct warp {
+    pthread_mutex_t mutex;
+    pthread_cond_t changed;
+    std::atomic<unsigned> present;
+    unsigned waiting, passed;
+    unsigned mask[32];
+    uint64_t slot[3][32]; /* exchanged values: even and odd exchanges of the whole warp; others */
+};
+
+static struct {
+    unsigned threads;
+    void (*body)(const void *context);
+    const void *context;
+    std::atomic<unsigned> returned, counted;
+    std::atomic<unsigned> arrived; /* at the block's barrier */
+    unsigned turn;                 /* of that, for threads */
+    pthread_mutex_t mutex;
+    pthread_cond_t changed;
+    warp warps[WARPS_MOST];
+} block;
+
+static warp *own_warp(void) {
+    return &block.warps[ff_sim_self->linear / 32];
+}
+
+/* Whether everyone that the lane's barrier is for has come; then they all pass. */
+static bool warp_complete(warp *w, unsigned lane) {
+    unsigned need = w->mask[lane] & w->present;
+    for (unsigned i = 0; i < 32; i++)
+        if ((need >> i & 1) && (!(w->waiting >> i & 1) || w->mask[i] != w->mask[lane]))
+            return false;
+    w->waiting &= ~need;
+    w->passed |= need;
+    return true;
+}
+
+static void warp_arrive(warp *w, unsigned lane, unsigned mask) {
+    if (!(mask >> lane & 1)) fail("a lane that is not in its own mask is at a warp barrier");
+    w->mask[lane] = mask;
+    w->waiting |= 1u << lane;
+    warp_complete(w, lane);
+}
+
+static void warp_return(warp *w, unsigned lane) {
+    w->present &= ~(1u << lane);
+    for (unsigned i = 0; i < 32; i++)
+        if (w->waiting >> i & 1) warp_complete(w, i);
+}
+
+static void prepare_block(void) {
+    block.returned = 0;
+    block.arrived = 0;
+    for (unsigned i = 0; i * 32 < block.threads; i++) {
+        unsigned lanes = block.threads - i * 32;
+        block.warps[i].present = lanes < 32 ? (1u << lanes) - 1 : 0xffffffffu;
+        block.warps[i].waiting = block.warps[i].passed = 0;
+    }
+}
+
+/* ---- fibers --------------------------------------------------------------------------------- */
+
+enum fiber_state { READY, AT_BARRIER, AT_WARP_BARRIER, DONE };
+
+struct simulated {
+    ff_sim_thread self;
+    ff_fiber *fiber;
+    fiber_state state;
+};
+
+static bool threads_are_real;
+static std::vector<simulated *> simulateds; /* grows; lives as long as the process */
+static simulated *running;
+static uint32_t random_state = 2463534242u;
+
+/* G. Marsaglia's xorshift32. */
+static uint32_t random_below(uint32_t count) {
+    random_state ^= random_state << 13;
+    random_state ^= random_state >> 17;
+    random_state ^= random_state << 5;
+    return (uint32_t)((uint64_t)random_state * count >> 32);
+}
+
+static void fiber_wait(fiber_state state) {
+    simulated *me = running;
+    me->state = state;
+    ff_fiber_leave(me->fiber);
+}
+
+static void fiber_main(void *context) {
+    simulated *me = (simulated *)context;
+    for (;;) {
+        block.body(block.context);
+        block.returned++;
+        warp_return(own_warp(), me->self.linear & 31);
+        fiber_wait(DONE);
+    }
+}
+
+/* Marks who may go on. */
+static void release_fibers(void) {
+    if (block.arrived && block.arrived + block.returned == block.threads) {
+        if (block.returned) fail("other threads of the block returned before a __syncthreads");
+        block.arrived = 0;
+        for (unsigned i = 0; i < block.threads; i++) simulateds[i]->state = READY;
+    }
+    for (unsigned i = 0; i * 32 < block.threads; i++) {
+        warp *w = &block.warps[i];
+        for (unsigned lane = 0; w->passed; lane++, w->passed >>= 1)
+            if (w->passed & 1) simulateds[i * 32 + lane]->state = READY;
+    }
+}
+
+static void run_fibers(const ff_sim_thread *first) {
+    unsigned count = block.threads;
+    static std::vector<simulated *> order;
+    order.clear();
+    for (unsigned i = 0; i < count; i++) {
+        if (i == simulateds.size()) {
+            simulated *one = new simulated();
+            one->fiber = ff_fiber_create(fiber_main, one);
+            simulateds.push_back(one);
+        }
+        simulateds[i]->self = first[i];
+        simulateds[i]->state = READY;
+        order.push_back(simulateds[i]);
+    }
+    ff_sim_thread *outside = ff_sim_self;
+    while (block.returned < count) {
+        for (unsigned i = count - 1; i > 0; i--) std::swap(order[i], order[random_below(i + 1)]);
+        unsigned ran = 0;
+        for (unsigned i = 0; i < count; i++) {
+            if (order[i]->state != READY) continue;
+            ran++;
+            running = order[i];
+            ff_sim_self = &running->self;
+            ff_fiber_enter(running->fiber);
+        }
+        if (ran == 0) {
+            for (unsigned i = 0; i < count; i++)
+                if (simulateds[i]->state != DONE) ff_sim_self = &simulateds[i]->self;
+            fail("waits at a barrier that others of its block or warp do not come to");
+        }
+        release_fibers();
+    }
+    ff_sim_self = outside;
+}
+
+/* ---- real threads --------------------------------------------------------------------------- */
+
+struct worker {
+    ff_sim_thread self;
+    sem_t go;
+};
+
+static std::vector<worker *> workers; /* grows; lives as long as the process */
+static sem_t block_done;
+
+static void *worker_main(void *context) {
+    worker *me = (worker *)context;
+    for (;;) {
+        while (sem_wait(&me->go) != 0) {
+        }
+        ff_sim_self = &me->self;
+        block.body(block.context);
+        warp *w = own_warp();
+        pthread_mutex_lock(&w->mutex);
+        warp_return(w, me->self.linear & 31);
+        pthread_cond_broadcast(&w->changed);
+        pthread_mutex_unlock(&w->mutex);
+        if (block.arrived) fail("returned before a __syncthreads that others wait at");
+        block.returned++;
+        sem_post(&block_done);
+    }
+    return NULL;
+}
+
+static void add_worker(void) {
+    if (workers.empty()) {
+        sem_init(&block_done, 0, 0);
+        pthread_mutex_init(&block.mutex, NULL);
+        pthread_cond_init(&block.changed, NULL);
+        for (warp &w : block.warps) {
+            pthread_mutex_init(&w.mutex, NULL);
+            pthread_cond_init(&w.changed, NULL);
+        }
+    }
+    worker *one = new worker();
+    sem_init(&one->go, 0, 0);
+    workers.push_back(one);
+    pthread_attr_t attributes;
+    pthread_t thread;
+    pthread_attr_init(&attributes);
+    pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
+    pthread_attr_setstacksize(&attributes, 256 << 10);
+    if (pthread_create(&thread, &attributes, worker_main, one) != 0)
+        fail("no thread for a thread of a block");
+    pthread_attr_destroy(&attributes);
+}
+
+static void run_threads(const ff_sim_thread *first) {
+    while (workers.size() < block.threads) add_worker();
+    unsigned begin = random_below(block.threads);
+    for (unsigned i = 0; i < block.threads; i++) workers[i]->self = first[i];
+    for (unsigned i = 0; i < block.threads; i++)
+        sem_post(&workers[(begin + i) % block.threads]->go);
+    for (unsigned i = 0; i < block.threads; i++)
+        while (sem_wait(&block_done) != 0) {
+        }
+}
+
+static void threads_barrier(void) {
+    pthread_mutex_lock(&block.mutex);
+    if (block.returned) fail("other threads of the block returned before a __syncthreads");
+    unsigned turn = block.turn;
+    if (++block.arrived == block.threads) {
+        block.arrived = 0;
+        block.turn++;
+        pthread_cond_broadcast(&block.changed);
+    } else {
+        while (turn == block.turn) pthread_cond_wait(&block.changed, &block.mutex);
+    }
+    pthread_mutex_unlock(&block.mutex);
+}
+
+static void threads_warp_barrier(unsigned mask) {
+    warp *w = own_warp();
+    unsigned lane = ff_sim_self->linear & 31;
+    pthread_mutex_lock(&w->mutex);
+    warp_arrive(w, lane, mask);
+    pthread_cond_broadcast(&w->changed);
+    while (!(w->passed >> lane & 1)) pthread_cond_wait(&w->changed, &w->mutex);
+    w->passed &= ~(1u << lane);
+    pthread_mutex_unlock(&w->mutex);
+}
+
+/* ---- barriers and exchanges ----------------------------------------------------------------- */
+
+void ff_sim_barrier(void) {
+    if (threads_are_real) return threads_barrier();
+    block.arrived++;
+    fiber_wait(AT_BARRIER);
+}
+
+void ff_sim_warp_barrier(unsigned mask) {
+    if (threads_are_real) return threads_warp_barrier(mask);
+    warp_arrive(own_warp(), ff_sim_self->linear & 31, mask);
+    fiber_wait(AT_WARP_BARRIER);
+}
+
+uint64_t ff_sim_exchange(unsigned mask, uint64_t value, unsigned source) {
+    warp *w = own_warp();
+    /* Of a whole warp, a slot is written again only behind the next exchange's barrier. */
+    bool whole = mask == 0xffffffffu;
+    uint64_t *slot = w->slot[whole ? ff_sim_self->exchanges++ & 1 : 2];
+    if (!(mask >> (source & 31) & 1)) fail("a shuffle reads a lane that is not in its mask");
+    slot[ff_sim_self->linear & 31] = value;
+    ff_sim_warp_barrier(mask);
+    value = slot[source & 31];
+    if (!whole) ff_sim_warp_barrier(mask);
+    return value;
+}
+
+unsigned ff_sim_ballot(unsigned mask, bool value) {
+    warp *w = own_warp();
+    w->slot[2][ff_sim_self->linear & 31] = value;
+    ff_sim_warp_barrier(mask);
+    unsigned lanes = mask & w->present, result = 0;
+    for (unsigned i = 0; i < 32; i++)
+        if (lanes >> i & 1) result |= (unsigned)w->slot[2][i] << i;
+    ff_sim_warp_barrier(mask);
+    return result;
+}
+
+int ff_sim_barrier_count(bool value) {
+    ff_sim_barrier();
+    if (ff_sim_self->linear == 0) block.counted = 0;
+    ff_sim_barrier();
+    if (value) block.counted++;
+    ff_sim_barrier();
+    return (int)block.counted;
+}
+
+/* ---- launches ------------------------------------------------------------------------------- */
+
+struct launch {
+    dim3 grid, block;
+    size_t shared_bytes;
+    void (*body)(const void *context);
+    void *context;
+    void (*release)(void *context);
+};
+
+static std::mutex launches; /* __shared__ arrays and the block are the process's */
+static std::atomic<uint64_t> launched;
+static int mode = -1;
+
+static void choose_mode(void) {
+    const char *seed = getenv("FF_SIM_SEED"), *name = getenv("FF_SIM");
+    if (seed && atoi(seed)) random_state = (uint32_t)atoi(seed);
+#ifdef __SANITIZE_THREAD__
+    mode = 1;
+#else
+    mode = 0;
+#endif
+    if (name) mode = strcmp(name, "threads") == 0;
+}
+
+static void run_block(const launch *one, dim3 at, void *shared) {
+    static ff_sim_thread first[THREADS_MOST];
+    memset(shared, 0xa5, one->shared_bytes);
+    for (unsigned i = 0; i < block.threads; i++) {
+        dim3 shape = one->block;
+        first[i] = (ff_sim_thread){dim3(i % shape.x, i / shape.x % shape.y, i / shape.x / shape.y),
+                                   at,
+                                   shape,
+                                   one->grid,
+                                   i,
+                                   shared,
+                                   0};
+    }
+    prepare_block();
+    if (threads_are_real)
+        run_threads(first);
+    else
+        run_fibers(first);
+}
+
+static void run(void *context) {
+    const launch *one = (const launch *)context;
+    std::lock_guard<std::mutex> lock(launches);
+    if (mode < 0) choose_mode();
+    threads_are_real = mode == 1;
+    void *shared;
+    if (posix_memalign(&shared, 128, one->shared_bytes ? one->shared_bytes : 1) != 0)
+        fail("no memory for shared memory");
+    block.threads = one->block.x * one->block.y * one->block.z;
+    block.body = one->body;
+    block.context = one->context;
+    /* Blocks in no particular order: from a random one on, in random steps that reach them all. */
+    uint64_t count = (uint64_t)one->grid.x * one->grid.y * one->grid.z, step = 1;
+    uint64_t at = random_below((uint32_t)count);
+    for (int i = 0; i < 3; i++) {
+        uint64_t candidate = 1 + random_below((uint32_t)count), a = count, b = candidate;
+        while (b) std::swap(a %= b, b);
+        if (a == 1) step = candidate;
+    }
+    for (uint64_t i = 0; i < count; i++, at = (at + step) % count)
+        run_block(one,
+                  dim3((unsigned)(at % one->grid.x), (unsigned)(at / one->grid.x % one->grid.y),
+                       (unsigned)(at / one->grid.x / one->grid.y)),
+                  shared);
+    free(shared);
+    launched++;
+}
+
+static void release(void *context) {
+    launch *one = (launch *)context;
+    one->release(one->context);
+    delete one;
+}
+
+static bool valid(dim3 grid, dim3 shape, size_t shared_bytes) {
+    uint64_t threads = (uint64_t)shape.x * shape.y * shape.z;
+    uint64_t blocks = (uint64_t)grid.x * grid.y * grid.z;
+    return threads > 0 && threads <= THREADS_MOST && shape.z <= 64 && blocks > 0 &&
+           grid.x <= 0x7fffffffu && grid.y <= 65535 && grid.z <= 65535 && blocks < 1u << 31 &&
+           shared_bytes <= SHARED_MOST;
+}
+
+int ff_sim_enqueue(dim3 grid, dim3 shape, size_t shared_bytes, void *stream,
+                   void (*body)(const void *context), void *context,
+                   void (*release_context)(void *context)) {
+    launch *one = new launch{grid, shape, shared_bytes, body, context, release_context};
+    int status = INVALID_CONFIGURATION;
+    if (!valid(grid, shape, shared_bytes)) {
+        release(one);
+    } else if (stream && ff_cudasim_enqueue) {
+        status = ff_cudasim_enqueue(stream, run, one, release);
+        if (status) release(one);
+    } else {
+        run(one);
+        release(one);
+        status = 0;
+    }
+    return status;
+}
+
+extern "C" void ff_cudasim_use_threads(int threads) {
+    std::lock_guard<std::mutex> lock(launches);
+    choose_mode();
+    mode = threads != 0;
+}
+
+extern "C" uint64_t ff_cudasim_launches(void) {
+    return launched;
+}

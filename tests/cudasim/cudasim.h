@@ -1,0 +1,31 @@
+/* The simulator's C side: where launches go. Tests only. */
+#ifndef FF_CUDASIM_H
+#define FF_CUDASIM_H
+
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Where set, a launch into a stream other than NULL calls this instead of running: the kernel runs
+ * as function(context), in whatever thread, any number of times (a recording is replayed), and
+ * release(context) frees it after the last. Returns 0, or an error that the launcher returns;
+ * then nothing was taken. Set it before the first launch. */
+typedef int (*ff_cudasim_enqueue_function)(void *stream, void (*function)(void *context),
+                                           void *context, void (*release)(void *context));
+extern ff_cudasim_enqueue_function ff_cudasim_enqueue;
+
+/* Whether the threads of a block are real threads from the next launch on; else fibers. The default
+ * is real threads under ThreadSanitizer; see cuda_sim.h. Tests of whole training steps under it may
+ * choose fibers, which are faster. */
+void ff_cudasim_use_threads(int threads);
+
+/* Kernels that ran so far. */
+uint64_t ff_cudasim_launches(void);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
