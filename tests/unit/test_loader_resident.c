@@ -1,0 +1,136 @@
+/* A set uploaded to a device: every sample and label as stored, whatever the order of storage,
+ * the compression and the number of threads; and slots of samples as stored, round and round. */
+#include "loader/resident.h"
+
+#include "loader/device_host.h"
+#include "tests/unit/make_dataset.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+
+#define OK(call)                                                                                   \
+    do {                                                                                           \
+        ff_error ok_error = {0}, *error = &ok_error;                                               \
+        if ((call) != FF_OK) fail_msg("%s", ok_error.message);                                     \
+    } while (0)
+
+static ff_loader_options options_of(ff_device *device, int threads) {
+    ff_loader_options options = ff_loader_defaults();
+    options.device = device;
+    options.threads = threads;
+    return options;
+}
+
+static const char *const labels[] = {"label", "vector", "tags"};
+
+static void check_rows(const made_dataset *made, const ff_resident *resident) {
+    uint8_t *tensor = malloc((size_t)made->channels * made->height * made->width * 4);
+    assert_int_equal(resident->count, made->count);
+    assert_int_equal(resident->row_bytes % FF_RESIDENT_ALIGN, 0);
+    assert_int_equal(resident->label_count, 3);
+    if (made->stored_backwards) assert_non_null(resident->place_of);
+    if (!made->stored_backwards) assert_null(resident->place_of);
+    for (uint64_t number = 0; number < made->count; number++) {
+        uint64_t row = resident->place_of ? resident->place_of[number] : number;
+        if (made->stored_backwards) assert_int_equal(row, made->count - 1 - number);
+        size_t bytes = made_tensor(made, number, tensor);
+        assert_memory_equal(resident->samples + row * resident->row_bytes, tensor, bytes);
+        assert_int_equal(((int32_t *)resident->label[0])[row], made_class(made, number));
+        const float *vector = (float *)resident->label[1] + row * 5;
+        const float *tags = (float *)resident->label[2] + row * 3;
+        for (int i = 0; i < 5; i++) assert_true(vector[i] == (float)number + (float)i);
+        for (int i = 0; i < 3; i++) assert_true(tags[i] == (float)(number >> i & 1));
+    }
+    free(tensor);
+}
+
+static void uploaded(void **state) {
+    (void)state;
+    for (int kind = 0; kind < 8; kind++) {
+        made_dataset made = made_defaults(701);
+        made.vector_label = true;
+        made.stored_backwards = kind & 1;
+        made.compression = kind & 2 ? FF_COMPRESSION_ZSTD : FF_COMPRESSION_NONE;
+        made.shard_bytes = 1 << 20;
+        if (kind & 4)
+            made.dtype = FF_U8, made.height = 13, made.width = 7; /* 273 bytes */
+        else
+            made.height = made.width = 100; /* several chunks */
+        if (!(kind & 4)) made.count = 301;
+        OK(made_write(&made, error));
+        for (int threads = 0; threads < 4; threads += 3) {
+            ff_dataset *dataset;
+            ff_device *device;
+            ff_resident resident;
+            OK(ff_dataset_open(&dataset, made.folder, FF_VERIFY_FIRST, error));
+            OK(ff_device_host_create(&device,
+                                     threads ? FF_HOST_STREAMS_THREADS : FF_HOST_STREAMS_CALLER,
+                                     300000, (uint64_t)kind, error));
+            ff_loader_options options = options_of(device, threads);
+            options.label = labels, options.label_count = 3;
+            OK(ff_resident_upload(&resident, dataset, &options, true, error));
+            check_rows(&made, &resident);
+            ff_resident_release(&resident);
+            ff_resident_release(&resident);
+            ff_device_destroy(&device);
+            ff_dataset_close(&dataset);
+        }
+        made_remove(&made);
+    }
+}
+
+/* Slots in turn hold rows as stored, each at its place in one block of memory. */
+static void raw_slots(void **state) {
+    (void)state;
+    made_dataset made = made_defaults(100);
+    made.dtype = FF_U8, made.layout = FF_HWC, made.height = 5, made.width = 9; /* 135 bytes */
+    OK(made_write(&made, error));
+    ff_dataset *dataset;
+    OK(ff_dataset_open(&dataset, made.folder, FF_VERIFY_FIRST, error));
+    uint8_t tensor[135];
+    for (int threads = 0; threads < 4; threads++) {
+        ff_loader *loader;
+        ff_slot *slot, *first = NULL;
+        ff_loader_options options = options_of(NULL, threads);
+        OK(ff_augment_parse(&options.augment, "crop=1,flip", error));
+        options.batch = 16, options.slots = 3, options.last_batch = FF_LAST_BATCH_KEEP;
+        options.height = options.width = 4;
+        options.feed = (ff_loader_feed){.raw = true, .cyclic = true, .row_align = 64};
+        OK(ff_loader_create(&loader, dataset, &options, error));
+        ff_loader_info info = ff_loader_describe(loader);
+        assert_int_equal(info.row_bytes, 192);
+        assert_int_equal(info.height * 100 + info.width, 509);
+        for (uint32_t batch = 0; batch < 20; batch++) {
+            OK(ff_loader_acquire(loader, &slot, error));
+            if (!first) first = slot;
+            assert_int_equal(slot->index, batch % 3);
+            assert_ptr_equal(slot->data, (uint8_t *)first->data + slot->index * info.slot_bytes);
+            assert_int_equal(slot->dtype, FF_U8);
+            assert_null(slot->params);
+            for (uint32_t row = 0; row < slot->count; row++) {
+                uint64_t number = slot->source[row].sample[0];
+                assert_int_equal(made_tensor(&made, number, tensor), 135);
+                assert_memory_equal((uint8_t *)slot->data + row * slot->row_bytes, tensor, 135);
+                assert_int_equal(((int32_t *)slot->label[0].values)[row],
+                                 made_class(&made, number));
+            }
+            for (uint32_t row = 0; row < slot->rows; row++)
+                assert_true(slot->weight[row] == (row < slot->count ? 1.0f : 0.0f));
+            ff_loader_release(loader, slot, NULL);
+        }
+        ff_loader_destroy(&loader);
+    }
+    ff_dataset_close(&dataset);
+    made_remove(&made);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(uploaded),
+        cmocka_unit_test(raw_slots),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
