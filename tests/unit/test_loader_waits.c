@@ -1,0 +1,139 @@
+/* Each wait of the ring is needed: with all of them an asynchronous device gives the host's
+ * batches, and with any one taken out values are wrong or ThreadSanitizer reports a race.
+ *
+ * Each case runs in a process of its own, for a race ends one under ThreadSanitizer. */
+#include "loader/device_host.h"
+#include "loader/loader.h"
+#include "tests/unit/make_dataset.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <sys/wait.h>
+
+#include <cmocka.h>
+
+enum { SLOTS = 3, BATCHES = 24, BATCH = 16, SEEDS = 40, WRONG = 3, FAILED = 4, RACE = 66 };
+
+/* Which wait is taken out. */
+typedef enum dropped {
+    DROP_NOTHING,
+    DROP_COPIED,   /* threads wait until the pinned half was copied before they write to it */
+    DROP_CONSUMED, /* the copy waits until the device half was read before it overwrites it */
+    DROP_READY,    /* the consumer waits for the copy before it reads the device half */
+} dropped;
+
+static dropped drop;
+static ff_stream *consumer; /* the others are the loader's */
+static const ff_device_table *host;
+
+static ff_status event_synchronize(ff_device *device, ff_event *event, ff_error *error) {
+    return drop == DROP_COPIED ? FF_OK : host->event_synchronize(device, event, error);
+}
+
+static ff_status stream_wait(ff_device *device, ff_stream *stream, ff_event *event,
+                             ff_error *error) {
+    if (drop == (stream == consumer ? DROP_READY : DROP_CONSUMED)) return FF_OK;
+    return host->stream_wait(device, stream, event, error);
+}
+
+typedef struct reading {
+    const uint16_t *values; /* [rows][5][5] of f16 as stored */
+    const int32_t *label;
+    uint64_t sample[BATCH];
+    const made_dataset *made;
+    uint64_t wrong;
+} reading;
+
+/* In the consumer's stream: a sample's values and its label follow from its number. */
+static void read_slot(void *context) {
+    reading *job = context;
+    uint16_t wanted[25];
+    for (int row = 0; row < BATCH; row++) {
+        made_tensor(job->made, job->sample[row], wanted);
+        for (int i = 0; i < 25; i++) job->wrong += job->values[row * 25 + i] != wanted[i];
+        job->wrong += job->label[row] != made_class(job->made, job->sample[row]);
+    }
+}
+
+#define TRY(call)                                                                                  \
+    do {                                                                                           \
+        if ((call) != FF_OK) exit(FAILED);                                                         \
+    } while (0)
+
+static uint64_t run(const made_dataset *made, ff_dataset *dataset, uint64_t seed) {
+    ff_device *device;
+    ff_loader *loader;
+    ff_event *consumed[SLOTS];
+    static reading jobs[BATCHES];
+    TRY(ff_device_host_create(&device, FF_HOST_STREAMS_THREADS, 400000, seed, NULL));
+    host = device->table;
+    ff_device_table table = *host;
+    table.event_synchronize = event_synchronize;
+    table.stream_wait = stream_wait;
+    device->table = &table;
+    TRY(table.stream_create(device, &consumer, NULL));
+    for (int i = 0; i < SLOTS; i++) TRY(table.event_create(device, &consumed[i], false, NULL));
+    ff_loader_options options = ff_loader_defaults();
+    options.batch = BATCH, options.slots = SLOTS, options.threads = 2, options.dtype = FF_F16;
+    options.seed = seed, options.device = device, options.feed.cyclic = seed % 2;
+    TRY(ff_loader_create(&loader, dataset, &options, NULL));
+    for (int step = 0; step < BATCHES; step++) {
+        ff_slot *slot;
+        TRY(ff_loader_acquire(loader, &slot, NULL));
+        TRY(table.stream_wait(device, consumer, slot->ready, NULL));
+        jobs[step] = (reading){.values = slot->data, .label = slot->label[0].values, .made = made};
+        for (int row = 0; row < BATCH; row++) jobs[step].sample[row] = slot->source[row].sample[0];
+        TRY(table.call(device, consumer, read_slot, &jobs[step], NULL));
+        TRY(table.event_record(device, consumed[slot->index], consumer, NULL));
+        ff_loader_release(loader, slot, consumed[slot->index]);
+    }
+    TRY(table.stream_synchronize(device, consumer, NULL));
+    uint64_t wrong = 0;
+    for (int step = 0; step < BATCHES; step++) wrong += jobs[step].wrong;
+    ff_loader_destroy(&loader);
+    for (int i = 0; i < SLOTS; i++) table.event_destroy(device, consumed[i]);
+    table.stream_destroy(device, consumer);
+    ff_device_destroy(&device);
+    return wrong;
+}
+
+/* The exit status of a process that runs until something is wrong, or through all seeds. */
+static int run_process(made_dataset *made, dropped which) {
+    pid_t child = fork();
+    if (child == 0) {
+        ff_dataset *dataset;
+        drop = which;
+        if (which != DROP_NOTHING && !freopen("/dev/null", "w", stderr)) exit(FAILED);
+        TRY(ff_dataset_open(&dataset, made->folder, FF_VERIFY_FIRST, NULL));
+        int seeds = which == DROP_NOTHING ? SEEDS / 4 : SEEDS;
+        uint64_t wrong = 0;
+        for (int seed = 0; seed < seeds && !wrong; seed++) wrong = run(made, dataset, seed);
+        ff_dataset_close(&dataset);
+        exit(wrong ? WRONG : 0);
+    }
+    int status = -1;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFEXITED(status));
+    return WEXITSTATUS(status);
+}
+
+static void each_wait(void **state) {
+    (void)state;
+    made_dataset made = made_defaults(400);
+    made.channels = 1, made.height = made.width = 5, made.statistics = false;
+    ff_error error = {0};
+    if (made_write(&made, &error) != FF_OK) fail_msg("%s", error.message);
+    assert_int_equal(run_process(&made, DROP_NOTHING), 0);
+    for (int which = DROP_COPIED; which <= DROP_READY; which++) {
+        int found = run_process(&made, (dropped)which);
+        if (found != WRONG && found != RACE)
+            fail_msg("wait %d was taken out, and the process ended with %d", which, found);
+    }
+    made_remove(&made);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(each_wait)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
