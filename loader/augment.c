@@ -1,6 +1,7 @@
 #include "loader/augment.h"
 
 #include "format/metadata.h"
+#include "loader/jitter.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,7 +9,8 @@
 
 #define KNOWN                                                                                      \
     "known are crop[=PAD][:reflect], flip[=alternate], cutout=SIZE, resize=SIZE, "                 \
-    "rrc=SIZE[:SCALE-SCALE[:RATIO-RATIO]], or none"
+    "rrc=SIZE[:SCALE-SCALE[:RATIO-RATIO]], jitter=BRIGHTNESS[:CONTRAST[:SATURATION[:HUE]]], "      \
+    "mixup[=ALPHA], cutmix[=ALPHA], or none"
 
 /* torchvision's. */
 static const double default_scale[2] = {0.08, 1.0}, default_ratio[2] = {3.0 / 4.0, 4.0 / 3.0};
@@ -51,16 +53,36 @@ static bool parse_flip(ff_augment_spec *spec, const char *value) {
     return true;
 }
 
+/* A decimal fraction from `least` to `most` at *text, which is moved behind it. */
+static bool parse_number(const char **text, double least, double most, double *number) {
+    char *end;
+    if (**text != '.' && (**text < '0' || **text > '9')) return false;
+    *number = strtod(*text, &end);
+    *text = end;
+    return *number >= least && *number <= most;
+}
+
 /* "A-B" with least <= A <= B <= most. */
 static bool parse_range(const char *text, double least, double most, double range[2]) {
-    for (int i = 0; i < 2; i++) {
-        char *end;
-        if (*text != '.' && (*text < '0' || *text > '9')) return false;
-        range[i] = strtod(text, &end);
-        if (!(range[i] >= least && range[i] <= most) || *end != (i ? 0 : '-')) return false;
-        text = end + 1;
+    return parse_number(&text, least, most, &range[0]) && *text++ == '-' &&
+           parse_number(&text, least, most, &range[1]) && *text == 0 && range[0] <= range[1];
+}
+
+/* jitter=B[:C[:S[:H]]] */
+static bool parse_jitter(ff_augment_spec *spec, const char *value) {
+    for (int i = 0; i < 4 && value; i++) {
+        if (!parse_number(&value, 0, i == FF_JITTER_HUE ? 0.5 : 100, &spec->jitter[i]))
+            return false;
+        if (*value == 0) return ff_augment_jitters(spec);
+        if (*value++ != ':') return false;
     }
-    return range[0] <= range[1];
+    return false;
+}
+
+/* mixup[=ALPHA] or cutmix[=ALPHA] */
+static bool parse_alpha(const char *value, double *alpha) {
+    *alpha = 1;
+    return !value || (parse_number(&value, 0.01, 100, alpha) && *value == 0);
 }
 
 /* rrc=SIZE[:SCALE-SCALE[:RATIO-RATIO]] */
@@ -96,6 +118,15 @@ static ff_status parse_part(ff_augment_spec *spec, char *part, ff_error *error) 
     } else if (strcmp(part, "rrc") == 0) {
         again = spec->rrc != 0;
         good = parse_rrc(spec, value);
+    } else if (strcmp(part, "jitter") == 0) {
+        again = ff_augment_jitters(spec);
+        good = parse_jitter(spec, value);
+    } else if (strcmp(part, "mixup") == 0) {
+        again = spec->mixup > 0;
+        good = parse_alpha(value, &spec->mixup);
+    } else if (strcmp(part, "cutmix") == 0) {
+        again = spec->cutmix > 0;
+        good = parse_alpha(value, &spec->cutmix);
     } else {
         return ff_fail(error, FF_USAGE, "augmentation '%s' is not known; " KNOWN, whole);
     }
@@ -147,6 +178,27 @@ static void range_text(const double range[2], char text[72]) {
     snprintf(text, 72, ":%s-%s", low, high);
 }
 
+/* ",jitter=B:C:S:H" without zeros at the end, or "". */
+static void jitter_text(const double jitter[4], char text[144]) {
+    size_t used = 0;
+    int count = 4;
+    while (count && jitter[count - 1] == 0) count--;
+    text[0] = 0;
+    for (int i = 0; i < count; i++) {
+        char number[32];
+        number_text(jitter[i], number);
+        used += (size_t)snprintf(text + used, 144 - used, "%s%s", i ? ":" : ",jitter=", number);
+    }
+}
+
+/* ",NAME=ALPHA", or "". */
+static void alpha_text(const char *name, double alpha, char text[40]) {
+    char number[32];
+    number_text(alpha, number);
+    text[0] = 0;
+    if (alpha > 0) snprintf(text, 40, ",%s=%s", name, number);
+}
+
 void ff_augment_text(const ff_augment_spec *spec, char text[FF_AUGMENT_TEXT_BYTES]) {
     char crop[40] = "", flip[20] = "", cutout[24] = "";
     if (spec->crop)
@@ -164,8 +216,13 @@ void ff_augment_text(const ff_augment_spec *spec, char text[FF_AUGMENT_TEXT_BYTE
         if (shaped || memcmp(spec->scale, default_scale, sizeof default_scale) != 0)
             range_text(spec->scale, scale);
     }
+    char jitter[144], mixup[40], cutmix[40];
+    jitter_text(spec->jitter, jitter);
+    alpha_text("mixup", spec->mixup, mixup);
+    alpha_text("cutmix", spec->cutmix, cutmix);
     char all[FF_AUGMENT_TEXT_BYTES + 1];
-    snprintf(all, sizeof all, "%s%s%s%s%s%s%s", resize, rrc, scale, ratio, crop, flip, cutout);
+    snprintf(all, sizeof all, "%s%s%s%s%s%s%s%s%s%s", resize, rrc, scale, ratio, crop, flip, jitter,
+             cutout, mixup, cutmix);
     snprintf(text, FF_AUGMENT_TEXT_BYTES, "%s", all[0] ? all + 1 : "none");
 }
 

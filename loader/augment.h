@@ -15,6 +15,8 @@
  *           RandomResizedCrop(antialias=True); loader/resample.h).
  *   flip    horizontally with probability 1/2, or alternating: a random state for each sample,
  *           turned over every epoch (K. Jordan, "94% on CIFAR-10 in 3.29 Seconds", 2024).
+ *   jitter  of brightness, contrast, saturation and hue, in [0, 1] before Normalize
+ *           (loader/jitter.h).
  *   cutout  of a square of `cutout` pixels, its centre uniform over the output (T. DeVries,
  *           G. Taylor, 2017), cut at the edges; filled with 0, the mean after Normalize.
  *   mixup, cutmix  with the sample of the neighbouring row, which went through all of the above
@@ -28,7 +30,7 @@
  *   cut_y = ff_random_below(b[0], out_height) - cutout / 2
  *   cut_x = ff_random_below(b[1], out_width) - cutout / 2
  * with resize, height and width are those of the resized sample; with rrc, y and x are the box's;
- * draws of mixing in loader/mix.h. Golden values are in tests/unit/test_augment.c.
+ * draws of jitter and mixing in their headers. Golden values are in tests/unit/test_augment.c.
  *
  * Output pixel (r, c) of an image flipped or not is pixel
  *   (y + r, x + (flip ? out_width - 1 - c : c)) of the source (resized, with resize), or padding
@@ -50,13 +52,14 @@ typedef struct ff_augment_spec {
     uint32_t pad;  /* pixels on each side, with crop */
     ff_pad_mode pad_mode;
     ff_flip_mode flip;
-    uint32_t cutout; /* side of the square; 0 = none */
-    uint32_t resize; /* short side; 0 = samples keep their size */
-    uint32_t rrc;    /* side of the output of random resized crops; 0 = none */
-    double scale[2]; /* with rrc: shares of a sample's area that a box has, 0 < .. <= 1 */
-    double ratio[2]; /* with rrc: of a box's width to its height, 0.01 to 100 */
-    double mixup;    /* alpha, 0.01 to 100; 0 = none */
-    double cutmix;   /* alpha, 0.01 to 100; 0 = none */
+    uint32_t cutout;  /* side of the square; 0 = none */
+    uint32_t resize;  /* short side; 0 = samples keep their size */
+    uint32_t rrc;     /* side of the output of random resized crops; 0 = none */
+    double scale[2];  /* with rrc: shares of a sample's area that a box has, 0 < .. <= 1 */
+    double ratio[2];  /* with rrc: of a box's width to its height, 0.01 to 100 */
+    double jitter[4]; /* of brightness, contrast, saturation and hue; 0 = left alone */
+    double mixup;     /* alpha, 0.01 to 100; 0 = none */
+    double cutmix;    /* alpha, 0.01 to 100; 0 = none */
 } ff_augment_spec;
 
 #define FF_AUGMENT_FLIP 1u /* flags: mirrored horizontally */
@@ -150,6 +153,11 @@ FF_HD ff_augment_params ff_augment_at(const ff_augment_spec *spec, uint64_t seed
     return params;
 }
 
+/* Whether colours are changed. */
+FF_HD int ff_augment_jitters(const ff_augment_spec *spec) {
+    return spec->jitter[0] > 0 || spec->jitter[1] > 0 || spec->jitter[2] > 0 || spec->jitter[3] > 0;
+}
+
 /* Whether rows are mixed with their partners'. */
 FF_HD int ff_augment_mixes(const ff_augment_spec *spec) {
     return spec->mixup > 0 || spec->cutmix > 0;
@@ -182,14 +190,15 @@ FF_HD int32_t ff_augment_reflect(int32_t at, int32_t size) {
 #include "format/base/memory.h"
 
 /* Parses the value of --augment: "none", or a list of crop[=PAD][:reflect], flip[=alternate],
- * cutout=SIZE, resize=SIZE and rrc=SIZE[:SCALE[:RATIO]], each at most once, as in
- * "crop=4,flip,cutout=8", "rrc=224,flip" and "rrc=224:0.25-1:0.75-1.3333,flip"; the scale of rrc is
- * 0.08-1 and its ratio 3/4 to 4/3 where they are left out. FF_USAGE names the part that is wrong
- * and what is known, or the two that exclude each other. */
+ * cutout=SIZE, resize=SIZE, rrc=SIZE[:SCALE[:RATIO]], jitter=BRIGHTNESS[:CONTRAST[:SATURATION
+ * [:HUE]]], mixup[=ALPHA] and cutmix[=ALPHA], each at most once, as in "crop=4,flip,cutout=8",
+ * "rrc=224,flip,jitter=0.4:0.4:0.4,mixup=0.2" and "rrc=224:0.25-1:0.75-1.3333,flip"; the scale of
+ * rrc is 0.08-1 and its ratio 3/4 to 4/3 where they are left out, an alpha 1. FF_USAGE names the
+ * part that is wrong and what is known, or the two that exclude each other. */
 FF_MUST_USE ff_status ff_augment_parse(ff_augment_spec *spec, const char *text, ff_error *error);
 
 /* The canonical text of a spec, which ff_augment_parse reads back; for recording. */
-#define FF_AUGMENT_TEXT_BYTES 288
+#define FF_AUGMENT_TEXT_BYTES 448
 void ff_augment_text(const ff_augment_spec *spec, char text[FF_AUGMENT_TEXT_BYTES]);
 
 /* FF_USAGE where samples of height x width cannot be augmented so to out_height x out_width: the

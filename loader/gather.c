@@ -24,8 +24,8 @@ struct ff_gatherer {
     uint32_t order_epoch;
     bool order_ready;
     uint32_t chunk_rows;
-    uint64_t tensor_bytes; /* of the largest sample */
-    void *values;          /* a label as stored */
+    uint8_t *wide; /* [chunk_rows] rows that lie apart; else NULL */
+    void *values;  /* a label as stored */
 };
 
 ff_status ff_gatherer_create(ff_gatherer **out, const ff_loader_plan *plan, ff_error *error) {
@@ -36,11 +36,17 @@ ff_status ff_gatherer_create(ff_gatherer **out, const ff_loader_plan *plan, ff_e
     uint64_t rows =
         CHUNK_BYTES /
         (ff_metadata_slot_bytes(plan->metadata, plan->metadata->height, plan->metadata->width) + 1);
-    gatherer->chunk_rows = rows < 1 ? 1 : rows > CHUNK_ROWS ? CHUNK_ROWS : (uint32_t)rows;
+    /* Even: partners of a mixup stay together. */
+    gatherer->chunk_rows = rows < 2 ? 2 : rows > CHUNK_ROWS ? CHUNK_ROWS : (uint32_t)(rows & ~1ul);
     ff_status status = ff_alloc(&gatherer->values, plan->label_values_limit, 1, "labels", error);
     if (status == FF_OK) status = ff_reader_open(&gatherer->reader, plan->dataset, error);
+    if (status == FF_OK && plan->wide.apart)
+        status = ff_alloc_aligned(&gatherer->wide, gatherer->chunk_rows, plan->wide.row_bytes, 0,
+                                  "rows", error);
     if (status == FF_OK && !plan->raw && ff_augment_resamples(&plan->augment))
-        status = ff_resampler_create(&gatherer->resampler, &plan->host, plan->metadata, error);
+        status = ff_resampler_create(
+            &gatherer->resampler, plan->wide.used ? &plan->wide.host : &plan->host,
+            plan->wide.used ? &plan->wide.metadata : plan->metadata, error);
     if (status != FF_OK) ff_gatherer_destroy(&gatherer);
     *out = gatherer;
     return status;
@@ -50,6 +56,7 @@ void ff_gatherer_destroy(ff_gatherer **out) {
     if (!*out) return;
     ff_reader_close(&(*out)->reader);
     ff_resampler_destroy(&(*out)->resampler);
+    free((*out)->wide);
     free((*out)->values);
     free(*out);
     *out = NULL;
@@ -99,17 +106,63 @@ typedef struct chunk {
     volatile uint32_t reading; /* the one being read, for the error */
 } chunk;
 
+/* Where a row is made: in its place in the batch, or apart from it. */
+static uint8_t *wide_row(const chunk *c, uint32_t i) {
+    const ff_loader_plan *plan = c->gatherer->plan;
+    return plan->wide.apart ? c->gatherer->wide + i * plan->wide.row_bytes
+                            : c->memory + (c->first + i) * plan->row_bytes;
+}
+
 static void apply(const chunk *c, uint32_t i, const void *tensor, uint32_t height, uint32_t width,
                   const void *ahead) {
     const ff_loader_plan *plan = c->gatherer->plan;
-    uint32_t row = c->first + i;
-    uint8_t *out = c->memory + row * plan->row_bytes;
+    const uint32_t row = c->first + i;
+    const ff_wide *wide = &plan->wide;
+    const ff_augment_host *host = wide->used ? &wide->host : &plan->host;
+    const ff_augment_params *params = &c->params[row];
+    ff_augment_params uncut;
+    if (wide->jitters) uncut = ff_wide_params(params), params = &uncut;
+    uint8_t *out = wide_row(c, i);
     if (plan->raw)
         memcpy(out, tensor, plan->raw_bytes);
     else if (c->gatherer->resampler)
-        ff_resample(c->gatherer->resampler, &c->params[row], tensor, height, width, out);
+        ff_resample(c->gatherer->resampler, params, tensor, height, width, out);
     else
-        plan->host.apply(&plan->host, &c->params[row], tensor, height, width, out, ahead);
+        host->apply(host, params, tensor, height, width, out, ahead);
+    if (wide->jitters) ff_wide_jitter(wide, &c->params[row], plan->seed, c->place->epoch, out);
+}
+
+/* Mixes the rows of a chunk, whose samples are all there, and stores what lies apart. */
+static void finish(const chunk *c) {
+    const ff_loader_plan *plan = c->gatherer->plan;
+    const ff_wide *wide = &plan->wide;
+    for (uint32_t i = 0; wide->mixes && i + 1 < c->count; i += 2)
+        ff_wide_mix(wide, &c->params[c->first + i], wide_row(c, i), wide_row(c, i + 1));
+    for (uint32_t i = 0; wide->apart && i < c->count; i++)
+        ff_wide_store(wide, wide_row(c, i), c->memory + (c->first + i) * plan->row_bytes);
+}
+
+/* What becomes of a row: its parameters, weights, and its partner's number where it is mixed. */
+static void set_row(chunk *c, uint32_t i, uint32_t height, uint32_t width) {
+    const ff_loader_plan *plan = c->gatherer->plan;
+    const uint32_t row = c->first + i;
+    const uint64_t number = c->number[i];
+    ff_slot_source *source = &c->source[row];
+    *source = (ff_slot_source){.sample = {number, number}, .weight = {1, 0}};
+    ((float *)(void *)(c->memory + plan->weight_offset))[row] = 1;
+    if (plan->raw) return;
+    ff_augment_params *params = &c->params[row];
+    *params = ff_augment_at(&plan->augment, plan->seed, c->place->epoch, number, height, width,
+                            plan->height, plan->width);
+    if (!plan->wide.mixes) return;
+    if ((row ^ 1) < c->place->count)
+        ff_augment_mix(&plan->augment, params, plan->seed, c->place->epoch,
+                       (c->place->position + (row & ~1u)) / 2, plan->height, plan->width);
+    ((float *)(void *)(c->memory + plan->mix_offset))[row] = params->weight;
+    if (params->weight == 1) return;
+    source->sample[1] = c->number[i ^ 1]; /* chunks begin at even rows */
+    source->weight[0] = params->weight;
+    source->weight[1] = 1 - params->weight;
 }
 
 /* Everything about one row but the reading of a mapped tensor. */
@@ -126,14 +179,10 @@ static ff_status find_sample(chunk *c, uint32_t i, ff_error *error) {
             return ff_fail_within(error, status, "%s: sample %" PRIu64,
                                   ff_dataset_path(plan->dataset), number);
     }
-    if (!plan->raw)
-        c->params[row] = ff_augment_at(&plan->augment, plan->seed, c->place->epoch, number,
-                                       view.height, view.width, plan->height, plan->width);
+    set_row(c, i, view.height, view.width);
     if (c->gatherer->resampler)
         FF_TRY(ff_resampler_reserve(c->gatherer->resampler, &c->params[row], view.height,
                                     view.width, error));
-    c->source[row] = (ff_slot_source){.sample = {number, number}, .weight = {1, 0}};
-    ((float *)(void *)(c->memory + plan->weight_offset))[row] = 1;
     c->sample[i] = (mapped_sample){view.mapped ? view.tensor : NULL, view.height, view.width};
     if (!view.mapped) apply(c, i, view.tensor, view.height, view.width, NULL);
     for (size_t k = 0; k < plan->label_count; k++)
@@ -160,6 +209,7 @@ static void pad_row(const ff_loader_plan *plan, uint32_t row, uint8_t *memory,
                     ff_slot_source *source, ff_augment_params *params) {
     if (!plan->raw) memset(memory + row * plan->row_bytes, 0, plan->row_bytes);
     ((float *)(void *)(memory + plan->weight_offset))[row] = 0;
+    if (plan->wide.mixes) ((float *)(void *)(memory + plan->mix_offset))[row] = 1;
     source[row] = (ff_slot_source){.padding = true};
     if (!plan->raw) params[row] = (ff_augment_params){0};
     for (size_t i = 0; i < plan->label_count; i++) {
@@ -209,6 +259,7 @@ ff_status ff_gather(ff_gatherer *gatherer, const ff_loader_place *place, uint8_t
             return ff_dataset_fault(plan->dataset, fault, error);
         }
         FF_TRY(status);
+        if (plan->wide.used) finish(&c);
     }
     for (uint32_t row = begin > place->count ? begin : place->count; row < end; row++)
         pad_row(plan, row, memory, source, params);

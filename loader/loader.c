@@ -222,6 +222,7 @@ static ff_status create_slot(ff_loader *loader, uint32_t index, ff_error *error)
     slot->slot = (ff_slot){
         .data = slot->memory,
         .weight = (float *)(void *)(slot->memory + plan->weight_offset),
+        .mix = plan->wide.mixes ? (float *)(void *)(slot->memory + plan->mix_offset) : NULL,
         .label = slot->label,
         .label_count = plan->label_count,
         .source = slot->source,
@@ -271,6 +272,7 @@ static ff_status create_all(ff_loader *loader, ff_dataset *dataset,
     /* Two tickets a thread and batch: a slower thread holds the batch up by half its share. */
     uint32_t tickets = plan->threads > 1 ? 2 * (uint32_t)plan->threads : 1;
     loader->run_rows = plan->rows / tickets + (plan->rows % tickets != 0);
+    loader->run_rows += loader->run_rows % 2; /* partners of a mixup stay together */
     if (loader->run_rows < 8) loader->run_rows = 8;
     loader->runs = plan->rows / loader->run_rows + (plan->rows % loader->run_rows != 0);
     if (loader->runs == 0) loader->runs = 1; /* an empty share still has one, with nothing in it */

@@ -187,6 +187,7 @@ static ff_status plan_feed(ff_loader_plan *plan, const ff_loader_feed *feed, ff_
     plan->raw = feed->raw;
     plan->cyclic = feed->cyclic;
     if (plan->raw) {
+        ff_wide_free(&plan->wide); /* jitter and mixing come later */
         if (metadata->variable_size)
             return ff_fail(error, FF_USAGE,
                            "%s: its samples have different sizes, and rows as stored need one",
@@ -207,6 +208,7 @@ static ff_status plan_shape(ff_loader_plan *plan, const ff_loader_options *optio
     ff_dtype dtype = options->dtype >= FF_DTYPE_COUNT ? FF_F32 : options->dtype;
     FF_TRY(ff_augment_host_init(&plan->host, metadata, &plan->augment, dtype, options->layout,
                                 plan->height, plan->width, error));
+    FF_TRY(ff_wide_init(&plan->wide, metadata, &plan->augment, &plan->host, error));
     uint64_t pixels;
     if (!ff_mul_u64(plan->height, plan->width, &pixels) ||
         !ff_mul_u64(pixels, metadata->channels * (uint64_t)plan->host.to_bytes, &plan->row_bytes) ||
@@ -253,7 +255,12 @@ static ff_status plan_memory(ff_loader_plan *plan, ff_error *error) {
         return ff_fail(error, FF_USAGE, "a batch of %u samples of %" PRIu64 " bytes is too large",
                        plan->rows, plan->row_bytes);
     plan->weight_offset = ff_align_u64(end, 64);
-    plan->slot_bytes = ff_align_u64(plan->weight_offset + plan->rows * sizeof(float), 256);
+    end = plan->weight_offset + plan->rows * sizeof(float);
+    if (plan->wide.mixes) {
+        plan->mix_offset = ff_align_u64(end, 64);
+        end = plan->mix_offset + plan->rows * sizeof(float);
+    }
+    plan->slot_bytes = ff_align_u64(end, 256);
     return FF_OK;
 }
 
@@ -291,6 +298,7 @@ done:
 }
 
 void ff_loader_plan_free(ff_loader_plan *plan) {
+    ff_wide_free(&plan->wide);
     ff_augment_host_free(&plan->host);
     free(plan->sample_of_place);
     free(plan->field);

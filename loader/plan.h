@@ -5,6 +5,7 @@
 
 #include "loader/augment_host.h"
 #include "loader/loader.h"
+#include "loader/wide.h"
 
 typedef struct ff_loader_plan {
     ff_dataset *dataset;
@@ -16,6 +17,7 @@ typedef struct ff_loader_plan {
     uint64_t seed;
     ff_augment_spec augment;
     ff_augment_host host;
+    ff_wide wide; /* used where samples are jittered or mixed */
 
     /* The sequence of batches: `first_batches` in the first epoch, from `first_position`, then
      * `epoch_batches` in every other one; `total_batches` in all, UINT64_MAX = no end. */
@@ -35,10 +37,11 @@ typedef struct ff_loader_plan {
     size_t *field;               /* [label_count] of the metadata */
     uint64_t label_values_limit; /* bytes of the largest of them as stored */
 
-    /* A slot's memory, one block: data | label 0 | label 1 ... | weight, each at a multiple of 64.
-     */
+    /* A slot's memory, one block: data | label 0 | label 1 ... | weight | mix, each at a multiple
+     * of 64. */
     uint64_t *label_offset; /* [label_count] */
     uint64_t weight_offset;
+    uint64_t mix_offset; /* 0 where nothing is mixed */
     uint64_t slot_bytes; /* a multiple of 256, so that all slots lie in one block */
 
     int threads;

@@ -26,7 +26,7 @@ static const char epilogue[] =
     "  fftrain --data OUT --model smallnet\n"
     "  fftrain --data OUT/train --val OUT/test --model resnet18 --epochs 60 --augment "
     "crop=4,flip,cutout=8\n"
-    "  fftrain --data OUT --model resnet18 --augment rrc=224,flip\n"
+    "  fftrain --data OUT --model resnet18 --augment rrc=224,flip,jitter=0.4:0.4:0.4,mixup=0.2\n"
     "\n"
     "--log-json appends one object a line: an event \"start\" with every choice; after each epoch\n"
     "  {event:\"epoch\", epoch, train_loss, train_accuracy, val_loss, val_accuracy, learning_rate,\n"
@@ -63,7 +63,9 @@ static ff_status parse(int argc, char **argv, settings *out, bool *done, ff_erro
         {"augment", 0, FF_OPTION_STRING, "LIST", &recipe->augment, NULL, 0, 0,
          "none, or a list of crop[=PAD][:reflect], flip[=alternate], cutout=SIZE, "
          "rrc=SIZE[:SCALE-SCALE[:RATIO-RATIO]] (random resized crop; scale 0.08-1, ratio 3/4 to "
-         "4/3) and resize=SIZE (the short side); default: the model's, as printed at the start."},
+         "4/3), resize=SIZE (the short side), jitter=BRIGHTNESS[:CONTRAST[:SATURATION[:HUE]]] "
+         "(colour jitter, as torchvision's), mixup[=ALPHA] and cutmix[=ALPHA] (of both each pair "
+         "has one; ALPHA 1); default: the model's, as printed at the start."},
         {"crop", 0, FF_OPTION_INTEGER, "N", &recipe->crop, NULL, 1, 65536,
          "Cut samples to N x N: at random with crop in --augment, from the centre otherwise and "
          "for evaluation; default: the SIZE of rrc, else whole samples."},

@@ -40,6 +40,7 @@ small=(--model smallnet --threads 1)
 make() { "$make_set" "$@" >log || exit 1; }
 make set --splits train,test --count 250 --height 12 --width 12 --statistics
 make tiny --count 40 --height 12 --width 12 --statistics
+make two --count 40 --height 12 --width 12 --channels 2 --statistics
 
 # ---- a run
 "$fftrain" --data set "${small[@]}" --epochs 4 --batch 32 --augment flip --log-json log.jsonl >stdout 2>stderr
@@ -97,6 +98,18 @@ check "--dry-run trains nothing and logs nothing" bash -c "! grep -q '^epoch' st
 check "--help" bash -c "'$fftrain' --help | grep -q 'Exit codes: 0 done'"
 check "--compute reference" "$fftrain" --data tiny "${small[@]}" --epochs 1 --compute reference
 check "--crop cuts both" "$fftrain" --data set "${small[@]}" --epochs 1 --crop 10 --augment crop,flip
+
+# ---- jitter and mixing: the same losses from any number of workers, and it learns
+mixed=("${small[@]}" --epochs 4 --batch 32 --augment crop=1,flip,jitter=0.2:0.2,mixup=0.2,cutmix)
+"$fftrain" --data set "${mixed[@]}" --log-json mixed.jsonl >stdout 2>stderr
+check "jitter, mixup and cutmix" test $? -eq 0
+check "the summary names them" grep -q '^augment  *crop=1,flip,jitter=0.2:0.2,mixup=0.2,cutmix=1$' stdout
+"$fftrain" --data set "${mixed[@]}" --workers 3 --log-json mixed-3.jsonl >stdout 2>stderr
+check "3 workers, the same losses" cmp <(results mixed.jsonl) <(results mixed-3.jsonl)
+check "mixed labels change the loss" bash -c "! cmp -s <(grep -o train_loss.* log.jsonl) <(grep -o train_loss.* mixed.jsonl)"
+"$fftrain" --data set "${small[@]}" --epochs 8 --batch 16 --augment mixup=0.2 --log-json mixup.jsonl >stdout 2>stderr
+check "it learns with mixup" grep -qE '"status":"done".*"val_accuracy":(1\.0|0\.[89])' mixup.jsonl
+refuses "jitter of two channels" 2 "colour jitter needs samples of 1 or 3 channels, not 2" --data two "${small[@]}" --augment jitter=0.4
 
 # ---- options
 refuses "an unknown option" 2 "unknown option --epoch; did you mean --epochs?" --data set "${small[@]}" --epoch 3

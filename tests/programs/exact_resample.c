@@ -62,6 +62,7 @@ static int samples(void) {
             !ff_layout_parse(name[3], &to_layout))
             return fail();
         params.flags |= flip ? FF_AUGMENT_FLIP : 0;
+        params.cut_height = params.cut_width = spec.cutout;
         size_t values = (size_t)metadata.channels * height * width;
         size_t bytes = values * ff_dtype_bytes(metadata.dtype);
         size_t out_bytes = (size_t)metadata.channels * out_height * out_width * ff_dtype_bytes(to);

@@ -206,7 +206,13 @@ static void text_both_ways(void **state) {
                                        "rrc=224,flip",
                                        "rrc=224:0.25-1,flip,cutout=16",
                                        "rrc=176:0.08-1:0.5-2",
-                                       "resize=256,crop=0,flip"};
+                                       "resize=256,crop=0,flip",
+                                       "mixup=0.2",
+                                       "cutmix=1",
+                                       "crop=4,flip,jitter=0.4:0.4:0.4:0.1,mixup=0.8,cutmix=1",
+                                       "rrc=224,jitter=0:0:0.25,cutout=16",
+                                       "jitter=0.5",
+                                       "jitter=0:0:0:0.5"};
     char text[FF_AUGMENT_TEXT_BYTES];
     for (size_t i = 0; i < sizeof same / sizeof same[0]; i++) {
         ff_augment_spec spec = parse(same[i]);
@@ -216,13 +222,18 @@ static void text_both_ways(void **state) {
     ff_augment_spec spec = parse("flip=random,crop");
     ff_augment_text(&spec, text);
     assert_string_equal(text, "crop=0,flip");
+    spec = parse("cutmix,mixup,jitter=0.4:0:0:0");
+    ff_augment_text(&spec, text);
+    assert_string_equal(text, "jitter=0.4,mixup=1,cutmix=1");
     spec = parse("rrc=224:0.08-1:0.75-1.3333333333333333");
     ff_augment_text(&spec, text);
     assert_string_equal(text, "rrc=224");
     /* The longest there is. */
     spec =
         parse("flip=alternate,cutout=1048576,rrc=1048576:0.12345678901234567-0.23456789012345678:"
-              "12.345678901234567-23.456789012345678");
+              "12.345678901234567-23.456789012345678,jitter=12.345678901234567:12.345678901234567:"
+              "12.345678901234567:0.12345678901234567,mixup=12.345678901234567,"
+              "cutmix=0.12345678901234567");
     ff_augment_text(&spec, text);
     ff_augment_spec again = parse(text);
     assert_memory_equal(&again, &spec, sizeof spec);
@@ -241,7 +252,26 @@ static void bad_text(void **state) {
                                       "flip=both",
                                       "cutout",
                                       "cutout=0",
-                                      "mixup",
+                                      "mix",
+                                      "mixup=",
+                                      "mixup=0",
+                                      "mixup=-1",
+                                      "mixup=0.001",
+                                      "mixup=1x",
+                                      "mixup=nan",
+                                      "mixup,mixup=0.2",
+                                      "cutmix=101",
+                                      "cutmix=1:2",
+                                      "cutmix,cutmix",
+                                      "jitter",
+                                      "jitter=",
+                                      "jitter=0",
+                                      "jitter=0:0:0:0",
+                                      "jitter=0.4:",
+                                      "jitter=0.4:0.4:0.4:0.6",
+                                      "jitter=0.4:0.4:0.4:0.1:1",
+                                      "jitter=-1",
+                                      "jitter=0.4,jitter=0:1",
                                       "flip,flip",
                                       "crop=4,",
                                       "none,flip",
