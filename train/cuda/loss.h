@@ -19,11 +19,9 @@ typedef struct ff_cuda_result {
     float learning_rate; /* of group 0 */
 } ff_cuda_result;
 
-/* As ff_loss in train/compute.h; targets may be soft: with mix not NULL, sample n's target is
- * mix[n] of its own label and 1 - mix[n] of the label of sample n ^ 1 (where there is one), each
- * smoothed. A sample counts where its label >= 0 and its weight is not 0; one that counts not has
- * loss 0 and gradient 0, so has one with a bad label. A partner that does not count, or is bad,
- * leaves the sample its own label alone. Correct: the first largest logit is the own label. */
+/* As ff_loss in train/compute.h, mixed labels included. A sample that does not count has loss 0 and
+ * gradient 0; so has one whose label, or partner's label, is bad: the rest of the batch is whole,
+ * and the record says which was the first. */
 typedef struct ff_cuda_loss {
     int n, classes;
     int stride;     /* elements from row to row of logits and gradient: classes padded to 8 */
@@ -34,7 +32,7 @@ typedef struct ff_cuda_loss {
     const void *labels;      /* [n] */
     ff_dtype label_dtype;    /* FF_I64 or FF_I32 */
     const float *weights;    /* [n] or NULL = all 1 */
-    const float *mix;        /* [n] in [0, 1] or NULL = own labels alone */
+    const float *mix;        /* [n] share of the own label, 0 to 1; NULL = all 1 */
     const float *loss_scale; /* device; the gradient is multiplied by it; NULL = 1 */
     void *gradient;          /* [n][stride], pad lanes 0; NULL = not wanted; may be logits */
     ff_cuda_result *ring;    /* [ring_size] device: place *step % ring_size is written: step,

@@ -1,12 +1,13 @@
-/* Muon (K. Jordan 2024) round its matrix products: momentum, norms, scalings; one filter bank W:
- * [rows][columns], rows = output channels, columns = kernel * kernel * padded input channels, pad
- * lanes zero (they change no norm). A step:
- *   ff_cuda_muon_begin   m = momentum * m + g;  u = g + momentum * m (nesterov) or m;
- *                        X = bf16(u) / (|bf16(u)| + 1e-7);  factor = sqrt(rows) / |W|
- *   the caller           Newton-Schulz on X: A = X X', B = b A + c A A, X = a X + B X, in bf16, by
- *                        matrix products whose beta adds, or ff_cuda_combine (pointwise.h)
- *   ff_cuda_muon_end     W = factor * W - rate * X, rate = rates[row][step] * multiplier
- * Nothing moves where control->non_finite. */
+/* Muon (K. Jordan 2024) round its matrix products: momentum, norms, scalings (formula:
+ * train/muon.h). One filter bank W: [rows][columns], rows = output channels, columns = kernel *
+ * kernel * padded input channels, pad lanes zero (they change no norm). A step: ff_cuda_muon_begin
+ * m = momentum * m + g;  u = g + momentum * m (nesterov) or m; X = u / (|u| + 1e-7), u rounded to
+ * X's dtype before; |W| the caller           Newton-Schulz on X: A = X X', B = b A + c A A, X = a X
+ * + B X, in X's dtype, by matrix products whose beta adds, or ff_cuda_combine (pointwise.h)
+ *   ff_cuda_muon_end     W = W * sqrt(rows) / |W| - rate * X, rate = rates[row][step] * multiplier
+ * Nothing moves where control->non_finite.
+ * Bytes an element (16-bit gradient and X, f32 momentum, master and working copy): begin reads 10 +
+ * 2, writes 6 + 2; end reads 6, writes 6. */
 #ifndef FF_TRAIN_CUDA_MUON_H
 #define FF_TRAIN_CUDA_MUON_H
 
@@ -24,8 +25,9 @@ typedef struct ff_cuda_muon {
     const float *rates;      /* as in ff_cuda_update */
     uint32_t rate_steps;
     const ff_cuda_control *control;
-    void *update;  /* bf16 [rows][columns]: X */
-    double *norms; /* [2] device: |bf16(u)|, |W|, between begin and end */
+    ff_dtype dtype; /* of X: FF_BF16, or FF_F32 */
+    void *x;        /* [rows][columns] */
+    double *norms;  /* [2] device: |u|, |W|, between begin and end */
 } ff_cuda_muon;
 
 /* scratch: ff_cuda_muon_scratch() bytes. */

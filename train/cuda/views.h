@@ -9,8 +9,8 @@ extern "C" {
 #endif
 
 /* y[n, i, j] = x[n, i + down, j' + right], j' = mirror ? w - 1 - j : j; what lies outside is
- * reflected (torch's "reflect"). Images: [n][h][w][channels], channels of 2, 4 or any multiple of
- * 8; |down| < h, |right| < w. */
+ * reflected (torch's "reflect"). Images: [n][h][w][channels], any number of channels, fewer than
+ * 2^31 16-byte words in all; |down| < h, |right| < w. Reads and writes one array. */
 typedef struct ff_cuda_view {
     int n, h, w, channels;
     ff_dtype dtype;
