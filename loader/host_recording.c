@@ -43,10 +43,7 @@ ff_status ff_host_capture_piece(ff_stream *stream, ff_work piece, ff_error *erro
     ff_recording *recording = stream->capture;
     ff_work *copy;
     ff_status status = ff_alloc(&copy, 1, sizeof *copy, "work of a capture", error);
-    if (status != FF_OK) {
-        if (piece.release) piece.release(piece.context);
-        return note(recording, status);
-    }
+    if (status != FF_OK) return note(recording, status);
     *copy = piece;
     *recording->tail = copy;
     recording->tail = &copy->next;
@@ -161,7 +158,13 @@ ff_status ff_host_recording_launch(ff_recording *recording, ff_stream *stream, f
         if (piece->kind == FF_WORK_RECORD)
             job->generation[piece->generation] = ff_host_event_next(piece->event);
     ff_work piece = {.kind = FF_WORK_CALL, .function = replay, .context = job, .release = free};
-    return ff_host_stream_give(stream, piece, error);
+    ff_status status = ff_host_stream_give(stream, piece, error);
+    if (status == FF_OK) return FF_OK;
+    for (const ff_work *record = recording->head; record; record = record->next)
+        if (record->kind == FF_WORK_RECORD) /* or its waiters would hang */
+            ff_host_event_reach(record->event, job->generation[record->generation]);
+    free(job);
+    return status;
 }
 
 void ff_host_recording_destroy(ff_recording *recording) {

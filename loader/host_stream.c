@@ -65,17 +65,13 @@ static void stream_body(void *context, int index) {
 
 ff_status ff_host_stream_give(ff_stream *stream, ff_work piece, ff_error *error) {
     if (stream->capture) return ff_host_capture_piece(stream, piece, error);
-    ff_work *copy = NULL;
-    ff_status status = FF_OK;
-    if (stream->thread) {
-        status = ff_alloc(&copy, 1, sizeof *copy, "work for a stream", error);
-    } else {
+    if (!stream->thread) {
         ff_host_stream_perform(stream, &piece, piece.generation);
-    }
-    if (!copy) {
         if (piece.release) piece.release(piece.context);
-        return status;
+        return FF_OK;
     }
+    ff_work *copy;
+    FF_TRY(ff_alloc(&copy, 1, sizeof *copy, "work for a stream", error));
     *copy = piece;
     pthread_mutex_lock(&stream->mutex);
     *stream->tail = copy;

@@ -81,8 +81,8 @@ void ff_host_stream_destroy(ff_stream *stream);
 ff_status ff_host_stream_synchronize(ff_stream *stream, ff_error *error);
 ff_status ff_host_stream_wait(ff_stream *stream, ff_event *event, ff_error *error);
 
-/* Does the piece in the stream, or records it where the stream is in a capture; `context` is the
- * stream's from here on. */
+/* Does the piece in the stream, or records it where the stream is in a capture; on success
+ * `context` is the stream's. */
 ff_status ff_host_stream_give(ff_stream *stream, ff_work piece, ff_error *error);
 
 /* In a stream's turn: sometimes a random delay, then the piece, for recorded events of this

@@ -127,7 +127,7 @@ static void fill_run(ff_loader *loader, ff_gatherer *gatherer, ring_slot *slot, 
 }
 
 static bool may_open(const ff_loader *loader) {
-    return !loader->failed && loader->next_open < loader->plan.total_batches;
+    return !loader->failed && loader->next_open < loader->plan.sequence.total_batches;
 }
 
 /* The slot in this state, of this sequence where it has one. */
@@ -160,7 +160,7 @@ static void open_batch(ff_loader *loader, ring_slot *slot) {
     loader->next_run = loader->runs; /* no tickets yet */
     pthread_mutex_unlock(&loader->mutex);
     ff_status status = await_slot(loader, slot, &error);
-    slot->place = ff_loader_plan_at(&loader->plan, slot->sequence);
+    slot->place = ff_sequence_at(&loader->plan.sequence, slot->sequence);
     pthread_mutex_lock(&loader->mutex);
     slot->status = FF_OK;
     slot->runs_left = loader->runs;
@@ -361,15 +361,11 @@ static void describe_batch(const ff_loader *loader, ring_slot *from) {
     const ff_loader_place *place = &from->place;
     slot->count = place->count;
     slot->epoch = place->epoch;
-    slot->batch = place->global_position / plan->batch;
+    slot->batch = place->global_position / plan->sequence.batch;
     slot->position = place->position;
     slot->global_count = place->global_count;
     slot->last = place->last;
-    slot->next = (ff_loader_position){.seed = plan->seed,
-                                      .batch = plan->batch,
-                                      .position = place->global_position + place->global_count,
-                                      .epoch = place->epoch};
-    if (place->last) slot->next.position = 0, slot->next.epoch++;
+    slot->next = ff_loader_plan_next(plan, place);
 }
 
 ff_status ff_loader_acquire(ff_loader *loader, ff_slot **out, ff_error *error) {
@@ -378,7 +374,7 @@ ff_status ff_loader_acquire(ff_loader *loader, ff_slot **out, ff_error *error) {
     pthread_mutex_lock(&loader->mutex);
     ff_status status = loader->status;
     ring_slot *slot = NULL;
-    if (status == FF_OK && loader->next_acquire < loader->plan.total_batches) {
+    if (status == FF_OK && loader->next_acquire < loader->plan.sequence.total_batches) {
         if (loader->held == loader->plan.slots) {
             pthread_mutex_unlock(&loader->mutex);
             return ff_fail(error, FF_USAGE, "all %u slots of the loader are held: release one",

@@ -100,44 +100,34 @@ static ff_status plan_sequence(ff_loader_plan *plan, const ff_loader_options *op
                        "position %" PRIu64 " is behind the end of %s with its %" PRIu64 " samples",
                        options->position, ff_dataset_path(plan->dataset), plan->count);
     bool drop = options->last_batch == FF_LAST_BATCH_DROP && plan->count >= options->batch;
-    plan->batch = options->batch;
-    plan->epoch_batches = batches_of(plan->count, plan->batch, drop);
-    plan->first_epoch = options->epoch;
-    plan->first_position = options->position;
-    plan->first_batches = batches_of(plan->count - options->position, plan->batch, drop);
+    plan->sequence.count = plan->count;
+    plan->sequence.batch = options->batch;
+    plan->sequence.epoch_batches = batches_of(plan->count, plan->sequence.batch, drop);
+    plan->sequence.first_epoch = options->epoch;
+    plan->sequence.first_position = options->position;
+    plan->sequence.first_batches =
+        batches_of(plan->count - options->position, plan->sequence.batch, drop);
     uint64_t epochs = options->epochs;
-    if (plan->first_batches == 0) { /* stored behind the last batch of an epoch */
-        plan->first_epoch++;
-        plan->first_position = 0;
-        plan->first_batches = options->epochs == 1 ? 0 : plan->epoch_batches;
+    if (plan->sequence.first_batches == 0) { /* stored behind the last batch of an epoch */
+        plan->sequence.first_epoch++;
+        plan->sequence.first_position = 0;
+        plan->sequence.first_batches = options->epochs == 1 ? 0 : plan->sequence.epoch_batches;
         if (epochs > 1) epochs--;
     }
-    plan->total_batches = UINT64_MAX;
-    if (epochs) plan->total_batches = plan->first_batches + (epochs - 1) * plan->epoch_batches;
+    plan->sequence.total_batches = UINT64_MAX;
+    if (epochs)
+        plan->sequence.total_batches =
+            plan->sequence.first_batches + (epochs - 1) * plan->sequence.epoch_batches;
     return FF_OK;
 }
 
-ff_loader_place ff_loader_plan_at(const ff_loader_plan *plan, uint64_t sequence) {
-    ff_loader_place place = {.epoch = plan->first_epoch, .global_position = plan->first_position};
-    uint64_t batches = plan->first_batches, number = sequence;
-    if (sequence >= plan->first_batches) {
-        uint64_t behind = sequence - plan->first_batches;
-        place.epoch += (uint32_t)(1 + behind / plan->epoch_batches);
-        place.global_position = 0;
-        number = behind % plan->epoch_batches;
-        batches = plan->epoch_batches;
-    }
-    place.last = number + 1 == batches;
-    place.global_position += number * plan->batch;
-    uint64_t left = plan->count - place.global_position;
-    place.global_count = (uint32_t)(left < plan->batch ? left : plan->batch);
-    place.position = place.global_position + plan->share_begin;
-    /* Cuts are those of a full batch, so a share's shape never changes. */
-    uint64_t before =
-        plan->share_begin < place.global_count ? plan->share_begin : place.global_count;
-    uint64_t here = place.global_count - before;
-    place.count = (uint32_t)(here < plan->rows ? here : plan->rows);
-    return place;
+ff_loader_position ff_loader_plan_next(const ff_loader_plan *plan, const ff_loader_place *place) {
+    ff_loader_position next = {.seed = plan->seed,
+                               .batch = plan->sequence.batch,
+                               .position = place->global_position + place->global_count,
+                               .epoch = place->epoch};
+    if (place->last) next.position = 0, next.epoch++;
+    return next;
 }
 
 /* ---- shapes and memory ---------------------------------------------------------------------- */
@@ -149,8 +139,9 @@ static ff_status plan_share(ff_loader_plan *plan, const ff_loader_options *optio
     if (begin > end || end > total)
         return ff_fail(error, FF_USAGE, "parts %u to %u of %u are no share of a batch", begin, end,
                        total);
-    plan->share_begin = ff_loader_share(plan->batch, begin, total);
-    plan->rows = (uint32_t)(ff_loader_share(plan->batch, end, total) - plan->share_begin);
+    plan->sequence.share_begin = ff_loader_share(plan->sequence.batch, begin, total);
+    plan->rows = plan->sequence.rows =
+        (uint32_t)(ff_loader_share(plan->sequence.batch, end, total) - plan->sequence.share_begin);
     return FF_OK;
 }
 
@@ -309,7 +300,7 @@ void ff_loader_plan_free(ff_loader_plan *plan) {
 ff_loader_info ff_loader_plan_describe(const ff_loader_plan *plan) {
     return (ff_loader_info){
         .samples = plan->count,
-        .batches_per_epoch = plan->epoch_batches,
+        .batches_per_epoch = plan->sequence.epoch_batches,
         .slot_bytes = plan->slot_bytes,
         .row_bytes = plan->row_bytes,
         .rows = plan->rows,

@@ -5,6 +5,7 @@
 
 #include "loader/augment_host.h"
 #include "loader/loader.h"
+#include "loader/sequence.h"
 #include "loader/wide.h"
 
 typedef struct ff_loader_plan {
@@ -19,15 +20,8 @@ typedef struct ff_loader_plan {
     ff_augment_host host;
     ff_wide wide; /* used where samples are jittered or mixed */
 
-    /* The sequence of batches: `first_batches` in the first epoch, from `first_position`, then
-     * `epoch_batches` in every other one; `total_batches` in all, UINT64_MAX = no end. */
-    uint64_t batch;
-    uint32_t first_epoch;
-    uint64_t first_position;
-    uint64_t first_batches, epoch_batches, total_batches;
-
-    uint64_t share_begin; /* this share's rows of a global batch: [share_begin, + rows) */
-    uint32_t rows;
+    ff_sequence sequence; /* of batches */
+    uint32_t rows;        /* of this share: sequence.rows */
     uint32_t height, width;
     uint64_t row_bytes; /* from a row's data to the next */
     bool raw, cyclic;   /* as in ff_loader_feed */
@@ -48,22 +42,13 @@ typedef struct ff_loader_plan {
     uint32_t slots;
 } ff_loader_plan;
 
-/* The place of batch number `sequence` (from 0) of this loader. */
-typedef struct ff_loader_place {
-    uint32_t epoch;
-    uint64_t global_position; /* of the global batch's first sample */
-    uint32_t global_count;
-    uint64_t position; /* of this share's first row */
-    uint32_t count;    /* of this share: samples before the padding */
-    bool last;         /* of its epoch */
-} ff_loader_place;
-
 FF_MUST_USE ff_status ff_loader_plan_init(ff_loader_plan *plan, ff_dataset *dataset,
                                           const ff_loader_options *options, ff_error *error);
 void ff_loader_plan_free(ff_loader_plan *plan);
 
 ff_loader_info ff_loader_plan_describe(const ff_loader_plan *plan);
 
-ff_loader_place ff_loader_plan_at(const ff_loader_plan *plan, uint64_t sequence);
+/* What to store once the batch at `place` has been used. */
+ff_loader_position ff_loader_plan_next(const ff_loader_plan *plan, const ff_loader_place *place);
 
 #endif

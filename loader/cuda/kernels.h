@@ -1,0 +1,113 @@
+/* The launchers of the loader's kernels: how a batch is made on the device. Plain C; no CUDA header
+ * is needed. Structs are passed by value to the kernels, the pointers in them are to device memory.
+ *
+ * One batch is three launches in one stream, which may be captured and replayed, for the first one
+ * counts on in device memory:
+ *     next    one thread: *place = where the next batch is
+ *     params  a thread a row: what becomes of each row (order, loader/augment.h)
+ *     move    a block a sample: gather, pad, crop, flip, cutout, normalize, convert, channels-last;
+ *             labels and other columns
+ *
+ * Launchers return 0 or the number of a cudaError_t, FF_CUDA_INVALID_VALUE for what a kernel cannot
+ * do. Bits: those of the host's ff_augment_plain, ff_augment_at and ff_order_at. */
+#ifndef FF_LOADER_CUDA_KERNELS_H
+#define FF_LOADER_CUDA_KERNELS_H
+
+#include "format/dtype.h"
+#include "loader/augment.h"
+#include "loader/cuda/types.h"
+#include "loader/order.h"
+#include "loader/sequence.h"
+
+/* In device memory, zeroed before the first `next`, which writes all of it. */
+typedef struct ff_cuda_place {
+    uint64_t number;    /* of the batch behind this one */
+    ff_loader_place at; /* this one */
+    uint32_t slot;      /* its number mod slots */
+    uint32_t reserved;
+    ff_order order; /* of its epoch */
+} ff_cuda_place;
+
+typedef struct ff_cuda_next {
+    ff_sequence sequence;
+    ff_order_spec order;
+    uint32_t slots; /* > 0 */
+    ff_cuda_place *place;
+} ff_cuda_next;
+
+typedef struct ff_cuda_params {
+    const ff_cuda_place *place;
+    ff_augment_spec spec;
+    uint64_t seed;
+    uint32_t height, width, out_height, out_width;
+    uint32_t rows;
+    const uint64_t *sample_of_place; /* [count] block order over another storage order, or NULL */
+    /* Out, [rows]. Rows behind place->at.count: params all zero, weight 0. Weights are 1 else. */
+    ff_augment_params *params;
+    float *weight;
+} ff_cuda_params;
+
+/* Values of 4 bytes that go along with the samples: labels. */
+typedef struct ff_cuda_column {
+    const uint32_t *from; /* of sample or row i: from[i * width ..], see ff_cuda_move.gather */
+    uint32_t *to;         /* [rows][width] */
+    uint32_t width;
+    uint32_t padding; /* what rows behind place->at.count get */
+} ff_cuda_column;
+
+#define FF_CUDA_COLUMNS 8
+
+typedef struct ff_cuda_move {
+    const ff_cuda_place *place;
+    const ff_augment_params *params; /* [rows], as ff_cuda_params made them */
+
+    /* Where samples lie, a multiple of 16 bytes apart and aligned so. Row r of the batch is row i
+     * of `samples`, which begin at place->slot * slot_bytes, as do the columns' `from`:
+     *   gather: i = row_of ? row_of[params[r].sample] : params[r].sample
+     *   else:   i = r */
+    const uint8_t *samples;
+    uint64_t row_bytes, slot_bytes;
+    uint32_t gather; /* 1 or 0 */
+    const uint32_t *row_of;
+
+    /* As stored: u8, f16, bf16 or f32; CHW or HWC. */
+    ff_dtype from;
+    ff_layout from_layout;
+    uint32_t channels, height, width;
+
+    /* What comes out: [rows, out_height, out_width, out_channels] of f32, f16 or bf16, 256 B
+     * aligned; channels from `channels` on and rows behind place->at.count are zero. */
+    void *data;
+    ff_dtype to;
+    uint32_t rows, out_height, out_width, out_channels;
+
+    ff_pad_mode pad_mode;
+    const uint32_t *black; /* [channels] elements of `to`, each in the low bytes of its word */
+    const void *table;     /* u8 only: [channels][256] elements of `to` */
+
+    uint32_t columns;
+    ff_cuda_column column[FF_CUDA_COLUMNS];
+} ff_cuda_move;
+
+/* Every entry is required. Thread rule: as the stream's. */
+typedef struct ff_loader_kernels {
+    int (*next)(const ff_cuda_next *job, ff_cuda_stream stream);
+    int (*params)(const ff_cuda_params *job, ff_cuda_stream stream);
+    int (*move)(const ff_cuda_move *job, ff_cuda_stream stream);
+} ff_loader_kernels;
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* The module's, and in tests the simulator's. Never called by name outside of these. */
+int ff_cuda_next_launch(const ff_cuda_next *job, ff_cuda_stream stream);
+int ff_cuda_params_launch(const ff_cuda_params *job, ff_cuda_stream stream);
+int ff_cuda_move_launch(const ff_cuda_move *job, ff_cuda_stream stream);
+extern const ff_loader_kernels ff_loader_cuda_kernels;
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
