@@ -76,6 +76,7 @@ typedef struct ff_conv_shape {
     bool bias;
     bool input_gradient; /* backward_data will be called */
     bool training;       /* backward_weights will be called */
+    bool statistics;     /* conv_forward will be asked for sums, where it can give them */
     bool frozen;         /* the weights are not trained: backward_weights gets no dw, only dbias */
     /* dw is zero before the first call and written by nothing else in between: what is always zero
      * need not be written again */
@@ -87,9 +88,9 @@ typedef struct ff_conv_shape {
  * same order are added. */
 typedef struct ff_conv {
     ff_conv_shape shape;
-    size_t weight_count; /* elements of the held weights, padding included */
-    size_t
-        scratch_bytes; /* of every call; the caller's device memory, shared by all convolutions */
+    size_t weight_count;  /* elements of the held weights, padding included */
+    size_t scratch_bytes; /* of every call; the caller's device memory, shared by all */
+    bool statistics;      /* conv_forward can give sums */
 } ff_conv;
 
 /* What follows a batch norm in the same pass. GELU (Hendrycks & Gimpel 2016, arXiv 1606.08415) is
@@ -116,6 +117,11 @@ typedef struct ff_norm {
     float *mean, *inv_std;             /* [padded channels]; of the batch */
     const void *x, *residual;          /* residual may be NULL */
     void *y;                           /* may be x in evaluation */
+    /* Training: where what made x has summed it already (FF_FUSE_CONV_STATISTICS), its sums of x
+     * and x * x: [2][padded channels]; else NULL. `counted`: mean, inv_std and the running
+     * statistics are made already (FF_FUSE_POOL_STATISTICS). */
+    const float *sums;
+    bool counted;
 } ff_norm;
 
 /* With g = (dy + dy2) times the activation's slope (ReLU: 1 where y > 0, else 0):
@@ -204,11 +210,16 @@ typedef struct ff_compute_options {
     /* Where to compute; the caller's, and outlives the compute. CPU tables take NULL, or a host
      * device whose streams run in the caller. */
     ff_device *device;
+    const struct ff_cuda_options *cuda; /* of the CUDA table alone (cuda/compute.h) */
 } ff_compute_options;
 
 /* Fusions that pay for a table; plan.c makes operations of them where the net has the chance. */
 typedef enum ff_fusion {
     FF_FUSE_CONV_POOL = 1, /* chunks of convolution and max pool, while the output is in cache */
+    /* A convolution gives the norm behind it the sums that it wants: ff_norm.sums. Asked for in
+     * ff_conv_shape.statistics, granted in ff_conv.statistics. */
+    FF_FUSE_CONV_STATISTICS = 2,
+    FF_FUSE_POOL_STATISTICS = 4, /* a pool makes the statistics of the norm behind it: pool_norm */
 } ff_fusion;
 
 typedef struct ff_compute_ops {
@@ -236,6 +247,10 @@ typedef struct ff_compute_ops {
      * where the shape is frozen, and only there. */
     void (*conv_forward)(ff_compute *compute, ff_conv *conv, const void *x, const void *w,
                          const void *bias, void *y, void *scratch);
+    /* Optional, for convolutions without a bias that say `statistics`: the same, and the sums of y
+     * and y * y over (n, h, w): [2][padded output channels]. */
+    void (*conv_forward_sums)(ff_compute *compute, ff_conv *conv, const void *x, const void *w,
+                              void *y, float *sums, void *scratch);
     void (*conv_backward_data)(ff_compute *compute, ff_conv *conv, const void *dy, const void *w,
                                void *dx, void *scratch);
     void (*conv_backward_weights)(ff_compute *compute, ff_conv *conv, const void *x, const void *dy,
@@ -253,13 +268,20 @@ typedef struct ff_compute_ops {
                          uint8_t *index);
     void (*pool_backward)(ff_compute *compute, const ff_pool *pool, const void *dy,
                           const uint8_t *index, void *dx);
+    /* Where FF_FUSE_POOL_STATISTICS: pool_forward, and norm's batch and running statistics of y;
+     * norm->x and norm->y are not looked at. scratch: norm_scratch. */
+    void (*pool_norm)(ff_compute *compute, const ff_pool *pool, const void *x, void *y,
+                      uint8_t *index, const ff_norm *norm, float *scratch);
 
-    /* required. bias, dbias: [padded outputs] or NULL; dw NULL where it is not trained; dx
+    /* required; linear_scratch: bytes that linear_backward needs in `scratch`, NULL where it needs
+     * none. bias, dbias: [padded outputs] or NULL; dw NULL where it is not trained; dx
      * may be NULL. */
+    size_t (*linear_scratch)(const ff_compute *compute, const ff_linear *linear);
     void (*linear_forward)(ff_compute *compute, const ff_linear *linear, const void *x,
                            const void *w, const float *bias, void *y);
     void (*linear_backward)(ff_compute *compute, const ff_linear *linear, const void *x,
-                            const void *w, const void *dy, void *dx, void *dw, float *dbias);
+                            const void *w, const void *dy, void *dx, void *dw, float *dbias,
+                            void *scratch);
 
     /* required. y may be x; dx may be dy; `to` may be a or b. */
     void (*relu_forward)(ff_compute *compute, size_t count, const void *x, void *y);
@@ -312,6 +334,9 @@ FF_MUST_USE ff_status ff_compute_open(ff_compute **compute, const char *name,
 /* NULL is accepted. Convolutions are destroyed and memory is released before. */
 void ff_compute_close(ff_compute **compute);
 
+/* Whoever is about to call entries says so, once for a row of calls: makes the device the calling
+ * thread's current one and the number of OpenMP threads the compute's. */
+void ff_compute_enter(ff_compute *compute);
 /* FF_OK, or the first failure of an entry, again at every later call. */
 FF_MUST_USE ff_status ff_compute_check(const ff_compute *compute, ff_error *error);
 /* Waits until all work given so far is done; then as ff_compute_check. */

@@ -5,7 +5,6 @@
 #include "train/models/models.h"
 #include "train/plan.h"
 
-#include <omp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -240,6 +239,6 @@ ff_status ff_model_check(const ff_model *model, ff_error *error) {
 }
 
 void ff_model_update(ff_model *model, const ff_sgd *sgd) {
-    omp_set_num_threads(model->compute->threads);
+    ff_compute_enter(model->compute);
     ff_store_update(&model->store, sgd);
 }

@@ -141,7 +141,8 @@ static void make_ops(builder *b) {
         }
         ff_op *op = &plan->ops[plan->op_count++];
         *op = (ff_op){.layer = i, .pool = -1, .from = layer->from, .from2 = layer->from2, .out = i};
-        op->x = op->x2 = op->y = op->index = op->saved = FF_BUFFER_NONE;
+        op->x = op->x2 = op->y = op->index = op->saved = op->sums = FF_BUFFER_NONE;
+        op->counts_for = op->counted_by = -1;
         op->dy = op->dy2 = op->dx = op->dx2 = op->room = op->partial = FF_BUFFER_NONE;
         switch (layer->kind) {
         case FF_LAYER_CONV: fuse_conv(b, op); break;
@@ -159,6 +160,26 @@ static void make_ops(builder *b) {
         op->input = plan->tensors[op->from];
         op->output = plan->tensors[op->out];
     }
+}
+
+/* Pairs norms with the operations whose outputs they are the first to read, where those can make
+ * statistics for them. Whether a convolution can, its planning tells. */
+static void pair_norms(const builder *b) {
+    ff_plan *plan = b->plan;
+    const unsigned fusions = plan->training ? plan->compute->fusions : 0;
+    for (int i = 0; i < plan->op_count; i++)
+        for (int k = i + 1; k < plan->op_count; k++) {
+            ff_op *maker = &plan->ops[i], *norm = &plan->ops[k];
+            if (norm->kind != FF_OP_NORM || norm->from != maker->out) continue;
+            const ff_layer *layer = &plan->graph->layers[maker->layer];
+            bool conv = maker->kind == FF_OP_CONV && !layer->bias;
+            if ((conv && fusions & FF_FUSE_CONV_STATISTICS) ||
+                (maker->kind == FF_OP_POOL && fusions & FF_FUSE_POOL_STATISTICS)) {
+                maker->counts_for = k;
+                norm->counted_by = i;
+            }
+            break;
+        }
 }
 
 /* The value that a view shows. */
@@ -196,6 +217,7 @@ static ff_status plan_conv(const builder *b, ff_op *op, ff_error *error) {
         .input_gradient = plan->training && op->from != 0,
         .training = plan->training,
         .frozen = !ff_op_trains(plan, op, 0),
+        .statistics = op->counts_for >= 0,
         .gradient_zeroed = op->kind == FF_OP_CONV, /* the store's; chunks share a buffer */
     };
     op->chunk = plan->batch;
@@ -212,15 +234,31 @@ static ff_status plan_conv(const builder *b, ff_op *op, ff_error *error) {
         status = ops->conv_create(plan->compute, &shape, op->conv, &op->tail, error);
     }
     plan->convs[op->layer] = op->conv;
+    if (status == FF_OK && op->counts_for >= 0 && !op->conv->statistics) {
+        plan->ops[op->counts_for].counted_by = -1;
+        op->counts_for = -1;
+    }
     return status == FF_OK ? FF_OK : ff_fail_within(error, status, "%s", layer->name);
 }
 
+static size_t linear_scratch(const ff_plan *plan, const ff_op *op) {
+    const ff_compute_ops *ops = plan->compute->ops;
+    const ff_linear linear = {.input = op->input,
+                              .outputs = ff_tensor_padded_channels(&op->output),
+                              .logits = op->out == plan->graph->output};
+    if (op->kind != FF_OP_LINEAR || !ops->linear_scratch) return 0;
+    return ops->linear_scratch(plan->compute, &linear);
+}
+
+/* Bytes that convolutions and linear layers share. */
 static size_t conv_scratch(const ff_plan *plan) {
     size_t most = 0;
     for (int i = 0; i < plan->op_count; i++) {
         const ff_conv *convs[2] = {plan->ops[i].conv, plan->ops[i].tail};
         for (int k = 0; k < 2; k++)
             if (convs[k] && convs[k]->scratch_bytes > most) most = convs[k]->scratch_bytes;
+        const size_t linear = linear_scratch(plan, &plan->ops[i]);
+        if (linear > most) most = linear;
     }
     return most;
 }
@@ -249,6 +287,13 @@ static ff_status plan_forward(builder *b, ff_op *op, ff_error *error) {
         size_t channels = (size_t)ff_tensor_padded_channels(&op->output);
         FF_TRY(ff_plan_buffer(plan, FF_ARENA_ACTIVATIONS, 2 * channels * sizeof(float), now,
                               &op->saved, error));
+        if (op->counted_by >= 0) ff_plan_use(plan, op->saved, op->counted_by);
+    }
+    if (op->kind == FF_OP_CONV && op->counts_for >= 0) {
+        size_t channels = (size_t)ff_tensor_padded_channels(&op->output);
+        FF_TRY(ff_plan_buffer(plan, FF_ARENA_SCRATCH, 2 * channels * sizeof(float), now, &op->sums,
+                              error));
+        ff_plan_use(plan, op->sums, op->counts_for);
     }
     bool max_pool = plan->graph->layers[op->layer].kind == FF_LAYER_MAX_POOL;
     if (plan->training && (op->kind == FF_OP_CONV_POOL || (op->kind == FF_OP_POOL && max_pool)))
@@ -407,6 +452,7 @@ static ff_status build(builder *b, ff_error *error) {
     FF_TRY(plan_tensors(plan, error));
     count_users(b);
     make_ops(b);
+    pair_norms(b);
     b->values[0] = FF_BUFFER_IMAGES;
     for (int i = 0; i < plan->op_count; i++) {
         ff_op *op = &plan->ops[i];

@@ -45,11 +45,15 @@ typedef struct ff_op {
     ff_node from, from2; /* values read; from2 = the residual of NORM, the second of ADD, or -1 */
     ff_node out;         /* the value made */
     ff_tensor input, output;
-    ff_activation activation;        /* NORM */
-    uint32_t dropout;                /* DROPOUT: number of this one among the net's */
-    ff_buffer_id x, x2, y;           /* values of from, from2, out */
-    ff_buffer_id index;              /* max pools: u8 places */
-    ff_buffer_id saved;              /* NORM: mean and inv_std, [2][padded channels] */
+    ff_activation activation; /* NORM */
+    uint32_t dropout;         /* DROPOUT: number of this one among the net's */
+    ff_buffer_id x, x2, y;    /* values of from, from2, out */
+    ff_buffer_id index;       /* max pools: u8 places */
+    ff_buffer_id saved;       /* NORM: mean and inv_std, [2][padded channels] */
+    /* Training: CONV: the sums that the norm behind it wants, POOL: nothing but that norm, whose
+     * statistics it makes; NORM: the operation that did so for it. Else NONE and -1. */
+    ff_buffer_id sums;
+    int counts_for, counted_by;      /* indexes of operations */
     bool backward;                   /* takes part in the backward pass */
     ff_buffer_id dy, dy2;            /* gradients of out; dy2 of NORM only, or NONE */
     ff_buffer_id more[FF_MAX_USERS]; /* further gradients of out, added to dy first */

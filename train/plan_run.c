@@ -2,7 +2,6 @@
 #include "train/plan.h"
 
 #include <inttypes.h>
-#include <omp.h>
 
 /* One step's view of things; images are the caller's. */
 typedef struct runner {
@@ -143,7 +142,11 @@ static ff_norm norm_of(const runner *r, const ff_op *op) {
 }
 
 static void norm_forward(const runner *r, const ff_op *op) {
-    const ff_norm norm = norm_of(r, op);
+    ff_norm norm = norm_of(r, op);
+    if (op->counted_by >= 0) {
+        norm.sums = value(r, r->plan->ops[op->counted_by].sums);
+        norm.counted = !norm.sums;
+    }
     float *scratch = ff_plan_at(r->plan, r->plan->norm_scratch);
     if (r->training)
         r->table->norm_train(r->compute, &norm, scratch);
@@ -184,25 +187,40 @@ static ff_linear linear_of(const runner *r, const ff_op *op) {
     };
 }
 
+static void conv_forward(const runner *r, const ff_op *op) {
+    const void *x = value(r, op->x), *w = working(r, op, 0);
+    void *y = value(r, op->y), *scratch = ff_plan_at(r->plan, r->plan->conv_scratch);
+    if (r->training && op->counts_for >= 0)
+        r->table->conv_forward_sums(r->compute, op->conv, x, w, y, value(r, op->sums), scratch);
+    else
+        r->table->conv_forward(r->compute, op->conv, x, w, bias_of(r, op), y, scratch);
+}
+
+static void pool_forward(const runner *r, const ff_op *op) {
+    const ff_pool pool = pool_of(r, op, &op->input);
+    const void *x = value(r, op->x);
+    void *y = value(r, op->y);
+    uint8_t *index = r->training ? ff_plan_at(r->plan, op->index) : NULL;
+    if (r->training && op->counts_for >= 0) {
+        const ff_norm norm = norm_of(r, &r->plan->ops[op->counts_for]);
+        r->table->pool_norm(r->compute, &pool, x, y, index, &norm,
+                            ff_plan_at(r->plan, r->plan->norm_scratch));
+    } else {
+        r->table->pool_forward(r->compute, &pool, x, y, index);
+    }
+}
+
 static void forward(const runner *r, const ff_op *op) {
     const size_t count = ff_tensor_count(&op->output);
     const void *x = value(r, op->x);
     void *y = value(r, op->y);
     switch (op->kind) {
-    case FF_OP_CONV:
-        r->table->conv_forward(r->compute, op->conv, x, working(r, op, 0), bias_of(r, op), y,
-                               ff_plan_at(r->plan, r->plan->conv_scratch));
-        break;
+    case FF_OP_CONV: conv_forward(r, op); break;
     case FF_OP_CONV_POOL: conv_pool_forward(r, op); break;
     case FF_OP_NORM: norm_forward(r, op); break;
     case FF_OP_RELU: r->table->relu_forward(r->compute, count, x, y); break;
     case FF_OP_GELU: r->table->gelu_forward(r->compute, count, x, y); break;
-    case FF_OP_POOL: {
-        const ff_pool pool = pool_of(r, op, &op->input);
-        r->table->pool_forward(r->compute, &pool, x, y,
-                               r->training ? ff_plan_at(r->plan, op->index) : NULL);
-        break;
-    }
+    case FF_OP_POOL: pool_forward(r, op); break;
     case FF_OP_LINEAR: {
         const ff_linear linear = linear_of(r, op);
         const bool biased = r->plan->graph->layers[op->layer].bias;
@@ -249,7 +267,8 @@ static void backward(const runner *r, const ff_op *op) {
     case FF_OP_LINEAR: {
         const ff_linear linear = linear_of(r, op);
         r->table->linear_backward(r->compute, &linear, value(r, op->x), working(r, op, 0), dy, dx,
-                                  gradient(r, op, 0), bias_gradient(r, op));
+                                  gradient(r, op, 0), bias_gradient(r, op),
+                                  ff_plan_at(r->plan, r->plan->conv_scratch));
         break;
     }
     case FF_OP_ADD:
@@ -292,7 +311,7 @@ void ff_plan_enqueue(ff_plan *plan, const ff_batch *batch, bool training, ff_out
         .images = batch->images,
         .training = training,
     };
-    omp_set_num_threads(plan->compute->threads);
+    ff_compute_enter(plan->compute);
     for (int i = 0; i < plan->op_count; i++) forward(&r, &plan->ops[i]);
     loss(&r, batch, ring, ring_size);
     for (int i = plan->op_count; training && i-- > 0;)

@@ -389,9 +389,9 @@ static void linear_matches(void **state) {
             dw[k] = floats(outputs * inputs);
             db[k] = floats(outputs);
             compute->ops->linear_forward(compute, &linear, x, w, biased ? bias : NULL, y[k]);
-            compute->ops->linear_backward(compute, &linear, x, w, dy, NULL, dw[k], db[k]);
-            compute->ops->linear_backward(compute, &linear, x, w, dy, dx[k], NULL, NULL);
-            compute->ops->linear_backward(compute, &linear, x, w, dy, dx[k], dw[k], db[k]);
+            compute->ops->linear_backward(compute, &linear, x, w, dy, NULL, dw[k], db[k], NULL);
+            compute->ops->linear_backward(compute, &linear, x, w, dy, dx[k], NULL, NULL, NULL);
+            compute->ops->linear_backward(compute, &linear, x, w, dy, dx[k], dw[k], db[k], NULL);
         }
         for (size_t e = 0; e < n * outputs; e++) { /* the formula, at every place */
             double sum = 0;

@@ -27,7 +27,8 @@ void ff_reference_pool_backward(ff_compute *compute, const ff_pool *pool, const 
 void ff_reference_linear_forward(ff_compute *compute, const ff_linear *linear, const void *x,
                                  const void *w, const float *bias, void *y);
 void ff_reference_linear_backward(ff_compute *compute, const ff_linear *linear, const void *x,
-                                  const void *w, const void *dy, void *dx, void *dw, float *dbias);
+                                  const void *w, const void *dy, void *dx, void *dw, float *dbias,
+                                  void *scratch);
 void ff_reference_relu_forward(ff_compute *compute, size_t count, const void *x, void *y);
 void ff_reference_relu_backward(ff_compute *compute, size_t count, const void *y, const void *dy,
                                 void *dx);

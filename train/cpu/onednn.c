@@ -85,8 +85,9 @@ static void linear_forward(ff_compute *compute, const ff_linear *linear, const v
 }
 
 static void linear_backward(ff_compute *compute, const ff_linear *linear, const void *x,
-                            const void *w, const void *dy_memory, void *dx, void *dw,
-                            float *dbias) {
+                            const void *w, const void *dy_memory, void *dx, void *dw, float *dbias,
+                            void *scratch) {
+    (void)scratch;
     const float *dy = dy_memory;
     const dnnl_dim_t n = linear->input.n, inputs = (dnnl_dim_t)ff_tensor_sample(&linear->input);
     const dnnl_dim_t outputs = linear->outputs;

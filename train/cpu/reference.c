@@ -132,7 +132,8 @@ void ff_reference_linear_forward(ff_compute *compute, const ff_linear *linear, c
 
 void ff_reference_linear_backward(ff_compute *compute, const ff_linear *linear,
                                   const void *x_memory, const void *w_memory, const void *dy_memory,
-                                  void *dx_memory, void *dw_memory, float *dbias) {
+                                  void *dx_memory, void *dw_memory, float *dbias, void *scratch) {
+    (void)scratch;
     const float *x = x_memory, *w = w_memory, *dy = dy_memory;
     float *dx = dx_memory, *dw = dw_memory;
     const size_t inputs = ff_tensor_sample(&linear->input);

@@ -2,22 +2,14 @@
 #ifndef FF_TRAIN_CUDA_LOSS_H
 #define FF_TRAIN_CUDA_LOSS_H
 
+#include "train/control.h"
 #include "train/cuda/launch.h"
 
 #ifdef __cplusplus
 extern "C" {
 #endif
 
-/* What a step tells the host: one place of a ring in device memory, copied now and then. */
-typedef struct ff_cuda_result {
-    uint64_t step;
-    double loss_sum; /* over the samples that count, not scaled */
-    int64_t count, correct;
-    int32_t bad_sample;  /* the first whose label is outside [-1, classes); -1 = none */
-    int32_t non_finite;  /* 1: the gradients were not finite and the update was skipped */
-    float loss_scale;    /* that the step ran with */
-    float learning_rate; /* of group 0 */
-} ff_cuda_result;
+typedef ff_outcome ff_cuda_result; /* a place of the ring */
 
 /* As ff_loss in train/compute.h, mixed labels included. A sample that does not count has loss 0 and
  * gradient 0; so has one whose label, or partner's label, is bad: the rest of the batch is whole,

@@ -10,17 +10,8 @@
 extern "C" {
 #endif
 
-/* In device memory; the host writes it once (and when it resumes), reads it when it saves. */
-typedef struct ff_cuda_control {
-    uint64_t step;    /* of the run, from 0; advances by 1 whether or not the update was skipped */
-    uint64_t updates; /* not skipped */
-    float loss_scale; /* 1 where none is used */
-    float growth, backoff;    /* factors of the scale: usually 2 and 1/2 */
-    uint32_t growth_interval; /* good steps before it grows; 0 = the scale never changes */
-    uint32_t good_steps;      /* since it last changed */
-    uint32_t non_finite;      /* of the present step: set by ff_cuda_check, cleared by advance */
-    uint64_t skipped;         /* updates */
-} ff_cuda_control;
+/* In device memory. ff_cuda_check sets non_finite, ff_cuda_advance clears it. */
+typedef ff_control ff_cuda_control;
 
 /* How a group of parameters is updated. torch's SGD (ff_sgd in train/optim.h):
  *   g = gradient / (loss_scale) + weight_decay * w;  m = momentum * m + g;

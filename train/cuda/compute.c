@@ -1,0 +1,217 @@
+/* The table: opening, the shapes that it wants, elementwise passes, dropout and the loss. */
+#include "train/cuda/compute.h"
+
+#include "format/base/memory.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+void ff_cuda_keep(ff_compute *compute, int result, const char *entry) {
+    if (result) ff_fail(ff_compute_error(compute), FF_FAILED, "%s: CUDA error %d", entry, result);
+}
+
+static void close_cuda(ff_compute *compute) {
+    ff_cuda_compute *self = (ff_cuda_compute *)compute;
+    if (ff_compute_wait(compute, NULL) != FF_OK) {
+        /* told by whoever looked before; nothing is running any more */
+    }
+    if (self->gemm_workspace) ff_compute_release(compute, self->gemm_workspace);
+    ff_library_close(&self->library);
+    ff_compute_end(compute);
+    free(self);
+}
+
+static ff_status begin(ff_cuda_compute *self, const ff_compute_options *options, ff_error *error) {
+    const ff_cuda_options *cuda = options->cuda;
+    ff_compute *base = &self->base;
+    const ff_library_options library = {
+        .device = options->device,
+        .deterministic = options->deterministic,
+        .timing_seconds = options->deterministic ? 0 : cuda->timing_seconds,
+        .expected_convs = cuda->expected_convs,
+        .cache_folder = cuda->cache_folder,
+        .note = cuda->note,
+        .note_context = cuda->note_context,
+    };
+    base->fusions = FF_FUSE_CONV_STATISTICS | FF_FUSE_POOL_STATISTICS;
+    self->place.stream = base->device->table->native_stream(base->device, base->stream);
+    self->place.multiprocessors = cuda->multiprocessors;
+    self->table = cuda->library;
+    FF_TRY(base->device->table->make_current(base->device, error));
+    FF_TRY(self->table->open(&self->library, &library, error));
+    snprintf(base->description, sizeof base->description, "%s, %s, %s", base->ops->name,
+             self->table->name, ff_precision_name(base->precision));
+    return ff_compute_allocate(base, &self->gemm_workspace,
+                               self->table->gemm_workspace(self->library),
+                               "the workspace of matrix products", error);
+}
+
+static ff_status open_cuda(ff_compute **out, const ff_compute_options *options, ff_error *error) {
+    ff_cuda_compute *self;
+    *out = NULL;
+    assert(options->device && options->cuda);
+    FF_TRY(ff_alloc(&self, 1, sizeof *self, "the compute table", error));
+    ff_status status = ff_compute_begin(&self->base, &ff_cuda_compute_ops, options, error);
+    if (status != FF_OK) {
+        free(self);
+        return status;
+    }
+    status = begin(self, options, error);
+    if (status != FF_OK)
+        close_cuda(&self->base);
+    else
+        *out = &self->base;
+    return status;
+}
+
+/* NHWC: all channels lie together. */
+static int one_block(const ff_compute *compute, int channels) {
+    (void)compute;
+    return (channels + 7) / 8 * 8;
+}
+
+static size_t norm_scratch(const ff_compute *compute, const ff_tensor *shape) {
+    const ff_cuda_compute *self = (const ff_cuda_compute *)compute;
+    size_t bytes = ff_cuda_scratch(self->place.multiprocessors, ff_tensor_padded_channels(shape));
+    return (bytes + sizeof(float) - 1) / sizeof(float);
+}
+
+/* ---- elementwise ---- */
+
+static const ff_cuda_place *place_of(const ff_compute *compute) {
+    return &((const ff_cuda_compute *)compute)->place;
+}
+
+static void relu_forward(ff_compute *compute, size_t count, const void *x, void *y) {
+    ff_cuda_keep(
+        compute,
+        ff_cuda_activation_forward(place_of(compute), FF_CUDA_RELU, compute->dtype, count, x, y),
+        "ReLU");
+}
+
+static void relu_backward(ff_compute *compute, size_t count, const void *y, const void *dy,
+                          void *dx) {
+    ff_cuda_keep(compute,
+                 ff_cuda_activation_backward(place_of(compute), FF_CUDA_RELU, compute->dtype, count,
+                                             y, dy, dx),
+                 "backward ReLU");
+}
+
+static void gelu_forward(ff_compute *compute, size_t count, const void *x, void *y) {
+    ff_cuda_keep(
+        compute,
+        ff_cuda_activation_forward(place_of(compute), FF_CUDA_GELU, compute->dtype, count, x, y),
+        "GELU");
+}
+
+static void gelu_backward(ff_compute *compute, size_t count, const void *x, const void *dy,
+                          void *dx) {
+    ff_cuda_keep(compute,
+                 ff_cuda_activation_backward(place_of(compute), FF_CUDA_GELU, compute->dtype, count,
+                                             x, dy, dx),
+                 "backward GELU");
+}
+
+static void add(ff_compute *compute, size_t count, const void *a, const void *b, void *to) {
+    ff_cuda_keep(compute, ff_cuda_add(place_of(compute), compute->dtype, count, a, b, to),
+                 "an addition");
+}
+
+static void narrow(ff_compute *compute, size_t count, const float *from, void *to) {
+    ff_cuda_keep(compute, ff_cuda_cast(place_of(compute), count, from, FF_F32, to, compute->dtype),
+                 "a conversion");
+}
+
+static void dropout(ff_compute *compute, const ff_dropout *dropout, const void *x, void *y) {
+    const ff_tensor *t = &dropout->shape;
+    const ff_cuda_dropout arguments = {
+        .n = t->n,
+        .c = t->c,
+        .h = t->h,
+        .w = t->w,
+        .channels = ff_tensor_padded_channels(t),
+        .dtype = compute->dtype,
+        .probability = dropout->probability,
+        .seed = dropout->seed,
+        .layer = dropout->layer,
+        .step = dropout->step,
+    };
+    ff_cuda_keep(compute, ff_cuda_dropout_apply(place_of(compute), &arguments, x, y), "dropout");
+}
+
+/* ---- loss ---- */
+
+/* The kernel's gradient is of the logits' f32; where activations are not, it is made in scratch. */
+static size_t kernel_scratch(int n) {
+    return ff_align_u64(ff_cuda_loss_scratch(n), 256);
+}
+
+static size_t loss_scratch(const ff_compute *compute, int n, int stride) {
+    size_t wide = compute->dtype == FF_F32 ? 0 : (size_t)n * (size_t)stride * sizeof(float);
+    return kernel_scratch(n) + wide;
+}
+
+static void loss(ff_compute *compute, const ff_loss *loss) {
+    const bool convert = loss->gradient && compute->dtype != FF_F32;
+    void *wide = convert ? (char *)loss->scratch + kernel_scratch(loss->n) : loss->gradient;
+    const ff_cuda_loss arguments = {
+        .n = loss->n,
+        .classes = loss->classes,
+        .stride = loss->stride,
+        .dtype = FF_F32,
+        .smoothing = loss->smoothing,
+        .sum = loss->summed,
+        .logits = loss->logits,
+        .labels = loss->labels,
+        .label_dtype = loss->label_dtype,
+        .weights = loss->weights,
+        .mix = loss->mix,
+        .loss_scale = loss->control ? &loss->control->loss_scale : NULL,
+        .gradient = wide,
+        .ring = loss->ring,
+        .ring_size = loss->ring_size,
+        .step = loss->control ? &loss->control->step : NULL,
+    };
+    ff_cuda_keep(compute, ff_cuda_loss_run(place_of(compute), &arguments, loss->scratch),
+                 "the loss");
+    if (!convert) return;
+    const size_t count = (size_t)loss->n * (size_t)loss->stride;
+    narrow(compute, count, wide, loss->gradient);
+}
+
+const ff_compute_ops ff_cuda_compute_ops = {
+    .name = "cuda",
+    .open = open_cuda,
+    .close = close_cuda,
+    .channel_block = one_block,
+    .input_block = one_block,
+    .row_block = one_block,
+    .conv_create = ff_cuda_conv_create,
+    .conv_destroy = ff_cuda_conv_destroy,
+    .conv_import = ff_cuda_conv_import,
+    .conv_export = ff_cuda_conv_export,
+    .conv_forward = ff_cuda_conv_forward,
+    .conv_forward_sums = ff_cuda_conv_forward_sums,
+    .conv_backward_data = ff_cuda_conv_backward_data,
+    .conv_backward_weights = ff_cuda_conv_backward_weights,
+    .norm_scratch = norm_scratch,
+    .norm_train = ff_cuda_norm_train,
+    .norm_evaluate = ff_cuda_norm_evaluate,
+    .norm_backward = ff_cuda_norm_back,
+    .pool_forward = ff_cuda_pool_train,
+    .pool_norm = ff_cuda_pool_norm,
+    .pool_backward = ff_cuda_pool_back,
+    .linear_scratch = ff_cuda_linear_scratch,
+    .linear_forward = ff_cuda_linear_forward,
+    .linear_backward = ff_cuda_linear_backward,
+    .relu_forward = relu_forward,
+    .relu_backward = relu_backward,
+    .gelu_forward = gelu_forward,
+    .gelu_backward = gelu_backward,
+    .add = add,
+    .dropout = dropout,
+    .loss_scratch = loss_scratch,
+    .loss = loss,
+    .narrow = narrow,
+};

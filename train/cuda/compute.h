@@ -1,0 +1,79 @@
+/* The compute table on a GPU: own kernels (kernels.h), the library's convolutions and matrix
+ * products (library.h), memory and streams of a device table. Plain C without CUDA headers: the
+ * module gives it CUDA's own; tests give it the simulated kernels, the plain library and the
+ * asynchronous host device.
+ *
+ * Tensors are NHWC in one block: channels padded to a multiple of 8, pad lanes zero in activations,
+ * weights, gradients and state. Filters are held as [padded outputs][kernel][kernel][padded
+ * inputs]. */
+#ifndef FF_TRAIN_CUDA_COMPUTE_H
+#define FF_TRAIN_CUDA_COMPUTE_H
+
+#include "train/compute.h"
+#include "train/cuda/kernels.h"
+#include "train/cuda/library.h"
+
+/* What ff_compute_options has for this table alone. */
+typedef struct ff_cuda_options {
+    const ff_library_table *library;
+    int multiprocessors; /* of the device; at least 1 */
+    /* As in ff_library_options. */
+    const char *cache_folder;
+    double timing_seconds;
+    int expected_convs;
+    void (*note)(void *context, const char *line);
+    void *note_context;
+} ff_cuda_options;
+
+/* Wants options->device and options->cuda. */
+extern const ff_compute_ops ff_cuda_compute_ops;
+
+/* ---- what the files of this table share ---- */
+
+typedef struct ff_cuda_compute {
+    ff_compute base;
+    ff_cuda_place place;
+    const ff_library_table *table;
+    ff_library *library;
+    void *gemm_workspace; /* the library's */
+} ff_cuda_compute;
+
+/* Keeps a launcher's error, or NULL where it was none: "norm_train: CUDA error 700". */
+void ff_cuda_keep(ff_compute *compute, int result, const char *entry);
+
+static inline size_t ff_cuda_rows(const ff_tensor *t) {
+    return (size_t)t->n * (size_t)t->h * (size_t)t->w;
+}
+
+ff_status ff_cuda_conv_create(ff_compute *compute, const ff_conv_shape *shape,
+                              const ff_conv *sibling, ff_conv **conv, ff_error *error);
+void ff_cuda_conv_destroy(ff_compute *compute, ff_conv *conv);
+void ff_cuda_conv_import(const ff_conv *conv, const float *oihw, float *held);
+void ff_cuda_conv_export(const ff_conv *conv, const float *held, float *oihw);
+void ff_cuda_conv_forward(ff_compute *compute, ff_conv *conv, const void *x, const void *w,
+                          const void *bias, void *y, void *scratch);
+void ff_cuda_conv_forward_sums(ff_compute *compute, ff_conv *conv, const void *x, const void *w,
+                               void *y, float *sums, void *scratch);
+void ff_cuda_conv_backward_data(ff_compute *compute, ff_conv *conv, const void *dy, const void *w,
+                                void *dx, void *scratch);
+void ff_cuda_conv_backward_weights(ff_compute *compute, ff_conv *conv, const void *x,
+                                   const void *dy, void *dw, float *dbias, void *scratch);
+
+void ff_cuda_norm_train(ff_compute *compute, const ff_norm *norm, float *scratch);
+void ff_cuda_norm_evaluate(ff_compute *compute, const ff_norm *norm, float *scratch);
+void ff_cuda_norm_back(ff_compute *compute, const ff_norm_backward *norm, float *scratch);
+void ff_cuda_pool_train(ff_compute *compute, const ff_pool *pool, const void *x, void *y,
+                        uint8_t *index);
+void ff_cuda_pool_norm(ff_compute *compute, const ff_pool *pool, const void *x, void *y,
+                       uint8_t *index, const ff_norm *norm, float *scratch);
+void ff_cuda_pool_back(ff_compute *compute, const ff_pool *pool, const void *dy,
+                       const uint8_t *index, void *dx);
+
+void ff_cuda_linear_forward(ff_compute *compute, const ff_linear *linear, const void *x,
+                            const void *w, const float *bias, void *y);
+void ff_cuda_linear_backward(ff_compute *compute, const ff_linear *linear, const void *x,
+                             const void *w, const void *dy, void *dx, void *dw, float *dbias,
+                             void *scratch);
+size_t ff_cuda_linear_scratch(const ff_compute *compute, const ff_linear *linear);
+
+#endif
