@@ -92,6 +92,17 @@ static inline int ff_library_conv_out(const ff_library_conv_spec *spec, int size
     return (size + 2 * spec->pad - spec->kernel) / spec->stride + 1;
 }
 
+/* The spec as text, one word a property: "forward f16 n512 h32 w32 c64 k64 kernel3 stride1 pad1
+ * statistics". Part of a plan's key, and of messages. */
+enum { FF_LIBRARY_CONV_TEXT = 192 };
+void ff_library_conv_text(const ff_library_conv_spec *spec, char text[FF_LIBRARY_CONV_TEXT]);
+
+/* Bytes of x, w and y of a convolution, as stored. */
+typedef struct ff_library_conv_sizes {
+    size_t x, w, y;
+} ff_library_conv_sizes;
+ff_library_conv_sizes ff_library_conv_bytes(const ff_library_conv_spec *spec);
+
 /* What was planned, for reports. */
 typedef struct ff_library_engine {
     char name[64];     /* as the library numbers it, with its knobs; "plain" for the loops */

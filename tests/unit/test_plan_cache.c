@@ -1,0 +1,157 @@
+/* The plan cache: what is put is got, and whatever else lies in the folder is the same as none. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "train/cuda/plan_cache.h"
+
+#include <dirent.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static char root[] = "/tmp/plan-cache-XXXXXX";
+
+static int make_root(void **state) {
+    (void)state;
+    return mkdtemp(root) ? 0 : -1;
+}
+static int remove_root(void **state) {
+    char command[128];
+    (void)state;
+    snprintf(command, sizeof command, "rm -rf %s", root);
+    return system(command);
+}
+
+static const ff_plan_entry example = {
+    .engine = {.name = "62 12=1", .found = 10, .tensor_cores = true, .deterministic = true},
+    .json = "{\"engine\": 62}",
+};
+
+static int files_in(const char *folder) {
+    int count = 0;
+    DIR *open = opendir(folder);
+    for (struct dirent *entry; (entry = readdir(open));) count += entry->d_name[0] != '.';
+    closedir(open);
+    return count;
+}
+
+static void entries_come_back(void **state) {
+    (void)state;
+    char folder[64];
+    ff_error error = {0};
+    ff_plan_entry entry;
+    snprintf(folder, sizeof folder, "%s/a/b", root);
+    assert_int_equal(ff_plan_cache_get(folder, "key", &entry, &error), FF_OK);
+    assert_null(entry.json);
+    for (int i = 0; i < 2; i++) /* the second replaces the first */
+        assert_int_equal(ff_plan_cache_put(folder, "key", &example, &error), FF_OK);
+    assert_int_equal(ff_plan_cache_put(folder, "another", &example, &error), FF_OK);
+    assert_int_equal(files_in(folder), 2);
+    assert_int_equal(ff_plan_cache_get(folder, "key", &entry, &error), FF_OK);
+    assert_string_equal(entry.json, example.json);
+    assert_string_equal(entry.engine.name, "62 12=1");
+    assert_int_equal(entry.engine.found, 10);
+    assert_true(entry.engine.tensor_cores && entry.engine.deterministic && entry.engine.cached);
+    assert_false(entry.engine.runtime_compiled || entry.engine.timed);
+    ff_plan_entry_release(&entry);
+    assert_int_equal(ff_plan_cache_get(folder, "third", &entry, &error), FF_OK);
+    assert_null(entry.json);
+}
+
+/* Every file that differs from the written one in one byte, or is cut anywhere, is refused. */
+static void broken_entries_are_refused(void **state) {
+    (void)state;
+    ff_error error = {0};
+    ff_buffer file = {0};
+    ff_plan_entry entry;
+    assert_int_equal(ff_plan_entry_write(&file, "key", &example, &error), FF_OK);
+    assert_int_equal(ff_plan_entry_parse(file.bytes, file.length, "key", &entry, &error), FF_OK);
+    ff_plan_entry_release(&entry);
+    assert_int_equal(ff_plan_entry_parse(file.bytes, file.length, "kez", &entry, &error),
+                     FF_BAD_DATA);
+    assert_null(entry.json);
+    for (size_t i = 0; i < file.length; i++) {
+        assert_int_equal(ff_plan_entry_parse(file.bytes, i, "key", &entry, &error), FF_BAD_DATA);
+        for (int bit = 0; bit < 8; bit++) {
+            file.bytes[i] ^= (char)(1 << bit);
+            assert_int_equal(ff_plan_entry_parse(file.bytes, file.length, "key", &entry, &error),
+                             FF_BAD_DATA);
+            assert_true(error.message[0] && !strchr(error.message, '\n'));
+            file.bytes[i] ^= (char)(1 << bit);
+        }
+    }
+    ff_buffer_free(&file);
+}
+
+static void unusable_folders_are_named(void **state) {
+    (void)state;
+    char path[128], folder[64];
+    ff_error error = {0};
+    ff_plan_entry entry;
+    snprintf(folder, sizeof folder, "%s/file", root);
+    FILE *file = fopen(folder, "w");
+    fclose(file);
+    assert_int_equal(ff_plan_cache_get(folder, "key", &entry, &error), FF_OK);
+    assert_null(entry.json);
+    assert_int_not_equal(ff_plan_cache_put(folder, "key", &example, &error), FF_OK);
+    assert_non_null(strstr(error.message, folder));
+
+    /* A folder where the file should be. */
+    snprintf(folder, sizeof folder, "%s/c", root);
+    assert_int_equal(ff_plan_cache_put(folder, "key", &example, &error), FF_OK);
+    DIR *open = opendir(folder);
+    struct dirent *found;
+    do found = readdir(open);
+    while (found && found->d_name[0] == '.');
+    snprintf(path, sizeof path, "%s/%.40s", folder, found->d_name);
+    closedir(open);
+    assert_int_equal(unlink(path), 0);
+    assert_int_equal(mkdir(path, 0777), 0);
+    assert_int_equal(ff_plan_cache_get(folder, "key", &entry, &error), FF_BAD_DATA);
+    assert_non_null(strstr(error.message, path));
+    assert_int_equal(ff_plan_cache_put(folder, "key", &example, &error), FF_IO);
+    assert_int_equal(files_in(folder), 1); /* nothing is left beside it */
+}
+
+static void the_folder_is_the_environments(void **state) {
+    (void)state;
+    char *folder;
+    ff_error error = {0};
+    setenv("HOME", "/home/a", 1);
+    unsetenv("XDG_CACHE_HOME");
+    unsetenv("FFPACK_PLAN_CACHE");
+    assert_int_equal(ff_plan_cache_folder(&folder, &error), FF_OK);
+    assert_string_equal(folder, "/home/a/.cache/ffpack/plans");
+    free(folder);
+    setenv("XDG_CACHE_HOME", "relative", 1);
+    assert_int_equal(ff_plan_cache_folder(&folder, &error), FF_OK);
+    assert_string_equal(folder, "/home/a/.cache/ffpack/plans");
+    free(folder);
+    setenv("XDG_CACHE_HOME", "/cache", 1);
+    assert_int_equal(ff_plan_cache_folder(&folder, &error), FF_OK);
+    assert_string_equal(folder, "/cache/ffpack/plans");
+    free(folder);
+    setenv("FFPACK_PLAN_CACHE", "here", 1);
+    assert_int_equal(ff_plan_cache_folder(&folder, &error), FF_OK);
+    assert_string_equal(folder, "here");
+    free(folder);
+    setenv("FFPACK_PLAN_CACHE", "", 1);
+    assert_int_equal(ff_plan_cache_folder(&folder, &error), FF_OK);
+    assert_null(folder);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(entries_come_back),
+        cmocka_unit_test(broken_entries_are_refused),
+        cmocka_unit_test(unusable_folders_are_named),
+        cmocka_unit_test(the_folder_is_the_environments),
+    };
+    return cmocka_run_group_tests(tests, make_root, remove_root);
+}

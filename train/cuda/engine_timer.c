@@ -1,0 +1,162 @@
+#include "train/cuda/engine_timer.h"
+
+#include "format/base/memory.h"
+#include "loader/philox.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Random elements that are copied over and over into larger buffers. */
+enum { PATTERN = 1 << 20, ALIGNMENT = 256, VECTORS = 12 };
+
+struct ff_engine_timer {
+    ff_device *device;
+    ff_stream *stream;
+    ff_event *begin, *end;
+    ff_recording *recording;
+    char *memory;    /* [sets][x, w, y, a tensor like x], then the vectors */
+    void *workspace; /* of the engine at hand */
+    size_t workspace_bytes;
+    int sets;
+    ff_library_conv_arguments arguments[FF_TIMER_SETS];
+};
+
+static size_t aligned(size_t bytes) {
+    return (size_t)ff_align_u64(bytes, ALIGNMENT);
+}
+
+/* [bytes] of device memory = the pattern, again and again. */
+static ff_status fill(ff_engine_timer *t, char *to, const char *pattern, size_t pattern_bytes,
+                      size_t bytes, ff_error *error) {
+    for (size_t at = 0; at < bytes; at += pattern_bytes) {
+        size_t part = bytes - at < pattern_bytes ? bytes - at : pattern_bytes;
+        FF_TRY(t->device->table->copy(t->device, t->stream, to + at, pattern, part, error));
+    }
+    return FF_OK;
+}
+
+/* Uniform in [-1, 1), as f32 and then in the storage type. */
+static ff_status fill_all(ff_engine_timer *t, ff_dtype dtype, size_t tensors, size_t vectors,
+                          ff_error *error) {
+    const ff_device_table *table = t->device->table;
+    float *values;
+    FF_TRY(table->allocate_pinned(t->device, (void **)&values, 2 * PATTERN * sizeof *values,
+                                  "random data", error));
+    char *stored = (char *)(values + PATTERN);
+    for (uint32_t i = 0; i < PATTERN; i += 4) {
+        ff_random r = ff_philox_draw(1, 0, 0, i, 0);
+        for (int j = 0; j < 4; j++)
+            values[i + (uint32_t)j] = 2 * (float)ff_random_unit(r.word[j]) - 1;
+    }
+    ff_convert(stored, dtype, values, FF_F32, PATTERN);
+    ff_status status = fill(t, t->memory, stored, PATTERN * ff_dtype_bytes(dtype), tensors, error);
+    if (status == FF_OK)
+        status =
+            fill(t, t->memory + tensors, (char *)values, PATTERN * sizeof *values, vectors, error);
+    ff_status done = table->stream_synchronize(t->device, t->stream, status ? NULL : error);
+    table->release_pinned(t->device, values);
+    return status == FF_OK ? done : status;
+}
+
+static ff_library_conv_arguments arguments_at(char *x, char *w, char *y, char *like_x,
+                                              char *vectors, size_t vector) {
+    ff_library_conv_arguments a = {.x = x, .w = w, .y = y, .relu_y = like_x, .norm_x = like_x};
+    void *places[VECTORS];
+    for (int i = 0; i < VECTORS; i++) places[i] = vectors + (size_t)i * vector;
+    /* scale and bias share a place: both are only read, and never by one convolution. */
+    a.bias = a.scale = places[0], a.shift = places[1];
+    a.sum = places[2], a.square_sum = places[3];
+    a.mean = places[4], a.inv_std = places[5], a.gamma = places[6], a.beta = places[7];
+    a.dgamma = places[8], a.dbeta = places[9];
+    a.gradient_scale = places[10], a.input_scale = places[11], a.offset = places[2];
+    return a;
+}
+
+static ff_status allocate(ff_engine_timer *t, const ff_library_conv_spec *spec, ff_error *error) {
+    ff_library_conv_sizes size = ff_library_conv_bytes(spec);
+    bool mask = spec->epilogue == FF_EPILOGUE_RELU_BACKWARD ||
+                spec->epilogue == FF_EPILOGUE_RELU_NORM_BACKWARD;
+    size_t x = aligned(size.x), w = aligned(size.w), y = aligned(size.y), like_x = mask ? x : 0;
+    size_t set = x + w + y + like_x;
+    size_t vector = aligned((size_t)(spec->c > spec->k ? spec->c : spec->k) * sizeof(float));
+    size_t sets = (FF_TIMER_BYTES + set - 1) / set;
+    t->sets = (int)(sets < FF_TIMER_SETS ? sets : FF_TIMER_SETS);
+    size_t tensors = (size_t)t->sets * set, vectors = VECTORS * vector;
+    FF_TRY(t->device->table->allocate(t->device, (void **)&t->memory, tensors + vectors,
+                                      "timing engines", error));
+    for (int i = 0; i < t->sets; i++) {
+        char *at = t->memory + (size_t)i * set;
+        t->arguments[i] =
+            arguments_at(at, at + x, at + x + w, at + x + w + y, t->memory + tensors, vector);
+    }
+    return fill_all(t, ff_precision_dtype(spec->precision), tensors, vectors, error);
+}
+
+ff_status ff_engine_timer_create(ff_engine_timer **timer, ff_device *device,
+                                 const ff_library_conv_spec *spec, ff_error *error) {
+    const ff_device_table *table = device->table;
+    ff_status status;
+    FF_TRY(ff_alloc(timer, 1, sizeof **timer, "a timer", error));
+    ff_engine_timer *t = *timer;
+    t->device = device;
+    FF_TRY_DONE(table->stream_create(device, &t->stream, error));
+    FF_TRY_DONE(table->event_create(device, &t->begin, true, error));
+    FF_TRY_DONE(table->event_create(device, &t->end, true, error));
+    FF_TRY_DONE(allocate(t, spec, error));
+done:
+    if (status != FF_OK) ff_engine_timer_destroy(timer);
+    return status;
+}
+
+void ff_engine_timer_destroy(ff_engine_timer **timer) {
+    ff_engine_timer *t = *timer;
+    *timer = NULL;
+    if (!t) return;
+    const ff_device_table *table = t->device->table;
+    table->stream_destroy(t->device, t->stream); /* waits */
+    table->recording_destroy(t->device, t->recording);
+    table->event_destroy(t->device, t->begin);
+    table->event_destroy(t->device, t->end);
+    table->release(t->device, t->workspace);
+    table->release(t->device, t->memory);
+    free(t);
+}
+
+ff_status ff_engine_timer_prepare(ff_engine_timer *t, ff_engine_run *run, void *context,
+                                  size_t workspace_bytes, ff_error *error) {
+    const ff_device_table *table = t->device->table;
+    void *native = table->native_stream(t->device, t->stream);
+    FF_TRY(table->stream_synchronize(t->device, t->stream, error));
+    table->recording_destroy(t->device, t->recording);
+    t->recording = NULL;
+    if (workspace_bytes > t->workspace_bytes) {
+        table->release(t->device, t->workspace);
+        t->workspace = NULL;
+        t->workspace_bytes = 0;
+        FF_TRY(table->allocate(t->device, &t->workspace, workspace_bytes, "an engine's workspace",
+                               error));
+        t->workspace_bytes = workspace_bytes;
+    }
+    for (int i = 0; i < t->sets; i++)
+        FF_TRY(run(context, native, &t->arguments[i], t->workspace, error));
+    FF_TRY(table->stream_synchronize(t->device, t->stream, error));
+    FF_TRY(table->capture_begin(t->device, t->stream, error));
+    ff_status status = FF_OK;
+    for (int i = 0; i < FF_TIMER_LAUNCHES && status == FF_OK; i++)
+        status = run(context, native, &t->arguments[i % t->sets], t->workspace, error);
+    ff_status ended =
+        table->capture_end(t->device, t->stream, &t->recording, status ? NULL : error);
+    return status == FF_OK ? ended : status;
+}
+
+ff_status ff_engine_timer_measure(ff_engine_timer *t, double *seconds, ff_error *error) {
+    const ff_device_table *table = t->device->table;
+    uint64_t ns;
+    FF_TRY(table->event_record(t->device, t->begin, t->stream, error));
+    FF_TRY(table->recording_launch(t->device, t->recording, t->stream, error));
+    FF_TRY(table->event_record(t->device, t->end, t->stream, error));
+    FF_TRY(table->event_synchronize(t->device, t->end, error));
+    FF_TRY(table->elapsed(t->device, t->begin, t->end, &ns, error));
+    *seconds = (double)ns * 1e-9 / FF_TIMER_LAUNCHES;
+    return FF_OK;
+}

@@ -1,0 +1,32 @@
+#include "train/cuda/library.h"
+
+#include <stdio.h>
+
+void ff_library_conv_text(const ff_library_conv_spec *spec, char text[FF_LIBRARY_CONV_TEXT]) {
+    static const char *const passes[] = {"forward", "backward-data", "backward-weights"};
+    static const char *const prologues[] = {"", " scale-shift-relu"};
+    static const char *const epilogues[] = {"",
+                                            " bias",
+                                            " bias-relu",
+                                            " bias-gelu",
+                                            " statistics",
+                                            " relu-backward",
+                                            " relu-norm-backward"};
+    snprintf(text, FF_LIBRARY_CONV_TEXT, "%s %s n%d h%d w%d c%d k%d kernel%d stride%d pad%d%s%s%s",
+             passes[spec->pass], ff_precision_name(spec->precision), spec->n, spec->h, spec->w,
+             spec->c, spec->k, spec->kernel, spec->stride, spec->pad, prologues[spec->prologue],
+             epilogues[spec->epilogue], spec->f32_gradient ? " f32-gradient" : "");
+}
+
+ff_library_conv_sizes ff_library_conv_bytes(const ff_library_conv_spec *spec) {
+    size_t element = ff_dtype_bytes(ff_precision_dtype(spec->precision));
+    size_t n = (size_t)spec->n, c = (size_t)spec->c, k = (size_t)spec->k;
+    size_t out =
+        (size_t)ff_library_conv_out(spec, spec->h) * (size_t)ff_library_conv_out(spec, spec->w);
+    return (ff_library_conv_sizes){
+        .x = n * (size_t)spec->h * (size_t)spec->w * c * element,
+        .w = k * (size_t)spec->kernel * (size_t)spec->kernel * c *
+             (spec->f32_gradient ? sizeof(float) : element),
+        .y = n * out * k * element,
+    };
+}

@@ -1,0 +1,260 @@
+#include "train/cuda/plan_cache.h"
+
+#include "format/checksum.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* Far above any plan: those compiled at run time have 0.3 MB. */
+enum { MOST_BYTES = 32 << 20 };
+
+static const char first_line[] = "ffpack plan 1\n";
+
+static const struct {
+    const char *name;
+    size_t offset; /* of a bool in ff_library_engine */
+} flags[] = {
+    {"tensor-cores", offsetof(ff_library_engine, tensor_cores)},
+    {"runtime-compiled", offsetof(ff_library_engine, runtime_compiled)},
+    {"deterministic", offsetof(ff_library_engine, deterministic)},
+    {"timed", offsetof(ff_library_engine, timed)},
+};
+enum { FLAGS = sizeof flags / sizeof *flags };
+
+void ff_plan_entry_release(ff_plan_entry *entry) {
+    free(entry->json);
+    *entry = (ff_plan_entry){0};
+}
+
+ff_status ff_plan_entry_write(ff_buffer *file, const char *key, const ff_plan_entry *entry,
+                              ff_error *error) {
+    ff_buffer body = {0};
+    ff_status status;
+    FF_TRY_DONE(ff_buffer_printf(&body, error, "key %zu\njson %zu\nfound %d\nflags", strlen(key),
+                                 strlen(entry->json), entry->engine.found));
+    bool any = false;
+    for (int i = 0; i < FLAGS; i++) {
+        if (!*((const bool *)((const char *)&entry->engine + flags[i].offset))) continue;
+        FF_TRY_DONE(ff_buffer_printf(&body, error, " %s", flags[i].name));
+        any = true;
+    }
+    FF_TRY_DONE(ff_buffer_printf(&body, error, "%s\nengine %s\n%s\n", any ? "" : " none",
+                                 entry->engine.name, key));
+    FF_TRY_DONE(ff_buffer_add(&body, entry->json, strlen(entry->json), error));
+    FF_TRY_DONE(ff_buffer_add(&body, "\n", 1, error));
+    FF_TRY_DONE(ff_buffer_printf(file, error, "%schecksum %016llx\n", first_line,
+                                 (unsigned long long)ff_checksum(body.bytes, body.length)));
+    FF_TRY_DONE(ff_buffer_add(file, body.bytes, body.length, error));
+done:
+    ff_buffer_free(&body);
+    return status;
+}
+
+/* ---- reading ---- */
+
+typedef struct cursor {
+    const char *at, *end;
+} cursor;
+
+/* The rest of the line that begins with `name` and a space, without its end; NULL where it does
+ * not, or is not text. */
+static const char *take_line(cursor *c, const char *name, size_t *length) {
+    size_t prefix = strlen(name), left = (size_t)(c->end - c->at);
+    const char *line_end = left ? memchr(c->at, '\n', left) : NULL;
+    if (!line_end || (size_t)(line_end - c->at) <= prefix || memcmp(c->at, name, prefix) != 0 ||
+        c->at[prefix] != ' ')
+        return NULL;
+    const char *value = c->at + prefix + 1;
+    *length = (size_t)(line_end - value);
+    for (size_t i = 0; i < *length; i++)
+        if (value[i] < 0x20 || value[i] > 0x7e) return NULL;
+    c->at = line_end + 1;
+    return value;
+}
+
+static bool take_number(cursor *c, const char *name, uint32_t most, uint32_t *number) {
+    size_t length;
+    const char *value = take_line(c, name, &length);
+    if (!value || length < 1 || length > 9) return false;
+    *number = 0;
+    for (size_t i = 0; i < length; i++) {
+        if (value[i] < '0' || value[i] > '9') return false;
+        *number = *number * 10 + (uint32_t)(value[i] - '0');
+    }
+    return *number <= most;
+}
+
+static bool take_flags(cursor *c, ff_library_engine *engine) {
+    size_t length;
+    const char *value = take_line(c, "flags", &length);
+    if (!value) return false;
+    if (length == 4 && !memcmp(value, "none", 4)) return true;
+    for (const char *end = value + length; value <= end;) {
+        const char *space = memchr(value, ' ', (size_t)(end - value));
+        size_t word = (size_t)((space ? space : end) - value);
+        int i = 0;
+        while (i < FLAGS &&
+               (strlen(flags[i].name) != word || memcmp(value, flags[i].name, word) != 0))
+            i++;
+        if (i == FLAGS) return false;
+        *((bool *)((char *)engine + flags[i].offset)) = true;
+        value += word + 1;
+    }
+    return true;
+}
+
+static bool take_engine(cursor *c, ff_library_engine *engine) {
+    size_t length;
+    const char *value = take_line(c, "engine", &length);
+    if (!value || length < 1 || length >= sizeof engine->name) return false;
+    memcpy(engine->name, value, length);
+    engine->name[length] = '\0';
+    return true;
+}
+
+static bool take_checksum(cursor *c) {
+    size_t length;
+    char right[17];
+    const char *value = take_line(c, "checksum", &length);
+    if (!value || length != 16) return false;
+    snprintf(right, sizeof right, "%016llx",
+             (unsigned long long)ff_checksum(c->at, (size_t)(c->end - c->at)));
+    return !memcmp(value, right, 16);
+}
+
+ff_status ff_plan_entry_parse(const void *bytes, size_t length, const char *key,
+                              ff_plan_entry *entry, ff_error *error) {
+    *entry = (ff_plan_entry){.engine.cached = true};
+    cursor c = {bytes, (const char *)bytes + length};
+    size_t first = strlen(first_line), key_length = strlen(key);
+    if (length < first || memcmp(bytes, first_line, first) != 0)
+        return ff_fail(error, FF_BAD_DATA, "is no plan of this version of ffpack");
+    c.at += first;
+    uint32_t key_bytes, json_bytes, found;
+    if (!take_checksum(&c)) return ff_fail(error, FF_BAD_DATA, "the checksum does not match");
+    if (!take_number(&c, "key", MOST_BYTES, &key_bytes) ||
+        !take_number(&c, "json", MOST_BYTES, &json_bytes) ||
+        !take_number(&c, "found", 1000, &found) || !take_flags(&c, &entry->engine) ||
+        !take_engine(&c, &entry->engine) || json_bytes < 1 ||
+        (uint64_t)(c.end - c.at) != (uint64_t)key_bytes + json_bytes + 2)
+        return ff_fail(error, FF_BAD_DATA, "is broken");
+    const char *json = c.at + key_bytes + 1;
+    if (key_bytes != key_length || memcmp(c.at, key, key_length) != 0)
+        return ff_fail(error, FF_BAD_DATA, "is the plan of another key");
+    if (json[-1] != '\n' || json[json_bytes] != '\n' || memchr(json, '\0', json_bytes))
+        return ff_fail(error, FF_BAD_DATA, "is broken");
+    entry->engine.found = (int)found;
+    return ff_copy_bytes(&entry->json, json, json_bytes, error);
+}
+
+/* ---- files ---- */
+
+static ff_status path_of(char **path, const char *folder, const char *key, ff_error *error) {
+    uint8_t id[16];
+    char name[33];
+    ff_id_of(id, key, strlen(key));
+    for (int i = 0; i < 16; i++) snprintf(name + 2 * i, 3, "%02x", id[i]);
+    return ff_format(path, error, "%s/%s.plan", folder, name);
+}
+
+ff_status ff_plan_cache_get(const char *folder, const char *key, ff_plan_entry *entry,
+                            ff_error *error) {
+    char *path = NULL, *bytes = NULL;
+    ff_status status;
+    FILE *file = NULL;
+    *entry = (ff_plan_entry){0};
+    FF_TRY_DONE(path_of(&path, folder, key, error));
+    file = fopen(path, "rbe");
+    if (!file) {
+        if (errno != ENOENT && errno != ENOTDIR) status = ff_fail_errno(error, "%s", path);
+        goto done;
+    }
+    struct stat about;
+    if (fstat(fileno(file), &about) != 0 || !S_ISREG(about.st_mode) || about.st_size < 1 ||
+        about.st_size > MOST_BYTES) {
+        status = ff_fail(error, FF_BAD_DATA, "%s: is no plan", path);
+        goto done;
+    }
+    size_t length = (size_t)about.st_size;
+    FF_TRY_DONE(ff_alloc(&bytes, length, 1, "a cached plan", error));
+    if (fread(bytes, 1, length, file) != length) {
+        status = ff_fail(error, FF_IO, "%s: cannot be read", path);
+        goto done;
+    }
+    status = ff_plan_entry_parse(bytes, length, key, entry, error);
+    if (status != FF_OK) status = ff_fail_within(error, status, "%s", path);
+done:
+    if (status != FF_OK) ff_plan_entry_release(entry);
+    if (file) fclose(file);
+    free(bytes);
+    free(path);
+    return status;
+}
+
+static ff_status make_folders(const char *folder, ff_error *error) {
+    char *path;
+    FF_TRY(ff_copy_string(&path, folder, error));
+    ff_status status = FF_OK;
+    for (char *slash = path + 1; status == FF_OK; slash++) {
+        slash = strchr(slash, '/');
+        if (slash) *slash = '\0';
+        if (mkdir(path, 0777) != 0 && errno != EEXIST)
+            status = ff_fail_errno(error, "%s: cannot be made", path);
+        if (!slash) break;
+        *slash = '/';
+    }
+    free(path);
+    return status;
+}
+
+ff_status ff_plan_cache_put(const char *folder, const char *key, const ff_plan_entry *entry,
+                            ff_error *error) {
+    ff_buffer file = {0};
+    char *path = NULL, *beside = NULL;
+    int descriptor = -1;
+    ff_status status;
+    FF_TRY_DONE(make_folders(folder, error));
+    FF_TRY_DONE(path_of(&path, folder, key, error));
+    FF_TRY_DONE(ff_format(&beside, error, "%s.XXXXXX", path));
+    FF_TRY_DONE(ff_plan_entry_write(&file, key, entry, error));
+    descriptor = mkostemp(beside, O_CLOEXEC);
+    if (descriptor < 0) {
+        status = ff_fail_errno(error, "%s: cannot be created", beside);
+        goto done;
+    }
+    for (size_t at = 0; at < file.length;) {
+        ssize_t written = write(descriptor, file.bytes + at, file.length - at);
+        if (written < 0 && errno == EINTR) continue;
+        if (written <= 0) {
+            status = ff_fail_errno(error, "%s: cannot be written", beside);
+            break;
+        }
+        at += (size_t)written;
+    }
+    /* Not synced: what a crash leaves of it has no right checksum, and is made again. */
+    if (status == FF_OK && (fchmod(descriptor, 0644) != 0 || rename(beside, path) != 0))
+        status = ff_fail_errno(error, "%s: cannot be renamed", beside);
+    if (status != FF_OK) unlink(beside);
+done:
+    if (descriptor >= 0) close(descriptor);
+    ff_buffer_free(&file);
+    free(beside);
+    free(path);
+    return status;
+}
+
+ff_status ff_plan_cache_folder(char **folder, ff_error *error) {
+    const char *own = getenv("FFPACK_PLAN_CACHE"), *cache = getenv("XDG_CACHE_HOME");
+    const char *home = getenv("HOME");
+    *folder = NULL;
+    if (own) return own[0] ? ff_copy_string(folder, own, error) : FF_OK;
+    /* The XDG specification: a relative path is to be ignored. */
+    if (cache && cache[0] == '/') return ff_format(folder, error, "%s/ffpack/plans", cache);
+    if (home && home[0] == '/') return ff_format(folder, error, "%s/.cache/ffpack/plans", home);
+    return FF_OK;
+}
