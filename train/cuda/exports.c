@@ -1,9 +1,16 @@
 /* The module's one exported function (loader/cuda/table.h). */
+#include "train/cuda/exports.h"
 #include "loader/cuda/device_cuda.h"
 #include "loader/cuda/ranges.h"
+#include "train/cuda/cudnn_library.h"
 
 #define STRING_(text) #text
 #define STRING(text)  STRING_(text)
+
+static const struct ff_train_cuda train = {
+    .library = &ff_library_cudnn,
+    .describe = ff_library_cudnn_describe,
+};
 
 static const ff_cuda_table table = {
     .version = FF_CUDA_TABLE_VERSION,
@@ -12,6 +19,7 @@ static const ff_cuda_table table = {
     .device_count = ff_device_cuda_count,
     .properties = ff_device_cuda_properties,
     .device_create = ff_device_cuda_create,
+    .train = &train,
     .range_push = ff_cuda_range_push,
     .range_pop = ff_cuda_range_pop,
 };

@@ -1,0 +1,66 @@
+#!/bin/bash
+# cuDNN plans every convolution of every net, in every precision, for every described device,
+# without a card. A sample here; `tests/gpu/coverage` does all. Prints TAP.
+set -u
+cd "$(dirname "$0")/../.."
+build=${BUILD:-build}
+if [ ! -f "$build/libff_cuda.so" ]; then
+    echo "ok 1 - plans # SKIP no CUDA module: built without a CUDA toolkit, or with a sanitizer"
+    exit 0
+fi
+scratch=$(mktemp -d) && trap 'rm -rf "$scratch"' EXIT
+number=0
+result() { # GOOD NAME
+    number=$((number + 1))
+    if [ "$1" = 0 ]; then echo "ok $number - $2"; else echo "not ok $number - $2"; fi
+}
+# Numbers are this script's own, over several runs of the program.
+show() {
+    while IFS= read -r line; do
+        case $line in
+        "ok "* | "not ok "*) number=$((number + 1)); echo "${line%% [0-9]*} $number - ${line#* - }" ;;
+        *) echo "$line" ;;
+        esac
+    done
+    return 0
+}
+"$build/tests/plan_coverage" --tap --sample 5 tests/gpu/sm_*.json >"$scratch/plain" 2>&1
+code=$?
+show <"$scratch/plain"
+grep -q '# SKIP' "$scratch/plain" && exit 0
+result $code "every plan but those refused, on every device"
+"$build/tests/plan_coverage" --tap --deterministic --sample 11 tests/gpu/sm_*.json >"$scratch/same" 2>&1
+code=$?
+show <"$scratch/same"
+result $code "deterministic ones too"
+
+# A device's description is somebody's file.
+broken() { # NAME TEXT SENTENCE
+    printf '%s' "$2" >"$scratch/sm_0.json"
+    "$build/tests/plan_coverage" --sample 50 "$scratch/sm_0.json" >"$scratch/out" 2>&1
+    [ $? = 1 ] && grep -q "$3" "$scratch/out"
+    result $? "a description of a device that $1 is refused"
+}
+broken 'is no JSON' 'sm_90' 'is not JSON'
+broken 'names no capability' '{"deviceName":"x"}' 'deviceVer'
+broken 'has strange properties' '{"deviceName":"x","deviceVer":900,"warpSize":"many"}' 'cudnnBackendFinalize'
+
+# The cache: the same engines from it, in another process; what is broken is made anew.
+cover() { "$build/tests/plan_coverage" --sample 30 --cache "$scratch/cache" tests/gpu/sm_90_h200.json; }
+cover >"$scratch/first" 2>"$scratch/notes1"
+files=("$scratch"/cache/*.plan)
+cover >"$scratch/second" 2>"$scratch/notes2"
+cmp -s "$scratch/first" "$scratch/second" && [ ! -s "$scratch/notes2" ] && [ ${#files[@]} -gt 3 ]
+result $? "${#files[@]} plans come back from the cache"
+printf 'x' | dd of="${files[0]}" bs=1 seek=200 conv=notrunc status=none
+cover >"$scratch/third" 2>"$scratch/notes3"
+cmp -s "$scratch/first" "$scratch/third" && [ "$(grep -c 'made anew' "$scratch/notes3")" = 1 ]
+result $? "a broken plan is made anew, with one line"
+cover >"$scratch/fourth" 2>"$scratch/notes4"
+[ ! -s "$scratch/notes4" ]
+result $? "and is whole again"
+mkdir "$scratch/closed" && printf 'x' >"$scratch/closed/plans"
+"$build/tests/plan_coverage" --sample 30 --cache "$scratch/closed/plans" tests/gpu/sm_90_h200.json >"$scratch/fifth" 2>"$scratch/notes5"
+cmp -s "$scratch/first" "$scratch/fifth" && [ "$(grep -c 'nothing more is written' "$scratch/notes5")" = 1 ]
+result $? "a folder that cannot be written costs one line"
+exit 0

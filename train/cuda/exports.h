@@ -1,0 +1,14 @@
+/* What the CUDA module gives the trainer (the `train` of loader/cuda/table.h). */
+#ifndef FF_TRAIN_CUDA_EXPORTS_H
+#define FF_TRAIN_CUDA_EXPORTS_H
+
+#include "train/cuda/library.h"
+
+struct ff_train_cuda {
+    /* cuDNN and cuBLAS: library.h. Plans without a card need FF_CUDA_NO_DEVICE only. */
+    const ff_library_table *library;
+    /* A device's description, as ff_library_options.device_json takes it; the caller frees it. */
+    ff_status (*describe)(struct ff_device *device, char **json, ff_error *error);
+};
+
+#endif
