@@ -33,6 +33,7 @@
 #include "format/dtype.h"
 #include "loader/device.h"
 #include "train/control.h"
+#include "train/muon.h"
 #include "train/optim.h"
 #include "train/precision.h"
 
@@ -305,6 +306,11 @@ typedef struct ff_compute_ops {
     /* required: ff_sgd_update. */
     void (*sgd)(ff_compute *compute, const ff_sgd *sgd, size_t count, float *value, float *momentum,
                 const float *gradient);
+    /* required: muon.h over the filters of one convolution, all in its held order. scratch:
+     * muon_scratch bytes. */
+    size_t (*muon_scratch)(const ff_compute *compute, const ff_conv *conv);
+    void (*muon)(ff_compute *compute, const ff_conv *conv, const ff_muon *muon, float *value,
+                 float *momentum, const float *gradient, void *scratch);
 } ff_compute_ops;
 
 /* What every implementation's own struct begins with. ff_compute_begin fills it. */

@@ -85,9 +85,9 @@ static ff_status parse(int argc, char **argv, settings *out, bool *done, ff_erro
 
         {.kind = FF_OPTION_HEADING, .help = "Model"},
         {"model", 'm', FF_OPTION_STRING, "NAME", &recipe->model, NULL, 0, 0,
-         "smallnet or resnet18."},
+         "smallnet, resnet18, resnet50, vgg16_bn or cifarnet."},
         {"stem", 0, FF_OPTION_CHOICE, NULL, &out->stem, "auto|cifar|imagenet", 0, 0,
-         "First layers of a residual net; default auto: cifar up to 64 pixels."},
+         "First layers of a residual net, last ones of a vgg; default auto: cifar up to 64 pixels."},
         {"dropout", 0, FF_OPTION_REAL, "P", &recipe->dropout, NULL, 0, 0.99,
          "Dropout of nets that have it; default: the model's."},
 

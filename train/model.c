@@ -2,6 +2,7 @@
 
 #include "format/base/memory.h"
 #include "format/base/thread.h"
+#include "train/groups.h"
 #include "train/models/models.h"
 #include "train/plan.h"
 
@@ -17,6 +18,7 @@ struct ff_model {
     ff_plan *plans; /* the newest first; the last one is the training plan */
     ff_plan *training;
     ff_store store;
+    ff_groups groups;
     ff_parameter *parameters;
 };
 
@@ -53,7 +55,9 @@ static ff_status complete(ff_model_options *options, const ff_net *net, ff_error
                        options->label_smoothing);
     if (net->dropout < 0 && options->dropout > 0)
         return ff_fail(error, FF_USAGE, "%s has no dropout", net->name);
-    if (options->dropout < 0) options->dropout = net->dropout > 0 ? net->dropout : 0;
+    if (options->dropout < 0)
+        options->dropout = options->stem == FF_STEM_CIFAR ? net->dropout_small : net->dropout;
+    if (options->dropout < 0) options->dropout = 0;
     if (options->threads == 0) options->threads = ff_cpu_count();
     if (options->threads < 1 || options->threads > 4096)
         return ff_fail(error, FF_USAGE, "%d threads; 1 to 4096 are possible", options->threads);
@@ -134,6 +138,7 @@ void ff_model_destroy(ff_model **model_pointer) {
     if (model->compute && ff_compute_wait(model->compute, NULL) != FF_OK) {
         /* whatever failed: nothing is using the memory any more */
     }
+    ff_groups_destroy(&model->groups);
     ff_store_destroy(&model->store);
     while (model->plans) {
         ff_plan *plan = model->plans;
@@ -238,7 +243,18 @@ ff_status ff_model_check(const ff_model *model, ff_error *error) {
     return ff_compute_check(model->compute, error);
 }
 
-void ff_model_update(ff_model *model, const ff_sgd *sgd) {
+ff_status ff_model_set_groups(ff_model *model, const ff_group *list, int count, ff_error *error) {
+    ff_groups_destroy(&model->groups);
+    model->store.groups = &model->groups;
+    return ff_groups_create(&model->groups, &model->store, list, count, error);
+}
+
+int ff_model_group(const ff_model *model, int parameter) {
+    if (!model->groups.count) return model->parameters[parameter].trained ? 0 : -1;
+    return model->groups.of[parameter];
+}
+
+void ff_model_update(ff_model *model, const ff_sgd *steps) {
     ff_compute_enter(model->compute);
-    ff_store_update(&model->store, sgd);
+    ff_store_update(&model->store, steps);
 }

@@ -26,13 +26,15 @@
 typedef struct ff_model ff_model;
 typedef struct ff_plan ff_plan;
 
-/* The first layers of a residual net: 3x3 stride 1, or 7x7 stride 2 and a 3x3 stride 2 max pool.
+/* Which of a net's two forms is built: for small images or for large ones. Of a residual net these
+ * are its first layers, 3x3 stride 1, or 7x7 stride 2 and a 3x3 stride 2 max pool; of a vgg its
+ * last ones, the mean over pixels and a linear layer, or torchvision's classifier over 7x7 pixels.
  * AUTO = CIFAR for inputs of at most 64 pixels on their longer side. Nets with one stem only
  * (smallnet) accept AUTO and refuse the others. */
 typedef enum ff_stem { FF_STEM_AUTO, FF_STEM_CIFAR, FF_STEM_IMAGENET } ff_stem;
 
 typedef struct ff_model_options {
-    const char *name; /* one of ff_model_name(0..); "smallnet", "resnet18" */
+    const char *name; /* one of ff_model_name(0..): "resnet18" */
     ff_stem stem;
     int channels, height, width; /* of a sample as it enters the net (after crops) */
     int classes;                 /* at least 1 */
@@ -111,6 +113,16 @@ void ff_model_get(const ff_model *model, int index, ff_parameter_part part, void
 void ff_model_set(ff_model *model, int index, ff_parameter_part part, const void *from);
 FF_MUST_USE ff_status ff_model_check(const ff_model *model, ff_error *error);
 
+/* ---- groups ---- */
+
+/* Divides the trained parameters into groups: each belongs to the first one whose pattern matches
+ * its name. Without it they are one group, of SGD. Before the first step. FF_USAGE names a
+ * parameter that belongs to none, or that a rule cannot update. */
+FF_MUST_USE ff_status ff_model_set_groups(ff_model *model, const ff_group *groups, int count,
+                                          ff_error *error);
+/* The group of a parameter; -1 = not trained. */
+int ff_model_group(const ff_model *model, int parameter);
+
 /* ---- steps ---- */
 
 /* A batch as the caller holds it; nothing of it is kept after the call. */
@@ -143,15 +155,14 @@ bool ff_plan_trains(const ff_plan *plan);
 /* One training step: forward with batch statistics, mean loss over the counted samples, backward,
  * running statistics, update. Where no sample counts the gradients are zero. A label outside
  * [-1, classes) is FF_BAD_DATA naming its place, and nothing was changed (on a device: no
- * parameter). The caller looks at the
- * loss for NaN. */
-FF_MUST_USE ff_status ff_plan_train(ff_plan *plan, const ff_batch *batch, const ff_sgd *sgd,
+ * parameter). The caller looks at the loss for NaN. `steps`: one a group. */
+FF_MUST_USE ff_status ff_plan_train(ff_plan *plan, const ff_batch *batch, const ff_sgd *steps,
                                     ff_step_result *result, ff_error *error);
 
 /* The two halves of ff_plan_train, for gradients that are reduced between them. */
 FF_MUST_USE ff_status ff_plan_gradients(ff_plan *plan, const ff_batch *batch,
                                         ff_step_result *result, ff_error *error);
-void ff_model_update(ff_model *model, const ff_sgd *sgd);
+void ff_model_update(ff_model *model, const ff_sgd *steps);
 
 /* Forward with running statistics, without dropout; the loss is plain cross-entropy (no label
  * smoothing). Changes nothing. */

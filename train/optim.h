@@ -17,6 +17,16 @@ typedef struct ff_sgd {
     bool nesterov; /* wants momentum > 0 */
 } ff_sgd;
 
+/* How a group of parameters is updated: by SGD, or by Muon (muon.h), which reads learning_rate,
+ * momentum and nesterov of an ff_sgd and decays nothing. */
+typedef enum ff_rule { FF_RULE_SGD, FF_RULE_MUON } ff_rule;
+
+/* Parameters that are updated alike: those whose name matches a pattern of fnmatch(3). */
+typedef struct ff_group {
+    const char *names; /* "*.bias"; "*" = all */
+    ff_rule rule;
+} ff_group;
+
 /* Updates `count` values; all pointers 64-byte aligned. Runs on the caller's OpenMP threads.
  * Every element is computed alone: the result does not depend on the number of threads. */
 void ff_sgd_update(const ff_sgd *sgd, size_t count, float *value, float *momentum,

@@ -372,10 +372,10 @@ ff_status ff_plan_evaluate(ff_plan *plan, const ff_batch *batch, ff_step_result 
     return run(plan, batch, false, result, error);
 }
 
-ff_status ff_plan_train(ff_plan *plan, const ff_batch *batch, const ff_sgd *sgd,
+ff_status ff_plan_train(ff_plan *plan, const ff_batch *batch, const ff_sgd *steps,
                         ff_step_result *result, ff_error *error) {
     FF_TRY(ff_plan_gradients(plan, batch, result, error));
-    ff_store_update(plan->store, sgd);
+    ff_store_update(plan->store, steps);
     return ff_compute_check(plan->compute, error);
 }
 

@@ -10,5 +10,7 @@ double ff_schedule_rate(const ff_schedule *schedule, uint64_t step) {
     const double pi = 3.14159265358979323846;
     double t = (double)(step - schedule->warmup_steps) /
                (double)(schedule->total_steps - schedule->warmup_steps);
+    if (schedule->kind == FF_SCHEDULE_LINEAR)
+        return schedule->final + (schedule->peak - schedule->final) * (1.0 - t);
     return schedule->final + (schedule->peak - schedule->final) * (1.0 + cos(pi * t)) / 2.0;
 }

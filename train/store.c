@@ -3,6 +3,7 @@
 #include "format/base/memory.h"
 #include "format/dtype.h"
 #include "loader/philox.h"
+#include "train/groups.h"
 
 #include <assert.h>
 #include <math.h>
@@ -219,8 +220,12 @@ void ff_store_import(ff_store *store, int parameter, ff_parameter_part part, con
         compute->ops->narrow(compute, count, block, (void *)ff_store_working(store, parameter));
 }
 
-void ff_store_update(ff_store *store, const ff_sgd *sgd) {
-    store->compute->ops->sgd(store->compute, sgd, store->trained_count, store->values,
+void ff_store_update(ff_store *store, const ff_sgd *steps) {
+    if (store->groups && store->groups->count) {
+        ff_groups_update(store->groups, store, steps);
+        return;
+    }
+    store->compute->ops->sgd(store->compute, steps, store->trained_count, store->values,
                              store->momentum, (const float *)store->gradients);
 }
 
@@ -262,6 +267,7 @@ ff_status ff_store_initialise(ff_store *store, uint64_t seed, ff_error *error) {
         const size_t count = logical_count(p);
         float *drawn;
         FF_TRY(ff_alloc(&drawn, count, sizeof *drawn, "initial values", error));
+#pragma omp parallel for num_threads(store->compute->threads)
         for (size_t e = 0; e < count; e++) {
             double value = p->scale;
             if (p->initial != FF_INITIAL_CONSTANT) {

@@ -11,6 +11,8 @@
 #include "train/graph.h"
 #include "train/model.h"
 
+typedef struct ff_groups ff_groups;
+
 typedef struct ff_store {
     const ff_graph *graph;
     ff_compute *compute;
@@ -33,7 +35,8 @@ typedef struct ff_store {
     /* num_batches_tracked of a parameter is tracked[parameter] + forwards, the number of forward
      * passes in training since. */
     int64_t *tracked, forwards;
-    ff_control *control; /* one, on the device */
+    ff_control *control;     /* one, on the device */
+    const ff_groups *groups; /* groups.h; the owner's; NULL or empty: all are one group, of SGD */
     /* How layers hold their weights, by layer; the plan that was made first owns them. */
     ff_conv *const *convs;
     const ff_tensor *tensors;
@@ -64,7 +67,7 @@ float *ff_store_value(const ff_store *store, int parameter);
 const void *ff_store_working(const ff_store *store, int parameter);
 void *ff_store_gradient(const ff_store *store, int parameter);
 
-/* The whole update. */
-void ff_store_update(ff_store *store, const ff_sgd *sgd);
+/* The whole update; steps: one a group. */
+void ff_store_update(ff_store *store, const ff_sgd *steps);
 
 #endif

@@ -162,6 +162,50 @@ static void initial_values_are_torchvisions(void **state) {
     free(first[1]);
 }
 
+static float *values_of(const ff_model *model, const char *name, size_t *count) {
+    const int index = ff_model_find(model, name);
+    assert_true(index >= 0);
+    *count = ff_model_parameter(model, index)->count;
+    float *values = floats(*count);
+    ff_model_get(model, index, FF_PART_VALUE, values);
+    return values;
+}
+
+/* The first filters of cifarnet pass their channel on, the others are drawn; its head has deviation
+ * 1; what is frozen has no gradient. */
+static void cifarnet_begins_as_its_source(void **state) {
+    (void)state;
+    ff_model *model;
+    const ff_model_options options = options_of("cifarnet", 3, 32, 2);
+    assert_ok(ff_model_create(&model, &options, error));
+    size_t count;
+    float *filters = values_of(model, "layers.1.conv1.weight", &count);
+    assert_int_equal(count, 64 * 24 * 9);
+    double sum = 0, squares = 0;
+    for (size_t e = 0; e < count; e++) {
+        const size_t o = e / (24 * 9), i = e / 9 % 24, tap = e % 9;
+        if (o < 24) assert_true(filters[e] == (o == i && tap == 4 ? 1.0f : 0.0f));
+        if (o >= 24) squares += (double)filters[e] * (double)filters[e] / (40 * 24 * 9);
+    }
+    assert_true(fabs(squares * 3 * 24 * 9 - 1) < 0.05); /* uniform within 1 / sqrt(24 * 9) */
+    free(filters);
+    float *head = values_of(model, "head.weight", &count);
+    for (size_t e = 0; e < count; e++) sum += (double)head[e] / (double)count;
+    squares = 0;
+    for (size_t e = 0; e < count; e++)
+        squares += ((double)head[e] - sum) * ((double)head[e] - sum) / ((double)count - 1);
+    assert_true(fabs(squares - 1) < 1e-5);
+    free(head);
+    float *scale = values_of(model, "layers.3.norm2.weight", &count);
+    for (size_t e = 0; e < count; e++) assert_true(scale[e] == 1);
+    free(scale);
+    static const char *const frozen[] = {"whiten.weight", "layers.1.norm1.weight"};
+    for (int i = 0; i < 2; i++)
+        assert_false(ff_model_parameter(model, ff_model_find(model, frozen[i]))->trained);
+    assert_true(ff_model_parameter(model, ff_model_find(model, "whiten.bias"))->trained);
+    ff_model_destroy(&model);
+}
+
 /* Two fresh models train to the same bits; a smaller plan shares their parameters. */
 static void training_repeats(void **state) {
     (void)state;
@@ -222,7 +266,9 @@ static void refused(ff_model_options options, const char *word) {
 
 static void models_refuse(void **state) {
     (void)state;
-    refused(options_of("smallnot", 1, 28, 8), "smallnet, resnet18");
+    refused(options_of("smallnot", 1, 28, 8), "smallnet, resnet18, resnet50, vgg16_bn, cifarnet");
+    refused(options_of("vgg16_bn", 3, 96, 8), "224x224");
+    refused(options_of("cifarnet", 3, 16, 8), "pool");
     refused(options_of("smallnet", 1, 1, 8), "pool");
     refused(options_of("smallnet", 0, 28, 8), "channels");
     refused(options_of("smallnet", 1, 28, 0), "batch");
@@ -253,6 +299,7 @@ int main(void) {
         cmocka_unit_test(schedule_has_its_shape),
         cmocka_unit_test(resnet18_has_torchvisions_parameters),
         cmocka_unit_test(initial_values_are_torchvisions),
+        cmocka_unit_test(cifarnet_begins_as_its_source),
         cmocka_unit_test(training_repeats),
         cmocka_unit_test(models_refuse),
     };

@@ -6,6 +6,7 @@
 #include "format/base/memory.h"
 #include "train/cpu/cpu.h"
 #include "train/cpu/fused.h"
+#include "train/cpu/muon.h"
 
 #include <omp.h>
 #include <stdio.h>
@@ -102,6 +103,18 @@ static void linear_backward(ff_compute *compute, const ff_linear *linear, const 
     if (dx) dnnl_sgemm('N', 'N', n, inputs, outputs, scale, dy, outputs, w, inputs, 0, dx, inputs);
 }
 
+static void product(void *context, bool transposed, size_t m, size_t n, size_t k, float alpha,
+                    const float *a, const float *b, float beta, float *c) {
+    omp_set_num_threads(((const ff_compute *)context)->threads);
+    dnnl_sgemm('N', transposed ? 'T' : 'N', (dnnl_dim_t)m, (dnnl_dim_t)n, (dnnl_dim_t)k, alpha, a,
+               (dnnl_dim_t)k, b, (dnnl_dim_t)(transposed ? k : n), beta, c, (dnnl_dim_t)n);
+}
+
+static void muon(ff_compute *compute, const ff_conv *conv, const ff_muon *step, float *value,
+                 float *momentum, const float *gradient, void *scratch) {
+    ff_cpu_muon(compute, conv, step, value, momentum, gradient, scratch, product);
+}
+
 const ff_compute_ops ff_onednn_ops = {
     .name = "onednn",
     .open = open_onednn,
@@ -133,6 +146,8 @@ const ff_compute_ops ff_onednn_ops = {
     .loss_scratch = ff_reference_loss_scratch,
     .loss = ff_reference_loss,
     .sgd = ff_reference_sgd,
+    .muon_scratch = ff_cpu_muon_scratch,
+    .muon = muon,
 };
 
 #endif

@@ -2,6 +2,7 @@
 #include "format/base/memory.h"
 #include "loader/philox.h"
 #include "train/cpu/cpu.h"
+#include "train/cpu/muon.h"
 #include "train/cpu/reference_conv.h"
 
 #include <math.h>
@@ -240,6 +241,25 @@ void ff_reference_sgd(ff_compute *compute, const ff_sgd *sgd, size_t count, floa
     ff_sgd_update(sgd, count, value, momentum, gradient);
 }
 
+static void product(void *context, bool transposed, size_t m, size_t n, size_t k, float alpha,
+                    const float *a, const float *b, float beta, float *c) {
+    const ff_compute *compute = context;
+#pragma omp parallel for num_threads(compute->threads)
+    for (size_t i = 0; i < m; i++)
+        for (size_t j = 0; j < n; j++) {
+            double sum = 0;
+            for (size_t l = 0; l < k; l++)
+                sum += (double)a[i * k + l] * (double)b[transposed ? j * k + l : l * n + j];
+            double kept = beta != 0 ? (double)beta * (double)c[i * n + j] : 0;
+            c[i * n + j] = (float)((double)alpha * sum + kept);
+        }
+}
+
+static void muon(ff_compute *compute, const ff_conv *conv, const ff_muon *step, float *value,
+                 float *momentum, const float *gradient, void *scratch) {
+    ff_cpu_muon(compute, conv, step, value, momentum, gradient, scratch, product);
+}
+
 /* ---- loss ---- */
 
 static int64_t label_of(const ff_loss *loss, int n) {
@@ -367,4 +387,6 @@ const ff_compute_ops ff_reference_ops = {
     .loss_scratch = ff_reference_loss_scratch,
     .loss = ff_reference_loss,
     .sgd = ff_reference_sgd,
+    .muon_scratch = ff_cpu_muon_scratch,
+    .muon = muon,
 };

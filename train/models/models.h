@@ -7,8 +7,10 @@
 
 typedef struct ff_net {
     const char *name;
-    bool stems;     /* has a CIFAR and an IMAGENET stem; others accept AUTO only */
-    double dropout; /* the default; negative = the net has none */
+    bool stems;            /* knows CIFAR and IMAGENET; others accept AUTO only */
+    double dropout;        /* the default; negative = the net has none */
+    double dropout_small;  /* the default with the CIFAR stem */
+    const char *whitening; /* the parameter that whitening.h sets from images; NULL = none */
     /* Adds the layers and finishes. `options` are complete: the stem is not AUTO where the net has
      * stems, dropout is not negative where it has dropout. */
     void (*build)(ff_graph *graph, const ff_model_options *options);
@@ -16,6 +18,9 @@ typedef struct ff_net {
 
 extern const ff_net ff_net_smallnet;
 extern const ff_net ff_net_resnet18;
+extern const ff_net ff_net_resnet50;
+extern const ff_net ff_net_vgg16_bn;
+extern const ff_net ff_net_cifarnet;
 
 /* NULL past the last. */
 const ff_net *ff_net_at(int index);

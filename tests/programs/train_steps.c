@@ -1,0 +1,147 @@
+/* Trains a few steps on given weights and batches, so that they can be compared with PyTorch's:
+ *   train_steps IN OUT model=resnet50 channels=3 side=32 classes=10 batch=4 [stem=cifar] [steps=1]
+ *     [compute=reference] [smoothing=0.1] [summed=1] [lr=0.1] [momentum=0.9] [decay=0] [nesterov=1]
+ *     [airbench=1]
+ * Prints a line "name trained rank d0 d1 ..." for each parameter, and for each step "loss L".
+ * IN: all parameters in torch's order (f32; num_batches_tracked i64), then for each step its images
+ * [batch][channels][side][side] f32 and labels [batch] i64. OUT: the logits of the first batch in
+ * evaluation, and after each step the logits while training, then all parameters as in IN.
+ * airbench=1: Muon for filters with lr and momentum, Nesterov; SGD with `decay` for the others at
+ * half the learning rate. Without IN and OUT ("-" "-"): prints the parameters only. */
+#include "format/base/memory.h"
+#include "train/model.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char *argument(int argc, char **argv, const char *name, const char *otherwise) {
+    const size_t length = strlen(name);
+    for (int i = 3; i < argc; i++)
+        if (strncmp(argv[i], name, length) == 0 && argv[i][length] == '=')
+            return argv[i] + length + 1;
+    return otherwise;
+}
+
+static double number(int argc, char **argv, const char *name, double otherwise) {
+    const char *text = argument(argc, argv, name, NULL);
+    return text ? atof(text) : otherwise;
+}
+
+static void stop(const char *what) {
+    fprintf(stderr, "train_steps: %s\n", what);
+    exit(1);
+}
+
+static void must(ff_status status, const ff_error *error) {
+    if (status != FF_OK) stop(error->message);
+}
+
+static void read_exactly(void *to, size_t bytes, FILE *in) {
+    if (fread(to, 1, bytes, in) != bytes) stop("IN is too short");
+}
+
+static void write_exactly(const void *from, size_t bytes, FILE *out) {
+    if (fwrite(from, 1, bytes, out) != bytes) stop("OUT cannot be written");
+}
+
+/* All parameters, from or to a file. */
+static void pass_parameters(ff_model *model, FILE *file, bool in) {
+    ff_error error = {0};
+    for (int i = 0; i < ff_model_parameter_count(model); i++) {
+        const ff_parameter *p = ff_model_parameter(model, i);
+        const size_t bytes = p->count * (p->dtype == FF_I64 ? 8 : 4);
+        char *values;
+        must(ff_alloc(&values, bytes, 1, "a parameter", &error), &error);
+        if (in) {
+            read_exactly(values, bytes, file);
+            ff_model_set(model, i, FF_PART_VALUE, values);
+        } else {
+            ff_model_get(model, i, FF_PART_VALUE, values);
+            write_exactly(values, bytes, file);
+        }
+        free(values);
+    }
+}
+
+static void print_parameters(const ff_model *model) {
+    for (int i = 0; i < ff_model_parameter_count(model); i++) {
+        const ff_parameter *p = ff_model_parameter(model, i);
+        printf("%s %d %d", p->name, p->trained, p->rank);
+        for (int k = 0; k < p->rank; k++) printf(" %lld", (long long)p->shape[k]);
+        putchar('\n');
+    }
+}
+
+int main(int argc, char **argv) {
+    ff_error error = {0};
+    if (argc < 4) stop("usage: train_steps IN OUT model=NAME ...");
+    const int side = (int)number(argc, argv, "side", 32);
+    const char *stem = argument(argc, argv, "stem", "auto");
+    const ff_model_options options = {
+        .name = argument(argc, argv, "model", ""),
+        .stem = strcmp(stem, "cifar") == 0      ? FF_STEM_CIFAR
+                : strcmp(stem, "imagenet") == 0 ? FF_STEM_IMAGENET
+                                                : FF_STEM_AUTO,
+        .channels = (int)number(argc, argv, "channels", 3),
+        .height = side,
+        .width = side,
+        .classes = (int)number(argc, argv, "classes", 10),
+        .batch = (int)number(argc, argv, "batch", 4),
+        .threads = 2,
+        .label_smoothing = number(argc, argv, "smoothing", 0),
+        .summed_loss = number(argc, argv, "summed", 0) != 0,
+        .compute = argument(argc, argv, "compute", NULL),
+    };
+    const double rate = number(argc, argv, "lr", 0.1), momentum = number(argc, argv, "momentum", 0);
+    const ff_group groups[2] = {{"*.conv?.weight", FF_RULE_MUON}, {"*", FF_RULE_SGD}};
+    ff_sgd steps[2] = {{.learning_rate = rate,
+                        .momentum = momentum,
+                        .weight_decay = number(argc, argv, "decay", 0),
+                        .nesterov = number(argc, argv, "nesterov", 0) != 0}};
+    ff_model *model;
+    must(ff_model_create(&model, &options, &error), &error);
+    if (number(argc, argv, "airbench", 0) != 0) {
+        must(ff_model_set_groups(model, groups, 2, &error), &error);
+        steps[1] = steps[0];
+        steps[1].learning_rate /= 2;
+    }
+    print_parameters(model);
+    if (strcmp(argv[1], "-") == 0) {
+        ff_model_destroy(&model);
+        return 0;
+    }
+    FILE *in = fopen(argv[1], "rb"), *out = fopen(argv[2], "wb");
+    if (!in || !out) stop("cannot open IN or OUT");
+    const size_t pixels = (size_t)options.batch * options.channels * side * side;
+    const size_t logits_bytes = (size_t)options.batch * options.classes * sizeof(float);
+    float *images;
+    int64_t *labels;
+    must(ff_alloc_aligned(&images, pixels, sizeof(float), 64, "images", &error), &error);
+    must(ff_alloc(&labels, (uint64_t)options.batch, sizeof(int64_t), "labels", &error), &error);
+    pass_parameters(model, in, true);
+    ff_plan *evaluation;
+    must(ff_model_plan(model, options.batch, false, &evaluation, &error), &error);
+    for (int step = 0; step < (int)number(argc, argv, "steps", 1); step++) {
+        ff_step_result result;
+        read_exactly(images, pixels * sizeof(float), in);
+        read_exactly(labels, (size_t)options.batch * sizeof(int64_t), in);
+        const ff_batch batch = {
+            .images = images, .labels = labels, .label_dtype = FF_I64, .step = (uint64_t)step};
+        if (step == 0) {
+            must(ff_plan_evaluate(evaluation, &batch, &result, &error), &error);
+            write_exactly(ff_plan_logits(evaluation), logits_bytes, out);
+        }
+        ff_plan *plan = ff_model_training_plan(model);
+        must(ff_plan_train(plan, &batch, steps, &result, &error), &error);
+        write_exactly(ff_plan_logits(plan), logits_bytes, out);
+        printf("loss %.9g\n", result.loss_sum / (double)result.count);
+    }
+    pass_parameters(model, out, false);
+    if (fclose(out) != 0) stop("OUT cannot be written");
+    fclose(in);
+    free(images);
+    free(labels);
+    ff_model_destroy(&model);
+    return 0;
+}

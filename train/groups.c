@@ -1,0 +1,118 @@
+#include "train/groups.h"
+
+#include "format/base/memory.h"
+
+#include <fnmatch.h>
+#include <stdlib.h>
+
+static ff_status group_of(const ff_graph_parameter *p, const ff_group *list, int count, int *group,
+                          ff_error *error) {
+    *group = -1;
+    if (!p->trained) return FF_OK;
+    for (int g = 0; g < count; g++) {
+        if (fnmatch(list[g].names, p->name, 0) != 0) continue;
+        if (list[g].rule == FF_RULE_MUON && p->rank != 4)
+            return ff_fail(error, FF_USAGE, "%s: Muon updates filters of convolutions only",
+                           p->name);
+        *group = g;
+        return FF_OK;
+    }
+    return ff_fail(error, FF_USAGE, "%s: belongs to no group of the optimizer", p->name);
+}
+
+static int by_offset(const void *a, const void *b) {
+    const ff_span *x = a, *y = b;
+    return x->offset < y->offset ? -1 : x->offset > y->offset;
+}
+
+/* One span a parameter, in the store's order, each up to the next one's beginning. */
+static void list_spans(ff_groups *groups, const ff_store *store, const ff_group *list) {
+    for (int i = 0; i < store->graph->parameter_count; i++)
+        if (groups->of[i] >= 0)
+            groups->spans[groups->span_count++] =
+                (ff_span){groups->of[i], list[groups->of[i]].rule, i, store->offsets[i], 0};
+    qsort(groups->spans, (size_t)groups->span_count, sizeof(ff_span), by_offset);
+    for (int i = 0; i < groups->span_count; i++) {
+        ff_span *span = &groups->spans[i];
+        bool last = i + 1 == groups->span_count;
+        span->count = (last ? store->trained_count : span[1].offset) - span->offset;
+    }
+}
+
+/* Whether gradients lie as one array: those of weights and of channels may differ in dtype. */
+static bool same_part(const ff_store *store, size_t a, size_t b) {
+    return (a < store->weight_count) == (b < store->weight_count);
+}
+
+/* Neighbours of one SGD group become one span. */
+static void join_spans(ff_groups *groups, const ff_store *store) {
+    int kept = 0;
+    for (int i = 1; i < groups->span_count; i++) {
+        ff_span *last = &groups->spans[kept];
+        const ff_span *next = &groups->spans[i];
+        if (next->group == last->group && next->rule == FF_RULE_SGD &&
+            same_part(store, last->offset, next->offset))
+            last->count += next->count;
+        else
+            groups->spans[++kept] = *next;
+    }
+    groups->span_count = groups->span_count ? kept + 1 : 0;
+}
+
+static size_t muon_scratch(const ff_groups *groups, const ff_store *store) {
+    size_t most = 0;
+    for (int i = 0; i < groups->span_count; i++) {
+        const ff_span *span = &groups->spans[i];
+        if (span->rule != FF_RULE_MUON) continue;
+        const ff_conv *conv = store->convs[store->graph->parameters[span->parameter].layer];
+        size_t bytes = store->compute->ops->muon_scratch(store->compute, conv);
+        if (bytes > most) most = bytes;
+    }
+    return most;
+}
+
+ff_status ff_groups_create(ff_groups *groups, const ff_store *store, const ff_group *list,
+                           int count, ff_error *error) {
+    ff_status status;
+    const ff_graph *graph = store->graph;
+    const uint64_t parameters = (uint64_t)graph->parameter_count;
+    *groups = (ff_groups){.compute = store->compute, .count = count};
+    FF_TRY_DONE(ff_alloc(&groups->of, parameters, sizeof(int), "parameter groups", error));
+    FF_TRY_DONE(ff_alloc(&groups->spans, parameters, sizeof(ff_span), "parameter groups", error));
+    for (int i = 0; i < graph->parameter_count; i++)
+        FF_TRY_DONE(group_of(&graph->parameters[i], list, count, &groups->of[i], error));
+    list_spans(groups, store, list);
+    join_spans(groups, store);
+    size_t scratch = muon_scratch(groups, store);
+    if (scratch)
+        FF_TRY_DONE(ff_compute_allocate(store->compute, &groups->scratch, scratch,
+                                        "Muon's matrices", error));
+    return FF_OK;
+done:
+    ff_groups_destroy(groups);
+    return status;
+}
+
+void ff_groups_destroy(ff_groups *groups) {
+    if (groups->scratch) ff_compute_release(groups->compute, groups->scratch);
+    free(groups->of);
+    free(groups->spans);
+    *groups = (ff_groups){0};
+}
+
+void ff_groups_update(const ff_groups *groups, ff_store *store, const ff_sgd *steps) {
+    ff_compute *compute = store->compute;
+    for (int i = 0; i < groups->span_count; i++) {
+        const ff_span *span = &groups->spans[i];
+        const ff_sgd *step = &steps[span->group];
+        float *value = store->values + span->offset, *momentum = store->momentum + span->offset;
+        const float *gradient = ff_store_gradient(store, span->parameter);
+        if (span->rule == FF_RULE_SGD) {
+            compute->ops->sgd(compute, step, span->count, value, momentum, gradient);
+            continue;
+        }
+        const ff_conv *conv = store->convs[store->graph->parameters[span->parameter].layer];
+        const ff_muon muon = {step->learning_rate, step->momentum, step->nesterov, false};
+        compute->ops->muon(compute, conv, &muon, value, momentum, gradient, groups->scratch);
+    }
+}

@@ -1,0 +1,88 @@
+/* ResNet-18 and ResNet-50 (He et al. 2015, arXiv 1512.03385), torchvision's names, order and
+ * initial values; ResNet-50 with the stride in the 3x3 convolution, as torchvision has it ("v1.5").
+ * The IMAGENET stem is the paper's; the CIFAR stem keeps small images whole: 3x3 stride 1, no
+ * pooling. */
+#include "train/models/models.h"
+
+#include <stdio.h>
+
+/* Where a block stands: its place in the net, and what it makes. */
+typedef struct place {
+    int stage, block;
+    int channels; /* of its 3x3 convolutions */
+    int stride;
+} place;
+
+/* The name of a part of a block; valid until the next call with the same room. */
+static const char *part(char room[64], const place *at, const char *what) {
+    snprintf(room, 64, "layer%d.%d.%s", at->stage, at->block, what);
+    return room;
+}
+
+/* Convolution and batch norm number `index` of a block. */
+static ff_node conv_norm(ff_graph *graph, ff_node x, const place *at, int index, int channels,
+                         int kernel, int stride) {
+    char name[64], what[16];
+    snprintf(what, sizeof what, "conv%d", index);
+    x = ff_graph_conv(graph, x, part(name, at, what), channels, kernel, stride, kernel / 2, false,
+                      FF_FILTERS_FAN_OUT);
+    snprintf(what, sizeof what, "bn%d", index);
+    return ff_graph_norm(graph, x, part(name, at, what));
+}
+
+/* x, or where its shape differs from y's, a 1x1 convolution of it. */
+static ff_node shortcut(ff_graph *graph, ff_node x, const place *at, int channels) {
+    char name[64];
+    if (at->stride == 1 && graph->layers[x].c == channels) return x;
+    x = ff_graph_conv(graph, x, part(name, at, "downsample.0"), channels, 1, at->stride, 0, false,
+                      FF_FILTERS_FAN_OUT);
+    return ff_graph_norm(graph, x, part(name, at, "downsample.1"));
+}
+
+/* x: [N, c, h, w] -> [N, channels, h / stride, w / stride]. */
+static ff_node basic_block(ff_graph *graph, ff_node x, const place *at) {
+    ff_node y = conv_norm(graph, x, at, 1, at->channels, 3, at->stride);
+    y = conv_norm(graph, ff_graph_relu(graph, y), at, 2, at->channels, 3, 1);
+    return ff_graph_relu(graph, ff_graph_add(graph, y, shortcut(graph, x, at, at->channels)));
+}
+
+/* x: [N, c, h, w] -> [N, 4 channels, h / stride, w / stride]. */
+static ff_node bottleneck(ff_graph *graph, ff_node x, const place *at) {
+    ff_node y = conv_norm(graph, x, at, 1, at->channels, 1, 1);
+    y = conv_norm(graph, ff_graph_relu(graph, y), at, 2, at->channels, 3, at->stride);
+    y = conv_norm(graph, ff_graph_relu(graph, y), at, 3, 4 * at->channels, 1, 1);
+    return ff_graph_relu(graph, ff_graph_add(graph, y, shortcut(graph, x, at, 4 * at->channels)));
+}
+
+static void build(ff_graph *graph, const ff_model_options *options, const int blocks[4],
+                  ff_node (*block)(ff_graph *graph, ff_node x, const place *at)) {
+    const bool whole = options->stem == FF_STEM_CIFAR;
+    ff_node x = ff_graph_conv(graph, 0, "conv1", 64, whole ? 3 : 7, whole ? 1 : 2, whole ? 1 : 3,
+                              false, FF_FILTERS_FAN_OUT);
+    x = ff_graph_norm(graph, x, "bn1");
+    x = ff_graph_relu(graph, x);
+    if (!whole) x = ff_graph_max_pool(graph, x, "maxpool", 3, 2, 1);
+    for (int stage = 1; stage <= 4; stage++)
+        for (int i = 0; i < blocks[stage - 1]; i++) {
+            const place at = {stage, i, 32 << stage, stage > 1 && i == 0 ? 2 : 1};
+            x = block(graph, x, &at);
+        }
+    x = ff_graph_global_pool(graph, x, "avgpool");
+    x = ff_graph_flatten(graph, x);
+    ff_graph_finish(graph, ff_graph_linear(graph, x, "fc", options->classes));
+}
+
+static void build_18(ff_graph *graph, const ff_model_options *options) {
+    static const int blocks[4] = {2, 2, 2, 2};
+    build(graph, options, blocks, basic_block);
+}
+
+static void build_50(ff_graph *graph, const ff_model_options *options) {
+    static const int blocks[4] = {3, 4, 6, 3};
+    build(graph, options, blocks, bottleneck);
+}
+
+const ff_net ff_net_resnet18 = {
+    .name = "resnet18", .stems = true, .dropout = -1, .build = build_18};
+const ff_net ff_net_resnet50 = {
+    .name = "resnet50", .stems = true, .dropout = -1, .build = build_50};
