@@ -114,19 +114,26 @@ typedef struct net {
     ff_store store;
 } net;
 
-static inline void open_net(net *n, void (*build)(ff_graph *graph), int channels, int height,
-                            int width, int batch, const char *compute, int threads) {
+/* On a compute that is open already; it becomes the net's. */
+static inline void open_net_on(net *n, void (*build)(ff_graph *graph), int channels, int height,
+                               int width, int batch, ff_compute *compute) {
+    n->compute = compute;
     assert_ok(ff_graph_create(&n->graph, channels, height, width, error));
     build(n->graph);
     assert_ok(ff_graph_check(n->graph, error));
-    const ff_compute_options options = {.threads = threads};
-    assert_ok(ff_compute_open(&n->compute, compute, &options, error));
     assert_ok(ff_plan_create(&n->plan, n->graph, n->compute, batch, true, NULL, error));
     assert_ok(
         ff_store_create(&n->store, n->graph, n->compute, n->plan->convs, n->plan->tensors, error));
     assert_ok(ff_store_initialise(&n->store, 7, error));
     n->plan->store = &n->store;
     n->plan->seed = 7;
+}
+static inline void open_net(net *n, void (*build)(ff_graph *graph), int channels, int height,
+                            int width, int batch, const char *name, int threads) {
+    const ff_compute_options options = {.threads = threads};
+    ff_compute *compute;
+    assert_ok(ff_compute_open(&compute, name, &options, error));
+    open_net_on(n, build, channels, height, width, batch, compute);
 }
 static inline void close_net(net *n) {
     ff_store_destroy(&n->store);

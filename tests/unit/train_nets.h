@@ -1,0 +1,120 @@
+/* Small nets of every layer, and batches for them. */
+#ifndef FF_TESTS_TRAIN_NETS_H
+#define FF_TESTS_TRAIN_NETS_H
+
+#include "tests/unit/train_helpers.h"
+
+enum { CLASSES = 5 };
+
+/* conv + bias, max pool, norm, ReLU, conv, average pool, dropout, linear over pixels */
+static inline void build_plain(ff_graph *g) {
+    ff_node x = ff_graph_conv(g, 0, "a", 6, 3, 1, 1, true, FF_FILTERS_DEFAULT);
+    x = ff_graph_max_pool(g, x, "p", 2, 2, 0);
+    x = ff_graph_relu(g, ff_graph_norm(g, x, "an"));
+    x = ff_graph_conv(g, x, "b", 17, 3, 1, 0, true, FF_FILTERS_DEFAULT);
+    x = ff_graph_relu(g, x);
+    x = ff_graph_average_pool(g, x, "q", 2, 1, 1);
+    x = ff_graph_dropout(g, x, 0.25);
+    ff_graph_finish(g, ff_graph_linear(g, ff_graph_flatten(g, x), "fc", CLASSES));
+}
+
+/* residuals of both kinds, as in a resnet with its stem */
+static inline void build_residual(ff_graph *g) {
+    ff_node x = ff_graph_conv(g, 0, "stem", 8, 5, 2, 2, false, FF_FILTERS_FAN_OUT);
+    x = ff_graph_relu(g, ff_graph_norm(g, x, "stemn"));
+    x = ff_graph_max_pool(g, x, "p", 3, 2, 1);
+    ff_node y = ff_graph_conv(g, x, "a", 8, 3, 1, 1, false, FF_FILTERS_FAN_OUT);
+    y = ff_graph_relu(g, ff_graph_norm(g, y, "an"));
+    y = ff_graph_conv(g, y, "b", 8, 3, 1, 1, false, FF_FILTERS_FAN_OUT);
+    x = ff_graph_relu(g, ff_graph_add(g, ff_graph_norm(g, y, "bn"), x));
+    y = ff_graph_conv(g, x, "c", 20, 3, 2, 1, false, FF_FILTERS_FAN_OUT);
+    y = ff_graph_relu(g, ff_graph_norm(g, y, "cn"));
+    y = ff_graph_conv(g, y, "d", 20, 3, 1, 1, false, FF_FILTERS_FAN_OUT);
+    y = ff_graph_norm(g, y, "dn");
+    ff_node s =
+        ff_graph_norm(g, ff_graph_conv(g, x, "s", 20, 1, 2, 0, false, FF_FILTERS_FAN_OUT), "sn");
+    x = ff_graph_relu(g, ff_graph_add(g, y, s));
+    x = ff_graph_global_pool(g, x, "avg");
+    ff_graph_finish(g, ff_graph_linear(g, x, "fc", CLASSES));
+}
+
+/* values with several users, adds and ReLUs that nothing absorbs, two linear layers */
+static inline void build_tangled(ff_graph *g) {
+    ff_node x = ff_graph_conv(g, 0, "a", 5, 3, 1, 1, false, FF_FILTERS_DEFAULT);
+    ff_node u = ff_graph_relu(g, x);
+    ff_node v = ff_graph_norm(g, x, "v");
+    ff_node w = ff_graph_conv(g, x, "w", 5, 1, 1, 0, true, FF_FILTERS_DEFAULT);
+    x = ff_graph_add(g, ff_graph_add(g, u, v), w);
+    ff_node y = ff_graph_norm(g, x, "y");
+    y = ff_graph_add(g, y, x);
+    y = ff_graph_max_pool(g, ff_graph_relu(g, y), "p", 3, 1, 1);
+    y = ff_graph_linear(g, ff_graph_flatten(g, y), "h", 18);
+    y = ff_graph_dropout(g, ff_graph_relu(g, y), 0.5);
+    ff_graph_finish(g, ff_graph_linear(g, y, "fc", CLASSES));
+}
+
+/* a frozen convolution with a trained bias, GELU alone and behind norms with fixed scales, filters
+ * that begin as dirac's, scaled logits without a bias */
+static inline void build_frozen(ff_graph *g) {
+    ff_node x = ff_graph_conv(g, 0, "whiten", 7, 2, 1, 0, true, FF_FILTERS_DEFAULT);
+    ff_graph_freeze(g, x, 0);
+    x = ff_graph_gelu(g, x);
+    x = ff_graph_conv(g, x, "a", 9, 3, 1, 1, false, FF_FILTERS_DIRAC);
+    x = ff_graph_max_pool(g, x, "p", 2, 2, 0);
+    x = ff_graph_norm_with(g, x, "an", 0.4, 1e-12);
+    ff_graph_freeze(g, x, 0);
+    x = ff_graph_gelu(g, x);
+    x = ff_graph_conv(g, x, "b", 9, 3, 1, 1, false, FF_FILTERS_DIRAC);
+    ff_graph_freeze(g, x, 0);
+    x = ff_graph_gelu(g, ff_graph_norm(g, x, "bn"));
+    x = ff_graph_max_pool(g, x, "q", 3, 3, 0);
+    const ff_linear_form form = {.scale = 0.25, .rows = FF_ROWS_UNIT};
+    ff_graph_finish(g, ff_graph_linear_with(g, x, "head", CLASSES, &form));
+}
+
+typedef struct net_case {
+    const char *name;
+    void (*build)(ff_graph *graph);
+    int channels, height, width, batch;
+} net_case;
+
+static const net_case cases[] = {
+    {"plain", build_plain, 2, 9, 8, 4},
+    {"residual", build_residual, 3, 16, 12, 3},
+    {"tangled", build_tangled, 4, 5, 6, 3},
+    {"frozen", build_frozen, 3, 10, 9, 5},
+};
+enum { CASES = 4 };
+
+typedef struct samples {
+    float *images; /* NCHW, which is what every table reads so far */
+    int64_t labels[16];
+    float weights[16];
+    ff_batch batch;
+} samples;
+
+static inline void draw(samples *s, const net_case *k) {
+    dice d = {.seed = 21};
+    s->images = random_floats(&d, (size_t)k->batch * k->channels * k->height * k->width);
+    for (int n = 0; n < 16; n++) {
+        s->labels[n] = between(&d, 0, CLASSES - 1);
+        s->weights[n] = 1;
+    }
+    s->batch = (ff_batch){.images = s->images,
+                          .labels = s->labels,
+                          .label_dtype = FF_I64,
+                          .weights = s->weights,
+                          .step = 3};
+}
+
+/* A parameter, or its gradient, in torch's order. */
+static inline float *exported(const net *n, int p, ff_parameter_part part) {
+    const ff_graph_parameter *parameter = &n->graph->parameters[p];
+    size_t count = 1;
+    for (int i = 0; i < parameter->rank; i++) count *= (size_t)parameter->shape[i];
+    float *to = floats(count);
+    ff_store_export(&n->store, p, part, to);
+    return to;
+}
+
+#endif
