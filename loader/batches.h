@@ -67,7 +67,8 @@ typedef struct ff_batch_buffers {
     void *data;                 /* [rows, height, width, channels] of dtype, 256 B aligned */
     float *weight;              /* [rows]: 1, or 0 for padding */
     const ff_slot_label *label; /* [label_count] host array of device pointers, as ff_slot's */
-    ff_augment_params *params;  /* [rows]: what became of each row */
+    ff_augment_params *params;  /* [rows]: what became of each row; placement host: nothing */
+    float *mix;                 /* [rows], as ff_slot's; NULL where nothing is mixed */
     size_t label_count;
 } ff_batch_buffers;
 
@@ -99,7 +100,7 @@ typedef struct ff_batches_info {
  * the device's errors. On failure *batches = NULL. */
 FF_MUST_USE ff_status ff_batches_create(ff_batches **batches, ff_dataset *dataset,
                                         const ff_batches_options *options, ff_error *error);
-/* Waits for the device's work on it. NULL is accepted. */
+/* After the work given to streams is done. NULL is accepted. */
 void ff_batches_destroy(ff_batches **batches);
 
 const ff_batch_buffers *ff_batches_buffers(const ff_batches *batches);

@@ -19,9 +19,9 @@ FF_MUST_USE ff_status ff_device_host_create(ff_device **device, ff_host_streams 
 
 /* Gives work to a host stream (what native_stream tells): function(context) runs in it, in order,
  * or is recorded where the stream is in a capture. This is where the simulator sends kernel
- * launches. `context` becomes the stream's, whatever the result: release(context) follows the run,
- * or, where it was recorded, the end of the recording; release NULL = nothing to do. 0, or 2
- * (cudaErrorMemoryAllocation) where there was no memory for it. */
+ * launches. release(context) follows the run, or, where it was recorded, the end of the recording;
+ * release NULL = nothing to do. 0, or 2 (cudaErrorMemoryAllocation) where there was no memory for
+ * it; then nothing was taken. */
 int ff_device_host_enqueue(void *stream, void (*function)(void *context), void *context,
                            void (*release)(void *context));
 

@@ -418,6 +418,10 @@ ff_loader_info ff_loader_describe(const ff_loader *loader) {
     return ff_loader_plan_describe(&loader->plan);
 }
 
+const ff_slot *ff_loader_first_slot(const ff_loader *loader) {
+    return &loader->ring[0].slot;
+}
+
 ff_loader_stats ff_loader_measure(ff_loader *loader) {
     pthread_mutex_lock(&loader->mutex);
     ff_loader_stats stats = loader->stats;

@@ -188,6 +188,10 @@ typedef struct ff_loader_info {
 
 ff_loader_info ff_loader_describe(const ff_loader *loader);
 
+/* Slot 0, for its addresses: those of slot i are i * slot_bytes behind them. What it holds is
+ * undefined. */
+const ff_slot *ff_loader_first_slot(const ff_loader *loader);
+
 /* Since creation. */
 typedef struct ff_loader_stats {
     uint64_t wait_ns; /* spent in acquire: the consumer's wait for data */

@@ -9,6 +9,9 @@
 /* Rows begin at multiples of this: what kernels read at once. */
 #define FF_RESIDENT_ALIGN 16u
 
+/* What an upload takes on the device meanwhile, at most, for samples of up to a few MiB. */
+#define FF_RESIDENT_EXTRA (UINT64_C(40) << 20)
+
 typedef struct ff_resident {
     ff_device *device;
     uint64_t count, row_bytes;

@@ -1,0 +1,175 @@
+#include "loader/batch_jobs.h"
+
+#include <string.h>
+
+const char *ff_batch_jobs_unable(const ff_loader_plan *plan) {
+    const ff_metadata *metadata = plan->metadata;
+    if (metadata->variable_size) return "samples have different sizes";
+    if (metadata->dtype == FF_U16) return "samples are u16";
+    if (ff_augment_resamples(&plan->augment)) return "samples are resampled";
+    if (ff_augment_jitters(&plan->augment)) return "colours are jittered";
+    if (ff_augment_mixes(&plan->augment)) return "samples are mixed";
+    return NULL;
+}
+
+/* ---- what lies in device memory ------------------------------------------------------------- */
+
+typedef struct constants {
+    uint64_t black, table, map, bytes; /* offsets; the place lies at 0 */
+    uint64_t black_bytes, table_bytes, map_bytes;
+} constants;
+
+static constants lay_out(const ff_loader_plan *plan) {
+    constants at = {.black_bytes = plan->host.channels * sizeof(uint32_t)};
+    if (plan->host.table) at.table_bytes = plan->host.channels * 256u * plan->host.to_bytes;
+    if (plan->sample_of_place) at.map_bytes = plan->count * sizeof *plan->sample_of_place;
+    at.black = ff_align_u64(sizeof(ff_cuda_place), 256);
+    at.table = ff_align_u64(at.black + at.black_bytes, 256);
+    at.map = ff_align_u64(at.table + at.table_bytes, 256);
+    at.bytes = at.map + at.map_bytes;
+    return at;
+}
+
+static ff_status upload(ff_batch_jobs *jobs, uint8_t *pinned, const constants *at,
+                        const ff_loader_plan *plan, ff_error *error) {
+    ff_device *device = jobs->device;
+    const ff_device_table *table = device->table;
+    memset(pinned, 0, at->map);
+    memcpy(pinned + at->black, plan->host.black, at->black_bytes);
+    if (at->table_bytes) memcpy(pinned + at->table, plan->host.table, at->table_bytes);
+    if (at->map_bytes) memcpy(pinned + at->map, plan->sample_of_place, at->map_bytes);
+    ff_stream *stream;
+    FF_TRY(table->stream_create(device, &stream, error));
+    ff_status status = table->copy(device, stream, jobs->memory, pinned, at->bytes, error);
+    if (status == FF_OK) status = table->stream_synchronize(device, stream, error);
+    table->stream_destroy(device, stream);
+    return status;
+}
+
+static ff_status create_constants(ff_batch_jobs *jobs, const constants *at,
+                                  const ff_loader_plan *plan, ff_error *error) {
+    const ff_device_table *table = jobs->device->table;
+    void *pinned;
+    FF_TRY(table->allocate(jobs->device, &jobs->memory, at->bytes, "a batch's constants", error));
+    FF_TRY(table->allocate_pinned(jobs->device, &pinned, at->bytes, "a batch's constants", error));
+    ff_status status = upload(jobs, pinned, at, plan, error);
+    table->release_pinned(jobs->device, pinned);
+    jobs->memory_bytes = at->bytes;
+    return status;
+}
+
+/* ---- the jobs ------------------------------------------------------------------------------- */
+
+static ff_status add_column(ff_cuda_move *move, const void *from, void *to, uint32_t width,
+                            uint32_t padding, ff_error *error) {
+    if (move->columns == FF_CUDA_COLUMNS)
+        return ff_fail(error, FF_USAGE, "a batch on a device takes at most %d label fields",
+                       FF_CUDA_COLUMNS - 1);
+    move->column[move->columns++] =
+        (ff_cuda_column){.from = from, .to = to, .width = width, .padding = padding};
+    return FF_OK;
+}
+
+static ff_status add_columns(ff_cuda_move *move, const ff_resident *resident, const ff_slot *slot,
+                             const ff_batch_buffers *buffers, ff_error *error) {
+    const float one = 1;
+    uint32_t unmixed;
+    memcpy(&unmixed, &one, sizeof unmixed);
+    for (size_t i = 0; i < buffers->label_count; i++) {
+        const ff_slot_label *label = &buffers->label[i];
+        const void *from = slot ? slot->label[i].values : resident->label[i];
+        uint32_t padding = label->dtype == FF_I32 ? UINT32_MAX : 0; /* class -1 */
+        FF_TRY(add_column(move, from, label->values, label->width, padding, error));
+    }
+    if (buffers->mix) FF_TRY(add_column(move, slot->mix, buffers->mix, 1, unmixed, error));
+    return FF_OK;
+}
+
+/* `slot` NULL: from the resident set. */
+static ff_cuda_move make_move(const ff_loader_plan *plan, const ff_resident *resident,
+                              const ff_slot *slot, uint64_t slot_bytes,
+                              const ff_batch_buffers *buffers, uint32_t channels) {
+    const ff_augment_host *host = &plan->host;
+    return (ff_cuda_move){
+        .params = buffers->params,
+        .samples = slot ? slot->data : resident->samples,
+        .row_bytes = slot ? slot->row_bytes : resident->row_bytes,
+        .slot_bytes = slot_bytes,
+        .gather = !slot,
+        .row_of = resident->place_of,
+        .from = slot ? slot->dtype : host->from,
+        .from_layout = slot ? slot->layout : host->from_layout,
+        .channels = host->channels,
+        .height = slot ? slot->height : plan->metadata->height,
+        .width = slot ? slot->width : plan->metadata->width,
+        .data = buffers->data,
+        .to = host->to,
+        .rows = plan->rows,
+        .out_height = plan->height,
+        .out_width = plan->width,
+        .out_channels = channels,
+        .pad_mode = host->pad_mode,
+    };
+}
+
+ff_status ff_batch_jobs_create(ff_batch_jobs *jobs, const ff_loader_plan *plan,
+                               const ff_loader_kernels *kernels, ff_device *device,
+                               const ff_resident *resident, const ff_loader *loader,
+                               const ff_batch_buffers *buffers, uint32_t channels,
+                               ff_error *error) {
+    const ff_slot *slot = loader ? ff_loader_first_slot(loader) : NULL;
+    ff_loader_info info = {.slots = 1};
+    if (loader) info = ff_loader_describe(loader);
+    *jobs = (ff_batch_jobs){.device = device, .kernels = kernels};
+    constants at = lay_out(plan);
+    FF_TRY(create_constants(jobs, &at, plan, error));
+    uint8_t *memory = jobs->memory;
+    jobs->next = (ff_cuda_next){
+        .sequence = plan->sequence,
+        .order = plan->order,
+        .slots = info.slots,
+        .place = (ff_cuda_place *)jobs->memory,
+    };
+    jobs->move = make_move(plan, resident, slot, loader ? info.slot_bytes : 0, buffers, channels);
+    jobs->params = (ff_cuda_params){
+        .place = jobs->next.place,
+        .spec = plan->augment,
+        .seed = plan->seed,
+        .height = jobs->move.height,
+        .width = jobs->move.width,
+        .out_height = plan->height,
+        .out_width = plan->width,
+        .rows = plan->rows,
+        .params = buffers->params,
+        .weight = buffers->weight,
+    };
+    if (at.map_bytes) jobs->params.sample_of_place = (const uint64_t *)(void *)(memory + at.map);
+    jobs->move.place = jobs->next.place;
+    jobs->move.black = (const uint32_t *)(void *)(memory + at.black);
+    bool augmented = slot && slot->params; /* rows are as they shall be */
+    if (augmented)
+        jobs->params.spec = (ff_augment_spec){0};
+    else if (at.table_bytes)
+        jobs->move.table = memory + at.table;
+    return add_columns(&jobs->move, resident, slot, buffers, error);
+}
+
+void ff_batch_jobs_destroy(ff_batch_jobs *jobs) {
+    if (jobs->device) jobs->device->table->release(jobs->device, jobs->memory);
+    *jobs = (ff_batch_jobs){0};
+}
+
+static ff_status launched(int code, const char *what, ff_error *error) {
+    if (code == FF_CUDA_OK) return FF_OK;
+    return ff_fail(error, FF_FAILED, "the kernel that %s could not be launched: CUDA error %d",
+                   what, code);
+}
+
+ff_status ff_batch_jobs_enqueue(const ff_batch_jobs *jobs, ff_stream *stream, ff_error *error) {
+    ff_device *device = jobs->device;
+    FF_TRY(device->table->make_current(device, error));
+    ff_cuda_stream native = device->table->native_stream(device, stream);
+    FF_TRY(launched(jobs->kernels->next(&jobs->next, native), "finds a batch's place", error));
+    FF_TRY(launched(jobs->kernels->params(&jobs->params, native), "draws parameters", error));
+    return launched(jobs->kernels->move(&jobs->move, native), "moves samples", error);
+}

@@ -1,0 +1,263 @@
+#include "loader/batches.h"
+
+#include "loader/batch_jobs.h"
+#include "loader/placement.h"
+
+#include <stdlib.h>
+
+struct ff_batches {
+    ff_device *device;
+    ff_loader_plan plan; /* the sequence of batches and the shape of what comes out */
+    ff_placement placement;
+    char reason[384];
+
+    ff_resident resident; /* where resident */
+
+    /* Streaming: the ring, the slot between prepare and finish, and an event a slot for the end of
+     * its reading. */
+    ff_loader *loader;
+    ff_slot *slot;
+    uint32_t slots;
+    ff_event **consumed;
+
+    uint32_t channels; /* of a pixel in a batch */
+    uint8_t *memory;   /* device: the buffers */
+    uint64_t memory_bytes;
+    ff_slot_label *label;
+    ff_batch_buffers buffers;
+    ff_batch_jobs jobs;
+
+    uint64_t sequence; /* of the next batch */
+    ff_batch_info batch;
+    ff_loader_stats stats; /* where resident */
+};
+
+/* ---- the choice ----------------------------------------------------------------------------- */
+
+/* Bytes on the device of the whole set and of the chunks through which it is uploaded. */
+static uint64_t set_bytes(const ff_loader_plan *plan) {
+    const ff_metadata *metadata = plan->metadata;
+    uint64_t row = ff_align_u64(
+        ff_metadata_tensor_bytes(metadata, metadata->height, metadata->width), FF_RESIDENT_ALIGN);
+    row += sizeof(uint32_t); /* place_of */
+    for (size_t i = 0; i < plan->label_count; i++)
+        row += UINT64_C(4) * metadata->field[plan->field[i]].width;
+    uint64_t bytes;
+    if (!ff_mul_u64(plan->count, row, &bytes) || !ff_add_u64(bytes, FF_RESIDENT_EXTRA, &bytes))
+        return UINT64_MAX;
+    return bytes;
+}
+
+static ff_status choose(ff_batches *batches, const ff_batches_options *options, ff_error *error) {
+    uint64_t total;
+    ff_placement_facts facts = {
+        .set_bytes = set_bytes(&batches->plan),
+        .reserve_bytes = options->reserve_bytes,
+        .unable = ff_batch_jobs_unable(&batches->plan),
+    };
+    FF_TRY(batches->device->table->memory(batches->device, &facts.free_bytes, &total, error));
+    return ff_placement_choose(options->placement, &facts, &batches->placement, batches->reason,
+                               sizeof batches->reason, error);
+}
+
+/* ---- creating and destroying ---------------------------------------------------------------- */
+
+static ff_status create_ring(ff_batches *batches, ff_dataset *dataset,
+                             const ff_loader_options *given, ff_error *error) {
+    ff_loader_options options = *given;
+    options.feed = (ff_loader_feed){.raw = batches->placement == FF_PLACEMENT_STREAM,
+                                    .cyclic = true,
+                                    .row_align = FF_RESIDENT_ALIGN};
+    FF_TRY(ff_loader_create(&batches->loader, dataset, &options, error));
+    batches->slots = ff_loader_describe(batches->loader).slots;
+    FF_TRY(ff_alloc(&batches->consumed, batches->slots, sizeof(ff_event *), "slots", error));
+    for (uint32_t i = 0; i < batches->slots; i++)
+        FF_TRY(batches->device->table->event_create(batches->device, &batches->consumed[i], false,
+                                                    error));
+    return FF_OK;
+}
+
+/* A part of `bytes` at the end of a block, at a multiple of 256. */
+static uint64_t part(uint64_t *end, uint64_t bytes) {
+    uint64_t offset = ff_align_u64(*end, 256);
+    *end = offset + bytes;
+    return offset;
+}
+
+/* The fixed buffers, one block: data | label 0 | ... | weight | mix | params. */
+static ff_status create_buffers(ff_batches *batches, ff_error *error) {
+    const ff_loader_plan *plan = &batches->plan;
+    uint64_t row = UINT64_C(1) * plan->height * plan->width * plan->host.to_bytes, end;
+    if (!ff_mul_u64(row, batches->channels, &row) || !ff_mul_u64(row, plan->rows, &end) ||
+        end > UINT64_MAX / 4)
+        return ff_fail(error, FF_USAGE, "a batch of %u samples of %ux%ux%u is too large",
+                       plan->rows, plan->height, plan->width, batches->channels);
+    FF_TRY(ff_alloc(&batches->label, plan->label_count, sizeof *batches->label, "labels", error));
+    uint64_t *offset;
+    FF_TRY(ff_alloc(&offset, plan->label_count, sizeof *offset, "labels", error));
+    for (size_t i = 0; i < plan->label_count; i++)
+        offset[i] =
+            part(&end, UINT64_C(4) * plan->rows * plan->metadata->field[plan->field[i]].width);
+    uint64_t weight = part(&end, plan->rows * sizeof(float));
+    uint64_t mix = part(&end, plan->wide.mixes ? plan->rows * sizeof(float) : 0);
+    uint64_t params = part(&end, plan->rows * sizeof(ff_augment_params));
+    void *memory;
+    ff_status status =
+        batches->device->table->allocate(batches->device, &memory, end, "a batch", error);
+    if (status == FF_OK) {
+        uint8_t *base = batches->memory = memory;
+        for (size_t i = 0; i < plan->label_count; i++) {
+            const ff_field *field = &plan->metadata->field[plan->field[i]];
+            batches->label[i] =
+                (ff_slot_label){.values = base + offset[i],
+                                .dtype = field->kind == FF_FIELD_CLASS ? FF_I32 : FF_F32,
+                                .width = field->width,
+                                .field = plan->field[i]};
+        }
+        batches->memory_bytes = end;
+        batches->buffers = (ff_batch_buffers){
+            .data = base,
+            .weight = (float *)(void *)(base + weight),
+            .mix = plan->wide.mixes ? (float *)(void *)(base + mix) : NULL,
+            .label = batches->label,
+            .params = (ff_augment_params *)(void *)(base + params),
+            .label_count = plan->label_count,
+        };
+    }
+    free(offset);
+    return status;
+}
+
+static ff_status create_all(ff_batches *batches, ff_dataset *dataset,
+                            const ff_batches_options *options, ff_error *error) {
+    ff_loader_options given = options->loader;
+    if (!given.device || !options->kernels)
+        return ff_fail(error, FF_USAGE, "batches are made by a device and its kernels");
+    batches->device = given.device;
+    given.layout = FF_HWC;
+    if (given.dtype >= FF_DTYPE_COUNT) given.dtype = FF_F32;
+    if (!ff_dtype_is_float(given.dtype))
+        return ff_fail(error, FF_USAGE, "batches for a network are f32, f16 or bf16, not %s",
+                       ff_dtype_name(given.dtype));
+    FF_TRY(ff_loader_plan_init(&batches->plan, dataset, &given, error));
+    uint32_t stored = batches->plan.metadata->channels;
+    batches->channels = options->channels ? options->channels : stored;
+    if (batches->channels < stored)
+        return ff_fail(error, FF_USAGE, "%s: a pixel has %u channels, more than the %u of a batch",
+                       ff_dataset_path(dataset), stored, batches->channels);
+    FF_TRY(choose(batches, options, error));
+    FF_TRY(create_buffers(batches, error));
+    if (batches->placement == FF_PLACEMENT_RESIDENT)
+        FF_TRY(ff_resident_upload(&batches->resident, dataset, &given, options->quiet, error));
+    else
+        FF_TRY(create_ring(batches, dataset, &given, error));
+    return ff_batch_jobs_create(&batches->jobs, &batches->plan, options->kernels, batches->device,
+                                &batches->resident, batches->loader, &batches->buffers,
+                                batches->channels, error);
+}
+
+ff_status ff_batches_create(ff_batches **out, ff_dataset *dataset,
+                            const ff_batches_options *options, ff_error *error) {
+    ff_batches *batches;
+    *out = NULL;
+    FF_TRY(ff_alloc(&batches, 1, sizeof *batches, "batches", error));
+    ff_status status = create_all(batches, dataset, options, error);
+    if (status != FF_OK) ff_batches_destroy(&batches);
+    *out = batches;
+    return status;
+}
+
+void ff_batches_destroy(ff_batches **out) {
+    ff_batches *batches = *out;
+    if (!batches) return;
+    /* The ring waits for the consumer's events, and with them for the kernels that were given
+     * before. */
+    ff_loader_destroy(&batches->loader);
+    if (batches->device) {
+        const ff_device_table *table = batches->device->table;
+        for (uint32_t i = 0; batches->consumed && i < batches->slots; i++)
+            table->event_destroy(batches->device, batches->consumed[i]);
+        ff_batch_jobs_destroy(&batches->jobs);
+        ff_resident_release(&batches->resident);
+        table->release(batches->device, batches->memory);
+    }
+    free(batches->consumed);
+    free(batches->label);
+    ff_loader_plan_free(&batches->plan);
+    free(batches);
+    *out = NULL;
+}
+
+/* ---- steps ---------------------------------------------------------------------------------- */
+
+ff_status ff_batches_prepare(ff_batches *batches, ff_stream *stream, const ff_batch_info **out,
+                             ff_error *error) {
+    const ff_loader_plan *plan = &batches->plan;
+    *out = NULL;
+    if (batches->sequence >= plan->sequence.total_batches) return FF_OK;
+    if (batches->loader && !batches->slot) {
+        FF_TRY(ff_loader_acquire(batches->loader, &batches->slot, error));
+        FF_TRY(batches->device->table->stream_wait(batches->device, stream, batches->slot->ready,
+                                                   error));
+    }
+    ff_loader_place place = ff_sequence_at(&plan->sequence, batches->sequence);
+    batches->batch = (ff_batch_info){
+        .count = place.count,
+        .epoch = place.epoch,
+        .batch = place.global_position / plan->sequence.batch,
+        .position = place.position,
+        .global_count = place.global_count,
+        .last = place.last,
+        .next = ff_loader_plan_next(plan, &place),
+    };
+    *out = &batches->batch;
+    return FF_OK;
+}
+
+ff_status ff_batches_enqueue(ff_batches *batches, ff_stream *stream, ff_error *error) {
+    return ff_batch_jobs_enqueue(&batches->jobs, stream, error);
+}
+
+ff_status ff_batches_finish(ff_batches *batches, ff_stream *stream, ff_error *error) {
+    batches->sequence++;
+    batches->stats.batches++;
+    batches->stats.samples += batches->batch.count;
+    if (!batches->slot) return FF_OK;
+    ff_slot *slot = batches->slot;
+    ff_event *consumed = batches->consumed[slot->index];
+    FF_TRY(batches->device->table->event_record(batches->device, consumed, stream, error));
+    batches->slot = NULL;
+    ff_loader_release(batches->loader, slot, consumed);
+    return FF_OK;
+}
+
+const ff_batch_buffers *ff_batches_buffers(const ff_batches *batches) {
+    return &batches->buffers;
+}
+
+ff_loader_stats ff_batches_measure(ff_batches *batches) {
+    return batches->loader ? ff_loader_measure(batches->loader) : batches->stats;
+}
+
+ff_batches_info ff_batches_describe(const ff_batches *batches) {
+    ff_batches_info info = {
+        .loader = ff_loader_plan_describe(&batches->plan),
+        .dtype = batches->plan.host.to,
+        .channels = batches->channels,
+        .placement = batches->placement,
+        .reason = batches->reason,
+        .device_bytes =
+            batches->memory_bytes + batches->jobs.memory_bytes + batches->resident.device_bytes,
+    };
+    info.loader.slots = 0;
+    info.loader.threads = 0;
+    if (!batches->loader) return info;
+    ff_loader_info ring = ff_loader_describe(batches->loader);
+    info.loader.slots = ring.slots;
+    info.loader.threads = ring.threads;
+    info.loader.slot_bytes = ring.slot_bytes;
+    info.loader.row_bytes = ring.row_bytes;
+    info.device_bytes += ring.slots * ring.slot_bytes;
+    info.pinned_bytes = batches->device->table->unified ? 0 : ring.slots * ring.slot_bytes;
+    return info;
+}

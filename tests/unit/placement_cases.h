@@ -1,0 +1,234 @@
+/* Random cases of batches made on a device, compared with the host loader's. For tests whose
+ * kernels differ. */
+#ifndef FF_TESTS_PLACEMENT_CASES_H
+#define FF_TESTS_PLACEMENT_CASES_H
+
+#include "loader/batches.h"
+#include "loader/cuda/kernels.h"
+#include "loader/device_host.h"
+#include "tests/unit/make_dataset.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+
+#define OK(call)                                                                                   \
+    do {                                                                                           \
+        ff_error ok_error = {0}, *error = &ok_error;                                               \
+        if ((call) != FF_OK) fail_msg("%s", ok_error.message);                                     \
+    } while (0)
+
+typedef struct placement_case {
+    made_dataset made;
+    ff_loader_options options;
+    ff_placement placement;
+    uint32_t channels;
+    uint64_t batches; /* to compare, at most */
+    bool recorded;
+    ff_host_streams streams;
+    uint64_t seed;
+} placement_case;
+
+static inline placement_case placement_defaults(uint64_t count) {
+    placement_case c = {.made = made_defaults(count), .batches = 40};
+    c.options = ff_loader_defaults();
+    c.options.batch = 16, c.options.threads = 2, c.options.dtype = FF_F16;
+    c.made.height = c.made.width = 12;
+    c.options.layout = FF_HWC;
+    return c;
+}
+
+/* Copies of what a step left in the buffers, taken in its stream. */
+typedef struct placement_copy {
+    uint8_t *data;
+    float *weight, *mix;
+    ff_augment_params *params;
+    uint32_t *label[3];
+} placement_copy;
+
+static inline void placement_take(ff_device *device, ff_stream *stream, void **to, const void *from,
+                                  uint64_t bytes) {
+    *to = from ? malloc(bytes + 1) : NULL;
+    if (from) OK(device->table->copy(device, stream, *to, from, bytes, error));
+}
+
+/* Runs all steps ahead of the device, as a trainer does; the copies are read at the end. */
+static inline uint64_t placement_run(const placement_case *c, ff_dataset *dataset,
+                                     const ff_loader_kernels *kernels, placement_copy *copies) {
+    ff_device *device;
+    ff_stream *stream;
+    ff_batches *batches;
+    ff_recording *recording = NULL;
+    OK(ff_device_host_create(&device, c->streams, 200000, c->seed, error));
+    const ff_device_table *table = device->table;
+    OK(table->stream_create(device, &stream, error));
+    ff_batches_options options = {.loader = c->options,
+                                  .kernels = kernels,
+                                  .placement = c->placement,
+                                  .channels = c->channels,
+                                  .quiet = true};
+    options.loader.device = device;
+    OK(ff_batches_create(&batches, dataset, &options, error));
+    ff_batches_info info = ff_batches_describe(batches);
+    assert_int_equal(info.placement, c->placement);
+    assert_true(info.device_bytes > 0 && strstr(info.reason, ff_placement_name(c->placement)));
+    const ff_batch_buffers *buffers = ff_batches_buffers(batches);
+    uint64_t row = (uint64_t)info.loader.height * info.loader.width * info.channels *
+                   ff_dtype_bytes(info.dtype);
+    uint32_t rows = info.loader.rows;
+    /* What a kernel does not write must show. */
+    OK(table->fill(device, stream, buffers->data, 0xee, rows * row, error));
+    uint64_t step = 0;
+    for (; step < c->batches; step++) {
+        const ff_batch_info *batch;
+        OK(ff_batches_prepare(batches, stream, &batch, error));
+        if (!batch) break;
+        if (c->recorded && step == 1) {
+            OK(table->capture_begin(device, stream, error));
+            OK(ff_batches_enqueue(batches, stream, error));
+            OK(table->capture_end(device, stream, &recording, error));
+        }
+        if (recording)
+            OK(table->recording_launch(device, recording, stream, error));
+        else
+            OK(ff_batches_enqueue(batches, stream, error));
+        placement_copy *copy = &copies[step];
+        placement_take(device, stream, (void **)&copy->data, buffers->data, rows * row);
+        placement_take(device, stream, (void **)&copy->weight, buffers->weight, rows * 4ul);
+        placement_take(device, stream, (void **)&copy->mix, buffers->mix, rows * 4ul);
+        placement_take(device, stream, (void **)&copy->params, buffers->params,
+                       rows * sizeof(ff_augment_params));
+        for (size_t i = 0; i < buffers->label_count; i++)
+            placement_take(device, stream, (void **)&copy->label[i], buffers->label[i].values,
+                           4ul * rows * buffers->label[i].width);
+        OK(ff_batches_finish(batches, stream, error));
+    }
+    OK(table->stream_synchronize(device, stream, error));
+    assert_int_equal(ff_batches_measure(batches).batches, step);
+    ff_batches_destroy(&batches);
+    table->recording_destroy(device, recording);
+    table->stream_destroy(device, stream);
+    ff_device_destroy(&device);
+    return step;
+}
+
+static inline void placement_check_rows(const placement_case *c, const ff_slot *slot,
+                                        const placement_copy *copy) {
+    size_t bytes = ff_dtype_bytes(slot->dtype), narrow = slot->channels * bytes;
+    size_t wide = (c->channels ? c->channels : slot->channels) * bytes;
+    size_t pixels = (size_t)slot->rows * slot->height * slot->width;
+    const uint8_t *wanted = slot->data;
+    for (size_t i = 0; i < pixels; i++) {
+        assert_memory_equal(copy->data + i * wide, wanted + i * narrow, narrow);
+        for (size_t k = narrow; k < wide; k++) assert_int_equal(copy->data[i * wide + k], 0);
+    }
+    assert_memory_equal(copy->weight, slot->weight, slot->rows * sizeof(float));
+    assert_int_equal(!copy->mix, !slot->mix);
+    if (slot->mix) assert_memory_equal(copy->mix, slot->mix, slot->rows * sizeof(float));
+    if (c->placement != FF_PLACEMENT_HOST)
+        assert_memory_equal(copy->params, slot->params, slot->rows * sizeof *slot->params);
+    for (size_t i = 0; i < slot->label_count; i++)
+        assert_memory_equal(copy->label[i], slot->label[i].values,
+                            4ul * slot->rows * slot->label[i].width);
+}
+
+static inline void placement_check(placement_case *c, const ff_loader_kernels *kernels) {
+    OK(made_write(&c->made, error));
+    ff_dataset *dataset;
+    OK(ff_dataset_open(&dataset, c->made.folder, FF_VERIFY_FIRST, error));
+    placement_copy *copies = calloc(c->batches, sizeof *copies);
+    uint64_t batches = placement_run(c, dataset, kernels, copies);
+    ff_loader *loader;
+    ff_slot *slot;
+    OK(ff_loader_create(&loader, dataset, &c->options, error));
+    for (uint64_t i = 0; i < batches; i++) {
+        OK(ff_loader_acquire(loader, &slot, error));
+        assert_non_null(slot);
+        placement_check_rows(c, slot, &copies[i]);
+        ff_loader_release(loader, slot, NULL);
+        free(copies[i].data);
+        free(copies[i].weight);
+        free(copies[i].mix);
+        free(copies[i].params);
+        for (int k = 0; k < 3; k++) free(copies[i].label[k]);
+    }
+    if (batches < c->batches) {
+        OK(ff_loader_acquire(loader, &slot, error));
+        assert_null(slot);
+    }
+    ff_loader_destroy(&loader);
+    free(copies);
+    ff_dataset_close(&dataset);
+    made_remove(&c->made);
+}
+
+static inline uint32_t placement_draw(uint64_t *state, uint32_t below) {
+    return made_hash((*state)++) % below;
+}
+
+static inline placement_case placement_random(uint64_t trial) {
+    static const char *const augments[] = {
+        "none",          "crop=4,flip",          "crop=2:reflect,flip=alternate",
+        "flip,cutout=3", "crop=3,flip,cutout=5", "crop",
+    };
+    static const char *const host_augments[] = {"rrc=9,flip", "resize=15,flip", "crop=2,mixup=0.5",
+                                                "flip,cutmix=1"};
+    static const ff_dtype from[] = {FF_U8, FF_F16, FF_BF16, FF_F32};
+    static const ff_dtype to[] = {FF_F16, FF_BF16, FF_F32};
+    static const char *const labels[] = {"label", "vector", "tags"};
+    uint64_t state = trial * 1000;
+    placement_case c = placement_defaults(40 + placement_draw(&state, 90));
+    made_dataset *made = &c.made;
+    made->dtype = from[placement_draw(&state, 4)];
+    made->layout = placement_draw(&state, 2) ? FF_HWC : FF_CHW;
+    made->channels = 1 + placement_draw(&state, 4);
+    made->statistics = placement_draw(&state, 2);
+    made->height = 8 + placement_draw(&state, 9), made->width = 8 + placement_draw(&state, 9);
+    made->stored_backwards = placement_draw(&state, 2);
+    made->compression = placement_draw(&state, 3) ? FF_COMPRESSION_NONE : FF_COMPRESSION_ZSTD;
+    made->vector_label = placement_draw(&state, 2);
+    c.placement = (ff_placement)(FF_PLACEMENT_RESIDENT + trial % 3);
+    c.seed = trial;
+    c.streams = placement_draw(&state, 3) ? FF_HOST_STREAMS_THREADS : FF_HOST_STREAMS_CALLER;
+    c.recorded = placement_draw(&state, 2);
+    uint32_t pad = placement_draw(&state, 3);
+    c.channels = pad == 0 ? 0 : pad == 1 ? 4 : 8;
+    ff_loader_options *options = &c.options;
+    options->batch = 1 + placement_draw(&state, 24);
+    options->seed = trial;
+    options->order = (ff_order_kind)placement_draw(&state, 3);
+    options->block = options->order == FF_ORDER_BLOCK ? 5 : 0;
+    options->group = options->order == FF_ORDER_BLOCK ? 3 : 0;
+    options->last_batch = placement_draw(&state, 2) ? FF_LAST_BATCH_KEEP : FF_LAST_BATCH_DROP;
+    options->threads = (int)placement_draw(&state, 4);
+    options->slots = 2 + placement_draw(&state, 4);
+    options->dtype = to[placement_draw(&state, 3)];
+    options->epoch = placement_draw(&state, 3);
+    options->epochs = placement_draw(&state, 4);
+    options->position = placement_draw(&state, (uint32_t)made->count);
+    if (placement_draw(&state, 2)) {
+        options->height = 4 + placement_draw(&state, 5);
+        options->width = 4 + placement_draw(&state, 5);
+    }
+    if (placement_draw(&state, 3) == 0)
+        options->share_begin = placement_draw(&state, 3), options->share_end = 3,
+        options->share_total = 3;
+    if (made->vector_label) options->label = labels, options->label_count = 3;
+    bool host = c.placement == FF_PLACEMENT_HOST && placement_draw(&state, 2);
+    const char *augment =
+        host ? host_augments[placement_draw(&state, 4)] : augments[placement_draw(&state, 6)];
+    if (host && strstr(augment, "rrc")) options->height = options->width = 0;
+    OK(ff_augment_parse(&options->augment, augment, error));
+    return c;
+}
+
+static inline void placement_cases(const ff_loader_kernels *kernels, uint64_t trials) {
+    for (uint64_t trial = 0; trial < trials; trial++) {
+        placement_case c = placement_random(trial);
+        placement_check(&c, kernels);
+    }
+}
+
+#endif

@@ -1,0 +1,98 @@
+/* Batches made on a device equal the host loader's bit for bit: every placement, dtype, layout,
+ * channel padding and augmentation, several epochs, shares, resumed, recorded or not, on streams in
+ * the caller and on asynchronous ones. The kernels are their plain stand-ins. */
+#include "loader/batches.h"
+
+#include "loader/device_host.h"
+#include "loader/placement.h"
+#include "tests/cudasim/loader_plain.h"
+#include "tests/unit/make_dataset.h"
+#include "tests/unit/placement_cases.h"
+
+static void choices(void **state) {
+    (void)state;
+    const uint64_t gib = UINT64_C(1) << 30;
+    ff_placement_facts facts = {
+        .set_bytes = 10 * gib, .reserve_bytes = 4 * gib, .free_bytes = 16 * gib};
+    ff_placement chosen;
+    ff_error failure;
+    char reason[384];
+    OK(ff_placement_choose(FF_PLACEMENT_AUTO, &facts, &chosen, reason, sizeof reason, error));
+    assert_int_equal(chosen, FF_PLACEMENT_RESIDENT);
+    assert_string_equal(reason, "Placement: resident, because the set's 10.00 GiB and 4.00 GiB for "
+                                "the network fit into the device's free 16.00 GiB, a 16th of them "
+                                "left alone.");
+    facts.set_bytes += 2 * gib;
+    OK(ff_placement_choose(FF_PLACEMENT_AUTO, &facts, &chosen, reason, sizeof reason, error));
+    assert_int_equal(chosen, FF_PLACEMENT_STREAM);
+    assert_non_null(strstr(reason, "do not fit"));
+    facts.set_bytes = UINT64_MAX;
+    OK(ff_placement_choose(FF_PLACEMENT_AUTO, &facts, &chosen, reason, sizeof reason, error));
+    assert_int_equal(chosen, FF_PLACEMENT_STREAM);
+    assert_int_equal(ff_placement_choose(FF_PLACEMENT_RESIDENT, &facts, &chosen, reason,
+                                         sizeof reason, &failure),
+                     FF_USAGE);
+    assert_non_null(strstr(failure.message, "placement stream would do"));
+    facts.unable = "samples are u16";
+    OK(ff_placement_choose(FF_PLACEMENT_AUTO, &facts, &chosen, reason, sizeof reason, error));
+    assert_int_equal(chosen, FF_PLACEMENT_HOST);
+    assert_non_null(strstr(reason, "samples are u16"));
+    assert_int_equal(
+        ff_placement_choose(FF_PLACEMENT_STREAM, &facts, &chosen, reason, sizeof reason, &failure),
+        FF_USAGE);
+    assert_non_null(strstr(failure.message, "placement host would do"));
+    for (int i = 0; i < FF_PLACEMENT_COUNT; i++) {
+        ff_placement parsed = FF_PLACEMENT_COUNT;
+        assert_true(ff_placement_parse(ff_placement_name((ff_placement)i), &parsed));
+        assert_int_equal(parsed, i);
+    }
+    assert_false(ff_placement_parse("card", &chosen));
+}
+
+static void refused(void **state) {
+    (void)state;
+    placement_case c = placement_defaults(60);
+    c.made.variable_size = true;
+    OK(made_write(&c.made, error));
+    ff_dataset *dataset;
+    ff_device *device;
+    ff_batches *batches = (ff_batches *)&c;
+    ff_error failure = {0};
+    OK(ff_dataset_open(&dataset, c.made.folder, FF_VERIFY_FIRST, error));
+    OK(ff_device_host_create(&device, FF_HOST_STREAMS_CALLER, 0, 0, error));
+    ff_batches_options options = {.loader = c.options, .kernels = &ff_loader_plain_kernels};
+    options.loader.height = options.loader.width = 12;
+    assert_int_equal(ff_batches_create(&batches, dataset, &options, &failure), FF_USAGE);
+    assert_null(batches);
+    options.loader.device = device;
+    options.placement = FF_PLACEMENT_RESIDENT;
+    assert_int_equal(ff_batches_create(&batches, dataset, &options, &failure), FF_USAGE);
+    assert_non_null(strstr(failure.message, "different sizes"));
+    options.placement = FF_PLACEMENT_AUTO, options.channels = 2;
+    assert_int_equal(ff_batches_create(&batches, dataset, &options, &failure), FF_USAGE);
+    assert_non_null(strstr(failure.message, "more than the 2"));
+    options.channels = 8, options.loader.dtype = FF_U8;
+    assert_int_equal(ff_batches_create(&batches, dataset, &options, &failure), FF_USAGE);
+    options.loader.dtype = FF_F16;
+    OK(ff_batches_create(&batches, dataset, &options, error));
+    assert_int_equal(ff_batches_describe(batches).placement, FF_PLACEMENT_HOST);
+    ff_batches_destroy(&batches);
+    ff_batches_destroy(&batches);
+    ff_device_destroy(&device);
+    ff_dataset_close(&dataset);
+    made_remove(&c.made);
+}
+
+static void placements(void **state) {
+    (void)state;
+    placement_cases(&ff_loader_plain_kernels, 60);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(choices),
+        cmocka_unit_test(refused),
+        cmocka_unit_test(placements),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
