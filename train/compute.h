@@ -200,6 +200,15 @@ typedef struct ff_loss {
     const ff_control *control;
 } ff_loss;
 
+/* A batch of images seen otherwise: y[n, c, i, j] = x[n, c, i + down, j' + right], j' = w - 1 - j
+ * where `mirror`, else j; what lies outside is reflected without the edge (torch's "reflect"), so
+ * |down| < h and |right| < w. */
+typedef struct ff_view {
+    ff_tensor shape;
+    int down, right;
+    bool mirror;
+} ff_view;
+
 /* ---- the table ---- */
 
 typedef struct ff_compute ff_compute;
@@ -299,6 +308,12 @@ typedef struct ff_compute_ops {
      * is meaningful. */
     size_t (*loss_scratch)(const ff_compute *compute, int n, int stride);
     void (*loss)(ff_compute *compute, const ff_loss *loss);
+
+    /* required: test-time views (plan_views.c). weigh: to = (first ? 0 : to) + weight * x, f32
+     * logits. */
+    void (*view)(ff_compute *compute, const ff_view *view, const void *x, void *y);
+    void (*weigh)(ff_compute *compute, size_t count, float weight, bool first, const float *x,
+                  float *to);
 
     /* Working weights from f32 masters, rounded to nearest even; NULL where all is f32. */
     void (*narrow)(ff_compute *compute, size_t count, const float *from, void *to);

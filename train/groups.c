@@ -83,9 +83,9 @@ ff_status ff_groups_create(ff_groups *groups, const ff_store *store, const ff_gr
         FF_TRY_DONE(group_of(&graph->parameters[i], list, count, &groups->of[i], error));
     list_spans(groups, store, list);
     join_spans(groups, store);
-    size_t scratch = muon_scratch(groups, store);
-    if (scratch)
-        FF_TRY_DONE(ff_compute_allocate(store->compute, &groups->scratch, scratch,
+    groups->scratch_bytes = muon_scratch(groups, store);
+    if (groups->scratch_bytes)
+        FF_TRY_DONE(ff_compute_allocate(store->compute, &groups->scratch, groups->scratch_bytes,
                                         "Muon's matrices", error));
     return FF_OK;
 done:

@@ -21,6 +21,7 @@ struct ff_groups {
     ff_span *spans; /* in the store's order */
     int span_count;
     void *scratch; /* of Muon's steps, on the device */
+    size_t scratch_bytes;
 };
 
 /* Each trained parameter belongs to the first group whose pattern matches its name. FF_USAGE where

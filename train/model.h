@@ -149,6 +149,12 @@ FF_MUST_USE ff_status ff_model_plan(ff_model *model, int batch, bool training, f
                                     ff_error *error);
 /* The plan made by ff_model_create: options.batch samples, training. */
 ff_plan *ff_model_training_plan(ff_model *model);
+/* Evaluation classifies the mean of the logits of several views of each sample: 1 = the sample
+ * itself; 2 = and its mirror image, of equal weight; 6 = these two with 1/4 each, and the sample
+ * shifted by one pixel along the diagonal, either way, with its edges reflected, each mirrored,
+ * too, with 1/8 each (K. Jordan 2024, arXiv 2404.00498). FF_USAGE where there are other numbers or
+ * the images are no larger than a shift. Before the first evaluation. */
+FF_MUST_USE ff_status ff_plan_set_views(ff_plan *plan, int views, ff_error *error);
 int ff_plan_batch(const ff_plan *plan);
 bool ff_plan_trains(const ff_plan *plan);
 

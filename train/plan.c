@@ -478,6 +478,7 @@ ff_status ff_plan_create(ff_plan **out, const ff_graph *graph, ff_compute *compu
     b.plan->compute = compute;
     b.plan->batch = batch;
     b.plan->training = training;
+    b.plan->views = 1;
     ff_status status = build(&b, error);
     free(b.users);
     free(b.only_user);
@@ -499,6 +500,7 @@ void ff_plan_destroy(ff_plan **plan_pointer) {
         if (plan->ops[i].conv) plan->compute->ops->conv_destroy(plan->compute, plan->ops[i].conv);
         if (plan->ops[i].tail) plan->compute->ops->conv_destroy(plan->compute, plan->ops[i].tail);
     }
+    ff_plan_release_views(plan);
     if (plan->owns_arenas) {
         for (int a = 0; a < FF_ARENA_COUNT; a++)
             ff_compute_release(plan->compute, plan->arenas->memory[a]);

@@ -111,6 +111,11 @@ struct ff_plan {
     ff_arenas *arenas; /* of the plan made first, which owns them */
     bool owns_arenas;
     size_t arena_bytes[FF_ARENA_COUNT]; /* that this plan uses */
+    /* plan_views.c: of evaluation; 1, and no memory, unless set */
+    int views;
+    void *view_images;
+    float *view_logits;
+    size_t view_bytes;
     ff_buffer_id logits, logits_gradient, loss_scratch, outcome, conv_scratch, norm_scratch;
 };
 
@@ -134,6 +139,21 @@ void ff_plan_destroy(ff_plan **plan);
  * writes place 0. Failures stick in the compute. */
 void ff_plan_enqueue(ff_plan *plan, const ff_batch *batch, bool training, ff_outcome *ring,
                      uint32_t ring_size);
+
+/* ---- plan_views.c ---- */
+
+/* One of a plan's views, and what its logits weigh in the mean. */
+typedef struct ff_planned_view {
+    int down, right;
+    bool mirror;
+    float weight;
+} ff_planned_view;
+
+/* View `index` of `views`, which is 1, 2 or 6. */
+ff_planned_view ff_plan_view(int views, int index);
+/* Enqueues the making of a view of `images` (layout of the input): returns them, or the view. */
+const void *ff_plan_make_view(ff_plan *plan, const ff_planned_view *view, const void *images);
+void ff_plan_release_views(ff_plan *plan);
 
 /* ---- plan_memory.c ---- */
 

@@ -302,6 +302,21 @@ static void loss(const runner *r, const ff_batch *batch, ff_outcome *ring, uint3
     r->table->loss(r->compute, &arguments);
 }
 
+/* The weighted mean of what the views' logits are, in the place of the logits. */
+static void forward_views(const runner *r) {
+    ff_plan *plan = r->plan;
+    float *logits = ff_plan_at(plan, plan->logits);
+    const size_t count = ff_tensor_count(&plan->tensors[plan->graph->output]);
+    for (int k = 0; k < plan->views; k++) {
+        const ff_planned_view view = ff_plan_view(plan->views, k);
+        runner seen = *r;
+        seen.images = ff_plan_make_view(plan, &view, r->images);
+        for (int i = 0; i < plan->op_count; i++) forward(&seen, &plan->ops[i]);
+        r->table->weigh(r->compute, count, view.weight, k == 0, logits, plan->view_logits);
+    }
+    ff_compute_copy(r->compute, logits, plan->view_logits, count * sizeof *logits);
+}
+
 void ff_plan_enqueue(ff_plan *plan, const ff_batch *batch, bool training, ff_outcome *ring,
                      uint32_t ring_size) {
     const runner r = {
@@ -312,7 +327,10 @@ void ff_plan_enqueue(ff_plan *plan, const ff_batch *batch, bool training, ff_out
         .training = training,
     };
     ff_compute_enter(plan->compute);
-    for (int i = 0; i < plan->op_count; i++) forward(&r, &plan->ops[i]);
+    if (training || plan->views == 1)
+        for (int i = 0; i < plan->op_count; i++) forward(&r, &plan->ops[i]);
+    else
+        forward_views(&r);
     loss(&r, batch, ring, ring_size);
     for (int i = plan->op_count; training && i-- > 0;)
         if (plan->ops[i].backward) backward(&r, &plan->ops[i]);

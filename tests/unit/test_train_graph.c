@@ -156,6 +156,55 @@ static void evaluation_counts_once(void **state) {
         }
 }
 
+/* Evaluating views is the weighted mean of evaluating each of them. */
+static void views_are_averaged(void **state) {
+    (void)state;
+    const net_case *k = &cases[0];
+    for (int i = 0; ff_compute_implementation(i); i++)
+        for (int views = 2; views <= 6; views += 4) {
+            net n;
+            samples s;
+            ff_error failure = {0};
+            ff_step_result result, all;
+            open_net(&n, k->build, k->channels, k->height, k->width, k->batch,
+                     ff_compute_implementation(i)->name, 2);
+            draw(&s, k);
+            mean_loss(&n, &s);
+            ff_plan *plain, *averaged;
+            assert_ok(ff_plan_create(&plain, n.graph, n.compute, k->batch, false, n.plan, error));
+            assert_ok(
+                ff_plan_create(&averaged, n.graph, n.compute, k->batch, false, n.plan, error));
+            plain->store = averaged->store = &n.store;
+            assert_int_equal(ff_plan_set_views(averaged, 3, &failure), FF_USAGE);
+            assert_ok(ff_plan_set_views(averaged, views, error));
+            const size_t count = ff_tensor_count(&n.plan->tensors[0]);
+            float *seen = floats(count);
+            double mean[64] = {0}, weights = 0;
+            const int logits = k->batch * CLASSES;
+            for (int v = 0; v < views; v++) {
+                const ff_planned_view view = ff_plan_view(views, v);
+                const ff_view arguments = {n.plan->tensors[0], view.down, view.right, view.mirror};
+                n.compute->ops->view(n.compute, &arguments, s.images, seen);
+                ff_batch batch = s.batch;
+                batch.images = seen;
+                assert_ok(ff_plan_evaluate(plain, &batch, &result, error));
+                weights += (double)view.weight;
+                for (int e = 0; e < logits; e++)
+                    mean[e] += (double)view.weight * (double)ff_plan_logits(plain)[e];
+            }
+            assert_true(weights == 1);
+            assert_ok(ff_plan_evaluate(averaged, &s.batch, &all, error));
+            for (int e = 0; e < logits; e++)
+                assert_true(fabs(mean[e] - (double)ff_plan_logits(averaged)[e]) < 1e-5);
+            assert_true(all.loss_sum != result.loss_sum);
+            free(seen);
+            free(s.images);
+            ff_plan_destroy(&plain);
+            ff_plan_destroy(&averaged);
+            close_net(&n);
+        }
+}
+
 /* The same steps give the same bits, and a step leaves nothing of itself behind. */
 static void steps_repeat(void **state) {
     (void)state;
@@ -284,7 +333,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(gradients_are_right),    cmocka_unit_test(implementations_agree),
         cmocka_unit_test(evaluation_counts_once), cmocka_unit_test(steps_repeat),
-        cmocka_unit_test(chunks_are_invisible),   cmocka_unit_test(errors_name_the_layer),
+        cmocka_unit_test(views_are_averaged),     cmocka_unit_test(chunks_are_invisible),
+        cmocka_unit_test(errors_name_the_layer),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -631,6 +631,37 @@ static void loss_is_right(void **state) {
     }
 }
 
+/* By hand: rows and columns beyond the edge are those inside it, the edge itself not repeated. */
+static void views_are_torchs(void **state) {
+    tables *both = *state;
+    static const struct {
+        int down, right;
+        bool mirror;
+        float seen[9];
+    } known[] = {
+        {0, 0, true, {3, 2, 1, 6, 5, 4, 9, 8, 7}},  {-1, -1, false, {5, 4, 5, 2, 1, 2, 5, 4, 5}},
+        {1, 1, false, {5, 6, 5, 8, 9, 8, 5, 6, 5}}, {1, 1, true, {5, 6, 5, 8, 9, 8, 5, 6, 5}},
+        {0, -1, true, {2, 1, 2, 5, 4, 5, 8, 7, 8}}, {0, 1, true, {2, 3, 2, 5, 6, 5, 8, 9, 8}},
+        {2, 0, false, {7, 8, 9, 4, 5, 6, 1, 2, 3}},
+    };
+    for (int k = 0; k < 2; k++)
+        for (size_t v = 0; v < sizeof known / sizeof *known; v++) {
+            ff_compute *compute = k ? both->fast : both->right;
+            const ff_view view = {
+                {2, 3, 3, 3, k ? 4 : 1}, known[v].down, known[v].right, known[v].mirror};
+            float images[2 * 3 * 9];
+            for (int i = 0; i < 54; i++) images[i] = (float)(i / 9 * 10 + i % 9 + 1);
+            float *x = lay_out(&view.shape, images), *y = floats(ff_tensor_count(&view.shape));
+            compute->ops->view(compute, &view, x, y);
+            float *seen = flatten(&view.shape, y);
+            for (int i = 0; i < 54; i++)
+                assert_true(seen[i] == (float)(i / 9 * 10) + known[v].seen[i % 9]);
+            free(x);
+            free(y);
+            free(seen);
+        }
+}
+
 /* NaN must come through, so that the trainer sees it in the loss. */
 static void nan_passes(void **state) {
     tables *both = *state;
@@ -666,6 +697,7 @@ int main(void) {
         cmocka_unit_test(loss_of_mixed_labels_is_torchs),
         cmocka_unit_test(nan_passes),
         cmocka_unit_test(gelu_knows),
+        cmocka_unit_test(views_are_torchs),
     };
     return cmocka_run_group_tests(tests, open_tables, close_tables);
 }

@@ -235,6 +235,36 @@ void ff_reference_dropout(ff_compute *compute, const ff_dropout *dropout, const 
     }
 }
 
+/* ---- views ---- */
+
+/* Where `at` of [0, size) or beyond is reflected to. */
+static int reflected(int at, int size) {
+    if (at < 0) at = -at;
+    return at < size ? at : 2 * (size - 1) - at;
+}
+
+void ff_reference_view(ff_compute *compute, const ff_view *view, const void *from, void *to) {
+    const ff_tensor *t = &view->shape;
+    const float *x = from;
+    float *y = to;
+    const int channels = ff_tensor_padded_channels(t);
+#pragma omp parallel for num_threads(compute->threads)
+    for (int n = 0; n < t->n; n++)
+        for (int c = 0; c < channels; c++)
+            for (int i = 0; i < t->h; i++)
+                for (int j = 0; j < t->w; j++) {
+                    int row = reflected(i + view->down, t->h);
+                    int column = reflected((view->mirror ? t->w - 1 - j : j) + view->right, t->w);
+                    y[ff_tensor_at(t, n, c, i, j)] = x[ff_tensor_at(t, n, c, row, column)];
+                }
+}
+
+void ff_reference_weigh(ff_compute *compute, size_t count, float weight, bool first, const float *x,
+                        float *to) {
+    (void)compute;
+    for (size_t i = 0; i < count; i++) to[i] = (first ? 0 : to[i]) + weight * x[i];
+}
+
 void ff_reference_sgd(ff_compute *compute, const ff_sgd *sgd, size_t count, float *value,
                       float *momentum, const float *gradient) {
     (void)compute;
@@ -386,6 +416,8 @@ const ff_compute_ops ff_reference_ops = {
     .dropout = ff_reference_dropout,
     .loss_scratch = ff_reference_loss_scratch,
     .loss = ff_reference_loss,
+    .view = ff_reference_view,
+    .weigh = ff_reference_weigh,
     .sgd = ff_reference_sgd,
     .muon_scratch = ff_cpu_muon_scratch,
     .muon = muon,
