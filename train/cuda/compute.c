@@ -142,24 +142,19 @@ static void dropout(ff_compute *compute, const ff_dropout *dropout, const void *
 
 /* ---- loss ---- */
 
-/* The kernel's gradient is of the logits' f32; where activations are not, it is made in scratch. */
-static size_t kernel_scratch(int n) {
-    return ff_align_u64(ff_cuda_loss_scratch(n), 256);
-}
-
 static size_t loss_scratch(const ff_compute *compute, int n, int stride) {
-    size_t wide = compute->dtype == FF_F32 ? 0 : (size_t)n * (size_t)stride * sizeof(float);
-    return kernel_scratch(n) + wide;
+    (void)compute;
+    (void)stride;
+    return ff_cuda_loss_scratch(n);
 }
 
 static void loss(ff_compute *compute, const ff_loss *loss) {
-    const bool convert = loss->gradient && compute->dtype != FF_F32;
-    void *wide = convert ? (char *)loss->scratch + kernel_scratch(loss->n) : loss->gradient;
     const ff_cuda_loss arguments = {
         .n = loss->n,
         .classes = loss->classes,
         .stride = loss->stride,
         .dtype = FF_F32,
+        .gradient_dtype = compute->dtype,
         .smoothing = loss->smoothing,
         .sum = loss->summed,
         .logits = loss->logits,
@@ -168,16 +163,13 @@ static void loss(ff_compute *compute, const ff_loss *loss) {
         .weights = loss->weights,
         .mix = loss->mix,
         .loss_scale = loss->control ? &loss->control->loss_scale : NULL,
-        .gradient = wide,
+        .gradient = loss->gradient,
         .ring = loss->ring,
         .ring_size = loss->ring_size,
         .step = loss->control ? &loss->control->step : NULL,
     };
     ff_cuda_keep(compute, ff_cuda_loss_run(place_of(compute), &arguments, loss->scratch),
                  "the loss");
-    if (!convert) return;
-    const size_t count = (size_t)loss->n * (size_t)loss->stride;
-    narrow(compute, count, wide, loss->gradient);
 }
 
 const ff_compute_ops ff_cuda_compute_ops = {

@@ -1,7 +1,7 @@
 /* Softmax cross-entropy in three launches: what counts (one block), rows (a warp each: loss,
  * gradient), sums and record (one block). */
+#include "train/cuda/eights.cuh"
 #include "train/cuda/loss.h"
-#include "train/cuda/vectors.cuh"
 
 enum { ONE_BLOCK = 512, ROW_THREADS = 64, ROWS = ROW_THREADS / 32 };
 static const unsigned ALL = 0xffffffffu;
@@ -78,13 +78,12 @@ static __global__ void __launch_bounds__(ONE_BLOCK) count_kernel(ff_cuda_loss lo
     }
 }
 
-/* Over the row's logits, a vector a lane and step; f(first class of the vector, values). */
+/* Over the row's logits, eight a lane and step; body(first class of them, values). */
 template <typename T, typename Body>
-static __device__ __forceinline__ void each_vector(const T *row, int stride, Body body) {
-    enum { lanes = ff_lanes<T>::count };
-    for (int c = (int)(threadIdx.x & 31) * lanes; c < stride; c += 32 * lanes) {
-        float value[lanes];
-        ff_vector<T>::unpack(*(const uint4 *)(row + c), value);
+static __device__ __forceinline__ void each_eight(const T *row, int stride, Body body) {
+    for (int c = (int)(threadIdx.x & 31) * 8; c < stride; c += 32 * 8) {
+        float value[8];
+        ff_load_eight(row + c, value);
         body(c, value);
     }
 }
@@ -96,20 +95,19 @@ static __device__ __forceinline__ float warp_sum(float value) {
 }
 
 template <typename T> static __device__ void zero_row(T *gradient, int stride) {
-    enum { lanes = ff_lanes<T>::count };
-    for (int c = (int)(threadIdx.x & 31) * lanes; c < stride; c += 32 * lanes)
-        *(uint4 *)(gradient + c) = make_uint4(0, 0, 0, 0);
+    const float zeros[8] = {0, 0, 0, 0, 0, 0, 0, 0};
+    for (int c = (int)(threadIdx.x & 31) * 8; c < stride; c += 32 * 8)
+        ff_store_eight(gradient + c, zeros);
 }
 
-template <typename T>
+template <typename T, typename G>
 static __global__ void __launch_bounds__(ROW_THREADS) rows_kernel(ff_cuda_loss loss, loss_room to) {
-    enum { lanes = ff_lanes<T>::count };
     const int n = (int)(blockIdx.x * ROWS + threadIdx.x / 32), lane = (int)threadIdx.x & 31;
     if (n >= loss.n) return;
     const target t = target_of(loss, n);
     const int classes = loss.classes;
     const T *row = (const T *)loss.logits + (size_t)n * loss.stride;
-    T *gradient = loss.gradient ? (T *)loss.gradient + (size_t)n * loss.stride : NULL;
+    G *gradient = loss.gradient ? (G *)loss.gradient + (size_t)n * loss.stride : NULL;
     if (!t.counts) { /* the whole warp */
         if (lane == 0) {
             to.losses[n] = 0;
@@ -123,9 +121,9 @@ static __global__ void __launch_bounds__(ROW_THREADS) rows_kernel(ff_cuda_loss l
      * beaten in the first place. */
     float best = -INFINITY;
     int best_class = 0x7fffffff;
-    each_vector(row, loss.stride, [&](int c, const float(&value)[lanes]) {
+    each_eight(row, loss.stride, [&](int c, const float(&value)[8]) {
 #pragma unroll
-        for (int i = 0; i < lanes; i++)
+        for (int i = 0; i < 8; i++)
             if (c + i < classes && value[i] > best) {
                 best = value[i];
                 best_class = c + i;
@@ -147,9 +145,9 @@ static __global__ void __launch_bounds__(ROW_THREADS) rows_kernel(ff_cuda_loss l
     }
 
     float sum = 0, apart = 0; /* of exp(logit - best), and of logit - best */
-    each_vector(row, loss.stride, [&](int c, const float(&value)[lanes]) {
+    each_eight(row, loss.stride, [&](int c, const float(&value)[8]) {
 #pragma unroll
-        for (int i = 0; i < lanes; i++)
+        for (int i = 0; i < 8; i++)
             if (c + i < classes) {
                 sum += expf(value[i] - best);
                 apart += value[i] - best;
@@ -174,16 +172,16 @@ static __global__ void __launch_bounds__(ROW_THREADS) rows_kernel(ff_cuda_loss l
     float scale = loss.loss_scale ? *loss.loss_scale : 1.0f;
     if (!loss.sum) scale = scale / (float)to.head->count;
     const float inverse = 1.0f / sum;
-    each_vector(row, loss.stride, [&](int c, const float(&value)[lanes]) {
-        float out[lanes];
+    each_eight(row, loss.stride, [&](int c, const float(&value)[8]) {
+        float out[8];
 #pragma unroll
-        for (int i = 0; i < lanes; i++) {
+        for (int i = 0; i < 8; i++) {
             float share =
                 (c + i == t.label ? t.share : 0.0f) + (c + i == t.other ? 1.0f - t.share : 0.0f);
             float p = expf(value[i] - best) * inverse;
             out[i] = c + i < classes ? scale * (p - off - on * share) : 0.0f;
         }
-        *(uint4 *)(gradient + c) = ff_vector<T>::pack(out);
+        ff_store_eight(gradient + c, out);
     });
 }
 
@@ -219,19 +217,22 @@ static __global__ void __launch_bounds__(ONE_BLOCK)
 
 extern "C" int ff_cuda_loss_run(const ff_cuda_place *place, const ff_cuda_loss *loss,
                                 void *scratch) {
-    return ff_by_dtype(loss->dtype, [&](auto example) {
-        typedef decltype(example) T;
-        const bool labels = loss->label_dtype == FF_I64 || loss->label_dtype == FF_I32;
-        if (loss->n < 1 || loss->classes < 1 || loss->stride < loss->classes || loss->stride % 8 ||
-            !labels || loss->ring_size < 1)
-            return FF_CUDA_INVALID_VALUE;
-        const loss_room room = room_in(scratch, loss->n);
-        int status =
-            FF_LAUNCH(count_kernel, dim3(1), dim3(ONE_BLOCK), 0, place->stream, *loss, room);
-        if (status) return status;
-        status = FF_LAUNCH(rows_kernel<T>, dim3((unsigned)(loss->n + ROWS - 1) / ROWS),
-                           dim3(ROW_THREADS), 0, place->stream, *loss, room);
-        if (status) return status;
-        return FF_LAUNCH(record_kernel, dim3(1), dim3(ONE_BLOCK), 0, place->stream, *loss, room);
+    const bool labels = loss->label_dtype == FF_I64 || loss->label_dtype == FF_I32;
+    if (loss->n < 1 || loss->classes < 1 || loss->stride < loss->classes || loss->stride % 8 ||
+        !labels || loss->ring_size < 1)
+        return FF_CUDA_INVALID_VALUE;
+    const loss_room room = room_in(scratch, loss->n);
+    int status = FF_LAUNCH(count_kernel, dim3(1), dim3(ONE_BLOCK), 0, place->stream, *loss, room);
+    if (status) return status;
+    const ff_dtype gradient_dtype = loss->gradient ? loss->gradient_dtype : loss->dtype;
+    status = ff_by_dtype(loss->dtype, [&](auto logit) {
+        return ff_by_dtype(gradient_dtype, [&](auto gradient) {
+            typedef decltype(logit) T;
+            typedef decltype(gradient) G;
+            return FF_LAUNCH((rows_kernel<T, G>), dim3((unsigned)(loss->n + ROWS - 1) / ROWS),
+                             dim3(ROW_THREADS), 0, place->stream, *loss, room);
+        });
     });
+    if (status) return status;
+    return FF_LAUNCH(record_kernel, dim3(1), dim3(ONE_BLOCK), 0, place->stream, *loss, room);
 }

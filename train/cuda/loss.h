@@ -17,7 +17,8 @@ typedef ff_outcome ff_cuda_result; /* a place of the ring */
 typedef struct ff_cuda_loss {
     int n, classes;
     int stride;     /* elements from row to row of logits and gradient: classes padded to 8 */
-    ff_dtype dtype; /* of logits and gradient */
+    ff_dtype dtype; /* of logits */
+    ff_dtype gradient_dtype;
     double smoothing;
     bool sum;                /* gradient of the sum; else of the mean over the samples that count */
     const void *logits;      /* [n][stride] */
@@ -26,7 +27,8 @@ typedef struct ff_cuda_loss {
     const float *weights;    /* [n] or NULL = all 1 */
     const float *mix;        /* [n] share of the own label, 0 to 1; NULL = all 1 */
     const float *loss_scale; /* device; the gradient is multiplied by it; NULL = 1 */
-    void *gradient;          /* [n][stride], pad lanes 0; NULL = not wanted; may be logits */
+    void *gradient;          /* [n][stride], pad lanes 0; NULL = not wanted; may be logits where
+                                the dtypes are the same */
     ff_cuda_result *ring;    /* [ring_size] device: place *step % ring_size is written: step,
                                 loss_sum, count, correct, bad_sample; the rest is set to 0 */
     uint32_t ring_size;
