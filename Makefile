@@ -12,7 +12,7 @@ comma := ,
 .DEFAULT_GOAL := all
 
 # Targets that need no compiler or libraries.
-BARE := help deps clean quickstart test lint asan tsan bench fuzz
+BARE := help deps clean quickstart test lint asan tsan bench fuzz bundle
 GOAL := $(if $(MAKECMDGOALS),$(firstword $(MAKECMDGOALS)),all)
 ifeq ($(filter $(GOAL),$(BARE)),)
 -include $(BUILD)/config.mk
@@ -66,14 +66,14 @@ CUDASIM_TESTS   := $(filter $(BUILD)/tests/test_cuda_%,$(UNIT_PROGRAMS))
 
 PROGRAMS := $(BUILD)/ffpack $(BUILD)/ffinspect $(BUILD)/fftrain
 
-.PHONY: all help deps programs clean test test-programs quickstart lint asan tsan bench fuzz install
+.PHONY: all help deps programs clean test test-programs quickstart lint asan tsan bench fuzz install bundle
 .DELETE_ON_ERROR:
 
 all: programs
 
 help: ## list the targets
 	@echo "Targets:"
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' Makefile tools/build/*.mk
 	@echo "Variables: BUILD=dir  CC=compiler  DNNL=auto|0|1  DNNL_ROOT=dir  SANITIZE=list  PREFIX=dir  PYTHON=path"
 	@echo "           CUDA=auto|0|1  CUDA_HOME=toolkit  CUDA_ROOT=dir  CUDA_ARCHS=auto|all|list (75 80 ...)"
 
@@ -129,7 +129,7 @@ $(BUILD)/fuzz/%: tests/fuzz/%.c $(ARCHIVES)
 	@mkdir -p $(@D)
 	$(CC) $(ALL_CFLAGS) $(ALL_LDFLAGS) $^ -o $@ $(LDLIBS_FFPACK) $(LDLIBS_TRAIN) -lm
 
-test-programs: programs $(UNIT_PROGRAMS) $(HELPER_PROGRAMS) $(SHIMS) $(FUZZ_PROGRAMS)
+test-programs: programs $(UNIT_PROGRAMS) $(HELPER_PROGRAMS) $(SHIMS) $(FUZZ_PROGRAMS) $(GPU_PROGRAMS)
 
 test: ## install what is missing, build, and run every test; last line "N passed, N failed, N skipped"
 	@tools/build/deps.sh build quickstart test
@@ -165,6 +165,8 @@ fuzz: ## run every fuzz target for a minute (FUZZ_SECONDS=n)
 install: programs ## install the programs into PREFIX
 	install -d $(DESTDIR)$(PREFIX)/bin
 	install -m 755 $(PROGRAMS) $(DESTDIR)$(PREFIX)/bin
+
+include tools/build/bundle.mk
 
 clean: ## remove everything that was built
 	rm -rf build

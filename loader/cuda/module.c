@@ -30,15 +30,15 @@ static ff_status program_folder(char **folder, ff_error *error) {
 
 /* The module's path, allocated; FF_FAILED where it is not there. */
 static ff_status find_module(char **path, const char *folder, ff_error *error) {
-    static const char *const below[] = {"", "../lib/"};
-    for (int i = 0; i < 2; i++) {
+    static const char *const below[] = {"", "../lib/", "../"};
+    for (int i = 0; i < 3; i++) {
         FF_TRY(ff_format(path, error, "%s/%slibff_cuda.so", folder, below[i]));
         if (access(*path, R_OK) == 0) return FF_OK;
         free(*path);
         *path = NULL;
     }
     return ff_fail(error, FF_FAILED,
-                   "the CUDA module libff_cuda.so is neither in %s nor in %s/../lib", folder,
+                   "the CUDA module libff_cuda.so is neither in %s nor in its ../lib or ..",
                    folder);
 }
 

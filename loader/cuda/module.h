@@ -1,10 +1,9 @@
 /* Opens the CUDA module: driver, libraries, libff_cuda.so; says in one sentence what is missing.
  *
  * In this order, each with its own sentence where it fails (FF_FAILED):
- *   module     libff_cuda.so is beside the program or in ../lib; builds without CUDA have none
- *   driver     libcuda.so.1 is there, is no stub, is new enough (CUDA 13: 580, CUDA 12: 525), and
- *              finds the device asked for (FF_USAGE where there are fewer); skipped for
- *              FF_CUDA_NO_DEVICE
+ *   module     libff_cuda.so is beside the program, in ../lib or in ..; builds without CUDA have
+ * none driver     libcuda.so.1 is there, is no stub, is new enough (CUDA 13: 580, CUDA 12: 525),
+ * and finds the device asked for (FF_USAGE where there are fewer); skipped for FF_CUDA_NO_DEVICE
  *   libraries  those of libraries.h
  *   module     opens, and is of the same build
  *

@@ -91,9 +91,9 @@ driver good 599.10 $((cuda + 20)) 0 2
 order="opened nvrtc opened cublasLt opened cublas opened cudnn cuBLAS answers 42"
 
 # ---- what is missing
-mkdir empty
+mkdir -p empty deep/empty
 opens "a build without CUDA" 1 "this program was built without CUDA" "" prog 0 0
-opens "no module" 1 "libff_cuda.so is neither in $scratch/empty nor in $scratch/empty/../lib" "" "$scratch/empty" $cuda 0
+opens "no module" 1 "libff_cuda.so is neither in $scratch/deep/empty nor in its ../lib or .." "" "$scratch/deep/empty" $cuda 0
 if /sbin/ldconfig -p 2>/dev/null | grep -q 'libcuda\.so\.1' || ls /usr/lib/wsl/lib/libcuda.so.1 /usr/local/nvidia/lib64/libcuda.so.1 /usr/lib64-nvidia/libcuda.so.1 >/dev/null 2>&1; then
     skip "no driver" "this machine has one"
 else

@@ -45,4 +45,13 @@ $(patsubst %.c,$(BUILD)/obj/%.o,$(CUDA_SOURCES)): $(BUILD)/cuda.archs
 
 # Nothing undefined: what it needs is in its archives, or named for the dynamic linker.
 $(BUILD)/libff_cuda.so: $(CUDA_OBJECTS) $(BUILD)/libff_train.a $(BUILD)/libff_loader.a $(BUILD)/libff_format.a
-	$(CC) -shared $(ALL_LDFLAGS) $^ -o $@ -Wl,-soname,libff_cuda.so -Wl,-z,defs -Wl,--exclude-libs,ALL -Wl,--as-needed $(LIBS_CUDA) $(LDLIBS_TRAIN) -lm
+	$(CC) -shared $(ALL_LDFLAGS) $^ -o $@ -Wl,-soname,libff_cuda.so -Wl,-z,defs -Wl,--exclude-libs,ALL -Wl,--as-needed $(LIBS_CUDA) $(LIBS_CUDART) $(LDLIBS_TRAIN) -lm
+
+# Programs for a machine with a card: gpu-check stands alone; those of C open the module.
+GPU_SOURCES  := $(sort $(wildcard tests/gpu/*.c))
+GPU_PROGRAMS := $(patsubst tests/gpu/%.c,$(BUILD)/gpu/%,$(GPU_SOURCES)) $(if $(MODULES),$(BUILD)/gpu-check)
+$(BUILD)/gpu/%: $(BUILD)/obj/tests/gpu/%.o $(BUILD)/libff_testing.a $(BUILD)/libff_train.a $(BUILD)/libff_loader.a $(BUILD)/libff_format.a
+	@mkdir -p $(@D)
+	$(CC) $(ALL_LDFLAGS) $^ -o $@ -Wl,--as-needed -lcmocka $(LDLIBS_TRAIN) -lm
+$(BUILD)/gpu-check: $(BUILD)/obj/cuda/tests/gpu/gpu_check.o
+	$(CC) $(ALL_LDFLAGS) $^ -o $@ $(LIBS_CUDART)

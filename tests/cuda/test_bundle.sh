@@ -1,0 +1,52 @@
+#!/bin/bash
+# A bundle runs wherever it lies: every library but the system's and NVIDIA's is in it and found
+# from it, none that belongs to the system it will run on is, and its programs work in an empty
+# environment. TAP.
+set -u
+shopt -s lastpipe # so that the checks at the ends of pipes count
+build=$(realpath "${BUILD:-build}")
+scratch=$(realpath "$(mktemp -d)") && trap 'rm -rf "$scratch"' EXIT
+count=0
+ok() { count=$((count + 1)); echo "ok $count - $1"; }
+not_ok() { count=$((count + 1)); echo "not ok $count - $1"; sed 's/^/# /'; }
+skip() { count=$((count + 1)); echo "ok $count - $1 # SKIP $2"; }
+# empty NAME: passes where standard input is empty
+empty() { if ! grep . >"$scratch/log"; then ok "$1"; else not_ok "$1" <"$scratch/log"; fi; }
+for reason in "${SANITIZE:+libraries of sanitizers are not for bundles}" "$(command -v patchelf >/dev/null || echo patchelf is not here)"; do
+    if [ -n "$reason" ]; then skip "a bundle" "$reason"; echo "1..1"; exit 0; fi
+done
+programs=(ffpack ffinspect fftrain)
+[ -e "$build/gpu-check" ] && programs+=(gpu-check)
+tools/build/bundle.sh "$build" "$scratch/made/ffpack" "${programs[@]}" >"$scratch/said" 2>&1 || not_ok "a bundle is made" <"$scratch/said"
+mv "$scratch/made" "$scratch/moved"
+folder=$scratch/moved/ffpack
+cd "$scratch" || exit 1
+run() { env -i "$@"; }
+
+grep -vE '^bundle: .* MiB; it needs glibc 2\.[0-9]+ or newer$' "$scratch/said" | empty "it says its size and the glibc it needs"
+find "$folder/lib" | grep -E '/(libcuda|libnvidia-ml|libc|libm|libstdc\+\+|libgcc_s|ld-linux[^/]*)\.so' | empty "nothing that belongs to the system"
+find "$folder/lib" -name '*.so*' | grep -E 'libcudnn|libcublas|libnvrtc|libnccl' | empty "none of NVIDIA's libraries"
+for file in "$folder"/lib/*; do
+    [ "$(patchelf --print-rpath "$file")" = '$ORIGIN' ] || echo "$file: $(patchelf --print-rpath "$file")"
+done | empty "every library looks beside itself"
+for file in "$folder"/bin/* "$folder"/lib/*; do
+    run ldd "$file" | sed "s|^|${file##*/}: |"
+done | grep -vE 'linux-vdso|ld-linux|statically linked' |
+    grep -vE ' => /[^ ]*/(libc|libm|libdl|libpthread|librt|libresolv|libstdc\+\+|libgcc_s)\.so' |
+    grep -vE 'lib(cudnn|cublas|cublasLt|nvrtc|nccl)\.so[.0-9]* => ' |
+    grep -vF " => $folder/" | empty "the rest is found in the bundle"
+for program in ffpack ffinspect fftrain; do
+    run "$folder/bin/$program" --help >help 2>&1 || echo "$program --help ends with $?: $(head -1 help)"
+done | empty "the programs run in an empty environment"
+"$build/tests/make_set" set --splits train,test --count 64 --height 8 --width 8 --statistics >log || exit 1
+{ run "$folder/bin/ffinspect" set >log 2>&1 || echo "exit code $?: $(head -1 log)"; } | empty "a packed set is inspected"
+{ run "$folder/bin/fftrain" --data set --model smallnet --epochs 1 --batch 32 --threads 1 >log 2>&1 || tail -3 log; } | empty "and trained on"
+if [ -e "$folder/lib/libff_cuda.so" ]; then
+    cp "$build/tests/cuda_open" "$folder/bin/"
+    run PATH="$PATH" "$folder/bin/cuda_open" "$folder/bin" "$(sed -n 's/^CUDA_VERSION := //p' "$build/config.mk")" -1 >log 2>&1
+    if grep -q 'was not found' log; then skip "the CUDA module opens" "$(cat log)"
+    else grep -v '^opened: CUDA' log | empty "the CUDA module opens"; fi
+else
+    skip "the CUDA module opens" "there is no module: built without CUDA"
+fi
+echo "1..$count"

@@ -1,0 +1,50 @@
+#!/bin/bash
+# Puts the programs of a build and the libraries they need into a folder that runs wherever it lies.
+# Usage: bundle.sh BUILD FOLDER PROGRAM...
+#
+# FOLDER/bin holds the programs, FOLDER/lib the CUDA module and every library but those that belong
+# to the system it will run on: the C and C++ runtimes and the driver's; and but NVIDIA's, which are
+# found on that system (loader/cuda/libraries.h), or are put into FOLDER/lib with BUNDLE_CUDA=1.
+# Programs and libraries find each other by $ORIGIN; no LD_LIBRARY_PATH is needed or changed.
+set -eu
+build=$1 folder=$2
+shift 2
+patchelf=$(command -v patchelf) || { echo "bundle: patchelf is MISSING; Debian package patchelf, or 'make deps'" >&2; exit 1; }
+# The system's own, whatever machine it is: glibc's, GCC's for C++, the driver's.
+system='^(linux-vdso|ld-linux.*|libc|libm|libdl|libpthread|librt|libresolv|libutil|libanl|libnsl|libstdc\+\+|libgcc_s|libcuda|libnvidia-ml)\.so'
+nvidia='^(libcudart|libcudnn.*|libcublas.*|libnccl|libnvrtc.*|libnvJitLink)\.so'
+
+rm -rf "$folder"
+mkdir -p "$folder/bin" "$folder/lib"
+for program in "$@"; do cp "$build/$program" "$folder/bin/"; done
+[ ! -e "$build/libff_cuda.so" ] || cp "$build/libff_cuda.so" "$folder/lib/"
+
+# Every library that these need, and those need.
+# shellcheck disable=SC2046
+ldd "$folder"/bin/* $(find "$folder/lib" -type f) | sed -n 's/^\t\([^ ]*\) => \(\/[^ ]*\) .*/\1 \2/p' | sort -u |
+    while read -r name file; do
+        if grep -qE "$system" <<<"$name"; then continue; fi
+        if grep -qE "$nvidia" <<<"$name"; then continue; fi
+        cp -L "$file" "$folder/lib/$name"
+    done
+if [ "${BUNDLE_CUDA:-0}" = 1 ]; then
+    for place in ${CUDA_FOLDERS:-}; do
+        for file in "$place"/lib{nvrtc,cublas,cudnn,nccl}*.so.*; do
+            case "$file" in *.alt.* | *'*'*) continue ;; esac
+            cp -L "$file" "$folder/lib/"
+        done
+    done
+fi
+chmod u+w "$folder"/bin/* "$folder"/lib/* 2>/dev/null || true
+strip --strip-unneeded "$folder"/bin/*
+for file in "$folder"/lib/*; do
+    [ -e "$file" ] || continue
+    # NVIDIA's know their own place already, and are best left as they are.
+    if grep -qE "$nvidia" <<<"${file##*/}"; then continue; fi
+    strip --strip-unneeded "$file"
+    "$patchelf" --set-rpath '$ORIGIN' "$file"
+done
+for file in "$folder"/bin/*; do "$patchelf" --set-rpath '$ORIGIN/../lib' "$file"; done
+
+glibc=$(objdump -T "$folder"/bin/* "$folder"/lib/* 2>/dev/null | grep -o 'GLIBC_[0-9.]*' | sort -Vu | tail -1)
+echo "bundle: $folder, $(du -sk --apparent-size "$folder" | awk '{ printf "%.1f", $1 / 1024 }') MiB; it needs glibc ${glibc#GLIBC_} or newer"
