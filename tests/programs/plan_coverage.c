@@ -1,11 +1,12 @@
 /* How many engines cuDNN has for every convolution of every net, on devices that are described by
  * files, in every precision: planned, not run. Prints a Markdown table and, for the tests, TAP.
  *
- *   plan_coverage [--deterministic] [--sample N] [--fused] [--tap] [--cache FOLDER] FILE...
+ *   plan_coverage [--deterministic] [--sample N] [--fused GRAPH|all] [--tap] [--cache FOLDER]
+ * FILE...
  *
  * --sample N: only every Nth convolution (another one on each device), for a short test. --fused:
- * the fused graphs of library.h too. A convolution without an engine is a failure, but for fused
- * ones, and for bf16 below compute capability 8.0, which must be refused by a sentence. */
+ * fused graphs of library.h too, in 16 bits. A convolution without an engine is a failure, but for
+ * fused ones, and for bf16 below compute capability 8.0, which must be refused by a sentence. */
 #include "format/base/memory.h"
 #include "loader/cuda/module.h"
 #include "train/cuda/exports.h"
@@ -21,9 +22,9 @@
 #endif
 
 typedef struct options {
-    bool deterministic, fused, tap;
+    bool deterministic, tap;
     int sample;
-    const char *cache;
+    const char *fused, *cache;
 } options;
 
 /* One line of the table: a device and a precision. */
@@ -168,7 +169,7 @@ static ff_status plain(ff_library *library, const options *o, const work *all, c
 }
 
 static ff_status fused(ff_library *library, const options *o, const work *all, const char *device,
-                       ff_precision precision, size_t first, ff_error *error) {
+                       ff_precision precision, ff_error *error) {
     static const struct {
         const char *name;
         ff_library_pass pass;
@@ -194,9 +195,11 @@ static ff_status fused(ff_library *library, const options *o, const work *all, c
     };
     for (size_t g = 0; g < sizeof graphs / sizeof *graphs; g++) {
         tally t = {0};
-        for (size_t i = first % (size_t)o->sample; i < all->count; i += (size_t)o->sample) {
+        size_t number = 0;
+        if (strcmp(o->fused, "all") != 0 && strcmp(o->fused, graphs[g].name) != 0) continue;
+        for (size_t i = 0; i < all->count; i++) {
             ff_library_conv_spec spec = all->list[i].spec;
-            if (spec.pass != graphs[g].pass) continue;
+            if (spec.pass != graphs[g].pass || number++ % (size_t)o->sample != 0) continue;
             spec.precision = precision;
             spec.prologue = graphs[g].prologue;
             spec.epilogue = graphs[g].epilogue;
@@ -241,7 +244,7 @@ static ff_status cover(const ff_library_table *table, const options *o, const wo
     for (int p = 0; p < FF_PRECISION_COUNT && status == FF_OK; p++) {
         status = plain(library, o, all, device, (ff_precision)p, first + (size_t)p, error);
         if (status == FF_OK && o->fused && p >= FF_PRECISION_F16)
-            status = fused(library, o, all, device, (ff_precision)p, first, error);
+            status = fused(library, o, all, device, (ff_precision)p, error);
     }
     ff_library_close(&library);
     return status;
@@ -270,14 +273,14 @@ int main(int argc, char **argv) {
     int i = 1;
     for (; i < argc && argv[i][0] == '-'; i++) {
         if (!strcmp(argv[i], "--deterministic")) o.deterministic = true;
-        if (!strcmp(argv[i], "--fused")) o.fused = true;
+        if (!strcmp(argv[i], "--fused") && i + 1 < argc) o.fused = argv[++i];
         if (!strcmp(argv[i], "--tap")) o.tap = true;
         if (!strcmp(argv[i], "--sample") && i + 1 < argc) o.sample = atoi(argv[++i]);
         if (!strcmp(argv[i], "--cache") && i + 1 < argc) o.cache = argv[++i];
     }
     if (o.sample < 1 || i == argc) {
-        fprintf(stderr, "plan_coverage [--deterministic] [--sample N] [--fused] [--tap] [--cache "
-                        "FOLDER] FILE...\n");
+        fprintf(stderr, "plan_coverage [--deterministic] [--sample N] [--fused GRAPH|all] [--tap] "
+                        "[--cache FOLDER] FILE...\n");
         return 2;
     }
     if (module_of(argv[0], &module, error) != FF_OK) {

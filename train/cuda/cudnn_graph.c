@@ -269,8 +269,13 @@ static void backward_data(builder *b, ff_cudnn_descriptor w, ff_cudnn_descriptor
 }
 
 static void backward_weights(builder *b, ff_cudnn_descriptor x, ff_cudnn_descriptor dy, extents e) {
-    cudnnDataType_t type = b->spec->f32_gradient ? CUDNN_DATA_FLOAT : b->type;
-    convolution(b, x, ARGUMENT(b, w, type, e), dy);
+    if (!b->spec->f32_gradient) {
+        convolution(b, x, ARGUMENT(b, w, b->type, e), dy);
+        return;
+    }
+    ff_cudnn_descriptor sums = virtual_tensor(b, CUDNN_DATA_FLOAT, e);
+    convolution(b, x, sums, dy);
+    map(b, CUDNN_POINTWISE_IDENTITY, sums, NULL, ARGUMENT(b, w, CUDNN_DATA_FLOAT, e));
 }
 
 ff_status ff_cudnn_graph_create(ff_cudnn_graph *graph, void *handle,

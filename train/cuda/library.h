@@ -15,16 +15,19 @@
  * What exists. Every plain pass has an engine in every precision that the device computes in
  * (bf16 needs compute capability 8.0 or above). Fused graphs, true f32 ones foremost, may not:
  * conv_create then answers "none" (see there), and the caller does the pieces one after another.
- * Planned with cuDNN 9.19 for compute capability 9.0:
- *   bias, bias + ReLU                 f16, bf16; some precompiled
- *   bias + GELU                       f16, bf16; compiled at run time
- *   statistics                        f16 (precompiled and run time), bf16 (run time)
- *   scale-shift-ReLU, statistics      the same
- *   scale-shift-ReLU, weight gradient f16 where c and k are multiples of 8
- *   ReLU + norm backward              f16 where c is a multiple of 8
- *   ReLU backward                     f16, bf16; compiled at run time
- *   16-bit weight gradient in f32     none: it is written in the storage type
- * Biases of f32 beside 16-bit activations have run-time engines only, hence the storage type.
+ * Planned with cuDNN 9.19 for compute capability 9.0 (a card decides which of them are worth it):
+ *   bias, bias + ReLU                 f16, bf16: precompiled
+ *   bias + GELU                       f16, bf16: compiled at run time
+ *   statistics                        f16: precompiled where c is a multiple of 8; bf16, and images
+ *                                     of 3 or 4 channels: compiled at run time
+ *   scale-shift-ReLU (+ statistics)   the same, but none for images
+ *   scale-shift-ReLU, weight gradient f16, where c and k are multiples of 8: precompiled
+ *   ReLU + norm backward              f16, where c is a multiple of 8: precompiled
+ *   ReLU backward                     f16, bf16: compiled at run time
+ *   16-bit weight gradient in f32     f16, bf16: compiled at run time, one engine, which on 9.0
+ * does not split its sums; none together with a prologue Biases of f32 beside 16-bit activations
+ * have run-time engines only, hence the storage type. Compute capability 7.5 has no statistics, and
+ * no fused backward but f16's weight gradient in f32.
  *
  * Thread rule: one thread at a time calls into a library and its convolutions; a process may have
  * several libraries, on several devices or on one, used by several threads. Everything but create,
@@ -83,9 +86,7 @@ typedef struct ff_library_conv_spec {
     int kernel, stride, pad;
     ff_library_prologue prologue;
     ff_library_epilogue epilogue;
-    /* Backward weights: w's type where it is not the storage type (FF_F32 beside 16 bits: no
-     * engine so far, see above). */
-    bool f32_gradient;
+    bool f32_gradient; /* backward weights: w is f32 where the storage type has 16 bits */
 } ff_library_conv_spec;
 
 static inline int ff_library_conv_out(const ff_library_conv_spec *spec, int size) {
