@@ -1,13 +1,19 @@
 /* The loader when something is wrong: options, broken samples, shards that shrink while mapped,
  * early ends. Each error is one sentence at acquire, after the batches before it. */
-#include "loader/loader.h"
+#include "format/base/interrupt.h"
+#include "loader/batches.h"
+#include "loader/device_host.h"
+#include "tests/cudasim/loader_plain.h"
 #include "tests/unit/make_dataset.h"
 
 #include <fcntl.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stddef.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <time.h>
 
 #include <cmocka.h>
@@ -239,13 +245,201 @@ static void all_slots_held(void **state) {
     made_remove(&made);
 }
 
+/* ---- placements on a device ----------------------------------------------------------------- */
+
+/* A host device of which one call, of any kind that may fail, does. */
+static const ff_device_table *whole;
+static atomic_int calls_left; /* before that one; below 0: it has come */
+
+static bool fails(ff_error *error, const char *call) {
+    if (atomic_fetch_sub(&calls_left, 1) != 0) return false;
+    ff_status status = ff_fail(error, FF_NO_MEMORY, "injected: %s", call);
+    return status != FF_OK;
+}
+
+#define FAILING(name, parameters, arguments)                                                       \
+    static ff_status failing_##name parameters {                                                   \
+        return fails(error, #name) ? FF_NO_MEMORY : whole->name arguments;                         \
+    }
+FAILING(allocate,
+        (ff_device * device, void **memory, uint64_t bytes, const char *what, ff_error *error),
+        (device, memory, bytes, what, error))
+FAILING(allocate_pinned,
+        (ff_device * device, void **memory, uint64_t bytes, const char *what, ff_error *error),
+        (device, memory, bytes, what, error))
+FAILING(stream_create, (ff_device * device, ff_stream **stream, ff_error *error),
+        (device, stream, error))
+FAILING(stream_synchronize, (ff_device * device, ff_stream *stream, ff_error *error),
+        (device, stream, error))
+FAILING(event_create, (ff_device * device, ff_event **event, bool timed, ff_error *error),
+        (device, event, timed, error))
+FAILING(event_record, (ff_device * device, ff_event *event, ff_stream *stream, ff_error *error),
+        (device, event, stream, error))
+FAILING(stream_wait, (ff_device * device, ff_stream *stream, ff_event *event, ff_error *error),
+        (device, stream, event, error))
+FAILING(copy,
+        (ff_device * device, ff_stream *stream, void *to, const void *from, uint64_t bytes,
+         ff_error *error),
+        (device, stream, to, from, bytes, error))
+FAILING(memory, (ff_device * device, uint64_t *free_bytes, uint64_t *total_bytes, ff_error *error),
+        (device, free_bytes, total_bytes, error))
+
+static ff_status run_steps(ff_batches *batches, ff_stream *stream, ff_error *error) {
+    for (int step = 0; step < 12; step++) {
+        const ff_batch_info *batch;
+        FF_TRY(ff_batches_prepare(batches, stream, &batch, error));
+        FF_TRY(ff_batches_enqueue(batches, stream, error));
+        FF_TRY(ff_batches_finish(batches, stream, error));
+    }
+    return FF_OK;
+}
+
+/* The device's calls fail in turn: each failure is the sentence that comes out, nothing hangs, and
+ * nothing is left (AddressSanitizer looks). */
+static void failing_device(void **state) {
+    (void)state;
+    made_dataset made = made_defaults(200);
+    made.stored_backwards = true;
+    OK(made_write(&made, error));
+    ff_dataset *dataset = open_made(&made);
+    for (int placement = FF_PLACEMENT_RESIDENT; placement <= FF_PLACEMENT_HOST; placement++) {
+        bool reached = true;
+        for (int call = 0; reached; call++) {
+            ff_device *device;
+            ff_stream *stream;
+            ff_batches *batches;
+            ff_error failure = {0};
+            OK(ff_device_host_create(&device, FF_HOST_STREAMS_THREADS, 0, 1, error));
+            whole = device->table;
+            OK(whole->stream_create(device, &stream, error));
+            ff_device_table table = *whole;
+            table.allocate = failing_allocate;
+            table.allocate_pinned = failing_allocate_pinned;
+            table.stream_create = failing_stream_create;
+            table.stream_synchronize = failing_stream_synchronize;
+            table.event_create = failing_event_create;
+            table.event_record = failing_event_record;
+            table.stream_wait = failing_stream_wait;
+            table.copy = failing_copy;
+            table.memory = failing_memory;
+            device->table = &table;
+            ff_batches_options options = {.loader = options_of(16),
+                                          .kernels = &ff_loader_plain_kernels,
+                                          .placement = (ff_placement)placement,
+                                          .channels = 8,
+                                          .quiet = true};
+            options.loader.device = device;
+            atomic_store(&calls_left, call);
+            ff_status status = ff_batches_create(&batches, dataset, &options, &failure);
+            assert_int_equal(status == FF_OK, batches != NULL);
+            if (batches) status = run_steps(batches, stream, &failure);
+            /* Threads work ahead: of their calls, one may fail for a batch that is not asked for.
+             */
+            reached = atomic_load(&calls_left) < 0;
+            if (status != FF_OK) {
+                assert_int_equal(status, FF_NO_MEMORY);
+                assert_non_null(strstr(failure.message, "injected"));
+                assert_true(reached);
+            }
+            atomic_store(&calls_left, -1);
+            OK(whole->stream_synchronize(device, stream, error));
+            ff_batches_destroy(&batches);
+            whole->stream_destroy(device, stream);
+            ff_device_destroy(&device);
+            assert_true(call < 400);
+        }
+    }
+    ff_dataset_close(&dataset);
+    made_remove(&made);
+}
+
+/* A shard cut short while it is mapped, before its samples are uploaded. */
+static void shrinking_upload(void **state) {
+    (void)state;
+    for (int threads = 0; threads < 3; threads++) {
+        made_dataset made = made_defaults(2000);
+        OK(made_write(&made, error));
+        ff_dataset *dataset = open_made(&made);
+        ff_reader *reader;
+        ff_view view;
+        ff_device *device;
+        ff_batches *batches;
+        ff_error failure = {0};
+        OK(ff_reader_open(&reader, dataset, error));
+        OK(ff_reader_sample(reader, 0, &view, error)); /* maps it */
+        ff_reader_close(&reader);
+        char path[200];
+        snprintf(path, sizeof path, "%s/shard-000000.ffs", made.folder);
+        assert_int_equal(truncate(path, 1 << 20), 0);
+        OK(ff_device_host_create(&device, FF_HOST_STREAMS_THREADS, 0, 1, error));
+        ff_batches_options options = {.loader = options_of(16),
+                                      .kernels = &ff_loader_plain_kernels,
+                                      .placement = FF_PLACEMENT_RESIDENT,
+                                      .quiet = true};
+        options.loader.device = device, options.loader.threads = threads;
+        assert_int_equal(ff_batches_create(&batches, dataset, &options, &failure), FF_IO);
+        assert_null(batches);
+        assert_non_null(strstr(failure.message, path));
+        assert_non_null(strstr(failure.message, "offset"));
+        ff_device_destroy(&device);
+        ff_dataset_close(&dataset);
+        made_remove(&made);
+    }
+}
+
+/* Damage is found at the upload, as --verify-data says, and names the lowest sample; a signal ends
+ * an upload. In a process of its own, for a signal is not taken back. */
+static void stopped_upload(void **state) {
+    (void)state;
+    made_dataset made = made_defaults(300);
+    OK(made_write(&made, error));
+    damage(&made, 150);
+    damage(&made, 171);
+    for (int stop = 0; stop < 2; stop++) {
+        pid_t child = fork();
+        if (child == 0) {
+            ff_dataset *dataset = open_made(&made);
+            ff_device *device;
+            ff_batches *batches;
+            ff_error failure = {0};
+            OK(ff_device_host_create(&device, FF_HOST_STREAMS_THREADS, 0, 1, error));
+            if (stop) {
+                ff_interrupt_install();
+                raise(SIGINT);
+            }
+            ff_batches_options options = {.loader = options_of(16),
+                                          .kernels = &ff_loader_plain_kernels,
+                                          .placement = FF_PLACEMENT_RESIDENT,
+                                          .quiet = true};
+            options.loader.device = device;
+            ff_status status = ff_batches_create(&batches, dataset, &options, &failure);
+            ff_device_destroy(&device);
+            ff_dataset_close(&dataset);
+            const char *wanted = stop ? "stopped by SIGINT" : "sample 150";
+            bool good = status == (stop ? FF_INTERRUPTED : FF_BAD_DATA) && !batches &&
+                        strstr(failure.message, wanted);
+            exit(good ? 0 : 1);
+        }
+        int status = -1;
+        assert_int_equal(waitpid(child, &status, 0), child);
+        assert_int_equal(status, 0);
+    }
+    made_remove(&made);
+}
+
+/* First and as one: cmocka sets its own SIGBUS handler at every test, and the guard installs its
+ * own only once, in the first test that reads a mapping. */
+static void shrinking(void **state) {
+    shrinking_shard(state);
+    shrinking_upload(state);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        /* First: cmocka sets its own SIGBUS handler at every test, and the guard installs its own
-         * only once, in the first test that reads a mapping. */
-        cmocka_unit_test(shrinking_shard), cmocka_unit_test(bad_options),
-        cmocka_unit_test(broken_sample),   cmocka_unit_test(too_small_sample),
-        cmocka_unit_test(early_ends),      cmocka_unit_test(all_slots_held),
+        cmocka_unit_test(shrinking),      cmocka_unit_test(bad_options),
+        cmocka_unit_test(broken_sample),  cmocka_unit_test(too_small_sample),
+        cmocka_unit_test(early_ends),     cmocka_unit_test(all_slots_held),
+        cmocka_unit_test(failing_device), cmocka_unit_test(stopped_upload),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

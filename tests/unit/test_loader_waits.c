@@ -1,9 +1,11 @@
 /* Each wait of the ring is needed: with all of them an asynchronous device gives the host's
- * batches, and with any one taken out values are wrong or ThreadSanitizer reports a race.
+ * batches, and with any one taken out values are wrong or ThreadSanitizer reports a race. For the
+ * loader's own slots, and for batches made on the device from slots of samples as stored.
  *
  * Each case runs in a process of its own, for a race ends one under ThreadSanitizer. */
+#include "loader/batches.h"
 #include "loader/device_host.h"
-#include "loader/loader.h"
+#include "tests/cudasim/loader_plain.h"
 #include "tests/unit/make_dataset.h"
 
 #include <setjmp.h>
@@ -41,6 +43,7 @@ typedef struct reading {
     const uint16_t *values; /* [rows][5][5] of f16 as stored */
     const int32_t *label;
     uint64_t sample[BATCH];
+    const ff_augment_params *params; /* [rows] of the kernels' batches */
     const made_dataset *made;
     uint64_t wrong;
 } reading;
@@ -61,11 +64,78 @@ static void read_slot(void *context) {
         if ((call) != FF_OK) exit(FAILED);                                                         \
     } while (0)
 
-static uint64_t run(const made_dataset *made, ff_dataset *dataset, uint64_t seed) {
-    ff_device *device;
+static ff_loader_options options_of(ff_device *device, uint64_t seed) {
+    ff_loader_options options = ff_loader_defaults();
+    options.batch = BATCH, options.slots = SLOTS, options.threads = 2, options.dtype = FF_F16;
+    options.seed = seed, options.device = device, options.feed.cyclic = seed % 2;
+    return options;
+}
+
+static reading jobs[BATCHES];
+
+/* Reads in the consumer's stream what the loader's slots hold. */
+static void run_slots(const made_dataset *made, ff_dataset *dataset, ff_device *device,
+                      uint64_t seed) {
+    const ff_device_table *table = device->table;
     ff_loader *loader;
     ff_event *consumed[SLOTS];
-    static reading jobs[BATCHES];
+    for (int i = 0; i < SLOTS; i++) TRY(table->event_create(device, &consumed[i], false, NULL));
+    ff_loader_options options = options_of(device, seed);
+    TRY(ff_loader_create(&loader, dataset, &options, NULL));
+    for (int step = 0; step < BATCHES; step++) {
+        ff_slot *slot;
+        TRY(ff_loader_acquire(loader, &slot, NULL));
+        TRY(table->stream_wait(device, consumer, slot->ready, NULL));
+        jobs[step] = (reading){.values = slot->data, .label = slot->label[0].values, .made = made};
+        for (int row = 0; row < BATCH; row++) jobs[step].sample[row] = slot->source[row].sample[0];
+        TRY(table->call(device, consumer, read_slot, &jobs[step], NULL));
+        TRY(table->event_record(device, consumed[slot->index], consumer, NULL));
+        ff_loader_release(loader, slot, consumed[slot->index]);
+    }
+    TRY(table->stream_synchronize(device, consumer, NULL));
+    ff_loader_destroy(&loader);
+    for (int i = 0; i < SLOTS; i++) table->event_destroy(device, consumed[i]);
+}
+
+/* In the consumer's stream, behind the kernels, whose parameters name the samples. */
+static void read_batch(void *context) {
+    reading *job = context;
+    for (int row = 0; row < BATCH; row++) job->sample[row] = job->params[row].sample;
+    read_slot(job);
+}
+
+/* The same of batches that kernels make, by a recording, from the loader's slots. */
+static void run_batches(const made_dataset *made, ff_dataset *dataset, ff_device *device,
+                        uint64_t seed) {
+    const ff_device_table *table = device->table;
+    ff_batches *batches;
+    ff_recording *recording;
+    ff_batches_options options = {.loader = options_of(device, seed),
+                                  .kernels = &ff_loader_plain_kernels,
+                                  .placement = FF_PLACEMENT_STREAM};
+    TRY(ff_batches_create(&batches, dataset, &options, NULL));
+    const ff_batch_buffers *buffers = ff_batches_buffers(batches);
+    TRY(table->capture_begin(device, consumer, NULL));
+    TRY(ff_batches_enqueue(batches, consumer, NULL));
+    TRY(table->capture_end(device, consumer, &recording, NULL));
+    for (int step = 0; step < BATCHES; step++) {
+        const ff_batch_info *batch;
+        TRY(ff_batches_prepare(batches, consumer, &batch, NULL));
+        TRY(table->recording_launch(device, recording, consumer, NULL));
+        jobs[step] = (reading){.values = buffers->data,
+                               .label = buffers->label[0].values,
+                               .params = buffers->params,
+                               .made = made};
+        TRY(table->call(device, consumer, read_batch, &jobs[step], NULL));
+        TRY(ff_batches_finish(batches, consumer, NULL));
+    }
+    TRY(table->stream_synchronize(device, consumer, NULL));
+    ff_batches_destroy(&batches);
+    table->recording_destroy(device, recording);
+}
+
+static uint64_t run(const made_dataset *made, ff_dataset *dataset, uint64_t seed, bool batches) {
+    ff_device *device;
     TRY(ff_device_host_create(&device, FF_HOST_STREAMS_THREADS, 400000, seed, NULL));
     host = device->table;
     ff_device_table table = *host;
@@ -73,33 +143,19 @@ static uint64_t run(const made_dataset *made, ff_dataset *dataset, uint64_t seed
     table.stream_wait = stream_wait;
     device->table = &table;
     TRY(table.stream_create(device, &consumer, NULL));
-    for (int i = 0; i < SLOTS; i++) TRY(table.event_create(device, &consumed[i], false, NULL));
-    ff_loader_options options = ff_loader_defaults();
-    options.batch = BATCH, options.slots = SLOTS, options.threads = 2, options.dtype = FF_F16;
-    options.seed = seed, options.device = device, options.feed.cyclic = seed % 2;
-    TRY(ff_loader_create(&loader, dataset, &options, NULL));
-    for (int step = 0; step < BATCHES; step++) {
-        ff_slot *slot;
-        TRY(ff_loader_acquire(loader, &slot, NULL));
-        TRY(table.stream_wait(device, consumer, slot->ready, NULL));
-        jobs[step] = (reading){.values = slot->data, .label = slot->label[0].values, .made = made};
-        for (int row = 0; row < BATCH; row++) jobs[step].sample[row] = slot->source[row].sample[0];
-        TRY(table.call(device, consumer, read_slot, &jobs[step], NULL));
-        TRY(table.event_record(device, consumed[slot->index], consumer, NULL));
-        ff_loader_release(loader, slot, consumed[slot->index]);
-    }
-    TRY(table.stream_synchronize(device, consumer, NULL));
+    if (batches)
+        run_batches(made, dataset, device, seed);
+    else
+        run_slots(made, dataset, device, seed);
     uint64_t wrong = 0;
     for (int step = 0; step < BATCHES; step++) wrong += jobs[step].wrong;
-    ff_loader_destroy(&loader);
-    for (int i = 0; i < SLOTS; i++) table.event_destroy(device, consumed[i]);
     table.stream_destroy(device, consumer);
     ff_device_destroy(&device);
     return wrong;
 }
 
 /* The exit status of a process that runs until something is wrong, or through all seeds. */
-static int run_process(made_dataset *made, dropped which) {
+static int run_process(made_dataset *made, dropped which, bool batches) {
     pid_t child = fork();
     if (child == 0) {
         ff_dataset *dataset;
@@ -108,7 +164,8 @@ static int run_process(made_dataset *made, dropped which) {
         TRY(ff_dataset_open(&dataset, made->folder, FF_VERIFY_FIRST, NULL));
         int seeds = which == DROP_NOTHING ? SEEDS / 4 : SEEDS;
         uint64_t wrong = 0;
-        for (int seed = 0; seed < seeds && !wrong; seed++) wrong = run(made, dataset, seed);
+        for (int seed = 0; seed < seeds && !wrong; seed++)
+            wrong = run(made, dataset, seed, batches);
         ff_dataset_close(&dataset);
         exit(wrong ? WRONG : 0);
     }
@@ -124,11 +181,14 @@ static void each_wait(void **state) {
     made.channels = 1, made.height = made.width = 5, made.statistics = false;
     ff_error error = {0};
     if (made_write(&made, &error) != FF_OK) fail_msg("%s", error.message);
-    assert_int_equal(run_process(&made, DROP_NOTHING), 0);
-    for (int which = DROP_COPIED; which <= DROP_READY; which++) {
-        int found = run_process(&made, (dropped)which);
-        if (found != WRONG && found != RACE)
-            fail_msg("wait %d was taken out, and the process ended with %d", which, found);
+    for (int batches = 0; batches < 2; batches++) {
+        assert_int_equal(run_process(&made, DROP_NOTHING, batches), 0);
+        for (int which = DROP_COPIED; which <= DROP_READY; which++) {
+            int found = run_process(&made, (dropped)which, batches);
+            if (found != WRONG && found != RACE)
+                fail_msg("wait %d of %s was taken out, and the process ended with %d", which,
+                         batches ? "batches" : "slots", found);
+        }
     }
     made_remove(&made);
 }
