@@ -30,17 +30,14 @@ static constants lay_out(const ff_loader_plan *plan) {
     return at;
 }
 
-static ff_status upload(ff_batch_jobs *jobs, uint8_t *pinned, const constants *at,
-                        const ff_loader_plan *plan, ff_error *error) {
+/* To the beginning of the jobs' memory, at once. */
+static ff_status upload(const ff_batch_jobs *jobs, const void *pinned, uint64_t bytes,
+                        ff_error *error) {
     ff_device *device = jobs->device;
     const ff_device_table *table = device->table;
-    memset(pinned, 0, at->map);
-    memcpy(pinned + at->black, plan->host.black, at->black_bytes);
-    if (at->table_bytes) memcpy(pinned + at->table, plan->host.table, at->table_bytes);
-    if (at->map_bytes) memcpy(pinned + at->map, plan->sample_of_place, at->map_bytes);
     ff_stream *stream;
     FF_TRY(table->stream_create(device, &stream, error));
-    ff_status status = table->copy(device, stream, jobs->memory, pinned, at->bytes, error);
+    ff_status status = table->copy(device, stream, jobs->memory, pinned, bytes, error);
     if (status == FF_OK) status = table->stream_synchronize(device, stream, error);
     table->stream_destroy(device, stream);
     return status;
@@ -49,12 +46,27 @@ static ff_status upload(ff_batch_jobs *jobs, uint8_t *pinned, const constants *a
 static ff_status create_constants(ff_batch_jobs *jobs, const constants *at,
                                   const ff_loader_plan *plan, ff_error *error) {
     const ff_device_table *table = jobs->device->table;
-    void *pinned;
+    void *memory;
     FF_TRY(table->allocate(jobs->device, &jobs->memory, at->bytes, "a batch's constants", error));
-    FF_TRY(table->allocate_pinned(jobs->device, &pinned, at->bytes, "a batch's constants", error));
-    ff_status status = upload(jobs, pinned, at, plan, error);
-    table->release_pinned(jobs->device, pinned);
     jobs->memory_bytes = at->bytes;
+    FF_TRY(table->allocate_pinned(jobs->device, &memory, at->bytes, "a batch's constants", error));
+    uint8_t *pinned = memory;
+    memset(pinned, 0, at->map);
+    memcpy(pinned + at->black, plan->host.black, at->black_bytes);
+    if (at->table_bytes) memcpy(pinned + at->table, plan->host.table, at->table_bytes);
+    if (at->map_bytes) memcpy(pinned + at->map, plan->sample_of_place, at->map_bytes);
+    ff_status status = upload(jobs, pinned, at->bytes, error);
+    table->release_pinned(jobs->device, pinned);
+    return status;
+}
+
+ff_status ff_batch_jobs_seek(const ff_batch_jobs *jobs, uint64_t number, ff_error *error) {
+    const ff_device_table *table = jobs->device->table;
+    void *pinned;
+    FF_TRY(table->allocate_pinned(jobs->device, &pinned, sizeof number, "a batch's number", error));
+    memcpy(pinned, &number, sizeof number); /* the place's first field */
+    ff_status status = upload(jobs, pinned, sizeof number, error);
+    table->release_pinned(jobs->device, pinned);
     return status;
 }
 
@@ -165,11 +177,18 @@ static ff_status launched(int code, const char *what, ff_error *error) {
                    what, code);
 }
 
-ff_status ff_batch_jobs_enqueue(const ff_batch_jobs *jobs, ff_stream *stream, ff_error *error) {
+ff_status ff_batch_jobs_repeat(const ff_batch_jobs *jobs, ff_stream *stream, ff_error *error) {
     ff_device *device = jobs->device;
-    FF_TRY(device->table->make_current(device, error));
     ff_cuda_stream native = device->table->native_stream(device, stream);
-    FF_TRY(launched(jobs->kernels->next(&jobs->next, native), "finds a batch's place", error));
+    FF_TRY(device->table->make_current(device, error));
     FF_TRY(launched(jobs->kernels->params(&jobs->params, native), "draws parameters", error));
     return launched(jobs->kernels->move(&jobs->move, native), "moves samples", error);
+}
+
+ff_status ff_batch_jobs_enqueue(const ff_batch_jobs *jobs, ff_stream *stream, ff_error *error) {
+    ff_device *device = jobs->device;
+    ff_cuda_stream native = device->table->native_stream(device, stream);
+    FF_TRY(device->table->make_current(device, error));
+    FF_TRY(launched(jobs->kernels->next(&jobs->next, native), "finds a batch's place", error));
+    return ff_batch_jobs_repeat(jobs, stream, error);
 }

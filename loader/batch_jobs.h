@@ -32,6 +32,13 @@ FF_MUST_USE ff_status ff_batch_jobs_create(ff_batch_jobs *jobs, const ff_loader_
 /* A zeroed one is accepted. */
 void ff_batch_jobs_destroy(ff_batch_jobs *jobs);
 
+/* The batch of the last enqueue once more. */
+FF_MUST_USE ff_status ff_batch_jobs_repeat(const ff_batch_jobs *jobs, ff_stream *stream,
+                                           ff_error *error);
+/* The next enqueue makes batch `number`. Waits for the device. */
+FF_MUST_USE ff_status ff_batch_jobs_seek(const ff_batch_jobs *jobs, uint64_t number,
+                                         ff_error *error);
+
 FF_MUST_USE ff_status ff_batch_jobs_enqueue(const ff_batch_jobs *jobs, ff_stream *stream,
                                             ff_error *error);
 

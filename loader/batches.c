@@ -195,8 +195,8 @@ ff_status ff_batches_prepare(ff_batches *batches, ff_stream *stream, const ff_ba
     const ff_loader_plan *plan = &batches->plan;
     *out = NULL;
     if (batches->sequence >= plan->sequence.total_batches) return FF_OK;
-    if (batches->loader && !batches->slot) {
-        FF_TRY(ff_loader_acquire(batches->loader, &batches->slot, error));
+    if (batches->loader) {
+        if (!batches->slot) FF_TRY(ff_loader_acquire(batches->loader, &batches->slot, error));
         FF_TRY(batches->device->table->stream_wait(batches->device, stream, batches->slot->ready,
                                                    error));
     }
@@ -229,6 +229,14 @@ ff_status ff_batches_finish(ff_batches *batches, ff_stream *stream, ff_error *er
     batches->slot = NULL;
     ff_loader_release(batches->loader, slot, consumed);
     return FF_OK;
+}
+
+ff_status ff_batches_enqueue_again(ff_batches *batches, ff_stream *stream, ff_error *error) {
+    return ff_batch_jobs_repeat(&batches->jobs, stream, error);
+}
+
+ff_status ff_batches_rewind(ff_batches *batches, ff_error *error) {
+    return ff_batch_jobs_seek(&batches->jobs, batches->sequence, error);
 }
 
 const ff_batch_buffers *ff_batches_buffers(const ff_batches *batches) {

@@ -107,8 +107,9 @@ const ff_batch_buffers *ff_batches_buffers(const ff_batches *batches);
 ff_batches_info ff_batches_describe(const ff_batches *batches);
 
 /* Begins a step: *batch = what the next batch is, valid until the next call, or NULL behind the
- * last one. Streaming, it waits until the batch has been gathered (an error of that comes here) and
- * makes `stream` wait for its copy. */
+ * last one. Called again before finish, it does the same for another stream. Streaming, it waits
+ * until the batch has been gathered (an error of that comes here) and makes `stream` wait for its
+ * copy. */
 FF_MUST_USE ff_status ff_batches_prepare(ff_batches *batches, ff_stream *stream,
                                          const ff_batch_info **batch, ff_error *error);
 /* Gives `stream` the kernels that write the next batch into the buffers. May be captured; has no
@@ -117,6 +118,13 @@ FF_MUST_USE ff_status ff_batches_enqueue(ff_batches *batches, ff_stream *stream,
 /* Ends the step: everything given to `stream` so far has read what it reads of the slot. The
  * buffers are overwritten by the next enqueue, in the same stream or one that waits for it. */
 FF_MUST_USE ff_status ff_batches_finish(ff_batches *batches, ff_stream *stream, ff_error *error);
+
+/* Between a step's prepare and its finish, to warm up and to time: gives `stream` the kernels that
+ * write the batch of the last enqueue once more. */
+FF_MUST_USE ff_status ff_batches_enqueue_again(ff_batches *batches, ff_stream *stream,
+                                               ff_error *error);
+/* Then, once that is done: the next enqueue makes the prepared batch, whatever was enqueued. */
+FF_MUST_USE ff_status ff_batches_rewind(ff_batches *batches, ff_error *error);
 
 /* Nanoseconds spent in prepare waiting for data, and batches and samples given, since creation. */
 ff_loader_stats ff_batches_measure(ff_batches *batches);

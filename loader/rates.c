@@ -1,0 +1,244 @@
+#include "loader/rates.h"
+
+#include "format/base/guard.h"
+#include "format/base/thread.h"
+#include "loader/gather.h"
+
+#include <stdatomic.h>
+#include <stdlib.h>
+
+#define PAGE_BYTES 4096u
+/* Of samples as stored, taken at a time: they stay in a core's own cache. */
+#define RUN_BYTES (256u << 10)
+#define RUN_ROWS  64u
+
+static const char *const names[FF_STAGE_COUNT] = {"storage", "gather", "copy", "augment"};
+
+const char *ff_stage_name(ff_stage stage) {
+    return names[stage];
+}
+
+/* ---- the host's stages ---------------------------------------------------------------------- */
+
+/* A thread's own. */
+typedef struct worker {
+    ff_reader *reader;
+    ff_gatherer *gatherer;
+    uint8_t *memory;
+    ff_slot_source *source;
+    ff_augment_params *params;
+    ff_status status;
+    ff_error error;
+} worker;
+
+typedef struct bench {
+    ff_loader_plan plan; /* of short batches */
+    ff_stage stage;
+    uint64_t until_ns;
+    atomic_uint_fast64_t next, samples;
+    int count;
+    worker *worker; /* [count] */
+} bench;
+
+/* Reads a byte of each page of a mapped sample, under the guard. */
+static void touch(void *context) {
+    const ff_view *view = context;
+    const volatile uint8_t *bytes = view->tensor;
+    for (uint64_t at = 0; at < view->tensor_bytes; at += PAGE_BYTES) (void)bytes[at];
+    (void)bytes[view->tensor_bytes - 1];
+}
+
+static ff_status read_run(bench *job, worker *self, const ff_loader_place *place, ff_error *error) {
+    ff_order order;
+    ff_order_init(&order, &job->plan.order, place->epoch);
+    for (uint32_t row = 0; row < place->count; row++) {
+        ff_view view;
+        uint64_t number = ff_order_at(&order, place->position + row);
+        if (job->plan.sample_of_place) number = job->plan.sample_of_place[number];
+        FF_TRY(ff_reader_sample(self->reader, number, &view, error));
+        if (view.mapped && ff_guard_run(touch, &view))
+            return ff_dataset_fault(job->plan.dataset, view.tensor, error);
+    }
+    return FF_OK;
+}
+
+static void work(void *context, size_t index) {
+    bench *job = context;
+    worker *self = &job->worker[index];
+    do {
+        uint64_t number = atomic_fetch_add(&job->next, 1);
+        /* Augmentation alone: the same samples again and again, in the cache. */
+        if (job->stage == FF_STAGE_AUGMENT) number = index % job->plan.sequence.epoch_batches;
+        ff_loader_place place = ff_sequence_at(&job->plan.sequence, number);
+        uint32_t failed_row;
+        if (job->stage == FF_STAGE_STORAGE)
+            self->status = read_run(job, self, &place, &self->error);
+        else
+            self->status = ff_gather(self->gatherer, &place, self->memory, self->source,
+                                     self->params, 0, place.count, &failed_row, &self->error);
+        atomic_fetch_add(&job->samples, place.count);
+    } while (self->status == FF_OK && ff_now_ns() < job->until_ns);
+}
+
+static ff_status create_worker(bench *job, worker *self, ff_error *error) {
+    const ff_loader_plan *plan = &job->plan;
+    FF_TRY(ff_reader_open(&self->reader, plan->dataset, error));
+    FF_TRY(ff_gatherer_create(&self->gatherer, plan, error));
+    FF_TRY(ff_alloc_aligned(&self->memory, plan->slot_bytes, 1, 0, "a batch", error));
+    FF_TRY(ff_alloc(&self->source, plan->rows, sizeof *self->source, "a batch's rows", error));
+    return ff_alloc(&self->params, plan->rows, sizeof *self->params, "a batch's rows", error);
+}
+
+static void destroy_worker(worker *self) {
+    ff_reader_close(&self->reader);
+    ff_gatherer_destroy(&self->gatherer);
+    free(self->memory);
+    free(self->source);
+    free(self->params);
+}
+
+static ff_status run(bench *job, uint64_t budget_ns, double *rate, ff_error *error) {
+    FF_TRY(ff_alloc(&job->worker, (uint64_t)job->count, sizeof *job->worker, "threads", error));
+    ff_status status = FF_OK;
+    for (int i = 0; i < job->count && status == FF_OK; i++)
+        status = create_worker(job, &job->worker[i], error);
+    if (status == FF_OK) {
+        uint64_t began = ff_now_ns();
+        job->until_ns = began + budget_ns;
+        status = ff_parallel_for(job->count, (size_t)job->count, work, job, error);
+        *rate = (double)atomic_load(&job->samples) * 1e9 / (double)(ff_now_ns() - began);
+    }
+    for (int i = job->count; i-- > 0;) {
+        worker *self = &job->worker[i];
+        if (status == FF_OK && self->status != FF_OK) {
+            status = self->status;
+            if (error) *error = self->error;
+        }
+        destroy_worker(self);
+    }
+    free(job->worker);
+    return status;
+}
+
+/* One of the host's stages, with as many threads as the loader would have. */
+static ff_status measure(ff_dataset *dataset, const ff_loader_options *given, ff_stage stage,
+                         uint64_t budget_ns, ff_rates *rates, ff_error *error) {
+    ff_loader_options options = *given;
+    const ff_metadata *metadata = ff_dataset_metadata(dataset);
+    uint64_t bytes = ff_metadata_tensor_bytes(metadata, metadata->height, metadata->width);
+    options.batch = bytes < RUN_BYTES / RUN_ROWS ? RUN_ROWS
+                    : bytes < RUN_BYTES          ? RUN_BYTES / bytes
+                                                 : 1;
+    options.batch += options.batch % 2; /* partners of a mixup */
+    options.last_batch = FF_LAST_BATCH_KEEP;
+    options.epoch = 0, options.epochs = 0, options.position = 0;
+    options.share_total = 0;
+    options.feed = (ff_loader_feed){.raw = stage == FF_STAGE_GATHER && !metadata->variable_size};
+    bench job = {.stage = stage};
+    FF_TRY(ff_loader_plan_init(&job.plan, dataset, &options, error));
+    job.count = rates->threads = job.plan.threads ? job.plan.threads : 1;
+    ff_status status = run(&job, budget_ns, &rates->rate[stage], error);
+    ff_loader_plan_free(&job.plan);
+    return status;
+}
+
+ff_status ff_rates_of_loader(ff_dataset *dataset, const ff_loader_options *options,
+                             uint64_t budget_ns, ff_rates *rates, ff_error *error) {
+    *rates = (ff_rates){0};
+    FF_TRY(measure(dataset, options, FF_STAGE_STORAGE, budget_ns, rates, error));
+    if (!ff_dataset_metadata(dataset)->variable_size)
+        FF_TRY(measure(dataset, options, FF_STAGE_GATHER, budget_ns, rates, error));
+    return measure(dataset, options, FF_STAGE_AUGMENT, budget_ns, rates, error);
+}
+
+/* ---- the device's --------------------------------------------------------------------------- */
+
+/* Gives the stream `step` again and again, in doubled turns, until a turn takes half the budget. */
+static ff_status repeat(ff_device *device, ff_stream *stream, uint64_t budget_ns, uint64_t samples,
+                        ff_status (*step)(void *context, ff_stream *stream, ff_error *error),
+                        void *context, double *rate, ff_error *error) {
+    const ff_device_table *table = device->table;
+    uint64_t took = 0;
+    FF_TRY(step(context, stream, error)); /* whatever the first time costs */
+    FF_TRY(table->stream_synchronize(device, stream, error));
+    for (uint64_t turns = 1; took < budget_ns / 2; turns *= 2) {
+        uint64_t began = ff_now_ns();
+        for (uint64_t i = 0; i < turns; i++) FF_TRY(step(context, stream, error));
+        FF_TRY(table->stream_synchronize(device, stream, error));
+        took = ff_now_ns() - began;
+        *rate = (double)turns * (double)samples * 1e9 / (double)(took ? took : 1);
+    }
+    return FF_OK;
+}
+
+typedef struct copying {
+    ff_device *device;
+    void *to, *from;
+    uint64_t bytes;
+} copying;
+
+static ff_status copy_slot(void *context, ff_stream *stream, ff_error *error) {
+    const copying *job = context;
+    return job->device->table->copy(job->device, stream, job->to, job->from, job->bytes, error);
+}
+
+static ff_status measure_copy(ff_device *device, ff_stream *stream, const ff_loader_info *info,
+                              uint64_t budget_ns, double *rate, ff_error *error) {
+    const ff_device_table *table = device->table;
+    copying job = {.device = device, .bytes = info->slot_bytes};
+    ff_status status = table->allocate(device, &job.to, job.bytes, "a batch", error);
+    if (status == FF_OK)
+        status = table->allocate_pinned(device, &job.from, job.bytes, "a batch", error);
+    if (status == FF_OK)
+        status = repeat(device, stream, budget_ns, info->rows, copy_slot, &job, rate, error);
+    table->release(device, job.to);
+    table->release_pinned(device, job.from);
+    return status;
+}
+
+static ff_status make_batch(void *context, ff_stream *stream, ff_error *error) {
+    return ff_batches_enqueue_again(context, stream, error);
+}
+
+/* The first batch again and again. */
+static ff_status measure_kernels(ff_batches *batches, ff_device *device, ff_stream *stream,
+                                 const ff_loader_info *info, uint64_t budget_ns, double *rate,
+                                 ff_error *error) {
+    const ff_batch_info *batch;
+    FF_TRY(ff_batches_prepare(batches, stream, &batch, error));
+    if (!batch) return FF_OK;
+    FF_TRY(ff_batches_enqueue(batches, stream, error));
+    FF_TRY(repeat(device, stream, budget_ns, info->rows, make_batch, batches, rate, error));
+    return ff_batches_rewind(batches, error);
+}
+
+static ff_status measure_device(ff_batches *batches, ff_device *device, ff_stream *stream,
+                                uint64_t budget_ns, ff_rates *rates, ff_error *error) {
+    ff_batches_info info = ff_batches_describe(batches);
+    double *rate = rates->rate;
+    if (info.placement != FF_PLACEMENT_RESIDENT && !device->table->unified)
+        FF_TRY(measure_copy(device, stream, &info.loader, budget_ns, &rate[FF_STAGE_COPY], error));
+    if (info.placement == FF_PLACEMENT_HOST) return FF_OK;
+    return measure_kernels(batches, device, stream, &info.loader, budget_ns,
+                           &rate[FF_STAGE_AUGMENT], error);
+}
+
+ff_status ff_rates_of_batches(ff_batches *batches, ff_dataset *dataset,
+                              const ff_batches_options *options, uint64_t budget_ns,
+                              ff_rates *rates, ff_error *error) {
+    ff_placement placement = ff_batches_describe(batches).placement;
+    ff_device *device = options->loader.device;
+    *rates = (ff_rates){0};
+    if (ff_batches_measure(batches).batches)
+        return ff_fail(error, FF_USAGE, "rates are measured before the first step");
+    if (placement != FF_PLACEMENT_RESIDENT) {
+        ff_stage host = placement == FF_PLACEMENT_HOST ? FF_STAGE_AUGMENT : FF_STAGE_GATHER;
+        FF_TRY(measure(dataset, &options->loader, FF_STAGE_STORAGE, budget_ns, rates, error));
+        FF_TRY(measure(dataset, &options->loader, host, budget_ns, rates, error));
+    }
+    ff_stream *stream;
+    FF_TRY(device->table->stream_create(device, &stream, error));
+    ff_status status = measure_device(batches, device, stream, budget_ns, rates, error);
+    device->table->stream_destroy(device, stream);
+    return status;
+}

@@ -1,0 +1,44 @@
+/* How fast each stage of the data's way is alone, for finding the bottleneck.
+ *
+ *   storage  samples found, read and checked where they lie, in the run's order (compressed ones
+ *            are undone: that is how they come)
+ *   gather   samples as stored copied into a slot, those just read among them
+ *   copy     slots from pinned to device memory; a device of its own only
+ *   augment  samples in the cache made into rows of a batch, by the loader's threads; or batches
+ *            made by the device's kernels
+ *
+ * Thread rule: one thread at a time. */
+#ifndef FF_LOADER_RATES_H
+#define FF_LOADER_RATES_H
+
+#include "loader/batches.h"
+
+typedef enum ff_stage {
+    FF_STAGE_STORAGE,
+    FF_STAGE_GATHER,
+    FF_STAGE_COPY,
+    FF_STAGE_AUGMENT,
+    FF_STAGE_COUNT,
+} ff_stage;
+
+/* "storage" "gather" "copy" "augment". */
+const char *ff_stage_name(ff_stage stage);
+
+/* Samples a second; 0 = not a stage of every step. */
+typedef struct ff_rates {
+    double rate[FF_STAGE_COUNT];
+    int threads; /* that storage, gather and the host's augmentation had */
+} ff_rates;
+
+/* For a loader of these options on the host, in about 3 * budget_ns. FF_USAGE, FF_BAD_DATA and
+ * FF_IO as the loader's. */
+FF_MUST_USE ff_status ff_rates_of_loader(ff_dataset *dataset, const ff_loader_options *options,
+                                         uint64_t budget_ns, ff_rates *rates, ff_error *error);
+
+/* For batches on a device, before their first step (FF_USAGE later), in about 4 * budget_ns.
+ * `options` are those they were created with. The buffers' contents are lost. */
+FF_MUST_USE ff_status ff_rates_of_batches(ff_batches *batches, ff_dataset *dataset,
+                                          const ff_batches_options *options, uint64_t budget_ns,
+                                          ff_rates *rates, ff_error *error);
+
+#endif

@@ -1,0 +1,92 @@
+/* Rates of each stage: every one that there is is measured, of every kind of set and placement, and
+ * batches come as if nothing had been measured. */
+#include "loader/rates.h"
+
+#include "tests/cudasim/loader_plain.h"
+#include "tests/unit/placement_cases.h"
+
+static void expect(const ff_rates *rates, const char *stages) {
+    for (int stage = 0; stage < FF_STAGE_COUNT; stage++) {
+        bool wanted = strstr(stages, ff_stage_name((ff_stage)stage)) != NULL;
+        double rate = rates->rate[stage];
+        if (wanted != (rate > 0) || !(rate < 1e12))
+            fail_msg("%s: %g samples/s", ff_stage_name((ff_stage)stage), rate);
+    }
+}
+
+static void of_loaders(void **state) {
+    (void)state;
+    for (int kind = 0; kind < 4; kind++) {
+        made_dataset made = made_defaults(150);
+        ff_rates rates;
+        ff_dataset *dataset;
+        if (kind == 1) made.compression = FF_COMPRESSION_ZSTD;
+        if (kind == 2) made.variable_size = true;
+        OK(made_write(&made, error));
+        OK(ff_dataset_open(&dataset, made.folder, FF_VERIFY_FIRST, error));
+        ff_loader_options options = ff_loader_defaults();
+        OK(ff_augment_parse(&options.augment, kind == 2 ? "rrc=10,mixup=0.5" : "crop=2,flip",
+                            error));
+        options.threads = kind == 3 ? 0 : 2;
+        if (kind == 3) options.order = FF_ORDER_BLOCK;
+        OK(ff_rates_of_loader(dataset, &options, 2000000, &rates, error));
+        expect(&rates, kind == 2 ? "storage augment" : "storage gather augment");
+        assert_int_equal(rates.threads, kind == 3 ? 1 : 2);
+        ff_dataset_close(&dataset);
+        made_remove(&made);
+    }
+}
+
+static void of_batches(void **state) {
+    (void)state;
+    static const char *const stages[] = {"augment", "storage gather copy augment",
+                                         "storage copy augment"};
+    made_dataset made = made_defaults(150);
+    ff_dataset *dataset;
+    ff_device *device;
+    ff_stream *stream;
+    OK(made_write(&made, error));
+    OK(ff_dataset_open(&dataset, made.folder, FF_VERIFY_FIRST, error));
+    OK(ff_device_host_create(&device, FF_HOST_STREAMS_THREADS, 20000, 3, error));
+    OK(device->table->stream_create(device, &stream, error));
+    for (int i = 0; i < 3; i++) {
+        ff_batches *batches;
+        ff_rates rates;
+        const ff_batch_info *batch;
+        ff_error failure;
+        ff_batches_options options = {.loader = ff_loader_defaults(),
+                                      .kernels = &ff_loader_plain_kernels,
+                                      .placement = (ff_placement)(FF_PLACEMENT_RESIDENT + i),
+                                      .quiet = true};
+        options.loader.device = device, options.loader.batch = 32;
+        OK(ff_batches_create(&batches, dataset, &options, error));
+        OK(ff_rates_of_batches(batches, dataset, &options, 2000000, &rates, error));
+        expect(&rates, stages[i]);
+        OK(ff_batches_prepare(batches, stream, &batch, error));
+        assert_int_equal(batch->position, 0);
+        OK(ff_batches_enqueue(batches, stream, error));
+        OK(device->table->stream_synchronize(device, stream, error));
+        ff_order order;
+        ff_order_spec spec = {.count = made.count, .kind = FF_ORDER_RANDOM};
+        ff_order_init(&order, &spec, 0);
+        const int32_t *label = ff_batches_buffers(batches)->label[0].values;
+        for (uint32_t row = 0; row < 32; row++)
+            assert_int_equal(label[row], made_class(&made, ff_order_at(&order, row)));
+        OK(ff_batches_finish(batches, stream, error));
+        assert_int_equal(ff_rates_of_batches(batches, dataset, &options, 1000, &rates, &failure),
+                         FF_USAGE);
+        ff_batches_destroy(&batches);
+    }
+    device->table->stream_destroy(device, stream);
+    ff_device_destroy(&device);
+    ff_dataset_close(&dataset);
+    made_remove(&made);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(of_loaders),
+        cmocka_unit_test(of_batches),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
