@@ -7,7 +7,7 @@
 #include <pthread.h>
 #include <semaphore.h>
 #include <stdio.h>
-#include <vector>
+#include <utility>
 
 enum { THREADS_MOST = 1024, WARPS_MOST = THREADS_MOST / 32, SHARED_MOST = 227 << 10 };
 enum { INVALID_CONFIGURATION = 9 }; /* cudaError_t */
@@ -100,7 +100,7 @@ struct simulated {
 };
 
 static bool threads_are_real;
-static std::vector<simulated *> simulateds; /* grows; lives as long as the process */
+static simulated *simulateds[THREADS_MOST]; /* made when first needed; as long as the process */
 static simulated *running;
 static uint32_t random_state = 2463534242u;
 
@@ -144,17 +144,15 @@ static void release_fibers(void) {
 
 static void run_fibers(const ff_sim_thread *first) {
     unsigned count = block.threads;
-    static std::vector<simulated *> order;
-    order.clear();
+    static simulated *order[THREADS_MOST];
     for (unsigned i = 0; i < count; i++) {
-        if (i == simulateds.size()) {
-            simulated *one = new simulated();
-            one->fiber = ff_fiber_create(fiber_main, one);
-            simulateds.push_back(one);
+        if (!simulateds[i]) {
+            simulateds[i] = new simulated();
+            simulateds[i]->fiber = ff_fiber_create(fiber_main, simulateds[i]);
         }
         simulateds[i]->self = first[i];
         simulateds[i]->state = READY;
-        order.push_back(simulateds[i]);
+        order[i] = simulateds[i];
     }
     ff_sim_thread *outside = ff_sim_self;
     while (block.returned < count) {
@@ -184,7 +182,8 @@ struct worker {
     sem_t go;
 };
 
-static std::vector<worker *> workers; /* grows; lives as long as the process */
+static worker *workers[THREADS_MOST]; /* made when first needed; as long as the process */
+static unsigned worker_count;
 static sem_t block_done;
 
 static void *worker_main(void *context) {
@@ -207,7 +206,7 @@ static void *worker_main(void *context) {
 }
 
 static void add_worker(void) {
-    if (workers.empty()) {
+    if (worker_count == 0) {
         sem_init(&block_done, 0, 0);
         pthread_mutex_init(&block.mutex, NULL);
         pthread_cond_init(&block.changed, NULL);
@@ -218,7 +217,7 @@ static void add_worker(void) {
     }
     worker *one = new worker();
     sem_init(&one->go, 0, 0);
-    workers.push_back(one);
+    workers[worker_count++] = one;
     pthread_attr_t attributes;
     pthread_t thread;
     pthread_attr_init(&attributes);
@@ -230,7 +229,7 @@ static void add_worker(void) {
 }
 
 static void run_threads(const ff_sim_thread *first) {
-    while (workers.size() < block.threads) add_worker();
+    while (worker_count < block.threads) add_worker();
     unsigned begin = random_below(block.threads);
     for (unsigned i = 0; i < block.threads; i++) workers[i]->self = first[i];
     for (unsigned i = 0; i < block.threads; i++)
