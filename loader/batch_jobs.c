@@ -23,7 +23,7 @@ static constants lay_out(const ff_loader_plan *plan) {
     constants at = {.black_bytes = plan->host.channels * sizeof(uint32_t)};
     if (plan->host.table) at.table_bytes = plan->host.channels * 256u * plan->host.to_bytes;
     if (plan->sample_of_place) at.map_bytes = plan->count * sizeof *plan->sample_of_place;
-    at.black = ff_align_u64(sizeof(ff_cuda_place), 256);
+    at.black = ff_align_u64(sizeof(ff_cuda_batch), 256);
     at.table = ff_align_u64(at.black + at.black_bytes, 256);
     at.map = ff_align_u64(at.table + at.table_bytes, 256);
     at.bytes = at.map + at.map_bytes;
@@ -140,7 +140,7 @@ ff_status ff_batch_jobs_create(ff_batch_jobs *jobs, const ff_loader_plan *plan,
         .sequence = plan->sequence,
         .order = plan->order,
         .slots = info.slots,
-        .place = (ff_cuda_place *)jobs->memory,
+        .place = (ff_cuda_batch *)jobs->memory,
     };
     jobs->move = make_move(plan, resident, slot, loader ? info.slot_bytes : 0, buffers, channels);
     jobs->params = (ff_cuda_params){

@@ -20,23 +20,23 @@
 #include "loader/sequence.h"
 
 /* In device memory, zeroed before the first `next`, which writes all of it. */
-typedef struct ff_cuda_place {
+typedef struct ff_cuda_batch {
     uint64_t number;    /* of the batch behind this one */
     ff_loader_place at; /* this one */
     uint32_t slot;      /* its number mod slots */
     uint32_t reserved;
     ff_order order; /* of its epoch */
-} ff_cuda_place;
+} ff_cuda_batch;
 
 typedef struct ff_cuda_next {
     ff_sequence sequence;
     ff_order_spec order;
     uint32_t slots; /* > 0 */
-    ff_cuda_place *place;
+    ff_cuda_batch *place;
 } ff_cuda_next;
 
 typedef struct ff_cuda_params {
-    const ff_cuda_place *place;
+    const ff_cuda_batch *place;
     ff_augment_spec spec;
     uint64_t seed;
     uint32_t height, width, out_height, out_width;
@@ -58,7 +58,7 @@ typedef struct ff_cuda_column {
 #define FF_CUDA_COLUMNS 8
 
 typedef struct ff_cuda_move {
-    const ff_cuda_place *place;
+    const ff_cuda_batch *place;
     const ff_augment_params *params; /* [rows], as ff_cuda_params made them */
 
     /* Where samples lie, a multiple of 16 bytes apart and aligned so. Row r of the batch is row i

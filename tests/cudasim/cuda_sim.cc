@@ -407,7 +407,6 @@ int ff_sim_enqueue(dim3 grid, dim3 shape, size_t shared_bytes, void *stream,
         release(one);
     } else if (stream && ff_cudasim_enqueue) {
         status = ff_cudasim_enqueue(stream, run, one, release);
-        if (status) release(one);
     } else {
         run(one);
         release(one);

@@ -20,8 +20,6 @@ struct alignas(4) __half2 {
 struct alignas(4) __nv_bfloat162 {
     __nv_bfloat16 x, y;
 };
-typedef __half half;
-typedef __half2 half2;
 
 static inline uint32_t __float_as_uint(float value) {
     uint32_t bits;

@@ -10,8 +10,9 @@ extern "C" {
 
 /* Where set, a launch into a stream other than NULL calls this instead of running: the kernel runs
  * as function(context), in whatever thread, any number of times (a recording is replayed), and
- * release(context) frees it after the last. Returns 0, or an error that the launcher returns;
- * then nothing was taken. Set it before the first launch. */
+ * release(context) frees it after the last. It takes the context whatever its result, which is 0,
+ * or an error that the launcher returns. Set it before the first launch;
+ * ff_device_host_enqueue (loader/device_host.h) is one. */
 typedef int (*ff_cudasim_enqueue_function)(void *stream, void (*function)(void *context),
                                            void *context, void (*release)(void *context));
 extern ff_cudasim_enqueue_function ff_cudasim_enqueue;

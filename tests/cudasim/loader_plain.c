@@ -10,14 +10,12 @@ static int enqueue(ff_cuda_stream stream, void (*function)(void *), const void *
     void *copy = malloc(bytes);
     if (!copy) return 2; /* cudaErrorMemoryAllocation */
     memcpy(copy, job, bytes);
-    int code = ff_device_host_enqueue(stream, function, copy, free);
-    if (code) free(copy);
-    return code;
+    return ff_device_host_enqueue(stream, function, copy, free);
 }
 
 static void run_next(void *context) {
     const ff_cuda_next *job = context;
-    ff_cuda_place *place = job->place;
+    ff_cuda_batch *place = job->place;
     place->at = ff_sequence_at(&job->sequence, place->number);
     place->slot = (uint32_t)(place->number % job->slots);
     ff_order_init(&place->order, &job->order, place->at.epoch);
@@ -26,7 +24,7 @@ static void run_next(void *context) {
 
 static void run_params(void *context) {
     const ff_cuda_params *job = context;
-    const ff_cuda_place *place = job->place;
+    const ff_cuda_batch *place = job->place;
     for (uint32_t row = 0; row < job->rows; row++) {
         job->weight[row] = row < place->at.count ? 1.0f : 0.0f;
         job->params[row] = (ff_augment_params){0};
@@ -35,6 +33,9 @@ static void run_params(void *context) {
         if (job->sample_of_place) sample = job->sample_of_place[sample];
         job->params[row] = ff_augment_at(&job->spec, job->seed, place->at.epoch, sample,
                                          job->height, job->width, job->out_height, job->out_width);
+        if (ff_augment_mixes(&job->spec) && (row ^ 1) < place->at.count)
+            ff_augment_mix(&job->spec, &job->params[row], job->seed, place->at.epoch,
+                           (place->at.position + (row & ~1u)) / 2, job->out_height, job->out_width);
     }
 }
 

@@ -1,0 +1,47 @@
+/* Where a batch is and what becomes of each of its rows: the host's own texts (loader/sequence.h,
+ * order.h, augment.h), run on the device. Built without fused multiply-add, so that the boxes of
+ * random resized crops, which are made of doubles, have the host's bits. */
+#include "loader/cuda/kernel.h"
+
+#include "loader/cuda/kernels.h"
+
+/* One thread: what the batch's rows share. */
+static __global__ void next_kernel(ff_cuda_next job) {
+    ff_cuda_batch *place = job.place;
+    uint64_t number = place->number;
+    place->at = ff_sequence_at(&job.sequence, number);
+    place->slot = (uint32_t)(number % job.slots);
+    place->reserved = 0;
+    ff_order_init(&place->order, &job.order, place->at.epoch);
+    place->number = number + 1;
+}
+
+/* A thread a row. */
+static __global__ void __launch_bounds__(128) params_kernel(ff_cuda_params job) {
+    uint32_t row = blockIdx.x * blockDim.x + threadIdx.x;
+    if (row >= job.rows) return;
+    const ff_loader_place at = job.place->at;
+    ff_augment_params params = {};
+    bool given = row < at.count;
+    if (given) {
+        uint64_t sample = ff_order_at(&job.place->order, at.position + row);
+        if (job.sample_of_place) sample = job.sample_of_place[sample];
+        params = ff_augment_at(&job.spec, job.seed, at.epoch, sample, job.height, job.width,
+                               job.out_height, job.out_width);
+        if (ff_augment_mixes(&job.spec) && (row ^ 1) < at.count)
+            ff_augment_mix(&job.spec, &params, job.seed, at.epoch, (at.position + (row & ~1u)) / 2,
+                           job.out_height, job.out_width);
+    }
+    job.params[row] = params;
+    job.weight[row] = given ? 1.0f : 0.0f;
+}
+
+extern "C" int ff_cuda_next_launch(const ff_cuda_next *job, ff_cuda_stream stream) {
+    if (job->slots == 0) return FF_CUDA_INVALID_VALUE;
+    return FF_LAUNCH(next_kernel, 1, 1, 0, stream, *job);
+}
+
+extern "C" int ff_cuda_params_launch(const ff_cuda_params *job, ff_cuda_stream stream) {
+    if (job->rows == 0) return FF_CUDA_OK;
+    return FF_LAUNCH(params_kernel, (job->rows - 1) / 128 + 1, 128, 0, stream, *job);
+}
