@@ -5,24 +5,44 @@
 /* Below this share of waiting a faster loader could not make a run noticeably faster. */
 #define WORTH_CHANGING 0.1
 
-static void data_text(const ff_recipe *recipe, double wait, char *text, size_t size) {
+static void workers_text(const ff_recipe *recipe, const char *otherwise, char *text, size_t size) {
     int cpus = ff_cpu_count(), workers = recipe->workers;
-    char advice[256];
+    if (workers < cpus)
+        snprintf(text, size, "raise --workers (it was %d, of %d CPUs)", workers, cpus);
+    else
+        snprintf(text, size, "%s", otherwise);
+}
+
+static bool compressed(const ff_recipe *recipe) {
+    return ff_dataset_metadata(recipe->splits.train)->compression != FF_COMPRESSION_NONE;
+}
+
+static void data_text(const ff_recipe *recipe, double wait, char *text, size_t size) {
+    char advice[256], workers[96];
+    workers_text(recipe, "", workers, sizeof workers);
     if (recipe->verify == FF_VERIFY_ALWAYS)
         snprintf(advice, sizeof advice, "use --verify-data first, which checks each sample once");
-    else if (ff_dataset_metadata(recipe->splits.train)->compression != FF_COMPRESSION_NONE)
-        snprintf(advice, sizeof advice,
-                 "pack without --compress, or raise --workers (it was %d, of %d CPUs)", workers,
-                 cpus);
-    else if (workers < cpus)
-        snprintf(advice, sizeof advice, "raise --workers (it was %d, of %d CPUs)", workers, cpus);
+    else if (compressed(recipe))
+        snprintf(advice, sizeof advice, "pack without --compress%s%s", *workers ? ", or " : "",
+                 workers);
     else
-        snprintf(advice, sizeof advice,
-                 "keep the data in memory or on a faster disk, or use --order block");
+        workers_text(recipe, "keep the data in memory or on a faster disk, or use --order block",
+                     advice, sizeof advice);
     snprintf(text, size,
              "Bottleneck: data; %.1f %% of the training time was spent waiting for it; "
              "%s.",
              100 * wait, advice);
+}
+
+static void compute_text(const ff_recipe *recipe, char *text, size_t size) {
+    int cpus = ff_cpu_count(), threads = ff_model_threads(recipe->model);
+    if (threads < cpus)
+        snprintf(text, size, "raise --threads (it was %d, of %d CPUs)", threads, cpus);
+    else
+        snprintf(text, size,
+                 "all %d CPUs were used, so only a smaller model, smaller images (--crop) or a "
+                 "faster machine would help",
+                 cpus);
 }
 
 void ff_bottleneck_text(const ff_recipe *recipe, const ff_run_result *result, char *text,
@@ -37,16 +57,46 @@ void ff_bottleneck_text(const ff_recipe *recipe, const ff_run_result *result, ch
     if (result->loader_rate > rate && rate > 0)
         snprintf(feed, sizeof feed, " (the loader could feed %.1f times as many samples)",
                  result->loader_rate / rate);
-    int cpus = ff_cpu_count(), threads = ff_model_threads(recipe->model);
-    if (threads < cpus)
-        snprintf(advice, sizeof advice, "raise --threads (it was %d, of %d CPUs)", threads, cpus);
-    else
-        snprintf(advice, sizeof advice,
-                 "all %d CPUs were used, so only a smaller model, smaller images (--crop) or a "
-                 "faster machine would help",
-                 cpus);
+    compute_text(recipe, advice, sizeof advice);
     snprintf(text, size,
              "Bottleneck: compute; only %.1f %% of the training time was spent waiting "
              "for data%s; %s.",
              100 * wait, feed, advice);
+}
+
+static void stage_text(const ff_recipe *recipe, int stage, char *text, size_t size) {
+    switch (stage) {
+    case FF_STAGE_STORAGE:
+        snprintf(text, size, "%s",
+                 compressed(recipe)
+                     ? "pack without --compress, or raise --workers"
+                     : "keep the data in memory or on a faster disk, or use --order block");
+        return;
+    case FF_STAGE_COPY:
+        snprintf(text, size, "pack as u8 or f16, or keep the set on the device");
+        return;
+    case FF_STAGE_GATHER:
+    case FF_STAGE_AUGMENT:
+        workers_text(recipe, "use a shorter --augment or smaller samples", text, size);
+        return;
+    default: compute_text(recipe, text, size);
+    }
+}
+
+void ff_bottleneck_of_rates(const ff_recipe *recipe, const ff_rates *rates, double compute_rate,
+                            char *text, size_t size) {
+    int slowest = FF_STAGE_COUNT;
+    double least = compute_rate, next = 0;
+    for (int stage = 0; stage < FF_STAGE_COUNT; stage++)
+        if (rates->rate[stage] > 0 && rates->rate[stage] < least)
+            least = rates->rate[stage], slowest = stage;
+    for (int stage = 0; stage <= FF_STAGE_COUNT; stage++) {
+        double rate = stage < FF_STAGE_COUNT ? rates->rate[stage] : compute_rate;
+        if (stage != slowest && rate > 0 && (next == 0 || rate < next)) next = rate;
+    }
+    char advice[256];
+    stage_text(recipe, slowest, advice, sizeof advice);
+    snprintf(text, size, "Bottleneck: %s; the next slowest stage could do %.1f times as much; %s.",
+             slowest < FF_STAGE_COUNT ? ff_stage_name((ff_stage)slowest) : "compute",
+             least > 0 ? next / least : 0, advice);
 }

@@ -1,6 +1,7 @@
 /* fftrain: trains a model on packed datasets. Only this file prints errors and exits. */
 #include "format/base/interrupt.h"
 #include "format/base/options.h"
+#include "train/diagnose.h"
 #include "train/report.h"
 #include "train/run.h"
 #include "train/summary.h"
@@ -14,7 +15,7 @@ typedef struct settings {
     ff_recipe_options recipe;
     int stem, schedule, order, last_batch, verify, compute; /* indexes of the choices */
     const char *device, *log_json;
-    bool dry_run, quiet;
+    bool dry_run, diagnose, quiet;
 } settings;
 
 static const char *const computes[] = {"auto", "onednn", "reference"};
@@ -131,6 +132,9 @@ static ff_status parse(int argc, char **argv, settings *out, bool *done, ff_erro
         {"dry-run", 'n', FF_OPTION_FLAG, NULL, &out->dry_run, NULL, 0, 0,
          "Check everything and print shapes, parameters, memory, batches and learning rates; train "
          "nothing."},
+        {"diagnose", 0, FF_OPTION_FLAG, NULL, &out->diagnose, NULL, 0, 0,
+         "Measure each stage alone (storage, gather, augment, compute), name the bottleneck and what to "
+         "change; train nothing."},
         {"quiet", 'q', FF_OPTION_FLAG, NULL, &out->quiet, NULL, 0, 0, "Print only the result."},
         {.name = NULL},
     };
@@ -169,12 +173,17 @@ static ff_status train(const settings *given, ff_error *error) {
     ff_report *report = NULL;
     ff_recipe *recipe = NULL;
     ff_status status = FF_OK;
-    if (!given->dry_run)
+    bool trains = !given->dry_run && !given->diagnose;
+    if (trains)
         FF_TRY_DONE(ff_report_create(&report, given->log_json, given->quiet ? NULL : stdout, stdout,
                                      error));
     FF_TRY_DONE(ff_recipe_create(&recipe, &given->recipe, error));
     if (given->dry_run || !given->quiet) ff_summary_print(stdout, recipe);
-    if (!given->dry_run) {
+    if (given->diagnose && !given->dry_run) {
+        if (!given->quiet) putchar('\n');
+        FF_TRY_DONE(ff_diagnose(recipe, stdout, error));
+    }
+    if (trains) {
         if (!given->quiet) putchar('\n');
         FF_TRY_DONE(ff_run(recipe, report, error));
     }

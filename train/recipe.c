@@ -193,6 +193,7 @@ static ff_status build_loaders(ff_recipe *recipe, ff_error *error) {
     train.order = recipe->order;
     train.epochs = recipe->epochs;
     train.augment = recipe->augment;
+    recipe->train_input = train;
     ff_status status = ff_loader_create(&recipe->train_loader, splits->train, &train, error);
     if (status != FF_OK) return ff_fail_within(error, status, "%s", ff_dataset_path(splits->train));
     if (!splits->val) return FF_OK;

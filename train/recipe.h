@@ -49,6 +49,7 @@ typedef struct ff_recipe {
     ff_plan *last_plan;  /* of the shorter last batch, with --last-batch keep; else NULL */
     ff_plan *val_plan;   /* of `val_batch` samples; NULL without validation */
     ff_loader *train_loader, *val_loader;
+    ff_loader_options train_input; /* of train_loader */
 
     int64_t batch, batch_asked; /* they differ where the set is smaller than a batch */
     int64_t last_count;         /* samples of last_plan; 0 = none */

@@ -155,3 +155,21 @@ ff_status ff_run(ff_recipe *recipe, ff_report *report, ff_error *error) {
     *error = log_error;
     return log_status;
 }
+
+ff_status ff_run_compute_rate(ff_recipe *recipe, uint64_t budget_ns, double *rate,
+                              ff_error *error) {
+    ff_slot *slot;
+    ff_step_result result;
+    FF_TRY(ff_loader_acquire(recipe->train_loader, &slot, error));
+    ff_status status = train_slot(recipe, slot, 0, 0, &result, error);
+    uint64_t began = ff_now_ns(), took = 0, samples = 0;
+    while (status == FF_OK && took < budget_ns) {
+        status = ff_interrupt_check(error);
+        if (status == FF_OK) status = train_slot(recipe, slot, 0, 0, &result, error);
+        samples += slot->count;
+        took = ff_now_ns() - began;
+    }
+    *rate = took ? (double)samples * 1e9 / (double)took : 0;
+    ff_loader_release(recipe->train_loader, slot, NULL);
+    return status;
+}

@@ -11,4 +11,9 @@
  * loader's errors. */
 FF_MUST_USE ff_status ff_run(ff_recipe *recipe, ff_report *report, ff_error *error);
 
+/* Samples a second of steps alone, on one batch again and again, for about budget_ns, after one
+ * that is not counted. Nothing is learned: the learning rate is 0. Uses up a batch. */
+FF_MUST_USE ff_status ff_run_compute_rate(ff_recipe *recipe, uint64_t budget_ns, double *rate,
+                                          ff_error *error);
+
 #endif

@@ -117,6 +117,10 @@ refuses "a value out of range" 2 "--batch: 0 is out of range" --data set "${smal
 refuses "no number" 2 "--lr: 'fast' is not a number" --data set "${small[@]}" --lr fast
 refuses "no --data" 2 "--data is missing" "${small[@]}"
 refuses "no --model" 2 "--model is missing;smallnet;resnet18" --data set
+"$fftrain" --data tiny "${small[@]}" --diagnose --quiet >stdout 2>stderr
+check "--diagnose measures each stage and names one" test $? -eq 0
+check "with a line a stage and the sentence" \
+    test "$(grep -cE '^((storage|gather|augment|compute) .* samples/s|Bottleneck: (storage|gather|augment|compute); )' stdout)" -eq 5
 refuses "an unknown model" 2 "'resnet99' is unknown;smallnet;resnet18" --data set --model resnet99
 refuses "a stray argument" 2 "unexpected argument 'set'" set "${small[@]}"
 refuses "--device cuda" 2 "--device cuda: this version trains on the CPU only" --data set "${small[@]}" --device cuda

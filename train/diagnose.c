@@ -1,0 +1,38 @@
+#include "train/diagnose.h"
+
+#include "train/bottleneck.h"
+#include "train/run.h"
+
+#include <inttypes.h>
+
+#define STAGE_NS   300000000u
+#define COMPUTE_NS 1000000000u
+
+static void print_stage(FILE *out, const char *name, double rate, double bytes, const char *note) {
+    fprintf(out, "%-14s %12.0f samples/s", name, rate);
+    if (bytes > 0) fprintf(out, ", %.2f GB/s", rate * bytes * 1e-9);
+    fprintf(out, "%s\n", note);
+}
+
+ff_status ff_diagnose(ff_recipe *recipe, FILE *out, ff_error *error) {
+    ff_dataset *dataset = recipe->splits.train;
+    const ff_metadata *metadata = ff_dataset_metadata(dataset);
+    ff_rates rates;
+    double compute;
+    char text[512], note[64];
+    FF_TRY(ff_rates_of_loader(dataset, &recipe->train_input, STAGE_NS, &rates, error));
+    FF_TRY(ff_run_compute_rate(recipe, COMPUTE_NS, &compute, error));
+    double bytes = (double)ff_metadata_tensor_bytes(metadata, metadata->height, metadata->width);
+    snprintf(note, sizeof note, ", %d thread%s", rates.threads, rates.threads == 1 ? "" : "s");
+    for (int stage = 0; stage < FF_STAGE_COUNT; stage++)
+        if (rates.rate[stage] > 0)
+            print_stage(out, ff_stage_name((ff_stage)stage), rates.rate[stage],
+                        metadata->variable_size ? 0 : bytes, note);
+    snprintf(note, sizeof note, ", %d thread%s, batches of %" PRIu64,
+             ff_model_threads(recipe->model), ff_model_threads(recipe->model) == 1 ? "" : "s",
+             (uint64_t)recipe->batch);
+    print_stage(out, "compute", compute, 0, note);
+    ff_bottleneck_of_rates(recipe, &rates, compute, text, sizeof text);
+    fprintf(out, "%s\n", text);
+    return FF_OK;
+}
