@@ -213,7 +213,7 @@ if [ -e "$build/libff_cuda.so" ]; then
     if ! grep -qE 'libcuda\.so|libcudart|nvidia-ml' <<<"$needed"; then ok "the module needs no driver and carries the runtime"; else
         not_ok "the module needs no driver and carries the runtime"; echo "# it needs ${needed//$'\n'/ }"; fi
     env -i PATH="$PATH" "$open" "$build" "$(sed -n 's/^CUDA_VERSION := //p' "$build/config.mk")" -1 >said 2>&1; code=$?
-    if [ $code -eq 0 ] && grep -q '^opened: CUDA' said; then ok "the module opens"
+    if [ $code -eq 0 ] && grep -q '^opened: CUDA.*; it is whole' said; then ok "the module opens"
     elif grep -q 'was not found' said; then skip "the module opens" "$(cat said)"
     else not_ok "the module opens"; sed 's/^/# /' said; fi
 else

@@ -16,7 +16,10 @@ int main(int count, char **arguments) {
         printf("%d: %s\n", (int)status, error.message);
         return ff_exit_code(&error);
     }
-    printf("opened: %s\n", ff_cuda_module_table(module)->built);
+    const ff_cuda_table *table = ff_cuda_module_table(module);
+    bool whole = table->device_count && table->properties && table->device_create &&
+                 table->loader && table->train && table->range_push && table->range_pop;
+    printf("opened: %s%s\n", table->built, whole ? "; it is whole" : "");
     ff_cuda_module_close(&module);
     return 0;
 }

@@ -1,6 +1,7 @@
 /* The module's one exported function (loader/cuda/table.h). */
 #include "train/cuda/exports.h"
 #include "loader/cuda/device_cuda.h"
+#include "loader/cuda/kernels.h"
 #include "loader/cuda/ranges.h"
 #include "train/cuda/cudnn_library.h"
 
@@ -19,6 +20,7 @@ static const ff_cuda_table table = {
     .device_count = ff_device_cuda_count,
     .properties = ff_device_cuda_properties,
     .device_create = ff_device_cuda_create,
+    .loader = &ff_loader_cuda_kernels,
     .train = &train,
     .range_push = ff_cuda_range_push,
     .range_pop = ff_cuda_range_pop,
