@@ -84,8 +84,8 @@ typedef struct ff_augment_params {
 
 /* The corner of a central crop of `out` from `in` >= out: (in - out) / 2 rounded half to even. */
 FF_HD int32_t ff_augment_center(uint32_t in, uint32_t out) {
-    uint32_t difference = in - out, half = difference / 2;
-    return (int32_t)(half + (difference & half & 1));
+    uint32_t difference = in - out, lower = difference / 2;
+    return (int32_t)(lower + (difference & lower & 1));
 }
 
 /* Whether samples are resampled, so that those of different sizes come out as one size. */

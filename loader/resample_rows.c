@@ -2,47 +2,12 @@
 
 #include "format/base/compiler.h"
 
-/* ---- weights -------------------------------------------------------------------------------- */
-
-/* All in the types that ATen's templates come to for float tensors: the bits are the same. */
-static float support_of(float scale) {
-    return scale >= 1.0f ? scale : 1.0f;
-}
-
-uint32_t ff_resample_taps(uint32_t in, uint32_t out) {
-    /* Twice the support, and what rounding may add at both ends. */
-    uint64_t most = 2 * (uint64_t)support_of((float)in / (float)out) + 4;
-    return most < in ? (uint32_t)most : in;
-}
-
 uint32_t ff_resample_weights(uint32_t in, uint32_t out, uint32_t at, float *weight,
                              uint32_t *first) {
-    const float scale = (float)in / (float)out, support = support_of(scale);
-    const float shrink = scale >= 1.0f ? (float)(1.0 / (double)scale) : 1.0f;
-    const float center = (float)((double)scale * (at + 0.5));
-    int64_t begin = (int64_t)((double)(center - support) + 0.5);
-    int64_t end = (int64_t)((double)(center + support) + 0.5);
-    /* Axes so long that f32 cannot tell their pixels apart still stay inside. */
-    if (begin > (int64_t)in - 1) begin = (int64_t)in - 1;
-    if (begin < 0) begin = 0;
-    if (end > in) end = in;
-    if (end <= begin) end = begin + 1;
-    uint32_t count = (uint32_t)(end - begin), most = ff_resample_taps(in, out);
-    if (count > most) count = most;
-    float sum = 0;
-    for (uint32_t k = 0; k < count; k++) {
-        float away = (float)(((double)((float)(begin + k) - center) + 0.5) * (double)shrink);
-        if (away < 0) away = -away;
-        weight[k] = away < 1.0f ? (float)(1.0 - (double)away) : 0.0f;
-        sum += weight[k];
-    }
-    while (count > 1 && weight[count - 1] == 0.0f) count--;
-    if (sum != 0)
-        for (uint32_t k = 0; k < count; k++) weight[k] /= sum;
-    else
-        weight[0] = 1, count = 1;
-    *first = (uint32_t)begin;
-    return count;
+    const ff_resample_axis axis = ff_resample_axis_of(in, out);
+    const ff_resample_window window = ff_resample_weigh(&axis, at, weight);
+    *first = window.first;
+    return window.count;
 }
 
 /* ---- kernels -------------------------------------------------------------------------------- */

@@ -8,9 +8,7 @@
 #include <stdint.h>
 
 #include "format/dtype.h"
-
-/* The most inputs that an output of `in` -> `out` pixels reads. */
-uint32_t ff_resample_taps(uint32_t in, uint32_t out);
+#include "loader/resample_weights.h"
 
 /* The weights of output `at` < out of an axis of `in` pixels: returns how many inputs it reads,
  * from 1 to ff_resample_taps, and *first, the first one; all of them lie within the axis, and no

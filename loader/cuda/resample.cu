@@ -1,0 +1,161 @@
+/* Antialiased resampling of stored samples into wide rows, bit for bit loader/resample.c's.
+ *
+ * A block makes 32 x 16 pixels of a row's output, up to four channels at once. Source rows go by in
+ * chunks of 16: all threads make their horizontal sums, 32 a row, into shared memory; then each
+ * thread adds those that its two pixels need, from the top, in registers. So any reduction fits the
+ * same shared memory, and every sum runs over rising inputs.
+ *   weights  [32 + 16][ROOM + 1] f32, made once a block; windows that are longer (reductions by
+ *            more than 30) have theirs made when they are needed
+ *   sums     [4 channels][16 source rows][32 columns] f32 */
+#include "loader/cuda/stored.cuh"
+#include "loader/resample_weights.h"
+
+enum { COLUMNS = 32, LINES = 16, SOURCE = 16, CHANNELS = 4, ROOM = 64, LANES_Y = 8 };
+enum { EACH = LINES / LANES_Y }; /* pixels a thread */
+
+/* What the parameters come to: `height` x `width` pixels of the source at (y, x) are resampled to
+ * to_height x to_width, of which the output shows the window at (top, left). */
+struct resample_job {
+    uint32_t y, x, height, width, to_height, to_width, top, left;
+};
+
+static __device__ resample_job job_of(const ff_augment_params &params, uint32_t height,
+                                      uint32_t width, uint32_t out_height, uint32_t out_width) {
+    resample_job job;
+    if (params.flags & FF_AUGMENT_BOX) {
+        job.y = (uint32_t)params.y, job.x = (uint32_t)params.x;
+        job.height = params.height, job.width = params.width;
+        job.to_height = out_height, job.to_width = out_width;
+        job.top = job.left = 0;
+    } else {
+        job.y = job.x = 0;
+        job.height = height, job.width = width;
+        job.to_height = params.height, job.to_width = params.width;
+        job.top = (uint32_t)params.y, job.left = (uint32_t)params.x;
+    }
+    return job;
+}
+
+/* One window, and its weights where there is room. */
+static __device__ void weigh(const ff_resample_axis &axis, uint32_t at, ff_resample_window *window,
+                             float *weight) {
+    *window =
+        axis.most <= ROOM ? ff_resample_weigh(&axis, at, weight) : ff_resample_measure(&axis, at);
+}
+
+static __device__ __forceinline__ float weight_of(const ff_resample_axis &axis,
+                                                  const ff_resample_window &window,
+                                                  const float *weight, uint32_t k) {
+    return axis.most <= ROOM ? weight[k] : ff_resample_weight(&axis, &window, k);
+}
+
+/* grid: (rows, tiles down, tiles across); block: (32, 8). */
+template <int DTYPE>
+static __global__ void __launch_bounds__(COLUMNS *LANES_Y, 3)
+    resample_kernel(ff_cuda_samples samples, ff_cuda_wide wide, const float *__restrict__ multiply,
+                    const float *__restrict__ add) {
+    typedef typename ff_stored<DTYPE>::type element;
+    __shared__ ff_resample_window across_window[COLUMNS], down_window[LINES];
+    __shared__ float across_weight[COLUMNS][ROOM + 1], down_weight[LINES][ROOM + 1];
+    __shared__ float sums[CHANNELS][SOURCE][COLUMNS];
+    const uint32_t row = blockIdx.x, tx = threadIdx.x, ty = threadIdx.y;
+    const uint32_t first_line = blockIdx.y * LINES, column = blockIdx.z * COLUMNS + tx;
+    if (wide.weight && wide.weight[row] == 0.0f) return;
+    const ff_augment_params params = wide.params[row];
+    const ff_stored_sample sample = ff_stored_at(samples, params, row);
+    const resample_job job = job_of(params, sample.height, sample.width, wide.height, wide.width);
+    const ff_resample_axis across = ff_resample_axis_of(job.width, job.to_width);
+    const ff_resample_axis down = ff_resample_axis_of(job.height, job.to_height);
+    const uint32_t last_column = wide.width - 1, last_line = wide.height - 1;
+
+    /* Lanes behind the output's edges repeat the last one. */
+    if (ty == 0) {
+        const uint32_t at = column < last_column ? column : last_column;
+        weigh(across, job.left + (params.flags & FF_AUGMENT_FLIP ? last_column - at : at),
+              &across_window[tx], across_weight[tx]);
+    } else if (ty == 1 && tx < LINES) {
+        const uint32_t at = first_line + tx < last_line ? first_line + tx : last_line;
+        weigh(down, job.top + at, &down_window[tx], down_weight[tx]);
+    }
+    __syncthreads();
+    const uint32_t begin = down_window[0].first;
+    uint32_t end = begin;
+    for (int i = 0; i < LINES; i++) {
+        const uint32_t behind = down_window[i].first + down_window[i].count;
+        end = behind > end ? behind : end;
+    }
+    const ff_resample_window mine = across_window[tx];
+    const size_t pixel = sample.pixel;
+    const element *source =
+        (const element *)sample.data + ((size_t)job.y * sample.width + job.x + mine.first) * pixel;
+
+    for (uint32_t c0 = 0; c0 < wide.channels; c0 += CHANNELS) {
+        const uint32_t channels =
+            wide.channels - c0 < CHANNELS ? wide.channels - c0 : (uint32_t)CHANNELS;
+        float value[EACH][CHANNELS];
+        for (int e = 0; e < EACH; e++)
+            for (int c = 0; c < CHANNELS; c++) value[e][c] = 0;
+        for (uint32_t chunk = begin; chunk < end; chunk += SOURCE) {
+            for (uint32_t r = ty; r < SOURCE && chunk + r < end; r += LANES_Y) {
+                const element *line =
+                    source + c0 * sample.plane + (size_t)(chunk + r) * sample.width * pixel;
+                float sum[CHANNELS] = {0, 0, 0, 0};
+                for (uint32_t k = 0; k < mine.count; k++, line += pixel) {
+                    const float weight = weight_of(across, mine, across_weight[tx], k);
+#pragma unroll
+                    for (int c = 0; c < CHANNELS; c++) {
+                        if (c >= (int)channels) break;
+                        const float product =
+                            weight * ff_stored<DTYPE>::value(line[c * sample.plane]);
+                        sum[c] = k ? sum[c] + product : product;
+                    }
+                }
+#pragma unroll
+                for (int c = 0; c < CHANNELS; c++) sums[c][r][tx] = sum[c];
+            }
+            __syncthreads();
+#pragma unroll
+            for (int e = 0; e < EACH; e++) {
+                const ff_resample_window window = down_window[ty + e * LANES_Y];
+                const uint32_t behind = window.first + window.count;
+                uint32_t y = chunk > window.first ? chunk : window.first;
+                for (; y < behind && y < chunk + SOURCE; y++) {
+                    const uint32_t k = y - window.first;
+                    const float weight = weight_of(down, window, down_weight[ty + e * LANES_Y], k);
+#pragma unroll
+                    for (int c = 0; c < CHANNELS; c++) {
+                        const float product = weight * sums[c][y - chunk][tx];
+                        value[e][c] = k ? value[e][c] + product : product;
+                    }
+                }
+            }
+            __syncthreads();
+        }
+#pragma unroll
+        for (int e = 0; e < EACH; e++) {
+            const uint32_t line = first_line + ty + e * LANES_Y;
+            if (line > last_line || column > last_column) continue;
+#pragma unroll
+            for (int c = 0; c < CHANNELS; c++) {
+                if (c >= (int)channels) break;
+                const size_t plane = (size_t)row * wide.channels + c0 + c;
+                float v = value[e][c];
+                if (DTYPE == FF_U8) v = v * multiply[c0 + c] + add[c0 + c];
+                wide.values[(plane * wide.height + line) * wide.width + column] = v;
+            }
+        }
+    }
+}
+
+extern "C" int ff_cuda_wide_resample(const ff_cuda_samples *samples, const ff_cuda_wide *wide,
+                                     const float *multiply, const float *add,
+                                     ff_cuda_stream stream) {
+    const uint32_t down = (wide->height + LINES - 1) / LINES;
+    const uint32_t across = (wide->width + COLUMNS - 1) / COLUMNS;
+    if (wide->rows == 0) return FF_CUDA_OK;
+    if (down == 0 || across == 0 || down > 65535 || across > 65535 ||
+        (samples->dtype == FF_U8 && !(multiply && add)))
+        return FF_CUDA_INVALID_VALUE;
+    FF_STORED_LAUNCH(samples->dtype, resample_kernel, dim3(wide->rows, down, across),
+                     dim3(COLUMNS, LANES_Y), 0, stream, *samples, *wide, multiply, add);
+}
