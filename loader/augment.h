@@ -198,7 +198,7 @@ FF_HD int32_t ff_augment_reflect(int32_t at, int32_t size) {
 FF_MUST_USE ff_status ff_augment_parse(ff_augment_spec *spec, const char *text, ff_error *error);
 
 /* The canonical text of a spec, which ff_augment_parse reads back; for recording. */
-#define FF_AUGMENT_TEXT_BYTES 448
+#define FF_AUGMENT_TEXT_BYTES 512
 void ff_augment_text(const ff_augment_spec *spec, char text[FF_AUGMENT_TEXT_BYTES]);
 
 /* FF_USAGE where samples of height x width cannot be augmented so to out_height x out_width: the

@@ -7,9 +7,12 @@
  *     params  a thread a row: what becomes of each row (order, loader/augment.h)
  *     move    a block a sample: gather, pad, crop, flip, cutout, normalize, convert, channels-last;
  *             labels and other columns
+ *     wide    instead of move, where samples are resampled, jittered or mixed: several kernels,
+ *             with rows of f32 between them (loader/wide.h)
  *
  * Launchers return 0 or the number of a cudaError_t, FF_CUDA_INVALID_VALUE for what a kernel cannot
- * do. Bits: those of the host's ff_augment_plain, ff_augment_at and ff_order_at. */
+ * do. Bits: those of the host's ff_augment_plain, ff_augment_at, ff_augment_mix, ff_order_at,
+ * ff_resample_plain and loader/wide.h, but for what is no number. */
 #ifndef FF_LOADER_CUDA_KERNELS_H
 #define FF_LOADER_CUDA_KERNELS_H
 
@@ -41,10 +44,12 @@ typedef struct ff_cuda_params {
     uint64_t seed;
     uint32_t height, width, out_height, out_width;
     uint32_t rows;
+    const uint32_t *size; /* [samples][2], heights and widths, instead of the two above; or NULL */
     const uint64_t *sample_of_place; /* [count] block order over another storage order, or NULL */
     /* Out, [rows]. Rows behind place->at.count: params all zero, weight 0. Weights are 1 else. */
     ff_augment_params *params;
     float *weight;
+    float *mix; /* [rows] params' weight, 1 in padding; NULL where spec does not mix */
 } ff_cuda_params;
 
 /* Values of 4 bytes that go along with the samples: labels. */
@@ -89,11 +94,38 @@ typedef struct ff_cuda_move {
     ff_cuda_column column[FF_CUDA_COLUMNS];
 } ff_cuda_move;
 
+/* Samples on their way through `values`: moved or resampled, jittered where wanted, and finished:
+ * cutout, mixing with row ^ 1, conversion, channels-last, columns. */
+typedef struct ff_cuda_wide {
+    /* As for a move, with black and table of f32; samples need only be aligned to their elements,
+     * and may be u16. */
+    ff_cuda_move move;
+    float *values; /* room, 16 B aligned: [rows][channels][out_height][out_width] */
+
+    /* Samples of several sizes: row i of them begins at offset[i] bytes, and is size[i][0] x
+     * size[i][1]. NULL: row_bytes apart; all height x width. */
+    const uint64_t *offset;
+    const uint32_t *size;
+
+    /* params have FF_AUGMENT_BOX or FF_AUGMENT_RESIZE. multiply, add: [channels], what a resampled
+     * u8 value becomes, v * multiply + add. */
+    uint32_t resampled;
+    const float *multiply, *add;
+
+    /* Colours are jittered by jitter[4] (ff_jitter_at) in rows of 1 or 3 channels; `normalised`
+     * rows are undone before. mean, std: [channels]. */
+    uint32_t jittered, normalised;
+    double jitter[4];
+    uint64_t seed;
+    const float *mean, *std;
+} ff_cuda_wide;
+
 /* Every entry is required. Thread rule: as the stream's. */
 typedef struct ff_loader_kernels {
     int (*next)(const ff_cuda_next *job, ff_cuda_stream stream);
     int (*params)(const ff_cuda_params *job, ff_cuda_stream stream);
     int (*move)(const ff_cuda_move *job, ff_cuda_stream stream);
+    int (*wide)(const ff_cuda_wide *job, ff_cuda_stream stream);
 } ff_loader_kernels;
 
 #ifdef __cplusplus
@@ -104,6 +136,7 @@ extern "C" {
 int ff_cuda_next_launch(const ff_cuda_next *job, ff_cuda_stream stream);
 int ff_cuda_params_launch(const ff_cuda_params *job, ff_cuda_stream stream);
 int ff_cuda_move_launch(const ff_cuda_move *job, ff_cuda_stream stream);
+int ff_cuda_wide_launch(const ff_cuda_wide *job, ff_cuda_stream stream);
 extern const ff_loader_kernels ff_loader_cuda_kernels;
 
 #ifdef __cplusplus

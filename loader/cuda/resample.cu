@@ -7,7 +7,7 @@
  *   weights  [32 + 16][ROOM + 1] f32, made once a block; windows that are longer (reductions by
  *            more than 30) have theirs made when they are needed
  *   sums     [4 channels][16 source rows][32 columns] f32 */
-#include "loader/cuda/stored.cuh"
+#include "loader/cuda/wide.cuh"
 #include "loader/resample_weights.h"
 
 enum { COLUMNS = 32, LINES = 16, SOURCE = 16, CHANNELS = 4, ROOM = 64, LANES_Y = 8 };
@@ -51,22 +51,21 @@ static __device__ __forceinline__ float weight_of(const ff_resample_axis &axis,
 
 /* grid: (rows, tiles down, tiles across); block: (32, 8). */
 template <int DTYPE>
-static __global__ void __launch_bounds__(COLUMNS *LANES_Y, 3)
-    resample_kernel(ff_cuda_samples samples, ff_cuda_wide wide, const float *__restrict__ multiply,
-                    const float *__restrict__ add) {
+static __global__ void __launch_bounds__(COLUMNS *LANES_Y, 2) resample_kernel(ff_cuda_wide wide) {
     typedef typename ff_stored<DTYPE>::type element;
     __shared__ ff_resample_window across_window[COLUMNS], down_window[LINES];
     __shared__ float across_weight[COLUMNS][ROOM + 1], down_weight[LINES][ROOM + 1];
     __shared__ float sums[CHANNELS][SOURCE][COLUMNS];
     const uint32_t row = blockIdx.x, tx = threadIdx.x, ty = threadIdx.y;
     const uint32_t first_line = blockIdx.y * LINES, column = blockIdx.z * COLUMNS + tx;
-    if (wide.weight && wide.weight[row] == 0.0f) return;
-    const ff_augment_params params = wide.params[row];
-    const ff_stored_sample sample = ff_stored_at(samples, params, row);
-    const resample_job job = job_of(params, sample.height, sample.width, wide.height, wide.width);
+    if (row >= wide.move.place->at.count) return;
+    const ff_augment_params params = wide.move.params[row];
+    const ff_wide_sample sample = ff_wide_sample_at(wide, params.sample, row);
+    const uint32_t height = wide.move.out_height, width = wide.move.out_width;
+    const resample_job job = job_of(params, sample.height, sample.width, height, width);
     const ff_resample_axis across = ff_resample_axis_of(job.width, job.to_width);
     const ff_resample_axis down = ff_resample_axis_of(job.height, job.to_height);
-    const uint32_t last_column = wide.width - 1, last_line = wide.height - 1;
+    const uint32_t last_column = width - 1, last_line = height - 1;
 
     /* Lanes behind the output's edges repeat the last one. */
     if (ty == 0) {
@@ -89,9 +88,9 @@ static __global__ void __launch_bounds__(COLUMNS *LANES_Y, 3)
     const element *source =
         (const element *)sample.data + ((size_t)job.y * sample.width + job.x + mine.first) * pixel;
 
-    for (uint32_t c0 = 0; c0 < wide.channels; c0 += CHANNELS) {
+    for (uint32_t c0 = 0; c0 < wide.move.channels; c0 += CHANNELS) {
         const uint32_t channels =
-            wide.channels - c0 < CHANNELS ? wide.channels - c0 : (uint32_t)CHANNELS;
+            wide.move.channels - c0 < CHANNELS ? wide.move.channels - c0 : (uint32_t)CHANNELS;
         float value[EACH][CHANNELS];
         for (int e = 0; e < EACH; e++)
             for (int c = 0; c < CHANNELS; c++) value[e][c] = 0;
@@ -138,24 +137,20 @@ static __global__ void __launch_bounds__(COLUMNS *LANES_Y, 3)
 #pragma unroll
             for (int c = 0; c < CHANNELS; c++) {
                 if (c >= (int)channels) break;
-                const size_t plane = (size_t)row * wide.channels + c0 + c;
+                const size_t plane = (size_t)row * wide.move.channels + c0 + c;
                 float v = value[e][c];
-                if (DTYPE == FF_U8) v = v * multiply[c0 + c] + add[c0 + c];
-                wide.values[(plane * wide.height + line) * wide.width + column] = v;
+                if (DTYPE == FF_U8) v = v * wide.multiply[c0 + c] + wide.add[c0 + c];
+                wide.values[(plane * height + line) * width + column] = v;
             }
         }
     }
 }
 
-extern "C" int ff_cuda_wide_resample(const ff_cuda_samples *samples, const ff_cuda_wide *wide,
-                                     const float *multiply, const float *add,
-                                     ff_cuda_stream stream) {
-    const uint32_t down = (wide->height + LINES - 1) / LINES;
-    const uint32_t across = (wide->width + COLUMNS - 1) / COLUMNS;
-    if (wide->rows == 0) return FF_CUDA_OK;
-    if (down == 0 || across == 0 || down > 65535 || across > 65535 ||
-        (samples->dtype == FF_U8 && !(multiply && add)))
+int ff_wide_resample(const ff_cuda_wide *job, ff_cuda_stream stream) {
+    const uint32_t down = (job->move.out_height + LINES - 1) / LINES;
+    const uint32_t across = (job->move.out_width + COLUMNS - 1) / COLUMNS;
+    if (down > 65535 || across > 65535 || (job->move.from == FF_U8 && !(job->multiply && job->add)))
         return FF_CUDA_INVALID_VALUE;
-    FF_STORED_LAUNCH(samples->dtype, resample_kernel, dim3(wide->rows, down, across),
-                     dim3(COLUMNS, LANES_Y), 0, stream, *samples, *wide, multiply, add);
+    FF_WIDE_LAUNCH(job->move.from, resample_kernel, dim3(job->move.rows, down, across),
+                   dim3(COLUMNS, LANES_Y), 0, stream, *job);
 }

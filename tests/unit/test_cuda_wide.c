@@ -1,6 +1,6 @@
 /* The kernels of wide rows, on the simulator: whole batches against the host's plain versions, bit
  * for bit, on random odd shapes; of one size and of many, as stored in every dtype and layout. */
-#include "loader/cuda/wide.h"
+#include "loader/cuda/kernels.h"
 #include "loader/jitter.h"
 #include "loader/resample.h"
 #include "loader/wide.h"
@@ -28,7 +28,8 @@ static uint32_t draw(uint32_t below) {
     return (uint32_t)((random_state >> 20) % below);
 }
 
-enum { SAMPLES = 5, ROWS_MOST = 6, GUARD = 64 };
+/* What the kernels read lies in slot number 1 of a ring: a slot behind its start. */
+enum { SAMPLES = 5, ROWS_MOST = 6, GUARD = 64, SLOT = 1, SLOT_BYTES = 64 };
 
 typedef struct one_case {
     ff_metadata metadata;
@@ -38,10 +39,10 @@ typedef struct one_case {
     ff_wide wide;
     uint32_t size[SAMPLES][2];
     uint64_t offset[SAMPLES];
-    uint8_t *data;
+    uint8_t *ring, *data; /* data lies in the slot */
     ff_augment_params params[ROWS_MOST];
-    float weight[ROWS_MOST];
     uint32_t rows, count, out_channels;
+    bool same_size;
     uint64_t seed;
     uint32_t epoch;
 } one_case;
@@ -79,6 +80,7 @@ static void fill(uint8_t *data, ff_dtype dtype, size_t count) {
 
 static void make_samples(one_case *c, bool variable, uint32_t most) {
     uint64_t end = 0;
+    c->same_size = !variable;
     const size_t bytes = ff_dtype_bytes(c->metadata.dtype);
     for (int i = 0; i < SAMPLES; i++) {
         c->size[i][0] = i && !variable ? c->size[0][0] : draw_side(most);
@@ -91,8 +93,9 @@ static void make_samples(one_case *c, bool variable, uint32_t most) {
     const int last = SAMPLES - 1;
     end = c->offset[last] +
           (uint64_t)c->size[last][0] * c->size[last][1] * c->metadata.channels * bytes;
-    c->data = malloc(end);
-    assert_non_null(c->data);
+    c->ring = malloc(SLOT_BYTES + end);
+    assert_non_null(c->ring);
+    c->data = c->ring + SLOT_BYTES;
     for (int i = 0; i < SAMPLES; i++)
         fill(c->data + c->offset[i], c->metadata.dtype,
              (size_t)c->size[i][0] * c->size[i][1] * c->metadata.channels);
@@ -148,7 +151,6 @@ static void make_case(one_case *c, bool variable, uint32_t most) {
     const uint64_t position = draw(1000);
     for (uint32_t row = 0; row < c->rows; row++) {
         ff_augment_params *params = &c->params[row];
-        c->weight[row] = row < c->count;
         if (row >= c->count) continue;
         const uint64_t number = draw(SAMPLES);
         *params = ff_augment_at(&c->spec, c->seed, c->epoch, number, c->size[number][0],
@@ -162,7 +164,7 @@ static void make_case(one_case *c, bool variable, uint32_t most) {
 static void free_case(one_case *c) {
     ff_wide_free(&c->wide);
     ff_augment_host_free(&c->host);
-    free(c->data);
+    free(c->ring);
 }
 
 /* ---- the host's rows ------------------------------------------------------------------------ */
@@ -211,7 +213,10 @@ static void *host_rows(const one_case *c, size_t values) {
 
 /* ---- the kernels' --------------------------------------------------------------------------- */
 
-static void run_kernels(const one_case *c, bool by_row, uint8_t *out) {
+enum { LABEL_WIDTH = 3 };
+
+/* label: [rows][LABEL_WIDTH]. */
+static void run_kernels(const one_case *c, bool gather, uint8_t *out, uint32_t *label) {
     const ff_wide *wide = &c->wide;
     const uint32_t channels = c->metadata.channels, height = c->host.out_height;
     const uint32_t width = c->host.out_width;
@@ -219,8 +224,11 @@ static void run_kernels(const one_case *c, bool by_row, uint8_t *out) {
     const size_t values = (size_t)channels * height * width;
     ff_augment_host planes;
     float multiply[4], add[4], mean[4], std[4];
+    /* Stored rows: all samples, backwards where gathered by row_of; or those of the batch. */
     uint64_t offset[ROWS_MOST];
-    uint32_t size[ROWS_MOST][2];
+    uint32_t size[ROWS_MOST][2], row_of[SAMPLES];
+    uint32_t from[SLOT_BYTES / 4 + ROWS_MOST * LABEL_WIDTH];
+    const bool backwards = gather && draw(2);
     OK(ff_augment_host_init(&planes, metadata, &c->spec, FF_F32, FF_CHW, height, width, error));
     for (uint32_t i = 0; i < channels; i++) {
         const bool known = metadata->statistics_count != 0;
@@ -229,48 +237,55 @@ static void run_kernels(const one_case *c, bool by_row, uint8_t *out) {
         mean[i] = c->metadata.statistics_count ? c->mean[i] : 0;
         std[i] = c->metadata.statistics_count ? c->std[i] : 1;
     }
-    for (uint32_t row = 0; row < c->count; row++) {
-        offset[row] = c->offset[c->params[row].sample];
-        memcpy(size[row], c->size[c->params[row].sample], sizeof size[row]);
+    for (uint32_t i = 0; i < (gather ? SAMPLES : c->count); i++) {
+        const uint64_t number = gather ? (backwards ? SAMPLES - 1 - i : i) : c->params[i].sample;
+        offset[i] = c->offset[number];
+        memcpy(size[i], c->size[number], sizeof size[i]);
+        for (uint32_t k = 0; k < LABEL_WIDTH; k++)
+            from[SLOT_BYTES / 4 + i * LABEL_WIDTH + k] = (uint32_t)number * 10 + k;
+        if (gather) row_of[number] = i;
     }
-    const bool same = memcmp(c->size[0], c->size[1], sizeof c->size[0]) == 0 &&
-                      memcmp(c->size[1], c->size[SAMPLES - 1], sizeof c->size[0]) == 0 && !by_row;
-    const ff_cuda_samples samples = {.data = c->data,
-                                     .stride = c->offset[1],
-                                     .offset = same     ? NULL
-                                               : by_row ? offset
-                                                        : c->offset,
-                                     .size = same     ? NULL
-                                             : by_row ? &size[0][0]
-                                                      : &c->size[0][0],
-                                     .height = c->size[0][0],
-                                     .width = c->size[0][1],
-                                     .channels = channels,
-                                     .dtype = c->metadata.dtype,
-                                     .layout = c->metadata.layout,
-                                     .by_row = by_row};
+    const bool same = c->same_size && gather && !backwards;
     float *made = make_room(c->rows * values * sizeof(float), 0xff); /* NaN */
-    const ff_cuda_wide rows = {.values = made,
-                               .params = c->params,
-                               .weight = c->count == c->rows && draw(2) ? NULL : c->weight,
-                               .rows = c->rows,
-                               .channels = channels,
-                               .height = height,
-                               .width = width};
-    const bool u8 = c->metadata.dtype == FF_U8;
-    if (ff_augment_resamples(&c->spec))
-        assert_int_equal(
-            ff_cuda_wide_resample(&samples, &rows, u8 ? multiply : NULL, u8 ? add : NULL, NULL), 0);
-    else
-        assert_int_equal(ff_cuda_wide_move(&samples, &rows, c->spec.pad_mode,
-                                           (const float *)(const void *)planes.black, planes.table,
-                                           NULL),
-                         0);
-    if (wide->jitters)
-        assert_int_equal(ff_cuda_wide_jitter(&rows, c->spec.jitter, c->seed, &c->epoch, mean, std,
-                                             metadata->statistics_count != 0, NULL),
-                         0);
-    assert_int_equal(ff_cuda_wide_finish(&rows, out, c->host.to, c->out_channels, NULL), 0);
+    const ff_cuda_place place = {.at = {.count = c->count, .epoch = c->epoch}, .slot = SLOT};
+    ff_cuda_wide job = {
+        .move = {.place = &place,
+                 .params = c->params,
+                 .samples = c->ring,
+                 .row_bytes = c->offset[1],
+                 .slot_bytes = SLOT_BYTES,
+                 .gather = gather,
+                 .row_of = backwards ? row_of : NULL,
+                 .from = c->metadata.dtype,
+                 .from_layout = c->metadata.layout,
+                 .channels = channels,
+                 .height = c->size[0][0],
+                 .width = c->size[0][1],
+                 .data = out,
+                 .to = c->host.to,
+                 .rows = c->rows,
+                 .out_height = height,
+                 .out_width = width,
+                 .out_channels = c->out_channels,
+                 .pad_mode = c->spec.pad_mode,
+                 .black = planes.black,
+                 .table = planes.table,
+                 .columns = 1,
+                 .column = {{.from = from, .to = label, .width = LABEL_WIDTH, .padding = 77}}},
+        .values = made,
+        .offset = same ? NULL : offset,
+        .size = same ? NULL : &size[0][0],
+        .resampled = (uint32_t)ff_augment_resamples(&c->spec),
+        .multiply = multiply,
+        .add = add,
+        .jittered = wide->jitters,
+        .normalised = metadata->statistics_count != 0,
+        .seed = c->seed,
+        .mean = mean,
+        .std = std,
+    };
+    memcpy(job.jitter, c->spec.jitter, sizeof job.jitter);
+    assert_int_equal(ff_cuda_wide_launch(&job, NULL), 0);
     check_guard(made, c->rows * values * sizeof(float), 0xff);
     free(made);
     ff_augment_host_free(&planes);
@@ -281,8 +296,14 @@ static void check_case(one_case *c) {
     const size_t pixels = (size_t)c->host.out_height * c->host.out_width;
     const size_t bytes = c->host.to_bytes, out_bytes = c->rows * pixels * c->out_channels * bytes;
     uint8_t *wanted = host_rows(c, channels * pixels), *found = make_room(out_bytes, 0xee);
-    const bool by_row = draw(2);
-    run_kernels(c, by_row, found);
+    uint32_t label[ROWS_MOST + 1][LABEL_WIDTH];
+    memset(label, 0xee, sizeof label);
+    run_kernels(c, draw(2), found, &label[0][0]);
+    for (uint32_t row = 0; row <= c->rows; row++)
+        for (uint32_t k = 0; k < LABEL_WIDTH; k++)
+            assert_int_equal(label[row][k], row < c->count  ? c->params[row].sample * 10 + k
+                                            : row < c->rows ? 77
+                                                            : 0xeeeeeeee);
     for (size_t i = 0; i < c->rows * pixels * c->out_channels; i++) {
         const size_t pixel = i / c->out_channels, channel = i % c->out_channels;
         static const uint8_t zero[4];
@@ -330,22 +351,39 @@ static void far_reductions(void **state) {
 
 static void refusals(void **state) {
     (void)state;
-    ff_cuda_samples samples = {.channels = 2, .dtype = FF_U8};
-    ff_cuda_wide wide = {.rows = 1, .channels = 2, .height = 4, .width = 4};
-    static const double amount[4] = {1, 0, 0, 0};
-    assert_int_equal(ff_cuda_wide_move(&samples, &wide, FF_PAD_BLACK, NULL, NULL, NULL),
-                     FF_CUDA_INVALID_VALUE);
-    assert_int_equal(ff_cuda_wide_resample(&samples, &wide, NULL, NULL, NULL),
-                     FF_CUDA_INVALID_VALUE);
-    assert_int_equal(ff_cuda_wide_jitter(&wide, amount, 0, NULL, NULL, NULL, 0, NULL),
-                     FF_CUDA_INVALID_VALUE);
-    assert_int_equal(ff_cuda_wide_finish(&wide, NULL, FF_F16, 1, NULL), FF_CUDA_INVALID_VALUE);
-    assert_int_equal(ff_cuda_wide_finish(&wide, NULL, FF_U8, 4, NULL), FF_CUDA_INVALID_VALUE);
-    samples.dtype = FF_I32;
-    assert_int_equal(ff_cuda_wide_move(&samples, &wide, FF_PAD_BLACK, NULL, NULL, NULL),
-                     FF_CUDA_INVALID_VALUE);
-    wide.rows = 0; /* an empty share */
-    assert_int_equal(ff_cuda_wide_finish(&wide, NULL, FF_F16, 4, NULL), 0);
+    const ff_cuda_place place = {.number = 0};
+    static const uint32_t black[2];
+    static const float some[2];
+    const ff_cuda_wide good = {.move = {.place = &place,
+                                        .from = FF_F16,
+                                        .to = FF_F16,
+                                        .rows = 1,
+                                        .channels = 2,
+                                        .black = black,
+                                        .out_height = 4,
+                                        .out_width = 4,
+                                        .out_channels = 2}};
+    ff_cuda_wide bad = good;
+    bad.move.from = FF_U8; /* without a table */
+    assert_int_equal(ff_cuda_wide_launch(&bad, NULL), FF_CUDA_INVALID_VALUE);
+    bad.resampled = 1;
+    assert_int_equal(ff_cuda_wide_launch(&bad, NULL), FF_CUDA_INVALID_VALUE);
+    bad = good, bad.move.from = FF_I32;
+    assert_int_equal(ff_cuda_wide_launch(&bad, NULL), FF_CUDA_INVALID_VALUE);
+    bad = good, bad.move.out_channels = 1;
+    assert_int_equal(ff_cuda_wide_launch(&bad, NULL), FF_CUDA_INVALID_VALUE);
+    bad = good, bad.move.out_width = 0;
+    assert_int_equal(ff_cuda_wide_launch(&bad, NULL), FF_CUDA_INVALID_VALUE);
+    bad = good, bad.move.rows = 0; /* an empty share */
+    assert_int_equal(ff_cuda_wide_launch(&bad, NULL), 0);
+    float values[32];
+    uint16_t data[32];
+    bad = good, bad.values = values, bad.move.data = data; /* padding only */
+    assert_int_equal(ff_cuda_wide_launch(&bad, NULL), 0);
+    bad.move.to = FF_U8;
+    assert_int_equal(ff_cuda_wide_launch(&bad, NULL), FF_CUDA_INVALID_VALUE);
+    bad = good, bad.values = values, bad.jittered = 1, bad.mean = bad.std = some;
+    assert_int_equal(ff_cuda_wide_launch(&bad, NULL), FF_CUDA_INVALID_VALUE);
 }
 
 int main(void) {

@@ -1,9 +1,9 @@
-/* Reading samples as stored, for kernels that turn them into f32. */
-#ifndef FF_LOADER_CUDA_STORED_CUH
-#define FF_LOADER_CUDA_STORED_CUH
+/* What the kernels of a ff_cuda_wide share: where samples lie, and their elements as f32. */
+#ifndef FF_LOADER_CUDA_WIDE_CUH
+#define FF_LOADER_CUDA_WIDE_CUH
 
 #include "loader/cuda/kernel.h"
-#include "loader/cuda/wide.h"
+#include "loader/cuda/kernels.h"
 
 /* Elements by dtype: what lies in memory, and its value. */
 template <int DTYPE> struct ff_stored;
@@ -39,29 +39,35 @@ template <> struct ff_stored<FF_F32> {
 };
 
 /* The sample of a row. */
-struct ff_stored_sample {
+struct ff_wide_sample {
     const unsigned char *data;
     uint32_t height, width;
     size_t plane, pixel; /* elements from one channel, and from one pixel of a row, to the next */
 };
 
-static __device__ __forceinline__ ff_stored_sample ff_stored_at(const ff_cuda_samples &samples,
-                                                                const ff_augment_params &params,
-                                                                uint32_t row) {
-    const uint64_t number = samples.by_row ? row : params.sample;
-    ff_stored_sample sample;
-    sample.data = (const unsigned char *)samples.data +
-                  (samples.offset ? samples.offset[number] : number * samples.stride);
-    sample.height = samples.size ? samples.size[2 * number] : samples.height;
-    sample.width = samples.size ? samples.size[2 * number + 1] : samples.width;
-    const bool planar = samples.layout == FF_CHW;
+/* Its number among the stored rows. */
+static __device__ __forceinline__ uint64_t ff_wide_stored(const ff_cuda_move &move, uint64_t sample,
+                                                          uint32_t row) {
+    return !move.gather ? row : move.row_of ? move.row_of[sample] : sample;
+}
+
+static __device__ __forceinline__ ff_wide_sample ff_wide_sample_at(const ff_cuda_wide &job,
+                                                                   uint64_t number, uint32_t row) {
+    const ff_cuda_move &move = job.move;
+    const uint64_t i = ff_wide_stored(move, number, row);
+    ff_wide_sample sample;
+    sample.data = move.samples + move.place->slot * move.slot_bytes +
+                  (job.offset ? job.offset[i] : i * move.row_bytes);
+    sample.height = job.size ? job.size[2 * i] : move.height;
+    sample.width = job.size ? job.size[2 * i + 1] : move.width;
+    const bool planar = move.from_layout == FF_CHW;
     sample.plane = planar ? (size_t)sample.height * sample.width : 1;
-    sample.pixel = planar ? 1 : samples.channels;
+    sample.pixel = planar ? 1 : move.channels;
     return sample;
 }
 
-/* NAME<DTYPE, OTHERS>(ARGUMENTS) for the samples' dtype. */
-#define FF_STORED_LAUNCH(dtype, kernel, ...)                                                       \
+/* Launches kernel<DTYPE> for the stored dtype, and returns. */
+#define FF_WIDE_LAUNCH(dtype, kernel, ...)                                                         \
     switch (dtype) {                                                                               \
     case FF_U8: return FF_LAUNCH(kernel<FF_U8>, __VA_ARGS__);                                      \
     case FF_U16: return FF_LAUNCH(kernel<FF_U16>, __VA_ARGS__);                                    \
@@ -70,5 +76,8 @@ static __device__ __forceinline__ ff_stored_sample ff_stored_at(const ff_cuda_sa
     case FF_F32: return FF_LAUNCH(kernel<FF_F32>, __VA_ARGS__);                                    \
     default: return FF_CUDA_INVALID_VALUE;                                                         \
     }
+
+/* resample.cu: values of rows with FF_AUGMENT_BOX or FF_AUGMENT_RESIZE. */
+int ff_wide_resample(const ff_cuda_wide *job, ff_cuda_stream stream);
 
 #endif
