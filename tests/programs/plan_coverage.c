@@ -70,8 +70,7 @@ static ff_status add_net(work *all, const ff_net *net, ff_stem stem, int channel
             ff_net_convs(graph, batch, FF_PRECISION_F32, image_channels, &convs, &count, error);
     for (int i = 0; i < count && status == FF_OK; i++) {
         size_t known = 0;
-        while (known < all->count &&
-               memcmp(&all->list[known].spec, &convs[i].spec, sizeof convs[i].spec) != 0)
+        while (known < all->count && !ff_library_conv_same(&all->list[known].spec, &convs[i].spec))
             known++;
         if (known < all->count) continue;
         status = ff_reserve(&all->list, &all->capacity, all->count + 1, sizeof *all->list,

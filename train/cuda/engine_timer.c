@@ -122,13 +122,17 @@ void ff_engine_timer_destroy(ff_engine_timer **timer) {
     free(t);
 }
 
+void ff_engine_timer_forget(ff_engine_timer *t) {
+    /* Every measurement has waited for its launch, so nothing of it is running. */
+    t->device->table->recording_destroy(t->device, t->recording);
+    t->recording = NULL;
+}
+
 ff_status ff_engine_timer_prepare(ff_engine_timer *t, ff_engine_run *run, void *context,
                                   size_t workspace_bytes, ff_error *error) {
     const ff_device_table *table = t->device->table;
     void *native = table->native_stream(t->device, t->stream);
-    FF_TRY(table->stream_synchronize(t->device, t->stream, error));
-    table->recording_destroy(t->device, t->recording);
-    t->recording = NULL;
+    ff_engine_timer_forget(t);
     if (workspace_bytes > t->workspace_bytes) {
         table->release(t->device, t->workspace);
         t->workspace = NULL;

@@ -27,6 +27,8 @@ void ff_engine_timer_destroy(ff_engine_timer **timer); /* NULL is accepted */
 FF_MUST_USE ff_status ff_engine_timer_prepare(ff_engine_timer *timer, ff_engine_run *run,
                                               void *context, size_t workspace_bytes,
                                               ff_error *error);
+/* Lets go of the engine, so that what it is made of may be destroyed. */
+void ff_engine_timer_forget(ff_engine_timer *timer);
 /* Seconds of one run, as a mean of FF_TIMER_LAUNCHES. */
 FF_MUST_USE ff_status ff_engine_timer_measure(ff_engine_timer *timer, double *seconds,
                                               ff_error *error);

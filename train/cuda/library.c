@@ -18,6 +18,13 @@ void ff_library_conv_text(const ff_library_conv_spec *spec, char text[FF_LIBRARY
              epilogues[spec->epilogue], spec->f32_gradient ? " f32-gradient" : "");
 }
 
+bool ff_library_conv_same(const ff_library_conv_spec *a, const ff_library_conv_spec *b) {
+    return a->pass == b->pass && a->precision == b->precision && a->n == b->n && a->h == b->h &&
+           a->w == b->w && a->c == b->c && a->k == b->k && a->kernel == b->kernel &&
+           a->stride == b->stride && a->pad == b->pad && a->prologue == b->prologue &&
+           a->epilogue == b->epilogue && a->f32_gradient == b->f32_gradient;
+}
+
 ff_library_conv_sizes ff_library_conv_bytes(const ff_library_conv_spec *spec) {
     size_t element = ff_dtype_bytes(ff_precision_dtype(spec->precision));
     size_t n = (size_t)spec->n, c = (size_t)spec->c, k = (size_t)spec->k;

@@ -24,10 +24,11 @@
  *   scale-shift-ReLU, weight gradient f16, where c and k are multiples of 8: precompiled
  *   ReLU + norm backward              f16, where c is a multiple of 8: precompiled
  *   ReLU backward                     f16, bf16: compiled at run time
- *   16-bit weight gradient in f32     f16, bf16: compiled at run time, one engine, which on 9.0
- * does not split its sums; none together with a prologue Biases of f32 beside 16-bit activations
- * have run-time engines only, hence the storage type. Compute capability 7.5 has no statistics, and
- * no fused backward but f16's weight gradient in f32.
+ *   16-bit weight gradient in f32     f16, bf16: compiled at run time; on 9.0 one engine, whose
+ *                                     heuristics do not split its sums
+ *
+ * 8.0 to 12.0 have the same graphs; 7.5 has no statistics, no prologue and no norm backward. Biases
+ * of f32 beside 16-bit activations have run-time engines only, hence the storage type.
  *
  * Thread rule: one thread at a time calls into a library and its convolutions; a process may have
  * several libraries, on several devices or on one, used by several threads. Everything but create,
@@ -97,6 +98,8 @@ static inline int ff_library_conv_out(const ff_library_conv_spec *spec, int size
  * statistics". Part of a plan's key, and of messages. */
 enum { FF_LIBRARY_CONV_TEXT = 192 };
 void ff_library_conv_text(const ff_library_conv_spec *spec, char text[FF_LIBRARY_CONV_TEXT]);
+
+bool ff_library_conv_same(const ff_library_conv_spec *a, const ff_library_conv_spec *b);
 
 /* Bytes of x, w and y of a convolution, as stored. */
 typedef struct ff_library_conv_sizes {

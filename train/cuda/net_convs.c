@@ -12,15 +12,9 @@ typedef struct convs {
     size_t count, capacity;
 } convs;
 
-static bool same(const ff_library_conv_spec *a, const ff_library_conv_spec *b) {
-    return a->pass == b->pass && a->precision == b->precision && a->n == b->n && a->h == b->h &&
-           a->w == b->w && a->c == b->c && a->k == b->k && a->kernel == b->kernel &&
-           a->stride == b->stride && a->pad == b->pad;
-}
-
 static ff_status add(convs *to, ff_node layer, const ff_library_conv_spec *spec, ff_error *error) {
     for (size_t i = 0; i < to->count; i++)
-        if (same(&to->list[i].spec, spec)) {
+        if (ff_library_conv_same(&to->list[i].spec, spec)) {
             to->list[i].layers++;
             return FF_OK;
         }
