@@ -209,6 +209,32 @@ typedef struct ff_view {
     bool mirror;
 } ff_view;
 
+/* Neighbours in the store's blocks that are updated alike; all of them device memory. */
+typedef struct ff_update_segment {
+    int group;
+    ff_rule rule;
+    size_t count; /* elements */
+    const void *gradient;
+    ff_dtype gradient_dtype;
+    float *values, *momentum;
+    void *working;       /* of the compute's dtype; NULL where the values themselves are read */
+    const ff_conv *conv; /* MUON: whose filters they are */
+} ff_update_segment;
+
+/* What an update is prepared from; of host memory but for what the segments and control name. */
+typedef struct ff_update_spec {
+    const ff_update_segment *segments;
+    int segment_count;
+    const ff_sgd *groups; /* [group_count]; learning_rate is not looked at */
+    int group_count;
+    const double *rates; /* [group_count][rate_steps]; steps past the last take the last */
+    uint64_t rate_steps;
+    bool check; /* look for gradients that are not finite */
+    ff_control *control;
+} ff_update_spec;
+
+typedef struct ff_prepared_update ff_prepared_update; /* the table's own */
+
 /* ---- the table ---- */
 
 typedef struct ff_compute ff_compute;
@@ -326,6 +352,14 @@ typedef struct ff_compute_ops {
     size_t (*muon_scratch)(const ff_compute *compute, const ff_conv *conv);
     void (*muon)(ff_compute *compute, const ff_conv *conv, const ff_muon *muon, float *value,
                  float *momentum, const float *gradient, void *scratch);
+
+    /* Optional: whole updates that run on the device alone (update.h); where NULL, update.c calls
+     * sgd and muon. update_run: the check, the update, and the control's advance. */
+    ff_status (*update_create)(ff_compute *compute, const ff_update_spec *spec,
+                               ff_prepared_update **update, ff_error *error);
+    void (*update_destroy)(ff_compute *compute, ff_prepared_update *update);
+    void (*update_run)(ff_compute *compute, ff_prepared_update *update, ff_outcome *ring,
+                       uint32_t ring_size);
 } ff_compute_ops;
 
 /* What every implementation's own struct begins with. ff_compute_begin fills it. */

@@ -97,14 +97,26 @@ static ff_status add_plan(ff_model *model, int batch, bool training, ff_plan **p
     return FF_OK;
 }
 
+static ff_status open_compute(ff_model *model, ff_error *error) {
+    const ff_model_options *options = &model->options;
+    ff_compute_options compute = {.threads = options->threads,
+                                  .precision = options->precision,
+                                  .deterministic = options->deterministic};
+    if (!options->device)
+        return ff_compute_open(&model->compute, options->compute, &compute, error);
+    compute.threads = 1; /* the host only gives work away */
+    compute.device = options->device->device;
+    compute.cuda = options->device->cuda;
+    return options->device->ops->open(&model->compute, &compute, error);
+}
+
 static ff_status build(ff_model *model, ff_error *error) {
     const ff_model_options *options = &model->options;
     FF_TRY(
         ff_graph_create(&model->graph, options->channels, options->height, options->width, error));
     model->net->build(model->graph, options);
     FF_TRY(ff_graph_check(model->graph, error));
-    const ff_compute_options compute = {.threads = options->threads};
-    FF_TRY(ff_compute_open(&model->compute, options->compute, &compute, error));
+    FF_TRY(open_compute(model, error));
     FF_TRY(add_plan(model, options->batch, true, &model->training, error));
     FF_TRY(ff_store_create(&model->store, model->graph, model->compute, model->training->convs,
                            model->training->tensors, error));
@@ -160,6 +172,14 @@ ff_status ff_model_plan(ff_model *model, int batch, bool training, ff_plan **pla
 
 ff_plan *ff_model_training_plan(ff_model *model) {
     return model->training;
+}
+
+ff_compute *ff_model_compute(ff_model *model) {
+    return model->compute;
+}
+
+ff_store *ff_model_store(ff_model *model) {
+    return &model->store;
 }
 
 /* ---- what it is ---- */

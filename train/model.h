@@ -18,6 +18,7 @@
 #include "format/base/status.h"
 #include "format/dtype.h"
 #include "train/optim.h"
+#include "train/precision.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -45,7 +46,18 @@ typedef struct ff_model_options {
     bool summed_loss;            /* gradients are of the sum over a batch, not of the mean */
     double dropout;      /* in [0, 1); of nets that have dropout; negative = their default */
     const char *compute; /* NULL = the fastest of this build; "onednn", "reference" */
+    const struct ff_model_device *device; /* NULL = the CPU; else `compute` is not looked at */
+    ff_precision precision;               /* the CPU knows f32 */
+    bool deterministic;                   /* as in ff_compute_options */
 } ff_model_options;
+
+/* Where a model computes that is not the CPU: a table opened by whoever has it, its device (the
+ * caller's, outlives the model) and what else that table wants. */
+typedef struct ff_model_device {
+    const struct ff_compute_ops *ops;
+    struct ff_device *device;
+    const struct ff_cuda_options *cuda;
+} ff_model_device;
 
 /* Names of the models, sorted as listed in help; NULL past the last. */
 const char *ff_model_name(int index);
@@ -155,6 +167,10 @@ ff_plan *ff_model_training_plan(ff_model *model);
  * too, with 1/8 each (K. Jordan 2024, arXiv 2404.00498). FF_USAGE where there are other numbers or
  * the images are no larger than a shift. Before the first evaluation. */
 FF_MUST_USE ff_status ff_plan_set_views(ff_plan *plan, int views, ff_error *error);
+
+/* What it is made of, for step.c and evaluation: the model's. */
+struct ff_compute *ff_model_compute(ff_model *model);
+struct ff_store *ff_model_store(ff_model *model);
 int ff_plan_batch(const ff_plan *plan);
 bool ff_plan_trains(const ff_plan *plan);
 

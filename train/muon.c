@@ -5,10 +5,6 @@
 #include <math.h>
 #include <string.h>
 
-/* The coefficients of the quintic, and how often it is applied. */
-static const float A = 3.4445f, B = -4.7750f, C = 2.0315f;
-enum { STEPS = 3 };
-
 static float rounded(float value) {
     return ff_f32_from_bf16(ff_bf16_from_f32(value));
 }
@@ -55,14 +51,14 @@ void ff_muon_orthogonalise(const ff_muon *muon, size_t rows, size_t columns, flo
         memcpy(x, u, count * sizeof *x);
     for (size_t i = 0; i < count; i++) x[i] *= scale;
     round_all(muon, count, x);
-    for (int step = 0; step < STEPS; step++) {
+    for (int step = 0; step < FF_MUON_STEPS; step++) {
         product(context, true, m, m, n, 1, x, x, 0, a);
         round_all(muon, m * m, a);
         memcpy(b, a, m * m * sizeof *b);
-        product(context, false, m, m, m, C, a, a, B, b);
+        product(context, false, m, m, m, FF_MUON_C, a, a, FF_MUON_B, b);
         round_all(muon, m * m, b);
         memcpy(next, x, count * sizeof *next);
-        product(context, false, m, n, m, 1, b, x, A, next);
+        product(context, false, m, n, m, 1, b, x, FF_MUON_A, next);
         round_all(muon, count, next);
         float *kept = x;
         x = next;

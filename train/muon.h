@@ -14,6 +14,12 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+/* The quintic's coefficients and how often it is applied. */
+#define FF_MUON_A     3.4445f
+#define FF_MUON_B     -4.7750f
+#define FF_MUON_C     2.0315f
+#define FF_MUON_STEPS 3
+
 typedef struct ff_muon {
     double learning_rate;
     double momentum;

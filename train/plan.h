@@ -133,12 +133,19 @@ void ff_plan_destroy(ff_plan **plan);
 
 /* ---- plan_run.c ---- */
 
+/* Events to be recorded where the backward pass has completed a bucket of gradients. */
+typedef struct ff_bucket_events {
+    const ff_bucket *buckets;
+    ff_event *const *events;
+    int count;
+} ff_bucket_events;
+
 /* Gives the compute all work of a batch: forward, loss, and backward where `training`. Images,
  * labels, weights and mix are on the device and stay until it is done; batch->step is not looked
  * at: the step is that of the store's control. The loss goes to the ring (ff_loss); evaluation
- * writes place 0. Failures stick in the compute. */
+ * writes place 0. events: of the buckets, or NULL. Failures stick in the compute. */
 void ff_plan_enqueue(ff_plan *plan, const ff_batch *batch, bool training, ff_outcome *ring,
-                     uint32_t ring_size);
+                     uint32_t ring_size, const ff_bucket_events *events);
 
 /* ---- plan_views.c ---- */
 

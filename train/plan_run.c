@@ -317,8 +317,17 @@ static void forward_views(const runner *r) {
     ff_compute_copy(r->compute, logits, plan->view_logits, count * sizeof *logits);
 }
 
+/* Records the events of buckets that the operation was the last to write to. */
+static void complete_buckets(const runner *r, const ff_op *op, const ff_bucket_events *events,
+                             int *next) {
+    ff_device *device = r->compute->device;
+    for (; *next < events->count && op->layer <= events->buckets[*next].layer; ++*next)
+        device->table->event_record_external(device, events->events[*next], r->compute->stream,
+                                             ff_compute_error(r->compute));
+}
+
 void ff_plan_enqueue(ff_plan *plan, const ff_batch *batch, bool training, ff_outcome *ring,
-                     uint32_t ring_size) {
+                     uint32_t ring_size, const ff_bucket_events *events) {
     const runner r = {
         .plan = plan,
         .table = plan->compute->ops,
@@ -326,14 +335,17 @@ void ff_plan_enqueue(ff_plan *plan, const ff_batch *batch, bool training, ff_out
         .images = batch->images,
         .training = training,
     };
+    int bucket = 0;
     ff_compute_enter(plan->compute);
     if (training || plan->views == 1)
         for (int i = 0; i < plan->op_count; i++) forward(&r, &plan->ops[i]);
     else
         forward_views(&r);
     loss(&r, batch, ring, ring_size);
-    for (int i = plan->op_count; training && i-- > 0;)
+    for (int i = plan->op_count; training && i-- > 0;) {
         if (plan->ops[i].backward) backward(&r, &plan->ops[i]);
+        if (events) complete_buckets(&r, &plan->ops[i], events, &bucket);
+    }
 }
 
 /* ---- one step, waited for ---- */
@@ -371,7 +383,7 @@ static ff_status run(ff_plan *plan, const ff_batch *batch, bool training, ff_ste
     if (training)
         ff_compute_write(plan->compute, &plan->store->control->step, &batch->step,
                          sizeof batch->step);
-    ff_plan_enqueue(plan, batch, training, place, 1);
+    ff_plan_enqueue(plan, batch, training, place, 1, NULL);
     return collect(plan, place, result, error);
 }
 

@@ -220,6 +220,38 @@ void ff_store_import(ff_store *store, int parameter, ff_parameter_part part, con
         compute->ops->narrow(compute, count, block, (void *)ff_store_working(store, parameter));
 }
 
+/* Elements that the layer's trained weights (or per-channel parameters) take in their block. */
+static size_t layer_count(const ff_store *store, ff_node layer, bool weights) {
+    size_t count = 0;
+    for (int i = 0; i < store->graph->parameter_count; i++) {
+        const ff_graph_parameter *p = &store->graph->parameters[i];
+        if (p->layer == layer && p->trained && is_weight(p) == weights)
+            count += ff_align_u64(held_count(store, i), 16);
+    }
+    return count;
+}
+
+ff_status ff_store_buckets(const ff_store *store, uint64_t bytes, ff_bucket **out, int *count,
+                           ff_error *error) {
+    const size_t element = store->compute->element_bytes;
+    const int layers = store->graph->layer_count;
+    ff_bucket now = {.channels = store->weight_count, .channels_end = store->weight_count};
+    *count = 0;
+    FF_TRY(ff_alloc(out, (uint64_t)layers, sizeof **out, "gradient buckets", error));
+    for (ff_node layer = layers; layer-- > 0;) {
+        now.weights_end += layer_count(store, layer, true);
+        now.channels_end += layer_count(store, layer, false);
+        now.layer = layer;
+        size_t held = (now.weights_end - now.weights) * element +
+                      (now.channels_end - now.channels) * sizeof(float);
+        if (!held || (layer > 0 && (bytes == 0 || held < bytes))) continue;
+        (*out)[(*count)++] = now;
+        now.weights = now.weights_end;
+        now.channels = now.channels_end;
+    }
+    return FF_OK;
+}
+
 void ff_store_update(ff_store *store, const ff_sgd *steps) {
     if (store->groups && store->groups->count) {
         ff_groups_update(store->groups, store, steps);

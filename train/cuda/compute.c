@@ -1,6 +1,8 @@
 /* The table: opening, the shapes that it wants, elementwise passes, dropout and the loss. */
 #include "train/cuda/compute.h"
 
+#include "train/cuda/compute_update.h"
+
 #include "format/base/memory.h"
 
 #include <assert.h>
@@ -206,4 +208,7 @@ const ff_compute_ops ff_cuda_compute_ops = {
     .loss_scratch = loss_scratch,
     .loss = loss,
     .narrow = narrow,
+    .update_create = ff_cuda_update_create,
+    .update_destroy = ff_cuda_update_destroy,
+    .update_run = ff_cuda_update_enqueue,
 };

@@ -1,0 +1,139 @@
+/* The update on the device: its tables, made once, and the launches of a step. */
+#include "train/cuda/compute_update.h"
+
+#include "format/base/memory.h"
+
+#include <stdlib.h>
+
+struct ff_prepared_update {
+    ff_cuda_update sgd; /* chunks of all segments but Muon's */
+    ff_cuda_update all; /* the same tables, and the chunks of Muon's behind: for the check */
+    bool check;
+    void *segments, *chunks, *groups, *rates; /* the tables' memory */
+    ff_cuda_muon_banks *banks;
+};
+
+/* Host copies of what is sent. */
+typedef struct tables {
+    ff_cuda_segment *segments;
+    ff_cuda_chunk *chunks;
+    ff_cuda_group *groups;
+    float *rates;
+} tables;
+
+static ff_cuda_segment segment_of(const ff_compute *compute, const ff_update_segment *from) {
+    return (ff_cuda_segment){
+        .count = from->count,
+        .group = (uint32_t)from->group,
+        .gradient_dtype = from->gradient_dtype,
+        .working_dtype = compute->dtype,
+        .gradient = from->gradient,
+        .master = from->values,
+        .momentum = from->momentum,
+        .working = from->working,
+    };
+}
+
+static ff_cuda_group group_of(const ff_update_spec *spec, int g) {
+    return (ff_cuda_group){
+        .rate_row = (uint32_t)g,
+        .multiplier = 1,
+        .weight_decay = (float)spec->groups[g].weight_decay,
+        .momentum = (float)spec->groups[g].momentum,
+        .nesterov = spec->groups[g].nesterov,
+    };
+}
+
+/* SGD's segments first, then Muon's; returns how many are SGD's. */
+static uint32_t list_segments(const ff_compute *compute, const ff_update_spec *spec,
+                              ff_cuda_segment *segments) {
+    uint32_t sgd = 0, made = 0;
+    for (int muon = 0; muon < 2; muon++) {
+        for (int i = 0; i < spec->segment_count; i++)
+            if ((spec->segments[i].rule == FF_RULE_MUON) == muon)
+                segments[made++] = segment_of(compute, &spec->segments[i]);
+        if (!muon) sgd = made;
+    }
+    return sgd;
+}
+
+static ff_status send(ff_compute *compute, void *to, const void *table, uint64_t bytes,
+                      ff_error *error) {
+    FF_TRY(ff_compute_allocate(compute, to, bytes ? bytes : 1, "the tables of the update", error));
+    ff_compute_write(compute, *(void **)to, table, bytes);
+    return ff_compute_check(compute, error);
+}
+
+static ff_status build(ff_compute *compute, ff_prepared_update *u, const ff_update_spec *spec,
+                       tables *host, ff_error *error) {
+    const char *what = "the tables of the update";
+    const uint64_t segments = (uint64_t)spec->segment_count, groups = (uint64_t)spec->group_count;
+    const uint64_t rates = groups * spec->rate_steps;
+    FF_TRY(ff_alloc(&host->segments, segments, sizeof *host->segments, what, error));
+    FF_TRY(ff_alloc(&host->groups, groups, sizeof *host->groups, what, error));
+    FF_TRY(ff_alloc(&host->rates, rates, sizeof *host->rates, what, error));
+    const uint32_t sgd = list_segments(compute, spec, host->segments);
+    const uint32_t chunks = ff_cuda_chunks(host->segments, (uint32_t)segments, NULL);
+    FF_TRY(ff_alloc(&host->chunks, chunks, sizeof *host->chunks, what, error));
+    ff_cuda_chunks(host->segments, (uint32_t)segments, host->chunks);
+    for (int g = 0; g < spec->group_count; g++) host->groups[g] = group_of(spec, g);
+    for (uint64_t i = 0; i < rates; i++) host->rates[i] = (float)spec->rates[i];
+    FF_TRY(send(compute, &u->segments, host->segments, segments * sizeof *host->segments, error));
+    FF_TRY(send(compute, &u->chunks, host->chunks, chunks * sizeof *host->chunks, error));
+    FF_TRY(send(compute, &u->groups, host->groups, groups * sizeof *host->groups, error));
+    FF_TRY(send(compute, &u->rates, host->rates, rates * sizeof *host->rates, error));
+    u->check = spec->check;
+    u->all = (ff_cuda_update){
+        .segments = u->segments,
+        .chunks = u->chunks,
+        .chunk_count = chunks,
+        .groups = u->groups,
+        .group_count = (uint32_t)groups,
+        .rates = u->rates,
+        .rate_steps = (uint32_t)spec->rate_steps,
+        .control = spec->control,
+    };
+    u->sgd = u->all;
+    u->sgd.chunk_count = ff_cuda_chunks(host->segments, sgd, NULL);
+    return ff_cuda_muon_create(&u->banks, (ff_cuda_compute *)compute, spec, host->segments + sgd,
+                               host->groups, &u->all, error);
+}
+
+ff_status ff_cuda_update_create(ff_compute *compute, const ff_update_spec *spec,
+                                ff_prepared_update **out, ff_error *error) {
+    ff_prepared_update *u;
+    tables host = {0};
+    *out = NULL;
+    if (spec->rate_steps > UINT32_MAX)
+        return ff_fail(error, FF_USAGE, "a run of more than %u steps", UINT32_MAX);
+    FF_TRY(ff_alloc(&u, 1, sizeof *u, "an update", error));
+    ff_status status = build(compute, u, spec, &host, error);
+    free(host.segments);
+    free(host.chunks);
+    free(host.groups);
+    free(host.rates);
+    if (status == FF_OK)
+        *out = u;
+    else
+        ff_cuda_update_destroy(compute, u);
+    return status;
+}
+
+void ff_cuda_update_destroy(ff_compute *compute, ff_prepared_update *u) {
+    if (!u) return;
+    void *memory[] = {u->segments, u->chunks, u->groups, u->rates};
+    for (size_t i = 0; i < sizeof memory / sizeof *memory; i++)
+        if (memory[i]) ff_compute_release(compute, memory[i]);
+    ff_cuda_muon_destroy(compute, u->banks);
+    free(u);
+}
+
+void ff_cuda_update_enqueue(ff_compute *compute, ff_prepared_update *u, ff_outcome *ring,
+                            uint32_t ring_size) {
+    const ff_cuda_place *place = &((const ff_cuda_compute *)compute)->place;
+    if (u->check)
+        ff_cuda_keep(compute, ff_cuda_check(place, &u->all), "the check of the gradients");
+    ff_cuda_keep(compute, ff_cuda_update_run(place, &u->sgd), "the update");
+    ff_cuda_muon_enqueue((ff_cuda_compute *)compute, u->banks);
+    ff_cuda_keep(compute, ff_cuda_advance(place, &u->all, ring, ring_size), "the end of a step");
+}

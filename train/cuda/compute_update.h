@@ -1,0 +1,24 @@
+/* The update on the device; compute.h has the entries' meaning. */
+#ifndef FF_TRAIN_CUDA_COMPUTE_UPDATE_H
+#define FF_TRAIN_CUDA_COMPUTE_UPDATE_H
+
+#include "train/cuda/compute.h"
+
+ff_status ff_cuda_update_create(ff_compute *compute, const ff_update_spec *spec,
+                                ff_prepared_update **update, ff_error *error);
+void ff_cuda_update_destroy(ff_compute *compute, ff_prepared_update *update);
+void ff_cuda_update_enqueue(ff_compute *compute, ff_prepared_update *update, ff_outcome *ring,
+                            uint32_t ring_size);
+
+/* Banks of filters under Muon, one after the other in shared room. `segments`: theirs, in the order
+ * of the spec; `groups`: all; `tables`: where the rates and the control lie. *banks = NULL where
+ * the spec has none. */
+typedef struct ff_cuda_muon_banks ff_cuda_muon_banks;
+ff_status ff_cuda_muon_create(ff_cuda_muon_banks **banks, ff_cuda_compute *compute,
+                              const ff_update_spec *spec, const ff_cuda_segment *segments,
+                              const ff_cuda_group *groups, const ff_cuda_update *tables,
+                              ff_error *error);
+void ff_cuda_muon_destroy(ff_compute *compute, ff_cuda_muon_banks *banks); /* NULL is accepted */
+void ff_cuda_muon_enqueue(ff_cuda_compute *compute, const ff_cuda_muon_banks *banks); /* likewise */
+
+#endif

@@ -1,0 +1,369 @@
+#include "train/step.h"
+
+#include "format/base/memory.h"
+#include "train/plan.h"
+#include "train/update.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* One step in TIMED_STEPS has its time taken, where the one before that is through. */
+enum { REPORT_STEPS = 16, PARTS = 3, TIMED_STEPS = 8 };
+
+/* The first segment with one plan: made call by call, then recorded, then launched. The one whose
+ * time is taken is a recording of its own. */
+typedef struct segment {
+    struct segment *next;
+    ff_plan *plan;
+    ff_batch batch; /* as it was recorded */
+    bool warm;      /* it has run once */
+    ff_recording *plain, *timed;
+} segment;
+
+struct ff_step {
+    ff_model *model;
+    ff_compute *compute;
+    ff_store *store;
+    ff_step_options options;
+    ff_update *update;
+    segment *segments;
+    bool update_warm;
+    ff_recording *update_recording;
+    ff_outcome *ring;   /* [PARTS * report_steps], on the device */
+    ff_outcome *pinned; /* its copy */
+    ff_event *copied[PARTS];
+    /* Numbers of the next step, of the next one whose outcome is sent to the host, and that the
+     * caller gets: delivered <= sent <= given. */
+    uint64_t given, sent, delivered;
+    ff_bucket *buckets;
+    ff_event **bucket_events;
+    int bucket_count;
+    /* Of the step whose time is being taken: the end of the one before, its first kernel, its end.
+     */
+    ff_event *before, *begun, *ended;
+    bool before_set, timing;
+    ff_step_times times;
+};
+
+static const ff_device_table *table_of(const ff_step *step) {
+    return step->compute->device->table;
+}
+
+/* ---- life ---- */
+
+static ff_status create_events(ff_step *step, ff_error *error) {
+    ff_device *device = step->compute->device;
+    const ff_device_table *table = device->table;
+    ff_event **timed[] = {&step->before, &step->begun, &step->ended};
+    for (size_t i = 0; i < sizeof timed / sizeof *timed; i++)
+        FF_TRY(table->event_create(device, timed[i], true, error));
+    for (int i = 0; i < PARTS; i++)
+        FF_TRY(table->event_create(device, &step->copied[i], false, error));
+    FF_TRY(ff_alloc(&step->bucket_events, (uint64_t)step->bucket_count, sizeof(ff_event *),
+                    "gradient buckets", error));
+    for (int i = 0; i < step->bucket_count; i++)
+        FF_TRY(table->event_create(device, &step->bucket_events[i], false, error));
+    return FF_OK;
+}
+
+static ff_status set_control(ff_step *step, ff_error *error) {
+    const ff_step_options *options = &step->options;
+    const bool scaled = options->loss_scale > 0;
+    const ff_control control = {
+        .step = options->first_step,
+        .loss_scale = scaled ? (float)options->loss_scale : 1,
+        .growth = 2,
+        .backoff = 0.5f,
+        .growth_interval = scaled ? options->scale_interval : 0,
+    };
+    ff_compute_write(step->compute, step->store->control, &control, sizeof control);
+    return ff_compute_check(step->compute, error);
+}
+
+static ff_status build(ff_step *step, ff_error *error) {
+    const ff_step_options *options = &step->options;
+    const uint64_t bytes = (uint64_t)PARTS * options->report_steps * sizeof(ff_outcome);
+    const ff_update_options update = {
+        .groups = options->groups,
+        .group_count = options->group_count,
+        .rates = options->rates,
+        .rate_steps = options->rate_steps,
+        .check = options->loss_scale > 0,
+    };
+    ff_device *device = step->compute->device;
+    FF_TRY(ff_update_create(&step->update, step->store, &update, error));
+    step->options.groups = NULL; /* the caller's; the update has copies */
+    step->options.rates = NULL;
+    FF_TRY(ff_compute_allocate(step->compute, &step->ring, bytes, "the outcomes of steps", error));
+    void *pinned;
+    FF_TRY(device->table->allocate_pinned(device, &pinned, bytes, "the outcomes of steps", error));
+    step->pinned = pinned;
+    FF_TRY(ff_store_buckets(step->store, options->bucket_bytes, &step->buckets, &step->bucket_count,
+                            error));
+    FF_TRY(create_events(step, error));
+    return set_control(step, error);
+}
+
+ff_status ff_step_create(ff_step **out, ff_model *model, const ff_step_options *options,
+                         ff_error *error) {
+    ff_step *step;
+    *out = NULL;
+    FF_TRY(ff_alloc(&step, 1, sizeof *step, "a training step", error));
+    step->model = model;
+    step->compute = ff_model_compute(model);
+    step->store = ff_model_store(model);
+    step->options = *options;
+    if (!step->options.report_steps) step->options.report_steps = REPORT_STEPS;
+    if (table_of(step)->unified) step->options.record = false;
+    step->given = step->sent = step->delivered = options->first_step;
+    ff_status status = build(step, error);
+    if (status == FF_OK)
+        *out = step;
+    else
+        ff_step_destroy(&step);
+    return status;
+}
+
+static void destroy_segments(ff_step *step) {
+    ff_device *device = step->compute->device;
+    while (step->segments) {
+        segment *s = step->segments;
+        step->segments = s->next;
+        device->table->recording_destroy(device, s->plain);
+        device->table->recording_destroy(device, s->timed);
+        free(s);
+    }
+    device->table->recording_destroy(device, step->update_recording);
+}
+
+void ff_step_destroy(ff_step **pointer) {
+    ff_step *step = *pointer;
+    if (!step) return;
+    ff_device *device = step->compute->device;
+    if (ff_compute_wait(step->compute, NULL) != FF_OK) {
+        /* what failed was told before, or is told by the compute's next user */
+    }
+    destroy_segments(step);
+    ff_update_destroy(&step->update);
+    ff_event *events[] = {step->before, step->begun, step->ended, step->copied[0], step->copied[1]};
+    for (size_t i = 0; i < sizeof events / sizeof *events; i++)
+        device->table->event_destroy(device, events[i]);
+    for (int i = 0; step->bucket_events && i < step->bucket_count; i++)
+        device->table->event_destroy(device, step->bucket_events[i]);
+    if (step->ring) ff_compute_release(step->compute, step->ring);
+    if (step->pinned) device->table->release_pinned(device, step->pinned);
+    free(step->bucket_events);
+    free(step->buckets);
+    free(step);
+    *pointer = NULL;
+}
+
+/* ---- the segments ---- */
+
+static segment *segment_for(ff_step *step, ff_plan *plan, const ff_batch *batch, ff_error *error) {
+    for (segment *s = step->segments; s; s = s->next)
+        if (s->plan == plan) {
+            assert(!s->plain ||
+                   (s->batch.images == batch->images && s->batch.labels == batch->labels &&
+                    s->batch.weights == batch->weights && s->batch.mix == batch->mix));
+            return s;
+        }
+    segment *s;
+    if (ff_alloc(&s, 1, sizeof *s, "a training step", error) != FF_OK) return NULL;
+    s->plan = plan;
+    s->batch = *batch;
+    s->next = step->segments;
+    step->segments = s;
+    return s;
+}
+
+/* Gives the stream all calls of the first segment. */
+static ff_status call_first(ff_step *step, const segment *s, const ff_batch *batch, bool timed,
+                            ff_error *error) {
+    ff_compute *compute = step->compute;
+    const ff_bucket_events events = {step->buckets, step->bucket_events, step->bucket_count};
+    ff_compute_enter(compute);
+    if (step->options.make_batch)
+        FF_TRY(step->options.make_batch(step->options.context, compute->stream, error));
+    if (timed)
+        FF_TRY(table_of(step)->event_record_external(compute->device, step->begun, compute->stream,
+                                                     error));
+    ff_plan_enqueue(s->plan, batch, true, step->ring, PARTS * step->options.report_steps,
+                    step->options.bucket_bytes ? &events : NULL);
+    return ff_compute_check(compute, error);
+}
+
+static ff_status call_update(ff_step *step, ff_error *error) {
+    ff_update_enqueue(step->update, step->ring, PARTS * step->options.report_steps);
+    return ff_compute_check(step->compute, error);
+}
+
+/* Captures what one of the two gives to the stream. */
+static ff_status record(ff_step *step, const segment *s, bool timed, ff_recording **recording,
+                        ff_error *error) {
+    ff_compute *compute = step->compute;
+    const ff_device_table *table = compute->device->table;
+    FF_TRY(table->capture_begin(compute->device, compute->stream, error));
+    ff_status status = s ? call_first(step, s, &s->batch, timed, error) : call_update(step, error);
+    /* a capture ends whatever became of it; its own failure is the second one */
+    ff_status ended = table->capture_end(compute->device, compute->stream, recording,
+                                         status == FF_OK ? error : NULL);
+    return status == FF_OK ? ended : status;
+}
+
+static ff_status launch(ff_step *step, ff_recording *recording, ff_error *error) {
+    return table_of(step)->recording_launch(step->compute->device, recording, step->compute->stream,
+                                            error);
+}
+
+static ff_status run_first(ff_step *step, segment *s, const ff_batch *batch, bool timed,
+                           ff_error *error) {
+    if (!step->options.record || !s->warm) {
+        s->warm = true;
+        return call_first(step, s, batch, timed, error);
+    }
+    ff_recording **recording = timed ? &s->timed : &s->plain;
+    s->batch = *batch;
+    if (!*recording) FF_TRY(record(step, s, timed, recording, error));
+    return launch(step, *recording, error);
+}
+
+static ff_status run_update(ff_step *step, ff_error *error) {
+    if (!step->options.record || !step->update_warm) {
+        step->update_warm = true;
+        return call_update(step, error);
+    }
+    if (!step->update_recording) FF_TRY(record(step, NULL, false, &step->update_recording, error));
+    return launch(step, step->update_recording, error);
+}
+
+/* ---- times ---- */
+
+/* Adds the step whose time was being taken, if it is through. */
+static void take_time(ff_step *step) {
+    ff_device *device = step->compute->device;
+    uint64_t whole, wait;
+    if (!step->timing || !device->table->event_done(device, step->ended)) return;
+    step->timing = false;
+    if (device->table->elapsed(device, step->before, step->ended, &whole, NULL) != FF_OK ||
+        device->table->elapsed(device, step->before, step->begun, &wait, NULL) != FF_OK)
+        return;
+    step->times.steps++;
+    step->times.step_ns += whole;
+    step->times.wait_ns += wait;
+}
+
+/* At the end of a step: its own end, or what the next one is measured from. */
+static ff_status mark_end(ff_step *step, bool timed, ff_error *error) {
+    ff_device *device = step->compute->device;
+    ff_stream *stream = step->compute->stream;
+    if (timed) {
+        step->timing = true;
+        return device->table->event_record(device, step->ended, stream, error);
+    }
+    take_time(step);
+    step->before_set = !step->timing && step->given % TIMED_STEPS == 0;
+    if (!step->before_set) return FF_OK;
+    return device->table->event_record(device, step->before, stream, error);
+}
+
+ff_step_times ff_step_measure(ff_step *step) {
+    take_time(step);
+    ff_step_times times = step->times;
+    step->times = (ff_step_times){0};
+    return times;
+}
+
+/* ---- outcomes ---- */
+
+static int part_of(const ff_step *step, uint64_t number) {
+    return (int)(number / step->options.report_steps % PARTS);
+}
+
+static uint64_t place_of(const ff_step *step, uint64_t number) {
+    return number % (PARTS * (uint64_t)step->options.report_steps);
+}
+
+/* Sends the outcomes that were not: they lie in one part, for every part is sent at its end. */
+static ff_status send_outcomes(ff_step *step, ff_error *error) {
+    ff_device *device = step->compute->device;
+    ff_stream *stream = step->compute->stream;
+    const uint64_t at = place_of(step, step->sent);
+    const uint64_t bytes = (step->given - step->sent) * sizeof(ff_outcome);
+    FF_TRY(device->table->copy(device, stream, step->pinned + at, step->ring + at, bytes, error));
+    FF_TRY(device->table->event_record(device, step->copied[part_of(step, step->sent)], stream,
+                                       error));
+    step->sent = step->given;
+    return FF_OK;
+}
+
+ff_status ff_step_outcomes(ff_step *step, bool wait, const ff_outcome **outcomes, uint32_t *count,
+                           ff_error *error) {
+    ff_device *device = step->compute->device;
+    ff_event *copied = step->copied[part_of(step, step->delivered)];
+    *outcomes = NULL;
+    *count = 0;
+    FF_TRY(ff_compute_check(step->compute, error));
+    if (wait && step->sent < step->given) FF_TRY(send_outcomes(step, error));
+    if (step->delivered == step->sent) return FF_OK;
+    if (!wait && !device->table->event_done(device, copied)) return FF_OK;
+    FF_TRY(device->table->event_synchronize(device, copied, error));
+    const uint64_t at = place_of(step, step->delivered), report = step->options.report_steps;
+    const uint64_t left = report - at % report, there = step->sent - step->delivered;
+    *count = (uint32_t)(there < left ? there : left);
+    *outcomes = step->pinned + at;
+    step->delivered += *count;
+    return FF_OK;
+}
+
+/* The ring has three parts: the one that steps write to, the one that is on its way, and the one
+ * that the caller looks at. The host waits where it would be further ahead. */
+static ff_status await_place(ff_step *step, ff_error *error) {
+    ff_device *device = step->compute->device;
+    const uint64_t ahead = step->given - step->delivered;
+    const uint64_t most = (PARTS - 1) * (uint64_t)step->options.report_steps;
+    assert(ahead <= most);
+    if (ahead < most) return FF_OK;
+    return device->table->event_synchronize(device, step->copied[part_of(step, step->delivered)],
+                                            error);
+}
+
+/* ---- a step ---- */
+
+ff_status ff_step_run(ff_step *step, ff_plan *plan, const ff_batch *batch, ff_error *error) {
+    segment *s = segment_for(step, plan, batch, error);
+    if (!s) return FF_NO_MEMORY;
+    const bool timed = step->before_set;
+    step->before_set = false;
+    FF_TRY(await_place(step, error));
+    FF_TRY(run_first(step, s, batch, timed, error));
+    FF_TRY(run_update(step, error));
+    step->store->forwards++;
+    step->given++;
+    FF_TRY(mark_end(step, timed, error));
+    if (step->given % step->options.report_steps == 0) return send_outcomes(step, error);
+    return FF_OK;
+}
+
+ff_stream *ff_step_stream(const ff_step *step) {
+    return step->compute->stream;
+}
+
+int ff_step_bucket_count(const ff_step *step) {
+    return step->bucket_count;
+}
+
+ff_step_bucket ff_step_bucket_at(const ff_step *step, int index) {
+    const ff_bucket *bucket = &step->buckets[index];
+    const ff_store *store = step->store;
+    const size_t element = store->compute->element_bytes;
+    char *channels = store->gradients + store->weight_count * element;
+    return (ff_step_bucket){
+        .weights = store->gradients + bucket->weights * element,
+        .weight_count = bucket->weights_end - bucket->weights,
+        .channels = (float *)channels + (bucket->channels - store->weight_count),
+        .channel_count = bucket->channels_end - bucket->channels,
+        .ready = step->bucket_events[index],
+    };
+}

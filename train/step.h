@@ -1,0 +1,87 @@
+/* Training steps that never wait: a step is given to the device and the host goes on; what it found
+ * (loss, counts, skipped or not) comes back some steps later, in order.
+ *
+ * A step is two segments, [batch, forward, backward] and [update]. Where the device is not the
+ * host and `record` is set, each segment is recorded when it runs for the second time and launched
+ * as one from then on; without it the same calls are made step by step, with the same bits. A plan
+ * of another batch size has a first segment of its own; both use the same memory.
+ * An event behind each gradient bucket tells other streams, also inside of a recording, that its
+ * part of the gradients is there.
+ *
+ * Several steps may exist in a process, on one device or on several; each belongs to one thread at
+ * a time. */
+#ifndef FF_TRAIN_STEP_H
+#define FF_TRAIN_STEP_H
+
+#include "loader/device.h"
+#include "train/control.h"
+#include "train/model.h"
+
+typedef struct ff_step ff_step;
+
+typedef struct ff_step_options {
+    /* As in ff_update_options. */
+    const ff_sgd *groups;
+    int group_count;
+    const double *rates;
+    uint64_t rate_steps;
+    uint64_t first_step; /* number of the first step: of a resumed run */
+    /* Scale of the loss: 0 = 1, never changed; else where it begins. `scale_interval` good steps
+     * double it, a step whose gradients are not finite halves it and changes nothing else;
+     * 0 = fixed. */
+    double loss_scale;
+    uint32_t scale_interval;
+    bool record;
+    uint32_t report_steps; /* steps between reports to the host; 0 = 16 */
+    uint64_t bucket_bytes; /* of gradients, at least, before an event; 0 = no events */
+    /* What makes the batch in the stream: called when the first segment is given to it, also while
+     * it is recorded, so it only enqueues. NULL = the batch is there already. */
+    ff_status (*make_batch)(void *context, ff_stream *stream, ff_error *error);
+    void *context;
+} ff_step_options;
+
+/* The model outlives it; all its plans are made before. On failure *step = NULL. */
+FF_MUST_USE ff_status ff_step_create(ff_step **step, ff_model *model,
+                                     const ff_step_options *options, ff_error *error);
+/* Waits for what was given. NULL is accepted. */
+void ff_step_destroy(ff_step **step);
+
+/* Gives the device one step of a training plan. The batch lies in device memory, at the same place
+ * at every call with this plan; batch->step is not looked at. Errors are those of earlier steps,
+ * too. */
+FF_MUST_USE ff_status ff_step_run(ff_step *step, ff_plan *plan, const ff_batch *batch,
+                                  ff_error *error);
+
+/* The next outcomes, oldest first, that the caller has not had; *count = 0 where none has arrived.
+ * Valid until the next call of ff_step_run or this one. Where `wait`, waits for all steps given so
+ * far: call again until *count is 0. Call it after every step until *count is 0: the host may be
+ * two reports ahead of what it has had, and then ff_step_run waits. */
+FF_MUST_USE ff_status ff_step_outcomes(ff_step *step, bool wait, const ff_outcome **outcomes,
+                                       uint32_t *count, ff_error *error);
+
+/* Device time of steps that were looked at, since the last call: all of them, or one in some where
+ * steps are recorded. */
+typedef struct ff_step_times {
+    uint64_t steps;
+    uint64_t step_ns; /* from the end of the step before to the end of the step */
+    uint64_t
+        wait_ns; /* of it, until the network's first kernel: waiting for data, making a batch */
+} ff_step_times;
+ff_step_times ff_step_measure(ff_step *step);
+
+/* The stream in which steps run: ff_batches_prepare and _finish are given it. */
+ff_stream *ff_step_stream(const ff_step *step);
+
+/* Gradient buckets (one without events where bucket_bytes is 0), in the order in which the backward
+ * pass completes them. Each lies in two runs of the gradients' block: weights of the compute's
+ * dtype, and f32 of per-channel parameters. */
+typedef struct ff_step_bucket {
+    void *weights;
+    float *channels;
+    size_t weight_count, channel_count; /* elements */
+    ff_event *ready;
+} ff_step_bucket;
+int ff_step_bucket_count(const ff_step *step);
+ff_step_bucket ff_step_bucket_at(const ff_step *step, int index);
+
+#endif
