@@ -61,6 +61,7 @@ static void join_spans(ff_groups *groups, const ff_store *store) {
 
 static size_t muon_scratch(const ff_groups *groups, const ff_store *store) {
     size_t most = 0;
+    if (!store->compute->ops->muon_scratch) return 0; /* its updates are prepared (update.h) */
     for (int i = 0; i < groups->span_count; i++) {
         const ff_span *span = &groups->spans[i];
         if (span->rule != FF_RULE_MUON) continue;

@@ -174,6 +174,28 @@ static void loss(ff_compute *compute, const ff_loss *loss) {
                  "the loss");
 }
 
+/* ---- test-time views ---- */
+
+static void view(ff_compute *compute, const ff_view *view, const void *x, void *y) {
+    const ff_cuda_view arguments = {
+        .n = view->shape.n,
+        .h = view->shape.h,
+        .w = view->shape.w,
+        .channels = ff_tensor_padded_channels(&view->shape),
+        .dtype = compute->dtype,
+        .down = view->down,
+        .right = view->right,
+        .mirror = view->mirror,
+    };
+    ff_cuda_keep(compute, ff_cuda_view_make(place_of(compute), &arguments, x, y), "a view");
+}
+
+static void weigh(ff_compute *compute, size_t count, float weight, bool first, const float *x,
+                  float *to) {
+    ff_cuda_keep(compute, ff_cuda_weigh(place_of(compute), FF_F32, count, weight, first, x, to),
+                 "the mean of views");
+}
+
 const ff_compute_ops ff_cuda_compute_ops = {
     .name = "cuda",
     .open = open_cuda,
@@ -207,6 +229,8 @@ const ff_compute_ops ff_cuda_compute_ops = {
     .dropout = dropout,
     .loss_scratch = loss_scratch,
     .loss = loss,
+    .view = view,
+    .weigh = weigh,
     .narrow = narrow,
     .update_create = ff_cuda_update_create,
     .update_destroy = ff_cuda_update_destroy,
