@@ -21,6 +21,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#ifdef __SANITIZE_ADDRESS__
+#include <sanitizer/asan_interface.h>
+#endif
 #ifdef FF_TESTS_ON_CARD
 #include "loader/cuda/device_cuda.h"
 #else
@@ -115,19 +118,39 @@ static inline size_t whole_bytes(const array *a) {
 static inline void bench_wait(void) {
     assert_ok(bench.device->table->stream_synchronize(bench.device, bench.stream, error));
 }
+/* Under AddressSanitizer a kernel may not even read the guards of simulated device memory. */
+static inline void forbid_guards(const array *a, bool forbid) {
+#if defined __SANITIZE_ADDRESS__ && !defined FF_TESTS_ON_CARD
+    const size_t used = a->count * ff_dtype_bytes(a->dtype);
+    unsigned char *end = (unsigned char *)a->device + used;
+    if (forbid) {
+        ASAN_POISON_MEMORY_REGION(a->memory, GUARD);
+        ASAN_POISON_MEMORY_REGION(end, whole_bytes(a) - GUARD - used);
+    } else {
+        ASAN_UNPOISON_MEMORY_REGION(a->memory, whole_bytes(a));
+    }
+#else
+    (void)a;
+    (void)forbid;
+#endif
+}
 /* The host's image goes to the device. */
 static inline void send(const array *a) {
+    forbid_guards(a, false);
     assert_ok(bench.device->table->copy(bench.device, bench.stream, a->memory, a->image,
                                         whole_bytes(a), error));
     bench_wait();
+    forbid_guards(a, true);
 }
 /* The device's values come to the host; the guards, and what fills up the last 16 bytes, must be as
  * they were. */
 static inline void fetch(const array *a) {
     bench_wait();
+    forbid_guards(a, false);
     assert_ok(bench.device->table->copy(bench.device, bench.stream, a->image, a->memory,
                                         whole_bytes(a), error));
     bench_wait();
+    forbid_guards(a, true);
     const size_t used = a->count * ff_dtype_bytes(a->dtype), all = whole_bytes(a);
     for (size_t i = 0; i < GUARD; i++) assert_int_equal(a->image[i], 0xEE);
     for (size_t i = GUARD + used; i < all; i++) assert_int_equal(a->image[i], 0xEE);
@@ -152,6 +175,7 @@ static inline array *poisoned(ff_dtype dtype, size_t count) {
 }
 static inline void drop_arrays(void) {
     for (int i = 0; i < bench.count; i++) {
+        forbid_guards(&bench.arrays[i], false);
         bench.device->table->release_pinned(bench.device, bench.arrays[i].image);
         bench.device->table->release(bench.device, bench.arrays[i].memory);
     }
