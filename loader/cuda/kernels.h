@@ -120,7 +120,8 @@ typedef struct ff_cuda_wide {
     const float *mean, *std;
 } ff_cuda_wide;
 
-/* Every entry is required. Thread rule: as the stream's. */
+/* Every entry but wide is required; without it what is resampled, jittered or mixed is made on the
+ * host. Thread rule: as the stream's. */
 typedef struct ff_loader_kernels {
     int (*next)(const ff_cuda_next *job, ff_cuda_stream stream);
     int (*params)(const ff_cuda_params *job, ff_cuda_stream stream);

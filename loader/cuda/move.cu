@@ -16,4 +16,5 @@ extern "C" const ff_loader_kernels ff_loader_cuda_kernels = {
     ff_cuda_next_launch,
     ff_cuda_params_launch,
     ff_cuda_move_launch,
+    ff_cuda_wide_launch,
 };

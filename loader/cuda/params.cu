@@ -26,14 +26,17 @@ static __global__ void __launch_bounds__(128) params_kernel(ff_cuda_params job) 
     if (given) {
         uint64_t sample = ff_order_at(&job.place->order, at.position + row);
         if (job.sample_of_place) sample = job.sample_of_place[sample];
-        params = ff_augment_at(&job.spec, job.seed, at.epoch, sample, job.height, job.width,
-                               job.out_height, job.out_width);
+        const uint32_t height = job.size ? job.size[2 * sample] : job.height;
+        const uint32_t width = job.size ? job.size[2 * sample + 1] : job.width;
+        params = ff_augment_at(&job.spec, job.seed, at.epoch, sample, height, width, job.out_height,
+                               job.out_width);
         if (ff_augment_mixes(&job.spec) && (row ^ 1) < at.count)
             ff_augment_mix(&job.spec, &params, job.seed, at.epoch, (at.position + (row & ~1u)) / 2,
                            job.out_height, job.out_width);
     }
     job.params[row] = params;
     job.weight[row] = given ? 1.0f : 0.0f;
+    if (job.mix) job.mix[row] = given ? params.weight : 1.0f;
 }
 
 extern "C" int ff_cuda_next_launch(const ff_cuda_next *job, ff_cuda_stream stream) {

@@ -28,14 +28,18 @@ static void run_params(void *context) {
     for (uint32_t row = 0; row < job->rows; row++) {
         job->weight[row] = row < place->at.count ? 1.0f : 0.0f;
         job->params[row] = (ff_augment_params){0};
+        if (job->mix) job->mix[row] = 1;
         if (row >= place->at.count) continue;
         uint64_t sample = ff_order_at(&place->order, place->at.position + row);
         if (job->sample_of_place) sample = job->sample_of_place[sample];
-        job->params[row] = ff_augment_at(&job->spec, job->seed, place->at.epoch, sample,
-                                         job->height, job->width, job->out_height, job->out_width);
+        const uint32_t height = job->size ? job->size[2 * sample] : job->height;
+        const uint32_t width = job->size ? job->size[2 * sample + 1] : job->width;
+        job->params[row] = ff_augment_at(&job->spec, job->seed, place->at.epoch, sample, height,
+                                         width, job->out_height, job->out_width);
         if (ff_augment_mixes(&job->spec) && (row ^ 1) < place->at.count)
             ff_augment_mix(&job->spec, &job->params[row], job->seed, place->at.epoch,
                            (place->at.position + (row & ~1u)) / 2, job->out_height, job->out_width);
+        if (job->mix) job->mix[row] = job->params[row].weight;
     }
 }
 

@@ -58,7 +58,8 @@ typedef struct run {
     ff_augment_spec spec;
     ff_augment_host host;
     uint32_t height, width, out_height, out_width, samples;
-    array *place, *params, *weight, *stored, *row_of, *sample_of_place, *black, *table, *data;
+    array *place, *params, *weight, *mix, *size, *stored, *row_of, *sample_of_place, *black, *table,
+        *data;
     array *label_from, *label_to;
     ff_cuda_next next[2]; /* on the device, and on the host */
     ff_cuda_params parameters[2];
@@ -160,7 +161,7 @@ static void draw_run(run *r, dice *d, const shape *most, bool moves_only) {
                                    FF_HWC, r->out_height, r->out_width, error));
 }
 
-static void make_arrays(run *r, dice *d, const shape *most) {
+static void make_arrays(run *r, dice *d, const shape *most, bool moves_only) {
     const uint32_t channels = r->metadata.channels, rows = r->next[1].sequence.rows;
     const uint32_t out_channels =
         (uint32_t)(most->fixed ? most->out_channels
@@ -178,6 +179,13 @@ static void make_arrays(run *r, dice *d, const shape *most) {
     send(r->place);
     r->params = bytes(rows * sizeof(ff_augment_params));
     r->weight = poisoned(FF_F32, rows);
+    r->mix = poisoned(FF_F32, rows);
+    r->size = poisoned(FF_I32, 2 * (size_t)r->samples); /* what can be cropped from all of them */
+    for (uint32_t i = 0; i < r->samples; i++) {
+        ((uint32_t *)r->size->host)[2 * i] = r->height + i % 3;
+        ((uint32_t *)r->size->host)[2 * i + 1] = r->width + i % 5;
+    }
+    send(r->size);
     r->stored = bytes(stored);
     draw_values(r->stored->host, r->metadata.dtype, stored / r->host.from_bytes, d);
     send(r->stored);
@@ -197,6 +205,7 @@ static void make_arrays(run *r, dice *d, const shape *most) {
     send(r->row_of);
     send(r->sample_of_place);
     const bool mapped = roll(d, 2), placed = roll(d, 2);
+    const bool sized = !moves_only && roll(d, 2), mixes = ff_augment_mixes(&r->spec);
     const uint64_t seed = roll(d, 1000);
     for (int side = 0; side < 2; side++) {
 #define AT(a) (side ? (a)->host : (a)->device)
@@ -211,9 +220,11 @@ static void make_arrays(run *r, dice *d, const shape *most) {
             .out_height = r->out_height,
             .out_width = r->out_width,
             .rows = rows,
+            .size = sized ? AT(r->size) : NULL,
             .sample_of_place = placed ? AT(r->sample_of_place) : NULL,
             .params = AT(r->params),
             .weight = AT(r->weight),
+            .mix = mixes ? AT(r->mix) : NULL,
         };
         r->move[side] = (ff_cuda_move){
             .place = AT(r->place),
@@ -271,6 +282,7 @@ static void run_params(run *r, int trial) {
     RUN_BOTH(params, &r->parameters[0], &r->parameters[1]);
     compare(r->params, "params", trial);
     compare(r->weight, "weight", trial);
+    if (ff_augment_mixes(&r->spec)) compare(r->mix, "mix", trial);
 }
 
 /* ---- the tests ------------------------------------------------------------------------------ */
@@ -282,7 +294,7 @@ static void test_params(void **state) {
     for (int trial = 0; trial < 60; trial++) {
         run r;
         draw_run(&r, &d, &most, false);
-        make_arrays(&r, &d, &most);
+        make_arrays(&r, &d, &most, false);
         for (int batch = 0; batch < 4; batch++) run_params(&r, trial);
         drop_run(&r);
     }
@@ -293,7 +305,7 @@ static void move_trials(uint64_t seed, const shape *most, int trials, int batche
     for (int trial = 0; trial < trials; trial++) {
         run r;
         draw_run(&r, &d, most, true);
-        make_arrays(&r, &d, most);
+        make_arrays(&r, &d, most, true);
         for (int batch = 0; batch < batches; batch++) {
             run_params(&r, trial);
             RUN_BOTH(move, &r.move[0], &r.move[1]);

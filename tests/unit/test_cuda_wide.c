@@ -247,7 +247,7 @@ static void run_kernels(const one_case *c, bool gather, uint8_t *out, uint32_t *
     }
     const bool same = c->same_size && gather && !backwards;
     float *made = make_room(c->rows * values * sizeof(float), 0xff); /* NaN */
-    const ff_cuda_place place = {.at = {.count = c->count, .epoch = c->epoch}, .slot = SLOT};
+    const ff_cuda_batch place = {.at = {.count = c->count, .epoch = c->epoch}, .slot = SLOT};
     ff_cuda_wide job = {
         .move = {.place = &place,
                  .params = c->params,
@@ -351,7 +351,7 @@ static void far_reductions(void **state) {
 
 static void refusals(void **state) {
     (void)state;
-    const ff_cuda_place place = {.number = 0};
+    const ff_cuda_batch place = {.number = 0};
     static const uint32_t black[2];
     static const float some[2];
     const ff_cuda_wide good = {.move = {.place = &place,
