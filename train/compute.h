@@ -203,11 +203,11 @@ typedef struct ff_loss {
 /* A batch of images seen otherwise: y[n, c, i, j] = x[n, c, i + down, j' + right], j' = w - 1 - j
  * where `mirror`, else j; what lies outside is reflected without the edge (torch's "reflect"), so
  * |down| < h and |right| < w. */
-typedef struct ff_view {
+typedef struct ff_image_view {
     ff_tensor shape;
     int down, right;
     bool mirror;
-} ff_view;
+} ff_image_view;
 
 /* Neighbours in the store's blocks that are updated alike; all of them device memory. */
 typedef struct ff_update_segment {
@@ -337,7 +337,7 @@ typedef struct ff_compute_ops {
 
     /* required: test-time views (plan_views.c). weigh: to = (first ? 0 : to) + weight * x, f32
      * logits. */
-    void (*view)(ff_compute *compute, const ff_view *view, const void *x, void *y);
+    void (*view)(ff_compute *compute, const ff_image_view *view, const void *x, void *y);
     void (*weigh)(ff_compute *compute, size_t count, float weight, bool first, const float *x,
                   float *to);
 

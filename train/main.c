@@ -13,7 +13,7 @@
 
 typedef struct settings {
     ff_recipe_options recipe;
-    int stem, schedule, order, last_batch, verify, compute; /* indexes of the choices */
+    int stem, schedule, views, order, last_batch, verify, compute; /* indexes of the choices */
     const char *device, *log_json;
     bool dry_run, diagnose, quiet;
 } settings;
@@ -27,6 +27,7 @@ static const char epilogue[] =
     "  fftrain --data OUT --model smallnet\n"
     "  fftrain --data OUT/train --val OUT/test --model resnet18 --epochs 60 --augment "
     "crop=4,flip,cutout=8\n"
+    "  fftrain --data CIFAR-10 --recipe cifar-speed\n"
     "  fftrain --data OUT --model resnet18 --augment rrc=224,flip,jitter=0.4:0.4:0.4,mixup=0.2\n"
     "\n"
     "--log-json appends one object a line: an event \"start\" with every choice; after each epoch\n"
@@ -85,6 +86,9 @@ static ff_status parse(int argc, char **argv, settings *out, bool *done, ff_erro
          "every 8 --threads."},
 
         {.kind = FF_OPTION_HEADING, .help = "Model"},
+        {"recipe", 0, FF_OPTION_STRING, "NAME", &recipe->recipe, NULL, 0, 0,
+         "A model with everything that it trains well with: cifar-speed, or a model's name; default: "
+         "that of --model."},
         {"model", 'm', FF_OPTION_STRING, "NAME", &recipe->model, NULL, 0, 0,
          "smallnet, resnet18, resnet50, vgg16_bn or cifarnet."},
         {"stem", 0, FF_OPTION_CHOICE, NULL, &out->stem, "auto|cifar|imagenet", 0, 0,
@@ -99,8 +103,9 @@ static ff_status parse(int argc, char **argv, settings *out, bool *done, ff_erro
          "Samples a step; default: the model's; a smaller set is one batch."},
         {"lr", 0, FF_OPTION_REAL, "X", &recipe->learning_rate, NULL, 0, 1e6,
          "Peak learning rate; default: the model's, in proportion to --batch."},
-        {"schedule", 0, FF_OPTION_CHOICE, NULL, &out->schedule, "cosine|constant", 0, 0,
-         "Learning rate after the warm-up; default cosine, down to 0."},
+        {"schedule", 0, FF_OPTION_CHOICE, NULL, &out->schedule, "auto|constant|cosine|linear", 0, 0,
+         "Learning rate after the warm-up; cosine and linear go down to 0; default auto: the "
+         "recipe's, cosine of most."},
         {"warmup", 0, FF_OPTION_REAL, "EPOCHS", &recipe->warmup_epochs, NULL, 0, 1000000,
          "Epochs, not necessarily whole, over which the learning rate rises; default: the "
          "model's."},
@@ -114,6 +119,9 @@ static ff_status parse(int argc, char **argv, settings *out, bool *done, ff_erro
          "Weight decay, of all parameters; default: the model's."},
         {"label-smoothing", 0, FF_OPTION_REAL, "X", &recipe->label_smoothing, NULL, 0, 0.999999,
          "Label smoothing of the training loss; default: the model's."},
+        {"views", 0, FF_OPTION_CHOICE, NULL, &out->views, "auto|1|2|6", 0, 0,
+         "Views of each sample whose logits evaluation averages: the sample; and its mirror image; "
+         "and both shifted by a pixel, either way; default auto: the recipe's, 1 of most."},
         {"seed", 's', FF_OPTION_INTEGER, "N", &recipe->seed, NULL, 0, most_seeds,
          "Seed of the initial parameters, the order and the augmentation; default 0."},
 
@@ -140,7 +148,7 @@ static ff_status parse(int argc, char **argv, settings *out, bool *done, ff_erro
     };
     const ff_command command = {
         .program = "fftrain",
-        .usage = "fftrain --data DIR [--val DIR] --model NAME [options]",
+        .usage = "fftrain --data DIR [--val DIR] --model NAME | --recipe NAME [options]",
         .summary = "Trains a model on a dataset packed by ffpack, and evaluates it after every "
                    "epoch.",
         .options = options,
@@ -160,7 +168,9 @@ static ff_status parse(int argc, char **argv, settings *out, bool *done, ff_erro
     *done = result == FF_OPTIONS_DONE;
     if (status != FF_OK || *done) return status;
     recipe->stem = (ff_stem)out->stem;
-    recipe->schedule = out->schedule == 0 ? FF_SCHEDULE_COSINE : FF_SCHEDULE_CONSTANT;
+    static const int views[] = {-1, 1, 2, 6};
+    recipe->schedule = out->schedule - 1; /* the order of ff_schedule_kind; auto is -1 */
+    recipe->views = views[out->views];
     recipe->order = (ff_order_kind)out->order;
     recipe->last_batch = out->last_batch == 0 ? FF_LAST_BATCH_DROP : FF_LAST_BATCH_KEEP;
     recipe->verify = (ff_verify)out->verify;

@@ -196,6 +196,11 @@ ff_stem ff_model_stem(const ff_model *model) {
     return model->options.stem;
 }
 
+void ff_model_input_size(const ff_model *model, uint32_t *height, uint32_t *width) {
+    *height = (uint32_t)model->options.height;
+    *width = (uint32_t)model->options.width;
+}
+
 int ff_model_threads(const ff_model *model) {
     return model->options.threads;
 }
@@ -243,6 +248,10 @@ int ff_model_find(const ff_model *model, const char *name) {
     for (int i = 0; i < model->graph->parameter_count; i++)
         if (strcmp(model->parameters[i].name, name) == 0) return i;
     return -1;
+}
+
+int ff_model_whitening(const ff_model *model) {
+    return model->net->whitening ? ff_model_find(model, model->net->whitening) : -1;
 }
 
 void ff_model_get(const ff_model *model, int index, ff_parameter_part part, void *to) {

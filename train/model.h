@@ -79,6 +79,8 @@ const char *ff_model_compute_name(const ff_model *model);
 /* The stem that AUTO became. */
 ff_stem ff_model_stem(const ff_model *model);
 int ff_model_threads(const ff_model *model);
+/* Pixels of a sample as it enters the net. */
+void ff_model_input_size(const ff_model *model, uint32_t *height, uint32_t *width);
 /* Multiply-accumulates of one sample's forward pass (convolutions and linear layers). */
 double ff_model_macs(const ff_model *model);
 
@@ -111,6 +113,8 @@ int ff_model_parameter_count(const ff_model *model);
 const ff_parameter *ff_model_parameter(const ff_model *model, int index);
 /* -1 where there is none. */
 int ff_model_find(const ff_model *model, const char *name);
+/* The filters that whitening.h sets from the training images; -1 where the net has none. */
+int ff_model_whitening(const ff_model *model);
 
 /* Copies a parameter out (in), `count` elements of its dtype in torch's layout, whatever layout
  * it is held in. `what` VALUE is every parameter's; GRADIENT (of the last step) and MOMENTUM are

@@ -13,7 +13,7 @@ ff_planned_view ff_plan_view(int views, int index) {
 
 const void *ff_plan_make_view(ff_plan *plan, const ff_planned_view *view, const void *images) {
     if (!view->down && !view->right && !view->mirror) return images;
-    const ff_view arguments = {plan->tensors[0], view->down, view->right, view->mirror};
+    const ff_image_view arguments = {plan->tensors[0], view->down, view->right, view->mirror};
     plan->compute->ops->view(plan->compute, &arguments, images, plan->view_images);
     return plan->view_images;
 }

@@ -1,10 +1,8 @@
 #include "train/recipe.h"
 
 #include "format/base/thread.h"
-#include "train/recipe_table.h"
+#include "train/recipe_updates.h"
 
-#include <inttypes.h>
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,7 +13,7 @@ ff_recipe_options ff_recipe_default_options(void) {
         .epochs = -1,
         .batch = -1,
         .last_batch = FF_LAST_BATCH_DROP,
-        .schedule = FF_SCHEDULE_COSINE,
+        .schedule = -1,
         .learning_rate = -1,
         .warmup_epochs = -1,
         .momentum = -1,
@@ -23,12 +21,9 @@ ff_recipe_options ff_recipe_default_options(void) {
         .label_smoothing = -1,
         .dropout = -1,
         .order = FF_ORDER_RANDOM,
+        .views = -1,
         .workers = -1,
     };
-}
-
-static double real_or(double given, double fallback) {
-    return given >= 0 ? given : fallback;
 }
 
 /* The compute threads use every CPU, and filling batches is a small part of the work: one thread
@@ -58,11 +53,30 @@ static ff_status check_model_name(const char *name, ff_error *error) {
     return status;
 }
 
+/* The recipe, where one is given, and the model, which is the recipe's or the one given. */
+static ff_status check_recipe(const ff_recipe_options *options, ff_error *error) {
+    if (!options->recipe) return check_model_name(options->model, error);
+    const ff_recipe_defaults *row = ff_recipe_named(options->recipe);
+    if (row && (!options->model || strcmp(options->model, row->model) == 0)) return FF_OK;
+    if (row)
+        return ff_fail(error, FF_USAGE, "--recipe %s trains %s, not --model %s", row->recipe,
+                       row->model, options->model);
+    ff_buffer known = {0};
+    ff_status status = FF_OK;
+    for (int i = 0; ff_recipe_name(i) && status == FF_OK; i++)
+        status = ff_buffer_printf(&known, error, "%s%s", i ? ", " : "", ff_recipe_name(i));
+    if (status == FF_OK)
+        status = ff_fail(error, FF_USAGE, "--recipe: '%s' is unknown; the recipes are %s",
+                         options->recipe, known.bytes);
+    ff_buffer_free(&known);
+    return status;
+}
+
 /* What can be told from the options alone. */
 static ff_status check_options(const ff_recipe_options *options, ff_error *error) {
     if (!options->data)
         return ff_fail(error, FF_USAGE, "--data is missing; it names the packed training set");
-    FF_TRY(check_model_name(options->model, error));
+    FF_TRY(check_recipe(options, error));
     if (options->nesterov && options->no_nesterov)
         return ff_fail(error, FF_USAGE, "--nesterov and --no-nesterov exclude each other");
     if (options->nesterov && options->momentum == 0)
@@ -116,40 +130,11 @@ static void resolve_batches(ff_recipe *recipe, const ff_recipe_options *options,
                                 : (int64_t)recipe->val_count;
 }
 
-static ff_status resolve_schedule(ff_recipe *recipe, const ff_recipe_options *options,
-                                  const ff_recipe_defaults *defaults, ff_error *error) {
-    recipe->epochs = (uint32_t)(options->epochs > 0 ? options->epochs : defaults->epochs);
-    double warmup = options->warmup_epochs;
-    if (warmup > recipe->epochs)
-        return ff_fail(error, FF_USAGE,
-                       "--warmup: %g epochs are more than the %" PRIu32 " of the whole run", warmup,
-                       recipe->epochs);
-    /* A default warm-up leaves a short run most of its steps. */
-    if (warmup < 0) warmup = fmin(defaults->warmup_epochs, 0.2 * recipe->epochs);
-    double rate = options->learning_rate;
-    if (rate < 0) rate = defaults->learning_rate * (double)recipe->batch / defaults->batch;
-    recipe->schedule = (ff_schedule){
-        .kind = options->schedule,
-        .peak = rate,
-        .final = 0,
-        .warmup_steps = (uint64_t)(warmup * (double)recipe->batches + 0.5),
-        .total_steps = recipe->epochs * recipe->batches,
-    };
-    recipe->sgd.learning_rate = rate;
-    recipe->sgd.momentum = real_or(options->momentum, defaults->momentum);
-    recipe->sgd.weight_decay = real_or(options->weight_decay, defaults->weight_decay);
-    recipe->sgd.nesterov = !options->no_nesterov && (options->nesterov || defaults->nesterov) &&
-                           recipe->sgd.momentum > 0;
-    recipe->label_smoothing = real_or(options->label_smoothing, defaults->label_smoothing);
-    recipe->dropout = options->dropout;
-    return FF_OK;
-}
-
 static ff_status build_model(ff_recipe *recipe, const ff_recipe_options *options, ff_error *error) {
     const ff_splits *splits = &recipe->splits;
     bool chosen = options->compute && strcmp(options->compute, "auto") != 0;
     ff_model_options model = {
-        .name = options->model,
+        .name = recipe->model_name,
         .stem = options->stem,
         .channels = (int)splits->channels,
         .height = (int)splits->height,
@@ -159,10 +144,12 @@ static ff_status build_model(ff_recipe *recipe, const ff_recipe_options *options
         .threads = (int)options->threads,
         .seed = recipe->seed,
         .label_smoothing = recipe->label_smoothing,
+        .summed_loss = recipe->summed_loss,
         .dropout = recipe->dropout,
         .compute = chosen ? options->compute : NULL,
     };
     FF_TRY(ff_model_create(&recipe->model, &model, error));
+    FF_TRY(ff_recipe_set_groups(recipe, error));
     recipe->train_plan = ff_model_training_plan(recipe->model);
     if (recipe->last_count) {
         ff_status status =
@@ -172,7 +159,8 @@ static ff_status build_model(ff_recipe *recipe, const ff_recipe_options *options
                                   "the last batch of an epoch, which --last-batch keep keeps");
     }
     if (!recipe->val_batch) return FF_OK;
-    return ff_model_plan(recipe->model, (int)recipe->val_batch, false, &recipe->val_plan, error);
+    FF_TRY(ff_model_plan(recipe->model, (int)recipe->val_batch, false, &recipe->val_plan, error));
+    return ff_plan_set_views(recipe->val_plan, recipe->views, error);
 }
 
 static ff_status build_loaders(ff_recipe *recipe, ff_error *error) {
@@ -211,7 +199,8 @@ static ff_status build_loaders(ff_recipe *recipe, ff_error *error) {
 
 static ff_status build(ff_recipe *recipe, const ff_recipe_options *options, ff_error *error) {
     FF_TRY(check_options(options, error));
-    const ff_recipe_defaults *defaults = ff_recipe_defaults_of(options->model);
+    const ff_recipe_defaults *defaults =
+        options->recipe ? ff_recipe_named(options->recipe) : ff_recipe_defaults_of(options->model);
     if (options->augment) FF_TRY(ff_augment_parse(&recipe->augment, options->augment, error));
     ff_splits_options splits = {.data = options->data,
                                 .val = options->val,
@@ -223,13 +212,14 @@ static ff_status build(ff_recipe *recipe, const ff_recipe_options *options, ff_e
     FF_TRY(ff_splits_open(&recipe->splits, &splits, error));
     recipe->train_count = ff_dataset_count(recipe->splits.train);
     recipe->val_count = recipe->splits.val ? ff_dataset_count(recipe->splits.val) : 0;
-    recipe->model_name = options->model;
+    recipe->model_name = options->model ? options->model : defaults->model;
+    recipe->recipe_name = defaults->recipe;
     recipe->seed = (uint64_t)options->seed;
     recipe->order = options->order;
     recipe->verify = options->verify;
     FF_TRY(resolve_augment(recipe, options, defaults, error));
     resolve_batches(recipe, options, defaults);
-    FF_TRY(resolve_schedule(recipe, options, defaults, error));
+    FF_TRY(ff_recipe_resolve_updates(recipe, options, defaults, error));
     FF_TRY(build_model(recipe, options, error));
     recipe->workers = choose_workers(options->workers, ff_model_threads(recipe->model));
     return build_loaders(recipe, error);

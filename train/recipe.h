@@ -6,7 +6,7 @@
 
 #include "loader/loader.h"
 #include "train/model.h"
-#include "train/schedule.h"
+#include "train/recipe_table.h"
 #include "train/splits.h"
 
 /* As on the command line. A negative number or NULL: the default, which the recipe chooses. */
@@ -14,7 +14,8 @@ typedef struct ff_recipe_options {
     const char *data, *val, *label;
     ff_verify verify;
 
-    const char *model;
+    const char *recipe; /* a row of recipe_table.h; NULL = the model's */
+    const char *model;  /* NULL = the recipe's */
     ff_stem stem;
     const char *compute; /* NULL or "auto" = the fastest */
     int64_t threads;     /* 0 = all CPUs */
@@ -22,11 +23,12 @@ typedef struct ff_recipe_options {
     int64_t epochs;
     int64_t batch;
     ff_last_batch last_batch;
-    ff_schedule_kind schedule;
+    int schedule; /* ff_schedule_kind */
     double learning_rate, warmup_epochs;
     double momentum, weight_decay;
     bool nesterov, no_nesterov; /* at most one; none = the model's default */
     double label_smoothing, dropout;
+    int64_t views;
 
     ff_order_kind order;
     const char *augment;
@@ -37,6 +39,14 @@ typedef struct ff_recipe_options {
 } ff_recipe_options;
 
 ff_recipe_options ff_recipe_default_options(void);
+
+/* How a group of parameters is updated in this run. */
+typedef struct ff_recipe_update {
+    const char *names;
+    ff_rule rule;
+    ff_sgd sgd; /* its learning_rate is the peak */
+    ff_schedule schedule;
+} ff_recipe_update;
 
 /* Everything a run uses, resolved. Read-only but for the objects it points to. */
 typedef struct ff_recipe {
@@ -58,9 +68,12 @@ typedef struct ff_recipe {
     uint32_t epochs;
     uint64_t batches; /* an epoch */
 
-    ff_schedule schedule;
-    ff_sgd sgd; /* its learning_rate is the peak; every step sets its own */
+    const char *recipe_name; /* NULL = of no name */
+    int group_count;         /* at least 1 */
+    ff_recipe_update groups[FF_RECIPE_GROUPS];
     double label_smoothing, dropout;
+    bool summed_loss;
+    int views; /* of each sample in evaluation */
 
     ff_augment_spec augment;
     char augment_text[FF_AUGMENT_TEXT_BYTES];
@@ -75,6 +88,13 @@ typedef struct ff_recipe {
  * sentence; then *recipe = NULL. */
 FF_MUST_USE ff_status ff_recipe_create(ff_recipe **recipe, const ff_recipe_options *options,
                                        ff_error *error);
+/* What step `step` (from 0) updates by: steps[recipe->group_count]. */
+void ff_recipe_steps(const ff_recipe *recipe, uint64_t step, ff_sgd *steps);
+/* Steps of the whole run. */
+static inline uint64_t ff_recipe_total_steps(const ff_recipe *recipe) {
+    return recipe->epochs * recipe->batches;
+}
+
 /* NULL is accepted. */
 void ff_recipe_destroy(ff_recipe **recipe);
 

@@ -1,12 +1,30 @@
-/* What a model trains well with where the command line does not say otherwise: one row a model.
- * Pure. */
+/* Recipes: what a model trains well with where the command line does not say otherwise, one row
+ * each.
+ * --recipe names a row; without it a model has the first row of its own. Pure. */
 #ifndef FF_TRAIN_RECIPE_TABLE_H
 #define FF_TRAIN_RECIPE_TABLE_H
 
+#include "train/optim.h"
+#include "train/schedule.h"
+
 #include <stdbool.h>
 
+/* Parameters that are updated alike, with numbers of their own. */
+typedef struct ff_recipe_group {
+    const char *names; /* pattern of fnmatch(3); the first that matches counts */
+    ff_rule rule;
+    double learning_rate;
+    double momentum;
+    bool nesterov;
+    double weight_decay;
+    double epochs; /* the learning rate ends then, where that is before the end; 0 = at the end */
+} ff_recipe_group;
+
+enum { FF_RECIPE_GROUPS = 4 };
+
 typedef struct ff_recipe_defaults {
-    const char *model; /* its name; NULL = every model without a row of its own */
+    const char *recipe; /* its name; NULL: of the row of all other models */
+    const char *model;  /* its name; NULL = every model without a row of its own */
     int epochs;
     int batch;
     double learning_rate; /* at `batch` samples; others scale it in proportion (P. Goyal et al.,
@@ -16,13 +34,23 @@ typedef struct ff_recipe_defaults {
     double weight_decay;
     double label_smoothing;
     double warmup_epochs;
+    ff_schedule_kind schedule;
     const char *augment_small; /* --augment for images of at most FF_RECIPE_SMALL pixels a side */
     const char *augment;       /* and for larger ones */
+    /* The loss is the sum over a batch, not its mean: learning rates stay as they are with other
+     * batches, and the groups' weight decays are in proportion to them. */
+    bool summed_loss;
+    int views; /* of each sample in evaluation (ff_plan_set_views); 0 = 1 */
+    /* As many as have names; none: all parameters are one group, with the numbers above. */
+    ff_recipe_group groups[FF_RECIPE_GROUPS];
 } ff_recipe_defaults;
 
 #define FF_RECIPE_SMALL 64
 
-/* The row of `model`, never NULL. */
+/* The first row of `model`, never NULL. */
 const ff_recipe_defaults *ff_recipe_defaults_of(const char *model);
+/* The row of that name, or NULL; the names, NULL past the last. */
+const ff_recipe_defaults *ff_recipe_named(const char *recipe);
+const char *ff_recipe_name(int index);
 
 #endif

@@ -6,6 +6,7 @@
 #include "train/bottleneck.h"
 #include "train/json_log.h"
 #include "train/summary.h"
+#include "train/whitening.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -39,9 +40,46 @@ void ff_report_destroy(ff_report **report) {
 
 /* ---- the start ---- */
 
+/* The images that whitening looks at: the first of the random order of that seed. */
+static json_t *whitening_object(const ff_recipe *recipe) {
+    if (ff_model_whitening(recipe->model) < 0) return json_null();
+    uint64_t images = FF_WHITENING_IMAGES;
+    if (images > recipe->train_count) images = recipe->train_count;
+    return json_pack("{s:I, s:i}", "images", (json_int_t)images, "seed", 0);
+}
+
+static json_t *group_objects(const ff_recipe *recipe) {
+    json_t *list = json_array();
+    for (int i = 0; list && i < recipe->group_count; i++) {
+        const ff_recipe_update *group = &recipe->groups[i];
+        json_t *object =
+            json_pack("{s:s, s:s, s:o, s:o, s:b, s:o, s:I}", "names", group->names, "optimizer",
+                      group->rule == FF_RULE_MUON ? "muon" : "sgd", "learning_rate",
+                      ff_json_number(group->schedule.peak), "momentum",
+                      ff_json_number(group->sgd.momentum), "nesterov", (int)group->sgd.nesterov,
+                      "weight_decay", ff_json_number(group->sgd.weight_decay), "steps",
+                      (json_int_t)group->schedule.total_steps);
+        if (json_array_append_new(list, object) == 0) continue;
+        json_decref(list);
+        list = NULL;
+    }
+    return list;
+}
+
+/* The first with the fields of the second, which is released; NULL where either is. */
+static json_t *joined(json_t *object, json_t *more) {
+    if (!object || !more || json_object_update(object, more) != 0) {
+        json_decref(object);
+        object = NULL;
+    }
+    json_decref(more);
+    return object;
+}
+
 static json_t *start_object(const ff_recipe *recipe) {
     const ff_splits *splits = &recipe->splits;
-    const ff_sgd *sgd = &recipe->sgd;
+    const ff_sgd *sgd = &recipe->groups[0].sgd;
+    const ff_schedule *schedule = &recipe->groups[0].schedule;
     json_t *object =
         json_pack("{s:s, s:s, s:s, s:o, s:o, s:o, s:i, s:I, s:I, s:[i,i,i], s:s, s:s, s:i, s:i}",
                   "event", "start", "version", ff_version, "model", recipe->model_name, "data",
@@ -55,21 +93,19 @@ static json_t *start_object(const ff_recipe *recipe) {
     json_t *more = json_pack(
         "{s:I, s:i, s:I, s:I, s:s, s:s, s:o, s:I, s:o, s:s, s:I, s:o, s:b, s:o, s:o}", "parameters",
         (json_int_t)ff_summary_parameters(recipe->model), "epochs", (int)recipe->epochs, "batch",
-        (json_int_t)recipe->batch, "steps", (json_int_t)recipe->schedule.total_steps, "order",
+        (json_int_t)recipe->batch, "steps", (json_int_t)ff_recipe_total_steps(recipe), "order",
         ff_order_name(recipe->order), "augment", recipe->augment_text, "val_resize",
         splits->val_resize ? json_integer(splits->val_resize) : json_null(), "seed",
-        (json_int_t)recipe->seed, "learning_rate", ff_json_number(recipe->schedule.peak),
-        "schedule", recipe->schedule.kind == FF_SCHEDULE_COSINE ? "cosine" : "constant",
-        "warmup_steps", (json_int_t)recipe->schedule.warmup_steps, "momentum",
-        ff_json_number(sgd->momentum), "nesterov", (int)sgd->nesterov, "weight_decay",
+        (json_int_t)recipe->seed, "learning_rate", ff_json_number(schedule->peak), "schedule",
+        ff_schedule_name(schedule->kind), "warmup_steps", (json_int_t)schedule->warmup_steps,
+        "momentum", ff_json_number(sgd->momentum), "nesterov", (int)sgd->nesterov, "weight_decay",
         ff_json_number(sgd->weight_decay), "label_smoothing",
         ff_json_number(recipe->label_smoothing));
-    if (!object || !more || json_object_update(object, more) != 0) {
-        json_decref(object);
-        object = NULL;
-    }
-    json_decref(more);
-    return object;
+    json_t *updates =
+        json_pack("{s:o, s:i, s:b, s:o, s:o}", "recipe", ff_json_text(recipe->recipe_name), "views",
+                  recipe->views, "summed_loss", (int)recipe->summed_loss, "whitening",
+                  whitening_object(recipe), "groups", group_objects(recipe));
+    return joined(joined(object, more), updates);
 }
 
 ff_status ff_report_start(ff_report *report, const ff_recipe *recipe, ff_error *error) {
@@ -139,7 +175,7 @@ static json_t *end_object(const ff_run_result *result, ff_status status, const c
     bool evaluated = result->best_epoch != 0;
     double train_ns = (double)result->train_ns;
     return json_pack(
-        "{s:s, s:s, s:o, s:i, s:I, s:I, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "event", "end",
+        "{s:s, s:s, s:o, s:i, s:I, s:I, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "event", "end",
         "status", how, "message", ff_json_text(status == FF_OK ? NULL : message), "epochs",
         (int)result->last.epoch, "steps", (json_int_t)result->steps, "samples",
         (json_int_t)result->samples, "val_accuracy",
@@ -148,7 +184,9 @@ static json_t *end_object(const ff_run_result *result, ff_status status, const c
         evaluated ? json_integer(result->best_epoch) : json_null(), "seconds",
         ff_json_number((double)result->total_ns * 1e-9), "train_seconds",
         ff_json_number(train_ns * 1e-9), "val_seconds",
-        ff_json_number((double)result->val_ns * 1e-9), "data_wait_percent",
+        ff_json_number((double)result->val_ns * 1e-9), "timed_seconds",
+        ff_json_number((double)(result->whiten_ns + result->train_ns + result->last_val_ns) * 1e-9),
+        "data_wait_percent",
         ff_json_number(train_ns > 0 ? 100 * (double)result->wait_ns / train_ns : 0));
 }
 

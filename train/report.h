@@ -8,7 +8,8 @@
  *    "learning_rate", "seconds", "samples_per_second", "data_wait_percent"}
  *   {"event": "end", "status": "done"|"interrupted"|"failed", "message", "steps", ...}
  *
- * Accuracies are shares in [0, 1]. One thread at a time. */
+ * timed_seconds of the end are those of whitening, training and the last evaluation: what a run
+ * that evaluates once would take. Accuracies are shares in [0, 1]. One thread at a time. */
 #ifndef FF_TRAIN_REPORT_H
 #define FF_TRAIN_REPORT_H
 
@@ -29,10 +30,11 @@ typedef struct ff_epoch {
 
 typedef struct ff_run_result {
     uint64_t steps, samples;
-    uint64_t total_ns, train_ns, val_ns, wait_ns;
-    double loader_rate;  /* samples a second that the loader could give; 0 = unknown */
-    ff_epoch last;       /* epoch 0 = none was finished */
-    uint32_t best_epoch; /* 0 = none was evaluated */
+    uint64_t total_ns, whiten_ns, train_ns, wait_ns;
+    uint64_t val_ns, last_val_ns; /* of all evaluations, and of the last one */
+    double loader_rate;           /* samples a second that the loader could give; 0 = unknown */
+    ff_epoch last;                /* epoch 0 = none was finished */
+    uint32_t best_epoch;          /* 0 = none was evaluated */
     double best_accuracy;
 } ff_run_result;
 

@@ -3,6 +3,7 @@
 #include "format/base/interrupt.h"
 #include "format/base/thread.h"
 #include "train/evaluate.h"
+#include "train/whitening.h"
 
 #include <assert.h>
 #include <inttypes.h>
@@ -31,12 +32,12 @@ static ff_status loss_failed(const ff_recipe *recipe, uint64_t step, uint32_t ep
     return ff_fail(error, FF_FAILED,
                    "the training loss became %s at step %" PRIu64 " (epoch %" PRIu32
                    ", learning rate %g); lower --lr (it is %g) or lengthen --warmup",
-                   found, step + 1, epoch + 1, rate, recipe->schedule.peak);
+                   found, step + 1, epoch + 1, rate, recipe->groups[0].schedule.peak);
 }
 
 /* One acquired batch through the model. */
-static ff_status train_slot(ff_recipe *recipe, const ff_slot *slot, uint64_t step, double rate,
-                            ff_step_result *result, ff_error *error) {
+static ff_status train_slot(ff_recipe *recipe, const ff_slot *slot, uint64_t step,
+                            const ff_sgd *steps, ff_step_result *result, ff_error *error) {
     ff_plan *plan = slot->count == slot->rows ? recipe->train_plan : recipe->last_plan;
     assert(plan && ff_plan_batch(plan) == (int)slot->count);
     /* Samples lie at the front, so a shorter plan reads the same memory. */
@@ -46,9 +47,7 @@ static ff_status train_slot(ff_recipe *recipe, const ff_slot *slot, uint64_t ste
                       .weights = NULL,
                       .mix = slot->mix,
                       .step = step};
-    ff_sgd sgd = recipe->sgd;
-    sgd.learning_rate = rate;
-    return ff_plan_train(plan, &batch, &sgd, result, error);
+    return ff_plan_train(plan, &batch, steps, result, error);
 }
 
 static ff_status train_epoch(ff_recipe *recipe, uint32_t epoch, epoch_sums *sums, uint64_t *step,
@@ -62,8 +61,10 @@ static ff_status train_epoch(ff_recipe *recipe, uint32_t epoch, epoch_sums *sums
         FF_TRY(ff_loader_acquire(recipe->train_loader, &slot, error));
         sums->wait_ns += ff_now_ns() - asked;
         ff_step_result result;
-        *rate = ff_schedule_rate(&recipe->schedule, *step);
-        ff_status status = train_slot(recipe, slot, *step, *rate, &result, error);
+        ff_sgd steps[FF_RECIPE_GROUPS];
+        ff_recipe_steps(recipe, *step, steps);
+        *rate = steps[0].learning_rate;
+        ff_status status = train_slot(recipe, slot, *step, steps, &result, error);
         sums->samples += slot->count;
         ff_loader_release(recipe->train_loader, slot, NULL);
         if (status != FF_OK) return status;
@@ -109,6 +110,7 @@ static ff_status run_epochs(ff_recipe *recipe, ff_report *report, ff_run_result 
             status = ff_evaluate(recipe->val_plan, recipe->val_loader, &evaluation, error);
             if (status != FF_OK) return status;
             result->val_ns += evaluation.ns;
+            result->last_val_ns = evaluation.ns;
             line.evaluated = true;
             line.val_loss = evaluation.loss;
             line.val_accuracy = evaluation.accuracy;
@@ -131,7 +133,16 @@ static ff_status interrupted(const ff_recipe *recipe, const ff_run_result *resul
                    "stopped by %s after step %" PRIu64 " of %" PRIu64 " (%" PRIu32 " of %" PRIu32
                    " epochs done)",
                    number == SIGTERM ? "SIGTERM" : "SIGINT", result->steps,
-                   recipe->schedule.total_steps, result->last.epoch, recipe->epochs);
+                   ff_recipe_total_steps(recipe), result->last.epoch, recipe->epochs);
+}
+
+/* Before the first step, where the net wants it. */
+static ff_status whiten(ff_recipe *recipe, ff_run_result *result, ff_error *error) {
+    uint64_t began = ff_now_ns();
+    ff_status status = ff_whiten(recipe->model, recipe->splits.train, recipe->splits.val_resize,
+                                 ff_model_threads(recipe->model), error);
+    result->whiten_ns = ff_now_ns() - began;
+    return status;
 }
 
 ff_status ff_run(ff_recipe *recipe, ff_report *report, ff_error *error) {
@@ -140,7 +151,8 @@ ff_status ff_run(ff_recipe *recipe, ff_report *report, ff_error *error) {
     ff_run_result result = {0};
     uint64_t began = ff_now_ns();
     FF_TRY(ff_report_start(report, recipe, error));
-    ff_status status = run_epochs(recipe, report, &result, error);
+    ff_status status = whiten(recipe, &result, error);
+    if (status == FF_OK) status = run_epochs(recipe, report, &result, error);
     if (status == FF_INTERRUPTED) status = interrupted(recipe, &result, error);
     result.total_ns = ff_now_ns() - began;
     ff_loader_stats loader = ff_loader_measure(recipe->train_loader);

@@ -2,6 +2,11 @@
 
 #include <math.h>
 
+const char *ff_schedule_name(ff_schedule_kind kind) {
+    static const char *const names[] = {"constant", "cosine", "linear"};
+    return names[kind];
+}
+
 double ff_schedule_rate(const ff_schedule *schedule, uint64_t step) {
     if (step < schedule->warmup_steps)
         return schedule->peak * ((double)step + 1.0) / ((double)schedule->warmup_steps + 1.0);

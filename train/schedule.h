@@ -18,6 +18,9 @@ typedef struct ff_schedule {
     uint64_t total_steps;  /* steps of the whole run, the warm-up among them */
 } ff_schedule;
 
+/* "constant", "cosine", "linear". */
+const char *ff_schedule_name(ff_schedule_kind kind);
+
 /* The learning rate of step `step` (from 0). After the warm-up, with t = (step - warmup_steps) /
  * (total_steps - warmup_steps) in [0, 1): final + (peak - final) * (1 + cos(pi t)) / 2 (SGDR,
  * arXiv 1608.03983, eq. 5, without restarts), or final + (peak - final) * (1 - t) (LINEAR). Steps

@@ -29,6 +29,8 @@ static void print_model(FILE *out, const ff_recipe *recipe) {
     for (int i = 0; ff_net_at(i); i++)
         if (ff_net_at(i)->stems && strcmp(ff_net_at(i)->name, recipe->model_name) == 0)
             stem = ff_model_stem(model) == FF_STEM_CIFAR ? ", cifar stem" : ", imagenet stem";
+    if (recipe->recipe_name && strcmp(recipe->recipe_name, recipe->model_name) != 0)
+        fprintf(out, "recipe         %s\n", recipe->recipe_name);
     fprintf(out,
             "model          %s%s: %" PRIu32 "x%" PRIu32 "x%" PRIu32 " -> %" PRIu32
             " classes, %" PRIu64 " parameters, %.4g million multiply-accumulates a sample\n",
@@ -82,7 +84,7 @@ static void print_batches(FILE *out, const ff_recipe *recipe) {
             "batches        %" PRIu64 " an epoch of %" PRId64 " samples, %" PRIu32
             " epoch%s, %" PRIu64 " step%s",
             recipe->batches, recipe->batch, recipe->epochs, recipe->epochs == 1 ? "" : "s",
-            recipe->schedule.total_steps, recipe->schedule.total_steps == 1 ? "" : "s");
+            ff_recipe_total_steps(recipe), ff_recipe_total_steps(recipe) == 1 ? "" : "s");
     if (recipe->batch != recipe->batch_asked)
         fprintf(out, " (the whole set; --batch was %" PRId64 ")", recipe->batch_asked);
     if (recipe->last_count) fprintf(out, " (the last batch has %" PRId64 ")", recipe->last_count);
@@ -92,25 +94,61 @@ static void print_batches(FILE *out, const ff_recipe *recipe) {
     fputc('\n', out);
 }
 
-static void print_optimizer(FILE *out, const ff_recipe *recipe) {
-    const ff_sgd *sgd = &recipe->sgd;
-    const ff_schedule *schedule = &recipe->schedule;
-    fprintf(out, "optimizer      SGD, momentum %g%s, weight decay %g, label smoothing %g",
-            sgd->momentum, sgd->nesterov ? " (Nesterov)" : "", sgd->weight_decay,
-            recipe->label_smoothing);
-    if (recipe->dropout >= 0) fprintf(out, ", dropout %g", recipe->dropout);
-    bool cosine = schedule->kind == FF_SCHEDULE_COSINE;
+static void print_sgd(FILE *out, const ff_sgd *sgd) {
+    fprintf(out, "momentum %g%s, weight decay %g", sgd->momentum,
+            sgd->nesterov ? " (Nesterov)" : "", sgd->weight_decay);
+}
+
+/* A line a group, where each has its own numbers. */
+static void print_groups(FILE *out, const ff_recipe *recipe) {
+    for (int i = 0; i < recipe->group_count; i++) {
+        const ff_recipe_update *group = &recipe->groups[i];
+        fprintf(out, "%-14s %s: %s at %g, ", i ? "" : "optimizer", group->names,
+                group->rule == FF_RULE_MUON ? "Muon" : "SGD", group->schedule.peak);
+        if (group->rule == FF_RULE_MUON)
+            fprintf(out, "momentum %g%s", group->sgd.momentum,
+                    group->sgd.nesterov ? " (Nesterov)" : "");
+        else
+            print_sgd(out, &group->sgd);
+        if (group->schedule.total_steps < ff_recipe_total_steps(recipe))
+            fprintf(out, ", until step %" PRIu64, group->schedule.total_steps);
+        fputc('\n', out);
+    }
+}
+
+static void print_rates(FILE *out, const ff_schedule *schedule) {
+    bool falls = schedule->kind != FF_SCHEDULE_CONSTANT;
     uint64_t middle = schedule->warmup_steps + (schedule->total_steps - schedule->warmup_steps) / 2;
-    fprintf(out, "\nlearning rate  %s", cosine ? "cosine" : "constant");
+    fprintf(out, "learning rate  %s", ff_schedule_name(schedule->kind));
     if (schedule->warmup_steps)
         fprintf(out, ", %.4g at step 1, warming up over %" PRIu64 " steps",
                 ff_schedule_rate(schedule, 0), schedule->warmup_steps);
     fprintf(out, ", peak %g", schedule->peak);
-    if (cosine && schedule->total_steps > schedule->warmup_steps)
+    if (falls && schedule->total_steps > schedule->warmup_steps)
         fprintf(out, ", %.4g at step %" PRIu64 ", %.4g at the last",
                 ff_schedule_rate(schedule, middle), middle + 1,
                 ff_schedule_rate(schedule, schedule->total_steps - 1));
     fputc('\n', out);
+}
+
+static void print_optimizer(FILE *out, const ff_recipe *recipe) {
+    if (recipe->group_count == 1) {
+        fprintf(out, "optimizer      SGD, ");
+        print_sgd(out, &recipe->groups[0].sgd);
+        fprintf(out, ", ");
+    } else {
+        print_groups(out, recipe);
+        fprintf(out, "loss           ");
+        if (recipe->summed_loss) fprintf(out, "summed over a batch, ");
+    }
+    fprintf(out, "label smoothing %g", recipe->label_smoothing);
+    if (recipe->dropout >= 0) fprintf(out, ", dropout %g", recipe->dropout);
+    fputc('\n', out);
+    print_rates(out, &recipe->groups[0].schedule);
+    if (recipe->views > 1)
+        fprintf(out,
+                "views          %d of each sample in evaluation; --views 1 for the sample alone\n",
+                recipe->views);
 }
 
 void ff_summary_print(FILE *out, const ff_recipe *recipe) {

@@ -111,6 +111,49 @@ check "mixed labels change the loss" bash -c "! cmp -s <(grep -o train_loss.* lo
 check "it learns with mixup" grep -qE '"status":"done".*"val_accuracy":(1\.0|0\.[89])' mixup.jsonl
 refuses "jitter of two channels" 2 "colour jitter needs samples of 1 or 3 channels, not 2" --data two "${small[@]}" --augment jitter=0.4
 
+# ---- recipes
+make images --splits train,test --count 60 --height 32 --width 32 --statistics
+speed=(--recipe cifar-speed --data images --threads 1 --batch 20 --epochs 2)
+"$fftrain" "${speed[@]}" --log-json speed.jsonl >stdout 2>stderr
+check "--recipe cifar-speed trains cifarnet" test $? -eq 0
+for words in 'recipe *cifar-speed$' 'model *cifarnet: 3x32x32' 'augment *crop=2:reflect,flip=alternate' \
+    'Muon at 0.24, momentum 0.6' 'whiten.bias: SGD at 0.053' 'loss *summed over a batch, label smoothing 0.2' \
+    'learning rate *linear, peak 0.24, 0.12 at step 4' 'views *6 of each sample'; do
+    check "it names ${words%% *} ${words##* }" grep -q "$words" stdout
+done
+cat >judge_recipe.py <<'PYTHON'
+import json, sys
+lines = [json.loads(line) for line in open(sys.argv[1])]
+start, last, end = lines[0], lines[-2], lines[-1]
+assert start["recipe"] == "cifar-speed" and start["model"] == "cifarnet" and start["views"] == 6, start
+assert start["whitening"] == {"images": 60, "seed": 0} and start["summed_loss"], start
+assert [group["optimizer"] for group in start["groups"]] == ["muon", "sgd", "sgd", "sgd"], start
+assert [group["learning_rate"] for group in start["groups"]] == [0.24, 0.053, 0.053, 0.67], start
+assert abs(start["groups"][3]["weight_decay"] - 2e-6 * 20 / 0.67) < 1e-12, start
+assert start["label_smoothing"] == 0.2 and start["schedule"] == "linear", start
+assert abs(last["learning_rate"] - 0.24 / 6) < 1e-9, last
+assert end["status"] == "done" and end["train_seconds"] < end["timed_seconds"] < end["seconds"], end
+PYTHON
+if command -v "$python" >/dev/null; then check "its JSON lines" "$python" judge_recipe.py speed.jsonl
+else skip "its JSON lines" "no $python"; fi
+"$fftrain" "${speed[@]}" --log-json again.jsonl --workers 2 >stdout 2>stderr
+check "it repeats" cmp <(results speed.jsonl) <(results again.jsonl)
+"$fftrain" "${speed[@]}" --views 1 --log-json one.jsonl >stdout 2>stderr
+check "other views, the same training and another loss" \
+    bash -c "cmp -s <(grep -o '\"train_loss\":[0-9.]*' speed.jsonl) <(grep -o '\"train_loss\":[0-9.]*' one.jsonl) &&
+             ! cmp -s <(grep -o '\"val_loss\":[0-9.]*' speed.jsonl) <(grep -o '\"val_loss\":[0-9.]*' one.jsonl)"
+check "a model's name is its recipe" bash -c "'$fftrain' --recipe resnet18 --data images -n | grep -q 'model *resnet18'"
+for model in resnet50 vgg16_bn; do
+    check "$model" "$fftrain" --model $model --data images/train --epochs 1 --batch 30 --threads 1 --augment flip
+done
+check "--schedule linear" bash -c "'$fftrain' --data set ${small[*]} --schedule linear -n | grep -q 'learning rate *linear'"
+refuses "an unknown recipe" 2 "--recipe: 'fast' is unknown;cifar-speed" --data images --recipe fast
+refuses "another model than the recipe's" 2 "--recipe cifar-speed trains cifarnet, not --model resnet18" --data images --recipe cifar-speed --model resnet18
+refuses "one learning rate for several groups" 2 "--lr: the recipe cifar-speed gives each group" --data images --recipe cifar-speed --lr 1
+refuses "five views" 2 "--views" --data images --recipe cifar-speed --views 5
+refuses "images too small for cifarnet" 2 "too small for this net" --data set --recipe cifar-speed
+refuses "torchvision's vgg head on small images" 2 "224x224;--stem cifar" --data images --model vgg16_bn --stem imagenet
+
 # ---- options
 refuses "an unknown option" 2 "unknown option --epoch; did you mean --epochs?" --data set "${small[@]}" --epoch 3
 refuses "a value out of range" 2 "--batch: 0 is out of range" --data set "${small[@]}" --batch 0

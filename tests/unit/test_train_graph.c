@@ -183,7 +183,8 @@ static void views_are_averaged(void **state) {
             const int logits = k->batch * CLASSES;
             for (int v = 0; v < views; v++) {
                 const ff_planned_view view = ff_plan_view(views, v);
-                const ff_view arguments = {n.plan->tensors[0], view.down, view.right, view.mirror};
+                const ff_image_view arguments = {n.plan->tensors[0], view.down, view.right,
+                                                 view.mirror};
                 n.compute->ops->view(n.compute, &arguments, s.images, seen);
                 ff_batch batch = s.batch;
                 batch.images = seen;

@@ -647,7 +647,7 @@ static void views_are_torchs(void **state) {
     for (int k = 0; k < 2; k++)
         for (size_t v = 0; v < sizeof known / sizeof *known; v++) {
             ff_compute *compute = k ? both->fast : both->right;
-            const ff_view view = {
+            const ff_image_view view = {
                 {2, 3, 3, 3, k ? 4 : 1}, known[v].down, known[v].right, known[v].mirror};
             float images[2 * 3 * 9];
             for (int i = 0; i < 54; i++) images[i] = (float)(i / 9 * 10 + i % 9 + 1);

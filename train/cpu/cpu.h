@@ -39,7 +39,7 @@ void ff_reference_add(ff_compute *compute, size_t count, const void *a, const vo
 void ff_reference_dropout(ff_compute *compute, const ff_dropout *dropout, const void *x, void *y);
 size_t ff_reference_loss_scratch(const ff_compute *compute, int n, int stride);
 void ff_reference_loss(ff_compute *compute, const ff_loss *loss);
-void ff_reference_view(ff_compute *compute, const ff_view *view, const void *x, void *y);
+void ff_reference_view(ff_compute *compute, const ff_image_view *view, const void *x, void *y);
 void ff_reference_weigh(ff_compute *compute, size_t count, float weight, bool first, const float *x,
                         float *to);
 void ff_reference_sgd(ff_compute *compute, const ff_sgd *sgd, size_t count, float *value,

@@ -243,7 +243,7 @@ static int reflected(int at, int size) {
     return at < size ? at : 2 * (size - 1) - at;
 }
 
-void ff_reference_view(ff_compute *compute, const ff_view *view, const void *from, void *to) {
+void ff_reference_view(ff_compute *compute, const ff_image_view *view, const void *from, void *to) {
     const ff_tensor *t = &view->shape;
     const float *x = from;
     float *y = to;

@@ -1,0 +1,291 @@
+/* Muon, groups of parameters, learning rates and whitening against closed forms. */
+#include "tests/unit/train_helpers.h"
+
+#include "train/groups.h"
+#include "train/muon.h"
+#include "train/recipe_table.h"
+#include "train/whitening.h"
+
+/* ---- Muon ---- */
+
+static void product(void *context, bool transposed, size_t m, size_t n, size_t k, float alpha,
+                    const float *a, const float *b, float beta, float *c) {
+    (void)context;
+    for (size_t i = 0; i < m; i++)
+        for (size_t j = 0; j < n; j++) {
+            double sum = 0;
+            for (size_t l = 0; l < k; l++)
+                sum += (double)a[i * k + l] * (double)b[transposed ? j * k + l : l * n + j];
+            c[i * n + j] = (float)((double)alpha * sum +
+                                   (beta != 0 ? (double)beta * (double)c[i * n + j] : 0));
+        }
+}
+
+static double quintic(double x) {
+    for (int step = 0; step < 3; step++)
+        x = 3.4445 * x - 4.7750 * x * x * x + 2.0315 * x * x * x * x * x;
+    return x;
+}
+
+/* Rotates rows i and j, or columns, by an angle. */
+static void turn(float *u, size_t rows, size_t columns, size_t i, size_t j, bool of_rows,
+                 double angle) {
+    const size_t count = of_rows ? columns : rows, step = of_rows ? 1 : columns;
+    const size_t stride = of_rows ? columns : 1;
+    const float c = (float)cos(angle), s = (float)sin(angle);
+    for (size_t k = 0; k < count; k++) {
+        float *a = u + i * stride + k * step, *b = u + j * stride + k * step;
+        const float x = *a, y = *b;
+        *a = c * x - s * y;
+        *b = s * x + c * y;
+    }
+}
+
+/* A matrix U S V' becomes U f(S / |S|) V': made of a diagonal one by turning rows and columns,
+ * which then are turned back. Wide and tall ones; in bf16 as well, within its rounding. */
+static void muon_moves_singular_values(void **state) {
+    (void)state;
+    static const size_t shapes[][2] = {{5, 7}, {7, 5}, {4, 4}, {1, 9}, {9, 1}};
+    dice d = {.seed = 41};
+    for (int k = 0; k < 10; k++) {
+        const size_t rows = shapes[k / 2][0], columns = shapes[k / 2][1];
+        const size_t least = rows < columns ? rows : columns;
+        const ff_muon muon = {.bf16 = k % 2};
+        float *u = floats(rows * columns), *room = floats(ff_muon_room(rows, columns));
+        double values[9], norm = 0;
+        for (size_t i = 0; i < least; i++) {
+            values[i] = 0.2 + fabs((double)gauss(&d));
+            norm += values[i] * values[i];
+            u[i * columns + i] = (float)values[i];
+        }
+        norm = sqrt(norm);
+        for (size_t i = 0; i + 1 < rows; i++) turn(u, rows, columns, i, i + 1, true, 0.7);
+        for (size_t j = 0; j + 1 < columns; j++) turn(u, rows, columns, j, j + 1, false, -0.4);
+        ff_muon_orthogonalise(&muon, rows, columns, u, room, product, NULL);
+        for (size_t e = 0; muon.bf16 && e < rows * columns; e++)
+            assert_true(u[e] == ff_f32_from_bf16(ff_bf16_from_f32(u[e])));
+        for (size_t j = columns - 1; j-- > 0;) turn(u, rows, columns, j, j + 1, false, 0.4);
+        for (size_t i = rows - 1; i-- > 0;) turn(u, rows, columns, i, i + 1, true, -0.7);
+        for (size_t i = 0; i < rows; i++)
+            for (size_t j = 0; j < columns; j++) {
+                double want = i == j ? quintic(values[i] / norm) : 0;
+                double apart = fabs(want - (double)u[i * columns + j]);
+                assert_true(apart < (muon.bf16 ? 0.1 : 2e-5));
+            }
+        free(u);
+        free(room);
+    }
+}
+
+/* Momentum of both kinds, and weights that keep the norm sqrt(rows) but for the step. */
+static void muon_keeps_the_norm(void **state) {
+    (void)state;
+    dice d = {.seed = 42};
+    enum { ROWS = 6, COUNT = 60 };
+    float *value = random_floats(&d, COUNT), *momentum = random_floats(&d, COUNT);
+    float *gradient = random_floats(&d, COUNT), *zero = floats(COUNT), u[COUNT], kept[COUNT];
+    for (int nesterov = 0; nesterov < 2; nesterov++) {
+        const ff_muon muon = {.learning_rate = 0.1, .momentum = 0.6, .nesterov = nesterov};
+        memcpy(kept, momentum, sizeof kept);
+        ff_muon_momentum(&muon, COUNT, momentum, gradient, u);
+        for (int i = 0; i < COUNT; i++) {
+            double m = 0.6 * (double)kept[i] + (double)gradient[i];
+            assert_float_equal(momentum[i], m, 1e-5);
+            assert_float_equal(u[i], nesterov ? (double)gradient[i] + 0.6 * m : m, 1e-5);
+        }
+        memcpy(kept, value, sizeof kept);
+        ff_muon_apply(&muon, ROWS, COUNT, value, zero);
+        double squares = 0, before = 0;
+        for (int i = 0; i < COUNT; i++) {
+            squares += (double)value[i] * (double)value[i];
+            before += (double)kept[i] * (double)kept[i];
+        }
+        assert_float_equal(squares, ROWS, 1e-4);
+        ff_muon_apply(&muon, ROWS, COUNT, kept, u);
+        for (int i = 0; i < COUNT; i++)
+            assert_float_equal(kept[i], (double)value[i] - 0.1 * (double)u[i], 1e-4);
+        assert_true(before > 0);
+        ff_muon_apply(&muon, ROWS, COUNT, zero, zero); /* all zero: nothing to scale */
+        for (int i = 0; i < COUNT; i++) assert_true(zero[i] == 0);
+    }
+    free(value);
+    free(momentum);
+    free(gradient);
+    free(zero);
+}
+
+/* ---- groups ---- */
+
+static ff_model *cifarnet(void) {
+    ff_model *model;
+    const ff_model_options options = {.name = "cifarnet",
+                                      .channels = 3,
+                                      .height = 32,
+                                      .width = 32,
+                                      .classes = 10,
+                                      .batch = 2,
+                                      .threads = 1,
+                                      .dropout = -1};
+    assert_ok(ff_model_create(&model, &options, error));
+    return model;
+}
+
+/* The recipe's patterns divide cifarnet as they should; what no pattern matches, and what Muon
+ * cannot take, is named. */
+static void groups_divide(void **state) {
+    (void)state;
+    const ff_recipe_defaults *recipe = ff_recipe_named("cifar-speed");
+    assert_non_null(recipe);
+    assert_null(ff_recipe_named("cifar-slow"));
+    ff_group list[FF_RECIPE_GROUPS];
+    int count = 0, seen[FF_RECIPE_GROUPS] = {0};
+    for (; count < FF_RECIPE_GROUPS && recipe->groups[count].names; count++)
+        list[count] = (ff_group){recipe->groups[count].names, recipe->groups[count].rule};
+    ff_model *model = cifarnet();
+    assert_ok(ff_model_set_groups(model, list, count, error));
+    for (int i = 0; i < ff_model_parameter_count(model); i++) {
+        const ff_parameter *p = ff_model_parameter(model, i);
+        const int group = ff_model_group(model, i);
+        assert_int_equal(group >= 0, p->trained);
+        if (group < 0) continue;
+        seen[group]++;
+        assert_int_equal(list[group].rule == FF_RULE_MUON, p->rank == 4);
+    }
+    assert_int_equal(seen[0], 6);
+    assert_int_equal(seen[1], 1);
+    assert_int_equal(seen[2], 6);
+    assert_int_equal(seen[3], 1);
+    ff_error failure = {0};
+    assert_int_equal(ff_model_set_groups(model, list, count - 1, &failure), FF_USAGE);
+    assert_non_null(strstr(failure.message, "head.weight"));
+    const ff_group muon = {"*", FF_RULE_MUON};
+    assert_int_equal(ff_model_set_groups(model, &muon, 1, &failure), FF_USAGE);
+    assert_non_null(strstr(failure.message, "whiten.bias"));
+    ff_model_destroy(&model);
+}
+
+/* Groups with equal numbers give what one group gives, bit for bit; one with a learning rate of 0
+ * stays, and only that one. */
+static void groups_are_separate(void **state) {
+    (void)state;
+    dice d = {.seed = 43};
+    float *images = random_floats(&d, 2 * 3 * 32 * 32), *kept[3][2];
+    const int64_t labels[] = {3, 7};
+    const ff_batch batch = {.images = images, .labels = labels, .label_dtype = FF_I64};
+    static const char *const names[] = {"head.weight", "layers.2.norm1.bias"};
+    const ff_group list[] = {{"*.bias", FF_RULE_SGD}, {"*", FF_RULE_SGD}};
+    for (int run = 0; run < 3; run++) {
+        ff_model *model = cifarnet();
+        ff_step_result result;
+        ff_sgd steps[2] = {{.learning_rate = 0.1, .momentum = 0.9, .weight_decay = 1e-3}};
+        steps[1] = steps[0];
+        if (run == 2) steps[0].learning_rate = 0;
+        if (run) assert_ok(ff_model_set_groups(model, list, 2, error));
+        for (int step = 0; step < 3; step++)
+            assert_ok(ff_plan_train(ff_model_training_plan(model), &batch, steps, &result, error));
+        for (int i = 0; i < 2; i++) {
+            const int index = ff_model_find(model, names[i]);
+            kept[run][i] = floats(2560);
+            ff_model_get(model, index, FF_PART_VALUE, kept[run][i]);
+        }
+        ff_model_destroy(&model);
+    }
+    for (int i = 0; i < 2; i++) assert_memory_equal(kept[0][i], kept[1][i], 2560 * sizeof(float));
+    for (int i = 0; i < 256; i++) assert_true(kept[2][1][i] == 0); /* where biases begin */
+    assert_memory_not_equal(kept[0][1], kept[2][1], 256 * sizeof(float));
+    for (int run = 0; run < 3; run++)
+        for (int i = 0; i < 2; i++) free(kept[run][i]);
+    free(images);
+}
+
+static void linear_schedule_has_its_shape(void **state) {
+    (void)state;
+    ff_schedule s = {FF_SCHEDULE_LINEAR, 0.24, 0, 0, 200};
+    for (uint64_t step = 0; step < 200; step++)
+        assert_true(fabs(ff_schedule_rate(&s, step) - 0.24 * (1 - (double)step / 200)) < 1e-15);
+    assert_true(ff_schedule_rate(&s, 200) == 0 && ff_schedule_rate(&s, 999) == 0);
+    s.warmup_steps = 3;
+    assert_float_equal(ff_schedule_rate(&s, 0), 0.06, 1e-12);
+    assert_float_equal(ff_schedule_rate(&s, 3), 0.24, 1e-12);
+}
+
+/* ---- whitening ---- */
+
+/* A = V' diag(values) V, with V's rows orthogonal and the values rising. */
+static void eigenvectors_are_right(void **state) {
+    (void)state;
+    dice d = {.seed = 44};
+    for (int n = 1; n <= 24; n++) {
+        double a[24 * 24], given[24 * 24], values[24], vectors[24 * 24];
+        for (int i = 0; i < n; i++)
+            for (int j = i; j < n; j++)
+                given[i * n + j] = given[j * n + i] = n % 4 == 3 ? 1 : (double)gauss(&d);
+        memcpy(a, given, sizeof a);
+        ff_symmetric_eigen(n, a, values, vectors);
+        for (int i = 0; i < n; i++) {
+            assert_true(i == 0 || values[i] >= values[i - 1]);
+            for (int j = 0; j < n; j++) {
+                double dot = 0, rebuilt = 0;
+                for (int k = 0; k < n; k++) {
+                    dot += vectors[i * n + k] * vectors[j * n + k];
+                    rebuilt += values[k] * vectors[k * n + i] * vectors[k * n + j];
+                }
+                assert_true(fabs(dot - (i == j)) < 1e-12);
+                assert_true(fabs(rebuilt - given[i * n + j]) < 1e-11);
+            }
+        }
+    }
+}
+
+/* What the filters make of the images they come from has the covariance v / (v + epsilon) on its
+ * diagonal, about 1, and nothing beside it; the second half is the first with the other sign. */
+static void filters_whiten(void **state) {
+    (void)state;
+    enum { CHANNELS = 3, H = 13, W = 11, IMAGES = 40, K = 12, PLACES = (H - 1) * (W - 1) };
+    dice d = {.seed = 45};
+    float *images = random_floats(&d, IMAGES * CHANNELS * H * W), filters[2 * K * K];
+    for (int i = 1; i < IMAGES * CHANNELS * H * W; i++) /* neighbours that are alike */
+        images[i] = 0.8f * images[i - 1] + 0.3f * images[i];
+    double sums[K * K] = {0};
+    for (int i = 0; i < IMAGES; i++)
+        ff_whitening_add(CHANNELS, H, W, 2, images + (size_t)i * CHANNELS * H * W, sums);
+    double values[K], vectors[K * K], copy[K * K];
+    for (int i = 0; i < K * K; i++) copy[i] = sums[i] / (IMAGES * PLACES);
+    ff_symmetric_eigen(K, copy, values, vectors);
+    assert_ok(ff_whitening_filters(K, sums, IMAGES * PLACES, 5e-4, filters, error));
+    double covariance[K * K] = {0};
+    for (int n = 0; n < IMAGES; n++)
+        for (int place = 0; place < PLACES; place++) {
+            double made[K] = {0};
+            for (int o = 0; o < K; o++)
+                for (int e = 0; e < K; e++) {
+                    int y = place / (W - 1) + e % 4 / 2, x = place % (W - 1) + e % 2;
+                    made[o] += (double)filters[o * K + e] *
+                               (double)images[((n * CHANNELS + e / 4) * H + y) * W + x];
+                }
+            for (int o = 0; o < K * K; o++)
+                covariance[o] += made[o / K] * made[o % K] / (IMAGES * PLACES);
+        }
+    for (int o = 0; o < K * K; o++) {
+        double want = o / K == o % K ? values[o / K] / (values[o / K] + 5e-4) : 0;
+        assert_true(fabs(covariance[o] - want) < 1e-4);
+        assert_true(filters[K * K + o] == -filters[o]);
+    }
+    sums[3] = NAN;
+    ff_error failure = {0};
+    assert_int_equal(ff_whitening_filters(K, sums, 1, 5e-4, filters, &failure), FF_BAD_DATA);
+    free(images);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(muon_moves_singular_values),
+        cmocka_unit_test(muon_keeps_the_norm),
+        cmocka_unit_test(groups_divide),
+        cmocka_unit_test(groups_are_separate),
+        cmocka_unit_test(linear_schedule_has_its_shape),
+        cmocka_unit_test(eigenvectors_are_right),
+        cmocka_unit_test(filters_whiten),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,15 @@
+/* The part of a recipe that says how parameters are updated: groups, optimizers, learning rates. */
+#ifndef FF_TRAIN_RECIPE_UPDATES_H
+#define FF_TRAIN_RECIPE_UPDATES_H
+
+#include "train/recipe.h"
+
+/* Fills epochs, groups, label smoothing and dropout of a recipe whose batches are known. FF_USAGE
+ * where options contradict each other or the row. */
+FF_MUST_USE ff_status ff_recipe_resolve_updates(ff_recipe *recipe, const ff_recipe_options *options,
+                                                const ff_recipe_defaults *defaults,
+                                                ff_error *error);
+/* Gives the model its groups, where there is more than one. */
+FF_MUST_USE ff_status ff_recipe_set_groups(const ff_recipe *recipe, ff_error *error);
+
+#endif
