@@ -176,7 +176,7 @@ static void loss(ff_compute *compute, const ff_loss *loss) {
 
 /* ---- test-time views ---- */
 
-static void view(ff_compute *compute, const ff_view *view, const void *x, void *y) {
+static void view(ff_compute *compute, const ff_image_view *view, const void *x, void *y) {
     const ff_cuda_view arguments = {
         .n = view->shape.n,
         .h = view->shape.h,
