@@ -92,9 +92,9 @@ static void resolves_what_is_left_out(void **state) {
     assert_int_equal(recipe->batches, 5);
     assert_int_equal(recipe->last_count, 1);
     assert_int_equal(recipe->dropped, 0);
-    assert_int_equal(recipe->schedule.total_steps, 15);
-    assert_int_equal(recipe->schedule.warmup_steps, 2);
-    assert_true(recipe->schedule.peak == 0.5);
+    assert_int_equal(recipe->groups[0].schedule.total_steps, 15);
+    assert_int_equal(recipe->groups[0].schedule.warmup_steps, 2);
+    assert_true(recipe->groups[0].schedule.peak == 0.5);
     assert_int_equal(recipe->splits.classes, CLASSES);
     assert_non_null(recipe->val_plan);
     ff_recipe_destroy(&recipe);
