@@ -36,6 +36,11 @@ static ff_status fail(int ordinal, const char *call, cudaError_t code, ff_error 
         CUDA_TRY((device)->ordinal, function, __VA_ARGS__);                                        \
     } while (0)
 
+/* For calls that release: what fails there can be reported to nobody. */
+static void ignore(cudaError_t code) {
+    if (code != cudaSuccess) (void)cudaGetLastError();
+}
+
 static void cuda_destroy(ff_device *device) {
     free(device); /* the context stays: others of this process may use the device */
 }
@@ -68,8 +73,8 @@ static ff_status cuda_allocate(ff_device *device, void **memory, uint64_t bytes,
 
 static void cuda_release(ff_device *device, void *memory) {
     if (!memory) return;
-    if (cudaSetDevice(device->ordinal) != cudaSuccess || cudaFree(memory) != cudaSuccess)
-        (void)cudaGetLastError();
+    ignore(cudaSetDevice(device->ordinal));
+    ignore(cudaFree(memory));
 }
 
 static ff_status cuda_allocate_pinned(ff_device *device, void **memory, uint64_t bytes,
@@ -86,8 +91,8 @@ static ff_status cuda_allocate_pinned(ff_device *device, void **memory, uint64_t
 
 static void cuda_release_pinned(ff_device *device, void *memory) {
     if (!memory) return;
-    if (cudaSetDevice(device->ordinal) != cudaSuccess || cudaFreeHost(memory) != cudaSuccess)
-        (void)cudaGetLastError();
+    ignore(cudaSetDevice(device->ordinal));
+    ignore(cudaFreeHost(memory));
 }
 
 static ff_status cuda_stream_create(ff_device *device, ff_stream **stream, ff_error *error) {
@@ -100,10 +105,9 @@ static ff_status cuda_stream_create(ff_device *device, ff_stream **stream, ff_er
 
 static void cuda_stream_destroy(ff_device *device, ff_stream *stream) {
     if (!stream) return;
-    if (cudaSetDevice(device->ordinal) != cudaSuccess ||
-        cudaStreamSynchronize(stream_of(stream)) != cudaSuccess ||
-        cudaStreamDestroy(stream_of(stream)) != cudaSuccess)
-        (void)cudaGetLastError();
+    ignore(cudaSetDevice(device->ordinal));
+    ignore(cudaStreamSynchronize(stream_of(stream)));
+    ignore(cudaStreamDestroy(stream_of(stream)));
 }
 
 static ff_status cuda_stream_synchronize(ff_device *device, ff_stream *stream, ff_error *error) {
@@ -133,9 +137,8 @@ static ff_status cuda_event_create(ff_device *device, ff_event **event, bool tim
 
 static void cuda_event_destroy(ff_device *device, ff_event *event) {
     if (!event) return;
-    if (cudaSetDevice(device->ordinal) != cudaSuccess ||
-        cudaEventDestroy(event_of(event)) != cudaSuccess)
-        (void)cudaGetLastError();
+    ignore(cudaSetDevice(device->ordinal));
+    ignore(cudaEventDestroy(event_of(event)));
 }
 
 static ff_status cuda_event_record(ff_device *device, ff_event *event, ff_stream *stream,
@@ -211,16 +214,25 @@ static ff_status cuda_capture_end(ff_device *device, ff_stream *stream, ff_recor
     cudaGraph_t graph = NULL;
     cudaGraphExec_t made = NULL;
     *recording = NULL;
-    CUDA_TRY_ON(device, cudaStreamEndCapture, stream_of(stream), &graph);
-    const char *call = "cudaGraphInstantiate";
-    cudaError_t code = cudaGraphInstantiate(&made, graph, 0);
+    const char *call = "cudaSetDevice";
+    cudaError_t code = cudaSetDevice(device->ordinal);
+    /* The capture ends whatever the result, or nobody could use the stream again. */
+    cudaError_t ended = cudaStreamEndCapture(stream_of(stream), &graph);
+    if (code == cudaSuccess && ended != cudaSuccess) {
+        call = "cudaStreamEndCapture";
+        code = ended;
+    }
+    if (code == cudaSuccess) {
+        call = "cudaGraphInstantiate";
+        code = cudaGraphInstantiate(&made, graph, 0);
+    }
     if (code == cudaSuccess) { /* so that the first launch costs no more than the others */
         call = "cudaGraphUpload";
         code = cudaGraphUpload(made, stream_of(stream));
     }
-    (void)cudaGraphDestroy(graph);
+    if (graph) ignore(cudaGraphDestroy(graph));
     if (code != cudaSuccess) {
-        if (made) (void)cudaGraphExecDestroy(made);
+        if (made) ignore(cudaGraphExecDestroy(made));
         return fail(device->ordinal, call, code, error);
     }
     *recording = (ff_recording *)made;
@@ -235,9 +247,8 @@ static ff_status cuda_recording_launch(ff_device *device, ff_recording *recordin
 
 static void cuda_recording_destroy(ff_device *device, ff_recording *recording) {
     if (!recording) return;
-    if (cudaSetDevice(device->ordinal) != cudaSuccess ||
-        cudaGraphExecDestroy((cudaGraphExec_t)recording) != cudaSuccess)
-        (void)cudaGetLastError();
+    ignore(cudaSetDevice(device->ordinal));
+    ignore(cudaGraphExecDestroy((cudaGraphExec_t)recording));
 }
 
 static const ff_device_table cuda_table = {

@@ -47,6 +47,13 @@ $(patsubst %.c,$(BUILD)/obj/%.o,$(CUDA_SOURCES)): $(BUILD)/cuda.archs
 $(BUILD)/libff_cuda.so: $(CUDA_OBJECTS) $(BUILD)/libff_train.a $(BUILD)/libff_loader.a $(BUILD)/libff_format.a
 	$(CC) -shared $(ALL_LDFLAGS) $^ -o $@ -Wl,-soname,libff_cuda.so -Wl,-z,defs -Wl,--exclude-libs,ALL -Wl,--as-needed $(LIBS_CUDA) $(LIBS_CUDART) $(LDLIBS_TRAIN) -lm
 
+# Tests of C that includes the toolkit's headers, over stand-ins for its libraries.
+CUDA_UNIT_PROGRAMS := $(if $(MODULES),$(BUILD)/tests/test_device_cuda)
+$(BUILD)/obj/tests/cuda/%.o: ALL_CFLAGS += $(CPPFLAGS_CUDA)
+$(CUDA_UNIT_PROGRAMS): $(addprefix $(BUILD)/obj/,tests/cuda/test_device_cuda.o tests/cuda/fake_cudart.o loader/cuda/device_cuda.o) $(BUILD)/libff_loader.a $(BUILD)/libff_format.a
+	@mkdir -p $(@D)
+	$(CC) $(ALL_LDFLAGS) $^ -o $@ -lcmocka $(LDLIBS_LOADER)
+
 # Programs for a machine with a card: gpu-check stands alone; those of C open the module.
 GPU_SOURCES  := $(sort $(wildcard tests/gpu/*.c))
 GPU_PROGRAMS := $(patsubst tests/gpu/%.c,$(BUILD)/gpu/%,$(GPU_SOURCES)) $(if $(MODULES),$(BUILD)/gpu-check)
