@@ -172,12 +172,15 @@ ff_status ff_run_compute_rate(ff_recipe *recipe, uint64_t budget_ns, double *rat
                               ff_error *error) {
     ff_slot *slot;
     ff_step_result result;
+    ff_sgd steps[FF_RECIPE_GROUPS];
+    ff_recipe_steps(recipe, 0, steps);
+    for (int i = 0; i < recipe->group_count; i++) steps[i].learning_rate = 0;
     FF_TRY(ff_loader_acquire(recipe->train_loader, &slot, error));
-    ff_status status = train_slot(recipe, slot, 0, 0, &result, error);
+    ff_status status = train_slot(recipe, slot, 0, steps, &result, error);
     uint64_t began = ff_now_ns(), took = 0, samples = 0;
     while (status == FF_OK && took < budget_ns) {
         status = ff_interrupt_check(error);
-        if (status == FF_OK) status = train_slot(recipe, slot, 0, 0, &result, error);
+        if (status == FF_OK) status = train_slot(recipe, slot, 0, steps, &result, error);
         samples += slot->count;
         took = ff_now_ns() - began;
     }
