@@ -11,7 +11,7 @@ skip() { echo "ok # SKIP oneDNN 3.x: $1"; exit 0; }
     skip "onednn-devel-cpu-gomp cannot be installed from PyPI"
 failed=0
 build=$BUILD/onednn3
-tests="train_ops train_model train_graph"
+tests="train_ops train_model train_graph train_optim"
 # shellcheck disable=SC2086
 if make -s -j"$(nproc)" BUILD="$build" DNNL=1 DNNL_ROOT="$scratch/v" \
     $(printf "$build/tests/test_%s " $tests) >"$scratch/log" 2>&1; then

@@ -1,18 +1,22 @@
-/* An evaluation counts each labelled sample exactly once, whatever the batch. */
+/* An evaluation counts each labelled sample exactly once, whatever the batch; what a recipe leaves
+ * out is resolved; a net's first convolution is whitened from the set. */
 #include "tests/unit/format_set.h"
 
 #include "train/evaluate.h"
 #include "train/recipe.h"
+#include "train/whitening.h"
+
+#include <math.h>
 
 enum { SAMPLES = 101, CLASSES = 5 };
 
-static char *make_set(void) {
+static char *make_set_of(uint32_t height, uint32_t width) {
     char *folder = new_folder();
     set_spec spec = {.dtype = FF_U8,
                      .layout = FF_CHW,
                      .channels = 3,
-                     .height = 19,
-                     .width = 17,
+                     .height = height,
+                     .width = width,
                      .alignment = 64,
                      .items = SAMPLES,
                      .labels = LABELS_CLASS,
@@ -20,6 +24,10 @@ static char *make_set(void) {
     ff_writer_result result;
     set_write(&spec, folder, &result);
     return folder;
+}
+
+static char *make_set(void) {
+    return make_set_of(19, 17);
 }
 
 static void evaluate(ff_recipe *recipe, int batch, int workers, ff_evaluation *result) {
@@ -120,10 +128,75 @@ static void resolves_what_is_left_out(void **state) {
     remove_folder(folder);
 }
 
+/* The covariance of what the whitening filters make of every patch of the set, largest entry off
+ * the diagonal and smallest and largest on it. */
+static void covariance_of(ff_dataset *set, const float *filters, double *off, double *low,
+                          double *high) {
+    enum { K = 12 };
+    ff_loader *loader;
+    ff_slot *slot;
+    ff_loader_options options = ff_loader_defaults();
+    options.batch = SAMPLES;
+    options.order = FF_ORDER_SEQUENTIAL;
+    options.threads = 0;
+    OK(ff_loader_create(&loader, set, &options, &test_error));
+    OK(ff_loader_acquire(loader, &slot, &test_error));
+    const int h = (int)slot->height, w = (int)slot->width;
+    double sums[K * K] = {0}, places = (double)slot->count * (h - 1) * (w - 1);
+    for (uint32_t n = 0; n < slot->count; n++)
+        for (int p = 0; p < (h - 1) * (w - 1); p++) {
+            double made[K] = {0};
+            for (int e = 0; e < K; e++) {
+                const int y = p / (w - 1) + e % 4 / 2, x = p % (w - 1) + e % 2;
+                const float *image = (const float *)slot->data + (size_t)n * 3 * h * w;
+                for (int o = 0; o < K; o++)
+                    made[o] += (double)filters[o * K + e] * (double)image[(e / 4 * h + y) * w + x];
+            }
+            for (int i = 0; i < K * K; i++) sums[i] += made[i / K] * made[i % K] / places;
+        }
+    *off = *high = 0;
+    *low = INFINITY;
+    for (int i = 0; i < K * K; i++) {
+        if (i / K != i % K) *off = fmax(*off, fabs(sums[i]));
+        if (i / K == i % K) *low = fmin(*low, sums[i]);
+        if (i / K == i % K) *high = fmax(*high, sums[i]);
+    }
+    ff_loader_release(loader, slot, NULL);
+    ff_loader_destroy(&loader);
+}
+
+/* Whatever the seed and the threads, to the bit. */
+static void whitens_the_first_convolution(void **state) {
+    (void)state;
+    char *folder = make_set_of(32, 34);
+    float filters[2][24 * 12];
+    for (int run = 0; run < 2; run++) {
+        ff_recipe_options options = ff_recipe_default_options();
+        options.data = folder;
+        options.recipe = "cifar-speed";
+        options.threads = run + 1;
+        options.seed = run;
+        options.batch = 8;
+        ff_recipe *recipe;
+        OK(ff_recipe_create(&recipe, &options, &test_error));
+        const int index = ff_model_whitening(recipe->model);
+        assert_true(index >= 0);
+        OK(ff_whiten(recipe->model, recipe->splits.train, 0, run + 1, &test_error));
+        ff_model_get(recipe->model, index, FF_PART_VALUE, filters[run]);
+        double off, low, high;
+        covariance_of(recipe->splits.train, filters[run], &off, &low, &high);
+        assert_true(off < 1e-4 && low > 0.9 && high < 1 + 1e-4);
+        ff_recipe_destroy(&recipe);
+    }
+    assert_memory_equal(filters[0], filters[1], sizeof filters[0]);
+    remove_folder(folder);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(counts_each_sample_once),
         cmocka_unit_test(resolves_what_is_left_out),
+        cmocka_unit_test(whitens_the_first_convolution),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

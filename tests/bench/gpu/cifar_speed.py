@@ -64,7 +64,7 @@ def main():
     parser.add_argument("--ffinspect", required=True)
     parser.add_argument("--data", required=True)
     parser.add_argument("--script", required=True)
-    parser.add_argument("--whitened", help=".npy: numbers of the samples that whitening looks at, in their order")
+    parser.add_argument("--whitened", help="numbers of the samples that whitening looks at, in their order, one a line: build/tests/dump_order 50000 5000")
     parser.add_argument("--runs", type=int, default=50)
     parser.add_argument("--seconds", type=float, default=1e9, help="stop after about so long")
     parser.add_argument("--python", default=sys.executable)
@@ -78,7 +78,7 @@ def main():
             out.flush()
 
         paths = {split: os.path.join(folder, f"{split}.npz") for split in ("train", "test")}
-        whitened = numpy.load(options.whitened) if options.whitened else numpy.arange(0)
+        whitened = numpy.loadtxt(options.whitened, dtype=numpy.int64) if options.whitened else numpy.arange(0)
         export(options.ffinspect, os.path.join(options.data, "train"), whitened, paths["train"])
         export(options.ffinspect, os.path.join(options.data, "test"), numpy.arange(0), paths["test"])
         theirs = subprocess.Popen([options.python, os.path.join(HERE, "airbench.py"), "--script", options.script, "--train", paths["train"], "--test", paths["test"]],
