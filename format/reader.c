@@ -1,5 +1,6 @@
 #include "format/checksum.h"
 #include "format/dataset.h"
+#include "format/direct.h"
 #include "format/frames.h"
 
 #include <inttypes.h>
@@ -8,7 +9,10 @@
 
 struct ff_reader {
     ff_dataset *dataset;
-    ff_frames *frames; /* compressed sets only */
+    ff_frames *frames;   /* compressed sets only */
+    ff_direct *direct;   /* where samples are read instead of mapped */
+    const uint8_t *slot; /* what it read last: that sample's, NULL = nothing */
+    uint64_t number;
 };
 
 ff_status ff_reader_open(ff_reader **out, ff_dataset *dataset, ff_error *error) {
@@ -25,10 +29,19 @@ ff_status ff_reader_open(ff_reader **out, ff_dataset *dataset, ff_error *error) 
     return status;
 }
 
+ff_status ff_reader_open_direct(ff_reader **out, ff_dataset *dataset, ff_error *error) {
+    FF_TRY(ff_reader_open(out, dataset, error));
+    if ((*out)->frames) return FF_OK;
+    ff_status status = ff_direct_open(&(*out)->direct, error);
+    if (status != FF_OK) ff_reader_close(out);
+    return status;
+}
+
 void ff_reader_close(ff_reader **out) {
     ff_reader *reader = *out;
     if (!reader) return;
     ff_frames_close(&reader->frames);
+    ff_direct_close(&reader->direct);
     free(reader);
     *out = NULL;
 }
@@ -68,6 +81,19 @@ static ff_status verify_slot(ff_reader *reader, uint64_t number, const ff_shard 
     return FF_OK;
 }
 
+/* Reads a sample's slot, once for its tensor and its labels. */
+static ff_status read_slot(ff_reader *reader, uint64_t number, const ff_shard *shard,
+                           const ff_entry *entry, const uint8_t **slot, ff_error *error) {
+    if (!reader->slot || reader->number != number) {
+        reader->slot = NULL;
+        FF_TRY(ff_direct_read(reader->direct, shard, entry->shard, entry->offset, entry->bytes,
+                              &reader->slot, error));
+        reader->number = number;
+    }
+    *slot = reader->slot;
+    return FF_OK;
+}
+
 ff_status ff_reader_sample(ff_reader *reader, uint64_t number, ff_view *view, ff_error *error) {
     ff_dataset *dataset = reader->dataset;
     const ff_metadata *metadata = &dataset->metadata;
@@ -77,9 +103,11 @@ ff_status ff_reader_sample(ff_reader *reader, uint64_t number, ff_view *view, ff
     FF_TRY(ff_dataset_open_shard(dataset, entry->shard, &shard, error));
     FF_TRY(ff_entry_check(entry, metadata, &shard->footer, dataset->index_path, number, error));
     const uint8_t *slot = NULL;
-    view->mapped = metadata->compression == FF_COMPRESSION_NONE;
+    view->mapped = metadata->compression == FF_COMPRESSION_NONE && !reader->direct;
     if (view->mapped)
         slot = shard->map + entry->offset;
+    else if (reader->direct)
+        FF_TRY(read_slot(reader, number, shard, entry, &slot, error));
     else
         FF_TRY(ff_frames_slot(reader->frames, shard, entry, &slot, error));
     FF_TRY(verify_slot(reader, number, shard, entry, slot, view->mapped, error));

@@ -84,13 +84,17 @@ void ff_dataset_prefetch(const ff_dataset *dataset, uint64_t number);
 /* A thread's own access: decompression state and the last frame of compressed shards. */
 typedef struct ff_reader ff_reader;
 FF_MUST_USE ff_status ff_reader_open(ff_reader **reader, ff_dataset *dataset, ff_error *error);
+/* The same for a set that is larger than memory: samples of raw shards are read in one request
+ * each, past the page cache where the file system can, into the reader, and no view is mapped. */
+FF_MUST_USE ff_status ff_reader_open_direct(ff_reader **reader, ff_dataset *dataset,
+                                            ff_error *error);
 void ff_reader_close(ff_reader **reader);
 
 /* A sample where it lies. */
 typedef struct ff_view {
     const void *tensor; /* raw shard: in the mapping, aligned to metadata->alignment, valid until
-                           the dataset is closed, read under ff_guard_run; zstd shard: in the
-                           reader, valid until its next call */
+                           the dataset is closed, read under ff_guard_run; zstd shard or direct
+                           reader: in the reader, valid until its next call */
     bool mapped;        /* whether the guard is needed */
     uint64_t tensor_bytes;
     uint32_t height, width;

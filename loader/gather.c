@@ -39,7 +39,9 @@ ff_status ff_gatherer_create(ff_gatherer **out, const ff_loader_plan *plan, ff_e
     /* Even: partners of a mixup stay together. */
     gatherer->chunk_rows = rows < 2 ? 2 : rows > CHUNK_ROWS ? CHUNK_ROWS : (uint32_t)(rows & ~1ul);
     ff_status status = ff_alloc(&gatherer->values, plan->label_values_limit, 1, "labels", error);
-    if (status == FF_OK) status = ff_reader_open(&gatherer->reader, plan->dataset, error);
+    if (status == FF_OK)
+        status = plan->direct ? ff_reader_open_direct(&gatherer->reader, plan->dataset, error)
+                              : ff_reader_open(&gatherer->reader, plan->dataset, error);
     if (status == FF_OK && plan->wide.apart)
         status = ff_alloc_aligned(&gatherer->wide, gatherer->chunk_rows, plan->wide.row_bytes, 0,
                                   "rows", error);

@@ -56,6 +56,13 @@ typedef struct ff_loader_feed {
     uint32_t row_align; /* rows begin at its multiples, a power of two up to 64; 0 = packed */
 } ff_loader_feed;
 
+/* How samples of raw shards are come by. */
+typedef enum ff_loader_access {
+    FF_ACCESS_AUTO,   /* read where they take more than the machine's memory, else mapped */
+    FF_ACCESS_MAPPED, /* where they lie in the page cache */
+    FF_ACCESS_READ,   /* one request a sample, past the page cache where the file system can */
+} ff_loader_access;
+
 typedef struct ff_loader_options {
     uint64_t batch; /* samples a global batch, > 0 */
     ff_last_batch last_batch;
@@ -97,6 +104,7 @@ typedef struct ff_loader_options {
     int threads;
     uint32_t slots;
 
+    ff_loader_access access;
     ff_device *device; /* NULL = a host device of the loader's own */
     ff_loader_feed feed;
 } ff_loader_options;
@@ -184,6 +192,9 @@ typedef struct ff_loader_info {
     uint32_t slots;
     int threads;
     uint64_t block, group; /* of block order, as chosen */
+    bool direct;           /* samples are read, not mapped */
+    /* Where that is because they are larger than memory: how many bytes they take; else 0. */
+    uint64_t beyond_memory_bytes;
 } ff_loader_info;
 
 ff_loader_info ff_loader_describe(const ff_loader *loader);

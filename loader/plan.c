@@ -5,6 +5,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define BATCH_LIMIT  (UINT64_C(1) << 30)
 #define SLOTS_LIMIT  4096u
@@ -269,6 +270,21 @@ static ff_status plan_threads(ff_loader_plan *plan, const ff_loader_options *opt
     return FF_OK;
 }
 
+static void plan_access(ff_loader_plan *plan, const ff_loader_options *options) {
+    const ff_metadata *metadata = plan->metadata;
+    if (metadata->compression != FF_COMPRESSION_NONE || options->access == FF_ACCESS_MAPPED) return;
+    plan->direct = options->access == FF_ACCESS_READ;
+    long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
+    uint64_t bytes, memory = pages > 0 && page > 0 ? (uint64_t)pages * (uint64_t)page : UINT64_MAX;
+    if (plan->direct || metadata->variable_size ||
+        !ff_mul_u64(plan->count,
+                    ff_metadata_slot_bytes(metadata, metadata->height, metadata->width), &bytes) ||
+        bytes <= memory)
+        return;
+    plan->direct = true;
+    plan->beyond_memory_bytes = bytes;
+}
+
 ff_status ff_loader_plan_init(ff_loader_plan *plan, ff_dataset *dataset,
                               const ff_loader_options *options, ff_error *error) {
     *plan = (ff_loader_plan){.dataset = dataset,
@@ -283,6 +299,7 @@ ff_status ff_loader_plan_init(ff_loader_plan *plan, ff_dataset *dataset,
     FF_TRY_DONE(plan_memory(plan, error));
     FF_TRY_DONE(plan_threads(plan, options, error));
     FF_TRY_DONE(plan_order(plan, options, error));
+    plan_access(plan, options);
 done:
     if (status != FF_OK) ff_loader_plan_free(plan);
     return status;
@@ -311,5 +328,7 @@ ff_loader_info ff_loader_plan_describe(const ff_loader_plan *plan) {
         .threads = plan->threads,
         .block = plan->order.block,
         .group = plan->order.group,
+        .direct = plan->direct,
+        .beyond_memory_bytes = plan->beyond_memory_bytes,
     };
 }

@@ -40,6 +40,8 @@ typedef struct ff_loader_plan {
 
     int threads;
     uint32_t slots;
+    bool direct; /* as in ff_loader_info */
+    uint64_t beyond_memory_bytes;
 } ff_loader_plan;
 
 FF_MUST_USE ff_status ff_loader_plan_init(ff_loader_plan *plan, ff_dataset *dataset,

@@ -82,7 +82,8 @@ static void work(void *context, size_t index) {
 
 static ff_status create_worker(bench *job, worker *self, ff_error *error) {
     const ff_loader_plan *plan = &job->plan;
-    FF_TRY(ff_reader_open(&self->reader, plan->dataset, error));
+    FF_TRY(plan->direct ? ff_reader_open_direct(&self->reader, plan->dataset, error)
+                        : ff_reader_open(&self->reader, plan->dataset, error));
     FF_TRY(ff_gatherer_create(&self->gatherer, plan, error));
     FF_TRY(ff_alloc_aligned(&self->memory, plan->slot_bytes, 1, 0, "a batch", error));
     FF_TRY(ff_alloc(&self->source, plan->rows, sizeof *self->source, "a batch's rows", error));

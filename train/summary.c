@@ -75,8 +75,16 @@ static void print_data(FILE *out, const ff_recipe *recipe) {
             recipe->workers == 1 ? "" : "s",
             recipe->workers == 0 ? " (batches are filled between steps)" : "",
             verify[recipe->verify]);
-    print_bytes(out, ff_loader_describe(recipe->train_loader).slot_bytes);
+    ff_loader_info loader = ff_loader_describe(recipe->train_loader);
+    print_bytes(out, loader.slot_bytes);
     fputc('\n', out);
+    if (!loader.beyond_memory_bytes) return;
+    fprintf(out, "reading        the samples take ");
+    print_bytes(out, loader.beyond_memory_bytes);
+    fprintf(out, ", more than this machine's memory, so they are read from the disk each epoch%s\n",
+            recipe->order == FF_ORDER_BLOCK
+                ? ""
+                : "; --order block reads those together that lie together");
 }
 
 static void print_batches(FILE *out, const ff_recipe *recipe) {

@@ -149,7 +149,9 @@ static inline void placement_check(placement_case *c, const ff_loader_kernels *k
     uint64_t batches = placement_run(c, dataset, kernels, copies);
     ff_loader *loader;
     ff_slot *slot;
-    OK(ff_loader_create(&loader, dataset, &c->options, error));
+    ff_loader_options host = c->options;
+    host.access = FF_ACCESS_MAPPED;
+    OK(ff_loader_create(&loader, dataset, &host, error));
     for (uint64_t i = 0; i < batches; i++) {
         OK(ff_loader_acquire(loader, &slot, error));
         assert_non_null(slot);
@@ -196,6 +198,7 @@ static inline placement_case placement_random(uint64_t trial) {
     made->stored_backwards = placement_draw(&state, 2);
     made->compression = placement_draw(&state, 3) ? FF_COMPRESSION_NONE : FF_COMPRESSION_ZSTD;
     made->vector_label = placement_draw(&state, 2);
+    c.options.access = (ff_loader_access)placement_draw(&state, 3);
     c.placement = (ff_placement)(FF_PLACEMENT_RESIDENT + trial % 3);
     c.seed = trial;
     c.streams = placement_draw(&state, 3) ? FF_HOST_STREAMS_THREADS : FF_HOST_STREAMS_CALLER;

@@ -111,6 +111,7 @@ static void broken_sample(void **state) {
         ff_error failure = {0};
         ff_loader_options options = options_of(64);
         options.threads = threads;
+        options.access = threads % 2 ? FF_ACCESS_READ : FF_ACCESS_MAPPED;
         OK(ff_loader_create(&loader, dataset, &options, error));
         for (int i = 0; i < 2; i++) {
             OK(ff_loader_acquire(loader, &slot, error));
@@ -134,7 +135,7 @@ static void broken_sample(void **state) {
 /* A shard cut short while it is mapped and read: FF_IO with path and offset, no SIGBUS. */
 static void shrinking_shard(void **state) {
     (void)state;
-    for (int threads = 0; threads < 3; threads++) {
+    for (int trial = 0; trial < 6; trial++) {
         made_dataset made = made_defaults(2000);
         OK(made_write(&made, error));
         ff_dataset *dataset = open_made(&made);
@@ -143,7 +144,8 @@ static void shrinking_shard(void **state) {
         ff_error failure = {0};
         ff_status status = FF_OK;
         ff_loader_options options = options_of(100);
-        options.threads = threads, options.order = FF_ORDER_RANDOM;
+        options.threads = trial % 3, options.access = trial < 3 ? FF_ACCESS_MAPPED : FF_ACCESS_READ;
+        options.order = FF_ORDER_RANDOM;
         OK(ff_loader_create(&loader, dataset, &options, error));
         /* An epoch first, so that every sample has been verified and mapped. */
         for (int i = 0; i < 20; i++) {

@@ -1,0 +1,21 @@
+/* Reads parts of shards into memory of its own, past the page cache where the file system can
+ * (O_DIRECT), in one request each: for sets larger than memory, of which a mapping would fetch one
+ * page at a time, and push out what others need. Private to format/.
+ *
+ * Thread rule: one thread at a time uses one. */
+#ifndef FF_FORMAT_DIRECT_H
+#define FF_FORMAT_DIRECT_H
+
+#include "format/shard.h"
+
+typedef struct ff_direct ff_direct;
+FF_MUST_USE ff_status ff_direct_open(ff_direct **direct, ff_error *error);
+void ff_direct_close(ff_direct **direct); /* NULL is accepted */
+
+/* *out = `bytes` of the shard at `offset`, valid until the next call; `number` is the shard's.
+ * FF_IO with path and offset where the file cannot be read or ends before. */
+FF_MUST_USE ff_status ff_direct_read(ff_direct *direct, const ff_shard *shard, uint32_t number,
+                                     uint64_t offset, uint64_t bytes, const uint8_t **out,
+                                     ff_error *error);
+
+#endif
