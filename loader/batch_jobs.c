@@ -2,10 +2,11 @@
 
 #include <string.h>
 
-const char *ff_batch_jobs_unable(const ff_loader_plan *plan) {
+const char *ff_batch_jobs_unable(const ff_loader_plan *plan, const ff_loader_kernels *kernels) {
     const ff_metadata *metadata = plan->metadata;
     if (metadata->variable_size) return "samples have different sizes";
     if (metadata->dtype == FF_U16) return "samples are u16";
+    if (kernels->wide) return NULL;
     if (ff_augment_resamples(&plan->augment)) return "samples are resampled";
     if (ff_augment_jitters(&plan->augment)) return "colours are jittered";
     if (ff_augment_mixes(&plan->augment)) return "samples are mixed";
@@ -30,19 +31,6 @@ static constants lay_out(const ff_loader_plan *plan) {
     return at;
 }
 
-/* To the beginning of the jobs' memory, at once. */
-static ff_status upload(const ff_batch_jobs *jobs, const void *pinned, uint64_t bytes,
-                        ff_error *error) {
-    ff_device *device = jobs->device;
-    const ff_device_table *table = device->table;
-    ff_stream *stream;
-    FF_TRY(table->stream_create(device, &stream, error));
-    ff_status status = table->copy(device, stream, jobs->memory, pinned, bytes, error);
-    if (status == FF_OK) status = table->stream_synchronize(device, stream, error);
-    table->stream_destroy(device, stream);
-    return status;
-}
-
 static ff_status create_constants(ff_batch_jobs *jobs, const constants *at,
                                   const ff_loader_plan *plan, ff_error *error) {
     const ff_device_table *table = jobs->device->table;
@@ -55,7 +43,7 @@ static ff_status create_constants(ff_batch_jobs *jobs, const constants *at,
     memcpy(pinned + at->black, plan->host.black, at->black_bytes);
     if (at->table_bytes) memcpy(pinned + at->table, plan->host.table, at->table_bytes);
     if (at->map_bytes) memcpy(pinned + at->map, plan->sample_of_place, at->map_bytes);
-    ff_status status = upload(jobs, pinned, at->bytes, error);
+    ff_status status = ff_batch_upload(jobs->device, jobs->memory, pinned, at->bytes, error);
     table->release_pinned(jobs->device, pinned);
     return status;
 }
@@ -65,7 +53,7 @@ ff_status ff_batch_jobs_seek(const ff_batch_jobs *jobs, uint64_t number, ff_erro
     void *pinned;
     FF_TRY(table->allocate_pinned(jobs->device, &pinned, sizeof number, "a batch's number", error));
     memcpy(pinned, &number, sizeof number); /* the place's first field */
-    ff_status status = upload(jobs, pinned, sizeof number, error);
+    ff_status status = ff_batch_upload(jobs->device, jobs->memory, pinned, sizeof number, error);
     table->release_pinned(jobs->device, pinned);
     return status;
 }
@@ -93,7 +81,7 @@ static ff_status add_columns(ff_cuda_move *move, const ff_resident *resident, co
         uint32_t padding = label->dtype == FF_I32 ? UINT32_MAX : 0; /* class -1 */
         FF_TRY(add_column(move, from, label->values, label->width, padding, error));
     }
-    if (buffers->mix) FF_TRY(add_column(move, slot->mix, buffers->mix, 1, unmixed, error));
+    if (slot && slot->mix) FF_TRY(add_column(move, slot->mix, buffers->mix, 1, unmixed, error));
     return FF_OK;
 }
 
@@ -163,10 +151,16 @@ ff_status ff_batch_jobs_create(ff_batch_jobs *jobs, const ff_loader_plan *plan,
         jobs->params.spec = (ff_augment_spec){0};
     else if (at.table_bytes)
         jobs->move.table = memory + at.table;
-    return add_columns(&jobs->move, resident, slot, buffers, error);
+    FF_TRY(add_columns(&jobs->move, resident, slot, buffers, error));
+    if (augmented || !ff_batch_wide_needed(plan)) return FF_OK;
+    jobs->is_wide = true;
+    jobs->params.mix = buffers->mix;
+    jobs->memory_bytes += ff_batch_wide_bytes(plan);
+    return ff_batch_wide_create(&jobs->wide, plan, device, &jobs->move, error);
 }
 
 void ff_batch_jobs_destroy(ff_batch_jobs *jobs) {
+    ff_batch_wide_destroy(&jobs->wide);
     if (jobs->device) jobs->device->table->release(jobs->device, jobs->memory);
     *jobs = (ff_batch_jobs){0};
 }
@@ -182,6 +176,8 @@ ff_status ff_batch_jobs_repeat(const ff_batch_jobs *jobs, ff_stream *stream, ff_
     ff_cuda_stream native = device->table->native_stream(device, stream);
     FF_TRY(device->table->make_current(device, error));
     FF_TRY(launched(jobs->kernels->params(&jobs->params, native), "draws parameters", error));
+    if (jobs->is_wide)
+        return launched(jobs->kernels->wide(&jobs->wide.job, native), "augments samples", error);
     return launched(jobs->kernels->move(&jobs->move, native), "moves samples", error);
 }
 

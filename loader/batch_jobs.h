@@ -3,6 +3,7 @@
 #ifndef FF_LOADER_BATCH_JOBS_H
 #define FF_LOADER_BATCH_JOBS_H
 
+#include "loader/batch_wide.h"
 #include "loader/batches.h"
 #include "loader/cuda/kernels.h"
 #include "loader/plan.h"
@@ -16,11 +17,13 @@ typedef struct ff_batch_jobs {
     ff_cuda_next next;
     ff_cuda_params params;
     ff_cuda_move move;
+    bool is_wide; /* wide's kernels instead of move */
+    ff_batch_wide wide;
 } ff_batch_jobs;
 
 /* Why the kernels cannot make the plan's batches from samples as stored, as a part of a sentence;
  * NULL = they can. */
-const char *ff_batch_jobs_unable(const ff_loader_plan *plan);
+const char *ff_batch_jobs_unable(const ff_loader_plan *plan, const ff_loader_kernels *kernels);
 
 /* For batches of `channels` channels a pixel into `buffers`: from `resident`, or, where that has no
  * samples, from the slots of `loader`, whose rows are augmented already unless they are raw. */

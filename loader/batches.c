@@ -52,8 +52,8 @@ static ff_status choose(ff_batches *batches, const ff_batches_options *options, 
     uint64_t total;
     ff_placement_facts facts = {
         .set_bytes = set_bytes(&batches->plan),
-        .reserve_bytes = options->reserve_bytes,
-        .unable = ff_batch_jobs_unable(&batches->plan),
+        .reserve_bytes = options->reserve_bytes + ff_batch_wide_bytes(&batches->plan),
+        .unable = ff_batch_jobs_unable(&batches->plan, options->kernels),
     };
     FF_TRY(batches->device->table->memory(batches->device, &facts.free_bytes, &total, error));
     return ff_placement_choose(options->placement, &facts, &batches->placement, batches->reason,

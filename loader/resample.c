@@ -71,6 +71,14 @@ static ff_status make_room(room *r, uint64_t count, uint64_t size, ff_error *err
     return FF_OK;
 }
 
+void ff_resample_u8(const ff_metadata *metadata, uint32_t channel, float *multiply, float *add) {
+    const bool known = metadata->statistics_count != 0;
+    const double mean = known ? (double)metadata->mean[channel] : 0;
+    const double std = known ? (double)metadata->std[channel] : 1;
+    *multiply = (float)(1 / (255 * std));
+    *add = (float)(-mean / std);
+}
+
 ff_status ff_resampler_create(ff_resampler **out, const ff_augment_host *host,
                               const ff_metadata *metadata, ff_error *error) {
     ff_resampler *r;
@@ -92,13 +100,8 @@ ff_status ff_resampler_create(ff_resampler **out, const ff_augment_host *host,
         ff_alloc_aligned(&r->row, channels, r->padded * sizeof(float), 0, "resampling", error));
     FF_TRY_DONE(
         ff_alloc_aligned(&r->whole, channels, r->padded * sizeof(float), 0, "resampling", error));
-    for (uint32_t c = 0; c < channels; c++) {
-        bool known = metadata->statistics_count != 0;
-        double mean = known ? (double)metadata->mean[c] : 0,
-               std = known ? (double)metadata->std[c] : 1;
-        r->multiply[c] = (float)(1 / (255 * std));
-        r->add[c] = (float)(-mean / std);
-    }
+    for (uint32_t c = 0; c < channels; c++)
+        ff_resample_u8(metadata, c, &r->multiply[c], &r->add[c]);
 done:
     if (status != FF_OK) ff_resampler_destroy(&r);
     *out = r;

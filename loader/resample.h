@@ -47,6 +47,9 @@ FF_MUST_USE ff_status ff_resampler_reserve(ff_resampler *resampler, const ff_aug
 void ff_resample(ff_resampler *resampler, const ff_augment_params *params, const void *source,
                  uint32_t height, uint32_t width, void *out);
 
+/* What a resampled u8 value v of a channel becomes: v * *multiply + *add. */
+void ff_resample_u8(const ff_metadata *metadata, uint32_t channel, float *multiply, float *add);
+
 /* For tests: the plain version, and the kernels that ff_resample uses. */
 void ff_resample_plain(ff_resampler *resampler, const ff_augment_params *params, const void *source,
                        uint32_t height, uint32_t width, void *out);

@@ -177,13 +177,22 @@ static inline uint32_t placement_draw(uint64_t *state, uint32_t below) {
     return made_hash((*state)++) % below;
 }
 
-static inline placement_case placement_random(uint64_t trial) {
+/* wide: the kernels resample, jitter and mix, too. */
+static inline placement_case placement_random(uint64_t trial, bool wide) {
     static const char *const augments[] = {
         "none",          "crop=4,flip",          "crop=2:reflect,flip=alternate",
         "flip,cutout=3", "crop=3,flip,cutout=5", "crop",
     };
     static const char *const host_augments[] = {"rrc=9,flip", "resize=15,flip", "crop=2,mixup=0.5",
                                                 "flip,cutmix=1"};
+    static const char *const wide_augments[] = {
+        "rrc=9,flip",
+        "resize=15,flip,cutout=4",
+        "crop=2,mixup=0.5",
+        "flip,cutmix",
+        "crop=2:reflect,cutout=5,jitter=0.4:0.4:0.4:0.1,mixup,cutmix",
+        "rrc=11,jitter=0:0.5,mixup=0.2",
+    };
     static const ff_dtype from[] = {FF_U8, FF_F16, FF_BF16, FF_F32};
     static const ff_dtype to[] = {FF_F16, FF_BF16, FF_F32};
     static const char *const labels[] = {"label", "vector", "tags"};
@@ -229,14 +238,17 @@ static inline placement_case placement_random(uint64_t trial) {
     bool host = c.placement == FF_PLACEMENT_HOST && placement_draw(&state, 2);
     const char *augment =
         host ? host_augments[placement_draw(&state, 4)] : augments[placement_draw(&state, 6)];
-    if (host && strstr(augment, "rrc")) options->height = options->width = 0;
+    if (!host && wide && placement_draw(&state, 2))
+        augment = wide_augments[placement_draw(&state, 6)];
+    if (strstr(augment, "rrc")) options->height = options->width = 0;
+    if (strstr(augment, "jitter")) made->channels = 3;
     OK(ff_augment_parse(&options->augment, augment, error));
     return c;
 }
 
 static inline void placement_cases(const ff_loader_kernels *kernels, uint64_t trials) {
     for (uint64_t trial = 0; trial < trials; trial++) {
-        placement_case c = placement_random(trial);
+        placement_case c = placement_random(trial, kernels->wide != NULL);
         placement_check(&c, kernels);
     }
 }
