@@ -241,7 +241,7 @@ static inline placement_case placement_random(uint64_t trial, bool wide) {
     if (!host && wide && placement_draw(&state, 2))
         augment = wide_augments[placement_draw(&state, 6)];
     if (strstr(augment, "rrc")) options->height = options->width = 0;
-    if (strstr(augment, "jitter")) made->channels = 3;
+    if (strstr(augment, "jitter")) made->channels = 3, made->statistics = trial % 4 > 0;
     OK(ff_augment_parse(&options->augment, augment, error));
     return c;
 }
