@@ -2,6 +2,7 @@
 #include "format/base/interrupt.h"
 #include "format/base/options.h"
 #include "train/diagnose.h"
+#include "train/planned_device.h"
 #include "train/report.h"
 #include "train/run.h"
 #include "train/summary.h"
@@ -14,7 +15,8 @@
 typedef struct settings {
     ff_recipe_options recipe;
     int stem, schedule, views, order, last_batch, verify, compute; /* indexes of the choices */
-    const char *device, *log_json;
+    int precision;                                                 /* the same */
+    const char *device, *device_json, *log_json;
     bool dry_run, diagnose, quiet;
 } settings;
 
@@ -128,6 +130,14 @@ static ff_status parse(int argc, char **argv, settings *out, bool *done, ff_erro
         {.kind = FF_OPTION_HEADING, .help = "Machine"},
         {"device", 0, FF_OPTION_STRING, "auto|cpu", &out->device, NULL, 0, 0,
          "Where to train; this version knows the CPU."},
+        {"device-json", 0, FF_OPTION_STRING, "FILE", &out->device_json, NULL, 0, 0,
+         "With --dry-run: plan for the GPU that FILE describes, which need not be here, and print "
+         "the engines and memory it would take."},
+        {"precision", 0, FF_OPTION_CHOICE, NULL, &out->precision, "f32|tf32|f16|bf16", 0, 0,
+         "What is stored and multiplied in; sums are f32, and so are the weights that are "
+         "updated. The CPU knows f32; default f32."},
+        {"deterministic", 0, FF_OPTION_FLAG, NULL, &recipe->deterministic, NULL, 0, 0,
+         "Only algorithms that give the same bits in every run; the CPU's always are."},
         {"threads", 'j', FF_OPTION_INTEGER, "N", &recipe->threads, NULL, 0, 1024,
          "Compute threads; default 0: as many as there are CPUs."},
         {"compute", 0, FF_OPTION_CHOICE, NULL, &out->compute, "auto|onednn|reference", 0, 0,
@@ -175,6 +185,11 @@ static ff_status parse(int argc, char **argv, settings *out, bool *done, ff_erro
     recipe->last_batch = out->last_batch == 0 ? FF_LAST_BATCH_DROP : FF_LAST_BATCH_KEEP;
     recipe->verify = (ff_verify)out->verify;
     recipe->compute = computes[out->compute];
+    recipe->precision = (ff_precision)out->precision;
+    if (out->device_json && !out->dry_run)
+        return ff_fail(error, FF_USAGE,
+                       "--device-json describes a GPU that need not be here; it "
+                       "goes with --dry-run");
     return parse_device(out->device, error);
 }
 
@@ -182,13 +197,20 @@ static ff_status parse(int argc, char **argv, settings *out, bool *done, ff_erro
 static ff_status train(const settings *given, ff_error *error) {
     ff_report *report = NULL;
     ff_recipe *recipe = NULL;
+    ff_planned_device *planned = NULL;
+    ff_recipe_options options = given->recipe;
     ff_status status = FF_OK;
     bool trains = !given->dry_run && !given->diagnose;
+    if (given->device_json) {
+        FF_TRY_DONE(ff_planned_device_open(&planned, given->device_json, error));
+        options.device = ff_planned_device_model(planned);
+    }
     if (trains)
         FF_TRY_DONE(ff_report_create(&report, given->log_json, given->quiet ? NULL : stdout, stdout,
                                      error));
-    FF_TRY_DONE(ff_recipe_create(&recipe, &given->recipe, error));
+    FF_TRY_DONE(ff_recipe_create(&recipe, &options, error));
     if (given->dry_run || !given->quiet) ff_summary_print(stdout, recipe);
+    if (planned) ff_planned_device_print(stdout, planned);
     if (given->diagnose && !given->dry_run) {
         if (!given->quiet) putchar('\n');
         FF_TRY_DONE(ff_diagnose(recipe, stdout, error));
@@ -199,6 +221,7 @@ static ff_status train(const settings *given, ff_error *error) {
     }
 done:
     ff_recipe_destroy(&recipe);
+    ff_planned_device_close(&planned);
     ff_report_destroy(&report);
     return status;
 }

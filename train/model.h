@@ -54,6 +54,7 @@ typedef struct ff_model_options {
 /* Where a model computes that is not the CPU: a table opened by whoever has it, its device (the
  * caller's, outlives the model) and what else that table wants. */
 typedef struct ff_model_device {
+    const char *name; /* "NVIDIA H200": for reports */
     const struct ff_compute_ops *ops;
     struct ff_device *device;
     const struct ff_cuda_options *cuda;

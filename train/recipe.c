@@ -147,7 +147,11 @@ static ff_status build_model(ff_recipe *recipe, const ff_recipe_options *options
         .summed_loss = recipe->summed_loss,
         .dropout = recipe->dropout,
         .compute = chosen ? options->compute : NULL,
+        .device = options->device,
+        .precision = options->precision,
+        .deterministic = options->deterministic,
     };
+    recipe->device = options->device;
     FF_TRY(ff_model_create(&recipe->model, &model, error));
     FF_TRY(ff_recipe_set_groups(recipe, error));
     recipe->train_plan = ff_model_training_plan(recipe->model);

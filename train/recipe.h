@@ -17,8 +17,11 @@ typedef struct ff_recipe_options {
     const char *recipe; /* a row of recipe_table.h; NULL = the model's */
     const char *model;  /* NULL = the recipe's */
     ff_stem stem;
-    const char *compute; /* NULL or "auto" = the fastest */
-    int64_t threads;     /* 0 = all CPUs */
+    const char *compute;           /* NULL or "auto" = the fastest */
+    int64_t threads;               /* 0 = all CPUs */
+    const ff_model_device *device; /* NULL = the CPU; outlives the recipe */
+    ff_precision precision;
+    bool deterministic;
 
     int64_t epochs;
     int64_t batch;
@@ -54,6 +57,7 @@ typedef struct ff_recipe {
     uint64_t train_count, val_count; /* samples; 0 without validation */
 
     const char *model_name;
+    const ff_model_device *device; /* NULL = the CPU */
     ff_model *model;
     ff_plan *train_plan; /* of `batch` samples */
     ff_plan *last_plan;  /* of the shorter last batch, with --last-batch keep; else NULL */

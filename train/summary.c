@@ -36,8 +36,11 @@ static void print_model(FILE *out, const ff_recipe *recipe) {
             " classes, %" PRIu64 " parameters, %.4g million multiply-accumulates a sample\n",
             recipe->model_name, stem, splits->channels, splits->height, splits->width,
             splits->classes, ff_summary_parameters(model), ff_model_macs(model) * 1e-6);
-    fprintf(out, "compute        cpu, %s, %d thread%s\n", ff_model_compute_name(model),
-            ff_model_threads(model), ff_model_threads(model) == 1 ? "" : "s");
+    if (recipe->device)
+        fprintf(out, "compute        %s, %s\n", recipe->device->name, ff_model_compute_name(model));
+    else
+        fprintf(out, "compute        cpu, %s, %d thread%s\n", ff_model_compute_name(model),
+                ff_model_threads(model), ff_model_threads(model) == 1 ? "" : "s");
     fprintf(out, "memory         ");
     for (int role = 0; role < FF_ROLE_COUNT; role++) {
         fprintf(out, "%s%s ", role ? ", " : "", ff_role_name((ff_role)role));

@@ -12,6 +12,12 @@ int ff_device_host_enqueue(void *stream, void (*function)(void *context), void *
 
 enum { GEMM_WORKSPACE = 4096 };
 
+typedef struct plain {
+    ff_library base;
+    void (*planned)(void *context, const ff_library_conv_spec *spec, const ff_library_conv *conv);
+    void *planned_context;
+} plain;
+
 /* A piece of work with its own copy of its arguments. */
 static ff_status enqueue(void *stream, void (*function)(void *), const void *job, size_t bytes,
                          ff_error *error) {
@@ -203,16 +209,18 @@ static bool fused(const ff_library_conv_spec *spec) {
 
 static ff_status plain_conv_create(ff_library *library, const ff_library_conv_spec *spec,
                                    ff_library_conv **conv, ff_error *error) {
+    const plain *l = (const plain *)library;
     *conv = NULL;
     if (library->table == &ff_library_plain_pieces && fused(spec)) {
         (void)ff_fail(error, FF_FAILED, "the plain library of pieces has no fused graphs");
-        return FF_OK;
+    } else {
+        FF_TRY(ff_alloc(conv, 1, sizeof **conv, "a plain convolution", error));
+        sizes z = sizes_of(spec);
+        (*conv)->spec = *spec;
+        (*conv)->workspace_bytes = z.sums * sizeof(double) + (z.x + z.w + z.y) * sizeof(float);
+        (*conv)->engine = (ff_library_engine){.name = "plain", .found = 1, .deterministic = true};
     }
-    FF_TRY(ff_alloc(conv, 1, sizeof **conv, "a plain convolution", error));
-    sizes z = sizes_of(spec);
-    (*conv)->spec = *spec;
-    (*conv)->workspace_bytes = z.sums * sizeof(double) + (z.x + z.w + z.y) * sizeof(float);
-    (*conv)->engine = (ff_library_engine){.name = "plain", .found = 1, .deterministic = true};
+    if (l->planned) l->planned(l->planned_context, spec, *conv);
     return FF_OK;
 }
 
@@ -274,20 +282,24 @@ static ff_status plain_gemm(ff_library *library, void *stream, const ff_library_
 
 /* ---- the tables ---- */
 
-static ff_status open_table(ff_library **library, const ff_library_table *table, ff_error *error) {
-    FF_TRY(ff_alloc(library, 1, sizeof **library, "the plain library", error));
-    (*library)->table = table;
+static ff_status open_table(ff_library **library, const ff_library_options *options,
+                            const ff_library_table *table, ff_error *error) {
+    plain *l;
+    *library = NULL;
+    FF_TRY(ff_alloc(&l, 1, sizeof *l, "the plain library", error));
+    l->base.table = table;
+    l->planned = options->planned;
+    l->planned_context = options->planned_context;
+    *library = &l->base;
     return FF_OK;
 }
 static ff_status plain_open(ff_library **library, const ff_library_options *options,
                             ff_error *error) {
-    (void)options;
-    return open_table(library, &ff_library_plain, error);
+    return open_table(library, options, &ff_library_plain, error);
 }
 static ff_status pieces_open(ff_library **library, const ff_library_options *options,
                              ff_error *error) {
-    (void)options;
-    return open_table(library, &ff_library_plain_pieces, error);
+    return open_table(library, options, &ff_library_plain_pieces, error);
 }
 static void plain_close(ff_library *library) {
     free(library);

@@ -64,6 +64,29 @@ mkdir "$scratch/closed" && printf 'x' >"$scratch/closed/plans"
 cmp -s "$scratch/first" "$scratch/fifth" && [ "$(grep -c 'nothing more is written' "$scratch/notes5")" = 1 ]
 result $? "a folder that cannot be written costs one line"
 
+# fftrain plans a run for a card that is not here.
+"$build/tests/make_set" "$scratch/set" --splits train,test --count 300 --height 32 --width 32 --statistics >"$scratch/log"
+dry() { # FILE PRECISION
+    "$build/fftrain" --dry-run --device-json "$1" --precision "$2" --data "$scratch/set" --model resnet18 >"$scratch/dry" 2>"$scratch/complaint"
+}
+dry tests/gpu/sm_90_h200.json f16
+[ $? = 0 ] && grep -q '^compute  *NVIDIA H200, cuda, cudnn, f16' "$scratch/dry" &&
+    grep -q '^memory  *parameters .*activations' "$scratch/dry" &&
+    grep -q '^device memory  *0.* of 140.40 GiB' "$scratch/dry" &&
+    [ "$(grep -cE '^ +[0-9]+  (forward|backward data|backward weights) .* [0-9]+ +[0-9]+  T--' "$scratch/dry")" -gt 20 ]
+result $? "fftrain --dry-run --device-json prints engines and memory"
+! grep -qE 'backward data +128x32x32x8 ' "$scratch/dry"
+result $? "images have no gradient"
+dry tests/gpu/sm_75_t4.json bf16
+[ $? = 1 ] && grep -q 'Tesla T4 has compute capability 7.5, and bf16 needs 8.0' "$scratch/complaint"
+result $? "bf16 is refused where the card has none"
+dry "$scratch/sm_0.json" f16
+[ $? = 65 ] && grep -q "$scratch/sm_0.json" "$scratch/complaint"
+result $? "a broken description is named"
+"$build/fftrain" --device-json tests/gpu/sm_75_t4.json --data "$scratch/set" --model resnet18 2>"$scratch/complaint"
+[ $? = 2 ] && grep -q -e '--dry-run' "$scratch/complaint"
+result $? "--device-json goes with --dry-run only"
+
 # Engines that are compiled at run time: a stand-in for the driver, which the compiler wants to see.
 stub=
 for folder in "${CUDA_HOME:-/usr/local/cuda}"/{lib,lib64,targets/x86_64-linux/lib}/stubs; do

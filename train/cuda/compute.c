@@ -28,7 +28,10 @@ static ff_status begin(ff_cuda_compute *self, const ff_compute_options *options,
     const ff_cuda_options *cuda = options->cuda;
     ff_compute *base = &self->base;
     const ff_library_options library = {
-        .device = options->device,
+        .device = cuda->device_json ? NULL : options->device,
+        .device_json = cuda->device_json,
+        .planned = cuda->planned,
+        .planned_context = cuda->planned_context,
         .deterministic = options->deterministic,
         .timing_seconds = options->deterministic ? 0 : cuda->timing_seconds,
         .expected_convs = cuda->expected_convs,
@@ -40,6 +43,7 @@ static ff_status begin(ff_cuda_compute *self, const ff_compute_options *options,
     self->place.stream = base->device->table->native_stream(base->device, base->stream);
     self->place.multiprocessors = cuda->multiprocessors;
     self->table = cuda->library;
+    self->planning = cuda->device_json;
     FF_TRY(base->device->table->make_current(base->device, error));
     FF_TRY(self->table->open(&self->library, &library, error));
     snprintf(base->description, sizeof base->description, "%s, %s, %s", base->ops->name,
@@ -121,6 +125,7 @@ static void add(ff_compute *compute, size_t count, const void *a, const void *b,
 }
 
 static void narrow(ff_compute *compute, size_t count, const float *from, void *to) {
+    if (((const ff_cuda_compute *)compute)->planning) return; /* a model's first parameters */
     ff_cuda_keep(compute, ff_cuda_cast(place_of(compute), count, from, FF_F32, to, compute->dtype),
                  "a conversion");
 }

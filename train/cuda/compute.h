@@ -17,7 +17,11 @@
 typedef struct ff_cuda_options {
     const ff_library_table *library;
     int multiprocessors; /* of the device; at least 1 */
-    /* As in ff_library_options. */
+    /* As in ff_library_options. With a description the compute only plans: its device is not
+     * there (loader/device_absent.h), and no kernel is launched. */
+    const char *device_json;
+    void (*planned)(void *context, const ff_library_conv_spec *spec, const ff_library_conv *conv);
+    void *planned_context;
     const char *cache_folder;
     double timing_seconds;
     int expected_convs;
@@ -36,6 +40,7 @@ typedef struct ff_cuda_compute {
     const ff_library_table *table;
     ff_library *library;
     void *gemm_workspace; /* the library's */
+    bool planning;        /* there is no device */
 } ff_cuda_compute;
 
 /* Keeps a launcher's error, or NULL where it was none: "norm_train: CUDA error 700". */

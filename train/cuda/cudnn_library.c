@@ -84,6 +84,11 @@ static bool fused(const ff_library_conv_spec *spec) {
            spec->f32_gradient;
 }
 
+static void tell(const library *l, const ff_library_conv_spec *spec, const ff_library_conv *made) {
+    const ff_library_options *options = &l->planner.options;
+    if (options->planned) options->planned(options->planned_context, spec, made);
+}
+
 static ff_status library_conv_create(ff_library *base, const ff_library_conv_spec *spec,
                                      ff_library_conv **out, ff_error *error) {
     library *l = (library *)base;
@@ -93,13 +98,16 @@ static ff_status library_conv_create(ff_library *base, const ff_library_conv_spe
     FF_TRY(ff_cudnn_planner_find(&l->planner, spec, &planned, error));
     if (!planned->plan.plan) {
         if (error) *error = planned->why;
-        return fused(spec) ? FF_OK : FF_FAILED;
+        if (!fused(spec)) return FF_FAILED;
+        tell(l, spec, NULL);
+        return FF_OK;
     }
     FF_TRY(ff_alloc(&c, 1, sizeof *c, "a convolution", error));
     c->planned = planned;
     c->base.spec = *spec;
     c->base.workspace_bytes = planned->plan.workspace_bytes;
     c->base.engine = planned->engine;
+    tell(l, spec, &c->base);
     *out = &c->base;
     return FF_OK;
 }

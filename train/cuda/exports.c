@@ -3,12 +3,14 @@
 #include "loader/cuda/device_cuda.h"
 #include "loader/cuda/kernels.h"
 #include "loader/cuda/ranges.h"
+#include "train/cuda/compute.h"
 #include "train/cuda/cudnn_library.h"
 
 #define STRING_(text) #text
 #define STRING(text)  STRING_(text)
 
 static const struct ff_train_cuda train = {
+    .compute = &ff_cuda_compute_ops,
     .library = &ff_library_cudnn,
     .describe = ff_library_cudnn_describe,
 };

@@ -179,6 +179,10 @@ typedef struct ff_library_options {
      * fused graph that is missing); NULL = nobody is told. */
     void (*note)(void *context, const char *line);
     void *note_context;
+    /* Is told of every conv_create that FF_OK answers, conv NULL where there is no engine;
+     * optional. */
+    void (*planned)(void *context, const ff_library_conv_spec *spec, const ff_library_conv *conv);
+    void *planned_context;
 } ff_library_options;
 
 typedef struct ff_library_table {

@@ -1,0 +1,215 @@
+#include "loader/device_absent.h"
+
+#include "format/base/memory.h"
+
+#include <stdlib.h>
+#include <sys/mman.h>
+
+typedef struct block {
+    void *address;
+    uint64_t bytes;
+} block;
+
+typedef struct absent_device {
+    ff_device base;
+    uint64_t total_bytes, used_bytes;
+    block *blocks;
+    size_t count, capacity;
+} absent_device;
+
+static absent_device *absent(ff_device *device) {
+    return (absent_device *)device;
+}
+
+static void absent_release(ff_device *base, void *memory) {
+    absent_device *device = absent(base);
+    for (size_t i = 0; i < device->count; i++)
+        if (device->blocks[i].address == memory) {
+            munmap(memory, device->blocks[i].bytes);
+            device->used_bytes -= device->blocks[i].bytes;
+            device->blocks[i] = device->blocks[--device->count];
+            return;
+        }
+}
+
+static void absent_destroy(ff_device *base) {
+    absent_device *device = absent(base);
+    while (device->count) absent_release(base, device->blocks[0].address);
+    free(device->blocks);
+    free(device);
+}
+
+static ff_status absent_memory(ff_device *base, uint64_t *free_bytes, uint64_t *total_bytes,
+                               ff_error *error) {
+    (void)error;
+    *total_bytes = absent(base)->total_bytes;
+    *free_bytes = *total_bytes - absent(base)->used_bytes;
+    return FF_OK;
+}
+
+/* Addresses that nothing lies behind. */
+static ff_status absent_allocate(ff_device *base, void **memory, uint64_t bytes, const char *what,
+                                 ff_error *error) {
+    absent_device *device = absent(base);
+    uint64_t whole = ff_align_u64(bytes ? bytes : 1, 4096);
+    *memory = NULL;
+    if (whole > device->total_bytes - device->used_bytes)
+        return ff_fail(error, FF_NO_MEMORY,
+                       "%s: %.2f GiB wanted beside %.2f GiB in use, and the device has %.2f GiB",
+                       what, (double)bytes / (1 << 30), (double)device->used_bytes / (1 << 30),
+                       (double)device->total_bytes / (1 << 30));
+    FF_TRY(ff_reserve(&device->blocks, &device->capacity, device->count + 1, sizeof *device->blocks,
+                      what, error));
+    void *address =
+        mmap(NULL, whole, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (address == MAP_FAILED) return ff_fail_errno(error, "%s: no addresses", what);
+    device->blocks[device->count++] = (block){address, whole};
+    device->used_bytes += whole;
+    *memory = address;
+    return FF_OK;
+}
+
+static ff_status absent_allocate_pinned(ff_device *device, void **memory, uint64_t bytes,
+                                        const char *what, ff_error *error) {
+    (void)device;
+    return ff_alloc(memory, bytes, 1, what, error);
+}
+static void absent_release_pinned(ff_device *device, void *memory) {
+    (void)device;
+    free(memory);
+}
+
+/* Streams, events and recordings are only told apart from NULL. */
+static ff_status token(void *out, const char *what, ff_error *error) {
+    return ff_alloc(out, 1, 1, what, error);
+}
+
+static ff_status absent_stream_create(ff_device *device, ff_stream **stream, ff_error *error) {
+    (void)device;
+    return token(stream, "a stream", error);
+}
+static void absent_stream_destroy(ff_device *device, ff_stream *stream) {
+    (void)device;
+    free(stream);
+}
+static ff_status absent_stream_synchronize(ff_device *device, ff_stream *stream, ff_error *error) {
+    (void)device, (void)stream, (void)error;
+    return FF_OK;
+}
+static void *absent_native_stream(ff_device *device, ff_stream *stream) {
+    (void)device;
+    return stream;
+}
+static ff_status absent_make_current(ff_device *device, ff_error *error) {
+    (void)device, (void)error;
+    return FF_OK;
+}
+
+static ff_status absent_event_create(ff_device *device, ff_event **event, bool timed,
+                                     ff_error *error) {
+    (void)device, (void)timed;
+    return token(event, "an event", error);
+}
+static void absent_event_destroy(ff_device *device, ff_event *event) {
+    (void)device;
+    free(event);
+}
+static ff_status absent_event_record(ff_device *device, ff_event *event, ff_stream *stream,
+                                     ff_error *error) {
+    (void)device, (void)event, (void)stream, (void)error;
+    return FF_OK;
+}
+static ff_status absent_event_synchronize(ff_device *device, ff_event *event, ff_error *error) {
+    (void)device, (void)event, (void)error;
+    return FF_OK;
+}
+static bool absent_event_done(ff_device *device, ff_event *event) {
+    (void)device, (void)event;
+    return true;
+}
+static ff_status absent_stream_wait(ff_device *device, ff_stream *stream, ff_event *event,
+                                    ff_error *error) {
+    (void)device, (void)stream, (void)event, (void)error;
+    return FF_OK;
+}
+
+static ff_status absent_copy(ff_device *device, ff_stream *stream, void *to, const void *from,
+                             uint64_t bytes, ff_error *error) {
+    (void)device, (void)stream, (void)to, (void)from, (void)bytes, (void)error;
+    return FF_OK;
+}
+static ff_status absent_fill(ff_device *device, ff_stream *stream, void *to, uint8_t value,
+                             uint64_t bytes, ff_error *error) {
+    (void)device, (void)stream, (void)to, (void)value, (void)bytes, (void)error;
+    return FF_OK;
+}
+static ff_status absent_call(ff_device *device, ff_stream *stream, void (*function)(void *),
+                             void *context, ff_error *error) {
+    (void)device, (void)stream, (void)function, (void)context, (void)error;
+    return FF_OK;
+}
+static ff_status absent_elapsed(ff_device *device, ff_event *from, ff_event *to, uint64_t *ns,
+                                ff_error *error) {
+    (void)device, (void)from, (void)to;
+    *ns = 0;
+    return ff_fail(error, FF_FAILED, "a device that is not there measures no time");
+}
+
+static ff_status absent_capture_begin(ff_device *device, ff_stream *stream, ff_error *error) {
+    (void)device, (void)stream, (void)error;
+    return FF_OK;
+}
+static ff_status absent_capture_end(ff_device *device, ff_stream *stream, ff_recording **recording,
+                                    ff_error *error) {
+    (void)device, (void)stream;
+    return token(recording, "a recording", error);
+}
+static ff_status absent_recording_launch(ff_device *device, ff_recording *recording,
+                                         ff_stream *stream, ff_error *error) {
+    (void)device, (void)recording, (void)stream, (void)error;
+    return FF_OK;
+}
+static void absent_recording_destroy(ff_device *device, ff_recording *recording) {
+    (void)device;
+    free(recording);
+}
+
+static const ff_device_table absent_table = {
+    .name = "absent",
+    .destroy = absent_destroy,
+    .memory = absent_memory,
+    .allocate = absent_allocate,
+    .release = absent_release,
+    .allocate_pinned = absent_allocate_pinned,
+    .release_pinned = absent_release_pinned,
+    .stream_create = absent_stream_create,
+    .stream_destroy = absent_stream_destroy,
+    .stream_synchronize = absent_stream_synchronize,
+    .native_stream = absent_native_stream,
+    .make_current = absent_make_current,
+    .event_create = absent_event_create,
+    .event_destroy = absent_event_destroy,
+    .event_record = absent_event_record,
+    .event_record_external = absent_event_record,
+    .event_synchronize = absent_event_synchronize,
+    .event_done = absent_event_done,
+    .stream_wait = absent_stream_wait,
+    .copy = absent_copy,
+    .fill = absent_fill,
+    .call = absent_call,
+    .elapsed = absent_elapsed,
+    .capture_begin = absent_capture_begin,
+    .capture_end = absent_capture_end,
+    .recording_launch = absent_recording_launch,
+    .recording_destroy = absent_recording_destroy,
+};
+
+ff_status ff_device_absent_create(ff_device **out, uint64_t memory_bytes, ff_error *error) {
+    absent_device *device;
+    *out = NULL;
+    FF_TRY(ff_alloc(&device, 1, sizeof *device, "a device", error));
+    device->base.table = &absent_table;
+    device->total_bytes = memory_bytes;
+    *out = &device->base;
+    return FF_OK;
+}

@@ -1,0 +1,131 @@
+/* A model planned for a device that is not there has the memory and the convolutions of the same
+ * model on one that is, and touches nothing. */
+#include "tests/unit/cuda_helpers.h"
+
+#include "loader/device_absent.h"
+#include "train/planned_device.h"
+
+static const char description[] =
+    "{\"deviceName\": \"A Card\", \"totalGlobalMem\": 1000000000, \"multiProcessorCount\": 3}";
+
+static ff_model_options options_of(const ff_model_device *device) {
+    return (ff_model_options){.name = "smallnet",
+                              .channels = 1,
+                              .height = 12,
+                              .width = 12,
+                              .classes = 10,
+                              .batch = 6,
+                              .dropout = -1,
+                              .device = device,
+                              .precision = FF_PRECISION_F16};
+}
+
+static void a_planned_model_is_the_real_one(void **state) {
+    (void)state;
+    machine m;
+    ff_planned_device *planned;
+    ff_model *here, *there;
+    open_machine(&m, &ff_library_plain_pieces, 0, 1);
+    const ff_model_device device = {
+        .name = "host", .ops = &ff_cuda_compute_ops, .device = m.device, .cuda = &m.cuda};
+    ff_model_options options = options_of(&device);
+    assert_ok(ff_model_create(&here, &options, error));
+    assert_ok(ff_planned_device_open_with(&planned, description, &ff_cuda_compute_ops,
+                                          &ff_library_plain_pieces, error));
+    options.device = ff_planned_device_model(planned);
+    assert_string_equal(options.device->name, "A Card");
+    assert_ok(ff_model_create(&there, &options, error));
+    assert_ok(ff_model_check(there, error));
+
+    uint64_t roles = 0, used, total;
+    for (int role = 0; role < FF_ROLE_COUNT; role++) {
+        assert_int_equal(ff_model_bytes(here, (ff_role)role), ff_model_bytes(there, (ff_role)role));
+        roles += ff_model_bytes(there, (ff_role)role);
+    }
+    assert_ok(ff_planned_device_memory(planned, &used, &total, error));
+    assert_int_equal(total, 1000000000);
+    assert_true(used >= roles && used < total);
+
+    char *text = NULL;
+    size_t length;
+    FILE *out = open_memstream(&text, &length);
+    ff_planned_device_print(out, planned);
+    fclose(out);
+    assert_non_null(strstr(text, "Convolutions on A Card"));
+    assert_non_null(strstr(text, "  forward           6x12x12x8 "));
+    assert_non_null(strstr(text, "backward weights  6x12x12x8 "));
+    assert_null(strstr(text, "backward data     6x12x12x8 ")); /* images have no gradient */
+    assert_non_null(strstr(text, "none: in pieces"));
+    free(text);
+
+    ff_model_destroy(&there);
+    ff_model_destroy(&here);
+    assert_ok(ff_planned_device_memory(planned, &used, &total, error));
+    assert_int_equal(used, 0);
+    ff_planned_device_close(&planned);
+    assert_null(planned);
+    close_machine(&m);
+}
+
+static void what_does_not_fit_is_refused(void **state) {
+    (void)state;
+    ff_planned_device *planned;
+    ff_model *model;
+    ff_error failure = {0};
+    ff_device *device;
+    void *memory[3];
+    assert_ok(ff_planned_device_open_with(
+        &planned,
+        "{\"deviceName\": \"Small\", \"totalGlobalMem\": 100000, \"multiProcessorCount\": 1}",
+        &ff_cuda_compute_ops, &ff_library_plain, error));
+    ff_model_options options = options_of(ff_planned_device_model(planned));
+    assert_int_equal(ff_model_create(&model, &options, &failure), FF_NO_MEMORY);
+    assert_null(model);
+    assert_non_null(strstr(failure.message, "the device has"));
+    ff_planned_device_close(&planned);
+
+    assert_ok(ff_device_absent_create(&device, 5 * 4096, error));
+    const ff_device_table *table = device->table;
+    assert_ok(table->allocate(device, &memory[0], 2 * 4096, "a", error));
+    assert_ok(table->allocate(device, &memory[1], 1, "b", error));
+    assert_ok(table->allocate(device, &memory[2], 2 * 4096, "c", error));
+    assert_true(memory[0] != memory[1] && memory[1] != memory[2]);
+    assert_int_equal(table->allocate(device, &memory[2], 1, "d", &failure), FF_NO_MEMORY);
+    table->release(device, memory[0]);
+    assert_ok(table->allocate(device, &memory[0], 4096, "e", error));
+    ff_device_destroy(&device); /* with what is left */
+}
+
+static void broken_descriptions_are_refused(void **state) {
+    (void)state;
+    static const char *const broken[] = {
+        "",
+        "[",
+        "[]",
+        "{}",
+        "{\"deviceName\": \"x\"}",
+        "{\"deviceName\": 3, \"totalGlobalMem\": 1000000000, \"multiProcessorCount\": 3}",
+        "{\"deviceName\": \"x\", \"totalGlobalMem\": -1, \"multiProcessorCount\": 3}",
+        "{\"deviceName\": \"x\", \"totalGlobalMem\": 1000, \"multiProcessorCount\": 3000000000}"};
+    for (size_t i = 0; i < sizeof broken / sizeof *broken; i++) {
+        ff_planned_device *planned;
+        ff_error error = {0};
+        assert_int_equal(ff_planned_device_open_with(&planned, broken[i], &ff_cuda_compute_ops,
+                                                     &ff_library_plain, &error),
+                         FF_BAD_DATA);
+        assert_null(planned);
+    }
+    ff_planned_device *planned;
+    ff_error failure = {0};
+    assert_int_equal(ff_planned_device_open(&planned, "/nowhere.json", &failure), FF_IO);
+    assert_non_null(strstr(failure.message, "/nowhere.json"));
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_planned_model_is_the_real_one),
+        cmocka_unit_test(what_does_not_fit_is_refused),
+        cmocka_unit_test(broken_descriptions_are_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,38 @@
+/* A run planned for a GPU that is not here: everything that depends on the card is decided as on
+ * it (engines, their workspaces, where memory goes and whether it suffices), from the card's
+ * description, and nothing is run. What `fftrain --dry-run --device-json` prints.
+ *
+ * Life: opened before the model, closed after it. Thread rule: one thread. */
+#ifndef FF_TRAIN_PLANNED_DEVICE_H
+#define FF_TRAIN_PLANNED_DEVICE_H
+
+#include "train/cuda/library.h"
+#include "train/model.h"
+
+#include <stdio.h>
+
+typedef struct ff_planned_device ff_planned_device;
+
+/* Of the CUDA module: reads the description (cuDNN's own JSON, see tests/gpu/README.md). FF_IO,
+ * FF_BAD_DATA naming the file; FF_FAILED where the module or a library is missing. */
+FF_MUST_USE ff_status ff_planned_device_open(ff_planned_device **planned, const char *path,
+                                             ff_error *error);
+/* Of any table and library; `json` is the description's text. */
+FF_MUST_USE ff_status ff_planned_device_open_with(ff_planned_device **planned, const char *json,
+                                                  const struct ff_compute_ops *ops,
+                                                  const ff_library_table *library, ff_error *error);
+/* NULL is accepted. */
+void ff_planned_device_close(ff_planned_device **planned);
+
+/* For ff_model_options.device. */
+const ff_model_device *ff_planned_device_model(const ff_planned_device *planned);
+/* The bytes that were taken, of how many. */
+FF_MUST_USE ff_status ff_planned_device_memory(const ff_planned_device *planned,
+                                               uint64_t *used_bytes, uint64_t *total_bytes,
+                                               ff_error *error);
+
+/* Memory; a line for each convolution that was planned so far, alike ones together, and for each
+ * fused graph that there is no engine for. */
+void ff_planned_device_print(FILE *out, const ff_planned_device *planned);
+
+#endif
