@@ -1,15 +1,22 @@
 #include "loader/batches.h"
 
+#include "format/base/thread.h"
 #include "loader/batch_jobs.h"
 #include "loader/placement.h"
+#include "loader/rates.h"
+#include "loader/tune.h"
 
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+
+#define TUNE_NS 40000000u
 
 struct ff_batches {
     ff_device *device;
     ff_loader_plan plan; /* the sequence of batches and the shape of what comes out */
     ff_placement placement;
-    char reason[384];
+    char reason[512];
 
     ff_resident resident; /* where resident */
 
@@ -62,12 +69,42 @@ static ff_status choose(ff_batches *batches, const ff_batches_options *options, 
 
 /* ---- creating and destroying ---------------------------------------------------------------- */
 
+/* Threads and slots that were left open, from what one thread gathers and the device copies; what
+ * came of it is added to the reason. */
+static ff_status tune_ring(ff_batches *batches, ff_dataset *dataset, ff_loader_options *options,
+                           ff_error *error) {
+    const ff_loader_plan *plan = &batches->plan;
+    if (options->threads >= 0 || batches->device->table->unified || plan->rows == 0) return FF_OK;
+    ff_stage stage = batches->placement == FF_PLACEMENT_STREAM ? FF_STAGE_GATHER : FF_STAGE_AUGMENT;
+    const ff_metadata *metadata = plan->metadata;
+    uint64_t row = stage == FF_STAGE_GATHER
+                       ? ff_metadata_tensor_bytes(metadata, metadata->height, metadata->width)
+                       : plan->row_bytes;
+    ff_loader_options one = *options;
+    ff_rates rates = {0};
+    double copies;
+    one.threads = 1;
+    FF_TRY(ff_rates_of_stage(dataset, &one, stage, TUNE_NS, &rates, error));
+    FF_TRY(ff_rates_of_copies(batches->device, plan->rows * row, TUNE_NS, &copies, error));
+    double copied = copies * plan->rows, gathered = rates.rate[stage];
+    ff_tuned tuned = ff_tune(gathered, copied, plan->rows, ff_cpu_count());
+    options->threads = tuned.threads;
+    if (options->slots == 0) options->slots = tuned.slots;
+    size_t length = strlen(batches->reason);
+    snprintf(batches->reason + length, sizeof batches->reason - length,
+             " %d thread%s and %u slots: one thread %s %.0f samples/s, and %.0f are copied.",
+             tuned.threads, tuned.threads == 1 ? "" : "s", options->slots,
+             stage == FF_STAGE_GATHER ? "gathers" : "augments", gathered, copied);
+    return FF_OK;
+}
+
 static ff_status create_ring(ff_batches *batches, ff_dataset *dataset,
                              const ff_loader_options *given, ff_error *error) {
     ff_loader_options options = *given;
     options.feed = (ff_loader_feed){.raw = batches->placement == FF_PLACEMENT_STREAM,
                                     .cyclic = true,
                                     .row_align = FF_RESIDENT_ALIGN};
+    FF_TRY(tune_ring(batches, dataset, &options, error));
     FF_TRY(ff_loader_create(&batches->loader, dataset, &options, error));
     batches->slots = ff_loader_describe(batches->loader).slots;
     FF_TRY(ff_alloc(&batches->consumed, batches->slots, sizeof(ff_event *), "slots", error));

@@ -53,7 +53,7 @@ bool ff_placement_parse(const char *name, ff_placement *placement);
 
 typedef struct ff_batches_options {
     /* As for ff_loader_create. device is required; dtype f32, f16 or bf16; layout is ignored (HWC).
-     * slots 0 = chosen. */
+     * Streaming, threads -1 and slots 0 are chosen from rates that are measured at the start. */
     ff_loader_options loader;
     const struct ff_loader_kernels *kernels;
     ff_placement placement;

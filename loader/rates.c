@@ -122,8 +122,8 @@ static ff_status run(bench *job, uint64_t budget_ns, double *rate, ff_error *err
 }
 
 /* One of the host's stages, with as many threads as the loader would have. */
-static ff_status measure(ff_dataset *dataset, const ff_loader_options *given, ff_stage stage,
-                         uint64_t budget_ns, ff_rates *rates, ff_error *error) {
+ff_status ff_rates_of_stage(ff_dataset *dataset, const ff_loader_options *given, ff_stage stage,
+                            uint64_t budget_ns, ff_rates *rates, ff_error *error) {
     ff_loader_options options = *given;
     const ff_metadata *metadata = ff_dataset_metadata(dataset);
     uint64_t bytes = ff_metadata_tensor_bytes(metadata, metadata->height, metadata->width);
@@ -146,10 +146,10 @@ static ff_status measure(ff_dataset *dataset, const ff_loader_options *given, ff
 ff_status ff_rates_of_loader(ff_dataset *dataset, const ff_loader_options *options,
                              uint64_t budget_ns, ff_rates *rates, ff_error *error) {
     *rates = (ff_rates){0};
-    FF_TRY(measure(dataset, options, FF_STAGE_STORAGE, budget_ns, rates, error));
+    FF_TRY(ff_rates_of_stage(dataset, options, FF_STAGE_STORAGE, budget_ns, rates, error));
     if (!ff_dataset_metadata(dataset)->variable_size)
-        FF_TRY(measure(dataset, options, FF_STAGE_GATHER, budget_ns, rates, error));
-    return measure(dataset, options, FF_STAGE_AUGMENT, budget_ns, rates, error);
+        FF_TRY(ff_rates_of_stage(dataset, options, FF_STAGE_GATHER, budget_ns, rates, error));
+    return ff_rates_of_stage(dataset, options, FF_STAGE_AUGMENT, budget_ns, rates, error);
 }
 
 /* ---- the device's --------------------------------------------------------------------------- */
@@ -183,15 +183,18 @@ static ff_status copy_slot(void *context, ff_stream *stream, ff_error *error) {
     return job->device->table->copy(job->device, stream, job->to, job->from, job->bytes, error);
 }
 
-static ff_status measure_copy(ff_device *device, ff_stream *stream, const ff_loader_info *info,
-                              uint64_t budget_ns, double *rate, ff_error *error) {
+ff_status ff_rates_of_copies(ff_device *device, uint64_t bytes, uint64_t budget_ns, double *rate,
+                             ff_error *error) {
     const ff_device_table *table = device->table;
-    copying job = {.device = device, .bytes = info->slot_bytes};
-    ff_status status = table->allocate(device, &job.to, job.bytes, "a batch", error);
+    copying job = {.device = device, .bytes = bytes};
+    ff_stream *stream = NULL;
+    ff_status status = table->allocate(device, &job.to, bytes, "a batch", error);
     if (status == FF_OK)
-        status = table->allocate_pinned(device, &job.from, job.bytes, "a batch", error);
+        status = table->allocate_pinned(device, &job.from, bytes, "a batch", error);
+    if (status == FF_OK) status = table->stream_create(device, &stream, error);
     if (status == FF_OK)
-        status = repeat(device, stream, budget_ns, info->rows, copy_slot, &job, rate, error);
+        status = repeat(device, stream, budget_ns, 1, copy_slot, &job, rate, error);
+    table->stream_destroy(device, stream);
     table->release(device, job.to);
     table->release_pinned(device, job.from);
     return status;
@@ -217,8 +220,11 @@ static ff_status measure_device(ff_batches *batches, ff_device *device, ff_strea
                                 uint64_t budget_ns, ff_rates *rates, ff_error *error) {
     ff_batches_info info = ff_batches_describe(batches);
     double *rate = rates->rate;
-    if (info.placement != FF_PLACEMENT_RESIDENT && !device->table->unified)
-        FF_TRY(measure_copy(device, stream, &info.loader, budget_ns, &rate[FF_STAGE_COPY], error));
+    if (info.placement != FF_PLACEMENT_RESIDENT && !device->table->unified) {
+        FF_TRY(ff_rates_of_copies(device, info.loader.slot_bytes, budget_ns, &rate[FF_STAGE_COPY],
+                                  error));
+        rate[FF_STAGE_COPY] *= info.loader.rows;
+    }
     if (info.placement == FF_PLACEMENT_HOST) return FF_OK;
     return measure_kernels(batches, device, stream, &info.loader, budget_ns,
                            &rate[FF_STAGE_AUGMENT], error);
@@ -234,8 +240,9 @@ ff_status ff_rates_of_batches(ff_batches *batches, ff_dataset *dataset,
         return ff_fail(error, FF_USAGE, "rates are measured before the first step");
     if (placement != FF_PLACEMENT_RESIDENT) {
         ff_stage host = placement == FF_PLACEMENT_HOST ? FF_STAGE_AUGMENT : FF_STAGE_GATHER;
-        FF_TRY(measure(dataset, &options->loader, FF_STAGE_STORAGE, budget_ns, rates, error));
-        FF_TRY(measure(dataset, &options->loader, host, budget_ns, rates, error));
+        FF_TRY(ff_rates_of_stage(dataset, &options->loader, FF_STAGE_STORAGE, budget_ns, rates,
+                                 error));
+        FF_TRY(ff_rates_of_stage(dataset, &options->loader, host, budget_ns, rates, error));
     }
     ff_stream *stream;
     FF_TRY(device->table->stream_create(device, &stream, error));

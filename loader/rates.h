@@ -35,6 +35,15 @@ typedef struct ff_rates {
 FF_MUST_USE ff_status ff_rates_of_loader(ff_dataset *dataset, const ff_loader_options *options,
                                          uint64_t budget_ns, ff_rates *rates, ff_error *error);
 
+/* One of the host's stages, of a loader of these options. */
+FF_MUST_USE ff_status ff_rates_of_stage(ff_dataset *dataset, const ff_loader_options *options,
+                                        ff_stage stage, uint64_t budget_ns, ff_rates *rates,
+                                        ff_error *error);
+
+/* Copies of `bytes` from pinned to device memory, a second. */
+FF_MUST_USE ff_status ff_rates_of_copies(ff_device *device, uint64_t bytes, uint64_t budget_ns,
+                                         double *rate, ff_error *error);
+
 /* For batches on a device, before their first step (FF_USAGE later), in about 4 * budget_ns.
  * `options` are those they were created with. The buffers' contents are lost. */
 FF_MUST_USE ff_status ff_rates_of_batches(ff_batches *batches, ff_dataset *dataset,

@@ -2,6 +2,9 @@
  * batches come as if nothing had been measured. */
 #include "loader/rates.h"
 
+#include "format/base/thread.h"
+#include "loader/tune.h"
+
 #include "tests/cudasim/loader_plain.h"
 #include "tests/unit/placement_cases.h"
 
@@ -83,10 +86,46 @@ static void of_batches(void **state) {
     made_remove(&made);
 }
 
+static void tuned(void **state) {
+    (void)state;
+    /* Threads keep up with the copies, a quarter to spare; at least one, at most the CPUs. */
+    assert_int_equal(ff_tune(1000, 4000, 256, 16).threads, 5);
+    assert_int_equal(ff_tune(1000, 100, 256, 16).threads, 1);
+    assert_int_equal(ff_tune(1000, 1e6, 256, 16).threads, 16);
+    /* Copies that last through 4 ms: 40,000 samples/s are 160 in that time. */
+    assert_int_equal(ff_tune(1000, 40000, 256, 16).slots, 4);
+    assert_int_equal(ff_tune(1000, 40000, 32, 16).slots, 8);
+    assert_int_equal(ff_tune(1000, 40000, 1, 16).slots, 16);
+
+    made_dataset made = made_defaults(150);
+    ff_dataset *dataset;
+    ff_device *device;
+    OK(made_write(&made, error));
+    OK(ff_dataset_open(&dataset, made.folder, FF_VERIFY_FIRST, error));
+    OK(ff_device_host_create(&device, FF_HOST_STREAMS_THREADS, 0, 3, error));
+    for (int placement = FF_PLACEMENT_STREAM; placement <= FF_PLACEMENT_HOST; placement++) {
+        ff_batches *batches;
+        ff_batches_options options = {.loader = ff_loader_defaults(),
+                                      .kernels = &ff_loader_plain_kernels,
+                                      .placement = (ff_placement)placement};
+        options.loader.device = device, options.loader.batch = 32;
+        OK(ff_batches_create(&batches, dataset, &options, error));
+        ff_batches_info info = ff_batches_describe(batches);
+        assert_true(info.loader.slots >= 4 && info.loader.slots <= 16);
+        assert_true(info.loader.threads >= 1 && info.loader.threads <= ff_cpu_count());
+        assert_non_null(strstr(info.reason, " samples/s, and "));
+        ff_batches_destroy(&batches);
+    }
+    ff_device_destroy(&device);
+    ff_dataset_close(&dataset);
+    made_remove(&made);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(of_loaders),
         cmocka_unit_test(of_batches),
+        cmocka_unit_test(tuned),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
