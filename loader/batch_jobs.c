@@ -1,5 +1,7 @@
 #include "loader/batch_jobs.h"
 
+#include "loader/affine.h"
+
 #include <string.h>
 
 const char *ff_batch_jobs_unable(const ff_loader_plan *plan, const ff_loader_kernels *kernels) {
@@ -112,6 +114,12 @@ static ff_cuda_move make_move(const ff_loader_plan *plan, const ff_resident *res
     };
 }
 
+static void set_table(ff_cuda_move *move, const ff_loader_plan *plan, const void *table) {
+    move->table = table;
+    if (move->channels <= FF_CUDA_AFFINE)
+        move->affine = ff_affine_find(&plan->host, plan->metadata, move->scale, move->bias);
+}
+
 ff_status ff_batch_jobs_create(ff_batch_jobs *jobs, const ff_loader_plan *plan,
                                const ff_loader_kernels *kernels, ff_device *device,
                                const ff_resident *resident, const ff_loader *loader,
@@ -150,7 +158,7 @@ ff_status ff_batch_jobs_create(ff_batch_jobs *jobs, const ff_loader_plan *plan,
     if (augmented)
         jobs->params.spec = (ff_augment_spec){0};
     else if (at.table_bytes)
-        jobs->move.table = memory + at.table;
+        set_table(&jobs->move, plan, memory + at.table);
     FF_TRY(add_columns(&jobs->move, resident, slot, buffers, error));
     if (augmented || !ff_batch_wide_needed(plan)) return FF_OK;
     jobs->is_wide = true;

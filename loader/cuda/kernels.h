@@ -61,6 +61,7 @@ typedef struct ff_cuda_column {
 } ff_cuda_column;
 
 #define FF_CUDA_COLUMNS 8
+#define FF_CUDA_AFFINE  4
 
 typedef struct ff_cuda_move {
     const ff_cuda_batch *place;
@@ -89,6 +90,10 @@ typedef struct ff_cuda_move {
     ff_pad_mode pad_mode;
     const uint32_t *black; /* [channels] elements of `to`, each in the low bytes of its word */
     const void *table;     /* u8 only: [channels][256] elements of `to` */
+    /* Where affine is 1: an element of the table, f16 or bf16, is fma(value, scale, bias) rounded,
+     * for each value (loader/affine.h says whether), and channels <= FF_CUDA_AFFINE. */
+    uint32_t affine;
+    float scale[FF_CUDA_AFFINE], bias[FF_CUDA_AFFINE];
 
     uint32_t columns;
     ff_cuda_column column[FF_CUDA_COLUMNS];

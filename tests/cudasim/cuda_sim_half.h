@@ -134,6 +134,19 @@ static inline float __high2float(__nv_bfloat162 pair) {
     return __bfloat162float(pair.y);
 }
 
+static inline __half __low2half(__half2 pair) {
+    return pair.x;
+}
+static inline __half __high2half(__half2 pair) {
+    return pair.y;
+}
+static inline __nv_bfloat16 __low2bfloat16(__nv_bfloat162 pair) {
+    return pair.x;
+}
+static inline __nv_bfloat16 __high2bfloat16(__nv_bfloat162 pair) {
+    return pair.y;
+}
+
 /* ---- arithmetic ----------------------------------------------------------------------------- */
 
 /* One operation in f32 of 11- or 8-bit numbers rounds as one in their own precision. A fused

@@ -3,6 +3,7 @@
  * channel paddings; outputs poisoned, between guard bands. */
 #include "tests/unit/kernel_helpers.h"
 
+#include "loader/affine.h"
 #include "loader/augment_host.h"
 #include "loader/cuda/kernels.h"
 #include "loader/device_host.h"
@@ -157,8 +158,10 @@ static void draw_run(run *r, dice *d, const shape *most, bool moves_only) {
     }
     draw_augmentation(r, d, moves_only);
     draw_order(r, d);
-    assert_ok(ff_augment_host_init(&r->host, metadata, &r->spec, stored_dtypes[2 + roll(d, 3)],
-                                   FF_HWC, r->out_height, r->out_width, error));
+    ff_dtype to = stored_dtypes[2 + roll(d, 3)];
+    if (metadata->dtype != FF_U8 && roll(d, 2)) to = metadata->dtype;
+    assert_ok(ff_augment_host_init(&r->host, metadata, &r->spec, to, FF_HWC, r->out_height,
+                                   r->out_width, error));
 }
 
 static void make_arrays(run *r, dice *d, const shape *most, bool moves_only) {
@@ -204,7 +207,7 @@ static void make_arrays(run *r, dice *d, const shape *most, bool moves_only) {
     }
     send(r->row_of);
     send(r->sample_of_place);
-    const bool mapped = roll(d, 2), placed = roll(d, 2);
+    const bool mapped = roll(d, 2), placed = roll(d, 2), affine = roll(d, 2);
     const bool sized = !moves_only && roll(d, 2), mixes = ff_augment_mixes(&r->spec);
     const uint64_t seed = roll(d, 1000);
     for (int side = 0; side < 2; side++) {
@@ -252,6 +255,9 @@ static void make_arrays(run *r, dice *d, const shape *most, bool moves_only) {
             .column = {{AT(r->label_from), AT(r->label_to), width, 0xffffffffu}},
         };
 #undef AT
+        ff_cuda_move *move = &r->move[side];
+        if (affine && channels <= FF_CUDA_AFFINE)
+            move->affine = ff_affine_find(&r->host, &r->metadata, move->scale, move->bias);
     }
 }
 
@@ -330,7 +336,36 @@ static void test_move_cifar(void **state) {
 }
 static void test_move_large(void **state) {
     (void)state;
-    move_trials(6, &(shape){.side = 160, .channels = 3, .out_channels = 8}, 6, 1);
+    move_trials(6, &(shape){.side = 160, .channels = 3, .out_channels = 8}, 30, 1);
+}
+
+/* With the statistics that sets have, the table is a multiply-add. */
+static void test_affine(void **state) {
+    (void)state;
+    static const float means[][3] = {{0.485f, 0.456f, 0.406f}, {0.4914f, 0.4822f, 0.4465f}};
+    static const float deviations[][3] = {{0.229f, 0.224f, 0.225f}, {0.2470f, 0.2435f, 0.2616f}};
+    for (int i = 0; i < 4; i++) {
+        ff_metadata metadata = {.dtype = FF_U8, .channels = 3};
+        ff_augment_spec spec = {0};
+        ff_augment_host host;
+        float scale[3], bias[3];
+        if (i / 2 == 0) {
+            metadata.statistics_count = 3;
+            metadata.mean = (float *)(uintptr_t)means[i % 2];
+            metadata.std = (float *)(uintptr_t)deviations[i % 2];
+        }
+        for (int to = 0; to < 2; to++) {
+            assert_ok(ff_augment_host_init(&host, &metadata, &spec, to ? FF_BF16 : FF_F16, FF_HWC,
+                                           4, 4, error));
+            assert_true(ff_affine_find(&host, &metadata, scale, bias));
+            ((uint16_t *)host.table)[3 * 256 - 1] ^= 1;
+            assert_false(ff_affine_find(&host, &metadata, scale, bias));
+            ff_augment_host_free(&host);
+        }
+        assert_ok(ff_augment_host_init(&host, &metadata, &spec, FF_F32, FF_HWC, 4, 4, error));
+        assert_false(ff_affine_find(&host, &metadata, scale, bias));
+        ff_augment_host_free(&host);
+    }
 }
 
 static void test_refusals(void **state) {
@@ -351,7 +386,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_params),     cmocka_unit_test(test_move),
         cmocka_unit_test(test_move_cifar), cmocka_unit_test(test_move_large),
-        cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_affine),     cmocka_unit_test(test_refusals),
     };
     return cmocka_run_group_tests(tests, open_both, close_both);
 }
