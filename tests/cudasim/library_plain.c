@@ -1,14 +1,11 @@
 #include "tests/cudasim/library_plain.h"
 
 #include "format/base/memory.h"
+#include "loader/device_host.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-
-/* Weak until every test program has the asynchronous host device. */
-int ff_device_host_enqueue(void *stream, void (*function)(void *context), void *context,
-                           void (*release)(void *context)) __attribute__((weak));
 
 enum { GEMM_WORKSPACE = 4096 };
 
@@ -24,7 +21,7 @@ static ff_status enqueue(void *stream, void (*function)(void *), const void *job
     void *copy = malloc(bytes);
     if (!copy) return ff_fail(error, FF_NO_MEMORY, "no memory for the plain library's work");
     memcpy(copy, job, bytes);
-    if (stream && ff_device_host_enqueue) {
+    if (stream) {
         if (ff_device_host_enqueue(stream, function, copy, free))
             return ff_fail(error, FF_FAILED, "the stream did not take the plain library's work");
         return FF_OK;

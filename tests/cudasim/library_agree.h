@@ -1,0 +1,25 @@
+/* A library (train/cuda/library.h) on a device against the plain loops on the host: random specs of
+ * odd shapes, random numbers, outputs full of NaN before, guard bands round every tensor. What
+ * tests/gpu runs on a card, and the unit tests on the asynchronous host device. */
+#ifndef FF_TESTS_LIBRARY_AGREE_H
+#define FF_TESTS_LIBRARY_AGREE_H
+
+#include "loader/device.h"
+#include "train/cuda/library.h"
+
+typedef struct ff_agreement {
+    ff_device *device;
+    ff_library *library; /* open on the device */
+    uint64_t seed;       /* trial n depends on (seed, n) alone */
+    /* Filled: how many agreed, how many have no engine. */
+    int agreed, missing;
+} ff_agreement;
+
+/* One random convolution in `precision`, plain or, where `fused`, a fused graph; or one random
+ * matrix product. FF_BAD_DATA: they do not agree; the sentence has the spec, place and values. */
+FF_MUST_USE ff_status ff_agree_conv(ff_agreement *a, uint64_t trial, ff_precision precision,
+                                    bool fused, ff_error *error);
+FF_MUST_USE ff_status ff_agree_gemm(ff_agreement *a, uint64_t trial, ff_precision precision,
+                                    ff_error *error);
+
+#endif
