@@ -33,7 +33,7 @@ struct ff_train_cuda;     /* train/cuda/exports.h: compute table, planner */
 typedef struct ff_cuda_table {
     uint32_t version;  /* FF_CUDA_TABLE_VERSION */
     int cuda;          /* the toolkit it was built with: 13000 */
-    const char *built; /* "CUDA 13.0, sm_80 sm_90, PTX 90": for messages and logs */
+    const char *built; /* "CUDA 13.0 for sm 80 90": for messages and logs */
 
     ff_status (*device_count)(int *count, ff_error *error);
     ff_status (*properties)(int ordinal, ff_cuda_properties *properties, ff_error *error);

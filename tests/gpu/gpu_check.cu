@@ -17,7 +17,7 @@
 #include <cudnn.h>
 #endif
 #include <dlfcn.h>
-#include <math.h>
+#include <glob.h>
 #include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -139,6 +139,29 @@ static void group_device(const options *o) {
            driver);
 }
 
+/* Opens cuDNN: the file named, or by name, or a toolkit's, or of the wheels of a python3 in PATH.
+ */
+static void *open_cudnn(const char *file) {
+    void *library = dlopen(file ? file : "libcudnn.so.9", RTLD_NOW | RTLD_GLOBAL);
+    const char *path = getenv("PATH");
+    char pattern[4096] = "/usr/local/cuda*/lib*/libcudnn.so.9";
+    while (!library && !file) {
+        glob_t found;
+        if (glob(pattern, 0, NULL, &found) == 0) {
+            for (size_t i = 0; i < found.gl_pathc && !library; i++)
+                library = dlopen(found.gl_pathv[i], RTLD_NOW | RTLD_GLOBAL);
+            globfree(&found);
+        }
+        if (!path || !*path) break;
+        size_t length = strcspn(path, ":");
+        snprintf(pattern, sizeof pattern,
+                 "%.*s/../lib/python3*/*-packages/nvidia/cudnn/lib/libcudnn.so.9", (int)length,
+                 path);
+        path += length + (path[length] != 0);
+    }
+    return library;
+}
+
 /* cuDNN's description of the device. Its C interface is opened by name; the numbers are those of
  * cudnn_graph.h (9.8 and newer). */
 static void group_cudnn(const options *o) {
@@ -155,10 +178,9 @@ static void group_cudnn(const options *o) {
     static_assert(JSON == CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION, "cudnn_graph.h");
     static_assert(TYPE_INT32 == CUDNN_TYPE_INT32 && TYPE_CHAR == CUDNN_TYPE_CHAR, "cudnn_graph.h");
 #endif
-    const char *file = o->cudnn ? o->cudnn : "libcudnn.so.9";
-    void *library = dlopen(file, RTLD_NOW | RTLD_GLOBAL);
+    void *library = open_cudnn(o->cudnn);
     if (!library) {
-        printf("{\"skipped\": \"cuDNN 9 does not open (--cudnn names it): %s\"}\n", dlerror());
+        printf("{\"skipped\": \"no cuDNN 9 was found; --cudnn FILE names one\"}\n");
         return;
     }
     size_t (*version)(void);

@@ -27,7 +27,7 @@ CUDA_GENCODE := $(foreach a,$(CUDA_BUILT),-gencode arch=compute_$(a),code=sm_$(a
 NVCC_FLAGS   := -std=c++17 -O3 -lineinfo -I. $(CPPFLAGS_CUDA) $(CUDA_GENCODE) -Xfatbin -compress-all -Xcompiler -fPIC,-fvisibility=hidden,-ffp-contract=off,-fno-exceptions,-fno-rtti,-fno-threadsafe-statics
 
 ifneq ($(HAVE_CUDA),)
-$(BUILD)/obj/loader/cuda/%.o $(BUILD)/obj/train/cuda/%.o $(BUILD)/obj/tests/programs/%.o: ALL_CFLAGS += $(CPPFLAGS_CUDA) -DFF_CUDA_BUILT='"$(CUDA_BUILT)"' -DFF_CUDA_VERSION=$(CUDA_VERSION) -DFF_CUDA_FOLDERS='"$(CUDA_FOLDERS)"'
+$(BUILD)/obj/loader/cuda/%.o $(BUILD)/obj/train/cuda/%.o $(BUILD)/obj/tests/programs/%.o: ALL_CFLAGS += $(CPPFLAGS_CUDA) -DFF_CUDA_BUILT='"$(CUDA_BUILT)"' -DFF_CUDA_VERSION=$(CUDA_VERSION) -DFF_CUDA_RELEASE='"$(CUDA_RELEASE)"' -DFF_CUDA_FOLDERS='"$(CUDA_FOLDERS)"'
 endif
 # Another list of architectures makes everything anew.
 $(BUILD)/cuda.archs: always

@@ -132,6 +132,7 @@ cards=$(nvidia-smi --query-gpu=compute_cap --format=csv,noheader 2>/dev/null | t
     echo "HAVE_CUDA := 1"
     echo "NVCC := $nvcc $nvcc_flags"
     echo "CUDA_VERSION := $version"
+    echo "CUDA_RELEASE := $major.$minor"
     echo "CPPFLAGS_CUDA :=$cppflags"
     echo "LIBS_CUDA := $cudnn $cublas"
     echo "LIBS_CUDART := $cudart -ldl -lrt -lpthread"

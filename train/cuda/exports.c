@@ -6,9 +6,6 @@
 #include "train/cuda/compute.h"
 #include "train/cuda/cudnn_library.h"
 
-#define STRING_(text) #text
-#define STRING(text)  STRING_(text)
-
 static const struct ff_train_cuda train = {
     .compute = &ff_cuda_compute_ops,
     .library = &ff_library_cudnn,
@@ -18,7 +15,7 @@ static const struct ff_train_cuda train = {
 static const ff_cuda_table table = {
     .version = FF_CUDA_TABLE_VERSION,
     .cuda = FF_CUDA_VERSION,
-    .built = "CUDA " STRING(FF_CUDA_VERSION) ", sm " FF_CUDA_BUILT,
+    .built = "CUDA " FF_CUDA_RELEASE " for sm " FF_CUDA_BUILT,
     .device_count = ff_device_cuda_count,
     .properties = ff_device_cuda_properties,
     .device_create = ff_device_cuda_create,
