@@ -60,7 +60,7 @@ static void add_product(void *context, size_t x, size_t y, size_t w) {
 static void test_passes(void **state) {
     (void)state;
     dice d = {51, 0};
-    for (int trial = 0; trial < 40; trial++) {
+    for (int trial = 0; trial < trials(40); trial++) {
         const net n = make(&d);
         const ff_dtype dtype = n.conv.dtype;
         array *y = poisoned(dtype, n.dy->count), *dx = poisoned(dtype, n.x->count);

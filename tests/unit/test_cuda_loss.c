@@ -120,7 +120,7 @@ static ff_outcome record_of(const batch *b) {
 static void test_loss(void **state) {
     (void)state;
     dice d = {31, 0};
-    for (int trial = 0; trial < 80; trial++) {
+    for (int trial = 0; trial < trials(80); trial++) {
         batch b = make(&d);
         const ff_cuda_loss *loss = &b.loss;
         const ff_cuda_place place = place_of(1);
@@ -166,7 +166,7 @@ static void test_loss(void **state) {
 static void test_bad_label(void **state) {
     (void)state;
     dice d = {32, 0};
-    for (int trial = 0; trial < 20; trial++) {
+    for (int trial = 0; trial < trials(20); trial++) {
         batch b = make(&d);
         const ff_cuda_place place = place_of(1);
         const int bad = between(&d, 0, b.loss.n - 1), label = roll(&d, 2) ? b.loss.classes : -2;

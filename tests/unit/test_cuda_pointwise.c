@@ -13,7 +13,7 @@ static size_t any_count(dice *d) {
 static void test_activations(void **state) {
     (void)state;
     dice d = {21, 0};
-    for (int trial = 0; trial < 40; trial++) {
+    for (int trial = 0; trial < trials(40); trial++) {
         const size_t count = any_count(&d);
         const ff_dtype dtype = any_float(&d);
         const ff_cuda_activation activation = (ff_cuda_activation)roll(&d, 3);
@@ -51,7 +51,7 @@ static void test_activations(void **state) {
 static void test_sums(void **state) {
     (void)state;
     dice d = {22, 0};
-    for (int trial = 0; trial < 30; trial++) {
+    for (int trial = 0; trial < trials(30); trial++) {
         const size_t count = any_count(&d);
         const ff_dtype dtype = any_float(&d);
         const ff_cuda_place place = place_of(2);
@@ -79,7 +79,7 @@ static void test_sums(void **state) {
 static void test_casts(void **state) {
     (void)state;
     dice d = {23, 0};
-    for (int trial = 0; trial < 36; trial++) {
+    for (int trial = 0; trial < trials(36); trial++) {
         const size_t count = any_count(&d);
         const ff_dtype from = (ff_dtype[]){FF_F32, FF_F16, FF_BF16}[trial % 3];
         const ff_dtype to = (ff_dtype[]){FF_F32, FF_F16, FF_BF16}[trial / 3 % 3];
@@ -97,7 +97,7 @@ static void test_casts(void **state) {
 static void test_bias(void **state) {
     (void)state;
     dice d = {24, 0};
-    for (int trial = 0; trial < 40; trial++) {
+    for (int trial = 0; trial < trials(40); trial++) {
         const int padded = 8 * between(&d, 1, roll(&d, 5) ? 12 : 70), channels = padded - 3;
         const size_t rows = (size_t)between(&d, 1, 500);
         const ff_dtype dtype = any_float(&d);
@@ -136,7 +136,7 @@ static void test_bias(void **state) {
 static void test_dropout(void **state) {
     (void)state;
     dice d = {25, 0};
-    for (int trial = 0; trial < 30; trial++) {
+    for (int trial = 0; trial < trials(30); trial++) {
         const int c = between(&d, 1, 70), padded = (c + 7) / 8 * 8;
         const bool flat = roll(&d, 2) != 0; /* behind a linear layer */
         const int h = flat ? 1 : between(&d, 1, 7), w = flat ? 1 : between(&d, 1, 7);
@@ -186,7 +186,7 @@ static int reflected(int at, int size) {
 static void test_views(void **state) {
     (void)state;
     dice d = {26, 0};
-    for (int trial = 0; trial < 40; trial++) {
+    for (int trial = 0; trial < trials(40); trial++) {
         ff_cuda_view v = {.n = between(&d, 1, 4),
                           .h = between(&d, 2, 9),
                           .w = between(&d, 2, 9),
@@ -218,7 +218,7 @@ static void test_weigh(void **state) {
     (void)state;
     dice d = {27, 0};
     const ff_cuda_place place = place_of(1);
-    for (int trial = 0; trial < 6; trial++) {
+    for (int trial = 0; trial < trials(6); trial++) {
         const size_t count = any_count(&d);
         const ff_dtype dtype = any_float(&d);
         array *a = filled(&d, dtype, count, 1, 1, 0, 1), *b = filled(&d, dtype, count, 1, 1, 0, 1);

@@ -97,7 +97,7 @@ static array *coarse(dice *d, const ff_cuda_pool *p) {
 static void test_forward(void **state) {
     (void)state;
     dice d = {11, 0};
-    for (int trial = 0; trial < 60; trial++) {
+    for (int trial = 0; trial < trials(60); trial++) {
         const ff_cuda_pool p = any_pool(&d);
         const ff_cuda_place place = place_of(between(&d, 1, 3));
         array *x = coarse(&d, &p), *y = poisoned(p.dtype, out_count(&p));
@@ -114,7 +114,7 @@ static void test_forward(void **state) {
 static void test_statistics(void **state) {
     (void)state;
     dice d = {12, 0};
-    for (int trial = 0; trial < 40; trial++) {
+    for (int trial = 0; trial < trials(40); trial++) {
         const ff_cuda_pool p = any_pool(&d);
         const ff_cuda_place place = place_of(between(&d, 1, 3));
         const int channels = p.channels;
@@ -152,7 +152,7 @@ static void test_statistics(void **state) {
 static void test_backward(void **state) {
     (void)state;
     dice d = {13, 0};
-    for (int trial = 0; trial < 60; trial++) {
+    for (int trial = 0; trial < trials(60); trial++) {
         const ff_cuda_pool p = any_pool(&d);
         const ff_cuda_place place = place_of(between(&d, 1, 3));
         array *dy = poisoned(p.dtype, out_count(&p)), *index = bytes(out_count(&p));

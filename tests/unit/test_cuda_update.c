@@ -126,7 +126,7 @@ static void test_update(void **state) {
     (void)state;
     dice d = {41, 0};
     const ff_cuda_place place = place_of(2);
-    for (int trial = 0; trial < 12; trial++) {
+    for (int trial = 0; trial < trials(12); trial++) {
         run r;
         make(&d, &r);
         assert_launched(ff_cuda_check(&place, &r.update));
@@ -148,7 +148,7 @@ static void test_skipped(void **state) {
     (void)state;
     dice d = {42, 0};
     const ff_cuda_place place = place_of(2);
-    for (int trial = 0; trial < 12; trial++) {
+    for (int trial = 0; trial < trials(12); trial++) {
         run r;
         make(&d, &r);
         int bad = between(&d, 0, SEGMENTS - 1);
@@ -174,7 +174,7 @@ static void test_working(void **state) {
     (void)state;
     dice d = {43, 0};
     const ff_cuda_place place = place_of(2);
-    for (int trial = 0; trial < 4; trial++) {
+    for (int trial = 0; trial < trials(4); trial++) {
         run r;
         make(&d, &r);
         assert_launched(ff_cuda_working(&place, &r.update));
@@ -206,7 +206,7 @@ static void test_control(void **state) {
                                    .rates = uploaded(rates, sizeof rates)->device,
                                    .rate_steps = 3,
                                    .control = control->device};
-    for (int step = 0; step < 200; step++) {
+    for (int step = 0; step < trials(200); step++) {
         const bool bad = !roll(&d, 9);
         fetch(control);
         ff_control *now = control->host;
@@ -351,7 +351,7 @@ static void muon_trial(dice *d, bool skipped) {
 static void test_muon(void **state) {
     (void)state;
     dice d = {45, 0};
-    for (int trial = 0; trial < 12; trial++) muon_trial(&d, trial % 6 == 5);
+    for (int trial = 0; trial < trials(12); trial++) muon_trial(&d, trial % 6 == 5);
 }
 
 int main(void) {

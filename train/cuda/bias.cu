@@ -4,7 +4,7 @@
 #include "train/cuda/pointwise.h"
 
 /* Rows that a thread loads before it looks at them. */
-enum { AHEAD = 4 };
+enum { AHEAD = FF_COLUMN_AHEAD };
 
 template <typename T, int activation>
 static __global__ void __launch_bounds__(FF_COLUMN_THREADS)
@@ -14,16 +14,16 @@ static __global__ void __launch_bounds__(FF_COLUMN_THREADS)
     if (!tile.active) return;
     float add[lanes];
     ff_load_floats(bias + tile.vector * lanes, add);
-    for (size_t row = tile.row; row < columns.rows; row += AHEAD * tile.stride) {
+    for (size_t row = tile.row; row < tile.end; row += AHEAD * tile.stride) {
         uint4 raw[AHEAD];
 #pragma unroll
         for (int k = 0; k < AHEAD; k++)
-            if (row + k * tile.stride < columns.rows)
+            if (row + k * tile.stride < tile.end)
                 raw[k] =
                     ((const uint4 *)x)[(row + k * tile.stride) * columns.vectors + tile.vector];
 #pragma unroll
         for (int k = 0; k < AHEAD; k++) {
-            if (row + k * tile.stride >= columns.rows) continue;
+            if (row + k * tile.stride >= tile.end) continue;
             float value[lanes];
             ff_vector<T>::unpack(raw[k], value);
 #pragma unroll
@@ -46,15 +46,15 @@ static __global__ void __launch_bounds__(FF_COLUMN_THREADS, FF_COLUMN_BLOCKS)
     for (int i = 0; i < lanes; i++) sum[i] = 0;
     if (tile.active) {
         const uint4 *from = (const uint4 *)dy + tile.vector;
-        for (size_t row = tile.row; row < columns.rows; row += AHEAD * tile.stride) {
+        for (size_t row = tile.row; row < tile.end; row += AHEAD * tile.stride) {
             uint4 raw[AHEAD];
 #pragma unroll
             for (int k = 0; k < AHEAD; k++)
-                if (row + k * tile.stride < columns.rows)
+                if (row + k * tile.stride < tile.end)
                     raw[k] = __ldg(from + (row + k * tile.stride) * columns.vectors);
 #pragma unroll
             for (int k = 0; k < AHEAD; k++) {
-                if (row + k * tile.stride >= columns.rows) continue;
+                if (row + k * tile.stride >= tile.end) continue;
                 float value[lanes];
                 ff_vector<T>::unpack(raw[k], value);
 #pragma unroll
@@ -74,8 +74,7 @@ extern "C" int ff_cuda_bias(const ff_cuda_place *place, ff_cuda_activation activ
         typedef decltype(example) T;
         return ff_by_activation(activation, [&](auto chosen) {
             ff_columns columns;
-            if (!ff_columns_plan(place, rows, channels, ff_lanes<T>::count, FF_COLUMN_STREAMING,
-                                 &columns))
+            if (!ff_columns_stream(place, rows, channels, ff_lanes<T>::count, &columns))
                 return FF_CUDA_INVALID_VALUE;
             return FF_LAUNCH((bias_kernel<T, decltype(chosen)::value>), ff_columns_grid(&columns),
                              dim3(FF_COLUMN_THREADS), 0, place->stream, columns, (const T *)x, bias,

@@ -1,8 +1,10 @@
 /* Sums over the rows of [rows][channels] arrays, for the kernels of this folder.
  *
  * A block of FF_COLUMN_THREADS threads lies over the array as a tile of `across` vectors of 16
- * bytes and `down` rows, and steps down by parts * down rows: a thread keeps its channels, so what
- * belongs to a channel is loaded once, and no element needs a division. Sums go
+ * bytes and `down` rows, and steps down: a thread keeps its channels, so what belongs to a channel
+ * is loaded once, and no element needs a division. With sums, all blocks are resident and go
+ * through the array side by side, from its beginning to its end. Without, each takes a chunk, the
+ * last chunk first: what the pass before touched last is still in the second-level cache. Sums go
  * thread -> block (a tree in shared memory) -> partial results [parts][width] in scratch -> finish,
  * each in an order fixed by the shapes and the number of multiprocessors. */
 #ifndef FF_TRAIN_CUDA_COLUMNS_CUH
@@ -14,9 +16,11 @@ enum {
     FF_COLUMN_THREADS = 256,
     FF_COLUMN_ACROSS = 32, /* vectors: 512 bytes of a row, so that every line is used whole */
     /* Blocks a multiprocessor. Sums: as many as are resident at once (64, 80 or 128 registers a
-     * thread), so that all end together; without sums: many, so that it does not matter. */
+     * thread), so that all end together; without sums: about so many, so that it does not matter.
+     */
     FF_COLUMN_BLOCKS = 4,
-    FF_COLUMN_STREAMING = 16
+    FF_COLUMN_STREAMING = 16,
+    FF_COLUMN_AHEAD = 4 /* rows that a thread loads before it looks at them, at most */
 };
 
 struct ff_columns {
@@ -26,6 +30,7 @@ struct ff_columns {
     int across, down; /* vectors and rows of a block's tile */
     int slices;       /* tiles side by side: blockIdx.y */
     int parts;        /* blocks that share the rows: blockIdx.x */
+    size_t chunk; /* rows of a part that lie together; 0 = they are dealt, a tile each in turn */
 };
 
 /* Partial results of one slice, where `blocks` a multiprocessor are wanted. */
@@ -34,9 +39,8 @@ static inline int ff_columns_parts(int multiprocessors, int blocks, int slices) 
     return parts > 1 ? parts : 1;
 }
 
-/* False: shapes that no kernel takes. blocks at most FF_COLUMN_BLOCKS where there are sums. */
-static inline bool ff_columns_plan(const ff_cuda_place *place, size_t rows, int channels, int lanes,
-                                   int blocks, ff_columns *columns) {
+/* Tiles over the array; false: shapes that no kernel takes. */
+static inline bool ff_columns_tiles(size_t rows, int channels, int lanes, ff_columns *columns) {
     if (rows < 1 || rows >> 31 || channels < 8 || channels % 8) return false;
     columns->rows = rows;
     columns->channels = channels;
@@ -44,9 +48,28 @@ static inline bool ff_columns_plan(const ff_cuda_place *place, size_t rows, int 
     columns->slices = (columns->vectors + FF_COLUMN_ACROSS - 1) / FF_COLUMN_ACROSS;
     columns->across = (columns->vectors + columns->slices - 1) / columns->slices;
     columns->down = FF_COLUMN_THREADS / columns->across;
+    return true;
+}
+/* For kernels that sum, with `blocks` a multiprocessor, at most FF_COLUMN_BLOCKS. */
+static inline bool ff_columns_plan(const ff_cuda_place *place, size_t rows, int channels, int lanes,
+                                   int blocks, ff_columns *columns) {
+    if (!ff_columns_tiles(rows, channels, lanes, columns)) return false;
     size_t most = (rows + columns->down - 1) / columns->down;
     columns->parts = ff_columns_parts(place->multiprocessors, blocks, columns->slices);
     if ((size_t)columns->parts > most) columns->parts = (int)most;
+    columns->chunk = 0;
+    return true;
+}
+/* For kernels that do not. */
+static inline bool ff_columns_stream(const ff_cuda_place *place, size_t rows, int channels,
+                                     int lanes, ff_columns *columns) {
+    if (!ff_columns_tiles(rows, channels, lanes, columns)) return false;
+    const size_t least = (size_t)columns->down * FF_COLUMN_AHEAD;
+    const size_t parts =
+        ff_columns_parts(place->multiprocessors, FF_COLUMN_STREAMING, columns->slices);
+    const size_t times = rows / (least * parts);
+    columns->chunk = least * (times ? times : 1);
+    columns->parts = (int)((rows + columns->chunk - 1) / columns->chunk);
     return true;
 }
 static inline dim3 ff_columns_grid(const ff_columns *columns) {
@@ -59,6 +82,7 @@ struct ff_tile {
     int vector;    /* of the row */
     bool active;   /* it has channels and rows to look at */
     size_t row;    /* its first */
+    size_t end;    /* past the last that may be its */
     size_t stride; /* to its next */
 };
 
@@ -68,8 +92,15 @@ static __device__ __forceinline__ ff_tile ff_tile_of(const ff_columns &columns) 
     tile.x = (int)threadIdx.x - tile.y * columns.across;
     tile.vector = (int)blockIdx.y * columns.across + tile.x;
     tile.row = (size_t)blockIdx.x * columns.down + tile.y;
+    tile.end = columns.rows;
     tile.stride = (size_t)columns.parts * columns.down;
-    tile.active = tile.y < columns.down && tile.vector < columns.vectors && tile.row < columns.rows;
+    if (columns.chunk) {
+        const size_t first = (size_t)(columns.parts - 1 - (int)blockIdx.x) * columns.chunk;
+        tile.row = first + tile.y;
+        if (tile.end > first + columns.chunk) tile.end = first + columns.chunk;
+        tile.stride = (size_t)columns.down;
+    }
+    tile.active = tile.y < columns.down && tile.vector < columns.vectors && tile.row < tile.end;
     return tile;
 }
 

@@ -75,7 +75,7 @@ static __global__ void __launch_bounds__(FF_COLUMN_THREADS, RESIDENT)
 #pragma unroll
     for (int tap = 0; tap < TAPS; tap++)
         filter[tap] = __ldg((const uint4 *)weights + (size_t)tap * columns.vectors + tile.vector);
-    for (size_t row = tile.row; row < columns.rows; row += tile.stride) {
+    for (size_t row = tile.row; row < tile.end; row += tile.stride) {
         int n, y, x;
         pixel_of(row, backward ? shape.by_w : shape.by_out_w,
                  backward ? shape.by_h : shape.by_out_h, &n, &y, &x);
@@ -120,7 +120,7 @@ static __global__ void __launch_bounds__(FF_COLUMN_THREADS, RESIDENT)
 #pragma unroll
         for (int i = 0; i < lanes; i++) sum[s][i] = 0;
     if (tile.active)
-        for (size_t row = tile.row; row < columns.rows; row += tile.stride) {
+        for (size_t row = tile.row; row < tile.end; row += tile.stride) {
             int n, p, q;
             pixel_of(row, shape.by_out_w, shape.by_out_h, &n, &p, &q);
             uint4 raw[3];
@@ -163,8 +163,7 @@ static int filter(const ff_cuda_place *place, const ff_cuda_depthwise *conv, con
         const size_t rows = (size_t)conv->n * (backward ? conv->h : conv->out_h) *
                             (backward ? conv->w : conv->out_w);
         if (!shape_make(conv, &shape) || (size_t)conv->n * conv->h * conv->w >> 31 ||
-            !ff_columns_plan(place, rows, conv->channels, ff_lanes<T>::count, FF_COLUMN_STREAMING,
-                             &columns))
+            !ff_columns_stream(place, rows, conv->channels, ff_lanes<T>::count, &columns))
             return FF_CUDA_INVALID_VALUE;
         return FF_LAUNCH((filter_kernel<T, backward>), ff_columns_grid(&columns),
                          dim3(FF_COLUMN_THREADS), 0, place->stream, columns, shape, (const T *)from,

@@ -18,7 +18,7 @@ static __global__ void __launch_bounds__(FF_COLUMN_THREADS)
     if (!tile.active) return;
     const uint32_t step = (uint32_t)*mask.of.step;
     const int channel = tile.vector * lanes;
-    for (size_t row = tile.row; row < columns.rows; row += tile.stride) {
+    for (size_t row = tile.row; row < tile.end; row += tile.stride) {
         const size_t at = row * columns.vectors + tile.vector;
         unsigned pixel;
         const unsigned n = ff_divide((unsigned)row, mask.by_pixels, &pixel);
@@ -57,8 +57,8 @@ extern "C" int ff_cuda_dropout_apply(const ff_cuda_place *place, const ff_cuda_d
             return FF_CUDA_INVALID_VALUE;
         ff_columns columns;
         const int pixels = dropout->h * dropout->w;
-        if (!ff_columns_plan(place, (size_t)dropout->n * pixels, dropout->channels,
-                             ff_lanes<T>::count, FF_COLUMN_STREAMING, &columns))
+        if (!ff_columns_stream(place, (size_t)dropout->n * pixels, dropout->channels,
+                               ff_lanes<T>::count, &columns))
             return FF_CUDA_INVALID_VALUE;
         const mask mask = {*dropout, ff_divider_make(pixels), (unsigned)pixels,
                            (float)dropout->probability,

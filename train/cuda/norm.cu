@@ -3,7 +3,7 @@
 #include "train/cuda/norm_channels.cuh"
 
 /* Rows that a thread loads before it looks at them. */
-enum { AHEAD = 4 };
+enum { AHEAD = FF_COLUMN_AHEAD };
 
 template <typename T, int activation, bool add>
 static __global__ void __launch_bounds__(FF_COLUMN_THREADS)
@@ -17,20 +17,21 @@ static __global__ void __launch_bounds__(FF_COLUMN_THREADS)
     const uint4 *x = (const uint4 *)norm.x + tile.vector;
     const uint4 *residual = (const uint4 *)norm.residual + tile.vector;
     uint4 *y = (uint4 *)norm.y + tile.vector;
-    for (size_t row = tile.row; row < columns.rows; row += AHEAD * tile.stride) {
+    for (size_t row = tile.row; row < tile.end; row += AHEAD * tile.stride) {
         uint4 raw[AHEAD], raw_residual[AHEAD];
 #pragma unroll
         for (int k = 0; k < AHEAD; k++) {
             size_t at = (row + k * tile.stride) * columns.vectors;
-            if (row + k * tile.stride < columns.rows) {
+            if (row + k * tile.stride < tile.end) {
                 raw[k] = x[at];
                 if (add) raw_residual[k] = residual[at];
             }
         }
 #pragma unroll
         for (int k = 0; k < AHEAD; k++) {
-            if (row + k * tile.stride >= columns.rows) continue;
+            if (row + k * tile.stride >= tile.end) continue;
             float value[lanes], more[lanes];
+            unsigned positive = 0;
             ff_vector<T>::unpack(raw[k], value);
             if (add) ff_vector<T>::unpack(raw_residual[k], more);
 #pragma unroll
@@ -38,7 +39,11 @@ static __global__ void __launch_bounds__(FF_COLUMN_THREADS)
                 float z = ff_norm_affine(value[i], of.scale[i], of.shift[i]);
                 if (add) z += more[i];
                 value[i] = ff_activate<T, activation>(z);
+                if (activation == FF_CUDA_RELU) positive |= (unsigned)(z > 0) << i;
             }
+            if (activation == FF_CUDA_RELU && norm.mask)
+                norm.mask[(row + k * tile.stride) * columns.vectors + tile.vector] =
+                    (uint8_t)positive;
             y[(row + k * tile.stride) * columns.vectors] = ff_vector<T>::pack(value);
         }
     }
@@ -52,8 +57,7 @@ extern "C" int ff_cuda_norm_apply(const ff_cuda_place *place, const ff_cuda_norm
             constexpr int activation = decltype(chosen)::value;
             constexpr bool gelu = activation == FF_CUDA_GELU;
             ff_columns columns;
-            if (!ff_columns_plan(place, norm->rows, norm->channels, ff_lanes<T>::count,
-                                 FF_COLUMN_STREAMING, &columns))
+            if (!ff_columns_stream(place, norm->rows, norm->channels, ff_lanes<T>::count, &columns))
                 return FF_CUDA_INVALID_VALUE;
             if (!norm->residual)
                 return FF_LAUNCH((apply_kernel<T, activation, false>), ff_columns_grid(&columns),

@@ -28,7 +28,16 @@ typedef struct ff_cuda_norm {
     float *mean, *inv_std;             /* of the batch */
     const void *x, *residual;          /* residual may be NULL; must be for GELU */
     void *y;                           /* may be x or residual */
+    /* ReLU: bits that apply writes and the backward pass reads in place of y, which is eight or
+     * sixteen times as much; ff_cuda_norm_mask bytes. NULL = none: z again from x, or y. */
+    uint8_t *mask;
 } ff_cuda_norm;
+
+/* Bytes of a mask: bit i of byte v is 1 where element i of the array's 16-byte vector v had
+ * z > 0 before the ReLU. A / 16 where the dtype has 16 bits. */
+static inline size_t ff_cuda_norm_mask(ff_dtype dtype, size_t rows, int channels) {
+    return rows * (size_t)channels / (dtype == FF_F32 ? 4 : 8);
+}
 
 /* x -> mean, inv_std; the running statistics move as torch's. Reads A. */
 int ff_cuda_norm_statistics(const ff_cuda_place *place, const ff_cuda_norm *norm, void *scratch);
@@ -50,7 +59,8 @@ int ff_cuda_norm_scale_shift(const ff_cuda_place *place, const ff_cuda_norm *nor
 /* With g = (dy + dy2) * activation'(.): dbeta = sum g, dgamma = sum g * xhat,
  * dx = gamma * inv_std * (g - dbeta / m - xhat * dgamma / m), dresidual = g. */
 typedef struct ff_cuda_norm_backward {
-    ff_cuda_norm forward; /* as it was; y is read only for ReLU with a residual */
+    ff_cuda_norm forward; /* as it was; y is read only for ReLU with a residual
+                             and without a mask */
     const void *dy;
     const void *dy2;       /* a second gradient of y, added; NULL = none */
     void *dx;              /* may be dy, dy2 or dresidual */
@@ -62,6 +72,7 @@ typedef struct ff_cuda_norm_backward {
  * second reads x and dresidual, or else what the first has read, and writes dx. Bytes:
  *   no activation, or one that x alone tells    2 A, 3 A            = 5 A
  *   ReLU with a residual                        4 A, 3 A            = 7 A
+ *   ReLU with a residual and a mask             3 A, 3 A            = 6 A (and A / 16)
  * and A more for dy2 where dresidual is written, else 2 A. */
 int ff_cuda_norm_backward_run(const ff_cuda_place *place, const ff_cuda_norm_backward *norm,
                               void *scratch);

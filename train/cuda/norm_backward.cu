@@ -8,17 +8,20 @@ enum slope_source {
     SLOPE_NONE,
     SLOPE_RELU_X, /* ReLU: z again from x */
     SLOPE_RELU_Y, /* ReLU with a residual: the sign of y */
+    SLOPE_MASK,   /* ReLU: a bit that the forward pass has written */
     SLOPE_GELU_X
 };
 
 struct backward_arrays {
     const uint4 *x, *y, *dy, *dy2;
+    const uint8_t *mask;
     uint4 *dresidual, *dx;
 };
 
 /* One row's vectors of a thread, as loaded. */
 struct loaded_row {
     uint4 x, y, dy, dy2;
+    unsigned mask;
 };
 
 template <int source>
@@ -28,6 +31,7 @@ static __device__ __forceinline__ loaded_row load_row(const backward_arrays &arr
     row.dy = arrays.dy[at];
     if (arrays.dy2) row.dy2 = arrays.dy2[at];
     if (source == SLOPE_RELU_Y) row.y = arrays.y[at];
+    if (source == SLOPE_MASK) row.mask = arrays.mask[at];
     return row;
 }
 
@@ -47,6 +51,8 @@ gradient_of(const backward_arrays &arrays, const loaded_row &row, const ff_norm_
     if (source == SLOPE_RELU_Y) ff_vector<T>::unpack(row.y, y);
 #pragma unroll
     for (int i = 0; i < lanes; i++) {
+        if (source == SLOPE_MASK && !(row.mask >> i & 1)) g[i] = 0;
+        if (source == SLOPE_MASK || source == SLOPE_NONE) continue;
         float z = source == SLOPE_RELU_Y ? y[i] : ff_norm_affine(x[i], of.scale[i], of.shift[i]);
         if (source == SLOPE_RELU_X || source == SLOPE_RELU_Y)
             g[i] = ff_activate_backward<T, FF_CUDA_RELU>(z, g[i]);
@@ -54,9 +60,13 @@ gradient_of(const backward_arrays &arrays, const loaded_row &row, const ff_norm_
     }
 }
 
-/* Blocks of the sums that are resident at once: those that make z again need more registers. */
+/* Whether z is made again from x, for which scale and shift are held in registers. */
+template <int source> struct z_again {
+    static constexpr bool value = source == SLOPE_RELU_X || source == SLOPE_GELU_X;
+};
+/* Blocks of the sums that are resident at once. */
 template <int source> struct sums_blocks {
-    static constexpr int count = source == SLOPE_RELU_X || source == SLOPE_GELU_X ? 2 : 3;
+    static constexpr int count = z_again<source>::value ? 2 : 3;
 };
 
 /* Rows that a thread loads before it looks at them. */
@@ -75,18 +85,18 @@ static __global__ void __launch_bounds__(FF_COLUMN_THREADS, sums_blocks<source>:
     if (tile.active) {
         float mean[lanes];
         ff_norm_affines<lanes> of;
-        ff_norm_affines_load(norm, true, tile.vector * lanes, &of);
+        if (z_again<source>::value) ff_norm_affines_load(norm, true, tile.vector * lanes, &of);
         ff_load_floats(norm.mean + tile.vector * lanes, mean);
-        for (size_t row = tile.row; row < columns.rows; row += AHEAD * tile.stride) {
+        for (size_t row = tile.row; row < tile.end; row += AHEAD * tile.stride) {
             loaded_row loaded[AHEAD];
 #pragma unroll
             for (int k = 0; k < AHEAD; k++)
-                if (row + k * tile.stride < columns.rows)
+                if (row + k * tile.stride < tile.end)
                     loaded[k] = load_row<source>(arrays, (row + k * tile.stride) * columns.vectors +
                                                              tile.vector);
 #pragma unroll
             for (int k = 0; k < AHEAD; k++) {
-                if (row + k * tile.stride >= columns.rows) continue;
+                if (row + k * tile.stride >= tile.end) continue;
                 float x[lanes], g[lanes];
                 gradient_of<T, source>(arrays, loaded[k], of, x, g);
                 if (arrays.dresidual) {
@@ -149,20 +159,20 @@ static __global__ void __launch_bounds__(FF_COLUMN_THREADS)
     if (!tile.active) return;
     float a[lanes], b[lanes], o[lanes];
     ff_norm_affines<lanes> of;
-    if (source != SLOPE_NONE) ff_norm_affines_load(norm, true, tile.vector * lanes, &of);
+    if (z_again<source>::value) ff_norm_affines_load(norm, true, tile.vector * lanes, &of);
     ff_load_floats(a_of + tile.vector * lanes, a);
     ff_load_floats(b_of + tile.vector * lanes, b);
     ff_load_floats(o_of + tile.vector * lanes, o);
-    for (size_t row = tile.row; row < columns.rows; row += AHEAD * tile.stride) {
+    for (size_t row = tile.row; row < tile.end; row += AHEAD * tile.stride) {
         loaded_row loaded[AHEAD];
 #pragma unroll
         for (int k = 0; k < AHEAD; k++)
-            if (row + k * tile.stride < columns.rows)
+            if (row + k * tile.stride < tile.end)
                 loaded[k] = load_row<source>(arrays, (row + k * tile.stride) * columns.vectors +
                                                          tile.vector);
 #pragma unroll
         for (int k = 0; k < AHEAD; k++) {
-            if (row + k * tile.stride >= columns.rows) continue;
+            if (row + k * tile.stride >= tile.end) continue;
             float x[lanes], g[lanes];
             gradient_of<T, source>(arrays, loaded[k], of, x, g);
 #pragma unroll
@@ -177,14 +187,18 @@ template <typename T, int source>
 static int backward(const ff_cuda_place *place, const ff_cuda_norm_backward *norm, void *scratch) {
     const ff_cuda_norm *forward = &norm->forward;
     ff_columns columns, streaming;
-    if (!ff_columns_plan(place, forward->rows, forward->channels, ff_lanes<T>::count,
-                         sums_blocks<source>::count, &columns) ||
-        !ff_columns_plan(place, forward->rows, forward->channels, ff_lanes<T>::count,
-                         FF_COLUMN_STREAMING, &streaming))
+    const int lanes = ff_lanes<T>::count;
+    if (!ff_columns_plan(place, forward->rows, forward->channels, lanes, sums_blocks<source>::count,
+                         &columns) ||
+        !ff_columns_stream(place, forward->rows, forward->channels, lanes, &streaming))
         return FF_CUDA_INVALID_VALUE;
-    backward_arrays arrays = {(const uint4 *)forward->x, (const uint4 *)forward->y,
-                              (const uint4 *)norm->dy,   (const uint4 *)norm->dy2,
-                              (uint4 *)norm->dresidual,  (uint4 *)norm->dx};
+    backward_arrays arrays = {(const uint4 *)forward->x,
+                              (const uint4 *)forward->y,
+                              (const uint4 *)norm->dy,
+                              (const uint4 *)norm->dy2,
+                              forward->mask,
+                              (uint4 *)norm->dresidual,
+                              (uint4 *)norm->dx};
     const dim3 block = dim3(FF_COLUMN_THREADS);
     float *sums = (float *)scratch;
     float *factors = sums + (size_t)columns.parts * 2 * columns.channels;
@@ -214,6 +228,7 @@ extern "C" int ff_cuda_norm_backward_run(const ff_cuda_place *place,
         switch (norm->forward.activation) {
         case FF_CUDA_LINEAR: return backward<T, SLOPE_NONE>(place, norm, scratch);
         case FF_CUDA_RELU:
+            if (norm->forward.mask) return backward<T, SLOPE_MASK>(place, norm, scratch);
             if (residual) return backward<T, SLOPE_RELU_Y>(place, norm, scratch);
             return backward<T, SLOPE_RELU_X>(place, norm, scratch);
         case FF_CUDA_GELU:
@@ -230,11 +245,10 @@ extern "C" int ff_cuda_norm_backward_apply(const ff_cuda_place *place, ff_dtype 
     return ff_by_dtype(dtype, [&](auto example) {
         typedef decltype(example) T;
         ff_columns columns;
-        if (!ff_columns_plan(place, rows, channels, ff_lanes<T>::count, FF_COLUMN_STREAMING,
-                             &columns))
+        if (!ff_columns_stream(place, rows, channels, ff_lanes<T>::count, &columns))
             return FF_CUDA_INVALID_VALUE;
         ff_cuda_norm none = {};
-        backward_arrays arrays = {(const uint4 *)x, NULL, (const uint4 *)g, NULL, NULL,
+        backward_arrays arrays = {(const uint4 *)x, NULL, (const uint4 *)g, NULL, NULL, NULL,
                                   (uint4 *)dx};
         return FF_LAUNCH((apply_kernel<T, SLOPE_NONE>), ff_columns_grid(&columns),
                          dim3(FF_COLUMN_THREADS), 0, place->stream, columns, none, arrays,

@@ -14,15 +14,15 @@ static __global__ void __launch_bounds__(FF_COLUMN_THREADS)
     own.clear();
     if (tile.active) {
         const uint4 *from = (const uint4 *)x + tile.vector;
-        for (size_t row = tile.row; row < columns.rows; row += AHEAD * tile.stride) {
+        for (size_t row = tile.row; row < tile.end; row += AHEAD * tile.stride) {
             uint4 raw[AHEAD];
 #pragma unroll
             for (int k = 0; k < AHEAD; k++)
-                if (row + k * tile.stride < columns.rows)
+                if (row + k * tile.stride < tile.end)
                     raw[k] = __ldg(from + (row + k * tile.stride) * columns.vectors);
 #pragma unroll
             for (int k = 0; k < AHEAD; k++)
-                if (row + k * tile.stride < columns.rows) {
+                if (row + k * tile.stride < tile.end) {
                     float value[lanes];
                     ff_vector<T>::unpack(raw[k], value);
                     own.add(value);

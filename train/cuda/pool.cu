@@ -84,7 +84,7 @@ static __global__ void __launch_bounds__(FF_COLUMN_THREADS, RESIDENT)
     if (statistics) own.clear();
     if (tile.active) {
         const uint4 *from = (const uint4 *)x + tile.vector;
-        for (size_t row = tile.row; row < columns.rows; row += tile.stride) {
+        for (size_t row = tile.row; row < tile.end; row += tile.stride) {
             float value[lanes];
             unsigned char place[lanes];
             pool_row<T, max, size>(shape, columns, from, row, value, place);
@@ -111,10 +111,11 @@ static int forward(const ff_cuda_place *place, const ff_cuda_pool *pool, const v
         typedef decltype(example) T;
         ff_pool_shape shape;
         ff_columns columns;
+        const size_t rows = (size_t)pool->n * pool->out_h * pool->out_w;
+        const int lanes = ff_lanes<T>::count;
         if (!ff_pool_shape_make(pool, &shape) ||
-            !ff_columns_plan(place, (size_t)pool->n * pool->out_h * pool->out_w, pool->channels,
-                             ff_lanes<T>::count,
-                             statistics ? (int)RESIDENT : (int)FF_COLUMN_STREAMING, &columns))
+            !(statistics ? ff_columns_plan(place, rows, pool->channels, lanes, RESIDENT, &columns)
+                         : ff_columns_stream(place, rows, pool->channels, lanes, &columns)))
             return FF_CUDA_INVALID_VALUE;
         ff_moment_parts parts = {NULL, NULL};
         if (statistics) parts = ff_moment_parts_in(scratch, &columns);

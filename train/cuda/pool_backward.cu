@@ -38,7 +38,7 @@ static __global__ void __launch_bounds__(FF_COLUMN_THREADS)
     const ff_tile tile = ff_tile_of(columns);
     if (!tile.active) return;
     const ff_cuda_pool &pool = shape.pool;
-    for (size_t row = tile.row; row < columns.rows; row += tile.stride) {
+    for (size_t row = tile.row; row < tile.end; row += tile.stride) {
         const ff_pixel at = ff_pixel_of(row, shape.by_in_w, shape.by_in_h);
         const window_range down =
             windows_at(at.y, pool.kernel_h, pool.pad, pool.out_h, shape.by_stride);
@@ -75,8 +75,8 @@ extern "C" int ff_cuda_pool_backward(const ff_cuda_place *place, const ff_cuda_p
         ff_pool_shape shape;
         ff_columns columns;
         if (!ff_pool_shape_make(pool, &shape) ||
-            !ff_columns_plan(place, (size_t)pool->n * pool->h * pool->w, pool->channels,
-                             ff_lanes<T>::count, FF_COLUMN_STREAMING, &columns))
+            !ff_columns_stream(place, (size_t)pool->n * pool->h * pool->w, pool->channels,
+                               ff_lanes<T>::count, &columns))
             return FF_CUDA_INVALID_VALUE;
         return FF_LAUNCH((pool->max ? backward_kernel<T, true> : backward_kernel<T, false>),
                          ff_columns_grid(&columns), dim3(FF_COLUMN_THREADS), 0, place->stream,
