@@ -10,10 +10,11 @@
 #define KNOWN                                                                                      \
     "known are crop[=PAD][:reflect], flip[=alternate], cutout=SIZE, resize=SIZE, "                 \
     "rrc=SIZE[:SCALE-SCALE[:RATIO-RATIO]], jitter=BRIGHTNESS[:CONTRAST[:SATURATION[:HUE]]], "      \
-    "mixup[=ALPHA], cutmix[=ALPHA], or none"
+    "erase=PROBABILITY[:SCALE-SCALE[:RATIO-RATIO]], mixup[=ALPHA], cutmix[=ALPHA], or none"
 
 /* torchvision's. */
 static const double default_scale[2] = {0.08, 1.0}, default_ratio[2] = {3.0 / 4.0, 4.0 / 3.0};
+static const double erase_scale[2] = {0.02, 0.33}, erase_ratio[2] = {0.3, 3.3};
 
 /* A decimal number up to FF_SIDE_LIMIT that fills the whole text. */
 static bool parse_pixels(const char *text, uint32_t *pixels) {
@@ -85,16 +86,31 @@ static bool parse_alpha(const char *value, double *alpha) {
     return !value || (parse_number(&value, 0.01, 100, alpha) && *value == 0);
 }
 
+/* Cuts "...[:SCALE-SCALE[:RATIO-RATIO]]" off after what stands before, into shares of an area and
+ * aspect ratios; where they are left out they stay. */
+static bool parse_shape(char *value, double scale[2], double ratio[2]) {
+    char *first = value ? strchr(value, ':') : NULL, *second = NULL;
+    if (first) *first++ = 0, second = strchr(first, ':');
+    if (second) *second++ = 0;
+    return (!first || parse_range(first, 1e-9, 1, scale)) &&
+           (!second || parse_range(second, 0.01, 100, ratio));
+}
+
 /* rrc=SIZE[:SCALE-SCALE[:RATIO-RATIO]] */
 static bool parse_rrc(ff_augment_spec *spec, char *value) {
-    char *scale = value ? strchr(value, ':') : NULL, *ratio = NULL;
-    if (scale) *scale++ = 0, ratio = strchr(scale, ':');
-    if (ratio) *ratio++ = 0;
     memcpy(spec->scale, default_scale, sizeof default_scale);
     memcpy(spec->ratio, default_ratio, sizeof default_ratio);
-    if (scale && !parse_range(scale, 1e-9, 1, spec->scale)) return false;
-    if (ratio && !parse_range(ratio, 0.01, 100, spec->ratio)) return false;
-    return value && parse_pixels(value, &spec->rrc) && spec->rrc > 0;
+    return parse_shape(value, spec->scale, spec->ratio) && value &&
+           parse_pixels(value, &spec->rrc) && spec->rrc > 0;
+}
+
+/* erase=PROBABILITY[:SCALE-SCALE[:RATIO-RATIO]] */
+static bool parse_erase(ff_augment_spec *spec, char *value) {
+    const char *text = value;
+    memcpy(spec->erase_scale, erase_scale, sizeof erase_scale);
+    memcpy(spec->erase_ratio, erase_ratio, sizeof erase_ratio);
+    return parse_shape(value, spec->erase_scale, spec->erase_ratio) && text &&
+           parse_number(&text, 1e-9, 1, &spec->erase) && *text == 0;
 }
 
 static ff_status parse_part(ff_augment_spec *spec, char *part, ff_error *error) {
@@ -121,6 +137,9 @@ static ff_status parse_part(ff_augment_spec *spec, char *part, ff_error *error) 
     } else if (strcmp(part, "jitter") == 0) {
         again = ff_augment_jitters(spec);
         good = parse_jitter(spec, value);
+    } else if (strcmp(part, "erase") == 0) {
+        again = spec->erase > 0;
+        good = parse_erase(spec, value);
     } else if (strcmp(part, "mixup") == 0) {
         again = spec->mixup > 0;
         good = parse_alpha(value, &spec->mixup);
@@ -155,6 +174,10 @@ ff_status ff_augment_parse(ff_augment_spec *spec, const char *text, ff_error *er
                          "augmentations 'rrc' and '%s' exclude each other: a random resized crop "
                          "is both a resize and a crop",
                          spec->crop ? "crop" : "resize");
+    if (status == FF_OK && spec->erase > 0 && spec->cutout)
+        status = ff_fail(error, FF_USAGE,
+                         "augmentations 'erase' and 'cutout' exclude each other: either fills one "
+                         "box");
     if (status == FF_OK && spec->resize && spec->pad)
         status = ff_fail(error, FF_USAGE,
                          "augmentations 'resize' and a padding of 'crop' exclude each other: a "
@@ -176,6 +199,15 @@ static void range_text(const double range[2], char text[72]) {
     number_text(range[0], low);
     number_text(range[1], high);
     snprintf(text, 72, ":%s-%s", low, high);
+}
+
+/* "[:SCALE-SCALE[:RATIO-RATIO]]", as far as they differ from `scale0` and `ratio0`. */
+static void shape_text(const double scale[2], const double ratio[2], const double scale0[2],
+                       const double ratio0[2], char text[144]) {
+    const bool shaped = memcmp(ratio, ratio0, 2 * sizeof *ratio) != 0;
+    text[0] = 0;
+    if (shaped || memcmp(scale, scale0, 2 * sizeof *scale) != 0) range_text(scale, text);
+    if (shaped) range_text(ratio, text + strlen(text));
 }
 
 /* ",jitter=B:C:S:H" without zeros at the end, or "". */
@@ -207,22 +239,25 @@ void ff_augment_text(const ff_augment_spec *spec, char text[FF_AUGMENT_TEXT_BYTE
     if (spec->flip != FF_FLIP_NONE)
         snprintf(flip, sizeof flip, ",flip%s", spec->flip == FF_FLIP_ALTERNATE ? "=alternate" : "");
     if (spec->cutout) snprintf(cutout, sizeof cutout, ",cutout=%u", spec->cutout);
-    char resize[24] = "", rrc[24] = "", scale[72] = "", ratio[72] = "";
+    char resize[24] = "", rrc[24] = "", shape[144] = "", erase[48] = "", erased[144] = "";
     if (spec->resize) snprintf(resize, sizeof resize, ",resize=%u", spec->resize);
     if (spec->rrc) {
         snprintf(rrc, sizeof rrc, ",rrc=%u", spec->rrc);
-        bool shaped = memcmp(spec->ratio, default_ratio, sizeof default_ratio) != 0;
-        if (shaped) range_text(spec->ratio, ratio);
-        if (shaped || memcmp(spec->scale, default_scale, sizeof default_scale) != 0)
-            range_text(spec->scale, scale);
+        shape_text(spec->scale, spec->ratio, default_scale, default_ratio, shape);
+    }
+    if (spec->erase > 0) {
+        char number[32];
+        number_text(spec->erase, number);
+        snprintf(erase, sizeof erase, ",erase=%s", number);
+        shape_text(spec->erase_scale, spec->erase_ratio, erase_scale, erase_ratio, erased);
     }
     char jitter[144], mixup[40], cutmix[40];
     jitter_text(spec->jitter, jitter);
     alpha_text("mixup", spec->mixup, mixup);
     alpha_text("cutmix", spec->cutmix, cutmix);
     char all[FF_AUGMENT_TEXT_BYTES + 1];
-    snprintf(all, sizeof all, "%s%s%s%s%s%s%s%s%s%s", resize, rrc, scale, ratio, crop, flip, jitter,
-             cutout, mixup, cutmix);
+    snprintf(all, sizeof all, "%s%s%s%s%s%s%s%s%s%s%s", resize, rrc, shape, crop, flip, jitter,
+             cutout, erase, erased, mixup, cutmix);
     snprintf(text, FF_AUGMENT_TEXT_BYTES, "%s", all[0] ? all + 1 : "none");
 }
 

@@ -19,6 +19,7 @@
  *           (loader/jitter.h).
  *   cutout  of a square of `cutout` pixels, its centre uniform over the output (T. DeVries,
  *           G. Taylor, 2017), cut at the edges; filled with 0, the mean after Normalize.
+ *   erase   instead of cutout: of a random box with a probability (loader/erase.h), also with 0.
  *   mixup, cutmix  with the sample of the neighbouring row, which went through all of the above
  *           with its own parameters (loader/mix.h).
  *
@@ -30,7 +31,8 @@
  *   cut_y = ff_random_below(b[0], out_height) - cutout / 2
  *   cut_x = ff_random_below(b[1], out_width) - cutout / 2
  * with resize, height and width are those of the resized sample; with rrc, y and x are the box's;
- * draws of jitter and mixing in their headers. Golden values are in tests/unit/test_augment.c.
+ * draws of jitter, erasing and mixing in their headers. Golden values are in
+ * tests/unit/test_augment.c.
  *
  * Output pixel (r, c) of an image flipped or not is pixel
  *   (y + r, x + (flip ? out_width - 1 - c : c)) of the source (resized, with resize), or padding
@@ -40,6 +42,7 @@
 #ifndef FF_LOADER_AUGMENT_H
 #define FF_LOADER_AUGMENT_H
 
+#include "loader/erase.h"
 #include "loader/mix.h"
 #include "loader/resized_crop.h"
 
@@ -52,14 +55,17 @@ typedef struct ff_augment_spec {
     uint32_t pad;  /* pixels on each side, with crop */
     ff_pad_mode pad_mode;
     ff_flip_mode flip;
-    uint32_t cutout;  /* side of the square; 0 = none */
-    uint32_t resize;  /* short side; 0 = samples keep their size */
-    uint32_t rrc;     /* side of the output of random resized crops; 0 = none */
-    double scale[2];  /* with rrc: shares of a sample's area that a box has, 0 < .. <= 1 */
-    double ratio[2];  /* with rrc: of a box's width to its height, 0.01 to 100 */
-    double jitter[4]; /* of brightness, contrast, saturation and hue; 0 = left alone */
-    double mixup;     /* alpha, 0.01 to 100; 0 = none */
-    double cutmix;    /* alpha, 0.01 to 100; 0 = none */
+    uint32_t cutout;       /* side of the square; 0 = none */
+    uint32_t resize;       /* short side; 0 = samples keep their size */
+    uint32_t rrc;          /* side of the output of random resized crops; 0 = none */
+    double scale[2];       /* with rrc: shares of a sample's area that a box has, 0 < .. <= 1 */
+    double ratio[2];       /* with rrc: of a box's width to its height, 0.01 to 100 */
+    double erase;          /* probability of a random erasing; 0 = none */
+    double erase_scale[2]; /* with erase: shares of the output's area */
+    double erase_ratio[2]; /* with erase: of a box's height to its width, 0.01 to 100 */
+    double jitter[4];      /* of brightness, contrast, saturation and hue; 0 = left alone */
+    double mixup;          /* alpha, 0.01 to 100; 0 = none */
+    double cutmix;         /* alpha, 0.01 to 100; 0 = none */
 } ff_augment_spec;
 
 #define FF_AUGMENT_FLIP 1u /* flags: mirrored horizontally */
@@ -150,6 +156,14 @@ FF_HD ff_augment_params ff_augment_at(const ff_augment_spec *spec, uint64_t seed
             (int32_t)ff_random_below(b.word[0], out_height) - (int32_t)(spec->cutout / 2);
         params.cut_x = (int32_t)ff_random_below(b.word[1], out_width) - (int32_t)(spec->cutout / 2);
     }
+    if (spec->erase > 0) {
+        ff_crop_box box = ff_erase_at(spec->erase, spec->erase_scale, spec->erase_ratio, seed,
+                                      epoch, sample, out_height, out_width);
+        params.cut_y = (int32_t)box.y;
+        params.cut_x = (int32_t)box.x;
+        params.cut_height = box.height;
+        params.cut_width = box.width;
+    }
     return params;
 }
 
@@ -191,14 +205,15 @@ FF_HD int32_t ff_augment_reflect(int32_t at, int32_t size) {
 
 /* Parses the value of --augment: "none", or a list of crop[=PAD][:reflect], flip[=alternate],
  * cutout=SIZE, resize=SIZE, rrc=SIZE[:SCALE[:RATIO]], jitter=BRIGHTNESS[:CONTRAST[:SATURATION
- * [:HUE]]], mixup[=ALPHA] and cutmix[=ALPHA], each at most once, as in "crop=4,flip,cutout=8",
- * "rrc=224,flip,jitter=0.4:0.4:0.4,mixup=0.2" and "rrc=224:0.25-1:0.75-1.3333,flip"; the scale of
- * rrc is 0.08-1 and its ratio 3/4 to 4/3 where they are left out, an alpha 1. FF_USAGE names the
- * part that is wrong and what is known, or the two that exclude each other. */
+ * [:HUE]]], erase=PROBABILITY[:SCALE[:RATIO]], mixup[=ALPHA] and cutmix[=ALPHA], each at most once,
+ * as in "crop=4,flip,cutout=8", "rrc=224,flip,jitter=0.4:0.4:0.4,mixup=0.2" and
+ * "rrc=224:0.25-1:0.75-1.3333,flip"; the scale of rrc is 0.08-1 and its ratio 3/4 to 4/3 where they
+ * are left out, those of erase 0.02-0.33 and 0.3-3.3, an alpha 1. FF_USAGE names the part that is
+ * wrong and what is known, or the two that exclude each other. */
 FF_MUST_USE ff_status ff_augment_parse(ff_augment_spec *spec, const char *text, ff_error *error);
 
 /* The canonical text of a spec, which ff_augment_parse reads back; for recording. */
-#define FF_AUGMENT_TEXT_BYTES 512
+#define FF_AUGMENT_TEXT_BYTES 768
 void ff_augment_text(const ff_augment_spec *spec, char text[FF_AUGMENT_TEXT_BYTES]);
 
 /* FF_USAGE where samples of height x width cannot be augmented so to out_height x out_width: the

@@ -68,8 +68,8 @@ static ff_status parse(int argc, char **argv, settings *out, bool *done, ff_erro
          "none, or a list of crop[=PAD][:reflect], flip[=alternate], cutout=SIZE, "
          "rrc=SIZE[:SCALE-SCALE[:RATIO-RATIO]] (random resized crop; scale 0.08-1, ratio 3/4 to "
          "4/3), resize=SIZE (the short side), jitter=BRIGHTNESS[:CONTRAST[:SATURATION[:HUE]]] "
-         "(colour jitter, as torchvision's), mixup[=ALPHA] and cutmix[=ALPHA] (of both each pair "
-         "has one; ALPHA 1); default: the model's, as printed at the start."},
+         "(colour jitter, as torchvision's), erase=P[:SCALE-SCALE[:RATIO-RATIO]] (random erasing), "
+         "mixup[=ALPHA] and cutmix[=ALPHA] (of both each pair has one; ALPHA 1); default: the model's, as printed at the start."},
         {"crop", 0, FF_OPTION_INTEGER, "N", &recipe->crop, NULL, 1, 65536,
          "Cut samples to N x N: at random with crop in --augment, from the centre otherwise and "
          "for evaluation; default: the SIZE of rrc, else whole samples."},

@@ -51,14 +51,14 @@ def run(arguments, given):
 # ---- boxes
 
 
-def our_boxes(spec, cases):
-    lines = run(["boxes", spec], "".join("%d %d %d %d %d\n" % case for case in cases).encode()).decode().split("\n")
+def our_boxes(spec, cases, kind="boxes"):
+    lines = run([kind, spec], "".join("%d %d %d %d %d\n" % case for case in cases).encode()).decode().split("\n")
     for line in lines[:-1]:
         values = list(map(int, line.split()))
         yield tuple(values[:4]), values[4:]
 
 
-def their_box(height, width, scale, ratio, words):
+def their_box(height, width, scale, ratio, words, erase=False):
     """get_params in f64, with every draw answered from `words`: a try takes four."""
     calls = {"uniform": 0, "integer": 0}
 
@@ -76,6 +76,9 @@ def their_box(height, width, scale, ratio, words):
     torch.Tensor.uniform_, torch.randint = uniform_, randint
     try:
         image = torch.empty(1, 1, 1).expand(1, height, width)
+        if erase:
+            box = transforms.RandomErasing.get_params(image, list(scale), list(ratio), [0.0])
+            return (0, 0, 0, 0) if box[4] is image else box[:4]
         return transforms.RandomResizedCrop.get_params(image, list(scale), list(ratio))
     finally:
         torch.Tensor.uniform_, torch.randint = kept
@@ -102,6 +105,24 @@ def boxes():
             if found != wanted:
                 wrong.append("%s: %s, wanted %s" % (case, found, wanted))
         report(not wrong, "boxes of %s are torchvision's (%d parts, %d whole)" % (spec, kinds[1], kinds[0]), wrong)
+    torch.set_default_dtype(torch.float32)
+
+
+def erasings():
+    rng = random.Random(4)
+    torch.set_default_dtype(torch.float64)
+    for scale, ratio in (((0.02, 0.33), (0.3, 3.3)), ((0.3, 1.0), (0.2, 5.0)), ((0.9, 1.0), (1.0, 1.0))):
+        spec = "erase=1:%r-%r:%r-%r" % (scale + ratio)
+        cases = [(rng.randrange(2**63), rng.randrange(2**32), rng.randrange(2**40),
+                  rng.choice((1, 2, 32, 224, rng.randrange(1, 300))), rng.choice((1, 2, 32, 224, rng.randrange(1, 300))))
+                 for _ in range(3000)]
+        wrong, none = [], 0
+        for case, (found, words) in zip(cases, our_boxes(spec, cases, "erase")):
+            wanted = tuple(their_box(case[3], case[4], scale, ratio, words, True))
+            none += wanted == (0, 0, 0, 0)
+            if found != wanted:
+                wrong.append("%s: %s, wanted %s" % (case, found, wanted))
+        report(not wrong, "erased boxes of %s are torchvision's (%d of none)" % (spec, none), wrong)
     torch.set_default_dtype(torch.float32)
 
 
@@ -271,6 +292,7 @@ def evaluation():
 def main():
     print("# torch %s, torchvision %s" % (torch.__version__, torchvision.__version__))
     boxes()
+    erasings()
     distribution()
     pixels()
     evaluation()

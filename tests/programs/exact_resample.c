@@ -3,6 +3,7 @@
  *
  *   exact_resample boxes SPEC: a line "SEED EPOCH SAMPLE HEIGHT WIDTH" each gives
  *     "Y X HEIGHT WIDTH" and the 40 words of its ten tries, as text.
+ *   exact_resample erase SPEC: the same of the boxes that are erased, of outputs of HEIGHT x WIDTH.
  *   exact_resample samples: a line
  *     "FROM LAYOUT TO LAYOUT CHANNELS HEIGHT WIDTH OUT_HEIGHT OUT_WIDTH FLIP CUTOUT STATISTICS
  *      FLAGS Y X HEIGHT WIDTH"
@@ -12,6 +13,7 @@
 #include "loader/resample.h"
 
 #include <inttypes.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,7 +25,7 @@ static int fail(void) {
     return 1;
 }
 
-static int boxes(const char *text) {
+static int boxes(const char *text, bool erase) {
     ff_augment_spec spec;
     uint64_t seed, sample;
     uint32_t epoch, height, width;
@@ -31,10 +33,15 @@ static int boxes(const char *text) {
     while (scanf("%" SCNu64 " %" SCNu32 " %" SCNu64 " %" SCNu32 " %" SCNu32, &seed, &epoch, &sample,
                  &height, &width) == 5) {
         ff_augment_params params =
-            ff_augment_at(&spec, seed, epoch, sample, height, width, spec.rrc, spec.rrc);
-        printf("%d %d %u %u", params.y, params.x, params.height, params.width);
+            ff_augment_at(&spec, seed, epoch, sample, height, width, erase ? height : spec.rrc,
+                          erase ? width : spec.rrc);
+        if (erase)
+            printf("%d %d %u %u", params.cut_y, params.cut_x, params.cut_height, params.cut_width);
+        else
+            printf("%d %d %u %u", params.y, params.x, params.height, params.width);
         for (uint32_t t = 0; t < 10; t++) {
-            ff_random d = ff_philox_draw(seed, FF_DOMAIN_AUGMENT, epoch, sample, 2 + t);
+            ff_random d =
+                ff_philox_draw(seed, FF_DOMAIN_AUGMENT, epoch, sample, (erase ? 15 : 2) + t);
             for (int i = 0; i < 4; i++) printf(" %u", d.word[i]);
         }
         putchar('\n');
@@ -85,8 +92,9 @@ static int samples(void) {
 }
 
 int main(int argc, char **argv) {
-    if (argc == 3 && strcmp(argv[1], "boxes") == 0) return boxes(argv[2]);
+    if (argc == 3 && strcmp(argv[1], "boxes") == 0) return boxes(argv[2], false);
+    if (argc == 3 && strcmp(argv[1], "erase") == 0) return boxes(argv[2], true);
     if (argc == 2 && strcmp(argv[1], "samples") == 0) return samples();
-    fprintf(stderr, "usage: exact_resample boxes SPEC | samples\n");
+    fprintf(stderr, "usage: exact_resample boxes SPEC | erase SPEC | samples\n");
     return 2;
 }

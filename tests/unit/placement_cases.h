@@ -181,7 +181,7 @@ static inline uint32_t placement_draw(uint64_t *state, uint32_t below) {
 static inline placement_case placement_random(uint64_t trial, bool wide) {
     static const char *const augments[] = {
         "none",          "crop=4,flip",          "crop=2:reflect,flip=alternate",
-        "flip,cutout=3", "crop=3,flip,cutout=5", "crop",
+        "flip,cutout=3", "crop=3,flip,cutout=5", "crop=1,erase=0.7",
     };
     static const char *const host_augments[] = {"rrc=9,flip", "resize=15,flip", "crop=2,mixup=0.5",
                                                 "flip,cutmix=1"};

@@ -106,6 +106,40 @@ static void arithmetic(void **state) {
         assert_int_equal(ff_round_even(halves[i][0]), (int64_t)halves[i][1]);
 }
 
+static void golden_erasing(void **state) {
+    (void)state;
+    static const struct {
+        const char *augment;
+        uint64_t seed, sample;
+        uint32_t epoch, height, width;
+        int32_t y, x;
+        uint32_t cut_height, cut_width;
+    } wanted[] = {
+        {"erase=1", UINT64_C(0), UINT64_C(0), 0, 32, 32, 9, 7, 14, 10},
+        {"erase=1", UINT64_C(0x1), UINT64_C(49999), 7, 224, 160, 135, 72, 71, 68},
+        {"erase=0.5:0.1-0.4:0.5-2", UINT64_C(0x123456789abcdef), UINT64_C(1099511627777), 100000,
+         224, 224, 0, 0, 0, 0},
+        {"erase=0.5", UINT64_C(0x1), UINT64_C(3), 0, 32, 32, 16, 7, 4, 6},
+        {"erase=1:0.9-1:1-1", UINT64_C(0x4), UINT64_C(5), 6, 16, 16, 1, 1, 15, 15},
+    };
+    for (size_t i = 0; i < sizeof wanted / sizeof wanted[0]; i++) {
+        ff_augment_spec spec = parse(wanted[i].augment);
+        ff_augment_params found =
+            ff_augment_at(&spec, wanted[i].seed, wanted[i].epoch, wanted[i].sample,
+                          wanted[i].height, wanted[i].width, wanted[i].height, wanted[i].width);
+        assert_int_equal(found.cut_y, wanted[i].y);
+        assert_int_equal(found.cut_x, wanted[i].x);
+        assert_int_equal(found.cut_height, wanted[i].cut_height);
+        assert_int_equal(found.cut_width, wanted[i].cut_width);
+    }
+    /* As often as it is said. */
+    ff_augment_spec spec = parse("erase=0.25");
+    int erased = 0;
+    for (uint64_t i = 0; i < 20000; i++)
+        erased += ff_augment_at(&spec, 1, 2, i, 32, 32, 32, 32).cut_height > 0;
+    assert_in_range(erased, 4700, 5300);
+}
+
 static void resized(void **state) {
     (void)state;
     /* torchvision's Resize(256): int(256 * long / short). */
@@ -212,6 +246,9 @@ static void text_both_ways(void **state) {
                                        "crop=4,flip,jitter=0.4:0.4:0.4:0.1,mixup=0.8,cutmix=1",
                                        "rrc=224,jitter=0:0:0.25,cutout=16",
                                        "jitter=0.5",
+                                       "erase=0.25",
+                                       "rrc=224,flip,jitter=0.4,erase=0.1:0.02-0.2,mixup=0.2",
+                                       "erase=1:0.02-0.33:0.5-2,cutmix=1",
                                        "jitter=0:0:0:0.5"};
     char text[FF_AUGMENT_TEXT_BYTES];
     for (size_t i = 0; i < sizeof same / sizeof same[0]; i++) {
@@ -230,10 +267,11 @@ static void text_both_ways(void **state) {
     assert_string_equal(text, "rrc=224");
     /* The longest there is. */
     spec =
-        parse("flip=alternate,cutout=1048576,rrc=1048576:0.12345678901234567-0.23456789012345678:"
+        parse("flip=alternate,rrc=1048576:0.12345678901234567-0.23456789012345678:"
               "12.345678901234567-23.456789012345678,jitter=12.345678901234567:12.345678901234567:"
               "12.345678901234567:0.12345678901234567,mixup=12.345678901234567,"
-              "cutmix=0.12345678901234567");
+              "cutmix=0.12345678901234567,erase=0.12345678901234567:0.12345678901234567-"
+              "0.23456789012345678:12.345678901234567-23.456789012345678");
     ff_augment_text(&spec, text);
     ff_augment_spec again = parse(text);
     assert_memory_equal(&again, &spec, sizeof spec);
@@ -263,6 +301,14 @@ static void bad_text(void **state) {
                                       "cutmix=101",
                                       "cutmix=1:2",
                                       "cutmix,cutmix",
+                                      "erase",
+                                      "erase=",
+                                      "erase=0",
+                                      "erase=1.1",
+                                      "erase=0.5:1",
+                                      "erase=0.5:0.1-0.2:",
+                                      "erase=0.5,erase=0.5",
+                                      "erase=0.5,cutout=8",
                                       "jitter",
                                       "jitter=",
                                       "jitter=0",
@@ -332,12 +378,12 @@ static void checks(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(golden_values),  cmocka_unit_test(golden_boxes),
-        cmocka_unit_test(arithmetic),     cmocka_unit_test(resized),
-        cmocka_unit_test(uniform),        cmocka_unit_test(alternating_flips),
-        cmocka_unit_test(without_crop),   cmocka_unit_test(reflection),
-        cmocka_unit_test(text_both_ways), cmocka_unit_test(bad_text),
-        cmocka_unit_test(checks),
+        cmocka_unit_test(golden_values),     cmocka_unit_test(golden_boxes),
+        cmocka_unit_test(golden_erasing),    cmocka_unit_test(arithmetic),
+        cmocka_unit_test(resized),           cmocka_unit_test(uniform),
+        cmocka_unit_test(alternating_flips), cmocka_unit_test(without_crop),
+        cmocka_unit_test(reflection),        cmocka_unit_test(text_both_ways),
+        cmocka_unit_test(bad_text),          cmocka_unit_test(checks),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

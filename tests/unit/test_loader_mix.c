@@ -269,7 +269,7 @@ static void rows(void **state) {
         "cutmix",
         "crop=3,flip,cutout=6,mixup,cutmix",
         "jitter=0.4:0.4:0.4:0.1,crop=2,flip,cutout=5",
-        "jitter=0:0.7,mixup",
+        "jitter=0:0.7,mixup,erase=0.7",
         "rrc=17,jitter=0.8:0.8:0.8:0.5,cutmix,cutout=4",
         "rrc=16,mixup=0.2",
     };
