@@ -20,7 +20,7 @@ ff_status ff_diagnose(ff_recipe *recipe, FILE *out, ff_error *error) {
     ff_rates rates;
     double compute;
     char text[512], note[64];
-    FF_TRY(ff_rates_of_loader(dataset, &recipe->train_input, STAGE_NS, &rates, error));
+    FF_TRY(ff_feed_rates(recipe->train_feed, dataset, STAGE_NS, &rates, error));
     FF_TRY(ff_run_compute_rate(recipe, COMPUTE_NS, &compute, error));
     double bytes = (double)ff_metadata_tensor_bytes(metadata, metadata->height, metadata->width);
     snprintf(note, sizeof note, ", %d thread%s", rates.threads, rates.threads == 1 ? "" : "s");

@@ -1,28 +1,57 @@
 #include "train/evaluate.h"
 
 #include "format/base/interrupt.h"
+#include "format/base/memory.h"
 #include "format/base/thread.h"
+#include "train/plan.h"
 
-ff_status ff_evaluate(ff_plan *plan, ff_loader *loader, ff_evaluation *result, ff_error *error) {
-    uint64_t began = ff_now_ns();
-    ff_step_result sum = {0};
-    for (bool last = false; !last;) {
+#include <stdlib.h>
+
+/* Gives all batches of a pass; *count of them. */
+static ff_status give_all(ff_plan *plan, ff_feed *feed, uint64_t *count, ff_error *error) {
+    ff_outcome *outcomes = ff_feed_outcomes(feed);
+    ff_compute *compute = ff_feed_compute(feed);
+    for (bool last = false; !last; ++*count) {
+        ff_feed_batch batch;
         FF_TRY(ff_interrupt_check(error));
-        ff_slot *slot;
-        FF_TRY(ff_loader_acquire(loader, &slot, error));
-        ff_batch batch = {.images = slot->data,
-                          .labels = slot->label[0].values,
-                          .label_dtype = slot->label[0].dtype,
-                          .weights = slot->weight};
-        ff_step_result step;
-        ff_status status = ff_plan_evaluate(plan, &batch, &step, error);
-        last = slot->last;
-        ff_loader_release(loader, slot, NULL);
-        if (status != FF_OK) return status;
-        sum.loss_sum += step.loss_sum;
-        sum.count += step.count;
-        sum.correct += step.correct;
+        FF_TRY(ff_feed_next(feed, &batch, error));
+        ff_status status = ff_feed_make(feed, compute->stream, error);
+        if (status == FF_OK) ff_plan_enqueue(plan, &batch.batch, false, outcomes + *count, 1, NULL);
+        ff_status done = ff_feed_done(feed, status == FF_OK ? error : NULL);
+        FF_TRY(status == FF_OK ? done : status);
+        FF_TRY(ff_compute_check(compute, error));
+        last = batch.last;
     }
+    return FF_OK;
+}
+
+static ff_status add_up(const ff_outcome *outcomes, uint64_t count, ff_step_result *sum,
+                        ff_error *error) {
+    for (uint64_t i = 0; i < count; i++) {
+        if (outcomes[i].bad_sample >= 0)
+            return ff_fail(error, FF_BAD_DATA,
+                           "the label of sample %d of a validation batch is no class of the model",
+                           outcomes[i].bad_sample);
+        sum->loss_sum += outcomes[i].loss_sum;
+        sum->count += outcomes[i].count;
+        sum->correct += outcomes[i].correct;
+    }
+    return FF_OK;
+}
+
+ff_status ff_evaluate(ff_plan *plan, ff_feed *feed, ff_evaluation *result, ff_error *error) {
+    const uint64_t began = ff_now_ns();
+    ff_compute *compute = ff_feed_compute(feed);
+    ff_step_result sum = {0};
+    ff_outcome *outcomes;
+    uint64_t count = 0;
+    FF_TRY(give_all(plan, feed, &count, error));
+    FF_TRY(ff_alloc(&outcomes, count, sizeof *outcomes, "an evaluation", error));
+    ff_compute_read(compute, outcomes, ff_feed_outcomes(feed), count * sizeof *outcomes);
+    ff_status status = ff_compute_check(compute, error);
+    if (status == FF_OK) status = add_up(outcomes, count, &sum, error);
+    free(outcomes);
+    FF_TRY(status);
     if (sum.count == 0)
         return ff_fail(error, FF_BAD_DATA,
                        "the validation set has no sample with a label (all are -1, unlabeled)");

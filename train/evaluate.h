@@ -2,7 +2,7 @@
 #ifndef FF_TRAIN_EVALUATE_H
 #define FF_TRAIN_EVALUATE_H
 
-#include "loader/loader.h"
+#include "train/feed.h"
 #include "train/model.h"
 
 typedef struct ff_evaluation {
@@ -12,10 +12,11 @@ typedef struct ff_evaluation {
     uint64_t ns;     /* it took */
 } ff_evaluation;
 
-/* One pass over the loader's set: the loader has no end, keeps the last batch, and gives batches of
- * the plan's size; rows behind the last sample have weight 0 and count nothing. FF_BAD_DATA where
- * no sample is labelled; FF_INTERRUPTED; the loader's errors. */
-FF_MUST_USE ff_status ff_evaluate(ff_plan *plan, ff_loader *loader, ff_evaluation *result,
+/* One pass over the feed's set: the feed has no end, keeps the last batch, and gives batches of the
+ * plan's size; rows behind the last sample have weight 0 and count nothing. All batches are given
+ * to the device before the first is looked at. FF_BAD_DATA where no sample is labelled;
+ * FF_INTERRUPTED; the feed's errors. */
+FF_MUST_USE ff_status ff_evaluate(ff_plan *plan, ff_feed *feed, ff_evaluation *result,
                                   ff_error *error);
 
 #endif

@@ -15,8 +15,7 @@
 typedef struct settings {
     ff_recipe_options recipe;
     int stem, schedule, views, order, last_batch, verify, compute; /* indexes of the choices */
-    int precision;                                                 /* the same */
-    const char *device, *device_json, *log_json;
+    const char *placement, *device_json, *log_json;
     bool dry_run, diagnose, quiet;
 } settings;
 
@@ -41,16 +40,6 @@ static const char epilogue[] =
     "\n"
     "Exit codes: 0 done, 1 failed (also: the loss is no longer a number), 2 wrong usage, 65 bad\n"
     "data, 74 input or output error, 128 + n stopped by signal n.";
-
-static ff_status parse_device(const char *device, ff_error *error) {
-    if (!device || strcmp(device, "auto") == 0 || strcmp(device, "cpu") == 0) return FF_OK;
-    if (strncmp(device, "cuda", 4) == 0 && (device[4] == ':' || !device[4]))
-        return ff_fail(error, FF_USAGE,
-                       "--device %s: this version trains on the CPU only; leave --device out or "
-                       "give cpu",
-                       device);
-    return ff_fail(error, FF_USAGE, "--device: '%s' is none of auto|cpu", device);
-}
 
 static ff_status parse(int argc, char **argv, settings *out, bool *done, ff_error *error) {
     ff_recipe_options *recipe = &out->recipe;
@@ -128,16 +117,25 @@ static ff_status parse(int argc, char **argv, settings *out, bool *done, ff_erro
          "Seed of the initial parameters, the order and the augmentation; default 0."},
 
         {.kind = FF_OPTION_HEADING, .help = "Machine"},
-        {"device", 0, FF_OPTION_STRING, "auto|cpu", &out->device, NULL, 0, 0,
-         "Where to train; this version knows the CPU."},
+        {"device", 0, FF_OPTION_STRING, "auto|cpu|cuda[:I]", &recipe->device, NULL, 0, 0,
+         "Where to train; default auto: the first GPU, else the CPU, saying why."},
         {"device-json", 0, FF_OPTION_STRING, "FILE", &out->device_json, NULL, 0, 0,
          "With --dry-run: plan for the GPU that FILE describes, which need not be here, and print "
          "the engines and memory it would take."},
-        {"precision", 0, FF_OPTION_CHOICE, NULL, &out->precision, "f32|tf32|f16|bf16", 0, 0,
-         "What is stored and multiplied in; sums are f32, and so are the weights that are "
-         "updated. The CPU knows f32; default f32."},
+        {"precision", 0, FF_OPTION_STRING, "f32|tf32|f16|bf16", &recipe->precision, NULL, 0, 0,
+         "Of activations and working weights, beside f32 masters; default f16 on a GPU; the CPU "
+         "knows f32."},
+        {"placement", 0, FF_OPTION_STRING, "auto|resident|stream|host", &out->placement, NULL, 0, 0,
+         "Where the data lies for a GPU: whole in its memory, streamed to it as stored, or augmented "
+         "by the host; default auto, saying why."},
+        {"loss-scale", 0, FF_OPTION_REAL, "X", &recipe->loss_scale, NULL, 0, 1e9,
+         "Fixed scale of the loss for gradients of 16 bits, 0 for none; default: for f16 one that "
+         "moves, else none."},
+        {"no-graph", 0, FF_OPTION_FLAG, NULL, &recipe->no_graph, NULL, 0, 0,
+         "Give a GPU its steps call by call instead of recorded; the same bits."},
         {"deterministic", 0, FF_OPTION_FLAG, NULL, &recipe->deterministic, NULL, 0, 0,
-         "Only algorithms that give the same bits in every run; the CPU's always are."},
+         "No algorithm whose results vary between runs, and none chosen by timing; the CPU has "
+         "none."},
         {"threads", 'j', FF_OPTION_INTEGER, "N", &recipe->threads, NULL, 0, 1024,
          "Compute threads; default 0: as many as there are CPUs."},
         {"compute", 0, FF_OPTION_CHOICE, NULL, &out->compute, "auto|onednn|reference", 0, 0,
@@ -185,12 +183,16 @@ static ff_status parse(int argc, char **argv, settings *out, bool *done, ff_erro
     recipe->last_batch = out->last_batch == 0 ? FF_LAST_BATCH_DROP : FF_LAST_BATCH_KEEP;
     recipe->verify = (ff_verify)out->verify;
     recipe->compute = computes[out->compute];
-    recipe->precision = (ff_precision)out->precision;
+    recipe->quiet = out->quiet;
+    if (out->placement && !ff_placement_parse(out->placement, &recipe->placement))
+        return ff_fail(error, FF_USAGE, "--placement: '%s' is none of auto|resident|stream|host",
+                       out->placement);
     if (out->device_json && !out->dry_run)
         return ff_fail(error, FF_USAGE,
                        "--device-json describes a GPU that need not be here; it "
                        "goes with --dry-run");
-    return parse_device(out->device, error);
+    if (!recipe->device) recipe->device = "auto";
+    return ff_machine_check(recipe->device, error);
 }
 
 /* The log is opened before the model is built: a path that cannot be written costs no waiting. */
@@ -203,7 +205,7 @@ static ff_status train(const settings *given, ff_error *error) {
     bool trains = !given->dry_run && !given->diagnose;
     if (given->device_json) {
         FF_TRY_DONE(ff_planned_device_open(&planned, given->device_json, error));
-        options.device = ff_planned_device_model(planned);
+        options.planned = ff_planned_device_model(planned);
     }
     if (trains)
         FF_TRY_DONE(ff_report_create(&report, given->log_json, given->quiet ? NULL : stdout, stdout,

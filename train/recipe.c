@@ -1,8 +1,10 @@
 #include "train/recipe.h"
 
 #include "format/base/thread.h"
+#include "train/compute.h"
 #include "train/recipe_updates.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -22,6 +24,7 @@ ff_recipe_options ff_recipe_default_options(void) {
         .dropout = -1,
         .order = FF_ORDER_RANDOM,
         .views = -1,
+        .loss_scale = -1,
         .workers = -1,
     };
 }
@@ -130,6 +133,39 @@ static void resolve_batches(ff_recipe *recipe, const ff_recipe_options *options,
                                 : (int64_t)recipe->val_count;
 }
 
+/* ---- the machine and its precision ---- */
+
+static ff_status open_machine(ff_recipe *recipe, const ff_recipe_options *options,
+                              ff_error *error) {
+    const bool chosen = options->compute && strcmp(options->compute, "auto") != 0;
+    /* An implementation of the CPU is asked for by its name. */
+    const char *device = options->device ? options->device : "cpu";
+    if (chosen && strcmp(device, "auto") == 0) device = "cpu";
+    if (chosen && strcmp(device, "cpu") != 0)
+        return ff_fail(error, FF_USAGE, "--compute %s is the CPU's; it excludes --device %s",
+                       options->compute, device);
+    if (options->planned) device = "cpu"; /* the machine that plans */
+    FF_TRY(ff_machine_open(&recipe->machine, device, error));
+    recipe->device = options->planned ? options->planned : ff_machine_device(recipe->machine);
+    const bool cpu = !recipe->device;
+    recipe->precision = cpu ? FF_PRECISION_F32 : FF_PRECISION_F16;
+    if (options->precision && !ff_precision_parse(options->precision, &recipe->precision))
+        return ff_fail(error, FF_USAGE, "--precision: '%s' is none of f32|tf32|f16|bf16",
+                       options->precision);
+    if (cpu && recipe->precision != FF_PRECISION_F32)
+        return ff_fail(error, FF_USAGE, "--precision %s: the CPU computes in f32 (device: %s)",
+                       options->precision, ff_machine_text(recipe->machine));
+    if (cpu && options->placement != FF_PLACEMENT_AUTO)
+        return ff_fail(error, FF_USAGE,
+                       "--placement %s: the CPU reads the set where it lies; placements are for "
+                       "GPUs (device: %s)",
+                       ff_placement_name(options->placement), ff_machine_text(recipe->machine));
+    if (options->loss_scale > 0 && ff_precision_dtype(recipe->precision) == FF_F32)
+        return ff_fail(error, FF_USAGE, "--loss-scale: %s needs no scale; it is for f16 and bf16",
+                       ff_precision_name(recipe->precision));
+    return FF_OK;
+}
+
 static ff_status build_model(ff_recipe *recipe, const ff_recipe_options *options, ff_error *error) {
     const ff_splits *splits = &recipe->splits;
     bool chosen = options->compute && strcmp(options->compute, "auto") != 0;
@@ -147,11 +183,10 @@ static ff_status build_model(ff_recipe *recipe, const ff_recipe_options *options
         .summed_loss = recipe->summed_loss,
         .dropout = recipe->dropout,
         .compute = chosen ? options->compute : NULL,
-        .device = options->device,
-        .precision = options->precision,
+        .device = recipe->device,
+        .precision = recipe->precision,
         .deterministic = options->deterministic,
     };
-    recipe->device = options->device;
     FF_TRY(ff_model_create(&recipe->model, &model, error));
     FF_TRY(ff_recipe_set_groups(recipe, error));
     recipe->train_plan = ff_model_training_plan(recipe->model);
@@ -167,38 +202,90 @@ static ff_status build_model(ff_recipe *recipe, const ff_recipe_options *options
     return ff_plan_set_views(recipe->val_plan, recipe->views, error);
 }
 
-static ff_status build_loaders(ff_recipe *recipe, ff_error *error) {
-    ff_splits *splits = &recipe->splits;
-    ff_loader_options options = ff_loader_defaults();
-    options.dtype = FF_F32;
-    options.layout = ff_model_input_layout(recipe->model);
-    options.height = splits->height;
-    options.width = splits->width;
-    options.label = &splits->label;
-    options.label_count = 1;
-    options.seed = recipe->seed;
-    options.threads = recipe->workers;
+/* ---- batches ---- */
 
-    ff_loader_options train = options;
+static ff_status build_feed(const ff_recipe *recipe, const ff_recipe_options *options,
+                            const ff_loader_options *loader, ff_dataset *set, ff_feed **feed,
+                            ff_error *error) {
+    const ff_feed_options how = {
+        .loader = *loader,
+        .compute = ff_model_compute(recipe->model),
+        .kernels = ff_machine_kernels(recipe->machine),
+        .placement = options->placement,
+        .quiet = options->quiet,
+    };
+    ff_status status = ff_feed_create(feed, set, &how, error);
+    return status == FF_OK ? FF_OK : ff_fail_within(error, status, "%s", ff_dataset_path(set));
+}
+
+static ff_status build_feeds(ff_recipe *recipe, const ff_recipe_options *options, ff_error *error) {
+    ff_splits *splits = &recipe->splits;
+    ff_loader_options loader = ff_loader_defaults();
+    loader.dtype = FF_F32;
+    loader.layout = ff_model_input_layout(recipe->model);
+    loader.height = splits->height;
+    loader.width = splits->width;
+    loader.label = &splits->label;
+    loader.label_count = 1;
+    loader.seed = recipe->seed;
+    loader.threads = recipe->workers;
+
+    ff_loader_options train = loader;
     train.batch = (uint64_t)recipe->batch;
     train.last_batch = recipe->last_count ? FF_LAST_BATCH_KEEP : FF_LAST_BATCH_DROP;
     train.order = recipe->order;
     train.epochs = recipe->epochs;
     train.augment = recipe->augment;
     recipe->train_input = train;
-    ff_status status = ff_loader_create(&recipe->train_loader, splits->train, &train, error);
-    if (status != FF_OK) return ff_fail_within(error, status, "%s", ff_dataset_path(splits->train));
+    FF_TRY(build_feed(recipe, options, &train, splits->train, &recipe->train_feed, error));
     if (!splits->val) return FF_OK;
 
-    ff_loader_options val = options;
+    ff_loader_options val = loader;
     val.batch = (uint64_t)recipe->val_batch;
     val.last_batch = FF_LAST_BATCH_KEEP;
     val.order = FF_ORDER_SEQUENTIAL;
     val.epochs = 0;
     val.augment.resize = splits->val_resize;
-    status = ff_loader_create(&recipe->val_loader, splits->val, &val, error);
-    if (status != FF_OK) return ff_fail_within(error, status, "%s", ff_dataset_path(splits->val));
-    return FF_OK;
+    return build_feed(recipe, options, &val, splits->val, &recipe->val_feed, error);
+}
+
+/* ---- the step ---- */
+
+ff_status ff_recipe_make_step(ff_recipe *recipe, const ff_recipe_options *options, bool learns,
+                              ff_step **step, ff_error *error) {
+    const uint64_t steps = learns ? ff_recipe_total_steps(recipe) : 1;
+    const uint64_t groups = (uint64_t)recipe->group_count;
+    const bool unified = ff_model_compute(recipe->model)->device->table->unified;
+    const bool moves = recipe->precision == FF_PRECISION_F16 && options->loss_scale < 0;
+    ff_sgd sgd[FF_RECIPE_GROUPS];
+    double *rates;
+    if (steps > FF_RECIPE_STEPS)
+        return ff_fail(error, FF_USAGE, "a run of %" PRIu64 " steps; up to %d are possible", steps,
+                       FF_RECIPE_STEPS);
+    FF_TRY(ff_alloc(&rates, groups * steps, sizeof *rates, "learning rates", error));
+    for (uint64_t i = 0; learns && i < steps; i++) {
+        ff_recipe_steps(recipe, i, sgd);
+        for (uint64_t g = 0; g < groups; g++) rates[g * steps + i] = sgd[g].learning_rate;
+    }
+    ff_recipe_steps(recipe, 0, sgd);
+    const ff_step_options how = {
+        .groups = sgd,
+        .group_count = recipe->group_count,
+        .rates = rates,
+        .rate_steps = steps,
+        .loss_scale = moves                     ? FF_RECIPE_LOSS_SCALE
+                      : options->loss_scale > 0 ? options->loss_scale
+                                                : 0,
+        .scale_interval = moves ? FF_RECIPE_SCALE_STEPS : 0,
+        .record = !options->no_graph,
+        /* On the CPU a step is done when it was given. */
+        .report_steps = unified ? 1 : 0,
+        .make_batch = learns ? ff_feed_make : NULL,
+        .context = recipe->train_feed,
+    };
+    ff_status status = ff_step_create(step, recipe->model, &how, error);
+    free(rates);
+    return status;
 }
 
 static ff_status build(ff_recipe *recipe, const ff_recipe_options *options, ff_error *error) {
@@ -224,9 +311,13 @@ static ff_status build(ff_recipe *recipe, const ff_recipe_options *options, ff_e
     FF_TRY(resolve_augment(recipe, options, defaults, error));
     resolve_batches(recipe, options, defaults);
     FF_TRY(ff_recipe_resolve_updates(recipe, options, defaults, error));
+    FF_TRY(open_machine(recipe, options, error));
     FF_TRY(build_model(recipe, options, error));
     recipe->workers = choose_workers(options->workers, ff_model_threads(recipe->model));
-    return build_loaders(recipe, error);
+    FF_TRY(build_feeds(recipe, options, error));
+    recipe->options = options;
+    if (options->planned) return FF_OK; /* nothing can run */
+    return ff_recipe_make_step(recipe, options, true, &recipe->step, error);
 }
 
 ff_status ff_recipe_create(ff_recipe **recipe, const ff_recipe_options *options, ff_error *error) {
@@ -238,10 +329,12 @@ ff_status ff_recipe_create(ff_recipe **recipe, const ff_recipe_options *options,
 
 void ff_recipe_destroy(ff_recipe **recipe) {
     if (!*recipe) return;
-    ff_loader_destroy(&(*recipe)->train_loader);
-    ff_loader_destroy(&(*recipe)->val_loader);
+    ff_step_destroy(&(*recipe)->step);
+    ff_feed_destroy(&(*recipe)->train_feed);
+    ff_feed_destroy(&(*recipe)->val_feed);
     ff_model_destroy(&(*recipe)->model);
     ff_splits_close(&(*recipe)->splits);
+    ff_machine_close(&(*recipe)->machine);
     free(*recipe);
     *recipe = NULL;
 }

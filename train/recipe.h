@@ -5,9 +5,12 @@
 #define FF_TRAIN_RECIPE_H
 
 #include "loader/loader.h"
+#include "train/feed.h"
+#include "train/machine.h"
 #include "train/model.h"
 #include "train/recipe_table.h"
 #include "train/splits.h"
+#include "train/step.h"
 
 /* As on the command line. A negative number or NULL: the default, which the recipe chooses. */
 typedef struct ff_recipe_options {
@@ -17,11 +20,15 @@ typedef struct ff_recipe_options {
     const char *recipe; /* a row of recipe_table.h; NULL = the model's */
     const char *model;  /* NULL = the recipe's */
     ff_stem stem;
-    const char *compute;           /* NULL or "auto" = the fastest */
-    int64_t threads;               /* 0 = all CPUs */
-    const ff_model_device *device; /* NULL = the CPU; outlives the recipe */
-    ff_precision precision;
-    bool deterministic;
+    const char *compute; /* NULL or "auto" = the fastest */
+    const char *device;  /* of machine.h; NULL = the CPU */
+    const ff_model_device
+        *planned;          /* for --dry-run: a device that is not here; outlives the recipe */
+    const char *precision; /* NULL = f16 on a GPU, f32 on the CPU */
+    ff_placement placement;
+    double loss_scale; /* negative = chosen: moves where activations are f16, else none */
+    bool no_graph, deterministic, quiet;
+    int64_t threads; /* 0 = all CPUs */
 
     int64_t epochs;
     int64_t batch;
@@ -51,19 +58,29 @@ typedef struct ff_recipe_update {
     ff_schedule schedule;
 } ff_recipe_update;
 
+/* Steps that a run may have: its learning rates are a table. */
+enum { FF_RECIPE_STEPS = 1 << 27 };
+/* Of losses whose gradients are f16: the scale begins here, doubles after as many good steps, and
+ * is halved by a bad one (torch's GradScaler). */
+#define FF_RECIPE_LOSS_SCALE 65536.0
+enum { FF_RECIPE_SCALE_STEPS = 2000 };
+
 /* Everything a run uses, resolved. Read-only but for the objects it points to. */
 typedef struct ff_recipe {
     ff_splits splits;
     uint64_t train_count, val_count; /* samples; 0 without validation */
 
     const char *model_name;
-    const ff_model_device *device; /* NULL = the CPU */
+    const ff_model_device *device; /* NULL = the CPU; the machine's, or the planned one */
     ff_model *model;
     ff_plan *train_plan; /* of `batch` samples */
     ff_plan *last_plan;  /* of the shorter last batch, with --last-batch keep; else NULL */
     ff_plan *val_plan;   /* of `val_batch` samples; NULL without validation */
-    ff_loader *train_loader, *val_loader;
-    ff_loader_options train_input; /* of train_loader */
+    ff_machine *machine;
+    ff_feed *train_feed, *val_feed;
+    ff_loader_options train_input; /* of train_feed */
+    ff_step *step;
+    ff_precision precision;
 
     int64_t batch, batch_asked; /* they differ where the set is smaller than a batch */
     int64_t last_count;         /* samples of last_plan; 0 = none */
@@ -86,12 +103,17 @@ typedef struct ff_recipe {
     ff_verify verify;
     int workers;
     uint64_t seed;
+    const ff_recipe_options *options; /* that it was made of */
 } ff_recipe;
 
 /* `options` and its strings outlive the recipe. FF_USAGE, FF_BAD_DATA, FF_IO, FF_NO_MEMORY with one
  * sentence; then *recipe = NULL. */
 FF_MUST_USE ff_status ff_recipe_create(ff_recipe **recipe, const ff_recipe_options *options,
                                        ff_error *error);
+/* A step of the recipe's model; the recipe has one that learns. Without `learns` the rates are 0
+ * and the batch is whatever lies there: for timing. */
+FF_MUST_USE ff_status ff_recipe_make_step(ff_recipe *recipe, const ff_recipe_options *options,
+                                          bool learns, ff_step **step, ff_error *error);
 /* What step `step` (from 0) updates by: steps[recipe->group_count]. */
 void ff_recipe_steps(const ff_recipe *recipe, uint64_t step, ff_sgd *steps);
 /* Steps of the whole run. */

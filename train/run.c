@@ -2,6 +2,7 @@
 
 #include "format/base/interrupt.h"
 #include "format/base/thread.h"
+#include "train/compute.h"
 #include "train/evaluate.h"
 #include "train/whitening.h"
 
@@ -15,8 +16,16 @@ typedef struct epoch_sums {
     double loss_sum;
     int64_t count, correct;
     uint64_t samples; /* with and without labels */
-    uint64_t began_ns, wait_ns;
+    uint64_t began_ns;
+    uint64_t asked_ns; /* the host waited for batches */
 } epoch_sums;
+
+/* The learning rate of a step, of the first group. */
+static double rate_of(const ff_recipe *recipe, uint64_t step) {
+    ff_sgd steps[FF_RECIPE_GROUPS];
+    ff_recipe_steps(recipe, step, steps);
+    return steps[0].learning_rate;
+}
 
 /* The sentence for a loss that is no number. */
 static ff_status loss_failed(const ff_recipe *recipe, uint64_t step, uint32_t epoch, double loss,
@@ -35,48 +44,70 @@ static ff_status loss_failed(const ff_recipe *recipe, uint64_t step, uint32_t ep
                    found, step + 1, epoch + 1, rate, recipe->groups[0].schedule.peak);
 }
 
-/* One acquired batch through the model. */
-static ff_status train_slot(ff_recipe *recipe, const ff_slot *slot, uint64_t step,
-                            const ff_sgd *steps, ff_step_result *result, ff_error *error) {
-    ff_plan *plan = slot->count == slot->rows ? recipe->train_plan : recipe->last_plan;
-    assert(plan && ff_plan_batch(plan) == (int)slot->count);
-    /* Samples lie at the front, so a shorter plan reads the same memory. */
-    ff_batch batch = {.images = slot->data,
-                      .labels = slot->label[0].values,
-                      .label_dtype = slot->label[0].dtype,
-                      .weights = NULL,
-                      .mix = slot->mix,
-                      .step = step};
-    return ff_plan_train(plan, &batch, steps, result, error);
+/* Adds what has come back of the steps, all of it where `wait`. */
+static ff_status collect(ff_recipe *recipe, bool wait, epoch_sums *sums, ff_error *error) {
+    for (;;) {
+        const ff_outcome *outcomes;
+        uint32_t count;
+        FF_TRY(ff_step_outcomes(recipe->step, wait, &outcomes, &count, error));
+        if (!count) return FF_OK;
+        for (uint32_t i = 0; i < count; i++) {
+            const ff_outcome *one = &outcomes[i];
+            const uint32_t epoch = (uint32_t)(one->step / recipe->batches);
+            if (one->bad_sample >= 0)
+                return ff_fail(
+                    error, FF_BAD_DATA,
+                    "%s: the label of sample %d of step %" PRIu64 " is no class of the model",
+                    ff_dataset_path(recipe->splits.train), one->bad_sample, one->step + 1);
+            if (!isfinite(one->loss_sum))
+                return loss_failed(recipe, one->step, epoch, one->loss_sum,
+                                   rate_of(recipe, one->step), error);
+            sums->loss_sum += one->loss_sum;
+            sums->count += one->count;
+            sums->correct += one->correct;
+        }
+    }
+}
+
+/* Gives the device the next step. */
+static ff_status train_batch(ff_recipe *recipe, epoch_sums *sums, ff_error *error) {
+    ff_feed_batch next;
+    uint64_t asked = ff_now_ns();
+    FF_TRY(ff_feed_next(recipe->train_feed, &next, error));
+    sums->asked_ns += ff_now_ns() - asked;
+    ff_plan *plan = next.count == (uint32_t)recipe->batch ? recipe->train_plan : recipe->last_plan;
+    assert(plan && ff_plan_batch(plan) == (int)next.count);
+    /* Samples lie at the front, so a shorter plan reads the same memory, and all of them count. */
+    next.batch.weights = NULL;
+    ff_machine_push(recipe->machine, "step");
+    ff_status status = ff_step_run(recipe->step, plan, &next.batch, error);
+    ff_machine_pop(recipe->machine);
+    ff_status done = ff_feed_done(recipe->train_feed, status == FF_OK ? error : NULL);
+    sums->samples += next.count;
+    return status == FF_OK ? done : status;
+}
+
+/* Time that the epoch's steps waited for data: on a device as its events tell. */
+static uint64_t wait_of(ff_recipe *recipe, const epoch_sums *sums, uint64_t train_ns) {
+    const ff_step_times times = ff_step_measure(recipe->step);
+    if (!ff_machine_device(recipe->machine)) return sums->asked_ns;
+    if (!times.step_ns) return 0;
+    return (uint64_t)((double)train_ns * (double)times.wait_ns / (double)times.step_ns);
 }
 
 static ff_status train_epoch(ff_recipe *recipe, uint32_t epoch, epoch_sums *sums, uint64_t *step,
-                             double *rate, ff_report *report, ff_error *error) {
+                             ff_report *report, ff_error *error) {
     *sums = (epoch_sums){.began_ns = ff_now_ns()};
     ff_report_begin_epoch(report, recipe, epoch + 1);
     for (uint64_t batch = 0; batch < recipe->batches; batch++, ++*step) {
         FF_TRY(ff_interrupt_check(error));
-        ff_slot *slot;
-        uint64_t asked = ff_now_ns();
-        FF_TRY(ff_loader_acquire(recipe->train_loader, &slot, error));
-        sums->wait_ns += ff_now_ns() - asked;
-        ff_step_result result;
-        ff_sgd steps[FF_RECIPE_GROUPS];
-        ff_recipe_steps(recipe, *step, steps);
-        *rate = steps[0].learning_rate;
-        ff_status status = train_slot(recipe, slot, *step, steps, &result, error);
-        sums->samples += slot->count;
-        ff_loader_release(recipe->train_loader, slot, NULL);
-        if (status != FF_OK) return status;
-        if (!isfinite(result.loss_sum))
-            return loss_failed(recipe, *step, epoch, result.loss_sum, *rate, error);
-        sums->loss_sum += result.loss_sum;
-        sums->count += result.count;
-        sums->correct += result.correct;
+        FF_TRY(train_batch(recipe, sums, error));
+        FF_TRY(collect(recipe, false, sums, error));
         ff_report_step(report, sums->samples,
-                       sums->count ? sums->loss_sum / (double)sums->count : 0, sums->wait_ns,
+                       sums->count ? sums->loss_sum / (double)sums->count : 0, sums->asked_ns,
                        ff_now_ns() - sums->began_ns);
     }
+    FF_TRY(collect(recipe, true, sums, error));
     if (sums->count == 0)
         return ff_fail(error, FF_BAD_DATA,
                        "%s: every sample's '%s' is -1, unlabeled; there is nothing to learn from",
@@ -87,27 +118,27 @@ static ff_status train_epoch(ff_recipe *recipe, uint32_t epoch, epoch_sums *sums
 /* Trains and evaluates epochs until the end; *result is what was reached, also on failure. */
 static ff_status run_epochs(ff_recipe *recipe, ff_report *report, ff_run_result *result,
                             ff_error *error) {
-    double rate = 0;
     for (uint32_t epoch = 0; epoch < recipe->epochs; epoch++) {
         epoch_sums sums;
-        ff_status status = train_epoch(recipe, epoch, &sums, &result->steps, &rate, report, error);
+        ff_status status = train_epoch(recipe, epoch, &sums, &result->steps, report, error);
         uint64_t train_ns = ff_now_ns() - sums.began_ns;
         ff_report_end_steps(report);
         result->train_ns += train_ns;
-        result->wait_ns += sums.wait_ns;
+        const uint64_t wait_ns = wait_of(recipe, &sums, train_ns);
+        result->wait_ns += wait_ns;
         result->samples += sums.samples;
         if (status != FF_OK) return status;
 
         ff_epoch line = {.epoch = epoch + 1,
                          .train_loss = sums.loss_sum / (double)sums.count,
                          .train_accuracy = (double)sums.correct / (double)sums.count,
-                         .learning_rate = rate,
+                         .learning_rate = rate_of(recipe, result->steps - 1),
                          .seconds = (double)train_ns * 1e-9,
                          .samples_per_second = (double)sums.samples / ((double)train_ns * 1e-9),
-                         .data_wait_percent = 100 * (double)sums.wait_ns / (double)train_ns};
+                         .data_wait_percent = 100 * (double)wait_ns / (double)train_ns};
         if (recipe->val_plan) {
             ff_evaluation evaluation;
-            status = ff_evaluate(recipe->val_plan, recipe->val_loader, &evaluation, error);
+            status = ff_evaluate(recipe->val_plan, recipe->val_feed, &evaluation, error);
             if (status != FF_OK) return status;
             result->val_ns += evaluation.ns;
             result->last_val_ns = evaluation.ns;
@@ -155,7 +186,7 @@ ff_status ff_run(ff_recipe *recipe, ff_report *report, ff_error *error) {
     if (status == FF_OK) status = run_epochs(recipe, report, &result, error);
     if (status == FF_INTERRUPTED) status = interrupted(recipe, &result, error);
     result.total_ns = ff_now_ns() - began;
-    ff_loader_stats loader = ff_loader_measure(recipe->train_loader);
+    ff_loader_stats loader = ff_feed_measure(recipe->train_feed);
     if (loader.fill_ns)
         result.loader_rate = (double)loader.samples * 1e9 / (double)loader.fill_ns *
                              (recipe->workers > 1 ? recipe->workers : 1);
@@ -170,21 +201,32 @@ ff_status ff_run(ff_recipe *recipe, ff_report *report, ff_error *error) {
 
 ff_status ff_run_compute_rate(ff_recipe *recipe, uint64_t budget_ns, double *rate,
                               ff_error *error) {
-    ff_slot *slot;
-    ff_step_result result;
-    ff_sgd steps[FF_RECIPE_GROUPS];
-    ff_recipe_steps(recipe, 0, steps);
-    for (int i = 0; i < recipe->group_count; i++) steps[i].learning_rate = 0;
-    FF_TRY(ff_loader_acquire(recipe->train_loader, &slot, error));
-    ff_status status = train_slot(recipe, slot, 0, steps, &result, error);
-    uint64_t began = ff_now_ns(), took = 0, samples = 0;
-    while (status == FF_OK && took < budget_ns) {
+    ff_step *step;
+    ff_feed_batch next = {0};
+    FF_TRY(ff_recipe_make_step(recipe, recipe->options, false, &step, error));
+    ff_status status = ff_feed_next(recipe->train_feed, &next, error);
+    ff_compute *compute = ff_model_compute(recipe->model);
+    if (status == FF_OK) status = ff_feed_make(recipe->train_feed, compute->stream, error);
+    uint64_t began = 0, took = 0, samples = 0;
+    ff_plan *plan = next.count == (uint32_t)recipe->batch ? recipe->train_plan : recipe->last_plan;
+    next.batch.weights = NULL;
+    /* The first ones are not counted: what is recorded is recorded in the second. */
+    for (int i = 0; status == FF_OK && (i < 4 || took < budget_ns); i++) {
+        const ff_outcome *outcomes;
+        uint32_t count = 1;
         status = ff_interrupt_check(error);
-        if (status == FF_OK) status = train_slot(recipe, slot, 0, steps, &result, error);
-        samples += slot->count;
+        if (status == FF_OK) status = ff_step_run(step, plan, &next.batch, error);
+        while (status == FF_OK && count)
+            status = ff_step_outcomes(step, i == 3, &outcomes, &count, error);
+        if (i == 3) began = ff_now_ns();
+        if (i < 4) continue;
+        samples += next.count;
         took = ff_now_ns() - began;
     }
-    *rate = took ? (double)samples * 1e9 / (double)took : 0;
-    ff_loader_release(recipe->train_loader, slot, NULL);
-    return status;
+    if (status == FF_OK) status = ff_compute_wait(compute, error);
+    took = ff_now_ns() - began;
+    *rate = samples ? (double)samples * 1e9 / (double)took : 0;
+    ff_status done = ff_feed_done(recipe->train_feed, NULL);
+    ff_step_destroy(&step);
+    return status == FF_OK ? done : status;
 }

@@ -223,10 +223,12 @@ static ff_status run_first(ff_step *step, segment *s, const ff_batch *batch, boo
         s->warm = true;
         return call_first(step, s, batch, timed, error);
     }
-    ff_recording **recording = timed ? &s->timed : &s->plain;
-    s->batch = *batch;
-    if (!*recording) FF_TRY(record(step, s, timed, recording, error));
-    return launch(step, *recording, error);
+    if (!s->plain) {
+        s->batch = *batch;
+        FF_TRY(record(step, s, false, &s->plain, error));
+        FF_TRY(record(step, s, true, &s->timed, error));
+    }
+    return launch(step, timed ? s->timed : s->plain, error);
 }
 
 static ff_status run_update(ff_step *step, ff_error *error) {
@@ -263,7 +265,7 @@ static ff_status mark_end(ff_step *step, bool timed, ff_error *error) {
         return device->table->event_record(device, step->ended, stream, error);
     }
     take_time(step);
-    step->before_set = !step->timing && step->given % TIMED_STEPS == 0;
+    step->before_set = !step->timing && step->given % TIMED_STEPS == TIMED_STEPS / 2;
     if (!step->before_set) return FF_OK;
     return device->table->event_record(device, step->before, stream, error);
 }
@@ -334,7 +336,8 @@ static ff_status await_place(ff_step *step, ff_error *error) {
 ff_status ff_step_run(ff_step *step, ff_plan *plan, const ff_batch *batch, ff_error *error) {
     segment *s = segment_for(step, plan, batch, error);
     if (!s) return FF_NO_MEMORY;
-    const bool timed = step->before_set;
+    /* Not while it is being recorded: the device waits for that. */
+    const bool timed = step->before_set && (!step->options.record || s->plain);
     step->before_set = false;
     FF_TRY(await_place(step, error));
     FF_TRY(run_first(step, s, batch, timed, error));

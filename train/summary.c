@@ -36,11 +36,15 @@ static void print_model(FILE *out, const ff_recipe *recipe) {
             " classes, %" PRIu64 " parameters, %.4g million multiply-accumulates a sample\n",
             recipe->model_name, stem, splits->channels, splits->height, splits->width,
             splits->classes, ff_summary_parameters(model), ff_model_macs(model) * 1e-6);
-    if (recipe->device)
+    if (recipe->options->planned)
         fprintf(out, "compute        %s, %s\n", recipe->device->name, ff_model_compute_name(model));
+    else if (recipe->device)
+        fprintf(out, "device         %s\ncompute        %s\n", ff_machine_text(recipe->machine),
+                ff_model_compute_name(model));
     else
-        fprintf(out, "compute        cpu, %s, %d thread%s\n", ff_model_compute_name(model),
-                ff_model_threads(model), ff_model_threads(model) == 1 ? "" : "s");
+        fprintf(out, "compute        %s, %s, %d thread%s\n", ff_machine_text(recipe->machine),
+                ff_model_compute_name(model), ff_model_threads(model),
+                ff_model_threads(model) == 1 ? "" : "s");
     fprintf(out, "memory         ");
     for (int role = 0; role < FF_ROLE_COUNT; role++) {
         fprintf(out, "%s%s ", role ? ", " : "", ff_role_name((ff_role)role));
@@ -78,12 +82,13 @@ static void print_data(FILE *out, const ff_recipe *recipe) {
             recipe->workers == 1 ? "" : "s",
             recipe->workers == 0 ? " (batches are filled between steps)" : "",
             verify[recipe->verify]);
-    ff_loader_info loader = ff_loader_describe(recipe->train_loader);
-    print_bytes(out, loader.slot_bytes);
+    const ff_feed_info feed = ff_feed_describe(recipe->train_feed);
+    print_bytes(out, feed.loader.slot_bytes);
     fputc('\n', out);
-    if (!loader.beyond_memory_bytes) return;
+    if (feed.placement) fprintf(out, "placement      %s\n", feed.placement);
+    if (!feed.loader.beyond_memory_bytes) return;
     fprintf(out, "reading        the samples take ");
-    print_bytes(out, loader.beyond_memory_bytes);
+    print_bytes(out, feed.loader.beyond_memory_bytes);
     fprintf(out, ", more than this machine's memory, so they are read from the disk each epoch%s\n",
             recipe->order == FF_ORDER_BLOCK
                 ? ""

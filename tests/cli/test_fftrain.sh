@@ -166,7 +166,7 @@ check "with a line a stage and the sentence" \
     test "$(grep -cE '^((storage|gather|augment|compute) .* samples/s|Bottleneck: (storage|gather|augment|compute); )' stdout)" -eq 5
 refuses "an unknown model" 2 "'resnet99' is unknown;smallnet;resnet18" --data set --model resnet99
 refuses "a stray argument" 2 "unexpected argument 'set'" set "${small[@]}"
-refuses "--device cuda" 2 "--device cuda: this version trains on the CPU only" --data set "${small[@]}" --device cuda
+refuses "--device tpu" 2 "--device: 'tpu' is none of auto|cpu|cuda|cuda:NUMBER" --data tiny "${small[@]}" --device tpu
 refuses "an unknown device" 2 "--device: 'tpu' is none of auto|cpu" --data set "${small[@]}" --device tpu
 refuses "Nesterov and not" 2 "exclude each other" --data set "${small[@]}" --nesterov --no-nesterov
 refuses "Nesterov without momentum" 2 "--nesterov needs a --momentum above 0" --data set "${small[@]}" --nesterov --momentum 0

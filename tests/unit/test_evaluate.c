@@ -32,21 +32,21 @@ static char *make_set(void) {
 
 static void evaluate(ff_recipe *recipe, int batch, int workers, ff_evaluation *result) {
     ff_plan *plan;
-    ff_loader *loader;
-    ff_loader_options options = ff_loader_defaults();
-    options.batch = (uint64_t)batch;
-    options.last_batch = FF_LAST_BATCH_KEEP;
-    options.order = FF_ORDER_SEQUENTIAL;
-    options.layout = ff_model_input_layout(recipe->model);
-    options.threads = workers;
+    ff_feed *feed;
+    ff_feed_options options = {.loader = ff_loader_defaults(),
+                               .compute = ff_model_compute(recipe->model)};
+    options.loader.batch = (uint64_t)batch;
+    options.loader.last_batch = FF_LAST_BATCH_KEEP;
+    options.loader.order = FF_ORDER_SEQUENTIAL;
+    options.loader.threads = workers;
     OK(ff_model_plan(recipe->model, batch, false, &plan, &test_error));
-    OK(ff_loader_create(&loader, recipe->splits.train, &options, &test_error));
+    OK(ff_feed_create(&feed, recipe->splits.train, &options, &test_error));
     /* Twice: the second pass begins where the first one ended. */
-    OK(ff_evaluate(plan, loader, result, &test_error));
+    OK(ff_evaluate(plan, feed, result, &test_error));
     ff_evaluation again;
-    OK(ff_evaluate(plan, loader, &again, &test_error));
+    OK(ff_evaluate(plan, feed, &again, &test_error));
     assert_true(again.loss == result->loss && again.count == result->count);
-    ff_loader_destroy(&loader);
+    ff_feed_destroy(&feed);
 }
 
 static void counts_each_sample_once(void **state) {

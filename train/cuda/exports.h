@@ -2,11 +2,11 @@
 #ifndef FF_TRAIN_CUDA_EXPORTS_H
 #define FF_TRAIN_CUDA_EXPORTS_H
 
-#include "train/compute.h"
 #include "train/cuda/library.h"
 
 struct ff_train_cuda {
-    const ff_compute_ops *compute; /* compute.h */
+    /* The compute table (compute.h), which wants the library among its options. */
+    const struct ff_compute_ops *compute;
     /* cuDNN and cuBLAS: library.h. Plans without a card need FF_CUDA_NO_DEVICE only. */
     const ff_library_table *library;
     /* A device's description, as ff_library_options.device_json takes it; the caller frees it. */

@@ -1,0 +1,81 @@
+#!/bin/bash
+# fftrain on a GPU that is simulated (fftrain_sim): whole runs against the CPU's, whatever the
+# placement, with and without recordings; and what the options refuse.
+sim=${BUILD:-build}/tests/fftrain_sim fftrain=${BUILD:-build}/fftrain make_set=${BUILD:-build}/tests/make_set
+python=${PYTHON:-/usr/bin/python3}
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+cd "$scratch" || exit 1
+count=0
+ok() { count=$((count + 1)); echo "ok $count - $1"; }
+not_ok() { count=$((count + 1)); echo "not ok $count - $1"; }
+check() {
+    local name=$1; shift
+    if "$@" >log 2>&1; then ok "$name"; else not_ok "$name"; sed 's/^/# /' log; fi
+}
+# refuses NAME CODE PATTERN PROGRAM ARGUMENT...: one sentence on stderr that holds the pattern
+refuses() {
+    local name=$1 code=$2 pattern=$3; shift 3
+    "$@" >stdout 2>stderr
+    local got=$?
+    if [ $got -eq "$code" ] && [ "$(wc -l <stderr)" -eq 1 ] && grep -qF -- "$pattern" stderr; then ok "$name"; else
+        not_ok "$name"; echo "# exit code $got"; sed 's/^/# /' stderr
+    fi
+}
+"$make_set" set --splits train,test --count 90 --height 8 --width 8 --statistics >log || exit 1
+common=(--data set --model smallnet --threads 1 --epochs 2 --batch 14 --augment flip,crop=1,cutout=2 --lr 0.004 --seed 3)
+# train LOG ARGUMENT...
+train() {
+    local log=$1; shift
+    "$sim" "${common[@]}" --log-json "$log" "$@" >"$log.out" 2>"$log.err" || { cat "$log.err"; return 1; }
+}
+cat >compare.py <<'PYTHON'
+# compare.py TOLERANCE A B: the epochs' losses and accuracies; tolerance 0 = every bit.
+import json, sys
+tolerance = float(sys.argv[1])
+runs = [[line for line in map(json.loads, open(name)) if line["event"] == "epoch"] for name in sys.argv[2:]]
+assert runs[0] and len(runs[0]) == len(runs[1])
+for a, b in zip(*runs):
+    for key in ("train_loss", "val_loss"):
+        apart = abs(a[key] - b[key])
+        assert apart <= tolerance * abs(a[key]), (key, a[key], b[key])
+    if not tolerance:
+        assert a["train_accuracy"] == b["train_accuracy"] and a["val_accuracy"] == b["val_accuracy"]
+    assert a["learning_rate"] == b["learning_rate"]
+PYTHON
+same() { "$python" compare.py "$@"; }
+
+check "the CPU" train cpu --device cpu
+for precision in f32 tf32 f16 bf16; do
+    check "$precision, resident, recorded" train "$precision" --device cuda --precision "$precision" --placement resident
+    check "$precision, streamed" train "$precision.stream" --device cuda:1 --precision "$precision" --placement stream
+    check "$precision, resident or streamed: the same bits" same 0 "$precision" "$precision.stream"
+done
+# f32: the rounding of sums; f16 and bf16: of 2^-11 and 2^-8 in every value, after 12 steps
+check "f32 is the CPU's" same 1e-5 cpu f32
+check "f16 is the CPU's within its rounding" same 2e-2 cpu f16
+check "bf16 is the CPU's within its rounding" same 5e-2 cpu bf16
+check "without recordings" train f16.calls --device cuda --precision f16 --placement resident --no-graph
+check "recorded or not: the same bits" same 0 f16 f16.calls
+check "streams that wait at random" env FF_SIM_DELAY_NS=300000 bash -c "$(declare -f train); sim='$sim'; common=(${common[*]}); train f16.late --device cuda --precision f16 --placement stream"
+check "whatever waits: the same bits" same 0 f16 f16.late
+check "batches that the host augments" train f16.host --device cuda --precision f16 --placement host
+check "augmented by host or device: the same bits" same 0 f16 f16.host
+check "a last, smaller batch on the CPU" train cpu.keep --device cpu --last-batch keep
+check "a last, smaller batch on the GPU" train f32.keep --device cuda --precision f32 --last-batch keep
+check "a last, smaller batch is the CPU's" same 1e-5 cpu.keep f32.keep
+check "the summary names device, compute and placement" \
+    bash -c "grep -q '^device  *cuda:0, simulated GPU' f16.out && grep -q '^compute  *cuda, plain, f16' f16.out && grep -q '^placement  *.*resident' f16.out"
+check "auto takes the GPU" bash -c "'$sim' ${common[*]} --device auto --dry-run | grep -q '^device  *cuda:0'"
+check "--diagnose on a GPU" bash -c "'$sim' ${common[*]} --device cuda --diagnose | grep -q '^Bottleneck: '"
+check "auto without a GPU trains on the CPU and says why" \
+    bash -c "'$fftrain' ${common[*]} --device auto --dry-run | grep -qE '^compute +(cpu; no GPU: .+|cuda)'"
+
+refuses "a device of another kind" 2 "'tpu' is none of auto|cpu|cuda" "$sim" "${common[@]}" --device tpu
+refuses "a device that is not there" 1 "cuda:7" "$sim" "${common[@]}" --device cuda:7
+refuses "a precision of another kind" 2 "'f64' is none of f32|tf32|f16|bf16" "$sim" "${common[@]}" --device cuda --precision f64
+refuses "f16 on the CPU" 2 "the CPU computes in f32" "$sim" "${common[@]}" --device cpu --precision f16
+refuses "a placement on the CPU" 2 "the CPU reads the set where it lies" "$sim" "${common[@]}" --device cpu --placement stream
+refuses "a placement of another kind" 2 "'moon' is none of auto|resident|stream|host" "$sim" "${common[@]}" --placement moon
+refuses "a CPU implementation on a GPU" 2 "excludes --device cuda" "$sim" "${common[@]}" --device cuda --compute reference
+refuses "a loss scale where none is needed" 2 "f32 needs no scale" "$sim" "${common[@]}" --device cuda --precision f32 --loss-scale 8

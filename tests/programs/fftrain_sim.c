@@ -1,0 +1,85 @@
+/* fftrain with a GPU that is none: the CUDA module's place is taken by simulated kernels, the plain
+ * library and the asynchronous host device. `fftrain_sim --device cuda` runs what a card would run;
+ * FF_SIM_DELAY_NS makes its streams wait that long now and then. */
+#include "format/base/memory.h"
+#include "loader/cuda/kernels.h"
+#include "loader/cuda/module.h"
+#include "loader/device_host.h"
+#include "tests/cudasim/cudasim.h"
+#include "tests/cudasim/library_plain.h"
+#include "train/cuda/compute.h"
+#include "train/cuda/exports.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+enum { CARDS = 2, MULTIPROCESSORS = 4 };
+
+static ff_status device_count(int *count, ff_error *error) {
+    (void)error;
+    *count = CARDS;
+    return FF_OK;
+}
+
+static ff_status properties(int ordinal, ff_cuda_properties *found, ff_error *error) {
+    (void)ordinal, (void)error;
+    *found = (ff_cuda_properties){
+        .name = "simulated GPU", .major = 9, .multiprocessors = MULTIPROCESSORS};
+    return FF_OK;
+}
+
+static ff_status device_create(ff_device **device, int ordinal, ff_error *error) {
+    const char *delay = getenv("FF_SIM_DELAY_NS");
+    FF_TRY(ff_device_host_create(device, FF_HOST_STREAMS_THREADS,
+                                 delay ? strtoull(delay, NULL, 10) : 0, 1, error));
+    (*device)->ordinal = ordinal;
+    return FF_OK;
+}
+
+static void range_push(const char *name) {
+    (void)name;
+}
+static void range_pop(void) {
+}
+
+static const struct ff_train_cuda train_part = {
+    .compute = &ff_cuda_compute_ops,
+    .library = &ff_library_plain,
+};
+
+static const ff_cuda_table sim_table = {
+    .version = FF_CUDA_TABLE_VERSION,
+    .built = "simulated",
+    .device_count = device_count,
+    .properties = properties,
+    .device_create = device_create,
+    .loader = &ff_loader_cuda_kernels,
+    .train = &train_part,
+    .range_push = range_push,
+    .range_pop = range_pop,
+};
+
+/* In the place of loader/cuda/module.c. */
+struct ff_cuda_module {
+    int ordinal;
+};
+
+ff_status ff_cuda_module_open(ff_cuda_module **module, int ordinal, ff_error *error) {
+    *module = NULL;
+    if (ordinal >= CARDS)
+        return ff_fail(error, FF_FAILED, "cuda:%d: there are %d simulated GPUs", ordinal, CARDS);
+    ff_cudasim_enqueue = ff_device_host_enqueue;
+    return ff_alloc(module, 1, sizeof **module, "a module", error);
+}
+
+void ff_cuda_module_close(ff_cuda_module **module) {
+    free(*module);
+    *module = NULL;
+}
+
+const ff_cuda_table *ff_cuda_module_table(const ff_cuda_module *module) {
+    (void)module;
+    return &sim_table;
+}
+
+#include "train/main.c"

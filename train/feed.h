@@ -1,0 +1,58 @@
+/* Where a run's batches come from: slots of a loader where the network computes on the CPU, else
+ * batches that the device's kernels make (loader/batches.h). One thread at a time. */
+#ifndef FF_TRAIN_FEED_H
+#define FF_TRAIN_FEED_H
+
+#include "loader/batches.h"
+#include "loader/rates.h"
+#include "train/compute.h"
+#include "train/model.h"
+
+typedef struct ff_feed ff_feed;
+
+typedef struct ff_feed_options {
+    ff_loader_options loader; /* dtype, layout and device are the feed's own */
+    ff_compute *compute;      /* that the batches are for; outlives the feed */
+    /* On a device that is not the host; without kernels a loader feeds nobody (a planned one). */
+    const struct ff_loader_kernels *kernels;
+    ff_placement placement;
+    bool quiet; /* no progress line of an upload */
+} ff_feed_options;
+
+/* The loader's and the batches' errors. On failure *feed = NULL. */
+FF_MUST_USE ff_status ff_feed_create(ff_feed **feed, ff_dataset *dataset,
+                                     const ff_feed_options *options, ff_error *error);
+/* Waits for the device. NULL is accepted. */
+void ff_feed_destroy(ff_feed **feed);
+
+typedef struct ff_feed_batch {
+    ff_batch batch; /* in the compute's memory; step is 0 */
+    uint32_t count; /* samples, from the front */
+    bool last;      /* of its epoch */
+} ff_feed_batch;
+
+/* Begins with the next batch. What it holds is there, in the compute's stream, after ff_feed_make;
+ * ff_feed_done, given once all work on it was given, ends it. */
+FF_MUST_USE ff_status ff_feed_next(ff_feed *feed, ff_feed_batch *batch, ff_error *error);
+/* Gives the stream what makes the batch; may be captured. `feed` is an ff_feed: ff_step's
+ * make_batch. */
+FF_MUST_USE ff_status ff_feed_make(void *feed, ff_stream *stream, ff_error *error);
+FF_MUST_USE ff_status ff_feed_done(ff_feed *feed, ff_error *error);
+
+typedef struct ff_feed_info {
+    ff_loader_info loader;
+    uint64_t device_bytes;
+    const char *placement; /* one sentence; NULL where a loader feeds the CPU */
+} ff_feed_info;
+ff_feed_info ff_feed_describe(const ff_feed *feed);
+/* The rates of the stages that make its batches (loader/rates.h); before the first batch. */
+FF_MUST_USE ff_status ff_feed_rates(ff_feed *feed, ff_dataset *dataset, uint64_t budget_ns,
+                                    ff_rates *rates, ff_error *error);
+/* Since creation. */
+ff_loader_stats ff_feed_measure(ff_feed *feed);
+
+/* [batches_per_epoch] of the compute's memory: what evaluations find. */
+ff_outcome *ff_feed_outcomes(const ff_feed *feed);
+ff_compute *ff_feed_compute(const ff_feed *feed);
+
+#endif

@@ -1,0 +1,133 @@
+#include "train/machine.h"
+
+#include "format/base/memory.h"
+#include "loader/cuda/module.h"
+#include "train/cuda/compute.h"
+#include "train/cuda/exports.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Seconds that the engines of a net's convolutions may be timed, the first time. */
+#define TIMING_SECONDS 20.0
+
+struct ff_machine {
+    ff_cuda_module *module; /* NULL: the CPU */
+    const ff_cuda_table *table;
+    ff_device *device;
+    ff_cuda_options cuda;
+    ff_model_device model;
+    char *cache_folder;
+    char name[256];
+    char text[2304];
+};
+
+/* The ordinal of "cuda" or "cuda:I"; -1 for other words. */
+static int ordinal_of(const char *device) {
+    char *end;
+    if (strcmp(device, "cuda") == 0) return 0;
+    if (strncmp(device, "cuda:", 5) != 0 || device[5] < '0' || device[5] > '9') return -1;
+    long ordinal = strtol(device + 5, &end, 10);
+    return *end || ordinal > 1023 ? -1 : (int)ordinal;
+}
+
+ff_status ff_machine_check(const char *device, ff_error *error) {
+    if (!device || strcmp(device, "auto") == 0 || strcmp(device, "cpu") == 0 ||
+        ordinal_of(device) >= 0)
+        return FF_OK;
+    return ff_fail(error, FF_USAGE, "--device: '%s' is none of auto|cpu|cuda|cuda:NUMBER", device);
+}
+
+/* Where engines that were found are kept: XDG_CACHE_HOME, else ~/.cache. */
+static ff_status cache_folder(char **folder, ff_error *error) {
+    const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
+    *folder = NULL;
+    if (cache && *cache) return ff_format(folder, error, "%s/ffpack", cache);
+    if (home && *home) return ff_format(folder, error, "%s/.cache/ffpack", home);
+    return FF_OK;
+}
+
+static ff_status open_cuda(ff_machine *machine, int ordinal, ff_error *error) {
+    ff_cuda_properties properties;
+    FF_TRY(ff_cuda_module_open(&machine->module, ordinal, error));
+    machine->table = ff_cuda_module_table(machine->module);
+    FF_TRY(machine->table->properties(ordinal, &properties, error));
+    FF_TRY(machine->table->device_create(&machine->device, ordinal, error));
+    FF_TRY(cache_folder(&machine->cache_folder, error));
+    machine->cuda = (ff_cuda_options){
+        .library = machine->table->train->library,
+        .multiprocessors = properties.multiprocessors,
+        .cache_folder = machine->cache_folder,
+        .timing_seconds = TIMING_SECONDS,
+    };
+    snprintf(machine->name, sizeof machine->name, "%s", properties.name);
+    machine->model = (ff_model_device){
+        .name = machine->name,
+        .ops = machine->table->train->compute,
+        .device = machine->device,
+        .cuda = &machine->cuda,
+    };
+    snprintf(machine->text, sizeof machine->text, "cuda:%d, %s (compute capability %d.%d), %s",
+             ordinal, properties.name, properties.major, properties.minor, machine->table->built);
+    return FF_OK;
+}
+
+static void close_cuda(ff_machine *machine) {
+    ff_device_destroy(&machine->device);
+    ff_cuda_module_close(&machine->module);
+    free(machine->cache_folder);
+    machine->cache_folder = NULL;
+    machine->table = NULL;
+}
+
+ff_status ff_machine_open(ff_machine **out, const char *device, ff_error *error) {
+    ff_machine *machine;
+    ff_error why = {0};
+    *out = NULL;
+    FF_TRY(ff_machine_check(device, error));
+    FF_TRY(ff_alloc(&machine, 1, sizeof *machine, "the machine", error));
+    const bool automatic = !device || strcmp(device, "auto") == 0;
+    const int ordinal = automatic ? 0 : ordinal_of(device);
+    ff_status status = FF_OK;
+    snprintf(machine->text, sizeof machine->text, "cpu");
+    if (ordinal >= 0) status = open_cuda(machine, ordinal, &why);
+    if (status != FF_OK) {
+        close_cuda(machine);
+        snprintf(machine->text, sizeof machine->text, "cpu; no GPU: %s", why.message);
+        if (!automatic) {
+            if (error) *error = why;
+            ff_machine_close(&machine);
+            return status;
+        }
+    }
+    *out = machine;
+    return FF_OK;
+}
+
+void ff_machine_close(ff_machine **machine) {
+    if (!*machine) return;
+    close_cuda(*machine);
+    free(*machine);
+    *machine = NULL;
+}
+
+const ff_model_device *ff_machine_device(const ff_machine *machine) {
+    return machine->table ? &machine->model : NULL;
+}
+
+const struct ff_loader_kernels *ff_machine_kernels(const ff_machine *machine) {
+    return machine->table ? machine->table->loader : NULL;
+}
+
+const char *ff_machine_text(const ff_machine *machine) {
+    return machine->text;
+}
+
+void ff_machine_push(const ff_machine *machine, const char *name) {
+    if (machine->table) machine->table->range_push(name);
+}
+
+void ff_machine_pop(const ff_machine *machine) {
+    if (machine->table) machine->table->range_pop();
+}

@@ -1,0 +1,32 @@
+/* Where a run computes: the CPU, or a GPU through the CUDA module. Holds the module and the device;
+ * a model and its batches are made on it. One thread at a time. */
+#ifndef FF_TRAIN_MACHINE_H
+#define FF_TRAIN_MACHINE_H
+
+#include "format/base/status.h"
+#include "loader/device.h"
+#include "train/model.h"
+
+typedef struct ff_machine ff_machine;
+struct ff_loader_kernels;
+
+/* "auto", "cpu", "cuda", "cuda:1"; NULL = auto. FF_USAGE for any other word. */
+FF_MUST_USE ff_status ff_machine_check(const char *device, ff_error *error);
+/* `auto` takes the CPU where there is no GPU to be had, and ff_machine_text says why; `cuda` fails
+ * with that sentence. On failure *machine = NULL. */
+FF_MUST_USE ff_status ff_machine_open(ff_machine **machine, const char *device, ff_error *error);
+/* After everything that was made on it. NULL is accepted. */
+void ff_machine_close(ff_machine **machine);
+
+/* NULL: the CPU. */
+const ff_model_device *ff_machine_device(const ff_machine *machine);
+/* The loader's kernels on that device; NULL: the CPU. */
+const struct ff_loader_kernels *ff_machine_kernels(const ff_machine *machine);
+/* "cpu; no GPU: ...", "cuda:0, NVIDIA H200, CUDA 13.0 ...": for reports; the machine's. */
+const char *ff_machine_text(const ff_machine *machine);
+
+/* Names what the thread does from here to the pop, for profilers; nothing on the CPU. */
+void ff_machine_push(const ff_machine *machine, const char *name);
+void ff_machine_pop(const ff_machine *machine);
+
+#endif
