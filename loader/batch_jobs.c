@@ -2,13 +2,14 @@
 
 #include "loader/affine.h"
 
+#include <inttypes.h>
 #include <string.h>
 
 const char *ff_batch_jobs_unable(const ff_loader_plan *plan, const ff_loader_kernels *kernels) {
     const ff_metadata *metadata = plan->metadata;
+    if (kernels->wide) return NULL;
     if (metadata->variable_size) return "samples have different sizes";
     if (metadata->dtype == FF_U16) return "samples are u16";
-    if (kernels->wide) return NULL;
     if (ff_augment_resamples(&plan->augment)) return "samples are resampled";
     if (ff_augment_jitters(&plan->augment)) return "colours are jittered";
     if (ff_augment_mixes(&plan->augment)) return "samples are mixed";
@@ -18,19 +19,39 @@ const char *ff_batch_jobs_unable(const ff_loader_plan *plan, const ff_loader_ker
 /* ---- what lies in device memory ------------------------------------------------------------- */
 
 typedef struct constants {
-    uint64_t black, table, map, bytes; /* offsets; the place lies at 0 */
-    uint64_t black_bytes, table_bytes, map_bytes;
+    uint64_t black, table, map, size, bytes; /* offsets; the place lies at 0 */
+    uint64_t black_bytes, table_bytes, map_bytes, size_bytes;
 } constants;
 
-static constants lay_out(const ff_loader_plan *plan) {
+/* Sizes only where the kernels augment. */
+static constants lay_out(const ff_loader_plan *plan, bool augmented) {
     constants at = {.black_bytes = plan->host.channels * sizeof(uint32_t)};
     if (plan->host.table) at.table_bytes = plan->host.channels * 256u * plan->host.to_bytes;
     if (plan->sample_of_place) at.map_bytes = plan->count * sizeof *plan->sample_of_place;
     at.black = ff_align_u64(sizeof(ff_cuda_batch), 256);
     at.table = ff_align_u64(at.black + at.black_bytes, 256);
     at.map = ff_align_u64(at.table + at.table_bytes, 256);
-    at.bytes = at.map + at.map_bytes;
+    at.size = ff_align_u64(at.map + at.map_bytes, 256);
+    if (plan->metadata->variable_size && !augmented)
+        at.size_bytes = plan->count * 2 * sizeof(uint32_t);
+    at.bytes = at.size + at.size_bytes;
     return at;
+}
+
+/* Heights and widths of all samples, which the augmentation must be able to use. */
+static ff_status read_sizes(const ff_loader_plan *plan, uint32_t *size, ff_error *error) {
+    for (uint64_t number = 0; number < plan->count; number++) {
+        ff_entry entry;
+        FF_TRY(ff_dataset_entry(plan->dataset, number, &entry, error));
+        ff_status status = ff_augment_check(&plan->augment, entry.height, entry.width, plan->height,
+                                            plan->width, error);
+        if (status != FF_OK)
+            return ff_fail_within(error, status, "%s: sample %" PRIu64,
+                                  ff_dataset_path(plan->dataset), number);
+        size[2 * number] = entry.height;
+        size[2 * number + 1] = entry.width;
+    }
+    return FF_OK;
 }
 
 static ff_status create_constants(ff_batch_jobs *jobs, const constants *at,
@@ -45,7 +66,10 @@ static ff_status create_constants(ff_batch_jobs *jobs, const constants *at,
     memcpy(pinned + at->black, plan->host.black, at->black_bytes);
     if (at->table_bytes) memcpy(pinned + at->table, plan->host.table, at->table_bytes);
     if (at->map_bytes) memcpy(pinned + at->map, plan->sample_of_place, at->map_bytes);
-    ff_status status = ff_batch_upload(jobs->device, jobs->memory, pinned, at->bytes, error);
+    ff_status status = FF_OK;
+    if (at->size_bytes) status = read_sizes(plan, (uint32_t *)(void *)(pinned + at->size), error);
+    if (status == FF_OK)
+        status = ff_batch_upload(jobs->device, jobs->memory, pinned, at->bytes, error);
     table->release_pinned(jobs->device, pinned);
     return status;
 }
@@ -129,7 +153,8 @@ ff_status ff_batch_jobs_create(ff_batch_jobs *jobs, const ff_loader_plan *plan,
     ff_loader_info info = {.slots = 1};
     if (loader) info = ff_loader_describe(loader);
     *jobs = (ff_batch_jobs){.device = device, .kernels = kernels};
-    constants at = lay_out(plan);
+    bool augmented = slot && slot->params; /* rows are as they shall be */
+    constants at = lay_out(plan, augmented);
     FF_TRY(create_constants(jobs, &at, plan, error));
     uint8_t *memory = jobs->memory;
     jobs->next = (ff_cuda_next){
@@ -154,7 +179,6 @@ ff_status ff_batch_jobs_create(ff_batch_jobs *jobs, const ff_loader_plan *plan,
     if (at.map_bytes) jobs->params.sample_of_place = (const uint64_t *)(void *)(memory + at.map);
     jobs->move.place = jobs->next.place;
     jobs->move.black = (const uint32_t *)(void *)(memory + at.black);
-    bool augmented = slot && slot->params; /* rows are as they shall be */
     if (augmented)
         jobs->params.spec = (ff_augment_spec){0};
     else if (at.table_bytes)
@@ -164,7 +188,11 @@ ff_status ff_batch_jobs_create(ff_batch_jobs *jobs, const ff_loader_plan *plan,
     jobs->is_wide = true;
     jobs->params.mix = buffers->mix;
     jobs->memory_bytes += ff_batch_wide_bytes(plan);
-    return ff_batch_wide_create(&jobs->wide, plan, device, &jobs->move, error);
+    FF_TRY(ff_batch_wide_create(&jobs->wide, plan, device, &jobs->move, error));
+    if (!at.size_bytes) return FF_OK;
+    jobs->params.size = jobs->wide.job.size = (const uint32_t *)(void *)(memory + at.size);
+    jobs->wide.job.offset = resident->offset;
+    return FF_OK;
 }
 
 void ff_batch_jobs_destroy(ff_batch_jobs *jobs) {

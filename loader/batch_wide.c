@@ -5,7 +5,8 @@
 #include <string.h>
 
 bool ff_batch_wide_needed(const ff_loader_plan *plan) {
-    return plan->wide.used || ff_augment_resamples(&plan->augment);
+    return plan->wide.used || ff_augment_resamples(&plan->augment) ||
+           plan->metadata->variable_size || plan->metadata->dtype == FF_U16;
 }
 
 static uint64_t values_bytes(const ff_loader_plan *plan) {

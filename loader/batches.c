@@ -42,26 +42,25 @@ struct ff_batches {
 /* ---- the choice ----------------------------------------------------------------------------- */
 
 /* Bytes on the device of the whole set and of the chunks through which it is uploaded. */
-static uint64_t set_bytes(const ff_loader_plan *plan) {
-    const ff_metadata *metadata = plan->metadata;
-    uint64_t row = ff_align_u64(
-        ff_metadata_tensor_bytes(metadata, metadata->height, metadata->width), FF_RESIDENT_ALIGN);
-    row += sizeof(uint32_t); /* place_of */
+static ff_status set_bytes(const ff_loader_plan *plan, uint64_t *bytes, ff_error *error) {
+    FF_TRY(ff_resident_bytes(plan->dataset, bytes, error));
+    uint64_t row = sizeof(uint32_t), rest; /* place_of */
+    if (plan->metadata->variable_size) row += sizeof(uint64_t) + 2 * sizeof(uint32_t);
     for (size_t i = 0; i < plan->label_count; i++)
-        row += UINT64_C(4) * metadata->field[plan->field[i]].width;
-    uint64_t bytes;
-    if (!ff_mul_u64(plan->count, row, &bytes) || !ff_add_u64(bytes, FF_RESIDENT_EXTRA, &bytes))
-        return UINT64_MAX;
-    return bytes;
+        row += UINT64_C(4) * plan->metadata->field[plan->field[i]].width;
+    if (!ff_mul_u64(plan->count, row, &rest) || !ff_add_u64(*bytes, rest, bytes) ||
+        !ff_add_u64(*bytes, FF_RESIDENT_EXTRA, bytes))
+        *bytes = UINT64_MAX;
+    return FF_OK;
 }
 
 static ff_status choose(ff_batches *batches, const ff_batches_options *options, ff_error *error) {
     uint64_t total;
     ff_placement_facts facts = {
-        .set_bytes = set_bytes(&batches->plan),
         .reserve_bytes = options->reserve_bytes + ff_batch_wide_bytes(&batches->plan),
         .unable = ff_batch_jobs_unable(&batches->plan, options->kernels),
     };
+    FF_TRY(set_bytes(&batches->plan, &facts.set_bytes, error));
     FF_TRY(batches->device->table->memory(batches->device, &facts.free_bytes, &total, error));
     return ff_placement_choose(options->placement, &facts, &batches->placement, batches->reason,
                                sizeof batches->reason, error);

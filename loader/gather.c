@@ -129,7 +129,7 @@ static void apply(const chunk *c, uint32_t i, const void *tensor, uint32_t heigh
         /* Stores past the cache were tried, of samples in random order (two Xeon cores, GB/s
          * against memcpy's): 3 KiB 6.4 of 9.0, 12 KiB 7.5 of 9.5, 64 KiB 15 of 15, 300 KiB 20.7 of
          * 18.1 with 32-byte stores, none with 16. memcpy decides for itself, and well enough. */
-        memcpy(out, tensor, plan->raw_bytes);
+        memcpy(out, tensor, ff_metadata_tensor_bytes(plan->metadata, height, width));
     else if (c->gatherer->resampler)
         ff_resample(c->gatherer->resampler, params, tensor, height, width, out);
     else

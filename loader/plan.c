@@ -174,18 +174,28 @@ static ff_status choose_size(ff_loader_plan *plan, const ff_loader_options *opti
     return ff_augment_check(&plan->augment, height, width, plan->height, plan->width, error);
 }
 
-static ff_status plan_feed(ff_loader_plan *plan, const ff_loader_feed *feed, ff_error *error) {
+/* Bytes of the largest sample as stored: where sizes differ, often less than their bounds make. */
+static ff_status largest_sample(const ff_loader_plan *plan, uint64_t *bytes, ff_error *error) {
     const ff_metadata *metadata = plan->metadata;
+    *bytes = ff_metadata_tensor_bytes(metadata, metadata->height, metadata->width);
+    if (!metadata->variable_size) return FF_OK;
+    uint64_t largest = 1;
+    for (uint64_t number = 0; number < plan->count; number++) {
+        ff_entry entry;
+        FF_TRY(ff_dataset_entry(plan->dataset, number, &entry, error));
+        uint64_t here = ff_metadata_tensor_bytes(metadata, entry.height, entry.width);
+        if (here > largest) largest = here;
+    }
+    if (largest < *bytes) *bytes = largest;
+    return FF_OK;
+}
+
+static ff_status plan_feed(ff_loader_plan *plan, const ff_loader_feed *feed, ff_error *error) {
     plan->raw = feed->raw;
     plan->cyclic = feed->cyclic;
     if (plan->raw) {
         ff_wide_free(&plan->wide); /* jitter and mixing come later */
-        if (metadata->variable_size)
-            return ff_fail(error, FF_USAGE,
-                           "%s: its samples have different sizes, and rows as stored need one",
-                           ff_dataset_path(plan->dataset));
-        plan->row_bytes = plan->raw_bytes =
-            ff_metadata_tensor_bytes(metadata, metadata->height, metadata->width);
+        FF_TRY(largest_sample(plan, &plan->row_bytes, error));
     }
     if (feed->row_align) plan->row_bytes = ff_align_u64(plan->row_bytes, feed->row_align);
     return FF_OK;

@@ -25,7 +25,6 @@ typedef struct ff_loader_plan {
     uint32_t height, width;
     uint64_t row_bytes; /* from a row's data to the next */
     bool raw, cyclic;   /* as in ff_loader_feed */
-    uint64_t raw_bytes; /* of a sample as stored, where raw */
 
     size_t label_count;
     size_t *field;               /* [label_count] of the metadata */

@@ -134,7 +134,7 @@ ff_status ff_rates_of_stage(ff_dataset *dataset, const ff_loader_options *given,
     options.last_batch = FF_LAST_BATCH_KEEP;
     options.epoch = 0, options.epochs = 0, options.position = 0;
     options.share_total = 0;
-    options.feed = (ff_loader_feed){.raw = stage == FF_STAGE_GATHER && !metadata->variable_size};
+    options.feed = (ff_loader_feed){.raw = stage == FF_STAGE_GATHER};
     bench job = {.stage = stage};
     FF_TRY(ff_loader_plan_init(&job.plan, dataset, &options, error));
     job.count = rates->threads = job.plan.threads ? job.plan.threads : 1;
@@ -147,8 +147,7 @@ ff_status ff_rates_of_loader(ff_dataset *dataset, const ff_loader_options *optio
                              uint64_t budget_ns, ff_rates *rates, ff_error *error) {
     *rates = (ff_rates){0};
     FF_TRY(ff_rates_of_stage(dataset, options, FF_STAGE_STORAGE, budget_ns, rates, error));
-    if (!ff_dataset_metadata(dataset)->variable_size)
-        FF_TRY(ff_rates_of_stage(dataset, options, FF_STAGE_GATHER, budget_ns, rates, error));
+    FF_TRY(ff_rates_of_stage(dataset, options, FF_STAGE_GATHER, budget_ns, rates, error));
     return ff_rates_of_stage(dataset, options, FF_STAGE_AUGMENT, budget_ns, rates, error);
 }
 

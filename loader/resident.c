@@ -20,6 +20,8 @@ typedef struct upload {
     ff_stream *stream;
     ff_event *consumed[CHUNKS];
     uint32_t *place_of; /* pinned */
+    uint64_t *offset;   /* pinned; where samples have several sizes, else NULL */
+    uint64_t end;       /* of the rows so far */
     bool mapped;        /* some sample's row is not its number */
 } upload;
 
@@ -31,6 +33,32 @@ static ff_status allocate(ff_resident *resident, void *memory, uint64_t count, u
         return ff_fail(error, FF_NO_MEMORY, "%s: too large for memory", what);
     FF_TRY(table->allocate(resident->device, memory, bytes, what, error));
     resident->device_bytes += bytes;
+    return FF_OK;
+}
+
+static ff_status row_bytes(ff_dataset *dataset, uint64_t number, uint64_t *bytes, ff_error *error) {
+    ff_entry entry;
+    FF_TRY(ff_dataset_entry(dataset, number, &entry, error));
+    *bytes = ff_align_u64(
+        ff_metadata_tensor_bytes(ff_dataset_metadata(dataset), entry.height, entry.width),
+        FF_RESIDENT_ALIGN);
+    return FF_OK;
+}
+
+ff_status ff_resident_bytes(ff_dataset *dataset, uint64_t *bytes, ff_error *error) {
+    const ff_metadata *metadata = ff_dataset_metadata(dataset);
+    uint64_t count = ff_dataset_count(dataset), row;
+    if (!metadata->variable_size) {
+        row = ff_align_u64(ff_metadata_tensor_bytes(metadata, metadata->height, metadata->width),
+                           FF_RESIDENT_ALIGN);
+        if (!ff_mul_u64(count, row, bytes)) *bytes = UINT64_MAX;
+        return FF_OK;
+    }
+    *bytes = 0;
+    for (uint64_t number = 0; number < count; number++) {
+        FF_TRY(row_bytes(dataset, number, &row, error));
+        if (!ff_add_u64(*bytes, row, bytes)) *bytes = UINT64_MAX;
+    }
     return FF_OK;
 }
 
@@ -47,7 +75,8 @@ static ff_status prepare(upload *job, ff_dataset *dataset, const ff_loader_optio
     chunks.augment = (ff_augment_spec){0};
     chunks.dtype = metadata->dtype;
     chunks.layout = metadata->layout;
-    chunks.height = chunks.width = 0;
+    /* The output's size means nothing here, but samples of several sizes must have one. */
+    chunks.height = chunks.width = metadata->variable_size;
     chunks.share_total = 0;
     chunks.slots = CHUNKS;
     chunks.feed =
@@ -59,9 +88,17 @@ static ff_status prepare(upload *job, ff_dataset *dataset, const ff_loader_optio
         FF_TRY(table->event_create(job->device, &job->consumed[i], false, error));
     ff_resident *resident = job->resident;
     resident->row_bytes = ff_loader_describe(job->loader).row_bytes;
-    FF_TRY(allocate(resident, &resident->samples, resident->count, resident->row_bytes,
-                    "the dataset on the device", error));
+    uint64_t bytes;
+    FF_TRY(ff_resident_bytes(dataset, &bytes, error));
+    FF_TRY(allocate(resident, &resident->samples, bytes, 1, "the dataset on the device", error));
     void *pinned;
+    if (metadata->variable_size) {
+        FF_TRY(allocate(resident, &resident->offset, resident->count, sizeof *resident->offset,
+                        "where samples lie", error));
+        FF_TRY(table->allocate_pinned(job->device, &pinned, resident->count * sizeof *job->offset,
+                                      "where samples lie", error));
+        job->offset = pinned;
+    }
     FF_TRY(table->allocate_pinned(job->device, &pinned, resident->count * sizeof *job->place_of,
                                   "where samples lie", error));
     job->place_of = pinned;
@@ -77,14 +114,32 @@ static ff_status prepare_labels(ff_resident *resident, const ff_slot *slot, ff_e
     return FF_OK;
 }
 
-static ff_status place_chunk(upload *job, ff_slot *slot, ff_error *error) {
+/* Rows of several sizes, each behind the one before. */
+static ff_status place_rows(upload *job, ff_dataset *dataset, const ff_slot *slot,
+                            ff_error *error) {
+    const ff_device_table *table = job->device->table;
+    for (uint64_t row = 0; row < slot->count; row++) {
+        uint64_t bytes;
+        FF_TRY(row_bytes(dataset, slot->source[row].sample[0], &bytes, error));
+        FF_TRY(table->copy(job->device, job->stream, job->resident->samples + job->end,
+                           (const uint8_t *)slot->data + row * slot->row_bytes, bytes, error));
+        job->offset[slot->position + row] = job->end;
+        job->end += bytes;
+    }
+    return FF_OK;
+}
+
+static ff_status place_chunk(upload *job, ff_dataset *dataset, ff_slot *slot, ff_error *error) {
     ff_device *device = job->device;
     const ff_device_table *table = device->table;
     ff_resident *resident = job->resident;
     uint64_t first = slot->position, count = slot->count;
     FF_TRY(table->stream_wait(device, job->stream, slot->ready, error));
-    FF_TRY(table->copy(device, job->stream, resident->samples + first * resident->row_bytes,
-                       slot->data, count * resident->row_bytes, error));
+    if (job->offset)
+        FF_TRY(place_rows(job, dataset, slot, error));
+    else
+        FF_TRY(table->copy(device, job->stream, resident->samples + first * resident->row_bytes,
+                           slot->data, count * resident->row_bytes, error));
     for (size_t i = 0; i < slot->label_count; i++) {
         uint64_t bytes = UINT64_C(4) * slot->label[i].width;
         FF_TRY(table->copy(device, job->stream, (uint8_t *)resident->label[i] + first * bytes,
@@ -101,7 +156,8 @@ static ff_status place_chunk(upload *job, ff_slot *slot, ff_error *error) {
     return FF_OK;
 }
 
-static ff_status place_all(upload *job, ff_progress *progress, ff_error *error) {
+static ff_status place_all(upload *job, ff_dataset *dataset, ff_progress *progress,
+                           ff_error *error) {
     ff_resident *resident = job->resident;
     for (uint64_t done = 0; done < resident->count;) {
         ff_slot *slot;
@@ -109,9 +165,12 @@ static ff_status place_all(upload *job, ff_progress *progress, ff_error *error) 
         FF_TRY(ff_loader_acquire(job->loader, &slot, error));
         if (done == 0) FF_TRY(prepare_labels(resident, slot, error));
         done += slot->count;
-        FF_TRY(place_chunk(job, slot, error));
+        FF_TRY(place_chunk(job, dataset, slot, error));
         ff_progress_update(progress, done, NULL);
     }
+    if (job->offset)
+        FF_TRY(job->device->table->copy(job->device, job->stream, resident->offset, job->offset,
+                                        resident->count * sizeof *job->offset, error));
     if (job->mapped) {
         FF_TRY(allocate(resident, &resident->place_of, resident->count, sizeof *resident->place_of,
                         "where samples lie", error));
@@ -132,13 +191,14 @@ ff_status ff_resident_upload(ff_resident *resident, ff_dataset *dataset,
     ff_progress progress;
     ff_progress_begin(&progress, "uploading", "img", resident->count, quiet);
     ff_status status = prepare(&job, dataset, options, error);
-    if (status == FF_OK) status = place_all(&job, &progress, error);
+    if (status == FF_OK) status = place_all(&job, dataset, &progress, error);
     ff_progress_end(&progress);
     /* Waits for the copies, which read the loader's slots. */
     table->stream_destroy(job.device, job.stream);
     ff_loader_destroy(&job.loader);
     for (uint32_t i = 0; i < CHUNKS; i++) table->event_destroy(job.device, job.consumed[i]);
     table->release_pinned(job.device, job.place_of);
+    table->release_pinned(job.device, job.offset);
     if (status != FF_OK) ff_resident_release(resident);
     return status;
 }
@@ -147,6 +207,7 @@ void ff_resident_release(ff_resident *resident) {
     if (!resident->device) return;
     const ff_device_table *table = resident->device->table;
     table->release(resident->device, resident->samples);
+    table->release(resident->device, resident->offset);
     table->release(resident->device, resident->place_of);
     for (size_t i = 0; i < resident->label_count; i++)
         table->release(resident->device, resident->label[i]);

@@ -14,13 +14,18 @@
 
 typedef struct ff_resident {
     ff_device *device;
-    uint64_t count, row_bytes;
-    uint8_t *samples;   /* device: [count] rows of row_bytes, in storage order */
+    uint64_t count, row_bytes; /* row_bytes: where samples have one size */
+    uint8_t *samples;          /* device: [count] rows, in storage order */
+    uint64_t
+        *offset; /* device: [count], where a row of several sizes begins; NULL = row_bytes apart */
     uint32_t *place_of; /* device: [count], the row of a sample; NULL = its number */
     size_t label_count;
     void **label;          /* device: [count][width] of i32 or f32, in storage order */
     uint64_t device_bytes; /* of all of these */
 } ff_resident;
+
+/* Bytes of all rows. */
+FF_MUST_USE ff_status ff_resident_bytes(ff_dataset *dataset, uint64_t *bytes, ff_error *error);
 
 /* Uploads the samples and the label fields of `options`, whose threads, verification and errors
  * are the loader's; FF_INTERRUPTED after a signal; FF_NO_MEMORY where the device has not enough.

@@ -107,8 +107,8 @@ typedef struct ff_cuda_wide {
     ff_cuda_move move;
     float *values; /* room, 16 B aligned: [rows][channels][out_height][out_width] */
 
-    /* Samples of several sizes: row i of them begins at offset[i] bytes, and is size[i][0] x
-     * size[i][1]. NULL: row_bytes apart; all height x width. */
+    /* Samples of several sizes: row i of them begins at offset[i] bytes; sample s is size[s][0] x
+     * size[s][1]. NULL: row_bytes apart; all height x width. */
     const uint64_t *offset;
     const uint32_t *size;
 

@@ -58,8 +58,8 @@ static __device__ __forceinline__ ff_wide_sample ff_wide_sample_at(const ff_cuda
     ff_wide_sample sample;
     sample.data = move.samples + move.place->slot * move.slot_bytes +
                   (job.offset ? job.offset[i] : i * move.row_bytes);
-    sample.height = job.size ? job.size[2 * i] : move.height;
-    sample.width = job.size ? job.size[2 * i + 1] : move.width;
+    sample.height = job.size ? job.size[2 * number] : move.height;
+    sample.width = job.size ? job.size[2 * number + 1] : move.width;
     const bool planar = move.from_layout == FF_CHW;
     sample.plane = planar ? (size_t)sample.height * sample.width : 1;
     sample.pixel = planar ? 1 : move.channels;

@@ -243,6 +243,12 @@ static inline placement_case placement_random(uint64_t trial, bool wide) {
     if (strstr(augment, "rrc")) options->height = options->width = 0;
     if (strstr(augment, "jitter")) made->channels = 3, made->statistics = trial % 4 > 0;
     OK(ff_augment_parse(&options->augment, augment, error));
+    if (wide && !host && placement_draw(&state, 3) == 0) { /* of sizes from half to whole */
+        made->variable_size = true;
+        if (!strstr(augment, "rrc")) options->height = options->width = 4;
+        if (!strstr(augment, "jitter") && placement_draw(&state, 4) == 0) made->dtype = FF_U16;
+        if (made->dtype == FF_U16) made->statistics = false;
+    }
     return c;
 }
 

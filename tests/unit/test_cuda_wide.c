@@ -226,7 +226,7 @@ static void run_kernels(const one_case *c, bool gather, uint8_t *out, uint32_t *
     float multiply[4], add[4], mean[4], std[4];
     /* Stored rows: all samples, backwards where gathered by row_of; or those of the batch. */
     uint64_t offset[ROWS_MOST];
-    uint32_t size[ROWS_MOST][2], row_of[SAMPLES];
+    uint32_t row_of[SAMPLES];
     uint32_t from[SLOT_BYTES / 4 + ROWS_MOST * LABEL_WIDTH];
     const bool backwards = gather && draw(2);
     OK(ff_augment_host_init(&planes, metadata, &c->spec, FF_F32, FF_CHW, height, width, error));
@@ -240,7 +240,6 @@ static void run_kernels(const one_case *c, bool gather, uint8_t *out, uint32_t *
     for (uint32_t i = 0; i < (gather ? SAMPLES : c->count); i++) {
         const uint64_t number = gather ? (backwards ? SAMPLES - 1 - i : i) : c->params[i].sample;
         offset[i] = c->offset[number];
-        memcpy(size[i], c->size[number], sizeof size[i]);
         for (uint32_t k = 0; k < LABEL_WIDTH; k++)
             from[SLOT_BYTES / 4 + i * LABEL_WIDTH + k] = (uint32_t)number * 10 + k;
         if (gather) row_of[number] = i;
@@ -274,7 +273,7 @@ static void run_kernels(const one_case *c, bool gather, uint8_t *out, uint32_t *
                  .column = {{.from = from, .to = label, .width = LABEL_WIDTH, .padding = 77}}},
         .values = made,
         .offset = same ? NULL : offset,
-        .size = same ? NULL : &size[0][0],
+        .size = same ? NULL : &c->size[0][0],
         .resampled = (uint32_t)ff_augment_resamples(&c->spec),
         .multiply = multiply,
         .add = add,

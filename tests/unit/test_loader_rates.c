@@ -33,7 +33,7 @@ static void of_loaders(void **state) {
         options.threads = kind == 3 ? 0 : 2;
         if (kind == 3) options.order = FF_ORDER_BLOCK;
         OK(ff_rates_of_loader(dataset, &options, 2000000, &rates, error));
-        expect(&rates, kind == 2 ? "storage augment" : "storage gather augment");
+        expect(&rates, "storage gather augment");
         assert_int_equal(rates.threads, kind == 3 ? 1 : 2);
         ff_dataset_close(&dataset);
         made_remove(&made);

@@ -1,5 +1,6 @@
 /* A set uploaded to a device: every sample and label as stored, whatever the order of storage,
- * the compression and the number of threads; and slots of samples as stored, round and round. */
+ * the compression, the sizes and the number of threads; and slots of samples as stored, round and
+ * round. */
 #include "loader/resident.h"
 
 #include "loader/device_host.h"
@@ -30,6 +31,7 @@ static void check_rows(const made_dataset *made, const ff_resident *resident) {
     uint8_t *tensor = malloc((size_t)made->channels * made->height * made->width * 4);
     assert_int_equal(resident->count, made->count);
     assert_int_equal(resident->row_bytes % FF_RESIDENT_ALIGN, 0);
+    assert_int_equal(!resident->offset, !made->variable_size);
     assert_int_equal(resident->label_count, 3);
     if (made->stored_backwards) assert_non_null(resident->place_of);
     if (!made->stored_backwards) assert_null(resident->place_of);
@@ -37,7 +39,9 @@ static void check_rows(const made_dataset *made, const ff_resident *resident) {
         uint64_t row = resident->place_of ? resident->place_of[number] : number;
         if (made->stored_backwards) assert_int_equal(row, made->count - 1 - number);
         size_t bytes = made_tensor(made, number, tensor);
-        assert_memory_equal(resident->samples + row * resident->row_bytes, tensor, bytes);
+        uint64_t offset = resident->offset ? resident->offset[row] : row * resident->row_bytes;
+        assert_int_equal(offset % FF_RESIDENT_ALIGN, 0);
+        assert_memory_equal(resident->samples + offset, tensor, bytes);
         assert_int_equal(((int32_t *)resident->label[0])[row], made_class(made, number));
         const float *vector = (float *)resident->label[1] + row * 5;
         const float *tags = (float *)resident->label[2] + row * 3;
@@ -49,12 +53,13 @@ static void check_rows(const made_dataset *made, const ff_resident *resident) {
 
 static void uploaded(void **state) {
     (void)state;
-    for (int kind = 0; kind < 8; kind++) {
+    for (int kind = 0; kind < 16; kind++) {
         made_dataset made = made_defaults(701);
         made.vector_label = true;
         made.stored_backwards = kind & 1;
         made.compression = kind & 2 ? FF_COMPRESSION_ZSTD : FF_COMPRESSION_NONE;
         made.shard_bytes = 1 << 20;
+        made.variable_size = kind & 8;
         if (kind & 4)
             made.dtype = FF_U8, made.height = 13, made.width = 7; /* 273 bytes */
         else
