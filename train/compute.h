@@ -78,6 +78,7 @@ typedef struct ff_conv_shape {
     bool input_gradient; /* backward_data will be called */
     bool training;       /* backward_weights will be called */
     bool statistics;     /* conv_forward will be asked for sums, where it can give them */
+    bool fold;           /* a batch norm could be folded into it (ff_fold), where it can do that */
     bool frozen;         /* the weights are not trained: backward_weights gets no dw, only dbias */
     /* dw is zero before the first call and written by nothing else in between: what is always zero
      * need not be written again */
@@ -91,7 +92,8 @@ typedef struct ff_conv {
     ff_conv_shape shape;
     size_t weight_count;  /* elements of the held weights, padding included */
     size_t scratch_bytes; /* of every call; the caller's device memory, shared by all */
-    bool statistics;      /* conv_forward can give sums */
+    bool statistics;      /* conv_forward (of a folded one fold_forward) can give sums */
+    bool folded;          /* fold_forward and fold_backward are its passes, no others */
 } ff_conv;
 
 /* What follows a batch norm in the same pass. GELU (Hendrycks & Gimpel 2016, arXiv 1606.08415) is
@@ -137,6 +139,16 @@ typedef struct ff_norm_backward {
     float *dgamma;   /* NULL: gamma is not trained */
     float *dbeta;    /* likewise */
 } ff_norm_backward;
+
+/* A batch norm with ReLU that the convolution behind it does as it reads: that one is given the
+ * norm's x and sees max(scale * x + shift, 0), forward and backward, so that what lies between the
+ * two is never written: scale = gamma * inv_std, shift = beta - mean * scale. */
+typedef struct ff_fold {
+    ff_norm norm;          /* no residual; y is not written */
+    void *scale, *shift;   /* [padded channels] of the compute's dtype */
+    float *dgamma, *dbeta; /* both trained */
+    float *factors;        /* [3][padded channels]: from fold_backward to fold_finish */
+} ff_fold;
 
 /* Max: the first largest of each window, NaN the largest; padding never wins. Average: divides by
  * kernel_h * kernel_w, padding counts as zero (torch's default). */
@@ -256,6 +268,9 @@ typedef enum ff_fusion {
      * ff_conv_shape.statistics, granted in ff_conv.statistics. */
     FF_FUSE_CONV_STATISTICS = 2,
     FF_FUSE_POOL_STATISTICS = 4, /* a pool makes the statistics of the norm behind it: pool_norm */
+    /* A convolution does the norm and ReLU before it: ff_fold. Asked for in ff_conv_shape.fold,
+     * granted in ff_conv.folded. */
+    FF_FUSE_NORM_CONV = 8,
 } ff_fusion;
 
 typedef struct ff_compute_ops {
@@ -291,6 +306,18 @@ typedef struct ff_compute_ops {
                                void *dx, void *scratch);
     void (*conv_backward_weights)(ff_compute *compute, ff_conv *conv, const void *x, const void *dy,
                                   void *dw, float *dbias, void *scratch);
+
+    /* Where FF_FUSE_NORM_CONV, for convolutions that are `folded`, without a bias.
+     * fold_norm: what norm_train (norm_evaluate) does but for y, and scale and shift; scratch:
+     * norm_scratch. fold_forward: y, and sums as conv_forward_sums where not NULL (it must not be
+     * where the convolution has `statistics`). fold_backward: dw, and for x the gradient g behind
+     * the ReLU, dgamma, dbeta and factors. fold_finish: the norm's dx from g, may be g itself. */
+    void (*fold_norm)(ff_compute *compute, const ff_fold *fold, bool training, float *scratch);
+    void (*fold_forward)(ff_compute *compute, ff_conv *conv, const ff_fold *fold, const void *w,
+                         void *y, float *sums, void *scratch);
+    void (*fold_backward)(ff_compute *compute, ff_conv *conv, const ff_fold *fold, const void *w,
+                          const void *dy, void *g, void *dw, void *scratch);
+    void (*fold_finish)(ff_compute *compute, const ff_fold *fold, const void *g, void *dx);
 
     /* required; norm_scratch: floats that the norm entries need in `scratch`. */
     size_t (*norm_scratch)(const ff_compute *compute, const ff_tensor *shape);

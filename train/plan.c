@@ -142,7 +142,8 @@ static void make_ops(builder *b) {
         ff_op *op = &plan->ops[plan->op_count++];
         *op = (ff_op){.layer = i, .pool = -1, .from = layer->from, .from2 = layer->from2, .out = i};
         op->x = op->x2 = op->y = op->index = op->saved = op->sums = FF_BUFFER_NONE;
-        op->counts_for = op->counted_by = -1;
+        op->fold = op->factors = FF_BUFFER_NONE;
+        op->counts_for = op->counted_by = op->folds = op->folded_by = -1;
         op->dy = op->dy2 = op->dx = op->dx2 = op->room = op->partial = FF_BUFFER_NONE;
         switch (layer->kind) {
         case FF_LAYER_CONV: fuse_conv(b, op); break;
@@ -182,6 +183,27 @@ static void pair_norms(const builder *b) {
         }
 }
 
+/* Pairs norms with ReLU with the convolution that alone reads them and might do them itself.
+ * Whether it can, its planning tells. */
+static void fold_norms(const builder *b) {
+    ff_plan *plan = b->plan;
+    if (!plan->training || !(plan->compute->fusions & FF_FUSE_NORM_CONV)) return;
+    for (int i = 0; i < plan->op_count; i++) {
+        ff_op *norm = &plan->ops[i];
+        if (norm->kind != FF_OP_NORM || norm->activation != FF_ACTIVATION_RELU ||
+            norm->from2 >= 0 || !ff_op_trains(plan, norm, 0) || !ff_op_trains(plan, norm, 1))
+            continue;
+        const ff_node reader = single_user(b, norm->out, FF_LAYER_CONV);
+        for (int k = i + 1; k < plan->op_count && reader >= 0; k++) {
+            ff_op *conv = &plan->ops[k];
+            if (conv->layer != reader || conv->kind != FF_OP_CONV) continue;
+            if (plan->graph->layers[reader].bias || !ff_op_trains(plan, conv, 0)) break;
+            norm->folded_by = k;
+            conv->folds = i;
+        }
+    }
+}
+
 /* The value that a view shows. */
 static ff_node origin(const ff_plan *plan, ff_node node) {
     while (plan->graph->layers[node].kind == FF_LAYER_FLATTEN)
@@ -218,6 +240,7 @@ static ff_status plan_conv(const builder *b, ff_op *op, ff_error *error) {
         .training = plan->training,
         .frozen = !ff_op_trains(plan, op, 0),
         .statistics = op->counts_for >= 0,
+        .fold = op->folds >= 0,
         .gradient_zeroed = op->kind == FF_OP_CONV, /* the store's; chunks share a buffer */
     };
     op->chunk = plan->batch;
@@ -237,6 +260,10 @@ static ff_status plan_conv(const builder *b, ff_op *op, ff_error *error) {
     if (status == FF_OK && op->counts_for >= 0 && !op->conv->statistics) {
         plan->ops[op->counts_for].counted_by = -1;
         op->counts_for = -1;
+    }
+    if (status == FF_OK && op->folds >= 0 && !op->conv->folded) {
+        plan->ops[op->folds].folded_by = -1;
+        op->folds = -1;
     }
     return status == FF_OK ? FF_OK : ff_fail_within(error, status, "%s", layer->name);
 }
@@ -280,9 +307,17 @@ static ff_status plan_forward(builder *b, ff_op *op, ff_error *error) {
         op->x2 = b->values[origin(plan, op->from2)];
         ff_plan_use(plan, op->x2, now);
     }
-    FF_TRY(ff_plan_buffer(plan, FF_ARENA_ACTIVATIONS, count * value_bytes(plan, op->out), now,
-                          &op->y, error));
-    b->values[op->out] = op->y;
+    if (op->folded_by >= 0) {
+        const size_t bytes =
+            2 * (size_t)ff_tensor_padded_channels(&op->output) * plan->compute->element_bytes;
+        FF_TRY(ff_plan_buffer(plan, FF_ARENA_ACTIVATIONS, bytes, now, &op->fold, error));
+        ff_plan_use(plan, op->fold, forward_time(plan, &plan->ops[op->folded_by]));
+        b->values[op->out] = op->x;
+    } else {
+        FF_TRY(ff_plan_buffer(plan, FF_ARENA_ACTIVATIONS, count * value_bytes(plan, op->out), now,
+                              &op->y, error));
+        b->values[op->out] = op->y;
+    }
     if (op->kind == FF_OP_NORM) {
         size_t channels = (size_t)ff_tensor_padded_channels(&op->output);
         FF_TRY(ff_plan_buffer(plan, FF_ARENA_ACTIVATIONS, 2 * channels * sizeof(float), now,
@@ -341,6 +376,17 @@ static bool take(builder *b, ff_op *op, int now) {
     return true;
 }
 
+/* What the convolution that does `norm` reads and writes of it at `now`. */
+static ff_status plan_folded_backward(ff_plan *plan, ff_op *norm, int now, ff_error *error) {
+    const size_t channels = (size_t)ff_tensor_padded_channels(&norm->output);
+    FF_TRY(ff_plan_buffer(plan, FF_ARENA_SCRATCH, 3 * channels * sizeof(float), now, &norm->factors,
+                          error));
+    ff_plan_use(plan, norm->factors, backward_time(plan, norm));
+    ff_plan_use(plan, norm->saved, now);
+    ff_plan_use(plan, norm->fold, now);
+    return FF_OK;
+}
+
 /* Gradients are made in place where the old one is not needed again; a buffer of a gradient has one
  * owner at a time. */
 static ff_status plan_backward(builder *b, ff_op *op, ff_error *error) {
@@ -360,6 +406,7 @@ static ff_status plan_backward(builder *b, ff_op *op, ff_error *error) {
     case FF_OP_LINEAR:
         ff_plan_use(plan, op->x, now);
         if (wanted) FF_TRY(give_new(b, op->from, now, &op->dx, error));
+        if (op->folds >= 0) FF_TRY(plan_folded_backward(plan, &plan->ops[op->folds], now, error));
         break;
     case FF_OP_NORM:
         ff_plan_use(plan, op->x, now);
@@ -453,12 +500,13 @@ static ff_status build(builder *b, ff_error *error) {
     count_users(b);
     make_ops(b);
     pair_norms(b);
-    b->values[0] = FF_BUFFER_IMAGES;
+    fold_norms(b);
     for (int i = 0; i < plan->op_count; i++) {
         ff_op *op = &plan->ops[i];
         if (op->kind == FF_OP_CONV || op->kind == FF_OP_CONV_POOL) FF_TRY(plan_conv(b, op, error));
-        FF_TRY(plan_forward(b, op, error));
     }
+    b->values[0] = FF_BUFFER_IMAGES;
+    for (int i = 0; i < plan->op_count; i++) FF_TRY(plan_forward(b, &plan->ops[i], error));
     FF_TRY(plan_loss(b, error));
     for (int i = plan->op_count; plan->training && i-- > 0;)
         FF_TRY(plan_backward(b, &plan->ops[i], error));

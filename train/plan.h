@@ -4,7 +4,8 @@
  * Fusions: norm + add + ReLU, norm + ReLU and norm + GELU become one operation; where the compute
  * has FF_FUSE_CONV_POOL, a convolution with a max pool right behind it becomes one that works
  * through the batch in chunks, so that the full-size output stays in cache and never takes a whole
- * batch of memory.
+ * batch of memory; where it has FF_FUSE_NORM_CONV, norm + ReLU is done by the convolution that
+ * reads it.
  *
  * Memory: two arenas of the compute's device, each one allocation, which all plans of a model
  * share: one of them runs at a time, and what it leaves (logits) is valid until the next runs. Time
@@ -53,7 +54,12 @@ typedef struct ff_op {
     /* Training: CONV: the sums that the norm behind it wants, POOL: nothing but that norm, whose
      * statistics it makes; NORM: the operation that did so for it. Else NONE and -1. */
     ff_buffer_id sums;
-    int counts_for, counted_by;      /* indexes of operations */
+    int counts_for, counted_by; /* indexes of operations */
+    /* CONV: the norm that it does as it reads; NORM: the convolution that does it, which is given
+     * the norm's x; fold: scale and shift, factors: of the backward pass (ff_fold). Else -1, NONE.
+     */
+    int folds, folded_by;
+    ff_buffer_id fold, factors;
     bool backward;                   /* takes part in the backward pass */
     ff_buffer_id dy, dy2;            /* gradients of out; dy2 of NORM only, or NONE */
     ff_buffer_id more[FF_MAX_USERS]; /* further gradients of out, added to dy first */

@@ -141,6 +141,20 @@ static ff_norm norm_of(const runner *r, const ff_op *op) {
     };
 }
 
+/* The norm `op` as its convolution does it. */
+static ff_fold fold_of(const runner *r, const ff_op *op) {
+    const size_t bytes = (size_t)ff_tensor_padded_channels(&op->output) * r->compute->element_bytes;
+    char *scale = value(r, op->fold);
+    return (ff_fold){
+        .norm = norm_of(r, op),
+        .scale = scale,
+        .shift = scale + bytes,
+        .dgamma = gradient(r, op, 0),
+        .dbeta = gradient(r, op, 1),
+        .factors = value(r, op->factors),
+    };
+}
+
 static void norm_forward(const runner *r, const ff_op *op) {
     ff_norm norm = norm_of(r, op);
     if (op->counted_by >= 0) {
@@ -148,13 +162,22 @@ static void norm_forward(const runner *r, const ff_op *op) {
         norm.counted = !norm.sums;
     }
     float *scratch = ff_plan_at(r->plan, r->plan->norm_scratch);
-    if (r->training)
+    if (op->folded_by >= 0) {
+        ff_fold fold = fold_of(r, op);
+        fold.norm = norm;
+        r->table->fold_norm(r->compute, &fold, r->training, scratch);
+    } else if (r->training)
         r->table->norm_train(r->compute, &norm, scratch);
     else
         r->table->norm_evaluate(r->compute, &norm, scratch);
 }
 
 static void norm_backward(const runner *r, const ff_op *op) {
+    if (op->folded_by >= 0) {
+        const ff_fold fold = fold_of(r, op);
+        r->table->fold_finish(r->compute, &fold, value(r, op->dy), value(r, op->dx));
+        return;
+    }
     const ff_norm_backward norm = {
         .forward = norm_of(r, op),
         .dy = value(r, op->dy),
@@ -190,7 +213,10 @@ static ff_linear linear_of(const runner *r, const ff_op *op) {
 static void conv_forward(const runner *r, const ff_op *op) {
     const void *x = value(r, op->x), *w = working(r, op, 0);
     void *y = value(r, op->y), *scratch = ff_plan_at(r->plan, r->plan->conv_scratch);
-    if (r->training && op->counts_for >= 0)
+    if (op->folds >= 0) {
+        const ff_fold fold = fold_of(r, &r->plan->ops[op->folds]);
+        r->table->fold_forward(r->compute, op->conv, &fold, w, y, value(r, op->sums), scratch);
+    } else if (r->training && op->counts_for >= 0)
         r->table->conv_forward_sums(r->compute, op->conv, x, w, y, value(r, op->sums), scratch);
     else
         r->table->conv_forward(r->compute, op->conv, x, w, bias_of(r, op), y, scratch);
@@ -236,6 +262,12 @@ static void forward(const runner *r, const ff_op *op) {
 static void conv_backward(const runner *r, const ff_op *op) {
     void *scratch = ff_plan_at(r->plan, r->plan->conv_scratch);
     void *dw = gradient(r, op, 0), *dbias = bias_gradient(r, op);
+    if (op->folds >= 0) {
+        const ff_fold fold = fold_of(r, &r->plan->ops[op->folds]);
+        r->table->fold_backward(r->compute, op->conv, &fold, working(r, op, 0), value(r, op->dy),
+                                value(r, op->dx), dw, scratch);
+        return;
+    }
     if (dw || dbias)
         r->table->conv_backward_weights(r->compute, op->conv, value(r, op->x), value(r, op->dy), dw,
                                         dbias, scratch);

@@ -228,14 +228,18 @@ static void test_scale_shift(void **state) {
         assert_launched(ff_cuda_norm_statistics(&n.place, &n.norm, n.scratch->device));
         fetch(n.mean);
         fetch(n.inv_std);
+        fetch(n.running_mean);
+        fetch(n.running_var);
         array *scale = poisoned(n.norm.dtype, n.norm.channels);
         array *shift = poisoned(n.norm.dtype, n.norm.channels);
-        assert_launched(ff_cuda_norm_scale_shift(&n.place, &n.norm, scale->device, shift->device));
+        const bool training = trial % 2;
+        assert_launched(
+            ff_cuda_norm_scale_shift(&n.place, &n.norm, training, scale->device, shift->device));
         fetch(scale);
         fetch(shift);
         for (int c = 0; c < n.norm.channels; c++) {
             float a, b;
-            affine_of(&n, true, c, &a, &b);
+            affine_of(&n, training, c, &a, &b);
             assert_near(scale, c, (double)a, 0);
             assert_near(shift, c, (double)b, 0);
         }

@@ -40,6 +40,7 @@ static ff_status begin(ff_cuda_compute *self, const ff_compute_options *options,
         .note_context = cuda->note_context,
     };
     base->fusions = FF_FUSE_CONV_STATISTICS | FF_FUSE_POOL_STATISTICS;
+    if (!cuda->no_fold) base->fusions |= FF_FUSE_NORM_CONV;
     self->place.stream = base->device->table->native_stream(base->device, base->stream);
     self->place.multiprocessors = cuda->multiprocessors;
     self->table = cuda->library;
@@ -216,6 +217,10 @@ const ff_compute_ops ff_cuda_compute_ops = {
     .conv_forward_sums = ff_cuda_conv_forward_sums,
     .conv_backward_data = ff_cuda_conv_backward_data,
     .conv_backward_weights = ff_cuda_conv_backward_weights,
+    .fold_norm = ff_cuda_fold_norm,
+    .fold_forward = ff_cuda_fold_forward,
+    .fold_backward = ff_cuda_fold_backward,
+    .fold_finish = ff_cuda_fold_finish,
     .norm_scratch = norm_scratch,
     .norm_train = ff_cuda_norm_train,
     .norm_evaluate = ff_cuda_norm_evaluate,

@@ -17,6 +17,7 @@
 typedef struct ff_cuda_options {
     const ff_library_table *library;
     int multiprocessors; /* of the device; at least 1 */
+    bool no_fold;        /* batch norms stay apart from the convolutions behind them */
     /* As in ff_library_options. With a description the compute only plans: its device is not
      * there (loader/device_absent.h), and no kernel is launched. */
     const char *device_json;
@@ -63,6 +64,13 @@ void ff_cuda_conv_backward_data(ff_compute *compute, ff_conv *conv, const void *
                                 void *dx, void *scratch);
 void ff_cuda_conv_backward_weights(ff_compute *compute, ff_conv *conv, const void *x,
                                    const void *dy, void *dw, float *dbias, void *scratch);
+
+void ff_cuda_fold_norm(ff_compute *compute, const ff_fold *fold, bool training, float *scratch);
+void ff_cuda_fold_forward(ff_compute *compute, ff_conv *conv, const ff_fold *fold, const void *w,
+                          void *y, float *sums, void *scratch);
+void ff_cuda_fold_backward(ff_compute *compute, ff_conv *conv, const ff_fold *fold, const void *w,
+                           const void *dy, void *g, void *dw, void *scratch);
+void ff_cuda_fold_finish(ff_compute *compute, const ff_fold *fold, const void *g, void *dx);
 
 void ff_cuda_norm_train(ff_compute *compute, const ff_norm *norm, float *scratch);
 void ff_cuda_norm_evaluate(ff_compute *compute, const ff_norm *norm, float *scratch);

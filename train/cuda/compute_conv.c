@@ -16,8 +16,8 @@ typedef struct conv {
     size_t bias_bytes;      /* a bias in f32, for the kernel; then the room of column sums */
 } conv;
 
-static ff_status plan(conv *c, ff_library_pass pass, ff_library_epilogue epilogue,
-                      ff_library_conv **out, ff_error *error) {
+static ff_status plan_with(conv *c, ff_library_pass pass, ff_library_prologue prologue,
+                           ff_library_epilogue epilogue, ff_library_conv **out, ff_error *error) {
     const ff_conv_shape *s = &c->base.shape;
     const ff_library_conv_spec spec = {
         .pass = pass,
@@ -30,6 +30,7 @@ static ff_status plan(conv *c, ff_library_pass pass, ff_library_epilogue epilogu
         .kernel = s->kernel,
         .stride = s->stride,
         .pad = s->pad,
+        .prologue = prologue,
         .epilogue = epilogue,
     };
     FF_TRY(c->self->table->conv_create(c->self->library, &spec, out, error));
@@ -38,21 +39,60 @@ static ff_status plan(conv *c, ff_library_pass pass, ff_library_epilogue epilogu
     return FF_OK;
 }
 
+static ff_status plan(conv *c, ff_library_pass pass, ff_library_epilogue epilogue,
+                      ff_library_conv **out, ff_error *error) {
+    return plan_with(c, pass, FF_PROLOGUE_NONE, epilogue, out, error);
+}
+
 /* A fused graph that may not exist. */
-static ff_status plan_fused(conv *c, ff_library_epilogue epilogue, ff_library_conv **out,
-                            ff_error *error) {
+static ff_status plan_fused(conv *c, ff_library_pass pass, ff_library_prologue prologue,
+                            ff_library_epilogue epilogue, ff_library_conv **out, ff_error *error) {
     ff_error why = {0};
-    ff_status status = plan(c, FF_PASS_FORWARD, epilogue, out, &why);
+    ff_status status = plan_with(c, pass, prologue, epilogue, out, &why);
     if (status != FF_OK && error) *error = why;
     return status;
 }
 
+static void drop_passes(conv *c) {
+    ff_library_conv **passes[] = {&c->forward, &c->sums, &c->data, &c->weights};
+    for (size_t i = 0; i < sizeof passes / sizeof *passes; i++) {
+        c->self->table->conv_destroy(c->self->library, *passes[i]);
+        *passes[i] = NULL;
+    }
+    c->workspace_bytes = 0;
+}
+
+/* All three passes with the norm in them, or none of them: a piece alone would have the others read
+ * and write what it saves. */
+static ff_status plan_folded(conv *c, ff_error *error) {
+    const ff_conv_shape *s = &c->base.shape;
+    const ff_library_prologue norm = FF_PROLOGUE_SCALE_SHIFT_RELU;
+    if (s->statistics)
+        FF_TRY(plan_fused(c, FF_PASS_FORWARD, norm, FF_EPILOGUE_STATISTICS, &c->sums, error));
+    if (!c->sums)
+        FF_TRY(plan_fused(c, FF_PASS_FORWARD, norm, FF_EPILOGUE_NONE, &c->forward, error));
+    if (c->sums || c->forward)
+        FF_TRY(plan_fused(c, FF_PASS_BACKWARD_WEIGHTS, norm, FF_EPILOGUE_NONE, &c->weights, error));
+    if (c->weights)
+        FF_TRY(plan_fused(c, FF_PASS_BACKWARD_DATA, FF_PROLOGUE_NONE,
+                          FF_EPILOGUE_RELU_NORM_BACKWARD, &c->data, error));
+    c->base.folded = c->data;
+    if (!c->base.folded) drop_passes(c);
+    return FF_OK;
+}
+
 static ff_status plan_all(conv *c, ff_error *error) {
     const ff_conv_shape *s = &c->base.shape;
-    if (s->bias) FF_TRY(plan_fused(c, FF_EPILOGUE_BIAS, &c->forward, error));
+    if (s->fold) FF_TRY(plan_folded(c, error));
+    if (c->base.folded) return FF_OK;
+    if (s->bias)
+        FF_TRY(
+            plan_fused(c, FF_PASS_FORWARD, FF_PROLOGUE_NONE, FF_EPILOGUE_BIAS, &c->forward, error));
     c->biased = c->forward;
     if (!c->forward) FF_TRY(plan(c, FF_PASS_FORWARD, FF_EPILOGUE_NONE, &c->forward, error));
-    if (s->statistics && !s->bias) FF_TRY(plan_fused(c, FF_EPILOGUE_STATISTICS, &c->sums, error));
+    if (s->statistics && !s->bias)
+        FF_TRY(plan_fused(c, FF_PASS_FORWARD, FF_PROLOGUE_NONE, FF_EPILOGUE_STATISTICS, &c->sums,
+                          error));
     if (s->input_gradient)
         FF_TRY(plan(c, FF_PASS_BACKWARD_DATA, FF_EPILOGUE_NONE, &c->data, error));
     if (s->training && !s->frozen)
@@ -89,9 +129,7 @@ void ff_cuda_conv_destroy(ff_compute *compute, ff_conv *base) {
     conv *c = (conv *)base;
     (void)compute;
     if (!c) return;
-    ff_library_conv *passes[] = {c->forward, c->sums, c->data, c->weights};
-    for (size_t i = 0; i < sizeof passes / sizeof *passes; i++)
-        c->self->table->conv_destroy(c->self->library, passes[i]);
+    drop_passes(c);
     free(c);
 }
 
@@ -187,4 +225,56 @@ void ff_cuda_conv_backward_weights(ff_compute *compute, ff_conv *base, const voi
                  ff_cuda_bias_gradient(&c->self->place, compute->dtype, ff_cuda_rows(output),
                                        ff_tensor_padded_channels(output), dy, dbias, columns),
                  "the gradient of a convolution's bias");
+}
+
+/* ---- with the norm before it in it ---- */
+
+void ff_cuda_fold_forward(ff_compute *compute, ff_conv *base, const ff_fold *fold, const void *w,
+                          void *y, float *sums, void *scratch) {
+    const conv *c = (const conv *)base;
+    (void)compute;
+    ff_library_conv_arguments arguments = {
+        .x = (void *)fold->norm.x,
+        .w = (void *)w,
+        .y = y,
+        .scale = fold->scale,
+        .shift = fold->shift,
+    };
+    if (c->sums) {
+        arguments.sum = sums;
+        arguments.square_sum = sums + ff_tensor_padded_channels(&base->shape.output);
+    }
+    run(c, c->sums ? c->sums : c->forward, &arguments, scratch);
+}
+
+void ff_cuda_fold_backward(ff_compute *compute, ff_conv *base, const ff_fold *fold, const void *w,
+                           const void *dy, void *g, void *dw, void *scratch) {
+    const conv *c = (const conv *)base;
+    const ff_norm *norm = &fold->norm;
+    const int channels = ff_tensor_padded_channels(&base->shape.input);
+    (void)compute;
+    const ff_library_conv_arguments weights = {
+        .x = (void *)norm->x,
+        .w = dw,
+        .y = (void *)dy,
+        .scale = fold->scale,
+        .shift = fold->shift,
+    };
+    run(c, c->weights, &weights, scratch);
+    const ff_library_conv_arguments data = {
+        .x = g,
+        .w = (void *)w,
+        .y = (void *)dy,
+        .norm_x = norm->x,
+        .mean = norm->mean,
+        .inv_std = norm->inv_std,
+        .gamma = norm->gamma,
+        .beta = norm->beta,
+        .dgamma = fold->dgamma,
+        .dbeta = fold->dbeta,
+        .gradient_scale = fold->factors,
+        .input_scale = fold->factors + channels,
+        .offset = fold->factors + 2 * channels,
+    };
+    run(c, c->data, &data, scratch);
 }

@@ -30,18 +30,23 @@ static const ff_cuda_place *place_of(const ff_compute *compute) {
     return &((const ff_cuda_compute *)compute)->place;
 }
 
+/* mean, inv_std and the running statistics, where what made x has not made them. */
+static void statistics(ff_compute *compute, const ff_norm *norm, const ff_cuda_norm *arguments,
+                       float *scratch) {
+    const ff_cuda_place *place = place_of(compute);
+    int result = 0;
+    if (norm->sums)
+        result =
+            ff_cuda_norm_finish(place, arguments, norm->sums, norm->sums + arguments->channels);
+    else if (!norm->counted)
+        result = ff_cuda_norm_statistics(place, arguments, scratch);
+    ff_cuda_keep(compute, result, "a batch norm's statistics");
+}
+
 void ff_cuda_norm_train(ff_compute *compute, const ff_norm *norm, float *scratch) {
     const ff_cuda_norm arguments = norm_of(compute, norm);
-    const ff_cuda_place *place = place_of(compute);
-    if (norm->sums)
-        ff_cuda_keep(
-            compute,
-            ff_cuda_norm_finish(place, &arguments, norm->sums, norm->sums + arguments.channels),
-            "a batch norm's statistics");
-    else if (!norm->counted)
-        ff_cuda_keep(compute, ff_cuda_norm_statistics(place, &arguments, scratch),
-                     "a batch norm's statistics");
-    ff_cuda_keep(compute, ff_cuda_norm_apply(place, &arguments, true), "a batch norm");
+    statistics(compute, norm, &arguments, scratch);
+    ff_cuda_keep(compute, ff_cuda_norm_apply(place_of(compute), &arguments, true), "a batch norm");
 }
 
 void ff_cuda_norm_evaluate(ff_compute *compute, const ff_norm *norm, float *scratch) {
@@ -61,6 +66,28 @@ void ff_cuda_norm_back(ff_compute *compute, const ff_norm_backward *norm, float 
         .dbeta = norm->dbeta,
     };
     ff_cuda_keep(compute, ff_cuda_norm_backward_run(place_of(compute), &arguments, scratch),
+                 "a backward batch norm");
+}
+
+/* ---- norms that a convolution does (compute_conv.c) ---- */
+
+void ff_cuda_fold_norm(ff_compute *compute, const ff_fold *fold, bool training, float *scratch) {
+    const ff_cuda_norm arguments = norm_of(compute, &fold->norm);
+    const ff_cuda_place *place = place_of(compute);
+    if (training) statistics(compute, &fold->norm, &arguments, scratch);
+    ff_cuda_keep(compute,
+                 ff_cuda_norm_scale_shift(place, &arguments, training, fold->scale, fold->shift),
+                 "a batch norm's scale");
+}
+
+void ff_cuda_fold_finish(ff_compute *compute, const ff_fold *fold, const void *g, void *dx) {
+    const ff_tensor *shape = &fold->norm.shape;
+    const int channels = ff_tensor_padded_channels(shape);
+    ff_cuda_keep(compute,
+                 ff_cuda_norm_backward_apply(place_of(compute), compute->dtype, ff_cuda_rows(shape),
+                                             channels, g, fold->norm.x, fold->factors,
+                                             fold->factors + channels, fold->factors + 2 * channels,
+                                             dx),
                  "a backward batch norm");
 }
 

@@ -73,23 +73,23 @@ extern "C" int ff_cuda_norm_apply(const ff_cuda_place *place, const ff_cuda_norm
 
 template <typename T>
 static __global__ void __launch_bounds__(64)
-    scale_shift_kernel(ff_cuda_norm norm, T *scale, T *shift) {
+    scale_shift_kernel(ff_cuda_norm norm, bool training, T *scale, T *shift) {
     enum { lanes = ff_lanes<T>::count };
     const int channel = (int)(blockIdx.x * blockDim.x + threadIdx.x) * lanes;
     if (channel >= norm.channels) return;
     ff_norm_affines<lanes> of;
-    ff_norm_affines_load(norm, true, channel, &of);
+    ff_norm_affines_load(norm, training, channel, &of);
     *(uint4 *)(scale + channel) = ff_vector<T>::pack(of.scale);
     *(uint4 *)(shift + channel) = ff_vector<T>::pack(of.shift);
 }
 
 extern "C" int ff_cuda_norm_scale_shift(const ff_cuda_place *place, const ff_cuda_norm *norm,
-                                        void *scale, void *shift) {
+                                        bool training, void *scale, void *shift) {
     return ff_by_dtype(norm->dtype, [&](auto example) {
         typedef decltype(example) T;
         enum { step = 64 * ff_lanes<T>::count };
         if (norm->channels < 8 || norm->channels % 8) return FF_CUDA_INVALID_VALUE;
         return FF_LAUNCH(scale_shift_kernel<T>, dim3((unsigned)(norm->channels + step - 1) / step),
-                         dim3(64), 0, place->stream, *norm, (T *)scale, (T *)shift);
+                         dim3(64), 0, place->stream, *norm, training, (T *)scale, (T *)shift);
     });
 }

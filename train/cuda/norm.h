@@ -51,10 +51,11 @@ int ff_cuda_norm_finish(const ff_cuda_place *place, const ff_cuda_norm *norm, co
  * writes A. In the backward pass it also makes an activation again that was not kept. */
 int ff_cuda_norm_apply(const ff_cuda_place *place, const ff_cuda_norm *norm, bool training);
 
-/* scale = gamma * inv_std and shift = beta - mean * scale of the batch, in norm's dtype,
- * [channels]: what a convolution that normalises its input itself is given. */
-int ff_cuda_norm_scale_shift(const ff_cuda_place *place, const ff_cuda_norm *norm, void *scale,
-                             void *shift);
+/* scale = gamma * inv_std and shift = beta - mean * scale of the batch (training), or of the
+ * running statistics, in norm's dtype, [channels]: what a convolution that normalises its input
+ * itself is given. */
+int ff_cuda_norm_scale_shift(const ff_cuda_place *place, const ff_cuda_norm *norm, bool training,
+                             void *scale, void *shift);
 
 /* With g = (dy + dy2) * activation'(.): dbeta = sum g, dgamma = sum g * xhat,
  * dx = gamma * inv_std * (g - dbeta / m - xhat * dgamma / m), dresidual = g. */
