@@ -92,7 +92,7 @@ static void perform(run *r) {
     ff_step *step;
     input in;
     if (r->cuda) open_machine(&m, r->library ? r->library : &ff_library_plain, r->delay_ns, 3);
-    const ff_model_device device = {&ff_cuda_compute_ops, m.device, &m.cuda};
+    const ff_model_device device = {"simulated", &ff_cuda_compute_ops, m.device, &m.cuda};
     const ff_model_options options = {
         .name = r->model,
         .channels = CHANNELS,
