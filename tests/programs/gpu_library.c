@@ -13,10 +13,6 @@
 #include <string.h>
 #include <time.h>
 
-#ifndef FF_CUDA_VERSION
-#define FF_CUDA_VERSION 0 /* built without CUDA */
-#endif
-
 static int number, failures;
 
 static void group(ff_agreement *a, const char *what, ff_precision precision, int trials) {
@@ -38,18 +34,6 @@ static void group(ff_agreement *a, const char *what, ff_precision precision, int
     fflush(stdout);
 }
 
-/* This program lies in BUILD/tests, the module in BUILD. */
-static ff_status open_module(const char *program, ff_cuda_module **module, ff_error *error) {
-    char folder[4096];
-    snprintf(folder, sizeof folder, "%s", program);
-    for (int i = 0; i < 2; i++) {
-        char *slash = strrchr(folder, '/');
-        if (!slash) return ff_fail(error, FF_FAILED, "%s: is to be run by its path", program);
-        *slash = '\0';
-    }
-    return ff_cuda_module_open_as(module, folder, FF_CUDA_VERSION, 0, error);
-}
-
 int main(int argc, char **argv) {
     static const char *const groups[] = {"convolutions", "fused graphs", "products"};
     ff_error error = {0};
@@ -57,7 +41,7 @@ int main(int argc, char **argv) {
     ff_agreement a = {.seed = argc > 1 ? strtoull(argv[1], NULL, 10) : (uint64_t)time(NULL)};
     int trials = argc > 2 ? atoi(argv[2]) : 50, major = 0;
     ff_cuda_properties properties;
-    if (open_module(argv[0], &module, &error) != FF_OK) {
+    if (ff_cuda_module_open(&module, 0, &error) != FF_OK) {
         printf("ok 1 - cuDNN and cuBLAS on a card # SKIP %s\n", error.message);
         return 0;
     }

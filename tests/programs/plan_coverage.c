@@ -17,10 +17,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#ifndef FF_CUDA_VERSION
-#define FF_CUDA_VERSION 0 /* built without CUDA */
-#endif
-
 typedef struct options {
     bool deterministic, tap;
     int sample;
@@ -249,20 +245,6 @@ static ff_status cover(const ff_library_table *table, const options *o, const wo
     return status;
 }
 
-/* This program lies in BUILD/tests, the module in BUILD. */
-static ff_status module_of(const char *program, ff_cuda_module **module, ff_error *error) {
-    char *folder;
-    FF_TRY(ff_copy_string(&folder, program, error));
-    char *slash = strrchr(folder, '/');
-    if (slash) *slash = '\0';
-    slash = slash ? strrchr(folder, '/') : NULL;
-    if (slash) *slash = '\0';
-    ff_status status = ff_cuda_module_open_as(module, slash ? folder : NULL, FF_CUDA_VERSION,
-                                              FF_CUDA_NO_DEVICE, error);
-    free(folder);
-    return status;
-}
-
 int main(int argc, char **argv) {
     options o = {.sample = 1};
     ff_error failure = {0}, *error = &failure;
@@ -282,7 +264,7 @@ int main(int argc, char **argv) {
                         "[--cache FOLDER] FILE...\n");
         return 2;
     }
-    if (module_of(argv[0], &module, error) != FF_OK) {
+    if (ff_cuda_module_open(&module, FF_CUDA_NO_DEVICE, error) != FF_OK) {
         printf("ok 1 - plans # SKIP %s\n", error->message);
         return 0;
     }
