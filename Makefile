@@ -12,7 +12,7 @@ comma := ,
 .DEFAULT_GOAL := all
 
 # Targets that need no compiler or libraries.
-BARE := help deps clean quickstart test lint asan tsan bench fuzz bundle
+BARE := help deps clean quickstart test lint asan tsan bench fuzz bundle test-gpu bench-gpu
 GOAL := $(if $(MAKECMDGOALS),$(firstword $(MAKECMDGOALS)),all)
 ifeq ($(filter $(GOAL),$(BARE)),)
 -include $(BUILD)/config.mk

@@ -308,6 +308,9 @@ static void test_params(void **state) {
 
 static void move_trials(uint64_t seed, const shape *most, int trials, int batches) {
     dice d = {.seed = seed};
+#ifdef __SANITIZE_THREAD__
+    trials = (trials + 7) / 8; /* threads are real, and slow */
+#endif
     for (int trial = 0; trial < trials; trial++) {
         run r;
         draw_run(&r, &d, most, true);

@@ -37,9 +37,13 @@ $(BUILD)/cuda.archs: always
 
 # What the loader makes of a sample is exact, so its kernels have no fused multiply-add either.
 $(BUILD)/obj/cuda/loader/%.o: NVCC_FLAGS += -fmad=false
+# PTX and what ptxas says of each kernel stay beside the object, for tests/cuda/test_ptx.sh.
 $(BUILD)/obj/cuda/%.o: %.cu $(BUILD)/config.mk $(BUILD)/cuda.archs Makefile tools/build/cuda.mk
 	@mkdir -p $(@D)
-	$(NVCC) $(NVCC_FLAGS) -MMD -MP -MF $(@:.o=.d) -c $< -o $@
+	@rm -rf $(@:.o=.keep) && mkdir $(@:.o=.keep)
+	@$(NVCC) $(NVCC_FLAGS) -Xptxas -v -keep -keep-dir $(@:.o=.keep) -MMD -MP -MF $(@:.o=.d) -c $< -o $@ >$(@:.o=.log) 2>&1 || { cat $(@:.o=.log); exit 1; }
+	@grep -vE '^$$|^ptxas info|^ *[0-9]+ bytes stack frame' $(@:.o=.log) || true
+	@find $(@:.o=.keep) -type f ! -name '*.ptx' -delete
 
 $(patsubst %.c,$(BUILD)/obj/%.o,$(CUDA_SOURCES)): $(BUILD)/cuda.archs
 
@@ -57,8 +61,31 @@ $(CUDA_UNIT_PROGRAMS): $(addprefix $(BUILD)/obj/,tests/cuda/test_device_cuda.o t
 # Programs for a machine with a card: gpu-check stands alone; those of C open the module.
 GPU_SOURCES  := $(sort $(wildcard tests/gpu/*.c))
 GPU_PROGRAMS := $(patsubst tests/gpu/%.c,$(BUILD)/gpu/%,$(GPU_SOURCES)) $(if $(MODULES),$(BUILD)/gpu-check)
+# The kernels' tests of tests/unit once more, on the card: with the kernels linked, and a few lines
+# in place of cmocka, which machines with a card need not have.
+GPU_TESTS := $(if $(MODULES),$(patsubst tests/unit/%.c,$(BUILD)/gpu/%,$(shell grep -l kernel_helpers.h tests/unit/test_cuda_*.c)))
+GPU_PROGRAMS += $(GPU_TESTS)
+$(BUILD)/obj/gpu/%.o: %.c $(BUILD)/config.mk Makefile tools/build/cuda.mk
+	@mkdir -p $(@D)
+	$(CC) -Itests/gpu/tiny $(ALL_CFLAGS) -DFF_TESTS_ON_CARD -MMD -MP -c $< -o $@
+$(BUILD)/libff_cuda_kernels.a: $(patsubst %.cu,$(BUILD)/obj/cuda/%.o,$(CUDA_KERNELS)) $(BUILD)/obj/loader/cuda/device_cuda.o
+$(GPU_TESTS): $(BUILD)/gpu/%: $(BUILD)/obj/gpu/tests/unit/%.o $(BUILD)/libff_cuda_kernels.a $(BUILD)/libff_testing.a $(BUILD)/libff_train.a $(BUILD)/libff_loader.a $(BUILD)/libff_format.a
+	@mkdir -p $(@D)
+	$(CC) $(ALL_LDFLAGS) $^ -o $@ -Wl,--as-needed $(LIBS_CUDART) $(LDLIBS_TRAIN) -lm
+
+.PHONY: test-gpu bench-gpu
+test-gpu: ## the kernels' tests on a card (SANITIZER=memcheck|racecheck); skips where there is none
+	@tools/build/deps.sh build
+	@$(MAKE) --no-print-directory -s -j$$(nproc) $(BUILD)/config.mk gpu-programs
+	@BUILD="$(BUILD)" tests/gpu/run
+bench-gpu: ## measure the kernels on a card; skips where there is none
+	@tools/build/deps.sh build
+	@$(MAKE) --no-print-directory -s -j$$(nproc) $(BUILD)/config.mk gpu-programs
+	@BUILD="$(BUILD)" tests/gpu/run --bench
+.PHONY: gpu-programs
+gpu-programs: $(MODULES) $(if $(MODULES),$(GPU_PROGRAMS))
 $(BUILD)/gpu/%: $(BUILD)/obj/tests/gpu/%.o $(BUILD)/libff_testing.a $(BUILD)/libff_train.a $(BUILD)/libff_loader.a $(BUILD)/libff_format.a
 	@mkdir -p $(@D)
-	$(CC) $(ALL_LDFLAGS) $^ -o $@ -Wl,--as-needed -lcmocka $(LDLIBS_TRAIN) -lm
+	$(CC) $(ALL_LDFLAGS) $^ -o $@ -Wl,--as-needed $(LDLIBS_TRAIN) -lm
 $(BUILD)/gpu-check: $(BUILD)/obj/cuda/tests/gpu/gpu_check.o
 	$(CC) $(ALL_LDFLAGS) $^ -o $@ $(LIBS_CUDART)
