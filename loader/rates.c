@@ -138,6 +138,7 @@ ff_status ff_rates_of_stage(ff_dataset *dataset, const ff_loader_options *given,
     bench job = {.stage = stage};
     FF_TRY(ff_loader_plan_init(&job.plan, dataset, &options, error));
     job.count = rates->threads = job.plan.threads ? job.plan.threads : 1;
+    if (stage == FF_STAGE_AUGMENT) rates->host_augments = true;
     ff_status status = run(&job, budget_ns, &rates->rate[stage], error);
     ff_loader_plan_free(&job.plan);
     return status;

@@ -27,7 +27,8 @@ const char *ff_stage_name(ff_stage stage);
 /* Samples a second; 0 = not a stage of every step. */
 typedef struct ff_rates {
     double rate[FF_STAGE_COUNT];
-    int threads; /* that storage, gather and the host's augmentation had */
+    int threads; /* that storage, gather and the host's augmentation had; 0 = none of these */
+    bool host_augments;
 } ff_rates;
 
 /* For a loader of these options on the host, in about 3 * budget_ns. FF_USAGE, FF_BAD_DATA and

@@ -64,7 +64,9 @@ void ff_bottleneck_text(const ff_recipe *recipe, const ff_run_result *result, ch
              100 * wait, feed, advice);
 }
 
-static void stage_text(const ff_recipe *recipe, int stage, char *text, size_t size) {
+static void stage_text(const ff_recipe *recipe, const ff_rates *rates, int stage, char *text,
+                       size_t size) {
+    const char *less = "use a shorter --augment or smaller samples";
     switch (stage) {
     case FF_STAGE_STORAGE:
         snprintf(text, size, "%s",
@@ -75,9 +77,12 @@ static void stage_text(const ff_recipe *recipe, int stage, char *text, size_t si
     case FF_STAGE_COPY:
         snprintf(text, size, "pack as u8 or f16, or keep the set on the device");
         return;
-    case FF_STAGE_GATHER:
+    case FF_STAGE_GATHER: workers_text(recipe, "use smaller samples", text, size); return;
     case FF_STAGE_AUGMENT:
-        workers_text(recipe, "use a shorter --augment or smaller samples", text, size);
+        if (rates->host_augments)
+            workers_text(recipe, less, text, size);
+        else
+            snprintf(text, size, "%s", less);
         return;
     default: compute_text(recipe, text, size);
     }
@@ -95,7 +100,7 @@ void ff_bottleneck_of_rates(const ff_recipe *recipe, const ff_rates *rates, doub
         if (stage != slowest && rate > 0 && (next == 0 || rate < next)) next = rate;
     }
     char advice[256];
-    stage_text(recipe, slowest, advice, sizeof advice);
+    stage_text(recipe, rates, slowest, advice, sizeof advice);
     snprintf(text, size, "Bottleneck: %s; the next slowest stage could do %.1f times as much; %s.",
              slowest < FF_STAGE_COUNT ? ff_stage_name((ff_stage)slowest) : "compute",
              least > 0 ? next / least : 0, advice);

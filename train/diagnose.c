@@ -24,10 +24,12 @@ ff_status ff_diagnose(ff_recipe *recipe, FILE *out, ff_error *error) {
     FF_TRY(ff_run_compute_rate(recipe, COMPUTE_NS, &compute, error));
     double bytes = (double)ff_metadata_tensor_bytes(metadata, metadata->height, metadata->width);
     snprintf(note, sizeof note, ", %d thread%s", rates.threads, rates.threads == 1 ? "" : "s");
-    for (int stage = 0; stage < FF_STAGE_COUNT; stage++)
+    for (int stage = 0; stage < FF_STAGE_COUNT; stage++) {
+        bool device = stage == FF_STAGE_COPY || (stage == FF_STAGE_AUGMENT && !rates.host_augments);
         if (rates.rate[stage] > 0)
             print_stage(out, ff_stage_name((ff_stage)stage), rates.rate[stage],
-                        metadata->variable_size ? 0 : bytes, note);
+                        metadata->variable_size ? 0 : bytes, device ? ", the device" : note);
+    }
     snprintf(note, sizeof note, ", %d thread%s, batches of %" PRIu64,
              ff_model_threads(recipe->model), ff_model_threads(recipe->model) == 1 ? "" : "s",
              (uint64_t)recipe->batch);
