@@ -258,7 +258,7 @@ void ff_store_update(ff_store *store, const ff_sgd *steps) {
         return;
     }
     store->compute->ops->sgd(store->compute, steps, store->trained_count, store->values,
-                             store->momentum, (const float *)store->gradients);
+                             store->momentum, (const float *)(const void *)store->gradients);
 }
 
 /* Box and Muller 1958. Words become doubles in (0, 1]. */
