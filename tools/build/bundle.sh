@@ -45,8 +45,6 @@ for file in "$folder"/lib/*; do
     "$patchelf" --set-rpath '$ORIGIN' "$file"
 done
 for file in "$folder"/bin/*; do "$patchelf" --set-rpath '$ORIGIN/../lib' "$file"; done
-# What runs the tests and benchmarks on the card.
-[ ! -x "$folder/bin/test_cuda_move" ] || cp tests/gpu/run "$folder/bin/run-on-card"
 
 glibc=$(objdump -T "$folder"/bin/* "$folder"/lib/* 2>/dev/null | grep -o 'GLIBC_[0-9.]*' | sort -Vu | tail -1)
 echo "bundle: $folder, $(du -sk --apparent-size "$folder" | awk '{ printf "%.1f", $1 / 1024 }') MiB; it needs glibc ${glibc#GLIBC_} or newer"
