@@ -120,6 +120,7 @@ typedef struct ff_norm {
     float *mean, *inv_std;             /* [padded channels]; of the batch */
     const void *x, *residual;          /* residual may be NULL */
     void *y;                           /* may be x in evaluation */
+    uint8_t *mask; /* norm_mask bytes that training writes, backward reads; NULL = none */
     /* Training: where what made x has summed it already (FF_FUSE_CONV_STATISTICS), its sums of x
      * and x * x: [2][padded channels]; else NULL. `counted`: mean, inv_std and the running
      * statistics are made already (FF_FUSE_POOL_STATISTICS). */
@@ -131,7 +132,7 @@ typedef struct ff_norm {
  * dbeta = sum g, dgamma = sum g * xhat, dx = gamma * inv_std * (g - dbeta / m - xhat * dgamma / m),
  * dresidual = g. */
 typedef struct ff_norm_backward {
-    ff_norm forward; /* as it was; y is only read where ReLU and residual */
+    ff_norm forward; /* as it was; y is only read where ReLU, residual and no mask */
     const void *dy;
     const void *dy2; /* a second gradient of y, added; NULL = none */
     void *dx;        /* may be dy where dresidual is NULL */
@@ -321,6 +322,9 @@ typedef struct ff_compute_ops {
 
     /* required; norm_scratch: floats that the norm entries need in `scratch`. */
     size_t (*norm_scratch)(const ff_compute *compute, const ff_tensor *shape);
+    /* Bytes of ff_norm.mask, which the table wants where a ReLU follows an addition: a few bits
+     * say what else all of y would be read for. NULL = it reads y. */
+    size_t (*norm_mask)(const ff_compute *compute, const ff_tensor *shape);
     void (*norm_train)(ff_compute *compute, const ff_norm *norm, float *scratch);
     void (*norm_evaluate)(ff_compute *compute, const ff_norm *norm, float *scratch);
     void (*norm_backward)(ff_compute *compute, const ff_norm_backward *norm, float *scratch);

@@ -297,6 +297,15 @@ static size_t value_bytes(const ff_plan *plan, ff_node node) {
     return node == plan->graph->output ? sizeof(float) : plan->compute->element_bytes;
 }
 
+/* What the backward pass of a ReLU after an addition is to read in place of its output. */
+static ff_status plan_mask(ff_plan *plan, ff_op *op, int now, ff_error *error) {
+    const ff_compute_ops *table = plan->compute->ops;
+    if (!plan->training || !table->norm_mask || op->from2 < 0) return FF_OK;
+    if (op->activation != FF_ACTIVATION_RELU) return FF_OK;
+    return ff_plan_buffer(plan, FF_ARENA_ACTIVATIONS, table->norm_mask(plan->compute, &op->output),
+                          now, &op->index, error);
+}
+
 static ff_status plan_forward(builder *b, ff_op *op, ff_error *error) {
     ff_plan *plan = b->plan;
     const int now = forward_time(plan, op);
@@ -323,6 +332,7 @@ static ff_status plan_forward(builder *b, ff_op *op, ff_error *error) {
         FF_TRY(ff_plan_buffer(plan, FF_ARENA_ACTIVATIONS, 2 * channels * sizeof(float), now,
                               &op->saved, error));
         if (op->counted_by >= 0) ff_plan_use(plan, op->saved, op->counted_by);
+        FF_TRY(plan_mask(plan, op, now, error));
     }
     if (op->kind == FF_OP_CONV && op->counts_for >= 0) {
         size_t channels = (size_t)ff_tensor_padded_channels(&op->output);
@@ -411,7 +421,8 @@ static ff_status plan_backward(builder *b, ff_op *op, ff_error *error) {
     case FF_OP_NORM:
         ff_plan_use(plan, op->x, now);
         ff_plan_use(plan, op->saved, now);
-        if (op->from2 >= 0 && op->activation) ff_plan_use(plan, op->y, now);
+        if (op->from2 >= 0 && op->activation)
+            ff_plan_use(plan, op->index == FF_BUFFER_NONE ? op->y : op->index, now);
         if (op->from2 >= 0 && wants_gradient(op->from2)) {
             op->dx2 = op->dy;
             FF_TRY(give(b, op->from2, op->dx2, error));

@@ -49,7 +49,7 @@ typedef struct ff_op {
     ff_activation activation; /* NORM */
     uint32_t dropout;         /* DROPOUT: number of this one among the net's */
     ff_buffer_id x, x2, y;    /* values of from, from2, out */
-    ff_buffer_id index;       /* max pools: u8 places */
+    ff_buffer_id index;       /* max pools: u8 places; norms: their masks */
     ff_buffer_id saved;       /* NORM: mean and inv_std, [2][padded channels] */
     /* Training: CONV: the sums that the norm behind it wants, POOL: nothing but that norm, whose
      * statistics it makes; NORM: the operation that did so for it. Else NONE and -1. */

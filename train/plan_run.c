@@ -138,6 +138,7 @@ static ff_norm norm_of(const runner *r, const ff_op *op) {
         .x = value(r, op->x),
         .residual = value(r, op->x2),
         .y = value(r, op->y),
+        .mask = value(r, op->index),
     };
 }
 

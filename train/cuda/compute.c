@@ -78,6 +78,10 @@ static int one_block(const ff_compute *compute, int channels) {
     return (channels + 7) / 8 * 8;
 }
 
+static size_t norm_mask(const ff_compute *compute, const ff_tensor *shape) {
+    return ff_cuda_norm_mask(compute->dtype, ff_cuda_rows(shape), ff_tensor_padded_channels(shape));
+}
+
 static size_t norm_scratch(const ff_compute *compute, const ff_tensor *shape) {
     const ff_cuda_compute *self = (const ff_cuda_compute *)compute;
     size_t bytes = ff_cuda_scratch(self->place.multiprocessors, ff_tensor_padded_channels(shape));
@@ -222,6 +226,7 @@ const ff_compute_ops ff_cuda_compute_ops = {
     .fold_backward = ff_cuda_fold_backward,
     .fold_finish = ff_cuda_fold_finish,
     .norm_scratch = norm_scratch,
+    .norm_mask = norm_mask,
     .norm_train = ff_cuda_norm_train,
     .norm_evaluate = ff_cuda_norm_evaluate,
     .norm_backward = ff_cuda_norm_back,

@@ -23,6 +23,7 @@ static ff_cuda_norm norm_of(const ff_compute *compute, const ff_norm *norm) {
         .x = norm->x,
         .residual = norm->residual,
         .y = norm->y,
+        .mask = norm->mask,
     };
 }
 
