@@ -30,6 +30,7 @@ struct ff_planned_device {
     ff_model_device model;
     entry *list;
     size_t count, capacity;
+    ff_buffer notes; /* of the library, a line each */
 };
 
 enum { MOST_BYTES = 1 << 20 };
@@ -116,7 +117,14 @@ done:
     return status;
 }
 
-ff_status ff_planned_device_open(ff_planned_device **out, const char *path, ff_error *error) {
+static void keep_note(void *context, const char *line) {
+    ff_planned_device *planned = context;
+    if (ff_buffer_printf(&planned->notes, NULL, "note: %s\n", line) != FF_OK)
+        return; /* the report is shorter */
+}
+
+ff_status ff_planned_device_open(ff_planned_device **out, const char *path,
+                                 const char *cache_folder, ff_error *error) {
     ff_cuda_module *module = NULL;
     char *json = NULL;
     ff_status status;
@@ -127,6 +135,9 @@ ff_status ff_planned_device_open(ff_planned_device **out, const char *path, ff_e
     status = ff_planned_device_open_with(out, json, train->compute, train->library, error);
     if (status == FF_BAD_DATA) status = ff_fail_within(error, status, "%s", path);
     if (status != FF_OK) goto done;
+    (*out)->cuda.cache_folder = cache_folder;
+    (*out)->cuda.note = keep_note;
+    (*out)->cuda.note_context = *out;
     (*out)->module = module;
     module = NULL;
 done:
@@ -141,6 +152,7 @@ void ff_planned_device_close(ff_planned_device **out) {
     if (!planned) return;
     ff_device_destroy(&planned->device);
     ff_cuda_module_close(&planned->module);
+    ff_buffer_free(&planned->notes);
     free(planned->list);
     free(planned->json);
     free(planned);
@@ -192,4 +204,5 @@ void ff_planned_device_print(FILE *out, const ff_planned_device *planned) {
             "TRN  MiB of workspace\n",
             planned->name);
     for (size_t i = 0; i < planned->count; i++) print_entry(out, &planned->list[i]);
+    if (planned->notes.length) fwrite(planned->notes.bytes, 1, planned->notes.length, out);
 }

@@ -14,9 +14,11 @@
 typedef struct ff_planned_device ff_planned_device;
 
 /* Of the CUDA module: reads the description (cuDNN's own JSON, see tests/gpu/README.md). FF_IO,
- * FF_BAD_DATA naming the file; FF_FAILED where the module or a library is missing. */
+ * FF_BAD_DATA naming the file; FF_FAILED where the module or a library is missing. cache_folder:
+ * where plans are read and kept, for the card to find them compiled (train/cuda/plan_cache.h); NULL
+ * = nowhere. */
 FF_MUST_USE ff_status ff_planned_device_open(ff_planned_device **planned, const char *path,
-                                             ff_error *error);
+                                             const char *cache_folder, ff_error *error);
 /* Of any table and library; `json` is the description's text. */
 FF_MUST_USE ff_status ff_planned_device_open_with(ff_planned_device **planned, const char *json,
                                                   const struct ff_compute_ops *ops,

@@ -66,8 +66,8 @@ result $? "a folder that cannot be written costs one line"
 
 # fftrain plans a run for a card that is not here.
 "$build/tests/make_set" "$scratch/set" --splits train,test --count 300 --height 32 --width 32 --statistics >"$scratch/log"
-dry() { # FILE PRECISION
-    "$build/fftrain" --dry-run --device-json "$1" --precision "$2" --data "$scratch/set" --model resnet18 >"$scratch/dry" 2>"$scratch/complaint"
+dry() { # FILE PRECISION OPTIONS...
+    "$build/fftrain" --dry-run --device-json "$1" --precision "$2" --data "$scratch/set" --model resnet18 "${@:3}" >"$scratch/dry" 2>"$scratch/complaint"
 }
 dry tests/gpu/sm_90_h200.json f16
 [ $? = 0 ] && grep -q '^compute  *NVIDIA H200, cuda, cudnn, f16' "$scratch/dry" &&
@@ -75,6 +75,11 @@ dry tests/gpu/sm_90_h200.json f16
     grep -q '^device memory  *0.* of 140.40 GiB' "$scratch/dry" &&
     [ "$(grep -cE '^ +[0-9]+  (forward|backward data|backward weights) .* [0-9]+ +[0-9]+  T--' "$scratch/dry")" -gt 20 ]
 result $? "fftrain --dry-run --device-json prints engines and memory"
+cp "$scratch/dry" "$scratch/dry1"
+dry tests/gpu/sm_90_h200.json f16 --plan-cache "$scratch/carried"
+dry tests/gpu/sm_90_h200.json f16 --plan-cache "$scratch/carried"
+cmp -s "$scratch/dry" "$scratch/dry1" && [ ! -s "$scratch/complaint" ] && [ "$(find "$scratch/carried" -name '*.plan' | wc -l)" -gt 20 ]
+result $? "and keeps the plans where it is told to"
 ! grep -qE 'backward data +128x32x32x8 ' "$scratch/dry"
 result $? "images have no gradient"
 dry tests/gpu/sm_75_t4.json bf16
