@@ -4,6 +4,7 @@
 #include "loader/cuda/module.h"
 #include "train/cuda/compute.h"
 #include "train/cuda/exports.h"
+#include "train/cuda/plan_cache.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -39,22 +40,15 @@ ff_status ff_machine_check(const char *device, ff_error *error) {
     return ff_fail(error, FF_USAGE, "--device: '%s' is none of auto|cpu|cuda|cuda:NUMBER", device);
 }
 
-/* Where engines that were found are kept: XDG_CACHE_HOME, else ~/.cache. */
-static ff_status cache_folder(char **folder, ff_error *error) {
-    const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
-    *folder = NULL;
-    if (cache && *cache) return ff_format(folder, error, "%s/ffpack", cache);
-    if (home && *home) return ff_format(folder, error, "%s/.cache/ffpack", home);
-    return FF_OK;
-}
-
-static ff_status open_cuda(ff_machine *machine, int ordinal, ff_error *error) {
+static ff_status open_cuda(ff_machine *machine, int ordinal, const char *plan_cache,
+                           ff_error *error) {
     ff_cuda_properties properties;
     FF_TRY(ff_cuda_module_open(&machine->module, ordinal, error));
     machine->table = ff_cuda_module_table(machine->module);
     FF_TRY(machine->table->properties(ordinal, &properties, error));
     FF_TRY(machine->table->device_create(&machine->device, ordinal, error));
-    FF_TRY(cache_folder(&machine->cache_folder, error));
+    FF_TRY(plan_cache ? ff_copy_string(&machine->cache_folder, plan_cache, error)
+                      : ff_plan_cache_folder(&machine->cache_folder, error));
     machine->cuda = (ff_cuda_options){
         .library = machine->table->train->library,
         .multiprocessors = properties.multiprocessors,
@@ -81,7 +75,8 @@ static void close_cuda(ff_machine *machine) {
     machine->table = NULL;
 }
 
-ff_status ff_machine_open(ff_machine **out, const char *device, ff_error *error) {
+ff_status ff_machine_open(ff_machine **out, const char *device, const char *plan_cache,
+                          ff_error *error) {
     ff_machine *machine;
     ff_error why = {0};
     *out = NULL;
@@ -91,7 +86,7 @@ ff_status ff_machine_open(ff_machine **out, const char *device, ff_error *error)
     const int ordinal = automatic ? 0 : ordinal_of(device);
     ff_status status = FF_OK;
     snprintf(machine->text, sizeof machine->text, "cpu");
-    if (ordinal >= 0) status = open_cuda(machine, ordinal, &why);
+    if (ordinal >= 0) status = open_cuda(machine, ordinal, plan_cache, &why);
     if (status != FF_OK) {
         close_cuda(machine);
         snprintf(machine->text, sizeof machine->text, "cpu; no GPU: %s", why.message);

@@ -15,7 +15,7 @@
 typedef struct settings {
     ff_recipe_options recipe;
     int stem, schedule, views, order, last_batch, verify, compute; /* indexes of the choices */
-    const char *placement, *device_json, *plan_cache, *log_json;
+    const char *placement, *device_json, *log_json;
     bool dry_run, diagnose, quiet;
 } settings;
 
@@ -122,9 +122,10 @@ static ff_status parse(int argc, char **argv, settings *out, bool *done, ff_erro
         {"device-json", 0, FF_OPTION_STRING, "FILE", &out->device_json, NULL, 0, 0,
          "With --dry-run: plan for the GPU that FILE describes, which need not be here, and print "
          "the engines and memory it would take."},
-        {"plan-cache", 0, FF_OPTION_STRING, "DIR", &out->plan_cache, NULL, 0, 0,
-         "With --device-json: keep the plans in DIR, compiled, and read them from there; carried to "
-         "the card, they save the compiling."},
+        {"plan-cache", 0, FF_OPTION_STRING, "DIR", &recipe->plan_cache, NULL, 0, 0,
+         "Where a GPU's engines are kept once they were chosen and compiled, for the next run; may be "
+         "filled with --device-json and carried to the card; default $FFPACK_PLAN_CACHE, or "
+         "ffpack/plans in $XDG_CACHE_HOME or ~/.cache."},
         {"precision", 0, FF_OPTION_STRING, "f32|tf32|f16|bf16", &recipe->precision, NULL, 0, 0,
          "Of activations and working weights, beside f32 masters; default f16 on a GPU; the CPU "
          "knows f32."},
@@ -207,7 +208,8 @@ static ff_status train(const settings *given, ff_error *error) {
     ff_status status = FF_OK;
     bool trains = !given->dry_run && !given->diagnose;
     if (given->device_json) {
-        FF_TRY_DONE(ff_planned_device_open(&planned, given->device_json, given->plan_cache, error));
+        FF_TRY_DONE(
+            ff_planned_device_open(&planned, given->device_json, given->recipe.plan_cache, error));
         options.planned = ff_planned_device_model(planned);
     }
     if (trains)

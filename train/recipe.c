@@ -145,7 +145,7 @@ static ff_status open_machine(ff_recipe *recipe, const ff_recipe_options *option
         return ff_fail(error, FF_USAGE, "--compute %s is the CPU's; it excludes --device %s",
                        options->compute, device);
     if (options->planned) device = "cpu"; /* the machine that plans */
-    FF_TRY(ff_machine_open(&recipe->machine, device, error));
+    FF_TRY(ff_machine_open(&recipe->machine, device, options->plan_cache, error));
     recipe->device = options->planned ? options->planned : ff_machine_device(recipe->machine);
     const bool cpu = !recipe->device;
     recipe->precision = cpu ? FF_PRECISION_F32 : FF_PRECISION_F16;

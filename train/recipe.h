@@ -20,8 +20,9 @@ typedef struct ff_recipe_options {
     const char *recipe; /* a row of recipe_table.h; NULL = the model's */
     const char *model;  /* NULL = the recipe's */
     ff_stem stem;
-    const char *compute; /* NULL or "auto" = the fastest */
-    const char *device;  /* of machine.h; NULL = the CPU */
+    const char *compute;    /* NULL or "auto" = the fastest */
+    const char *device;     /* of machine.h; NULL = the CPU */
+    const char *plan_cache; /* folder of a GPU's plans; NULL = the user's cache */
     const ff_model_device
         *planned;          /* for --dry-run: a device that is not here; outlives the recipe */
     const char *precision; /* NULL = f16 on a GPU, f32 on the CPU */
