@@ -1,24 +1,11 @@
 /* The kernels of wide rows, on the simulator: whole batches against the host's plain versions, bit
  * for bit, on random odd shapes; of one size and of many, as stored in every dtype and layout. */
+#include "tests/unit/kernel_helpers.h"
+
 #include "loader/cuda/kernels.h"
 #include "loader/jitter.h"
 #include "loader/resample.h"
 #include "loader/wide.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
-#define OK(call)                                                                                   \
-    do {                                                                                           \
-        ff_error ok_error = {0}, *error = &ok_error;                                               \
-        if ((call) != FF_OK) fail_msg("%s", ok_error.message);                                     \
-    } while (0)
 
 static uint64_t random_state = 88172645463325252u;
 static uint32_t draw(uint32_t below) {
@@ -29,7 +16,7 @@ static uint32_t draw(uint32_t below) {
 }
 
 /* What the kernels read lies in slot number 1 of a ring: a slot behind its start. */
-enum { SAMPLES = 5, ROWS_MOST = 6, GUARD = 64, SLOT = 1, SLOT_BYTES = 64 };
+enum { SAMPLES = 5, ROWS_MOST = 6, SLOT = 1, SLOT_BYTES = 64 };
 
 typedef struct one_case {
     ff_metadata metadata;
@@ -39,6 +26,7 @@ typedef struct one_case {
     ff_wide wide;
     uint32_t size[SAMPLES][2];
     uint64_t offset[SAMPLES];
+    size_t ring_bytes;
     uint8_t *ring, *data; /* data lies in the slot */
     ff_augment_params params[ROWS_MOST];
     uint32_t rows, count, out_channels;
@@ -50,19 +38,6 @@ typedef struct one_case {
 static uint32_t draw_side(uint32_t most) {
     static const uint32_t sides[] = {1, 2, 3, 31, 32, 33};
     return draw(3) ? 1 + draw(most) : sides[draw(6)];
-}
-
-/* 64-byte aligned, with guard bytes behind. */
-static void *make_room(size_t bytes, uint8_t poison) {
-    uint8_t *memory = aligned_alloc(64, (bytes + GUARD + 63) / 64 * 64);
-    assert_non_null(memory);
-    memset(memory, poison, (bytes + GUARD + 63) / 64 * 64);
-    return memory;
-}
-
-static void check_guard(const void *memory, size_t bytes, uint8_t poison) {
-    for (size_t i = 0; i < GUARD; i++)
-        assert_int_equal(((const uint8_t *)memory)[bytes + i], poison);
 }
 
 /* Finite values of any dtype. */
@@ -93,7 +68,8 @@ static void make_samples(one_case *c, bool variable, uint32_t most) {
     const int last = SAMPLES - 1;
     end = c->offset[last] +
           (uint64_t)c->size[last][0] * c->size[last][1] * c->metadata.channels * bytes;
-    c->ring = malloc(SLOT_BYTES + end);
+    c->ring_bytes = SLOT_BYTES + end;
+    c->ring = calloc(1, c->ring_bytes);
     assert_non_null(c->ring);
     c->data = c->ring + SLOT_BYTES;
     for (int i = 0; i < SAMPLES; i++)
@@ -142,9 +118,9 @@ static void make_case(one_case *c, bool variable, uint32_t most) {
         c->spec.pad = draw(side < 6 && c->spec.pad_mode == FF_PAD_REFLECT ? side : 6);
         height = 1 + draw(least[0] + 2 * c->spec.pad), width = 1 + draw(least[1] + 2 * c->spec.pad);
     }
-    OK(ff_augment_host_init(&c->host, &c->metadata, &c->spec, to[draw(3)], FF_HWC, height, width,
-                            error));
-    OK(ff_wide_init(&c->wide, &c->metadata, &c->spec, &c->host, error));
+    assert_ok(ff_augment_host_init(&c->host, &c->metadata, &c->spec, to[draw(3)], FF_HWC, height,
+                                   width, error));
+    assert_ok(ff_wide_init(&c->wide, &c->metadata, &c->spec, &c->host, error));
     c->rows = 1 + draw(ROWS_MOST), c->count = draw(4) ? c->rows : draw(c->rows);
     c->out_channels = (uint32_t[]){c->metadata.channels, 4, 8}[draw(3)];
     c->seed = draw(1000), c->epoch = draw(100);
@@ -177,8 +153,8 @@ static void host_sample(const one_case *c, const ff_augment_host *host, const ff
         return;
     }
     ff_resampler *resampler;
-    OK(ff_resampler_create(&resampler, host, metadata, error));
-    OK(ff_resampler_reserve(resampler, params, height, width, error));
+    assert_ok(ff_resampler_create(&resampler, host, metadata, error));
+    assert_ok(ff_resampler_reserve(resampler, params, height, width, error));
     ff_resample_plain(resampler, params, data, height, width, out);
     ff_resampler_destroy(&resampler);
 }
@@ -188,7 +164,8 @@ static void *host_rows(const one_case *c, size_t values) {
     const ff_wide *wide = &c->wide;
     const size_t to_bytes = c->host.to_bytes;
     const size_t row_bytes = wide->used ? wide->row_bytes : values * to_bytes;
-    uint8_t *rows = make_room(ROWS_MOST * row_bytes, 0), *out;
+    uint8_t *rows = calloc(ROWS_MOST, row_bytes), *out;
+    assert_non_null(rows);
     for (uint32_t row = 0; row < c->count; row++) {
         const uint64_t number = c->params[row].sample;
         ff_augment_params params = c->params[row];
@@ -204,7 +181,8 @@ static void *host_rows(const one_case *c, size_t values) {
     for (uint32_t row = 0; wide->mixes && row + 1 < c->count; row += 2)
         ff_wide_mix(wide, &c->params[row], rows + row * row_bytes, rows + (row + 1) * row_bytes);
     if (!wide->apart) return rows;
-    out = make_room(ROWS_MOST * values * to_bytes, 0);
+    out = calloc(ROWS_MOST, values * to_bytes);
+    assert_non_null(out);
     for (uint32_t row = 0; row < c->count; row++)
         ff_wide_store(wide, rows + row * row_bytes, out + row * values * to_bytes);
     free(rows);
@@ -215,21 +193,30 @@ static void *host_rows(const one_case *c, size_t values) {
 
 enum { LABEL_WIDTH = 3 };
 
+/* A copy in the device's memory, until drop_arrays. */
+static void *sent(const void *from, size_t bytes) {
+    array *a = poisoned(FF_U8, bytes);
+    memcpy(a->host, from, bytes);
+    send(a);
+    return a->device;
+}
+
 /* label: [rows][LABEL_WIDTH]. */
-static void run_kernels(const one_case *c, bool gather, uint8_t *out, uint32_t *label) {
+static void run_kernels(const one_case *c, bool gather, const array *out, const array *label) {
     const ff_wide *wide = &c->wide;
     const uint32_t channels = c->metadata.channels, height = c->host.out_height;
     const uint32_t width = c->host.out_width;
     const ff_metadata *metadata = wide->used ? &wide->metadata : &c->metadata;
     const size_t values = (size_t)channels * height * width;
     ff_augment_host planes;
-    float multiply[4], add[4], mean[4], std[4];
+    float multiply[4] = {0}, add[4] = {0}, mean[4] = {0}, std[4] = {0};
     /* Stored rows: all samples, backwards where gathered by row_of; or those of the batch. */
-    uint64_t offset[ROWS_MOST];
-    uint32_t row_of[SAMPLES];
-    uint32_t from[SLOT_BYTES / 4 + ROWS_MOST * LABEL_WIDTH];
+    uint64_t offset[ROWS_MOST] = {0};
+    uint32_t row_of[SAMPLES] = {0};
+    uint32_t from[SLOT_BYTES / 4 + ROWS_MOST * LABEL_WIDTH] = {0};
     const bool backwards = gather && draw(2);
-    OK(ff_augment_host_init(&planes, metadata, &c->spec, FF_F32, FF_CHW, height, width, error));
+    assert_ok(
+        ff_augment_host_init(&planes, metadata, &c->spec, FF_F32, FF_CHW, height, width, error));
     for (uint32_t i = 0; i < channels; i++) {
         const bool known = metadata->statistics_count != 0;
         multiply[i] = (float)(1 / (255 * (known ? (double)c->std[i] : 1)));
@@ -245,48 +232,51 @@ static void run_kernels(const one_case *c, bool gather, uint8_t *out, uint32_t *
         if (gather) row_of[number] = i;
     }
     const bool same = c->same_size && gather && !backwards;
-    float *made = make_room(c->rows * values * sizeof(float), 0xff); /* NaN */
+    const array *made = poisoned(FF_F32, c->rows * values);
     const ff_cuda_batch place = {.at = {.count = c->count, .epoch = c->epoch}, .slot = SLOT};
     ff_cuda_wide job = {
-        .move = {.place = &place,
-                 .params = c->params,
-                 .samples = c->ring,
+        .move = {.place = sent(&place, sizeof place),
+                 .params = sent(c->params, sizeof c->params),
+                 .samples = sent(c->ring, c->ring_bytes),
                  .row_bytes = c->offset[1],
                  .slot_bytes = SLOT_BYTES,
                  .gather = gather,
-                 .row_of = backwards ? row_of : NULL,
+                 .row_of = backwards ? sent(row_of, sizeof row_of) : NULL,
                  .from = c->metadata.dtype,
                  .from_layout = c->metadata.layout,
                  .channels = channels,
                  .height = c->size[0][0],
                  .width = c->size[0][1],
-                 .data = out,
+                 .data = out->device,
                  .to = c->host.to,
                  .rows = c->rows,
                  .out_height = height,
                  .out_width = width,
                  .out_channels = c->out_channels,
                  .pad_mode = c->spec.pad_mode,
-                 .black = planes.black,
-                 .table = planes.table,
+                 .black = sent(planes.black, channels * sizeof *planes.black),
+                 .table = planes.table ? sent(planes.table, channels * 256 * sizeof(float)) : NULL,
                  .columns = 1,
-                 .column = {{.from = from, .to = label, .width = LABEL_WIDTH, .padding = 77}}},
-        .values = made,
-        .offset = same ? NULL : offset,
-        .size = same ? NULL : &c->size[0][0],
+                 .column = {{.from = sent(from, sizeof from),
+                             .to = label->device,
+                             .width = LABEL_WIDTH,
+                             .padding = 77}}},
+        .values = made->device,
+        .offset = same ? NULL : sent(offset, sizeof offset),
+        .size = same ? NULL : sent(c->size, sizeof c->size),
         .resampled = (uint32_t)ff_augment_resamples(&c->spec),
-        .multiply = multiply,
-        .add = add,
+        .multiply = sent(multiply, sizeof multiply),
+        .add = sent(add, sizeof add),
         .jittered = wide->jitters,
         .normalised = metadata->statistics_count != 0,
         .seed = c->seed,
-        .mean = mean,
-        .std = std,
+        .mean = sent(mean, sizeof mean),
+        .std = sent(std, sizeof std),
     };
     memcpy(job.jitter, c->spec.jitter, sizeof job.jitter);
-    assert_int_equal(ff_cuda_wide_launch(&job, NULL), 0);
-    check_guard(made, c->rows * values * sizeof(float), 0xff);
-    free(made);
+    assert_launched(ff_loader_cuda_kernels.wide(
+        &job, bench.device->table->native_stream(bench.device, bench.stream)));
+    fetch(made);
     ff_augment_host_free(&planes);
 }
 
@@ -294,15 +284,18 @@ static void check_case(one_case *c) {
     const uint32_t channels = c->metadata.channels;
     const size_t pixels = (size_t)c->host.out_height * c->host.out_width;
     const size_t bytes = c->host.to_bytes, out_bytes = c->rows * pixels * c->out_channels * bytes;
-    uint8_t *wanted = host_rows(c, channels * pixels), *found = make_room(out_bytes, 0xee);
-    uint32_t label[ROWS_MOST + 1][LABEL_WIDTH];
-    memset(label, 0xee, sizeof label);
-    run_kernels(c, draw(2), found, &label[0][0]);
-    for (uint32_t row = 0; row <= c->rows; row++)
-        for (uint32_t k = 0; k < LABEL_WIDTH; k++)
-            assert_int_equal(label[row][k], row < c->count  ? c->params[row].sample * 10 + k
-                                            : row < c->rows ? 77
-                                                            : 0xeeeeeeee);
+    uint8_t *wanted = host_rows(c, channels * pixels);
+    const array *out = poisoned(FF_U8, out_bytes);
+    const array *label = poisoned(FF_I32, c->rows * LABEL_WIDTH);
+    run_kernels(c, draw(2), out, label);
+    fetch(out);
+    fetch(label);
+    const uint8_t *found = out->host;
+    for (uint32_t i = 0; i < c->rows * LABEL_WIDTH; i++) {
+        const uint32_t row = i / LABEL_WIDTH;
+        const uint64_t want = row < c->count ? c->params[row].sample * 10 + i % LABEL_WIDTH : 77;
+        assert_int_equal(((const uint32_t *)label->host)[i], want);
+    }
     for (size_t i = 0; i < c->rows * pixels * c->out_channels; i++) {
         const size_t pixel = i / c->out_channels, channel = i % c->out_channels;
         static const uint8_t zero[4];
@@ -320,15 +313,14 @@ static void check_case(one_case *c) {
                  c->spec.jitter[1], c->spec.jitter[2], c->spec.jitter[3], c->spec.mixup,
                  c->spec.cutmix);
     }
-    check_guard(found, out_bytes, 0xee);
+    drop_arrays();
     free(wanted);
-    free(found);
     free_case(c);
 }
 
 static void batches(void **state) {
     (void)state;
-    for (int i = 0; i < 250; i++) {
+    for (int i = 0; i < trials(250); i++) {
         one_case c;
         make_case(&c, i % 2, 40);
         check_case(&c);
@@ -352,7 +344,6 @@ static void refusals(void **state) {
     (void)state;
     const ff_cuda_batch place = {.number = 0};
     static const uint32_t black[2];
-    static const float some[2];
     const ff_cuda_wide good = {.move = {.place = &place,
                                         .from = FF_F16,
                                         .to = FF_F16,
@@ -364,25 +355,19 @@ static void refusals(void **state) {
                                         .out_channels = 2}};
     ff_cuda_wide bad = good;
     bad.move.from = FF_U8; /* without a table */
-    assert_int_equal(ff_cuda_wide_launch(&bad, NULL), FF_CUDA_INVALID_VALUE);
+    assert_int_equal(ff_loader_cuda_kernels.wide(&bad, NULL), FF_CUDA_INVALID_VALUE);
     bad.resampled = 1;
-    assert_int_equal(ff_cuda_wide_launch(&bad, NULL), FF_CUDA_INVALID_VALUE);
+    assert_int_equal(ff_loader_cuda_kernels.wide(&bad, NULL), FF_CUDA_INVALID_VALUE);
     bad = good, bad.move.from = FF_I32;
-    assert_int_equal(ff_cuda_wide_launch(&bad, NULL), FF_CUDA_INVALID_VALUE);
+    assert_int_equal(ff_loader_cuda_kernels.wide(&bad, NULL), FF_CUDA_INVALID_VALUE);
     bad = good, bad.move.out_channels = 1;
-    assert_int_equal(ff_cuda_wide_launch(&bad, NULL), FF_CUDA_INVALID_VALUE);
+    assert_int_equal(ff_loader_cuda_kernels.wide(&bad, NULL), FF_CUDA_INVALID_VALUE);
     bad = good, bad.move.out_width = 0;
-    assert_int_equal(ff_cuda_wide_launch(&bad, NULL), FF_CUDA_INVALID_VALUE);
+    assert_int_equal(ff_loader_cuda_kernels.wide(&bad, NULL), FF_CUDA_INVALID_VALUE);
     bad = good, bad.move.rows = 0; /* an empty share */
-    assert_int_equal(ff_cuda_wide_launch(&bad, NULL), 0);
-    float values[32];
-    uint16_t data[32];
-    bad = good, bad.values = values, bad.move.data = data; /* padding only */
-    assert_int_equal(ff_cuda_wide_launch(&bad, NULL), 0);
-    bad.move.to = FF_U8;
-    assert_int_equal(ff_cuda_wide_launch(&bad, NULL), FF_CUDA_INVALID_VALUE);
-    bad = good, bad.values = values, bad.jittered = 1, bad.mean = bad.std = some;
-    assert_int_equal(ff_cuda_wide_launch(&bad, NULL), FF_CUDA_INVALID_VALUE);
+    assert_int_equal(ff_loader_cuda_kernels.wide(&bad, NULL), 0);
+    bad = good, bad.resampled = 1, bad.move.from = FF_I32;
+    assert_int_equal(ff_loader_cuda_kernels.wide(&bad, NULL), FF_CUDA_INVALID_VALUE);
 }
 
 int main(void) {
@@ -391,5 +376,5 @@ int main(void) {
         cmocka_unit_test(far_reductions),
         cmocka_unit_test(refusals),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, bench_open, bench_close);
 }
