@@ -303,15 +303,16 @@ static void check_case(one_case *c) {
                                   ? wanted + (pixel * channels + channel) * bytes
                                   : zero;
         if (memcmp(want, found + i * bytes, bytes) == 0) continue;
-        fail_msg("%s %s to %s, %u channels of %u, row %zu of %u, pixel %zu of %ux%u, channel %zu: "
-                 "%g, wanted %g; flags %u rrc %u resize %u jitter %g:%g:%g:%g mixup %g cutmix %g",
-                 ff_dtype_name(c->host.from), ff_layout_name(c->host.from_layout),
-                 ff_dtype_name(c->host.to), channels, c->out_channels, pixel / pixels, c->count,
-                 pixel % pixels, c->host.out_height, c->host.out_width, channel,
-                 ff_element(found, c->host.to, i), ff_element(want, c->host.to, 0),
-                 c->params[pixel / pixels].flags, c->spec.rrc, c->spec.resize, c->spec.jitter[0],
-                 c->spec.jitter[1], c->spec.jitter[2], c->spec.jitter[3], c->spec.mixup,
-                 c->spec.cutmix);
+        print_error(
+            "%s %s to %s, %u channels of %u, row %zu of %u, pixel %zu of %ux%u, channel %zu: "
+            "%g, wanted %g; flags %u rrc %u resize %u jitter %g:%g:%g:%g mixup %g cutmix %g\n",
+            ff_dtype_name(c->host.from), ff_layout_name(c->host.from_layout),
+            ff_dtype_name(c->host.to), channels, c->out_channels, pixel / pixels, c->count,
+            pixel % pixels, c->host.out_height, c->host.out_width, channel,
+            ff_element(found, c->host.to, i), ff_element(want, c->host.to, 0),
+            c->params[pixel / pixels].flags, c->spec.rrc, c->spec.resize, c->spec.jitter[0],
+            c->spec.jitter[1], c->spec.jitter[2], c->spec.jitter[3], c->spec.mixup, c->spec.cutmix);
+        fail();
     }
     drop_arrays();
     free(wanted);
