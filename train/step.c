@@ -146,9 +146,10 @@ void ff_step_destroy(ff_step **pointer) {
     }
     destroy_segments(step);
     ff_update_destroy(&step->update);
-    ff_event *events[] = {step->before, step->begun, step->ended, step->copied[0], step->copied[1]};
+    ff_event *events[] = {step->before, step->begun, step->ended};
     for (size_t i = 0; i < sizeof events / sizeof *events; i++)
         device->table->event_destroy(device, events[i]);
+    for (int i = 0; i < PARTS; i++) device->table->event_destroy(device, step->copied[i]);
     for (int i = 0; step->bucket_events && i < step->bucket_count; i++)
         device->table->event_destroy(device, step->bucket_events[i]);
     if (step->ring) ff_compute_release(step->compute, step->ring);
