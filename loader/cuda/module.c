@@ -52,11 +52,11 @@ static ff_status open_module(const ff_cuda_table **table, const char *path, int 
     if (!found)
         return ff_fail(error, FF_FAILED, "%s is no CUDA module: it has no %s", path,
                        FF_CUDA_EXPORT);
-    if (found->version != FF_CUDA_TABLE_VERSION || found->cuda != cuda)
+    if (found->build != FF_CUDA_HEADERS || found->cuda != cuda)
         return ff_fail(error, FF_FAILED,
-                       "%s is of another build: version %u for CUDA %d, and %u for CUDA %d is "
-                       "wanted; make builds both",
-                       path, found->version, found->cuda, FF_CUDA_TABLE_VERSION, cuda);
+                       "%s is of another build: found headers %u with CUDA %d, wanted headers %u "
+                       "with CUDA %d; run make, which builds program and module",
+                       path, found->build, found->cuda, FF_CUDA_HEADERS, cuda);
     *table = found;
     return FF_OK;
 }

@@ -2,17 +2,14 @@
  *
  * No program links CUDA. Everything that does (kernels, the device table, cuDNN, cuBLAS) is the
  * module, opened by module.h. The module carries its own copy of the layers below it, and shares
- * with the program only these structs, so both are built from the same sources by one `make`;
- * `version` refuses a module of another build. Plain C, without CUDA's headers. */
+ * with the program only structs that headers define, so both are built from the same headers by
+ * one `make`; `build` refuses a module of others. Plain C, without CUDA's headers. */
 #ifndef FF_LOADER_CUDA_TABLE_H
 #define FF_LOADER_CUDA_TABLE_H
 
 #include "loader/device.h"
 
 #include <stdint.h>
-
-/* Raised whenever a struct that crosses the border changes. */
-enum { FF_CUDA_TABLE_VERSION = 1 };
 
 typedef struct ff_cuda_properties {
     char name[256];
@@ -31,7 +28,10 @@ struct ff_train_cuda;     /* train/cuda/exports.h: compute table, planner */
 
 /* Every entry is required. Thread rule: any thread. */
 typedef struct ff_cuda_table {
-    uint32_t version;  /* FF_CUDA_TABLE_VERSION */
+    /* These two never move, for they are looked at before anything is known of the rest. `build`
+     * is the Makefile's checksum of all headers of the layers, FF_CUDA_HEADERS: whatever struct of
+     * them changes, the module is refused until it is built anew. */
+    uint32_t build;
     int cuda;          /* the toolkit it was built with: 13000 */
     const char *built; /* "CUDA 13.0 for sm 80 90": for messages and logs */
 

@@ -65,7 +65,7 @@ C
     gcc -shared -fPIC -o "$1/libcuda.so.$2" driver.c -Wl,-soname,libcuda.so.1 || exit 1
     ln -sf "libcuda.so.$2" "$1/libcuda.so.1"
 }
-# module FILE VERSION CUDA [FLAG...]: a module that needs cuBLAS by name
+# module FILE BUILD CUDA: a module that needs cuBLAS by name
 module() {
     local file=$1; mkdir -p "$(dirname "$file")"
     cat >module.c <<C
@@ -73,7 +73,7 @@ module() {
 #include <stdio.h>
 #include <stdlib.h>
 int cublas_answer(void);
-static ff_cuda_table table = {.version = $2, .cuda = $3, .built = "a module for tests"};
+static ff_cuda_table table = {.build = $2, .cuda = $3, .built = "a module for tests"};
 const ff_cuda_table *ff_cuda_module(void);
 const ff_cuda_table *ff_cuda_module(void) {
     const char *path = getenv("LD_LIBRARY_PATH");
@@ -86,7 +86,8 @@ C
 for name in nvrtc cublasLt cublas; do library libs/lib$name.so.$major "$name" "int ${name}_answer(void) { return 42; }"; done
 library libs/libcudnn.so.9 cudnn "#include <stddef.h>
 size_t cudnnGetCudartVersion(void) { return $cuda; }"
-module prog/libff_cuda.so 1 $cuda
+headers=$(cat "$build/cuda.headers")
+module prog/libff_cuda.so "$headers" $cuda
 driver good 599.10 $((cuda + 20)) 0 2
 order="opened nvrtc opened cublasLt opened cublas opened cudnn cuBLAS answers 42"
 
@@ -143,9 +144,9 @@ opens "a library that is broken" 1 "NVRTC cannot be opened: cut/libnvrtc.so.$maj
 opens "all is there" 0 "$order; LD_LIBRARY_PATH is good opened: a module for tests" "LD_LIBRARY_PATH=good FFPACK_CUDA_PATH=libs" prog $cuda 1
 opens "no device is wanted: no driver is needed" 0 "$order; LD_LIBRARY_PATH is not set" FFPACK_CUDA_PATH=libs prog $cuda -1
 module older/libff_cuda.so 4000 $cuda
-opens "a module of another version" 1 "older/libff_cuda.so is of another build: version 4000 for CUDA $cuda" FFPACK_CUDA_PATH=libs older $cuda -1
-module another/libff_cuda.so 1 11080
-opens "a module of another CUDA" 1 "another/libff_cuda.so is of another build: version 1 for CUDA 11080" FFPACK_CUDA_PATH=libs another $cuda -1
+opens "a module of other headers" 1 "older/libff_cuda.so is of another build: found headers 4000 with CUDA $cuda, wanted headers ${headers%U} with CUDA $cuda; run make" FFPACK_CUDA_PATH=libs older $cuda -1
+module another/libff_cuda.so "$headers" 11080
+opens "a module of another CUDA" 1 "another/libff_cuda.so is of another build: found headers ${headers%U} with CUDA 11080, wanted headers ${headers%U} with CUDA $cuda" FFPACK_CUDA_PATH=libs another $cuda -1
 library nothing/libff_cuda.so nothing
 opens "a library that is no module" 1 "nothing/libff_cuda.so is no CUDA module: it has no ff_cuda_module" FFPACK_CUDA_PATH=libs nothing $cuda -1
 mkdir noise; echo noise >noise/libff_cuda.so
@@ -205,6 +206,9 @@ if ! /sbin/ldconfig -p 2>/dev/null | grep -q 'libnvidia-ml\.so\.1'; then
 fi
 
 # ---- what was really built
+checksum() { make -C "$top" -s --no-print-directory -pn BUILD=nowhere help 2>/dev/null | sed -n 's/^CUDA_HEADERS := //p'; }
+if [ "$(checksum)" = "$headers" ]; then ok "the program's checksum is that of the headers"; else
+    not_ok "the program's checksum is that of the headers"; echo "# $(checksum), built with $headers"; fi
 if [ -e "$build/libff_cuda.so" ]; then
     exports=$(nm -D --defined-only "$build/libff_cuda.so" | awk '{ print $3 }')
     if [ "$exports" = ff_cuda_module ]; then ok "the module exports one function"; else

@@ -48,7 +48,6 @@ static const struct ff_train_cuda train_part = {
 };
 
 static const ff_cuda_table sim_table = {
-    .version = FF_CUDA_TABLE_VERSION,
     .built = "simulated",
     .device_count = device_count,
     .properties = properties,

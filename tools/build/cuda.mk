@@ -35,6 +35,16 @@ $(BUILD)/cuda.archs: always
 	@echo "$(CUDA_BUILT)" | cmp -s - $@ || echo "$(CUDA_BUILT)" >$@
 .PHONY: always
 
+# Program and module share what headers say; each carries their checksum, so that a module of
+# other headers is refused (loader/cuda/table.h).
+CUDA_HEADERS := $(shell cat $(sort $(shell find format loader train -name '*.h')) | cksum | cut -d' ' -f1)U
+$(BUILD)/cuda.headers: always
+	@mkdir -p $(@D)
+	@echo "$(CUDA_HEADERS)" | cmp -s - $@ || echo "$(CUDA_HEADERS)" >$@
+CUDA_IDENTIFIED := $(BUILD)/obj/loader/cuda/module.o $(BUILD)/obj/train/cuda/exports.o
+$(CUDA_IDENTIFIED): $(BUILD)/cuda.headers
+$(CUDA_IDENTIFIED): ALL_CFLAGS += -DFF_CUDA_HEADERS=$(CUDA_HEADERS)
+
 # What the loader makes of a sample is exact, so its kernels have no fused multiply-add either.
 $(BUILD)/obj/cuda/loader/%.o: NVCC_FLAGS += -fmad=false
 # PTX and what ptxas says of each kernel stay beside the object, for tests/cuda/test_ptx.sh.
