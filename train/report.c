@@ -12,6 +12,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Of a run's updates, skipped. */
+#define WORTH_TELLING 0.05
+/* Of FF_RECIPE_LOSS_SCALE, down to 1. */
+enum { HALVINGS = 16 };
+
 struct ff_report {
     ff_json_log *log; /* NULL = none */
     FILE *table, *closing;
@@ -78,18 +83,22 @@ static json_t *joined(json_t *object, json_t *more) {
 
 static json_t *start_object(const ff_recipe *recipe) {
     const ff_splits *splits = &recipe->splits;
+    const bool device = ff_machine_device(recipe->machine) != NULL;
     const ff_sgd *sgd = &recipe->groups[0].sgd;
     const ff_schedule *schedule = &recipe->groups[0].schedule;
-    json_t *object =
-        json_pack("{s:s, s:s, s:s, s:o, s:o, s:o, s:i, s:I, s:I, s:[i,i,i], s:s, s:s, s:i, s:i}",
-                  "event", "start", "version", ff_version, "model", recipe->model_name, "data",
-                  ff_json_text(ff_dataset_path(splits->train)), "val",
-                  ff_json_text(splits->val ? ff_dataset_path(splits->val) : NULL), "label",
-                  ff_json_text(splits->label), "classes", (int)splits->classes, "samples",
-                  (json_int_t)recipe->train_count, "val_samples", (json_int_t)recipe->val_count,
-                  "shape", (int)splits->channels, (int)splits->height, (int)splits->width, "device",
-                  "cpu", "compute", ff_model_compute_name(recipe->model), "threads",
-                  ff_model_threads(recipe->model), "workers", recipe->workers);
+    json_t *object = json_pack(
+        "{s:s, s:s, s:s, s:o, s:o, s:o, s:i, s:I, s:I, s:[i,i,i], s:s, s:s, s:o, s:s, s:i, s:i}",
+        "event", "start", "version", ff_version, "model", recipe->model_name, "data",
+        ff_json_text(ff_dataset_path(splits->train)), "val",
+        ff_json_text(splits->val ? ff_dataset_path(splits->val) : NULL), "label",
+        ff_json_text(splits->label), "classes", (int)splits->classes, "samples",
+        (json_int_t)recipe->train_count, "val_samples", (json_int_t)recipe->val_count, "shape",
+        (int)splits->channels, (int)splits->height, (int)splits->width, "device",
+        device ? ff_machine_text(recipe->machine) : "cpu", "precision",
+        ff_precision_name(recipe->precision), "placement",
+        ff_json_text(ff_feed_describe(recipe->train_feed).placement), "compute",
+        ff_model_compute_name(recipe->model), "threads", ff_model_threads(recipe->model), "workers",
+        recipe->workers);
     json_t *more = json_pack(
         "{s:I, s:i, s:I, s:I, s:s, s:s, s:o, s:I, s:o, s:s, s:I, s:o, s:b, s:o, s:o}", "parameters",
         (json_int_t)ff_summary_parameters(recipe->model), "epochs", (int)recipe->epochs, "batch",
@@ -143,14 +152,15 @@ void ff_report_end_steps(ff_report *report) {
 
 static json_t *epoch_object(const ff_epoch *epoch) {
     return json_pack(
-        "{s:s, s:i, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "event", "epoch", "epoch",
+        "{s:s, s:i, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:I, s:o}", "event", "epoch", "epoch",
         (int)epoch->epoch, "train_loss", ff_json_number(epoch->train_loss), "train_accuracy",
         ff_json_number(epoch->train_accuracy), "val_loss",
         epoch->evaluated ? ff_json_number(epoch->val_loss) : json_null(), "val_accuracy",
         epoch->evaluated ? ff_json_number(epoch->val_accuracy) : json_null(), "learning_rate",
         ff_json_number(epoch->learning_rate), "seconds", ff_json_number(epoch->seconds),
         "samples_per_second", ff_json_number(epoch->samples_per_second), "data_wait_percent",
-        ff_json_number(epoch->data_wait_percent));
+        ff_json_number(epoch->data_wait_percent), "skipped_updates", (json_int_t)epoch->skipped,
+        "loss_scale", ff_json_number(epoch->loss_scale));
 }
 
 ff_status ff_report_epoch(ff_report *report, const ff_epoch *epoch, ff_error *error) {
@@ -175,8 +185,8 @@ static json_t *end_object(const ff_run_result *result, ff_status status, const c
     bool evaluated = result->best_epoch != 0;
     double train_ns = (double)result->train_ns;
     return json_pack(
-        "{s:s, s:s, s:o, s:i, s:I, s:I, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "event", "end",
-        "status", how, "message", ff_json_text(status == FF_OK ? NULL : message), "epochs",
+        "{s:s, s:s, s:o, s:i, s:I, s:I, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:I, s:o}", "event",
+        "end", "status", how, "message", ff_json_text(status == FF_OK ? NULL : message), "epochs",
         (int)result->last.epoch, "steps", (json_int_t)result->steps, "samples",
         (json_int_t)result->samples, "val_accuracy",
         evaluated ? ff_json_number(result->last.val_accuracy) : json_null(), "best_val_accuracy",
@@ -187,7 +197,9 @@ static json_t *end_object(const ff_run_result *result, ff_status status, const c
         ff_json_number((double)result->val_ns * 1e-9), "timed_seconds",
         ff_json_number((double)(result->whiten_ns + result->train_ns + result->last_val_ns) * 1e-9),
         "data_wait_percent",
-        ff_json_number(train_ns > 0 ? 100 * (double)result->wait_ns / train_ns : 0));
+        ff_json_number(train_ns > 0 ? 100 * (double)result->wait_ns / train_ns : 0),
+        "skipped_updates", (json_int_t)result->skipped, "loss_scale",
+        result->last.epoch ? ff_json_number(result->last.loss_scale) : json_null());
 }
 
 /* What was reached, in words. */
@@ -210,11 +222,25 @@ static void print_reached(FILE *out, const ff_recipe *recipe, const ff_run_resul
             result->train_ns ? (double)result->samples * 1e9 / (double)result->train_ns : 0.0);
 }
 
+/* A scale that moves begins high and is halved until the gradients fit; nothing is wrong then. */
+static void print_skipped(FILE *out, const ff_recipe *recipe, const ff_run_result *result) {
+    const double share = result->steps ? (double)result->skipped / (double)result->steps : 0;
+    const bool moves = recipe->options->loss_scale < 0;
+    if (share <= WORTH_TELLING || (moves && result->skipped <= HALVINGS)) return;
+    fprintf(out,
+            "%" PRIu64 " of %" PRIu64 " updates (%.1f %%) were skipped, for their gradients were "
+            "infinite or no numbers in %s; the loss' scale is now %g; %s.\n",
+            result->skipped, result->steps, 100 * share, ff_precision_name(recipe->precision),
+            result->last.loss_scale,
+            moves ? "--precision bf16 needs no scale" : "lower --loss-scale, or leave it out");
+}
+
 ff_status ff_report_end(ff_report *report, const ff_recipe *recipe, const ff_run_result *result,
                         ff_status status, const char *message, ff_error *error) {
     if (status == FF_OK || status == FF_INTERRUPTED) {
         char text[640];
         print_reached(report->closing, recipe, result);
+        print_skipped(report->closing, recipe, result);
         ff_bottleneck_text(recipe, result, text, sizeof text);
         if (status == FF_OK) fprintf(report->closing, "%s\n", text);
         fflush(report->closing);

@@ -5,7 +5,8 @@
  *
  *   {"event": "start", "version", "model", "data", "val", ...}
  *   {"event": "epoch", "epoch", "train_loss", "train_accuracy", "val_loss", "val_accuracy",
- *    "learning_rate", "seconds", "samples_per_second", "data_wait_percent"}
+ *    "learning_rate", "seconds", "samples_per_second", "data_wait_percent", "skipped_updates",
+ *    "loss_scale"}
  *   {"event": "end", "status": "done"|"interrupted"|"failed", "message", "steps", ...}
  *
  * timed_seconds of the end are those of whitening, training and the last evaluation: what a run
@@ -26,10 +27,13 @@ typedef struct ff_epoch {
     double seconds;       /* of its training, without the evaluation */
     double samples_per_second;
     double data_wait_percent; /* of `seconds`, waited for the loader */
+    uint64_t skipped;         /* updates that the loss' scale was too large for */
+    double loss_scale;        /* of the epoch's last step; 1 where none is used */
 } ff_epoch;
 
 typedef struct ff_run_result {
     uint64_t steps, samples;
+    uint64_t skipped; /* updates */
     uint64_t total_ns, whiten_ns, train_ns, wait_ns;
     uint64_t val_ns, last_val_ns; /* of all evaluations, and of the last one */
     double loader_rate;           /* samples a second that the loader could give; 0 = unknown */

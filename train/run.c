@@ -15,7 +15,9 @@
 typedef struct epoch_sums {
     double loss_sum;
     int64_t count, correct;
-    uint64_t samples; /* with and without labels */
+    uint64_t skipped;  /* updates */
+    double loss_scale; /* of the last step */
+    uint64_t samples;  /* with and without labels */
     uint64_t began_ns;
     uint64_t asked_ns; /* the host waited for batches */
 } epoch_sums;
@@ -65,6 +67,8 @@ static ff_status collect(ff_recipe *recipe, bool wait, epoch_sums *sums, ff_erro
             sums->loss_sum += one->loss_sum;
             sums->count += one->count;
             sums->correct += one->correct;
+            sums->skipped += one->non_finite != 0;
+            sums->loss_scale = one->loss_scale;
         }
     }
 }
@@ -127,6 +131,7 @@ static ff_status run_epochs(ff_recipe *recipe, ff_report *report, ff_run_result 
         const uint64_t wait_ns = wait_of(recipe, &sums, train_ns);
         result->wait_ns += wait_ns;
         result->samples += sums.samples;
+        result->skipped += sums.skipped;
         if (status != FF_OK) return status;
 
         ff_epoch line = {.epoch = epoch + 1,
@@ -135,7 +140,9 @@ static ff_status run_epochs(ff_recipe *recipe, ff_report *report, ff_run_result 
                          .learning_rate = rate_of(recipe, result->steps - 1),
                          .seconds = (double)train_ns * 1e-9,
                          .samples_per_second = (double)sums.samples / ((double)train_ns * 1e-9),
-                         .data_wait_percent = 100 * (double)wait_ns / (double)train_ns};
+                         .data_wait_percent = 100 * (double)wait_ns / (double)train_ns,
+                         .skipped = sums.skipped,
+                         .loss_scale = sums.loss_scale};
         if (recipe->val_plan) {
             ff_evaluation evaluation;
             status = ff_evaluate(recipe->val_plan, recipe->val_feed, &evaluation, error);

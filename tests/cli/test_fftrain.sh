@@ -55,12 +55,13 @@ cat >judge.py <<'PYTHON'
 import json, sys
 lines = [json.loads(line) for line in open(sys.argv[1])]
 want = ["event", "epoch", "train_loss", "train_accuracy", "val_loss", "val_accuracy",
-        "learning_rate", "seconds", "samples_per_second", "data_wait_percent"]
+        "learning_rate", "seconds", "samples_per_second", "data_wait_percent", "skipped_updates", "loss_scale"]
 assert [line["event"] for line in lines] == ["start"] + ["epoch"] * 4 + ["end"], lines
 for number, line in enumerate(lines[1:5], 1):
     assert list(line) == want and line["epoch"] == number, line
     right = line["val_accuracy"] * 125
     assert abs(right - round(right)) < 1e-6, right
+    assert line["skipped_updates"] == 0 and line["loss_scale"] == 1, line
     assert 0 <= line["data_wait_percent"] <= 100 and line["samples_per_second"] > 0, line
 assert lines[5]["status"] == "done" and lines[5]["steps"] == 4 * (250 // 32), lines[5]
 assert lines[0]["batch"] == 32 and lines[0]["classes"] == 6 and lines[0]["data"] == "set/train"

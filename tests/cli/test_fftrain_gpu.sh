@@ -71,6 +71,30 @@ check "--diagnose on a GPU" bash -c "'$sim' ${common[*]} --device cuda --diagnos
 check "auto without a GPU trains on the CPU and says why" \
     bash -c "'$fftrain' ${common[*]} --device auto --dry-run | grep -qE '^compute +(cpu; no GPU: .+|cuda)'"
 
+# ---- updates whose gradients f16 cannot hold; 6 steps an epoch
+cat >skipped.py <<'PYTHON'
+# skipped.py LOG SCALE SKIPPED...: the last scale, and each epoch's skipped updates; without them
+# a scale that moves: each skipped update has halved it
+import json, sys
+lines = [json.loads(line) for line in open(sys.argv[1])]
+epochs = [line for line in lines if line["event"] == "epoch"]
+skipped = [line["skipped_updates"] for line in epochs]
+want = [int(word) for word in sys.argv[3:]] or skipped
+scale = float(sys.argv[2]) / (1 if sys.argv[3:] else 2 ** sum(skipped))
+assert skipped == want, epochs
+assert epochs[-1]["loss_scale"] == lines[-1]["loss_scale"] == scale, epochs
+assert lines[-1]["skipped_updates"] == sum(want) and lines[-1]["event"] == "end", lines[-1]
+assert lines[0]["precision"] == "f16" and lines[0]["device"].startswith("cuda:0, "), lines[0]
+assert "resident" in lines[0]["placement"], lines[0]
+PYTHON
+f16=(--device cuda --precision f16 --placement resident)
+check "a loss scale that moves is halved by each update that it skips" "$python" skipped.py f16 65536
+check "and nothing is said of a few" bash -c "! grep -q skipped f16.out"
+check "a fixed loss scale that is far too large" train huge "${f16[@]}" --loss-scale 1e9
+check "every update is skipped and counted" "$python" skipped.py huge 1e9 6 6
+check "and told at the end" \
+    grep -qF "12 of 12 updates (100.0 %) were skipped, for their gradients were infinite or no numbers in f16; the loss' scale is now 1e+09; lower --loss-scale, or leave it out." huge.out
+
 refuses "a device of another kind" 2 "'tpu' is none of auto|cpu|cuda" "$sim" "${common[@]}" --device tpu
 refuses "a device that is not there" 1 "cuda:7" "$sim" "${common[@]}" --device cuda:7
 refuses "a precision of another kind" 2 "'f64' is none of f32|tf32|f16|bf16" "$sim" "${common[@]}" --device cuda --precision f64
@@ -79,3 +103,4 @@ refuses "a placement on the CPU" 2 "the CPU reads the set where it lies" "$sim" 
 refuses "a placement of another kind" 2 "'moon' is none of auto|resident|stream|host" "$sim" "${common[@]}" --placement moon
 refuses "a CPU implementation on a GPU" 2 "excludes --device cuda" "$sim" "${common[@]}" --device cuda --compute reference
 refuses "a loss scale where none is needed" 2 "f32 needs no scale" "$sim" "${common[@]}" --device cuda --precision f32 --loss-scale 8
+echo "1..$count"
