@@ -17,6 +17,7 @@ struct ff_machine {
     ff_cuda_module *module; /* NULL: the CPU */
     const ff_cuda_table *table;
     ff_device *device;
+    ff_nvml *nvml; /* NULL: not to be had */
     ff_cuda_options cuda;
     ff_model_device model;
     char *cache_folder;
@@ -55,6 +56,8 @@ static ff_status open_cuda(ff_machine *machine, int ordinal, const char *plan_ca
         .cache_folder = machine->cache_folder,
         .timing_seconds = TIMING_SECONDS,
     };
+    /* Readings are for the log; a run without them is none the worse. */
+    if (ff_nvml_open(&machine->nvml, properties.bus, NULL) != FF_OK) machine->nvml = NULL;
     snprintf(machine->name, sizeof machine->name, "%s", properties.name);
     machine->model = (ff_model_device){
         .name = machine->name,
@@ -68,6 +71,7 @@ static ff_status open_cuda(ff_machine *machine, int ordinal, const char *plan_ca
 }
 
 static void close_cuda(ff_machine *machine) {
+    ff_nvml_close(&machine->nvml);
     ff_device_destroy(&machine->device);
     ff_cuda_module_close(&machine->module);
     free(machine->cache_folder);
@@ -117,6 +121,11 @@ const struct ff_loader_kernels *ff_machine_kernels(const ff_machine *machine) {
 
 const char *ff_machine_text(const ff_machine *machine) {
     return machine->text;
+}
+
+bool ff_machine_read(const ff_machine *machine, ff_nvml_reading *reading) {
+    if (machine->nvml) ff_nvml_read(machine->nvml, reading);
+    return machine->nvml != NULL;
 }
 
 void ff_machine_push(const ff_machine *machine, const char *name) {

@@ -4,6 +4,7 @@
 #define FF_TRAIN_MACHINE_H
 
 #include "format/base/status.h"
+#include "loader/cuda/nvml.h"
 #include "loader/device.h"
 #include "train/model.h"
 
@@ -26,6 +27,10 @@ const ff_model_device *ff_machine_device(const ff_machine *machine);
 const struct ff_loader_kernels *ff_machine_kernels(const ff_machine *machine);
 /* "cpu; no GPU: ...", "cuda:0, NVIDIA H200, CUDA 13.0 ...": for reports; the machine's. */
 const char *ff_machine_text(const ff_machine *machine);
+
+/* What the driver's NVML tells of the GPU at present (loader/cuda/nvml.h). False on the CPU, and
+ * where NVML or what it knows of the GPU is not there. */
+bool ff_machine_read(const ff_machine *machine, ff_nvml_reading *reading);
 
 /* Names what the thread does from here to the pop, for profilers; nothing on the CPU. */
 void ff_machine_push(const ff_machine *machine, const char *name);

@@ -131,6 +131,25 @@ ff_status ff_report_start(ff_report *report, const ff_recipe *recipe, ff_error *
 
 /* ---- epochs ---- */
 
+/* `object` with what NVML told in it. */
+static json_t *with_gpu(json_t *object, const ff_epoch *epoch) {
+    const ff_nvml_reading *gpu = &epoch->gpu;
+    const struct {
+        const char *name;
+        bool told;
+        json_int_t value;
+    } readings[] = {
+        {"gpu_utilization_percent", gpu->gpu_percent >= 0, gpu->gpu_percent},
+        {"gpu_memory_bytes", gpu->used_bytes > 0, (json_int_t)gpu->used_bytes},
+        {"sm_clock_mhz", gpu->sm_mhz >= 0, gpu->sm_mhz},
+        {"memory_clock_mhz", gpu->memory_mhz >= 0, gpu->memory_mhz},
+    };
+    for (int i = 0; epoch->gpu_read && i < 4; i++)
+        if (readings[i].told)
+            object = joined(object, json_pack("{s:I}", readings[i].name, readings[i].value));
+    return object;
+}
+
 void ff_report_begin_epoch(ff_report *report, const ff_recipe *recipe, uint32_t epoch) {
     snprintf(report->description, sizeof report->description, "epoch %" PRIu32 "/%" PRIu32, epoch,
              recipe->epochs);
@@ -173,7 +192,8 @@ ff_status ff_report_epoch(ff_report *report, const ff_epoch *epoch, ff_error *er
                 epoch->seconds, epoch->samples_per_second, epoch->data_wait_percent);
         fflush(report->table);
     }
-    return report->log ? ff_json_log_write(report->log, epoch_object(epoch), error) : FF_OK;
+    return report->log ? ff_json_log_write(report->log, with_gpu(epoch_object(epoch), epoch), error)
+                       : FF_OK;
 }
 
 /* ---- the end ---- */
@@ -235,16 +255,33 @@ static void print_skipped(FILE *out, const ff_recipe *recipe, const ff_run_resul
             moves ? "--precision bf16 needs no scale" : "lower --loss-scale, or leave it out");
 }
 
+static void print_gpu(FILE *out, const ff_epoch *last) {
+    static const char *const before[] = {"GPU in the last epoch: ", ", "};
+    const ff_nvml_reading *gpu = &last->gpu;
+    int told = 0;
+    if (!last->gpu_read) return;
+    if (gpu->gpu_percent >= 0) fprintf(out, "%s%d %% busy", before[told++ > 0], gpu->gpu_percent);
+    if (gpu->used_bytes)
+        fprintf(out, "%s%.1f GiB of memory in use", before[told++ > 0],
+                (double)gpu->used_bytes / 0x1p30);
+    if (gpu->sm_mhz >= 0) fprintf(out, "%sSM clock %d MHz", before[told++ > 0], gpu->sm_mhz);
+    if (gpu->memory_mhz >= 0)
+        fprintf(out, "%smemory clock %d MHz", before[told++ > 0], gpu->memory_mhz);
+    if (told) fprintf(out, ".\n");
+}
+
 ff_status ff_report_end(ff_report *report, const ff_recipe *recipe, const ff_run_result *result,
                         ff_status status, const char *message, ff_error *error) {
     if (status == FF_OK || status == FF_INTERRUPTED) {
         char text[640];
         print_reached(report->closing, recipe, result);
         print_skipped(report->closing, recipe, result);
+        print_gpu(report->closing, &result->last);
         ff_bottleneck_text(recipe, result, text, sizeof text);
         if (status == FF_OK) fprintf(report->closing, "%s\n", text);
         fflush(report->closing);
     }
     if (!report->log) return FF_OK;
-    return ff_json_log_write(report->log, end_object(result, status, message), error);
+    return ff_json_log_write(report->log,
+                             with_gpu(end_object(result, status, message), &result->last), error);
 }

@@ -6,14 +6,17 @@
  *   {"event": "start", "version", "model", "data", "val", ...}
  *   {"event": "epoch", "epoch", "train_loss", "train_accuracy", "val_loss", "val_accuracy",
  *    "learning_rate", "seconds", "samples_per_second", "data_wait_percent", "skipped_updates",
- *    "loss_scale"}
+ *    "loss_scale"; what NVML tells of a GPU, near the end of the epoch's training:
+ *    "gpu_utilization_percent", "gpu_memory_bytes", "sm_clock_mhz", "memory_clock_mhz"}
  *   {"event": "end", "status": "done"|"interrupted"|"failed", "message", "steps", ...}
  *
- * timed_seconds of the end are those of whitening, training and the last evaluation: what a run
- * that evaluates once would take. Accuracies are shares in [0, 1]. One thread at a time. */
+ * What NVML does not tell is left out; the end has it of the last epoch. timed_seconds of the end
+ * are those of whitening, training and the last evaluation: what a run that evaluates once would
+ * take. Accuracies are shares in [0, 1]. One thread at a time. */
 #ifndef FF_TRAIN_REPORT_H
 #define FF_TRAIN_REPORT_H
 
+#include "loader/cuda/nvml.h"
 #include "train/recipe.h"
 
 #include <stdio.h>
@@ -29,6 +32,8 @@ typedef struct ff_epoch {
     double data_wait_percent; /* of `seconds`, waited for the loader */
     uint64_t skipped;         /* updates that the loss' scale was too large for */
     double loss_scale;        /* of the epoch's last step; 1 where none is used */
+    bool gpu_read;            /* the next is known: */
+    ff_nvml_reading gpu;      /* near the end of the epoch's training, while the GPU worked */
 } ff_epoch;
 
 typedef struct ff_run_result {

@@ -18,6 +18,8 @@ typedef struct epoch_sums {
     uint64_t skipped;  /* updates */
     double loss_scale; /* of the last step */
     uint64_t samples;  /* with and without labels */
+    bool gpu_read;
+    ff_nvml_reading gpu;
     uint64_t began_ns;
     uint64_t asked_ns; /* the host waited for batches */
 } epoch_sums;
@@ -111,6 +113,8 @@ static ff_status train_epoch(ff_recipe *recipe, uint32_t epoch, epoch_sums *sums
                        sums->count ? sums->loss_sum / (double)sums->count : 0, sums->asked_ns,
                        ff_now_ns() - sums->began_ns);
     }
+    /* The last steps were given to it, and it is at work on them. */
+    sums->gpu_read = ff_machine_read(recipe->machine, &sums->gpu);
     FF_TRY(collect(recipe, true, sums, error));
     if (sums->count == 0)
         return ff_fail(error, FF_BAD_DATA,
@@ -142,7 +146,9 @@ static ff_status run_epochs(ff_recipe *recipe, ff_report *report, ff_run_result 
                          .samples_per_second = (double)sums.samples / ((double)train_ns * 1e-9),
                          .data_wait_percent = 100 * (double)wait_ns / (double)train_ns,
                          .skipped = sums.skipped,
-                         .loss_scale = sums.loss_scale};
+                         .loss_scale = sums.loss_scale,
+                         .gpu_read = sums.gpu_read,
+                         .gpu = sums.gpu};
         if (recipe->val_plan) {
             ff_evaluation evaluation;
             status = ff_evaluate(recipe->val_plan, recipe->val_feed, &evaluation, error);

@@ -95,6 +95,36 @@ check "every update is skipped and counted" "$python" skipped.py huge 1e9 6 6
 check "and told at the end" \
     grep -qF "12 of 12 updates (100.0 %) were skipped, for their gradients were infinite or no numbers in f16; the loss' scale is now 1e+09; lower --loss-scale, or leave it out." huge.out
 
+# ---- what NVML tells of the GPU: of cuda:0, for the fake one knows no other
+cat >nvml.py <<'PYTHON'
+# nvml.py LOG there|absent
+import json, sys
+lines = [json.loads(line) for line in open(sys.argv[1])][1:]
+want = {"gpu_utilization_percent": 97, "gpu_memory_bytes": 43 << 30, "sm_clock_mhz": 1980, "memory_clock_mhz": 3201}
+assert len(lines) == 3, lines
+for line in lines:
+    found = {key: line[key] for key in want if key in line}
+    assert found == (want if sys.argv[2] == "there" else {}), line
+PYTHON
+mkdir nvml; cp "$(dirname "$sim")/fake_nvml.so" nvml/libnvidia-ml.so.1
+told='GPU in the last epoch: 97 % busy, 43.0 GiB of memory in use, SM clock 1980 MHz, memory clock 3201 MHz.'
+export LD_LIBRARY_PATH=nvml FF_SIM_RANGES=1
+check "with NVML" train nvml.0 "${f16[@]}"
+check "its readings are in the log" "$python" nvml.py nvml.0 there
+check "and told at the end" grep -qxF "$told" nvml.0.out
+check "NVML is closed" test "$(grep -cx 'NVML was shut down' nvml.0.out)" -eq 1
+check "with an NVML that does not know the GPU" train nvml.1 "${f16[@]}" --device cuda:1
+check "no readings" bash -c "'$python' nvml.py nvml.1 absent && ! grep -q '^GPU in' nvml.1.out"
+unset LD_LIBRARY_PATH
+: >nvml/libnvidia-ml.so.1
+check "with an NVML that is no library" env LD_LIBRARY_PATH=nvml bash -c "$(declare -f train); sim='$sim'; common=(${common[*]}); train nvml.2 ${f16[*]}"
+check "no readings of it" "$python" nvml.py nvml.2 absent
+check "NVML or not: the same bits" same 0 nvml.0 nvml.2
+
+# ---- ranges for profilers: one a step
+check "every range that is pushed is popped" grep -qx 'ranges: 12 pushed, 12 popped, 0 of them without a push' nvml.0.err
+unset FF_SIM_RANGES
+
 refuses "a device of another kind" 2 "'tpu' is none of auto|cpu|cuda" "$sim" "${common[@]}" --device tpu
 refuses "a device that is not there" 1 "cuda:7" "$sim" "${common[@]}" --device cuda:7
 refuses "a precision of another kind" 2 "'f64' is none of f32|tf32|f16|bf16" "$sim" "${common[@]}" --device cuda --precision f64

@@ -176,29 +176,11 @@ mkdir -p cu/lib/python3.12/site-packages/nvidia/cu13; cp -r libs cu/lib/python3.
 opens "wheels in one folder" 0 "$order" VIRTUAL_ENV=cu prog $cuda -1
 
 # ---- NVML
-cat >nvml.c <<'C'
-#include <stdio.h>
-#include <string.h>
-static int device, started;
-int nvmlInit_v2(void) { return started++; }
-int nvmlShutdown(void) { puts("shut down"); fflush(stdout); return started--, 0; }
-const char *nvmlErrorString(int code) { return code == 6 ? "Not Found" : "another"; }
-int nvmlSystemGetDriverVersion(char *v, unsigned n) { return snprintf(v, n, "599.10") < (int)n ? 0 : 7; }
-int nvmlDeviceGetHandleByPciBusId_v2(const char *bus, void **d) {
-    *d = &device;
-    return strcmp(bus, "0000:3b:00.0") == 0 ? 0 : 6;
-}
-int nvmlDeviceGetUtilizationRates(void *d, unsigned u[2]) { return u[0] = 97, u[1] = 41, d != &device; }
-int nvmlDeviceGetMemoryInfo(void *d, unsigned long long m[3]) { return m[0] = 143, m[1] = 100, m[2] = 43, d != &device; }
-int nvmlDeviceGetClockInfo(void *d, int which, unsigned *v) { return *v = which == 1 ? 1980 : which == 2 ? 3201 : 0, d != &device; }
-int nvmlDeviceGetPowerUsage(void *d, unsigned *v) { return 3; }
-int nvmlDeviceGetTemperature(void *d, int which, unsigned *v) { return *v = 61, which; }
-C
-mkdir nvml; gcc -shared -fPIC -w -o nvml/libnvidia-ml.so.1 nvml.c -Wl,-soname,libnvidia-ml.so.1 || exit 1
+mkdir nvml; cp "$build/tests/fake_nvml.so" nvml/libnvidia-ml.so.1 || exit 1
 program=$build/tests/nvml_read
 opens "NVML's readings, one of which the device does not tell" 0 \
-    "driver 599.10: gpu 97 %, memory 41 %, 43 of 143 bytes, 1980 and 3201 MHz, -1 mW, 61 C shut down" LD_LIBRARY_PATH=nvml 0000:3b:00.0
-opens "NVML without the device" 1 "shut down 0000:3c:00.0: nvmlDeviceGetHandleByPciBusId_v2 failed: Not Found (NVML error 6)" LD_LIBRARY_PATH=nvml 0000:3c:00.0
+    "driver 599.10: gpu 97 %, memory 41 %, 46170898432 of 153545080832 bytes, 1980 and 3201 MHz, -1 mW, 61 C NVML was shut down" LD_LIBRARY_PATH=nvml 0000:3b:00.0
+opens "NVML without the device" 1 "NVML was shut down 0000:3c:00.0: nvmlDeviceGetHandleByPciBusId_v2 failed: Not Found (NVML error 6)" LD_LIBRARY_PATH=nvml 0000:3c:00.0
 library lacking/libnvidia-ml.so.1 lacking
 opens "an NVML that is none" 1 "libnvidia-ml.so.1 has no nvmlInit_v2" LD_LIBRARY_PATH=lacking 0000:3b:00.0
 if ! /sbin/ldconfig -p 2>/dev/null | grep -q 'libnvidia-ml\.so\.1'; then

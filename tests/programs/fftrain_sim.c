@@ -1,6 +1,7 @@
 /* fftrain with a GPU that is none: the CUDA module's place is taken by simulated kernels, the plain
  * library and the asynchronous host device. `fftrain_sim --device cuda` runs what a card would run;
- * FF_SIM_DELAY_NS makes its streams wait that long now and then. */
+ * FF_SIM_DELAY_NS makes its streams wait that long now and then; FF_SIM_RANGES prints at exit how
+ * many ranges were pushed and popped. */
 #include "format/base/memory.h"
 #include "loader/cuda/kernels.h"
 #include "loader/cuda/module.h"
@@ -10,10 +11,11 @@
 #include "train/cuda/compute.h"
 #include "train/cuda/exports.h"
 
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { CARDS = 2, MULTIPROCESSORS = 4 };
+enum { CARDS = 2, MULTIPROCESSORS = 4, FIRST_BUS = 0x3b };
 
 static ff_status device_count(int *count, ff_error *error) {
     (void)error;
@@ -22,9 +24,10 @@ static ff_status device_count(int *count, ff_error *error) {
 }
 
 static ff_status properties(int ordinal, ff_cuda_properties *found, ff_error *error) {
-    (void)ordinal, (void)error;
+    (void)error;
     *found = (ff_cuda_properties){
         .name = "simulated GPU", .major = 9, .multiprocessors = MULTIPROCESSORS};
+    snprintf(found->bus, sizeof found->bus, "0000:%x:00.0", FIRST_BUS + ordinal);
     return FF_OK;
 }
 
@@ -36,10 +39,27 @@ static ff_status device_create(ff_device **device, int ordinal, ff_error *error)
     return FF_OK;
 }
 
+static _Atomic uint64_t pushed, popped, popped_none;
+static _Thread_local uint64_t open_ranges;
+
 static void range_push(const char *name) {
     (void)name;
+    open_ranges++;
+    atomic_fetch_add(&pushed, 1);
 }
+
 static void range_pop(void) {
+    if (open_ranges)
+        open_ranges--;
+    else
+        atomic_fetch_add(&popped_none, 1);
+    atomic_fetch_add(&popped, 1);
+}
+
+static void print_ranges(void) {
+    fprintf(stderr, "ranges: %llu pushed, %llu popped, %llu of them without a push\n",
+            (unsigned long long)pushed, (unsigned long long)popped,
+            (unsigned long long)popped_none);
 }
 
 static const struct ff_train_cuda train_part = {
@@ -68,6 +88,7 @@ ff_status ff_cuda_module_open(ff_cuda_module **module, int ordinal, ff_error *er
     if (ordinal >= CARDS)
         return ff_fail(error, FF_FAILED, "cuda:%d: there are %d simulated GPUs", ordinal, CARDS);
     ff_cudasim_enqueue = ff_device_host_enqueue;
+    if (getenv("FF_SIM_RANGES")) atexit(print_ranges);
     return ff_alloc(module, 1, sizeof **module, "a module", error);
 }
 
