@@ -61,9 +61,10 @@ ff_status ff_augment_host_init(ff_augment_host *host, const ff_metadata *metadat
                        "batches of %s cannot be made from samples of %s; f32, f16 and bf16 can",
                        ff_dtype_name(to), ff_dtype_name(host->from));
     if (as_stored && (spec->cutout || spec->erase > 0))
-        return ff_fail(error, FF_USAGE,
-                       "a cutout or random erasing needs batches of f32, f16 or bf16, not %s as stored",
-                       ff_dtype_name(to));
+        return ff_fail(
+            error, FF_USAGE,
+            "a cutout or random erasing needs batches of f32, f16 or bf16, not %s as stored",
+            ff_dtype_name(to));
     if (as_stored && ff_augment_resamples(spec))
         return ff_fail(
             error, FF_USAGE,

@@ -366,7 +366,7 @@ ff_step_bucket ff_step_bucket_at(const ff_step *step, int index) {
     return (ff_step_bucket){
         .weights = store->gradients + bucket->weights * element,
         .weight_count = bucket->weights_end - bucket->weights,
-        .channels = (float *)channels + (bucket->channels - store->weight_count),
+        .channels = (float *)(void *)channels + (bucket->channels - store->weight_count),
         .channel_count = bucket->channels_end - bucket->channels,
         .ready = step->bucket_events[index],
     };

@@ -56,7 +56,7 @@ static ff_status allocate(ff_cuda_muon_banks *banks, ff_cuda_compute *compute, m
                                error));
     for (int i = 0; i < banks->count; i++) {
         banks->banks[i].dtype = ff_precision_dtype(banks->precision);
-        banks->banks[i].norms = (double *)banks->room;
+        banks->banks[i].norms = (double *)(void *)banks->room;
         banks->banks[i].x = banks->room + x;
     }
     return FF_OK;
