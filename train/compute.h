@@ -286,6 +286,12 @@ typedef struct ff_compute_ops {
     int (*channel_block)(const ff_compute *compute, int channels);
     int (*input_block)(const ff_compute *compute, int channels);
     int (*row_block)(const ff_compute *compute, int channels);
+    /* Optional: input_block may depend on the convolutions that read the images, all that do; it is
+     * chosen here, before any of them is made, and stays until the next call. count 0: something
+     * else reads them, too, and input_block is what suits every entry. The shapes' input.block is
+     * not looked at. May plan convolutions, and time them. */
+    ff_status (*choose_input_block)(ff_compute *compute, const ff_conv_shape *shapes, int count,
+                                    ff_error *error);
 
     /* required. `sibling` (or NULL) is a convolution of the same kernel, channels, stride and pad
      * but another batch, whose held weights this one must accept as they are. */

@@ -36,7 +36,7 @@ static int backward_time(const ff_plan *plan, const ff_op *op) {
 
 /* ---- shapes ---- */
 
-static ff_status plan_tensors(ff_plan *plan, ff_error *error) {
+static ff_status plan_tensors(ff_plan *plan, const ff_plan *sibling, ff_error *error) {
     const ff_graph *graph = plan->graph;
     const ff_compute_ops *ops = plan->compute->ops;
     for (int i = 0; i < graph->layer_count; i++) {
@@ -44,7 +44,9 @@ static ff_status plan_tensors(ff_plan *plan, ff_error *error) {
         ff_tensor *t = &plan->tensors[i];
         *t = (ff_tensor){plan->batch, layer->c, layer->h, layer->w, 1};
         switch (layer->kind) {
-        case FF_LAYER_INPUT: t->block = ops->input_block(plan->compute, t->c); break;
+        case FF_LAYER_INPUT:
+            t->block = sibling ? sibling->tensors[i].block : ops->input_block(plan->compute, t->c);
+            break;
         case FF_LAYER_CONV: t->block = ops->channel_block(plan->compute, t->c); break;
         case FF_LAYER_LINEAR: t->block = ops->row_block(plan->compute, t->c); break;
         default: t->block = plan->tensors[layer->from].block;
@@ -225,11 +227,9 @@ static int chunk_size(const ff_plan *plan, size_t sample_bytes) {
     return most < batch ? most : batch;
 }
 
-static ff_status plan_conv(const builder *b, ff_op *op, ff_error *error) {
-    ff_plan *plan = b->plan;
+static ff_conv_shape conv_shape(const ff_plan *plan, const ff_op *op) {
     const ff_layer *layer = &plan->graph->layers[op->layer];
-    const ff_conv *shared = b->sibling ? b->sibling->convs[op->layer] : NULL;
-    ff_conv_shape shape = {
+    return (ff_conv_shape){
         .input = op->input,
         .output = plan->tensors[op->layer],
         .kernel = layer->kernel_h,
@@ -243,6 +243,34 @@ static ff_status plan_conv(const builder *b, ff_op *op, ff_error *error) {
         .fold = op->folds >= 0,
         .gradient_zeroed = op->kind == FF_OP_CONV, /* the store's; chunks share a buffer */
     };
+}
+
+/* Where nothing but convolutions reads the images, their block is the compute's choice. */
+static ff_status choose_images(const builder *b, ff_error *error) {
+    ff_plan *plan = b->plan;
+    const ff_compute_ops *ops = plan->compute->ops;
+    ff_conv_shape *shapes;
+    int count = 0;
+    FF_TRY(ff_alloc(&shapes, (uint64_t)plan->op_count, sizeof *shapes, "a plan", error));
+    for (int i = 0; i < plan->op_count; i++)
+        if (plan->ops[i].kind == FF_OP_CONV && plan->ops[i].from == 0)
+            shapes[count++] = conv_shape(plan, &plan->ops[i]);
+    ff_status status = FF_OK;
+    if (count == b->users[0]) status = ops->choose_input_block(plan->compute, shapes, count, error);
+    free(shapes);
+    if (status != FF_OK) return status;
+    ff_tensor *images = &plan->tensors[0];
+    images->block = ops->input_block(plan->compute, images->c);
+    for (int i = 0; i < plan->op_count; i++)
+        if (plan->ops[i].from == 0) plan->ops[i].input = *images;
+    return FF_OK;
+}
+
+static ff_status plan_conv(const builder *b, ff_op *op, ff_error *error) {
+    ff_plan *plan = b->plan;
+    const ff_layer *layer = &plan->graph->layers[op->layer];
+    const ff_conv *shared = b->sibling ? b->sibling->convs[op->layer] : NULL;
+    ff_conv_shape shape = conv_shape(plan, op);
     op->chunk = plan->batch;
     if (op->kind == FF_OP_CONV_POOL) {
         op->chunk =
@@ -491,6 +519,7 @@ static ff_status plan_scratch(ff_plan *plan, ff_error *error) {
 
 static ff_status build(builder *b, ff_error *error) {
     ff_plan *plan = b->plan;
+    const ff_compute_ops *ops = plan->compute->ops;
     const uint64_t layers = (uint64_t)plan->graph->layer_count;
     FF_TRY(ff_alloc(&plan->ops, layers, sizeof *plan->ops, "a plan", error));
     FF_TRY(ff_alloc(&plan->tensors, layers, sizeof *plan->tensors, "a plan", error));
@@ -507,11 +536,14 @@ static ff_status build(builder *b, ff_error *error) {
         FF_TRY(ff_alloc(&plan->arenas, 1, sizeof *plan->arenas, "a plan", error));
         plan->owns_arenas = true;
     }
-    FF_TRY(plan_tensors(plan, error));
+    if (!b->sibling && ops->choose_input_block)
+        FF_TRY(ops->choose_input_block(plan->compute, NULL, 0, error));
+    FF_TRY(plan_tensors(plan, b->sibling, error));
     count_users(b);
     make_ops(b);
     pair_norms(b);
     fold_norms(b);
+    if (!b->sibling && ops->choose_input_block) FF_TRY(choose_images(b, error));
     for (int i = 0; i < plan->op_count; i++) {
         ff_op *op = &plan->ops[i];
         if (op->kind == FF_OP_CONV || op->kind == FF_OP_CONV_POOL) FF_TRY(plan_conv(b, op, error));

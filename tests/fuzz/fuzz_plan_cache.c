@@ -35,7 +35,7 @@ static void parse(const uint8_t *bytes, size_t length) {
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t length) {
-    static const size_t digits = sizeof "ffpack plan 1\nchecksum " - 1, body = digits + 17;
+    static const size_t digits = sizeof "ffpack plan 2\nchecksum " - 1, body = digits + 17;
     parse(bytes, length);
     if (length <= body) return 0;
     uint8_t *right = malloc(length);

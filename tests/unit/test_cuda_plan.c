@@ -2,6 +2,22 @@
  * streams) against the plain loops: loss, every gradient, running statistics. */
 #include "tests/unit/cuda_helpers.h"
 
+/* The plain library as one that has timed its engines: convolutions of `quickest` channels are the
+ * fastest. Else it is the plain one. */
+static int quickest;
+static ff_status timed_create(ff_library *library, const ff_library_conv_spec *spec,
+                              ff_library_conv **conv, ff_error *why) {
+    FF_TRY(ff_library_plain.conv_create(library, spec, conv, why));
+    if (*conv) (*conv)->engine.ns = spec->c == quickest ? 10000 : 20000;
+    return FF_OK;
+}
+static ff_library_table timed_library(void) {
+    ff_library_table table = ff_library_plain;
+    table.name = "timed";
+    table.conv_create = timed_create;
+    return table;
+}
+
 /* Images as the compute wants them. */
 static void *put_images(const net *n, const net_case *k, const float *nchw) {
     const ff_tensor *t = &n->plan->tensors[0];
@@ -36,19 +52,24 @@ static int folded(const net *n) {
     return count;
 }
 
-static void agree(const net_case *k, const ff_library_table *library, ff_precision precision,
-                  double loss_tolerance, double tolerance) {
+/* `block`: of the images, which all plans of the net share; not 8 where a timed library chose it.
+ */
+static void agree_in(const net_case *k, const ff_library_table *library, int block,
+                     ff_precision precision, double loss_tolerance, double tolerance) {
     machine m;
     net right, other;
     samples s;
     open_machine(&m, library, 0, 5);
+    m.cuda.timing_seconds = library->conv_create == timed_create;
     open_net(&right, k->build, k->channels, k->height, k->width, k->batch, "reference", 2);
     open_net_on(&other, k->build, k->channels, k->height, k->width, k->batch,
                 open_cuda(&m, precision));
     draw(&s, k);
     s.weights[1] = 0;
     s.labels[0] = -1;
-    const bool whole = library == &ff_library_plain; /* it has every fused graph */
+    assert_int_equal(other.plan->tensors[0].block, block);
+    assert_int_equal(other.compute->ops->input_block(other.compute, k->channels), block);
+    const bool whole = library != &ff_library_plain_pieces; /* it has every fused graph */
     assert_int_equal(folded(&other), whole && strcmp(k->name, "residual") == 0 ? 2 : 0);
     /* The evaluation comes first, with running statistics that no step has moved. */
     for (int training = 0; training < 2; training++) {
@@ -86,6 +107,11 @@ static void agree(const net_case *k, const ff_library_table *library, ff_precisi
     close_machine(&m);
 }
 
+static void agree(const net_case *k, const ff_library_table *library, ff_precision precision,
+                  double loss_tolerance, double tolerance) {
+    agree_in(k, library, 8, precision, loss_tolerance, tolerance);
+}
+
 /* Gradients are compared by the length of what they are apart. f32: sums in another order. 16 bits:
  * each value is rounded (f16 by 2^-11, bf16 by 2^-8 of it), some hundred times on the way through a
  * net, and now and then that turns a ReLU or the choice of a max pool, which moves a gradient of
@@ -100,7 +126,64 @@ static void nets_agree(void **state) {
     }
 }
 
+/* Images of 3 channels in the block that was the fastest: as they are, padded to 4, or to 8. */
+static void block_is_chosen(void **state) {
+    (void)state;
+    const ff_library_table library = timed_library();
+    for (int c = 0; c < CASES; c++) {
+        if (cases[c].channels != 3) continue;
+        const int blocks[] = {3, 4, 8};
+        for (int i = 0; i < 3; i++) {
+            quickest = blocks[i];
+            agree_in(&cases[c], &library, blocks[i], FF_PRECISION_F32, 1e-5, 1e-3);
+            agree_in(&cases[c], &library, blocks[i], FF_PRECISION_F16, 1e-2, 0.05);
+        }
+    }
+}
+
+static void build_mixed(ff_graph *g) {
+    ff_node x = ff_graph_conv(g, ff_graph_relu(g, 0), "a", 8, 3, 1, 1, true, FF_FILTERS_DEFAULT);
+    ff_node y = ff_graph_conv(g, 0, "b", 8, 3, 1, 1, true, FF_FILTERS_DEFAULT);
+    x = ff_graph_relu(g, ff_graph_add(g, x, y));
+    ff_graph_finish(g, ff_graph_linear(g, ff_graph_flatten(g, x), "fc", CLASSES));
+}
+
+static void build_odd(ff_graph *g) {
+    ff_node x = ff_graph_conv(g, 0, "a", 3, 3, 1, 1, false, FF_FILTERS_DEFAULT);
+    ff_graph_finish(g, ff_graph_linear(g, ff_graph_flatten(g, x), "fc", CLASSES));
+}
+
+/* 8 where kernels of eights read the images or their filters, and where there is no timing; plans
+ * of another batch take the block of the first. */
+static void block_is_kept(void **state) {
+    (void)state;
+    const ff_library_table library = timed_library();
+    const net_case mixed = {"mixed", build_mixed, 3, 6, 5, 4}, odd = {"odd", build_odd, 3, 6, 5, 4};
+    machine m;
+    net n;
+    ff_plan *other;
+    quickest = 4;
+    agree_in(&mixed, &library, 8, FF_PRECISION_F32, 1e-5, 1e-3);
+    agree_in(&odd, &library, 8, FF_PRECISION_F32, 1e-5, 1e-3);
+    open_machine(&m, &library, 0, 5);
+    for (int timed = 0; timed < 2; timed++) {
+        m.cuda.timing_seconds = timed;
+        quickest = 4;
+        open_net_on(&n, build_residual, 3, 16, 12, 3, open_cuda(&m, FF_PRECISION_F32));
+        assert_int_equal(n.plan->tensors[0].block, timed ? 4 : 8);
+        quickest = 3;
+        assert_ok(ff_plan_create(&other, n.graph, n.compute, 5, false, n.plan, error));
+        assert_int_equal(other->tensors[0].block, timed ? 4 : 8);
+        assert_int_equal(other->convs[1]->shape.input.block, timed ? 4 : 8);
+        ff_plan_destroy(&other);
+        close_net(&n);
+    }
+    close_machine(&m);
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(nets_agree)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(nets_agree),
+                                       cmocka_unit_test(block_is_chosen),
+                                       cmocka_unit_test(block_is_kept)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -29,7 +29,11 @@ static int remove_root(void **state) {
 }
 
 static const ff_plan_entry example = {
-    .engine = {.name = "62 12=1", .found = 10, .tensor_cores = true, .deterministic = true},
+    .engine = {.name = "62 12=1",
+               .found = 10,
+               .ns = 123456789,
+               .tensor_cores = true,
+               .deterministic = true},
     .json = "{\"engine\": 62}",
 };
 
@@ -57,6 +61,7 @@ static void entries_come_back(void **state) {
     assert_string_equal(entry.json, example.json);
     assert_string_equal(entry.engine.name, "62 12=1");
     assert_int_equal(entry.engine.found, 10);
+    assert_int_equal(entry.engine.ns, 123456789);
     assert_true(entry.engine.tensor_cores && entry.engine.deterministic && entry.engine.cached);
     assert_false(entry.engine.runtime_compiled || entry.engine.timed);
     ff_plan_entry_release(&entry);

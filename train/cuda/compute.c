@@ -45,6 +45,7 @@ static ff_status begin(ff_cuda_compute *self, const ff_compute_options *options,
     self->place.multiprocessors = cuda->multiprocessors;
     self->table = cuda->library;
     self->planning = cuda->device_json;
+    self->timed = !self->planning && library.timing_seconds > 0;
     FF_TRY(base->device->table->make_current(base->device, error));
     FF_TRY(self->table->open(&self->library, &library, error));
     snprintf(base->description, sizeof base->description, "%s, %s, %s", base->ops->name,
@@ -70,12 +71,6 @@ static ff_status open_cuda(ff_compute **out, const ff_compute_options *options, 
     else
         *out = &self->base;
     return status;
-}
-
-/* NHWC: all channels lie together. */
-static int one_block(const ff_compute *compute, int channels) {
-    (void)compute;
-    return (channels + 7) / 8 * 8;
 }
 
 static size_t norm_mask(const ff_compute *compute, const ff_tensor *shape) {
@@ -210,9 +205,10 @@ const ff_compute_ops ff_cuda_compute_ops = {
     .name = "cuda",
     .open = open_cuda,
     .close = close_cuda,
-    .channel_block = one_block,
-    .input_block = one_block,
-    .row_block = one_block,
+    .channel_block = ff_cuda_channel_block,
+    .input_block = ff_cuda_input_block,
+    .row_block = ff_cuda_channel_block,
+    .choose_input_block = ff_cuda_choose_input_block,
     .conv_create = ff_cuda_conv_create,
     .conv_destroy = ff_cuda_conv_destroy,
     .conv_import = ff_cuda_conv_import,

@@ -4,8 +4,8 @@
  * asynchronous host device.
  *
  * Tensors are NHWC in one block: channels padded to a multiple of 8, pad lanes zero in activations,
- * weights, gradients and state. Filters are held as [padded outputs][kernel][kernel][padded
- * inputs]. */
+ * weights, gradients and state; those of images to what compute_input.c chooses. Filters are held
+ * as [padded outputs][kernel][kernel][padded inputs]. */
 #ifndef FF_TRAIN_CUDA_COMPUTE_H
 #define FF_TRAIN_CUDA_COMPUTE_H
 
@@ -42,6 +42,9 @@ typedef struct ff_cuda_compute {
     ff_library *library;
     void *gemm_workspace; /* the library's */
     bool planning;        /* there is no device */
+    bool timed;           /* the library may time its engines */
+    /* Images of this many channels lie in blocks of so many; 0: as activations. */
+    int image_channels, image_block;
 } ff_cuda_compute;
 
 /* Keeps a launcher's error, or NULL where it was none: "norm_train: CUDA error 700". */
@@ -51,9 +54,20 @@ static inline size_t ff_cuda_rows(const ff_tensor *t) {
     return (size_t)t->n * (size_t)t->h * (size_t)t->w;
 }
 
+/* compute_input.c */
+int ff_cuda_channel_block(const ff_compute *compute, int channels);
+int ff_cuda_input_block(const ff_compute *compute, int channels);
+ff_status ff_cuda_choose_input_block(ff_compute *compute, const ff_conv_shape *shapes, int count,
+                                     ff_error *error);
+
 ff_status ff_cuda_conv_create(ff_compute *compute, const ff_conv_shape *shape,
                               const ff_conv *sibling, ff_conv **conv, ff_error *error);
 void ff_cuda_conv_destroy(ff_compute *compute, ff_conv *conv);
+/* Nanoseconds of its passes in a training step (where it does not train, of the forward pass) as
+ * the library timed them, and what is read and written once more where a fused pass is missing, at
+ * FF_CUDA_BYTES_PER_NS. 0: a pass was not timed. */
+enum { FF_CUDA_BYTES_PER_NS = 1000 };
+double ff_cuda_conv_ns(const ff_conv *conv);
 void ff_cuda_conv_import(const ff_conv *conv, const float *oihw, float *held);
 void ff_cuda_conv_export(const ff_conv *conv, const float *held, float *oihw);
 void ff_cuda_conv_forward(ff_compute *compute, ff_conv *conv, const void *x, const void *w,

@@ -133,6 +133,20 @@ void ff_cuda_conv_destroy(ff_compute *compute, ff_conv *base) {
     free(c);
 }
 
+double ff_cuda_conv_ns(const ff_conv *base) {
+    const conv *c = (const conv *)base;
+    const ff_conv_shape *s = &base->shape;
+    const ff_library_conv *passes[] = {c->sums ? c->sums : c->forward, c->data, c->weights};
+    const double y = (double)ff_library_conv_bytes(&passes[0]->spec).y / FF_CUDA_BYTES_PER_NS;
+    double ns = s->bias && !c->biased ? 2 * y : s->statistics && !s->bias && !c->sums ? y : 0;
+    for (int i = 0; i < 3; i++) {
+        if (!passes[i]) continue;
+        if (!passes[i]->engine.ns) return 0;
+        ns += (double)passes[i]->engine.ns;
+    }
+    return ns;
+}
+
 /* ---- weights ---- */
 
 /* Between torch's [o][i][r][s] and the held [o][r][s][i], padded. */

@@ -226,9 +226,9 @@ static double share(const ff_cudnn_planner *p) {
     return p->timing_left / (left > 1 ? left : 1);
 }
 
-/* *chosen = -1 where none could be timed. */
+/* *chosen = -1 where none could be timed; ns: its time. */
 static ff_status choose_by_time(ff_cudnn_planner *p, ff_cudnn_planned *planned,
-                                const ff_cudnn_candidates *candidates, int *chosen,
+                                const ff_cudnn_candidates *candidates, int *chosen, uint64_t *ns,
                                 ff_error *error) {
     timing t = {.planner = p, .planned = planned, .prepared = -1};
     const ff_cudnn_candidate **order = NULL;
@@ -264,6 +264,7 @@ static ff_status choose_by_time(ff_cudnn_planner *p, ff_cudnn_planned *planned,
     if (best < 0) goto done;
     FF_TRY_DONE(candidate_plan(p, &planned->spec, order[best], &planned->plan, error));
     *chosen = (int)(order[best] - candidates->list);
+    *ns = (uint64_t)(seconds * 1e9) + 1;
 done:
     ff_engine_timer_destroy(&t.timer);
     ff_cudnn_run_release(&t.run);
@@ -300,12 +301,13 @@ static ff_status choose(ff_cudnn_planner *p, ff_cudnn_planned *planned, bool tim
                         ff_error *error) {
     ff_cudnn_candidates candidates;
     ff_error failure = {0};
+    uint64_t ns = 0;
     int chosen = -1;
     FF_TRY(ff_cudnn_candidates_find(&candidates, &p->device, &planned->graph,
                                     planned->spec.precision, p->options.deterministic, error));
     ff_status status = FF_OK;
     if (timed && candidates.count) {
-        status = choose_by_time(p, planned, &candidates, &chosen, &failure);
+        status = choose_by_time(p, planned, &candidates, &chosen, &ns, &failure);
         if (status != FF_OK) note(p, "engines are not timed: %s", failure.message);
     }
     bool by_time = chosen >= 0;
@@ -315,6 +317,7 @@ static ff_status choose(ff_cudnn_planner *p, ff_cudnn_planned *planned, bool tim
     if (chosen >= 0) {
         planned->engine = describe(&candidates.list[chosen], candidates.engines);
         planned->engine.timed = by_time;
+        planned->engine.ns = by_time ? ns : 0;
         remember(p, &planned->spec, NULL, &planned->plan, &planned->engine);
     } else {
         tell_none(p, &candidates, candidates.count ? failure.message : candidates.told, planned);

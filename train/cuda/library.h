@@ -116,6 +116,7 @@ typedef struct ff_library_engine {
     bool deterministic; /* the same bits in every run */
     bool timed;         /* chosen by timing; else by the library's heuristics */
     bool cached;        /* from the plan cache */
+    uint64_t ns;        /* one run, the fastest that was measured; 0 where it was not timed */
 } ff_library_engine;
 
 /* A planned convolution; implementations begin with this. */

@@ -12,8 +12,9 @@
 
 /* Far above any plan: those compiled at run time have 0.3 MB. */
 enum { MOST_BYTES = 32 << 20 };
+enum { MOST_NS = 999999999 };
 
-static const char first_line[] = "ffpack plan 1\n";
+static const char first_line[] = "ffpack plan 2\n";
 
 static const struct {
     const char *name;
@@ -34,9 +35,10 @@ void ff_plan_entry_release(ff_plan_entry *entry) {
 ff_status ff_plan_entry_write(ff_buffer *file, const char *key, const ff_plan_entry *entry,
                               ff_error *error) {
     ff_buffer body = {0};
+    const unsigned long long ns = entry->engine.ns > MOST_NS ? MOST_NS : entry->engine.ns;
     ff_status status;
-    FF_TRY_DONE(ff_buffer_printf(&body, error, "key %zu\njson %zu\nfound %d\nflags", strlen(key),
-                                 strlen(entry->json), entry->engine.found));
+    FF_TRY_DONE(ff_buffer_printf(&body, error, "key %zu\njson %zu\nfound %d\nns %llu\nflags",
+                                 strlen(key), strlen(entry->json), entry->engine.found, ns));
     bool any = false;
     for (int i = 0; i < FLAGS; i++) {
         if (!*((const bool *)((const char *)&entry->engine + flags[i].offset))) continue;
@@ -135,12 +137,12 @@ ff_status ff_plan_entry_parse(const void *bytes, size_t length, const char *key,
     if (length < first || memcmp(bytes, first_line, first) != 0)
         return ff_fail(error, FF_BAD_DATA, "is no plan of this version of ffpack");
     c.at += first;
-    uint32_t key_bytes, json_bytes, found;
+    uint32_t key_bytes, json_bytes, found, ns;
     if (!take_checksum(&c)) return ff_fail(error, FF_BAD_DATA, "the checksum does not match");
     if (!take_number(&c, "key", MOST_BYTES, &key_bytes) ||
         !take_number(&c, "json", MOST_BYTES, &json_bytes) ||
-        !take_number(&c, "found", 1000, &found) || !take_flags(&c, &entry->engine) ||
-        !take_engine(&c, &entry->engine) || json_bytes < 1 ||
+        !take_number(&c, "found", 1000, &found) || !take_number(&c, "ns", MOST_NS, &ns) ||
+        !take_flags(&c, &entry->engine) || !take_engine(&c, &entry->engine) || json_bytes < 1 ||
         (uint64_t)(c.end - c.at) != (uint64_t)key_bytes + json_bytes + 2)
         return ff_fail(error, FF_BAD_DATA, "is broken");
     const char *json = c.at + key_bytes + 1;
@@ -149,6 +151,7 @@ ff_status ff_plan_entry_parse(const void *bytes, size_t length, const char *key,
     if (json[-1] != '\n' || json[json_bytes] != '\n' || memchr(json, '\0', json_bytes))
         return ff_fail(error, FF_BAD_DATA, "is broken");
     entry->engine.found = (int)found;
+    entry->engine.ns = ns;
     return ff_copy_bytes(&entry->json, json, json_bytes, error);
 }
 

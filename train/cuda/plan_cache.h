@@ -2,11 +2,12 @@
  *
  * A key is text that names everything a plan depends on (cudnn_library.c writes it). Its file is
  * FOLDER/XXH3-128 of the key, in hexadecimal, + ".plan":
- *   ffpack plan 1
+ *   ffpack plan 2
  *   checksum 16 hexadecimal digits: XXH3-64 of all that follows this line
  *   key BYTES
  *   json BYTES
  *   found NUMBER
+ *   ns NUMBER: of a run, 0 where it was not timed
  *   flags none | those of tensor-cores runtime-compiled deterministic timed
  *   engine NAME
  *   the key, a line end, the plan's text, a line end
