@@ -31,8 +31,8 @@ while read -r _ source pattern; do
     found=$(awk -v pattern="$pattern" '
         /\.entry/ { name = $0; sub(/.*\.entry */, "", name); sub(/\(.*/, "", name)
                     hot = name ~ pattern; if (hot) { kernels++; loads[name] = stores[name] = 0 } }
-        hot && /ld\.global[a-z.]*\.v4|ld\.global[a-z0-9.]*\.v2\.[a-z]64|ld\.global[a-z.]*\.b128/ { loads[name]++ }
-        hot && /st\.global[a-z.]*\.v4|st\.global[a-z0-9.]*\.v2\.[a-z]64|st\.global[a-z.]*\.b128/ { stores[name]++ }
+        hot && /ld(\.global)?[a-z.]*\.v4|ld\.global[a-z0-9.]*\.v2\.[a-z]64|ld\.global[a-z.]*\.b128/ { loads[name]++ }
+        hot && /st(\.global)?[a-z.]*\.v4|st\.global[a-z0-9.]*\.v2\.[a-z]64|st\.global[a-z.]*\.b128/ { stores[name]++ }
         END { if (!kernels) print "no kernel of this name"
               for (name in loads) if (!loads[name] || !stores[name])
                   print name ": " loads[name] " loads, " stores[name] " stores of 16 bytes" }' \
