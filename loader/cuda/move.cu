@@ -101,7 +101,7 @@ static __device__ __forceinline__ void load_places(const uint32_t *place, uint32
 
 /* PIXEL: the output's channels where a store of VEC bytes holds whole pixels of so many, else 1. */
 template <ff_move_kind KIND, typename T, int PIXEL, int VEC>
-static __global__ void __launch_bounds__(FF_MOVE_THREADS)
+static __global__ void __launch_bounds__(FF_MOVE_THREADS, FF_MOVE_BLOCKS)
     move_fast_kernel(ff_cuda_move job, ff_move_shape shape) {
     typedef typename kind_of<KIND, T>::source source;
     typedef typename kind_of<KIND, T>::value value;

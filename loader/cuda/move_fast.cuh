@@ -21,7 +21,13 @@
 
 #include "loader/cuda/move.cuh"
 
-enum { FF_MOVE_THREADS = 128 };
+/* Blocks that a multiprocessor shall hold at once: leaves a thread 48 registers, of which none is
+ * spilled. The cards of 7.5 hold 1024 threads. */
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 800
+enum { FF_MOVE_THREADS = 128, FF_MOVE_BLOCKS = 8 };
+#else
+enum { FF_MOVE_THREADS = 128, FF_MOVE_BLOCKS = 10 };
+#endif
 
 #define FF_MOVE_PAD     0x80000000u
 #define FF_MOVE_CUT     0x40000000u
