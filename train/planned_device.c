@@ -178,10 +178,9 @@ static void print_entry(FILE *out, const entry *e) {
     char images[64], filters[64], also[64];
     snprintf(images, sizeof images, "%dx%dx%dx%d", s->n, s->h, s->w, s->c);
     snprintf(filters, sizeof filters, "%d of %dx%d /%d", s->k, s->kernel, s->kernel, s->stride);
-    snprintf(also, sizeof also, "%s%s%s",
-             s->prologue == FF_PROLOGUE_NONE ? "" : "scale, shift, ReLU; ", fused[s->epilogue],
-             s->f32_gradient ? "f32" : "");
-    fprintf(out, "%4d  %-16s  %-17s  %-14s  %-13s  ", e->count, passes[s->pass], images, filters,
+    snprintf(also, sizeof also, "%s%s%s", s->prologue == FF_PROLOGUE_NONE ? "" : "norm, ReLU; ",
+             fused[s->epilogue], s->f32_gradient ? "f32" : "");
+    fprintf(out, "%4d  %-16s  %-17s  %-14s  %-22s  ", e->count, passes[s->pass], images, filters,
             also);
     if (!e->found) {
         fprintf(out, "none: in pieces\n");
@@ -198,11 +197,12 @@ void ff_planned_device_print(FILE *out, const ff_planned_device *planned) {
     if (ff_planned_device_memory(planned, &used, &total, NULL) == FF_OK)
         fprintf(out, "device memory  %.2f of %.2f GiB\n", (double)used / (1 << 30),
                 (double)total / (1 << 30));
-    fprintf(out,
-            "\nConvolutions on %s: T on tensor cores, R compiled at run time, N not deterministic\n"
-            "   n  pass              images             filters         fused          engine  of  "
-            "TRN  MiB of workspace\n",
-            planned->name);
+    fprintf(
+        out,
+        "\nConvolutions on %s: T on tensor cores, R compiled at run time, N not deterministic\n"
+        "   n  pass              images             filters         fused                   engine"
+        "  of  TRN  MiB of workspace\n",
+        planned->name);
     for (size_t i = 0; i < planned->count; i++) print_entry(out, &planned->list[i]);
     if (planned->notes.length) fwrite(planned->notes.bytes, 1, planned->notes.length, out);
 }
