@@ -1,5 +1,5 @@
 /* A graph planned for one batch size: layers fused into operations, algorithms chosen, memory laid
- * out. plan.c fuses and wires, plan_memory.c lays out, plan_run.c runs.
+ * out. plan_fuse.c fuses, plan.c wires, plan_memory.c lays out, plan_run.c runs.
  *
  * Fusions: norm + add + ReLU, norm + ReLU and norm + GELU become one operation; where the compute
  * has FF_FUSE_CONV_POOL, a convolution with a max pool right behind it becomes one that works
@@ -136,6 +136,12 @@ FF_MUST_USE ff_status ff_plan_create(ff_plan **plan, const ff_graph *graph, ff_c
                                      int batch, bool training, const ff_plan *sibling,
                                      ff_error *error);
 void ff_plan_destroy(ff_plan **plan);
+
+/* ---- plan_fuse.c ---- */
+
+/* Fills plan->ops (room for one a layer) from the graph and plan->tensors, with the fusions that
+ * the compute asks for; which of them its convolutions can do is found when those are planned. */
+FF_MUST_USE ff_status ff_plan_fuse(ff_plan *plan, ff_error *error);
 
 /* ---- plan_run.c ---- */
 
