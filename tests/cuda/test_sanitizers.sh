@@ -1,0 +1,36 @@
+#!/bin/bash
+# The kernels on the simulator, the ring and its events on asynchronous streams, and whole steps, under
+# AddressSanitizer with UndefinedBehaviorSanitizer (bounds, 16-byte accesses that are not aligned) and
+# under ThreadSanitizer (threads of a block that race, waits that are missing). Prints TAP.
+set -u
+cd "$(dirname "$0")/../.."
+build=${BUILD:-build}
+if [ -n "${SANITIZE:-}" ]; then
+    echo "ok 1 - sanitized kernels # SKIP all of this build is sanitized: SANITIZE=$SANITIZE"
+    exit 0
+fi
+names="cuda_sim cuda_move cuda_wide cuda_norm cuda_pool cuda_pointwise cuda_loss cuda_update cuda_depthwise
+    cuda_compute cuda_plan cuda_step cuda_placements loader_device loader_waits"
+unset CMOCKA_MESSAGE_OUTPUT MAKEFLAGS MAKELEVEL
+log=$(mktemp) && trap 'rm -f "$log"' EXIT
+number=0
+result() { # CODE NAME
+    number=$((number + 1))
+    if [ "$1" = 0 ]; then echo "ok $number - $2"; else
+        echo "not ok $number - $2"
+        tail -n 40 "$log" | sed 's/^/# /'
+    fi
+}
+for kind in address,undefined thread; do
+    folder=$build/sanitized-${kind%%,*} programs=()
+    for name in $names; do programs+=("$folder/tests/test_$name"); done
+    make -s -j"$(nproc)" BUILD="$folder" SANITIZE=$kind CUDA=0 "${programs[@]}" >"$log" 2>&1 || {
+        result 1 "$kind: builds"
+        continue
+    }
+    for program in "${programs[@]}"; do
+        # Libgomp is not built for ThreadSanitizer (tests/run says more).
+        OMP_THREAD_LIMIT=$([ $kind = thread ] && echo 1 || echo 64) timeout 600 "$program" >"$log" 2>&1
+        result $? "$kind: ${program##*/}"
+    done
+done
