@@ -106,17 +106,19 @@ static ff_conv_shape conv_shape(const ff_plan *plan, const ff_op *op) {
 }
 
 /* Where nothing but convolutions reads the images, their block is the compute's choice. */
-static ff_status choose_images(const builder *b, ff_error *error) {
-    ff_plan *plan = b->plan;
+static ff_status choose_images(ff_plan *plan, ff_error *error) {
+    const ff_graph *graph = plan->graph;
     const ff_compute_ops *ops = plan->compute->ops;
     ff_conv_shape *shapes;
-    int count = 0;
+    int count = 0, readers = 0;
+    for (int i = 1; i < graph->layer_count; i++)
+        readers += graph->layers[i].from == 0 || graph->layers[i].from2 == 0;
     FF_TRY(ff_alloc(&shapes, (uint64_t)plan->op_count, sizeof *shapes, "a plan", error));
     for (int i = 0; i < plan->op_count; i++)
         if (plan->ops[i].kind == FF_OP_CONV && plan->ops[i].from == 0)
             shapes[count++] = conv_shape(plan, &plan->ops[i]);
     ff_status status = FF_OK;
-    if (count == b->users[0]) status = ops->choose_input_block(plan->compute, shapes, count, error);
+    if (count == readers) status = ops->choose_input_block(plan->compute, shapes, count, error);
     free(shapes);
     if (status != FF_OK) return status;
     ff_tensor *images = &plan->tensors[0];
@@ -397,7 +399,7 @@ static ff_status build(builder *b, ff_error *error) {
         FF_TRY(ops->choose_input_block(plan->compute, NULL, 0, error));
     FF_TRY(plan_tensors(plan, b->sibling, error));
     FF_TRY(ff_plan_fuse(plan, error));
-    if (!b->sibling && ops->choose_input_block) FF_TRY(choose_images(b, error));
+    if (!b->sibling && ops->choose_input_block) FF_TRY(choose_images(plan, error));
     for (int i = 0; i < plan->op_count; i++) {
         ff_op *op = &plan->ops[i];
         if (op->kind == FF_OP_CONV || op->kind == FF_OP_CONV_POOL) FF_TRY(plan_conv(b, op, error));
