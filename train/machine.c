@@ -53,6 +53,8 @@ static ff_status open_cuda(ff_machine *machine, int ordinal, const char *plan_ca
     machine->cuda = (ff_cuda_options){
         .library = machine->table->train->library,
         .multiprocessors = properties.multiprocessors,
+        /* Two transfers a clock. */
+        .bytes_per_ns = 2e-6 * properties.memory_clock_khz * properties.memory_bus_bits / 8,
         .cache_folder = machine->cache_folder,
         .timing_seconds = TIMING_SECONDS,
     };

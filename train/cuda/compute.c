@@ -43,6 +43,7 @@ static ff_status begin(ff_cuda_compute *self, const ff_compute_options *options,
     if (!cuda->no_fold) base->fusions |= FF_FUSE_NORM_CONV;
     self->place.stream = base->device->table->native_stream(base->device, base->stream);
     self->place.multiprocessors = cuda->multiprocessors;
+    self->bytes_per_ns = cuda->bytes_per_ns > 0 ? cuda->bytes_per_ns : FF_CUDA_BYTES_PER_NS;
     self->table = cuda->library;
     self->planning = cuda->device_json;
     self->timed = !self->planning && library.timing_seconds > 0;

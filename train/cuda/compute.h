@@ -17,6 +17,7 @@
 typedef struct ff_cuda_options {
     const ff_library_table *library;
     int multiprocessors; /* of the device; at least 1 */
+    double bytes_per_ns; /* its memory's rate, to weigh passes with; 0 = not known */
     bool no_fold;        /* batch norms stay apart from the convolutions behind them */
     /* As in ff_library_options. With a description the compute only plans: its device is not
      * there (loader/device_absent.h), and no kernel is launched. */
@@ -43,6 +44,7 @@ typedef struct ff_cuda_compute {
     void *gemm_workspace; /* the library's */
     bool planning;        /* there is no device */
     bool timed;           /* the library may time its engines */
+    double bytes_per_ns;  /* FF_CUDA_BYTES_PER_NS where the device does not tell */
     /* Images of this many channels lie in blocks of so many; 0: as activations. */
     int image_channels, image_block;
 } ff_cuda_compute;
@@ -64,8 +66,8 @@ ff_status ff_cuda_conv_create(ff_compute *compute, const ff_conv_shape *shape,
                               const ff_conv *sibling, ff_conv **conv, ff_error *error);
 void ff_cuda_conv_destroy(ff_compute *compute, ff_conv *conv);
 /* Nanoseconds of its passes in a training step (where it does not train, of the forward pass) as
- * the library timed them, and what is read and written once more where a fused pass is missing, at
- * FF_CUDA_BYTES_PER_NS. 0: a pass was not timed. */
+ * the library timed them, and what is read and written once more where a fused pass is missing, and
+ * for the norm before it where one could be folded into it. 0: a pass was not timed. */
 enum { FF_CUDA_BYTES_PER_NS = 1000 };
 double ff_cuda_conv_ns(const ff_conv *conv);
 void ff_cuda_conv_import(const ff_conv *conv, const float *oihw, float *held);

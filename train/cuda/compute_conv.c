@@ -81,10 +81,13 @@ static ff_status plan_folded(conv *c, ff_error *error) {
     return FF_OK;
 }
 
-static ff_status plan_all(conv *c, ff_error *error) {
+/* Nanoseconds of a pass over `bytes`. */
+static double pass_ns(const conv *c, uint64_t bytes) {
+    return (double)bytes / c->self->bytes_per_ns;
+}
+
+static ff_status plan_apart(conv *c, ff_error *error) {
     const ff_conv_shape *s = &c->base.shape;
-    if (s->fold) FF_TRY(plan_folded(c, error));
-    if (c->base.folded) return FF_OK;
     if (s->bias)
         FF_TRY(
             plan_fused(c, FF_PASS_FORWARD, FF_PROLOGUE_NONE, FF_EPILOGUE_BIAS, &c->forward, error));
@@ -93,11 +96,39 @@ static ff_status plan_all(conv *c, ff_error *error) {
     if (s->statistics && !s->bias)
         FF_TRY(plan_fused(c, FF_PASS_FORWARD, FF_PROLOGUE_NONE, FF_EPILOGUE_STATISTICS, &c->sums,
                           error));
+    if (c->sums && c->sums->engine.ns && c->forward->engine.ns &&
+        (double)c->sums->engine.ns >
+            (double)c->forward->engine.ns + pass_ns(c, ff_library_conv_bytes(&c->sums->spec).y)) {
+        /* slower than a pass of its own */
+        c->self->table->conv_destroy(c->self->library, c->sums);
+        c->sums = NULL;
+    }
     if (s->input_gradient)
         FF_TRY(plan(c, FF_PASS_BACKWARD_DATA, FF_EPILOGUE_NONE, &c->data, error));
     if (s->training && !s->frozen)
         FF_TRY(plan(c, FF_PASS_BACKWARD_WEIGHTS, FF_EPILOGUE_NONE, &c->weights, error));
     return FF_OK;
+}
+
+/* With the norm before it where the library can; where it has timed both, the faster of the two. */
+static ff_status plan_all(conv *c, ff_error *error) {
+    if (c->base.shape.fold) FF_TRY(plan_folded(c, error));
+    if (!c->base.folded) return plan_apart(c, error);
+    const double folded_ns = ff_cuda_conv_ns(&c->base);
+    if (folded_ns <= 0) return FF_OK;
+    conv folded = *c;
+    c->forward = c->sums = c->data = c->weights = NULL;
+    c->workspace_bytes = 0;
+    c->base.folded = false;
+    const ff_status status = plan_apart(c, error);
+    const double apart_ns = status == FF_OK ? ff_cuda_conv_ns(&c->base) : 0;
+    if (status == FF_OK && (apart_ns <= 0 || folded_ns <= apart_ns)) {
+        drop_passes(c);
+        *c = folded;
+    } else {
+        drop_passes(&folded);
+    }
+    return status;
 }
 
 ff_status ff_cuda_conv_create(ff_compute *compute, const ff_conv_shape *shape,
@@ -137,8 +168,11 @@ double ff_cuda_conv_ns(const ff_conv *base) {
     const conv *c = (const conv *)base;
     const ff_conv_shape *s = &base->shape;
     const ff_library_conv *passes[] = {c->sums ? c->sums : c->forward, c->data, c->weights};
-    const double y = (double)ff_library_conv_bytes(&passes[0]->spec).y / FF_CUDA_BYTES_PER_NS;
+    const double y = pass_ns(c, ff_library_conv_bytes(&passes[0]->spec).y);
+    const double x = pass_ns(c, ff_library_conv_bytes(&passes[0]->spec).x);
     double ns = s->bias && !c->biased ? 2 * y : s->statistics && !s->bias && !c->sums ? y : 0;
+    /* The norm before it: dx from its factors; or apply, then sums and dx (norm.h). */
+    if (s->fold) ns += c->base.folded ? 3 * x : 7 * x;
     for (int i = 0; i < 3; i++) {
         if (!passes[i]) continue;
         if (!passes[i]->engine.ns) return 0;

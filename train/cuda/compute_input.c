@@ -34,7 +34,8 @@ static ff_status cost(ff_compute *compute, const ff_conv_shape *shapes, int coun
     images.block = block;
     const double added = (double)ff_tensor_count(&images) - bare;
     *ns = 0;
-    double sum = added * (double)compute->element_bytes / FF_CUDA_BYTES_PER_NS;
+    const double rate = ((const ff_cuda_compute *)compute)->bytes_per_ns;
+    double sum = added * (double)compute->element_bytes / rate;
     for (int i = 0; i < count; i++) {
         ff_conv_shape shape = shapes[i];
         ff_conv *conv;
