@@ -256,6 +256,7 @@ typedef struct ff_compute_options {
     int threads;            /* of the CPU, >= 1 */
     ff_precision precision; /* CPU tables refuse all but F32 */
     bool deterministic;     /* no algorithm that is not, none chosen by timing; CPU always is */
+    int convolutions;       /* of the net, to share the time for choosing; 0 = unknown */
     /* Where to compute; the caller's, and outlives the compute. CPU tables take NULL, or a host
      * device whose streams run in the caller. */
     ff_device *device;

@@ -104,6 +104,8 @@ static ff_status open_compute(ff_model *model, ff_error *error) {
                                   .deterministic = options->deterministic};
     if (!options->device)
         return ff_compute_open(&model->compute, options->compute, &compute, error);
+    for (int i = 0; i < model->graph->layer_count; i++)
+        compute.convolutions += model->graph->layers[i].kind == FF_LAYER_CONV;
     compute.threads = 1; /* the host only gives work away */
     compute.device = options->device->device;
     compute.cuda = options->device->cuda;

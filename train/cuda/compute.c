@@ -9,6 +9,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+/* Passes planned for a convolution: forward, with and without statistics, and two backward. */
+enum { PASSES = 4 };
+
 void ff_cuda_keep(ff_compute *compute, int result, const char *entry) {
     if (result) ff_fail(ff_compute_error(compute), FF_FAILED, "%s: CUDA error %d", entry, result);
 }
@@ -34,7 +37,7 @@ static ff_status begin(ff_cuda_compute *self, const ff_compute_options *options,
         .planned_context = cuda->planned_context,
         .deterministic = options->deterministic,
         .timing_seconds = options->deterministic ? 0 : cuda->timing_seconds,
-        .expected_convs = cuda->expected_convs,
+        .expected_convs = PASSES * options->convolutions,
         .cache_folder = cuda->cache_folder,
         .note = cuda->note,
         .note_context = cuda->note_context,

@@ -26,7 +26,6 @@ typedef struct ff_cuda_options {
     void *planned_context;
     const char *cache_folder;
     double timing_seconds;
-    int expected_convs;
     void (*note)(void *context, const char *line);
     void *note_context;
 } ff_cuda_options;
