@@ -178,7 +178,8 @@ static void print_entry(FILE *out, const entry *e) {
     char images[64], filters[64], also[64];
     snprintf(images, sizeof images, "%dx%dx%dx%d", s->n, s->h, s->w, s->c);
     snprintf(filters, sizeof filters, "%d of %dx%d /%d", s->k, s->kernel, s->kernel, s->stride);
-    snprintf(also, sizeof also, "%s%s%s", s->prologue == FF_PROLOGUE_NONE ? "" : "norm, ReLU; ",
+    snprintf(also, sizeof also, "%s%s%s%s", s->prologue == FF_PROLOGUE_NONE ? "" : "norm, ReLU",
+             s->prologue != FF_PROLOGUE_NONE && s->epilogue != FF_EPILOGUE_NONE ? "; " : "",
              fused[s->epilogue], s->f32_gradient ? "f32" : "");
     fprintf(out, "%4d  %-16s  %-17s  %-14s  %-22s  ", e->count, passes[s->pass], images, filters,
             also);
