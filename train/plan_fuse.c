@@ -127,6 +127,9 @@ static void pair_norms(const fusion *b) {
         }
 }
 
+/* Of a folded norm: its scale, at most gamma / sqrt(epsilon), must be a number of 16 bits. */
+#define LEAST_EPSILON 1e-6
+
 /* Pairs norms with ReLU with the convolution that alone reads them and might do them itself.
  * Whether it can, its planning tells. */
 static void fold_norms(const fusion *b) {
@@ -135,7 +138,8 @@ static void fold_norms(const fusion *b) {
     for (int i = 0; i < plan->op_count; i++) {
         ff_op *norm = &plan->ops[i];
         if (norm->kind != FF_OP_NORM || norm->activation != FF_ACTIVATION_RELU ||
-            norm->from2 >= 0 || !ff_op_trains(plan, norm, 0) || !ff_op_trains(plan, norm, 1))
+            norm->from2 >= 0 || !ff_op_trains(plan, norm, 0) || !ff_op_trains(plan, norm, 1) ||
+            plan->graph->layers[norm->layer].epsilon < LEAST_EPSILON)
             continue;
         const ff_node reader = single_user(b, norm->out, FF_LAYER_CONV);
         for (int k = i + 1; k < plan->op_count && reader >= 0; k++) {

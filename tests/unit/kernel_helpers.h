@@ -48,18 +48,25 @@ typedef struct dice {
     uint64_t seed, next;
 } dice;
 
+/* Other cases with FF_SEED=n, which tests/gpu/run chooses and prints; 0 without it. */
+static inline uint32_t seed_of_run(void) {
+    const char *text = getenv("FF_SEED");
+    return text ? (uint32_t)strtoul(text, NULL, 10) : 0;
+}
 static inline uint32_t roll(dice *d, uint32_t count) {
-    return ff_random_below(ff_philox_draw(d->seed, 1000, 0, d->next++, 0).word[0], count);
+    ff_random r = ff_philox_draw(d->seed, 1000, seed_of_run(), d->next++, 0);
+    return ff_random_below(r.word[0], count);
 }
 static inline int between(dice *d, int low, int high) {
     return low + (int)roll(d, (uint32_t)(high - low + 1));
 }
 static inline double uniform(dice *d) {
-    return (double)ff_random_unit(ff_philox_draw(d->seed, 1001, 0, d->next++, 0).word[0]);
+    return (double)ff_random_unit(
+        ff_philox_draw(d->seed, 1001, seed_of_run(), d->next++, 0).word[0]);
 }
 /* About normal: mean 0, deviation 1. */
 static inline double gauss(dice *d) {
-    ff_random r = ff_philox_draw(d->seed, 1002, 0, d->next++, 0);
+    ff_random r = ff_philox_draw(d->seed, 1002, seed_of_run(), d->next++, 0);
     double sum = 0;
     for (int i = 0; i < 4; i++) sum += (double)ff_random_unit(r.word[i]);
     return (sum - 2.0) * 1.7320508;

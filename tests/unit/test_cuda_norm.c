@@ -89,8 +89,11 @@ static void check_statistics(const net *n, const array *old_mean, const array *o
         const double unbiased = rows > 1 ? squares / (double)(rows - 1) : variance;
         const double inv_std = 1 / sqrt(variance + (double)n->norm.epsilon);
         assert_near(n->mean, c, mean, relative * (fabs(mean) + sqrt(variance)));
-        /* of a column of one value the deviations are rounding alone */
-        if (rows > 1 && variance > 0) assert_near(n->inv_std, c, inv_std, 5 * relative * inv_std);
+        /* Of a column of one value the deviations are rounding alone. Means of parts of a column
+         * are f32, so what they are apart is known to that share of them: 2^-24 |mean|. */
+        const double parts = 6e-8 * fabs(mean) / sqrt(variance);
+        if (rows > 1 && variance > 0)
+            assert_near(n->inv_std, c, inv_std, (5 * relative + parts) * inv_std);
         if (variance == 0) assert_near(n->inv_std, c, inv_std, 1e-6 * inv_std);
         assert_near(n->running_mean, c, 0.6 * at(old_mean, c) + 0.4 * mean,
                     relative * (1 + fabs(mean)));
@@ -240,6 +243,7 @@ static void test_scale_shift(void **state) {
         for (int c = 0; c < n.norm.channels; c++) {
             float a, b;
             affine_of(&n, training, c, &a, &b);
+            if (n.norm.dtype == FF_F16 && !(fabsf(a) < 65504 && fabsf(b) < 65504)) continue;
             assert_near(scale, c, (double)a, 0);
             assert_near(shift, c, (double)b, 0);
         }
