@@ -25,7 +25,7 @@ for kind in address,undefined thread; do
     folder=$build/sanitized-${kind%%,*} programs=()
     for name in $names; do
         # Whole nets launch the kernels that are watched one by one before: minutes for nothing new.
-        case "$kind $name" in "thread cuda_compute" | "thread cuda_plan") continue ;; esac
+        case "$kind $name" in "thread cuda_compute" | "thread cuda_plan" | "thread cuda_step") continue ;; esac
         programs+=("$folder/tests/test_$name")
     done
     make -s -j"$(nproc)" BUILD="$folder" SANITIZE=$kind CUDA=0 "${programs[@]}" >"$log" 2>&1 || {

@@ -9,7 +9,7 @@ BUNDLE_FLAGS    := DNNL=0 CUDA=1 CUDA_ARCHS=$(ARCH)
 BUNDLE_PROGRAMS  = $(BUILD)/fftrain $(GPU_PROGRAMS) $(BUILD)/gpu/gpu_library
 BUNDLE_SCRIPTS   = $(wildcard tests/gpu/run)
 else
-BUNDLE_NAME     := ffpack
+BUNDLE_NAME     := ffpack-all
 BUNDLE_FLAGS    := CUDA_ARCHS=all
 BUNDLE_PROGRAMS  = $(PROGRAMS) $(if $(MODULES),$(BUILD)/gpu-check)
 BUNDLE_SCRIPTS   =
