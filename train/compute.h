@@ -242,7 +242,6 @@ typedef struct ff_update_spec {
     int group_count;
     const double *rates; /* [group_count][rate_steps]; steps past the last take the last */
     uint64_t rate_steps;
-    bool check; /* look for gradients that are not finite */
     ff_control *control;
 } ff_update_spec;
 

@@ -52,8 +52,11 @@ static ff_status parse(int argc, char **argv, settings *out, bool *done, ff_erro
         {"data", 'd', FF_OPTION_STRING, "DIR", &recipe->data, NULL, 0, 0,
          "Packed training set; of a folder of splits, its 'train'."},
         {"val", 0, FF_OPTION_STRING, "DIR", &recipe->val, NULL, 0, 0,
-         "Packed set to evaluate on after every epoch; default: beside 'train' in --data, the "
+         "Packed set to evaluate on; default: beside 'train' in --data, the "
          "first of 'val', 'valid' and 'test'."},
+        {"val-every", 0, FF_OPTION_INTEGER, "N", &recipe->val_every, NULL, 0, 1000000,
+         "Evaluate after every Nth epoch, and after the last; 0 = after the last only; default: the "
+         "recipe's, 1 of most."},
         {"label", 0, FF_OPTION_STRING, "FIELD", &recipe->label, NULL, 0, 0,
          "Label field to learn; default: the first."},
         {"augment", 0, FF_OPTION_STRING, "LIST", &recipe->augment, NULL, 0, 0,
@@ -136,8 +139,8 @@ static ff_status parse(int argc, char **argv, settings *out, bool *done, ff_erro
          "Where the data lies for a GPU: whole in its memory, streamed to it as stored, or augmented "
          "by the host; default auto, saying why."},
         {"loss-scale", 0, FF_OPTION_REAL, "X", &recipe->loss_scale, NULL, 0, 1e9,
-         "Fixed scale of the loss for gradients of 16 bits, 0 for none; default: for f16 one that "
-         "moves, else none."},
+         "Fixed scale of the loss for gradients of 16 bits, 0 for none; default: for f16 the "
+         "recipe's, one that moves of most; else none."},
         {"no-graph", 0, FF_OPTION_FLAG, NULL, &recipe->no_graph, NULL, 0, 0,
          "Give a GPU its steps call by call instead of recorded; the same bits."},
         {"deterministic", 0, FF_OPTION_FLAG, NULL, &recipe->deterministic, NULL, 0, 0,
@@ -164,8 +167,7 @@ static ff_status parse(int argc, char **argv, settings *out, bool *done, ff_erro
     const ff_command command = {
         .program = "fftrain",
         .usage = "fftrain --data DIR [--val DIR] --model NAME | --recipe NAME [options]",
-        .summary = "Trains a model on a dataset packed by ffpack, and evaluates it after every "
-                   "epoch.",
+        .summary = "Trains a model on a dataset packed by ffpack, and evaluates it on another.",
         .options = options,
         .epilogue = epilogue,
     };

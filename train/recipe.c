@@ -24,6 +24,7 @@ ff_recipe_options ff_recipe_default_options(void) {
         .dropout = -1,
         .order = FF_ORDER_RANDOM,
         .views = -1,
+        .val_every = -1,
         .loss_scale = -1,
         .workers = -1,
     };
@@ -166,6 +167,16 @@ static ff_status open_machine(ff_recipe *recipe, const ff_recipe_options *option
     return FF_OK;
 }
 
+static void resolve_loss_scale(ff_recipe *recipe, const ff_recipe_options *options,
+                               const ff_recipe_defaults *defaults) {
+    const bool chosen = options->loss_scale < 0;
+    const double own = recipe->precision == FF_PRECISION_F16 ? defaults->loss_scale : 0;
+    recipe->scale_moves = chosen && recipe->precision == FF_PRECISION_F16 && own == 0;
+    recipe->loss_scale = recipe->scale_moves ? FF_RECIPE_LOSS_SCALE
+                         : chosen            ? own
+                                             : options->loss_scale;
+}
+
 static ff_status build_model(ff_recipe *recipe, const ff_recipe_options *options, ff_error *error) {
     const ff_splits *splits = &recipe->splits;
     bool chosen = options->compute && strcmp(options->compute, "auto") != 0;
@@ -256,7 +267,6 @@ ff_status ff_recipe_make_step(ff_recipe *recipe, const ff_recipe_options *option
     const uint64_t steps = learns ? ff_recipe_total_steps(recipe) : 1;
     const uint64_t groups = (uint64_t)recipe->group_count;
     const bool unified = ff_model_compute(recipe->model)->device->table->unified;
-    const bool moves = recipe->precision == FF_PRECISION_F16 && options->loss_scale < 0;
     ff_sgd sgd[FF_RECIPE_GROUPS];
     double *rates;
     if (steps > FF_RECIPE_STEPS)
@@ -273,10 +283,8 @@ ff_status ff_recipe_make_step(ff_recipe *recipe, const ff_recipe_options *option
         .group_count = recipe->group_count,
         .rates = rates,
         .rate_steps = steps,
-        .loss_scale = moves                     ? FF_RECIPE_LOSS_SCALE
-                      : options->loss_scale > 0 ? options->loss_scale
-                                                : 0,
-        .scale_interval = moves ? FF_RECIPE_SCALE_STEPS : 0,
+        .loss_scale = recipe->loss_scale,
+        .scale_interval = recipe->scale_moves ? FF_RECIPE_SCALE_STEPS : 0,
         .record = !options->no_graph,
         /* On the CPU a step is done when it was given. */
         .report_steps = unified ? 1 : 0,
@@ -312,6 +320,7 @@ static ff_status build(ff_recipe *recipe, const ff_recipe_options *options, ff_e
     resolve_batches(recipe, options, defaults);
     FF_TRY(ff_recipe_resolve_updates(recipe, options, defaults, error));
     FF_TRY(open_machine(recipe, options, error));
+    resolve_loss_scale(recipe, options, defaults);
     FF_TRY(build_model(recipe, options, error));
     recipe->workers = choose_workers(options->workers, ff_model_threads(recipe->model));
     FF_TRY(build_feeds(recipe, options, error));

@@ -27,7 +27,8 @@ typedef struct ff_recipe_options {
         *planned;          /* for --dry-run: a device that is not here; outlives the recipe */
     const char *precision; /* NULL = f16 on a GPU, f32 on the CPU */
     ff_placement placement;
-    double loss_scale; /* negative = chosen: moves where activations are f16, else none */
+    double loss_scale; /* negative = chosen: where activations are f16 the recipe's, or one that
+                          moves; else none */
     bool no_graph, deterministic, quiet;
     int64_t threads; /* 0 = all CPUs */
 
@@ -40,6 +41,7 @@ typedef struct ff_recipe_options {
     bool nesterov, no_nesterov; /* at most one; none = the model's default */
     double label_smoothing, dropout;
     int64_t views;
+    int64_t val_every; /* epochs; 0 = after the last one only */
 
     ff_order_kind order;
     const char *augment;
@@ -95,7 +97,10 @@ typedef struct ff_recipe {
     ff_recipe_update groups[FF_RECIPE_GROUPS];
     double label_smoothing, dropout;
     bool summed_loss;
-    int views; /* of each sample in evaluation */
+    int views;         /* of each sample in evaluation */
+    double loss_scale; /* 0 = none; where it moves, where it begins */
+    bool scale_moves;
+    uint32_t val_every; /* epochs between evaluations; the last one is always followed by one */
 
     ff_augment_spec augment;
     char augment_text[FF_AUGMENT_TEXT_BYTES];

@@ -40,7 +40,9 @@ typedef struct ff_recipe_defaults {
     /* The loss is the sum over a batch, not its mean: learning rates stay as they are with other
      * batches, and the groups' weight decays are in proportion to them. */
     bool summed_loss;
-    int views; /* of each sample in evaluation (ff_plan_set_views); 0 = 1 */
+    int views;           /* of each sample in evaluation (ff_plan_set_views); 0 = 1 */
+    double loss_scale;   /* of f16 gradients, fixed; 0 = one that moves */
+    bool evaluates_once; /* --val-every 0: after the last epoch only */
     /* As many as have names; none: all parameters are one group, with the numbers above. */
     ff_recipe_group groups[FF_RECIPE_GROUPS];
 } ff_recipe_defaults;

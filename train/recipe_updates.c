@@ -91,6 +91,9 @@ ff_status ff_recipe_resolve_updates(ff_recipe *recipe, const ff_recipe_options *
     recipe->views = options->views > 0    ? (int)options->views
                     : defaults->views > 0 ? defaults->views
                                           : 1;
+    recipe->val_every = options->val_every >= 0 ? (uint32_t)options->val_every
+                                                : (uint32_t)!defaults->evaluates_once;
+    if (!recipe->val_every) recipe->val_every = recipe->epochs;
     return FF_OK;
 }
 

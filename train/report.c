@@ -186,10 +186,16 @@ ff_status ff_report_epoch(ff_report *report, const ff_epoch *epoch, ff_error *er
     if (report->table) {
         fprintf(report->table, "%5" PRIu32 "  %10.4f  %7.2f %%", epoch->epoch, epoch->train_loss,
                 100 * epoch->train_accuracy);
-        if (report->evaluates)
+        if (epoch->evaluated)
             fprintf(report->table, "  %8.4f %7.2f %%", epoch->val_loss, 100 * epoch->val_accuracy);
-        fprintf(report->table, "  %13.6g  %7.2f  %9.0f  %7.1f %%\n", epoch->learning_rate,
+        else if (report->evaluates)
+            fprintf(report->table, "  %8s %9s", "-", "-");
+        fprintf(report->table, "  %13.6g  %7.2f  %9.0f  %7.1f %%", epoch->learning_rate,
                 epoch->seconds, epoch->samples_per_second, epoch->data_wait_percent);
+        if (epoch->skipped)
+            fprintf(report->table, "  %" PRIu64 " update%s skipped", epoch->skipped,
+                    epoch->skipped == 1 ? "" : "s");
+        fputc('\n', report->table);
         fflush(report->table);
     }
     return report->log ? ff_json_log_write(report->log, with_gpu(epoch_object(epoch), epoch), error)
@@ -202,14 +208,14 @@ static json_t *end_object(const ff_run_result *result, ff_status status, const c
     const char *how = status == FF_OK            ? "done"
                       : status == FF_INTERRUPTED ? "interrupted"
                                                  : "failed";
-    bool evaluated = result->best_epoch != 0;
+    bool evaluated = result->val_epoch != 0;
     double train_ns = (double)result->train_ns;
     return json_pack(
         "{s:s, s:s, s:o, s:i, s:I, s:I, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:I, s:o}", "event",
         "end", "status", how, "message", ff_json_text(status == FF_OK ? NULL : message), "epochs",
         (int)result->last.epoch, "steps", (json_int_t)result->steps, "samples",
         (json_int_t)result->samples, "val_accuracy",
-        evaluated ? ff_json_number(result->last.val_accuracy) : json_null(), "best_val_accuracy",
+        evaluated ? ff_json_number(result->val_accuracy) : json_null(), "best_val_accuracy",
         evaluated ? ff_json_number(result->best_accuracy) : json_null(), "best_epoch",
         evaluated ? json_integer(result->best_epoch) : json_null(), "seconds",
         ff_json_number((double)result->total_ns * 1e-9), "train_seconds",
@@ -226,18 +232,17 @@ static json_t *end_object(const ff_run_result *result, ff_status status, const c
 static void print_reached(FILE *out, const ff_recipe *recipe, const ff_run_result *result) {
     const ff_epoch *last = &result->last;
     if (!last->epoch) return;
-    if (result->best_epoch)
+    if (result->val_epoch)
         fprintf(out, "Accuracy on %s: %.2f %% after epoch %" PRIu32,
-                ff_dataset_path(recipe->splits.val), 100 * last->val_accuracy, last->epoch);
+                ff_dataset_path(recipe->splits.val), 100 * result->val_accuracy, result->val_epoch);
     else
         fprintf(out, "Accuracy while training on %s: %.2f %% in epoch %" PRIu32,
                 ff_dataset_path(recipe->splits.train), 100 * last->train_accuracy, last->epoch);
-    if (result->best_epoch && result->best_epoch != last->epoch)
+    if (result->best_epoch != result->val_epoch)
         fprintf(out, " (best: %.2f %% after epoch %" PRIu32 ")", 100 * result->best_accuracy,
                 result->best_epoch);
     fprintf(out, "; %.1f s of training", (double)result->train_ns * 1e-9);
-    if (result->best_epoch)
-        fprintf(out, " and %.1f s of evaluation", (double)result->val_ns * 1e-9);
+    if (result->val_epoch) fprintf(out, " and %.1f s of evaluation", (double)result->val_ns * 1e-9);
     fprintf(out, ", %.0f samples/s.\n",
             result->train_ns ? (double)result->samples * 1e9 / (double)result->train_ns : 0.0);
 }
@@ -245,14 +250,16 @@ static void print_reached(FILE *out, const ff_recipe *recipe, const ff_run_resul
 /* A scale that moves begins high and is halved until the gradients fit; nothing is wrong then. */
 static void print_skipped(FILE *out, const ff_recipe *recipe, const ff_run_result *result) {
     const double share = result->steps ? (double)result->skipped / (double)result->steps : 0;
-    const bool moves = recipe->options->loss_scale < 0;
+    const bool moves = recipe->scale_moves;
     if (share <= WORTH_TELLING || (moves && result->skipped <= HALVINGS)) return;
     fprintf(out,
             "%" PRIu64 " of %" PRIu64 " updates (%.1f %%) were skipped, for their gradients were "
             "infinite or no numbers in %s; the loss' scale is now %g; %s.\n",
             result->skipped, result->steps, 100 * share, ff_precision_name(recipe->precision),
             result->last.loss_scale,
-            moves ? "--precision bf16 needs no scale" : "lower --loss-scale, or leave it out");
+            moves                    ? "--precision bf16 needs no scale"
+            : recipe->loss_scale > 1 ? "lower --loss-scale, or leave it out"
+                                     : "lower --lr");
 }
 
 static void print_gpu(FILE *out, const ff_epoch *last) {

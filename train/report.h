@@ -40,11 +40,11 @@ typedef struct ff_run_result {
     uint64_t steps, samples;
     uint64_t skipped; /* updates */
     uint64_t total_ns, whiten_ns, train_ns, wait_ns;
-    uint64_t val_ns, last_val_ns; /* of all evaluations, and of the last one */
-    double loader_rate;           /* samples a second that the loader could give; 0 = unknown */
-    ff_epoch last;                /* epoch 0 = none was finished */
-    uint32_t best_epoch;          /* 0 = none was evaluated */
-    double best_accuracy;
+    uint64_t val_ns, last_val_ns;   /* of all evaluations, and of the last one */
+    double loader_rate;             /* samples a second that the loader could give; 0 = unknown */
+    ff_epoch last;                  /* epoch 0 = none was finished */
+    uint32_t val_epoch, best_epoch; /* last and best that were evaluated; 0 = none */
+    double val_accuracy, best_accuracy;
 } ff_run_result;
 
 typedef struct ff_report ff_report;

@@ -123,6 +123,11 @@ static ff_status train_epoch(ff_recipe *recipe, uint32_t epoch, epoch_sums *sums
     return FF_OK;
 }
 
+/* Whether the epoch, counted from 1, is followed by an evaluation. */
+static bool evaluates_after(const ff_recipe *recipe, uint32_t epoch) {
+    return epoch % recipe->val_every == 0 || epoch == recipe->epochs;
+}
+
 /* Trains and evaluates epochs until the end; *result is what was reached, also on failure. */
 static ff_status run_epochs(ff_recipe *recipe, ff_report *report, ff_run_result *result,
                             ff_error *error) {
@@ -149,7 +154,7 @@ static ff_status run_epochs(ff_recipe *recipe, ff_report *report, ff_run_result 
                          .loss_scale = sums.loss_scale,
                          .gpu_read = sums.gpu_read,
                          .gpu = sums.gpu};
-        if (recipe->val_plan) {
+        if (recipe->val_plan && evaluates_after(recipe, epoch + 1)) {
             ff_evaluation evaluation;
             status = ff_evaluate(recipe->val_plan, recipe->val_feed, &evaluation, error);
             if (status != FF_OK) return status;
@@ -158,6 +163,8 @@ static ff_status run_epochs(ff_recipe *recipe, ff_report *report, ff_run_result 
             line.evaluated = true;
             line.val_loss = evaluation.loss;
             line.val_accuracy = evaluation.accuracy;
+            result->val_epoch = epoch + 1;
+            result->val_accuracy = evaluation.accuracy;
             if (!result->best_epoch || evaluation.accuracy > result->best_accuracy) {
                 result->best_epoch = epoch + 1;
                 result->best_accuracy = evaluation.accuracy;

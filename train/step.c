@@ -89,7 +89,6 @@ static ff_status build(ff_step *step, ff_error *error) {
         .group_count = options->group_count,
         .rates = options->rates,
         .rate_steps = options->rate_steps,
-        .check = options->loss_scale > 0,
     };
     ff_device *device = step->compute->device;
     FF_TRY(ff_update_create(&step->update, step->store, &update, error));

@@ -70,7 +70,12 @@ static void print_data(FILE *out, const ff_recipe *recipe) {
         print_set(out, "validation", splits->val,
                   splits->val_found ? "; found beside it, --val names another" : "");
     else
-        fprintf(out, "validation     none; --val names a set to evaluate on after every epoch\n");
+        fprintf(out, "validation     none; --val names a set to evaluate on\n");
+    if (splits->val && recipe->val_every > 1 && recipe->val_every >= recipe->epochs)
+        fprintf(out, "               after the last epoch only; --val-every 1: after each\n");
+    else if (splits->val && recipe->val_every > 1)
+        fprintf(out, "               after every %" PRIu32 " epochs, and after the last\n",
+                recipe->val_every);
     fprintf(out, "label          %s, %" PRIu32 " classes\n", splits->label, splits->classes);
     fprintf(out, "augment        %s%s\n", recipe->augment_text,
             recipe->augment_chosen ? " (the model's default; --augment none for nothing)" : "");

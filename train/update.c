@@ -55,7 +55,6 @@ static ff_status prepare(ff_update *update, ff_error *error) {
         .group_count = update->options.group_count,
         .rates = update->options.rates,
         .rate_steps = update->options.rate_steps,
-        .check = update->options.check,
         .control = store->control,
     };
     status = ops->update_create(store->compute, &spec, &update->prepared, error);

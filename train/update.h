@@ -18,9 +18,6 @@ typedef struct ff_update_options {
      * the last. */
     const double *rates;
     uint64_t rate_steps;
-    /* Looks at all gradients first, and leaves parameters and state as they are where one is
-     * infinite or NaN. For losses that are scaled. */
-    bool check;
 } ff_update_options;
 
 /* Copies the options. The store outlives it, and its groups do not change. On failure *update =
@@ -30,7 +27,9 @@ FF_MUST_USE ff_status ff_update_create(ff_update **update, ff_store *store,
 void ff_update_destroy(ff_update **update); /* NULL is accepted */
 
 /* Gives the compute the end of a step: the check, the update, and the control's advance; the ring's
- * place of the step gets what they found. ring: [ring_size], on the device. */
+ * place of the step gets what they found. ring: [ring_size], on the device. The check, of tables
+ * that have update_run, looks at all gradients: where one is infinite or NaN, parameters and state
+ * stay as they are, whether or not the loss was scaled. */
 void ff_update_enqueue(ff_update *update, ff_outcome *ring, uint32_t ring_size);
 
 #endif

@@ -139,6 +139,29 @@ if command -v "$python" >/dev/null; then check "its JSON lines" "$python" judge_
 else skip "its JSON lines" "no $python"; fi
 "$fftrain" "${speed[@]}" --log-json again.jsonl --workers 2 >stdout 2>stderr
 check "it repeats" cmp <(results speed.jsonl) <(results again.jsonl)
+check "cifar-speed evaluates after the last epoch only" \
+    bash -c "grep -q 'after the last epoch only' stdout && grep -qE '^ +1 .* - +- ' stdout && ! grep -qE '^ +2 .* - +- ' stdout &&
+             [ \"\$(grep -c '\"val_loss\":null' speed.jsonl)\" = 1 ] && grep -q '\"best_epoch\":2' speed.jsonl"
+cat >val_every.py <<'PYTHON'
+# val_every.py LOG EPOCH...: the epochs that were evaluated; the evaluations change nothing
+import json, sys
+lines = [json.loads(line) for line in open(sys.argv[1])]
+epochs, end = [line for line in lines if line["event"] == "epoch"], lines[-1]
+want = [int(word) for word in sys.argv[2:]]
+assert [line["epoch"] for line in epochs if line["val_loss"] is not None] == want, epochs
+assert end["val_accuracy"] == epochs[want[-1] - 1]["val_accuracy"], end
+assert end["best_val_accuracy"] == max(epochs[n - 1]["val_accuracy"] for n in want), end
+PYTHON
+every() { # N EPOCH...
+    local n=$1; shift
+    "$fftrain" --data set "${small[@]}" --epochs 5 --val-every "$n" --log-json every.$n >stdout 2>stderr &&
+        "$python" val_every.py every.$n "$@"
+}
+check "--val-every 1" every 1 1 2 3 4 5
+check "--val-every 2: and after the last" every 2 2 4 5
+check "--val-every 0: after the last only" every 0 5
+losses() { grep -o '"train_loss":[0-9.]*' "$1"; }
+check "evaluating changes nothing" cmp <(losses every.0) <(losses every.1)
 "$fftrain" "${speed[@]}" --views 1 --log-json one.jsonl >stdout 2>stderr
 check "other views, the same training and another loss" \
     bash -c "cmp -s <(grep -o '\"train_loss\":[0-9.]*' speed.jsonl) <(grep -o '\"train_loss\":[0-9.]*' one.jsonl) &&

@@ -89,11 +89,15 @@ assert "resident" in lines[0]["placement"], lines[0]
 PYTHON
 f16=(--device cuda --precision f16 --placement resident)
 check "a loss scale that moves is halved by each update that it skips" "$python" skipped.py f16 65536
-check "and nothing is said of a few" bash -c "! grep -q skipped f16.out"
+check "and nothing is said of a few at the end" bash -c "! grep -q 'were skipped' f16.out"
 check "a fixed loss scale that is far too large" train huge "${f16[@]}" --loss-scale 1e9
 check "every update is skipped and counted" "$python" skipped.py huge 1e9 6 6
 check "and told at the end" \
     grep -qF "12 of 12 updates (100.0 %) were skipped, for their gradients were infinite or no numbers in f16; the loss' scale is now 1e+09; lower --loss-scale, or leave it out." huge.out
+
+check "and in each epoch's line" test "$(grep -cE '^ +[12] .* %  6 updates skipped$' huge.out)" -eq 2
+check "cifar-speed has a fixed scale of its own" \
+    bash -c "'$make_set' images --splits train,test --count 60 --height 32 --width 32 --statistics >log && '$sim' --recipe cifar-speed --data images --batch 20 --epochs 1 --device cuda --log-json speed >log && grep -q '\"loss_scale\":128.0' speed && ! grep -q skipped log"
 
 # ---- what NVML tells of the GPU: of cuda:0, for the fake one knows no other
 cat >nvml.py <<'PYTHON'

@@ -240,8 +240,39 @@ static void recordings_change_nothing(void **state) {
     }
 }
 
-/* A step whose gradients are not finite changes no parameter, halves the scale, and is told; good
- * steps double it. */
+/* A step whose gradients are not finite changes no parameter and is told, whatever the scale: one
+ * that moves, a fixed one, or none. */
+static void bad_steps_are_skipped_at_any_scale(void **state) {
+    (void)state;
+    const struct {
+        ff_precision precision;
+        double loss_scale;
+    } runs[] = {{FF_PRECISION_F16, 128}, {FF_PRECISION_F16, 0}, {FF_PRECISION_F32, 0}};
+    for (size_t k = 0; k < sizeof runs / sizeof *runs; k++) {
+        run r = {.model = "smallnet",
+                 .rate = 0.1,
+                 .cuda = true,
+                 .record = true,
+                 .precision = runs[k].precision,
+                 .loss_scale = runs[k].loss_scale,
+                 .poison = true,
+                 .steps = 6};
+        run before = r;
+        before.steps = 5;
+        perform(&before);
+        perform(&r);
+        assert_memory_equal(before.values, r.values, r.value_count * sizeof(float));
+        for (int i = 0; i < 6; i++) {
+            const double scale = runs[k].loss_scale > 0 ? runs[k].loss_scale : 1;
+            assert_int_equal(r.outcomes[i].non_finite, i == 5);
+            assert_float_equal(r.outcomes[i].loss_scale, scale, 0);
+        }
+        free(before.values);
+        free(r.values);
+    }
+}
+
+/* A scale that moves: a bad step halves it, good ones double it. */
 static void bad_steps_are_skipped(void **state) {
     (void)state;
     run r = {.model = "smallnet",
@@ -297,6 +328,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(steps_are_the_cpus),
         cmocka_unit_test(recordings_change_nothing),
+        cmocka_unit_test(bad_steps_are_skipped_at_any_scale),
         cmocka_unit_test(bad_steps_are_skipped),
         cmocka_unit_test(replicas_are_independent),
     };

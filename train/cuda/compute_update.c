@@ -8,7 +8,6 @@
 struct ff_prepared_update {
     ff_cuda_update sgd; /* chunks of all segments but Muon's */
     ff_cuda_update all; /* the same tables, and the chunks of Muon's behind: for the check */
-    bool check;
     void *segments, *chunks, *groups, *rates; /* the tables' memory */
     ff_cuda_muon_banks *banks;
 };
@@ -82,7 +81,6 @@ static ff_status build(ff_compute *compute, ff_prepared_update *u, const ff_upda
     FF_TRY(send(compute, &u->chunks, host->chunks, chunks * sizeof *host->chunks, error));
     FF_TRY(send(compute, &u->groups, host->groups, groups * sizeof *host->groups, error));
     FF_TRY(send(compute, &u->rates, host->rates, rates * sizeof *host->rates, error));
-    u->check = spec->check;
     u->all = (ff_cuda_update){
         .segments = u->segments,
         .chunks = u->chunks,
@@ -131,8 +129,7 @@ void ff_cuda_update_destroy(ff_compute *compute, ff_prepared_update *u) {
 void ff_cuda_update_enqueue(ff_compute *compute, ff_prepared_update *u, ff_outcome *ring,
                             uint32_t ring_size) {
     const ff_cuda_place *place = &((const ff_cuda_compute *)compute)->place;
-    if (u->check)
-        ff_cuda_keep(compute, ff_cuda_check(place, &u->all), "the check of the gradients");
+    ff_cuda_keep(compute, ff_cuda_check(place, &u->all), "the check of the gradients");
     ff_cuda_keep(compute, ff_cuda_update_run(place, &u->sgd), "the update");
     ff_cuda_muon_enqueue((ff_cuda_compute *)compute, u->banks);
     ff_cuda_keep(compute, ff_cuda_advance(place, &u->all, ring, ring_size), "the end of a step");
