@@ -44,6 +44,9 @@ typedef struct ff_device_table {
 
     void (*destroy)(ff_device *device);
 
+    /* Optional: the name of a code that a kernel's launcher returns; NULL = it has none. */
+    const char *(*error_name)(int code);
+
     /* Bytes free and in total. */
     ff_status (*memory)(ff_device *device, uint64_t *free_bytes, uint64_t *total_bytes,
                         ff_error *error);

@@ -431,6 +431,8 @@ void ff_compute_close(ff_compute **compute);
 void ff_compute_enter(ff_compute *compute);
 /* FF_OK, or the first failure of an entry, again at every later call. */
 FF_MUST_USE ff_status ff_compute_check(const ff_compute *compute, ff_error *error);
+/* Forgets it: for one who can do without what failed. Nothing was given to the device since. */
+void ff_compute_forgive(ff_compute *compute);
 /* Waits until all work given so far is done; then as ff_compute_check. */
 FF_MUST_USE ff_status ff_compute_wait(ff_compute *compute, ff_error *error);
 

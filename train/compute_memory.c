@@ -51,6 +51,10 @@ ff_status ff_compute_check(const ff_compute *compute, ff_error *error) {
     return compute->failure.status;
 }
 
+void ff_compute_forgive(ff_compute *compute) {
+    compute->failure = (ff_error){0};
+}
+
 ff_status ff_compute_wait(ff_compute *compute, ff_error *error) {
     compute->device->table->stream_synchronize(compute->device, compute->stream,
                                                ff_compute_error(compute));

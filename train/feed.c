@@ -88,7 +88,7 @@ void ff_feed_destroy(ff_feed **pointer) {
 
 ff_status ff_feed_next(ff_feed *feed, ff_feed_batch *batch, ff_error *error) {
     if (feed->loader) {
-        FF_TRY(ff_loader_acquire(feed->loader, &feed->slot, error));
+        if (!feed->slot) FF_TRY(ff_loader_acquire(feed->loader, &feed->slot, error));
         const ff_slot *slot = feed->slot;
         *batch = (ff_feed_batch){
             .batch = {.images = slot->data,
@@ -126,6 +126,10 @@ ff_status ff_feed_done(ff_feed *feed, ff_error *error) {
     if (feed->slot) ff_loader_release(feed->loader, feed->slot, NULL);
     feed->slot = NULL;
     return FF_OK;
+}
+
+ff_status ff_feed_again(ff_feed *feed, ff_error *error) {
+    return feed->batches ? ff_batches_rewind(feed->batches, error) : FF_OK;
 }
 
 ff_feed_info ff_feed_describe(const ff_feed *feed) {

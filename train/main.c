@@ -36,8 +36,9 @@ static const char epilogue[] =
     "  seconds, samples_per_second, data_wait_percent, skipped_updates, loss_scale}, where\n"
     "  accuracies are shares of 1, learning rate and loss scale are those of the last step, the\n"
     "  seconds are those of training alone, and the skipped updates those whose gradients 16 bits\n"
-    "  could not hold (0 without a loss scale); and an event \"end\" with how the run ended. On a\n"
-    "  GPU both have gpu_utilization_percent, gpu_memory_bytes, sm_clock_mhz and memory_clock_mhz, as\n"
+    "  could not hold; and an event \"end\" with how the run ended, where timed_seconds are those of\n"
+    "  whitening, training and the last evaluation on a warm GPU, cold_seconds those and the\n"
+    "  warm-up. On a GPU both have gpu_utilization_percent, gpu_memory_bytes, sm_clock_mhz and memory_clock_mhz, as\n"
     "  NVML tells them near the end of an epoch's training; without NVML they are left out.\n"
     "SIGINT and SIGTERM stop at the next step; a second one stops at once.\n"
     "\n"
@@ -143,6 +144,8 @@ static ff_status parse(int argc, char **argv, settings *out, bool *done, ff_erro
          "recipe's, one that moves of most; else none."},
         {"no-graph", 0, FF_OPTION_FLAG, NULL, &recipe->no_graph, NULL, 0, 0,
          "Give a GPU its steps call by call instead of recorded; the same bits."},
+        {"no-warm-up", 0, FF_OPTION_FLAG, NULL, &recipe->no_warm_up, NULL, 0, 0,
+         "Start the clock of a GPU's run with nothing loaded or recorded; the same bits."},
         {"deterministic", 0, FF_OPTION_FLAG, NULL, &recipe->deterministic, NULL, 0, 0,
          "No algorithm whose results vary between runs, and none chosen by timing; the CPU has "
          "none."},

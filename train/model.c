@@ -84,10 +84,10 @@ static ff_status list_parameters(ff_model *model, ff_error *error) {
     return FF_OK;
 }
 
-static ff_status add_plan(ff_model *model, int batch, bool training, ff_plan **plan,
-                          ff_error *error) {
-    FF_TRY(ff_plan_create(plan, model->graph, model->compute, batch, training, model->training,
-                          error));
+static ff_status add_plan(ff_model *model, int batch, bool training, const bool *without,
+                          ff_plan **plan, ff_error *error) {
+    FF_TRY(ff_plan_create(plan, model->graph, model->compute, batch, training, without,
+                          model->training, error));
     (*plan)->store = &model->store;
     (*plan)->smoothing = model->options.label_smoothing;
     (*plan)->summed = model->options.summed_loss;
@@ -119,7 +119,7 @@ static ff_status build(ff_model *model, ff_error *error) {
     model->net->build(model->graph, options);
     FF_TRY(ff_graph_check(model->graph, error));
     FF_TRY(open_compute(model, error));
-    FF_TRY(add_plan(model, options->batch, true, &model->training, error));
+    FF_TRY(add_plan(model, options->batch, true, NULL, &model->training, error));
     FF_TRY(ff_store_create(&model->store, model->graph, model->compute, model->training->convs,
                            model->training->tensors, error));
     FF_TRY(ff_store_initialise(&model->store, options->seed, error));
@@ -169,7 +169,13 @@ void ff_model_destroy(ff_model **model_pointer) {
 ff_status ff_model_plan(ff_model *model, int batch, bool training, ff_plan **plan,
                         ff_error *error) {
     *plan = NULL;
-    return add_plan(model, batch, training, plan, error);
+    return add_plan(model, batch, training, NULL, plan, error);
+}
+
+ff_status ff_model_plan_without(ff_model *model, int batch, const bool *without, ff_plan **plan,
+                                ff_error *error) {
+    *plan = NULL;
+    return add_plan(model, batch, true, without, plan, error);
 }
 
 ff_plan *ff_model_training_plan(ff_model *model) {

@@ -164,6 +164,12 @@ typedef struct ff_step_result {
  * evaluate, in much less memory. The model owns it until it is destroyed. */
 FF_MUST_USE ff_status ff_model_plan(ff_model *model, int batch, bool training, ff_plan **plan,
                                     ff_error *error);
+/* A training plan that leaves the gradients of some parameters out, and what only they want, for
+ * steps in which their learning rate is 0: without: [ff_model_parameter_count]. What is learned is
+ * the same bits, but where a batch norm that is left out was folded into a convolution: then within
+ * the rounding of activations. */
+FF_MUST_USE ff_status ff_model_plan_without(ff_model *model, int batch, const bool *without,
+                                            ff_plan **plan, ff_error *error);
 /* The plan made by ff_model_create: options.batch samples, training. */
 ff_plan *ff_model_training_plan(ff_model *model);
 /* Evaluation classifies the mean of the logits of several views of each sample: 1 = the sample

@@ -5,6 +5,7 @@
 
 #include <inttypes.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* Bytes of a convolution's output that a chunk of CONV_POOL works on: what stays in the caches of
  * two cores. */
@@ -66,6 +67,18 @@ static ff_status plan_tensors(ff_plan *plan, const ff_plan *sibling, ff_error *e
     return FF_OK;
 }
 
+/* The gradient of a value is wanted where a parameter whose gradient is made comes before it. */
+static void plan_wanted(ff_plan *plan) {
+    const ff_graph *graph = plan->graph;
+    for (int p = 0; p < graph->parameter_count; p++)
+        if (ff_plan_trains_parameter(plan, p)) plan->wanted[graph->parameters[p].layer] = true;
+    for (int i = 1; i < graph->layer_count; i++) {
+        const ff_layer *layer = &graph->layers[i];
+        plan->wanted[i] |= plan->wanted[layer->from];
+        if (layer->from2 >= 0) plan->wanted[i] |= plan->wanted[layer->from2];
+    }
+}
+
 /* The value that a view shows. */
 static ff_node origin(const ff_plan *plan, ff_node node) {
     while (plan->graph->layers[node].kind == FF_LAYER_FLATTEN)
@@ -96,7 +109,7 @@ static ff_conv_shape conv_shape(const ff_plan *plan, const ff_op *op) {
         .stride = layer->stride,
         .pad = layer->pad,
         .bias = layer->bias,
-        .input_gradient = plan->training && op->from != 0,
+        .input_gradient = plan->training && plan->wanted[op->from],
         .training = plan->training,
         .frozen = !ff_op_trains(plan, op, 0),
         .statistics = op->counts_for >= 0,
@@ -242,11 +255,6 @@ static ff_status plan_forward(builder *b, ff_op *op, ff_error *error) {
 
 /* ---- buffers of the backward pass ---- */
 
-/* The input has no gradient. */
-static bool wants_gradient(ff_node node) {
-    return node > 0;
-}
-
 static ff_status give(builder *b, ff_node node, ff_buffer_id buffer, ff_error *error) {
     node = origin(b->plan, node);
     if (b->gradient_count[node] == FF_MAX_USERS)
@@ -267,7 +275,7 @@ static ff_status give_new(builder *b, ff_node node, int now, ff_buffer_id *id, f
 /* Takes the gradients of op->out: a norm adds two on the way, others get one sum. */
 static bool take(builder *b, ff_op *op, int now) {
     const int count = b->gradient_count[op->out];
-    if (!count) return false; /* nothing that the loss depends on */
+    if (!count || !b->plan->wanted[op->out]) return false; /* nothing that the loss depends on */
     for (int i = 0; i < count; i++) ff_plan_use(b->plan, b->gradients[op->out][i], now);
     op->dy = b->gradients[op->out][0];
     int next = 1;
@@ -292,7 +300,7 @@ static ff_status plan_folded_backward(ff_plan *plan, ff_op *norm, int now, ff_er
 static ff_status plan_backward(builder *b, ff_op *op, ff_error *error) {
     ff_plan *plan = b->plan;
     const int now = backward_time(plan, op);
-    const bool wanted = wants_gradient(op->from);
+    const bool wanted = plan->wanted[op->from];
     op->backward = take(b, op, now);
     if (!op->backward) return FF_OK;
     switch (op->kind) {
@@ -313,7 +321,7 @@ static ff_status plan_backward(builder *b, ff_op *op, ff_error *error) {
         ff_plan_use(plan, op->saved, now);
         if (op->from2 >= 0 && op->activation)
             ff_plan_use(plan, op->index == FF_BUFFER_NONE ? op->y : op->index, now);
-        if (op->from2 >= 0 && wants_gradient(op->from2)) {
+        if (op->from2 >= 0 && plan->wanted[op->from2]) {
             op->dx2 = op->dy;
             FF_TRY(give(b, op->from2, op->dx2, error));
             FF_TRY(give_new(b, op->from, now, &op->dx, error));
@@ -338,7 +346,7 @@ static ff_status plan_backward(builder *b, ff_op *op, ff_error *error) {
     case FF_OP_ADD:
         op->dx = op->dy;
         FF_TRY(give(b, op->from, op->dx, error));
-        if (wants_gradient(op->from2)) FF_TRY(give_new(b, op->from2, now, &op->dx2, error));
+        if (plan->wanted[op->from2]) FF_TRY(give_new(b, op->from2, now, &op->dx2, error));
         break;
     }
     return FF_OK;
@@ -386,6 +394,8 @@ static ff_status build(builder *b, ff_error *error) {
     FF_TRY(ff_alloc(&plan->ops, layers, sizeof *plan->ops, "a plan", error));
     FF_TRY(ff_alloc(&plan->tensors, layers, sizeof *plan->tensors, "a plan", error));
     FF_TRY(ff_alloc(&plan->convs, layers, sizeof *plan->convs, "a plan", error));
+    FF_TRY(ff_alloc(&plan->wanted, layers, sizeof *plan->wanted, "a plan", error));
+    plan_wanted(plan);
     FF_TRY(ff_alloc(&b->values, layers, sizeof *b->values, "a plan", error));
     FF_TRY(ff_alloc(&b->gradients, layers, sizeof *b->gradients, "a plan", error));
     FF_TRY(ff_alloc(&b->gradient_count, layers, sizeof *b->gradient_count, "a plan", error));
@@ -413,8 +423,16 @@ static ff_status build(builder *b, ff_error *error) {
     return ff_plan_allocate(plan, error);
 }
 
+static ff_status copy_without(ff_plan *plan, const bool *without, ff_error *error) {
+    const size_t count = (size_t)plan->graph->parameter_count;
+    FF_TRY(ff_alloc(&plan->without, count, sizeof *plan->without, "a plan", error));
+    memcpy(plan->without, without, count * sizeof *without);
+    return FF_OK;
+}
+
 ff_status ff_plan_create(ff_plan **out, const ff_graph *graph, ff_compute *compute, int batch,
-                         bool training, const ff_plan *sibling, ff_error *error) {
+                         bool training, const bool *without, const ff_plan *sibling,
+                         ff_error *error) {
     builder b = {.sibling = sibling};
     *out = NULL;
     if (batch < 1 || batch > 1 << 20)
@@ -426,7 +444,9 @@ ff_status ff_plan_create(ff_plan **out, const ff_graph *graph, ff_compute *compu
     b.plan->batch = batch;
     b.plan->training = training;
     b.plan->views = 1;
-    ff_status status = build(&b, error);
+    ff_status status = FF_OK;
+    if (without) status = copy_without(b.plan, without, error);
+    if (status == FF_OK) status = build(&b, error);
     free(b.values);
     free(b.gradients);
     free(b.gradient_count);
@@ -453,6 +473,8 @@ void ff_plan_destroy(ff_plan **plan_pointer) {
     free(plan->ops);
     free(plan->tensors);
     free(plan->convs);
+    free(plan->wanted);
+    free(plan->without);
     free(plan->buffers);
     free(plan);
     *plan_pointer = NULL;

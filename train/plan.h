@@ -104,6 +104,9 @@ struct ff_plan {
     ff_store *store; /* the model's; set before the first step */
     int batch;
     bool training;
+    /* [parameters]: trained ones whose gradients this plan does not make; NULL = none. */
+    bool *without;
+    bool *wanted; /* [layers]: the gradient of the layer's output is made */
     double smoothing;
     bool summed;   /* the loss is the sum over the batch, not its mean */
     uint64_t seed; /* of dropout */
@@ -125,16 +128,22 @@ struct ff_plan {
     ff_buffer_id logits, logits_gradient, loss_scratch, outcome, conv_scratch, norm_scratch;
 };
 
-/* Whether the k-th parameter of the operation's layer is trained, and so has a gradient. */
+/* Whether the plan makes the gradient of a parameter, and of the k-th one of the operation's layer.
+ */
+static inline bool ff_plan_trains_parameter(const ff_plan *plan, int parameter) {
+    if (plan->without && plan->without[parameter]) return false;
+    return plan->graph->parameters[parameter].trained;
+}
 static inline bool ff_op_trains(const ff_plan *plan, const ff_op *op, int k) {
-    return plan->graph->parameters[plan->graph->layers[op->layer].parameter + k].trained;
+    return ff_plan_trains_parameter(plan, plan->graph->layers[op->layer].parameter + k);
 }
 
-/* Plans; `sibling` (or NULL) is the plan whose weights and arenas it shares. The caller sets
- * `store` and destroys it; siblings before the first. On failure *plan = NULL. */
+/* Plans; `sibling` (or NULL) is the plan whose weights and arenas it shares. without: as in
+ * ff_plan, copied; nothing that only they want is computed. The caller sets `store` and destroys
+ * it; siblings before the first. On failure *plan = NULL. */
 FF_MUST_USE ff_status ff_plan_create(ff_plan **plan, const ff_graph *graph, ff_compute *compute,
-                                     int batch, bool training, const ff_plan *sibling,
-                                     ff_error *error);
+                                     int batch, bool training, const bool *without,
+                                     const ff_plan *sibling, ff_error *error);
 void ff_plan_destroy(ff_plan **plan);
 
 /* ---- plan_fuse.c ---- */

@@ -111,8 +111,10 @@ static void conv_pool_backward(const runner *r, const ff_op *op) {
         const chunk c = chunk_at(r, op, from);
         const ff_pool pool = pool_of(r, op, &c.middle);
         r->table->pool_backward(r->compute, &pool, c.dy, c.index, room);
-        r->table->conv_backward_weights(r->compute, c.conv, c.x, room, dw && from ? partial : dw,
-                                        dbias && from ? partial_bias : dbias, scratch);
+        if (dw || dbias)
+            r->table->conv_backward_weights(r->compute, c.conv, c.x, room,
+                                            dw && from ? partial : dw,
+                                            dbias && from ? partial_bias : dbias, scratch);
         if (from && dw) r->table->add(r->compute, op->conv->weight_count, dw, partial, dw);
         if (from && dbias) r->table->add(r->compute, outputs, dbias, partial_bias, dbias);
         if (c.dx)

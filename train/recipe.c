@@ -177,6 +177,30 @@ static void resolve_loss_scale(ff_recipe *recipe, const ff_recipe_options *optio
                                              : options->loss_scale;
 }
 
+/* Plans without the gradients that nothing is learned from any more. */
+static ff_status plan_settled(ff_recipe *recipe, ff_error *error) {
+    bool *settled;
+    FF_TRY(ff_alloc(&settled, (uint64_t)ff_model_parameter_count(recipe->model), sizeof *settled,
+                    "the recipe", error));
+    recipe->settled_step = ff_recipe_settled(recipe, settled);
+    ff_status status = FF_OK;
+    if (recipe->settled_step < ff_recipe_total_steps(recipe))
+        status = ff_model_plan_without(recipe->model, (int)recipe->batch, settled,
+                                       &recipe->settled_plan, error);
+    if (status == FF_OK && recipe->settled_plan && recipe->last_count)
+        status = ff_model_plan_without(recipe->model, (int)recipe->last_count, settled,
+                                       &recipe->settled_last_plan, error);
+    free(settled);
+    return status;
+}
+
+ff_plan *ff_recipe_plan(const ff_recipe *recipe, uint64_t step, uint32_t count) {
+    const bool settled = recipe->settled_plan && step >= recipe->settled_step;
+    if (count == (uint32_t)recipe->batch)
+        return settled ? recipe->settled_plan : recipe->train_plan;
+    return settled ? recipe->settled_last_plan : recipe->last_plan;
+}
+
 static ff_status build_model(ff_recipe *recipe, const ff_recipe_options *options, ff_error *error) {
     const ff_splits *splits = &recipe->splits;
     bool chosen = options->compute && strcmp(options->compute, "auto") != 0;
@@ -208,6 +232,7 @@ static ff_status build_model(ff_recipe *recipe, const ff_recipe_options *options
             return ff_fail_within(error, status,
                                   "the last batch of an epoch, which --last-batch keep keeps");
     }
+    FF_TRY(plan_settled(recipe, error));
     if (!recipe->val_batch) return FF_OK;
     FF_TRY(ff_model_plan(recipe->model, (int)recipe->val_batch, false, &recipe->val_plan, error));
     return ff_plan_set_views(recipe->val_plan, recipe->views, error);

@@ -29,7 +29,7 @@ typedef struct ff_recipe_options {
     ff_placement placement;
     double loss_scale; /* negative = chosen: where activations are f16 the recipe's, or one that
                           moves; else none */
-    bool no_graph, deterministic, quiet;
+    bool no_graph, no_warm_up, deterministic, quiet;
     int64_t threads; /* 0 = all CPUs */
 
     int64_t epochs;
@@ -78,7 +78,11 @@ typedef struct ff_recipe {
     ff_model *model;
     ff_plan *train_plan; /* of `batch` samples */
     ff_plan *last_plan;  /* of the shorter last batch, with --last-batch keep; else NULL */
-    ff_plan *val_plan;   /* of `val_batch` samples; NULL without validation */
+    /* The same without the gradients of parameters whose learning rate stays 0 from settled_step
+     * on; NULL: there are none. */
+    ff_plan *settled_plan, *settled_last_plan;
+    uint64_t settled_step;
+    ff_plan *val_plan; /* of `val_batch` samples; NULL without validation */
     ff_machine *machine;
     ff_feed *train_feed, *val_feed;
     ff_loader_options train_input; /* of train_feed */
@@ -122,6 +126,8 @@ FF_MUST_USE ff_status ff_recipe_make_step(ff_recipe *recipe, const ff_recipe_opt
                                           bool learns, ff_step **step, ff_error *error);
 /* What step `step` (from 0) updates by: steps[recipe->group_count]. */
 void ff_recipe_steps(const ff_recipe *recipe, uint64_t step, ff_sgd *steps);
+/* The plan of step `step` (from 0), of `count` samples. */
+ff_plan *ff_recipe_plan(const ff_recipe *recipe, uint64_t step, uint32_t count);
 /* Steps of the whole run. */
 static inline uint64_t ff_recipe_total_steps(const ff_recipe *recipe) {
     return recipe->epochs * recipe->batches;

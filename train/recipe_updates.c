@@ -105,6 +105,28 @@ ff_status ff_recipe_set_groups(const ff_recipe *recipe, ff_error *error) {
     return ff_model_set_groups(recipe->model, groups, recipe->group_count, error);
 }
 
+/* The step from which the group's parameters stay as they are. Muon's never do: its step restores
+ * the norm of the filters at any learning rate. */
+static uint64_t settled_at(const ff_recipe *recipe, int group) {
+    const ff_schedule *schedule = &recipe->groups[group].schedule;
+    const uint64_t all = ff_recipe_total_steps(recipe), end = schedule->total_steps;
+    if (recipe->groups[group].rule != FF_RULE_SGD || end >= all) return all;
+    return ff_schedule_rate(schedule, end) == 0 ? end : all;
+}
+
+uint64_t ff_recipe_settled(const ff_recipe *recipe, bool *settled) {
+    const ff_model *model = recipe->model;
+    uint64_t first = ff_recipe_total_steps(recipe);
+    for (int g = 0; g < recipe->group_count; g++)
+        if (settled_at(recipe, g) < first) first = settled_at(recipe, g);
+    for (int i = 0; i < ff_model_parameter_count(model); i++) {
+        const int group = ff_model_group(model, i);
+        settled[i] = group >= 0 && settled_at(recipe, group) <= first &&
+                     first < ff_recipe_total_steps(recipe);
+    }
+    return first;
+}
+
 void ff_recipe_steps(const ff_recipe *recipe, uint64_t step, ff_sgd *steps) {
     for (int i = 0; i < recipe->group_count; i++) {
         steps[i] = recipe->groups[i].sgd;

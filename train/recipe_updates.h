@@ -11,5 +11,9 @@ FF_MUST_USE ff_status ff_recipe_resolve_updates(ff_recipe *recipe, const ff_reci
                                                 ff_error *error);
 /* Gives the model its groups, where there is more than one. */
 FF_MUST_USE ff_status ff_recipe_set_groups(const ff_recipe *recipe, ff_error *error);
+/* The step from which the learning rate of some group of SGD stays 0, the first such step;
+ * `settled` becomes true for its parameters: [ff_model_parameter_count]. Where there is none, the
+ * number of all steps. */
+uint64_t ff_recipe_settled(const ff_recipe *recipe, bool *settled);
 
 #endif

@@ -22,6 +22,7 @@ struct ff_report {
     FILE *table, *closing;
     ff_progress progress;
     char description[48];
+    char *note;     /* the last one that was told */
     bool evaluates; /* the table has columns for it */
 };
 
@@ -39,6 +40,7 @@ ff_status ff_report_create(ff_report **report, const char *log_path, FILE *table
 void ff_report_destroy(ff_report **report) {
     if (!*report) return;
     ff_json_log_close(&(*report)->log);
+    free((*report)->note);
     free(*report);
     *report = NULL;
 }
@@ -202,18 +204,37 @@ ff_status ff_report_epoch(ff_report *report, const ff_epoch *epoch, ff_error *er
                        : FF_OK;
 }
 
+void ff_report_note(ff_report *report, const char *note) {
+    if (report->note && strcmp(report->note, note) == 0) return;
+    free(report->note);
+    report->note = strdup(note); /* without memory it may be told again */
+    fprintf(report->closing, "note: %s\n", note);
+    fflush(report->closing);
+    ff_error ignored = {0}; /* a log that cannot be written fails at the epoch's line */
+    if (report->log &&
+        ff_json_log_write(report->log,
+                          json_pack("{s:s, s:o}", "event", "note", "text", ff_json_text(note)),
+                          &ignored) != FF_OK)
+        return;
+}
+
 /* ---- the end ---- */
 
+static double timed_seconds(const ff_run_result *result) {
+    return (double)(result->whiten_ns + result->train_ns + result->last_val_ns) * 1e-9;
+}
+
 static json_t *end_object(const ff_run_result *result, ff_status status, const char *message) {
+    const double warm_up = (double)result->warm_up_ns * 1e-9;
     const char *how = status == FF_OK            ? "done"
                       : status == FF_INTERRUPTED ? "interrupted"
                                                  : "failed";
     bool evaluated = result->val_epoch != 0;
     double train_ns = (double)result->train_ns;
     return json_pack(
-        "{s:s, s:s, s:o, s:i, s:I, s:I, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:I, s:o}", "event",
-        "end", "status", how, "message", ff_json_text(status == FF_OK ? NULL : message), "epochs",
-        (int)result->last.epoch, "steps", (json_int_t)result->steps, "samples",
+        "{s:s, s:s, s:o, s:i, s:I, s:I, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:I, s:o}",
+        "event", "end", "status", how, "message", ff_json_text(status == FF_OK ? NULL : message),
+        "epochs", (int)result->last.epoch, "steps", (json_int_t)result->steps, "samples",
         (json_int_t)result->samples, "val_accuracy",
         evaluated ? ff_json_number(result->val_accuracy) : json_null(), "best_val_accuracy",
         evaluated ? ff_json_number(result->best_accuracy) : json_null(), "best_epoch",
@@ -221,8 +242,8 @@ static json_t *end_object(const ff_run_result *result, ff_status status, const c
         ff_json_number((double)result->total_ns * 1e-9), "train_seconds",
         ff_json_number(train_ns * 1e-9), "val_seconds",
         ff_json_number((double)result->val_ns * 1e-9), "timed_seconds",
-        ff_json_number((double)(result->whiten_ns + result->train_ns + result->last_val_ns) * 1e-9),
-        "data_wait_percent",
+        ff_json_number(timed_seconds(result)), "warm_up_seconds", ff_json_number(warm_up),
+        "cold_seconds", ff_json_number(timed_seconds(result) + warm_up), "data_wait_percent",
         ff_json_number(train_ns > 0 ? 100 * (double)result->wait_ns / train_ns : 0),
         "skipped_updates", (json_int_t)result->skipped, "loss_scale",
         result->last.epoch ? ff_json_number(result->last.loss_scale) : json_null());
@@ -245,6 +266,9 @@ static void print_reached(FILE *out, const ff_recipe *recipe, const ff_run_resul
     if (result->val_epoch) fprintf(out, " and %.1f s of evaluation", (double)result->val_ns * 1e-9);
     fprintf(out, ", %.0f samples/s.\n",
             result->train_ns ? (double)result->samples * 1e9 / (double)result->train_ns : 0.0);
+    if (result->warm_up_ns)
+        fprintf(out, "Training and its last evaluation took %.3f s after a warm-up of %.3f s.\n",
+                timed_seconds(result), (double)result->warm_up_ns * 1e-9);
 }
 
 /* A scale that moves begins high and is halved until the gradients fit; nothing is wrong then. */

@@ -10,9 +10,12 @@
  *    "gpu_utilization_percent", "gpu_memory_bytes", "sm_clock_mhz", "memory_clock_mhz"}
  *   {"event": "end", "status": "done"|"interrupted"|"failed", "message", "steps", ...}
  *
+ *   {"event": "note", "text"}: something that the run does otherwise than it was asked to
+ *
  * What NVML does not tell is left out; the end has it of the last epoch. timed_seconds of the end
- * are those of whitening, training and the last evaluation: what a run that evaluates once would
- * take. Accuracies are shares in [0, 1]. One thread at a time. */
+ * are those of whitening, training and the last evaluation, once the GPU is warm: what a run that
+ * evaluates once would take; cold_seconds are those and warm_up_seconds (warm_up.h). Accuracies are
+ * shares in [0, 1]. One thread at a time. */
 #ifndef FF_TRAIN_REPORT_H
 #define FF_TRAIN_REPORT_H
 
@@ -39,7 +42,7 @@ typedef struct ff_epoch {
 typedef struct ff_run_result {
     uint64_t steps, samples;
     uint64_t skipped; /* updates */
-    uint64_t total_ns, whiten_ns, train_ns, wait_ns;
+    uint64_t total_ns, warm_up_ns, whiten_ns, train_ns, wait_ns;
     uint64_t val_ns, last_val_ns;   /* of all evaluations, and of the last one */
     double loader_rate;             /* samples a second that the loader could give; 0 = unknown */
     ff_epoch last;                  /* epoch 0 = none was finished */
@@ -66,6 +69,9 @@ void ff_report_end_steps(ff_report *report);
 
 /* A log that cannot be written fails here, with FF_IO, rather than at the end of a long run. */
 FF_MUST_USE ff_status ff_report_epoch(ff_report *report, const ff_epoch *epoch, ff_error *error);
+
+/* Prints and logs a sentence; the same one again is not told twice. */
+void ff_report_note(ff_report *report, const char *note);
 
 /* `status` and `message`: how the run ended. Prints the closing sentences where it was finished. */
 FF_MUST_USE ff_status ff_report_end(ff_report *report, const ff_recipe *recipe,

@@ -4,6 +4,7 @@
 #include "format/base/thread.h"
 #include "train/compute.h"
 #include "train/evaluate.h"
+#include "train/warm_up.h"
 #include "train/whitening.h"
 
 #include <assert.h>
@@ -76,12 +77,12 @@ static ff_status collect(ff_recipe *recipe, bool wait, epoch_sums *sums, ff_erro
 }
 
 /* Gives the device the next step. */
-static ff_status train_batch(ff_recipe *recipe, epoch_sums *sums, ff_error *error) {
+static ff_status train_batch(ff_recipe *recipe, uint64_t step, epoch_sums *sums, ff_error *error) {
     ff_feed_batch next;
     uint64_t asked = ff_now_ns();
     FF_TRY(ff_feed_next(recipe->train_feed, &next, error));
     sums->asked_ns += ff_now_ns() - asked;
-    ff_plan *plan = next.count == (uint32_t)recipe->batch ? recipe->train_plan : recipe->last_plan;
+    ff_plan *plan = ff_recipe_plan(recipe, step, next.count);
     assert(plan && ff_plan_batch(plan) == (int)next.count);
     /* Samples lie at the front, so a shorter plan reads the same memory, and all of them count. */
     next.batch.weights = NULL;
@@ -101,13 +102,20 @@ static uint64_t wait_of(ff_recipe *recipe, const epoch_sums *sums, uint64_t trai
     return (uint64_t)((double)train_ns * (double)times.wait_ns / (double)times.step_ns);
 }
 
+/* What the step has to say is said once. */
+static void tell_note(const ff_recipe *recipe, ff_report *report) {
+    const char *note = ff_step_note(recipe->step);
+    if (note) ff_report_note(report, note);
+}
+
 static ff_status train_epoch(ff_recipe *recipe, uint32_t epoch, epoch_sums *sums, uint64_t *step,
                              ff_report *report, ff_error *error) {
     *sums = (epoch_sums){.began_ns = ff_now_ns()};
     ff_report_begin_epoch(report, recipe, epoch + 1);
     for (uint64_t batch = 0; batch < recipe->batches; batch++, ++*step) {
         FF_TRY(ff_interrupt_check(error));
-        FF_TRY(train_batch(recipe, sums, error));
+        FF_TRY(train_batch(recipe, *step, sums, error));
+        tell_note(recipe, report);
         FF_TRY(collect(recipe, false, sums, error));
         ff_report_step(report, sums->samples,
                        sums->count ? sums->loss_sum / (double)sums->count : 0, sums->asked_ns,
@@ -187,6 +195,17 @@ static ff_status interrupted(const ff_recipe *recipe, const ff_run_result *resul
                    ff_recipe_total_steps(recipe), result->last.epoch, recipe->epochs);
 }
 
+/* Before the clock starts. */
+static ff_status warm_up(ff_recipe *recipe, ff_report *report, ff_run_result *result,
+                         ff_error *error) {
+    if (recipe->options->no_warm_up) return FF_OK;
+    const uint64_t began = ff_now_ns();
+    ff_status status = ff_warm_up(recipe, error);
+    if (ff_machine_device(recipe->machine)) result->warm_up_ns = ff_now_ns() - began;
+    tell_note(recipe, report);
+    return status;
+}
+
 /* Before the first step, where the net wants it. */
 static ff_status whiten(ff_recipe *recipe, ff_run_result *result, ff_error *error) {
     uint64_t began = ff_now_ns();
@@ -202,7 +221,8 @@ ff_status ff_run(ff_recipe *recipe, ff_report *report, ff_error *error) {
     ff_run_result result = {0};
     uint64_t began = ff_now_ns();
     FF_TRY(ff_report_start(report, recipe, error));
-    ff_status status = whiten(recipe, &result, error);
+    ff_status status = warm_up(recipe, report, &result, error);
+    if (status == FF_OK) status = whiten(recipe, &result, error);
     if (status == FF_OK) status = run_epochs(recipe, report, &result, error);
     if (status == FF_INTERRUPTED) status = interrupted(recipe, &result, error);
     result.total_ns = ff_now_ns() - began;

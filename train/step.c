@@ -5,6 +5,7 @@
 #include "train/update.h"
 
 #include <assert.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -28,6 +29,8 @@ struct ff_step {
     ff_step_options options;
     ff_update *update;
     segment *segments;
+    const ff_plan *plan; /* of the step before; NULL = there was none */
+    char note[2304];     /* empty: recordings are made as wanted */
     bool update_warm;
     ff_recording *update_recording;
     ff_outcome *ring;   /* [PARTS * report_steps], on the device */
@@ -217,27 +220,39 @@ static ff_status launch(ff_step *step, ff_recording *recording, ff_error *error)
                                             error);
 }
 
+/* What is recorded need not be: a failure is told once, and all steps are given call by call from
+ * here on. Where the reason is another one than the recording, those calls fail too. */
+static void give_up_recording(ff_step *step, const ff_error *why) {
+    snprintf(step->note, sizeof step->note,
+             "steps are not recorded, which costs the host more time: %s", why->message);
+    ff_compute_forgive(step->compute);
+    step->options.record = false;
+}
+
 static ff_status run_first(ff_step *step, segment *s, const ff_batch *batch, bool timed,
                            ff_error *error) {
-    if (!step->options.record || !s->warm) {
-        s->warm = true;
-        return call_first(step, s, batch, timed, error);
-    }
-    if (!s->plain) {
+    if (step->options.record && s->warm && !s->timed) {
+        ff_error why = {0};
         s->batch = *batch;
-        FF_TRY(record(step, s, false, &s->plain, error));
-        FF_TRY(record(step, s, true, &s->timed, error));
+        ff_status status = s->plain ? FF_OK : record(step, s, false, &s->plain, &why);
+        if (status == FF_OK) status = record(step, s, true, &s->timed, &why);
+        if (status != FF_OK) give_up_recording(step, &why);
     }
-    return launch(step, timed ? s->timed : s->plain, error);
+    if (step->options.record && s->timed) return launch(step, timed ? s->timed : s->plain, error);
+    s->warm = true;
+    return call_first(step, s, batch, timed, error);
 }
 
 static ff_status run_update(ff_step *step, ff_error *error) {
-    if (!step->options.record || !step->update_warm) {
-        step->update_warm = true;
-        return call_update(step, error);
+    if (step->options.record && step->update_warm && !step->update_recording) {
+        ff_error why = {0};
+        if (record(step, NULL, false, &step->update_recording, &why) != FF_OK)
+            give_up_recording(step, &why);
     }
-    if (!step->update_recording) FF_TRY(record(step, NULL, false, &step->update_recording, error));
-    return launch(step, step->update_recording, error);
+    if (step->options.record && step->update_recording)
+        return launch(step, step->update_recording, error);
+    step->update_warm = true;
+    return call_update(step, error);
 }
 
 /* ---- times ---- */
@@ -333,19 +348,43 @@ static ff_status await_place(ff_step *step, ff_error *error) {
 
 /* ---- a step ---- */
 
+/* A gradient that the plan does not make is 0, not what an earlier plan left there: that may not be
+ * finite, and then every update would be skipped. */
+static void enter_plan(ff_step *step, const ff_plan *plan) {
+    for (int i = 0; plan != step->plan && plan->without && i < plan->graph->parameter_count; i++)
+        if (plan->without[i] && plan->graph->parameters[i].trained)
+            ff_store_clear_gradient(step->store, i);
+    step->plan = plan;
+}
+
 ff_status ff_step_run(ff_step *step, ff_plan *plan, const ff_batch *batch, ff_error *error) {
     segment *s = segment_for(step, plan, batch, error);
     if (!s) return FF_NO_MEMORY;
     /* Not while it is being recorded: the device waits for that. */
     const bool timed = step->before_set && (!step->options.record || s->plain);
     step->before_set = false;
+    FF_TRY(ff_compute_check(step->compute, error));
     FF_TRY(await_place(step, error));
+    enter_plan(step, plan);
     FF_TRY(run_first(step, s, batch, timed, error));
     FF_TRY(run_update(step, error));
     step->store->forwards++;
     step->given++;
     FF_TRY(mark_end(step, timed, error));
     if (step->given % step->options.report_steps == 0) return send_outcomes(step, error);
+    return FF_OK;
+}
+
+const char *ff_step_note(const ff_step *step) {
+    return *step->note ? step->note : NULL;
+}
+
+ff_status ff_step_restart(ff_step *step, ff_error *error) {
+    FF_TRY(ff_compute_wait(step->compute, error));
+    step->given = step->sent = step->delivered = step->options.first_step;
+    step->before_set = step->timing = false;
+    step->times = (ff_step_times){0};
+    step->plan = NULL;
     return FF_OK;
 }
 

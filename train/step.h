@@ -31,7 +31,7 @@ typedef struct ff_step_options {
      * 0 = fixed. */
     double loss_scale;
     uint32_t scale_interval;
-    bool record;
+    bool record; /* where a recording cannot be made, steps go on unrecorded: ff_step_note */
     uint32_t report_steps; /* steps between reports to the host; 0 = 16 */
     uint64_t bucket_bytes; /* of gradients, at least, before an event; 0 = no events */
     /* What makes the batch in the stream: called when the first segment is given to it, also while
@@ -47,8 +47,8 @@ FF_MUST_USE ff_status ff_step_create(ff_step **step, ff_model *model,
 void ff_step_destroy(ff_step **step);
 
 /* Gives the device one step of a training plan. The batch lies in device memory, at the same place
- * at every call with this plan; batch->step is not looked at. Errors are those of earlier steps,
- * too. */
+ * at every call with this plan; batch->step is not looked at. What the plan leaves out
+ * (ff_model_plan_without) has a gradient of 0. Errors are those of earlier steps, too. */
 FF_MUST_USE ff_status ff_step_run(ff_step *step, ff_plan *plan, const ff_batch *batch,
                                   ff_error *error);
 
@@ -58,6 +58,13 @@ FF_MUST_USE ff_status ff_step_run(ff_step *step, ff_plan *plan, const ff_batch *
  * two reports ahead of what it has had, and then ff_step_run waits. */
 FF_MUST_USE ff_status ff_step_outcomes(ff_step *step, bool wait, const ff_outcome **outcomes,
                                        uint32_t *count, ff_error *error);
+
+/* One sentence where steps were to be recorded and are not; else NULL. The step's. */
+const char *ff_step_note(const ff_step *step);
+
+/* Waits for what was given and forgets it: the next step has the first one's number, outcomes that
+ * were not looked at are lost. Recordings stay. The control and the parameters are the caller's. */
+FF_MUST_USE ff_status ff_step_restart(ff_step *step, ff_error *error);
 
 /* Device time of steps that were looked at, since the last call: all of them, or one in some where
  * steps are recorded. */

@@ -123,6 +123,15 @@ void *ff_store_gradient(const ff_store *store, int parameter) {
            (offset - store->weight_count) * sizeof(float);
 }
 
+void ff_store_clear_gradient(ff_store *store, int parameter) {
+    ff_compute *compute = store->compute;
+    const bool weight = store->offsets[parameter] < store->weight_count;
+    const size_t element = weight ? compute->element_bytes : sizeof(float);
+    compute->device->table->fill(compute->device, compute->stream,
+                                 ff_store_gradient(store, parameter), 0,
+                                 held_count(store, parameter) * element, ff_compute_error(compute));
+}
+
 static size_t logical_count(const ff_graph_parameter *p) {
     size_t count = 1;
     for (int i = 0; i < p->rank; i++) count *= (size_t)p->shape[i];

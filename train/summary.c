@@ -22,6 +22,14 @@ static void print_bytes(FILE *out, uint64_t bytes) {
     fprintf(out, unit ? "%.1f %s" : "%.0f %s", value, units[unit]);
 }
 
+static void print_scale(FILE *out, const ff_recipe *recipe) {
+    if (recipe->loss_scale > 0)
+        fprintf(out, "loss scale     %g%s\n", recipe->loss_scale,
+                recipe->scale_moves ? " at first; it moves" : "");
+    else
+        fprintf(out, "loss scale     none\n");
+}
+
 static void print_model(FILE *out, const ff_recipe *recipe) {
     const ff_model *model = recipe->model;
     const ff_splits *splits = &recipe->splits;
@@ -45,6 +53,7 @@ static void print_model(FILE *out, const ff_recipe *recipe) {
         fprintf(out, "compute        %s, %s, %d thread%s\n", ff_machine_text(recipe->machine),
                 ff_model_compute_name(model), ff_model_threads(model),
                 ff_model_threads(model) == 1 ? "" : "s");
+    if (recipe->device) print_scale(out, recipe);
     fprintf(out, "memory         ");
     for (int role = 0; role < FF_ROLE_COUNT; role++) {
         fprintf(out, "%s%s ", role ? ", " : "", ff_role_name((ff_role)role));

@@ -45,6 +45,10 @@ static void cuda_destroy(ff_device *device) {
     free(device); /* the context stays: others of this process may use the device */
 }
 
+static const char *cuda_error_name(int code) {
+    return cudaGetErrorName((cudaError_t)code);
+}
+
 static ff_status cuda_memory(ff_device *device, uint64_t *free_bytes, uint64_t *total_bytes,
                              ff_error *error) {
     size_t unused, total;
@@ -254,6 +258,7 @@ static void cuda_recording_destroy(ff_device *device, ff_recording *recording) {
 static const ff_device_table cuda_table = {
     .name = "cuda",
     .destroy = cuda_destroy,
+    .error_name = cuda_error_name,
     .memory = cuda_memory,
     .allocate = cuda_allocate,
     .release = cuda_release,

@@ -64,6 +64,45 @@ check "augmented by host or device: the same bits" same 0 f16 f16.host
 check "a last, smaller batch on the CPU" train cpu.keep --device cpu --last-batch keep
 check "a last, smaller batch on the GPU" train f32.keep --device cuda --precision f32 --last-batch keep
 check "a last, smaller batch is the CPU's" same 1e-5 cpu.keep f32.keep
+
+# ---- the warm-up before the clock leaves no trace
+cat >warm.py <<'PYTHON'
+# warm.py LOG warm|cold: the end's three times
+import json, sys
+end = [line for line in map(json.loads, open(sys.argv[1])) if line["event"] == "end"][-1]
+assert (end["warm_up_seconds"] > 0) == (sys.argv[2] == "warm"), end
+assert abs(end["cold_seconds"] - end["timed_seconds"] - end["warm_up_seconds"]) < 1e-9, end
+assert end["warm_up_seconds"] + end["train_seconds"] < end["seconds"], end
+PYTHON
+check "the log has the warm-up's time" "$python" warm.py f16 warm
+check "and the end of the output" grep -qE '^Training and its last evaluation took [0-9.]+ s after a warm-up of [0-9.]+ s\.$' f16.out
+check "--no-warm-up" train f16.cold --device cuda --precision f16 --placement resident --no-warm-up
+check "has none" "$python" warm.py f16.cold cold
+check "the CPU has none" "$python" warm.py cpu cold
+check "warm or cold: the same bits" same 0 f16 f16.cold
+check "streamed, the host augmenting, a last batch" bash -c "$(declare -f train); sim='$sim'; common=(${common[*]})
+    for how in stream host; do
+        train \$how.warm --device cuda --precision f16 --placement \$how --last-batch keep --dropout 0.2 --views 2 &&
+        train \$how.cold --device cuda --precision f16 --placement \$how --last-batch keep --dropout 0.2 --views 2 --no-warm-up || exit 1
+    done"
+check "streamed: warm or cold the same bits" same 0 stream.warm stream.cold
+check "the host augmenting: warm or cold the same bits" same 0 host.warm host.cold
+"$make_set" images --splits train,test --count 4 --height 32 --width 32 --statistics >log || exit 1
+# scale WORDS ARGUMENT...: what the summary says of the loss scale
+scale() {
+    local words=$1; shift
+    "$sim" --data images --batch 2 --device cuda --dry-run "$@" | grep -qxE "loss scale +$words"
+}
+check "cifar-speed has a fixed loss scale of its own" scale 128 --recipe cifar-speed
+check "but none in bf16" scale none --recipe cifar-speed --precision bf16
+check "others have one that moves" scale '65536 at first; it moves' --model smallnet
+check "--loss-scale is fixed" scale 8 --recipe cifar-speed --loss-scale 8
+
+# ---- a GPU whose work cannot be recorded
+check "a capture that fails" env FF_SIM_NO_CAPTURE=1 bash -c "$(declare -f train); sim='$sim'; common=(${common[*]}); train f16.refused --device cuda --precision f16 --placement resident"
+check "is told once" test "$(grep -c '^note: steps are not recorded.*: captures are refused' f16.refused.out)" -eq 1
+check "also in the log" test "$(grep -c '"event":"note","text":"steps are not recorded' f16.refused)" -eq 1
+check "and changes no bit" same 0 f16 f16.refused
 check "the summary names device, compute and placement" \
     bash -c "grep -q '^device  *cuda:0, simulated GPU' f16.out && grep -q '^compute  *cuda, plain, f16' f16.out && grep -q '^placement  *.*resident' f16.out"
 check "auto takes the GPU" bash -c "'$sim' ${common[*]} --device auto --dry-run | grep -q '^device  *cuda:0'"
@@ -96,8 +135,6 @@ check "and told at the end" \
     grep -qF "12 of 12 updates (100.0 %) were skipped, for their gradients were infinite or no numbers in f16; the loss' scale is now 1e+09; lower --loss-scale, or leave it out." huge.out
 
 check "and in each epoch's line" test "$(grep -cE '^ +[12] .* %  6 updates skipped$' huge.out)" -eq 2
-check "cifar-speed has a fixed scale of its own" \
-    bash -c "'$make_set' images --splits train,test --count 60 --height 32 --width 32 --statistics >log && '$sim' --recipe cifar-speed --data images --batch 20 --epochs 1 --device cuda --log-json speed >log && grep -q '\"loss_scale\":128.0' speed && ! grep -q skipped log"
 
 # ---- what NVML tells of the GPU: of cuda:0, for the fake one knows no other
 cat >nvml.py <<'PYTHON'

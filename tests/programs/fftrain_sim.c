@@ -1,6 +1,7 @@
 /* fftrain with a GPU that is none: the CUDA module's place is taken by simulated kernels, the plain
  * library and the asynchronous host device. `fftrain_sim --device cuda` runs what a card would run;
- * FF_SIM_DELAY_NS makes its streams wait that long now and then; FF_SIM_RANGES prints at exit how
+ * FF_SIM_DELAY_NS makes its streams wait that long now and then; FF_SIM_NO_CAPTURE refuses
+ * recordings; FF_SIM_RANGES prints at exit how
  * many ranges were pushed and popped. */
 #include "format/base/memory.h"
 #include "loader/cuda/kernels.h"
@@ -17,6 +18,9 @@
 
 enum { CARDS = 2, MULTIPROCESSORS = 4, FIRST_BUS = 0x3b };
 
+static const ff_device_table *host_table;
+static ff_device_table refusing_table;
+
 static ff_status device_count(int *count, ff_error *error) {
     (void)error;
     *count = CARDS;
@@ -31,11 +35,25 @@ static ff_status properties(int ordinal, ff_cuda_properties *found, ff_error *er
     return FF_OK;
 }
 
+static ff_status refuse_capture(ff_device *device, ff_stream *stream, ff_recording **recording,
+                                ff_error *error) {
+    ff_recording *made = NULL;
+    *recording = NULL;
+    FF_TRY(host_table->capture_end(device, stream, &made, error));
+    host_table->recording_destroy(device, made);
+    return ff_fail(error, FF_FAILED, "captures are refused");
+}
+
 static ff_status device_create(ff_device **device, int ordinal, ff_error *error) {
     const char *delay = getenv("FF_SIM_DELAY_NS");
     FF_TRY(ff_device_host_create(device, FF_HOST_STREAMS_THREADS,
                                  delay ? strtoull(delay, NULL, 10) : 0, 1, error));
     (*device)->ordinal = ordinal;
+    if (!getenv("FF_SIM_NO_CAPTURE")) return FF_OK;
+    host_table = (*device)->table;
+    refusing_table = *host_table;
+    refusing_table.capture_end = refuse_capture;
+    (*device)->table = &refusing_table;
     return FF_OK;
 }
 

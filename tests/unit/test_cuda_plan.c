@@ -188,7 +188,7 @@ static void block_is_kept(void **state) {
         open_net_on(&n, build_residual, 3, 16, 12, 3, open_cuda(&m, FF_PRECISION_F32));
         assert_int_equal(n.plan->tensors[0].block, timed ? 4 : 8);
         quickest = 3;
-        assert_ok(ff_plan_create(&other, n.graph, n.compute, 5, false, n.plan, error));
+        assert_ok(ff_plan_create(&other, n.graph, n.compute, 5, false, NULL, n.plan, error));
         assert_int_equal(other->tensors[0].block, timed ? 4 : 8);
         assert_int_equal(other->convs[1]->shape.input.block, timed ? 4 : 8);
         ff_plan_destroy(&other);

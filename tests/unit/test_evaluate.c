@@ -3,7 +3,9 @@
 #include "tests/unit/format_set.h"
 
 #include "train/evaluate.h"
+#include "train/plan.h"
 #include "train/recipe.h"
+#include "train/recipe_updates.h"
 #include "train/whitening.h"
 
 #include <math.h>
@@ -192,8 +194,81 @@ static void whitens_the_first_convolution(void **state) {
     remove_folder(folder);
 }
 
+/* Trains all of a recipe's steps; `settles`: with its plans for what is settled, where it has any.
+ * *values: the parameters, the caller's to free; their count. */
+static size_t train(const char *folder, bool settles, int epochs, float **values) {
+    ff_recipe_options options = ff_recipe_default_options();
+    options.data = folder;
+    options.recipe = "cifar-speed";
+    options.threads = 1;
+    options.batch = 8;
+    options.epochs = epochs;
+    options.last_batch = FF_LAST_BATCH_KEEP;
+    ff_recipe *recipe;
+    OK(ff_recipe_create(&recipe, &options, &test_error));
+    assert_int_equal(recipe->settled_step, 3 * recipe->batches);
+    assert_true((recipe->settled_plan != NULL) == (epochs > 3));
+    assert_true((recipe->settled_last_plan != NULL) == (epochs > 3));
+    for (int i = 0; recipe->settled_plan && i < ff_model_parameter_count(recipe->model); i++) {
+        const bool bias = strcmp(ff_model_parameter(recipe->model, i)->name, "whiten.bias") == 0;
+        assert_int_equal(recipe->settled_plan->without[i], bias);
+        assert_int_equal(recipe->settled_last_plan->without[i], bias);
+    }
+    const uint64_t steps = ff_recipe_total_steps(recipe);
+    for (uint64_t step = 0; step < steps; step++) {
+        const ff_outcome *outcomes;
+        ff_feed_batch next;
+        uint32_t found = 1;
+        OK(ff_feed_next(recipe->train_feed, &next, &test_error));
+        next.batch.weights = NULL;
+        ff_plan *plan = ff_recipe_plan(recipe, settles ? step : 0, next.count);
+        assert_int_equal(ff_plan_batch(plan), next.count);
+        assert_int_equal(plan->without != NULL,
+                         settles && step >= recipe->settled_step && epochs > 3);
+        OK(ff_step_run(recipe->step, plan, &next.batch, &test_error));
+        OK(ff_feed_done(recipe->train_feed, &test_error));
+        while (found) OK(ff_step_outcomes(recipe->step, false, &outcomes, &found, &test_error));
+    }
+    size_t count = 0;
+    for (int i = 0; i < ff_model_parameter_count(recipe->model); i++)
+        count += ff_model_parameter(recipe->model, i)->count;
+    *values = calloc(count, sizeof **values);
+    assert_non_null(*values);
+    for (int i = 0, at = 0; i < ff_model_parameter_count(recipe->model); i++) {
+        const ff_parameter *p = ff_model_parameter(recipe->model, i);
+        if (p->dtype == FF_F32) ff_model_get(recipe->model, i, FF_PART_VALUE, *values + at);
+        at += (int)p->count;
+    }
+    /* Muon's filters are never settled, and a constant learning rate has no end. */
+    bool settled[64];
+    recipe->groups[0].schedule.total_steps = 1;
+    assert_int_equal(ff_recipe_settled(recipe, settled), epochs > 3 ? 3 * recipe->batches : steps);
+    recipe->groups[1].schedule.kind = FF_SCHEDULE_CONSTANT;
+    assert_int_equal(ff_recipe_settled(recipe, settled), steps);
+    for (int i = 0; i < ff_model_parameter_count(recipe->model); i++) assert_false(settled[i]);
+    ff_recipe_destroy(&recipe);
+    return count;
+}
+
+/* The whitening's bias stops after three epochs; its gradient is left out from there on, and every
+ * parameter ends with the same bits. A run of three epochs or fewer leaves nothing out. */
+static void what_is_settled_is_left_out(void **state) {
+    (void)state;
+    char *folder = make_set_of(32, 34);
+    float *all, *left;
+    const size_t count = train(folder, false, 4, &all);
+    assert_int_equal(train(folder, true, 4, &left), count);
+    assert_memory_equal(all, left, count * sizeof *all);
+    free(all);
+    free(left);
+    train(folder, true, 3, &left);
+    free(left);
+    remove_folder(folder);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_is_settled_is_left_out),
         cmocka_unit_test(counts_each_sample_once),
         cmocka_unit_test(resolves_what_is_left_out),
         cmocka_unit_test(whitens_the_first_convolution),

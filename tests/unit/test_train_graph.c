@@ -125,7 +125,7 @@ static void evaluation_counts_once(void **state) {
             draw(&s, k);
             mean_loss(&n, &s); /* running statistics that are not the initial ones */
             ff_plan *one;
-            assert_ok(ff_plan_create(&one, n.graph, n.compute, 1, false, n.plan, error));
+            assert_ok(ff_plan_create(&one, n.graph, n.compute, 1, false, NULL, n.plan, error));
             one->store = &n.store;
             float *buffers = floats(n.store.buffer_count);
             memcpy(buffers, n.store.buffers, n.store.buffer_count * sizeof *buffers);
@@ -171,9 +171,10 @@ static void views_are_averaged(void **state) {
             draw(&s, k);
             mean_loss(&n, &s);
             ff_plan *plain, *averaged;
-            assert_ok(ff_plan_create(&plain, n.graph, n.compute, k->batch, false, n.plan, error));
             assert_ok(
-                ff_plan_create(&averaged, n.graph, n.compute, k->batch, false, n.plan, error));
+                ff_plan_create(&plain, n.graph, n.compute, k->batch, false, NULL, n.plan, error));
+            assert_ok(ff_plan_create(&averaged, n.graph, n.compute, k->batch, false, NULL, n.plan,
+                                     error));
             plain->store = averaged->store = &n.store;
             assert_int_equal(ff_plan_set_views(averaged, 3, &failure), FF_USAGE);
             assert_ok(ff_plan_set_views(averaged, views, error));
@@ -268,7 +269,7 @@ static void chunks_are_invisible(void **state) {
         float *whole = floats(n.store.trained_count);
         memcpy(whole, n.store.gradients, n.store.trained_count * sizeof *whole);
         ff_plan *one;
-        assert_ok(ff_plan_create(&one, n.graph, n.compute, 1, true, n.plan, error));
+        assert_ok(ff_plan_create(&one, n.graph, n.compute, 1, true, NULL, n.plan, error));
         one->store = &n.store;
         for (int k = 0; k < SAMPLES; k++) {
             ff_batch batch = all;
@@ -315,15 +316,17 @@ static void errors_name_the_layer(void **state) {
     x = ff_graph_norm(graph, x, "lonely");
     ff_graph_finish(graph, ff_graph_linear(graph, x, "fc", CLASSES));
     ff_plan *plan;
-    assert_int_equal(ff_plan_create(&plan, graph, compute, 1, true, NULL, &failure), FF_USAGE);
+    assert_int_equal(ff_plan_create(&plan, graph, compute, 1, true, NULL, NULL, &failure),
+                     FF_USAGE);
     assert_null(plan);
     assert_non_null(strstr(failure.message, "lonely"));
-    assert_ok(ff_plan_create(&plan, graph, compute, 1, false, NULL, error));
+    assert_ok(ff_plan_create(&plan, graph, compute, 1, false, NULL, NULL, error));
     ff_step_result result;
     const ff_batch nothing = {0};
     assert_int_equal(ff_plan_gradients(plan, &nothing, &result, &failure), FF_USAGE);
     ff_plan_destroy(&plan);
-    assert_int_equal(ff_plan_create(&plan, graph, compute, 0, true, NULL, &failure), FF_USAGE);
+    assert_int_equal(ff_plan_create(&plan, graph, compute, 0, true, NULL, NULL, &failure),
+                     FF_USAGE);
     ff_graph_destroy(&graph);
     ff_compute_close(&compute);
     assert_int_equal(ff_compute_open(&compute, "abacus", &options, &failure), FF_USAGE);

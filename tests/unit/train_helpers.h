@@ -121,7 +121,7 @@ static inline void open_net_on(net *n, void (*build)(ff_graph *graph), int chann
     assert_ok(ff_graph_create(&n->graph, channels, height, width, error));
     build(n->graph);
     assert_ok(ff_graph_check(n->graph, error));
-    assert_ok(ff_plan_create(&n->plan, n->graph, n->compute, batch, true, NULL, error));
+    assert_ok(ff_plan_create(&n->plan, n->graph, n->compute, batch, true, NULL, NULL, error));
     assert_ok(
         ff_store_create(&n->store, n->graph, n->compute, n->plan->convs, n->plan->tensors, error));
     assert_ok(ff_store_initialise(&n->store, 7, error));

@@ -13,7 +13,11 @@
 enum { PASSES = 4 };
 
 void ff_cuda_keep(ff_compute *compute, int result, const char *entry) {
-    if (result) ff_fail(ff_compute_error(compute), FF_FAILED, "%s: CUDA error %d", entry, result);
+    if (!result) return;
+    const ff_device_table *table = compute->device->table;
+    const char *name = table->error_name ? table->error_name(result) : NULL;
+    ff_fail(ff_compute_error(compute), FF_FAILED, "%s: %s (CUDA error %d)", entry,
+            name ? name : "unknown", result);
 }
 
 static void close_cuda(ff_compute *compute) {

@@ -48,7 +48,8 @@ typedef struct ff_cuda_compute {
     int image_channels, image_block;
 } ff_cuda_compute;
 
-/* Keeps a launcher's error, or NULL where it was none: "norm_train: CUDA error 700". */
+/* Keeps a launcher's error, if it is one: "norm_train: cudaErrorIllegalAddress (CUDA error 700)".
+ */
 void ff_cuda_keep(ff_compute *compute, int result, const char *entry);
 
 static inline size_t ff_cuda_rows(const ff_tensor *t) {

@@ -6,19 +6,30 @@
 
 #include <stdlib.h>
 
+/* Where a bank is updated, and what only that needs. */
+typedef struct branch {
+    ff_stream *stream;
+    ff_event *done;
+    ff_cuda_place place; /* the stream's */
+    /* norms | partial sums | X | its next | A | B | the library's workspace; X: [rows][columns] and
+     * A, B: [least][least] of the largest bank that comes here */
+    char *room;
+    size_t sums, x, next, a, b, workspace; /* offsets */
+    size_t elements, squares;              /* of the largest bank */
+} branch;
+
 struct ff_cuda_muon_banks {
     ff_cuda_muon *banks;
     int count;
     ff_precision precision; /* of the products */
-    /* Room of all banks: norms, partial sums, two matrices [rows][columns], two [least][least]. */
-    char *room;
-    size_t sums, next, a, b; /* offsets */
+    ff_event *begun;        /* in the compute's stream: the branches wait for it */
+    branch branches[FF_CUDA_MUON_BRANCHES];
+    int branch_count;
 };
 
-/* Sizes of the largest bank. */
-typedef struct most {
-    size_t elements, squares;
-} most;
+static branch *branch_of(ff_cuda_muon_banks *banks, int bank) {
+    return &banks->branches[bank % banks->branch_count];
+}
 
 static size_t least_side(const ff_cuda_muon *bank) {
     return (size_t)bank->rows < bank->columns ? (size_t)bank->rows : bank->columns;
@@ -42,22 +53,38 @@ static ff_cuda_muon bank_of(const ff_update_segment *from, const ff_cuda_segment
     return bank;
 }
 
-static ff_status allocate(ff_cuda_muon_banks *banks, ff_cuda_compute *compute, most size,
-                          ff_error *error) {
-    const size_t element = banks->precision == FF_PRECISION_BF16 ? 2 : 4;
-    const size_t matrix = ff_align_u64(size.elements * element, 256);
-    const size_t square = ff_align_u64(size.squares * element, 256);
-    const size_t x = 256 + ff_align_u64(ff_cuda_muon_scratch(compute->place.multiprocessors), 256);
-    banks->sums = 256;
-    banks->next = x + matrix;
-    banks->a = banks->next + matrix;
-    banks->b = banks->a + square;
-    FF_TRY(ff_compute_allocate(&compute->base, &banks->room, banks->b + square, "Muon's matrices",
-                               error));
+static ff_status open_branch(branch *b, ff_cuda_compute *compute, ff_precision precision,
+                             ff_error *error) {
+    ff_device *device = compute->base.device;
+    const size_t element = ff_dtype_bytes(ff_precision_dtype(precision));
+    const size_t matrix = ff_align_u64(b->elements * element, 256);
+    const size_t square = ff_align_u64(b->squares * element, 256);
+    FF_TRY(device->table->stream_create(device, &b->stream, error));
+    FF_TRY(device->table->event_create(device, &b->done, false, error));
+    b->place = (ff_cuda_place){device->table->native_stream(device, b->stream),
+                               compute->place.multiprocessors};
+    b->sums = 256;
+    b->x = b->sums + ff_align_u64(ff_cuda_muon_scratch(compute->place.multiprocessors), 256);
+    b->next = b->x + matrix;
+    b->a = b->next + matrix;
+    b->b = b->a + square;
+    b->workspace = b->b + square;
+    return ff_compute_allocate(&compute->base, &b->room,
+                               b->workspace + compute->table->gemm_workspace(compute->library),
+                               "Muon's matrices", error);
+}
+
+static ff_status open_branches(ff_cuda_muon_banks *banks, ff_cuda_compute *compute,
+                               ff_error *error) {
+    FF_TRY(compute->base.device->table->event_create(compute->base.device, &banks->begun, false,
+                                                     error));
+    for (int i = 0; i < banks->branch_count; i++)
+        FF_TRY(open_branch(&banks->branches[i], compute, banks->precision, error));
     for (int i = 0; i < banks->count; i++) {
+        const branch *b = branch_of(banks, i);
         banks->banks[i].dtype = ff_precision_dtype(banks->precision);
-        banks->banks[i].norms = (double *)(void *)banks->room;
-        banks->banks[i].x = banks->room + x;
+        banks->banks[i].norms = (double *)(void *)b->room;
+        banks->banks[i].x = b->room + b->x;
     }
     return FF_OK;
 }
@@ -67,7 +94,6 @@ ff_status ff_cuda_muon_create(ff_cuda_muon_banks **out, ff_cuda_compute *compute
                               const ff_cuda_group *groups, const ff_cuda_update *tables,
                               ff_error *error) {
     ff_cuda_muon_banks *banks;
-    most size = {0};
     int count = 0;
     *out = NULL;
     for (int i = 0; i < spec->segment_count; i++) count += spec->segments[i].rule == FF_RULE_MUON;
@@ -77,45 +103,60 @@ ff_status ff_cuda_muon_create(ff_cuda_muon_banks **out, ff_cuda_compute *compute
     /* 16 bits: the range of bf16 is what these products want, whatever the network computes in. */
     const bool wide = compute->base.dtype == FF_F32;
     banks->precision = wide ? compute->base.precision : FF_PRECISION_BF16;
+    banks->branch_count = count < FF_CUDA_MUON_BRANCHES ? count : FF_CUDA_MUON_BRANCHES;
     FF_TRY(ff_alloc(&banks->banks, (uint64_t)count, sizeof *banks->banks, "Muon", error));
     for (int i = 0; i < spec->segment_count; i++) {
         if (spec->segments[i].rule != FF_RULE_MUON) continue;
         ff_cuda_muon *bank = &banks->banks[banks->count];
+        branch *b = branch_of(banks, banks->count);
         *bank = bank_of(&spec->segments[i], &segments[banks->count], groups, tables);
         banks->count++;
         const size_t least = least_side(bank);
-        if (bank->segment.count > size.elements) size.elements = bank->segment.count;
-        if (least * least > size.squares) size.squares = least * least;
+        if (bank->segment.count > b->elements) b->elements = bank->segment.count;
+        if (least * least > b->squares) b->squares = least * least;
     }
-    return allocate(banks, compute, size, error);
+    return open_branches(banks, compute, error);
 }
 
 void ff_cuda_muon_destroy(ff_compute *compute, ff_cuda_muon_banks *banks) {
     if (!banks) return;
-    if (banks->room) ff_compute_release(compute, banks->room);
+    const ff_device_table *table = compute->device->table;
+    for (int i = 0; i < banks->branch_count; i++) {
+        const branch *b = &banks->branches[i];
+        table->stream_destroy(compute->device, b->stream); /* waits */
+        table->event_destroy(compute->device, b->done);
+        if (b->room) ff_compute_release(compute, b->room);
+    }
+    table->event_destroy(compute->device, banks->begun);
     free(banks->banks);
     free(banks);
 }
 
-static void product(ff_cuda_compute *compute, const ff_library_gemm *gemm) {
-    compute->table->gemm(compute->library, compute->place.stream, gemm, compute->gemm_workspace,
+static void product(ff_cuda_compute *compute, const branch *b, const ff_library_gemm *gemm) {
+    compute->table->gemm(compute->library, b->place.stream, gemm, b->room + b->workspace,
                          ff_compute_error(&compute->base));
+}
+
+static void copy(ff_cuda_compute *compute, const branch *b, void *to, const void *from,
+                 uint64_t bytes) {
+    ff_device *device = compute->base.device;
+    device->table->copy(device, b->stream, to, from, bytes, ff_compute_error(&compute->base));
 }
 
 /* One Newton-Schulz step from x to y: A = X X', B = b A + c A A, Y = a X + B X; of what is taller
  * than wide A = X' X and Y = a X + X B. */
-static void iterate(ff_cuda_compute *compute, const ff_cuda_muon_banks *banks,
+static void iterate(ff_cuda_compute *compute, const branch *place, ff_precision precision,
                     const ff_cuda_muon *bank, const void *x, void *y) {
     const int rows = bank->rows, columns = (int)bank->columns;
     const bool tall = rows > columns;
     const int least = tall ? columns : rows;
     const size_t element = ff_dtype_bytes(bank->dtype);
-    char *a = banks->room + banks->a, *b = banks->room + banks->b;
+    char *a = place->room + place->a, *b = place->room + place->b;
     ff_library_gemm gemm = {
         .m = least,
         .n = least,
         .k = tall ? rows : columns,
-        .precision = banks->precision,
+        .precision = precision,
         .c_type = bank->dtype,
         .transpose_a = tall,
         .transpose_b = !tall,
@@ -124,16 +165,16 @@ static void iterate(ff_cuda_compute *compute, const ff_cuda_muon_banks *banks,
         .b = x,
         .c = a,
     };
-    product(compute, &gemm);
-    ff_compute_copy(&compute->base, b, a, (uint64_t)least * (uint64_t)least * element);
+    product(compute, place, &gemm);
+    copy(compute, place, b, a, (uint64_t)least * (uint64_t)least * element);
     gemm.k = least;
     gemm.transpose_a = gemm.transpose_b = false;
     gemm.alpha = FF_MUON_C;
     gemm.beta = FF_MUON_B;
     gemm.a = gemm.b = a;
     gemm.c = b;
-    product(compute, &gemm);
-    ff_compute_copy(&compute->base, y, x, bank->segment.count * element);
+    product(compute, place, &gemm);
+    copy(compute, place, y, x, bank->segment.count * element);
     gemm.m = rows;
     gemm.n = columns;
     gemm.alpha = 1;
@@ -141,23 +182,43 @@ static void iterate(ff_cuda_compute *compute, const ff_cuda_muon_banks *banks,
     gemm.a = tall ? x : b;
     gemm.b = tall ? b : x;
     gemm.c = y;
-    product(compute, &gemm);
+    product(compute, place, &gemm);
 }
 
-void ff_cuda_muon_enqueue(ff_cuda_compute *compute, const ff_cuda_muon_banks *banks) {
-    for (int i = 0; banks && i < banks->count; i++) {
-        ff_cuda_muon bank = banks->banks[i];
-        void *x = bank.x, *y = banks->room + banks->next;
-        ff_cuda_keep(&compute->base,
-                     ff_cuda_muon_begin(&compute->place, &bank, banks->room + banks->sums),
-                     "Muon's beginning");
-        for (int step = 0; step < FF_MUON_STEPS; step++) {
-            iterate(compute, banks, &bank, x, y);
-            void *kept = x;
-            x = y;
-            y = kept;
-        }
-        bank.x = x;
-        ff_cuda_keep(&compute->base, ff_cuda_muon_end(&compute->place, &bank), "Muon's end");
+static void update_bank(ff_cuda_compute *compute, const branch *b, ff_precision precision,
+                        ff_cuda_muon bank) {
+    void *x = bank.x, *y = b->room + b->next;
+    ff_cuda_keep(&compute->base, ff_cuda_muon_begin(&b->place, &bank, b->room + b->sums),
+                 "Muon's beginning");
+    for (int step = 0; step < FF_MUON_STEPS; step++) {
+        iterate(compute, b, precision, &bank, x, y);
+        void *kept = x;
+        x = y;
+        y = kept;
+    }
+    bank.x = x;
+    ff_cuda_keep(&compute->base, ff_cuda_muon_end(&b->place, &bank), "Muon's end");
+}
+
+void ff_cuda_muon_fork(ff_cuda_compute *compute, const ff_cuda_muon_banks *banks) {
+    ff_device *device = compute->base.device;
+    if (!banks) return;
+    device->table->event_record(device, banks->begun, compute->base.stream,
+                                ff_compute_error(&compute->base));
+    for (int i = 0; i < banks->branch_count; i++)
+        device->table->stream_wait(device, banks->branches[i].stream, banks->begun,
+                                   ff_compute_error(&compute->base));
+    for (int i = 0; i < banks->count; i++)
+        update_bank(compute, &banks->branches[i % banks->branch_count], banks->precision,
+                    banks->banks[i]);
+}
+
+void ff_cuda_muon_join(ff_cuda_compute *compute, const ff_cuda_muon_banks *banks) {
+    ff_device *device = compute->base.device;
+    for (int i = 0; banks && i < banks->branch_count; i++) {
+        const branch *b = &banks->branches[i];
+        device->table->event_record(device, b->done, b->stream, ff_compute_error(&compute->base));
+        device->table->stream_wait(device, compute->base.stream, b->done,
+                                   ff_compute_error(&compute->base));
     }
 }

@@ -10,15 +10,21 @@ void ff_cuda_update_destroy(ff_compute *compute, ff_prepared_update *update);
 void ff_cuda_update_enqueue(ff_compute *compute, ff_prepared_update *update, ff_outcome *ring,
                             uint32_t ring_size);
 
-/* Banks of filters under Muon, one after the other in shared room. `segments`: theirs, in the order
- * of the spec; `groups`: all; `tables`: where the rates and the control lie. *banks = NULL where
- * the spec has none. */
+/* Banks of filters under Muon, beside each other: each is a chain of small kernels and products
+ * that fills no GPU, so every bank has a branch: a stream with room and a workspace of its own
+ * (more than FF_CUDA_MUON_BRANCHES banks take turns). `segments`: theirs, in the order of the spec;
+ * `groups`: all; `tables`: where the rates and the control lie. *banks = NULL where the spec has
+ * none. */
+enum { FF_CUDA_MUON_BRANCHES = 8 };
 typedef struct ff_cuda_muon_banks ff_cuda_muon_banks;
 ff_status ff_cuda_muon_create(ff_cuda_muon_banks **banks, ff_cuda_compute *compute,
                               const ff_update_spec *spec, const ff_cuda_segment *segments,
                               const ff_cuda_group *groups, const ff_cuda_update *tables,
                               ff_error *error);
 void ff_cuda_muon_destroy(ff_compute *compute, ff_cuda_muon_banks *banks); /* NULL is accepted */
-void ff_cuda_muon_enqueue(ff_cuda_compute *compute, const ff_cuda_muon_banks *banks); /* likewise */
+/* Enqueues the banks' updates in their branches, after what the compute's stream was given; what it
+ * is given between the two runs beside them. NULL is accepted. */
+void ff_cuda_muon_fork(ff_cuda_compute *compute, const ff_cuda_muon_banks *banks);
+void ff_cuda_muon_join(ff_cuda_compute *compute, const ff_cuda_muon_banks *banks);
 
 #endif

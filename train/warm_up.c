@@ -1,0 +1,104 @@
+#include "train/warm_up.h"
+
+#include "format/base/interrupt.h"
+#include "format/base/memory.h"
+#include "train/plan.h"
+
+#include <stdlib.h>
+
+/* ---- what is put back ---- */
+
+enum { BLOCKS = 6 };
+
+/* Copies of the store's blocks that a step writes to; gradients every step makes anew. */
+typedef struct snapshot {
+    void *device[BLOCKS], *host[BLOCKS];
+    size_t bytes[BLOCKS];
+    int64_t forwards;
+} snapshot;
+
+static ff_status take(snapshot *kept, ff_store *store, ff_error *error) {
+    ff_compute *compute = store->compute;
+    const size_t element = compute->element_bytes;
+    const bool narrow = store->working != store->values;
+    const struct {
+        void *memory;
+        size_t bytes;
+    } blocks[BLOCKS] = {
+        {store->values, store->trained_count * sizeof(float)},
+        {store->momentum, store->trained_count * sizeof(float)},
+        {store->buffers, store->buffer_count * sizeof(float)},
+        {store->control, sizeof *store->control},
+        {store->working, narrow ? store->trained_count * element : 0},
+        {store->working_buffers, narrow ? store->buffer_count * element : 0},
+    };
+    kept->forwards = store->forwards;
+    for (int i = 0; i < BLOCKS; i++) {
+        if (!blocks[i].bytes) continue;
+        kept->device[i] = blocks[i].memory;
+        kept->bytes[i] = blocks[i].bytes;
+        FF_TRY(ff_alloc(&kept->host[i], blocks[i].bytes, 1, "the state before the warm-up", error));
+        ff_compute_read(compute, kept->host[i], kept->device[i], kept->bytes[i]);
+    }
+    return ff_compute_check(compute, error);
+}
+
+static ff_status put_back(const snapshot *kept, ff_store *store, ff_error *error) {
+    for (int i = 0; i < BLOCKS; i++)
+        if (kept->bytes[i])
+            ff_compute_write(store->compute, kept->device[i], kept->host[i], kept->bytes[i]);
+    store->forwards = kept->forwards;
+    return ff_compute_wait(store->compute, error);
+}
+
+static void drop(snapshot *kept) {
+    for (int i = 0; i < BLOCKS; i++) free(kept->host[i]);
+}
+
+/* ---- what is done ---- */
+
+/* A shorter plan reads the front of the batch. */
+static ff_status steps_of(ff_recipe *recipe, ff_plan *plan, ff_error *error) {
+    enum { STEPS = 2 };
+    for (int i = 0; plan && i < STEPS; i++) {
+        ff_feed_batch first;
+        FF_TRY(ff_interrupt_check(error));
+        FF_TRY(ff_feed_next(recipe->train_feed, &first, error));
+        first.batch.weights = NULL;
+        FF_TRY(ff_step_run(recipe->step, plan, &first.batch, error));
+        FF_TRY(ff_step_restart(recipe->step, error));
+        FF_TRY(ff_feed_again(recipe->train_feed, error));
+    }
+    return FF_OK;
+}
+
+static ff_status evaluate_once(ff_recipe *recipe, ff_error *error) {
+    ff_compute *compute = ff_model_compute(recipe->model);
+    ff_feed_batch first;
+    if (!recipe->val_plan) return FF_OK;
+    FF_TRY(ff_feed_next(recipe->val_feed, &first, error));
+    FF_TRY(ff_feed_make(recipe->val_feed, compute->stream, error));
+    ff_plan_enqueue(recipe->val_plan, &first.batch, false, ff_feed_outcomes(recipe->val_feed), 1,
+                    NULL);
+    FF_TRY(ff_compute_wait(compute, error));
+    return ff_feed_again(recipe->val_feed, error);
+}
+
+static ff_status run(ff_recipe *recipe, ff_error *error) {
+    ff_plan *const plans[] = {recipe->train_plan, recipe->last_plan, recipe->settled_plan,
+                              recipe->settled_last_plan};
+    for (size_t i = 0; i < sizeof plans / sizeof *plans; i++)
+        FF_TRY(steps_of(recipe, plans[i], error));
+    return evaluate_once(recipe, error);
+}
+
+ff_status ff_warm_up(ff_recipe *recipe, ff_error *error) {
+    ff_store *store = ff_model_store(recipe->model);
+    snapshot kept = {0};
+    if (store->compute->device->table->unified) return FF_OK;
+    ff_status status = take(&kept, store, error);
+    if (status == FF_OK) status = run(recipe, error);
+    if (status == FF_OK) status = put_back(&kept, store, error);
+    drop(&kept);
+    return status;
+}
