@@ -102,4 +102,9 @@ const ff_cuda_table *ff_cuda_module_table(const ff_cuda_module *module) {
     return &sim_table;
 }
 
+const char *ff_cuda_module_notes(const ff_cuda_module *module) {
+    (void)module;
+    return "";
+}
+
 #include "train/main.c"
