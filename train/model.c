@@ -88,6 +88,7 @@ static ff_status add_plan(ff_model *model, int batch, bool training, ff_plan **p
                           ff_error *error) {
     FF_TRY(ff_plan_create(plan, model->graph, model->compute, batch, training, model->training,
                           error));
+    if (model->compute->ops->settle) model->compute->ops->settle(model->compute);
     (*plan)->store = &model->store;
     (*plan)->smoothing = model->options.label_smoothing;
     (*plan)->summed = model->options.summed_loss;
@@ -97,6 +98,31 @@ static ff_status add_plan(ff_model *model, int batch, bool training, ff_plan **p
     return FF_OK;
 }
 
+/* A layer whose convolution no layer before it has. */
+static bool first_of_its_kind(const ff_graph *graph, int node) {
+    const ff_layer *a = &graph->layers[node], *from_a = &graph->layers[a->from];
+    for (int i = 0; i < node; i++) {
+        const ff_layer *b = &graph->layers[i], *from_b;
+        if (b->kind != FF_LAYER_CONV) continue;
+        from_b = &graph->layers[b->from];
+        if (a->c == b->c && a->kernel_h == b->kernel_h && a->stride == b->stride &&
+            a->pad == b->pad && from_a->c == from_b->c && from_a->h == from_b->h &&
+            from_a->w == from_b->w)
+            return false;
+    }
+    return true;
+}
+
+static void count_convolutions(const ff_graph *graph, ff_compute_options *compute) {
+    for (int i = 0; i < graph->layer_count; i++) {
+        if (graph->layers[i].kind != FF_LAYER_CONV || !first_of_its_kind(graph, i)) continue;
+        const ff_layer *from = &graph->layers[graph->layers[i].from];
+        compute->convolutions++;
+        compute->foldable += from->kind == FF_LAYER_RELU && from->from >= 0 &&
+                             graph->layers[from->from].kind == FF_LAYER_NORM;
+    }
+}
+
 static ff_status open_compute(ff_model *model, ff_error *error) {
     const ff_model_options *options = &model->options;
     ff_compute_options compute = {.threads = options->threads,
@@ -104,8 +130,7 @@ static ff_status open_compute(ff_model *model, ff_error *error) {
                                   .deterministic = options->deterministic};
     if (!options->device)
         return ff_compute_open(&model->compute, options->compute, &compute, error);
-    for (int i = 0; i < model->graph->layer_count; i++)
-        compute.convolutions += model->graph->layers[i].kind == FF_LAYER_CONV;
+    count_convolutions(model->graph, &compute);
     compute.threads = 1; /* the host only gives work away */
     compute.device = options->device->device;
     compute.cuda = options->device->cuda;

@@ -117,7 +117,9 @@ static void broken_descriptions_are_refused(void **state) {
     }
     ff_planned_device *planned;
     ff_error failure = {0};
-    assert_int_equal(ff_planned_device_open(&planned, "/nowhere.json", NULL, &failure), FF_IO);
+    assert_int_equal(
+        ff_planned_device_open(&planned, "/nowhere.json", &(ff_machine_options){0}, &failure),
+        FF_IO);
     assert_non_null(strstr(failure.message, "/nowhere.json"));
 }
 
