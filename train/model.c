@@ -98,29 +98,32 @@ static ff_status add_plan(ff_model *model, int batch, bool training, ff_plan **p
     return FF_OK;
 }
 
-/* A layer whose convolution no layer before it has. */
-static bool first_of_its_kind(const ff_graph *graph, int node) {
-    const ff_layer *a = &graph->layers[node], *from_a = &graph->layers[a->from];
-    for (int i = 0; i < node; i++) {
-        const ff_layer *b = &graph->layers[i], *from_b;
-        if (b->kind != FF_LAYER_CONV) continue;
-        from_b = &graph->layers[b->from];
-        if (a->c == b->c && a->kernel_h == b->kernel_h && a->stride == b->stride &&
-            a->pad == b->pad && from_a->c == from_b->c && from_a->h == from_b->h &&
-            from_a->w == from_b->w)
-            return false;
-    }
-    return true;
+/* A convolution; with `normed`, one with a norm with ReLU before it. */
+static bool is_conv(const ff_graph *graph, int node, bool normed) {
+    if (graph->layers[node].kind != FF_LAYER_CONV) return false;
+    const ff_layer *from = &graph->layers[graph->layers[node].from];
+    return !normed || (from->kind == FF_LAYER_RELU && from->from >= 0 &&
+                       graph->layers[from->from].kind == FF_LAYER_NORM);
 }
 
-static void count_convolutions(const ff_graph *graph, ff_compute_options *compute) {
+static bool same_conv(const ff_graph *graph, int one, int other) {
+    const ff_layer *a = &graph->layers[one], *b = &graph->layers[other];
+    const ff_layer *from_a = &graph->layers[a->from], *from_b = &graph->layers[b->from];
+    return a->c == b->c && a->kernel_h == b->kernel_h && a->stride == b->stride &&
+           a->pad == b->pad && from_a->c == from_b->c && from_a->h == from_b->h &&
+           from_a->w == from_b->w;
+}
+
+/* Alike ones once. */
+static int count_convs(const ff_graph *graph, bool normed) {
+    int count = 0;
     for (int i = 0; i < graph->layer_count; i++) {
-        if (graph->layers[i].kind != FF_LAYER_CONV || !first_of_its_kind(graph, i)) continue;
-        const ff_layer *from = &graph->layers[graph->layers[i].from];
-        compute->convolutions++;
-        compute->foldable += from->kind == FF_LAYER_RELU && from->from >= 0 &&
-                             graph->layers[from->from].kind == FF_LAYER_NORM;
+        bool first = is_conv(graph, i, normed);
+        for (int k = 0; k < i && first; k++)
+            first = !is_conv(graph, k, normed) || !same_conv(graph, i, k);
+        count += first;
     }
+    return count;
 }
 
 static ff_status open_compute(ff_model *model, ff_error *error) {
@@ -130,7 +133,8 @@ static ff_status open_compute(ff_model *model, ff_error *error) {
                                   .deterministic = options->deterministic};
     if (!options->device)
         return ff_compute_open(&model->compute, options->compute, &compute, error);
-    count_convolutions(model->graph, &compute);
+    compute.convolutions = count_convs(model->graph, false);
+    compute.foldable = count_convs(model->graph, true);
     compute.threads = 1; /* the host only gives work away */
     compute.device = options->device->device;
     compute.cuda = options->device->cuda;

@@ -136,6 +136,11 @@ result $? "for any driver of that card"
 read -r cached again <<<"$(ahead ahead)"
 [ "$cached" -gt 5 ] && [ "$again" = 0 ] && [ "$(kept ahead)" = "$compiled" ]
 result $? "and not compiled again"
+# The same folder without what was chosen: what is chosen now is found compiled.
+grep -laE '; choice$' "$scratch"/ahead/*.plan | xargs -r rm
+read -r cached again <<<"$(ahead ahead --tune 0)"
+[ "$cached" = 0 ] && [ "$again" = 0 ] && grep -qE '^engines .* [1-9][0-9]* found compiled' "$scratch/dry"
+result $? "each is taken from there by itself"
 read -r _ fewer <<<"$(ahead fewer --no-fold)"; read -r _ fewest <<<"$(ahead fewest --tune 0)"
 [ "$fewer" -lt "$compiled" ] && [ "$fewest" -lt "$fewer" ]
 result $? "$fewer without folding, $fewest where the card is not going to time"
