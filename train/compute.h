@@ -255,7 +255,9 @@ typedef struct ff_compute_options {
     int threads;            /* of the CPU, >= 1 */
     ff_precision precision; /* CPU tables refuse all but F32 */
     bool deterministic;     /* no algorithm that is not, none chosen by timing; CPU always is */
-    int convolutions;       /* of the net, to share the time for choosing; 0 = unknown */
+    /* To share the time for choosing among them: the net's convolutions, alike ones once, and how
+     * many of them have a norm with ReLU before them; 0 = unknown. */
+    int convolutions, foldable;
     /* Where to compute; the caller's, and outlives the compute. CPU tables take NULL, or a host
      * device whose streams run in the caller. */
     ff_device *device;
@@ -298,6 +300,9 @@ typedef struct ff_compute_ops {
     ff_status (*conv_create)(ff_compute *compute, const ff_conv_shape *shape,
                              const ff_conv *sibling, ff_conv **conv, ff_error *error);
     void (*conv_destroy)(ff_compute *compute, ff_conv *conv);
+    /* Optional: a plan's convolutions are all made; gives back what choosing among their
+     * algorithms took. */
+    void (*settle)(ff_compute *compute);
     /* required: torch's [out][in][kernel][kernel] into and out of the held order; host memory. */
     void (*conv_import)(const ff_conv *conv, const float *oihw, float *held);
     void (*conv_export)(const ff_conv *conv, const float *held, float *oihw);

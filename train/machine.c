@@ -10,9 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Seconds that the engines of a net's convolutions may be timed, the first time. */
-#define TIMING_SECONDS 20.0
-
 struct ff_machine {
     ff_cuda_module *module; /* NULL: the CPU */
     const ff_cuda_table *table;
@@ -41,9 +38,11 @@ ff_status ff_machine_check(const char *device, ff_error *error) {
     return ff_fail(error, FF_USAGE, "--device: '%s' is none of auto|cpu|cuda|cuda:NUMBER", device);
 }
 
-static ff_status open_cuda(ff_machine *machine, int ordinal, const char *plan_cache,
+static ff_status open_cuda(ff_machine *machine, int ordinal, const ff_machine_options *options,
                            ff_error *error) {
     ff_cuda_properties properties;
+    const char *plan_cache = options->plan_cache;
+    ff_tuning *tuning = options->tuning;
     FF_TRY(ff_cuda_module_open(&machine->module, ordinal, error));
     machine->table = ff_cuda_module_table(machine->module);
     FF_TRY(machine->table->properties(ordinal, &properties, error));
@@ -56,8 +55,16 @@ static ff_status open_cuda(ff_machine *machine, int ordinal, const char *plan_ca
         /* Two transfers a clock. */
         .bytes_per_ns = 2e-6 * properties.memory_clock_khz * properties.memory_bus_bits / 8,
         .cache_folder = machine->cache_folder,
-        .timing_seconds = TIMING_SECONDS,
+        .timing_seconds = options->tune_seconds,
+        .no_fold = options->no_fold,
     };
+    if (tuning) {
+        machine->cuda.note = ff_tuning_note;
+        machine->cuda.progress = ff_tuning_progress;
+        machine->cuda.note_context = tuning;
+        machine->cuda.tuning = &tuning->counts;
+        ff_tuning_note(tuning, ff_cuda_module_notes(machine->module));
+    }
     /* Readings are for the log; a run without them is none the worse. */
     if (ff_nvml_open(&machine->nvml, properties.bus, NULL) != FF_OK) machine->nvml = NULL;
     snprintf(machine->name, sizeof machine->name, "%s", properties.name);
@@ -81,9 +88,9 @@ static void close_cuda(ff_machine *machine) {
     machine->table = NULL;
 }
 
-ff_status ff_machine_open(ff_machine **out, const char *device, const char *plan_cache,
-                          ff_error *error) {
+ff_status ff_machine_open(ff_machine **out, const ff_machine_options *options, ff_error *error) {
     ff_machine *machine;
+    const char *device = options->device;
     ff_error why = {0};
     *out = NULL;
     FF_TRY(ff_machine_check(device, error));
@@ -92,7 +99,7 @@ ff_status ff_machine_open(ff_machine **out, const char *device, const char *plan
     const int ordinal = automatic ? 0 : ordinal_of(device);
     ff_status status = FF_OK;
     snprintf(machine->text, sizeof machine->text, "cpu");
-    if (ordinal >= 0) status = open_cuda(machine, ordinal, plan_cache, &why);
+    if (ordinal >= 0) status = open_cuda(machine, ordinal, options, &why);
     if (status != FF_OK) {
         close_cuda(machine);
         snprintf(machine->text, sizeof machine->text, "cpu; no GPU: %s", why.message);

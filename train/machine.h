@@ -7,17 +7,25 @@
 #include "loader/cuda/nvml.h"
 #include "loader/device.h"
 #include "train/model.h"
+#include "train/tuning.h"
 
 typedef struct ff_machine ff_machine;
 struct ff_loader_kernels;
 
 /* "auto", "cpu", "cuda", "cuda:1"; NULL = auto. FF_USAGE for any other word. */
 FF_MUST_USE ff_status ff_machine_check(const char *device, ff_error *error);
+typedef struct ff_machine_options {
+    const char *device;     /* as above */
+    const char *plan_cache; /* the folder of plans; NULL = ff_plan_cache_folder's */
+    double tune_seconds;    /* as in ff_cuda_options; negative = the default */
+    bool no_fold;
+    ff_tuning *tuning; /* gets counts and notes, outlives the machine; NULL = nobody */
+} ff_machine_options;
+
 /* `auto` takes the CPU where there is no GPU to be had, and ff_machine_text says why; `cuda` fails
- * with that sentence. plan_cache: the folder of plans; NULL = ff_plan_cache_folder's. On failure
- * *machine = NULL. */
-FF_MUST_USE ff_status ff_machine_open(ff_machine **machine, const char *device,
-                                      const char *plan_cache, ff_error *error);
+ * with that sentence. On failure *machine = NULL. */
+FF_MUST_USE ff_status ff_machine_open(ff_machine **machine, const ff_machine_options *options,
+                                      ff_error *error);
 /* After everything that was made on it. NULL is accepted. */
 void ff_machine_close(ff_machine **machine);
 

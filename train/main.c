@@ -130,9 +130,15 @@ static ff_status parse(int argc, char **argv, settings *out, bool *done, ff_erro
          "With --dry-run: plan for the GPU that FILE describes, which need not be here, and print "
          "the engines and memory it would take."},
         {"plan-cache", 0, FF_OPTION_STRING, "DIR", &recipe->plan_cache, NULL, 0, 0,
-         "Where a GPU's engines are kept once they were chosen and compiled, for the next run; may be "
-         "filled with --device-json and carried to the card; default $FFPACK_PLAN_CACHE, or "
+         "Where a GPU's engines are kept once they were chosen and compiled, for the next run; filled "
+         "with --device-json it has all compiled that a card will time; default $FFPACK_PLAN_CACHE, or "
          "ffpack/plans in $XDG_CACHE_HOME or ~/.cache."},
+        {"tune", 0, FF_OPTION_REAL, "SECONDS", &recipe->tune_seconds, NULL, 0, 86400,
+         "Time for timing a GPU's engines that the plan cache does not know, compiling them not "
+         "counted, which may take three times as long; 0: none is timed, and no batch norm folded "
+         "into a convolution; default: by the net's convolutions, 5 to 60."},
+        {"no-fold", 0, FF_OPTION_FLAG, NULL, &recipe->no_fold, NULL, 0, 0,
+         "On a GPU, batch norms stay apart from the convolutions after them."},
         {"precision", 0, FF_OPTION_STRING, "f32|tf32|f16|bf16", &recipe->precision, NULL, 0, 0,
          "Of activations and working weights, beside f32 masters; default f16 on a GPU; the CPU "
          "knows f32."},
@@ -213,19 +219,27 @@ static ff_status train(const settings *given, ff_error *error) {
     ff_recipe *recipe = NULL;
     ff_planned_device *planned = NULL;
     ff_recipe_options options = given->recipe;
+    ff_tuning tuning = {.quiet = given->quiet};
     ff_status status = FF_OK;
     bool trains = !given->dry_run && !given->diagnose;
+    options.tuning = &tuning;
     if (given->device_json) {
-        FF_TRY_DONE(
-            ff_planned_device_open(&planned, given->device_json, given->recipe.plan_cache, error));
+        const ff_machine_options machine = {.plan_cache = options.plan_cache,
+                                            .tune_seconds = options.tune_seconds,
+                                            .no_fold = options.no_fold,
+                                            .tuning = &tuning};
+        FF_TRY_DONE(ff_planned_device_open(&planned, given->device_json, &machine, error));
         options.planned = ff_planned_device_model(planned);
     }
     if (trains)
         FF_TRY_DONE(ff_report_create(&report, given->log_json, given->quiet ? NULL : stdout, stdout,
                                      error));
-    FF_TRY_DONE(ff_recipe_create(&recipe, &options, error));
+    status = ff_recipe_create(&recipe, &options, error);
+    ff_tuning_end(&tuning);
+    if (status != FF_OK) goto done;
     if (given->dry_run || !given->quiet) ff_summary_print(stdout, recipe);
     if (planned) ff_planned_device_print(stdout, planned);
+    if (given->dry_run || !given->quiet) ff_tuning_print(stdout, &tuning);
     if (given->diagnose && !given->dry_run) {
         if (!given->quiet) putchar('\n');
         FF_TRY_DONE(ff_diagnose(recipe, stdout, error));
@@ -237,6 +251,7 @@ static ff_status train(const settings *given, ff_error *error) {
 done:
     ff_recipe_destroy(&recipe);
     ff_planned_device_close(&planned);
+    ff_tuning_release(&tuning);
     ff_report_destroy(&report);
     return status;
 }

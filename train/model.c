@@ -88,6 +88,7 @@ static ff_status add_plan(ff_model *model, int batch, bool training, const bool 
                           ff_plan **plan, ff_error *error) {
     FF_TRY(ff_plan_create(plan, model->graph, model->compute, batch, training, without,
                           model->training, error));
+    if (model->compute->ops->settle) model->compute->ops->settle(model->compute);
     (*plan)->store = &model->store;
     (*plan)->smoothing = model->options.label_smoothing;
     (*plan)->summed = model->options.summed_loss;
@@ -97,6 +98,34 @@ static ff_status add_plan(ff_model *model, int batch, bool training, const bool 
     return FF_OK;
 }
 
+/* A convolution; with `normed`, one with a norm with ReLU before it. */
+static bool is_conv(const ff_graph *graph, int node, bool normed) {
+    if (graph->layers[node].kind != FF_LAYER_CONV) return false;
+    const ff_layer *from = &graph->layers[graph->layers[node].from];
+    return !normed || (from->kind == FF_LAYER_RELU && from->from >= 0 &&
+                       graph->layers[from->from].kind == FF_LAYER_NORM);
+}
+
+static bool same_conv(const ff_graph *graph, int one, int other) {
+    const ff_layer *a = &graph->layers[one], *b = &graph->layers[other];
+    const ff_layer *from_a = &graph->layers[a->from], *from_b = &graph->layers[b->from];
+    return a->c == b->c && a->kernel_h == b->kernel_h && a->stride == b->stride &&
+           a->pad == b->pad && from_a->c == from_b->c && from_a->h == from_b->h &&
+           from_a->w == from_b->w;
+}
+
+/* Alike ones once. */
+static int count_convs(const ff_graph *graph, bool normed) {
+    int count = 0;
+    for (int i = 0; i < graph->layer_count; i++) {
+        bool first = is_conv(graph, i, normed);
+        for (int k = 0; k < i && first; k++)
+            first = !is_conv(graph, k, normed) || !same_conv(graph, i, k);
+        count += first;
+    }
+    return count;
+}
+
 static ff_status open_compute(ff_model *model, ff_error *error) {
     const ff_model_options *options = &model->options;
     ff_compute_options compute = {.threads = options->threads,
@@ -104,8 +133,8 @@ static ff_status open_compute(ff_model *model, ff_error *error) {
                                   .deterministic = options->deterministic};
     if (!options->device)
         return ff_compute_open(&model->compute, options->compute, &compute, error);
-    for (int i = 0; i < model->graph->layer_count; i++)
-        compute.convolutions += model->graph->layers[i].kind == FF_LAYER_CONV;
+    compute.convolutions = count_convs(model->graph, false);
+    compute.foldable = count_convs(model->graph, true);
     compute.threads = 1; /* the host only gives work away */
     compute.device = options->device->device;
     compute.cuda = options->device->cuda;

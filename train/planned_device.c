@@ -30,7 +30,6 @@ struct ff_planned_device {
     ff_model_device model;
     entry *list;
     size_t count, capacity;
-    ff_buffer notes; /* of the library, a line each */
 };
 
 enum { MOST_BYTES = 1 << 20 };
@@ -117,15 +116,10 @@ done:
     return status;
 }
 
-static void keep_note(void *context, const char *line) {
-    ff_planned_device *planned = context;
-    if (ff_buffer_printf(&planned->notes, NULL, "note: %s\n", line) != FF_OK)
-        return; /* the report is shorter */
-}
-
 ff_status ff_planned_device_open(ff_planned_device **out, const char *path,
-                                 const char *cache_folder, ff_error *error) {
+                                 const ff_machine_options *options, ff_error *error) {
     ff_cuda_module *module = NULL;
+    ff_tuning *tuning = options->tuning;
     char *json = NULL;
     ff_status status;
     *out = NULL;
@@ -135,9 +129,16 @@ ff_status ff_planned_device_open(ff_planned_device **out, const char *path,
     status = ff_planned_device_open_with(out, json, train->compute, train->library, error);
     if (status == FF_BAD_DATA) status = ff_fail_within(error, status, "%s", path);
     if (status != FF_OK) goto done;
-    (*out)->cuda.cache_folder = cache_folder;
-    (*out)->cuda.note = keep_note;
-    (*out)->cuda.note_context = *out;
+    (*out)->cuda.cache_folder = options->plan_cache;
+    (*out)->cuda.timing_seconds = options->tune_seconds;
+    (*out)->cuda.no_fold = options->no_fold;
+    if (tuning) {
+        (*out)->cuda.note = ff_tuning_note;
+        (*out)->cuda.progress = ff_tuning_progress;
+        (*out)->cuda.note_context = tuning;
+        (*out)->cuda.tuning = &tuning->counts;
+        ff_tuning_note(tuning, ff_cuda_module_notes(module));
+    }
     (*out)->module = module;
     module = NULL;
 done:
@@ -152,7 +153,6 @@ void ff_planned_device_close(ff_planned_device **out) {
     if (!planned) return;
     ff_device_destroy(&planned->device);
     ff_cuda_module_close(&planned->module);
-    ff_buffer_free(&planned->notes);
     free(planned->list);
     free(planned->json);
     free(planned);
@@ -205,5 +205,4 @@ void ff_planned_device_print(FILE *out, const ff_planned_device *planned) {
         "  of  TRN  MiB of workspace\n",
         planned->name);
     for (size_t i = 0; i < planned->count; i++) print_entry(out, &planned->list[i]);
-    if (planned->notes.length) fwrite(planned->notes.bytes, 1, planned->notes.length, out);
 }

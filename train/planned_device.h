@@ -7,18 +7,19 @@
 #define FF_TRAIN_PLANNED_DEVICE_H
 
 #include "train/cuda/library.h"
-#include "train/model.h"
+#include "train/machine.h"
 
 #include <stdio.h>
 
 typedef struct ff_planned_device ff_planned_device;
 
 /* Of the CUDA module: reads the description (cuDNN's own JSON, see tests/gpu/README.md). FF_IO,
- * FF_BAD_DATA naming the file; FF_FAILED where the module or a library is missing. cache_folder:
- * where plans are read and kept, for the card to find them compiled (train/cuda/plan_cache.h); NULL
- * = nowhere. */
+ * FF_BAD_DATA naming the file; FF_FAILED where the module or a library is missing. plan_cache:
+ * where plans are read and kept, with every engine that the card will time and would have to
+ * compile first (train/cuda/cudnn_choose.h); NULL = nowhere. tune_seconds, no_fold, tuning: as in
+ * ff_machine_options. */
 FF_MUST_USE ff_status ff_planned_device_open(ff_planned_device **planned, const char *path,
-                                             const char *cache_folder, ff_error *error);
+                                             const ff_machine_options *options, ff_error *error);
 /* Of any table and library; `json` is the description's text. */
 FF_MUST_USE ff_status ff_planned_device_open_with(ff_planned_device **planned, const char *json,
                                                   const struct ff_compute_ops *ops,
@@ -33,8 +34,8 @@ FF_MUST_USE ff_status ff_planned_device_memory(const ff_planned_device *planned,
                                                uint64_t *used_bytes, uint64_t *total_bytes,
                                                ff_error *error);
 
-/* Memory; a line for each convolution that was planned so far, alike ones together, and for each
- * fused graph that there is no engine for. */
+/* Memory; a line for each convolution of the plans so far, alike ones together, and for each fused
+ * graph that there is no engine for. What a card would only time is not among them. */
 void ff_planned_device_print(FILE *out, const ff_planned_device *planned);
 
 #endif

@@ -26,6 +26,7 @@ ff_recipe_options ff_recipe_default_options(void) {
         .views = -1,
         .val_every = -1,
         .loss_scale = -1,
+        .tune_seconds = -1,
         .workers = -1,
     };
 }
@@ -146,7 +147,14 @@ static ff_status open_machine(ff_recipe *recipe, const ff_recipe_options *option
         return ff_fail(error, FF_USAGE, "--compute %s is the CPU's; it excludes --device %s",
                        options->compute, device);
     if (options->planned) device = "cpu"; /* the machine that plans */
-    FF_TRY(ff_machine_open(&recipe->machine, device, options->plan_cache, error));
+    const ff_machine_options machine = {
+        .device = device,
+        .plan_cache = options->plan_cache,
+        .tune_seconds = options->tune_seconds,
+        .no_fold = options->no_fold,
+        .tuning = options->tuning,
+    };
+    FF_TRY(ff_machine_open(&recipe->machine, &machine, error));
     recipe->device = options->planned ? options->planned : ff_machine_device(recipe->machine);
     const bool cpu = !recipe->device;
     recipe->precision = cpu ? FF_PRECISION_F32 : FF_PRECISION_F16;

@@ -23,6 +23,9 @@ typedef struct ff_recipe_options {
     const char *compute;    /* NULL or "auto" = the fastest */
     const char *device;     /* of machine.h; NULL = the CPU */
     const char *plan_cache; /* folder of a GPU's plans; NULL = the user's cache */
+    double tune_seconds;    /* that a GPU's engines may be timed; 0 = not at all */
+    bool no_fold;           /* no norm is folded into the convolution after it */
+    ff_tuning *tuning; /* gets what choosing them came to; outlives the recipe; NULL = nobody */
     const ff_model_device
         *planned;          /* for --dry-run: a device that is not here; outlives the recipe */
     const char *precision; /* NULL = f16 on a GPU, f32 on the CPU */

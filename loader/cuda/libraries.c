@@ -1,9 +1,8 @@
 #include "loader/cuda/libraries.h"
 
-#include "format/base/memory.h"
-
 #include <dlfcn.h>
 #include <glob.h>
+#include <link.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,15 +25,20 @@ static void places_free(places *where) {
     free(where->patterns);
 }
 
+/* A folder's name as a pattern for glob() that is that name alone. */
+static ff_status add_escaped(ff_buffer *text, const char *folder, size_t length, ff_error *error) {
+    for (size_t i = 0; i < length; i++) {
+        if (strchr("*?[]{},\\~", folder[i])) FF_TRY(ff_buffer_add(text, "\\", 1, error));
+        FF_TRY(ff_buffer_add(text, folder + i, 1, error));
+    }
+    return FF_OK;
+}
+
 /* `folder` as it is, then "/" and the pattern `below` where there is one. */
 static ff_status places_add(places *where, const char *folder, size_t length, const char *below,
                             ff_error *error) {
     ff_buffer text = {0};
-    ff_status status = FF_OK;
-    for (size_t i = 0; i < length && status == FF_OK; i++) {
-        if (strchr("*?[]{},\\~", folder[i])) status = ff_buffer_add(&text, "\\", 1, error);
-        if (status == FF_OK) status = ff_buffer_add(&text, folder + i, 1, error);
-    }
+    ff_status status = add_escaped(&text, folder, length, error);
     if (status == FF_OK) status = ff_buffer_printf(&text, error, "%s%s", *below ? "/" : "", below);
     if (status == FF_OK)
         status = ff_reserve(&where->patterns, &where->capacity, where->count + 1,
@@ -129,21 +133,83 @@ static void *open_one(const places *where, size_t *place, const char *file, char
     return handle;
 }
 
-/* cuDNN's file has one name under every CUDA, unlike the others'. */
-static ff_status check_cudnn(void *handle, int cuda, ff_error *error) {
-    size_t (*runtime)(void);
-    *(void **)&runtime = dlsym(handle, "cudnnGetCudartVersion");
-    size_t found = runtime ? runtime() / 1000 : (size_t)cuda / 1000;
-    if (found == (size_t)cuda / 1000) return FF_OK;
-    Dl_info from = {0};
-    (void)dladdr(*(void **)&runtime, &from);
-    return ff_fail(error, FF_FAILED,
-                   "%s is cuDNN for CUDA %zu, and this build is of CUDA %d: install that cuDNN, or "
-                   "name its folder in FFPACK_CUDA_PATH",
-                   from.dli_fname ? from.dli_fname : "libcudnn.so.9", found, cuda / 1000);
+/* The path that an open library was opened by. */
+static const char *path_of(void *handle) {
+    struct link_map *map;
+    return dlinfo(handle, RTLD_DI_LINKMAP, &map) == 0 ? map->l_name : "";
 }
 
-ff_status ff_cuda_libraries_open(const char *program, int cuda, ff_error *error) {
+/* cuDNN's file has one name under every CUDA, unlike the others', and in every version 9. */
+static ff_status check_cudnn(void *handle, int cuda, ff_error *error) {
+    size_t (*runtime)(void), (*version)(void);
+    *(void **)&runtime = dlsym(handle, "cudnnGetCudartVersion");
+    *(void **)&version = dlsym(handle, "cudnnGetVersion");
+    const size_t of = runtime ? runtime() / 1000 : (size_t)cuda / 1000;
+    const size_t found = version ? version() : FF_CUDNN_LEAST;
+    if (of != (size_t)cuda / 1000)
+        return ff_fail(error, FF_FAILED,
+                       "%s is cuDNN for CUDA %zu, and this build is of CUDA %d: install that "
+                       "cuDNN, or name its folder in FFPACK_CUDA_PATH",
+                       path_of(handle), of, cuda / 1000);
+    if (found < FF_CUDNN_LEAST)
+        return ff_fail(error, FF_FAILED,
+                       "%s is cuDNN %zu.%zu.%zu, and %d.%d or newer is wanted: install "
+                       "cudnn9-cuda-%d, or the wheel nvidia-cudnn-cu%d, of such a version, or name "
+                       "its folder in FFPACK_CUDA_PATH",
+                       path_of(handle), found / 10000, found / 100 % 100, found % 100,
+                       FF_CUDNN_LEAST / 10000, FF_CUDNN_LEAST / 100 % 100, cuda / 1000,
+                       cuda / 1000);
+    return FF_OK;
+}
+
+/* Every one that `folder` has; the count. What kept one from opening stands in `why`. */
+static int open_builtins_in(const char *folder, size_t length, char *why, size_t size) {
+    ff_buffer pattern = {0};
+    glob_t found;
+    int opened = 0;
+    if (add_escaped(&pattern, folder, length, NULL) == FF_OK &&
+        ff_buffer_printf(&pattern, NULL, "/libnvrtc-builtins.so.*") == FF_OK &&
+        glob(pattern.bytes, 0, NULL, &found) == 0) {
+        for (size_t i = 0; i < found.gl_pathc; i++) {
+            if (dlopen(found.gl_pathv[i], RTLD_LAZY | RTLD_LOCAL))
+                opened++;
+            else
+                snprintf(why, size, "%s", dlerror());
+        }
+        globfree(&found);
+    }
+    ff_buffer_free(&pattern);
+    return opened;
+}
+
+/* NVRTC opens its builtins by a name without a folder (libnvrtc-builtins.so.13.0), which the
+ * dynamic linker does not find where only NVRTC's full path was known. It takes those that are
+ * open: they lie beside NVRTC, or beside the file that its link leads to. */
+static ff_status open_builtins(void *nvrtc, ff_buffer *notes, ff_error *error) {
+    const char *path = path_of(nvrtc);
+    char *target = realpath(path, NULL), why[512] = "", name[64] = "libnvrtc-builtins.so";
+    const char *const beside[] = {path, target};
+    int opened = 0, major = 0, minor = 0;
+    int (*version)(int *, int *);
+    for (int i = 0; i < 2 && !opened; i++) {
+        const char *slash = beside[i] ? strrchr(beside[i], '/') : NULL;
+        if (slash)
+            opened = open_builtins_in(beside[i], (size_t)(slash - beside[i]), why, sizeof why);
+    }
+    free(target);
+    *(void **)&version = dlsym(nvrtc, "nvrtcVersion");
+    if (!opened && version && version(&major, &minor) == 0) {
+        snprintf(name, sizeof name, "libnvrtc-builtins.so.%d.%d", major, minor);
+        opened = dlopen(name, RTLD_LAZY | RTLD_LOCAL) != NULL;
+        if (!opened && !*why) snprintf(why, sizeof why, "%s", dlerror());
+    }
+    if (opened) return FF_OK;
+    return ff_buffer_printf(notes, error,
+                            "%s has no %s beside it, so cuDNN cannot compile engines%s%s\n", path,
+                            name, *why ? ": " : "", why);
+}
+
+ff_status ff_cuda_libraries_open(const char *program, int cuda, ff_buffer *notes, ff_error *error) {
     static const struct {
         const char *name, *file12, *file13;
         ff_cuda_need need;
@@ -160,6 +226,8 @@ ff_status ff_cuda_libraries_open(const char *program, int cuda, ff_error *error)
         const char *file = cuda < 13000 ? rows[i].file12 : rows[i].file13;
         void *handle = open_one(&where, &place, file, why, sizeof why);
         if (handle && strcmp(rows[i].name, "cuDNN") == 0) status = check_cudnn(handle, cuda, error);
+        if (handle && strcmp(rows[i].name, "NVRTC") == 0)
+            status = open_builtins(handle, notes, error);
         if (handle || rows[i].need == FF_CUDA_OPTIONAL) continue;
         places_print(&where, searched, sizeof searched);
         status = *why ? ff_fail(error, FF_FAILED, "%s cannot be opened: %s", rows[i].name, why)

@@ -10,11 +10,12 @@
  *   the folders that the build found them in
  * beginning with the place where the one before was found, since a set from one place fits
  * together. Once open, the dynamic linker takes them for whatever needs them by name, so
- * LD_LIBRARY_PATH is neither needed nor changed. They stay open. */
+ * LD_LIBRARY_PATH is neither needed nor changed. They stay open. With NVRTC its builtins are
+ * opened, which it takes by a name alone; cuDNN finds its own parts beside itself. */
 #ifndef FF_LOADER_CUDA_LIBRARIES_H
 #define FF_LOADER_CUDA_LIBRARIES_H
 
-#include "format/base/status.h"
+#include "format/base/memory.h"
 
 typedef enum ff_cuda_need { FF_CUDA_NEEDED, FF_CUDA_OPTIONAL } ff_cuda_need;
 
@@ -28,9 +29,13 @@ typedef enum ff_cuda_need { FF_CUDA_NEEDED, FF_CUDA_OPTIONAL } ff_cuda_need;
     ROW("cuDNN", "libcudnn.so.9", "libcudnn.so.9", FF_CUDA_NEEDED)                                 \
     ROW("NCCL", "libnccl.so.2", "libnccl.so.2", FF_CUDA_OPTIONAL)
 
-/* `program`: the program's folder; `cuda`: 13000. FF_FAILED names the first needed library that is
- * missing and the places searched, or why one could not be opened, or that cuDNN is of another
- * CUDA. */
-FF_MUST_USE ff_status ff_cuda_libraries_open(const char *program, int cuda, ff_error *error);
+/* The oldest cuDNN that is taken, as cudnnGetVersion counts: 9.8. */
+enum { FF_CUDNN_LEAST = 90800 };
+
+/* `program`: the program's folder; `cuda`: 13000. `notes` gets a line for what is missing that a
+ * run can do without, at a price. FF_FAILED names the first needed library that is missing and the
+ * places searched, or why one could not be opened, or that cuDNN is of another CUDA or too old. */
+FF_MUST_USE ff_status ff_cuda_libraries_open(const char *program, int cuda, ff_buffer *notes,
+                                             ff_error *error);
 
 #endif

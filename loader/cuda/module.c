@@ -16,6 +16,7 @@
 
 struct ff_cuda_module {
     const ff_cuda_table *table;
+    ff_buffer notes; /* lines */
 };
 
 /* The folder of the running program, allocated. */
@@ -65,6 +66,7 @@ ff_status ff_cuda_module_open_as(ff_cuda_module **out, const char *folder, int c
                                  ff_error *error) {
     const ff_cuda_table *table = NULL;
     char *own = NULL, *path = NULL;
+    ff_buffer notes = {0};
     ff_status status = FF_OK;
     *out = NULL;
     if (cuda == 0)
@@ -75,11 +77,14 @@ ff_status ff_cuda_module_open_as(ff_cuda_module **out, const char *folder, int c
     if (!folder) folder = own;
     FF_TRY_DONE(find_module(&path, folder, error));
     if (ordinal != FF_CUDA_NO_DEVICE) FF_TRY_DONE(ff_cuda_driver_check(cuda, ordinal, error));
-    FF_TRY_DONE(ff_cuda_libraries_open(folder, cuda, error));
+    FF_TRY_DONE(ff_cuda_libraries_open(folder, cuda, &notes, error));
     FF_TRY_DONE(open_module(&table, path, cuda, error));
     FF_TRY_DONE(ff_alloc(out, 1, sizeof **out, "the CUDA module", error));
     (*out)->table = table;
+    (*out)->notes = notes;
+    notes = (ff_buffer){0};
 done:
+    ff_buffer_free(&notes);
     free(path);
     free(own);
     return status;
@@ -90,10 +95,15 @@ ff_status ff_cuda_module_open(ff_cuda_module **module, int ordinal, ff_error *er
 }
 
 void ff_cuda_module_close(ff_cuda_module **module) {
+    if (*module) ff_buffer_free(&(*module)->notes);
     free(*module);
     *module = NULL;
 }
 
 const ff_cuda_table *ff_cuda_module_table(const ff_cuda_module *module) {
     return module->table;
+}
+
+const char *ff_cuda_module_notes(const ff_cuda_module *module) {
+    return module->notes.length ? module->notes.bytes : "";
 }

@@ -26,6 +26,9 @@ void ff_cuda_module_close(ff_cuda_module **module); /* *module = NULL; NULL is a
 /* Valid until the process ends. */
 const ff_cuda_table *ff_cuda_module_table(const ff_cuda_module *module);
 
+/* What is missing that a run can do without, at a price: lines, or "". The module's. */
+const char *ff_cuda_module_notes(const ff_cuda_module *module);
+
 /* The same as if the program lay in `folder` (NULL: where it lies) and had been built with `cuda`
  * (13000; 0: without). For tests, which have modules and drivers of their own. */
 FF_MUST_USE ff_status ff_cuda_module_open_as(ff_cuda_module **module, const char *folder, int cuda,

@@ -110,6 +110,24 @@ check "--diagnose on a GPU" bash -c "'$sim' ${common[*]} --device cuda --diagnos
 check "auto without a GPU trains on the CPU and says why" \
     bash -c "'$fftrain' ${common[*]} --device auto --dry-run | grep -qE '^compute +(cpu; no GPU: .+|cuda)'"
 
+# ---- choosing engines: the plain library "times" each convolution, and folds cost it nothing
+# engines NAME ARGUMENT...: convolutions and how many were timed, of a dry run of ResNet-18
+engines() {
+    "$sim" --data set --model resnet18 --batch 14 --device cuda --dry-run "${@:2}" >"$1.dry" 2>"$1.err"
+    sed -n 's/^engines  *of \([0-9]*\) convolutions, .* \([0-9]*\) timed in .*/\1 \2/p' "$1.dry" >"$1.engines"
+}
+engines tuned; engines apart --no-fold; engines untimed --tune 0; engines same --deterministic
+read -r tuned tuned_timed <tuned.engines; read -r apart apart_timed <apart.engines
+read -r untimed untimed_timed <untimed.engines; read -r same same_timed <same.engines
+check "by default engines are timed, and norms folded where that is faster" [ "${tuned:-0}" -gt "${apart:-0}" ]
+check "every one that is asked for" [ "${tuned_timed:-0}" = "${tuned:-1}" ]
+check "--no-fold asks for fewer convolutions, and times them" [ "${apart:-0} ${apart_timed:-0}" = "${apart_timed:-1} ${apart:-1}" ]
+check "--tune 0 times none, and folds none" [ "$untimed_timed $((untimed <= apart))" = "0 1" ]
+check "nor does --deterministic" [ "$same $same_timed" = "$untimed 0" ]
+refuses "a time below 0" 2 "--tune" "$sim" "${common[@]}" --device cuda --tune -1
+check "what libraries have to say is told once" \
+    bash -c "FF_SIM_NOTES=\$'one\ntwo\none\n' '$sim' ${common[*]} --device cuda --epochs 1 >notes.out && [ \"\$(grep -c '^note: ' notes.out)\" = 2 ] && grep -qx 'note: two' notes.out"
+
 # ---- updates whose gradients f16 cannot hold; 6 steps an epoch
 cat >skipped.py <<'PYTHON'
 # skipped.py LOG SCALE SKIPPED...: the last scale, and each epoch's skipped updates; without them

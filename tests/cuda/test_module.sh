@@ -84,12 +84,18 @@ C
     gcc -std=c11 -D_GNU_SOURCE -I"$top" -shared -fPIC -o "$file" module.c libs/libcublas.so.$major || exit 1
 }
 for name in nvrtc cublasLt cublas; do library libs/lib$name.so.$major "$name" "int ${name}_answer(void) { return 42; }"; done
-library libs/libcudnn.so.9 cudnn "#include <stddef.h>
-size_t cudnnGetCudartVersion(void) { return $cuda; }"
+library libs/libnvrtc-builtins.so.$major.1 builtins
+# cudnn FILE VERSION CUDA
+cudnn() {
+    library "$1" cudnn "#include <stddef.h>
+size_t cudnnGetVersion(void) { return $2; }
+size_t cudnnGetCudartVersion(void) { return $3; }"
+}
+cudnn libs/libcudnn.so.9 90800 $cuda
 headers=$(cat "$build/cuda.headers")
 module prog/libff_cuda.so "$headers" $cuda
 driver good 599.10 $((cuda + 20)) 0 2
-order="opened nvrtc opened cublasLt opened cublas opened cudnn cuBLAS answers 42"
+order="opened nvrtc opened builtins opened cublasLt opened cublas opened cudnn cuBLAS answers 42"
 
 # ---- what is missing
 mkdir -p empty deep/empty
@@ -134,9 +140,11 @@ if /sbin/ldconfig -p 2>/dev/null | grep -q 'libcudnn\.so\.9' || ls /usr/local/cu
 else
     opens "no cuDNN" 1 "cuDNN (libcudnn.so.9) was not found" FFPACK_CUDA_PATH=part prog $cuda -1
 fi
-cp -r part wrong; library wrong/libcudnn.so.9 cudnn "#include <stddef.h>
-size_t cudnnGetCudartVersion(void) { return 11080; }"
+cp -r part wrong; cudnn wrong/libcudnn.so.9 91900 11080
 opens "cuDNN of CUDA 11" 1 "wrong/libcudnn.so.9 is cuDNN for CUDA 11, and this build is of CUDA $major" FFPACK_CUDA_PATH=wrong prog $cuda -1
+cp -r part aged; cudnn aged/libcudnn.so.9 90702 $cuda
+opens "cuDNN that is too old" 1 "aged/libcudnn.so.9 is cuDNN 9.7.2, and 9.8 or newer is wanted: install cudnn9-cuda-$major, or the wheel nvidia-cudnn-cu$major, of such a version, or name its folder in FFPACK_CUDA_PATH" \
+    FFPACK_CUDA_PATH=aged prog $cuda -1
 mkdir cut; echo "no library" >cut/libnvrtc.so.$major
 opens "a library that is broken" 1 "NVRTC cannot be opened: cut/libnvrtc.so.$major" FFPACK_CUDA_PATH=cut prog $cuda -1
 
@@ -154,6 +162,12 @@ opens "a module that is no library" 1 "the CUDA module does not open: noise/libf
 
 # ---- where libraries are found
 opens "a list of folders, the first without them" 0 "$order" FFPACK_CUDA_PATH=empty::libs prog $cuda -1
+# NVRTC opens its builtins by a bare name, so they are opened before: beside it, or where it is a link.
+mkdir links; for file in libs/*; do [[ $file = *builtins* ]] || ln -s "../$file" links; done
+opens "the builtins beside the file that NVRTC's link leads to" 0 "$order" FFPACK_CUDA_PATH=links prog $cuda -1
+cp -r libs bare; rm bare/*builtins*
+library bare/libnvrtc.so.$major nvrtc "int nvrtcVersion(int *major, int *minor) { return *major = $major, *minor = 77, 0; }"
+opens "NVRTC without its builtins: that is said" 0 "opened nvrtc opened cublasLt;bare/libnvrtc.so.$major has no libnvrtc-builtins.so.$major.77 beside it, so cuDNN cannot compile engines: libnvrtc-builtins.so.$major.77: cannot open" FFPACK_CUDA_PATH=bare prog $cuda -1
 mkdir -p tree/bin; cp -r libs tree/lib; cp prog/libff_cuda.so tree/lib
 opens "libraries and module in ../lib" 0 "$order" "" tree/bin $cuda -1
 mkdir beside; cp libs/* prog/libff_cuda.so beside

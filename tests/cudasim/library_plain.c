@@ -13,6 +13,8 @@ typedef struct plain {
     ff_library base;
     void (*planned)(void *context, const ff_library_conv_spec *spec, const ff_library_conv *conv);
     void *planned_context;
+    bool times;
+    ff_library_tuning *tuning;
 } plain;
 
 /* A piece of work with its own copy of its arguments. */
@@ -216,6 +218,14 @@ static ff_status plain_conv_create(ff_library *library, const ff_library_conv_sp
         (*conv)->spec = *spec;
         (*conv)->workspace_bytes = z.sums * sizeof(double) + (z.x + z.w + z.y) * sizeof(float);
         (*conv)->engine = (ff_library_engine){.name = "plain", .found = 1, .deterministic = true};
+        if (l->times) {
+            (*conv)->engine.timed = true;
+            (*conv)->engine.ns = spec->c % 8 || spec->k % 8 ? 40000 : 10000;
+        }
+    }
+    if (l->tuning) {
+        l->tuning->convolutions++;
+        l->tuning->timed += l->times && *conv;
     }
     if (l->planned) l->planned(l->planned_context, spec, *conv);
     return FF_OK;
@@ -287,6 +297,8 @@ static ff_status open_table(ff_library **library, const ff_library_options *opti
     l->base.table = table;
     l->planned = options->planned;
     l->planned_context = options->planned_context;
+    l->times = options->device && options->timing_seconds > 0;
+    l->tuning = options->tuning;
     *library = &l->base;
     return FF_OK;
 }

@@ -78,8 +78,14 @@ result $? "fftrain --dry-run --device-json prints engines and memory"
 cp "$scratch/dry" "$scratch/dry1"
 dry tests/gpu/sm_90_h200.json f16 --plan-cache "$scratch/carried"
 dry tests/gpu/sm_90_h200.json f16 --plan-cache "$scratch/carried"
-cmp -s "$scratch/dry" "$scratch/dry1" && [ ! -s "$scratch/complaint" ] && [ "$(find "$scratch/carried" -name '*.plan' | wc -l)" -gt 20 ]
+cmp -s <(grep -vE '^(engines|note)' "$scratch/dry") <(grep -vE '^(engines|note)' "$scratch/dry1") && [ ! -s "$scratch/complaint" ] && [ "$(find "$scratch/carried" -name '*.plan' | wc -l)" -gt 20 ]
 result $? "and keeps the plans where it is told to"
+! grep -q 'norm' <(sed -n '/^Convolutions/,$p' "$scratch/dry1")
+result $? "nothing is folded that was not timed"
+if ! /sbin/ldconfig -p 2>/dev/null | grep -q 'libcuda\.so\.1'; then
+    [ "$(grep -c '^note: without a driver here (libcuda.so.1: ' "$scratch/dry")" = 1 ] && ! grep -q '^note' "$scratch/dry1"
+    result $? "that nothing can be compiled ahead here is said"
+fi
 ! grep -qE 'backward data +128x32x32x8 ' "$scratch/dry"
 result $? "images have no gradient"
 dry tests/gpu/sm_75_t4.json bf16
@@ -114,4 +120,28 @@ began=$(date +%s%N)
 compiled >"$scratch/compiled2" 2>"$scratch/notes7"
 cmp -s "$scratch/compiled1" "$scratch/compiled2" && [ ! -s "$scratch/notes7" ]
 result $? "and come back from the cache compiled, in $((($(date +%s%N) - began) / 1000000)) ms for the whole run"
+
+# Ahead of a card: every engine that it will time and would have to compile, once.
+ahead() { # FOLDER OPTIONS...
+    LD_LIBRARY_PATH=$scratch/driver${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH} "$build/fftrain" --dry-run --device-json tests/gpu/sm_90_h200.json \
+        --precision f16 --data "$scratch/set" --model smallnet --batch 64 --plan-cache "$scratch/$1" "${@:2}" >"$scratch/dry" 2>"$scratch/notes8"
+    sed -n 's/^engines .* \([0-9]*\) from the plan cache; \([0-9]*\) compiled in .*/\1 \2/p' "$scratch/dry"
+}
+kept() { grep -lsx 'flags.*runtime-compiled.*' "$scratch/$1"/*.plan | xargs -r grep -l '; engine ' | wc -l; }
+read -r cached compiled <<<"$(ahead ahead)"
+[ "$cached" = 0 ] && [ "$compiled" -gt 5 ] && [ "$(kept ahead)" = "$compiled" ] && ! grep -q '^note' "$scratch/dry"
+result $? "$compiled engines are compiled ahead for a card, and kept one by one"
+grep -aq 'driver any; NVIDIA H200, 9.0; .*; engine ' "$scratch"/ahead/*.plan
+result $? "for any driver of that card"
+read -r cached again <<<"$(ahead ahead)"
+[ "$cached" -gt 5 ] && [ "$again" = 0 ] && [ "$(kept ahead)" = "$compiled" ]
+result $? "and not compiled again"
+# The same folder without what was chosen: what is chosen now is found compiled.
+grep -laE '; choice$' "$scratch"/ahead/*.plan | xargs -r rm
+read -r cached again <<<"$(ahead ahead --tune 0)"
+[ "$cached" = 0 ] && [ "$again" = 0 ] && grep -qE '^engines .* [1-9][0-9]* found compiled' "$scratch/dry"
+result $? "each is taken from there by itself"
+read -r _ fewer <<<"$(ahead fewer --no-fold)"; read -r _ fewest <<<"$(ahead fewest --tune 0)"
+[ "$fewer" -lt "$compiled" ] && [ "$fewest" -lt "$fewer" ]
+result $? "$fewer without folding, $fewest where the card is not going to time"
 exit 0

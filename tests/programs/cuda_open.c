@@ -19,7 +19,8 @@ int main(int count, char **arguments) {
     const ff_cuda_table *table = ff_cuda_module_table(module);
     bool whole = table->device_count && table->properties && table->device_create &&
                  table->loader && table->train && table->range_push && table->range_pop;
-    printf("opened: %s%s\n", table->built, whole ? "; it is whole" : "");
+    printf("opened: %s%s\n%s", table->built, whole ? "; it is whole" : "",
+           ff_cuda_module_notes(module));
     ff_cuda_module_close(&module);
     return 0;
 }

@@ -1,8 +1,8 @@
 /* fftrain with a GPU that is none: the CUDA module's place is taken by simulated kernels, the plain
  * library and the asynchronous host device. `fftrain_sim --device cuda` runs what a card would run;
  * FF_SIM_DELAY_NS makes its streams wait that long now and then; FF_SIM_NO_CAPTURE refuses
- * recordings; FF_SIM_RANGES prints at exit how
- * many ranges were pushed and popped. */
+ * recordings; FF_SIM_RANGES prints at exit how many ranges were pushed and popped; FF_SIM_NOTES is
+ * what the module's libraries have to say. */
 #include "format/base/memory.h"
 #include "loader/cuda/kernels.h"
 #include "loader/cuda/module.h"
@@ -118,6 +118,12 @@ void ff_cuda_module_close(ff_cuda_module **module) {
 const ff_cuda_table *ff_cuda_module_table(const ff_cuda_module *module) {
     (void)module;
     return &sim_table;
+}
+
+const char *ff_cuda_module_notes(const ff_cuda_module *module) {
+    const char *notes = getenv("FF_SIM_NOTES");
+    (void)module;
+    return notes ? notes : "";
 }
 
 #include "train/main.c"

@@ -159,6 +159,7 @@ static ff_status plain(ff_library *library, const options *o, const work *all, c
                      !(precision == FF_PRECISION_F32 && t.tensor_cores);
         report(o, right, name, t.missing);
     }
+    if (t.missing[0]) fprintf(stderr, "# %s\n", t.missing);
     if (!o->tap) print_tally(device, p, &t);
     return FF_OK;
 }
@@ -203,6 +204,7 @@ static ff_status fused(ff_library *library, const options *o, const work *all, c
         }
         char what[128];
         snprintf(what, sizeof what, "%s %s", ff_precision_name(precision), graphs[g].name);
+        if (t.missing[0]) fprintf(stderr, "# %s\n", t.missing);
         if (!o->tap) print_tally(device, what, &t);
     }
     return FF_OK;

@@ -15,12 +15,12 @@ typedef struct machine {
     ff_cuda_options cuda;
 } machine;
 
-/* Streams wait up to delay_ns now and then. */
+/* Streams wait up to delay_ns now and then; the library may time its engines. */
 static inline void open_machine(machine *m, const ff_library_table *library, uint64_t delay_ns,
                                 uint64_t seed) {
     ff_cudasim_enqueue = ff_device_host_enqueue;
     assert_ok(ff_device_host_create(&m->device, FF_HOST_STREAMS_THREADS, delay_ns, seed, error));
-    m->cuda = (ff_cuda_options){.library = library, .multiprocessors = 3};
+    m->cuda = (ff_cuda_options){.library = library, .multiprocessors = 3, .timing_seconds = 1};
 }
 static inline void close_machine(machine *m) {
     ff_device_destroy(&m->device);

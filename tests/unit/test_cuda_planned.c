@@ -117,8 +117,118 @@ static void broken_descriptions_are_refused(void **state) {
     }
     ff_planned_device *planned;
     ff_error failure = {0};
-    assert_int_equal(ff_planned_device_open(&planned, "/nowhere.json", NULL, &failure), FF_IO);
+    assert_int_equal(
+        ff_planned_device_open(&planned, "/nowhere.json", &(ff_machine_options){0}, &failure),
+        FF_IO);
     assert_non_null(strstr(failure.message, "/nowhere.json"));
+}
+
+/* ---- what the library is asked for ---- */
+
+static struct {
+    ff_library_options options;
+    int folded, blocks[9]; /* how often with a norm in it; by the images' channels */
+    int told, told_folded, settled;
+} asked;
+static ff_status asked_open(ff_library **library, const ff_library_options *options,
+                            ff_error *error) {
+    asked.options = *options;
+    return ff_library_plain.open(library, options, error);
+}
+static bool folds(const ff_library_conv_spec *spec) {
+    return spec->prologue || spec->epilogue == FF_EPILOGUE_RELU_NORM_BACKWARD;
+}
+static ff_status asked_create(ff_library *library, const ff_library_conv_spec *spec,
+                              ff_library_conv **conv, ff_error *error) {
+    asked.folded += folds(spec);
+    if (spec->c <= 8) asked.blocks[spec->c]++;
+    return ff_library_plain.conv_create(library, spec, conv, error);
+}
+static void asked_settle(ff_library *library) {
+    (void)library;
+    asked.settled++;
+}
+static void take_told(void *context, const ff_library_conv_spec *spec,
+                      const ff_library_conv *conv) {
+    (void)context;
+    (void)conv;
+    asked.told++;
+    asked.told_folded += folds(spec) || spec->c == 3 || spec->c == 4;
+}
+
+/* ResNet-18 on a device that is described (NULL: on the host's). */
+static void ask(const char *json, const char *cache, double seconds, bool deterministic,
+                bool no_fold) {
+    ff_library_table library = ff_library_plain;
+    machine m;
+    ff_device *absent;
+    ff_model *model;
+    library.open = asked_open;
+    library.conv_create = asked_create;
+    library.settle = asked_settle;
+    memset(&asked, 0, sizeof asked);
+    open_machine(&m, &library, 0, 1);
+    assert_ok(ff_device_absent_create(&absent, UINT64_C(1) << 40, error));
+    m.cuda.device_json = json;
+    m.cuda.cache_folder = cache;
+    m.cuda.timing_seconds = seconds;
+    m.cuda.no_fold = no_fold;
+    m.cuda.planned = json ? take_told : NULL;
+    const ff_model_device device = {.name = "x",
+                                    .ops = &ff_cuda_compute_ops,
+                                    .device = json ? absent : m.device,
+                                    .cuda = &m.cuda};
+    ff_model_options options = options_of(&device);
+    options.name = "resnet18";
+    options.channels = 3;
+    options.deterministic = deterministic;
+    assert_ok(ff_model_create(&model, &options, error));
+    assert_int_equal(asked.settled, 1); /* a plan was made */
+    ff_model_destroy(&model);
+    ff_device_destroy(&absent);
+    close_machine(&m);
+}
+
+/* With a folder to carry, what a card would time is planned for it, and is no part of the plan. */
+static void what_a_card_would_time_is_planned_ahead(void **state) {
+    (void)state;
+    ask(description, "folder", -1, false, false);
+    assert_true(asked.options.compile_ahead && asked.options.timing_seconds == 0);
+    assert_true(asked.folded >= 4 * 3 && asked.told > 40);
+    assert_true(asked.blocks[3] >= 3 && asked.blocks[4] >= 3 && asked.blocks[8] >= 3);
+    assert_int_equal(asked.told_folded, 0);
+    ask(description, "folder", -1, false, true);
+    assert_true(asked.options.compile_ahead && asked.folded == 0 && asked.blocks[4] >= 3);
+    const struct {
+        const char *cache;
+        double seconds;
+        bool deterministic;
+    } none[] = {{NULL, -1, false}, {"folder", 0, false}, {"folder", -1, true}};
+    for (int i = 0; i < 3; i++) {
+        ask(description, none[i].cache, none[i].seconds, none[i].deterministic, false);
+        assert_true(!asked.options.compile_ahead && asked.folded == 0 && asked.told > 40);
+        assert_int_equal(asked.blocks[3] + asked.blocks[4], 0);
+    }
+}
+
+/* By the convolutions that differ: ResNet-18 has 20, 11 of them different. */
+static void time_is_by_the_convolutions(void **state) {
+    (void)state;
+    ask(NULL, NULL, -1, false, true);
+    const int apart = asked.options.expected_convs;
+    assert_int_equal(apart, 11 * 5 + 6);
+    assert_true(fabs(asked.options.timing_seconds - 0.35 * apart) < 1e-6);
+    assert_true(asked.options.compile_seconds == 3 * asked.options.timing_seconds);
+    assert_true(asked.folded == 0);
+    ask(NULL, NULL, -1, false, false);
+    assert_int_equal(asked.options.expected_convs, apart + 3 * 4);
+    assert_true(asked.options.timing_seconds > 0.35 * apart && asked.folded >= 3 * 4);
+    ask(NULL, NULL, 7, false, false);
+    assert_true(asked.options.timing_seconds == 7 && asked.options.compile_seconds == 21);
+    ask(NULL, NULL, 0, false, false);
+    assert_true(asked.options.timing_seconds == 0 && asked.folded == 0);
+    ask(NULL, NULL, 7, true, false);
+    assert_true(asked.options.timing_seconds == 0 && asked.folded == 0);
 }
 
 int main(void) {
@@ -126,6 +236,8 @@ int main(void) {
         cmocka_unit_test(a_planned_model_is_the_real_one),
         cmocka_unit_test(what_does_not_fit_is_refused),
         cmocka_unit_test(broken_descriptions_are_refused),
+        cmocka_unit_test(what_a_card_would_time_is_planned_ahead),
+        cmocka_unit_test(time_is_by_the_convolutions),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -15,6 +15,8 @@ enum { MOST = 16 };
 typedef struct bench {
     double clock, seconds[MOST]; /* below 0 = cannot run */
     int runs[MOST], order[MOST], tried, finished[MOST];
+    double compile[MOST]; /* below 0 = cannot be */
+    int compiled[MOST];
 } bench;
 
 static double now(void *context) {
@@ -25,6 +27,12 @@ static double run(void *context, int candidate) {
     if (!b->runs[candidate]++) b->order[b->tried++] = candidate;
     if (b->seconds[candidate] > 0) b->clock += b->seconds[candidate];
     return b->seconds[candidate];
+}
+static bool compile(void *context, int candidate) {
+    bench *b = context;
+    b->compiled[candidate]++;
+    b->clock += fabs(b->compile[candidate]);
+    return b->compile[candidate] >= 0;
 }
 static void finished(void *context, int candidate) {
     ((bench *)context)->finished[candidate]++;
@@ -105,6 +113,60 @@ static void the_choice_is_the_best_tried(void **state) {
     }
 }
 
+/* Compiling is no part of the budget, and has a bound of its own. */
+static void compiling_is_counted_apart(void **state) {
+    (void)state;
+    int64_t engines[] = {1, 2, 3, 4};
+    bool uncompiled[] = {false, true, true, true};
+    bench b = {.seconds = {1, 0.9, 0.8, 0.7}, .compile = {0, 100, -100, 100}};
+    ff_choice choice = {.count = 4,
+                        .engines = engines,
+                        .repeats = 1,
+                        .budget_seconds = 5.1,
+                        .uncompiled = uncompiled,
+                        .compile_seconds = 1000,
+                        .context = &b,
+                        .now = now,
+                        .compile = compile,
+                        .run = run};
+    int best;
+    double seconds;
+    assert_ok(ff_choose(&choice, &best, &seconds, error));
+    assert_int_equal(best, 3);
+    assert_int_equal(b.runs[0] + b.runs[1] + b.runs[3], 6);
+    assert_int_equal(b.runs[2], 0); /* cannot be compiled */
+    for (int i = 0; i < 4; i++) assert_int_equal(b.compiled[i], i > 0);
+
+    bench c = {.seconds = {1, 0.9, 0.8, 0.7}, .compile = {0, 100, 100, 100}};
+    choice.context = &c;
+    choice.compile_seconds = 150; /* nothing is begun past it */
+    assert_ok(ff_choose(&choice, &best, &seconds, error));
+    assert_int_equal(best, 2);
+    assert_int_equal(c.compiled[3], 0);
+    /* But where nothing else runs, something is compiled. */
+    bench d = {.seconds = {-1, 0.9, 0.8, 0.7}, .compile = {0, 100, 100, 100}};
+    choice.context = &d;
+    choice.compile_seconds = 0;
+    assert_ok(ff_choose(&choice, &best, &seconds, error));
+    assert_int_equal(best, 1);
+    assert_int_equal(d.compiled[2] + d.compiled[3], 0);
+}
+
+static void convolutions_share_what_is_left(void **state) {
+    (void)state;
+    ff_choice_budget budget = {.expected = 10, .asked = 1};
+    assert_true(ff_choice_share(&budget, 20) == 2);
+    budget.asked = 6;
+    assert_true(ff_choice_share(&budget, 20) == 4);
+    budget.asked = 10; /* the estimate may have been too low: something is kept */
+    assert_true(ff_choice_share(&budget, 20) == 5);
+    budget.asked = 50;
+    assert_true(ff_choice_share(&budget, 20) == 5);
+    assert_true(ff_choice_share(&budget, -1) == 0);
+    budget.expected = 0;
+    assert_true(ff_choice_share(&budget, 16) == 2);
+}
+
 /* ---- the timer ---- */
 
 typedef struct engine {
@@ -154,7 +216,8 @@ static void the_timer_measures_recorded_runs(void **state) {
     engine e = {.spec = &spec};
     double seconds;
     assert_ok(ff_device_host_create(&device, FF_HOST_STREAMS_THREADS, 0, 1, error));
-    assert_ok(ff_engine_timer_create(&timer, device, &spec, error));
+    assert_ok(ff_engine_timer_create(&timer, device, error));
+    assert_ok(ff_engine_timer_take(timer, &spec, error));
     assert_ok(ff_engine_timer_prepare(timer, enqueue, &e, 1000, error));
     assert_non_null(e.workspace);
     assert_int_equal(e.sets, FF_TIMER_SETS);
@@ -184,13 +247,93 @@ static void the_timer_measures_recorded_runs(void **state) {
     ff_device_destroy(&device);
 }
 
+/* The host's table, counting. */
+static struct {
+    ff_device_table table;
+    const ff_device_table *real;
+    int allocations, uploads, copies;
+    const char *pinned;
+    uint64_t pinned_bytes;
+} counted;
+static ff_status count_allocate(ff_device *device, void **memory, uint64_t bytes, const char *what,
+                                ff_error *error) {
+    counted.allocations++;
+    return counted.real->allocate(device, memory, bytes, what, error);
+}
+static ff_status count_pinned(ff_device *device, void **memory, uint64_t bytes, const char *what,
+                              ff_error *error) {
+    FF_TRY(counted.real->allocate_pinned(device, memory, bytes, what, error));
+    counted.pinned = *memory;
+    counted.pinned_bytes = bytes;
+    return FF_OK;
+}
+static ff_status count_copy(ff_device *device, ff_stream *stream, void *to, const void *from,
+                            uint64_t bytes, ff_error *error) {
+    const char *at = from;
+    const bool upload = at >= counted.pinned && at < counted.pinned + counted.pinned_bytes;
+    counted.uploads += upload;
+    counted.copies += !upload;
+    return counted.real->copy(device, stream, to, from, bytes, error);
+}
+
+/* Random data goes to the device once; memory only grows; what is copied there is never zero. */
+static void the_timer_is_filled_on_the_device(void **state) {
+    (void)state;
+    ff_device *device;
+    ff_engine_timer *timer;
+    ff_library_conv_spec spec = {.precision = FF_PRECISION_F16,
+                                 .n = 3,
+                                 .h = 56,
+                                 .w = 56,
+                                 .c = 64,
+                                 .k = 64,
+                                 .kernel = 3,
+                                 .stride = 1,
+                                 .pad = 1};
+    assert_ok(ff_device_host_create(&device, FF_HOST_STREAMS_THREADS, 0, 1, error));
+    counted.real = device->table;
+    counted.table = *device->table;
+    counted.table.allocate = count_allocate;
+    counted.table.allocate_pinned = count_pinned;
+    counted.table.copy = count_copy;
+    device->table = &counted.table;
+    assert_ok(ff_engine_timer_create(&timer, device, error));
+    int allocations = 0;
+    for (int i = 0; i < 4; i++) {
+        engine e = {.spec = &spec};
+        spec.n = i < 2 ? 3 - i : 2 + i; /* 3 2 4 5 */
+        spec.epilogue = FF_EPILOGUE_RELU_BACKWARD;
+        spec.pass = FF_PASS_BACKWARD_DATA;
+        assert_ok(ff_engine_timer_take(timer, &spec, error));
+        assert_ok(ff_engine_timer_prepare(timer, enqueue, &e, 1000, error));
+        assert_int_equal(counted.uploads, 1);
+        /* Smaller ones take what is there. */
+        if (i == 1) assert_int_equal(counted.allocations, allocations);
+        allocations = counted.allocations;
+        const size_t elements = ff_library_conv_bytes(&spec).x / 2;
+        for (int set = 0; set < e.sets; set++) {
+            assert_true(ff_element(e.x[set], FF_F16, 0) != ff_element(e.x[set], FF_F16, 1));
+            assert_true(ff_element(e.x[set], FF_F16, elements - 1) != 0);
+        }
+    }
+    assert_true(counted.copies <= 4 * 32); /* they double */
+    ff_engine_timer_rest(timer);
+    assert_ok(ff_engine_timer_take(timer, &spec, error));
+    assert_int_equal(counted.uploads, 1);
+    ff_engine_timer_destroy(&timer);
+    ff_device_destroy(&device);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(engines_then_knobs_of_the_two_best),
         cmocka_unit_test(what_cannot_run_is_passed_over),
         cmocka_unit_test(the_budget_is_kept),
         cmocka_unit_test(the_choice_is_the_best_tried),
+        cmocka_unit_test(compiling_is_counted_apart),
+        cmocka_unit_test(convolutions_share_what_is_left),
         cmocka_unit_test(the_timer_measures_recorded_runs),
+        cmocka_unit_test(the_timer_is_filled_on_the_device),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

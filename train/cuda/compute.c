@@ -6,11 +6,14 @@
 #include "format/base/memory.h"
 
 #include <assert.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-/* Passes planned for a convolution: forward, with and without statistics, and two backward. */
-enum { PASSES = 4 };
+/* Passes planned for a convolution: forward, with and without statistics, of another batch in
+ * evaluation, and two backward; with the norm before it in them three more. Images are asked for in
+ * two more blocks of channels, forward and backward weights. */
+enum { PASSES = 5, FOLDED_PASSES = 3, IMAGE_PASSES = 6 };
 
 void ff_cuda_keep(ff_compute *compute, int result, const char *entry) {
     if (!result) return;
@@ -31,20 +34,46 @@ static void close_cuda(ff_compute *compute) {
     free(self);
 }
 
+static int expected_passes(const ff_cuda_options *cuda, const ff_compute_options *options) {
+    if (options->convolutions <= 0) return 0;
+    return PASSES * options->convolutions + IMAGE_PASSES +
+           (cuda->no_fold ? 0 : FOLDED_PASSES * options->foldable);
+}
+
+static double tune_seconds(const ff_cuda_options *cuda, const ff_compute_options *options) {
+    if (options->deterministic || cuda->device_json) return 0;
+    if (cuda->timing_seconds >= 0) return cuda->timing_seconds;
+    const double wanted = FF_CUDA_TUNE_SECONDS * expected_passes(cuda, options);
+    return fmin(fmax(wanted, FF_CUDA_TUNE_LEAST), FF_CUDA_TUNE_MOST);
+}
+
+/* The library's report of a convolution, passed on where it is one of the plan's. */
+static void tell(void *context, const ff_library_conv_spec *spec, const ff_library_conv *conv) {
+    const ff_cuda_compute *self = context;
+    if (!self->tried) self->planned(self->planned_context, spec, conv);
+}
+
 static ff_status begin(ff_cuda_compute *self, const ff_compute_options *options, ff_error *error) {
     const ff_cuda_options *cuda = options->cuda;
     ff_compute *base = &self->base;
+    const double seconds = tune_seconds(cuda, options);
+    self->ahead = cuda->device_json && cuda->cache_folder && cuda->timing_seconds != 0 &&
+                  !options->deterministic;
     const ff_library_options library = {
         .device = cuda->device_json ? NULL : options->device,
         .device_json = cuda->device_json,
-        .planned = cuda->planned,
-        .planned_context = cuda->planned_context,
+        .planned = cuda->planned ? tell : NULL,
+        .planned_context = self,
         .deterministic = options->deterministic,
-        .timing_seconds = options->deterministic ? 0 : cuda->timing_seconds,
-        .expected_convs = PASSES * options->convolutions,
+        .timing_seconds = seconds,
+        .compile_seconds = FF_CUDA_COMPILE_TIMES * seconds,
+        .expected_convs = expected_passes(cuda, options),
+        .compile_ahead = self->ahead,
         .cache_folder = cuda->cache_folder,
         .note = cuda->note,
+        .progress = cuda->progress,
         .note_context = cuda->note_context,
+        .tuning = cuda->tuning,
     };
     base->fusions = FF_FUSE_CONV_STATISTICS | FF_FUSE_POOL_STATISTICS;
     if (!cuda->no_fold) base->fusions |= FF_FUSE_NORM_CONV;
@@ -53,7 +82,9 @@ static ff_status begin(ff_cuda_compute *self, const ff_compute_options *options,
     self->bytes_per_ns = cuda->bytes_per_ns > 0 ? cuda->bytes_per_ns : FF_CUDA_BYTES_PER_NS;
     self->table = cuda->library;
     self->planning = cuda->device_json;
-    self->timed = !self->planning && library.timing_seconds > 0;
+    self->timed = seconds > 0;
+    self->planned = cuda->planned;
+    self->planned_context = cuda->planned_context;
     FF_TRY(base->device->table->make_current(base->device, error));
     FF_TRY(self->table->open(&self->library, &library, error));
     snprintf(base->description, sizeof base->description, "%s, %s, %s", base->ops->name,
@@ -79,6 +110,11 @@ static ff_status open_cuda(ff_compute **out, const ff_compute_options *options, 
     else
         *out = &self->base;
     return status;
+}
+
+static void settle(ff_compute *compute) {
+    ff_cuda_compute *self = (ff_cuda_compute *)compute;
+    if (self->table->settle) self->table->settle(self->library);
 }
 
 static size_t norm_mask(const ff_compute *compute, const ff_tensor *shape) {
@@ -219,6 +255,7 @@ const ff_compute_ops ff_cuda_compute_ops = {
     .choose_input_block = ff_cuda_choose_input_block,
     .conv_create = ff_cuda_conv_create,
     .conv_destroy = ff_cuda_conv_destroy,
+    .settle = settle,
     .conv_import = ff_cuda_conv_import,
     .conv_export = ff_cuda_conv_export,
     .conv_forward = ff_cuda_conv_forward,

@@ -18,17 +18,28 @@ typedef struct ff_cuda_options {
     const ff_library_table *library;
     int multiprocessors; /* of the device; at least 1 */
     double bytes_per_ns; /* its memory's rate, to weigh passes with; 0 = not known */
-    bool no_fold;        /* batch norms stay apart from the convolutions behind them */
+    bool no_fold;        /* batch norms stay apart from the convolutions after them */
     /* As in ff_library_options. With a description the compute only plans: its device is not
      * there (loader/device_absent.h), and no kernel is launched. */
     const char *device_json;
     void (*planned)(void *context, const ff_library_conv_spec *spec, const ff_library_conv *conv);
     void *planned_context;
     const char *cache_folder;
+    /* 0: nothing is timed, nor any norm folded; nor, with a description, planned ahead for a card
+     * that would time it. Negative: FF_CUDA_TUNE_SECONDS for each pass that
+     * is expected, within bounds. Compiling engines in order to time them takes at most
+     * FF_CUDA_COMPILE_TIMES as long, besides. */
     double timing_seconds;
     void (*note)(void *context, const char *line);
+    void (*progress)(void *context, const ff_library_tuning *tuning);
     void *note_context;
+    ff_library_tuning *tuning;
 } ff_cuda_options;
+
+#define FF_CUDA_TUNE_SECONDS  0.35
+#define FF_CUDA_TUNE_LEAST    5.0
+#define FF_CUDA_TUNE_MOST     60.0
+#define FF_CUDA_COMPILE_TIMES 3.0
 
 /* Wants options->device and options->cuda. */
 extern const ff_compute_ops ff_cuda_compute_ops;
@@ -43,7 +54,11 @@ typedef struct ff_cuda_compute {
     void *gemm_workspace; /* the library's */
     bool planning;        /* there is no device */
     bool timed;           /* the library may time its engines */
-    double bytes_per_ns;  /* FF_CUDA_BYTES_PER_NS where the device does not tell */
+    bool ahead;           /* nothing is timed here, but what a card will time is planned */
+    bool tried;           /* what is planned now is not for the plan: nobody is told of it */
+    void (*planned)(void *context, const ff_library_conv_spec *spec, const ff_library_conv *conv);
+    void *planned_context;
+    double bytes_per_ns; /* FF_CUDA_BYTES_PER_NS where the device does not tell */
     /* Images of this many channels lie in blocks of so many; 0: as activations. */
     int image_channels, image_block;
 } ff_cuda_compute;

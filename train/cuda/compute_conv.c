@@ -110,19 +110,29 @@ static ff_status plan_apart(conv *c, ff_error *error) {
     return FF_OK;
 }
 
-/* With the norm before it where the library can; where it has timed both, the faster of the two. */
+/* With the norm before it where that was timed to be faster. Folding saves passes over memory and
+ * may cost tensor cores: without times for both the pieces are taken. */
 static ff_status plan_all(conv *c, ff_error *error) {
-    if (c->base.shape.fold) FF_TRY(plan_folded(c, error));
-    if (!c->base.folded) return plan_apart(c, error);
-    const double folded_ns = ff_cuda_conv_ns(&c->base);
-    if (folded_ns <= 0) return FF_OK;
+    ff_cuda_compute *self = c->self;
+    if (!c->base.shape.fold || !(self->timed || self->ahead)) return plan_apart(c, error);
+    const bool was_tried = self->tried;
+    self->tried |= self->ahead;
+    const ff_status status_folded = plan_folded(c, error);
+    self->tried = was_tried;
+    FF_TRY(status_folded);
+    const double folded_ns = c->base.folded ? ff_cuda_conv_ns(&c->base) : 0;
+    if (folded_ns <= 0) {
+        drop_passes(c);
+        c->base.folded = false;
+        return plan_apart(c, error);
+    }
     conv folded = *c;
     c->forward = c->sums = c->data = c->weights = NULL;
     c->workspace_bytes = 0;
     c->base.folded = false;
     const ff_status status = plan_apart(c, error);
     const double apart_ns = status == FF_OK ? ff_cuda_conv_ns(&c->base) : 0;
-    if (status == FF_OK && (apart_ns <= 0 || folded_ns <= apart_ns)) {
+    if (status == FF_OK && folded_ns <= apart_ns) {
         drop_passes(c);
         *c = folded;
     } else {

@@ -33,6 +33,7 @@ static ff_status cost(ff_compute *compute, const ff_conv_shape *shapes, int coun
     const double bare = (double)ff_tensor_count(&images);
     images.block = block;
     const double added = (double)ff_tensor_count(&images) - bare;
+    bool known = true;
     *ns = 0;
     const double rate = ((const ff_cuda_compute *)compute)->bytes_per_ns;
     double sum = added * (double)compute->element_bytes / rate;
@@ -47,20 +48,36 @@ static ff_status cost(ff_compute *compute, const ff_conv_shape *shapes, int coun
         if (status != FF_OK) return FF_OK;
         const double one = ff_cuda_conv_ns(conv);
         ff_cuda_conv_destroy(compute, conv);
-        if (one <= 0) return FF_OK;
+        if (one <= 0 && !((const ff_cuda_compute *)compute)->ahead) return FF_OK;
+        if (one <= 0) known = false;
         sum += one;
     }
-    *ns = sum;
+    if (known) *ns = sum;
     return FF_OK;
+}
+
+/* What is planned for a card that will choose. */
+static ff_status plan_ahead(ff_compute *compute, const ff_conv_shape *shapes, int count,
+                            const int blocks[3], ff_error *error) {
+    ff_cuda_compute *self = (ff_cuda_compute *)compute;
+    ff_status status = FF_OK;
+    double ns;
+    self->tried = true;
+    for (int i = 0; i < 3 && status == FF_OK; i++)
+        if (!i || blocks[i] != blocks[i - 1])
+            status = cost(compute, shapes, count, blocks[i], &ns, error);
+    self->tried = false;
+    return status;
 }
 
 ff_status ff_cuda_choose_input_block(ff_compute *compute, const ff_conv_shape *shapes, int count,
                                      ff_error *error) {
     ff_cuda_compute *self = (ff_cuda_compute *)compute;
     self->image_channels = 0;
-    if (!self->timed || count < 1) return FF_OK;
+    if (!(self->timed || self->ahead) || count < 1) return FF_OK;
     const int channels = shapes[0].input.c;
     const int blocks[] = {padded(channels, 8), padded(channels, 4), channels};
+    if (self->ahead) return plan_ahead(compute, shapes, count, blocks, error);
     double best = 0;
     for (int i = 0; i < 3; i++) {
         double ns;

@@ -118,6 +118,10 @@ static void library_conv_destroy(ff_library *base, ff_library_conv *c) {
     free(c);
 }
 
+static void library_settle(ff_library *base) {
+    ff_cudnn_planner_settle(&((library *)base)->planner);
+}
+
 static ff_status library_conv_run(ff_library *base, ff_library_conv *c, void *stream,
                                   const ff_library_conv_arguments *arguments, void *workspace,
                                   ff_error *error) {
@@ -157,6 +161,7 @@ const ff_library_table ff_library_cudnn = {
     .close = library_close,
     .conv_create = library_conv_create,
     .conv_destroy = library_conv_destroy,
+    .settle = library_settle,
     .conv_run = library_conv_run,
     .gemm_workspace = library_gemm_workspace,
     .gemm = library_gemm,

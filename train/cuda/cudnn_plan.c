@@ -95,6 +95,10 @@ void ff_cudnn_device_close(ff_cudnn_device *device) {
     *device = (ff_cudnn_device){0};
 }
 
+size_t ff_cudnn_version(void) {
+    return cudnnGetVersion();
+}
+
 /* ---- candidates ---- */
 
 static bool has_note(const int *notes, int64_t count, int note) {

@@ -23,6 +23,9 @@ FF_MUST_USE ff_status ff_cudnn_device_describe(ff_cudnn_device *device, const ch
 FF_MUST_USE ff_status ff_cudnn_device_open(ff_cudnn_device *device, void *handle, ff_error *error);
 void ff_cudnn_device_close(ff_cudnn_device *device);
 
+/* As cudnnGetVersion counts: 91900. */
+size_t ff_cudnn_version(void);
+
 /* The description of the card that the handle is on; the caller frees it. */
 FF_MUST_USE ff_status ff_cudnn_device_json(void *handle, char **json, ff_error *error);
 

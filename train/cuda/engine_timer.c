@@ -14,10 +14,14 @@ struct ff_engine_timer {
     ff_stream *stream;
     ff_event *begin, *end;
     ff_recording *recording;
-    char *memory;    /* [sets][x, w, y, a tensor like x], then the vectors */
+    /* [PATTERN] f32, then [PATTERN] of `dtype`; NULL: not made yet. */
+    char *pattern;
+    ff_dtype dtype;
+    char *memory; /* [sets][x, w, y, a tensor like x], then the vectors */
+    size_t memory_bytes;
     void *workspace; /* of the engine at hand */
     size_t workspace_bytes;
-    int sets;
+    int sets; /* 0: no convolution was taken */
     ff_library_conv_arguments arguments[FF_TIMER_SETS];
 };
 
@@ -25,37 +29,54 @@ static size_t aligned(size_t bytes) {
     return (size_t)ff_align_u64(bytes, ALIGNMENT);
 }
 
-/* [bytes] of device memory = the pattern, again and again. */
-static ff_status fill(ff_engine_timer *t, char *to, const char *pattern, size_t pattern_bytes,
-                      size_t bytes, ff_error *error) {
-    for (size_t at = 0; at < bytes; at += pattern_bytes) {
-        size_t part = bytes - at < pattern_bytes ? bytes - at : pattern_bytes;
-        FF_TRY(t->device->table->copy(t->device, t->stream, to + at, pattern, part, error));
-    }
+/* *memory of at least `bytes`; what was in it is lost where it grows. */
+static ff_status grow(ff_engine_timer *t, void **memory, size_t *capacity, size_t bytes,
+                      const char *what, ff_error *error) {
+    const ff_device_table *table = t->device->table;
+    if (bytes <= *capacity) return FF_OK;
+    FF_TRY(table->stream_synchronize(t->device, t->stream, error));
+    table->release(t->device, *memory);
+    *memory = NULL;
+    *capacity = 0;
+    FF_TRY(table->allocate(t->device, memory, bytes, what, error));
+    *capacity = bytes;
     return FF_OK;
 }
 
-/* Uniform in [-1, 1), as f32 and then in the storage type. */
-static ff_status fill_all(ff_engine_timer *t, ff_dtype dtype, size_t tensors, size_t vectors,
-                          ff_error *error) {
+/* The one upload: uniform in [-1, 1), as f32 and in the storage type. */
+static ff_status make_pattern(ff_engine_timer *t, ff_dtype dtype, ff_error *error) {
     const ff_device_table *table = t->device->table;
+    const size_t bytes = 2 * PATTERN * sizeof(float);
     float *values;
-    FF_TRY(table->allocate_pinned(t->device, (void **)&values, 2 * PATTERN * sizeof *values,
-                                  "random data", error));
-    char *stored = (char *)(values + PATTERN);
+    if (t->pattern && t->dtype == dtype) return FF_OK;
+    if (!t->pattern)
+        FF_TRY(table->allocate(t->device, (void **)&t->pattern, bytes, "random data", error));
+    FF_TRY(table->allocate_pinned(t->device, (void **)&values, bytes, "random data", error));
     for (uint32_t i = 0; i < PATTERN; i += 4) {
         ff_random r = ff_philox_draw(1, 0, 0, i, 0);
         for (int j = 0; j < 4; j++)
             values[i + (uint32_t)j] = 2 * (float)ff_random_unit(r.word[j]) - 1;
     }
-    ff_convert(stored, dtype, values, FF_F32, PATTERN);
-    ff_status status = fill(t, t->memory, stored, PATTERN * ff_dtype_bytes(dtype), tensors, error);
-    if (status == FF_OK)
-        status =
-            fill(t, t->memory + tensors, (char *)values, PATTERN * sizeof *values, vectors, error);
-    ff_status done = table->stream_synchronize(t->device, t->stream, status ? NULL : error);
+    ff_convert(values + PATTERN, dtype, values, FF_F32, PATTERN);
+    ff_status status = table->copy(t->device, t->stream, t->pattern, values, bytes, error);
+    const ff_status done = table->stream_synchronize(t->device, t->stream, status ? NULL : error);
     table->release_pinned(t->device, values);
+    t->dtype = dtype;
     return status == FF_OK ? done : status;
+}
+
+/* [bytes] of device memory = the pattern, again and again, by copies that double. */
+static ff_status fill(ff_engine_timer *t, char *to, const char *pattern, size_t pattern_bytes,
+                      size_t bytes, ff_error *error) {
+    const ff_device_table *table = t->device->table;
+    size_t filled = bytes < pattern_bytes ? bytes : pattern_bytes;
+    FF_TRY(table->copy(t->device, t->stream, to, pattern, filled, error));
+    while (filled < bytes) {
+        const size_t part = bytes - filled < filled ? bytes - filled : filled;
+        FF_TRY(table->copy(t->device, t->stream, to + filled, to, part, error));
+        filled += part;
+    }
+    return FF_OK;
 }
 
 static ff_library_conv_arguments arguments_at(char *x, char *w, char *y, char *like_x,
@@ -72,7 +93,8 @@ static ff_library_conv_arguments arguments_at(char *x, char *w, char *y, char *l
     return a;
 }
 
-static ff_status allocate(ff_engine_timer *t, const ff_library_conv_spec *spec, ff_error *error) {
+ff_status ff_engine_timer_take(ff_engine_timer *t, const ff_library_conv_spec *spec,
+                               ff_error *error) {
     ff_library_conv_sizes size = ff_library_conv_bytes(spec);
     bool mask = spec->epilogue == FF_EPILOGUE_RELU_BACKWARD ||
                 spec->epilogue == FF_EPILOGUE_RELU_NORM_BACKWARD;
@@ -80,20 +102,29 @@ static ff_status allocate(ff_engine_timer *t, const ff_library_conv_spec *spec, 
     size_t set = x + w + y + like_x;
     size_t vector = aligned((size_t)(spec->c > spec->k ? spec->c : spec->k) * sizeof(float));
     size_t sets = (FF_TIMER_BYTES + set - 1) / set;
-    t->sets = (int)(sets < FF_TIMER_SETS ? sets : FF_TIMER_SETS);
-    size_t tensors = (size_t)t->sets * set, vectors = VECTORS * vector;
-    FF_TRY(t->device->table->allocate(t->device, (void **)&t->memory, tensors + vectors,
-                                      "timing engines", error));
-    for (int i = 0; i < t->sets; i++) {
+    const int count = (int)(sets < FF_TIMER_SETS ? sets : FF_TIMER_SETS);
+    const size_t tensors = (size_t)count * set, vectors = VECTORS * vector;
+    const ff_dtype dtype = ff_precision_dtype(spec->precision);
+    ff_engine_timer_forget(t);
+    t->sets = 0;
+    FF_TRY(make_pattern(t, dtype, error));
+    FF_TRY(
+        grow(t, (void **)&t->memory, &t->memory_bytes, tensors + vectors, "timing engines", error));
+    const char *stored = t->pattern + PATTERN * sizeof(float);
+    char *after = t->memory + tensors;
+    FF_TRY(fill(t, t->memory, stored, PATTERN * ff_dtype_bytes(dtype), tensors, error));
+    FF_TRY(fill(t, after, t->pattern, PATTERN * sizeof(float), vectors, error));
+    /* What is read in the storage type: bias or scale, and shift. */
+    FF_TRY(fill(t, after, stored, PATTERN * ff_dtype_bytes(dtype), 2 * vector, error));
+    for (int i = 0; i < count; i++) {
         char *at = t->memory + (size_t)i * set;
-        t->arguments[i] =
-            arguments_at(at, at + x, at + x + w, at + x + w + y, t->memory + tensors, vector);
+        t->arguments[i] = arguments_at(at, at + x, at + x + w, at + x + w + y, after, vector);
     }
-    return fill_all(t, ff_precision_dtype(spec->precision), tensors, vectors, error);
+    t->sets = count;
+    return FF_OK;
 }
 
-ff_status ff_engine_timer_create(ff_engine_timer **timer, ff_device *device,
-                                 const ff_library_conv_spec *spec, ff_error *error) {
+ff_status ff_engine_timer_create(ff_engine_timer **timer, ff_device *device, ff_error *error) {
     const ff_device_table *table = device->table;
     ff_status status;
     FF_TRY(ff_alloc(timer, 1, sizeof **timer, "a timer", error));
@@ -102,10 +133,22 @@ ff_status ff_engine_timer_create(ff_engine_timer **timer, ff_device *device,
     FF_TRY_DONE(table->stream_create(device, &t->stream, error));
     FF_TRY_DONE(table->event_create(device, &t->begin, true, error));
     FF_TRY_DONE(table->event_create(device, &t->end, true, error));
-    FF_TRY_DONE(allocate(t, spec, error));
 done:
     if (status != FF_OK) ff_engine_timer_destroy(timer);
     return status;
+}
+
+void ff_engine_timer_rest(ff_engine_timer *t) {
+    const ff_device_table *table = t->device->table;
+    ff_engine_timer_forget(t);
+    if (t->memory && table->stream_synchronize(t->device, t->stream, NULL) != FF_OK) {
+        /* whatever failed: nothing is using the memory any more */
+    }
+    table->release(t->device, t->workspace);
+    table->release(t->device, t->memory);
+    t->workspace = t->memory = NULL;
+    t->workspace_bytes = t->memory_bytes = 0;
+    t->sets = 0;
 }
 
 void ff_engine_timer_destroy(ff_engine_timer **timer) {
@@ -119,6 +162,7 @@ void ff_engine_timer_destroy(ff_engine_timer **timer) {
     table->event_destroy(t->device, t->end);
     table->release(t->device, t->workspace);
     table->release(t->device, t->memory);
+    table->release(t->device, t->pattern);
     free(t);
 }
 
@@ -133,14 +177,8 @@ ff_status ff_engine_timer_prepare(ff_engine_timer *t, ff_engine_run *run, void *
     const ff_device_table *table = t->device->table;
     void *native = table->native_stream(t->device, t->stream);
     ff_engine_timer_forget(t);
-    if (workspace_bytes > t->workspace_bytes) {
-        table->release(t->device, t->workspace);
-        t->workspace = NULL;
-        t->workspace_bytes = 0;
-        FF_TRY(table->allocate(t->device, &t->workspace, workspace_bytes, "an engine's workspace",
-                               error));
-        t->workspace_bytes = workspace_bytes;
-    }
+    FF_TRY(grow(t, &t->workspace, &t->workspace_bytes, workspace_bytes, "an engine's workspace",
+                error));
     for (int i = 0; i < t->sets; i++)
         FF_TRY(run(context, native, &t->arguments[i], t->workspace, error));
     FF_TRY(table->stream_synchronize(t->device, t->stream, error));

@@ -119,6 +119,17 @@ typedef struct ff_library_engine {
     uint64_t ns;        /* one run, the fastest that was measured; 0 where it was not timed */
 } ff_library_engine;
 
+/* What choosing engines came to, for reports. */
+typedef struct ff_library_tuning {
+    int convolutions; /* planned: each pass and fused graph once, however many layers have it */
+    int cached;       /* of them: the choice came from the plan cache */
+    int timed;        /* engines, with their knobs, that were timed */
+    int compiled;     /* engines that were compiled at run time */
+    int reused;       /* and those that were found compiled in the plan cache */
+    int failed;       /* engines that were offered and could not be made ready */
+    double timing_seconds, compile_seconds;
+} ff_library_tuning;
+
 /* A planned convolution; implementations begin with this. */
 typedef struct ff_library_conv {
     ff_library_conv_spec spec;
@@ -173,13 +184,21 @@ typedef struct ff_library_options {
     size_t workspace_limit;
     /* Seconds that all conv_create calls together may time engines; 0 = none, heuristics' order. */
     double timing_seconds;
-    int expected_convs; /* how many are going to be created, to share that time; 0 = unknown */
+    double compile_seconds; /* that they may compile engines in order to time them, besides */
+    int expected_convs;     /* distinct ones going to be created, to share the time; 0 = unknown */
+    /* With device_json and a cache folder: every engine that a card would time and would have to
+     * compile first is compiled and kept, in its first configuration. */
+    bool compile_ahead;
     /* Folder of the plan cache; NULL = none is read or written. */
     const char *cache_folder;
     /* Receives one line, without a line end, where something is worth telling (a cache rebuilt, a
      * fused graph that is missing); NULL = nobody is told. */
     void (*note)(void *context, const char *line);
-    void *note_context;
+    /* Is called before each engine that is compiled and after each convolution; optional. */
+    void (*progress)(void *context, const ff_library_tuning *tuning);
+    void *note_context; /* of both */
+    ff_library_tuning
+        *tuning; /* the caller's, outlives the library; is added to; NULL = nobody's */
     /* Is told of every conv_create that FF_OK answers, conv NULL where there is no engine;
      * optional. */
     void (*planned)(void *context, const ff_library_conv_spec *spec, const ff_library_conv *conv);
@@ -200,6 +219,8 @@ typedef struct ff_library_table {
     ff_status (*conv_create)(ff_library *library, const ff_library_conv_spec *spec,
                              ff_library_conv **conv, ff_error *error);
     void (*conv_destroy)(ff_library *library, ff_library_conv *conv); /* NULL is accepted */
+    /* Optional: gives back what choosing engines took, until more are created. */
+    void (*settle)(ff_library *library);
     /* stream: what the device table's native_stream gave. workspace may be NULL where
      * workspace_bytes is 0. */
     ff_status (*conv_run)(ff_library *library, ff_library_conv *conv, void *stream,

@@ -9,7 +9,7 @@ enum { TOO_SLOW = 3 };
 
 typedef struct state {
     const ff_choice *choice;
-    double end;
+    double end, compile_left;
     double *seconds; /* [count]: the fastest run; INFINITY = cannot run, -1 = not tried */
     double best;     /* of all runs */
 } state;
@@ -18,8 +18,24 @@ static void finish(const state *s, int candidate) {
     if (s->choice->finished) s->choice->finished(s->choice->context, candidate);
 }
 
+/* False: past the bound, so it was not tried; or it cannot be compiled. */
+static bool compile(state *s, int candidate) {
+    const ff_choice *c = s->choice;
+    if (s->compile_left <= 0 && s->best < INFINITY) return false;
+    const double began = c->now(c->context);
+    const bool made = c->compile(c->context, candidate);
+    const double took = c->now(c->context) - began;
+    s->compile_left -= took;
+    s->end += took;
+    return made;
+}
+
 static void try_candidate(state *s, int candidate) {
     const ff_choice *c = s->choice;
+    if (c->uncompiled && c->uncompiled[candidate] && !compile(s, candidate)) {
+        s->seconds[candidate] = INFINITY;
+        return;
+    }
     double fastest = c->run(c->context, candidate);
     if (fastest >= 0 && fastest <= TOO_SLOW * s->best)
         for (int i = 0; i < c->repeats && c->now(c->context) < s->end; i++) {
@@ -60,6 +76,7 @@ ff_status ff_choose(const ff_choice *choice, int *best, double *seconds, ff_erro
     state s = {.choice = choice, .best = INFINITY};
     *best = -1;
     s.end = choice->now(choice->context) + choice->budget_seconds;
+    s.compile_left = choice->compile_seconds;
     FF_TRY(
         ff_alloc(&s.seconds, (uint64_t)choice->count, sizeof *s.seconds, "engines' times", error));
     for (int i = 0; i < choice->count; i++) s.seconds[i] = -1;
@@ -75,4 +92,13 @@ ff_status ff_choose(const ff_choice *choice, int *best, double *seconds, ff_erro
     *seconds = *best < 0 ? 0 : s.seconds[*best];
     free(s.seconds);
     return FF_OK;
+}
+
+/* Of a net whose convolutions were not counted, and of the end of one that was counted short. */
+enum { UNKNOWN = 8, LAST = 4 };
+
+double ff_choice_share(const ff_choice_budget *budget, double left) {
+    const int to_come = budget->expected - budget->asked + 1;
+    const int shares = budget->expected <= 0 ? UNKNOWN : to_come > LAST ? to_come : LAST;
+    return left > 0 ? left / shares : 0;
 }
