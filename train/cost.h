@@ -77,7 +77,9 @@ ff_cost_piece ff_cost_of_pass(const ff_costs *costs, ff_cost_pass pass);
 
 /* Microseconds at `share` of the card's limits (0.8): each piece takes as long as the slowest of
  * its bytes, its operations, and its nodes at FF_CARD_NODE_US each; a row is the sum. An estimate:
- * kernels do not overlap, caches hold nothing from one to the next. 0 where the card's limits are
+ * kernels do not overlap, caches hold nothing from one to the next, and a kernel may be as short as
+ * a node. So Muon's row, small kernels one after another, takes longer than it says where its banks
+ * are one chain, and may take less where they run beside each other. 0 where the card's limits are
  * not known. */
 double ff_cost_row_us(const ff_costs *costs, const ff_cost_row *row, const ff_card *card,
                       double share);

@@ -26,6 +26,7 @@ static void name_conv(const ff_plan *plan, const ff_op *op, bool forward, ff_cos
     const bool bias = plan->graph->layers[op->layer].bias;
     const char *also = op->folds >= 0 && forward                 ? ", norm and ReLU before it"
                        : op->folds >= 0                          ? ", with the norm before it"
+                       : !forward && s->frozen                   ? ", the bias alone"
                        : bias && !op->conv->adds_bias && forward ? ", bias apart"
                        : bias                                    ? ", bias"
                                                                  : "";

@@ -68,7 +68,7 @@ ff_status ff_cost_update_create(ff_compute *compute, const ff_update_spec *spec,
     FF_TRY(update_row(c, FF_MARK_SGD, "SGD", error));
     if (sgd) ff_cost_arrays(compute, bytes, flops, 1);
     if (banks) {
-        snprintf(what, sizeof what, "Muon, %d bank%s as one chain", banks, banks == 1 ? "" : "s");
+        snprintf(what, sizeof what, "Muon, %d bank%s of 18 nodes", banks, banks == 1 ? "" : "s");
         FF_TRY(update_row(c, FF_MARK_MUON, what, error));
         for (int i = 0; i < spec->segment_count; i++)
             if (spec->segments[i].rule == FF_RULE_MUON) count_bank(compute, &spec->segments[i]);

@@ -102,4 +102,8 @@ const ff_cuda_table *ff_cuda_module_table(const ff_cuda_module *module) {
     return &sim_table;
 }
 
-#include "train/main.c"
+/* The program whose GPU it is; another one (op_times_sim.c) says which. */
+#ifndef FF_SIM_MAIN
+#define FF_SIM_MAIN "train/main.c"
+#endif
+#include FF_SIM_MAIN

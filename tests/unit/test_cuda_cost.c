@@ -217,7 +217,7 @@ static void banks_are_by_hand(void **state) {
     const ff_cost_options options = {.check = true};
     assert_ok(ff_costs_count(&costs, ff_model_training_plan(model), &options, error));
     const ff_cost_row *row = &costs.rows[costs.row_count - 2];
-    assert_string_equal(row->what, "Muon, 6 banks as one chain");
+    assert_string_equal(row->what, "Muon, 6 banks of 18 nodes");
     assert_int_equal(ff_cost_of_row(&costs, row).nodes, 6 * 18);
     /* rows and columns of the banks; layers.2.conv1 has 64 channels in, all others their own */
     static const double banks[6][2] = {{64, 216},   {64, 576},   {256, 576},
