@@ -342,8 +342,8 @@ static void limits_are_the_data_sheets(void **state) {
 static void times_are_the_slowest_part(void **state) {
     (void)state;
     ff_cost_piece pieces[] = {
-        {.bytes = 8e6, .matrix_flops = 1e6, .precision = FF_PRECISION_F16, .nodes = 1},
-        {.bytes = 8, .matrix_flops = 8e8, .precision = FF_PRECISION_F16, .nodes = 1},
+        {.bytes = 8e6, .matrix_flops = 4e8, .precision = FF_PRECISION_F16, .nodes = 1},
+        {.bytes = 4e6, .matrix_flops = 8e8, .precision = FF_PRECISION_F16, .nodes = 1},
         {.bytes = 8, .matrix_flops = 8e8, .precision = FF_PRECISION_F32, .nodes = 1},
         {.bytes = 8, .f32_flops = 8e8, .nodes = 1},
         {.bytes = 8, .nodes = 3},
