@@ -21,9 +21,11 @@ static const net_form forms[] = {
 };
 enum { FORMS = 4, BATCH = 4, MOST_ROWS = 512 };
 
+static const ff_group cost_groups[] = {{"layers.*.conv?.weight", FF_RULE_MUON}, {"*", FF_RULE_SGD}};
+
+/* Trained parameters drawn, as a run has them. */
 static inline void open_model(ff_model **model, const net_form *form, ff_precision precision,
                               const ff_model_device *device) {
-    static const ff_group groups[] = {{"layers.*.conv?.weight", FF_RULE_MUON}, {"*", FF_RULE_SGD}};
     const ff_model_options options = {.name = form->model,
                                       .channels = form->channels,
                                       .height = form->side,
@@ -37,7 +39,7 @@ static inline void open_model(ff_model **model, const net_form *form, ff_precisi
                                       .device = device,
                                       .precision = precision};
     assert_ok(ff_model_create(model, &options, error));
-    if (form->muon) assert_ok(ff_model_set_groups(*model, groups, 2, error));
+    if (form->muon) assert_ok(ff_model_set_groups(*model, cost_groups, 2, error));
 }
 
 static const ff_sgd sgds[] = {{0, 0.6, 0, true}, {0, 0.9, 1e-3, true}};

@@ -7,6 +7,8 @@
 #include "loader/host_stream.h"
 #include "tests/unit/make_dataset.h"
 #include "train/feed.h"
+#include "train/groups.h"
+#include "train/models/models.h"
 #include "train/planned_device.h"
 
 /* ---- nodes ---- */
@@ -37,8 +39,8 @@ static void see(void *context, ff_mark mark, int op) {
     s->row[s->rows++].nodes = nodes_in(s->stream->capture);
 }
 
-static void capture_step(ff_model *model, bool muon, bool check, seen *s, int *nodes) {
-    ff_compute *compute = ff_model_compute(model);
+static void capture_step(net *n, bool muon, bool check, seen *s, int *nodes) {
+    ff_compute *compute = n->compute;
     ff_device *device = compute->device;
     const ff_update_options options = update_options(muon, check);
     const ff_compute_watch watch = {.begins = see, .context = s};
@@ -47,11 +49,11 @@ static void capture_step(ff_model *model, bool muon, bool check, seen *s, int *n
     ff_recording *recording;
     ff_outcome ring;
     *s = (seen){.stream = compute->stream};
-    assert_ok(ff_update_create(&update, ff_model_store(model), &options, error));
+    assert_ok(ff_update_create(&update, &n->store, &options, error));
     assert_ok(ff_compute_wait(compute, error));
     assert_ok(device->table->capture_begin(device, compute->stream, error));
     compute->watch = &watch;
-    ff_plan_enqueue(ff_model_training_plan(model), &batch, true, &ring, 1, NULL);
+    ff_plan_enqueue(n->plan, &batch, true, &ring, 1, NULL);
     ff_update_enqueue(update, &ring, 1);
     compute->watch = NULL;
     assert_ok(device->table->capture_end(device, compute->stream, &recording, error));
@@ -61,20 +63,42 @@ static void capture_step(ff_model *model, bool muon, bool check, seen *s, int *n
     assert_ok(ff_compute_wait(compute, error));
 }
 
+/* A net of models/, its parameters not drawn: nothing runs, and a large net has many. */
+static void open_bare(net *n, const net_form *form, ff_compute *compute) {
+    const ff_model_options options = {.name = form->model,
+                                      .stem = FF_STEM_CIFAR,
+                                      .channels = form->channels,
+                                      .height = form->side,
+                                      .width = form->side,
+                                      .classes = 4};
+    int k = 0;
+    while (strcmp(ff_net_at(k)->name, form->model) != 0) k++;
+    *n = (net){.compute = compute};
+    assert_ok(ff_graph_create(&n->graph, form->channels, form->side, form->side, error));
+    ff_net_at(k)->build(n->graph, &options);
+    assert_ok(ff_graph_check(n->graph, error));
+    assert_ok(ff_plan_create(&n->plan, n->graph, compute, BATCH, true, NULL, error));
+    assert_ok(
+        ff_store_create(&n->store, n->graph, compute, n->plan->convs, n->plan->tensors, error));
+    n->plan->store = &n->store;
+}
+
 static void check_nodes(const net_form *form, const ff_library_table *library,
                         ff_precision precision, bool check) {
     machine m;
-    ff_model *model;
+    net n;
+    ff_groups groups = {0};
     ff_costs costs;
     seen *s = calloc(1, sizeof *s);
     int nodes;
     assert_non_null(s);
     open_machine(&m, library, 0, 1);
-    const ff_model_device device = {"simulated", &ff_cuda_compute_ops, m.device, &m.cuda};
-    open_model(&model, form, precision, &device);
+    open_bare(&n, form, open_cuda(&m, precision));
+    if (form->muon) assert_ok(ff_groups_create(&groups, &n.store, cost_groups, 2, error));
+    n.store.groups = &groups;
     const ff_cost_options options = {.check = check};
-    assert_ok(ff_costs_count(&costs, ff_model_training_plan(model), &options, error));
-    capture_step(model, form->muon, check, s, &nodes);
+    assert_ok(ff_costs_count(&costs, n.plan, &options, error));
+    capture_step(&n, form->muon, check, s, &nodes);
     assert_int_equal(costs.row_count, s->rows);
     for (int i = 0; i < s->rows; i++) {
         const ff_cost_row *row = &costs.rows[i];
@@ -89,7 +113,8 @@ static void check_nodes(const net_form *form, const ff_library_table *library,
     }
     assert_int_equal(ff_cost_of_pass(&costs, FF_COST_PASSES).nodes, nodes);
     ff_costs_free(&costs);
-    ff_model_destroy(&model);
+    ff_groups_destroy(&groups);
+    close_net(&n);
     close_machine(&m);
     free(s);
 }
@@ -245,7 +270,7 @@ static void check_batch(ff_dtype dtype, const char *text, const char *what, doub
     ff_dataset *dataset;
     ff_feed *feed;
     machine m;
-    ff_model *model;
+    net n;
     ff_costs costs;
     ff_recording *recording;
     made.dtype = dtype;
@@ -253,9 +278,8 @@ static void check_batch(ff_dtype dtype, const char *text, const char *what, doub
     assert_ok(made_write(&made, error));
     assert_ok(ff_dataset_open(&dataset, made.folder, FF_VERIFY_FIRST, error));
     open_machine(&m, &ff_library_plain, 0, 1);
-    const ff_model_device device = {"simulated", &ff_cuda_compute_ops, m.device, &m.cuda};
-    open_model(&model, &forms[2], FF_PRECISION_F16, &device);
-    ff_compute *compute = ff_model_compute(model);
+    ff_compute *compute = open_cuda(&m, FF_PRECISION_F16);
+    open_bare(&n, &forms[2], compute);
     ff_feed_options how = {.loader = ff_loader_defaults(),
                            .compute = compute,
                            .kernels = &ff_loader_cuda_kernels,
@@ -270,7 +294,7 @@ static void check_batch(ff_dtype dtype, const char *text, const char *what, doub
     assert_ok(m.device->table->capture_end(m.device, compute->stream, &recording, error));
     const ff_cost_options options = {.metadata = ff_dataset_metadata(dataset),
                                      .augment = &how.loader.augment};
-    assert_ok(ff_costs_count(&costs, ff_model_training_plan(model), &options, error));
+    assert_ok(ff_costs_count(&costs, n.plan, &options, error));
     const ff_cost_piece sum = ff_cost_of_pass(&costs, FF_COST_BATCH);
     assert_int_equal(sum.nodes, nodes_in(recording));
     if (sum.bytes != bytes) print_message("%s: %.0f bytes\n", text, sum.bytes);
@@ -279,7 +303,7 @@ static void check_batch(ff_dtype dtype, const char *text, const char *what, doub
     ff_costs_free(&costs);
     m.device->table->recording_destroy(m.device, recording);
     ff_feed_destroy(&feed);
-    ff_model_destroy(&model);
+    close_net(&n);
     close_machine(&m);
     ff_dataset_close(&dataset);
     made_remove(&made);
