@@ -93,6 +93,7 @@ typedef struct ff_conv {
     size_t weight_count;  /* elements of the held weights, padding included */
     size_t scratch_bytes; /* of every call; the caller's device memory, shared by all */
     bool statistics;      /* conv_forward (of a folded one fold_forward) can give sums */
+    bool adds_bias;       /* its own pass adds the bias, no other one after it */
     bool folded;          /* fold_forward and fold_backward are its passes, no others */
 } ff_conv;
 
@@ -404,6 +405,24 @@ typedef struct ff_compute_ops {
                        uint32_t ring_size);
 } ff_compute_ops;
 
+/* Parts of a training step whose work is given next: of each operation of the plan (plan.h) its
+ * number says which, and parts of the update come from tables that have update_run. */
+typedef enum ff_mark {
+    FF_MARK_FORWARD,
+    FF_MARK_LOSS,
+    FF_MARK_BACKWARD,
+    FF_MARK_CHECK, /* of the gradients */
+    FF_MARK_SGD,
+    FF_MARK_MUON,
+    FF_MARK_ADVANCE, /* of the control */
+} ff_mark;
+
+/* Who is told of them, to count the work or to take its time (cost.h, profile.h). */
+typedef struct ff_compute_watch {
+    void (*begins)(void *context, ff_mark mark, int op);
+    void *context;
+} ff_compute_watch;
+
 /* What every implementation's own struct begins with. ff_compute_begin fills it. */
 struct ff_compute {
     const ff_compute_ops *ops;
@@ -419,6 +438,8 @@ struct ff_compute {
     void *staging;        /* pinned, of ff_compute_write and _read; NULL on unified devices */
     ff_error failure;     /* the first one; failure.status FF_OK = none */
     char description[96]; /* "onednn 2.6.3, avx512_core" */
+    /* Is told of a step's parts; NULL = nobody. */
+    const ff_compute_watch *watch;
 };
 
 /* The implementations of this build, the fastest first; NULL past the last. */
@@ -465,6 +486,11 @@ void ff_compute_end(ff_compute *compute);
  * ff_fail(ff_compute_error(compute), FF_FAILED, "..."). */
 static inline ff_error *ff_compute_error(ff_compute *compute) {
     return compute->failure.status == FF_OK ? &compute->failure : NULL;
+}
+
+/* The work of this part comes next. */
+static inline void ff_compute_mark(const ff_compute *compute, ff_mark mark, int op) {
+    if (compute->watch) compute->watch->begins(compute->watch->context, mark, op);
 }
 
 #endif

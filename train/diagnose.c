@@ -1,12 +1,14 @@
 #include "train/diagnose.h"
 
 #include "train/bottleneck.h"
+#include "train/recipe_cost.h"
 #include "train/run.h"
 
 #include <inttypes.h>
 
 #define STAGE_NS   300000000u
 #define COMPUTE_NS 1000000000u
+enum { FURTHEST = 10 }; /* operations that are printed */
 
 static void print_stage(FILE *out, const char *name, double rate, double bytes, const char *note) {
     fprintf(out, "%-14s %12.0f samples/s", name, rate);
@@ -34,6 +36,8 @@ ff_status ff_diagnose(ff_recipe *recipe, FILE *out, ff_error *error) {
              ff_model_threads(recipe->model), ff_model_threads(recipe->model) == 1 ? "" : "s",
              (uint64_t)recipe->batch);
     print_stage(out, "compute", compute, 0, note);
+    if (ff_machine_device(recipe->machine))
+        FF_TRY(ff_recipe_print_furthest(out, recipe, FURTHEST, error));
     ff_bottleneck_of_rates(recipe, &rates, compute, text, sizeof text);
     fprintf(out, "%s\n", text);
     return FF_OK;

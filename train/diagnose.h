@@ -1,4 +1,5 @@
-/* fftrain --diagnose: how fast each stage is alone, and which one a run would wait for. */
+/* fftrain --diagnose: how fast each stage is alone, and which one a run would wait for; on a GPU
+ * also the operations that are furthest from what the card should take for them. */
 #ifndef FF_TRAIN_DIAGNOSE_H
 #define FF_TRAIN_DIAGNOSE_H
 

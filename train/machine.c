@@ -18,6 +18,7 @@ struct ff_machine {
     ff_cuda_options cuda;
     ff_model_device model;
     char *cache_folder;
+    ff_card card;
     char name[256];
     char text[2304];
 };
@@ -65,6 +66,14 @@ static ff_status open_cuda(ff_machine *machine, int ordinal, const ff_machine_op
         machine->cuda.tuning = &tuning->counts;
         ff_tuning_note(tuning, ff_cuda_module_notes(machine->module));
     }
+    machine->card = ff_card_limits(&(ff_card_facts){
+        .name = properties.name,
+        .capability = 10 * properties.major + properties.minor,
+        .multiprocessors = properties.multiprocessors,
+        .clock_khz = properties.clock_khz,
+        .memory_clock_khz = properties.memory_clock_khz,
+        .memory_bus_bits = properties.memory_bus_bits,
+    });
     /* Readings are for the log; a run without them is none the worse. */
     if (ff_nvml_open(&machine->nvml, properties.bus, NULL) != FF_OK) machine->nvml = NULL;
     snprintf(machine->name, sizeof machine->name, "%s", properties.name);
@@ -126,6 +135,10 @@ const ff_model_device *ff_machine_device(const ff_machine *machine) {
 
 const struct ff_loader_kernels *ff_machine_kernels(const ff_machine *machine) {
     return machine->table ? machine->table->loader : NULL;
+}
+
+ff_card ff_machine_card(const ff_machine *machine) {
+    return machine->card;
 }
 
 const char *ff_machine_text(const ff_machine *machine) {

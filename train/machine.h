@@ -6,6 +6,7 @@
 #include "format/base/status.h"
 #include "loader/cuda/nvml.h"
 #include "loader/device.h"
+#include "train/card.h"
 #include "train/model.h"
 #include "train/tuning.h"
 
@@ -33,6 +34,8 @@ void ff_machine_close(ff_machine **machine);
 const ff_model_device *ff_machine_device(const ff_machine *machine);
 /* The loader's kernels on that device; NULL: the CPU. */
 const struct ff_loader_kernels *ff_machine_kernels(const ff_machine *machine);
+/* The GPU's limits, as its driver tells them; what it does not tell is 0, as is all of the CPU. */
+ff_card ff_machine_card(const ff_machine *machine);
 /* "cpu; no GPU: ...", "cuda:0, NVIDIA H200, CUDA 13.0 ...": for reports; the machine's. */
 const char *ff_machine_text(const ff_machine *machine);
 

@@ -3,6 +3,7 @@
 #include "format/base/options.h"
 #include "train/diagnose.h"
 #include "train/planned_device.h"
+#include "train/recipe_cost.h"
 #include "train/report.h"
 #include "train/run.h"
 #include "train/summary.h"
@@ -238,7 +239,11 @@ static ff_status train(const settings *given, ff_error *error) {
     ff_tuning_end(&tuning);
     if (status != FF_OK) goto done;
     if (given->dry_run || !given->quiet) ff_summary_print(stdout, recipe);
-    if (planned) ff_planned_device_print(stdout, planned);
+    if (planned) {
+        const ff_card card = ff_planned_device_card(planned);
+        ff_planned_device_print(stdout, planned);
+        FF_TRY_DONE(ff_recipe_print_costs(stdout, recipe, &card, error));
+    }
     if (given->dry_run || !given->quiet) ff_tuning_print(stdout, &tuning);
     if (given->diagnose && !given->dry_run) {
         if (!given->quiet) putchar('\n');

@@ -241,6 +241,7 @@ static void pool_forward(const runner *r, const ff_op *op) {
 
 static void forward(const runner *r, const ff_op *op) {
     const size_t count = ff_tensor_count(&op->output);
+    ff_compute_mark(r->compute, FF_MARK_FORWARD, (int)(op - r->plan->ops));
     const void *x = value(r, op->x);
     void *y = value(r, op->y);
     switch (op->kind) {
@@ -282,6 +283,7 @@ static void conv_backward(const runner *r, const ff_op *op) {
 static void backward(const runner *r, const ff_op *op) {
     const size_t count = ff_tensor_count(&op->output);
     void *dy = value(r, op->dy), *dx = value(r, op->dx);
+    ff_compute_mark(r->compute, FF_MARK_BACKWARD, (int)(op - r->plan->ops));
     for (int i = 0; i < op->more_count; i++)
         r->table->add(r->compute, count, dy, value(r, op->more[i]), dy);
     switch (op->kind) {
@@ -334,6 +336,7 @@ static void loss(const runner *r, const ff_batch *batch, ff_outcome *ring, uint3
         .ring_size = ring_size,
         .control = r->training ? plan->store->control : NULL,
     };
+    ff_compute_mark(r->compute, FF_MARK_LOSS, 0);
     r->table->loss(r->compute, &arguments);
 }
 

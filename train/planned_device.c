@@ -9,6 +9,7 @@
 #include <jansson.h>
 
 #include <inttypes.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -160,6 +161,23 @@ void ff_planned_device_close(ff_planned_device **out) {
 
 const ff_model_device *ff_planned_device_model(const ff_planned_device *planned) {
     return &planned->model;
+}
+
+ff_card ff_planned_device_card(const ff_planned_device *planned) {
+    json_t *root = json_loads(planned->json, JSON_REJECT_DUPLICATES, NULL); /* it was read before */
+    static const char *const names[] = {"deviceVer", "smClockRateKHz", "memClockRateKHz"};
+    int found[3];
+    for (int i = 0; i < 3; i++) {
+        const json_int_t value = json_integer_value(json_object_get(root, names[i]));
+        found[i] = value > 0 && value < INT_MAX ? (int)value : 0;
+    }
+    json_decref(root);
+    const ff_card_facts facts = {.name = planned->name,
+                                 .capability = found[0] / 10,
+                                 .multiprocessors = planned->cuda.multiprocessors,
+                                 .clock_khz = found[1],
+                                 .memory_clock_khz = found[2]};
+    return ff_card_limits(&facts);
 }
 
 ff_status ff_planned_device_memory(const ff_planned_device *planned, uint64_t *used_bytes,

@@ -6,6 +6,7 @@
 #ifndef FF_TRAIN_PLANNED_DEVICE_H
 #define FF_TRAIN_PLANNED_DEVICE_H
 
+#include "train/card.h"
 #include "train/cuda/library.h"
 #include "train/machine.h"
 
@@ -29,6 +30,8 @@ void ff_planned_device_close(ff_planned_device **planned);
 
 /* For ff_model_options.device. */
 const ff_model_device *ff_planned_device_model(const ff_planned_device *planned);
+/* The card's limits, as its description tells them; what it does not tell is 0. */
+ff_card ff_planned_device_card(const ff_planned_device *planned);
 /* The bytes that were taken, of how many. */
 FF_MUST_USE ff_status ff_planned_device_memory(const ff_planned_device *planned,
                                                uint64_t *used_bytes, uint64_t *total_bytes,

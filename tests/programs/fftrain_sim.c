@@ -126,4 +126,8 @@ const char *ff_cuda_module_notes(const ff_cuda_module *module) {
     return notes ? notes : "";
 }
 
-#include "train/main.c"
+/* The program whose GPU it is; another one (op_times_sim.c) says which. */
+#ifndef FF_SIM_MAIN
+#define FF_SIM_MAIN "train/main.c"
+#endif
+#include FF_SIM_MAIN

@@ -162,6 +162,7 @@ ff_status ff_cuda_conv_create(ff_compute *compute, const ff_conv_shape *shape,
     c->base.scratch_bytes = c->workspace_bytes + c->bias_bytes +
                             ff_cuda_scratch(c->self->place.multiprocessors, outputs);
     c->base.statistics = c->sums;
+    c->base.adds_bias = c->biased;
     *out = &c->base;
     return FF_OK;
 }

@@ -200,25 +200,20 @@ static void update_bank(ff_cuda_compute *compute, const branch *b, ff_precision 
     ff_cuda_keep(&compute->base, ff_cuda_muon_end(&b->place, &bank), "Muon's end");
 }
 
-void ff_cuda_muon_fork(ff_cuda_compute *compute, const ff_cuda_muon_banks *banks) {
+void ff_cuda_muon_enqueue(ff_cuda_compute *compute, const ff_cuda_muon_banks *banks) {
     ff_device *device = compute->base.device;
-    if (!banks) return;
-    device->table->event_record(device, banks->begun, compute->base.stream,
-                                ff_compute_error(&compute->base));
+    const ff_device_table *table = device->table;
+    ff_stream *stream = compute->base.stream;
+    table->event_record(device, banks->begun, stream, ff_compute_error(&compute->base));
     for (int i = 0; i < banks->branch_count; i++)
-        device->table->stream_wait(device, banks->branches[i].stream, banks->begun,
-                                   ff_compute_error(&compute->base));
+        table->stream_wait(device, banks->branches[i].stream, banks->begun,
+                           ff_compute_error(&compute->base));
     for (int i = 0; i < banks->count; i++)
         update_bank(compute, &banks->branches[i % banks->branch_count], banks->precision,
                     banks->banks[i]);
-}
-
-void ff_cuda_muon_join(ff_cuda_compute *compute, const ff_cuda_muon_banks *banks) {
-    ff_device *device = compute->base.device;
-    for (int i = 0; banks && i < banks->branch_count; i++) {
+    for (int i = 0; i < banks->branch_count; i++) {
         const branch *b = &banks->branches[i];
-        device->table->event_record(device, b->done, b->stream, ff_compute_error(&compute->base));
-        device->table->stream_wait(device, compute->base.stream, b->done,
-                                   ff_compute_error(&compute->base));
+        table->event_record(device, b->done, b->stream, ff_compute_error(&compute->base));
+        table->stream_wait(device, stream, b->done, ff_compute_error(&compute->base));
     }
 }

@@ -22,9 +22,8 @@ ff_status ff_cuda_muon_create(ff_cuda_muon_banks **banks, ff_cuda_compute *compu
                               const ff_cuda_group *groups, const ff_cuda_update *tables,
                               ff_error *error);
 void ff_cuda_muon_destroy(ff_compute *compute, ff_cuda_muon_banks *banks); /* NULL is accepted */
-/* Enqueues the banks' updates in their branches, after what the compute's stream was given; what it
- * is given between the two runs beside them. NULL is accepted. */
-void ff_cuda_muon_fork(ff_cuda_compute *compute, const ff_cuda_muon_banks *banks);
-void ff_cuda_muon_join(ff_cuda_compute *compute, const ff_cuda_muon_banks *banks);
+/* Enqueues the banks' updates in their branches, after what the compute's stream was given and
+ * before what it is given next. */
+void ff_cuda_muon_enqueue(ff_cuda_compute *compute, const ff_cuda_muon_banks *banks);
 
 #endif

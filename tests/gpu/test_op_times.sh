@@ -1,0 +1,71 @@
+#!/bin/bash
+# Expected times of a step's parts, for a card that is only described, and measured ones beside them
+# over the simulated card: tests/gpu/op_times.c, fftrain --dry-run --device-json, --diagnose.
+# Prints TAP.
+set -u
+cd "$(dirname "$0")/../.."
+build=${BUILD:-build}
+scratch=$(mktemp -d) && trap 'rm -rf "$scratch"' EXIT
+number=0
+result() { # GOOD NAME
+    number=$((number + 1))
+    if [ "$1" = 0 ]; then echo "ok $number - $2"; else echo "not ok $number - $2"; fi
+}
+lines() { # FILE CONDITION: of rows, the sum, and by = {pass: {nodes, bytes, flops}}
+    python3 -c '
+import json, sys
+lines = [json.loads(line) for line in open(sys.argv[1])]
+rows, sums = lines[:-1], lines[-1]["sum"]
+by = {}
+for row in rows:
+    for key in ("nodes", "bytes", "flops"):
+        by.setdefault(row["pass"], {}).setdefault(key, 0)
+        by[row["pass"]][key] += row[key]
+def near(a, b, share=0.001): return abs(a - b) <= share * abs(b)
+def total(key): return sum(row[key] for row in rows)
+whole = all(near(total(key), sums[key]) for key in ("nodes", "bytes", "flops"))
+sys.exit(0 if whole and eval("(" + sys.argv[2] + ")") else print(by, sums) or 1)' "$@"
+}
+
+# The simulated card: every part has a time, none is expected, for nothing is known of its clocks.
+"$build/tests/op_times_sim" --net smallnet --batch 8 --side 12 --launches 3 >"$scratch/sim" 2>"$scratch/log"
+[ $? = 0 ] && lines "$scratch/sim" 'all(row["measured_us"] > 0 and row["expected_80_us"] is None for row in rows) and
+    near(total("measured_us"), sums["measured_parts_us"]) and near(sums["measured_us"], sums["measured_parts_us"], 4) and
+    rows[0]["pass"] == "batch" and rows[0]["nodes"] == 3 and rows[-1]["op"] == "end of the step"'
+result $? "every part of a step is timed on the simulated card"
+"$build/tests/op_times_sim" --net smallnet --batch 8 --side 12 --device cpu >"$scratch/out" 2>"$scratch/complaint"
+[ $? = 2 ] && grep -q 'placements are for GPUs' "$scratch/complaint"
+result $? "the CPU's steps are refused"
+
+"$build/tests/make_set" "$scratch/set" --splits train,test --count 600 --height 32 --width 32 --statistics >"$scratch/log"
+"$build/tests/fftrain_sim" --diagnose --device cuda --data "$scratch/set" --model smallnet --batch 16 --epochs 2 >"$scratch/out" 2>"$scratch/log"
+[ $? = 0 ] && grep -qE '^a step +[0-9.]+ ms; [0-9.]+ in its [0-9]+ parts; furthest' "$scratch/out" &&
+    [ "$(grep -cE '^  (batch|forward|loss|backward|update) .* us$' "$scratch/out")" = 10 ]
+result $? "--diagnose names the ten parts furthest from expected"
+
+if [ ! -f "$build/libff_cuda.so" ]; then
+    number=$((number + 1))
+    echo "ok $number - costs on a described card # SKIP no CUDA module: built without a CUDA toolkit, or with a sanitizer"
+    exit 0
+fi
+count() { "$build/gpu/op_times" --device-json tests/gpu/sm_90_h200.json "$@" >"$scratch/rows" 2>"$scratch/complaint"; }
+count --recipe cifar-speed
+if [ -s "$scratch/complaint" ] && grep -qE 'libcudnn' "$scratch/complaint"; then
+    number=$((number + 1))
+    echo "ok $number - costs on a described card # SKIP $(head -c 200 "$scratch/complaint")"
+    exit 0
+fi
+lines "$scratch/rows" 'sums["samples"] == 2000 and sums["nodes"] == 181 and by["forward"]["nodes"] + by["loss"]["nodes"] +
+    by["batch"]["nodes"] == 31 and by["backward"]["nodes"] == 39 and by["update"]["nodes"] == 111 and
+    near(sums["flops"], 1.437e12, 0.01) and near(sums["bytes"], 6.83e9, 0.01) and
+    all(row["expected_65_us"] >= row["expected_80_us"] >= 1.29 and row["measured_us"] is None for row in rows)'
+result $? "cifar-speed on a described H200: nodes, bytes and operations"
+count --net resnet18 --batch 512
+lines "$scratch/rows" 'near(sums["flops"], 1.71e12, 0.01) and 7e9 < sums["bytes"] < 12e9 and 2000 < sums["expected_80_us"] < sums["expected_65_us"]'
+result $? "ResNet-18"
+"$build/fftrain" --dry-run --device-json tests/gpu/sm_90_h200.json --data "$scratch/set" --model resnet18 --batch 512 >"$scratch/dry" 2>"$scratch/complaint"
+[ $? = 0 ] && grep -q '^A step of 512 samples by count, not measured; .*4.92 TB/s' "$scratch/dry" &&
+    grep -qE '^step +[0-9]+ +[0-9.]+ +1\.7[0-9]+ +[0-9.]+ +[0-9.]+$' "$scratch/dry" &&
+    grep -qE '^samples/s +[0-9]+ at 80 %, [0-9]+ at 65 %$' "$scratch/dry"
+result $? "fftrain --dry-run --device-json prints the sum"
+exit 0

@@ -1,0 +1,54 @@
+/* Nets whose steps are counted and measured, on the simulated GPU. */
+#ifndef FF_TESTS_COST_NETS_H
+#define FF_TESTS_COST_NETS_H
+
+#include "tests/unit/cuda_helpers.h"
+
+#include "train/cost.h"
+#include "train/update.h"
+
+typedef struct net_form {
+    const char *model;
+    int channels, side;
+    bool muon;
+} net_form;
+
+static const net_form forms[] = {
+    {"smallnet", 1, 12, false},
+    {"cifarnet", 3, 32, true},
+    {"resnet18", 3, 16, false},
+    {"resnet50", 3, 32, false},
+};
+enum { FORMS = 4, BATCH = 4, MOST_ROWS = 512 };
+
+static const ff_group cost_groups[] = {{"layers.*.conv?.weight", FF_RULE_MUON}, {"*", FF_RULE_SGD}};
+
+/* Trained parameters drawn, as a run has them. */
+static inline void open_model(ff_model **model, const net_form *form, ff_precision precision,
+                              const ff_model_device *device) {
+    const ff_model_options options = {.name = form->model,
+                                      .channels = form->channels,
+                                      .height = form->side,
+                                      .width = form->side,
+                                      .classes = 4,
+                                      .batch = BATCH,
+                                      .threads = 1,
+                                      .seed = 5,
+                                      .dropout = -1,
+                                      .label_smoothing = 0.1,
+                                      .device = device,
+                                      .precision = precision};
+    assert_ok(ff_model_create(model, &options, error));
+    if (form->muon) assert_ok(ff_model_set_groups(*model, cost_groups, 2, error));
+}
+
+static const ff_sgd sgds[] = {{0, 0.6, 0, true}, {0, 0.9, 1e-3, true}};
+static const double rates[] = {0.02, 0.01};
+static inline ff_update_options update_options(bool muon) {
+    return (ff_update_options){.groups = muon ? sgds : sgds + 1,
+                               .group_count = muon ? 2 : 1,
+                               .rates = rates,
+                               .rate_steps = 1};
+}
+
+#endif
