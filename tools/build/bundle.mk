@@ -6,7 +6,7 @@ ARCH   ?= sm_90
 ifeq ($(BUNDLE),gpu)
 BUNDLE_NAME     := ffpack-gpu-$(ARCH)
 BUNDLE_FLAGS    := DNNL=0 CUDA=1 CUDA_ARCHS=$(ARCH)
-BUNDLE_PROGRAMS  = $(BUILD)/fftrain $(GPU_PROGRAMS) $(BUILD)/gpu/gpu_library
+BUNDLE_PROGRAMS  = $(BUILD)/fftrain $(GPU_PROGRAMS)
 BUNDLE_SCRIPTS   = $(wildcard tests/gpu/run)
 else
 BUNDLE_NAME     := ffpack-all
@@ -14,10 +14,6 @@ BUNDLE_FLAGS    := CUDA_ARCHS=all
 BUNDLE_PROGRAMS  = $(PROGRAMS) $(if $(MODULES),$(BUILD)/gpu-check)
 BUNDLE_SCRIPTS   =
 endif
-# Without the packer's libraries, which the tests' own of this needs.
-$(BUILD)/gpu/gpu_library: $(BUILD)/obj/tests/programs/gpu_library.o $(BUILD)/libff_testing.a $(BUILD)/libff_train.a $(BUILD)/libff_loader.a $(BUILD)/libff_format.a
-	@mkdir -p $(@D)
-	$(CC) $(ALL_LDFLAGS) $^ -o $@ -Wl,--as-needed $(LDLIBS_TRAIN) -lm
 .PHONY: bundle bundle-folder
 bundle: ## a folder of programs and libraries for other machines (BUNDLE=gpu ARCH=sm_90: small, for one card)
 	@tools/build/deps.sh build bundle
