@@ -115,6 +115,12 @@ lines = [json.loads(line) for line in open('${out:-out}/results.jsonl')]
 assert ($1), 'not so: ' + sys.argv[0]"
 }
 
+broken() { # PROGRAM TEXT
+    mv "$bundle/bin/$1" "$bundle/bin/good.$1"
+    printf '%s\n' '#!/bin/bash' "$2" >"$bundle/bin/$1" && chmod +x "$bundle/bin/$1"
+}
+whole() { mv "$bundle/bin/good.$1" "$bundle/bin/$1"; }
+
 # ---- the four phases ----
 half probe 0.4
 code=$?
@@ -122,19 +128,47 @@ code=$?
     has '^tests on the card: 4 of 4' && has '^cuDNN and cuBLAS against the plain loops: they agree, 12 groups' && [ -s out/device.json ] &&
     lines 'any(line.get("same_bits") for line in lines) and lines[-1]["ends"] == 0'
 result $? "probe"
-half tune 0.3 && has '^cifar-speed, folded: .* ms a step of 8' && has '^resnet50, folded: .* ms a step of 4' && has 'copy on the device' &&
+half tune 0.3 && has '^skipped: seconds for tuning: this fftrain has no --tune|--tune' && has '^skipped: the table of operations: op_times is not here' &&
+    has '^cifar-speed, folded: .* ms a step of 8' && has '^resnet50, folded: .* ms a step of 4' && has 'copy on the device' &&
     lines 'sum("tuned" in line for line in lines) >= 2'
 result $? "tune"
+# An fftrain that has every option that tune asks for, and all the times; a table of operations.
+broken fftrain '
+if [ "$1" = --help ]; then echo "  --tune SECONDS  --no-fold  --val-every N"; exit; fi
+echo "$*" >>"${0%/*}/../arguments"
+words=() log=
+while [ $# -gt 0 ]; do
+    case $1 in --tune | --val-every) shift ;; --no-fold) ;; --log-json) log=$2; words+=("$1") ;; *) words+=("$1") ;; esac
+    shift
+done
+"${0%/*}/good.fftrain" "${words[@]}" || exit
+sed -i "s/\"event\":\"end\",/&\"warm_up_seconds\":1.5,\"cold_seconds\":2.25,/" "$log"'
+cat >"$bundle/bin/op_times" <<'X'
+#!/bin/bash
+for i in 1 2 3 4 5 6 7 8 9 10 11 12; do
+    echo "{\"op\": \"conv$i\", \"layer\": \"a\", \"pass\": \"forward\", \"expected_80_us\": 10, \"expected_65_us\": 12, \"measured_us\": $((10 + i))}"
+done
+echo '{"sum_measured_us": 198}'
+X
+chmod +x "$bundle/bin/op_times"
+out=out1 half tune 0.3 && has '^resnet50, not folded: ' && grep -q -- '--tune 1 --val-every 2 --no-fold' "$bundle/arguments" && [ "$(grep -c -- '--tune ' "$bundle/arguments")" = 4 ] &&
+    has '^op_times --recipe cifar-speed: .*198' && grep -A9 '^  conv12 a forward: 22.0 us, 10.0 at 80 %' "$scratch/said" | tail -1 | grep -q '^  conv3 '
+result $? "tune with seconds, without folding, and the ten operations furthest behind"
+rm "$bundle/bin/op_times"
 if [ -n "$peers" ]; then
     half cifar 0.3 && has '^\| fftrain .* alone \| 2 ' && has '^\| fftrain .* in rounds \| 2 ' && has '^\| airbench94_muon \| 2 \| 94.000' && has '^Time: .* of theirs'
     result $? "cifar, and a peer that answers"
+    has '^warming up: 1.500 s' && has '^with warming up: 2.250 s' && lines 'sum(line.get("kind") in ("first", "alone", "round") for line in lines) == 5'
+    result $? "both clocks are told, and every run is in the results"
+    whole fftrain
     half steps 0.3 && has '^\| resnet18:2:8 \| f32 \| .*\| alone' && has 'autocast default \| [0-9.]+ \|$' && has '^best: ' && has '^(usual loop: |skipped: the usual loop)'
     result $? "steps, and PyTorch on the CPU"
     # Ours came before any peer's compilation.
     lines 'min(i for i, line in enumerate(lines) if "ours_ms" in line) < min(i for i, line in enumerate(lines) if "ready" in line)'
     result $? "ours is measured before a peer starts"
 else
-    for name in "cifar, and a peer that answers" "steps, and PyTorch on the CPU" "ours is measured before a peer starts"; do
+    whole fftrain
+    for name in "both clocks are told, and every run is in the results" "cifar, and a peer that answers" "steps, and PyTorch on the CPU" "ours is measured before a peer starts"; do
         number=$((number + 1)); echo "ok $number - $name # SKIP PyTorch is not here"
     done
 fi
@@ -164,16 +198,21 @@ peer hang 'the peer failed: .*no answer for' "a peer that hangs" 0.06
 result $? "is ended, and leaves no process: $((SECONDS - began)) s"
 
 # ---- ours failing makes the phase fail; a deadline holds ----
-broken() { # PROGRAM TEXT
-    mv "$bundle/bin/$1" "$scratch/$1.good"
-    printf '%s\n' '#!/bin/sh' "$2" >"$bundle/bin/$1" && chmod +x "$bundle/bin/$1"
-}
-whole() { mv "$scratch/$1.good" "$bundle/bin/$1"; }
 broken test_cuda_pool 'echo "not ok 1 - a test"; exit 1'
 out=out3 half probe 0.4
 [ $? = 1 ] && has '^FAILED: test_cuda_pool: exit code 1' && has 'not ok 1 - a test' && has '^tests on the card: 3 of 4'
 result $? "a test that fails makes probe fail, and the others run"
 whole test_cuda_pool
+broken serve_steps 'good=${0%/*}/good.serve_steps
+case "$*" in
+*--no-graph*) "$good" "$@" | sed -u "s/\"weights\": \"../\"weights\": \"zz/" ;;
+*"--device cpu"*) "$good" "$@" | sed -u "s/\[2\./[9./; s/\[1\./[9./" ;;
+*) exec "$good" "$@" ;;
+esac'
+out=out9 half probe 0.4
+[ $? = 1 ] && has '^FAILED: smallnet: 3 steps called have other bits than recorded' && has '^FAILED: smallnet in f32: a loss is .* from the CPU.s, 1e-03 allowed'
+result $? "other bits and other losses make probe fail"
+whole serve_steps
 broken fftrain 'echo "fftrain: broken" >&2; exit 1'
 out=out4 half cifar 0.3
 [ $? = 1 ] && has 'fftrain FAILED: .*fftrain: broken' && has '^FAILED: cifar-speed: '

@@ -22,7 +22,7 @@ def device(s):
     result = s.run("gpu-check", [check, "--seconds", "30", "device", "cudnn"], 40, good_codes=(0, 77))
     if result.code == 77:
         s.measured = 0
-        s.skip(f"no card: {result.last_line()}")
+        s.skip(f"no card: {next((line['skipped'] for line in result.json_lines() if 'skipped' in line), result.last_line())}")
         return False
     for line in result.json_lines():
         s.log({"gpu_check": line})

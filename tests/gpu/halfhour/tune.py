@@ -30,6 +30,8 @@ def tune(s, case, set_folder, known, sizes):
             s.skip(f"{name} without folding: this fftrain has no --no-fold")
             break
         chosen = ["--tune", str(max(round(seconds * s.options.scale * (1 if fold else 0.5)), 1))] if "--tune" in known else []
+        if "--val-every" in known:
+            chosen += ["--val-every", str(sizes["tune_epochs"])]
         log = os.path.join(s.work, f"{name}{'' if fold else '-no-fold'}.jsonl")
         if os.path.exists(log):
             os.remove(log)
@@ -37,7 +39,7 @@ def tune(s, case, set_folder, known, sizes):
         result = s.run(label, [s.program("fftrain"), *words, "--batch", batch, "--data", set_folder, "--device", "cuda", "--epochs", sizes["tune_epochs"],
                                "--plan-cache", s.cache, "--log-json", log, "--quiet", *chosen, *([] if fold else ["--no-fold"])], seconds + 60)
         epochs, end = epochs_of(log)
-        s.log({"tuned": name, "fold": fold, "batch": batch, "epochs": epochs, "end": end, "tune_option": bool(chosen)})
+        s.log({"tuned": name, "fold": fold, "batch": batch, "epochs": epochs, "end": end, "options": chosen})
         rates = [epoch["samples_per_second"] for epoch in epochs[1:] or epochs if epoch.get("samples_per_second")]
         if rates:
             s.row(f"{label}: {batch / max(rates) * 1e3:.3f} ms a step of {batch} in its fastest epoch, process {result.seconds:.1f} s")
