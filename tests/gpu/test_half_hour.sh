@@ -220,7 +220,7 @@ result $? "fftrain that fails makes cifar fail"
 whole fftrain
 broken serve_steps 'exit 1'
 out=out5 half steps 0.1
-[ $? = 1 ] && has 'FAILED: ffpack resnet18:2:8 f32: ended with 1'
+[ $? = 1 ] && has 'FAILED: ffpack resnet18:2:8 f32: ended with 1' && has '^FAILED: steps against PyTorch: exit code 1'
 result $? "serve_steps that fails makes steps fail"
 whole serve_steps
 broken test_cuda_loss 'echo "ok 1 - before it hangs"; sleep 600 & sleep 600'
