@@ -28,7 +28,7 @@ typedef struct machine {
 } machine;
 
 /* `library`: of the simulated GPU, whose streams wait up to delay_ns now and then; a card has its
- * own. Engines are neither timed nor kept. */
+ * own. Engines are not timed; a card's are kept where FFPACK_PLAN_CACHE says. */
 #ifdef FF_TESTS_ON_CARD
 static inline void open_machine(machine *m, const ff_library_table *library, uint64_t delay_ns,
                                 uint64_t seed) {
@@ -42,7 +42,8 @@ static inline void open_machine(machine *m, const ff_library_table *library, uin
     assert_ok(table->device_create(&m->device, 0, error));
     m->ops = table->train->compute;
     m->cuda = (ff_cuda_options){.library = table->train->library,
-                                .multiprocessors = properties.multiprocessors};
+                                .multiprocessors = properties.multiprocessors,
+                                .cache_folder = getenv("FFPACK_PLAN_CACHE")};
 }
 static inline void close_machine(machine *m) {
     ff_device_destroy(&m->device);

@@ -31,12 +31,13 @@ def end_group(process, patience=2.0):
 
 
 ALIVE = set()
+LIBC = ctypes.CDLL(None)
 PR_SET_PDEATHSIG = 1
 
 
 def with_parent():
     """In a new process: it dies with the one that started it."""
-    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def start(command, **more):

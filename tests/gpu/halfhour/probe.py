@@ -114,7 +114,7 @@ def tests(s, sizes):
         s.fail(f"no test_cuda_* in {s.programs}")
     good = 0
     for path in found[:sizes["tests"]]:
-        result = s.run(os.path.basename(path), [path], 45)
+        result = s.run(os.path.basename(path), [path], 75)
         bad = [line for line in result.lines if line.startswith("not ok")]
         s.log({"test": result.name, "ok": sum(line.startswith("ok") for line in result.lines), "not_ok": bad})
         good += result.good
