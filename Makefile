@@ -119,9 +119,9 @@ $(CUDASIM_TESTS): $(BUILD)/tests/test_%: $(BUILD)/obj/tests/unit/test_%.o $(ARCH
 $(BUILD)/tests/test_%: $(BUILD)/obj/tests/unit/test_%.o $(ARCHIVES)
 	@mkdir -p $(@D)
 	$(CC) $(ALL_LDFLAGS) $^ -o $@ -lcmocka $(LDLIBS_FFPACK) $(LDLIBS_TRAIN) -lm
-# fftrain on the simulated GPU.
-$(BUILD)/obj/tests/programs/fftrain_sim.o: ALL_CFLAGS += $(TRAIN_CFLAGS)
-$(BUILD)/tests/fftrain_sim: $(BUILD)/obj/tests/programs/fftrain_sim.o $(BUILD)/obj/tests/cudasim/module/module.o $(ARCHIVES) $(BUILD)/libff_cudasim.a
+# fftrain, and other programs whose name ends so, on the simulated GPU.
+$(BUILD)/obj/tests/programs/%_sim.o: ALL_CFLAGS += $(TRAIN_CFLAGS)
+$(BUILD)/tests/%_sim: $(BUILD)/obj/tests/programs/%_sim.o $(BUILD)/obj/tests/cudasim/module/module.o $(ARCHIVES) $(BUILD)/libff_cudasim.a
 	@mkdir -p $(@D)
 	$(CXX) $(ALL_LDFLAGS) $(filter %.o,$^) -Wl,--start-group $(filter %.a,$^) -Wl,--end-group -o $@ $(LDLIBS_FFPACK) $(LDLIBS_TRAIN) -lm
 $(BUILD)/tests/%: $(BUILD)/obj/tests/programs/%.o $(ARCHIVES)

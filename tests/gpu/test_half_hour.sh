@@ -156,7 +156,7 @@ echo '{"sum_measured_us": 198}'
 X
 chmod +x "$bundle/bin/op_times"
 out=out1 half tune 0.3 && has '^resnet50, not folded: ' && grep -q -- '--tune 1 --val-every 2 --no-fold' "$bundle/arguments" && [ "$(grep -c -- '--tune ' "$bundle/arguments")" = 4 ] &&
-    has '^op_times --recipe cifar-speed: .*198' && grep -A9 '^  conv12 a forward: 22.0 us, 10.0 at 80 %' "$scratch/said" | tail -1 | grep -q '^  conv3 '
+    has '^op_times --recipe smallnet --batch 4: .*198' && grep -A9 '^  conv12 a forward: 22.0 us, 10.0 at 80 %' "$scratch/said" | tail -1 | grep -q '^  conv3 '
 result $? "tune with seconds, without folding, and the ten operations furthest behind"
 rm "$bundle/bin/op_times"
 if [ -n "$peers" ]; then

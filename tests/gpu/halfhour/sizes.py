@@ -31,7 +31,7 @@ TINY = {  # smallnet in place of cifar-speed: simulated Muon takes minutes
     "pack": [], "made_count": 32, "large_count": 8, "large_side": 40,
     "tune": [("cifar-speed", ["--recipe", "smallnet"], 8, 2), ("resnet50", ["--model", "smallnet", "--precision", "f16"], 4, 2)],
     "tune_epochs": 2, "gather": ["--gib", "0.004", "--rows", "512", "--rounds", "1", "--small", "64"],
-    "ops": [["--recipe", "cifar-speed"], ["--net", "resnet18", "--batch", "4", "--side", "8"]],
+    "ops": [["--recipe", "smallnet", "--batch", "4"], ["--net", "smallnet", "--batch", "4", "--side", "40"]],
     "op_times": [],
     "recipe": "smallnet", "first": 2, "rounds": 2, "speed": ["--epochs", "1", "--batch", "8"], "patience": 20,
     "recipes": [["--recipe", "smallnet", "--batch", "4"]], "recipe_steps": 1, "serve": ["--samples", "8", "--warm-up", "1"],
