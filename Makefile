@@ -119,9 +119,9 @@ $(CUDASIM_TESTS): $(BUILD)/tests/test_%: $(BUILD)/obj/tests/unit/test_%.o $(ARCH
 $(BUILD)/tests/test_%: $(BUILD)/obj/tests/unit/test_%.o $(ARCHIVES)
 	@mkdir -p $(@D)
 	$(CC) $(ALL_LDFLAGS) $^ -o $@ -lcmocka $(LDLIBS_FFPACK) $(LDLIBS_TRAIN) -lm
-# fftrain, and programs of tests/gpu, on the simulated GPU.
+# fftrain, and other programs whose name ends so, on the simulated GPU.
 $(BUILD)/obj/tests/programs/%_sim.o $(BUILD)/obj/tests/programs/gradient_range.o: ALL_CFLAGS += $(TRAIN_CFLAGS)
-$(BUILD)/tests/%_sim: $(BUILD)/obj/tests/programs/%_sim.o $(ARCHIVES) $(BUILD)/libff_cudasim.a
+$(BUILD)/tests/%_sim: $(BUILD)/obj/tests/programs/%_sim.o $(BUILD)/obj/tests/cudasim/module/module.o $(ARCHIVES) $(BUILD)/libff_cudasim.a
 	@mkdir -p $(@D)
 	$(CXX) $(ALL_LDFLAGS) $(filter %.o,$^) -Wl,--start-group $(filter %.a,$^) -Wl,--end-group -o $@ $(LDLIBS_FFPACK) $(LDLIBS_TRAIN) -lm
 $(BUILD)/tests/%: $(BUILD)/obj/tests/programs/%.o $(ARCHIVES)
@@ -134,7 +134,7 @@ $(BUILD)/fuzz/%: tests/fuzz/%.c $(ARCHIVES)
 	@mkdir -p $(@D)
 	$(CC) $(ALL_CFLAGS) $(ALL_LDFLAGS) $^ -o $@ $(LDLIBS_FFPACK) $(LDLIBS_TRAIN) -lm
 
-test-programs: programs $(UNIT_PROGRAMS) $(HELPER_PROGRAMS) $(SHIMS) $(FUZZ_PROGRAMS) $(GPU_PROGRAMS) $(CUDA_UNIT_PROGRAMS)
+test-programs: programs $(UNIT_PROGRAMS) $(HELPER_PROGRAMS) $(SHIMS) $(FUZZ_PROGRAMS) $(GPU_PROGRAMS) $(SIM_TESTS) $(SIM_OTHERS) $(CUDA_UNIT_PROGRAMS)
 
 test: ## install what is missing, build, and run every test; last line "N passed, N failed, N skipped"
 	@tools/build/deps.sh build quickstart test

@@ -3,15 +3,10 @@
  * channels; against what a copy on the device reaches in the same run. Bytes are those read and
  * written, pad channels too. Then batches of 512 and 2000, place and parameters included, in
  * microseconds: as three launches and as one recording. bench_gather [--gib 2.5] [--rows 131072]
- * [--rounds 21] [--device 0] */
+ * [--rounds 21] [--small 2000] [--device 0] */
 #include "loader/affine.h"
 #include "loader/cuda/kernels.h"
 #include "loader/cuda/module.h"
-
-#ifdef FF_BENCH_SIMULATED
-#include "loader/device_host.h"
-#include "tests/cudasim/cudasim.h"
-#endif
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -27,7 +22,7 @@ typedef struct bench {
     ff_event *begin, *end;
     double gib, copy_rate; /* bytes a second, read and written */
     uint32_t rows;
-    int rounds;
+    int rounds, small; /* small: batches of so many rows, beside 512 */
 } bench;
 
 static ff_error failure;
@@ -320,7 +315,7 @@ static void run(bench *b) {
         for (int i = 0; i < 3; i++) bench_large(&s, channels[i]);
         for (int i = 0; i < 3; i++) {
             bench_small(&s, 512, channels[i]);
-            bench_small(&s, 2000, channels[i]);
+            bench_small(&s, (uint32_t)b->small, channels[i]);
         }
         close_batches(&s);
     }
@@ -331,29 +326,31 @@ static void run(bench *b) {
 }
 
 int main(int argc, char **argv) {
-    bench b = {.gib = 2.5, .rows = 131072, .rounds = 21};
+    bench b = {.gib = 2.5, .rows = 131072, .rounds = 21, .small = 2000};
     int ordinal = 0;
     for (int i = 1; i + 1 < argc; i += 2) {
         if (strcmp(argv[i], "--gib") == 0) b.gib = atof(argv[i + 1]);
         if (strcmp(argv[i], "--rows") == 0) b.rows = (uint32_t)atoi(argv[i + 1]);
         if (strcmp(argv[i], "--rounds") == 0) b.rounds = atoi(argv[i + 1]);
+        if (strcmp(argv[i], "--small") == 0) b.small = atoi(argv[i + 1]);
         if (strcmp(argv[i], "--device") == 0) ordinal = atoi(argv[i + 1]);
     }
-    if (b.rounds < 1 || b.rounds > ROUNDS_MOST) return 2;
-#ifdef FF_BENCH_SIMULATED
-    (void)ordinal;
-    ff_cudasim_enqueue = ff_device_host_enqueue;
-    ok(ff_device_host_create(&b.device, FF_HOST_STREAMS_CALLER, 0, 0, &failure));
-    b.kernels = &ff_loader_cuda_kernels;
-    run(&b);
-#else
+    /* The set must hold the largest batch. */
+    const double held = b.gib * (1 << 30) / (SIDE * SIDE * CHANNELS * 2);
+    if (b.rounds < 1 || b.rounds > ROUNDS_MOST || b.small < 16 || held < b.rows || held < b.small ||
+        held < 512) {
+        fprintf(stderr,
+                "bench_gather: 1 to %d rounds, and batches no larger than the set of %.0f "
+                "samples\n",
+                ROUNDS_MOST, held);
+        return 2;
+    }
     ff_cuda_module *module;
     ok(ff_cuda_module_open(&module, ordinal, &failure));
     const ff_cuda_table *table = ff_cuda_module_table(module);
     ok(table->device_create(&b.device, ordinal, &failure));
     b.kernels = table->loader;
     run(&b);
-#endif
     ff_device_destroy(&b.device);
     return 0;
 }

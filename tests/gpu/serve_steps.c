@@ -1,13 +1,19 @@
 /* fftrain's training steps as a server, for tests/bench/gpu/steps.py: random u8 samples are packed
  * into a temporary folder and trained on with crop=4,flip,cutout=8; a step = augmentation + forward
  * + backward + update. Once it is warm it prints a line of JSON with "ready"; then for each line
- * "N" of its input it makes N steps and prints {"ms": ...}, from an idle device to an idle device.
- * An empty line or the end of input ends it. */
+ * "N" of its input it makes N steps and prints {"ms": ...}, from an idle device to an idle device;
+ * for each line "check N" it makes N steps and prints {"losses": [of each step], "weights":
+ * checksum of all parameters and statistics}. An empty line or the end of input ends it. */
+#include "format/base/memory.h"
 #include "format/base/options.h"
 #include "format/base/thread.h"
+#include "format/checksum.h"
 #include "tests/unit/make_dataset.h"
 #include "train/compute.h"
 #include "train/recipe.h"
+
+/* Of a server's life: learning rates are a table. */
+enum { STEPS_MOST = 1 << 20 };
 
 typedef struct settings {
     ff_recipe_options recipe;
@@ -18,6 +24,8 @@ typedef struct settings {
 static ff_status parse(int argc, char **argv, settings *out, bool *done, ff_error *error) {
     ff_recipe_options *recipe = &out->recipe;
     const ff_option options[] = {
+        {"recipe", 0, FF_OPTION_STRING, "NAME", &recipe->recipe, NULL, 0, 0,
+         "In place of --net: as fftrain's, but for whitening."},
         {"net", 0, FF_OPTION_STRING, "NAME", &recipe->model, NULL, 0, 0, "Model; resnet18."},
         {"batch", 0, FF_OPTION_INTEGER, "N", &recipe->batch, NULL, 1, 1 << 20, "Samples a step."},
         {"side", 0, FF_OPTION_INTEGER, "N", &out->side, NULL, 8, 4096, "Of a sample; 32."},
@@ -27,6 +35,9 @@ static ff_status parse(int argc, char **argv, settings *out, bool *done, ff_erro
         {"device", 0, FF_OPTION_STRING, "D", &recipe->device, NULL, 0, 0, "As fftrain's."},
         {"placement", 0, FF_OPTION_STRING, "P", &out->placement, NULL, 0, 0, "As fftrain's."},
         {"no-graph", 0, FF_OPTION_FLAG, NULL, &recipe->no_graph, NULL, 0, 0, "As fftrain's."},
+        {"deterministic", 0, FF_OPTION_FLAG, NULL, &recipe->deterministic, NULL, 0, 0,
+         "As fftrain's."},
+        {"threads", 0, FF_OPTION_INTEGER, "N", &recipe->threads, NULL, 0, 4096, "As fftrain's."},
         {"warm-up", 0, FF_OPTION_INTEGER, "N", &out->warm_up, NULL, 0, 65536, "Steps; 30."},
         {NULL, 0, FF_OPTION_FLAG, NULL, NULL, NULL, 0, 0, NULL},
     };
@@ -43,32 +54,83 @@ static ff_status parse(int argc, char **argv, settings *out, bool *done, ff_erro
     return FF_OK;
 }
 
-static ff_status take_steps(ff_recipe *recipe, int64_t count, ff_error *error) {
-    for (int64_t i = 0; i < count; i++) {
+/* The outcomes that have arrived, or where `wait` all of them; their losses follow each other. */
+static ff_status take_outcomes(ff_recipe *recipe, bool wait, double *losses, int64_t *told,
+                               ff_error *error) {
+    uint32_t found = 1;
+    while (found) {
         const ff_outcome *outcomes;
+        FF_TRY(ff_step_outcomes(recipe->step, wait, &outcomes, &found, error));
+        for (uint32_t k = 0; losses && k < found; k++)
+            losses[(*told)++] = outcomes[k].loss_sum / (double)outcomes[k].count;
+    }
+    return FF_OK;
+}
+
+/* losses: [count], or NULL. */
+static ff_status take_steps(ff_recipe *recipe, int64_t count, double *losses, ff_error *error) {
+    int64_t told = 0;
+    for (int64_t i = 0; i < count; i++) {
         ff_feed_batch next;
-        uint32_t found = 1;
         FF_TRY(ff_feed_next(recipe->train_feed, &next, error));
         next.batch.weights = NULL;
         FF_TRY(ff_step_run(recipe->step, recipe->train_plan, &next.batch, error));
         FF_TRY(ff_feed_done(recipe->train_feed, error));
-        while (found) FF_TRY(ff_step_outcomes(recipe->step, false, &outcomes, &found, error));
+        FF_TRY(take_outcomes(recipe, false, losses, &told, error));
     }
+    if (losses) FF_TRY(take_outcomes(recipe, true, losses, &told, error));
     return ff_compute_wait(ff_model_compute(recipe->model), error);
 }
 
+/* Of the bits of everything the model holds, in torch's order. */
+static ff_status checksum_model(ff_model *model, uint64_t *sum, ff_error *error) {
+    *sum = 0;
+    for (int i = 0; i < ff_model_parameter_count(model); i++) {
+        const ff_parameter *parameter = ff_model_parameter(model, i);
+        const size_t bytes = parameter->count * ff_dtype_bytes(parameter->dtype);
+        void *values;
+        FF_TRY(ff_alloc(&values, bytes, 1, "a parameter", error));
+        ff_model_get(model, i, FF_PART_VALUE, values);
+        *sum = *sum * UINT64_C(0x9e3779b97f4a7c15) + ff_checksum(values, bytes);
+        free(values);
+    }
+    return ff_model_check(model, error);
+}
+
+static ff_status check_steps(ff_recipe *recipe, int64_t count, ff_error *error) {
+    double *losses;
+    uint64_t sum = 0;
+    FF_TRY(ff_alloc(&losses, (size_t)count, sizeof *losses, "losses", error));
+    ff_status status = take_outcomes(recipe, true, NULL, NULL, error); /* of the steps before */
+    if (status == FF_OK) status = take_steps(recipe, count, losses, error);
+    if (status == FF_OK) status = checksum_model(recipe->model, &sum, error);
+    if (status == FF_OK) {
+        printf("{\"losses\": [");
+        for (int64_t i = 0; i < count; i++) printf("%s%.17g", i ? ", " : "", losses[i]);
+        printf("], \"weights\": \"%016llx\"}\n", (unsigned long long)sum);
+    }
+    free(losses);
+    return status;
+}
+
 static ff_status serve(ff_recipe *recipe, const settings *given, ff_error *error) {
+    static const char check[] = "check ";
     char line[64];
-    FF_TRY(take_steps(recipe, given->warm_up, error));
+    FF_TRY(take_steps(recipe, given->warm_up, NULL, error));
     printf("{\"ready\": \"ffpack %s\", \"samples\": %lld}\n", ff_version,
            (long long)given->samples);
     fflush(stdout);
     while (fgets(line, sizeof line, stdin)) {
-        int64_t count = atoll(line);
-        if (count < 1) break;
+        const bool checks = strncmp(line, check, strlen(check)) == 0;
+        int64_t count = atoll(checks ? line + strlen(check) : line);
+        if (count < 1 || count > STEPS_MOST) break;
         uint64_t began = ff_now_ns();
-        FF_TRY(take_steps(recipe, count, error));
-        printf("{\"ms\": %.6f}\n", (double)(ff_now_ns() - began) * 1e-6);
+        if (checks) {
+            FF_TRY(check_steps(recipe, count, error));
+        } else {
+            FF_TRY(take_steps(recipe, count, NULL, error));
+            printf("{\"ms\": %.6f}\n", (double)(ff_now_ns() - began) * 1e-6);
+        }
         fflush(stdout);
     }
     return FF_OK;
@@ -82,9 +144,15 @@ static ff_status run(settings *given, ff_error *error) {
     made.layout = FF_HWC;
     made.height = made.width = (uint32_t)given->side;
     made.classes = (uint32_t)given->classes;
+    if (!given->recipe.recipe) { /* else its own */
+        if (!given->recipe.model) given->recipe.model = "resnet18";
+        given->recipe.augment = "crop=4,flip,cutout=8";
+        given->recipe.learning_rate = 1e-3;
+        given->recipe.warmup_epochs = 0;
+    }
     FF_TRY_DONE(made_write(&made, error));
     given->recipe.data = made.folder;
-    given->recipe.epochs = FF_RECIPE_STEPS / (given->samples / given->recipe.batch + 1);
+    given->recipe.epochs = STEPS_MOST / (given->samples / given->recipe.batch + 1);
     FF_TRY_DONE(ff_recipe_create(&recipe, &given->recipe, error));
     status = serve(recipe, given, error);
 done:
@@ -101,12 +169,8 @@ int main(int argc, char **argv) {
                       .classes = 10,
                       .samples = 8192,
                       .warm_up = 30};
-    given.recipe.model = "resnet18";
     given.recipe.batch = 128;
     given.recipe.device = "cuda";
-    given.recipe.augment = "crop=4,flip,cutout=8";
-    given.recipe.learning_rate = 1e-3;
-    given.recipe.warmup_epochs = 0;
     given.recipe.quiet = true;
     bool done = false;
     ff_status status = parse(argc, argv, &given, &done, &error);

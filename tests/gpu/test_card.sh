@@ -1,4 +1,7 @@
 #!/bin/bash
-# The kernels' tests on a card, where there is one. Prints TAP.
+# The card's tests, where there is one. Prints TAP.
 cd "$(dirname "$0")/../.." || exit 1
-exec tests/gpu/run "${BUILD:-build}/gpu"
+tests/gpu/run "${BUILD:-build}/gpu"
+code=$?
+[ $code = 77 ] && exit 0
+exit $code

@@ -1,36 +1,77 @@
-/* A GPU without one, for tests of the CUDA compute table: simulated kernels and the plain library
- * in the stream threads of the asynchronous host device. */
+/* The CUDA compute table in tests. Without FF_TESTS_ON_CARD a GPU that is none: simulated kernels
+ * and the plain library in the stream threads of the asynchronous host device. With it whatever
+ * loader/cuda/module.h opens: the card's kernels, cuDNN and cuBLAS. The same checks run on both;
+ * ON_CARD chooses the tolerances where a library sums in another order than the plain loops. */
 #ifndef FF_TESTS_CUDA_HELPERS_H
 #define FF_TESTS_CUDA_HELPERS_H
 
 #include "tests/unit/train_nets.h"
 
+#include "train/cuda/compute.h"
+
+#ifdef FF_TESTS_ON_CARD
+#include "loader/cuda/module.h"
+#include "train/cuda/exports.h"
+enum { ON_CARD = 1 };
+#else
 #include "loader/device_host.h"
 #include "tests/cudasim/cudasim.h"
 #include "tests/cudasim/library_plain.h"
-#include "train/cuda/compute.h"
+enum { ON_CARD = 0 };
+#endif
 
 typedef struct machine {
     ff_device *device;
+    const ff_compute_ops *ops;
     ff_cuda_options cuda;
+    struct ff_cuda_module *module; /* of a card */
 } machine;
 
-/* Streams wait up to delay_ns now and then; the library may time its engines. */
+/* `library`: of the simulated GPU, whose streams wait up to delay_ns now and then; a card has its
+ * own. The simulated library may time its engines, a card's are not timed, and are kept where
+ * FFPACK_PLAN_CACHE says. */
+#ifdef FF_TESTS_ON_CARD
+static inline void open_machine(machine *m, const ff_library_table *library, uint64_t delay_ns,
+                                uint64_t seed) {
+    ff_cuda_properties properties;
+    (void)library;
+    (void)delay_ns;
+    (void)seed;
+    assert_ok(ff_cuda_module_open(&m->module, 0, error));
+    const ff_cuda_table *table = ff_cuda_module_table(m->module);
+    assert_ok(table->properties(0, &properties, error));
+    assert_ok(table->device_create(&m->device, 0, error));
+    m->ops = table->train->compute;
+    m->cuda = (ff_cuda_options){.library = table->train->library,
+                                .multiprocessors = properties.multiprocessors,
+                                .cache_folder = getenv("FFPACK_PLAN_CACHE")};
+}
+static inline void close_machine(machine *m) {
+    ff_device_destroy(&m->device);
+    ff_cuda_module_close(&m->module);
+}
+/* What stands for the plain library, and for that without fused graphs: the card's, both times. */
+static const ff_library_table *const plain_library, *const library_of_pieces;
+#else
 static inline void open_machine(machine *m, const ff_library_table *library, uint64_t delay_ns,
                                 uint64_t seed) {
     ff_cudasim_enqueue = ff_device_host_enqueue;
     assert_ok(ff_device_host_create(&m->device, FF_HOST_STREAMS_THREADS, delay_ns, seed, error));
+    m->ops = &ff_cuda_compute_ops;
     m->cuda = (ff_cuda_options){.library = library, .multiprocessors = 3, .timing_seconds = 1};
 }
 static inline void close_machine(machine *m) {
     ff_device_destroy(&m->device);
 }
+static const ff_library_table *const plain_library = &ff_library_plain;
+static const ff_library_table *const library_of_pieces = &ff_library_plain_pieces;
+#endif
 
 static inline ff_compute *open_cuda(const machine *m, ff_precision precision) {
     const ff_compute_options options = {
         .threads = 1, .precision = precision, .device = m->device, .cuda = &m->cuda};
     ff_compute *compute;
-    assert_ok(ff_cuda_compute_ops.open(&compute, &options, error));
+    assert_ok(m->ops->open(&compute, &options, error));
     return compute;
 }
 

@@ -5,6 +5,7 @@
 
 #include "loader/batches.h"
 #include "loader/cuda/kernels.h"
+#include "loader/cuda/table.h"
 #include "loader/device_host.h"
 #include "tests/unit/make_dataset.h"
 
@@ -48,6 +49,15 @@ typedef struct placement_copy {
     uint32_t *label[3];
 } placement_copy;
 
+/* A card's device where a test has set this; else the host's, with the case's streams. */
+static const ff_cuda_table *placement_card;
+static inline void placement_open(const placement_case *c, ff_device **device) {
+    if (placement_card)
+        OK(placement_card->device_create(device, 0, error));
+    else
+        OK(ff_device_host_create(device, c->streams, 200000, c->seed, error));
+}
+
 static inline void placement_take(ff_device *device, ff_stream *stream, void **to, const void *from,
                                   uint64_t bytes) {
     *to = from ? malloc(bytes + 1) : NULL;
@@ -61,7 +71,7 @@ static inline uint64_t placement_run(const placement_case *c, ff_dataset *datase
     ff_stream *stream;
     ff_batches *batches;
     ff_recording *recording = NULL;
-    OK(ff_device_host_create(&device, c->streams, 200000, c->seed, error));
+    placement_open(c, &device);
     const ff_device_table *table = device->table;
     OK(table->stream_create(device, &stream, error));
     ff_batches_options options = {.loader = c->options,

@@ -1,7 +1,10 @@
 /* Whole small nets on the CUDA compute table (simulated kernels, plain library, asynchronous
- * streams) against the plain loops: loss, every gradient, running statistics. */
+ * streams; or a card's) against the plain loops: loss, every gradient, running statistics. */
 #include "tests/unit/cuda_helpers.h"
 
+static bool untimed; /* the plain library may time nothing */
+
+#ifndef FF_TESTS_ON_CARD
 /* The plain library as one that has timed its engines: convolutions of `quickest` channels are the
  * fastest. Else it is the plain one. */
 static int quickest;
@@ -19,6 +22,10 @@ static ff_library_table timed_library(void) {
     table.conv_create = timed_create;
     return table;
 }
+static bool timed(const ff_library_table *library) {
+    return library->conv_create == timed_create;
+}
+#endif
 
 /* Images as the compute wants them. */
 static void *put_images(const net *n, const net_case *k, const float *nchw) {
@@ -47,6 +54,7 @@ static double loss_of(net *n, const net_case *k, const samples *s, bool training
     return result.loss_sum / (double)result.count;
 }
 
+#ifndef FF_TESTS_ON_CARD
 /* Norms that the convolutions behind them do. */
 static int folded(const net *n) {
     int count = 0;
@@ -54,7 +62,26 @@ static int folded(const net *n) {
     return count;
 }
 
-static bool untimed; /* no library may time anything */
+/* What of a simulated library's graphs was taken. */
+static void check_fusions(const net *n, const net_case *k, const ff_library_table *library) {
+    const bool whole = library != &ff_library_plain_pieces; /* it has every fused graph */
+    const bool slow = timed(library) && slow_fusions, folds = whole && !slow && !untimed;
+    assert_int_equal(folded(n), folds && strcmp(k->name, "residual") == 0 ? 2 : 0);
+    if (whole && slow)
+        for (int i = 0; i < n->plan->op_count; i++)
+            assert_true(n->plan->ops[i].sums == FF_BUFFER_NONE);
+}
+#else
+/* A card's library has the graphs that it has, and is not timed here. */
+static bool timed(const ff_library_table *library) {
+    return library != NULL;
+}
+static void check_fusions(const net *n, const net_case *k, const ff_library_table *library) {
+    (void)n;
+    (void)k;
+    (void)library;
+}
+#endif
 
 /* `block`: of the images, which all plans of the net share; not 8 where a timed library chose it.
  */
@@ -64,7 +91,7 @@ static void agree_in(const net_case *k, const ff_library_table *library, int blo
     net right, other;
     samples s;
     open_machine(&m, library, 0, 5);
-    m.cuda.timing_seconds = !untimed;
+    m.cuda.timing_seconds = timed(library) || (!ON_CARD && !untimed);
     open_net(&right, k->build, k->channels, k->height, k->width, k->batch, "reference", 2);
     open_net_on(&other, k->build, k->channels, k->height, k->width, k->batch,
                 open_cuda(&m, precision));
@@ -73,13 +100,7 @@ static void agree_in(const net_case *k, const ff_library_table *library, int blo
     s.labels[0] = -1;
     assert_int_equal(other.plan->tensors[0].block, block);
     assert_int_equal(other.compute->ops->input_block(other.compute, k->channels), block);
-    const bool whole = library != &ff_library_plain_pieces; /* it has every fused graph */
-    const bool slow = library->conv_create == timed_create && slow_fusions;
-    const bool folds = whole && !slow && !untimed;
-    assert_int_equal(folded(&other), folds && strcmp(k->name, "residual") == 0 ? 2 : 0);
-    if (whole && slow)
-        for (int i = 0; i < other.plan->op_count; i++)
-            assert_true(other.plan->ops[i].sums == FF_BUFFER_NONE);
+    check_fusions(&other, k, library);
     /* The evaluation comes first, with running statistics that no step has moved. */
     for (int training = 0; training < 2; training++) {
         ff_step_result result;
@@ -128,13 +149,14 @@ static void agree(const net_case *k, const ff_library_table *library, ff_precisi
 static void nets_agree(void **state) {
     (void)state;
     for (int c = 0; c < CASES; c++) {
-        agree(&cases[c], &ff_library_plain, FF_PRECISION_F32, 1e-5, 1e-3);
-        agree(&cases[c], &ff_library_plain_pieces, FF_PRECISION_F32, 1e-5, 1e-3);
-        agree(&cases[c], &ff_library_plain, FF_PRECISION_F16, 1e-2, 0.05);
-        agree(&cases[c], &ff_library_plain_pieces, FF_PRECISION_BF16, 5e-2, 0.25);
+        agree(&cases[c], plain_library, FF_PRECISION_F32, 1e-5, 1e-3);
+        agree(&cases[c], library_of_pieces, FF_PRECISION_F32, 1e-5, 1e-3);
+        agree(&cases[c], plain_library, FF_PRECISION_F16, 1e-2, 0.05);
+        agree(&cases[c], library_of_pieces, FF_PRECISION_BF16, 5e-2, 0.25);
     }
 }
 
+#ifndef FF_TESTS_ON_CARD
 /* Images of 3 channels in the block that was the fastest: as they are, padded to 4, or to 8. */
 static void block_is_chosen(void **state) {
     (void)state;
@@ -216,3 +238,9 @@ int main(void) {
         cmocka_unit_test(block_is_kept)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
+#else
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(nets_agree)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
+#endif

@@ -1,29 +1,27 @@
 # make bundle: a folder of programs and libraries that runs on other machines, of a build of its own.
 # BUNDLE=all is every program with code for every architecture; BUNDLE=gpu is small: one card's
-# code, the trainer without oneDNN, and the programs of tests/gpu.
+# code, the trainer without oneDNN, the packer, the programs of tests/gpu, and what half_hour needs.
 BUNDLE ?= all
 ARCH   ?= sm_90
 ifeq ($(BUNDLE),gpu)
 BUNDLE_NAME     := ffpack-gpu-$(ARCH)
 BUNDLE_FLAGS    := DNNL=0 CUDA=1 CUDA_ARCHS=$(ARCH)
-BUNDLE_PROGRAMS  = $(BUILD)/fftrain $(GPU_PROGRAMS) $(BUILD)/gpu/gpu_library
-BUNDLE_SCRIPTS   = $(wildcard tests/gpu/run)
+BUNDLE_PROGRAMS  = $(PROGRAMS) $(BUILD)/tests/make_set $(GPU_PROGRAMS)
+# The card whose engines are compiled ahead.
+BUNDLE_DEVICE    = $(lastword $(sort $(wildcard tests/gpu/$(ARCH)_*.json)))
+BUNDLE_MORE      = tools/build/bundle_gpu.sh $(BUILD) $(BUILD)/$(BUNDLE_NAME) "$(BUNDLE_DEVICE)"
 else
 BUNDLE_NAME     := ffpack-all
 BUNDLE_FLAGS    := CUDA_ARCHS=all
 BUNDLE_PROGRAMS  = $(PROGRAMS) $(if $(MODULES),$(BUILD)/gpu-check)
-BUNDLE_SCRIPTS   =
+BUNDLE_MORE      =
 endif
-# Without the packer's libraries, which the tests' own of this needs.
-$(BUILD)/gpu/gpu_library: $(BUILD)/obj/tests/programs/gpu_library.o $(BUILD)/libff_testing.a $(BUILD)/libff_train.a $(BUILD)/libff_loader.a $(BUILD)/libff_format.a
-	@mkdir -p $(@D)
-	$(CC) $(ALL_LDFLAGS) $^ -o $@ -Wl,--as-needed $(LDLIBS_TRAIN) -lm
 .PHONY: bundle bundle-folder
 bundle: ## a folder of programs and libraries for other machines (BUNDLE=gpu ARCH=sm_90: small, for one card)
 	@tools/build/deps.sh build bundle
 	@$(MAKE) --no-print-directory -s -j$$(nproc) BUILD=$(BUILD)/bundle/$(BUNDLE) BUNDLE=$(BUNDLE) ARCH=$(ARCH) $(BUNDLE_FLAGS) bundle-folder
-bundle-folder: $(MODULES) $(BUNDLE_PROGRAMS)
+bundle-folder: $(MODULES) $(BUNDLE_PROGRAMS) $(BUILD)/tests/dump_order
 	@BUNDLE_CUDA="$(BUNDLE_CUDA)" CUDA_FOLDERS="$(CUDA_FOLDERS)" tools/build/bundle.sh $(BUILD) $(BUILD)/$(BUNDLE_NAME) $(patsubst $(BUILD)/%,%,$(BUNDLE_PROGRAMS))
-	@$(if $(BUNDLE_SCRIPTS),cp $(BUNDLE_SCRIPTS) $(BUILD)/$(BUNDLE_NAME)/bin/)
+	@$(BUNDLE_MORE)
 	@tar -C $(BUILD) -czf $(BUILD)/$(BUNDLE_NAME).tar.gz $(BUNDLE_NAME)
 	@echo "bundle: $(BUILD)/$(BUNDLE_NAME).tar.gz"

@@ -8,6 +8,7 @@ is warm it prints a line of JSON, {"ready": ..., "compile_seconds": s}; then for
 input it makes N steps and prints their milliseconds as a line of JSON. An empty line or the end of
 input ends it. --device cpu makes everything but the speed testable without a card."""
 import argparse
+import contextlib
 import json
 import sys
 import time
@@ -64,15 +65,18 @@ class Steps:
             model = model.to(dtype)
         self.autocast = not pure and dtype != torch.float32
         self.dtype, self.model = dtype, model
-        self.optimizer = torch.optim.SGD(model.parameters(), lr=1e-3, momentum=0.9, weight_decay=5e-4, nesterov=True, fused=self.cuda)
-        self.scaler = torch.amp.GradScaler(options.device.split(":")[0], enabled=self.cuda and options.precision == "f16" and not pure)
+        fused = {"fused": True} if self.cuda else {}
+        self.optimizer = torch.optim.SGD(model.parameters(), lr=1e-3, momentum=0.9, weight_decay=5e-4, nesterov=True, **fused)
+        scales = self.cuda and options.precision == "f16" and not pure
+        # PyTorch before 2.3 has no scaler for any device.
+        self.scaler = torch.amp.GradScaler(self.device.type, enabled=scales) if hasattr(torch.amp, "GradScaler") else torch.cuda.amp.GradScaler(enabled=scales)
         self.images = torch.randn(options.samples, 3, options.side, options.side, device=self.device).to(dtype)
         self.labels = torch.randint(0, options.classes, (options.samples,), device=self.device)
-        compiled = (lambda f: f) if options.mode == "eager" else lambda f: torch.compile(f, mode=options.mode)
+        compiled = (lambda f: f) if options.mode == "eager" or not hasattr(torch, "compile") else lambda f: torch.compile(f, mode=options.mode)
         self.augment, self.forward = compiled(augment), compiled(self.loss)
 
     def loss(self, images, labels):
-        with torch.autocast(self.device.type, self.dtype, enabled=self.autocast):
+        with torch.autocast(self.device.type, self.dtype) if self.autocast else contextlib.nullcontext():
             return F.cross_entropy(self.model(images).float(), labels, label_smoothing=0.1)
 
     def step(self):
@@ -117,14 +121,16 @@ def main():
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
+    answers, sys.stdout = sys.stdout, sys.stderr  # what others print is no answer
     began = time.perf_counter()
     steps = Steps(options)
     steps.run(options.warm_up)
-    print(json.dumps({"ready": f"torch {torch.__version__}", "compile_seconds": round(time.perf_counter() - began, 2)}), flush=True)
+    mode = options.mode if hasattr(torch, "compile") else "eager: this PyTorch compiles nothing"
+    print(json.dumps({"ready": f"torch {torch.__version__}", "mode": mode, "compile_seconds": round(time.perf_counter() - began, 2)}), file=answers, flush=True)
     for line in sys.stdin:
         if not line.strip():
             break
-        print(json.dumps({"ms": steps.run(int(line))}), flush=True)
+        print(json.dumps({"ms": steps.run(int(line))}), file=answers, flush=True)
 
 
 if __name__ == "__main__":

@@ -1,8 +1,10 @@
-/* As much of cmocka as the kernels' tests use, so that they run on machines without it: beside a
+/* As much of cmocka as the card's tests use, so that they run on machines without it: beside a
  * card. Prints TAP. */
 #ifndef FF_TESTS_GPU_CMOCKA_H
 #define FF_TESTS_GPU_CMOCKA_H
 
+#include <math.h>
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -17,14 +19,24 @@ struct CMUnitTest {
     { #test, test }
 
 static jmp_buf tiny_failed;
+static pthread_t tiny_thread; /* that runs the tests; another one cannot go on without its work */
 
 static inline void tiny_fail(const char *file, int line, const char *what) {
     printf("# %s:%d: %s\n", file, line, what);
-    longjmp(tiny_failed, 1);
+    if (pthread_equal(pthread_self(), tiny_thread)) longjmp(tiny_failed, 1);
+    printf("not ok - a thread of a test failed\n");
+    fflush(stdout);
+    _Exit(1);
 }
 #define print_message(...) printf("# " __VA_ARGS__)
 #define print_error(...)   printf("# " __VA_ARGS__)
 #define fail()             tiny_fail(__FILE__, __LINE__, "failed")
+#define fail_msg(...)                                                                              \
+    do {                                                                                           \
+        print_error(__VA_ARGS__);                                                                  \
+        printf("\n");                                                                              \
+        fail();                                                                                    \
+    } while (0)
 #define assert_true(condition)                                                                     \
     do {                                                                                           \
         if (!(condition)) tiny_fail(__FILE__, __LINE__, #condition);                               \
@@ -34,6 +46,7 @@ static inline void tiny_fail(const char *file, int line, const char *what) {
 #define assert_null(pointer)         assert_true((pointer) == NULL)
 #define assert_int_equal(a, b)       assert_true((uintmax_t)(a) == (uintmax_t)(b))
 #define assert_int_not_equal(a, b)   assert_true((uintmax_t)(a) != (uintmax_t)(b))
+#define assert_float_equal(a, b, e)  assert_true(fabs((double)(a) - (double)(b)) <= (double)(e))
 #define assert_memory_equal(a, b, n) assert_true(memcmp(a, b, n) == 0)
 #define assert_string_equal(a, b)    assert_true(strcmp(a, b) == 0)
 
@@ -42,6 +55,7 @@ static inline int tiny_run(const struct CMUnitTest *tests, size_t count, int (*o
     void *state = NULL;
     volatile int failures = 0;        /* kept over the jump */
     setvbuf(stdout, NULL, _IOLBF, 0); /* results as they come */
+    tiny_thread = pthread_self();
     if (open && open(&state) != 0) {
         printf("not ok 1 - the device opens\n");
         return 1;

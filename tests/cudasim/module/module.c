@@ -1,0 +1,136 @@
+/* The CUDA module's place taken by simulated kernels, the plain library and the asynchronous host
+ * device: a program linked with this in front of the archives runs on a GPU that is none.
+ * FF_SIM_DELAY_NS makes its streams wait that long now and then; FF_SIM_NO_CAPTURE refuses
+ * recordings; FF_SIM_RANGES prints at exit how many ranges were pushed and popped; FF_SIM_NOTES is
+ * what the module's libraries have to say. */
+#include "loader/cuda/module.h"
+#include "format/base/memory.h"
+#include "loader/cuda/kernels.h"
+#include "loader/device_host.h"
+#include "tests/cudasim/cudasim.h"
+#include "tests/cudasim/library_plain.h"
+#include "train/cuda/compute.h"
+#include "train/cuda/exports.h"
+
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+enum { CARDS = 2, MULTIPROCESSORS = 4, FIRST_BUS = 0x3b };
+
+static const ff_device_table *host_table;
+static ff_device_table refusing_table;
+
+static ff_status device_count(int *count, ff_error *error) {
+    (void)error;
+    *count = CARDS;
+    return FF_OK;
+}
+
+static ff_status properties(int ordinal, ff_cuda_properties *found, ff_error *error) {
+    (void)error;
+    *found = (ff_cuda_properties){
+        .name = "simulated GPU", .major = 9, .multiprocessors = MULTIPROCESSORS};
+    snprintf(found->bus, sizeof found->bus, "0000:%x:00.0", FIRST_BUS + ordinal);
+    return FF_OK;
+}
+
+static ff_status refuse_capture(ff_device *device, ff_stream *stream, ff_recording **recording,
+                                ff_error *error) {
+    ff_recording *made = NULL;
+    *recording = NULL;
+    FF_TRY(host_table->capture_end(device, stream, &made, error));
+    host_table->recording_destroy(device, made);
+    return ff_fail(error, FF_FAILED, "captures are refused");
+}
+
+static ff_status device_create(ff_device **device, int ordinal, ff_error *error) {
+    const char *delay = getenv("FF_SIM_DELAY_NS");
+    FF_TRY(ff_device_host_create(device, FF_HOST_STREAMS_THREADS,
+                                 delay ? strtoull(delay, NULL, 10) : 0, 1, error));
+    (*device)->ordinal = ordinal;
+    if (!getenv("FF_SIM_NO_CAPTURE")) return FF_OK;
+    host_table = (*device)->table;
+    refusing_table = *host_table;
+    refusing_table.capture_end = refuse_capture;
+    (*device)->table = &refusing_table;
+    return FF_OK;
+}
+
+static _Atomic uint64_t pushed, popped, popped_none;
+static _Thread_local uint64_t open_ranges;
+
+static void range_push(const char *name) {
+    (void)name;
+    open_ranges++;
+    atomic_fetch_add(&pushed, 1);
+}
+
+static void range_pop(void) {
+    if (open_ranges)
+        open_ranges--;
+    else
+        atomic_fetch_add(&popped_none, 1);
+    atomic_fetch_add(&popped, 1);
+}
+
+static void print_ranges(void) {
+    fprintf(stderr, "ranges: %llu pushed, %llu popped, %llu of them without a push\n",
+            (unsigned long long)pushed, (unsigned long long)popped,
+            (unsigned long long)popped_none);
+}
+
+static ff_status describe(ff_device *device, char **json, ff_error *error) {
+    (void)device;
+    return ff_copy_string(json,
+                          "{\"deviceName\": \"simulated GPU\", \"deviceVer\": 900, "
+                          "\"totalGlobalMem\": 8589934592, \"multiProcessorCount\": 4}",
+                          error);
+}
+
+static const struct ff_train_cuda train_part = {
+    .compute = &ff_cuda_compute_ops,
+    .library = &ff_library_plain,
+    .describe = describe,
+};
+
+static const ff_cuda_table sim_table = {
+    .built = "simulated",
+    .device_count = device_count,
+    .properties = properties,
+    .device_create = device_create,
+    .loader = &ff_loader_cuda_kernels,
+    .train = &train_part,
+    .range_push = range_push,
+    .range_pop = range_pop,
+};
+
+/* In the place of loader/cuda/module.c. */
+struct ff_cuda_module {
+    int ordinal;
+};
+
+ff_status ff_cuda_module_open(ff_cuda_module **module, int ordinal, ff_error *error) {
+    *module = NULL;
+    if (ordinal >= CARDS)
+        return ff_fail(error, FF_FAILED, "cuda:%d: there are %d simulated GPUs", ordinal, CARDS);
+    ff_cudasim_enqueue = ff_device_host_enqueue;
+    if (getenv("FF_SIM_RANGES")) atexit(print_ranges);
+    return ff_alloc(module, 1, sizeof **module, "a module", error);
+}
+
+void ff_cuda_module_close(ff_cuda_module **module) {
+    free(*module);
+    *module = NULL;
+}
+
+const ff_cuda_table *ff_cuda_module_table(const ff_cuda_module *module) {
+    (void)module;
+    return &sim_table;
+}
+
+const char *ff_cuda_module_notes(const ff_cuda_module *module) {
+    const char *notes = getenv("FF_SIM_NOTES");
+    (void)module;
+    return notes ? notes : "";
+}

@@ -1,0 +1,1 @@
+"""The phases of half_hour, and what they share."""

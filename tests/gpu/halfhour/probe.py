@@ -1,0 +1,156 @@
+"""Phase probe: what the card is, which libraries opened, and whether every part computes what it should."""
+import glob
+import json
+import os
+import re
+import shutil
+
+import servers
+
+# How far a step's loss may be from the CPU's, relative to it: the rounding of sums, grown over twenty
+# steps; and that of f16.
+CPU_APART = {"f32": 1e-3, "f16": 2e-2}
+SANITIZED = ["test_cuda_pool", "test_cuda_loss"]
+
+
+def device(s):
+    """What gpu-check says; False where there is no card."""
+    check = s.program("gpu-check")
+    if not check:
+        s.fail("gpu-check is not here")
+        return False
+    result = s.run("gpu-check", [check, "--seconds", "30", "device", "cudnn"], 40, good_codes=(0, 77))
+    if result.code == 77:
+        s.measured = 0
+        s.skip(f"no card: {next((line['skipped'] for line in result.json_lines() if 'skipped' in line), result.last_line())}")
+        return False
+    for line in result.json_lines():
+        s.log({"gpu_check": line})
+        if "name" in line:
+            s.row(f"card: {line['name']}, sm_{line.get('sm')}")
+        if "json" in line:
+            with open(os.path.join(s.out, "device.json"), "w") as to:
+                json.dump(line["json"], to, indent=1)
+            s.row(f"cuDNN {line.get('cudnn')}; its description of the card is in device.json")
+    return True
+
+
+def libraries(s, sizes):
+    """Which files a process that trains has opened."""
+    serve = s.program("serve_steps")
+    if not serve:
+        s.fail("serve_steps is not here")
+        return
+    try:
+        server = servers.Server("serve_steps", [serve, *sizes["library"]],
+                                min(60 * s.options.scale, s.left()), s.environment)
+        with open(f"/proc/{server.process.pid}/maps") as maps:
+            files = sorted(set(re.findall(r"/\S*lib(?:ff_cuda|cuda|cudnn|cublas|nvrtc|nccl|nvidia-ml)[^/\s]*\.so\S*", maps.read())))
+        server.close()
+    except (servers.Failed, OSError) as error:
+        s.fail(f"libraries: {error}")
+        return
+    s.measured += 1
+    s.log({"libraries": files})
+    s.row(f"libraries: {' '.join(files) or 'none of NVIDIA'}")
+
+
+def check(s, name, arguments, steps):
+    """Losses and checksum of so many steps; None where they failed."""
+    try:
+        server = servers.Server(name, [s.program("serve_steps"), *arguments, "--warm-up", "0"], min(60 * s.options.scale, s.left()), s.environment)
+        answer = server.ask(f"check {steps}", min(60 * s.options.scale, s.left()), "losses", "weights")
+        server.close()
+        s.measured += 1
+        return answer
+    except servers.Failed as error:
+        if s.left() < 0.5:
+            s.row(f"cut off: {name}")
+        else:
+            s.fail(str(error))
+        return None
+
+
+def same_bits(s, sizes):
+    """Recorded, called one by one, and streamed: the same losses and weights, with deterministic engines."""
+    for name, arguments in sizes["same_bits"]:
+        found = {}
+        for way, more in (("recorded", []), ("called", ["--no-graph"]), ("streamed", ["--placement", "stream"])):
+            found[way] = check(s, f"{name}, {way}", [*arguments, "--deterministic", *more], sizes["same_steps"])
+            if found[way] is None:
+                break
+        if None in found.values():
+            continue
+        s.log({"same_bits": name, **found})
+        for way in ("called", "streamed"):
+            if found[way] != found["recorded"]:
+                s.fail(f"{name}: {sizes['same_steps']} steps {way} have other bits than recorded")
+                break
+        else:
+            s.row(f"{name}: {sizes['same_steps']} steps recorded, called and streamed have the same bits")
+
+
+def cpu_losses(s, sizes):
+    for name, arguments in sizes["cpu_nets"]:
+        cpu = check(s, f"{name} on the CPU", [*arguments, "--device", "cpu", "--placement", "auto", "--precision", "f32"], sizes["cpu_steps"])
+        if cpu is None:
+            continue
+        for precision, most in CPU_APART.items():
+            fixed = ["--precision", precision]
+            card = check(s, f"{name} in {precision}", [*arguments, *fixed], sizes["cpu_steps"])
+            if card is None:
+                continue
+            apart = max(abs(a - b) / abs(a) for a, b in zip(cpu["losses"], card["losses"]))
+            s.log({"against_cpu": name, "precision": precision, "apart": apart, "cpu": cpu["losses"], "card": card["losses"]})
+            if apart <= most:  # not so for NaN
+                s.row(f"{name} in {precision}: {sizes['cpu_steps']} losses within {apart:.1e} of the CPU's")
+            else:
+                s.fail(f"{name} in {precision}: a loss is {apart:.1e} from the CPU's, {most:.0e} allowed")
+
+
+def tests(s, sizes):
+    found = sorted(glob.glob(os.path.join(s.programs, "test_cuda_*")))
+    if not found:
+        s.fail(f"no test_cuda_* in {s.programs}")
+    good = 0
+    for path in found[:sizes["tests"]]:
+        result = s.run(os.path.basename(path), [path], 75)
+        bad = [line for line in result.lines if line.startswith("not ok")]
+        s.log({"test": result.name, "ok": sum(line.startswith("ok") for line in result.lines), "not_ok": bad})
+        good += result.good
+        for line in bad[:3]:
+            s.row(f"  {result.name}: {line}")
+    s.row(f"tests on the card: {good} of {len(found)} programs passed")
+    library = s.program("gpu_library")
+    if library:
+        result = s.run("gpu_library", [library, s.options.seed, sizes["trials"]], 60)
+        s.log({"gpu_library": [line for line in result.lines if "ok " in line[:8]]})
+        for line in result.lines:
+            if line.startswith(("not ok", "# seed")):
+                s.row(f"  gpu_library: {line}")
+        s.row(f"cuDNN and cuBLAS against the plain loops: {'they agree' if result.good else 'see above'}, {sum(line.startswith('ok') for line in result.lines)} groups")
+
+
+def sanitizer(s):
+    tool = shutil.which("compute-sanitizer") or next(iter(glob.glob("/usr/local/cuda*/bin/compute-sanitizer")), None)
+    if not tool:
+        s.skip("memcheck: compute-sanitizer is not here")
+        return
+    for name in SANITIZED:
+        path = s.program(name)
+        if path:
+            result = s.run(f"memcheck {name}", [tool, "--tool", "memcheck", "--error-exitcode", "9", path], 60)
+            s.row(f"memcheck {name}: {'no errors' if result.good else 'see the log'}")
+
+
+def run(s, sizes):
+    if not device(s):
+        return
+    libraries(s, sizes)
+    same_bits(s, sizes)
+    cpu_losses(s, sizes)
+    tests(s, sizes)
+    sanitizer(s)
+    rest = s.run("gpu-check, all", [s.program("gpu-check"), "--seconds", "15", "copies", "memory", "launches", "graphs"], 60)
+    for line in rest.json_lines():
+        s.log({"gpu_check": line})

@@ -1,0 +1,41 @@
+"""How much each phase does: on a card (FULL), and in a rehearsal without one (TINY)."""
+
+FULL = {
+    # probe
+    "library": ["--net", "smallnet", "--batch", "64", "--samples", "640", "--warm-up", "3"],
+    "same_bits": [("cifar-speed", ["--recipe", "cifar-speed", "--batch", "500", "--samples", "4000"]), ("resnet18", ["--net", "resnet18", "--batch", "128", "--samples", "2048"])],
+    "same_steps": 30, "cpu_steps": 20,  # small enough for the plain loops of a CPU
+    "cpu_nets": [("smallnet", ["--net", "smallnet", "--batch", "64", "--samples", "640"]), ("resnet18", ["--net", "resnet18", "--batch", "8", "--samples", "80", "--side", "16"])],
+    "tests": 99, "trials": 6,
+    # data
+    "pack": [], "made_count": 10000, "large_count": 1024, "large_side": 224,
+    # tune: name, model, batch, seconds for choosing engines
+    "tune": [("cifar-speed", ["--recipe", "cifar-speed"], 2000, 40), ("resnet18", ["--model", "resnet18", "--precision", "f16"], 512, 60),
+             ("resnet50", ["--model", "resnet50", "--precision", "f16"], 256, 90)],
+    "tune_epochs": 3, "gather": [],
+    "ops": [["--recipe", "cifar-speed"], ["--net", "resnet18", "--batch", "512", "--side", "32", "--precision", "f16"],
+            ["--net", "resnet50", "--batch", "256", "--side", "224", "--precision", "f16"]],
+    "op_times": [],
+    # cifar
+    "recipe": "cifar-speed", "first": 10, "rounds": 50, "speed": [], "patience": 120,
+    # steps
+    "recipes": [["--recipe", "cifar-speed", "--batch", "2000"]], "recipe_steps": 25, "serve": [],
+    "steps": [], "usual": ["--net", "vgg16_bn", "--workers", "14", "--epochs", "2", "--limit", "150"], "usual_seconds": 60, "usual_least": 30,
+}
+
+TINY = {  # smallnet in place of cifar-speed: simulated Muon takes minutes
+    "library": ["--net", "smallnet", "--batch", "4", "--samples", "32", "--side", "8", "--warm-up", "1"],
+    "same_bits": [("smallnet", ["--net", "smallnet", "--batch", "4", "--samples", "32", "--side", "8"])],
+    "same_steps": 3, "cpu_steps": 3, "cpu_nets": [("smallnet", ["--net", "smallnet", "--batch", "8", "--samples", "64", "--side", "16"])],
+    "tests": 99, "trials": 1,
+    "pack": [], "made_count": 32, "large_count": 8, "large_side": 40,
+    "tune": [("cifar-speed", ["--recipe", "smallnet"], 8, 2), ("resnet50", ["--model", "smallnet", "--precision", "f16"], 4, 2)],
+    "tune_epochs": 2, "gather": ["--gib", "0.004", "--rows", "512", "--rounds", "1", "--small", "64"],
+    "ops": [["--recipe", "smallnet", "--batch", "4"], ["--net", "smallnet", "--batch", "4", "--side", "40"]],
+    "op_times": [],
+    "recipe": "smallnet", "first": 2, "rounds": 2, "speed": ["--epochs", "1", "--batch", "8"], "patience": 20,
+    "recipes": [["--recipe", "smallnet", "--batch", "4"]], "recipe_steps": 1, "serve": ["--samples", "8", "--warm-up", "1"],
+    "steps": ["--case", "resnet18:2:8", "--variant", "f32:autocast:default", "--variant", "f32:pure:default", "--rounds", "2", "--steps", "1",
+              "--peer-warm-up", "1", "--peer-device", "cpu", "--least", "1"],
+    "usual": ["--net", "vgg16_bn", "--workers", "0", "--epochs", "1", "--limit", "1", "--batch", "4", "--device", "cpu"], "usual_seconds": 60, "usual_least": 1,
+}
