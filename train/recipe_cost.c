@@ -26,8 +26,8 @@ static int launches_of(const ff_recipe *recipe, int launches) {
     return (uint64_t)launches < most ? launches : (int)most;
 }
 
-ff_status ff_recipe_profile(ff_profile *profile, ff_recipe *recipe, const ff_costs *costs,
-                            int launches, ff_error *error) {
+ff_status ff_recipe_profile(ff_profile *profile, ff_recipe *recipe, ff_plan *plan,
+                            const ff_costs *costs, int launches, ff_error *error) {
     static const double still[FF_RECIPE_GROUPS];
     ff_sgd sgd[FF_RECIPE_GROUPS];
     ff_recipe_steps(recipe, 0, sgd);
@@ -42,7 +42,7 @@ ff_status ff_recipe_profile(ff_profile *profile, ff_recipe *recipe, const ff_cos
     if (!options.launches)
         return ff_fail(error, FF_USAGE,
                        "the parts of a step are timed in a run of 5 steps or more");
-    return ff_profile_step(profile, recipe->train_plan, costs, &options, error);
+    return ff_profile_step(profile, plan, costs, &options, error);
 }
 
 typedef struct shortfall {
@@ -91,7 +91,8 @@ ff_status ff_recipe_print_furthest(FILE *out, ff_recipe *recipe, int count, ff_e
     ff_costs costs;
     if (!launches_of(recipe, LAUNCHES)) return FF_OK;
     FF_TRY(ff_recipe_costs(&costs, recipe, recipe->train_plan, error));
-    ff_status status = ff_recipe_profile(&profile, recipe, &costs, LAUNCHES, error);
+    ff_status status =
+        ff_recipe_profile(&profile, recipe, recipe->train_plan, &costs, LAUNCHES, error);
     if (status == FF_OK) status = print_furthest(out, &costs, &profile, &card, count, error);
     ff_profile_free(&profile);
     ff_costs_free(&costs);

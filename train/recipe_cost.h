@@ -14,9 +14,10 @@ FF_MUST_USE ff_status ff_recipe_costs(ff_costs *costs, const ff_recipe *recipe, 
 FF_MUST_USE ff_status ff_recipe_print_costs(FILE *out, const ff_recipe *recipe, const ff_card *card,
                                             ff_error *error);
 
-/* Measures a step of the whole batch as in ff_profile_step, `launches` times, fewer where the run
- * has not as many steps; with learning rates of 0. Uses the recipe up. */
-FF_MUST_USE ff_status ff_recipe_profile(ff_profile *profile, ff_recipe *recipe,
+/* Measures a step with `plan`, of the whole batch, as in ff_profile_step, `launches` times, fewer
+ * where the run has not as many steps; with learning rates of 0. costs: the plan's. Uses the recipe
+ * up. */
+FF_MUST_USE ff_status ff_recipe_profile(ff_profile *profile, ff_recipe *recipe, ff_plan *plan,
                                         const ff_costs *costs, int launches, ff_error *error);
 
 /* Measures so, and prints the `count` rows that take the most time beyond what they should at 80 %

@@ -17,6 +17,7 @@ typedef struct settings {
     ff_recipe_options recipe;
     const char *device_json;
     int64_t side, classes, launches;
+    bool settled;
 } settings;
 
 static ff_status parse(int argc, char **argv, settings *out, bool *done, ff_error *error) {
@@ -39,6 +40,8 @@ static ff_status parse(int argc, char **argv, settings *out, bool *done, ff_erro
         {"tune", 0, FF_OPTION_REAL, "SECONDS", &recipe->tune_seconds, NULL, 0, 3600,
          "As fftrain's."},
         {"no-fold", 0, FF_OPTION_FLAG, NULL, &recipe->no_fold, NULL, 0, 0, "As fftrain's."},
+        {"settled", 0, FF_OPTION_FLAG, NULL, &out->settled, NULL, 0, 0,
+         "A step after the learning rate of some parameters has come to 0."},
         {"launches", 0, FF_OPTION_INTEGER, "N", &out->launches, NULL, 1, 10000, "Of the step; 20."},
         {NULL, 0, FF_OPTION_FLAG, NULL, NULL, NULL, 0, 0, NULL},
     };
@@ -118,9 +121,11 @@ static ff_status measure(ff_recipe *recipe, const settings *given, const ff_card
     ff_costs costs;
     ff_profile profile = {0};
     ff_status status = FF_OK;
-    FF_TRY(ff_recipe_costs(&costs, recipe, recipe->train_plan, error));
+    ff_plan *plan = given->settled ? recipe->settled_plan : recipe->train_plan;
+    if (!plan) return ff_fail(error, FF_USAGE, "--settled: no learning rate ends before the run");
+    FF_TRY(ff_recipe_costs(&costs, recipe, plan, error));
     if (!given->device_json)
-        FF_TRY_DONE(ff_recipe_profile(&profile, recipe, &costs, (int)given->launches, error));
+        FF_TRY_DONE(ff_recipe_profile(&profile, recipe, plan, &costs, (int)given->launches, error));
     for (size_t i = 0; i < costs.row_count; i++)
         FF_TRY_DONE(print_row(&costs, i, card, &profile, error));
     status = print_sum(recipe, &costs, card, &profile, error);

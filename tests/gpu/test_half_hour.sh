@@ -20,7 +20,7 @@ peers= ; "$python" -c 'import torch, torchvision, numpy' 2>/dev/null && peers=1
 
 # ---- a bundle of stand-ins, moved to an empty folder ----
 mkdir "$scratch/stage"
-cp "$build"/{ffpack,ffinspect,tests/make_set} "$build"/sim/{serve_steps,bench_gather,gpu_library,test_cuda_compute,test_cuda_placements} \
+cp "$build"/{ffpack,ffinspect,tests/make_set} "$build"/sim/{serve_steps,bench_gather,op_times,gpu_library,test_cuda_compute,test_cuda_placements} \
     "$build"/tests/test_cuda_{pool,loss} "$scratch/stage/"
 cp "$build/tests/fftrain_sim" "$scratch/stage/fftrain"
 programs=("$scratch"/stage/*)
@@ -32,8 +32,8 @@ BUNDLE_MOST=5 BUNDLE_PLANS=0 tools/build/bundle_gpu.sh "$build" "$scratch/made/f
 result $? "one that is too large is refused"
 # The bundle of a card has no oneDNN, one architecture's module, and fewer than these 12 MiB of tests.
 kib=$(($(du -sk --apparent-size "$scratch/made/ffpack" | cut -f1) - $(cat "$scratch"/made/ffpack/lib/libdnnl.so* 2>/dev/null | wc -c) / 1024 + 12288))
-[ "$kib" -le $((30 * 1024)) ]
-result $? "programs, tests and libraries leave 15 of 45 MiB for engines: $((kib / 1024)) MiB, and the JPEGs have 18"
+[ "$kib" -le $((31 * 1024)) ]
+result $? "programs, tests and libraries leave 14 of 45 MiB for engines, which take 13: $((kib / 1024)) MiB, and the JPEGs have 18"
 cat >"$scratch/made/ffpack/bin/gpu-check" <<'X'
 #!/bin/sh
 [ -n "$FAKE_NO_CARD" ] && { echo '{"skipped": "no CUDA device 0: a test"}'; exit 77; }
@@ -132,21 +132,16 @@ code=$?
     has '^tests on the card: 4 of 4' && has '^cuDNN and cuBLAS against the plain loops: they agree, 12 groups' && [ -s out/device.json ] &&
     lines 'any(line.get("same_bits") for line in lines) and lines[-1]["ends"] == 0'
 result $? "probe"
-half tune 0.3 && has '^skipped: seconds for tuning: this fftrain has no --tune|--tune' && has '^skipped: the table of operations: op_times is not here' &&
+half tune 0.3 FF_SIM_NOTES='a test of notes' && has '^cifar-speed, not folded: .* ms a step of 8' && has '^op_times --recipe smallnet --batch 4: .*"measured_parts_us": [0-9]' &&
+    has '^resnet50, folded: note: a test of notes' &&
     has '^cifar-speed, folded: .* ms a step of 8' && has '^resnet50, folded: .* ms a step of 4' && has 'copy on the device' &&
     lines 'sum("tuned" in line for line in lines) >= 2'
 result $? "tune"
-# An fftrain that has every option that tune asks for, and all the times; a table of operations.
+# What fftrain is asked for; a table of operations.
 broken fftrain '
-if [ "$1" = --help ]; then echo "  --tune SECONDS  --no-fold  --val-every N"; exit; fi
 echo "$*" >>"${0%/*}/../arguments"
-words=() log=
-while [ $# -gt 0 ]; do
-    case $1 in --tune | --val-every) shift ;; --no-fold) ;; --log-json) log=$2; words+=("$1") ;; *) words+=("$1") ;; esac
-    shift
-done
-"${0%/*}/good.fftrain" "${words[@]}" || exit
-sed -i "s/\"event\":\"end\",/&\"warm_up_seconds\":1.5,\"cold_seconds\":2.25,/" "$log"'
+exec "${0%/*}/good.fftrain" "$@"'
+mv "$bundle/bin/op_times" "$bundle/bin/good.op_times"
 cat >"$bundle/bin/op_times" <<'X'
 #!/bin/bash
 for i in 1 2 3 4 5 6 7 8 9 10 11 12; do
@@ -158,11 +153,12 @@ chmod +x "$bundle/bin/op_times"
 out=out1 half tune 0.3 && has '^resnet50, not folded: ' && grep -q -- '--tune 1 --val-every 2 --no-fold' "$bundle/arguments" && [ "$(grep -c -- '--tune ' "$bundle/arguments")" = 4 ] &&
     has '^op_times --recipe smallnet --batch 4: .*198' && grep -A9 '^  conv12 a forward: 22.0 us, 10.0 at 80 %' "$scratch/said" | tail -1 | grep -q '^  conv3 '
 result $? "tune with seconds, without folding, and the ten operations furthest behind"
-rm "$bundle/bin/op_times"
+mv "$bundle/bin/good.op_times" "$bundle/bin/op_times"
 if [ -n "$peers" ]; then
     half cifar 0.3 && has '^\| fftrain .* alone \| 2 ' && has '^\| fftrain .* in rounds \| 2 ' && has '^\| airbench94_muon \| 2 \| 94.000' && has '^Time: .* of theirs'
     result $? "cifar, and a peer that answers"
-    has '^warming up: 1.500 s' && has '^with warming up: 2.250 s' && lines 'sum(line.get("kind") in ("first", "alone", "round") for line in lines) == 5'
+    has '^warming up: [0-9.]+ s' && has '^with warming up: [0-9.]+ s' &&
+        lines 'all(line["ours"]["cold_seconds"] > line["ours"]["warm_up_seconds"] > 0 for line in lines if line.get("kind") == "alone")' && lines 'sum(line.get("kind") in ("first", "alone", "round") for line in lines) == 5'
     result $? "both clocks are told, and every run is in the results"
     whole fftrain
     half steps 0.3 && has '^\| resnet18:2:8 \| f32 \| .*\| alone' && has 'autocast default \| [0-9.]+ \|$' && has '^best: ' && has '^(usual loop: |skipped: the usual loop)'
@@ -180,7 +176,7 @@ find out -mindepth 1 | wc -l | awk '{ exit $1 > 8 }' && ! find out -mindepth 1 |
 result $? "at most eight files, of plain names, in one folder" <(find out)
 
 # ---- what came before comes with the next phase; engines chosen come back ----
-mkdir -p "$bundle/plans" && echo ahead >"$bundle/plans/ahead.plan" && printf 'x' >later.plan && tar -czf earlier.tar.gz later.plan
+mkdir -p "$bundle/plans" && echo ahead >ahead.plan && tar -czf "$bundle/plans/f16.tar.gz" ahead.plan && printf 'x' >later.plan && tar -czf earlier.tar.gz later.plan
 work=work2 out=out2 half probe 0.2 FAKE_NO_CARD=1 -- --plans earlier.tar.gz
 code=$?
 [ $code = 3 ] && has 'nothing was measured' && [ -s work2/plan-cache/ahead.plan ] && [ -s work2/plan-cache/later.plan ] &&

@@ -27,13 +27,18 @@ whole = all(near(total(key), sums[key]) for key in ("nodes", "bytes", "flops"))
 sys.exit(0 if whole and eval("(" + sys.argv[2] + ")") else print(by, sums) or 1)' "$@"
 }
 
+if [ ! -f "$build/libff_cuda.so" ]; then
+    number=$((number + 1))
+    echo "ok $number - costs of a step # SKIP no CUDA module: built without a CUDA toolkit, or with a sanitizer"
+    exit 0
+fi
 # The simulated card: every part has a time, none is expected, for nothing is known of its clocks.
-"$build/tests/op_times_sim" --net smallnet --batch 8 --side 12 --launches 3 >"$scratch/sim" 2>"$scratch/log"
+"$build/sim/op_times" --net smallnet --batch 8 --side 12 --launches 3 >"$scratch/sim" 2>"$scratch/log"
 [ $? = 0 ] && lines "$scratch/sim" 'all(row["measured_us"] > 0 and row["expected_80_us"] is None for row in rows) and
     near(total("measured_us"), sums["measured_parts_us"]) and near(sums["measured_us"], sums["measured_parts_us"], 4) and
     rows[0]["pass"] == "batch" and rows[0]["nodes"] == 3 and rows[-1]["op"] == "end of the step"'
 result $? "every part of a step is timed on the simulated card"
-"$build/tests/op_times_sim" --net smallnet --batch 8 --side 12 --device cpu >"$scratch/out" 2>"$scratch/complaint"
+"$build/sim/op_times" --net smallnet --batch 8 --side 12 --device cpu >"$scratch/out" 2>"$scratch/complaint"
 [ $? = 2 ] && grep -q 'placements are for GPUs' "$scratch/complaint"
 result $? "the CPU's steps are refused"
 
@@ -43,11 +48,6 @@ result $? "the CPU's steps are refused"
     [ "$(grep -cE '^  (batch|forward|loss|backward|update) .* us$' "$scratch/out")" = 10 ]
 result $? "--diagnose names the ten parts furthest from expected"
 
-if [ ! -f "$build/libff_cuda.so" ]; then
-    number=$((number + 1))
-    echo "ok $number - costs on a described card # SKIP no CUDA module: built without a CUDA toolkit, or with a sanitizer"
-    exit 0
-fi
 count() { "$build/gpu/op_times" --device-json tests/gpu/sm_90_h200.json "$@" >"$scratch/rows" 2>"$scratch/complaint"; }
 count --recipe cifar-speed
 if [ -s "$scratch/complaint" ] && grep -qE 'libcudnn' "$scratch/complaint"; then
@@ -60,6 +60,11 @@ lines "$scratch/rows" 'sums["samples"] == 2000 and sums["nodes"] == 181 and by["
     near(sums["flops"], 1.437e12, 0.01) and near(sums["bytes"], 6.83e9, 0.01) and
     all(row["expected_65_us"] >= row["expected_80_us"] >= 1.29 and row["measured_us"] is None for row in rows)'
 result $? "cifar-speed on a described H200: nodes, bytes and operations"
+count --recipe cifar-speed --settled
+lines "$scratch/rows" 'sums["nodes"] == 177 and by["backward"]["nodes"] == 35 and near(sums["flops"], 1.383e12, 0.01) and near(sums["bytes"], 6.12e9, 0.01)'
+result $? "without the gradient of what is settled"
+! count --net resnet18 --settled && grep -q 'no learning rate ends before the run' "$scratch/complaint"
+result $? "which not every run has"
 count --net resnet18 --batch 512
 lines "$scratch/rows" 'near(sums["flops"], 1.71e12, 0.01) and 7e9 < sums["bytes"] < 12e9 and 2000 < sums["expected_80_us"] < sums["expected_65_us"]'
 result $? "ResNet-18"

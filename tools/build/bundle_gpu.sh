@@ -1,8 +1,8 @@
 #!/bin/bash
 # Puts into a bundle's FOLDER what a card's half hour needs beside programs and libraries: the
 # scripts (bin), the numbers of the samples that whitening looks at (order/), and engines compiled
-# ahead for the card that DEVICE-JSON describes (plans/). Those are kept in BUILD/plans, and made
-# where they are not there. Fails where FOLDER is larger than BUNDLE_MOST MiB: with the CIFAR JPEGs
+# ahead for the card that DEVICE-JSON describes (plans/PRECISION.tar.gz, a third of their size). Those
+# are kept in BUILD/plans, and made where they are not there. Fails where FOLDER is larger than BUNDLE_MOST MiB: with the CIFAR JPEGs
 # beside it (18 MiB) it travels as 64 MiB.
 # Usage: bundle_gpu.sh BUILD FOLDER DEVICE-JSON; environment: BUNDLE_MOST (45), BUNDLE_PLANS=0
 # leaves the engines out, CUDA_HOME, BUNDLE_SECONDS (900): all that compiling ahead may take.
@@ -50,11 +50,12 @@ if [ "${BUNDLE_PLANS:-1}" != 0 ]; then
         for batch in 512 128 1024; do plan resnet18-$batch $precision "$scratch/small" --model resnet18 --batch $batch; done
         plan resnet50-256 $precision "$scratch/large" --model resnet50 --batch 256
         [ -d "$build/plans/$precision" ] || continue
-        if [ $(($(kib "$folder" "$build/plans/$precision"))) -gt $((most * 1024)) ]; then
-            echo "bundle: the engines of $precision, $(($(kib "$build/plans/$precision") / 1024)) MiB, stay out: too large"
+        tar -C "$build/plans/$precision" -czf "$scratch/$precision.tar.gz" .
+        if [ $(($(kib "$folder" "$scratch/$precision.tar.gz"))) -gt $((most * 1024)) ]; then
+            echo "bundle: the engines of $precision, $(($(kib "$scratch/$precision.tar.gz") / 1024)) MiB, stay out: too large"
             continue
         fi
-        cp "$build/plans/$precision"/* "$folder/plans/"
+        mv "$scratch/$precision.tar.gz" "$folder/plans/"
     done
 fi
 all=$(kib "$folder")

@@ -169,18 +169,24 @@ class Session:
         """Engines compiled ahead, and those that an earlier phase brought back."""
         os.makedirs(self.cache, exist_ok=True)
         ahead = os.path.join(os.path.dirname(self.programs), "plans")
-        if os.path.isdir(ahead):
-            for name in os.listdir(ahead):
-                if not os.path.exists(os.path.join(self.cache, name)):
-                    shutil.copy2(os.path.join(ahead, name), self.cache)
+        for name in sorted(os.listdir(ahead)) if os.path.isdir(ahead) else []:
+            self.unpack(os.path.join(ahead, name), keep=True)
         self.carried = {name: os.path.getmtime(os.path.join(self.cache, name)) for name in os.listdir(self.cache)}
         for archive in self.options.plans or []:
+            self.unpack(archive, keep=False)
+
+    def unpack(self, archive, keep):
+        """Engines of an archive into the cache; `keep`: those that are there stay."""
+        try:
             with tarfile.open(archive) as tar:
                 for member in tar:
                     name = os.path.basename(member.name)
-                    if member.isfile() and re.fullmatch(r"[A-Za-z0-9._-]+", name):
-                        with open(os.path.join(self.cache, name), "wb") as to:
+                    path = os.path.join(self.cache, name)
+                    if member.isfile() and re.fullmatch(r"[A-Za-z0-9._-]+", name) and not (keep and os.path.exists(path)):
+                        with open(path, "wb") as to:
                             shutil.copyfileobj(tar.extractfile(member), to)
+        except (OSError, tarfile.TarError, EOFError) as error:  # they are chosen anew
+            self.skip(f"engines of {archive}: {error}")
 
     def keep_plans(self):
         """The cache as OUT/plans.tar.gz; what came with the bundle is left out."""

@@ -37,9 +37,12 @@ def tune(s, case, set_folder, known, sizes):
             os.remove(log)
         label = f"{name}, {'folded' if fold else 'not folded'}"
         result = s.run(label, [s.program("fftrain"), *words, "--batch", batch, "--data", set_folder, "--device", "cuda", "--epochs", sizes["tune_epochs"],
-                               "--plan-cache", s.cache, "--log-json", log, "--quiet", *chosen, *([] if fold else ["--no-fold"])], seconds + 60)
+                               "--plan-cache", s.cache, "--log-json", log, *chosen, *([] if fold else ["--no-fold"])], seconds + 60)
         epochs, end = epochs_of(log)
         s.log({"tuned": name, "fold": fold, "batch": batch, "epochs": epochs, "end": end, "options": chosen})
+        for line in result.lines:  # how many were timed and compiled, and what could not be loaded
+            if line.startswith(("engines ", "note: ")):
+                s.row(f"{label}: {line}")
         rates = [epoch["samples_per_second"] for epoch in epochs[1:] or epochs if epoch.get("samples_per_second")]
         if rates:
             s.row(f"{label}: {batch / max(rates) * 1e3:.3f} ms a step of {batch} in its fastest epoch, process {result.seconds:.1f} s")
