@@ -10,7 +10,7 @@ if [ -n "${SANITIZE:-}" ]; then
     exit 0
 fi
 names="cuda_sim cuda_move cuda_wide cuda_norm cuda_pool cuda_pointwise cuda_loss cuda_update cuda_depthwise
-    cuda_compute cuda_plan cuda_step cuda_placements loader_device loader_waits"
+    cuda_compute cuda_plan cuda_step cuda_run cuda_profile planner cuda_placements loader_device loader_waits"
 unset CMOCKA_MESSAGE_OUTPUT MAKEFLAGS MAKELEVEL
 log=$(mktemp) && trap 'rm -f "$log"' EXIT
 number=0
@@ -25,7 +25,7 @@ for kind in address,undefined thread; do
     folder=$build/sanitized-${kind%%,*} programs=()
     for name in $names; do
         # Whole nets launch the kernels that are watched one by one before: minutes for nothing new.
-        case "$kind $name" in "thread cuda_compute" | "thread cuda_plan" | "thread cuda_step") continue ;; esac
+        case "$kind $name" in "thread cuda_compute" | "thread cuda_plan" | "thread cuda_step" | "thread cuda_run" | "thread cuda_profile") continue ;; esac
         programs+=("$folder/tests/test_$name")
     done
     make -s -j"$(nproc)" BUILD="$folder" SANITIZE=$kind CUDA=0 "${programs[@]}" >"$log" 2>&1 || {

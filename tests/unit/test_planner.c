@@ -269,25 +269,25 @@ static void without_ahead_only_the_choice_is_compiled(void **state) {
 static void compiling_has_a_budget_of_its_own(void **state) {
     (void)state;
     static engine some[] = {
-        {.engine = 5, .name = "5", .run_us = 300},
-        {.engine = 6, .name = "6", .compiled = true, .compile_ms = 250, .run_us = 100},
-        {.engine = 7, .name = "7", .compiled = true, .compile_ms = 250, .run_us = 80},
-        {.engine = 8, .name = "8", .compiled = true, .compile_ms = 250, .run_us = 10}};
+        {.engine = 5, .name = "5", .run_us = 900},
+        {.engine = 6, .name = "6", .compiled = true, .compile_ms = 450, .run_us = 500},
+        {.engine = 7, .name = "7", .compiled = true, .compile_ms = 450, .run_us = 120},
+        {.engine = 8, .name = "8", .compiled = true, .compile_ms = 450, .run_us = 1}};
     bench b;
     engines = some;
     engine_count = 4;
     /* A fourth of this is the convolution's: enough for all runs, but not for one compilation. */
-    open_bench(&b, true, (ff_library_options){.timing_seconds = 0.9, .compile_seconds = 1e3});
+    open_bench(&b, true, (ff_library_options){.timing_seconds = 1.6, .compile_seconds = 1e3});
     b.planner.budget.expected = 1;
     takes(&b, 1, "8", true);
     assert_int_equal(b.tuning.timed, 4);
     assert_int_equal(b.tuning.compiled, 3);
     for (int i = 1; i < 4; i++) assert_int_equal(some[i].compilations, 1);
-    assert_true(b.tuning.compile_seconds >= 0.75 && b.planner.budget.timing > 0);
+    assert_true(b.tuning.compile_seconds >= 1.35 && b.planner.budget.timing > 0);
     assert_true(b.tuning.timing_seconds < b.tuning.compile_seconds);
     close_bench(&b);
     /* A fourth of this is less than two compilations. */
-    open_bench(&b, true, (ff_library_options){.timing_seconds = 1e3, .compile_seconds = 1.6});
+    open_bench(&b, true, (ff_library_options){.timing_seconds = 1e3, .compile_seconds = 2.6});
     b.planner.budget.expected = 1;
     takes(&b, 1, "7", true);
     assert_int_equal(b.tuning.compiled, 2);
@@ -303,9 +303,9 @@ static void compiling_has_a_budget_of_its_own(void **state) {
 static void what_cannot_be_loaded_is_compiled(void **state) {
     (void)state;
     static engine some[] = {
-        {.engine = 5, .name = "5", .run_us = 300},
-        {.engine = 6, .name = "6", .compiled = true, .run_us = 100, .compile_ms = 250},
-        {.engine = 7, .name = "7", .compiled = true, .run_us = 50, .compile_ms = 250}};
+        {.engine = 5, .name = "5", .run_us = 900},
+        {.engine = 6, .name = "6", .compiled = true, .run_us = 500, .compile_ms = 450},
+        {.engine = 7, .name = "7", .compiled = true, .run_us = 1, .compile_ms = 450}};
     bench b;
     engines = some;
     engine_count = 3;
@@ -317,7 +317,7 @@ static void what_cannot_be_loaded_is_compiled(void **state) {
     loads_fail = true;
     open_bench(&b, true,
                (ff_library_options){
-                   .cache_folder = folder, .timing_seconds = 0.9, .compile_seconds = 1e3});
+                   .cache_folder = folder, .timing_seconds = 1.6, .compile_seconds = 1e3});
     b.planner.budget.expected = 1;
     takes(&b, 1, "7", true);
     assert_int_equal(b.tuning.timed, 3);
