@@ -234,7 +234,7 @@ static ff_status run_first(ff_step *step, segment *s, const ff_batch *batch, boo
     if (step->options.record && s->warm && !s->timed) {
         ff_error why = {0};
         s->batch = *batch;
-        ff_status status = s->plain ? FF_OK : record(step, s, false, &s->plain, &why);
+        ff_status status = record(step, s, false, &s->plain, &why);
         if (status == FF_OK) status = record(step, s, true, &s->timed, &why);
         if (status != FF_OK) give_up_recording(step, &why);
     }

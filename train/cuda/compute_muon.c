@@ -27,8 +27,9 @@ struct ff_cuda_muon_banks {
     int branch_count;
 };
 
-static branch *branch_of(ff_cuda_muon_banks *banks, int bank) {
-    return &banks->branches[bank % banks->branch_count];
+/* The branch of a bank. */
+static int branch_of(const ff_cuda_muon_banks *banks, int bank) {
+    return bank % banks->branch_count;
 }
 
 static size_t least_side(const ff_cuda_muon *bank) {
@@ -81,7 +82,7 @@ static ff_status open_branches(ff_cuda_muon_banks *banks, ff_cuda_compute *compu
     for (int i = 0; i < banks->branch_count; i++)
         FF_TRY(open_branch(&banks->branches[i], compute, banks->precision, error));
     for (int i = 0; i < banks->count; i++) {
-        const branch *b = branch_of(banks, i);
+        const branch *b = &banks->branches[branch_of(banks, i)];
         banks->banks[i].dtype = ff_precision_dtype(banks->precision);
         banks->banks[i].norms = (double *)(void *)b->room;
         banks->banks[i].x = b->room + b->x;
@@ -108,7 +109,7 @@ ff_status ff_cuda_muon_create(ff_cuda_muon_banks **out, ff_cuda_compute *compute
     for (int i = 0; i < spec->segment_count; i++) {
         if (spec->segments[i].rule != FF_RULE_MUON) continue;
         ff_cuda_muon *bank = &banks->banks[banks->count];
-        branch *b = branch_of(banks, banks->count);
+        branch *b = &banks->branches[branch_of(banks, banks->count)];
         *bank = bank_of(&spec->segments[i], &segments[banks->count], groups, tables);
         banks->count++;
         const size_t least = least_side(bank);
@@ -209,7 +210,7 @@ void ff_cuda_muon_enqueue(ff_cuda_compute *compute, const ff_cuda_muon_banks *ba
         table->stream_wait(device, banks->branches[i].stream, banks->begun,
                            ff_compute_error(&compute->base));
     for (int i = 0; i < banks->count; i++)
-        update_bank(compute, &banks->branches[i % banks->branch_count], banks->precision,
+        update_bank(compute, &banks->branches[branch_of(banks, i)], banks->precision,
                     banks->banks[i]);
     for (int i = 0; i < banks->branch_count; i++) {
         const branch *b = &banks->branches[i];
