@@ -189,6 +189,11 @@ static void options_accepted(void **state) {
     assert_string_equal(string, "");
     OK(PARSE("--integer=1", "--integer=2"));
     assert_int_equal(integer, 2);
+    /* Both limits are in the range. */
+    OK(PARSE("--integer=1000000", "--real=1", "--bytes=1000000000000000000"));
+    assert_true(integer == 1000000 && real == 1 && bytes_wanted == UINT64_C(1000000000000000000));
+    OK(PARSE("--integer=-5", "--real=-1", "--bytes=1"));
+    assert_true(integer == -5 && real == -1 && bytes_wanted == 1);
     static const struct {
         const char *text;
         uint64_t bytes;
@@ -233,6 +238,7 @@ static void options_refused(void **state) {
     FAILS(PARSE("--bytes", "4KB"), FF_USAGE, "is not a size");
     FAILS(PARSE("--bytes", "K"), FF_USAGE, "is not a size");
     FAILS(PARSE("--bytes", "9999999999T"), FF_USAGE, "out of range");
+    FAILS(PARSE("--bytes", "18014398509481985K"), FF_USAGE, "out of range"); /* 2^64 + 1024 */
     assert_int_equal(bytes_wanted, 78);
 }
 
