@@ -1,5 +1,7 @@
 #include "format/base/options.h"
 
+#include "format/base/nearest.h"
+
 #include <errno.h>
 #include <math.h>
 #include <stdbool.h>
@@ -25,42 +27,14 @@ static const ff_option *find_letter(const ff_command *command, char letter) {
     return NULL;
 }
 
-/* Levenshtein distance of short words; long ones count as far apart. */
-static int distance(const char *a, size_t a_length, const char *b) {
-    enum { LIMIT = 40 };
-    size_t b_length = strlen(b);
-    if (a_length >= LIMIT || b_length >= LIMIT) return LIMIT;
-    int row[LIMIT];
-    for (size_t j = 0; j <= b_length; j++) row[j] = (int)j;
-    for (size_t i = 1; i <= a_length; i++) {
-        int diagonal = row[0];
-        row[0] = (int)i;
-        for (size_t j = 1; j <= b_length; j++) {
-            int best = diagonal + (a[i - 1] != b[j - 1]);
-            if (row[j] + 1 < best) best = row[j] + 1;
-            if (row[j - 1] + 1 < best) best = row[j - 1] + 1;
-            diagonal = row[j];
-            row[j] = best;
-        }
-    }
-    return row[b_length];
-}
-
 static ff_status unknown(const ff_command *command, const char *name, size_t length,
                          ff_error *error) {
-    const char *nearest = NULL;
-    int best = 4;
-    for (const ff_option *option = command->options; !is_end(option); option++) {
-        if (!option->name) continue;
-        int score = distance(name, length, option->name);
-        if (score < best) {
-            best = score;
-            nearest = option->name;
-        }
-    }
-    if (nearest)
+    ff_nearest nearest = {.wanted = name, .length = length};
+    for (const ff_option *option = command->options; !is_end(option); option++)
+        if (option->name) ff_nearest_offer(&nearest, option->name);
+    if (nearest.name)
         return ff_fail(error, FF_USAGE, "unknown option --%.*s; did you mean --%s?", (int)length,
-                       name, nearest);
+                       name, nearest.name);
     return ff_fail(error, FF_USAGE, "unknown option --%.*s; '%s --help' lists the options",
                    (int)length, name, command->program);
 }
