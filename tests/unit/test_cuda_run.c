@@ -365,7 +365,7 @@ static void any_gradient_skips_the_update(void **state) {
                                       .threads = 1,
                                       .dropout = -1,
                                       .device = &device,
-                                      .precision = FF_PRECISION_F16};
+                                      .precision = FF_PRECISION_F32};
     const ff_group groups[] = {{"conv[234].weight", FF_RULE_MUON}, {"*", FF_RULE_SGD}};
     assert_ok(ff_model_create(&model, &options, error));
     assert_ok(ff_model_set_groups(model, groups, 2, error));
