@@ -225,6 +225,7 @@ static ff_status train(const settings *given, ff_error *error) {
     ff_status status = FF_OK;
     bool trains = !given->dry_run && !given->diagnose;
     options.tuning = &tuning;
+    options.counts = given->dry_run;
     if (given->device_json) {
         const ff_machine_options machine = {.plan_cache = options.plan_cache,
                                             .tune_seconds = options.tune_seconds,
@@ -232,6 +233,7 @@ static ff_status train(const settings *given, ff_error *error) {
                                             .tuning = &tuning};
         FF_TRY_DONE(ff_planned_device_open(&planned, given->device_json, &machine, error));
         options.planned = ff_planned_device_model(planned);
+        options.planned_kernels = ff_planned_device_kernels(planned);
     }
     if (trains)
         FF_TRY_DONE(ff_report_create(&report, given->log_json, given->quiet ? NULL : stdout, stdout,
@@ -246,6 +248,7 @@ static ff_status train(const settings *given, ff_error *error) {
         FF_TRY_DONE(ff_recipe_print_costs(stdout, recipe, &card, error));
     }
     if (given->dry_run || !given->quiet) ff_tuning_print(stdout, &tuning);
+    if (given->dry_run) FF_TRY_DONE(ff_needs_check(recipe, error));
     if (given->diagnose && !given->dry_run) {
         if (!given->quiet) putchar('\n');
         FF_TRY_DONE(ff_diagnose(recipe, stdout, error));

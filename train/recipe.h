@@ -8,6 +8,7 @@
 #include "train/feed.h"
 #include "train/machine.h"
 #include "train/model.h"
+#include "train/needs.h"
 #include "train/recipe_table.h"
 #include "train/splits.h"
 #include "train/step.h"
@@ -27,7 +28,9 @@ typedef struct ff_recipe_options {
     bool no_fold;           /* no norm is folded into the convolution after it */
     ff_tuning *tuning; /* gets what choosing them came to; outlives the recipe; NULL = nobody */
     const ff_model_device
-        *planned;          /* for --dry-run: a device that is not here; outlives the recipe */
+        *planned; /* for --dry-run: a device that is not here; outlives the recipe */
+    const struct ff_loader_kernels *planned_kernels; /* the loader's on it */
+    bool counts;           /* the CPU's memory is counted, not taken: nothing can run */
     const char *precision; /* NULL = f16 on a GPU, f32 on the CPU */
     ff_placement placement;
     double loss_scale; /* negative = chosen: where activations are f16 the recipe's, or one that
@@ -87,6 +90,8 @@ typedef struct ff_recipe {
     uint64_t settled_step;
     ff_plan *val_plan; /* of `val_batch` samples; NULL without validation */
     ff_machine *machine;
+    ff_device *counted; /* of parts whose memory is counted; NULL: they can run */
+    ff_needs needs;
     ff_feed *train_feed, *val_feed;
     ff_loader_options train_input; /* of train_feed */
     ff_step *step;

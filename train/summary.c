@@ -53,6 +53,7 @@ static void print_model(FILE *out, const ff_recipe *recipe) {
                 ff_say_bytes(ff_model_bytes(model, (ff_role)role)).text);
     }
     fputc('\n', out);
+    ff_needs_print(out, &recipe->needs);
 }
 
 static void print_set(FILE *out, const char *what, const ff_dataset *dataset, const char *note) {
