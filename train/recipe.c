@@ -1,6 +1,7 @@
 #include "train/recipe.h"
 
 #include "format/base/memory.h"
+#include "format/base/nearest.h"
 #include "train/recipe_parts.h"
 #include "train/recipe_updates.h"
 
@@ -31,42 +32,41 @@ ff_recipe_options ff_recipe_default_options(void) {
     };
 }
 
-static ff_status check_model_name(const char *name, ff_error *error) {
+/* `given` is none of the names, or NULL; `what` as in "model". */
+static ff_status refuse_name(const char *what, const char *given, const char *(*name)(int),
+                             ff_error *error) {
     ff_buffer known = {0};
+    ff_nearest nearest = {.wanted = given ? given : "", .length = given ? strlen(given) : 0};
     ff_status status = FF_OK;
-    for (int i = 0; ff_model_name(i) && status == FF_OK; i++) {
-        if (name && strcmp(name, ff_model_name(i)) == 0) {
-            ff_buffer_free(&known);
-            return FF_OK;
-        }
-        status = ff_buffer_printf(&known, error, "%s%s", i ? ", " : "", ff_model_name(i));
+    for (int i = 0; name(i) && status == FF_OK; i++) {
+        ff_nearest_offer(&nearest, name(i));
+        status = ff_buffer_printf(&known, error, "%s%s", i ? ", " : "", name(i));
     }
-    if (status == FF_OK && name)
-        status = ff_fail(error, FF_USAGE, "--model: '%s' is unknown; the models are %s", name,
-                         known.bytes);
+    if (status == FF_OK && !given)
+        status =
+            ff_fail(error, FF_USAGE, "--%s is missing; the %ss are %s", what, what, known.bytes);
+    else if (status == FF_OK && nearest.name)
+        status = ff_fail(error, FF_USAGE, "--%s: '%s' is unknown; did you mean %s? The %ss are %s",
+                         what, given, nearest.name, what, known.bytes);
     else if (status == FF_OK)
-        status = ff_fail(error, FF_USAGE, "--model is missing; the models are %s", known.bytes);
+        status = ff_fail(error, FF_USAGE, "--%s: '%s' is unknown; the %ss are %s", what, given,
+                         what, known.bytes);
     ff_buffer_free(&known);
     return status;
 }
 
 /* The recipe, where one is given, and the model, which is the recipe's or the one given. */
 static ff_status check_recipe(const ff_recipe_options *options, ff_error *error) {
-    if (!options->recipe) return check_model_name(options->model, error);
+    if (!options->recipe) {
+        for (int i = 0; options->model && ff_model_name(i); i++)
+            if (strcmp(options->model, ff_model_name(i)) == 0) return FF_OK;
+        return refuse_name("model", options->model, ff_model_name, error);
+    }
     const ff_recipe_defaults *row = ff_recipe_named(options->recipe);
-    if (row && (!options->model || strcmp(options->model, row->model) == 0)) return FF_OK;
-    if (row)
-        return ff_fail(error, FF_USAGE, "--recipe %s trains %s, not --model %s", row->recipe,
-                       row->model, options->model);
-    ff_buffer known = {0};
-    ff_status status = FF_OK;
-    for (int i = 0; ff_recipe_name(i) && status == FF_OK; i++)
-        status = ff_buffer_printf(&known, error, "%s%s", i ? ", " : "", ff_recipe_name(i));
-    if (status == FF_OK)
-        status = ff_fail(error, FF_USAGE, "--recipe: '%s' is unknown; the recipes are %s",
-                         options->recipe, known.bytes);
-    ff_buffer_free(&known);
-    return status;
+    if (!row) return refuse_name("recipe", options->recipe, ff_recipe_name, error);
+    if (!options->model || strcmp(options->model, row->model) == 0) return FF_OK;
+    return ff_fail(error, FF_USAGE, "--recipe %s trains %s, not --model %s", row->recipe,
+                   row->model, options->model);
 }
 
 /* What can be told from the options alone. */
@@ -81,14 +81,36 @@ static ff_status check_options(const ff_recipe_options *options, ff_error *error
     return FF_OK;
 }
 
+/* "crop" without "=PAD". */
+static bool crops_without_number(const char *augment) {
+    for (const char *part = augment; part; part = strchr(part, ',')) {
+        part += *part == ',';
+        if (strcspn(part, ",") == 4 && strncmp(part, "crop", 4) == 0) return true;
+    }
+    return false;
+}
+
+/* The usual 4 of small images, an eighth of the side of large ones; samples that are larger than
+ * what is cut from them need none. */
+static uint32_t chosen_padding(const ff_recipe *recipe) {
+    const ff_splits *splits = &recipe->splits;
+    const ff_metadata *train = ff_dataset_metadata(splits->train);
+    const uint32_t side = splits->height > splits->width ? splits->height : splits->width;
+    if (recipe->augment.resize || train->height > splits->height || train->width > splits->width)
+        return 0;
+    return side <= FF_RECIPE_SMALL ? 4 : side / 8;
+}
+
 static ff_status resolve_augment(ff_recipe *recipe, const ff_recipe_options *options,
                                  const ff_recipe_defaults *defaults, ff_error *error) {
     const ff_splits *splits = &recipe->splits;
-    bool is_small = splits->height <= FF_RECIPE_SMALL && splits->width <= FF_RECIPE_SMALL;
+    recipe->is_small = splits->height <= FF_RECIPE_SMALL && splits->width <= FF_RECIPE_SMALL;
     recipe->augment_chosen = options->augment == NULL;
-    if (recipe->augment_chosen)
-        FF_TRY(ff_augment_parse(&recipe->augment,
-                                is_small ? defaults->augment_small : defaults->augment, error));
+    const char *text = options->augment;
+    if (!text) text = recipe->is_small ? defaults->augment_small : defaults->augment;
+    if (!options->augment) FF_TRY(ff_augment_parse(&recipe->augment, text, error));
+    recipe->pad_chosen = crops_without_number(text);
+    if (recipe->pad_chosen) recipe->augment.pad = chosen_padding(recipe);
     ff_augment_text(&recipe->augment, recipe->augment_text);
 
     const ff_metadata *train = ff_dataset_metadata(splits->train);
@@ -129,6 +151,15 @@ static void resolve_batches(ff_recipe *recipe, const ff_recipe_options *options,
 
 /* ---- the machine and its precision ---- */
 
+static ff_status refuse_precision(const char *given, ff_error *error) {
+    ff_nearest nearest = {.wanted = given, .length = strlen(given)};
+    for (int i = FF_PRECISION_COUNT; i-- > 0;)
+        ff_nearest_offer(&nearest, ff_precision_name((ff_precision)i));
+    return ff_fail(error, FF_USAGE, "--precision: '%s' is none of f32|tf32|f16|bf16%s%s%s", given,
+                   nearest.name ? "; did you mean " : "", nearest.name ? nearest.name : "",
+                   nearest.name ? "?" : "");
+}
+
 static ff_status open_machine(ff_recipe *recipe, const ff_recipe_options *options,
                               ff_error *error) {
     const bool chosen = options->compute && strcmp(options->compute, "auto") != 0;
@@ -145,14 +176,14 @@ static ff_status open_machine(ff_recipe *recipe, const ff_recipe_options *option
         .tune_seconds = options->tune_seconds,
         .no_fold = options->no_fold,
         .tuning = options->tuning,
+        .verbose = options->verbose,
     };
     FF_TRY(ff_machine_open(&recipe->machine, &machine, error));
     recipe->device = options->planned ? options->planned : ff_machine_device(recipe->machine);
     const bool cpu = !recipe->device;
     recipe->precision = cpu ? FF_PRECISION_F32 : FF_PRECISION_F16;
     if (options->precision && !ff_precision_parse(options->precision, &recipe->precision))
-        return ff_fail(error, FF_USAGE, "--precision: '%s' is none of f32|tf32|f16|bf16",
-                       options->precision);
+        return refuse_precision(options->precision, error);
     if (cpu && recipe->precision != FF_PRECISION_F32)
         return ff_fail(error, FF_USAGE, "--precision %s: the CPU computes in f32 (device: %s)",
                        options->precision, ff_machine_text(recipe->machine));

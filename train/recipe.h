@@ -35,7 +35,7 @@ typedef struct ff_recipe_options {
     ff_placement placement;
     double loss_scale; /* negative = chosen: where activations are f16 the recipe's, or one that
                           moves; else none */
-    bool no_graph, no_warm_up, deterministic, quiet;
+    bool no_graph, no_warm_up, deterministic, quiet, verbose;
     int64_t threads; /* 0 = all CPUs */
 
     int64_t epochs;
@@ -117,6 +117,8 @@ typedef struct ff_recipe {
     ff_augment_spec augment;
     char augment_text[FF_AUGMENT_TEXT_BYTES];
     bool augment_chosen; /* by the recipe */
+    bool is_small;       /* samples enter the net with at most FF_RECIPE_SMALL pixels a side */
+    bool pad_chosen;     /* 'crop' came without a number */
     ff_order_kind order;
     ff_verify verify;
     int workers;

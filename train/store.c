@@ -310,9 +310,8 @@ static void draw(const ff_graph_parameter *p, int index, uint64_t seed, int thre
         double value = p->scale;
         if (p->initial != FF_INITIAL_CONSTANT) {
             ff_random random = ff_philox_draw(seed, FF_DOMAIN_INIT, (uint32_t)index, e, 0);
-            value *= p->initial == FF_INITIAL_NORMAL
-                         ? normal(&random)
-                         : 2.0 * (double)random.word[0] * 0x1p-32 - 1.0;
+            value *= p->initial == FF_INITIAL_NORMAL ? normal(&random)
+                                                     : 2.0 * (double)random.word[0] * 0x1p-32 - 1.0;
         }
         drawn[e] = (float)value;
     }
