@@ -277,7 +277,7 @@ if [ -z "${SANITIZE:-}" ]; then
 fi
 
 # ---- what there is, in words
-make single --count 1 --classes 1 --height 28 --width 28 --statistics
+make single --count 1 --classes 1 --height 32 --width 32 --statistics
 "$fftrain" --data single "${small[@]}" --epochs 1 --warmup 1 -n >stdout
 check "one of each" bash -c "grep -q -- '-> 1 class, ' stdout && grep -q ': 1 sample, ' stdout && grep -qE 'an epoch of 1 sample, 1 epoch, 1 step( |\$)' stdout &&
     grep -q 'warming up over 1 step,' stdout && ! grep -qE '(^| )1 (samples|classes|epochs|steps|threads|workers)' stdout"
