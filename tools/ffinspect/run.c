@@ -52,11 +52,10 @@ static ff_status print_bench(const ff_inspect_options *options, const char *path
     return FF_OK;
 }
 
-static ff_status write_png(const ff_inspect_options *options, ff_dataset *dataset, const char *name,
+static ff_status write_png(const ff_inspect_options *options, const ff_split_list *list,
                            ff_error *error) {
     char *sentence;
-    const char *split = ff_dataset_metadata(dataset)->split;
-    FF_TRY(ff_inspect_grid(dataset, split && *split ? split : name, options, &sentence, error));
+    FF_TRY(ff_inspect_grid(list, options, &sentence, error));
     if (strcmp(options->png, "-")) printf("%s\n", sentence);
     free(sentence);
     return FF_OK;
@@ -93,7 +92,6 @@ static ff_status print_split(const ff_inspect_options *options, const ff_split_f
     if (options->stats) FF_TRY_DONE(print_stats(options, dataset, name, error));
     if (options->sample && !options->npy) FF_TRY_DONE(print_samples(options, dataset, error));
     if (options->bench) FF_TRY_DONE(print_bench(options, split->path, name, error));
-    if (options->png && first) FF_TRY_DONE(write_png(options, dataset, name, error));
     if (options->npy) FF_TRY_DONE(write_npy(options, dataset, error));
     status = FF_OK;
 done:
@@ -126,18 +124,16 @@ static ff_status print_verifications(const ff_inspect_options *options, const ff
 static ff_status run_text(const ff_inspect_options *options, const ff_split_list *list,
                           ff_error *error) {
     if (options->verify) FF_TRY(print_verifications(options, list, error));
-    bool others = options->stats || options->sample || options->bench || options->png ||
-                  options->npy || !options->verify;
+    bool others = options->stats || options->sample || options->bench || options->npy ||
+                  !ff_inspect_asked(options);
     if (list->count > 1 && !ff_inspect_asked(options))
         printf("%s: %zu splits\n\n", options->path, list->count);
     for (size_t i = 0; i < list->count && others; i++) {
         const ff_split_folder *split = &list->split[i];
-        bool only_sheet = options->png && !options->stats && !options->bench;
-        if (i && only_sheet) break; /* a sheet is drawn of the first split */
         FF_TRY(
             print_split(options, split, *split->name ? split->name : split->path, i == 0, error));
     }
-    return FF_OK;
+    return options->png ? write_png(options, list, error) : FF_OK;
 }
 
 ff_status ff_inspect_run(const ff_inspect_options *options, ff_error *error) {
