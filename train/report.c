@@ -3,6 +3,7 @@
 #include "format/base/memory.h"
 #include "format/base/options.h"
 #include "format/base/progress.h"
+#include "format/base/say.h"
 #include "train/bottleneck.h"
 #include "train/json_log.h"
 #include "train/summary.h"
@@ -154,7 +155,7 @@ static json_t *with_gpu(json_t *object, const ff_epoch *epoch) {
 void ff_report_begin_epoch(ff_report *report, const ff_recipe *recipe, uint32_t epoch) {
     snprintf(report->description, sizeof report->description, "epoch %" PRIu32 "/%" PRIu32, epoch,
              recipe->epochs);
-    ff_progress_begin(&report->progress, report->description, "img",
+    ff_progress_begin(&report->progress, report->description, "samples",
                       recipe->train_count - (uint64_t)recipe->dropped, report->table == NULL);
 }
 
@@ -263,8 +264,8 @@ static void print_reached(FILE *out, const ff_recipe *recipe, const ff_run_resul
                 result->best_epoch);
     fprintf(out, "; %.1f s of training", (double)result->train_ns * 1e-9);
     if (result->val_epoch) fprintf(out, " and %.1f s of evaluation", (double)result->val_ns * 1e-9);
-    fprintf(out, ", %.0f samples/s.\n",
-            result->train_ns ? (double)result->samples * 1e9 / (double)result->train_ns : 0.0);
+    double rate = result->train_ns ? (double)result->samples * 1e9 / (double)result->train_ns : 0;
+    fprintf(out, ", %s.\n", ff_say_rate(rate, "samples").text);
     if (result->warm_up_ns)
         fprintf(out, "Training and its last evaluation took %.3f s after a warm-up of %.3f s.\n",
                 timed_seconds(result), (double)result->warm_up_ns * 1e-9);
@@ -292,8 +293,8 @@ static void print_gpu(FILE *out, const ff_epoch *last) {
     if (!last->gpu_read) return;
     if (gpu->gpu_percent >= 0) fprintf(out, "%s%d %% busy", before[told++ > 0], gpu->gpu_percent);
     if (gpu->used_bytes)
-        fprintf(out, "%s%.1f GiB of memory in use", before[told++ > 0],
-                (double)gpu->used_bytes / 0x1p30);
+        fprintf(out, "%s%s of memory in use", before[told++ > 0],
+                ff_say_bytes(gpu->used_bytes).text);
     if (gpu->sm_mhz >= 0) fprintf(out, "%sSM clock %d MHz", before[told++ > 0], gpu->sm_mhz);
     if (gpu->memory_mhz >= 0)
         fprintf(out, "%smemory clock %d MHz", before[told++ > 0], gpu->memory_mhz);

@@ -166,7 +166,7 @@ for line in lines:
     assert found == (want if sys.argv[2] == "there" else {}), line
 PYTHON
 mkdir nvml; cp "$(dirname "$sim")/fake_nvml.so" nvml/libnvidia-ml.so.1
-told='GPU in the last epoch: 97 % busy, 43.0 GiB of memory in use, SM clock 1980 MHz, memory clock 3201 MHz.'
+told='GPU in the last epoch: 97 % busy, 43.00 GiB of memory in use, SM clock 1980 MHz, memory clock 3201 MHz.'
 export LD_LIBRARY_PATH=nvml FF_SIM_RANGES=1
 check "with NVML" train nvml.0 "${f16[@]}"
 check "its readings are in the log" "$python" nvml.py nvml.0 there
