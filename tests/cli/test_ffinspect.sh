@@ -159,12 +159,53 @@ PYTHON
     python "--npy with --sample writes those samples" <<'PYTHON'
 import numpy
 assert (numpy.load("some.npy") == numpy.load("plain1.npy")[5:9]).all()
+assert (numpy.load("some_label.npy") == numpy.load("plain1_label.npy")[5:9]).all()
 PYTHON
+    make labelled --fields all --unlabeled --count 50 --compress 2 --shuffle 5
+    expect "--npy says where the labels are" 0 '^labelled.npy: 50 samples as stored; labels in labelled_label.npy, ' labelled --npy labelled.npy
+    expect "--npy of samples of different sizes" 0 '^sized: 43 samples as stored, an array each; labels in sized_label.npy, ' all --npy sized
+    "$ffinspect" labelled --json --sample 0:50 >labelled.json && "$ffinspect" all --json --sample 0:43 >sized.json
+    python "--npy writes every label, and samples of different sizes in an array each" <<'PYTHON'
+import glob, json, numpy, os
+types = dict(u8="uint8", u16="uint16", i32="int32", i64="int64", f16="float16", f32="float32", bf16="uint16")
+for name in ("labelled", "sized"):
+    split = json.load(open(name + ".json"))["splits"][0]
+    written = 0
+    for i, field in enumerate(split["fields"]):
+        path = f"{name}_{field['name']}.npy"
+        assert os.path.exists(path) == (field["kind"] != "none"), path
+        if field["kind"] == "none": continue
+        array = numpy.load(path)
+        written += 1
+        for k, sample in enumerate(split["sample"]):
+            label = sample["labels"][i]["label"]
+            value = [label["value"]] if field["kind"] == "class" else label["values"]
+            assert array.dtype == types[field["dtype"]], path
+            assert array.shape == ((len(split["sample"]),) if field["kind"] == "class" else (len(split["sample"]), field["width"])), (path, array.shape)
+            row = numpy.atleast_1d(array[k])[:len(value)]
+            if field["dtype"] == "bf16": row = (row.astype("uint32") << 16).view("float32")
+            assert numpy.array_equal(row, numpy.asarray([float("nan") if v is None else v for v in value], row.dtype), equal_nan=row.dtype.kind == "f"), (path, k, row, value)
+    assert len(glob.glob(name + "_*.npy")) == written > 10
+files = sorted(os.listdir("sized"))
+assert files == ["%02d.npy" % k for k in range(43)], files
+for sample in split["sample"]:
+    array = numpy.load("sized/%02d.npy" % sample["number"])
+    assert list(array.shape) == sample["shape"], (array.shape, sample)
+    first = array.ravel()[:len(sample["first_values"])].astype("float64")
+    wanted = [float(v) if v is not None else float("nan") for v in sample["first_values"]]
+    assert numpy.array_equal(first, wanted, equal_nan=True), (first, wanted)
+PYTHON
+    expect "--npy of some samples of different sizes" 0 '^few: 3 samples' all --npy few --sample 8:11
+    [ "$(ls few)" = "$(printf '08.npy\n09.npy\n10.npy')" ] && cmp few/09.npy sized/09.npy; result $? "... by their numbers"
 else
     skip "--npy and --stats" "python3-numpy is not here"
 fi
-refused "--npy of variable-sized samples" 2 'different sizes' all --npy all.npy
-[ ! -e all.npy ]; result $? "... leaves no file"
+refused "--npy of samples of different sizes to standard output" 2 "different sizes, .* name a new folder for them, not '-'" all --npy -
+mkdir taken
+refused "--npy of samples of different sizes to what exists" 2 "name a new folder for them, not 'taken'" all --npy taken
+cp -r all bad_sizes && truncate -s -20000 "bad_sizes/$(ls bad_sizes | grep ffs | tail -1)"
+mkdir place && "$ffinspect" bad_sizes --npy place/new >/dev/null 2>&1; [ $? -ne 0 ] && [ -z "$(ls -A place)" ]
+result $? "... leaves nothing where it fails"
 
 # ---- contact sheets
 expect "--png" 0 '^sheet.png: 20 samples of 2 splits in 4 rows of 5, .* denormalized' both --grid 4x5 --png sheet.png
@@ -234,7 +275,7 @@ assert not train["verify"]["good"] and train["verify"]["problem_count"] == 1 and
 PYTHON
 refused "--stats of a flipped sample" 65 'bad/train/shard-000000.ffs: offset 4096: sample 0 has checksum' bad/train --stats
 refused "--npy of a flipped sample" 65 'offset 4096: sample 0 has checksum' bad/train --npy bad.npy
-refused "--png of a flipped sample" 65 'offset 4096: sample 0 has checksum' bad/train --png bad.png
+refused "--png of a flipped sample" 65 'offset 4096: sample 0 has checksum' bad/train --grid 9x9 --png bad.png
 refused "--sample of a flipped sample" 65 'sample 0 has checksum' bad/train --sample 0
 refused "--bench of a flipped sample" 65 'sample 0 has checksum' bad/train --bench
 [ ! -e bad.npy ] && [ ! -e bad.png ] && ! compgen -G 'bad.*.??????' >/dev/null; result $? "... leave no files"

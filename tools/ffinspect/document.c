@@ -1,6 +1,7 @@
 #include "tools/ffinspect/document.h"
 
 #include "format/base/options.h"
+#include "format/base/say.h"
 #include "tools/ffinspect/grid.h"
 #include "tools/ffinspect/json.h"
 #include "tools/ffinspect/npy.h"
@@ -59,7 +60,9 @@ static ff_status add_files(json_t *object, const ff_inspect_options *options, ff
     if (options->npy) {
         uint64_t begin = 0, end = ff_dataset_count(dataset);
         if (options->sample) FF_TRY(ff_inspect_range(options->sample, end, &begin, &end, error));
-        FF_TRY(ff_inspect_write_npy(dataset, options->npy, begin, end, error));
+        char *sentence;
+        FF_TRY(ff_inspect_write_npy(dataset, options->npy, begin, end, &sentence, error));
+        free(sentence);
         FF_TRY(set(object, "npy", path_text(options->npy), error));
     }
     return FF_OK;
@@ -105,8 +108,8 @@ static ff_status add_verification(json_t *object, const ff_inspect_options *opti
     FF_TRY(status);
     *good = verified == FF_OK;
     if (!*good && verdict->status == FF_OK)
-        (void)ff_fail(verdict, verified, "%s: %" PRIu64 " problem%s, the first: %s", split->path,
-                      problems, problems == 1 ? "" : "s", problem.message);
+        (void)ff_fail(verdict, verified, "%s: %s, the first: %s", split->path,
+                      ff_say_count(problems, "problem", "problems").text, problem.message);
     return set(object, "verify", value, error);
 }
 

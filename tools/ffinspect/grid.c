@@ -1,5 +1,6 @@
 #include "tools/ffinspect/grid.h"
 
+#include "format/base/say.h"
 #include "tools/ffinspect/canvas.h"
 #include "tools/ffinspect/sheet.h"
 
@@ -163,13 +164,13 @@ static ff_status draw(ff_sheet *drawn, ff_canvas *canvas, ff_error *error) {
 static ff_status say(const ff_sheet *drawn, const ff_canvas *canvas, const char *path,
                      char **sentence, ff_error *error) {
     ff_buffer text = {0};
-    ff_status status = ff_buffer_printf(&text, error, "%s: %" PRIu64 " sample%s", path,
-                                        drawn->count, drawn->count == 1 ? "" : "s");
+    ff_status status = ff_buffer_printf(&text, error, "%s: %s", path,
+                                        ff_say_count(drawn->count, "sample", "samples").text);
     if (status == FF_OK && drawn->splits > 1)
         status = ff_buffer_printf(&text, error, " of %zu splits", drawn->splits);
     if (status == FF_OK)
-        status = ff_buffer_printf(&text, error, " in %u row%s of %u, %u x %u pixels; %s",
-                                  drawn->rows, drawn->rows == 1 ? "" : "s", drawn->columns,
+        status = ff_buffer_printf(&text, error, " in %s of %u, %u x %u pixels; %s",
+                                  ff_say_count(drawn->rows, "row", "rows").text, drawn->columns,
                                   canvas->width, canvas->height, drawn->split->scale.sentence);
     if (status == FF_OK && drawn->replaced)
         status =

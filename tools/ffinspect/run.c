@@ -1,5 +1,6 @@
 #include "tools/ffinspect/run.h"
 
+#include "format/base/say.h"
 #include "tools/ffinspect/bench.h"
 #include "tools/ffinspect/document.h"
 #include "tools/ffinspect/grid.h"
@@ -66,9 +67,10 @@ static ff_status write_npy(const ff_inspect_options *options, ff_dataset *datase
                            ff_error *error) {
     uint64_t begin = 0, end = ff_dataset_count(dataset);
     if (options->sample) FF_TRY(ff_inspect_range(options->sample, end, &begin, &end, error));
-    FF_TRY(ff_inspect_write_npy(dataset, options->npy, begin, end, error));
-    if (strcmp(options->npy, "-"))
-        printf("%s: %" PRIu64 " samples as stored\n", options->npy, end - begin);
+    char *sentence;
+    FF_TRY(ff_inspect_write_npy(dataset, options->npy, begin, end, &sentence, error));
+    if (strcmp(options->npy, "-")) printf("%s\n", sentence);
+    free(sentence);
     return FF_OK;
 }
 
@@ -113,9 +115,8 @@ static ff_status print_verifications(const ff_inspect_options *options, const ff
         ff_inspect_free_verification(&found);
         if (status == FF_OK) continue;
         if (result == FF_OK)
-            result =
-                ff_fail(error, status, "%s: %" PRIu64 " problem%s, the first: %s",
-                        list->split[i].path, problems, problems == 1 ? "" : "s", problem.message);
+            result = ff_fail(error, status, "%s: %s, the first: %s", list->split[i].path,
+                             ff_say_count(problems, "problem", "problems").text, problem.message);
         if (status == FF_INTERRUPTED) break;
     }
     return result;

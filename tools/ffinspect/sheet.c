@@ -1,6 +1,7 @@
 #include "tools/ffinspect/sheet.h"
 
 #include "format/base/interrupt.h"
+#include "format/base/say.h"
 #include "loader/order.h"
 #include "tools/ffinspect/access.h"
 #include "tools/ffinspect/label.h"
@@ -144,10 +145,11 @@ static ff_status write_title(ff_sheet *drawn, ff_section *split, const char *nam
     if (status == FF_OK) status = in_known_letters(drawn, &text, error);
     if (status == FF_OK)
         status = ff_buffer_printf(
-            &text, error, "   %" PRIu64 " of %" PRIu64 " samples, %s%u x %u, %u channel%s, %s",
-            split->count, ff_dataset_count(split->dataset), metadata->variable_size ? "up to " : "",
-            metadata->height, metadata->width, metadata->channels,
-            metadata->channels == 1 ? "" : "s", ff_dtype_name(metadata->dtype));
+            &text, error, "   %" PRIu64 " of %s, %s%u x %u, %s, %s", split->count,
+            ff_say_count(ff_dataset_count(split->dataset), "sample", "samples").text,
+            metadata->variable_size ? "up to " : "", metadata->height, metadata->width,
+            ff_say_count(metadata->channels, "channel", "channels").text,
+            ff_dtype_name(metadata->dtype));
     split->title = text.bytes; /* taken over */
     return status;
 }
