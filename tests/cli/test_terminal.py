@@ -77,7 +77,7 @@ for name, arguments, width, present, absent in [
         ("at 10 columns the beginning", TRAINING, 10, r"epoch 12/$", "$^"),
         ("without a note the bar is at 80 columns", PACKING, 80,
          r"packing train: +\d+%\|#+ *\| \d+/1281167 \[00:01<00:0\d, .* img/s\]$", "$^"),
-        ("of an unknown total the count stays", ["1", "reading", "img", "0", "note"], 24, r"reading: \d+$", r"\["),
+        ("of an unknown total the count stays", ["1", "verifying", "img", "0", "note"], 24, r"verifying: \d+$", r"\["),
         ("bytes are said as sizes", ["1", "verifying", "B", "90000000"], 100,
          r"verifying: .* [\d.]+ MiB/85.8 MiB \[.*, [\d.]+ MiB/s\]$", "$^"),
         ("wide characters count twice, the whole line fits", WIDE, 100, r"\|#* +\| .* 写入 été$", "$^"),

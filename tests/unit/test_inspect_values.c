@@ -227,13 +227,8 @@ static void numpy_headers(void **state) {
     static const struct {
         ff_dtype dtype;
         const char *name;
-    } type[] = {{FF_U8, "'|u1'"},
-                {FF_U16, "'<u2'"},
-                {FF_F16, "'<f2'"},
-                {FF_BF16, "'<u2'"},
-                {FF_F32, "'<f4'"},
-                {FF_I32, "'<i4'"},
-                {FF_I64, "'<i8'"}};
+    } type[] = {{FF_U8, "'|u1'"},  {FF_U16, "'<u2'"}, {FF_F16, "'<f2'"}, {FF_BF16, "'<u2'"},
+                {FF_F32, "'<f4'"}, {FF_I32, "'<i4'"}, {FF_I64, "'<i8'"}};
     static const char *const text[] = {"", "(1099511627776,)", "(1099511627776, 20)",
                                        "(1099511627776, 20, 1000000)"};
     for (size_t i = 0; i < 7; i++) {
