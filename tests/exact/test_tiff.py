@@ -4,7 +4,7 @@ Prints TAP. Environment: BUILD."""
 import os
 import sys
 
-from oracle import Image, agree, damage, finish, flips
+from oracle import Image, agree, damage, finish, flips, report, run
 
 import odd_tiff
 
@@ -53,5 +53,19 @@ def damaged(files):
                    allowed=lambda sentence: "TIFF" in sentence, most=15, undefined=2 if i in (1, 6) else 0)
 
 
+def sentences():
+    """What is said of what is refused: libtiff's last word, since before it come things that it goes on after."""
+    grey = (9, 8, 1, (1,), (8,), ())
+    packed = odd_tiff.tiff(*grey, compression=8, more={279: (4, [1 << 28])})
+    for name, data, start in (
+        ("libtiff's last error", packed, "broken TIFF: the pixels from 0, 0 on cannot be read: Read error on strip"),
+        ("CIELAB", odd_tiff.tiff(9, 8, 8, (1,), (8,) * 3, ()), "a TIFF of CIELAB colours (photometric 8) is not read"),
+    ):
+        got = run([data], mode="rgb", dtype="u8")[0]
+        good = isinstance(got, str) and got.startswith(start)
+        report(good, "%s is said" % name, [] if good else [str(got)[:200]])
+
+
 quietly(compare_all)
+sentences()
 finish()

@@ -77,7 +77,7 @@ static void print_split(const ff_report *report, const ff_report_split *split, F
         fprintf(out, "  %" PRIu64 " items were left out: %s\n", skipped_of(split),
                 report->skipped_path ? report->skipped_path : "see the messages");
     if (split->warnings)
-        fprintf(out, "  %" PRIu64 " images were odd but complete: see the messages\n",
+        fprintf(out, "  %" PRIu64 " images were odd or cut off: see the messages\n",
                 split->warnings);
 }
 

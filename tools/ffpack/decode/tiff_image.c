@@ -74,6 +74,10 @@ typedef struct key {
 } key;
 
 static ff_status fail_key(const key *of, ff_error *error) {
+    if (of->photometric >= 8 && of->photometric <= 10) /* CIELAB, ICCLAB, ITULAB */
+        return ff_fail(error, FF_BAD_DATA,
+                       "a TIFF of CIELAB colours (photometric %u) is not read; convert it to RGB",
+                       of->photometric);
     return ff_fail(error, FF_BAD_DATA,
                    "a TIFF of %u sample%s of %u bits (photometric %u, format %u, fill order %u, %u "
                    "extra) is not read",
