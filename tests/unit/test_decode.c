@@ -381,7 +381,6 @@ static void test_filled(void **unused) {
         uint8_t first, last; /* values */
     } cases[] = {
         {"P5 2 2 255\nab", 13, 'a', 0},
-        {"P2 2 2 255\n1 2", 14, 1, 2},
         {"BM\0\0\0\0\0\0\0\0\x36\0\0\0\x28\0\0\0\1\0\0\0\2\0\0\0\1\0\x18\0\0\0\0\0\0\0\0\0\0\0"
          "\0\0\0\0\0\0\0\0\0\0\0\0\0\0\7\7\7\0",
          58, 0, 7},
@@ -406,6 +405,14 @@ static void test_filled(void **unused) {
         assert_int_equal(image.pixels[image.width * image.height - 1], cases[i].last);
         free_file(&copy);
     }
+    /* But for a plain PPM, which Pillow cannot fill. */
+    ff_error error = {0};
+    const ff_decode_options options = {
+        .mode = FF_MODE_GRAY, .pixel_limit = FF_PIXEL_LIMIT, .allow_truncated = true};
+    assert_int_equal(
+        ff_decode(decoder, (const uint8_t *)"P2 2 2 255\n1 2", 14, &options, NULL, &image, &error),
+        FF_BAD_DATA);
+    assert_non_null(strstr(error.message, "truncated PPM"));
     ff_image_free(&image);
     ff_decoder_destroy(&decoder);
 }
