@@ -75,7 +75,7 @@ CUDASIM_TESTS   := $(filter $(BUILD)/tests/test_cuda_%,$(UNIT_PROGRAMS))
 
 PROGRAMS := $(BUILD)/ffpack $(BUILD)/ffinspect $(BUILD)/fftrain
 
-.PHONY: all help deps programs clean test test-programs quickstart lint asan tsan bench fuzz install bundle
+.PHONY: all help deps programs clean test test-programs quickstart lint asan tsan bench fuzz bundle
 .DELETE_ON_ERROR:
 
 all: programs
@@ -171,10 +171,7 @@ fuzz: ## run every fuzz target for a minute (FUZZ_SECONDS=n)
 	@$(MAKE) --no-print-directory -s -j$$(nproc) test-programs BUILD=build/asan SANITIZE=address,undefined
 	@BUILD=build/asan tests/fuzz/run
 
-install: programs ## install the programs into PREFIX
-	install -d $(DESTDIR)$(PREFIX)/bin
-	install -m 755 $(PROGRAMS) $(DESTDIR)$(PREFIX)/bin
-
+include tools/build/install.mk
 include tools/build/bundle.mk
 
 clean: ## remove everything that was built
