@@ -24,8 +24,9 @@ $(BUILD)/share/doc/ffpack/%: %
 	@cp $< $@
 .SECONDARY: $(NAMES:%=$(BUILD)/share/%.table)
 
-.PHONY: install uninstall
-install: programs $(SHARED:%=$(BUILD)/%) ## programs, CUDA module, man pages, completions into PREFIX (DESTDIR=dir stages)
+.PHONY: shared install uninstall
+shared: $(SHARED:%=$(BUILD)/%)
+install: programs shared ## programs, CUDA module, man pages, completions into PREFIX (DESTDIR=dir stages)
 	@mkdir -p "$(TO)" 2>/dev/null && [ -w "$(TO)" ] || { \
 	    echo "install: $(TO) cannot be written: sudo make install, or make install PREFIX=\$$HOME/.local" >&2; exit 1; }
 	@for file in $(NAMES:%=bin/%) $(SHARED); do \
