@@ -4,8 +4,17 @@
 #include <string.h>
 
 int main(int argc, char **argv) {
-    if (argc > 1 && !strcmp(argv[1], "merge")) return ff_command_merge(argc - 1, argv + 1);
-    if (argc > 1 && !strcmp(argv[1], "append")) return ff_command_append(argc - 1, argv + 1);
-    if (argc > 1 && !strcmp(argv[1], "repair")) return ff_command_repair(argc - 1, argv + 1);
-    return ff_command_pack(argc, argv);
+    static const struct {
+        const char *name;
+        int (*run)(int argc, char **argv);
+    } commands[] = {
+        {"merge", ff_command_merge}, {"append", ff_command_append}, {"repair", ff_command_repair}};
+    enum { COUNT = sizeof commands / sizeof *commands };
+    for (int i = 0; argc > 1 && i < COUNT; i++)
+        if (!strcmp(argv[1], commands[i].name)) return commands[i].run(argc - 1, argv + 1);
+    int code = ff_command_pack(argc, argv);
+    /* Manuals and completions have all commands in them. */
+    for (int i = 0; argc == 2 && !strcmp(argv[1], "--describe") && i < COUNT; i++)
+        code |= commands[i].run(argc, argv);
+    return code;
 }
