@@ -125,9 +125,8 @@ ff_status ff_report_start(ff_report *report, const ff_recipe *recipe, ff_error *
     if (report->log) FF_TRY(ff_json_log_write(report->log, start_object(recipe), error));
     if (!report->table) return FF_OK;
     fprintf(report->table,
-            "epoch  train loss  train acc%s  learning rate  seconds  samples/s  "
-            "data wait\n",
-            report->evaluates ? "  val loss   val acc" : "");
+            "epoch  train loss   acc %%%s       lr  seconds  samples/s  wait %%\n",
+            report->evaluates ? "  val loss   acc %" : "");
     fflush(report->table);
     return FF_OK;
 }
@@ -187,18 +186,18 @@ static json_t *epoch_object(const ff_epoch *epoch) {
 
 ff_status ff_report_epoch(ff_report *report, const ff_epoch *epoch, ff_error *error) {
     if (report->table) {
-        fprintf(report->table, "%5" PRIu32 "  %10.4f  %7.2f %%", epoch->epoch, epoch->train_loss,
+        fprintf(report->table, "%5" PRIu32 "  %10.4f  %6.2f", epoch->epoch, epoch->train_loss,
                 100 * epoch->train_accuracy);
         if (epoch->evaluated)
-            fprintf(report->table, "  %8.4f %7.2f %%", epoch->val_loss, 100 * epoch->val_accuracy);
+            fprintf(report->table, "  %8.4f  %6.2f", epoch->val_loss, 100 * epoch->val_accuracy);
         else if (report->evaluates)
-            fprintf(report->table, "  %8s %9s", "-", "-");
-        fprintf(report->table, "  %13.6g  %7.2f  %9.0f  %7.1f %%", epoch->learning_rate,
-                epoch->seconds, epoch->samples_per_second, epoch->data_wait_percent);
+            fprintf(report->table, "  %8s  %6s", "-", "-");
+        fprintf(report->table, "  %7.2g  %7.*f  %9.0f  %6.1f\n", epoch->learning_rate,
+                epoch->seconds < 1000 ? 2 : 1, epoch->seconds, epoch->samples_per_second,
+                epoch->data_wait_percent);
         if (epoch->skipped)
-            fprintf(report->table, "  %" PRIu64 " update%s skipped", epoch->skipped,
+            fprintf(report->table, "%5s  %" PRIu64 " update%s skipped\n", "", epoch->skipped,
                     epoch->skipped == 1 ? "" : "s");
-        fputc('\n', report->table);
         fflush(report->table);
     }
     return report->log ? ff_json_log_write(report->log, with_gpu(epoch_object(epoch), epoch), error)

@@ -177,38 +177,63 @@ int ff_option_given(const ff_command *command, int argc, char **argv, const char
     return 0;
 }
 
-void ff_options_help(const ff_command *command, FILE *out) {
-    enum { COLUMN = 30, WIDTH = 100 };
-    fprintf(out, "Usage: %s\n\n%s\n", command->usage, command->summary);
-    for (const ff_option *option = command->options; !is_end(option); option++) {
-        if (option->kind == FF_OPTION_HEADING) {
-            fprintf(out, "\n%s:\n", option->help);
-            continue;
+enum { HELP_WIDTH = 80, HELP_COLUMN = 26 };
+
+/* The words of `text`, its first `length` bytes, from column `indent` on. */
+static void print_words(FILE *out, const char *text, size_t length, int indent) {
+    int column = indent;
+    for (const char *end = text + length; text < end;) {
+        int word = (int)strcspn(text, " \n");
+        if (word > end - text) word = (int)(end - text);
+        if (column > indent && column + 1 + word > HELP_WIDTH) {
+            fprintf(out, "\n%*s", indent, "");
+            column = indent;
         }
-        int used = option->letter ? fprintf(out, "  -%c, --%s", option->letter, option->name)
-                                  : fprintf(out, "      --%s", option->name);
-        if (option->kind != FF_OPTION_FLAG)
-            used += fprintf(out, " %s", option->argument ? option->argument : option->choices);
-        if (used >= COLUMN) {
-            fputc('\n', out);
-            used = 0;
-        }
-        const char *word = option->help;
-        int column = COLUMN;
-        fprintf(out, "%*s", COLUMN - used, "");
-        while (*word) {
-            int length = (int)strcspn(word, " ");
-            bool first = column == COLUMN;
-            if (!first && column + 1 + length > WIDTH) {
-                fprintf(out, "\n%*s", COLUMN, "");
-                column = COLUMN;
-                first = true;
-            }
-            column += fprintf(out, "%s%.*s", first ? "" : " ", length, word);
-            word += length + (word[length] == ' ');
-        }
-        fputc('\n', out);
+        column += fprintf(out, "%s%.*s", column > indent ? " " : "", word, text);
+        text += word + 1;
     }
+}
+
+/* A paragraph is filled; a line that begins with a blank stands as it is. */
+static void print_paragraphs(FILE *out, const char *text) {
+    while (*text) {
+        size_t length = strcspn(text, "\n");
+        bool filled = length && *text != ' ';
+        while (filled && text[length] && !strchr(" \n", text[length + 1]))
+            length += 1 + strcspn(text + length + 1, "\n");
+        if (filled)
+            print_words(out, text, length, 0);
+        else
+            fprintf(out, "%.*s", (int)length, text);
+        fputc('\n', out);
+        text += length + (text[length] == '\n');
+    }
+}
+
+static void print_option(FILE *out, const ff_option *option) {
+    int column = option->letter ? fprintf(out, "  -%c, --%s", option->letter, option->name)
+                                : fprintf(out, "      --%s", option->name);
+    if (option->kind != FF_OPTION_FLAG)
+        column += fprintf(out, " %s", option->argument ? option->argument : option->choices);
+    if (column + 2 > HELP_COLUMN) {
+        fputc('\n', out);
+        column = 0;
+    }
+    fprintf(out, "%*s", HELP_COLUMN - column, "");
+    print_words(out, option->help, strlen(option->help), HELP_COLUMN);
+    fputc('\n', out);
+}
+
+void ff_options_help(const ff_command *command, FILE *out) {
+    fprintf(out, "Usage: %s\n\n", command->usage);
+    print_paragraphs(out, command->summary);
+    for (const ff_option *option = command->options; !is_end(option); option++)
+        if (option->kind == FF_OPTION_HEADING)
+            fprintf(out, "\n%s:\n", option->help);
+        else
+            print_option(out, option);
     fprintf(out, "\nAlso:\n      --help, --version\n");
-    if (command->epilogue) fprintf(out, "\n%s\n", command->epilogue);
+    if (!command->epilogue) return;
+    fputc('\n', out);
+    print_paragraphs(out, command->epilogue);
 }
