@@ -141,7 +141,7 @@ if [ "$(id -u)" -eq 0 ]; then
         check "too little space: exit code" test $? -eq 74
         check "too little space: one sentence, needs and has" bash -c "[ \$(wc -l <stderr) -eq 1 ] && grep -qE '^ffpack: full/out: needs [0-9.]+ MiB, and its disk has [0-9.]+ KiB free\$' stderr"
         check "too little space: nothing is left" test ! -e full/out -a ! -e full/out.partial
-        check "too little space: --dry-run tells" bash -c "'$ffpack' big -o full/out --dry-run | grep -qE '^needs [0-9.]+ MiB on the disk, which has [0-9.]+ KiB free\$'"
+        check "too little space: --dry-run tells" bash -c "'$ffpack' big -o full/out --dry-run | grep -qE '^needs [0-9.]+ MiB on the disk, which has [0-9.]+ [KM]iB free\$'"
         for size in "" "--shard-size 64K"; do
             # shellcheck disable=SC2086
             "$ffpack" big -o full/out --compress zstd $size >stdout 2>stderr
