@@ -299,3 +299,13 @@ ff_status ff_sampler_make(ff_sampler *sampler, uint64_t number, ff_sample *sampl
 bool ff_sample_skippable(const ff_sample *sample, ff_status status) {
     return sample->encoded && (status == FF_BAD_DATA || status == FF_IO);
 }
+
+void ff_sample_count(const ff_sample_plan *plan, const ff_sample *sample, ff_stats *stats) {
+    size_t pixels = (size_t)sample->height * sample->width;
+    if (plan->values == FF_VALUES_U16)
+        ff_stats_add_u16(stats, sample->values, sample->planar, pixels);
+    else if (sample->planar)
+        ff_stats_add_planar(stats, sample->values, pixels);
+    else
+        ff_stats_add_interleaved(stats, sample->values, pixels);
+}
