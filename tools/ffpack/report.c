@@ -25,7 +25,14 @@ void ff_report_free(ff_report *report) {
     free(report->output);
     free(report->statistics_origin);
     free(report->skipped_path);
+    ff_left_out_free(&report->left_out);
+    ff_names_free(&report->notes);
     *report = (ff_report){0};
+}
+
+/* "s" of more than one. */
+static const char *plural(uint64_t count) {
+    return count == 1 ? "" : "s";
 }
 
 static uint64_t skipped_of(const ff_report_split *split) {
@@ -51,16 +58,16 @@ static void print_bytes(FILE *out, uint64_t bytes) {
 static void print_split(const ff_report *report, const ff_report_split *split, FILE *out) {
     const ff_metadata *metadata = &split->metadata;
     fprintf(out, "%s%s%" PRIu64 " item%s", metadata->split, *metadata->split ? ": " : "",
-            split->result.sample_count, split->result.sample_count == 1 ? "" : "s");
+            split->result.sample_count, plural(split->result.sample_count));
     for (size_t i = 0; i < metadata->field_count; i++)
         if (metadata->field[i].class_count)
-            fprintf(out, ", %u classes (%s)", metadata->field[i].class_count,
-                    metadata->field[i].name);
+            fprintf(out, ", %u class%s (%s)", metadata->field[i].class_count,
+                    metadata->field[i].class_count == 1 ? "" : "es", metadata->field[i].name);
     fprintf(out, ", %s %s %s%ux%ux%u", ff_dtype_name(metadata->dtype),
             ff_layout_name(metadata->layout), metadata->variable_size ? "up to " : "",
             metadata->channels, metadata->height, metadata->width);
     fprintf(out, ", %" PRIu64 " shard%s, ", split->result.shard_count,
-            split->result.shard_count == 1 ? "" : "s");
+            plural(split->result.shard_count));
     if (report->dry_run)
         fputs(metadata->compression == FF_COMPRESSION_NONE && !metadata->variable_size
                   ? "about "
@@ -71,14 +78,27 @@ static void print_split(const ff_report *report, const ff_report_split *split, F
     if (split->directory) fprintf(out, " in %s", split->directory);
     fputc('\n', out);
     if (split->continued)
-        fprintf(out, "  %" PRIu64 " items were there from the run that this one continued\n",
-                split->continued);
+        fprintf(out, "  %" PRIu64 " item%s there from the run that this one continued\n",
+                split->continued, split->continued == 1 ? " was" : "s were");
     if (skipped_of(split))
-        fprintf(out, "  %" PRIu64 " items were left out: %s\n", skipped_of(split),
+        fprintf(out, "  %" PRIu64 " item%s left out: %s\n", skipped_of(split),
+                skipped_of(split) == 1 ? " was" : "s were",
                 report->skipped_path ? report->skipped_path : "see the messages");
     if (split->warnings)
-        fprintf(out, "  %" PRIu64 " images were odd but complete: see the messages\n",
-                split->warnings);
+        fprintf(out, "  %" PRIu64 " image%s odd but complete: see the messages\n",
+                split->warnings, split->warnings == 1 ? " was" : "s were");
+}
+
+/* Of what listing the source found. */
+static void print_listing(const ff_report *report, FILE *out) {
+    for (size_t i = 0; i < report->notes.count; i++)
+        fprintf(out, "%s\n", ff_names_at(&report->notes, i));
+    for (size_t i = 0; i < report->left_out.count; i++) {
+        char *text;
+        if (ff_left_out_text(&report->left_out.kind[i], &text, NULL) != FF_OK) continue;
+        fprintf(out, "left out: %s\n", text);
+        free(text);
+    }
 }
 
 static void print_floats(FILE *out, const char *name, const float *value, uint32_t count) {
@@ -101,6 +121,7 @@ void ff_report_print(const ff_report *report, FILE *out) {
         print_split(report, &report->split[i], out);
         items += report->split[i].items - report->split[i].continued;
     }
+    print_listing(report, out);
     const ff_metadata *first = &report->split[0].metadata;
     if (report->statistics_known) {
         print_floats(out, "mean", first->mean, first->statistics_count);
@@ -112,7 +133,8 @@ void ff_report_print(const ff_report *report, FILE *out) {
         fprintf(out, "mean and std would be %s\n", report->statistics_origin);
     }
     if (!report->dry_run)
-        fprintf(out, "%" PRIu64 " items in %.2f s, %.4g items/s\n", items, report->seconds,
+        fprintf(out, "%" PRIu64 " item%s in %.2f s, %.4g items/s\n", items, plural(items),
+                report->seconds,
                 (double)items / (report->seconds > 0 ? report->seconds : 1));
 }
 
@@ -153,6 +175,23 @@ static json_t *fields_of(const ff_metadata *metadata) {
     return array;
 }
 
+static json_t *left_out_of(const ff_left_out *left) {
+    json_t *array = json_array();
+    for (size_t i = 0; i < left->count; i++)
+        json_array_append_new(
+            array, json_pack("{s:s, s:I, s:o}", "what", left->kind[i].many, "count",
+                             (json_int_t)left->kind[i].count, "example",
+                             string_of(left->kind[i].example)));
+    return array;
+}
+
+static json_t *notes_of(const ff_names *notes) {
+    json_t *array = json_array();
+    for (size_t i = 0; i < notes->count; i++)
+        json_array_append_new(array, string_of(ff_names_at(notes, i)));
+    return array;
+}
+
 static json_t *split_of(const ff_report *report, const ff_report_split *split) {
     const ff_metadata *metadata = &split->metadata;
     const ff_writer_result *result = &split->result;
@@ -187,6 +226,9 @@ ff_status ff_report_json(const ff_report *report, FILE *out, ff_error *error) {
     if (report->part.count)
         json_object_set_new(root, "part",
                             json_sprintf("%u/%u", report->part.number, report->part.count));
+    if (report->left_out.count)
+        json_object_set_new(root, "left_out", left_out_of(&report->left_out));
+    if (report->notes.count) json_object_set_new(root, "notes", notes_of(&report->notes));
     if (report->output) json_object_set_new(root, "output", string_of(report->output));
     if (report->skipped_path) json_object_set_new(root, "skipped", string_of(report->skipped_path));
     if (report->statistics_known) {

@@ -32,7 +32,6 @@ static const struct {
     {"a PDF file", "%PDF", 4},
     {"a zstd file", "\x28\xb5\x2f\xfd", 4},
     {"a NumPy array", "\x93NUMPY", 6},
-    {"a JPEG 2000 image", "\0\0\0\x0cjP  ", 8},
     {"an HTML page", "<!DOCTYPE html", 14},
 };
 
@@ -41,7 +40,12 @@ static void describe_start(const uint8_t *bytes, size_t length, char *text, size
     size_t used = (size_t)snprintf(text, room, "starts with");
     for (size_t i = 0; i < length && i < 8; i++)
         used += (size_t)snprintf(text + used, room - used, " %02x", bytes[i]);
-    const char *name = NULL;
+    char image[48];
+    const char *unread = NULL, *name = NULL;
+    if (ff_decode_guess_kind(bytes, length, &unread) == FF_DECODE_UNREAD) {
+        snprintf(image, sizeof image, "a %s image", unread);
+        name = image;
+    }
     for (size_t i = 0; i < sizeof refused / sizeof refused[0] && !name; i++)
         if (length >= refused[i].start_length &&
             memcmp(bytes, refused[i].start, refused[i].start_length) == 0)
