@@ -8,6 +8,7 @@
 #include "tools/ffpack/source/stream.h"
 
 #include <errno.h>
+#include <fnmatch.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -110,27 +111,28 @@ static bool exists_in(const char *folder, const char *name, bool is_folder) {
            stat(path, &info) == 0 && S_ISDIR(info.st_mode) == is_folder;
 }
 
-/* A split's folder, a folder of them, or one of a split's files. */
+/* A split's folder, a folder of nothing else, or one of a split's files. */
 static bool is_packed(const char *path) {
     const char *base = ff_path_base(path);
     struct stat info;
     if (stat(path, &info) < 0) return false;
     if (!S_ISDIR(info.st_mode))
         return !strcmp(base, FF_INDEX_NAME) ||
-               (!strncmp(base, "shard-", 6) && strlen(base) > 4 &&
-                !strcmp(base + strlen(base) - 4, ".ffs"));
+               (!strncmp(base, "shard-", 6) && !fnmatch("*.ffs", base, 0));
     if (exists_in(path, FF_INDEX_NAME, false)) return true;
     ff_names names;
-    bool packed = false;
+    bool all = true, any = false;
     if (ff_names_read(&names, path, NULL, NULL) != FF_OK) return false;
-    for (size_t i = 0; i < names.count && !packed; i++) {
+    for (size_t i = 0; i < names.count && all; i++) {
         char inside[4096];
-        packed = snprintf(inside, sizeof inside, "%s/%s", path, ff_names_at(&names, i)) <
-                     (int)sizeof inside &&
-                 exists_in(inside, FF_INDEX_NAME, false);
+        if (!exists_in(path, ff_names_at(&names, i), true)) continue;
+        all = snprintf(inside, sizeof inside, "%s/%s", path, ff_names_at(&names, i)) <
+                  (int)sizeof inside &&
+              exists_in(inside, FF_INDEX_NAME, false);
+        any = any || all;
     }
     ff_names_free(&names);
-    return packed;
+    return any && all;
 }
 
 static ff_status check_path(const ff_source *source, ff_error *error) {
@@ -144,9 +146,9 @@ static ff_status check_path(const ff_source *source, ff_error *error) {
                        path, (int)scheme, path);
     if (!is_packed(path)) return FF_OK;
     return ff_fail(error, FF_USAGE,
-                   "%s: is packed already; ffinspect %s shows it, ffpack append %s SOURCE adds to "
-                   "it, ffpack merge OUT PART... puts parts together",
-                   path, path, path);
+                   "%s: is packed already; ffinspect shows it, ffpack append SET SOURCE adds to it, "
+                   "ffpack merge OUT PART... puts parts together",
+                   path);
 }
 
 /* ---- options that a kind has no use for ---------------------------------------------------- */

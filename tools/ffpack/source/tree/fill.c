@@ -7,9 +7,10 @@
 
 /* ---- sorting ------------------------------------------------------------------------------- */
 
-static ff_status leave(ff_tree *tree, const ff_item *item, ff_error *error) {
-    return ff_left_out_add(tree->chosen.left, "image in no class folder",
-                           "images in no class folder", "", item->key, item->key_bytes, error);
+/* Counts an image that lies beside the folders that count. */
+static ff_status leave(ff_tree *tree, const ff_item *item, const char *folder, ff_error *error) {
+    return ff_left_out_add(tree->chosen.left, "image in no", "images in no", folder, item->key,
+                           item->key_bytes, error);
 }
 
 /* Splits in their order; in them classes, in these folders, in these files, each by its name: with a
@@ -18,7 +19,7 @@ static ff_status sort_image(ff_tree *tree, const ff_tree_splits *splits, ff_sort
                             const ff_item *item, ff_buffer *key, ff_error *error) {
     size_t within = 0;
     const ff_tree_split *split = ff_tree_splits_of(splits, tree, item, &within);
-    if (!split) return leave(tree, item, error);
+    if (!split) return leave(tree, item, "split's folder", error);
     const char *name = (const char *)item->key + within;
     const char *end = (const char *)item->key + item->key_bytes;
     const char *base = memrchr(name, '/', (size_t)(end - name)), *folder = name;
@@ -27,7 +28,7 @@ static ff_status sort_image(ff_tree *tree, const ff_tree_splits *splits, ff_sort
     FF_TRY(ff_buffer_add(key, &rank, 1, error));
     if (split->kind == FF_SPLIT_CLASSES) {
         folder = memchr(name, '/', (size_t)(end - name));
-        if (!folder) return leave(tree, item, error);
+        if (!folder) return leave(tree, item, "class folder", error);
         FF_TRY(ff_buffer_add(key, name, (size_t)(folder - name), error));
         folder++;
     }

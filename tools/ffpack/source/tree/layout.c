@@ -2,6 +2,7 @@
 
 #include "tools/ffpack/source/disk.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -25,24 +26,38 @@ ff_status ff_tree_layout_single(ff_tree_layout *layout, const char *name, ff_err
 
 /* ---- by names ------------------------------------------------------------------------------ */
 
-static ff_status mixture(const char *where, const char *split, const char *other, ff_error *error) {
+static ff_status mixture(const char *where, const char *split, const ff_names *top,
+                         ff_error *error) {
+    char others[256] = "";
+    bool all = true;
+    for (size_t i = 0; i < top->count; i++) {
+        const char *name = ff_names_at(top, i);
+        size_t used = strlen(others);
+        if (ff_split_rank(name, strlen(name)) >= 0) continue;
+        if (used + strlen(name) + 2 > sizeof others - 4) {
+            all = false;
+            break;
+        }
+        snprintf(others + used, sizeof others - used, "%s%s", used ? "," : "", name);
+    }
+    if (!all) strcat(others, ",...");
     return ff_fail(error, FF_USAGE,
-                   "%s: holds the folder %s, a split by its name, and %s, which is none; wanted "
-                   "--exclude %s to go without it, --splits NAME=FOLDER,... to name the splits, "
-                   "--splits none to make all of them classes, or --format where it is no folder "
-                   "of images",
-                   where, split, other, other);
+                   "%s: holds the folder %s, a split by its name, beside %s; wanted --exclude %s to "
+                   "go without, --splits NAME=FOLDER,... to name the splits, --splits none to make "
+                   "all folders classes, or --format where it is no folder of images",
+                   where, split, others, others);
 }
 
 static ff_status by_names(ff_tree_layout *layout, const char *where, const ff_names *top,
                           ff_error *error) {
-    const char *of[FF_SPLIT_NAMES] = {0}, *split = NULL, *other = NULL;
+    const char *of[FF_SPLIT_NAMES] = {0}, *split = NULL;
+    bool others = false;
     const char *first = NULL, *second = NULL;
     for (size_t i = 0; i < top->count; i++) {
         const char *name = ff_names_at(top, i);
         int rank = ff_split_rank(name, strlen(name));
         if (rank < 0) {
-            other = other ? other : name;
+            others = true;
             continue;
         }
         split = split ? split : name;
@@ -50,7 +65,7 @@ static ff_status by_names(ff_tree_layout *layout, const char *where, const ff_na
         of[rank] = name;
     }
     if (!split) return ff_tree_layout_single(layout, "", error);
-    if (other) return mixture(where, split, other, error);
+    if (others) return mixture(where, split, top, error);
     if (first)
         return ff_fail(error, FF_USAGE,
                        "%s: the folders %s and %s would both be the split %s; wanted --exclude %s, "

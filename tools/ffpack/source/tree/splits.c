@@ -196,13 +196,15 @@ static ff_status without_labels(const ff_tree_splits *splits, const ff_tree *tre
         FF_TRY(find_labels(splits, tree, split, tree->root, false, &found, error));
     const char *file =
         found == SIZE_MAX ? "FILE" : ff_names_at(&tree->tables, found) + strlen(tree->root);
+    const char *wanted = tree->source->splits, *exclude = tree->source->exclude;
     FF_TRY(ff_tree_where(tree, split->folder, &where, error));
     ff_status status =
         ff_fail(error, FF_BAD_DATA,
                 "%s: its images lie in no class folders; wanted %s of them and their classes, a "
-                "name and a class a line: ffpack %s -o OUT --labels %s%s%s",
+                "name and a class a line: ffpack %s -o OUT --labels %s%s%s%s%s%s%s",
                 where, found == SIZE_MAX ? "a list" : "the list", tree->source->path, split->name,
-                *split->name ? "=" : "", file);
+                *split->name ? "=" : "", file, wanted ? " --splits " : "", wanted ? wanted : "",
+                exclude ? " --exclude " : "", exclude ? exclude : "");
     free(where);
     return status;
 }

@@ -65,7 +65,7 @@ static ff_status add_split_folders(ff_web_tars *tars, const char *folder, ff_err
         if (status == FF_OK && stat(path, &info) == 0 && S_ISDIR(info.st_mode))
             status = add_folder(tars, path, ff_split_names[rank], error);
         if (status == FF_OK && tars->path.count > before && taken[rank])
-            status = ff_fail(error, FF_BAD_DATA,
+            status = ff_fail(error, FF_USAGE,
                              "%s: the folders %s and %s would both be the split %s; wanted one",
                              folder, taken[rank], name, ff_split_names[rank]);
         if (tars->path.count > before) taken[rank] = name;
