@@ -355,6 +355,8 @@ for option, (value, uses) in options.items():
         said = done.stderr.decode()
         unused = said.startswith("ffpack: %s: " % option) and done.returncode == 2 and ("is of no use for %s" % source in said or "holds arrays" in said)
         tap.ok(unused == (kind not in uses), "%s for %s: %s" % (option, kind, "used" if kind in uses else "refused"), said)
+for source in ("idx", "x.npz"):
+    not_packed("--array-layout of %s" % source, 2, ["--array-layout: ", "has no axis of channels"], source, "--array-layout", "hwc")
 not_packed("--val-labels without validation images", 2, ["--val-labels: imagenet.tar holds no validation images"], "imagenet.tar", "--val-labels", "x")
 
 # ---- no sources ---------------------------------------------------------------------------------------

@@ -85,8 +85,8 @@ static void print_split(const ff_report *report, const ff_report_split *split, F
                 skipped_of(split) == 1 ? " was" : "s were",
                 report->skipped_path ? report->skipped_path : "see the messages");
     if (split->warnings)
-        fprintf(out, "  %" PRIu64 " image%s odd but complete: see the messages\n",
-                split->warnings, split->warnings == 1 ? " was" : "s were");
+        fprintf(out, "  %" PRIu64 " image%s odd but complete: see the messages\n", split->warnings,
+                split->warnings == 1 ? " was" : "s were");
 }
 
 /* Of what listing the source found. */
@@ -134,8 +134,7 @@ void ff_report_print(const ff_report *report, FILE *out) {
     }
     if (!report->dry_run)
         fprintf(out, "%" PRIu64 " item%s in %.2f s, %.4g items/s\n", items, plural(items),
-                report->seconds,
-                (double)items / (report->seconds > 0 ? report->seconds : 1));
+                report->seconds, (double)items / (report->seconds > 0 ? report->seconds : 1));
 }
 
 /* ---- for programs -------------------------------------------------------------------------- */
@@ -178,10 +177,9 @@ static json_t *fields_of(const ff_metadata *metadata) {
 static json_t *left_out_of(const ff_left_out *left) {
     json_t *array = json_array();
     for (size_t i = 0; i < left->count; i++)
-        json_array_append_new(
-            array, json_pack("{s:s, s:I, s:o}", "what", left->kind[i].many, "count",
-                             (json_int_t)left->kind[i].count, "example",
-                             string_of(left->kind[i].example)));
+        json_array_append_new(array, json_pack("{s:s, s:I, s:o}", "what", left->kind[i].many,
+                                               "count", (json_int_t)left->kind[i].count, "example",
+                                               string_of(left->kind[i].example)));
     return array;
 }
 

@@ -27,12 +27,9 @@ static const struct {
     const char *name, *start;
     size_t start_length;
 } refused[] = {
-    {"a gzip file", "\x1f\x8b", 2},
-    {"a zip file", "PK\3\4", 4},
-    {"a PDF file", "%PDF", 4},
-    {"a zstd file", "\x28\xb5\x2f\xfd", 4},
-    {"a NumPy array", "\x93NUMPY", 6},
-    {"an HTML page", "<!DOCTYPE html", 14},
+    {"a gzip file", "\x1f\x8b", 2},    {"a zip file", "PK\3\4", 4},
+    {"a PDF file", "%PDF", 4},         {"a zstd file", "\x28\xb5\x2f\xfd", 4},
+    {"a NumPy array", "\x93NUMPY", 6}, {"an HTML page", "<!DOCTYPE html", 14},
 };
 
 /* Writes "starts with 47 49 46 38" and, where the kind is known, " (a GIF image)". */

@@ -11,10 +11,8 @@ typedef struct signature {
 } signature;
 
 static const signature unread_kinds[] = {
-    {"JPEG 2000", "\0\0\0\x0cjP  ", 8},
-    {"JPEG 2000", "\xff\x4f\xff\x51", 4},
-    {"JPEG XL", "\xff\x0a", 2},
-    {"JPEG XL", "\0\0\0\x0cJXL ", 8},
+    {"JPEG 2000", "\0\0\0\x0cjP  ", 8}, {"JPEG 2000", "\xff\x4f\xff\x51", 4},
+    {"JPEG XL", "\xff\x0a", 2},         {"JPEG XL", "\0\0\0\x0cJXL ", 8},
     {"Photoshop", "8BPS\0\1", 6},
 };
 

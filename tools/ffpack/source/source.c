@@ -145,10 +145,11 @@ static ff_status check_path(const ff_source *source, ff_error *error) {
                        "it first, or mount it",
                        path, (int)scheme, path);
     if (!is_packed(path)) return FF_OK;
-    return ff_fail(error, FF_USAGE,
-                   "%s: is packed already; ffinspect shows it, ffpack append SET SOURCE adds to it, "
-                   "ffpack merge OUT PART... puts parts together",
-                   path);
+    return ff_fail(
+        error, FF_USAGE,
+        "%s: is packed already; ffinspect shows it, ffpack append SET SOURCE adds to it, "
+        "ffpack merge OUT PART... puts parts together",
+        path);
 }
 
 /* ---- options that a kind has no use for ---------------------------------------------------- */
@@ -209,10 +210,10 @@ static ff_status copy_options(ff_source *source, const ff_source_options *option
         char **to;
         const char *from;
     } strings[] = {
-        {&source->temporary, options->temporary},   {&source->classes, options->classes},
-        {&source->classes, options->classes_from},  {&source->val_labels, options->val_labels},
-        {&source->label, options->label},           {&source->splits, options->splits},
-        {&source->exclude, options->exclude},       {&source->label_list, options->label_list},
+        {&source->temporary, options->temporary},  {&source->classes, options->classes},
+        {&source->classes, options->classes_from}, {&source->val_labels, options->val_labels},
+        {&source->label, options->label},          {&source->splits, options->splits},
+        {&source->exclude, options->exclude},      {&source->label_list, options->label_list},
     };
     source->jobs = options->jobs;
     source->array_layout = options->array_layout;
@@ -254,9 +255,9 @@ static ff_status note_classes(ff_source *source, ff_error *error) {
         for (uint32_t k = 0; k < source->labels.field[i].class_count && status == FF_OK; k++) {
             const char *name = source->labels.field[i].class_name[k];
             if (ff_split_rank(name, strlen(name)) >= 0)
-                status = ff_buffer_printf(&text, error, "%s%s",
-                                          text.length ? ", " : "classes with names of splits: ",
-                                          name);
+                status =
+                    ff_buffer_printf(&text, error, "%s%s",
+                                     text.length ? ", " : "classes with names of splits: ", name);
         }
     if (status == FF_OK && text.length)
         status = ff_names_add(&source->notes, text.bytes, text.length, error);

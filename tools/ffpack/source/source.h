@@ -103,9 +103,9 @@ struct ff_source {
 };
 
 typedef struct ff_source_options {
-    const char *format;         /* a name of the table; NULL or "auto" = by content */
-    const char *classes;        /* file with a class name a line; NULL = the source's own */
-    const char *classes_from;   /* packed set or folder with the classes; not with `classes` */
+    const char *format;       /* a name of the table; NULL or "auto" = by content */
+    const char *classes;      /* file with a class name a line; NULL = the source's own */
+    const char *classes_from; /* packed set or folder with the classes; not with `classes` */
     const char *splits, *exclude, *label_list; /* --splits, --exclude, --labels; or NULL */
     bool allow_empty_classes;
     const char *val_labels;     /* of ImageNet's validation images; NULL = looked for beside them */

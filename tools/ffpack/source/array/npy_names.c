@@ -75,7 +75,8 @@ static ff_status find(const ff_names *names, const char *place, npy_role role, i
             return ff_fail(error, FF_BAD_DATA, "%s: %s and %s both hold %s%s%s, wanted one", place,
                            ff_names_at(names, *index), ff_names_at(names, i),
                            role == ROLE_IMAGES ? "images" : "labels",
-                           split == ALONE ? "" : " of split ", split == ALONE ? "" : ff_split_names[split]);
+                           split == ALONE ? "" : " of split ",
+                           split == ALONE ? "" : ff_split_names[split]);
         *index = i;
     }
     return FF_OK;

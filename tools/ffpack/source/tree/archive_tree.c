@@ -34,8 +34,9 @@ static ff_status read_table(reading *from, const ff_archive_member *member, ff_t
     char *text, *path;
     size_t got;
     if (member->bytes > TABLE_LIMIT_BYTES)
-        return ff_fail(error, FF_BAD_DATA, "%s: member %s has %" PRIu64 " bytes, more than %" PRIu64,
-                       from->path, member->name, member->bytes, TABLE_LIMIT_BYTES);
+        return ff_fail(error, FF_BAD_DATA,
+                       "%s: member %s has %" PRIu64 " bytes, more than %" PRIu64, from->path,
+                       member->name, member->bytes, TABLE_LIMIT_BYTES);
     FF_TRY(ff_format(&path, error, "%s: %s", from->path, member->name));
     ff_status status = ff_alloc(&text, member->bytes + 1, 1, "a list of labels", error);
     if (status == FF_OK) {

@@ -102,9 +102,9 @@ static const char *ending_of(const char *path) {
 
 ff_choice ff_chosen_name(const char *path) {
     static const char *const others[] = {
-        ".txt", ".csv", ".tsv", ".json", ".jsonl", ".xml", ".yaml", ".yml", ".md",  ".html",
-        ".htm", ".py",  ".sh",  ".ipynb", ".log",  ".pdf", ".mat",  ".npy", ".npz", ".pkl",
-        ".pt",  ".pth", ".h5",  ".db",   ".ini",   ".zip", ".tar",  ".gz",  ".mp4", ".avi"};
+        ".txt", ".csv", ".tsv", ".json",  ".jsonl", ".xml", ".yaml", ".yml", ".md",  ".html",
+        ".htm", ".py",  ".sh",  ".ipynb", ".log",   ".pdf", ".mat",  ".npy", ".npz", ".pkl",
+        ".pt",  ".pth", ".h5",  ".db",    ".ini",   ".zip", ".tar",  ".gz",  ".mp4", ".avi"};
     if (ff_is_image_name(path)) return FF_CHOICE_TAKE;
     const char *ending = ending_of(path);
     for (size_t i = 0; i < sizeof others / sizeof others[0]; i++)
@@ -115,9 +115,12 @@ ff_choice ff_chosen_name(const char *path) {
 ff_status ff_chosen_leave(ff_chosen *chosen, const char *path, ff_error *error) {
     const char *ending = ending_of(path);
     bool named = *ending && strlen(ending) <= ENDING_LIMIT_BYTES;
-    const char *one = named ? "file in" : *ending ? "file of another kind" : "file without an ending";
-    const char *many =
-        named ? "files in" : *ending ? "files of other kinds" : "files without an ending";
+    const char *one = named     ? "file in"
+                      : *ending ? "file of another kind"
+                                : "file without an ending";
+    const char *many = named     ? "files in"
+                       : *ending ? "files of other kinds"
+                                 : "files without an ending";
     return ff_left_out_add(chosen->left, one, many, named ? ending : "", path, strlen(path), error);
 }
 

@@ -16,9 +16,9 @@
 #include "tools/ffpack/source/names.h"
 
 typedef struct ff_chosen {
-    ff_left_out *left; /* counts what is left out; not owned */
-    ff_names pattern;  /* of --exclude */
-    bool *used;        /* [pattern.count] */
+    ff_left_out *left;    /* counts what is left out; not owned */
+    ff_names pattern;     /* of --exclude */
+    bool *used;           /* [pattern.count] */
     ff_class_set folders; /* that were left out */
     /* Images of kinds that are not read: how many, the first one's kind and name. */
     uint64_t unread_count;

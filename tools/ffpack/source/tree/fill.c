@@ -13,8 +13,8 @@ static ff_status leave(ff_tree *tree, const ff_item *item, const char *folder, f
                            item->key_bytes, error);
 }
 
-/* Splits in their order; in them classes, in these folders, in these files, each by its name: with a
- * zero byte behind every part, names sort as they do one by one. */
+/* Splits in their order; in them classes, in these folders, in these files, each by its name: with
+ * a zero byte behind every part, names sort as they do one by one. */
 static ff_status sort_image(ff_tree *tree, const ff_tree_splits *splits, ff_sorter *sorter,
                             const ff_item *item, ff_buffer *key, ff_error *error) {
     size_t within = 0;
@@ -70,7 +70,7 @@ typedef struct filling {
     const ff_tree_splits *splits;
     uint32_t part;
     bool plain;
-    size_t begun;                  /* splits */
+    size_t begun;                /* splits */
     const ff_tree_split *layout; /* of the split that is filled */
     ff_source_split *split;
     ff_names classes;
@@ -108,7 +108,7 @@ static ff_status begin_list(filling *fill, ff_error *error) {
     if (source->classes && !named)
         FF_TRY(ff_source_read_classes(source, 0, source->classes, error));
     return ff_label_list_decide(fill->layout->list, &source->labels, 0,
-                                source->classes      ? source->classes
+                                source->classes ? source->classes
                                 : fill->splits->layout.split->folder[0]
                                     ? fill->splits->layout.split->folder
                                     : fill->tree->path,
@@ -211,7 +211,7 @@ static ff_status fill_splits(filling *fill, ff_sorter *sorter, ff_error *error) 
         bool more;
         FF_TRY(ff_sorter_next(sorter, &record, &more, error));
         if (!more) break;
-        FF_TRY(begin_splits(fill, (size_t)*(const char *)record.key + 1, error));
+        FF_TRY(begin_splits(fill, (size_t) * (const char *)record.key + 1, error));
         FF_TRY(add_image(fill, &record, error));
     }
     FF_TRY(begin_splits(fill, fill->splits->layout.count, error));

@@ -14,14 +14,14 @@
 #include "tools/ffpack/source/names.h"
 
 typedef struct ff_label_list {
-    char *path;             /* as messages call it */
-    ff_names name, klass;   /* a line each */
-    uint64_t *line;         /* [name.count] its number in the file */
+    char *path;           /* as messages call it */
+    ff_names name, klass; /* a line each */
+    uint64_t *line;       /* [name.count] its number in the file */
     size_t line_capacity;
-    size_t *sorted;         /* [name.count] lines by name */
-    bool *used;             /* [name.count] by an image */
-    uint64_t marked;        /* images with a line */
-    uint64_t missing;       /* images without one */
+    size_t *sorted;   /* [name.count] lines by name */
+    bool *used;       /* [name.count] by an image */
+    uint64_t marked;  /* images with a line */
+    uint64_t missing; /* images without one */
     char *first_missing;
     ff_list_column column;
     bool decided;

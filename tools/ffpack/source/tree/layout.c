@@ -8,8 +8,8 @@
 
 enum { SPLITS_LIMIT = 64, NAME_LIMIT_BYTES = 64 };
 
-static ff_status add(ff_tree_layout *layout, const char *name, size_t name_bytes, const char *folder,
-                     size_t folder_bytes, ff_error *error) {
+static ff_status add(ff_tree_layout *layout, const char *name, size_t name_bytes,
+                     const char *folder, size_t folder_bytes, ff_error *error) {
     if (!layout->split)
         FF_TRY(ff_alloc(&layout->split, SPLITS_LIMIT, sizeof *layout->split, "splits", error));
     if (layout->count == SPLITS_LIMIT)
@@ -41,11 +41,12 @@ static ff_status mixture(const char *where, const char *split, const ff_names *t
         snprintf(others + used, sizeof others - used, "%s%s", used ? "," : "", name);
     }
     if (!all) strcat(others, ",...");
-    return ff_fail(error, FF_USAGE,
-                   "%s: holds the folder %s, a split by its name, beside %s; wanted --exclude %s to "
-                   "go without, --splits NAME=FOLDER,... to name the splits, --splits none to make "
-                   "all folders classes, or --format where it is no folder of images",
-                   where, split, others, others);
+    return ff_fail(
+        error, FF_USAGE,
+        "%s: holds the folder %s, a split by its name, beside %s; wanted --exclude %s to "
+        "go without, --splits NAME=FOLDER,... to name the splits, --splits none to make "
+        "all folders classes, or --format where it is no folder of images",
+        where, split, others, others);
 }
 
 static ff_status by_names(ff_tree_layout *layout, const char *where, const ff_names *top,
@@ -87,8 +88,8 @@ static ff_status wrong(const char *wanted, const char *what, size_t bytes, const
 }
 
 /* "NAME=FOLDER", or a FOLDER with a split's name. */
-static ff_status take_word(ff_tree_layout *layout, const char *wanted, const char *word, size_t bytes,
-                           ff_error *error) {
+static ff_status take_word(ff_tree_layout *layout, const char *wanted, const char *word,
+                           size_t bytes, ff_error *error) {
     static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-";
     const char *equals = memchr(word, '=', bytes), *name = word, *folder = word;
     size_t name_bytes = bytes, folder_bytes = bytes;
@@ -103,7 +104,8 @@ static ff_status take_word(ff_tree_layout *layout, const char *wanted, const cha
         const char *slash = memrchr(folder, '/', folder_bytes);
         const char *base = slash ? slash + 1 : folder;
         int rank = ff_split_rank(base, folder_bytes - (size_t)(base - folder));
-        if (rank < 0) return wrong(wanted, word, bytes, "names no split, wanted NAME=FOLDER", error);
+        if (rank < 0)
+            return wrong(wanted, word, bytes, "names no split, wanted NAME=FOLDER", error);
         name = ff_split_names[rank];
         name_bytes = strlen(name);
     }
@@ -123,8 +125,8 @@ static ff_status take_word(ff_tree_layout *layout, const char *wanted, const cha
         const char *other = layout->split[i].folder;
         size_t shorter = strlen(other) < strlen(added) ? strlen(other) : strlen(added);
         if (!memcmp(other, added, shorter))
-            return wrong(wanted, folder, folder_bytes, "is the folder of two splits, or lies in one",
-                         error);
+            return wrong(wanted, folder, folder_bytes,
+                         "is the folder of two splits, or lies in one", error);
     }
     return FF_OK;
 }
@@ -145,7 +147,7 @@ static ff_status by_option(ff_tree_layout *layout, const char *wanted, ff_error 
 }
 
 ff_status ff_tree_layout_find(ff_tree_layout *layout, const char *where, const ff_names *top,
-                         const char *wanted, ff_error *error) {
+                              const char *wanted, ff_error *error) {
     *layout = (ff_tree_layout){0};
     if (wanted && !strcmp(wanted, "none")) return ff_tree_layout_single(layout, "", error);
     return wanted ? by_option(layout, wanted, error) : by_names(layout, where, top, error);

@@ -7,132 +7,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
-#include <unistd.h>
-
-/* ---- lists of labels ----------------------------------------------------------------------- */
-
-static ff_status add_list(ff_tree_splits *splits, const char *split, size_t split_bytes,
-                          const char *path, size_t path_bytes, ff_error *error) {
-    ff_tree_list *grown =
-        realloc(splits->list, (splits->list_count + 1) * sizeof *splits->list);
-    if (!grown) return ff_fail(error, FF_NO_MEMORY, "not enough memory for lists of labels");
-    splits->list = grown;
-    ff_tree_list *list = &splits->list[splits->list_count++];
-    *list = (ff_tree_list){0};
-    FF_TRY(ff_copy_bytes(&list->split, split, split_bytes, error));
-    return ff_copy_bytes(&list->path, path, path_bytes, error);
-}
-
-/* --labels FILE, or SPLIT=FILE,... */
-static ff_status parse_labels(ff_tree_splits *splits, const char *wanted, ff_error *error) {
-    const char *equals = strchr(wanted, '=');
-    if (!equals || access(wanted, F_OK) == 0)
-        return add_list(splits, "", 0, wanted, strlen(wanted), error);
-    for (const char *at = wanted; at;) {
-        size_t bytes = strcspn(at, ",");
-        equals = memchr(at, '=', bytes);
-        if (!equals || equals == at || equals + 1 == at + bytes)
-            return ff_fail(error, FF_USAGE,
-                           "--labels: '%.*s' in '%s' is no SPLIT=FILE; wanted FILE, or "
-                           "SPLIT=FILE,SPLIT=FILE",
-                           (int)bytes, at, wanted);
-        FF_TRY(add_list(splits, at, (size_t)(equals - at), equals + 1,
-                        bytes - (size_t)(equals + 1 - at), error));
-        at = at[bytes] ? at + bytes + 1 : NULL;
-    }
-    return FF_OK;
-}
-
-static size_t find_table(const ff_tree *tree, const char *name) {
-    for (size_t i = 0; i < tree->tables.count; i++)
-        if (!strcmp(ff_names_at(&tree->tables, i), name)) return i;
-    return SIZE_MAX;
-}
-
-/* A table of the tree, by its name in there. */
-static ff_status read_table(ff_label_list *list, const ff_tree *tree, const char *name,
-                            ff_error *error) {
-    ff_table *table;
-    char *path;
-    FF_TRY(tree->options->open(tree->options->context, name, &table, error));
-    ff_status status = ff_format(&path, error, "%s%s%s", tree->path,
-                                 tree->options->files ? "/" : ": ", name);
-    if (status != FF_OK) {
-        ff_table_close(&table);
-        return status;
-    }
-    status = ff_label_list_read(list, path, table, error);
-    free(path);
-    return status;
-}
-
-/* A file of --labels, else one of this name in the root. */
-static ff_status read_list(ff_tree_list *from, ff_tree *tree, ff_error *error) {
-    char *name;
-    FF_TRY(ff_format(&name, error, "%s%s", tree->root, from->path));
-    size_t found = access(from->path, F_OK) ? find_table(tree, name) : SIZE_MAX;
-    ff_table *table;
-    ff_status status;
-    if (found != SIZE_MAX) {
-        tree->table_used[found] = true;
-        status = read_table(&from->list, tree, name, error);
-    } else {
-        status = ff_table_open(&table, from->path, error);
-        if (status == FF_OK) status = ff_label_list_read(&from->list, from->path, table, error);
-    }
-    free(name);
-    return status == FF_OK ? FF_OK : ff_fail_within(error, status, "--labels");
-}
-
-/* ---- images of a split --------------------------------------------------------------------- */
-
-const ff_tree_split *ff_tree_splits_of(const ff_tree_splits *splits, const ff_tree *tree,
-                                         const ff_item *item, size_t *within) {
-    size_t root = strlen(tree->root);
-    if (item->key_bytes <= root || memcmp(item->key, tree->root, root) != 0) return NULL;
-    const char *name = (const char *)item->key + root;
-    for (size_t i = 0; i < splits->layout.count; i++) {
-        const char *folder = splits->layout.split[i].folder;
-        size_t bytes = strlen(folder);
-        if (item->key_bytes - root <= bytes || memcmp(name, folder, bytes) != 0) continue;
-        *within = root + bytes;
-        return &splits->layout.split[i];
-    }
-    return NULL;
-}
-
-typedef ff_status image_taker(ff_label_list *list, const char *key, size_t bytes, ff_error *error);
-
-/* Every image of a split, by its key there. */
-static ff_status for_images(const ff_tree_splits *splits, const ff_tree *tree,
-                            const ff_tree_split *split, image_taker *take, ff_label_list *list,
-                            ff_error *error) {
-    ff_listing_cursor *cursor;
-    FF_TRY(ff_listing_cursor_create(&cursor, tree->images, error));
-    ff_status status = FF_OK;
-    for (uint64_t i = 0; i < ff_listing_count(tree->images) && status == FF_OK; i++) {
-        ff_item item;
-        size_t within;
-        status = ff_listing_item(cursor, i, &item, error);
-        if (status == FF_OK && ff_tree_splits_of(splits, tree, &item, &within) == split)
-            status =
-                take(list, (const char *)item.key + within, item.key_bytes - within, error);
-    }
-    ff_listing_cursor_destroy(&cursor);
-    return status;
-}
-
-static ff_status count_held(ff_label_list *list, const char *key, size_t bytes, ff_error *error) {
-    (void)error;
-    list->marked += ff_label_list_holds(list, key, bytes);
-    return FF_OK;
-}
 
 /* ---- what a split is ----------------------------------------------------------------------- */
 
 /* Its images lie in no folders, or all in one called images that is no class of the first split. */
-static bool is_flat(const ff_tree_splits *splits, const ff_tree *tree,
-                    const ff_tree_split *split, const char *inside, const ff_names *folders) {
+static bool is_flat(const ff_tree_splits *splits, const ff_tree *tree, const ff_tree_split *split,
+                    const char *inside, const ff_names *folders) {
     static const char *const words[] = {"images", "image", "imgs", "img"};
     if (!folders->count) return ff_tree_has_images(tree, inside);
     if (folders->count > 1 || split == splits->layout.split) return false;
@@ -146,54 +26,14 @@ static bool is_flat(const ff_tree_splits *splits, const ff_tree *tree,
     return false;
 }
 
-/* The table among those in `inside` (and, where `deep`, in its only folder) that names images of
- * the split: *found = its index, SIZE_MAX where there is none. Two are refused. */
-static ff_status find_labels(const ff_tree_splits *splits, const ff_tree *tree,
-                             const ff_tree_split *split, const char *inside, bool deep,
-                             size_t *found, ff_error *error) {
-    *found = SIZE_MAX;
-    size_t bytes = strlen(inside);
-    for (size_t i = 0; i < tree->tables.count; i++) {
-        const char *name = ff_names_at(&tree->tables, i);
-        if (strncmp(name, inside, bytes) != 0) continue;
-        const char *slash = strchr(name + bytes, '/');
-        if (slash && (!deep || strchr(slash + 1, '/'))) continue;
-        ff_label_list list = {0};
-        ff_error unread = {0};
-        /* What is no list of names and classes is none of labels. */
-        ff_status status = read_table(&list, tree, name, &unread);
-        uint64_t held = 0;
-        if (status == FF_OK) {
-            status = for_images(splits, tree, split, count_held, &list, error);
-            held = list.marked;
-        } else if (status == FF_BAD_DATA) {
-            status = FF_OK;
-        } else if (error) {
-            *error = unread;
-        }
-        ff_label_list_free(&list);
-        FF_TRY(status);
-        if (!held) continue;
-        if (*found != SIZE_MAX)
-            return ff_fail(error, FF_USAGE,
-                           "%s: both %s and %s name images of %s; wanted one of them as --labels "
-                           "%s=FILE",
-                           tree->path, ff_names_at(&tree->tables, *found), name, split->name,
-                           split->name);
-        *found = i;
-    }
-    return FF_OK;
-}
-
 /* Names the command that would take it, as far as its list can be found. */
 static ff_status without_labels(const ff_tree_splits *splits, const ff_tree *tree,
-                                const ff_tree_split *split, const char *inside,
-                                ff_error *error) {
+                                const ff_tree_split *split, const char *inside, ff_error *error) {
     char *where;
     size_t found = SIZE_MAX;
-    FF_TRY(find_labels(splits, tree, split, inside, true, &found, error));
+    FF_TRY(ff_tree_lists_find(splits, tree, split, inside, true, &found, error));
     if (found == SIZE_MAX && *split->folder)
-        FF_TRY(find_labels(splits, tree, split, tree->root, false, &found, error));
+        FF_TRY(ff_tree_lists_find(splits, tree, split, tree->root, false, &found, error));
     const char *file =
         found == SIZE_MAX ? "FILE" : ff_names_at(&tree->tables, found) + strlen(tree->root);
     const char *wanted = tree->source->splits, *exclude = tree->source->exclude;
@@ -228,13 +68,15 @@ static ff_status find_own_labels(ff_tree_splits *splits, ff_tree *tree, ff_tree_
     size_t found = SIZE_MAX;
     char *text;
     if (split != splits->layout.split)
-        FF_TRY(find_labels(splits, tree, split, inside, true, &found, error));
+        FF_TRY(ff_tree_lists_find(splits, tree, split, inside, true, &found, error));
     if (found != SIZE_MAX) {
         const char *name = ff_names_at(&tree->tables, found);
         tree->table_used[found] = true;
-        FF_TRY(add_list(splits, split->name, strlen(split->name), name, strlen(name), error));
+        FF_TRY(
+            ff_tree_lists_add(splits, split->name, strlen(split->name), name, strlen(name), error));
         split->kind = FF_SPLIT_LISTED;
-        FF_TRY(read_table(&splits->list[splits->list_count - 1].list, tree, name, error));
+        FF_TRY(
+            ff_tree_lists_read_own(&splits->list[splits->list_count - 1].list, tree, name, error));
         FF_TRY(ff_format(&text, error, "%s: labels from %s", split->name, name));
         return note(tree, text, error);
     }
@@ -297,7 +139,7 @@ static ff_status mark(ff_tree_splits *splits, ff_tree *tree, ff_tree_split *spli
     if (!from) from = list_of(splits, "");
     ff_label_list *list = split->list = &from->list;
     uint64_t marked = list->marked;
-    FF_TRY(for_images(splits, tree, split, ff_label_list_mark, list, error));
+    FF_TRY(ff_tree_splits_images(splits, tree, split, ff_label_list_mark, list, error));
     if (!*from->split && !strcmp(split->name, "test") && list->marked == marked &&
         split != splits->layout.split) {
         list->missing = 0;
@@ -340,7 +182,7 @@ static ff_status find(ff_tree_splits *splits, ff_tree *tree, ff_error *error) {
     ff_tree_layout *layout = &splits->layout;
     const char *wanted = tree->source->splits;
     if (tree->source->label_list)
-        FF_TRY(parse_labels(splits, tree->source->label_list, error));
+        FF_TRY(ff_tree_lists_parse(splits, tree->source->label_list, error));
     if (tree->options->split) {
         FF_TRY(ff_tree_layout_single(layout, tree->options->split, error));
     } else {
@@ -355,7 +197,7 @@ static ff_status find(ff_tree_splits *splits, ff_tree *tree, ff_error *error) {
         if (wanted && strcmp(wanted, "none") != 0) FF_TRY(check_folders(splits, tree, error));
     }
     for (size_t i = 0; i < splits->list_count; i++)
-        FF_TRY(read_list(&splits->list[i], tree, error));
+        FF_TRY(ff_tree_lists_read(&splits->list[i], tree, error));
     for (size_t i = 0; i < layout->count; i++)
         FF_TRY(find_kind(splits, tree, &layout->split[i], error));
     FF_TRY(check_lists(splits, tree, error));
@@ -378,9 +220,8 @@ ff_status ff_tree_splits_finish(const ff_tree_splits *splits, ff_tree *tree, ff_
         char *text;
         uint64_t unused = ff_label_list_unused(list, &example);
         if (!unused) continue;
-        FF_TRY(ff_format(&text, error, "%s: %" PRIu64 " line%s no image (%s%s)", list->path,
-                         unused, unused == 1 ? " names" : "s name", example,
-                         unused == 1 ? "" : ", ..."));
+        FF_TRY(ff_format(&text, error, "%s: %" PRIu64 " line%s no image (%s%s)", list->path, unused,
+                         unused == 1 ? " names" : "s name", example, unused == 1 ? "" : ", ..."));
         FF_TRY(note(tree, text, error));
     }
     return FF_OK;

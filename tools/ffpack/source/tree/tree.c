@@ -85,7 +85,8 @@ ff_status ff_tree_add_folder(ff_tree *tree, const char *name, bool *taken, ff_er
 
 static bool is_table_name(const char *name) {
     const char *dot = strrchr(name, '.');
-    return dot && (!strcasecmp(dot, ".txt") || !strcasecmp(dot, ".csv") || !strcasecmp(dot, ".tsv"));
+    return dot &&
+           (!strcasecmp(dot, ".txt") || !strcasecmp(dot, ".csv") || !strcasecmp(dot, ".tsv"));
 }
 
 /* Whether the file that is being added is an image. What is none is counted. */
@@ -228,8 +229,8 @@ ff_status ff_tree_fill(ff_tree *tree, uint32_t part, bool plain, ff_error *error
                        tree->path);
     FF_TRY(take_folders(tree, error));
     FF_TRY(find_root(tree, error));
-    FF_TRY(ff_alloc(&tree->table_used, tree->tables.count, sizeof *tree->table_used, "tables",
-                    error));
+    FF_TRY(
+        ff_alloc(&tree->table_used, tree->tables.count, sizeof *tree->table_used, "tables", error));
     ff_tree_splits splits = {0};
     ff_status status = ff_tree_splits_find(&splits, tree, error);
     if (status == FF_OK) status = ff_tree_fill_splits(tree, &splits, part, plain, error);

@@ -1,18 +1,18 @@
-/* A folder of images as items: the same classes, splits, numbers and keys whether the folder lies on
- * a disk (folder.c) or in an archive (archive_tree.c), which name their folders and files one by one
- * in any order.
+/* A folder of images as items: the same classes, splits, numbers and keys whether the folder lies
+ * on a disk (folder.c) or in an archive (archive_tree.c), which name their folders and files one by
+ * one in any order.
  *
  * The order is that of torchvision's ImageFolder (torchvision/datasets/folder.py, 0.14): every
  * folder in the root is a class, numbered in the order of the names' bytes (Python sorts by code
- * point, which is the same for UTF-8); a class's images are those of all folders below it, sorted by
- * their whole path, in each the files sorted by name.
+ * point, which is the same for UTF-8); a class's images are those of all folders below it, sorted
+ * by their whole path, in each the files sorted by name.
  *
  * Other than ImageFolder, so that numbers differ from its where there are such files:
  * - what begins with a dot, and __MACOSX, is left out (chosen.h); there a hidden folder is a class;
  * - images with an unknown ending are taken by their content, there .jfif and .gif are left out;
- * - folders named as splits are splits (layout.h), each numbered on its own, all with the classes of
- *   the first; a split without class folders has its labels from a list (label_list.h).
- * As there, a class without an image is an error, unless --allow-empty-classes. */
+ * - folders named as splits are splits (layout.h), each numbered on its own, all with the classes
+ * of the first; a split without class folders has its labels from a list (label_list.h). As there,
+ * a class without an image is an error, unless --allow-empty-classes. */
 #ifndef FF_FFPACK_SOURCE_TREE_H
 #define FF_FFPACK_SOURCE_TREE_H
 
@@ -50,8 +50,8 @@ FF_MUST_USE ff_status ff_tree_add_folder(ff_tree *tree, const char *name, bool *
 /* *image (may be NULL) = whether it was taken for one. */
 FF_MUST_USE ff_status ff_tree_add_file(ff_tree *tree, const char *name, const ff_tree_place *place,
                                        bool *image, ff_error *error);
-/* After all were added: fills the source's splits with items of part `part`, FF_PART_FILE for files.
- * `plain`: their offsets count, else their ordinals. Field 0 of source->labels exists. */
+/* After all were added: fills the source's splits with items of part `part`, FF_PART_FILE for
+ * files. `plain`: their offsets count, else their ordinals. Field 0 of source->labels exists. */
 FF_MUST_USE ff_status ff_tree_fill(ff_tree *tree, uint32_t part, bool plain, ff_error *error);
 void ff_tree_destroy(ff_tree **tree);
 

@@ -32,7 +32,7 @@ FF_MUST_USE ff_status ff_tree_folders(const ff_tree *tree, const char *inside, f
 /* Whether images lie in folder `inside` itself. */
 bool ff_tree_has_images(const ff_tree *tree, const char *inside);
 
-/* ---- splits.c: kinds and labels of the splits ------------------------------------------------ */
+/* ---- splits.c: the splits, and where each has its labels from -------------------------------- */
 
 /* A list of labels: of --labels, or found in the tree. */
 typedef struct ff_tree_list {
@@ -51,11 +51,38 @@ typedef struct ff_tree_splits {
 FF_MUST_USE ff_status ff_tree_splits_find(ff_tree_splits *splits, ff_tree *tree, ff_error *error);
 /* The split that an image lies in, by its key in the tree, or NULL; *within = its key in there. */
 const ff_tree_split *ff_tree_splits_of(const ff_tree_splits *splits, const ff_tree *tree,
-                                         const ff_item *item, size_t *within);
+                                       const ff_item *item, size_t *within);
 /* Says which lines name no image. */
 FF_MUST_USE ff_status ff_tree_splits_finish(const ff_tree_splits *splits, ff_tree *tree,
                                             ff_error *error);
 void ff_tree_splits_free(ff_tree_splits *splits);
+
+/* ---- lists.c: the lists of labels ---------------------------------------------------------- */
+
+/* `split` "": of every split without class folders. */
+FF_MUST_USE ff_status ff_tree_lists_add(ff_tree_splits *splits, const char *split,
+                                        size_t split_bytes, const char *path, size_t path_bytes,
+                                        ff_error *error);
+/* Adds those of --labels: FILE, or SPLIT=FILE,... */
+FF_MUST_USE ff_status ff_tree_lists_parse(ff_tree_splits *splits, const char *wanted,
+                                          ff_error *error);
+/* Reads a file of --labels, which may also be one of the tree, by its name in the root. */
+FF_MUST_USE ff_status ff_tree_lists_read(ff_tree_list *from, ff_tree *tree, ff_error *error);
+/* Reads a file of the tree. */
+FF_MUST_USE ff_status ff_tree_lists_read_own(ff_label_list *list, const ff_tree *tree,
+                                             const char *name, ff_error *error);
+/* The table among those in `inside` (and, where `deep`, in a folder of it) that names images of the
+ * split: *found = its index in tree->tables, SIZE_MAX where there is none. Two are refused. */
+FF_MUST_USE ff_status ff_tree_lists_find(const ff_tree_splits *splits, const ff_tree *tree,
+                                         const ff_tree_split *split, const char *inside, bool deep,
+                                         size_t *found, ff_error *error);
+
+/* Every image of a split, by its key there. */
+typedef ff_status ff_tree_image_taker(ff_label_list *list, const char *key, size_t bytes,
+                                      ff_error *error);
+FF_MUST_USE ff_status ff_tree_splits_images(const ff_tree_splits *splits, const ff_tree *tree,
+                                            const ff_tree_split *split, ff_tree_image_taker *take,
+                                            ff_label_list *list, ff_error *error);
 
 /* ---- fill.c ---------------------------------------------------------------------------------- */
 

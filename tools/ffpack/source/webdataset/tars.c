@@ -119,8 +119,7 @@ static ff_status find(ff_web_tars *tars, const char *source, bool pattern, ff_er
     FF_TRY(add_split_folders(tars, source, error));
     if (tars->path.count) return FF_OK;
     return ff_fail(error, FF_BAD_DATA,
-                   "%s: holds no tars, nor folders of tars called train, val or test",
-                   source);
+                   "%s: holds no tars, nor folders of tars called train, val or test", source);
 }
 
 ff_status ff_web_tars_find(ff_web_tars *tars, const char *source, bool pattern, ff_error *error) {
