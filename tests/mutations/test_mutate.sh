@@ -1,0 +1,87 @@
+#!/bin/bash
+# tests/mutate on a small tree of its own: a fault that is caught, one that hangs, a survivor, a stale entry, an
+# equivalent one, one that is called so and is caught, and one that does not compile. Prints TAP.
+set -u
+cd "$(dirname "$0")/../.."
+work=$(mktemp -d) && trap 'rm -rf "$work"' EXIT
+mkdir -p "$work"/tests/mutations "$work"/tests/unit "$work"/tests/programs "$work"/tests/shims
+cp tests/mutate "$work"/tests/
+cat >"$work"/Makefile <<'MAKE'
+build/tests/test_sum: sum.c tests/unit/test_sum.c
+	@mkdir -p $(@D)
+	@cc $^ -o $@
+MAKE
+cat >"$work"/sum.c <<'C'
+int sum(int n);
+int sum(int n) {
+    int s = 0;
+    for (int i = 0; i <= n; i++) s += i;
+    if (n > 100) s = 0;
+    return s;
+}
+C
+cat >"$work"/tests/unit/test_sum.c <<'C'
+#include <stdio.h>
+int sum(int n);
+int main(void) {
+    int right = sum(3) == 6;
+    puts(right ? "ok 1 - sum" : "not ok 1 - sum");
+    return !right;
+}
+C
+caught='sum.c test_sum
+- i <= n
++ i < n'
+equivalent='sum.c test_sum
+- int i = 0
++ int i = 1
+= adding nothing is no loss'
+# try NAME EXIT TEXT LIST: a run over the list ends so and prints the text
+try() {
+    printf '%s\n' "$4" >"$work"/tests/mutations/list.txt
+    "$work"/tests/mutate --slack 2 >"$work"/out 2>&1
+    local code=$?
+    if [ $code -eq "$2" ] && grep -qE "$3" "$work"/out && cmp -s "$work"/sum.c "$work"/sum.first; then
+        echo "ok - $1"
+    else
+        echo "not ok - $1 (exit $code)"; sed 's/^/# /' "$work"/out
+    fi
+}
+cp "$work"/sum.c "$work"/sum.first
+try "a caught and an equivalent one" 0 '2 faults: 1 caught, 1 equivalent, 0 wrong' "$caught
+
+# said to be so
+$equivalent"
+try "a survivor" 1 '^SURVIVOR: list.txt:1 ' 'sum.c test_sum
+- n > 100
++ n > 99'
+try "a survivor does not hide what comes after it" 1 '2 faults: 1 caught, 0 equivalent, 1 wrong' "sum.c test_sum
+- n > 100
++ n > 99
+
+$caught"
+try "lines in a row" 1 '^SURVIVOR: list.txt:1 ' 'sum.c test_sum
+-     if (n > 100) s = 0;
+-     return s;
++     return s;'
+try "text that is not there" 1 '^STALE: list.txt:1 ' 'sum.c test_sum
+- i > n
++ i < n'
+try "text that is there twice" 1 '^STALE .*2 times' 'sum.c test_sum
+- s = 0;
++ s = 1;'
+try "an equivalent one that is caught" 1 '^UNEQUAL: list.txt:1 ' 'sum.c test_sum
+- i <= n
++ i < n
+= wrongly said'
+try "a fault that does not compile" 1 '^NO BUILD: list.txt:1 ' 'sum.c test_sum
+- i <= n
++ i <= m'
+try "a fault that hangs is caught" 0 '^caught .*hangs' 'sum.c test_sum
+- s += i
++ s += i--'
+try "a test that is not there" 1 'there is no tests/.*/test_none.c' 'sum.c test_none
+- s += i
++ s -= i'
+sed -i 's/== 6/== 7/' "$work"/tests/unit/test_sum.c
+try "tests that fail without a fault" 1 'fail without a fault' "$caught"
