@@ -18,7 +18,9 @@ static const char summary[] =
     "    'train-{000..146}.tar'\n"
     "  ImageNet's archives; CIFAR-10/100 (binary or python version, also as .tar.gz)\n"
     "  arrays: IDX (MNIST family, .gz too), .npy, .npz\n"
-    "One that holds only folders among train, val, valid and test is packed into OUT/train, ...";
+    "Folders called train, val, test, training, valid, validation, dev or testing, in any case, are\n"
+    "splits and become OUT/train, OUT/val, OUT/test; --splits names others. What is left out of a\n"
+    "folder (hidden ones, files that are no images, what --exclude names) is counted in the summary.";
 
 static const char epilogue[] =
     "Everything is built in OUT.partial and renamed to OUT when it is whole. After an interruption\n"

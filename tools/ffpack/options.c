@@ -38,6 +38,18 @@ void ff_options_add_source(ff_option_table *table, ff_arguments *arguments) {
         {"classes", 0, FF_OPTION_STRING, "FILE", &arguments->classes, NULL, 0, 0,
          "class names, one a line in the order of the labels, where the source has none, or in "
          "another order than its own"},
+        {"classes-from", 0, FF_OPTION_STRING, "SET|FOLDER", &arguments->classes_from, NULL, 0, 0,
+         "class names and their numbers from a packed set, or from a folder of class folders"},
+        {"labels", 0, FF_OPTION_STRING, "[SPLIT=]FILE", &arguments->label_list, NULL, 0, 0,
+         "classes of images that lie in no class folders: a name and a class a line, with a tab or "
+         "a comma between; several with commas, SPLIT=FILE,SPLIT=FILE"},
+        {"splits", 0, FF_OPTION_STRING, "NAME=FOLDER,...|none", &arguments->splits, NULL, 0, 0,
+         "folders of SOURCE that are splits (default: those called train, val, test and the like, "
+         "where all are); none: all folders are classes"},
+        {"exclude", 0, FF_OPTION_STRING, "PATTERN,...", &arguments->exclude, NULL, 0, 0,
+         "leave out folders and files of these names: *.gif, extra, train/bad"},
+        {"allow-empty-classes", 0, FF_OPTION_FLAG, NULL, &arguments->allow_empty_classes, NULL, 0,
+         0, "take class folders without an image, and splits that lack some"},
         {"array-layout", 0, FF_OPTION_CHOICE, NULL, &arguments->array_layout, FF_LAYOUT_CHOICES, 0,
          0,
          "order of the axes in arrays of 4 dimensions: nchw or nhwc (default: the axis of at most 4 "

@@ -14,6 +14,8 @@ typedef struct ff_arguments {
     const char *resize, *center_crop, *mean, *std, *stats, *stats_from, *classes, *val_labels,
         *compress, *range;
     const char *label; /* the label field to keep; NULL = all */
+    const char *classes_from, *label_list, *splits, *exclude; /* NULL = not given */
+    bool allow_empty_classes;
     int dtype, layout, interpolation, on_error, alignment;
     int mode;             /* -1 = not given */
     int array_layout;     /* of the source's arrays; -1 = not given */

@@ -29,6 +29,8 @@ void ff_report_free(ff_report *report) {
     free(report->output);
     free(report->statistics_origin);
     free(report->skipped_path);
+    ff_left_out_free(&report->left_out);
+    ff_names_free(&report->notes);
     *report = (ff_report){0};
 }
 
@@ -72,6 +74,18 @@ static void print_split(const ff_report *report, const ff_report_split *split, F
                 ff_say_count(split->warnings, "image was", "images were").text);
 }
 
+/* Of what listing the source found. */
+static void print_listing(const ff_report *report, FILE *out) {
+    for (size_t i = 0; i < report->notes.count; i++)
+        fprintf(out, "%s\n", ff_names_at(&report->notes, i));
+    for (size_t i = 0; i < report->left_out.count; i++) {
+        char *text;
+        if (ff_left_out_text(&report->left_out.kind[i], &text, NULL) != FF_OK) continue;
+        fprintf(out, "left out: %s\n", text);
+        free(text);
+    }
+}
+
 static void print_floats(FILE *out, const char *name, const float *value, uint32_t count) {
     fprintf(out, "%s", name);
     for (uint32_t i = 0; i < count && i < 8; i++)
@@ -104,6 +118,7 @@ void ff_report_print(const ff_report *report, FILE *out) {
         print_split(report, &report->split[i], out);
         items += report->split[i].items - report->split[i].continued;
     }
+    print_listing(report, out);
     const ff_metadata *first = &report->split[0].metadata;
     if (report->statistics_known) {
         print_floats(out, "mean", first->mean, first->statistics_count);
@@ -165,6 +180,22 @@ static json_t *fields_of(const ff_metadata *metadata) {
     return array;
 }
 
+static json_t *left_out_of(const ff_left_out *left) {
+    json_t *array = json_array();
+    for (size_t i = 0; i < left->count; i++)
+        json_array_append_new(array, json_pack("{s:s, s:I, s:o}", "what", left->kind[i].many,
+                                               "count", (json_int_t)left->kind[i].count, "example",
+                                               string_of(left->kind[i].example)));
+    return array;
+}
+
+static json_t *notes_of(const ff_names *notes) {
+    json_t *array = json_array();
+    for (size_t i = 0; i < notes->count; i++)
+        json_array_append_new(array, string_of(ff_names_at(notes, i)));
+    return array;
+}
+
 static json_t *split_of(const ff_report *report, const ff_report_split *split) {
     const ff_metadata *metadata = &split->metadata;
     const ff_writer_result *result = &split->result;
@@ -199,6 +230,9 @@ ff_status ff_report_json(const ff_report *report, FILE *out, ff_error *error) {
     if (report->part.count)
         json_object_set_new(root, "part",
                             json_sprintf("%u/%u", report->part.number, report->part.count));
+    if (report->left_out.count)
+        json_object_set_new(root, "left_out", left_out_of(&report->left_out));
+    if (report->notes.count) json_object_set_new(root, "notes", notes_of(&report->notes));
     if (report->output) json_object_set_new(root, "output", string_of(report->output));
     if (report->skipped_path) json_object_set_new(root, "skipped", string_of(report->skipped_path));
     if (report->statistics_known) {

@@ -3,6 +3,8 @@
 #define FF_FFPACK_REPORT_H
 
 #include "format/writer.h"
+#include "tools/ffpack/source/left_out.h"
+#include "tools/ffpack/source/names.h"
 
 #include <stdio.h>
 
@@ -37,7 +39,9 @@ typedef struct ff_report {
     size_t split_count;
     ff_report_split *split;
     double seconds;
-    char *skipped_path; /* NULL where nothing was left out */
+    char *skipped_path;   /* NULL where nothing was left out */
+    ff_left_out left_out; /* of the source by listing it, */
+    ff_names notes;       /* and what else is to be said of it */
 } ff_report;
 
 /* Appends an empty split. */

@@ -54,6 +54,18 @@ FF_MUST_USE ff_status ff_decode_probe(const uint8_t *bytes, size_t length,
                                       const ff_decode_options *options, ff_image_info *info,
                                       ff_error *error);
 
+/* What a file is that begins with these bytes (FF_DECODE_GUESS_BYTES of them, or all). */
+typedef enum ff_decode_guess {
+    FF_DECODE_OTHER,  /* no image */
+    FF_DECODE_READ,   /* an image that is read, as it looks */
+    FF_DECODE_UNREAD, /* an image of a kind that is not read */
+} ff_decode_guess;
+#define FF_DECODE_GUESS_BYTES 64
+
+/* A guess for files whose name does not say it: stricter than decoding, which takes any file that
+ * begins with "BM" for a BMP. *unread = "HEIC", "AVIF", ... (static) with FF_DECODE_UNREAD. */
+ff_decode_guess ff_decode_guess_kind(const uint8_t *bytes, size_t length, const char **unread);
+
 /* The state of the libraries, one a thread, reused from image to image. */
 typedef struct ff_decoder ff_decoder;
 
