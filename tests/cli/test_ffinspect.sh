@@ -252,6 +252,10 @@ for length in 0 4096 100000; do
     truncate -s "$length" bad/train/shard-000000.ffs
     refused "a shard cut to $length bytes" 65 "shard-000000.ffs: $length bytes long, wanted" bad/train
 done
+cp -r both last && flip last/test/shard-000000.ffs 5000
+expect "--verify of a set whose last split alone is broken" 65 '^problem: last/test/shard-000000.ffs: offset 4096: ' last --verify
+grep -q '^last/train: verified' out && grep -q '^ffinspect: last/test: 1 problem' err; result $? "... and its sentence is about that"
+"$ffinspect" last --verify --json >last.json 2>err; [ $? -eq 65 ]; result $? "... with --json too"
 rm bad/train/shard-000000.ffs
 refused "a missing shard" 74 'bad/train/shard-000000.ffs: .*No such file' bad/train
 cp both/train/shard-000000.ffs bad/train/ && rm bad/train/index.ffx

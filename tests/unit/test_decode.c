@@ -196,6 +196,29 @@ static void test_pixel_limit(void **unused) {
     file huge = make_png(100000, 100000, 8, 2, NULL, 0, raw, 2);
     assert_refused(&huge, FF_PIXEL_LIMIT, "more than the limit of 178956970");
     free_file(&huge);
+    /* 65536 x 65536 pixels: as many as 32 bits count from 0. */
+    static const struct {
+        const char *bytes;
+        size_t length;
+    } wrapped[] = {
+        {"P6 65536 65536 255\n", 19},
+        {"P5 65536 65537 255\n", 19},
+        {"BM\0\0\0\0\0\0\0\0\x36\0\0\0\x28\0\0\0\0\0\1\0\0\0\1\0\1\0\x18\0"
+         "\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0",
+         54},
+        {"II*\0\x08\0\0\0\3\0\0\1\4\0\1\0\0\0\0\0\1\0\1\1\4\0\1\0\0\0\0\0\1\0"
+         "\x11\1\4\0\1\0\0\0\x08\0\0\0",
+         46},
+    };
+    for (size_t i = 0; i < sizeof wrapped / sizeof wrapped[0]; i++) {
+        const file given = {(uint8_t *)(size_t)wrapped[i].bytes, wrapped[i].length};
+        file copy = copy_file(&given, given.length);
+        assert_refused(&copy, FF_PIXEL_LIMIT, "more than the limit of 178956970");
+        free_file(&copy);
+    }
+    file square = make_png(65536, 65536, 8, 2, NULL, 0, raw, 2);
+    assert_refused(&square, FF_PIXEL_LIMIT, "more than the limit of 178956970");
+    free_file(&square);
     /* Within the limit, but no compression makes so much of so little: refused before the pixels
      * are allocated. */
     static const struct {
