@@ -134,6 +134,7 @@ static void test_order_and_grouping_do_not_matter(void **unused) {
     for (size_t i = 0; i < COUNT; i++)
         for (size_t c = 0; c < CHANNELS; c++)
             interleaved[i * CHANNELS + c] = planar[c * COUNT + i] = (uint8_t)(i * i + 11 * c);
+    static uint16_t words[2][COUNT * CHANNELS];
     float mean[3][CHANNELS], std[3][CHANNELS];
     ff_stats *whole = make(CHANNELS), *first = make(CHANNELS), *second = make(CHANNELS);
     ff_stats *planes = make(CHANNELS);
@@ -153,6 +154,27 @@ static void test_order_and_grouping_do_not_matter(void **unused) {
         assert_int_equal(ff_stats_finish(all[i], mean[i], std[i], NULL), FF_OK);
         assert_memory_equal(mean[i], mean[0], sizeof mean[0]);
         assert_memory_equal(std[i], std[0], sizeof std[0]);
+    }
+    /* 257 times the values in 257 times the range. */
+    for (size_t i = 0; i < COUNT * CHANNELS; i++) {
+        words[0][i] = (uint16_t)(257u * interleaved[i]);
+        words[1][i] = (uint16_t)(257u * planar[i]);
+    }
+    for (int is_planar = 0; is_planar < 2; is_planar++) {
+        ff_stats *of_words = make(CHANNELS);
+        float wide[CHANNELS], deviation[CHANNELS];
+        ff_stats_add_u16(of_words, words[is_planar], is_planar, COUNT);
+        assert_int_equal(ff_stats_finish_range(of_words, 0, 65535, wide, deviation, NULL), FF_OK);
+        for (size_t c = 0; c < CHANNELS; c++)
+            assert_true(fabsf(wide[c] - mean[0][c]) < 1e-6f &&
+                        fabsf(deviation[c] - std[0][c]) < 1e-6f);
+        /* A range that does not begin at 0 moves the mean. */
+        assert_int_equal(ff_stats_finish_range(of_words, -65535, 65535, wide, deviation, NULL),
+                         FF_OK);
+        for (size_t c = 0; c < CHANNELS; c++)
+            assert_true(fabsf(wide[c] - (mean[0][c] + 1) / 2) < 1e-6f &&
+                        fabsf(deviation[c] - std[0][c] / 2) < 1e-6f);
+        ff_stats_destroy(&of_words);
     }
     ff_stats_destroy(&whole);
     ff_stats_destroy(&planes);
