@@ -163,6 +163,13 @@ PYTHON
 else
     skip "--npy and --stats" "python3-numpy is not here"
 fi
+for mask in 022 027 077; do
+    (umask $mask; "$ffinspect" both/test --npy mode.npy --png mode.png >/dev/null)
+    want=$(printf '%o' $((0666 & ~0$mask)))
+    [ "$(stat -c %a mode.npy mode.png | sort -u)" = "$want" ]; result $? "files have the mode $want where umask is $mask"
+    rm -f mode.npy mode.png
+done
+
 # ---- --sample's text against the array, at and beyond the size that is shown
 if "$PYTHON" -c 'import numpy' 2>/dev/null; then
     for shape in "chw 3 6 8" "hwc 3 6 8" "chw 5 7 9" "hwc 5 7 9" "hwc 4 5 7" "chw 1 7 8"; do

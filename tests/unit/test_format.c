@@ -1,4 +1,5 @@
 /* Round trips of packed sets: every dtype, layout, compression, label kind and order. */
+#include "format/checksum.h"
 #include "format/dataset.h"
 #include "tests/unit/format_set.h"
 
@@ -162,28 +163,29 @@ static void large_index(void **state) {
 /* The same bytes as an uninterrupted run, wherever the writer was stopped and opened again. */
 static void continuing(void **state) {
     (void)state;
-    for (int zstd = 0; zstd < 2; zstd++) {
+    for (int i = 0; i < 4; i++) {
         set_spec spec = base;
-        spec.zstd = zstd;
+        spec.zstd = i % 2;
         spec.skip = SKIP_SOME;
         spec.shuffled = true;
-        spec.items = 30; /* 8 blocks in 4 shards */
+        uint64_t blocks = i < 2 ? 8 : 7; /* in 4 shards, the last of which may be short */
+        spec.items = 4 * blocks - 2;
         char *whole = new_folder(), *command;
         ff_writer_result result;
         set_write(&spec, whole, &result);
         ff_metadata metadata;
         set_metadata(&spec, &metadata);
-        for (uint64_t stop = 0; stop <= 8; stop++) {
+        for (uint64_t stop = 0; stop <= blocks; stop++) {
             char *folder = new_folder();
             ff_writer *writer;
             OK(ff_writer_open(&writer, folder, &metadata, &test_error));
-            assert_int_equal(ff_writer_end_block(writer), 8);
+            assert_int_equal(ff_writer_end_block(writer), blocks);
             set_append(&spec, &metadata, writer, stop);
-            if (stop < 8)
+            if (stop < blocks)
                 FAILS(ff_writer_commit(writer, &result, &test_error), FF_FAILED, "missing");
             ff_writer_close(&writer);
             OK(ff_writer_open(&writer, folder, &metadata, &test_error));
-            assert_int_equal(ff_writer_next_block(writer), stop / 2 * 2);
+            assert_int_equal(ff_writer_next_block(writer), stop == blocks ? stop : stop / 2 * 2);
             set_append(&spec, &metadata, writer, UINT64_MAX);
             OK(ff_writer_commit(writer, &result, &test_error));
             ff_writer_close(&writer);
@@ -588,6 +590,78 @@ static void damaged_frames(void **state) {
     remove_folder(folder);
 }
 
+/* No index is built of shards whose records, with checksums that are right, say what cannot be. */
+static void wrong_records(void **state) {
+    (void)state;
+    set_spec spec = base;
+    static const struct {
+        const char *what;     /* for readers */
+        size_t offset, bytes; /* in a record */
+        uint64_t value;
+        const char *part;
+    } cases[] = {
+        {"an item of another record", 0, 8, 8, "item 8 is there twice"},
+        {"the last item", 0, 8, 19, "item 19 is there twice"},
+        {"an item beyond the last", 0, 8, 20, "record 1 is out of range"},
+        {"another shard", 56, 4, 0, "record 1 is out of range"},
+        {"a key of too many bytes", 60, 2, FF_KEY_LIMIT_BYTES + 1, "record 1 is out of range"},
+        {"a key behind the keys", 40, 8, 1 << 20, "record 1 is out of range"},
+        {"another height", 48, 4, 6, "is 6 x 7, wanted 5 x 7"},
+        {"another width", 52, 4, 6, "is 5 x 6, wanted 5 x 7"},
+        {"a byte more", 16, 8, 211, "has 211 bytes, wanted 210"},
+        {"a place within the header", 8, 8, 4032, "outside of the samples"},
+        {"a place that is not aligned", 8, 8, 4096 + 32, "outside of the samples"},
+        {"a place beyond the samples", 8, 8, 1 << 20, "outside of the samples"},
+        {"a reserved byte", 62, 1, 1, "record 1 is out of range"},
+    };
+    char *folder = new_folder(), *path = join(folder, "shard-000001.ffs");
+    ff_writer_result result;
+    ff_shard shard;
+    ff_shard_footer footer;
+    size_t length;
+    set_write(&spec, folder, &result);
+    OK(ff_shard_open(&shard, folder, 1, &test_error));
+    footer = shard.footer;
+    uint64_t footer_offset = shard.footer_offset;
+    const ff_section records = footer.section[FF_SHARD_RECORDS];
+    ff_shard_close(&shard);
+    uint8_t *sound = read_whole(path, &length), *bytes = malloc(length);
+    assert_non_null(bytes);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        memcpy(bytes, sound, length);
+        uint8_t value[8];
+        ff_store_u64(value, cases[i].value);
+        memcpy(bytes + records.offset + FF_ENTRY_BYTES + cases[i].offset, value, cases[i].bytes);
+        footer.section[FF_SHARD_RECORDS].checksum =
+            ff_checksum(bytes + records.offset, records.bytes);
+        ff_shard_footer_encode(&footer, bytes + footer_offset);
+        write_whole(path, bytes, length);
+        FAILS(ff_index_build(folder, NULL, &result, NULL, &test_error), FF_BAD_DATA, cases[i].part);
+    }
+    write_whole(path, sound, length);
+    OK(ff_index_build(folder, NULL, &result, NULL, &test_error));
+    free(sound);
+    free(bytes);
+    free(path);
+    remove_folder(folder);
+}
+
+static void shard_names(void **state) {
+    (void)state;
+    char name[32];
+    uint32_t number = 9;
+    ff_shard_name(name, 12);
+    assert_string_equal(name, "shard-000012.ffs");
+    assert_true(ff_shard_name_parse(name, &number) && number == 12);
+    ff_shard_name(name, 1234567);
+    assert_true(ff_shard_name_parse(name, &number) && number == 1234567);
+    const char *const others[] = {"shard-000012",      "shard-000012.ffs.tmp", "shard-12.ffs",
+                                  "shard-0000012.ffs", "shard-000012.ffx",     "shard-00001x.ffs",
+                                  "Shard-000012.ffs",  "shard-.ffs",           ""};
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        if (ff_shard_name_parse(others[i], &number)) fail_msg("'%s' is taken", others[i]);
+}
+
 /* A folder that holds a shard below or beyond the writer's, or the other kind of committed file. */
 static void stale_shards(void **state) {
     (void)state;
@@ -657,6 +731,8 @@ int main(void) {
         cmocka_unit_test(damaged_index),
         cmocka_unit_test(damaged_frames),
         cmocka_unit_test(stale_shards),
+        cmocka_unit_test(wrong_records),
+        cmocka_unit_test(shard_names),
     };
     return cmocka_run_group_tests_name("format", tests, NULL, NULL);
 }
