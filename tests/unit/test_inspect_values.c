@@ -140,6 +140,34 @@ static void statistics_of_large_images(void **state) {
     }
 }
 
+/* Of nothing but NaN: no value has a mean, a minimum or a maximum. */
+static void statistics_of_no_value(void **state) {
+    (void)state;
+    char *folder = new_folder(), *path = join(folder, "shard-000000.ffs");
+    set_spec spec = some_set();
+    spec.per_shard = spec.items;
+    ff_writer_result result;
+    ff_dataset *dataset;
+    ff_channel_stats *stats;
+    set_write(&spec, folder, &result);
+    size_t length, samples = spec.items * ff_align_u64(40 * 40 * 3 * 2, 64);
+    uint8_t *bytes = read_whole(path, &length);
+    memset(bytes + FF_HEADER_BYTES, 0xff, samples);
+    write_whole(path, bytes, length);
+    OK(ff_dataset_open(&dataset, folder, FF_VERIFY_OFF, &test_error));
+    OK(ff_inspect_stats(&stats, dataset, 1, &test_error));
+    for (size_t c = 0; c < 3; c++) {
+        assert_int_equal(stats[c].nan_count, spec.items * 40 * 40);
+        assert_true(stats[c].count == 0 && isnan(ff_inspect_std(&stats[c])));
+        assert_true(isnan(stats[c].mean) && isnan(stats[c].minimum) && isnan(stats[c].maximum));
+    }
+    free(stats);
+    free(bytes);
+    free(path);
+    ff_dataset_close(&dataset);
+    remove_folder(folder);
+}
+
 static void storage_order_is_sorted(void **state) {
     (void)state;
     char *folder = new_folder();
@@ -324,6 +352,7 @@ int main(void) {
         cmocka_unit_test(statistics_agree_with_plain_sums),
         cmocka_unit_test(statistics_do_not_depend_on_threads),
         cmocka_unit_test(statistics_of_large_images),
+        cmocka_unit_test(statistics_of_no_value),
         cmocka_unit_test(storage_order_is_sorted),
         cmocka_unit_test(ranges),
         cmocka_unit_test(names_are_safe_to_print),
