@@ -74,7 +74,7 @@ dry() { # FILE PRECISION OPTIONS...
 dry tests/gpu/sm_90_h200.json f16
 [ $? = 0 ] && grep -q '^compute  *NVIDIA H200, cuda, cudnn, f16' "$scratch/dry" &&
     grep -q '^memory  *parameters .*activations' "$scratch/dry" &&
-    grep -q '^device memory  *0.* of 140.40 GiB' "$scratch/dry" &&
+    grep -q '^device memory  *[0-9.]* [KMG]iB of 140.40 GiB' "$scratch/dry" &&
     [ "$(grep -cE '^ +[0-9]+  (forward|backward data|backward weights) .* [0-9]+ +[0-9]+  T--' "$scratch/dry")" -gt 20 ]
 result $? "fftrain --dry-run --device-json prints engines and memory"
 cp "$scratch/dry" "$scratch/dry1"
