@@ -198,6 +198,9 @@ good = ("a/1.png", tarfile.REGTYPE, image)
 CASES = [
     ("../../x.png", [good, ("../../x.png", tarfile.REGTYPE, image)], "leads out of the archive"),
     ("a name with .. inside", [good, ("a/../../b/x.png", tarfile.REGTYPE, image)], "leads out of the archive"),
+    ("a name that ends in ..", [good, ("a/b/..", tarfile.REGTYPE, image)], "leads out of the archive"),
+    ("a folder .. at the end", [good, ("a/../", tarfile.DIRTYPE, "")], "leads out of the archive"),
+    ("the name ..", [good, ("..", tarfile.REGTYPE, image)], "leads out of the archive"),
     ("an absolute name", [good, ("/tmp/x.png", tarfile.REGTYPE, image)], "absolute name"),
     ("a symbolic link", [good, ("b/x.png", tarfile.SYMTYPE, "/etc/passwd")], "is a link"),
     ("a hard link", [good, ("b/x.png", tarfile.LNKTYPE, "a/1.png")], "is a link"),

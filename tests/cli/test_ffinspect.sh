@@ -206,6 +206,40 @@ refused "--npy of samples of different sizes to what exists" 2 "name a new folde
 cp -r all bad_sizes && truncate -s -20000 "bad_sizes/$(ls bad_sizes | grep ffs | tail -1)"
 mkdir place && "$ffinspect" bad_sizes --npy place/new >/dev/null 2>&1; [ $? -ne 0 ] && [ -z "$(ls -A place)" ]
 result $? "... leaves nothing where it fails"
+for mask in 022 027 077; do
+    (umask $mask; "$ffinspect" both/test --npy mode.npy --png mode.png >/dev/null)
+    want=$(printf '%o' $((0666 & ~0$mask)))
+    [ "$(stat -c %a mode.npy mode.png | sort -u)" = "$want" ]; result $? "files have the mode $want where umask is $mask"
+    rm -f mode.npy mode.png
+done
+
+# ---- --sample's text against the array, at and beyond the size that is shown
+if "$PYTHON" -c 'import numpy' 2>/dev/null; then
+    for shape in "chw 3 6 8" "hwc 3 6 8" "chw 5 7 9" "hwc 5 7 9" "hwc 4 5 7" "chw 1 7 8"; do
+        read -r layout channels height width <<<"$shape"
+        make corner --dtype f32 --layout "$layout" --channels "$channels" --height "$height" --width "$width" --count 3
+        "$ffinspect" corner --npy corner.npy >/dev/null && "$ffinspect" corner --sample 1 >corner.txt
+        python "--sample shows the corner of $shape" "$layout" <<'PYTHON'
+import re, sys, numpy
+array = numpy.load("corner.npy")[1]
+if sys.argv[1] == "hwc": array = array.transpose(2, 0, 1)
+channels, height, width = array.shape
+lines = open("corner.txt").read().split("\n")
+lines = lines[next(i for i, line in enumerate(lines) if line.startswith("  channel 0")):]
+wanted = []
+for c in range(min(3, channels)):
+    wanted.append("  channel %d of %d" % (c, channels))
+    for y in range(min(6, height)):
+        row = ["%.4g" % value for value in array[c, y, :8]]
+        wanted.append(" ".join(row + ["..."] if width > 8 else row))
+    if height > 6: wanted.append("...")
+if channels > 3: wanted.append("  ... and %d more channels" % (channels - 3))
+found = [line if line.startswith("  channel") or "more" in line else " ".join(line.split()) for line in lines if line]
+if found != wanted: print("\n".join(found), "\nwanted\n", "\n".join(wanted))
+PYTHON
+        rm -rf corner corner.npy
+    done
+fi
 
 # ---- contact sheets
 expect "--png" 0 '^sheet.png: 20 samples of 2 splits in 4 rows of 5, .* denormalized' both --grid 4x5 --png sheet.png
@@ -256,6 +290,11 @@ assert all(row[name] > 0 for row in bench["rows"] for name in row if name not in
 PYTHON
 
 # ---- --verify, and broken sets
+expect "slashes behind the folder's name" 0 '^both/train: verified' both/// --verify
+mkdir begun begun.partial
+refused "a folder whose packing was not finished" 65 'begun: is no packed set.*its packing was not finished: the same ffpack command' begun
+rmdir begun
+refused "nothing but the unfinished packing" 74 'no such folder, but begun.partial is there' begun
 expect "--verify: all splits, all bytes" 0 '^both/train: verified: [0-9]+ bytes in 2 files, all good$' both --verify
 grep -q "^both/train: verified: $(cat both/train/* | wc -c) bytes" out && grep -q '^both/test: verified' out
 result $? "... counted right"
@@ -295,6 +334,10 @@ for length in 0 4096 100000; do
     truncate -s "$length" bad/train/shard-000000.ffs
     refused "a shard cut to $length bytes" 65 "shard-000000.ffs: $length bytes long, wanted" bad/train
 done
+cp -r both last && flip last/test/shard-000000.ffs 5000
+expect "--verify of a set whose last split alone is broken" 65 '^problem: last/test/shard-000000.ffs: offset 4096: ' last --verify
+grep -q '^last/train: verified' out && grep -q '^ffinspect: last/test: 1 problem' err; result $? "... and its sentence is about that"
+"$ffinspect" last --verify --json >last.json 2>err; [ $? -eq 65 ]; result $? "... with --json too"
 rm bad/train/shard-000000.ffs
 refused "a missing shard" 74 'bad/train/shard-000000.ffs: .*No such file' bad/train
 cp both/train/shard-000000.ffs bad/train/ && rm bad/train/index.ffx

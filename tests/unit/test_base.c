@@ -192,6 +192,11 @@ static void options_accepted(void **state) {
     assert_string_equal(string, "");
     OK(PARSE("--integer=1", "--integer=2"));
     assert_int_equal(integer, 2);
+    /* The ends of a range belong to it. */
+    OK(PARSE("--integer", "-5", "--real", "-1", "--bytes", "1"));
+    assert_true(integer == -5 && real == -1 && bytes_wanted == 1);
+    OK(PARSE("--integer", "1000000", "--real", "1", "--bytes", "1000000000000000000"));
+    assert_true(integer == 1000000 && real == 1 && bytes_wanted == UINT64_C(1000000000000000000));
     static const struct {
         const char *text;
         uint64_t bytes;
@@ -229,6 +234,7 @@ static void options_refused(void **state) {
     FAILS(PARSE("--real", "nan"), FF_USAGE, "out of range");
     FAILS(PARSE("--real", "inf"), FF_USAGE, "out of range");
     FAILS(PARSE("--real", "1.0001"), FF_USAGE, "out of range");
+    FAILS(PARSE("--real", "-1.0001"), FF_USAGE, "out of range");
     FAILS(PARSE("--real", "half"), FF_USAGE, "is not a number");
     FAILS(PARSE("--bytes", "0"), FF_USAGE, "out of range");
     FAILS(PARSE("--bytes", "-1"), FF_USAGE, "out of range");

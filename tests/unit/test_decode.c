@@ -178,6 +178,29 @@ static void test_pixel_limit(void **unused) {
     file huge = make_png(100000, 100000, 8, 2, NULL, 0, raw, 2);
     assert_refused(&huge, FF_PIXEL_LIMIT, "more than the limit of 178956970");
     free_file(&huge);
+    /* 65536 x 65536 pixels: as many as 32 bits count from 0. */
+    static const struct {
+        const char *bytes;
+        size_t length;
+    } wrapped[] = {
+        {"P6 65536 65536 255\n", 19},
+        {"P5 65536 65537 255\n", 19},
+        {"BM\0\0\0\0\0\0\0\0\x36\0\0\0\x28\0\0\0\0\0\1\0\0\0\1\0\1\0\x18\0"
+         "\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0",
+         54},
+        {"II*\0\x08\0\0\0\3\0\0\1\4\0\1\0\0\0\0\0\1\0\1\1\4\0\1\0\0\0\0\0\1\0"
+         "\x11\1\4\0\1\0\0\0\x08\0\0\0",
+         46},
+    };
+    for (size_t i = 0; i < sizeof wrapped / sizeof wrapped[0]; i++) {
+        const file given = {(uint8_t *)(size_t)wrapped[i].bytes, wrapped[i].length};
+        file copy = copy_file(&given, given.length);
+        assert_refused(&copy, FF_PIXEL_LIMIT, "more than the limit of 178956970");
+        free_file(&copy);
+    }
+    file square = make_png(65536, 65536, 8, 2, NULL, 0, raw, 2);
+    assert_refused(&square, FF_PIXEL_LIMIT, "more than the limit of 178956970");
+    free_file(&square);
     /* Within the limit, but no compression makes so much of so little: refused before the pixels
      * are allocated. */
     static const struct {
@@ -443,18 +466,56 @@ static void test_upright_regions(void **unused) {
     ff_image_free(&upright);
 }
 
-/* The size that probe says is that of the upright image where it is asked for. */
-static void test_probe_upright(void **unused) {
-    (void)unused;
-    static const uint8_t exif[] = {0xff, 0xe1, 0, 34, 'E', 'x', 'i', 'f', 0,    0, 'I', 'I',
-                                   42,   0,    8, 0,  0,   0,   1,   0,   0x12, 1, 3,   0,
-                                   1,    0,    0, 0,  6,   0,   0,   0,   0,    0, 0,   0};
-    file jpeg = make_jpeg(31, 17, &as_420);
+/* A JPEG that says how it is turned. */
+static file make_turned_jpeg(int width, int height, uint8_t orientation) {
+    const uint8_t exif[] = {0xff, 0xe1, 0, 34, 'E',         'x', 'i', 'f', 0,    0, 'I', 'I',
+                            42,   0,    8, 0,  0,           0,   1,   0,   0x12, 1, 3,   0,
+                            1,    0,    0, 0,  orientation, 0,   0,   0,   0,    0, 0,   0};
+    file jpeg = make_jpeg(width, height, &as_420);
     jpeg.bytes = realloc(jpeg.bytes, jpeg.length + sizeof exif);
     assert_non_null(jpeg.bytes);
     memmove(jpeg.bytes + 2 + sizeof exif, jpeg.bytes + 2, jpeg.length - 2);
     memcpy(jpeg.bytes + 2, exif, sizeof exif);
     jpeg.length += sizeof exif;
+    return jpeg;
+}
+
+/* Of a turned image, too, a region has the values that it has in the whole. */
+static void test_turned_parts(void **unused) {
+    (void)unused;
+    const ff_region needed = {100, 21, 30, 11};
+    const ff_decode_options options = {
+        .mode = FF_MODE_RGB, .pixel_limit = FF_PIXEL_LIMIT, .exif = true};
+    ff_decoder *decoder = make_decoder();
+    ff_image whole = {0}, part = {0};
+    for (uint8_t orientation = 1; orientation <= 8; orientation++) {
+        bool swaps = ff_upright_swaps(orientation);
+        file jpeg = make_turned_jpeg(swaps ? 90 : 200, swaps ? 200 : 90, orientation);
+        assert_int_equal(ff_decode(decoder, jpeg.bytes, jpeg.length, &options, NULL, &whole, NULL),
+                         FF_OK);
+        assert_true(whole.width == 200 && whole.height == 90);
+        assert_int_equal(ff_image_reshape(&part, 200, 90, 3, NULL), FF_OK);
+        memset(part.pixels, 0x55, 200 * 90 * 3);
+        ff_decoder_destroy(&decoder); /* that holds the whole, as it is stored */
+        decoder = make_decoder();
+        assert_int_equal(
+            ff_decode(decoder, jpeg.bytes, jpeg.length, &options, &needed, &part, NULL), FF_OK);
+        assert_true(part.width == 200 && part.height == 90);
+        for (uint32_t y = needed.top; y < needed.top + needed.height; y++) {
+            size_t at = (y * (size_t)200 + needed.left) * 3;
+            assert_memory_equal(part.pixels + at, whole.pixels + at, needed.width * 3);
+        }
+        free_file(&jpeg);
+    }
+    ff_image_free(&whole);
+    ff_image_free(&part);
+    ff_decoder_destroy(&decoder);
+}
+
+/* The size that probe says is that of the upright image where it is asked for. */
+static void test_probe_upright(void **unused) {
+    (void)unused;
+    file jpeg = make_turned_jpeg(31, 17, 6);
     ff_decode_options options = {.pixel_limit = FF_PIXEL_LIMIT};
     ff_image_info info;
     assert_int_equal(ff_decode_probe(jpeg.bytes, jpeg.length, &options, &info, NULL), FF_OK);
@@ -508,6 +569,7 @@ int main(void) {
         cmocka_unit_test(test_warning),
         cmocka_unit_test(test_filled),
         cmocka_unit_test(test_upright_regions),
+        cmocka_unit_test(test_turned_parts),
         cmocka_unit_test(test_probe_upright),
         cmocka_unit_test(test_image_grows_only),
     };

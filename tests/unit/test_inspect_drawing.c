@@ -267,6 +267,32 @@ static void unusual_ranges(void **state) {
     metadata.dtype = FF_U16;
     scale = ff_picture_choose_scale(&metadata, 0, 4095);
     assert_true(fabs(4095 * scale.gain[0] + scale.offset[0] - 255) < 1e-9);
+    scale = ff_picture_choose_scale(&metadata, 0, 32767);
+    assert_true(fabs(32767 * scale.gain[0] + scale.offset[0] - 255) < 1e-9);
+    scale = ff_picture_choose_scale(&metadata, 1000, 32768);
+    assert_true(fabs(65535 * scale.gain[0] + scale.offset[0] - 255) < 1e-9);
+    assert_true(fabs(scale.offset[0]) < 1e-9);
+    /* Floats from 0 to 1 are shown as they are, ends and all; halves are rounded up. */
+    metadata.dtype = FF_F32;
+    scale = ff_picture_choose_scale(&metadata, 0, 1);
+    assert_non_null(strstr(scale.sentence, "from 0 to 1"));
+    scale = ff_picture_choose_scale(&metadata, -1e-6, 1);
+    assert_non_null(strstr(scale.sentence, "stretched"));
+    scale = ff_picture_choose_scale(&metadata, 0, 1.000001);
+    assert_non_null(strstr(scale.sentence, "stretched"));
+    const float fine[4] = {0.4f / 255, 0.6f / 255, 100.4f / 255, 254.6f / 255};
+    scale = ff_picture_choose_scale(&metadata, 0, 1);
+    ff_picture_convert(&metadata, &scale, fine, 1, 4, rgb);
+    assert_true(rgb[0] == 0 && rgb[3] == 1 && rgb[6] == 100 && rgb[9] == 255);
+    /* Three channels are colours, two are shown as grey. */
+    metadata.channels = 3;
+    metadata.width = 1;
+    const float color[3] = {0, 0.5f, 1};
+    ff_picture_convert(&metadata, &scale, color, 1, 1, rgb);
+    assert_true(rgb[0] == 0 && rgb[1] == 128 && rgb[2] == 255);
+    metadata.channels = 2;
+    ff_picture_convert(&metadata, &scale, color + 1, 1, 1, rgb);
+    assert_true(rgb[0] == 128 && rgb[1] == 128 && rgb[2] == 128);
 }
 
 int main(void) {

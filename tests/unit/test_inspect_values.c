@@ -21,6 +21,7 @@ static void statistics_agree_with_plain_sums(void **state) {
         float value[COUNT];
         long double sum = 0, squares = 0;
         size_t finite = 0, nan_count = 0, infinity_count = 0;
+        float low = INFINITY, high = -INFINITY;
         for (size_t i = 0; i < COUNT; i++) {
             uint64_t random = set_mix(round, i);
             value[i] = (float)(random % 100000) / 100 + (float)(round * 1000);
@@ -30,6 +31,8 @@ static void statistics_agree_with_plain_sums(void **state) {
             if (!isfinite(value[i])) continue;
             sum += (long double)value[i];
             finite++;
+            low = fminf(low, value[i]);
+            high = fmaxf(high, value[i]);
         }
         long double mean = sum / (long double)finite;
         for (size_t i = 0; i < COUNT; i++)
@@ -49,6 +52,7 @@ static void statistics_agree_with_plain_sums(void **state) {
             assert_int_equal(both[k]->count, finite);
             assert_int_equal(both[k]->nan_count, nan_count);
             assert_int_equal(both[k]->infinity_count, infinity_count);
+            assert_true(both[k]->minimum == (double)low && both[k]->maximum == (double)high);
             assert_true(close_to(both[k]->mean, (double)mean));
             assert_true(
                 close_to(ff_inspect_std(both[k]), sqrt((double)(squares / (long double)finite))));
@@ -98,6 +102,70 @@ static void statistics_do_not_depend_on_threads(void **state) {
             assert_memory_equal(&stats[0][c], &stats[i][c], sizeof stats[0][c]);
     }
     for (int i = 0; i < 3; i++) free(stats[i]);
+    remove_folder(folder);
+}
+
+/* Of images larger than what is looked at at once, in both layouts. */
+static void statistics_of_large_images(void **state) {
+    (void)state;
+    for (int layout = FF_CHW; layout <= FF_HWC; layout++) {
+        enum { SIDE = 75, CHANNELS = 3, AREA = SIDE * SIDE };
+        set_spec spec = some_set();
+        spec.dtype = FF_U8;
+        spec.layout = (ff_layout)layout;
+        spec.height = spec.width = SIDE;
+        spec.items = 40;
+        static uint8_t tensor[AREA * CHANNELS];
+        double sum[CHANNELS] = {0};
+        for (uint64_t item = 0; item < spec.items; item++) {
+            set_tensor(&spec, item, SIDE, SIDE, tensor);
+            for (size_t i = 0; i < AREA; i++)
+                for (size_t c = 0; c < CHANNELS; c++)
+                    sum[c] += tensor[layout == FF_CHW ? c * AREA + i : i * CHANNELS + c];
+        }
+        char *folder = new_folder();
+        ff_writer_result result;
+        ff_dataset *dataset;
+        ff_channel_stats *stats;
+        set_write(&spec, folder, &result);
+        OK(ff_dataset_open(&dataset, folder, FF_VERIFY_FIRST, &test_error));
+        OK(ff_inspect_stats(&stats, dataset, 2, &test_error));
+        for (size_t c = 0; c < CHANNELS; c++) {
+            assert_int_equal(stats[c].count, spec.items * AREA);
+            assert_true(close_to(stats[c].mean, sum[c] / (double)(spec.items * AREA)));
+            assert_true(stats[c].minimum == 0 && stats[c].maximum == 255);
+        }
+        free(stats);
+        ff_dataset_close(&dataset);
+        remove_folder(folder);
+    }
+}
+
+/* Of nothing but NaN: no value has a mean, a minimum or a maximum. */
+static void statistics_of_no_value(void **state) {
+    (void)state;
+    char *folder = new_folder(), *path = join(folder, "shard-000000.ffs");
+    set_spec spec = some_set();
+    spec.per_shard = spec.items;
+    ff_writer_result result;
+    ff_dataset *dataset;
+    ff_channel_stats *stats;
+    set_write(&spec, folder, &result);
+    size_t length, samples = spec.items * ff_align_u64(40 * 40 * 3 * 2, 64);
+    uint8_t *bytes = read_whole(path, &length);
+    memset(bytes + FF_HEADER_BYTES, 0xff, samples);
+    write_whole(path, bytes, length);
+    OK(ff_dataset_open(&dataset, folder, FF_VERIFY_OFF, &test_error));
+    OK(ff_inspect_stats(&stats, dataset, 1, &test_error));
+    for (size_t c = 0; c < 3; c++) {
+        assert_int_equal(stats[c].nan_count, spec.items * 40 * 40);
+        assert_true(stats[c].count == 0 && isnan(ff_inspect_std(&stats[c])));
+        assert_true(isnan(stats[c].mean) && isnan(stats[c].minimum) && isnan(stats[c].maximum));
+    }
+    free(stats);
+    free(bytes);
+    free(path);
+    ff_dataset_close(&dataset);
     remove_folder(folder);
 }
 
@@ -167,6 +235,8 @@ static void ranges(void **state) {
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
         FAILS(ff_inspect_range(bad[i], 10, &begin, &end, &test_error), FF_USAGE, "--sample");
     unsigned rows, columns;
+    OK(ff_inspect_grid_size("1000X1000", &rows, &columns, &test_error));
+    assert_true(rows == 1000 && columns == 1000);
     OK(ff_inspect_grid_size("4x8", &rows, &columns, &test_error));
     assert_int_equal(rows, 4);
     assert_int_equal(columns, 8);
@@ -195,6 +265,14 @@ static void names_are_safe_to_print(void **state) {
                     7, "%C2%9Bx%E2%80%AEa");
     assert_readable("\xc0\x80\xed\xa0\x80\xf4\x90\x80\x80", 9, "%C0%80%ED%A0%80%F4%90%80%80");
     assert_readable("\xe7\x8c", 2, "%E7%8C");
+    /* The ends of the ranges: of UTF-8, of surrogates, of marks that are not shown. */
+    assert_readable("\xf4\x8f\xbf\xbf\xf5\x80\x80\x80", 8, "\xf4\x8f\xbf\xbf%F5%80%80%80");
+    assert_readable("\xed\x9f\xbf\xee\x80\x80", 6, "\xed\x9f\xbf\xee\x80\x80");
+    assert_readable("\xe2\x81\x9f\xe2\x81\xa0\xe2\x81\xaf", 9, "\xe2\x81\x9f%E2%81%A0%E2%81%AF");
+    assert_readable("\xe2\x81\xb0\xe2\x80\x8b", 6, "\xe2\x81\xb0%E2%80%8B");
+    assert_readable("\xe2\x80\x8a\xe2\x80\x8f", 6, "\xe2\x80\x8a%E2%80%8F");
+    assert_readable("\xe2\x80\x90\xe2\x80\xa8", 6, "\xe2\x80\x90%E2%80%A8");
+    assert_readable("\xc2\xa0\xc2\x80", 4, "\xc2\xa0%C2%80");
     assert_readable("0123456789012345678901234", 25, "01234567890123456789...");
     for (uint64_t round = 0; round < 20000; round++) {
         char bytes[8];
@@ -242,6 +320,15 @@ static void numpy_headers(void **state) {
         assert_non_null(strstr(header.bytes + 10, type[i].name));
         assert_non_null(strstr(header.bytes + 10, text[i % 3 + 1]));
         ff_buffer_free(&header);
+        /* Of texts of every length. */
+        metadata.width = 1;
+        for (uint64_t count = 1; count < UINT64_C(1) << 62; count *= 2) {
+            if (metadata.width < 1000000) metadata.width *= 10;
+            OK(ff_inspect_npy_header(&header, &metadata, count, &test_error));
+            assert_int_equal(header.length % 64, 0);
+            assert_int_equal(header.bytes[header.length - 1], '\n');
+            ff_buffer_free(&header);
+        }
     }
 }
 
@@ -303,6 +390,8 @@ int main(void) {
         cmocka_unit_test(a_shard_that_shrinks_is_an_error),
         cmocka_unit_test(statistics_agree_with_plain_sums),
         cmocka_unit_test(statistics_do_not_depend_on_threads),
+        cmocka_unit_test(statistics_of_large_images),
+        cmocka_unit_test(statistics_of_no_value),
         cmocka_unit_test(storage_order_is_sorted),
         cmocka_unit_test(ranges),
         cmocka_unit_test(names_are_safe_to_print),
