@@ -22,12 +22,12 @@ WARNINGS := -Wall -Wextra -Wshadow -Wpointer-arith -Wstrict-prototypes -Wmissing
 # No fused multiply-add where the source has two operations: the exact transforms and the
 # equality of instruction-set clones depend on it.
 CFLAGS   ?= -O3 -g
-ALL_CFLAGS := -std=c11 -D_GNU_SOURCE -I. $(CPPFLAGS_XXHASH) $(CPPFLAGS_DNNL) $(CPPFLAGS_JPEG) $(CFLAGS) -ffp-contract=off -fno-math-errno -fPIC -fvisibility=hidden -pthread $(WARNINGS) $(if $(HAVE_DNNL),-DFF_HAVE_DNNL)
+ALL_CFLAGS := -std=c11 -D_GNU_SOURCE -I. $(CPPFLAGS_XXHASH) $(CPPFLAGS_DNNL) $(CFLAGS) -ffp-contract=off -fno-math-errno -fPIC -fvisibility=hidden -pthread $(WARNINGS) $(if $(HAVE_DNNL),-DFF_HAVE_DNNL)
 TRAIN_CFLAGS := -fopenmp
 LDLIBS_FORMAT := $(LIBS_XXHASH) $(LIBS_ZSTD)
 LDLIBS_LOADER := $(LDLIBS_FORMAT) -ldl
 LDLIBS_TRAIN  := $(LIBS_DNNL) $(LIBS_JANSSON) $(LDLIBS_LOADER) -fopenmp
-LDLIBS_FFPACK := $(LIBS_ARCHIVE) $(LIBS_ZLIB) $(LIBS_JPEG) $(LIBS_JPEG_REGION) $(LIBS_PNG) $(LIBS_WEBP) $(LIBS_TIFF) $(LIBS_JANSSON) $(LDLIBS_FORMAT)
+LDLIBS_FFPACK := $(LIBS_ARCHIVE) $(LIBS_ZLIB) $(LIBS_JPEG) $(LIBS_PNG) $(LIBS_WEBP) $(LIBS_TIFF) $(LIBS_JANSSON) $(LDLIBS_FORMAT)
 LDLIBS_FFINSPECT := $(LIBS_JANSSON) $(LIBS_PNG) $(LIBS_ZLIB) $(LDLIBS_LOADER)
 ifneq ($(SANITIZE),)
 ALL_CFLAGS += -O1 -fsanitize=$(SANITIZE) -fno-sanitize-recover=undefined -fno-omit-frame-pointer -DFF_NO_CLONES

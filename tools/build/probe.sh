@@ -36,11 +36,8 @@ try dispatch '#include <xxh_x86dispatch.h>' 'XXH3_64bits("", 0)' '-lxxhash' &&
 need zstd LIBS_ZSTD '#include <zstd.h>' 'ZSTD_versionNumber()' '-lzstd' libzstd-dev
 need zlib LIBS_ZLIB '#include <zlib.h>' 'zlibCompileFlags()' '-lz' zlib1g-dev
 need libarchive LIBS_ARCHIVE '#include <archive.h>' 'archive_version_number()' '-larchive' libarchive-dev
-need libturbojpeg LIBS_JPEG '#include <turbojpeg.h>' 'tjInitDecompress()' '-lturbojpeg' libturbojpeg0-dev
-# turbojpeg.h does not say its version before 3.0, and packed sets record it.
-jpeg=$(pkg-config --modversion libturbojpeg 2>/dev/null) && echo "CPPFLAGS_JPEG := -DFF_JPEG_VERSION='\"$jpeg\"'" >>"$scratch/mk"
-need libjpeg LIBS_JPEG_REGION '#include <stdio.h>
-#include <jpeglib.h>' 'jpeg_std_error(0) && &jpeg_crop_scanline' '-ljpeg' libjpeg62-turbo-dev
+need libjpeg LIBS_JPEG '#include <stdio.h>
+#include <jpeglib.h>' 'jpeg_std_error(0) && &jpeg_crop_scanline && LIBJPEG_TURBO_VERSION_NUMBER' '-ljpeg' libjpeg62-turbo-dev
 need libspng LIBS_PNG '#include <spng.h>' 'spng_ctx_new(0)' '-lspng' libspng-dev
 need libwebp LIBS_WEBP '#include <webp/decode.h>
 #include <webp/demux.h>' 'WebPGetDecoderVersion() + WebPGetDemuxVersion()' '-lwebpdemux -lwebp' libwebp-dev

@@ -82,7 +82,8 @@ void ff_options_add_samples(ff_option_table *table, ff_arguments *arguments) {
          "let the decoder shrink large JPEGs by 2, 4 or 8 before the resize, as Pillow's draft mode "
          "does: faster, other pixels"},
         {"allow-truncated", 0, FF_OPTION_FLAG, NULL, &arguments->allow_truncated, NULL, 0, 0,
-         "take images whose end is missing, filled as Pillow's LOAD_TRUNCATED_IMAGES does"},
+         "take images whose end is missing, filled as Pillow's LOAD_TRUNCATED_IMAGES does, and PNGs "
+         "whose pixels have a wrong checksum, which is refused else (Pillow does not look)"},
     };
     add(table, group, sizeof group / sizeof *group);
 }
