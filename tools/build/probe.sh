@@ -116,11 +116,8 @@ try '#include <xxh_x86dispatch.h>' 'XXH3_64bits("", 0)' '-lxxhash' libxxhash &&
 need zstd ZSTD '#include <zstd.h>' 'ZSTD_versionNumber()' '-lzstd' libzstd-dev libzstd
 need zlib ZLIB '#include <zlib.h>' 'zlibCompileFlags()' '-lz' zlib1g-dev zlib
 need libarchive ARCHIVE '#include <archive.h>' 'archive_version_number()' '-larchive' libarchive-dev libarchive
-need libturbojpeg JPEG '#include <turbojpeg.h>' 'tjInitDecompress()' '-lturbojpeg' libturbojpeg0-dev libturbojpeg
-# turbojpeg.h does not say its version before 3.0, and packed sets record it.
-jpeg=$(pkg-config --modversion libturbojpeg 2>/dev/null) && echo "CPPFLAGS_FOUND += -DFF_JPEG_VERSION='\"$jpeg\"'" >>"$scratch/mk"
-need libjpeg JPEG_REGION '#include <stdio.h>
-#include <jpeglib.h>' 'jpeg_std_error(0) && &jpeg_crop_scanline' '-ljpeg' libjpeg62-turbo-dev libjpeg
+need libjpeg JPEG '#include <stdio.h>
+#include <jpeglib.h>' 'jpeg_std_error(0) && &jpeg_crop_scanline && LIBJPEG_TURBO_VERSION_NUMBER' '-ljpeg' libjpeg62-turbo-dev libjpeg
 need libspng PNG '#include <spng.h>' 'spng_ctx_new(0)' '-lspng' libspng-dev spng
 need libwebp WEBP '#include <webp/decode.h>
 #include <webp/demux.h>' 'WebPGetDecoderVersion() + WebPGetDemuxVersion()' '-lwebpdemux -lwebp' libwebp-dev 'libwebpdemux libwebp'

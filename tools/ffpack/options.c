@@ -82,7 +82,8 @@ void ff_options_add_samples(ff_option_table *table, ff_arguments *arguments) {
          "let the decoder shrink large JPEGs by 2, 4 or 8 before the resize, as Pillow's draft mode "
          "does: faster, other pixels"},
         {"allow-truncated", 0, FF_OPTION_FLAG, NULL, &arguments->allow_truncated, NULL, 0, 0,
-         "take images whose end is missing, filled as Pillow's LOAD_TRUNCATED_IMAGES does"},
+         "take images whose end is missing, filled as Pillow's LOAD_TRUNCATED_IMAGES does, and PNGs "
+         "whose pixels have a wrong checksum, which is refused else (Pillow does not look)"},
     };
     add(table, group, sizeof group / sizeof *group);
 }
@@ -90,8 +91,7 @@ void ff_options_add_samples(ff_option_table *table, ff_arguments *arguments) {
 void ff_options_add_statistics(ff_option_table *table, ff_arguments *arguments) {
     const ff_option group[] = {
         {.kind = FF_OPTION_HEADING,
-         .help =
-             "Normalize (one of; default: --stats compute for u8 and raw values, else none)"},
+         .help = "Normalize (one of; default: --stats compute for u8 and raw values, else none)"},
         {"stats", 0, FF_OPTION_STRING, "compute", &arguments->stats, NULL, 0, 0,
          "mean and std of the train split, applied to all splits"},
         {"mean", 0, FF_OPTION_STRING, "A,B,C", &arguments->mean, NULL, 0, 0,

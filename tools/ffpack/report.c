@@ -66,7 +66,7 @@ static void print_split(const ff_report *report, const ff_report_split *split, F
                 ff_say_count(skipped_of(split), "item was", "items were").text,
                 report->skipped_path ? report->skipped_path : "see the messages");
     if (split->warnings)
-        fprintf(out, "  %s odd but complete: see the messages\n",
+        fprintf(out, "  %s odd or cut off: see the messages\n",
                 ff_say_count(split->warnings, "image was", "images were").text);
 }
 

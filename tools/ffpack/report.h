@@ -12,7 +12,7 @@ typedef struct ff_report_split {
     uint64_t items;          /* that the shards stand for: all, or the part's */
     uint64_t earlier;        /* samples of earlier generations, in result too */
     uint64_t continued;      /* items that earlier runs had packed */
-    uint64_t warnings;       /* odd but complete images */
+    uint64_t warnings;       /* images that were odd, or cut off and filled */
     ff_writer_result result; /* a dry run: sample_count, shard_count and file_bytes only, as they
                                 would be at most */
 } ff_report_split;
