@@ -8,18 +8,13 @@
 #include <cmocka.h>
 
 #include "format/base/bytes.h"
+#include "tests/unit/make_jpeg.h"
 #include "tools/ffpack/decode/upright.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <turbojpeg.h>
 #include <zlib.h>
-
-typedef struct file {
-    uint8_t *bytes;
-    size_t length;
-} file;
 
 static void free_file(file *of) {
     free(of->bytes);
@@ -33,23 +28,10 @@ static file copy_file(const file *of, size_t length) {
     return copy;
 }
 
-/* A colour or grey JPEG of noise. */
-static file make_jpeg(int width, int height, int subsampling, unsigned seed) {
-    uint8_t *pixels = malloc((size_t)width * (size_t)height * 3), *made = NULL;
-    unsigned long length = 0;
-    tjhandle handle = tjInitCompress();
-    assert_true(pixels && handle);
-    for (int i = 0; i < width * height * 3; i++)
-        pixels[i] = (uint8_t)((seed = seed * 1103515245u + 12345u) >> 16);
-    assert_int_equal(
-        tjCompress2(handle, pixels, width, 0, height, TJPF_RGB, &made, &length, subsampling, 80, 0),
-        0);
-    file jpeg = copy_file(&(file){made, length}, length);
-    tjFree(made);
-    tjDestroy(handle);
-    free(pixels);
-    return jpeg;
-}
+/* The ways of the tests' JPEGs. */
+static const way as_420 = {2, 2, 3, .restarts = false};
+static const way as_444 = {1, 1, 3, .restarts = false};
+static const way as_grey = {1, 1, 1, .restarts = false};
 
 static void add_chunk(file *png, const char *name, const uint8_t *data, uint32_t size) {
     uint8_t *grown = realloc(png->bytes, png->length + size + 12);
@@ -135,7 +117,7 @@ static void test_kinds_by_content(void **unused) {
 static void test_probe(void **unused) {
     (void)unused;
     ff_image_info info;
-    file jpeg = make_jpeg(31, 17, TJSAMP_420, 1);
+    file jpeg = make_jpeg(31, 17, &as_420);
     assert_int_equal(ff_decode_probe(jpeg.bytes, jpeg.length,
                                      &(ff_decode_options){.pixel_limit = FF_PIXEL_LIMIT}, &info,
                                      NULL),
@@ -143,7 +125,7 @@ static void test_probe(void **unused) {
     assert_string_equal(info.kind, "JPEG");
     assert_true(info.width == 31 && info.height == 17 && info.channels == 3);
     free_file(&jpeg);
-    jpeg = make_jpeg(5, 9, TJSAMP_GRAY, 1);
+    jpeg = make_jpeg(5, 9, &as_grey);
     assert_int_equal(ff_decode_probe(jpeg.bytes, jpeg.length,
                                      &(ff_decode_options){.pixel_limit = FF_PIXEL_LIMIT}, &info,
                                      NULL),
@@ -163,7 +145,7 @@ static void test_probe(void **unused) {
 
 static void test_pixel_limit(void **unused) {
     (void)unused;
-    file jpeg = make_jpeg(20, 10, TJSAMP_444, 1);
+    file jpeg = make_jpeg(20, 10, &as_444);
     ff_image_info info;
     assert_int_equal(ff_decode_probe(jpeg.bytes, jpeg.length,
                                      &(ff_decode_options){.pixel_limit = 200}, &info, NULL),
@@ -275,7 +257,7 @@ static void test_headers_refused(void **unused) {
  */
 static void test_cut_jpeg(void **unused) {
     (void)unused;
-    file jpeg = make_jpeg(33, 21, TJSAMP_420, 7);
+    file jpeg = make_jpeg(33, 21, &as_420);
     for (size_t length = 3; length < jpeg.length; length++) {
         file cut = copy_file(&jpeg, length);
         assert_refused(&cut, FF_PIXEL_LIMIT, "truncated JPEG");
@@ -354,7 +336,7 @@ static void test_modes(void **unused) {
 /* A JPEG that lacks its own tables must not come out with those of the image before it. */
 static void test_nothing_stays_from_image_to_image(void **unused) {
     (void)unused;
-    file jpeg = make_jpeg(16, 16, TJSAMP_444, 3);
+    file jpeg = make_jpeg(16, 16, &as_444);
     file broken = copy_file(&jpeg, jpeg.length);
     uint8_t *table = memmem(broken.bytes, broken.length, "\xff\xdb", 2);
     assert_non_null(table);
@@ -382,7 +364,7 @@ static void test_nothing_stays_from_image_to_image(void **unused) {
 /* Stray bytes between markers: decoded as by Pillow, and said. */
 static void test_warning(void **unused) {
     (void)unused;
-    file jpeg = make_jpeg(16, 16, TJSAMP_444, 3);
+    file jpeg = make_jpeg(16, 16, &as_444);
     file odd = copy_file(&jpeg, jpeg.length);
     odd.bytes = realloc(odd.bytes, odd.length + 3);
     assert_non_null(odd.bytes);
@@ -422,7 +404,6 @@ static void test_filled(void **unused) {
         uint8_t first, last; /* values */
     } cases[] = {
         {"P5 2 2 255\nab", 13, 'a', 0},
-        {"P2 2 2 255\n1 2", 14, 1, 2},
         {"BM\0\0\0\0\0\0\0\0\x36\0\0\0\x28\0\0\0\1\0\0\0\2\0\0\0\1\0\x18\0\0\0\0\0\0\0\0\0\0\0"
          "\0\0\0\0\0\0\0\0\0\0\0\0\0\0\7\7\7\0",
          58, 0, 7},
@@ -447,6 +428,14 @@ static void test_filled(void **unused) {
         assert_int_equal(image.pixels[image.width * image.height - 1], cases[i].last);
         free_file(&copy);
     }
+    /* But for a plain PPM, which Pillow cannot fill. */
+    ff_error error = {0};
+    const ff_decode_options options = {
+        .mode = FF_MODE_GRAY, .pixel_limit = FF_PIXEL_LIMIT, .allow_truncated = true};
+    assert_int_equal(
+        ff_decode(decoder, (const uint8_t *)"P2 2 2 255\n1 2", 14, &options, NULL, &image, &error),
+        FF_BAD_DATA);
+    assert_non_null(strstr(error.message, "truncated PPM"));
     ff_image_free(&image);
     ff_decoder_destroy(&decoder);
 }
@@ -482,7 +471,7 @@ static file make_turned_jpeg(int width, int height, uint8_t orientation) {
     const uint8_t exif[] = {0xff, 0xe1, 0, 34, 'E',         'x', 'i', 'f', 0,    0, 'I', 'I',
                             42,   0,    8, 0,  0,           0,   1,   0,   0x12, 1, 3,   0,
                             1,    0,    0, 0,  orientation, 0,   0,   0,   0,    0, 0,   0};
-    file jpeg = make_jpeg(width, height, TJSAMP_420, 1);
+    file jpeg = make_jpeg(width, height, &as_420);
     jpeg.bytes = realloc(jpeg.bytes, jpeg.length + sizeof exif);
     assert_non_null(jpeg.bytes);
     memmove(jpeg.bytes + 2 + sizeof exif, jpeg.bytes + 2, jpeg.length - 2);
@@ -570,7 +559,7 @@ static void test_image_grows_only(void **unused) {
     (void)unused;
     ff_decoder *decoder = make_decoder();
     ff_image image = {0};
-    file large = make_jpeg(64, 64, TJSAMP_420, 1), small = make_jpeg(8, 8, TJSAMP_GRAY, 2);
+    file large = make_jpeg(64, 64, &as_420), small = make_jpeg(8, 8, &as_grey);
     assert_int_equal(
         ff_decode(decoder, large.bytes, large.length,
                   &(ff_decode_options){.mode = FF_MODE_RGB, .pixel_limit = FF_PIXEL_LIMIT}, NULL,

@@ -2,6 +2,7 @@
  * and what happens when a shard shrinks while it is read. */
 #include "tests/unit/format_set.h"
 #include "tools/ffinspect/access.h"
+#include "tools/ffinspect/label.h"
 #include "tools/ffinspect/npy.h"
 #include "tools/ffinspect/stats.h"
 #include "tools/ffinspect/text.h"
@@ -304,26 +305,20 @@ static void numpy_headers(void **state) {
     static const struct {
         ff_dtype dtype;
         const char *name;
-    } type[] = {{FF_U8, "'|u1'"},
-                {FF_U16, "'<u2'"},
-                {FF_F16, "'<f2'"},
-                {FF_BF16, "'<u2'"},
-                {FF_F32, "'<f4'"}};
-    for (size_t i = 0; i < 5; i++) {
-        ff_metadata metadata = {.dtype = type[i].dtype,
-                                .layout = i % 2 ? FF_HWC : FF_CHW,
-                                .channels = 3,
-                                .height = 20,
-                                .width = 1000000};
+    } type[] = {{FF_U8, "'|u1'"},  {FF_U16, "'<u2'"}, {FF_F16, "'<f2'"}, {FF_BF16, "'<u2'"},
+                {FF_F32, "'<f4'"}, {FF_I32, "'<i4'"}, {FF_I64, "'<i8'"}};
+    static const char *const text[] = {"", "(1099511627776,)", "(1099511627776, 20)",
+                                       "(1099511627776, 20, 1000000)"};
+    for (size_t i = 0; i < 7; i++) {
+        const uint64_t shape[] = {UINT64_C(1) << 40, 20, 1000000};
         ff_buffer header = {0};
-        OK(ff_inspect_npy_header(&header, &metadata, UINT64_C(1) << 40, &test_error));
+        OK(ff_inspect_npy_header(&header, type[i].dtype, shape, i % 3 + 1, &test_error));
         assert_memory_equal(header.bytes, "\x93NUMPY\x01\x00", 8);
         assert_int_equal(header.length % 64, 0);
         assert_int_equal(ff_load_u16(header.bytes + 8), header.length - 10);
         assert_int_equal(header.bytes[header.length - 1], '\n');
         assert_non_null(strstr(header.bytes + 10, type[i].name));
-        assert_non_null(strstr(header.bytes + 10, i % 2 ? "(1099511627776, 20, 1000000, 3)"
-                                                        : "(1099511627776, 3, 20, 1000000)"));
+        assert_non_null(strstr(header.bytes + 10, text[i % 3 + 1]));
         ff_buffer_free(&header);
         /* Of texts of every length. */
         metadata.width = 1;
@@ -334,6 +329,57 @@ static void numpy_headers(void **state) {
             assert_int_equal(header.bytes[header.length - 1], '\n');
             ff_buffer_free(&header);
         }
+    }
+}
+
+/* What glibc has no letters for is a code point, so that different names stay different. */
+static void names_in_ascii(void **state) {
+    (void)state;
+    static const struct {
+        const char *text, *ascii;
+    } cases[] = {{"", ""},
+                 {"two words 100%", "two words 100%"},
+                 {"\u00dcbergr\u00f6\u00dfe", "Ubergrosse"},
+                 {"\u0141\u00f3d\u017a", "Lodz"},
+                 {"\u0391\u03b8\u03ae\u03bd\u03b1", "Athina"},
+                 {"\u0416\u0430\u0431\u0430", "ZHaba"},
+                 {"\u732b", "U+732B"},
+                 {"a \u72ac", "a U+72AC"},
+                 {"\u0642\u0637", "U+0642U+0637"},
+                 {"\u092c", "U+092C"},
+                 {"\U0001f408", "U+1F408"}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        ff_buffer out = {0};
+        OK(ff_inspect_ascii(&out, cases[i].text, &test_error));
+        assert_string_equal(out.bytes, cases[i].ascii);
+        ff_buffer_free(&out);
+    }
+}
+
+/* A name is marked where it was changed, and has its number then, or where that is asked for. */
+static void names_of_classes(void **state) {
+    (void)state;
+    static char *names[] = {(char *)"ete", (char *)"\u00e9t\u00e9", (char *)""};
+    ff_field field = {.kind = FF_FIELD_CLASS, .class_count = 3, .class_name = names};
+    static const struct {
+        int64_t value;
+        unsigned how;
+        const char *name;
+    } cases[] = {{0, 0, "ete"},
+                 {0, FF_NAME_ASCII, "ete"},
+                 {0, FF_NAME_NUMBERED, "0 ete"},
+                 {1, 0, "\u00e9t\u00e9"},
+                 {1, FF_NAME_NUMBERED, "1 \u00e9t\u00e9"},
+                 {1, FF_NAME_ASCII, "1 ~ete"},
+                 {1, FF_NAME_ASCII | FF_NAME_NUMBERED, "1 ~ete"},
+                 {2, FF_NAME_ASCII, "(empty)"},
+                 {3, FF_NAME_NUMBERED, "3"},
+                 {-1, FF_NAME_NUMBERED, "unlabeled"}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        ff_buffer out = {0};
+        OK(ff_inspect_class_name(&out, &field, cases[i].value, cases[i].how, &test_error));
+        assert_string_equal(out.bytes, cases[i].name);
+        ff_buffer_free(&out);
     }
 }
 
@@ -351,6 +397,8 @@ int main(void) {
         cmocka_unit_test(names_are_safe_to_print),
         cmocka_unit_test(floats),
         cmocka_unit_test(numpy_headers),
+        cmocka_unit_test(names_in_ascii),
+        cmocka_unit_test(names_of_classes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
