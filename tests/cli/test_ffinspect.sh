@@ -213,6 +213,23 @@ for mask in 022 027 077; do
     rm -f mode.npy mode.png
 done
 
+# What the summary counts, against the files and the samples.
+make counted --variable --compress 3 --height 16 --width 40 --count 400 --skip-every 5 --shard-size 64K --fields label,tags
+"$ffinspect" counted >counted.txt && "$ffinspect" counted --json >counted.json && "$ffinspect" counted --sample 0:320 >counted.samples
+python "counts of files, positions and sizes" <<'PYTHON'
+import json, os, re
+split = json.load(open("counted.json"))["splits"][0]
+samples = open("counted.samples").read()
+shapes = [tuple(map(int, found)) for found in re.findall(r"shape +\d+ x (\d+) x (\d+) ", samples)]
+assert len(shapes) == 320 == split["samples"] and len(split["shards"]) > 2
+assert split["bytes"]["total"] == sum(os.path.getsize("counted/" + name) for name in os.listdir("counted"))
+assert sum(shard["positions"] for shard in split["shards"]) == 400 == split["items"]
+assert sum(shard["samples"] for shard in split["shards"]) == 320
+assert split["stored_in_number_order"] is True
+high, wide = [sorted(side) for side in zip(*shapes)]
+wanted = "%d to %d pixels high, %d to %d wide" % (high[0], high[-1], wide[0], wide[-1])
+assert wanted in open("counted.txt").read(), wanted
+PYTHON
 # ---- --sample's text against the array, at and beyond the size that is shown
 if "$PYTHON" -c 'import numpy' 2>/dev/null; then
     for shape in "chw 3 6 8" "hwc 3 6 8" "chw 5 7 9" "hwc 5 7 9" "hwc 4 5 7" "chw 1 7 8"; do

@@ -59,6 +59,12 @@ static void memory(void **state) {
         array[count - 1] = (uint16_t)count;
     }
     for (size_t i = 0; i < 999; i++) assert_int_equal(array[i], i + 1);
+    uint8_t *far = NULL; /* many times the room at once */
+    size_t room = 0;
+    OK(ff_reserve(&far, &room, 3, 1, "a test", &test_error));
+    OK(ff_reserve(&far, &room, 100000, 1, "a test", &test_error));
+    assert_true(room >= 100000 && far[99999] == 0);
+    free(far);
     size_t before = capacity;
     FAILS(ff_reserve(&array, &capacity, SIZE_MAX, sizeof *array, "a test", &test_error),
           FF_NO_MEMORY, "a test");
@@ -426,6 +432,15 @@ static void inner_guard(void *context) {
     if (fault) job->sum = 12345;
 }
 
+/* Its own fault after an inner guard has taken one. */
+static void outer_guard(void *context) {
+    sum_job *job = context;
+    inner_guard(job);
+    job->sum = 0;
+    sum_body(job);
+    job->sum = 54321;
+}
+
 static void guard_catches(void) {
     const uint8_t *map = map_and_truncate(MAPPED / 2);
     sum_job job = {map, MAPPED / 2, 0};
@@ -438,6 +453,8 @@ static void guard_catches(void) {
     }
     assert_null(ff_guard_run(inner_guard, &job)); /* the innermost one takes it */
     assert_int_equal(job.sum, 12345);
+    assert_ptr_equal(ff_guard_run(outer_guard, &job), map + MAPPED / 2);
+    assert_int_not_equal(job.sum, 54321);
     assert_int_equal(munmap((void *)(uintptr_t)map, MAPPED), 0);
 }
 

@@ -526,6 +526,35 @@ static void test_probe_upright(void **unused) {
     free_file(&jpeg);
 }
 
+/* Every pixel, the first and the last too; grey is rounded as Pillow rounds it. */
+static void test_colours_and_greys(void **unused) {
+    (void)unused;
+    enum { COUNT = 256 };
+    ff_image image = {0};
+    assert_int_equal(ff_image_reshape(&image, COUNT, 1, 1, NULL), FF_OK);
+    for (int i = 0; i < COUNT; i++) image.pixels[i] = (uint8_t)(255 - i);
+    assert_int_equal(ff_image_to_rgb(&image, NULL), FF_OK);
+    for (int i = 0; i < 3 * COUNT; i++) assert_int_equal(image.pixels[i], 255 - i / 3);
+    /* Some of all colours, and all whose sum ends in just a half. */
+    uint32_t at_half = 0;
+    for (uint32_t r = 0; r < 256; r++)
+        for (uint32_t g = 0; g < 256; g++)
+            for (uint32_t b = 0; b < 256; b++) {
+                uint32_t sum = r * 19595 + g * 38470 + b * 7471;
+                if (sum % 65536 != 0x8000 && (r + g + b) % 97) continue;
+                at_half += sum % 65536 == 0x8000;
+                image.channels = 3;
+                image.width = 1;
+                image.pixels[0] = (uint8_t)r;
+                image.pixels[1] = (uint8_t)g;
+                image.pixels[2] = (uint8_t)b;
+                ff_image_to_gray(&image);
+                assert_int_equal(image.pixels[0], (sum + 0x8000) >> 16);
+            }
+    assert_true(at_half > 0);
+    ff_image_free(&image);
+}
+
 static void test_image_grows_only(void **unused) {
     (void)unused;
     ff_decoder *decoder = make_decoder();
@@ -571,6 +600,7 @@ int main(void) {
         cmocka_unit_test(test_upright_regions),
         cmocka_unit_test(test_turned_parts),
         cmocka_unit_test(test_probe_upright),
+        cmocka_unit_test(test_colours_and_greys),
         cmocka_unit_test(test_image_grows_only),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -88,6 +88,31 @@ static void interrupted_and_refused(void **state) {
     fake.refuse = false;
 }
 
+/* More shards than files are kept open: they take turns. */
+static void many_shards(void **state) {
+    (void)state;
+    set_spec spec = base;
+    spec.channels = 1;
+    spec.height = spec.width = 3;
+    spec.items = 2 * 70;
+    spec.per_shard = spec.per_block = 2;
+    spec.labels = LABELS_NONE;
+    char *folder = new_folder();
+    ff_writer_result result;
+    ff_dataset *dataset;
+    ff_reader *reader;
+    set_write(&spec, folder, &result);
+    OK(ff_dataset_open(&dataset, folder, FF_VERIFY_ALWAYS, &test_error));
+    OK(ff_reader_open_direct(&reader, dataset, &test_error));
+    for (uint64_t i = 0; i < 12; i++) {
+        set_check_sample(&spec, dataset, reader, i, i);
+        set_check_sample(&spec, dataset, reader, i + 128, i + 128);
+    }
+    ff_reader_close(&reader);
+    ff_dataset_close(&dataset);
+    remove_folder(folder);
+}
+
 static void a_file_that_shrinks(void **state) {
     const char *folder = *state;
     ff_dataset *dataset;
@@ -128,6 +153,7 @@ int main(void) {
         cmocka_unit_test(reads_that_end_early),
         cmocka_unit_test(interrupted_and_refused),
         cmocka_unit_test(a_file_that_shrinks),
+        cmocka_unit_test(many_shards),
     };
     return cmocka_run_group_tests_name("direct", tests, set_up, tear_down);
 }

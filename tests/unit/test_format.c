@@ -194,6 +194,14 @@ static void continuing(void **state) {
             free(command);
             remove_folder(folder);
         }
+        /* Behind a shard that is gone, others do not count. */
+        char *gone = join(whole, "shard-000001.ffs");
+        ff_writer *writer;
+        assert_int_equal(unlink(gone), 0);
+        OK(ff_writer_open(&writer, whole, &metadata, &test_error));
+        assert_int_equal(ff_writer_next_block(writer), 2);
+        ff_writer_close(&writer);
+        free(gone);
         ff_metadata_free(&metadata);
         remove_folder(whole);
     }

@@ -74,6 +74,7 @@ static void long_names_are_cut(void **state) {
             assert_int_equal(!strcmp(fitted.bytes, names[i]), whole);
             size_t kept = fitted.length - (whole ? 0 : 3);
             assert_memory_equal(fitted.bytes, names[i], kept);
+            if (!whole && kept) assert_int_not_equal(names[i][kept - 1], ' ');
             if (!whole) assert_string_equal(fitted.bytes + kept, "\xe2\x80\xa6");
             ff_buffer_free(&fitted);
         }
@@ -194,6 +195,9 @@ static void pictures_are_enlarged_and_reduced(void **state) {
     /* What lies outside is cut off. */
     ff_canvas_picture(&canvas, 38, 29, rgb, HEIGHT, WIDTH, 3, 1);
     ff_canvas_text(&canvas, 30, 25, 3, "much too long", (ff_color){9, 9, 9});
+    ff_canvas_fill(&canvas, 0, 10, 1, 2, (ff_color){50, 60, 70});
+    ff_canvas_fill(&canvas, 38, 10, 5, 1, (ff_color){9, 9, 9});
+    assert_true(at(&canvas, 39, 10)[0] == 9 && at(&canvas, 0, 11)[0] == 50);
     ff_canvas_fill(&canvas, 4000000000u, 4000000000u, 2, 2, (ff_color){9, 9, 9});
     ff_canvas_free(&canvas);
 }

@@ -217,6 +217,12 @@ static void foreign_files(void **state) {
         if (!with_shard) write_whole(shard, "mine", 4);
     }
     assert_true(there(shard));
+    char *called_so = join(deep, "shard-000003.ffs");
+    assert_int_equal(rename(deeper, called_so), 0);
+    FAILS(ff_output_open(&output, out, FF_OUTPUT_NEW_OR_CONTINUE, true, &test_error), FF_USAGE,
+          "train/shard-000003.ffs: no ffpack wrote this");
+    assert_true(there(called_so));
+    free(called_so);
     set_check(&base, out, FF_VERIFY_FIRST);
     free(deeper);
     free(shard);
