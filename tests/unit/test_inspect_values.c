@@ -321,10 +321,10 @@ static void numpy_headers(void **state) {
         assert_non_null(strstr(header.bytes + 10, text[i % 3 + 1]));
         ff_buffer_free(&header);
         /* Of texts of every length. */
-        metadata.width = 1;
-        for (uint64_t count = 1; count < UINT64_C(1) << 62; count *= 2) {
-            if (metadata.width < 1000000) metadata.width *= 10;
-            OK(ff_inspect_npy_header(&header, &metadata, count, &test_error));
+        uint64_t wide[] = {1, 1};
+        for (; wide[0] < UINT64_C(1) << 62; wide[0] *= 2) {
+            if (wide[1] < 1000000) wide[1] *= 10;
+            OK(ff_inspect_npy_header(&header, type[i].dtype, wide, 2, &test_error));
             assert_int_equal(header.length % 64, 0);
             assert_int_equal(header.bytes[header.length - 1], '\n');
             ff_buffer_free(&header);

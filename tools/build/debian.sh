@@ -15,10 +15,7 @@ cd "$(dirname "$0")/../.." || exit 1
 root=${FFPACK_CHROOTS:-/var/tmp/ffpack-chroots}/$suite
 if [ ! -e "$root/.made" ]; then
     mkdir -p "$root"
-    # Suites newer than this debootstrap have no script of their own; all are as sid is.
-    [ -e "/usr/share/debootstrap/scripts/$suite" ] && script='' || script=/usr/share/debootstrap/scripts/sid
-    # shellcheck disable=SC2086
-    debootstrap --variant=minbase --include=make,git,ca-certificates "$suite" "$root" http://deb.debian.org/debian $script >"$root.log" 2>&1 ||
+    debootstrap --variant=minbase --include=make,git,ca-certificates "$suite" "$root" >"$root.log" 2>&1 ||
         fail "debootstrap failed: $root.log"
     touch "$root/.made"
 fi
