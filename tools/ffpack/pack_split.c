@@ -196,8 +196,8 @@ static ff_status take_note(pack_state *packing, const note *said, ff_error *erro
     if (said->skipped)
         snprintf(text, sizeof text, "left out: %s", said->message);
     else
-        snprintf(text, sizeof text, "%s%s%s: %s", rooted ? job->split->root : "",
-                 rooted ? "/" : "", said->key, said->message);
+        snprintf(text, sizeof text, "%s%s%s: %s", rooted ? job->split->root : "", rooted ? "/" : "",
+                 said->key, said->message);
     job->options->notice(job->options->context, text);
     return FF_OK;
 }

@@ -41,7 +41,7 @@ typedef struct header {
 } header;
 
 static bool is_dib(const uint8_t *bytes) {
-    uint32_t size = ff_load_u32(bytes);
+    uint32_t size = ff_load_u32(bytes); /* versions 3 to 5: 40, 52, 56, 108, 124 */
     return size == 12 || size == 40 || size == 52 || size == 56 || size == 64 || size == 108 ||
            size == 124;
 }
@@ -171,9 +171,7 @@ static ff_status read_header(const uint8_t *bytes, size_t length, header *out, f
     }
     const uint8_t *info = bytes + at;
     if (!is_dib(info))
-        return ff_fail(error, FF_BAD_DATA,
-                       "a BMP whose header has %u bytes; 12, 40, 52, 56, 64, 108 and 124 are "
-                       "read",
+        return ff_fail(error, FF_BAD_DATA, "a BMP whose header has %u bytes is not read",
                        ff_load_u32(info));
     uint32_t header_bytes = ff_load_u32(info);
     if (length - at < header_bytes) return cut_off(length, "the header is complete", error);
