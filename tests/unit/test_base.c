@@ -222,6 +222,8 @@ static void options_refused(void **state) {
     int count;
     ff_options_result result;
     FAILS(PARSE("--flags"), FF_USAGE, "unknown option --flags; did you mean --flag?");
+    FAILS(PARSE("--hepl"), FF_USAGE, "unknown option --hepl; did you mean --help?");
+    FAILS(PARSE("--versoin"), FF_USAGE, "unknown option --versoin; did you mean --version?");
     FAILS(PARSE("--entirely-other"), FF_USAGE, "'prog --help' lists the options");
     FAILS(PARSE("-z"), FF_USAGE, "unknown option -z");
     FAILS(PARSE("-fs"), FF_USAGE, "unknown option -fs");
