@@ -66,7 +66,7 @@ CUDASIM_TESTS   := $(filter $(BUILD)/tests/test_cuda_%,$(UNIT_PROGRAMS))
 
 PROGRAMS := $(BUILD)/ffpack $(BUILD)/ffinspect $(BUILD)/fftrain
 
-.PHONY: all help deps programs clean test test-programs quickstart lint asan tsan bench fuzz install bundle
+.PHONY: all help deps programs clean test test-programs script-programs quickstart lint asan tsan bench fuzz install bundle
 .DELETE_ON_ERROR:
 
 all: programs
@@ -134,7 +134,9 @@ $(BUILD)/fuzz/%: tests/fuzz/%.c $(ARCHIVES)
 	@mkdir -p $(@D)
 	$(CC) $(ALL_CFLAGS) $(ALL_LDFLAGS) $^ -o $@ $(LDLIBS_FFPACK) $(LDLIBS_TRAIN) -lm
 
-test-programs: programs $(UNIT_PROGRAMS) $(HELPER_PROGRAMS) $(SHIMS) $(FUZZ_PROGRAMS) $(GPU_PROGRAMS) $(SIM_TESTS) $(SIM_OTHERS) $(CUDA_UNIT_PROGRAMS)
+# What the scripts of tests/ run, and with it the tests that are programs.
+script-programs: programs $(HELPER_PROGRAMS) $(SHIMS) $(FUZZ_PROGRAMS) $(GPU_PROGRAMS) $(SIM_TESTS) $(SIM_OTHERS)
+test-programs: script-programs $(UNIT_PROGRAMS) $(CUDA_UNIT_PROGRAMS)
 
 test: ## install what is missing, build, and run every test; last line "N passed, N failed, N skipped"
 	@tools/build/deps.sh build quickstart test

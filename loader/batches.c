@@ -1,5 +1,6 @@
 #include "loader/batches.h"
 
+#include "format/base/say.h"
 #include "format/base/thread.h"
 #include "loader/batch_jobs.h"
 #include "loader/placement.h"
@@ -91,9 +92,10 @@ static ff_status tune_ring(ff_batches *batches, ff_dataset *dataset, ff_loader_o
     if (options->slots == 0) options->slots = tuned.slots;
     size_t length = strlen(batches->reason);
     snprintf(batches->reason + length, sizeof batches->reason - length,
-             " %d thread%s and %u slots: one thread %s %.0f samples/s, and %.0f are copied.",
-             tuned.threads, tuned.threads == 1 ? "" : "s", options->slots,
-             stage == FF_STAGE_GATHER ? "gathers" : "augments", gathered, copied);
+             " %s and %u slots: one thread %s %s, and %s are copied.",
+             ff_say_count((uint64_t)tuned.threads, "thread", "threads").text, options->slots,
+             stage == FF_STAGE_GATHER ? "gathers" : "augments",
+             ff_say_rate(gathered, "samples").text, ff_say_rate(copied, "samples").text);
     return FF_OK;
 }
 

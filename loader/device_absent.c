@@ -1,6 +1,7 @@
 #include "loader/device_absent.h"
 
 #include "format/base/memory.h"
+#include "format/base/say.h"
 
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -54,10 +55,9 @@ static ff_status absent_allocate(ff_device *base, void **memory, uint64_t bytes,
     uint64_t whole = ff_align_u64(bytes ? bytes : 1, 4096);
     *memory = NULL;
     if (whole > device->total_bytes - device->used_bytes)
-        return ff_fail(error, FF_NO_MEMORY,
-                       "%s: %.2f GiB wanted beside %.2f GiB in use, and the device has %.2f GiB",
-                       what, (double)bytes / (1 << 30), (double)device->used_bytes / (1 << 30),
-                       (double)device->total_bytes / (1 << 30));
+        return ff_fail(error, FF_NO_MEMORY, "%s: %s wanted beside %s in use, and the device has %s",
+                       what, ff_say_bytes(bytes).text, ff_say_bytes(device->used_bytes).text,
+                       ff_say_bytes(device->total_bytes).text);
     FF_TRY(ff_reserve(&device->blocks, &device->capacity, device->count + 1, sizeof *device->blocks,
                       what, error));
     void *address =

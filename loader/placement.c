@@ -1,5 +1,7 @@
 #include "loader/placement.h"
 
+#include "format/base/say.h"
+
 #include <stdio.h>
 #include <string.h>
 
@@ -23,10 +25,6 @@ bool ff_placement_parse(const char *name, ff_placement *placement) {
     return false;
 }
 
-static double gib(uint64_t bytes) {
-    return (double)bytes / 1073741824.0;
-}
-
 ff_status ff_placement_choose(ff_placement asked, const ff_placement_facts *facts,
                               ff_placement *chosen, char *reason, size_t reason_bytes,
                               ff_error *error) {
@@ -44,9 +42,9 @@ ff_status ff_placement_choose(ff_placement asked, const ff_placement_facts *fact
                            names[asked], facts->unable);
         if (asked == FF_PLACEMENT_RESIDENT && facts->set_bytes > free_bytes)
             return ff_fail(error, FF_USAGE,
-                           "placement resident: the set takes %.2f GiB, and the device has %.2f "
-                           "GiB free; placement stream would do",
-                           gib(facts->set_bytes), gib(free_bytes));
+                           "placement resident: the set takes %s, and the device has %s free; "
+                           "placement stream would do",
+                           ff_say_bytes(facts->set_bytes).text, ff_say_bytes(free_bytes).text);
         return FF_OK;
     }
     if (facts->unable) {
@@ -58,9 +56,10 @@ ff_status ff_placement_choose(ff_placement asked, const ff_placement_facts *fact
     }
     *chosen = fits ? FF_PLACEMENT_RESIDENT : FF_PLACEMENT_STREAM;
     snprintf(reason, reason_bytes,
-             "Placement: %s, because the set's %.2f GiB and %.2f GiB for the network %s into the "
-             "device's free %.2f GiB, a %uth of them left alone.",
-             names[*chosen], gib(facts->set_bytes), gib(facts->reserve_bytes),
-             fits ? "fit" : "do not fit", gib(free_bytes), FF_PLACEMENT_SPARE);
+             "Placement: %s, because the set's %s and %s for the network %s into the "
+             "device's free %s, a %uth of them left alone.",
+             names[*chosen], ff_say_bytes(facts->set_bytes).text,
+             ff_say_bytes(facts->reserve_bytes).text, fits ? "fit" : "do not fit",
+             ff_say_bytes(free_bytes).text, FF_PLACEMENT_SPARE);
     return FF_OK;
 }

@@ -189,7 +189,7 @@ ff_status ff_resident_upload(ff_resident *resident, ff_dataset *dataset,
         return ff_fail(error, FF_USAGE, "%s: %" PRIu64 " samples are too many to be resident",
                        ff_dataset_path(dataset), resident->count);
     ff_progress progress;
-    ff_progress_begin(&progress, "uploading", "img", resident->count, quiet);
+    ff_progress_begin(&progress, "uploading", "samples", resident->count, quiet);
     ff_status status = prepare(&job, dataset, options, error);
     if (status == FF_OK) status = place_all(&job, dataset, &progress, error);
     ff_progress_end(&progress);

@@ -1,6 +1,7 @@
 #include "train/cost.h"
 
 #include "format/base/memory.h"
+#include "format/base/say.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -147,17 +148,18 @@ void ff_costs_print(FILE *out, const ff_costs *costs, const ff_card *card) {
             "limits",
             costs->samples);
     if (ff_card_known(card))
-        fprintf(out, " (%.2f TB/s; matrix products: %.0f TFLOP/s in f16, %.0f in tf32)\n",
-                card->bytes_per_s * 1e-12, card->matrix_flops[FF_PRECISION_F16] * 1e-12,
+        fprintf(out, " (%s; matrix products: %.0f TFLOP/s in f16, %.0f in tf32)\n",
+                ff_say_byte_rate(card->bytes_per_s).text,
+                card->matrix_flops[FF_PRECISION_F16] * 1e-12,
                 card->matrix_flops[FF_PRECISION_TF32] * 1e-12);
     else
         fprintf(out, ", which are not known of this card\n");
-    fprintf(out, "pass        nodes        GB     TFLOP   ms at 80 %%  ms at 65 %%\n");
+    fprintf(out, "pass        nodes       GiB     TFLOP   ms at 80 %%  ms at 65 %%\n");
     for (int pass = 0; pass <= FF_COST_PASSES; pass++) {
         const ff_cost_piece sum = ff_cost_of_pass(costs, (ff_cost_pass)pass);
         if (!sum.nodes) continue;
         fprintf(out, "%-10s  %5d  %8.3f  %8.4f  %10.3f  %10.3f\n",
-                ff_cost_pass_name((ff_cost_pass)pass), sum.nodes, sum.bytes * 1e-9,
+                ff_cost_pass_name((ff_cost_pass)pass), sum.nodes, sum.bytes / 0x1p30,
                 (sum.matrix_flops + sum.f32_flops) * 1e-12,
                 ff_cost_pass_us(costs, (ff_cost_pass)pass, card, 0.8) * 1e-3,
                 ff_cost_pass_us(costs, (ff_cost_pass)pass, card, 0.65) * 1e-3);

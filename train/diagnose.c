@@ -1,5 +1,6 @@
 #include "train/diagnose.h"
 
+#include "format/base/say.h"
 #include "train/bottleneck.h"
 #include "train/recipe_cost.h"
 #include "train/run.h"
@@ -11,8 +12,8 @@
 enum { FURTHEST = 10 }; /* operations that are printed */
 
 static void print_stage(FILE *out, const char *name, double rate, double bytes, const char *note) {
-    fprintf(out, "%-14s %12.0f samples/s", name, rate);
-    if (bytes > 0) fprintf(out, ", %.2f GB/s", rate * bytes * 1e-9);
+    fprintf(out, "%-14s %22s", name, ff_say_rate(rate, "samples").text);
+    if (bytes > 0) fprintf(out, ", %s", ff_say_byte_rate(rate * bytes).text);
     fprintf(out, "%s\n", note);
 }
 

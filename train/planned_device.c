@@ -1,6 +1,7 @@
 #include "train/planned_device.h"
 
 #include "format/base/memory.h"
+#include "format/base/say.h"
 #include "loader/cuda/module.h"
 #include "loader/device_absent.h"
 #include "train/cuda/compute.h"
@@ -214,8 +215,8 @@ static void print_entry(FILE *out, const entry *e) {
 void ff_planned_device_print(FILE *out, const ff_planned_device *planned) {
     uint64_t used = 0, total = 0;
     if (ff_planned_device_memory(planned, &used, &total, NULL) == FF_OK)
-        fprintf(out, "device memory  %.2f of %.2f GiB\n", (double)used / (1 << 30),
-                (double)total / (1 << 30));
+        fprintf(out, "device memory  %s of %s\n", ff_say_bytes(used).text,
+                ff_say_bytes(total).text);
     fprintf(
         out,
         "\nConvolutions on %s: T on tensor cores, R compiled at run time, N not deterministic\n"

@@ -3,6 +3,7 @@
 #include "format/base/memory.h"
 #include "format/base/options.h"
 #include "format/base/progress.h"
+#include "format/base/say.h"
 #include "train/bottleneck.h"
 #include "train/json_log.h"
 #include "train/summary.h"
@@ -124,9 +125,8 @@ ff_status ff_report_start(ff_report *report, const ff_recipe *recipe, ff_error *
     if (report->log) FF_TRY(ff_json_log_write(report->log, start_object(recipe), error));
     if (!report->table) return FF_OK;
     fprintf(report->table,
-            "epoch  train loss  train acc%s  learning rate  seconds  samples/s  "
-            "data wait\n",
-            report->evaluates ? "  val loss   val acc" : "");
+            "epoch  train loss   acc %%%s       lr  seconds  samples/s  wait %%\n",
+            report->evaluates ? "  val loss   acc %" : "");
     fflush(report->table);
     return FF_OK;
 }
@@ -155,7 +155,7 @@ static json_t *with_gpu(json_t *object, const ff_epoch *epoch) {
 void ff_report_begin_epoch(ff_report *report, const ff_recipe *recipe, uint32_t epoch) {
     snprintf(report->description, sizeof report->description, "epoch %" PRIu32 "/%" PRIu32, epoch,
              recipe->epochs);
-    ff_progress_begin(&report->progress, report->description, "img",
+    ff_progress_begin(&report->progress, report->description, "samples",
                       recipe->train_count - (uint64_t)recipe->dropped, report->table == NULL);
 }
 
@@ -186,18 +186,18 @@ static json_t *epoch_object(const ff_epoch *epoch) {
 
 ff_status ff_report_epoch(ff_report *report, const ff_epoch *epoch, ff_error *error) {
     if (report->table) {
-        fprintf(report->table, "%5" PRIu32 "  %10.4f  %7.2f %%", epoch->epoch, epoch->train_loss,
+        fprintf(report->table, "%5" PRIu32 "  %10.4f  %6.2f", epoch->epoch, epoch->train_loss,
                 100 * epoch->train_accuracy);
         if (epoch->evaluated)
-            fprintf(report->table, "  %8.4f %7.2f %%", epoch->val_loss, 100 * epoch->val_accuracy);
+            fprintf(report->table, "  %8.4f  %6.2f", epoch->val_loss, 100 * epoch->val_accuracy);
         else if (report->evaluates)
-            fprintf(report->table, "  %8s %9s", "-", "-");
-        fprintf(report->table, "  %13.6g  %7.2f  %9.0f  %7.1f %%", epoch->learning_rate,
-                epoch->seconds, epoch->samples_per_second, epoch->data_wait_percent);
+            fprintf(report->table, "  %8s  %6s", "-", "-");
+        fprintf(report->table, "  %7.2g  %7.*f  %9.0f  %6.1f\n", epoch->learning_rate,
+                epoch->seconds < 1000 ? 2 : 1, epoch->seconds, epoch->samples_per_second,
+                epoch->data_wait_percent);
         if (epoch->skipped)
-            fprintf(report->table, "  %" PRIu64 " update%s skipped", epoch->skipped,
+            fprintf(report->table, "%5s  %" PRIu64 " update%s skipped\n", "", epoch->skipped,
                     epoch->skipped == 1 ? "" : "s");
-        fputc('\n', report->table);
         fflush(report->table);
     }
     return report->log ? ff_json_log_write(report->log, with_gpu(epoch_object(epoch), epoch), error)
@@ -264,8 +264,8 @@ static void print_reached(FILE *out, const ff_recipe *recipe, const ff_run_resul
                 result->best_epoch);
     fprintf(out, "; %.1f s of training", (double)result->train_ns * 1e-9);
     if (result->val_epoch) fprintf(out, " and %.1f s of evaluation", (double)result->val_ns * 1e-9);
-    fprintf(out, ", %.0f samples/s.\n",
-            result->train_ns ? (double)result->samples * 1e9 / (double)result->train_ns : 0.0);
+    double rate = result->train_ns ? (double)result->samples * 1e9 / (double)result->train_ns : 0;
+    fprintf(out, ", %s.\n", ff_say_rate(rate, "samples").text);
     if (result->warm_up_ns)
         fprintf(out, "Training and its last evaluation took %.3f s after a warm-up of %.3f s.\n",
                 timed_seconds(result), (double)result->warm_up_ns * 1e-9);
@@ -293,8 +293,8 @@ static void print_gpu(FILE *out, const ff_epoch *last) {
     if (!last->gpu_read) return;
     if (gpu->gpu_percent >= 0) fprintf(out, "%s%d %% busy", before[told++ > 0], gpu->gpu_percent);
     if (gpu->used_bytes)
-        fprintf(out, "%s%.1f GiB of memory in use", before[told++ > 0],
-                (double)gpu->used_bytes / 0x1p30);
+        fprintf(out, "%s%s of memory in use", before[told++ > 0],
+                ff_say_bytes(gpu->used_bytes).text);
     if (gpu->sm_mhz >= 0) fprintf(out, "%sSM clock %d MHz", before[told++ > 0], gpu->sm_mhz);
     if (gpu->memory_mhz >= 0)
         fprintf(out, "%smemory clock %d MHz", before[told++ > 0], gpu->memory_mhz);

@@ -1,5 +1,6 @@
 #include "train/summary.h"
 
+#include "format/base/say.h"
 #include "train/models/models.h"
 
 #include <inttypes.h>
@@ -12,14 +13,6 @@ uint64_t ff_summary_parameters(const ff_model *model) {
         if (parameter->trained) count += parameter->count;
     }
     return count;
-}
-
-static void print_bytes(FILE *out, uint64_t bytes) {
-    static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
-    double value = (double)bytes;
-    int unit = 0;
-    while (value >= 1024 && unit < 4) value /= 1024, unit++;
-    fprintf(out, unit ? "%.1f %s" : "%.0f %s", value, units[unit]);
 }
 
 static void print_scale(FILE *out, const ff_recipe *recipe) {
@@ -56,8 +49,8 @@ static void print_model(FILE *out, const ff_recipe *recipe) {
     if (recipe->device) print_scale(out, recipe);
     fprintf(out, "memory         ");
     for (int role = 0; role < FF_ROLE_COUNT; role++) {
-        fprintf(out, "%s%s ", role ? ", " : "", ff_role_name((ff_role)role));
-        print_bytes(out, ff_model_bytes(model, (ff_role)role));
+        fprintf(out, "%s%s %s", role ? ", " : "", ff_role_name((ff_role)role),
+                ff_say_bytes(ff_model_bytes(model, (ff_role)role)).text);
     }
     fputc('\n', out);
 }
@@ -91,19 +84,19 @@ static void print_data(FILE *out, const ff_recipe *recipe) {
     if (splits->val_resize)
         fprintf(out, "evaluation     resize %" PRIu32 ", central crop %" PRIu32 "x%" PRIu32 "\n",
                 splits->val_resize, splits->height, splits->width);
-    fprintf(out, "loader         order %s, seed %" PRIu64 ", %d worker%s%s, verify %s, a slot of ",
+    const ff_feed_info feed = ff_feed_describe(recipe->train_feed);
+    fprintf(out,
+            "loader         order %s, seed %" PRIu64 ", %d worker%s%s, verify %s, a slot of %s\n",
             ff_order_name(recipe->order), recipe->seed, recipe->workers,
             recipe->workers == 1 ? "" : "s",
             recipe->workers == 0 ? " (batches are filled between steps)" : "",
-            verify[recipe->verify]);
-    const ff_feed_info feed = ff_feed_describe(recipe->train_feed);
-    print_bytes(out, feed.loader.slot_bytes);
-    fputc('\n', out);
+            verify[recipe->verify], ff_say_bytes(feed.loader.slot_bytes).text);
     if (feed.placement) fprintf(out, "placement      %s\n", feed.placement);
     if (!feed.loader.beyond_memory_bytes) return;
-    fprintf(out, "reading        the samples take ");
-    print_bytes(out, feed.loader.beyond_memory_bytes);
-    fprintf(out, ", more than this machine's memory, so they are read from the disk each epoch%s\n",
+    fprintf(out,
+            "reading        the samples take %s, more than this machine's memory, so they are read "
+            "from the disk each epoch%s\n",
+            ff_say_bytes(feed.loader.beyond_memory_bytes).text,
             recipe->order == FF_ORDER_BLOCK
                 ? ""
                 : "; --order block reads those together that lie together");

@@ -1,5 +1,7 @@
 #include "format/base/options.h"
 
+#include "format/base/nearest.h"
+
 #include <errno.h>
 #include <math.h>
 #include <stdbool.h>
@@ -25,42 +27,14 @@ static const ff_option *find_letter(const ff_command *command, char letter) {
     return NULL;
 }
 
-/* Levenshtein distance of short words; long ones count as far apart. */
-static int distance(const char *a, size_t a_length, const char *b) {
-    enum { LIMIT = 40 };
-    size_t b_length = strlen(b);
-    if (a_length >= LIMIT || b_length >= LIMIT) return LIMIT;
-    int row[LIMIT];
-    for (size_t j = 0; j <= b_length; j++) row[j] = (int)j;
-    for (size_t i = 1; i <= a_length; i++) {
-        int diagonal = row[0];
-        row[0] = (int)i;
-        for (size_t j = 1; j <= b_length; j++) {
-            int best = diagonal + (a[i - 1] != b[j - 1]);
-            if (row[j] + 1 < best) best = row[j] + 1;
-            if (row[j - 1] + 1 < best) best = row[j - 1] + 1;
-            diagonal = row[j];
-            row[j] = best;
-        }
-    }
-    return row[b_length];
-}
-
 static ff_status unknown(const ff_command *command, const char *name, size_t length,
                          ff_error *error) {
-    const char *nearest = NULL;
-    int best = 4;
-    for (const ff_option *option = command->options; !is_end(option); option++) {
-        if (!option->name) continue;
-        int score = distance(name, length, option->name);
-        if (score < best) {
-            best = score;
-            nearest = option->name;
-        }
-    }
-    if (nearest)
+    ff_nearest nearest = {.wanted = name, .length = length};
+    for (const ff_option *option = command->options; !is_end(option); option++)
+        if (option->name) ff_nearest_offer(&nearest, option->name);
+    if (nearest.name)
         return ff_fail(error, FF_USAGE, "unknown option --%.*s; did you mean --%s?", (int)length,
-                       name, nearest);
+                       name, nearest.name);
     return ff_fail(error, FF_USAGE, "unknown option --%.*s; '%s --help' lists the options",
                    (int)length, name, command->program);
 }
@@ -203,38 +177,63 @@ int ff_option_given(const ff_command *command, int argc, char **argv, const char
     return 0;
 }
 
-void ff_options_help(const ff_command *command, FILE *out) {
-    enum { COLUMN = 30, WIDTH = 100 };
-    fprintf(out, "Usage: %s\n\n%s\n", command->usage, command->summary);
-    for (const ff_option *option = command->options; !is_end(option); option++) {
-        if (option->kind == FF_OPTION_HEADING) {
-            fprintf(out, "\n%s:\n", option->help);
-            continue;
+enum { HELP_WIDTH = 80, HELP_COLUMN = 26 };
+
+/* The words of `text`, its first `length` bytes, from column `indent` on. */
+static void print_words(FILE *out, const char *text, size_t length, int indent) {
+    int column = indent;
+    for (const char *end = text + length; text < end;) {
+        int word = (int)strcspn(text, " \n");
+        if (word > end - text) word = (int)(end - text);
+        if (column > indent && column + 1 + word > HELP_WIDTH) {
+            fprintf(out, "\n%*s", indent, "");
+            column = indent;
         }
-        int used = option->letter ? fprintf(out, "  -%c, --%s", option->letter, option->name)
-                                  : fprintf(out, "      --%s", option->name);
-        if (option->kind != FF_OPTION_FLAG)
-            used += fprintf(out, " %s", option->argument ? option->argument : option->choices);
-        if (used >= COLUMN) {
-            fputc('\n', out);
-            used = 0;
-        }
-        const char *word = option->help;
-        int column = COLUMN;
-        fprintf(out, "%*s", COLUMN - used, "");
-        while (*word) {
-            int length = (int)strcspn(word, " ");
-            bool first = column == COLUMN;
-            if (!first && column + 1 + length > WIDTH) {
-                fprintf(out, "\n%*s", COLUMN, "");
-                column = COLUMN;
-                first = true;
-            }
-            column += fprintf(out, "%s%.*s", first ? "" : " ", length, word);
-            word += length + (word[length] == ' ');
-        }
-        fputc('\n', out);
+        column += fprintf(out, "%s%.*s", column > indent ? " " : "", word, text);
+        text += word + 1;
     }
+}
+
+/* A paragraph is filled; a line that begins with a blank stands as it is. */
+static void print_paragraphs(FILE *out, const char *text) {
+    while (*text) {
+        size_t length = strcspn(text, "\n");
+        bool filled = length && *text != ' ';
+        while (filled && text[length] && !strchr(" \n", text[length + 1]))
+            length += 1 + strcspn(text + length + 1, "\n");
+        if (filled)
+            print_words(out, text, length, 0);
+        else
+            fprintf(out, "%.*s", (int)length, text);
+        fputc('\n', out);
+        text += length + (text[length] == '\n');
+    }
+}
+
+static void print_option(FILE *out, const ff_option *option) {
+    int column = option->letter ? fprintf(out, "  -%c, --%s", option->letter, option->name)
+                                : fprintf(out, "      --%s", option->name);
+    if (option->kind != FF_OPTION_FLAG)
+        column += fprintf(out, " %s", option->argument ? option->argument : option->choices);
+    if (column + 2 > HELP_COLUMN) {
+        fputc('\n', out);
+        column = 0;
+    }
+    fprintf(out, "%*s", HELP_COLUMN - column, "");
+    print_words(out, option->help, strlen(option->help), HELP_COLUMN);
+    fputc('\n', out);
+}
+
+void ff_options_help(const ff_command *command, FILE *out) {
+    fprintf(out, "Usage: %s\n\n", command->usage);
+    print_paragraphs(out, command->summary);
+    for (const ff_option *option = command->options; !is_end(option); option++)
+        if (option->kind == FF_OPTION_HEADING)
+            fprintf(out, "\n%s:\n", option->help);
+        else
+            print_option(out, option);
     fprintf(out, "\nAlso:\n      --help, --version\n");
-    if (command->epilogue) fprintf(out, "\n%s\n", command->epilogue);
+    if (!command->epilogue) return;
+    fputc('\n', out);
+    print_paragraphs(out, command->epilogue);
 }

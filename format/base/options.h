@@ -32,9 +32,11 @@ typedef struct ff_option {
 } ff_option;
 
 typedef struct ff_command {
-    const char *program;      /* "ffpack" */
-    const char *usage;        /* "ffpack SOURCE -o OUT [options]" */
-    const char *summary;      /* one paragraph */
+    const char *program; /* "ffpack" */
+    const char *usage;   /* "ffpack SOURCE -o OUT [options]" */
+    /* --help fills the paragraphs of summary and epilogue: their line ends count as blanks. A line
+     * that begins with a blank is printed as it is. */
+    const char *summary;
     const ff_option *options; /* ends with an entry of name NULL and kind FLAG */
     const char *epilogue;     /* examples and exit codes; may be NULL */
 } ff_command;
@@ -54,7 +56,7 @@ FF_MUST_USE ff_status ff_options_parse(const ff_command *command, int argc, char
 /* Whether the option was given (a bit per table entry is not kept; this scans argv). */
 int ff_option_given(const ff_command *command, int argc, char **argv, const char *name);
 
-/* Prints --help. */
+/* Prints --help, 80 columns wide; usage and lines that begin with a blank must be that narrow. */
 void ff_options_help(const ff_command *command, FILE *out);
 
 /* The version of ffpack's programs and libraries. */

@@ -1,11 +1,40 @@
 #include "format/base/progress.h"
 
+#include "format/base/columns.h"
+#include "format/base/status.h"
 #include "format/base/thread.h"
 
 #include <inttypes.h>
+#include <limits.h>
+#include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
+
+enum { WIDEST_BAR = 20, NARROWEST_BAR = 8 };
+
+/* What a line has beside description, and percentage or count; what goes first comes first. */
+enum { COUNT = 1, RATE = 2, NOTE = 4, TIMES = 8, EVERYTHING = 15 };
+
+typedef struct progress_line {
+    char text[512];
+    size_t length;
+} progress_line;
+
+static bool can_rewrite(void) {
+    const char *name = getenv("TERM");
+    return isatty(STDERR_FILENO) && name && *name && strcmp(name, "dumb") != 0;
+}
+
+/* One column less than the terminal has: some wrap after a character in the last one. */
+static int room(void) {
+    struct winsize size;
+    if (!isatty(STDERR_FILENO)) return INT_MAX;
+    if (ioctl(STDERR_FILENO, TIOCGWINSZ, &size) || size.ws_col == 0) return 79;
+    return size.ws_col - 1;
+}
 
 void ff_progress_begin(ff_progress *progress, const char *description, const char *unit,
                        uint64_t total, bool quiet) {
@@ -13,16 +42,54 @@ void ff_progress_begin(ff_progress *progress, const char *description, const cha
                               .unit = unit,
                               .total = total,
                               .quiet = quiet,
-                              .terminal = isatty(STDERR_FILENO),
+                              .terminal = can_rewrite(),
                               .started_ns = ff_now_ns()};
     progress->printed_ns = progress->started_ns;
 }
 
-static int clock_text(char *text, size_t size, double seconds) {
+FF_PRINTF(2, 3) static void add(progress_line *line, const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    size_t left = sizeof line->text - line->length;
+    int length = vsnprintf(line->text + line->length, left, format, arguments);
+    va_end(arguments);
+    if (length > 0) line->length += (size_t)length < left ? (size_t)length : left - 1;
+}
+
+static void add_clock(progress_line *line, double seconds) {
     unsigned whole = (unsigned)seconds;
-    if (whole >= 3600)
-        return snprintf(text, size, "%u:%02u:%02u", whole / 3600, whole / 60 % 60, whole % 60);
-    return snprintf(text, size, "%02u:%02u", whole / 60, whole % 60);
+    if (whole >= 3600) add(line, "%u:", whole / 3600);
+    add(line, "%02u:%02u", whole / 60 % 60, whole % 60);
+}
+
+/* The line with the parts of `shown`, and a bar where it is `bar` > 0 wide. */
+static void compose(progress_line *line, const ff_progress *progress, uint64_t done, double seconds,
+                    const char *note, int shown, int bar) {
+    double rate = (double)done / seconds;
+    line->length = 0;
+    add(line, "%s:", progress->description);
+    if (progress->total) {
+        double share = (double)done / (double)progress->total;
+        if (share > 1) share = 1;
+        add(line, " %3.0f%%", share * 100);
+        int filled = (int)(share * bar);
+        if (bar) add(line, "|%.*s%*s|", filled, "####################", bar - filled, "");
+        if (shown & COUNT) add(line, " %" PRIu64 "/%" PRIu64, done, progress->total);
+    } else {
+        add(line, " %" PRIu64, done);
+    }
+    if (shown & TIMES) {
+        add(line, " [");
+        add_clock(line, seconds);
+        if (progress->total) add(line, "<");
+        if (progress->total && rate > 0 && done <= progress->total)
+            add_clock(line, (double)(progress->total - done) / rate);
+        else if (progress->total)
+            add(line, "?");
+        if (shown & RATE) add(line, ", %.4g %s/s", rate, progress->unit);
+        add(line, "]");
+    }
+    if (note && shown & NOTE) add(line, " %s", note);
 }
 
 void ff_progress_update(ff_progress *progress, uint64_t done, const char *note) {
@@ -31,39 +98,25 @@ void ff_progress_update(ff_progress *progress, uint64_t done, const char *note) 
     if (progress->quiet || now - progress->printed_ns < interval_ns) return;
     progress->printed_ns = now;
     double seconds = (double)(now - progress->started_ns) * 1e-9;
-    double rate = (double)done / seconds;
-    char elapsed[32], left[32] = "?", line[256];
-    clock_text(elapsed, sizeof elapsed, seconds);
-    int length;
-    if (progress->total) {
-        double share = (double)done / (double)progress->total;
-        if (share > 1) share = 1;
-        if (rate > 0 && done <= progress->total)
-            clock_text(left, sizeof left, (double)(progress->total - done) / rate);
-        char bar[21] = "                    ";
-        memset(bar, '#', (size_t)(share * 20));
-        length = snprintf(line, sizeof line,
-                          "%s: %3.0f%%|%s| %" PRIu64 "/%" PRIu64 " [%s<%s, %.4g %s/s]%s%s",
-                          progress->description, share * 100, bar, done, progress->total, elapsed,
-                          left, rate, progress->unit, note ? " " : "", note ? note : "");
-    } else {
-        length = snprintf(line, sizeof line, "%s: %" PRIu64 " [%s, %.4g %s/s]%s%s",
-                          progress->description, done, elapsed, rate, progress->unit,
-                          note ? " " : "", note ? note : "");
+    int width = room(), shown = EVERYTHING;
+    progress_line line;
+    compose(&line, progress, done, seconds, note, shown, 0);
+    while (ff_columns(line.text) > width && shown) {
+        shown &= shown - 1; /* without the lowest bit */
+        compose(&line, progress, done, seconds, note, shown, 0);
     }
-    if (length < 0) return;
-    if (progress->terminal) {
-        int fill = progress->printed_width > length ? progress->printed_width - length : 0;
-        fprintf(stderr, "\r%s%*s", line, fill, "");
-        progress->printed_width = length;
-    } else {
-        fprintf(stderr, "%s\n", line);
-    }
+    int bar = width - ff_columns(line.text) - 2;
+    if (bar > WIDEST_BAR) bar = WIDEST_BAR;
+    if (progress->total && shown == EVERYTHING && bar >= NARROWEST_BAR)
+        compose(&line, progress, done, seconds, note, shown, bar);
+    line.text[ff_columns_fit(line.text, width)] = 0;
+    /* Erasing to the end of the line needs no memory of how long the last one was. */
+    fprintf(stderr, progress->terminal ? "\r%s\033[K" : "%s\n", line.text);
     fflush(stderr);
+    progress->shown = true;
 }
 
 void ff_progress_end(ff_progress *progress) {
-    if (progress->terminal && progress->printed_width)
-        fprintf(stderr, "\r%*s\r", progress->printed_width, "");
-    progress->printed_width = 0;
+    if (progress->terminal && progress->shown) fprintf(stderr, "\r\033[K");
+    progress->shown = false;
 }

@@ -1,5 +1,10 @@
-/* The progress line: on stderr, only on a terminal, at most 10 a second; elsewhere a plain line
- * every 30 seconds. `desc:  37%|###   | n/N [elapsed<eta, rate] note`. */
+/* The progress line: on stderr. On a terminal it is rewritten in place, at most 10 times a second,
+ * and never wider than the terminal is at that moment; elsewhere, and where TERM is "dumb" or not
+ * set, it is a plain line every 30 seconds. No colours, hence nothing to do for NO_COLOR.
+ *
+ *     desc:  37%|####      | n/N [elapsed<left, rate unit/s] note
+ *
+ * In a narrow terminal the bar shrinks; then bar, n/N, rate, note and times go, in this order. */
 #ifndef FF_BASE_PROGRESS_H
 #define FF_BASE_PROGRESS_H
 
@@ -12,15 +17,15 @@ typedef struct ff_progress {
     uint64_t total;          /* 0 = unknown */
     bool quiet;              /* never print */
     /* the rest is private */
-    bool terminal;
+    bool terminal; /* one whose line can be rewritten */
+    bool shown;    /* there is something to clear */
     uint64_t started_ns, printed_ns;
-    int printed_width;
 } ff_progress;
 
 /* Starts the clock. The strings stay valid until ff_progress_end. One thread at a time. */
 void ff_progress_begin(ff_progress *progress, const char *description, const char *unit,
                        uint64_t total, bool quiet);
-/* Prints where it is time to; `note` (may be NULL) is appended. */
+/* Prints where it is time to; `note` (UTF-8, may be NULL) is appended. */
 void ff_progress_update(ff_progress *progress, uint64_t done, const char *note);
 /* Clears the line from a terminal. */
 void ff_progress_end(ff_progress *progress);

@@ -48,7 +48,7 @@ check "a run ends with 0" test $? -eq 0
 check "nothing on stderr without a terminal" test ! -s stderr
 check "'train' of a folder of splits, 'test' found beside it" \
     grep -q 'validation *set/test: 125 samples.*; found beside it' stdout
-check "a table line an epoch" test "$(grep -cE '^ +[1-4] ( +[0-9.]+( %)?){8}$' stdout)" -eq 4
+check "a table line an epoch" test "$(grep -cE '^ +[1-4] ( +[0-9.]+){8}$' stdout)" -eq 4
 check "the accuracy and the bottleneck at the end" \
     test "$(tail -2 stdout | grep -cE '^(Accuracy on set/test: [0-9.]+ %|Bottleneck: (compute|data))')" -eq 2
 cat >judge.py <<'PYTHON'

@@ -62,6 +62,7 @@ def main():
     print(f"{'not ok' if missed else 'ok'} - each of {sum(job[1] for job in jobs)} random bit flips is found")
     for line in missed[:5]:
         print("#", line)
+    print("1..1")
     shutil.rmtree(work)
     sys.exit(len(missed) > 0)
 

@@ -18,13 +18,14 @@ from disk_model import Disk, read_trace  # noqa: E402
 BUILD = os.environ.get("BUILD", "build")
 FFPACK, FFINSPECT = f"{BUILD}/ffpack", f"{BUILD}/ffinspect"
 SHIM = f"{BUILD}/tests/crash.so"
-failures = 0
+count = failures = 0
 
 
 def tap(ok, name, detail=""):
-    global failures
+    global count, failures
+    count += 1
     failures += not ok
-    print(("ok" if ok else "not ok") + f" - {name}" + (f"\n# {detail}" if detail and not ok else ""))
+    print(("ok" if ok else "not ok") + f" {count} - {name}" + (f"\n# {detail}" if detail and not ok else ""))
     sys.stdout.flush()
 
 
@@ -258,7 +259,7 @@ def main():
         tap(False, "the crash shim is built", SHIM)
         sys.exit(1)
     if os.environ.get("SANITIZE"):
-        print("ok # SKIP a preloaded shim and a sanitizer do not go together")
+        print("1..1\nok 1 - a killed disk # SKIP a preloaded shim and a sanitizer do not go together")
         return
     work = tempfile.mkdtemp(prefix="ffcrash")
     source = f"{work}/source"
@@ -286,6 +287,7 @@ def main():
 
     Merge("merge", source, parts, []).test()
     Append("append", source, first_generation, []).test()
+    print(f"1..{count}")
     shutil.rmtree(work)
     sys.exit(failures > 0)
 

@@ -17,4 +17,4 @@ for program in "$build"/fuzz/fuzz_*; do
         tail -n 30 "$log/out" | sed 's/^/# /'
     fi
 done
-[ $count -gt 0 ] || echo "ok 1 - replay # SKIP no fuzz target is built"
+echo "1..$count"

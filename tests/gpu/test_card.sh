@@ -3,5 +3,5 @@
 cd "$(dirname "$0")/../.." || exit 1
 tests/gpu/run "${BUILD:-build}/gpu"
 code=$?
-[ $code = 77 ] && exit 0
+[ $code = 77 ] && echo "1..1" && exit 0
 exit $code

@@ -30,7 +30,7 @@ sys.exit(0 if whole and eval("(" + sys.argv[2] + ")") else print(by, sums) or 1)
 if [ ! -f "$build/libff_cuda.so" ]; then
     number=$((number + 1))
     echo "ok $number - costs of a step # SKIP no CUDA module: built without a CUDA toolkit, or with a sanitizer"
-    exit 0
+    echo "1..$number"; exit 0
 fi
 # The simulated card: every part has a time, none is expected, for nothing is known of its clocks.
 "$build/sim/op_times" --net smallnet --batch 8 --side 12 --launches 3 >"$scratch/sim" 2>"$scratch/log"
@@ -53,7 +53,7 @@ count --recipe cifar-speed
 if [ -s "$scratch/complaint" ] && grep -qE 'libcudnn' "$scratch/complaint"; then
     number=$((number + 1))
     echo "ok $number - costs on a described card # SKIP $(head -c 200 "$scratch/complaint")"
-    exit 0
+    echo "1..$number"; exit 0
 fi
 lines "$scratch/rows" 'sums["samples"] == 2000 and sums["nodes"] == 181 and by["forward"]["nodes"] + by["loss"]["nodes"] +
     by["batch"]["nodes"] == 31 and by["backward"]["nodes"] == 39 and by["update"]["nodes"] == 111 and
@@ -69,8 +69,8 @@ count --net resnet18 --batch 512
 lines "$scratch/rows" 'near(sums["flops"], 1.71e12, 0.01) and 7e9 < sums["bytes"] < 12e9 and 2000 < sums["expected_80_us"] < sums["expected_65_us"]'
 result $? "ResNet-18"
 "$build/fftrain" --dry-run --device-json tests/gpu/sm_90_h200.json --data "$scratch/set" --model resnet18 --batch 512 >"$scratch/dry" 2>"$scratch/complaint"
-[ $? = 0 ] && grep -q '^A step of 512 samples by count, not measured; .*4.92 TB/s' "$scratch/dry" &&
+[ $? = 0 ] && grep -q '^A step of 512 samples by count, not measured; .*4.47 TiB/s' "$scratch/dry" &&
     grep -qE '^step +[0-9]+ +[0-9.]+ +1\.7[0-9]+ +[0-9.]+ +[0-9.]+$' "$scratch/dry" &&
     grep -qE '^samples/s +[0-9]+ at 80 %, [0-9]+ at 65 %$' "$scratch/dry"
 result $? "fftrain --dry-run --device-json prints the sum"
-exit 0
+echo "1..$number"

@@ -5,8 +5,8 @@
 set -u
 build=$(realpath "${BUILD:-build}")
 images=../shared/data/cifar10-jpeg.tar.zst
-if [ -n "${SANITIZE:-}" ]; then echo "ok 1 - gradients of real images # SKIP minutes under a sanitizer"; exit 0; fi
-if [ ! -f "$images" ]; then echo "ok 1 - gradients of real images # SKIP $images is not here"; exit 0; fi
+if [ -n "${SANITIZE:-}" ]; then echo "ok 1 - gradients of real images # SKIP minutes under a sanitizer"; echo "1..1"; exit 0; fi
+if [ ! -f "$images" ]; then echo "ok 1 - gradients of real images # SKIP $images is not here"; echo "1..1"; exit 0; fi
 scratch=$(mktemp -d) && trap 'rm -rf "$scratch"' EXIT
 result() { if [ "$2" = "$3" ]; then echo "ok $1 - $4"; else echo "not ok $1 - $4"; sed 's/^/# /' "$scratch/log"; fi; }
 "$build/ffpack" "$images" -o "$scratch/set" --dtype u8 >"$scratch/log" 2>&1

@@ -4,21 +4,26 @@
 set -u
 scratch=$(mktemp -d) && trap 'rm -rf "$scratch"' EXIT
 python=${PYTHON:-/usr/bin/python3}
-skip() { echo "ok # SKIP oneDNN 3.x: $1"; exit 0; }
-[ -z "${SANITIZE:-}" ] || skip "not under sanitizers"
-"$python" -m venv "$scratch/v" >/dev/null 2>&1 || skip "python3-venv is not here"
+number=0 failed=0
+result() { # CODE NAME
+    number=$((number + 1))
+    if [ "$1" = 0 ]; then echo "ok $number - $2"; else echo "not ok $number - $2"; failed=1; fi
+}
+skip() { number=$((number + 1)); echo "ok $number - $1 # SKIP $2"; }
+skip_all() { skip "oneDNN 3.x" "$1"; echo "1..1"; exit 0; }
+[ -z "${SANITIZE:-}" ] || skip_all "not under sanitizers"
+"$python" -m venv "$scratch/v" >/dev/null 2>&1 || skip_all "python3-venv is not here"
 "$scratch/v/bin/pip" -q install onednn-devel-cpu-gomp==2023.2.0 >/dev/null 2>&1 ||
-    skip "onednn-devel-cpu-gomp cannot be installed from PyPI"
-failed=0
+    skip_all "onednn-devel-cpu-gomp cannot be installed from PyPI"
 build=$BUILD/onednn3
 tests="train_ops train_model train_graph train_optim"
 # shellcheck disable=SC2086
 if make -s -j"$(nproc)" BUILD="$build" DNNL=1 DNNL_ROOT="$scratch/v" \
     $(printf "$build/tests/test_%s " $tests) >"$scratch/log" 2>&1; then
-    echo "ok - builds against $(grep -o 'oneDNN: found, version [0-9.x]*' "$scratch/log")"
+    result 0 "builds against $(grep -o 'oneDNN: found, version [0-9.x]*' "$scratch/log")"
     for name in $tests; do "$build/tests/test_$name" || failed=1; done
 else
-    echo "not ok - builds against oneDNN 3.x"; tail -5 "$scratch/log"; failed=1
+    result 1 "builds against oneDNN 3.x"; tail -5 "$scratch/log"
 fi
 rm -rf "$build"
 "$python" -m venv "$scratch/n" >/dev/null 2>&1
@@ -29,9 +34,11 @@ if "$scratch/n/bin/pip" -q install --no-deps onednn-devel >/dev/null 2>&1; then
         gcc -std=c11 -D_GNU_SOURCE -I. -I"$scratch/n/include" -DFF_HAVE_DNNL -fopenmp -Wall -Werror \
             -fsyntax-only "$file" 2>"$scratch/log" || bad="$bad $file: $(head -1 "$scratch/log")"
     done
-    if [ -z "$bad" ]; then echo "ok - compiles against the headers of onednn-devel $version"; else
-        echo "not ok - compiles against onednn-devel $version:$bad"; failed=1; fi
+    [ -z "$bad" ]
+    result $? "compiles against the headers of onednn-devel $version"
+    [ -z "$bad" ] || echo "#$bad"
 else
-    echo "ok # SKIP onednn-devel's headers cannot be installed from PyPI"
+    skip "compiles against the headers of onednn-devel" "they cannot be installed from PyPI"
 fi
+echo "1..$number"
 exit $failed

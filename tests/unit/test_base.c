@@ -1,13 +1,16 @@
 /* format/base: memory, errors, options, queues, threads, the mapping guard. */
 #include "format/base/guard.h"
 #include "format/base/interrupt.h"
+#include "format/base/nearest.h"
 #include "format/base/options.h"
 #include "format/base/progress.h"
+#include "format/base/say.h"
 #include "format/base/thread.h"
 #include "tests/unit/format_set.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <math.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <sys/mman.h>
@@ -263,6 +266,31 @@ static void options_help(void **state) {
     assert_false(ff_option_given(&command, 5, argv, "real"));
 }
 
+static void nearest_name(void **state) {
+    (void)state;
+    static const struct {
+        const char *wanted, *name;       /* NULL = none */
+    } cases[] = {{"resnet", "resnet18"}, /* the first of equals */
+                 {"resnet5", "resnet50"},
+                 {"rsnet18", "resnet18"},
+                 {"ResNet50", "resnet50"},
+                 {"vgg", NULL},         /* five edits from the nearest */
+                 {"vgg16", "vgg16_bn"}, /* three */
+                 {"vgg1", NULL},        /* four */
+                 {"", NULL},
+                 {"a name of more than forty letters, as nobody has one", NULL}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        ff_nearest nearest = {.wanted = cases[i].wanted, .length = strlen(cases[i].wanted)};
+        ff_nearest_offer(&nearest, "resnet18");
+        ff_nearest_offer(&nearest, "resnet50");
+        ff_nearest_offer(&nearest, "vgg16_bn");
+        if (cases[i].name)
+            assert_string_equal(nearest.name, cases[i].name);
+        else
+            assert_null(nearest.name);
+    }
+}
+
 /* ---- threads -------------------------------------------------------------------------------- */
 
 enum { QUEUED = 20000 };
@@ -490,23 +518,57 @@ static void progress(void **state) {
     line.terminal = false;
     for (uint64_t i = 0; i <= 10; i++) ff_progress_update(&line, i, NULL);
     ff_progress_end(&line);
-    assert_int_equal(line.printed_width, 0);
+    assert_false(line.shown);
+}
+
+/* At each place where the form changes, the last number before it and the first after. */
+static void said(void **state) {
+    (void)state;
+    assert_string_equal(ff_say_count(0, "class", "classes").text, "0 classes");
+    assert_string_equal(ff_say_count(1, "class", "classes").text, "1 class");
+    assert_string_equal(ff_say_count(UINT64_MAX, "item", "items").text,
+                        "18446744073709551615 items");
+    static const struct {
+        double rate;
+        const char *text;
+    } rates[] = {{0, "0.00 items/s"},
+                 {9.99, "9.99 items/s"},
+                 {9.996, "10.0 items/s"},
+                 {99.94, "99.9 items/s"},
+                 {99.96, "100 items/s"},
+                 {10512.6, "10513 items/s"},
+                 {1e15, "1000000000000000 items/s"},
+                 {-1, "? items/s"},
+                 {INFINITY, "? items/s"}};
+    for (size_t i = 0; i < sizeof rates / sizeof *rates; i++)
+        assert_string_equal(ff_say_rate(rates[i].rate, "items").text, rates[i].text);
+    static const struct {
+        uint64_t bytes;
+        const char *text;
+    } sizes[] = {{0, "0 B"},
+                 {1023, "1023 B"},
+                 {1024, "1.0 KiB"},
+                 {1536, "1.5 KiB"},
+                 {(1 << 20) - 103, "1023.9 KiB"},
+                 {(1 << 20) - 1, "1.0 MiB"},
+                 {(1 << 30) - 1, "1.00 GiB"},
+                 {UINT64_C(150754820096), "140.40 GiB"},
+                 {UINT64_MAX, "16.00 EiB"}};
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+        assert_string_equal(ff_say_bytes(sizes[i].bytes).text, sizes[i].text);
+    assert_string_equal(ff_say_byte_rate(1.5 * (1 << 20)).text, "1.5 MiB/s");
+    assert_string_equal(ff_say_byte_rate(NAN).text, "? B/s");
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(byte_order),
-        cmocka_unit_test(memory),
-        cmocka_unit_test(buffers),
-        cmocka_unit_test(errors),
-        cmocka_unit_test(options_accepted),
-        cmocka_unit_test(options_refused),
-        cmocka_unit_test(options_help),
-        cmocka_unit_test(queues),
-        cmocka_unit_test(closing_wakes),
-        cmocka_unit_test(parallel_for),
-        cmocka_unit_test(guard),
-        cmocka_unit_test(interrupts),
+        cmocka_unit_test(byte_order),      cmocka_unit_test(said),
+        cmocka_unit_test(memory),          cmocka_unit_test(buffers),
+        cmocka_unit_test(errors),          cmocka_unit_test(options_accepted),
+        cmocka_unit_test(options_refused), cmocka_unit_test(options_help),
+        cmocka_unit_test(nearest_name),    cmocka_unit_test(queues),
+        cmocka_unit_test(closing_wakes),   cmocka_unit_test(parallel_for),
+        cmocka_unit_test(guard),           cmocka_unit_test(interrupts),
         cmocka_unit_test(progress),
     };
     return cmocka_run_group_tests_name("base", tests, NULL, NULL);

@@ -3,20 +3,19 @@
 # Prints each finding; exits 1 where there was one.
 set -u
 cd "$(dirname "$0")/../.."
+format=$(command -v clang-format-14 || command -v clang-format)
+case "$("${format:-false}" --version)" in *'version 14.'*) ;; *) missing="clang-format 14" ;; esac
+command -v cppcheck >/dev/null || missing="${missing:+$missing and }cppcheck"
+if [ -n "${missing:-}" ]; then echo "lint: needs $missing; 'make deps' installs what is missing"; exit 1; fi
 failed=0
 finding() { echo "lint: $*"; failed=1; }
 mapfile -t sources < <(find format loader train tools tests -name '*.[ch]' -o -name '*.cu' -o -name '*.cuh' -o -name '*.cc' | sort)
 mapfile -t headers < <(find format loader train tools -name '*.h' | sort)
 
 # 1. Formatting, by the one version whose result is the rule.
-format=$(command -v clang-format-14 || command -v clang-format || true)
-if [ -n "$format" ] && "$format" --version | grep -q 'version 14\.'; then
-    for file in "${sources[@]}"; do
-        "$format" --dry-run --Werror "$file" >/dev/null 2>&1 || finding "$file: not formatted; clang-format -i $file"
-    done
-else
-    echo "lint: clang-format 14 is not here; formatting was not checked"
-fi
+for file in "${sources[@]}"; do
+    "$format" --dry-run --Werror "$file" >/dev/null 2>&1 || finding "$file: not formatted; clang-format -i $file"
+done
 
 # 2. Layers: the line of an include shows its layer, and lower ones never include higher ones.
 #    format/base 0, format 1, loader 2, train 3, tools 3; tools never include train, nor train tools.
@@ -57,15 +56,11 @@ for file in "${headers[@]}"; do
 done
 
 # 4. cppcheck, on the rules that find real faults here.
-if command -v cppcheck >/dev/null; then
-    cppcheck --quiet --std=c11 --language=c -I. -D_GNU_SOURCE -D__x86_64__ --enable=warning,portability \
-        --suppress=missingIncludeSystem --suppress=normalCheckLevelMaxBranches --inline-suppr \
-        --suppress=nullPointerArithmeticRedundantCheck --suppress=unknownMacro --suppress=invalidPrintfArgType_sint \
-        --template='{file}:{line}: {id}: {message}' --error-exitcode=0 -j 2 format loader train tools 2>"$scratch/cppcheck" >/dev/null
-    while read -r line; do finding "$line"; done < <(grep -E '^(format|loader|train|tools)/' "$scratch/cppcheck" || true)
-else
-    echo "lint: cppcheck is not here; it was not run"
-fi
+cppcheck --quiet --std=c11 --language=c -I. -D_GNU_SOURCE -D__x86_64__ --enable=warning,portability \
+    --suppress=missingIncludeSystem --suppress=normalCheckLevelMaxBranches --inline-suppr \
+    --suppress=nullPointerArithmeticRedundantCheck --suppress=unknownMacro --suppress=invalidPrintfArgType_sint \
+    --template='{file}:{line}: {id}: {message}' --error-exitcode=0 -j 2 format loader train tools 2>"$scratch/cppcheck" >/dev/null
+while read -r line; do finding "$line"; done < <(grep -E '^(format|loader|train|tools)/' "$scratch/cppcheck" || true)
 
 # 5. Small habits: no tabs or trailing blanks in C, no exit() outside of the mains.
 grep -nP '\t| +$' "${sources[@]}" | head -5 | while read -r line; do echo "lint: $line: tab or trailing blank"; done | grep . && failed=1

@@ -2,6 +2,7 @@
 
 #include "format/base/guard.h"
 #include "format/base/interrupt.h"
+#include "format/base/say.h"
 #include "format/base/thread.h"
 #include "loader/order.h"
 #include "tools/ffinspect/access.h"
@@ -268,18 +269,18 @@ ff_status ff_inspect_bench(ff_bench *bench, const char *path, int jobs, uint64_t
 }
 
 void ff_inspect_print_bench(const char *name, const ff_bench *bench) {
-    double gigabytes = (double)bench->bytes / (double)bench->samples * 1e-9;
-    printf("%s: %" PRIu64 " samples, %.3f GB, read from the page cache into batches\n", name,
-           bench->samples, (double)bench->bytes * 1e-9);
+    double gib = (double)bench->bytes / (double)bench->samples / 0x1p30;
+    printf("%s: %s, %s, read from the page cache into batches\n", name,
+           ff_say_count(bench->samples, "sample", "samples").text, ff_say_bytes(bench->bytes).text);
     printf("                          first pass, verifying          passes after it"
            "             plain memcpy   of memcpy\n");
-    printf("  order       threads    samples/s        GB/s    samples/s        GB/s"
-           "    samples/s        GB/s\n");
+    printf("  order       threads    samples/s       GiB/s    samples/s       GiB/s"
+           "    samples/s       GiB/s\n");
     for (size_t i = 0; i < bench->row_count; i++) {
         const ff_bench_row *row = &bench->row[i];
         printf("  %-10s %8d %12.0f %11.2f %12.0f %11.2f %12.0f %11.2f %10.1f%%\n",
                row->random ? "random" : "sequential", row->threads, row->first_rate,
-               row->first_rate * gigabytes, row->rate, row->rate * gigabytes, row->copy_rate,
-               row->copy_rate * gigabytes, 100 * row->rate / row->copy_rate);
+               row->first_rate * gib, row->rate, row->rate * gib, row->copy_rate,
+               row->copy_rate * gib, 100 * row->rate / row->copy_rate);
     }
 }

@@ -1,5 +1,6 @@
 #include "tools/ffinspect/summary.h"
 
+#include "format/base/say.h"
 #include "tools/ffinspect/facts.h"
 #include "tools/ffinspect/label.h"
 #include "tools/ffinspect/text.h"
@@ -60,15 +61,14 @@ static void print_title(ff_dataset *dataset, const char *name) {
 
 static void print_storage(ff_dataset *dataset, const ff_facts *facts) {
     const ff_metadata *metadata = ff_dataset_metadata(dataset);
-    char size[32];
     uint32_t shards = ff_dataset_shard_count(dataset);
     print_head("on disk");
-    printf("%s (%" PRIu64 " bytes) in %u shard%s and an index of ",
-           ff_inspect_size(size, facts->file_bytes), facts->file_bytes, shards,
-           shards == 1 ? "" : "s");
-    printf("%s\n", ff_inspect_size(size, ff_dataset_index_bytes(dataset)));
+    printf("%s (%" PRIu64 " bytes) in %s and an index of %s\n",
+           ff_say_bytes(facts->file_bytes).text, facts->file_bytes,
+           ff_say_count(shards, "shard", "shards").text,
+           ff_say_bytes(ff_dataset_index_bytes(dataset)).text);
     print_head("tensors");
-    printf("%s raw, ", ff_inspect_size(size, facts->tensor_bytes));
+    printf("%s raw, ", ff_say_bytes(facts->tensor_bytes).text);
     if (metadata->compression == FF_COMPRESSION_ZSTD)
         printf("compressed to %.3f of that: zstd level %d, filter %s",
                (double)facts->file_bytes / (double)facts->tensor_bytes, metadata->level,

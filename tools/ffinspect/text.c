@@ -6,18 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-const char *ff_inspect_size(char text[32], uint64_t bytes) {
-    static const char *const unit[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
-    double value = (double)bytes;
-    int step = 0;
-    while (value >= 1023.95 && step < 6) {
-        value /= 1024;
-        step++;
-    }
-    snprintf(text, 32, step ? "%.1f %s" : "%.0f %s", value, unit[step]);
-    return text;
-}
-
 const char *ff_inspect_short_id(char text[16], const uint8_t id[16]) {
     for (int i = 0; i < 6; i++) snprintf(text + 2 * i, 3, "%02x", id[i]);
     return text;

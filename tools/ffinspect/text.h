@@ -4,9 +4,6 @@
 
 #include "format/base/memory.h"
 
-/* "812 B", "94.6 MiB"; the text lies in `text`, which is returned. */
-const char *ff_inspect_size(char text[32], uint64_t bytes);
-
 /* The first 12 hex digits of an id. */
 const char *ff_inspect_short_id(char text[16], const uint8_t id[16]);
 

@@ -85,7 +85,7 @@ ff_status ff_measure(const ff_sample_plan *plan, const ff_source_split *split, i
     ff_status status = ff_stream_create(&job.stream, plan->source, split, 0, error);
     char title[300];
     snprintf(title, sizeof title, "measuring%s%s", *split->name ? " " : "", split->name);
-    ff_progress_begin(&job.progress, title, "img", job.count, quiet);
+    ff_progress_begin(&job.progress, title, "items", job.count, quiet);
     ff_pipeline pipeline = {.end = (job.count + job.per_unit - 1) / job.per_unit,
                             .jobs = jobs,
                             .slot_count = (size_t)jobs * SLOTS_A_JOB,

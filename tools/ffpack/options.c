@@ -91,7 +91,7 @@ void ff_options_add_statistics(ff_option_table *table, ff_arguments *arguments) 
     const ff_option group[] = {
         {.kind = FF_OPTION_HEADING,
          .help =
-             "Normalize (one of; default: --stats compute for u8 values and raw ones, else none)"},
+             "Normalize (one of; default: --stats compute for u8 and raw values, else none)"},
         {"stats", 0, FF_OPTION_STRING, "compute", &arguments->stats, NULL, 0, 0,
          "mean and std of the train split, applied to all splits"},
         {"mean", 0, FF_OPTION_STRING, "A,B,C", &arguments->mean, NULL, 0, 0,

@@ -1,5 +1,7 @@
 #include "tools/ffpack/report.h"
 
+#include "format/base/say.h"
+
 #include <inttypes.h>
 #include <jansson.h>
 #include <stdlib.h>
@@ -34,51 +36,38 @@ static uint64_t skipped_of(const ff_report_split *split) {
 
 /* ---- for people ---------------------------------------------------------------------------- */
 
-static void print_bytes(FILE *out, uint64_t bytes) {
-    static const char unit[] = "kMGTPE";
-    double value = (double)bytes;
-    int step = -1;
-    while (value >= 999.5 && step < 5) {
-        value /= 1000;
-        step++;
-    }
-    if (step < 0)
-        fprintf(out, "%" PRIu64 " bytes", bytes);
-    else
-        fprintf(out, "%.3g %cB", value, unit[step]);
-}
-
 static void print_split(const ff_report *report, const ff_report_split *split, FILE *out) {
     const ff_metadata *metadata = &split->metadata;
-    fprintf(out, "%s%s%" PRIu64 " item%s", metadata->split, *metadata->split ? ": " : "",
-            split->result.sample_count, split->result.sample_count == 1 ? "" : "s");
+    fprintf(out, "%s%s%s", metadata->split, *metadata->split ? ": " : "",
+            ff_say_count(split->result.sample_count, "item", "items").text);
     for (size_t i = 0; i < metadata->field_count; i++)
         if (metadata->field[i].class_count)
-            fprintf(out, ", %u classes (%s)", metadata->field[i].class_count,
+            fprintf(out, ", %s (%s)",
+                    ff_say_count(metadata->field[i].class_count, "class", "classes").text,
                     metadata->field[i].name);
     fprintf(out, ", %s %s %s%ux%ux%u", ff_dtype_name(metadata->dtype),
             ff_layout_name(metadata->layout), metadata->variable_size ? "up to " : "",
             metadata->channels, metadata->height, metadata->width);
-    fprintf(out, ", %" PRIu64 " shard%s, ", split->result.shard_count,
-            split->result.shard_count == 1 ? "" : "s");
+    fprintf(out, ", %s, ", ff_say_count(split->result.shard_count, "shard", "shards").text);
     if (report->dry_run)
         fputs(metadata->compression == FF_COMPRESSION_NONE && !metadata->variable_size
                   ? "about "
                   : "less than ",
               out);
-    print_bytes(out, split->result.file_bytes);
+    fputs(ff_say_bytes(split->result.file_bytes).text, out);
     if (report->dry_run) fputs(" of samples", out);
     if (split->directory) fprintf(out, " in %s", split->directory);
     fputc('\n', out);
     if (split->continued)
-        fprintf(out, "  %" PRIu64 " items were there from the run that this one continued\n",
-                split->continued);
+        fprintf(out, "  %s there from the run that this one continued\n",
+                ff_say_count(split->continued, "item was", "items were").text);
     if (skipped_of(split))
-        fprintf(out, "  %" PRIu64 " items were left out: %s\n", skipped_of(split),
+        fprintf(out, "  %s left out: %s\n",
+                ff_say_count(skipped_of(split), "item was", "items were").text,
                 report->skipped_path ? report->skipped_path : "see the messages");
     if (split->warnings)
-        fprintf(out, "  %" PRIu64 " images were odd but complete: see the messages\n",
-                split->warnings);
+        fprintf(out, "  %s odd but complete: see the messages\n",
+                ff_say_count(split->warnings, "image was", "images were").text);
 }
 
 static void print_floats(FILE *out, const char *name, const float *value, uint32_t count) {
@@ -112,8 +101,9 @@ void ff_report_print(const ff_report *report, FILE *out) {
         fprintf(out, "mean and std would be %s\n", report->statistics_origin);
     }
     if (!report->dry_run)
-        fprintf(out, "%" PRIu64 " items in %.2f s, %.4g items/s\n", items, report->seconds,
-                (double)items / (report->seconds > 0 ? report->seconds : 1));
+        fprintf(
+            out, "%s in %.2f s, %s\n", ff_say_count(items, "item", "items").text, report->seconds,
+            ff_say_rate((double)items / (report->seconds > 0 ? report->seconds : 1), "items").text);
 }
 
 /* ---- for programs -------------------------------------------------------------------------- */

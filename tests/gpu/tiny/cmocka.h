@@ -56,6 +56,7 @@ static inline int tiny_run(const struct CMUnitTest *tests, size_t count, int (*o
     volatile int failures = 0;        /* kept over the jump */
     setvbuf(stdout, NULL, _IOLBF, 0); /* results as they come */
     tiny_thread = pthread_self();
+    printf("1..%zu\n", count);
     if (open && open(&state) != 0) {
         printf("not ok 1 - the device opens\n");
         return 1;

@@ -1,0 +1,93 @@
+#include "train/host_memory.h"
+
+#include <inttypes.h>
+#include <limits.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+/* The first number of `path`, or after the word at the beginning of a line where `word` is given. */
+static bool read_number(const char *path, const char *word, uint64_t *number) {
+    char line[512];
+    bool found = false;
+    FILE *file = fopen(path, "re");
+    if (!file) return false;
+    const size_t length = word ? strlen(word) : 0;
+    while (!found && fgets(line, sizeof line, file))
+        if (!word || strncmp(line, word, length) == 0)
+            found = sscanf(line + length, "%" SCNu64, number) == 1;
+    fclose(file);
+    return found;
+}
+
+static void lower(ff_host_memory *memory, uint64_t bytes, const char *limit) {
+    if (bytes < memory->bytes) *memory = (ff_host_memory){bytes, limit};
+}
+
+/* One group's folder. */
+static void look_at_group(ff_host_memory *memory, const char *folder, bool v2) {
+    char path[PATH_MAX];
+    uint64_t limit, used, cache = 0;
+    if (snprintf(path, sizeof path, "%s/%s", folder, v2 ? "memory.max" : "memory.limit_in_bytes") >=
+            (int)sizeof path ||
+        !read_number(path, NULL, &limit))
+        return; /* "max": no limit */
+    snprintf(path, sizeof path, "%s/%s", folder, v2 ? "memory.current" : "memory.usage_in_bytes");
+    if (!read_number(path, NULL, &used)) return;
+    snprintf(path, sizeof path, "%s/memory.stat", folder);
+    (void)read_number(path, v2 ? "inactive_file " : "total_inactive_file ", &cache);
+    used -= cache < used ? cache : used;
+    lower(memory, limit > used ? limit - used : 0, "left of its cgroup's limit");
+}
+
+/* The group and all above it; in a container the path may be the host's, and only the root is
+ * there. */
+static void look_at_groups(ff_host_memory *memory, const char *root, char *group, bool v2) {
+    char folder[PATH_MAX];
+    for (;;) {
+        if (snprintf(folder, sizeof folder, "%s/sys/fs/cgroup%s%s", root, v2 ? "" : "/memory",
+                     group) < (int)sizeof folder)
+            look_at_group(memory, folder, v2);
+        char *end = strrchr(group, '/');
+        if (!end) return;
+        *end = 0;
+    }
+}
+
+/* Lines "0::/path" of version 2, "9:cpu,memory:/path" of version 1. */
+static void look_at_all_groups(ff_host_memory *memory, const char *root) {
+    char path[PATH_MAX], line[PATH_MAX];
+    snprintf(path, sizeof path, "%s/proc/self/cgroup", root);
+    FILE *file = fopen(path, "re");
+    if (!file) return;
+    while (fgets(line, sizeof line, file)) {
+        line[strcspn(line, "\n")] = 0;
+        char *names = strchr(line, ':'), *group = names ? strchr(names + 1, ':') : NULL;
+        if (!group) continue;
+        *group++ = 0;
+        const bool v2 = names[1] == 0;
+        if (v2 || strstr(names + 1, "memory"))
+            look_at_groups(memory, root, strcmp(group, "/") == 0 ? group + 1 : group, v2);
+    }
+    fclose(file);
+}
+
+ff_host_memory ff_host_memory_left(const char *root) {
+    ff_host_memory memory = {UINT64_MAX, "available"};
+    char path[PATH_MAX];
+    uint64_t number;
+    struct rlimit addresses;
+    snprintf(path, sizeof path, "%s/proc/meminfo", root);
+    if (read_number(path, "MemAvailable:", &number)) lower(&memory, number * 1024, "available");
+    look_at_all_groups(&memory, root);
+    snprintf(path, sizeof path, "%s/proc/self/statm", root);
+    if (getrlimit(RLIMIT_AS, &addresses) == 0 && addresses.rlim_cur != RLIM_INFINITY &&
+        read_number(path, NULL, &number)) {
+        const uint64_t used = number * (uint64_t)sysconf(_SC_PAGESIZE);
+        lower(&memory, addresses.rlim_cur > used ? addresses.rlim_cur - used : 0,
+              "left of its limit of addresses (ulimit -v)");
+    }
+    return memory;
+}
