@@ -22,7 +22,19 @@ static void choices(void **state) {
     assert_string_equal(reason, "Placement: resident, because the set's 10.00 GiB and 4.00 GiB for "
                                 "the network fit into the device's free 16.00 GiB, a 16th of them "
                                 "left alone.");
-    facts.set_bytes += 2 * gib;
+    facts.set_bytes += gib; /* to the last byte */
+    OK(ff_placement_choose(FF_PLACEMENT_AUTO, &facts, &chosen, reason, sizeof reason, error));
+    assert_int_equal(chosen, FF_PLACEMENT_RESIDENT);
+    facts.set_bytes++;
+    OK(ff_placement_choose(FF_PLACEMENT_AUTO, &facts, &chosen, reason, sizeof reason, error));
+    assert_int_equal(chosen, FF_PLACEMENT_STREAM);
+    facts.set_bytes = facts.free_bytes; /* as asked for, nothing has to stay free */
+    OK(ff_placement_choose(FF_PLACEMENT_RESIDENT, &facts, &chosen, reason, sizeof reason, error));
+    facts.set_bytes++;
+    assert_int_equal(ff_placement_choose(FF_PLACEMENT_RESIDENT, &facts, &chosen, reason,
+                                         sizeof reason, &failure),
+                     FF_USAGE);
+    facts.set_bytes = 12 * gib;
     OK(ff_placement_choose(FF_PLACEMENT_AUTO, &facts, &chosen, reason, sizeof reason, error));
     assert_int_equal(chosen, FF_PLACEMENT_STREAM);
     assert_non_null(strstr(reason, "do not fit"));
