@@ -348,6 +348,65 @@ static void test_move_large(void **state) {
     move_trials(6, &(shape){.side = 160, .channels = 3, .out_channels = 8}, 30, 1);
 }
 
+/* Rows of f16 come out as they are stored, as `to`. */
+static void check_copies(uint32_t rows, uint32_t height, uint32_t width, uint32_t channels,
+                         ff_dtype to) {
+    const ff_cuda_batch place = {.at = {.count = rows}};
+    const uint32_t elements = height * width * channels, stride = (elements + 7) / 8 * 8;
+    ff_augment_params *params = calloc(rows, sizeof *params);
+    uint32_t *black = calloc(channels, sizeof *black);
+    uint16_t *stored = calloc((size_t)rows * stride, sizeof *stored);
+    assert_true(params && black && stored);
+    for (uint32_t i = 0; i < rows * stride; i++) stored[i] = (uint16_t)(i & 0x3fff);
+    array *data = poisoned(to, (size_t)rows * elements);
+    const ff_cuda_move job = {
+        .place = sent_bytes(&place, sizeof place)->device,
+        .params = sent_bytes(params, rows * sizeof *params)->device,
+        .samples = sent_bytes(stored, (size_t)rows * stride * sizeof *stored)->device,
+        .row_bytes = stride * sizeof *stored,
+        .from = FF_F16,
+        .from_layout = FF_HWC,
+        .to = to,
+        .channels = channels,
+        .height = height,
+        .width = width,
+        .data = data->device,
+        .rows = rows,
+        .out_height = height,
+        .out_width = width,
+        .out_channels = channels,
+        .black = sent_bytes(black, channels * sizeof *black)->device,
+    };
+    assert_launched(ff_loader_cuda_kernels.move(
+        &job, bench.device->table->native_stream(bench.device, bench.stream)));
+    bench_wait();
+    fetch(data);
+    for (uint32_t i = 0; i < rows * elements; i++) {
+        const uint16_t *from = &stored[i / elements * stride + i % elements];
+        uint32_t wanted = 0, found = 0;
+        ff_convert(&wanted, to, from, FF_F16, 1);
+        memcpy(&found, (const uint8_t *)data->host + i * ff_dtype_bytes(to), ff_dtype_bytes(to));
+        assert_int_equal(found, wanted);
+    }
+    free(params);
+    free(black);
+    free(stored);
+    drop_arrays();
+}
+
+/* More rows than a grid has blocks downwards: the plain kernel's blocks make several. */
+static void test_many_rows(void **state) {
+    (void)state;
+    check_copies(65535 + 40, 1, 1, 1, FF_F32);
+}
+
+/* Bands of four lines, of an odd number of elements: the sample's bytes are a multiple of 16, a
+ * band's only of 8. */
+static void test_odd_bands(void **state) {
+    (void)state;
+    check_copies(3, 24, 31, 45, FF_F16);
+}
+
 /* With the statistics that sets have, the table is a multiply-add. */
 static void test_affine(void **state) {
     (void)state;
@@ -395,6 +454,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_params),     cmocka_unit_test(test_move),
         cmocka_unit_test(test_move_cifar), cmocka_unit_test(test_move_large),
+        cmocka_unit_test(test_many_rows),  cmocka_unit_test(test_odd_bands),
         cmocka_unit_test(test_affine),     cmocka_unit_test(test_refusals),
     };
     return cmocka_run_group_tests(tests, open_both, close_both);
