@@ -86,6 +86,12 @@ static void refused(void **state) {
     options.channels = 8, options.loader.dtype = FF_U8;
     assert_int_equal(ff_batches_create(&batches, dataset, &options, &failure), FF_USAGE);
     options.loader.dtype = FF_F16;
+    const char *labels[FF_CUDA_COLUMNS + 1];
+    for (int i = 0; i < FF_CUDA_COLUMNS + 1; i++) labels[i] = "label";
+    options.loader.label = labels, options.loader.label_count = FF_CUDA_COLUMNS + 1;
+    assert_int_equal(ff_batches_create(&batches, dataset, &options, &failure), FF_USAGE);
+    assert_non_null(strstr(failure.message, "label fields"));
+    options.loader.label_count = 0;
     OK(ff_batches_create(&batches, dataset, &options, error));
     assert_int_equal(ff_batches_describe(batches).placement, FF_PLACEMENT_HOST);
     ff_batches_destroy(&batches);
