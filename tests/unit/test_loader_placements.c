@@ -5,6 +5,7 @@
 
 #include "loader/device_host.h"
 #include "loader/placement.h"
+#include "loader/resident.h"
 #include "tests/cudasim/loader_plain.h"
 #include "tests/unit/make_dataset.h"
 #include "tests/unit/placement_cases.h"
@@ -101,6 +102,52 @@ static void refused(void **state) {
     made_remove(&c.made);
 }
 
+static uint64_t free_bytes;
+static ff_status little_memory(ff_device *device, uint64_t *of, uint64_t *total, ff_error *error) {
+    (void)device, (void)error;
+    *of = *total = free_bytes;
+    return FF_OK;
+}
+static int no_kernel(const ff_cuda_wide *job, ff_cuda_stream stream) {
+    (void)job, (void)stream;
+    return FF_CUDA_INVALID_VALUE;
+}
+
+/* Resident sets of different sizes take an offset and a size for each sample too. */
+static void bytes_of_sizes(void **state) {
+    (void)state;
+    made_dataset made = made_defaults(5000);
+    made.variable_size = true, made.height = made.width = 8;
+    OK(made_write(&made, error));
+    ff_dataset *dataset;
+    ff_device *device;
+    ff_batches *batches;
+    ff_error failure = {0};
+    OK(ff_dataset_open(&dataset, made.folder, FF_VERIFY_FIRST, error));
+    OK(ff_device_host_create(&device, FF_HOST_STREAMS_CALLER, 0, 0, error));
+    ff_device_table table = *device->table;
+    table.memory = little_memory;
+    device->table = &table;
+    ff_loader_kernels kernels = ff_loader_plain_kernels;
+    kernels.wide = no_kernel;
+    ff_batches_options options = {
+        .loader = ff_loader_defaults(), .kernels = &kernels, .placement = FF_PLACEMENT_RESIDENT};
+    options.loader.device = device;
+    OK(ff_augment_parse(&options.loader.augment, "rrc=8", error));
+    uint64_t samples;
+    OK(ff_resident_bytes(dataset, &samples, error));
+    /* Of each sample: its place, offset, height, width and label. */
+    free_bytes = samples + made.count * (4 + 8 + 4 + 4 + 4) + FF_RESIDENT_EXTRA;
+    OK(ff_batches_create(&batches, dataset, &options, error));
+    ff_batches_destroy(&batches);
+    free_bytes--;
+    assert_int_equal(ff_batches_create(&batches, dataset, &options, &failure), FF_USAGE);
+    assert_non_null(strstr(failure.message, "placement stream would do"));
+    ff_device_destroy(&device);
+    ff_dataset_close(&dataset);
+    made_remove(&made);
+}
+
 static void placements(void **state) {
     (void)state;
     placement_cases(&ff_loader_plain_kernels, 60);
@@ -110,6 +157,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(choices),
         cmocka_unit_test(refused),
+        cmocka_unit_test(bytes_of_sizes),
         cmocka_unit_test(placements),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
