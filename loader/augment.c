@@ -1,5 +1,6 @@
 #include "loader/augment.h"
 
+#include "format/base/nearest.h"
 #include "format/metadata.h"
 #include "loader/jitter.h"
 
@@ -113,6 +114,17 @@ static bool parse_erase(ff_augment_spec *spec, char *value) {
            parse_number(&text, 1e-9, 1, &spec->erase) && *text == 0;
 }
 
+static ff_status refuse_name(const char *name, const char *whole, ff_error *error) {
+    static const char *const names[] = {"crop",   "flip",  "cutout", "resize", "rrc",
+                                        "jitter", "erase", "mixup",  "cutmix", "none"};
+    ff_nearest nearest = {.wanted = name, .length = strlen(name)};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) ff_nearest_offer(&nearest, names[i]);
+    if (nearest.name)
+        return ff_fail(error, FF_USAGE, "augmentation '%s' is not known (did you mean %s?); " KNOWN,
+                       whole, nearest.name);
+    return ff_fail(error, FF_USAGE, "augmentation '%s' is not known; " KNOWN, whole);
+}
+
 static ff_status parse_part(ff_augment_spec *spec, char *part, ff_error *error) {
     char whole[96];
     snprintf(whole, sizeof whole, "%s", part);
@@ -147,7 +159,7 @@ static ff_status parse_part(ff_augment_spec *spec, char *part, ff_error *error) 
         again = spec->cutmix > 0;
         good = parse_alpha(value, &spec->cutmix);
     } else {
-        return ff_fail(error, FF_USAGE, "augmentation '%s' is not known; " KNOWN, whole);
+        return refuse_name(part, whole, error);
     }
     if (!good)
         return ff_fail(error, FF_USAGE,

@@ -8,6 +8,7 @@
 #include "loader/loader.h"
 
 #include "format/base/thread.h"
+#include "loader/device_absent.h"
 #include "loader/device_host.h"
 #include "loader/gather.h"
 
@@ -280,7 +281,7 @@ static ff_status create_all(ff_loader *loader, ff_dataset *dataset,
     FF_TRY(
         ff_alloc(&loader->gatherer, (uint64_t)workers, sizeof *loader->gatherer, "threads", error));
     for (int i = 0; i < workers; i++) FF_TRY(ff_gatherer_create(&loader->gatherer[i], plan, error));
-    if (plan->threads)
+    if (plan->threads && !ff_device_is_absent(loader->device))
         FF_TRY(ff_threads_start(&loader->threads, plan->threads, "loader", thread_body, loader,
                                 error));
     return FF_OK;

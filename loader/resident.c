@@ -2,6 +2,7 @@
 
 #include "format/base/interrupt.h"
 #include "format/base/progress.h"
+#include "loader/device_absent.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -191,7 +192,10 @@ ff_status ff_resident_upload(ff_resident *resident, ff_dataset *dataset,
     ff_progress progress;
     ff_progress_begin(&progress, "uploading", "samples", resident->count, quiet);
     ff_status status = prepare(&job, dataset, options, error);
-    if (status == FF_OK) status = place_all(&job, dataset, &progress, error);
+    if (status == FF_OK && ff_device_is_absent(job.device))
+        status = prepare_labels(resident, ff_loader_first_slot(job.loader), error);
+    else if (status == FF_OK)
+        status = place_all(&job, dataset, &progress, error);
     ff_progress_end(&progress);
     /* Waits for the copies, which read the loader's slots. */
     table->stream_destroy(job.device, job.stream);

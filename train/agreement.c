@@ -1,5 +1,7 @@
 #include "train/agreement.h"
 
+#include "format/base/say.h"
+
 #include <inttypes.h>
 #include <string.h>
 
@@ -12,9 +14,10 @@ static ff_status check_shape(const pair *both, ff_agreement_fit fit, ff_error *e
     const ff_metadata *train = both->train, *val = both->val;
     if (train->channels != val->channels)
         return ff_fail(error, FF_BAD_DATA,
-                       "%s has %" PRIu32 " channels and %s has %" PRIu32
+                       "%s has %s and %s has %" PRIu32
                        "; training and validation samples must have the same (ffpack --mode)",
-                       both->train_path, train->channels, both->val_path, val->channels);
+                       both->train_path, ff_say_count(train->channels, "channel", "channels").text,
+                       both->val_path, val->channels);
     if (fit == FF_FIT_WHOLE && (train->height != val->height || train->width != val->width))
         return ff_fail(
             error, FF_BAD_DATA,
@@ -102,10 +105,10 @@ static ff_status check_classes(const pair *both, const ff_field *train, const ff
             return name_classes(both, i, train->class_name[i], val->class_name[i], error);
     if (train->class_count != val->class_count)
         return ff_fail(error, FF_BAD_DATA,
-                       "label field '%s' names %" PRIu32 " classes in %s and %" PRIu32
+                       "label field '%s' names %s in %s and %" PRIu32
                        " in %s; the same classes in the same order are wanted (ffpack --classes)",
-                       train->name, train->class_count, both->train_path, val->class_count,
-                       both->val_path);
+                       train->name, ff_say_count(train->class_count, "class", "classes").text,
+                       both->train_path, val->class_count, both->val_path);
     return FF_OK;
 }
 

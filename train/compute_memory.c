@@ -3,6 +3,7 @@
 #include "train/compute.h"
 
 #include "format/dtype.h"
+#include "loader/device_absent.h"
 #include "loader/device_host.h"
 
 #include <omp.h>
@@ -96,7 +97,7 @@ static void stage(ff_compute *compute, char *device, char *host, uint64_t bytes,
 }
 
 void ff_compute_write(ff_compute *compute, void *to, const void *from, uint64_t bytes) {
-    if (ff_compute_wait(compute, NULL) != FF_OK) return;
+    if (ff_compute_wait(compute, NULL) != FF_OK || ff_device_is_absent(compute->device)) return;
     if (compute->staging)
         stage(compute, to, (char *)from, bytes, true);
     else
@@ -104,10 +105,11 @@ void ff_compute_write(ff_compute *compute, void *to, const void *from, uint64_t 
 }
 
 void ff_compute_read(ff_compute *compute, void *to, const void *from, uint64_t bytes) {
-    if (compute->staging) {
-        memset(to, 0, bytes);
-        if (ff_compute_wait(compute, NULL) == FF_OK) stage(compute, (char *)from, to, bytes, false);
-    } else {
+    if (!compute->staging && !ff_device_is_absent(compute->device)) {
         memcpy(to, from, bytes);
+        return;
     }
+    memset(to, 0, bytes);
+    if (compute->staging && ff_compute_wait(compute, NULL) == FF_OK)
+        stage(compute, (char *)from, to, bytes, false);
 }

@@ -143,10 +143,8 @@ double ff_cost_pass_us(const ff_costs *costs, ff_cost_pass pass, const ff_card *
 }
 
 void ff_costs_print(FILE *out, const ff_costs *costs, const ff_card *card) {
-    fprintf(out,
-            "\nA step of %d samples by count, not measured; at 80 %% and 65 %% of the card's "
-            "limits",
-            costs->samples);
+    fprintf(out, "\nA step of %s by count, not measured; at 80 %% and 65 %% of the card's limits",
+            ff_say_count((uint64_t)costs->samples, "sample", "samples").text);
     if (ff_card_known(card))
         fprintf(out, " (%s; matrix products: %.0f TFLOP/s in f16, %.0f in tf32)\n",
                 ff_say_byte_rate(card->bytes_per_s).text,

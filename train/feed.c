@@ -20,6 +20,7 @@ static ff_status create_loader(ff_feed *feed, ff_dataset *dataset, ff_loader_opt
     const int channels = (int)ff_dataset_metadata(dataset)->channels;
     options.layout =
         feed->compute->ops->input_block(feed->compute, channels) == 1 ? FF_CHW : FF_HWC;
+    options.device = feed->compute->device;
     feed->loader_options = options;
     FF_TRY(ff_loader_create(&feed->loader, dataset, &options, error));
     feed->info.loader = ff_loader_describe(feed->loader);
@@ -42,6 +43,7 @@ static ff_status create_batches(ff_feed *feed, ff_dataset *dataset, const ff_fee
     const ff_batches_info info = ff_batches_describe(feed->batches);
     feed->info.loader = info.loader;
     feed->info.device_bytes = info.device_bytes;
+    feed->info.pinned_bytes = info.pinned_bytes;
     feed->info.placement = info.reason;
     return FF_OK;
 }

@@ -44,8 +44,8 @@ FF_MUST_USE ff_status ff_feed_again(ff_feed *feed, ff_error *error);
 
 typedef struct ff_feed_info {
     ff_loader_info loader;
-    uint64_t device_bytes;
-    const char *placement; /* one sentence; NULL where a loader feeds the CPU */
+    uint64_t device_bytes, pinned_bytes; /* of a device that is not the host */
+    const char *placement;               /* one sentence; NULL where a loader feeds the CPU */
 } ff_feed_info;
 ff_feed_info ff_feed_describe(const ff_feed *feed);
 /* The rates of the stages that make its batches (loader/rates.h); before the first batch. */

@@ -1,16 +1,19 @@
 #include "train/host_memory.h"
 
 #include <inttypes.h>
-#include <limits.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
-/* The first number of `path`, or after the word at the beginning of a line where `word` is given. */
-static bool read_number(const char *path, const char *word, uint64_t *number) {
-    char line[512];
+enum { FOLDER_BYTES = 4096 };
+
+/* The first number of `folder`/`name`, or after the word at the beginning of a line where `word` is
+ * given; false where there is none ("max": no limit). */
+static bool read_number(const char *folder, const char *name, const char *word, uint64_t *number) {
+    char path[FOLDER_BYTES + 64], line[512];
+    if (snprintf(path, sizeof path, "%s/%s", folder, name) >= (int)sizeof path) return false;
     bool found = false;
     FILE *file = fopen(path, "re");
     if (!file) return false;
@@ -28,16 +31,12 @@ static void lower(ff_host_memory *memory, uint64_t bytes, const char *limit) {
 
 /* One group's folder. */
 static void look_at_group(ff_host_memory *memory, const char *folder, bool v2) {
-    char path[PATH_MAX];
     uint64_t limit, used, cache = 0;
-    if (snprintf(path, sizeof path, "%s/%s", folder, v2 ? "memory.max" : "memory.limit_in_bytes") >=
-            (int)sizeof path ||
-        !read_number(path, NULL, &limit))
-        return; /* "max": no limit */
-    snprintf(path, sizeof path, "%s/%s", folder, v2 ? "memory.current" : "memory.usage_in_bytes");
-    if (!read_number(path, NULL, &used)) return;
-    snprintf(path, sizeof path, "%s/memory.stat", folder);
-    (void)read_number(path, v2 ? "inactive_file " : "total_inactive_file ", &cache);
+    if (!read_number(folder, v2 ? "memory.max" : "memory.limit_in_bytes", NULL, &limit) ||
+        !read_number(folder, v2 ? "memory.current" : "memory.usage_in_bytes", NULL, &used))
+        return;
+    (void)read_number(folder, "memory.stat", v2 ? "inactive_file " : "total_inactive_file ",
+                      &cache);
     used -= cache < used ? cache : used;
     lower(memory, limit > used ? limit - used : 0, "left of its cgroup's limit");
 }
@@ -45,7 +44,7 @@ static void look_at_group(ff_host_memory *memory, const char *folder, bool v2) {
 /* The group and all above it; in a container the path may be the host's, and only the root is
  * there. */
 static void look_at_groups(ff_host_memory *memory, const char *root, char *group, bool v2) {
-    char folder[PATH_MAX];
+    char folder[FOLDER_BYTES];
     for (;;) {
         if (snprintf(folder, sizeof folder, "%s/sys/fs/cgroup%s%s", root, v2 ? "" : "/memory",
                      group) < (int)sizeof folder)
@@ -58,8 +57,8 @@ static void look_at_groups(ff_host_memory *memory, const char *root, char *group
 
 /* Lines "0::/path" of version 2, "9:cpu,memory:/path" of version 1. */
 static void look_at_all_groups(ff_host_memory *memory, const char *root) {
-    char path[PATH_MAX], line[PATH_MAX];
-    snprintf(path, sizeof path, "%s/proc/self/cgroup", root);
+    char path[FOLDER_BYTES + 64], line[FOLDER_BYTES];
+    if (snprintf(path, sizeof path, "%s/proc/self/cgroup", root) >= (int)sizeof path) return;
     FILE *file = fopen(path, "re");
     if (!file) return;
     while (fgets(line, sizeof line, file)) {
@@ -76,15 +75,13 @@ static void look_at_all_groups(ff_host_memory *memory, const char *root) {
 
 ff_host_memory ff_host_memory_left(const char *root) {
     ff_host_memory memory = {UINT64_MAX, "available"};
-    char path[PATH_MAX];
     uint64_t number;
     struct rlimit addresses;
-    snprintf(path, sizeof path, "%s/proc/meminfo", root);
-    if (read_number(path, "MemAvailable:", &number)) lower(&memory, number * 1024, "available");
+    if (read_number(root, "proc/meminfo", "MemAvailable:", &number))
+        lower(&memory, number * 1024, "available");
     look_at_all_groups(&memory, root);
-    snprintf(path, sizeof path, "%s/proc/self/statm", root);
     if (getrlimit(RLIMIT_AS, &addresses) == 0 && addresses.rlim_cur != RLIM_INFINITY &&
-        read_number(path, NULL, &number)) {
+        read_number(root, "proc/self/statm", NULL, &number)) {
         const uint64_t used = number * (uint64_t)sysconf(_SC_PAGESIZE);
         lower(&memory, addresses.rlim_cur > used ? addresses.rlim_cur - used : 0,
               "left of its limit of addresses (ulimit -v)");

@@ -1,6 +1,7 @@
 #include "train/machine.h"
 
 #include "format/base/memory.h"
+#include "loader/cuda/driver.h"
 #include "loader/cuda/module.h"
 #include "train/cuda/compute.h"
 #include "train/cuda/exports.h"
@@ -21,6 +22,7 @@ struct ff_machine {
     ff_card card;
     char name[256];
     char text[2304];
+    char warning[2304]; /* empty: there is none */
 };
 
 /* The ordinal of "cuda" or "cuda:I"; -1 for other words. */
@@ -97,6 +99,18 @@ static void close_cuda(ff_machine *machine) {
     machine->table = NULL;
 }
 
+/* `auto` takes the CPU: in short that there is no GPU, or, where there is one, a warning. */
+static void explain_cpu(ff_machine *machine, const char *why, bool verbose) {
+    ff_error none = {0};
+    if (ff_cuda_driver_check(0, 0, &none) == FF_OK)
+        snprintf(machine->warning, sizeof machine->warning,
+                 "this machine has a GPU, and the run is on the CPU: %s", why);
+    else if (!verbose)
+        why = none.message;
+    const int length = (int)(verbose ? strlen(why) : strcspn(why, ":;("));
+    snprintf(machine->text, sizeof machine->text, "cpu; no GPU: %.*s", length, why);
+}
+
 ff_status ff_machine_open(ff_machine **out, const ff_machine_options *options, ff_error *error) {
     ff_machine *machine;
     const char *device = options->device;
@@ -109,15 +123,13 @@ ff_status ff_machine_open(ff_machine **out, const ff_machine_options *options, f
     ff_status status = FF_OK;
     snprintf(machine->text, sizeof machine->text, "cpu");
     if (ordinal >= 0) status = open_cuda(machine, ordinal, options, &why);
-    if (status != FF_OK) {
-        close_cuda(machine);
-        snprintf(machine->text, sizeof machine->text, "cpu; no GPU: %s", why.message);
-        if (!automatic) {
-            if (error) *error = why;
-            ff_machine_close(&machine);
-            return status;
-        }
+    if (status != FF_OK) close_cuda(machine);
+    if (status != FF_OK && !automatic) {
+        if (error) *error = why;
+        ff_machine_close(&machine);
+        return status;
     }
+    if (status != FF_OK) explain_cpu(machine, why.message, options->verbose);
     *out = machine;
     return FF_OK;
 }
@@ -143,6 +155,10 @@ ff_card ff_machine_card(const ff_machine *machine) {
 
 const char *ff_machine_text(const ff_machine *machine) {
     return machine->text;
+}
+
+const char *ff_machine_warning(const ff_machine *machine) {
+    return *machine->warning ? machine->warning : NULL;
 }
 
 bool ff_machine_read(const ff_machine *machine, ff_nvml_reading *reading) {

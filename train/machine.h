@@ -20,6 +20,7 @@ typedef struct ff_machine_options {
     const char *plan_cache; /* the folder of plans; NULL = ff_plan_cache_folder's */
     double tune_seconds;    /* as in ff_cuda_options; negative = the default */
     bool no_fold;
+    bool verbose;      /* ff_machine_text says all of why there is no GPU, not only its beginning */
     ff_tuning *tuning; /* gets counts and notes, outlives the machine; NULL = nobody */
 } ff_machine_options;
 
@@ -36,6 +37,9 @@ const ff_model_device *ff_machine_device(const ff_machine *machine);
 const struct ff_loader_kernels *ff_machine_kernels(const ff_machine *machine);
 /* The GPU's limits, as its driver tells them; what it does not tell is 0, as is all of the CPU. */
 ff_card ff_machine_card(const ff_machine *machine);
+/* One sentence where `auto` takes the CPU although there is a GPU that a driver knows; else NULL.
+ * The machine's. */
+const char *ff_machine_warning(const ff_machine *machine);
 /* "cpu; no GPU: ...", "cuda:0, NVIDIA H200, CUDA 13.0 ...": for reports; the machine's. */
 const char *ff_machine_text(const ff_machine *machine);
 

@@ -2,12 +2,14 @@
 #include "format/base/interrupt.h"
 #include "format/base/options.h"
 #include "train/diagnose.h"
+#include "train/habits.h"
 #include "train/planned_device.h"
 #include "train/recipe_cost.h"
 #include "train/report.h"
 #include "train/run.h"
 #include "train/summary.h"
 
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -65,7 +67,8 @@ static ff_status parse(int argc, char **argv, settings *out, bool *done, ff_erro
         {"label", 0, FF_OPTION_STRING, "FIELD", &recipe->label, NULL, 0, 0,
          "Label field to learn; default: the first."},
         {"augment", 0, FF_OPTION_STRING, "LIST", &recipe->augment, NULL, 0, 0,
-         "none, or a list of crop[=PAD][:reflect], flip[=alternate], cutout=SIZE, "
+         "none, or a list of crop[=PAD][:reflect] (PAD of small images 4, else an eighth of the "
+         "side), flip[=alternate], cutout=SIZE, "
          "rrc=SIZE[:SCALE-SCALE[:RATIO-RATIO]] (random resized crop; scale 0.08-1, ratio 3/4 to "
          "4/3), resize=SIZE (the short side), jitter=BRIGHTNESS[:CONTRAST[:SATURATION[:HUE]]] "
          "(colour jitter, as torchvision's), erase=P[:SCALE-SCALE[:RATIO-RATIO]] (random erasing), "
@@ -175,6 +178,8 @@ static ff_status parse(int argc, char **argv, settings *out, bool *done, ff_erro
          "Measure each stage alone (storage, gather, augment, compute), name the bottleneck and what to "
          "change; train nothing."},
         {"quiet", 'q', FF_OPTION_FLAG, NULL, &out->quiet, NULL, 0, 0, "Print only the result."},
+        {"verbose", 'v', FF_OPTION_FLAG, NULL, &recipe->verbose, NULL, 0, 0,
+         "Say all that was found about the machine: why no GPU is used."},
         {.name = NULL},
     };
     const ff_command command = {
@@ -184,6 +189,7 @@ static ff_status parse(int argc, char **argv, settings *out, bool *done, ff_erro
         .options = options,
         .epilogue = epilogue,
     };
+    FF_TRY(ff_habits_check(argc, argv, error));
     const char **positional = calloc((size_t)argc + 1, sizeof *positional);
     if (!positional) return ff_fail(error, FF_NO_MEMORY, "no memory for the options");
     int positional_count;
@@ -227,6 +233,7 @@ static ff_status train(const settings *given, ff_error *error) {
     ff_status status = FF_OK;
     bool trains = !given->dry_run && !given->diagnose;
     options.tuning = &tuning;
+    options.counts = given->dry_run;
     if (given->device_json) {
         const ff_machine_options machine = {.plan_cache = options.plan_cache,
                                             .tune_seconds = options.tune_seconds,
@@ -234,6 +241,7 @@ static ff_status train(const settings *given, ff_error *error) {
                                             .tuning = &tuning};
         FF_TRY_DONE(ff_planned_device_open(&planned, given->device_json, &machine, error));
         options.planned = ff_planned_device_model(planned);
+        options.planned_kernels = ff_planned_device_kernels(planned);
     }
     if (trains)
         FF_TRY_DONE(ff_report_create(&report, given->log_json, given->quiet ? NULL : stdout, stdout,
@@ -241,6 +249,8 @@ static ff_status train(const settings *given, ff_error *error) {
     status = ff_recipe_create(&recipe, &options, error);
     ff_tuning_end(&tuning);
     if (status != FF_OK) goto done;
+    if (ff_machine_warning(recipe->machine))
+        fprintf(stderr, "fftrain: %s\n", ff_machine_warning(recipe->machine));
     if (given->dry_run || !given->quiet) ff_summary_print(stdout, recipe);
     if (planned) {
         const ff_card card = ff_planned_device_card(planned);
@@ -248,6 +258,7 @@ static ff_status train(const settings *given, ff_error *error) {
         FF_TRY_DONE(ff_recipe_print_costs(stdout, recipe, &card, error));
     }
     if (given->dry_run || !given->quiet) ff_tuning_print(stdout, &tuning);
+    if (given->dry_run) FF_TRY_DONE(ff_needs_check(recipe, error));
     if (given->diagnose && !given->dry_run) {
         if (!given->quiet) putchar('\n');
         FF_TRY_DONE(ff_diagnose(recipe, stdout, error));
@@ -267,10 +278,15 @@ done:
 /* libgomp's threads spin for milliseconds at every barrier before they sleep. That is quick on an
  * idle machine, but as soon as anything else runs they keep the CPU from the very thread they wait
  * for: measured on two CPUs beside two busy processes, 400 samples/s instead of 2000. It reads how
- * long to spin from the environment, before main begins, so the program is started anew with it. */
+ * long to spin from the environment, before main begins, so the program is started anew with it, by
+ * its own path: ps shows the last part of the path by which a program was started. */
 static void limit_spinning(char **argv) {
+    char path[PATH_MAX];
     if (getenv("GOMP_SPINCOUNT") || getenv("OMP_WAIT_POLICY")) return;
-    if (setenv("GOMP_SPINCOUNT", "5000", 0) == 0) execv("/proc/self/exe", argv);
+    const ssize_t length = readlink("/proc/self/exe", path, sizeof path - 1);
+    if (length <= 0 || setenv("GOMP_SPINCOUNT", "5000", 0) != 0) return;
+    path[length] = 0;
+    execv(path, argv);
 }
 
 int main(int argc, char **argv) {

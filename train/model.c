@@ -131,6 +131,7 @@ static ff_status open_compute(ff_model *model, ff_error *error) {
     ff_compute_options compute = {.threads = options->threads,
                                   .precision = options->precision,
                                   .deterministic = options->deterministic};
+    compute.device = options->memory;
     if (!options->device)
         return ff_compute_open(&model->compute, options->compute, &compute, error);
     compute.convolutions = count_convs(model->graph, false);

@@ -47,8 +47,9 @@ typedef struct ff_model_options {
     double dropout;      /* in [0, 1); of nets that have dropout; negative = their default */
     const char *compute; /* NULL = the fastest of this build; "onednn", "reference" */
     const struct ff_model_device *device; /* NULL = the CPU; else `compute` is not looked at */
-    ff_precision precision;               /* the CPU knows f32 */
-    bool deterministic;                   /* as in ff_compute_options */
+    struct ff_device *memory; /* of the CPU's compute, outlives it; NULL = one of its own */
+    ff_precision precision;   /* the CPU knows f32 */
+    bool deterministic;       /* as in ff_compute_options */
 } ff_model_options;
 
 /* Where a model computes that is not the CPU: a table opened by whoever has it, its device (the

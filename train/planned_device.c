@@ -104,7 +104,7 @@ ff_status ff_planned_device_open_with(ff_planned_device **out, const char *json,
     FF_TRY(ff_alloc(&planned, 1, sizeof *planned, "a planned device", error));
     FF_TRY_DONE(ff_copy_string(&planned->json, json, error));
     FF_TRY_DONE(read_description(planned, &memory_bytes, error));
-    FF_TRY_DONE(ff_device_absent_create(&planned->device, memory_bytes, error));
+    FF_TRY_DONE(ff_device_absent_create(&planned->device, memory_bytes, false, error));
     planned->cuda.library = library;
     planned->cuda.device_json = planned->json;
     planned->cuda.planned = take;
@@ -160,6 +160,10 @@ void ff_planned_device_close(ff_planned_device **out) {
     free(planned);
 }
 
+const struct ff_loader_kernels *ff_planned_device_kernels(const ff_planned_device *planned) {
+    return planned->module ? ff_cuda_module_table(planned->module)->loader : NULL;
+}
+
 const ff_model_device *ff_planned_device_model(const ff_planned_device *planned) {
     return &planned->model;
 }
@@ -179,14 +183,6 @@ ff_card ff_planned_device_card(const ff_planned_device *planned) {
                                  .clock_khz = found[1],
                                  .memory_clock_khz = found[2]};
     return ff_card_limits(&facts);
-}
-
-ff_status ff_planned_device_memory(const ff_planned_device *planned, uint64_t *used_bytes,
-                                   uint64_t *total_bytes, ff_error *error) {
-    uint64_t free_bytes;
-    FF_TRY(planned->device->table->memory(planned->device, &free_bytes, total_bytes, error));
-    *used_bytes = *total_bytes - free_bytes;
-    return FF_OK;
 }
 
 static void print_entry(FILE *out, const entry *e) {
@@ -213,10 +209,6 @@ static void print_entry(FILE *out, const entry *e) {
 }
 
 void ff_planned_device_print(FILE *out, const ff_planned_device *planned) {
-    uint64_t used = 0, total = 0;
-    if (ff_planned_device_memory(planned, &used, &total, NULL) == FF_OK)
-        fprintf(out, "device memory  %s of %s\n", ff_say_bytes(used).text,
-                ff_say_bytes(total).text);
     fprintf(
         out,
         "\nConvolutions on %s: T on tensor cores, R compiled at run time, N not deterministic\n"

@@ -30,14 +30,11 @@ void ff_planned_device_close(ff_planned_device **planned);
 
 /* For ff_model_options.device. */
 const ff_model_device *ff_planned_device_model(const ff_planned_device *planned);
+/* For ff_recipe_options.planned_kernels; NULL without a module. */
+const struct ff_loader_kernels *ff_planned_device_kernels(const ff_planned_device *planned);
 /* The card's limits, as its description tells them; what it does not tell is 0. */
 ff_card ff_planned_device_card(const ff_planned_device *planned);
-/* The bytes that were taken, of how many. */
-FF_MUST_USE ff_status ff_planned_device_memory(const ff_planned_device *planned,
-                                               uint64_t *used_bytes, uint64_t *total_bytes,
-                                               ff_error *error);
-
-/* Memory; a line for each convolution of the plans so far, alike ones together, and for each fused
+/* A line for each convolution of the plans so far, alike ones together, and for each fused
  * graph that there is no engine for. What a card would only time is not among them. */
 void ff_planned_device_print(FILE *out, const ff_planned_device *planned);
 

@@ -1,7 +1,8 @@
 #include "train/recipe.h"
 
-#include "format/base/thread.h"
-#include "train/compute.h"
+#include "format/base/memory.h"
+#include "format/base/nearest.h"
+#include "train/recipe_parts.h"
 #include "train/recipe_updates.h"
 
 #include <inttypes.h>
@@ -31,50 +32,41 @@ ff_recipe_options ff_recipe_default_options(void) {
     };
 }
 
-/* The compute threads use every CPU, and filling batches is a small part of the work: one thread
- * that does it beside them loses less at their barriers than filling between the steps costs
- * (smallnet on two CPUs: 24,900 samples/s with one, 23,100 without). */
-static int choose_workers(int64_t given, int threads) {
-    if (given >= 0) return (int)given;
-    return threads / 8 + 1;
-}
-
-static ff_status check_model_name(const char *name, ff_error *error) {
+/* `given` is none of the names, or NULL; `what` as in "model". */
+static ff_status refuse_name(const char *what, const char *given, const char *(*name)(int),
+                             ff_error *error) {
     ff_buffer known = {0};
+    ff_nearest nearest = {.wanted = given ? given : "", .length = given ? strlen(given) : 0};
     ff_status status = FF_OK;
-    for (int i = 0; ff_model_name(i) && status == FF_OK; i++) {
-        if (name && strcmp(name, ff_model_name(i)) == 0) {
-            ff_buffer_free(&known);
-            return FF_OK;
-        }
-        status = ff_buffer_printf(&known, error, "%s%s", i ? ", " : "", ff_model_name(i));
+    for (int i = 0; name(i) && status == FF_OK; i++) {
+        ff_nearest_offer(&nearest, name(i));
+        status = ff_buffer_printf(&known, error, "%s%s", i ? ", " : "", name(i));
     }
-    if (status == FF_OK && name)
-        status = ff_fail(error, FF_USAGE, "--model: '%s' is unknown; the models are %s", name,
-                         known.bytes);
+    if (status == FF_OK && !given)
+        status =
+            ff_fail(error, FF_USAGE, "--%s is missing; the %ss are %s", what, what, known.bytes);
+    else if (status == FF_OK && nearest.name)
+        status = ff_fail(error, FF_USAGE, "--%s: '%s' is unknown; did you mean %s? The %ss are %s",
+                         what, given, nearest.name, what, known.bytes);
     else if (status == FF_OK)
-        status = ff_fail(error, FF_USAGE, "--model is missing; the models are %s", known.bytes);
+        status = ff_fail(error, FF_USAGE, "--%s: '%s' is unknown; the %ss are %s", what, given,
+                         what, known.bytes);
     ff_buffer_free(&known);
     return status;
 }
 
 /* The recipe, where one is given, and the model, which is the recipe's or the one given. */
 static ff_status check_recipe(const ff_recipe_options *options, ff_error *error) {
-    if (!options->recipe) return check_model_name(options->model, error);
+    if (!options->recipe) {
+        for (int i = 0; options->model && ff_model_name(i); i++)
+            if (strcmp(options->model, ff_model_name(i)) == 0) return FF_OK;
+        return refuse_name("model", options->model, ff_model_name, error);
+    }
     const ff_recipe_defaults *row = ff_recipe_named(options->recipe);
-    if (row && (!options->model || strcmp(options->model, row->model) == 0)) return FF_OK;
-    if (row)
-        return ff_fail(error, FF_USAGE, "--recipe %s trains %s, not --model %s", row->recipe,
-                       row->model, options->model);
-    ff_buffer known = {0};
-    ff_status status = FF_OK;
-    for (int i = 0; ff_recipe_name(i) && status == FF_OK; i++)
-        status = ff_buffer_printf(&known, error, "%s%s", i ? ", " : "", ff_recipe_name(i));
-    if (status == FF_OK)
-        status = ff_fail(error, FF_USAGE, "--recipe: '%s' is unknown; the recipes are %s",
-                         options->recipe, known.bytes);
-    ff_buffer_free(&known);
-    return status;
+    if (!row) return refuse_name("recipe", options->recipe, ff_recipe_name, error);
+    if (!options->model || strcmp(options->model, row->model) == 0) return FF_OK;
+    return ff_fail(error, FF_USAGE, "--recipe %s trains %s, not --model %s", row->recipe,
+                   row->model, options->model);
 }
 
 /* What can be told from the options alone. */
@@ -89,14 +81,36 @@ static ff_status check_options(const ff_recipe_options *options, ff_error *error
     return FF_OK;
 }
 
+/* "crop" without "=PAD". */
+static bool crops_without_number(const char *augment) {
+    for (const char *part = augment; part; part = strchr(part, ',')) {
+        part += *part == ',';
+        if (strcspn(part, ",") == 4 && strncmp(part, "crop", 4) == 0) return true;
+    }
+    return false;
+}
+
+/* The usual 4 of small images, an eighth of the side of large ones; samples that are larger than
+ * what is cut from them need none. */
+static uint32_t chosen_padding(const ff_recipe *recipe) {
+    const ff_splits *splits = &recipe->splits;
+    const ff_metadata *train = ff_dataset_metadata(splits->train);
+    const uint32_t side = splits->height > splits->width ? splits->height : splits->width;
+    if (recipe->augment.resize || train->height > splits->height || train->width > splits->width)
+        return 0;
+    return side <= FF_RECIPE_SMALL ? 4 : side / 8;
+}
+
 static ff_status resolve_augment(ff_recipe *recipe, const ff_recipe_options *options,
                                  const ff_recipe_defaults *defaults, ff_error *error) {
     const ff_splits *splits = &recipe->splits;
-    bool is_small = splits->height <= FF_RECIPE_SMALL && splits->width <= FF_RECIPE_SMALL;
+    recipe->is_small = splits->height <= FF_RECIPE_SMALL && splits->width <= FF_RECIPE_SMALL;
     recipe->augment_chosen = options->augment == NULL;
-    if (recipe->augment_chosen)
-        FF_TRY(ff_augment_parse(&recipe->augment,
-                                is_small ? defaults->augment_small : defaults->augment, error));
+    const char *text = options->augment;
+    if (!text) text = recipe->is_small ? defaults->augment_small : defaults->augment;
+    if (!options->augment) FF_TRY(ff_augment_parse(&recipe->augment, text, error));
+    recipe->pad_chosen = crops_without_number(text);
+    if (recipe->pad_chosen) recipe->augment.pad = chosen_padding(recipe);
     ff_augment_text(&recipe->augment, recipe->augment_text);
 
     const ff_metadata *train = ff_dataset_metadata(splits->train);
@@ -137,6 +151,15 @@ static void resolve_batches(ff_recipe *recipe, const ff_recipe_options *options,
 
 /* ---- the machine and its precision ---- */
 
+static ff_status refuse_precision(const char *given, ff_error *error) {
+    ff_nearest nearest = {.wanted = given, .length = strlen(given)};
+    for (int i = FF_PRECISION_COUNT; i-- > 0;)
+        ff_nearest_offer(&nearest, ff_precision_name((ff_precision)i));
+    return ff_fail(error, FF_USAGE, "--precision: '%s' is none of f32|tf32|f16|bf16%s%s%s", given,
+                   nearest.name ? "; did you mean " : "", nearest.name ? nearest.name : "",
+                   nearest.name ? "?" : "");
+}
+
 static ff_status open_machine(ff_recipe *recipe, const ff_recipe_options *options,
                               ff_error *error) {
     const bool chosen = options->compute && strcmp(options->compute, "auto") != 0;
@@ -153,14 +176,14 @@ static ff_status open_machine(ff_recipe *recipe, const ff_recipe_options *option
         .tune_seconds = options->tune_seconds,
         .no_fold = options->no_fold,
         .tuning = options->tuning,
+        .verbose = options->verbose,
     };
     FF_TRY(ff_machine_open(&recipe->machine, &machine, error));
     recipe->device = options->planned ? options->planned : ff_machine_device(recipe->machine);
     const bool cpu = !recipe->device;
     recipe->precision = cpu ? FF_PRECISION_F32 : FF_PRECISION_F16;
     if (options->precision && !ff_precision_parse(options->precision, &recipe->precision))
-        return ff_fail(error, FF_USAGE, "--precision: '%s' is none of f32|tf32|f16|bf16",
-                       options->precision);
+        return refuse_precision(options->precision, error);
     if (cpu && recipe->precision != FF_PRECISION_F32)
         return ff_fail(error, FF_USAGE, "--precision %s: the CPU computes in f32 (device: %s)",
                        options->precision, ff_machine_text(recipe->machine));
@@ -183,150 +206,6 @@ static void resolve_loss_scale(ff_recipe *recipe, const ff_recipe_options *optio
     recipe->loss_scale = recipe->scale_moves ? FF_RECIPE_LOSS_SCALE
                          : chosen            ? own
                                              : options->loss_scale;
-}
-
-/* Plans without the gradients that nothing is learned from any more. */
-static ff_status plan_settled(ff_recipe *recipe, ff_error *error) {
-    bool *settled;
-    FF_TRY(ff_alloc(&settled, (uint64_t)ff_model_parameter_count(recipe->model), sizeof *settled,
-                    "the recipe", error));
-    recipe->settled_step = ff_recipe_settled(recipe, settled);
-    ff_status status = FF_OK;
-    if (recipe->settled_step < ff_recipe_total_steps(recipe))
-        status = ff_model_plan_without(recipe->model, (int)recipe->batch, settled,
-                                       &recipe->settled_plan, error);
-    if (status == FF_OK && recipe->settled_plan && recipe->last_count)
-        status = ff_model_plan_without(recipe->model, (int)recipe->last_count, settled,
-                                       &recipe->settled_last_plan, error);
-    free(settled);
-    return status;
-}
-
-ff_plan *ff_recipe_plan(const ff_recipe *recipe, uint64_t step, uint32_t count) {
-    const bool settled = recipe->settled_plan && step >= recipe->settled_step;
-    if (count == (uint32_t)recipe->batch)
-        return settled ? recipe->settled_plan : recipe->train_plan;
-    return settled ? recipe->settled_last_plan : recipe->last_plan;
-}
-
-static ff_status build_model(ff_recipe *recipe, const ff_recipe_options *options, ff_error *error) {
-    const ff_splits *splits = &recipe->splits;
-    bool chosen = options->compute && strcmp(options->compute, "auto") != 0;
-    ff_model_options model = {
-        .name = recipe->model_name,
-        .stem = options->stem,
-        .channels = (int)splits->channels,
-        .height = (int)splits->height,
-        .width = (int)splits->width,
-        .classes = (int)splits->classes,
-        .batch = (int)recipe->batch,
-        .threads = (int)options->threads,
-        .seed = recipe->seed,
-        .label_smoothing = recipe->label_smoothing,
-        .summed_loss = recipe->summed_loss,
-        .dropout = recipe->dropout,
-        .compute = chosen ? options->compute : NULL,
-        .device = recipe->device,
-        .precision = recipe->precision,
-        .deterministic = options->deterministic,
-    };
-    FF_TRY(ff_model_create(&recipe->model, &model, error));
-    FF_TRY(ff_recipe_set_groups(recipe, error));
-    recipe->train_plan = ff_model_training_plan(recipe->model);
-    if (recipe->last_count) {
-        ff_status status =
-            ff_model_plan(recipe->model, (int)recipe->last_count, true, &recipe->last_plan, error);
-        if (status != FF_OK)
-            return ff_fail_within(error, status,
-                                  "the last batch of an epoch, which --last-batch keep keeps");
-    }
-    FF_TRY(plan_settled(recipe, error));
-    if (!recipe->val_batch) return FF_OK;
-    FF_TRY(ff_model_plan(recipe->model, (int)recipe->val_batch, false, &recipe->val_plan, error));
-    return ff_plan_set_views(recipe->val_plan, recipe->views, error);
-}
-
-/* ---- batches ---- */
-
-static ff_status build_feed(const ff_recipe *recipe, const ff_recipe_options *options,
-                            const ff_loader_options *loader, ff_dataset *set, ff_feed **feed,
-                            ff_error *error) {
-    const ff_feed_options how = {
-        .loader = *loader,
-        .compute = ff_model_compute(recipe->model),
-        .kernels = ff_machine_kernels(recipe->machine),
-        .placement = options->placement,
-        .quiet = options->quiet,
-    };
-    ff_status status = ff_feed_create(feed, set, &how, error);
-    return status == FF_OK ? FF_OK : ff_fail_within(error, status, "%s", ff_dataset_path(set));
-}
-
-static ff_status build_feeds(ff_recipe *recipe, const ff_recipe_options *options, ff_error *error) {
-    ff_splits *splits = &recipe->splits;
-    ff_loader_options loader = ff_loader_defaults();
-    loader.dtype = FF_F32;
-    loader.layout = ff_model_input_layout(recipe->model);
-    loader.height = splits->height;
-    loader.width = splits->width;
-    loader.label = &splits->label;
-    loader.label_count = 1;
-    loader.seed = recipe->seed;
-    loader.threads = recipe->workers;
-
-    ff_loader_options train = loader;
-    train.batch = (uint64_t)recipe->batch;
-    train.last_batch = recipe->last_count ? FF_LAST_BATCH_KEEP : FF_LAST_BATCH_DROP;
-    train.order = recipe->order;
-    train.epochs = recipe->epochs;
-    train.augment = recipe->augment;
-    recipe->train_input = train;
-    FF_TRY(build_feed(recipe, options, &train, splits->train, &recipe->train_feed, error));
-    if (!splits->val) return FF_OK;
-
-    ff_loader_options val = loader;
-    val.batch = (uint64_t)recipe->val_batch;
-    val.last_batch = FF_LAST_BATCH_KEEP;
-    val.order = FF_ORDER_SEQUENTIAL;
-    val.epochs = 0;
-    val.augment.resize = splits->val_resize;
-    return build_feed(recipe, options, &val, splits->val, &recipe->val_feed, error);
-}
-
-/* ---- the step ---- */
-
-ff_status ff_recipe_make_step(ff_recipe *recipe, const ff_recipe_options *options, bool learns,
-                              ff_step **step, ff_error *error) {
-    const uint64_t steps = learns ? ff_recipe_total_steps(recipe) : 1;
-    const uint64_t groups = (uint64_t)recipe->group_count;
-    const bool unified = ff_model_compute(recipe->model)->device->table->unified;
-    ff_sgd sgd[FF_RECIPE_GROUPS];
-    double *rates;
-    if (steps > FF_RECIPE_STEPS)
-        return ff_fail(error, FF_USAGE, "a run of %" PRIu64 " steps; up to %d are possible", steps,
-                       FF_RECIPE_STEPS);
-    FF_TRY(ff_alloc(&rates, groups * steps, sizeof *rates, "learning rates", error));
-    for (uint64_t i = 0; learns && i < steps; i++) {
-        ff_recipe_steps(recipe, i, sgd);
-        for (uint64_t g = 0; g < groups; g++) rates[g * steps + i] = sgd[g].learning_rate;
-    }
-    ff_recipe_steps(recipe, 0, sgd);
-    const ff_step_options how = {
-        .groups = sgd,
-        .group_count = recipe->group_count,
-        .rates = rates,
-        .rate_steps = steps,
-        .loss_scale = recipe->loss_scale,
-        .scale_interval = recipe->scale_moves ? FF_RECIPE_SCALE_STEPS : 0,
-        .record = !options->no_graph,
-        /* On the CPU a step is done when it was given. */
-        .report_steps = unified ? 1 : 0,
-        .make_batch = learns ? ff_feed_make : NULL,
-        .context = recipe->train_feed,
-    };
-    ff_status status = ff_step_create(step, recipe->model, &how, error);
-    free(rates);
-    return status;
 }
 
 static ff_status build(ff_recipe *recipe, const ff_recipe_options *options, ff_error *error) {
@@ -354,12 +233,8 @@ static ff_status build(ff_recipe *recipe, const ff_recipe_options *options, ff_e
     FF_TRY(ff_recipe_resolve_updates(recipe, options, defaults, error));
     FF_TRY(open_machine(recipe, options, error));
     resolve_loss_scale(recipe, options, defaults);
-    FF_TRY(build_model(recipe, options, error));
-    recipe->workers = choose_workers(options->workers, ff_model_threads(recipe->model));
-    FF_TRY(build_feeds(recipe, options, error));
     recipe->options = options;
-    if (options->planned) return FF_OK; /* nothing can run */
-    return ff_recipe_make_step(recipe, options, true, &recipe->step, error);
+    return ff_recipe_build_parts(recipe, error);
 }
 
 ff_status ff_recipe_create(ff_recipe **recipe, const ff_recipe_options *options, ff_error *error) {
@@ -371,10 +246,7 @@ ff_status ff_recipe_create(ff_recipe **recipe, const ff_recipe_options *options,
 
 void ff_recipe_destroy(ff_recipe **recipe) {
     if (!*recipe) return;
-    ff_step_destroy(&(*recipe)->step);
-    ff_feed_destroy(&(*recipe)->train_feed);
-    ff_feed_destroy(&(*recipe)->val_feed);
-    ff_model_destroy(&(*recipe)->model);
+    ff_recipe_drop_parts(*recipe);
     ff_splits_close(&(*recipe)->splits);
     ff_machine_close(&(*recipe)->machine);
     free(*recipe);

@@ -8,6 +8,7 @@
 #include "train/feed.h"
 #include "train/machine.h"
 #include "train/model.h"
+#include "train/needs.h"
 #include "train/recipe_table.h"
 #include "train/splits.h"
 #include "train/step.h"
@@ -27,12 +28,14 @@ typedef struct ff_recipe_options {
     bool no_fold;           /* no norm is folded into the convolution after it */
     ff_tuning *tuning; /* gets what choosing them came to; outlives the recipe; NULL = nobody */
     const ff_model_device
-        *planned;          /* for --dry-run: a device that is not here; outlives the recipe */
+        *planned; /* for --dry-run: a device that is not here; outlives the recipe */
+    const struct ff_loader_kernels *planned_kernels; /* the loader's on it */
+    bool counts;           /* the CPU's memory is counted, not taken: nothing can run */
     const char *precision; /* NULL = f16 on a GPU, f32 on the CPU */
     ff_placement placement;
     double loss_scale; /* negative = chosen: where activations are f16 the recipe's, or one that
                           moves; else none */
-    bool no_graph, no_warm_up, deterministic, quiet;
+    bool no_graph, no_warm_up, deterministic, quiet, verbose;
     int64_t threads; /* 0 = all CPUs */
 
     int64_t epochs;
@@ -87,6 +90,8 @@ typedef struct ff_recipe {
     uint64_t settled_step;
     ff_plan *val_plan; /* of `val_batch` samples; NULL without validation */
     ff_machine *machine;
+    ff_device *counted; /* of parts whose memory is counted; NULL: they can run */
+    ff_needs needs;
     ff_feed *train_feed, *val_feed;
     ff_loader_options train_input; /* of train_feed */
     ff_step *step;
@@ -112,6 +117,8 @@ typedef struct ff_recipe {
     ff_augment_spec augment;
     char augment_text[FF_AUGMENT_TEXT_BYTES];
     bool augment_chosen; /* by the recipe */
+    bool is_small;       /* samples enter the net with at most FF_RECIPE_SMALL pixels a side */
+    bool pad_chosen;     /* 'crop' came without a number */
     ff_order_kind order;
     ff_verify verify;
     int workers;

@@ -8,8 +8,8 @@
  * cifar-speed: K. Jordan's airbench94_muon (cifar10-airbench, and arXiv 2404.00498), number for
  * number; its batch is 2000, so 3 epochs of CIFAR-10 are 75 steps. Its loss is a sum over the
  * batch, whose gradients leave f16 at scales of 3,300 to 7,200 in the first steps; at 128 none
- * comes near (tests/programs/gradient_range.c). Random crops of large images need a --crop smaller
- * than they are; without one "crop" does nothing. */
+ * comes near (tests/programs/gradient_range.c). How far "crop" without a number pads is
+ * chosen by the size (recipe.c). */
 static const ff_recipe_defaults table[] = {
     {.recipe = "smallnet",
      .model = "smallnet",

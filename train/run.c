@@ -1,6 +1,7 @@
 #include "train/run.h"
 
 #include "format/base/interrupt.h"
+#include "format/base/say.h"
 #include "format/base/thread.h"
 #include "train/compute.h"
 #include "train/evaluate.h"
@@ -189,10 +190,10 @@ static ff_status interrupted(const ff_recipe *recipe, const ff_run_result *resul
                              ff_error *error) {
     int number = ff_interrupt_signal();
     return ff_fail(error, FF_INTERRUPTED,
-                   "stopped by %s after step %" PRIu64 " of %" PRIu64 " (%" PRIu32 " of %" PRIu32
-                   " epochs done)",
+                   "stopped by %s after step %" PRIu64 " of %" PRIu64 " (%" PRIu32 " of %s done)",
                    number == SIGTERM ? "SIGTERM" : "SIGINT", result->steps,
-                   ff_recipe_total_steps(recipe), result->last.epoch, recipe->epochs);
+                   ff_recipe_total_steps(recipe), result->last.epoch,
+                   ff_say_count(recipe->epochs, "epoch", "epochs").text);
 }
 
 /* Before the clock starts. */

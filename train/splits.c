@@ -1,7 +1,9 @@
 #include "train/splits.h"
 
+#include "format/base/memory.h"
 #include "train/agreement.h"
 
+#include <dirent.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -38,6 +40,30 @@ static ff_status find_split(const char *folder, const char *const *names, char *
 static const char *const train_names[] = {"train", NULL};
 static const char *const val_names[] = {"val", "valid", "test", NULL};
 
+/* FF_USAGE where `folder` holds sets, but none by the names that are looked for. */
+static ff_status refuse_other_splits(const char *folder, const char *wanted, ff_error *error) {
+    struct dirent **entries;
+    ff_buffer found = {0};
+    ff_status status = FF_OK;
+    const int count = scandir(folder, &entries, NULL, alphasort);
+    for (int i = 0; i < count; i++) {
+        char *path = NULL;
+        bool holds = false;
+        if (status == FF_OK && entries[i]->d_name[0] != '.')
+            status = ff_format(&path, error, "%s/%s", folder, entries[i]->d_name);
+        if (path) status = holds_index(path, &holds, error);
+        if (holds) status = ff_buffer_printf(&found, error, "%s%s", found.length ? ", " : "", path);
+        free(path);
+        free(entries[i]);
+    }
+    if (count >= 0) free(entries);
+    if (status == FF_OK && found.length)
+        status = ff_fail(error, FF_USAGE, "%s: has no split '%s'; name the set that is meant: %s",
+                         folder, wanted, found.bytes);
+    ff_buffer_free(&found);
+    return status;
+}
+
 /* Opens `folder`, or where it holds splits instead the first of `names`. *beside = whether it did
  * so. */
 static ff_status open_split(ff_dataset **dataset, const char *folder, const char *const *names,
@@ -47,6 +73,7 @@ static ff_status open_split(ff_dataset **dataset, const char *folder, const char
     *beside = false;
     FF_TRY(holds_index(folder, &holds, error));
     if (!holds) FF_TRY(find_split(folder, names, &path, error));
+    if (!holds && !path) FF_TRY(refuse_other_splits(folder, *names, error));
     *beside = path != NULL;
     ff_status status = ff_dataset_open(dataset, path ? path : folder, verify, error);
     free(path);

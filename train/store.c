@@ -2,6 +2,7 @@
 
 #include "format/base/memory.h"
 #include "format/dtype.h"
+#include "loader/device_absent.h"
 #include "loader/philox.h"
 #include "train/groups.h"
 
@@ -301,28 +302,42 @@ static void make_dirac(const ff_graph_parameter *p, float *filters) {
     }
 }
 
+/* The initial values of parameter `index`, in torch's order. */
+static void draw(const ff_graph_parameter *p, int index, uint64_t seed, int threads, float *drawn) {
+    const size_t count = logical_count(p);
+#pragma omp parallel for num_threads(threads)
+    for (size_t e = 0; e < count; e++) {
+        double value = p->scale;
+        if (p->initial != FF_INITIAL_CONSTANT) {
+            ff_random random = ff_philox_draw(seed, FF_DOMAIN_INIT, (uint32_t)index, e, 0);
+            value *= p->initial == FF_INITIAL_NORMAL ? normal(&random)
+                                                     : 2.0 * (double)random.word[0] * 0x1p-32 - 1.0;
+        }
+        drawn[e] = (float)value;
+    }
+    if (p->initial == FF_INITIAL_UNIT) make_unit(drawn, count);
+    if (p->initial == FF_INITIAL_DIRAC) make_dirac(p, drawn);
+}
+
 ff_status ff_store_initialise(ff_store *store, uint64_t seed, ff_error *error) {
+    ff_compute *compute = store->compute;
+    ff_device *device = compute->device;
+    ff_device *host = device->table->unified ? device : NULL; /* whose memory is counted */
     for (int i = 0; i < store->graph->parameter_count; i++) {
         const ff_graph_parameter *p = &store->graph->parameters[i];
         if (p->dtype != FF_F32) continue;
-        const size_t count = logical_count(p);
-        float *drawn;
-        FF_TRY(ff_alloc(&drawn, count, sizeof *drawn, "initial values", error));
-#pragma omp parallel for num_threads(store->compute->threads)
-        for (size_t e = 0; e < count; e++) {
-            double value = p->scale;
-            if (p->initial != FF_INITIAL_CONSTANT) {
-                ff_random random = ff_philox_draw(seed, FF_DOMAIN_INIT, (uint32_t)i, e, 0);
-                value *= p->initial == FF_INITIAL_NORMAL
-                             ? normal(&random)
-                             : 2.0 * (double)random.word[0] * 0x1p-32 - 1.0;
-            }
-            drawn[e] = (float)value;
+        const size_t bytes = logical_count(p) * sizeof(float);
+        void *drawn;
+        FF_TRY(host ? host->table->allocate(host, &drawn, bytes, "initial values", error)
+                    : ff_alloc(&drawn, bytes, 1, "initial values", error));
+        if (!ff_device_is_absent(device)) {
+            draw(p, i, seed, compute->threads, drawn);
+            ff_store_import(store, i, FF_PART_VALUE, drawn);
         }
-        if (p->initial == FF_INITIAL_UNIT) make_unit(drawn, count);
-        if (p->initial == FF_INITIAL_DIRAC) make_dirac(p, drawn);
-        ff_store_import(store, i, FF_PART_VALUE, drawn);
-        free(drawn);
+        if (host)
+            host->table->release(host, drawn);
+        else
+            free(drawn);
     }
-    return ff_compute_check(store->compute, error);
+    return ff_compute_check(compute, error);
 }

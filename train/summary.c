@@ -33,19 +33,20 @@ static void print_model(FILE *out, const ff_recipe *recipe) {
     if (recipe->recipe_name && strcmp(recipe->recipe_name, recipe->model_name) != 0)
         fprintf(out, "recipe         %s\n", recipe->recipe_name);
     fprintf(out,
-            "model          %s%s: %" PRIu32 "x%" PRIu32 "x%" PRIu32 " -> %" PRIu32
-            " classes, %" PRIu64 " parameters, %.4g million multiply-accumulates a sample\n",
+            "model          %s%s: %" PRIu32 "x%" PRIu32 "x%" PRIu32 " -> %s, %" PRIu64
+            " parameters, %.4g million multiply-accumulates a sample\n",
             recipe->model_name, stem, splits->channels, splits->height, splits->width,
-            splits->classes, ff_summary_parameters(model), ff_model_macs(model) * 1e-6);
+            ff_say_count(splits->classes, "class", "classes").text, ff_summary_parameters(model),
+            ff_model_macs(model) * 1e-6);
     if (recipe->options->planned)
         fprintf(out, "compute        %s, %s\n", recipe->device->name, ff_model_compute_name(model));
     else if (recipe->device)
         fprintf(out, "device         %s\ncompute        %s\n", ff_machine_text(recipe->machine),
                 ff_model_compute_name(model));
     else
-        fprintf(out, "compute        %s, %s, %d thread%s\n", ff_machine_text(recipe->machine),
-                ff_model_compute_name(model), ff_model_threads(model),
-                ff_model_threads(model) == 1 ? "" : "s");
+        fprintf(out, "compute        %s, %s, %s\n", ff_machine_text(recipe->machine),
+                ff_model_compute_name(model),
+                ff_say_count((uint64_t)ff_model_threads(model), "thread", "threads").text);
     if (recipe->device) print_scale(out, recipe);
     fprintf(out, "memory         ");
     for (int role = 0; role < FF_ROLE_COUNT; role++) {
@@ -53,15 +54,32 @@ static void print_model(FILE *out, const ff_recipe *recipe) {
                 ff_say_bytes(ff_model_bytes(model, (ff_role)role)).text);
     }
     fputc('\n', out);
+    ff_needs_print(out, &recipe->needs);
 }
 
 static void print_set(FILE *out, const char *what, const ff_dataset *dataset, const char *note) {
     const ff_metadata *metadata = ff_dataset_metadata(dataset);
-    fprintf(out, "%-14s %s: %" PRIu64 " samples, %s %s %s%" PRIu32 "x%" PRIu32 "x%" PRIu32 "%s%s\n",
-            what, ff_dataset_path(dataset), ff_dataset_count(dataset),
+    fprintf(out, "%-14s %s: %s, %s %s %s%" PRIu32 "x%" PRIu32 "x%" PRIu32 "%s%s\n", what,
+            ff_dataset_path(dataset),
+            ff_say_count(ff_dataset_count(dataset), "sample", "samples").text,
             ff_dtype_name(metadata->dtype), ff_layout_name(metadata->layout),
             metadata->variable_size ? "up to " : "", metadata->channels, metadata->height,
             metadata->width, metadata->compression == FF_COMPRESSION_ZSTD ? ", zstd" : "", note);
+}
+
+static void print_augment(FILE *out, const ff_recipe *recipe) {
+    fprintf(out, "augment        %s%s\n", recipe->augment_text,
+            recipe->augment_chosen ? " (the model's default; --augment none for nothing)" : "");
+    if (recipe->pad_chosen && recipe->augment.pad)
+        fprintf(out, "               crop without a number pads by %" PRIu32 ", %s; crop=N by N\n",
+                recipe->augment.pad,
+                recipe->is_small ? "as is usual for small images" : "an eighth of the side");
+    else if (recipe->pad_chosen)
+        fprintf(out, "               crop cuts from samples that are larger; nothing is padded\n");
+    if (recipe->augment_chosen && !recipe->is_small)
+        fprintf(out,
+                "               no random resized crops; --augment rrc=%" PRIu32 ",flip for them\n",
+                recipe->splits.height);
 }
 
 static void print_data(FILE *out, const ff_recipe *recipe) {
@@ -78,9 +96,9 @@ static void print_data(FILE *out, const ff_recipe *recipe) {
     else if (splits->val && recipe->val_every > 1)
         fprintf(out, "               after every %" PRIu32 " epochs, and after the last\n",
                 recipe->val_every);
-    fprintf(out, "label          %s, %" PRIu32 " classes\n", splits->label, splits->classes);
-    fprintf(out, "augment        %s%s\n", recipe->augment_text,
-            recipe->augment_chosen ? " (the model's default; --augment none for nothing)" : "");
+    fprintf(out, "label          %s, %s\n", splits->label,
+            ff_say_count(splits->classes, "class", "classes").text);
+    print_augment(out, recipe);
     if (splits->val_resize)
         fprintf(out, "evaluation     resize %" PRIu32 ", central crop %" PRIu32 "x%" PRIu32 "\n",
                 splits->val_resize, splits->height, splits->width);
@@ -103,11 +121,10 @@ static void print_data(FILE *out, const ff_recipe *recipe) {
 }
 
 static void print_batches(FILE *out, const ff_recipe *recipe) {
-    fprintf(out,
-            "batches        %" PRIu64 " an epoch of %" PRId64 " samples, %" PRIu32
-            " epoch%s, %" PRIu64 " step%s",
-            recipe->batches, recipe->batch, recipe->epochs, recipe->epochs == 1 ? "" : "s",
-            ff_recipe_total_steps(recipe), ff_recipe_total_steps(recipe) == 1 ? "" : "s");
+    fprintf(out, "batches        %" PRIu64 " an epoch of %s, %s, %s", recipe->batches,
+            ff_say_count((uint64_t)recipe->batch, "sample", "samples").text,
+            ff_say_count(recipe->epochs, "epoch", "epochs").text,
+            ff_say_count(ff_recipe_total_steps(recipe), "step", "steps").text);
     if (recipe->batch != recipe->batch_asked)
         fprintf(out, " (the whole set; --batch was %" PRId64 ")", recipe->batch_asked);
     if (recipe->last_count) fprintf(out, " (the last batch has %" PRId64 ")", recipe->last_count);
@@ -144,8 +161,8 @@ static void print_rates(FILE *out, const ff_schedule *schedule) {
     uint64_t middle = schedule->warmup_steps + (schedule->total_steps - schedule->warmup_steps) / 2;
     fprintf(out, "learning rate  %s", ff_schedule_name(schedule->kind));
     if (schedule->warmup_steps)
-        fprintf(out, ", %.4g at step 1, warming up over %" PRIu64 " steps",
-                ff_schedule_rate(schedule, 0), schedule->warmup_steps);
+        fprintf(out, ", %.4g at step 1, warming up over %s", ff_schedule_rate(schedule, 0),
+                ff_say_count(schedule->warmup_steps, "step", "steps").text);
     fprintf(out, ", peak %g", schedule->peak);
     if (falls && schedule->total_steps > schedule->warmup_steps)
         fprintf(out, ", %.4g at step %" PRIu64 ", %.4g at the last",

@@ -1,6 +1,7 @@
 #include "train/update.h"
 
 #include "format/base/memory.h"
+#include "loader/device_absent.h"
 #include "train/groups.h"
 
 #include <stdlib.h>
@@ -73,7 +74,8 @@ static ff_status copy(ff_update *update, const ff_update_options *options, ff_er
     memcpy(own_groups, options->groups, groups * sizeof *own_groups);
     FF_TRY(ff_alloc(&own_rates, rates, sizeof *own_rates, "learning rates", error));
     update->options.rates = own_rates;
-    memcpy(own_rates, options->rates, rates * sizeof *own_rates);
+    if (!ff_device_is_absent(update->store->compute->device))
+        memcpy(own_rates, options->rates, rates * sizeof *own_rates);
     return ff_alloc(&update->steps, groups, sizeof *update->steps, "an update", error);
 }
 

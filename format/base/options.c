@@ -75,6 +75,19 @@ static ff_status parse_number(const ff_option *option, const char *text, ff_erro
     return FF_OK;
 }
 
+static ff_status refuse_choice(const ff_option *option, const char *text, ff_error *error) {
+    char words[256], *rest = NULL;
+    ff_nearest nearest = {.wanted = text, .length = strlen(text)};
+    snprintf(words, sizeof words, "%s", option->choices);
+    for (char *word = strtok_r(words, "|", &rest); word; word = strtok_r(NULL, "|", &rest))
+        ff_nearest_offer(&nearest, word);
+    if (nearest.name)
+        return ff_fail(error, FF_USAGE, "--%s: '%s' is none of %s; did you mean %s?", option->name,
+                       text, option->choices, nearest.name);
+    return ff_fail(error, FF_USAGE, "--%s: '%s' is none of %s", option->name, text,
+                   option->choices);
+}
+
 static ff_status parse_choice(const ff_option *option, const char *text, ff_error *error) {
     size_t length = strlen(text);
     int index = 0;
@@ -87,8 +100,7 @@ static ff_status parse_choice(const ff_option *option, const char *text, ff_erro
         }
         word = bar ? bar + 1 : NULL;
     }
-    return ff_fail(error, FF_USAGE, "--%s: '%s' is none of %s", option->name, text,
-                   option->choices);
+    return refuse_choice(option, text, error);
 }
 
 static ff_status set(const ff_option *option, const char *value, ff_error *error) {
@@ -122,6 +134,11 @@ ff_status ff_options_parse(const ff_command *command, int argc, char **argv,
         }
         if (!strcmp(text, "--help") || !strcmp(text, "-h")) {
             ff_options_help(command, stdout);
+            *result = FF_OPTIONS_DONE;
+            return FF_OK;
+        }
+        if (!strcmp(text, "--describe")) {
+            ff_options_describe(command, stdout);
             *result = FF_OPTIONS_DONE;
             return FF_OK;
         }

@@ -39,6 +39,7 @@ refuses() {
 small=(--model smallnet --threads 1)
 make() { "$make_set" "$@" >log || exit 1; }
 make set --splits train,test --count 250 --height 12 --width 12 --statistics
+make few --count 6 --height 12 --width 12 --statistics
 make tiny --count 40 --height 12 --width 12 --statistics
 make two --count 40 --height 12 --width 12 --channels 2 --statistics
 
@@ -77,7 +78,27 @@ for workers in 1 3; do
 done
 check "--quiet prints the result only" test "$(wc -l <stdout)" -eq 2
 "$fftrain" --data set "${small[@]}" --epochs 4 --batch 32 --augment flip --log-json seed.jsonl --seed 1 >stdout 2>stderr
-check "another seed, other results" bash -c "! cmp -s log.jsonl seed.jsonl"
+# differ LOG LOG: every epoch's results do
+differ() {
+    test "$(results "$1" | wc -l)" -eq "$(results "$2" | wc -l)" &&
+        test -z "$(comm -12 <(results "$1" | sort) <(results "$2" | sort))"
+}
+check "the same results do not differ" test "$(differ log.jsonl 1.jsonl && echo yes)" = ""
+check "another seed, other results" differ log.jsonl seed.jsonl
+# Six samples are all right long before the last epoch.
+"$fftrain" --data set/train --val few "${small[@]}" --epochs 8 --batch 25 --augment none --log-json equal.jsonl >stdout 2>stderr
+cat >judge_best.py <<'PYTHON'
+import json
+lines = [json.loads(line) for line in open("equal.jsonl")]
+epochs, end = [line for line in lines if line["event"] == "epoch"], lines[-1]
+best = max(line["val_accuracy"] for line in epochs)
+first = [line["epoch"] for line in epochs if line["val_accuracy"] == best]
+assert len(first) > 1, epochs
+assert end["best_val_accuracy"] == best and end["best_epoch"] == first[0], end
+PYTHON
+if command -v "$python" >/dev/null; then check "of equal epochs the first is the best" "$python" judge_best.py
+else skip "of equal epochs the first is the best" "no $python"; fi
+refuses "all dropped" 2 "--dropout: 1 is out of range; it must be from 0 to 0.99" --data tiny "${small[@]}" --dropout 1
 "$fftrain" --data set "${small[@]}" --epochs 6 --batch 16 --log-json learns.jsonl >stdout 2>stderr
 check "it learns" grep -qE '"status":"done".*"val_accuracy":(1\.0|0\.[89])' learns.jsonl
 
@@ -107,7 +128,8 @@ check "jitter, mixup and cutmix" test $? -eq 0
 check "the summary names them" grep -q '^augment  *crop=1,flip,jitter=0.2:0.2,mixup=0.2,cutmix=1$' stdout
 "$fftrain" --data set "${mixed[@]}" --workers 3 --log-json mixed-3.jsonl >stdout 2>stderr
 check "3 workers, the same losses" cmp <(results mixed.jsonl) <(results mixed-3.jsonl)
-check "mixed labels change the loss" bash -c "! cmp -s <(grep -o train_loss.* log.jsonl) <(grep -o train_loss.* mixed.jsonl)"
+"$fftrain" --data set "${mixed[@]/,mixup=0.2,cutmix/}" --log-json unmixed.jsonl --quiet >stdout 2>stderr
+check "mixed labels change the loss" differ unmixed.jsonl mixed.jsonl
 "$fftrain" --data set "${small[@]}" --epochs 8 --batch 16 --augment mixup=0.2 --log-json mixup.jsonl >stdout 2>stderr
 check "it learns with mixup" grep -qE '"status":"done".*"val_accuracy":(1\.0|0\.[89])' mixup.jsonl
 refuses "jitter of two channels" 2 "colour jitter needs samples of 1 or 3 channels, not 2" --data two "${small[@]}" --augment jitter=0.4
@@ -201,7 +223,112 @@ refuses "a stem for a net without" 2 "smallnet" --data set "${small[@]}" --stem 
 refuses "a log in a missing folder" 74 "--log-json: nowhere/log: cannot open for appending: No such file" --data set "${small[@]}" --log-json nowhere/log
 refuses "a log on a full disk" 74 "--log-json: /dev/full: cannot write: No space left" --data set "${small[@]}" --log-json /dev/full
 
+# ---- names that are nearly right, and habits of PyTorch's scripts
+refuses "a model's name with a slip" 2 "'resnet81' is unknown; did you mean resnet18?" --data set --model resnet81
+refuses "a recipe's name with a slip" 2 "'cifar-sped' is unknown; did you mean cifar-speed?" --data set --recipe cifar-sped
+refuses "an augmentation's name with a slip" 2 "'filp' is not known (did you mean flip?)" --data set "${small[@]}" --augment crop,filp
+refuses "a choice with a slip" 2 "--compute: 'onednm' is none of auto|onednn|reference; did you mean onednn?" --data set "${small[@]}" --compute onednm
+refuses "a precision as others call it" 2 "'fp16' is none of f32|tf32|f16|bf16; did you mean f16?" --data set "${small[@]}" --device cpu --precision fp16
+while IFS=: read -r habit here; do
+    refuses "--$habit" 2 "unknown option --$habit: ;$here" --data set "${small[@]}" "--$habit" x
+    refuses "--$habit=" 2 "unknown option --$habit: ;$here" --data set "${small[@]}" "--$habit=x"
+done <<'HABITS'
+resume:not written or read yet
+save:not written or read yet
+output:not written or read yet
+checkpoint:not written or read yet
+lr-scheduler:--schedule constant|cosine|linear
+weights:not yet
+pretrained:not yet
+amp:--precision f32|tf32|f16|bf16
+num-workers:--workers N
+batch-size:--batch N
+optimizer:not yet
+gpu:--device cuda
+world-size:not yet
+HABITS
+"$fftrain" --data set "${small[@]}" -n -- --resume >stdout 2>stderr
+judge "what follows -- is no habit" 2 "unexpected argument '--resume'" $?
+
+# ---- crop without a number
+make large --count 20 --height 80 --width 72 --statistics
+# augments WORDS ARGUMENT...: what the summary says of it, in the line and the two after it
+augments() {
+    local words=$1; shift
+    "$fftrain" "${small[@]}" "$@" -n | grep -A2 '^augment ' | grep -q -- "$words"
+}
+check "crop pads small images by 4" augments '^augment *crop=4$' --data set --augment crop
+check "and says so" augments 'crop without a number pads by 4, as is usual for small images' --data set --augment crop
+check "crop pads large images by an eighth of the side" augments '^augment *crop=10,flip$' --data large --augment flip,crop
+check "and says so" augments 'pads by 10, an eighth of the side' --data large --augment flip,crop
+check "crop=0 pads by nothing" augments '^augment *crop=0,flip$' --data large --augment crop=0,flip
+check "crop of samples larger than --crop pads by nothing" augments '^augment *crop=0$' --data large --augment crop --crop 64
+check "the default of large images" augments '^augment *crop=10,flip (the model' --data large
+check "says that it resizes nothing" augments 'no random resized crops; --augment rrc=80,flip' --data large
+check "a model's own crop of small images is as it was" augments '^augment *crop=4,flip (the model' --data set --model resnet18
+
+# ---- memory: a dry run takes none, and what does not fit is refused before any is taken
+cat >memory.py <<'PYTHON'
+# memory.py LOG COMMAND...: runs it; its exit code; into LOG the most megabytes it took and the seconds
+import os, subprocess, sys, time
+began = time.time()
+child = subprocess.Popen(sys.argv[2:])
+_, status, usage = os.wait4(child.pid, 0)
+open(sys.argv[1], "w").write("%d %d" % (usage.ru_maxrss / 1024, time.time() - began))
+sys.exit(os.waitstatus_to_exitcode(status))
+PYTHON
+make many --count 4096 --height 12 --width 12 --statistics
+if [ -z "${SANITIZE:-}" ]; then
+    for model in resnet50 vgg16_bn; do
+        (ulimit -v 4000000; "$python" memory.py took "$fftrain" --data many --device cpu --model $model --batch 4096 --augment rrc=224 -n) >stdout 2>stderr
+        judge "$model, 4096 images of 224: too much" 1 "the run needs ;GiB of memory with batches of 4096;left of its limit of addresses;--batch ; would fit" $?
+        read -r megabytes seconds <took
+        check "but the dry run says so with less than 100 MB ($megabytes) in 2 s" test "$megabytes" -lt 100 -a "$seconds" -lt 2
+        check "and prints all of it" bash -c "grep -qE '^host memory +needs [0-9.]+ GiB, has [0-9.]+ GiB left of its limit.*; beside it 4.2 MiB of the sets are mapped' stdout && grep -q '^learning rate' stdout"
+        (ulimit -v 4000000; "$python" memory.py took "$fftrain" --data many --device cpu --model $model --batch 4096 --augment rrc=224) >stdout 2>stderr
+        judge "the run is refused" 1 "the run needs ; would fit" $?
+        read -r megabytes seconds <took
+        check "before it takes the memory ($megabytes)" test "$megabytes" -lt 100
+    done
+    "$fftrain" --data images --model resnet18 --device cpu --batch 30 -n >stdout
+    needs=$(sed -n 's/^host memory *needs \([0-9]*\).* MiB, has .*/\1/p' stdout)
+    "$python" memory.py took "$fftrain" --data images --model resnet18 --device cpu --batch 30 --epochs 1 --augment none >stdout
+    read -r megabytes seconds <took
+    check "a run takes what the dry run said: ${needs:-nothing}, and the program ($megabytes)" \
+        test "$megabytes" -ge "${needs:-0}" -a "$megabytes" -lt $((${needs:-0} + 100))
+fi
+
+# ---- what there is, in words
+make single --count 1 --classes 1 --height 32 --width 32 --statistics
+"$fftrain" --data single "${small[@]}" --epochs 1 --warmup 1 -n >stdout
+check "one of each" bash -c "grep -q -- '-> 1 class, ' stdout && grep -q ': 1 sample, ' stdout && grep -qE 'an epoch of 1 sample, 1 epoch, 1 step( |\$)' stdout &&
+    grep -q 'warming up over 1 step,' stdout && ! grep -qE '(^| )1 (samples|classes|epochs|steps|threads|workers)' stdout"
+mkdir alone driver elsewhere
+cp "$fftrain" alone/fftrain; cp "$(dirname "$make_set")/fake_cuda.so" driver/libcuda.so.1
+LD_LIBRARY_PATH=driver alone/fftrain --data tiny "${small[@]}" --epochs 1 --quiet >stdout 2>stderr
+judge "a GPU that is not used is told once" 0 "this machine has a GPU, and the run is on the CPU: ;CUDA" $?
+: >driver/libcuda.so.1
+LD_LIBRARY_PATH=driver alone/fftrain --data tiny "${small[@]}" -n >stdout 2>stderr
+check "no GPU: a short line" bash -c "grep -qE '^compute +cpu; no GPU: [a-zA-Z ]{10,60}, ' stdout && ! test -s stderr"
+LD_LIBRARY_PATH=driver alone/fftrain --data tiny "${small[@]}" -n --verbose >stdout 2>stderr
+check "--verbose says all" grep -qE '^compute +cpu; no GPU: .*(libff_cuda.so|make found no toolkit)' stdout
+ln -s "$PWD/alone/fftrain" elsewhere/ft
+for how in alone/fftrain elsewhere/ft fftrain; do
+    PATH=alone:$PATH "$how" --data tiny "${small[@]}" --epochs 100000 --quiet >stdout 2>stderr &
+    child=$!
+    for _ in $(seq 100); do
+        [ "$(tr '\0' '\n' 2>/dev/null <"/proc/$child/environ" | grep -c ^GOMP_SPINCOUNT=)" = 1 ] && break; sleep 0.05
+    done
+    name=$(cat /proc/$child/comm)
+    kill $child; wait $child
+    check "started as $how it is called fftrain ($name)" test "$name" = fftrain
+done
+
 # ---- sets
+mkdir named; cp -r tiny named/one; cp -r tiny named/two
+refuses "splits of other names" 2 "named: has no split 'train'; name the set that is meant: named/one, named/two" --data named "${small[@]}"
+refuses "splits of other names in --val" 2 "named: has no split 'val';named/two" --data tiny --val named "${small[@]}"
+check "a set without splits" "$fftrain" --data named/one "${small[@]}" --epochs 1
 refuses "a missing set" 74 "nowhere" --data nowhere "${small[@]}"
 mkdir hollow
 refuses "a folder without a set" 65 "hollow: is no packed dataset" --data hollow "${small[@]}"

@@ -303,7 +303,7 @@ static void the_host_waits_for_a_lagging_device(void **state) {
                       .report_steps = report,
                       .steps = 24};
         run lagging = prompt;
-        lagging.delay_ns = 20000000;
+        lagging.delay_ns = 2000000;
         perform(&prompt);
         perform(&lagging);
         assert_same(&prompt, &lagging);

@@ -1,0 +1,150 @@
+/* What a run needs and the machine has: counted by the calls that take it; and what limits a
+ * machine's memory. */
+#include "tests/unit/format_set.h"
+
+#include "train/recipe.h"
+
+#include <sys/stat.h>
+
+static char *set_of(uint32_t side) {
+    char *folder = new_folder();
+    set_spec spec = {.dtype = FF_U8,
+                     .layout = FF_CHW,
+                     .channels = 3,
+                     .height = side,
+                     .width = side,
+                     .alignment = 64,
+                     .items = 60,
+                     .labels = LABELS_CLASS,
+                     .seed = 5};
+    ff_writer_result result;
+    set_write(&spec, folder, &result);
+    return folder;
+}
+
+static ff_recipe_options options_of(const char *folder, const char *model) {
+    ff_recipe_options options = ff_recipe_default_options();
+    options.data = options.val = folder;
+    options.model = model;
+    options.batch = 20;
+    options.threads = 1;
+    return options;
+}
+
+/* A counted recipe is the real one but for the memory, to the byte. */
+static void a_counted_recipe_is_the_real_one(void **state) {
+    (void)state;
+    char *folder = set_of(32);
+    const char *const models[] = {"smallnet", "resnet18", "cifarnet"};
+    for (size_t m = 0; m < sizeof models / sizeof *models; m++) {
+        ff_recipe_options options = options_of(folder, models[m]);
+        ff_recipe *counted, *real;
+        OK(ff_recipe_create(&real, &options, &test_error));
+        options.counts = true;
+        OK(ff_recipe_create(&counted, &options, &test_error));
+        assert_null(real->counted);
+        assert_non_null(counted->counted);
+        uint64_t roles = 0;
+        for (int role = 0; role < FF_ROLE_COUNT; role++) {
+            assert_int_equal(ff_model_bytes(counted->model, (ff_role)role),
+                             ff_model_bytes(real->model, (ff_role)role));
+            roles += ff_model_bytes(real->model, (ff_role)role);
+        }
+        const ff_loader_info train = ff_feed_describe(real->train_feed).loader;
+        const ff_loader_info val = ff_feed_describe(real->val_feed).loader;
+        assert_int_equal(ff_feed_describe(counted->train_feed).loader.slots, train.slots);
+        const uint64_t slots = train.slots * train.slot_bytes + val.slots * val.slot_bytes;
+        assert_int_equal(counted->needs.host_bytes, real->needs.host_bytes);
+        assert_in_range(real->needs.host_bytes, roles + slots, roles + slots + roles / 4 + 65536);
+        assert_int_equal(real->needs.device_bytes, 0);
+        assert_true(real->needs.mapped_bytes > 2 * 60 * 32 * 32 * 3);
+        ff_recipe_destroy(&counted);
+        ff_recipe_destroy(&real);
+    }
+    remove_folder(folder);
+}
+
+/* The sentence names a batch that fits, and no much larger one does. */
+static void what_does_not_fit_is_refused(void **state) {
+    (void)state;
+    char *folder = set_of(32);
+    ff_recipe_options options = options_of(folder, "resnet18");
+    ff_recipe *recipe, *other;
+    ff_error failure = {0};
+    options.counts = true;
+    options.batch = 60;
+    OK(ff_recipe_create(&recipe, &options, &test_error));
+    OK(ff_needs_check(recipe, &test_error));
+    recipe->needs.host.bytes = recipe->needs.host_bytes;
+    OK(ff_needs_check(recipe, &test_error));
+    recipe->needs.host.bytes = recipe->needs.host_bytes / 2;
+    assert_int_equal(ff_needs_check(recipe, &failure), FF_NO_MEMORY);
+    const char *said = strstr(failure.message, "--batch ");
+    assert_non_null(said);
+    options.batch = atoi(said + strlen("--batch "));
+    assert_in_range(options.batch, 5, 40);
+    OK(ff_recipe_create(&other, &options, &test_error));
+    assert_true(other->needs.host_bytes <= recipe->needs.host.bytes);
+    assert_true(other->needs.host_bytes > recipe->needs.host.bytes / 10 * 9);
+    ff_recipe_destroy(&other);
+
+    recipe->needs.host.bytes = 1 << 20; /* less than the parameters */
+    assert_int_equal(ff_needs_check(recipe, &failure), FF_NO_MEMORY);
+    assert_non_null(strstr(failure.message, "take a smaller model"));
+    assert_null(strstr(failure.message, "--batch "));
+    ff_recipe_destroy(&recipe);
+    remove_folder(folder);
+}
+
+static void put(const char *root, const char *path, const char *text) {
+    char full[4096];
+    snprintf(full, sizeof full, "%s/%s", root, path);
+    for (char *slash = full + strlen(root) + 1; (slash = strchr(slash, '/')); slash++) {
+        *slash = 0;
+        (void)mkdir(full, 0700);
+        *slash = '/';
+    }
+    FILE *file = fopen(full, "w");
+    assert_non_null(file);
+    assert_true(fputs(text, file) >= 0);
+    assert_int_equal(fclose(file), 0);
+}
+
+static void the_least_limit_counts(void **state) {
+    (void)state;
+    char *root = new_folder();
+    assert_true(ff_host_memory_left(root).bytes == UINT64_MAX);
+    put(root, "proc/meminfo", "MemTotal: 9000 kB\nMemFree: 10 kB\nMemAvailable:    5000 kB\n");
+    assert_int_equal(ff_host_memory_left(root).bytes, 5000 * 1024);
+    assert_string_equal(ff_host_memory_left(root).limit, "available");
+
+    put(root, "proc/self/cgroup", "0::/a/b\n");
+    put(root, "sys/fs/cgroup/a/b/memory.max", "max\n");
+    put(root, "sys/fs/cgroup/a/b/memory.current", "3000\n");
+    assert_int_equal(ff_host_memory_left(root).bytes, 5000 * 1024);
+    put(root, "sys/fs/cgroup/a/memory.max", "1000000\n");
+    put(root, "sys/fs/cgroup/a/memory.current", "700000\n");
+    put(root, "sys/fs/cgroup/a/memory.stat", "anon 5\ninactive_file 200000\n");
+    assert_int_equal(ff_host_memory_left(root).bytes, 500000);
+    assert_string_equal(ff_host_memory_left(root).limit, "left of its cgroup's limit");
+    put(root, "sys/fs/cgroup/a/b/memory.max", "2000\n");
+    assert_int_equal(ff_host_memory_left(root).bytes, 0);
+
+    /* version 1; in a container the path is the host's */
+    put(root, "proc/self/cgroup", "3:cpu:/x\n9:hugetlb,memory:/docker/1\n");
+    put(root, "sys/fs/cgroup/memory/memory.limit_in_bytes", "400000\n");
+    put(root, "sys/fs/cgroup/memory/memory.usage_in_bytes", "100000\n");
+    assert_int_equal(ff_host_memory_left(root).bytes, 300000);
+    put(root, "sys/fs/cgroup/memory/memory.stat", "total_inactive_file 50000\n");
+    assert_int_equal(ff_host_memory_left(root).bytes, 350000);
+    remove_folder(root);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_counted_recipe_is_the_real_one),
+        cmocka_unit_test(what_does_not_fit_is_refused),
+        cmocka_unit_test(the_least_limit_counts),
+    };
+    return cmocka_run_group_tests_name("needs", tests, NULL, NULL);
+}

@@ -1,0 +1,73 @@
+#include "train/habits.h"
+
+#include <stdbool.h>
+#include <string.h>
+
+static const struct {
+    const char *names; /* separated by spaces */
+    const char *here;
+} habits[] = {
+    {"resume start-epoch checkpoint checkpoint-dir save save-dir save-every load output output-dir "
+     "out",
+     "checkpoints are not written or read yet: a run goes from its first step to its last"},
+    {"pretrained weights finetune init-checkpoint",
+     "not yet: every run begins with parameters drawn from --seed"},
+    {"test-only evaluate eval eval-only",
+     "not yet: a run trains, and evaluates on --val as it goes (--val-every N)"},
+    {"lr-scheduler scheduler sched",
+     "here it is --schedule constant|cosine|linear, with --warmup EPOCHS"},
+    {"lr-step-size lr-gamma lr-milestones decay-epochs",
+     "steps are not there yet: --schedule is constant, cosine or linear"},
+    {"lr-warmup-epochs warmup-epochs warmup-steps", "here it is --warmup EPOCHS"},
+    {"learning-rate base-lr", "here it is --lr X"},
+    {"wd", "here it is --weight-decay X"},
+    {"optimizer opt adam adamw",
+     "not yet: SGD with momentum, or in --recipe cifar-speed Muon, is the recipe's choice"},
+    {"amp fp16 half bf16 mixed-precision dtype",
+     "here it is --precision f32|tf32|f16|bf16; on a GPU f16 is the default"},
+    {"num-workers", "here it is --workers N"},
+    {"batch-size train-batch-size", "here it is --batch N"},
+    {"num-epochs max-epochs", "here it is --epochs N"},
+    {"accumulate accumulation-steps grad-accum-steps",
+     "not yet: a step is one batch, of --batch N samples"},
+    {"clip-grad clip-grad-norm", "not yet: gradients are not clipped"},
+    {"model-ema ema", "not yet: no average of the parameters is kept"},
+    {"gpu gpus gpu-id cuda", "here it is --device cuda, or --device cuda:1 for the second GPU"},
+    {"world-size rank local-rank dist-url dist-backend distributed nproc-per-node nnodes "
+     "multiprocessing-distributed ddp sync-bn",
+     "not yet: a run uses one GPU, or the CPUs of one machine"},
+    {"data-path data-dir dataset train-dir", "here it is --data DIR, a set packed by ffpack"},
+    {"val-dir", "here it is --val DIR, a set packed by ffpack"},
+    {"arch", "here it is --model NAME"},
+    {"mixup mixup-alpha cutmix cutmix-alpha random-erase auto-augment color-jitter hflip "
+     "train-crop-size transforms",
+     "augmentations are one list here: --augment rrc=224,flip,mixup=0.2 (--help has them all)"},
+    {"val-crop-size", "here it is the --crop N of training"},
+    {"val-resize-size", "here it is --val-resize N"},
+    {"smoothing", "here it is --label-smoothing X"},
+    {"print-freq log-interval log-dir logdir tensorboard wandb",
+     "here it is --log-json FILE, a line of JSON an epoch"},
+    {"compile channels-last pin-memory", "there is nothing to set: it is done where it is faster"},
+};
+
+static bool holds(const char *names, const char *name, size_t length) {
+    for (const char *word = names; *word;) {
+        const size_t own = strcspn(word, " ");
+        if (own == length && strncmp(word, name, length) == 0) return true;
+        word += own + (word[own] == ' ');
+    }
+    return false;
+}
+
+ff_status ff_habits_check(int argc, char **argv, ff_error *error) {
+    for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++) {
+        if (strncmp(argv[i], "--", 2) != 0) continue;
+        const char *name = argv[i] + 2;
+        const size_t length = strcspn(name, "=");
+        for (size_t h = 0; h < sizeof habits / sizeof *habits; h++)
+            if (holds(habits[h].names, name, length))
+                return ff_fail(error, FF_USAGE, "unknown option --%.*s: %s", (int)length, name,
+                               habits[h].here);
+    }
+    return FF_OK;
+}
