@@ -127,9 +127,9 @@ static void check_rows(made_dataset *made, const ff_loader_options *options) {
             if (row >= slot->count) {
                 assert_true(slot->source[row].padding && slot->weight[row] == 0.0f);
                 assert_int_equal(label[row], -1);
-                for (int k = 0; slot->label_count == 3 && k < 5; k++)
+                for (uint32_t k = 0; slot->label_count == 3 && k < 5; k++)
                     assert_true(((const float *)slot->label[1].values)[row * 5 + k] == 0);
-                for (int k = 0; slot->label_count == 3 && k < 3; k++)
+                for (uint32_t k = 0; slot->label_count == 3 && k < 3; k++)
                     assert_true(((const float *)slot->label[2].values)[row * 3 + k] == 0);
                 memset(wanted, 0, elements * 4);
                 assert_memory_equal(found, wanted, elements * ff_dtype_bytes(slot->dtype));
