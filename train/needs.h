@@ -18,7 +18,7 @@ typedef struct ff_needs {
      * where a run may time others, and without what CUDA's libraries take for themselves. */
     uint64_t device_bytes, device_has;
     const char *device_limit; /* after device_has: " free"; "" of a planned one's whole memory */
-    uint64_t mapped_bytes; /* of the sets; page cache, which the system takes back at will */
+    uint64_t mapped_bytes;    /* of the sets; page cache, which the system takes back at will */
 } ff_needs;
 
 /* Of a recipe whose parts are built on a device that is absent (loader/device_absent.h): counted by

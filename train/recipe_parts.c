@@ -189,8 +189,7 @@ void ff_recipe_drop_parts(ff_recipe *recipe) {
 /* In place of the device that the parts are for. */
 static ff_status begin_count(ff_recipe *recipe, ff_error *error) {
     if (recipe->options->planned) return FF_OK;
-    if (!recipe->device)
-        return ff_device_absent_create(&recipe->counted, UINT64_MAX, true, error);
+    if (!recipe->device) return ff_device_absent_create(&recipe->counted, UINT64_MAX, true, error);
     FF_TRY(ff_planned_device_of(&recipe->stand_in, recipe->machine, error));
     recipe->device = ff_planned_device_model(recipe->stand_in);
     return FF_OK;
