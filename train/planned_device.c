@@ -137,7 +137,6 @@ ff_status ff_planned_device_of(ff_planned_device **out, const ff_machine *machin
         create(out, json, free_bytes ? free_bytes : 1, there->ops, there->cuda->library, error);
     free(json);
     if (status != FF_OK) return ff_fail_within(error, status, "%s", there->name);
-    (*out)->cuda.no_fold = there->cuda->no_fold;
     (*out)->cuda.compile_nothing = true;
     return FF_OK;
 }
