@@ -122,6 +122,10 @@ began=$(date +%s%N)
 compiled >"$scratch/compiled2" 2>"$scratch/notes7"
 cmp -s "$scratch/compiled1" "$scratch/compiled2" && [ ! -s "$scratch/notes7" ]
 result $? "and come back from the cache compiled, in $((($(date +%s%N) - began) / 1000000)) ms for the whole run"
+LD_LIBRARY_PATH=$scratch/driver${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH} "$build/tests/plan_coverage" --compile-nothing \
+    --sample 40 --fused 'bias, GELU' tests/gpu/sm_90_h200.json >"$scratch/uncompiled" 2>"$scratch/notes9"
+awk -F' *[|] *' '/bias, GELU/ { none += $4 > 0 && $5 == $4 } END { exit none != 2 }' "$scratch/uncompiled"
+result $? "but not where nothing is to be compiled"
 
 # Ahead of a card: every engine that it will time and would have to compile, once.
 ahead() { # FOLDER OPTIONS...

@@ -286,6 +286,8 @@ static void nearest_name(void **state) {
                  {"vgg", NULL},         /* five edits from the nearest */
                  {"vgg16", "vgg16_bn"}, /* three */
                  {"vgg1", NULL},        /* four */
+                 {"of", "off"},         /* one of three letters, */
+                 {"on", NULL},          /* but not two */
                  {"", NULL},
                  {"a name of more than forty letters, as nobody has one", NULL}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -293,6 +295,7 @@ static void nearest_name(void **state) {
         ff_nearest_offer(&nearest, "resnet18");
         ff_nearest_offer(&nearest, "resnet50");
         ff_nearest_offer(&nearest, "vgg16_bn");
+        ff_nearest_offer(&nearest, "off");
         if (cases[i].name)
             assert_string_equal(nearest.name, cases[i].name);
         else
