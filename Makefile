@@ -11,10 +11,19 @@ PREFIX   ?= /usr/local
 comma := ,
 .DEFAULT_GOAL := all
 
-# Targets that need no compiler or libraries.
-BARE := help deps clean quickstart test lint asan tsan bench fuzz bundle test-gpu bench-gpu
-GOAL := $(if $(MAKECMDGOALS),$(firstword $(MAKECMDGOALS)),all)
-ifeq ($(filter $(GOAL),$(BARE)),)
+# Targets that need no compiler or libraries, or make them look for these elsewhere.
+BARE  := help deps clean uninstall asan tsan fuzz bundle test-gpu bench-gpu
+GOALS := $(or $(MAKECMDGOALS),all)
+# What is installed for a target (deps.sh), before anything is looked for: what is missing then ends make at once.
+NEEDS_quickstart := build quickstart
+NEEDS_test       := build quickstart test lint
+NEEDS_bench      := build quickstart test
+NEEDS_lint       := build lint
+NEEDS := $(sort $(foreach goal,$(GOALS),$(NEEDS_$(goal))))
+ifeq ($(MAKE_RESTARTS)$(findstring n,$(firstword -$(MAKEFLAGS))),)
+$(if $(NEEDS),$(shell tools/build/deps.sh $(NEEDS) >&2))
+endif
+ifneq ($(filter-out $(BARE),$(GOALS)),)
 -include $(BUILD)/config.mk
 endif
 
@@ -22,12 +31,12 @@ WARNINGS := -Wall -Wextra -Wshadow -Wpointer-arith -Wstrict-prototypes -Wmissing
 # No fused multiply-add where the source has two operations: the exact transforms and the
 # equality of instruction-set clones depend on it.
 CFLAGS   ?= -O3 -g
-ALL_CFLAGS := -std=c11 -D_GNU_SOURCE -I. $(CPPFLAGS_XXHASH) $(CPPFLAGS_DNNL) $(CPPFLAGS_JPEG) $(CFLAGS) -ffp-contract=off -fno-math-errno -fPIC -fvisibility=hidden -pthread $(WARNINGS) $(if $(HAVE_DNNL),-DFF_HAVE_DNNL)
-TRAIN_CFLAGS := -fopenmp
+ALL_CFLAGS := -std=c11 -D_GNU_SOURCE -I. $(CPPFLAGS) $(CPPFLAGS_FOUND) $(CFLAGS) -ffp-contract=off -fno-math-errno -fPIC -fvisibility=hidden -pthread $(WARNINGS) $(if $(HAVE_DNNL),-DFF_HAVE_DNNL)
+TRAIN_CFLAGS := $(LIBS_OPENMP)
 LDLIBS_FORMAT := $(LIBS_XXHASH) $(LIBS_ZSTD)
 LDLIBS_LOADER := $(LDLIBS_FORMAT) -ldl
-LDLIBS_TRAIN  := $(LIBS_DNNL) $(LIBS_JANSSON) $(LDLIBS_LOADER) -fopenmp
-LDLIBS_FFPACK := $(LIBS_ARCHIVE) $(LIBS_ZLIB) $(LIBS_JPEG) $(LIBS_JPEG_REGION) $(LIBS_PNG) $(LIBS_WEBP) $(LIBS_TIFF) $(LIBS_JANSSON) $(LDLIBS_FORMAT)
+LDLIBS_TRAIN  := $(LIBS_DNNL) $(LIBS_JANSSON) $(LDLIBS_LOADER) $(LIBS_OPENMP)
+LDLIBS_FFPACK := $(LIBS_ARCHIVE) $(LIBS_ZLIB) $(LIBS_JPEG) $(LIBS_PNG) $(LIBS_WEBP) $(LIBS_TIFF) $(LIBS_JANSSON) $(LDLIBS_FORMAT)
 LDLIBS_FFINSPECT := $(LIBS_JANSSON) $(LIBS_PNG) $(LIBS_ZLIB) $(LDLIBS_LOADER)
 ifneq ($(SANITIZE),)
 ALL_CFLAGS += -O1 -fsanitize=$(SANITIZE) -fno-sanitize-recover=undefined -fno-omit-frame-pointer -DFF_NO_CLONES
@@ -58,7 +67,7 @@ FUZZ_PROGRAMS     := $(patsubst tests/fuzz/%.c,$(BUILD)/fuzz/%,$(FUZZ_SOURCES))
 TESTING_OBJECTS   := $(call objects,$(sort $(wildcard tests/cudasim/*.c)))
 # CUDA kernels on the CPU, for tests: every .cu as C++ with the simulator. Needs no CUDA toolkit.
 CXX := $(if $(filter default,$(origin CXX)),g++,$(CXX))
-CUDASIM_CXXFLAGS := -std=c++17 -D_GNU_SOURCE -I. -Itests/cudasim $(CXXFLAGS) -g -ffp-contract=off -fno-math-errno -fno-exceptions -fno-rtti -fPIC -fvisibility=hidden -pthread -Wall -Wextra -Wshadow -Wno-unknown-pragmas -Wno-unused-function -Wno-missing-field-initializers $(if $(SANITIZE),-O1 -fsanitize=$(SANITIZE) -fno-sanitize-recover=undefined -fno-omit-frame-pointer,-O2)
+CUDASIM_CXXFLAGS := -std=c++17 -D_GNU_SOURCE -I. -Itests/cudasim $(CPPFLAGS) $(CPPFLAGS_FOUND) $(CXXFLAGS) -g -ffp-contract=off -fno-math-errno -fno-exceptions -fno-rtti -fPIC -fvisibility=hidden -pthread -Wall -Wextra -Wshadow -Wno-unknown-pragmas -Wno-unused-function -Wno-missing-field-initializers $(if $(SANITIZE),-O1 -fsanitize=$(SANITIZE) -fno-sanitize-recover=undefined -fno-omit-frame-pointer,-O2)
 CUDASIM_SOURCES := $(sort $(wildcard loader/cuda/*.cu train/cuda/*.cu tests/cudasim/*.cu tests/cudasim/*.cc))
 CUDASIM_OBJECTS := $(patsubst %,$(BUILD)/obj/cudasim/%.o,$(CUDASIM_SOURCES))
 # Tests that run kernels; all of tests/unit/test_cuda_*.c.
@@ -66,7 +75,7 @@ CUDASIM_TESTS   := $(filter $(BUILD)/tests/test_cuda_%,$(UNIT_PROGRAMS))
 
 PROGRAMS := $(BUILD)/ffpack $(BUILD)/ffinspect $(BUILD)/fftrain
 
-.PHONY: all help deps programs clean test test-programs script-programs quickstart lint asan tsan bench fuzz install bundle
+.PHONY: all help deps programs clean test test-programs script-programs quickstart lint asan tsan bench fuzz bundle
 .DELETE_ON_ERROR:
 
 all: programs
@@ -83,7 +92,7 @@ $(BUILD)/config.mk: tools/build/probe.sh tools/build/probe_cuda.sh
 programs: $(PROGRAMS) $(MODULES) ## build ffpack, ffinspect and fftrain into build/ (the default)
 
 deps: ## install what is missing for building, quickstart and tests (apt)
-	@tools/build/deps.sh build quickstart test
+	@tools/build/deps.sh build quickstart test lint
 
 $(BUILD)/obj/train/%.o: ALL_CFLAGS += $(TRAIN_CFLAGS)
 $(BUILD)/obj/%.o: %.c $(BUILD)/config.mk Makefile
@@ -115,10 +124,10 @@ $(BUILD)/libff_cudasim.a: $(CUDASIM_OBJECTS)
 ARCHIVES := $(BUILD)/libff_testing.a $(BUILD)/libff_train.a $(BUILD)/libffpack.a $(BUILD)/libffinspect.a $(BUILD)/libff_loader.a $(BUILD)/libff_format.a
 $(CUDASIM_TESTS): $(BUILD)/tests/test_%: $(BUILD)/obj/tests/unit/test_%.o $(ARCHIVES) $(BUILD)/libff_cudasim.a
 	@mkdir -p $(@D)
-	$(CXX) $(ALL_LDFLAGS) $(filter %.o,$^) -Wl,--start-group $(filter %.a,$^) -Wl,--end-group -o $@ -lcmocka $(LDLIBS_FFPACK) $(LDLIBS_TRAIN) -lm
+	$(CXX) $(ALL_LDFLAGS) $(filter %.o,$^) -Wl,--start-group $(filter %.a,$^) -Wl,--end-group -o $@ $(LIBS_CMOCKA) $(LDLIBS_FFPACK) $(LDLIBS_TRAIN) -lm
 $(BUILD)/tests/test_%: $(BUILD)/obj/tests/unit/test_%.o $(ARCHIVES)
 	@mkdir -p $(@D)
-	$(CC) $(ALL_LDFLAGS) $^ -o $@ -lcmocka $(LDLIBS_FFPACK) $(LDLIBS_TRAIN) -lm
+	$(CC) $(ALL_LDFLAGS) $^ -o $@ $(LIBS_CMOCKA) $(LDLIBS_FFPACK) $(LDLIBS_TRAIN) -lm
 # fftrain, and other programs whose name ends so, on the simulated GPU.
 $(BUILD)/obj/tests/programs/%_sim.o $(BUILD)/obj/tests/programs/gradient_range.o: ALL_CFLAGS += $(TRAIN_CFLAGS)
 $(BUILD)/tests/%_sim: $(BUILD)/obj/tests/programs/%_sim.o $(BUILD)/obj/tests/cudasim/module/module.o $(ARCHIVES) $(BUILD)/libff_cudasim.a
@@ -139,7 +148,6 @@ script-programs: programs $(HELPER_PROGRAMS) $(SHIMS) $(FUZZ_PROGRAMS) $(GPU_PRO
 test-programs: script-programs $(UNIT_PROGRAMS) $(CUDA_UNIT_PROGRAMS)
 
 test: ## install what is missing, build, and run every test; last line "N passed, N failed, N skipped"
-	@tools/build/deps.sh build quickstart test
 	@$(MAKE) --no-print-directory -s -j$$(nproc) test-programs
 	@BUILD="$(BUILD)" PYTHON="$(PYTHON)" SANITIZE="$(SANITIZE)" tests/run
 
@@ -150,17 +158,13 @@ tsan: ## the tests under ThreadSanitizer
 	@$(MAKE) --no-print-directory test BUILD=build/tsan SANITIZE=thread
 
 lint: ## formatting, layers, headers compiled alone, cppcheck
-	@tools/build/deps.sh build test
-	@$(MAKE) --no-print-directory -s $(BUILD)/config.mk
 	@CC="$(CC)" tools/build/lint.sh
 
 quickstart: ## install what is missing, build, pack Fashion-MNIST, inspect it and train a small net on it
-	@tools/build/deps.sh build quickstart
 	@$(MAKE) --no-print-directory -s -j$$(nproc) programs
 	@BUILD="$(BUILD)" tools/build/quickstart.sh
 
 bench: ## measure against the goals; prints a table of ratios
-	@tools/build/deps.sh build quickstart test
 	@$(MAKE) --no-print-directory -s -j$$(nproc) test-programs
 	@BUILD="$(BUILD)" PYTHON="$(PYTHON)" tests/bench/run
 
@@ -169,10 +173,7 @@ fuzz: ## run every fuzz target for a minute (FUZZ_SECONDS=n)
 	@$(MAKE) --no-print-directory -s -j$$(nproc) test-programs BUILD=build/asan SANITIZE=address,undefined
 	@BUILD=build/asan tests/fuzz/run
 
-install: programs ## install the programs into PREFIX
-	install -d $(DESTDIR)$(PREFIX)/bin
-	install -m 755 $(PROGRAMS) $(DESTDIR)$(PREFIX)/bin
-
+include tools/build/install.mk
 include tools/build/bundle.mk
 
 clean: ## remove everything that was built

@@ -162,10 +162,23 @@ ff_status ff_sync_directory(const char *path, ff_error *error) {
     return status;
 }
 
+static ff_status sync_bytes(ff_file *file, ff_error *error) {
+    FF_TRY(flush(file, error));
+    return fsync(file->descriptor) ? ff_fail_errno(error, "%s: cannot sync", file->temporary)
+                                   : FF_OK;
+}
+
+ff_status ff_file_keep(ff_file **file, ff_error *error) {
+    ff_status status = sync_bytes(*file, error);
+    if (status == FF_OK)
+        release(file);
+    else
+        ff_file_discard(file);
+    return status;
+}
+
 ff_status ff_file_commit(ff_file **file, ff_error *error) {
-    ff_status status = flush(*file, error);
-    if (status == FF_OK && fsync((*file)->descriptor))
-        status = ff_fail_errno(error, "%s: cannot sync", (*file)->temporary);
+    ff_status status = sync_bytes(*file, error);
     if (status == FF_OK && rename((*file)->temporary, (*file)->path))
         status = ff_fail_errno(error, "%s: cannot rename to %s", (*file)->temporary, (*file)->path);
     if (status != FF_OK) {

@@ -36,6 +36,8 @@ FF_MUST_USE ff_status ff_file_rewrite(ff_file *file, uint64_t offset, const void
 /* fsync, rename, fsync of the folder; frees on success and on failure (then the .tmp is removed).
  */
 FF_MUST_USE ff_status ff_file_commit(ff_file **file, ff_error *error);
+/* fsync only: NAME.tmp stays under this name, for whoever finishes it. Frees as above. */
+FF_MUST_USE ff_status ff_file_keep(ff_file **file, ff_error *error);
 /* Removes the .tmp and frees. NULL is accepted. */
 void ff_file_discard(ff_file **file);
 

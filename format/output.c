@@ -3,6 +3,7 @@
 #include "format/file.h"
 #include "format/layout.h"
 #include "format/part.h"
+#include "format/pending.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -21,6 +22,7 @@ struct ff_output {
     char *split;    /* the split folder given last */
     int lock;       /* OUT.partial's descriptor, holding the lock; -1 = none */
     bool force, continues;
+    uint64_t bytes; /* that were in OUT.partial when it was opened */
 };
 
 static bool exists(const char *path) {
@@ -30,9 +32,9 @@ static bool exists(const char *path) {
 
 /* ---- which files are ours ------------------------------------------------------------------- */
 
-/* Calls visit(folder descriptor, name, is_folder) for every item of a folder; stops on failure. */
-typedef ff_status (*visitor)(int folder, const char *path, const char *name, bool is_folder,
-                             void *context, ff_error *error);
+/* Calls visit for every item of a folder, with what stat says of it; stops on failure. */
+typedef ff_status (*visitor)(int folder, const char *path, const char *name,
+                             const struct stat *info, void *context, ff_error *error);
 
 static ff_status for_each(const char *path, visitor visit, void *context, ff_error *error) {
     DIR *folder = opendir(path);
@@ -42,13 +44,13 @@ static ff_status for_each(const char *path, visitor visit, void *context, ff_err
         struct stat info;
         if (!strcmp(item->d_name, ".") || !strcmp(item->d_name, "..")) continue;
         if (fstatat(dirfd(folder), item->d_name, &info, AT_SYMLINK_NOFOLLOW)) continue;
-        status = visit(dirfd(folder), path, item->d_name, S_ISDIR(info.st_mode), context, error);
+        status = visit(dirfd(folder), path, item->d_name, &info, context, error);
     }
     closedir(folder);
     return status;
 }
 
-/* index.ffx, part.ffp, shard-NNNNNN.ffs, and their .tmp. */
+/* index.ffx, part.ffp, shard-NNNNNN.ffs, what is there while they are packed, and their .tmp. */
 static bool is_our_file(const char *name) {
     char stem[64];
     uint32_t number;
@@ -58,17 +60,21 @@ static bool is_our_file(const char *name) {
     if (length > suffix && !strcmp(name + length - suffix, FF_TMP_SUFFIX))
         stem[length - suffix] = 0;
     return !strcmp(stem, FF_INDEX_NAME) || !strcmp(stem, FF_PART_NAME) ||
-           ff_shard_name_parse(stem, &number);
+           !strcmp(stem, FF_MEASURED_NAME) || ff_shard_name_parse(stem, &number) ||
+           ff_pending_name_parse(stem, &number);
 }
 
 typedef struct survey {
-    bool nested; /* inside a split folder */
-    bool whole_shards;
+    bool nested;       /* inside a split folder */
+    bool whole_shards; /* pending ones among them */
+    bool measured;
+    uint64_t bytes;
 } survey;
 
-static ff_status survey_item(int folder, const char *path, const char *name, bool is_folder,
-                             void *context, ff_error *error) {
+static ff_status survey_item(int folder, const char *path, const char *name,
+                             const struct stat *info, void *context, ff_error *error) {
     survey *found = context;
+    bool is_folder = S_ISDIR(info->st_mode);
     uint32_t number;
     (void)folder;
     if (is_folder && !found->nested) {
@@ -78,19 +84,23 @@ static ff_status survey_item(int folder, const char *path, const char *name, boo
         ff_status status = for_each(inner, survey_item, &below, error);
         free(inner);
         found->whole_shards |= below.whole_shards;
+        found->bytes += below.bytes;
         return status;
     }
     if (is_folder || !is_our_file(name))
         return ff_fail(error, FF_USAGE, "%s/%s: no ffpack wrote this; move it away", path, name);
-    found->whole_shards |= ff_shard_name_parse(name, &number);
+    found->whole_shards |=
+        ff_shard_name_parse(name, &number) || ff_pending_name_parse(name, &number);
+    found->measured |= !strcmp(name, FF_MEASURED_NAME);
+    found->bytes += (uint64_t)info->st_size;
     return FF_OK;
 }
 
 /* Removes what survey_item accepts, the index first: without it nothing counts as a dataset. */
-static ff_status remove_item(int folder, const char *path, const char *name, bool is_folder,
-                             void *context, ff_error *error) {
+static ff_status remove_item(int folder, const char *path, const char *name,
+                             const struct stat *info, void *context, ff_error *error) {
     (void)context;
-    if (is_folder) {
+    if (S_ISDIR(info->st_mode)) {
         char *inner;
         FF_TRY(ff_format(&inner, error, "%s/%s", path, name));
         char *index;
@@ -205,6 +215,7 @@ static ff_status open_output(ff_output *output, const char *path, ff_output_mode
     survey found = {0};
     FF_TRY(for_each(output->partial, survey_item, &found, error));
     output->continues = found.whole_shards;
+    output->bytes = found.bytes;
     return FF_OK;
 }
 
@@ -241,11 +252,29 @@ bool ff_output_continues(const ff_output *output) {
     return output->continues;
 }
 
+uint64_t ff_output_bytes(const ff_output *output) {
+    return output->bytes;
+}
+
 /* ---- committing ----------------------------------------------------------------------------- */
+
+/* What only an unfinished set has, and gone for good before the set has its name. */
+static ff_status remove_measured(const ff_output *output, ff_error *error) {
+    static const char *const names[] = {FF_MEASURED_NAME, FF_MEASURED_NAME FF_TMP_SUFFIX};
+    bool removed = false;
+    for (int i = 0; i < 2; i++) {
+        if (unlinkat(output->lock, names[i], 0) == 0)
+            removed = true;
+        else if (errno != ENOENT)
+            return ff_fail_errno(error, "%s/%s: cannot remove", output->partial, names[i]);
+    }
+    return removed ? ff_sync_directory(output->partial, error) : FF_OK;
+}
 
 /* Each split's index was committed, which synced its folder; ff_output_split synced the folders'
  * own entries. So the set is whole on the disk before its name appears. */
 ff_status ff_output_commit(ff_output *output, ff_error *error) {
+    FF_TRY(remove_measured(output, error));
     if (!output->force || !exists(output->path)) {
         if (renameat2(AT_FDCWD, output->partial, AT_FDCWD, output->path, RENAME_NOREPLACE)) {
             /* File systems without the flag: OUT was absent a moment ago, and rename(2) replaces
@@ -284,7 +313,8 @@ void ff_output_close(ff_output **out) {
     if (output->lock >= 0) {
         /* Nothing worth continuing: leave nothing behind. */
         survey found = {0};
-        if (for_each(output->partial, survey_item, &found, NULL) == FF_OK && !found.whole_shards)
+        if (for_each(output->partial, survey_item, &found, NULL) == FF_OK && !found.whole_shards &&
+            !found.measured)
             (void)!remove_set(output->partial, NULL);
         close(output->lock);
     }

@@ -31,10 +31,14 @@ FF_MUST_USE ff_status ff_output_split(ff_output *output, const char *split, cons
 /* Whether OUT.partial held whole shards when it was opened: the run is a continuation. */
 bool ff_output_continues(const ff_output *output);
 
+/* Bytes of the files that OUT.partial held when it was opened. */
+uint64_t ff_output_bytes(const ff_output *output);
+
 /* Puts the finished set into place. All splits' indexes are committed. */
 FF_MUST_USE ff_status ff_output_commit(ff_output *output, ff_error *error);
 
-/* Releases the lock; an OUT.partial without any whole shard is removed, another one stays.
+/* Releases the lock; an OUT.partial without any whole shard and without measured statistics is
+ * removed, another one stays.
  * NULL is accepted. */
 void ff_output_close(ff_output **output);
 

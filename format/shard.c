@@ -3,6 +3,7 @@
 #include "format/base/guard.h"
 #include "format/checksum.h"
 #include "format/file.h"
+#include "format/generation.h"
 
 #include <fcntl.h>
 #include <inttypes.h>
@@ -51,6 +52,19 @@ ff_status ff_mapped_copy(void *to, const uint8_t *map, const char *path, uint64_
                          uint64_t bytes, ff_error *error) {
     mapped_job job = {.from = map + offset, .bytes = bytes, .to = to};
     return bytes ? mapped_run(&job, map, path, error) : FF_OK;
+}
+
+void ff_shard_header_make(const ff_metadata *metadata, const uint8_t metadata_id[16],
+                          uint32_t number, uint8_t bytes[FF_HEADER_BYTES]) {
+    ff_shard_place place = ff_metadata_shard_place(metadata, number);
+    ff_shard_header header = {.version = metadata->version,
+                              .generation = place.generation,
+                              .compressed = metadata->compression == FF_COMPRESSION_ZSTD,
+                              .number = number,
+                              .first_position = place.first_position,
+                              .position_count = place.position_count};
+    memcpy(header.metadata_id, metadata_id, 16);
+    ff_shard_header_encode(&header, bytes);
 }
 
 /* Raw shards end with the footer; compressed ones with zstd's seek table behind it. */

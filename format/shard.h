@@ -14,6 +14,10 @@ typedef struct ff_shard {
     ff_shard_footer footer;
 } ff_shard;
 
+/* The header of shard `number` of the set whose metadata this is, with its text's id. */
+void ff_shard_header_make(const ff_metadata *metadata, const uint8_t metadata_id[16],
+                          uint32_t number, uint8_t bytes[FF_HEADER_BYTES]);
+
 /* Opens DIRECTORY/shard-NUMBER.ffs; the descriptor is closed again. FF_IO where it cannot be
  * opened (errno ENOENT among them), FF_BAD_DATA where it is no whole shard of that number. */
 FF_MUST_USE ff_status ff_shard_open(ff_shard *shard, const char *directory, uint32_t number,

@@ -4,6 +4,7 @@
 #include "format/file.h"
 #include "format/generation.h"
 #include "format/index.h"
+#include "format/pending.h"
 #include "format/shard.h"
 
 #include <dirent.h>
@@ -20,6 +21,9 @@ struct ff_writer {
     uint8_t metadata_id[16];
     bool is_part;
     ff_part part;
+    bool pending;           /* shards are left pending */
+    const ff_buffer *note;  /* the caller's, for them */
+    ff_pending found, next; /* of the last one that was there; of the one being written */
     uint32_t first_shard, end_shard;
     uint64_t first_block, next_block, end_block;
     uint64_t part_samples, part_bytes; /* of a part's whole shards */
@@ -36,30 +40,6 @@ static uint64_t blocks_per_shard(const ff_writer *writer) {
     return writer->metadata.items_per_shard / writer->metadata.items_per_block;
 }
 
-/* Removes the .tmp files that a killed writer left. Only names that a writer gives. */
-static ff_status remove_temporaries(const char *directory, ff_error *error) {
-    DIR *folder = opendir(directory);
-    if (!folder) return ff_fail_errno(error, "%s: cannot open the folder", directory);
-    ff_status status = FF_OK;
-    for (struct dirent *item; status == FF_OK && (item = readdir(folder));) {
-        char name[64];
-        uint32_t number;
-        size_t length = strlen(item->d_name), suffix = strlen(FF_TMP_SUFFIX);
-        if (length <= suffix || length >= sizeof name ||
-            strcmp(item->d_name + length - suffix, FF_TMP_SUFFIX))
-            continue;
-        memcpy(name, item->d_name, length - suffix);
-        name[length - suffix] = 0;
-        if (!ff_shard_name_parse(name, &number) && strcmp(name, FF_INDEX_NAME) &&
-            strcmp(name, FF_PART_NAME))
-            continue;
-        if (unlinkat(dirfd(folder), item->d_name, 0))
-            status = ff_fail_errno(error, "%s/%s: cannot remove", directory, item->d_name);
-    }
-    closedir(folder);
-    return status;
-}
-
 /* What another run left, of other shards or another part, must not end up in this one's set. */
 static ff_status refuse_others(const ff_writer *writer, ff_error *error) {
     uint32_t lowest = writer->is_part ? writer->first_shard : 0;
@@ -69,9 +49,12 @@ static ff_status refuse_others(const ff_writer *writer, ff_error *error) {
     for (struct dirent *item; status == FF_OK && (item = readdir(folder));) {
         uint32_t number;
         const char *other = writer->is_part ? FF_INDEX_NAME : FF_PART_NAME;
-        bool wrong = ff_shard_name_parse(item->d_name, &number)
-                         ? number < lowest || number >= writer->end_shard
-                         : !strcmp(item->d_name, other);
+        bool wrong =
+            ff_shard_name_parse(item->d_name, &number)
+                ? number < lowest || number >= writer->end_shard || writer->pending
+            : ff_pending_name_parse(item->d_name, &number)
+                ? !writer->pending || number * blocks_per_shard(writer) >= writer->next_block
+                : !strcmp(item->d_name, other);
         if (wrong)
             status = ff_fail(error, FF_USAGE,
                              "an earlier run with other options or another source left %s/%s",
@@ -81,8 +64,33 @@ static ff_status refuse_others(const ff_writer *writer, ff_error *error) {
     return status;
 }
 
+static ff_status compare_text(const ff_writer *writer, const char *path, const ff_buffer *found,
+                              ff_error *error) {
+    ff_status status = ff_metadata_compare(path, found, &writer->text, error);
+    return status == FF_OK
+               ? FF_OK
+               : ff_fail_within(error, status,
+                                "an earlier run with other options or another source left %s",
+                                writer->directory);
+}
+
+/* The same of pending ones. One that is there where none is wanted has other metadata, too. */
+static ff_status find_pending_shards(ff_writer *writer, ff_error *error) {
+    for (uint32_t number = writer->first_shard; number < writer->end_shard; number++) {
+        if (!ff_pending_is(writer->directory, number)) break;
+        ff_pending_free(&writer->found);
+        FF_TRY(ff_pending_read(&writer->found, writer->directory, number, error));
+        FF_TRY(compare_text(writer, writer->found.path, &writer->found.text, error));
+        writer->next_block += blocks_per_shard(writer);
+    }
+    if (writer->next_block > writer->end_block) writer->next_block = writer->end_block;
+    return FF_OK;
+}
+
 /* Whole shards from the first one on; each must carry this very metadata. */
 static ff_status find_whole_shards(ff_writer *writer, ff_error *error) {
+    if (writer->pending || ff_pending_is(writer->directory, writer->first_shard))
+        return find_pending_shards(writer, error);
     for (uint32_t number = writer->first_shard; number < writer->end_shard; number++) {
         ff_shard shard;
         char name[32], path[4096];
@@ -92,11 +100,7 @@ static ff_status find_whole_shards(ff_writer *writer, ff_error *error) {
         FF_TRY(ff_shard_open(&shard, writer->directory, number, error));
         ff_buffer found = {0};
         ff_status status = ff_shard_metadata_text(&shard, &found, error);
-        if (status == FF_OK) status = ff_metadata_compare(shard.path, &found, &writer->text, error);
-        if (status != FF_OK)
-            status = ff_fail_within(error, status,
-                                    "an earlier run with other options or another source left %s",
-                                    writer->directory);
+        if (status == FF_OK) status = compare_text(writer, shard.path, &found, error);
         writer->part_samples += shard.footer.sample_count;
         writer->part_bytes += shard.bytes;
         ff_buffer_free(&found);
@@ -132,25 +136,44 @@ ff_status ff_writer_open(ff_writer **writer, const char *directory, const ff_met
     return ff_writer_open_part(writer, directory, metadata, NULL, error);
 }
 
-ff_status ff_writer_open_part(ff_writer **out, const char *directory, const ff_metadata *metadata,
-                              const ff_part *part, ff_error *error) {
+static ff_status open_writer(ff_writer **out, const char *directory, const ff_metadata *metadata,
+                             const ff_part *part, bool pending, ff_error *error) {
     ff_writer *writer;
     *out = NULL;
     FF_TRY(ff_metadata_check(metadata, error));
     FF_TRY(ff_alloc(&writer, 1, sizeof *writer, "a writer", error));
+    writer->pending = pending;
     ff_status status = ff_copy_string(&writer->directory, directory, error);
     if (status == FF_OK) status = ff_metadata_copy(&writer->metadata, metadata, error);
     if (status == FF_OK) status = ff_metadata_write(metadata, &writer->text, error);
     if (status == FF_OK) {
         ff_id_of(writer->metadata_id, writer->text.bytes, writer->text.length);
         set_range(writer, part);
-        status = remove_temporaries(directory, error);
+        status = ff_pending_tidy(directory, error);
     }
     if (status == FF_OK) status = find_whole_shards(writer, error);
     if (status == FF_OK) status = refuse_others(writer, error);
     if (status != FF_OK) ff_writer_close(&writer);
     *out = writer;
     return status;
+}
+
+ff_status ff_writer_open_part(ff_writer **writer, const char *directory,
+                              const ff_metadata *metadata, const ff_part *part, ff_error *error) {
+    return open_writer(writer, directory, metadata, part, false, error);
+}
+
+ff_status ff_writer_open_pending(ff_writer **writer, const char *directory,
+                                 const ff_metadata *metadata, ff_error *error) {
+    return open_writer(writer, directory, metadata, NULL, true, error);
+}
+
+void ff_writer_set_note(ff_writer *writer, const ff_buffer *note) {
+    writer->note = note;
+}
+
+const ff_buffer *ff_writer_note_found(const ff_writer *writer) {
+    return &writer->found.note;
 }
 
 uint64_t ff_writer_first_block(const ff_writer *writer) {
@@ -166,23 +189,14 @@ uint64_t ff_writer_end_block(const ff_writer *writer) {
 }
 
 static ff_status begin_shard(ff_writer *writer, ff_error *error) {
-    const ff_metadata *metadata = &writer->metadata;
     char name[32];
-    writer->number = ff_metadata_first_shard(metadata) +
+    writer->number = ff_metadata_first_shard(&writer->metadata) +
                      (uint32_t)(writer->next_block / blocks_per_shard(writer));
     writer->records.length = writer->labels.length = writer->keys.length = 0;
     writer->frames.length = writer->seek.length = 0;
     writer->payload_bytes = writer->sample_count = 0;
-    ff_shard_place place = ff_metadata_shard_place(metadata, writer->number);
-    ff_shard_header header = {.version = metadata->version,
-                              .generation = place.generation,
-                              .compressed = metadata->compression == FF_COMPRESSION_ZSTD,
-                              .number = writer->number,
-                              .first_position = place.first_position,
-                              .position_count = place.position_count};
-    memcpy(header.metadata_id, writer->metadata_id, 16);
     uint8_t bytes[FF_HEADER_BYTES];
-    ff_shard_header_encode(&header, bytes);
+    ff_shard_header_make(&writer->metadata, writer->metadata_id, writer->number, bytes);
     writer->header_checksum = ff_load_u64(bytes + FF_HEADER_BYTES - 8);
     ff_shard_name(name, writer->number);
     FF_TRY(ff_file_create(&writer->file, writer->directory, name, error));
@@ -291,10 +305,20 @@ static ff_status write_tail(ff_writer *writer, ff_buffer *table, ff_error *error
         FF_TRY(ff_file_write(writer->file, content[i]->bytes, content[i]->length, error));
     }
     FF_TRY(ff_file_pad(writer->file, FF_SECTION_ALIGNMENT, error));
-    uint8_t bytes[FF_FOOTER_BYTES];
-    ff_shard_footer_encode(&footer, bytes);
-    FF_TRY(ff_file_write(writer->file, bytes, sizeof bytes, error));
+    writer->next.footer_offset = ff_file_offset(writer->file);
+    ff_shard_footer_encode(&footer, writer->next.footer);
+    FF_TRY(ff_file_write(writer->file, writer->next.footer, FF_FOOTER_BYTES, error));
     return ff_file_write(writer->file, table->bytes, table->length, error);
+}
+
+/* The bytes of the shard first, then what says that they are there. */
+static ff_status leave_pending(ff_writer *writer, ff_error *error) {
+    ff_pending *next = &writer->next;
+    next->file_bytes = ff_file_offset(writer->file);
+    next->text = writer->text; /* borrowed, both */
+    next->note = writer->note ? *writer->note : (ff_buffer){0};
+    FF_TRY(ff_file_keep(&writer->file, error));
+    return ff_pending_write(next, writer->directory, writer->number, error);
 }
 
 static ff_status commit_shard(ff_writer *writer, ff_error *error) {
@@ -302,6 +326,7 @@ static ff_status commit_shard(ff_writer *writer, ff_error *error) {
     ff_status status = write_tail(writer, &table, error);
     ff_buffer_free(&table);
     if (status != FF_OK) return status;
+    if (writer->pending) return leave_pending(writer, error);
     writer->part_samples += writer->sample_count;
     writer->part_bytes += ff_file_offset(writer->file);
     return ff_file_commit(&writer->file, error);
@@ -339,6 +364,7 @@ void ff_writer_close(ff_writer **out) {
     ff_writer *writer = *out;
     if (!writer) return;
     ff_file_discard(&writer->file);
+    ff_pending_free(&writer->found);
     free(writer->directory);
     ff_metadata_free(&writer->metadata);
     ff_buffer_free(&writer->text);

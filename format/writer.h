@@ -30,6 +30,18 @@ FF_MUST_USE ff_status ff_writer_open_part(ff_writer **writer, const char *direct
                                           const ff_metadata *metadata, const ff_part *part,
                                           ff_error *error);
 
+/* The same for all shards, which are left pending (format/pending.h): `metadata` stands in for one
+ * with another mean and std. There is nothing to commit then: after the last block the writer is
+ * closed, ff_pending_complete completes the shards, and a writer opened on them commits. */
+FF_MUST_USE ff_status ff_writer_open_pending(ff_writer **writer, const char *directory,
+                                             const ff_metadata *metadata, ff_error *error);
+
+/* What is kept beside each pending shard that is completed by a block appended from now on (owned
+ * by the caller, read then), and what lies beside the last one that was found (empty where there
+ * was none; the writer's). */
+void ff_writer_set_note(ff_writer *writer, const ff_buffer *note);
+const ff_buffer *ff_writer_note_found(const ff_writer *writer);
+
 /* Blocks are numbered from the generation's first position on. The first one that this writer is to
  * write, the first of these that is not yet in a whole shard, and the one behind the last. */
 uint64_t ff_writer_first_block(const ff_writer *writer);

@@ -57,7 +57,7 @@ static void look_at_groups(ff_host_memory *memory, const char *root, char *group
 
 /* Lines "0::/path" of version 2, "9:cpu,memory:/path" of version 1. */
 static void look_at_all_groups(ff_host_memory *memory, const char *root) {
-    char path[FOLDER_BYTES], line[FOLDER_BYTES];
+    char path[FOLDER_BYTES + 64], line[FOLDER_BYTES];
     if (snprintf(path, sizeof path, "%s/proc/self/cgroup", root) >= (int)sizeof path) return;
     FILE *file = fopen(path, "re");
     if (!file) return;

@@ -124,8 +124,7 @@ ff_status ff_report_start(ff_report *report, const ff_recipe *recipe, ff_error *
     report->evaluates = recipe->val_plan != NULL;
     if (report->log) FF_TRY(ff_json_log_write(report->log, start_object(recipe), error));
     if (!report->table) return FF_OK;
-    fprintf(report->table,
-            "epoch  train loss   acc %%%s       lr  seconds  samples/s  wait %%\n",
+    fprintf(report->table, "epoch  train loss   acc %%%s       lr  seconds  samples/s  wait %%\n",
             report->evaluates ? "  val loss   acc %" : "");
     fflush(report->table);
     return FF_OK;

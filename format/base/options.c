@@ -137,6 +137,11 @@ ff_status ff_options_parse(const ff_command *command, int argc, char **argv,
             *result = FF_OPTIONS_DONE;
             return FF_OK;
         }
+        if (!strcmp(text, "--describe")) {
+            ff_options_describe(command, stdout);
+            *result = FF_OPTIONS_DONE;
+            return FF_OK;
+        }
         if (!strcmp(text, "--version")) {
             printf("%s %s\n", command->program, ff_version);
             *result = FF_OPTIONS_DONE;

@@ -59,6 +59,12 @@ int ff_option_given(const ff_command *command, int argc, char **argv, const char
 /* Prints --help, 80 columns wide; usage and lines that begin with a blank must be that narrow. */
 void ff_options_help(const ff_command *command, FILE *out);
 
+/* Prints the command for the scripts that make manuals and completions of it (`--describe`, which
+ * --help leaves out): a record a line, fields with tabs between.
+ *   command|version|usage|summary|heading|epilogue TEXT, a record for each line of TEXT
+ *   option NAME LETTER ARGUMENT HELP; an empty ARGUMENT is that of a flag */
+void ff_options_describe(const ff_command *command, FILE *out);
+
 /* The version of ffpack's programs and libraries. */
 extern const char ff_version[];
 

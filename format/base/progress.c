@@ -1,6 +1,7 @@
 #include "format/base/progress.h"
 
 #include "format/base/columns.h"
+#include "format/base/say.h"
 #include "format/base/status.h"
 #include "format/base/thread.h"
 
@@ -62,6 +63,13 @@ static void add_clock(progress_line *line, double seconds) {
     add(line, "%02u:%02u", whole / 60 % 60, whole % 60);
 }
 
+static void add_count(progress_line *line, const ff_progress *progress, uint64_t count) {
+    if (strcmp(progress->unit, FF_PROGRESS_BYTES) == 0)
+        add(line, "%s", ff_say_bytes(count).text);
+    else
+        add(line, "%" PRIu64, count);
+}
+
 /* The line with the parts of `shown`, and a bar where it is `bar` > 0 wide. */
 static void compose(progress_line *line, const ff_progress *progress, uint64_t done, double seconds,
                     const char *note, int shown, int bar) {
@@ -74,9 +82,15 @@ static void compose(progress_line *line, const ff_progress *progress, uint64_t d
         add(line, " %3.0f%%", share * 100);
         int filled = (int)(share * bar);
         if (bar) add(line, "|%.*s%*s|", filled, "####################", bar - filled, "");
-        if (shown & COUNT) add(line, " %" PRIu64 "/%" PRIu64, done, progress->total);
+        if (shown & COUNT) {
+            add(line, " ");
+            add_count(line, progress, done);
+            add(line, "/");
+            add_count(line, progress, progress->total);
+        }
     } else {
-        add(line, " %" PRIu64, done);
+        add(line, " ");
+        add_count(line, progress, done);
     }
     if (shown & TIMES) {
         add(line, " [");
@@ -86,7 +100,11 @@ static void compose(progress_line *line, const ff_progress *progress, uint64_t d
             add_clock(line, (double)(progress->total - done) / rate);
         else if (progress->total)
             add(line, "?");
-        if (shown & RATE) add(line, ", %.4g %s/s", rate, progress->unit);
+        if (shown & RATE)
+            add(line, ", %s",
+                strcmp(progress->unit, FF_PROGRESS_BYTES) == 0
+                    ? ff_say_byte_rate(rate).text
+                    : ff_say_rate(rate, progress->unit).text);
         add(line, "]");
     }
     if (note && shown & NOTE) add(line, " %s", note);

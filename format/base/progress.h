@@ -11,9 +11,11 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#define FF_PROGRESS_BYTES "B"
+
 typedef struct ff_progress {
     const char *description; /* "packing train" */
-    const char *unit;        /* "img" */
+    const char *unit;        /* "samples"; FF_PROGRESS_BYTES is said in KiB, MiB ... */
     uint64_t total;          /* 0 = unknown */
     bool quiet;              /* never print */
     /* the rest is private */

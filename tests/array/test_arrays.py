@@ -230,6 +230,16 @@ numpy.savez("set.npz", x_train=small["train"], y_train=label["train"], x_test=sm
 got = pack("set.npz", "--dtype", "u8")
 ok(got["test"].labels["label"].tolist() == [-1] * 4, "a split without labels beside one with classes")
 
+# ---- appending: classes go by name, what has none stays so -----------------------------------------
+
+write("other.classes", b"c\na\n")
+numpy.savez("first.npz", images=small["train"], labels=numpy.array([0, 1, 2, 0, 1, 2]))
+numpy.savez("more.npz", images=small["train"], labels=numpy.array([-1, 0, 1, -1, 1, 0]))
+pack("first.npz", "--dtype", "u8", "--classes", "three.classes")
+code, _, said = packed.run("append", "packed", "more.npz", "--classes", "other.classes")
+got = packed.Packed("packed").labels["label"].tolist() if ok(code == 0, "unlabeled samples are appended", said) else []
+ok(got == [0, 1, 2, 0, 1, 2, -1, 2, 0, -1, 0, 2], "and stay unlabeled among classes in another order", got)
+
 # ---- IDX -----------------------------------------------------------------------------------------
 
 IDX = {"u1": 8, ">i1": 9, ">i2": 0x0b, ">i4": 0x0c, ">f4": 0x0d, ">f8": 0x0e}

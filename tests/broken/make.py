@@ -377,6 +377,7 @@ def compress(content, **parameters):
 new_frame("is-noise", lambda c: bytes(i * 37 & 255 for i in range(300)))
 new_frame("is-cut", lambda c: compress(c)[:-5])
 new_frame("is-skippable", lambda c: struct.pack("<II", 0x184D2A51, 20) + bytes(20))
+new_frame("and-a-skippable-one", lambda c: compress(c) + struct.pack("<II", 0x184D2A51, 20) + bytes(20))
 new_frame("is-shorter", lambda c: compress(c[:-1]))
 new_frame("is-longer", lambda c: compress(c + b"\0"))
 new_frame("twice", lambda c: compress(c) + compress(c))

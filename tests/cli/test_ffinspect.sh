@@ -159,15 +159,107 @@ PYTHON
     python "--npy with --sample writes those samples" <<'PYTHON'
 import numpy
 assert (numpy.load("some.npy") == numpy.load("plain1.npy")[5:9]).all()
+assert (numpy.load("some_label.npy") == numpy.load("plain1_label.npy")[5:9]).all()
 PYTHON
+    make labelled --fields all --unlabeled --count 50 --compress 2 --shuffle 5
+    expect "--npy says where the labels are" 0 '^labelled.npy: 50 samples as stored; labels in labelled_label.npy, ' labelled --npy labelled.npy
+    expect "--npy of samples of different sizes" 0 '^sized: 43 samples as stored, an array each; labels in sized_label.npy, ' all --npy sized
+    "$ffinspect" labelled --json --sample 0:50 >labelled.json && "$ffinspect" all --json --sample 0:43 >sized.json
+    python "--npy writes every label, and samples of different sizes in an array each" <<'PYTHON'
+import glob, json, numpy, os
+types = dict(u8="uint8", u16="uint16", i32="int32", i64="int64", f16="float16", f32="float32", bf16="uint16")
+for name in ("labelled", "sized"):
+    split = json.load(open(name + ".json"))["splits"][0]
+    written = 0
+    for i, field in enumerate(split["fields"]):
+        path = f"{name}_{field['name']}.npy"
+        assert os.path.exists(path) == (field["kind"] != "none"), path
+        if field["kind"] == "none": continue
+        array = numpy.load(path)
+        written += 1
+        for k, sample in enumerate(split["sample"]):
+            label = sample["labels"][i]["label"]
+            value = [label["value"]] if field["kind"] == "class" else label["values"]
+            assert array.dtype == types[field["dtype"]], path
+            assert array.shape == ((len(split["sample"]),) if field["kind"] == "class" else (len(split["sample"]), field["width"])), (path, array.shape)
+            row = numpy.atleast_1d(array[k])[:len(value)]
+            if field["dtype"] == "bf16": row = (row.astype("uint32") << 16).view("float32")
+            assert numpy.array_equal(row, numpy.asarray([float("nan") if v is None else v for v in value], row.dtype), equal_nan=row.dtype.kind == "f"), (path, k, row, value)
+    assert len(glob.glob(name + "_*.npy")) == written > 10
+files = sorted(os.listdir("sized"))
+assert files == ["%02d.npy" % k for k in range(43)], files
+for sample in split["sample"]:
+    array = numpy.load("sized/%02d.npy" % sample["number"])
+    assert list(array.shape) == sample["shape"], (array.shape, sample)
+    first = array.ravel()[:len(sample["first_values"])].astype("float64")
+    wanted = [float(v) if v is not None else float("nan") for v in sample["first_values"]]
+    assert numpy.array_equal(first, wanted, equal_nan=True), (first, wanted)
+PYTHON
+    expect "--npy of some samples of different sizes" 0 '^few: 3 samples' all --npy few --sample 8:11
+    [ "$(ls few)" = "$(printf '08.npy\n09.npy\n10.npy')" ] && cmp few/09.npy sized/09.npy; result $? "... by their numbers"
 else
     skip "--npy and --stats" "python3-numpy is not here"
 fi
-refused "--npy of variable-sized samples" 2 'different sizes' all --npy all.npy
-[ ! -e all.npy ]; result $? "... leaves no file"
+refused "--npy of samples of different sizes to standard output" 2 "different sizes, .* name a new folder for them, not '-'" all --npy -
+mkdir taken
+refused "--npy of samples of different sizes to what exists" 2 "name a new folder for them, not 'taken'" all --npy taken
+cp -r all bad_sizes && truncate -s -20000 "bad_sizes/$(ls bad_sizes | grep ffs | tail -1)"
+mkdir place && "$ffinspect" bad_sizes --npy place/new >/dev/null 2>&1; [ $? -ne 0 ] && [ -z "$(ls -A place)" ]
+result $? "... leaves nothing where it fails"
+for mask in 022 027 077; do
+    (umask $mask; "$ffinspect" both/test --npy mode.npy --png mode.png >/dev/null)
+    want=$(printf '%o' $((0666 & ~0$mask)))
+    [ "$(stat -c %a mode.npy mode.png | sort -u)" = "$want" ]; result $? "files have the mode $want where umask is $mask"
+    rm -f mode.npy mode.png
+done
+
+# What the summary counts, against the files and the samples.
+make counted --variable --compress 3 --height 16 --width 40 --count 400 --skip-every 5 --shard-size 64K --fields label,tags
+"$ffinspect" counted >counted.txt && "$ffinspect" counted --json >counted.json && "$ffinspect" counted --sample 0:320 >counted.samples
+python "counts of files, positions and sizes" <<'PYTHON'
+import json, os, re
+split = json.load(open("counted.json"))["splits"][0]
+samples = open("counted.samples").read()
+shapes = [tuple(map(int, found)) for found in re.findall(r"shape +\d+ x (\d+) x (\d+) ", samples)]
+assert len(shapes) == 320 == split["samples"] and len(split["shards"]) > 2
+assert split["bytes"]["total"] == sum(os.path.getsize("counted/" + name) for name in os.listdir("counted"))
+assert sum(shard["positions"] for shard in split["shards"]) == 400 == split["items"]
+assert sum(shard["samples"] for shard in split["shards"]) == 320
+assert split["stored_in_number_order"] is True
+high, wide = [sorted(side) for side in zip(*shapes)]
+wanted = "%d to %d pixels high, %d to %d wide" % (high[0], high[-1], wide[0], wide[-1])
+assert wanted in open("counted.txt").read(), wanted
+PYTHON
+# ---- --sample's text against the array, at and beyond the size that is shown
+if "$PYTHON" -c 'import numpy' 2>/dev/null; then
+    for shape in "chw 3 6 8" "hwc 3 6 8" "chw 5 7 9" "hwc 5 7 9" "hwc 4 5 7" "chw 1 7 8"; do
+        read -r layout channels height width <<<"$shape"
+        make corner --dtype f32 --layout "$layout" --channels "$channels" --height "$height" --width "$width" --count 3
+        "$ffinspect" corner --npy corner.npy >/dev/null && "$ffinspect" corner --sample 1 >corner.txt
+        python "--sample shows the corner of $shape" "$layout" <<'PYTHON'
+import re, sys, numpy
+array = numpy.load("corner.npy")[1]
+if sys.argv[1] == "hwc": array = array.transpose(2, 0, 1)
+channels, height, width = array.shape
+lines = open("corner.txt").read().split("\n")
+lines = lines[next(i for i, line in enumerate(lines) if line.startswith("  channel 0")):]
+wanted = []
+for c in range(min(3, channels)):
+    wanted.append("  channel %d of %d" % (c, channels))
+    for y in range(min(6, height)):
+        row = ["%.4g" % value for value in array[c, y, :8]]
+        wanted.append(" ".join(row + ["..."] if width > 8 else row))
+    if height > 6: wanted.append("...")
+if channels > 3: wanted.append("  ... and %d more channels" % (channels - 3))
+found = [line if line.startswith("  channel") or "more" in line else " ".join(line.split()) for line in lines if line]
+if found != wanted: print("\n".join(found), "\nwanted\n", "\n".join(wanted))
+PYTHON
+        rm -rf corner corner.npy
+    done
+fi
 
 # ---- contact sheets
-expect "--png" 0 '^sheet.png: 20 samples in 4 rows of 5, .* denormalized' both --grid 4x5 --png sheet.png
+expect "--png" 0 '^sheet.png: 20 samples of 2 splits in 4 rows of 5, .* denormalized' both --grid 4x5 --png sheet.png
 expect "--png by --seed" 0 '12 samples' both/train --grid 3x4 --png a.png --seed 7
 "$ffinspect" both/train --grid 3x4 --png b.png --seed 7 >/dev/null && cmp a.png b.png && "$ffinspect" both/train --grid 3x4 --png c.png --seed 8 >/dev/null && ! cmp -s a.png c.png
 result $? "the same seed gives the same sheet, another one another"
@@ -177,15 +269,16 @@ expect "--png of one channel of bytes" 0 'raw values' many --png many.png
 make wide --dtype u16 --channels 2 --height 3 --width 700 --count 5 --fields ''
 expect "--png of two channels, very wide, without labels" 0 '5 samples' wide --png wide.png
 if "$PYTHON" -c 'import PIL, numpy' 2>/dev/null; then
-    make bytes --dtype u8 --count 60 --seed 3
-    make halves --dtype f16 --layout hwc --statistics --count 60 --seed 3 --compress 1 --filter table
+    make bytes --dtype u8 --count 60 --seed 3 --fields ''
+    make halves --dtype f16 --layout hwc --statistics --count 60 --seed 3 --compress 1 --filter table --fields ''
+    export FFPACK_PANGO=0 # the size of a line of text is known
     "$ffinspect" bytes --png bytes.png >/dev/null && "$ffinspect" halves --png halves.png >/dev/null && "$ffinspect" bytes --npy bytes.npy >/dev/null
     python "a sheet's pictures are the samples, enlarged, and denormalized to the same bytes" <<'PYTHON'
 import numpy
 from PIL import Image
 sheet, halves = (numpy.asarray(Image.open(name).convert("RGB")) for name in ("bytes.png", "halves.png"))
 samples = numpy.load("bytes.npy")
-picture = samples[0].transpose(1, 2, 0).repeat(4, 0).repeat(4, 1)
+picture = samples[60 // 64].transpose(1, 2, 0).repeat(4, 0).repeat(4, 1)
 places = [(y, x) for y in range(sheet.shape[0] - 127) for x in range(60)
           if (sheet[y:y + 128, x:x + 128] == picture).all()]
 assert len(places) == 1, places
@@ -193,11 +286,12 @@ y, x = places[0]
 assert (sheet[y:] == halves[y:]).all(), "the sheets differ"  # the titles name the types
 for i in range(32):
     top, left = y + i // 8 * 164, x + i % 8 * 142
-    picture = samples[i].transpose(1, 2, 0).repeat(4, 0).repeat(4, 1)
+    picture = samples[(2 * i + 1) * 60 // 64].transpose(1, 2, 0).repeat(4, 0).repeat(4, 1)
     assert (sheet[top:top + 128, left:left + 128] == picture).all(), f"sample {i}"
     caption = sheet[top + 130:top + 150, left:left + 128]
     assert (caption.max(axis=2) < 60).any(), f"sample {i} has no caption"
 PYTHON
+    unset FFPACK_PANGO
 else
     skip "a sheet's pictures are the samples" "python3-pil or python3-numpy is not here"
 fi
@@ -213,6 +307,11 @@ assert all(row[name] > 0 for row in bench["rows"] for name in row if name not in
 PYTHON
 
 # ---- --verify, and broken sets
+expect "slashes behind the folder's name" 0 '^both/train: verified' both/// --verify
+mkdir begun begun.partial
+refused "a folder whose packing was not finished" 65 'begun: is no packed set.*its packing was not finished: the same ffpack command' begun
+rmdir begun
+refused "nothing but the unfinished packing" 74 'no such folder, but begun.partial is there' begun
 expect "--verify: all splits, all bytes" 0 '^both/train: verified: [0-9]+ bytes in 2 files, all good$' both --verify
 grep -q "^both/train: verified: $(cat both/train/* | wc -c) bytes" out && grep -q '^both/test: verified' out
 result $? "... counted right"
@@ -232,7 +331,7 @@ assert not train["verify"]["good"] and train["verify"]["problem_count"] == 1 and
 PYTHON
 refused "--stats of a flipped sample" 65 'bad/train/shard-000000.ffs: offset 4096: sample 0 has checksum' bad/train --stats
 refused "--npy of a flipped sample" 65 'offset 4096: sample 0 has checksum' bad/train --npy bad.npy
-refused "--png of a flipped sample" 65 'offset 4096: sample 0 has checksum' bad/train --png bad.png
+refused "--png of a flipped sample" 65 'offset 4096: sample 0 has checksum' bad/train --grid 9x9 --png bad.png
 refused "--sample of a flipped sample" 65 'sample 0 has checksum' bad/train --sample 0
 refused "--bench of a flipped sample" 65 'sample 0 has checksum' bad/train --bench
 [ ! -e bad.npy ] && [ ! -e bad.png ] && ! compgen -G 'bad.*.??????' >/dev/null; result $? "... leave no files"
@@ -252,6 +351,10 @@ for length in 0 4096 100000; do
     truncate -s "$length" bad/train/shard-000000.ffs
     refused "a shard cut to $length bytes" 65 "shard-000000.ffs: $length bytes long, wanted" bad/train
 done
+cp -r both last && flip last/test/shard-000000.ffs 5000
+expect "--verify of a set whose last split alone is broken" 65 '^problem: last/test/shard-000000.ffs: offset 4096: ' last --verify
+grep -q '^last/train: verified' out && grep -q '^ffinspect: last/test: 1 problem' err; result $? "... and its sentence is about that"
+"$ffinspect" last --verify --json >last.json 2>err; [ $? -eq 65 ]; result $? "... with --json too"
 rm bad/train/shard-000000.ffs
 refused "a missing shard" 74 'bad/train/shard-000000.ffs: .*No such file' bad/train
 cp both/train/shard-000000.ffs bad/train/ && rm bad/train/index.ffx

@@ -69,6 +69,10 @@ check "packs it with --allow-truncated --exif" pack odd_turned in_odd --allow-tr
 says "upright" odd_turned.json "$summary" "[('', 1, 3, 40, 24, [1])]"
 check "and its transforms say so" grep -qa '^transform exif_transpose$' odd_turned/index.ffx
 check "and its provenance" grep -qa -e 'option --allow-truncated$' odd_turned/index.ffx
+check "says what was filled, once" grep -qE '^ffpack: .*a/cut.jpg: truncated JPEG, filled as Pillow fills it: its [0-9]+ bytes end after [0-9]+ of 24 rows$' odd_cut.err
+check "and nothing of a complete one" test "$(grep -c complete odd_cut.err)" = 0
+check "the summary counts it" sh -c '"$1" in_odd -o summed --allow-truncated 2>/dev/null | grep -q "^  1 image.* odd or cut off"' - "$ffpack"
+check "--help says what a PNG's checksum does" sh -c '"$1" --help | tr -s " \n" " " | grep -q "PNGs whose pixels have a wrong checksum, which is refused else"' - "$ffpack"
 check "packs a folder of splits" pack splits in_splits
 says "train first" splits.json "$summary" "[('train', 60, 3, 16, 20, [4]), ('val', 60, 3, 16, 20, [4])]"
 check "packs images of one size without --resize" pack same in_same

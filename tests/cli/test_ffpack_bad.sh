@@ -109,6 +109,12 @@ refuses "means that are no numbers" 2 "--mean: '0.5,x'" good_idx -o $out --mean 
 refuses "a mean too many" 2 "--mean has 2 values;good_idx has 1 channels" good_idx -o $out --mean 0.5,0.5 --std 1,1
 refuses "means and stds of different counts" 2 "--mean has 2 numbers and --std 1" good_idx -o $out --mean 0.5,0.5 --std 1
 refuses "a std of 0" 2 "--std: 0 is not above 0" good_idx -o $out --mean 0.5 --std 0
+refuses "means of 0 to 255" 2 "--mean: 123 is above 1;from 0 to 1; divide by 255 (0.4824)" good_same -o $out --mean 123,116,103 --std 0.2,0.2,0.2
+refuses "stds of 0 to 255" 2 "--std: 58.4 is above 1;divide by 255 (0.229)" good_same -o $out --mean 0.5,0.5,0.5 --std 58.4,57.1,57.4
+refuses "a command misspelt" 2 "mrege: is no command, nor a file or folder; did you mean ffpack merge?" mrege $out part
+refuses "another" 2 "did you mean ffpack append?" apend $out good_idx
+refuses "a source that is not there" 74 "nothing-like-it: cannot open" nothing-like-it -o $out
+refuses "--stats-sample of a given mean" 2 "wanted one of" good_idx -o $out --mean 0.5 --std 1 --stats-sample 5
 refuses "two kinds of statistics" 2 "wanted one of" good_idx -o $out --mean 0.5 --std 1 --stats compute
 refuses "statistics of nothing" 74 "--stats-from: nowhere" good_idx -o $out --stats-from nowhere
 refuses "an unknown compression" 2 "--compress: 'gzip' is unknown" good_idx -o $out --compress gzip
@@ -130,11 +136,18 @@ refuses "an output below a file" 74 "other" good_idx -o other/out
 if [ "$(id -u)" -eq 0 ]; then
     if mkdir full && mount -t tmpfs -o size=1m,mode=755 none full 2>/dev/null; then
         make_input cifar10 big 100
+        # Asked before any work; what a compressed set needs is known when it is there.
+        "$ffpack" big -o full/out >stdout 2>stderr
+        check "too little space: exit code" test $? -eq 74
+        check "too little space: one sentence, needs and has" bash -c "[ \$(wc -l <stderr) -eq 1 ] && grep -qE '^ffpack: full/out: needs [0-9.]+ MiB, and its disk has [0-9.]+ KiB free\$' stderr"
+        check "too little space: nothing is left" test ! -e full/out -a ! -e full/out.partial
+        check "too little space: --dry-run tells" bash -c "'$ffpack' big -o full/out --dry-run | grep -qE '^needs [0-9.]+ MiB on the disk, which has [0-9.]+ [KM]iB free\$'"
         for size in "" "--shard-size 64K"; do
             # shellcheck disable=SC2086
-            "$ffpack" big -o full/out $size >stdout 2>stderr
+            "$ffpack" big -o full/out --compress zstd $size >stdout 2>stderr
             code=$?
-            if [ $code -eq 74 ] && [ "$(wc -l <stderr)" -eq 1 ] && grep -q 'No space left on device' stderr &&
+            if [ $code -eq 74 ] && [ "$(wc -l <stderr)" -eq 2 ] && grep -q 'No space left on device' stderr &&
+                grep -q '^ffpack: full/out may not fit: it needs at most .* (as if zstd saved nothing), and its disk has ' stderr &&
                 [ ! -e full/out ]; then
                 ok "a full disk ${size:+with small shards}"
             else
@@ -152,8 +165,8 @@ if [ "$(id -u)" -eq 0 ]; then
         fi
         # What was kept is continued where there is room.
         mount -o remount,size=64m full
-        check "goes on when there is room" "$ffpack" big -o full/out --shard-size 64K --resume
-        "$ffpack" big -o full/other --shard-size 64K >/dev/null
+        check "goes on when there is room" "$ffpack" big -o full/out --compress zstd --shard-size 64K --resume
+        "$ffpack" big -o full/other --compress zstd --shard-size 64K >/dev/null
         check "to the same bytes" diff -r full/out full/other
         mount -o remount,ro full
         "$ffpack" big -o full/third >stdout 2>stderr

@@ -69,7 +69,7 @@ WIDE = ["1", "packing 数据集", "img", "1281167", "写入 été"]
 
 for name, arguments, width, present, absent in [
         ("a wide terminal has everything", TRAINING, 120,
-         r"epoch 12/90: +\d+%\|#* *\| \d+/1281167 \[00:01<00:0\d, .* img/s\] loss 2.3456, data wait 12.3 %", "$^"),
+         r"epoch 12/90: +\d+%\|#* *\| \d+/1281167 \[00:01<00:0\d, \d+ img/s\] loss 2.3456, data wait 12.3 %", "$^"),
         ("at 80 columns bar and count go", TRAINING, 80,
          r"epoch 12/90: +\d+% \[00:01<00:0\d, .* img/s\] loss 2.3456, data wait 12.3 %$", r"\||1281167"),
         ("at 40 columns times are left", TRAINING, 40, r"epoch 12/90: +\d+% \[00:01<00:0\d\]$", "loss|img"),
@@ -77,7 +77,9 @@ for name, arguments, width, present, absent in [
         ("at 10 columns the beginning", TRAINING, 10, r"epoch 12/$", "$^"),
         ("without a note the bar is at 80 columns", PACKING, 80,
          r"packing train: +\d+%\|#+ *\| \d+/1281167 \[00:01<00:0\d, .* img/s\]$", "$^"),
-        ("of an unknown total the count stays", ["1", "verifying", "B", "0", "note"], 24, r"verifying: \d+$", r"\["),
+        ("of an unknown total the count stays", ["1", "verifying", "img", "0", "note"], 24, r"verifying: \d+$", r"\["),
+        ("bytes are said as sizes", ["1", "verifying", "B", "90000000"], 100,
+         r"verifying: .* [\d.]+ MiB/85.8 MiB \[.*, [\d.]+ MiB/s\]$", "$^"),
         ("wide characters count twice, the whole line fits", WIDE, 100, r"\|#* +\| .* 写入 été$", "$^"),
         ("wide characters at 36 columns", WIDE, 36, r"packing 数据集: +\d+% \[", "写"),
         ("wide characters are not cut in two", WIDE, 12, r"packing 数$", "�")]:

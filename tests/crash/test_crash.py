@@ -29,10 +29,10 @@ def tap(ok, name, detail=""):
     sys.stdout.flush()
 
 
-def make_source(path):
+def make_source(path, train=5):
     os.makedirs(path)
     drawn = random.Random(5)
-    for prefix, count in (("train", 5), ("t10k", 3)):
+    for prefix, count in (("train", train), ("t10k", 3)):
         pixels = bytes(drawn.randrange(256) for _ in range(count * 400))
         with open(f"{path}/{prefix}-images-idx3-ubyte", "wb") as file:
             file.write(struct.pack(">IIII", 0x803, count, 20, 20) + pixels)
@@ -273,6 +273,12 @@ def main():
 
     Scenario("new set", source, lambda root: None, options).test()
     Scenario("zstd", source, lambda root: None, options + ["--compress", "zstd"]).test()
+    # Two shards of train: their order counts when they are completed.
+    longer = f"{work}/longer"
+    make_source(longer, 12)
+    raw = options + ["--dtype", "u8"]
+    Scenario("u8, counted while it is packed", longer, lambda root: None, raw).test()
+    Scenario("u8 and zstd", longer, lambda root: None, raw + ["--compress", "zstd"]).test()
     Scenario("--force over an old set", source, old_set, options + ["--force"]).test()
 
     def parts(root):

@@ -116,6 +116,7 @@ IMAGES = ["--resize", "16x16"]
 CASES = [
     ("a folder", ["folder", *IMAGES, "--shard-size", "4K"]),
     ("a folder, zstd", ["folder", *IMAGES, "--compress", "zstd", "--shuffle", "3"]),
+    ("a folder as u8", ["folder", *IMAGES, "--dtype", "u8", "--compress", "zstd", "--shard-size", "4K"]),
     ("a tar", ["folder.tar", *IMAGES]),
     ("a .tar.gz", ["folder.tar.gz", *IMAGES, "--shard-size", "4K"]),
     ("a WebDataset", ["web-{0..1}.tar", *IMAGES]),

@@ -81,7 +81,7 @@ def kill(number, name, place, arguments, kills, left_out=0):
                 wrong.append(f"run {run}: OUT is there with other bytes")
         else:
             shards = os.path.exists(f"{out}.partial") and any(
-                path.endswith(".ffs") for path in tree_of(f"{out}.partial"))
+                path.endswith((".ffs", ".pending")) for path in tree_of(f"{out}.partial"))
             part += shards
             nothing += not shards
             if run % 3 == 0:  # killed once more on the way
@@ -109,14 +109,16 @@ def main():
     work = tempfile.mkdtemp(prefix="ffkill")
     make_source(f"{work}/source", 12000)
     good = kill(1, "IDX", f"{work}/place", [f"{work}/source", "--shard-size", "2M"], kills)
+    good &= kill(2, "IDX as u8, counted while it is packed", f"{work}/place8",
+                 [f"{work}/source", "--dtype", "u8", "--shard-size", "512K"], kills // 2)
     archive = f"{work}/images.tar.gz"
     if make_archive(archive, 1200):
-        good &= kill(2, "a .tar.gz of splits, some images left out, zstd", f"{work}/place2",
+        good &= kill(3, "a .tar.gz of splits, some images left out, zstd", f"{work}/place2",
                      [archive, "--on-error", "skip", "--compress", "zstd", "--shard-size", "256K", "--resize", "32x32"],
                      kills // 3, 1200 // 50)
     else:
-        print("ok 2 - a .tar.gz # SKIP this Python has no numpy and PIL")
-    print("1..2")
+        print("ok 3 - a .tar.gz # SKIP this Python has no numpy and PIL")
+    print("1..3")
     shutil.rmtree(work)
     sys.exit(not good)
 

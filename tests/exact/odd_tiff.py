@@ -51,15 +51,16 @@ PACK = {1: lambda d: d, 8: zlib.compress, 32946: zlib.compress, 32773: packbits}
 
 
 def tiff(width, height, photometric, sample_format, bits, extra, order="<", fill=1, compression=1, rows=None, tile=None,
-         planar=1, big=False, more=None, short=0):
-    """Noise in the given layout; `more` tags replace others, or with None take them away."""
+         planar=1, big=False, more=None, data=None):
+    """Noise in the given layout, or `data` a block; `more` tags replace others, or with None take them away."""
     rng = random.Random(repr((width, height, photometric, sample_format, bits, extra)))
     planes = len(bits) if planar == 2 else 1
     depth = sum(bits) // planes
     block_width, block_height = tile or (width, rows or height)
     down, across = -(-height // block_height), -(-width // block_width)
     blocks = []
-    for _ in range(planes):
+    given = data and [PACK[compression](block) for block in data]
+    for _ in range(0 if given else planes):
         for y in range(down):
             for _ in range(across):
                 seen = block_height if tile else min(block_height, height - y * block_height)
@@ -74,6 +75,7 @@ def tiff(width, height, photometric, sample_format, bits, extra, order="<", fill
                     data = bytes(rng.choice((rng.randrange(256), 255, 0)) for _ in range(size))
                 blocks.append(PACK[compression](data))
     start = 16 if big else 8
+    blocks = given or blocks
     offsets, data = [], b""
     for block in blocks:
         offsets.append(start + len(data))

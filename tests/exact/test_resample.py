@@ -166,7 +166,11 @@ def as_stored(rng, dtype, layout, channels, height, width):
 
 
 def expected(case, values):
-    if case["flags"] == BOX:
+    if case["flags"] == BOX and case["out_width"] == 1:
+        # torch 2.6 mixes up the places of a result that is one value wide: asked with the sides exchanged.
+        made = functional.resized_crop(values.mT.contiguous(), case["x"], case["y"], case["width"], case["height"],
+                                       [1, case["out_height"]], BILINEAR, antialias=True).mT
+    elif case["flags"] == BOX:
         made = functional.resized_crop(values, case["y"], case["x"], case["height"], case["width"],
                                        [case["out_height"], case["out_width"]], BILINEAR, antialias=True)
     else:

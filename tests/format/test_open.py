@@ -29,7 +29,7 @@ def main():
         tap.ok(best < 5, "in under 5 ms", "%.2f ms" % best)
         most = max(result["resident_kib"] for result in results)
         tap.ok(most < 10 << 10, "under 10 MiB stay resident", "%d KiB" % most)
-    # What opening does not look at is found when it is used. Every third shard is looked at.
+    # What opening does not look at is found when it is used. Every third shard is looked at, and the last.
     os.remove(os.path.join(folder, "shard-000001.ffs"))
     done = tap.run([tap.program("bench_open"), folder, "1"])
     tap.ok(done.returncode == 0, "a shard that is gone does not keep the others from being read", done.stderr.decode())
@@ -39,6 +39,11 @@ def main():
            done.stderr.decode())
     done = tap.run([inspect, folder, "--sample", "0"])
     tap.ok(done.returncode == 0, "samples of others are read", done.stderr.decode())
+    last = max(name for name in os.listdir(folder) if name.endswith(".ffs"))
+    os.rename(os.path.join(folder, last), os.path.join(work, last))
+    done = tap.run([tap.program("bench_open"), folder, "1"])
+    tap.ok(done.returncode == 74 and last.encode() in done.stderr, "the last one is looked at", done.stderr.decode())
+    os.rename(os.path.join(work, last), os.path.join(folder, last))
     os.remove(os.path.join(folder, "shard-000000.ffs"))
     done = tap.run([tap.program("bench_open"), folder, "1"])
     tap.ok(done.returncode == 74 and b"shard-000000.ffs" in done.stderr, "one that is looked at is named at opening",

@@ -36,15 +36,17 @@ equivalent='sum.c test_sum
 - int i = 0
 + int i = 1
 = adding nothing is no loss'
+number=0
 # try NAME EXIT TEXT LIST: a run over the list ends so and prints the text
 try() {
     printf '%s\n' "$4" >"$work"/tests/mutations/list.txt
     "$work"/tests/mutate --slack 2 >"$work"/out 2>&1
     local code=$?
+    number=$((number + 1))
     if [ $code -eq "$2" ] && grep -qE "$3" "$work"/out && cmp -s "$work"/sum.c "$work"/sum.first; then
-        echo "ok - $1"
+        echo "ok $number - $1"
     else
-        echo "not ok - $1 (exit $code)"; sed 's/^/# /' "$work"/out
+        echo "not ok $number - $1 (exit $code)"; sed 's/^/# /' "$work"/out
     fi
 }
 cp "$work"/sum.c "$work"/sum.first
@@ -85,3 +87,4 @@ try "a test that is not there" 1 'there is no tests/.*/test_none.c' 'sum.c test_
 + s -= i'
 sed -i 's/== 6/== 7/' "$work"/tests/unit/test_sum.c
 try "tests that fail without a fault" 1 'fail without a fault' "$caught"
+echo "1..$number"

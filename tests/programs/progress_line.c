@@ -1,5 +1,5 @@
-/* A progress line for test_terminal.py: progress_line SECONDS DESCRIPTION UNIT TOTAL [NOTE]; half of
- * TOTAL is done at the end (of 0, unknown, a million). */
+/* A progress line for test_terminal.py: progress_line SECONDS DESCRIPTION UNIT TOTAL [NOTE]; half
+ * of TOTAL is done at the end (of 0, unknown, a million). */
 #include "format/base/progress.h"
 #include "format/base/thread.h"
 
@@ -14,7 +14,8 @@ int main(int argc, char **argv) {
     ff_progress line;
     ff_progress_begin(&line, argv[2], argv[3], total, false);
     for (double at = 0; at < seconds; at = (double)(ff_now_ns() - began) * 1e-9) {
-        ff_progress_update(&line, (uint64_t)((double)half * at / seconds), argc > 5 ? argv[5] : NULL);
+        ff_progress_update(&line, (uint64_t)((double)half * at / seconds),
+                           argc > 5 ? argv[5] : NULL);
         nanosleep(&(struct timespec){.tv_nsec = 5000000}, NULL);
     }
     ff_progress_end(&line);

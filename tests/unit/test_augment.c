@@ -1,5 +1,6 @@
 /* Augmentation parameters and their text. */
 #include "loader/augment.h"
+#include "loader/erase.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -138,6 +139,19 @@ static void golden_erasing(void **state) {
     for (uint64_t i = 0; i < 20000; i++)
         erased += ff_augment_at(&spec, 1, 2, i, 32, 32, 32, 32).cut_height > 0;
     assert_in_range(erased, 4700, 5300);
+}
+
+/* A box as high or as wide as the output is tried again, and nothing is erased where all are. */
+static void erasing_leaves_whole_sides(void **state) {
+    (void)state;
+    const double scale[2] = {0.25, 0.25}, ratio[2] = {1, 1};
+    for (uint64_t sample = 0; sample < 20; sample++) {
+        /* Always 8 x 8, 8 x 8, and 8 x 8 in one more line and column. */
+        assert_int_equal(ff_erase_at(1, scale, ratio, 1, 2, sample, 8, 32).height, 0);
+        assert_int_equal(ff_erase_at(1, scale, ratio, 1, 2, sample, 32, 8).height, 0);
+        const ff_crop_box box = ff_erase_at(1, scale, ratio, 1, 2, sample, 9, 28);
+        assert_true(box.height == 8 && box.width == 8 && box.y <= 1 && box.x <= 20);
+    }
 }
 
 static void resized(void **state) {
@@ -378,12 +392,19 @@ static void checks(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(golden_values),     cmocka_unit_test(golden_boxes),
-        cmocka_unit_test(golden_erasing),    cmocka_unit_test(arithmetic),
-        cmocka_unit_test(resized),           cmocka_unit_test(uniform),
-        cmocka_unit_test(alternating_flips), cmocka_unit_test(without_crop),
-        cmocka_unit_test(reflection),        cmocka_unit_test(text_both_ways),
-        cmocka_unit_test(bad_text),          cmocka_unit_test(checks),
+        cmocka_unit_test(golden_values),
+        cmocka_unit_test(golden_boxes),
+        cmocka_unit_test(golden_erasing),
+        cmocka_unit_test(arithmetic),
+        cmocka_unit_test(resized),
+        cmocka_unit_test(uniform),
+        cmocka_unit_test(alternating_flips),
+        cmocka_unit_test(without_crop),
+        cmocka_unit_test(reflection),
+        cmocka_unit_test(text_both_ways),
+        cmocka_unit_test(bad_text),
+        cmocka_unit_test(checks),
+        cmocka_unit_test(erasing_leaves_whole_sides),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -59,6 +59,12 @@ static void memory(void **state) {
         array[count - 1] = (uint16_t)count;
     }
     for (size_t i = 0; i < 999; i++) assert_int_equal(array[i], i + 1);
+    uint8_t *far = NULL; /* many times the room at once */
+    size_t room = 0;
+    OK(ff_reserve(&far, &room, 3, 1, "a test", &test_error));
+    OK(ff_reserve(&far, &room, 100000, 1, "a test", &test_error));
+    assert_true(room >= 100000 && far[99999] == 0);
+    free(far);
     size_t before = capacity;
     FAILS(ff_reserve(&array, &capacity, SIZE_MAX, sizeof *array, "a test", &test_error),
           FF_NO_MEMORY, "a test");
@@ -192,6 +198,11 @@ static void options_accepted(void **state) {
     assert_string_equal(string, "");
     OK(PARSE("--integer=1", "--integer=2"));
     assert_int_equal(integer, 2);
+    /* The ends of a range belong to it. */
+    OK(PARSE("--integer", "-5", "--real", "-1", "--bytes", "1"));
+    assert_true(integer == -5 && real == -1 && bytes_wanted == 1);
+    OK(PARSE("--integer", "1000000", "--real", "1", "--bytes", "1000000000000000000"));
+    assert_true(integer == 1000000 && real == 1 && bytes_wanted == UINT64_C(1000000000000000000));
     static const struct {
         const char *text;
         uint64_t bytes;
@@ -229,6 +240,7 @@ static void options_refused(void **state) {
     FAILS(PARSE("--real", "nan"), FF_USAGE, "out of range");
     FAILS(PARSE("--real", "inf"), FF_USAGE, "out of range");
     FAILS(PARSE("--real", "1.0001"), FF_USAGE, "out of range");
+    FAILS(PARSE("--real", "-1.0001"), FF_USAGE, "out of range");
     FAILS(PARSE("--real", "half"), FF_USAGE, "is not a number");
     FAILS(PARSE("--bytes", "0"), FF_USAGE, "out of range");
     FAILS(PARSE("--bytes", "-1"), FF_USAGE, "out of range");
@@ -236,6 +248,7 @@ static void options_refused(void **state) {
     FAILS(PARSE("--bytes", "4KB"), FF_USAGE, "is not a size");
     FAILS(PARSE("--bytes", "K"), FF_USAGE, "is not a size");
     FAILS(PARSE("--bytes", "9999999999T"), FF_USAGE, "out of range");
+    FAILS(PARSE("--bytes", "18014398509481985K"), FF_USAGE, "out of range"); /* 2^64 + 1024 */
     assert_int_equal(bytes_wanted, 78);
 }
 
@@ -423,6 +436,15 @@ static void inner_guard(void *context) {
     if (fault) job->sum = 12345;
 }
 
+/* Its own fault after an inner guard has taken one. */
+static void outer_guard(void *context) {
+    sum_job *job = context;
+    inner_guard(job);
+    job->sum = 0;
+    sum_body(job);
+    job->sum = 54321;
+}
+
 static void guard_catches(void) {
     const uint8_t *map = map_and_truncate(MAPPED / 2);
     sum_job job = {map, MAPPED / 2, 0};
@@ -435,6 +457,8 @@ static void guard_catches(void) {
     }
     assert_null(ff_guard_run(inner_guard, &job)); /* the innermost one takes it */
     assert_int_equal(job.sum, 12345);
+    assert_ptr_equal(ff_guard_run(outer_guard, &job), map + MAPPED / 2);
+    assert_int_not_equal(job.sum, 54321);
     assert_int_equal(munmap((void *)(uintptr_t)map, MAPPED), 0);
 }
 

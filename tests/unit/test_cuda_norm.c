@@ -171,6 +171,34 @@ static void test_finish_from_sums(void **state) {
     drop_arrays();
 }
 
+/* Rounded sums may say that a constant channel far from zero deviates by less than nothing: 0. */
+static void test_finish_from_rounded_sums(void **state) {
+    (void)state;
+    dice d = {6, 0};
+    for (int trial = 0; trial < trials(4); trial++) {
+        net n = make(&d, 0);
+        const int channels = n.norm.channels;
+        const double rows = (double)n.norm.rows, value = 4096;
+        array *sum = poisoned(FF_F32, channels), *squares = poisoned(FF_F32, channels);
+        array *old_var = copied(n.running_var);
+        for (int c = 0; c < channels; c++) {
+            put(sum, c, rows * value);
+            put(squares, c, (double)nextafterf((float)(rows * value * value), 0));
+        }
+        send(sum);
+        send(squares);
+        assert_launched(ff_cuda_norm_finish(&n.place, &n.norm, sum->device, squares->device));
+        fetch(n.inv_std);
+        fetch(n.running_var);
+        for (int c = 0; c < channels; c++) {
+            const double most = 1 / sqrt((double)n.norm.epsilon);
+            assert_near(n.inv_std, c, most, most * 1e-6);
+            assert_near(n.running_var, c, 0.6 * at(old_var, c), 1e-6);
+        }
+        drop_arrays();
+    }
+}
+
 /* scale and shift of channel c, as every pass rounds them. */
 static void affine_of(const net *n, bool training, int c, float *scale, float *shift) {
     float mean = (float)at(training ? n->mean : n->running_mean, c);
@@ -383,10 +411,15 @@ static void test_refusals(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_statistics),       cmocka_unit_test(test_statistics_special),
-        cmocka_unit_test(test_finish_from_sums), cmocka_unit_test(test_apply),
-        cmocka_unit_test(test_scale_shift),      cmocka_unit_test(test_backward),
-        cmocka_unit_test(test_backward_apply),   cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_statistics),
+        cmocka_unit_test(test_statistics_special),
+        cmocka_unit_test(test_finish_from_sums),
+        cmocka_unit_test(test_finish_from_rounded_sums),
+        cmocka_unit_test(test_apply),
+        cmocka_unit_test(test_scale_shift),
+        cmocka_unit_test(test_backward),
+        cmocka_unit_test(test_backward_apply),
+        cmocka_unit_test(test_refusals),
     };
     return cmocka_run_group_tests(tests, bench_open, bench_close);
 }

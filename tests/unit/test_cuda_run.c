@@ -4,6 +4,7 @@
 #include "tests/unit/cuda_helpers.h"
 
 #include "train/step.h"
+#include "train/update.h"
 
 enum { SIDE = 8, BATCH = 6, CHANNELS = 3, STEPS = 9, SETTLED = 4 };
 
@@ -317,6 +318,72 @@ static void banks_do_not_meet(void **state) {
     free(plain.values);
 }
 
+/* One update of parameters whose gradients are all 0.5 but one of `bad`, which is a NaN. */
+static ff_outcome update_with(ff_model *model, const char *bad, float *before, float *after) {
+    ff_store *store = ff_model_training_plan(model)->store;
+    ff_compute *compute = ff_model_compute(model);
+    const int p = bad ? ff_model_find(model, bad) : -1;
+    const ff_sgd sgds[] = {{0, 0.9, 0, true}, {0, 0.9, 0, true}};
+    const double rates[] = {0.1, 0.1};
+    const ff_update_options options = {sgds, 2, rates, 1};
+    ff_update *update;
+    ff_outcome *ring, outcome;
+    for (int i = 0; i < ff_model_parameter_count(model); i++) {
+        const ff_parameter *parameter = ff_model_parameter(model, i);
+        if (!parameter->trained) continue;
+        float *values = floats(parameter->count);
+        for (size_t e = 0; e < parameter->count; e++) values[e] = 0.5f;
+        if (i == p) values[parameter->count / 2] = NAN;
+        ff_store_import(store, i, FF_PART_GRADIENT, values);
+        free(values);
+    }
+    ff_compute_read(compute, before, store->values, store->trained_count * sizeof *before);
+    assert_ok(ff_update_create(&update, store, &options, error));
+    assert_ok(ff_compute_allocate(compute, &ring, sizeof *ring, "a test", error));
+    ff_update_enqueue(update, ring, 1);
+    ff_compute_read(compute, &outcome, ring, sizeof outcome);
+    ff_compute_read(compute, after, store->values, store->trained_count * sizeof *after);
+    assert_ok(ff_compute_check(compute, error));
+    ff_compute_release(compute, ring);
+    ff_update_destroy(&update);
+    return outcome;
+}
+
+/* Whichever parameter's gradient is not finite, SGD's or Muon's, the update is left out. */
+static void any_gradient_skips_the_update(void **state) {
+    (void)state;
+    machine m;
+    ff_model *model;
+    open_machine(&m, &ff_library_plain, 0, 1);
+    const ff_model_device device = {"simulated", &ff_cuda_compute_ops, m.device, &m.cuda};
+    const ff_model_options options = {.name = "smallnet",
+                                      .channels = CHANNELS,
+                                      .height = SIDE,
+                                      .width = SIDE,
+                                      .classes = 4,
+                                      .batch = BATCH,
+                                      .threads = 1,
+                                      .dropout = -1,
+                                      .device = &device,
+                                      .precision = FF_PRECISION_F32};
+    const ff_group groups[] = {{"conv[234].weight", FF_RULE_MUON}, {"*", FF_RULE_SGD}};
+    assert_ok(ff_model_create(&model, &options, error));
+    assert_ok(ff_model_set_groups(model, groups, 2, error));
+    const size_t count = ff_model_training_plan(model)->store->trained_count;
+    float *before = floats(count), *after = floats(count);
+    static const char *const bad[] = {NULL, "conv2.weight", "conv3.weight", "conv1.weight",
+                                      "bn1.bias"};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        const ff_outcome outcome = update_with(model, bad[i], before, after);
+        assert_int_equal(outcome.non_finite, bad[i] != NULL);
+        assert_int_equal(memcmp(before, after, count * sizeof *before) == 0, bad[i] != NULL);
+    }
+    free(before);
+    free(after);
+    ff_model_destroy(&model);
+    close_machine(&m);
+}
+
 /* What a launcher returns is told by the name that the device has for it. */
 static const char *name_of(int code) {
     return code == FF_CUDA_INVALID_VALUE ? "cudaErrorInvalidValue" : NULL;
@@ -358,6 +425,7 @@ int main(void) {
         cmocka_unit_test(a_stale_gradient_skips_nothing),
         cmocka_unit_test(captures_may_fail),
         cmocka_unit_test(banks_do_not_meet),
+        cmocka_unit_test(any_gradient_skips_the_update),
         cmocka_unit_test(launch_errors_have_names),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

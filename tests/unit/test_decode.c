@@ -8,18 +8,13 @@
 #include <cmocka.h>
 
 #include "format/base/bytes.h"
+#include "tests/unit/make_jpeg.h"
 #include "tools/ffpack/decode/upright.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <turbojpeg.h>
 #include <zlib.h>
-
-typedef struct file {
-    uint8_t *bytes;
-    size_t length;
-} file;
 
 static void free_file(file *of) {
     free(of->bytes);
@@ -33,23 +28,10 @@ static file copy_file(const file *of, size_t length) {
     return copy;
 }
 
-/* A colour or grey JPEG of noise. */
-static file make_jpeg(int width, int height, int subsampling, unsigned seed) {
-    uint8_t *pixels = malloc((size_t)width * (size_t)height * 3), *made = NULL;
-    unsigned long length = 0;
-    tjhandle handle = tjInitCompress();
-    assert_true(pixels && handle);
-    for (int i = 0; i < width * height * 3; i++)
-        pixels[i] = (uint8_t)((seed = seed * 1103515245u + 12345u) >> 16);
-    assert_int_equal(
-        tjCompress2(handle, pixels, width, 0, height, TJPF_RGB, &made, &length, subsampling, 80, 0),
-        0);
-    file jpeg = copy_file(&(file){made, length}, length);
-    tjFree(made);
-    tjDestroy(handle);
-    free(pixels);
-    return jpeg;
-}
+/* The ways of the tests' JPEGs. */
+static const way as_420 = {2, 2, 3, .restarts = false};
+static const way as_444 = {1, 1, 3, .restarts = false};
+static const way as_grey = {1, 1, 1, .restarts = false};
 
 static void add_chunk(file *png, const char *name, const uint8_t *data, uint32_t size) {
     uint8_t *grown = realloc(png->bytes, png->length + size + 12);
@@ -135,7 +117,7 @@ static void test_kinds_by_content(void **unused) {
 static void test_probe(void **unused) {
     (void)unused;
     ff_image_info info;
-    file jpeg = make_jpeg(31, 17, TJSAMP_420, 1);
+    file jpeg = make_jpeg(31, 17, &as_420);
     assert_int_equal(ff_decode_probe(jpeg.bytes, jpeg.length,
                                      &(ff_decode_options){.pixel_limit = FF_PIXEL_LIMIT}, &info,
                                      NULL),
@@ -143,7 +125,7 @@ static void test_probe(void **unused) {
     assert_string_equal(info.kind, "JPEG");
     assert_true(info.width == 31 && info.height == 17 && info.channels == 3);
     free_file(&jpeg);
-    jpeg = make_jpeg(5, 9, TJSAMP_GRAY, 1);
+    jpeg = make_jpeg(5, 9, &as_grey);
     assert_int_equal(ff_decode_probe(jpeg.bytes, jpeg.length,
                                      &(ff_decode_options){.pixel_limit = FF_PIXEL_LIMIT}, &info,
                                      NULL),
@@ -163,7 +145,7 @@ static void test_probe(void **unused) {
 
 static void test_pixel_limit(void **unused) {
     (void)unused;
-    file jpeg = make_jpeg(20, 10, TJSAMP_444, 1);
+    file jpeg = make_jpeg(20, 10, &as_444);
     ff_image_info info;
     assert_int_equal(ff_decode_probe(jpeg.bytes, jpeg.length,
                                      &(ff_decode_options){.pixel_limit = 200}, &info, NULL),
@@ -196,6 +178,29 @@ static void test_pixel_limit(void **unused) {
     file huge = make_png(100000, 100000, 8, 2, NULL, 0, raw, 2);
     assert_refused(&huge, FF_PIXEL_LIMIT, "more than the limit of 178956970");
     free_file(&huge);
+    /* 65536 x 65536 pixels: as many as 32 bits count from 0. */
+    static const struct {
+        const char *bytes;
+        size_t length;
+    } wrapped[] = {
+        {"P6 65536 65536 255\n", 19},
+        {"P5 65536 65537 255\n", 19},
+        {"BM\0\0\0\0\0\0\0\0\x36\0\0\0\x28\0\0\0\0\0\1\0\0\0\1\0\1\0\x18\0"
+         "\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0",
+         54},
+        {"II*\0\x08\0\0\0\3\0\0\1\4\0\1\0\0\0\0\0\1\0\1\1\4\0\1\0\0\0\0\0\1\0"
+         "\x11\1\4\0\1\0\0\0\x08\0\0\0",
+         46},
+    };
+    for (size_t i = 0; i < sizeof wrapped / sizeof wrapped[0]; i++) {
+        const file given = {(uint8_t *)(size_t)wrapped[i].bytes, wrapped[i].length};
+        file copy = copy_file(&given, given.length);
+        assert_refused(&copy, FF_PIXEL_LIMIT, "more than the limit of 178956970");
+        free_file(&copy);
+    }
+    file square = make_png(65536, 65536, 8, 2, NULL, 0, raw, 2);
+    assert_refused(&square, FF_PIXEL_LIMIT, "more than the limit of 178956970");
+    free_file(&square);
     /* Within the limit, but no compression makes so much of so little: refused before the pixels
      * are allocated. */
     static const struct {
@@ -252,7 +257,7 @@ static void test_headers_refused(void **unused) {
  */
 static void test_cut_jpeg(void **unused) {
     (void)unused;
-    file jpeg = make_jpeg(33, 21, TJSAMP_420, 7);
+    file jpeg = make_jpeg(33, 21, &as_420);
     for (size_t length = 3; length < jpeg.length; length++) {
         file cut = copy_file(&jpeg, length);
         assert_refused(&cut, FF_PIXEL_LIMIT, "truncated JPEG");
@@ -331,7 +336,7 @@ static void test_modes(void **unused) {
 /* A JPEG that lacks its own tables must not come out with those of the image before it. */
 static void test_nothing_stays_from_image_to_image(void **unused) {
     (void)unused;
-    file jpeg = make_jpeg(16, 16, TJSAMP_444, 3);
+    file jpeg = make_jpeg(16, 16, &as_444);
     file broken = copy_file(&jpeg, jpeg.length);
     uint8_t *table = memmem(broken.bytes, broken.length, "\xff\xdb", 2);
     assert_non_null(table);
@@ -359,7 +364,7 @@ static void test_nothing_stays_from_image_to_image(void **unused) {
 /* Stray bytes between markers: decoded as by Pillow, and said. */
 static void test_warning(void **unused) {
     (void)unused;
-    file jpeg = make_jpeg(16, 16, TJSAMP_444, 3);
+    file jpeg = make_jpeg(16, 16, &as_444);
     file odd = copy_file(&jpeg, jpeg.length);
     odd.bytes = realloc(odd.bytes, odd.length + 3);
     assert_non_null(odd.bytes);
@@ -399,7 +404,6 @@ static void test_filled(void **unused) {
         uint8_t first, last; /* values */
     } cases[] = {
         {"P5 2 2 255\nab", 13, 'a', 0},
-        {"P2 2 2 255\n1 2", 14, 1, 2},
         {"BM\0\0\0\0\0\0\0\0\x36\0\0\0\x28\0\0\0\1\0\0\0\2\0\0\0\1\0\x18\0\0\0\0\0\0\0\0\0\0\0"
          "\0\0\0\0\0\0\0\0\0\0\0\0\0\0\7\7\7\0",
          58, 0, 7},
@@ -424,6 +428,14 @@ static void test_filled(void **unused) {
         assert_int_equal(image.pixels[image.width * image.height - 1], cases[i].last);
         free_file(&copy);
     }
+    /* But for a plain PPM, which Pillow cannot fill. */
+    ff_error error = {0};
+    const ff_decode_options options = {
+        .mode = FF_MODE_GRAY, .pixel_limit = FF_PIXEL_LIMIT, .allow_truncated = true};
+    assert_int_equal(
+        ff_decode(decoder, (const uint8_t *)"P2 2 2 255\n1 2", 14, &options, NULL, &image, &error),
+        FF_BAD_DATA);
+    assert_non_null(strstr(error.message, "truncated PPM"));
     ff_image_free(&image);
     ff_decoder_destroy(&decoder);
 }
@@ -454,18 +466,56 @@ static void test_upright_regions(void **unused) {
     ff_image_free(&upright);
 }
 
-/* The size that probe says is that of the upright image where it is asked for. */
-static void test_probe_upright(void **unused) {
-    (void)unused;
-    static const uint8_t exif[] = {0xff, 0xe1, 0, 34, 'E', 'x', 'i', 'f', 0,    0, 'I', 'I',
-                                   42,   0,    8, 0,  0,   0,   1,   0,   0x12, 1, 3,   0,
-                                   1,    0,    0, 0,  6,   0,   0,   0,   0,    0, 0,   0};
-    file jpeg = make_jpeg(31, 17, TJSAMP_420, 1);
+/* A JPEG that says how it is turned. */
+static file make_turned_jpeg(int width, int height, uint8_t orientation) {
+    const uint8_t exif[] = {0xff, 0xe1, 0, 34, 'E',         'x', 'i', 'f', 0,    0, 'I', 'I',
+                            42,   0,    8, 0,  0,           0,   1,   0,   0x12, 1, 3,   0,
+                            1,    0,    0, 0,  orientation, 0,   0,   0,   0,    0, 0,   0};
+    file jpeg = make_jpeg(width, height, &as_420);
     jpeg.bytes = realloc(jpeg.bytes, jpeg.length + sizeof exif);
     assert_non_null(jpeg.bytes);
     memmove(jpeg.bytes + 2 + sizeof exif, jpeg.bytes + 2, jpeg.length - 2);
     memcpy(jpeg.bytes + 2, exif, sizeof exif);
     jpeg.length += sizeof exif;
+    return jpeg;
+}
+
+/* Of a turned image, too, a region has the values that it has in the whole. */
+static void test_turned_parts(void **unused) {
+    (void)unused;
+    const ff_region needed = {100, 21, 30, 11};
+    const ff_decode_options options = {
+        .mode = FF_MODE_RGB, .pixel_limit = FF_PIXEL_LIMIT, .exif = true};
+    ff_decoder *decoder = make_decoder();
+    ff_image whole = {0}, part = {0};
+    for (uint8_t orientation = 1; orientation <= 8; orientation++) {
+        bool swaps = ff_upright_swaps(orientation);
+        file jpeg = make_turned_jpeg(swaps ? 90 : 200, swaps ? 200 : 90, orientation);
+        assert_int_equal(ff_decode(decoder, jpeg.bytes, jpeg.length, &options, NULL, &whole, NULL),
+                         FF_OK);
+        assert_true(whole.width == 200 && whole.height == 90);
+        assert_int_equal(ff_image_reshape(&part, 200, 90, 3, NULL), FF_OK);
+        memset(part.pixels, 0x55, 200 * 90 * 3);
+        ff_decoder_destroy(&decoder); /* that holds the whole, as it is stored */
+        decoder = make_decoder();
+        assert_int_equal(
+            ff_decode(decoder, jpeg.bytes, jpeg.length, &options, &needed, &part, NULL), FF_OK);
+        assert_true(part.width == 200 && part.height == 90);
+        for (uint32_t y = needed.top; y < needed.top + needed.height; y++) {
+            size_t at = (y * (size_t)200 + needed.left) * 3;
+            assert_memory_equal(part.pixels + at, whole.pixels + at, needed.width * 3);
+        }
+        free_file(&jpeg);
+    }
+    ff_image_free(&whole);
+    ff_image_free(&part);
+    ff_decoder_destroy(&decoder);
+}
+
+/* The size that probe says is that of the upright image where it is asked for. */
+static void test_probe_upright(void **unused) {
+    (void)unused;
+    file jpeg = make_turned_jpeg(31, 17, 6);
     ff_decode_options options = {.pixel_limit = FF_PIXEL_LIMIT};
     ff_image_info info;
     assert_int_equal(ff_decode_probe(jpeg.bytes, jpeg.length, &options, &info, NULL), FF_OK);
@@ -476,11 +526,40 @@ static void test_probe_upright(void **unused) {
     free_file(&jpeg);
 }
 
+/* Every pixel, the first and the last too; grey is rounded as Pillow rounds it. */
+static void test_colours_and_greys(void **unused) {
+    (void)unused;
+    enum { COUNT = 256 };
+    ff_image image = {0};
+    assert_int_equal(ff_image_reshape(&image, COUNT, 1, 1, NULL), FF_OK);
+    for (int i = 0; i < COUNT; i++) image.pixels[i] = (uint8_t)(255 - i);
+    assert_int_equal(ff_image_to_rgb(&image, NULL), FF_OK);
+    for (int i = 0; i < 3 * COUNT; i++) assert_int_equal(image.pixels[i], 255 - i / 3);
+    /* Some of all colours, and all whose sum ends in just a half. */
+    uint32_t at_half = 0;
+    for (uint32_t r = 0; r < 256; r++)
+        for (uint32_t g = 0; g < 256; g++)
+            for (uint32_t b = 0; b < 256; b++) {
+                uint32_t sum = r * 19595 + g * 38470 + b * 7471;
+                if (sum % 65536 != 0x8000 && (r + g + b) % 97) continue;
+                at_half += sum % 65536 == 0x8000;
+                image.channels = 3;
+                image.width = 1;
+                image.pixels[0] = (uint8_t)r;
+                image.pixels[1] = (uint8_t)g;
+                image.pixels[2] = (uint8_t)b;
+                ff_image_to_gray(&image);
+                assert_int_equal(image.pixels[0], (sum + 0x8000) >> 16);
+            }
+    assert_true(at_half > 0);
+    ff_image_free(&image);
+}
+
 static void test_image_grows_only(void **unused) {
     (void)unused;
     ff_decoder *decoder = make_decoder();
     ff_image image = {0};
-    file large = make_jpeg(64, 64, TJSAMP_420, 1), small = make_jpeg(8, 8, TJSAMP_GRAY, 2);
+    file large = make_jpeg(64, 64, &as_420), small = make_jpeg(8, 8, &as_grey);
     assert_int_equal(
         ff_decode(decoder, large.bytes, large.length,
                   &(ff_decode_options){.mode = FF_MODE_RGB, .pixel_limit = FF_PIXEL_LIMIT}, NULL,
@@ -519,7 +598,9 @@ int main(void) {
         cmocka_unit_test(test_warning),
         cmocka_unit_test(test_filled),
         cmocka_unit_test(test_upright_regions),
+        cmocka_unit_test(test_turned_parts),
         cmocka_unit_test(test_probe_upright),
+        cmocka_unit_test(test_colours_and_greys),
         cmocka_unit_test(test_image_grows_only),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

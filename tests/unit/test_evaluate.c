@@ -51,6 +51,47 @@ static void evaluate(ff_recipe *recipe, int batch, int workers, ff_evaluation *r
     ff_feed_destroy(&feed);
 }
 
+/* The same without ff_evaluate: samples one by one, and the loss of their logits by its formula. */
+static void evaluate_by_hand(ff_recipe *recipe, ff_evaluation *result) {
+    ff_plan *plan;
+    ff_loader *loader;
+    ff_slot *slot;
+    ff_loader_options options = ff_loader_defaults();
+    *result = (ff_evaluation){0};
+    options.batch = 1;
+    options.epochs = 1;
+    options.order = FF_ORDER_SEQUENTIAL;
+    options.layout = ff_model_input_layout(recipe->model);
+    options.threads = 0;
+    OK(ff_model_plan(recipe->model, 1, false, &plan, &test_error));
+    OK(ff_loader_create(&loader, recipe->splits.train, &options, &test_error));
+    for (uint64_t i = 0; i < SAMPLES; i++) {
+        int64_t label;
+        ff_step_result ignored;
+        OK(ff_loader_acquire(loader, &slot, &test_error));
+        const ff_batch batch = {.images = slot->data,
+                                .labels = slot->label[0].values,
+                                .label_dtype = slot->label[0].dtype};
+        OK(ff_plan_evaluate(plan, &batch, &ignored, &test_error));
+        OK(ff_dataset_class(recipe->splits.train, i, 0, &label, &test_error));
+        ff_loader_release(loader, slot, NULL);
+        if (label < 0) continue;
+        const float *logits = ff_plan_logits(plan);
+        double sum = 0;
+        int best = 0;
+        for (int c = 0; c < CLASSES; c++) {
+            sum += exp((double)logits[c]);
+            if (logits[c] > logits[best]) best = c;
+        }
+        result->loss += log(sum) - (double)logits[label];
+        result->accuracy += best == label;
+        result->count++;
+    }
+    result->loss /= (double)result->count;
+    result->accuracy /= (double)result->count;
+    ff_loader_destroy(&loader);
+}
+
 static void counts_each_sample_once(void **state) {
     (void)state;
     char *folder = make_set();
@@ -70,8 +111,9 @@ static void counts_each_sample_once(void **state) {
     }
     assert_true(labelled > 0 && labelled < SAMPLES);
     ff_evaluation whole, part;
-    evaluate(recipe, SAMPLES, 0, &whole);
+    evaluate_by_hand(recipe, &whole);
     assert_int_equal(whole.count, labelled);
+    assert_true(whole.accuracy > 0 && whole.accuracy < 1);
     static const int batches[] = {1, 7, 64, 100, SAMPLES, 128};
     for (size_t i = 0; i < sizeof batches / sizeof batches[0]; i++) {
         evaluate(recipe, batches[i], (int)(i % 3), &part);
@@ -116,6 +158,22 @@ static void resolves_what_is_left_out(void **state) {
     assert_int_equal(recipe->dropped, 1);
     assert_null(recipe->last_plan);
     ff_recipe_destroy(&recipe);
+
+    /* A default warm-up is the model's epoch, and at most a fifth of the run; a given one may be
+     * all of it. */
+    static const struct {
+        double given;
+        int epochs;
+        uint64_t steps;
+    } warmups[] = {{-1, 8, 4}, {-1, 5, 4}, {-1, 3, 2}, {-1, 1, 1}, {0, 3, 0}, {3, 3, 12}};
+    for (size_t i = 0; i < sizeof warmups / sizeof *warmups; i++) {
+        options.warmup_epochs = warmups[i].given;
+        options.epochs = warmups[i].epochs;
+        OK(ff_recipe_create(&recipe, &options, &test_error));
+        assert_int_equal(recipe->groups[0].schedule.warmup_steps, warmups[i].steps);
+        ff_recipe_destroy(&recipe);
+    }
+    options.epochs = 3;
 
     options.batch = 4096;
     OK(ff_recipe_create(&recipe, &options, &test_error));

@@ -1,4 +1,6 @@
 /* Round trips of packed sets: every dtype, layout, compression, label kind and order. */
+#include "format/checksum.h"
+#include "format/dataset.h"
 #include "tests/unit/format_set.h"
 
 static const set_spec base = {.dtype = FF_F16,
@@ -161,28 +163,29 @@ static void large_index(void **state) {
 /* The same bytes as an uninterrupted run, wherever the writer was stopped and opened again. */
 static void continuing(void **state) {
     (void)state;
-    for (int zstd = 0; zstd < 2; zstd++) {
+    for (int i = 0; i < 4; i++) {
         set_spec spec = base;
-        spec.zstd = zstd;
+        spec.zstd = i % 2;
         spec.skip = SKIP_SOME;
         spec.shuffled = true;
-        spec.items = 30; /* 8 blocks in 4 shards */
+        uint64_t blocks = i < 2 ? 8 : 7; /* in 4 shards, the last of which may be short */
+        spec.items = 4 * blocks - 2;
         char *whole = new_folder(), *command;
         ff_writer_result result;
         set_write(&spec, whole, &result);
         ff_metadata metadata;
         set_metadata(&spec, &metadata);
-        for (uint64_t stop = 0; stop <= 8; stop++) {
+        for (uint64_t stop = 0; stop <= blocks; stop++) {
             char *folder = new_folder();
             ff_writer *writer;
             OK(ff_writer_open(&writer, folder, &metadata, &test_error));
-            assert_int_equal(ff_writer_end_block(writer), 8);
+            assert_int_equal(ff_writer_end_block(writer), blocks);
             set_append(&spec, &metadata, writer, stop);
-            if (stop < 8)
+            if (stop < blocks)
                 FAILS(ff_writer_commit(writer, &result, &test_error), FF_FAILED, "missing");
             ff_writer_close(&writer);
             OK(ff_writer_open(&writer, folder, &metadata, &test_error));
-            assert_int_equal(ff_writer_next_block(writer), stop / 2 * 2);
+            assert_int_equal(ff_writer_next_block(writer), stop == blocks ? stop : stop / 2 * 2);
             set_append(&spec, &metadata, writer, UINT64_MAX);
             OK(ff_writer_commit(writer, &result, &test_error));
             ff_writer_close(&writer);
@@ -191,6 +194,14 @@ static void continuing(void **state) {
             free(command);
             remove_folder(folder);
         }
+        /* Behind a shard that is gone, others do not count. */
+        char *gone = join(whole, "shard-000001.ffs");
+        ff_writer *writer;
+        assert_int_equal(unlink(gone), 0);
+        OK(ff_writer_open(&writer, whole, &metadata, &test_error));
+        assert_int_equal(ff_writer_next_block(writer), 2);
+        ff_writer_close(&writer);
+        free(gone);
         ff_metadata_free(&metadata);
         remove_folder(whole);
     }
@@ -412,6 +423,301 @@ static void wrong_shards(void **state) {
     remove_folder(other);
 }
 
+/* One bit of the byte at an offset of a file of the folder; the same call takes it back. */
+static void flip(const char *folder, const char *name, uint64_t offset) {
+    char *path = join(folder, name);
+    FILE *file = fopen(path, "r+b");
+    assert_non_null(file);
+    assert_int_equal(fseek(file, (long)offset, SEEK_SET), 0);
+    int byte = fgetc(file);
+    assert_true(byte != EOF);
+    assert_int_equal(fseek(file, (long)offset, SEEK_SET), 0);
+    assert_int_equal(fputc(byte ^ 1, file), byte ^ 1);
+    assert_int_equal(fclose(file), 0);
+    free(path);
+}
+
+/* Damage is found in each damaged sample and in no other, whatever was read and found sound before.
+ */
+static void damaged_samples(void **state) {
+    (void)state;
+    set_spec spec = base;
+    spec.items = 64;
+    char *folder = new_folder();
+    ff_writer_result result;
+    ff_dataset *dataset;
+    ff_reader *reader;
+    ff_view view;
+    set_write(&spec, folder, &result);
+    OK(ff_dataset_open(&dataset, folder, FF_VERIFY_OFF, &test_error));
+    for (uint64_t i = 0; i < spec.items; i++) {
+        ff_entry entry;
+        char name[32];
+        OK(ff_dataset_entry(dataset, i, &entry, &test_error));
+        ff_shard_name(name, entry.shard);
+        if (set_mix(5, i) % 3 == 0) flip(folder, name, entry.offset + i);
+    }
+    ff_dataset_close(&dataset);
+    for (int verify = FF_VERIFY_OFF; verify <= FF_VERIFY_ALWAYS; verify++) {
+        OK(ff_dataset_open(&dataset, folder, (ff_verify)verify, &test_error));
+        OK(ff_reader_open(&reader, dataset, &test_error));
+        for (int round = 0; round < 4; round++)
+            for (uint64_t i = 0; i < spec.items; i++) {
+                char part[48];
+                bool damaged = set_mix(5, i) % 3 == 0;
+                if (damaged != round % 2) continue; /* the sound ones, the damaged ones, again */
+                snprintf(part, sizeof part, "sample %u has checksum", (unsigned)i);
+                if (damaged && verify != FF_VERIFY_OFF)
+                    FAILS(ff_reader_sample(reader, i, &view, &test_error), FF_BAD_DATA, part);
+                else
+                    OK(ff_reader_sample(reader, i, &view, &test_error));
+            }
+        ff_reader_close(&reader);
+        ff_dataset_close(&dataset);
+    }
+    remove_folder(folder);
+}
+
+/* Reads all that the index holds: what a damaged byte anywhere in it must make fail. */
+static ff_status read_index_through(const char *folder) {
+    ff_dataset *dataset;
+    ff_status status = ff_dataset_open(&dataset, folder, FF_VERIFY_OFF, &test_error);
+    if (status != FF_OK) return status;
+    for (uint64_t i = 0; i < ff_dataset_count(dataset) && status == FF_OK; i++) {
+        uint8_t key[FF_KEY_LIMIT_BYTES];
+        size_t key_bytes;
+        int64_t value;
+        status = ff_dataset_key(dataset, i, key, &key_bytes, &test_error);
+        if (status == FF_OK) status = ff_dataset_class(dataset, i, 0, &value, &test_error);
+    }
+    ff_dataset_close(&dataset);
+    return status;
+}
+
+/* Metadata, entries and keys of several 64 KiB blocks each: every block that a range touches is
+ * checked before anything of the range is used. */
+static void damaged_index(void **state) {
+    (void)state;
+    set_spec spec = base;
+    spec.channels = spec.height = spec.width = 1;
+    spec.items = 5000;
+    spec.per_block = 100;
+    spec.per_shard = 1000;
+    ff_metadata metadata;
+    set_metadata(&spec, &metadata);
+    for (int i = 0; i < 4000; i++) {
+        char value[64];
+        snprintf(value, sizeof value, "the value of a long list of options, number %d", i);
+        OK(ff_metadata_add_provenance(&metadata, "option", value, &test_error));
+    }
+    char *folder = new_folder(), *path = join(folder, FF_INDEX_NAME);
+    ff_writer *writer;
+    ff_writer_result result;
+    ff_index_header header;
+    OK(ff_writer_open(&writer, folder, &metadata, &test_error));
+    set_append(&spec, &metadata, writer, UINT64_MAX);
+    OK(ff_writer_commit(writer, &result, &test_error));
+    ff_writer_close(&writer);
+    ff_metadata_free(&metadata);
+    size_t length;
+    uint8_t *bytes = read_whole(path, &length);
+    OK(ff_index_header_decode(&header, bytes, length, path, &test_error));
+    const ff_section *section = header.section;
+    assert_true(section[FF_INDEX_METADATA].bytes > 3 * FF_INDEX_BLOCK_BYTES);
+    assert_true(section[FF_INDEX_KEYS].bytes > 2 * FF_INDEX_BLOCK_BYTES);
+    OK(read_index_through(folder));
+    for (int s = 0; s < FF_INDEX_SECTIONS; s++)
+        for (uint64_t at = section[s].bytes; at > 0; at = at > 20011 ? at - 20011 : 0) {
+            flip(folder, FF_INDEX_NAME, section[s].offset + at - 1);
+            FAILS(read_index_through(folder), FF_BAD_DATA, "checksum");
+            flip(folder, FF_INDEX_NAME, section[s].offset + at - 1);
+        }
+    /* A key that crosses a border, damaged behind it, read before anything else of that block. */
+    ff_dataset *dataset;
+    int crossing = 0;
+    OK(ff_dataset_open(&dataset, folder, FF_VERIFY_OFF, &test_error));
+    for (uint64_t i = 0; i < spec.items; i++) {
+        ff_entry entry;
+        OK(ff_dataset_entry(dataset, i, &entry, &test_error));
+        uint64_t first = section[FF_INDEX_KEYS].offset + entry.key_offset - FF_HEADER_BYTES;
+        uint64_t last = first + entry.key_bytes - 1;
+        if (!entry.key_bytes || first / FF_INDEX_BLOCK_BYTES == last / FF_INDEX_BLOCK_BYTES)
+            continue;
+        ff_dataset *fresh;
+        uint8_t key[FF_KEY_LIMIT_BYTES];
+        size_t key_bytes;
+        flip(folder, FF_INDEX_NAME, FF_HEADER_BYTES + last);
+        OK(ff_dataset_open(&fresh, folder, FF_VERIFY_OFF, &test_error));
+        FAILS(ff_dataset_key(fresh, i, key, &key_bytes, &test_error), FF_BAD_DATA, "checksum");
+        ff_dataset_close(&fresh);
+        flip(folder, FF_INDEX_NAME, FF_HEADER_BYTES + last);
+        crossing++;
+    }
+    assert_true(crossing >= 2);
+    ff_dataset_close(&dataset);
+    free(bytes);
+    free(path);
+    remove_folder(folder);
+}
+
+/* A frame is held to its checksum before zstd sees it; without verification zstd may. */
+static void damaged_frames(void **state) {
+    (void)state;
+    set_spec spec = base;
+    spec.zstd = true;
+    spec.items = 8;
+    char *folder = new_folder(), *path = join(folder, "shard-000000.ffs");
+    ff_writer_result result;
+    ff_dataset *dataset;
+    ff_reader *reader;
+    ff_view view;
+    set_write(&spec, folder, &result);
+    OK(ff_dataset_open(&dataset, folder, FF_VERIFY_FIRST, &test_error));
+    const ff_shard *shard;
+    OK(ff_dataset_open_shard(dataset, 0, &shard, &test_error));
+    uint64_t end = shard->footer.samples_end;
+    ff_dataset_close(&dataset);
+    for (uint64_t at = FF_HEADER_BYTES; at < end; at += 7)
+        for (int verify = FF_VERIFY_OFF; verify <= FF_VERIFY_FIRST; verify++) {
+            flip(folder, "shard-000000.ffs", at);
+            OK(ff_dataset_open(&dataset, folder, (ff_verify)verify, &test_error));
+            OK(ff_reader_open(&reader, dataset, &test_error));
+            ff_status status = FF_OK;
+            test_error.message[0] = 0;
+            for (uint64_t i = 0; i < 8 && status == FF_OK; i++)
+                status = ff_reader_sample(reader, i, &view, &test_error);
+            bool named = strstr(test_error.message, "the frame has checksum") != NULL;
+            assert_int_equal(named, verify == FF_VERIFY_FIRST);
+            if (named) assert_int_equal(status, FF_BAD_DATA);
+            ff_reader_close(&reader);
+            ff_dataset_close(&dataset);
+            flip(folder, "shard-000000.ffs", at);
+        }
+    set_check(&spec, folder, FF_VERIFY_FIRST);
+    free(path);
+    remove_folder(folder);
+}
+
+/* No index is built of shards whose records, with checksums that are right, say what cannot be. */
+static void wrong_records(void **state) {
+    (void)state;
+    set_spec spec = base;
+    static const struct {
+        const char *what;     /* for readers */
+        size_t offset, bytes; /* in a record */
+        uint64_t value;
+        const char *part;
+    } cases[] = {
+        {"an item of another record", 0, 8, 8, "item 8 is there twice"},
+        {"the last item", 0, 8, 19, "item 19 is there twice"},
+        {"an item beyond the last", 0, 8, 20, "record 1 is out of range"},
+        {"another shard", 56, 4, 0, "record 1 is out of range"},
+        {"a key of too many bytes", 60, 2, FF_KEY_LIMIT_BYTES + 1, "record 1 is out of range"},
+        {"a key behind the keys", 40, 8, 1 << 20, "record 1 is out of range"},
+        {"another height", 48, 4, 6, "is 6 x 7, wanted 5 x 7"},
+        {"another width", 52, 4, 6, "is 5 x 6, wanted 5 x 7"},
+        {"a byte more", 16, 8, 211, "has 211 bytes, wanted 210"},
+        {"a place within the header", 8, 8, 4032, "outside of the samples"},
+        {"a place that is not aligned", 8, 8, 4096 + 32, "outside of the samples"},
+        {"a place beyond the samples", 8, 8, 1 << 20, "outside of the samples"},
+        {"a reserved byte", 62, 1, 1, "record 1 is out of range"},
+    };
+    char *folder = new_folder(), *path = join(folder, "shard-000001.ffs");
+    ff_writer_result result;
+    ff_shard shard;
+    ff_shard_footer footer;
+    size_t length;
+    set_write(&spec, folder, &result);
+    OK(ff_shard_open(&shard, folder, 1, &test_error));
+    footer = shard.footer;
+    uint64_t footer_offset = shard.footer_offset;
+    const ff_section records = footer.section[FF_SHARD_RECORDS];
+    ff_shard_close(&shard);
+    uint8_t *sound = read_whole(path, &length), *bytes = malloc(length);
+    assert_non_null(bytes);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        memcpy(bytes, sound, length);
+        uint8_t value[8];
+        ff_store_u64(value, cases[i].value);
+        memcpy(bytes + records.offset + FF_ENTRY_BYTES + cases[i].offset, value, cases[i].bytes);
+        footer.section[FF_SHARD_RECORDS].checksum =
+            ff_checksum(bytes + records.offset, records.bytes);
+        ff_shard_footer_encode(&footer, bytes + footer_offset);
+        write_whole(path, bytes, length);
+        FAILS(ff_index_build(folder, NULL, &result, NULL, &test_error), FF_BAD_DATA, cases[i].part);
+    }
+    write_whole(path, sound, length);
+    OK(ff_index_build(folder, NULL, &result, NULL, &test_error));
+    free(sound);
+    free(bytes);
+    free(path);
+    remove_folder(folder);
+}
+
+static void shard_names(void **state) {
+    (void)state;
+    char name[32];
+    uint32_t number = 9;
+    ff_shard_name(name, 12);
+    assert_string_equal(name, "shard-000012.ffs");
+    assert_true(ff_shard_name_parse(name, &number) && number == 12);
+    ff_shard_name(name, 1234567);
+    assert_true(ff_shard_name_parse(name, &number) && number == 1234567);
+    const char *const others[] = {"shard-000012",      "shard-000012.ffs.tmp", "shard-12.ffs",
+                                  "shard-0000012.ffs", "shard-000012.ffx",     "shard-00001x.ffs",
+                                  "Shard-000012.ffs",  "shard-.ffs",           ""};
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        if (ff_shard_name_parse(others[i], &number)) fail_msg("'%s' is taken", others[i]);
+}
+
+/* A folder that holds a shard below or beyond the writer's, or the other kind of committed file. */
+static void stale_shards(void **state) {
+    (void)state;
+    char *whole = new_folder(), *folder = new_folder();
+    ff_metadata metadata;
+    ff_writer *writer;
+    ff_writer_result result;
+    set_write(&base, whole, &result); /* shards 0 to 2 */
+    set_metadata(&base, &metadata);
+    const ff_part part = {.number = 2, .count = 3, .splits = 1}; /* shard 1 */
+    static const struct {
+        const char *name;
+        bool part, accepted;
+    } cases[] = {
+        {"shard-000000.ffs", false, true},  {"shard-000002.ffs", false, true},
+        {"shard-000003.ffs", false, false}, {"shard-000004.ffs", false, false},
+        {FF_PART_NAME, false, false},       {FF_INDEX_NAME, false, true},
+        {"shard-000000.ffs", true, false},  {"shard-000001.ffs", true, true},
+        {"shard-000002.ffs", true, false},  {FF_INDEX_NAME, true, false},
+        {FF_PART_NAME, true, true},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char *command, *path = join(folder, cases[i].name);
+        char *source = join(whole, cases[i].name);
+        if (access(source, F_OK)) {
+            free(source);
+            source = join(whole, "shard-000000.ffs");
+        }
+        OK(ff_format(&command, &test_error, "cp '%s' '%s'", source, path));
+        assert_int_equal(system(command), 0);
+        if (cases[i].accepted)
+            OK(ff_writer_open_part(&writer, folder, &metadata, cases[i].part ? &part : NULL,
+                                   &test_error));
+        else
+            FAILS(ff_writer_open_part(&writer, folder, &metadata, cases[i].part ? &part : NULL,
+                                      &test_error),
+                  FF_USAGE, cases[i].name);
+        ff_writer_close(&writer);
+        assert_int_equal(unlink(path), 0);
+        free(command);
+        free(source);
+        free(path);
+    }
+    ff_metadata_free(&metadata);
+    remove_folder(whole);
+    remove_folder(folder);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(dtypes_and_layouts),
@@ -429,6 +735,12 @@ int main(void) {
         cmocka_unit_test(zstd_reads_shards),
         cmocka_unit_test(reader_refusals),
         cmocka_unit_test(wrong_shards),
+        cmocka_unit_test(damaged_samples),
+        cmocka_unit_test(damaged_index),
+        cmocka_unit_test(damaged_frames),
+        cmocka_unit_test(stale_shards),
+        cmocka_unit_test(wrong_records),
+        cmocka_unit_test(shard_names),
     };
     return cmocka_run_group_tests_name("format", tests, NULL, NULL);
 }

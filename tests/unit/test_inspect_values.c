@@ -2,6 +2,7 @@
  * and what happens when a shard shrinks while it is read. */
 #include "tests/unit/format_set.h"
 #include "tools/ffinspect/access.h"
+#include "tools/ffinspect/label.h"
 #include "tools/ffinspect/npy.h"
 #include "tools/ffinspect/stats.h"
 #include "tools/ffinspect/text.h"
@@ -20,6 +21,7 @@ static void statistics_agree_with_plain_sums(void **state) {
         float value[COUNT];
         long double sum = 0, squares = 0;
         size_t finite = 0, nan_count = 0, infinity_count = 0;
+        float low = INFINITY, high = -INFINITY;
         for (size_t i = 0; i < COUNT; i++) {
             uint64_t random = set_mix(round, i);
             value[i] = (float)(random % 100000) / 100 + (float)(round * 1000);
@@ -29,6 +31,8 @@ static void statistics_agree_with_plain_sums(void **state) {
             if (!isfinite(value[i])) continue;
             sum += (long double)value[i];
             finite++;
+            low = fminf(low, value[i]);
+            high = fmaxf(high, value[i]);
         }
         long double mean = sum / (long double)finite;
         for (size_t i = 0; i < COUNT; i++)
@@ -48,6 +52,7 @@ static void statistics_agree_with_plain_sums(void **state) {
             assert_int_equal(both[k]->count, finite);
             assert_int_equal(both[k]->nan_count, nan_count);
             assert_int_equal(both[k]->infinity_count, infinity_count);
+            assert_true(both[k]->minimum == (double)low && both[k]->maximum == (double)high);
             assert_true(close_to(both[k]->mean, (double)mean));
             assert_true(
                 close_to(ff_inspect_std(both[k]), sqrt((double)(squares / (long double)finite))));
@@ -97,6 +102,70 @@ static void statistics_do_not_depend_on_threads(void **state) {
             assert_memory_equal(&stats[0][c], &stats[i][c], sizeof stats[0][c]);
     }
     for (int i = 0; i < 3; i++) free(stats[i]);
+    remove_folder(folder);
+}
+
+/* Of images larger than what is looked at at once, in both layouts. */
+static void statistics_of_large_images(void **state) {
+    (void)state;
+    for (int layout = FF_CHW; layout <= FF_HWC; layout++) {
+        enum { SIDE = 75, CHANNELS = 3, AREA = SIDE * SIDE };
+        set_spec spec = some_set();
+        spec.dtype = FF_U8;
+        spec.layout = (ff_layout)layout;
+        spec.height = spec.width = SIDE;
+        spec.items = 40;
+        static uint8_t tensor[AREA * CHANNELS];
+        double sum[CHANNELS] = {0};
+        for (uint64_t item = 0; item < spec.items; item++) {
+            set_tensor(&spec, item, SIDE, SIDE, tensor);
+            for (size_t i = 0; i < AREA; i++)
+                for (size_t c = 0; c < CHANNELS; c++)
+                    sum[c] += tensor[layout == FF_CHW ? c * AREA + i : i * CHANNELS + c];
+        }
+        char *folder = new_folder();
+        ff_writer_result result;
+        ff_dataset *dataset;
+        ff_channel_stats *stats;
+        set_write(&spec, folder, &result);
+        OK(ff_dataset_open(&dataset, folder, FF_VERIFY_FIRST, &test_error));
+        OK(ff_inspect_stats(&stats, dataset, 2, &test_error));
+        for (size_t c = 0; c < CHANNELS; c++) {
+            assert_int_equal(stats[c].count, spec.items * AREA);
+            assert_true(close_to(stats[c].mean, sum[c] / (double)(spec.items * AREA)));
+            assert_true(stats[c].minimum == 0 && stats[c].maximum == 255);
+        }
+        free(stats);
+        ff_dataset_close(&dataset);
+        remove_folder(folder);
+    }
+}
+
+/* Of nothing but NaN: no value has a mean, a minimum or a maximum. */
+static void statistics_of_no_value(void **state) {
+    (void)state;
+    char *folder = new_folder(), *path = join(folder, "shard-000000.ffs");
+    set_spec spec = some_set();
+    spec.per_shard = spec.items;
+    ff_writer_result result;
+    ff_dataset *dataset;
+    ff_channel_stats *stats;
+    set_write(&spec, folder, &result);
+    size_t length, samples = spec.items * ff_align_u64(40 * 40 * 3 * 2, 64);
+    uint8_t *bytes = read_whole(path, &length);
+    memset(bytes + FF_HEADER_BYTES, 0xff, samples);
+    write_whole(path, bytes, length);
+    OK(ff_dataset_open(&dataset, folder, FF_VERIFY_OFF, &test_error));
+    OK(ff_inspect_stats(&stats, dataset, 1, &test_error));
+    for (size_t c = 0; c < 3; c++) {
+        assert_int_equal(stats[c].nan_count, spec.items * 40 * 40);
+        assert_true(stats[c].count == 0 && isnan(ff_inspect_std(&stats[c])));
+        assert_true(isnan(stats[c].mean) && isnan(stats[c].minimum) && isnan(stats[c].maximum));
+    }
+    free(stats);
+    free(bytes);
+    free(path);
+    ff_dataset_close(&dataset);
     remove_folder(folder);
 }
 
@@ -166,6 +235,8 @@ static void ranges(void **state) {
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
         FAILS(ff_inspect_range(bad[i], 10, &begin, &end, &test_error), FF_USAGE, "--sample");
     unsigned rows, columns;
+    OK(ff_inspect_grid_size("1000X1000", &rows, &columns, &test_error));
+    assert_true(rows == 1000 && columns == 1000);
     OK(ff_inspect_grid_size("4x8", &rows, &columns, &test_error));
     assert_int_equal(rows, 4);
     assert_int_equal(columns, 8);
@@ -194,6 +265,14 @@ static void names_are_safe_to_print(void **state) {
                     7, "%C2%9Bx%E2%80%AEa");
     assert_readable("\xc0\x80\xed\xa0\x80\xf4\x90\x80\x80", 9, "%C0%80%ED%A0%80%F4%90%80%80");
     assert_readable("\xe7\x8c", 2, "%E7%8C");
+    /* The ends of the ranges: of UTF-8, of surrogates, of marks that are not shown. */
+    assert_readable("\xf4\x8f\xbf\xbf\xf5\x80\x80\x80", 8, "\xf4\x8f\xbf\xbf%F5%80%80%80");
+    assert_readable("\xed\x9f\xbf\xee\x80\x80", 6, "\xed\x9f\xbf\xee\x80\x80");
+    assert_readable("\xe2\x81\x9f\xe2\x81\xa0\xe2\x81\xaf", 9, "\xe2\x81\x9f%E2%81%A0%E2%81%AF");
+    assert_readable("\xe2\x81\xb0\xe2\x80\x8b", 6, "\xe2\x81\xb0%E2%80%8B");
+    assert_readable("\xe2\x80\x8a\xe2\x80\x8f", 6, "\xe2\x80\x8a%E2%80%8F");
+    assert_readable("\xe2\x80\x90\xe2\x80\xa8", 6, "\xe2\x80\x90%E2%80%A8");
+    assert_readable("\xc2\xa0\xc2\x80", 4, "\xc2\xa0%C2%80");
     assert_readable("0123456789012345678901234", 25, "01234567890123456789...");
     for (uint64_t round = 0; round < 20000; round++) {
         char bytes[8];
@@ -226,27 +305,81 @@ static void numpy_headers(void **state) {
     static const struct {
         ff_dtype dtype;
         const char *name;
-    } type[] = {{FF_U8, "'|u1'"},
-                {FF_U16, "'<u2'"},
-                {FF_F16, "'<f2'"},
-                {FF_BF16, "'<u2'"},
-                {FF_F32, "'<f4'"}};
-    for (size_t i = 0; i < 5; i++) {
-        ff_metadata metadata = {.dtype = type[i].dtype,
-                                .layout = i % 2 ? FF_HWC : FF_CHW,
-                                .channels = 3,
-                                .height = 20,
-                                .width = 1000000};
+    } type[] = {{FF_U8, "'|u1'"},  {FF_U16, "'<u2'"}, {FF_F16, "'<f2'"}, {FF_BF16, "'<u2'"},
+                {FF_F32, "'<f4'"}, {FF_I32, "'<i4'"}, {FF_I64, "'<i8'"}};
+    static const char *const text[] = {"", "(1099511627776,)", "(1099511627776, 20)",
+                                       "(1099511627776, 20, 1000000)"};
+    for (size_t i = 0; i < 7; i++) {
+        const uint64_t shape[] = {UINT64_C(1) << 40, 20, 1000000};
         ff_buffer header = {0};
-        OK(ff_inspect_npy_header(&header, &metadata, UINT64_C(1) << 40, &test_error));
+        OK(ff_inspect_npy_header(&header, type[i].dtype, shape, i % 3 + 1, &test_error));
         assert_memory_equal(header.bytes, "\x93NUMPY\x01\x00", 8);
         assert_int_equal(header.length % 64, 0);
         assert_int_equal(ff_load_u16(header.bytes + 8), header.length - 10);
         assert_int_equal(header.bytes[header.length - 1], '\n');
         assert_non_null(strstr(header.bytes + 10, type[i].name));
-        assert_non_null(strstr(header.bytes + 10, i % 2 ? "(1099511627776, 20, 1000000, 3)"
-                                                        : "(1099511627776, 3, 20, 1000000)"));
+        assert_non_null(strstr(header.bytes + 10, text[i % 3 + 1]));
         ff_buffer_free(&header);
+        /* Of texts of every length. */
+        uint64_t wide[] = {1, 1};
+        for (; wide[0] < UINT64_C(1) << 62; wide[0] *= 2) {
+            if (wide[1] < 1000000) wide[1] *= 10;
+            OK(ff_inspect_npy_header(&header, type[i].dtype, wide, 2, &test_error));
+            assert_int_equal(header.length % 64, 0);
+            assert_int_equal(header.bytes[header.length - 1], '\n');
+            ff_buffer_free(&header);
+        }
+    }
+}
+
+/* What glibc has no letters for is a code point, so that different names stay different. */
+static void names_in_ascii(void **state) {
+    (void)state;
+    static const struct {
+        const char *text, *ascii;
+    } cases[] = {{"", ""},
+                 {"two words 100%", "two words 100%"},
+                 {"\u00dcbergr\u00f6\u00dfe", "Ubergrosse"},
+                 {"\u0141\u00f3d\u017a", "Lodz"},
+                 {"\u0391\u03b8\u03ae\u03bd\u03b1", "Athina"},
+                 {"\u0416\u0430\u0431\u0430", "ZHaba"},
+                 {"\u732b", "U+732B"},
+                 {"a \u72ac", "a U+72AC"},
+                 {"\u0642\u0637", "U+0642U+0637"},
+                 {"\u092c", "U+092C"},
+                 {"\U0001f408", "U+1F408"}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        ff_buffer out = {0};
+        OK(ff_inspect_ascii(&out, cases[i].text, &test_error));
+        assert_string_equal(out.bytes, cases[i].ascii);
+        ff_buffer_free(&out);
+    }
+}
+
+/* A name is marked where it was changed, and has its number then, or where that is asked for. */
+static void names_of_classes(void **state) {
+    (void)state;
+    static char *names[] = {(char *)"ete", (char *)"\u00e9t\u00e9", (char *)""};
+    ff_field field = {.kind = FF_FIELD_CLASS, .class_count = 3, .class_name = names};
+    static const struct {
+        int64_t value;
+        unsigned how;
+        const char *name;
+    } cases[] = {{0, 0, "ete"},
+                 {0, FF_NAME_ASCII, "ete"},
+                 {0, FF_NAME_NUMBERED, "0 ete"},
+                 {1, 0, "\u00e9t\u00e9"},
+                 {1, FF_NAME_NUMBERED, "1 \u00e9t\u00e9"},
+                 {1, FF_NAME_ASCII, "1 ~ete"},
+                 {1, FF_NAME_ASCII | FF_NAME_NUMBERED, "1 ~ete"},
+                 {2, FF_NAME_ASCII, "(empty)"},
+                 {3, FF_NAME_NUMBERED, "3"},
+                 {-1, FF_NAME_NUMBERED, "unlabeled"}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        ff_buffer out = {0};
+        OK(ff_inspect_class_name(&out, &field, cases[i].value, cases[i].how, &test_error));
+        assert_string_equal(out.bytes, cases[i].name);
+        ff_buffer_free(&out);
     }
 }
 
@@ -257,11 +390,15 @@ int main(void) {
         cmocka_unit_test(a_shard_that_shrinks_is_an_error),
         cmocka_unit_test(statistics_agree_with_plain_sums),
         cmocka_unit_test(statistics_do_not_depend_on_threads),
+        cmocka_unit_test(statistics_of_large_images),
+        cmocka_unit_test(statistics_of_no_value),
         cmocka_unit_test(storage_order_is_sorted),
         cmocka_unit_test(ranges),
         cmocka_unit_test(names_are_safe_to_print),
         cmocka_unit_test(floats),
         cmocka_unit_test(numpy_headers),
+        cmocka_unit_test(names_in_ascii),
+        cmocka_unit_test(names_of_classes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -70,6 +70,20 @@ static void listing_gives_back_what_was_added(void **state) {
         for (uint64_t k = number; k < number + 100 && k < ITEMS; k++) expect_item(cursor, k);
     ff_listing_cursor_destroy(&cursor);
     ff_listing_destroy(&listing);
+    /* The largest need not be the last. */
+    const int32_t label[3] = {0};
+    const uint64_t bytes[] = {5, 900, 899, 1};
+    uint64_t all = 0;
+    assert_int_equal(ff_listing_create(&listing, "/tmp", 12, &error), FF_OK);
+    for (size_t i = 0; i < 4; i++) {
+        ff_item item = {.bytes = bytes[i], .key = "k", .key_bytes = 1, .labels = label};
+        assert_int_equal(ff_listing_add(listing, &item, &error), FF_OK);
+        all += bytes[i];
+    }
+    assert_int_equal(ff_listing_finish(listing, &error), FF_OK);
+    assert_int_equal(ff_listing_largest_bytes(listing), 900);
+    assert_int_equal(ff_listing_source_bytes(listing), all);
+    ff_listing_destroy(&listing);
 }
 
 static void listing_hash_tells_changes(void **state) {

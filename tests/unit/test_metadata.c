@@ -305,6 +305,23 @@ static void planning(void **state) {
         assert_int_equal(metadata.alignment, 64);
         ff_metadata_free(&metadata);
     }
+    /* At just 64 KiB, and just below. */
+    for (uint32_t width = 255; width <= 256; width++) {
+        ff_metadata metadata = {.dtype = FF_U8,
+                                .channels = 1,
+                                .height = 256,
+                                .width = width,
+                                .items = UINT64_C(1) << 34,
+                                .compression = FF_COMPRESSION_ZSTD};
+        OK(ff_metadata_plan(&metadata, UINT64_C(1) << 34, &test_error));
+        assert_int_equal(metadata.items_per_block, width == 256 ? 1 : 4);
+        ff_metadata_free(&metadata);
+    }
+    /* The limits are allowed. */
+    ff_metadata metadata = {.dtype = FF_U8, .height = 1, .width = 1, .items = UINT64_C(1) << 37};
+    metadata.channels = FF_CHANNELS_LIMIT;
+    OK(ff_metadata_plan(&metadata, UINT64_C(1) << 34, &test_error));
+    ff_metadata_free(&metadata);
 }
 
 static void transform_id(void **state) {

@@ -206,7 +206,26 @@ static void foreign_files(void **state) {
     FAILS(ff_output_open(&output, out, FF_OUTPUT_NEW_OR_CONTINUE, true, &test_error), FF_USAGE,
           "photo.jpg: no ffpack wrote this");
     assert_true(there(file));
+    /* Nor a folder in a split's folder, even an empty one, even one with a shard's name in it. */
+    assert_int_equal(unlink(file), 0);
+    char *deeper = join(deep, "deeper"), *shard = join(deeper, "shard-000000.ffs");
+    assert_int_equal(mkdir(deeper, 0777), 0);
+    for (int with_shard = 0; with_shard < 2; with_shard++) {
+        FAILS(ff_output_open(&output, out, FF_OUTPUT_NEW_OR_CONTINUE, true, &test_error), FF_USAGE,
+              "train/deeper: no ffpack wrote this");
+        assert_true(there(deeper));
+        if (!with_shard) write_whole(shard, "mine", 4);
+    }
+    assert_true(there(shard));
+    char *called_so = join(deep, "shard-000003.ffs");
+    assert_int_equal(rename(deeper, called_so), 0);
+    FAILS(ff_output_open(&output, out, FF_OUTPUT_NEW_OR_CONTINUE, true, &test_error), FF_USAGE,
+          "train/shard-000003.ffs: no ffpack wrote this");
+    assert_true(there(called_so));
+    free(called_so);
     set_check(&base, out, FF_VERIFY_FIRST);
+    free(deeper);
+    free(shard);
     free(deep);
     free(file);
     free(note);

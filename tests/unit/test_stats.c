@@ -60,10 +60,11 @@ static void test_against_sums(void **unused) {
     free(values);
 }
 
-/* The largest values in whole blocks, and every remainder behind them. */
+/* The largest values, of so many pixels that their squares in one lane of 32 bits would overflow
+ * twice over, and every remainder after whole blocks of them. */
 static void test_largest_sums(void **unused) {
     (void)unused;
-    enum { COUNT = 3 * 65536 * 16 / 3 + 100 };
+    enum { LANES = 16, OVERFLOW = 66052, COUNT = 3 * OVERFLOW * LANES + 100 };
     uint8_t *values = malloc(3 * (size_t)COUNT);
     memset(values, 255, 3 * (size_t)COUNT);
     for (size_t count = COUNT - 20; count < COUNT; count++) {
@@ -76,6 +77,7 @@ static void test_largest_sums(void **unused) {
         double wanted = (double)(count - 1) / (double)count;
         assert_int_equal(ff_stats_finish(planar, mean, std, NULL), FF_OK);
         assert_true(mean[0] == (float)wanted);
+        assert_true(fabs(std[0] - sqrt(wanted * (1 - wanted))) < 1e-7);
         /* One black pixel. */
         assert_int_equal(ff_stats_finish(interleaved, mean, std, NULL), FF_OK);
         for (int c = 0; c < 3; c++) {
@@ -88,6 +90,43 @@ static void test_largest_sums(void **unused) {
     free(values);
 }
 
+/* The same of u16, planar and interleaved; and of channels beyond three. */
+static void test_largest_words(void **unused) {
+    (void)unused;
+    enum { COUNT = 70000, CHANNELS = 4 };
+    static uint16_t words[COUNT * CHANNELS];
+    static uint8_t bytes[COUNT * CHANNELS];
+    memset(words, 0xff, sizeof words);
+    memset(bytes, 0xff, sizeof bytes);
+    double wanted = (double)(COUNT - 1) / COUNT;
+    for (int planar = 0; planar < 2; planar++) {
+        ff_stats *of_words = make(CHANNELS), *of_bytes = make(CHANNELS);
+        float mean[CHANNELS], std[CHANNELS];
+        size_t step = planar ? COUNT : 1, last = planar ? COUNT - 1 : CHANNELS * (COUNT - 1);
+        for (size_t c = 0; c < CHANNELS; c++) words[last + c * step] = bytes[last + c * step] = 0;
+        ff_stats_add_u16(of_words, words, planar, COUNT);
+        if (planar)
+            ff_stats_add_planar(of_bytes, bytes, COUNT);
+        else
+            ff_stats_add_interleaved(of_bytes, bytes, COUNT);
+        for (int words_too = 0; words_too < 2; words_too++) {
+            assert_int_equal(ff_stats_finish_range(words_too ? of_words : of_bytes, 0,
+                                                   words_too ? 65535 : 255, mean, std, NULL),
+                             FF_OK);
+            for (size_t c = 0; c < CHANNELS; c++) {
+                assert_true(mean[c] == (float)wanted);
+                assert_true(fabs(std[c] - sqrt(wanted * (1 - wanted))) < 1e-7);
+            }
+        }
+        for (size_t c = 0; c < CHANNELS; c++) {
+            words[last + c * step] = 65535;
+            bytes[last + c * step] = 255;
+        }
+        ff_stats_destroy(&of_words);
+        ff_stats_destroy(&of_bytes);
+    }
+}
+
 static void test_order_and_grouping_do_not_matter(void **unused) {
     (void)unused;
     enum { COUNT = 1009, CHANNELS = 3 };
@@ -95,6 +134,7 @@ static void test_order_and_grouping_do_not_matter(void **unused) {
     for (size_t i = 0; i < COUNT; i++)
         for (size_t c = 0; c < CHANNELS; c++)
             interleaved[i * CHANNELS + c] = planar[c * COUNT + i] = (uint8_t)(i * i + 11 * c);
+    static uint16_t words[2][COUNT * CHANNELS];
     float mean[3][CHANNELS], std[3][CHANNELS];
     ff_stats *whole = make(CHANNELS), *first = make(CHANNELS), *second = make(CHANNELS);
     ff_stats *planes = make(CHANNELS);
@@ -114,6 +154,27 @@ static void test_order_and_grouping_do_not_matter(void **unused) {
         assert_int_equal(ff_stats_finish(all[i], mean[i], std[i], NULL), FF_OK);
         assert_memory_equal(mean[i], mean[0], sizeof mean[0]);
         assert_memory_equal(std[i], std[0], sizeof std[0]);
+    }
+    /* 257 times the values in 257 times the range. */
+    for (size_t i = 0; i < COUNT * CHANNELS; i++) {
+        words[0][i] = (uint16_t)(257u * interleaved[i]);
+        words[1][i] = (uint16_t)(257u * planar[i]);
+    }
+    for (int is_planar = 0; is_planar < 2; is_planar++) {
+        ff_stats *of_words = make(CHANNELS);
+        float wide[CHANNELS], deviation[CHANNELS];
+        ff_stats_add_u16(of_words, words[is_planar], is_planar, COUNT);
+        assert_int_equal(ff_stats_finish_range(of_words, 0, 65535, wide, deviation, NULL), FF_OK);
+        for (size_t c = 0; c < CHANNELS; c++)
+            assert_true(fabsf(wide[c] - mean[0][c]) < 1e-6f &&
+                        fabsf(deviation[c] - std[0][c]) < 1e-6f);
+        /* A range that does not begin at 0 moves the mean. */
+        assert_int_equal(ff_stats_finish_range(of_words, -65535, 65535, wide, deviation, NULL),
+                         FF_OK);
+        for (size_t c = 0; c < CHANNELS; c++)
+            assert_true(fabsf(wide[c] - (mean[0][c] + 1) / 2) < 1e-6f &&
+                        fabsf(deviation[c] - std[0][c] / 2) < 1e-6f);
+        ff_stats_destroy(&of_words);
     }
     ff_stats_destroy(&whole);
     ff_stats_destroy(&planes);
@@ -161,6 +222,7 @@ int main(void) {
         cmocka_unit_test(test_known_values),
         cmocka_unit_test(test_against_sums),
         cmocka_unit_test(test_largest_sums),
+        cmocka_unit_test(test_largest_words),
         cmocka_unit_test(test_order_and_grouping_do_not_matter),
         cmocka_unit_test(test_huge_counts),
         cmocka_unit_test(test_refused),

@@ -156,6 +156,113 @@ static void evaluation_counts_once(void **state) {
         }
 }
 
+/* What makes a training step's loss harder, smoothed and mixed labels, evaluation leaves out. */
+static void evaluation_is_of_the_labels_alone(void **state) {
+    (void)state;
+    const net_case *k = &cases[1];
+    static const float mix[16] = {0.25f, 0.25f, 0.75f, 0.75f, 0.5f, 0.5f};
+    for (int i = 0; ff_compute_implementation(i); i++) {
+        net n;
+        samples s;
+        ff_step_result plain, harder;
+        open_net(&n, k->build, k->channels, k->height, k->width, 4,
+                 ff_compute_implementation(i)->name, 2);
+        net_case four = *k;
+        four.batch = 4;
+        draw(&s, &four);
+        s.labels[0] = 1, s.labels[1] = 3;
+        const double trained = mean_loss(&n, &s);
+        assert_ok(ff_plan_evaluate(n.plan, &s.batch, &plain, error));
+        s.batch.mix = mix;
+        assert_ok(ff_plan_evaluate(n.plan, &s.batch, &harder, error));
+        assert_true(harder.loss_sum == plain.loss_sum && harder.count == plain.count);
+        assert_true(mean_loss(&n, &s) != trained);
+        s.batch.mix = NULL;
+        assert_ok(ff_plan_evaluate(n.plan, &s.batch, &plain, error)); /* other statistics now */
+        n.plan->smoothing = 0.3;
+        assert_ok(ff_plan_evaluate(n.plan, &s.batch, &harder, error));
+        assert_true(harder.loss_sum == plain.loss_sum && harder.count == plain.count);
+        assert_true(mean_loss(&n, &s) != trained);
+        free(s.images);
+        close_net(&n);
+    }
+}
+
+/* ---- buckets of gradients ---- */
+
+/* Keeps a copy of a bucket when its event is recorded. */
+enum { MOST_BUCKETS = 16 };
+static const ff_device_table *whole_device;
+static const ff_bucket_events *watched;
+static const ff_store *watched_store;
+static float *kept[MOST_BUCKETS];
+
+static size_t bucket_values(const ff_bucket *bucket) {
+    return bucket->weights_end - bucket->weights + bucket->channels_end - bucket->channels;
+}
+static float *copy_of(const ff_bucket *bucket) {
+    const float *from = (const float *)(const void *)watched_store->gradients;
+    const size_t weights = bucket->weights_end - bucket->weights;
+    float *to = floats(bucket_values(bucket));
+    memcpy(to, from + bucket->weights, weights * sizeof *to);
+    memcpy(to + weights, from + bucket->channels,
+           (bucket->channels_end - bucket->channels) * sizeof *to);
+    return to;
+}
+static ff_status record_and_keep(ff_device *device, ff_event *event, ff_stream *stream,
+                                 ff_error *error) {
+    for (int i = 0; i < watched->count; i++) {
+        if (watched->events[i] != event) continue;
+        assert_null(kept[i]);
+        kept[i] = copy_of(&watched->buckets[i]);
+    }
+    return whole_device->event_record_external(device, event, stream, error);
+}
+
+/* What a bucket's event announces is final: no layer writes to the bucket after it. */
+static void buckets_are_complete_when_they_say_so(void **state) {
+    (void)state;
+    for (int c = 0; c < CASES; c++)
+        for (int i = 0; ff_compute_implementation(i); i++) {
+            const net_case *k = &cases[c];
+            net n;
+            samples s;
+            ff_bucket *buckets;
+            ff_event *events[MOST_BUCKETS];
+            ff_bucket_events all = {.events = events};
+            ff_outcome outcome;
+            open_net(&n, k->build, k->channels, k->height, k->width, k->batch,
+                     ff_compute_implementation(i)->name, 2);
+            draw(&s, k);
+            assert_ok(ff_store_buckets(&n.store, 64, &buckets, &all.count, error));
+            assert_true(all.count > 2 && all.count <= MOST_BUCKETS);
+            all.buckets = buckets;
+            ff_device *device = n.compute->device;
+            whole_device = device->table, watched = &all, watched_store = &n.store;
+            ff_device_table watching = *device->table;
+            watching.event_record_external = record_and_keep;
+            device->table = &watching;
+            for (int b = 0; b < all.count; b++)
+                assert_ok(whole_device->event_create(device, &events[b], false, error));
+            memset(n.store.gradients, 0xff, n.store.trained_count * sizeof(float));
+            ff_plan_enqueue(n.plan, &s.batch, true, &outcome, 1, &all);
+            assert_ok(ff_compute_check(n.compute, error));
+            for (int b = 0; b < all.count; b++) {
+                float *now = copy_of(&buckets[b]);
+                assert_non_null(kept[b]);
+                assert_memory_equal(kept[b], now, bucket_values(&buckets[b]) * sizeof *now);
+                free(now);
+                free(kept[b]);
+                kept[b] = NULL;
+                whole_device->event_destroy(device, events[b]);
+            }
+            device->table = whole_device;
+            free(buckets);
+            free(s.images);
+            close_net(&n);
+        }
+}
+
 /* Evaluating views is the weighted mean of evaluating each of them. */
 static void views_are_averaged(void **state) {
     (void)state;
@@ -335,10 +442,15 @@ static void errors_name_the_layer(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(gradients_are_right),    cmocka_unit_test(implementations_agree),
-        cmocka_unit_test(evaluation_counts_once), cmocka_unit_test(steps_repeat),
-        cmocka_unit_test(views_are_averaged),     cmocka_unit_test(chunks_are_invisible),
+        cmocka_unit_test(gradients_are_right),
+        cmocka_unit_test(implementations_agree),
+        cmocka_unit_test(evaluation_counts_once),
+        cmocka_unit_test(steps_repeat),
+        cmocka_unit_test(views_are_averaged),
+        cmocka_unit_test(chunks_are_invisible),
         cmocka_unit_test(errors_name_the_layer),
+        cmocka_unit_test(evaluation_is_of_the_labels_alone),
+        cmocka_unit_test(buckets_are_complete_when_they_say_so),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -189,7 +189,7 @@ static void reports_all(void **state) {
 static void index_that_disagrees(void **state) {
     (void)state;
     for (int zstd = 0; zstd < 2; zstd++)
-        for (int what = 0; what < 6; what++) {
+        for (int what = 0; what < 8; what++) {
             set_spec spec = tiny(zstd);
             spec.variable = false;
             char *folder = new_folder(), *path = join(folder, FF_INDEX_NAME);
@@ -219,6 +219,12 @@ static void index_that_disagrees(void **state) {
                 memcpy(kept, entry + 8, 8);
                 memcpy(entry + 8, entry + 64 + 8, 8);
                 memcpy(entry + 64 + 8, kept, 8);
+            } else if (what == 6) { /* a key one byte longer than keys may be, with room for it */
+                assert_true(header.section[FF_INDEX_KEYS].bytes > FF_KEY_LIMIT_BYTES);
+                ff_store_u64(entry + 40, 0);
+                ff_store_u16(entry + 60, FF_KEY_LIMIT_BYTES + 1);
+            } else if (what == 7) { /* a class one above the last */
+                ff_store_u32(bytes + header.section[FF_INDEX_LABELS].offset, 5);
             } else {
                 entry[0] = 17; /* item: out of order or beyond */
             }
@@ -228,6 +234,9 @@ static void index_that_disagrees(void **state) {
             ff_index_header_encode(&header, bytes);
             write_whole(path, bytes, length);
             FAILS(ff_verify_split(folder, 1, NULL, NULL, &test_error), FF_BAD_DATA, folder);
+            if (what >= 6)
+                assert_non_null(strstr(test_error.message,
+                                       what == 6 ? "is out of range" : "has class 5 in field"));
             free(bytes);
             free(path);
             remove_folder(folder);

@@ -152,12 +152,33 @@ static void class_sets_number_and_sort(void **state) {
     ff_class_set_free(&set);
 }
 
+static void labels_are_read(void **state) {
+    (void)state;
+    ff_error error = {0};
+    int64_t number = 0;
+    assert_int_equal(ff_web_parse_cls(" -999999999999999999\n", 21, &number, &error), FF_OK);
+    assert_int_equal(number, INT64_C(-999999999999999999));
+    assert_int_equal(ff_web_parse_cls("1000000000000000000", 19, &number, &error), FF_BAD_DATA);
+    /* A quote behind a backslash ends no string, so NaN behind it is text. */
+    static const char *const keys[] = {"label"};
+    char json[] = "{\"text\": \"\\\"NaN\", \"mean\": NaN, \"label\": \"NaN\"}";
+    ff_web_label label = {0};
+    size_t used;
+    assert_int_equal(ff_web_parse_json(json, sizeof json - 1, keys, 1, &label, &used, &error),
+                     FF_OK);
+    assert_int_equal(label.kind, FF_WEB_NAME);
+    assert_int_equal(label.name.length, 3);
+    assert_memory_equal(label.name.bytes, "NaN", 3);
+    ff_buffer_free(&label.name);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(braces_expand_as_in_bash),
         cmocka_unit_test(too_many_names_are_refused),
         cmocka_unit_test(keys_end_at_the_first_dot_of_the_base),
         cmocka_unit_test(class_sets_number_and_sort),
+        cmocka_unit_test(labels_are_read),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -6,6 +6,9 @@
 # to the system it will run on: the C and C++ runtimes and the driver's; and but NVIDIA's, which are
 # found on that system (loader/cuda/libraries.h), or are put into FOLDER/lib with BUNDLE_CUDA=1.
 # Programs and libraries find each other by $ORIGIN; no LD_LIBRARY_PATH is needed or changed.
+# FOLDER/share holds man pages, completions and documents where BUILD/share has them, and the licence
+# of every library (share/doc/licences). Copied into a PREFIX, FOLDER is installed there.
+# Environment: LIBARCHIVE, a folder of one built anew (libarchive.sh); BUNDLE_CUDA, CUDA_FOLDERS.
 set -eu
 build=$1 folder=$2
 shift 2
@@ -15,17 +18,38 @@ system='^(linux-vdso|ld-linux.*|libc|libm|libdl|libpthread|librt|libresolv|libut
 nvidia='^(libcudart|libcudnn.*|libcublas.*|libnccl|libnvrtc.*|libnvJitLink)\.so'
 
 rm -rf "$folder"
-mkdir -p "$folder/bin" "$folder/lib"
+licences=$folder/share/doc/licences
+mkdir -p "$folder/bin" "$folder/lib" "$licences"
+for part in "$build"/share/*/; do [ ! -d "$part" ] || cp -r "$part" "$folder/share/"; done
+cp LICENSE "$licences/ffpack"
+# licence NAME FILE: of a library, as its package has it, with the common texts that it refers to
+licence() {
+    local text package name
+    text=$(dirname "$2")/copyright
+    if [ ! -e "$text" ]; then
+        for name in "$2" "$(realpath "$2")" "/usr$(realpath "$2")"; do
+            package=$(dpkg-query -S "$name" 2>/dev/null | sed -n '1s/[:,].*//p')
+            [ -z "$package" ] || break
+        done
+        text=/usr/share/doc/$package/copyright
+    fi
+    [ -e "$text" ] || { echo "bundle: no licence of $2 was found; put it into $licences" >&2; return; }
+    cp -L "$text" "$licences/${1%%.so*}"
+    grep -oE '/usr/share/common-licenses/[A-Za-z0-9.+-]*[A-Za-z0-9]' "$text" | sort -u | while read -r name; do
+        [ ! -e "$name" ] || cp -L "$name" "$licences/"
+    done
+}
 for program in "$@"; do cp "$build/$program" "$folder/bin/"; done
 [ ! -e "$build/libff_cuda.so" ] || cp "$build/libff_cuda.so" "$folder/lib/"
 
 # Every library that these need, and those need.
 # shellcheck disable=SC2046
-ldd "$folder"/bin/* $(find "$folder/lib" -type f) | sed -n 's/^\t\([^ ]*\) => \(\/[^ ]*\) .*/\1 \2/p' | sort -u |
+LD_LIBRARY_PATH=${LIBARCHIVE:-}${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH} ldd "$folder"/bin/* $(find "$folder/lib" -type f) | sed -n 's/^\t\([^ ]*\) => \(\/[^ ]*\) .*/\1 \2/p' | sort -u |
     while read -r name file; do
         if grep -qE "$system" <<<"$name"; then continue; fi
         if grep -qE "$nvidia" <<<"$name"; then continue; fi
         cp -L "$file" "$folder/lib/$name"
+        licence "$name" "$file"
     done
 if [ "${BUNDLE_CUDA:-0}" = 1 ]; then
     for place in ${CUDA_FOLDERS:-}; do

@@ -66,7 +66,7 @@ CUDA_UNIT_PROGRAMS := $(if $(MODULES),$(BUILD)/tests/test_device_cuda)
 $(BUILD)/obj/tests/cuda/%.o: ALL_CFLAGS += $(CPPFLAGS_CUDA)
 $(CUDA_UNIT_PROGRAMS): $(addprefix $(BUILD)/obj/,tests/cuda/test_device_cuda.o tests/cuda/fake_cudart.o loader/cuda/device_cuda.o) $(BUILD)/libff_loader.a $(BUILD)/libff_format.a
 	@mkdir -p $(@D)
-	$(CC) $(ALL_LDFLAGS) $^ -o $@ -lcmocka $(LDLIBS_LOADER)
+	$(CC) $(ALL_LDFLAGS) $^ -o $@ $(LIBS_CMOCKA) $(LDLIBS_LOADER)
 
 # Programs for a machine with a card: gpu-check stands alone; those of C open the module.
 GPU_SOURCES  := $(sort $(wildcard tests/gpu/*.c))

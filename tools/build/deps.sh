@@ -1,6 +1,6 @@
 #!/bin/bash
 # Installs the packages of packages.txt that this system lacks. Usage: deps.sh NEED...
-# (NEED: build, quickstart, test). Says what it installs; uses sudo where not root. Anything it
+# (NEED: build, quickstart, test, lint, bundle). Says what it installs; uses sudo where not root. Anything it
 # cannot do it says in a sentence, and leaves to the build's own probes to judge.
 set -u
 table="$(dirname "$0")/packages.txt"
@@ -19,7 +19,7 @@ missing=()
 for need in "$@"; do
     while read -r package; do
         dpkg-query -W -f '${Status}' "$package" 2>/dev/null | grep -q 'ok installed' || missing+=("$package")
-    done < <(awk -v need="$need" -v column="$column" '$1 == need { print $column }' "$table" | sort -u)
+    done < <(awk -v need="$need" -v column="$column" '$1 == need && $column != "-" { print $column }' "$table" | sort -u)
 done
 [ ${#missing[@]} -eq 0 ] && exit 0
 as_root=()

@@ -1,78 +1,160 @@
 #!/bin/bash
-# Finds libraries by compiling and linking a probe for each; writes make variables to the file $1
-# and says on stderr what it found and why not. Environment: CC, DNNL (auto|0|1), DNNL_ROOT, and
-# what probe_cuda.sh reads.
+# Finds compiler and libraries by compiling and linking a probe for each; writes make variables to
+# the file $1 and says on stderr what it found, and what is missing with the packages that have it.
+# Where something needed is missing, $1 is a makefile that removes itself and ends make with a
+# sentence: make's own would hide it. Environment: CC, CPPFLAGS, CFLAGS, LDFLAGS, PKG_CONFIG_PATH,
+# DNNL (auto|0|1), DNNL_ROOT, and what probe_cuda.sh reads.
 set -u
-out=$1
+out=$1 here=$(dirname "$0")
 scratch=$(mktemp -d) && trap 'rm -rf "$scratch"' EXIT
 cc=${CC:-gcc}
-failed=0
+missing=() wanted=() # packages, by their names in Debian 12
 : >"$scratch/mk"
-# try NAME 'includes' 'expression' 'flags' -> 0 where it compiles and links; the reason in $reason
-try() {
-    printf '%s\nint main(void) { return (int)(long)(%s); }\n' "$2" "$3" >"$scratch/probe.c"
+# package NAME COLUMN: what packages.txt calls Debian 12's NAME there
+package() {
+    awk -v name="$1" -v column="$2" '/^# need / { for (i = 3; i <= NF; i++) if ($i == column) at = i - 1 }
+        !/^#/ && $2 == name { print $at; exit }' "$here/packages.txt"
+}
+# packages NAME -> "libz-dev (Debian, Ubuntu), libz-devel (Fedora, RHEL), libz (conda)"
+packages() {
+    local debian=$1 ubuntu fedora conda
+    ubuntu=$(package "$1" ubuntu-24.04) fedora=$(package "$1" fedora) conda=$(package "$1" conda)
+    if [ "$ubuntu" = "$debian" ]; then debian="$debian (Debian, Ubuntu)"; else debian="$debian (Debian), $ubuntu (Ubuntu)"; fi
+    echo "$debian, $fedora (Fedora, RHEL), $conda (conda)"
+}
+# compiles FLAGS...: the probe; the reason in $reason
+compiles() {
     # shellcheck disable=SC2086
-    if $cc -std=c11 -D_GNU_SOURCE "$scratch/probe.c" -o "$scratch/probe" $4 2>"$scratch/log"; then
-        return 0
-    fi
-    reason=$(grep -m1 -E 'error|cannot find|undefined' "$scratch/log" | sed 's/^[^:]*: *//' | cut -c1-100)
+    $cc -std=c11 -D_GNU_SOURCE ${CPPFLAGS:-} ${CFLAGS:-} "$scratch/probe.c" -o "$scratch/probe" ${LDFLAGS:-} "$@" 2>"$scratch/log" && return
+    reason=$(sed -nE '/error|cannot find|undefined/ {
+        s/.*: ([^ :]*\.h): No such file.*/no header \1/
+        s/.*cannot find (-l[^ :]*).*/no library \1/
+        s/^[^ ]*: *([0-9]+:)* *//
+        p; q }' "$scratch/log" | cut -c1-120)
+    reason=${reason:-$(head -1 "$scratch/log" | cut -c1-120)}
     return 1
 }
-# need NAME VARIABLE includes expression flags package: refuses to build without it
+# try 'includes' 'expression' 'flags' [MODULE] -> 0 where it compiles and links, by pkg-config's
+# flags for MODULE or by those given; the flags in $cppflags and $libs, the reason in $reason
+try() {
+    local flag
+    printf '%s\nint main(void) { return (int)(long)(%s); }\n' "$1" "$2" >"$scratch/probe.c"
+    if [ -n "${4:-}" ] && libs=$(pkg-config --libs $4 2>/dev/null) && cppflags=$(pkg-config --cflags $4 2>/dev/null); then
+        libs=${libs% } cppflags=${cppflags% }
+        # What lies outside of the system's folders is found there when the programs run, too.
+        for flag in $libs; do case "$flag" in -L*) libs="$libs -Wl,-rpath,${flag#-L}" ;; esac; done
+        # shellcheck disable=SC2086
+        compiles $cppflags $libs && return
+    fi
+    cppflags='' libs=$3
+    # shellcheck disable=SC2086
+    compiles $libs
+}
+# Whether the probe runs; its exit code in $status, the reason in $reason. 126 and more are the system's.
+runs() {
+    "$scratch/probe" 2>"$scratch/log"
+    status=$?
+    reason=$(sed 's/.*: error while/error while/' "$scratch/log" | head -1)
+    [ $status -lt 126 ]
+}
+# need NAME VARIABLE includes expression flags package [MODULE]: refuses to build without it. Writes
+# LIBS_VARIABLE, and adds to CPPFLAGS_FOUND.
 need() {
-    if try "$1" "$3" "$4" "$5"; then
-        echo "  $1: found ($5)" >&2
-        echo "$2 := $5" >>"$scratch/mk"
+    if try "$3" "$4" "$5" "${7:-}"; then
+        echo "  $1: found (${cppflags:+$cppflags }$libs)" >&2
+        echo "LIBS_$2 := $libs" >>"$scratch/mk"
+        [ -z "$cppflags" ] || echo "CPPFLAGS_FOUND += $cppflags" >>"$scratch/mk"
     else
-        echo "  $1: MISSING ($reason); Debian package $6, or 'make deps'" >&2
-        failed=1
+        echo "  $1: MISSING ($reason): $(packages "$6")" >&2
+        missing+=("$6")
     fi
 }
+# The last thing that make prints: what to install, or what else is wrong.
+refuse() {
+    local column=debian-12 install="apt-get install" names='' conda='' one
+    if grep -qs '^ID=ubuntu' /etc/os-release; then column=ubuntu-24.04
+    elif ! command -v apt-get >/dev/null && command -v dnf >/dev/null; then column=fedora install="dnf install"; fi
+    for one in "${missing[@]}" "${wanted[@]}"; do
+        names="$names $(package "$one" $column)"
+        case "$conda " in *" $(package "$one" conda) "*) ;; *) conda="$conda $(package "$one" conda)" ;; esac
+    done
+    mkdir -p "$(dirname "$out")"
+    {
+        echo "\$(shell rm -f $out)"
+        echo "define ff_refusal"
+        if [ -n "$1" ]; then echo "Not built: $1"; else
+            echo "Not built, for what is MISSING above. As root: $install$names"
+            echo "Without root: conda create -p deps -c conda-forge$conda; conda activate ./deps; make CPPFLAGS=-I\$\$CONDA_PREFIX/include LDFLAGS=\"-L\$\$CONDA_PREFIX/lib -Wl,-rpath,\$\$CONDA_PREFIX/lib\""
+        fi
+        echo "endef"
+        echo '$(error $(ff_refusal))'
+    } >"$out"
+    exit 0
+}
+
 echo "probing for libraries with $cc:" >&2
-need xxhash LIBS_XXHASH '#include <xxhash.h>' 'XXH3_64bits("", 0) + XXH_versionNumber()' '-lxxhash' libxxhash-dev
+# Without these nothing else can be looked for: all that building takes is named.
+everything() { mapfile -t missing < <(awk '$1 == "build" { print $2 }' "$here/packages.txt"); }
+printf 'int main(void) { return 0; }\n' >"$scratch/probe.c"
+# shellcheck disable=SC2086
+if ! $cc -c "$scratch/probe.c" -o "$scratch/probe.o" 2>"$scratch/log"; then
+    echo "  C compiler: MISSING ($(head -1 "$scratch/log" | sed 's/^[^ ]* line [0-9]*: //' | cut -c1-120)): $(packages gcc); CC=... names another" >&2
+    everything
+    refuse ''
+fi
+printf '#include <stdio.h>\n#include <pthread.h>\nint main(void) { return puts("") < 0; }\n' >"$scratch/probe.c"
+if ! compiles -pthread; then
+    echo "  C library: MISSING ($reason): $(packages libc6-dev)" >&2
+    everything
+    refuse ''
+fi
+need OpenMP OPENMP '#include <omp.h>' 'omp_get_max_threads()' '-fopenmp' gcc
+need xxhash XXHASH '#include <xxhash.h>' 'XXH3_64bits("", 0) + XXH_versionNumber()' '-lxxhash' libxxhash-dev libxxhash
 # The library's own choice of AVX2 or AVX-512 as it runs; not every build of it has that.
-try dispatch '#include <xxh_x86dispatch.h>' 'XXH3_64bits("", 0)' '-lxxhash' &&
-    echo "CPPFLAGS_XXHASH := -DFF_HAVE_XXH_DISPATCH" >>"$scratch/mk"
-need zstd LIBS_ZSTD '#include <zstd.h>' 'ZSTD_versionNumber()' '-lzstd' libzstd-dev
-need zlib LIBS_ZLIB '#include <zlib.h>' 'zlibCompileFlags()' '-lz' zlib1g-dev
-need libarchive LIBS_ARCHIVE '#include <archive.h>' 'archive_version_number()' '-larchive' libarchive-dev
-need libturbojpeg LIBS_JPEG '#include <turbojpeg.h>' 'tjInitDecompress()' '-lturbojpeg' libturbojpeg0-dev
-# turbojpeg.h does not say its version before 3.0, and packed sets record it.
-jpeg=$(pkg-config --modversion libturbojpeg 2>/dev/null) && echo "CPPFLAGS_JPEG := -DFF_JPEG_VERSION='\"$jpeg\"'" >>"$scratch/mk"
-need libjpeg LIBS_JPEG_REGION '#include <stdio.h>
-#include <jpeglib.h>' 'jpeg_std_error(0) && &jpeg_crop_scanline' '-ljpeg' libjpeg62-turbo-dev
-need libspng LIBS_PNG '#include <spng.h>' 'spng_ctx_new(0)' '-lspng' libspng-dev
-need libwebp LIBS_WEBP '#include <webp/decode.h>
-#include <webp/demux.h>' 'WebPGetDecoderVersion() + WebPGetDemuxVersion()' '-lwebpdemux -lwebp' libwebp-dev
-need libtiff LIBS_TIFF '#include <tiffio.h>' 'TIFFGetVersion()' '-ltiff' libtiff-dev
-need jansson LIBS_JANSSON '#include <jansson.h>' 'json_object()' '-ljansson' libjansson-dev
+try '#include <xxh_x86dispatch.h>' 'XXH3_64bits("", 0)' '-lxxhash' libxxhash &&
+    echo "CPPFLAGS_FOUND += -DFF_HAVE_XXH_DISPATCH" >>"$scratch/mk"
+need zstd ZSTD '#include <zstd.h>' 'ZSTD_versionNumber()' '-lzstd' libzstd-dev libzstd
+need zlib ZLIB '#include <zlib.h>' 'zlibCompileFlags()' '-lz' zlib1g-dev zlib
+need libarchive ARCHIVE '#include <archive.h>' 'archive_version_number()' '-larchive' libarchive-dev libarchive
+need libjpeg JPEG '#include <stdio.h>
+#include <jpeglib.h>' 'jpeg_std_error(0) && &jpeg_crop_scanline && LIBJPEG_TURBO_VERSION_NUMBER' '-ljpeg' libjpeg62-turbo-dev libjpeg
+need libspng PNG '#include <spng.h>' 'spng_ctx_new(0)' '-lspng' libspng-dev spng
+need libwebp WEBP '#include <webp/decode.h>
+#include <webp/demux.h>' 'WebPGetDecoderVersion() + WebPGetDemuxVersion()' '-lwebpdemux -lwebp' libwebp-dev 'libwebpdemux libwebp'
+need libtiff TIFF '#include <tiffio.h>' 'TIFFGetVersion()' '-ltiff' libtiff-dev libtiff-4
+need jansson JANSSON '#include <jansson.h>' 'json_object()' '-ljansson' libjansson-dev jansson
 
 dnnl_flags="-ldnnl"
 [ -n "${DNNL_ROOT:-}" ] && dnnl_flags="-I$DNNL_ROOT/include -L$DNNL_ROOT/lib -Wl,-rpath,$DNNL_ROOT/lib -ldnnl"
 if [ "${DNNL:-auto}" = 0 ]; then
     echo "  oneDNN: not used (DNNL=0); training on the CPU uses the plain loops" >&2
-elif try oneDNN '#include <dnnl.h>' 'dnnl_version()->major' "$dnnl_flags"; then
-    "$scratch/probe"
-    echo "  oneDNN: found, version $?.x ($dnnl_flags)" >&2
+elif try '#include <dnnl.h>' 'dnnl_version()->major' "$dnnl_flags" && runs; then
+    echo "  oneDNN: found, version $status.x ($dnnl_flags)" >&2
     echo "HAVE_DNNL := 1" >>"$scratch/mk"
     echo "LIBS_DNNL := $dnnl_flags" >>"$scratch/mk"
-    [ -n "${DNNL_ROOT:-}" ] && echo "CPPFLAGS_DNNL := -I$DNNL_ROOT/include" >>"$scratch/mk"
+    [ -n "${DNNL_ROOT:-}" ] && echo "CPPFLAGS_FOUND += -I$DNNL_ROOT/include" >>"$scratch/mk"
 elif [ "${DNNL:-auto}" = 1 ]; then
-    echo "  oneDNN: MISSING ($reason), and DNNL=1 insists; Debian package libdnnl-dev" >&2
-    failed=1
+    echo "  oneDNN: MISSING ($reason), and DNNL=1 insists: $(packages libdnnl-dev)" >&2
+    missing+=(libdnnl-dev)
 else
-    echo "  oneDNN: not found ($reason); training on the CPU uses the plain loops, slowly; Debian package libdnnl-dev" >&2
+    echo "  oneDNN: not found ($reason); training on the CPU uses the plain loops, slowly: $(packages libdnnl-dev)" >&2
+    wanted+=(libdnnl-dev)
 fi
-"$(dirname "$0")/probe_cuda.sh" "$scratch/mk" || failed=1
-if try cmocka '#include <stdarg.h>
+"$here/probe_cuda.sh" "$scratch/mk" || insisted=1
+if try '#include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
 #include <stdint.h>
-#include <cmocka.h>' '(cmocka_set_message_output(CM_OUTPUT_TAP), 0)' '-lcmocka'; then
+#include <cmocka.h>' '(cmocka_set_message_output(CM_OUTPUT_TAP), 0)' '-lcmocka' cmocka; then
     echo "  cmocka: found (unit tests)" >&2
-    echo "HAVE_CMOCKA := 1" >>"$scratch/mk"
+    echo "LIBS_CMOCKA := $libs" >>"$scratch/mk"
+    [ -z "$cppflags" ] || echo "CPPFLAGS_FOUND += $cppflags" >>"$scratch/mk"
 else
-    echo "  cmocka: not found ($reason); needed by 'make test' only" >&2
+    echo "  cmocka: not found ($reason); 'make test' alone needs it: $(packages libcmocka-dev)" >&2
 fi
-[ $failed -eq 0 ] || exit 1
+[ ${#missing[@]} -eq 0 ] || refuse ''
+[ -z "${insisted:-}" ] || refuse 'CUDA=1 insists on what is MISSING above; CUDA=auto builds without.'
+# A later make compiles and links with the same flags, where it is given none.
+[ -z "${CPPFLAGS:-}" ] || echo "CPPFLAGS ?= ${CPPFLAGS//\$/\$\$}" >>"$scratch/mk"
+[ -z "${LDFLAGS:-}" ] || echo "LDFLAGS ?= ${LDFLAGS//\$/\$\$}" >>"$scratch/mk"
 mkdir -p "$(dirname "$out")" && cp "$scratch/mk" "$out"

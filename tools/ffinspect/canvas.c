@@ -51,6 +51,22 @@ void ff_canvas_text(ff_canvas *canvas, unsigned x, unsigned y, unsigned scale, c
     ff_font_draw(text, dot, &at);
 }
 
+static uint8_t mixed(uint8_t below, uint8_t above, unsigned opacity) {
+    return (uint8_t)((below * (255 - opacity) + above * opacity + 127) / 255);
+}
+
+void ff_canvas_blend(ff_canvas *canvas, unsigned x, unsigned y, const uint8_t *opacity,
+                     size_t stride, unsigned width, unsigned height, ff_color color) {
+    for (unsigned i = 0; i < height && y + i < canvas->height; i++)
+        for (unsigned j = 0; j < width && x + j < canvas->width; j++) {
+            uint8_t *to = canvas->rgb + ((size_t)(y + i) * canvas->width + x + j) * 3;
+            unsigned share = opacity[i * stride + j];
+            to[0] = mixed(to[0], color.red, share);
+            to[1] = mixed(to[1], color.green, share);
+            to[2] = mixed(to[2], color.blue, share);
+        }
+}
+
 /* The mean of the square, which is smaller at the right and lower edge. */
 static ff_color average(const uint8_t *rgb, unsigned height, unsigned width, unsigned y, unsigned x,
                         unsigned down) {

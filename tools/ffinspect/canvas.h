@@ -25,6 +25,11 @@ void ff_canvas_fill(ff_canvas *canvas, unsigned x, unsigned y, unsigned width, u
 void ff_canvas_text(ff_canvas *canvas, unsigned x, unsigned y, unsigned scale, const char *text,
                     ff_color color);
 
+/* Lays `color` over what is there, with opacity [height, width] from 0 to 255, rows `stride` bytes
+ * apart. */
+void ff_canvas_blend(ff_canvas *canvas, unsigned x, unsigned y, const uint8_t *opacity,
+                     size_t stride, unsigned width, unsigned height, ff_color color);
+
 /* A picture [height, width, 3], each pixel enlarged to `up` x `up`, or squares of `down` x `down`
  * averaged (one of the two is 1). */
 void ff_canvas_picture(ff_canvas *canvas, unsigned x, unsigned y, const uint8_t *rgb,

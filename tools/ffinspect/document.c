@@ -1,6 +1,7 @@
 #include "tools/ffinspect/document.h"
 
 #include "format/base/options.h"
+#include "format/base/say.h"
 #include "tools/ffinspect/grid.h"
 #include "tools/ffinspect/json.h"
 #include "tools/ffinspect/npy.h"
@@ -55,25 +56,20 @@ static ff_status add_bench(json_t *object, const ff_inspect_options *options,
 }
 
 static ff_status add_files(json_t *object, const ff_inspect_options *options, ff_dataset *dataset,
-                           const char *name, bool first, ff_error *error) {
-    if (options->png && first) {
-        char *sentence;
-        const char *split = ff_dataset_metadata(dataset)->split;
-        FF_TRY(ff_inspect_grid(dataset, split && *split ? split : name, options, &sentence, error));
-        free(sentence);
-        FF_TRY(set(object, "png", path_text(options->png), error));
-    }
+                           ff_error *error) {
     if (options->npy) {
         uint64_t begin = 0, end = ff_dataset_count(dataset);
         if (options->sample) FF_TRY(ff_inspect_range(options->sample, end, &begin, &end, error));
-        FF_TRY(ff_inspect_write_npy(dataset, options->npy, begin, end, error));
+        char *sentence;
+        FF_TRY(ff_inspect_write_npy(dataset, options->npy, begin, end, &sentence, error));
+        free(sentence);
         FF_TRY(set(object, "npy", path_text(options->npy), error));
     }
     return FF_OK;
 }
 
 static ff_status add_facts(json_t *object, const ff_inspect_options *options,
-                           const ff_split_folder *split, bool first, ff_error *error) {
+                           const ff_split_folder *split, ff_error *error) {
     ff_dataset *dataset;
     json_t *summary = NULL;
     FF_TRY(ff_dataset_open(&dataset, split->path, FF_VERIFY_FIRST, error));
@@ -85,11 +81,17 @@ static ff_status add_facts(json_t *object, const ff_inspect_options *options,
     if (status == FF_OK && options->sample && !options->npy)
         status = add_samples(object, options, dataset, error);
     if (status == FF_OK && options->bench) status = add_bench(object, options, dataset, error);
-    if (status == FF_OK)
-        status = add_files(object, options, dataset, *split->name ? split->name : split->path,
-                           first, error);
+    if (status == FF_OK) status = add_files(object, options, dataset, error);
     ff_dataset_close(&dataset);
     return status;
+}
+
+static ff_status add_sheet(json_t *document, const ff_inspect_options *options,
+                           const ff_split_list *list, ff_error *error) {
+    char *sentence;
+    FF_TRY(ff_inspect_grid(list, options, &sentence, error));
+    free(sentence);
+    return set(document, "png", path_text(options->png), error);
 }
 
 /* A broken split is listed with its problems and nothing else; `*verdict` keeps the first one. */
@@ -106,21 +108,20 @@ static ff_status add_verification(json_t *object, const ff_inspect_options *opti
     FF_TRY(status);
     *good = verified == FF_OK;
     if (!*good && verdict->status == FF_OK)
-        (void)ff_fail(verdict, verified, "%s: %" PRIu64 " problem%s, the first: %s", split->path,
-                      problems, problems == 1 ? "" : "s", problem.message);
+        (void)ff_fail(verdict, verified, "%s: %s, the first: %s", split->path,
+                      ff_say_count(problems, "problem", "problems").text, problem.message);
     return set(object, "verify", value, error);
 }
 
 static ff_status add_split(json_t *list, const ff_inspect_options *options,
-                           const ff_split_folder *split, bool first, ff_error *verdict,
-                           ff_error *error) {
+                           const ff_split_folder *split, ff_error *verdict, ff_error *error) {
     json_t *object = json_object();
     bool good = true;
     if (json_array_append_new(list, object))
         return ff_fail(error, FF_NO_MEMORY, "not enough memory for the JSON document");
     FF_TRY(set(object, "path", path_text(split->path), error));
     if (options->verify) FF_TRY(add_verification(object, options, split, &good, verdict, error));
-    return good ? add_facts(object, options, split, first, error) : FF_OK;
+    return good ? add_facts(object, options, split, error) : FF_OK;
 }
 
 ff_status ff_inspect_document(const ff_inspect_options *options, const ff_split_list *list,
@@ -132,7 +133,9 @@ ff_status ff_inspect_document(const ff_inspect_options *options, const ff_split_
     ff_status status = FF_OK;
     if (!document) status = ff_fail(error, FF_NO_MEMORY, "not enough memory for the JSON document");
     for (size_t i = 0; i < list->count && status == FF_OK; i++)
-        status = add_split(splits, options, &list->split[i], i == 0, &verdict, error);
+        status = add_split(splits, options, &list->split[i], &verdict, error);
+    if (status == FF_OK && options->png && verdict.status == FF_OK)
+        status = add_sheet(document, options, list, error);
     /* Failures of the stream itself are found at exit. */
     if (status == FF_OK) {
         if (json_dumpf(document, stdout, JSON_INDENT(2) | JSON_ENSURE_ASCII) && !ferror(stdout))

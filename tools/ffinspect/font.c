@@ -115,11 +115,6 @@ static unsigned next_glyph(const char *text, size_t *bytes) {
     const unsigned char *byte = (const unsigned char *)text;
     *bytes = ff_inspect_utf8(byte, strlen(text));
     if (*bytes == 3 && byte[0] == 0xe2 && byte[1] == 0x80 && byte[2] == 0xa6) return ELLIPSIS;
-    /* Latin-1's letters (U+00C0 to U+00FF) without their accents. */
-    if (*bytes == 2 && byte[0] == 0xc3)
-        return (unsigned)"AAAAAAACEEEEIIIIDNOOOOOxOUUUUYPsaaaaaaaceeeeiiiidnooooo/ouuuuypy"
-                   [byte[1] - 0x80] -
-               FIRST;
     if (*bytes == 0) *bytes = 1;
     return *bytes == 1 && byte[0] >= FIRST && byte[0] < 0x7f ? byte[0] - (unsigned)FIRST
                                                              : (unsigned)UNKNOWN;
@@ -140,17 +135,26 @@ unsigned ff_font_width(const char *text) {
     return width ? width - 1 : 0;
 }
 
+bool ff_font_knows(const char *text) {
+    while (*text >= FIRST && *text < 0x7f) text++;
+    return !*text;
+}
+
+size_t ff_font_prefix(const char *text, unsigned width) {
+    unsigned first, used = 0;
+    size_t at = 0;
+    for (size_t bytes; text[at]; at += bytes) {
+        used += extent(next_glyph(text + at, &bytes), &first);
+        if (used++ > width) break; /* a column between letters */
+    }
+    return at;
+}
+
 ff_status ff_font_fit(ff_buffer *out, const char *text, unsigned width, ff_error *error) {
-    unsigned first, used = 0, room = extent(ELLIPSIS, &first);
-    size_t kept = strlen(text);
-    if (ff_font_width(text) > width) {
-        kept = 0;
-        size_t at = 0;
-        for (size_t bytes; text[at]; at += bytes) {
-            used += extent(next_glyph(text + at, &bytes), &first) + 1;
-            if (used + room > width) break;
-            kept = at + bytes;
-        }
+    unsigned first, ellipsis = extent(ELLIPSIS, &first) + 1;
+    size_t kept = ff_font_prefix(text, width);
+    if (text[kept]) {
+        kept = ff_font_prefix(text, width > ellipsis ? width - ellipsis : 0);
         while (kept && text[kept - 1] == ' ') kept--;
     }
     FF_TRY(ff_buffer_add(out, text, kept, error));

@@ -8,8 +8,14 @@
 
 #define FF_FONT_HEIGHT 8u
 
+/* Whether `text` is printable ASCII throughout. */
+bool ff_font_knows(const char *text);
+
 /* Dots from the first to the last column of `text`. */
 unsigned ff_font_width(const char *text);
+
+/* Bytes of the longest beginning of `text` that is at most `width` dots wide. */
+size_t ff_font_prefix(const char *text, unsigned width);
 
 /* Appends `text`, shortened with an ellipsis where it is more than `width` dots wide. */
 FF_MUST_USE ff_status ff_font_fit(ff_buffer *out, const char *text, unsigned width,

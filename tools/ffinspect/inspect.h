@@ -4,8 +4,7 @@
 
 #include "format/reader.h"
 
-#define FF_INSPECT_FIRST_SAMPLES                                                                   \
-    INT64_C(-1) /* no --seed: the first ones, in the order of numbers */
+#define FF_INSPECT_NO_SEED INT64_C(-1) /* no --seed: a spread of classes */
 
 typedef struct ff_inspect_options {
     const char *path;
@@ -15,7 +14,7 @@ typedef struct ff_inspect_options {
     const char *png;       /* file to write the contact sheet to */
     const char *npy;       /* file to write the samples to; "-" = standard output */
     const char *label;     /* field that names the pictures; NULL = the first class field */
-    int64_t seed;          /* or FF_INSPECT_FIRST_SAMPLES */
+    int64_t seed;          /* or FF_INSPECT_NO_SEED */
     int64_t jobs;          /* threads */
     int64_t classes_limit; /* classes listed by the summary for each field; 0 = all */
 } ff_inspect_options;

@@ -8,13 +8,25 @@
 
 enum { NAME_LIMIT = 200 };
 
-ff_status ff_inspect_class_name(ff_buffer *out, const ff_field *field, int64_t value,
+ff_status ff_inspect_class_name(ff_buffer *out, const ff_field *field, int64_t value, unsigned how,
                                 ff_error *error) {
     if (value < 0) return ff_buffer_printf(out, error, "unlabeled");
     if ((uint64_t)value >= field->class_count)
         return ff_buffer_printf(out, error, "%" PRId64, value);
-    const char *name = field->class_name[value];
-    return ff_inspect_readable(out, name, strlen(name), NAME_LIMIT, error);
+    ff_buffer name = {0}, ascii = {0};
+    ff_status status = ff_inspect_readable(&name, field->class_name[value],
+                                           strlen(field->class_name[value]), NAME_LIMIT, error);
+    if (status == FF_OK && how & FF_NAME_ASCII)
+        status = ff_inspect_ascii(&ascii, name.bytes, error);
+    bool changed = ascii.bytes && strcmp(ascii.bytes, name.bytes);
+    if (status == FF_OK && (changed || how & FF_NAME_NUMBERED))
+        status = ff_buffer_printf(out, error, "%" PRId64 " ", value);
+    if (status == FF_OK)
+        status = ff_buffer_printf(out, error, "%s%s", changed ? "~" : "",
+                                  changed ? ascii.bytes : name.bytes);
+    ff_buffer_free(&name);
+    ff_buffer_free(&ascii);
+    return status;
 }
 
 static int64_t class_value(const ff_field *field, const void *values) {
@@ -32,13 +44,13 @@ static ff_status add_number(ff_buffer *out, const ff_field *field, const void *v
 }
 
 static ff_status add_set_values(ff_buffer *out, const ff_field *field, const uint8_t *values,
-                                size_t limit, ff_error *error) {
+                                size_t limit, unsigned how, ff_error *error) {
     size_t shown = 0;
     for (uint32_t i = 0; i < field->width; i++) {
         if (!values[i]) continue;
         if (shown == limit) return ff_buffer_printf(out, error, ", ...");
         if (shown++) FF_TRY(ff_buffer_printf(out, error, ", "));
-        FF_TRY(ff_inspect_class_name(out, field, i, error));
+        FF_TRY(ff_inspect_class_name(out, field, i, how, error));
     }
     return shown ? FF_OK : ff_buffer_printf(out, error, "(no class)");
 }
@@ -50,7 +62,7 @@ static ff_status add_probabilities(ff_buffer *out, const ff_field *field, const 
         if (ff_element(values, field->dtype, i) == 0) continue;
         if (shown == limit) return ff_buffer_printf(out, error, ", ...");
         if (shown++) FF_TRY(ff_buffer_printf(out, error, ", "));
-        FF_TRY(ff_inspect_class_name(out, field, i, error));
+        FF_TRY(ff_inspect_class_name(out, field, i, 0, error));
         FF_TRY(ff_buffer_printf(out, error, field->class_count ? " " : ": "));
         FF_TRY(add_number(out, field, values, i, error));
     }
@@ -92,14 +104,11 @@ ff_status ff_inspect_label(ff_buffer *out, ff_reader *reader, ff_dataset *datase
     FF_TRY(read_values(reader, dataset, number, index, &values, error));
     ff_status status = FF_OK;
     switch (field->kind) {
-    case FF_FIELD_CLASS: {
-        int64_t value = class_value(field, values);
-        if (value >= 0 && field->class_count)
-            status = ff_buffer_printf(out, error, "%" PRId64 " ", value);
-        if (status == FF_OK) status = ff_inspect_class_name(out, field, value, error);
+    case FF_FIELD_CLASS:
+        status =
+            ff_inspect_class_name(out, field, class_value(field, values), FF_NAME_NUMBERED, error);
         break;
-    }
-    case FF_FIELD_MULTI_HOT: status = add_set_values(out, field, values, limit, error); break;
+    case FF_FIELD_MULTI_HOT: status = add_set_values(out, field, values, limit, 0, error); break;
     case FF_FIELD_SOFT: status = add_probabilities(out, field, values, limit, error); break;
     case FF_FIELD_VECTOR: status = add_numbers(out, field, values, limit, error); break;
     default: status = ff_buffer_printf(out, error, "(none)");
@@ -108,25 +117,30 @@ ff_status ff_inspect_label(ff_buffer *out, ff_reader *reader, ff_dataset *datase
     return status;
 }
 
+static ff_status add_likeliest(ff_buffer *out, const ff_field *field, const void *values,
+                               unsigned how, ff_error *error) {
+    uint32_t best = 0;
+    for (uint32_t i = 1; i < field->width; i++)
+        if (ff_element(values, FF_F32, i) > ff_element(values, FF_F32, best)) best = i;
+    FF_TRY(ff_inspect_class_name(out, field, best, how, error));
+    return ff_buffer_printf(out, error, " %.0f%%", 100 * ff_element(values, FF_F32, best));
+}
+
 ff_status ff_inspect_caption(ff_buffer *out, ff_reader *reader, ff_dataset *dataset,
-                             uint64_t number, size_t index, ff_error *error) {
+                             uint64_t number, size_t index, unsigned how, ff_error *error) {
+    enum { VALUES = 16 };
     const ff_field *field = &ff_dataset_metadata(dataset)->field[index];
-    if (field->kind != FF_FIELD_CLASS && field->kind != FF_FIELD_SOFT)
-        return ff_inspect_label(out, reader, dataset, number, index, 16, error);
+    if (field->kind == FF_FIELD_VECTOR || field->kind == FF_FIELD_NONE)
+        return ff_inspect_label(out, reader, dataset, number, index, VALUES, error);
     void *values;
     FF_TRY(read_values(reader, dataset, number, index, &values, error));
     ff_status status;
-    if (field->kind == FF_FIELD_CLASS) {
-        status = ff_inspect_class_name(out, field, class_value(field, values), error);
-    } else {
-        uint32_t best = 0;
-        for (uint32_t i = 1; i < field->width; i++)
-            if (ff_element(values, FF_F32, i) > ff_element(values, FF_F32, best)) best = i;
-        status = ff_inspect_class_name(out, field, best, error);
-        if (status == FF_OK)
-            status =
-                ff_buffer_printf(out, error, " %.0f%%", 100 * ff_element(values, FF_F32, best));
-    }
+    if (field->kind == FF_FIELD_CLASS)
+        status = ff_inspect_class_name(out, field, class_value(field, values), how, error);
+    else if (field->kind == FF_FIELD_SOFT)
+        status = add_likeliest(out, field, values, how, error);
+    else
+        status = add_set_values(out, field, values, VALUES, how, error);
     free(values);
     return status;
 }

@@ -12,8 +12,8 @@
 static const char summary[] =
     "Shows and proves what a packed dataset holds: a summary in words where nothing else is asked.\n"
     "DIR is the folder of a split, or one with several (OUT with OUT/train, OUT/test); then the\n"
-    "summary, --json, --verify, --stats and --bench take all of them, --png the first one, and\n"
-    "--sample and --npy want a single one.";
+    "summary, --json, --verify, --stats, --bench and --png take all of them; --sample and --npy\n"
+    "want a single one.";
 
 static const char epilogue[] =
     "In --json, class names, field names and keys are percent-escaped, for they are bytes: all but\n"
@@ -26,6 +26,10 @@ static const char epilogue[] =
     "  ffinspect cifar10/train --sample 17\n"
     "  ffinspect cifar10/test --npy test.npy\n"
     "  ffinspect cifar10 --json --stats | jq '.splits[].stats'\n"
+    "\n"
+    "Names on --png are drawn by Pango in any script, where libpangocairo-1.0.so.0 and fonts are\n"
+    "found; else, and with FFPACK_PANGO=0 in the environment, what is not ASCII is transliterated\n"
+    "and marked: class 3, ~name.\n"
     "\n"
     "Exit codes: 0 done, and with --verify all is well; 1 failure; 2 wrong usage; 65 DIR is no\n"
     "packed dataset, or it is broken; 74 the system refused to read or write; 128 + n stopped by\n"
@@ -50,7 +54,7 @@ static int finish(int code) {
 
 int main(int argc, char **argv) {
     ff_inspect_options chosen = {
-        .seed = FF_INSPECT_FIRST_SAMPLES, .jobs = ff_cpu_count(), .classes_limit = 20};
+        .seed = FF_INSPECT_NO_SEED, .jobs = ff_cpu_count(), .classes_limit = 20};
     const ff_option options[] = {
         {.kind = FF_OPTION_HEADING, .help = "What to show (default: a summary)"},
         {"json", 0, FF_OPTION_FLAG, NULL, &chosen.json, NULL, 0, 0,
@@ -68,18 +72,20 @@ int main(int argc, char **argv) {
          "bytes"},
         {.kind = FF_OPTION_HEADING, .help = "What to write"},
         {"png", 0, FF_OPTION_STRING, "FILE", &chosen.png, NULL, 0, 0,
-         "a contact sheet: denormalized pictures with their class names"},
+         "a contact sheet: denormalized pictures with their class names, of as many classes as fit"},
         {"grid", 0, FF_OPTION_STRING, "RxC", &chosen.grid, NULL, 0, 0,
-         "rows and columns of --png (default: 4x8)"},
+         "rows and columns of --png, of all splits together (default: 4x8)"},
         {"label", 0, FF_OPTION_STRING, "FIELD", &chosen.label, NULL, 0, 0,
-         "label field that names the pictures (default: the first one of classes)"},
+         "label field that names the pictures and chooses them (default: the first one of classes)"},
         {"npy", 0, FF_OPTION_STRING, "FILE", &chosen.npy, NULL, 0, 0,
          "the samples as stored, in the order of their numbers, as one NumPy array: shape (n, ...) "
-         "of u8, f16, f32 or u16 (bf16 too, as its bits); - is standard output"},
+         "of u8, f16, f32 or u16 (bf16 too, as its bits), and labels beside FILE.npy in "
+         "FILE_FIELD.npy; samples of different sizes as an array each in a new folder FILE, labels "
+         "beside it; - is standard output, without labels"},
         {.kind = FF_OPTION_HEADING, .help = "How"},
         {"seed", 0, FF_OPTION_INTEGER, "N", &chosen.seed, NULL, 0, 9e15,
-         "choose the pictures of --png at random (default: the first ones); also the random order of "
-         "--bench"},
+         "choose the pictures of --png at random (default: spread over the classes); also the random "
+         "order of --bench"},
         {"jobs", 'j', FF_OPTION_INTEGER, "N", &chosen.jobs, NULL, 1, 1024,
          "threads (default: one a CPU); results do not depend on it"},
         {"classes-limit", 0, FF_OPTION_INTEGER, "N", &chosen.classes_limit, NULL, 0, 16777216,

@@ -2,31 +2,39 @@
 
 #include "format/base/interrupt.h"
 #include "format/base/progress.h"
+#include "format/base/say.h"
 #include "tools/ffinspect/access.h"
 #include "tools/ffinspect/outfile.h"
 
+#include <errno.h>
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { AXES = 3, CHUNK_BYTES = 1 << 20 };
 
 static const char *description(ff_dtype dtype) {
     switch (dtype) {
     case FF_U8: return "|u1";
     case FF_F16: return "<f2";
     case FF_F32: return "<f4";
+    case FF_I32: return "<i4";
+    case FF_I64: return "<i8";
     default: return "<u2"; /* u16, and the bits of bf16, which NumPy has no type for */
     }
 }
 
-ff_status ff_inspect_npy_header(ff_buffer *header, const ff_metadata *metadata, uint64_t count,
-                                ff_error *error) {
-    bool chw = metadata->layout == FF_CHW;
+ff_status ff_inspect_npy_header(ff_buffer *header, ff_dtype dtype, const uint64_t *shape,
+                                size_t axes, ff_error *error) {
     ff_buffer text = {0};
     ff_status status = ff_buffer_printf(
-        &text, error,
-        "{'descr': '%s', 'fortran_order': False, 'shape': (%" PRIu64 ", %u, %u, %u), }",
-        description(metadata->dtype), count, chw ? metadata->channels : metadata->height,
-        chw ? metadata->height : metadata->width, chw ? metadata->width : metadata->channels);
+        &text, error, "{'descr': '%s', 'fortran_order': False, 'shape': (", description(dtype));
+    for (size_t i = 0; i < axes && status == FF_OK; i++)
+        status = ff_buffer_printf(&text, error, "%s%" PRIu64, i ? ", " : "", shape[i]);
+    if (status == FF_OK) status = ff_buffer_printf(&text, error, axes == 1 ? ",), }" : "), }");
     /* Magic and length (10 bytes), the text, blanks and a newline: a multiple of 64 bytes. */
     size_t padded = (10 + text.length + 1 + 63) / 64 * 64 - 10;
     while (status == FF_OK && text.length + 1 < padded)
@@ -40,35 +48,47 @@ ff_status ff_inspect_npy_header(ff_buffer *header, const ff_metadata *metadata, 
     return status;
 }
 
+/* [C,H,W] or [H,W,C] */
+static void sample_shape(const ff_metadata *metadata, uint32_t height, uint32_t width,
+                         uint64_t shape[AXES]) {
+    bool chw = metadata->layout == FF_CHW;
+    shape[0] = chw ? metadata->channels : height;
+    shape[1] = chw ? height : width;
+    shape[2] = chw ? width : metadata->channels;
+}
+
 typedef struct npy_writing {
     ff_dataset *dataset;
-    ff_outfile *file;
+    const ff_metadata *metadata;
+    ff_reader *reader;
+    const char *path;
     uint64_t begin, end;
-    uint64_t *order; /* of storage, NULL = numbers */
-    uint64_t header_bytes, tensor_bytes;
-    void *tensor;
+    void *tensor;       /* of the largest sample */
+    ff_buffer labelled; /* the names of the files with labels */
 } npy_writing;
 
+/* ---- one array of samples -------------------------------------------------------------------- */
+
 /* A file is filled in the order of storage, so that no compressed frame is undone twice. */
-static ff_status write_samples(npy_writing *writing, ff_reader *reader, ff_error *error) {
+static ff_status write_samples(const npy_writing *writing, ff_outfile *file, uint64_t header_bytes,
+                               const uint64_t *order, ff_error *error) {
     ff_progress progress;
-    uint64_t done = 0, total = writing->order ? ff_dataset_count(writing->dataset) : writing->end;
+    uint64_t done = 0, total = order ? ff_dataset_count(writing->dataset) : writing->end;
     ff_status status = FF_OK;
     ff_progress_begin(&progress, "writing", "samples", writing->end - writing->begin, false);
-    for (uint64_t i = writing->order ? 0 : writing->begin; i < total && status == FF_OK; i++) {
-        uint64_t number = writing->order ? writing->order[i] : i;
+    for (uint64_t i = order ? 0 : writing->begin; i < total && status == FF_OK; i++) {
+        uint64_t number = order ? order[i] : i;
         ff_view view;
         if (number < writing->begin || number >= writing->end) continue;
         FF_TRY_DONE(ff_interrupt_check(error));
-        FF_TRY_DONE(ff_reader_sample(reader, number, &view, error));
+        FF_TRY_DONE(ff_reader_sample(writing->reader, number, &view, error));
         FF_TRY_DONE(ff_inspect_copy(writing->dataset, &view, writing->tensor, error));
-        if (writing->order)
-            status = ff_outfile_write_at(writing->file,
-                                         writing->header_bytes +
-                                             (number - writing->begin) * writing->tensor_bytes,
-                                         writing->tensor, writing->tensor_bytes, error);
+        if (order)
+            status = ff_outfile_write_at(
+                file, header_bytes + (number - writing->begin) * view.tensor_bytes, writing->tensor,
+                view.tensor_bytes, error);
         else
-            status = ff_outfile_write(writing->file, writing->tensor, writing->tensor_bytes, error);
+            status = ff_outfile_write(file, writing->tensor, view.tensor_bytes, error);
         ff_progress_update(&progress, ++done, NULL);
     }
 done:
@@ -76,37 +96,198 @@ done:
     return status;
 }
 
-ff_status ff_inspect_write_npy(ff_dataset *dataset, const char *path, uint64_t begin, uint64_t end,
-                               ff_error *error) {
-    const ff_metadata *metadata = ff_dataset_metadata(dataset);
-    if (metadata->variable_size)
-        return ff_fail(error, FF_USAGE,
-                       "%s: its samples have different sizes, and an array has one shape: --npy "
-                       "cannot write them",
-                       ff_dataset_path(dataset));
-    npy_writing writing = {
-        .dataset = dataset,
-        .begin = begin,
-        .end = end,
-        .tensor_bytes = ff_metadata_tensor_bytes(metadata, metadata->height, metadata->width)};
-    ff_reader *reader = NULL;
+static ff_status fill_array(const npy_writing *writing, ff_outfile *file, ff_error *error) {
+    const ff_metadata *metadata = writing->metadata;
+    uint64_t shape[1 + AXES] = {writing->end - writing->begin}, *order = NULL;
+    sample_shape(metadata, metadata->height, metadata->width, shape + 1);
     ff_buffer header = {0};
-    ff_status status;
-    FF_TRY_DONE(ff_inspect_npy_header(&header, metadata, end - begin, error));
-    writing.header_bytes = header.length;
-    FF_TRY_DONE(ff_alloc_aligned(&writing.tensor, writing.tensor_bytes, 1, 0, "a sample", error));
-    FF_TRY_DONE(ff_reader_open(&reader, dataset, error));
-    FF_TRY_DONE(ff_outfile_open(&writing.file, path, error));
-    if (ff_outfile_seekable(writing.file))
-        FF_TRY_DONE(ff_inspect_storage_order(dataset, &writing.order, error));
-    FF_TRY_DONE(ff_outfile_write(writing.file, header.bytes, header.length, error));
-    FF_TRY_DONE(write_samples(&writing, reader, error));
-    FF_TRY_DONE(ff_outfile_commit(&writing.file, error));
-done:
-    ff_outfile_discard(&writing.file);
-    ff_reader_close(&reader);
-    free(writing.order);
-    free(writing.tensor);
+    ff_status status = ff_inspect_npy_header(&header, metadata->dtype, shape, 1 + AXES, error);
+    if (status == FF_OK && ff_outfile_seekable(file))
+        status = ff_inspect_storage_order(writing->dataset, &order, error);
+    if (status == FF_OK) status = ff_outfile_write(file, header.bytes, header.length, error);
+    if (status == FF_OK) status = write_samples(writing, file, header.length, order, error);
+    free(order);
     ff_buffer_free(&header);
+    return status;
+}
+
+/* ---- labels ---------------------------------------------------------------------------------- */
+
+/* STEM_FIELD.npy; bytes of the field's name that a file's name may not have, or that are no
+ * printable ASCII, are %XX. */
+static ff_status label_path(const npy_writing *writing, const ff_field *field, ff_buffer *path,
+                            ff_error *error) {
+    size_t stem = strlen(writing->path);
+    while (stem > 1 && writing->path[stem - 1] == '/') stem--;
+    if (stem > 4 && !memcmp(writing->path + stem - 4, ".npy", 4)) stem -= 4;
+    FF_TRY(ff_buffer_printf(path, error, "%.*s_", (int)stem, writing->path));
+    for (const char *at = field->name; *at; at++)
+        FF_TRY(ff_buffer_printf(path, error, *at > ' ' && *at < 127 && *at != '/' ? "%c" : "%%%02X",
+                                (unsigned char)*at));
+    return ff_buffer_printf(path, error, ".npy");
+}
+
+static ff_status fill_labels(const npy_writing *writing, size_t index, ff_outfile *file,
+                             ff_error *error) {
+    const ff_field *field = &writing->metadata->field[index];
+    const uint64_t shape[2] = {writing->end - writing->begin, field->width};
+    const size_t bytes = ff_field_bytes(field);
+    char *values = NULL;
+    ff_buffer text = {0};
+    ff_status status = ff_inspect_npy_header(&text, field->dtype, shape,
+                                             field->kind == FF_FIELD_CLASS ? 1 : 2, error);
+    if (status == FF_OK) status = ff_alloc(&values, bytes, 1, "a label", error);
+    for (uint64_t i = writing->begin; i < writing->end && status == FF_OK; i++) {
+        status = ff_interrupt_check(error);
+        if (status == FF_OK) status = ff_reader_label(writing->reader, i, index, values, error);
+        if (status == FF_OK) status = ff_buffer_add(&text, values, bytes, error);
+        if (status == FF_OK && text.length >= CHUNK_BYTES) {
+            status = ff_outfile_write(file, text.bytes, text.length, error);
+            text.length = 0;
+        }
+    }
+    if (status == FF_OK) status = ff_outfile_write(file, text.bytes, text.length, error);
+    free(values);
+    ff_buffer_free(&text);
+    return status;
+}
+
+static ff_status write_labels(npy_writing *writing, ff_error *error) {
+    for (size_t i = 0; i < writing->metadata->field_count; i++) {
+        const ff_field *field = &writing->metadata->field[i];
+        if (!field->width) continue;
+        ff_buffer path = {0};
+        ff_outfile *file = NULL;
+        ff_status status = label_path(writing, field, &path, error);
+        if (status == FF_OK) status = ff_outfile_open(&file, path.bytes, error);
+        if (status == FF_OK) status = fill_labels(writing, i, file, error);
+        if (status == FF_OK) status = ff_outfile_commit(&file, error);
+        if (status == FF_OK)
+            status = ff_buffer_printf(&writing->labelled, error, "%s%s",
+                                      writing->labelled.length ? ", " : "", path.bytes);
+        ff_outfile_discard(&file);
+        ff_buffer_free(&path);
+        FF_TRY(status);
+    }
+    return FF_OK;
+}
+
+/* ---- a folder of arrays ---------------------------------------------------------------------- */
+
+/* A sample's file in the folder; as many digits as the last one needs, so that names sort. */
+static ff_status sample_path(const npy_writing *writing, const char *folder, uint64_t number,
+                             char **path, ff_error *error) {
+    int digits = snprintf(NULL, 0, "%" PRIu64, writing->end - 1);
+    return ff_format(path, error, "%s/%0*" PRIu64 ".npy", folder, digits, number);
+}
+
+static ff_status write_one(const npy_writing *writing, const char *folder, uint64_t number,
+                           ff_error *error) {
+    ff_view view;
+    uint64_t shape[AXES];
+    char *path = NULL;
+    ff_outfile *file = NULL;
+    ff_buffer header = {0};
+    FF_TRY(ff_interrupt_check(error));
+    FF_TRY(ff_reader_sample(writing->reader, number, &view, error));
+    FF_TRY(ff_inspect_copy(writing->dataset, &view, writing->tensor, error));
+    sample_shape(writing->metadata, view.height, view.width, shape);
+    ff_status status = ff_inspect_npy_header(&header, writing->metadata->dtype, shape, AXES, error);
+    if (status == FF_OK) status = sample_path(writing, folder, number, &path, error);
+    if (status == FF_OK) status = ff_outfile_open(&file, path, error);
+    if (status == FF_OK) status = ff_outfile_write(file, header.bytes, header.length, error);
+    if (status == FF_OK) status = ff_outfile_write(file, writing->tensor, view.tensor_bytes, error);
+    if (status == FF_OK) status = ff_outfile_commit(&file, error);
+    ff_outfile_discard(&file);
+    free(path);
+    ff_buffer_free(&header);
+    return status;
+}
+
+static void remove_folder(const npy_writing *writing, const char *folder, uint64_t end) {
+    for (uint64_t i = writing->begin; i < end; i++) {
+        char *path;
+        if (sample_path(writing, folder, i, &path, NULL) != FF_OK) continue;
+        unlink(path);
+        free(path);
+    }
+    rmdir(folder);
+}
+
+static ff_status fill_folder(npy_writing *writing, char *folder, ff_error *error) {
+    ff_progress progress;
+    uint64_t next = writing->begin;
+    ff_status status = FF_OK;
+    mode_t mask = umask(0);
+    umask(mask);
+    if (!mkdtemp(folder)) return ff_fail_errno(error, "%s: cannot create the folder", folder);
+    if (chmod(folder, 0777 & ~mask))
+        status = ff_fail_errno(error, "%s: cannot set the mode", folder);
+    ff_progress_begin(&progress, "writing", "samples", writing->end - writing->begin, false);
+    while (status == FF_OK && next < writing->end) {
+        status = write_one(writing, folder, next++, error);
+        ff_progress_update(&progress, next - writing->begin, NULL);
+    }
+    ff_progress_end(&progress);
+    if (status == FF_OK) status = write_labels(writing, error);
+    if (status == FF_OK && rename(folder, writing->path))
+        status = ff_fail_errno(error, "%s: cannot rename the finished folder to it", writing->path);
+    if (status != FF_OK) remove_folder(writing, folder, next);
+    return status;
+}
+
+static ff_status write_folder(npy_writing *writing, ff_error *error) {
+    struct stat info;
+    char *folder;
+    int length = (int)strlen(writing->path);
+    while (length > 1 && writing->path[length - 1] == '/') length--;
+    if (!strcmp(writing->path, "-") || !lstat(writing->path, &info))
+        return ff_fail(
+            error, FF_USAGE,
+            "%s: its samples have different sizes, so --npy writes an array each: name a "
+            "new folder for them, not '%s'",
+            ff_dataset_path(writing->dataset), writing->path);
+    FF_TRY(ff_format(&folder, error, "%.*s.XXXXXX", length, writing->path));
+    ff_status status = fill_folder(writing, folder, error);
+    free(folder);
+    return status;
+}
+
+/* ---- either ---------------------------------------------------------------------------------- */
+
+static ff_status write_array(npy_writing *writing, ff_error *error) {
+    size_t length = strlen(writing->path);
+    ff_outfile *file = NULL;
+    ff_status status = ff_outfile_open(&file, writing->path, error);
+    if (status == FF_OK) status = fill_array(writing, file, error);
+    if (status == FF_OK && length > 4 && !strcmp(writing->path + length - 4, ".npy"))
+        status = write_labels(writing, error);
+    if (status == FF_OK) status = ff_outfile_commit(&file, error);
+    ff_outfile_discard(&file);
+    return status;
+}
+
+ff_status ff_inspect_write_npy(ff_dataset *dataset, const char *path, uint64_t begin, uint64_t end,
+                               char **sentence, ff_error *error) {
+    const ff_metadata *metadata = ff_dataset_metadata(dataset);
+    npy_writing writing = {
+        .dataset = dataset, .metadata = metadata, .path = path, .begin = begin, .end = end};
+    ff_status status;
+    *sentence = NULL;
+    FF_TRY_DONE(ff_alloc_aligned(
+        &writing.tensor, ff_metadata_tensor_bytes(metadata, metadata->height, metadata->width), 1,
+        0, "a sample", error));
+    FF_TRY_DONE(ff_reader_open(&writing.reader, dataset, error));
+    FF_TRY_DONE(metadata->variable_size ? write_folder(&writing, error)
+                                        : write_array(&writing, error));
+    FF_TRY_DONE(ff_format(sentence, error, "%s: %s as stored%s%s%s", path,
+                          ff_say_count(end - begin, "sample", "samples").text,
+                          metadata->variable_size ? ", an array each" : "",
+                          writing.labelled.length ? "; labels in " : "",
+                          writing.labelled.length ? writing.labelled.bytes : ""));
+done:
+    ff_reader_close(&writing.reader);
+    free(writing.tensor);
+    ff_buffer_free(&writing.labelled);
     return status;
 }

@@ -1,5 +1,6 @@
 #include "tools/ffinspect/run.h"
 
+#include "format/base/say.h"
 #include "tools/ffinspect/bench.h"
 #include "tools/ffinspect/document.h"
 #include "tools/ffinspect/grid.h"
@@ -52,11 +53,10 @@ static ff_status print_bench(const ff_inspect_options *options, const char *path
     return FF_OK;
 }
 
-static ff_status write_png(const ff_inspect_options *options, ff_dataset *dataset, const char *name,
+static ff_status write_png(const ff_inspect_options *options, const ff_split_list *list,
                            ff_error *error) {
     char *sentence;
-    const char *split = ff_dataset_metadata(dataset)->split;
-    FF_TRY(ff_inspect_grid(dataset, split && *split ? split : name, options, &sentence, error));
+    FF_TRY(ff_inspect_grid(list, options, &sentence, error));
     if (strcmp(options->png, "-")) printf("%s\n", sentence);
     free(sentence);
     return FF_OK;
@@ -67,9 +67,10 @@ static ff_status write_npy(const ff_inspect_options *options, ff_dataset *datase
                            ff_error *error) {
     uint64_t begin = 0, end = ff_dataset_count(dataset);
     if (options->sample) FF_TRY(ff_inspect_range(options->sample, end, &begin, &end, error));
-    FF_TRY(ff_inspect_write_npy(dataset, options->npy, begin, end, error));
-    if (strcmp(options->npy, "-"))
-        printf("%s: %" PRIu64 " samples as stored\n", options->npy, end - begin);
+    char *sentence;
+    FF_TRY(ff_inspect_write_npy(dataset, options->npy, begin, end, &sentence, error));
+    if (strcmp(options->npy, "-")) printf("%s\n", sentence);
+    free(sentence);
     return FF_OK;
 }
 
@@ -93,7 +94,6 @@ static ff_status print_split(const ff_inspect_options *options, const ff_split_f
     if (options->stats) FF_TRY_DONE(print_stats(options, dataset, name, error));
     if (options->sample && !options->npy) FF_TRY_DONE(print_samples(options, dataset, error));
     if (options->bench) FF_TRY_DONE(print_bench(options, split->path, name, error));
-    if (options->png && first) FF_TRY_DONE(write_png(options, dataset, name, error));
     if (options->npy) FF_TRY_DONE(write_npy(options, dataset, error));
     status = FF_OK;
 done:
@@ -115,9 +115,8 @@ static ff_status print_verifications(const ff_inspect_options *options, const ff
         ff_inspect_free_verification(&found);
         if (status == FF_OK) continue;
         if (result == FF_OK)
-            result =
-                ff_fail(error, status, "%s: %" PRIu64 " problem%s, the first: %s",
-                        list->split[i].path, problems, problems == 1 ? "" : "s", problem.message);
+            result = ff_fail(error, status, "%s: %s, the first: %s", list->split[i].path,
+                             ff_say_count(problems, "problem", "problems").text, problem.message);
         if (status == FF_INTERRUPTED) break;
     }
     return result;
@@ -126,18 +125,16 @@ static ff_status print_verifications(const ff_inspect_options *options, const ff
 static ff_status run_text(const ff_inspect_options *options, const ff_split_list *list,
                           ff_error *error) {
     if (options->verify) FF_TRY(print_verifications(options, list, error));
-    bool others = options->stats || options->sample || options->bench || options->png ||
-                  options->npy || !options->verify;
+    bool others = options->stats || options->sample || options->bench || options->npy ||
+                  !ff_inspect_asked(options);
     if (list->count > 1 && !ff_inspect_asked(options))
         printf("%s: %zu splits\n\n", options->path, list->count);
     for (size_t i = 0; i < list->count && others; i++) {
         const ff_split_folder *split = &list->split[i];
-        bool only_sheet = options->png && !options->stats && !options->bench;
-        if (i && only_sheet) break; /* a sheet is drawn of the first split */
         FF_TRY(
             print_split(options, split, *split->name ? split->name : split->path, i == 0, error));
     }
-    return FF_OK;
+    return options->png ? write_png(options, list, error) : FF_OK;
 }
 
 ff_status ff_inspect_run(const ff_inspect_options *options, ff_error *error) {

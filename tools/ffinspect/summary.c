@@ -48,8 +48,7 @@ static void print_title(ff_dataset *dataset, const char *name) {
     const ff_metadata *metadata = ff_dataset_metadata(dataset);
     bool chw = metadata->layout == FF_CHW;
     uint32_t channels = metadata->channels, height = metadata->height, width = metadata->width;
-    printf("%s: %" PRIu64 " sample%s of ", name, ff_dataset_count(dataset),
-           ff_dataset_count(dataset) == 1 ? "" : "s");
+    printf("%s: %s of ", name, ff_say_count(ff_dataset_count(dataset), "sample", "samples").text);
     if (metadata->variable_size) printf("up to ");
     if (chw)
         printf("%u x %u x %u", channels, height, width);
@@ -85,7 +84,8 @@ static void print_storage(ff_dataset *dataset, const ff_facts *facts) {
     uint64_t skipped = metadata->items - ff_dataset_count(dataset);
     if (skipped) {
         print_head("skipped");
-        printf("%" PRIu64 " of the source's %" PRIu64 " items\n", skipped, metadata->items);
+        printf("%" PRIu64 " of the source's %s\n", skipped,
+               ff_say_count(metadata->items, "item", "items").text);
     }
 }
 
@@ -138,12 +138,13 @@ static ff_status print_classes(const ff_field *field, const ff_class_counts *cou
     }
     if (counts->other) {
         print_head("");
-        printf("%" PRIu64 " samples have classes from %zu up, to %" PRId64 "\n", counts->other,
-               counts->length, counts->maximum);
+        printf("%s of a class from %zu up, to %" PRId64 "\n",
+               ff_say_count(counts->other, "sample", "samples").text, counts->length,
+               counts->maximum);
     }
     if (counts->unlabeled) {
         print_head("");
-        printf("%" PRIu64 " samples have no class\n", counts->unlabeled);
+        printf("%s without a class\n", ff_say_count(counts->unlabeled, "sample", "samples").text);
     }
     return FF_OK;
 }
@@ -158,17 +159,21 @@ static ff_status print_field(const ff_field *field, const ff_class_counts *count
     switch (field->kind) {
     case FF_FIELD_CLASS:
         if (field->class_count)
-            printf("one of %u classes\n", field->class_count);
+            printf("one of %s\n", ff_say_count(field->class_count, "class", "classes").text);
         else if (counts->maximum >= counts->minimum)
             printf("a class without a name, %" PRId64 " to %" PRId64 "\n", counts->minimum,
                    counts->maximum);
         else
             printf("a class without a name; all samples are unlabeled\n");
         break;
-    case FF_FIELD_MULTI_HOT: printf("any of %u classes\n", field->width); break;
-    case FF_FIELD_SOFT: printf("probabilities of %u classes\n", field->width); break;
+    case FF_FIELD_MULTI_HOT:
+        printf("any of %s\n", ff_say_count(field->width, "class", "classes").text);
+        break;
+    case FF_FIELD_SOFT:
+        printf("probabilities of %s\n", ff_say_count(field->width, "class", "classes").text);
+        break;
     case FF_FIELD_VECTOR:
-        printf("%u number%s of type %s\n", field->width, field->width == 1 ? "" : "s",
+        printf("%s of type %s\n", ff_say_count(field->width, "number", "numbers").text,
                ff_dtype_name(field->dtype));
         break;
     default: printf("nothing\n");
@@ -257,7 +262,8 @@ ff_status ff_inspect_print_summary(ff_dataset *dataset, const char *name, uint64
 void ff_inspect_print_stats(const ff_dataset *dataset, const char *name,
                             const ff_channel_stats *stats) {
     const ff_metadata *metadata = ff_dataset_metadata(dataset);
-    printf("%s: %" PRIu64 " samples, %s values, %s\n", name, ff_dataset_count(dataset),
+    printf("%s: %s, %s values, %s\n", name,
+           ff_say_count(ff_dataset_count(dataset), "sample", "samples").text,
            ff_dtype_name(metadata->dtype), ff_inspect_values_sentence(metadata));
     printf(
         "  channel           mean            std            min            max        NaN        Inf\n");
@@ -273,6 +279,6 @@ void ff_inspect_print_verification(const char *name, const ff_verification *veri
     if (verification->problems_left_out)
         printf("problem: ... and %" PRIu64 " more\n", verification->problems_left_out);
     if (verification->problem_count == 0)
-        printf("%s: verified: %" PRIu64 " bytes in %" PRIu64 " files, all good\n", name,
-               verification->bytes, verification->files);
+        printf("%s: verified: %" PRIu64 " bytes in %s, all good\n", name, verification->bytes,
+               ff_say_count(verification->files, "file", "files").text);
 }

@@ -1,6 +1,8 @@
 #include "tools/ffinspect/text.h"
 
+#include <iconv.h>
 #include <inttypes.h>
+#include <locale.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -49,6 +51,49 @@ ff_status ff_inspect_readable(ff_buffer *out, const void *bytes, size_t length, 
             FF_TRY(ff_buffer_printf(out, error, "%%%02X", byte[i]));
             i++;
         }
+    }
+    return FF_OK;
+}
+
+/* The character in ASCII as the locale of that name has it; 0 bytes where it has nothing. */
+static size_t transliterated(const char *locale_name, const char *character, size_t length,
+                             char ascii[32]) {
+    locale_t locale = newlocale(LC_CTYPE_MASK, locale_name, (locale_t)0);
+    if (!locale) return 0;
+    locale_t before = uselocale(locale);
+    char *from = (char *)(uintptr_t)character, *to = ascii;
+    size_t room = 32, failed = (size_t)-1;
+    iconv_t converter = iconv_open("ASCII//TRANSLIT", "UTF-8");
+    if (converter != (iconv_t)-1) {
+        failed = iconv(converter, &from, &length, &to, &room);
+        iconv_close(converter);
+    }
+    uselocale(before);
+    freelocale(locale);
+    return failed == (size_t)-1 || ascii[0] == '?' ? 0 : 32 - room;
+}
+
+ff_status ff_inspect_ascii(ff_buffer *out, const char *text, ff_error *error) {
+    size_t left = strlen(text);
+    FF_TRY(ff_buffer_printf(out, error, "%s", ""));
+    for (const unsigned char *at = (const unsigned char *)text; left;) {
+        char ascii[32] = "";
+        size_t length = ff_inspect_utf8(at, left), found = 0;
+        if (length == 0) length = 1;
+        /* C.UTF-8 takes accents off; C alone has Greek and Cyrillic. */
+        if (*at >= 0x80) found = transliterated("C.UTF-8", (const char *)at, length, ascii);
+        if (*at >= 0x80 && !found) found = transliterated("C", (const char *)at, length, ascii);
+        if (found) {
+            FF_TRY(ff_buffer_add(out, ascii, found, error));
+        } else if (length == 1) {
+            FF_TRY(ff_buffer_add(out, at, 1, error));
+        } else {
+            uint32_t point = at[0] & (0xffu >> (length + 1));
+            for (size_t i = 1; i < length; i++) point = point << 6 | (at[i] & 0x3f);
+            FF_TRY(ff_buffer_printf(out, error, "U+%04X", point));
+        }
+        at += length;
+        left -= length;
     }
     return FF_OK;
 }

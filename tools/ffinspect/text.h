@@ -12,6 +12,10 @@ const char *ff_inspect_short_id(char text[16], const uint8_t id[16]);
 FF_MUST_USE ff_status ff_inspect_readable(ff_buffer *out, const void *bytes, size_t length,
                                           size_t limit, ff_error *error);
 
+/* Text in ASCII: letters of other scripts as glibc transliterates them, what it has nothing for as
+ * U+ and its code point. Appended. */
+FF_MUST_USE ff_status ff_inspect_ascii(ff_buffer *out, const char *text, ff_error *error);
+
 /* The length of the valid UTF-8 sequence that starts at `byte`, 1 to 4; 0 where there is none. */
 size_t ff_inspect_utf8(const unsigned char *byte, size_t length);
 

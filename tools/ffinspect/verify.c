@@ -40,7 +40,7 @@ ff_status ff_inspect_verify(ff_verification *verification, const char *path, int
     *verification = (ff_verification){0};
     listener heard = {.verification = verification};
     pthread_mutex_init(&heard.mutex, NULL);
-    ff_progress_begin(&heard.progress, "verifying", "B", 0, false);
+    ff_progress_begin(&heard.progress, "verifying", FF_PROGRESS_BYTES, 0, false);
     ff_error first = {0};
     ff_status status = ff_verify_split(path, jobs, on_report, &heard, &first);
     ff_progress_end(&heard.progress);

@@ -10,6 +10,7 @@
 #include "tools/ffpack/describe.h"
 #include "tools/ffpack/run.h"
 #include "tools/ffpack/source/disk.h"
+#include "tools/ffpack/space.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -432,7 +433,10 @@ static ff_status append_in(ff_append *append, ff_run *job, const char *parent, f
         FF_TRY(map_classes(at, &job->source->labels, job->source->path, error));
         FF_TRY(describe(job, at, &split->metadata, error));
         split->earlier = at->samples;
+        ff_space_estimate(split, at->split->listing, NULL);
     }
+    if (!ff_append_kept(append))
+        FF_TRY(ff_space_check(report, append->path, 0, job->options, error));
     FF_TRY(open_skipped(job, append, error));
     find_done(append);
     for (size_t i = 0; i < append->count; i++) {

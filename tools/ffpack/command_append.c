@@ -55,9 +55,9 @@ static ff_status run(ff_append *append, const ff_arguments *arguments, ff_report
     ff_recipe recipe = {0};
     ff_pack_options pack = {.notice = ff_command_notice};
     ff_status status = FF_OK;
-    if (arguments->stats)
-        status = ff_fail(error, FF_USAGE, "--stats: what is appended takes the statistics of %s",
-                         arguments->output);
+    if (arguments->stats || arguments->stats_sample)
+        status = ff_fail(error, FF_USAGE, "--%s: what is appended takes the statistics of %s",
+                         arguments->stats ? "stats" : "stats-sample", arguments->output);
     if (status == FF_OK) status = ff_recipe_make(&recipe, arguments, error);
     if (status == FF_OK) {
         ff_interrupt_install();

@@ -18,7 +18,9 @@ static const char summary[] =
     "    'train-{000..146}.tar'\n"
     "  ImageNet's archives; CIFAR-10/100 (binary or python version, also as .tar.gz)\n"
     "  arrays: IDX (MNIST family, .gz too), .npy, .npz\n"
-    "One that holds only folders among train, val, valid and test is packed into OUT/train, ...";
+    "Folders called train, val, test, training, valid, validation, dev or testing, in any case, are\n"
+    "splits and become OUT/train, OUT/val, OUT/test; --splits names others. What is left out of a\n"
+    "folder (hidden ones, files that are no images, what --exclude names) is counted in the summary.";
 
 static const char epilogue[] =
     "Everything is built in OUT.partial and renamed to OUT when it is whole. After an interruption\n"
@@ -40,7 +42,7 @@ static const char epilogue[] =
     "Exit codes: 0 done; 1 failure; 2 wrong usage, or OUT exists; 65 bad data in the source; 74 the\n"
     "system refused to read or write; 128 + n stopped by signal n.";
 
-/* Whole shards were kept where a run failed: how to go on. */
+/* Whole shards, or statistics, were kept where a run failed: how to go on. */
 static bool is_kept(const ff_error *error, const ff_arguments *arguments, char partial[4096]) {
     if (!arguments->output || arguments->dry_run || error->status == FF_USAGE) return false;
     int length = (int)strlen(arguments->output);
@@ -52,8 +54,7 @@ static bool is_kept(const ff_error *error, const ff_arguments *arguments, char p
 static int fail(const ff_error *error, const ff_arguments *arguments, int argc, char **argv) {
     char partial[4096], kept[4096 + 64];
     if (is_kept(error, arguments, partial)) {
-        snprintf(kept, sizeof kept,
-                 "the whole shards are kept in %s, and this continues:", partial);
+        snprintf(kept, sizeof kept, "what is done is kept in %s, and this continues:", partial);
         return ff_command_fail(error, kept, argc, argv);
     }
     return ff_command_fail(error, error->status == FF_INTERRUPTED ? "nothing is kept" : NULL, 0,

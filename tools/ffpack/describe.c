@@ -3,6 +3,7 @@
 #include "format/base/options.h"
 
 #include <inttypes.h>
+#include <jconfig.h>
 #include <spng.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,17 +12,8 @@
 #include <webp/decode.h>
 #include <zstd.h>
 
-/* turbojpeg.h does not say its version, and the library cannot be asked before 3.0. */
 #define TEXT_OF(value)  #value
 #define TEXT_OF_(value) TEXT_OF(value)
-#ifndef FF_JPEG_VERSION
-#if __has_include(<jconfig.h>)
-#include <jconfig.h>
-#define FF_JPEG_VERSION TEXT_OF_(LIBJPEG_TURBO_VERSION)
-#else
-#define FF_JPEG_VERSION "unknown"
-#endif
-#endif
 
 ff_transform_spec ff_describe_transform(const ff_recipe *recipe, const ff_sample_plan *plan,
                                         const float *mean, const float *std) {
@@ -71,7 +63,8 @@ static ff_status add_provenance(ff_metadata *metadata, const ff_recipe *recipe,
     if (metadata->compression == FF_COMPRESSION_ZSTD)
         FF_TRY(ff_metadata_add_provenance(metadata, "zstd", ZSTD_versionString(), error));
     if (!source->encoded) return FF_OK;
-    FF_TRY(ff_metadata_add_provenance(metadata, "libjpeg-turbo", FF_JPEG_VERSION, error));
+    FF_TRY(ff_metadata_add_provenance(metadata, "libjpeg-turbo", TEXT_OF_(LIBJPEG_TURBO_VERSION),
+                                      error));
     FF_TRY(ff_metadata_add_provenance(metadata, "libspng", spng_version_string(), error));
     int webp = WebPGetDecoderVersion();
     snprintf(text, sizeof text, "%d.%d.%d", webp >> 16, webp >> 8 & 255, webp & 255);

@@ -1,11 +1,41 @@
 /* ffpack: turns a dataset of images into shards of tensors. This file chooses the command. */
+#include "format/base/nearest.h"
 #include "tools/ffpack/command.h"
 
 #include <string.h>
+#include <sys/stat.h>
+
+static const struct {
+    const char *word;
+    int (*run)(int argc, char **argv);
+} commands[] = {
+    {"merge", ff_command_merge}, {"append", ff_command_append}, {"repair", ff_command_repair}};
+
+enum { COMMANDS = sizeof commands / sizeof *commands };
+
+/* A first word that is neither a command nor anything on the disk, but near a command. */
+static const char *meant(const char *word) {
+    struct stat info;
+    ff_nearest nearest = {.wanted = word, .length = strlen(word)};
+    if (*word == '-' || lstat(word, &info) == 0) return NULL;
+    for (int i = 0; i < COMMANDS; i++) ff_nearest_offer(&nearest, commands[i].word);
+    return nearest.name;
+}
 
 int main(int argc, char **argv) {
-    if (argc > 1 && !strcmp(argv[1], "merge")) return ff_command_merge(argc - 1, argv + 1);
-    if (argc > 1 && !strcmp(argv[1], "append")) return ff_command_append(argc - 1, argv + 1);
-    if (argc > 1 && !strcmp(argv[1], "repair")) return ff_command_repair(argc - 1, argv + 1);
-    return ff_command_pack(argc, argv);
+    for (int i = 0; argc > 1 && i < COMMANDS; i++)
+        if (!strcmp(argv[1], commands[i].word)) return commands[i].run(argc - 1, argv + 1);
+    const char *near = argc > 1 ? meant(argv[1]) : NULL;
+    if (near) {
+        ff_error error = {0};
+        (void)!ff_fail(&error, FF_USAGE,
+                       "%s: is no command, nor a file or folder; did you mean ffpack %s?", argv[1],
+                       near);
+        return ff_command_fail(&error, NULL, 0, NULL);
+    }
+    int code = ff_command_pack(argc, argv);
+    /* Manuals and completions have all commands in them. */
+    for (int i = 0; argc == 2 && !strcmp(argv[1], "--describe") && i < COMMANDS; i++)
+        code |= commands[i].run(argc, argv);
+    return code;
 }

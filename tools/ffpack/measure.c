@@ -2,116 +2,182 @@
 
 #include "format/base/interrupt.h"
 #include "format/base/progress.h"
-#include "tools/ffpack/image/stats.h"
+#include "format/base/thread.h"
+#include "format/kept.h"
+#include "format/layout.h"
 #include "tools/ffpack/pipeline.h"
+#include "tools/ffpack/shuffle.h"
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
 
 enum { UNIT_BYTES = 1 << 20, SLOTS_A_JOB = 4 };
 
-typedef struct worker {
-    ff_sampler *sampler;
-    ff_stats *stats;
-} worker;
+/* What a kill may cost. */
+#define KEEP_NS 2000000000u
 
 typedef struct measure {
-    const ff_sample_plan *plan;
-    const ff_source_split *split;
+    const ff_measure_job *job;
     ff_stream *stream;
-    uint64_t count, per_unit;
-    bool skip;
-    worker *worker;
+    uint64_t begun, count, per_unit; /* positions; units are counted from `begun` */
+    ff_permutation order;            /* of seed 0 */
+    ff_sampler **sampler;            /* [jobs] */
+    ff_stats **sums;                 /* [slots]: of the unit in it */
+    size_t slots;
+    ff_stats *total; /* of the positions below `done` */
     uint64_t done;
+    uint64_t kept_ns;
     ff_progress progress;
 } measure;
 
-static ff_status measure_unit(measure *job, worker *own, uint64_t first, ff_error *error) {
-    if (!own->sampler)
-        FF_TRY(ff_sampler_create(&own->sampler, job->plan, job->split, job->stream, error));
-    if (!own->stats) FF_TRY(ff_stats_create(&own->stats, job->plan->channels, error));
-    uint64_t end = first + job->per_unit;
-    if (end > job->count) end = job->count;
-    FF_TRY(ff_sampler_begin(own->sampler, first, end, error));
+/* ---- on workers ---------------------------------------------------------------------------- */
+
+static ff_status measure_unit(measure *state, ff_sampler **sampler, ff_stats *sums, uint64_t first,
+                              ff_error *error) {
+    const ff_measure_job *job = state->job;
+    if (!*sampler) FF_TRY(ff_sampler_create(sampler, job->plan, job->split, state->stream, error));
+    ff_stats_reset(sums);
+    uint64_t end = first + state->per_unit;
+    if (end > state->count) end = state->count;
+    FF_TRY(ff_sampler_begin(*sampler, first, end, error));
     for (uint64_t position = first; position < end; position++) {
         ff_sample sample;
         uint64_t item = ff_source_item_at(job->split, position);
-        ff_status status = ff_sampler_make(own->sampler, item, &sample, error);
+        if (job->sample && ff_permutation_inverse(&state->order, item, 0) >= job->sample) continue;
+        ff_status status = ff_sampler_make(*sampler, item, &sample, error);
         if (status != FF_OK && job->skip && ff_sample_skippable(&sample, status)) continue;
         FF_TRY(status);
-        size_t pixels = (size_t)sample.height * sample.width;
-        if (job->plan->values == FF_VALUES_U16)
-            ff_stats_add_u16(own->stats, sample.values, sample.planar, pixels);
-        else if (sample.planar)
-            ff_stats_add_planar(own->stats, sample.values, pixels);
-        else
-            ff_stats_add_interleaved(own->stats, sample.values, pixels);
+        ff_sample_count(job->plan, &sample, sums);
     }
     return FF_OK;
 }
 
 static ff_status measure_make(void *context, int index, size_t slot, uint64_t number,
                               ff_error *error) {
-    (void)slot;
-    measure *job = context;
-    uint64_t first = number * job->per_unit;
-    ff_status status = measure_unit(job, &job->worker[index], first, error);
-    if (status != FF_OK) ff_stream_stop(job->stream, first);
+    measure *state = context;
+    uint64_t first = state->begun + number * state->per_unit;
+    ff_status status = measure_unit(state, &state->sampler[index], state->sums[slot], first, error);
+    if (status != FF_OK) ff_stream_stop(state->stream, first);
     return status;
 }
 
+/* ---- what is kept -------------------------------------------------------------------------- */
+
+static ff_status keep(measure *state, ff_error *error) {
+    ff_kept kept = {.number = {state->done}, .text = *state->job->settings};
+    ff_status status = ff_stats_encode(state->total, &kept.note, error);
+    if (status == FF_OK)
+        status = ff_kept_write(&kept, state->job->directory, FF_MEASURED_NAME, error);
+    ff_buffer_free(&kept.note);
+    state->kept_ns = ff_now_ns();
+    return status;
+}
+
+/* Sums that come to nothing are not kept. */
+static void forget(const measure *state) {
+    char *path;
+    if (ff_format(&path, NULL, "%s/%s", state->job->directory, FF_MEASURED_NAME) != FF_OK) return;
+    unlink(path);
+    free(path);
+}
+
+/* Goes on from what an earlier pass kept. One with other settings measured something else. */
+static ff_status take_kept(measure *state, ff_error *error) {
+    const ff_buffer *settings = state->job->settings;
+    char *path;
+    ff_kept kept = {0};
+    FF_TRY(ff_format(&path, error, "%s/%s", state->job->directory, FF_MEASURED_NAME));
+    ff_status status = access(path, F_OK) == 0 ? ff_kept_read(&kept, path, error) : FF_OK;
+    if (status == FF_OK && kept.text.length == settings->length &&
+        !memcmp(kept.text.bytes, settings->bytes, settings->length)) {
+        if (kept.number[0] > state->count ||
+            !ff_stats_decode(state->total, kept.note.bytes, kept.note.length))
+            status = ff_fail(error, FF_BAD_DATA, "%s: is not of this source", path);
+        state->begun = state->done = kept.number[0];
+    }
+    ff_kept_free(&kept);
+    free(path);
+    return status;
+}
+
+/* ---- on the main thread -------------------------------------------------------------------- */
+
 static ff_status measure_take(void *context, size_t slot, uint64_t number, ff_error *error) {
-    (void)slot;
-    (void)error;
-    measure *job = context;
-    job->done = (number + 1) * job->per_unit;
-    if (job->done > job->count) job->done = job->count;
-    return FF_OK;
+    measure *state = context;
+    ff_stats_merge(state->total, state->sums[slot]);
+    state->done = state->begun + (number + 1) * state->per_unit;
+    if (state->done > state->count) state->done = state->count;
+    bool due = ff_now_ns() - state->kept_ns >= KEEP_NS;
+    return due || state->done == state->count ? keep(state, error) : FF_OK;
 }
 
 static ff_status measure_watch(void *context, ff_error *error) {
-    measure *job = context;
-    ff_progress_update(&job->progress, job->done, NULL);
+    measure *state = context;
+    ff_progress_update(&state->progress, state->done - state->begun, NULL);
     return ff_interrupt_check(error);
 }
 
-ff_status ff_measure(const ff_sample_plan *plan, const ff_source_split *split, int jobs, bool skip,
-                     bool quiet, float *mean, float *std, ff_error *error) {
-    measure job = {
-        .plan = plan, .split = split, .count = ff_listing_count(split->listing), .skip = skip};
-    uint64_t bytes = (uint64_t)plan->channels * plan->height * plan->width;
-    job.per_unit = bytes < UNIT_BYTES ? UNIT_BYTES / bytes : 1;
-    FF_TRY(ff_alloc(&job.worker, (uint64_t)jobs, sizeof *job.worker, "workers", error));
-    ff_status status = ff_stream_create(&job.stream, plan->source, split, 0, error);
-    char title[300];
-    snprintf(title, sizeof title, "measuring%s%s", *split->name ? " " : "", split->name);
-    ff_progress_begin(&job.progress, title, "items", job.count, quiet);
-    ff_pipeline pipeline = {.end = (job.count + job.per_unit - 1) / job.per_unit,
-                            .jobs = jobs,
-                            .slot_count = (size_t)jobs * SLOTS_A_JOB,
-                            .context = &job,
+static ff_status run(measure *state, ff_error *error) {
+    const ff_measure_job *job = state->job;
+    uint64_t bytes = (uint64_t)job->plan->channels * job->plan->height * job->plan->width;
+    state->per_unit = bytes < UNIT_BYTES ? UNIT_BYTES / bytes : 1;
+    state->slots = (size_t)job->jobs * SLOTS_A_JOB;
+    state->kept_ns = ff_now_ns();
+    FF_TRY(ff_stats_create(&state->total, job->plan->channels, error));
+    FF_TRY(take_kept(state, error));
+    if (state->begun == state->count) return FF_OK;
+    FF_TRY(
+        ff_alloc(&state->sampler, (uint64_t)job->jobs, sizeof *state->sampler, "workers", error));
+    FF_TRY(ff_alloc(&state->sums, state->slots, sizeof *state->sums, "sums", error));
+    for (size_t i = 0; i < state->slots; i++)
+        FF_TRY(ff_stats_create(&state->sums[i], job->plan->channels, error));
+    FF_TRY(ff_stream_create(&state->stream, job->plan->source, job->split, state->begun, error));
+    ff_shuffle_init(&state->order, state->count, 0);
+    ff_pipeline pipeline = {.end = (state->count - state->begun + state->per_unit - 1) /
+                                   state->per_unit,
+                            .jobs = job->jobs,
+                            .slot_count = state->slots,
+                            .context = state,
                             .make = measure_make,
                             .take = measure_take,
                             .watch = measure_watch};
-    if (status == FF_OK) status = ff_pipeline_run(&pipeline, error);
-    ff_progress_end(&job.progress);
-    ff_stats *total = NULL;
-    if (status == FF_OK) status = ff_stats_create(&total, plan->channels, error);
-    for (int i = 0; i < jobs; i++) {
-        if (status == FF_OK && job.worker[i].stats) ff_stats_merge(total, job.worker[i].stats);
-        ff_stats_destroy(&job.worker[i].stats);
-        ff_sampler_destroy(&job.worker[i].sampler);
-    }
-    if (status == FF_OK) {
-        status = plan->values == FF_VALUES_U16
-                     ? ff_stats_finish_range(total, plan->low, plan->high, mean, std, error)
-                     : ff_stats_finish(total, mean, std, error);
-        if (status != FF_OK)
-            ff_fail_within(error, status, "--stats compute: %s%s%s", plan->source->path,
-                           *split->name ? ", split " : "", split->name);
-    }
-    ff_stats_destroy(&total);
-    ff_stream_destroy(&job.stream);
-    free(job.worker);
+    ff_status status = ff_pipeline_run(&pipeline, error);
+    /* A pass that was stopped can go on; the sentence is about why it stopped. */
+    if (status == FF_INTERRUPTED && state->done > state->begun) (void)!keep(state, NULL);
     return status;
+}
+
+ff_status ff_measure(const ff_measure_job *job, float *mean, float *std, uint64_t *fresh,
+                     ff_error *error) {
+    measure state = {.job = job, .count = ff_listing_count(job->split->listing)};
+    const char *name = job->split->name;
+    char title[300];
+    snprintf(title, sizeof title, "measuring%s%s", *name ? " " : "", name);
+    ff_progress_begin(&state.progress, title, "items", state.count, false);
+    ff_status status = run(&state, error);
+    ff_progress_end(&state.progress);
+    *fresh = state.done - state.begun;
+    if (status == FF_OK) {
+        status = ff_measure_finish(job->plan, job->split, state.total, mean, std, error);
+        if (status != FF_OK) forget(&state);
+    }
+    for (int i = 0; state.sampler && i < job->jobs; i++) ff_sampler_destroy(&state.sampler[i]);
+    for (size_t i = 0; state.sums && i < state.slots; i++) ff_stats_destroy(&state.sums[i]);
+    ff_stats_destroy(&state.total);
+    ff_stream_destroy(&state.stream);
+    free(state.sampler);
+    free(state.sums);
+    return status;
+}
+
+ff_status ff_measure_finish(const ff_sample_plan *plan, const ff_source_split *split,
+                            const ff_stats *total, float *mean, float *std, ff_error *error) {
+    ff_status status = plan->values == FF_VALUES_U16
+                           ? ff_stats_finish_range(total, plan->low, plan->high, mean, std, error)
+                           : ff_stats_finish(total, mean, std, error);
+    if (status == FF_OK) return FF_OK;
+    return ff_fail_within(error, status, "--stats compute: %s%s%s", plan->source->path,
+                          *split->name ? ", split " : "", split->name);
 }

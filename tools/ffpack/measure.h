@@ -1,13 +1,29 @@
-/* Statistics: one pass over a split's samples into exact histograms, side by side. */
+/* Statistics: one pass over a split's samples into exact sums, side by side. */
 #ifndef FF_FFPACK_MEASURE_H
 #define FF_FFPACK_MEASURE_H
 
 #include "tools/ffpack/sample.h"
 
-/* Of u8 and u16 values only. mean and std: [plan->channels] f32. With `skip`, items that cannot be
- * read are left out, as they are when packing. Prints progress unless `quiet`; ends with
- * FF_INTERRUPTED on a signal. */
-FF_MUST_USE ff_status ff_measure(const ff_sample_plan *plan, const ff_source_split *split, int jobs,
-                                 bool skip, bool quiet, float *mean, float *std, ff_error *error);
+typedef struct ff_measure_job {
+    const ff_sample_plan *plan; /* of u8 or u16 values */
+    const ff_source_split *split;
+    int jobs;
+    bool skip;       /* items that cannot be read are left out, as they are when packing */
+    uint64_t sample; /* only the first so many items of the order of seed 0; 0 = all */
+    /* Where the pass keeps how far it has come, every few seconds, on a signal and at its end
+     * (measured.ffp): a pass with the same settings goes on from there. */
+    const char *directory;
+    const ff_buffer *settings; /* the text of a metadata, all of what the sums depend on */
+} ff_measure_job;
+
+/* mean and std: [plan->channels] f32. *fresh counts the items that this run looked at itself.
+ * Prints progress; ends with FF_INTERRUPTED on a signal. */
+FF_MUST_USE ff_status ff_measure(const ff_measure_job *job, float *mean, float *std,
+                                 uint64_t *fresh, ff_error *error);
+
+/* What the sums come to; the sentence names the split. */
+FF_MUST_USE ff_status ff_measure_finish(const ff_sample_plan *plan, const ff_source_split *split,
+                                        const ff_stats *total, float *mean, float *std,
+                                        ff_error *error);
 
 #endif

@@ -38,6 +38,18 @@ void ff_options_add_source(ff_option_table *table, ff_arguments *arguments) {
         {"classes", 0, FF_OPTION_STRING, "FILE", &arguments->classes, NULL, 0, 0,
          "class names, one a line in the order of the labels, where the source has none, or in "
          "another order than its own"},
+        {"classes-from", 0, FF_OPTION_STRING, "SET|FOLDER", &arguments->classes_from, NULL, 0, 0,
+         "class names and their numbers from a packed set, or from a folder of class folders"},
+        {"labels", 0, FF_OPTION_STRING, "[SPLIT=]FILE", &arguments->label_list, NULL, 0, 0,
+         "classes of images that lie in no class folders: a name and a class a line, with a tab or "
+         "a comma between; several with commas, SPLIT=FILE,SPLIT=FILE"},
+        {"splits", 0, FF_OPTION_STRING, "NAME=FOLDER,...|none", &arguments->splits, NULL, 0, 0,
+         "folders of SOURCE that are splits (default: those called train, val, test and the like, "
+         "where all are); none: all folders are classes"},
+        {"exclude", 0, FF_OPTION_STRING, "PATTERN,...", &arguments->exclude, NULL, 0, 0,
+         "leave out folders and files of these names: *.gif, extra, train/bad"},
+        {"allow-empty-classes", 0, FF_OPTION_FLAG, NULL, &arguments->allow_empty_classes, NULL, 0,
+         0, "take class folders without an image, and splits that lack some"},
         {"array-layout", 0, FF_OPTION_CHOICE, NULL, &arguments->array_layout, FF_LAYOUT_CHOICES, 0,
          0,
          "order of the axes in arrays of 4 dimensions: nchw or nhwc (default: the axis of at most 4 "
@@ -82,7 +94,8 @@ void ff_options_add_samples(ff_option_table *table, ff_arguments *arguments) {
          "let the decoder shrink large JPEGs by 2, 4 or 8 before the resize, as Pillow's draft mode "
          "does: faster, other pixels"},
         {"allow-truncated", 0, FF_OPTION_FLAG, NULL, &arguments->allow_truncated, NULL, 0, 0,
-         "take images whose end is missing, filled as Pillow's LOAD_TRUNCATED_IMAGES does"},
+         "take images whose end is missing, filled as Pillow's LOAD_TRUNCATED_IMAGES does, and PNGs "
+         "whose pixels have a wrong checksum, which is refused else (Pillow does not look)"},
     };
     add(table, group, sizeof group / sizeof *group);
 }
@@ -90,10 +103,12 @@ void ff_options_add_samples(ff_option_table *table, ff_arguments *arguments) {
 void ff_options_add_statistics(ff_option_table *table, ff_arguments *arguments) {
     const ff_option group[] = {
         {.kind = FF_OPTION_HEADING,
-         .help =
-             "Normalize (one of; default: --stats compute for u8 and raw values, else none)"},
+         .help = "Normalize (one of; default: --stats compute for u8 and raw values, else none)"},
         {"stats", 0, FF_OPTION_STRING, "compute", &arguments->stats, NULL, 0, 0,
-         "mean and std of the train split, applied to all splits"},
+         "mean and std of the train split, applied to all splits; by a first pass over it, but for u8, "
+         "which is counted while it is packed"},
+        {"stats-sample", 0, FF_OPTION_INTEGER, "N", &arguments->stats_sample, NULL, 1, 9e18,
+         "compute them from N of its items only: the first N in the order of --shuffle 0"},
         {"mean", 0, FF_OPTION_STRING, "A,B,C", &arguments->mean, NULL, 0, 0,
          "mean of each channel, of values from 0 to 1; with --std"},
         {"std", 0, FF_OPTION_STRING, "A,B,C", &arguments->std, NULL, 0, 0,

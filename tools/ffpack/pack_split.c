@@ -4,8 +4,8 @@
 #include "format/base/progress.h"
 #include "format/checksum.h"
 #include "format/generation.h"
-#include "loader/order.h"
 #include "tools/ffpack/pipeline.h"
+#include "tools/ffpack/shuffle.h"
 #include "tools/ffpack/source/disk.h"
 
 #include <inttypes.h>
@@ -17,9 +17,7 @@ enum {
     /* Blocks made ahead, so that workers go on while one is written: as many as workers, or as fit
      * these bytes; at most that many. */
     SPARE_SLOTS = 16,
-    SPARE_BYTES = 4 << 20, /* what stays in the processors' caches */
-    /* The permutation of --shuffle: another one than any epoch's of the same seed. */
-    SHUFFLE_PERMUTATION = 16
+    SPARE_BYTES = 4 << 20 /* what stays in the processors' caches */
 };
 
 /* Something to say about an item, kept until its block's turn comes. */
@@ -32,6 +30,7 @@ typedef struct note {
 
 typedef struct slot {
     ff_block *block;
+    ff_stats *sums; /* of the block's samples, where they are counted */
     note *note;
     size_t note_count, note_capacity;
 } slot;
@@ -50,6 +49,7 @@ typedef struct pack_state {
     slot *slot;           /* [slot_count] */
     size_t slot_count;
     ff_writer *writer;
+    ff_buffer counted;    /* job->sums of all blocks appended, encoded */
     uint64_t begun, done; /* positions: where this run began, and where it is */
     ff_progress progress;
 } pack_state;
@@ -145,6 +145,8 @@ static ff_status fill_block(pack_state *packing, int worker, slot *to, uint64_t 
                                  error));
     if (!to->block) FF_TRY(ff_block_create(&to->block, metadata, error));
     ff_block_reset(to->block, number);
+    if (job->sums && !to->sums) FF_TRY(ff_stats_create(&to->sums, metadata->channels, error));
+    if (to->sums) ff_stats_reset(to->sums);
     uint64_t position = number * metadata->items_per_block;
     uint64_t end = position + metadata->items_per_block;
     if (end > packing->count) end = packing->count;
@@ -162,6 +164,7 @@ static ff_status fill_block(pack_state *packing, int worker, slot *to, uint64_t 
         }
         FF_TRY(status);
         FF_TRY(add_sample(packing, worker, to, item, &sample, error));
+        if (to->sums) ff_sample_count(job->plan, &sample, to->sums);
         if (sample.warning)
             FF_TRY(add_note(to, false, position, item, &sample.item, sample.warning, error));
     }
@@ -193,8 +196,8 @@ static ff_status take_note(pack_state *packing, const note *said, ff_error *erro
     if (said->skipped)
         snprintf(text, sizeof text, "left out: %s", said->message);
     else
-        snprintf(text, sizeof text, "%s%s%s: odd but complete: %s", rooted ? job->split->root : "",
-                 rooted ? "/" : "", said->key, said->message);
+        snprintf(text, sizeof text, "%s%s%s: %s", rooted ? job->split->root : "", rooted ? "/" : "",
+                 said->key, said->message);
     job->options->notice(job->options->context, text);
     return FF_OK;
 }
@@ -204,6 +207,10 @@ static ff_status take_block(void *context, size_t place, uint64_t number, ff_err
     slot *from = &packing->slot[place];
     for (size_t i = 0; i < from->note_count; i++) FF_TRY(take_note(packing, &from->note[i], error));
     clear_notes(from);
+    if (from->sums) {
+        ff_stats_merge(packing->job->sums, from->sums);
+        FF_TRY(ff_stats_encode(packing->job->sums, &packing->counted, error));
+    }
     FF_TRY(ff_writer_append(packing->writer, from->block, error));
     packing->done = (number + 1) * packing->metadata->items_per_block;
     if (packing->done > packing->count) packing->done = packing->count;
@@ -229,17 +236,32 @@ static uint64_t spare_slots(const ff_metadata *metadata, uint64_t jobs) {
     return spare < SPARE_SLOTS ? spare : SPARE_SLOTS;
 }
 
-static ff_status run(pack_state *packing, const char *title, ff_error *error) {
+static ff_status open_writer(pack_state *packing, ff_error *error) {
     const ff_pack_split *job = packing->job;
     const ff_metadata *metadata = packing->metadata;
     ff_status opened =
-        ff_writer_open_part(&packing->writer, job->directory, metadata, job->part, error);
+        job->sums
+            ? ff_writer_open_pending(&packing->writer, job->directory, metadata, error)
+            : ff_writer_open_part(&packing->writer, job->directory, metadata, job->part, error);
     if (opened == FF_USAGE && error) {
         size_t length = strlen(error->message);
         snprintf(error->message + length, sizeof error->message - length,
                  "; remove %s to start afresh", job->partial);
     }
     FF_TRY(opened);
+    if (!job->sums) return FF_OK;
+    ff_writer_set_note(packing->writer, &packing->counted);
+    const ff_buffer *found = ff_writer_note_found(packing->writer);
+    if (found->length && !ff_stats_decode(job->sums, found->bytes, found->length))
+        return ff_fail(error, FF_BAD_DATA, "%s: its pending shards have no sums of %u channels",
+                       job->directory, metadata->channels);
+    return FF_OK;
+}
+
+static ff_status run(pack_state *packing, const char *title, ff_error *error) {
+    const ff_pack_split *job = packing->job;
+    const ff_metadata *metadata = packing->metadata;
+    FF_TRY(open_writer(packing, error));
     uint64_t first = ff_writer_next_block(packing->writer);
     uint64_t end = ff_writer_end_block(packing->writer);
     uint64_t position = position_of(packing, first), last = position_of(packing, end);
@@ -263,8 +285,7 @@ static ff_status run(pack_state *packing, const char *title, ff_error *error) {
         FF_TRY(ff_alloc(&packing->label[i], metadata->field_count, sizeof **packing->label,
                         "workers", error));
     if (job->recipe->arguments->shuffle >= 0)
-        ff_permutation_init(&packing->order, packing->count,
-                            (uint64_t)job->recipe->arguments->shuffle, 0, SHUFFLE_PERMUTATION);
+        ff_shuffle_init(&packing->order, packing->count, (uint64_t)job->recipe->arguments->shuffle);
     ff_pipeline pipeline = {.first = first,
                             .end = end,
                             .jobs = packing->jobs,
@@ -275,8 +296,9 @@ static ff_status run(pack_state *packing, const char *title, ff_error *error) {
                             .watch = watch};
     ff_progress_begin(&packing->progress, title, "items", last - position, false);
     FF_TRY(ff_pipeline_run(&pipeline, error));
-    return job->shards_only ? FF_OK
-                            : ff_writer_commit(packing->writer, &job->report->result, error);
+    return job->shards_only || job->sums
+               ? FF_OK
+               : ff_writer_commit(packing->writer, &job->report->result, error);
 }
 
 ff_status ff_pack_split_run(const ff_pack_split *job, ff_error *error) {
@@ -296,10 +318,12 @@ ff_status ff_pack_split_run(const ff_pack_split *job, ff_error *error) {
     }
     for (size_t i = 0; packing.slot && i < packing.slot_count; i++) {
         ff_block_destroy(&packing.slot[i].block);
+        ff_stats_destroy(&packing.slot[i].sums);
         clear_notes(&packing.slot[i]);
         free(packing.slot[i].note);
     }
     ff_stream_destroy(&packing.stream);
+    ff_buffer_free(&packing.counted);
     free(packing.sampler);
     free(packing.label);
     free(packing.mapped);

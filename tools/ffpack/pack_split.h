@@ -22,8 +22,11 @@ typedef struct ff_pack_split {
     const ff_part *part;         /* to pack; NULL = all of it */
     const ff_class_map *classes; /* NULL = the source's numbers */
     bool shards_only;            /* leave the index to the caller */
-    const char *directory;       /* to build it in */
-    const char *partial;         /* OUT.partial, which it is or lies in */
+    /* Not NULL: empty, and filled with the sums of all samples; the metadata stands in for one with
+     * the mean and std that follow from them, and shards are left pending (format/pending.h). */
+    ff_stats *sums;
+    const char *directory; /* to build it in */
+    const char *partial;   /* OUT.partial, which it is or lies in */
     ff_skipped *skipped;
     ff_report_split *report; /* its metadata is filled; the rest is filled here */
 } ff_pack_split;

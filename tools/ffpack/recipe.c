@@ -100,9 +100,11 @@ static ff_status take_from(ff_recipe *recipe, ff_error *error) {
 static ff_status take_statistics(ff_recipe *recipe, ff_error *error) {
     const ff_arguments *arguments = recipe->arguments;
     bool given = arguments->mean || arguments->std;
-    if (given + (arguments->stats != NULL) + (arguments->stats_from != NULL) > 1)
+    bool compute = arguments->stats || arguments->stats_sample;
+    if (given + compute + (arguments->stats_from != NULL) > 1)
         return ff_fail(error, FF_USAGE,
-                       "wanted one of --mean with --std, --stats compute, and --stats-from");
+                       "wanted one of --mean with --std, --stats compute (or --stats-sample), and "
+                       "--stats-from");
     if (arguments->stats && strcmp(arguments->stats, "compute") != 0)
         return ff_fail(error, FF_USAGE, "--stats: '%s' is unknown, wanted compute",
                        arguments->stats);

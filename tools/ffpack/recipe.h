@@ -14,12 +14,15 @@ typedef struct ff_arguments {
     const char *resize, *center_crop, *mean, *std, *stats, *stats_from, *classes, *val_labels,
         *compress, *range;
     const char *label; /* the label field to keep; NULL = all */
+    const char *classes_from, *label_list, *splits, *exclude; /* NULL = not given */
+    bool allow_empty_classes;
     int dtype, layout, interpolation, on_error, alignment;
-    int mode;         /* -1 = not given */
-    int array_layout; /* of the source's arrays; -1 = not given */
-    int64_t jobs;     /* 0 = one a CPU */
-    int64_t shuffle;  /* seed; -1 = not shuffled */
-    int64_t max_side; /* 0 = not given */
+    int mode;             /* -1 = not given */
+    int array_layout;     /* of the source's arrays; -1 = not given */
+    int64_t jobs;         /* 0 = one a CPU */
+    int64_t shuffle;      /* seed; -1 = not shuffled */
+    int64_t max_side;     /* 0 = not given */
+    int64_t stats_sample; /* items; 0 = all */
     bool pad_square;
     bool exif, allow_truncated, fast_decode;
     bool resume, force, dry_run, json;

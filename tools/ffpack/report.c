@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { WORTH_SAMPLING = 100000 };
+
 ff_status ff_report_add_split(ff_report *report, ff_report_split **split, ff_error *error) {
     ff_report_split *grown =
         realloc(report->split, (report->split_count + 1) * sizeof *report->split);
@@ -27,6 +29,8 @@ void ff_report_free(ff_report *report) {
     free(report->output);
     free(report->statistics_origin);
     free(report->skipped_path);
+    ff_left_out_free(&report->left_out);
+    ff_names_free(&report->notes);
     *report = (ff_report){0};
 }
 
@@ -35,6 +39,11 @@ static uint64_t skipped_of(const ff_report_split *split) {
 }
 
 /* ---- for people ---------------------------------------------------------------------------- */
+
+/* Whether sizes are told before they are known: nothing saved by zstd, all as large as allowed. */
+static bool is_bound(const ff_metadata *metadata) {
+    return metadata->compression != FF_COMPRESSION_NONE || metadata->variable_size;
+}
 
 static void print_split(const ff_report *report, const ff_report_split *split, FILE *out) {
     const ff_metadata *metadata = &split->metadata;
@@ -49,13 +58,8 @@ static void print_split(const ff_report *report, const ff_report_split *split, F
             ff_layout_name(metadata->layout), metadata->variable_size ? "up to " : "",
             metadata->channels, metadata->height, metadata->width);
     fprintf(out, ", %s, ", ff_say_count(split->result.shard_count, "shard", "shards").text);
-    if (report->dry_run)
-        fputs(metadata->compression == FF_COMPRESSION_NONE && !metadata->variable_size
-                  ? "about "
-                  : "less than ",
-              out);
+    if (report->dry_run) fputs(is_bound(metadata) ? "at most " : "about ", out);
     fputs(ff_say_bytes(split->result.file_bytes).text, out);
-    if (report->dry_run) fputs(" of samples", out);
     if (split->directory) fprintf(out, " in %s", split->directory);
     fputc('\n', out);
     if (split->continued)
@@ -66,8 +70,20 @@ static void print_split(const ff_report *report, const ff_report_split *split, F
                 ff_say_count(skipped_of(split), "item was", "items were").text,
                 report->skipped_path ? report->skipped_path : "see the messages");
     if (split->warnings)
-        fprintf(out, "  %s odd but complete: see the messages\n",
+        fprintf(out, "  %s odd or cut off: see the messages\n",
                 ff_say_count(split->warnings, "image was", "images were").text);
+}
+
+/* Of what listing the source found. */
+static void print_listing(const ff_report *report, FILE *out) {
+    for (size_t i = 0; i < report->notes.count; i++)
+        fprintf(out, "%s\n", ff_names_at(&report->notes, i));
+    for (size_t i = 0; i < report->left_out.count; i++) {
+        char *text;
+        if (ff_left_out_text(&report->left_out.kind[i], &text, NULL) != FF_OK) continue;
+        fprintf(out, "left out: %s\n", text);
+        free(text);
+    }
 }
 
 static void print_floats(FILE *out, const char *name, const float *value, uint32_t count) {
@@ -75,6 +91,18 @@ static void print_floats(FILE *out, const char *name, const float *value, uint32
     for (uint32_t i = 0; i < count && i < 8; i++)
         fprintf(out, "%s%.4f", i ? "," : " ", (double)value[i]);
     if (count > 8) fputs(",...", out);
+}
+
+/* What computing the statistics would cost. */
+static void print_pass(const ff_report *report, FILE *out) {
+    fprintf(out, "mean and std would be %s", report->statistics_origin);
+    if (report->pass == FF_PASS_WHILE_PACKING)
+        fputs(" while it is packed\n", out);
+    else
+        fprintf(out, ", which takes a pass over %s before packing%s\n",
+                ff_say_count(report->statistics_items, "item", "items").text,
+                report->statistics_items >= WORTH_SAMPLING ? "; --stats-sample N looks at N of them"
+                                                           : "");
 }
 
 void ff_report_print(const ff_report *report, FILE *out) {
@@ -90,16 +118,25 @@ void ff_report_print(const ff_report *report, FILE *out) {
         print_split(report, &report->split[i], out);
         items += report->split[i].items - report->split[i].continued;
     }
+    print_listing(report, out);
     const ff_metadata *first = &report->split[0].metadata;
     if (report->statistics_known) {
         print_floats(out, "mean", first->mean, first->statistics_count);
         print_floats(out, ", std", first->std, first->statistics_count);
-        fprintf(out, " (%s)\n", report->statistics_origin);
+        fprintf(out, " (%s", report->statistics_origin);
+        if (report->pass == FF_PASS_WHILE_PACKING) fputs(" while it was packed", out);
+        if (report->pass == FF_PASS_BEFORE)
+            fprintf(out, " in %.2f s, before packing", report->statistics_seconds);
+        fputs(")\n", out);
     } else if (!strcmp(report->statistics_origin, "none")) {
         fputs("not normalized: no mean and std\n", out);
     } else {
-        fprintf(out, "mean and std would be %s\n", report->statistics_origin);
+        print_pass(report, out);
     }
+    if (report->dry_run && report->free_known)
+        fprintf(out, "needs %s%s on the disk, which has %s free\n",
+                is_bound(first) ? "at most " : "", ff_say_bytes(report->needed_bytes).text,
+                ff_say_bytes(report->free_bytes).text);
     if (!report->dry_run)
         fprintf(
             out, "%s in %.2f s, %s\n", ff_say_count(items, "item", "items").text, report->seconds,
@@ -143,6 +180,22 @@ static json_t *fields_of(const ff_metadata *metadata) {
     return array;
 }
 
+static json_t *left_out_of(const ff_left_out *left) {
+    json_t *array = json_array();
+    for (size_t i = 0; i < left->count; i++)
+        json_array_append_new(array, json_pack("{s:s, s:I, s:o}", "what", left->kind[i].many,
+                                               "count", (json_int_t)left->kind[i].count, "example",
+                                               string_of(left->kind[i].example)));
+    return array;
+}
+
+static json_t *notes_of(const ff_names *notes) {
+    json_t *array = json_array();
+    for (size_t i = 0; i < notes->count; i++)
+        json_array_append_new(array, string_of(ff_names_at(notes, i)));
+    return array;
+}
+
 static json_t *split_of(const ff_report *report, const ff_report_split *split) {
     const ff_metadata *metadata = &split->metadata;
     const ff_writer_result *result = &split->result;
@@ -177,12 +230,26 @@ ff_status ff_report_json(const ff_report *report, FILE *out, ff_error *error) {
     if (report->part.count)
         json_object_set_new(root, "part",
                             json_sprintf("%u/%u", report->part.number, report->part.count));
+    if (report->left_out.count)
+        json_object_set_new(root, "left_out", left_out_of(&report->left_out));
+    if (report->notes.count) json_object_set_new(root, "notes", notes_of(&report->notes));
     if (report->output) json_object_set_new(root, "output", string_of(report->output));
     if (report->skipped_path) json_object_set_new(root, "skipped", string_of(report->skipped_path));
     if (report->statistics_known) {
         const ff_metadata *first = &report->split[0].metadata;
         json_object_set_new(root, "mean", floats_of(first->mean, first->statistics_count));
         json_object_set_new(root, "std", floats_of(first->std, first->statistics_count));
+    }
+    if (report->dry_run) {
+        json_object_set_new(root, "needed_bytes", json_integer((json_int_t)report->needed_bytes));
+        if (report->free_known)
+            json_object_set_new(root, "free_bytes", json_integer((json_int_t)report->free_bytes));
+    }
+    if (report->pass == FF_PASS_BEFORE) {
+        json_object_set_new(root, "statistics_items",
+                            json_integer((json_int_t)report->statistics_items));
+        if (report->statistics_known)
+            json_object_set_new(root, "statistics_seconds", json_real(report->statistics_seconds));
     }
     if (!report->dry_run) json_object_set_new(root, "seconds", json_real(report->seconds));
     char *text = root ? json_dumps(root, JSON_COMPACT) : NULL;

@@ -19,6 +19,11 @@ ff_status ff_run_open(ff_run *job, const char *temporary, ff_error *error) {
                                  .classes = arguments->classes,
                                  .val_labels = arguments->val_labels,
                                  .label = arguments->label,
+                                 .classes_from = arguments->classes_from,
+                                 .label_list = arguments->label_list,
+                                 .splits = arguments->splits,
+                                 .exclude = arguments->exclude,
+                                 .allow_empty_classes = arguments->allow_empty_classes,
                                  .temporary = temporary,
                                  .array_layout = (ff_array_axes)(arguments->array_layout + 1),
                                  .skip = job->recipe->skip,
@@ -53,6 +58,10 @@ static ff_status check_shuffle(const ff_run *job, ff_error *error) {
 
 ff_status ff_run_list(ff_run *job, ff_error *error) {
     FF_TRY(ff_source_list(job->source, error));
+    job->report->left_out = job->source->left_out;
+    job->report->notes = job->source->notes;
+    job->source->left_out = (ff_left_out){0};
+    job->source->notes = (ff_names){0};
     FF_TRY(check_shuffle(job, error));
     job->report->kind = job->source->kind;
     return ff_sample_plan_make(&job->plan, job->source, job->recipe, error);

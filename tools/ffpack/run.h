@@ -14,6 +14,10 @@ typedef struct ff_run {
     ff_source *source;
     ff_sample_plan plan;
     float *mean, *std; /* [plan.channels], owned; NULL where there are none */
+    /* Where they are computed (statistics.h): from this split, and only of so many of its items; 0
+     * = all. */
+    const ff_source_split *counted;
+    uint64_t stats_sample;
     ff_transform *transform;
     ff_skipped *skipped;
 } ff_run;

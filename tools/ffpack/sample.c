@@ -118,6 +118,18 @@ static ff_status plan_mode(ff_sample_plan *plan, ff_error *error) {
     return FF_OK;
 }
 
+/* The options of decoding have no use for arrays. */
+static ff_status plan_images_only(const ff_source *source, const ff_arguments *arguments,
+                                  ff_error *error) {
+    const char *given = arguments->exif              ? "exif"
+                        : arguments->fast_decode     ? "fast-decode"
+                        : arguments->allow_truncated ? "allow-truncated"
+                                                     : NULL;
+    if (source->encoded || !given) return FF_OK;
+    return ff_fail(error, FF_USAGE, "--%s: %s holds arrays; it is for image files", given,
+                   source->path);
+}
+
 ff_status ff_sample_plan_make(ff_sample_plan *plan, const ff_source *source,
                               const ff_recipe *recipe, ff_error *error) {
     *plan =
@@ -131,6 +143,7 @@ ff_status ff_sample_plan_make(ff_sample_plan *plan, const ff_source *source,
     const ff_geometry *geometry = &plan->geometry;
     uint32_t native_height = 1, native_width = 1;
     FF_TRY(plan_values(plan, recipe, error));
+    FF_TRY(plan_images_only(source, recipe->arguments, error));
     if (source->encoded) {
         /* torchvision's loader makes every image RGB. */
         if (plan->mode == FF_MODE_NATIVE) plan->mode = FF_MODE_RGB;
@@ -148,8 +161,10 @@ ff_status ff_sample_plan_make(ff_sample_plan *plan, const ff_source *source,
         native_width = raw->width;
         FF_TRY(plan_mode(plan, error));
     }
-    FF_TRY(ff_geometry_output_size(geometry, native_width, native_height, &plan->width,
-                                   &plan->height, error));
+    ff_status status = ff_geometry_output_size(geometry, native_width, native_height, &plan->width,
+                                               &plan->height, error);
+    if (status != FF_OK && plan->first_name) ff_fail_within(error, status, "%s", plan->first_name);
+    FF_TRY(status);
     if (plan->variable) plan->width = plan->height = geometry->max_side;
     plan->changed = plan->mode != FF_MODE_NATIVE || plan->width != native_width ||
                     plan->height != native_height || geometry->resize != FF_RESIZE_NONE;
@@ -298,4 +313,14 @@ ff_status ff_sampler_make(ff_sampler *sampler, uint64_t number, ff_sample *sampl
 
 bool ff_sample_skippable(const ff_sample *sample, ff_status status) {
     return sample->encoded && (status == FF_BAD_DATA || status == FF_IO);
+}
+
+void ff_sample_count(const ff_sample_plan *plan, const ff_sample *sample, ff_stats *stats) {
+    size_t pixels = (size_t)sample->height * sample->width;
+    if (plan->values == FF_VALUES_U16)
+        ff_stats_add_u16(stats, sample->values, sample->planar, pixels);
+    else if (sample->planar)
+        ff_stats_add_planar(stats, sample->values, pixels);
+    else
+        ff_stats_add_interleaved(stats, sample->values, pixels);
 }

@@ -5,6 +5,7 @@
 #define FF_FFPACK_SAMPLE_H
 
 #include "tools/ffpack/decode/decode.h"
+#include "tools/ffpack/image/stats.h"
 #include "tools/ffpack/image/transform.h"
 #include "tools/ffpack/recipe.h"
 #include "tools/ffpack/source/stream.h"
@@ -66,5 +67,8 @@ FF_MUST_USE ff_status ff_sampler_make(ff_sampler *sampler, uint64_t number, ff_s
 
 /* Whether a failure is the item's own, so that --on-error skip may leave the item out. */
 bool ff_sample_skippable(const ff_sample *sample, ff_status status);
+
+/* Adds the values, u8 or u16, to the sums. */
+void ff_sample_count(const ff_sample_plan *plan, const ff_sample *sample, ff_stats *stats);
 
 #endif

@@ -1,14 +1,14 @@
 /* BMP (and DIB, the same without the file header), by own code, with Pillow's reading of it
- * (BmpImagePlugin.py and RawDecode.c, version 9.4):
- *   1, 4, 8 bits  the palette's colour; a palette that is a grey ramp (or black and white, of two
- *                 colours) is dropped, and the pixels are then read as 8 (or 1) bits each,
+ * (BmpImagePlugin.py and RawDecode.c, version 11):
+ *   1, 4, 8 bits  the palette's colour, black beyond its end; a palette that is a grey ramp (or
+ * black and white, of two colours) is dropped, and the pixels are then read as 8 (or 1) bits each,
  *                 whatever the header says of their depth
  *   16 bits       5 bits a colour, or 5, 6, 5 by masks: v * 255 / 31
  *   24, 32 bits   blue, green, red, or as the masks say where Pillow knows them; alpha is dropped
  *   RLE8, RLE4    of paletted images
  * Rows from the bottom up, or down where the height is negative.
  *
- * Known gaps: what Pillow 9.4 refuses: 2 and 64 bits, other masks, JPEG and PNG inside. */
+ * Known gaps: what Pillow 11 refuses: 2 and 64 bits, other masks, JPEG and PNG inside. */
 #include "tools/ffpack/decode/kinds.h"
 
 #include "format/base/bytes.h"
@@ -41,8 +41,9 @@ typedef struct header {
 } header;
 
 static bool is_dib(const uint8_t *bytes) {
-    uint32_t size = ff_load_u32(bytes);
-    return size == 12 || size == 40 || size == 64 || size == 108 || size == 124;
+    uint32_t size = ff_load_u32(bytes); /* versions 3 to 5: 40, 52, 56, 108, 124 */
+    return size == 12 || size == 40 || size == 52 || size == 56 || size == 64 || size == 108 ||
+           size == 124;
 }
 
 static bool matches(const uint8_t *bytes, size_t length) {
@@ -64,6 +65,8 @@ static bool find_masks(header *out, const uint8_t *masks, bool has_alpha) {
         {32, 0xff0000, 0xff00, 0xff, 0, RGB_BYTES, {2, 1, 0}},
         {32, 0xff000000, 0xff0000, 0xff00, 0, RGB_BYTES, {3, 2, 1}},
         {32, 0xff000000, 0xff0000, 0xff00, 0xff, RGB_BYTES, {3, 2, 1}},
+        {32, 0xff000000, 0xff00, 0xff, 0, RGB_BYTES, {3, 1, 0}},
+        {32, 0xff000000, 0xff00, 0xff, 0xff0000, RGB_BYTES, {3, 1, 0}},
         {32, 0xff, 0xff00, 0xff0000, 0xff000000, RGB_BYTES, {0, 1, 2}},
         {32, 0xff0000, 0xff00, 0xff, 0xff000000, RGB_BYTES, {2, 1, 0}},
         {32, 0, 0, 0, 0, RGB_BYTES, {2, 1, 0}},
@@ -91,7 +94,7 @@ static bool find_masks(header *out, const uint8_t *masks, bool has_alpha) {
 static ff_status read_palette(header *out, const uint8_t *bytes, size_t left, uint64_t colors,
                               unsigned entry_bytes, bool *ramp, ff_error *error) {
     *ramp = true;
-    for (unsigned i = 0; i < 256; i++) memset(out->palette[i], (int)i, 3);
+    memset(out->palette, 0, sizeof out->palette);
     for (uint64_t i = 0; i < colors; i++) {
         const uint8_t *entry = bytes + i * entry_bytes;
         uint8_t grey = colors == 2 ? (uint8_t)(255 * i) : (uint8_t)i;
@@ -127,14 +130,14 @@ static ff_status find_form(header *out, const uint8_t *bytes, size_t length, siz
     }
     if (out->compression != BITFIELDS) return FF_OK;
     const uint8_t *masks = bytes + *at;
-    bool inside = header_bytes >= 56; /* the header itself holds them */
+    bool inside = header_bytes >= 52; /* the header itself holds them */
     if (inside) {
         masks = bytes + *at - header_bytes + 40;
     } else {
         if (length - *at < 12) return cut_off(length, "the header is complete", error);
         *at += 12;
     }
-    if (find_masks(out, masks, inside)) return FF_OK;
+    if (find_masks(out, masks, header_bytes >= 56)) return FF_OK;
     return ff_fail(error, FF_BAD_DATA,
                    "a BMP of %u bits a pixel with masks %08x %08x %08x is not read", out->bits,
                    ff_load_u32(masks), ff_load_u32(masks + 4), ff_load_u32(masks + 8));
@@ -168,8 +171,7 @@ static ff_status read_header(const uint8_t *bytes, size_t length, header *out, f
     }
     const uint8_t *info = bytes + at;
     if (!is_dib(info))
-        return ff_fail(error, FF_BAD_DATA,
-                       "a BMP whose header has %u bytes; 12, 40, 64, 108 and 124 are read",
+        return ff_fail(error, FF_BAD_DATA, "a BMP whose header has %u bytes is not read",
                        ff_load_u32(info));
     uint32_t header_bytes = ff_load_u32(info);
     if (length - at < header_bytes) return cut_off(length, "the header is complete", error);

@@ -27,13 +27,9 @@ static const struct {
     const char *name, *start;
     size_t start_length;
 } refused[] = {
-    {"a gzip file", "\x1f\x8b", 2},
-    {"a zip file", "PK\3\4", 4},
-    {"a PDF file", "%PDF", 4},
-    {"a zstd file", "\x28\xb5\x2f\xfd", 4},
-    {"a NumPy array", "\x93NUMPY", 6},
-    {"a JPEG 2000 image", "\0\0\0\x0cjP  ", 8},
-    {"an HTML page", "<!DOCTYPE html", 14},
+    {"a gzip file", "\x1f\x8b", 2},    {"a zip file", "PK\3\4", 4},
+    {"a PDF file", "%PDF", 4},         {"a zstd file", "\x28\xb5\x2f\xfd", 4},
+    {"a NumPy array", "\x93NUMPY", 6}, {"an HTML page", "<!DOCTYPE html", 14},
 };
 
 /* Writes "starts with 47 49 46 38" and, where the kind is known, " (a GIF image)". */
@@ -41,7 +37,12 @@ static void describe_start(const uint8_t *bytes, size_t length, char *text, size
     size_t used = (size_t)snprintf(text, room, "starts with");
     for (size_t i = 0; i < length && i < 8; i++)
         used += (size_t)snprintf(text + used, room - used, " %02x", bytes[i]);
-    const char *name = NULL;
+    char image[48];
+    const char *unread = NULL, *name = NULL;
+    if (ff_decode_guess_kind(bytes, length, &unread) == FF_DECODE_UNREAD) {
+        snprintf(image, sizeof image, "a %s image", unread);
+        name = image;
+    }
     for (size_t i = 0; i < sizeof refused / sizeof refused[0] && !name; i++)
         if (length >= refused[i].start_length &&
             memcmp(bytes, refused[i].start, refused[i].start_length) == 0)

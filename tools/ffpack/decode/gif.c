@@ -1,4 +1,4 @@
-/* GIF, the first frame, as Pillow gives it (GifImagePlugin.py and GifDecode.c, version 9.4):
+/* GIF, the first frame, as Pillow gives it (GifImagePlugin.py and GifDecode.c, version 11):
  *   - the image is as large as the screen, or larger where the frame reaches beyond it;
  *   - around the frame lies the transparent colour, or colour 0 where none is transparent;
  *   - the frame's palette counts, else the screen's; a palette that is a ramp of greys as they are
@@ -53,17 +53,20 @@ static ff_status cut_off(size_t length, const char *before, ff_error *error) {
                    before);
 }
 
-/* A palette of 2 to the `bits` colours; colours that are missing stay greys. */
+/* A palette of 2 to the `bits` colours; colours that are missing are black, and
+ * greys where all are. */
 static void read_palette(reader *from, unsigned bits, palette *out) {
     size_t left = from->length - from->at, size = (size_t)3 << bits;
     if (size > left) size = left;
     out->any = false;
+    unsigned count = (unsigned)(size / 3);
     for (unsigned i = 0; i < 256; i++) memset(out->color[i], (int)i, 3);
-    for (unsigned i = 0; 3 * i + 2 < size; i++) {
+    for (unsigned i = 0; i < count; i++) {
         const uint8_t *color = from->bytes + from->at + 3 * i;
         if (color[0] != i || color[1] != i || color[2] != i) out->any = true;
         memcpy(out->color[i], color, 3);
     }
+    for (unsigned i = count; out->any && i < 256; i++) memset(out->color[i], 0, 3);
     from->at += size;
 }
 
@@ -85,7 +88,7 @@ static ff_status read_extension(reader *from, header *out, ff_error *error) {
     if (from->at == from->length) return cut_off(from->length, "the first frame", error);
     int kind = from->bytes[from->at++];
     const uint8_t *block = next_block(from, &size);
-    if (kind == GRAPHIC_CONTROL) {
+    if (kind == GRAPHIC_CONTROL && block) {
         if (size < 3 || ((block[0] & 1) && size < 4))
             return ff_fail(error, FF_BAD_DATA,
                            "broken GIF: a graphic control of %zu bytes, 4 wanted", size);

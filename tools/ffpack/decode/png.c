@@ -171,9 +171,9 @@ static void look_up_palette(uint8_t *pixels, uint32_t width, uint32_t height, in
     uint8_t colors[256][3];
     for (uint32_t i = 0; i < 256; i++) {
         bool known = i < palette->n_entries;
-        colors[i][0] = known ? palette->entries[i].red : (uint8_t)i;
-        colors[i][1] = known ? palette->entries[i].green : (uint8_t)i;
-        colors[i][2] = known ? palette->entries[i].blue : (uint8_t)i;
+        colors[i][0] = known ? palette->entries[i].red : 0;
+        colors[i][1] = known ? palette->entries[i].green : 0;
+        colors[i][2] = known ? palette->entries[i].blue : 0;
     }
     size_t row_bytes = ((size_t)width * (size_t)depth + 7) / 8;
     unsigned mask = (1u << depth) - 1;

@@ -1,15 +1,13 @@
 /* PPM, PGM and PBM (Netpbm's formats P1 to P6), by own code, with Pillow's reading of them
- * (PpmImagePlugin.py, version 9.4):
+ * (PpmImagePlugin.py, version 11):
  *   P1 P4  black and white        1 is black
  *   P2 P5  grey                   up to 255: round(v / maxval * 255), halves to even;
  *                                 beyond: round(v / maxval * 65535), clipped to 255 (mode I)
  *   P3 P6  red, green, blue       round(v / maxval * 255), halves to even
  * A value above maxval is an error in a plain file (P1 to P3) and clipped in a raw one.
  *
- * Pillow reads plain values in blocks of 1 MiB and, once a block has ended within a number, puts
- * that number in front of every later block too. A file of several blocks is read so as well: what
- * its pixels are is what Pillow says. At the end of the data the same number is repeated up to the
- * last pixel; that is taken with allow_truncated only.
+ * A plain file that is cut off is refused with allow_truncated too. (Pillow 9.4 puts a number that
+ * a block of 1 MiB ends within in front of every later block, and repeats it up to the last pixel.)
  *
  * Stricter than Pillow: numbers are digits only (Python's int() takes "+1" and "1_0"). */
 #include "tools/ffpack/decode/kinds.h"
@@ -216,42 +214,25 @@ static ff_status take_number(plain *from, number *now, ff_error *error) {
 }
 
 /* P2, P3. */
-static ff_status read_numbers(plain *from, bool fill, char *warning, ff_error *error) {
-    number kept = {0}; /* what the last block that ended within a number ended with */
-    while (from->out < from->out_end && from->at < from->end) {
-        const uint8_t *end = block_end(from);
-        number now = kept;
-        bool any = kept.digits > 0, space = false;
-        for (int byte; (byte = next_byte(from, end)) >= 0;) {
-            any = true;
-            space = is_space(byte);
-            if (!space)
-                FF_TRY(take_byte(from, &now, byte, error));
-            else
-                FF_TRY(take_number(from, &now, error));
-            if (from->out == from->out_end) return FF_OK;
-        }
-        if (any && !space) kept = now;
-    }
-    if (from->out < from->out_end && kept.digits > 0) {
-        number now = kept;
-        FF_TRY(take_number(from, &now, error));
-        uint8_t last = from->out[-1];
-        if (fill && from->out < from->out_end) {
-            memset(from->out, last, (size_t)(from->out_end - from->out));
-            from->out = from->out_end;
-            ff_decode_warn_filled(warning, "PPM");
-        }
+static ff_status read_numbers(plain *from, ff_error *error) {
+    number now = {0};
+    while (from->out < from->out_end) {
+        int byte = next_byte(from, from->end);
+        if (byte < 0) return take_number(from, &now, error);
+        if (is_space(byte))
+            FF_TRY(take_number(from, &now, error));
+        else
+            FF_TRY(take_byte(from, &now, byte, error));
     }
     return FF_OK;
 }
 
-static ff_status read_plain(const uint8_t *bytes, size_t length, const header *of, bool fill,
-                            ff_image *image, char *warning, ff_error *error) {
+static ff_status read_plain(const uint8_t *bytes, size_t length, const header *of, ff_image *image,
+                            ff_error *error) {
     uint64_t values = of->width * of->height * channels_of(of);
     /* Every value takes a byte, and one beside it where it is a number. */
     uint64_t least = of->magic == 1 ? values : 2 * values - 1;
-    if (least > length - of->data && !fill) return cut_off(length, error);
+    if (least > length - of->data) return cut_off(length, error);
     FF_TRY(
         ff_image_reshape(image, (uint32_t)of->width, (uint32_t)of->height, channels_of(of), error));
     plain from = {of,    bytes + of->data, bytes + length,
@@ -259,7 +240,7 @@ static ff_status read_plain(const uint8_t *bytes, size_t length, const header *o
     if (of->magic == 1)
         FF_TRY(read_bits(&from, error));
     else
-        FF_TRY(read_numbers(&from, fill, warning, error));
+        FF_TRY(read_numbers(&from, error));
     return from.out == from.out_end ? FF_OK : cut_off(length, error);
 }
 
@@ -272,7 +253,7 @@ static ff_status decode(void *state, const uint8_t *bytes, size_t length, const 
     header found;
     FF_TRY(read_header(bytes, length, &found, error));
     if (is_plain(&found))
-        FF_TRY(read_plain(bytes, length, &found, options->allow_truncated, image, warning, error));
+        FF_TRY(read_plain(bytes, length, &found, image, error));
     else
         FF_TRY(read_raw(bytes, length, &found, options->allow_truncated, image, warning, error));
     return ff_image_to_mode(image, options->mode, error);

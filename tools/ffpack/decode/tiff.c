@@ -1,4 +1,4 @@
-/* TIFF, the first image, as Pillow gives it (TiffImagePlugin.py and TiffDecode.c, version 9.4);
+/* TIFF, the first image, as Pillow gives it (TiffImagePlugin.py and TiffDecode.c, version 11);
  * tiff_image.h says what is read. Pillow turns every TIFF upright by its orientation, asked or not;
  * so does this. (Its exif_transpose then turns the image once more; that is not followed.)
  *

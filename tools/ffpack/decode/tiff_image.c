@@ -74,6 +74,10 @@ typedef struct key {
 } key;
 
 static ff_status fail_key(const key *of, ff_error *error) {
+    if (of->photometric >= 8 && of->photometric <= 10) /* CIELAB, ICCLAB, ITULAB */
+        return ff_fail(error, FF_BAD_DATA,
+                       "a TIFF of CIELAB colours (photometric %u) is not read; convert it to RGB",
+                       of->photometric);
     return ff_fail(error, FF_BAD_DATA,
                    "a TIFF of %u sample%s of %u bits (photometric %u, format %u, fill order %u, %u "
                    "extra) is not read",
@@ -119,7 +123,11 @@ static bool find_grey(const key *of, ff_tiff_layout *out) {
     case 1:
     case 2:
     case 4:
-    case 8: out->inverted = !black_is_0; return of->format == 1;
+    case 8:
+        out->inverted = !black_is_0;
+        out->numbers = FF_TIFF_UNSIGNED; /* Pillow's mode L, whatever the sign */
+        return of->format == 1 ||
+               (of->format == 2 && of->depth == 8 && black_is_0 && of->fill_order == 1);
     case 12: return of->format == 1 && little && black_is_0 && natural;
     case 16:
         if (of->format == 1) return little ? black_is_0 || natural : black_is_0 && natural;
@@ -175,14 +183,14 @@ static bool find_layout(const key *of, ff_tiff_layout *out) {
     case 5:
         out->color = FF_TIFF_CMYK;
         if (!plain || samples < 4) return false;
-        if (words) return samples == 4 && none && !of->big_endian;
+        if (words) return samples == 4 && none;
         return bytes && samples == 4 + extra && (none || has_extra(of, 0));
     case 6: out->color = FF_TIFF_YCBCR; return plain && bytes && samples == 3 && none;
     default: return false;
     }
 }
 
-/* The colours of a palette, planes of red, green and blue; greys where there are none. */
+/* The colours of a palette, planes of red, green and blue; black where there are none. */
 static ff_status read_palette(ff_tiff_layout *out, const ff_tiff_file *file,
                               const ff_tiff_entry *map, ff_error *error) {
     uint64_t colors = map->count / 3;
@@ -193,7 +201,7 @@ static ff_status read_palette(ff_tiff_layout *out, const ff_tiff_file *file,
     for (unsigned i = 0; i < 256; i++)
         for (unsigned c = 0; c < 3; c++)
             out->palette[i][c] =
-                (uint8_t)(i < colors ? ff_tiff_integer(file, map, c * colors + i) / 256 : i);
+                (uint8_t)(i < colors ? ff_tiff_integer(file, map, c * colors + i) / 256 : 0);
     return FF_OK;
 }
 

@@ -1,12 +1,11 @@
 /* What a TIFF file's first directory says of its image, and how its samples become pixels, as
  * Pillow understands both (TiffImagePlugin.py, OPEN_INFO and _setup; libImaging/Unpack.c and
- * Convert.c; version 9.4):
- *   grey, 1, 2, 4, 8 bits    scaled to 0..255, white where 0 is white
- *   grey, 12, 16, 32 bits    clipped to 0..255, floats cut to whole numbers, never inverted
- *   grey with alpha          alpha dropped
- *   RGB, 8 or 16 bits        of 16 the high byte; further samples dropped, but where alpha is
- *                            associated (premultiplied), v * 255 / alpha
- *   palette                  its colour, the high byte of the map's values
+ * Convert.c; version 11, but for what it lost since 9.4: signed 16 bits packed by a big-endian
+ * writer, planes of RGB with an unspecified sample): grey, 1, 2, 4, 8 bits    scaled to 0..255,
+ * white where 0 is white grey, 12, 16, 32 bits    clipped to 0..255, floats cut to whole numbers,
+ * never inverted grey with alpha          alpha dropped RGB, 8 or 16 bits        of 16 the high
+ * byte; further samples dropped, but where alpha is associated (premultiplied), v * 255 / alpha
+ *   palette                  its colour, the high byte of the map's values, black beyond its end
  *   CMYK, 8 or 16 bits       255 - K, less that of C, M, Y
  *   YCbCr                    by libtiff
  * Not read: CIE Lab, which Pillow converts with a colour management library. */

@@ -15,7 +15,8 @@ static uint32_t least(uint32_t a, uint32_t b) {
     return a < b ? a : b;
 }
 
-/* The file in memory, and what libtiff said of it first. */
+/* The file in memory, and the error that libtiff spoke of last: what it can go on after comes
+ * before what made it stop. */
 typedef struct memory {
     const uint8_t *bytes;
     size_t length;
@@ -80,7 +81,7 @@ static int keep_message(TIFF *tiff, void *user, const char *module, const char *
     (void)tiff;
     (void)module;
     memory *in = user;
-    if (!in->message[0]) vsnprintf(in->message, sizeof in->message, format, values);
+    vsnprintf(in->message, sizeof in->message, format, values);
     return 1;
 }
 
@@ -175,12 +176,13 @@ static ff_status measure_blocks(blocks *out, const memory *from, uint64_t pixel_
 }
 
 /* Reads the block at x, y of each plane, and puts what is seen of it into the image. */
-static ff_status place_decoded(blocks *in, const memory *from, uint32_t x, uint32_t y,
-                               ff_image *image, ff_error *error) {
+static ff_status place_decoded(blocks *in, memory *from, uint32_t x, uint32_t y, ff_image *image,
+                               ff_error *error) {
     uint32_t width = least(in->width, in->of->width - x);
     uint32_t height = least(in->height, in->of->height - y);
     for (unsigned plane = 0; plane < in->planes; plane++) {
         uint8_t *to = in->buffer + plane * in->bytes;
+        from->message[0] = '\0';
         tmsize_t got =
             TIFFIsTiled(in->tiff)
                 ? TIFFReadTile(in->tiff, to, x, y, 0, (uint16_t)plane)
@@ -230,7 +232,7 @@ static ff_status open_blocks(blocks *out, const memory *from, bool jpeg_as_rgb, 
     return FF_OK;
 }
 
-static ff_status read_blocks(blocks *in, const memory *from, uint64_t pixel_limit, ff_image *image,
+static ff_status read_blocks(blocks *in, memory *from, uint64_t pixel_limit, ff_image *image,
                              ff_error *error) {
     FF_TRY(measure_blocks(in, from, pixel_limit, error));
     in->layout.samples = in->planes > 1 ? in->planes : in->layout.samples;
@@ -274,8 +276,8 @@ static ff_status read_as_rgba(TIFF *tiff, const memory *from, ff_image *image, f
     return status;
 }
 
-static ff_status read_open(TIFF *tiff, const memory *from, const ff_tiff_image *of,
-                           uint64_t pixel_limit, ff_image *image, ff_error *error) {
+static ff_status read_open(TIFF *tiff, memory *from, const ff_tiff_image *of, uint64_t pixel_limit,
+                           ff_image *image, ff_error *error) {
     uint32_t width = 0, height = 0;
     uint16_t photometric = 0, compression = 0, planar = 0;
     TIFFGetField(tiff, TIFFTAG_IMAGEWIDTH, &width);
@@ -323,6 +325,7 @@ ff_status ff_tiff_read_packed(const ff_tiff_image *of, uint64_t pixel_limit, ff_
                        of->width, of->height);
     TIFF *tiff = open_tiff(&from, pixel_limit < INT32_MAX ? pixel_limit * 8 : INT64_MAX);
     if (!tiff) return fail_tiff(&from, "libtiff refuses it", error);
+    from.message[0] = '\0'; /* it could be opened after all */
     ff_status status = read_open(tiff, &from, of, pixel_limit, image, error);
     TIFFClose(tiff);
     return status;

@@ -1,5 +1,5 @@
 /* Compressed TIFF images by libtiff, from memory, strip by strip or tile by tile, with Pillow's
- * checks of their sizes (TiffDecode.c, version 9.4). */
+ * checks of their sizes (TiffDecode.c, version 11). */
 #ifndef FF_FFPACK_TIFF_PACKED_H
 #define FF_FFPACK_TIFF_PACKED_H
 

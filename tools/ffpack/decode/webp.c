@@ -1,5 +1,5 @@
 /* WebP, lossy and lossless, by libwebp, with Pillow's reading of it (WebPImagePlugin.py and
- * _webp.c, version 9.4): alpha is dropped; of an animation the first frame counts, on a canvas that
+ * _webp.c, version 11): alpha is dropped; of an animation the first frame counts, on a canvas that
  * is black where the frame leaves it. (libwebp's WebPAnimDecoder, which Pillow uses, blends later
  * frames only: the first one is decoded as it is.) The whole file must be there, later frames too.
  *

@@ -1,11 +1,12 @@
 #include "tools/ffpack/image/stats.h"
 
+#include "format/base/bytes.h"
 #include "format/base/compiler.h"
-#include "format/base/memory.h"
 
 #include <assert.h>
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* So many u8 values, squared, add up to less than 2^32: whole blocks are summed in 32 bits, which
  * every instruction set has lanes for. */
@@ -122,6 +123,41 @@ void ff_stats_merge(ff_stats *stats, const ff_stats *other) {
         stats->sum[c].values += other->sum[c].values;
         stats->sum[c].squares += other->sum[c].squares;
     }
+}
+
+void ff_stats_reset(ff_stats *stats) {
+    stats->pixels = 0;
+    memset(stats->sum, 0, stats->channels * sizeof *stats->sum);
+}
+
+/* Pixels, and of each channel the values and their squares, in 64 and 128 bits, little-endian. */
+enum { PIXELS_BYTES = 8, SUMS_BYTES = 32 };
+
+ff_status ff_stats_encode(const ff_stats *stats, ff_buffer *bytes, ff_error *error) {
+    uint8_t one[SUMS_BYTES];
+    bytes->length = 0;
+    ff_store_u64(one, stats->pixels);
+    FF_TRY(ff_buffer_add(bytes, one, PIXELS_BYTES, error));
+    for (uint32_t c = 0; c < stats->channels; c++) {
+        ff_store_u64(one, (uint64_t)stats->sum[c].values);
+        ff_store_u64(one + 8, (uint64_t)(stats->sum[c].values >> 64));
+        ff_store_u64(one + 16, (uint64_t)stats->sum[c].squares);
+        ff_store_u64(one + 24, (uint64_t)(stats->sum[c].squares >> 64));
+        FF_TRY(ff_buffer_add(bytes, one, sizeof one, error));
+    }
+    return FF_OK;
+}
+
+bool ff_stats_decode(ff_stats *stats, const void *bytes, size_t length) {
+    const uint8_t *at = bytes;
+    if (length != PIXELS_BYTES + (size_t)stats->channels * SUMS_BYTES) return false;
+    stats->pixels = ff_load_u64(at);
+    at += PIXELS_BYTES;
+    for (uint32_t c = 0; c < stats->channels; c++, at += SUMS_BYTES) {
+        stats->sum[c].values = (u128)ff_load_u64(at + 8) << 64 | ff_load_u64(at);
+        stats->sum[c].squares = (u128)ff_load_u64(at + 24) << 64 | ff_load_u64(at + 16);
+    }
+    return true;
 }
 
 uint64_t ff_stats_pixels(const ff_stats *stats) {

@@ -11,7 +11,7 @@
 #ifndef FF_FFPACK_STATS_H
 #define FF_FFPACK_STATS_H
 
-#include "format/base/status.h"
+#include "format/base/memory.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -33,6 +33,14 @@ void ff_stats_add_u16(ff_stats *stats, const uint16_t *values, bool planar, size
 
 /* Adds the sums of `other` (same number of channels), which stays as it is. */
 void ff_stats_merge(ff_stats *stats, const ff_stats *other);
+
+/* Empties it. */
+void ff_stats_reset(ff_stats *stats);
+
+/* The sums as bytes, in the place of what `bytes` held; and back: false where the bytes are not of
+ * so many channels. */
+FF_MUST_USE ff_status ff_stats_encode(const ff_stats *stats, ff_buffer *bytes, ff_error *error);
+FF_MUST_USE bool ff_stats_decode(ff_stats *stats, const void *bytes, size_t length);
 
 /* The number of pixels added. */
 uint64_t ff_stats_pixels(const ff_stats *stats);

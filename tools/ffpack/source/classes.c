@@ -2,9 +2,15 @@
 #include "tools/ffpack/source/disk.h"
 #include "tools/ffpack/source/source.h"
 
+#include "format/layout.h"
+#include "format/reader.h"
+
+#include <dirent.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 /* Addresses of names are compared where the names are equal: their order is that of the lines. */
 static int compare_classes(const void *a, const void *b) {
@@ -56,8 +62,90 @@ ff_status ff_source_take_classes(ff_source *source, size_t field, const char *pa
     return check_different(labels, path, error);
 }
 
+/* The field of a packed set whose classes count: of the same name, or the only one with any. */
+static ff_status take_field(ff_source *source, size_t field, const ff_metadata *set,
+                            const char *path, ff_error *error) {
+    const ff_field *found = NULL;
+    size_t count = 0;
+    for (size_t i = 0; i < set->field_count; i++) {
+        const ff_field *at = &set->field[i];
+        if (!at->class_count) continue;
+        count++;
+        if (!found || !strcmp(at->name, source->labels.field[field].name)) found = at;
+    }
+    if (!found || (count > 1 && strcmp(found->name, source->labels.field[field].name) != 0))
+        return ff_fail(error, FF_USAGE, "--classes-from: %s has %s label field with class names",
+                       path, found ? "more than one" : "no");
+    for (uint32_t i = 0; i < found->class_count; i++)
+        FF_TRY(ff_metadata_add_class(&source->labels, field, found->class_name[i], error));
+    return FF_OK;
+}
+
+/* *set = whether `path` is a packed split, or a set with a train split. */
+static ff_status classes_of_set(ff_source *source, size_t field, const char *path, bool *set,
+                                ff_error *error) {
+    static const char *const splits[] = {"", "/train"};
+    *set = false;
+    for (size_t i = 0; i < 2 && !*set; i++) {
+        char *folder, *index;
+        FF_TRY(ff_format(&folder, error, "%s%s", path, splits[i]));
+        ff_status status = ff_path_join(&index, folder, FF_INDEX_NAME, error);
+        *set = status == FF_OK && access(index, F_OK) == 0;
+        ff_dataset *dataset = NULL;
+        if (*set) status = ff_dataset_open(&dataset, folder, FF_VERIFY_FIRST, error);
+        if (*set && status == FF_OK)
+            status = take_field(source, field, ff_dataset_metadata(dataset), folder, error);
+        ff_dataset_close(&dataset);
+        free(folder);
+        free(index);
+        FF_TRY(status);
+    }
+    return FF_OK;
+}
+
+static bool is_class_folder(const char *name, unsigned char type) {
+    return *name != '.' && strcmp(name, "__MACOSX") != 0 && type != DT_REG;
+}
+
+/* Folders of which one is a train split's have its folders as classes. */
+static ff_status classes_of_folder(ff_source *source, size_t field, const char *path, bool inner,
+                                   ff_error *error) {
+    ff_names names;
+    FF_TRY(ff_names_read(&names, path, is_class_folder, error));
+    ff_status status = FF_OK;
+    size_t count = 0;
+    for (size_t i = 0; i < names.count && status == FF_OK; i++) {
+        const char *name = ff_names_at(&names, i);
+        struct stat info;
+        char *folder;
+        status = ff_path_join(&folder, path, name, error);
+        if (status != FF_OK) break;
+        bool is_folder = stat(folder, &info) == 0 && S_ISDIR(info.st_mode);
+        if (is_folder && !inner && ff_split_rank(name, strlen(name)) == 0) {
+            ff_names_free(&names);
+            status = classes_of_folder(source, field, folder, true, error);
+            free(folder);
+            return status;
+        }
+        free(folder);
+        if (is_folder) names.offset[count++] = names.offset[i];
+    }
+    for (size_t i = 0; i < count && status == FF_OK; i++)
+        status = ff_metadata_add_class(&source->labels, field, ff_names_at(&names, i), error);
+    ff_names_free(&names);
+    if (status == FF_OK && !count)
+        status = ff_fail(error, FF_BAD_DATA,
+                         "--classes-from: %s is no packed set and holds no class folders", path);
+    return status;
+}
+
 ff_status ff_source_read_classes(ff_source *source, size_t field, const char *path,
                                  ff_error *error) {
+    if (source->classes_from) {
+        bool set;
+        FF_TRY(classes_of_set(source, field, path, &set, error));
+        return set ? FF_OK : classes_of_folder(source, field, path, false, error);
+    }
     char *text;
     FF_TRY(ff_disk_text(path, &text, error));
     ff_status status = ff_source_take_classes(source, field, path, text, error);
@@ -67,33 +155,43 @@ ff_status ff_source_read_classes(ff_source *source, size_t field, const char *pa
 
 /* ---- class folders ------------------------------------------------------------------------- */
 
+/* How the first split is called in sentences. */
+static const char *first_split(const ff_source *source) {
+    return source->split[0].root ? source->split[0].root : source->split[0].name;
+}
+
 static ff_status differ(const ff_source *source, const char *where, size_t index, const char *here,
                         const char *first, ff_error *error) {
     return ff_fail(error, FF_BAD_DATA,
-                   "%s: class %zu is %s%s, but %s has %s%s; the splits must have the same class "
-                   "folders, or be packed one by one, or --classes FILE has to name them all",
-                   where, index, here ? "folder " : "missing", here ? here : "",
-                   source->split[0].root ? source->split[0].root : source->split[0].name,
-                   first ? "folder " : "none", first ? first : "");
+                   "%s: class %zu is folder %s, but %s has %s%s; the splits must have the same "
+                   "class folders, or be packed one by one, or --classes FILE has to name them all",
+                   where, index, here, first_split(source), first ? "folder " : "none",
+                   first ? first : "");
 }
 
-/* Of the first split on, the folders are the classes. */
+/* Of the first split on, the folders are the classes. Both lists are in the order of bytes. */
 static ff_status take_folders(ff_source *source, const char *where, const ff_names *folders,
                               int32_t *label, ff_error *error) {
     const ff_field *field = &source->labels.field[0];
     bool first = !field->class_count;
-    for (size_t i = 0; i < folders->count || (!first && i < field->class_count); i++) {
-        const char *here = i < folders->count ? ff_names_at(folders, i) : NULL;
-        if (first) {
-            FF_TRY(ff_metadata_add_class(&source->labels, 0, here, error));
-        } else {
-            const char *there = i < field->class_count ? field->class_name[i] : NULL;
-            if (!here || !there || strcmp(here, there) != 0)
-                return differ(source, where, i, here, there, error);
-        }
-        label[i] = (int32_t)i;
+    size_t at = 0;
+    const char *lacking = NULL;
+    for (size_t i = 0; i < folders->count; i++, at++) {
+        const char *here = ff_names_at(folders, i);
+        if (first) FF_TRY(ff_metadata_add_class(&source->labels, 0, here, error));
+        for (; at < field->class_count && strcmp(field->class_name[at], here) < 0; at++)
+            if (!lacking) lacking = field->class_name[at];
+        if (at == field->class_count || strcmp(field->class_name[at], here) != 0)
+            return differ(source, where, i, here,
+                          i < field->class_count ? field->class_name[i] : NULL, error);
+        label[i] = (int32_t)at;
     }
-    return FF_OK;
+    if (!lacking && at < field->class_count) lacking = field->class_name[at];
+    if (!lacking || source->allow_empty_classes) return FF_OK;
+    return ff_fail(error, FF_BAD_DATA,
+                   "%s: has no class folder %s, which %s has; --allow-empty-classes packs it so, "
+                   "with the numbers of %s",
+                   where, lacking, first_split(source), first_split(source));
 }
 
 static int compare_to_class(const void *name, const void *class_name) {

@@ -122,6 +122,10 @@ uint64_t ff_listing_source_bytes(const ff_listing *listing) {
     return listing->source_bytes;
 }
 
+uint64_t ff_listing_key_bytes(const ff_listing *listing) {
+    return listing->keys.written;
+}
+
 uint64_t ff_listing_largest_bytes(const ff_listing *listing) {
     return listing->largest_bytes;
 }

@@ -6,11 +6,17 @@
 #include <string.h>
 #include <strings.h>
 
-const char *const ff_split_names[FF_SPLIT_NAMES] = {"train", "val", "valid", "test"};
+const char *const ff_split_names[FF_SPLIT_NAMES] = {"train", "val", "test"};
 
-int ff_split_rank(const char *name) {
-    for (int i = 0; i < FF_SPLIT_NAMES; i++)
-        if (!strcmp(name, ff_split_names[i])) return i;
+int ff_split_rank(const char *name, size_t bytes) {
+    static const struct {
+        const char *word;
+        int rank;
+    } words[] = {{"train", 0}, {"training", 0},   {"val", 1},  {"valid", 1},
+                 {"dev", 1},   {"validation", 1}, {"test", 2}, {"testing", 2}};
+    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
+        if (strlen(words[i].word) == bytes && !strncasecmp(name, words[i].word, bytes))
+            return words[i].rank;
     return -1;
 }
 

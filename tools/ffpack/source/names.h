@@ -31,9 +31,10 @@ void ff_names_free(ff_names *names);
 bool ff_is_image_name(const char *name);
 #define FF_IMAGE_NAMES ".jpg .jpeg .png .ppm .bmp .pgm .tif .tiff .webp"
 
-/* Folders that are splits where nothing else lies beside them, train first. -1 = none of them. */
-int ff_split_rank(const char *name);
-#define FF_SPLIT_NAMES 4
+/* The split that a name of `bytes` bytes stands for, in any case: train and training; val, valid,
+ * validation and dev; test and testing. Its place in ff_split_names, or -1. */
+int ff_split_rank(const char *name, size_t bytes);
+#define FF_SPLIT_NAMES 3
 extern const char *const ff_split_names[FF_SPLIT_NAMES];
 
 #endif

@@ -1,5 +1,6 @@
 #include "tools/ffpack/source/source.h"
 
+#include "format/layout.h"
 #include "tools/ffpack/source/archive.h"
 #include "tools/ffpack/source/braces.h"
 #include "tools/ffpack/source/disk.h"
@@ -7,6 +8,7 @@
 #include "tools/ffpack/source/stream.h"
 
 #include <errno.h>
+#include <fnmatch.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -92,6 +94,100 @@ static ff_status detect_at(ff_source *source, const char *path, ff_error *error)
     return unrecognized(path, head, head_bytes, error);
 }
 
+/* ---- what is no source --------------------------------------------------------------------- */
+
+/* "s3://bucket/x": letters, digits, + - and . before "://" (RFC 3986). */
+static size_t scheme_bytes(const char *path) {
+    static const char of_scheme[] =
+        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789+-.";
+    size_t bytes = strspn(path, of_scheme);
+    return strncmp(path + bytes, "://", 3) ? 0 : bytes;
+}
+
+static bool exists_in(const char *folder, const char *name, bool is_folder) {
+    char path[4096];
+    struct stat info;
+    return snprintf(path, sizeof path, "%s/%s", folder, name) < (int)sizeof path &&
+           stat(path, &info) == 0 && S_ISDIR(info.st_mode) == is_folder;
+}
+
+/* A split's folder, a folder of nothing else, or one of a split's files. */
+static bool is_packed(const char *path) {
+    const char *base = ff_path_base(path);
+    struct stat info;
+    if (stat(path, &info) < 0) return false;
+    if (!S_ISDIR(info.st_mode))
+        return !strcmp(base, FF_INDEX_NAME) ||
+               (!strncmp(base, "shard-", 6) && !fnmatch("*.ffs", base, 0));
+    if (exists_in(path, FF_INDEX_NAME, false)) return true;
+    ff_names names;
+    bool all = true, any = false;
+    if (ff_names_read(&names, path, NULL, NULL) != FF_OK) return false;
+    for (size_t i = 0; i < names.count && all; i++) {
+        char inside[4096];
+        if (!exists_in(path, ff_names_at(&names, i), true)) continue;
+        all = snprintf(inside, sizeof inside, "%s/%s", path, ff_names_at(&names, i)) <
+                  (int)sizeof inside &&
+              exists_in(inside, FF_INDEX_NAME, false);
+        any = any || all;
+    }
+    ff_names_free(&names);
+    return any && all;
+}
+
+static ff_status check_path(const ff_source *source, ff_error *error) {
+    struct stat info;
+    const char *path = source->path;
+    size_t scheme = scheme_bytes(path);
+    if (scheme && stat(path, &info) < 0)
+        return ff_fail(error, FF_USAGE,
+                       "%s: %.*s:// is not read; wanted a file or folder of this machine: download "
+                       "it first, or mount it",
+                       path, (int)scheme, path);
+    if (!is_packed(path)) return FF_OK;
+    return ff_fail(
+        error, FF_USAGE,
+        "%s: is packed already; ffinspect shows it, ffpack append SET SOURCE adds to it, "
+        "ffpack merge OUT PART... puts parts together",
+        path);
+}
+
+/* ---- options that a kind has no use for ---------------------------------------------------- */
+
+static ff_status check_uses(const ff_source *source, const ff_source_options *options,
+                            ff_error *error) {
+    const struct {
+        const char *name;
+        bool given;
+        unsigned use;
+    } given[] = {
+        {"classes", options->classes, FF_USES_CLASSES},
+        {"classes-from", options->classes_from, FF_USES_CLASSES},
+        {"splits", options->splits, FF_USES_TREE},
+        {"exclude", options->exclude, FF_USES_TREE},
+        {"labels", options->label_list, FF_USES_TREE},
+        {"allow-empty-classes", options->allow_empty_classes, FF_USES_TREE},
+        {"val-labels", options->val_labels, FF_USES_VAL_LABELS},
+        {"array-layout", options->array_layout != FF_ARRAY_GUESS, FF_USES_ARRAY_LAYOUT},
+    };
+    if (options->classes && options->classes_from)
+        return ff_fail(error, FF_USAGE, "--classes and --classes-from exclude each other");
+    for (size_t i = 0; i < sizeof given / sizeof given[0]; i++) {
+        if (!given[i].given || (source->format->uses & given[i].use)) continue;
+        char of[128] = "";
+        for (const ff_source_format *const *format = ff_source_formats; *format; format++) {
+            size_t length = strlen(of);
+            if ((*format)->uses & given[i].use)
+                snprintf(of + length, sizeof of - length, "%s%s", length ? ", " : "",
+                         (*format)->name);
+        }
+        return ff_fail(error, FF_USAGE,
+                       "--%s: is of no use for %s, which is read as --format %s; it is for %s",
+                       given[i].name, source->path, source->format->name, of);
+    }
+    return FF_OK;
+}
+
 /* A name with braces that is no file's is a pattern; its first file tells the format. */
 static ff_status detect(ff_source *source, ff_error *error) {
     struct stat info;
@@ -108,31 +204,64 @@ static ff_status detect(ff_source *source, ff_error *error) {
     return status;
 }
 
+static ff_status copy_options(ff_source *source, const ff_source_options *options,
+                              ff_error *error) {
+    const struct {
+        char **to;
+        const char *from;
+    } strings[] = {
+        {&source->temporary, options->temporary},  {&source->classes, options->classes},
+        {&source->classes, options->classes_from}, {&source->val_labels, options->val_labels},
+        {&source->label, options->label},          {&source->splits, options->splits},
+        {&source->exclude, options->exclude},      {&source->label_list, options->label_list},
+    };
+    source->jobs = options->jobs;
+    source->array_layout = options->array_layout;
+    source->skip = options->skip;
+    source->allow_empty_classes = options->allow_empty_classes;
+    source->classes_from = options->classes_from != NULL;
+    for (size_t i = 0; i < sizeof strings / sizeof strings[0]; i++)
+        if (strings[i].from && !*strings[i].to)
+            FF_TRY(ff_copy_string(strings[i].to, strings[i].from, error));
+    return FF_OK;
+}
+
 ff_status ff_source_open(ff_source **out, const char *path, const ff_source_options *options,
                          ff_error *error) {
     *out = NULL;
     ff_source *source;
     FF_TRY(ff_alloc(&source, 1, sizeof *source, "a source", error));
-    source->jobs = options->jobs;
-    source->array_layout = options->array_layout;
-    source->skip = options->skip;
     size_t length = strlen(path);
     while (length > 1 && path[length - 1] == '/') length--;
     ff_status status = ff_copy_bytes(&source->path, path, length, error);
-    if (status == FF_OK) status = ff_copy_string(&source->temporary, options->temporary, error);
-    if (status == FF_OK && options->classes)
-        status = ff_copy_string(&source->classes, options->classes, error);
-    if (status == FF_OK && options->val_labels)
-        status = ff_copy_string(&source->val_labels, options->val_labels, error);
-    if (status == FF_OK && options->label)
-        status = ff_copy_string(&source->label, options->label, error);
+    if (status == FF_OK) status = copy_options(source, options, error);
+    if (status == FF_OK) status = check_path(source, error);
     if (status == FF_OK && options->format && strcmp(options->format, "auto") != 0)
         status = find_format(&source->format, options->format, error);
     if (status == FF_OK) status = detect(source, error);
+    if (status == FF_OK) status = check_uses(source, options, error);
     if (status == FF_OK)
         *out = source;
     else
         ff_source_close(&source);
+    return status;
+}
+
+/* Classes that are called as splits are: mostly a layout that was not understood. */
+static ff_status note_classes(ff_source *source, ff_error *error) {
+    ff_buffer text = {0};
+    ff_status status = FF_OK;
+    for (size_t i = 0; i < source->labels.field_count; i++)
+        for (uint32_t k = 0; k < source->labels.field[i].class_count && status == FF_OK; k++) {
+            const char *name = source->labels.field[i].class_name[k];
+            if (ff_split_rank(name, strlen(name)) >= 0)
+                status =
+                    ff_buffer_printf(&text, error, "%s%s",
+                                     text.length ? ", " : "classes with names of splits: ", name);
+        }
+    if (status == FF_OK && text.length)
+        status = ff_names_add(&source->notes, text.bytes, text.length, error);
+    ff_buffer_free(&text);
     return status;
 }
 
@@ -147,7 +276,7 @@ ff_status ff_source_list(ff_source *source, ff_error *error) {
                            *split->name ? " " : "");
         FF_TRY(ff_stream_order(source, split, error));
     }
-    return FF_OK;
+    return note_classes(source, error);
 }
 
 void ff_source_close(ff_source **out) {
@@ -173,6 +302,11 @@ void ff_source_close(ff_source **out) {
     free(source->classes);
     free(source->val_labels);
     free(source->label);
+    free(source->splits);
+    free(source->exclude);
+    free(source->label_list);
+    ff_left_out_free(&source->left_out);
+    ff_names_free(&source->notes);
     free(source);
     *out = NULL;
 }

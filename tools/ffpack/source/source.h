@@ -10,12 +10,21 @@
 
 #include "format/metadata.h"
 #include "tools/ffpack/source/array/element.h"
+#include "tools/ffpack/source/left_out.h"
 #include "tools/ffpack/source/listing.h"
 #include "tools/ffpack/source/names.h"
 
 #define FF_ENCODED_LIMIT_BYTES (UINT64_C(2) << 30) /* of an image file */
 
 typedef struct ff_source ff_source;
+
+/* The options that only some kinds have a use for. */
+typedef enum ff_source_uses {
+    FF_USES_CLASSES = 1,      /* --classes, --classes-from */
+    FF_USES_TREE = 2,         /* --splits, --exclude, --labels, --allow-empty-classes */
+    FF_USES_VAL_LABELS = 4,   /* --val-labels */
+    FF_USES_ARRAY_LAYOUT = 8, /* --array-layout */
+} ff_source_uses;
 
 /* How one kind is known and listed. */
 typedef struct ff_source_format {
@@ -29,6 +38,7 @@ typedef struct ff_source_format {
     ff_status (*list)(ff_source *source, ff_error *error);
     /* Whether SOURCE may be a brace pattern (braces.h); detect then gets the first file of it. */
     bool patterns;
+    unsigned uses; /* of ff_source_uses; a given option that is none of them is refused */
 } ff_source_format;
 
 /* In the order of detection; ends with NULL. */
@@ -67,10 +77,15 @@ typedef enum ff_array_axes { FF_ARRAY_GUESS, FF_ARRAY_CHW, FF_ARRAY_HWC } ff_arr
 struct ff_source {
     const ff_source_format *format;
     char *path;
-    char *temporary;  /* the folder for temporary space */
-    char *classes;    /* --classes FILE, or NULL */
-    char *val_labels; /* --val-labels PATH, or NULL */
-    char *label;      /* --label FIELD, or NULL */
+    char *temporary;   /* the folder for temporary space */
+    char *classes;     /* --classes FILE or --classes-from PATH, or NULL */
+    bool classes_from; /* `classes` is the latter: a packed set or a folder of class folders */
+    char *val_labels;  /* --val-labels PATH, or NULL */
+    char *label;       /* --label FIELD, or NULL */
+    char *splits;      /* --splits, or NULL */
+    char *exclude;     /* --exclude, or NULL */
+    char *label_list;  /* --labels, or NULL */
+    bool allow_empty_classes;
     ff_array_axes array_layout;
     bool skip;          /* --on-error skip: items may be missing */
     bool pattern;       /* `path` is a brace pattern */
@@ -83,11 +98,16 @@ struct ff_source {
     ff_source_part *part;
     size_t split_count;
     ff_source_split *split; /* train first */
+    ff_left_out left_out;   /* what listing found and did not take */
+    ff_names notes;         /* what else the summary says of it, a sentence each */
 };
 
 typedef struct ff_source_options {
-    const char *format;         /* a name of the table; NULL or "auto" = by content */
-    const char *classes;        /* file with a class name a line; NULL = the source's own */
+    const char *format;       /* a name of the table; NULL or "auto" = by content */
+    const char *classes;      /* file with a class name a line; NULL = the source's own */
+    const char *classes_from; /* packed set or folder with the classes; not with `classes` */
+    const char *splits, *exclude, *label_list; /* --splits, --exclude, --labels; or NULL */
+    bool allow_empty_classes;
     const char *val_labels;     /* of ImageNet's validation images; NULL = looked for beside them */
     const char *temporary;      /* folder for temporary space */
     const char *label;          /* the only label field to keep; NULL = all */
@@ -164,14 +184,17 @@ FF_MUST_USE ff_status ff_source_relabel(ff_source *source, size_t label_bytes,
                                         void *context, ff_error *error);
 /* Keeps of all label fields the one named source->label. ff_source_list does it. */
 FF_MUST_USE ff_status ff_source_keep_label(ff_source *source, ff_error *error);
-/* Class names of a field from the lines of a text file; empty lines at its end are left out. */
+/* Class names of a field from the lines of a text file, empty lines at its end left out; or with
+ * source->classes_from of a packed set (of the field with that name, or its only one), or of the
+ * class folders of a folder, or of the folder of its train split. */
 FF_MUST_USE ff_status ff_source_read_classes(ff_source *source, size_t field, const char *path,
                                              ff_error *error);
 /* The same from a text (changed in place) that is called `path` in messages. */
 FF_MUST_USE ff_status ff_source_take_classes(ff_source *source, size_t field, const char *path,
                                              char *text, ff_error *error);
 /* The labels of class folders in `where`: of --classes FILE, which has to name them all, else their
- * ranks, in which case every split has to have the same. *label [folders->count] is the caller's to
+ * ranks, in which case every split has to have the same (with --allow-empty-classes: has to have no
+ * others than the first). *label [folders->count] is the caller's to
  * free. Field 0 gets the class names. */
 FF_MUST_USE ff_status ff_source_label_folders(ff_source *source, const char *where,
                                               const ff_names *folders, int32_t **label,

@@ -14,6 +14,9 @@ static ff_status find_layout(const ff_source *source, const ff_array *images, co
                              ff_source_raw *raw, ff_error *error) {
     char shape[SHAPE_BYTES];
     const uint64_t *size = images->size;
+    if (images->dimensions == 3 && source->array_layout)
+        return ff_fail(error, FF_USAGE, "--array-layout: %s: %s: has no axis of channels", path,
+                       ff_array_shape(images, shape, sizeof shape));
     if (images->dimensions == 3) {
         *raw = (ff_source_raw){.channels = 1, .layout = FF_CHW};
         return FF_OK;

@@ -17,9 +17,7 @@ static const struct {
              {"imgs", ROLE_IMAGES},   {"data", ROLE_IMAGES},   {"y", ROLE_LABELS},
              {"labels", ROLE_LABELS}, {"label", ROLE_LABELS},  {"targets", ROLE_LABELS},
              {"target", ROLE_LABELS}};
-/* In the order of the packed splits. */
-static const char *const splits[] = {"train", "val", "valid", "validation", "test"};
-enum { SPLITS = sizeof splits / sizeof splits[0], ALONE = -1, NAMES_SHOWN = 8 };
+enum { ALONE = -1, NAMES_SHOWN = 8 };
 
 size_t ff_npy_stem(const char *name) {
     size_t length = strlen(name);
@@ -34,13 +32,7 @@ static npy_role role_of_word(const char *word, size_t length) {
     return ROLE_NONE;
 }
 
-static int split_of_word(const char *word, size_t length) {
-    for (int i = 0; i < SPLITS; i++)
-        if (strlen(splits[i]) == length && !strncasecmp(word, splits[i], length)) return i;
-    return ALONE;
-}
-
-/* *split = an index into splits, or ALONE. */
+/* *split = its rank (ff_split_rank), or ALONE. */
 static npy_role role_of(const char *name, int *split) {
     size_t length = ff_npy_stem(name);
     npy_role role = ROLE_NONE;
@@ -51,7 +43,7 @@ static npy_role role_of(const char *name, int *split) {
         size_t word = strcspn(name + at, "_-.");
         if (at + word > length) word = length - at;
         npy_role found = role_of_word(name + at, word);
-        int where = split_of_word(name + at, word);
+        int where = ff_split_rank(name + at, word);
         if (found == ROLE_NONE ? where == ALONE || *split != ALONE : role != ROLE_NONE)
             return ROLE_NONE;
         if (found != ROLE_NONE) role = found;
@@ -83,7 +75,8 @@ static ff_status find(const ff_names *names, const char *place, npy_role role, i
             return ff_fail(error, FF_BAD_DATA, "%s: %s and %s both hold %s%s%s, wanted one", place,
                            ff_names_at(names, *index), ff_names_at(names, i),
                            role == ROLE_IMAGES ? "images" : "labels",
-                           split == ALONE ? "" : " of split ", split == ALONE ? "" : splits[split]);
+                           split == ALONE ? "" : " of split ",
+                           split == ALONE ? "" : ff_split_names[split]);
         *index = i;
     }
     return FF_OK;
@@ -95,7 +88,7 @@ static ff_status add_set(ff_npy_choice *choice, const ff_names *names, const cha
     const char *name = ff_names_at(names, images);
     choice->images[choice->count] = images;
     choice->labels[choice->count++] = labels;
-    if (split != ALONE) snprintf(set->split, sizeof set->split, "%s", splits[split]);
+    if (split != ALONE) snprintf(set->split, sizeof set->split, "%s", ff_split_names[split]);
     set->labeled = labels != SIZE_MAX;
     FF_TRY(ff_copy_bytes(&set->key, name, ff_npy_stem(name), error));
     FF_TRY(ff_format(&set->images_path, error, "%s: %s", place, name));
@@ -122,7 +115,7 @@ static ff_status nothing_found(const ff_names *names, const char *place, ff_erro
 ff_status ff_npy_choose(ff_npy_choice *choice, const ff_names *names, const char *place,
                         ff_error *error) {
     *choice = (ff_npy_choice){0};
-    for (int split = ALONE; split < SPLITS; split++) {
+    for (int split = ALONE; split < FF_SPLIT_NAMES; split++) {
         size_t images, labels;
         FF_TRY(find(names, place, ROLE_IMAGES, split, &images, error));
         FF_TRY(find(names, place, ROLE_LABELS, split, &labels, error));
@@ -136,7 +129,7 @@ ff_status ff_npy_choose(ff_npy_choice *choice, const ff_names *names, const char
                 "%s: %s is of no split, but %s is of split %s; wanted names with a split "
                 "for all or for none",
                 place, ff_names_at(names, choice->images[0]), ff_names_at(names, images),
-                splits[split]);
+                ff_split_names[split]);
         FF_TRY(add_set(choice, names, place, split, images, labels, error));
     }
     if (!choice->count && names->count == 1)

@@ -173,4 +173,5 @@ const ff_source_format ff_source_cifar = {
         ".tar.gz of them",
     .detect = ff_cifar_detect,
     .list = cifar_list,
+    .uses = FF_USES_CLASSES,
 };

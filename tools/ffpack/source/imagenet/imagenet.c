@@ -11,7 +11,7 @@
 #include "tools/ffpack/source/disk.h"
 #include "tools/ffpack/source/imagenet/labels.h"
 #include "tools/ffpack/source/sorter.h"
-#include "tools/ffpack/source/tree.h"
+#include "tools/ffpack/source/tree/tree.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -225,8 +225,9 @@ static ff_status list_val(ff_source *source, const char *path, const char *split
 
 static ff_status list_train(ff_source *source, const char *path, const char *split,
                             ff_error *error) {
-    ff_tree_options options = {.nested = true, .rooted = true, .split = split};
-    return ff_tree_list(source, path, &options, error);
+    if (source->val_labels && !*split)
+        return ff_fail(error, FF_USAGE, "--val-labels: %s holds no validation images", path);
+    return ff_tree_list_archive(source, path, true, split, error);
 }
 
 static ff_status imagenet_list(ff_source *source, ff_error *error) {
@@ -262,4 +263,5 @@ const ff_source_format ff_source_imagenet = {
     .wanted = "ImageNet's ILSVRC2012_img_train.tar or ILSVRC2012_img_val.tar, or their folder",
     .detect = imagenet_detect,
     .list = imagenet_list,
+    .uses = FF_USES_CLASSES | FF_USES_VAL_LABELS,
 };

@@ -213,7 +213,9 @@ static ff_status find_name(const ff_list_column *column, uint64_t line, const ch
     if (*number == UINT32_MAX)
         return ff_fail(error, FF_BAD_DATA, "line %" PRIu64 ": '%.*s' is no class of %s", line,
                        (int)(bytes < 60 ? bytes : 60), name,
-                       column->fixed ? "--classes" : "the list any more: it changed");
+                       !column->fixed     ? "the list any more: it changed"
+                       : column->fixed_by ? column->fixed_by
+                                          : "--classes");
     if (column->rank) *number = column->rank[*number];
     return FF_OK;
 }
@@ -237,9 +239,9 @@ static ff_status class_value(const ff_list_column *column, uint64_t line, const 
     }
     if (column->class_count && number >= column->class_count)
         return ff_fail(error, FF_BAD_DATA,
-                       "line %" PRIu64 " has the class %" PRId64
-                       ", wanted -1 to %u as in --classes",
-                       line, number, column->class_count - 1);
+                       "line %" PRIu64 " has the class %" PRId64 ", wanted -1 to %u as in %s", line,
+                       number, column->class_count - 1,
+                       column->fixed_by ? column->fixed_by : "--classes");
     int32_t small = (int32_t)number;
     if (ff_list_column_dtype(column) == FF_I32)
         memcpy(value, &small, sizeof small);

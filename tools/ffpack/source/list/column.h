@@ -36,7 +36,8 @@ typedef struct ff_list_column {
     uint32_t uneven_width; /* of uneven_line */
     bool named;            /* decided: labels are names */
     ff_class_set names;    /* of --classes where there is one, else of ff_list_column_collect */
-    bool fixed;            /* names are those of --classes */
+    bool fixed;            /* names are those of --classes, or of: */
+    const char *fixed_by;  /* for sentences; NULL = "--classes" */
     uint32_t *rank;        /* number of each name of `names`; NULL = its own. Owned */
     uint32_t class_count;  /* with --classes on whole numbers; 0 = any */
 } ff_list_column;

@@ -227,4 +227,5 @@ const ff_source_format ff_source_list_file = {
     .wanted = "a list of image files: lines of a path and its labels, with tabs between or in CSV",
     .detect = list_detect,
     .list = list_list,
+    .uses = FF_USES_CLASSES,
 };

@@ -10,7 +10,9 @@ enum { CHUNK_BYTES = 64 * 1024, END = -1 };
 
 struct ff_table {
     char *path;
-    ff_input *input;
+    ff_input *input; /* NULL: the text */
+    char *text;
+    size_t text_at, text_bytes;
     char separator; /* 0 = a line is one cell */
     uint64_t line;  /* of the next character */
     size_t columns; /* of the first row; 0 before it */
@@ -20,6 +22,16 @@ struct ff_table {
     size_t *offset;
     size_t offset_capacity, count;
 };
+
+static ff_status fill(ff_table *table, ff_error *error) {
+    if (table->input)
+        return ff_input_read(table->input, table->chunk, CHUNK_BYTES, &table->length, error);
+    size_t left = table->text_bytes - table->text_at;
+    table->length = left < CHUNK_BYTES ? left : CHUNK_BYTES;
+    memcpy(table->chunk, table->text + table->text_at, table->length);
+    table->text_at += table->length;
+    return FF_OK;
+}
 
 static const char mark[] = "\xef\xbb\xbf";
 
@@ -33,30 +45,40 @@ static char separator_of(const char *text, size_t bytes) {
 static ff_status peek(ff_table *table, int *c, ff_error *error) {
     if (table->at == table->length) {
         table->at = 0;
-        FF_TRY(ff_input_read(table->input, table->chunk, CHUNK_BYTES, &table->length, error));
+        FF_TRY(fill(table, error));
     }
     *c = table->at < table->length ? table->chunk[table->at] : END;
     return FF_OK;
 }
 
-ff_status ff_table_open(ff_table **out, const char *path, ff_error *error) {
-    *out = NULL;
-    ff_table *table;
+static ff_status begin(ff_table *table, const char *path, ff_error *error) {
     int c;
-    FF_TRY(ff_alloc(&table, 1, sizeof *table, "a table", error));
     table->line = 1;
-    ff_status status = ff_copy_string(&table->path, path, error);
-    if (status == FF_OK) status = ff_input_open(&table->input, path, error);
-    if (status == FF_OK) status = peek(table, &c, error);
-    if (status != FF_OK) {
-        ff_table_close(&table);
-        return status;
-    }
+    FF_TRY(ff_copy_string(&table->path, path, error));
+    if (!table->text) FF_TRY(ff_input_open(&table->input, path, error));
+    FF_TRY(peek(table, &c, error));
     if (table->length >= 3 && !memcmp(table->chunk, mark, 3)) table->at = 3;
     table->separator =
         separator_of((const char *)table->chunk + table->at, table->length - table->at);
-    *out = table;
     return FF_OK;
+}
+
+ff_status ff_table_open(ff_table **out, const char *path, ff_error *error) {
+    return ff_table_open_text(out, path, NULL, 0, error);
+}
+
+ff_status ff_table_open_text(ff_table **table, const char *path, char *text, size_t bytes,
+                             ff_error *error) {
+    ff_status status = ff_alloc(table, 1, sizeof **table, "a table", error);
+    if (status != FF_OK) {
+        free(text);
+        return status;
+    }
+    (*table)->text = text;
+    (*table)->text_bytes = bytes;
+    status = begin(*table, path, error);
+    if (status != FF_OK) ff_table_close(table);
+    return status;
 }
 
 void ff_table_close(ff_table **table) {
@@ -65,6 +87,7 @@ void ff_table_close(ff_table **table) {
     ff_buffer_free(&(*table)->bytes);
     free((*table)->offset);
     free((*table)->path);
+    free((*table)->text);
     free(*table);
     *table = NULL;
 }

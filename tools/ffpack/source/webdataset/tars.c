@@ -9,7 +9,7 @@
 #include <strings.h>
 #include <sys/stat.h>
 
-const char *const ff_web_splits[] = {"", "train", "val", "valid", "validation", "test", NULL};
+const char *const ff_web_splits[] = {"", "train", "val", "test", NULL};
 
 bool ff_web_is_tar_name(const char *name) {
     static const char *const ends[] = {".tar",    ".tgz",     ".tbz2",   ".txz",    ".tzst",
@@ -27,7 +27,7 @@ static bool is_tar(const char *name, unsigned char type) {
 }
 
 static bool is_split_folder(const char *name, unsigned char type) {
-    return type != DT_REG && ff_split_rank(name) >= 0;
+    return type != DT_REG && ff_split_rank(name, strlen(name)) >= 0;
 }
 
 static ff_status add(ff_web_tars *tars, const char *path, const char *split, ff_error *error) {
@@ -52,14 +52,23 @@ static ff_status add_folder(ff_web_tars *tars, const char *folder, const char *s
 
 static ff_status add_split_folders(ff_web_tars *tars, const char *folder, ff_error *error) {
     ff_names names;
+    const char *taken[FF_SPLIT_NAMES] = {0};
     FF_TRY(ff_names_read(&names, folder, is_split_folder, error));
     ff_status status = FF_OK;
     for (size_t i = 0; i < names.count && status == FF_OK; i++) {
         char *path;
         struct stat info;
-        status = ff_path_join(&path, folder, ff_names_at(&names, i), error);
+        const char *name = ff_names_at(&names, i);
+        int rank = ff_split_rank(name, strlen(name));
+        size_t before = tars->path.count;
+        status = ff_path_join(&path, folder, name, error);
         if (status == FF_OK && stat(path, &info) == 0 && S_ISDIR(info.st_mode))
-            status = add_folder(tars, path, ff_names_at(&names, i), error);
+            status = add_folder(tars, path, ff_split_names[rank], error);
+        if (status == FF_OK && tars->path.count > before && taken[rank])
+            status = ff_fail(error, FF_USAGE,
+                             "%s: the folders %s and %s would both be the split %s; wanted one",
+                             folder, taken[rank], name, ff_split_names[rank]);
+        if (tars->path.count > before) taken[rank] = name;
         free(path);
     }
     ff_names_free(&names);
@@ -73,10 +82,8 @@ static const char *split_of_name(const char *path) {
     while ((name[letters] >= 'a' && name[letters] <= 'z') ||
            (name[letters] >= 'A' && name[letters] <= 'Z'))
         letters++;
-    for (size_t i = 1; ff_web_splits[i]; i++)
-        if (strlen(ff_web_splits[i]) == letters && !strncmp(name, ff_web_splits[i], letters))
-            return ff_web_splits[i];
-    return "";
+    int rank = ff_split_rank(name, letters);
+    return rank < 0 ? "" : ff_split_names[rank];
 }
 
 /* Names tell the splits where all of them do, and not the same one. */
@@ -112,9 +119,7 @@ static ff_status find(ff_web_tars *tars, const char *source, bool pattern, ff_er
     FF_TRY(add_split_folders(tars, source, error));
     if (tars->path.count) return FF_OK;
     return ff_fail(error, FF_BAD_DATA,
-                   "%s: holds no tars, nor folders of tars called train, val, "
-                   "valid or test",
-                   source);
+                   "%s: holds no tars, nor folders of tars called train, val or test", source);
 }
 
 ff_status ff_web_tars_find(ff_web_tars *tars, const char *source, bool pattern, ff_error *error) {

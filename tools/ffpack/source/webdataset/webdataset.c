@@ -390,4 +390,5 @@ const ff_source_format ff_source_webdataset = {
     .detect = webdataset_detect,
     .list = webdataset_list,
     .patterns = true,
+    .uses = FF_USES_CLASSES,
 };

@@ -1,0 +1,24 @@
+/* What a packing run keeps for the one that continues it: small files in OUT.partial, each two
+ * numbers, the text of a metadata and some bytes under one checksum, committed like any other
+ * (FORMAT.md, "Committing"). They are never part of a finished set. Thread rule: pure. */
+#ifndef FF_FORMAT_KEPT_H
+#define FF_FORMAT_KEPT_H
+
+#include "format/base/memory.h"
+
+typedef struct ff_kept {
+    uint64_t number[2];
+    ff_buffer text, note;
+} ff_kept;
+
+void ff_kept_free(ff_kept *kept);
+
+/* Commits DIRECTORY/NAME. */
+FF_MUST_USE ff_status ff_kept_write(const ff_kept *kept, const char *directory, const char *name,
+                                    ff_error *error);
+
+/* Reads the file `path` into `kept`, zeroed before and to be freed also after a failure: FF_IO
+ * where there is none, FF_BAD_DATA where it is not whole. */
+FF_MUST_USE ff_status ff_kept_read(ff_kept *kept, const char *path, ff_error *error);
+
+#endif

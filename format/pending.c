@@ -1,0 +1,263 @@
+#include "format/pending.h"
+
+#include "format/checksum.h"
+#include "format/file.h"
+#include "format/generation.h"
+#include "format/kept.h"
+#include "format/part.h"
+#include "format/shard.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+void ff_pending_free(ff_pending *pending) {
+    free(pending->path);
+    ff_buffer_free(&pending->text);
+    ff_buffer_free(&pending->note);
+    *pending = (ff_pending){0};
+}
+
+static void pending_name(char name[64], uint32_t number) {
+    char shard[32];
+    ff_shard_name(shard, number);
+    snprintf(name, 64, "%s" FF_PENDING_SUFFIX, shard);
+}
+
+bool ff_pending_name_parse(const char *name, uint32_t *number) {
+    char shard[64];
+    size_t length = strlen(name), suffix = strlen(FF_PENDING_SUFFIX);
+    if (length <= suffix || length >= sizeof shard ||
+        strcmp(name + length - suffix, FF_PENDING_SUFFIX) != 0)
+        return false;
+    memcpy(shard, name, length - suffix);
+    shard[length - suffix] = 0;
+    return ff_shard_name_parse(shard, number);
+}
+
+/* The footer, then the note. */
+ff_status ff_pending_write(const ff_pending *pending, const char *directory, uint32_t number,
+                           ff_error *error) {
+    char name[64];
+    ff_kept kept = {.number = {pending->file_bytes, pending->footer_offset}, .text = pending->text};
+    pending_name(name, number);
+    ff_status status = ff_buffer_add(&kept.note, pending->footer, sizeof pending->footer, error);
+    if (status == FF_OK)
+        status = ff_buffer_add(&kept.note, pending->note.bytes, pending->note.length, error);
+    if (status == FF_OK) status = ff_kept_write(&kept, directory, name, error);
+    ff_buffer_free(&kept.note);
+    return status;
+}
+
+static bool is_there(const char *directory, const char *name, const char *suffix) {
+    char path[4096];
+    return snprintf(path, sizeof path, "%s/%s%s", directory, name, suffix) < (int)sizeof path &&
+           access(path, F_OK) == 0;
+}
+
+/* Of two names that were given one after the other before a crash the first may be lost: a .pending
+ * file alone stands for nothing. */
+bool ff_pending_is(const char *directory, uint32_t number) {
+    char name[32];
+    ff_shard_name(name, number);
+    return is_there(directory, name, FF_PENDING_SUFFIX) &&
+           (is_there(directory, name, FF_TMP_SUFFIX) || is_there(directory, name, ""));
+}
+
+static bool is_left_over(const char *directory, const char *name) {
+    char stem[64];
+    uint32_t number;
+    size_t length = strlen(name), suffix = strlen(FF_TMP_SUFFIX);
+    if (ff_pending_name_parse(name, &number)) return !ff_pending_is(directory, number);
+    if (length <= suffix || length >= sizeof stem || strcmp(name + length - suffix, FF_TMP_SUFFIX))
+        return false;
+    memcpy(stem, name, length - suffix);
+    stem[length - suffix] = 0;
+    if (ff_shard_name_parse(stem, &number)) return !ff_pending_is(directory, number);
+    return ff_pending_name_parse(stem, &number) || !strcmp(stem, FF_INDEX_NAME) ||
+           !strcmp(stem, FF_PART_NAME);
+}
+
+ff_status ff_pending_tidy(const char *directory, ff_error *error) {
+    DIR *folder = opendir(directory);
+    if (!folder) return ff_fail_errno(error, "%s: cannot open the folder", directory);
+    ff_status status = FF_OK;
+    for (struct dirent *item; status == FF_OK && (item = readdir(folder));)
+        if (is_left_over(directory, item->d_name) && unlinkat(dirfd(folder), item->d_name, 0))
+            status = ff_fail_errno(error, "%s/%s: cannot remove", directory, item->d_name);
+    closedir(folder);
+    return status;
+}
+
+static ff_status take_kept(ff_pending *pending, const ff_kept *kept, ff_error *error) {
+    if (kept->note.length < FF_FOOTER_BYTES)
+        return ff_fail(error, FF_BAD_DATA, "%s: has no footer", pending->path);
+    pending->file_bytes = kept->number[0];
+    pending->footer_offset = kept->number[1];
+    memcpy(pending->footer, kept->note.bytes, FF_FOOTER_BYTES);
+    FF_TRY(ff_buffer_add(&pending->text, kept->text.bytes, kept->text.length, error));
+    return ff_buffer_add(&pending->note, kept->note.bytes + FF_FOOTER_BYTES,
+                         kept->note.length - FF_FOOTER_BYTES, error);
+}
+
+/* The shard itself, under its .tmp name, has its size. */
+static ff_status check_shard(const ff_pending *pending, const char *directory, uint32_t number,
+                             ff_error *error) {
+    char name[32], *path;
+    struct stat info;
+    ff_shard_name(name, number);
+    FF_TRY(ff_format(&path, error, "%s/%s" FF_TMP_SUFFIX, directory, name));
+    ff_status status = FF_OK;
+    if (stat(path, &info))
+        status = ff_fail_errno(error, "%s: cannot stat", path);
+    else if ((uint64_t)info.st_size != pending->file_bytes)
+        status = ff_fail(error, FF_BAD_DATA, "%s: %lld bytes long, wanted %" PRIu64, path,
+                         (long long)info.st_size, pending->file_bytes);
+    free(path);
+    return status;
+}
+
+ff_status ff_pending_read(ff_pending *pending, const char *directory, uint32_t number,
+                          ff_error *error) {
+    char name[64];
+    ff_kept kept = {0};
+    *pending = (ff_pending){0};
+    pending_name(name, number);
+    FF_TRY(ff_format(&pending->path, error, "%s/%s", directory, name));
+    ff_status status = ff_kept_read(&kept, pending->path, error);
+    if (status == FF_OK) status = take_kept(pending, &kept, error);
+    if (status == FF_OK) status = check_shard(pending, directory, number, error);
+    ff_kept_free(&kept);
+    return status;
+}
+
+/* ---- completing ----------------------------------------------------------------------------- */
+
+typedef struct completion {
+    const char *directory;
+    const ff_buffer *stand_in;
+    const ff_metadata *metadata;
+    ff_buffer text; /* the metadata's */
+    uint8_t id[16];
+    bool renamed; /* `last`, whose .pending file is still there */
+    uint32_t last;
+} completion;
+
+static ff_status write_at(int file, const char *path, uint64_t offset, const void *bytes,
+                          size_t length, ff_error *error) {
+    for (const uint8_t *at = bytes; length;) {
+        ssize_t written = pwrite(file, at, length, (off_t)offset);
+        if (written < 0 && errno == EINTR) continue;
+        if (written <= 0)
+            return ff_fail_errno(error, "%s: cannot write at offset %" PRIu64, path, offset);
+        at += written;
+        offset += (uint64_t)written;
+        length -= (size_t)written;
+    }
+    return FF_OK;
+}
+
+/* Header, text and footer with the real metadata, into the file under its .tmp name. */
+static ff_status rewrite(const completion *job, const ff_pending *pending, uint32_t number,
+                         const char *path, ff_error *error) {
+    uint8_t header[FF_HEADER_BYTES], bytes[FF_FOOTER_BYTES];
+    ff_shard_footer footer;
+    FF_TRY(ff_shard_footer_decode(&footer, pending->footer, pending->footer_offset, path, error));
+    ff_shard_header_make(job->metadata, job->id, number, header);
+    footer.header_checksum = ff_load_u64(header + FF_HEADER_BYTES - 8);
+    ff_section *section = &footer.section[FF_SHARD_METADATA];
+    if (section->bytes != job->text.length)
+        return ff_fail(error, FF_FAILED, "%s: has room for %" PRIu64 " bytes of metadata, not %zu",
+                       path, section->bytes, job->text.length);
+    section->checksum = ff_checksum(job->text.bytes, job->text.length);
+    ff_shard_footer_encode(&footer, bytes);
+    int file = open(path, O_RDWR | O_CLOEXEC);
+    if (file < 0) return ff_fail_errno(error, "%s: cannot open", path);
+    ff_status status = write_at(file, path, 0, header, sizeof header, error);
+    if (status == FF_OK)
+        status = write_at(file, path, section->offset, job->text.bytes, job->text.length, error);
+    if (status == FF_OK)
+        status = write_at(file, path, pending->footer_offset, bytes, sizeof bytes, error);
+    if (status == FF_OK && fsync(file)) status = ff_fail_errno(error, "%s: cannot sync", path);
+    close(file);
+    return status;
+}
+
+static ff_status remove_pending(const char *directory, uint32_t number, ff_error *error) {
+    char name[64], path[4096];
+    pending_name(name, number);
+    if (snprintf(path, sizeof path, "%s/%s", directory, name) >= (int)sizeof path ||
+        (unlink(path) && errno != ENOENT))
+        return ff_fail_errno(error, "%s/%s: cannot remove", directory, name);
+    return FF_OK;
+}
+
+/* A shard has its name for good before the next one gets its own: so the lowest names what the
+ * others are completed with, whenever a crash comes. */
+static ff_status settle(completion *job, ff_error *error) {
+    if (!job->renamed) return FF_OK;
+    job->renamed = false;
+    FF_TRY(ff_sync_directory(job->directory, error));
+    return remove_pending(job->directory, job->last, error);
+}
+
+static ff_status complete_one(completion *job, uint32_t number, ff_error *error) {
+    char name[32], *path = NULL, *temporary = NULL;
+    ff_pending pending = {0};
+    ff_shard_name(name, number);
+    ff_status status = ff_format(&path, error, "%s/%s", job->directory, name);
+    if (status == FF_OK) status = ff_format(&temporary, error, "%s" FF_TMP_SUFFIX, path);
+    /* Else renamed before a kill: the .pending file is the last of it. */
+    if (status == FF_OK && access(path, F_OK) != 0) {
+        status = ff_pending_read(&pending, job->directory, number, error);
+        if (status == FF_OK)
+            status = ff_metadata_compare(pending.path, &pending.text, job->stand_in, error);
+        if (status == FF_OK) status = rewrite(job, &pending, number, temporary, error);
+        if (status == FF_OK) status = settle(job, error);
+        if (status == FF_OK && rename(temporary, path))
+            status = ff_fail_errno(error, "%s: cannot rename to %s", temporary, path);
+        ff_pending_free(&pending);
+    } else if (status == FF_OK) {
+        status = settle(job, error);
+    }
+    job->renamed = status == FF_OK;
+    job->last = number;
+    free(path);
+    free(temporary);
+    return status;
+}
+
+ff_status ff_pending_complete(const char *directory, const ff_buffer *stand_in,
+                              const ff_metadata *metadata, ff_error *error) {
+    completion job = {.directory = directory, .stand_in = stand_in, .metadata = metadata};
+    ff_status status = ff_metadata_write(metadata, &job.text, error);
+    if (status == FF_OK) ff_id_of(job.id, job.text.bytes, job.text.length);
+    for (uint32_t i = 0; status == FF_OK && i < ff_metadata_shard_count(metadata); i++)
+        if (ff_pending_is(directory, i)) status = complete_one(&job, i, error);
+    /* The last name lasts with the index, which is committed next. */
+    if (status == FF_OK && job.renamed) status = remove_pending(directory, job.last, error);
+    ff_buffer_free(&job.text);
+    return status;
+}
+
+/* From the highest down, so that what a kill leaves is a run that can go on. */
+ff_status ff_pending_remove(const char *directory, ff_error *error) {
+    char name[32], path[4096];
+    uint32_t count = 0;
+    while (ff_pending_is(directory, count)) count++;
+    while (count-- > 0) {
+        FF_TRY(remove_pending(directory, count, error));
+        ff_shard_name(name, count);
+        if (snprintf(path, sizeof path, "%s/%s" FF_TMP_SUFFIX, directory, name) >=
+                (int)sizeof path ||
+            unlink(path))
+            return ff_fail_errno(error, "%s/%s" FF_TMP_SUFFIX ": cannot remove", directory, name);
+    }
+    return FF_OK;
+}

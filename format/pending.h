@@ -1,0 +1,51 @@
+/* Pending shards: whole but for the mean and std in their metadata, which follow from the samples
+ * that are being packed (FORMAT.md, "Committing").
+ *
+ * The shard lies synced as shard-KKKKKK.ffs.tmp, written with a metadata that stands in for the
+ * real one, whose text has the same length. Beside it shard-KKKKKK.ffs.pending, committed after it,
+ * keeps its footer, that text, and a note of whoever packs. Completing rewrites header, text and
+ * footer in place and renames: from the .pending file alone, so it can be done again after a kill.
+ * Thread rule: one thread at a time. */
+#ifndef FF_FORMAT_PENDING_H
+#define FF_FORMAT_PENDING_H
+
+#include "format/layout.h"
+
+typedef struct ff_pending {
+    char *path; /* of the .pending file that was read */
+    uint64_t file_bytes, footer_offset;
+    uint8_t footer[FF_FOOTER_BYTES];
+    ff_buffer text; /* the metadata that stands in */
+    ff_buffer note;
+} ff_pending;
+
+void ff_pending_free(ff_pending *pending);
+
+/* Commits the .pending file of shard `number`, whose .tmp file was synced. */
+FF_MUST_USE ff_status ff_pending_write(const ff_pending *pending, const char *directory,
+                                       uint32_t number, ff_error *error);
+
+/* Whether shard `number` is pending: both files are there, or its last step is missing. */
+bool ff_pending_is(const char *directory, uint32_t number);
+
+/* Reads it, and checks that its .tmp file has its size. `pending` is zeroed before, and freed by
+ * the caller also after a failure. */
+FF_MUST_USE ff_status ff_pending_read(ff_pending *pending, const char *directory, uint32_t number,
+                                      ff_error *error);
+
+/* Completes all pending shards of the folder, from the lowest on: `metadata` takes the place of
+ * the one with the text `stand_in`, which they must have. */
+FF_MUST_USE ff_status ff_pending_complete(const char *directory, const ff_buffer *stand_in,
+                                          const ff_metadata *metadata, ff_error *error);
+
+/* Removes all pending shards of the folder: where they cannot be completed. */
+FF_MUST_USE ff_status ff_pending_remove(const char *directory, ff_error *error);
+
+/* Removes what a killed writer left in the folder: .tmp files but for those of pending shards, and
+ * .pending files without a shard. Only names that a writer gives. */
+FF_MUST_USE ff_status ff_pending_tidy(const char *directory, ff_error *error);
+
+/* "shard-000000.ffs.pending"; false where the name is none. */
+bool ff_pending_name_parse(const char *name, uint32_t *number);
+
+#endif

@@ -1,0 +1,146 @@
+#!/bin/bash
+# make install into a folder of its own: the programs run from there, fftrain finds the CUDA module,
+# man pages and completions are of the programs' own options; make uninstall leaves no file. TAP.
+set -u
+cd "$(dirname "$0")/../.." || exit 1
+unset MAKEFLAGS MAKELEVEL MFLAGS DESTDIR PREFIX
+build=${BUILD:-build}
+scratch=$(realpath "$(mktemp -d)") && trap 'rm -rf "$scratch"' EXIT
+count=0
+result() { # GOOD NAME
+    count=$((count + 1))
+    if [ "$1" = 0 ]; then echo "ok $count - $2"; else echo "not ok $count - $2"; sed 's/^/# /' "$scratch/said"; fi
+}
+skip() { count=$((count + 1)); echo "ok $count - $1 # SKIP $2"; }
+makes() { make -s BUILD="$build" SANITIZE="${SANITIZE:-}" "$@" >"$scratch/said" 2>&1; }
+clean() { env -i PATH=/usr/bin:/bin HOME="$scratch" "$@"; }
+here=$scratch/there/prefix
+
+makes install PREFIX="$here"
+result $? "make install into a folder of one's own"
+grep -qF "export PATH=\"$here/bin:\$PATH\"" "$scratch/said"
+result $? "it says that PATH lacks it"
+PATH="$here/bin:$PATH" makes install PREFIX="$here" && ! grep -q 'export PATH' "$scratch/said"
+result $? "and does not where PATH has it"
+[ "$(find "$here" -type f -path '*/bin/*' -printf '%m\n' | sort -u)" = 755 ] && [ "$(find "$here" -type f ! -path '*/bin/*' -printf '%m\n' | sort -u)" = 644 ]
+result $? "all can read it, and run the programs"
+"$build/tests/make_set" "$scratch/set" --splits train,test --count 64 --height 8 --width 8 --statistics >"$scratch/said" || exit 1
+{ for program in ffpack ffinspect fftrain; do clean "$here/bin/$program" --version || exit 1; done
+    clean "$here/bin/ffinspect" "$scratch/set/train" --npy "$scratch/x.npy" &&
+        clean "$here/bin/ffpack" "$scratch/x.npy" -o "$scratch/packed" &&
+        clean "$here/bin/fftrain" --data "$scratch/set" --model smallnet --epochs 1 --batch 32 --threads 1 --device cpu; } >"$scratch/said" 2>&1
+result $? "all three run from there"
+if [ -e "$build/libff_cuda.so" ]; then
+    cmp -s "$here/lib/libff_cuda.so" "$build/libff_cuda.so"
+    result $? "the CUDA module is in lib"
+    # Past the module the driver is asked for, or with one a device; --device cuda says which it was.
+    clean "$here/bin/fftrain" --data "$scratch/set" --model smallnet --epochs 1 --batch 32 --device cuda >"$scratch/said" 2>&1
+    ! grep -q 'the CUDA module' "$scratch/said"
+    result $? "fftrain finds it there"
+else
+    echo old >"$scratch/old" && install -D "$scratch/old" "$here/lib/libff_cuda.so" && makes install PREFIX="$here" && [ ! -e "$here/lib/libff_cuda.so" ]
+    result $? "an older build's module does not stay"
+fi
+
+# ---- man pages ----
+for program in ffpack ffinspect fftrain; do
+    page=$here/share/man/man1/$program.1
+    if command -v groff >/dev/null; then groff -man -ww -Tutf8 "$page" 2>&1 >/dev/null | head -5; fi
+    # It has no date, as nothing here has.
+    if command -v mandoc >/dev/null; then mandoc -Tlint -Wwarning "$page" | grep -v 'missing date' | head -5; fi
+done >"$scratch/said"
+if command -v groff >/dev/null || command -v mandoc >/dev/null; then
+    [ ! -s "$scratch/said" ]
+    result $? "groff and mandoc find no fault with the man pages"
+else skip "groff and mandoc find no fault with the man pages" "neither is here"; fi
+read_page() { if command -v mandoc >/dev/null; then mandoc -Tascii -Owidth=200 "$1" | sed 's/.\x08//g'; else groff -man -Tascii -P-cbou -rLL=200n "$1"; fi; }
+if command -v groff >/dev/null || command -v mandoc >/dev/null; then
+    : >"$scratch/said"
+    for program in ffpack ffinspect fftrain; do
+        read_page "$here/share/man/man1/$program.1" >"$scratch/page"
+        for command in '' $([ $program = ffpack ] && echo merge append repair); do
+            "$here/bin/$program" $command --help | grep -oE '^ +(-., )?--[a-z][a-z-]*' | sed 's/.*--/--/' | while read -r option; do
+                grep -qE -- "^ +(-., )?$option( |$)" "$scratch/page" || echo "$program $command: $option is not in the man page"
+            done >>"$scratch/said"
+        done
+        grep -qx 'EXIT STATUS' "$scratch/page" && grep -qx 'EXAMPLES' "$scratch/page" || echo "$program: no exit status or examples" >>"$scratch/said"
+    done
+    [ ! -s "$scratch/said" ]
+    result $? "every option is in its man page, and so are examples and exit codes"
+else skip "every option is in its man page" "neither groff nor mandoc is here"; fi
+
+# ---- completions ----
+mkdir "$scratch/work" && touch "$scratch/work/names with blanks.txt" && mkdir "$scratch/work/folder"
+# bash_completes 'LINE': what bash offers for its last word
+bash_completes() {
+    (cd "$scratch/work" && bash --norc -c '
+        . "$1"; read -ra COMP_WORDS <<<"${2//=/ = }"; case $2 in *" ") COMP_WORDS+=("") ;; esac
+        COMP_CWORD=$((${#COMP_WORDS[@]} - 1)); COMP_LINE=$2
+        '"$(complete_function "$1")"'
+        printf "%s\n" "${COMPREPLY[@]}" | sort | paste -sd,' - "$here/share/bash-completion/completions/${1%% *}" "$1")
+}
+complete_function() { sed -n 's/^complete -F \([^ ]*\) .*/\1/p' "$here/share/bash-completion/completions/${1%% *}"; }
+offers() { # LINE WANTED
+    local got; got=$("$completes" "$1" 2>&1)
+    echo "$1: '$got', wanted '$2'" >"$scratch/said"
+    [ "$got" = "$2" ]
+    result $? "$shell offers for '$1': $2"
+}
+cases() {
+    offers "ffpack --dty" "--dtype"
+    offers "ffpack --dtype b" "bf16"
+    offers "ffpack --format i" "idx,imagenet"
+    offers "ffpack --dtype=u" "u16,u8"
+    offers "ffpack x -o f" "folder"
+    offers "ffpack --classes n" "names with blanks.txt"
+    offers "ffpack me" "merge"
+    offers "ffpack merge --f" "--force"
+    offers "ffpack repair --j" "--jobs"
+    offers "ffpack append --dtype bf" "bf16"
+    offers "ffinspect --gr" "--grid"
+    offers "ffinspect n" "names with blanks.txt"
+    offers "fftrain --order bl" "block"
+    offers "fftrain --device cu" "cuda"
+    offers "fftrain --data " "folder"
+}
+shell=bash completes=bash_completes
+cases
+offers "ffpack merge --dty" ""
+offers "ffpack --mean " ""
+# zsh in a terminal of its own: zpty types the line and a tab, and a hook prints what there is to offer.
+zsh_completes() {
+    (cd "$scratch/work" && timeout 60 zsh -f "$scratch/offer.zsh" "$here/share/zsh/site-functions" "$1")
+}
+cat >"$scratch/offer.zsh" <<'Z'
+zmodload zsh/zpty
+zpty shell zsh -f -i
+zpty -w shell "PS1=; PROMPT=; unsetopt zle_bracketed_paste 2>/dev/null; fpath=($1 \$fpath); autoload -Uz compinit; compinit -D -u; zstyle ':completion:*' list-grouped false"
+zpty -w shell 'compadd() { if [[ ${@[1,(i)(-|--)]} == *-(O|A|D)\ * ]]; then builtin compadd "$@"; return $?; fi; typeset -a __hits; builtin compadd -A __hits "$@"; builtin compadd "$@"; local r=$?; print -rl -- $__hits >>offered; return r }'
+zpty -w shell 'finish() { zle complete-word; : >finished; exit }; zle -N finish; bindkey "^I" finish; : >ready'
+for ((i = 0; i < 300; i++)); do [[ -e ready ]] && break; sleep 0.1; done
+rm -f offered finished ready
+zpty -w -n shell "$2"$'\t'
+for ((i = 0; i < 300; i++)); do [[ -e finished ]] && break; sleep 0.1; done
+[[ -e offered ]] && sed 's/\\//g' offered | grep . | sort -u | paste -sd,
+rm -f offered finished
+zpty -d shell
+Z
+if command -v zsh >/dev/null; then
+    shell=zsh completes=zsh_completes
+    cases
+else
+    skip "zsh's completion" "zsh is not here"
+fi
+
+# ---- staging and removing ----
+makes uninstall PREFIX="$here" && [ -z "$(find "$here" -type f -o -type l)" ] && [ ! -e "$here/share/doc/ffpack" ]
+result $? "make uninstall leaves no file, and no folder of ours"
+makes install DESTDIR="$scratch/stage" PREFIX=/opt/ff && clean "$scratch/stage/opt/ff/bin/fftrain" --version >>"$scratch/said" && ! grep -rqF "$scratch" "$scratch/stage/opt/ff/share"
+result $? "DESTDIR stages"
+makes uninstall DESTDIR="$scratch/stage" PREFIX=/opt/ff && [ -z "$(find "$scratch/stage" -type f)" ]
+result $? "and is removed"
+if makes install PREFIX=/proc/nowhere; then result 1 "a PREFIX that cannot be written is refused"; else
+    grep -qF 'install: /proc/nowhere cannot be written: sudo make install, or make install PREFIX=$HOME/.local' "$scratch/said"
+    result $? "a PREFIX that cannot be written is refused"
+fi
+echo "1..$count"

@@ -1,0 +1,32 @@
+/* JPEGs that Pillow 9.4 cannot write, for the exactness tests: with restart intervals, in a scan a
+ * component. Standard output gets of each a line with its length and its name, and its bytes. */
+#include "tests/unit/make_jpeg.h"
+
+int main(void) {
+    static const struct {
+        const char *name;
+        way how;
+    } ways[] = {
+        {"grey", {1, 1, 1, .restarts = true}},
+        {"444", {1, 1, 3, .restarts = true}},
+        {"422", {2, 1, 3, .restarts = true}},
+        {"420", {2, 2, 3, .restarts = true}},
+        {"arithmetic", {2, 2, 3, .arithmetic = true, .restarts = true}},
+        {"apart", {2, 2, 3, .restarts = true, .apart = true}},
+        {"apart without restarts", {2, 1, 3, .apart = true}},
+        {"progressive grey", {1, 1, 1, .progressive = true, .restarts = true}},
+        {"progressive 444", {1, 1, 3, .progressive = true, .restarts = true}},
+        {"progressive 420", {2, 2, 3, .progressive = true, .restarts = true}},
+        {"progressive without restarts", {2, 2, 3, .progressive = true}},
+    };
+    static const uint32_t sizes[][2] = {{70, 40}, {33, 65}};
+    for (size_t i = 0; i < sizeof ways / sizeof ways[0]; i++) {
+        for (size_t s = 0; s < sizeof sizes / sizeof sizes[0]; s++) {
+            file jpeg = make_jpeg(sizes[s][0], sizes[s][1], &ways[i].how);
+            printf("%zu %s %ux%u\n", jpeg.length, ways[i].name, sizes[s][0], sizes[s][1]);
+            fwrite(jpeg.bytes, 1, jpeg.length, stdout);
+            free(jpeg.bytes);
+        }
+    }
+    return 0;
+}

@@ -1,0 +1,159 @@
+/* Reading samples past the page cache: reads that end early, are interrupted or refused, as devices
+ * and file systems do, here by a pread of the test's own. */
+#include "format/dataset.h"
+#include "tests/unit/format_set.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/syscall.h>
+
+static struct {
+    bool active;
+    size_t most;      /* bytes a call gives; 0 = as many as asked for */
+    bool interrupted; /* every second call first fails with EINTR */
+    bool refuse;      /* direct reads fail with EINVAL */
+    bool at_end;      /* reads give nothing */
+    int calls, unaligned;
+} fake;
+
+ssize_t pread(int file, void *to, size_t length, off_t offset) {
+    if (!fake.active) return syscall(SYS_pread64, file, to, length, offset);
+    bool direct = fcntl(file, F_GETFL) & O_DIRECT;
+    fake.calls++;
+    if (fake.interrupted && fake.calls % 2) {
+        errno = EINTR;
+        return -1;
+    }
+    if (direct && ((uintptr_t)to % 4096 || length % 4096 || offset % 4096)) fake.unaligned++;
+    if (direct && fake.refuse) {
+        errno = EINVAL;
+        return -1;
+    }
+    if (fake.at_end) return 0;
+    if (fake.most && length > fake.most) {
+        /* A device ends early where it likes; the bytes after that are anything. */
+        ssize_t got = syscall(SYS_pread64, file, to, length, offset);
+        size_t given = got < (ssize_t)fake.most ? (size_t)got : fake.most;
+        memset((uint8_t *)to + given, 0xee, length - given);
+        return (ssize_t)given;
+    }
+    return syscall(SYS_pread64, file, to, length, offset);
+}
+
+static const set_spec base = {.dtype = FF_F16,
+                              .layout = FF_CHW,
+                              .channels = 3,
+                              .height = 50,
+                              .width = 61, /* 18,300 bytes: begins and ends within blocks */
+                              .alignment = 64,
+                              .items = 24,
+                              .per_block = 2,
+                              .per_shard = 8,
+                              .labels = LABELS_ALL,
+                              .seed = 1};
+
+static void check_all(const char *folder) {
+    ff_dataset *dataset;
+    ff_reader *reader;
+    OK(ff_dataset_open(&dataset, folder, FF_VERIFY_ALWAYS, &test_error));
+    OK(ff_reader_open_direct(&reader, dataset, &test_error));
+    fake.active = true;
+    fake.calls = fake.unaligned = 0;
+    for (uint64_t i = 0; i < base.items; i++) set_check_sample(&base, dataset, reader, i, i);
+    for (uint64_t i = base.items; i-- > 0;) set_check_sample(&base, dataset, reader, i, i);
+    fake.active = false;
+    assert_int_equal(fake.unaligned, 0);
+    assert_true(fake.calls > 0);
+    ff_reader_close(&reader);
+    ff_dataset_close(&dataset);
+}
+
+static void reads_that_end_early(void **state) {
+    const char *folder = *state;
+    static const size_t most[] = {0, 4097, 5000, 8191, 8192, 12287, 12289, 18000, 18299, 18301};
+    for (size_t i = 0; i < sizeof most / sizeof *most; i++) {
+        fake.most = most[i];
+        check_all(folder);
+    }
+    fake.most = 0;
+}
+
+static void interrupted_and_refused(void **state) {
+    const char *folder = *state;
+    fake.interrupted = true;
+    check_all(folder);
+    fake.interrupted = false;
+    fake.refuse = true;
+    check_all(folder);
+    fake.refuse = false;
+}
+
+/* More shards than files are kept open: they take turns. */
+static void many_shards(void **state) {
+    (void)state;
+    set_spec spec = base;
+    spec.channels = 1;
+    spec.height = spec.width = 3;
+    spec.items = 2 * 70;
+    spec.per_shard = spec.per_block = 2;
+    spec.labels = LABELS_NONE;
+    char *folder = new_folder();
+    ff_writer_result result;
+    ff_dataset *dataset;
+    ff_reader *reader;
+    set_write(&spec, folder, &result);
+    OK(ff_dataset_open(&dataset, folder, FF_VERIFY_ALWAYS, &test_error));
+    OK(ff_reader_open_direct(&reader, dataset, &test_error));
+    for (uint64_t i = 0; i < 12; i++) {
+        set_check_sample(&spec, dataset, reader, i, i);
+        set_check_sample(&spec, dataset, reader, i + 128, i + 128);
+    }
+    ff_reader_close(&reader);
+    ff_dataset_close(&dataset);
+    remove_folder(folder);
+}
+
+static void a_file_that_shrinks(void **state) {
+    const char *folder = *state;
+    ff_dataset *dataset;
+    ff_reader *reader;
+    ff_view view;
+    OK(ff_dataset_open(&dataset, folder, FF_VERIFY_FIRST, &test_error));
+    OK(ff_reader_open_direct(&reader, dataset, &test_error));
+    OK(ff_reader_sample(reader, 8, &view, &test_error)); /* opens the shard */
+    fake.active = fake.at_end = true;
+    ff_status status = ff_reader_sample(reader, 9, &view, &test_error);
+    fake.active = fake.at_end = false;
+    assert_int_equal(status, FF_IO);
+    assert_non_null(strstr(test_error.message, "shard-000001.ffs: offset"));
+    assert_non_null(strstr(test_error.message, "the file shrank while it was read"));
+    OK(ff_reader_sample(reader, 9, &view, &test_error)); /* nothing of the failure stays */
+    uint8_t tensor[50 * 61 * 3 * 2];
+    set_tensor(&base, 9, 50, 61, tensor);
+    assert_memory_equal(view.tensor, tensor, sizeof tensor);
+    ff_reader_close(&reader);
+    ff_dataset_close(&dataset);
+}
+
+static int set_up(void **state) {
+    ff_writer_result result;
+    char *folder = new_folder();
+    set_write(&base, folder, &result);
+    *state = folder;
+    return 0;
+}
+
+static int tear_down(void **state) {
+    remove_folder(*state);
+    return 0;
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(reads_that_end_early),
+        cmocka_unit_test(interrupted_and_refused),
+        cmocka_unit_test(a_file_that_shrinks),
+        cmocka_unit_test(many_shards),
+    };
+    return cmocka_run_group_tests_name("direct", tests, set_up, tear_down);
+}

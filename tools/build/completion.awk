@@ -1,0 +1,126 @@
+# Makes a shell's completion of what PROGRAM --describe prints (format/base/options.h).
+# Usage: awk -v shell=bash|zsh -f completion.awk; every command of the program is in it.
+BEGIN { FS = "\t" }
+
+# What an argument takes: "files", "folders", "words WORD WORD ...", or "" for what nobody can know.
+# "auto|cuda[:I]" are words, "N|HxW" is none.
+function takes(argument,    word, count, i, words) {
+    count = split(argument, word, "|")
+    for (i = 1; i <= count; i++) {
+        sub(/\[.*/, "", word[i])
+        if (word[i] ~ /^(FILE|PATH)$/) return "files"
+        if (word[i] ~ /^(DIR|OUT|SET|FOLDER)$/) return "folders"
+        if (word[i] !~ /^[a-z][a-z0-9_-]*$|^[0-9]+$/) return ""
+        words = words " " word[i]
+    }
+    return words == "" ? "" : "words" words
+}
+function name(command) {
+    gsub(/[^a-z]/, "_", command)
+    return "_" command
+}
+
+$1 == "command" {
+    command[++commands] = $2
+    if (commands == 1) program = $2
+    else {
+        subcommand = $2
+        sub(/.* /, "", subcommand)
+        subcommands = subcommands (subcommands ? " " : "") subcommand
+    }
+    options[commands] = 0
+}
+function add(long, letter, argument, help) {
+    options[commands]++
+    long_of[commands, options[commands]] = long
+    letter_of[commands, options[commands]] = letter
+    argument_of[commands, options[commands]] = argument
+    help_of[commands, options[commands]] = help
+}
+$1 == "version" { add("help", "h", "", "print the options"); add("version", "", "", "print the version") }
+$1 == "option" { add($2, $3, $4, $5) }
+
+function bash_completion(    i, j, what, cases, words) {
+    print "# bash completion of " program ", made from its options."
+    print "_" program "() {"
+    print "    local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD - 1]} command=" program " options words= files="
+    print "    # bash takes the \"=\" of --option=value for a word."
+    print "    if [ \"$current\" = = ]; then current=; elif [ \"$previous\" = = ]; then previous=${COMP_WORDS[COMP_CWORD - 2]}; fi"
+    if (subcommands) {
+        cases = subcommands
+        gsub(/ /, " | ", cases)
+        print "    [ \"$COMP_CWORD\" -eq 1 ] || case ${COMP_WORDS[1]} in " cases ") command=\"" program " ${COMP_WORDS[1]}\" ;; esac"
+    }
+    print "    case $command in"
+    for (i = 1; i <= commands; i++) {
+        words = ""
+        for (j = 1; j <= options[i]; j++) words = words " --" long_of[i, j] (letter_of[i, j] ? " -" letter_of[i, j] : "")
+        print "    '" command[i] "') options='" substr(words, 2) "' ;;"
+    }
+    print "    esac"
+    print "    case \"$command $previous\" in"
+    for (i = 1; i <= commands; i++)
+        for (j = 1; j <= options[i]; j++) {
+            if (argument_of[i, j] == "") continue
+            what = takes(argument_of[i, j])
+            printf "    '%s --%s'", command[i], long_of[i, j]
+            if (letter_of[i, j]) printf " | '%s -%s'", command[i], letter_of[i, j]
+            if (what ~ /^words /) print ") words='" substr(what, 7) "' ;;"
+            else print ")" (what == "" ? "" : " files=" (what == "files" ? "-f" : "-d")) " ;;"
+        }
+    print "    *)"
+    print "        case $current in"
+    print "        -*) words=$options ;;"
+    print "        *) files=-f" (subcommands ? "; [ \"$COMP_CWORD\" -ne 1 ] || words='" subcommands "'" : "") " ;;"
+    print "        esac ;;"
+    print "    esac"
+    print "    mapfile -t COMPREPLY < <(compgen -W \"$words\" -- \"$current\"; [ -z \"$files\" ] || compgen \"$files\" -- \"$current\")"
+    print "    [ -z \"$files\" ] || compopt -o filenames 2>/dev/null"
+    print "}"
+    print "complete -F _" program " " program
+}
+
+function quoted(text) {
+    gsub(/'/, "'\\''", text)
+    gsub(/[][]/, "\\\\&", text)
+    return text
+}
+function without_colons(text) {
+    gsub(/'/, "'\\''", text)
+    gsub(/:/, "\\:", text)
+    return text
+}
+function zsh_action(what) {
+    return what == "files" ? "_files" : what == "folders" ? "_files -/" : what == "" ? "" : "(" substr(what, 7) ")"
+}
+function zsh_completion(    i, j, spec) {
+    print "#compdef " program
+    print "# zsh completion of " program ", made from its options."
+    for (i = 1; i <= commands; i++) {
+        print name(command[i]) "_options() {"
+        print "    _arguments -s -S : \\"
+        for (j = 1; j <= options[i]; j++) {
+            spec = "'[" quoted(help_of[i, j]) "]" (argument_of[i, j] == "" ? "" : ":" without_colons(argument_of[i, j]) ":" zsh_action(takes(argument_of[i, j]))) "'"
+            print "        '--" long_of[i, j] (argument_of[i, j] == "" ? "" : "=") "'" spec " \\"
+            if (letter_of[i, j]) print "        '-" letter_of[i, j] (argument_of[i, j] == "" ? "" : "+") "'" spec " \\"
+        }
+        if (i == 1 && subcommands) print "        '1: :_alternative \"commands:command:(" subcommands ")\" \"files:file:_files\"' \\"
+        print "        '*:file:_files'"
+        print "}"
+    }
+    print "_" program "() {"
+    if (subcommands) {
+        cases = subcommands
+        gsub(/ /, "|", cases)
+        print "    if (( CURRENT > 2 )) && [[ $words[2] == (" cases ") ]]; then"
+        print "        local command=$words[2]"
+        print "        shift words; (( CURRENT-- ))"
+        print "        _" program "_${command}_options"
+        print "        return"
+        print "    fi"
+    }
+    print "    _" program "_options"
+    print "}"
+    print "_" program " \"$@\""
+}
+END { if (shell == "zsh") zsh_completion(); else bash_completion() }

@@ -1,0 +1,43 @@
+# make install, make uninstall: programs, the CUDA module where fftrain looks for it (../lib), manuals and
+# completions made of what the programs say of themselves (--describe), documents. DESTDIR stages all.
+NAMES     := $(notdir $(PROGRAMS))
+DOCUMENTS := README.md CHANGELOG.md LICENSE format/FORMAT.md
+# Below BUILD as below PREFIX.
+SHARED    := $(NAMES:%=share/man/man1/%.1) $(NAMES:%=share/bash-completion/completions/%) \
+             $(NAMES:%=share/zsh/site-functions/_%) $(DOCUMENTS:%=share/doc/ffpack/%)
+TO        := $(DESTDIR)$(PREFIX)
+
+$(BUILD)/share/%.table: $(BUILD)/%
+	@mkdir -p $(@D)
+	@$< --describe >$@
+$(BUILD)/share/man/man1/%.1: $(BUILD)/share/%.table tools/build/manual.awk
+	@mkdir -p $(@D)
+	@awk -f tools/build/manual.awk $< >$@
+$(BUILD)/share/bash-completion/completions/%: $(BUILD)/share/%.table tools/build/completion.awk
+	@mkdir -p $(@D)
+	@awk -v shell=bash -f tools/build/completion.awk $< >$@
+$(BUILD)/share/zsh/site-functions/_%: $(BUILD)/share/%.table tools/build/completion.awk
+	@mkdir -p $(@D)
+	@awk -v shell=zsh -f tools/build/completion.awk $< >$@
+$(BUILD)/share/doc/ffpack/%: %
+	@mkdir -p $(@D)
+	@cp $< $@
+.SECONDARY: $(NAMES:%=$(BUILD)/share/%.table)
+
+.PHONY: shared install uninstall
+shared: $(SHARED:%=$(BUILD)/%)
+install: programs shared ## programs, CUDA module, man pages, completions into PREFIX (DESTDIR=dir stages)
+	@mkdir -p "$(TO)" 2>/dev/null && [ -w "$(TO)" ] || { \
+	    echo "install: $(TO) cannot be written: sudo make install, or make install PREFIX=\$$HOME/.local" >&2; exit 1; }
+	@for file in $(NAMES:%=bin/%) $(SHARED); do \
+	    case $$file in bin/*) from=$(BUILD)/$${file#bin/} mode=755 ;; *) from=$(BUILD)/$$file mode=644 ;; esac; \
+	    install -D -m $$mode $$from "$(TO)/$$file" || exit 1; \
+	done
+	@$(if $(MODULES),install -D -m 644 $(MODULES) "$(TO)/lib/libff_cuda.so",rm -f "$(TO)/lib/libff_cuda.so")
+	@echo "installed in $(TO): bin, $(if $(MODULES),lib/libff_cuda.so$(comma) )share/man, share/doc/ffpack, completions for bash and zsh"
+	@case ":$(DESTDIR)::$$PATH:" in ::*":$(PREFIX)/bin:"* | :[!:]*) ;; \
+	    *) echo "PATH lacks it: export PATH=\"$(PREFIX)/bin:\$$PATH\" (and for good in ~/.profile)" ;; esac
+
+uninstall: ## remove what make install put into PREFIX
+	@rm -f $(foreach file,$(NAMES:%=bin/%) lib/libff_cuda.so $(SHARED),"$(TO)/$(file)")
+	@rmdir "$(TO)/share/doc/ffpack/format" "$(TO)/share/doc/ffpack" 2>/dev/null || true

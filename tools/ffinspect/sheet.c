@@ -1,0 +1,203 @@
+#include "tools/ffinspect/sheet.h"
+
+#include "format/base/interrupt.h"
+#include "format/base/say.h"
+#include "loader/order.h"
+#include "tools/ffinspect/access.h"
+#include "tools/ffinspect/label.h"
+#include "tools/ffinspect/spread.h"
+#include "tools/ffinspect/text.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+void ff_sheet_free(ff_sheet *drawn) {
+    for (ff_section *split = drawn->split; split < drawn->split + drawn->splits; split++) {
+        for (uint64_t i = 0; split->caption && i < split->count; i++) free(split->caption[i]);
+        free(split->caption);
+        free(split->title);
+        free(split->number);
+        free(split->tensor);
+        free(split->rgb);
+        ff_reader_close(&split->reader);
+        ff_dataset_close(&split->dataset);
+    }
+    free(drawn->split);
+    ff_letters_close(&drawn->letters);
+}
+
+/* ---- what is shown --------------------------------------------------------------------------- */
+
+/* The named label field, else the first one with classes, else any. */
+static ff_status choose_field(ff_section *split, const char *name, ff_error *error) {
+    const ff_metadata *metadata = split->metadata;
+    split->captioned = metadata->field_count > 0;
+    if (name) return ff_dataset_field(split->dataset, name, &split->field, error);
+    static const ff_field_kind wanted[] = {FF_FIELD_CLASS, FF_FIELD_MULTI_HOT, FF_FIELD_SOFT};
+    for (size_t k = 0; k < 3; k++)
+        for (size_t i = 0; i < metadata->field_count; i++)
+            if (metadata->field[i].kind == wanted[k]) {
+                split->field = i;
+                return FF_OK;
+            }
+    return FF_OK;
+}
+
+static ff_status choose_samples(ff_section *split, int64_t seed, ff_error *error) {
+    uint64_t all = ff_dataset_count(split->dataset);
+    FF_TRY(ff_alloc(&split->number, split->count, sizeof *split->number, "a contact sheet", error));
+    if (seed == FF_INSPECT_NO_SEED) {
+        bool by_class =
+            split->captioned && split->metadata->field[split->field].kind == FF_FIELD_CLASS;
+        return ff_inspect_spread(split->dataset, by_class ? split->field : FF_SPREAD_NO_FIELD,
+                                 split->number, split->count, error);
+    }
+    ff_permutation permutation;
+    ff_permutation_init(&permutation, all, (uint64_t)seed, 0, 0);
+    for (uint64_t i = 0; i < split->count; i++)
+        split->number[i] = ff_permutation_at(&permutation, i, 0);
+    return FF_OK;
+}
+
+/* The rows are shared by the splits, one each at least. */
+static ff_status choose(ff_sheet *drawn, const ff_split_list *list,
+                        const ff_inspect_options *options, ff_error *error) {
+    unsigned rows, columns;
+    FF_TRY(ff_inspect_grid_size(options->grid ? options->grid : "4x8", &rows, &columns, error));
+    FF_TRY(ff_alloc(&drawn->split, list->count, sizeof *drawn->split, "a contact sheet", error));
+    drawn->splits = list->count;
+    for (size_t i = 0; i < list->count; i++) {
+        ff_section *split = &drawn->split[i];
+        FF_TRY(ff_dataset_open(&split->dataset, list->split[i].path, FF_VERIFY_FIRST, error));
+        FF_TRY(ff_reader_open(&split->reader, split->dataset, error));
+        split->metadata = ff_dataset_metadata(split->dataset);
+        uint64_t share = rows / list->count + (i < rows % list->count), all;
+        all = ff_dataset_count(split->dataset);
+        split->count = (share ? share : 1) * columns;
+        if (split->count > all) split->count = all;
+        if (split->count > drawn->columns)
+            drawn->columns = split->count < columns ? (unsigned)split->count : columns;
+        drawn->count += split->count;
+        FF_TRY(choose_field(split, options->label, error));
+        FF_TRY(choose_samples(split, options->seed, error));
+    }
+    for (ff_section *split = drawn->split; split < drawn->split + drawn->splits; split++) {
+        split->rows = (unsigned)((split->count + drawn->columns - 1) / drawn->columns);
+        drawn->rows += split->rows;
+    }
+    return FF_OK;
+}
+
+ff_status ff_sheet_read(ff_section *split, uint64_t i, ff_view *view, ff_error *error) {
+    FF_TRY(ff_interrupt_check(error));
+    FF_TRY(ff_reader_sample(split->reader, split->number[i], view, error));
+    return ff_inspect_copy(split->dataset, view, split->tensor, error);
+}
+
+/* The first pass: the largest picture, and the range of values where the scale depends on it. */
+static ff_status measure(ff_sheet *drawn, ff_section *split, ff_error *error) {
+    const ff_metadata *metadata = split->metadata;
+    uint32_t height = 0, width = 0;
+    double minimum = 1e300, maximum = -1e300;
+    bool needs_range = metadata->dtype != FF_U8 &&
+                       !(ff_dtype_is_float(metadata->dtype) && metadata->statistics_count);
+    for (uint64_t i = 0; i < split->count; i++) {
+        ff_entry entry;
+        FF_TRY(ff_dataset_entry(split->dataset, split->number[i], &entry, error));
+        if (entry.height > height) height = entry.height;
+        if (entry.width > width) width = entry.width;
+    }
+    if (height > drawn->largest_height) drawn->largest_height = height;
+    if (width > drawn->largest_width) drawn->largest_width = width;
+    FF_TRY(ff_alloc_aligned(&split->tensor, ff_metadata_tensor_bytes(metadata, height, width), 1, 0,
+                            "a sample", error));
+    FF_TRY(ff_alloc(&split->rgb, (uint64_t)height * width, 3, "a picture", error));
+    for (uint64_t i = 0; needs_range && i < split->count; i++) {
+        ff_view view;
+        FF_TRY(ff_sheet_read(split, i, &view, error));
+        ff_picture_range(metadata, split->tensor, view.height, view.width, &minimum, &maximum);
+    }
+    split->scale = ff_picture_choose_scale(metadata, minimum, maximum);
+    return FF_OK;
+}
+
+/* ---- text ------------------------------------------------------------------------------------ */
+
+/* `text` itself, or in ASCII and marked where there are no letters for it; taken over. */
+static ff_status in_known_letters(ff_sheet *drawn, ff_buffer *text, ff_error *error) {
+    if (ff_letters_know(drawn->letters, text->bytes)) return FF_OK;
+    ff_buffer ascii = {0};
+    ff_status status = ff_buffer_printf(&ascii, error, "~");
+    if (status == FF_OK) status = ff_inspect_ascii(&ascii, text->bytes, error);
+    ff_buffer_free(text);
+    *text = ascii;
+    drawn->replaced = true;
+    return status;
+}
+
+static ff_status write_title(ff_sheet *drawn, ff_section *split, const char *name,
+                             ff_error *error) {
+    const ff_metadata *metadata = split->metadata;
+    ff_buffer text = {0};
+    if (*metadata->split) name = metadata->split;
+    ff_status status = ff_inspect_readable(&text, name, strlen(name), strlen(name), error);
+    if (status == FF_OK) status = in_known_letters(drawn, &text, error);
+    if (status == FF_OK)
+        status = ff_buffer_printf(
+            &text, error, "   %" PRIu64 " of %s, %s%u x %u, %s, %s", split->count,
+            ff_say_count(ff_dataset_count(split->dataset), "sample", "samples").text,
+            metadata->variable_size ? "up to " : "", metadata->height, metadata->width,
+            ff_say_count(metadata->channels, "channel", "channels").text,
+            ff_dtype_name(metadata->dtype));
+    split->title = text.bytes; /* taken over */
+    return status;
+}
+
+static ff_status make_caption(ff_buffer *text, ff_section *split, uint64_t i, unsigned how,
+                              ff_error *error) {
+    if (!split->captioned) return ff_buffer_printf(text, error, "%" PRIu64, split->number[i]);
+    return ff_inspect_caption(text, split->reader, split->dataset, split->number[i], split->field,
+                              how, error);
+}
+
+/* `how`: 0 or FF_NAME_NUMBERED. */
+static ff_status write_caption(ff_sheet *drawn, ff_section *split, uint64_t i, unsigned how,
+                               ff_error *error) {
+    ff_buffer text = {0};
+    ff_status status = make_caption(&text, split, i, how, error);
+    if (status == FF_OK && !ff_letters_know(drawn->letters, text.bytes)) {
+        ff_buffer_free(&text);
+        status = make_caption(&text, split, i, how | FF_NAME_ASCII, error);
+        drawn->replaced = true;
+    }
+    free(split->caption[i]);
+    split->caption[i] = text.bytes; /* taken over */
+    return status;
+}
+
+static ff_status write_texts(ff_sheet *drawn, ff_section *split, const char *name,
+                             ff_error *error) {
+    FF_TRY(write_title(drawn, split, name, error));
+    FF_TRY(ff_alloc(&split->caption, split->count, sizeof *split->caption, "captions", error));
+    for (uint64_t i = 0; i < split->count; i++) FF_TRY(write_caption(drawn, split, i, 0, error));
+    return FF_OK;
+}
+
+ff_status ff_sheet_number_caption(ff_sheet *drawn, ff_section *split, uint64_t i, ff_error *error) {
+    return write_caption(drawn, split, i, FF_NAME_NUMBERED, error);
+}
+
+ff_status ff_sheet_open(ff_sheet *drawn, const ff_split_list *list,
+                        const ff_inspect_options *options, ff_error *error) {
+    *drawn = (ff_sheet){0};
+    FF_TRY(ff_letters_open(&drawn->letters, error));
+    FF_TRY(choose(drawn, list, options, error));
+    for (size_t i = 0; i < drawn->splits; i++) {
+        const ff_split_folder *folder = &list->split[i];
+        FF_TRY(write_texts(drawn, &drawn->split[i], *folder->name ? folder->name : folder->path,
+                           error));
+        FF_TRY(measure(drawn, &drawn->split[i], error));
+    }
+    return FF_OK;
+}

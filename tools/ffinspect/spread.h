@@ -1,0 +1,16 @@
+/* Which samples of a split stand for it on a contact sheet. */
+#ifndef FF_FFINSPECT_SPREAD_H
+#define FF_FFINSPECT_SPREAD_H
+
+#include "format/reader.h"
+
+#define FF_SPREAD_NO_FIELD SIZE_MAX
+
+/* Fills number[count], count <= the samples of the split, each number once. With a class field (its
+ * index; FF_SPREAD_NO_FIELD for none): in the order of classes, from as many classes as there is
+ * room for, spread over them all, each as often as the others where it has enough samples, spread
+ * over those. Without: in the order of numbers, spread over all. Reads every label twice. */
+FF_MUST_USE ff_status ff_inspect_spread(ff_dataset *dataset, size_t field, uint64_t *number,
+                                        uint64_t count, ff_error *error);
+
+#endif

@@ -1,0 +1,274 @@
+/* libjpeg is given the data as Pillow's JpegDecode.c gives it: where it ends, libjpeg waits for
+ * more, and what it has made of the image by then is what there is. So the library finds out
+ * whether the data is complete; damage between restart markers, or behind the last row, is its own
+ * affair. With `fill`, an end marker follows the data, once. (Arithmetic decoding cannot wait: it
+ * fails there, and so does Pillow's.)
+ *
+ * What a region leaves out is the inverse DCT, upsampling and colour conversion of the blocks on
+ * all four sides, and the Huffman decoding of the rows below. Fancy upsampling of a block looks at
+ * its neighbours, so a block more on each side is decoded. Regions of images of several scans are
+ * left to the whole read: their coefficients must all be read before the first row, and where they
+ * are incomplete libjpeg smooths over blocks farther away. */
+#include "tools/ffpack/decode/jpeg_pixels.h"
+
+#include "tools/ffpack/decode/kinds.h"
+
+#include <setjmp.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <jerror.h>
+#include <jpeglib.h>
+
+enum { MARKER_RST0 = 0xd0, MARKER_RST7 = 0xd7, MARKER_EOI = 0xd9, ROWS = 8, SCANS_MOST = 500 };
+
+typedef struct reading {
+    struct jpeg_decompress_struct library;
+    struct jpeg_error_mgr messages;
+    struct jpeg_progress_mgr progress;
+    struct jpeg_source_mgr source;
+    jmp_buf give_up;
+    const uint8_t *bytes;
+    size_t length;
+    const ff_jpeg_frame *frame;
+    const ff_region *needed; /* NULL: all; else warnings are failures too */
+    uint32_t reduction;
+    bool fill;
+    bool several;                  /* scans */
+    bool ended;                    /* the library asked for more data than there is */
+    char place[64];                /* where it had come to then */
+    char message[JMSG_LENGTH_MAX]; /* the fatal error's, else the first warning's */
+    uint8_t *pixels;
+} reading;
+
+typedef enum ending { READ, CUT_OFF, BROKEN, NO_MEMORY } ending;
+
+static void fail(j_common_ptr library) {
+    reading *job = library->client_data;
+    library->err->format_message(library, job->message);
+    longjmp(job->give_up, 1);
+}
+
+/* Warnings are below 0, the others are traces. */
+static void hear(j_common_ptr library, int level) {
+    reading *job = library->client_data;
+    if (level >= 0) return;
+    if (job->needed) fail(library);
+    if (library->err->num_warnings++ == 0) library->err->format_message(library, job->message);
+}
+
+/* No legitimate image has so many scans; they would keep a small file running for hours. */
+static void watch(j_common_ptr library) {
+    reading *job = library->client_data;
+    if (job->library.input_scan_number <= SCANS_MOST) return;
+    snprintf(job->message, sizeof job->message, "more than %d scans", SCANS_MOST);
+    longjmp(job->give_up, 1);
+}
+
+/* ---- the data, and its end ------------------------------------------------------------------ */
+
+static void begin_source(j_decompress_ptr library) {
+    (void)library;
+}
+
+static boolean end_source(j_decompress_ptr library) {
+    static const JOCTET end_marker[] = {0xff, MARKER_EOI};
+    reading *job = library->client_data;
+    if (job->ended) return FALSE;
+    job->ended = true;
+    if (job->several)
+        snprintf(job->place, sizeof job->place, "in scan %d", library->input_scan_number);
+    else
+        snprintf(job->place, sizeof job->place, "after %u of %u rows", library->output_scanline,
+                 library->output_height);
+    if (!job->fill || library->arith_code) return FALSE;
+    job->source.next_input_byte = end_marker;
+    job->source.bytes_in_buffer = sizeof end_marker;
+    return TRUE;
+}
+
+/* What is skipped may reach beyond the end, and over the end marker. */
+static void skip_source(j_decompress_ptr library, long count) {
+    struct jpeg_source_mgr *source = library->src;
+    size_t left = count > 0 ? (size_t)count : 0;
+    while (left > source->bytes_in_buffer) {
+        left -= source->bytes_in_buffer;
+        source->next_input_byte += source->bytes_in_buffer;
+        source->bytes_in_buffer = 0;
+        if (!end_source(library)) return;
+    }
+    source->next_input_byte += left;
+    source->bytes_in_buffer -= left;
+}
+
+static void open_source(reading *job) {
+    job->source = (struct jpeg_source_mgr){.next_input_byte = job->bytes,
+                                           .bytes_in_buffer = job->length,
+                                           .init_source = begin_source,
+                                           .fill_input_buffer = end_source,
+                                           .skip_input_data = skip_source,
+                                           .resync_to_restart = jpeg_resync_to_restart,
+                                           .term_source = begin_source};
+    job->library.src = &job->source;
+}
+
+/* ---- rows ----------------------------------------------------------------------------------- */
+
+/* From the library's next row up to `end`, from column `left` of the whole image on; false where
+ * the data ends first. */
+static bool read_rows(reading *job, uint32_t left, uint32_t end) {
+    struct jpeg_decompress_struct *library = &job->library;
+    size_t components = (size_t)library->output_components;
+    size_t stride = (job->frame->width + job->reduction - 1) / job->reduction * components;
+    while (library->output_scanline < end) {
+        JSAMPROW row[ROWS];
+        uint32_t first = library->output_scanline;
+        uint32_t count = end - first < ROWS ? end - first : ROWS;
+        for (uint32_t i = 0; i < count; i++)
+            row[i] = job->pixels + (first + i) * stride + left * components;
+        if (jpeg_read_scanlines(library, row, count) == 0) return false;
+    }
+    return true;
+}
+
+/* Whether nothing but pixels, their restart markers and the end follow. */
+static bool ends_well(const struct jpeg_decompress_struct *library) {
+    int marker = library->unread_marker;
+    const uint8_t *at = library->src->next_input_byte, *end = at + library->src->bytes_in_buffer;
+    while (marker == 0 || (marker >= MARKER_RST0 && marker <= MARKER_RST7)) {
+        at = memchr(at, 0xff, (size_t)(end - at));
+        while (at && at < end && *at == 0xff) at++;
+        if (!at || at == end) return false;
+        marker = *at++;
+    }
+    return marker == MARKER_EOI;
+}
+
+/* `margin` and more before `start`, and after its end; within 0..size. */
+static void widen(uint32_t *start, uint32_t *length, uint32_t margin, uint32_t size) {
+    uint32_t end = *start + *length;
+    end = size - end < margin ? size : end + margin;
+    *start = *start < margin ? 0 : *start - margin;
+    *length = end - *start;
+}
+
+static ending read_region(reading *job) {
+    struct jpeg_decompress_struct *library = &job->library;
+    uint32_t width = library->output_width, height = library->output_height;
+    uint32_t block_height = DCTSIZE * (uint32_t)library->max_v_samp_factor;
+    ff_region read = *job->needed;
+    widen(&read.left, &read.width, DCTSIZE * (uint32_t)library->max_h_samp_factor, width);
+    widen(&read.top, &read.height, block_height, height);
+    /* Whole blocks above are skipped; libjpeg itself cuts columns at whole blocks. */
+    read.height += read.top % block_height;
+    read.top -= read.top % block_height;
+    JDIMENSION left = read.left, columns = read.width;
+    if (columns < width) jpeg_crop_scanline(library, &left, &columns);
+    if (read.top > 0 && jpeg_skip_scanlines(library, read.top) != read.top) return CUT_OFF;
+    if (!read_rows(job, left, read.top + read.height)) return CUT_OFF;
+    if (library->output_scanline < height) return ends_well(library) ? READ : CUT_OFF;
+    return jpeg_finish_decompress(library) ? READ : CUT_OFF;
+}
+
+static ending read_image(reading *job) {
+    static const J_COLOR_SPACE spaces[] = {[1] = JCS_GRAYSCALE, [3] = JCS_RGB, [4] = JCS_CMYK};
+    struct jpeg_decompress_struct *library = &job->library;
+    const ff_jpeg_frame *frame = job->frame;
+    job->progress.progress_monitor = watch;
+    library->progress = &job->progress;
+    if (jpeg_read_header(library, TRUE) == JPEG_SUSPENDED) return CUT_OFF;
+    job->several = jpeg_has_multiple_scans(library);
+    if (library->image_width != frame->width || library->image_height != frame->height ||
+        (uint32_t)library->num_components != frame->components || (job->needed && job->several)) {
+        snprintf(job->message, sizeof job->message, "the header is read in two ways");
+        return BROKEN;
+    }
+    library->out_color_space = spaces[frame->components];
+    library->scale_num = 1;
+    library->scale_denom = job->reduction;
+    if (!jpeg_start_decompress(library)) return CUT_OFF;
+    if (job->needed) return read_region(job);
+    if (!read_rows(job, 0, library->output_height)) return CUT_OFF;
+    /* Nothing is lost where the data ends now; Pillow does not mind either. */
+    jpeg_finish_decompress(library);
+    return READ;
+}
+
+/* Leaves what the library allocated to the caller. */
+static ending run(reading *job) {
+    job->library.err = jpeg_std_error(&job->messages);
+    job->library.client_data = job;
+    job->messages.error_exit = fail;
+    job->messages.emit_message = hear;
+    if (setjmp(job->give_up) != 0) {
+        int code = job->messages.msg_code;
+        return code == JERR_OUT_OF_MEMORY  ? NO_MEMORY
+               : code == JERR_CANT_SUSPEND ? CUT_OFF
+                                           : BROKEN;
+    }
+    jpeg_create_decompress(&job->library); /* keeps err and client_data */
+    if (job->needed)
+        jpeg_mem_src(&job->library, job->bytes, (unsigned long)job->length);
+    else
+        open_source(job);
+    return read_image(job);
+}
+
+/* ---- what to say ---------------------------------------------------------------------------- */
+
+static ff_status refuse(const reading *job, ending how, ff_error *error) {
+    if (how == NO_MEMORY)
+        return ff_fail(error, FF_NO_MEMORY, "no memory to decode a JPEG of %u x %u pixels",
+                       job->frame->width, job->frame->height);
+    if (how == BROKEN) return ff_fail(error, FF_BAD_DATA, "broken JPEG: %s", job->message);
+    return ff_fail(error, FF_BAD_DATA, "truncated JPEG: its %zu bytes end %s", job->length,
+                   job->place);
+}
+
+static void warn(const reading *job, ending how, char *warning) {
+    static const char filled[] = "filled as Pillow fills it", odd[] = "decoded as Pillow does";
+    bool warned = job->messages.num_warnings > 0;
+    if (how == BROKEN)
+        snprintf(warning, FF_DECODE_WARNING_BYTES, "broken JPEG, %s: %s", filled, job->message);
+    else if (how == CUT_OFF || (job->ended && warned))
+        snprintf(warning, FF_DECODE_WARNING_BYTES, "truncated JPEG, %s: its %zu bytes end %s",
+                 filled, job->length, job->place);
+    else if (warned)
+        snprintf(warning, FF_DECODE_WARNING_BYTES, "odd JPEG, %s: %s", odd, job->message);
+    else if (job->ended)
+        snprintf(warning, FF_DECODE_WARNING_BYTES,
+                 "odd JPEG, %s: its %zu bytes lack the end marker", odd, job->length);
+}
+
+ff_status ff_jpeg_read(const uint8_t *bytes, size_t length, const ff_jpeg_frame *frame,
+                       uint32_t reduction, bool fill, uint8_t *pixels, char *warning,
+                       ff_error *error) {
+    reading job;
+    memset(&job, 0, sizeof job);
+    job.bytes = bytes;
+    job.length = length;
+    job.frame = frame;
+    job.reduction = reduction;
+    job.fill = fill;
+    job.pixels = pixels;
+    ending how = run(&job);
+    jpeg_destroy_decompress(&job.library);
+    if (how == NO_MEMORY || (how != READ && !fill)) return refuse(&job, how, error);
+    warn(&job, how, warning);
+    return FF_OK;
+}
+
+bool ff_jpeg_read_part(const uint8_t *bytes, size_t length, const ff_jpeg_frame *frame,
+                       const ff_region *needed, uint8_t *pixels) {
+    reading job;
+    memset(&job, 0, sizeof job);
+    job.bytes = bytes;
+    job.length = length;
+    job.frame = frame;
+    job.needed = needed;
+    job.reduction = 1;
+    job.pixels = pixels;
+    ending how = run(&job);
+    jpeg_destroy_decompress(&job.library);
+    return how == READ;
+}

@@ -1,0 +1,129 @@
+/* Image folders on a disk: folders are walked, links followed, and named to a tree (tree.h).
+ * Beyond torchvision's ImageFolder: a folder that cannot be read, and a link that leads back above
+ * itself, are errors; there they are silently skipped, or walked 40 times. */
+#include "format/base/interrupt.h"
+#include "tools/ffpack/source/disk.h"
+#include "tools/ffpack/source/tree/tree.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+enum { DEPTH_LIMIT = 128 };
+
+/* Any folder is one: what is wrong with it, listing says. */
+static bool folder_detect(const char *path, const unsigned char *head, size_t head_bytes,
+                          ff_error *error) {
+    (void)path;
+    (void)error;
+    (void)head_bytes;
+    return head == NULL;
+}
+
+typedef struct folder_identity {
+    dev_t device;
+    ino_t inode;
+} folder_identity;
+
+typedef struct folder_walk {
+    const char *root;
+    ff_tree *tree;
+    size_t depth;
+    folder_identity above[DEPTH_LIMIT];
+    ff_buffer path; /* "ROOT/a/b": of what is added */
+} folder_walk;
+
+/* Regular files only: opening a pipe would wait. What cannot be read is no image by its content. */
+static ff_status look(void *context, unsigned char *head, size_t size, size_t *got,
+                      ff_error *error) {
+    const folder_walk *walk = context;
+    int fd;
+    uint64_t bytes = 0;
+    *got = 0;
+    if (ff_disk_open(walk->path.bytes, &fd, &bytes, NULL) != FF_OK) return FF_OK;
+    if (bytes < size) size = (size_t)bytes;
+    ff_status status = ff_disk_read_at(fd, walk->path.bytes, head, size, 0, error);
+    if (status == FF_OK) *got = size;
+    ff_disk_close(&fd);
+    return status;
+}
+
+static ff_status open_table(void *context, const char *name, ff_table **table, ff_error *error) {
+    const folder_walk *walk = context;
+    char *path;
+    FF_TRY(ff_path_join(&path, walk->root, name, error));
+    ff_status status = ff_table_open(table, path, error);
+    free(path);
+    return status;
+}
+
+static ff_status walk_folder(folder_walk *walk, const struct stat *info, ff_error *error);
+
+/* What lies at walk->path. A link to nowhere is added as a file, as ImageFolder does; reading it
+ * fails. */
+static ff_status walk_entry(folder_walk *walk, ff_error *error) {
+    const char *path = walk->path.bytes, *name = path + strlen(walk->root) + 1;
+    struct stat info = {0};
+    bool there = stat(path, &info) == 0;
+    if (!there && errno != ENOENT && errno != ELOOP)
+        return ff_fail_errno(error, "%s: cannot look at it", path);
+    if (!S_ISDIR(info.st_mode)) {
+        ff_tree_place place = {.bytes = there ? (uint64_t)info.st_size : 0};
+        return ff_tree_add_file(walk->tree, name, &place, NULL, error);
+    }
+    bool taken;
+    FF_TRY(ff_tree_add_folder(walk->tree, name, &taken, error));
+    return taken ? walk_folder(walk, &info, error) : FF_OK;
+}
+
+static ff_status walk_folder(folder_walk *walk, const struct stat *info, ff_error *error) {
+    const char *path = walk->path.bytes;
+    for (size_t i = 0; i < walk->depth; i++)
+        if (walk->above[i].device == info->st_dev && walk->above[i].inode == info->st_ino)
+            return ff_fail(error, FF_BAD_DATA, "%s: is a link to a folder that it lies in", path);
+    if (walk->depth == DEPTH_LIMIT)
+        return ff_fail(error, FF_BAD_DATA, "%s: more than %d folders deep", path, DEPTH_LIMIT);
+    walk->above[walk->depth++] = (folder_identity){info->st_dev, info->st_ino};
+    ff_names inside;
+    FF_TRY(ff_names_read(&inside, path, NULL, error));
+    size_t length = walk->path.length;
+    ff_status status = ff_interrupt_check(error);
+    for (size_t i = 0; i < inside.count && status == FF_OK; i++) {
+        walk->path.length = length;
+        status = ff_buffer_printf(&walk->path, error, "/%s", ff_names_at(&inside, i));
+        if (status == FF_OK) status = walk_entry(walk, error);
+    }
+    walk->path.length = length;
+    ff_names_free(&inside);
+    walk->depth--;
+    return status;
+}
+
+static ff_status folder_list(ff_source *source, ff_error *error) {
+    folder_walk walk = {.root = source->path};
+    ff_tree_options options = {
+        .files = true, .rooted = true, .context = &walk, .look = look, .open = open_table};
+    struct stat info;
+    source->kind = "folder";
+    source->encoded = true;
+    FF_TRY(ff_metadata_add_field(&source->labels, "label", FF_FIELD_CLASS, FF_I32, 1, error));
+    if (stat(source->path, &info) < 0) return ff_fail_errno(error, "%s: cannot list", source->path);
+    FF_TRY(ff_tree_create(&walk.tree, source, source->path, &options, error));
+    ff_status status = ff_buffer_printf(&walk.path, error, "%s", source->path);
+    if (status == FF_OK) status = walk_folder(&walk, &info, error);
+    if (status == FF_OK) status = ff_tree_fill(walk.tree, FF_PART_FILE, false, error);
+    ff_buffer_free(&walk.path);
+    ff_tree_destroy(&walk.tree);
+    return status;
+}
+
+extern const ff_source_format ff_source_folder;
+const ff_source_format ff_source_folder = {
+    .name = "folder",
+    .wanted = "a folder with a folder of images for each class",
+    .detect = folder_detect,
+    .list = folder_list,
+    .uses = FF_USES_CLASSES | FF_USES_TREE,
+};

@@ -1,0 +1,49 @@
+/* The labels of images by their names: a table (list/table.h) with a line an image, its name in the
+ * first cell and its class in the second; further cells are left alone. tiny-imagenet's
+ * val_annotations.txt is one.
+ *
+ * A line's name is an image's path in its split's folder or its name alone, each with or without
+ * its ending. A first line that names no image is a header. Classes are names, or whole numbers
+ * where all are (list/column.h). Memory: the names and classes of all lines.
+ * Thread rule: one thread at a time. */
+#ifndef FF_FFPACK_SOURCE_LABEL_LIST_H
+#define FF_FFPACK_SOURCE_LABEL_LIST_H
+
+#include "tools/ffpack/source/list/column.h"
+#include "tools/ffpack/source/list/table.h"
+#include "tools/ffpack/source/names.h"
+
+typedef struct ff_label_list {
+    char *path;           /* as messages call it */
+    ff_names name, klass; /* a line each */
+    uint64_t *line;       /* [name.count] its number in the file */
+    size_t line_capacity;
+    size_t *sorted;   /* [name.count] lines by name */
+    bool *used;       /* [name.count] by an image */
+    uint64_t marked;  /* images with a line */
+    uint64_t missing; /* images without one */
+    char *first_missing;
+    ff_list_column column;
+    bool decided;
+} ff_label_list; /* zero-initialised {0} */
+
+/* Reads the table, and closes it. To be freed also after a failure. */
+FF_MUST_USE ff_status ff_label_list_read(ff_label_list *list, const char *path, ff_table *table,
+                                         ff_error *error);
+/* Whether a line names the image. */
+bool ff_label_list_holds(const ff_label_list *list, const char *key, size_t bytes);
+/* Notes that there is an image of this name. FF_BAD_DATA where a line stands for two images. */
+FF_MUST_USE ff_status ff_label_list_mark(ff_label_list *list, const char *key, size_t bytes,
+                                         ff_error *error);
+/* After all images were marked: what classes are. `labels` field `field` gets the names where it
+ * has none, else those are the classes, `known_by` in sentences. */
+FF_MUST_USE ff_status ff_label_list_decide(ff_label_list *list, ff_metadata *labels, size_t field,
+                                           const char *known_by, ff_error *error);
+/* The class of an image; *found = false where no line names it. */
+FF_MUST_USE ff_status ff_label_list_label(const ff_label_list *list, const char *key, size_t bytes,
+                                          int32_t *label, bool *found, ff_error *error);
+/* How many lines name no image; *example = the first. */
+uint64_t ff_label_list_unused(const ff_label_list *list, const char **example);
+void ff_label_list_free(ff_label_list *list);
+
+#endif

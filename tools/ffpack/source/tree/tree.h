@@ -1,0 +1,63 @@
+/* A folder of images as items: the same classes, splits, numbers and keys whether the folder lies
+ * on a disk (folder.c) or in an archive (archive_tree.c), which name their folders and files one by
+ * one in any order.
+ *
+ * The order is that of torchvision's ImageFolder (torchvision/datasets/folder.py, 0.14): every
+ * folder in the root is a class, numbered in the order of the names' bytes (Python sorts by code
+ * point, which is the same for UTF-8); a class's images are those of all folders below it, sorted
+ * by their whole path, in each the files sorted by name.
+ *
+ * Other than ImageFolder, so that numbers differ from its where there are such files:
+ * - what begins with a dot, and __MACOSX, is left out (chosen.h); there a hidden folder is a class;
+ * - images with an unknown ending are taken by their content, there .jfif and .gif are left out;
+ * - folders named as splits are splits (layout.h), each numbered on its own, all with the classes
+ * of the first; a split without class folders has its labels from a list (label_list.h). As there,
+ * a class without an image is an error, unless --allow-empty-classes. */
+#ifndef FF_FFPACK_SOURCE_TREE_H
+#define FF_FFPACK_SOURCE_TREE_H
+
+#include "tools/ffpack/source/list/table.h"
+#include "tools/ffpack/source/source.h"
+#include "tools/ffpack/source/tree/chosen.h"
+
+typedef struct ff_tree ff_tree;
+
+/* Where a file's bytes are: in its archive at `offset`, or as its member `ordinal`. */
+typedef struct ff_tree_place {
+    uint64_t ordinal, offset, bytes;
+} ff_tree_place;
+
+/* Up to `size` first bytes of the file that is being added. */
+typedef ff_status ff_tree_look(void *context, unsigned char *head, size_t size, size_t *got,
+                               ff_error *error);
+
+typedef struct ff_tree_options {
+    bool files;        /* items are files in the folder `path`; else members of an archive */
+    bool rooted;       /* the top is the root; else folders that hold but one are entered */
+    const char *split; /* the name of the only split; NULL: found by layout.h */
+    void *context;     /* of the two: */
+    ff_tree_look *look;
+    /* Opens a file of the tree as a table. */
+    ff_status (*open)(void *context, const char *name, ff_table **table, ff_error *error);
+} ff_tree_options;
+
+/* `path` is the folder or archive; it and `options` outlive the tree. */
+FF_MUST_USE ff_status ff_tree_create(ff_tree **tree, ff_source *source, const char *path,
+                                     const ff_tree_options *options, ff_error *error);
+/* Names have no '/' in front or behind. *taken = whether what lies in the folder counts. */
+FF_MUST_USE ff_status ff_tree_add_folder(ff_tree *tree, const char *name, bool *taken,
+                                         ff_error *error);
+/* *image (may be NULL) = whether it was taken for one. */
+FF_MUST_USE ff_status ff_tree_add_file(ff_tree *tree, const char *name, const ff_tree_place *place,
+                                       bool *image, ff_error *error);
+/* After all were added: fills the source's splits with items of part `part`, FF_PART_FILE for
+ * files. `plain`: their offsets count, else their ordinals. Field 0 of source->labels exists. */
+FF_MUST_USE ff_status ff_tree_fill(ff_tree *tree, uint32_t part, bool plain, ff_error *error);
+void ff_tree_destroy(ff_tree **tree);
+
+/* Lists the archive `path` in one pass: adds a part and its splits. `nested` as ff_archive_open's;
+ * `split` as above, with `rooted`. */
+FF_MUST_USE ff_status ff_tree_list_archive(ff_source *source, const char *path, bool nested,
+                                           const char *split, ff_error *error);
+
+#endif

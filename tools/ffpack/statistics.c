@@ -1,0 +1,163 @@
+#include "tools/ffpack/statistics.h"
+
+#include "format/base/thread.h"
+#include "format/pending.h"
+#include "format/shard.h"
+#include "tools/ffpack/measure.h"
+#include "tools/ffpack/source/disk.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* ---- planning ------------------------------------------------------------------------------ */
+
+/* The split whose statistics serve all: train, or the only one. */
+static ff_status find_train(const ff_source *source, const ff_source_split **split,
+                            ff_error *error) {
+    *split = source->split_count == 1 ? &source->split[0] : ff_source_find(source, "train");
+    if (*split) return FF_OK;
+    return ff_fail(error, FF_USAGE,
+                   "%s: has no split train to compute statistics from (its first is %s); wanted "
+                   "--mean with --std, or --stats-from",
+                   source->path, source->split[0].name);
+}
+
+/* Statistics in units of 0 to 255 are the commonest slip. Arrays of floats are what they are. */
+static ff_status check_scale(const ff_run *run, ff_error *error) {
+    const ff_recipe *recipe = run->recipe;
+    if (run->plan.values == FF_VALUES_FLOAT && !run->plan.ranged) return FF_OK;
+    for (uint32_t i = 0; i < recipe->statistics_count; i++) {
+        bool mean = recipe->mean[i] > 1;
+        double value = (double)(mean ? recipe->mean[i] : recipe->std[i]);
+        if (value > 1)
+            return ff_fail(error, FF_USAGE,
+                           "--%s: %g is above 1, and wanted are values from 0 to 1; divide by 255 "
+                           "(%.4g)",
+                           mean ? "mean" : "std", value, value / 255);
+    }
+    return FF_OK;
+}
+
+static ff_status take_known(ff_run *run, ff_error *error) {
+    const ff_recipe *recipe = run->recipe;
+    bool given = recipe->statistics == FF_STATISTICS_GIVEN;
+    uint32_t channels = run->plan.channels;
+    if (recipe->statistics_count != channels)
+        return ff_fail(error, FF_USAGE, "%s has %u values for mean and std, but %s has %u channels",
+                       given ? "--mean" : recipe->arguments->stats_from, recipe->statistics_count,
+                       run->source->path, channels);
+    if (given) FF_TRY(check_scale(run, error));
+    memcpy(run->mean, recipe->mean, channels * sizeof *run->mean);
+    memcpy(run->std, recipe->std, channels * sizeof *run->std);
+    run->report->statistics_known = true;
+    return ff_copy_string(&run->report->statistics_origin, recipe->statistics_origin, error);
+}
+
+/* Raw values can be counted while they are packed: all of them, by one run. */
+static ff_status plan_pass(ff_run *run, ff_error *error) {
+    const ff_recipe *recipe = run->recipe;
+    ff_report *report = run->report;
+    FF_TRY(find_train(run->source, &run->counted, error));
+    uint64_t items = ff_listing_count(run->counted->listing);
+    uint64_t sample = (uint64_t)recipe->arguments->stats_sample;
+    const char *name = *run->counted->name ? run->counted->name : "all items";
+    run->stats_sample = sample < items ? sample : 0;
+    report->statistics_items = run->stats_sample ? run->stats_sample : items;
+    report->pass = FF_PASS_BEFORE;
+    if (!run->stats_sample && !ff_dtype_is_float(recipe->dtype) && !recipe->part.count &&
+        run->counted == &run->source->split[0])
+        report->pass = FF_PASS_WHILE_PACKING;
+    for (uint32_t i = 0; i < run->plan.channels; i++) run->std[i] = 1;
+    if (!run->stats_sample)
+        return ff_format(&report->statistics_origin, error, "computed from %s", name);
+    return ff_format(&report->statistics_origin, error,
+                     "computed from %s, the first %" PRIu64 " in the order of --shuffle 0", name,
+                     run->stats_sample);
+}
+
+ff_status ff_statistics_plan(ff_run *run, ff_error *error) {
+    const ff_recipe *recipe = run->recipe;
+    const ff_arguments *arguments = recipe->arguments;
+    bool compute = recipe->statistics == FF_STATISTICS_COMPUTE;
+    /* Floats and scaled integers are normalized where somebody says so. */
+    if (compute && !arguments->stats && !arguments->stats_sample &&
+        run->plan.values != FF_VALUES_U8 && ff_dtype_is_float(recipe->dtype))
+        return ff_copy_string(&run->report->statistics_origin, "none", error);
+    if (compute && run->plan.values == FF_VALUES_FLOAT)
+        return ff_fail(error, FF_USAGE,
+                       "--stats compute: counts u8 and u16 values, and %s holds %s; wanted --mean "
+                       "with --std, or neither",
+                       run->source->path, ff_element_name(run->source->raw.element));
+    uint32_t channels = run->plan.channels;
+    FF_TRY(ff_alloc(&run->mean, channels, sizeof *run->mean, "statistics", error));
+    FF_TRY(ff_alloc(&run->std, channels, sizeof *run->std, "statistics", error));
+    return compute ? plan_pass(run, error) : take_known(run, error);
+}
+
+/* ---- computing ----------------------------------------------------------------------------- */
+
+ff_status ff_statistics_measure(ff_run *run, const char *partial, const ff_metadata *settings,
+                                ff_error *error) {
+    ff_buffer text = {0};
+    ff_measure_job job = {.plan = &run->plan,
+                          .split = run->counted,
+                          .jobs = run->recipe->jobs,
+                          .skip = run->recipe->skip,
+                          .sample = run->stats_sample,
+                          .directory = partial,
+                          .settings = &text};
+    uint64_t began_ns = ff_now_ns();
+    FF_TRY(ff_metadata_write(settings, &text, error));
+    ff_status status = ff_measure(&job, run->mean, run->std, &run->report->statistics_items, error);
+    ff_buffer_free(&text);
+    run->report->statistics_seconds = (double)(ff_now_ns() - began_ns) * 1e-9;
+    run->report->statistics_known = status == FF_OK;
+    return status;
+}
+
+/* What the first shard says, where an interrupted run had come to complete it. */
+static ff_status take_recorded(ff_run *run, const char *directory, bool *found, ff_error *error) {
+    char name[32], *path;
+    ff_shard_name(name, 0);
+    FF_TRY(ff_path_join(&path, directory, name, error));
+    *found = access(path, F_OK) == 0;
+    free(path);
+    if (!*found) return FF_OK;
+    ff_shard shard;
+    ff_buffer text = {0};
+    ff_metadata metadata = {0};
+    FF_TRY(ff_shard_open(&shard, directory, 0, error));
+    ff_status status = ff_shard_metadata_text(&shard, &text, error);
+    if (status == FF_OK) status = ff_metadata_read(&metadata, text.bytes, text.length, error);
+    /* Another set's is refused when its text is compared. */
+    for (uint32_t i = 0; i < run->plan.channels && i < metadata.statistics_count; i++) {
+        run->mean[i] = metadata.mean[i];
+        run->std[i] = metadata.std[i];
+    }
+    ff_metadata_free(&metadata);
+    ff_buffer_free(&text);
+    ff_shard_close(&shard);
+    return status;
+}
+
+ff_status ff_statistics_pack(ff_run *run, ff_pack_split *packing, ff_error *error) {
+    bool found;
+    FF_TRY(take_recorded(run, packing->directory, &found, error));
+    if (!found) {
+        FF_TRY(ff_stats_create(&packing->sums, run->plan.channels, error));
+        ff_status status = ff_run_split(run, packing, error);
+        if (status == FF_OK) {
+            status = ff_measure_finish(&run->plan, run->counted, packing->sums, run->mean, run->std,
+                                       error);
+            /* Without a mean and std there is nothing to complete them with. */
+            if (status != FF_OK) (void)!ff_pending_remove(packing->directory, NULL);
+        }
+        ff_stats_destroy(&packing->sums);
+        FF_TRY(status);
+    }
+    run->report->statistics_known = true;
+    ff_transform_destroy(&run->transform);
+    return FF_OK;
+}
