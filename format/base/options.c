@@ -30,10 +30,10 @@ static const ff_option *find_letter(const ff_command *command, char letter) {
 static ff_status unknown(const ff_command *command, const char *name, size_t length,
                          ff_error *error) {
     ff_nearest nearest = {.wanted = name, .length = length};
-    for (const ff_option *option = command->options; !is_end(option); option++)
-        if (option->name) ff_nearest_offer(&nearest, option->name);
     ff_nearest_offer(&nearest, "help");
     ff_nearest_offer(&nearest, "version");
+    for (const ff_option *option = command->options; !is_end(option); option++)
+        if (option->name) ff_nearest_offer(&nearest, option->name);
     if (nearest.name)
         return ff_fail(error, FF_USAGE, "unknown option --%.*s; did you mean --%s?", (int)length,
                        name, nearest.name);
