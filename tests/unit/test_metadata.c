@@ -415,12 +415,17 @@ static void escapes(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(sound_text),         cmocka_unit_test(extension_lines_are_ignored),
-        cmocka_unit_test(refusals),           cmocka_unit_test(too_many_fields),
-        cmocka_unit_test(checks_of_a_struct), cmocka_unit_test(sizes_and_offsets),
-        cmocka_unit_test(planning),           cmocka_unit_test(most_items),
+        cmocka_unit_test(sound_text),
+        cmocka_unit_test(extension_lines_are_ignored),
+        cmocka_unit_test(refusals),
+        cmocka_unit_test(too_many_fields),
+        cmocka_unit_test(checks_of_a_struct),
+        cmocka_unit_test(sizes_and_offsets),
+        cmocka_unit_test(planning),
+        cmocka_unit_test(most_items),
         cmocka_unit_test(transform_id),
-        cmocka_unit_test(comparison),         cmocka_unit_test(escapes),
+        cmocka_unit_test(comparison),
+        cmocka_unit_test(escapes),
     };
     return cmocka_run_group_tests_name("metadata", tests, NULL, NULL);
 }
