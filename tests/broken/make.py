@@ -95,6 +95,7 @@ class Set:
         self.magic, self.version = b"FFINDEX\n", golden.metadata.version
         self.generation = len(golden.metadata.generations)
         self.header_extra, self.row_extra, self.entry_extra = {}, {}, {}
+        self.first_bytes = {}  # section of the index -> what its first bytes are instead
         self.sample_count = self.shard_count = None
         self.names = {}  # shard -> file name
         self.resum = True
@@ -152,6 +153,8 @@ class Set:
         parts = [self.text, b"".join(reader.ROW_FIELDS.pack(*r) for r in rows),
                  b"".join(reader.RECORD_FIELDS.pack(*e) for e in entries), labels,
                  b"".join(s.keys for s in self.shards)]
+        for number, data in self.first_bytes.items():
+            parts[number] = data + parts[number][len(data):]
         body, table = b"", []
         for part in parts:
             body += bytes(-len(body) % 64)
@@ -267,6 +270,8 @@ row("huge-sample-count", 5, BIG)
 row("fewer-samples", 5, 3)
 row("generation", 6, 7)
 row("reserved-bytes", 7, b"\1" + bytes(11))
+index("label-of-another", first_bytes={3: b"\4"})
+index("key-of-another", first_bytes={4: b"?"})
 entry("item", 0, 99)
 entry("item-twice", 0, 0)
 entry("offset-beyond-the-file", 1, BIG)
@@ -351,6 +356,7 @@ frame("no-compressed-bytes", 1, 0)
 frame("payload-offset", 2, BIG)
 frame("payload-bytes", 3, 1 << 35)
 frame("payload-bytes-huge", 3, BIG)
+frame("payload-too-short", 3, 1000)
 frame("filtered-bytes", 4, BIG)
 frame("checksum", 5, 1)
 frame("first-slot", 6, 0xFFFFFFFF)

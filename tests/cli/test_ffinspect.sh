@@ -168,6 +168,7 @@ PYTHON
     python "--npy writes every label, and samples of different sizes in an array each" <<'PYTHON'
 import glob, json, numpy, os
 types = dict(u8="uint8", u16="uint16", i32="int32", i64="int64", f16="float16", f32="float32", bf16="uint16")
+small, counted = set(), []
 for name in ("labelled", "sized"):
     split = json.load(open(name + ".json"))["splits"][0]
     written = 0
@@ -185,7 +186,16 @@ for name in ("labelled", "sized"):
             row = numpy.atleast_1d(array[k])[:len(value)]
             if field["dtype"] == "bf16": row = (row.astype("uint32") << 16).view("float32")
             assert numpy.array_equal(row, numpy.asarray([float("nan") if v is None else v for v in value], row.dtype), equal_nan=row.dtype.kind == "f"), (path, k, row, value)
+        size = field["width"] * numpy.dtype(types[field["dtype"]]).itemsize
+        assert field["in_index"] == (size <= 16), field
+        small.add(size) if size <= 16 else None
+        if field["kind"] == "multi-hot" and "counts" in field:
+            given = [s["labels"][i]["label"]["values"] for s in split["sample"]]
+            assert field["counts"] == [sum(map(bool, column)) for column in zip(*given)], field
+            assert field["unlabeled"] == sum(not any(row) for row in given), field
+            counted.append(field["unlabeled"])
     assert len(glob.glob(name + "_*.npy")) == written > 10
+assert 16 in small and counted and any(counted), (small, counted)
 files = sorted(os.listdir("sized"))
 assert files == ["%02d.npy" % k for k in range(43)], files
 for sample in split["sample"]:

@@ -5,6 +5,7 @@
 #define FF_TESTS_FORMAT_SET_H
 
 #include "format/block.h"
+#include "format/dataset.h"
 #include "format/filter.h"
 #include "format/index.h"
 #include "format/layout.h"
@@ -370,8 +371,15 @@ static inline void set_check(const set_spec *spec, const char *folder, ff_verify
     OK(ff_dataset_open(&dataset, folder, verify, &test_error));
     assert_int_equal(ff_dataset_count(dataset), count);
     OK(ff_reader_open(&reader, dataset, &test_error));
-    for (uint64_t item = 0; item < spec->items; item++)
-        if (present[item]) set_check_sample(spec, dataset, reader, number++, item);
+    uint64_t key_bytes = 0;
+    for (uint64_t item = 0; item < spec->items; item++) {
+        uint8_t key[FF_KEY_LIMIT_BYTES];
+        if (!present[item]) continue;
+        set_check_sample(spec, dataset, reader, number++, item);
+        key_bytes += set_key(spec, item, key);
+    }
+    /* Nothing of dropped samples is left. */
+    assert_int_equal(dataset->header.section[FF_INDEX_KEYS].bytes, key_bytes);
     for (uint64_t item = spec->items; item-- > 0;)
         if (present[item]) set_check_sample(spec, dataset, reader, --number, item);
     ff_metadata wanted;

@@ -324,6 +324,23 @@ static void planning(void **state) {
     ff_metadata_free(&metadata);
 }
 
+/* What a program puts together is held to the limits too, not only what is read. */
+static void most_items(void **state) {
+    (void)state;
+    ff_metadata metadata;
+    OK(ff_metadata_read(&metadata, sound, sizeof sound - 1, &test_error));
+    metadata.items_per_shard = UINT64_C(1) << 22;
+    metadata.items_per_block = UINT64_C(1) << 20;
+    metadata.items = UINT64_C(1) << 40;
+    OK(ff_metadata_check(&metadata, &test_error));
+    metadata.items++;
+    FAILS(ff_metadata_check(&metadata, &test_error), FF_BAD_DATA,
+          "shards: 1099511627777 items, wanted 1 to 2^40");
+    metadata.items = 0;
+    FAILS(ff_metadata_check(&metadata, &test_error), FF_BAD_DATA, "shards: 0 items");
+    ff_metadata_free(&metadata);
+}
+
 static void transform_id(void **state) {
     (void)state;
     ff_metadata metadata;
@@ -398,11 +415,17 @@ static void escapes(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(sound_text),         cmocka_unit_test(extension_lines_are_ignored),
-        cmocka_unit_test(refusals),           cmocka_unit_test(too_many_fields),
-        cmocka_unit_test(checks_of_a_struct), cmocka_unit_test(sizes_and_offsets),
-        cmocka_unit_test(planning),           cmocka_unit_test(transform_id),
-        cmocka_unit_test(comparison),         cmocka_unit_test(escapes),
+        cmocka_unit_test(sound_text),
+        cmocka_unit_test(extension_lines_are_ignored),
+        cmocka_unit_test(refusals),
+        cmocka_unit_test(too_many_fields),
+        cmocka_unit_test(checks_of_a_struct),
+        cmocka_unit_test(sizes_and_offsets),
+        cmocka_unit_test(planning),
+        cmocka_unit_test(most_items),
+        cmocka_unit_test(transform_id),
+        cmocka_unit_test(comparison),
+        cmocka_unit_test(escapes),
     };
     return cmocka_run_group_tests_name("metadata", tests, NULL, NULL);
 }

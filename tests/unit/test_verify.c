@@ -182,6 +182,8 @@ static void reports_all(void **state) {
     FAILS(ff_verify_split(folder, 3, on_report, &seen, &test_error), FF_BAD_DATA, "checksum");
     assert_int_equal(seen.problems, 4);
     assert_int_equal(seen.done, seen.total);
+    /* The first is what it fails with. */
+    FAILS(ff_verify_split(folder, 1, NULL, NULL, &test_error), FF_BAD_DATA, "shard-000000.ffs");
     remove_folder(folder);
 }
 

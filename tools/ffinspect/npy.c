@@ -264,8 +264,7 @@ static ff_status write_array(npy_writing *writing, ff_error *error) {
     ff_outfile *file = NULL;
     ff_status status = ff_outfile_open(&file, writing->path, error);
     if (status == FF_OK) status = fill_array(writing, file, error);
-    if (status == FF_OK && ends_in(writing->path, ".npy"))
-        status = write_labels(writing, error);
+    if (status == FF_OK && ends_in(writing->path, ".npy")) status = write_labels(writing, error);
     if (status == FF_OK) status = ff_outfile_commit(&file, error);
     ff_outfile_discard(&file);
     return status;

@@ -1,0 +1,168 @@
+/* Files written once: calls that do less than was asked, are interrupted or fail, and the order of
+ * what a commit does, here by a write, pread, pwrite, fsync and rename of the test's own. */
+#include "format/file.h"
+#include "tests/unit/format_set.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+
+static struct {
+    size_t most;      /* bytes a call moves; 0 = as many as asked for */
+    bool interrupted; /* every second call first fails with EINTR */
+    int calls;
+    const char *failing; /* "fsync", "fsync folder" or "rename" fails with EIO */
+    char log[100];       /* the order of fsync and rename */
+} fake;
+
+static bool interrupts(void) {
+    if (!fake.interrupted || fake.calls++ % 2) return false;
+    errno = EINTR;
+    return true;
+}
+
+static size_t least(size_t length) {
+    return fake.most && length > fake.most ? fake.most : length;
+}
+
+ssize_t write(int file, const void *from, size_t length) {
+    return interrupts() ? -1 : syscall(SYS_write, file, from, least(length));
+}
+
+ssize_t pread(int file, void *to, size_t length, off_t offset) {
+    return interrupts() ? -1 : syscall(SYS_pread64, file, to, least(length), offset);
+}
+
+ssize_t pwrite(int file, const void *from, size_t length, off_t offset) {
+    return interrupts() ? -1 : syscall(SYS_pwrite64, file, from, least(length), offset);
+}
+
+static int done_as(const char *what) {
+    strcat(strcat(fake.log, fake.log[0] ? ", " : ""), what);
+    errno = EIO;
+    return fake.failing && !strcmp(fake.failing, what) ? -1 : 0;
+}
+
+int fsync(int file) {
+    struct stat info;
+    assert_int_equal(fstat(file, &info), 0);
+    return done_as(S_ISDIR(info.st_mode) ? "fsync folder" : "fsync");
+}
+
+int rename(const char *from, const char *to) {
+    if (done_as("rename")) return -1;
+    return (int)syscall(SYS_renameat2, AT_FDCWD, from, AT_FDCWD, to, 0);
+}
+
+enum { LENGTH = 700000, SMALL = 1000 };
+static uint8_t wanted[LENGTH];
+
+static int set_up(void **state) {
+    for (size_t i = 0; i < LENGTH; i++) wanted[i] = (uint8_t)(i * 31 + i / 251);
+    *state = new_folder();
+    return 0;
+}
+
+static int tear_down(void **state) {
+    remove_folder(*state);
+    return 0;
+}
+
+/* Appends in pieces small and large, then rewrites and reads back some of it. */
+static void check_bytes(const char *folder) {
+    ff_file *file;
+    uint8_t back[SMALL];
+    OK(ff_file_create(&file, folder, "file", &test_error));
+    OK(ff_file_write(file, wanted, SMALL, &test_error));
+    OK(ff_file_skip(file, SMALL, &test_error));
+    OK(ff_file_write(file, wanted + 2 * SMALL, LENGTH - 3 * SMALL, &test_error));
+    OK(ff_file_write(file, wanted + LENGTH - SMALL, SMALL, &test_error));
+    assert_int_equal(ff_file_offset(file), LENGTH);
+    OK(ff_file_rewrite(file, SMALL, wanted + SMALL, SMALL, &test_error));
+    for (size_t at = 0; at <= 3 * SMALL; at += SMALL / 2) {
+        OK(ff_file_read_back(file, at, back, SMALL, &test_error));
+        assert_memory_equal(back, wanted + at, SMALL);
+    }
+    FAILS(ff_file_read_back(file, LENGTH - 10, back, SMALL, &test_error), FF_BAD_DATA,
+          "ends at offset 700000, where 990 more bytes are wanted");
+    OK(ff_file_commit(&file, &test_error));
+    size_t length;
+    char *path = join(folder, "file");
+    uint8_t *bytes = read_whole(path, &length);
+    assert_int_equal(length, LENGTH);
+    assert_memory_equal(bytes, wanted, LENGTH);
+    free(bytes);
+    free(path);
+}
+
+static void calls_that_do_less(void **state) {
+    static const size_t most[] = {0, 1 << 20, 300000, 999, 100};
+    for (size_t i = 0; i < sizeof most / sizeof most[0]; i++) {
+        fake.most = most[i];
+        fake.interrupted = i % 2;
+        check_bytes(*state);
+    }
+    fake.most = 0;
+    fake.interrupted = false;
+}
+
+/* Makes a file that ends by `end`; whether it has its name, or its temporary one. */
+static ff_status make(const char *folder, ff_status (*end)(ff_file **, ff_error *), bool *named,
+                      bool *temporary) {
+    char *path = join(folder, "made"), *made = join(folder, "made.tmp");
+    ff_file *file;
+    fake.log[0] = 0;
+    OK(ff_file_create(&file, folder, "made", &test_error));
+    OK(ff_file_write(file, wanted, SMALL, &test_error));
+    ff_status status = end(&file, &test_error);
+    assert_null(file);
+    *named = !unlink(path);
+    *temporary = !unlink(made);
+    free(path);
+    free(made);
+    return status;
+}
+
+/* The bytes are on the disk before the name, and the name before the call returns. */
+static void order_of_a_commit(void **state) {
+    bool named, temporary;
+    assert_int_equal(make(*state, ff_file_commit, &named, &temporary), FF_OK);
+    assert_string_equal(fake.log, "fsync, rename, fsync folder");
+    assert_true(named && !temporary);
+    assert_int_equal(make(*state, ff_file_keep, &named, &temporary), FF_OK);
+    assert_string_equal(fake.log, "fsync");
+    assert_true(!named && temporary);
+}
+
+/* What could not be synced or renamed is removed; what has its name by then stays. */
+static void calls_that_fail(void **state) {
+    static const struct {
+        const char *failing, *log, *message;
+        bool named;
+    } cases[] = {
+        {"fsync", "fsync", "made.tmp: cannot sync", false},
+        {"rename", "fsync, rename", "made.tmp: cannot rename to", false},
+        {"fsync folder", "fsync, rename, fsync folder", "cannot sync the folder", true},
+    };
+    bool named, temporary;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        fake.failing = cases[i].failing;
+        FAILS(make(*state, ff_file_commit, &named, &temporary), FF_IO, cases[i].message);
+        assert_string_equal(fake.log, cases[i].log);
+        assert_true(named == cases[i].named && !temporary);
+    }
+    fake.failing = "fsync";
+    FAILS(make(*state, ff_file_keep, &named, &temporary), FF_IO, "made.tmp: cannot sync");
+    assert_true(!named && !temporary);
+    fake.failing = NULL;
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(calls_that_do_less),
+        cmocka_unit_test(order_of_a_commit),
+        cmocka_unit_test(calls_that_fail),
+    };
+    return cmocka_run_group_tests_name("file", tests, set_up, tear_down);
+}

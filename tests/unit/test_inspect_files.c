@@ -1,0 +1,109 @@
+/* Files that ffinspect writes, where calls move fewer bytes than was asked for or are interrupted,
+ * here by a write and pwrite of the test's own; and how numbers and values are told. */
+#include "tests/unit/format_set.h"
+#include "tools/ffinspect/json.h"
+#include "tools/ffinspect/outfile.h"
+#include "tools/ffinspect/summary.h"
+
+#include <errno.h>
+#include <math.h>
+#include <sys/syscall.h>
+
+static struct {
+    size_t most; /* bytes a call moves; 0 = as many as asked for */
+    int calls;   /* every second one is interrupted first */
+} fake;
+
+static bool interrupts(void) {
+    if (!fake.most || fake.calls++ % 2) return false;
+    errno = EINTR;
+    return true;
+}
+
+static size_t least(size_t length) {
+    return fake.most && length > fake.most ? fake.most : length;
+}
+
+ssize_t write(int file, const void *from, size_t length) {
+    return interrupts() ? -1 : syscall(SYS_write, file, from, least(length));
+}
+
+ssize_t pwrite(int file, const void *from, size_t length, off_t offset) {
+    return interrupts() ? -1 : syscall(SYS_pwrite64, file, from, least(length), offset);
+}
+
+static void calls_that_do_less(void **state) {
+    (void)state;
+    uint8_t wanted[5000];
+    char *folder = new_folder(), *path = join(folder, "out");
+    for (size_t i = 0; i < sizeof wanted; i++) wanted[i] = (uint8_t)(i * 31 + i / 251);
+    static const size_t most[] = {0, 1, 999, 4096};
+    for (size_t i = 0; i < sizeof most / sizeof most[0]; i++) {
+        ff_outfile *file;
+        size_t length;
+        OK(ff_outfile_open(&file, path, &test_error));
+        assert_true(ff_outfile_seekable(file));
+        fake.most = most[i];
+        OK(ff_outfile_write(file, wanted, 2000, &test_error));
+        OK(ff_outfile_write_at(file, 3500, wanted + 3500, 1500, &test_error));
+        OK(ff_outfile_write_at(file, 2000, wanted + 2000, 1500, &test_error));
+        fake.most = 0;
+        OK(ff_outfile_commit(&file, &test_error));
+        uint8_t *bytes = read_whole(path, &length);
+        assert_int_equal(length, sizeof wanted);
+        assert_memory_equal(bytes, wanted, sizeof wanted);
+        free(bytes);
+    }
+    free(path);
+    remove_folder(folder);
+}
+
+/* JSON has no such numbers. */
+static void numbers_in_json(void **state) {
+    (void)state;
+    static const struct {
+        double value;
+        const char *text;
+    } cases[] = {{NAN, "NaN"}, {INFINITY, "Infinity"}, {-INFINITY, "-Infinity"}, {-0.5, NULL}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        json_t *number = ff_inspect_json_number(cases[i].value);
+        if (cases[i].text)
+            assert_string_equal(json_string_value(number), cases[i].text);
+        else
+            assert_true(json_real_value(number) == cases[i].value);
+        json_decref(number);
+    }
+}
+
+static void assert_told(ff_dtype dtype, const char *transform, uint32_t statistics,
+                        const char *wanted) {
+    static const float ones[] = {1, 1, 1};
+    ff_metadata metadata = {.dtype = dtype, .channels = 3};
+    if (transform) OK(ff_metadata_add_transform(&metadata, transform, &test_error));
+    if (statistics) OK(ff_metadata_set_statistics(&metadata, ones, ones, 3, &test_error));
+    assert_true(!strncmp(ff_inspect_values_sentence(&metadata), wanted, strlen(wanted)));
+    ff_metadata_free(&metadata);
+}
+
+static void what_the_values_are(void **state) {
+    (void)state;
+    const char *scaled = "to_tensor scale=1/255";
+    assert_told(FF_U8, scaled, 0, "raw; no mean and std are recorded");
+    assert_told(FF_U8, scaled, 3, "raw; mean and std are recorded, and whoever reads applies them");
+    assert_told(FF_U16, "to_tensor range=0,65535", 3,
+                "raw; mean and std are recorded, and whoever reads scales the values");
+    assert_told(FF_F16, scaled, 3, "already normalized");
+    assert_told(FF_F16, scaled, 0, "scaled to 0..1 (ToTensor), not normalized");
+    assert_told(FF_F32, "to_tensor range=-1,1", 0, "scaled to 0..1 (ToTensor), not normalized");
+    assert_told(FF_F32, "center_crop size=3x3", 0, "as the source had them, not normalized");
+    assert_told(FF_F32, NULL, 0, "as the source had them, not normalized");
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(calls_that_do_less),
+        cmocka_unit_test(numbers_in_json),
+        cmocka_unit_test(what_the_values_are),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
