@@ -551,6 +551,14 @@ static void loss_of_mixed_labels_is_torchs(void **state) {
     }
 }
 
+/* The first of the largest. */
+static int32_t largest(const float *row, int count) {
+    int32_t best = 0;
+    for (int32_t c = 1; c < count; c++)
+        if (row[c] > row[best]) best = c;
+    return best;
+}
+
 /* Against its definition; ignored labels, weights, mixed labels, bad labels, i32 and i64. */
 static void loss_is_right(void **state) {
     tables *both = *state;
@@ -573,9 +581,10 @@ static void loss_is_right(void **state) {
         int count = 0, correct = 0;
         for (int k = 0; k < n; k++) {
             narrow[k] = (int32_t)between(&d, -1, classes - 1);
+            if (roll(&d, 3) == 0) narrow[k] = largest(logits + k * classes, classes);
             labels[k] = narrow[k];
             weights[k] = (float)roll(&d, 2);
-            mix[k] = mixed && (k ^ 1) < n && roll(&d, 4) ? (float)roll(&d, 9) / 8 : 1;
+            mix[k] = mixed && (k ^ 1) < n && roll(&d, 4) ? (float)roll(&d, 5) / 4 : 1;
         }
         for (int k = 0; k < n; k++) {
             const float *row = logits + k * classes;
@@ -583,10 +592,7 @@ static void loss_is_right(void **state) {
             counts[k] = narrow[k] >= 0 && other[k] >= 0 && weights[k] != 0;
             if (!counts[k]) continue;
             loss_sum += plain_loss(row, classes, narrow[k], other[k], (double)mix[k], smoothing);
-            int best = 0;
-            for (int c = 1; c < classes; c++)
-                if (row[c] > row[best]) best = c;
-            correct += best == (mix[k] >= 0.5f ? narrow[k] : other[k]);
+            correct += largest(row, classes) == (mix[k] >= 0.5f ? narrow[k] : other[k]);
             count++;
         }
         ff_outcome result;
