@@ -15,6 +15,7 @@
 typedef struct open_file {
     int descriptor; /* -1 = none */
     uint32_t number;
+    bool direct; /* opened with O_DIRECT */
 } open_file;
 
 struct ff_direct {
@@ -49,9 +50,11 @@ static ff_status open_shard(ff_direct *direct, const ff_shard *shard, uint32_t n
     if (file->descriptor >= 0 && file->number == number) return FF_OK;
     close_file(file);
     file->number = number;
-    if (!direct->buffered) file->descriptor = open(shard->path, O_RDONLY | O_CLOEXEC | O_DIRECT);
+    file->direct = !direct->buffered;
+    if (file->direct) file->descriptor = open(shard->path, O_RDONLY | O_CLOEXEC | O_DIRECT);
     if (file->descriptor < 0 && (direct->buffered || errno == EINVAL)) {
         direct->buffered = true;
+        file->direct = false;
         file->descriptor = open(shard->path, O_RDONLY | O_CLOEXEC);
     }
     return file->descriptor < 0 ? ff_fail_errno(error, "%s: cannot open", shard->path) : FF_OK;
@@ -78,8 +81,10 @@ ff_status ff_direct_read(ff_direct *direct, const ff_shard *shard, uint32_t numb
         ssize_t got =
             pread(file->descriptor, direct->memory + done, length - done, (off_t)(begin + done));
         if (got < 0 && errno == EINTR) continue;
-        if (got < 0 && errno == EINVAL && !direct->buffered) {
-            /* Opened, but this file or device wants other alignments. */
+        bool refused = got < 0 && errno == EINVAL;
+        bool no_block = got > 0 && (uint64_t)got < BLOCK && done + (uint64_t)got < wanted;
+        if (file->direct && (refused || no_block)) {
+            /* Opened, but this file or device wants other alignments, or gives not even a block. */
             direct->buffered = true;
             close_file(file);
             FF_TRY(open_shard(direct, shard, number, &file, error));
@@ -94,7 +99,7 @@ ff_status ff_direct_read(ff_direct *direct, const ff_shard *shard, uint32_t numb
                            begin + done);
         done += (uint64_t)got;
         /* What a direct read left in the middle of a block is read again. */
-        if (done < wanted) done &= ~(BLOCK - 1);
+        if (file->direct && done < wanted) done &= ~(BLOCK - 1);
     }
     *out = direct->memory + (offset - begin);
     return FF_OK;

@@ -101,15 +101,14 @@ static ff_status remove_item(int folder, const char *path, const char *name,
                              const struct stat *info, void *context, ff_error *error) {
     (void)context;
     if (S_ISDIR(info->st_mode)) {
-        char *inner;
+        char *inner, *index;
         FF_TRY(ff_format(&inner, error, "%s/%s", path, name));
-        char *index;
         ff_status status = ff_format(&index, error, "%s/%s", inner, FF_INDEX_NAME);
         if (status == FF_OK) unlink(index);
         if (status == FF_OK) status = for_each(inner, remove_item, NULL, error);
         if (status == FF_OK && rmdir(inner))
             status = ff_fail_errno(error, "%s: cannot remove", inner);
-        if (status == FF_OK) free(index);
+        free(index);
         free(inner);
         return status;
     }

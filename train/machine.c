@@ -149,6 +149,18 @@ const struct ff_loader_kernels *ff_machine_kernels(const ff_machine *machine) {
     return machine->table ? machine->table->loader : NULL;
 }
 
+ff_status ff_machine_describe(const ff_machine *machine, char **json, uint64_t *free_bytes,
+                              ff_error *error) {
+    ff_device *device = machine->device;
+    uint64_t total;
+    FF_TRY(machine->table->train->describe(device, json, error));
+    const ff_status status = device->table->memory(device, free_bytes, &total, error);
+    if (status == FF_OK) return FF_OK;
+    free(*json);
+    *json = NULL;
+    return status;
+}
+
 ff_card ff_machine_card(const ff_machine *machine) {
     return machine->card;
 }

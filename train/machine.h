@@ -35,6 +35,10 @@ void ff_machine_close(ff_machine **machine);
 const ff_model_device *ff_machine_device(const ff_machine *machine);
 /* The loader's kernels on that device; NULL: the CPU. */
 const struct ff_loader_kernels *ff_machine_kernels(const ff_machine *machine);
+/* Of the GPU: its description (as train/cuda/exports.h's `describe`; the caller frees it), and the
+ * memory that it has left now. Takes none of it. */
+FF_MUST_USE ff_status ff_machine_describe(const ff_machine *machine, char **json,
+                                          uint64_t *free_bytes, ff_error *error);
 /* The GPU's limits, as its driver tells them; what it does not tell is 0, as is all of the CPU. */
 ff_card ff_machine_card(const ff_machine *machine);
 /* One sentence where `auto` takes the CPU although there is a GPU that a driver knows; else NULL.

@@ -94,17 +94,19 @@ static void take(void *context, const ff_library_conv_spec *spec, const ff_libra
     e->workspace_bytes = conv->workspace_bytes;
 }
 
-ff_status ff_planned_device_open_with(ff_planned_device **out, const char *json,
-                                      const struct ff_compute_ops *ops,
-                                      const ff_library_table *library, ff_error *error) {
+/* memory_bytes: 0 = all that is described. */
+static ff_status create(ff_planned_device **out, const char *json, uint64_t memory_bytes,
+                        const struct ff_compute_ops *ops, const ff_library_table *library,
+                        ff_error *error) {
     ff_planned_device *planned;
-    uint64_t memory_bytes;
+    uint64_t described;
     ff_status status;
     *out = NULL;
     FF_TRY(ff_alloc(&planned, 1, sizeof *planned, "a planned device", error));
     FF_TRY_DONE(ff_copy_string(&planned->json, json, error));
-    FF_TRY_DONE(read_description(planned, &memory_bytes, error));
-    FF_TRY_DONE(ff_device_absent_create(&planned->device, memory_bytes, false, error));
+    FF_TRY_DONE(read_description(planned, &described, error));
+    FF_TRY_DONE(ff_device_absent_create(&planned->device, memory_bytes ? memory_bytes : described,
+                                        false, error));
     planned->cuda.library = library;
     planned->cuda.device_json = planned->json;
     planned->cuda.planned = take;
@@ -116,6 +118,27 @@ ff_status ff_planned_device_open_with(ff_planned_device **out, const char *json,
 done:
     ff_planned_device_close(&planned);
     return status;
+}
+
+ff_status ff_planned_device_open_with(ff_planned_device **out, const char *json,
+                                      const struct ff_compute_ops *ops,
+                                      const ff_library_table *library, ff_error *error) {
+    return create(out, json, 0, ops, library, error);
+}
+
+ff_status ff_planned_device_of(ff_planned_device **out, const ff_machine *machine,
+                               ff_error *error) {
+    const ff_model_device *there = ff_machine_device(machine);
+    uint64_t free_bytes;
+    char *json;
+    *out = NULL;
+    FF_TRY(ff_machine_describe(machine, &json, &free_bytes, error));
+    const ff_status status =
+        create(out, json, free_bytes ? free_bytes : 1, there->ops, there->cuda->library, error);
+    free(json);
+    if (status != FF_OK) return ff_fail_within(error, status, "%s", there->name);
+    (*out)->cuda.compile_nothing = true;
+    return FF_OK;
 }
 
 ff_status ff_planned_device_open(ff_planned_device **out, const char *path,

@@ -1,6 +1,7 @@
 /* A run planned for a GPU that is not here: everything that depends on the card is decided as on
  * it (engines, their workspaces, where memory goes and whether it suffices), from the card's
- * description, and nothing is run. What `fftrain --dry-run --device-json` prints.
+ * description, and nothing is run. What `fftrain --dry-run --device-json` prints; and what a run on
+ * a GPU that is here counts its memory on before it takes any.
  *
  * Life: opened before the model, closed after it. Thread rule: one thread. */
 #ifndef FF_TRAIN_PLANNED_DEVICE_H
@@ -25,6 +26,11 @@ FF_MUST_USE ff_status ff_planned_device_open(ff_planned_device **planned, const 
 FF_MUST_USE ff_status ff_planned_device_open_with(ff_planned_device **planned, const char *json,
                                                   const struct ff_compute_ops *ops,
                                                   const ff_library_table *library, ff_error *error);
+/* Stands for the machine's GPU, and has the memory that the GPU has left. Nothing is timed,
+ * compiled, told or kept, so engines may be others, with other workspaces, than a run chooses. The
+ * machine outlives it. */
+FF_MUST_USE ff_status ff_planned_device_of(ff_planned_device **planned, const ff_machine *machine,
+                                           ff_error *error);
 /* NULL is accepted. */
 void ff_planned_device_close(ff_planned_device **planned);
 

@@ -9,6 +9,7 @@
 #include "train/machine.h"
 #include "train/model.h"
 #include "train/needs.h"
+#include "train/planned_device.h"
 #include "train/recipe_table.h"
 #include "train/splits.h"
 #include "train/step.h"
@@ -30,7 +31,7 @@ typedef struct ff_recipe_options {
     const ff_model_device
         *planned; /* for --dry-run: a device that is not here; outlives the recipe */
     const struct ff_loader_kernels *planned_kernels; /* the loader's on it */
-    bool counts;           /* the CPU's memory is counted, not taken: nothing can run */
+    bool counts;           /* memory is counted, not taken: nothing can run */
     const char *precision; /* NULL = f16 on a GPU, f32 on the CPU */
     ff_placement placement;
     double loss_scale; /* negative = chosen: where activations are f16 the recipe's, or one that
@@ -80,7 +81,7 @@ typedef struct ff_recipe {
     uint64_t train_count, val_count; /* samples; 0 without validation */
 
     const char *model_name;
-    const ff_model_device *device; /* NULL = the CPU; the machine's, or the planned one */
+    const ff_model_device *device; /* NULL = the CPU; the machine's, or a planned one */
     ff_model *model;
     ff_plan *train_plan; /* of `batch` samples */
     ff_plan *last_plan;  /* of the shorter last batch, with --last-batch keep; else NULL */
@@ -90,7 +91,10 @@ typedef struct ff_recipe {
     uint64_t settled_step;
     ff_plan *val_plan; /* of `val_batch` samples; NULL without validation */
     ff_machine *machine;
-    ff_device *counted; /* of parts whose memory is counted; NULL: they can run */
+    /* Of parts whose memory is counted: the CPU's place, or the GPU's. NULL: they can run, or the
+     * device is planned. */
+    ff_device *counted;
+    ff_planned_device *stand_in;
     ff_needs needs;
     ff_feed *train_feed, *val_feed;
     ff_loader_options train_input; /* of train_feed */

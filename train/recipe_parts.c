@@ -183,21 +183,28 @@ void ff_recipe_drop_parts(ff_recipe *recipe) {
     recipe->train_plan = recipe->last_plan = recipe->val_plan = NULL;
     recipe->settled_plan = recipe->settled_last_plan = NULL;
     ff_device_destroy(&recipe->counted);
+    ff_planned_device_close(&recipe->stand_in);
 }
 
-/* The CPU's are built counted first, by the same calls: a run that does not fit says so before it
- * takes any memory, and a dry run ends there. */
+/* In place of the device that the parts are for. */
+static ff_status begin_count(ff_recipe *recipe, ff_error *error) {
+    if (recipe->options->planned) return FF_OK;
+    if (!recipe->device) return ff_device_absent_create(&recipe->counted, UINT64_MAX, true, error);
+    FF_TRY(ff_planned_device_of(&recipe->stand_in, recipe->machine, error));
+    recipe->device = ff_planned_device_model(recipe->stand_in);
+    return FF_OK;
+}
+
+/* Built counted first, by the same calls: a run that does not fit says so before it takes any
+ * memory, and a dry run ends there. */
 ff_status ff_recipe_build_parts(ff_recipe *recipe, ff_error *error) {
     const ff_recipe_options *options = recipe->options;
-    if (recipe->device) {
-        FF_TRY(build(recipe, error));
-        return ff_needs_of(&recipe->needs, recipe, error);
-    }
-    FF_TRY(ff_device_absent_create(&recipe->counted, UINT64_MAX, true, error));
+    FF_TRY(begin_count(recipe, error));
     FF_TRY(build(recipe, error));
     FF_TRY(ff_needs_of(&recipe->needs, recipe, error));
-    if (options->counts) return FF_OK;
+    if (options->counts || options->planned) return FF_OK;
     FF_TRY(ff_needs_check(recipe, error));
     ff_recipe_drop_parts(recipe);
+    recipe->device = ff_machine_device(recipe->machine);
     return build(recipe, error);
 }

@@ -5,7 +5,7 @@
 #include "train/recipe.h"
 
 /* Builds them for a recipe that is resolved, and fills its needs. FF_NO_MEMORY, before any is
- * taken, where the CPU's memory does not suffice. What was built on failure is dropped with the
+ * taken, where memory does not suffice. What was built on failure is dropped with the
  * recipe. */
 FF_MUST_USE ff_status ff_recipe_build_parts(ff_recipe *recipe, ff_error *error);
 void ff_recipe_drop_parts(ff_recipe *recipe);

@@ -26,8 +26,11 @@ static int distance(const char *a, size_t a_length, const char *b) {
 }
 
 void ff_nearest_offer(ff_nearest *nearest, const char *name) {
+    const size_t name_length = strlen(name);
+    const size_t longer = nearest->length > name_length ? nearest->length : name_length;
     int edits = distance(nearest->wanted, nearest->length, name);
-    if (edits > FARTHEST || (nearest->name && edits >= nearest->edits)) return;
+    if (edits > FARTHEST || (size_t)edits > (longer + 2) / 3) return;
+    if (nearest->name && edits >= nearest->edits) return;
     nearest->name = name;
     nearest->edits = edits;
 }

@@ -8,8 +8,9 @@
 typedef struct ff_nearest {
     const char *wanted; /* `length` bytes; nothing need end them */
     size_t length;
-    const char *name; /* NULL = none is within three edits */
-    int edits;        /* insertions, deletions and replacements from `wanted` to `name` */
+    /* NULL = none is within three edits, and a third of the longer word's letters, rounded up. */
+    const char *name;
+    int edits; /* insertions, deletions and replacements from `wanted` to `name` */
 } ff_nearest;
 
 /* Keeps `name` where it is nearer than what was offered before; of equals the first one stays. */

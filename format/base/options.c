@@ -32,6 +32,8 @@ static ff_status unknown(const ff_command *command, const char *name, size_t len
     ff_nearest nearest = {.wanted = name, .length = length};
     for (const ff_option *option = command->options; !is_end(option); option++)
         if (option->name) ff_nearest_offer(&nearest, option->name);
+    ff_nearest_offer(&nearest, "help");
+    ff_nearest_offer(&nearest, "version");
     if (nearest.name)
         return ff_fail(error, FF_USAGE, "unknown option --%.*s; did you mean --%s?", (int)length,
                        name, nearest.name);

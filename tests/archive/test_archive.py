@@ -244,7 +244,10 @@ for name, cut in [("a.tar.gz", 0.5), ("a.tar", 0.6), ("a.tar.zst", 0.5), ("a.zip
     ok(code == 65 and "cut-" + name in said and not os.path.exists("cut"), "%s cut off is refused" % name, said)
 for name in ["a.tar.gz", "a.tar.zst", "a.zip"]:
     data = bytearray(open(name, "rb").read())
-    for at in range(len(data) // 3, len(data) // 3 + 40):
+    start = len(data) // 3
+    if name.endswith("zip"):  # within a file that is packed: what is left out is not read
+        start = zipfile.ZipFile(name).getinfo("top/a/1.png").header_offset + 100
+    for at in range(start, start + 40):
         data[at] ^= 0x55
     open("noise-" + name, "wb").write(data)
     code, said = run("noise-" + name, "-o", "noise", *OPTIONS)

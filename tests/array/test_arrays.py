@@ -86,7 +86,7 @@ for (axes, shape), code in itertools.product(SHAPES.items(), TYPES):
     numpy.savez("a.npz", images=numpy.asfortranarray(images) if fortran else images, labels=numpy.arange(N))
     limits, options = options_for(images.dtype)
     mean = [0.25] * (1 if axes == "hw" else 3)
-    std = [0.5 + i for i in range(len(mean))]
+    std = [0.5 + i / 4 for i in range(len(mean))]
     given = ["--mean", ",".join(map(str, mean)), "--std", ",".join(map(str, std))]
     wanted = normalize(to_tensor(chw(images, axes), limits), mean, std)
     for layout in ("chw", "hwc"):

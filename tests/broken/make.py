@@ -40,6 +40,7 @@ class Shard:
         self.header_extra = {}  # offset -> bytes, before the checksum
         self.footer_extra = {}
         self.metadata_id = self.seek_rows = self.samples_end = None
+        self.seek_flags = self.tail_more = 0
 
     def bytes(self):
         header = bytearray(4096)
@@ -65,8 +66,8 @@ class Shard:
             rows = [(4096, 0)] + [(f[1], f[4]) for f in self.frames] + [(size, 0)]
             seek = struct.pack("<II", 0x184D2A5E, 8 * len(rows) + 9)
             seek += b"".join(struct.pack("<II", c & 0xFFFFFFFF, d & 0xFFFFFFFF) for c, d in rows)
-            seek += struct.pack("<IBI", self.seek_rows or len(rows), 0, 0x8F92EAB1)
-            tail = struct.pack("<II", 0x184D2A50, size - 8) + tail
+            seek += struct.pack("<IBI", self.seek_rows or len(rows), self.seek_flags, 0x8F92EAB1)
+            tail = struct.pack("<II", 0x184D2A50, size - 8 + self.tail_more) + tail
         footer = bytearray(256)
         struct.pack_into("<8sIIQQQ8sQQ", footer, 0, b"FFSFOOT\n", self.footer_version, self.footer_number, self.count,
                          end if self.samples_end is None else self.samples_end,
@@ -269,6 +270,7 @@ row("reserved-bytes", 7, b"\1" + bytes(11))
 entry("item", 0, 99)
 entry("item-twice", 0, 0)
 entry("offset-beyond-the-file", 1, BIG)
+entry("offset-at-the-end", 1, 4800)
 entry("offset-in-the-header", 1, 0)
 entry("offset-unaligned", 1, 4096 + 65)
 entry("offset-of-another", 1, 4096)
@@ -329,11 +331,14 @@ shard("section-checksum", footer_extra={64 + 24 + 16: u64(1)})
 shard("seek-table-of-a-raw-shard", footer_extra={48: u64(33)})
 shard("seek-table-too-long", golden="zstd-shuffle", seek_rows=0xFFFFFFFF)
 shard("seek-table-count", golden="zstd-shuffle", seek_rows=1)
+shard("seek-table-flags", golden="zstd-shuffle", seek_flags=1)
+shard("tail-size", golden="zstd-shuffle", tail_more=64)
 shard("keys-gone", keys=b"")
 shard("labels-gone", labels=b"")
 record("item", 0, 1 << 41)
 record("item-twice", 0, 0)
 record("offset", 1, BIG)
+record("offset-at-the-end", 1, 4800)
 record("offset-of-another", 1, 4096)
 record("height", 6, 0xFFFFFFFF)
 record("key-offset", 5, BIG)
@@ -349,6 +354,7 @@ frame("payload-bytes-huge", 3, BIG)
 frame("filtered-bytes", 4, BIG)
 frame("checksum", 5, 1)
 frame("first-slot", 6, 0xFFFFFFFF)
+frame("first-slot-too-far", 6, 1)
 frame("no-slots", 7, 0)
 frame("slots-huge", 7, 0xFFFFFFFF)
 frame("one-slot-fewer", 7, 5)

@@ -163,7 +163,7 @@ assert (numpy.load("some_label.npy") == numpy.load("plain1_label.npy")[5:9]).all
 PYTHON
     make labelled --fields all --unlabeled --count 50 --compress 2 --shuffle 5
     expect "--npy says where the labels are" 0 '^labelled.npy: 50 samples as stored; labels in labelled_label.npy, ' labelled --npy labelled.npy
-    expect "--npy of samples of different sizes" 0 '^sized: 43 samples as stored, an array each; labels in sized_label.npy, ' all --npy sized
+    expect "--npy of samples of different sizes" 0 '^sized: 43 samples as stored, an array each in this folder; labels in sized_label.npy, ' all --npy sized
     "$ffinspect" labelled --json --sample 0:50 >labelled.json && "$ffinspect" all --json --sample 0:43 >sized.json
     python "--npy writes every label, and samples of different sizes in an array each" <<'PYTHON'
 import glob, json, numpy, os
@@ -202,6 +202,7 @@ else
 fi
 refused "--npy of samples of different sizes to standard output" 2 "different sizes, .* name a new folder for them, not '-'" all --npy -
 mkdir taken
+refused "--npy to an archive" 2 "archives \(.npz\) are not written; name a new folder" all --npy all.npz
 refused "--npy of samples of different sizes to what exists" 2 "name a new folder for them, not 'taken'" all --npy taken
 cp -r all bad_sizes && truncate -s -20000 "bad_sizes/$(ls bad_sizes | grep ffs | tail -1)"
 mkdir place && "$ffinspect" bad_sizes --npy place/new >/dev/null 2>&1; [ $? -ne 0 ] && [ -z "$(ls -A place)" ]

@@ -228,6 +228,8 @@ refuses "a model's name with a slip" 2 "'resnet81' is unknown; did you mean resn
 refuses "a recipe's name with a slip" 2 "'cifar-sped' is unknown; did you mean cifar-speed?" --data set --recipe cifar-sped
 refuses "an augmentation's name with a slip" 2 "'filp' is not known (did you mean flip?)" --data set "${small[@]}" --augment crop,filp
 refuses "a choice with a slip" 2 "--compute: 'onednm' is none of auto|onednn|reference; did you mean onednn?" --data set "${small[@]}" --compute onednm
+refuses "a choice unlike any" 2 "--verify-data: 'on' is none of off|first|always" --data set "${small[@]}" --verify-data on
+check "no other is named" bash -c "! grep -q 'did you mean' stderr"
 refuses "a precision as others call it" 2 "'fp16' is none of f32|tf32|f16|bf16; did you mean f16?" --data set "${small[@]}" --device cpu --precision fp16
 while IFS=: read -r habit here; do
     refuses "--$habit" 2 "unknown option --$habit: ;$here" --data set "${small[@]}" "--$habit" x

@@ -111,10 +111,11 @@ check "auto without a GPU trains on the CPU and says why" \
     bash -c "'$fftrain' ${common[*]} --device auto --dry-run | grep -qE '^compute +(cpu; no GPU: .+|cuda)'"
 
 # ---- choosing engines: the plain library "times" each convolution, and folds cost it nothing
-# engines NAME ARGUMENT...: convolutions and how many were timed, of a dry run of ResNet-18
+# engines NAME ARGUMENT...: convolutions and how many were timed, of a step of ResNet-18
+"$make_set" two --splits train --count 2 --height 8 --width 8 --statistics >log || exit 1
 engines() {
-    "$sim" --data set --model resnet18 --batch 14 --device cuda --dry-run "${@:2}" >"$1.dry" 2>"$1.err"
-    sed -n 's/^engines  *of \([0-9]*\) convolutions, .* \([0-9]*\) timed in .*/\1 \2/p' "$1.dry" >"$1.engines"
+    "$sim" --data two/train --model resnet18 --epochs 1 --warmup 0 --augment none --no-warm-up --device cuda "${@:2}" >"$1.out" 2>"$1.err"
+    sed -n 's/^engines  *of \([0-9]*\) convolutions, .* \([0-9]*\) timed in .*/\1 \2/p' "$1.out" >"$1.engines"
 }
 engines tuned; engines apart --no-fold; engines untimed --tune 0; engines same --deterministic
 read -r tuned tuned_timed <tuned.engines; read -r apart apart_timed <apart.engines
@@ -127,6 +128,50 @@ check "nor does --deterministic" [ "$same $same_timed" = "$untimed 0" ]
 refuses "a time below 0" 2 "--tune" "$sim" "${common[@]}" --device cuda --tune -1
 check "what libraries have to say is told once" \
     bash -c "FF_SIM_NOTES=\$'one\ntwo\none\n' '$sim' ${common[*]} --device cuda --epochs 1 >notes.out && [ \"\$(grep -c '^note: ' notes.out)\" = 2 ] && grep -qx 'note: two' notes.out"
+
+# ---- memory: counted before any is taken
+# memory KIB ARGUMENT...: a run of a GPU with so much; what it took is left in $times and $most
+memory() {
+    FF_SIM_MEMORY=$1 "$sim" "${@:2}" >stdout 2>stderr
+    local code=$?
+    read -r times most <<<"$(sed -n 's/^memory: taken \([0-9]*\) times, at most \([0-9]*\) KiB$/\1 \2/p' stderr)"
+    sed -i '/^memory: /d' stderr
+    return $code
+}
+"$make_set" wide --splits train,test --count 40 --height 16 --width 16 --statistics >log || exit 1
+wide=(--data wide --model smallnet --device cuda --epochs 1 --warmup 0 --augment none --batch 20)
+for name in "resident f16" "stream f32" "host f16"; do
+    read -r how precision <<<"$name"
+    run=("${wide[@]}" --placement "$how" --precision "$precision" --tune 0 --last-batch keep --batch 18)
+    memory 1000000 "${run[@]}" --dry-run
+    check "$name: a dry run takes none of a GPU's memory" test $? -eq 0 -a "$times" = 0
+    needs=$(sed -n 's/^device memory  needs about \([0-9.]* [KM]iB\), has 976.6 MiB free$/\1/p' stdout)
+    memory 1000000 "${run[@]}"
+    check "$name: a run takes what that says: ${needs:-nothing}" \
+        awk -v most="$most" -v needs="$needs" 'BEGIN { split(needs, n); exit !(sprintf("%.1f", most / (n[2] == "MiB" ? 1024 : 1)) == n[1]) }'
+    [ "$how" = resident ] && continue # it wants 40 MiB for the upload besides
+    exact=$most
+    memory $((exact - 1)) "${run[@]}" --quiet
+    check "$name: with a KiB less than $exact it is refused before it takes any" test $? -eq 1 -a "$times" = 0
+    check "$name: in one sentence" bash -c "[ \$(wc -l <stderr) -eq 1 ] && grep -qE '^fftrain: the run needs about .* of the device.s memory with batches of 18, and simulated GPU has .* free; --batch [0-9]+ would fit$' stderr"
+    batch=$(sed -n 's/.*; --batch \([0-9]*\) would fit$/\1/p' stderr)
+    memory $((exact - 1)) "${run[@]}" --quiet --batch "${batch:-18}"
+    check "$name: --batch ${batch:-?} does fit" test $? -eq 0 -a "$most" -lt "$exact"
+    memory "$exact" "${run[@]}" --quiet
+    check "$name: with $exact KiB it runs" test $? -eq 0
+done
+memory 1000000 "${wide[@]}" --placement stream -n
+needs=$(sed -n 's/^device memory  needs about \([0-9]*\).* MiB, .*/\1/p' stdout)
+memory 1000000 "${wide[@]}" --placement stream
+check "engines that are timed, and norms that are folded, take no more than was counted" test "$most" -le $(((${needs:-0} + 1) * 1024))
+memory 100 "${wide[@]}" -n
+judged=$?
+check "a dry run that says no prints all the same, and takes nothing" bash -c "[ $judged$times = 10 ] && grep -q '^learning rate' stdout && grep -q 'simulated GPU has 100.0 KiB free; take a smaller model or smaller samples$' stderr"
+echo '{"deviceName": "Small", "deviceVer": 900, "totalGlobalMem": 2600000, "multiProcessorCount": 4}' >card.json
+refuses "a described GPU with too little memory" 1 "and Small has 2.5 MiB; --batch " "$sim" "${wide[@]}" --placement stream -n --device-json card.json
+batch=$(sed -n 's/.*; --batch \([0-9]*\) would fit$/\1/p' stderr)
+check "prints the whole plan" bash -c "grep -qE '^device memory  needs about [0-9.]+ MiB, has 2.5 MiB$' stdout && grep -q '^Convolutions on Small' stdout && grep -q '^step  ' stdout"
+check "the batch that it names fits: ${batch:-?}" "$sim" "${wide[@]}" --placement stream -n --device-json card.json --batch "${batch:-20}"
 
 # ---- updates whose gradients f16 cannot hold; 6 steps an epoch
 cat >skipped.py <<'PYTHON'

@@ -1,5 +1,6 @@
 """Broken sets (tests/broken): every program answers with one sentence and the documented exit code,
-asks for little memory, and never crashes; both readers find each of them."""
+asks for little memory, and never crashes; both readers find each of them. The sentence is the one of
+tests/broken/sentences.tsv, so that each set is refused for what is wrong with it, and as early."""
 import os
 import sys
 
@@ -24,10 +25,18 @@ def judge(done, name, must_fail):
     return None
 
 
-def check(reader, folder):
+def told(done, folder):
+    return done.stderr.decode(errors="replace").strip().replace("dump_set: ", "").replace(folder, "SET")
+
+
+def check(reader, folder, sentences):
     inspect = os.path.join(tap.BUILD, "ffinspect")
-    problem = (judge(tap.run([tap.program("dump_set"), folder], True), "dump_set", False)
-               or judge(tap.run([tap.program("dump_set"), folder, "--verify"], True), "verify", True))
+    read = tap.run([tap.program("dump_set"), folder], True)
+    verified = tap.run([tap.program("dump_set"), folder, "--verify"], True)
+    problem = judge(read, "dump_set", False) or judge(verified, "verify", True)
+    found = [told(read, folder), told(verified, folder)]
+    if not problem and found != sentences:
+        problem = "says %s, wanted %s" % (found, sentences)
     if not problem and os.path.exists(inspect):
         done = tap.run([inspect, folder, "--verify"], True)
         text = done.stderr.decode(errors="replace") + done.stdout.decode(errors="replace")
@@ -48,9 +57,13 @@ def main():
     reader = tap.second_reader()
     sys.path.insert(0, BROKEN)
     import make
+    # A line each: the set, what reading it says (nothing where it can be read), what verifying it says.
+    with open(os.path.join(BROKEN, "sentences.tsv"), encoding="utf-8") as lines:
+        sentences = {name: told for name, *told in (line.rstrip("\n").split("\t") for line in lines)}
     for name in sorted(make.CASES):
-        problem = check(reader, os.path.join(BROKEN, name))
+        problem = check(reader, os.path.join(BROKEN, name), sentences.pop(name, None))
         tap.ok(not problem, "broken set %s is refused" % name, problem)
+    tap.ok(not sentences, "tests/broken/sentences.tsv names no other set", sentences)
     # The committed files are what the script derives (but for zstd's own choices).
     different = []
     for name, files in make.build().items():

@@ -1,8 +1,8 @@
 /* How many engines cuDNN has for every convolution of every net, on devices that are described by
  * files, in every precision: planned, not run. Prints a Markdown table and, for the tests, TAP.
  *
- *   plan_coverage [--deterministic] [--sample N] [--fused GRAPH|all] [--tap] [--cache FOLDER]
- * FILE...
+ *   plan_coverage [--deterministic] [--compile-nothing] [--sample N] [--fused GRAPH|all] [--tap]
+ *                 [--cache FOLDER] FILE...
  *
  * --sample N: only every Nth convolution (another one on each device), for a short test. --fused:
  * fused graphs of library.h too, in 16 bits. A convolution without an engine is a failure, but for
@@ -18,7 +18,7 @@
 #include <string.h>
 
 typedef struct options {
-    bool deterministic, tap;
+    bool deterministic, compile_nothing, tap;
     int sample;
     const char *fused, *cache;
 } options;
@@ -234,6 +234,7 @@ static ff_status cover(const ff_library_table *table, const options *o, const wo
     ff_library_options wanted = {.device_json = json,
                                  .deterministic = o->deterministic,
                                  .cache_folder = o->cache,
+                                 .compile_nothing = o->compile_nothing,
                                  .note = tell};
     ff_status status = table->open(&library, &wanted, error);
     free(json);
@@ -258,12 +259,13 @@ int main(int argc, char **argv) {
         if (!strcmp(argv[i], "--deterministic")) o.deterministic = true;
         if (!strcmp(argv[i], "--fused") && i + 1 < argc) o.fused = argv[++i];
         if (!strcmp(argv[i], "--tap")) o.tap = true;
+        if (!strcmp(argv[i], "--compile-nothing")) o.compile_nothing = true;
         if (!strcmp(argv[i], "--sample") && i + 1 < argc) o.sample = atoi(argv[++i]);
         if (!strcmp(argv[i], "--cache") && i + 1 < argc) o.cache = argv[++i];
     }
     if (o.sample < 1 || i == argc) {
-        fprintf(stderr, "plan_coverage [--deterministic] [--sample N] [--fused GRAPH|all] [--tap] "
-                        "[--cache FOLDER] FILE...\n");
+        fprintf(stderr, "plan_coverage [--deterministic] [--compile-nothing] [--sample N] "
+                        "[--fused GRAPH|all] [--tap] [--cache FOLDER] FILE...\n");
         return 2;
     }
     if (ff_cuda_module_open(&module, FF_CUDA_NO_DEVICE, error) != FF_OK) {

@@ -22,7 +22,8 @@ typedef struct made_dataset {
     bool stored_backwards; /* storage order = numbers falling, instead of rising */
     bool statistics;
     uint32_t classes;
-    bool vector_label; /* a second field "vector", f32 [5], and a third "tags", multi-hot [3] */
+    int64_t first_class; /* added to all classes, which are i64 then; 0: none, i32 */
+    bool vector_label;   /* a second field "vector", f32 [5], and a third "tags", multi-hot [3] */
     /* Where it is. */
     char folder[64];
 } made_dataset;
@@ -86,7 +87,8 @@ static inline ff_status made_fill(const made_dataset *made, const ff_metadata *m
         for (uint64_t p = first; p < first + per_block && p < made->count; p++) {
             uint64_t number = made->stored_backwards ? made->count - 1 - p : p;
             char key[32];
-            int32_t label = (int32_t)made_class(made, number);
+            int64_t class = made_class(made, number), large = made->first_class + class;
+            int32_t label = (int32_t) class;
             float vector[5];
             uint8_t tags[3];
             for (int i = 0; i < 5; i++) vector[i] = (float)number + (float)i;
@@ -97,7 +99,8 @@ static inline ff_status made_fill(const made_dataset *made, const ff_metadata *m
                 .width = made_width(made, number),
                 .key = key,
                 .key_bytes = (size_t)snprintf(key, sizeof key, "%llu", (unsigned long long)number),
-                .label = (const void *const[]){&label, vector, tags},
+                .label = (const void *const[]){made->first_class ? (void *)&large : &label, vector,
+                                               tags},
             };
             void *tensor;
             FF_TRY(ff_block_add(block, &sample, &tensor, error));
@@ -130,7 +133,8 @@ static inline ff_status made_write(made_dataset *made, ff_error *error) {
     static const float mean[] = {0.5f, 0.4f, 0.3f, 0.2f}, std[] = {0.25f, 0.3f, 0.2f, 0.1f};
     if (made->statistics)
         FF_TRY_DONE(ff_metadata_set_statistics(&metadata, mean, std, made->channels, error));
-    FF_TRY_DONE(ff_metadata_add_field(&metadata, "label", FF_FIELD_CLASS, FF_I32, 1, error));
+    FF_TRY_DONE(ff_metadata_add_field(&metadata, "label", FF_FIELD_CLASS,
+                                      made->first_class ? FF_I64 : FF_I32, 1, error));
     if (made->vector_label) {
         FF_TRY_DONE(ff_metadata_add_field(&metadata, "vector", FF_FIELD_VECTOR, FF_F32, 5, error));
         FF_TRY_DONE(ff_metadata_add_field(&metadata, "tags", FF_FIELD_MULTI_HOT, FF_U8, 3, error));

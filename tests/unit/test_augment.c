@@ -154,6 +154,62 @@ static void erasing_leaves_whole_sides(void **state) {
     }
 }
 
+/* Ten tries: with a share p of areas that fit, 1 - (1 - p)^10 of the samples have a box of their
+ * own; five standard deviations are left, a try more or less are eleven. */
+static void ten_tries(void **state) {
+    (void)state;
+    const double square[2] = {1, 1}, erased[2] = {0.989, 1}, cropped[2] = {0.25, 0.3};
+    enum { SAMPLES = 20000 };
+    int erases = 0, crops = 0;
+    for (uint64_t sample = 0; sample < SAMPLES; sample++) {
+        /* Less than 100 x 100: a side below 99.5, p = 0.0932. */
+        erases += ff_erase_at(1, erased, square, 1, 2, sample, 100, 100).height > 0;
+        /* At most 50 x 50: a side of at most 50.5, p = 0.1005; else the central box, and of the
+         * others one in 151 is central too. */
+        const ff_crop_box box = ff_resized_crop_at(cropped, square, 3, 4, sample, 50, 200);
+        assert_true(box.height == 50 && box.width == 50 && box.y == 0 && box.x <= 150);
+        crops += box.x != 75;
+    }
+    assert_in_range(erases, SAMPLES * 0.6241 - 345, SAMPLES * 0.6241 + 345);
+    assert_in_range(crops, SAMPLES * 0.6490 - 340, SAMPLES * 0.6490 + 340);
+}
+
+/* A box may be as high or as wide as the sample; where none fits, it is the central one, its place
+ * rounded down and no side 0. */
+static void boxes_of_whole_sides(void **state) {
+    (void)state;
+    const double quarter[2] = {0.25, 0.25}, all[2] = {1, 1}, square[2] = {1, 1};
+    const double narrow[2] = {0.01, 0.01}, broad[2] = {100, 100};
+    uint32_t least[2] = {24, 24}, most[2] = {0};
+    for (uint64_t sample = 0; sample < 200; sample++) {
+        const ff_crop_box flat = ff_resized_crop_at(quarter, square, 1, 2, sample, 8, 32);
+        const ff_crop_box tall = ff_resized_crop_at(quarter, square, 1, 2, sample, 32, 8);
+        assert_true(flat.height == 8 && flat.width == 8 && flat.y == 0);
+        assert_true(tall.height == 8 && tall.width == 8 && tall.x == 0);
+        const uint32_t place[2] = {flat.x, tall.y};
+        for (int i = 0; i < 2; i++) {
+            if (place[i] < least[i]) least[i] = place[i];
+            if (place[i] > most[i]) most[i] = place[i];
+        }
+    }
+    for (int i = 0; i < 2; i++) assert_true(least[i] <= 1 && most[i] >= 23 && most[i] <= 24);
+    static const struct {
+        uint32_t height, width, y, x, box_height, box_width;
+    } wanted[] = {{8, 33, 0, 12, 8, 8}, {33, 8, 12, 0, 8, 8}};
+    for (size_t i = 0; i < sizeof wanted / sizeof wanted[0]; i++) {
+        const ff_crop_box box =
+            ff_resized_crop_at(all, square, 1, 2, 3, wanted[i].height, wanted[i].width);
+        assert_int_equal(box.y, wanted[i].y);
+        assert_int_equal(box.x, wanted[i].x);
+        assert_int_equal(box.height, wanted[i].box_height);
+        assert_int_equal(box.width, wanted[i].box_width);
+    }
+    ff_crop_box thin = ff_resized_crop_at(all, narrow, 1, 2, 3, 1, 1000);
+    assert_true(thin.height == 1 && thin.width == 1 && thin.x == 499);
+    thin = ff_resized_crop_at(all, broad, 1, 2, 3, 1000, 1);
+    assert_true(thin.height == 1 && thin.width == 1 && thin.y == 499);
+}
+
 static void resized(void **state) {
     (void)state;
     /* torchvision's Resize(256): int(256 * long / short). */
@@ -304,6 +360,7 @@ static void bad_text(void **state) {
                                       "flip=both",
                                       "cutout",
                                       "cutout=0",
+                                      "cutout=8,cutout=8",
                                       "mix",
                                       "mixup=",
                                       "mixup=0",
@@ -375,10 +432,12 @@ static void checks(void **state) {
     ff_augment_spec spec = parse("crop=4");
     assert_int_equal(ff_augment_check(&spec, 32, 32, 40, 40, NULL), FF_OK);
     assert_int_equal(ff_augment_check(&spec, 32, 32, 41, 40, NULL), FF_USAGE);
+    assert_int_equal(ff_augment_check(&spec, 32, 32, 40, 41, NULL), FF_USAGE);
     assert_int_equal(ff_augment_check(&spec, 32, 32, 32, 0, NULL), FF_USAGE);
     spec = parse("crop=4:reflect");
     assert_int_equal(ff_augment_check(&spec, 5, 5, 5, 5, NULL), FF_OK);
     assert_int_equal(ff_augment_check(&spec, 4, 5, 4, 4, NULL), FF_USAGE);
+    assert_int_equal(ff_augment_check(&spec, 5, 4, 4, 4, NULL), FF_USAGE);
     spec = parse("none");
     assert_int_equal(ff_augment_check(&spec, 32, 32, 33, 32, NULL), FF_USAGE);
     spec = parse("rrc=224");
@@ -405,6 +464,8 @@ int main(void) {
         cmocka_unit_test(bad_text),
         cmocka_unit_test(checks),
         cmocka_unit_test(erasing_leaves_whole_sides),
+        cmocka_unit_test(ten_tries),
+        cmocka_unit_test(boxes_of_whole_sides),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -222,6 +222,8 @@ static void options_refused(void **state) {
     int count;
     ff_options_result result;
     FAILS(PARSE("--flags"), FF_USAGE, "unknown option --flags; did you mean --flag?");
+    FAILS(PARSE("--hepl"), FF_USAGE, "unknown option --hepl; did you mean --help?");
+    FAILS(PARSE("--versoin"), FF_USAGE, "unknown option --versoin; did you mean --version?");
     FAILS(PARSE("--entirely-other"), FF_USAGE, "'prog --help' lists the options");
     FAILS(PARSE("-z"), FF_USAGE, "unknown option -z");
     FAILS(PARSE("-fs"), FF_USAGE, "unknown option -fs");
@@ -284,6 +286,8 @@ static void nearest_name(void **state) {
                  {"vgg", NULL},         /* five edits from the nearest */
                  {"vgg16", "vgg16_bn"}, /* three */
                  {"vgg1", NULL},        /* four */
+                 {"of", "off"},         /* one of three letters, */
+                 {"on", NULL},          /* but not two */
                  {"", NULL},
                  {"a name of more than forty letters, as nobody has one", NULL}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -291,6 +295,7 @@ static void nearest_name(void **state) {
         ff_nearest_offer(&nearest, "resnet18");
         ff_nearest_offer(&nearest, "resnet50");
         ff_nearest_offer(&nearest, "vgg16_bn");
+        ff_nearest_offer(&nearest, "off");
         if (cases[i].name)
             assert_string_equal(nearest.name, cases[i].name);
         else

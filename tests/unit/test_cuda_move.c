@@ -53,9 +53,11 @@ static void compare(array *a, const char *what, int trial) {
 
 /* ---- one random run of batches -------------------------------------------------------------- */
 
+enum { CHANNELS_MOST = 260 };
+
 typedef struct run {
     ff_metadata metadata;
-    float mean[16], std[16];
+    float mean[CHANNELS_MOST], std[CHANNELS_MOST];
     ff_augment_spec spec;
     ff_augment_host host;
     uint32_t height, width, out_height, out_width, samples;
@@ -127,16 +129,14 @@ static array *sent_bytes(const void *from, size_t count) {
     return a;
 }
 
-/* All bit patterns but signalling NaNs, which may become quiet. */
+/* All bit patterns but signalling NaNs of 16 bits, which may become quiet. */
 static void draw_values(void *array_, ff_dtype dtype, size_t count, dice *d) {
     uint16_t *half = array_;
-    uint32_t *single = array_;
     for (size_t i = 0; i < count * ff_dtype_bytes(dtype); i++)
         ((uint8_t *)array_)[i] = (uint8_t)roll(d, 256);
     for (size_t i = 0; i < count; i++) {
         if (dtype == FF_F16 && (half[i] & 0x7fff) > 0x7c00) half[i] |= 0x0200;
         if (dtype == FF_BF16 && (half[i] & 0x7fff) > 0x7f80) half[i] |= 0x0040;
-        if (dtype == FF_F32 && (single[i] & 0x7fffffffu) > 0x7f800000u) single[i] |= 0x00400000u;
     }
 }
 
@@ -151,7 +151,8 @@ static void draw_run(run *r, dice *d, const shape *most, bool moves_only) {
     metadata->dtype = stored_dtypes[roll(d, 5)];
     metadata->layout = (ff_layout)roll(d, 2);
     metadata->channels = (uint32_t)(most->fixed ? most->channels : between(d, 1, most->channels));
-    for (int i = 0; i < 16; i++) r->mean[i] = 0.4f + 0.01f * (float)i, r->std[i] = 0.2f;
+    for (int i = 0; i < CHANNELS_MOST; i++)
+        r->mean[i] = 0.4f + 0.01f * (float)(i % 16), r->std[i] = 0.2f;
     if (roll(d, 4)) {
         metadata->statistics_count = metadata->channels;
         metadata->mean = r->mean, metadata->std = r->std;
@@ -171,9 +172,11 @@ static void make_arrays(run *r, dice *d, const shape *most, bool moves_only) {
                                : between(d, (int)channels, most->out_channels));
     const bool gather = roll(d, 2);
     const uint64_t elements = (uint64_t)channels * r->height * r->width;
-    const uint64_t row_bytes = (elements * r->host.from_bytes + 15) / 16 * 16 + 16 * roll(d, 2);
+    uint64_t row_bytes = (elements * r->host.from_bytes + 15) / 16 * 16 + 16 * roll(d, 2);
+    if (roll(d, 8) == 0) row_bytes += r->host.from_bytes; /* for the plain kernel */
     const uint64_t slot_bytes = gather ? 0 : (row_bytes * rows + 255) / 256 * 256;
-    const uint32_t slots = r->next[1].slots, width = 1 + roll(d, 3);
+    const uint32_t slots = r->next[1].slots;
+    const uint32_t width = roll(d, 8) ? 1 + roll(d, 3) : 300; /* more than a block has threads */
     const uint64_t stored = gather ? row_bytes * r->samples : slot_bytes * slots;
     const uint64_t labels = gather ? r->samples * width : slot_bytes / 4 * slots;
 
@@ -192,7 +195,7 @@ static void make_arrays(run *r, dice *d, const shape *most, bool moves_only) {
     r->stored = bytes(stored);
     draw_values(r->stored->host, r->metadata.dtype, stored / r->host.from_bytes, d);
     send(r->stored);
-    r->label_from = poisoned(FF_I32, labels + 3 * rows);
+    r->label_from = poisoned(FF_I32, labels + width * rows);
     draw_values(r->label_from->host, FF_I32, r->label_from->count, d);
     send(r->label_from);
     r->label_to = poisoned(FF_I32, rows * width);
@@ -329,6 +332,9 @@ static void test_move(void **state) {
     (void)state;
     move_trials(2, &(shape){.side = 24, .channels = 4, .out_channels = 8}, 120, 2);
     move_trials(3, &(shape){.side = 6, .channels = 11, .out_channels = 16}, 60, 2);
+    const int most = CHANNELS_MOST;
+    move_trials(7, &(shape){.side = 3, .channels = most, .out_channels = most, .fixed = true}, 20,
+                1);
 }
 static void test_move_cifar(void **state) {
     (void)state;
@@ -340,6 +346,65 @@ static void test_move_cifar(void **state) {
 static void test_move_large(void **state) {
     (void)state;
     move_trials(6, &(shape){.side = 160, .channels = 3, .out_channels = 8}, 30, 1);
+}
+
+/* Rows of f16 come out as they are stored, as `to`. */
+static void check_copies(uint32_t rows, uint32_t height, uint32_t width, uint32_t channels,
+                         ff_dtype to) {
+    const ff_cuda_batch place = {.at = {.count = rows}};
+    const uint32_t elements = height * width * channels, stride = (elements + 7) / 8 * 8;
+    ff_augment_params *params = calloc(rows, sizeof *params);
+    uint32_t *black = calloc(channels, sizeof *black);
+    uint16_t *stored = calloc((size_t)rows * stride, sizeof *stored);
+    assert_true(params && black && stored);
+    for (uint32_t i = 0; i < rows * stride; i++) stored[i] = (uint16_t)(i & 0x3fff);
+    array *data = poisoned(to, (size_t)rows * elements);
+    const ff_cuda_move job = {
+        .place = sent_bytes(&place, sizeof place)->device,
+        .params = sent_bytes(params, rows * sizeof *params)->device,
+        .samples = sent_bytes(stored, (size_t)rows * stride * sizeof *stored)->device,
+        .row_bytes = stride * sizeof *stored,
+        .from = FF_F16,
+        .from_layout = FF_HWC,
+        .to = to,
+        .channels = channels,
+        .height = height,
+        .width = width,
+        .data = data->device,
+        .rows = rows,
+        .out_height = height,
+        .out_width = width,
+        .out_channels = channels,
+        .black = sent_bytes(black, channels * sizeof *black)->device,
+    };
+    assert_launched(ff_loader_cuda_kernels.move(
+        &job, bench.device->table->native_stream(bench.device, bench.stream)));
+    bench_wait();
+    fetch(data);
+    for (uint32_t i = 0; i < rows * elements; i++) {
+        const uint16_t *from = &stored[i / elements * stride + i % elements];
+        uint32_t wanted = 0, found = 0;
+        ff_convert(&wanted, to, from, FF_F16, 1);
+        memcpy(&found, (const uint8_t *)data->host + i * ff_dtype_bytes(to), ff_dtype_bytes(to));
+        assert_int_equal(found, wanted);
+    }
+    free(params);
+    free(black);
+    free(stored);
+    drop_arrays();
+}
+
+/* More rows than a grid has blocks downwards: the plain kernel's blocks make several. */
+static void test_many_rows(void **state) {
+    (void)state;
+    check_copies(65535 + 40, 1, 1, 1, FF_F32);
+}
+
+/* Bands of four lines, of an odd number of elements: the sample's bytes are a multiple of 16, a
+ * band's only of 8. */
+static void test_odd_bands(void **state) {
+    (void)state;
+    check_copies(3, 24, 31, 45, FF_F16);
 }
 
 /* With the statistics that sets have, the table is a multiply-add. */
@@ -389,6 +454,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_params),     cmocka_unit_test(test_move),
         cmocka_unit_test(test_move_cifar), cmocka_unit_test(test_move_large),
+        cmocka_unit_test(test_many_rows),  cmocka_unit_test(test_odd_bands),
         cmocka_unit_test(test_affine),     cmocka_unit_test(test_refusals),
     };
     return cmocka_run_group_tests(tests, open_both, close_both);

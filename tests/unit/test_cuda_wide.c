@@ -191,7 +191,7 @@ static void *host_rows(const one_case *c, size_t values) {
 
 /* ---- the kernels' --------------------------------------------------------------------------- */
 
-enum { LABEL_WIDTH = 3 };
+enum { LABEL_WIDTH = 300 }; /* more than a block has threads */
 
 /* A copy in the device's memory, until drop_arrays. */
 static void *sent(const void *from, size_t bytes) {
@@ -364,6 +364,10 @@ static void refusals(void **state) {
     bad = good, bad.move.out_channels = 1;
     assert_int_equal(ff_loader_cuda_kernels.wide(&bad, NULL), FF_CUDA_INVALID_VALUE);
     bad = good, bad.move.out_width = 0;
+    assert_int_equal(ff_loader_cuda_kernels.wide(&bad, NULL), FF_CUDA_INVALID_VALUE);
+    bad = good, bad.move.out_height = 8 * 65536; /* more tiles than a grid can have, either way */
+    assert_int_equal(ff_loader_cuda_kernels.wide(&bad, NULL), FF_CUDA_INVALID_VALUE);
+    bad = good, bad.move.out_width = 32 * 65536;
     assert_int_equal(ff_loader_cuda_kernels.wide(&bad, NULL), FF_CUDA_INVALID_VALUE);
     bad = good, bad.move.rows = 0; /* an empty share */
     assert_int_equal(ff_loader_cuda_kernels.wide(&bad, NULL), 0);

@@ -9,6 +9,8 @@
 
 #include "format/base/bytes.h"
 #include "tests/unit/make_jpeg.h"
+#include "tools/ffpack/decode/exif.h"
+#include "tools/ffpack/decode/png_exif.h"
 #include "tools/ffpack/decode/upright.h"
 
 #include <stdio.h>
@@ -527,6 +529,48 @@ static void test_probe_upright(void **unused) {
 }
 
 /* Every pixel, the first and the last too; grey is rounded as Pillow rounds it. */
+/* The orientation of a PNG with one text chunk. */
+static unsigned orientation_of(const char *chunk, const char *key, const char *text) {
+    uint8_t data[600];
+    size_t key_bytes = strlen(key) + 1, bytes = key_bytes;
+    memcpy(data, key, key_bytes);
+    if (!strcmp(chunk, "iTXt")) {
+        memset(data + bytes, 0, 4); /* not compressed, no language, no other key */
+        bytes += 4;
+    }
+    memcpy(data + bytes, text, strlen(text));
+    file png = make_png(1, 1, 8, 0, NULL, 0, (const uint8_t[2]){0, 7}, 2);
+    png.length -= 12; /* the end */
+    add_chunk(&png, chunk, data, (uint32_t)(bytes + strlen(text)));
+    add_chunk(&png, "IEND", NULL, 0);
+    unsigned orientation = ff_png_orientation(png.bytes, png.length);
+    free_file(&png);
+    return orientation;
+}
+
+/* XMP, and EXIF in hexadecimal digits after a line of their count. */
+static void test_png_orientation(void **unused) {
+    (void)unused;
+    for (unsigned want = 0; want <= 9; want++) {
+        unsigned valid = want >= 1 && want <= 8 ? want : FF_EXIF_UPRIGHT;
+        char text[300];
+        snprintf(text, sizeof text, "<x tiff:Orientation=\"%u\"/>", want);
+        assert_int_equal(orientation_of("iTXt", "XML:com.adobe.xmp", text), valid);
+        snprintf(text, sizeof text, "<tiff:Orientation>%u</tiff:Orientation>", want);
+        assert_int_equal(orientation_of("iTXt", "XML:com.adobe.xmp", text), valid);
+        /* A big-endian TIFF of one entry, with and without the name before it. */
+        char digits[200];
+        snprintf(digits, sizeof digits, "4d4d002a0000000800010112000300000001000%u0000\n00000000\n",
+                 want);
+        snprintf(text, sizeof text, "\nexif\n      26\n%s", digits);
+        assert_int_equal(orientation_of("tEXt", "Raw profile type exif", text), valid);
+        snprintf(text, sizeof text, "\nexif\n      32\n457869660000%s", digits);
+        assert_int_equal(orientation_of("tEXt", "Raw profile type exif", text), valid);
+    }
+    assert_int_equal(orientation_of("tEXt", "Raw profile type exif", "\nexif\n"), FF_EXIF_NONE);
+    assert_int_equal(orientation_of("tEXt", "Title", "tiff:Orientation=\"6\""), FF_EXIF_NONE);
+}
+
 static void test_colours_and_greys(void **unused) {
     (void)unused;
     enum { COUNT = 256 };
@@ -600,6 +644,7 @@ int main(void) {
         cmocka_unit_test(test_upright_regions),
         cmocka_unit_test(test_turned_parts),
         cmocka_unit_test(test_probe_upright),
+        cmocka_unit_test(test_png_orientation),
         cmocka_unit_test(test_colours_and_greys),
         cmocka_unit_test(test_image_grows_only),
     };

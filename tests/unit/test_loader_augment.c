@@ -8,6 +8,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -26,7 +28,7 @@ typedef struct one_case {
     ff_augment_host host;
     ff_augment_params params;
     uint32_t height, width, out_height, out_width;
-    uint8_t *source; /* guard bytes before and behind */
+    uint8_t *source;
     size_t source_bytes, out_bytes;
 } one_case;
 
@@ -72,8 +74,7 @@ static void make_case(one_case *c, ff_dtype from, ff_dtype to, ff_layout from_la
                               c->out_width);
     c->source_bytes = (size_t)channels * c->height * c->width * ff_dtype_bytes(from);
     c->out_bytes = (size_t)channels * c->out_height * c->out_width * ff_dtype_bytes(to);
-    /* Exactly as long as the sample: reading beside it is caught by AddressSanitizer. All bit
-     * patterns, so infinities, quiet NaNs and subnormals among them. */
+    /* All bit patterns, so infinities, quiet NaNs and subnormals among them. */
     c->source = malloc(c->source_bytes);
     assert_non_null(c->source);
     for (size_t i = 0; i < c->source_bytes; i++) c->source[i] = (uint8_t)draw(256);
@@ -86,16 +87,17 @@ static void free_case(one_case *c) {
 }
 
 enum { GUARD = 128 };
-static uint8_t *run(const one_case *c, ff_augment_apply apply) {
+static uint8_t *run(const one_case *c, ff_augment_apply apply, const uint8_t *source) {
     uint8_t *out = malloc(c->out_bytes + 2 * GUARD);
     assert_non_null(out);
     memset(out, 0xa5, c->out_bytes + 2 * GUARD);
-    apply(&c->host, &c->params, c->source, c->height, c->width, out + GUARD, NULL);
+    apply(&c->host, &c->params, source, c->height, c->width, out + GUARD, NULL);
     return out;
 }
 
-static void compare(one_case *c, ff_augment_apply apply, const char *name) {
-    uint8_t *plain = run(c, ff_augment_plain), *fast = run(c, apply);
+static void compare_at(const one_case *c, ff_augment_apply apply, const char *name,
+                       const uint8_t *source) {
+    uint8_t *plain = run(c, ff_augment_plain, c->source), *fast = run(c, apply, source);
     for (size_t i = 0; i < c->out_bytes + 2 * GUARD; i++) {
         if (plain[i] == fast[i]) continue;
         fprintf(stderr,
@@ -110,6 +112,22 @@ static void compare(one_case *c, ff_augment_apply apply, const char *name) {
     }
     free(plain);
     free(fast);
+}
+
+/* With the sample right behind a page that cannot be read, and right before one: reading beside the
+ * sample ends the test. */
+static void compare(const one_case *c, ff_augment_apply apply, const char *name) {
+    const size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    const size_t room = ff_align_u64(c->source_bytes, page);
+    uint8_t *pages = mmap(NULL, room + 2 * page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    assert_ptr_not_equal(pages, MAP_FAILED);
+    assert_int_equal(mprotect(pages + page, room, PROT_READ | PROT_WRITE), 0);
+    uint8_t *places[] = {pages + page, pages + page + room - c->source_bytes};
+    for (int i = 0; i < 2; i++) {
+        memcpy(places[i], c->source, c->source_bytes);
+        compare_at(c, apply, name, places[i]);
+    }
+    munmap(pages, room + 2 * page);
 }
 
 static bool makes(ff_dtype from, ff_dtype to) {
@@ -151,7 +169,7 @@ static void plain_equals_steps(void **state) {
         uint32_t pad = c.spec.pad, height = c.height + 2 * pad, width = c.width + 2 * pad;
         uint16_t *padded = calloc((size_t)height * width, 2);
         assert_non_null(padded);
-        uint8_t *out = run(&c, ff_augment_plain);
+        uint8_t *out = run(&c, ff_augment_plain, c.source);
         const uint16_t *found = (const uint16_t *)(void *)(out + GUARD);
         for (uint32_t channel = 0; channel < c.host.channels; channel++) {
             const uint16_t *plane =
@@ -226,6 +244,9 @@ static void refusals(void **state) {
     assert_int_equal(ff_augment_host_init(&host, &metadata, &spec, FF_U8, FF_CHW, 1, 1, NULL),
                      FF_USAGE);
     metadata.dtype = FF_U8, spec.cutout = 1;
+    assert_int_equal(ff_augment_host_init(&host, &metadata, &spec, FF_U8, FF_CHW, 1, 1, NULL),
+                     FF_USAGE);
+    spec = (ff_augment_spec){.erase = 0.5};
     assert_int_equal(ff_augment_host_init(&host, &metadata, &spec, FF_U8, FF_CHW, 1, 1, NULL),
                      FF_USAGE);
 }

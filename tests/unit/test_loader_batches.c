@@ -3,6 +3,7 @@
 #include "loader/augment_host.h"
 #include "loader/device_host.h"
 #include "loader/loader.h"
+#include "loader/plan.h"
 #include "tests/unit/make_dataset.h"
 
 #include <setjmp.h>
@@ -126,6 +127,10 @@ static void check_rows(made_dataset *made, const ff_loader_options *options) {
             if (row >= slot->count) {
                 assert_true(slot->source[row].padding && slot->weight[row] == 0.0f);
                 assert_int_equal(label[row], -1);
+                for (uint32_t k = 0; slot->label_count == 3 && k < 5; k++)
+                    assert_true(((const float *)slot->label[1].values)[row * 5 + k] == 0);
+                for (uint32_t k = 0; slot->label_count == 3 && k < 3; k++)
+                    assert_true(((const float *)slot->label[2].values)[row * 3 + k] == 0);
                 memset(wanted, 0, elements * 4);
                 assert_memory_equal(found, wanted, elements * ff_dtype_bytes(slot->dtype));
                 continue;
@@ -316,6 +321,120 @@ static void last_batch(void **state) {
     options.batch = 25; /* no zero-size batch */
     options.last_batch = FF_LAST_BATCH_KEEP;
     assert_int_equal(run(dataset, &options, 200).batches, 4);
+    /* As many as a batch: the rest of a resumed epoch is no whole batch. */
+    options.batch = 100, options.position = 40;
+    assert_int_equal(run(dataset, &options, 200).batches, 1);
+    options.last_batch = FF_LAST_BATCH_DROP;
+    assert_int_equal(run(dataset, &options, 200).batches, 0);
+    unmake(&made, dataset);
+}
+
+/* ---- plans ---------------------------------------------------------------------------------- */
+
+/* What options come to without a loader: nothing is allocated, so they may be large. */
+static ff_status plan(ff_dataset *dataset, const ff_loader_options *options) {
+    ff_loader_plan made;
+    ff_error error = {0};
+    ff_status status = ff_loader_plan_init(&made, dataset, options, &error);
+    if (status == FF_OK) ff_loader_plan_free(&made);
+    return status;
+}
+
+static void limits(void **state) {
+    (void)state;
+    made_dataset made = made_defaults(100);
+    ff_dataset *dataset = make(&made);
+    ff_loader_options options = options_of(1 << 30, "none");
+    assert_int_equal(plan(dataset, &options), FF_OK);
+    options.batch++;
+    assert_int_equal(plan(dataset, &options), FF_USAGE);
+    options.batch = 0;
+    assert_int_equal(plan(dataset, &options), FF_USAGE);
+
+    options = options_of(32, "none"), options.position = 100;
+    assert_int_equal(plan(dataset, &options), FF_OK);
+    options.position++;
+    assert_int_equal(plan(dataset, &options), FF_USAGE);
+
+    options = options_of(32, "rrc=8");
+    options.height = 1, options.width = FF_SIDE_LIMIT;
+    assert_int_equal(plan(dataset, &options), FF_OK);
+    options.width++;
+    assert_int_equal(plan(dataset, &options), FF_USAGE);
+    options.height = FF_SIDE_LIMIT, options.width = 1;
+    assert_int_equal(plan(dataset, &options), FF_OK);
+    options.height++;
+    assert_int_equal(plan(dataset, &options), FF_USAGE);
+
+    options = options_of(32, "none");
+    options.slots = 4096, options.threads = 1024;
+    assert_int_equal(plan(dataset, &options), FF_OK);
+    options.slots++;
+    assert_int_equal(plan(dataset, &options), FF_USAGE);
+    options.slots = 1, options.threads = 1025;
+    assert_int_equal(plan(dataset, &options), FF_USAGE);
+
+    static const struct {
+        uint32_t begin, end, total;
+        ff_status wanted;
+    } parts[] = {{0, 1, 1, FF_OK}, {1, 3, 3, FF_OK},    {2, 2, 3, FF_OK},
+                 {3, 3, 3, FF_OK}, {2, 1, 3, FF_USAGE}, {2, 4, 3, FF_USAGE}};
+    options = options_of(32, "none");
+    for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
+        options.share_begin = parts[i].begin, options.share_end = parts[i].end;
+        options.share_total = parts[i].total;
+        assert_int_equal(plan(dataset, &options), parts[i].wanted);
+    }
+    unmake(&made, dataset);
+}
+
+/* The parts of a slot's memory follow one another, each at a multiple of 64, in every slot. */
+static void memory_of_a_slot(void **state) {
+    (void)state;
+    static const char *const labels[] = {"tags", "vector", "label"};
+    made_dataset made = made_defaults(30);
+    made.vector_label = true;
+    made.dtype = FF_U8, made.height = 5, made.width = 7, made.channels = 1;
+    ff_dataset *dataset = make(&made);
+    for (uint64_t batch = 1; batch < 30; batch++) {
+        for (int mixes = 0; mixes < 2; mixes++) {
+            ff_loader_options options = options_of(batch, mixes ? "mixup" : "none");
+            options.label = labels, options.label_count = 3;
+            ff_loader_plan found;
+            OK(ff_loader_plan_init(&found, dataset, &options, error));
+            assert_int_equal(found.row_bytes, 5 * 7 * 4);
+            const uint64_t sizes[] = {3 * 4 * batch, 5 * 4 * batch, 4 * batch};
+            uint64_t end = batch * found.row_bytes;
+            for (int i = 0; i < 3; i++) {
+                assert_int_equal(found.label_offset[i], ff_align_u64(end, 64));
+                end = found.label_offset[i] + sizes[i];
+            }
+            assert_int_equal(found.weight_offset, ff_align_u64(end, 64));
+            end = found.weight_offset + 4 * batch;
+            assert_int_equal(found.mix_offset, mixes ? ff_align_u64(end, 64) : 0);
+            if (mixes) end = found.mix_offset + 4 * batch;
+            assert_int_equal(found.slot_bytes, ff_align_u64(end, 256));
+            assert_int_equal(found.label_values_limit, 5 * 4);
+            ff_loader_plan_free(&found);
+        }
+    }
+    unmake(&made, dataset);
+}
+
+/* Without a wish: four slots, so that threads always have some to fill; two without threads. */
+static void default_slots(void **state) {
+    (void)state;
+    made_dataset made = made_defaults(30);
+    ff_dataset *dataset = make(&made);
+    for (int threads = 0; threads < 3; threads++) {
+        ff_loader_options options = options_of(8, "none");
+        ff_loader_plan found;
+        options.threads = threads;
+        OK(ff_loader_plan_init(&found, dataset, &options, error));
+        assert_int_equal(found.threads, threads);
+        assert_int_equal(found.slots, threads ? 4 : 2);
+        ff_loader_plan_free(&found);
+    }
     unmake(&made, dataset);
 }
 
@@ -391,6 +510,9 @@ int main(void) {
         cmocka_unit_test(shares),
         cmocka_unit_test(last_batch),
         cmocka_unit_test(separate_memory),
+        cmocka_unit_test(limits),
+        cmocka_unit_test(memory_of_a_slot),
+        cmocka_unit_test(default_slots),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -122,12 +122,14 @@ static void events(void **state) {
     for (int threads = 0; threads < 2; threads++) {
         fixture f = open_device(threads, 1);
         ff_stream *stream;
-        ff_event *first, *second;
+        ff_event *first, *second, *plain, *never;
         uint8_t bytes[100];
         uint64_t ns, free_bytes, total_bytes;
         OK(f.table->stream_create(f.device, &stream, error));
         OK(f.table->event_create(f.device, &first, true, error));
         OK(f.table->event_create(f.device, &second, true, error));
+        OK(f.table->event_create(f.device, &plain, false, error));
+        OK(f.table->event_create(f.device, &never, true, error));
         /* Never recorded: done, and nothing to wait for. */
         assert_true(f.table->event_done(f.device, first));
         OK(f.table->event_synchronize(f.device, first, error));
@@ -140,6 +142,12 @@ static void events(void **state) {
         assert_true(f.table->event_done(f.device, first));
         OK(f.table->elapsed(f.device, first, second, &ns, error));
         assert_true(ns < 10000000000u);
+        /* No time of an event that has none: not a timed one, or not recorded. */
+        ff_error failure;
+        assert_int_equal(f.table->elapsed(f.device, first, never, &ns, &failure), FF_FAILED);
+        OK(f.table->event_record(f.device, plain, stream, error));
+        OK(f.table->event_synchronize(f.device, plain, error));
+        assert_int_equal(f.table->elapsed(f.device, first, plain, &ns, &failure), FF_FAILED);
         /* Recorded again: stands for the later work. */
         OK(f.table->fill(f.device, stream, bytes, 9, sizeof bytes, error));
         OK(f.table->event_record(f.device, second, stream, error));
@@ -149,6 +157,8 @@ static void events(void **state) {
         assert_true(free_bytes <= total_bytes && total_bytes > 0);
         f.table->event_destroy(f.device, first);
         f.table->event_destroy(f.device, second);
+        f.table->event_destroy(f.device, plain);
+        f.table->event_destroy(f.device, never);
         f.table->event_destroy(f.device, NULL);
         f.table->stream_destroy(f.device, stream);
         f.table->stream_destroy(f.device, NULL);

@@ -5,6 +5,7 @@
 
 #include "loader/device_host.h"
 #include "loader/placement.h"
+#include "loader/resident.h"
 #include "tests/cudasim/loader_plain.h"
 #include "tests/unit/make_dataset.h"
 #include "tests/unit/placement_cases.h"
@@ -22,7 +23,19 @@ static void choices(void **state) {
     assert_string_equal(reason, "Placement: resident, because the set's 10.00 GiB and 4.00 GiB for "
                                 "the network fit into the device's free 16.00 GiB, a 16th of them "
                                 "left alone.");
-    facts.set_bytes += 2 * gib;
+    facts.set_bytes += gib; /* to the last byte */
+    OK(ff_placement_choose(FF_PLACEMENT_AUTO, &facts, &chosen, reason, sizeof reason, error));
+    assert_int_equal(chosen, FF_PLACEMENT_RESIDENT);
+    facts.set_bytes++;
+    OK(ff_placement_choose(FF_PLACEMENT_AUTO, &facts, &chosen, reason, sizeof reason, error));
+    assert_int_equal(chosen, FF_PLACEMENT_STREAM);
+    facts.set_bytes = facts.free_bytes; /* as asked for, nothing has to stay free */
+    OK(ff_placement_choose(FF_PLACEMENT_RESIDENT, &facts, &chosen, reason, sizeof reason, error));
+    facts.set_bytes++;
+    assert_int_equal(ff_placement_choose(FF_PLACEMENT_RESIDENT, &facts, &chosen, reason,
+                                         sizeof reason, &failure),
+                     FF_USAGE);
+    facts.set_bytes = 12 * gib;
     OK(ff_placement_choose(FF_PLACEMENT_AUTO, &facts, &chosen, reason, sizeof reason, error));
     assert_int_equal(chosen, FF_PLACEMENT_STREAM);
     assert_non_null(strstr(reason, "do not fit"));
@@ -74,6 +87,12 @@ static void refused(void **state) {
     options.channels = 8, options.loader.dtype = FF_U8;
     assert_int_equal(ff_batches_create(&batches, dataset, &options, &failure), FF_USAGE);
     options.loader.dtype = FF_F16;
+    const char *labels[FF_CUDA_COLUMNS + 1];
+    for (int i = 0; i < FF_CUDA_COLUMNS + 1; i++) labels[i] = "label";
+    options.loader.label = labels, options.loader.label_count = FF_CUDA_COLUMNS + 1;
+    assert_int_equal(ff_batches_create(&batches, dataset, &options, &failure), FF_USAGE);
+    assert_non_null(strstr(failure.message, "label fields"));
+    options.loader.label_count = 0;
     OK(ff_batches_create(&batches, dataset, &options, error));
     assert_int_equal(ff_batches_describe(batches).placement, FF_PLACEMENT_HOST);
     ff_batches_destroy(&batches);
@@ -81,6 +100,52 @@ static void refused(void **state) {
     ff_device_destroy(&device);
     ff_dataset_close(&dataset);
     made_remove(&c.made);
+}
+
+static uint64_t free_bytes;
+static ff_status little_memory(ff_device *device, uint64_t *of, uint64_t *total, ff_error *error) {
+    (void)device, (void)error;
+    *of = *total = free_bytes;
+    return FF_OK;
+}
+static int no_kernel(const ff_cuda_wide *job, ff_cuda_stream stream) {
+    (void)job, (void)stream;
+    return FF_CUDA_INVALID_VALUE;
+}
+
+/* Resident sets of different sizes take an offset and a size for each sample too. */
+static void bytes_of_sizes(void **state) {
+    (void)state;
+    made_dataset made = made_defaults(5000);
+    made.variable_size = true, made.height = made.width = 8;
+    OK(made_write(&made, error));
+    ff_dataset *dataset;
+    ff_device *device;
+    ff_batches *batches;
+    ff_error failure = {0};
+    OK(ff_dataset_open(&dataset, made.folder, FF_VERIFY_FIRST, error));
+    OK(ff_device_host_create(&device, FF_HOST_STREAMS_CALLER, 0, 0, error));
+    ff_device_table table = *device->table;
+    table.memory = little_memory;
+    device->table = &table;
+    ff_loader_kernels kernels = ff_loader_plain_kernels;
+    kernels.wide = no_kernel;
+    ff_batches_options options = {
+        .loader = ff_loader_defaults(), .kernels = &kernels, .placement = FF_PLACEMENT_RESIDENT};
+    options.loader.device = device;
+    OK(ff_augment_parse(&options.loader.augment, "rrc=8", error));
+    uint64_t samples;
+    OK(ff_resident_bytes(dataset, &samples, error));
+    /* Of each sample: its place, offset, height, width and label. */
+    free_bytes = samples + made.count * (4 + 8 + 4 + 4 + 4) + FF_RESIDENT_EXTRA;
+    OK(ff_batches_create(&batches, dataset, &options, error));
+    ff_batches_destroy(&batches);
+    free_bytes--;
+    assert_int_equal(ff_batches_create(&batches, dataset, &options, &failure), FF_USAGE);
+    assert_non_null(strstr(failure.message, "placement stream would do"));
+    ff_device_destroy(&device);
+    ff_dataset_close(&dataset);
+    made_remove(&made);
 }
 
 static void placements(void **state) {
@@ -92,6 +157,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(choices),
         cmocka_unit_test(refused),
+        cmocka_unit_test(bytes_of_sizes),
         cmocka_unit_test(placements),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -26,6 +26,11 @@ typedef enum dropped {
 } dropped;
 
 static dropped drop;
+
+/* Who reads the slots, and whether their memory is the device's too. */
+typedef enum reader { SLOTS_COPIED, BATCHES_COPIED, SLOTS_UNIFIED, READERS } reader;
+static const char *const readers[READERS] = {"slots", "batches", "slots of a unified device"};
+
 static ff_stream *consumer; /* the others are the loader's */
 static const ff_device_table *host;
 
@@ -85,7 +90,7 @@ static void run_slots(const made_dataset *made, ff_dataset *dataset, ff_device *
     for (int step = 0; step < BATCHES; step++) {
         ff_slot *slot;
         TRY(ff_loader_acquire(loader, &slot, NULL));
-        TRY(table->stream_wait(device, consumer, slot->ready, NULL));
+        if (!table->unified) TRY(table->stream_wait(device, consumer, slot->ready, NULL));
         jobs[step] = (reading){.values = slot->data, .label = slot->label[0].values, .made = made};
         for (int row = 0; row < BATCH; row++) jobs[step].sample[row] = slot->source[row].sample[0];
         TRY(table->call(device, consumer, read_slot, &jobs[step], NULL));
@@ -134,16 +139,17 @@ static void run_batches(const made_dataset *made, ff_dataset *dataset, ff_device
     table->recording_destroy(device, recording);
 }
 
-static uint64_t run(const made_dataset *made, ff_dataset *dataset, uint64_t seed, bool batches) {
+static uint64_t run(const made_dataset *made, ff_dataset *dataset, uint64_t seed, reader who) {
     ff_device *device;
     TRY(ff_device_host_create(&device, FF_HOST_STREAMS_THREADS, 400000, seed, NULL));
     host = device->table;
     ff_device_table table = *host;
     table.event_synchronize = event_synchronize;
     table.stream_wait = stream_wait;
+    table.unified = who == SLOTS_UNIFIED;
     device->table = &table;
     TRY(table.stream_create(device, &consumer, NULL));
-    if (batches)
+    if (who == BATCHES_COPIED)
         run_batches(made, dataset, device, seed);
     else
         run_slots(made, dataset, device, seed);
@@ -155,7 +161,7 @@ static uint64_t run(const made_dataset *made, ff_dataset *dataset, uint64_t seed
 }
 
 /* The exit status of a process that runs until something is wrong, or through all seeds. */
-static int run_process(made_dataset *made, dropped which, bool batches) {
+static int run_process(made_dataset *made, dropped which, reader who) {
     pid_t child = fork();
     if (child == 0) {
         ff_dataset *dataset;
@@ -164,8 +170,7 @@ static int run_process(made_dataset *made, dropped which, bool batches) {
         TRY(ff_dataset_open(&dataset, made->folder, FF_VERIFY_FIRST, NULL));
         int seeds = which == DROP_NOTHING ? SEEDS / 4 : SEEDS;
         uint64_t wrong = 0;
-        for (int seed = 0; seed < seeds && !wrong; seed++)
-            wrong = run(made, dataset, seed, batches);
+        for (int seed = 0; seed < seeds && !wrong; seed++) wrong = run(made, dataset, seed, who);
         ff_dataset_close(&dataset);
         exit(wrong ? WRONG : 0);
     }
@@ -181,13 +186,15 @@ static void each_wait(void **state) {
     made.channels = 1, made.height = made.width = 5, made.statistics = false;
     ff_error error = {0};
     if (made_write(&made, &error) != FF_OK) fail_msg("%s", error.message);
-    for (int batches = 0; batches < 2; batches++) {
-        assert_int_equal(run_process(&made, DROP_NOTHING, batches), 0);
-        for (int which = DROP_COPIED; which <= DROP_READY; which++) {
-            int found = run_process(&made, (dropped)which, batches);
+    for (int who = 0; who < READERS; who++) {
+        assert_int_equal(run_process(&made, DROP_NOTHING, (reader)who), 0);
+        /* Without a copy there is one wait: of the threads, for the consumer. */
+        const dropped last = who == SLOTS_UNIFIED ? DROP_COPIED : DROP_READY;
+        for (int which = DROP_COPIED; which <= (int)last; which++) {
+            int found = run_process(&made, (dropped)which, (reader)who);
             if (found != WRONG && found != RACE)
                 fail_msg("wait %d of %s was taken out, and the process ended with %d", which,
-                         batches ? "batches" : "slots", found);
+                         readers[who], found);
         }
     }
     made_remove(&made);

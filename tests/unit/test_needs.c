@@ -64,6 +64,24 @@ static void a_counted_recipe_is_the_real_one(void **state) {
     remove_folder(folder);
 }
 
+/* 90 epochs of ImageNet are 450,000 steps: 7 MB a group. */
+static void rates_are_counted(void **state) {
+    (void)state;
+    char *folder = set_of(12);
+    ff_recipe_options options = options_of(folder, "smallnet");
+    ff_recipe *few, *many;
+    options.counts = true;
+    options.epochs = 10;
+    OK(ff_recipe_create(&few, &options, &test_error));
+    options.epochs = 10010;
+    OK(ff_recipe_create(&many, &options, &test_error));
+    assert_int_equal(many->needs.host_bytes - few->needs.host_bytes,
+                     2 * 8 * 10000 * few->batches * (uint64_t)few->group_count);
+    ff_recipe_destroy(&few);
+    ff_recipe_destroy(&many);
+    remove_folder(folder);
+}
+
 /* The sentence names a batch that fits, and no much larger one does. */
 static void what_does_not_fit_is_refused(void **state) {
     (void)state;
@@ -143,6 +161,7 @@ static void the_least_limit_counts(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_counted_recipe_is_the_real_one),
+        cmocka_unit_test(rates_are_counted),
         cmocka_unit_test(what_does_not_fit_is_refused),
         cmocka_unit_test(the_least_limit_counts),
     };

@@ -205,6 +205,20 @@ static void block_order_is_local(void **state) {
     }
 }
 
+/* A block is about 1 MiB: of small samples many, of a large one that one. */
+static void default_blocks(void **state) {
+    (void)state;
+    static const uint64_t wanted[][2] = {{0, 1 << 20},          {1, 1 << 20}, {3072, 341},
+                                         {301056, 3},           {1 << 19, 2}, {(1 << 20) - 1, 1},
+                                         {UINT64_C(1) << 40, 1}};
+    for (size_t i = 0; i < sizeof wanted / sizeof wanted[0]; i++) {
+        uint64_t block = 0, group = 0;
+        ff_order_default_blocks(wanted[i][0], &block, &group);
+        assert_int_equal(block, wanted[i][1]);
+        assert_int_equal(group, 2048);
+    }
+}
+
 static void names_and_checks(void **state) {
     (void)state;
     ff_order_kind kind;
@@ -218,7 +232,15 @@ static void names_and_checks(void **state) {
     assert_int_equal(ff_order_check(&bad, &error), FF_USAGE);
     bad.block = UINT64_C(1) << 61, bad.group = 4;
     assert_int_equal(ff_order_check(&bad, &error), FF_USAGE);
+    bad.block = UINT64_C(1) << 30, bad.group = UINT64_C(1) << 31;
+    assert_int_equal(ff_order_check(&bad, &error), FF_OK);
+    bad.group++;
+    assert_int_equal(ff_order_check(&bad, &error), FF_USAGE);
     bad = (ff_order_spec){.count = 0, .kind = FF_ORDER_RANDOM};
+    assert_int_equal(ff_order_check(&bad, &error), FF_USAGE);
+    bad.count = UINT64_C(1) << 62;
+    assert_int_equal(ff_order_check(&bad, &error), FF_OK);
+    bad.count++;
     assert_int_equal(ff_order_check(&bad, &error), FF_USAGE);
 }
 
@@ -231,6 +253,7 @@ int main(void) {
         cmocka_unit_test(large_sets_uniform),
         cmocka_unit_test(block_order_mixes_classes),
         cmocka_unit_test(block_order_is_local),
+        cmocka_unit_test(default_blocks),
         cmocka_unit_test(names_and_checks),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

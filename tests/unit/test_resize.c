@@ -105,6 +105,69 @@ static void test_weights_sum_to_one(void **unused) {
     ff_resize_scratch_free(&scratch);
 }
 
+/* The filters by their definitions; Keys' cubic with a = -0.5. */
+static double filter_at(ff_interpolation interpolation, double x) {
+    x = fabs(x);
+    if (interpolation == FF_BILINEAR) return fmax(1 - x, 0);
+    return x < 1   ? 1.5 * x * x * x - 2.5 * x * x + 1
+           : x < 2 ? -0.5 * x * x * x + 2.5 * x * x - 4 * x + 2
+                   : 0;
+}
+
+/* Every weight is the filter's value, as a share of their sum, rounded to the nearest. */
+static void test_weights_are_rounded(void **unused) {
+    (void)unused;
+    ff_resize_axis axis = {0};
+    int negative = 0;
+    for (int i = 0; i < 200; i++) {
+        uint32_t in = 1 + draw(100), out = 1 + draw(100);
+        ff_interpolation interpolation = (ff_interpolation)draw(2);
+        double scale = (double)in / out, stretch = fmax(scale, 1);
+        assert_int_equal(ff_resize_axis_plan(&axis, in, out, 0, out, interpolation, NULL), FF_OK);
+        for (uint32_t o = 0; o < out; o++) {
+            double sum = 0, center = (o + 0.5) * scale;
+            for (uint32_t k = 0; k < axis.taps[o]; k++)
+                sum += filter_at(interpolation, (axis.first[o] + k + 0.5 - center) / stretch);
+            for (uint32_t k = 0; k < axis.taps[o]; k++) {
+                double exact =
+                    filter_at(interpolation, (axis.first[o] + k + 0.5 - center) / stretch) / sum;
+                int32_t weight = axis.weight[(size_t)o * axis.stride + k];
+                assert_true(fabs(weight - exact * (1 << 22)) < 0.5001);
+                negative += weight < 0;
+            }
+        }
+    }
+    assert_true(negative > 100);
+    ff_resize_axis_free(&axis);
+}
+
+/* One axis serves plan after plan: what it holds is always what was asked for last. */
+static void test_plans_are_kept_apart(void **unused) {
+    (void)unused;
+    static const uint32_t plans[][5] = {
+        {40, 20, 0, 20, FF_BILINEAR}, {40, 20, 0, 20, FF_BICUBIC},  {40, 20, 5, 15, FF_BICUBIC},
+        {40, 20, 5, 10, FF_BICUBIC},  {41, 20, 5, 10, FF_BICUBIC},  {41, 21, 5, 10, FF_BICUBIC},
+        {41, 21, 5, 10, FF_BILINEAR}, {41, 21, 5, 10, FF_BILINEAR},
+    };
+    ff_resize_axis axis = {0};
+    for (size_t i = 0; i < sizeof plans / sizeof plans[0]; i++) {
+        const uint32_t *p = plans[i];
+        ff_resize_axis fresh = {0};
+        ff_interpolation interpolation = (ff_interpolation)p[4];
+        assert_int_equal(ff_resize_axis_plan(&axis, p[0], p[1], p[2], p[3], interpolation, NULL),
+                         FF_OK);
+        assert_int_equal(ff_resize_axis_plan(&fresh, p[0], p[1], p[2], p[3], interpolation, NULL),
+                         FF_OK);
+        assert_int_equal(axis.stride, fresh.stride);
+        assert_memory_equal(axis.first, fresh.first, p[3] * sizeof *fresh.first);
+        assert_memory_equal(axis.taps, fresh.taps, p[3] * sizeof *fresh.taps);
+        assert_memory_equal(axis.weight, fresh.weight,
+                            (size_t)p[3] * fresh.stride * sizeof *fresh.weight);
+        ff_resize_axis_free(&fresh);
+    }
+    ff_resize_axis_free(&axis);
+}
+
 static void test_window_is_a_crop_of_the_whole(void **unused) {
     (void)unused;
     ff_image input = {0}, whole = {0}, part = {0};
@@ -428,6 +491,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_rows_of_pillow),
         cmocka_unit_test(test_weights_sum_to_one),
+        cmocka_unit_test(test_weights_are_rounded),
+        cmocka_unit_test(test_plans_are_kept_apart),
         cmocka_unit_test(test_window_is_a_crop_of_the_whole),
         cmocka_unit_test(test_channels_are_independent),
         cmocka_unit_test(test_flat_stays_flat),

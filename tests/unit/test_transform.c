@@ -251,6 +251,42 @@ static void test_recorded_lines(void **unused) {
     ff_metadata_free(&metadata);
 }
 
+/* A range is recorded in the digits that give it back. */
+static void test_recorded_range(void **unused) {
+    (void)unused;
+    static const struct {
+        double low, high;
+        const char *want;
+    } cases[] = {{0, 65535, "to_tensor range=0,65535"},
+                 {-1e14, 1e15, "to_tensor range=-100000000000000,1e+15"},
+                 {-0.5, 0.1, "to_tensor range=-0.5,0.1"},
+                 {0.1, 0.1 + 0.2, "to_tensor range=0.1,0.30000000000000004"},
+                 {1.0 / 3, 123456.789, "to_tensor range=0.3333333333333333,123456.789"}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        ff_transform_spec spec = {FF_VALUES_U16, 1,    NULL,         NULL,         FF_F32,
+                                  FF_CHW,        true, cases[i].low, cases[i].high};
+        ff_metadata metadata = {0};
+        assert_int_equal(ff_transform_record(&metadata, FF_MODE_RGB, NULL, &spec, NULL), FF_OK);
+        assert_lines(&metadata, 1, &cases[i].want);
+        ff_metadata_free(&metadata);
+    }
+}
+
+/* As many channels as there may be, and the smallest std. */
+static void test_limits(void **unused) {
+    (void)unused;
+    static float zeros[FF_CHANNELS_LIMIT], ones[FF_CHANNELS_LIMIT];
+    for (uint32_t c = 0; c < FF_CHANNELS_LIMIT; c++) ones[c] = 1;
+    ones[FF_CHANNELS_LIMIT - 1] = 1e-40f;
+    ff_transform_spec spec = {
+        FF_VALUES_U8, FF_CHANNELS_LIMIT, zeros, ones, FF_F16, FF_CHW, false, 0, 0};
+    ff_transform *transform;
+    ff_error error = {0};
+    assert_int_equal(ff_transform_create(&transform, &spec, &error), FF_OK);
+    assert_true(ff_transform_value(transform, FF_CHANNELS_LIMIT - 2, 255) == 1);
+    ff_transform_destroy(&transform);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_every_source_layout_and_dtype),
@@ -259,6 +295,8 @@ int main(void) {
         cmocka_unit_test(test_floats),
         cmocka_unit_test(test_refused),
         cmocka_unit_test(test_recorded_lines),
+        cmocka_unit_test(test_recorded_range),
+        cmocka_unit_test(test_limits),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -152,6 +152,40 @@ static void class_sets_number_and_sort(void **state) {
     ff_class_set_free(&set);
 }
 
+/* A whole extension goes before the last part of one; of two alike neither is chosen. */
+static void one_image_a_sample(void **state) {
+    (void)state;
+    static const struct {
+        const char *extensions[4];
+        size_t image, second; /* among them; second = 0: none */
+    } cases[] = {
+        {{"cls", "png"}, 1, 0},
+        {{"seg.png", "jpg", "json"}, 1, 0},
+        {{"jpg", "seg.png"}, 0, 0},
+        {{"png", "jpg"}, 0, 1},
+        {{"cls", "l.png", "r.png"}, 1, 2},
+        {{"l.png", "r.png", "jpg"}, 2, 0},
+        {{"jpg", "cls", "png", "l.png"}, 0, 2},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        ff_web_sample sample = {0};
+        ff_error error = {0};
+        ff_web_member kind;
+        assert_int_equal(ff_web_sample_begin(&sample, "key", 3, &error), FF_OK);
+        for (size_t k = 0; k < 4 && cases[i].extensions[k]; k++)
+            assert_int_equal(
+                ff_web_sample_add(&sample, cases[i].extensions[k], 512 * k, k, &kind, &error),
+                FF_OK);
+        assert_int_equal(sample.image, cases[i].image);
+        assert_int_equal(sample.image_offset, 512 * cases[i].image);
+        assert_int_equal(sample.image_bytes, cases[i].image);
+        assert_int_equal(sample.second, cases[i].second);
+        assert_int_equal(ff_web_sample_check(&sample, &error),
+                         cases[i].second ? FF_BAD_DATA : FF_OK);
+        ff_web_sample_free(&sample);
+    }
+}
+
 static void labels_are_read(void **state) {
     (void)state;
     ff_error error = {0};
@@ -178,6 +212,7 @@ int main(void) {
         cmocka_unit_test(too_many_names_are_refused),
         cmocka_unit_test(keys_end_at_the_first_dot_of_the_base),
         cmocka_unit_test(class_sets_number_and_sort),
+        cmocka_unit_test(one_image_a_sample),
         cmocka_unit_test(labels_are_read),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

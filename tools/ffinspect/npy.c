@@ -255,12 +255,16 @@ static ff_status write_folder(npy_writing *writing, ff_error *error) {
 
 /* ---- either ---------------------------------------------------------------------------------- */
 
+static bool ends_in(const char *path, const char *ending) {
+    const size_t length = strlen(path), last = strlen(ending);
+    return length > last && !strcmp(path + length - last, ending);
+}
+
 static ff_status write_array(npy_writing *writing, ff_error *error) {
-    size_t length = strlen(writing->path);
     ff_outfile *file = NULL;
     ff_status status = ff_outfile_open(&file, writing->path, error);
     if (status == FF_OK) status = fill_array(writing, file, error);
-    if (status == FF_OK && length > 4 && !strcmp(writing->path + length - 4, ".npy"))
+    if (status == FF_OK && ends_in(writing->path, ".npy"))
         status = write_labels(writing, error);
     if (status == FF_OK) status = ff_outfile_commit(&file, error);
     ff_outfile_discard(&file);
@@ -274,6 +278,10 @@ ff_status ff_inspect_write_npy(ff_dataset *dataset, const char *path, uint64_t b
         .dataset = dataset, .metadata = metadata, .path = path, .begin = begin, .end = end};
     ff_status status;
     *sentence = NULL;
+    if (ends_in(path, ".npz"))
+        return ff_fail(error, FF_USAGE, "--npy: %s: archives (.npz) are not written; name %s", path,
+                       metadata->variable_size ? "a new folder for an array a sample"
+                                               : "a file for one array (.npy)");
     FF_TRY_DONE(ff_alloc_aligned(
         &writing.tensor, ff_metadata_tensor_bytes(metadata, metadata->height, metadata->width), 1,
         0, "a sample", error));
@@ -282,7 +290,7 @@ ff_status ff_inspect_write_npy(ff_dataset *dataset, const char *path, uint64_t b
                                         : write_array(&writing, error));
     FF_TRY_DONE(ff_format(sentence, error, "%s: %s as stored%s%s%s", path,
                           ff_say_count(end - begin, "sample", "samples").text,
-                          metadata->variable_size ? ", an array each" : "",
+                          metadata->variable_size ? ", an array each in this folder" : "",
                           writing.labelled.length ? "; labels in " : "",
                           writing.labelled.length ? writing.labelled.bytes : ""));
 done:

@@ -73,8 +73,8 @@ static ff_status plan_pass(ff_run *run, ff_error *error) {
     if (!run->stats_sample)
         return ff_format(&report->statistics_origin, error, "computed from %s", name);
     return ff_format(&report->statistics_origin, error,
-                     "computed from %s, the first %" PRIu64 " in the order of --shuffle 0", name,
-                     run->stats_sample);
+                     "computed from the first %" PRIu64 " of %s in the order of --shuffle 0",
+                     run->stats_sample, name);
 }
 
 ff_status ff_statistics_plan(ff_run *run, ff_error *error) {

@@ -25,6 +25,7 @@ typedef struct ff_cuda_options {
     void (*planned)(void *context, const ff_library_conv_spec *spec, const ff_library_conv *conv);
     void *planned_context;
     const char *cache_folder;
+    bool compile_nothing; /* as in ff_library_options */
     /* 0: nothing is timed, nor any norm folded; nor, with a description, planned ahead for a card
      * that would time it. Negative: FF_CUDA_TUNE_SECONDS for each pass that
      * is expected, within bounds. Compiling engines in order to time them takes at most

@@ -82,8 +82,8 @@ static ff_status candidate_plan(ff_cudnn_planner *p, const ff_library_conv_spec 
 /* ---- by order ---- */
 
 int ff_cudnn_choose_by_order(ff_cudnn_planner *p, const ff_library_conv_spec *spec,
-                             const ff_cudnn_candidates *candidates, ff_cudnn_plan *plan,
-                             ff_error *error) {
+                             const ff_cudnn_candidates *candidates, bool compiles,
+                             ff_cudnn_plan *plan, ff_error *error) {
     const bool sorts = ff_precision_dtype(spec->precision) != FF_F32;
     int chosen = -1;
     bool fits = false;
@@ -92,6 +92,7 @@ int ff_cudnn_choose_by_order(ff_cudnn_planner *p, const ff_library_conv_spec *sp
         for (int i = 0; i < candidates->count && !fits; i++) {
             ff_cudnn_plan one;
             if (sorts && candidates->list[i].tensor_cores != (turn == 0)) continue;
+            if (!compiles && candidates->list[i].runtime_compiled) continue;
             if (candidate_plan(p, spec, &candidates->list[i], &one, error) != FF_OK) continue;
             fits = one.workspace_bytes <= p->options.workspace_limit;
             if (!fits && chosen >= 0 && one.workspace_bytes >= plan->workspace_bytes) {

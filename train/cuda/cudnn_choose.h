@@ -10,10 +10,11 @@ ff_library_engine ff_cudnn_engine_of(const ff_cudnn_candidate *candidate, int fo
 
 /* Of those that can be finished, the first that keeps the workspace's limit, else the one that
  * needs least. In the heuristics' order, but for 16 bits those on tensor cores before the others:
- * nothing was timed. -1 where none can be finished; error says why the last could not. */
+ * nothing was timed. `compiles`: also those that must be compiled first. -1 where none can be
+ * finished; error says why the last could not. */
 int ff_cudnn_choose_by_order(ff_cudnn_planner *planner, const ff_library_conv_spec *spec,
-                             const ff_cudnn_candidates *candidates, ff_cudnn_plan *plan,
-                             ff_error *error);
+                             const ff_cudnn_candidates *candidates, bool compiles,
+                             ff_cudnn_plan *plan, ff_error *error);
 
 /* Times them within the convolution's share of the planner's budget (plan_choice.h), which it takes
  * from. *chosen = -1 where none could be timed; else planned->plan is its plan, *ns its time. */

@@ -79,11 +79,6 @@ ff_status ff_library_cudnn_describe(struct ff_device *device, char **json, ff_er
 
 /* ---- convolutions ---- */
 
-static bool fused(const ff_library_conv_spec *spec) {
-    return spec->prologue != FF_PROLOGUE_NONE || spec->epilogue != FF_EPILOGUE_NONE ||
-           spec->f32_gradient;
-}
-
 static void tell(const library *l, const ff_library_conv_spec *spec, const ff_library_conv *made) {
     const ff_library_options *options = &l->planner.options;
     if (options->planned) options->planned(options->planned_context, spec, made);
@@ -98,7 +93,7 @@ static ff_status library_conv_create(ff_library *base, const ff_library_conv_spe
     FF_TRY(ff_cudnn_planner_find(&l->planner, spec, &planned, error));
     if (!planned->plan.plan) {
         if (error) *error = planned->why;
-        if (!fused(spec)) return FF_FAILED;
+        if (!ff_library_conv_fused(spec)) return FF_FAILED;
         tell(l, spec, NULL);
         return FF_OK;
     }

@@ -119,7 +119,11 @@ static void choose_among(ff_cudnn_planner *p, ff_cudnn_planned *planned,
     const bool by_time = chosen >= 0;
     failure.message[0] = '\0';
     if (!by_time)
-        chosen = ff_cudnn_choose_by_order(p, &planned->spec, candidates, &planned->plan, &failure);
+        chosen = ff_cudnn_choose_by_order(p, &planned->spec, candidates,
+                                          !p->options.compile_nothing, &planned->plan, &failure);
+    if (chosen < 0 && p->options.compile_nothing && !ff_library_conv_fused(&planned->spec))
+        chosen =
+            ff_cudnn_choose_by_order(p, &planned->spec, candidates, true, &planned->plan, &failure);
     if (chosen < 0) {
         tell_none(p, candidates, candidates->count ? failure.message : candidates->told, planned);
         return;

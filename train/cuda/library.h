@@ -99,6 +99,12 @@ static inline int ff_library_conv_out(const ff_library_conv_spec *spec, int size
 enum { FF_LIBRARY_CONV_TEXT = 192 };
 void ff_library_conv_text(const ff_library_conv_spec *spec, char text[FF_LIBRARY_CONV_TEXT]);
 
+/* Whether something is done to what it reads or writes: then it may have no engine. */
+static inline bool ff_library_conv_fused(const ff_library_conv_spec *spec) {
+    return spec->prologue != FF_PROLOGUE_NONE || spec->epilogue != FF_EPILOGUE_NONE ||
+           spec->f32_gradient;
+}
+
 bool ff_library_conv_same(const ff_library_conv_spec *a, const ff_library_conv_spec *b);
 
 /* Bytes of x, w and y of a convolution, as stored. */
@@ -189,6 +195,9 @@ typedef struct ff_library_options {
     /* With device_json and a cache folder: every engine that a card would time and would have to
      * compile first is compiled and kept, in its first configuration. */
     bool compile_ahead;
+    /* With device_json: an engine that would have to be compiled is taken only where a convolution
+     * has no other, so that planning takes no time; a fused graph that has no other has none. */
+    bool compile_nothing;
     /* Folder of the plan cache; NULL = none is read or written. */
     const char *cache_folder;
     /* Receives one line, without a line end, where something is worth telling (a cache rebuilt, a

@@ -2,7 +2,8 @@
  * device: a program linked with this in front of the archives runs on a GPU that is none.
  * FF_SIM_DELAY_NS makes its streams wait that long now and then; FF_SIM_NO_CAPTURE refuses
  * recordings; FF_SIM_RANGES prints at exit how many ranges were pushed and popped; FF_SIM_NOTES is
- * what the module's libraries have to say. */
+ * what the module's libraries have to say; FF_SIM_MEMORY is the device's memory in KiB, and prints
+ * at exit how often it was taken, and the most at a time. */
 #include "loader/cuda/module.h"
 #include "format/base/memory.h"
 #include "loader/cuda/kernels.h"
@@ -12,6 +13,7 @@
 #include "train/cuda/compute.h"
 #include "train/cuda/exports.h"
 
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,7 +21,7 @@
 enum { CARDS = 2, MULTIPROCESSORS = 4, FIRST_BUS = 0x3b };
 
 static const ff_device_table *host_table;
-static ff_device_table refusing_table;
+static ff_device_table own_table;
 
 static ff_status device_count(int *count, ff_error *error) {
     (void)error;
@@ -44,16 +46,80 @@ static ff_status refuse_capture(ff_device *device, ff_stream *stream, ff_recordi
     return ff_fail(error, FF_FAILED, "captures are refused");
 }
 
+/* ---- memory of a given size ---- */
+
+enum { MOST_BLOCKS = 4096 };
+static struct {
+    pthread_mutex_t lock;
+    uint64_t has, used, most, count;
+    struct {
+        void *memory;
+        uint64_t bytes;
+    } blocks[MOST_BLOCKS];
+} taken = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+static ff_status tell_memory(ff_device *device, uint64_t *free_bytes, uint64_t *total_bytes,
+                             ff_error *error) {
+    (void)device, (void)error;
+    *total_bytes = taken.has;
+    *free_bytes = taken.has - taken.used;
+    return FF_OK;
+}
+
+static ff_status take_memory(ff_device *device, void **memory, uint64_t bytes, const char *what,
+                             ff_error *error) {
+    ff_status status = FF_OK;
+    int i = 0;
+    *memory = NULL;
+    pthread_mutex_lock(&taken.lock);
+    while (i < MOST_BLOCKS && taken.blocks[i].memory) i++;
+    taken.count++;
+    if (i == MOST_BLOCKS || bytes > taken.has - taken.used)
+        status = ff_fail(error, FF_NO_MEMORY, "the simulated GPU has no memory left for %s", what);
+    if (status == FF_OK) status = host_table->allocate(device, memory, bytes, what, error);
+    if (status == FF_OK) {
+        taken.blocks[i].memory = *memory;
+        taken.blocks[i].bytes = bytes;
+        taken.used += bytes;
+        if (taken.used > taken.most) taken.most = taken.used;
+    }
+    pthread_mutex_unlock(&taken.lock);
+    return status;
+}
+
+static void give_memory(ff_device *device, void *memory) {
+    pthread_mutex_lock(&taken.lock);
+    for (int i = 0; memory && i < MOST_BLOCKS; i++) {
+        if (taken.blocks[i].memory != memory) continue;
+        taken.used -= taken.blocks[i].bytes;
+        taken.blocks[i].memory = NULL;
+        break;
+    }
+    host_table->release(device, memory);
+    pthread_mutex_unlock(&taken.lock);
+}
+
+static void print_memory(void) {
+    fprintf(stderr, "memory: taken %llu times, at most %llu KiB\n", (unsigned long long)taken.count,
+            (unsigned long long)(taken.most + 1023) / 1024);
+}
+
 static ff_status device_create(ff_device **device, int ordinal, ff_error *error) {
     const char *delay = getenv("FF_SIM_DELAY_NS");
     FF_TRY(ff_device_host_create(device, FF_HOST_STREAMS_THREADS,
                                  delay ? strtoull(delay, NULL, 10) : 0, 1, error));
     (*device)->ordinal = ordinal;
-    if (!getenv("FF_SIM_NO_CAPTURE")) return FF_OK;
     host_table = (*device)->table;
-    refusing_table = *host_table;
-    refusing_table.capture_end = refuse_capture;
-    (*device)->table = &refusing_table;
+    own_table = *host_table;
+    (*device)->table = &own_table;
+    if (getenv("FF_SIM_NO_CAPTURE")) own_table.capture_end = refuse_capture;
+    const char *memory = getenv("FF_SIM_MEMORY");
+    if (!memory) return FF_OK;
+    if (!taken.has) atexit(print_memory);
+    taken.has = strtoull(memory, NULL, 10) * 1024;
+    own_table.memory = tell_memory;
+    own_table.allocate = take_memory;
+    own_table.release = give_memory;
     return FF_OK;
 }
 

@@ -102,7 +102,7 @@ ff_status ff_tree_splits_images(const ff_tree_splits *splits, const ff_tree *tre
     ff_status status = FF_OK;
     for (uint64_t i = 0; i < ff_listing_count(tree->images) && status == FF_OK; i++) {
         ff_item item;
-        size_t within;
+        size_t within = 0;
         status = ff_listing_item(cursor, i, &item, error);
         if (status == FF_OK && ff_tree_splits_of(splits, tree, &item, &within) == split)
             status = take(list, (const char *)item.key + within, item.key_bytes - within, error);

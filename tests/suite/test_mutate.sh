@@ -12,6 +12,7 @@ build/tests/test_sum: sum.c tests/unit/test_sum.c
 	@cc $^ -o $@
 MAKE
 cat >"$work"/sum.c <<'C'
+#include <stdlib.h>
 int sum(int n);
 int sum(int n) {
     int s = 0;
@@ -24,8 +25,9 @@ cat >"$work"/tests/unit/test_sum.c <<'C'
 #include <stdio.h>
 int sum(int n);
 int main(void) {
+    puts("1..2\nok 1 - begun");
     int right = sum(3) == 6;
-    puts(right ? "ok 1 - sum" : "not ok 1 - sum");
+    puts(right ? "ok 2 - sum" : "not ok 2 - sum");
     return !right;
 }
 C
@@ -82,6 +84,9 @@ try "a fault that does not compile" 1 '^NO BUILD: list.txt:1 ' 'sum.c test_sum
 try "a fault that hangs is caught" 0 '^caught .*hangs' 'sum.c test_sum
 - s += i
 + s += i--'
+try "a test that ends early, without a word" 0 '^caught .*2 results are planned, 1 came' 'sum.c test_sum
+- return s;
++ exit(0);'
 try "a test that is not there" 1 'there is no tests/.*/test_none.c' 'sum.c test_none
 - s += i
 + s -= i'
