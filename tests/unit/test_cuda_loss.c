@@ -219,10 +219,13 @@ static void test_not_finite(void **state) {
         memset((unsigned char *)b.labels->host + (size_t)n * ff_dtype_bytes(b.loss.label_dtype), 0,
                ff_dtype_bytes(b.loss.label_dtype));
     send(b.labels);
-    put(b.logits, (size_t)b.loss.stride + 1, NAN); /* of sample 1 */
-    send(b.logits);
     const ff_cuda_place place = place_of(1);
-    assert_launched(ff_cuda_loss_run(&place, &b.loss, b.scratch->device));
+    for (int c = 1; c >= 0; c--) { /* of sample 1: first a later class, then the first one too */
+        put(b.logits, (size_t)b.loss.stride + c, NAN);
+        send(b.logits);
+        assert_launched(ff_cuda_loss_run(&place, &b.loss, b.scratch->device));
+        assert_int_equal(record_of(&b).correct, reference(&b, NULL).correct);
+    }
     assert_true(isnan(record_of(&b).loss_sum));
     drop_arrays();
 }
