@@ -266,7 +266,9 @@ static void norms_agree(void **state) {
 static void one_pool(const tables *all, ff_compute *compute, dice *d) {
     ff_pool pool = {.max = roll(d, 2), .stride = between(d, 1, 3)};
     pool.kernel_h = pool.kernel_w = between(d, 1, 3);
-    pool.pad = (int)roll(d, (uint32_t)pool.kernel_h / 2 + 1);
+    if (!pool.max && roll(d, 2)) pool.kernel_w = between(d, 1, 4);
+    const int least = pool.kernel_h < pool.kernel_w ? pool.kernel_h : pool.kernel_w;
+    pool.pad = (int)roll(d, (uint32_t)least / 2 + 1);
     pool.input =
         (ff_tensor){between(d, 1, 3), between(d, 1, 19), between(d, 4, 9), between(d, 4, 9), 1};
     pool.output = pool.input;

@@ -10,6 +10,17 @@ typedef struct batch {
     float factor;
 } batch;
 
+/* The first of sample n's largest logits, or the last. */
+static int largest(const batch *b, int n, bool last) {
+    const size_t row = (size_t)n * b->loss.stride;
+    int best = 0;
+    for (int c = 1; c < b->loss.classes; c++) {
+        const double now = at(b->logits, row + c), most = at(b->logits, row + best);
+        if (now > most || (last && now == most)) best = c;
+    }
+    return best;
+}
+
 static batch make(dice *d) {
     batch b = {.factor = 1};
     ff_cuda_loss *loss = &b.loss;
@@ -21,10 +32,11 @@ static batch make(dice *d) {
     loss->smoothing = roll(d, 2) ? 0.2 : 0;
     loss->sum = roll(d, 2) != 0;
     b.logits = filled(d, loss->dtype, (size_t)loss->n, loss->stride, loss->classes, 0, 3);
-    if (!roll(d, 3)) /* equal logits: the first is taken */
-        for (size_t i = 0; i < b.logits->count; i++)
-            if ((int)(i % (size_t)loss->stride) < loss->classes)
-                put(b.logits, i, between(d, -1, 1));
+    const bool equal = !roll(d, 3); /* equal logits, few or many: the first largest is taken */
+    const uint32_t others = roll(d, 2) ? 1 : 1 + (uint32_t)loss->classes / 4;
+    for (size_t i = 0; equal && i < b.logits->count; i++)
+        if ((int)(i % (size_t)loss->stride) < loss->classes)
+            put(b.logits, i, roll(d, others) ? -1 : between(d, -1, 1));
     /* pad lanes may hold anything: they are not looked at */
     for (size_t i = 0; i < b.logits->count; i++)
         if ((int)(i % (size_t)loss->stride) >= loss->classes) put(b.logits, i, 50);
@@ -32,7 +44,8 @@ static batch make(dice *d) {
     loss->label_dtype = roll(d, 2) ? FF_I64 : FF_I32;
     b.labels = poisoned(loss->label_dtype, (size_t)loss->n);
     for (int n = 0; n < loss->n; n++) {
-        const int label = between(d, roll(d, 3) ? 0 : -1, loss->classes - 1);
+        int label = between(d, roll(d, 3) ? 0 : -1, loss->classes - 1);
+        if (equal && roll(d, 2)) label = largest(&b, n, n % 2);
         if (loss->label_dtype == FF_I64)
             ((int64_t *)b.labels->host)[n] = label;
         else
@@ -168,9 +181,15 @@ static void test_bad_label(void **state) {
     dice d = {32, 0};
     for (int trial = 0; trial < trials(20); trial++) {
         batch b = make(&d);
+        const bool large = trial % 4 == 0; /* more samples than threads: each looks at several */
+        while (large && b.loss.n < 600) {
+            drop_arrays();
+            b = make(&d);
+        }
         const ff_cuda_place place = place_of(1);
-        const int bad = between(&d, 0, b.loss.n - 1), label = roll(&d, 2) ? b.loss.classes : -2;
-        for (int n = bad; n < b.loss.n; n += 7) {
+        const int bad = between(&d, 0, large ? 80 : b.loss.n - 1);
+        const int label = roll(&d, 2) ? b.loss.classes : -2;
+        for (int n = bad; n < b.loss.n; n += large ? 512 : 7) {
             if (b.loss.label_dtype == FF_I64)
                 ((int64_t *)b.labels->host)[n] = n == bad ? label : (int64_t)1 << 40;
             else
@@ -200,10 +219,13 @@ static void test_not_finite(void **state) {
         memset((unsigned char *)b.labels->host + (size_t)n * ff_dtype_bytes(b.loss.label_dtype), 0,
                ff_dtype_bytes(b.loss.label_dtype));
     send(b.labels);
-    put(b.logits, (size_t)b.loss.stride + 1, NAN); /* of sample 1 */
-    send(b.logits);
     const ff_cuda_place place = place_of(1);
-    assert_launched(ff_cuda_loss_run(&place, &b.loss, b.scratch->device));
+    for (int c = 1; c >= 0; c--) { /* of sample 1: first a later class, then the first one too */
+        put(b.logits, (size_t)b.loss.stride + c, NAN);
+        send(b.logits);
+        assert_launched(ff_cuda_loss_run(&place, &b.loss, b.scratch->device));
+        assert_int_equal(record_of(&b).correct, reference(&b, NULL).correct);
+    }
     assert_true(isnan(record_of(&b).loss_sum));
     drop_arrays();
 }

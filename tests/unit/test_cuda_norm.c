@@ -223,7 +223,7 @@ static void check_apply(const net *n, const array *x, bool training) {
             assert_near(n->y, i, activate(n->norm.activation, z),
                         activation_error(n->norm.activation, z));
             if (c >= n->true_channels) assert_true(at(n->y, i) == 0);
-            if (!n->mask || !relu || fabs(z) < 1e-6) continue;
+            if (!n->mask || !relu || (z != 0 && fabs(z) < 1e-6)) continue;
             const uint8_t bits = ((uint8_t *)n->mask->host)[i / (size_t)lanes];
             assert_int_equal(bits >> i % (size_t)lanes & 1, z > 0);
         }

@@ -14,6 +14,7 @@ typedef struct run {
     int fails;                  /* this capture_end, counted from 1, fails; 0 = none */
     bool refuses;               /* the library refuses to be captured */
     bool muon;                  /* of the filters but the first layer's */
+    bool restarts;              /* after three steps that are looked at, and undone */
     uint64_t seed;              /* of the streams' delays */
     ff_outcome outcomes[STEPS];
     int count;
@@ -129,6 +130,33 @@ static void take_steps(run *r, ff_step *step, ff_model *model, ff_plan *settled,
     collect(r, step, true);
 }
 
+/* Steps whose outcomes are delivered, and all as it was before them. */
+static void steps_and_restart(run *r, ff_step *step, ff_model *model, const ff_tensor *shape,
+                              void *images, const ff_batch *batch) {
+    ff_store *store = ff_model_training_plan(model)->store;
+    ff_compute *compute = ff_model_compute(model);
+    void *const blocks[] = {store->values, store->momentum, store->buffers, store->control};
+    const size_t bytes[] = {store->trained_count * sizeof(float),
+                            store->trained_count * sizeof(float),
+                            store->buffer_count * sizeof(float), sizeof *store->control};
+    void *kept[4];
+    for (int i = 0; i < 4; i++) {
+        kept[i] = malloc(bytes[i]);
+        ff_compute_read(compute, kept[i], blocks[i], bytes[i]);
+    }
+    fill_images(r, compute, shape, images, 0);
+    for (int i = 0; i < 3; i++)
+        assert_ok(ff_step_run(step, ff_model_training_plan(model), batch, error));
+    collect(r, step, true);
+    assert_int_equal(r->count, 3);
+    assert_ok(ff_step_restart(step, error));
+    for (int i = 0; i < 4; i++) {
+        ff_compute_write(compute, blocks[i], kept[i], bytes[i]);
+        free(kept[i]);
+    }
+    r->count = 0;
+}
+
 static void perform(run *r) {
     machine m = {0};
     ff_model *model;
@@ -196,6 +224,7 @@ static void perform(run *r) {
     ff_compute_write(compute, labels, classes, sizeof classes);
     const ff_batch batch = {.images = images, .labels = labels, .label_dtype = FF_I32};
     r->count = 0;
+    if (r->restarts) steps_and_restart(r, step, model, &shape, images, &batch);
     take_steps(r, step, model, settled, &shape, images, &batch);
     keep_values(r, model);
     const char *note = ff_step_note(step);
@@ -217,6 +246,18 @@ static void assert_same(const run *a, const run *b) {
 }
 
 /* ---- the tests ---- */
+
+/* Steps that were begun anew are those of a run that had none before. */
+static void a_restart_begins_anew(void **state) {
+    (void)state;
+    run first = {.count = 0}, again = {.restarts = true};
+    perform(&first);
+    perform(&again);
+    assert_same(&first, &again);
+    for (int i = 0; i < STEPS; i++) assert_int_equal(again.outcomes[i].step, i);
+    free(first.values);
+    free(again.values);
+}
 
 /* What is left out changes no bit of what is learned, on either device, recorded or called. */
 static void leaving_gradients_out_changes_nothing(void **state) {
@@ -420,6 +461,7 @@ static void launch_errors_have_names(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_restart_begins_anew),
         cmocka_unit_test(leaving_gradients_out_changes_nothing),
         cmocka_unit_test(nothing_is_made_for_nobody),
         cmocka_unit_test(a_stale_gradient_skips_nothing),

@@ -6,6 +6,7 @@
 
 #include <cmocka.h>
 
+#include "format/checksum.h"
 #include "train/cuda/plan_cache.h"
 
 #include <dirent.h>
@@ -94,6 +95,69 @@ static void broken_entries_are_refused(void **state) {
     ff_buffer_free(&file);
 }
 
+/* The file with `from` in its place taken by `to`, of `length` bytes, and a checksum that is right.
+ */
+static void forge(ff_buffer *forged, const ff_buffer *file, const char *from, const char *to,
+                  size_t length) {
+    ff_error error = {0};
+    const char *body = strchr(strstr(file->bytes, "checksum "), '\n') + 1;
+    const char *at = strstr(body, from), *rest = at + strlen(from);
+    ff_buffer changed = {0};
+    assert_non_null(at);
+    assert_int_equal(ff_buffer_add(&changed, body, (size_t)(at - body), &error), FF_OK);
+    assert_int_equal(ff_buffer_add(&changed, to, length, &error), FF_OK);
+    assert_int_equal(
+        ff_buffer_add(&changed, rest, file->length - (size_t)(rest - file->bytes), &error), FF_OK);
+    assert_int_equal(
+        ff_buffer_printf(forged, &error, "ffpack plan 2\nchecksum %016llx\n",
+                         (unsigned long long)ff_checksum(changed.bytes, changed.length)),
+        FF_OK);
+    assert_int_equal(ff_buffer_add(forged, changed.bytes, changed.length, &error), FF_OK);
+    ff_buffer_free(&changed);
+}
+
+/* What no ffpack wrote is refused, whatever its checksum. */
+static void forged_entries_are_refused(void **state) {
+    (void)state;
+    ff_error error = {0};
+    ff_buffer file = {0};
+    ff_plan_entry entry;
+    static const struct {
+        const char *from, *to;
+        size_t length;
+        bool taken;
+    } changes[] = {
+        {"found 10\n", "found 11\n", 9, true},
+        {"found 10\n", "found 1001\n", 11, false},
+        {"found 10\n", "found 1x\n", 9, false},
+        {"flags tensor-cores deterministic\n", "flags none\n", 11, true},
+        {"flags tensor-cores deterministic\n", "flags tensor-cores swift\n", 25, false},
+        {"engine 62 12=1\n", "engine 62\a12=1\n", 15, false},
+        {"engine 62 12=1\n",
+         "engine 62\x80"
+         "12=1\n",
+         15, false},
+        {"{\"engine\": 62}",
+         "{\"engine\":\0"
+         "62}",
+         14, false},
+        {"{\"engine\": 62}", "{\"engine\": 6}", 13, false},
+    };
+    assert_int_equal(ff_plan_entry_write(&file, "key", &example, &error), FF_OK);
+    assert_int_equal(ff_buffer_add(&file, "", 1, &error), FF_OK); /* an end for strstr */
+    file.length--;
+    for (size_t i = 0; i < sizeof changes / sizeof *changes; i++) {
+        ff_buffer forged = {0};
+        forge(&forged, &file, changes[i].from, changes[i].to, changes[i].length);
+        const ff_status status =
+            ff_plan_entry_parse(forged.bytes, forged.length, "key", &entry, &error);
+        assert_int_equal(status, changes[i].taken ? FF_OK : FF_BAD_DATA);
+        ff_plan_entry_release(&entry);
+        ff_buffer_free(&forged);
+    }
+    ff_buffer_free(&file);
+}
+
 static void unusable_folders_are_named(void **state) {
     (void)state;
     char path[128], folder[64];
@@ -105,6 +169,12 @@ static void unusable_folders_are_named(void **state) {
     assert_int_equal(ff_plan_cache_get(folder, "key", &entry, &error), FF_OK);
     assert_null(entry.json);
     assert_int_not_equal(ff_plan_cache_put(folder, "key", &example, &error), FF_OK);
+    assert_non_null(strstr(error.message, folder));
+
+    /* A folder that leads to itself. */
+    snprintf(folder, sizeof folder, "%s/loop", root);
+    assert_int_equal(symlink("loop", folder), 0);
+    assert_int_equal(ff_plan_cache_get(folder, "key", &entry, &error), FF_IO);
     assert_non_null(strstr(error.message, folder));
 
     /* A folder where the file should be. */
@@ -155,6 +225,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(entries_come_back),
         cmocka_unit_test(broken_entries_are_refused),
+        cmocka_unit_test(forged_entries_are_refused),
         cmocka_unit_test(unusable_folders_are_named),
         cmocka_unit_test(the_folder_is_the_environments),
     };

@@ -57,15 +57,40 @@ static int choose(bench *b, const int64_t *engines, int count, double budget) {
 
 static void engines_then_knobs_of_the_two_best(void **state) {
     (void)state;
-    int64_t engines[] = {7, 7, 3, 3, 9, 9, 5, 7};
+    int64_t engines[] = {7, 7, 3, 3, 9, 9, 5, 5};
     bench b = {.seconds = {2, 4, 1, 0.5, 9, 0.1, 1.5, 2.5}};
     /* 9 is the slowest at first, so its better knobs are never tried; 3 and 5 are the two best. */
     assert_int_equal(choose(&b, engines, 8, 1e9), 3);
-    int order[] = {0, 2, 4, 6, 3};
-    assert_int_equal(b.tried, 5);
+    int order[] = {0, 2, 4, 6, 3, 7};
+    assert_int_equal(b.tried, 6);
     assert_memory_equal(b.order, order, sizeof order);
     assert_int_equal(b.runs[0], 4);
     assert_int_equal(b.runs[4], 1); /* more than three times the best: dropped */
+}
+
+/* Whose second run alone is a quick one. */
+static double run_unsteadily(void *context, int candidate) {
+    bench *b = context;
+    b->clock += 1;
+    return b->runs[candidate]++ == 1 ? b->seconds[candidate] : 2 * b->seconds[candidate];
+}
+
+static void the_fastest_run_counts(void **state) {
+    (void)state;
+    int64_t engines[] = {1, 2, 3};
+    bench b = {.seconds = {2, 1.5, 1.8}};
+    const ff_choice choice = {.count = 3,
+                              .engines = engines,
+                              .repeats = 3,
+                              .budget_seconds = 100,
+                              .context = &b,
+                              .now = now,
+                              .run = run_unsteadily};
+    int best;
+    double seconds;
+    assert_ok(ff_choose(&choice, &best, &seconds, error));
+    assert_int_equal(best, 1);
+    assert_true(seconds == 1.5);
 }
 
 static void what_cannot_run_is_passed_over(void **state) {
@@ -327,6 +352,7 @@ static void the_timer_is_filled_on_the_device(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(engines_then_knobs_of_the_two_best),
+        cmocka_unit_test(the_fastest_run_counts),
         cmocka_unit_test(what_cannot_run_is_passed_over),
         cmocka_unit_test(the_budget_is_kept),
         cmocka_unit_test(the_choice_is_the_best_tried),

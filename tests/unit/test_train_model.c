@@ -1,73 +1,8 @@
-/* The optimizer and schedule against closed forms, and models as recipes see them. */
+/* Models as recipes see them: parameters, initial values, training, what is refused. */
 #include "tests/unit/train_helpers.h"
 
 #include "train/model.h"
-#include "train/optim.h"
-#include "train/schedule.h"
-
-static void sgd_is_torchs(void **state) {
-    (void)state;
-    dice d = {.seed = 31};
-    for (int k = 0; k < 8; k++) {
-        const ff_sgd sgd = {.learning_rate = 0.1,
-                            .momentum = k & 1 ? 0.9 : 0,
-                            .weight_decay = k & 2 ? 0.01 : 0,
-                            .nesterov = k == 5 || k == 7};
-        const size_t count = (size_t)between(&d, 1, 6000);
-        float *value = random_floats(&d, count), *momentum = floats(count);
-        double *w, *m;
-        assert_ok(ff_alloc(&w, count, sizeof *w, "a test", error));
-        assert_ok(ff_alloc(&m, count, sizeof *m, "a test", error));
-        for (size_t i = 0; i < count; i++) w[i] = (double)value[i];
-        for (int step = 0; step < 5; step++) {
-            float *gradient = random_floats(&d, count);
-            ff_sgd_update(&sgd, count, value, momentum, gradient);
-            for (size_t i = 0; i < count; i++) {
-                double g = (double)gradient[i] + sgd.weight_decay * w[i];
-                m[i] = step == 0 ? g : sgd.momentum * m[i] + g; /* torch's first step */
-                double by = sgd.momentum == 0 ? g : sgd.nesterov ? g + sgd.momentum * m[i] : m[i];
-                w[i] -= sgd.learning_rate * by;
-                assert_true(fabs(w[i] - (double)value[i]) < 1e-5);
-            }
-            free(gradient);
-        }
-        free(value);
-        free(momentum);
-        free(w);
-        free(m);
-    }
-}
-
-/* With a constant gradient g and no decay: w_n = w_0 - lr * g * sum over k < n of (1 - mu^(k+1)) /
- * (1 - mu). */
-static void sgd_has_a_closed_form(void **state) {
-    (void)state;
-    const ff_sgd sgd = {.learning_rate = 0.01, .momentum = 0.9};
-    float value[16] = {1}, momentum[16] = {0}, gradient[16] = {0.5f};
-    double expected = 1;
-    for (int k = 0; k < 50; k++) {
-        ff_sgd_update(&sgd, 1, value, momentum, gradient);
-        expected -= 0.01 * 0.5 * (1 - pow(0.9, k + 1)) / (1 - 0.9);
-        assert_float_equal(value[0], expected, 1e-5);
-    }
-}
-
-static void schedule_has_its_shape(void **state) {
-    (void)state;
-    ff_schedule s = {FF_SCHEDULE_COSINE, 0.4, 0.1, 3, 13};
-    assert_float_equal(ff_schedule_rate(&s, 0), 0.1, 1e-12);
-    assert_float_equal(ff_schedule_rate(&s, 2), 0.3, 1e-12);
-    assert_float_equal(ff_schedule_rate(&s, 3), 0.4, 1e-12);
-    assert_float_equal(ff_schedule_rate(&s, 8), 0.25, 1e-12); /* half way */
-    assert_float_equal(ff_schedule_rate(&s, 13), 0.1, 1e-12);
-    assert_float_equal(ff_schedule_rate(&s, 1000), 0.1, 1e-12);
-    for (uint64_t step = 4; step <= 13; step++)
-        assert_true(ff_schedule_rate(&s, step) < ff_schedule_rate(&s, step - 1));
-    s.warmup_steps = 0;
-    assert_float_equal(ff_schedule_rate(&s, 0), 0.4, 1e-12);
-    s.kind = FF_SCHEDULE_CONSTANT;
-    assert_float_equal(ff_schedule_rate(&s, 12), 0.4, 1e-12);
-}
+#include "train/store.h"
 
 static ff_model_options options_of(const char *name, int channels, int side, int batch) {
     return (ff_model_options){.name = name,
@@ -123,6 +58,39 @@ static void resnet18_has_torchvisions_parameters(void **state) {
     for (int role = 0; role < FF_ROLE_COUNT; role++) assert_true(ff_model_bytes(model, role) > 0);
     ff_model_destroy(&model);
     assert_null(model);
+}
+
+/* Weights lie before the parameters of channels, the last layer's first, each on 16 elements and in
+ * room of its own. */
+static void parameters_have_their_places(void **state) {
+    (void)state;
+    ff_model *model;
+    const ff_model_options options = options_of("smallnet", 3, 12, 2);
+    assert_ok(ff_model_create(&model, &options, error));
+    const ff_store *store = ff_model_training_plan(model)->store;
+    size_t held = 0, weights = 0;
+    for (int i = 0; i < ff_model_parameter_count(model); i++) {
+        const ff_parameter *p = ff_model_parameter(model, i);
+        if (!p->trained) continue;
+        const bool weight = strstr(p->name, "conv") || strcmp(p->name, "fc.weight") == 0;
+        assert_int_equal(store->offsets[i] % 16, 0);
+        assert_int_equal(store->offsets[i] < store->weight_count, weight);
+        assert_true(store->offsets[i] + p->count <= store->trained_count);
+        held += p->count;
+        if (weight) weights += p->count;
+        for (int k = 0; k < i; k++) {
+            const ff_parameter *q = ff_model_parameter(model, k);
+            if (!q->trained) continue;
+            if (store->offsets[k] < store->offsets[i])
+                assert_true(store->offsets[k] + q->count <= store->offsets[i]);
+            else
+                assert_true(store->offsets[i] + p->count <= store->offsets[k]);
+        }
+    }
+    assert_true(weights <= store->weight_count && held <= store->trained_count);
+    assert_int_equal(store->offsets[ff_model_find(model, "fc.weight")], 0);
+    assert_int_equal(store->offsets[ff_model_find(model, "fc.bias")], store->weight_count);
+    ff_model_destroy(&model);
 }
 
 /* Initial values: their moments are torchvision's, and they do not depend on how they are held. */
@@ -294,10 +262,8 @@ static void models_refuse(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(sgd_is_torchs),
-        cmocka_unit_test(sgd_has_a_closed_form),
-        cmocka_unit_test(schedule_has_its_shape),
         cmocka_unit_test(resnet18_has_torchvisions_parameters),
+        cmocka_unit_test(parameters_have_their_places),
         cmocka_unit_test(initial_values_are_torchvisions),
         cmocka_unit_test(cifarnet_begins_as_its_source),
         cmocka_unit_test(training_repeats),

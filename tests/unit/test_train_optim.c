@@ -1,10 +1,62 @@
-/* Muon, groups of parameters, learning rates and whitening against closed forms. */
+/* SGD, Muon, groups of parameters, learning rates and whitening against closed forms. */
 #include "tests/unit/train_helpers.h"
 
 #include "train/groups.h"
 #include "train/muon.h"
+#include "train/optim.h"
 #include "train/recipe_table.h"
+#include "train/schedule.h"
+#include "train/update.h"
 #include "train/whitening.h"
+
+/* ---- SGD ---- */
+
+static void sgd_is_torchs(void **state) {
+    (void)state;
+    dice d = {.seed = 31};
+    for (int k = 0; k < 8; k++) {
+        const ff_sgd sgd = {.learning_rate = 0.1,
+                            .momentum = k & 1 ? 0.9 : 0,
+                            .weight_decay = k & 2 ? 0.01 : 0,
+                            .nesterov = k == 5 || k == 7};
+        const size_t count = (size_t)between(&d, 1, 6000);
+        float *value = random_floats(&d, count), *momentum = floats(count);
+        double *w, *m;
+        assert_ok(ff_alloc(&w, count, sizeof *w, "a test", error));
+        assert_ok(ff_alloc(&m, count, sizeof *m, "a test", error));
+        for (size_t i = 0; i < count; i++) w[i] = (double)value[i];
+        for (int step = 0; step < 5; step++) {
+            float *gradient = random_floats(&d, count);
+            ff_sgd_update(&sgd, count, value, momentum, gradient);
+            for (size_t i = 0; i < count; i++) {
+                double g = (double)gradient[i] + sgd.weight_decay * w[i];
+                m[i] = step == 0 ? g : sgd.momentum * m[i] + g; /* torch's first step */
+                double by = sgd.momentum == 0 ? g : sgd.nesterov ? g + sgd.momentum * m[i] : m[i];
+                w[i] -= sgd.learning_rate * by;
+                assert_true(fabs(w[i] - (double)value[i]) < 1e-5);
+            }
+            free(gradient);
+        }
+        free(value);
+        free(momentum);
+        free(w);
+        free(m);
+    }
+}
+
+/* With a constant gradient g and no decay: w_n = w_0 - lr * g * sum over k < n of (1 - mu^(k+1)) /
+ * (1 - mu). */
+static void sgd_has_a_closed_form(void **state) {
+    (void)state;
+    const ff_sgd sgd = {.learning_rate = 0.01, .momentum = 0.9};
+    float value[16] = {1}, momentum[16] = {0}, gradient[16] = {0.5f};
+    double expected = 1;
+    for (int k = 0; k < 50; k++) {
+        ff_sgd_update(&sgd, 1, value, momentum, gradient);
+        expected -= 0.01 * 0.5 * (1 - pow(0.9, k + 1)) / (1 - 0.9);
+        assert_float_equal(value[0], expected, 1e-5);
+    }
+}
 
 /* ---- Muon ---- */
 
@@ -161,6 +213,45 @@ static void groups_divide(void **state) {
     const ff_group muon = {"*", FF_RULE_MUON};
     assert_int_equal(ff_model_set_groups(model, &muon, 1, &failure), FF_USAGE);
     assert_non_null(strstr(failure.message, "whiten.bias"));
+    const ff_group wide[] = {{"head.weight", FF_RULE_MUON}, {"*", FF_RULE_SGD}};
+    assert_int_equal(ff_model_set_groups(model, wide, 2, &failure), FF_USAGE);
+    assert_non_null(strstr(failure.message, "head.weight: Muon"));
+    ff_model_destroy(&model);
+}
+
+/* Spans cover all trained parameters in the store's order; neighbours of one SGD group are one span
+ * where their gradients are of one kind, and every bank of Muon's is one by itself. */
+static void spans_cover_the_store(void **state) {
+    (void)state;
+    static const ff_group lists[][2] = {
+        {{"*", FF_RULE_SGD}},
+        {{"*.bias", FF_RULE_SGD}, {"*", FF_RULE_SGD}},
+        {{"layers.2.*", FF_RULE_SGD}, {"*", FF_RULE_SGD}},
+        {{"layers.*.conv*.weight", FF_RULE_MUON}, {"*", FF_RULE_SGD}},
+    };
+    static const int least[] = {2, 2, 4, 8};
+    ff_model *model = cifarnet();
+    for (size_t k = 0; k < sizeof lists / sizeof *lists; k++) {
+        assert_ok(ff_model_set_groups(model, lists[k], k ? 2 : 1, error));
+        const ff_store *store = ff_model_training_plan(model)->store;
+        const ff_groups *groups = store->groups;
+        size_t at = 0;
+        for (int i = 0; i < groups->span_count; i++) {
+            const ff_span *span = &groups->spans[i], *before = i ? span - 1 : NULL;
+            assert_int_equal(span->offset, at);
+            at += span->count;
+            assert_true(at <= store->weight_count || span->offset >= store->weight_count);
+            assert_int_equal(span->rule, lists[k][span->group].rule);
+            if (before && span->offset != store->weight_count)
+                assert_true(span->group != before->group || span->rule == FF_RULE_MUON);
+            for (int p = 0; p < ff_model_parameter_count(model); p++)
+                if (ff_model_group(model, p) >= 0 && store->offsets[p] >= span->offset &&
+                    store->offsets[p] < at)
+                    assert_int_equal(ff_model_group(model, p), span->group);
+        }
+        assert_int_equal(at, store->trained_count);
+        assert_true(groups->span_count >= least[k]);
+    }
     ff_model_destroy(&model);
 }
 
@@ -198,6 +289,25 @@ static void groups_are_separate(void **state) {
     free(images);
 }
 
+/* ---- learning rates ---- */
+
+static void schedule_has_its_shape(void **state) {
+    (void)state;
+    ff_schedule s = {FF_SCHEDULE_COSINE, 0.4, 0.1, 3, 13};
+    assert_float_equal(ff_schedule_rate(&s, 0), 0.1, 1e-12);
+    assert_float_equal(ff_schedule_rate(&s, 2), 0.3, 1e-12);
+    assert_float_equal(ff_schedule_rate(&s, 3), 0.4, 1e-12);
+    assert_float_equal(ff_schedule_rate(&s, 8), 0.25, 1e-12); /* half way */
+    assert_float_equal(ff_schedule_rate(&s, 13), 0.1, 1e-12);
+    assert_float_equal(ff_schedule_rate(&s, 1000), 0.1, 1e-12);
+    for (uint64_t step = 4; step <= 13; step++)
+        assert_true(ff_schedule_rate(&s, step) < ff_schedule_rate(&s, step - 1));
+    s.warmup_steps = 0;
+    assert_float_equal(ff_schedule_rate(&s, 0), 0.4, 1e-12);
+    s.kind = FF_SCHEDULE_CONSTANT;
+    assert_float_equal(ff_schedule_rate(&s, 12), 0.4, 1e-12);
+}
+
 static void linear_schedule_has_its_shape(void **state) {
     (void)state;
     ff_schedule s = {FF_SCHEDULE_LINEAR, 0.24, 0, 0, 200};
@@ -207,6 +317,40 @@ static void linear_schedule_has_its_shape(void **state) {
     s.warmup_steps = 3;
     assert_float_equal(ff_schedule_rate(&s, 0), 0.06, 1e-12);
     assert_float_equal(ff_schedule_rate(&s, 3), 0.24, 1e-12);
+}
+
+/* Every step takes its own learning rate, of its group, and those past the last take the last; what
+ * a step came to lies at its place of the ring. */
+static void every_step_has_its_rate(void **state) {
+    (void)state;
+    enum { STEPS = 5, RING = 3 };
+    static const double rates[] = {0.5, 0.25, 0.125, 1, 2, 4};
+    static const ff_group list[] = {{"*.bias", FF_RULE_SGD}, {"*", FF_RULE_SGD}};
+    const ff_sgd sgds[2] = {{0}};
+    ff_update *update;
+    ff_outcome ring[RING] = {{0}};
+    ff_model *model = cifarnet();
+    assert_ok(ff_model_set_groups(model, list, 2, error));
+    ff_store *store = ff_model_training_plan(model)->store;
+    const ff_update_options options = {sgds, 2, rates, 3};
+    assert_ok(ff_update_create(&update, store, &options, error));
+    float *const bias = ff_store_value(store, ff_model_find(model, "whiten.bias"));
+    float *const weight = ff_store_value(store, ff_model_find(model, "head.weight"));
+    float *const gradients = (float *)(void *)store->gradients;
+    for (size_t i = 0; i < store->trained_count; i++) gradients[i] = 1;
+    for (int step = 0; step < STEPS; step++) {
+        const int at = step < 3 ? step : 2;
+        *bias = *weight = 0;
+        ff_update_enqueue(update, ring, RING);
+        assert_ok(ff_compute_check(store->compute, error));
+        assert_float_equal(*bias, -rates[at], 0);
+        assert_float_equal(*weight, -rates[3 + at], 0);
+        assert_int_equal(ring[step % RING].step, step);
+        assert_float_equal(ring[step % RING].learning_rate, rates[at], 0);
+    }
+    assert_int_equal(ring[0].step, 3);
+    ff_update_destroy(&update);
+    ff_model_destroy(&model);
 }
 
 /* ---- whitening ---- */
@@ -279,11 +423,16 @@ static void filters_whiten(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(sgd_is_torchs),
+        cmocka_unit_test(sgd_has_a_closed_form),
         cmocka_unit_test(muon_moves_singular_values),
         cmocka_unit_test(muon_keeps_the_norm),
         cmocka_unit_test(groups_divide),
+        cmocka_unit_test(spans_cover_the_store),
         cmocka_unit_test(groups_are_separate),
+        cmocka_unit_test(schedule_has_its_shape),
         cmocka_unit_test(linear_schedule_has_its_shape),
+        cmocka_unit_test(every_step_has_its_rate),
         cmocka_unit_test(eigenvectors_are_right),
         cmocka_unit_test(filters_whiten),
     };
