@@ -118,7 +118,7 @@ def alike(pieces):
 
 
 def empty(pieces):
-    return [kind for kind in order if (pieces[kind].max(axis=2) < 110).sum() < 10]
+    return [kind for kind in order if (pieces[kind].max(axis=2) < 180).sum() < 10]
 
 
 plain, said = draw("names", "--grid", "1x20", FFPACK_PANGO="0")
