@@ -117,7 +117,7 @@ packing.Image.fromarray(picture).save("large/a/0.jpg", quality=95)
 # So many that a pass takes longer than the 2 s after which it is first kept, on quick machines too.
 began = time.monotonic()
 run("large", "-o", "one", "--resize", "16x16", "--stats", "compute", "--jobs", "1")
-LARGE = max(36, min(400, int(10 / (time.monotonic() - began))))  # which decoded it twice
+LARGE = max(96, min(400, int(20 / (time.monotonic() - began))))  # which decoded it twice
 for i in range(1, LARGE):
     os.link("large/a/0.jpg", "large/a/%d.jpg" % i)
 slow = ["large", "-o", "out", "--resize", "16x16", "--stats", "compute", "--jobs", "1", "--shard-size", "4K"]
@@ -153,7 +153,7 @@ killed = position()
 tap.ok(code == -signal.SIGKILL and 0 < killed < LARGE and os.listdir("out.partial") == ["measured.ffp"],
        "a pass killed with -9 is kept", (code, said, killed))
 shutil.copytree("out.partial", "kept")
-code, said = stop(slow, signal.SIGINT, lambda process: busy(process) > 0.7)
+code, said = stop(slow, signal.SIGINT, lambda process: busy(process) > 2)
 stopped = position()
 tap.ok(code == 130 and killed < stopped < LARGE and "; what is done is kept in out.partial, and this continues: " in said,
        "it goes on, and is kept when SIGINT stops it, with a sentence that says so", (code, said, stopped))

@@ -13,7 +13,10 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { UNIT_BYTES = 1 << 20, SLOTS_A_JOB = 4 };
+/* What a worker takes at a time: of arrays as many as have a mebibyte, and of images few, for what
+ * decoding them takes is not known before: small ones are worth the change of hands, and a
+ * photograph takes up to a tenth of a second. */
+enum { UNIT_BYTES = 1 << 20, UNIT_IMAGES = 16, SLOTS_A_JOB = 4 };
 
 /* What a kill may cost. */
 #define KEEP_NS 2000000000u
@@ -123,6 +126,7 @@ static ff_status run(measure *state, ff_error *error) {
     const ff_measure_job *job = state->job;
     uint64_t bytes = (uint64_t)job->plan->channels * job->plan->height * job->plan->width;
     state->per_unit = bytes < UNIT_BYTES ? UNIT_BYTES / bytes : 1;
+    if (job->plan->source->encoded && state->per_unit > UNIT_IMAGES) state->per_unit = UNIT_IMAGES;
     state->slots = (size_t)job->jobs * SLOTS_A_JOB;
     state->kept_ns = ff_now_ns();
     FF_TRY(ff_stats_create(&state->total, job->plan->channels, error));
