@@ -2,40 +2,18 @@
  * what a commit does, here by a write, pread, pwrite, fsync and rename of the test's own. */
 #include "format/file.h"
 #include "tests/unit/format_set.h"
+#include "tests/unit/short_calls.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 
 static struct {
-    size_t most;      /* bytes a call moves; 0 = as many as asked for */
-    bool interrupted; /* every second call first fails with EINTR */
-    int calls;
     const char *failing; /* "fsync", "fsync folder" or "rename" fails with EIO */
     char log[100];       /* the order of fsync and rename */
 } fake;
 
-static bool interrupts(void) {
-    if (!fake.interrupted || fake.calls++ % 2) return false;
-    errno = EINTR;
-    return true;
-}
-
-static size_t least(size_t length) {
-    return fake.most && length > fake.most ? fake.most : length;
-}
-
-ssize_t write(int file, const void *from, size_t length) {
-    return interrupts() ? -1 : syscall(SYS_write, file, from, least(length));
-}
-
 ssize_t pread(int file, void *to, size_t length, off_t offset) {
     return interrupts() ? -1 : syscall(SYS_pread64, file, to, least(length), offset);
-}
-
-ssize_t pwrite(int file, const void *from, size_t length, off_t offset) {
-    return interrupts() ? -1 : syscall(SYS_pwrite64, file, from, least(length), offset);
 }
 
 static int done_as(const char *what) {
@@ -99,12 +77,12 @@ static void check_bytes(const char *folder) {
 static void calls_that_do_less(void **state) {
     static const size_t most[] = {0, 1 << 20, 300000, 999, 100};
     for (size_t i = 0; i < sizeof most / sizeof most[0]; i++) {
-        fake.most = most[i];
-        fake.interrupted = i % 2;
+        short_calls.most = most[i];
+        short_calls.interrupted = i % 2;
         check_bytes(*state);
     }
-    fake.most = 0;
-    fake.interrupted = false;
+    short_calls.most = 0;
+    short_calls.interrupted = false;
 }
 
 /* Makes a file that ends by `end`; whether it has its name, or its temporary one. */

@@ -1,36 +1,12 @@
 /* Files that ffinspect writes, where calls move fewer bytes than was asked for or are interrupted,
  * here by a write and pwrite of the test's own; and how numbers and values are told. */
 #include "tests/unit/format_set.h"
+#include "tests/unit/short_calls.h"
 #include "tools/ffinspect/json.h"
 #include "tools/ffinspect/outfile.h"
 #include "tools/ffinspect/summary.h"
 
-#include <errno.h>
 #include <math.h>
-#include <sys/syscall.h>
-
-static struct {
-    size_t most; /* bytes a call moves; 0 = as many as asked for */
-    int calls;   /* every second one is interrupted first */
-} fake;
-
-static bool interrupts(void) {
-    if (!fake.most || fake.calls++ % 2) return false;
-    errno = EINTR;
-    return true;
-}
-
-static size_t least(size_t length) {
-    return fake.most && length > fake.most ? fake.most : length;
-}
-
-ssize_t write(int file, const void *from, size_t length) {
-    return interrupts() ? -1 : syscall(SYS_write, file, from, least(length));
-}
-
-ssize_t pwrite(int file, const void *from, size_t length, off_t offset) {
-    return interrupts() ? -1 : syscall(SYS_pwrite64, file, from, least(length), offset);
-}
 
 static void calls_that_do_less(void **state) {
     (void)state;
@@ -43,11 +19,13 @@ static void calls_that_do_less(void **state) {
         size_t length;
         OK(ff_outfile_open(&file, path, &test_error));
         assert_true(ff_outfile_seekable(file));
-        fake.most = most[i];
+        short_calls.most = most[i];
+        short_calls.interrupted = most[i] > 0;
         OK(ff_outfile_write(file, wanted, 2000, &test_error));
         OK(ff_outfile_write_at(file, 3500, wanted + 3500, 1500, &test_error));
         OK(ff_outfile_write_at(file, 2000, wanted + 2000, 1500, &test_error));
-        fake.most = 0;
+        short_calls.most = 0;
+        short_calls.interrupted = false;
         OK(ff_outfile_commit(&file, &test_error));
         uint8_t *bytes = read_whole(path, &length);
         assert_int_equal(length, sizeof wanted);
