@@ -366,6 +366,13 @@ cp -r both last && flip last/test/shard-000000.ffs 5000
 expect "--verify of a set whose last split alone is broken" 65 '^problem: last/test/shard-000000.ffs: offset 4096: ' last --verify
 grep -q '^last/train: verified' out && grep -q '^ffinspect: last/test: 1 problem' err; result $? "... and its sentence is about that"
 "$ffinspect" last --verify --json >last.json 2>err; [ $? -eq 65 ]; result $? "... with --json too"
+cp -r many worn && "$PYTHON" -c 'import sys
+data = bytearray(open(sys.argv[1], "rb").read())
+for sample in range(2000):  # of 784 bytes in slots of 832
+    data[4096 + sample * 832] ^= 4
+open(sys.argv[1], "wb").write(data)' worn/shard-000000.ffs
+expect "--verify of a set whose samples are all broken" 65 '^problem: \.\.\. and 1000 more$' worn --verify
+[ "$(grep -c '^problem: worn' out)" -eq 1000 ]; result $? "... lists a thousand of them"
 rm bad/train/shard-000000.ffs
 refused "a missing shard" 74 'bad/train/shard-000000.ffs: .*No such file' bad/train
 cp both/train/shard-000000.ffs bad/train/ && rm bad/train/index.ffx
@@ -376,6 +383,9 @@ expect "a split without its index is not passed over" 65 'bad/train: .*index.ffx
 make large --dtype f32 --count 600
 mkfifo pipe
 cp -r large shrinks
+timeout 20 cat pipe >through.npy & pid=$!
+timeout 20 "$ffinspect" plain1 --npy pipe >/dev/null && wait $pid && [ -p pipe ] && cmp plain1.npy through.npy
+result $? "--npy into a named pipe, which stays one"
 "$ffinspect" shrinks --npy - >pipe 2>err & pid=$!
 exec 3<pipe
 head -c 1000 <&3 >/dev/null

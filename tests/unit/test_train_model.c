@@ -223,6 +223,20 @@ static void training_repeats(void **state) {
     free(images);
 }
 
+/* In torchvision's Sequential a convolution, its norm and ReLU take three places, a pooling one. */
+static void vgg_counts_as_torchvision(void **state) {
+    (void)state;
+    ff_model *model;
+    const ff_model_options options = options_of("vgg16_bn", 3, 32, 1);
+    assert_ok(ff_model_create(&model, &options, error));
+    static const char *const names[] = {"features.3.weight", "features.4.running_mean",
+                                        "features.7.bias", "features.40.weight",
+                                        "features.41.num_batches_tracked"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (ff_model_find(model, names[i]) < 0) fail_msg("no %s", names[i]);
+    ff_model_destroy(&model);
+}
+
 static void refused(ff_model_options options, const char *word) {
     ff_error failure = {0};
     ff_model *model;
@@ -267,6 +281,7 @@ int main(void) {
         cmocka_unit_test(initial_values_are_torchvisions),
         cmocka_unit_test(cifarnet_begins_as_its_source),
         cmocka_unit_test(training_repeats),
+        cmocka_unit_test(vgg_counts_as_torchvision),
         cmocka_unit_test(models_refuse),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -150,6 +150,8 @@ static void conv_matches(void **state) {
         {3, 1, 28, 28, 32, 3, 1, 1, false, true, false},
         {2, 64, 1, 1, 64, 3, 1, 1, false, false, false},
         {2, 64, 2, 2, 128, 3, 2, 1, false, false, false},
+        {2, 64, 1, 4, 64, 3, 1, 1, false, false, false},
+        {2, 64, 4, 1, 64, 3, 1, 1, false, false, false},
     };
     for (size_t i = 0; i < sizeof nets / sizeof *nets; i++) compare_conv(*state, &d, &nets[i]);
 }
