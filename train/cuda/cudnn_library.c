@@ -1,7 +1,7 @@
 #include "train/cuda/cudnn_library.h"
 
 #include "format/base/memory.h"
-#include "loader/device.h"
+#include "loader/device/device.h"
 #include "train/cuda/cublas_gemm.h"
 #include "train/cuda/cudnn_planner.h"
 #include "train/cuda/cudnn_run.h"
