@@ -4,8 +4,6 @@
 #include "format/base/thread.h"
 #include "loader/batch_jobs.h"
 #include "loader/placement.h"
-#include "loader/rates.h"
-#include "loader/tune.h"
 
 #include <stdio.h>
 #include <stdlib.h>

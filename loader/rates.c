@@ -4,6 +4,7 @@
 #include "format/base/thread.h"
 #include "loader/gather.h"
 
+#include <math.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 
@@ -11,6 +12,8 @@
 /* Of samples as stored, taken at a time: they stay in a core's own cache. */
 #define RUN_BYTES (256u << 10)
 #define RUN_ROWS  64u
+
+#define PAUSE_SECONDS 4e-3
 
 static const char *const names[FF_STAGE_COUNT] = {"storage", "gather", "copy", "augment"};
 
@@ -154,10 +157,10 @@ ff_status ff_rates_of_loader(ff_dataset *dataset, const ff_loader_options *optio
 
 /* ---- the device's --------------------------------------------------------------------------- */
 
-/* Gives the stream `step` again and again, in doubled turns, until a turn takes half the budget. */
-static ff_status repeat(ff_device *device, ff_stream *stream, uint64_t budget_ns, uint64_t samples,
-                        ff_status (*step)(void *context, ff_stream *stream, ff_error *error),
-                        void *context, double *rate, ff_error *error) {
+/* In doubled turns, until a turn takes half the budget. */
+ff_status ff_rates_of_steps(ff_device *device, ff_stream *stream, uint64_t budget_ns,
+                            ff_status (*step)(void *context, ff_stream *stream, ff_error *error),
+                            void *context, double *rate, ff_error *error) {
     const ff_device_table *table = device->table;
     uint64_t took = 0;
     FF_TRY(step(context, stream, error)); /* whatever the first time costs */
@@ -167,7 +170,7 @@ static ff_status repeat(ff_device *device, ff_stream *stream, uint64_t budget_ns
         for (uint64_t i = 0; i < turns; i++) FF_TRY(step(context, stream, error));
         FF_TRY(table->stream_synchronize(device, stream, error));
         took = ff_now_ns() - began;
-        *rate = (double)turns * (double)samples * 1e9 / (double)(took ? took : 1);
+        *rate = (double)turns * 1e9 / (double)(took ? took : 1);
     }
     return FF_OK;
 }
@@ -193,60 +196,24 @@ ff_status ff_rates_of_copies(ff_device *device, uint64_t bytes, uint64_t budget_
         status = table->allocate_pinned(device, &job.from, bytes, "a batch", error);
     if (status == FF_OK) status = table->stream_create(device, &stream, error);
     if (status == FF_OK)
-        status = repeat(device, stream, budget_ns, 1, copy_slot, &job, rate, error);
+        status = ff_rates_of_steps(device, stream, budget_ns, copy_slot, &job, rate, error);
     table->stream_destroy(device, stream);
     table->release(device, job.to);
     table->release_pinned(device, job.from);
     return status;
 }
 
-static ff_status make_batch(void *context, ff_stream *stream, ff_error *error) {
-    return ff_batches_enqueue_again(context, stream, error);
-}
+/* ---- the ring for them ---------------------------------------------------------------------- */
 
-/* The first batch again and again. */
-static ff_status measure_kernels(ff_batches *batches, ff_device *device, ff_stream *stream,
-                                 const ff_loader_info *info, uint64_t budget_ns, double *rate,
-                                 ff_error *error) {
-    const ff_batch_info *batch;
-    FF_TRY(ff_batches_prepare(batches, stream, &batch, error));
-    if (!batch) return FF_OK;
-    FF_TRY(ff_batches_enqueue(batches, stream, error));
-    FF_TRY(repeat(device, stream, budget_ns, info->rows, make_batch, batches, rate, error));
-    return ff_batches_rewind(batches, error);
-}
-
-static ff_status measure_device(ff_batches *batches, ff_device *device, ff_stream *stream,
-                                uint64_t budget_ns, ff_rates *rates, ff_error *error) {
-    ff_batches_info info = ff_batches_describe(batches);
-    double *rate = rates->rate;
-    if (info.placement != FF_PLACEMENT_RESIDENT && !device->table->unified) {
-        FF_TRY(ff_rates_of_copies(device, info.loader.slot_bytes, budget_ns, &rate[FF_STAGE_COPY],
-                                  error));
-        rate[FF_STAGE_COPY] *= info.loader.rows;
-    }
-    if (info.placement == FF_PLACEMENT_HOST) return FF_OK;
-    return measure_kernels(batches, device, stream, &info.loader, budget_ns,
-                           &rate[FF_STAGE_AUGMENT], error);
-}
-
-ff_status ff_rates_of_batches(ff_batches *batches, ff_dataset *dataset,
-                              const ff_batches_options *options, uint64_t budget_ns,
-                              ff_rates *rates, ff_error *error) {
-    ff_placement placement = ff_batches_describe(batches).placement;
-    ff_device *device = options->loader.device;
-    *rates = (ff_rates){0};
-    if (ff_batches_measure(batches).batches)
-        return ff_fail(error, FF_USAGE, "rates are measured before the first step");
-    if (placement != FF_PLACEMENT_RESIDENT) {
-        ff_stage host = placement == FF_PLACEMENT_HOST ? FF_STAGE_AUGMENT : FF_STAGE_GATHER;
-        FF_TRY(ff_rates_of_stage(dataset, &options->loader, FF_STAGE_STORAGE, budget_ns, rates,
-                                 error));
-        FF_TRY(ff_rates_of_stage(dataset, &options->loader, host, budget_ns, rates, error));
-    }
-    ff_stream *stream;
-    FF_TRY(device->table->stream_create(device, &stream, error));
-    ff_status status = measure_device(batches, device, stream, budget_ns, rates, error);
-    device->table->stream_destroy(device, stream);
-    return status;
+ff_tuned ff_tune(double thread_rate, double copy_rate, uint32_t rows, int cpus) {
+    double threads = ceil(1.25 * copy_rate / thread_rate);
+    double waiting = ceil(PAUSE_SECONDS * copy_rate / rows);
+    return (ff_tuned){
+        .threads = threads < 1      ? 1
+                   : threads > cpus ? cpus
+                                    : (int)threads,
+        .slots = waiting < 1    ? 4
+                 : waiting > 13 ? 16
+                                : 3 + (uint32_t)waiting,
+    };
 }
