@@ -208,12 +208,8 @@ FF_HD uint64_t ff_order_at(const ff_order *order, uint64_t position) {
 #ifndef __CUDACC__
 #include "format/base/status.h"
 
-#include <stdbool.h>
-
 /* "random" "block" "sequential". */
 const char *ff_order_name(ff_order_kind kind);
-/* false where the name is none of them. */
-bool ff_order_parse(const char *name, ff_order_kind *kind);
 
 /* The default block and group for samples of `sample_bytes`: blocks of about 1 MiB, so that reading
  * one is sequential for a disk; groups of 2048 blocks, so that on class-sorted data with 1000
