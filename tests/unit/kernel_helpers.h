@@ -13,7 +13,7 @@
 
 #include "loader/device/device.h"
 #include "loader/philox.h"
-#include "train/cuda/kernels.h"
+#include "train/cuda/kernels/kernels.h"
 
 #include <math.h>
 #include <stdbool.h>

@@ -4,8 +4,8 @@
 #include "tests/unit/train_helpers.h"
 
 #include "loader/device/host.h"
+#include "train/cuda/cudnn/run.h"
 #include "train/cuda/cudnn_choose.h"
-#include "train/cuda/cudnn_run.h"
 
 #include <dlfcn.h>
 #include <time.h>
