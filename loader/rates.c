@@ -35,7 +35,7 @@ typedef struct worker {
 } worker;
 
 typedef struct bench {
-    ff_loader_plan plan; /* of short batches */
+    ff_loader_settings settings; /* of short batches */
     ff_stage stage;
     uint64_t until_ns;
     atomic_uint_fast64_t next, samples;
@@ -51,16 +51,17 @@ static void touch(void *context) {
     (void)bytes[view->tensor_bytes - 1];
 }
 
-static ff_status read_run(bench *job, worker *self, const ff_loader_place *place, ff_error *error) {
+static ff_status read_run(bench *job, worker *self, const ff_sequence_batch *batch,
+                          ff_error *error) {
     ff_order order;
-    ff_order_init(&order, &job->plan.order, place->epoch);
-    for (uint32_t row = 0; row < place->count; row++) {
+    ff_order_init(&order, &job->settings.order, batch->epoch);
+    for (uint32_t row = 0; row < batch->count; row++) {
         ff_view view;
-        uint64_t number = ff_order_at(&order, place->position + row);
-        if (job->plan.sample_of_place) number = job->plan.sample_of_place[number];
+        uint64_t number = ff_order_at(&order, batch->position + row);
+        if (job->settings.sample_of_place) number = job->settings.sample_of_place[number];
         FF_TRY(ff_reader_sample(self->reader, number, &view, error));
         if (view.mapped && ff_guard_run(touch, &view))
-            return ff_dataset_fault(job->plan.dataset, view.tensor, error);
+            return ff_dataset_fault(job->settings.dataset, view.tensor, error);
     }
     return FF_OK;
 }
@@ -71,26 +72,26 @@ static void work(void *context, size_t index) {
     do {
         uint64_t number = atomic_fetch_add(&job->next, 1);
         /* Augmentation alone: the same samples again and again, in the cache. */
-        if (job->stage == FF_STAGE_AUGMENT) number = index % job->plan.sequence.epoch_batches;
-        ff_loader_place place = ff_sequence_at(&job->plan.sequence, number);
+        if (job->stage == FF_STAGE_AUGMENT) number = index % job->settings.sequence.epoch_batches;
+        ff_sequence_batch batch = ff_sequence_at(&job->settings.sequence, number);
         uint32_t failed_row;
         if (job->stage == FF_STAGE_STORAGE)
-            self->status = read_run(job, self, &place, &self->error);
+            self->status = read_run(job, self, &batch, &self->error);
         else
-            self->status = ff_gather(self->gatherer, &place, self->memory, self->source,
-                                     self->params, 0, place.count, &failed_row, &self->error);
-        atomic_fetch_add(&job->samples, place.count);
+            self->status = ff_gather(self->gatherer, &batch, self->memory, self->source,
+                                     self->params, 0, batch.count, &failed_row, &self->error);
+        atomic_fetch_add(&job->samples, batch.count);
     } while (self->status == FF_OK && ff_now_ns() < job->until_ns);
 }
 
 static ff_status create_worker(bench *job, worker *self, ff_error *error) {
-    const ff_loader_plan *plan = &job->plan;
-    FF_TRY(plan->direct ? ff_reader_open_direct(&self->reader, plan->dataset, error)
-                        : ff_reader_open(&self->reader, plan->dataset, error));
-    FF_TRY(ff_gatherer_create(&self->gatherer, plan, error));
-    FF_TRY(ff_alloc_aligned(&self->memory, plan->slot_bytes, 1, 0, "a batch", error));
-    FF_TRY(ff_alloc(&self->source, plan->rows, sizeof *self->source, "a batch's rows", error));
-    return ff_alloc(&self->params, plan->rows, sizeof *self->params, "a batch's rows", error);
+    const ff_loader_settings *settings = &job->settings;
+    FF_TRY(settings->direct ? ff_reader_open_direct(&self->reader, settings->dataset, error)
+                            : ff_reader_open(&self->reader, settings->dataset, error));
+    FF_TRY(ff_gatherer_create(&self->gatherer, settings, error));
+    FF_TRY(ff_alloc_aligned(&self->memory, settings->slot_bytes, 1, 0, "a batch", error));
+    FF_TRY(ff_alloc(&self->source, settings->rows, sizeof *self->source, "a batch's rows", error));
+    return ff_alloc(&self->params, settings->rows, sizeof *self->params, "a batch's rows", error);
 }
 
 static void destroy_worker(worker *self) {
@@ -139,11 +140,11 @@ ff_status ff_rates_of_stage(ff_dataset *dataset, const ff_loader_options *given,
     options.share_total = 0;
     options.feed = (ff_loader_feed){.raw = stage == FF_STAGE_GATHER};
     bench job = {.stage = stage};
-    FF_TRY(ff_loader_plan_init(&job.plan, dataset, &options, error));
-    job.count = rates->threads = job.plan.threads ? job.plan.threads : 1;
+    FF_TRY(ff_loader_settings_init(&job.settings, dataset, &options, error));
+    job.count = rates->threads = job.settings.threads ? job.settings.threads : 1;
     if (stage == FF_STAGE_AUGMENT) rates->host_augments = true;
     ff_status status = run(&job, budget_ns, &rates->rate[stage], error);
-    ff_loader_plan_free(&job.plan);
+    ff_loader_settings_free(&job.settings);
     return status;
 }
 
