@@ -157,8 +157,8 @@ asan: ## the tests under AddressSanitizer and UndefinedBehaviorSanitizer
 tsan: ## the tests under ThreadSanitizer
 	@$(MAKE) --no-print-directory test BUILD=build/tsan SANITIZE=thread
 
-lint: ## formatting, layers, headers compiled alone, cppcheck
-	@CC="$(CC)" tools/build/lint.sh
+lint: ## formatting, layers, headers compiled alone, cppcheck, functions that no program uses
+	@CC="$(CC)" PYTHON="$(PYTHON)" tools/build/lint.sh
 
 quickstart: ## install what is missing, build, pack Fashion-MNIST, inspect it and train a small net on it
 	@$(MAKE) --no-print-directory -s -j$$(nproc) programs

@@ -170,26 +170,6 @@ static void test_skipped(void **state) {
     }
 }
 
-static void test_working(void **state) {
-    (void)state;
-    dice d = {43, 0};
-    const ff_cuda_place place = place_of(2);
-    for (int trial = 0; trial < trials(4); trial++) {
-        run r;
-        make(&d, &r);
-        assert_launched(ff_cuda_working(&place, &r.update));
-        fetch_parts(&r);
-        for (int s = 0; s < SEGMENTS; s++) {
-            const part *p = &r.parts[s];
-            for (size_t i = 0; p->working && i < p->working->count; i++)
-                assert_near(p->working, i,
-                            at(p->master && !r.segments[s].frozen ? p->master : p->old_working, i),
-                            0);
-        }
-        drop_arrays();
-    }
-}
-
 /* Hundreds of steps of the control alone against the rule in words. */
 static void test_control(void **state) {
     (void)state;
@@ -356,9 +336,9 @@ static void test_muon(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_update),        cmocka_unit_test(test_skipped),
-        cmocka_unit_test(test_working),       cmocka_unit_test(test_control),
-        cmocka_unit_test(test_control_edges), cmocka_unit_test(test_muon),
+        cmocka_unit_test(test_update),  cmocka_unit_test(test_skipped),
+        cmocka_unit_test(test_control), cmocka_unit_test(test_control_edges),
+        cmocka_unit_test(test_muon),
     };
     return cmocka_run_group_tests(tests, bench_open, bench_close);
 }
