@@ -1,11 +1,11 @@
-/* The planner (train/cuda/cudnn_planner.h) over engines of the test's own in cuDNN's place, which
+/* The planner (train/cuda/planner.h) over engines of the test's own in cuDNN's place, which
  * take as long to compile and to run as it says, on the host device's streams: with a "card", whose
  * handle is not NULL, and without one. */
 #include "tests/unit/train_helpers.h"
 
 #include "loader/device_host.h"
 #include "train/cuda/cudnn/run.h"
-#include "train/cuda/cudnn_choose.h"
+#include "train/cuda/engine_choice.h"
 
 #include <dlfcn.h>
 #include <time.h>

@@ -1,4 +1,4 @@
-#include "train/cuda/plan_choice.h"
+#include "train/cuda/timed_choice.h"
 
 #include "format/base/memory.h"
 

@@ -2,10 +2,10 @@
  * each by itself, the engines that were compiled at run time, which any card of the same name and
  * compute capability takes compiled, whatever its driver. Every call is a success without a folder.
  * Thread rule: as the planner. */
-#ifndef FF_TRAIN_CUDA_CUDNN_CACHE_H
-#define FF_TRAIN_CUDA_CUDNN_CACHE_H
+#ifndef FF_TRAIN_CUDA_ENGINE_CACHE_H
+#define FF_TRAIN_CUDA_ENGINE_CACHE_H
 
-#include "train/cuda/cudnn_planner.h"
+#include "train/cuda/planner.h"
 
 /* The choice that was made under `driver`, where `engine` is NULL; else that engine, by its
  * candidate's name. plan->plan stays NULL where there is none that can be used, or, with `timed`,

@@ -1,9 +1,9 @@
 /* Which of a convolution's candidates is taken: the fastest on the card, or the first in an order.
  * Thread rule: as the planner. */
-#ifndef FF_TRAIN_CUDA_CUDNN_CHOOSE_H
-#define FF_TRAIN_CUDA_CUDNN_CHOOSE_H
+#ifndef FF_TRAIN_CUDA_ENGINE_CHOICE_H
+#define FF_TRAIN_CUDA_ENGINE_CHOICE_H
 
-#include "train/cuda/cudnn_planner.h"
+#include "train/cuda/planner.h"
 
 /* What a candidate is, for reports; `found`: engines that there were. */
 ff_library_engine ff_cudnn_engine_of(const ff_cudnn_candidate *candidate, int found);
@@ -16,8 +16,9 @@ int ff_cudnn_choose_by_order(ff_cudnn_planner *planner, const ff_library_conv_sp
                              const ff_cudnn_candidates *candidates, bool compiles,
                              ff_cudnn_plan *plan, ff_error *error);
 
-/* Times them within the convolution's share of the planner's budget (plan_choice.h), which it takes
- * from. *chosen = -1 where none could be timed; else planned->plan is its plan, *ns its time. */
+/* Times them within the convolution's share of the planner's budget (timed_choice.h), which it
+ * takes from. *chosen = -1 where none could be timed; else planned->plan is its plan, *ns its time.
+ */
 FF_MUST_USE ff_status ff_cudnn_choose_by_time(ff_cudnn_planner *planner, ff_cudnn_planned *planned,
                                               const ff_cudnn_candidates *candidates, int *chosen,
                                               uint64_t *ns, ff_error *error);

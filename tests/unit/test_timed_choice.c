@@ -4,7 +4,7 @@
 
 #include "loader/device_host.h"
 #include "train/cuda/engine_timer.h"
-#include "train/cuda/plan_choice.h"
+#include "train/cuda/timed_choice.h"
 
 #include <stdatomic.h>
 #include <time.h>

@@ -1,4 +1,4 @@
-#include "train/cuda/cudnn_cache.h"
+#include "train/cuda/engine_cache.h"
 
 #include "format/base/memory.h"
 #include "train/cuda/plan_cache.h"

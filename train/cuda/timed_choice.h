@@ -8,8 +8,8 @@
  * that would have to be compiled is passed over.
  *
  * Time and runs are the caller's, so this is tested without a card. */
-#ifndef FF_TRAIN_CUDA_PLAN_CHOICE_H
-#define FF_TRAIN_CUDA_PLAN_CHOICE_H
+#ifndef FF_TRAIN_CUDA_TIMED_CHOICE_H
+#define FF_TRAIN_CUDA_TIMED_CHOICE_H
 
 #include "format/base/status.h"
 
