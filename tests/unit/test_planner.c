@@ -5,7 +5,7 @@
 
 #include "loader/device_host.h"
 #include "train/cuda/cudnn/run.h"
-#include "train/cuda/engine_choice.h"
+#include "train/cuda/planner.h"
 
 #include <dlfcn.h>
 #include <time.h>
@@ -278,17 +278,17 @@ static void compiling_has_a_budget_of_its_own(void **state) {
     engine_count = 4;
     /* A fourth of this is the convolution's: enough for all runs, but not for one compilation. */
     open_bench(&b, true, (ff_library_options){.timing_seconds = 1.6, .compile_seconds = 1e3});
-    b.planner.budget.expected = 1;
+    b.planner.chooser.budget.expected = 1;
     takes(&b, 1, "8", true);
     assert_int_equal(b.tuning.timed, 4);
     assert_int_equal(b.tuning.compiled, 3);
     for (int i = 1; i < 4; i++) assert_int_equal(some[i].compilations, 1);
-    assert_true(b.tuning.compile_seconds >= 1.35 && b.planner.budget.timing > 0);
+    assert_true(b.tuning.compile_seconds >= 1.35 && b.planner.chooser.budget.timing > 0);
     assert_true(b.tuning.timing_seconds < b.tuning.compile_seconds);
     close_bench(&b);
     /* A fourth of this is less than two compilations. */
     open_bench(&b, true, (ff_library_options){.timing_seconds = 1e3, .compile_seconds = 2.6});
-    b.planner.budget.expected = 1;
+    b.planner.chooser.budget.expected = 1;
     takes(&b, 1, "7", true);
     assert_int_equal(b.tuning.compiled, 2);
     close_bench(&b);
@@ -318,7 +318,7 @@ static void what_cannot_be_loaded_is_compiled(void **state) {
     open_bench(&b, true,
                (ff_library_options){
                    .cache_folder = folder, .timing_seconds = 1.6, .compile_seconds = 1e3});
-    b.planner.budget.expected = 1;
+    b.planner.chooser.budget.expected = 1;
     takes(&b, 1, "7", true);
     assert_int_equal(b.tuning.timed, 3);
     assert_int_equal(b.tuning.compiled, 2);
@@ -362,7 +362,7 @@ static void repeats_take_no_share(void **state) {
     engine_count = 1;
     open_bench(&b, true, (ff_library_options){.timing_seconds = 1, .expected_convs = 20});
     for (int i = 0; i < 10; i++) takes(&b, 1 + i / 5, "1", true);
-    assert_int_equal(b.planner.budget.asked, 2);
+    assert_int_equal(b.planner.chooser.budget.asked, 2);
     assert_int_equal(b.tuning.convolutions, 2);
     assert_int_equal(b.tuning.timed, 2);
     assert_true(b.progress >= 2);

@@ -1,31 +1,46 @@
-/* Which of a convolution's candidates is taken: the fastest on the card, or the first in an order.
- * Thread rule: as the planner. */
+/* Which engine a convolution takes: what the cache holds (engine_cache.h), else the fastest on the
+ * card within a budget of seconds (timed_choice.h), else the first in the order of cuDNN's
+ * heuristics. Plain C over cudnn/plan.h, so tests choose among engines of their own. Thread rule:
+ * one thread, for which the device, if there is one, is current. */
 #ifndef FF_TRAIN_CUDA_ENGINE_CHOICE_H
 #define FF_TRAIN_CUDA_ENGINE_CHOICE_H
 
-#include "train/cuda/planner.h"
+#include "train/cuda/engine_cache.h"
+#include "train/cuda/timed_choice.h"
 
-/* What a candidate is, for reports; `found`: engines that there were. */
-ff_library_engine ff_cudnn_engine_of(const ff_cudnn_candidate *candidate, int found);
+struct ff_engine_timer;
 
-/* Of those that can be finished, the first that keeps the workspace's limit, else the one that
- * needs least. In the heuristics' order, but for 16 bits those on tensor cores before the others:
- * nothing was timed. `compiles`: also those that must be compiled first. -1 where none can be
- * finished; error says why the last could not. */
-int ff_cudnn_choose_by_order(ff_cudnn_planner *planner, const ff_library_conv_spec *spec,
-                             const ff_cudnn_candidates *candidates, bool compiles,
-                             ff_cudnn_plan *plan, ff_error *error);
+/* One spec, however many layers have it; all but the spec is zero before the choice. */
+typedef struct ff_cudnn_planned {
+    ff_library_conv_spec spec;
+    ff_cudnn_graph graph;
+    ff_cudnn_plan plan; /* plan.plan NULL: there is no engine; then why tells it */
+    ff_library_engine engine;
+    ff_error why;
+} ff_cudnn_planned;
 
-/* Times them within the convolution's share of the planner's budget (timed_choice.h), which it
- * takes from. *chosen = -1 where none could be timed; else planned->plan is its plan, *ns its time.
- */
-FF_MUST_USE ff_status ff_cudnn_choose_by_time(ff_cudnn_planner *planner, ff_cudnn_planned *planned,
-                                              const ff_cudnn_candidates *candidates, int *chosen,
-                                              uint64_t *ns, ff_error *error);
+typedef struct ff_engine_chooser {
+    const ff_library_options *options; /* workspace_limit is not 0 */
+    const ff_cudnn_device *device;     /* device->handle NULL: there is no card */
+    ff_library_tuning own, *tuning;    /* the options', else its own */
+    ff_engine_cache cache;
+    ff_choice_budget budget;
+    struct ff_engine_timer *timer; /* NULL until something is timed */
+    bool ahead;                    /* options->compile_ahead, where that can be done */
+    char no_driver[256];           /* without a card: why no driver can be opened; "" = one can */
+    bool told_no_driver, told_failed; /* each once */
+} ff_engine_chooser;
 
-/* Compiles, into the cache folder, the first configuration of every engine that must be compiled,
- * where it is not there yet: those that timing tries first. */
-void ff_cudnn_compile_ahead(ff_cudnn_planner *planner, const ff_library_conv_spec *spec,
-                            const ff_cudnn_candidates *candidates);
+/* options and device outlive the chooser. driver: its version, where there is a card. */
+FF_MUST_USE ff_status ff_engine_chooser_open(ff_engine_chooser *chooser,
+                                             const ff_library_options *options,
+                                             const ff_cudnn_device *device, int driver,
+                                             ff_error *error);
+void ff_engine_chooser_close(ff_engine_chooser *chooser); /* closed or zeroed ones are accepted */
+
+/* Fills graph, plan and engine, or why. What is chosen is kept in the cache, and so is what had to
+ * be compiled. FF_OK also where there is no engine. */
+FF_MUST_USE ff_status ff_engine_choose(ff_engine_chooser *chooser, ff_cudnn_planned *planned,
+                                       ff_error *error);
 
 #endif

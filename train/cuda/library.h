@@ -214,6 +214,9 @@ typedef struct ff_library_options {
     void *planned_context;
 } ff_library_options;
 
+/* A line for options->note. */
+void ff_library_note(const ff_library_options *options, const char *format, ...) FF_PRINTF(2, 3);
+
 typedef struct ff_library_table {
     const char *name; /* "cudnn", "plain" */
 

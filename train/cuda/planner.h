@@ -1,34 +1,15 @@
-/* Finds the plan of a convolution: among those planned before, in the cache folder
- * (engine_cache.h), by timing every engine on the card, or in the order of cuDNN's heuristics
- * (engine_choice.h). Plain C over cudnn/plan.h, so tests plan with engines of their own.
+/* The convolutions that were planned: each spec once, with the engine that was chosen for it
+ * (engine_choice.h).
  * Thread rule: one thread, for which the device, if there is one, is current. */
 #ifndef FF_TRAIN_CUDA_PLANNER_H
 #define FF_TRAIN_CUDA_PLANNER_H
 
-#include "train/cuda/cudnn/plan.h"
-#include "train/cuda/timed_choice.h"
-
-struct ff_engine_timer;
-
-/* One spec, however many layers have it. */
-typedef struct ff_cudnn_planned {
-    ff_library_conv_spec spec;
-    ff_cudnn_graph graph;
-    ff_cudnn_plan plan; /* plan.plan NULL: there is no engine; then why tells it */
-    ff_library_engine engine;
-    ff_error why;
-} ff_cudnn_planned;
+#include "train/cuda/engine_choice.h"
 
 typedef struct ff_cudnn_planner {
-    ff_library_options options; /* cache_folder is owned; device_json is not kept */
+    ff_library_options options; /* cache_folder and device_json are not kept */
     ff_cudnn_device device;     /* device.handle NULL: there is no card */
-    char driver[16];            /* the driver's version, "none" without a card */
-    char no_driver[256];        /* without a card: why no driver can be opened; "" = one can */
-    ff_choice_budget budget;
-    ff_library_tuning own, *tuning;   /* the options', else its own */
-    int told_cache;                   /* lines about cached plans that could not be used */
-    bool told_no_driver, told_failed; /* each once */
-    struct ff_engine_timer *timer;    /* NULL until something is timed */
+    ff_engine_chooser chooser;
     ff_cudnn_planned **list;
     size_t count, capacity;
 } ff_cudnn_planner;
@@ -46,11 +27,5 @@ FF_MUST_USE ff_status ff_cudnn_planner_find(ff_cudnn_planner *planner,
 
 /* Gives back what timing took, until something is timed again. */
 void ff_cudnn_planner_settle(ff_cudnn_planner *planner);
-
-/* ---- what the planner's files share ---- */
-
-/* A line for options.note. */
-void ff_cudnn_planner_note(const ff_cudnn_planner *planner, const char *format, ...)
-    FF_PRINTF(2, 3);
 
 #endif
