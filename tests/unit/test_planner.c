@@ -3,7 +3,7 @@
  * handle is not NULL, and without one. */
 #include "tests/unit/train_helpers.h"
 
-#include "loader/device_host.h"
+#include "loader/device/host.h"
 #include "train/cuda/cudnn/run.h"
 #include "train/cuda/planner.h"
 

@@ -20,7 +20,7 @@ typedef struct ff_cuda_options {
     double bytes_per_ns; /* its memory's rate, to weigh passes with; 0 = not known */
     bool no_fold;        /* batch norms stay apart from the convolutions after them */
     /* As in ff_library_options. With a description the compute only plans: its device is not
-     * there (loader/device_absent.h), and no kernel is launched. */
+     * there (loader/device/absent.h), and no kernel is launched. */
     const char *device_json;
     void (*planned)(void *context, const ff_library_conv_spec *spec, const ff_library_conv *conv);
     void *planned_context;

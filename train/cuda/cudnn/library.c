@@ -1,7 +1,7 @@
 #include "train/cuda/cudnn/library.h"
 
 #include "format/base/memory.h"
-#include "loader/device.h"
+#include "loader/device/device.h"
 #include "train/cuda/cudnn/cublas.h"
 #include "train/cuda/cudnn/run.h"
 #include "train/cuda/planner.h"
