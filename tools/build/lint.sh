@@ -47,7 +47,7 @@ scratch=$(mktemp -d) && trap 'rm -rf "$scratch"' EXIT
 for file in "${headers[@]}"; do
     if [ "$file" = loader/cuda/kernel.h ]; then # C++, by CUDA's rules
         printf '#include "%s"\n#include "%s"\n' "$file" "$file" >"$scratch/alone.cc"
-        ${CXX:-g++} -std=c++17 -I. -Itests/cudasim -Wall -Wextra -Werror -Wno-unused-function -fsyntax-only "$scratch/alone.cc" 2>"$scratch/log" ||
+        ${CXX:-g++} -std=c++17 -I. -Itests/cuda/sim -Wall -Wextra -Werror -Wno-unused-function -fsyntax-only "$scratch/alone.cc" 2>"$scratch/log" ||
             finding "$file: does not compile alone: $(grep -m1 error "$scratch/log")"
         continue
     fi

@@ -1,6 +1,6 @@
 /* The update on the device: SGD over segments of every kind against plain loops, the check of the
  * gradients, the control of a run over hundreds of steps, and Muon's parts. */
-#include "tests/unit/kernel_helpers.h"
+#include "tests/cuda/unit/kernel_helpers.h"
 
 #include "train/muon.h"
 

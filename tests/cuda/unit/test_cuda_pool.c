@@ -1,6 +1,6 @@
 /* Pooling on the device against plain loops: windows that overlap or leave gaps, padding, NaN,
  * equal values; with statistics; backward by gathering; global pools. */
-#include "tests/unit/kernel_helpers.h"
+#include "tests/cuda/unit/kernel_helpers.h"
 
 static ff_cuda_pool any_pool(dice *d) {
     ff_cuda_pool p = {.n = between(d, 1, 4),

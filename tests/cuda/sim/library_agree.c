@@ -1,8 +1,8 @@
-#include "tests/cudasim/library_agree.h"
+#include "tests/cuda/sim/library_agree.h"
 
 #include "format/base/memory.h"
 #include "loader/philox.h"
-#include "tests/cudasim/library_plain.h"
+#include "tests/cuda/sim/library_plain.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -1,6 +1,6 @@
 /* The kernels of wide rows, on the simulator: whole batches against the host's plain versions, bit
  * for bit, on random odd shapes; of one size and of many, as stored in every dtype and layout. */
-#include "tests/unit/kernel_helpers.h"
+#include "tests/cuda/unit/kernel_helpers.h"
 
 #include "loader/augment/jitter.h"
 #include "loader/augment/resample.h"

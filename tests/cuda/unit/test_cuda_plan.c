@@ -1,6 +1,6 @@
 /* Whole small nets on the CUDA compute table (simulated kernels, plain library, asynchronous
  * streams; or a card's) against the plain loops: loss, every gradient, running statistics. */
-#include "tests/unit/cuda_helpers.h"
+#include "tests/cuda/unit/cuda_helpers.h"
 
 static bool untimed; /* the plain library may time nothing */
 

@@ -1,7 +1,7 @@
 /* What a run of steps does otherwise than step after step: plans that leave out the gradients of
  * parameters whose learning rate has come to 0, recordings that cannot be made, starting anew. On
  * the simulated GPU, and on the CPU where that makes sense. */
-#include "tests/unit/cuda_helpers.h"
+#include "tests/cuda/unit/cuda_helpers.h"
 
 #include "train/step.h"
 #include "train/update.h"

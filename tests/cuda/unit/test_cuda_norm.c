@@ -1,6 +1,6 @@
 /* Batch norm on the device against plain loops in double: statistics, the elementwise pass,
  * backward; every dtype and activation, odd shapes, values far from zero. */
-#include "tests/unit/kernel_helpers.h"
+#include "tests/cuda/unit/kernel_helpers.h"
 
 /* z as the kernels and the host make it, so that a mask is never a matter of rounding. */
 static float affine(double x, float scale, float shift) {

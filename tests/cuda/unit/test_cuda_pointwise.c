@@ -1,6 +1,6 @@
 /* The elementwise kernels against plain loops: counts with and without a tail, in place and not;
  * bias and its gradient; dropout's masks against the host's; casts; views. */
-#include "tests/unit/kernel_helpers.h"
+#include "tests/cuda/unit/kernel_helpers.h"
 
 static double normal(double z) {
     return 0.5 * (1 + erf(z * 0.70710678118654752));

@@ -15,8 +15,8 @@
 enum { ON_CARD = 1 };
 #else
 #include "loader/device/host.h"
-#include "tests/cudasim/cudasim.h"
-#include "tests/cudasim/library_plain.h"
+#include "tests/cuda/sim/cudasim.h"
+#include "tests/cuda/sim/library_plain.h"
 enum { ON_CARD = 0 };
 #endif
 

@@ -1,5 +1,5 @@
 /* Depthwise convolution on the device, its three passes, against plain loops in double. */
-#include "tests/unit/kernel_helpers.h"
+#include "tests/cuda/unit/kernel_helpers.h"
 
 typedef struct net {
     ff_cuda_place place;

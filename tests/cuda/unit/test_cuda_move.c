@@ -1,13 +1,13 @@
 /* The loader's kernels against their plain stand-ins, bit for bit: the batch's place, parameters of
  * every augmentation and order, and moving samples of random odd shapes, dtypes, layouts and
  * channel paddings; outputs poisoned, between guard bands. */
-#include "tests/unit/kernel_helpers.h"
+#include "tests/cuda/unit/kernel_helpers.h"
 
 #include "loader/augment/affine.h"
 #include "loader/augment/host.h"
 #include "loader/cuda/kernels.h"
 #include "loader/device/host.h"
-#include "tests/cudasim/loader_plain.h"
+#include "tests/cuda/sim/loader_plain.h"
 
 /* The plain ones run on the host's images of the same arrays. */
 static ff_device *plain_device;

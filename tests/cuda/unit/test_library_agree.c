@@ -3,8 +3,8 @@
 #include "tests/unit/train_helpers.h"
 
 #include "loader/device/host.h"
-#include "tests/cudasim/library_agree.h"
-#include "tests/cudasim/library_plain.h"
+#include "tests/cuda/sim/library_agree.h"
+#include "tests/cuda/sim/library_plain.h"
 
 enum { TRIALS = 40 };
 

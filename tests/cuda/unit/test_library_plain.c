@@ -2,7 +2,7 @@
  * compute table and against sums written out here, on random odd shapes. */
 #include "tests/unit/train_helpers.h"
 
-#include "tests/cudasim/library_plain.h"
+#include "tests/cuda/sim/library_plain.h"
 
 enum { GUARD = 16 };
 

@@ -1,4 +1,4 @@
-#include "tests/cudasim/library_plain.h"
+#include "tests/cuda/sim/library_plain.h"
 
 #include "format/base/memory.h"
 #include "loader/device/host.h"

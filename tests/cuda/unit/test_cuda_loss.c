@@ -1,6 +1,6 @@
 /* The loss on the device against the reference's loops: every dtype, mixed and smoothed labels,
  * weights, samples without a label, bad labels; the record in the ring. */
-#include "tests/unit/kernel_helpers.h"
+#include "tests/cuda/unit/kernel_helpers.h"
 
 #include "train/compute.h"
 

@@ -1,6 +1,6 @@
 /* The simulator: what kernels compute on it, and that it sees the faults it is there for. */
-#include "tests/cudasim/cudasim.h"
-#include "tests/cudasim/self.h"
+#include "tests/cuda/sim/cudasim.h"
+#include "tests/cuda/sim/self.h"
 
 #include <setjmp.h>
 #include <signal.h>

@@ -1,7 +1,7 @@
 /* Every entry of the CUDA compute table (simulated kernels, plain library, asynchronous streams; or
  * a card's kernels, cuDNN and cuBLAS) against the plain loops, on random odd shapes, in every
  * precision. Inputs are rounded to the precision first, outputs begin as what no result is. */
-#include "tests/unit/cuda_helpers.h"
+#include "tests/cuda/unit/cuda_helpers.h"
 
 typedef struct tables {
     machine m;

@@ -5,7 +5,7 @@
 #ifdef FF_TESTS_ON_CARD
 #include "loader/cuda/module.h"
 #else
-#include "tests/cudasim/cudasim.h"
+#include "tests/cuda/sim/cudasim.h"
 #endif
 
 /* Simulated kernels are slow under ThreadSanitizer; the placements themselves have their own test.

@@ -1,4 +1,4 @@
-#include "tests/cudasim/loader_plain.h"
+#include "tests/cuda/sim/loader_plain.h"
 
 #include "loader/augment/host.h"
 #include "loader/device/host.h"

@@ -8,8 +8,8 @@
 #include "format/base/memory.h"
 #include "loader/cuda/kernels.h"
 #include "loader/device/host.h"
-#include "tests/cudasim/cudasim.h"
-#include "tests/cudasim/library_plain.h"
+#include "tests/cuda/sim/cudasim.h"
+#include "tests/cuda/sim/library_plain.h"
 #include "train/cuda/compute.h"
 #include "train/cuda/exports.h"
 

@@ -1,6 +1,6 @@
 /* A model planned for a device that is not there has the memory and the convolutions of the same
  * model on one that is, and touches nothing. */
-#include "tests/unit/cuda_helpers.h"
+#include "tests/cuda/unit/cuda_helpers.h"
 
 #include "loader/device/absent.h"
 #include "train/planned_device.h"

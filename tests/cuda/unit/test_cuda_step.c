@@ -1,7 +1,7 @@
 /* Steps that never wait, on the simulated GPU or on a card: against the CPU's, recorded against
  * called, with scaled losses, Muon, a smaller last batch, gradient buckets, and two replicas at
  * once. Engines are deterministic ones, so what is the same on the simulator is so on a card. */
-#include "tests/unit/cuda_helpers.h"
+#include "tests/cuda/unit/cuda_helpers.h"
 
 #include "format/base/thread.h"
 #include "train/step.h"
