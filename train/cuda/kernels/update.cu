@@ -1,6 +1,6 @@
 /* SGD over all segments in one launch, a block a chunk; the check of the gradients; the end of a
  * step. Bytes: update.h. */
-#include "train/cuda/kernels/any_dtype.cuh"
+#include "train/cuda/kernels/eights.cuh"
 #include "train/cuda/kernels/rates.cuh"
 #include "train/cuda/kernels/update.h"
 
