@@ -131,11 +131,6 @@ static void set_range(ff_writer *writer, const ff_part *part) {
     writer->next_block = writer->first_block;
 }
 
-ff_status ff_writer_open(ff_writer **writer, const char *directory, const ff_metadata *metadata,
-                         ff_error *error) {
-    return ff_writer_open_part(writer, directory, metadata, NULL, error);
-}
-
 static ff_status open_writer(ff_writer **out, const char *directory, const ff_metadata *metadata,
                              const ff_part *part, bool pending, ff_error *error) {
     ff_writer *writer;
@@ -158,8 +153,8 @@ static ff_status open_writer(ff_writer **out, const char *directory, const ff_me
     return status;
 }
 
-ff_status ff_writer_open_part(ff_writer **writer, const char *directory,
-                              const ff_metadata *metadata, const ff_part *part, ff_error *error) {
+ff_status ff_writer_open(ff_writer **writer, const char *directory, const ff_metadata *metadata,
+                         const ff_part *part, ff_error *error) {
     return open_writer(writer, directory, metadata, part, false, error);
 }
 

@@ -240,9 +240,8 @@ static ff_status open_writer(pack_state *packing, ff_error *error) {
     const ff_pack_split *job = packing->job;
     const ff_metadata *metadata = packing->metadata;
     ff_status opened =
-        job->sums
-            ? ff_writer_open_pending(&packing->writer, job->directory, metadata, error)
-            : ff_writer_open_part(&packing->writer, job->directory, metadata, job->part, error);
+        job->sums ? ff_writer_open_pending(&packing->writer, job->directory, metadata, error)
+                  : ff_writer_open(&packing->writer, job->directory, metadata, job->part, error);
     if (opened == FF_USAGE && error) {
         size_t length = strlen(error->message);
         snprintf(error->message + length, sizeof error->message - length,

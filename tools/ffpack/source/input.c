@@ -165,10 +165,6 @@ ff_status ff_input_unpack(const char *path, const char *temporary, int *fd, uint
     return status;
 }
 
-bool ff_input_compressed(const ff_input *input) {
-    return input->compressed;
-}
-
 void ff_input_close(ff_input **input) {
     if (!*input) return;
     if ((*input)->compressed) inflateEnd(&(*input)->zlib);

@@ -28,7 +28,7 @@ struct ff_listing {
     char *directory;
     size_t label_bytes, stride;
     tail entries, keys;
-    uint64_t count, source_bytes, largest_bytes;
+    uint64_t count;
     XXH3_state_t *hasher;
     uint8_t hash[16];
 };
@@ -100,8 +100,6 @@ ff_status ff_listing_add(ff_listing *listing, const ff_item *item, ff_error *err
     if (labels) XXH3_128bits_update(listing->hasher, item->labels, labels);
 
     listing->count++;
-    listing->source_bytes += row.bytes;
-    if (row.bytes > listing->largest_bytes) listing->largest_bytes = row.bytes;
     return FF_OK;
 }
 
@@ -118,16 +116,8 @@ uint64_t ff_listing_count(const ff_listing *listing) {
     return listing->count;
 }
 
-uint64_t ff_listing_source_bytes(const ff_listing *listing) {
-    return listing->source_bytes;
-}
-
 uint64_t ff_listing_key_bytes(const ff_listing *listing) {
     return listing->keys.written;
-}
-
-uint64_t ff_listing_largest_bytes(const ff_listing *listing) {
-    return listing->largest_bytes;
 }
 
 void ff_listing_hash(const ff_listing *listing, uint8_t hash[16]) {

@@ -19,14 +19,15 @@
 extern const ff_source_format ff_source_idx, ff_source_npy, ff_source_webdataset, ff_source_cifar,
     ff_source_imagenet, ff_source_archive, ff_source_list_file, ff_source_folder;
 
-const ff_source_format *const ff_source_formats[] = {
+/* In the order of detection; ends with NULL. */
+static const ff_source_format *const formats[] = {
     &ff_source_idx,        &ff_source_cifar,    &ff_source_npy,
     &ff_source_webdataset, &ff_source_imagenet, &ff_source_archive,
     &ff_source_list_file,  &ff_source_folder,   NULL};
 
 static ff_status find_format(const ff_source_format **found, const char *name, ff_error *error) {
     char known[256] = "auto";
-    for (const ff_source_format *const *format = ff_source_formats; *format; format++) {
+    for (const ff_source_format *const *format = formats; *format; format++) {
         *found = *format;
         if (!strcmp((*format)->name, name)) return FF_OK;
         size_t length = strlen(known);
@@ -39,8 +40,7 @@ static ff_status unrecognized(const char *path, const unsigned char *head, size_
                               ff_error *error) {
     ff_buffer wanted = {0};
     ff_status status = FF_OK;
-    for (const ff_source_format *const *format = ff_source_formats; *format && status == FF_OK;
-         format++)
+    for (const ff_source_format *const *format = formats; *format && status == FF_OK; format++)
         status =
             ff_buffer_printf(&wanted, error, "%s%s", wanted.length ? "; " : "", (*format)->wanted);
     if (status != FF_OK)
@@ -77,7 +77,7 @@ static ff_status detect_at(ff_source *source, const char *path, ff_error *error)
         if (!head_bytes) return unrecognized(path, head, 0, error);
     }
     if (source->format) return FF_OK;
-    for (const ff_source_format *const *format = ff_source_formats; *format; format++) {
+    for (const ff_source_format *const *format = formats; *format; format++) {
         if (source->pattern && !(*format)->patterns) continue;
         ff_error hidden = {0};
         if ((*format)->detect(path, head, head_bytes, &hidden)) {
@@ -175,7 +175,7 @@ static ff_status check_uses(const ff_source *source, const ff_source_options *op
     for (size_t i = 0; i < sizeof given / sizeof given[0]; i++) {
         if (!given[i].given || (source->format->uses & given[i].use)) continue;
         char of[128] = "";
-        for (const ff_source_format *const *format = ff_source_formats; *format; format++) {
+        for (const ff_source_format *const *format = formats; *format; format++) {
             size_t length = strlen(of);
             if ((*format)->uses & given[i].use)
                 snprintf(of + length, sizeof of - length, "%s%s", length ? ", " : "",
