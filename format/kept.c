@@ -2,7 +2,7 @@
 
 #include "format/base/bytes.h"
 #include "format/checksum.h"
-#include "format/file.h"
+#include "format/base/file.h"
 #include "format/metadata.h"
 
 #include <fcntl.h>

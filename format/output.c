@@ -1,6 +1,6 @@
 #include "format/output.h"
 
-#include "format/file.h"
+#include "format/base/file.h"
 #include "format/layout.h"
 #include "format/part.h"
 #include "format/pending.h"

@@ -1,7 +1,7 @@
 #include "format/part.h"
 
 #include "format/checksum.h"
-#include "format/file.h"
+#include "format/base/file.h"
 
 #include <errno.h>
 #include <fcntl.h>

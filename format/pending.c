@@ -1,7 +1,7 @@
 #include "format/pending.h"
 
 #include "format/checksum.h"
-#include "format/file.h"
+#include "format/base/file.h"
 #include "format/generation.h"
 #include "format/kept.h"
 #include "format/part.h"

@@ -2,7 +2,7 @@
 
 #include "format/base/guard.h"
 #include "format/checksum.h"
-#include "format/file.h"
+#include "format/base/file.h"
 #include "format/generation.h"
 
 #include <fcntl.h>

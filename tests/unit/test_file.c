@@ -1,6 +1,6 @@
 /* Files written once: calls that do less than was asked, are interrupted or fail, and the order of
  * what a commit does, here by a write, pread, pwrite, fsync and rename of the test's own. */
-#include "format/file.h"
+#include "format/base/file.h"
 #include "tests/unit/format_set.h"
 #include "tests/unit/short_calls.h"
 

@@ -1,5 +1,5 @@
 /* Streams of bytes, gzip undone: what is read, and what is refused. */
-#include "tools/ffpack/source/disk.h"
+#include "tools/ffpack/source/text.h"
 #include "tools/ffpack/source/input.h"
 
 #include <setjmp.h>

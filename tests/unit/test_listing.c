@@ -1,5 +1,5 @@
 /* The listing on disk and the byte stream under the sources. */
-#include "tools/ffpack/source/disk.h"
+#include "tools/ffpack/source/text.h"
 #include "tools/ffpack/source/input.h"
 #include "tools/ffpack/source/listing.h"
 

@@ -2,14 +2,14 @@
 
 #include "format/base/thread.h"
 #include "format/checksum.h"
-#include "format/file.h"
+#include "format/base/file.h"
 #include "format/generation.h"
 #include "format/index.h"
 #include "format/reader.h"
 #include "format/shard.h"
 #include "tools/ffpack/describe.h"
 #include "tools/ffpack/run.h"
-#include "tools/ffpack/source/disk.h"
+#include "tools/ffpack/source/text.h"
 #include "tools/ffpack/space.h"
 
 #include <errno.h>

@@ -2,13 +2,13 @@
 
 #include "format/base/interrupt.h"
 #include "format/checksum.h"
-#include "format/file.h"
+#include "format/base/file.h"
 #include "format/generation.h"
 #include "format/index.h"
 #include "format/output.h"
 #include "format/shard.h"
 #include "tools/ffpack/skipped.h"
-#include "tools/ffpack/source/disk.h"
+#include "tools/ffpack/source/text.h"
 #include "tools/ffpack/source/source.h"
 
 #include <errno.h>

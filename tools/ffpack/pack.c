@@ -6,7 +6,7 @@
 #include "format/pending.h"
 #include "tools/ffpack/describe.h"
 #include "tools/ffpack/run.h"
-#include "tools/ffpack/source/disk.h"
+#include "tools/ffpack/source/text.h"
 #include "tools/ffpack/space.h"
 #include "tools/ffpack/statistics.h"
 

@@ -6,7 +6,7 @@
 #include "format/generation.h"
 #include "tools/ffpack/pipeline.h"
 #include "tools/ffpack/shuffle.h"
-#include "tools/ffpack/source/disk.h"
+#include "tools/ffpack/source/text.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -2,7 +2,7 @@
 
 #include "format/base/thread.h"
 #include "format/reader.h"
-#include "tools/ffpack/source/disk.h"
+#include "tools/ffpack/source/text.h"
 
 #include <errno.h>
 #include <inttypes.h>

@@ -4,7 +4,7 @@
 #include "format/index.h"
 #include "format/shard_check.h"
 #include "tools/ffpack/repair_split.h"
-#include "tools/ffpack/source/disk.h"
+#include "tools/ffpack/source/text.h"
 #include "tools/ffpack/source/source.h"
 
 #include <errno.h>

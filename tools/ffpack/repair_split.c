@@ -2,7 +2,7 @@
 
 #include "format/base/thread.h"
 #include "format/checksum.h"
-#include "format/file.h"
+#include "format/base/file.h"
 #include "format/generation.h"
 #include "format/shard_check.h"
 #include "tools/ffpack/source/source.h"

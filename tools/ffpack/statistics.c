@@ -4,7 +4,7 @@
 #include "format/pending.h"
 #include "format/shard.h"
 #include "tools/ffpack/measure.h"
-#include "tools/ffpack/source/disk.h"
+#include "tools/ffpack/source/text.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

@@ -2,7 +2,7 @@
 
 #include "format/base/interrupt.h"
 #include "format/metadata.h"
-#include "tools/ffpack/source/disk.h"
+#include "tools/ffpack/source/text.h"
 
 #include <archive.h>
 #include <archive_entry.h>

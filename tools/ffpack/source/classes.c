@@ -1,5 +1,5 @@
 /* Class names and the labels they stand for. */
-#include "tools/ffpack/source/disk.h"
+#include "tools/ffpack/source/text.h"
 #include "tools/ffpack/source/source.h"
 
 #include "format/layout.h"

@@ -3,7 +3,7 @@
 #include "tools/ffpack/source/input.h"
 
 #include "format/base/interrupt.h"
-#include "tools/ffpack/source/disk.h"
+#include "tools/ffpack/source/text.h"
 
 #include <errno.h>
 #include <inttypes.h>

@@ -4,7 +4,7 @@
 #include "format/base/interrupt.h"
 #include "format/checksum.h"
 #include "format/metadata.h"
-#include "tools/ffpack/source/disk.h"
+#include "tools/ffpack/source/text.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* Reading the bytes of items. */
-#include "tools/ffpack/source/disk.h"
+#include "tools/ffpack/source/text.h"
 #include "tools/ffpack/source/source.h"
 #include "tools/ffpack/source/stream.h"
 

@@ -3,7 +3,7 @@
 #include "format/layout.h"
 #include "tools/ffpack/source/archive.h"
 #include "tools/ffpack/source/braces.h"
-#include "tools/ffpack/source/disk.h"
+#include "tools/ffpack/source/text.h"
 #include "tools/ffpack/source/input.h"
 #include "tools/ffpack/source/stream.h"
 

@@ -2,7 +2,7 @@
 
 #include "format/base/bytes.h"
 #include "tools/ffpack/source/archive.h"
-#include "tools/ffpack/source/disk.h"
+#include "tools/ffpack/source/text.h"
 #include "tools/ffpack/source/sorter.h"
 
 #include <inttypes.h>

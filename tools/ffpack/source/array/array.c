@@ -1,7 +1,7 @@
 #include "tools/ffpack/source/array/array.h"
 
 #include "format/base/interrupt.h"
-#include "tools/ffpack/source/disk.h"
+#include "tools/ffpack/source/text.h"
 
 #include <inttypes.h>
 #include <stdio.h>

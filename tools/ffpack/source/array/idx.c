@@ -4,7 +4,7 @@
  * PREFIXimages-idx3-ubyte[.gz] with PREFIXlabels-idx1-ubyte[.gz], also with "." for the first "-",
  * with the digit of the dimensions, and with byte, short, int, float or double for ubyte. */
 #include "tools/ffpack/source/array/list.h"
-#include "tools/ffpack/source/disk.h"
+#include "tools/ffpack/source/text.h"
 #include "tools/ffpack/source/input.h"
 
 #include "format/base/bytes.h"

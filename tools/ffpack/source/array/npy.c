@@ -5,7 +5,7 @@
 #include "tools/ffpack/source/array/npy.h"
 #include "tools/ffpack/source/archive.h"
 #include "tools/ffpack/source/array/npy_header.h"
-#include "tools/ffpack/source/disk.h"
+#include "tools/ffpack/source/text.h"
 #include "tools/ffpack/source/input.h"
 
 #include <dirent.h>

@@ -1,6 +1,6 @@
 #include "tools/ffpack/source/array/npy_header.h"
 
-#include "tools/ffpack/source/disk.h"
+#include "tools/ffpack/source/text.h"
 
 #include <ctype.h>
 #include <inttypes.h>

@@ -4,7 +4,7 @@
 #include "tools/ffpack/source/archive.h"
 #include "tools/ffpack/source/array/npy.h"
 #include "tools/ffpack/source/array/npy_header.h"
-#include "tools/ffpack/source/disk.h"
+#include "tools/ffpack/source/text.h"
 
 #include "format/base/interrupt.h"
 

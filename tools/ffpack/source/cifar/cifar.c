@@ -9,7 +9,7 @@
  * The python version has the same names without .bin: python.c. */
 #include "format/base/thread.h"
 #include "tools/ffpack/source/cifar/files.h"
-#include "tools/ffpack/source/disk.h"
+#include "tools/ffpack/source/text.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -2,7 +2,7 @@
 
 #include "format/base/interrupt.h"
 #include "tools/ffpack/source/archive.h"
-#include "tools/ffpack/source/disk.h"
+#include "tools/ffpack/source/text.h"
 
 #include <dirent.h>
 #include <errno.h>

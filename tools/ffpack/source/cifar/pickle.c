@@ -2,7 +2,7 @@
 #include "tools/ffpack/source/cifar/pickle.h"
 
 #include "tools/ffpack/source/cifar/pickle_machine.h"
-#include "tools/ffpack/source/disk.h"
+#include "tools/ffpack/source/text.h"
 
 #include <errno.h>
 #include <inttypes.h>

@@ -1,7 +1,7 @@
 /* What lies in a pickle's file: a window for opcodes, lines, and strings that are written as text,
  * decoded into temporary space. */
 #include "tools/ffpack/source/cifar/pickle_machine.h"
-#include "tools/ffpack/source/disk.h"
+#include "tools/ffpack/source/text.h"
 
 #include <ctype.h>
 #include <inttypes.h>

@@ -8,7 +8,7 @@
  * Python 3. */
 #include "tools/ffpack/source/cifar/files.h"
 #include "tools/ffpack/source/cifar/pickle.h"
-#include "tools/ffpack/source/disk.h"
+#include "tools/ffpack/source/text.h"
 
 #include <inttypes.h>
 #include <stdio.h>

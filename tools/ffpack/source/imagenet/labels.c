@@ -1,7 +1,7 @@
 #include "tools/ffpack/source/imagenet/labels.h"
 
 #include "tools/ffpack/source/archive.h"
-#include "tools/ffpack/source/disk.h"
+#include "tools/ffpack/source/text.h"
 #include "tools/ffpack/source/imagenet/matlab.h"
 
 #include <inttypes.h>

@@ -10,7 +10,7 @@
  * the order of the lines, in each split; keys are the paths as written. The list is read twice, or
  * three times where labels are names, so memory does not grow with it. */
 #include "tools/ffpack/source/archive.h"
-#include "tools/ffpack/source/disk.h"
+#include "tools/ffpack/source/text.h"
 #include "tools/ffpack/source/list/fields.h"
 
 #include <errno.h>

@@ -2,7 +2,7 @@
  * Beyond torchvision's ImageFolder: a folder that cannot be read, and a link that leads back above
  * itself, are errors; there they are silently skipped, or walked 40 times. */
 #include "format/base/interrupt.h"
-#include "tools/ffpack/source/disk.h"
+#include "tools/ffpack/source/text.h"
 #include "tools/ffpack/source/tree/tree.h"
 
 #include <dirent.h>

@@ -1,6 +1,6 @@
 #include "tools/ffpack/source/tree/layout.h"
 
-#include "tools/ffpack/source/disk.h"
+#include "tools/ffpack/source/text.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* The splits of a tree, and where each has its labels from. */
-#include "tools/ffpack/source/disk.h"
+#include "tools/ffpack/source/text.h"
 #include "tools/ffpack/source/tree/tree_state.h"
 
 #include <inttypes.h>

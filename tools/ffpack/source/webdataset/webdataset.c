@@ -13,7 +13,7 @@
  * (captions, arrays) are left out. A leading "./" of members' names is no part of the key. */
 #include "tools/ffpack/source/archive.h"
 #include "tools/ffpack/source/class_set.h"
-#include "tools/ffpack/source/disk.h"
+#include "tools/ffpack/source/text.h"
 #include "tools/ffpack/source/source.h"
 #include "tools/ffpack/source/webdataset/sample.h"
 #include "tools/ffpack/source/webdataset/tars.h"

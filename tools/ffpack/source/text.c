@@ -1,4 +1,4 @@
-#include "tools/ffpack/source/disk.h"
+#include "tools/ffpack/source/text.h"
 
 #include "format/base/guard.h"
 

@@ -1,4 +1,4 @@
-#include "format/file.h"
+#include "format/base/file.h"
 
 #include <errno.h>
 #include <fcntl.h>
