@@ -1,7 +1,8 @@
 #include "format/writer.h"
 
-#include "format/checksum.h"
 #include "format/base/file.h"
+#include "format/base/path.h"
+#include "format/checksum.h"
 #include "format/generation.h"
 #include "format/index.h"
 #include "format/pending.h"
@@ -93,10 +94,9 @@ static ff_status find_whole_shards(ff_writer *writer, ff_error *error) {
         return find_pending_shards(writer, error);
     for (uint32_t number = writer->first_shard; number < writer->end_shard; number++) {
         ff_shard shard;
-        char name[32], path[4096];
+        char name[32];
         ff_shard_name(name, number);
-        snprintf(path, sizeof path, "%s/%s", writer->directory, name);
-        if (access(path, F_OK) && errno == ENOENT) break;
+        if (!ff_path_exists("%s/%s", writer->directory, name) && errno == ENOENT) break;
         FF_TRY(ff_shard_open(&shard, writer->directory, number, error));
         ff_buffer found = {0};
         ff_status status = ff_shard_metadata_text(&shard, &found, error);

@@ -51,6 +51,7 @@ static int tear_down(void **state) {
 static void check_bytes(const char *folder) {
     ff_file *file;
     uint8_t back[SMALL];
+    fake.log[0] = 0;
     OK(ff_file_create(&file, folder, "file", &test_error));
     OK(ff_file_write(file, wanted, SMALL, &test_error));
     OK(ff_file_skip(file, SMALL, &test_error));

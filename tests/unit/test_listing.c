@@ -1,7 +1,8 @@
 /* The listing on disk and the byte stream under the sources. */
-#include "tools/ffpack/source/text.h"
+#include "format/base/path.h"
 #include "tools/ffpack/source/input.h"
 #include "tools/ffpack/source/listing.h"
+#include "tools/ffpack/source/text.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

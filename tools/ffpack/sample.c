@@ -1,7 +1,6 @@
 #include "tools/ffpack/sample.h"
 
 #include "tools/ffpack/array_sample.h"
-#include "tools/ffpack/source/text.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

@@ -1,9 +1,10 @@
 #include "tools/ffpack/source/source.h"
 
+#include "format/base/path.h"
+#include "format/base/read.h"
 #include "format/layout.h"
 #include "tools/ffpack/source/archive.h"
 #include "tools/ffpack/source/braces.h"
-#include "tools/ffpack/source/text.h"
 #include "tools/ffpack/source/input.h"
 #include "tools/ffpack/source/stream.h"
 
@@ -283,7 +284,7 @@ void ff_source_close(ff_source **out) {
     ff_source *source = *out;
     if (!source) return;
     for (size_t i = 0; i < source->part_count; i++) {
-        ff_disk_close(&source->part[i].fd);
+        ff_close_file(&source->part[i].fd);
         free(source->part[i].path);
     }
     for (size_t i = 0; i < source->split_count; i++) {
@@ -328,7 +329,7 @@ static ff_status add_part(ff_source *source, const char *path, ff_source_part ad
     char *copy = NULL;
     if (status == FF_OK) status = ff_copy_string(&copy, path, error);
     if (status != FF_OK) {
-        ff_disk_close(&added.fd);
+        ff_close_file(&added.fd);
         return status;
     }
     added.path = copy;
@@ -357,7 +358,7 @@ ff_status ff_source_add_archive(ff_source *source, const char *path, bool plain,
                                 uint32_t *part, ff_error *error) {
     if (!plain) return ff_source_add_stream(source, path, nested, part, error);
     int fd;
-    FF_TRY(ff_disk_open(path, &fd, NULL, error));
+    FF_TRY(ff_open_file(path, &fd, NULL, error));
     return ff_source_add_part(source, path, fd, part, error);
 }
 

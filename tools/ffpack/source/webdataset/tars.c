@@ -1,7 +1,7 @@
 #include "tools/ffpack/source/webdataset/tars.h"
 
+#include "format/base/path.h"
 #include "tools/ffpack/source/braces.h"
-#include "tools/ffpack/source/text.h"
 
 #include <dirent.h>
 #include <stdlib.h>
