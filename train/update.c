@@ -1,7 +1,7 @@
 #include "train/update.h"
 
 #include "format/base/memory.h"
-#include "loader/device_absent.h"
+#include "loader/device/absent.h"
 #include "train/groups.h"
 
 #include <stdlib.h>
