@@ -68,7 +68,7 @@ TESTING_OBJECTS   := $(call objects,$(sort $(wildcard tests/cudasim/*.c)))
 # CUDA kernels on the CPU, for tests: every .cu as C++ with the simulator. Needs no CUDA toolkit.
 CXX := $(if $(filter default,$(origin CXX)),g++,$(CXX))
 CUDASIM_CXXFLAGS := -std=c++17 -D_GNU_SOURCE -I. -Itests/cudasim $(CPPFLAGS) $(CPPFLAGS_FOUND) $(CXXFLAGS) -g -ffp-contract=off -fno-math-errno -fno-exceptions -fno-rtti -fPIC -fvisibility=hidden -pthread -Wall -Wextra -Wshadow -Wno-unknown-pragmas -Wno-unused-function -Wno-missing-field-initializers $(if $(SANITIZE),-O1 -fsanitize=$(SANITIZE) -fno-sanitize-recover=undefined -fno-omit-frame-pointer,-O2)
-CUDASIM_SOURCES := $(sort $(wildcard loader/cuda/*.cu train/cuda/*.cu tests/cudasim/*.cu tests/cudasim/*.cc))
+CUDASIM_SOURCES := $(sort $(wildcard loader/cuda/*.cu train/cuda/kernels/*.cu tests/cudasim/*.cu tests/cudasim/*.cc))
 CUDASIM_OBJECTS := $(patsubst %,$(BUILD)/obj/cudasim/%.o,$(CUDASIM_SOURCES))
 # Tests that run kernels; all of tests/unit/test_cuda_*.c.
 CUDASIM_TESTS   := $(filter $(BUILD)/tests/test_cuda_%,$(UNIT_PROGRAMS))

@@ -1,6 +1,6 @@
 #include "loader/batch_jobs.h"
 
-#include "loader/affine.h"
+#include "loader/augment/affine.h"
 
 #include <inttypes.h>
 #include <string.h>

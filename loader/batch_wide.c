@@ -1,6 +1,6 @@
 #include "loader/batch_wide.h"
 
-#include "loader/resample.h"
+#include "loader/augment/resample.h"
 
 #include <string.h>
 

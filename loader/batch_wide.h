@@ -4,7 +4,7 @@
 #define FF_LOADER_BATCH_WIDE_H
 
 #include "loader/cuda/kernels.h"
-#include "loader/device.h"
+#include "loader/device/device.h"
 #include "loader/plan.h"
 
 typedef struct ff_batch_wide {

@@ -1,7 +1,7 @@
 #include "loader/gather.h"
 
 #include "format/base/guard.h"
-#include "loader/resample.h"
+#include "loader/augment/resample.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

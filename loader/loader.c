@@ -8,8 +8,8 @@
 #include "loader/loader.h"
 
 #include "format/base/thread.h"
-#include "loader/device_absent.h"
-#include "loader/device_host.h"
+#include "loader/device/absent.h"
+#include "loader/device/host.h"
 #include "loader/gather.h"
 
 #include <inttypes.h>

@@ -22,8 +22,8 @@
 #define FF_LOADER_LOADER_H
 
 #include "format/reader.h"
-#include "loader/augment.h"
-#include "loader/device.h"
+#include "loader/augment/augment.h"
+#include "loader/device/device.h"
 #include "loader/order.h"
 
 typedef struct ff_loader ff_loader;

@@ -3,10 +3,10 @@
 #ifndef FF_LOADER_PLAN_H
 #define FF_LOADER_PLAN_H
 
-#include "loader/augment_host.h"
+#include "loader/augment/host.h"
+#include "loader/augment/wide.h"
 #include "loader/loader.h"
 #include "loader/sequence.h"
-#include "loader/wide.h"
 
 typedef struct ff_loader_plan {
     ff_dataset *dataset;

@@ -2,7 +2,7 @@
 
 #include "format/base/interrupt.h"
 #include "format/base/progress.h"
-#include "loader/device_absent.h"
+#include "loader/device/absent.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

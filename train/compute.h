@@ -31,7 +31,7 @@
 
 #include "format/base/status.h"
 #include "format/dtype.h"
-#include "loader/device.h"
+#include "loader/device/device.h"
 #include "train/control.h"
 #include "train/muon.h"
 #include "train/optim.h"

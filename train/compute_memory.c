@@ -3,8 +3,8 @@
 #include "train/compute.h"
 
 #include "format/dtype.h"
-#include "loader/device_absent.h"
-#include "loader/device_host.h"
+#include "loader/device/absent.h"
+#include "loader/device/host.h"
 
 #include <omp.h>
 #include <string.h>

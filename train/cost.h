@@ -12,7 +12,7 @@
 #define FF_TRAIN_COST_H
 
 #include "format/metadata.h"
-#include "loader/augment.h"
+#include "loader/augment/augment.h"
 #include "train/card.h"
 #include "train/plan.h"
 

@@ -1,5 +1,5 @@
 /* The compute table that adds up what the CUDA table's entries (cuda/compute*.c) would do. Bytes of
- * own kernels: the headers of train/cuda, "Reads ..., writes ...". */
+ * own kernels: the headers of train/cuda/kernels, "Reads ..., writes ...". */
 #include "train/cost_count.h"
 
 #include <assert.h>

@@ -5,7 +5,7 @@
 
 #include "format/base/status.h"
 #include "loader/cuda/nvml.h"
-#include "loader/device.h"
+#include "loader/device/device.h"
 #include "train/card.h"
 #include "train/model.h"
 #include "train/tuning.h"

@@ -1,7 +1,7 @@
 #include "train/needs.h"
 
 #include "format/base/say.h"
-#include "loader/device_absent.h"
+#include "loader/device/absent.h"
 #include "train/recipe.h"
 
 #include <inttypes.h>

@@ -21,7 +21,7 @@ typedef struct ff_needs {
     uint64_t mapped_bytes;    /* of the sets; page cache, which the system takes back at will */
 } ff_needs;
 
-/* Of a recipe whose parts are built on a device that is absent (loader/device_absent.h): counted by
+/* Of a recipe whose parts are built on a device that is absent (loader/device/absent.h): counted by
  * the calls that take the memory. */
 FF_MUST_USE ff_status ff_needs_of(ff_needs *needs, const struct ff_recipe *recipe, ff_error *error);
 /* Two or three lines of the summary. */

@@ -3,7 +3,7 @@
 #include "format/base/memory.h"
 #include "format/base/say.h"
 #include "loader/cuda/module.h"
-#include "loader/device_absent.h"
+#include "loader/device/absent.h"
 #include "train/cuda/compute.h"
 #include "train/cuda/exports.h"
 

@@ -1,6 +1,6 @@
 #include "train/recipe_parts.h"
 
-#include "loader/device_absent.h"
+#include "loader/device/absent.h"
 #include "train/compute.h"
 #include "train/recipe_updates.h"
 

@@ -4,7 +4,7 @@
 #define FF_TRAIN_SPLITS_H
 
 #include "format/reader.h"
-#include "loader/augment.h"
+#include "loader/augment/augment.h"
 
 typedef struct ff_splits_options {
     const char *data;  /* a split's folder, or a folder of splits with `train` */

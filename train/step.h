@@ -12,7 +12,7 @@
 #ifndef FF_TRAIN_STEP_H
 #define FF_TRAIN_STEP_H
 
-#include "loader/device.h"
+#include "loader/device/device.h"
 #include "train/control.h"
 #include "train/model.h"
 

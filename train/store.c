@@ -2,7 +2,7 @@
 
 #include "format/base/memory.h"
 #include "format/dtype.h"
-#include "loader/device_absent.h"
+#include "loader/device/absent.h"
 #include "loader/philox.h"
 
 #include <assert.h>

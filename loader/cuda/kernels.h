@@ -4,20 +4,20 @@
  * One batch is three launches in one stream, which may be captured and replayed, for the first one
  * counts on in device memory:
  *     next    one thread: *place = where the next batch is
- *     params  a thread a row: what becomes of each row (order, loader/augment.h)
+ *     params  a thread a row: what becomes of each row (order, loader/augment/augment.h)
  *     move    a block a sample: gather, pad, crop, flip, cutout, normalize, convert, channels-last;
  *             labels and other columns
  *     wide    instead of move, where samples are resampled, jittered or mixed: several kernels,
- *             with rows of f32 between them (loader/wide.h)
+ *             with rows of f32 between them (loader/augment/wide.h)
  *
  * Launchers return 0 or the number of a cudaError_t, FF_CUDA_INVALID_VALUE for what a kernel cannot
  * do. Bits: those of the host's ff_augment_plain, ff_augment_at, ff_augment_mix, ff_order_at,
- * ff_resample_plain and loader/wide.h, but for what is no number. */
+ * ff_resample_plain and loader/augment/wide.h, but for what is no number. */
 #ifndef FF_LOADER_CUDA_KERNELS_H
 #define FF_LOADER_CUDA_KERNELS_H
 
 #include "format/dtype.h"
-#include "loader/augment.h"
+#include "loader/augment/augment.h"
 #include "loader/cuda/types.h"
 #include "loader/order.h"
 #include "loader/sequence.h"
@@ -91,7 +91,7 @@ typedef struct ff_cuda_move {
     const uint32_t *black; /* [channels] elements of `to`, each in the low bytes of its word */
     const void *table;     /* u8 only: [channels][256] elements of `to` */
     /* Where affine is 1: an element of the table, f16 or bf16, is fma(value, scale, bias) rounded,
-     * for each value (loader/affine.h says whether), and channels <= FF_CUDA_AFFINE. */
+     * for each value (loader/augment/affine.h says whether), and channels <= FF_CUDA_AFFINE. */
     uint32_t affine;
     float scale[FF_CUDA_AFFINE], bias[FF_CUDA_AFFINE];
 

@@ -1,4 +1,4 @@
-/* Antialiased resampling of stored samples into wide rows, bit for bit loader/resample.c's.
+/* Antialiased resampling of stored samples into wide rows, bit for bit loader/augment/resample.c's.
  *
  * A block makes 32 x 16 pixels of a row's output, up to four channels at once. Source rows go by in
  * chunks of 16: all threads make their horizontal sums, 32 a row, into shared memory; then each
@@ -7,8 +7,8 @@
  *   weights  [32 + 16][ROOM + 1] f32, made once a block; windows that are longer (reductions by
  *            more than 30) have theirs made when they are needed
  *   sums     [4 channels][16 source rows][32 columns] f32 */
+#include "loader/augment/resample_weights.h"
 #include "loader/cuda/wide.cuh"
-#include "loader/resample_weights.h"
 
 enum { COLUMNS = 32, LINES = 16, SOURCE = 16, CHANNELS = 4, ROOM = 64, LANES_Y = 8 };
 enum { EACH = LINES / LANES_Y }; /* pixels a thread */

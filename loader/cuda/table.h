@@ -7,7 +7,7 @@
 #ifndef FF_LOADER_CUDA_TABLE_H
 #define FF_LOADER_CUDA_TABLE_H
 
-#include "loader/device.h"
+#include "loader/device/device.h"
 
 #include <stdint.h>
 

@@ -1,6 +1,6 @@
 /* Wide rows but for resampling: moved pixels, colour jitter, and the finish. */
+#include "loader/augment/jitter.h"
 #include "loader/cuda/wide.cuh"
-#include "loader/jitter.h"
 
 enum { TILE_X = 32, TILE_Y = 8 };
 

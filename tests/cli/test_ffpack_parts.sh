@@ -57,6 +57,8 @@ parts q 3 in_idx --shard-size 4K; cp -r q.2 p.copy2
 check "a part is continued" bash -c "cp -r q.3 r.3.partial && rm r.3.partial/test/part.ffp r.3.partial/train/part.ffp r.3.partial/train/shard-000003.ffs && '$ffpack' in_idx -o r.3 --shard-size 4K --part 3/3 --resume && diff -r q.3 r.3"
 merge_refuses() { local name=$1; shift; refuses "$name" "$@"; check "  and makes nothing" test ! -e out -a ! -e out.partial; }
 merge_refuses "a part too few" 2 'train/shard-000001.ffs is in none of the parts: --part 2/3 would have it' merge out q.1 q.3
+parts w 4 in_idx --shard-size 4K
+merge_refuses "the last shard alone is missing" 2 'train/shard-000003.ffs is in none of the parts: --part 4/4 would have it' merge out w.1 w.2 w.3
 merge_refuses "a part twice" 2 'q.2 and p.copy2 both hold shard 1 of train' merge out q.1 q.2 p.copy2 q.3
 merge_refuses "a whole set" 2 'm: is no part of a set: it is whole' merge out m
 merge_refuses "something else" 2 'in_idx: is no part of a set' merge out q.1 in_idx
@@ -64,6 +66,13 @@ merge_refuses "one split of a part" 2 'q.1/train: is the split train of a part' 
 merge_refuses "nothing" 2 'wanted ffpack merge OUT PART...' merge out
 parts u 3 in_idx --shard-size 4K --mean 0.5 --std 0.25
 merge_refuses "parts of other options" 2 'u.2 and q.1 are parts of different sets;mean ' merge out q.1 u.2 q.3
+cp -r in_idx other; images=$(ls other/*train*images*)
+printf '\377' | dd of="$images" bs=1 seek=$(($(stat -c %s "$images") - 1)) conv=notrunc 2>/dev/null
+parts o 3 other --shard-size 4K --mean 0.5 --std 0.25
+mkdir -p out.partial/train; cp o.3/train/shard-000003.ffs out.partial/train
+check "a shard of the same size, with other samples," test "$(stat -c %s o.3/train/shard-000003.ffs)" = "$(stat -c %s u.3/train/shard-000003.ffs)"
+refuses "  left where a merge goes on" 2 'out.partial/train/shard-000003.ffs: left by another run' merge out u.1 u.2 u.3
+rm -r out.partial
 mv q.2/train/shard-000001.ffs kept
 merge_refuses "a shard that is gone" 65 'q.2/train/shard-000001.ffs: is missing; pack --part 2/3 again' merge out q.1 q.2 q.3
 cp u.2/train/shard-000001.ffs q.2/train 2>/dev/null

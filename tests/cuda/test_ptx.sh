@@ -16,7 +16,7 @@ result() { # GOOD NAME
 }
 patterns() { sed -n "s|^$1 $2 ||p" "$list"; } # KIND FILE
 
-for source in loader/cuda/*.cu train/cuda/*.cu; do
+for source in loader/cuda/*.cu train/cuda/kernels/*.cu; do
     framed=$(patterns framed "$source" | paste -sd'|')
     found=$(awk -v framed="${framed:-^$}" '
         /Function properties for/ { name = $NF }

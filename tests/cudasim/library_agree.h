@@ -4,7 +4,7 @@
 #ifndef FF_TESTS_LIBRARY_AGREE_H
 #define FF_TESTS_LIBRARY_AGREE_H
 
-#include "loader/device.h"
+#include "loader/device/device.h"
 #include "train/cuda/library.h"
 
 typedef struct ff_agreement {

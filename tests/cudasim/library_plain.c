@@ -1,7 +1,7 @@
 #include "tests/cudasim/library_plain.h"
 
 #include "format/base/memory.h"
-#include "loader/device_host.h"
+#include "loader/device/host.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 #include "tests/cudasim/loader_plain.h"
 
-#include "loader/augment_host.h"
-#include "loader/device_host.h"
+#include "loader/augment/host.h"
+#include "loader/device/host.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -4,7 +4,7 @@
  * written, pad channels too. Then batches of 512 and 2000, place and parameters included, in
  * microseconds: as three launches and as one recording. bench_gather [--gib 2.5] [--rows 131072]
  * [--rounds 21] [--small 2000] [--device 0] */
-#include "loader/affine.h"
+#include "loader/augment/affine.h"
 #include "loader/cuda/kernels.h"
 #include "loader/cuda/module.h"
 

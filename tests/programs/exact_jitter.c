@@ -3,7 +3,7 @@
  * with the image's planes of f32 behind each, in [0, 1], give on standard output
  *   "FACTOR FACTOR FACTOR FACTOR CHANGE..." (hexadecimal factors, changes as numbers in their
  * order) and the changed planes. */
-#include "loader/jitter.h"
+#include "loader/augment/jitter.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -10,7 +10,7 @@
  *   and the sample's bytes behind it each give the resampled bytes. STATISTICS 1: mean 0.5, 0.4,
  *   0.3, 0.2, std 0.25, 0.3, 0.2, 0.1; the cutout lies at (3, 2); FLAGS 2: the box of HEIGHT x
  * WIDTH at (Y, X); 4: all resized to HEIGHT x WIDTH and the window at (Y, X). */
-#include "loader/resample.h"
+#include "loader/augment/resample.h"
 
 #include <inttypes.h>
 #include <stdbool.h>

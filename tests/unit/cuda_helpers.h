@@ -14,7 +14,7 @@
 #include "train/cuda/exports.h"
 enum { ON_CARD = 1 };
 #else
-#include "loader/device_host.h"
+#include "loader/device/host.h"
 #include "tests/cudasim/cudasim.h"
 #include "tests/cudasim/library_plain.h"
 enum { ON_CARD = 0 };

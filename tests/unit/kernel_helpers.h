@@ -11,9 +11,9 @@
 
 #include <cmocka.h>
 
-#include "loader/device.h"
+#include "loader/device/device.h"
 #include "loader/philox.h"
-#include "train/cuda/kernels.h"
+#include "train/cuda/kernels/kernels.h"
 
 #include <math.h>
 #include <stdbool.h>
@@ -27,7 +27,7 @@
 #ifdef FF_TESTS_ON_CARD
 #include "loader/cuda/device_cuda.h"
 #else
-#include "loader/device_host.h"
+#include "loader/device/host.h"
 #endif
 
 #define assert_ok(call)                                                                            \

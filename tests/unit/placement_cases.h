@@ -6,7 +6,7 @@
 #include "loader/batches.h"
 #include "loader/cuda/kernels.h"
 #include "loader/cuda/table.h"
-#include "loader/device_host.h"
+#include "loader/device/host.h"
 #include "tests/unit/make_dataset.h"
 
 #include <setjmp.h>

@@ -1,6 +1,6 @@
 /* Augmentation parameters and their text. */
-#include "loader/augment.h"
-#include "loader/erase.h"
+#include "loader/augment/augment.h"
+#include "loader/augment/erase.h"
 
 #include <math.h>
 #include <setjmp.h>

@@ -4,7 +4,7 @@
 #include "tests/unit/cost_nets.h"
 
 #include "loader/cuda/kernels.h"
-#include "loader/host_stream.h"
+#include "loader/device/host_stream.h"
 #include "tests/unit/make_dataset.h"
 #include "train/feed.h"
 #include "train/groups.h"

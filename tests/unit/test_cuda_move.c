@@ -3,10 +3,10 @@
  * channel paddings; outputs poisoned, between guard bands. */
 #include "tests/unit/kernel_helpers.h"
 
-#include "loader/affine.h"
-#include "loader/augment_host.h"
+#include "loader/augment/affine.h"
+#include "loader/augment/host.h"
 #include "loader/cuda/kernels.h"
-#include "loader/device_host.h"
+#include "loader/device/host.h"
 #include "tests/cudasim/loader_plain.h"
 
 /* The plain ones run on the host's images of the same arrays. */

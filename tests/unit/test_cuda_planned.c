@@ -2,7 +2,7 @@
  * model on one that is, and touches nothing. */
 #include "tests/unit/cuda_helpers.h"
 
-#include "loader/device_absent.h"
+#include "loader/device/absent.h"
 #include "train/planned_device.h"
 
 static const char description[] =

@@ -2,10 +2,10 @@
  * for bit, on random odd shapes; of one size and of many, as stored in every dtype and layout. */
 #include "tests/unit/kernel_helpers.h"
 
+#include "loader/augment/jitter.h"
+#include "loader/augment/resample.h"
+#include "loader/augment/wide.h"
 #include "loader/cuda/kernels.h"
-#include "loader/jitter.h"
-#include "loader/resample.h"
-#include "loader/wide.h"
 
 static uint64_t random_state = 88172645463325252u;
 static uint32_t draw(uint32_t below) {

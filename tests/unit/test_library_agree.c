@@ -2,7 +2,7 @@
  * asynchronous host device; and a library that is wrong in one thing each time is found out. */
 #include "tests/unit/train_helpers.h"
 
-#include "loader/device_host.h"
+#include "loader/device/host.h"
 #include "tests/cudasim/library_agree.h"
 #include "tests/cudasim/library_plain.h"
 

@@ -1,6 +1,6 @@
 /* Augmentation on the host: the plain version against an image padded, cropped and flipped by hand,
  * and every fast version against the plain one, bit for bit, on random odd shapes. */
-#include "loader/augment_host.h"
+#include "loader/augment/host.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,7 +1,7 @@
 /* The loader: what comes out, for every kind of dataset, and that it does not depend on threads,
  * slots, shares, the device or where a run was resumed. */
-#include "loader/augment_host.h"
-#include "loader/device_host.h"
+#include "loader/augment/host.h"
+#include "loader/device/host.h"
 #include "loader/loader.h"
 #include "loader/plan.h"
 #include "tests/unit/make_dataset.h"

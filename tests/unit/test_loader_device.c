@@ -1,6 +1,6 @@
 /* The host's device table: order within a stream, events across streams, copies, waits; in the
  * caller and in threads with random delays. */
-#include "loader/device_host.h"
+#include "loader/device/host.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

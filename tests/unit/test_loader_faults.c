@@ -2,7 +2,7 @@
  * early ends. Each error is one sentence at acquire, after the batches before it. */
 #include "format/base/interrupt.h"
 #include "loader/batches.h"
-#include "loader/device_host.h"
+#include "loader/device/host.h"
 #include "tests/cudasim/loader_plain.h"
 #include "tests/unit/make_dataset.h"
 

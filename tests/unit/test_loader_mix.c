@@ -1,8 +1,8 @@
 /* Colour jitter, mixup and cutmix in the loader: every row against one made element by element,
  * and the same whatever the threads, slots, shares and batches. */
-#include "loader/jitter.h"
+#include "loader/augment/jitter.h"
+#include "loader/augment/resample.h"
 #include "loader/loader.h"
-#include "loader/resample.h"
 #include "tests/unit/make_dataset.h"
 
 #include <setjmp.h>

@@ -3,7 +3,7 @@
  * the caller and on asynchronous ones. The kernels are their plain stand-ins. */
 #include "loader/batches.h"
 
-#include "loader/device_host.h"
+#include "loader/device/host.h"
 #include "loader/placement.h"
 #include "loader/resident.h"
 #include "tests/cudasim/loader_plain.h"

@@ -3,7 +3,7 @@
  * round. */
 #include "loader/resident.h"
 
-#include "loader/device_host.h"
+#include "loader/device/host.h"
 #include "tests/unit/make_dataset.h"
 
 #include <setjmp.h>

@@ -4,7 +4,7 @@
  *
  * Each case runs in a process of its own, for a race ends one under ThreadSanitizer. */
 #include "loader/batches.h"
-#include "loader/device_host.h"
+#include "loader/device/host.h"
 #include "tests/cudasim/loader_plain.h"
 #include "tests/unit/make_dataset.h"
 

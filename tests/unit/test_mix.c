@@ -1,7 +1,7 @@
 /* Parameters of mixup and cutmix: golden values, the distribution of weights, torchvision's boxes.
  */
 #include "format/base/bytes.h"
-#include "loader/augment.h"
+#include "loader/augment/augment.h"
 
 #include <math.h>
 #include <setjmp.h>

@@ -2,7 +2,7 @@
  * device's asynchronous streams, where a run is a wait of a known length. */
 #include "tests/unit/train_helpers.h"
 
-#include "loader/device_host.h"
+#include "loader/device/host.h"
 #include "train/cuda/engine_timer.h"
 #include "train/cuda/plan_choice.h"
 

@@ -3,9 +3,9 @@
  * handle is not NULL, and without one. */
 #include "tests/unit/train_helpers.h"
 
-#include "loader/device_host.h"
+#include "loader/device/host.h"
+#include "train/cuda/cudnn/run.h"
 #include "train/cuda/cudnn_choose.h"
-#include "train/cuda/cudnn_run.h"
 
 #include <dlfcn.h>
 #include <time.h>

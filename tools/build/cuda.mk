@@ -1,9 +1,9 @@
 # The CUDA module, build/libff_cuda.so: the one thing that is built with a CUDA toolkit.
 #
-# Its own sources are the kernels, the C files that include the toolkit's headers, and its one
-# export. Everything else under loader/cuda and train/cuda is plain C, in the layers' archives.
-CUDA_KERNELS := $(sort $(wildcard loader/cuda/*.cu train/cuda/*.cu))
-CUDA_SOURCES := $(sort $(wildcard train/cuda/exports.c) $(shell grep -lE '^ *.include <(cuda|cudnn|cublas|nccl|nvrtc|nvtx3/)' loader/cuda/*.c train/cuda/*.c 2>/dev/null))
+# Its own sources are the kernels, what includes the headers of the CUDA runtime, cuDNN and cuBLAS,
+# and its one export. Everything else under loader/cuda and train/cuda is plain C, in the layers' archives.
+CUDA_KERNELS := $(sort $(wildcard loader/cuda/*.cu train/cuda/kernels/*.cu))
+CUDA_SOURCES := loader/cuda/device_cuda.c loader/cuda/ranges.c train/cuda/exports.c $(sort $(wildcard train/cuda/cudnn/*.c))
 CUDA_OBJECTS  = $(patsubst %.cu,$(BUILD)/obj/cuda/%.o,$(CUDA_KERNELS)) $(patsubst %.c,$(BUILD)/obj/%.o,$(CUDA_SOURCES))
 
 # A shared library under a sanitizer would need the sanitizer's own; those builds go without.

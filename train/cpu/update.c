@@ -1,6 +1,6 @@
 /* Updates on the CPU: a pass of SGD over each segment, and Muon filter bank by filter bank. */
 #include "format/base/memory.h"
-#include "loader/device_absent.h"
+#include "loader/device/absent.h"
 #include "train/cpu/cpu.h"
 
 #include <stdlib.h>

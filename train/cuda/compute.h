@@ -1,6 +1,6 @@
-/* The compute table on a GPU: own kernels (kernels.h), the library's convolutions and matrix
- * products (library.h), memory and streams of a device table. Plain C without CUDA headers: the
- * module gives it CUDA's own; tests give it the simulated kernels, the plain library and the
+/* The compute table on a GPU: own kernels (kernels/kernels.h), the library's convolutions and
+ * matrix products (library.h), memory and streams of a device table. Plain C without CUDA headers:
+ * the module gives it CUDA's own; tests give it the simulated kernels, the plain library and the
  * asynchronous host device.
  *
  * Tensors are NHWC in one block: channels padded to a multiple of 8, pad lanes zero in activations,
@@ -10,7 +10,7 @@
 #define FF_TRAIN_CUDA_COMPUTE_H
 
 #include "train/compute.h"
-#include "train/cuda/kernels.h"
+#include "train/cuda/kernels/kernels.h"
 #include "train/cuda/library.h"
 
 /* What ff_compute_options has for this table alone. */
@@ -20,7 +20,7 @@ typedef struct ff_cuda_options {
     double bytes_per_ns; /* its memory's rate, to weigh passes with; 0 = not known */
     bool no_fold;        /* batch norms stay apart from the convolutions after them */
     /* As in ff_library_options. With a description the compute only plans: its device is not
-     * there (loader/device_absent.h), and no kernel is launched. */
+     * there (loader/device/absent.h), and no kernel is launched. */
     const char *device_json;
     void (*planned)(void *context, const ff_library_conv_spec *spec, const ff_library_conv *conv);
     void *planned_context;

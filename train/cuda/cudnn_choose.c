@@ -1,8 +1,8 @@
 #include "train/cuda/cudnn_choose.h"
 
 #include "format/base/memory.h"
+#include "train/cuda/cudnn/run.h"
 #include "train/cuda/cudnn_cache.h"
-#include "train/cuda/cudnn_run.h"
 #include "train/cuda/engine_timer.h"
 
 #include <stdio.h>

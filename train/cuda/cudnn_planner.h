@@ -1,11 +1,11 @@
 /* Finds the plan of a convolution: among those planned before, in the cache folder
  * (cudnn_cache.h), by timing every engine on the card, or in the order of cuDNN's heuristics
- * (cudnn_choose.h). Plain C over cudnn_plan.h, so tests plan with engines of their own.
+ * (cudnn_choose.h). Plain C over cudnn/plan.h, so tests plan with engines of their own.
  * Thread rule: one thread, for which the device, if there is one, is current. */
 #ifndef FF_TRAIN_CUDA_CUDNN_PLANNER_H
 #define FF_TRAIN_CUDA_CUDNN_PLANNER_H
 
-#include "train/cuda/cudnn_plan.h"
+#include "train/cuda/cudnn/plan.h"
 #include "train/cuda/plan_choice.h"
 
 struct ff_engine_timer;

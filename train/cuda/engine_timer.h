@@ -6,7 +6,7 @@
 #ifndef FF_TRAIN_CUDA_ENGINE_TIMER_H
 #define FF_TRAIN_CUDA_ENGINE_TIMER_H
 
-#include "loader/device.h"
+#include "loader/device/device.h"
 #include "train/cuda/library.h"
 
 typedef struct ff_engine_timer ff_engine_timer;

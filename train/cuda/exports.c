@@ -4,7 +4,7 @@
 #include "loader/cuda/kernels.h"
 #include "loader/cuda/ranges.h"
 #include "train/cuda/compute.h"
-#include "train/cuda/cudnn_library.h"
+#include "train/cuda/cudnn/library.h"
 
 static const struct ff_train_cuda train = {
     .compute = &ff_cuda_compute_ops,

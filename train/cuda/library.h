@@ -1,6 +1,6 @@
 /* Convolutions and matrix products on a GPU, as a table of functions: what the CUDA compute table
  * leaves to NVIDIA's libraries. Two implementations: cuDNN's graph API with cuBLAS, in the CUDA
- * module (cudnn_library.h), and plain loops in the tests (tests/cudasim/library_plain.h). This
+ * module (cudnn/library.h), and plain loops in the tests (tests/cudasim/library_plain.h). This
  * header is plain C without CUDA headers.
  *
  * Layout. Activations are channels-last, [n][h][w][c]; filters [k][kernel][kernel][c]; c and k are

@@ -7,7 +7,7 @@
 #include "loader/cuda/module.h"
 #include "format/base/memory.h"
 #include "loader/cuda/kernels.h"
-#include "loader/device_host.h"
+#include "loader/device/host.h"
 #include "tests/cudasim/cudasim.h"
 #include "tests/cudasim/library_plain.h"
 #include "train/cuda/compute.h"

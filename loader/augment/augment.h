@@ -1,0 +1,224 @@
+/* What an augmented sample looks like: parameters as a pure function of (seed, epoch, sample), one
+ * text for the host (C11) and CUDA C, integers only.
+ *
+ * In the order in which they act on a sample of height x width:
+ *   pad     by `pad` pixels on each side, with the normalized black ((0 - mean) / std) or with the
+ *           reflection that does not repeat the edge (torchvision's padding_mode "reflect").
+ *   resize  of the whole sample, so that its short side has `resize` pixels (torchvision's
+ * Resize(N): the long one has N * long / short, rounded down, at most 2^30), antialiased; what
+ *           follows acts on the resized sample.
+ *   crop    to the output size: random (torchvision's RandomCrop(size, padding=pad): the corner is
+ *           uniform over all places of the padded image), else central (CenterCrop: the corner is
+ *           the half difference, rounded half to even).
+ *   rrc     instead of pad, resize and crop: a random resized crop. A random box of the sample
+ *           (loader/augment/resized_crop.h) is resampled to the output size, antialiased
+ * (torchvision's RandomResizedCrop(antialias=True); loader/augment/resample.h). flip horizontally
+ * with probability 1/2, or alternating: a random state for each sample, turned over every epoch (K.
+ * Jordan, "94% on CIFAR-10 in 3.29 Seconds", 2024). jitter  of brightness, contrast, saturation and
+ * hue, in [0, 1] before Normalize (loader/augment/jitter.h). cutout  of a square of `cutout`
+ * pixels, its centre uniform over the output (T. DeVries, G. Taylor, 2017), cut at the edges;
+ * filled with 0, the mean after Normalize. erase   instead of cutout: of a random box with a
+ * probability (loader/augment/erase.h), also with 0. mixup, cutmix  with the sample of the
+ * neighbouring row, which went through all of the above with its own parameters
+ * (loader/augment/mix.h).
+ *
+ * Draws: a = ff_philox_draw(seed, FF_DOMAIN_AUGMENT, epoch, sample, 0), b = the same with block 1,
+ * f = ff_philox_draw(seed, FF_DOMAIN_FLIP, 0, sample, 0):
+ *   y = ff_random_below(a[0], height + 2 pad - out_height + 1) - pad
+ *   x = ff_random_below(a[1], width + 2 pad - out_width + 1) - pad
+ *   flip = a[2] >> 31 (random), or (f[0] >> 31) ^ (epoch & 1) (alternating)
+ *   cut_y = ff_random_below(b[0], out_height) - cutout / 2
+ *   cut_x = ff_random_below(b[1], out_width) - cutout / 2
+ * with resize, height and width are those of the resized sample; with rrc, y and x are the box's;
+ * draws of jitter, erasing and mixing in their headers. Golden values are in
+ * tests/unit/test_augment.c.
+ *
+ * Output pixel (r, c) of an image flipped or not is pixel
+ *   (y + r, x + (flip ? out_width - 1 - c : c)) of the source (resized, with resize), or padding
+ *   outside of it; with rrc pixel (r, flip ? out_width - 1 - c : c) of the resampled box;
+ * and 0 where cut_y <= r < cut_y + cutout and cut_x <= c < cut_x + cutout.
+ * Thread rule: everything here is pure. */
+#ifndef FF_LOADER_AUGMENT_AUGMENT_H
+#define FF_LOADER_AUGMENT_AUGMENT_H
+
+#include "loader/augment/erase.h"
+#include "loader/augment/mix.h"
+#include "loader/augment/resized_crop.h"
+
+typedef enum ff_pad_mode { FF_PAD_BLACK, FF_PAD_REFLECT } ff_pad_mode;
+typedef enum ff_flip_mode { FF_FLIP_NONE, FF_FLIP_RANDOM, FF_FLIP_ALTERNATE } ff_flip_mode;
+
+/* What is done, to every sample. All zero: nothing. */
+typedef struct ff_augment_spec {
+    uint32_t crop; /* 1 = random crop after padding; 0 = central crop */
+    uint32_t pad;  /* pixels on each side, with crop */
+    ff_pad_mode pad_mode;
+    ff_flip_mode flip;
+    uint32_t cutout;       /* side of the square; 0 = none */
+    uint32_t resize;       /* short side; 0 = samples keep their size */
+    uint32_t rrc;          /* side of the output of random resized crops; 0 = none */
+    double scale[2];       /* with rrc: shares of a sample's area that a box has, 0 < .. <= 1 */
+    double ratio[2];       /* with rrc: of a box's width to its height, 0.01 to 100 */
+    double erase;          /* probability of a random erasing; 0 = none */
+    double erase_scale[2]; /* with erase: shares of the output's area */
+    double erase_ratio[2]; /* with erase: of a box's height to its width, 0.01 to 100 */
+    double jitter[4];      /* of brightness, contrast, saturation and hue; 0 = left alone */
+    double mixup;          /* alpha, 0.01 to 100; 0 = none */
+    double cutmix;         /* alpha, 0.01 to 100; 0 = none */
+} ff_augment_spec;
+
+#define FF_AUGMENT_FLIP 1u /* flags: mirrored horizontally */
+#define FF_AUGMENT_BOX  2u /* height x width pixels at (y, x) are resampled to the output */
+/* the whole sample is resampled to height x width; y, x lie in that */
+#define FF_AUGMENT_RESIZE 4u
+#define FF_AUGMENT_MIXUP  8u  /* blended with the sample of row ^ 1 */
+#define FF_AUGMENT_CUTMIX 16u /* the sample of row ^ 1 shows in the box at (mix_y, mix_x) */
+
+/* What is done to the sample of one row: 64 bytes, the same on host and device. */
+typedef struct ff_augment_params {
+    uint64_t sample;                /* its number */
+    int32_t y, x;                   /* source pixel of the crop's corner; negative in the padding */
+    uint32_t height, width;         /* with FF_AUGMENT_BOX and FF_AUGMENT_RESIZE; else 0 */
+    int32_t cut_y, cut_x;           /* corner of the cutout in the output; may be negative */
+    uint32_t cut_height, cut_width; /* 0 = none */
+    /* With FF_AUGMENT_CUTMIX, inside of the output; else 0. */
+    int32_t mix_y, mix_x, mix_height, mix_width;
+    float weight;   /* of this sample where two are mixed, that of row ^ 1 has the rest; else 1 */
+    uint32_t flags; /* FF_AUGMENT_... */
+} ff_augment_params;
+
+/* The corner of a central crop of `out` from `in` >= out: (in - out) / 2 rounded half to even. */
+FF_HD int32_t ff_augment_center(uint32_t in, uint32_t out) {
+    uint32_t difference = in - out, lower = difference / 2;
+    return (int32_t)(lower + (difference & lower & 1));
+}
+
+/* Whether samples are resampled, so that those of different sizes come out as one size. */
+FF_HD int ff_augment_resamples(const ff_augment_spec *spec) {
+    return spec->resize != 0 || spec->rrc != 0;
+}
+
+/* The size of a sample of height x width after Resize(resize). */
+FF_HD void ff_augment_resized(uint32_t resize, uint32_t *height, uint32_t *width) {
+    uint32_t *small = *height < *width ? height : width;
+    uint32_t *large = *height < *width ? width : height;
+    uint64_t length = (uint64_t)((double)((uint64_t)resize * *large) / *small);
+    *large = length < (1u << 30) ? (uint32_t)length : 1u << 30;
+    *small = resize;
+}
+
+/* Parameters of `sample` (height x width) in `epoch`, to an output of out_height x out_width, as
+ * ff_augment_check accepts them. */
+FF_HD ff_augment_params ff_augment_at(const ff_augment_spec *spec, uint64_t seed, uint32_t epoch,
+                                      uint64_t sample, uint32_t height, uint32_t width,
+                                      uint32_t out_height, uint32_t out_width) {
+    ff_augment_params params;
+    params.sample = sample;
+    params.cut_y = params.cut_x = 0;
+    params.cut_height = params.cut_width = spec->cutout;
+    params.mix_y = params.mix_x = params.mix_height = params.mix_width = 0;
+    params.weight = 1.0f;
+    params.flags = 0;
+    params.height = params.width = 0;
+    if (spec->resize) {
+        ff_augment_resized(spec->resize, &height, &width);
+        params.height = height;
+        params.width = width;
+    }
+    ff_random a = {{0, 0, 0, 0}};
+    if (spec->crop || spec->flip == FF_FLIP_RANDOM)
+        a = ff_philox_draw(seed, FF_DOMAIN_AUGMENT, epoch, sample, 0);
+    if (spec->flip == FF_FLIP_RANDOM) params.flags = a.word[2] >> 31;
+    if (spec->rrc) {
+        ff_crop_box box =
+            ff_resized_crop_at(spec->scale, spec->ratio, seed, epoch, sample, height, width);
+        params.y = (int32_t)box.y;
+        params.x = (int32_t)box.x;
+        params.height = box.height;
+        params.width = box.width;
+    } else if (spec->crop) {
+        params.y = (int32_t)ff_random_below(a.word[0], height + 2 * spec->pad - out_height + 1) -
+                   (int32_t)spec->pad;
+        params.x = (int32_t)ff_random_below(a.word[1], width + 2 * spec->pad - out_width + 1) -
+                   (int32_t)spec->pad;
+    } else {
+        params.y = ff_augment_center(height, out_height);
+        params.x = ff_augment_center(width, out_width);
+    }
+    if (spec->flip == FF_FLIP_ALTERNATE)
+        params.flags =
+            (ff_philox_draw(seed, FF_DOMAIN_FLIP, 0, sample, 0).word[0] >> 31) ^ (epoch & 1);
+    params.flags |= spec->rrc ? FF_AUGMENT_BOX : spec->resize ? FF_AUGMENT_RESIZE : 0;
+    if (spec->cutout) {
+        ff_random b = ff_philox_draw(seed, FF_DOMAIN_AUGMENT, epoch, sample, 1);
+        params.cut_y =
+            (int32_t)ff_random_below(b.word[0], out_height) - (int32_t)(spec->cutout / 2);
+        params.cut_x = (int32_t)ff_random_below(b.word[1], out_width) - (int32_t)(spec->cutout / 2);
+    }
+    if (spec->erase > 0) {
+        ff_crop_box box = ff_erase_at(spec->erase, spec->erase_scale, spec->erase_ratio, seed,
+                                      epoch, sample, out_height, out_width);
+        params.cut_y = (int32_t)box.y;
+        params.cut_x = (int32_t)box.x;
+        params.cut_height = box.height;
+        params.cut_width = box.width;
+    }
+    return params;
+}
+
+/* Whether colours are changed. */
+FF_HD int ff_augment_jitters(const ff_augment_spec *spec) {
+    return spec->jitter[0] > 0 || spec->jitter[1] > 0 || spec->jitter[2] > 0 || spec->jitter[3] > 0;
+}
+
+/* Whether rows are mixed with their partners'. */
+FF_HD int ff_augment_mixes(const ff_augment_spec *spec) {
+    return spec->mixup > 0 || spec->cutmix > 0;
+}
+
+/* Adds to a row's parameters how its pair is mixed (loader/augment/mix.h), of a spec that mixes;
+ * for rows that have a partner: row ^ 1 is below the batch's count. pair = half the position in the
+ * epoch of the even row, rounded down. Both rows of a pair get the same. A weight of 1 leaves the
+ * row as it is, with no flag. */
+FF_HD void ff_augment_mix(const ff_augment_spec *spec, ff_augment_params *params, uint64_t seed,
+                          uint32_t epoch, uint64_t pair, uint32_t out_height, uint32_t out_width) {
+    ff_mix mix = ff_mix_at(spec->mixup, spec->cutmix, seed, epoch, pair, out_height, out_width);
+    if (mix.weight == 1.0f) return;
+    params->weight = mix.weight;
+    params->flags |= mix.cutmix ? FF_AUGMENT_CUTMIX : FF_AUGMENT_MIXUP;
+    params->mix_y = mix.y;
+    params->mix_x = mix.x;
+    params->mix_height = mix.height;
+    params->mix_width = mix.width;
+}
+
+/* The source coordinate in [0, size) of a coordinate up to `size` - 1 outside of it, by reflection
+ * that does not repeat the edge. */
+FF_HD int32_t ff_augment_reflect(int32_t at, int32_t size) {
+    if (at < 0) at = -at;
+    return at < size ? at : 2 * (size - 1) - at;
+}
+
+#ifndef __CUDACC__
+#include "format/base/memory.h"
+
+/* Parses the value of --augment: "none", or a list of crop[=PAD][:reflect], flip[=alternate],
+ * cutout=SIZE, resize=SIZE, rrc=SIZE[:SCALE[:RATIO]], jitter=BRIGHTNESS[:CONTRAST[:SATURATION
+ * [:HUE]]], erase=PROBABILITY[:SCALE[:RATIO]], mixup[=ALPHA] and cutmix[=ALPHA], each at most once,
+ * as in "crop=4,flip,cutout=8", "rrc=224,flip,jitter=0.4:0.4:0.4,mixup=0.2" and
+ * "rrc=224:0.25-1:0.75-1.3333,flip"; the scale of rrc is 0.08-1 and its ratio 3/4 to 4/3 where they
+ * are left out, those of erase 0.02-0.33 and 0.3-3.3, an alpha 1. FF_USAGE names the part that is
+ * wrong and what is known, or the two that exclude each other. */
+FF_MUST_USE ff_status ff_augment_parse(ff_augment_spec *spec, const char *text, ff_error *error);
+
+/* The canonical text of a spec, which ff_augment_parse reads back; for recording. */
+#define FF_AUGMENT_TEXT_BYTES 768
+void ff_augment_text(const ff_augment_spec *spec, char text[FF_AUGMENT_TEXT_BYTES]);
+
+/* FF_USAGE where samples of height x width cannot be augmented so to out_height x out_width: the
+ * output is larger than the (padded or resized) sample, or reflection reaches beyond it. */
+FF_MUST_USE ff_status ff_augment_check(const ff_augment_spec *spec, uint32_t height, uint32_t width,
+                                       uint32_t out_height, uint32_t out_width, ff_error *error);
+#endif
+
+#endif

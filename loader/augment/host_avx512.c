@@ -1,0 +1,337 @@
+/* The AVX-512 version, for planes of 16-bit or 32-bit elements and padding with black.
+ *
+ * A vector of output columns is one load, one permutation that shifts or mirrors it and leaves the
+ * padding in the other lanes, and one store. Where source and output rows are exactly one vector
+ * (32 pixels of 16 bits), loads are of whole aligned rows, so that no line is read twice; else they
+ * begin where the crop does, with lanes outside of the row masked off: those are not read, so a
+ * load may begin before a row or end behind it. Three planes become interleaved pixels by two
+ * permutations a vector, f16 and bf16 become f32 last. The rest (reflected padding, very wide
+ * outputs, other channel counts, rarer types) is left to the rows version. */
+#include "loader/augment/host.h"
+
+#if defined(__x86_64__) && defined(__GNUC__)
+#include <immintrin.h>
+
+#define AVX512 __attribute__((target("avx2,f16c,avx512f,avx512bw,avx512vl")))
+#define INLINE static inline __attribute__((always_inline)) AVX512
+
+#define CHUNKS_LIMIT 64
+
+/* ---- vectors of output columns -------------------------------------------------------------- */
+
+typedef struct chunk {
+    ptrdiff_t offset; /* of the load's lane 0 from the row's pixel 0; may be negative */
+    uint32_t load;    /* lanes of the load that hold pixels */
+    uint32_t inside;  /* lanes of the output that show pixels */
+} chunk;
+
+/* How the rows of one sample are read. */
+typedef struct row_plan {
+    __m512i order; /* which lane of the load each lane of the output shows */
+    uint32_t count;
+    chunk chunk[CHUNKS_LIMIT];
+} row_plan;
+
+/* Bits [begin, end), both clamped to [0, lanes]. */
+static inline uint32_t range_mask(int64_t begin, int64_t end, int lanes) {
+    if (begin < 0) begin = 0;
+    if (end > lanes) end = lanes;
+    if (begin >= end) return 0;
+    return (uint32_t)((UINT64_C(1) << end) - (UINT64_C(1) << begin));
+}
+
+INLINE __m512i rising(int lanes) {
+    static const uint16_t up[32] = {0,  1,  2,  3,  4,  5,  6,  7,  8,  9,  10, 11, 12, 13, 14, 15,
+                                    16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31};
+    if (lanes == 32) return _mm512_loadu_si512(up);
+    return _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+}
+
+/* Chunks of `lanes` columns, loaded from where their first (or, mirrored, last) pixel lies. */
+INLINE void plan_chunks(row_plan *plan, const ff_augment_host *host,
+                        const ff_augment_params *params, uint32_t width, int lanes) {
+    ff_augment_span span = ff_augment_columns(host, params, width);
+    bool flip = params->flags & FF_AUGMENT_FLIP;
+    int64_t out = host->out_width;
+    __m512i up = rising(lanes);
+    plan->order = up;
+    if (flip && lanes == 32) plan->order = _mm512_sub_epi16(_mm512_set1_epi16(31), up);
+    if (flip && lanes == 16) plan->order = _mm512_sub_epi32(_mm512_set1_epi32(15), up);
+    plan->count = 0;
+    for (int64_t first = 0; first < out; first += lanes) {
+        int64_t begin = (int64_t)span.begin - first, end = (int64_t)span.end - first;
+        if (end > lanes) end = lanes;
+        if (begin < 0) begin = 0;
+        chunk *at = &plan->chunk[plan->count++];
+        at->inside = range_mask(begin, end, lanes);
+        at->load = at->inside;
+        if (flip && begin < end) at->load = range_mask(lanes - end, lanes - begin, lanes);
+        at->offset = (ptrdiff_t)(flip ? params->x + out - first - lanes : params->x + first);
+    }
+}
+
+/* Rows of 32 16-bit pixels, in and out: column c shows pixel x + c, or x + 31 - c mirrored. The
+ * permutation looks at the low 5 bits only; lanes where that matters show padding. */
+INLINE void plan_whole(row_plan *plan, const ff_augment_host *host,
+                       const ff_augment_params *params) {
+    ff_augment_span span = ff_augment_columns(host, params, 32);
+    __m512i up = rising(32);
+    if (params->flags & FF_AUGMENT_FLIP) up = _mm512_sub_epi16(_mm512_set1_epi16(31), up);
+    plan->order = _mm512_add_epi16(up, _mm512_set1_epi16((int16_t)params->x));
+    plan->count = 1;
+    plan->chunk[0] = (chunk){0, UINT32_MAX, range_mask(span.begin, span.end, 32)};
+}
+
+/* The address may lie outside of the source; only lanes inside of it are read. */
+INLINE const void *element_at(const void *row, ptrdiff_t offset, size_t bytes) {
+    return (const void *)((uintptr_t)row + (uintptr_t)offset * bytes);
+}
+
+INLINE __m512i load_16(const row_plan *plan, uint32_t i, const void *row, __m512i black) {
+    const chunk *at = &plan->chunk[i];
+    const void *from = element_at(row, at->offset, 2);
+    __m512i v = at->load == UINT32_MAX ? _mm512_loadu_si512(from)
+                                       : _mm512_maskz_loadu_epi16(at->load, from);
+    return _mm512_mask_permutexvar_epi16(black, at->inside, plan->order, v);
+}
+
+INLINE __m512i load_32(const row_plan *plan, uint32_t i, const void *row, __m512i black) {
+    const chunk *at = &plan->chunk[i];
+    const void *from = element_at(row, at->offset, 4);
+    __m512i v = at->load == UINT16_MAX ? _mm512_loadu_si512(from)
+                                       : _mm512_maskz_loadu_epi32((__mmask16)at->load, from);
+    return _mm512_mask_permutexvar_epi32(black, (__mmask16)at->inside, plan->order, v);
+}
+
+/* ---- storing -------------------------------------------------------------------------------- */
+
+typedef enum how { MOVE_16, MOVE_32, F16_F32, BF16_F32 } how;
+
+/* Stores up to `left` 32-bit elements; masked stores are slow, so only where they must be. */
+INLINE void store_32(uint8_t *to, __m512i v, int64_t left) {
+    if (left >= 16)
+        _mm512_storeu_si512(to, v);
+    else if (left > 0)
+        _mm512_mask_storeu_epi32(to, (__mmask16)range_mask(0, left, 16), v);
+}
+
+/* Stores a vector of source elements, converted, `left` of them at most. */
+INLINE void store(how h, uint8_t *to, __m512i v, int64_t left) {
+    if (h == MOVE_32) {
+        store_32(to, v, left);
+    } else if (h == MOVE_16) {
+        if (left >= 32)
+            _mm512_storeu_si512(to, v);
+        else if (left > 0)
+            _mm512_mask_storeu_epi16(to, range_mask(0, left, 32), v);
+    } else {
+        __m256i low = _mm512_castsi512_si256(v), high = _mm512_extracti64x4_epi64(v, 1);
+        if (h == F16_F32) {
+            store_32(to, _mm512_castps_si512(_mm512_cvtph_ps(low)), left);
+            store_32(to + 64, _mm512_castps_si512(_mm512_cvtph_ps(high)), left - 16);
+        } else {
+            store_32(to, _mm512_slli_epi32(_mm512_cvtepu16_epi32(low), 16), left);
+            store_32(to + 64, _mm512_slli_epi32(_mm512_cvtepu16_epi32(high), 16), left - 16);
+        }
+    }
+}
+
+/* Padding in the source's type: that of the output went through it, so this is exact. */
+INLINE __m512i black_of(how h, const ff_augment_host *host, uint32_t channel) {
+    uint32_t black = host->black[channel];
+    if (h == MOVE_32) return _mm512_set1_epi32((int32_t)black);
+    if (h == F16_F32) black = ff_f16_from_f32(ff_bits_float(black));
+    if (h == BF16_F32) black >>= 16;
+    return _mm512_set1_epi16((int16_t)black);
+}
+
+/* ---- planes to planes (or one channel) ------------------------------------------------------ */
+
+/* Asks for a row of the sample that comes next: spread over the work on this one, for all of them
+ * at once would hold up whatever else misses the cache. */
+INLINE void ask(const uint8_t *ahead, size_t row_bytes) {
+    for (size_t at = 0; at < row_bytes; at += 64) __builtin_prefetch(ahead + at);
+}
+
+INLINE uint8_t *black_rows(how h, bool whole, uint8_t *out, uint32_t rows, uint32_t out_width,
+                           __m512i black) {
+    const int64_t lanes = h == MOVE_32 ? 16 : 32, to_bytes = h == MOVE_16 ? 2 : 4;
+    int64_t elements = (int64_t)rows * (whole ? 32 : out_width);
+    for (int64_t i = 0; i < elements; i += lanes)
+        store(h, out + i * to_bytes, black, whole ? lanes : elements - i);
+    return out + elements * to_bytes;
+}
+
+INLINE void planes(how h, bool whole, const ff_augment_host *host, const ff_augment_params *params,
+                   const void *source, uint32_t height, uint32_t width, uint8_t *out,
+                   const uint8_t *ahead) {
+    const int lanes = h == MOVE_32 ? 16 : 32;
+    const size_t from_bytes = h == MOVE_32 ? 4 : 2, to_bytes = h == MOVE_16 ? 2 : 4;
+    row_plan plan;
+    if (whole)
+        plan_whole(&plan, host, params);
+    else
+        plan_chunks(&plan, host, params, width, lanes);
+    const ff_augment_span rows = ff_augment_lines(host, params, height);
+    const uint32_t channels = host->channels, below = host->out_height - rows.end;
+    const uint32_t out_width = whole ? 32 : host->out_width, count = whole ? 1 : plan.count;
+    const size_t row_bytes = (whole ? 32 : (size_t)width) * from_bytes;
+    const uint8_t *plane = (const uint8_t *)source + rows.source * row_bytes;
+    const uint32_t asked = host->out_height < height ? host->out_height : height;
+    for (uint32_t channel = 0; channel < channels; channel++, plane += height * row_bytes) {
+        const uint8_t *next = ahead + channel * height * row_bytes;
+        for (uint32_t y = rows.end - rows.begin; y < asked; y++)
+            ask(next + y * row_bytes, row_bytes);
+        __m512i black = black_of(h, host, channel);
+        out = black_rows(h, whole, out, rows.begin, out_width, black);
+        const uint8_t *row = plane;
+        for (uint32_t y = rows.begin; y < rows.end; y++, row += row_bytes, next += row_bytes) {
+            ask(next, row_bytes);
+            for (uint32_t i = 0; i < count; i++)
+                store(h, out + i * (size_t)lanes * to_bytes,
+                      h == MOVE_32 ? load_32(&plan, i, row, black) : load_16(&plan, i, row, black),
+                      whole ? lanes : (int64_t)out_width - (int64_t)i * lanes);
+            out += out_width * to_bytes;
+        }
+        out = black_rows(h, whole, out, below, out_width, black);
+    }
+}
+
+/* ---- three planes to interleaved pixels ----------------------------------------------------- */
+
+/* Output vector k of a chunk takes its lanes of channels 0 and 1 by one permutation of both, and
+ * those of channel 2 by another. */
+static const uint16_t interleave_16_ab[3][32] = {
+    {0,  32, 0, 1,  33, 0, 2,  34, 0, 3,  35, 0, 4,  36, 0,  5,
+     37, 0,  6, 38, 0,  7, 39, 0,  8, 40, 0,  9, 41, 0,  10, 42},
+    {0,  11, 43, 0,  12, 44, 0,  13, 45, 0,  14, 46, 0,  15, 47, 0,
+     16, 48, 0,  17, 49, 0,  18, 50, 0,  19, 51, 0,  20, 52, 0,  21},
+    {53, 0,  22, 54, 0,  23, 55, 0,  24, 56, 0,  25, 57, 0,  26, 58,
+     0,  27, 59, 0,  28, 60, 0,  29, 61, 0,  30, 62, 0,  31, 63, 0}};
+static const uint16_t interleave_16_c[3][32] = {
+    {0, 0, 0, 0, 0, 1, 0, 0, 2, 0, 0, 3, 0, 0, 4, 0,
+     0, 5, 0, 0, 6, 0, 0, 7, 0, 0, 8, 0, 0, 9, 0, 0},
+    {10, 0, 0,  11, 0, 0,  12, 0, 0,  13, 0, 0,  14, 0, 0,  15,
+     0,  0, 16, 0,  0, 17, 0,  0, 18, 0,  0, 19, 0,  0, 20, 0},
+    {0,  21, 0, 0,  22, 0, 0,  23, 0, 0,  24, 0, 0,  25, 0, 0,
+     26, 0,  0, 27, 0,  0, 28, 0,  0, 29, 0,  0, 30, 0,  0, 31}};
+static const uint32_t interleave_16_mask[3] = {0x24924924u, 0x49249249u, 0x92492492u};
+static const uint32_t interleave_32_ab[3][16] = {
+    {0, 16, 0, 1, 17, 0, 2, 18, 0, 3, 19, 0, 4, 20, 0, 5},
+    {21, 0, 6, 22, 0, 7, 23, 0, 8, 24, 0, 9, 25, 0, 10, 26},
+    {0, 11, 27, 0, 12, 28, 0, 13, 29, 0, 14, 30, 0, 15, 31, 0}};
+static const uint32_t interleave_32_c[3][16] = {
+    {0, 0, 0, 0, 0, 1, 0, 0, 2, 0, 0, 3, 0, 0, 4, 0},
+    {0, 5, 0, 0, 6, 0, 0, 7, 0, 0, 8, 0, 0, 9, 0, 0},
+    {10, 0, 0, 11, 0, 0, 12, 0, 0, 13, 0, 0, 14, 0, 0, 15}};
+static const uint32_t interleave_32_mask[3] = {0x4924u, 0x2492u, 0x9249u};
+
+/* One chunk of three rows, as pixels. */
+INLINE void store_pixels(how h, uint8_t *to, const __m512i v[3], const __m512i ab[3],
+                         const __m512i c[3], int64_t left) {
+    const int lanes = h == MOVE_32 ? 16 : 32;
+    const size_t to_bytes = h == MOVE_16 ? 2 : 4;
+    for (int k = 0; k < 3; k++, to += (size_t)lanes * to_bytes, left -= lanes) {
+        __m512i w;
+        if (h == MOVE_32) {
+            w = _mm512_permutex2var_epi32(v[0], ab[k], v[1]);
+            w = _mm512_mask_permutexvar_epi32(w, (__mmask16)interleave_32_mask[k], c[k], v[2]);
+        } else {
+            w = _mm512_permutex2var_epi16(v[0], ab[k], v[1]);
+            w = _mm512_mask_permutexvar_epi16(w, interleave_16_mask[k], c[k], v[2]);
+        }
+        store(h, to, w, left);
+    }
+}
+
+INLINE void interleave(how h, bool whole, const ff_augment_host *host,
+                       const ff_augment_params *params, const void *source, uint32_t height,
+                       uint32_t width, uint8_t *out, const uint8_t *ahead) {
+    const int lanes = h == MOVE_32 ? 16 : 32;
+    const size_t from_bytes = h == MOVE_32 ? 4 : 2, to_bytes = h == MOVE_16 ? 2 : 4;
+    row_plan plan;
+    if (whole)
+        plan_whole(&plan, host, params);
+    else
+        plan_chunks(&plan, host, params, width, lanes);
+    const ff_augment_span rows = ff_augment_lines(host, params, height);
+    const uint32_t out_height = host->out_height;
+    const uint32_t out_width = whole ? 32 : host->out_width, count = whole ? 1 : plan.count;
+    const size_t row_bytes = (whole ? 32 : (size_t)width) * from_bytes;
+    const size_t plane_bytes = height * row_bytes;
+    const uint8_t *row = (const uint8_t *)source + rows.source * row_bytes;
+    __m512i black[3], ab[3], c[3];
+    for (uint32_t k = 0; k < 3; k++) {
+        black[k] = black_of(h, host, k);
+        ab[k] = _mm512_loadu_si512(h == MOVE_32 ? (const void *)interleave_32_ab[k]
+                                                : (const void *)interleave_16_ab[k]);
+        c[k] = _mm512_loadu_si512(h == MOVE_32 ? (const void *)interleave_32_c[k]
+                                               : (const void *)interleave_16_c[k]);
+    }
+    for (uint32_t y = 0; y < out_height; y++, out += (size_t)out_width * 3 * to_bytes) {
+        bool inside = y >= rows.begin && y < rows.end;
+        for (uint32_t k = 0; k < 3 && y < height; k++)
+            ask(ahead + k * plane_bytes + y * row_bytes, row_bytes);
+        for (uint32_t i = 0; i < count; i++) {
+            __m512i v[3] = {black[0], black[1], black[2]};
+            for (uint32_t k = 0; k < 3 && inside; k++)
+                v[k] = h == MOVE_32 ? load_32(&plan, i, row + k * plane_bytes, black[k])
+                                    : load_16(&plan, i, row + k * plane_bytes, black[k]);
+            store_pixels(h, out + i * (size_t)lanes * 3 * to_bytes, v, ab, c,
+                         whole ? 96 : ((int64_t)out_width - (int64_t)i * lanes) * 3);
+        }
+        if (inside) row += row_bytes;
+    }
+}
+
+/* ---- the versions --------------------------------------------------------------------------- */
+
+#define DEFINE(name, body, h)                                                                      \
+    AVX512 static void name(const ff_augment_host *host, const ff_augment_params *params,          \
+                            const void *source, uint32_t height, uint32_t width, void *out,        \
+                            const void *ahead) {                                                   \
+        if (!ahead) ahead = source; /* there already: costs nothing to ask for */                  \
+        if ((h) != MOVE_32 && width == 32 && host->out_width == 32)                                \
+            body(h, true, host, params, source, height, width, out, ahead);                        \
+        else                                                                                       \
+            body(h, false, host, params, source, height, width, out, ahead);                       \
+        if (params->cut_height) ff_augment_cut(host, params, out);                                 \
+    }
+DEFINE(planes_move_16, planes, MOVE_16)
+DEFINE(planes_move_32, planes, MOVE_32)
+DEFINE(planes_f16_f32, planes, F16_F32)
+DEFINE(planes_bf16_f32, planes, BF16_F32)
+DEFINE(interleave_move_16, interleave, MOVE_16)
+DEFINE(interleave_move_32, interleave, MOVE_32)
+DEFINE(interleave_f16_f32, interleave, F16_F32)
+DEFINE(interleave_bf16_f32, interleave, BF16_F32)
+
+ff_augment_apply ff_augment_avx512(const ff_augment_host *host) {
+    if (!__builtin_cpu_supports("avx512bw") || !__builtin_cpu_supports("avx512vl") ||
+        !__builtin_cpu_supports("avx512f"))
+        return NULL;
+    uint32_t lanes = host->from_bytes == 2 ? 32 : 16;
+    bool one = host->channels == 1;
+    bool to_planes = one || (host->from_layout == FF_CHW && host->to_layout == FF_CHW);
+    bool to_pixels =
+        host->channels == 3 && host->from_layout == FF_CHW && host->to_layout == FF_HWC;
+    if (host->pad_mode != FF_PAD_BLACK || host->out_width > CHUNKS_LIMIT * lanes ||
+        !(to_planes || to_pixels))
+        return NULL;
+    if (host->from == host->to && host->to_bytes == 2)
+        return to_planes ? planes_move_16 : interleave_move_16;
+    if (host->from == host->to && host->to_bytes == 4)
+        return to_planes ? planes_move_32 : interleave_move_32;
+    if (host->from == FF_F16 && host->to == FF_F32)
+        return to_planes ? planes_f16_f32 : interleave_f16_f32;
+    if (host->from == FF_BF16 && host->to == FF_F32)
+        return to_planes ? planes_bf16_f32 : interleave_bf16_f32;
+    return NULL;
+}
+
+#else
+ff_augment_apply ff_augment_avx512(const ff_augment_host *host) {
+    (void)host;
+    return NULL;
+}
+#endif

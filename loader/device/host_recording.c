@@ -1,0 +1,179 @@
+#include "loader/device/host_stream.h"
+
+#include "format/base/memory.h"
+
+#include <stdlib.h>
+
+/* One launch: what its records of events count as. */
+typedef struct launch {
+    ff_recording *recording;
+    ff_stream *stream;
+    uint64_t generation[];
+} launch;
+
+static ff_status branch_add(ff_recording *recording, ff_stream *stream, ff_error *error) {
+    ff_branch *branch;
+    FF_TRY(ff_alloc(&branch, 1, sizeof *branch, "a capture", error));
+    *branch = (ff_branch){.next = recording->branch, .stream = stream, .given = 1};
+    recording->branch = branch;
+    stream->capture = recording;
+    stream->branch = branch;
+    return FF_OK;
+}
+
+ff_status ff_host_capture_begin(ff_stream *stream, ff_error *error) {
+    if (stream->capture)
+        return ff_fail(error, FF_FAILED, "capture_begin: the stream is in a capture");
+    ff_recording *recording;
+    FF_TRY(ff_alloc(&recording, 1, sizeof *recording, "a capture", error));
+    recording->tail = &recording->head;
+    pthread_mutex_init(&recording->running, NULL);
+    ff_status status = branch_add(recording, stream, error);
+    if (status != FF_OK) ff_host_recording_destroy(recording);
+    return status;
+}
+
+/* A capture in which a call failed gives no recording. */
+static ff_status note(ff_recording *recording, ff_status status) {
+    if (recording->status == FF_OK) recording->status = status;
+    return status;
+}
+
+ff_status ff_host_capture_piece(ff_stream *stream, ff_work piece, ff_error *error) {
+    ff_recording *recording = stream->capture;
+    ff_work *copy;
+    ff_status status = ff_alloc(&copy, 1, sizeof *copy, "work of a capture", error);
+    if (status != FF_OK) return note(recording, status);
+    *copy = piece;
+    *recording->tail = copy;
+    recording->tail = &copy->next;
+    stream->branch->given++;
+    return FF_OK;
+}
+
+ff_status ff_host_capture_record(ff_event *event, ff_stream *stream, bool external,
+                                 ff_error *error) {
+    ff_recording *recording = stream->capture;
+    if (external) {
+        ff_work piece = {
+            .kind = FF_WORK_RECORD, .event = event, .generation = recording->records++};
+        return ff_host_capture_piece(stream, piece, error);
+    }
+    pthread_mutex_lock(&event->mutex);
+    if (!event->capture) {
+        event->next_capture = recording->event;
+        recording->event = event;
+    }
+    event->captured = true;
+    event->capture = recording;
+    event->branch = stream->branch;
+    event->position = stream->branch->given;
+    pthread_mutex_unlock(&event->mutex);
+    return FF_OK;
+}
+
+ff_status ff_host_capture_wait(ff_stream *stream, ff_event *event, ff_error *error) {
+    pthread_mutex_lock(&event->mutex);
+    ff_recording *capture = event->captured ? event->capture : NULL;
+    ff_branch *branch = event->branch;
+    uint64_t position = event->position;
+    pthread_mutex_unlock(&event->mutex);
+    if (!capture || (stream->capture && stream->capture != capture)) {
+        if (stream->capture) (void)note(stream->capture, FF_FAILED);
+        return ff_fail(error, FF_FAILED,
+                       "stream_wait: a stream in a capture waits for an event that was recorded "
+                       "outside of it");
+    }
+    if (!stream->capture) {
+        ff_status status = branch_add(capture, stream, error);
+        if (status != FF_OK) return note(capture, status);
+    }
+    if (branch == stream->branch) return FF_OK;
+    stream->branch->given++;
+    if (branch->joined < position) branch->joined = position;
+    return FF_OK;
+}
+
+/* No stream and no event knows of the capture any longer; whether all branches came back. */
+static bool leave(ff_recording *recording, const ff_stream *origin) {
+    bool joined = true;
+    for (ff_branch *branch = recording->branch, *next; branch; branch = next) {
+        next = branch->next;
+        joined = joined && (branch->stream == origin || branch->joined == branch->given);
+        branch->stream->capture = NULL;
+        branch->stream->branch = NULL;
+        free(branch);
+    }
+    for (ff_event *event = recording->event, *next; event; event = next) {
+        pthread_mutex_lock(&event->mutex);
+        next = event->next_capture;
+        event->capture = NULL;
+        event->branch = NULL;
+        pthread_mutex_unlock(&event->mutex);
+    }
+    recording->branch = NULL;
+    recording->event = NULL;
+    return joined;
+}
+
+ff_status ff_host_capture_end(ff_stream *stream, ff_recording **out, ff_error *error) {
+    ff_recording *recording = stream->capture;
+    *out = NULL;
+    if (!recording) return ff_fail(error, FF_FAILED, "capture_end: the stream is in no capture");
+    bool joined = leave(recording, stream);
+    ff_status status = recording->status;
+    if (status != FF_OK)
+        status = ff_fail(error, status, "capture_end: a call in the capture failed");
+    else if (!joined)
+        status = ff_fail(error, FF_FAILED,
+                         "capture_end: a stream that joined the capture has work that the first "
+                         "stream did not wait for");
+    if (status != FF_OK)
+        ff_host_recording_destroy(recording);
+    else
+        *out = recording;
+    return status;
+}
+
+static void replay(void *context) {
+    launch *job = context;
+    ff_recording *recording = job->recording;
+    pthread_mutex_lock(&recording->running);
+    for (const ff_work *piece = recording->head; piece; piece = piece->next) {
+        bool record = piece->kind == FF_WORK_RECORD;
+        ff_host_stream_perform(job->stream, piece, record ? job->generation[piece->generation] : 0);
+    }
+    pthread_mutex_unlock(&recording->running);
+}
+
+ff_status ff_host_recording_launch(ff_recording *recording, ff_stream *stream, ff_error *error) {
+    if (stream->capture)
+        return ff_fail(error, FF_FAILED, "recording_launch: the stream is in a capture");
+    launch *job;
+    uint64_t bytes = sizeof *job + recording->records * sizeof *job->generation;
+    FF_TRY(ff_alloc(&job, 1, bytes, "a launch", error));
+    job->recording = recording;
+    job->stream = stream;
+    for (const ff_work *piece = recording->head; piece; piece = piece->next)
+        if (piece->kind == FF_WORK_RECORD)
+            job->generation[piece->generation] = ff_host_event_next(piece->event);
+    ff_work piece = {.kind = FF_WORK_CALL, .function = replay, .context = job, .release = free};
+    ff_status status = ff_host_stream_give(stream, piece, error);
+    if (status == FF_OK) return FF_OK;
+    for (const ff_work *record = recording->head; record; record = record->next)
+        if (record->kind == FF_WORK_RECORD) /* or its waiters would hang */
+            ff_host_event_reach(record->event, job->generation[record->generation]);
+    free(job);
+    return status;
+}
+
+void ff_host_recording_destroy(ff_recording *recording) {
+    if (!recording) return;
+    for (ff_work *piece = recording->head, *next; piece; piece = next) {
+        next = piece->next;
+        if (piece->release) piece->release(piece->context);
+        free(piece);
+    }
+    pthread_mutex_destroy(&recording->running);
+    free(recording);
+}

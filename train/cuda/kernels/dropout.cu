@@ -1,0 +1,69 @@
+/* Dropout on NHWC with the host's masks. Reads and writes one array. */
+#include "loader/philox.h"
+#include "train/cuda/kernels/columns.cuh"
+#include "train/cuda/kernels/pointwise.h"
+
+struct mask {
+    ff_cuda_dropout of;
+    ff_divider by_pixels; /* pixels of a sample */
+    unsigned pixels;
+    float threshold, scale;
+};
+
+template <typename T>
+static __global__ void __launch_bounds__(FF_COLUMN_THREADS)
+    dropout_kernel(ff_columns columns, mask mask, const T *x, T *y) {
+    enum { lanes = ff_lanes<T>::count };
+    const ff_tile tile = ff_tile_of(columns);
+    if (!tile.active) return;
+    const uint32_t step = (uint32_t)*mask.of.step;
+    const int channel = tile.vector * lanes;
+    for (size_t row = tile.row; row < tile.end; row += tile.stride) {
+        const size_t at = row * columns.vectors + tile.vector;
+        unsigned pixel;
+        const unsigned n = ff_divide((unsigned)row, mask.by_pixels, &pixel);
+        float value[lanes];
+        ff_vector<T>::unpack(((const uint4 *)x)[at], value);
+        /* neighbouring channels are neighbouring elements only where a sample is one pixel */
+        uint64_t element = ((uint64_t)n * mask.of.c + channel) * mask.pixels + pixel;
+        uint64_t drawn = ~0ull;
+        ff_random random = {};
+#pragma unroll
+        for (int i = 0; i < lanes; i++, element += mask.pixels) {
+            if (channel + i >= mask.of.c) {
+                value[i] = 0;
+                continue;
+            }
+            if (element / 4 != drawn) {
+                drawn = element / 4;
+                random =
+                    ff_philox_draw(mask.of.seed, FF_DOMAIN_DROPOUT, step, drawn, mask.of.layer);
+            }
+            const unsigned which = (unsigned)element & 3; /* no index into registers */
+            const uint32_t word = which < 2    ? which ? random.word[1] : random.word[0]
+                                     : which == 2 ? random.word[2]
+                                               : random.word[3];
+            value[i] = ff_random_unit(word) >= mask.threshold ? value[i] * mask.scale : 0.0f;
+        }
+        ((uint4 *)y)[at] = ff_vector<T>::pack(value);
+    }
+}
+
+extern "C" int ff_cuda_dropout_apply(const ff_cuda_place *place, const ff_cuda_dropout *dropout,
+                                     const void *x, void *y) {
+    return ff_by_dtype(dropout->dtype, [&](auto example) {
+        typedef decltype(example) T;
+        if (dropout->n < 1 || dropout->h < 1 || dropout->w < 1 || dropout->c > dropout->channels)
+            return FF_CUDA_INVALID_VALUE;
+        ff_columns columns;
+        const int pixels = dropout->h * dropout->w;
+        if (!ff_columns_stream(place, (size_t)dropout->n * pixels, dropout->channels,
+                               ff_lanes<T>::count, &columns))
+            return FF_CUDA_INVALID_VALUE;
+        const mask mask = {*dropout, ff_divider_make(pixels), (unsigned)pixels,
+                           (float)dropout->probability,
+                           (float)(1.0 / (1.0 - dropout->probability))};
+        return FF_LAUNCH(dropout_kernel<T>, ff_columns_grid(&columns), dim3(FF_COLUMN_THREADS), 0,
+                         place->stream, columns, mask, (const T *)x, (T *)y);
+    });
+}

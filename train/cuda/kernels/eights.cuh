@@ -1,0 +1,25 @@
+/* Eight elements of any floating dtype as floats, where arrays of several dtypes go side by side:
+ * one or two 16-byte accesses. Addresses are aligned to 16 bytes. */
+#ifndef FF_TRAIN_CUDA_KERNELS_EIGHTS_CUH
+#define FF_TRAIN_CUDA_KERNELS_EIGHTS_CUH
+
+#include "train/cuda/kernels/vectors.cuh"
+
+template <typename T>
+static __device__ __forceinline__ void ff_load_eight(const T *from, float (&to)[8]) {
+    ff_vector<T>::unpack(*(const uint4 *)from, to);
+}
+template <>
+__device__ __forceinline__ void ff_load_eight<float>(const float *from, float (&to)[8]) {
+    ff_load_floats(from, to);
+}
+template <typename T>
+static __device__ __forceinline__ void ff_store_eight(T *to, const float (&from)[8]) {
+    *(uint4 *)to = ff_vector<T>::pack(from);
+}
+template <>
+__device__ __forceinline__ void ff_store_eight<float>(float *to, const float (&from)[8]) {
+    ff_store_floats(to, from);
+}
+
+#endif

@@ -1,0 +1,46 @@
+/* What every launcher of train/cuda is given, and the room that column sums need.
+ *
+ * Own kernels of the training step (kernels.h lists them). Tensors of activations and their
+ * gradients are NHWC: x: [rows][channels], rows = N * H * W, channels padded to a multiple of 8,
+ * pad lanes zero everywhere and kept so; dtype FF_F32, FF_F16 or FF_BF16; arithmetic is f32, sums
+ * over rows are merged in a fixed order (no atomics on floats), so that the same shapes on the same
+ * card give the same bits. All pointers are device memory, aligned to 16 bytes, and must not
+ * overlap unless a declaration says so.
+ *
+ * A launcher puts its kernels into the stream and returns: nothing is allocated, nothing waits, so
+ * all of them may be captured. It returns 0, or the cudaError_t of a launch that was refused
+ * (shapes that a declaration forbids: FF_CUDA_INVALID_VALUE).
+ * Thread rule: pure but for the memory that they are given. */
+#ifndef FF_TRAIN_CUDA_KERNELS_LAUNCH_H
+#define FF_TRAIN_CUDA_KERNELS_LAUNCH_H
+
+#include "format/dtype.h"
+#include "loader/cuda/types.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Where a launcher runs. The number of multiprocessors decides how many blocks share a sum, so it
+ * is part of what fixes the bits. */
+typedef struct ff_cuda_place {
+    ff_cuda_stream stream;
+    int multiprocessors; /* of the device; at least 1 */
+} ff_cuda_place;
+
+/* In the order of the graph's own. GELU: with erf (arXiv 1606.08415). */
+typedef enum ff_cuda_activation { FF_CUDA_LINEAR, FF_CUDA_RELU, FF_CUDA_GELU } ff_cuda_activation;
+
+/* Bytes of scratch that any entry summing over rows needs for arrays of at most `channels`
+ * channels (norm, pool with statistics, bias gradient, depthwise weight gradient). One scratch
+ * serves all of them in one stream, one after the other. */
+size_t ff_cuda_scratch(int multiprocessors, int channels);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

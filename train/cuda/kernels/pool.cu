@@ -1,0 +1,145 @@
+/* Pooling forward, alone or with the batch statistics of what it writes. */
+#include "train/cuda/kernels/norm_channels.cuh"
+#include "train/cuda/kernels/pool_place.cuh"
+
+/* A row of output as floats, and the places of the largest. size: of a square window known at
+ * compile time, whose loads are then all in flight at once; 0 = any. */
+template <typename T, bool max, int size>
+static __device__ __forceinline__ void
+pool_row(const ff_pool_shape &shape, const ff_columns &columns, const uint4 *x, size_t row,
+         float (&value)[ff_lanes<T>::count], unsigned char (&place)[ff_lanes<T>::count]) {
+    enum { lanes = ff_lanes<T>::count, known = size ? size * size : 1 };
+    const ff_cuda_pool &pool = shape.pool;
+    const ff_pixel at = ff_pixel_of(row, shape.by_out_w, shape.by_out_h);
+    const int top = at.y * pool.stride - pool.pad, left = at.x * pool.stride - pool.pad;
+    const uint4 *image = x + (size_t)at.n * pool.h * pool.w * columns.vectors;
+    bool first = true;
+#pragma unroll
+    for (int i = 0; i < lanes; i++) value[i] = max ? -INFINITY : 0.0f;
+#pragma unroll
+    for (int i = 0; i < lanes; i++) place[i] = 0;
+
+    auto take = [&](uint4 raw, int number) {
+        float one[lanes];
+        ff_vector<T>::unpack(raw, one);
+#pragma unroll
+        for (int i = 0; i < lanes; i++) {
+            if (!max) {
+                value[i] += one[i];
+            } else if (first || one[i] > value[i] || one[i] != one[i]) {
+                value[i] = one[i];
+                place[i] = (unsigned char)number;
+            }
+        }
+        first = false;
+    };
+    if (size) {
+        uint4 raw[known];
+        bool in[known];
+#pragma unroll
+        for (int k = 0; k < known; k++) {
+            int h = top + k / (size ? size : 1), w = left + k % (size ? size : 1);
+            in[k] = h >= 0 && h < pool.h && w >= 0 && w < pool.w;
+            if (in[k]) raw[k] = image[((size_t)h * pool.w + w) * columns.vectors];
+        }
+#pragma unroll
+        for (int k = 0; k < known; k++)
+            if (in[k]) take(raw[k], k);
+    } else {
+        for (int r = 0; r < pool.kernel_h; r++)
+            for (int s = 0; s < pool.kernel_w; s++) {
+                int h = top + r, w = left + s;
+                if (h < 0 || h >= pool.h || w < 0 || w >= pool.w) continue;
+                take(image[((size_t)h * pool.w + w) * columns.vectors], r * pool.kernel_w + s);
+            }
+    }
+    if (max) return;
+    const float share = shape.share;
+#pragma unroll
+    for (int i = 0; i < lanes; i++) value[i] *= share;
+}
+
+template <int lanes>
+static __device__ __forceinline__ void store_places(uint8_t *to,
+                                                    const unsigned char (&place)[lanes]) {
+    unsigned packed[2] = {0, 0};
+#pragma unroll
+    for (int i = 0; i < lanes; i++) packed[i / 4] |= (unsigned)place[i] << i % 4 * 8;
+    if (lanes == 8)
+        *(uint2 *)to = make_uint2(packed[0], packed[1]);
+    else
+        *(unsigned *)to = packed[0];
+}
+
+/* Blocks of a multiprocessor that are resident at once, with statistics. */
+enum { RESIDENT = 2 };
+
+template <typename T, bool max, int size, bool statistics>
+static __global__ void __launch_bounds__(FF_COLUMN_THREADS, RESIDENT)
+    forward_kernel(ff_columns columns, ff_pool_shape shape, const T *x, T *y, uint8_t *index,
+                   ff_moment_parts parts) {
+    enum { lanes = ff_lanes<T>::count };
+    const ff_tile tile = ff_tile_of(columns);
+    ff_moments<lanes> own;
+    if (statistics) own.clear();
+    if (tile.active) {
+        const uint4 *from = (const uint4 *)x + tile.vector;
+        for (size_t row = tile.row; row < tile.end; row += tile.stride) {
+            float value[lanes];
+            unsigned char place[lanes];
+            pool_row<T, max, size>(shape, columns, from, row, value, place);
+            const size_t at = row * columns.vectors + tile.vector;
+            uint4 packed = ff_vector<T>::pack(value);
+            ((uint4 *)y)[at] = packed;
+            if (max && index) store_places(index + at * lanes, place);
+            if (statistics) {
+                ff_vector<T>::unpack(packed, value); /* as it is rounded */
+                own.add(value);
+            }
+        }
+    }
+    if (statistics) {
+        __shared__ ff_moment_tree<lanes> tree;
+        ff_moments_write(columns, tile, own, &tree, parts);
+    }
+}
+
+template <bool statistics>
+static int forward(const ff_cuda_place *place, const ff_cuda_pool *pool, const void *x, void *y,
+                   uint8_t *index, const ff_cuda_norm *norm, void *scratch) {
+    return ff_by_dtype(pool->dtype, [&](auto example) {
+        typedef decltype(example) T;
+        ff_pool_shape shape;
+        ff_columns columns;
+        const size_t rows = (size_t)pool->n * pool->out_h * pool->out_w;
+        const int lanes = ff_lanes<T>::count;
+        if (!ff_pool_shape_make(pool, &shape) ||
+            !(statistics ? ff_columns_plan(place, rows, pool->channels, lanes, RESIDENT, &columns)
+                         : ff_columns_stream(place, rows, pool->channels, lanes, &columns)))
+            return FF_CUDA_INVALID_VALUE;
+        ff_moment_parts parts = {NULL, NULL};
+        if (statistics) parts = ff_moment_parts_in(scratch, &columns);
+        auto kernel = forward_kernel<T, false, 0, statistics>;
+        if (pool->max) {
+            const int size = pool->kernel_h == pool->kernel_w ? pool->kernel_h : 0;
+            kernel = size == 2   ? forward_kernel<T, true, 2, statistics>
+                     : size == 3 ? forward_kernel<T, true, 3, statistics>
+                                 : forward_kernel<T, true, 0, statistics>;
+        }
+        int status = FF_LAUNCH(kernel, ff_columns_grid(&columns), dim3(FF_COLUMN_THREADS), 0,
+                               place->stream, columns, shape, (const T *)x, (T *)y, index, parts);
+        if (status || !statistics) return status;
+        return ff_norm_finish_parts(place, norm, &columns, parts);
+    });
+}
+
+extern "C" int ff_cuda_pool_forward(const ff_cuda_place *place, const ff_cuda_pool *pool,
+                                    const void *x, void *y, uint8_t *index) {
+    return forward<false>(place, pool, x, y, index, NULL, NULL);
+}
+
+extern "C" int ff_cuda_pool_statistics(const ff_cuda_place *place, const ff_cuda_pool *pool,
+                                       const void *x, void *y, uint8_t *index,
+                                       const ff_cuda_norm *norm, void *scratch) {
+    return forward<true>(place, pool, x, y, index, norm, scratch);
+}

@@ -1,0 +1,89 @@
+/* Test-time views: pixels copied whole, by words as wide as a pixel allows; and weighted sums. */
+#include "train/cuda/kernels/vectors.cuh"
+#include "train/cuda/kernels/views.h"
+
+enum { THREADS = 256, AHEAD = 4, BLOCK = THREADS * AHEAD };
+
+/* An image's row as words: [n * h][w * words]. */
+struct view_shape {
+    ff_cuda_view view;
+    unsigned words; /* a pixel */
+    size_t count;   /* all */
+    ff_divider by_words, by_w, by_h;
+};
+
+static __device__ __forceinline__ int reflect(int at, int size) {
+    at = at < 0 ? -at : at;
+    return at >= size ? 2 * (size - 1) - at : at;
+}
+
+template <typename Word>
+static __global__ void __launch_bounds__(THREADS)
+    view_kernel(view_shape shape, const Word *x, Word *y) {
+    const ff_cuda_view &view = shape.view;
+    Word word[AHEAD];
+#pragma unroll
+    for (int k = 0; k < AHEAD; k++) {
+        const size_t at = (size_t)blockIdx.x * BLOCK + k * THREADS + threadIdx.x;
+        if (at >= shape.count) continue;
+        unsigned part, j, i;
+        const unsigned pixel = ff_divide((unsigned)at, shape.by_words, &part);
+        const unsigned row = ff_divide(pixel, shape.by_w, &j);
+        const unsigned n = ff_divide(row, shape.by_h, &i);
+        const int from_j =
+            reflect((view.mirror ? view.w - 1 - (int)j : (int)j) + view.right, view.w);
+        const int from_i = reflect((int)i + view.down, view.h);
+        word[k] = __ldg(x + ((size_t)(n * view.h + from_i) * view.w + from_j) * shape.words + part);
+    }
+#pragma unroll
+    for (int k = 0; k < AHEAD; k++) {
+        const size_t at = (size_t)blockIdx.x * BLOCK + k * THREADS + threadIdx.x;
+        if (at < shape.count) y[at] = word[k];
+    }
+}
+
+template <typename Word>
+static int make_view(const ff_cuda_place *place, const ff_cuda_view *view, size_t pixel_bytes,
+                     const void *x, void *y) {
+    view_shape shape;
+    shape.view = *view;
+    shape.words = (unsigned)(pixel_bytes / sizeof(Word));
+    shape.count = (size_t)view->n * view->h * view->w * shape.words;
+    if (!shape.count || shape.count >> 31) return FF_CUDA_INVALID_VALUE;
+    shape.by_words = ff_divider_make((int)shape.words);
+    shape.by_w = ff_divider_make(view->w);
+    shape.by_h = ff_divider_make(view->h);
+    return FF_LAUNCH(view_kernel<Word>, dim3((unsigned)((shape.count + BLOCK - 1) / BLOCK)),
+                     dim3(THREADS), 0, place->stream, shape, (const Word *)x, (Word *)y);
+}
+
+extern "C" int ff_cuda_view_make(const ff_cuda_place *place, const ff_cuda_view *view,
+                                 const void *x, void *y) {
+    const bool within = view->down < view->h && -view->down < view->h && view->right < view->w &&
+                        -view->right < view->w;
+    if (view->n < 1 || view->channels < 1 || !within) return FF_CUDA_INVALID_VALUE;
+    return ff_by_dtype(view->dtype, [&](auto example) {
+        const size_t bytes = (size_t)view->channels * sizeof example;
+        if (bytes % 16 == 0) return make_view<uint4>(place, view, bytes, x, y);
+        if (bytes % 8 == 0) return make_view<uint2>(place, view, bytes, x, y);
+        if (bytes % 4 == 0) return make_view<unsigned>(place, view, bytes, x, y);
+        return make_view<unsigned short>(place, view, bytes, x, y);
+    });
+}
+
+template <typename T>
+static __global__ void __launch_bounds__(THREADS)
+    weigh_kernel(size_t count, float weight, bool first, const T *x, float *to) {
+    const size_t at = (size_t)blockIdx.x * THREADS + threadIdx.x;
+    if (at < count) to[at] = (first ? 0.0f : to[at]) + weight * ff_to_float(x[at]);
+}
+
+extern "C" int ff_cuda_weigh(const ff_cuda_place *place, ff_dtype dtype, size_t count, float weight,
+                             bool first, const void *x, float *to) {
+    if (!count) return FF_CUDA_OK;
+    return ff_by_dtype(dtype, [&](auto example) {
+        typedef decltype(example) T;
+        return FF_LAUNCH(weigh_kernel<T>, dim3((unsigned)((count + THREADS - 1) / THREADS)),
+                         dim3(THREADS), 0, place->stream, count, weight, first, (const T *)x, to);
+    });
+}
