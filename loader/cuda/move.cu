@@ -51,7 +51,7 @@ static __device__ __forceinline__ uint32_t word_of(const ff_cuda_move &, const u
 }
 static __device__ __forceinline__ uint32_t word_of(const ff_cuda_move &job, const float *value,
                                                    int i) {
-    return ff_pack_pair(job.to, value[2 * i], value[2 * i + 1]);
+    return ff_narrow_pair(job.to, value[2 * i], value[2 * i + 1]);
 }
 
 /* Stores the VEC bytes that the elements are. */

@@ -49,15 +49,17 @@ static int boxes(const char *text, bool erase) {
     return feof(stdin) ? 0 : fail();
 }
 
-static bool find_dtype(const char *name, ff_dtype *dtype) {
-    for (int i = 0; i < FF_DTYPE_COUNT; i++)
-        if (strcmp(name, ff_dtype_name(*dtype = (ff_dtype)i)) == 0) return true;
+static bool parse_dtype(const char *name, ff_dtype *dtype) {
+    for (int i = 0; i < FF_DTYPE_COUNT; i++) {
+        *dtype = (ff_dtype)i;
+        if (!strcmp(name, ff_dtype_name(*dtype))) return true;
+    }
     return false;
 }
 
-static bool find_layout(const char *name, ff_layout *layout) {
-    *layout = name[0] == 'c' ? FF_CHW : FF_HWC;
-    return strcmp(name, ff_layout_name(*layout)) == 0;
+static bool parse_layout(const char *name, ff_layout *layout) {
+    *layout = strcmp(name, "chw") ? FF_HWC : FF_CHW;
+    return !strcmp(name, ff_layout_name(*layout));
 }
 
 static int samples(void) {
@@ -75,9 +77,9 @@ static int samples(void) {
         ff_layout to_layout;
         ff_augment_host host;
         ff_resampler *resampler;
-        if (getchar() != '\n' || !find_dtype(name[0], &metadata.dtype) ||
-            !find_layout(name[1], &metadata.layout) || !find_dtype(name[2], &to) ||
-            !find_layout(name[3], &to_layout))
+        if (getchar() != '\n' || !parse_dtype(name[0], &metadata.dtype) ||
+            !parse_layout(name[1], &metadata.layout) || !parse_dtype(name[2], &to) ||
+            !parse_layout(name[3], &to_layout))
             return fail();
         params.flags |= flip ? FF_AUGMENT_FLIP : 0;
         params.cut_height = params.cut_width = spec.cutout;

@@ -6,7 +6,7 @@
 #include "loader/device/host.h"
 #include "loader/placement.h"
 #include "loader/resident.h"
-#include "tests/cudasim/loader_plain.h"
+#include "tests/cuda/sim/loader_plain.h"
 #include "tests/unit/make_dataset.h"
 #include "tests/unit/placement_cases.h"
 

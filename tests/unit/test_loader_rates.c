@@ -4,7 +4,7 @@
 
 #include "format/base/thread.h"
 
-#include "tests/cudasim/loader_plain.h"
+#include "tests/cuda/sim/loader_plain.h"
 #include "tests/unit/placement_cases.h"
 
 static void expect(const ff_rates *rates, const char *stages) {

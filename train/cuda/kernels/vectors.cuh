@@ -18,14 +18,15 @@ template <typename T> struct ff_lanes {
 
 template <typename T> struct ff_vector {
     static __device__ __forceinline__ void unpack(uint4 raw, float (&to)[8]) {
-        ff_unpack_pair<T>(raw.x, to);
-        ff_unpack_pair<T>(raw.y, to + 2);
-        ff_unpack_pair<T>(raw.z, to + 4);
-        ff_unpack_pair<T>(raw.w, to + 6);
+        ff_real<T>::widen_pair(raw.x, to);
+        ff_real<T>::widen_pair(raw.y, to + 2);
+        ff_real<T>::widen_pair(raw.z, to + 4);
+        ff_real<T>::widen_pair(raw.w, to + 6);
     }
     static __device__ __forceinline__ uint4 pack(const float (&from)[8]) {
-        return make_uint4(ff_pack_pair<T>(from[0], from[1]), ff_pack_pair<T>(from[2], from[3]),
-                          ff_pack_pair<T>(from[4], from[5]), ff_pack_pair<T>(from[6], from[7]));
+        return make_uint4(
+            ff_real<T>::narrow_pair(from[0], from[1]), ff_real<T>::narrow_pair(from[2], from[3]),
+            ff_real<T>::narrow_pair(from[4], from[5]), ff_real<T>::narrow_pair(from[6], from[7]));
     }
 };
 template <> struct ff_vector<float> {
