@@ -22,7 +22,7 @@ static ff_status count_batches(ff_sequence *sequence, ff_dataset *dataset,
                        BATCH_LIMIT, options->batch);
     if (options->position > sequence->count)
         return ff_fail(error, FF_USAGE,
-                       "position %" PRIu64 " is behind the end of %s with its %" PRIu64 " samples",
+                       "position %" PRIu64 " is after the end of %s with its %" PRIu64 " samples",
                        options->position, ff_dataset_path(dataset), sequence->count);
     bool drop = options->last_batch == FF_LAST_BATCH_DROP && sequence->count >= options->batch;
     sequence->batch = options->batch;
@@ -32,7 +32,7 @@ static ff_status count_batches(ff_sequence *sequence, ff_dataset *dataset,
     sequence->first_batches =
         batches_of(sequence->count - options->position, sequence->batch, drop);
     uint64_t epochs = options->epochs;
-    if (sequence->first_batches == 0) { /* stored behind the last batch of an epoch */
+    if (sequence->first_batches == 0) { /* stored after the last batch of an epoch */
         sequence->first_epoch++;
         sequence->first_position = 0;
         sequence->first_batches = options->epochs == 1 ? 0 : sequence->epoch_batches;

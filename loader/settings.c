@@ -296,3 +296,13 @@ ff_loader_info ff_loader_settings_describe(const ff_loader_settings *settings) {
         .beyond_memory_bytes = settings->beyond_memory_bytes,
     };
 }
+
+ff_slot_label ff_loader_settings_label(const ff_loader_settings *settings, size_t i, void *values) {
+    const ff_field *field = &settings->metadata->field[settings->field[i]];
+    return (ff_slot_label){
+        .values = values,
+        .dtype = field->kind == FF_FIELD_CLASS ? FF_I32 : FF_F32,
+        .width = field->width,
+        .field = settings->field[i],
+    };
+}

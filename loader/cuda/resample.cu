@@ -67,7 +67,7 @@ static __global__ void __launch_bounds__(COLUMNS *LANES_Y, 2) resample_kernel(ff
     const ff_resample_axis down = ff_resample_axis_of(box.height, box.to_height);
     const uint32_t last_column = width - 1, last_line = height - 1;
 
-    /* Lanes behind the output's edges repeat the last one. */
+    /* Lanes after the output's edges repeat the last one. */
     if (ty == 0) {
         const uint32_t at = column < last_column ? column : last_column;
         weigh(across, box.left + (params.flags & FF_AUGMENT_FLIP ? last_column - at : at),
