@@ -249,17 +249,9 @@ typedef struct ff_compute_ops {
     /* Working weights from f32 masters, rounded to nearest even; NULL where all is f32. */
     void (*narrow)(ff_compute *compute, size_t count, const float *from, void *to);
 
-    /* required: ff_sgd_update. */
-    void (*sgd)(ff_compute *compute, const ff_sgd *sgd, size_t count, float *value, float *momentum,
-                const float *gradient);
-    /* required: muon.h over the filters of one convolution, all in its held order. scratch:
-     * muon_scratch bytes. */
-    size_t (*muon_scratch)(const ff_compute *compute, const ff_conv *conv);
-    void (*muon)(ff_compute *compute, const ff_conv *conv, const ff_muon *muon, float *value,
-                 float *momentum, const float *gradient, void *scratch);
-
-    /* Optional: whole updates that run on the device alone (update.h); where NULL, update.c calls
-     * sgd and muon. update_run: the check, the update, and the control's advance. */
+    /* required: whole updates (update.h), prepared once: update_create copies what `spec` names but
+     * for the segments' memory and the control. update_run: the check, the update, and the
+     * control's advance; it needs no word of the host. */
     ff_status (*update_create)(ff_compute *compute, const ff_update_spec *spec,
                                ff_prepared_update **update, ff_error *error);
     void (*update_destroy)(ff_compute *compute, ff_prepared_update *update);
@@ -268,7 +260,7 @@ typedef struct ff_compute_ops {
 } ff_compute_ops;
 
 /* Parts of a training step whose work is given next: of each operation of the plan (plan.h) its
- * number says which, and parts of the update come from tables that have update_run. */
+ * number says which, and parts of the update are told by the CUDA table alone. */
 typedef enum ff_mark {
     FF_MARK_FORWARD,
     FF_MARK_LOSS,
@@ -300,6 +292,7 @@ struct ff_compute {
     void *staging;        /* pinned, of ff_compute_write and _read; NULL on unified devices */
     ff_error failure;     /* the first one; failure.status FF_OK = none */
     char description[96]; /* "onednn 2.6.3, avx512_core" */
+    size_t update_bytes;  /* scratch of the updates that are prepared, where the table counts it */
     /* Is told of a step's parts; NULL = nobody. */
     const ff_compute_watch *watch;
 };

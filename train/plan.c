@@ -362,8 +362,6 @@ static ff_status plan_loss(builder *b, ff_error *error) {
     const int stride = ff_tensor_padded_channels(&plan->tensors[output]);
     const size_t scratch = plan->compute->ops->loss_scratch(plan->compute, plan->batch, stride);
     FF_TRY(ff_plan_buffer(plan, FF_ARENA_SCRATCH, scratch, now, &plan->loss_scratch, error));
-    FF_TRY(ff_plan_buffer(plan, FF_ARENA_SCRATCH, sizeof(ff_outcome), now, &plan->outcome, error));
-    ff_plan_use(plan, plan->outcome, END);
     plan->logits_gradient = FF_BUFFER_NONE;
     if (!plan->training) return FF_OK;
     FF_TRY(ff_plan_buffer(plan, FF_ARENA_SCRATCH, count * plan->compute->element_bytes, now,

@@ -125,7 +125,7 @@ struct ff_plan {
     void *view_images;
     float *view_logits;
     size_t view_bytes;
-    ff_buffer_id logits, logits_gradient, loss_scratch, outcome, conv_scratch, norm_scratch;
+    ff_buffer_id logits, logits_gradient, loss_scratch, conv_scratch, norm_scratch;
 };
 
 /* Whether the plan makes the gradient of a parameter, and of the k-th one of the operation's layer.
@@ -162,8 +162,8 @@ typedef struct ff_bucket_events {
 } ff_bucket_events;
 
 /* Gives the compute all work of a batch: forward, loss, and backward where `training`. Images,
- * labels, weights and mix are on the device and stay until it is done; batch->step is not looked
- * at: the step is that of the store's control. The loss goes to the ring (ff_loss); evaluation
+ * labels, weights and mix are on the device and stay until it is done. The step, by which dropout
+ * draws, is that of the store's control. The loss goes to the ring (ff_loss); evaluation
  * writes place 0. events: of the buckets, or NULL. Failures stick in the compute. */
 void ff_plan_enqueue(ff_plan *plan, const ff_batch *batch, bool training, ff_outcome *ring,
                      uint32_t ring_size, const ff_bucket_events *events);

@@ -1,8 +1,6 @@
 /* The steps of a plan: its operations forward, the loss, and backward. */
 #include "train/plan.h"
 
-#include <inttypes.h>
-
 /* One step's view of things; images are the caller's. */
 typedef struct runner {
     ff_plan *plan;
@@ -386,75 +384,6 @@ void ff_plan_enqueue(ff_plan *plan, const ff_batch *batch, bool training, ff_out
     }
 }
 
-/* ---- one step, waited for ---- */
-
-/* Labels are looked at before anything is changed. */
-static ff_status check_labels(const ff_plan *plan, const ff_batch *batch, ff_error *error) {
-    const int classes = plan->tensors[plan->graph->output].c;
-    for (int n = 0; n < plan->batch; n++) {
-        int64_t label = batch->label_dtype == FF_I64 ? ((const int64_t *)batch->labels)[n]
-                                                     : ((const int32_t *)batch->labels)[n];
-        if (label < -1 || label >= classes)
-            return ff_fail(error, FF_BAD_DATA,
-                           "label %" PRId64 " of sample %d of the batch lies outside [-1, %d)",
-                           label, n, classes);
-    }
-    return FF_OK;
-}
-
-/* What a batch came to, once it is through. */
-static ff_status collect(ff_plan *plan, const ff_outcome *place, ff_step_result *result,
-                         ff_error *error) {
-    ff_outcome outcome;
-    ff_compute_read(plan->compute, &outcome, place, sizeof outcome);
-    *result = (ff_step_result){outcome.loss_sum, outcome.count, outcome.correct};
-    FF_TRY(ff_compute_check(plan->compute, error));
-    if (outcome.bad_sample < 0) return FF_OK;
-    return ff_fail(error, FF_BAD_DATA, "the label of sample %d of the batch lies outside [-1, %d)",
-                   outcome.bad_sample, plan->tensors[plan->graph->output].c);
-}
-
-static ff_status run(ff_plan *plan, const ff_batch *batch, bool training, ff_step_result *result,
-                     ff_error *error) {
-    ff_outcome *place = ff_plan_at(plan, plan->outcome);
-    if (plan->compute->device->table->unified) FF_TRY(check_labels(plan, batch, error));
-    if (training)
-        ff_compute_write(plan->compute, &plan->store->control->step, &batch->step,
-                         sizeof batch->step);
-    ff_plan_enqueue(plan, batch, training, place, 1, NULL);
-    return collect(plan, place, result, error);
-}
-
-ff_status ff_plan_gradients(ff_plan *plan, const ff_batch *batch, ff_step_result *result,
-                            ff_error *error) {
-    if (!plan->training)
-        return ff_fail(error, FF_USAGE, "a plan for evaluation (batch %d) cannot train",
-                       plan->batch);
-    FF_TRY(run(plan, batch, true, result, error));
-    plan->store->forwards++;
-    return FF_OK;
-}
-
-ff_status ff_plan_evaluate(ff_plan *plan, const ff_batch *batch, ff_step_result *result,
-                           ff_error *error) {
-    return run(plan, batch, false, result, error);
-}
-
-ff_status ff_plan_train(ff_plan *plan, const ff_batch *batch, const ff_sgd *steps,
-                        ff_step_result *result, ff_error *error) {
-    FF_TRY(ff_plan_gradients(plan, batch, result, error));
-    ff_store_update(plan->store, steps);
-    return ff_compute_check(plan->compute, error);
-}
-
 int ff_plan_batch(const ff_plan *plan) {
     return plan->batch;
-}
-
-bool ff_plan_trains(const ff_plan *plan) {
-    return plan->training;
-}
-
-const float *ff_plan_logits(const ff_plan *plan) {
-    return ff_plan_at(plan, plan->logits);
 }

@@ -1,12 +1,11 @@
 /* Training steps that never wait: a step is given to the device and the host goes on; what it found
  * (loss, counts, skipped or not) comes back some steps later, in order.
  *
- * A step is two segments, [batch, forward, backward] and [update]. Where the device is not the
- * host and `record` is set, each segment is recorded when it runs for the second time and launched
- * as one from then on; without it the same calls are made step by step, with the same bits. A plan
- * of another batch size has a first segment of its own; both use the same memory.
- * An event behind each gradient bucket tells other streams, also inside of a recording, that its
- * part of the gradients is there.
+ * A step is a list of segments (segments.h): the gradients [batch, forward, backward] and the
+ * update. Where the device is not the host and `record` is set, they are recorded. A plan of
+ * another batch size has a first segment of its own; both use the same memory. An event behind each
+ * gradient bucket tells other streams, also inside of a recording, that its part of the gradients
+ * is there.
  *
  * Several steps may exist in a process, on one device or on several; each belongs to one thread at
  * a time. */
@@ -47,10 +46,16 @@ FF_MUST_USE ff_status ff_step_create(ff_step **step, ff_model *model,
 void ff_step_destroy(ff_step **step);
 
 /* Gives the device one step of a training plan. The batch lies in device memory, at the same place
- * at every call with this plan; batch->step is not looked at. What the plan leaves out
- * (ff_model_plan_without) has a gradient of 0. Errors are those of earlier steps, too. */
+ * at every call with this plan. What the plan leaves out (ff_model_plan_without) has a gradient of
+ * 0. Errors are those of earlier steps, too. */
 FF_MUST_USE ff_status ff_step_run(ff_step *step, ff_plan *plan, const ff_batch *batch,
                                   ff_error *error);
+
+/* The segments of the next step but for its update, and waits: gradients as the update would get
+ * them, and running statistics that have moved. The next call has the same number, so dropout
+ * leaves out the same. outcome: loss_sum, count, correct and bad_sample alone. */
+FF_MUST_USE ff_status ff_step_gradients(ff_step *step, ff_plan *plan, const ff_batch *batch,
+                                        ff_outcome *outcome, ff_error *error);
 
 /* The next outcomes, oldest first, that the caller has not had; *count = 0 where none has arrived.
  * Valid until the next call of ff_step_run or this one. Where `wait`, waits for all steps given so

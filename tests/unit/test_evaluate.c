@@ -67,16 +67,17 @@ static void evaluate_by_hand(ff_recipe *recipe, ff_evaluation *result) {
     OK(ff_loader_create(&loader, recipe->splits.train, &options, &test_error));
     for (uint64_t i = 0; i < SAMPLES; i++) {
         int64_t label;
-        ff_step_result ignored;
+        ff_outcome ignored;
         OK(ff_loader_acquire(loader, &slot, &test_error));
         const ff_batch batch = {.images = slot->data,
                                 .labels = slot->label[0].values,
                                 .label_dtype = slot->label[0].dtype};
-        OK(ff_plan_evaluate(plan, &batch, &ignored, &test_error));
+        ff_plan_enqueue(plan, &batch, false, &ignored, 1, NULL);
+        OK(ff_model_check(recipe->model, &test_error));
         OK(ff_dataset_class(recipe->splits.train, i, 0, &label, &test_error));
         ff_loader_release(loader, slot, NULL);
         if (label < 0) continue;
-        const float *logits = ff_plan_logits(plan);
+        const float *logits = ff_plan_at(plan, plan->logits);
         double sum = 0;
         int best = 0;
         for (int c = 0; c < CLASSES; c++) {

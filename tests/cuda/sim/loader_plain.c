@@ -15,30 +15,30 @@ static int enqueue(ff_cuda_stream stream, void (*function)(void *), const void *
 
 static void run_next(void *context) {
     const ff_cuda_next *job = context;
-    ff_cuda_batch *place = job->place;
-    place->at = ff_sequence_at(&job->sequence, place->number);
-    place->slot = (uint32_t)(place->number % job->slots);
-    ff_order_init(&place->order, &job->order, place->at.epoch);
-    place->number++;
+    ff_cuda_batch *batch = job->batch;
+    batch->at = ff_sequence_at(&job->sequence, batch->number);
+    batch->slot = (uint32_t)(batch->number % job->slots);
+    ff_order_init(&batch->order, &job->order, batch->at.epoch);
+    batch->number++;
 }
 
 static void run_params(void *context) {
     const ff_cuda_params *job = context;
-    const ff_cuda_batch *place = job->place;
+    const ff_cuda_batch *batch = job->batch;
     for (uint32_t row = 0; row < job->rows; row++) {
-        job->weight[row] = row < place->at.count ? 1.0f : 0.0f;
+        job->weight[row] = row < batch->at.count ? 1.0f : 0.0f;
         job->params[row] = (ff_augment_params){0};
         if (job->mix) job->mix[row] = 1;
-        if (row >= place->at.count) continue;
-        uint64_t sample = ff_order_at(&place->order, place->at.position + row);
+        if (row >= batch->at.count) continue;
+        uint64_t sample = ff_order_at(&batch->order, batch->at.position + row);
         if (job->sample_of_place) sample = job->sample_of_place[sample];
         const uint32_t height = job->size ? job->size[2 * sample] : job->height;
         const uint32_t width = job->size ? job->size[2 * sample + 1] : job->width;
-        job->params[row] = ff_augment_at(&job->spec, job->seed, place->at.epoch, sample, height,
+        job->params[row] = ff_augment_at(&job->spec, job->seed, batch->at.epoch, sample, height,
                                          width, job->out_height, job->out_width);
-        if (ff_augment_mixes(&job->spec) && (row ^ 1) < place->at.count)
-            ff_augment_mix(&job->spec, &job->params[row], job->seed, place->at.epoch,
-                           (place->at.position + (row & ~1u)) / 2, job->out_height, job->out_width);
+        if (ff_augment_mixes(&job->spec) && (row ^ 1) < batch->at.count)
+            ff_augment_mix(&job->spec, &job->params[row], job->seed, batch->at.epoch,
+                           (batch->at.position + (row & ~1u)) / 2, job->out_height, job->out_width);
         if (job->mix) job->mix[row] = job->params[row].weight;
     }
 }
@@ -48,10 +48,10 @@ static void move_columns(const ff_cuda_move *job, uint32_t row, uint64_t from) {
         const ff_cuda_column *column = &job->column[i];
         const uint32_t *source =
             (const uint32_t *)(const void *)((const uint8_t *)column->from +
-                                             job->place->slot * job->slot_bytes);
+                                             job->batch->slot * job->slot_bytes);
         for (uint32_t k = 0; k < column->width; k++)
             column->to[row * column->width + k] =
-                row < job->place->at.count ? source[from * column->width + k] : column->padding;
+                row < job->batch->at.count ? source[from * column->width + k] : column->padding;
     }
 }
 
@@ -78,10 +78,10 @@ static void run_move(void *context) {
         uint64_t from = row;
         uint8_t *out = (uint8_t *)job->data + row * pixels * wide;
         memset(out, 0, pixels * wide);
-        if (row < job->place->at.count) {
+        if (row < job->batch->at.count) {
             if (job->gather) from = job->row_of ? job->row_of[params->sample] : params->sample;
             const uint8_t *source =
-                job->samples + job->place->slot * job->slot_bytes + from * job->row_bytes;
+                job->samples + job->batch->slot * job->slot_bytes + from * job->row_bytes;
             ff_augment_plain(&host, params, source, job->height, job->width, packed, NULL);
             for (size_t i = 0; i < pixels; i++) memcpy(out + i * wide, packed + i * narrow, narrow);
         }

@@ -216,9 +216,9 @@ static void make_arrays(run *r, dice *d, const shape *most, bool moves_only) {
     for (int side = 0; side < 2; side++) {
 #define AT(a) (side ? (a)->host : (a)->device)
         r->next[side] = r->next[1];
-        r->next[side].place = AT(r->place);
+        r->next[side].batch = AT(r->place);
         r->parameters[side] = (ff_cuda_params){
-            .place = AT(r->place),
+            .batch = AT(r->place),
             .spec = r->spec,
             .seed = seed,
             .height = r->height,
@@ -233,7 +233,7 @@ static void make_arrays(run *r, dice *d, const shape *most, bool moves_only) {
             .mix = mixes ? AT(r->mix) : NULL,
         };
         r->move[side] = (ff_cuda_move){
-            .place = AT(r->place),
+            .batch = AT(r->place),
             .params = AT(r->params),
             .samples = AT(r->stored),
             .row_bytes = row_bytes,
@@ -360,7 +360,7 @@ static void check_copies(uint32_t rows, uint32_t height, uint32_t width, uint32_
     for (uint32_t i = 0; i < rows * stride; i++) stored[i] = (uint16_t)(i & 0x3fff);
     array *data = poisoned(to, (size_t)rows * elements);
     const ff_cuda_move job = {
-        .place = sent_bytes(&place, sizeof place)->device,
+        .batch = sent_bytes(&place, sizeof place)->device,
         .params = sent_bytes(params, rows * sizeof *params)->device,
         .samples = sent_bytes(stored, (size_t)rows * stride * sizeof *stored)->device,
         .row_bytes = stride * sizeof *stored,

@@ -38,7 +38,6 @@ static void *put_images(const net *n, const net_case *k, const float *nchw) {
 static double loss_of(net *n, const net_case *k, const samples *s, bool training) {
     ff_compute *compute = n->compute;
     ff_batch batch = s->batch;
-    ff_step_result result;
     void *labels, *weights = put(compute, FF_F32, s->weights, (size_t)k->batch);
     void *images = put_images(n, k, s->images);
     assert_ok(ff_compute_allocate(compute, &labels, sizeof s->labels, "a test", error));
@@ -46,8 +45,7 @@ static double loss_of(net *n, const net_case *k, const samples *s, bool training
     batch.images = images;
     batch.labels = labels;
     batch.weights = weights;
-    assert_ok(training ? ff_plan_gradients(n->plan, &batch, &result, error)
-                       : ff_plan_evaluate(n->plan, &batch, &result, error));
+    const ff_outcome result = run_plan(n->plan, &batch, training);
     ff_compute_release(compute, images);
     ff_compute_release(compute, labels);
     ff_compute_release(compute, weights);
@@ -103,9 +101,7 @@ static void agree_in(const net_case *k, const ff_library_table *library, int blo
     check_fusions(&other, k, library);
     /* The evaluation comes first, with running statistics that no step has moved. */
     for (int training = 0; training < 2; training++) {
-        ff_step_result result;
-        assert_ok(training ? ff_plan_gradients(right.plan, &s.batch, &result, error)
-                           : ff_plan_evaluate(right.plan, &s.batch, &result, error));
+        const ff_outcome result = run_plan(right.plan, &s.batch, training);
         double apart = result.loss_sum / (double)result.count - loss_of(&other, k, &s, training);
         if (!(fabs(apart) < loss_tolerance))
             print_message("%s, %s: loss %g\n", k->name, ff_precision_name(precision), apart);

@@ -1,14 +1,14 @@
 /* What a loader's options come to: checked and worked out once, before anything is started.
- * Private to loader/. Thread rule: read-only after ff_loader_plan_init. */
-#ifndef FF_LOADER_PLAN_H
-#define FF_LOADER_PLAN_H
+ * Private to loader/. Thread rule: read-only after ff_loader_settings_init. */
+#ifndef FF_LOADER_SETTINGS_H
+#define FF_LOADER_SETTINGS_H
 
+#include "loader/augment/finish.h"
 #include "loader/augment/host.h"
-#include "loader/augment/wide.h"
 #include "loader/loader.h"
 #include "loader/sequence.h"
 
-typedef struct ff_loader_plan {
+typedef struct ff_loader_settings {
     ff_dataset *dataset;
     const ff_metadata *metadata;
     uint64_t count; /* samples of the dataset */
@@ -18,7 +18,7 @@ typedef struct ff_loader_plan {
     uint64_t seed;
     ff_augment_spec augment;
     ff_augment_host host;
-    ff_wide wide; /* used where samples are jittered or mixed */
+    ff_finish finish; /* used where samples are jittered or mixed */
 
     ff_sequence sequence; /* of batches */
     uint32_t rows;        /* of this share: sequence.rows */
@@ -41,15 +41,16 @@ typedef struct ff_loader_plan {
     uint32_t slots;
     bool direct; /* as in ff_loader_info */
     uint64_t beyond_memory_bytes;
-} ff_loader_plan;
+} ff_loader_settings;
 
-FF_MUST_USE ff_status ff_loader_plan_init(ff_loader_plan *plan, ff_dataset *dataset,
-                                          const ff_loader_options *options, ff_error *error);
-void ff_loader_plan_free(ff_loader_plan *plan);
+FF_MUST_USE ff_status ff_loader_settings_init(ff_loader_settings *settings, ff_dataset *dataset,
+                                              const ff_loader_options *options, ff_error *error);
+void ff_loader_settings_free(ff_loader_settings *settings);
 
-ff_loader_info ff_loader_plan_describe(const ff_loader_plan *plan);
+ff_loader_info ff_loader_settings_describe(const ff_loader_settings *settings);
 
-/* What to store once the batch at `place` has been used. */
-ff_loader_position ff_loader_plan_next(const ff_loader_plan *plan, const ff_loader_place *place);
+/* What to store once the batch at `batch` has been used. */
+ff_loader_position ff_loader_settings_next(const ff_loader_settings *settings,
+                                           const ff_sequence_batch *batch);
 
 #endif

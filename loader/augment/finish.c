@@ -1,4 +1,4 @@
-#include "loader/augment/wide.h"
+#include "loader/augment/finish.h"
 
 #include "format/base/compiler.h"
 #include "loader/augment/jitter.h"
@@ -24,9 +24,10 @@ static ff_status check_jitter(const ff_metadata *metadata, const ff_augment_host
     return FF_OK;
 }
 
-ff_status ff_wide_init(ff_wide *wide, const ff_metadata *metadata, const ff_augment_spec *spec,
-                       const ff_augment_host *host, ff_error *error) {
-    *wide = (ff_wide){0};
+ff_status ff_finish_init(ff_finish *finish, const ff_metadata *metadata,
+                         const ff_augment_spec *spec, const ff_augment_host *host,
+                         ff_error *error) {
+    *finish = (ff_finish){0};
     const bool jitters = ff_augment_jitters(spec), mixes = ff_augment_mixes(spec);
     if (!jitters && !mixes) return FF_OK;
     if (!ff_dtype_is_float(host->to))
@@ -35,41 +36,41 @@ ff_status ff_wide_init(ff_wide *wide, const ff_metadata *metadata, const ff_augm
                        "as stored",
                        ff_dtype_name(host->to));
     if (jitters) FF_TRY(check_jitter(metadata, host, error));
-    *wide = (ff_wide){.used = true,
-                      .jitters = jitters,
-                      .mixes = mixes,
-                      .metadata = *metadata,
-                      .to = host->to,
-                      .to_layout = host->to_layout};
-    memcpy(wide->jitter, spec->jitter, sizeof wide->jitter);
-    if (jitters && host->from == FF_U8) wide->metadata.statistics_count = 0;
+    *finish = (ff_finish){.used = true,
+                          .jitters = jitters,
+                          .mixes = mixes,
+                          .metadata = *metadata,
+                          .to = host->to,
+                          .to_layout = host->to_layout};
+    memcpy(finish->jitter, spec->jitter, sizeof finish->jitter);
+    if (jitters && host->from == FF_U8) finish->metadata.statistics_count = 0;
     const ff_dtype to = jitters || spec->mixup > 0 ? FF_F32 : host->to;
     const ff_layout layout = jitters ? FF_CHW : host->to_layout;
-    wide->apart = to != host->to || (layout != host->to_layout && host->channels > 1);
+    finish->apart = to != host->to || (layout != host->to_layout && host->channels > 1);
     ff_status status = FF_OK;
-    FF_TRY_DONE(ff_augment_host_init(&wide->host, &wide->metadata, spec, to, layout,
+    FF_TRY_DONE(ff_augment_host_init(&finish->host, &finish->metadata, spec, to, layout,
                                      host->out_height, host->out_width, error));
-    FF_TRY_DONE(ff_alloc(&wide->mean, host->channels, sizeof(float), "a row", error));
-    FF_TRY_DONE(ff_alloc(&wide->std, host->channels, sizeof(float), "a row", error));
+    FF_TRY_DONE(ff_alloc(&finish->mean, host->channels, sizeof(float), "a row", error));
+    FF_TRY_DONE(ff_alloc(&finish->std, host->channels, sizeof(float), "a row", error));
     for (uint32_t c = 0; c < host->channels; c++) {
-        wide->mean[c] = metadata->statistics_count ? metadata->mean[c] : 0;
-        wide->std[c] = metadata->statistics_count ? metadata->std[c] : 1;
+        finish->mean[c] = metadata->statistics_count ? metadata->mean[c] : 0;
+        finish->std[c] = metadata->statistics_count ? metadata->std[c] : 1;
     }
-    wide->values = (size_t)host->channels * host->out_height * host->out_width;
-    wide->row_bytes = wide->values * wide->host.to_bytes;
+    finish->values = (size_t)host->channels * host->out_height * host->out_width;
+    finish->row_bytes = finish->values * finish->host.to_bytes;
 done:
-    if (status != FF_OK) ff_wide_free(wide);
+    if (status != FF_OK) ff_finish_free(finish);
     return status;
 }
 
-void ff_wide_free(ff_wide *wide) {
-    ff_augment_host_free(&wide->host);
-    free(wide->mean);
-    free(wide->std);
-    *wide = (ff_wide){0};
+void ff_finish_free(ff_finish *finish) {
+    ff_augment_host_free(&finish->host);
+    free(finish->mean);
+    free(finish->std);
+    *finish = (ff_finish){0};
 }
 
-ff_augment_params ff_wide_params(const ff_augment_params *params) {
+ff_augment_params ff_finish_params(const ff_augment_params *params) {
     ff_augment_params uncut = *params;
     uncut.cut_height = uncut.cut_width = 0;
     return uncut;
@@ -85,19 +86,19 @@ FF_CLONES static void normalize(float *value, size_t count, float mean, float st
     for (size_t i = 0; i < count; i++) value[i] = (value[i] - mean) / std;
 }
 
-void ff_wide_jitter(const ff_wide *wide, const ff_augment_params *params, uint64_t seed,
-                    uint32_t epoch, void *row) {
-    const size_t pixels = (size_t)wide->host.out_height * wide->host.out_width;
-    const uint32_t channels = wide->host.channels;
-    const bool ready = wide->metadata.statistics_count == 0;
+void ff_finish_jitter(const ff_finish *finish, const ff_augment_params *params, uint64_t seed,
+                      uint32_t epoch, void *row) {
+    const size_t pixels = (size_t)finish->host.out_height * finish->host.out_width;
+    const uint32_t channels = finish->host.channels;
+    const bool ready = finish->metadata.statistics_count == 0;
     float *image = row;
-    const ff_jitter jitter = ff_jitter_at(wide->jitter, seed, epoch, params->sample);
+    const ff_jitter jitter = ff_jitter_at(finish->jitter, seed, epoch, params->sample);
     for (uint32_t c = 0; c < channels; c++)
-        undo(image + c * pixels, pixels, ready ? 0 : wide->mean[c], ready ? 1 : wide->std[c]);
+        undo(image + c * pixels, pixels, ready ? 0 : finish->mean[c], ready ? 1 : finish->std[c]);
     ff_jitter_apply(&jitter, image, channels, pixels);
     for (uint32_t c = 0; c < channels; c++)
-        normalize(image + c * pixels, pixels, wide->mean[c], wide->std[c]);
-    ff_augment_cut(&wide->host, params, row);
+        normalize(image + c * pixels, pixels, finish->mean[c], finish->std[c]);
+    ff_augment_cut(&finish->host, params, row);
 }
 
 /* ---- mixing --------------------------------------------------------------------------------- */
@@ -132,30 +133,31 @@ static void swap_boxes(const ff_augment_host *host, const ff_augment_params *par
         }
 }
 
-void ff_wide_mix(const ff_wide *wide, const ff_augment_params *params, void *even, void *odd) {
-    if (params->flags & FF_AUGMENT_MIXUP) blend(even, odd, wide->values, params->weight);
-    if (params->flags & FF_AUGMENT_CUTMIX) swap_boxes(&wide->host, params, even, odd);
+void ff_finish_mix(const ff_finish *finish, const ff_augment_params *params, void *even,
+                   void *odd) {
+    if (params->flags & FF_AUGMENT_MIXUP) blend(even, odd, finish->values, params->weight);
+    if (params->flags & FF_AUGMENT_CUTMIX) swap_boxes(&finish->host, params, even, odd);
 }
 
 /* ---- storing -------------------------------------------------------------------------------- */
 
 /* Planes into pixels, some at a time: what is interleaved stays in the first cache. */
-static void interleave(const ff_wide *wide, const float *row, uint8_t *out) {
+static void interleave(const ff_finish *finish, const float *row, uint8_t *out) {
     enum { PIXELS = 256, CHANNELS = 3 }; /* only jittered rows change their layout */
-    const size_t pixels = (size_t)wide->host.out_height * wide->host.out_width;
-    const size_t bytes = CHANNELS * ff_dtype_bytes(wide->to);
+    const size_t pixels = (size_t)finish->host.out_height * finish->host.out_width;
+    const size_t bytes = CHANNELS * ff_dtype_bytes(finish->to);
     float some[PIXELS * CHANNELS];
     for (size_t at = 0; at < pixels; at += PIXELS) {
         const size_t n = pixels - at < PIXELS ? pixels - at : PIXELS;
         for (size_t i = 0; i < n; i++)
             for (size_t c = 0; c < CHANNELS; c++) some[i * CHANNELS + c] = row[c * pixels + at + i];
-        ff_convert(out + at * bytes, wide->to, some, FF_F32, n * CHANNELS);
+        ff_convert(out + at * bytes, finish->to, some, FF_F32, n * CHANNELS);
     }
 }
 
-void ff_wide_store(const ff_wide *wide, const void *row, void *out) {
-    if (wide->host.to_layout != wide->to_layout && wide->host.channels == 3)
-        interleave(wide, row, out);
+void ff_finish_store(const ff_finish *finish, const void *row, void *out) {
+    if (finish->host.to_layout != finish->to_layout && finish->host.channels == 3)
+        interleave(finish, row, out);
     else
-        ff_convert(out, wide->to, row, FF_F32, wide->values);
+        ff_convert(out, finish->to, row, FF_F32, finish->values);
 }

@@ -1,6 +1,6 @@
-/* What the kernels of a ff_cuda_wide share: where samples lie, and their elements as f32. */
-#ifndef FF_LOADER_CUDA_WIDE_CUH
-#define FF_LOADER_CUDA_WIDE_CUH
+/* What the kernels of a ff_cuda_augment share: where samples lie, and their elements as f32. */
+#ifndef FF_LOADER_CUDA_AUGMENT_CUH
+#define FF_LOADER_CUDA_AUGMENT_CUH
 
 #include "loader/cuda/kernel.h"
 #include "loader/cuda/kernels.h"
@@ -39,24 +39,25 @@ template <> struct ff_stored<FF_F32> {
 };
 
 /* The sample of a row. */
-struct ff_wide_sample {
+struct ff_stored_sample {
     const unsigned char *data;
     uint32_t height, width;
     size_t plane, pixel; /* elements from one channel, and from one pixel of a row, to the next */
 };
 
 /* Its number among the stored rows. */
-static __device__ __forceinline__ uint64_t ff_wide_stored(const ff_cuda_move &move, uint64_t sample,
-                                                          uint32_t row) {
+static __device__ __forceinline__ uint64_t ff_stored_row(const ff_cuda_move &move, uint64_t sample,
+                                                         uint32_t row) {
     return !move.gather ? row : move.row_of ? move.row_of[sample] : sample;
 }
 
-static __device__ __forceinline__ ff_wide_sample ff_wide_sample_at(const ff_cuda_wide &job,
-                                                                   uint64_t number, uint32_t row) {
+static __device__ __forceinline__ ff_stored_sample ff_stored_sample_at(const ff_cuda_augment &job,
+                                                                       uint64_t number,
+                                                                       uint32_t row) {
     const ff_cuda_move &move = job.move;
-    const uint64_t i = ff_wide_stored(move, number, row);
-    ff_wide_sample sample;
-    sample.data = move.samples + move.place->slot * move.slot_bytes +
+    const uint64_t i = ff_stored_row(move, number, row);
+    ff_stored_sample sample;
+    sample.data = move.samples + move.batch->slot * move.slot_bytes +
                   (job.offset ? job.offset[i] : i * move.row_bytes);
     sample.height = job.size ? job.size[2 * number] : move.height;
     sample.width = job.size ? job.size[2 * number + 1] : move.width;
@@ -67,7 +68,7 @@ static __device__ __forceinline__ ff_wide_sample ff_wide_sample_at(const ff_cuda
 }
 
 /* Launches kernel<DTYPE> for the stored dtype, and returns. */
-#define FF_WIDE_LAUNCH(dtype, kernel, ...)                                                         \
+#define FF_STORED_LAUNCH(dtype, kernel, ...)                                                       \
     switch (dtype) {                                                                               \
     case FF_U8: return FF_LAUNCH(kernel<FF_U8>, __VA_ARGS__);                                      \
     case FF_U16: return FF_LAUNCH(kernel<FF_U16>, __VA_ARGS__);                                    \
@@ -78,6 +79,6 @@ static __device__ __forceinline__ ff_wide_sample ff_wide_sample_at(const ff_cuda
     }
 
 /* resample.cu: values of rows with FF_AUGMENT_BOX or FF_AUGMENT_RESIZE. */
-int ff_wide_resample(const ff_cuda_wide *job, ff_cuda_stream stream);
+int ff_cuda_augment_resample(const ff_cuda_augment *job, ff_cuda_stream stream);
 
 #endif

@@ -1,10 +1,11 @@
-/* The kernels of wide rows, on the simulator: whole batches against the host's plain versions, bit
- * for bit, on random odd shapes; of one size and of many, as stored in every dtype and layout. */
+/* The kernels that augment through rows of f32, on the simulator: whole batches against the host's
+ * plain versions, bit for bit, on random odd shapes; of one size and of many, as stored in every
+ * dtype and layout. */
 #include "tests/cuda/unit/kernel_helpers.h"
 
+#include "loader/augment/finish.h"
 #include "loader/augment/jitter.h"
 #include "loader/augment/resample.h"
-#include "loader/augment/wide.h"
 #include "loader/cuda/kernels.h"
 
 static uint64_t random_state = 88172645463325252u;
@@ -23,7 +24,7 @@ typedef struct one_case {
     float mean[4], std[4];
     ff_augment_spec spec;
     ff_augment_host host; /* of the batch: HWC, without padded channels */
-    ff_wide wide;
+    ff_finish finish;
     uint32_t size[SAMPLES][2];
     uint64_t offset[SAMPLES];
     size_t ring_bytes;
@@ -120,7 +121,7 @@ static void make_case(one_case *c, bool variable, uint32_t most) {
     }
     assert_ok(ff_augment_host_init(&c->host, &c->metadata, &c->spec, to[draw(3)], FF_HWC, height,
                                    width, error));
-    assert_ok(ff_wide_init(&c->wide, &c->metadata, &c->spec, &c->host, error));
+    assert_ok(ff_finish_init(&c->finish, &c->metadata, &c->spec, &c->host, error));
     c->rows = 1 + draw(ROWS_MOST), c->count = draw(4) ? c->rows : draw(c->rows);
     c->out_channels = (uint32_t[]){c->metadata.channels, 4, 8}[draw(3)];
     c->seed = draw(1000), c->epoch = draw(100);
@@ -138,7 +139,7 @@ static void make_case(one_case *c, bool variable, uint32_t most) {
 }
 
 static void free_case(one_case *c) {
-    ff_wide_free(&c->wide);
+    ff_finish_free(&c->finish);
     ff_augment_host_free(&c->host);
     free(c->ring);
 }
@@ -159,32 +160,33 @@ static void host_sample(const one_case *c, const ff_augment_host *host, const ff
     ff_resampler_destroy(&resampler);
 }
 
-/* [count][height][width][channels], or planes of f32 where the rows are wide. */
+/* [count][height][width][channels], or planes of f32 where they are finished. */
 static void *host_rows(const one_case *c, size_t values) {
-    const ff_wide *wide = &c->wide;
+    const ff_finish *finish = &c->finish;
     const size_t to_bytes = c->host.to_bytes;
-    const size_t row_bytes = wide->used ? wide->row_bytes : values * to_bytes;
+    const size_t row_bytes = finish->used ? finish->row_bytes : values * to_bytes;
     uint8_t *rows = calloc(ROWS_MOST, row_bytes), *out;
     assert_non_null(rows);
     for (uint32_t row = 0; row < c->count; row++) {
         const uint64_t number = c->params[row].sample;
         ff_augment_params params = c->params[row];
-        if (wide->jitters) params = ff_wide_params(&params);
-        host_sample(c, wide->used ? &wide->host : &c->host,
-                    wide->used ? &wide->metadata : &c->metadata, &params,
+        if (finish->jitters) params = ff_finish_params(&params);
+        host_sample(c, finish->used ? &finish->host : &c->host,
+                    finish->used ? &finish->metadata : &c->metadata, &params,
                     c->data + c->offset[number], c->size[number][0], c->size[number][1],
                     rows + row * row_bytes);
-        if (wide->jitters)
-            ff_wide_jitter(wide, &c->params[row], c->seed, c->epoch, rows + row * row_bytes);
+        if (finish->jitters)
+            ff_finish_jitter(finish, &c->params[row], c->seed, c->epoch, rows + row * row_bytes);
     }
-    if (!wide->used) return rows;
-    for (uint32_t row = 0; wide->mixes && row + 1 < c->count; row += 2)
-        ff_wide_mix(wide, &c->params[row], rows + row * row_bytes, rows + (row + 1) * row_bytes);
-    if (!wide->apart) return rows;
+    if (!finish->used) return rows;
+    for (uint32_t row = 0; finish->mixes && row + 1 < c->count; row += 2)
+        ff_finish_mix(finish, &c->params[row], rows + row * row_bytes,
+                      rows + (row + 1) * row_bytes);
+    if (!finish->apart) return rows;
     out = calloc(ROWS_MOST, values * to_bytes);
     assert_non_null(out);
     for (uint32_t row = 0; row < c->count; row++)
-        ff_wide_store(wide, rows + row * row_bytes, out + row * values * to_bytes);
+        ff_finish_store(finish, rows + row * row_bytes, out + row * values * to_bytes);
     free(rows);
     return out;
 }
@@ -203,10 +205,10 @@ static void *sent(const void *from, size_t bytes) {
 
 /* label: [rows][LABEL_WIDTH]. */
 static void run_kernels(const one_case *c, bool gather, const array *out, const array *label) {
-    const ff_wide *wide = &c->wide;
+    const ff_finish *finish = &c->finish;
     const uint32_t channels = c->metadata.channels, height = c->host.out_height;
     const uint32_t width = c->host.out_width;
-    const ff_metadata *metadata = wide->used ? &wide->metadata : &c->metadata;
+    const ff_metadata *metadata = finish->used ? &finish->metadata : &c->metadata;
     const size_t values = (size_t)channels * height * width;
     ff_augment_host planes;
     float multiply[4] = {0}, add[4] = {0}, mean[4] = {0}, std[4] = {0};
@@ -234,8 +236,8 @@ static void run_kernels(const one_case *c, bool gather, const array *out, const 
     const bool same = c->same_size && gather && !backwards;
     const array *made = poisoned(FF_F32, c->rows * values);
     const ff_cuda_batch place = {.at = {.count = c->count, .epoch = c->epoch}, .slot = SLOT};
-    ff_cuda_wide job = {
-        .move = {.place = sent(&place, sizeof place),
+    ff_cuda_augment job = {
+        .move = {.batch = sent(&place, sizeof place),
                  .params = sent(c->params, sizeof c->params),
                  .samples = sent(c->ring, c->ring_bytes),
                  .row_bytes = c->offset[1],
@@ -267,14 +269,14 @@ static void run_kernels(const one_case *c, bool gather, const array *out, const 
         .resampled = (uint32_t)ff_augment_resamples(&c->spec),
         .multiply = sent(multiply, sizeof multiply),
         .add = sent(add, sizeof add),
-        .jittered = wide->jitters,
+        .jittered = finish->jitters,
         .normalised = metadata->statistics_count != 0,
         .seed = c->seed,
         .mean = sent(mean, sizeof mean),
         .std = sent(std, sizeof std),
     };
     memcpy(job.jitter, c->spec.jitter, sizeof job.jitter);
-    assert_launched(ff_loader_cuda_kernels.wide(
+    assert_launched(ff_loader_cuda_kernels.augment(
         &job, bench.device->table->native_stream(bench.device, bench.stream)));
     fetch(made);
     ff_augment_host_free(&planes);
@@ -345,34 +347,34 @@ static void refusals(void **state) {
     (void)state;
     const ff_cuda_batch place = {.number = 0};
     static const uint32_t black[2];
-    const ff_cuda_wide good = {.move = {.place = &place,
-                                        .from = FF_F16,
-                                        .to = FF_F16,
-                                        .rows = 1,
-                                        .channels = 2,
-                                        .black = black,
-                                        .out_height = 4,
-                                        .out_width = 4,
-                                        .out_channels = 2}};
-    ff_cuda_wide bad = good;
+    const ff_cuda_augment good = {.move = {.batch = &place,
+                                           .from = FF_F16,
+                                           .to = FF_F16,
+                                           .rows = 1,
+                                           .channels = 2,
+                                           .black = black,
+                                           .out_height = 4,
+                                           .out_width = 4,
+                                           .out_channels = 2}};
+    ff_cuda_augment bad = good;
     bad.move.from = FF_U8; /* without a table */
-    assert_int_equal(ff_loader_cuda_kernels.wide(&bad, NULL), FF_CUDA_INVALID_VALUE);
+    assert_int_equal(ff_loader_cuda_kernels.augment(&bad, NULL), FF_CUDA_INVALID_VALUE);
     bad.resampled = 1;
-    assert_int_equal(ff_loader_cuda_kernels.wide(&bad, NULL), FF_CUDA_INVALID_VALUE);
+    assert_int_equal(ff_loader_cuda_kernels.augment(&bad, NULL), FF_CUDA_INVALID_VALUE);
     bad = good, bad.move.from = FF_I32;
-    assert_int_equal(ff_loader_cuda_kernels.wide(&bad, NULL), FF_CUDA_INVALID_VALUE);
+    assert_int_equal(ff_loader_cuda_kernels.augment(&bad, NULL), FF_CUDA_INVALID_VALUE);
     bad = good, bad.move.out_channels = 1;
-    assert_int_equal(ff_loader_cuda_kernels.wide(&bad, NULL), FF_CUDA_INVALID_VALUE);
+    assert_int_equal(ff_loader_cuda_kernels.augment(&bad, NULL), FF_CUDA_INVALID_VALUE);
     bad = good, bad.move.out_width = 0;
-    assert_int_equal(ff_loader_cuda_kernels.wide(&bad, NULL), FF_CUDA_INVALID_VALUE);
+    assert_int_equal(ff_loader_cuda_kernels.augment(&bad, NULL), FF_CUDA_INVALID_VALUE);
     bad = good, bad.move.out_height = 8 * 65536; /* more tiles than a grid can have, either way */
-    assert_int_equal(ff_loader_cuda_kernels.wide(&bad, NULL), FF_CUDA_INVALID_VALUE);
+    assert_int_equal(ff_loader_cuda_kernels.augment(&bad, NULL), FF_CUDA_INVALID_VALUE);
     bad = good, bad.move.out_width = 32 * 65536;
-    assert_int_equal(ff_loader_cuda_kernels.wide(&bad, NULL), FF_CUDA_INVALID_VALUE);
+    assert_int_equal(ff_loader_cuda_kernels.augment(&bad, NULL), FF_CUDA_INVALID_VALUE);
     bad = good, bad.move.rows = 0; /* an empty share */
-    assert_int_equal(ff_loader_cuda_kernels.wide(&bad, NULL), 0);
+    assert_int_equal(ff_loader_cuda_kernels.augment(&bad, NULL), 0);
     bad = good, bad.resampled = 1, bad.move.from = FF_I32;
-    assert_int_equal(ff_loader_cuda_kernels.wide(&bad, NULL), FF_CUDA_INVALID_VALUE);
+    assert_int_equal(ff_loader_cuda_kernels.augment(&bad, NULL), FF_CUDA_INVALID_VALUE);
 }
 
 int main(void) {

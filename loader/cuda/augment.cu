@@ -1,40 +1,40 @@
 /* Wide rows but for resampling: moved pixels, colour jitter, and the finish. */
 #include "loader/augment/jitter.h"
-#include "loader/cuda/wide.cuh"
+#include "loader/cuda/augment.cuh"
 
 enum { TILE_X = 32, TILE_Y = 8 };
 
 /* grid: (rows, tiles down, tiles across); block: (32, 8); a thread a pixel. */
 template <int DTYPE>
-static __global__ void __launch_bounds__(TILE_X *TILE_Y) move_kernel(ff_cuda_wide wide) {
+static __global__ void __launch_bounds__(TILE_X *TILE_Y) move_kernel(ff_cuda_augment job) {
     typedef typename ff_stored<DTYPE>::type element;
     const uint32_t row = blockIdx.x, line = blockIdx.y * TILE_Y + threadIdx.y;
     const uint32_t column = blockIdx.z * TILE_X + threadIdx.x;
-    const uint32_t out_height = wide.move.out_height, out_width = wide.move.out_width;
+    const uint32_t out_height = job.move.out_height, out_width = job.move.out_width;
     if (line >= out_height || column >= out_width) return;
-    if (row >= wide.move.place->at.count) return;
-    const ff_augment_params params = wide.move.params[row];
-    const ff_wide_sample sample = ff_wide_sample_at(wide, params.sample, row);
+    if (row >= job.move.batch->at.count) return;
+    const ff_augment_params params = job.move.params[row];
+    const ff_stored_sample sample = ff_stored_sample_at(job, params.sample, row);
     const int32_t height = (int32_t)sample.height, width = (int32_t)sample.width;
     int32_t y = params.y + (int32_t)line;
     int32_t x =
         params.x + (int32_t)(params.flags & FF_AUGMENT_FLIP ? out_width - 1 - column : column);
-    if (wide.move.pad_mode == FF_PAD_REFLECT) {
+    if (job.move.pad_mode == FF_PAD_REFLECT) {
         y = ff_augment_reflect(y, height);
         x = ff_augment_reflect(x, width);
     }
     const bool inside = y >= 0 && y < height && x >= 0 && x < width;
     const element *from = (const element *)sample.data;
     if (inside) from += ((size_t)y * sample.width + (size_t)x) * sample.pixel;
-    const float *black = (const float *)wide.move.black, *table = (const float *)wide.move.table;
-    for (uint32_t c = 0; c < wide.move.channels; c++) {
+    const float *black = (const float *)job.move.black, *table = (const float *)job.move.table;
+    for (uint32_t c = 0; c < job.move.channels; c++) {
         float value = black[c];
         if (inside) {
             value = ff_stored<DTYPE>::value(from[c * sample.plane]);
             if (DTYPE == FF_U8) value = table[c * 256 + (uint32_t)value];
         }
-        const size_t plane = (size_t)row * wide.move.channels + c;
-        wide.values[(plane * out_height + line) * out_width + column] = value;
+        const size_t plane = (size_t)row * job.move.channels + c;
+        job.values[(plane * out_height + line) * out_width + column] = value;
     }
 }
 
@@ -76,19 +76,19 @@ static __device__ __forceinline__ void change_pixel(const ff_jitter *jitter, uin
 /* grid: rows; twice over the image: the changes before contrast, of which it needs the mean, and
  * then all of them. */
 template <int CHANNELS>
-static __global__ void __launch_bounds__(JITTER_THREADS) jitter_kernel(ff_cuda_wide wide) {
+static __global__ void __launch_bounds__(JITTER_THREADS) jitter_kernel(ff_cuda_augment job) {
     __shared__ ff_jitter jitter;
     const uint32_t row = blockIdx.x;
-    if (row >= wide.move.place->at.count) return;
+    if (row >= job.move.batch->at.count) return;
     if (threadIdx.x == 0)
-        jitter = ff_jitter_at(wide.jitter, wide.seed, wide.move.place->at.epoch,
-                              wide.move.params[row].sample);
+        jitter = ff_jitter_at(job.jitter, job.seed, job.move.batch->at.epoch,
+                              job.move.params[row].sample);
     __syncthreads();
-    const size_t pixels = (size_t)wide.move.out_height * wide.move.out_width;
-    float *image = wide.values + (size_t)row * CHANNELS * pixels;
+    const size_t pixels = (size_t)job.move.out_height * job.move.out_width;
+    float *image = job.values + (size_t)row * CHANNELS * pixels;
     float m[CHANNELS], s[CHANNELS];
 #pragma unroll
-    for (int c = 0; c < CHANNELS; c++) m[c] = wide.mean[c], s[c] = wide.std[c];
+    for (int c = 0; c < CHANNELS; c++) m[c] = job.mean[c], s[c] = job.std[c];
     uint32_t contrast = 0;
     while (contrast < jitter.count && jitter.order[contrast] != FF_JITTER_CONTRAST) contrast++;
     float grey_mean = 0;
@@ -99,7 +99,7 @@ static __global__ void __launch_bounds__(JITTER_THREADS) jitter_kernel(ff_cuda_w
 #pragma unroll
             for (int c = 0; c < CHANNELS; c++) {
                 const float v = image[c * pixels + i];
-                p[c] = ff_jitter_clamp(wide.normalised ? v * s[c] + m[c] : v);
+                p[c] = ff_jitter_clamp(job.normalised ? v * s[c] + m[c] : v);
             }
             change_pixel<CHANNELS>(&jitter, 0, pass ? jitter.count : contrast, grey_mean, p);
             if (pass == 0) {
@@ -138,11 +138,11 @@ static __device__ __forceinline__ bool in_box(uint32_t line, uint32_t column, in
 /* The labels of a row. */
 static __device__ void copy_columns(const ff_cuda_move &move, uint32_t row, bool filled,
                                     uint32_t thread) {
-    const uint64_t i = filled ? ff_wide_stored(move, move.params[row].sample, row) : 0;
+    const uint64_t i = filled ? ff_stored_row(move, move.params[row].sample, row) : 0;
     for (uint32_t k = 0; k < move.columns; k++) {
         const ff_cuda_column &column = move.column[k];
         const uint32_t *from = (const uint32_t *)((const unsigned char *)column.from +
-                                                  move.place->slot * move.slot_bytes) +
+                                                  move.batch->slot * move.slot_bytes) +
                                i * column.width;
         for (uint32_t j = thread; j < column.width; j += TILE_X * TILE_Y)
             column.to[(size_t)row * column.width + j] = filled ? from[j] : column.padding;
@@ -152,21 +152,21 @@ static __device__ void copy_columns(const ff_cuda_move &move, uint32_t row, bool
 /* grid: (rows, tiles down, tiles across); block: (32, 8); a thread a pixel, GROUP channels a store
  * of up to 16 bytes. */
 template <typename T, int GROUP>
-static __global__ void __launch_bounds__(TILE_X *TILE_Y) finish_kernel(ff_cuda_wide wide) {
+static __global__ void __launch_bounds__(TILE_X *TILE_Y) finish_kernel(ff_cuda_augment job) {
     const uint32_t row = blockIdx.x, line = blockIdx.y * TILE_Y + threadIdx.y;
     const uint32_t column = blockIdx.z * TILE_X + threadIdx.x;
-    const uint32_t channels = wide.move.channels, out_channels = wide.move.out_channels;
-    const uint32_t height = wide.move.out_height, width = wide.move.out_width;
-    const bool filled = row < wide.move.place->at.count;
+    const uint32_t channels = job.move.channels, out_channels = job.move.out_channels;
+    const uint32_t height = job.move.out_height, width = job.move.out_width;
+    const bool filled = row < job.move.batch->at.count;
     if (blockIdx.y == 0 && blockIdx.z == 0)
-        copy_columns(wide.move, row, filled, threadIdx.y * TILE_X + threadIdx.x);
+        copy_columns(job.move, row, filled, threadIdx.y * TILE_X + threadIdx.x);
     if (line >= height || column >= width) return;
     const size_t plane = (size_t)height * width, at = (size_t)line * width + column;
-    const float *own = wide.values + (size_t)row * channels * plane + at, *partner = own;
+    const float *own = job.values + (size_t)row * channels * plane + at, *partner = own;
     float weight = 1;
     bool shows = filled, blends = false, partner_shows = false;
     if (filled) {
-        const ff_augment_params params = wide.move.params[row];
+        const ff_augment_params params = job.move.params[row];
         shows =
             !in_box(line, column, params.cut_y, params.cut_x, params.cut_height, params.cut_width);
         blends = (params.flags & FF_AUGMENT_MIXUP) != 0;
@@ -174,15 +174,15 @@ static __global__ void __launch_bounds__(TILE_X *TILE_Y) finish_kernel(ff_cuda_w
                            in_box(line, column, params.mix_y, params.mix_x,
                                   (uint32_t)params.mix_height, (uint32_t)params.mix_width);
         if (blends || swaps) {
-            const ff_augment_params other = wide.move.params[row ^ 1];
-            partner = wide.values + (size_t)(row ^ 1) * channels * plane + at;
+            const ff_augment_params other = job.move.params[row ^ 1];
+            partner = job.values + (size_t)(row ^ 1) * channels * plane + at;
             partner_shows =
                 !in_box(line, column, other.cut_y, other.cut_x, other.cut_height, other.cut_width);
             if (swaps) own = partner, shows = partner_shows;
             weight = params.weight;
         }
     }
-    T *to = (T *)wide.move.data + ((size_t)row * plane + at) * out_channels;
+    T *to = (T *)job.move.data + ((size_t)row * plane + at) * out_channels;
     for (uint32_t first = 0; first < out_channels; first += GROUP) {
         struct __align__(GROUP * sizeof(T)) group {
             T value[GROUP];
@@ -205,13 +205,13 @@ static __global__ void __launch_bounds__(TILE_X *TILE_Y) finish_kernel(ff_cuda_w
 
 /* ---- launchers ------------------------------------------------------------------------------ */
 
-static int move_rows(const ff_cuda_wide *job, dim3 grid, ff_cuda_stream stream) {
+static int move_rows(const ff_cuda_augment *job, dim3 grid, ff_cuda_stream stream) {
     if (!job->move.black || (job->move.from == FF_U8 && !job->move.table))
         return FF_CUDA_INVALID_VALUE;
-    FF_WIDE_LAUNCH(job->move.from, move_kernel, grid, dim3(TILE_X, TILE_Y), 0, stream, *job);
+    FF_STORED_LAUNCH(job->move.from, move_kernel, grid, dim3(TILE_X, TILE_Y), 0, stream, *job);
 }
 
-static int jitter_rows(const ff_cuda_wide *job, ff_cuda_stream stream) {
+static int jitter_rows(const ff_cuda_augment *job, ff_cuda_stream stream) {
     if (!job->mean || !job->std) return FF_CUDA_INVALID_VALUE;
     if (job->move.channels == 3)
         return FF_LAUNCH(jitter_kernel<3>, job->move.rows, JITTER_THREADS, 0, stream, *job);
@@ -221,7 +221,7 @@ static int jitter_rows(const ff_cuda_wide *job, ff_cuda_stream stream) {
 }
 
 template <typename T>
-static int finish_rows(const ff_cuda_wide *job, dim3 grid, ff_cuda_stream stream) {
+static int finish_rows(const ff_cuda_augment *job, dim3 grid, ff_cuda_stream stream) {
     const dim3 block(TILE_X, TILE_Y);
     if (job->move.out_channels % 8 == 0 && sizeof(T) == 2)
         return FF_LAUNCH((finish_kernel<T, 16 / sizeof(T)>), grid, block, 0, stream, *job);
@@ -230,7 +230,7 @@ static int finish_rows(const ff_cuda_wide *job, dim3 grid, ff_cuda_stream stream
     return FF_LAUNCH((finish_kernel<T, 1>), grid, block, 0, stream, *job);
 }
 
-extern "C" int ff_cuda_wide_launch(const ff_cuda_wide *job, ff_cuda_stream stream) {
+extern "C" int ff_cuda_augment_launch(const ff_cuda_augment *job, ff_cuda_stream stream) {
     const ff_cuda_move *move = &job->move;
     const dim3 grid(move->rows, (move->out_height + TILE_Y - 1) / TILE_Y,
                     (move->out_width + TILE_X - 1) / TILE_X);
@@ -238,7 +238,8 @@ extern "C" int ff_cuda_wide_launch(const ff_cuda_wide *job, ff_cuda_stream strea
     if (grid.y == 0 || grid.z == 0 || grid.y > 65535 || grid.z > 65535 ||
         move->out_channels < move->channels)
         return FF_CUDA_INVALID_VALUE;
-    int status = job->resampled ? ff_wide_resample(job, stream) : move_rows(job, grid, stream);
+    int status =
+        job->resampled ? ff_cuda_augment_resample(job, stream) : move_rows(job, grid, stream);
     if (status == FF_CUDA_OK && job->jittered) status = jitter_rows(job, stream);
     if (status != FF_CUDA_OK) return status;
     switch (move->to) {
