@@ -1,5 +1,6 @@
 /* In the place of libnvidia-ml.so.1: knows one device, at the PCI address 0000:3b:00.0, and its
  * readings, but for its power. */
+#include <stdio.h>
 #include <string.h>
 
 #define EXPORT(function, ...)                                                                      \
