@@ -30,8 +30,10 @@ ff_status ff_batch_upload(ff_device *device, void *to, const void *pinned, uint6
     const ff_device_table *table = device->table;
     ff_stream *stream;
     FF_TRY(table->stream_create(device, &stream, error));
-    ff_status status = table->copy(device, stream, to, pinned, bytes, error);
-    if (status == FF_OK) status = table->stream_synchronize(device, stream, error);
+    ff_status status;
+    FF_TRY_DONE(table->copy(device, stream, to, pinned, bytes, error));
+    FF_TRY_DONE(table->stream_synchronize(device, stream, error));
+done:
     table->stream_destroy(device, stream);
     return status;
 }
@@ -87,10 +89,11 @@ ff_status ff_batch_augment_create(ff_batch_augment *augment, const ff_loader_set
     void *pinned;
     FF_TRY(table->allocate_pinned(device, &pinned, constants_bytes(settings),
                                   "an augmentation's constants", error));
-    ff_status status = fill(pinned, settings, stored, error);
-    if (status == FF_OK)
-        status =
-            ff_batch_upload(device, augment->constants, pinned, constants_bytes(settings), error);
+    ff_status status;
+    FF_TRY_DONE(fill(pinned, settings, stored, error));
+    FF_TRY_DONE(
+        ff_batch_upload(device, augment->constants, pinned, constants_bytes(settings), error));
+done:
     table->release_pinned(device, pinned);
     return status;
 }

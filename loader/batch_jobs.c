@@ -69,11 +69,11 @@ static ff_status create_constants(ff_batch_jobs *jobs, const constants *at,
     memcpy(pinned + at->black, settings->host.black, at->black_bytes);
     if (at->table_bytes) memcpy(pinned + at->table, settings->host.table, at->table_bytes);
     if (at->map_bytes) memcpy(pinned + at->map, settings->sample_of_place, at->map_bytes);
-    ff_status status = FF_OK;
+    ff_status status;
     if (at->size_bytes)
-        status = read_sizes(settings, (uint32_t *)(void *)(pinned + at->size), error);
-    if (status == FF_OK)
-        status = ff_batch_upload(jobs->device, jobs->memory, pinned, at->bytes, error);
+        FF_TRY_DONE(read_sizes(settings, (uint32_t *)(void *)(pinned + at->size), error));
+    FF_TRY_DONE(ff_batch_upload(jobs->device, jobs->memory, pinned, at->bytes, error));
+done:
     table->release_pinned(jobs->device, pinned);
     return status;
 }

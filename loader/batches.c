@@ -144,14 +144,8 @@ static ff_status create_buffers(ff_batches *batches, ff_error *error) {
         batches->device->table->allocate(batches->device, &memory, end, "a batch", error);
     if (status == FF_OK) {
         uint8_t *base = batches->memory = memory;
-        for (size_t i = 0; i < settings->label_count; i++) {
-            const ff_field *field = &settings->metadata->field[settings->field[i]];
-            batches->label[i] =
-                (ff_slot_label){.values = base + offset[i],
-                                .dtype = field->kind == FF_FIELD_CLASS ? FF_I32 : FF_F32,
-                                .width = field->width,
-                                .field = settings->field[i]};
-        }
+        for (size_t i = 0; i < settings->label_count; i++)
+            batches->label[i] = ff_loader_settings_label(settings, i, base + offset[i]);
         batches->memory_bytes = end;
         batches->buffers = (ff_batch_buffers){
             .data = base,

@@ -10,7 +10,7 @@
 /* Rows handled together: their index lines are asked for first, then their samples are found, then
  * read under one guard, each asking for the next one's lines meanwhile: random reads are bound by
  * the latency of memory, and the processor's own prefetcher knows neither where the next sample
- * begins nor the page behind. Few enough that what a first touch verified is still in the cache. */
+ * begins nor the next page. Few enough that what a first touch verified is still in the cache. */
 #define CHUNK_ROWS  64
 #define CHUNK_BYTES (512u << 10)
 /* Larger samples the processor's prefetcher follows well enough. */
@@ -40,19 +40,19 @@ ff_status ff_gatherer_create(ff_gatherer **out, const ff_loader_settings *settin
                        1);
     /* Even: partners of a mixup stay together. */
     gatherer->chunk_rows = rows < 2 ? 2 : rows > CHUNK_ROWS ? CHUNK_ROWS : (uint32_t)(rows & ~1ul);
-    ff_status status =
-        ff_alloc(&gatherer->values, settings->label_values_limit, 1, "labels", error);
-    if (status == FF_OK)
-        status = settings->direct
-                     ? ff_reader_open_direct(&gatherer->reader, settings->dataset, error)
-                     : ff_reader_open(&gatherer->reader, settings->dataset, error);
-    if (status == FF_OK && settings->finish.apart)
-        status = ff_alloc_aligned(&gatherer->apart, gatherer->chunk_rows,
-                                  settings->finish.row_bytes, 0, "rows", error);
-    if (status == FF_OK && !settings->raw && ff_augment_resamples(&settings->augment))
-        status = ff_resampler_create(
+    ff_status status;
+    FF_TRY_DONE(ff_alloc(&gatherer->values, settings->label_values_limit, 1, "labels", error));
+    FF_TRY_DONE(settings->direct
+                    ? ff_reader_open_direct(&gatherer->reader, settings->dataset, error)
+                    : ff_reader_open(&gatherer->reader, settings->dataset, error));
+    if (settings->finish.apart)
+        FF_TRY_DONE(ff_alloc_aligned(&gatherer->apart, gatherer->chunk_rows,
+                                     settings->finish.row_bytes, 0, "rows", error));
+    if (!settings->raw && ff_augment_resamples(&settings->augment))
+        FF_TRY_DONE(ff_resampler_create(
             &gatherer->resampler, settings->finish.used ? &settings->finish.host : &settings->host,
-            settings->finish.used ? &settings->finish.metadata : settings->metadata, error);
+            settings->finish.used ? &settings->finish.metadata : settings->metadata, error));
+done:
     if (status != FF_OK) ff_gatherer_destroy(&gatherer);
     *out = gatherer;
     return status;

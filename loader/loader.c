@@ -18,15 +18,9 @@ static ff_status create_slot(ff_loader *loader, uint32_t index, ff_error *error)
         FF_TRY(
             ff_alloc(&slot->params, settings->rows, sizeof *slot->params, "a batch's rows", error));
     FF_TRY(ff_alloc(&slot->label, settings->label_count, sizeof *slot->label, "labels", error));
-    for (size_t i = 0; i < settings->label_count; i++) {
-        const ff_field *field = &settings->metadata->field[settings->field[i]];
-        slot->label[i] = (ff_slot_label){
-            .values = slot->memory + settings->label_offset[i],
-            .dtype = field->kind == FF_FIELD_CLASS ? FF_I32 : FF_F32,
-            .width = field->width,
-            .field = settings->field[i],
-        };
-    }
+    for (size_t i = 0; i < settings->label_count; i++)
+        slot->label[i] =
+            ff_loader_settings_label(settings, i, slot->memory + settings->label_offset[i]);
     slot->slot = (ff_slot){
         .data = slot->memory,
         .weight = (float *)(void *)(slot->memory + settings->weight_offset),

@@ -83,7 +83,7 @@ typedef struct ff_order {
     uint64_t deficit;       /* samples by which the short block is shorter than the others */
     uint64_t short_place;   /* where the short block comes among the permuted blocks */
     uint64_t short_group;   /* its group */
-    uint64_t short_end;     /* position behind that group */
+    uint64_t short_end;     /* position after that group */
 } ff_order;
 
 FF_HD uint32_t ff_order_mix(uint32_t x) {
@@ -186,7 +186,7 @@ FF_HD uint64_t ff_order_at(const ff_order *order, uint64_t position) {
     if (order->spec.kind == FF_ORDER_RANDOM) return ff_permutation_at(&order->outer, position, 0);
     if (order->spec.kind == FF_ORDER_SEQUENTIAL) return position;
     uint64_t block = order->spec.block, group_blocks = order->spec.group;
-    /* Behind the short block's group, positions are those of full blocks less the deficit. */
+    /* After the short block's group, positions are those of full blocks less the deficit. */
     uint64_t behind = position >= order->short_end ? order->deficit : 0;
     uint64_t group = (position + behind) / order->group_samples;
     uint64_t within = position + behind - group * order->group_samples;
@@ -197,7 +197,7 @@ FF_HD uint64_t ff_order_at(const ff_order *order, uint64_t position) {
     ff_permutation inner = order->inner;
     ff_permutation_resize(&inner, blocks * block - deficit);
     within = ff_permutation_at(&inner, within, ff_order_mix((uint32_t)group + 1));
-    /* Samples behind the short block of this group lie in full blocks again. */
+    /* Samples after the short block of this group lie in full blocks again. */
     if (deficit && within >= (order->short_place - first_block + 1) * block - deficit)
         within += deficit;
     uint64_t place = within / block;

@@ -192,12 +192,12 @@ ff_status ff_rates_of_copies(ff_device *device, uint64_t bytes, uint64_t budget_
     const ff_device_table *table = device->table;
     copying job = {.device = device, .bytes = bytes};
     ff_stream *stream = NULL;
-    ff_status status = table->allocate(device, &job.to, bytes, "a batch", error);
-    if (status == FF_OK)
-        status = table->allocate_pinned(device, &job.from, bytes, "a batch", error);
-    if (status == FF_OK) status = table->stream_create(device, &stream, error);
-    if (status == FF_OK)
-        status = ff_rates_of_steps(device, stream, budget_ns, copy_slot, &job, rate, error);
+    ff_status status;
+    FF_TRY_DONE(table->allocate(device, &job.to, bytes, "a batch", error));
+    FF_TRY_DONE(table->allocate_pinned(device, &job.from, bytes, "a batch", error));
+    FF_TRY_DONE(table->stream_create(device, &stream, error));
+    FF_TRY_DONE(ff_rates_of_steps(device, stream, budget_ns, copy_slot, &job, rate, error));
+done:
     table->stream_destroy(device, stream);
     table->release(device, job.to);
     table->release_pinned(device, job.from);

@@ -115,7 +115,7 @@ static ff_status prepare_labels(ff_resident *resident, const ff_slot *slot, ff_e
     return FF_OK;
 }
 
-/* Rows of several sizes, each behind the one before. */
+/* Rows of several sizes, each after the one before. */
 static ff_status place_rows(upload *job, ff_dataset *dataset, const ff_slot *slot,
                             ff_error *error) {
     const ff_device_table *table = job->device->table;

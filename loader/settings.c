@@ -7,7 +7,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#define BATCH_LIMIT  (UINT64_C(1) << 30)
 #define SLOTS_LIMIT  4096u
 #define THREADS_MOST 1024
 
@@ -19,11 +18,6 @@ ff_loader_options ff_loader_defaults(void) {
         .layout = FF_CHW,
         .threads = -1,
     };
-}
-
-uint64_t ff_loader_share(uint64_t batch, uint32_t part, uint32_t total) {
-    if (part >= total) return batch;
-    return batch * part / total & ~UINT64_C(1);
 }
 
 /* ---- order ---------------------------------------------------------------------------------- */
@@ -86,69 +80,7 @@ static ff_status resolve_order(ff_loader_settings *settings, const ff_loader_opt
     return places ? map_places(settings, error) : FF_OK;
 }
 
-/* ---- the sequence of batches ---------------------------------------------------------------- */
-
-static uint64_t batches_of(uint64_t samples, uint64_t batch, bool drop) {
-    return samples / batch + (!drop && samples % batch != 0);
-}
-
-static ff_status resolve_sequence(ff_loader_settings *settings, const ff_loader_options *options,
-                                  ff_error *error) {
-    if (options->batch == 0 || options->batch > BATCH_LIMIT)
-        return ff_fail(error, FF_USAGE, "a batch has 1 to %" PRIu64 " samples, not %" PRIu64,
-                       BATCH_LIMIT, options->batch);
-    if (options->position > settings->count)
-        return ff_fail(error, FF_USAGE,
-                       "position %" PRIu64 " is behind the end of %s with its %" PRIu64 " samples",
-                       options->position, ff_dataset_path(settings->dataset), settings->count);
-    bool drop = options->last_batch == FF_LAST_BATCH_DROP && settings->count >= options->batch;
-    settings->sequence.count = settings->count;
-    settings->sequence.batch = options->batch;
-    settings->sequence.epoch_batches = batches_of(settings->count, settings->sequence.batch, drop);
-    settings->sequence.first_epoch = options->epoch;
-    settings->sequence.first_position = options->position;
-    settings->sequence.first_batches =
-        batches_of(settings->count - options->position, settings->sequence.batch, drop);
-    uint64_t epochs = options->epochs;
-    if (settings->sequence.first_batches == 0) { /* stored behind the last batch of an epoch */
-        settings->sequence.first_epoch++;
-        settings->sequence.first_position = 0;
-        settings->sequence.first_batches =
-            options->epochs == 1 ? 0 : settings->sequence.epoch_batches;
-        if (epochs > 1) epochs--;
-    }
-    settings->sequence.total_batches = UINT64_MAX;
-    if (epochs)
-        settings->sequence.total_batches =
-            settings->sequence.first_batches + (epochs - 1) * settings->sequence.epoch_batches;
-    return FF_OK;
-}
-
-ff_loader_position ff_loader_settings_next(const ff_loader_settings *settings,
-                                           const ff_sequence_batch *batch) {
-    ff_loader_position next = {.seed = settings->seed,
-                               .batch = settings->sequence.batch,
-                               .position = batch->global_position + batch->global_count,
-                               .epoch = batch->epoch};
-    if (batch->last) next.position = 0, next.epoch++;
-    return next;
-}
-
 /* ---- shapes and memory ---------------------------------------------------------------------- */
-
-static ff_status resolve_share(ff_loader_settings *settings, const ff_loader_options *options,
-                               ff_error *error) {
-    uint32_t begin = options->share_begin, end = options->share_end, total = options->share_total;
-    if (total == 0) begin = 0, end = 1, total = 1;
-    if (begin > end || end > total)
-        return ff_fail(error, FF_USAGE, "parts %u to %u of %u are no share of a batch", begin, end,
-                       total);
-    settings->sequence.share_begin = ff_loader_share(settings->sequence.batch, begin, total);
-    settings->rows = settings->sequence.rows =
-        (uint32_t)(ff_loader_share(settings->sequence.batch, end, total) -
-                   settings->sequence.share_begin);
-    return FF_OK;
-}
 
 /* The output's size: as asked for, else as the augmentation makes it, else the samples'. */
 static ff_status choose_size(ff_loader_settings *settings, const ff_loader_options *options,
@@ -314,8 +246,8 @@ ff_status ff_loader_settings_init(ff_loader_settings *settings, ff_dataset *data
                                      .count = ff_dataset_count(dataset),
                                      .seed = options->seed};
     ff_status status;
-    FF_TRY_DONE(resolve_sequence(settings, options, error));
-    FF_TRY_DONE(resolve_share(settings, options, error));
+    FF_TRY_DONE(ff_sequence_init(&settings->sequence, dataset, options, error));
+    settings->rows = settings->sequence.rows;
     FF_TRY_DONE(resolve_shape(settings, options, error));
     FF_TRY_DONE(resolve_labels(settings, options, error));
     FF_TRY_DONE(resolve_memory(settings, error));
@@ -336,6 +268,16 @@ void ff_loader_settings_free(ff_loader_settings *settings) {
     *settings = (ff_loader_settings){0};
 }
 
+ff_loader_position ff_loader_settings_next(const ff_loader_settings *settings,
+                                           const ff_sequence_batch *batch) {
+    ff_loader_position next = {.seed = settings->seed,
+                               .batch = settings->sequence.batch,
+                               .position = batch->global_position + batch->global_count,
+                               .epoch = batch->epoch};
+    if (batch->last) next.position = 0, next.epoch++;
+    return next;
+}
+
 ff_loader_info ff_loader_settings_describe(const ff_loader_settings *settings) {
     return (ff_loader_info){
         .samples = settings->count,
@@ -352,5 +294,15 @@ ff_loader_info ff_loader_settings_describe(const ff_loader_settings *settings) {
         .group = settings->order.group,
         .direct = settings->direct,
         .beyond_memory_bytes = settings->beyond_memory_bytes,
+    };
+}
+
+ff_slot_label ff_loader_settings_label(const ff_loader_settings *settings, size_t i, void *values) {
+    const ff_field *field = &settings->metadata->field[settings->field[i]];
+    return (ff_slot_label){
+        .values = values,
+        .dtype = field->kind == FF_FIELD_CLASS ? FF_I32 : FF_F32,
+        .width = field->width,
+        .field = settings->field[i],
     };
 }

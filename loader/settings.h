@@ -53,4 +53,7 @@ ff_loader_info ff_loader_settings_describe(const ff_loader_settings *settings);
 ff_loader_position ff_loader_settings_next(const ff_loader_settings *settings,
                                            const ff_sequence_batch *batch);
 
+/* Label number `i` of a batch, whose values lie at `values`. */
+ff_slot_label ff_loader_settings_label(const ff_loader_settings *settings, size_t i, void *values);
+
 #endif

@@ -5,9 +5,8 @@
 enum { TILE_X = 32, TILE_Y = 8 };
 
 /* grid: (rows, tiles down, tiles across); block: (32, 8); a thread a pixel. */
-template <int DTYPE>
+template <typename T>
 static __global__ void __launch_bounds__(TILE_X *TILE_Y) move_kernel(ff_cuda_augment job) {
-    typedef typename ff_stored<DTYPE>::type element;
     const uint32_t row = blockIdx.x, line = blockIdx.y * TILE_Y + threadIdx.y;
     const uint32_t column = blockIdx.z * TILE_X + threadIdx.x;
     const uint32_t out_height = job.move.out_height, out_width = job.move.out_width;
@@ -24,14 +23,14 @@ static __global__ void __launch_bounds__(TILE_X *TILE_Y) move_kernel(ff_cuda_aug
         x = ff_augment_reflect(x, width);
     }
     const bool inside = y >= 0 && y < height && x >= 0 && x < width;
-    const element *from = (const element *)sample.data;
+    const T *from = (const T *)sample.data;
     if (inside) from += ((size_t)y * sample.width + (size_t)x) * sample.pixel;
     const float *black = (const float *)job.move.black, *table = (const float *)job.move.table;
     for (uint32_t c = 0; c < job.move.channels; c++) {
         float value = black[c];
         if (inside) {
-            value = ff_stored<DTYPE>::value(from[c * sample.plane]);
-            if (DTYPE == FF_U8) value = table[c * 256 + (uint32_t)value];
+            value = ff_to_float(from[c * sample.plane]);
+            if (sizeof(T) == 1) value = table[c * 256 + (uint32_t)value];
         }
         const size_t plane = (size_t)row * job.move.channels + c;
         job.values[(plane * out_height + line) * out_width + column] = value;
@@ -117,18 +116,6 @@ static __global__ void __launch_bounds__(JITTER_THREADS) jitter_kernel(ff_cuda_a
 
 /* ---- the finish ----------------------------------------------------------------------------- */
 
-/* Values of the batch's dtype. */
-template <typename T> static __device__ __forceinline__ T narrow(float value);
-template <> __device__ __forceinline__ float narrow<float>(float value) {
-    return value;
-}
-template <> __device__ __forceinline__ __half narrow<__half>(float value) {
-    return __float2half_rn(value);
-}
-template <> __device__ __forceinline__ __nv_bfloat16 narrow<__nv_bfloat16>(float value) {
-    return __float2bfloat16_rn(value);
-}
-
 static __device__ __forceinline__ bool in_box(uint32_t line, uint32_t column, int32_t y, int32_t x,
                                               uint32_t height, uint32_t width) {
     const int64_t down = (int64_t)line - y, across = (int64_t)column - x;
@@ -197,7 +184,7 @@ static __global__ void __launch_bounds__(TILE_X *TILE_Y) finish_kernel(ff_cuda_a
                 if (blends)
                     v = v * weight + (partner_shows ? partner[c * plane] : 0.0f) * (1.0f - weight);
             }
-            all.value[g] = narrow<T>(v);
+            all.value[g] = ff_from_float<T>(v);
         }
         *(group *)(to + first) = all;
     }
@@ -208,7 +195,10 @@ static __global__ void __launch_bounds__(TILE_X *TILE_Y) finish_kernel(ff_cuda_a
 static int move_rows(const ff_cuda_augment *job, dim3 grid, ff_cuda_stream stream) {
     if (!job->move.black || (job->move.from == FF_U8 && !job->move.table))
         return FF_CUDA_INVALID_VALUE;
-    FF_STORED_LAUNCH(job->move.from, move_kernel, grid, dim3(TILE_X, TILE_Y), 0, stream, *job);
+    return ff_by_stored(job->move.from, [&](auto element) {
+        return FF_LAUNCH(move_kernel<decltype(element)>, grid, dim3(TILE_X, TILE_Y), 0, stream,
+                         *job);
+    });
 }
 
 static int jitter_rows(const ff_cuda_augment *job, ff_cuda_stream stream) {
@@ -242,10 +232,6 @@ extern "C" int ff_cuda_augment_launch(const ff_cuda_augment *job, ff_cuda_stream
         job->resampled ? ff_cuda_augment_resample(job, stream) : move_rows(job, grid, stream);
     if (status == FF_CUDA_OK && job->jittered) status = jitter_rows(job, stream);
     if (status != FF_CUDA_OK) return status;
-    switch (move->to) {
-    case FF_F32: return finish_rows<float>(job, grid, stream);
-    case FF_F16: return finish_rows<__half>(job, grid, stream);
-    case FF_BF16: return finish_rows<__nv_bfloat16>(job, grid, stream);
-    default: return FF_CUDA_INVALID_VALUE;
-    }
+    return ff_by_dtype(
+        move->to, [&](auto element) { return finish_rows<decltype(element)>(job, grid, stream); });
 }

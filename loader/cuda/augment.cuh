@@ -1,42 +1,9 @@
-/* What the kernels of a ff_cuda_augment share: where samples lie, and their elements as f32. */
+/* What the kernels of a ff_cuda_augment share: where samples lie. */
 #ifndef FF_LOADER_CUDA_AUGMENT_CUH
 #define FF_LOADER_CUDA_AUGMENT_CUH
 
-#include "loader/cuda/kernel.h"
+#include "loader/cuda/dtype.cuh"
 #include "loader/cuda/kernels.h"
-
-/* Elements by dtype: what lies in memory, and its value. */
-template <int DTYPE> struct ff_stored;
-template <> struct ff_stored<FF_U8> {
-    typedef uint8_t type;
-    static __device__ __forceinline__ float value(type bits) {
-        return (float)bits;
-    }
-};
-template <> struct ff_stored<FF_U16> {
-    typedef uint16_t type;
-    static __device__ __forceinline__ float value(type bits) {
-        return (float)bits;
-    }
-};
-template <> struct ff_stored<FF_F16> {
-    typedef __half type;
-    static __device__ __forceinline__ float value(type bits) {
-        return __half2float(bits);
-    }
-};
-template <> struct ff_stored<FF_BF16> {
-    typedef __nv_bfloat16 type;
-    static __device__ __forceinline__ float value(type bits) {
-        return __bfloat162float(bits);
-    }
-};
-template <> struct ff_stored<FF_F32> {
-    typedef float type;
-    static __device__ __forceinline__ float value(type bits) {
-        return bits;
-    }
-};
 
 /* The sample of a row. */
 struct ff_stored_sample {
@@ -66,17 +33,6 @@ static __device__ __forceinline__ ff_stored_sample ff_stored_sample_at(const ff_
     sample.pixel = planar ? 1 : move.channels;
     return sample;
 }
-
-/* Launches kernel<DTYPE> for the stored dtype, and returns. */
-#define FF_STORED_LAUNCH(dtype, kernel, ...)                                                       \
-    switch (dtype) {                                                                               \
-    case FF_U8: return FF_LAUNCH(kernel<FF_U8>, __VA_ARGS__);                                      \
-    case FF_U16: return FF_LAUNCH(kernel<FF_U16>, __VA_ARGS__);                                    \
-    case FF_F16: return FF_LAUNCH(kernel<FF_F16>, __VA_ARGS__);                                    \
-    case FF_BF16: return FF_LAUNCH(kernel<FF_BF16>, __VA_ARGS__);                                  \
-    case FF_F32: return FF_LAUNCH(kernel<FF_F32>, __VA_ARGS__);                                    \
-    default: return FF_CUDA_INVALID_VALUE;                                                         \
-    }
 
 /* resample.cu: values of rows with FF_AUGMENT_BOX or FF_AUGMENT_RESIZE. */
 int ff_cuda_augment_resample(const ff_cuda_augment *job, ff_cuda_stream stream);

@@ -24,7 +24,7 @@
 
 /* In device memory, zeroed before the first `next`, which writes all of it. */
 typedef struct ff_cuda_batch {
-    uint64_t number;      /* of the batch behind this one */
+    uint64_t number;      /* of the batch after this one */
     ff_sequence_batch at; /* this one */
     uint32_t slot;        /* its number mod slots */
     uint32_t reserved;
@@ -46,7 +46,7 @@ typedef struct ff_cuda_params {
     uint32_t rows;
     const uint32_t *size; /* [samples][2], heights and widths, instead of the two above; or NULL */
     const uint64_t *sample_of_place; /* [count] block order over another storage order, or NULL */
-    /* Out, [rows]. Rows behind batch->at.count: params all zero, weight 0. Weights are 1 else. */
+    /* Out, [rows]. Rows after batch->at.count: params all zero, weight 0. Weights are 1 else. */
     ff_augment_params *params;
     float *weight;
     float *mix; /* [rows] params' weight, 1 in padding; NULL where spec does not mix */
@@ -57,7 +57,7 @@ typedef struct ff_cuda_column {
     const uint32_t *from; /* of sample or row i: from[i * width ..], see ff_cuda_move.gather */
     uint32_t *to;         /* [rows][width] */
     uint32_t width;
-    uint32_t padding; /* what rows behind batch->at.count get */
+    uint32_t padding; /* what rows after batch->at.count get */
 } ff_cuda_column;
 
 #define FF_CUDA_COLUMNS 8
@@ -82,7 +82,7 @@ typedef struct ff_cuda_move {
     uint32_t channels, height, width;
 
     /* What comes out: [rows, out_height, out_width, out_channels] of f32, f16 or bf16, 256 B
-     * aligned; channels from `channels` on and rows behind batch->at.count are zero. */
+     * aligned; channels from `channels` on and rows after batch->at.count are zero. */
     void *data;
     ff_dtype to;
     uint32_t rows, out_height, out_width, out_channels;

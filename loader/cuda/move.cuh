@@ -2,8 +2,7 @@
 #ifndef FF_LOADER_CUDA_MOVE_CUH
 #define FF_LOADER_CUDA_MOVE_CUH
 
-#include "loader/cuda/kernel.h"
-
+#include "loader/cuda/dtype.cuh"
 #include "loader/cuda/kernels.h"
 
 /* Row `row` of the batch. */

@@ -64,14 +64,14 @@ ff_status ff_nvml_open(ff_nvml **out, const char *bus, ff_error *error) {
     *out = NULL;
     FF_TRY(ff_alloc(&nvml, 1, sizeof *nvml, "NVML", error));
     nvml->library = dlopen("libnvidia-ml.so.1", RTLD_LAZY | RTLD_LOCAL);
-    ff_status status = FF_OK;
-    if (!nvml->library) status = ff_fail(error, FF_FAILED, "NVML cannot be opened: %s", dlerror());
-    if (status == FF_OK) status = find_functions(nvml, error);
-    if (status == FF_OK) status = start(nvml, bus, error);
-    if (status == FF_OK) {
-        *out = nvml;
-        return FF_OK;
-    }
+    ff_status status;
+    if (!nvml->library)
+        FF_TRY_DONE(ff_fail(error, FF_FAILED, "NVML cannot be opened: %s", dlerror()));
+    FF_TRY_DONE(find_functions(nvml, error));
+    FF_TRY_DONE(start(nvml, bus, error));
+    *out = nvml;
+    return FF_OK;
+done:
     if (nvml->library) (void)dlclose(nvml->library);
     free(nvml);
     return status;

@@ -51,9 +51,8 @@ static __device__ __forceinline__ float weight_of(const ff_resample_axis &axis,
 }
 
 /* grid: (rows, tiles down, tiles across); block: (32, 8). */
-template <int DTYPE>
+template <typename T>
 static __global__ void __launch_bounds__(COLUMNS *LANES_Y, 2) resample_kernel(ff_cuda_augment job) {
-    typedef typename ff_stored<DTYPE>::type element;
     __shared__ ff_resample_window across_window[COLUMNS], down_window[LINES];
     __shared__ float across_weight[COLUMNS][ROOM + 1], down_weight[LINES][ROOM + 1];
     __shared__ float sums[CHANNELS][SOURCE][COLUMNS];
@@ -68,7 +67,7 @@ static __global__ void __launch_bounds__(COLUMNS *LANES_Y, 2) resample_kernel(ff
     const ff_resample_axis down = ff_resample_axis_of(box.height, box.to_height);
     const uint32_t last_column = width - 1, last_line = height - 1;
 
-    /* Lanes behind the output's edges repeat the last one. */
+    /* Lanes after the output's edges repeat the last one. */
     if (ty == 0) {
         const uint32_t at = column < last_column ? column : last_column;
         weigh(across, box.left + (params.flags & FF_AUGMENT_FLIP ? last_column - at : at),
@@ -86,8 +85,8 @@ static __global__ void __launch_bounds__(COLUMNS *LANES_Y, 2) resample_kernel(ff
     }
     const ff_resample_window mine = across_window[tx];
     const size_t pixel = sample.pixel;
-    const element *source =
-        (const element *)sample.data + ((size_t)box.y * sample.width + box.x + mine.first) * pixel;
+    const T *source =
+        (const T *)sample.data + ((size_t)box.y * sample.width + box.x + mine.first) * pixel;
 
     for (uint32_t c0 = 0; c0 < job.move.channels; c0 += CHANNELS) {
         const uint32_t channels =
@@ -97,7 +96,7 @@ static __global__ void __launch_bounds__(COLUMNS *LANES_Y, 2) resample_kernel(ff
             for (int c = 0; c < CHANNELS; c++) value[e][c] = 0;
         for (uint32_t chunk = begin; chunk < end; chunk += SOURCE) {
             for (uint32_t r = ty; r < SOURCE && chunk + r < end; r += LANES_Y) {
-                const element *line =
+                const T *line =
                     source + c0 * sample.plane + (size_t)(chunk + r) * sample.width * pixel;
                 float sum[CHANNELS] = {0, 0, 0, 0};
                 for (uint32_t k = 0; k < mine.count; k++, line += pixel) {
@@ -105,8 +104,7 @@ static __global__ void __launch_bounds__(COLUMNS *LANES_Y, 2) resample_kernel(ff
 #pragma unroll
                     for (int c = 0; c < CHANNELS; c++) {
                         if (c >= (int)channels) break;
-                        const float product =
-                            weight * ff_stored<DTYPE>::value(line[c * sample.plane]);
+                        const float product = weight * ff_to_float(line[c * sample.plane]);
                         sum[c] = k ? sum[c] + product : product;
                     }
                 }
@@ -140,7 +138,7 @@ static __global__ void __launch_bounds__(COLUMNS *LANES_Y, 2) resample_kernel(ff
                 if (c >= (int)channels) break;
                 const size_t plane = (size_t)row * job.move.channels + c0 + c;
                 float v = value[e][c];
-                if (DTYPE == FF_U8) v = v * job.multiply[c0 + c] + job.add[c0 + c];
+                if (sizeof(T) == 1) v = v * job.multiply[c0 + c] + job.add[c0 + c];
                 job.values[(plane * height + line) * width + column] = v;
             }
         }
@@ -152,6 +150,8 @@ int ff_cuda_augment_resample(const ff_cuda_augment *job, ff_cuda_stream stream) 
     const uint32_t across = (job->move.out_width + COLUMNS - 1) / COLUMNS;
     if (down > 65535 || across > 65535 || (job->move.from == FF_U8 && !(job->multiply && job->add)))
         return FF_CUDA_INVALID_VALUE;
-    FF_STORED_LAUNCH(job->move.from, resample_kernel, dim3(job->move.rows, down, across),
-                     dim3(COLUMNS, LANES_Y), 0, stream, *job);
+    return ff_by_stored(job->move.from, [&](auto element) {
+        return FF_LAUNCH(resample_kernel<decltype(element)>, dim3(job->move.rows, down, across),
+                         dim3(COLUMNS, LANES_Y), 0, stream, *job);
+    });
 }

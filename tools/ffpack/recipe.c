@@ -168,10 +168,9 @@ static ff_status take_geometry(ff_recipe *recipe, ff_error *error) {
 }
 
 ff_status ff_recipe_make(ff_recipe *recipe, const ff_arguments *arguments, ff_error *error) {
-    static const ff_dtype dtypes[] = {FF_F16, FF_F32, FF_BF16, FF_U8, FF_U16};
     static const ff_image_mode modes[] = {FF_MODE_RGB, FF_MODE_GRAY};
     *recipe = (ff_recipe){.arguments = arguments};
-    recipe->dtype = dtypes[arguments->dtype];
+    recipe->dtype = ff_dtype_choice(arguments->dtype);
     recipe->layout = arguments->layout ? FF_HWC : FF_CHW;
     recipe->mode = arguments->mode < 0 ? FF_MODE_NATIVE : modes[arguments->mode];
     recipe->alignment = arguments->alignment ? 4096 : 64;

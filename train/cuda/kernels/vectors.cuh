@@ -6,7 +6,8 @@
 #ifndef FF_TRAIN_CUDA_KERNELS_VECTORS_CUH
 #define FF_TRAIN_CUDA_KERNELS_VECTORS_CUH
 
-#include "train/cuda/kernels/dtypes.cuh"
+#include "loader/cuda/dtype.cuh"
+#include "train/cuda/kernels/launch.h"
 
 /* ---- vectors -------------------------------------------------------------------------------- */
 
