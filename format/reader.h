@@ -44,8 +44,6 @@ typedef struct ff_shard_info {
  * sentence names them. FF_BAD_DATA, FF_IO. */
 FF_MUST_USE ff_status ff_dataset_open(ff_dataset **dataset, const char *path, ff_verify verify,
                                       ff_error *error);
-/* FF_BAD_DATA with a sentence where the folder `path` is a part of a set, which has no index. */
-FF_MUST_USE ff_status ff_dataset_refuse_part(const char *path, ff_error *error);
 /* After every reader of it was closed. NULL is accepted. */
 void ff_dataset_close(ff_dataset **dataset);
 
@@ -76,6 +74,11 @@ FF_MUST_USE ff_status ff_dataset_class(ff_dataset *dataset, uint64_t number, siz
  * the fields where there is none. */
 FF_MUST_USE ff_status ff_dataset_field(const ff_dataset *dataset, const char *name, size_t *field,
                                        ff_error *error);
+
+/* The numbers of all samples in the order in which they are stored: *number [count], to be freed;
+ * or NULL where that is the order of their numbers. 8 bytes a sample (32 while they are sorted). */
+FF_MUST_USE ff_status ff_dataset_storage_order(ff_dataset *dataset, uint64_t **number,
+                                               ff_error *error);
 
 /* Asks the processor for the index lines of sample `number` ahead of the calls above and below, for
  * readers in random order. Reads and checks nothing; any number is accepted. */

@@ -28,43 +28,6 @@ uint64_t ff_loader_share(uint64_t batch, uint32_t part, uint32_t total) {
 
 /* ---- order ---------------------------------------------------------------------------------- */
 
-typedef struct stored_at {
-    uint64_t offset, number;
-    uint32_t shard;
-} stored_at;
-
-static int compare_places(const void *left, const void *right) {
-    const stored_at *a = left, *b = right;
-    if (a->shard != b->shard) return a->shard < b->shard ? -1 : 1;
-    return a->offset < b->offset ? -1 : a->offset > b->offset;
-}
-
-/* Block order wants neighbours on the disk. Where numbers are not stored in rising order, a table
- * of 8 bytes a sample tells which sample lies where. */
-static ff_status map_places(ff_loader_plan *plan, ff_error *error) {
-    stored_at *places, before = {0};
-    bool rising = true;
-    FF_TRY(ff_alloc(&places, plan->count, sizeof *places, "the storage order", error));
-    ff_status status = FF_OK;
-    for (uint64_t number = 0; number < plan->count; number++) {
-        ff_entry entry;
-        FF_TRY_DONE(ff_dataset_entry(plan->dataset, number, &entry, error));
-        places[number] =
-            (stored_at){.offset = entry.offset, .number = number, .shard = entry.shard};
-        if (number && compare_places(&before, &places[number]) > 0) rising = false;
-        before = places[number];
-    }
-    if (rising) goto done;
-    qsort(places, plan->count, sizeof *places, compare_places);
-    FF_TRY_DONE(ff_alloc(&plan->sample_of_place, plan->count, sizeof *plan->sample_of_place,
-                         "the storage order", error));
-    for (uint64_t place = 0; place < plan->count; place++)
-        plan->sample_of_place[place] = places[place].number;
-done:
-    free(places);
-    return status;
-}
-
 static ff_status plan_order(ff_loader_plan *plan, const ff_loader_options *options,
                             ff_error *error) {
     plan->order = (ff_order_spec){.count = plan->count,
@@ -81,8 +44,9 @@ static ff_status plan_order(ff_loader_plan *plan, const ff_loader_options *optio
         if (plan->order.group == 0) plan->order.group = group;
     }
     FF_TRY(ff_order_check(&plan->order, error));
-    bool places = options->order == FF_ORDER_BLOCK || options->feed.storage_order;
-    return places ? map_places(plan, error) : FF_OK;
+    /* Block order wants neighbours on the disk. */
+    if (options->order != FF_ORDER_BLOCK && !options->feed.storage_order) return FF_OK;
+    return ff_dataset_storage_order(plan->dataset, &plan->sample_of_place, error);
 }
 
 /* ---- the sequence of batches ---------------------------------------------------------------- */

@@ -1,6 +1,7 @@
 #include "tools/ffinspect/grid.h"
 
 #include "format/base/say.h"
+#include "format/set.h"
 #include "tools/ffinspect/canvas.h"
 #include "tools/ffinspect/sheet.h"
 
@@ -182,8 +183,8 @@ static ff_status say(const ff_sheet *drawn, const ff_canvas *canvas, const char 
     return status;
 }
 
-ff_status ff_inspect_grid(const ff_split_list *list, const ff_inspect_options *options,
-                          char **sentence, ff_error *error) {
+ff_status ff_inspect_grid(const ff_set *list, const ff_inspect_options *options, char **sentence,
+                          ff_error *error) {
     ff_sheet drawn;
     ff_canvas canvas = {0};
     ff_status status;

@@ -2,6 +2,7 @@
 
 #include "format/base/interrupt.h"
 #include "format/base/say.h"
+#include "format/set.h"
 #include "loader/order.h"
 #include "tools/ffinspect/access.h"
 #include "tools/ffinspect/label.h"
@@ -61,8 +62,8 @@ static ff_status choose_samples(ff_section *split, int64_t seed, ff_error *error
 }
 
 /* The rows are shared by the splits, one each at least. */
-static ff_status choose(ff_sheet *drawn, const ff_split_list *list,
-                        const ff_inspect_options *options, ff_error *error) {
+static ff_status choose(ff_sheet *drawn, const ff_set *list, const ff_inspect_options *options,
+                        ff_error *error) {
     unsigned rows, columns;
     FF_TRY(ff_inspect_grid_size(options->grid ? options->grid : "4x8", &rows, &columns, error));
     FF_TRY(ff_alloc(&drawn->split, list->count, sizeof *drawn->split, "a contact sheet", error));
@@ -188,13 +189,13 @@ ff_status ff_sheet_number_caption(ff_sheet *drawn, ff_section *split, uint64_t i
     return write_caption(drawn, split, i, FF_NAME_NUMBERED, error);
 }
 
-ff_status ff_sheet_open(ff_sheet *drawn, const ff_split_list *list,
-                        const ff_inspect_options *options, ff_error *error) {
+ff_status ff_sheet_open(ff_sheet *drawn, const ff_set *list, const ff_inspect_options *options,
+                        ff_error *error) {
     *drawn = (ff_sheet){0};
     FF_TRY(ff_letters_open(&drawn->letters, error));
     FF_TRY(choose(drawn, list, options, error));
     for (size_t i = 0; i < drawn->splits; i++) {
-        const ff_split_folder *folder = &list->split[i];
+        const ff_split *folder = &list->split[i];
         FF_TRY(write_texts(drawn, &drawn->split[i], *folder->name ? folder->name : folder->path,
                            error));
         FF_TRY(measure(drawn, &drawn->split[i], error));

@@ -2,6 +2,7 @@
 #ifndef FF_FFINSPECT_SHEET_H
 #define FF_FFINSPECT_SHEET_H
 
+#include "format/set.h"
 #include "tools/ffinspect/inspect.h"
 #include "tools/ffinspect/letters.h"
 #include "tools/ffinspect/picture.h"
@@ -39,7 +40,7 @@ typedef struct ff_sheet {
 
 /* Chooses samples of all splits, reads what they are called and how large they are. The caller
  * frees the sheet, after a failure too. */
-FF_MUST_USE ff_status ff_sheet_open(ff_sheet *sheet, const ff_split_list *list,
+FF_MUST_USE ff_status ff_sheet_open(ff_sheet *sheet, const ff_set *list,
                                     const ff_inspect_options *options, ff_error *error);
 void ff_sheet_free(ff_sheet *sheet);
 
