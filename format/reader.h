@@ -10,28 +10,11 @@
 #ifndef FF_FORMAT_READER_H
 #define FF_FORMAT_READER_H
 
-#include "format/metadata.h"
+#include "format/layout.h"
 
 typedef enum ff_verify { FF_VERIFY_OFF, FF_VERIFY_FIRST, FF_VERIFY_ALWAYS } ff_verify;
 
 typedef struct ff_dataset ff_dataset;
-
-/* Where and what a sample is. */
-typedef struct ff_entry {
-    uint64_t item;            /* its number at the source, before skipping */
-    uint64_t offset;          /* of its slot in the shard's payload; raw shards: in the file */
-    uint64_t bytes;           /* payload: tensor and wide labels */
-    uint64_t checksum;        /* XXH3-64 of the payload */
-    uint64_t source_checksum; /* XXH3-64 of the source's bytes */
-    uint64_t key_offset;
-    uint32_t key_bytes;
-    uint32_t height, width;
-    uint32_t shard;
-} ff_entry;
-
-typedef struct ff_dataset_ids {
-    uint8_t content[16], transform[16], source[16];
-} ff_dataset_ids;
 
 typedef struct ff_shard_info {
     char name[32]; /* "shard-000000.ffs" */

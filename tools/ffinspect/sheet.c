@@ -14,7 +14,7 @@
 #include <string.h>
 
 void ff_sheet_free(ff_sheet *drawn) {
-    for (ff_section *split = drawn->split; split < drawn->split + drawn->splits; split++) {
+    for (ff_sheet_section *split = drawn->split; split < drawn->split + drawn->splits; split++) {
         for (uint64_t i = 0; split->caption && i < split->count; i++) free(split->caption[i]);
         free(split->caption);
         free(split->title);
@@ -31,7 +31,7 @@ void ff_sheet_free(ff_sheet *drawn) {
 /* ---- what is shown --------------------------------------------------------------------------- */
 
 /* The named label field, else the first one with classes, else any. */
-static ff_status choose_field(ff_section *split, const char *name, ff_error *error) {
+static ff_status choose_field(ff_sheet_section *split, const char *name, ff_error *error) {
     const ff_metadata *metadata = split->metadata;
     split->captioned = metadata->field_count > 0;
     if (name) return ff_dataset_field(split->dataset, name, &split->field, error);
@@ -45,7 +45,7 @@ static ff_status choose_field(ff_section *split, const char *name, ff_error *err
     return FF_OK;
 }
 
-static ff_status choose_samples(ff_section *split, int64_t seed, ff_error *error) {
+static ff_status choose_samples(ff_sheet_section *split, int64_t seed, ff_error *error) {
     uint64_t all = ff_dataset_count(split->dataset);
     FF_TRY(ff_alloc(&split->number, split->count, sizeof *split->number, "a contact sheet", error));
     if (seed == FF_INSPECT_NO_SEED) {
@@ -69,7 +69,7 @@ static ff_status choose(ff_sheet *drawn, const ff_set *list, const ff_inspect_op
     FF_TRY(ff_alloc(&drawn->split, list->count, sizeof *drawn->split, "a contact sheet", error));
     drawn->splits = list->count;
     for (size_t i = 0; i < list->count; i++) {
-        ff_section *split = &drawn->split[i];
+        ff_sheet_section *split = &drawn->split[i];
         FF_TRY(ff_dataset_open(&split->dataset, list->split[i].path, FF_VERIFY_FIRST, error));
         FF_TRY(ff_reader_open(&split->reader, split->dataset, error));
         split->metadata = ff_dataset_metadata(split->dataset);
@@ -83,21 +83,21 @@ static ff_status choose(ff_sheet *drawn, const ff_set *list, const ff_inspect_op
         FF_TRY(choose_field(split, options->label, error));
         FF_TRY(choose_samples(split, options->seed, error));
     }
-    for (ff_section *split = drawn->split; split < drawn->split + drawn->splits; split++) {
+    for (ff_sheet_section *split = drawn->split; split < drawn->split + drawn->splits; split++) {
         split->rows = (unsigned)((split->count + drawn->columns - 1) / drawn->columns);
         drawn->rows += split->rows;
     }
     return FF_OK;
 }
 
-ff_status ff_sheet_read(ff_section *split, uint64_t i, ff_view *view, ff_error *error) {
+ff_status ff_sheet_read(ff_sheet_section *split, uint64_t i, ff_view *view, ff_error *error) {
     FF_TRY(ff_interrupt_check(error));
     FF_TRY(ff_reader_sample(split->reader, split->number[i], view, error));
     return ff_inspect_copy(split->dataset, view, split->tensor, error);
 }
 
 /* The first pass: the largest picture, and the range of values where the scale depends on it. */
-static ff_status measure(ff_sheet *drawn, ff_section *split, ff_error *error) {
+static ff_status measure(ff_sheet *drawn, ff_sheet_section *split, ff_error *error) {
     const ff_metadata *metadata = split->metadata;
     uint32_t height = 0, width = 0;
     double minimum = 1e300, maximum = -1e300;
@@ -137,7 +137,7 @@ static ff_status in_known_letters(ff_sheet *drawn, ff_buffer *text, ff_error *er
     return status;
 }
 
-static ff_status write_title(ff_sheet *drawn, ff_section *split, const char *name,
+static ff_status write_title(ff_sheet *drawn, ff_sheet_section *split, const char *name,
                              ff_error *error) {
     const ff_metadata *metadata = split->metadata;
     ff_buffer text = {0};
@@ -155,7 +155,7 @@ static ff_status write_title(ff_sheet *drawn, ff_section *split, const char *nam
     return status;
 }
 
-static ff_status make_caption(ff_buffer *text, ff_section *split, uint64_t i, unsigned how,
+static ff_status make_caption(ff_buffer *text, ff_sheet_section *split, uint64_t i, unsigned how,
                               ff_error *error) {
     if (!split->captioned) return ff_buffer_printf(text, error, "%" PRIu64, split->number[i]);
     return ff_inspect_caption(text, split->reader, split->dataset, split->number[i], split->field,
@@ -163,7 +163,7 @@ static ff_status make_caption(ff_buffer *text, ff_section *split, uint64_t i, un
 }
 
 /* `how`: 0 or FF_NAME_NUMBERED. */
-static ff_status write_caption(ff_sheet *drawn, ff_section *split, uint64_t i, unsigned how,
+static ff_status write_caption(ff_sheet *drawn, ff_sheet_section *split, uint64_t i, unsigned how,
                                ff_error *error) {
     ff_buffer text = {0};
     ff_status status = make_caption(&text, split, i, how, error);
@@ -177,7 +177,7 @@ static ff_status write_caption(ff_sheet *drawn, ff_section *split, uint64_t i, u
     return status;
 }
 
-static ff_status write_texts(ff_sheet *drawn, ff_section *split, const char *name,
+static ff_status write_texts(ff_sheet *drawn, ff_sheet_section *split, const char *name,
                              ff_error *error) {
     FF_TRY(write_title(drawn, split, name, error));
     FF_TRY(ff_alloc(&split->caption, split->count, sizeof *split->caption, "captions", error));
@@ -185,7 +185,8 @@ static ff_status write_texts(ff_sheet *drawn, ff_section *split, const char *nam
     return FF_OK;
 }
 
-ff_status ff_sheet_number_caption(ff_sheet *drawn, ff_section *split, uint64_t i, ff_error *error) {
+ff_status ff_sheet_number_caption(ff_sheet *drawn, ff_sheet_section *split, uint64_t i,
+                                  ff_error *error) {
     return write_caption(drawn, split, i, FF_NAME_NUMBERED, error);
 }
 

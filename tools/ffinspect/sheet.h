@@ -9,7 +9,7 @@
 #include "tools/ffinspect/splits.h"
 
 /* A split's samples, with a title of their own. */
-typedef struct ff_section {
+typedef struct ff_sheet_section {
     ff_dataset *dataset;
     ff_reader *reader;
     const ff_metadata *metadata;
@@ -23,11 +23,11 @@ typedef struct ff_section {
     ff_picture_scale scale;
     void *tensor;
     uint8_t *rgb;
-} ff_section;
+} ff_sheet_section;
 
 /* All splits, and what the layout makes of them: picture_height and what follows. */
 typedef struct ff_sheet {
-    ff_section *split;
+    ff_sheet_section *split;
     size_t splits;
     ff_letters *letters;
     bool replaced; /* some letters were transliterated */
@@ -45,10 +45,11 @@ FF_MUST_USE ff_status ff_sheet_open(ff_sheet *sheet, const ff_set *list,
 void ff_sheet_free(ff_sheet *sheet);
 
 /* Reads sample `i` of the section into its tensor. */
-FF_MUST_USE ff_status ff_sheet_read(ff_section *split, uint64_t i, ff_view *view, ff_error *error);
+FF_MUST_USE ff_status ff_sheet_read(ff_sheet_section *split, uint64_t i, ff_view *view,
+                                    ff_error *error);
 
 /* Makes the caption of sample `i` anew, with the numbers of its classes. */
-FF_MUST_USE ff_status ff_sheet_number_caption(ff_sheet *sheet, ff_section *split, uint64_t i,
+FF_MUST_USE ff_status ff_sheet_number_caption(ff_sheet *sheet, ff_sheet_section *split, uint64_t i,
                                               ff_error *error);
 
 #endif

@@ -301,12 +301,8 @@ const ff_source_split *ff_source_find(const ff_source *source, const char *name)
 
 static ff_status add_part(ff_source *source, const char *path, ff_source_part added, uint32_t *part,
                           ff_error *error) {
-    ff_source_part *grown = realloc(source->part, (source->part_count + 1) * sizeof *source->part);
-    ff_status status = FF_OK;
-    if (grown)
-        source->part = grown;
-    else
-        status = ff_fail(error, FF_NO_MEMORY, "not enough memory for the parts of a source");
+    ff_status status =
+        ff_grow(&source->part, source->part_count, sizeof added, "the parts of a source", error);
     char *copy = NULL;
     if (status == FF_OK) status = ff_copy_string(&copy, path, error);
     if (status != FF_OK) {
@@ -345,10 +341,8 @@ ff_status ff_source_add_archive(ff_source *source, const char *path, bool plain,
 
 ff_status ff_source_add_split(ff_source *source, const char *name, ff_source_split **split,
                               ff_error *error) {
-    ff_source_split *grown =
-        realloc(source->split, (source->split_count + 1) * sizeof *source->split);
-    if (!grown) return ff_fail(error, FF_NO_MEMORY, "not enough memory for the splits of a source");
-    source->split = grown;
+    FF_TRY(ff_grow(&source->split, source->split_count, sizeof *source->split,
+                   "the splits of a source", error));
     ff_source_split added = {0};
     size_t label_bytes = 0;
     for (size_t i = 0; i < source->labels.field_count; i++)
