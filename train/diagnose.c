@@ -2,7 +2,7 @@
 
 #include "format/base/say.h"
 #include "train/bottleneck.h"
-#include "train/recipe_cost.h"
+#include "train/trainer_cost.h"
 #include "train/run.h"
 
 #include <inttypes.h>

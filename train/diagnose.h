@@ -3,7 +3,7 @@
 #ifndef FF_TRAIN_DIAGNOSE_H
 #define FF_TRAIN_DIAGNOSE_H
 
-#include "train/recipe.h"
+#include "train/trainer.h"
 
 #include <stdio.h>
 

@@ -4,7 +4,7 @@
 #include "train/diagnose.h"
 #include "train/habits.h"
 #include "train/planned_device.h"
-#include "train/recipe_cost.h"
+#include "train/trainer_cost.h"
 #include "train/report.h"
 #include "train/run.h"
 #include "train/summary.h"

@@ -20,7 +20,7 @@
 #define FF_TRAIN_REPORT_H
 
 #include "loader/cuda/nvml.h"
-#include "train/recipe.h"
+#include "train/trainer.h"
 
 #include <stdio.h>
 

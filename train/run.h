@@ -2,7 +2,7 @@
 #ifndef FF_TRAIN_RUN_H
 #define FF_TRAIN_RUN_H
 
-#include "train/recipe.h"
+#include "train/trainer.h"
 #include "train/report.h"
 
 /* Trains to the end of the recipe, which is used up by it. Reports every epoch, and the end also

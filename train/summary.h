@@ -2,7 +2,7 @@
 #ifndef FF_TRAIN_SUMMARY_H
 #define FF_TRAIN_SUMMARY_H
 
-#include "train/recipe.h"
+#include "train/trainer.h"
 
 #include <stdio.h>
 

@@ -4,7 +4,7 @@
 #ifndef FF_TRAIN_WARM_UP_H
 #define FF_TRAIN_WARM_UP_H
 
-#include "train/recipe.h"
+#include "train/trainer.h"
 
 /* Two steps with each training plan (one called, one recorded, where steps are) and one batch of
  * the evaluation, on the run's first batches. Then parameters, the optimizer's state, running

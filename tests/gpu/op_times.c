@@ -9,7 +9,7 @@
 #include "format/base/options.h"
 #include "tests/unit/make_dataset.h"
 #include "train/planned_device.h"
-#include "train/recipe_cost.h"
+#include "train/trainer_cost.h"
 
 #include <jansson.h>
 

@@ -10,7 +10,7 @@
 #include "format/checksum.h"
 #include "tests/unit/make_dataset.h"
 #include "train/compute.h"
-#include "train/recipe.h"
+#include "train/trainer.h"
 
 /* Of a server's life: learning rates are a table. */
 enum { STEPS_MOST = 1 << 20 };

@@ -8,7 +8,7 @@
  * the least and the means of them. Exit 1 where a gradient would be infinite at SCALE. */
 #include "format/base/memory.h"
 #include "train/compute.h"
-#include "train/recipe.h"
+#include "train/trainer.h"
 #include "train/whitening.h"
 
 #include <math.h>

@@ -4,8 +4,8 @@
 
 #include "train/evaluate.h"
 #include "train/plan.h"
-#include "train/recipe.h"
-#include "train/recipe_updates.h"
+#include "train/trainer.h"
+#include "train/trainer_updates.h"
 #include "train/whitening.h"
 
 #include <math.h>

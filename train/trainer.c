@@ -1,9 +1,9 @@
-#include "train/recipe.h"
+#include "train/trainer.h"
 
 #include "format/base/memory.h"
 #include "format/base/nearest.h"
-#include "train/recipe_parts.h"
-#include "train/recipe_updates.h"
+#include "train/trainer_parts.h"
+#include "train/trainer_updates.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

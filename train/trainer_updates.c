@@ -1,4 +1,4 @@
-#include "train/recipe_updates.h"
+#include "train/trainer_updates.h"
 
 #include <inttypes.h>
 #include <math.h>

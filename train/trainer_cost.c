@@ -1,4 +1,4 @@
-#include "train/recipe_cost.h"
+#include "train/trainer_cost.h"
 
 #include "format/base/memory.h"
 

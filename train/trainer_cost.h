@@ -4,7 +4,7 @@
 #define FF_TRAIN_RECIPE_COST_H
 
 #include "train/profile.h"
-#include "train/recipe.h"
+#include "train/trainer.h"
 
 /* Of a step with `plan`, a training plan of the recipe's model; batches made of a resident set. The
  * caller frees with ff_costs_free. */

@@ -2,7 +2,7 @@
 #ifndef FF_TRAIN_RECIPE_UPDATES_H
 #define FF_TRAIN_RECIPE_UPDATES_H
 
-#include "train/recipe.h"
+#include "train/trainer.h"
 
 /* Fills epochs, groups, label smoothing and dropout of a recipe whose batches are known. FF_USAGE
  * where options contradict each other or the row. */

@@ -2,7 +2,7 @@
 #ifndef FF_TRAIN_RECIPE_PARTS_H
 #define FF_TRAIN_RECIPE_PARTS_H
 
-#include "train/recipe.h"
+#include "train/trainer.h"
 
 /* Builds them for a recipe that is resolved, and fills its needs. FF_NO_MEMORY, before any is
  * taken, where memory does not suffice. What was built on failure is dropped with the

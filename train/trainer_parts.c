@@ -1,8 +1,8 @@
-#include "train/recipe_parts.h"
+#include "train/trainer_parts.h"
 
 #include "loader/device/absent.h"
 #include "train/compute.h"
-#include "train/recipe_updates.h"
+#include "train/trainer_updates.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
