@@ -11,6 +11,6 @@
  * statistics, control and batches are as they were: the run's results are the same bits. Before the
  * first step; needs the parameters' size of the host's memory. The errors of steps and batches.
  * Nothing is done on the CPU, which has nothing to load. */
-FF_MUST_USE ff_status ff_warm_up(ff_recipe *recipe, ff_error *error);
+FF_MUST_USE ff_status ff_warm_up(ff_trainer *trainer, ff_error *error);
 
 #endif

@@ -205,7 +205,7 @@ static void perform(run *r) {
                                  .rate_steps = STEPS,
                                  .loss_scale = r->cuda ? 64 : 0,
                                  .record = r->record,
-                                 .report_steps = 2};
+                                 .send_steps = 2};
     ff_compute *compute = ff_model_compute(model);
     if (r->fails || r->refuses) {
         whole = m.device->table;
