@@ -146,12 +146,6 @@ ff_status ff_block_add(ff_block *block, const ff_block_sample *sample, void **te
     return FF_OK;
 }
 
-void ff_block_drop(ff_block *block) {
-    const ff_entry *entry = &block->entry[--block->count];
-    block->slots_used = entry->offset;
-    block->keys.length = entry->key_offset;
-}
-
 /* Filters every sample into `filtered`; false where the filter does not fit one of them. */
 static bool filter_all(ff_block *block, ff_filter filter) {
     const ff_metadata *metadata = block->metadata;

@@ -35,9 +35,6 @@ void ff_block_reset(ff_block *block, uint64_t number);
 FF_MUST_USE ff_status ff_block_add(ff_block *block, const ff_block_sample *sample, void **tensor,
                                    ff_error *error);
 
-/* Takes back the sample added last (its tensor could not be made). */
-void ff_block_drop(ff_block *block);
-
 /* Checksums every sample, filters and compresses. The block is read-only from here to the reset. */
 FF_MUST_USE ff_status ff_block_seal(ff_block *block, ff_error *error);
 

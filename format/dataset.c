@@ -1,7 +1,7 @@
 #include "format/dataset.h"
 
+#include "format/base/read.h"
 #include "format/checksum.h"
-#include "format/file.h"
 #include "format/generation.h"
 #include "format/part.h"
 
@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -108,7 +109,7 @@ static ff_status map_index(ff_dataset *dataset, int descriptor, ff_error *error)
     const char *path = dataset->index_path;
     if (fstat(descriptor, &info)) return ff_fail_errno(error, "%s: cannot stat", path);
     dataset->bytes = (uint64_t)info.st_size;
-    FF_TRY(ff_read_exactly(descriptor, path, 0, header, sizeof header, error));
+    FF_TRY(ff_read_at(descriptor, path, header, sizeof header, 0, error));
     FF_TRY(ff_index_header_decode(&dataset->header, header, dataset->bytes, path, error));
     void *map = mmap(NULL, dataset->bytes, PROT_READ, MAP_SHARED, descriptor, 0);
     if (map == MAP_FAILED) return ff_fail_errno(error, "%s: cannot map", path);

@@ -27,23 +27,8 @@ bool ff_dtype_is_float(ff_dtype dtype) {
     return dtypes[dtype].is_float;
 }
 
-bool ff_dtype_parse(const char *name, ff_dtype *dtype) {
-    for (int i = 0; i < FF_DTYPE_COUNT; i++) {
-        if (strcmp(name, dtypes[i].name)) continue;
-        *dtype = (ff_dtype)i;
-        return true;
-    }
-    return false;
-}
-
 const char *ff_layout_name(ff_layout layout) {
     return layout == FF_CHW ? "chw" : "hwc";
-}
-
-bool ff_layout_parse(const char *name, ff_layout *layout) {
-    if (strcmp(name, "chw") && strcmp(name, "hwc")) return false;
-    *layout = name[0] == 'c' ? FF_CHW : FF_HWC;
-    return true;
 }
 
 /* Branch-free but for selects, so that loops over it vectorize. */

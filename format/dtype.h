@@ -28,11 +28,8 @@ typedef enum ff_layout { FF_CHW, FF_HWC } ff_layout;
 const char *ff_dtype_name(ff_dtype dtype);
 size_t ff_dtype_bytes(ff_dtype dtype);
 bool ff_dtype_is_float(ff_dtype dtype);
-/* false where the name is none of them. */
-bool ff_dtype_parse(const char *name, ff_dtype *dtype);
 /* "chw" or "hwc". */
 const char *ff_layout_name(ff_layout layout);
-bool ff_layout_parse(const char *name, ff_layout *layout);
 
 /* f32 -> f16 and bf16, rounded to nearest even, as IEEE 754 and PyTorch do; NaN stays NaN (quiet),
  * overflow becomes infinity, subnormals are kept. */

@@ -1,7 +1,7 @@
 #include "format/index.h"
 
 #include "format/checksum.h"
-#include "format/file.h"
+#include "format/base/file.h"
 #include "format/generation.h"
 #include "format/shard.h"
 

@@ -1,14 +1,12 @@
 #include "format/kept.h"
 
 #include "format/base/bytes.h"
+#include "format/base/file.h"
+#include "format/base/read.h"
 #include "format/checksum.h"
-#include "format/file.h"
 #include "format/metadata.h"
 
-#include <fcntl.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 /* The file: magic, the numbers, bytes of text and of note (u64 each), text, note, XXH3-64 of all
  * before. Little-endian. */
@@ -38,37 +36,26 @@ static ff_status encode(const ff_kept *kept, ff_buffer *all, ff_error *error) {
 ff_status ff_kept_write(const ff_kept *kept, const char *directory, const char *name,
                         ff_error *error) {
     ff_buffer all = {0};
-    ff_file *file = NULL;
     ff_status status = encode(kept, &all, error);
-    if (status == FF_OK) status = ff_file_create(&file, directory, name, error);
-    if (status == FF_OK) status = ff_file_write(file, all.bytes, all.length, error);
-    if (status == FF_OK) status = ff_file_commit(&file, error);
-    ff_file_discard(&file);
+    if (status == FF_OK) status = ff_file_save(directory, name, &all, error);
     ff_buffer_free(&all);
     return status;
-}
-
-static ff_status read_file(ff_buffer *all, int file, const char *path, ff_error *error) {
-    struct stat info;
-    if (fstat(file, &info)) return ff_fail_errno(error, "%s: cannot stat", path);
-    if (info.st_size < FIXED_BYTES ||
-        (uint64_t)info.st_size > FIXED_BYTES + FF_METADATA_LIMIT_BYTES + NOTE_LIMIT_BYTES)
-        return ff_fail(error, FF_BAD_DATA, "%s: %lld bytes long; no ffpack wrote this", path,
-                       (long long)info.st_size);
-    size_t length = (size_t)info.st_size;
-    FF_TRY(ff_reserve(&all->bytes, &all->capacity, length, 1, "what was kept", error));
-    all->length = length;
-    return ff_read_exactly(file, path, 0, all->bytes, length, error);
 }
 
 static ff_status decode(ff_kept *kept, const ff_buffer *all, const char *path, ff_error *error) {
     const char *bytes = all->bytes;
     const uint8_t *head = (const uint8_t *)bytes;
-    uint64_t text = ff_load_u64(head + 24), note = ff_load_u64(head + 32);
     size_t body = all->length - 8;
-    if (memcmp(bytes, MAGIC, 8) != 0 || ff_load_u64(head + body) != ff_checksum(bytes, body) ||
-        text > FF_METADATA_LIMIT_BYTES || note > NOTE_LIMIT_BYTES ||
-        all->length != FIXED_BYTES + text + note)
+    uint64_t text = 0, note = 0;
+    bool whole = all->length >= FIXED_BYTES && !memcmp(bytes, MAGIC, 8) &&
+                 ff_load_u64(head + body) == ff_checksum(bytes, body);
+    if (whole) {
+        text = ff_load_u64(head + 24);
+        note = ff_load_u64(head + 32);
+        whole = text <= FF_METADATA_LIMIT_BYTES && note <= NOTE_LIMIT_BYTES &&
+                all->length == FIXED_BYTES + text + note;
+    }
+    if (!whole)
         return ff_fail(error, FF_BAD_DATA, "%s: is broken: its checksum is not that of its bytes",
                        path);
     kept->number[0] = ff_load_u64(head + 8);
@@ -80,11 +67,9 @@ static ff_status decode(ff_kept *kept, const ff_buffer *all, const char *path, f
 ff_status ff_kept_read(ff_kept *kept, const char *path, ff_error *error) {
     ff_buffer all = {0};
     *kept = (ff_kept){0};
-    int file = open(path, O_RDONLY | O_CLOEXEC);
-    if (file < 0) return ff_fail_errno(error, "%s: cannot open", path);
-    ff_status status = read_file(&all, file, path, error);
+    ff_status status =
+        ff_read_whole(&all, path, FIXED_BYTES + FF_METADATA_LIMIT_BYTES + NOTE_LIMIT_BYTES, error);
     if (status == FF_OK) status = decode(kept, &all, path, error);
-    close(file);
     ff_buffer_free(&all);
     return status;
 }

@@ -114,7 +114,6 @@ bool ff_shard_row_decode(ff_shard_row *row, const uint8_t bytes[FF_SHARD_ROW_BYT
 void ff_shard_name(char name[32], uint32_t number);
 bool ff_shard_name_parse(const char *name, uint32_t *number);
 #define FF_INDEX_NAME "index.ffx"
-#define FF_TMP_SUFFIX ".tmp"
 /* Of a packing run alone, never in a finished set: what completes a shard (format/pending.h), and
  * how far a pass for statistics has come (tools/ffpack/measured.h). */
 #define FF_PENDING_SUFFIX ".pending"

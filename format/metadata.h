@@ -182,9 +182,6 @@ uint64_t ff_field_bytes(const ff_field *field);
 uint64_t ff_metadata_field_offset(const ff_metadata *metadata, size_t field, uint32_t height,
                                   uint32_t width, bool *wide);
 
-/* Percent-escape of bytes for lines and messages: all outside 0x21..0x7e, and '%', become %XX. */
-FF_MUST_USE ff_status ff_escape(ff_buffer *out, const void *bytes, size_t length, ff_error *error);
-
 const char *ff_field_kind_name(ff_field_kind kind);
 const char *ff_filter_name(ff_filter filter);
 

@@ -7,17 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-ff_status ff_escape(ff_buffer *out, const void *bytes, size_t length, ff_error *error) {
-    const unsigned char *byte = bytes;
-    for (size_t i = 0; i < length; i++) {
-        if (byte[i] > 0x20 && byte[i] < 0x7f && byte[i] != '%')
-            FF_TRY(ff_buffer_add(out, &byte[i], 1, error));
-        else
-            FF_TRY(ff_buffer_printf(out, error, "%%%02X", byte[i]));
-    }
-    return FF_OK;
-}
-
 static ff_status write_word(ff_buffer *text, const char *before, const char *value,
                             const char *after, ff_error *error) {
     FF_TRY(ff_buffer_printf(text, error, "%s", before));

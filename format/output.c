@@ -1,6 +1,7 @@
 #include "format/output.h"
 
-#include "format/file.h"
+#include "format/base/file.h"
+#include "format/base/path.h"
 #include "format/layout.h"
 #include "format/part.h"
 #include "format/pending.h"
@@ -8,6 +9,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
@@ -54,14 +56,10 @@ static ff_status for_each(const char *path, visitor visit, void *context, ff_err
 static bool is_our_file(const char *name) {
     char stem[64];
     uint32_t number;
-    size_t length = strlen(name), suffix = strlen(FF_TMP_SUFFIX);
-    if (length >= sizeof stem) return false;
-    strcpy(stem, name);
-    if (length > suffix && !strcmp(name + length - suffix, FF_TMP_SUFFIX))
-        stem[length - suffix] = 0;
-    return !strcmp(stem, FF_INDEX_NAME) || !strcmp(stem, FF_PART_NAME) ||
-           !strcmp(stem, FF_MEASURED_NAME) || ff_shard_name_parse(stem, &number) ||
-           ff_pending_name_parse(stem, &number);
+    if (ff_path_stem(stem, sizeof stem, name, FF_TMP_SUFFIX)) name = stem;
+    return !strcmp(name, FF_INDEX_NAME) || !strcmp(name, FF_PART_NAME) ||
+           !strcmp(name, FF_MEASURED_NAME) || ff_shard_name_parse(name, &number) ||
+           ff_pending_name_parse(name, &number);
 }
 
 typedef struct survey {

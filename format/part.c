@@ -1,15 +1,13 @@
 #include "format/part.h"
 
+#include "format/base/file.h"
+#include "format/base/read.h"
 #include "format/checksum.h"
-#include "format/file.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 enum { HEAD_LIMIT = 128, CHECKSUM_LINE = 9 + 16 + 1 };
 
@@ -41,38 +39,13 @@ static ff_status write_head(ff_buffer *text, const ff_part *part, ff_error *erro
 ff_status ff_part_write(const ff_part *part, const char *directory, const ff_buffer *text,
                         ff_error *error) {
     ff_buffer all = {0};
-    ff_file *file = NULL;
     ff_status status = write_head(&all, part, error);
     if (status == FF_OK) status = ff_buffer_add(&all, text->bytes, text->length, error);
     if (status == FF_OK)
         status = ff_buffer_printf(&all, error, "checksum %016" PRIx64 "\n",
                                   ff_checksum(all.bytes, all.length));
-    if (status == FF_OK) status = ff_file_create(&file, directory, FF_PART_NAME, error);
-    if (status == FF_OK) status = ff_file_write(file, all.bytes, all.length, error);
-    if (status == FF_OK) status = ff_file_commit(&file, error);
-    ff_file_discard(&file);
+    if (status == FF_OK) status = ff_file_save(directory, FF_PART_NAME, &all, error);
     ff_buffer_free(&all);
-    return status;
-}
-
-/* The whole file, with a zero byte behind it. */
-static ff_status read_file(const char *path, ff_buffer *all, ff_error *error) {
-    struct stat info;
-    int file = open(path, O_RDONLY | O_CLOEXEC);
-    if (file < 0) return ff_fail_errno(error, "%s: cannot open", path);
-    ff_status status = FF_OK;
-    if (fstat(file, &info))
-        status = ff_fail_errno(error, "%s: cannot stat", path);
-    else if (info.st_size < CHECKSUM_LINE ||
-             (uint64_t)info.st_size > FF_METADATA_LIMIT_BYTES + HEAD_LIMIT + CHECKSUM_LINE)
-        status = ff_fail(error, FF_BAD_DATA, "%s: %lld bytes long; no ffpack wrote this", path,
-                         (long long)info.st_size);
-    size_t length = (size_t)info.st_size;
-    if (status == FF_OK)
-        status = ff_reserve(&all->bytes, &all->capacity, length + 1, 1, "a part's text", error);
-    if (status == FF_OK) status = ff_read_exactly(file, path, 0, all->bytes, length, error);
-    close(file);
-    if (status == FF_OK) all->length = length;
     return status;
 }
 
@@ -97,6 +70,9 @@ static ff_status read_head(ff_part *part, const ff_buffer *all, const char *path
 
 static ff_status check_end(const ff_buffer *all, const char *path, ff_error *error) {
     char wanted[CHECKSUM_LINE + 1];
+    if (all->length < CHECKSUM_LINE)
+        return ff_fail(error, FF_BAD_DATA, "%s: %zu bytes long; no ffpack wrote this", path,
+                       all->length);
     size_t body = all->length - CHECKSUM_LINE;
     snprintf(wanted, sizeof wanted, "checksum %016" PRIx64 "\n", ff_checksum(all->bytes, body));
     if (!memcmp(all->bytes + body, wanted, CHECKSUM_LINE)) return FF_OK;
@@ -108,7 +84,8 @@ ff_status ff_part_read(ff_part *part, const char *directory, ff_buffer *text, ff
     ff_buffer all = {0}, head = {0};
     char *path;
     FF_TRY(ff_format(&path, error, "%s/%s", directory, FF_PART_NAME));
-    ff_status status = read_file(path, &all, error);
+    ff_status status =
+        ff_read_whole(&all, path, FF_METADATA_LIMIT_BYTES + HEAD_LIMIT + CHECKSUM_LINE, error);
     if (status == FF_OK) status = check_end(&all, path, error);
     if (status == FF_OK) status = read_head(part, &all, path, &head, error);
     if (status == FF_OK && head.length > all.length - CHECKSUM_LINE)

@@ -1,7 +1,8 @@
 #include "format/pending.h"
 
+#include "format/base/file.h"
+#include "format/base/path.h"
 #include "format/checksum.h"
-#include "format/file.h"
 #include "format/generation.h"
 #include "format/kept.h"
 #include "format/part.h"
@@ -31,14 +32,9 @@ static void pending_name(char name[64], uint32_t number) {
 }
 
 bool ff_pending_name_parse(const char *name, uint32_t *number) {
-    char shard[64];
-    size_t length = strlen(name), suffix = strlen(FF_PENDING_SUFFIX);
-    if (length <= suffix || length >= sizeof shard ||
-        strcmp(name + length - suffix, FF_PENDING_SUFFIX) != 0)
-        return false;
-    memcpy(shard, name, length - suffix);
-    shard[length - suffix] = 0;
-    return ff_shard_name_parse(shard, number);
+    char shard[32];
+    return ff_path_stem(shard, sizeof shard, name, FF_PENDING_SUFFIX) &&
+           ff_shard_name_parse(shard, number);
 }
 
 /* The footer, then the note. */
@@ -55,30 +51,21 @@ ff_status ff_pending_write(const ff_pending *pending, const char *directory, uin
     return status;
 }
 
-static bool is_there(const char *directory, const char *name, const char *suffix) {
-    char path[4096];
-    return snprintf(path, sizeof path, "%s/%s%s", directory, name, suffix) < (int)sizeof path &&
-           access(path, F_OK) == 0;
-}
-
 /* Of two names that were given one after the other before a crash the first may be lost: a .pending
  * file alone stands for nothing. */
 bool ff_pending_is(const char *directory, uint32_t number) {
     char name[32];
     ff_shard_name(name, number);
-    return is_there(directory, name, FF_PENDING_SUFFIX) &&
-           (is_there(directory, name, FF_TMP_SUFFIX) || is_there(directory, name, ""));
+    return ff_path_exists("%s/%s" FF_PENDING_SUFFIX, directory, name) &&
+           (ff_path_exists("%s/%s" FF_TMP_SUFFIX, directory, name) ||
+            ff_path_exists("%s/%s", directory, name));
 }
 
 static bool is_left_over(const char *directory, const char *name) {
     char stem[64];
     uint32_t number;
-    size_t length = strlen(name), suffix = strlen(FF_TMP_SUFFIX);
     if (ff_pending_name_parse(name, &number)) return !ff_pending_is(directory, number);
-    if (length <= suffix || length >= sizeof stem || strcmp(name + length - suffix, FF_TMP_SUFFIX))
-        return false;
-    memcpy(stem, name, length - suffix);
-    stem[length - suffix] = 0;
+    if (!ff_path_stem(stem, sizeof stem, name, FF_TMP_SUFFIX)) return false;
     if (ff_shard_name_parse(stem, &number)) return !ff_pending_is(directory, number);
     return ff_pending_name_parse(stem, &number) || !strcmp(stem, FF_INDEX_NAME) ||
            !strcmp(stem, FF_PART_NAME);
@@ -149,20 +136,6 @@ typedef struct completion {
     uint32_t last;
 } completion;
 
-static ff_status write_at(int file, const char *path, uint64_t offset, const void *bytes,
-                          size_t length, ff_error *error) {
-    for (const uint8_t *at = bytes; length;) {
-        ssize_t written = pwrite(file, at, length, (off_t)offset);
-        if (written < 0 && errno == EINTR) continue;
-        if (written <= 0)
-            return ff_fail_errno(error, "%s: cannot write at offset %" PRIu64, path, offset);
-        at += written;
-        offset += (uint64_t)written;
-        length -= (size_t)written;
-    }
-    return FF_OK;
-}
-
 /* Header, text and footer with the real metadata, into the file under its .tmp name. */
 static ff_status rewrite(const completion *job, const ff_pending *pending, uint32_t number,
                          const char *path, ff_error *error) {
@@ -179,23 +152,30 @@ static ff_status rewrite(const completion *job, const ff_pending *pending, uint3
     ff_shard_footer_encode(&footer, bytes);
     int file = open(path, O_RDWR | O_CLOEXEC);
     if (file < 0) return ff_fail_errno(error, "%s: cannot open", path);
-    ff_status status = write_at(file, path, 0, header, sizeof header, error);
+    ff_status status = ff_write_at(file, path, header, sizeof header, 0, error);
     if (status == FF_OK)
-        status = write_at(file, path, section->offset, job->text.bytes, job->text.length, error);
+        status = ff_write_at(file, path, job->text.bytes, job->text.length, section->offset, error);
     if (status == FF_OK)
-        status = write_at(file, path, pending->footer_offset, bytes, sizeof bytes, error);
+        status = ff_write_at(file, path, bytes, sizeof bytes, pending->footer_offset, error);
     if (status == FF_OK && fsync(file)) status = ff_fail_errno(error, "%s: cannot sync", path);
     close(file);
     return status;
 }
 
+/* DIRECTORY/NAME; what is not there is no failure. */
+static ff_status remove_file(const char *directory, const char *name, ff_error *error) {
+    char *path;
+    FF_TRY(ff_format(&path, error, "%s/%s", directory, name));
+    ff_status status = FF_OK;
+    if (unlink(path) && errno != ENOENT) status = ff_fail_errno(error, "%s: cannot remove", path);
+    free(path);
+    return status;
+}
+
 static ff_status remove_pending(const char *directory, uint32_t number, ff_error *error) {
-    char name[64], path[4096];
+    char name[64];
     pending_name(name, number);
-    if (snprintf(path, sizeof path, "%s/%s", directory, name) >= (int)sizeof path ||
-        (unlink(path) && errno != ENOENT))
-        return ff_fail_errno(error, "%s/%s: cannot remove", directory, name);
-    return FF_OK;
+    return remove_file(directory, name, error);
 }
 
 /* A shard has its name for good before the next one gets its own: so the lowest names what the
@@ -248,16 +228,14 @@ ff_status ff_pending_complete(const char *directory, const ff_buffer *stand_in,
 
 /* From the highest down, so that what a kill leaves is a run that can go on. */
 ff_status ff_pending_remove(const char *directory, ff_error *error) {
-    char name[32], path[4096];
+    char name[32 + sizeof FF_TMP_SUFFIX];
     uint32_t count = 0;
     while (ff_pending_is(directory, count)) count++;
     while (count-- > 0) {
         FF_TRY(remove_pending(directory, count, error));
         ff_shard_name(name, count);
-        if (snprintf(path, sizeof path, "%s/%s" FF_TMP_SUFFIX, directory, name) >=
-                (int)sizeof path ||
-            unlink(path))
-            return ff_fail_errno(error, "%s/%s" FF_TMP_SUFFIX ": cannot remove", directory, name);
+        strcat(name, FF_TMP_SUFFIX);
+        FF_TRY(remove_file(directory, name, error));
     }
     return FF_OK;
 }

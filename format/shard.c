@@ -1,8 +1,8 @@
 #include "format/shard.h"
 
 #include "format/base/guard.h"
+#include "format/base/read.h"
 #include "format/checksum.h"
-#include "format/file.h"
 #include "format/generation.h"
 
 #include <fcntl.h>
@@ -72,8 +72,8 @@ static ff_status find_footer(ff_shard *shard, int descriptor, ff_error *error) {
     uint64_t behind = 0;
     if (shard->header.compressed) {
         uint8_t end[FF_SEEK_FOOTER_BYTES];
-        FF_TRY(ff_read_exactly(descriptor, shard->path, shard->bytes - sizeof end, end, sizeof end,
-                               error));
+        FF_TRY(
+            ff_read_at(descriptor, shard->path, end, sizeof end, shard->bytes - sizeof end, error));
         if (ff_load_u32(end + 5) != FF_SEEK_FOOTER_MAGIC || end[4])
             return ff_fail(error, FF_BAD_DATA, "%s: does not end with a seek table: cut short?",
                            shard->path);
@@ -85,8 +85,7 @@ static ff_status find_footer(ff_shard *shard, int descriptor, ff_error *error) {
                        shard->path, shard->bytes);
     shard->footer_offset = shard->bytes - behind - FF_FOOTER_BYTES;
     uint8_t bytes[FF_FOOTER_BYTES];
-    FF_TRY(
-        ff_read_exactly(descriptor, shard->path, shard->footer_offset, bytes, sizeof bytes, error));
+    FF_TRY(ff_read_at(descriptor, shard->path, bytes, sizeof bytes, shard->footer_offset, error));
     FF_TRY(ff_shard_footer_decode(&shard->footer, bytes, shard->footer_offset, shard->path, error));
     const ff_shard_footer *footer = &shard->footer;
     if (footer->number != shard->header.number || footer->version != shard->header.version ||
@@ -103,16 +102,11 @@ static ff_status find_footer(ff_shard *shard, int descriptor, ff_error *error) {
 
 static ff_status open_descriptor(ff_shard *shard, int descriptor, uint32_t number,
                                  ff_error *error) {
-    struct stat info;
-    if (fstat(descriptor, &info)) return ff_fail_errno(error, "%s: cannot stat", shard->path);
-    shard->bytes = (uint64_t)info.st_size;
-    if (!S_ISREG(info.st_mode))
-        return ff_fail(error, FF_BAD_DATA, "%s: not a regular file", shard->path);
     if (shard->bytes < FF_HEADER_BYTES + FF_FOOTER_BYTES)
         return ff_fail(error, FF_BAD_DATA, "%s: %" PRIu64 " bytes long, too short for a shard",
                        shard->path, shard->bytes);
     uint8_t header[FF_HEADER_BYTES];
-    FF_TRY(ff_read_exactly(descriptor, shard->path, 0, header, sizeof header, error));
+    FF_TRY(ff_read_at(descriptor, shard->path, header, sizeof header, 0, error));
     FF_TRY(ff_shard_header_decode(&shard->header, header, shard->path, error));
     if (shard->header.number != number)
         return ff_fail(error, FF_BAD_DATA, "%s: holds shard %u, wanted %u", shard->path,
@@ -131,14 +125,10 @@ ff_status ff_shard_open(ff_shard *shard, const char *directory, uint32_t number,
     char name[32];
     ff_shard_name(name, number);
     FF_TRY(ff_format(&shard->path, error, "%s/%s", directory, name));
-    int descriptor = open(shard->path, O_RDONLY | O_CLOEXEC);
-    ff_status status;
-    if (descriptor < 0) {
-        status = ff_fail_errno(error, "%s: cannot open", shard->path);
-    } else {
-        status = open_descriptor(shard, descriptor, number, error);
-        close(descriptor);
-    }
+    int descriptor;
+    ff_status status = ff_open_file(shard->path, &descriptor, &shard->bytes, error);
+    if (status == FF_OK) status = open_descriptor(shard, descriptor, number, error);
+    ff_close_file(&descriptor);
     if (status != FF_OK) ff_shard_close(shard);
     return status;
 }

@@ -1,7 +1,8 @@
 #include "format/writer.h"
 
+#include "format/base/file.h"
+#include "format/base/path.h"
 #include "format/checksum.h"
-#include "format/file.h"
 #include "format/generation.h"
 #include "format/index.h"
 #include "format/pending.h"
@@ -93,10 +94,9 @@ static ff_status find_whole_shards(ff_writer *writer, ff_error *error) {
         return find_pending_shards(writer, error);
     for (uint32_t number = writer->first_shard; number < writer->end_shard; number++) {
         ff_shard shard;
-        char name[32], path[4096];
+        char name[32];
         ff_shard_name(name, number);
-        snprintf(path, sizeof path, "%s/%s", writer->directory, name);
-        if (access(path, F_OK) && errno == ENOENT) break;
+        if (!ff_path_exists("%s/%s", writer->directory, name) && errno == ENOENT) break;
         FF_TRY(ff_shard_open(&shard, writer->directory, number, error));
         ff_buffer found = {0};
         ff_status status = ff_shard_metadata_text(&shard, &found, error);
@@ -131,11 +131,6 @@ static void set_range(ff_writer *writer, const ff_part *part) {
     writer->next_block = writer->first_block;
 }
 
-ff_status ff_writer_open(ff_writer **writer, const char *directory, const ff_metadata *metadata,
-                         ff_error *error) {
-    return ff_writer_open_part(writer, directory, metadata, NULL, error);
-}
-
 static ff_status open_writer(ff_writer **out, const char *directory, const ff_metadata *metadata,
                              const ff_part *part, bool pending, ff_error *error) {
     ff_writer *writer;
@@ -158,8 +153,8 @@ static ff_status open_writer(ff_writer **out, const char *directory, const ff_me
     return status;
 }
 
-ff_status ff_writer_open_part(ff_writer **writer, const char *directory,
-                              const ff_metadata *metadata, const ff_part *part, ff_error *error) {
+ff_status ff_writer_open(ff_writer **writer, const char *directory, const ff_metadata *metadata,
+                         const ff_part *part, ff_error *error) {
     return open_writer(writer, directory, metadata, part, false, error);
 }
 

@@ -20,15 +20,12 @@ typedef struct ff_writer_result {
 } ff_writer_result;
 
 /* Opens the existing folder `directory` for the split that `metadata` describes (copied): for the
- * shards of its newest generation. Whole shards that lie there already must have the same metadata:
- * otherwise FF_USAGE, naming the first difference. Left-over .tmp files are removed. */
+ * shards of its newest generation, or a part of them (NULL = all; copied). Whole shards that lie
+ * there already must have the same metadata: otherwise FF_USAGE, naming the first difference.
+ * Left-over .tmp files are removed. */
 FF_MUST_USE ff_status ff_writer_open(ff_writer **writer, const char *directory,
-                                     const ff_metadata *metadata, ff_error *error);
-
-/* The same for a part of the shards (NULL = all; copied). */
-FF_MUST_USE ff_status ff_writer_open_part(ff_writer **writer, const char *directory,
-                                          const ff_metadata *metadata, const ff_part *part,
-                                          ff_error *error);
+                                     const ff_metadata *metadata, const ff_part *part,
+                                     ff_error *error);
 
 /* The same for all shards, which are left pending (format/pending.h): `metadata` stands in for one
  * with another mean and std. There is nothing to commit then: after the last block the writer is

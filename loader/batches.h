@@ -34,6 +34,7 @@
 #define FF_LOADER_BATCHES_H
 
 #include "loader/loader.h"
+#include "loader/rates.h"
 
 typedef struct ff_batches ff_batches;
 struct ff_loader_kernels; /* loader/cuda/kernels.h: the launchers, from the CUDA module */
@@ -128,5 +129,11 @@ FF_MUST_USE ff_status ff_batches_rewind(ff_batches *batches, ff_error *error);
 
 /* Nanoseconds spent in prepare waiting for data, and batches and samples given, since creation. */
 ff_loader_stats ff_batches_measure(ff_batches *batches);
+
+/* The rates of the stages that make batches, before the first step (FF_USAGE later), in about
+ * 4 * budget_ns. `options` are those they were created with. The buffers' contents are lost. */
+FF_MUST_USE ff_status ff_batches_rates(ff_batches *batches, ff_dataset *dataset,
+                                       const ff_batches_options *options, uint64_t budget_ns,
+                                       ff_rates *rates, ff_error *error);
 
 #endif

@@ -1,10 +1,9 @@
 #include "train/json_log.h"
 
-#include "format/metadata.h"
+#include "format/base/memory.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -55,20 +54,4 @@ ff_status ff_json_log_write(ff_json_log *log, json_t *object, ff_error *error) {
     }
     ff_buffer_free(&line);
     return status;
-}
-
-json_t *ff_json_number(double value) {
-    if (isfinite(value)) return json_real(value);
-    return json_string(isnan(value) ? "NaN" : value > 0 ? "Infinity" : "-Infinity");
-}
-
-json_t *ff_json_text(const char *text) {
-    if (!text) return json_null();
-    json_t *string = json_string(text);
-    if (string) return string;
-    ff_buffer escaped = {0};
-    if (ff_escape(&escaped, text, strlen(text), NULL) == FF_OK)
-        string = json_stringn(escaped.bytes, escaped.length);
-    ff_buffer_free(&escaped);
-    return string;
 }

@@ -54,6 +54,10 @@ static const char epilogue[] =
 static ff_status parse(int argc, char **argv, settings *out, bool *done, ff_error *error) {
     ff_trainer_options *trainer = &out->trainer;
     const double most_seeds = 9007199254740992.0; /* whole numbers that a double holds */
+    char known[FF_AUGMENT_HELP_BYTES], augment_help[FF_AUGMENT_HELP_BYTES + 100];
+    snprintf(augment_help, sizeof augment_help,
+             "none, or a list of %s; default: the model's, as printed at the start.",
+             ff_augment_help(known));
     const ff_option options[] = {
         {.kind = FF_OPTION_HEADING, .help = "Data"},
         {"data", 'd', FF_OPTION_STRING, "DIR", &trainer->data, NULL, 0, 0,
@@ -66,13 +70,7 @@ static ff_status parse(int argc, char **argv, settings *out, bool *done, ff_erro
          "recipe's, 1 of most."},
         {"label", 0, FF_OPTION_STRING, "FIELD", &trainer->label, NULL, 0, 0,
          "Label field to learn; default: the first."},
-        {"augment", 0, FF_OPTION_STRING, "LIST", &trainer->augment, NULL, 0, 0,
-         "none, or a list of crop[=PAD][:reflect] (PAD of small images 4, else an eighth of the "
-         "side), flip[=alternate], cutout=SIZE, "
-         "rrc=SIZE[:SCALE-SCALE[:RATIO-RATIO]] (random resized crop; scale 0.08-1, ratio 3/4 to "
-         "4/3), resize=SIZE (the short side), jitter=BRIGHTNESS[:CONTRAST[:SATURATION[:HUE]]] "
-         "(colour jitter, as torchvision's), erase=P[:SCALE-SCALE[:RATIO-RATIO]] (random erasing), "
-         "mixup[=ALPHA] and cutmix[=ALPHA] (of both each pair has one; ALPHA 1); default: the model's, as printed at the start."},
+        {"augment", 0, FF_OPTION_STRING, "LIST", &trainer->augment, NULL, 0, 0, augment_help},
         {"crop", 0, FF_OPTION_INTEGER, "N", &trainer->crop, NULL, 1, 65536,
          "Cut samples to N x N: at random with crop in --augment, from the centre otherwise and "
          "for evaluation; default: the SIZE of rrc, else whole samples."},

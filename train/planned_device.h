@@ -18,7 +18,7 @@ typedef struct ff_planned_device ff_planned_device;
 /* Of the CUDA module: reads the description (cuDNN's own JSON, see tests/gpu/README.md). FF_IO,
  * FF_BAD_DATA naming the file; FF_FAILED where the module or a library is missing. plan_cache:
  * where plans are read and kept, with every engine that the card will time and would have to
- * compile first (train/cuda/cudnn_choose.h); NULL = nowhere. tune_seconds, no_fold, tuning: as in
+ * compile first (train/cuda/engine_choice.h); NULL = nowhere. tune_seconds, no_fold, tuning: as in
  * ff_machine_options. */
 FF_MUST_USE ff_status ff_planned_device_open(ff_planned_device **planned, const char *path,
                                              const ff_machine_options *options, ff_error *error);

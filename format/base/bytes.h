@@ -3,6 +3,7 @@
 #ifndef FF_BASE_BYTES_H
 #define FF_BASE_BYTES_H
 
+#include <stddef.h>
 #include <stdint.h>
 #include <string.h>
 
@@ -41,6 +42,14 @@ static inline void ff_store_be32(void *to, uint32_t value) {
     byte[1] = (unsigned char)(value >> 16);
     byte[2] = (unsigned char)(value >> 8);
     byte[3] = (unsigned char)value;
+}
+
+/* `count` bytes as 2 * count lowercase hexadecimal digits and a final zero. */
+static inline void ff_hex(char *text, const void *bytes, size_t count) {
+    const unsigned char *byte = (const unsigned char *)bytes;
+    for (size_t i = 0; i < 2 * count; i++)
+        text[i] = "0123456789abcdef"[byte[i / 2] >> (i % 2 ? 0 : 4) & 15];
+    text[2 * count] = 0;
 }
 
 /* A float's bits and back. */

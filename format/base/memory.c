@@ -93,6 +93,17 @@ ff_status ff_buffer_printf(ff_buffer *buffer, ff_error *error, const char *forma
     return FF_OK;
 }
 
+ff_status ff_escape(ff_buffer *buffer, const void *bytes, size_t length, ff_error *error) {
+    const unsigned char *byte = bytes;
+    for (size_t i = 0; i < length; i++) {
+        if (byte[i] > 0x20 && byte[i] < 0x7f && byte[i] != '%')
+            FF_TRY(ff_buffer_add(buffer, &byte[i], 1, error));
+        else
+            FF_TRY(ff_buffer_printf(buffer, error, "%%%02X", byte[i]));
+    }
+    return FF_OK;
+}
+
 void ff_buffer_free(ff_buffer *buffer) {
     free(buffer->bytes);
     *buffer = (ff_buffer){0};

@@ -55,6 +55,11 @@ FF_MUST_USE ff_status ff_buffer_add(ff_buffer *buffer, const void *bytes, size_t
                                     ff_error *error);
 FF_MUST_USE ff_status ff_buffer_printf(ff_buffer *buffer, ff_error *error, const char *format, ...)
     FF_PRINTF(3, 4);
+/* Appends bytes percent-escaped, for lines and messages: all outside 0x21..0x7e, and '%', become
+ * %XX.
+ */
+FF_MUST_USE ff_status ff_escape(ff_buffer *buffer, const void *bytes, size_t length,
+                                ff_error *error);
 void ff_buffer_free(ff_buffer *buffer);
 
 #endif

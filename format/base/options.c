@@ -178,24 +178,6 @@ ff_status ff_options_parse(const ff_command *command, int argc, char **argv,
     return FF_OK;
 }
 
-int ff_option_given(const ff_command *command, int argc, char **argv, const char *name) {
-    const ff_option *wanted = find(command, name, strlen(name));
-    size_t length = strlen(name);
-    for (int i = 1; i < argc && strcmp(argv[i], "--"); i++) {
-        const char *text = argv[i];
-        if (text[0] != '-') continue;
-        if (text[1] == '-' && !strncmp(text + 2, name, length) &&
-            (!text[2 + length] || text[2 + length] == '='))
-            return 1;
-        if (wanted && wanted->letter && text[1] == wanted->letter) return 1;
-        /* Step over the value of a valued option, which may look like an option. */
-        const ff_option *option = text[1] == '-' ? find(command, text + 2, strlen(text + 2))
-                                                 : find_letter(command, text[1]);
-        if (option && option->kind != FF_OPTION_FLAG && (text[1] == '-' || !text[2])) i++;
-    }
-    return 0;
-}
-
 enum { HELP_WIDTH = 80, HELP_COLUMN = 26 };
 
 /* The words of `text`, its first `length` bytes, from column `indent` on. */

@@ -53,9 +53,6 @@ FF_MUST_USE ff_status ff_options_parse(const ff_command *command, int argc, char
                                        const char **positional, int *positional_count,
                                        ff_options_result *result, ff_error *error);
 
-/* Whether the option was given (a bit per table entry is not kept; this scans argv). */
-int ff_option_given(const ff_command *command, int argc, char **argv, const char *name);
-
 /* Prints --help, 80 columns wide; usage and lines that begin with a blank must be that narrow. */
 void ff_options_help(const ff_command *command, FILE *out);
 

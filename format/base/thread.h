@@ -1,4 +1,4 @@
-/* Threads and bounded queues. Every function here is thread-safe unless it says otherwise. */
+/* Threads. Every function here is thread-safe unless it says otherwise. */
 #ifndef FF_BASE_THREAD_H
 #define FF_BASE_THREAD_H
 
@@ -25,18 +25,6 @@ FF_MUST_USE ff_status ff_threads_start(ff_threads **threads, int count, const ch
 /* Waits for all to return and frees; *threads = NULL. NULL is accepted. The caller has told them
  * to stop. */
 void ff_threads_join(ff_threads **threads);
-
-/* A bounded blocking queue of pointers (first in, first out). The queue owns none of them. */
-typedef struct ff_queue ff_queue;
-FF_MUST_USE ff_status ff_queue_create(ff_queue **queue, size_t capacity, ff_error *error);
-/* Waits while full; false where the queue was closed (the item was not taken). */
-bool ff_queue_push(ff_queue *queue, void *item);
-/* Waits while empty; false where it is closed and empty. */
-bool ff_queue_pop(ff_queue *queue, void **item);
-/* After close pushes fail and pops drain what is left. May be called more than once. */
-void ff_queue_close(ff_queue *queue);
-/* Not while another thread uses it. NULL is accepted. */
-void ff_queue_destroy(ff_queue **queue);
 
 /* Runs body(context, index) for index in [0, count) on `thread_count` threads, the caller's one
  * among them, and returns when all are done. Indexes are handed out in rising order. */

@@ -1,5 +1,5 @@
 /* The dialect of every .cu file, included first: CUDA C under nvcc, and under a plain C++ compiler
- * (tests only) a stand-in that runs the same text on the CPU (tests/cudasim/cuda_sim.h).
+ * (tests only) a stand-in that runs the same text on the CPU (tests/cuda/sim/cuda_sim.h).
  *
  * What a kernel may use: threadIdx, blockIdx, blockDim, gridDim (x, y, z); static __shared__ arrays
  * and FF_DYNAMIC_SHARED; __syncthreads, __syncwarp, shuffles, __ballot_sync, __any_sync,

@@ -287,19 +287,19 @@ extern "C" int ff_cuda_move_launch(const ff_cuda_move *job, ff_cuda_stream strea
         job->columns > FF_CUDA_COLUMNS || job->affine > (job->channels <= FF_CUDA_AFFINE))
         return FF_CUDA_INVALID_VALUE;
     if (job->rows == 0) return FF_CUDA_OK;
-    bool wide = job->to == FF_F32, bytes = job->from == FF_U8;
-    ff_move_kind kind = !bytes                 ? FF_MOVE_COPY
-                        : job->affine && !wide ? FF_MOVE_AFFINE
-                                               : FF_MOVE_TABLE;
+    bool words = job->to == FF_F32, bytes = job->from == FF_U8;
+    ff_move_kind kind = !bytes                  ? FF_MOVE_COPY
+                        : job->affine && !words ? FF_MOVE_AFFINE
+                                                : FF_MOVE_TABLE;
     ff_move_shape shape;
     uint32_t vector, pixel;
     if ((!bytes && job->from != job->to) || !make_shape(job, kind, &shape, &vector, &pixel))
         return ff_cuda_move_plain(job, stream);
     if (kind == FF_MOVE_AFFINE) return launch16<FF_MOVE_AFFINE>(job, &shape, vector, pixel, stream);
-    if (kind == FF_MOVE_COPY && wide)
+    if (kind == FF_MOVE_COPY && words)
         return launch32<FF_MOVE_COPY>(job, &shape, vector, pixel, stream);
     if (kind == FF_MOVE_COPY) return launch16<FF_MOVE_COPY>(job, &shape, vector, pixel, stream);
-    if (wide) return launch32<FF_MOVE_TABLE>(job, &shape, vector, pixel, stream);
+    if (words) return launch32<FF_MOVE_TABLE>(job, &shape, vector, pixel, stream);
     return launch16<FF_MOVE_TABLE>(job, &shape, vector, pixel, stream);
 }
 
@@ -307,5 +307,5 @@ extern "C" const ff_loader_kernels ff_loader_cuda_kernels = {
     ff_cuda_next_launch,
     ff_cuda_params_launch,
     ff_cuda_move_launch,
-    ff_cuda_wide_launch,
+    ff_cuda_augment_launch,
 };

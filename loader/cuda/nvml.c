@@ -18,7 +18,6 @@ enum { CLOCK_SM = 1, CLOCK_MEMORY = 2, TEMPERATURE_GPU = 0 };
 #define FUNCTIONS(X)                                                                               \
     X(init, nvmlInit_v2, (void))                                                                   \
     X(shutdown, nvmlShutdown, (void))                                                              \
-    X(driver, nvmlSystemGetDriverVersion, (char *, unsigned))                                      \
     X(by_bus, nvmlDeviceGetHandleByPciBusId_v2, (const char *, nvml_device *))                     \
     X(utilisation, nvmlDeviceGetUtilizationRates, (nvml_device, utilisation *))                    \
     X(memory, nvmlDeviceGetMemoryInfo, (nvml_device, memory_sizes *))                              \
@@ -84,11 +83,6 @@ void ff_nvml_close(ff_nvml **nvml) {
     (void)dlclose((*nvml)->library);
     free(*nvml);
     *nvml = NULL;
-}
-
-ff_status ff_nvml_driver(const ff_nvml *nvml, char *version, size_t size, ff_error *error) {
-    int code = nvml->driver(version, (unsigned)size);
-    return code == 0 ? FF_OK : fail(nvml, "nvmlSystemGetDriverVersion", code, error);
 }
 
 void ff_nvml_read(const ff_nvml *nvml, ff_nvml_reading *out) {

@@ -49,6 +49,19 @@ static int boxes(const char *text, bool erase) {
     return feof(stdin) ? 0 : fail();
 }
 
+static bool parse_dtype(const char *name, ff_dtype *dtype) {
+    for (int i = 0; i < FF_DTYPE_COUNT; i++) {
+        *dtype = (ff_dtype)i;
+        if (!strcmp(name, ff_dtype_name(*dtype))) return true;
+    }
+    return false;
+}
+
+static bool parse_layout(const char *name, ff_layout *layout) {
+    *layout = strcmp(name, "chw") ? FF_HWC : FF_CHW;
+    return !strcmp(name, ff_layout_name(*layout));
+}
+
 static int samples(void) {
     static float mean[] = {0.5f, 0.4f, 0.3f, 0.2f}, std[] = {0.25f, 0.3f, 0.2f, 0.1f};
     char name[4][8];
@@ -64,9 +77,9 @@ static int samples(void) {
         ff_layout to_layout;
         ff_augment_host host;
         ff_resampler *resampler;
-        if (getchar() != '\n' || !ff_dtype_parse(name[0], &metadata.dtype) ||
-            !ff_layout_parse(name[1], &metadata.layout) || !ff_dtype_parse(name[2], &to) ||
-            !ff_layout_parse(name[3], &to_layout))
+        if (getchar() != '\n' || !parse_dtype(name[0], &metadata.dtype) ||
+            !parse_layout(name[1], &metadata.layout) || !parse_dtype(name[2], &to) ||
+            !parse_layout(name[3], &to_layout))
             return fail();
         params.flags |= flip ? FF_AUGMENT_FLIP : 0;
         params.cut_height = params.cut_width = spec.cutout;

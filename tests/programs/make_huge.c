@@ -5,7 +5,7 @@
  * make_huge DIR --count 10000000 */
 #include "format/base/options.h"
 #include "format/checksum.h"
-#include "format/file.h"
+#include "format/base/file.h"
 #include "format/generation.h"
 #include "format/layout.h"
 

@@ -340,11 +340,9 @@ static ff_status add_sample(maker *make, ff_block *block, uint64_t item, ff_erro
         .source_checksum = XXH3_64bits(make->pixels, (size_t)metadata->channels * height * width),
         .label = (const void *const *)make->label,
     };
-    bool skipped = is_skipped(make, item);
-    if (skipped && item % 2) return FF_OK; /* both ways of skipping: not added, and taken back */
+    if (is_skipped(make, item)) return FF_OK;
     FF_TRY(ff_block_add(block, &sample, &tensor, error));
     fill_tensor(make, item, height, width, tensor);
-    if (skipped) ff_block_drop(block);
     return FF_OK;
 }
 
@@ -398,7 +396,7 @@ static ff_status write_generation(maker *make, const char *directory, const ff_p
                                   ff_writer_result *result, ff_error *error) {
     ff_writer *writer;
     FF_TRY(prepare(make, error));
-    FF_TRY(ff_writer_open_part(&writer, directory, &make->metadata, part, error));
+    FF_TRY(ff_writer_open(&writer, directory, &make->metadata, part, error));
     ff_status status = write_blocks(make, writer, error);
     if (status == FF_OK) status = ff_writer_commit(writer, result, error);
     ff_writer_close(&writer);

@@ -265,6 +265,7 @@ static inline void set_fill_block(const set_spec *spec, const ff_metadata *metad
     ff_block_reset(block, number);
     uint64_t first = number * metadata->items_per_block;
     for (uint64_t p = first; p < first + metadata->items_per_block && p < spec->items; p++) {
+        if (set_skipped(spec, p)) continue;
         uint8_t key[FF_KEY_LIMIT_BYTES], labels[16][256];
         const void *label[16];
         uint64_t item = set_item_at(spec, p);
@@ -284,7 +285,6 @@ static inline void set_fill_block(const set_spec *spec, const ff_metadata *metad
                                   .label = label};
         OK(ff_block_add(block, &sample, &tensor, &test_error));
         set_tensor(spec, item, height, width, tensor);
-        if (set_skipped(spec, p)) ff_block_drop(block);
     }
     OK(ff_block_seal(block, &test_error));
 }
@@ -306,7 +306,7 @@ static inline void set_write(const set_spec *spec, const char *folder, ff_writer
     ff_metadata metadata;
     ff_writer *writer;
     set_metadata(spec, &metadata);
-    OK(ff_writer_open(&writer, folder, &metadata, &test_error));
+    OK(ff_writer_open(&writer, folder, &metadata, NULL, &test_error));
     set_append(spec, &metadata, writer, UINT64_MAX);
     OK(ff_writer_commit(writer, result, &test_error));
     ff_writer_close(&writer);

@@ -140,7 +140,7 @@ static inline ff_status made_write(made_dataset *made, ff_error *error) {
         FF_TRY_DONE(ff_metadata_add_field(&metadata, "tags", FF_FIELD_MULTI_HOT, FF_U8, 3, error));
     }
     FF_TRY_DONE(ff_metadata_plan(&metadata, made->shard_bytes, error));
-    FF_TRY_DONE(ff_writer_open(&writer, made->folder, &metadata, error));
+    FF_TRY_DONE(ff_writer_open(&writer, made->folder, &metadata, NULL, error));
     FF_TRY_DONE(ff_block_create(&block, &metadata, error));
     status = made_fill(made, &metadata, writer, block, error);
 done:

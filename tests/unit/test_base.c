@@ -267,12 +267,6 @@ static void options_help(void **state) {
     assert_non_null(strstr(text, "  -f, --flag"));
     assert_non_null(strstr(text, "--choice one|two|three"));
     free(text);
-    const char *words[] = {"prog", "--string", "--flag", "--integer=3", "-f"};
-    char **argv = (char **)(uintptr_t)words;
-    assert_true(ff_option_given(&command, 5, argv, "integer"));
-    assert_true(ff_option_given(&command, 5, argv, "flag"));
-    assert_false(ff_option_given(&command, 4, argv, "flag")); /* that is --string's value */
-    assert_false(ff_option_given(&command, 5, argv, "real"));
 }
 
 static void nearest_name(void **state) {
@@ -305,80 +299,18 @@ static void nearest_name(void **state) {
 
 /* ---- threads -------------------------------------------------------------------------------- */
 
-enum { QUEUED = 20000 };
-static atomic_int pushed_sum, popped_sum;
-
-static void push_some(void *context, int index) {
-    for (int i = index; i < QUEUED; i += 3) {
-        assert_true(ff_queue_push(context, (void *)(uintptr_t)(i + 1)));
-        atomic_fetch_add(&pushed_sum, i & 255);
-    }
+static void count_thread(void *context, int index) {
+    atomic_fetch_add(&((atomic_uchar *)context)[index], 1);
 }
 
-static void pop_all(void *context, int index) {
-    (void)index;
-    void *item;
-    while (ff_queue_pop(context, &item))
-        atomic_fetch_add(&popped_sum, (int)(((uintptr_t)item - 1) & 255));
-}
-
-static void queues(void **state) {
+static void threads(void **state) {
     (void)state;
-    ff_queue *queue;
-    void *item;
-    OK(ff_queue_create(&queue, 3, &test_error));
-    for (uintptr_t i = 1; i <= 3; i++) assert_true(ff_queue_push(queue, (void *)i));
-    for (uintptr_t i = 1; i <= 2; i++) {
-        assert_true(ff_queue_pop(queue, &item));
-        assert_int_equal((uintptr_t)item, i);
-    }
-    ff_queue_close(queue);
-    ff_queue_close(queue);
-    assert_false(ff_queue_push(queue, (void *)9));
-    assert_true(ff_queue_pop(queue, &item));
-    assert_int_equal((uintptr_t)item, 3);
-    assert_false(ff_queue_pop(queue, &item));
-    ff_queue_destroy(&queue);
-    ff_queue_destroy(&queue);
-    ff_threads *producers, *consumers;
-    OK(ff_queue_create(&queue, 5, &test_error));
-    OK(ff_threads_start(&consumers, 2, "a rather long name", pop_all, queue, &test_error));
-    OK(ff_threads_start(&producers, 3, "push", push_some, queue, &test_error));
-    ff_threads_join(&producers);
-    ff_queue_close(queue);
-    ff_threads_join(&consumers);
-    ff_threads_join(&consumers);
-    assert_int_equal(pushed_sum, popped_sum);
-    ff_queue_destroy(&queue);
-}
-
-/* Closing wakes whoever waits, on either side. */
-static void pop_one(void *context, int index) {
-    void *item;
-    (void)index;
-    assert_false(ff_queue_pop(context, &item));
-}
-static void push_one(void *context, int index) {
-    (void)index;
-    assert_false(ff_queue_push(context, context));
-}
-
-static void closing_wakes(void **state) {
-    (void)state;
-    ff_queue *empty, *full;
-    ff_threads *poppers, *pushers;
-    OK(ff_queue_create(&empty, 0, &test_error));
-    OK(ff_queue_create(&full, 1, &test_error));
-    assert_true(ff_queue_push(full, full));
-    OK(ff_threads_start(&poppers, 2, "pop", pop_one, empty, &test_error));
-    OK(ff_threads_start(&pushers, 2, "push", push_one, full, &test_error));
-    usleep(20000);
-    ff_queue_close(empty);
-    ff_queue_close(full);
-    ff_threads_join(&poppers);
-    ff_threads_join(&pushers);
-    ff_queue_destroy(&empty);
-    ff_queue_destroy(&full);
+    atomic_uchar seen[3] = {0};
+    ff_threads *group;
+    OK(ff_threads_start(&group, 3, "a rather long name", count_thread, seen, &test_error));
+    ff_threads_join(&group);
+    ff_threads_join(&group);
+    for (int i = 0; i < 3; i++) assert_int_equal(seen[i], 1);
 }
 
 static void count_index(void *context, size_t index) {
@@ -589,10 +521,9 @@ int main(void) {
         cmocka_unit_test(memory),          cmocka_unit_test(buffers),
         cmocka_unit_test(errors),          cmocka_unit_test(options_accepted),
         cmocka_unit_test(options_refused), cmocka_unit_test(options_help),
-        cmocka_unit_test(nearest_name),    cmocka_unit_test(queues),
-        cmocka_unit_test(closing_wakes),   cmocka_unit_test(parallel_for),
-        cmocka_unit_test(guard),           cmocka_unit_test(interrupts),
-        cmocka_unit_test(progress),
+        cmocka_unit_test(nearest_name),    cmocka_unit_test(threads),
+        cmocka_unit_test(parallel_for),    cmocka_unit_test(guard),
+        cmocka_unit_test(interrupts),      cmocka_unit_test(progress),
     };
     return cmocka_run_group_tests_name("base", tests, NULL, NULL);
 }

@@ -1,6 +1,6 @@
 /* Files written once: calls that do less than was asked, are interrupted or fail, and the order of
  * what a commit does, here by a write, pread, pwrite, fsync and rename of the test's own. */
-#include "format/file.h"
+#include "format/base/file.h"
 #include "tests/unit/format_set.h"
 #include "tests/unit/short_calls.h"
 
@@ -51,6 +51,7 @@ static int tear_down(void **state) {
 static void check_bytes(const char *folder) {
     ff_file *file;
     uint8_t back[SMALL];
+    fake.log[0] = 0;
     OK(ff_file_create(&file, folder, "file", &test_error));
     OK(ff_file_write(file, wanted, SMALL, &test_error));
     OK(ff_file_skip(file, SMALL, &test_error));

@@ -178,13 +178,13 @@ static void continuing(void **state) {
         for (uint64_t stop = 0; stop <= blocks; stop++) {
             char *folder = new_folder();
             ff_writer *writer;
-            OK(ff_writer_open(&writer, folder, &metadata, &test_error));
+            OK(ff_writer_open(&writer, folder, &metadata, NULL, &test_error));
             assert_int_equal(ff_writer_end_block(writer), blocks);
             set_append(&spec, &metadata, writer, stop);
             if (stop < blocks)
                 FAILS(ff_writer_commit(writer, &result, &test_error), FF_FAILED, "missing");
             ff_writer_close(&writer);
-            OK(ff_writer_open(&writer, folder, &metadata, &test_error));
+            OK(ff_writer_open(&writer, folder, &metadata, NULL, &test_error));
             assert_int_equal(ff_writer_next_block(writer), stop == blocks ? stop : stop / 2 * 2);
             set_append(&spec, &metadata, writer, UINT64_MAX);
             OK(ff_writer_commit(writer, &result, &test_error));
@@ -198,7 +198,7 @@ static void continuing(void **state) {
         char *gone = join(whole, "shard-000001.ffs");
         ff_writer *writer;
         assert_int_equal(unlink(gone), 0);
-        OK(ff_writer_open(&writer, whole, &metadata, &test_error));
+        OK(ff_writer_open(&writer, whole, &metadata, NULL, &test_error));
         assert_int_equal(ff_writer_next_block(writer), 2);
         ff_writer_close(&writer);
         free(gone);
@@ -218,13 +218,13 @@ static void other_metadata(void **state) {
     set_metadata(&base, &metadata);
     OK(ff_metadata_copy(&other, &metadata, &test_error));
     other.dtype = FF_BF16;
-    FAILS(ff_writer_open(&writer, folder, &other, &test_error), FF_USAGE, "dtype=f16");
+    FAILS(ff_writer_open(&writer, folder, &other, NULL, &test_error), FF_USAGE, "dtype=f16");
     assert_null(writer);
-    FAILS(ff_writer_open(&writer, folder, &other, &test_error), FF_USAGE, "dtype=bf16");
+    FAILS(ff_writer_open(&writer, folder, &other, NULL, &test_error), FF_USAGE, "dtype=bf16");
     ff_metadata_free(&other);
     OK(ff_metadata_copy(&other, &metadata, &test_error));
     OK(ff_metadata_add_provenance(&other, "option", "--exif", &test_error));
-    FAILS(ff_writer_open(&writer, folder, &other, &test_error), FF_USAGE,
+    FAILS(ff_writer_open(&writer, folder, &other, NULL, &test_error), FF_USAGE,
           "wanted 'provenance option --exif'");
     ff_metadata_free(&other);
     ff_metadata_free(&metadata);
@@ -240,10 +240,10 @@ static void writer_refusals(void **state) {
     void *tensor;
     set_spec spec = base;
     set_metadata(&spec, &metadata);
-    FAILS(ff_writer_open(&writer, "/nonexistent/folder", &metadata, &test_error), FF_IO,
+    FAILS(ff_writer_open(&writer, "/nonexistent/folder", &metadata, NULL, &test_error), FF_IO,
           "/nonexistent/folder");
     char *folder = new_folder();
-    OK(ff_writer_open(&writer, folder, &metadata, &test_error));
+    OK(ff_writer_open(&writer, folder, &metadata, NULL, &test_error));
     OK(ff_block_create(&block, &metadata, &test_error));
     set_fill_block(&spec, &metadata, 1, block);
     FAILS(ff_writer_append(writer, block, &test_error), FF_FAILED,
@@ -261,7 +261,7 @@ static void writer_refusals(void **state) {
     ff_writer_close(&writer);
 
     /* Not one sample. */
-    OK(ff_writer_open(&writer, folder, &metadata, &test_error));
+    OK(ff_writer_open(&writer, folder, &metadata, NULL, &test_error));
     OK(ff_block_create(&block, &metadata, &test_error));
     for (uint64_t i = 0; i < ff_writer_end_block(writer); i++) {
         ff_block_reset(block, i);
@@ -514,7 +514,7 @@ static void damaged_index(void **state) {
     ff_writer *writer;
     ff_writer_result result;
     ff_index_header header;
-    OK(ff_writer_open(&writer, folder, &metadata, &test_error));
+    OK(ff_writer_open(&writer, folder, &metadata, NULL, &test_error));
     set_append(&spec, &metadata, writer, UINT64_MAX);
     OK(ff_writer_commit(writer, &result, &test_error));
     ff_writer_close(&writer);
@@ -701,11 +701,11 @@ static void stale_shards(void **state) {
         OK(ff_format(&command, &test_error, "cp '%s' '%s'", source, path));
         assert_int_equal(system(command), 0);
         if (cases[i].accepted)
-            OK(ff_writer_open_part(&writer, folder, &metadata, cases[i].part ? &part : NULL,
-                                   &test_error));
+            OK(ff_writer_open(&writer, folder, &metadata, cases[i].part ? &part : NULL,
+                              &test_error));
         else
-            FAILS(ff_writer_open_part(&writer, folder, &metadata, cases[i].part ? &part : NULL,
-                                      &test_error),
+            FAILS(ff_writer_open(&writer, folder, &metadata, cases[i].part ? &part : NULL,
+                                 &test_error),
                   FF_USAGE, cases[i].name);
         ff_writer_close(&writer);
         assert_int_equal(unlink(path), 0);

@@ -154,7 +154,7 @@ static void write_generation(const set_spec *spec, const ff_metadata *metadata,
     ff_writer_result result;
     ff_block *block;
     uint64_t first = ff_metadata_first_item(metadata);
-    OK(ff_writer_open(&writer, folder, metadata, &test_error));
+    OK(ff_writer_open(&writer, folder, metadata, NULL, &test_error));
     OK(ff_block_create(&block, metadata, &test_error));
     for (uint64_t number; (number = ff_writer_next_block(writer)) < ff_writer_end_block(writer);) {
         ff_block_reset(block, number);

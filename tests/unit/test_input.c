@@ -1,5 +1,5 @@
 /* Streams of bytes, gzip undone: what is read, and what is refused. */
-#include "tools/ffpack/source/disk.h"
+#include "format/base/read.h"
 #include "tools/ffpack/source/input.h"
 
 #include <setjmp.h>
@@ -64,7 +64,7 @@ static void test_members(void **state) {
     char byte;
     assert_int_equal(pread(fd, &byte, 1, 699999), 1);
     assert_int_equal(byte, 'x');
-    ff_disk_close(&fd);
+    ff_close_file(&fd);
 }
 
 /* Zeros are packed to a thousandth of their size: fine for a while, then a bomb. */

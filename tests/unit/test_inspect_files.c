@@ -1,9 +1,9 @@
 /* Files that ffinspect writes, where calls move fewer bytes than was asked for or are interrupted,
  * here by a write and pwrite of the test's own; and how numbers and values are told. */
+#include "format/base/file.h"
+#include "format/base/json.h"
 #include "tests/unit/format_set.h"
 #include "tests/unit/short_calls.h"
-#include "tools/ffinspect/json.h"
-#include "tools/ffinspect/outfile.h"
 #include "tools/ffinspect/summary.h"
 
 #include <math.h>
@@ -15,18 +15,18 @@ static void calls_that_do_less(void **state) {
     for (size_t i = 0; i < sizeof wanted; i++) wanted[i] = (uint8_t)(i * 31 + i / 251);
     static const size_t most[] = {0, 1, 999, 4096};
     for (size_t i = 0; i < sizeof most / sizeof most[0]; i++) {
-        ff_outfile *file;
+        ff_file *file;
         size_t length;
-        OK(ff_outfile_open(&file, path, &test_error));
-        assert_true(ff_outfile_seekable(file));
+        OK(ff_file_replace(&file, path, &test_error));
+        assert_true(ff_file_seekable(file));
         short_calls.most = most[i];
         short_calls.interrupted = most[i] > 0;
-        OK(ff_outfile_write(file, wanted, 2000, &test_error));
-        OK(ff_outfile_write_at(file, 3500, wanted + 3500, 1500, &test_error));
-        OK(ff_outfile_write_at(file, 2000, wanted + 2000, 1500, &test_error));
+        OK(ff_file_write(file, wanted, 2000, &test_error));
+        OK(ff_file_rewrite(file, 3500, wanted + 3500, 1500, &test_error));
+        OK(ff_file_rewrite(file, 2000, wanted + 2000, 1500, &test_error));
         short_calls.most = 0;
         short_calls.interrupted = false;
-        OK(ff_outfile_commit(&file, &test_error));
+        OK(ff_file_commit(&file, &test_error));
         uint8_t *bytes = read_whole(path, &length);
         assert_int_equal(length, sizeof wanted);
         assert_memory_equal(bytes, wanted, sizeof wanted);
@@ -44,7 +44,7 @@ static void numbers_in_json(void **state) {
         const char *text;
     } cases[] = {{NAN, "NaN"}, {INFINITY, "Infinity"}, {-INFINITY, "-Infinity"}, {-0.5, NULL}};
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        json_t *number = ff_inspect_json_number(cases[i].value);
+        json_t *number = ff_json_number(cases[i].value);
         if (cases[i].text)
             assert_string_equal(json_string_value(number), cases[i].text);
         else

@@ -3,7 +3,7 @@
 #include "format/base/interrupt.h"
 #include "loader/batches.h"
 #include "loader/device/host.h"
-#include "tests/cudasim/loader_plain.h"
+#include "tests/cuda/sim/loader_plain.h"
 #include "tests/unit/make_dataset.h"
 
 #include <fcntl.h>

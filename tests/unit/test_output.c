@@ -153,7 +153,7 @@ static void start(const char *out, const set_spec *spec, uint64_t blocks) {
     OK(ff_output_open(&output, out, FF_OUTPUT_NEW_OR_CONTINUE, false, &test_error));
     OK(ff_output_split(output, "", &folder, &test_error));
     set_metadata(spec, &metadata);
-    OK(ff_writer_open(&writer, folder, &metadata, &test_error));
+    OK(ff_writer_open(&writer, folder, &metadata, NULL, &test_error));
     set_append(spec, &metadata, writer, blocks);
     ff_writer_close(&writer);
     ff_metadata_free(&metadata);

@@ -1,5 +1,6 @@
 #include "tools/ffinspect/document.h"
 
+#include "format/base/json.h"
 #include "format/base/options.h"
 #include "format/base/say.h"
 #include "tools/ffinspect/grid.h"
@@ -16,12 +17,6 @@
 static ff_status set(json_t *object, const char *name, json_t *value, ff_error *error) {
     if (json_object_set_new(object, name, value) == 0) return FF_OK;
     return ff_fail(error, FF_NO_MEMORY, "not enough memory for the JSON document");
-}
-
-/* Paths are bytes; nearly all are UTF-8. */
-static json_t *path_text(const char *path) {
-    json_t *text = json_string(path);
-    return text ? text : ff_inspect_json_bytes(path, strlen(path));
 }
 
 static ff_status add_stats(json_t *object, const ff_inspect_options *options, ff_dataset *dataset,
@@ -63,7 +58,7 @@ static ff_status add_files(json_t *object, const ff_inspect_options *options, ff
         char *sentence;
         FF_TRY(ff_inspect_write_npy(dataset, options->npy, begin, end, &sentence, error));
         free(sentence);
-        FF_TRY(set(object, "npy", path_text(options->npy), error));
+        FF_TRY(set(object, "npy", ff_json_text(options->npy), error));
     }
     return FF_OK;
 }
@@ -91,7 +86,7 @@ static ff_status add_sheet(json_t *document, const ff_inspect_options *options,
     char *sentence;
     FF_TRY(ff_inspect_grid(list, options, &sentence, error));
     free(sentence);
-    return set(document, "png", path_text(options->png), error);
+    return set(document, "png", ff_json_text(options->png), error);
 }
 
 /* A broken split is listed with its problems and nothing else; `*verdict` keeps the first one. */
@@ -119,7 +114,7 @@ static ff_status add_split(json_t *list, const ff_inspect_options *options,
     bool good = true;
     if (json_array_append_new(list, object))
         return ff_fail(error, FF_NO_MEMORY, "not enough memory for the JSON document");
-    FF_TRY(set(object, "path", path_text(split->path), error));
+    FF_TRY(set(object, "path", ff_json_text(split->path), error));
     if (options->verify) FF_TRY(add_verification(object, options, split, &good, verdict, error));
     return good ? add_facts(object, options, split, error) : FF_OK;
 }
@@ -129,7 +124,7 @@ ff_status ff_inspect_document(const ff_inspect_options *options, const ff_split_
     ff_error verdict = {0};
     json_t *splits = json_array(),
            *document = json_pack("{s:s, s:o, s:O}", "ffinspect", ff_version, "path",
-                                 path_text(options->path), "splits", splits);
+                                 ff_json_text(options->path), "splits", splits);
     ff_status status = FF_OK;
     if (!document) status = ff_fail(error, FF_NO_MEMORY, "not enough memory for the JSON document");
     for (size_t i = 0; i < list->count && status == FF_OK; i++)

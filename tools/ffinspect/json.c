@@ -1,30 +1,15 @@
 #include "tools/ffinspect/json.h"
 
+#include "format/base/json.h"
 #include "tools/ffinspect/facts.h"
 #include "tools/ffinspect/summary.h"
 
 #include <inttypes.h>
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
 static ff_status no_memory(ff_error *error) {
     return ff_fail(error, FF_NO_MEMORY, "not enough memory for the JSON document");
-}
-
-json_t *ff_inspect_json_bytes(const void *bytes, size_t length) {
-    ff_buffer text = {0};
-    json_t *value = NULL;
-    if (ff_escape(&text, bytes, length, NULL) == FF_OK)
-        value = json_stringn(text.length ? text.bytes : "", text.length);
-    ff_buffer_free(&text);
-    return value;
-}
-
-json_t *ff_inspect_json_number(double value) {
-    if (isnan(value)) return json_string("NaN");
-    if (isinf(value)) return json_string(value > 0 ? "Infinity" : "-Infinity");
-    return json_real(value);
 }
 
 json_t *ff_inspect_json_hex(uint64_t value, int digits) {
@@ -34,19 +19,7 @@ json_t *ff_inspect_json_hex(uint64_t value, int digits) {
 }
 
 static json_t *string_bytes(const char *text) {
-    return ff_inspect_json_bytes(text, strlen(text));
-}
-
-/* Lines that ffpack wrote: plain text, but for bytes that are none. */
-static json_t *plain_text(const char *text) {
-    json_t *value = json_string(text);
-    return value ? value : string_bytes(text);
-}
-
-static json_t *id_text(const uint8_t id[16]) {
-    char text[33];
-    for (int i = 0; i < 16; i++) snprintf(text + 2 * i, 3, "%02x", id[i]);
-    return json_string(text);
+    return ff_json_bytes(text, strlen(text));
 }
 
 static json_t *integer(uint64_t value) {
@@ -58,7 +31,7 @@ static json_t *float_array(const float *value, uint32_t count, bool bits) {
     json_t *array = json_array();
     for (uint32_t i = 0; array && i < count; i++) {
         json_t *item = bits ? ff_inspect_json_hex(ff_float_bits(value[i]), 8)
-                            : ff_inspect_json_number((double)value[i]);
+                            : ff_json_number((double)value[i]);
         if (json_array_append_new(array, item)) {
             json_decref(array);
             array = NULL;
@@ -206,12 +179,12 @@ static json_t *summary_object(ff_dataset *dataset, const ff_facts *facts) {
                   (json_int_t)ff_dataset_index_bytes(dataset), "tensors",
                   (json_int_t)facts->tensor_bytes, "alignment", (json_int_t)metadata->alignment),
         "shards", shards_array(dataset), "normalize", normalize_object(metadata), "transforms",
-        string_array(metadata->transform, metadata->transform_count, plain_text), "fields",
+        string_array(metadata->transform, metadata->transform_count, ff_json_text), "fields",
         fields_array(metadata, facts), "provenance", provenance_array(metadata), "required",
-        string_array(metadata->required, metadata->required_count, plain_text), "optional",
-        string_array(metadata->optional, metadata->optional_count, plain_text), "ids",
-        json_pack("{s:o, s:o, s:o}", "content", id_text(id->content), "transform",
-                  id_text(id->transform), "source", id_text(id->source)));
+        string_array(metadata->required, metadata->required_count, ff_json_text), "optional",
+        string_array(metadata->optional, metadata->optional_count, ff_json_text), "ids",
+        json_pack("{s:o, s:o, s:o}", "content", ff_json_id(id->content), "transform",
+                  ff_json_id(id->transform), "source", ff_json_id(id->source)));
 }
 
 ff_status ff_inspect_json_summary(json_t **out, ff_dataset *dataset, ff_error *error) {
@@ -227,12 +200,11 @@ ff_status ff_inspect_json_summary(json_t **out, ff_dataset *dataset, ff_error *e
 }
 
 static json_t *channel_object(const ff_channel_stats *stats) {
-    return json_pack(
-        "{s:o, s:o, s:o, s:o, s:I, s:I, s:I}", "mean", ff_inspect_json_number(stats->mean), "std",
-        ff_inspect_json_number(ff_inspect_std(stats)), "min",
-        ff_inspect_json_number(stats->minimum), "max", ff_inspect_json_number(stats->maximum),
-        "finite", (json_int_t)stats->count, "nan", (json_int_t)stats->nan_count, "infinite",
-        (json_int_t)stats->infinity_count);
+    return json_pack("{s:o, s:o, s:o, s:o, s:I, s:I, s:I}", "mean", ff_json_number(stats->mean),
+                     "std", ff_json_number(ff_inspect_std(stats)), "min",
+                     ff_json_number(stats->minimum), "max", ff_json_number(stats->maximum),
+                     "finite", (json_int_t)stats->count, "nan", (json_int_t)stats->nan_count,
+                     "infinite", (json_int_t)stats->infinity_count);
 }
 
 ff_status ff_inspect_json_stats(json_t **out, const ff_channel_stats *stats, uint32_t channels,
@@ -255,7 +227,7 @@ ff_status ff_inspect_json_verification(json_t **out, const ff_verification *veri
     json_t *list = json_object_get(*out, "problems");
     for (size_t i = 0; *out && i < verification->problem_count; i++) {
         const char *text = verification->problem[i];
-        if (json_array_append_new(list, plain_text(text))) { /* paths in it may be any bytes */
+        if (json_array_append_new(list, ff_json_text(text))) { /* paths in it may be any bytes */
             json_decref(*out);
             *out = NULL;
         }
@@ -264,12 +236,11 @@ ff_status ff_inspect_json_verification(json_t **out, const ff_verification *veri
 }
 
 static json_t *bench_row(const ff_bench_row *row) {
-    return json_pack("{s:s, s:I, s:o, s:o, s:o, s:o}", "order",
-                     row->random ? "random" : "sequential", "threads", (json_int_t)row->threads,
-                     "first_pass_samples_per_second", ff_inspect_json_number(row->first_rate),
-                     "samples_per_second", ff_inspect_json_number(row->rate),
-                     "memcpy_samples_per_second", ff_inspect_json_number(row->copy_rate), "ratio",
-                     ff_inspect_json_number(row->rate / row->copy_rate));
+    return json_pack(
+        "{s:s, s:I, s:o, s:o, s:o, s:o}", "order", row->random ? "random" : "sequential", "threads",
+        (json_int_t)row->threads, "first_pass_samples_per_second", ff_json_number(row->first_rate),
+        "samples_per_second", ff_json_number(row->rate), "memcpy_samples_per_second",
+        ff_json_number(row->copy_rate), "ratio", ff_json_number(row->rate / row->copy_rate));
 }
 
 ff_status ff_inspect_json_bench(json_t **out, const ff_bench *bench, ff_error *error) {

@@ -30,8 +30,6 @@ FF_MUST_USE ff_status ff_inspect_json_samples(json_t **out, ff_dataset *dataset,
 FF_MUST_USE ff_status ff_inspect_json_bench(json_t **out, const ff_bench *bench, ff_error *error);
 
 /* Shared by the files that build documents. */
-json_t *ff_inspect_json_bytes(const void *bytes, size_t length); /* percent-escaped; NULL: memory */
-json_t *ff_inspect_json_number(double value); /* "NaN", "Infinity", "-Infinity" as strings */
 json_t *ff_inspect_json_hex(uint64_t value, int digits);
 
 #endif

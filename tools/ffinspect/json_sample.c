@@ -1,3 +1,4 @@
+#include "format/base/json.h"
 #include "tools/ffinspect/json.h"
 
 #include "tools/ffinspect/access.h"
@@ -11,8 +12,7 @@ enum { FIRST_VALUES = 16 };
 static json_t *value_of(ff_dtype dtype, const void *values, size_t i) {
     if (dtype == FF_I64) return json_integer((json_int_t)ff_load_u64((const char *)values + 8 * i));
     double value = ff_element(values, dtype, i);
-    return ff_dtype_is_float(dtype) ? ff_inspect_json_number(value)
-                                    : json_integer((json_int_t)value);
+    return ff_dtype_is_float(dtype) ? ff_json_number(value) : json_integer((json_int_t)value);
 }
 
 static json_t *values_array(ff_dtype dtype, const void *values, size_t count) {
@@ -34,7 +34,7 @@ static json_t *label_object(const ff_field *field, const void *values) {
     int64_t value = object ? json_integer_value(json_object_get(object, "value")) : -1;
     if (value < 0 || value >= field->class_count) return object;
     const char *name = field->class_name[value];
-    if (json_object_set_new(object, "class", ff_inspect_json_bytes(name, strlen(name)))) {
+    if (json_object_set_new(object, "class", ff_json_bytes(name, strlen(name)))) {
         json_decref(object);
         return NULL;
     }
@@ -53,9 +53,9 @@ static ff_status add_labels(json_t *list, ff_dataset *dataset, ff_reader *reader
         FF_TRY(ff_alloc_aligned(&values, ff_field_bytes(field) + 1, 1, 0, "a label", error));
         ff_status status = field->width ? ff_reader_label(reader, number, i, values, error) : FF_OK;
         if (status == FF_OK) {
-            json_t *label = json_pack("{s:o, s:o}", "field",
-                                      ff_inspect_json_bytes(field->name, strlen(field->name)),
-                                      "label", label_object(field, values));
+            json_t *label =
+                json_pack("{s:o, s:o}", "field", ff_json_bytes(field->name, strlen(field->name)),
+                          "label", label_object(field, values));
             if (json_array_append_new(list, label))
                 status = ff_fail(error, FF_NO_MEMORY, "not enough memory for the JSON document");
         }
@@ -87,7 +87,7 @@ static ff_status add_sample(json_t *list, ff_dataset *dataset, ff_reader *reader
         (json_int_t)view.entry.offset, "bytes", (json_int_t)view.entry.bytes, "shape", chw ? c : h,
         chw ? h : w, chw ? w : c, "checksum", ff_inspect_json_hex(view.entry.checksum, 16),
         "source_checksum", ff_inspect_json_hex(view.entry.source_checksum, 16), "key",
-        ff_inspect_json_bytes(key, key_bytes), "labels", "first_values",
+        ff_json_bytes(key, key_bytes), "labels", "first_values",
         values_array(metadata->dtype, first, head.tensor_bytes / bytes));
     if (json_array_append_new(list, sample))
         return ff_fail(error, FF_NO_MEMORY, "not enough memory for the JSON document");

@@ -1,10 +1,10 @@
 #include "tools/ffinspect/npy.h"
 
+#include "format/base/file.h"
 #include "format/base/interrupt.h"
 #include "format/base/progress.h"
 #include "format/base/say.h"
 #include "tools/ffinspect/access.h"
-#include "tools/ffinspect/outfile.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -70,7 +70,7 @@ typedef struct npy_writing {
 /* ---- one array of samples -------------------------------------------------------------------- */
 
 /* A file is filled in the order of storage, so that no compressed frame is undone twice. */
-static ff_status write_samples(const npy_writing *writing, ff_outfile *file, uint64_t header_bytes,
+static ff_status write_samples(const npy_writing *writing, ff_file *file, uint64_t header_bytes,
                                const uint64_t *order, ff_error *error) {
     ff_progress progress;
     uint64_t done = 0, total = order ? ff_dataset_count(writing->dataset) : writing->end;
@@ -84,11 +84,11 @@ static ff_status write_samples(const npy_writing *writing, ff_outfile *file, uin
         FF_TRY_DONE(ff_reader_sample(writing->reader, number, &view, error));
         FF_TRY_DONE(ff_inspect_copy(writing->dataset, &view, writing->tensor, error));
         if (order)
-            status = ff_outfile_write_at(
-                file, header_bytes + (number - writing->begin) * view.tensor_bytes, writing->tensor,
-                view.tensor_bytes, error);
+            status =
+                ff_file_rewrite(file, header_bytes + (number - writing->begin) * view.tensor_bytes,
+                                writing->tensor, view.tensor_bytes, error);
         else
-            status = ff_outfile_write(file, writing->tensor, view.tensor_bytes, error);
+            status = ff_file_write(file, writing->tensor, view.tensor_bytes, error);
         ff_progress_update(&progress, ++done, NULL);
     }
 done:
@@ -96,15 +96,15 @@ done:
     return status;
 }
 
-static ff_status fill_array(const npy_writing *writing, ff_outfile *file, ff_error *error) {
+static ff_status fill_array(const npy_writing *writing, ff_file *file, ff_error *error) {
     const ff_metadata *metadata = writing->metadata;
     uint64_t shape[1 + AXES] = {writing->end - writing->begin}, *order = NULL;
     sample_shape(metadata, metadata->height, metadata->width, shape + 1);
     ff_buffer header = {0};
     ff_status status = ff_inspect_npy_header(&header, metadata->dtype, shape, 1 + AXES, error);
-    if (status == FF_OK && ff_outfile_seekable(file))
+    if (status == FF_OK && ff_file_seekable(file))
         status = ff_inspect_storage_order(writing->dataset, &order, error);
-    if (status == FF_OK) status = ff_outfile_write(file, header.bytes, header.length, error);
+    if (status == FF_OK) status = ff_file_write(file, header.bytes, header.length, error);
     if (status == FF_OK) status = write_samples(writing, file, header.length, order, error);
     free(order);
     ff_buffer_free(&header);
@@ -127,7 +127,7 @@ static ff_status label_path(const npy_writing *writing, const ff_field *field, f
     return ff_buffer_printf(path, error, ".npy");
 }
 
-static ff_status fill_labels(const npy_writing *writing, size_t index, ff_outfile *file,
+static ff_status fill_labels(const npy_writing *writing, size_t index, ff_file *file,
                              ff_error *error) {
     const ff_field *field = &writing->metadata->field[index];
     const uint64_t shape[2] = {writing->end - writing->begin, field->width};
@@ -142,11 +142,11 @@ static ff_status fill_labels(const npy_writing *writing, size_t index, ff_outfil
         if (status == FF_OK) status = ff_reader_label(writing->reader, i, index, values, error);
         if (status == FF_OK) status = ff_buffer_add(&text, values, bytes, error);
         if (status == FF_OK && text.length >= CHUNK_BYTES) {
-            status = ff_outfile_write(file, text.bytes, text.length, error);
+            status = ff_file_write(file, text.bytes, text.length, error);
             text.length = 0;
         }
     }
-    if (status == FF_OK) status = ff_outfile_write(file, text.bytes, text.length, error);
+    if (status == FF_OK) status = ff_file_write(file, text.bytes, text.length, error);
     free(values);
     ff_buffer_free(&text);
     return status;
@@ -157,15 +157,15 @@ static ff_status write_labels(npy_writing *writing, ff_error *error) {
         const ff_field *field = &writing->metadata->field[i];
         if (!field->width) continue;
         ff_buffer path = {0};
-        ff_outfile *file = NULL;
+        ff_file *file = NULL;
         ff_status status = label_path(writing, field, &path, error);
-        if (status == FF_OK) status = ff_outfile_open(&file, path.bytes, error);
+        if (status == FF_OK) status = ff_file_replace(&file, path.bytes, error);
         if (status == FF_OK) status = fill_labels(writing, i, file, error);
-        if (status == FF_OK) status = ff_outfile_commit(&file, error);
+        if (status == FF_OK) status = ff_file_commit(&file, error);
         if (status == FF_OK)
             status = ff_buffer_printf(&writing->labelled, error, "%s%s",
                                       writing->labelled.length ? ", " : "", path.bytes);
-        ff_outfile_discard(&file);
+        ff_file_discard(&file);
         ff_buffer_free(&path);
         FF_TRY(status);
     }
@@ -186,7 +186,7 @@ static ff_status write_one(const npy_writing *writing, const char *folder, uint6
     ff_view view;
     uint64_t shape[AXES];
     char *path = NULL;
-    ff_outfile *file = NULL;
+    ff_file *file = NULL;
     ff_buffer header = {0};
     FF_TRY(ff_interrupt_check(error));
     FF_TRY(ff_reader_sample(writing->reader, number, &view, error));
@@ -194,11 +194,11 @@ static ff_status write_one(const npy_writing *writing, const char *folder, uint6
     sample_shape(writing->metadata, view.height, view.width, shape);
     ff_status status = ff_inspect_npy_header(&header, writing->metadata->dtype, shape, AXES, error);
     if (status == FF_OK) status = sample_path(writing, folder, number, &path, error);
-    if (status == FF_OK) status = ff_outfile_open(&file, path, error);
-    if (status == FF_OK) status = ff_outfile_write(file, header.bytes, header.length, error);
-    if (status == FF_OK) status = ff_outfile_write(file, writing->tensor, view.tensor_bytes, error);
-    if (status == FF_OK) status = ff_outfile_commit(&file, error);
-    ff_outfile_discard(&file);
+    if (status == FF_OK) status = ff_file_replace(&file, path, error);
+    if (status == FF_OK) status = ff_file_write(file, header.bytes, header.length, error);
+    if (status == FF_OK) status = ff_file_write(file, writing->tensor, view.tensor_bytes, error);
+    if (status == FF_OK) status = ff_file_commit(&file, error);
+    ff_file_discard(&file);
     free(path);
     ff_buffer_free(&header);
     return status;
@@ -261,12 +261,12 @@ static bool ends_in(const char *path, const char *ending) {
 }
 
 static ff_status write_array(npy_writing *writing, ff_error *error) {
-    ff_outfile *file = NULL;
-    ff_status status = ff_outfile_open(&file, writing->path, error);
+    ff_file *file = NULL;
+    ff_status status = ff_file_replace(&file, writing->path, error);
     if (status == FF_OK) status = fill_array(writing, file, error);
     if (status == FF_OK && ends_in(writing->path, ".npy")) status = write_labels(writing, error);
-    if (status == FF_OK) status = ff_outfile_commit(&file, error);
-    ff_outfile_discard(&file);
+    if (status == FF_OK) status = ff_file_commit(&file, error);
+    ff_file_discard(&file);
     return status;
 }
 

@@ -1,6 +1,6 @@
 /* Pictures to PNG files, by libspng. */
+#include "format/base/file.h"
 #include "tools/ffinspect/canvas.h"
-#include "tools/ffinspect/outfile.h"
 
 #include <spng.h>
 #include <stdlib.h>
@@ -26,15 +26,15 @@ static ff_status encode(spng_ctx *context, const ff_canvas *canvas, const char *
 ff_status ff_canvas_write_png(const ff_canvas *canvas, const char *path, ff_error *error) {
     spng_ctx *context = spng_ctx_new(SPNG_CTX_ENCODER);
     if (!context) return ff_fail(error, FF_NO_MEMORY, "not enough memory to encode a picture");
-    ff_outfile *file = NULL;
+    ff_file *file = NULL;
     void *bytes = NULL;
     size_t length = 0;
     ff_status status = encode(context, canvas, path, &bytes, &length, error);
     spng_ctx_free(context);
-    if (status == FF_OK) status = ff_outfile_open(&file, path, error);
-    if (status == FF_OK) status = ff_outfile_write(file, bytes, length, error);
-    if (status == FF_OK) status = ff_outfile_commit(&file, error);
-    ff_outfile_discard(&file);
+    if (status == FF_OK) status = ff_file_replace(&file, path, error);
+    if (status == FF_OK) status = ff_file_write(file, bytes, length, error);
+    if (status == FF_OK) status = ff_file_commit(&file, error);
+    ff_file_discard(&file);
     free(bytes);
     return status;
 }

@@ -1,5 +1,7 @@
 #include "tools/ffinspect/text.h"
 
+#include "format/base/bytes.h"
+
 #include <iconv.h>
 #include <inttypes.h>
 #include <locale.h>
@@ -9,7 +11,7 @@
 #include <string.h>
 
 const char *ff_inspect_short_id(char text[16], const uint8_t id[16]) {
-    for (int i = 0; i < 6; i++) snprintf(text + 2 * i, 3, "%02x", id[i]);
+    ff_hex(text, id, 6);
     return text;
 }
 

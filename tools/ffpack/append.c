@@ -1,15 +1,16 @@
 #include "tools/ffpack/append.h"
 
+#include "format/base/file.h"
+#include "format/base/path.h"
+#include "format/base/read.h"
 #include "format/base/thread.h"
 #include "format/checksum.h"
-#include "format/file.h"
 #include "format/generation.h"
 #include "format/index.h"
 #include "format/reader.h"
 #include "format/shard.h"
 #include "tools/ffpack/describe.h"
 #include "tools/ffpack/run.h"
-#include "tools/ffpack/source/disk.h"
 #include "tools/ffpack/space.h"
 
 #include <errno.h>
@@ -66,10 +67,7 @@ static ff_status add_target(ff_append *append, const char *name, ff_error *error
 }
 
 static bool has_index(const char *folder, const char *name) {
-    char path[4096];
-    return snprintf(path, sizeof path, "%s/%s%s" FF_INDEX_NAME, folder, name, *name ? "/" : "") <
-               (int)sizeof path &&
-           access(path, F_OK) == 0;
+    return ff_path_exists("%s/%s%s" FF_INDEX_NAME, folder, name, *name ? "/" : "");
 }
 
 static ff_status open_set(ff_append *append, const char *path, ff_error *error) {
@@ -113,7 +111,7 @@ void ff_append_close(ff_append **out) {
         free_map(at);
         free(at->folder);
         ff_metadata_free(&at->metadata);
-        ff_disk_close(&at->lock);
+        ff_close_file(&at->lock);
     }
     free(append->target);
     free(append->path);
@@ -126,10 +124,9 @@ const ff_metadata *ff_append_metadata(const ff_append *append) {
 }
 
 static bool has_shard(const target *at, uint32_t number) {
-    char name[32], path[4096];
+    char name[32];
     ff_shard_name(name, number);
-    return snprintf(path, sizeof path, "%s/%s", at->folder, name) < (int)sizeof path &&
-           access(path, F_OK) == 0;
+    return ff_path_exists("%s/%s", at->folder, name);
 }
 
 bool ff_append_kept(const ff_append *append) {
@@ -309,7 +306,7 @@ static void find_done(ff_append *append) {
 
 /* Removes shards beyond the index that are not of the generation to come: no index ever named
  * them. */
-static ff_status clean(const target *at, const ff_buffer *text, const ff_pack_options *options,
+static ff_status clean(const target *at, const ff_buffer *text, const ff_notices *options,
                        ff_error *error) {
     uint8_t id[16];
     bool ours = true;
@@ -338,13 +335,10 @@ static ff_status clean(const target *at, const ff_buffer *text, const ff_pack_op
     ff_names_free(&names);
     /* They are gone before others come in their places. */
     if (status == FF_OK && removed) status = ff_sync_directory(at->folder, error);
-    if (status == FF_OK && removed && options->notice) {
-        char message[4096 + 100];
-        snprintf(message, sizeof message,
-                 "%s: removed %" PRIu64 " shards of another append that was never finished",
-                 at->folder, removed);
-        options->notice(options->context, message);
-    }
+    if (status == FF_OK && removed)
+        ff_notice(options,
+                  "%s: removed %" PRIu64 " shards of another append that was never finished",
+                  at->folder, removed);
     return status;
 }
 
@@ -403,18 +397,14 @@ static ff_status open_skipped(ff_run *job, const ff_append *append, ff_error *er
 }
 
 /* A split that was done before counts as it is. */
-static ff_status report_done(const target *at, ff_report_split *report,
-                             const ff_pack_options *options, ff_error *error) {
+static ff_status report_done(const target *at, ff_report_split *report, const ff_notices *options,
+                             ff_error *error) {
     ff_metadata_free(&report->metadata);
     FF_TRY(ff_metadata_copy(&report->metadata, &at->metadata, error));
     report->result =
         (ff_writer_result){.sample_count = at->samples, .shard_count = at->first_shard};
     report->earlier = at->samples;
-    if (!options->notice) return FF_OK;
-    char message[4096 + 100];
-    snprintf(message, sizeof message, "%s: has these items from the append that was interrupted",
-             at->folder);
-    options->notice(options->context, message);
+    ff_notice(options, "%s: has these items from the append that was interrupted", at->folder);
     return FF_OK;
 }
 
@@ -451,7 +441,7 @@ static ff_status append_in(ff_append *append, ff_run *job, const char *parent, f
     return access(path, F_OK) == 0 ? ff_copy_string(&report->skipped_path, path, error) : FF_OK;
 }
 
-ff_status ff_append_run(ff_append *append, const ff_recipe *recipe, const ff_pack_options *options,
+ff_status ff_append_run(ff_append *append, const ff_recipe *recipe, const ff_notices *options,
                         ff_report *report, ff_error *error) {
     ff_run job = {.recipe = recipe, .options = options, .report = report};
     uint64_t began_ns = ff_now_ns();

@@ -19,8 +19,7 @@ const ff_metadata *ff_append_metadata(const ff_append *append);
  * ff_append_kept says whether whole shards wait for the same command. A set's splits are written
  * one after the other and get their indexes at the end. `report` as ff_pack_run's. */
 FF_MUST_USE ff_status ff_append_run(ff_append *append, const ff_recipe *recipe,
-                                    const ff_pack_options *options, ff_report *report,
-                                    ff_error *error);
+                                    const ff_notices *options, ff_report *report, ff_error *error);
 bool ff_append_kept(const ff_append *append);
 
 /* NULL is accepted. */

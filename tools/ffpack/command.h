@@ -29,7 +29,7 @@ int ff_positionals_free(ff_positionals *operands);
  * exit code. `more` may be NULL, argc 0. */
 int ff_command_fail(const ff_error *error, const char *more, int argc, char **argv);
 
-/* One notice on stderr; the signature of ff_pack_options.notice. */
+/* One notice on stderr; the signature of ff_notices.tell. */
 void ff_command_notice(void *context, const char *message);
 
 /* FF_IO where stdout could not take what was printed. */

@@ -53,7 +53,7 @@ static ff_status parse_all(const ff_command *command, const ff_metadata *metadat
 static ff_status run(ff_append *append, const ff_arguments *arguments, ff_report *report,
                      ff_error *error) {
     ff_recipe recipe = {0};
-    ff_pack_options pack = {.notice = ff_command_notice};
+    ff_notices pack = {.tell = ff_command_notice};
     ff_status status = FF_OK;
     if (arguments->stats || arguments->stats_sample)
         status = ff_fail(error, FF_USAGE, "--%s: what is appended takes the statistics of %s",

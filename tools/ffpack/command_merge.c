@@ -31,7 +31,7 @@ static void print(const ff_merge_report *report, const char *output) {
 }
 
 int ff_command_merge(int argc, char **argv) {
-    ff_merge_options options = {.notices = {.notice = ff_command_notice}};
+    ff_merge_options options = {.notices = {.tell = ff_command_notice}};
     const ff_option table[] = {
         {"force", 0, FF_OPTION_FLAG, NULL, &options.force, NULL, 0, 0,
          "replace OUT where it exists; the old set stays until the new one is whole"},

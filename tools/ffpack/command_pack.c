@@ -1,10 +1,12 @@
 /* `ffpack SOURCE -o OUT`: the command line of packing. */
 #include "format/base/interrupt.h"
+#include "format/base/path.h"
 #include "tools/ffpack/command.h"
 #include "tools/ffpack/options.h"
 #include "tools/ffpack/pack.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -42,23 +44,22 @@ static const char epilogue[] =
     "Exit codes: 0 done; 1 failure; 2 wrong usage, or OUT exists; 65 bad data in the source; 74 the\n"
     "system refused to read or write; 128 + n stopped by signal n.";
 
-/* Whole shards, or statistics, were kept where a run failed: how to go on. */
-static bool is_kept(const ff_error *error, const ff_arguments *arguments, char partial[4096]) {
-    if (!arguments->output || arguments->dry_run || error->status == FF_USAGE) return false;
-    int length = (int)strlen(arguments->output);
-    while (length > 1 && arguments->output[length - 1] == '/') length--;
-    snprintf(partial, 4096, "%.*s.partial", length, arguments->output);
-    return access(partial, F_OK) == 0;
-}
-
+/* Where whole shards, or statistics, were kept by a run that failed: how to go on. */
 static int fail(const ff_error *error, const ff_arguments *arguments, int argc, char **argv) {
-    char partial[4096], kept[4096 + 64];
-    if (is_kept(error, arguments, partial)) {
-        snprintf(kept, sizeof kept, "what is done is kept in %s, and this continues:", partial);
-        return ff_command_fail(error, kept, argc, argv);
-    }
-    return ff_command_fail(error, error->status == FF_INTERRUPTED ? "nothing is kept" : NULL, 0,
-                           NULL);
+    char *kept = NULL;
+    int code, length = 0;
+    if (arguments->output && !arguments->dry_run && error->status != FF_USAGE)
+        length = (int)strlen(arguments->output);
+    while (length > 1 && arguments->output[length - 1] == '/') length--;
+    if (length && ff_path_exists("%.*s.partial", length, arguments->output) &&
+        ff_format(&kept, NULL, "what is done is kept in %.*s.partial, and this continues:", length,
+                  arguments->output) == FF_OK)
+        code = ff_command_fail(error, kept, argc, argv);
+    else
+        code = ff_command_fail(error, error->status == FF_INTERRUPTED ? "nothing is kept" : NULL, 0,
+                               NULL);
+    free(kept);
+    return code;
 }
 
 static ff_status run(const ff_arguments *arguments, ff_report *report, ff_error *error) {
@@ -66,7 +67,7 @@ static ff_status run(const ff_arguments *arguments, ff_report *report, ff_error 
     ff_status status = ff_recipe_make(&recipe, arguments, error);
     if (status == FF_OK) {
         ff_interrupt_install();
-        ff_pack_options pack = {.notice = ff_command_notice};
+        ff_notices pack = {.tell = ff_command_notice};
         status = ff_pack_run(&recipe, &pack, report, error);
     }
     ff_recipe_free(&recipe);

@@ -35,7 +35,8 @@ int ff_command_repair(int argc, char **argv) {
     if (status == FF_OK && operands.count != 1)
         status = ff_fail(&error, FF_USAGE, "repair: wanted ffpack repair DIR, see --help");
     if (status == FF_OK) {
-        ff_repair_options options = {.jobs = jobs ? (int)jobs : ff_cpu_count(), .tell = print_line};
+        ff_repair_options options = {.jobs = jobs ? (int)jobs : ff_cpu_count(),
+                                     .notices = {print_line, NULL}};
         status = ff_repair_run(operands.operand[0], &options, &error);
     }
     ff_positionals_free(&operands);

@@ -48,7 +48,7 @@ static ff_status add_provenance(ff_metadata *metadata, const ff_recipe *recipe,
     uint8_t hash[16];
     char text[64];
     ff_listing_hash(split->listing, hash);
-    for (int i = 0; i < 16; i++) snprintf(text + 2 * i, 3, "%02x", hash[i]);
+    ff_hex(text, hash, sizeof hash);
     FF_TRY(ff_metadata_add_provenance(metadata, "listing", text, error));
     if (origin) FF_TRY(ff_metadata_add_provenance(metadata, "statistics", origin, error));
     if (plan->mode == FF_MODE_RGB && !source->encoded)

@@ -1,14 +1,14 @@
 #include "tools/ffpack/merge.h"
 
+#include "format/base/file.h"
 #include "format/base/interrupt.h"
+#include "format/base/path.h"
 #include "format/checksum.h"
-#include "format/file.h"
 #include "format/generation.h"
 #include "format/index.h"
 #include "format/output.h"
 #include "format/shard.h"
 #include "tools/ffpack/skipped.h"
-#include "tools/ffpack/source/disk.h"
 #include "tools/ffpack/source/source.h"
 
 #include <errno.h>
@@ -40,11 +40,6 @@ typedef struct merge {
     bool told_copying;
 } merge;
 
-static void tell(const merge *job, const char *message) {
-    const ff_pack_options *notices = &job->options->notices;
-    if (notices->notice) notices->notice(notices->context, message);
-}
-
 /* ---- finding the parts ---------------------------------------------------------------------- */
 
 static ff_status add_piece(merge *job, const char *root, const char *name, ff_error *error) {
@@ -71,10 +66,7 @@ static ff_status add_piece(merge *job, const char *root, const char *name, ff_er
 }
 
 static bool holds(const char *folder, const char *name, const char *file) {
-    char path[4096];
-    return snprintf(path, sizeof path, "%s%s%s/%s", folder, *name ? "/" : "", name, file) <
-               (int)sizeof path &&
-           access(path, F_OK) == 0;
+    return ff_path_exists("%s%s%s/%s", folder, *name ? "/" : "", name, file);
 }
 
 /* A PART is a split's folder, or a folder of all splits'. */
@@ -221,12 +213,9 @@ static ff_status copy_shard(merge *job, const piece *own, int from, const char *
                             const char *directory, const char *name, ff_error *error) {
     ff_file *file;
     struct stat info;
-    char text[4096 + 200];
-    if (!job->told_copying) {
-        snprintf(text, sizeof text, "%s: cannot be linked to %s (%s), so shards are copied",
-                 own->folder, directory, strerror(errno));
-        tell(job, text);
-    }
+    if (!job->told_copying)
+        ff_notice(&job->options->notices, "%s: cannot be linked to %s (%s), so shards are copied",
+                  own->folder, directory, strerror(errno));
     job->told_copying = true;
     if (fstat(from, &info)) return ff_fail_errno(error, "%s: cannot stat", path);
     FF_TRY(ff_file_create(&file, directory, name, error));
@@ -263,15 +252,14 @@ static ff_status take_shard(merge *job, const piece *own, uint32_t number, const
 }
 
 static ff_status take_list(merge *job, const piece *own, ff_error *error) {
-    char *path, text[4096 + 200];
+    char *path;
     uint64_t lines;
     FF_TRY(ff_skipped_name(&path, own->root, error));
     ff_status status = ff_skipped_take(job->skipped, path, own->split, &lines, error);
-    if (status == FF_OK && lines < own->left_out) {
-        snprintf(text, sizeof text, "%s: names %" PRIu64 " of the %" PRIu64 " items left out of %s",
-                 path, lines, own->left_out, own->folder);
-        tell(job, text);
-    }
+    if (status == FF_OK && lines < own->left_out)
+        ff_notice(&job->options->notices,
+                  "%s: names %" PRIu64 " of the %" PRIu64 " items left out of %s", path, lines,
+                  own->left_out, own->folder);
     free(path);
     return status;
 }

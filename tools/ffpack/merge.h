@@ -7,7 +7,7 @@
 typedef struct ff_merge_options {
     const char *output;
     bool force;
-    ff_pack_options notices;
+    ff_notices notices;
 } ff_merge_options;
 
 typedef struct ff_merge_split {

@@ -1,12 +1,12 @@
 #include "tools/ffpack/pack.h"
 
+#include "format/base/path.h"
 #include "format/base/thread.h"
 #include "format/layout.h"
 #include "format/output.h"
 #include "format/pending.h"
 #include "tools/ffpack/describe.h"
 #include "tools/ffpack/run.h"
-#include "tools/ffpack/source/disk.h"
 #include "tools/ffpack/space.h"
 #include "tools/ffpack/statistics.h"
 
@@ -160,7 +160,7 @@ static ff_status run_in(pack *job, const char *parent, ff_error *error) {
     return report->dry_run ? FF_OK : pack_all(job, error);
 }
 
-ff_status ff_pack_run(const ff_recipe *recipe, const ff_pack_options *options, ff_report *report,
+ff_status ff_pack_run(const ff_recipe *recipe, const ff_notices *options, ff_report *report,
                       ff_error *error) {
     pack job = {.run = {.recipe = recipe, .options = options, .report = report}};
     const ff_arguments *arguments = recipe->arguments;

@@ -5,16 +5,10 @@
 #include "tools/ffpack/recipe.h"
 #include "tools/ffpack/report.h"
 
-typedef struct ff_pack_options {
-    /* Called with one sentence for every item that is left out and every odd image. */
-    void (*notice)(void *context, const char *message);
-    void *context;
-} ff_pack_options;
-
 /* Does what the recipe says, or with --dry-run finds out what would be done. After a failure OUT is
  * as it was before, and OUT.partial exists where whole shards were kept in it. `report` is
  * zero-initialised; the caller frees it also after a failure. */
-FF_MUST_USE ff_status ff_pack_run(const ff_recipe *recipe, const ff_pack_options *options,
+FF_MUST_USE ff_status ff_pack_run(const ff_recipe *recipe, const ff_notices *options,
                                   ff_report *report, ff_error *error);
 
 #endif

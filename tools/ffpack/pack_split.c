@@ -6,7 +6,6 @@
 #include "format/generation.h"
 #include "tools/ffpack/pipeline.h"
 #include "tools/ffpack/shuffle.h"
-#include "tools/ffpack/source/disk.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -184,21 +183,18 @@ static ff_status make_block(void *context, int worker, size_t place, uint64_t nu
 
 static ff_status take_note(pack_state *packing, const note *said, ff_error *error) {
     const ff_pack_split *job = packing->job;
-    char text[2048 + 64];
     if (said->skipped)
         FF_TRY(ff_skipped_add(
             job->skipped, packing->metadata->split, packing->first_item + said->position,
             packing->first_item + said->item, said->key, said->key_bytes, said->message, error));
     else
         job->report->warnings++;
-    if (!job->options->notice) return FF_OK;
     bool rooted = job->split->root && *said->key != '/';
     if (said->skipped)
-        snprintf(text, sizeof text, "left out: %s", said->message);
+        ff_notice(job->options, "left out: %s", said->message);
     else
-        snprintf(text, sizeof text, "%s%s%s: %s", rooted ? job->split->root : "", rooted ? "/" : "",
-                 said->key, said->message);
-    job->options->notice(job->options->context, text);
+        ff_notice(job->options, "%s%s%s: %s", rooted ? job->split->root : "", rooted ? "/" : "",
+                  said->key, said->message);
     return FF_OK;
 }
 
@@ -240,9 +236,8 @@ static ff_status open_writer(pack_state *packing, ff_error *error) {
     const ff_pack_split *job = packing->job;
     const ff_metadata *metadata = packing->metadata;
     ff_status opened =
-        job->sums
-            ? ff_writer_open_pending(&packing->writer, job->directory, metadata, error)
-            : ff_writer_open_part(&packing->writer, job->directory, metadata, job->part, error);
+        job->sums ? ff_writer_open_pending(&packing->writer, job->directory, metadata, error)
+                  : ff_writer_open(&packing->writer, job->directory, metadata, job->part, error);
     if (opened == FF_USAGE && error) {
         size_t length = strlen(error->message);
         snprintf(error->message + length, sizeof error->message - length,

@@ -1,8 +1,8 @@
 #include "tools/ffpack/recipe.h"
 
+#include "format/base/path.h"
 #include "format/base/thread.h"
 #include "format/reader.h"
-#include "tools/ffpack/source/disk.h"
 
 #include <errno.h>
 #include <inttypes.h>

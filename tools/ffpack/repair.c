@@ -1,31 +1,21 @@
 #include "tools/ffpack/repair.h"
 
+#include "format/base/file.h"
+#include "format/base/path.h"
 #include "format/generation.h"
 #include "format/index.h"
 #include "format/shard_check.h"
 #include "tools/ffpack/repair_split.h"
-#include "tools/ffpack/source/disk.h"
 #include "tools/ffpack/source/source.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
 #include <unistd.h>
-
-static void tell(const ff_repair_options *options, const char *format, ...) FF_PRINTF(2, 3);
-static void tell(const ff_repair_options *options, const char *format, ...) {
-    char line[8192];
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(line, sizeof line, format, arguments);
-    va_end(arguments);
-    if (options->tell) options->tell(options->context, line);
-}
 
 /* ---- what is lost --------------------------------------------------------------------------- */
 
@@ -106,10 +96,10 @@ static void tell_shard(const losses *found, uint32_t number) {
     if (found->in_order && found->left)
         snprintf(items, sizeof items, ", which are items %" PRIu64 " to %" PRIu64,
                  place.first_position, last);
-    tell(found->options, "%s/%s is %s: positions %" PRIu64 " to %" PRIu64 "%s%s%s%s",
-         survey->folder, name, state->missing ? "missing" : "broken", place.first_position, last,
-         items, state->broken ? " (" : "", state->broken ? state->broken : "",
-         state->broken ? ")" : "");
+    ff_notice(&found->options->notices, "%s/%s is %s: positions %" PRIu64 " to %" PRIu64 "%s%s%s%s",
+              survey->folder, name, state->missing ? "missing" : "broken", place.first_position,
+              last, items, state->broken ? " (" : "", state->broken ? state->broken : "",
+              state->broken ? ")" : "");
 }
 
 /* Samples stored in another order than that of their numbers: the items that no shard holds. */
@@ -128,8 +118,9 @@ static ff_status tell_items(const losses *found, ff_error *error) {
             break;
         }
     }
-    tell(found->options, "%s: items that no shard holds, those left out among them: %s",
-         found->survey->folder, text.length ? text.bytes : "none");
+    ff_notice(&found->options->notices,
+              "%s: items that no shard holds, those left out among them: %s", found->survey->folder,
+              text.length ? text.bytes : "none");
     ff_buffer_free(&text);
     return FF_OK;
 }
@@ -141,8 +132,8 @@ static void tell_sample(const losses *found, const lost_sample *sample, uint64_t
                  sample->entry.item);
     else
         snprintf(text, sizeof text, "a sample (item %" PRIu64, sample->entry.item);
-    tell(found->options, "%s: %s, key %s) is broken: %s", found->survey->folder, text, sample->key,
-         sample->reason);
+    ff_notice(&found->options->notices, "%s: %s, key %s) is broken: %s", found->survey->folder,
+              text, sample->key, sample->reason);
 }
 
 /* A lost sample's number is how many samples have lower items. */
@@ -201,11 +192,7 @@ static ff_status remove_temporaries(const char *folder, uint64_t *removed, ff_er
         char stem[64], *path;
         uint32_t number;
         const char *name = ff_names_at(&names, i);
-        size_t length = strlen(name), suffix = strlen(FF_TMP_SUFFIX);
-        if (length <= suffix || length >= sizeof stem ||
-            strcmp(name + length - suffix, FF_TMP_SUFFIX) != 0)
-            continue;
-        snprintf(stem, sizeof stem, "%.*s", (int)(length - suffix), name);
+        if (!ff_path_stem(stem, sizeof stem, name, FF_TMP_SUFFIX)) continue;
         if (strcmp(stem, FF_INDEX_NAME) != 0 && !ff_shard_name_parse(stem, &number)) continue;
         status = ff_path_join(&path, folder, name, error);
         if (status != FF_OK) break;
@@ -225,13 +212,16 @@ static ff_status repair_whole(const ff_survey *survey, const ff_repair_options *
     FF_TRY(remove_temporaries(survey->folder, &removed, error));
     FF_TRY(ff_index_build(survey->folder, &survey->text, &result, &written, error));
     if (written)
-        tell(options, "%s: made " FF_INDEX_NAME " again: %" PRIu64 " samples in %" PRIu64 " shards",
-             survey->folder, result.sample_count, result.shard_count);
+        ff_notice(&options->notices,
+                  "%s: made " FF_INDEX_NAME " again: %" PRIu64 " samples in %" PRIu64 " shards",
+                  survey->folder, result.sample_count, result.shard_count);
     else
-        tell(options, "%s: nothing to repair: %" PRIu64 " samples in %" PRIu64 " shards",
-             survey->folder, result.sample_count, result.shard_count);
+        ff_notice(&options->notices,
+                  "%s: nothing to repair: %" PRIu64 " samples in %" PRIu64 " shards",
+                  survey->folder, result.sample_count, result.shard_count);
     if (removed)
-        tell(options, "%s: removed %" PRIu64 " half-written files", survey->folder, removed);
+        ff_notice(&options->notices, "%s: removed %" PRIu64 " half-written files", survey->folder,
+                  removed);
     return FF_OK;
 }
 
@@ -246,8 +236,8 @@ static ff_status repair_split(const char *folder, const ff_repair_options *optio
         status = ff_fail(error, FF_USAGE, "%s: another ffpack is writing there", folder);
     if (status == FF_OK) status = ff_survey_make(&survey, folder, options->jobs, error);
     if (status == FF_OK && survey.beyond)
-        tell(
-            options,
+        ff_notice(
+            &options->notices,
             "%s: %u shards are of a later generation that was never committed; they are left alone",
             folder, survey.beyond);
     if (status == FF_OK)
@@ -288,7 +278,7 @@ ff_status ff_repair_run(const char *path, const ff_repair_options *options, ff_e
             count++;
             /* A loss in one split does not keep the others from being repaired. */
             if (repair_split(folder, options, &problem) != FF_OK) {
-                if (first.status != FF_OK) tell(options, "%s", problem.message);
+                if (first.status != FF_OK) ff_notice(&options->notices, "%s", problem.message);
                 if (first.status == FF_OK) first = problem;
             }
         }

@@ -2,13 +2,11 @@
 #ifndef FF_FFPACK_REPAIR_H
 #define FF_FFPACK_REPAIR_H
 
-#include "format/writer.h"
+#include "tools/ffpack/report.h"
 
 typedef struct ff_repair_options {
     int jobs;
-    /* One line about a split: what is lost, what was done. */
-    void (*tell)(void *context, const char *line);
-    void *context;
+    ff_notices notices; /* of a split: what is lost, what was done */
 } ff_repair_options;
 
 /* Checks every byte of the shards of DIR, a split's folder or a folder of such. Where they are

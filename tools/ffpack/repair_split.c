@@ -1,8 +1,8 @@
 #include "tools/ffpack/repair_split.h"
 
+#include "format/base/read.h"
 #include "format/base/thread.h"
 #include "format/checksum.h"
-#include "format/file.h"
 #include "format/generation.h"
 #include "format/shard_check.h"
 #include "tools/ffpack/source/source.h"
@@ -23,8 +23,8 @@ static bool is_block_right(int file, const ff_index_header *header, uint64_t num
     uint64_t begin = FF_HEADER_BYTES + number * FF_INDEX_BLOCK_BYTES;
     uint64_t length = end - begin < FF_INDEX_BLOCK_BYTES ? end - begin : FF_INDEX_BLOCK_BYTES;
     if (ff_alloc(&bytes, FF_INDEX_BLOCK_BYTES, 1, "a block", NULL) != FF_OK) return false;
-    bool right = ff_read_exactly(file, "", begin, bytes, length, NULL) == FF_OK &&
-                 ff_read_exactly(file, "", end + 8 * number, wanted, 8, NULL) == FF_OK &&
+    bool right = ff_read_at(file, "", bytes, length, begin, NULL) == FF_OK &&
+                 ff_read_at(file, "", wanted, 8, end + 8 * number, NULL) == FF_OK &&
                  ff_checksum(bytes, length) == ff_load_u64(wanted);
     free(bytes);
     return right;
@@ -41,7 +41,7 @@ static bool read_index_text(const char *folder, ff_buffer *text, ff_metadata *me
     int file = open(path, O_RDONLY | O_CLOEXEC);
     bool sound =
         file >= 0 && !fstat(file, &info) &&
-        ff_read_exactly(file, path, 0, bytes, sizeof bytes, NULL) == FF_OK &&
+        ff_read_at(file, path, bytes, sizeof bytes, 0, NULL) == FF_OK &&
         ff_index_header_decode(&header, bytes, (uint64_t)info.st_size, path, NULL) == FF_OK;
     const ff_section *section = &header.section[FF_INDEX_METADATA];
     sound = sound && section->bytes <= FF_METADATA_LIMIT_BYTES;
@@ -49,8 +49,8 @@ static bool read_index_text(const char *folder, ff_buffer *text, ff_metadata *me
         sound = is_block_right(file, &header, at / FF_INDEX_BLOCK_BYTES);
     sound = sound && ff_reserve(&text->bytes, &text->capacity, section->bytes + 1, 1, "metadata",
                                 NULL) == FF_OK;
-    sound = sound && ff_read_exactly(file, path, section->offset, text->bytes, section->bytes,
-                                     NULL) == FF_OK;
+    sound = sound &&
+            ff_read_at(file, path, text->bytes, section->bytes, section->offset, NULL) == FF_OK;
     if (sound) text->length = section->bytes;
     sound = sound && ff_metadata_read(metadata, text->bytes, text->length, NULL) == FF_OK;
     if (file >= 0) close(file);

@@ -1,9 +1,11 @@
 #include "tools/ffpack/report.h"
 
+#include "format/base/json.h"
 #include "format/base/say.h"
 
 #include <inttypes.h>
-#include <jansson.h>
+#include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -36,6 +38,18 @@ void ff_report_free(ff_report *report) {
 
 static uint64_t skipped_of(const ff_report_split *split) {
     return split->items - (split->result.sample_count - split->earlier);
+}
+
+void ff_notice(const ff_notices *notices, const char *format, ...) {
+    char *sentence;
+    if (!notices->tell) return;
+    va_list arguments;
+    va_start(arguments, format);
+    int length = vasprintf(&sentence, format, arguments);
+    va_end(arguments);
+    if (length < 0) return;
+    notices->tell(notices->context, sentence);
+    free(sentence);
 }
 
 /* ---- for people ---------------------------------------------------------------------------- */
@@ -145,22 +159,6 @@ void ff_report_print(const ff_report *report, FILE *out) {
 
 /* ---- for programs -------------------------------------------------------------------------- */
 
-/* Names may be any bytes; JSON's strings are UTF-8. */
-static json_t *string_of(const char *text) {
-    json_t *value = json_string(text);
-    if (value) return value;
-    ff_buffer escaped = {0};
-    if (ff_escape(&escaped, text, strlen(text), NULL) == FF_OK) value = json_string(escaped.bytes);
-    ff_buffer_free(&escaped);
-    return value;
-}
-
-static json_t *id_of(const uint8_t id[16]) {
-    char text[33];
-    for (int i = 0; i < 16; i++) snprintf(text + 2 * i, 3, "%02x", id[i]);
-    return json_string(text);
-}
-
 static json_t *floats_of(const float *value, uint32_t count) {
     json_t *array = json_array();
     for (uint32_t i = 0; i < count; i++) json_array_append_new(array, json_real((double)value[i]));
@@ -173,7 +171,7 @@ static json_t *fields_of(const ff_metadata *metadata) {
         const ff_field *field = &metadata->field[i];
         json_t *names = json_array();
         for (uint32_t k = 0; k < field->class_count; k++)
-            json_array_append_new(names, string_of(field->class_name[k]));
+            json_array_append_new(names, ff_json_text(field->class_name[k]));
         json_array_append_new(array, json_pack("{s:s, s:s, s:o}", "name", field->name, "kind",
                                                ff_field_kind_name(field->kind), "classes", names));
     }
@@ -185,35 +183,35 @@ static json_t *left_out_of(const ff_left_out *left) {
     for (size_t i = 0; i < left->count; i++)
         json_array_append_new(array, json_pack("{s:s, s:I, s:o}", "what", left->kind[i].many,
                                                "count", (json_int_t)left->kind[i].count, "example",
-                                               string_of(left->kind[i].example)));
+                                               ff_json_text(left->kind[i].example)));
     return array;
 }
 
 static json_t *notes_of(const ff_names *notes) {
     json_t *array = json_array();
     for (size_t i = 0; i < notes->count; i++)
-        json_array_append_new(array, string_of(ff_names_at(notes, i)));
+        json_array_append_new(array, ff_json_text(ff_names_at(notes, i)));
     return array;
 }
 
 static json_t *split_of(const ff_report *report, const ff_report_split *split) {
     const ff_metadata *metadata = &split->metadata;
     const ff_writer_result *result = &split->result;
-    json_t *object =
-        json_pack("{s:o, s:I, s:I, s:I, s:I, s:s, s:s, s:i, s:i, s:i, s:b, s:I, s:I, s:I, s:o}",
-                  "split", string_of(metadata->split), "items", (json_int_t)split->items, "samples",
-                  (json_int_t)result->sample_count, "continued", (json_int_t)split->continued,
-                  "warnings", (json_int_t)split->warnings, "dtype", ff_dtype_name(metadata->dtype),
-                  "layout", ff_layout_name(metadata->layout), "channels", (int)metadata->channels,
-                  "height", (int)metadata->height, "width", (int)metadata->width, "variable_size",
-                  metadata->variable_size, "shards", (json_int_t)result->shard_count,
-                  "items_per_shard", (json_int_t)metadata->items_per_shard, "bytes",
-                  (json_int_t)result->file_bytes, "fields", fields_of(metadata));
-    if (split->directory) json_object_set_new(object, "directory", string_of(split->directory));
+    json_t *object = json_pack(
+        "{s:o, s:I, s:I, s:I, s:I, s:s, s:s, s:i, s:i, s:i, s:b, s:I, s:I, s:I, s:o}", "split",
+        ff_json_text(metadata->split), "items", (json_int_t)split->items, "samples",
+        (json_int_t)result->sample_count, "continued", (json_int_t)split->continued, "warnings",
+        (json_int_t)split->warnings, "dtype", ff_dtype_name(metadata->dtype), "layout",
+        ff_layout_name(metadata->layout), "channels", (int)metadata->channels, "height",
+        (int)metadata->height, "width", (int)metadata->width, "variable_size",
+        metadata->variable_size, "shards", (json_int_t)result->shard_count, "items_per_shard",
+        (json_int_t)metadata->items_per_shard, "bytes", (json_int_t)result->file_bytes, "fields",
+        fields_of(metadata));
+    if (split->directory) json_object_set_new(object, "directory", ff_json_text(split->directory));
     if (report->dry_run || report->part.count) return object;
-    json_object_set_new(object, "content_id", id_of(result->content_id));
-    json_object_set_new(object, "transform_id", id_of(result->transform_id));
-    json_object_set_new(object, "source_id", id_of(result->source_id));
+    json_object_set_new(object, "content_id", ff_json_id(result->content_id));
+    json_object_set_new(object, "transform_id", ff_json_id(result->transform_id));
+    json_object_set_new(object, "source_id", ff_json_id(result->source_id));
     return object;
 }
 
@@ -225,7 +223,7 @@ ff_status ff_report_json(const ff_report *report, FILE *out, ff_error *error) {
                              report->appended  ? "appended"
                              : report->dry_run ? "would_pack"
                                                : "packed",
-                             "source", string_of(report->source), "kind", report->kind, "splits",
+                             "source", ff_json_text(report->source), "kind", report->kind, "splits",
                              splits, "statistics", report->statistics_origin);
     if (report->part.count)
         json_object_set_new(root, "part",
@@ -233,8 +231,9 @@ ff_status ff_report_json(const ff_report *report, FILE *out, ff_error *error) {
     if (report->left_out.count)
         json_object_set_new(root, "left_out", left_out_of(&report->left_out));
     if (report->notes.count) json_object_set_new(root, "notes", notes_of(&report->notes));
-    if (report->output) json_object_set_new(root, "output", string_of(report->output));
-    if (report->skipped_path) json_object_set_new(root, "skipped", string_of(report->skipped_path));
+    if (report->output) json_object_set_new(root, "output", ff_json_text(report->output));
+    if (report->skipped_path)
+        json_object_set_new(root, "skipped", ff_json_text(report->skipped_path));
     if (report->statistics_known) {
         const ff_metadata *first = &report->split[0].metadata;
         json_object_set_new(root, "mean", floats_of(first->mean, first->statistics_count));

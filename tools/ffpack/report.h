@@ -1,4 +1,4 @@
-/* What a run did, or would do: the summary on stdout and --json. */
+/* What a run did, or would do: notices, the summary on stdout and --json. */
 #ifndef FF_FFPACK_REPORT_H
 #define FF_FFPACK_REPORT_H
 
@@ -48,6 +48,14 @@ typedef struct ff_report {
 FF_MUST_USE ff_status ff_report_add_split(ff_report *report, ff_report_split **split,
                                           ff_error *error);
 void ff_report_free(ff_report *report);
+
+/* Where sentences go that are said before the end: of items left out, odd images, what is lost. */
+typedef struct ff_notices {
+    void (*tell)(void *context, const char *sentence); /* NULL: nowhere */
+    void *context;
+} ff_notices;
+
+void ff_notice(const ff_notices *notices, const char *format, ...) FF_PRINTF(2, 3);
 
 /* A line or two a split, and the sum. */
 void ff_report_print(const ff_report *report, FILE *out);

@@ -1,7 +1,7 @@
 #include "tools/ffpack/run.h"
 
+#include "format/base/path.h"
 #include "tools/ffpack/describe.h"
-#include "tools/ffpack/source/disk.h"
 
 #include <limits.h>
 #include <stdlib.h>

@@ -9,7 +9,7 @@
 /* Zero-initialised but for the first three; released with ff_run_close. */
 typedef struct ff_run {
     const ff_recipe *recipe;
-    const ff_pack_options *options;
+    const ff_notices *options;
     ff_report *report;
     ff_source *source;
     ff_sample_plan plan;

@@ -1,7 +1,6 @@
 #include "tools/ffpack/sample.h"
 
 #include "tools/ffpack/array_sample.h"
-#include "tools/ffpack/source/disk.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

@@ -47,7 +47,7 @@ void ff_space_estimate(ff_report_split *report, const ff_listing *listing, const
 }
 
 ff_status ff_space_check(ff_report *report, const char *place, uint64_t there,
-                         const ff_pack_options *options, ff_error *error) {
+                         const ff_notices *options, ff_error *error) {
     struct statvfs found;
     uint64_t needed = 0;
     bool bound = false;
@@ -66,14 +66,10 @@ ff_status ff_space_check(ff_report *report, const char *place, uint64_t there,
         return ff_fail(error, FF_IO, "%s: needs %s, and its disk has %s free", report->output,
                        ff_say_bytes(report->needed_bytes).text,
                        ff_say_bytes(report->free_bytes).text);
-    if (!options->notice) return FF_OK;
-    char text[4096 + 256];
-    snprintf(text, sizeof text,
-             "%s may not fit: it needs at most %s (as if %s), and its disk has %s free",
-             report->output, ff_say_bytes(report->needed_bytes).text,
-             report->split[0].metadata.variable_size ? "every sample were as large as allowed"
-                                                     : "zstd saved nothing",
-             ff_say_bytes(report->free_bytes).text);
-    options->notice(options->context, text);
+    ff_notice(options, "%s may not fit: it needs at most %s (as if %s), and its disk has %s free",
+              report->output, ff_say_bytes(report->needed_bytes).text,
+              report->split[0].metadata.variable_size ? "every sample were as large as allowed"
+                                                      : "zstd saved nothing",
+              ff_say_bytes(report->free_bytes).text);
     return FF_OK;
 }

@@ -14,6 +14,6 @@ void ff_space_estimate(ff_report_split *report, const ff_listing *listing, const
  * what is free in the folder `place`. FF_IO where that is too little and the size is known; where
  * it is a bound (zstd, or sizes that differ) and `options` is not NULL, a notice. */
 FF_MUST_USE ff_status ff_space_check(ff_report *report, const char *place, uint64_t there,
-                                     const ff_pack_options *options, ff_error *error);
+                                     const ff_notices *options, ff_error *error);
 
 #endif

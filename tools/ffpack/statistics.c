@@ -1,10 +1,10 @@
 #include "tools/ffpack/statistics.h"
 
+#include "format/base/path.h"
 #include "format/base/thread.h"
 #include "format/pending.h"
 #include "format/shard.h"
 #include "tools/ffpack/measure.h"
-#include "tools/ffpack/source/disk.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

@@ -1,14 +1,16 @@
 #include "train/cuda/plan_cache.h"
 
+#include "format/base/bytes.h"
+#include "format/base/file.h"
+#include "format/base/path.h"
+#include "format/base/read.h"
 #include "format/checksum.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 /* Far above any plan: those compiled at run time have 0.3 MB. */
 enum { MOST_BYTES = 32 << 20 };
@@ -161,40 +163,24 @@ static ff_status path_of(char **path, const char *folder, const char *key, ff_er
     uint8_t id[16];
     char name[33];
     ff_id_of(id, key, strlen(key));
-    for (int i = 0; i < 16; i++) snprintf(name + 2 * i, 3, "%02x", id[i]);
+    ff_hex(name, id, sizeof id);
     return ff_format(path, error, "%s/%s.plan", folder, name);
 }
 
 ff_status ff_plan_cache_get(const char *folder, const char *key, ff_plan_entry *entry,
                             ff_error *error) {
-    char *path = NULL, *bytes = NULL;
+    ff_buffer bytes = {0};
+    char *path = NULL;
     ff_status status;
-    FILE *file = NULL;
     *entry = (ff_plan_entry){0};
     FF_TRY_DONE(path_of(&path, folder, key, error));
-    file = fopen(path, "rbe");
-    if (!file) {
-        if (errno != ENOENT && errno != ENOTDIR) status = ff_fail_errno(error, "%s", path);
-        goto done;
-    }
-    struct stat about;
-    if (fstat(fileno(file), &about) != 0 || !S_ISREG(about.st_mode) || about.st_size < 1 ||
-        about.st_size > MOST_BYTES) {
-        status = ff_fail(error, FF_BAD_DATA, "%s: is no plan", path);
-        goto done;
-    }
-    size_t length = (size_t)about.st_size;
-    FF_TRY_DONE(ff_alloc(&bytes, length, 1, "a cached plan", error));
-    if (fread(bytes, 1, length, file) != length) {
-        status = ff_fail(error, FF_IO, "%s: cannot be read", path);
-        goto done;
-    }
-    status = ff_plan_entry_parse(bytes, length, key, entry, error);
+    if (!ff_path_exists("%s", path) && (errno == ENOENT || errno == ENOTDIR)) goto done;
+    FF_TRY_DONE(ff_read_whole(&bytes, path, MOST_BYTES, error));
+    status = ff_plan_entry_parse(bytes.bytes, bytes.length, key, entry, error);
     if (status != FF_OK) status = ff_fail_within(error, status, "%s", path);
 done:
     if (status != FF_OK) ff_plan_entry_release(entry);
-    if (file) fclose(file);
-    free(bytes);
+    ff_buffer_free(&bytes);
     free(path);
     return status;
 }
@@ -217,36 +203,20 @@ static ff_status make_folders(const char *folder, ff_error *error) {
 
 ff_status ff_plan_cache_put(const char *folder, const char *key, const ff_plan_entry *entry,
                             ff_error *error) {
-    ff_buffer file = {0};
-    char *path = NULL, *beside = NULL;
-    int descriptor = -1;
+    ff_buffer text = {0};
+    ff_file *file = NULL;
+    char *path = NULL;
     ff_status status;
     FF_TRY_DONE(make_folders(folder, error));
     FF_TRY_DONE(path_of(&path, folder, key, error));
-    FF_TRY_DONE(ff_format(&beside, error, "%s.XXXXXX", path));
-    FF_TRY_DONE(ff_plan_entry_write(&file, key, entry, error));
-    descriptor = mkostemp(beside, O_CLOEXEC);
-    if (descriptor < 0) {
-        status = ff_fail_errno(error, "%s: cannot be created", beside);
-        goto done;
-    }
-    for (size_t at = 0; at < file.length;) {
-        ssize_t written = write(descriptor, file.bytes + at, file.length - at);
-        if (written < 0 && errno == EINTR) continue;
-        if (written <= 0) {
-            status = ff_fail_errno(error, "%s: cannot be written", beside);
-            break;
-        }
-        at += (size_t)written;
-    }
+    FF_TRY_DONE(ff_plan_entry_write(&text, key, entry, error));
     /* Not synced: what a crash leaves of it has no right checksum, and is made again. */
-    if (status == FF_OK && (fchmod(descriptor, 0644) != 0 || rename(beside, path) != 0))
-        status = ff_fail_errno(error, "%s: cannot be renamed", beside);
-    if (status != FF_OK) unlink(beside);
+    FF_TRY_DONE(ff_file_replace(&file, path, error));
+    FF_TRY_DONE(ff_file_write(file, text.bytes, text.length, error));
+    FF_TRY_DONE(ff_file_commit(&file, error));
 done:
-    if (descriptor >= 0) close(descriptor);
-    ff_buffer_free(&file);
-    free(beside);
+    ff_file_discard(&file);
+    ff_buffer_free(&text);
     free(path);
     return status;
 }

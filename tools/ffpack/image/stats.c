@@ -160,10 +160,6 @@ bool ff_stats_decode(ff_stats *stats, const void *bytes, size_t length) {
     return true;
 }
 
-uint64_t ff_stats_pixels(const ff_stats *stats) {
-    return stats->pixels;
-}
-
 /* ---- mean and std -------------------------------------------------------------------------- */
 
 ff_status ff_stats_finish_range(const ff_stats *stats, double low, double high, float *mean,

@@ -42,9 +42,6 @@ void ff_stats_reset(ff_stats *stats);
 FF_MUST_USE ff_status ff_stats_encode(const ff_stats *stats, ff_buffer *bytes, ff_error *error);
 FF_MUST_USE bool ff_stats_decode(ff_stats *stats, const void *bytes, size_t length);
 
-/* The number of pixels added. */
-uint64_t ff_stats_pixels(const ff_stats *stats);
-
 /* Writes mean[channels] and std[channels]. FF_BAD_DATA where nothing was counted, or a channel has
  * one value throughout (Normalize would divide by 0). */
 FF_MUST_USE ff_status ff_stats_finish(const ff_stats *stats, float *mean, float *std,

@@ -113,10 +113,6 @@ void ff_transform_destroy(ff_transform **transform) {
     *transform = NULL;
 }
 
-ff_dtype ff_transform_dtype(const ff_transform *transform) {
-    return transform->dtype;
-}
-
 size_t ff_transform_bytes(const ff_transform *transform, uint32_t width, uint32_t height) {
     return (size_t)width * height * transform->channels * ff_dtype_bytes(transform->dtype);
 }

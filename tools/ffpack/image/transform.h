@@ -41,8 +41,7 @@ FF_MUST_USE ff_status ff_transform_create(ff_transform **transform, const ff_tra
 /* NULL and *transform = NULL are accepted; *transform becomes NULL. */
 void ff_transform_destroy(ff_transform **transform);
 
-/* The dtype of the output, and the bytes that a sample of width x height takes. */
-ff_dtype ff_transform_dtype(const ff_transform *transform);
+/* The bytes that a sample of width x height takes. */
 size_t ff_transform_bytes(const ff_transform *transform, uint32_t width, uint32_t height);
 
 /* One sample of u8 values to `output` (ff_transform_bytes, aligned to the dtype, not overlapping

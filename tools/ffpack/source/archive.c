@@ -1,8 +1,9 @@
 #include "tools/ffpack/source/archive.h"
 
 #include "format/base/interrupt.h"
+#include "format/base/path.h"
+#include "format/base/read.h"
 #include "format/metadata.h"
-#include "tools/ffpack/source/disk.h"
 
 #include <archive.h>
 #include <archive_entry.h>
@@ -92,8 +93,8 @@ static la_ssize_t range_read(struct archive *reader, void *context, const void *
     range *from = context;
     uint64_t left = from->end - from->at;
     size_t size = left < from->chunk_bytes ? (size_t)left : from->chunk_bytes;
-    if (size && ff_disk_read_at(from->fd, from->path, from->chunk, size, from->at, &from->failed) !=
-                    FF_OK) {
+    if (size &&
+        ff_read_at(from->fd, from->path, from->chunk, size, from->at, &from->failed) != FF_OK) {
         archive_set_error(reader, EIO, "the file cannot be read");
         return -1;
     }
@@ -154,11 +155,11 @@ static int open_reader(struct archive *reader, range *from, ff_archive *member_o
 static ff_status open_file(ff_archive *archive, ff_error *error) {
     range *file = &archive->file;
     unsigned char head[HEAD_BYTES] = {0};
-    FF_TRY(ff_disk_open(archive->path, &file->fd, &archive->file_bytes, error));
+    FF_TRY(ff_open_file(archive->path, &file->fd, &archive->file_bytes, error));
     file->path = archive->path;
     file->end = archive->file_bytes;
     if (archive->file_bytes >= HEAD_BYTES)
-        FF_TRY(ff_disk_read_at(file->fd, archive->path, head, HEAD_BYTES, 0, error));
+        FF_TRY(ff_read_at(file->fd, archive->path, head, HEAD_BYTES, 0, error));
     file->chunk_bytes = memcmp(head + 257, "ustar", 5) ? CHUNK_BYTES : PLAIN_CHUNK_BYTES;
     FF_TRY(ff_alloc(&file->chunk, file->chunk_bytes, 1, "an archive", error));
     archive->outer = archive_read_new();
@@ -390,7 +391,7 @@ void ff_archive_close(ff_archive **archive) {
     if ((*archive)->outer) archive_read_free((*archive)->outer);
     archive_entry_free((*archive)->entry);
     if ((*archive)->locale) freelocale((*archive)->locale);
-    ff_disk_close(&(*archive)->file.fd);
+    ff_close_file(&(*archive)->file.fd);
     ff_buffer_free(&(*archive)->prefix);
     ff_buffer_free(&(*archive)->name);
     free((*archive)->file.chunk);

@@ -1,6 +1,7 @@
 /* Class names and the labels they stand for. */
-#include "tools/ffpack/source/disk.h"
+#include "format/base/path.h"
 #include "tools/ffpack/source/source.h"
+#include "tools/ffpack/source/text.h"
 
 #include "format/layout.h"
 #include "format/reader.h"
@@ -147,7 +148,7 @@ ff_status ff_source_read_classes(ff_source *source, size_t field, const char *pa
         return set ? FF_OK : classes_of_folder(source, field, path, false, error);
     }
     char *text;
-    FF_TRY(ff_disk_text(path, &text, error));
+    FF_TRY(ff_text_read(path, &text, error));
     ff_status status = ff_source_take_classes(source, field, path, text, error);
     free(text);
     return status;

@@ -2,8 +2,9 @@
  * them; zero bytes after the last one are padding, anything else is refused. */
 #include "tools/ffpack/source/input.h"
 
+#include "format/base/file.h"
 #include "format/base/interrupt.h"
-#include "tools/ffpack/source/disk.h"
+#include "format/base/read.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -45,7 +46,7 @@ ff_status ff_input_open(ff_input **out, const char *path, ff_error *error) {
     ff_input *input;
     FF_TRY(ff_alloc(&input, 1, sizeof *input, "an input", error));
     input->fd = -1;
-    ff_status status = ff_disk_open(path, &input->fd, &input->file_bytes, error);
+    ff_status status = ff_open_file(path, &input->fd, &input->file_bytes, error);
     if (status == FF_OK) status = ff_copy_string(&input->path, path, error);
     if (status == FF_OK) status = fill(input, error);
     if (status == FF_OK && input->zlib.avail_in >= 2 && input->chunk[0] == 0x1f &&
@@ -138,14 +139,14 @@ ff_status ff_input_read(ff_input *input, void *to, size_t size, size_t *got, ff_
 
 static ff_status unpack(ff_input *input, const char *temporary, int *fd, uint64_t *bytes,
                         ff_error *error) {
-    FF_TRY(ff_disk_temporary(temporary, fd, error));
+    FF_TRY(ff_open_temporary(temporary, fd, error));
     char *chunk;
     FF_TRY(ff_alloc_aligned(&chunk, CHUNK_BYTES, 1, 0, "unpacking", error));
     ff_status status = FF_OK;
     for (size_t got = CHUNK_BYTES; got == CHUNK_BYTES && status == FF_OK; *bytes += got) {
         status = ff_interrupt_check(error);
         if (status == FF_OK) status = ff_input_read(input, chunk, CHUNK_BYTES, &got, error);
-        if (status == FF_OK) status = ff_disk_write_at(*fd, temporary, chunk, got, *bytes, error);
+        if (status == FF_OK) status = ff_write_temporary(*fd, temporary, chunk, got, *bytes, error);
     }
     free(chunk);
     return status;
@@ -159,20 +160,16 @@ ff_status ff_input_unpack(const char *path, const char *temporary, int *fd, uint
     FF_TRY(ff_input_open(&input, path, error));
     if (unpacked) *unpacked = input->compressed;
     ff_status status = input->compressed ? unpack(input, temporary, fd, bytes, error)
-                                         : ff_disk_open(path, fd, bytes, error);
+                                         : ff_open_file(path, fd, bytes, error);
     ff_input_close(&input);
-    if (status != FF_OK) ff_disk_close(fd);
+    if (status != FF_OK) ff_close_file(fd);
     return status;
-}
-
-bool ff_input_compressed(const ff_input *input) {
-    return input->compressed;
 }
 
 void ff_input_close(ff_input **input) {
     if (!*input) return;
     if ((*input)->compressed) inflateEnd(&(*input)->zlib);
-    ff_disk_close(&(*input)->fd);
+    ff_close_file(&(*input)->fd);
     free((*input)->path);
     free(*input);
     *input = NULL;

@@ -26,9 +26,6 @@ FF_MUST_USE ff_status ff_input_read(ff_input *input, void *to, size_t size, size
 FF_MUST_USE ff_status ff_input_unpack(const char *path, const char *temporary, int *fd,
                                       uint64_t *bytes, bool *unpacked, ff_error *error);
 
-/* Whether the file is compressed, so that its size says nothing. */
-bool ff_input_compressed(const ff_input *input);
-
 void ff_input_close(ff_input **input);
 
 #endif

@@ -1,10 +1,11 @@
 /* Two temporary files: entries of a fixed stride (struct entry, then the labels), and the keys. */
 #include "tools/ffpack/source/listing.h"
 
+#include "format/base/file.h"
 #include "format/base/interrupt.h"
+#include "format/base/read.h"
 #include "format/checksum.h"
 #include "format/metadata.h"
-#include "tools/ffpack/source/disk.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -28,7 +29,7 @@ struct ff_listing {
     char *directory;
     size_t label_bytes, stride;
     tail entries, keys;
-    uint64_t count, source_bytes, largest_bytes;
+    uint64_t count;
     XXH3_state_t *hasher;
     uint8_t hash[16];
 };
@@ -37,8 +38,8 @@ struct ff_listing {
 static ff_status tail_flush(tail *out, const char *directory, ff_error *error) {
     if (!out->pending.length) return FF_OK;
     FF_TRY(ff_interrupt_check(error));
-    FF_TRY(ff_disk_write_at(out->fd, directory, out->pending.bytes, out->pending.length,
-                            out->written, error));
+    FF_TRY(ff_write_temporary(out->fd, directory, out->pending.bytes, out->pending.length,
+                              out->written, error));
     out->written += out->pending.length;
     out->pending.length = 0;
     return FF_OK;
@@ -63,8 +64,8 @@ ff_status ff_listing_create(ff_listing **out, const char *directory, size_t labe
     if (!listing->hasher || XXH3_128bits_reset(listing->hasher) != XXH_OK)
         status = ff_fail(error, FF_NO_MEMORY, "not enough memory for a checksum");
     if (status == FF_OK) status = ff_copy_string(&listing->directory, directory, error);
-    if (status == FF_OK) status = ff_disk_temporary(directory, &listing->entries.fd, error);
-    if (status == FF_OK) status = ff_disk_temporary(directory, &listing->keys.fd, error);
+    if (status == FF_OK) status = ff_open_temporary(directory, &listing->entries.fd, error);
+    if (status == FF_OK) status = ff_open_temporary(directory, &listing->keys.fd, error);
     if (status == FF_OK)
         *out = listing;
     else
@@ -100,8 +101,6 @@ ff_status ff_listing_add(ff_listing *listing, const ff_item *item, ff_error *err
     if (labels) XXH3_128bits_update(listing->hasher, item->labels, labels);
 
     listing->count++;
-    listing->source_bytes += row.bytes;
-    if (row.bytes > listing->largest_bytes) listing->largest_bytes = row.bytes;
     return FF_OK;
 }
 
@@ -118,16 +117,8 @@ uint64_t ff_listing_count(const ff_listing *listing) {
     return listing->count;
 }
 
-uint64_t ff_listing_source_bytes(const ff_listing *listing) {
-    return listing->source_bytes;
-}
-
 uint64_t ff_listing_key_bytes(const ff_listing *listing) {
     return listing->keys.written;
-}
-
-uint64_t ff_listing_largest_bytes(const ff_listing *listing) {
-    return listing->largest_bytes;
 }
 
 void ff_listing_hash(const ff_listing *listing, uint8_t hash[16]) {
@@ -136,8 +127,8 @@ void ff_listing_hash(const ff_listing *listing, uint8_t hash[16]) {
 
 void ff_listing_destroy(ff_listing **listing) {
     if (!*listing) return;
-    ff_disk_close(&(*listing)->entries.fd);
-    ff_disk_close(&(*listing)->keys.fd);
+    ff_close_file(&(*listing)->entries.fd);
+    ff_close_file(&(*listing)->keys.fd);
     ff_buffer_free(&(*listing)->entries.pending);
     ff_buffer_free(&(*listing)->keys.pending);
     XXH3_freeState((*listing)->hasher);
@@ -193,13 +184,12 @@ static ff_status load(ff_listing_cursor *cursor, uint64_t number, ff_error *erro
     if (count > cursor->room) count = cursor->room;
     if (count > left) count = left;
     cursor->count = 0;
-    FF_TRY(ff_disk_read_at(listing->entries.fd, what, cursor->rows, count * listing->stride,
-                           number * listing->stride, error));
+    FF_TRY(ff_read_at(listing->entries.fd, what, cursor->rows, count * listing->stride,
+                      number * listing->stride, error));
     entry first = row_of(cursor, 0), last = row_of(cursor, count - 1);
     uint64_t keys_bytes = last.key_offset + last.key_bytes - first.key_offset;
     FF_TRY(ff_reserve(&cursor->keys, &cursor->keys_capacity, keys_bytes, 1, "item names", error));
-    FF_TRY(
-        ff_disk_read_at(listing->keys.fd, what, cursor->keys, keys_bytes, first.key_offset, error));
+    FF_TRY(ff_read_at(listing->keys.fd, what, cursor->keys, keys_bytes, first.key_offset, error));
     cursor->keys_first = first.key_offset;
     cursor->first = number;
     cursor->count = count;

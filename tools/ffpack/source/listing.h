@@ -31,9 +31,7 @@ FF_MUST_USE ff_status ff_listing_add(ff_listing *listing, const ff_item *item, f
 FF_MUST_USE ff_status ff_listing_finish(ff_listing *listing, ff_error *error);
 
 uint64_t ff_listing_count(const ff_listing *listing);
-uint64_t ff_listing_source_bytes(const ff_listing *listing); /* sum of the items' bytes */
-uint64_t ff_listing_key_bytes(const ff_listing *listing);    /* sum of the keys' */
-uint64_t ff_listing_largest_bytes(const ff_listing *listing);
+uint64_t ff_listing_key_bytes(const ff_listing *listing); /* sum of the keys' */
 
 /* XXH3-128 of keys, sizes and labels in order. It tells a changed source from the same one. */
 void ff_listing_hash(const ff_listing *listing, uint8_t hash[16]);

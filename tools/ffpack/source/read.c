@@ -1,5 +1,5 @@
 /* Reading the bytes of items. */
-#include "tools/ffpack/source/disk.h"
+#include "format/base/read.h"
 #include "tools/ffpack/source/source.h"
 #include "tools/ffpack/source/stream.h"
 
@@ -42,7 +42,7 @@ ff_status ff_source_reader_create(ff_source_reader **out, const ff_source *sourc
 void ff_source_reader_destroy(ff_source_reader **reader) {
     if (!*reader) return;
     ff_stream_items_free(&(*reader)->items);
-    ff_disk_close(&(*reader)->fd);
+    ff_close_file(&(*reader)->fd);
     free((*reader)->window);
     ff_buffer_free(&(*reader)->path);
     free(*reader);
@@ -66,7 +66,7 @@ static ff_status read_file(ff_source_reader *reader, const ff_source_split *spli
                             absolute ? "" : "/", (int)item->key_bytes, key));
     int fd;
     uint64_t bytes;
-    FF_TRY(ff_disk_open(path->bytes, &fd, &bytes, error));
+    FF_TRY(ff_open_file(path->bytes, &fd, &bytes, error));
     ff_status status = FF_OK;
     if (bytes != item->bytes)
         status = changed(path->bytes, bytes, item->bytes, error);
@@ -76,8 +76,8 @@ static ff_status read_file(ff_source_reader *reader, const ff_source_split *spli
     if (status == FF_OK)
         status =
             ff_reserve(&reader->window, &reader->capacity, bytes + 1, 1, "an image file", error);
-    if (status == FF_OK) status = ff_disk_read_at(fd, path->bytes, reader->window, bytes, 0, error);
-    ff_disk_close(&fd);
+    if (status == FF_OK) status = ff_read_at(fd, path->bytes, reader->window, bytes, 0, error);
+    ff_close_file(&fd);
     return status;
 }
 
@@ -107,11 +107,11 @@ static ff_status open_part(ff_source_reader *reader, uint32_t number, int *fd, f
     if (part->fd >= 0) return FF_OK;
     if (reader->fd_part != number || reader->fd < 0) {
         uint64_t bytes;
-        ff_disk_close(&reader->fd);
-        FF_TRY(ff_disk_open(part->path, &reader->fd, &bytes, error));
+        ff_close_file(&reader->fd);
+        FF_TRY(ff_open_file(part->path, &reader->fd, &bytes, error));
         reader->fd_part = number;
         if (bytes != part->bytes) {
-            ff_disk_close(&reader->fd);
+            ff_close_file(&reader->fd);
             return changed(part->path, bytes, part->bytes, error);
         }
     }
@@ -148,9 +148,9 @@ ff_status ff_source_read(ff_source_reader *reader, const ff_source_split *split,
         FF_TRY(ff_reserve(&reader->window, &reader->capacity,
                           wanted > AHEAD_BYTES ? wanted : AHEAD_BYTES, 1, "an item", error));
         reader->length = 0;
-        FF_TRY(ff_disk_read_some(fd, part->path, reader->window, wanted,
-                                 in_order && wanted < AHEAD_BYTES ? AHEAD_BYTES : wanted,
-                                 item->offset, &reader->length, error));
+        FF_TRY(ff_read_some(fd, part->path, reader->window, wanted,
+                            in_order && wanted < AHEAD_BYTES ? AHEAD_BYTES : wanted, item->offset,
+                            &reader->length, error));
         reader->part = item->part;
         reader->offset = item->offset;
     }

@@ -1,7 +1,8 @@
 #include "tools/ffpack/source/sorter.h"
 
+#include "format/base/file.h"
 #include "format/base/interrupt.h"
-#include "tools/ffpack/source/disk.h"
+#include "format/base/read.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -83,7 +84,7 @@ static ff_status spill(ff_sorter *sorter, ff_error *error) {
     if (!sorter->count) return FF_OK;
     FF_TRY(ff_interrupt_check(error));
     sort_arena(sorter);
-    if (sorter->fd < 0) FF_TRY(ff_disk_temporary(sorter->directory, &sorter->fd, error));
+    if (sorter->fd < 0) FF_TRY(ff_open_temporary(sorter->directory, &sorter->fd, error));
     FF_TRY(ff_reserve(&sorter->run, &sorter->run_capacity, sorter->run_count + 1,
                       sizeof *sorter->run, "sorted runs", error));
     run *added = &sorter->run[sorter->run_count];
@@ -97,8 +98,8 @@ static ff_status spill(ff_sorter *sorter, ff_error *error) {
         status = ff_buffer_add(
             &pending, bytes, (size_t)SIZES_BYTES + record.key_bytes + record.payload_bytes, error);
         if (status == FF_OK && (pending.length >= WINDOW_BYTES || i + 1 == sorter->count)) {
-            status = ff_disk_write_at(sorter->fd, sorter->directory, pending.bytes, pending.length,
-                                      sorter->written, error);
+            status = ff_write_temporary(sorter->fd, sorter->directory, pending.bytes,
+                                        pending.length, sorter->written, error);
             sorter->written += pending.length;
             pending.length = 0;
         }
@@ -145,8 +146,8 @@ static ff_status run_fill(ff_sorter *sorter, run *from, bool *more, ff_error *er
     memmove(from->window, from->window + from->at, left);
     size_t size = WINDOW_BYTES - left;
     if (size > behind) size = (size_t)behind;
-    FF_TRY(ff_disk_read_at(sorter->fd, "temporary names", from->window + left, size, from->offset,
-                           error));
+    FF_TRY(
+        ff_read_at(sorter->fd, "temporary names", from->window + left, size, from->offset, error));
     from->offset += size;
     from->at = 0;
     from->filled = left + size;
@@ -224,7 +225,7 @@ ff_status ff_sorter_next(ff_sorter *sorter, ff_sorter_record *record, bool *more
 
 void ff_sorter_destroy(ff_sorter **sorter) {
     if (!*sorter) return;
-    ff_disk_close(&(*sorter)->fd);
+    ff_close_file(&(*sorter)->fd);
     for (size_t i = 0; i < (*sorter)->run_count; i++) free((*sorter)->run[i].window);
     free((*sorter)->run);
     free((*sorter)->heap);

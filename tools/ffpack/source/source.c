@@ -1,9 +1,10 @@
 #include "tools/ffpack/source/source.h"
 
+#include "format/base/path.h"
+#include "format/base/read.h"
 #include "format/layout.h"
 #include "tools/ffpack/source/archive.h"
 #include "tools/ffpack/source/braces.h"
-#include "tools/ffpack/source/disk.h"
 #include "tools/ffpack/source/input.h"
 #include "tools/ffpack/source/stream.h"
 
@@ -19,14 +20,15 @@
 extern const ff_source_format ff_source_idx, ff_source_npy, ff_source_webdataset, ff_source_cifar,
     ff_source_imagenet, ff_source_archive, ff_source_list_file, ff_source_folder;
 
-const ff_source_format *const ff_source_formats[] = {
+/* In the order of detection; ends with NULL. */
+static const ff_source_format *const formats[] = {
     &ff_source_idx,        &ff_source_cifar,    &ff_source_npy,
     &ff_source_webdataset, &ff_source_imagenet, &ff_source_archive,
     &ff_source_list_file,  &ff_source_folder,   NULL};
 
 static ff_status find_format(const ff_source_format **found, const char *name, ff_error *error) {
     char known[256] = "auto";
-    for (const ff_source_format *const *format = ff_source_formats; *format; format++) {
+    for (const ff_source_format *const *format = formats; *format; format++) {
         *found = *format;
         if (!strcmp((*format)->name, name)) return FF_OK;
         size_t length = strlen(known);
@@ -39,8 +41,7 @@ static ff_status unrecognized(const char *path, const unsigned char *head, size_
                               ff_error *error) {
     ff_buffer wanted = {0};
     ff_status status = FF_OK;
-    for (const ff_source_format *const *format = ff_source_formats; *format && status == FF_OK;
-         format++)
+    for (const ff_source_format *const *format = formats; *format && status == FF_OK; format++)
         status =
             ff_buffer_printf(&wanted, error, "%s%s", wanted.length ? "; " : "", (*format)->wanted);
     if (status != FF_OK)
@@ -77,7 +78,7 @@ static ff_status detect_at(ff_source *source, const char *path, ff_error *error)
         if (!head_bytes) return unrecognized(path, head, 0, error);
     }
     if (source->format) return FF_OK;
-    for (const ff_source_format *const *format = ff_source_formats; *format; format++) {
+    for (const ff_source_format *const *format = formats; *format; format++) {
         if (source->pattern && !(*format)->patterns) continue;
         ff_error hidden = {0};
         if ((*format)->detect(path, head, head_bytes, &hidden)) {
@@ -175,7 +176,7 @@ static ff_status check_uses(const ff_source *source, const ff_source_options *op
     for (size_t i = 0; i < sizeof given / sizeof given[0]; i++) {
         if (!given[i].given || (source->format->uses & given[i].use)) continue;
         char of[128] = "";
-        for (const ff_source_format *const *format = ff_source_formats; *format; format++) {
+        for (const ff_source_format *const *format = formats; *format; format++) {
             size_t length = strlen(of);
             if ((*format)->uses & given[i].use)
                 snprintf(of + length, sizeof of - length, "%s%s", length ? ", " : "",
@@ -283,7 +284,7 @@ void ff_source_close(ff_source **out) {
     ff_source *source = *out;
     if (!source) return;
     for (size_t i = 0; i < source->part_count; i++) {
-        ff_disk_close(&source->part[i].fd);
+        ff_close_file(&source->part[i].fd);
         free(source->part[i].path);
     }
     for (size_t i = 0; i < source->split_count; i++) {
@@ -328,7 +329,7 @@ static ff_status add_part(ff_source *source, const char *path, ff_source_part ad
     char *copy = NULL;
     if (status == FF_OK) status = ff_copy_string(&copy, path, error);
     if (status != FF_OK) {
-        ff_disk_close(&added.fd);
+        ff_close_file(&added.fd);
         return status;
     }
     added.path = copy;
@@ -357,7 +358,7 @@ ff_status ff_source_add_archive(ff_source *source, const char *path, bool plain,
                                 uint32_t *part, ff_error *error) {
     if (!plain) return ff_source_add_stream(source, path, nested, part, error);
     int fd;
-    FF_TRY(ff_disk_open(path, &fd, NULL, error));
+    FF_TRY(ff_open_file(path, &fd, NULL, error));
     return ff_source_add_part(source, path, fd, part, error);
 }
 

@@ -41,9 +41,6 @@ typedef struct ff_source_format {
     unsigned uses; /* of ff_source_uses; a given option that is none of them is refused */
 } ff_source_format;
 
-/* In the order of detection; ends with NULL. */
-extern const ff_source_format *const ff_source_formats[];
-
 /* Where items lie. A stream is an archive that can only be read from front to back: its items'
  * offsets are their members' ordinals, their storage order is the order of reading. */
 typedef struct ff_source_part {

@@ -1,8 +1,9 @@
 #include "tools/ffpack/source/stream.h"
 
 #include "format/base/bytes.h"
+#include "format/base/file.h"
+#include "format/base/read.h"
 #include "tools/ffpack/source/archive.h"
-#include "tools/ffpack/source/disk.h"
 #include "tools/ffpack/source/sorter.h"
 
 #include <inttypes.h>
@@ -46,7 +47,7 @@ static ff_status write_order(ff_sorter *sorter, const char *directory, ff_source
     int fd;
     uint64_t written = 0, pending_count = 0;
     uint64_t *pending;
-    FF_TRY(ff_disk_temporary(directory, &fd, error));
+    FF_TRY(ff_open_temporary(directory, &fd, error));
     ff_status status = ff_alloc(&pending, FLUSH_ITEMS, sizeof *pending, "storage order", error);
     bool more = true;
     while (status == FF_OK && more) {
@@ -55,7 +56,7 @@ static ff_status write_order(ff_sorter *sorter, const char *directory, ff_source
         if (status == FF_OK && more) memcpy(&pending[pending_count++], record.payload, 8);
         if (status == FF_OK && (!more || pending_count == FLUSH_ITEMS)) {
             size_t bytes = pending_count * sizeof *pending;
-            status = ff_disk_write_at(fd, directory, pending, bytes, written, error);
+            status = ff_write_temporary(fd, directory, pending, bytes, written, error);
             written += bytes;
             pending_count = 0;
         }
@@ -68,7 +69,7 @@ static ff_status write_order(ff_sorter *sorter, const char *directory, ff_source
         else
             split->order = map;
     }
-    ff_disk_close(&fd);
+    ff_close_file(&fd);
     return status;
 }
 

@@ -2,9 +2,9 @@
  *
  * Own kernels of the training step (kernels.h lists them). Tensors of activations and their
  * gradients are NHWC: x: [rows][channels], rows = N * H * W, channels padded to a multiple of 8,
- * pad lanes zero everywhere and kept so; dtype FF_F32, FF_F16 or FF_BF16; arithmetic is f32, sums
- * over rows are merged in a fixed order (no atomics on floats), so that the same shapes on the same
- * card give the same bits. All pointers are device memory, aligned to 16 bytes, and must not
+ * pad lanes zero everywhere and kept so; dtype f32, f16 or bf16 (dtypes.cuh); arithmetic is f32,
+ * sums over rows are merged in a fixed order (no atomics on floats), so that the same shapes on the
+ * same card give the same bits. All pointers are device memory, aligned to 16 bytes, and must not
  * overlap unless a declaration says so.
  *
  * A launcher puts its kernels into the stream and returns: nothing is allocated, nothing waits, so

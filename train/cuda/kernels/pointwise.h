@@ -20,13 +20,9 @@ int ff_cuda_activation_backward(const ff_cuda_place *place, ff_cuda_activation a
 /* to = a + b; to may be a or b. */
 int ff_cuda_add(const ff_cuda_place *place, ff_dtype dtype, size_t count, const void *a,
                 const void *b, void *to);
-/* to = alpha * a + beta * b, rounded once; b NULL = alpha * a. to may be a or b. */
-int ff_cuda_combine(const ff_cuda_place *place, ff_dtype dtype, size_t count, float alpha,
-                    const void *a, float beta, const void *b, void *to);
 /* Between f32, f16 and bf16, rounded to nearest even; to may be from where the sizes agree. */
 int ff_cuda_cast(const ff_cuda_place *place, size_t count, const void *from, ff_dtype from_dtype,
                  void *to, ff_dtype to_dtype);
-int ff_cuda_set(const ff_cuda_place *place, ff_dtype dtype, size_t count, float value, void *to);
 
 /* y = act(x + bias), bias: [channels] f32; y may be x. channels a multiple of 8. */
 int ff_cuda_bias(const ff_cuda_place *place, ff_cuda_activation activation, ff_dtype dtype,

@@ -1,6 +1,6 @@
 /* SGD over all segments in one launch, a block a chunk; the check of the gradients; the end of a
  * step. Bytes: update.h. */
-#include "train/cuda/kernels/any_dtype.cuh"
+#include "train/cuda/kernels/eights.cuh"
 #include "train/cuda/kernels/rates.cuh"
 #include "train/cuda/kernels/update.h"
 
@@ -134,21 +134,6 @@ extern "C" int ff_cuda_update_run(const ff_cuda_place *place, const ff_cuda_upda
     if (!update->chunk_count) return FF_CUDA_OK;
     if (!update->rate_steps) return FF_CUDA_INVALID_VALUE;
     return FF_LAUNCH(update_kernel, dim3(update->chunk_count), dim3(THREADS), 0, place->stream,
-                     *update);
-}
-
-static __global__ void __launch_bounds__(THREADS) working_kernel(ff_cuda_update update) {
-    const ff_cuda_chunk chunk = update.chunks[blockIdx.x];
-    const ff_cuda_segment s = update.segments[chunk.segment];
-    const chunk_range range = range_of(s, chunk);
-    if (!s.master || !s.working) return;
-    for (uint64_t at = range.first + threadIdx.x; at < range.end; at += THREADS)
-        ff_store_one(s.working_dtype, s.working, at, s.master[at]);
-}
-
-extern "C" int ff_cuda_working(const ff_cuda_place *place, const ff_cuda_update *update) {
-    if (!update->chunk_count) return FF_CUDA_OK;
-    return FF_LAUNCH(working_kernel, dim3(update->chunk_count), dim3(THREADS), 0, place->stream,
                      *update);
 }
 

@@ -71,9 +71,6 @@ int ff_cuda_update_run(const ff_cuda_place *place, const ff_cuda_update *update)
  * = none), moves the loss scale, clears the flag, advances the step. */
 int ff_cuda_advance(const ff_cuda_place *place, const ff_cuda_update *update, ff_cuda_result *ring,
                     uint32_t ring_size);
-/* Working copies anew from the masters (after loading a checkpoint), but those of frozen segments:
- * they have no chunks. */
-int ff_cuda_working(const ff_cuda_place *place, const ff_cuda_update *update);
 
 #ifdef __cplusplus
 }

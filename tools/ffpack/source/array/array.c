@@ -1,7 +1,8 @@
 #include "tools/ffpack/source/array/array.h"
 
+#include "format/base/file.h"
 #include "format/base/interrupt.h"
-#include "tools/ffpack/source/disk.h"
+#include "format/base/read.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -65,8 +66,8 @@ static ff_status gather(const ff_array *array, const ff_source_part *part, uint6
     uint64_t sample = ff_array_sample_bytes(array);
     for (uint64_t i = 0; i < sample / element; i++) {
         uint64_t place = straight_place(array, i) * element;
-        FF_TRY(ff_disk_read_at(part->fd, part->path, column, count * element,
-                               array->offset + (i * array->size[0] + first) * element, error));
+        FF_TRY(ff_read_at(part->fd, part->path, column, count * element,
+                          array->offset + (i * array->size[0] + first) * element, error));
         for (uint64_t n = 0; n < count; n++)
             memcpy(samples + n * sample + place, column + n * element, element);
     }
@@ -81,7 +82,7 @@ ff_status ff_array_straighten(ff_array *array, ff_source *source, const char *pa
     if (!fortran || !ff_array_bytes(array, &total) || !total) return FF_OK;
     int fd;
     uint32_t added;
-    FF_TRY(ff_disk_temporary(source->temporary, &fd, error));
+    FF_TRY(ff_open_temporary(source->temporary, &fd, error));
     FF_TRY(ff_source_add_part(source, path, fd, &added, error));
     const ff_source_part *part = &source->part[array->part];
     uint64_t at_once = sample < STRAIGHTEN_BYTES ? STRAIGHTEN_BYTES / sample : 1;
@@ -94,8 +95,8 @@ ff_status ff_array_straighten(ff_array *array, ff_source *source, const char *pa
         status = ff_interrupt_check(error);
         if (status == FF_OK) status = gather(array, part, first, count, column, samples, error);
         if (status == FF_OK)
-            status = ff_disk_write_at(fd, source->temporary, samples, count * sample,
-                                      first * sample, error);
+            status = ff_write_temporary(fd, source->temporary, samples, count * sample,
+                                        first * sample, error);
     }
     free(samples);
     free(column);
@@ -118,8 +119,8 @@ ff_status ff_array_row(ff_array_rows *rows, uint64_t index, const unsigned char 
         rows->first = index;
         rows->count = 0;
         uint64_t count = left < at_once ? left : at_once;
-        FF_TRY(ff_disk_read_at(rows->source->part[array->part].fd, rows->path, rows->window,
-                               count * bytes, array->offset + index * bytes, error));
+        FF_TRY(ff_read_at(rows->source->part[array->part].fd, rows->path, rows->window,
+                          count * bytes, array->offset + index * bytes, error));
         rows->count = count;
     }
     *row = rows->window + (index - rows->first) * bytes;

@@ -3,8 +3,9 @@
  * http://yann.lecun.com/exdb/mnist/ ; the files are paired by MNIST's names:
  * PREFIXimages-idx3-ubyte[.gz] with PREFIXlabels-idx1-ubyte[.gz], also with "." for the first "-",
  * with the digit of the dimensions, and with byte, short, int, float or double for ubyte. */
+#include "format/base/path.h"
+#include "format/base/read.h"
 #include "tools/ffpack/source/array/list.h"
-#include "tools/ffpack/source/disk.h"
 #include "tools/ffpack/source/input.h"
 
 #include "format/base/bytes.h"
@@ -183,7 +184,7 @@ static ff_status read_header(int fd, const char *path, unsigned least, uint64_t 
                              const char *unpacked, ff_array *array, ff_error *error) {
     unsigned char header[4 + 4 * 4] = {0};
     size_t got = bytes < sizeof header ? (size_t)bytes : sizeof header;
-    FF_TRY(ff_disk_read_at(fd, path, header, got, 0, error));
+    FF_TRY(ff_read_at(fd, path, header, got, 0, error));
     unsigned dimensions = header[3];
     uint64_t wanted =
         4 + 4 * (uint64_t)(dimensions >= least && dimensions <= 4 ? dimensions : least);
@@ -277,8 +278,8 @@ static ff_status idx_list(ff_source *source, ff_error *error) {
     FF_TRY(ff_alloc(&sets, 1, sizeof *sets, "IDX files", error));
     ff_status status = list_sets(source, sets, error);
     for (size_t i = 0; i < sets->count; i++) {
-        ff_disk_close(&sets->set[i].images_fd);
-        ff_disk_close(&sets->set[i].labels_fd);
+        ff_close_file(&sets->set[i].images_fd);
+        ff_close_file(&sets->set[i].labels_fd);
         ff_array_set_free(&sets->set[i].set);
     }
     free(sets);

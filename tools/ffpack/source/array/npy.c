@@ -3,9 +3,9 @@
  * headers (npy_header.c). Labels of X.npy: the file with the name of the same split's labels, as
  * y_train.npy for x_train.npy, or X_labels.npy or X-labels.npy; else it has none. */
 #include "tools/ffpack/source/array/npy.h"
+#include "format/base/path.h"
 #include "tools/ffpack/source/archive.h"
 #include "tools/ffpack/source/array/npy_header.h"
-#include "tools/ffpack/source/disk.h"
 #include "tools/ffpack/source/input.h"
 
 #include <dirent.h>

@@ -1,6 +1,6 @@
 #include "tools/ffpack/source/array/npy_header.h"
 
-#include "tools/ffpack/source/disk.h"
+#include "format/base/read.h"
 
 #include <ctype.h>
 #include <inttypes.h>
@@ -131,7 +131,7 @@ static ff_status read_text(int fd, const char *path, uint64_t offset, uint64_t b
     if (bytes < PREFIX_BYTES)
         return ff_fail(error, FF_BAD_DATA, "%s: has %" PRIu64 " bytes, too few for an NPY header",
                        path, bytes);
-    FF_TRY(ff_disk_read_at(fd, path, prefix, sizeof prefix, offset, error));
+    FF_TRY(ff_read_at(fd, path, prefix, sizeof prefix, offset, error));
     if (memcmp(prefix, "\x93NUMPY", 6) != 0)
         return ff_fail(error, FF_BAD_DATA, "%s: does not begin with 93 'NUMPY' as NPY files do",
                        path);
@@ -146,7 +146,7 @@ static ff_status read_text(int fd, const char *path, uint64_t offset, uint64_t b
                        "%s: its NPY header has %" PRIu32 " bytes, wanted at most %" PRIu64, path,
                        length, bytes < FF_NPY_HEADER_LIMIT ? bytes : FF_NPY_HEADER_LIMIT);
     FF_TRY(ff_alloc(text, (uint64_t)length + 1, 1, "an NPY header", error));
-    ff_status status = ff_disk_read_at(fd, path, *text, length, offset + *begin - length, error);
+    ff_status status = ff_read_at(fd, path, *text, length, offset + *begin - length, error);
     if (status == FF_OK && memchr(*text, 0, length))
         status = ff_fail(error, FF_BAD_DATA, "%s: a zero byte in its NPY header", path);
     if (status != FF_OK) free(*text);

@@ -1,10 +1,11 @@
 /* NPZ: a zip archive of .npy files, stored or deflated, as numpy.savez and savez_compressed write
  * them. Each chosen array is read once through libarchive, which checks its CRC. Stored ones, whose
  * bytes are found in the archive as they are, stay there; the others go into temporary space. */
+#include "format/base/file.h"
+#include "format/base/read.h"
 #include "tools/ffpack/source/archive.h"
 #include "tools/ffpack/source/array/npy.h"
 #include "tools/ffpack/source/array/npy_header.h"
-#include "tools/ffpack/source/disk.h"
 
 #include "format/base/interrupt.h"
 
@@ -58,7 +59,7 @@ static ff_status compare(npz_pass *pass, uint64_t offset, size_t size, bool *sam
                          ff_error *error) {
     *same = offset <= pass->file_bytes && size <= pass->file_bytes - offset;
     if (!*same) return FF_OK;
-    FF_TRY(ff_disk_read_at(pass->fd, pass->source->path, pass->found, size, offset, error));
+    FF_TRY(ff_read_at(pass->fd, pass->source->path, pass->found, size, offset, error));
     *same = !memcmp(pass->found, pass->chunk, size);
     return FF_OK;
 }
@@ -81,10 +82,10 @@ static ff_status take_member(npz_pass *pass, const ff_archive_member *member, co
         if (stored) continue;
         if (first) {
             begin = 0;
-            FF_TRY(ff_disk_temporary(temporary, &fd, error));
+            FF_TRY(ff_open_temporary(temporary, &fd, error));
             FF_TRY(ff_source_add_part(pass->source, path, fd, &part, error));
         }
-        FF_TRY(ff_disk_write_at(fd, temporary, pass->chunk, got, bytes, error));
+        FF_TRY(ff_write_temporary(fd, temporary, pass->chunk, got, bytes, error));
     }
     FF_TRY(ff_npy_read(fd, path, begin, bytes, array, error));
     array->part = part;
@@ -96,7 +97,7 @@ static ff_status run_pass(npz_pass *pass, ff_npy_choice *choice, const ff_names 
     const char *path = pass->source->path;
     FF_TRY(ff_alloc(&pass->chunk, CHUNK_BYTES, 1, "unpacking", error));
     FF_TRY(ff_alloc(&pass->found, CHUNK_BYTES, 1, "unpacking", error));
-    FF_TRY(ff_disk_open(path, &pass->fd, &pass->file_bytes, error));
+    FF_TRY(ff_open_file(path, &pass->fd, &pass->file_bytes, error));
     FF_TRY(ff_source_add_part(pass->source, path, pass->fd, &pass->part, error));
     FF_TRY(ff_archive_open(&pass->archive, path, false, error));
     for (;;) {

@@ -7,9 +7,9 @@
  * coarse_label_names.txt. They lie in a folder (or in its folder cifar-10-batches-bin or
  * cifar-100-binary), in a tar archive, or one of them is given alone.
  * The python version has the same names without .bin: python.c. */
+#include "format/base/read.h"
 #include "format/base/thread.h"
 #include "tools/ffpack/source/cifar/files.h"
-#include "tools/ffpack/source/disk.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -85,7 +85,7 @@ static void read_labels(void *context, size_t index) {
     uint64_t record = FF_CIFAR_PIXEL_BYTES + bytes, count = batch->bytes / record;
     ff_status status = ff_alloc(&batch->labels, count, bytes, "labels", &batch->error);
     if (status == FF_OK)
-        status = ff_disk_gather(part->fd, part->path, batch->labels, bytes, batch->offset, record,
+        status = ff_read_pieces(part->fd, part->path, batch->labels, bytes, batch->offset, record,
                                 count, &batch->error);
     batch->error.status = status;
 }

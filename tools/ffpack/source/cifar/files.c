@@ -1,8 +1,11 @@
 #include "tools/ffpack/source/cifar/files.h"
 
+#include "format/base/file.h"
 #include "format/base/interrupt.h"
+#include "format/base/path.h"
+#include "format/base/read.h"
 #include "tools/ffpack/source/archive.h"
-#include "tools/ffpack/source/disk.h"
+#include "tools/ffpack/source/text.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -105,10 +108,10 @@ static ff_status is_pickle_file(const char *path, bool *is, ff_error *error) {
     unsigned char head[16];
     size_t got = 0;
     *is = false;
-    ff_status status = ff_disk_open(path, &fd, NULL, error);
+    ff_status status = ff_open_file(path, &fd, NULL, error);
     if (status == FF_OK) {
-        status = ff_disk_read_some(fd, path, head, 2, sizeof head, 0, &got, error);
-        ff_disk_close(&fd);
+        status = ff_read_some(fd, path, head, 2, sizeof head, 0, &got, error);
+        ff_close_file(&fd);
     }
     if (status == FF_OK) *is = ff_cifar_is_pickle(head, got);
     return status == FF_BAD_DATA ? FF_OK : status; /* no regular file, or too short */
@@ -235,7 +238,7 @@ static ff_status add_file(ff_cifar *found, ff_source *source, const char *path,
     uint64_t bytes;
     uint32_t part;
     const char *name = ff_path_base(path);
-    FF_TRY(ff_disk_open(path, &fd, &bytes, error));
+    FF_TRY(ff_open_file(path, &fd, &bytes, error));
     FF_TRY(ff_source_add_part(source, path, fd, &part, error));
     if (meta_of_name(name) >= 0) {
         add_meta(found, name, part, 0, bytes);
@@ -271,7 +274,7 @@ static ff_status find_in_folder(ff_cifar *found, ff_source *source, const char *
             bool wanted = !kind || batches;
             if (wanted && (!kind || kind->python)) status = is_pickle_file(path, &wanted, error);
             if (wanted && status == FF_OK) status = add_file(found, source, path, kind, error);
-        } else if ((status = ff_disk_text(path, &text, error)) == FF_OK) {
+        } else if ((status = ff_text_read(path, &text, error)) == FF_OK) {
             status = add_text(found, name, text, path, error);
         }
         free(path);
@@ -293,9 +296,15 @@ static ff_status read_text_member(ff_cifar *found, ff_archive *archive, const ch
         free(text);
         return status;
     }
-    char path[512];
-    snprintf(path, sizeof path, "%s: %s", ff_path_base(found->place), member);
-    return add_text(found, ff_path_base(member), text, path, error);
+    char *path;
+    status = ff_format(&path, error, "%s: %s", ff_path_base(found->place), member);
+    if (status != FF_OK) {
+        free(text);
+        return status;
+    }
+    status = add_text(found, ff_path_base(member), text, path, error);
+    free(path);
+    return status;
 }
 
 /* Unpacks the files of records one behind the other into temporary space, in one pass. */
@@ -303,7 +312,7 @@ static ff_status unpack(ff_cifar *found, ff_source *source, ff_archive *archive,
                         ff_error *error) {
     int fd;
     uint32_t part;
-    FF_TRY(ff_disk_temporary(source->temporary, &fd, error));
+    FF_TRY(ff_open_temporary(source->temporary, &fd, error));
     FF_TRY(ff_source_add_part(source, source->path, fd, &part, error));
     uint64_t end = 0;
     for (;;) {
@@ -328,7 +337,7 @@ static ff_status unpack(ff_cifar *found, ff_source *source, ff_archive *archive,
         for (size_t got = CHUNK_BYTES; got == CHUNK_BYTES; end += got) {
             FF_TRY(ff_interrupt_check(error));
             FF_TRY(ff_archive_read(archive, chunk, CHUNK_BYTES, &got, error));
-            FF_TRY(ff_disk_write_at(fd, source->temporary, chunk, got, end, error));
+            FF_TRY(ff_write_temporary(fd, source->temporary, chunk, got, end, error));
         }
         if (meta)
             add_meta(found, name, part, begin, end - begin);

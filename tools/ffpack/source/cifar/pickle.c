@@ -1,8 +1,8 @@
 /* The stack machine: every opcode but those that need NumPy's arrays. */
 #include "tools/ffpack/source/cifar/pickle.h"
 
+#include "format/base/read.h"
 #include "tools/ffpack/source/cifar/pickle_machine.h"
-#include "tools/ffpack/source/disk.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -366,7 +366,7 @@ void ff_pickle_destroy(ff_pickle **out) {
     for (size_t i = 0; i < pickle->node_count; i++)
         if (pickle->node[i].kind == FF_PICKLE_LIST || pickle->node[i].kind == FF_PICKLE_DICT)
             free(pickle->node[i].list.item);
-    ff_disk_close(&pickle->decoded_fd);
+    ff_close_file(&pickle->decoded_fd);
     ff_buffer_free(&pickle->decoding);
     free(pickle->window);
     free(pickle->node);

@@ -1,7 +1,8 @@
 /* What lies in a pickle's file: a window for opcodes, lines, and strings that are written as text,
  * decoded into temporary space. */
+#include "format/base/file.h"
+#include "format/base/read.h"
 #include "tools/ffpack/source/cifar/pickle_machine.h"
-#include "tools/ffpack/source/disk.h"
 
 #include <ctype.h>
 #include <inttypes.h>
@@ -18,8 +19,8 @@ static ff_status look(ff_pickle *pickle, size_t size, size_t *left, ff_error *er
         uint64_t rest = pickle->end - pickle->at;
         pickle->window_bytes = rest < WINDOW_BYTES ? (size_t)rest : WINDOW_BYTES;
         pickle->window_at = pickle->at;
-        FF_TRY(ff_disk_read_at(pickle->fd, pickle->path, pickle->window, pickle->window_bytes,
-                               pickle->at, error));
+        FF_TRY(ff_read_at(pickle->fd, pickle->path, pickle->window, pickle->window_bytes,
+                          pickle->at, error));
     }
     *left = (size_t)(pickle->window_at + pickle->window_bytes - pickle->at);
     return FF_OK;
@@ -71,8 +72,8 @@ ff_status ff_pickle_line(ff_pickle *pickle, char text[256], ff_error *error) {
 
 ff_status ff_pickle_fetch(ff_pickle *pickle, ff_pickle_place place, void *to, size_t size,
                           ff_error *error) {
-    return ff_disk_read_at(place.decoded ? pickle->decoded_fd : pickle->fd, pickle->path, to, size,
-                           place.offset, error);
+    return ff_read_at(place.decoded ? pickle->decoded_fd : pickle->fd, pickle->path, to, size,
+                      place.offset, error);
 }
 
 /* ---- decoded strings ----------------------------------------------------------------------- */
@@ -86,9 +87,9 @@ static ff_status flush(ff_pickle *pickle, ff_error *error) {
         return ff_pickle_fail(pickle, error, "strings of more than %" PRIu64 " bytes when decoded",
                               limit);
     if (pickle->decoded_fd < 0)
-        FF_TRY(ff_disk_temporary(pickle->temporary, &pickle->decoded_fd, error));
-    FF_TRY(ff_disk_write_at(pickle->decoded_fd, pickle->temporary, pickle->decoding.bytes, bytes,
-                            pickle->decoded_bytes, error));
+        FF_TRY(ff_open_temporary(pickle->temporary, &pickle->decoded_fd, error));
+    FF_TRY(ff_write_temporary(pickle->decoded_fd, pickle->temporary, pickle->decoding.bytes, bytes,
+                              pickle->decoded_bytes, error));
     pickle->decoded_bytes += bytes;
     pickle->decoding.length = 0;
     return FF_OK;

@@ -6,9 +6,9 @@
  * ("label_names"); or train and test with meta ("fine_label_names", "coarse_label_names").
  * torchvision reads them with encoding="latin1", so keys and names may be strings of Python 2 or of
  * Python 3. */
+#include "format/base/path.h"
 #include "tools/ffpack/source/cifar/files.h"
 #include "tools/ffpack/source/cifar/pickle.h"
-#include "tools/ffpack/source/disk.h"
 
 #include <inttypes.h>
 #include <stdio.h>

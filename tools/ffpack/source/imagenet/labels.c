@@ -1,8 +1,10 @@
 #include "tools/ffpack/source/imagenet/labels.h"
 
+#include "format/base/path.h"
+#include "format/base/read.h"
 #include "tools/ffpack/source/archive.h"
-#include "tools/ffpack/source/disk.h"
 #include "tools/ffpack/source/imagenet/matlab.h"
+#include "tools/ffpack/source/text.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -62,15 +64,15 @@ static ff_status read_devkit_archive(devkit *kit, const char *path, ff_error *er
 static ff_status read_file(const char *path, char **bytes, size_t *length, ff_error *error) {
     int fd;
     uint64_t size;
-    FF_TRY(ff_disk_open(path, &fd, &size, error));
+    FF_TRY(ff_open_file(path, &fd, &size, error));
     ff_status status = FF_OK;
     if (size > FILE_LIMIT_BYTES)
         status = ff_fail(error, FF_BAD_DATA, "%s: has %" PRIu64 " bytes, more than %" PRIu64, path,
                          size, FILE_LIMIT_BYTES);
     if (status == FF_OK) status = ff_alloc(bytes, size + 1, 1, "the devkit", error);
-    if (status == FF_OK) status = ff_disk_read_at(fd, path, *bytes, size, 0, error);
+    if (status == FF_OK) status = ff_read_at(fd, path, *bytes, size, 0, error);
     *length = size;
-    ff_disk_close(&fd);
+    ff_close_file(&fd);
     return status;
 }
 
@@ -188,17 +190,17 @@ static ff_status read_any(ff_imagenet_labels *labels, devkit *kit, ff_error *err
     int fd;
     unsigned char head[512];
     uint64_t bytes;
-    FF_TRY(ff_disk_open(path, &fd, &bytes, error));
+    FF_TRY(ff_open_file(path, &fd, &bytes, error));
     size_t head_bytes = bytes < sizeof head ? (size_t)bytes : sizeof head;
-    ff_status status = ff_disk_read_at(fd, path, head, head_bytes, 0, error);
-    ff_disk_close(&fd);
+    ff_status status = ff_read_at(fd, path, head, head_bytes, 0, error);
+    ff_close_file(&fd);
     FF_TRY(status);
     if (ff_archive_looks_like(head, head_bytes)) {
         FF_TRY(read_devkit_archive(kit, path, error));
         return take_devkit(labels, kit, error);
     }
     char *text;
-    FF_TRY(ff_disk_text(path, &text, error));
+    FF_TRY(ff_text_read(path, &text, error));
     status = take_text(labels, text, error);
     free(text);
     return status;

@@ -9,8 +9,8 @@
  * numbers that are not all whole) are one, called target (then target2, ...). Items are numbered in
  * the order of the lines, in each split; keys are the paths as written. The list is read twice, or
  * three times where labels are names, so memory does not grow with it. */
+#include "format/base/path.h"
 #include "tools/ffpack/source/archive.h"
-#include "tools/ffpack/source/disk.h"
 #include "tools/ffpack/source/list/fields.h"
 
 #include <errno.h>

@@ -1,7 +1,7 @@
 #include "tools/ffpack/source/tree/chosen.h"
 
+#include "format/base/path.h"
 #include "tools/ffpack/decode/decode.h"
-#include "tools/ffpack/source/disk.h"
 
 #include <fnmatch.h>
 #include <inttypes.h>

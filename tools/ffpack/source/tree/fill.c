@@ -1,5 +1,4 @@
 /* The images of a tree in torchvision's order, as the items of its splits. */
-#include "tools/ffpack/source/disk.h"
 #include "tools/ffpack/source/tree/tree_state.h"
 
 #include <stdlib.h>

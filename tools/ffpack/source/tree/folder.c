@@ -2,7 +2,8 @@
  * Beyond torchvision's ImageFolder: a folder that cannot be read, and a link that leads back above
  * itself, are errors; there they are silently skipped, or walked 40 times. */
 #include "format/base/interrupt.h"
-#include "tools/ffpack/source/disk.h"
+#include "format/base/path.h"
+#include "format/base/read.h"
 #include "tools/ffpack/source/tree/tree.h"
 
 #include <dirent.h>
@@ -42,11 +43,11 @@ static ff_status look(void *context, unsigned char *head, size_t size, size_t *g
     int fd;
     uint64_t bytes = 0;
     *got = 0;
-    if (ff_disk_open(walk->path.bytes, &fd, &bytes, NULL) != FF_OK) return FF_OK;
+    if (ff_open_file(walk->path.bytes, &fd, &bytes, NULL) != FF_OK) return FF_OK;
     if (bytes < size) size = (size_t)bytes;
-    ff_status status = ff_disk_read_at(fd, walk->path.bytes, head, size, 0, error);
+    ff_status status = ff_read_at(fd, walk->path.bytes, head, size, 0, error);
     if (status == FF_OK) *got = size;
-    ff_disk_close(&fd);
+    ff_close_file(&fd);
     return status;
 }
 

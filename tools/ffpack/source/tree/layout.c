@@ -1,7 +1,5 @@
 #include "tools/ffpack/source/tree/layout.h"
 
-#include "tools/ffpack/source/disk.h"
-
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,4 @@
 /* Lists of labels of a tree: those of --labels, and those that lie in it. */
-#include "tools/ffpack/source/disk.h"
 #include "tools/ffpack/source/tree/tree_state.h"
 
 #include <stdlib.h>

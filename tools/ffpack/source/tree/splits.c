@@ -1,5 +1,4 @@
 /* The splits of a tree, and where each has its labels from. */
-#include "tools/ffpack/source/disk.h"
 #include "tools/ffpack/source/tree/tree_state.h"
 
 #include <inttypes.h>
@@ -16,11 +15,14 @@ static bool is_flat(const ff_tree_splits *splits, const ff_tree *tree, const ff_
     static const char *const words[] = {"images", "image", "imgs", "img"};
     if (!folders->count) return ff_tree_has_images(tree, inside);
     if (folders->count > 1 || split == splits->layout.split) return false;
-    const char *folder = ff_names_at(folders, 0);
-    char beside[512];
-    snprintf(beside, sizeof beside, "%s%s%s", tree->root, splits->layout.split->folder, folder);
-    for (size_t i = 0; i < tree->folders.count; i++)
-        if (!strcmp(ff_names_at(&tree->folders, i), beside)) return false;
+    const char *folder = ff_names_at(folders, 0), *first = splits->layout.split->folder;
+    size_t root_bytes = strlen(tree->root), first_bytes = strlen(first);
+    for (size_t i = 0; i < tree->folders.count; i++) {
+        const char *at = ff_names_at(&tree->folders, i); /* one beside it in the first split? */
+        if (!strncmp(at, tree->root, root_bytes) && !strncmp(at + root_bytes, first, first_bytes) &&
+            !strcmp(at + root_bytes + first_bytes, folder))
+            return false;
+    }
     for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
         if (!strcasecmp(folder, words[i])) return true;
     return false;

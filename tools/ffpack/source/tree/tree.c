@@ -1,7 +1,6 @@
 #include "tools/ffpack/source/tree/tree.h"
 
 #include "tools/ffpack/decode/decode.h"
-#include "tools/ffpack/source/disk.h"
 #include "tools/ffpack/source/tree/tree_state.h"
 
 #include <inttypes.h>

@@ -1,7 +1,7 @@
 #include "tools/ffpack/source/webdataset/tars.h"
 
+#include "format/base/path.h"
 #include "tools/ffpack/source/braces.h"
-#include "tools/ffpack/source/disk.h"
 
 #include <dirent.h>
 #include <stdlib.h>
@@ -11,7 +11,8 @@
 
 const char *const ff_web_splits[] = {"", "train", "val", "test", NULL};
 
-bool ff_web_is_tar_name(const char *name) {
+/* Of a tar: .tar .tgz .tbz2 .txz .tzst, .tar.gz and the like. */
+static bool is_tar_name(const char *name) {
     static const char *const ends[] = {".tar",    ".tgz",     ".tbz2",   ".txz",    ".tzst",
                                        ".tar.gz", ".tar.bz2", ".tar.xz", ".tar.zst"};
     size_t length = strlen(name);
@@ -23,7 +24,7 @@ bool ff_web_is_tar_name(const char *name) {
 }
 
 static bool is_tar(const char *name, unsigned char type) {
-    return type != DT_DIR && ff_web_is_tar_name(name);
+    return type != DT_DIR && is_tar_name(name);
 }
 
 static bool is_split_folder(const char *name, unsigned char type) {

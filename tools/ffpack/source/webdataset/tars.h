@@ -22,7 +22,4 @@ void ff_web_tars_free(ff_web_tars *tars);
 /* The splits, train first. Each ends with a name of the list; NULL ends it. */
 extern const char *const ff_web_splits[];
 
-/* Whether a file of this name is a tar: .tar .tgz .tbz2 .txz .tzst, .tar.gz and the like. */
-bool ff_web_is_tar_name(const char *name);
-
 #endif

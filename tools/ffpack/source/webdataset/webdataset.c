@@ -11,9 +11,9 @@
  * their bytes. A set has labels for every sample, or for none.
  * Refused: links and devices (their bytes are elsewhere), samples without an image. Other members
  * (captions, arrays) are left out. A leading "./" of members' names is no part of the key. */
+#include "format/base/read.h"
 #include "tools/ffpack/source/archive.h"
 #include "tools/ffpack/source/class_set.h"
-#include "tools/ffpack/source/disk.h"
 #include "tools/ffpack/source/source.h"
 #include "tools/ffpack/source/webdataset/sample.h"
 #include "tools/ffpack/source/webdataset/tars.h"
@@ -287,8 +287,8 @@ static ff_status list_tar(web *state, const char *path, ff_error *error) {
     int fd;
     state->path = path;
     state->part = FF_PART_FILE;
-    FF_TRY(ff_disk_open(path, &fd, &state->bytes, error));
-    ff_disk_close(&fd);
+    FF_TRY(ff_open_file(path, &fd, &state->bytes, error));
+    ff_close_file(&fd);
     FF_TRY(ff_archive_open(&state->archive, path, false, error));
     ff_status status = list_members(state, error);
     ff_archive_close(&state->archive);

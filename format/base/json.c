@@ -1,0 +1,33 @@
+#include "format/base/json.h"
+
+#include "format/base/bytes.h"
+#include "format/base/memory.h"
+
+#include <math.h>
+#include <string.h>
+
+json_t *ff_json_text(const char *text) {
+    if (!text) return json_null();
+    json_t *string = json_string(text);
+    return string ? string : ff_json_bytes(text, strlen(text));
+}
+
+json_t *ff_json_bytes(const void *bytes, size_t length) {
+    ff_buffer text = {0};
+    json_t *string = NULL;
+    if (ff_escape(&text, bytes, length, NULL) == FF_OK)
+        string = json_stringn(text.length ? text.bytes : "", text.length);
+    ff_buffer_free(&text);
+    return string;
+}
+
+json_t *ff_json_number(double value) {
+    if (isfinite(value)) return json_real(value);
+    return json_string(isnan(value) ? "NaN" : value > 0 ? "Infinity" : "-Infinity");
+}
+
+json_t *ff_json_id(const uint8_t id[16]) {
+    char text[33];
+    ff_hex(text, id, 16);
+    return json_string(text);
+}

@@ -1,0 +1,23 @@
+/* JSON of values that JSON lacks. Every function returns a new reference, NULL without memory.
+ * Thread rule: pure. */
+#ifndef FF_BASE_JSON_H
+#define FF_BASE_JSON_H
+
+#include <jansson.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Text that may hold any bytes, as a path may: percent-escaped (ff_escape) where it is not UTF-8;
+ * NULL becomes null. */
+json_t *ff_json_text(const char *text);
+
+/* Bytes, always percent-escaped. */
+json_t *ff_json_bytes(const void *bytes, size_t length);
+
+/* A number, or the string "NaN", "Infinity" or "-Infinity". */
+json_t *ff_json_number(double value);
+
+/* An id in hexadecimal. */
+json_t *ff_json_id(const uint8_t id[16]);
+
+#endif

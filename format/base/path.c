@@ -1,0 +1,40 @@
+#include "format/base/path.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+ff_status ff_path_join(char **path, const char *directory, const char *name, ff_error *error) {
+    size_t length = strlen(directory);
+    bool slash = length && directory[length - 1] == '/';
+    return ff_format(path, error, "%s%s%s", directory, slash ? "" : "/", name);
+}
+
+const char *ff_path_base(const char *path) {
+    const char *base = path;
+    for (const char *at = path; *at; at++)
+        if (*at == '/' && at[1] && at[1] != '/') base = at + 1;
+    return base;
+}
+
+bool ff_path_exists(const char *format, ...) {
+    char path[PATH_MAX]; /* the kernel takes no longer one */
+    va_list arguments;
+    va_start(arguments, format);
+    int length = vsnprintf(path, sizeof path, format, arguments);
+    va_end(arguments);
+    if (length < (int)sizeof path) return access(path, F_OK) == 0;
+    errno = ENAMETOOLONG;
+    return false;
+}
+
+bool ff_path_stem(char *stem, size_t size, const char *name, const char *suffix) {
+    size_t length = strlen(name), end = strlen(suffix);
+    if (length <= end || length - end >= size || strcmp(name + length - end, suffix)) return false;
+    memcpy(stem, name, length - end);
+    stem[length - end] = 0;
+    return true;
+}

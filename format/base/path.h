@@ -1,0 +1,21 @@
+/* Paths, of any length. Thread rule: pure. */
+#ifndef FF_BASE_PATH_H
+#define FF_BASE_PATH_H
+
+#include "format/base/memory.h"
+
+/* "directory/name", allocated. */
+FF_MUST_USE ff_status ff_path_join(char **path, const char *directory, const char *name,
+                                   ff_error *error);
+
+/* The part of a path after its last '/' (trailing ones ignored where it has others). */
+const char *ff_path_base(const char *path);
+
+/* Whether there is anything of this path; links are followed. errno is access(2)'s. */
+bool ff_path_exists(const char *format, ...) FF_PRINTF(1, 2);
+
+/* Whether `name` is a stem and `suffix`, with the stem in `stem`, which has room for `size` bytes
+ * with its final zero: no longer ones. */
+bool ff_path_stem(char *stem, size_t size, const char *name, const char *suffix);
+
+#endif

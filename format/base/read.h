@@ -1,0 +1,36 @@
+/* Reading files: regular ones only, exact ranges.
+ * Thread rule: any number of threads may read one descriptor. */
+#ifndef FF_BASE_READ_H
+#define FF_BASE_READ_H
+
+#include "format/base/memory.h"
+
+/* Opens a regular file for reading; *bytes (may be NULL) = its size. Directories, devices and pipes
+ * are refused (FF_BAD_DATA), so that nothing blocks on them. The caller closes *fd. */
+FF_MUST_USE ff_status ff_open_file(const char *path, int *fd, uint64_t *bytes, ff_error *error);
+
+/* Closes *fd where it is not negative, and makes it -1. */
+void ff_close_file(int *fd);
+
+/* Reads exactly `size` bytes at `offset`. FF_BAD_DATA where the file ends before. `path` is for
+ * sentences, here and below. */
+FF_MUST_USE ff_status ff_read_at(int fd, const char *path, void *to, size_t size, uint64_t offset,
+                                 ff_error *error);
+
+/* Reads at least `size` and up to `limit` bytes; *got says how many. */
+FF_MUST_USE ff_status ff_read_some(int fd, const char *path, void *to, size_t size, size_t limit,
+                                   uint64_t offset, size_t *got, ff_error *error);
+
+/* Reads `count` pieces of `size` bytes to `to`, one after another: the first at `offset`, each
+ * other one `stride` bytes after the one before. For small pieces of large files. `offset + stride
+ * * count` does not exceed the file's size. FF_IO where the file shrinks meanwhile. */
+FF_MUST_USE ff_status ff_read_pieces(int fd, const char *path, void *to, size_t size,
+                                     uint64_t offset, uint64_t stride, uint64_t count,
+                                     ff_error *error);
+
+/* Reads a whole file into the empty buffer `all`, with a zero byte after it. FF_BAD_DATA where it
+ * has more than `limit` bytes. */
+FF_MUST_USE ff_status ff_read_whole(ff_buffer *all, const char *path, uint64_t limit,
+                                    ff_error *error);
+
+#endif
