@@ -6,7 +6,7 @@
 #ifndef FF_FORMAT_BLOCK_H
 #define FF_FORMAT_BLOCK_H
 
-#include "format/reader.h"
+#include "format/layout.h"
 
 typedef struct ff_block ff_block;
 

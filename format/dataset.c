@@ -3,13 +3,11 @@
 #include "format/base/read.h"
 #include "format/checksum.h"
 #include "format/generation.h"
-#include "format/part.h"
+#include "format/set.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -50,58 +48,6 @@ static ff_status read_index(ff_dataset *dataset, uint64_t offset, void *to, uint
 }
 
 /* ---- opening -------------------------------------------------------------------------------- */
-
-/* A part of a set, or a folder of parts of its splits. */
-static bool is_part(const char *path) {
-    char name[600];
-    snprintf(name, sizeof name, "%.500s/" FF_PART_NAME, path);
-    return !access(name, F_OK);
-}
-
-ff_status ff_dataset_refuse_part(const char *path, ff_error *error) {
-    if (!is_part(path)) return FF_OK;
-    ff_part part;
-    ff_buffer text = {0};
-    ff_status status = ff_part_read(&part, path, &text, error);
-    ff_buffer_free(&text);
-    FF_TRY(status);
-    return ff_fail(error, FF_BAD_DATA,
-                   "%s: is part %u/%u of a set; ffpack merge OUT PART... puts its parts together",
-                   path, part.number, part.count);
-}
-
-/* `path` has no index: say what it is instead. */
-static ff_status no_index(const char *path, ff_error *error) {
-    FF_TRY(ff_dataset_refuse_part(path, error));
-    DIR *folder = opendir(path);
-    if (!folder) return ff_fail_errno(error, "%s: cannot open", path);
-    ff_buffer splits = {0};
-    bool shards = false;
-    ff_status status = FF_OK;
-    for (struct dirent *item; status == FF_OK && (item = readdir(folder));) {
-        char name[600];
-        if (item->d_name[0] != '.') {
-            snprintf(name, sizeof name, "%.300s/%.255s", path, item->d_name);
-            status = ff_dataset_refuse_part(name, error);
-        }
-        uint32_t number;
-        shards |= ff_shard_name_parse(item->d_name, &number);
-        snprintf(name, sizeof name, "%.255s/" FF_INDEX_NAME, item->d_name);
-        if (status == FF_OK && item->d_name[0] != '.' && !faccessat(dirfd(folder), name, F_OK, 0))
-            status = ff_buffer_printf(&splits, error, "%s%s/%s", splits.length ? ", " : "", path,
-                                      item->d_name);
-    }
-    closedir(folder);
-    if (status == FF_OK)
-        status = splits.length
-                     ? ff_fail(error, FF_BAD_DATA, "%s: holds several splits; name one of %s", path,
-                               splits.bytes)
-                     : ff_fail(error, FF_BAD_DATA,
-                               "%s: is no packed dataset: it has no " FF_INDEX_NAME "%s", path,
-                               shards ? "; ffpack repair makes one from its shards" : "");
-    ff_buffer_free(&splits);
-    return status;
-}
 
 static ff_status map_index(ff_dataset *dataset, int descriptor, ff_error *error) {
     struct stat info;
@@ -227,7 +173,7 @@ static ff_status open_all(ff_dataset *dataset, const char *path, ff_error *error
     FF_TRY(ff_format(&dataset->index_path, error, "%s/%s", path, FF_INDEX_NAME));
     int descriptor = open(dataset->index_path, O_RDONLY | O_CLOEXEC);
     if (descriptor < 0) {
-        if (errno == ENOENT || errno == ENOTDIR) return no_index(path, error);
+        if (errno == ENOENT || errno == ENOTDIR) return ff_set_refuse(path, error);
         return ff_fail_errno(error, "%s: cannot open", dataset->index_path);
     }
     ff_status status = map_index(dataset, descriptor, error);

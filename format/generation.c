@@ -79,11 +79,9 @@ ff_status ff_metadata_append(ff_metadata *metadata, const uint8_t id[16], uint64
         return ff_fail(error, FF_FAILED, "%" PRIu64 " items cannot be appended", items);
     ff_generation last = {.items = metadata->items, .shards = ff_metadata_shard_count(metadata)};
     memcpy(last.id, id, 16);
-    ff_generation *grown =
-        realloc(metadata->generation, (metadata->generation_count + 1) * sizeof *grown);
-    if (!grown) return ff_fail(error, FF_NO_MEMORY, "not enough memory for generations");
-    metadata->generation = grown;
-    grown[metadata->generation_count++] = last;
+    FF_TRY(ff_grow(&metadata->generation, metadata->generation_count, sizeof last, "generations",
+                   error));
+    metadata->generation[metadata->generation_count++] = last;
     metadata->items = total;
     metadata->version = FF_FORMAT_VERSION;
     return ff_metadata_check(metadata, error);

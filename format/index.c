@@ -1,8 +1,9 @@
 #include "format/index.h"
 
-#include "format/checksum.h"
 #include "format/base/file.h"
+#include "format/checksum.h"
 #include "format/generation.h"
+#include "format/ids.h"
 #include "format/shard.h"
 
 #include <fcntl.h>
@@ -27,7 +28,7 @@ typedef struct builder {
      * rank. */
     uint64_t *present, *rank;
     ff_file *file;
-    XXH3_state_t *content_state, *source_state;
+    ff_ids *ids;
     ff_buffer checksums;
     ff_index_header header;
 } builder;
@@ -45,45 +46,20 @@ static void end_section(builder *b, int section) {
 
 /* ---- the shards ----------------------------------------------------------------------------- */
 
-/* The first shard of an earlier generation: its metadata is what the newest one's says it is. */
-static ff_status check_generation(const builder *b, const ff_shard *shard, uint32_t generation,
-                                  ff_error *error) {
-    ff_buffer text = {0};
-    ff_metadata older = {0};
-    uint8_t id[16];
-    ff_status status = ff_shard_metadata_text(shard, &text, error);
-    if (status == FF_OK) status = ff_metadata_read(&older, text.bytes, text.length, error);
-    if (status == FF_BAD_DATA) status = ff_fail_within(error, status, "%s", shard->path);
-    if (status == FF_OK) {
-        ff_id_of(id, text.bytes, text.length);
-        if (older.generation_count != generation || older.version != shard->header.version)
-            status =
-                ff_fail(error, FF_BAD_DATA, "%s: its header and metadata disagree", shard->path);
-    }
-    if (status == FF_OK)
-        status = ff_metadata_continues(&older, id, &b->metadata, shard->path, error);
-    ff_metadata_free(&older);
-    ff_buffer_free(&text);
-    return status;
-}
-
 /* One shard: of this dataset, at its place. */
 static ff_status open_shard(builder *b, uint32_t number, ff_error *error) {
     ff_shard *shard = &b->shard[number];
     const ff_metadata *metadata = &b->metadata;
     FF_TRY(ff_shard_open(shard, b->directory, number, error));
+    FF_TRY(ff_shard_belongs(shard, metadata, b->metadata_id, error));
     ff_shard_place place = ff_metadata_shard_place(metadata, number);
-    bool earlier = place.generation < metadata->generation_count;
-    const uint8_t *id = earlier ? metadata->generation[place.generation].id : b->metadata_id;
-    if (memcmp(id, shard->header.metadata_id, 16) || shard->header.generation != place.generation ||
-        shard->header.first_position != place.first_position ||
-        shard->header.position_count != place.position_count ||
-        (!earlier && shard->header.version != metadata->version) ||
-        shard->header.compressed != (metadata->compression == FF_COMPRESSION_ZSTD))
-        return ff_fail(error, FF_BAD_DATA, "%s: belongs to another dataset than the others",
-                       shard->path);
-    if (earlier && place.first_position == place.first_item)
-        FF_TRY(check_generation(b, shard, place.generation, error));
+    if (place.generation < metadata->generation_count && place.first_position == place.first_item) {
+        ff_buffer text = {0};
+        ff_status status = ff_shard_metadata_text(shard, &text, error);
+        if (status == FF_OK) status = ff_shard_check_earlier(shard, metadata, &text, error);
+        ff_buffer_free(&text);
+        FF_TRY(status);
+    }
     uint64_t row = ff_metadata_label_row_bytes(metadata);
     const ff_section *section = shard->footer.section;
     if (section[FF_SHARD_LABELS].bytes != shard->footer.sample_count * row)
@@ -281,14 +257,11 @@ static ff_status window_get(window *w, uint64_t offset, size_t length, const uin
     return FF_OK;
 }
 
-/* content_id: of each sample its checksum, shape, label row, key length and key; source_id: of each
- * sample its key length, key and source checksum. In number order, integers little-endian. */
 static ff_status sum_samples(builder *b, window w[3], ff_error *error) {
     const ff_section *section = b->header.section;
     uint64_t row_bytes = ff_metadata_label_row_bytes(&b->metadata);
     for (uint64_t number = 0; number < b->sample_count; number++) {
         const uint8_t *record, *row, *key;
-        uint8_t head[16], key_bytes[4], source[8];
         ff_entry entry;
         FF_TRY(window_get(&w[0], section[FF_INDEX_ENTRIES].offset + number * FF_ENTRY_BYTES,
                           FF_ENTRY_BYTES, &record, error));
@@ -297,37 +270,20 @@ static ff_status sum_samples(builder *b, window w[3], ff_error *error) {
                           (size_t)row_bytes, &row, error));
         FF_TRY(window_get(&w[2], section[FF_INDEX_KEYS].offset + entry.key_offset, entry.key_bytes,
                           &key, error));
-        ff_store_u64(head, entry.checksum);
-        ff_store_u32(head + 8, entry.height);
-        ff_store_u32(head + 12, entry.width);
-        ff_store_u32(key_bytes, entry.key_bytes);
-        ff_store_u64(source, entry.source_checksum);
-        XXH3_128bits_update(b->content_state, head, sizeof head);
-        XXH3_128bits_update(b->content_state, row, row_bytes);
-        XXH3_128bits_update(b->content_state, key_bytes, sizeof key_bytes);
-        XXH3_128bits_update(b->content_state, key, entry.key_bytes);
-        XXH3_128bits_update(b->source_state, key_bytes, sizeof key_bytes);
-        XXH3_128bits_update(b->source_state, key, entry.key_bytes);
-        XXH3_128bits_update(b->source_state, source, sizeof source);
+        ff_ids_add(b->ids, &entry, row, row_bytes, key);
     }
     return FF_OK;
 }
 
 static ff_status sum_ids(builder *b, ff_error *error) {
     window *w;
-    b->content_state = XXH3_createState();
-    b->source_state = XXH3_createState();
-    if (!b->content_state || !b->source_state)
-        return ff_fail(error, FF_NO_MEMORY, "not enough memory for checksums");
-    XXH3_128bits_reset(b->content_state);
-    XXH3_128bits_reset(b->source_state);
+    FF_TRY(ff_ids_create(&b->ids, error));
     FF_TRY(ff_alloc(&w, 3, sizeof *w, "index buffers", error));
     for (int i = 0; i < 3; i++) w[i].file = b->file;
     ff_status status = sum_samples(b, w, error);
     free(w);
     FF_TRY(status);
-    ff_id_store(b->header.id.content, XXH3_128bits_digest(b->content_state));
-    ff_id_store(b->header.id.source, XXH3_128bits_digest(b->source_state));
+    ff_ids_finish(b->ids, &b->header.id);
     return ff_metadata_transform_id(&b->metadata, b->header.id.transform, error);
 }
 
@@ -445,8 +401,7 @@ ff_status ff_index_build(const char *directory, const ff_buffer *text, ff_writer
     free(b.shard);
     free(b.present);
     free(b.rank);
-    XXH3_freeState(b.content_state);
-    XXH3_freeState(b.source_state);
+    ff_ids_destroy(&b.ids);
     ff_buffer_free(&b.checksums);
     ff_buffer_free(&own);
     ff_metadata_free(&b.metadata);

@@ -4,7 +4,7 @@
 #ifndef FF_FORMAT_LAYOUT_H
 #define FF_FORMAT_LAYOUT_H
 
-#include "format/reader.h"
+#include "format/metadata.h"
 
 #define FF_HEADER_BYTES       4096u /* of shards and of the index; samples begin behind it */
 #define FF_FOOTER_BYTES       256u
@@ -19,6 +19,23 @@
 #define FF_SEEK_FOOTER_MAGIC  0x8F92EAB1u
 #define FF_SEEK_FOOTER_BYTES  9u
 #define FF_SEEK_ROW_BYTES     8u
+
+/* Where and what a sample is. */
+typedef struct ff_entry {
+    uint64_t item;            /* its number at the source, before skipping */
+    uint64_t offset;          /* of its slot in the shard's payload; raw shards: in the file */
+    uint64_t bytes;           /* payload: tensor and wide labels */
+    uint64_t checksum;        /* XXH3-64 of the payload */
+    uint64_t source_checksum; /* XXH3-64 of the source's bytes */
+    uint64_t key_offset;
+    uint32_t key_bytes;
+    uint32_t height, width;
+    uint32_t shard;
+} ff_entry;
+
+typedef struct ff_dataset_ids {
+    uint8_t content[16], transform[16], source[16];
+} ff_dataset_ids;
 
 typedef struct ff_section {
     uint64_t offset, bytes, checksum;

@@ -49,25 +49,9 @@ ff_status ff_metadata_copy(ff_metadata *copy, const ff_metadata *metadata, ff_er
     return status;
 }
 
-/* Arrays here grow one by one: `count` elements are in use, and the allocation is the next power
- * of two, so the capacity need not be stored. */
-static ff_status grow(void *array, size_t count, size_t size, const char *what, ff_error *error) {
-    if (count & (count - 1)) return FF_OK; /* room up to the next power of two */
-    void *memory;
-    uint64_t bytes;
-    memcpy(&memory, array, sizeof memory);
-    if (!ff_mul_u64(count ? count * 2 : 1, size, &bytes) || bytes > PTRDIFF_MAX)
-        return ff_fail(error, FF_NO_MEMORY, "not enough memory for %s", what);
-    void *grown = realloc(memory, bytes);
-    if (!grown) return ff_fail(error, FF_NO_MEMORY, "not enough memory for %s", what);
-    memcpy(array, &grown, sizeof grown);
-    // cppcheck-suppress memleak ; it went into *array, by memcpy for any element type
-    return FF_OK;
-}
-
 static ff_status add_string(char ***array, size_t *count, const char *text, const char *what,
                             ff_error *error) {
-    FF_TRY(grow(array, *count, sizeof **array, what, error));
+    FF_TRY(ff_grow(array, *count, sizeof **array, what, error));
     FF_TRY(ff_copy_string(&(*array)[*count], text, error));
     ++*count;
     return FF_OK;
@@ -88,8 +72,8 @@ ff_status ff_metadata_add_optional(ff_metadata *metadata, const char *feature, f
 ff_status ff_metadata_add_provenance(ff_metadata *metadata, const char *key, const char *value,
                                      ff_error *error) {
     ff_provenance entry = {0};
-    FF_TRY(
-        grow(&metadata->provenance, metadata->provenance_count, sizeof entry, "provenance", error));
+    FF_TRY(ff_grow(&metadata->provenance, metadata->provenance_count, sizeof entry, "provenance",
+                   error));
     ff_status status = ff_copy_string(&entry.key, key, error);
     if (status == FF_OK) status = ff_copy_string(&entry.value, value, error);
     if (status == FF_OK)
@@ -102,7 +86,7 @@ ff_status ff_metadata_add_provenance(ff_metadata *metadata, const char *key, con
 ff_status ff_metadata_add_field(ff_metadata *metadata, const char *name, ff_field_kind kind,
                                 ff_dtype dtype, uint32_t width, ff_error *error) {
     ff_field field = {.kind = kind, .dtype = dtype, .width = width};
-    FF_TRY(grow(&metadata->field, metadata->field_count, sizeof field, "label fields", error));
+    FF_TRY(ff_grow(&metadata->field, metadata->field_count, sizeof field, "label fields", error));
     FF_TRY(ff_copy_string(&field.name, name, error));
     metadata->field[metadata->field_count++] = field;
     return FF_OK;

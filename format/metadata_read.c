@@ -197,7 +197,7 @@ static ff_status read_compression(line_parser *parser, ff_metadata *metadata) {
 }
 
 /* How many there are is bounded by the shards, of which each has one at least. */
-static ff_status read_generation(line_parser *parser, ff_metadata *metadata, size_t *capacity) {
+static ff_status read_generation(line_parser *parser, ff_metadata *metadata) {
     ff_generation at = {0};
     FF_TRY(take_number(parser, "items", UINT64_C(1) << 40, &at.items));
     FF_TRY(take_u32(parser, "shards", FF_SHARDS_LIMIT, &at.shards));
@@ -205,8 +205,8 @@ static ff_status read_generation(line_parser *parser, ff_metadata *metadata, siz
     FF_TRY(take_hex(parser, at.id, sizeof at.id));
     parser->line_bytes = 0;
     if (metadata->generation_count >= FF_SHARDS_LIMIT) return bad(parser, "too many generations");
-    FF_TRY(ff_reserve(&metadata->generation, capacity, metadata->generation_count + 1, sizeof at,
-                      "generations", parser->error));
+    FF_TRY(ff_grow(&metadata->generation, metadata->generation_count, sizeof at, "generations",
+                   parser->error));
     metadata->generation[metadata->generation_count++] = at;
     return FF_OK;
 }
@@ -302,13 +302,7 @@ static ff_status read_strings(line_parser *parser, ff_metadata *metadata, const 
     return status;
 }
 
-/* What reading keeps count of from line to line. */
-typedef struct line_counts {
-    uint32_t table_rows;
-    size_t generation_capacity;
-} line_counts;
-
-static ff_status read_line(line_parser *parser, ff_metadata *metadata, line_counts *counts) {
+static ff_status read_line(line_parser *parser, ff_metadata *metadata, uint32_t *table_rows) {
     static const char *const text_words[] = {"required", "optional", "split", "transform",
                                              "provenance"};
     for (size_t i = 0; i < sizeof text_words / sizeof *text_words; i++)
@@ -319,11 +313,10 @@ static ff_status read_line(line_parser *parser, ff_metadata *metadata, line_coun
         FF_TRY(take_number(parser, "per_shard", UINT64_C(1) << 40, &metadata->items_per_shard));
         return take_number(parser, "per_block", UINT64_C(1) << 40, &metadata->items_per_block);
     }
-    if (take_word(parser, "generation"))
-        return read_generation(parser, metadata, &counts->generation_capacity);
+    if (take_word(parser, "generation")) return read_generation(parser, metadata);
     if (take_word(parser, "compression")) return read_compression(parser, metadata);
     if (take_word(parser, "table")) {
-        FF_TRY(read_table(parser, metadata, counts->table_rows++));
+        FF_TRY(read_table(parser, metadata, (*table_rows)++));
         parser->line_bytes = 0;
         return FF_OK;
     }
@@ -376,18 +369,18 @@ static ff_status read_version(line_parser *parser, uint32_t *version) {
 }
 
 static ff_status read_all(line_parser *parser, ff_metadata *metadata) {
-    line_counts counts = {0};
+    uint32_t table_rows = 0;
     if (parser->at == parser->end || parser->end[-1] != '\n')
         return bad(parser, "the text does not end with a newline");
     if (!next_line(parser) || !take_word(parser, FF_METADATA_WORD))
         return bad(parser, "wanted '%s' and a version", FF_METADATA_WORD);
     FF_TRY(read_version(parser, &metadata->version));
     while (next_line(parser)) {
-        FF_TRY(read_line(parser, metadata, &counts));
+        FF_TRY(read_line(parser, metadata, &table_rows));
         if (parser->line_bytes) return bad(parser, "unexpected text at its end");
     }
-    if (metadata->table && counts.table_rows != metadata->channels)
-        return bad(parser, "%u tables for %u channels", counts.table_rows, metadata->channels);
+    if (metadata->table && table_rows != metadata->channels)
+        return bad(parser, "%u tables for %u channels", table_rows, metadata->channels);
     if (!metadata->split) return bad(parser, "the line 'split' is missing");
     if (!metadata->mean != !metadata->std) return bad(parser, "mean without std, or the reverse");
     FF_TRY(ff_metadata_check(metadata, parser->error));

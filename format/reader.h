@@ -10,28 +10,11 @@
 #ifndef FF_FORMAT_READER_H
 #define FF_FORMAT_READER_H
 
-#include "format/metadata.h"
+#include "format/layout.h"
 
 typedef enum ff_verify { FF_VERIFY_OFF, FF_VERIFY_FIRST, FF_VERIFY_ALWAYS } ff_verify;
 
 typedef struct ff_dataset ff_dataset;
-
-/* Where and what a sample is. */
-typedef struct ff_entry {
-    uint64_t item;            /* its number at the source, before skipping */
-    uint64_t offset;          /* of its slot in the shard's payload; raw shards: in the file */
-    uint64_t bytes;           /* payload: tensor and wide labels */
-    uint64_t checksum;        /* XXH3-64 of the payload */
-    uint64_t source_checksum; /* XXH3-64 of the source's bytes */
-    uint64_t key_offset;
-    uint32_t key_bytes;
-    uint32_t height, width;
-    uint32_t shard;
-} ff_entry;
-
-typedef struct ff_dataset_ids {
-    uint8_t content[16], transform[16], source[16];
-} ff_dataset_ids;
 
 typedef struct ff_shard_info {
     char name[32]; /* "shard-000000.ffs" */
@@ -44,8 +27,6 @@ typedef struct ff_shard_info {
  * sentence names them. FF_BAD_DATA, FF_IO. */
 FF_MUST_USE ff_status ff_dataset_open(ff_dataset **dataset, const char *path, ff_verify verify,
                                       ff_error *error);
-/* FF_BAD_DATA with a sentence where the folder `path` is a part of a set, which has no index. */
-FF_MUST_USE ff_status ff_dataset_refuse_part(const char *path, ff_error *error);
 /* After every reader of it was closed. NULL is accepted. */
 void ff_dataset_close(ff_dataset **dataset);
 
@@ -76,6 +57,11 @@ FF_MUST_USE ff_status ff_dataset_class(ff_dataset *dataset, uint64_t number, siz
  * the fields where there is none. */
 FF_MUST_USE ff_status ff_dataset_field(const ff_dataset *dataset, const char *name, size_t *field,
                                        ff_error *error);
+
+/* The numbers of all samples in the order in which they are stored: *number [count], to be freed;
+ * or NULL where that is the order of their numbers. 8 bytes a sample (32 while they are sorted). */
+FF_MUST_USE ff_status ff_dataset_storage_order(ff_dataset *dataset, uint64_t **number,
+                                               ff_error *error);
 
 /* Asks the processor for the index lines of sample `number` ahead of the calls above and below, for
  * readers in random order. Reads and checks nothing; any number is accepted. */

@@ -170,6 +170,39 @@ ff_status ff_shard_metadata_text(const ff_shard *shard, ff_buffer *text, ff_erro
     return FF_OK;
 }
 
+ff_status ff_shard_belongs(const ff_shard *shard, const ff_metadata *metadata, const uint8_t id[16],
+                           ff_error *error) {
+    const ff_shard_header *header = &shard->header;
+    ff_shard_place place = ff_metadata_shard_place(metadata, header->number);
+    bool earlier = place.generation < metadata->generation_count;
+    if (!memcmp(header->metadata_id, earlier ? metadata->generation[place.generation].id : id,
+                16) &&
+        header->generation == place.generation && header->first_position == place.first_position &&
+        header->position_count == place.position_count &&
+        (earlier || header->version == metadata->version) &&
+        header->compressed == (metadata->compression == FF_COMPRESSION_ZSTD))
+        return FF_OK;
+    return ff_fail(error, FF_BAD_DATA, "%s: belongs to another dataset than the others",
+                   shard->path);
+}
+
+ff_status ff_shard_check_earlier(const ff_shard *shard, const ff_metadata *metadata,
+                                 const ff_buffer *text, ff_error *error) {
+    ff_metadata older;
+    uint8_t id[16];
+    ff_status status = ff_metadata_read(&older, text->bytes, text->length, error);
+    if (status == FF_BAD_DATA) ff_fail_within(error, status, "%s", shard->path);
+    FF_TRY(status);
+    ff_id_of(id, text->bytes, text->length);
+    if (older.generation_count != shard->header.generation ||
+        older.version != shard->header.version)
+        status = ff_fail(error, FF_BAD_DATA, "%s: its header and metadata disagree", shard->path);
+    else
+        status = ff_metadata_continues(&older, id, metadata, shard->path, error);
+    ff_metadata_free(&older);
+    return status;
+}
+
 ff_status ff_entry_check(const ff_entry *entry, const ff_metadata *metadata,
                          const ff_shard_footer *footer, const char *path, uint64_t slot,
                          ff_error *error) {

@@ -33,6 +33,16 @@ FF_MUST_USE ff_status ff_shard_section(const ff_shard *shard, int section, const
 FF_MUST_USE ff_status ff_shard_metadata_text(const ff_shard *shard, ff_buffer *text,
                                              ff_error *error);
 
+/* Whether it is the set's shard of its number, as far as its header says: `metadata` is the set's
+ * in its newest generation, `id` that of its text. FF_BAD_DATA. */
+FF_MUST_USE ff_status ff_shard_belongs(const ff_shard *shard, const ff_metadata *metadata,
+                                       const uint8_t id[16], ff_error *error);
+
+/* The same of the metadata that a shard of an earlier generation carries, whose text is `text`:
+ * whether it is the one that `metadata` names. */
+FF_MUST_USE ff_status ff_shard_check_earlier(const ff_shard *shard, const ff_metadata *metadata,
+                                             const ff_buffer *text, ff_error *error);
+
 /* Checks a record against this shard: shape, size, offset, key range. `slot` is for the sentence.
  */
 FF_MUST_USE ff_status ff_entry_check(const ff_entry *entry, const ff_metadata *metadata,

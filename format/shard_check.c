@@ -174,7 +174,6 @@ static ff_status check_metadata(const ff_shard_check *check, const ff_shard *sha
     const uint8_t *wanted =
         earlier ? metadata->generation[place.generation].id : check->metadata_id;
     ff_buffer text = {0};
-    ff_metadata older = {0};
     uint8_t id[16] = {0};
     ff_status status = ff_shard_metadata_text(shard, &text, error);
     if (status == FF_OK) ff_id_of(id, text.bytes, text.length);
@@ -182,19 +181,8 @@ static ff_status check_metadata(const ff_shard_check *check, const ff_shard *sha
         status = ff_fail(error, FF_BAD_DATA, "%s: its metadata is not the index's", shard->path);
     if (status == FF_OK && memcmp(id, shard->header.metadata_id, 16))
         status = ff_fail(error, FF_BAD_DATA, "%s: the header names other metadata", shard->path);
-    if (status == FF_OK && earlier) {
-        status = ff_metadata_read(&older, text.bytes, text.length, error);
-        if (status == FF_BAD_DATA) ff_fail_within(error, status, "%s", shard->path);
-        if (status == FF_OK)
-            status = ff_metadata_continues(&older, id, metadata, shard->path, error);
-    }
-    if (status == FF_OK &&
-        (shard->header.version != (earlier ? older.version : metadata->version) ||
-         shard->header.generation != place.generation ||
-         shard->header.first_position != place.first_position ||
-         shard->header.position_count != place.position_count))
-        status = ff_fail(error, FF_BAD_DATA, "%s: its header and metadata disagree", shard->path);
-    ff_metadata_free(&older);
+    if (status == FF_OK && earlier) status = ff_shard_check_earlier(shard, metadata, &text, error);
+    if (status == FF_OK) status = ff_shard_belongs(shard, metadata, check->metadata_id, error);
     ff_buffer_free(&text);
     return status;
 }

@@ -4,6 +4,7 @@
 #include "format/checksum.h"
 #include "format/dataset.h"
 #include "format/generation.h"
+#include "format/ids.h"
 #include "format/shard_check.h"
 
 #include <inttypes.h>
@@ -46,9 +47,7 @@ static ff_status check_shard(verification *v, uint32_t number, ff_error *error) 
     const ff_shard *shard;
     FF_TRY(ff_dataset_open_shard(v->dataset, number, &shard, error));
     const ff_shard_row *row = &v->dataset->row[number];
-    if (row->first_position != shard->header.first_position ||
-        row->position_count != shard->header.position_count ||
-        row->generation != shard->header.generation || row->footer_offset != shard->footer_offset)
+    if (row->footer_offset != shard->footer_offset)
         return ff_fail(error, FF_BAD_DATA, "%s: the index's row disagrees with its header",
                        shard->path);
     ff_shard_check check = {
@@ -70,7 +69,7 @@ typedef struct sample_check {
     ff_dataset *dataset;
     uint64_t *key_base; /* [shard_count]: where a shard's keys begin among the index's */
     uint64_t item;      /* of the sample before */
-    XXH3_state_t *content, *source;
+    ff_ids *ids;
 } sample_check;
 
 /* The record whose slot lies at this offset: records are in the order of their offsets. */
@@ -129,7 +128,7 @@ static ff_status check_record(const sample_check *check, uint64_t number, const 
 static ff_status check_sample(sample_check *check, uint64_t number, ff_error *error) {
     ff_dataset *dataset = check->dataset;
     const ff_metadata *metadata = &dataset->metadata;
-    uint8_t key[4 + FF_KEY_LIMIT_BYTES], head[16];
+    uint8_t key[FF_KEY_LIMIT_BYTES];
     uint8_t row[FF_FIELDS_LIMIT * FF_SMALL_LABEL_BYTES];
     size_t key_bytes;
     ff_entry entry;
@@ -145,58 +144,45 @@ static ff_status check_sample(sample_check *check, uint64_t number, ff_error *er
                        "shard",
                        dataset->index_path, number, entry.item);
     check->item = entry.item;
-    FF_TRY(ff_dataset_key(dataset, number, key + 4, &key_bytes, error));
+    FF_TRY(ff_dataset_key(dataset, number, key, &key_bytes, error));
     FF_TRY(ff_dataset_small_label(dataset, number, 0, row, dataset->row_bytes, error));
     for (size_t i = 0; i < metadata->field_count; i++) {
         int64_t value;
         if (metadata->field[i].kind == FF_FIELD_CLASS)
             FF_TRY(ff_dataset_class(dataset, number, i, &value, error));
     }
-    FF_TRY(check_record(check, number, &entry, key + 4, row, error));
-    ff_store_u64(head, entry.checksum);
-    ff_store_u32(head + 8, entry.height);
-    ff_store_u32(head + 12, entry.width);
-    ff_store_u32(key, (uint32_t)key_bytes);
-    XXH3_128bits_update(check->content, head, sizeof head);
-    XXH3_128bits_update(check->content, row, dataset->row_bytes);
-    XXH3_128bits_update(check->content, key, 4 + key_bytes);
-    XXH3_128bits_update(check->source, key, 4 + key_bytes);
-    ff_store_u64(head, entry.source_checksum);
-    XXH3_128bits_update(check->source, head, 8);
+    FF_TRY(check_record(check, number, &entry, key, row, error));
+    ff_ids_add(check->ids, &entry, row, dataset->row_bytes, key);
     return FF_OK;
 }
 
 static ff_status check_ids(const sample_check *check, ff_error *error) {
     const ff_dataset *dataset = check->dataset;
-    uint8_t id[3][16];
-    const uint8_t *wanted[3] = {dataset->header.id.content, dataset->header.id.source,
-                                dataset->header.id.transform};
-    static const char *const name[3] = {"content_id", "source_id", "transform_id"};
-    ff_id_store(id[0], XXH3_128bits_digest(check->content));
-    ff_id_store(id[1], XXH3_128bits_digest(check->source));
-    FF_TRY(ff_metadata_transform_id(&dataset->metadata, id[2], error));
+    const ff_dataset_ids *wanted = &dataset->header.id;
+    ff_dataset_ids id;
+    const struct {
+        const char *name;
+        const uint8_t *found, *wanted;
+    } ids[] = {{"content_id", id.content, wanted->content},
+               {"source_id", id.source, wanted->source},
+               {"transform_id", id.transform, wanted->transform}};
+    ff_ids_finish(check->ids, &id);
+    FF_TRY(ff_metadata_transform_id(&dataset->metadata, id.transform, error));
     for (int i = 0; i < 3; i++)
-        if (memcmp(id[i], wanted[i], 16))
+        if (memcmp(ids[i].found, ids[i].wanted, 16))
             return ff_fail(error, FF_BAD_DATA, "%s: %s is not what its samples give",
-                           dataset->index_path, name[i]);
+                           dataset->index_path, ids[i].name);
     return FF_OK;
 }
 
 /* Every shard was opened and found sound before. */
 static ff_status check_samples(verification *v, ff_error *error) {
     ff_dataset *dataset = v->dataset;
-    sample_check check = {
-        .dataset = dataset, .content = XXH3_createState(), .source = XXH3_createState()};
-    ff_status status = FF_OK;
-    if (!check.content || !check.source)
-        status = ff_fail(error, FF_NO_MEMORY, "not enough memory for checksums");
+    sample_check check = {.dataset = dataset};
+    ff_status status = ff_ids_create(&check.ids, error);
     if (status == FF_OK)
         status = ff_alloc(&check.key_base, dataset->header.shard_count, sizeof *check.key_base,
                           "shards", error);
-    if (status == FF_OK) {
-        XXH3_128bits_reset(check.content);
-        XXH3_128bits_reset(check.source);
-    }
     for (uint32_t i = 1; status == FF_OK && i < dataset->header.shard_count; i++)
         check.key_base[i] =
             check.key_base[i - 1] + dataset->shard[i - 1].footer.section[FF_SHARD_KEYS].bytes;
@@ -204,8 +190,7 @@ static ff_status check_samples(verification *v, ff_error *error) {
         status = check_sample(&check, number, error);
     if (status == FF_OK) status = check_ids(&check, error);
     free(check.key_base);
-    XXH3_freeState(check.content);
-    XXH3_freeState(check.source);
+    ff_ids_destroy(&check.ids);
     return status;
 }
 

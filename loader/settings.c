@@ -22,43 +22,6 @@ ff_loader_options ff_loader_defaults(void) {
 
 /* ---- order ---------------------------------------------------------------------------------- */
 
-typedef struct stored_at {
-    uint64_t offset, number;
-    uint32_t shard;
-} stored_at;
-
-static int compare_places(const void *left, const void *right) {
-    const stored_at *a = left, *b = right;
-    if (a->shard != b->shard) return a->shard < b->shard ? -1 : 1;
-    return a->offset < b->offset ? -1 : a->offset > b->offset;
-}
-
-/* Block order wants neighbours on the disk. Where numbers are not stored in rising order, a table
- * of 8 bytes a sample tells which sample lies where. */
-static ff_status map_places(ff_loader_settings *settings, ff_error *error) {
-    stored_at *places, before = {0};
-    bool rising = true;
-    FF_TRY(ff_alloc(&places, settings->count, sizeof *places, "the storage order", error));
-    ff_status status = FF_OK;
-    for (uint64_t number = 0; number < settings->count; number++) {
-        ff_entry entry;
-        FF_TRY_DONE(ff_dataset_entry(settings->dataset, number, &entry, error));
-        places[number] =
-            (stored_at){.offset = entry.offset, .number = number, .shard = entry.shard};
-        if (number && compare_places(&before, &places[number]) > 0) rising = false;
-        before = places[number];
-    }
-    if (rising) goto done;
-    qsort(places, settings->count, sizeof *places, compare_places);
-    FF_TRY_DONE(ff_alloc(&settings->sample_of_place, settings->count,
-                         sizeof *settings->sample_of_place, "the storage order", error));
-    for (uint64_t batch = 0; batch < settings->count; batch++)
-        settings->sample_of_place[batch] = places[batch].number;
-done:
-    free(places);
-    return status;
-}
-
 static ff_status resolve_order(ff_loader_settings *settings, const ff_loader_options *options,
                                ff_error *error) {
     settings->order = (ff_order_spec){.count = settings->count,
@@ -76,8 +39,9 @@ static ff_status resolve_order(ff_loader_settings *settings, const ff_loader_opt
         if (settings->order.group == 0) settings->order.group = group;
     }
     FF_TRY(ff_order_check(&settings->order, error));
-    bool places = options->order == FF_ORDER_BLOCK || options->feed.storage_order;
-    return places ? map_places(settings, error) : FF_OK;
+    /* Block order wants neighbours on the disk. */
+    if (options->order != FF_ORDER_BLOCK && !options->feed.storage_order) return FF_OK;
+    return ff_dataset_storage_order(settings->dataset, &settings->sample_of_place, error);
 }
 
 /* ---- shapes and memory ---------------------------------------------------------------------- */

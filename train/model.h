@@ -1,4 +1,4 @@
-/* A model ready to train: its graph, parameters and plans. This is what recipes, evaluation and
+/* A model ready to train: its graph, parameters and plans. This is what trainers, evaluation and
  * checkpoints are written against; graph.h and compute.h lie below it.
  *
  * Life: ff_model_create builds the graph, plans it for `batch` (shapes, memory, algorithms) and

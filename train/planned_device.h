@@ -36,7 +36,7 @@ void ff_planned_device_close(ff_planned_device **planned);
 
 /* For ff_model_options.device. */
 const ff_model_device *ff_planned_device_model(const ff_planned_device *planned);
-/* For ff_recipe_options.planned_kernels; NULL without a module. */
+/* For ff_trainer_options.planned_kernels; NULL without a module. */
 const struct ff_loader_kernels *ff_planned_device_kernels(const ff_planned_device *planned);
 /* The card's limits, as its description tells them; what it does not tell is 0. */
 ff_card ff_planned_device_card(const ff_planned_device *planned);

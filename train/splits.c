@@ -1,93 +1,57 @@
 #include "train/splits.h"
 
-#include "format/base/memory.h"
+#include "format/set.h"
 #include "train/agreement.h"
 
-#include <dirent.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
-
-static ff_status holds_index(const char *folder, bool *holds, ff_error *error) {
-    char *path;
-    FF_TRY(ff_format(&path, error, "%s/index.ffx", folder));
-    *holds = access(path, F_OK) == 0;
-    free(path);
-    return FF_OK;
-}
-
-/* *found = the first of `folder`/`names[i]` that holds an index, or NULL. */
-static ff_status find_split(const char *folder, const char *const *names, char **found,
-                            ff_error *error) {
-    *found = NULL;
-    for (; *names; names++) {
-        char *path;
-        bool holds;
-        FF_TRY(ff_format(&path, error, "%s/%s", folder, *names));
-        ff_status status = holds_index(path, &holds, error);
-        if (status == FF_OK && holds) {
-            *found = path;
-            return FF_OK;
-        }
-        free(path);
-        if (status != FF_OK) return status;
-    }
-    return FF_OK;
-}
-
-/* A set that a held-out part was split from is tuned on that part, not on the test. */
-static const char *const train_names[] = {"train", NULL};
-static const char *const val_names[] = {"val", "valid", "test", NULL};
 
 /* FF_USAGE where `folder` holds sets, but none by the names that are looked for. */
 static ff_status refuse_other_splits(const char *folder, const char *wanted, ff_error *error) {
-    struct dirent **entries;
+    ff_set set;
     ff_buffer found = {0};
-    ff_status status = FF_OK;
-    const int count = scandir(folder, &entries, NULL, alphasort);
-    for (int i = 0; i < count; i++) {
-        char *path = NULL;
-        bool holds = false;
-        if (status == FF_OK && entries[i]->d_name[0] != '.')
-            status = ff_format(&path, error, "%s/%s", folder, entries[i]->d_name);
-        if (path) status = holds_index(path, &holds, error);
-        if (holds) status = ff_buffer_printf(&found, error, "%s%s", found.length ? ", " : "", path);
-        free(path);
-        free(entries[i]);
+    ff_status status = ff_set_find(&set, folder, NULL);
+    if (status == FF_OK && set.count && *set.split[0].name) {
+        status = ff_set_list(&set, &found, error);
+        if (status == FF_OK)
+            status =
+                ff_fail(error, FF_USAGE, "%s: has no split '%s'; name the set that is meant: %s",
+                        folder, wanted, found.bytes);
+    } else {
+        status = FF_OK;
     }
-    if (count >= 0) free(entries);
-    if (status == FF_OK && found.length)
-        status = ff_fail(error, FF_USAGE, "%s: has no split '%s'; name the set that is meant: %s",
-                         folder, wanted, found.bytes);
     ff_buffer_free(&found);
+    ff_set_free(&set);
     return status;
 }
 
-/* Opens `folder`, or where it holds splits instead the first of `names`. *beside = whether it did
- * so. */
-static ff_status open_split(ff_dataset **dataset, const char *folder, const char *const *names,
-                            ff_verify verify, bool *beside, ff_error *error) {
-    bool holds;
-    char *path = NULL;
-    *beside = false;
-    FF_TRY(holds_index(folder, &holds, error));
-    if (!holds) FF_TRY(find_split(folder, names, &path, error));
-    if (!holds && !path) FF_TRY(refuse_other_splits(folder, *names, error));
-    *beside = path != NULL;
-    ff_status status = ff_dataset_open(dataset, path ? path : folder, verify, error);
+/* Opens `folder`, or where it holds splits instead the first of these ranks. *beside = whether it
+ * did so. */
+static ff_status open_split(ff_dataset **dataset, const char *folder, ff_set_rank from,
+                            ff_set_rank to, ff_verify verify, bool *beside, ff_error *error) {
+    char *path;
+    FF_TRY(ff_set_choose(&path, folder, from, to, error));
+    *beside = path && strcmp(path, folder);
+    ff_status status = FF_OK;
+    if (!path)
+        status = refuse_other_splits(folder, from == FF_SPLIT_TRAIN ? "train" : "val", error);
+    if (status == FF_OK) status = ff_dataset_open(dataset, path ? path : folder, verify, error);
     free(path);
     return status;
 }
 
 static ff_status open_both(ff_splits *splits, const ff_splits_options *options, ff_error *error) {
     bool beside, unused;
-    FF_TRY(open_split(&splits->train, options->data, train_names, options->verify, &beside, error));
+    FF_TRY(open_split(&splits->train, options->data, FF_SPLIT_TRAIN, FF_SPLIT_TRAIN,
+                      options->verify, &beside, error));
+    /* A set that a held-out part was split from is tuned on that part, not on the test. */
     if (options->val)
-        return open_split(&splits->val, options->val, val_names, options->verify, &unused, error);
+        return open_split(&splits->val, options->val, FF_SPLIT_VAL, FF_SPLIT_TEST, options->verify,
+                          &unused, error);
     if (!beside) return FF_OK;
     char *path;
-    FF_TRY(find_split(options->data, val_names, &path, error));
+    FF_TRY(ff_set_choose(&path, options->data, FF_SPLIT_VAL, FF_SPLIT_TEST, error));
     if (!path) return FF_OK;
     ff_status status = ff_dataset_open(&splits->val, path, options->verify, error);
     free(path);

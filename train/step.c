@@ -10,7 +10,7 @@
 #include <string.h>
 
 /* One step in TIMED_STEPS has its time taken, where the one before that is through. */
-enum { REPORT_STEPS = 16, PARTS = 3, TIMED_STEPS = 8 };
+enum { SEND_STEPS = 16, PARTS = 3, TIMED_STEPS = 8 };
 
 /* The segments of a step, in their order. */
 enum { GRADIENTS, UPDATE, SEGMENTS };
@@ -23,7 +23,7 @@ struct ff_step {
     ff_update *update;
     ff_segments segments;
     const ff_plan *plan; /* of the step before; NULL = there was none */
-    ff_outcome *ring;    /* [PARTS * report_steps], on the device */
+    ff_outcome *ring;    /* [PARTS * send_steps], on the device */
     ff_outcome *pinned;  /* its copy */
     ff_event *copied[PARTS];
     /* Numbers of the next step, of the next one whose outcome is sent to the host, and that the
@@ -57,7 +57,7 @@ static ff_status give_gradients(void *context, ff_plan *plan, const ff_batch *ba
     if (timed)
         FF_TRY(table_of(step)->event_record_external(compute->device, step->begun, compute->stream,
                                                      error));
-    ff_plan_enqueue(plan, batch, true, step->ring, PARTS * step->options.report_steps,
+    ff_plan_enqueue(plan, batch, true, step->ring, PARTS * step->options.send_steps,
                     step->options.bucket_bytes ? &events : NULL);
     return ff_compute_check(compute, error);
 }
@@ -66,7 +66,7 @@ static ff_status give_update(void *context, ff_plan *plan, const ff_batch *batch
                              ff_error *error) {
     ff_step *step = context;
     (void)plan, (void)batch, (void)timed;
-    ff_update_enqueue(step->update, step->ring, PARTS * step->options.report_steps);
+    ff_update_enqueue(step->update, step->ring, PARTS * step->options.send_steps);
     return ff_compute_check(step->compute, error);
 }
 
@@ -108,7 +108,7 @@ static ff_status set_control(ff_step *step, ff_error *error) {
 
 static ff_status build(ff_step *step, ff_error *error) {
     const ff_step_options *options = &step->options;
-    const uint64_t bytes = (uint64_t)PARTS * options->report_steps * sizeof(ff_outcome);
+    const uint64_t bytes = (uint64_t)PARTS * options->send_steps * sizeof(ff_outcome);
     const ff_update_options update = {
         .groups = options->groups,
         .group_count = options->group_count,
@@ -138,7 +138,7 @@ ff_status ff_step_create(ff_step **out, ff_model *model, const ff_step_options *
     step->compute = ff_model_compute(model);
     step->store = ff_model_store(model);
     step->options = *options;
-    if (!step->options.report_steps) step->options.report_steps = REPORT_STEPS;
+    if (!step->options.send_steps) step->options.send_steps = SEND_STEPS;
     step->segments.compute = step->compute;
     step->segments.kinds = kinds;
     step->segments.context = step;
@@ -215,11 +215,11 @@ ff_step_times ff_step_measure(ff_step *step) {
 /* ---- outcomes ---- */
 
 static int part_of(const ff_step *step, uint64_t number) {
-    return (int)(number / step->options.report_steps % PARTS);
+    return (int)(number / step->options.send_steps % PARTS);
 }
 
 static uint64_t place_of(const ff_step *step, uint64_t number) {
-    return number % (PARTS * (uint64_t)step->options.report_steps);
+    return number % (PARTS * (uint64_t)step->options.send_steps);
 }
 
 /* Sends the outcomes that were not: they lie in one part, for every part is sent at its end. */
@@ -246,8 +246,8 @@ ff_status ff_step_outcomes(ff_step *step, bool wait, const ff_outcome **outcomes
     if (step->delivered == step->sent) return FF_OK;
     if (!wait && !device->table->event_done(device, copied)) return FF_OK;
     FF_TRY(device->table->event_synchronize(device, copied, error));
-    const uint64_t at = place_of(step, step->delivered), report = step->options.report_steps;
-    const uint64_t left = report - at % report, there = step->sent - step->delivered;
+    const uint64_t at = place_of(step, step->delivered), each = step->options.send_steps;
+    const uint64_t left = each - at % each, there = step->sent - step->delivered;
     *count = (uint32_t)(there < left ? there : left);
     *outcomes = step->pinned + at;
     step->delivered += *count;
@@ -259,7 +259,7 @@ ff_status ff_step_outcomes(ff_step *step, bool wait, const ff_outcome **outcomes
 static ff_status await_place(ff_step *step, ff_error *error) {
     ff_device *device = step->compute->device;
     const uint64_t ahead = step->given - step->delivered;
-    const uint64_t most = (PARTS - 1) * (uint64_t)step->options.report_steps;
+    const uint64_t most = (PARTS - 1) * (uint64_t)step->options.send_steps;
     assert(ahead <= most);
     if (ahead < most) return FF_OK;
     return device->table->event_synchronize(device, step->copied[part_of(step, step->delivered)],
@@ -295,7 +295,7 @@ ff_status ff_step_run(ff_step *step, ff_plan *plan, const ff_batch *batch, ff_er
     FF_TRY(run_segments(step, plan, batch, SEGMENTS, timed, error));
     step->given++;
     FF_TRY(mark_end(step, timed, error));
-    if (step->given % step->options.report_steps == 0) return send_outcomes(step, error);
+    if (step->given % step->options.send_steps == 0) return send_outcomes(step, error);
     return FF_OK;
 }
 

@@ -31,7 +31,7 @@ typedef struct ff_step_options {
     double loss_scale;
     uint32_t scale_interval;
     bool record; /* where a recording cannot be made, steps go on unrecorded: ff_step_note */
-    uint32_t report_steps; /* steps between reports to the host; 0 = 16 */
+    uint32_t send_steps;   /* steps between outcomes sent to the host; 0 = 16 */
     uint64_t bucket_bytes; /* of gradients, at least, before an event; 0 = no events */
     /* What makes the batch in the stream: called when the first segment is given to it, also while
      * it is recorded, so it only enqueues. NULL = the batch is there already. */
@@ -60,7 +60,7 @@ FF_MUST_USE ff_status ff_step_gradients(ff_step *step, ff_plan *plan, const ff_b
 /* The next outcomes, oldest first, that the caller has not had; *count = 0 where none has arrived.
  * Valid until the next call of ff_step_run or this one. Where `wait`, waits for all steps given so
  * far: call again until *count is 0. Call it after every step until *count is 0: the host may be
- * two reports ahead of what it has had, and then ff_step_run waits. */
+ * two sendings ahead of what it has had, and then ff_step_run waits. */
 FF_MUST_USE ff_status ff_step_outcomes(ff_step *step, bool wait, const ff_outcome **outcomes,
                                        uint32_t *count, ff_error *error);
 
@@ -85,7 +85,7 @@ ff_step_times ff_step_measure(ff_step *step);
 ff_stream *ff_step_stream(const ff_step *step);
 
 /* Gradient buckets (one without events where bucket_bytes is 0), in the order in which the backward
- * pass completes them. Each lies in two runs of the gradients' block: weights of the compute's
+ * pass completes them. Each lies in two ranges of the gradients' block: weights of the compute's
  * dtype, and f32 of per-channel parameters. */
 typedef struct ff_step_bucket {
     void *weights;

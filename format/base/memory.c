@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { LEAST_CAPACITY = 16 };
+
 static ff_status no_memory(ff_error *error, uint64_t count, uint64_t size, const char *what) {
     return ff_fail(error, FF_NO_MEMORY,
                    "not enough memory for %s (%" PRIu64 " x %" PRIu64 " bytes)", what, count, size);
@@ -34,7 +36,7 @@ ff_status ff_alloc_aligned(void *out, uint64_t count, uint64_t size, size_t alig
 ff_status ff_reserve(void *array, size_t *capacity, size_t count, size_t size, const char *what,
                      ff_error *error) {
     if (count <= *capacity) return FF_OK;
-    size_t wanted = *capacity ? *capacity : 16;
+    size_t wanted = *capacity ? *capacity : LEAST_CAPACITY;
     while (wanted < count && wanted <= SIZE_MAX / 2) wanted *= 2;
     uint64_t bytes;
     if (wanted < count || !ff_mul_u64(wanted, size, &bytes) || bytes > PTRDIFF_MAX)
@@ -47,6 +49,12 @@ ff_status ff_reserve(void *array, size_t *capacity, size_t count, size_t size, c
     memcpy(array, &memory, sizeof memory);
     *capacity = wanted;
     return FF_OK;
+}
+
+ff_status ff_grow(void *array, size_t count, size_t size, const char *what, ff_error *error) {
+    size_t capacity = count; /* 16, 32, 64 ...: full where the count is one of them */
+    if (count % LEAST_CAPACITY || count & (count - 1)) return FF_OK;
+    return ff_reserve(array, &capacity, count + 1, size, what, error);
 }
 
 ff_status ff_copy_bytes(char **out, const void *bytes, size_t length, ff_error *error) {

@@ -36,6 +36,11 @@ FF_MUST_USE ff_status ff_alloc_aligned(void *out, uint64_t count, uint64_t size,
 FF_MUST_USE ff_status ff_reserve(void *array, size_t *capacity, size_t count, size_t size,
                                  const char *what, ff_error *error);
 
+/* The same for arrays that grow one by one: makes `*array`, of which `count` elements are in use,
+ * hold one more. Its capacity follows from the count, so only this function may allocate it. */
+FF_MUST_USE ff_status ff_grow(void *array, size_t count, size_t size, const char *what,
+                              ff_error *error);
+
 /* A copy of a string (or of `length` bytes plus a final zero byte). */
 FF_MUST_USE ff_status ff_copy_string(char **out, const char *text, ff_error *error);
 FF_MUST_USE ff_status ff_copy_bytes(char **out, const void *bytes, size_t length, ff_error *error);

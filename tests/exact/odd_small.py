@@ -305,5 +305,7 @@ def webps_turned(Image):
         for mode in ("RGB", "RGBA"):
             image = picture(Image, mode, 21, 13)
             yield "webp %s, orientation %d" % (mode, orientation), webp_saved(image, exif=exif_record(Image, orientation))
+            odd = webp_saved(image, icc_profile=b"profile", exif=exif_record(Image, orientation))
+            yield "webp %s, after a chunk of 7 bytes, orientation %d" % (mode, orientation), odd
             record = exif_record(Image, orientation)[6:]
             yield "webp %s, bare orientation %d" % (mode, orientation), webp_saved(image, exif=record)

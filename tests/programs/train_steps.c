@@ -106,7 +106,7 @@ int main(int argc, char **argv) {
                                  .group_count = airbench ? 2 : 1,
                                  .rates = rates,
                                  .rate_steps = 1,
-                                 .report_steps = 1};
+                                 .send_steps = 1};
     ff_model *model;
     must(ff_model_create(&model, &options, &error), &error);
     if (airbench) must(ff_model_set_groups(model, groups, 2, &error), &error);

@@ -178,7 +178,7 @@ static void storage_order_is_sorted(void **state) {
     uint64_t *number;
     set_write(&spec, folder, &result);
     OK(ff_dataset_open(&dataset, folder, FF_VERIFY_OFF, &test_error));
-    OK(ff_inspect_storage_order(dataset, &number, &test_error));
+    OK(ff_dataset_storage_order(dataset, &number, &test_error));
     assert_non_null(number);
     for (uint64_t p = 0; p < spec.items; p++)
         assert_int_equal(number[p], set_item_at(&spec, p)); /* nothing is skipped */

@@ -379,7 +379,7 @@ static void chunks_are_invisible(void **state) {
     for (int i = 0; ff_compute_implementation(i); i++) {
         net n;
         open_net(&n, build_wide, 3, SIDE, SIDE, SAMPLES, ff_compute_implementation(i)->name, 2);
-        assert_non_null(n.plan->ops[0].tail);
+        assert_non_null(n.plan->ops[0].conv_pool.tail);
         const ff_batch all = {.images = images, .labels = labels, .label_dtype = FF_I64};
         run_plan(n.plan, &all, true);
         double *sum;

@@ -1,4 +1,4 @@
-/* Models as recipes see them: parameters, initial values, training, what is refused. */
+/* Models as trainers see them: parameters, initial values, training, what is refused. */
 #include "tests/unit/train_helpers.h"
 
 #include "train/step.h"
@@ -184,7 +184,7 @@ static void training_repeats(void **state) {
     const ff_sgd sgd = {.momentum = 0.9, .weight_decay = 5e-4, .nesterov = true};
     const double rate = 0.1;
     const ff_step_options how = {
-        .groups = &sgd, .group_count = 1, .rates = &rate, .rate_steps = 1, .report_steps = 1};
+        .groups = &sgd, .group_count = 1, .rates = &rate, .rate_steps = 1, .send_steps = 1};
     const ff_batch batch = {.images = images, .labels = labels, .label_dtype = FF_I32};
     for (int run = 0; run < 2; run++) {
         ff_model *model;

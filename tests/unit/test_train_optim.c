@@ -187,7 +187,7 @@ static ff_model *cifarnet(void) {
  * cannot take, is named. */
 static void groups_divide(void **state) {
     (void)state;
-    const ff_recipe_defaults *recipe = ff_recipe_named("cifar-speed");
+    const ff_recipe *recipe = ff_recipe_named("cifar-speed");
     assert_non_null(recipe);
     assert_null(ff_recipe_named("cifar-slow"));
     ff_group list[FF_RECIPE_GROUPS];

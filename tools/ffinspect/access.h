@@ -1,5 +1,4 @@
-/* Reading samples the careful way: mapped bytes only under the guard, and in the order that
- * storage likes. */
+/* Reading samples the careful way: mapped bytes only under the guard. */
 #ifndef FF_FFINSPECT_ACCESS_H
 #define FF_FFINSPECT_ACCESS_H
 
@@ -9,11 +8,6 @@
  * and offset. */
 FF_MUST_USE ff_status ff_inspect_copy(const ff_dataset *dataset, const ff_view *view, void *to,
                                       ff_error *error);
-
-/* The numbers of all samples in the order they are stored in: `*number` [count], to be freed; or
- * NULL where that is the order of their numbers. 8 bytes a sample (24 while sorting). */
-FF_MUST_USE ff_status ff_inspect_storage_order(ff_dataset *dataset, uint64_t **number,
-                                               ff_error *error);
 
 /* The first failure by place, of work that threads share: the one that a single thread would have
  * met first, so that the sentence does not depend on the number of threads. Zeroed = none. */

@@ -184,7 +184,7 @@ static ff_status make_orders(bench_set *set, ff_dataset *dataset, uint64_t sampl
     uint64_t *stored, filled = 0;
     FF_TRY(ff_alloc(&set->sequential, samples, sizeof(uint64_t), "an order", error));
     FF_TRY(ff_alloc(&set->random, samples, sizeof(uint64_t), "an order", error));
-    FF_TRY(ff_inspect_storage_order(dataset, &stored, error));
+    FF_TRY(ff_dataset_storage_order(dataset, &stored, error));
     for (uint64_t i = 0; i < ff_dataset_count(dataset); i++) {
         uint64_t number = stored ? stored[i] : i;
         if (number < samples) set->sequential[filled++] = number;

@@ -3,6 +3,7 @@
 #include "format/base/json.h"
 #include "format/base/options.h"
 #include "format/base/say.h"
+#include "format/set.h"
 #include "tools/ffinspect/grid.h"
 #include "tools/ffinspect/json.h"
 #include "tools/ffinspect/npy.h"
@@ -63,8 +64,8 @@ static ff_status add_files(json_t *object, const ff_inspect_options *options, ff
     return FF_OK;
 }
 
-static ff_status add_facts(json_t *object, const ff_inspect_options *options,
-                           const ff_split_folder *split, ff_error *error) {
+static ff_status add_facts(json_t *object, const ff_inspect_options *options, const ff_split *split,
+                           ff_error *error) {
     ff_dataset *dataset;
     json_t *summary = NULL;
     FF_TRY(ff_dataset_open(&dataset, split->path, FF_VERIFY_FIRST, error));
@@ -81,8 +82,8 @@ static ff_status add_facts(json_t *object, const ff_inspect_options *options,
     return status;
 }
 
-static ff_status add_sheet(json_t *document, const ff_inspect_options *options,
-                           const ff_split_list *list, ff_error *error) {
+static ff_status add_sheet(json_t *document, const ff_inspect_options *options, const ff_set *list,
+                           ff_error *error) {
     char *sentence;
     FF_TRY(ff_inspect_grid(list, options, &sentence, error));
     free(sentence);
@@ -91,7 +92,7 @@ static ff_status add_sheet(json_t *document, const ff_inspect_options *options,
 
 /* A broken split is listed with its problems and nothing else; `*verdict` keeps the first one. */
 static ff_status add_verification(json_t *object, const ff_inspect_options *options,
-                                  const ff_split_folder *split, bool *good, ff_error *verdict,
+                                  const ff_split *split, bool *good, ff_error *verdict,
                                   ff_error *error) {
     ff_verification found;
     ff_error problem = {0};
@@ -108,8 +109,8 @@ static ff_status add_verification(json_t *object, const ff_inspect_options *opti
     return set(object, "verify", value, error);
 }
 
-static ff_status add_split(json_t *list, const ff_inspect_options *options,
-                           const ff_split_folder *split, ff_error *verdict, ff_error *error) {
+static ff_status add_split(json_t *list, const ff_inspect_options *options, const ff_split *split,
+                           ff_error *verdict, ff_error *error) {
     json_t *object = json_object();
     bool good = true;
     if (json_array_append_new(list, object))
@@ -119,7 +120,7 @@ static ff_status add_split(json_t *list, const ff_inspect_options *options,
     return good ? add_facts(object, options, split, error) : FF_OK;
 }
 
-ff_status ff_inspect_document(const ff_inspect_options *options, const ff_split_list *list,
+ff_status ff_inspect_document(const ff_inspect_options *options, const ff_set *list,
                               ff_error *error) {
     ff_error verdict = {0};
     json_t *splits = json_array(),

@@ -2,12 +2,13 @@
 #ifndef FF_FFINSPECT_DOCUMENT_H
 #define FF_FFINSPECT_DOCUMENT_H
 
+#include "format/set.h"
 #include "tools/ffinspect/inspect.h"
 #include "tools/ffinspect/splits.h"
 
 /* Prints {"ffinspect": version, "path", "splits": [{"path", ...}]} to standard output. A split with
  * problems that --verify found is listed with them, and FF_BAD_DATA or FF_IO comes back. */
-FF_MUST_USE ff_status ff_inspect_document(const ff_inspect_options *options,
-                                          const ff_split_list *list, ff_error *error);
+FF_MUST_USE ff_status ff_inspect_document(const ff_inspect_options *options, const ff_set *list,
+                                          ff_error *error);
 
 #endif

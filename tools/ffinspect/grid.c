@@ -1,6 +1,7 @@
 #include "tools/ffinspect/grid.h"
 
 #include "format/base/say.h"
+#include "format/set.h"
 #include "tools/ffinspect/canvas.h"
 #include "tools/ffinspect/sheet.h"
 
@@ -24,7 +25,7 @@ static const ff_color paper = {246, 246, 243}, frame = {206, 206, 200}, ink = {4
 
 /* ---- layout ---------------------------------------------------------------------------------- */
 
-static ff_paragraph caption_of(const ff_sheet *drawn, const ff_section *split, uint64_t i,
+static ff_paragraph caption_of(const ff_sheet *drawn, const ff_sheet_section *split, uint64_t i,
                                unsigned scale, unsigned lines) {
     return (ff_paragraph){.text = split->caption[i],
                           .scale = scale,
@@ -36,17 +37,17 @@ static ff_paragraph caption_of(const ff_sheet *drawn, const ff_section *split, u
 /* Large letters where every name fits on a line; else small ones, and a name that is cut even so
  * gets its number, for another may begin in the same way. */
 static ff_status fit_captions(ff_sheet *drawn, unsigned *height, ff_error *error) {
-    ff_section *end = drawn->split + drawn->splits;
+    ff_sheet_section *end = drawn->split + drawn->splits;
     ff_paragraph_size size = {0};
     drawn->caption_scale = 2;
-    for (ff_section *split = drawn->split; split < end; split++)
+    for (ff_sheet_section *split = drawn->split; split < end; split++)
         for (uint64_t i = 0; i < split->count && drawn->caption_scale == 2; i++) {
             ff_paragraph caption = caption_of(drawn, split, i, 2, 1);
             FF_TRY(ff_letters_measure(drawn->letters, &caption, &size, error));
             if (size.cut) drawn->caption_scale = 1;
         }
     *height = 0;
-    for (ff_section *split = drawn->split; split < end; split++)
+    for (ff_sheet_section *split = drawn->split; split < end; split++)
         for (uint64_t i = 0; i < split->count; i++) {
             ff_paragraph caption = caption_of(drawn, split, i, drawn->caption_scale, CAPTION_LINES);
             FF_TRY(ff_letters_measure(drawn->letters, &caption, &size, error));
@@ -89,8 +90,8 @@ static void fit(const ff_sheet *drawn, uint32_t height, uint32_t width, unsigned
 
 /* ---- drawing --------------------------------------------------------------------------------- */
 
-static ff_status draw_cell(const ff_sheet *drawn, ff_section *split, ff_canvas *canvas, uint64_t i,
-                           unsigned x, unsigned y, ff_error *error) {
+static ff_status draw_cell(const ff_sheet *drawn, ff_sheet_section *split, ff_canvas *canvas,
+                           uint64_t i, unsigned x, unsigned y, ff_error *error) {
     ff_view view;
     unsigned up, down;
     FF_TRY(ff_sheet_read(split, i, &view, error));
@@ -108,7 +109,7 @@ static ff_status draw_cell(const ff_sheet *drawn, ff_section *split, ff_canvas *
 }
 
 /* Large letters on one line, else small ones on as many as it takes. */
-static ff_status fit_title(const ff_sheet *drawn, const ff_section *split, unsigned width,
+static ff_status fit_title(const ff_sheet *drawn, const ff_sheet_section *split, unsigned width,
                            ff_paragraph *title, ff_paragraph_size *size, ff_error *error) {
     *title = (ff_paragraph){.text = split->title, .scale = 2, .width = width - 2 * MARGIN};
     FF_TRY(ff_letters_measure(drawn->letters, title, size, error));
@@ -118,8 +119,8 @@ static ff_status fit_title(const ff_sheet *drawn, const ff_section *split, unsig
 }
 
 /* A split's title and pictures from `*y` on, which moves on; nothing but that without a canvas. */
-static ff_status draw_section(const ff_sheet *drawn, ff_section *split, unsigned width, uint64_t *y,
-                              ff_canvas *canvas, ff_error *error) {
+static ff_status draw_section(const ff_sheet *drawn, ff_sheet_section *split, unsigned width,
+                              uint64_t *y, ff_canvas *canvas, ff_error *error) {
     ff_paragraph title;
     ff_paragraph_size size;
     FF_TRY(fit_title(drawn, split, width, &title, &size, error));
@@ -182,8 +183,8 @@ static ff_status say(const ff_sheet *drawn, const ff_canvas *canvas, const char 
     return status;
 }
 
-ff_status ff_inspect_grid(const ff_split_list *list, const ff_inspect_options *options,
-                          char **sentence, ff_error *error) {
+ff_status ff_inspect_grid(const ff_set *list, const ff_inspect_options *options, char **sentence,
+                          ff_error *error) {
     ff_sheet drawn;
     ff_canvas canvas = {0};
     ff_status status;

@@ -92,7 +92,7 @@ static ff_status fill_array(const npy_writing *writing, ff_file *file, ff_error 
     ff_buffer header = {0};
     ff_status status = ff_inspect_npy_header(&header, metadata->dtype, shape, 1 + AXES, error);
     if (status == FF_OK && ff_file_seekable(file))
-        status = ff_inspect_storage_order(writing->dataset, &order, error);
+        status = ff_dataset_storage_order(writing->dataset, &order, error);
     if (status == FF_OK) status = ff_file_write(file, header.bytes, header.length, error);
     if (status == FF_OK) status = write_samples(writing, file, header.length, order, error);
     free(order);

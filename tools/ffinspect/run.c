@@ -1,6 +1,7 @@
 #include "tools/ffinspect/run.h"
 
 #include "format/base/say.h"
+#include "format/set.h"
 #include "tools/ffinspect/bench.h"
 #include "tools/ffinspect/document.h"
 #include "tools/ffinspect/grid.h"
@@ -53,8 +54,7 @@ static ff_status print_bench(const ff_inspect_options *options, const char *path
     return FF_OK;
 }
 
-static ff_status write_png(const ff_inspect_options *options, const ff_split_list *list,
-                           ff_error *error) {
+static ff_status write_png(const ff_inspect_options *options, const ff_set *list, ff_error *error) {
     char *sentence;
     FF_TRY(ff_inspect_grid(list, options, &sentence, error));
     if (strcmp(options->png, "-")) printf("%s\n", sentence);
@@ -81,7 +81,7 @@ static ff_status print_samples(const ff_inspect_options *options, ff_dataset *da
     return ff_inspect_print_samples(dataset, begin, end, error);
 }
 
-static ff_status print_split(const ff_inspect_options *options, const ff_split_folder *split,
+static ff_status print_split(const ff_inspect_options *options, const ff_split *split,
                              const char *name, bool first, ff_error *error) {
     ff_dataset *dataset;
     ff_status status;
@@ -102,7 +102,7 @@ done:
 }
 
 /* Verifies every split before anything else is read from one. Goes on after a broken split. */
-static ff_status print_verifications(const ff_inspect_options *options, const ff_split_list *list,
+static ff_status print_verifications(const ff_inspect_options *options, const ff_set *list,
                                      ff_error *error) {
     ff_status result = FF_OK;
     for (size_t i = 0; i < list->count; i++) {
@@ -122,15 +122,14 @@ static ff_status print_verifications(const ff_inspect_options *options, const ff
     return result;
 }
 
-static ff_status run_text(const ff_inspect_options *options, const ff_split_list *list,
-                          ff_error *error) {
+static ff_status run_text(const ff_inspect_options *options, const ff_set *list, ff_error *error) {
     if (options->verify) FF_TRY(print_verifications(options, list, error));
     bool others = options->stats || options->sample || options->bench || options->npy ||
                   !ff_inspect_asked(options);
     if (list->count > 1 && !ff_inspect_asked(options))
         printf("%s: %zu splits\n\n", options->path, list->count);
     for (size_t i = 0; i < list->count && others; i++) {
-        const ff_split_folder *split = &list->split[i];
+        const ff_split *split = &list->split[i];
         FF_TRY(
             print_split(options, split, *split->name ? split->name : split->path, i == 0, error));
     }
@@ -138,7 +137,7 @@ static ff_status run_text(const ff_inspect_options *options, const ff_split_list
 }
 
 ff_status ff_inspect_run(const ff_inspect_options *options, ff_error *error) {
-    ff_split_list list;
+    ff_set list;
     ff_status status = ff_inspect_find_splits(&list, options->path, error);
     if (status == FF_OK && options->sample)
         status = ff_inspect_one_split(&list, options->path, "--sample", error);
@@ -147,6 +146,6 @@ ff_status ff_inspect_run(const ff_inspect_options *options, ff_error *error) {
     if (status == FF_OK)
         status = options->json ? ff_inspect_document(options, &list, error)
                                : run_text(options, &list, error);
-    ff_inspect_free_splits(&list);
+    ff_set_free(&list);
     return status;
 }

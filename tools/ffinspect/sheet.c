@@ -2,6 +2,7 @@
 
 #include "format/base/interrupt.h"
 #include "format/base/say.h"
+#include "format/set.h"
 #include "loader/order.h"
 #include "tools/ffinspect/access.h"
 #include "tools/ffinspect/label.h"
@@ -13,7 +14,7 @@
 #include <string.h>
 
 void ff_sheet_free(ff_sheet *drawn) {
-    for (ff_section *split = drawn->split; split < drawn->split + drawn->splits; split++) {
+    for (ff_sheet_section *split = drawn->split; split < drawn->split + drawn->splits; split++) {
         for (uint64_t i = 0; split->caption && i < split->count; i++) free(split->caption[i]);
         free(split->caption);
         free(split->title);
@@ -30,7 +31,7 @@ void ff_sheet_free(ff_sheet *drawn) {
 /* ---- what is shown --------------------------------------------------------------------------- */
 
 /* The named label field, else the first one with classes, else any. */
-static ff_status choose_field(ff_section *split, const char *name, ff_error *error) {
+static ff_status choose_field(ff_sheet_section *split, const char *name, ff_error *error) {
     const ff_metadata *metadata = split->metadata;
     split->captioned = metadata->field_count > 0;
     if (name) return ff_dataset_field(split->dataset, name, &split->field, error);
@@ -44,7 +45,7 @@ static ff_status choose_field(ff_section *split, const char *name, ff_error *err
     return FF_OK;
 }
 
-static ff_status choose_samples(ff_section *split, int64_t seed, ff_error *error) {
+static ff_status choose_samples(ff_sheet_section *split, int64_t seed, ff_error *error) {
     uint64_t all = ff_dataset_count(split->dataset);
     FF_TRY(ff_alloc(&split->number, split->count, sizeof *split->number, "a contact sheet", error));
     if (seed == FF_INSPECT_NO_SEED) {
@@ -61,14 +62,14 @@ static ff_status choose_samples(ff_section *split, int64_t seed, ff_error *error
 }
 
 /* The rows are shared by the splits, one each at least. */
-static ff_status choose(ff_sheet *drawn, const ff_split_list *list,
-                        const ff_inspect_options *options, ff_error *error) {
+static ff_status choose(ff_sheet *drawn, const ff_set *list, const ff_inspect_options *options,
+                        ff_error *error) {
     unsigned rows, columns;
     FF_TRY(ff_inspect_grid_size(options->grid ? options->grid : "4x8", &rows, &columns, error));
     FF_TRY(ff_alloc(&drawn->split, list->count, sizeof *drawn->split, "a contact sheet", error));
     drawn->splits = list->count;
     for (size_t i = 0; i < list->count; i++) {
-        ff_section *split = &drawn->split[i];
+        ff_sheet_section *split = &drawn->split[i];
         FF_TRY(ff_dataset_open(&split->dataset, list->split[i].path, FF_VERIFY_FIRST, error));
         FF_TRY(ff_reader_open(&split->reader, split->dataset, error));
         split->metadata = ff_dataset_metadata(split->dataset);
@@ -82,21 +83,21 @@ static ff_status choose(ff_sheet *drawn, const ff_split_list *list,
         FF_TRY(choose_field(split, options->label, error));
         FF_TRY(choose_samples(split, options->seed, error));
     }
-    for (ff_section *split = drawn->split; split < drawn->split + drawn->splits; split++) {
+    for (ff_sheet_section *split = drawn->split; split < drawn->split + drawn->splits; split++) {
         split->rows = (unsigned)((split->count + drawn->columns - 1) / drawn->columns);
         drawn->rows += split->rows;
     }
     return FF_OK;
 }
 
-ff_status ff_sheet_read(ff_section *split, uint64_t i, ff_view *view, ff_error *error) {
+ff_status ff_sheet_read(ff_sheet_section *split, uint64_t i, ff_view *view, ff_error *error) {
     FF_TRY(ff_interrupt_check(error));
     FF_TRY(ff_reader_sample(split->reader, split->number[i], view, error));
     return ff_inspect_copy(split->dataset, view, split->tensor, error);
 }
 
 /* The first pass: the largest picture, and the range of values where the scale depends on it. */
-static ff_status measure(ff_sheet *drawn, ff_section *split, ff_error *error) {
+static ff_status measure(ff_sheet *drawn, ff_sheet_section *split, ff_error *error) {
     const ff_metadata *metadata = split->metadata;
     uint32_t height = 0, width = 0;
     double minimum = 1e300, maximum = -1e300;
@@ -136,7 +137,7 @@ static ff_status in_known_letters(ff_sheet *drawn, ff_buffer *text, ff_error *er
     return status;
 }
 
-static ff_status write_title(ff_sheet *drawn, ff_section *split, const char *name,
+static ff_status write_title(ff_sheet *drawn, ff_sheet_section *split, const char *name,
                              ff_error *error) {
     const ff_metadata *metadata = split->metadata;
     ff_buffer text = {0};
@@ -154,7 +155,7 @@ static ff_status write_title(ff_sheet *drawn, ff_section *split, const char *nam
     return status;
 }
 
-static ff_status make_caption(ff_buffer *text, ff_section *split, uint64_t i, unsigned how,
+static ff_status make_caption(ff_buffer *text, ff_sheet_section *split, uint64_t i, unsigned how,
                               ff_error *error) {
     if (!split->captioned) return ff_buffer_printf(text, error, "%" PRIu64, split->number[i]);
     return ff_inspect_caption(text, split->reader, split->dataset, split->number[i], split->field,
@@ -162,7 +163,7 @@ static ff_status make_caption(ff_buffer *text, ff_section *split, uint64_t i, un
 }
 
 /* `how`: 0 or FF_NAME_NUMBERED. */
-static ff_status write_caption(ff_sheet *drawn, ff_section *split, uint64_t i, unsigned how,
+static ff_status write_caption(ff_sheet *drawn, ff_sheet_section *split, uint64_t i, unsigned how,
                                ff_error *error) {
     ff_buffer text = {0};
     ff_status status = make_caption(&text, split, i, how, error);
@@ -176,7 +177,7 @@ static ff_status write_caption(ff_sheet *drawn, ff_section *split, uint64_t i, u
     return status;
 }
 
-static ff_status write_texts(ff_sheet *drawn, ff_section *split, const char *name,
+static ff_status write_texts(ff_sheet *drawn, ff_sheet_section *split, const char *name,
                              ff_error *error) {
     FF_TRY(write_title(drawn, split, name, error));
     FF_TRY(ff_alloc(&split->caption, split->count, sizeof *split->caption, "captions", error));
@@ -184,17 +185,18 @@ static ff_status write_texts(ff_sheet *drawn, ff_section *split, const char *nam
     return FF_OK;
 }
 
-ff_status ff_sheet_number_caption(ff_sheet *drawn, ff_section *split, uint64_t i, ff_error *error) {
+ff_status ff_sheet_number_caption(ff_sheet *drawn, ff_sheet_section *split, uint64_t i,
+                                  ff_error *error) {
     return write_caption(drawn, split, i, FF_NAME_NUMBERED, error);
 }
 
-ff_status ff_sheet_open(ff_sheet *drawn, const ff_split_list *list,
-                        const ff_inspect_options *options, ff_error *error) {
+ff_status ff_sheet_open(ff_sheet *drawn, const ff_set *list, const ff_inspect_options *options,
+                        ff_error *error) {
     *drawn = (ff_sheet){0};
     FF_TRY(ff_letters_open(&drawn->letters, error));
     FF_TRY(choose(drawn, list, options, error));
     for (size_t i = 0; i < drawn->splits; i++) {
-        const ff_split_folder *folder = &list->split[i];
+        const ff_split *folder = &list->split[i];
         FF_TRY(write_texts(drawn, &drawn->split[i], *folder->name ? folder->name : folder->path,
                            error));
         FF_TRY(measure(drawn, &drawn->split[i], error));

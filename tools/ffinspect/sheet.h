@@ -2,13 +2,14 @@
 #ifndef FF_FFINSPECT_SHEET_H
 #define FF_FFINSPECT_SHEET_H
 
+#include "format/set.h"
 #include "tools/ffinspect/inspect.h"
 #include "tools/ffinspect/letters.h"
 #include "tools/ffinspect/picture.h"
 #include "tools/ffinspect/splits.h"
 
 /* A split's samples, with a title of their own. */
-typedef struct ff_section {
+typedef struct ff_sheet_section {
     ff_dataset *dataset;
     ff_reader *reader;
     const ff_metadata *metadata;
@@ -22,11 +23,11 @@ typedef struct ff_section {
     ff_picture_scale scale;
     void *tensor;
     uint8_t *rgb;
-} ff_section;
+} ff_sheet_section;
 
 /* All splits, and what the layout makes of them: picture_height and what follows. */
 typedef struct ff_sheet {
-    ff_section *split;
+    ff_sheet_section *split;
     size_t splits;
     ff_letters *letters;
     bool replaced; /* some letters were transliterated */
@@ -39,15 +40,16 @@ typedef struct ff_sheet {
 
 /* Chooses samples of all splits, reads what they are called and how large they are. The caller
  * frees the sheet, after a failure too. */
-FF_MUST_USE ff_status ff_sheet_open(ff_sheet *sheet, const ff_split_list *list,
+FF_MUST_USE ff_status ff_sheet_open(ff_sheet *sheet, const ff_set *list,
                                     const ff_inspect_options *options, ff_error *error);
 void ff_sheet_free(ff_sheet *sheet);
 
 /* Reads sample `i` of the section into its tensor. */
-FF_MUST_USE ff_status ff_sheet_read(ff_section *split, uint64_t i, ff_view *view, ff_error *error);
+FF_MUST_USE ff_status ff_sheet_read(ff_sheet_section *split, uint64_t i, ff_view *view,
+                                    ff_error *error);
 
 /* Makes the caption of sample `i` anew, with the numbers of its classes. */
-FF_MUST_USE ff_status ff_sheet_number_caption(ff_sheet *sheet, ff_section *split, uint64_t i,
+FF_MUST_USE ff_status ff_sheet_number_caption(ff_sheet *sheet, ff_sheet_section *split, uint64_t i,
                                               ff_error *error);
 
 #endif

@@ -215,7 +215,7 @@ ff_status ff_inspect_stats(ff_channel_stats **out, ff_dataset *dataset, int jobs
     if (all.chunk_samples < 16) all.chunk_samples = 16;
     uint64_t chunks = (count + all.chunk_samples - 1) / all.chunk_samples;
     *out = NULL;
-    FF_TRY(ff_inspect_storage_order(dataset, &order, error));
+    FF_TRY(ff_dataset_storage_order(dataset, &order, error));
     all.order = order;
     ff_status status;
     FF_TRY_DONE(ff_alloc(&all.chunk_stats, chunks * channels, sizeof *all.chunk_stats, "statistics",

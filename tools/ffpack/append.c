@@ -8,6 +8,7 @@
 #include "format/generation.h"
 #include "format/index.h"
 #include "format/reader.h"
+#include "format/set.h"
 #include "format/shard.h"
 #include "tools/ffpack/describe.h"
 #include "tools/ffpack/run.h"
@@ -43,13 +44,12 @@ struct ff_append {
 
 /* ---- the set -------------------------------------------------------------------------------- */
 
-static ff_status add_target(ff_append *append, const char *name, ff_error *error) {
+static ff_status add_target(ff_append *append, const char *folder, ff_error *error) {
     FF_TRY(ff_reserve(&append->target, &append->capacity, append->count + 1, sizeof *append->target,
                       "splits", error));
     target *at = &append->target[append->count++];
     at->lock = -1;
-    FF_TRY(*name ? ff_path_join(&at->folder, append->path, name, error)
-                 : ff_copy_string(&at->folder, append->path, error));
+    FF_TRY(ff_copy_string(&at->folder, folder, error));
     at->lock = open(at->folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (at->lock < 0) return ff_fail_errno(error, "%s: cannot open the folder", at->folder);
     if (flock(at->lock, LOCK_EX | LOCK_NB))
@@ -66,25 +66,18 @@ static ff_status add_target(ff_append *append, const char *name, ff_error *error
     return status;
 }
 
-static bool has_index(const char *folder, const char *name) {
-    return ff_path_exists("%s/%s%s" FF_INDEX_NAME, folder, name, *name ? "/" : "");
-}
-
 static ff_status open_set(ff_append *append, const char *path, ff_error *error) {
     size_t length = strlen(path);
     while (length > 1 && path[length - 1] == '/') length--;
     FF_TRY(ff_copy_bytes(&append->path, path, length, error));
-    if (has_index(path, "")) return add_target(append, "", error);
-    ff_names names;
-    FF_TRY(ff_names_read(&names, append->path, NULL, error));
-    ff_status status = FF_OK;
-    for (size_t i = 0; i < names.count && status == FF_OK; i++)
-        if (has_index(append->path, ff_names_at(&names, i)))
-            status = add_target(append, ff_names_at(&names, i), error);
-    ff_names_free(&names);
+    ff_set set;
+    ff_status status = ff_set_find(&set, append->path, error);
+    for (size_t i = 0; i < set.count && status == FF_OK; i++)
+        if (set.split[i].kind == FF_FOLDER_SPLIT)
+            status = add_target(append, set.split[i].path, error);
+    ff_set_free(&set);
     FF_TRY(status);
-    /* Says what it is instead. */
-    return append->count ? FF_OK : add_target(append, "", error);
+    return append->count ? FF_OK : ff_set_refuse(append->path, error);
 }
 
 ff_status ff_append_open(ff_append **out, const char *path, ff_error *error) {

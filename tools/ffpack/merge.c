@@ -7,6 +7,7 @@
 #include "format/generation.h"
 #include "format/index.h"
 #include "format/output.h"
+#include "format/set.h"
 #include "format/shard.h"
 #include "tools/ffpack/skipped.h"
 #include "tools/ffpack/source/source.h"
@@ -42,19 +43,18 @@ typedef struct merge {
 
 /* ---- finding the parts ---------------------------------------------------------------------- */
 
-static ff_status add_piece(merge *job, const char *root, const char *name, ff_error *error) {
+static ff_status add_piece(merge *job, const char *root, const ff_split *split, ff_error *error) {
     FF_TRY(ff_reserve(&job->piece, &job->piece_capacity, job->piece_count + 1, sizeof *job->piece,
                       "parts", error));
     piece *at = &job->piece[job->piece_count++];
     at->root = root;
-    FF_TRY(*name ? ff_path_join(&at->folder, root, name, error)
-                 : ff_copy_string(&at->folder, root, error));
+    FF_TRY(ff_copy_string(&at->folder, split->path, error));
     FF_TRY(ff_part_read(&at->part, at->folder, &at->text, error));
     ff_metadata metadata;
     ff_status status = ff_metadata_read(&metadata, at->text.bytes, at->text.length, error);
     if (status == FF_OK) {
         ff_part_range(&at->part, ff_metadata_shard_count(&metadata), &at->first, &at->end);
-        if (strcmp(metadata.split, name) != 0)
+        if (strcmp(metadata.split, split->name) != 0)
             status = ff_fail(error, FF_USAGE,
                              "%s: is the split %s of a part; wanted the folder that it lies in",
                              at->folder, metadata.split);
@@ -65,30 +65,25 @@ static ff_status add_piece(merge *job, const char *root, const char *name, ff_er
     return status == FF_BAD_DATA ? ff_fail_within(error, status, "%s", at->folder) : status;
 }
 
-static bool holds(const char *folder, const char *name, const char *file) {
-    return ff_path_exists("%s%s%s/%s", folder, *name ? "/" : "", name, file);
-}
-
 /* A PART is a split's folder, or a folder of all splits'. */
 static ff_status add_part(merge *job, const char *root, ff_error *error) {
-    if (holds(root, "", FF_PART_NAME)) return add_piece(job, root, "", error);
-    ff_names names;
+    ff_set set;
     size_t before = job->piece_count;
-    bool whole = holds(root, "", FF_INDEX_NAME);
-    FF_TRY(ff_names_read(&names, root, NULL, error));
-    ff_status status = FF_OK;
-    for (size_t i = 0; i < names.count && status == FF_OK; i++) {
-        const char *name = ff_names_at(&names, i);
-        whole |= holds(root, name, FF_INDEX_NAME);
-        if (holds(root, name, FF_PART_NAME)) status = add_piece(job, root, name, error);
+    bool whole = false, single = false;
+    ff_status status = ff_set_find(&set, root, error);
+    for (size_t i = 0; i < set.count && status == FF_OK; i++) {
+        whole |= set.split[i].kind == FF_FOLDER_SPLIT;
+        single |= !*set.split[i].name;
+        if (set.split[i].kind == FF_FOLDER_PART)
+            status = add_piece(job, root, &set.split[i], error);
     }
-    ff_names_free(&names);
+    ff_set_free(&set);
     FF_TRY(status);
     size_t found = job->piece_count - before;
     if (!found)
         return ff_fail(error, FF_USAGE, "%s: is no part of a set: %s", root,
                        whole ? "it is whole" : "it does not hold " FF_PART_NAME);
-    for (size_t i = before; i < job->piece_count; i++)
+    for (size_t i = before; i < job->piece_count && !single; i++)
         if (job->piece[i].part.splits != found)
             return ff_fail(error, FF_BAD_DATA, "%s: holds %zu splits, wanted %u", root, found,
                            job->piece[i].part.splits);
@@ -163,7 +158,7 @@ static ff_status check_shards(piece *own, ff_error *error) {
         ff_shard shard;
         char name[32];
         ff_shard_name(name, number);
-        if (!holds(own->folder, "", name))
+        if (!ff_path_exists("%s/%s", own->folder, name))
             return ff_fail(error, FF_BAD_DATA, "%s/%s: is missing; pack --part %u/%u again",
                            own->folder, name, own->part.number, own->part.count);
         FF_TRY(ff_shard_open(&shard, own->folder, number, error));

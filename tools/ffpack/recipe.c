@@ -1,8 +1,8 @@
 #include "tools/ffpack/recipe.h"
 
-#include "format/base/path.h"
 #include "format/base/thread.h"
 #include "format/reader.h"
+#include "format/set.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -64,14 +64,11 @@ static ff_status take_given(ff_recipe *recipe, ff_error *error) {
 /* DIR is a packed split, or a set whose train split counts. */
 static ff_status take_from(ff_recipe *recipe, ff_error *error) {
     const char *path = recipe->arguments->stats_from;
-    char *index = NULL, *train = NULL;
+    char *folder;
     ff_dataset *dataset = NULL;
-    ff_status status = ff_path_join(&index, path, "index.ffx", error);
-    if (status == FF_OK) status = ff_path_join(&train, path, "train", error);
-    if (status == FF_OK) {
-        bool whole = access(index, F_OK) == 0 || access(train, F_OK) != 0;
-        status = ff_dataset_open(&dataset, whole ? path : train, FF_VERIFY_FIRST, error);
-    }
+    ff_status status = ff_set_choose(&folder, path, FF_SPLIT_TRAIN, FF_SPLIT_TRAIN, error);
+    if (status == FF_OK)
+        status = ff_dataset_open(&dataset, folder ? folder : path, FF_VERIFY_FIRST, error);
     if (status != FF_OK) ff_fail_within(error, status, "--stats-from");
     if (status == FF_OK) {
         const ff_metadata *metadata = ff_dataset_metadata(dataset);
@@ -92,8 +89,7 @@ static ff_status take_from(ff_recipe *recipe, ff_error *error) {
         }
     }
     ff_dataset_close(&dataset);
-    free(index);
-    free(train);
+    free(folder);
     return status;
 }
 

@@ -4,6 +4,7 @@
 #include "format/base/path.h"
 #include "format/generation.h"
 #include "format/index.h"
+#include "format/set.h"
 #include "format/shard_check.h"
 #include "tools/ffpack/repair_split.h"
 #include "tools/ffpack/source/source.h"
@@ -227,7 +228,7 @@ static ff_status repair_whole(const ff_survey *survey, const ff_repair_options *
 
 static ff_status repair_split(const char *folder, const ff_repair_options *options,
                               ff_error *error) {
-    FF_TRY(ff_dataset_refuse_part(folder, error));
+    FF_TRY(ff_set_refuse_part(folder, error));
     int lock = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (lock < 0) return ff_fail_errno(error, "%s: cannot open the folder", folder);
     ff_survey survey = {0};
@@ -248,45 +249,22 @@ static ff_status repair_split(const char *folder, const ff_repair_options *optio
     return status;
 }
 
-/* ---- the splits ----------------------------------------------------------------------------- */
-
-static bool is_split(const char *path) {
-    ff_names names;
-    if (ff_names_read(&names, path, NULL, NULL) != FF_OK) return false;
-    bool found = false;
-    for (size_t i = 0; i < names.count; i++) {
-        uint32_t number;
-        const char *name = ff_names_at(&names, i);
-        found |= !strcmp(name, FF_INDEX_NAME) || !strcmp(name, FF_PART_NAME) ||
-                 ff_shard_name_parse(name, &number);
-    }
-    ff_names_free(&names);
-    return found;
-}
-
 ff_status ff_repair_run(const char *path, const ff_repair_options *options, ff_error *error) {
-    if (is_split(path)) return repair_split(path, options, error);
-    ff_names names;
+    ff_set set;
     ff_error first = {0};
-    size_t count = 0;
-    FF_TRY(ff_names_read(&names, path, NULL, error));
-    for (size_t i = 0; i < names.count; i++) {
-        char *folder;
+    ff_status status = ff_set_find(&set, path, error);
+    if (status == FF_OK && !set.count)
+        status =
+            ff_fail(error, FF_BAD_DATA, "%s: neither it nor a folder in it holds shards", path);
+    for (size_t i = 0; i < set.count; i++) {
         ff_error problem = {0};
-        if (ff_path_join(&folder, path, ff_names_at(&names, i), &problem) != FF_OK) break;
-        if (is_split(folder)) {
-            count++;
-            /* A loss in one split does not keep the others from being repaired. */
-            if (repair_split(folder, options, &problem) != FF_OK) {
-                if (first.status != FF_OK) ff_notice(&options->notices, "%s", problem.message);
-                if (first.status == FF_OK) first = problem;
-            }
-        }
-        free(folder);
+        /* A loss in one split does not keep the others from being repaired. */
+        if (repair_split(set.split[i].path, options, &problem) == FF_OK) continue;
+        if (first.status != FF_OK) ff_notice(&options->notices, "%s", problem.message);
+        if (first.status == FF_OK) first = problem;
     }
-    ff_names_free(&names);
-    if (!count)
-        return ff_fail(error, FF_BAD_DATA, "%s: neither it nor a folder in it holds shards", path);
+    ff_set_free(&set);
+    FF_TRY(status);
     if (first.status != FF_OK && error) *error = first;
     return first.status;
 }

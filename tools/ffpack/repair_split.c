@@ -61,23 +61,11 @@ static bool read_index_text(const char *folder, ff_buffer *text, ff_metadata *me
 /* Opens a shard and finds it at its place in this set, as far as its header and footer say. */
 static ff_status open_shard(const ff_survey *survey, uint32_t number, ff_shard *shard,
                             ff_error *error) {
-    const ff_metadata *metadata = &survey->metadata;
     uint8_t id[16];
     FF_TRY(ff_shard_open(shard, survey->folder, number, error));
     ff_id_of(id, survey->text.bytes, survey->text.length);
-    ff_shard_place place = ff_metadata_shard_place(metadata, number);
-    const uint8_t *wanted = place.generation < metadata->generation_count
-                                ? metadata->generation[place.generation].id
-                                : id;
-    if (!memcmp(shard->header.metadata_id, wanted, 16) &&
-        shard->header.generation == place.generation &&
-        shard->header.first_position == place.first_position &&
-        shard->header.position_count == place.position_count &&
-        shard->header.compressed == (metadata->compression == FF_COMPRESSION_ZSTD))
-        return FF_OK;
-    ff_status status =
-        ff_fail(error, FF_BAD_DATA, "%s: belongs to another set than the others", shard->path);
-    ff_shard_close(shard);
+    ff_status status = ff_shard_belongs(shard, &survey->metadata, id, error);
+    if (status != FF_OK) ff_shard_close(shard);
     return status;
 }
 

@@ -12,11 +12,8 @@
 enum { WORTH_SAMPLING = 100000 };
 
 ff_status ff_report_add_split(ff_report *report, ff_report_split **split, ff_error *error) {
-    ff_report_split *grown =
-        realloc(report->split, (report->split_count + 1) * sizeof *report->split);
-    if (!grown) return ff_fail(error, FF_NO_MEMORY, "not enough memory for a report");
-    report->split = grown;
-    *split = &grown[report->split_count++];
+    FF_TRY(ff_grow(&report->split, report->split_count, sizeof *report->split, "a report", error));
+    *split = &report->split[report->split_count++];
     **split = (ff_report_split){0};
     return FF_OK;
 }

@@ -123,9 +123,17 @@ static inline int bench_close(void **state) {
     return 0;
 }
 /* A place with few multiprocessors, so that small arrays make several parts. */
-static inline ff_cuda_place place_of(int multiprocessors) {
+static inline ff_cuda_place place_with(int multiprocessors, ff_dtype dtype) {
     return (ff_cuda_place){bench.device->table->native_stream(bench.device, bench.stream),
-                           multiprocessors};
+                           multiprocessors, dtype};
+}
+/* For launchers that are told their arrays' dtypes. */
+static inline ff_cuda_place place_of(int multiprocessors) {
+    return place_with(multiprocessors, FF_F32);
+}
+/* Rows of NHWC. */
+static inline ff_tensor rows_of(size_t rows, int channels) {
+    return (ff_tensor){(int)rows, channels, 1, 1, channels};
 }
 
 static inline size_t whole_bytes(const array *a) {
@@ -256,6 +264,14 @@ static inline void assert_near_at(const char *file, int line, const array *a, si
 static inline void assert_same(const array *a, const array *b) {
     assert_int_equal(a->count, b->count);
     assert_memory_equal(a->host, b->host, a->count * ff_dtype_bytes(a->dtype));
+}
+
+/* Host bytes as device memory. */
+static inline array *uploaded(const void *from, size_t size) {
+    array *a = bytes(size);
+    memcpy(a->host, from, size);
+    send(a);
+    return a;
 }
 
 #endif

@@ -8,36 +8,34 @@ typedef struct net {
 } net;
 
 static net make(dice *d) {
-    net n = {.place = place_of(between(d, 1, 3))};
-    ff_cuda_depthwise *conv = &n.conv;
-    conv->n = between(d, 1, 4);
-    conv->h = between(d, 1, 12);
-    conv->w = between(d, 1, 12);
-    conv->channels = 8 * between(d, 1, roll(d, 6) ? 6 : 40);
-    conv->stride = between(d, 1, 2);
-    conv->out_h = (conv->h - 1) / conv->stride + 1;
-    conv->out_w = (conv->w - 1) / conv->stride + 1;
-    conv->dtype = any_float(d);
-    const int channels = conv->channels;
-    n.x = filled(d, conv->dtype, (size_t)conv->n * conv->h * conv->w, channels, channels - 2, 0, 1);
-    n.dy = filled(d, conv->dtype, (size_t)conv->n * conv->out_h * conv->out_w, channels,
-                  channels - 2, 0, 1);
-    n.weights = filled(d, conv->dtype, 9, channels, channels - 2, 0, 1);
+    const int multiprocessors = between(d, 1, 3), samples = between(d, 1, 4);
+    const int h = between(d, 1, 12), w = between(d, 1, 12);
+    const int channels = 8 * between(d, 1, roll(d, 6) ? 6 : 40), stride = between(d, 1, 2);
+    const int out_h = (h - 1) / stride + 1, out_w = (w - 1) / stride + 1;
+    const ff_dtype dtype = any_float(d);
+    net n = {.place = place_with(multiprocessors, dtype),
+             .conv = {.input = {samples, channels, h, w, channels},
+                      .output = {samples, channels, out_h, out_w, channels},
+                      .stride = stride}};
+    n.x = filled(d, dtype, ff_cuda_rows(&n.conv.input), channels, channels - 2, 0, 1);
+    n.dy = filled(d, dtype, ff_cuda_rows(&n.conv.output), channels, channels - 2, 0, 1);
+    n.weights = filled(d, dtype, 9, channels, channels - 2, 0, 1);
     return n;
 }
 
 static void each_product(const net *n, void (*body)(void *context, size_t x, size_t y, size_t w),
                          void *context) {
     const ff_cuda_depthwise *conv = &n->conv;
-    const size_t channels = (size_t)conv->channels;
-    for (int s = 0; s < conv->n; s++)
-        for (int p = 0; p < conv->out_h; p++)
-            for (int q = 0; q < conv->out_w; q++)
+    const ff_tensor *in = &conv->input, *out = &conv->output;
+    const size_t channels = (size_t)in->c;
+    for (int s = 0; s < in->n; s++)
+        for (int p = 0; p < out->h; p++)
+            for (int q = 0; q < out->w; q++)
                 for (int tap = 0; tap < 9; tap++) {
                     int h = p * conv->stride + tap / 3 - 1, w = q * conv->stride + tap % 3 - 1;
-                    if (h < 0 || h >= conv->h || w < 0 || w >= conv->w) continue;
-                    size_t from = ((size_t)s * conv->h + h) * conv->w + w;
-                    size_t to = ((size_t)s * conv->out_h + p) * conv->out_w + q;
+                    if (h < 0 || h >= in->h || w < 0 || w >= in->w) continue;
+                    size_t from = ((size_t)s * in->h + h) * in->w + w;
+                    size_t to = ((size_t)s * out->h + p) * out->w + q;
                     for (size_t c = 0; c < channels; c++)
                         body(context, from * channels + c, to * channels + c,
                              (size_t)tap * channels + c);
@@ -62,10 +60,10 @@ static void test_passes(void **state) {
     dice d = {51, 0};
     for (int trial = 0; trial < trials(40); trial++) {
         const net n = make(&d);
-        const ff_dtype dtype = n.conv.dtype;
+        const ff_dtype dtype = n.place.dtype;
         array *y = poisoned(dtype, n.dy->count), *dx = poisoned(dtype, n.x->count);
         array *dw = poisoned(FF_F32, n.weights->count);
-        array *scratch = bytes(9 * ff_cuda_scratch(n.place.multiprocessors, n.conv.channels));
+        array *scratch = bytes(9 * ff_cuda_scratch(n.place.multiprocessors, n.conv.input.c));
         assert_launched(ff_cuda_depthwise_forward(&n.place, &n.conv, n.x->device, n.weights->device,
                                                   y->device));
         assert_launched(ff_cuda_depthwise_backward_data(&n.place, &n.conv, n.dy->device,

@@ -1,13 +1,15 @@
-/* The loss on the device against the reference's loops: every dtype, mixed and smoothed labels,
- * weights, samples without a label, bad labels; the record in the ring. */
+/* The loss on the device against the reference's loops: gradients of every dtype, mixed and
+ * smoothed labels, weights, samples without a label, bad labels; the record in the ring. */
 #include "tests/cuda/unit/kernel_helpers.h"
 
 #include "train/compute.h"
 
 typedef struct batch {
-    ff_cuda_loss loss;
-    array *logits, *labels, *weights, *mix, *scale, *gradient, *ring, *step, *scratch;
+    ff_loss loss;
+    ff_dtype dtype; /* of the gradient */
+    array *logits, *labels, *weights, *mix, *gradient, *ring, *control, *scratch;
     float factor;
+    uint64_t step;
 } batch;
 
 /* The first of sample n's largest logits, or the last. */
@@ -23,15 +25,14 @@ static int largest(const batch *b, int n, bool last) {
 
 static batch make(dice *d) {
     batch b = {.factor = 1};
-    ff_cuda_loss *loss = &b.loss;
+    ff_loss *loss = &b.loss;
     loss->n = between(d, 1, roll(d, 8) ? 40 : 700);
     loss->classes = between(d, 1, roll(d, 3) ? 30 : 700);
     loss->stride = (loss->classes + 7) / 8 * 8;
-    loss->dtype = any_float(d);
-    loss->gradient_dtype = any_float(d);
+    b.dtype = any_float(d);
     loss->smoothing = roll(d, 2) ? 0.2 : 0;
-    loss->sum = roll(d, 2) != 0;
-    b.logits = filled(d, loss->dtype, (size_t)loss->n, loss->stride, loss->classes, 0, 3);
+    loss->summed = roll(d, 2) != 0;
+    b.logits = filled(d, FF_F32, (size_t)loss->n, loss->stride, loss->classes, 0, 3);
     const bool equal = !roll(d, 3); /* equal logits, few or many: the first largest is taken */
     const uint32_t others = roll(d, 2) ? 1 : 1 + (uint32_t)loss->classes / 4;
     for (size_t i = 0; equal && i < b.logits->count; i++)
@@ -63,33 +64,30 @@ static batch make(dice *d) {
             put(b.mix, n, (n ^ 1) < loss->n && roll(d, 3) ? roll(d, 5) ? uniform(d) : 0.5 : 1);
         send(b.mix);
     }
-    if (roll(d, 2)) {
-        b.factor = 1024;
-        b.scale = poisoned(FF_F32, 1);
-        put(b.scale, 0, b.factor);
-        send(b.scale);
+    if (roll(d, 3)) { /* without one: step 0, scale 1 */
+        b.factor = roll(d, 2) ? 1024 : 1;
+        b.step = roll(d, 1000);
+        const ff_control control = {.step = b.step, .loss_scale = b.factor};
+        b.control = uploaded(&control, sizeof control);
     }
-    b.step = poisoned(FF_I64, 1);
-    *(uint64_t *)b.step->host = roll(d, 1000);
-    send(b.step);
     b.ring = bytes(5 * sizeof(ff_outcome));
-    b.gradient = roll(d, 4) ? poisoned(loss->gradient_dtype, b.logits->count) : NULL;
+    b.gradient = roll(d, 4) ? poisoned(b.dtype, b.logits->count) : NULL;
     b.scratch = bytes(ff_cuda_loss_scratch(loss->n));
     loss->logits = b.logits->device;
     loss->labels = b.labels->device;
     loss->weights = b.weights ? b.weights->device : NULL;
     loss->mix = b.mix ? b.mix->device : NULL;
-    loss->loss_scale = b.scale ? b.scale->device : NULL;
+    loss->control = b.control ? b.control->device : NULL;
     loss->gradient = b.gradient ? b.gradient->device : NULL;
     loss->ring = b.ring->device;
     loss->ring_size = 5;
-    loss->step = b.step->device;
+    loss->scratch = b.scratch->device;
     return b;
 }
 
 /* What the reference says of the batch; gradient: [n][stride]. */
 static ff_outcome reference(const batch *b, float *gradient) {
-    const ff_cuda_loss *loss = &b->loss;
+    const ff_loss *loss = &b->loss;
     ff_compute *compute;
     const ff_compute_options options = {.threads = 1};
     assert_ok(ff_compute_open(&compute, "reference", &options, error));
@@ -100,7 +98,7 @@ static ff_outcome reference(const batch *b, float *gradient) {
     const ff_loss of = {.n = loss->n,
                         .classes = loss->classes,
                         .smoothing = loss->smoothing,
-                        .summed = loss->sum,
+                        .summed = loss->summed,
                         .stride = loss->stride,
                         .logits = logits,
                         .labels = b->labels->host,
@@ -121,7 +119,7 @@ static ff_outcome reference(const batch *b, float *gradient) {
 
 static ff_outcome record_of(const batch *b) {
     fetch(b->ring);
-    const size_t place = *(uint64_t *)b->step->host % 5;
+    const size_t place = b->step % 5;
     const unsigned char *ring = b->ring->host;
     for (size_t i = 0; i < 5 * sizeof(ff_outcome); i++) /* the others are left alone */
         if (i / sizeof(ff_outcome) != place) assert_int_equal(ring[i], 0xFF);
@@ -135,12 +133,12 @@ static void test_loss(void **state) {
     dice d = {31, 0};
     for (int trial = 0; trial < trials(80); trial++) {
         batch b = make(&d);
-        const ff_cuda_loss *loss = &b.loss;
-        const ff_cuda_place place = place_of(1);
+        const ff_loss *loss = &b.loss;
+        const ff_cuda_place place = place_with(1, b.dtype);
         float *gradient = calloc(b.logits->count, sizeof *gradient);
         const ff_outcome want = reference(&b, gradient);
         array *to = b.gradient;
-        if (to && loss->gradient_dtype == loss->dtype) { /* in place */
+        if (to && b.dtype == FF_F32) { /* in place */
             to = b.logits;
             b.loss.gradient = b.logits->device;
         }
@@ -148,10 +146,10 @@ static void test_loss(void **state) {
             put(b.mix, (size_t)loss->n - 1, 0.25);
             send(b.mix);
         }
-        assert_launched(ff_cuda_loss_run(&place, loss, b.scratch->device));
+        assert_launched(ff_cuda_loss(&place, loss));
         const ff_outcome record = record_of(&b);
         fetch(b.scratch);
-        assert_int_equal(record.step, *(uint64_t *)b.step->host);
+        assert_int_equal(record.step, b.step);
         assert_int_equal(record.count, want.count);
         assert_int_equal(record.correct, want.correct);
         assert_int_equal(record.bad_sample, -1);
@@ -159,7 +157,7 @@ static void test_loss(void **state) {
         assert_true(fabs(record.loss_sum - want.loss_sum) <= 1e-6 * (1 + fabs(want.loss_sum)));
         if (to) {
             fetch(to);
-            const double size = loss->sum ? 1 : 1 / (double)(want.count ? want.count : 1);
+            const double size = loss->summed ? 1 : 1 / (double)(want.count ? want.count : 1);
             for (int n = 0; n < loss->n; n++)
                 for (int c = 0; c < loss->stride; c++) {
                     const size_t i = (size_t)n * loss->stride + c;
@@ -186,7 +184,7 @@ static void test_bad_label(void **state) {
             drop_arrays();
             b = make(&d);
         }
-        const ff_cuda_place place = place_of(1);
+        const ff_cuda_place place = place_with(1, b.dtype);
         const int bad = between(&d, 0, large ? 80 : b.loss.n - 1);
         const int label = roll(&d, 2) ? b.loss.classes : -2;
         for (int n = bad; n < b.loss.n; n += large ? 512 : 7) {
@@ -196,7 +194,7 @@ static void test_bad_label(void **state) {
                 ((int32_t *)b.labels->host)[n] = label;
         }
         send(b.labels);
-        assert_launched(ff_cuda_loss_run(&place, &b.loss, b.scratch->device));
+        assert_launched(ff_cuda_loss(&place, &b.loss));
         assert_int_equal(record_of(&b).bad_sample, bad);
         if (b.gradient) {
             fetch(b.gradient);
@@ -219,11 +217,11 @@ static void test_not_finite(void **state) {
         memset((unsigned char *)b.labels->host + (size_t)n * ff_dtype_bytes(b.loss.label_dtype), 0,
                ff_dtype_bytes(b.loss.label_dtype));
     send(b.labels);
-    const ff_cuda_place place = place_of(1);
+    const ff_cuda_place place = place_with(1, b.dtype);
     for (int c = 1; c >= 0; c--) { /* of sample 1: first a later class, then the first one too */
         put(b.logits, (size_t)b.loss.stride + c, NAN);
         send(b.logits);
-        assert_launched(ff_cuda_loss_run(&place, &b.loss, b.scratch->device));
+        assert_launched(ff_cuda_loss(&place, &b.loss));
         assert_int_equal(record_of(&b).correct, reference(&b, NULL).correct);
     }
     assert_true(isnan(record_of(&b).loss_sum));

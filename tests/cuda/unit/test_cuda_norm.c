@@ -9,46 +9,48 @@ static float affine(double x, float scale, float shift) {
 static double normal(double z) {
     return 0.5 * (1 + erf(z * 0.70710678118654752));
 }
-static double activate(ff_cuda_activation activation, double z) {
-    if (activation == FF_CUDA_RELU) return z < 0 ? 0 : z;
-    return activation == FF_CUDA_GELU ? z * normal(z) : z;
+static double activate(ff_activation activation, double z) {
+    if (activation == FF_ACTIVATION_RELU) return z < 0 ? 0 : z;
+    return activation == FF_ACTIVATION_GELU ? z * normal(z) : z;
 }
-static double slope(ff_cuda_activation activation, double z) {
-    if (activation == FF_CUDA_RELU) return z > 0;
-    if (activation != FF_CUDA_GELU) return 1;
+static double slope(ff_activation activation, double z) {
+    if (activation == FF_ACTIVATION_RELU) return z > 0;
+    if (activation != FF_ACTIVATION_GELU) return 1;
     return normal(z) + z * exp(-z * z / 2) * 0.39894228040143268;
 }
 /* The short GELU's error on top of f32's, times what it multiplies. */
-static double activation_error(ff_cuda_activation activation, double of) {
-    return (activation == FF_CUDA_GELU ? 1e-6 : 2e-7) * (1 + fabs(of));
+static double activation_error(ff_activation activation, double of) {
+    return (activation == FF_ACTIVATION_GELU ? 1e-6 : 2e-7) * (1 + fabs(of));
 }
 
 typedef struct net {
     ff_cuda_place place;
-    ff_cuda_norm norm;
-    int true_channels;
+    ff_norm norm;
+    size_t rows;
+    int channels, true_channels;
     array *x, *residual, *y, *mask, *gamma, *beta, *mean, *inv_std, *running_mean, *running_var,
         *scratch;
 } net;
 
 /* A norm of random shape; `offset`: how far its values lie from zero. */
 static net make(dice *d, double offset) {
-    net n = {.place = place_of(between(d, 1, 3))};
+    const int multiprocessors = between(d, 1, 3);
     const bool wide = !roll(d, 5);
     const int padded = 8 * between(d, wide ? 30 : 1, wide ? 70 : 12);
-    n.true_channels = padded - between(d, 0, 7);
+    const int true_channels = padded - between(d, 0, 7);
     const size_t rows = (size_t)between(d, 1, roll(d, 4) ? 600 : 4);
-    n.norm = (ff_cuda_norm){.rows = rows,
-                            .channels = padded,
-                            .dtype = any_float(d),
-                            .activation = (ff_cuda_activation)roll(d, 3),
-                            .momentum = 0.4f,
-                            .epsilon = roll(d, 2) ? 1e-5f : 1e-12f};
-    n.x = filled(d, n.norm.dtype, rows, padded, n.true_channels, offset, 1.5);
-    if (n.norm.activation != FF_CUDA_GELU && roll(d, 2))
-        n.residual = filled(d, n.norm.dtype, rows, padded, n.true_channels, 0, 1);
-    n.y = poisoned(n.norm.dtype, rows * padded);
-    if (roll(d, 2)) n.mask = bytes(ff_cuda_norm_mask(n.norm.dtype, rows, padded));
+    const ff_dtype dtype = any_float(d);
+    net n = {.place = place_with(multiprocessors, dtype), .rows = rows, .channels = padded};
+    n.true_channels = true_channels;
+    n.norm = (ff_norm){.shape = {(int)rows, true_channels, 1, 1, padded},
+                       .activation = (ff_activation)roll(d, 3),
+                       .momentum = 0.4f,
+                       .epsilon = roll(d, 2) ? 1e-5f : 1e-12f};
+    n.x = filled(d, n.place.dtype, rows, padded, n.true_channels, offset, 1.5);
+    if (n.norm.activation != FF_ACTIVATION_GELU && roll(d, 2))
+        n.residual = filled(d, n.place.dtype, rows, padded, n.true_channels, 0, 1);
+    n.y = poisoned(n.place.dtype, rows * padded);
+    if (roll(d, 2)) n.mask = bytes(ff_cuda_norm_mask(dtype, &n.norm.shape));
     if (roll(d, 3)) n.gamma = filled(d, FF_F32, 1, padded, n.true_channels, 1, 0.5);
     n.beta = filled(d, FF_F32, 1, padded, n.true_channels, 0, 0.5);
     n.mean = poisoned(FF_F32, padded);
@@ -71,8 +73,8 @@ static net make(dice *d, double offset) {
 
 static void check_statistics(const net *n, const array *old_mean, const array *old_var,
                              double relative) {
-    const size_t rows = n->norm.rows;
-    const int channels = n->norm.channels;
+    const size_t rows = n->rows;
+    const int channels = n->channels;
     fetch(n->mean);
     fetch(n->inv_std);
     fetch(n->running_mean);
@@ -128,9 +130,9 @@ static void test_statistics_special(void **state) {
     (void)state;
     dice d = {2, 0};
     net n = make(&d, 0);
-    const int channels = n.norm.channels;
-    for (size_t r = 0; r < n.norm.rows; r++) put(n.x, r * channels + 1, 3.5);
-    put(n.x, (n.norm.rows / 2) * channels, NAN);
+    const int channels = n.channels;
+    for (size_t r = 0; r < n.rows; r++) put(n.x, r * channels + 1, 3.5);
+    put(n.x, (n.rows / 2) * channels, NAN);
     send(n.x);
     assert_launched(ff_cuda_norm_statistics(&n.place, &n.norm, n.scratch->device));
     fetch(n.mean);
@@ -148,23 +150,23 @@ static void test_finish_from_sums(void **state) {
     dice d = {3, 0};
     for (int trial = 0; trial < trials(10); trial++) {
         net n = make(&d, 0.5);
-        const int channels = n.norm.channels;
+        const int channels = n.channels;
         array *old_mean = copied(n.running_mean), *old_var = copied(n.running_var);
-        array *sum = poisoned(FF_F32, channels), *squares = poisoned(FF_F32, channels);
+        array *sums = poisoned(FF_F32, 2 * channels);
         for (int c = 0; c < channels; c++) {
             double s = 0, q = 0;
-            for (size_t r = 0; r < n.norm.rows; r++) {
+            for (size_t r = 0; r < n.rows; r++) {
                 double x = at(n.x, r * channels + c);
                 s += x;
                 q += x * x;
             }
-            put(sum, c, s);
-            put(squares, c, q);
+            put(sums, c, s);
+            put(sums, channels + c, q);
         }
-        send(sum);
-        send(squares);
-        if (n.norm.rows < 8) continue; /* rounded sums say nothing of so few values */
-        assert_launched(ff_cuda_norm_finish(&n.place, &n.norm, sum->device, squares->device));
+        send(sums);
+        n.norm.sums = sums->device;
+        if (n.rows < 8) continue; /* rounded sums say nothing of so few values */
+        assert_launched(ff_cuda_norm_finish(&n.place, &n.norm));
         check_statistics(&n, old_mean, old_var, 1e-5);
         drop_arrays();
     }
@@ -177,17 +179,17 @@ static void test_finish_from_rounded_sums(void **state) {
     dice d = {6, 0};
     for (int trial = 0; trial < trials(4); trial++) {
         net n = make(&d, 0);
-        const int channels = n.norm.channels;
-        const double rows = (double)n.norm.rows, value = 4096;
-        array *sum = poisoned(FF_F32, channels), *squares = poisoned(FF_F32, channels);
+        const int channels = n.channels;
+        const double rows = (double)n.rows, value = 4096;
+        array *sums = poisoned(FF_F32, 2 * channels);
         array *old_var = copied(n.running_var);
         for (int c = 0; c < channels; c++) {
-            put(sum, c, rows * value);
-            put(squares, c, (double)nextafterf((float)(rows * value * value), 0));
+            put(sums, c, rows * value);
+            put(sums, channels + c, (double)nextafterf((float)(rows * value * value), 0));
         }
-        send(sum);
-        send(squares);
-        assert_launched(ff_cuda_norm_finish(&n.place, &n.norm, sum->device, squares->device));
+        send(sums);
+        n.norm.sums = sums->device;
+        assert_launched(ff_cuda_norm_finish(&n.place, &n.norm));
         fetch(n.inv_std);
         fetch(n.running_var);
         for (int c = 0; c < channels; c++) {
@@ -209,14 +211,14 @@ static void affine_of(const net *n, bool training, int c, float *scale, float *s
 }
 
 static void check_apply(const net *n, const array *x, bool training) {
-    const int channels = n->norm.channels, lanes = n->norm.dtype == FF_F32 ? 4 : 8;
-    const bool relu = n->norm.activation == FF_CUDA_RELU;
+    const int channels = n->channels, lanes = n->place.dtype == FF_F32 ? 4 : 8;
+    const bool relu = n->norm.activation == FF_ACTIVATION_RELU;
     fetch(n->y);
     if (n->mask) fetch(n->mask);
     for (int c = 0; c < channels; c++) {
         float scale, shift;
         affine_of(n, training, c, &scale, &shift);
-        for (size_t r = 0; r < n->norm.rows; r++) {
+        for (size_t r = 0; r < n->rows; r++) {
             const size_t i = r * channels + c;
             double z = (double)affine(at(x, i), scale, shift);
             if (n->residual) z += at(n->residual, i);
@@ -261,17 +263,17 @@ static void test_scale_shift(void **state) {
         fetch(n.inv_std);
         fetch(n.running_mean);
         fetch(n.running_var);
-        array *scale = poisoned(n.norm.dtype, n.norm.channels);
-        array *shift = poisoned(n.norm.dtype, n.norm.channels);
+        array *scale = poisoned(n.place.dtype, n.channels);
+        array *shift = poisoned(n.place.dtype, n.channels);
         const bool training = trial % 2;
         assert_launched(
             ff_cuda_norm_scale_shift(&n.place, &n.norm, training, scale->device, shift->device));
         fetch(scale);
         fetch(shift);
-        for (int c = 0; c < n.norm.channels; c++) {
+        for (int c = 0; c < n.channels; c++) {
             float a, b;
             affine_of(&n, training, c, &a, &b);
-            if (n.norm.dtype == FF_F16 && !(fabsf(a) < 65504 && fabsf(b) < 65504)) continue;
+            if (n.place.dtype == FF_F16 && !(fabsf(a) < 65504 && fabsf(b) < 65504)) continue;
             assert_near(scale, c, (double)a, 0);
             assert_near(shift, c, (double)b, 0);
         }
@@ -284,15 +286,15 @@ static void test_backward(void **state) {
     dice d = {6, 0};
     for (int trial = 0; trial < trials(60); trial++) {
         net n = make(&d, 0.5);
-        const size_t rows = n.norm.rows;
-        const int channels = n.norm.channels;
-        const ff_dtype dtype = n.norm.dtype;
+        const size_t rows = n.rows;
+        const int channels = n.channels;
+        const ff_dtype dtype = n.place.dtype;
         assert_launched(ff_cuda_norm_statistics(&n.place, &n.norm, n.scratch->device));
         assert_launched(ff_cuda_norm_apply(&n.place, &n.norm, true));
         fetch(n.mean);
         fetch(n.inv_std);
         fetch(n.y);
-        if (n.mask && n.norm.activation == FF_CUDA_RELU) n.norm.y = NULL; /* it is not read */
+        if (n.mask && n.norm.activation == FF_ACTIVATION_RELU) n.norm.y = NULL; /* it is not read */
         array *dy = filled(&d, dtype, rows, channels, n.true_channels, 0.1, 1);
         array *dy2 = roll(&d, 2) ? filled(&d, dtype, rows, channels, n.true_channels, 0, 1) : NULL;
         array *dx = poisoned(dtype, rows * channels);
@@ -302,13 +304,13 @@ static void test_backward(void **state) {
         array *old_dy = copied(dy);
         if (dresidual && roll(&d, 2)) dresidual = dy; /* in place */
         if (!dresidual && roll(&d, 2)) dx = dy;
-        const ff_cuda_norm_backward backward = {.forward = n.norm,
-                                                .dy = dy->device,
-                                                .dy2 = dy2 ? dy2->device : NULL,
-                                                .dx = dx->device,
-                                                .dresidual = dresidual ? dresidual->device : NULL,
-                                                .dgamma = dgamma ? dgamma->device : NULL,
-                                                .dbeta = dbeta ? dbeta->device : NULL};
+        const ff_norm_backward backward = {.forward = n.norm,
+                                           .dy = dy->device,
+                                           .dy2 = dy2 ? dy2->device : NULL,
+                                           .dx = dx->device,
+                                           .dresidual = dresidual ? dresidual->device : NULL,
+                                           .dgamma = dgamma ? dgamma->device : NULL,
+                                           .dbeta = dbeta ? dbeta->device : NULL};
         assert_launched(ff_cuda_norm_backward_run(&n.place, &backward, n.scratch->device));
         fetch(dx);
         fetch(n.scratch);
@@ -339,7 +341,7 @@ static void test_backward(void **state) {
                 products += g[r] * (at(n.x, i) - mean) * inv_std;
                 product_size += fabs(g[r] * (at(n.x, i) - mean) * inv_std);
             }
-            if (n.norm.activation == FF_CUDA_GELU) {
+            if (n.norm.activation == FF_ACTIVATION_GELU) {
                 size += most * m;
                 product_size += most * m;
             }
@@ -367,21 +369,20 @@ static void test_backward_apply(void **state) {
         const int channels = 8 * between(&d, 1, 40);
         const size_t rows = (size_t)between(&d, 1, 300);
         const ff_dtype dtype = any_float(&d);
-        const ff_cuda_place place = place_of(2);
+        const ff_cuda_place place = place_with(2, dtype);
+        const ff_tensor shape = rows_of(rows, channels);
         array *g = filled(&d, dtype, rows, channels, channels, 0, 1);
         array *x = filled(&d, dtype, rows, channels, channels, 0, 1);
-        array *factors[3];
-        for (int k = 0; k < 3; k++) factors[k] = filled(&d, FF_F32, 1, channels, channels, 0, 1);
+        array *factors = filled(&d, FF_F32, 3, channels, channels, 0, 1);
         array *dx = poisoned(dtype, rows * channels);
-        assert_launched(ff_cuda_norm_backward_apply(
-            &place, dtype, rows, channels, g->device, x->device, factors[0]->device,
-            factors[1]->device, factors[2]->device, dx->device));
+        assert_launched(ff_cuda_norm_backward_apply(&place, &shape, g->device, x->device,
+                                                    factors->device, dx->device));
         fetch(dx);
         for (size_t i = 0; i < rows * channels; i++) {
             const size_t c = i % (size_t)channels;
             assert_near(dx, i,
-                        at(factors[0], c) * at(g, i) + at(factors[1], c) * at(x, i) +
-                            at(factors[2], c),
+                        at(factors, c) * at(g, i) + at(factors, channels + c) * at(x, i) +
+                            at(factors, 2 * channels + c),
                         5e-6);
         }
         drop_arrays();
@@ -392,18 +393,18 @@ static void test_refusals(void **state) {
     (void)state;
     dice d = {8, 0};
     net n = make(&d, 0);
-    ff_cuda_norm norm = n.norm;
-    norm.channels = 12;
+    ff_norm norm = n.norm;
+    norm.shape.c = norm.shape.block = 12;
     assert_int_equal(ff_cuda_norm_apply(&n.place, &norm, true), FF_CUDA_INVALID_VALUE);
     norm = n.norm;
-    norm.rows = 0;
+    norm.shape.n = 0;
     assert_int_equal(ff_cuda_norm_statistics(&n.place, &norm, n.scratch->device),
                      FF_CUDA_INVALID_VALUE);
+    ff_cuda_place place = n.place;
+    place.dtype = FF_I32;
+    assert_int_equal(ff_cuda_norm_apply(&place, &n.norm, true), FF_CUDA_INVALID_VALUE);
     norm = n.norm;
-    norm.dtype = FF_I32;
-    assert_int_equal(ff_cuda_norm_apply(&n.place, &norm, true), FF_CUDA_INVALID_VALUE);
-    norm = n.norm;
-    norm.activation = FF_CUDA_GELU;
+    norm.activation = FF_ACTIVATION_GELU;
     norm.residual = n.x->device;
     assert_int_equal(ff_cuda_norm_apply(&n.place, &norm, true), FF_CUDA_INVALID_VALUE);
     drop_arrays();

@@ -16,7 +16,7 @@ static void test_activations(void **state) {
     for (int trial = 0; trial < trials(40); trial++) {
         const size_t count = any_count(&d);
         const ff_dtype dtype = any_float(&d);
-        const ff_cuda_activation activation = (ff_cuda_activation)roll(&d, 3);
+        const ff_activation activation = (ff_activation)roll(&d, 3);
         const ff_cuda_place place = place_of(2);
         array *x = filled(&d, dtype, count, 1, 1, 0, 2), *dy = filled(&d, dtype, count, 1, 1, 0, 1);
         if (roll(&d, 2)) put(x, 0, NAN);
@@ -26,23 +26,24 @@ static void test_activations(void **state) {
         assert_launched(
             ff_cuda_activation_forward(&place, activation, dtype, count, x->device, y->device));
         fetch(y);
-        array *from = activation == FF_CUDA_RELU && roll(&d, 2) ? y : x;
+        array *from = activation == FF_ACTIVATION_RELU && roll(&d, 2) ? y : x;
         assert_launched(ff_cuda_activation_backward(&place, activation, dtype, count, from->device,
                                                     dy->device, dx->device));
         fetch(dx);
         for (size_t i = 0; i < count; i++) {
             double z = at(x, i), forward = z, slope = 1;
-            if (activation == FF_CUDA_RELU) {
+            if (activation == FF_ACTIVATION_RELU) {
                 forward = z < 0 ? 0 : z;
                 slope = z > 0;
             }
-            if (activation == FF_CUDA_GELU) {
+            if (activation == FF_ACTIVATION_GELU) {
                 forward = z * normal(z);
                 slope = normal(z) + z * exp(-z * z / 2) * 0.39894228040143268;
             }
-            assert_near(y, i, forward, activation == FF_CUDA_GELU ? 1e-6 * (1 + fabs(z)) : 0);
+            assert_near(y, i, forward, activation == FF_ACTIVATION_GELU ? 1e-6 * (1 + fabs(z)) : 0);
             assert_near(dx, i, at(old, i) * slope,
-                        activation == FF_CUDA_GELU ? 2e-6 * (1 + fabs(z)) * fabs(at(old, i)) : 0);
+                        activation == FF_ACTIVATION_GELU ? 2e-6 * (1 + fabs(z)) * fabs(at(old, i))
+                                                         : 0);
         }
         drop_arrays();
     }
@@ -92,15 +93,15 @@ static void test_bias(void **state) {
         const int padded = 8 * between(&d, 1, roll(&d, 5) ? 12 : 70), channels = padded - 3;
         const size_t rows = (size_t)between(&d, 1, 500);
         const ff_dtype dtype = any_float(&d);
-        const ff_cuda_place place = place_of(between(&d, 1, 3));
+        const ff_cuda_place place = place_with(between(&d, 1, 3), dtype);
+        const ff_tensor shape = rows_of(rows, padded);
         array *x = filled(&d, dtype, rows, padded, channels, 0, 1);
         array *bias = filled(&d, FF_F32, 1, padded, channels, 0, 1);
         array *y = poisoned(dtype, rows * padded), *dbias = poisoned(FF_F32, padded);
         array *scratch = bytes(ff_cuda_scratch(place.multiprocessors, padded));
-        assert_launched(ff_cuda_bias(&place, FF_CUDA_RELU, dtype, rows, padded, x->device,
-                                     bias->device, y->device));
-        assert_launched(ff_cuda_bias_gradient(&place, dtype, rows, padded, x->device, dbias->device,
-                                              scratch->device));
+        assert_launched(ff_cuda_bias(&place, &shape, x->device, bias->device, y->device));
+        assert_launched(
+            ff_cuda_bias_gradient(&place, &shape, x->device, dbias->device, scratch->device));
         fetch(y);
         fetch(dbias);
         fetch(scratch);
@@ -110,14 +111,13 @@ static void test_bias(void **state) {
                 const double value = at(x, r * padded + c);
                 sum += value;
                 size += fabs(value);
-                const double z = value + at(bias, c);
-                assert_near(y, r * padded + c, z < 0 ? 0 : z, 2e-7);
+                assert_near(y, r * padded + c, value + at(bias, c), 2e-7);
             }
             assert_near(dbias, c, sum, 1e-6 * size);
         }
         array *again = copied(dbias);
-        assert_launched(ff_cuda_bias_gradient(&place, dtype, rows, padded, x->device, dbias->device,
-                                              scratch->device));
+        assert_launched(
+            ff_cuda_bias_gradient(&place, &shape, x->device, dbias->device, scratch->device));
         fetch(dbias);
         assert_same(dbias, again);
         drop_arrays();
@@ -133,23 +133,18 @@ static void test_dropout(void **state) {
         const int h = flat ? 1 : between(&d, 1, 7), w = flat ? 1 : between(&d, 1, 7);
         const int n = between(&d, 1, 5);
         const ff_dtype dtype = any_float(&d);
-        const ff_cuda_place place = place_of(1);
+        const ff_cuda_place place = place_with(1, dtype);
         array *step = poisoned(FF_I64, 1);
         *(uint64_t *)step->host = (1ull << 32) + roll(&d, 1000);
         send(step);
         array *x = filled(&d, dtype, (size_t)n * h * w, padded, c, 0, 1);
         array *y = poisoned(dtype, x->count);
-        const ff_cuda_dropout dropout = {.n = n,
-                                         .c = c,
-                                         .h = h,
-                                         .w = w,
-                                         .channels = padded,
-                                         .dtype = dtype,
-                                         .probability = 0.3,
-                                         .seed = 77,
-                                         .layer = 5,
-                                         .step = step->device};
-        assert_launched(ff_cuda_dropout_apply(&place, &dropout, x->device, y->device));
+        const ff_dropout dropout = {.shape = {n, c, h, w, padded},
+                                    .probability = 0.3,
+                                    .seed = 77,
+                                    .layer = 5,
+                                    .step = step->device};
+        assert_launched(ff_cuda_dropout(&place, &dropout, x->device, y->device));
         fetch(y);
         for (size_t i = 0; i < y->count; i++) {
             const int channel = (int)(i % (size_t)padded);
@@ -178,28 +173,27 @@ static void test_views(void **state) {
     (void)state;
     dice d = {26, 0};
     for (int trial = 0; trial < trials(40); trial++) {
-        ff_cuda_view v = {.n = between(&d, 1, 4),
-                          .h = between(&d, 2, 9),
-                          .w = between(&d, 2, 9),
-                          .channels = between(&d, 1, 20),
-                          .dtype = any_float(&d),
-                          .mirror = roll(&d, 2) != 0};
-        v.down = between(&d, 1 - v.h, v.h - 1);
-        v.right = between(&d, 1 - v.w, v.w - 1);
-        const ff_cuda_place place = place_of(1);
-        const size_t count = (size_t)v.n * v.h * v.w * v.channels;
-        array *x = filled(&d, v.dtype, count, 1, 1, 0, 1), *y = poisoned(v.dtype, count);
-        assert_launched(ff_cuda_view_make(&place, &v, x->device, y->device));
+        const int n = between(&d, 1, 4), h = between(&d, 2, 9), w = between(&d, 2, 9);
+        const int channels = between(&d, 1, 20);
+        const ff_dtype dtype = any_float(&d);
+        const ff_image_view v = {.shape = {n, channels, h, w, channels},
+                                 .mirror = roll(&d, 2) != 0,
+                                 .down = between(&d, 1 - h, h - 1),
+                                 .right = between(&d, 1 - w, w - 1)};
+        const ff_cuda_place place = place_with(1, dtype);
+        const size_t count = ff_tensor_count(&v.shape);
+        array *x = filled(&d, dtype, count, 1, 1, 0, 1), *y = poisoned(dtype, count);
+        assert_launched(ff_cuda_view(&place, &v, x->device, y->device));
         fetch(y);
         size_t i = 0;
-        for (int n = 0; n < v.n; n++)
-            for (int row = 0; row < v.h; row++)
-                for (int column = 0; column < v.w; column++)
-                    for (int c = 0; c < v.channels; c++, i++) {
-                        int from = v.mirror ? v.w - 1 - column : column;
-                        size_t pixel = ((size_t)n * v.h + reflected(row + v.down, v.h)) * v.w +
-                                       reflected(from + v.right, v.w);
-                        assert_near(y, i, at(x, pixel * v.channels + c), 0);
+        for (int sample = 0; sample < n; sample++)
+            for (int row = 0; row < h; row++)
+                for (int column = 0; column < w; column++)
+                    for (int c = 0; c < channels; c++, i++) {
+                        int from = v.mirror ? w - 1 - column : column;
+                        size_t pixel = ((size_t)sample * h + reflected(row + v.down, h)) * w +
+                                       reflected(from + v.right, w);
+                        assert_near(y, i, at(x, pixel * channels + c), 0);
                     }
         drop_arrays();
     }

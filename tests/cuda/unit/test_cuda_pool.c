@@ -2,13 +2,10 @@
  * equal values; with statistics; backward by gathering; global pools. */
 #include "tests/cuda/unit/kernel_helpers.h"
 
-static ff_cuda_pool any_pool(dice *d) {
-    ff_cuda_pool p = {.n = between(d, 1, 4),
-                      .h = between(d, 1, 13),
-                      .w = between(d, 1, 13),
-                      .channels = 8 * between(d, 1, roll(d, 6) ? 6 : 40),
-                      .dtype = any_float(d),
-                      .max = roll(d, 3) != 0};
+static ff_pool any_pool(dice *d) {
+    ff_pool p = {.max = roll(d, 3) != 0};
+    const int n = between(d, 1, 4), h = between(d, 1, 13), w = between(d, 1, 13);
+    const int channels = 8 * between(d, 1, roll(d, 6) ? 6 : 40);
     switch (roll(d, 4)) {
     case 0: p.kernel_h = p.kernel_w = p.stride = 2; break;
     case 1:
@@ -17,8 +14,8 @@ static ff_cuda_pool any_pool(dice *d) {
         p.pad = 1;
         break;
     case 2: /* global */
-        p.kernel_h = p.h;
-        p.kernel_w = p.w;
+        p.kernel_h = h;
+        p.kernel_w = w;
         p.stride = 1;
         break;
     default:
@@ -27,27 +24,28 @@ static ff_cuda_pool any_pool(dice *d) {
         p.stride = between(d, 1, 4);
         p.pad = between(d, 0, (p.kernel_h < p.kernel_w ? p.kernel_h : p.kernel_w) / 2);
     }
-    if (p.h + 2 * p.pad < p.kernel_h || p.w + 2 * p.pad < p.kernel_w) return any_pool(d);
-    p.out_h = (p.h + 2 * p.pad - p.kernel_h) / p.stride + 1;
-    p.out_w = (p.w + 2 * p.pad - p.kernel_w) / p.stride + 1;
+    if (h + 2 * p.pad < p.kernel_h || w + 2 * p.pad < p.kernel_w) return any_pool(d);
+    p.input = (ff_tensor){n, channels, h, w, channels};
+    p.output = (ff_tensor){n, channels, (h + 2 * p.pad - p.kernel_h) / p.stride + 1,
+                           (w + 2 * p.pad - p.kernel_w) / p.stride + 1, channels};
     return p;
 }
 
-static size_t in_at(const ff_cuda_pool *p, int n, int h, int w, int c) {
-    return (((size_t)n * p->h + h) * p->w + w) * p->channels + c;
+static size_t in_at(const ff_pool *p, int n, int h, int w, int c) {
+    return ff_tensor_at(&p->input, n, c, h, w);
 }
-static size_t out_at(const ff_cuda_pool *p, int n, int y, int x, int c) {
-    return (((size_t)n * p->out_h + y) * p->out_w + x) * p->channels + c;
+static size_t out_at(const ff_pool *p, int n, int y, int x, int c) {
+    return ff_tensor_at(&p->output, n, c, y, x);
 }
-static size_t in_count(const ff_cuda_pool *p) {
-    return in_at(p, p->n, 0, 0, 0);
+static size_t in_count(const ff_pool *p) {
+    return ff_tensor_count(&p->input);
 }
-static size_t out_count(const ff_cuda_pool *p) {
-    return out_at(p, p->n, 0, 0, 0);
+static size_t out_count(const ff_pool *p) {
+    return ff_tensor_count(&p->output);
 }
 
 /* The place of the largest of a window, its value, and the sum; -1: a window of padding alone. */
-static int window(const ff_cuda_pool *p, const array *x, int n, int y, int q, int c, double *best,
+static int window(const ff_pool *p, const array *x, int n, int y, int q, int c, double *best,
                   double *sum) {
     int place = -1;
     *sum = 0;
@@ -55,7 +53,7 @@ static int window(const ff_cuda_pool *p, const array *x, int n, int y, int q, in
     for (int r = 0; r < p->kernel_h; r++)
         for (int s = 0; s < p->kernel_w; s++) {
             int h = y * p->stride - p->pad + r, w = q * p->stride - p->pad + s;
-            if (h < 0 || h >= p->h || w < 0 || w >= p->w) continue;
+            if (h < 0 || h >= p->input.h || w < 0 || w >= p->input.w) continue;
             double value = at(x, in_at(p, n, h, w, c));
             *sum += value;
             if (place < 0 || value > *best || isnan(value)) {
@@ -66,12 +64,11 @@ static int window(const ff_cuda_pool *p, const array *x, int n, int y, int q, in
     return place;
 }
 
-static void check_forward(const ff_cuda_pool *p, const array *x, const array *y,
-                          const array *index) {
-    for (int n = 0; n < p->n; n++)
-        for (int i = 0; i < p->out_h; i++)
-            for (int j = 0; j < p->out_w; j++)
-                for (int c = 0; c < p->channels; c++) {
+static void check_forward(const ff_pool *p, const array *x, const array *y, const array *index) {
+    for (int n = 0; n < p->input.n; n++)
+        for (int i = 0; i < p->output.h; i++)
+            for (int j = 0; j < p->output.w; j++)
+                for (int c = 0; c < p->input.c; c++) {
                     double best, sum;
                     int place = window(p, x, n, i, j, c, &best, &sum);
                     size_t to = out_at(p, n, i, j, c);
@@ -85,8 +82,8 @@ static void check_forward(const ff_cuda_pool *p, const array *x, const array *y,
 }
 
 /* Coarse values, so that equal ones are common; now and then a NaN. */
-static array *coarse(dice *d, const ff_cuda_pool *p) {
-    array *x = poisoned(p->dtype, in_count(p));
+static array *coarse(dice *d, const ff_pool *p, ff_dtype dtype) {
+    array *x = poisoned(dtype, in_count(p));
     const bool nan = !roll(d, 4);
     for (size_t i = 0; i < x->count; i++)
         put(x, i, nan && !roll(d, 40) ? NAN : (double)between(d, -3, 3) / 2);
@@ -98,9 +95,10 @@ static void test_forward(void **state) {
     (void)state;
     dice d = {11, 0};
     for (int trial = 0; trial < trials(60); trial++) {
-        const ff_cuda_pool p = any_pool(&d);
-        const ff_cuda_place place = place_of(between(&d, 1, 3));
-        array *x = coarse(&d, &p), *y = poisoned(p.dtype, out_count(&p));
+        const ff_pool p = any_pool(&d);
+        const ff_dtype dtype = any_float(&d);
+        const ff_cuda_place place = place_with(between(&d, 1, 3), dtype);
+        array *x = coarse(&d, &p, dtype), *y = poisoned(dtype, out_count(&p));
         array *index = p.max && roll(&d, 2) ? bytes(out_count(&p)) : NULL;
         assert_launched(
             ff_cuda_pool_forward(&place, &p, x->device, y->device, index ? index->device : NULL));
@@ -115,20 +113,17 @@ static void test_statistics(void **state) {
     (void)state;
     dice d = {12, 0};
     for (int trial = 0; trial < trials(40); trial++) {
-        const ff_cuda_pool p = any_pool(&d);
-        const ff_cuda_place place = place_of(between(&d, 1, 3));
-        const int channels = p.channels;
+        const ff_pool p = any_pool(&d);
+        const ff_dtype dtype = any_float(&d);
+        const ff_cuda_place place = place_with(between(&d, 1, 3), dtype);
+        const int channels = p.input.c;
         const size_t rows = out_count(&p) / (size_t)channels;
-        array *x = filled(&d, p.dtype, in_count(&p) / (size_t)channels, channels, channels, 2, 1);
-        array *y = poisoned(p.dtype, out_count(&p)), *index = bytes(out_count(&p));
+        array *x = filled(&d, dtype, in_count(&p) / (size_t)channels, channels, channels, 2, 1);
+        array *y = poisoned(dtype, out_count(&p)), *index = bytes(out_count(&p));
         array *mean = poisoned(FF_F32, channels), *inv_std = poisoned(FF_F32, channels);
         array *scratch = bytes(ff_cuda_scratch(place.multiprocessors, channels));
-        const ff_cuda_norm norm = {.rows = rows,
-                                   .channels = channels,
-                                   .dtype = p.dtype,
-                                   .epsilon = 1e-5f,
-                                   .mean = mean->device,
-                                   .inv_std = inv_std->device};
+        const ff_norm norm = {
+            .shape = p.output, .epsilon = 1e-5f, .mean = mean->device, .inv_std = inv_std->device};
         assert_launched(ff_cuda_pool_statistics(&place, &p, x->device, y->device, index->device,
                                                 &norm, scratch->device));
         fetch(y);
@@ -153,22 +148,23 @@ static void test_backward(void **state) {
     (void)state;
     dice d = {13, 0};
     for (int trial = 0; trial < trials(60); trial++) {
-        const ff_cuda_pool p = any_pool(&d);
-        const ff_cuda_place place = place_of(between(&d, 1, 3));
-        array *dy = poisoned(p.dtype, out_count(&p)), *index = bytes(out_count(&p));
-        array *dx = poisoned(p.dtype, in_count(&p));
+        const ff_pool p = any_pool(&d);
+        const ff_dtype dtype = any_float(&d);
+        const ff_cuda_place place = place_with(between(&d, 1, 3), dtype);
+        array *dy = poisoned(dtype, out_count(&p)), *index = bytes(out_count(&p));
+        array *dx = poisoned(dtype, in_count(&p));
         double *want = calloc(in_count(&p), sizeof *want);
-        for (int n = 0; n < p.n; n++)
-            for (int i = 0; i < p.out_h; i++)
-                for (int j = 0; j < p.out_w; j++)
-                    for (int c = 0; c < p.channels; c++) {
+        for (int n = 0; n < p.input.n; n++)
+            for (int i = 0; i < p.output.h; i++)
+                for (int j = 0; j < p.output.w; j++)
+                    for (int c = 0; c < p.input.c; c++) {
                         const size_t from = out_at(&p, n, i, j, c);
                         put(dy, from, gauss(&d));
                         int chosen = -1, seen = 0; /* a place at random within the image */
                         for (int k = 0; k < p.kernel_h * p.kernel_w; k++) {
                             int h = i * p.stride - p.pad + k / p.kernel_w;
                             int w = j * p.stride - p.pad + k % p.kernel_w;
-                            if (h < 0 || h >= p.h || w < 0 || w >= p.w) continue;
+                            if (h < 0 || h >= p.input.h || w < 0 || w >= p.input.w) continue;
                             if (!roll(&d, (uint32_t)++seen)) chosen = k;
                             if (!p.max)
                                 want[in_at(&p, n, h, w, c)] +=
@@ -195,11 +191,11 @@ static void test_refusals(void **state) {
     (void)state;
     dice d = {14, 0};
     const ff_cuda_place place = place_of(1);
-    ff_cuda_pool p = any_pool(&d);
+    ff_pool p = any_pool(&d);
     p.stride = 0;
     assert_int_equal(ff_cuda_pool_forward(&place, &p, NULL, NULL, NULL), FF_CUDA_INVALID_VALUE);
     p = any_pool(&d);
-    p.channels = 4;
+    p.input.c = p.input.block = 4;
     assert_int_equal(ff_cuda_pool_backward(&place, &p, NULL, NULL, NULL), FF_CUDA_INVALID_VALUE);
     p = any_pool(&d);
     p.max = true;

@@ -3,6 +3,7 @@
  * the simulated GPU, and on the CPU where that makes sense. */
 #include "tests/cuda/unit/cuda_helpers.h"
 
+#include "train/ops/ops.h"
 #include "train/step.h"
 #include "train/update.h"
 
@@ -110,10 +111,10 @@ static void assert_left_out(const ff_plan *whole_plan, const ff_plan *settled) {
         assert_true(whole_plan->ops[i].backward);
         if (i < 3) assert_int_equal(op->backward, !first);
         left_out += !op->backward;
-        if (op->conv && strcmp(layer, "conv2") == 0) {
-            assert_false(op->conv->shape.input_gradient);
+        if (op->type == &ff_op_conv && strcmp(layer, "conv2") == 0) {
+            assert_false(op->conv.planned->shape.input_gradient);
             assert_int_equal(op->dx, FF_BUFFER_NONE);
-            assert_true(whole_plan->ops[i].conv->shape.input_gradient);
+            assert_true(whole_plan->ops[i].conv.planned->shape.input_gradient);
         }
     }
     assert_true(left_out >= 2 && left_out <= 3); /* conv1, its pool where that is apart, bn1 */
@@ -204,7 +205,7 @@ static void perform(run *r) {
                                  .rate_steps = STEPS,
                                  .loss_scale = r->cuda ? 64 : 0,
                                  .record = r->record,
-                                 .report_steps = 2};
+                                 .send_steps = 2};
     ff_compute *compute = ff_model_compute(model);
     if (r->fails || r->refuses) {
         whole = m.device->table;
@@ -295,7 +296,7 @@ static void nothing_is_made_for_nobody(void **state) {
     for (int i = 0; i < plan->op_count; i++) {
         const ff_op *op = &plan->ops[i];
         const bool below = strcmp(plan->graph->layers[op->layer].name, "conv1") == 0 ||
-                           (op->kind == FF_OP_POOL && i == 1);
+                           (op->type == &ff_op_pool && i == 1);
         assert_int_equal(op->backward, !below);
     }
     ff_model_destroy(&model);

@@ -19,7 +19,7 @@ typedef struct run {
     bool cuda, record, muon, tail, poison; /* poison: an infinite image at step 5 */
     bool still;                            /* one batch, and no word of the host's in between */
     double rate, loss_scale;
-    uint32_t scale_interval, report_steps;
+    uint32_t scale_interval, send_steps;
     uint64_t bucket_bytes, delay_ns;
     int steps;
     const ff_library_table *library;
@@ -133,7 +133,7 @@ static void perform(run *r) {
         .loss_scale = r->loss_scale,
         .scale_interval = r->scale_interval,
         .record = r->record,
-        .report_steps = r->report_steps,
+        .send_steps = r->send_steps,
         .bucket_bytes = r->bucket_bytes,
     };
     assert_ok(ff_step_create(&step, model, &how, error));
@@ -189,7 +189,7 @@ static void steps_are_the_cpus(void **state) {
         run cpu = {.model = "smallnet", .steps = 6, .rate = 0.004, .muon = muon, .tail = true};
         run gpu = cpu;
         gpu.cuda = gpu.record = true;
-        gpu.report_steps = 2;
+        gpu.send_steps = 2;
         perform(&cpu);
         perform(&gpu);
         double off = apart(&cpu, &gpu);
@@ -229,12 +229,12 @@ static void recordings_change_nothing(void **state) {
                       .tail = true,
                       .precision = FF_PRECISION_F16,
                       .loss_scale = 256,
-                      .report_steps = 3,
+                      .send_steps = 3,
                       .steps = i ? 6 : 21,
                       .library = i ? library_of_pieces : plain_library};
         run recorded = called;
         recorded.record = true;
-        recorded.report_steps = 5;
+        recorded.send_steps = 5;
         recorded.delay_ns = 200000;
         recorded.bucket_bytes = 4096;
         perform(&called);
@@ -300,7 +300,7 @@ static void the_host_waits_for_a_lagging_device(void **state) {
                       .cuda = true,
                       .record = true,
                       .still = true,
-                      .report_steps = report,
+                      .send_steps = report,
                       .steps = 24};
         run lagging = prompt;
         lagging.delay_ns = 2000000;

@@ -19,13 +19,6 @@ typedef struct run {
     array *control, *rates;
 } run;
 
-/* Host bytes as device memory. */
-static array *uploaded(const void *from, size_t size) {
-    array *a = bytes(size);
-    memcpy(a->host, from, size);
-    send(a);
-    return a;
-}
 static ff_control *control_of(const run *r) {
     return r->control->host;
 }

@@ -1,5 +1,6 @@
 /* Class names and the labels they stand for. */
 #include "format/base/path.h"
+#include "format/set.h"
 #include "tools/ffpack/source/source.h"
 #include "tools/ffpack/source/text.h"
 
@@ -85,23 +86,17 @@ static ff_status take_field(ff_source *source, size_t field, const ff_metadata *
 /* *set = whether `path` is a packed split, or a set with a train split. */
 static ff_status classes_of_set(ff_source *source, size_t field, const char *path, bool *set,
                                 ff_error *error) {
-    static const char *const splits[] = {"", "/train"};
-    *set = false;
-    for (size_t i = 0; i < 2 && !*set; i++) {
-        char *folder, *index;
-        FF_TRY(ff_format(&folder, error, "%s%s", path, splits[i]));
-        ff_status status = ff_path_join(&index, folder, FF_INDEX_NAME, error);
-        *set = status == FF_OK && access(index, F_OK) == 0;
-        ff_dataset *dataset = NULL;
-        if (*set) status = ff_dataset_open(&dataset, folder, FF_VERIFY_FIRST, error);
-        if (*set && status == FF_OK)
-            status = take_field(source, field, ff_dataset_metadata(dataset), folder, error);
-        ff_dataset_close(&dataset);
-        free(folder);
-        free(index);
-        FF_TRY(status);
-    }
-    return FF_OK;
+    char *folder;
+    ff_dataset *dataset = NULL;
+    FF_TRY(ff_set_choose(&folder, path, FF_SPLIT_TRAIN, FF_SPLIT_TRAIN, error));
+    *set = folder != NULL;
+    if (!folder) return FF_OK;
+    ff_status status = ff_dataset_open(&dataset, folder, FF_VERIFY_FIRST, error);
+    if (status == FF_OK)
+        status = take_field(source, field, ff_dataset_metadata(dataset), folder, error);
+    ff_dataset_close(&dataset);
+    free(folder);
+    return status;
 }
 
 static bool is_class_folder(const char *name, unsigned char type) {

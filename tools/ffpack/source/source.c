@@ -3,6 +3,7 @@
 #include "format/base/path.h"
 #include "format/base/read.h"
 #include "format/layout.h"
+#include "format/set.h"
 #include "tools/ffpack/source/archive.h"
 #include "tools/ffpack/source/braces.h"
 #include "tools/ffpack/source/input.h"
@@ -105,13 +106,6 @@ static size_t scheme_bytes(const char *path) {
     return strncmp(path + bytes, "://", 3) ? 0 : bytes;
 }
 
-static bool exists_in(const char *folder, const char *name, bool is_folder) {
-    char path[4096];
-    struct stat info;
-    return snprintf(path, sizeof path, "%s/%s", folder, name) < (int)sizeof path &&
-           stat(path, &info) == 0 && S_ISDIR(info.st_mode) == is_folder;
-}
-
 /* A split's folder, a folder of nothing else, or one of a split's files. */
 static bool is_packed(const char *path) {
     const char *base = ff_path_base(path);
@@ -120,20 +114,7 @@ static bool is_packed(const char *path) {
     if (!S_ISDIR(info.st_mode))
         return !strcmp(base, FF_INDEX_NAME) ||
                (!strncmp(base, "shard-", 6) && !fnmatch("*.ffs", base, 0));
-    if (exists_in(path, FF_INDEX_NAME, false)) return true;
-    ff_names names;
-    bool all = true, any = false;
-    if (ff_names_read(&names, path, NULL, NULL) != FF_OK) return false;
-    for (size_t i = 0; i < names.count && all; i++) {
-        char inside[4096];
-        if (!exists_in(path, ff_names_at(&names, i), true)) continue;
-        all = snprintf(inside, sizeof inside, "%s/%s", path, ff_names_at(&names, i)) <
-                  (int)sizeof inside &&
-              exists_in(inside, FF_INDEX_NAME, false);
-        any = any || all;
-    }
-    ff_names_free(&names);
-    return any && all;
+    return ff_set_is_whole(path);
 }
 
 static ff_status check_path(const ff_source *source, ff_error *error) {
@@ -320,12 +301,8 @@ const ff_source_split *ff_source_find(const ff_source *source, const char *name)
 
 static ff_status add_part(ff_source *source, const char *path, ff_source_part added, uint32_t *part,
                           ff_error *error) {
-    ff_source_part *grown = realloc(source->part, (source->part_count + 1) * sizeof *source->part);
-    ff_status status = FF_OK;
-    if (grown)
-        source->part = grown;
-    else
-        status = ff_fail(error, FF_NO_MEMORY, "not enough memory for the parts of a source");
+    ff_status status =
+        ff_grow(&source->part, source->part_count, sizeof added, "the parts of a source", error);
     char *copy = NULL;
     if (status == FF_OK) status = ff_copy_string(&copy, path, error);
     if (status != FF_OK) {
@@ -364,10 +341,8 @@ ff_status ff_source_add_archive(ff_source *source, const char *path, bool plain,
 
 ff_status ff_source_add_split(ff_source *source, const char *name, ff_source_split **split,
                               ff_error *error) {
-    ff_source_split *grown =
-        realloc(source->split, (source->split_count + 1) * sizeof *source->split);
-    if (!grown) return ff_fail(error, FF_NO_MEMORY, "not enough memory for the splits of a source");
-    source->split = grown;
+    FF_TRY(ff_grow(&source->split, source->split_count, sizeof *source->split,
+                   "the splits of a source", error));
     ff_source_split added = {0};
     size_t label_bytes = 0;
     for (size_t i = 0; i < source->labels.field_count; i++)

@@ -25,7 +25,7 @@ typedef struct ff_cuda_muon {
     ff_cuda_group group;     /* its learning rate, momentum and nesterov; its decay is not used */
     const float *rates;      /* as in ff_cuda_update */
     uint32_t rate_steps;
-    const ff_cuda_control *control;
+    const ff_control *control;
     ff_dtype dtype; /* of X: FF_BF16, or FF_F32 */
     void *x;        /* [rows][columns] */
     double *norms;  /* [2] device: |u|, |W|, between begin and end */

@@ -59,7 +59,7 @@ static __global__ void __launch_bounds__(THREADS)
     map_flat<T, true>(count, a, b, to, [](float x, float y) { return x + y; });
 }
 
-extern "C" int ff_cuda_activation_forward(const ff_cuda_place *place, ff_cuda_activation activation,
+extern "C" int ff_cuda_activation_forward(const ff_cuda_place *place, ff_activation activation,
                                           ff_dtype dtype, size_t count, const void *x, void *y) {
     if (!count) return FF_CUDA_OK;
     return ff_by_dtype(dtype, [&](auto example) {
@@ -72,10 +72,9 @@ extern "C" int ff_cuda_activation_forward(const ff_cuda_place *place, ff_cuda_ac
     });
 }
 
-extern "C" int ff_cuda_activation_backward(const ff_cuda_place *place,
-                                           ff_cuda_activation activation, ff_dtype dtype,
-                                           size_t count, const void *from, const void *dy,
-                                           void *dx) {
+extern "C" int ff_cuda_activation_backward(const ff_cuda_place *place, ff_activation activation,
+                                           ff_dtype dtype, size_t count, const void *from,
+                                           const void *dy, void *dx) {
     if (!count) return FF_CUDA_OK;
     return ff_by_dtype(dtype, [&](auto example) {
         typedef decltype(example) T;

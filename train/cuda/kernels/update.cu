@@ -81,7 +81,7 @@ static __device__ __forceinline__ void step_one(const factors &f, float gradient
 }
 
 static __global__ void __launch_bounds__(THREADS) update_kernel(ff_cuda_update update) {
-    const ff_cuda_control *control = update.control;
+    const ff_control *control = update.control;
     if (control->non_finite) return;
     const ff_cuda_chunk chunk = update.chunks[blockIdx.x];
     const ff_cuda_segment s = update.segments[chunk.segment];
@@ -139,12 +139,11 @@ extern "C" int ff_cuda_update_run(const ff_cuda_place *place, const ff_cuda_upda
 
 /* ---- the end of a step ---------------------------------------------------------------------- */
 
-static __global__ void advance_kernel(ff_cuda_update update, ff_cuda_result *ring,
-                                      uint32_t ring_size) {
-    ff_cuda_control *control = update.control;
+static __global__ void advance_kernel(ff_cuda_update update, ff_outcome *ring, uint32_t ring_size) {
+    ff_control *control = update.control;
     const uint32_t non_finite = control->non_finite;
     if (ring) {
-        ff_cuda_result *result = ring + control->step % ring_size;
+        ff_outcome *result = ring + control->step % ring_size;
         result->step = control->step;
         result->non_finite = (int32_t)non_finite;
         result->loss_scale = control->loss_scale;
@@ -170,7 +169,7 @@ static __global__ void advance_kernel(ff_cuda_update update, ff_cuda_result *rin
 }
 
 extern "C" int ff_cuda_advance(const ff_cuda_place *place, const ff_cuda_update *update,
-                               ff_cuda_result *ring, uint32_t ring_size) {
+                               ff_outcome *ring, uint32_t ring_size) {
     if (ring && !ring_size) return FF_CUDA_INVALID_VALUE;
     return FF_LAUNCH(advance_kernel, dim3(1), dim3(1), 0, place->stream, *update, ring, ring_size);
 }

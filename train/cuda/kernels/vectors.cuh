@@ -88,11 +88,11 @@ template <int number> struct ff_constant { static constexpr int value = number; 
 
 /* launch(ff_constant<activation>()). */
 template <typename Launch>
-static inline int ff_by_activation(ff_cuda_activation activation, Launch launch) {
+static inline int ff_by_activation(ff_activation activation, Launch launch) {
     switch (activation) {
-    case FF_CUDA_LINEAR: return launch(ff_constant<FF_CUDA_LINEAR>());
-    case FF_CUDA_RELU: return launch(ff_constant<FF_CUDA_RELU>());
-    case FF_CUDA_GELU: return launch(ff_constant<FF_CUDA_GELU>());
+    case FF_ACTIVATION_NONE: return launch(ff_constant<FF_ACTIVATION_NONE>());
+    case FF_ACTIVATION_RELU: return launch(ff_constant<FF_ACTIVATION_RELU>());
+    case FF_ACTIVATION_GELU: return launch(ff_constant<FF_ACTIVATION_GELU>());
     default: return FF_CUDA_INVALID_VALUE;
     }
 }

@@ -9,9 +9,8 @@
 
 ff_status ff_tree_lists_add(ff_tree_splits *splits, const char *split, size_t split_bytes,
                             const char *path, size_t path_bytes, ff_error *error) {
-    ff_tree_list *grown = realloc(splits->list, (splits->list_count + 1) * sizeof *splits->list);
-    if (!grown) return ff_fail(error, FF_NO_MEMORY, "not enough memory for lists of labels");
-    splits->list = grown;
+    FF_TRY(
+        ff_grow(&splits->list, splits->list_count, sizeof *splits->list, "lists of labels", error));
     ff_tree_list *list = &splits->list[splits->list_count++];
     *list = (ff_tree_list){0};
     FF_TRY(ff_copy_bytes(&list->split, split, split_bytes, error));

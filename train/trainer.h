@@ -1,8 +1,8 @@
-/* From options to a run: opens the sets, checks them, fills in what the command line left out, and
- * builds the model, its plans, the loaders and the schedule. Whatever a run can be refused for is
- * refused here, before the first step. */
-#ifndef FF_TRAIN_RECIPE_H
-#define FF_TRAIN_RECIPE_H
+/* A run, assembled from options: opens the sets, checks them, fills in what the command line left
+ * out, and builds the model, its plans, the loaders and the schedule. Whatever a run can be refused
+ * for is refused here, before the first step. */
+#ifndef FF_TRAIN_TRAINER_H
+#define FF_TRAIN_TRAINER_H
 
 #include "loader/loader.h"
 #include "train/feed.h"
@@ -15,7 +15,7 @@
 #include "train/step.h"
 
 /* As on the command line. A negative number or NULL: the default, which the recipe chooses. */
-typedef struct ff_recipe_options {
+typedef struct ff_trainer_options {
     const char *data, *val, *label;
     ff_verify verify;
 
@@ -27,9 +27,9 @@ typedef struct ff_recipe_options {
     const char *plan_cache; /* folder of a GPU's plans; NULL = the user's cache */
     double tune_seconds;    /* that a GPU's engines may be timed; 0 = not at all */
     bool no_fold;           /* no norm is folded into the convolution after it */
-    ff_tuning *tuning; /* gets what choosing them came to; outlives the recipe; NULL = nobody */
+    ff_tuning *tuning; /* gets what choosing them came to; outlives the trainer; NULL = nobody */
     const ff_model_device
-        *planned; /* for --dry-run: a device that is not here; outlives the recipe */
+        *planned; /* for --dry-run: a device that is not here; outlives the trainer */
     const struct ff_loader_kernels *planned_kernels; /* the loader's on it */
     bool counts;           /* memory is counted, not taken: nothing can run */
     const char *precision; /* NULL = f16 on a GPU, f32 on the CPU */
@@ -56,27 +56,27 @@ typedef struct ff_recipe_options {
     int64_t val_resize; /* 0 = chosen */
     int64_t workers;
     int64_t seed;
-} ff_recipe_options;
+} ff_trainer_options;
 
-ff_recipe_options ff_recipe_default_options(void);
+ff_trainer_options ff_trainer_default_options(void);
 
 /* How a group of parameters is updated in this run. */
-typedef struct ff_recipe_update {
+typedef struct ff_trainer_update {
     const char *names;
     ff_rule rule;
     ff_sgd sgd; /* its learning_rate is the peak */
     ff_schedule schedule;
-} ff_recipe_update;
+} ff_trainer_update;
 
 /* Steps that a run may have: its learning rates are a table. */
-enum { FF_RECIPE_STEPS = 1 << 27 };
+enum { FF_TRAINER_STEPS = 1 << 27 };
 /* Of losses whose gradients are f16: the scale begins here, doubles after as many good steps, and
  * is halved by a bad one (torch's GradScaler). */
-#define FF_RECIPE_LOSS_SCALE 65536.0
-enum { FF_RECIPE_SCALE_STEPS = 2000 };
+#define FF_TRAINER_LOSS_SCALE 65536.0
+enum { FF_TRAINER_SCALE_STEPS = 2000 };
 
 /* Everything a run uses, resolved. Read-only but for the objects it points to. */
-typedef struct ff_recipe {
+typedef struct ff_trainer {
     ff_splits splits;
     uint64_t train_count, val_count; /* samples; 0 without validation */
 
@@ -110,7 +110,7 @@ typedef struct ff_recipe {
 
     const char *recipe_name; /* NULL = of no name */
     int group_count;         /* at least 1 */
-    ff_recipe_update groups[FF_RECIPE_GROUPS];
+    ff_trainer_update groups[FF_RECIPE_GROUPS];
     double label_smoothing, dropout;
     bool summed_loss;
     int views;         /* of each sample in evaluation */
@@ -127,27 +127,27 @@ typedef struct ff_recipe {
     ff_verify verify;
     int workers;
     uint64_t seed;
-    const ff_recipe_options *options; /* that it was made of */
-} ff_recipe;
+    const ff_trainer_options *options; /* that it was made of */
+} ff_trainer;
 
-/* `options` and its strings outlive the recipe. FF_USAGE, FF_BAD_DATA, FF_IO, FF_NO_MEMORY with one
- * sentence; then *recipe = NULL. */
-FF_MUST_USE ff_status ff_recipe_create(ff_recipe **recipe, const ff_recipe_options *options,
-                                       ff_error *error);
-/* A step of the recipe's model; the recipe has one that learns. Without `learns` the rates are 0
+/* `options` and its strings outlive the trainer. FF_USAGE, FF_BAD_DATA, FF_IO, FF_NO_MEMORY with
+ * one sentence; then *trainer = NULL. */
+FF_MUST_USE ff_status ff_trainer_create(ff_trainer **trainer, const ff_trainer_options *options,
+                                        ff_error *error);
+/* A step of the trainer's model; the trainer has one that learns. Without `learns` the rates are 0
  * and the batch is whatever lies there: for timing. */
-FF_MUST_USE ff_status ff_recipe_make_step(ff_recipe *recipe, const ff_recipe_options *options,
-                                          bool learns, ff_step **step, ff_error *error);
-/* What step `step` (from 0) updates by: steps[recipe->group_count]. */
-void ff_recipe_steps(const ff_recipe *recipe, uint64_t step, ff_sgd *steps);
+FF_MUST_USE ff_status ff_trainer_make_step(ff_trainer *trainer, const ff_trainer_options *options,
+                                           bool learns, ff_step **step, ff_error *error);
+/* What step `step` (from 0) updates by: steps[trainer->group_count]. */
+void ff_trainer_steps(const ff_trainer *trainer, uint64_t step, ff_sgd *steps);
 /* The plan of step `step` (from 0), of `count` samples. */
-ff_plan *ff_recipe_plan(const ff_recipe *recipe, uint64_t step, uint32_t count);
+ff_plan *ff_trainer_plan(const ff_trainer *trainer, uint64_t step, uint32_t count);
 /* Steps of the whole run. */
-static inline uint64_t ff_recipe_total_steps(const ff_recipe *recipe) {
-    return recipe->epochs * recipe->batches;
+static inline uint64_t ff_trainer_total_steps(const ff_trainer *trainer) {
+    return trainer->epochs * trainer->batches;
 }
 
 /* NULL is accepted. */
-void ff_recipe_destroy(ff_recipe **recipe);
+void ff_trainer_destroy(ff_trainer **trainer);
 
 #endif

@@ -1,16 +1,16 @@
-#include "train/recipe.h"
+#include "train/trainer.h"
 
 #include "format/base/memory.h"
 #include "format/base/nearest.h"
-#include "train/recipe_parts.h"
-#include "train/recipe_updates.h"
+#include "train/trainer_parts.h"
+#include "train/trainer_updates.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
-ff_recipe_options ff_recipe_default_options(void) {
-    return (ff_recipe_options){
+ff_trainer_options ff_trainer_default_options(void) {
+    return (ff_trainer_options){
         .verify = FF_VERIFY_FIRST,
         .stem = FF_STEM_AUTO,
         .epochs = -1,
@@ -56,21 +56,21 @@ static ff_status refuse_name(const char *what, const char *given, const char *(*
 }
 
 /* The recipe, where one is given, and the model, which is the recipe's or the one given. */
-static ff_status check_recipe(const ff_recipe_options *options, ff_error *error) {
+static ff_status check_recipe(const ff_trainer_options *options, ff_error *error) {
     if (!options->recipe) {
         for (int i = 0; options->model && ff_model_name(i); i++)
             if (strcmp(options->model, ff_model_name(i)) == 0) return FF_OK;
         return refuse_name("model", options->model, ff_model_name, error);
     }
-    const ff_recipe_defaults *row = ff_recipe_named(options->recipe);
+    const ff_recipe *row = ff_recipe_named(options->recipe);
     if (!row) return refuse_name("recipe", options->recipe, ff_recipe_name, error);
     if (!options->model || strcmp(options->model, row->model) == 0) return FF_OK;
-    return ff_fail(error, FF_USAGE, "--recipe %s trains %s, not --model %s", row->recipe,
-                   row->model, options->model);
+    return ff_fail(error, FF_USAGE, "--recipe %s trains %s, not --model %s", row->name, row->model,
+                   options->model);
 }
 
 /* What can be told from the options alone. */
-static ff_status check_options(const ff_recipe_options *options, ff_error *error) {
+static ff_status check_options(const ff_trainer_options *options, ff_error *error) {
     if (!options->data)
         return ff_fail(error, FF_USAGE, "--data is missing; it names the packed training set");
     FF_TRY(check_recipe(options, error));
@@ -92,29 +92,29 @@ static bool crops_without_number(const char *augment) {
 
 /* The usual 4 of small images, an eighth of the side of large ones; samples that are larger than
  * what is cut from them need none. */
-static uint32_t chosen_padding(const ff_recipe *recipe) {
-    const ff_splits *splits = &recipe->splits;
+static uint32_t chosen_padding(const ff_trainer *trainer) {
+    const ff_splits *splits = &trainer->splits;
     const ff_metadata *train = ff_dataset_metadata(splits->train);
     const uint32_t side = splits->height > splits->width ? splits->height : splits->width;
-    if (recipe->augment.resize || train->height > splits->height || train->width > splits->width)
+    if (trainer->augment.resize || train->height > splits->height || train->width > splits->width)
         return 0;
     return side <= FF_RECIPE_SMALL ? 4 : side / 8;
 }
 
-static ff_status resolve_augment(ff_recipe *recipe, const ff_recipe_options *options,
-                                 const ff_recipe_defaults *defaults, ff_error *error) {
-    const ff_splits *splits = &recipe->splits;
-    recipe->is_small = splits->height <= FF_RECIPE_SMALL && splits->width <= FF_RECIPE_SMALL;
-    recipe->augment_chosen = options->augment == NULL;
+static ff_status resolve_augment(ff_trainer *trainer, const ff_trainer_options *options,
+                                 const ff_recipe *recipe, ff_error *error) {
+    const ff_splits *splits = &trainer->splits;
+    trainer->is_small = splits->height <= FF_RECIPE_SMALL && splits->width <= FF_RECIPE_SMALL;
+    trainer->augment_chosen = options->augment == NULL;
     const char *text = options->augment;
-    if (!text) text = recipe->is_small ? defaults->augment_small : defaults->augment;
-    if (!options->augment) FF_TRY(ff_augment_parse(&recipe->augment, text, error));
-    recipe->pad_chosen = crops_without_number(text);
-    if (recipe->pad_chosen) recipe->augment.pad = chosen_padding(recipe);
-    ff_augment_text(&recipe->augment, recipe->augment_text);
+    if (!text) text = trainer->is_small ? recipe->augment_small : recipe->augment;
+    if (!options->augment) FF_TRY(ff_augment_parse(&trainer->augment, text, error));
+    trainer->pad_chosen = crops_without_number(text);
+    if (trainer->pad_chosen) trainer->augment.pad = chosen_padding(trainer);
+    ff_augment_text(&trainer->augment, trainer->augment_text);
 
     const ff_metadata *train = ff_dataset_metadata(splits->train);
-    ff_status status = ff_augment_check(&recipe->augment, train->height, train->width,
+    ff_status status = ff_augment_check(&trainer->augment, train->height, train->width,
                                         splits->height, splits->width, error);
     if (status != FF_OK) return ff_fail_within(error, status, "%s", ff_dataset_path(splits->train));
     if (!splits->val) return FF_OK;
@@ -127,26 +127,26 @@ static ff_status resolve_augment(ff_recipe *recipe, const ff_recipe_options *opt
                            : ff_fail_within(error, status, "%s", ff_dataset_path(splits->val));
 }
 
-static void resolve_batches(ff_recipe *recipe, const ff_recipe_options *options,
-                            const ff_recipe_defaults *defaults) {
-    uint64_t count = recipe->train_count;
-    recipe->batch_asked = options->batch > 0 ? options->batch : defaults->batch;
-    recipe->batch = recipe->batch_asked;
+static void resolve_batches(ff_trainer *trainer, const ff_trainer_options *options,
+                            const ff_recipe *recipe) {
+    uint64_t count = trainer->train_count;
+    trainer->batch_asked = options->batch > 0 ? options->batch : recipe->batch;
+    trainer->batch = trainer->batch_asked;
     /* One batch of everything is what a loader gives in either mode; a plan of that size spares
      * batch norms the padding. */
-    if ((uint64_t)recipe->batch > count) recipe->batch = (int64_t)count;
-    int64_t rest = (int64_t)(count % (uint64_t)recipe->batch);
-    recipe->batches = count / (uint64_t)recipe->batch;
+    if ((uint64_t)trainer->batch > count) trainer->batch = (int64_t)count;
+    int64_t rest = (int64_t)(count % (uint64_t)trainer->batch);
+    trainer->batches = count / (uint64_t)trainer->batch;
     if (options->last_batch == FF_LAST_BATCH_KEEP && rest) {
-        recipe->last_count = rest;
-        recipe->batches++;
+        trainer->last_count = rest;
+        trainer->batches++;
     } else {
-        recipe->dropped = rest;
+        trainer->dropped = rest;
     }
-    if (recipe->val_count)
-        recipe->val_batch = (uint64_t)recipe->batch_asked < recipe->val_count
-                                ? recipe->batch_asked
-                                : (int64_t)recipe->val_count;
+    if (trainer->val_count)
+        trainer->val_batch = (uint64_t)trainer->batch_asked < trainer->val_count
+                                 ? trainer->batch_asked
+                                 : (int64_t)trainer->val_count;
 }
 
 /* ---- the machine and its precision ---- */
@@ -160,7 +160,7 @@ static ff_status refuse_precision(const char *given, ff_error *error) {
                    nearest.name ? "?" : "");
 }
 
-static ff_status open_machine(ff_recipe *recipe, const ff_recipe_options *options,
+static ff_status open_machine(ff_trainer *trainer, const ff_trainer_options *options,
                               ff_error *error) {
     const bool chosen = options->compute && strcmp(options->compute, "auto") != 0;
     /* An implementation of the CPU is asked for by its name. */
@@ -178,77 +178,78 @@ static ff_status open_machine(ff_recipe *recipe, const ff_recipe_options *option
         .tuning = options->tuning,
         .verbose = options->verbose,
     };
-    FF_TRY(ff_machine_open(&recipe->machine, &machine, error));
-    recipe->device = options->planned ? options->planned : ff_machine_device(recipe->machine);
-    const bool cpu = !recipe->device;
-    recipe->precision = cpu ? FF_PRECISION_F32 : FF_PRECISION_F16;
-    if (options->precision && !ff_precision_parse(options->precision, &recipe->precision))
+    FF_TRY(ff_machine_open(&trainer->machine, &machine, error));
+    trainer->device = options->planned ? options->planned : ff_machine_device(trainer->machine);
+    const bool cpu = !trainer->device;
+    trainer->precision = cpu ? FF_PRECISION_F32 : FF_PRECISION_F16;
+    if (options->precision && !ff_precision_parse(options->precision, &trainer->precision))
         return refuse_precision(options->precision, error);
-    if (cpu && recipe->precision != FF_PRECISION_F32)
+    if (cpu && trainer->precision != FF_PRECISION_F32)
         return ff_fail(error, FF_USAGE, "--precision %s: the CPU computes in f32 (device: %s)",
-                       options->precision, ff_machine_text(recipe->machine));
+                       options->precision, ff_machine_text(trainer->machine));
     if (cpu && options->placement != FF_PLACEMENT_AUTO)
         return ff_fail(error, FF_USAGE,
                        "--placement %s: the CPU reads the set where it lies; placements are for "
                        "GPUs (device: %s)",
-                       ff_placement_name(options->placement), ff_machine_text(recipe->machine));
-    if (options->loss_scale > 0 && ff_precision_dtype(recipe->precision) == FF_F32)
+                       ff_placement_name(options->placement), ff_machine_text(trainer->machine));
+    if (options->loss_scale > 0 && ff_precision_dtype(trainer->precision) == FF_F32)
         return ff_fail(error, FF_USAGE, "--loss-scale: %s needs no scale; it is for f16 and bf16",
-                       ff_precision_name(recipe->precision));
+                       ff_precision_name(trainer->precision));
     return FF_OK;
 }
 
-static void resolve_loss_scale(ff_recipe *recipe, const ff_recipe_options *options,
-                               const ff_recipe_defaults *defaults) {
+static void resolve_loss_scale(ff_trainer *trainer, const ff_trainer_options *options,
+                               const ff_recipe *recipe) {
     const bool chosen = options->loss_scale < 0;
-    const double own = recipe->precision == FF_PRECISION_F16 ? defaults->loss_scale : 0;
-    recipe->scale_moves = chosen && recipe->precision == FF_PRECISION_F16 && own == 0;
-    recipe->loss_scale = recipe->scale_moves ? FF_RECIPE_LOSS_SCALE
-                         : chosen            ? own
-                                             : options->loss_scale;
+    const double own = trainer->precision == FF_PRECISION_F16 ? recipe->loss_scale : 0;
+    trainer->scale_moves = chosen && trainer->precision == FF_PRECISION_F16 && own == 0;
+    trainer->loss_scale = trainer->scale_moves ? FF_TRAINER_LOSS_SCALE
+                          : chosen             ? own
+                                               : options->loss_scale;
 }
 
-static ff_status build(ff_recipe *recipe, const ff_recipe_options *options, ff_error *error) {
+static ff_status build(ff_trainer *trainer, const ff_trainer_options *options, ff_error *error) {
     FF_TRY(check_options(options, error));
-    const ff_recipe_defaults *defaults =
-        options->recipe ? ff_recipe_named(options->recipe) : ff_recipe_defaults_of(options->model);
-    if (options->augment) FF_TRY(ff_augment_parse(&recipe->augment, options->augment, error));
+    const ff_recipe *recipe =
+        options->recipe ? ff_recipe_named(options->recipe) : ff_recipe_of(options->model);
+    if (options->augment) FF_TRY(ff_augment_parse(&trainer->augment, options->augment, error));
     ff_splits_options splits = {.data = options->data,
                                 .val = options->val,
                                 .label = options->label,
                                 .verify = options->verify,
                                 .crop = (uint32_t)options->crop,
-                                .augment = &recipe->augment,
+                                .augment = &trainer->augment,
                                 .val_resize = (uint32_t)options->val_resize};
-    FF_TRY(ff_splits_open(&recipe->splits, &splits, error));
-    recipe->train_count = ff_dataset_count(recipe->splits.train);
-    recipe->val_count = recipe->splits.val ? ff_dataset_count(recipe->splits.val) : 0;
-    recipe->model_name = options->model ? options->model : defaults->model;
-    recipe->recipe_name = defaults->recipe;
-    recipe->seed = (uint64_t)options->seed;
-    recipe->order = options->order;
-    recipe->verify = options->verify;
-    FF_TRY(resolve_augment(recipe, options, defaults, error));
-    resolve_batches(recipe, options, defaults);
-    FF_TRY(ff_recipe_resolve_updates(recipe, options, defaults, error));
-    FF_TRY(open_machine(recipe, options, error));
-    resolve_loss_scale(recipe, options, defaults);
-    recipe->options = options;
-    return ff_recipe_build_parts(recipe, error);
+    FF_TRY(ff_splits_open(&trainer->splits, &splits, error));
+    trainer->train_count = ff_dataset_count(trainer->splits.train);
+    trainer->val_count = trainer->splits.val ? ff_dataset_count(trainer->splits.val) : 0;
+    trainer->model_name = options->model ? options->model : recipe->model;
+    trainer->recipe_name = recipe->name;
+    trainer->seed = (uint64_t)options->seed;
+    trainer->order = options->order;
+    trainer->verify = options->verify;
+    FF_TRY(resolve_augment(trainer, options, recipe, error));
+    resolve_batches(trainer, options, recipe);
+    FF_TRY(ff_trainer_resolve_updates(trainer, options, recipe, error));
+    FF_TRY(open_machine(trainer, options, error));
+    resolve_loss_scale(trainer, options, recipe);
+    trainer->options = options;
+    return ff_trainer_build_parts(trainer, error);
 }
 
-ff_status ff_recipe_create(ff_recipe **recipe, const ff_recipe_options *options, ff_error *error) {
-    FF_TRY(ff_alloc(recipe, 1, sizeof **recipe, "the recipe", error));
-    ff_status status = build(*recipe, options, error);
-    if (status != FF_OK) ff_recipe_destroy(recipe);
+ff_status ff_trainer_create(ff_trainer **trainer, const ff_trainer_options *options,
+                            ff_error *error) {
+    FF_TRY(ff_alloc(trainer, 1, sizeof **trainer, "the recipe", error));
+    ff_status status = build(*trainer, options, error);
+    if (status != FF_OK) ff_trainer_destroy(trainer);
     return status;
 }
 
-void ff_recipe_destroy(ff_recipe **recipe) {
-    if (!*recipe) return;
-    ff_recipe_drop_parts(*recipe);
-    ff_splits_close(&(*recipe)->splits);
-    ff_machine_close(&(*recipe)->machine);
-    free(*recipe);
-    *recipe = NULL;
+void ff_trainer_destroy(ff_trainer **trainer) {
+    if (!*trainer) return;
+    ff_trainer_drop_parts(*trainer);
+    ff_splits_close(&(*trainer)->splits);
+    ff_machine_close(&(*trainer)->machine);
+    free(*trainer);
+    *trainer = NULL;
 }

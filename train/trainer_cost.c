@@ -1,43 +1,43 @@
-#include "train/recipe_cost.h"
+#include "train/trainer_cost.h"
 
 #include "format/base/memory.h"
 
 #include <stdlib.h>
 
-ff_status ff_recipe_costs(ff_costs *costs, const ff_recipe *recipe, ff_plan *plan,
-                          ff_error *error) {
-    const ff_cost_options options = {.metadata = ff_dataset_metadata(recipe->splits.train),
-                                     .augment = &recipe->augment};
+ff_status ff_trainer_costs(ff_costs *costs, const ff_trainer *trainer, ff_plan *plan,
+                           ff_error *error) {
+    const ff_cost_options options = {.metadata = ff_dataset_metadata(trainer->splits.train),
+                                     .augment = &trainer->augment};
     return ff_costs_count(costs, plan, &options, error);
 }
 
-ff_status ff_recipe_print_costs(FILE *out, const ff_recipe *recipe, const ff_card *card,
-                                ff_error *error) {
+ff_status ff_trainer_print_costs(FILE *out, const ff_trainer *trainer, const ff_card *card,
+                                 ff_error *error) {
     ff_costs costs;
-    FF_TRY(ff_recipe_costs(&costs, recipe, recipe->train_plan, error));
+    FF_TRY(ff_trainer_costs(&costs, trainer, trainer->train_plan, error));
     ff_costs_print(out, &costs, card);
     ff_costs_free(&costs);
     return FF_OK;
 }
 
 /* Two to warm up and two a launch; one may have been taken by whoever measured before. */
-static int launches_of(const ff_recipe *recipe, int launches) {
-    const uint64_t steps = ff_recipe_total_steps(recipe), most = steps < 5 ? 0 : (steps - 3) / 2;
+static int launches_of(const ff_trainer *trainer, int launches) {
+    const uint64_t steps = ff_trainer_total_steps(trainer), most = steps < 5 ? 0 : (steps - 3) / 2;
     return (uint64_t)launches < most ? launches : (int)most;
 }
 
-ff_status ff_recipe_profile(ff_profile *profile, ff_recipe *recipe, ff_plan *plan,
-                            const ff_costs *costs, int launches, ff_error *error) {
+ff_status ff_trainer_profile(ff_profile *profile, ff_trainer *trainer, ff_plan *plan,
+                             const ff_costs *costs, int launches, ff_error *error) {
     static const double still[FF_RECIPE_GROUPS];
     ff_sgd sgd[FF_RECIPE_GROUPS];
-    ff_recipe_steps(recipe, 0, sgd);
+    ff_trainer_steps(trainer, 0, sgd);
     const ff_profile_options options = {
-        .feed = recipe->train_feed,
+        .feed = trainer->train_feed,
         .update = {.groups = sgd,
-                   .group_count = recipe->group_count,
+                   .group_count = trainer->group_count,
                    .rates = still,
                    .rate_steps = 1},
-        .launches = launches_of(recipe, launches),
+        .launches = launches_of(trainer, launches),
     };
     if (!options.launches)
         return ff_fail(error, FF_USAGE,
@@ -84,15 +84,15 @@ static ff_status print_furthest(FILE *out, const ff_costs *costs, const ff_profi
     return FF_OK;
 }
 
-ff_status ff_recipe_print_furthest(FILE *out, ff_recipe *recipe, int count, ff_error *error) {
+ff_status ff_trainer_print_furthest(FILE *out, ff_trainer *trainer, int count, ff_error *error) {
     enum { LAUNCHES = 10 };
-    const ff_card card = ff_machine_card(recipe->machine);
+    const ff_card card = ff_machine_card(trainer->machine);
     ff_profile profile = {0};
     ff_costs costs;
-    if (!launches_of(recipe, LAUNCHES)) return FF_OK;
-    FF_TRY(ff_recipe_costs(&costs, recipe, recipe->train_plan, error));
+    if (!launches_of(trainer, LAUNCHES)) return FF_OK;
+    FF_TRY(ff_trainer_costs(&costs, trainer, trainer->train_plan, error));
     ff_status status =
-        ff_recipe_profile(&profile, recipe, recipe->train_plan, &costs, LAUNCHES, error);
+        ff_trainer_profile(&profile, trainer, trainer->train_plan, &costs, LAUNCHES, error);
     if (status == FF_OK) status = print_furthest(out, &costs, &profile, &card, count, error);
     ff_profile_free(&profile);
     ff_costs_free(&costs);
