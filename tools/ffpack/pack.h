@@ -2,7 +2,7 @@
 #ifndef FF_FFPACK_PACK_H
 #define FF_FFPACK_PACK_H
 
-#include "tools/ffpack/recipe.h"
+#include "tools/ffpack/settings.h"
 #include "tools/ffpack/report.h"
 
 /* Does what the recipe says, or with --dry-run finds out what would be done. After a failure OUT is

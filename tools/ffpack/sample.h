@@ -7,7 +7,7 @@
 #include "tools/ffpack/decode/decode.h"
 #include "tools/ffpack/image/stats.h"
 #include "tools/ffpack/image/transform.h"
-#include "tools/ffpack/recipe.h"
+#include "tools/ffpack/settings.h"
 #include "tools/ffpack/source/stream.h"
 
 typedef struct ff_sample_plan {

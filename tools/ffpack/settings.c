@@ -1,4 +1,4 @@
-#include "tools/ffpack/recipe.h"
+#include "tools/ffpack/settings.h"
 
 #include "format/base/thread.h"
 #include "format/reader.h"
