@@ -217,7 +217,7 @@ static ff_status map_classes(target *at, const ff_metadata *labels, const char *
 
 /* ---- the metadata to come ------------------------------------------------------------------- */
 
-/* What the recipe makes of the source is what the set holds: the metadata that packing it alone
+/* What the settings make of the source is what the set holds: the metadata that packing it alone
  * would give is the set's in all that says how samples are. */
 static ff_status compare(const target *at, const ff_metadata *alone, ff_error *error) {
     const ff_metadata *set = &at->metadata;
@@ -264,8 +264,8 @@ static const char *recorded_listing(const ff_metadata *metadata) {
 /* The next generation's metadata: the set's, more items, where they are from. */
 static ff_status describe(const ff_run *job, target *at, ff_metadata *next, ff_error *error) {
     ff_metadata alone;
-    FF_TRY(ff_describe_split(&alone, job->recipe, &job->plan, at->split, job->mean, job->std, NULL,
-                             error));
+    FF_TRY(ff_describe_split(&alone, job->settings, &job->plan, at->split, job->mean, job->std,
+                             NULL, error));
     ff_status status = compare(at, &alone, error);
     snprintf(at->listing, sizeof at->listing, "%s", recorded_listing(&alone));
     if (status == FF_OK) status = ff_metadata_copy(next, &at->metadata, error);
@@ -339,18 +339,18 @@ static ff_status clean(const target *at, const ff_buffer *text, const ff_notices
 
 /* The set's own, or those of the options, which must be the same. */
 static ff_status take_statistics(ff_run *job, const ff_metadata *set, ff_error *error) {
-    const ff_recipe *recipe = job->recipe;
+    const ff_settings *settings = job->settings;
     bool given =
-        recipe->statistics == FF_STATISTICS_GIVEN || recipe->statistics == FF_STATISTICS_FROM;
-    uint32_t count = given ? recipe->statistics_count : set->statistics_count;
+        settings->statistics == FF_STATISTICS_GIVEN || settings->statistics == FF_STATISTICS_FROM;
+    uint32_t count = given ? settings->statistics_count : set->statistics_count;
     if (!count) return ff_copy_string(&job->report->statistics_origin, "none", error);
     if (count != job->plan.channels)
         return ff_fail(error, FF_USAGE, "%s: has %u channels, wanted %u", job->source->path,
                        job->plan.channels, count);
     FF_TRY(ff_alloc(&job->mean, count, sizeof *job->mean, "statistics", error));
     FF_TRY(ff_alloc(&job->std, count, sizeof *job->std, "statistics", error));
-    memcpy(job->mean, given ? recipe->mean : set->mean, count * sizeof *job->mean);
-    memcpy(job->std, given ? recipe->std : set->std, count * sizeof *job->std);
+    memcpy(job->mean, given ? settings->mean : set->mean, count * sizeof *job->mean);
+    memcpy(job->std, given ? settings->std : set->std, count * sizeof *job->std);
     job->report->statistics_known = true;
     return ff_copy_string(&job->report->statistics_origin, "the set's", error);
 }
@@ -434,13 +434,13 @@ static ff_status append_in(ff_append *append, ff_run *job, const char *parent, f
     return access(path, F_OK) == 0 ? ff_copy_string(&report->skipped_path, path, error) : FF_OK;
 }
 
-ff_status ff_append_run(ff_append *append, const ff_recipe *recipe, const ff_notices *options,
+ff_status ff_append_run(ff_append *append, const ff_settings *settings, const ff_notices *options,
                         ff_report *report, ff_error *error) {
-    ff_run job = {.recipe = recipe, .options = options, .report = report};
+    ff_run job = {.settings = settings, .options = options, .report = report};
     uint64_t began_ns = ff_now_ns();
     char *parent = NULL;
     report->appended = true;
-    ff_status status = ff_copy_string(&report->source, recipe->arguments->source, error);
+    ff_status status = ff_copy_string(&report->source, settings->path, error);
     if (status == FF_OK) status = ff_copy_string(&report->output, append->path, error);
     if (status == FF_OK) status = ff_run_parent(&parent, append->path, error);
     if (status == FF_OK) status = append_in(append, &job, parent, error);
