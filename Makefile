@@ -56,6 +56,7 @@ FFPACK_OBJECTS    := $(call objects,$(filter-out $(is_main),$(call sources,tools
 FFINSPECT_OBJECTS := $(call objects,$(filter-out $(is_main),$(call sources,tools/ffinspect)))
 UNIT_SOURCES      := $(sort $(wildcard tests/unit/test_*.c))
 UNIT_PROGRAMS     := $(patsubst tests/unit/%.c,$(BUILD)/tests/%,$(UNIT_SOURCES))
+CUDASIM_TESTS     := $(patsubst tests/cuda/unit/%.c,$(BUILD)/tests/%,$(sort $(wildcard tests/cuda/unit/test_*.c)))
 HELPER_SOURCES    := $(sort $(wildcard tests/programs/*.c))
 HELPER_PROGRAMS   := $(patsubst tests/programs/%.c,$(BUILD)/tests/%,$(HELPER_SOURCES))
 SHIM_SOURCES      := $(sort $(wildcard tests/shims/*.c))
@@ -64,14 +65,12 @@ FUZZ_SOURCES      := $(sort $(wildcard tests/fuzz/fuzz_*.c))
 FUZZ_PROGRAMS     := $(patsubst tests/fuzz/%.c,$(BUILD)/fuzz/%,$(FUZZ_SOURCES))
 
 # What only the tests link: stand-ins for what a GPU's libraries do.
-TESTING_OBJECTS   := $(call objects,$(sort $(wildcard tests/cudasim/*.c)))
+TESTING_OBJECTS   := $(call objects,$(sort $(wildcard tests/cuda/sim/*.c)))
 # CUDA kernels on the CPU, for tests: every .cu as C++ with the simulator. Needs no CUDA toolkit.
 CXX := $(if $(filter default,$(origin CXX)),g++,$(CXX))
-CUDASIM_CXXFLAGS := -std=c++17 -D_GNU_SOURCE -I. -Itests/cudasim $(CPPFLAGS) $(CPPFLAGS_FOUND) $(CXXFLAGS) -g -ffp-contract=off -fno-math-errno -fno-exceptions -fno-rtti -fPIC -fvisibility=hidden -pthread -Wall -Wextra -Wshadow -Wno-unknown-pragmas -Wno-unused-function -Wno-missing-field-initializers $(if $(SANITIZE),-O1 -fsanitize=$(SANITIZE) -fno-sanitize-recover=undefined -fno-omit-frame-pointer,-O2)
-CUDASIM_SOURCES := $(sort $(wildcard loader/cuda/*.cu train/cuda/kernels/*.cu tests/cudasim/*.cu tests/cudasim/*.cc))
+CUDASIM_CXXFLAGS := -std=c++17 -D_GNU_SOURCE -I. -Itests/cuda/sim $(CPPFLAGS) $(CPPFLAGS_FOUND) $(CXXFLAGS) -g -ffp-contract=off -fno-math-errno -fno-exceptions -fno-rtti -fPIC -fvisibility=hidden -pthread -Wall -Wextra -Wshadow -Wno-unknown-pragmas -Wno-unused-function -Wno-missing-field-initializers $(if $(SANITIZE),-O1 -fsanitize=$(SANITIZE) -fno-sanitize-recover=undefined -fno-omit-frame-pointer,-O2)
+CUDASIM_SOURCES := $(sort $(wildcard loader/cuda/*.cu train/cuda/kernels/*.cu tests/cuda/sim/*.cu tests/cuda/sim/*.cc))
 CUDASIM_OBJECTS := $(patsubst %,$(BUILD)/obj/cudasim/%.o,$(CUDASIM_SOURCES))
-# Tests that run kernels; all of tests/unit/test_cuda_*.c.
-CUDASIM_TESTS   := $(filter $(BUILD)/tests/test_cuda_%,$(UNIT_PROGRAMS))
 
 PROGRAMS := $(BUILD)/ffpack $(BUILD)/ffinspect $(BUILD)/fftrain
 
@@ -122,7 +121,7 @@ $(BUILD)/obj/cudasim/%.o: % $(BUILD)/config.mk Makefile
 	$(CXX) $(CUDASIM_CXXFLAGS) -MMD -MP -c -x c++ $< -o $@
 $(BUILD)/libff_cudasim.a: $(CUDASIM_OBJECTS)
 ARCHIVES := $(BUILD)/libff_testing.a $(BUILD)/libff_train.a $(BUILD)/libffpack.a $(BUILD)/libffinspect.a $(BUILD)/libff_loader.a $(BUILD)/libff_format.a
-$(CUDASIM_TESTS): $(BUILD)/tests/test_%: $(BUILD)/obj/tests/unit/test_%.o $(ARCHIVES) $(BUILD)/libff_cudasim.a
+$(CUDASIM_TESTS): $(BUILD)/tests/test_%: $(BUILD)/obj/tests/cuda/unit/test_%.o $(ARCHIVES) $(BUILD)/libff_cudasim.a
 	@mkdir -p $(@D)
 	$(CXX) $(ALL_LDFLAGS) $(filter %.o,$^) -Wl,--start-group $(filter %.a,$^) -Wl,--end-group -o $@ $(LIBS_CMOCKA) $(LDLIBS_FFPACK) $(LDLIBS_TRAIN) -lm
 $(BUILD)/tests/test_%: $(BUILD)/obj/tests/unit/test_%.o $(ARCHIVES)
@@ -130,7 +129,7 @@ $(BUILD)/tests/test_%: $(BUILD)/obj/tests/unit/test_%.o $(ARCHIVES)
 	$(CC) $(ALL_LDFLAGS) $^ -o $@ $(LIBS_CMOCKA) $(LDLIBS_FFPACK) $(LDLIBS_TRAIN) -lm
 # fftrain, and other programs whose name ends so, on the simulated GPU.
 $(BUILD)/obj/tests/programs/%_sim.o $(BUILD)/obj/tests/programs/gradient_range.o: ALL_CFLAGS += $(TRAIN_CFLAGS)
-$(BUILD)/tests/%_sim: $(BUILD)/obj/tests/programs/%_sim.o $(BUILD)/obj/tests/cudasim/module/module.o $(ARCHIVES) $(BUILD)/libff_cudasim.a
+$(BUILD)/tests/%_sim: $(BUILD)/obj/tests/programs/%_sim.o $(BUILD)/obj/tests/cuda/sim/module/module.o $(ARCHIVES) $(BUILD)/libff_cudasim.a
 	@mkdir -p $(@D)
 	$(CXX) $(ALL_LDFLAGS) $(filter %.o,$^) -Wl,--start-group $(filter %.a,$^) -Wl,--end-group -o $@ $(LDLIBS_FFPACK) $(LDLIBS_TRAIN) -lm
 $(BUILD)/tests/%: $(BUILD)/obj/tests/programs/%.o $(ARCHIVES)
@@ -145,7 +144,7 @@ $(BUILD)/fuzz/%: tests/fuzz/%.c $(ARCHIVES)
 
 # What the scripts of tests/ run, and with it the tests that are programs.
 script-programs: programs $(HELPER_PROGRAMS) $(SHIMS) $(FUZZ_PROGRAMS) $(GPU_PROGRAMS) $(SIM_TESTS) $(SIM_OTHERS)
-test-programs: script-programs $(UNIT_PROGRAMS) $(CUDA_UNIT_PROGRAMS)
+test-programs: script-programs $(UNIT_PROGRAMS) $(CUDASIM_TESTS) $(CUDA_UNIT_PROGRAMS)
 
 test: ## install what is missing, build, and run every test; last line "N passed, N failed, N skipped"
 	@$(MAKE) --no-print-directory -s -j$$(nproc) test-programs
@@ -157,8 +156,8 @@ asan: ## the tests under AddressSanitizer and UndefinedBehaviorSanitizer
 tsan: ## the tests under ThreadSanitizer
 	@$(MAKE) --no-print-directory test BUILD=build/tsan SANITIZE=thread
 
-lint: ## formatting, layers, headers compiled alone, cppcheck
-	@CC="$(CC)" tools/build/lint.sh
+lint: ## formatting, layers, headers compiled alone, cppcheck, functions that no program uses
+	@CC="$(CC)" PYTHON="$(PYTHON)" tools/build/lint.sh
 
 quickstart: ## install what is missing, build, pack Fashion-MNIST, inspect it and train a small net on it
 	@$(MAKE) --no-print-directory -s -j$$(nproc) programs

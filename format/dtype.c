@@ -5,31 +5,11 @@
 #include <assert.h>
 #include <string.h>
 
-static const struct {
-    const char *name;
-    size_t bytes;
-    bool is_float;
-} dtypes[FF_DTYPE_COUNT] = {
-    [FF_U8] = {"u8", 1, false},    [FF_U16] = {"u16", 2, false}, [FF_F16] = {"f16", 2, true},
-    [FF_BF16] = {"bf16", 2, true}, [FF_F32] = {"f32", 4, true},  [FF_I32] = {"i32", 4, false},
-    [FF_I64] = {"i64", 8, false},
-};
-
-const char *ff_dtype_name(ff_dtype dtype) {
-    return dtypes[dtype].name;
-}
-
-size_t ff_dtype_bytes(ff_dtype dtype) {
-    return dtypes[dtype].bytes;
-}
-
-bool ff_dtype_is_float(ff_dtype dtype) {
-    return dtypes[dtype].is_float;
-}
-
 const char *ff_layout_name(ff_layout layout) {
     return layout == FF_CHW ? "chw" : "hwc";
 }
+
+/* ---- single values -------------------------------------------------------------------------- */
 
 /* Branch-free but for selects, so that loops over it vectorize. */
 static inline uint16_t f16_bits(float value) {
@@ -75,7 +55,7 @@ float ff_f32_from_f16(uint16_t bits) {
 }
 
 double ff_element(const void *array, ff_dtype dtype, size_t index) {
-    const char *at = (const char *)array + index * dtypes[dtype].bytes;
+    const char *at = (const char *)array + index * ff_dtype_bytes(dtype);
     switch (dtype) {
     case FF_U8: return *(const uint8_t *)at;
     case FF_U16: return ff_load_u16(at);
@@ -90,38 +70,82 @@ double ff_element(const void *array, ff_dtype dtype, size_t index) {
     return 0;
 }
 
-FF_CLONES static void f32_to_f16(uint16_t *restrict to, const float *restrict from, size_t count) {
-    for (size_t i = 0; i < count; i++) to[i] = f16_bits(from[i]);
+/* ---- arrays --------------------------------------------------------------------------------- */
+
+/* One loop a type, for vectors. */
+#define DEFINE_LOOP(name, to_type, from_type, convert)                                             \
+    FF_CLONES static void name(void *to_base, const void *from_base, size_t count) {               \
+        to_type *restrict to = to_base;                                                            \
+        const from_type *restrict from = from_base;                                                \
+        for (size_t i = 0; i < count; i++) to[i] = convert(from[i]);                               \
+    }
+DEFINE_LOOP(u8_to_f32, float, uint8_t, (float))
+DEFINE_LOOP(u16_to_f32, float, uint16_t, (float))
+DEFINE_LOOP(f16_to_f32, float, uint16_t, f16_value)
+DEFINE_LOOP(bf16_to_f32, float, uint16_t, ff_f32_from_bf16)
+DEFINE_LOOP(i32_to_f32, float, int32_t, (float))
+DEFINE_LOOP(i64_to_f32, float, int64_t, (float)(double))
+DEFINE_LOOP(f32_to_f16, uint16_t, float, f16_bits)
+DEFINE_LOOP(f32_to_bf16, uint16_t, float, bf16_bits)
+
+static void f32_to_f32(void *to, const void *from, size_t count) {
+    memcpy(to, from, count * sizeof(float));
 }
 
-FF_CLONES static void f16_to_f32(float *restrict to, const uint16_t *restrict from, size_t count) {
-    for (size_t i = 0; i < count; i++) to[i] = f16_value(from[i]);
+/* ---- the table ------------------------------------------------------------------------------ */
+
+static const struct {
+    const char *name, *numpy;
+    size_t bytes;
+    void (*to_f32)(void *to, const void *from, size_t count);
+    void (*from_f32)(void *to, const void *from, size_t count); /* floats; NULL: integers */
+} dtypes[FF_DTYPE_COUNT] = {
+    [FF_U8] = {"u8", "|u1", 1, u8_to_f32, NULL},
+    [FF_U16] = {"u16", "<u2", 2, u16_to_f32, NULL},
+    [FF_F16] = {"f16", "<f2", 2, f16_to_f32, f32_to_f16},
+    [FF_BF16] = {"bf16", "<u2", 2, bf16_to_f32, f32_to_bf16}, /* NumPy has no type for it */
+    [FF_F32] = {"f32", "<f4", 4, f32_to_f32, f32_to_f32},
+    [FF_I32] = {"i32", "<i4", 4, i32_to_f32, NULL},
+    [FF_I64] = {"i64", "<i8", 8, i64_to_f32, NULL},
+};
+
+const char *ff_dtype_name(ff_dtype dtype) {
+    return dtypes[dtype].name;
 }
 
-FF_CLONES static void f32_to_bf16(uint16_t *restrict to, const float *restrict from, size_t count) {
-    for (size_t i = 0; i < count; i++) to[i] = bf16_bits(from[i]);
+const char *ff_dtype_numpy(ff_dtype dtype) {
+    return dtypes[dtype].numpy;
 }
 
-static void store_float(void *to, ff_dtype dtype, size_t index, float value) {
-    char *at = (char *)to + index * dtypes[dtype].bytes;
-    if (dtype == FF_F32)
-        ff_store_u32(at, ff_float_bits(value));
-    else
-        ff_store_u16(at, dtype == FF_F16 ? f16_bits(value) : bf16_bits(value));
+size_t ff_dtype_bytes(ff_dtype dtype) {
+    return dtypes[dtype].bytes;
+}
+
+bool ff_dtype_is_float(ff_dtype dtype) {
+    return dtypes[dtype].from_f32 != NULL;
+}
+
+ff_dtype ff_dtype_choice(int index) {
+    static const ff_dtype choices[] = {FF_F16, FF_F32, FF_BF16, FF_U8, FF_U16};
+    return choices[index];
 }
 
 void ff_convert(void *to, ff_dtype to_dtype, const void *from, ff_dtype from_dtype, size_t count) {
     if (to_dtype == from_dtype) {
         memcpy(to, from, count * dtypes[to_dtype].bytes);
-    } else if (to_dtype == FF_F16 && from_dtype == FF_F32) {
-        f32_to_f16(to, from, count);
-    } else if (to_dtype == FF_F32 && from_dtype == FF_F16) {
-        f16_to_f32(to, from, count);
-    } else if (to_dtype == FF_BF16 && from_dtype == FF_F32) {
-        f32_to_bf16(to, from, count);
+    } else if (from_dtype == FF_F32) {
+        assert(dtypes[to_dtype].from_f32);
+        dtypes[to_dtype].from_f32(to, from, count);
+    } else if (to_dtype == FF_F32) {
+        dtypes[from_dtype].to_f32(to, from, count);
     } else {
-        assert(dtypes[to_dtype].is_float);
-        for (size_t i = 0; i < count; i++)
-            store_float(to, to_dtype, i, (float)ff_element(from, from_dtype, i));
+        assert(dtypes[to_dtype].from_f32);
+        enum { SOME = 256 };
+        float some[SOME];
+        for (size_t at = 0; at < count; at += SOME) {
+            size_t n = count - at < SOME ? count - at : SOME;
+            dtypes[from_dtype].to_f32(some, (const char *)from + at * dtypes[from_dtype].bytes, n);
+            dtypes[to_dtype].from_f32((char *)to + at * dtypes[to_dtype].bytes, some, n);
+        }
     }
 }

@@ -5,49 +5,52 @@
 #include <inttypes.h>
 #include <string.h>
 
-const char *ff_batch_jobs_unable(const ff_loader_plan *plan, const ff_loader_kernels *kernels) {
-    const ff_metadata *metadata = plan->metadata;
-    if (kernels->wide) return NULL;
+const char *ff_batch_jobs_unable(const ff_loader_settings *settings,
+                                 const ff_loader_kernels *kernels) {
+    const ff_metadata *metadata = settings->metadata;
+    if (kernels->augment) return NULL;
     if (metadata->variable_size) return "samples have different sizes";
     if (metadata->dtype == FF_U16) return "samples are u16";
-    if (ff_augment_resamples(&plan->augment)) return "samples are resampled";
-    if (ff_augment_jitters(&plan->augment)) return "colours are jittered";
-    if (ff_augment_mixes(&plan->augment)) return "samples are mixed";
+    if (ff_augment_resamples(&settings->augment)) return "samples are resampled";
+    if (ff_augment_jitters(&settings->augment)) return "colours are jittered";
+    if (ff_augment_mixes(&settings->augment)) return "samples are mixed";
     return NULL;
 }
 
 /* ---- what lies in device memory ------------------------------------------------------------- */
 
 typedef struct constants {
-    uint64_t black, table, map, size, bytes; /* offsets; the place lies at 0 */
+    uint64_t black, table, map, size, bytes; /* offsets; the batch lies at 0 */
     uint64_t black_bytes, table_bytes, map_bytes, size_bytes;
 } constants;
 
 /* Sizes only where the kernels augment. */
-static constants lay_out(const ff_loader_plan *plan, bool augmented) {
-    constants at = {.black_bytes = plan->host.channels * sizeof(uint32_t)};
-    if (plan->host.table) at.table_bytes = plan->host.channels * 256u * plan->host.to_bytes;
-    if (plan->sample_of_place) at.map_bytes = plan->count * sizeof *plan->sample_of_place;
+static constants lay_out(const ff_loader_settings *settings, bool augmented) {
+    constants at = {.black_bytes = settings->host.channels * sizeof(uint32_t)};
+    if (settings->host.table)
+        at.table_bytes = settings->host.channels * 256u * settings->host.to_bytes;
+    if (settings->sample_of_place)
+        at.map_bytes = settings->count * sizeof *settings->sample_of_place;
     at.black = ff_align_u64(sizeof(ff_cuda_batch), 256);
     at.table = ff_align_u64(at.black + at.black_bytes, 256);
     at.map = ff_align_u64(at.table + at.table_bytes, 256);
     at.size = ff_align_u64(at.map + at.map_bytes, 256);
-    if (plan->metadata->variable_size && !augmented)
-        at.size_bytes = plan->count * 2 * sizeof(uint32_t);
+    if (settings->metadata->variable_size && !augmented)
+        at.size_bytes = settings->count * 2 * sizeof(uint32_t);
     at.bytes = at.size + at.size_bytes;
     return at;
 }
 
 /* Heights and widths of all samples, which the augmentation must be able to use. */
-static ff_status read_sizes(const ff_loader_plan *plan, uint32_t *size, ff_error *error) {
-    for (uint64_t number = 0; number < plan->count; number++) {
+static ff_status read_sizes(const ff_loader_settings *settings, uint32_t *size, ff_error *error) {
+    for (uint64_t number = 0; number < settings->count; number++) {
         ff_entry entry;
-        FF_TRY(ff_dataset_entry(plan->dataset, number, &entry, error));
-        ff_status status = ff_augment_check(&plan->augment, entry.height, entry.width, plan->height,
-                                            plan->width, error);
+        FF_TRY(ff_dataset_entry(settings->dataset, number, &entry, error));
+        ff_status status = ff_augment_check(&settings->augment, entry.height, entry.width,
+                                            settings->height, settings->width, error);
         if (status != FF_OK)
             return ff_fail_within(error, status, "%s: sample %" PRIu64,
-                                  ff_dataset_path(plan->dataset), number);
+                                  ff_dataset_path(settings->dataset), number);
         size[2 * number] = entry.height;
         size[2 * number + 1] = entry.width;
     }
@@ -55,7 +58,7 @@ static ff_status read_sizes(const ff_loader_plan *plan, uint32_t *size, ff_error
 }
 
 static ff_status create_constants(ff_batch_jobs *jobs, const constants *at,
-                                  const ff_loader_plan *plan, ff_error *error) {
+                                  const ff_loader_settings *settings, ff_error *error) {
     const ff_device_table *table = jobs->device->table;
     void *memory;
     FF_TRY(table->allocate(jobs->device, &jobs->memory, at->bytes, "a batch's constants", error));
@@ -63,13 +66,14 @@ static ff_status create_constants(ff_batch_jobs *jobs, const constants *at,
     FF_TRY(table->allocate_pinned(jobs->device, &memory, at->bytes, "a batch's constants", error));
     uint8_t *pinned = memory;
     memset(pinned, 0, at->map);
-    memcpy(pinned + at->black, plan->host.black, at->black_bytes);
-    if (at->table_bytes) memcpy(pinned + at->table, plan->host.table, at->table_bytes);
-    if (at->map_bytes) memcpy(pinned + at->map, plan->sample_of_place, at->map_bytes);
-    ff_status status = FF_OK;
-    if (at->size_bytes) status = read_sizes(plan, (uint32_t *)(void *)(pinned + at->size), error);
-    if (status == FF_OK)
-        status = ff_batch_upload(jobs->device, jobs->memory, pinned, at->bytes, error);
+    memcpy(pinned + at->black, settings->host.black, at->black_bytes);
+    if (at->table_bytes) memcpy(pinned + at->table, settings->host.table, at->table_bytes);
+    if (at->map_bytes) memcpy(pinned + at->map, settings->sample_of_place, at->map_bytes);
+    ff_status status;
+    if (at->size_bytes)
+        FF_TRY_DONE(read_sizes(settings, (uint32_t *)(void *)(pinned + at->size), error));
+    FF_TRY_DONE(ff_batch_upload(jobs->device, jobs->memory, pinned, at->bytes, error));
+done:
     table->release_pinned(jobs->device, pinned);
     return status;
 }
@@ -78,7 +82,7 @@ ff_status ff_batch_jobs_seek(const ff_batch_jobs *jobs, uint64_t number, ff_erro
     const ff_device_table *table = jobs->device->table;
     void *pinned;
     FF_TRY(table->allocate_pinned(jobs->device, &pinned, sizeof number, "a batch's number", error));
-    memcpy(pinned, &number, sizeof number); /* the place's first field */
+    memcpy(pinned, &number, sizeof number); /* the batch's first field */
     ff_status status = ff_batch_upload(jobs->device, jobs->memory, pinned, sizeof number, error);
     table->release_pinned(jobs->device, pinned);
     return status;
@@ -112,39 +116,39 @@ static ff_status add_columns(ff_cuda_move *move, const ff_resident *resident, co
 }
 
 /* `slot` NULL: from the resident set. */
-static ff_cuda_move make_move(const ff_loader_plan *plan, const ff_resident *resident,
+static ff_cuda_move make_move(const ff_loader_settings *settings, const ff_resident *resident,
                               const ff_slot *slot, uint64_t slot_bytes,
                               const ff_batch_buffers *buffers, uint32_t channels) {
-    const ff_augment_host *host = &plan->host;
+    const ff_augment_host *host = &settings->host;
     return (ff_cuda_move){
         .params = buffers->params,
         .samples = slot ? slot->data : resident->samples,
         .row_bytes = slot ? slot->row_bytes : resident->row_bytes,
         .slot_bytes = slot_bytes,
         .gather = !slot,
-        .row_of = resident->place_of,
+        .row_of = resident->row_of,
         .from = slot ? slot->dtype : host->from,
         .from_layout = slot ? slot->layout : host->from_layout,
         .channels = host->channels,
-        .height = slot ? slot->height : plan->metadata->height,
-        .width = slot ? slot->width : plan->metadata->width,
+        .height = slot ? slot->height : settings->metadata->height,
+        .width = slot ? slot->width : settings->metadata->width,
         .data = buffers->data,
         .to = host->to,
-        .rows = plan->rows,
-        .out_height = plan->height,
-        .out_width = plan->width,
+        .rows = settings->rows,
+        .out_height = settings->height,
+        .out_width = settings->width,
         .out_channels = channels,
         .pad_mode = host->pad_mode,
     };
 }
 
-static void set_table(ff_cuda_move *move, const ff_loader_plan *plan, const void *table) {
+static void set_table(ff_cuda_move *move, const ff_loader_settings *settings, const void *table) {
     move->table = table;
     if (move->channels <= FF_CUDA_AFFINE)
-        move->affine = ff_affine_find(&plan->host, plan->metadata, move->scale, move->bias);
+        move->affine = ff_affine_find(&settings->host, settings->metadata, move->scale, move->bias);
 }
 
-ff_status ff_batch_jobs_create(ff_batch_jobs *jobs, const ff_loader_plan *plan,
+ff_status ff_batch_jobs_create(ff_batch_jobs *jobs, const ff_loader_settings *settings,
                                const ff_loader_kernels *kernels, ff_device *device,
                                const ff_resident *resident, const ff_loader *loader,
                                const ff_batch_buffers *buffers, uint32_t channels,
@@ -154,49 +158,50 @@ ff_status ff_batch_jobs_create(ff_batch_jobs *jobs, const ff_loader_plan *plan,
     if (loader) info = ff_loader_describe(loader);
     *jobs = (ff_batch_jobs){.device = device, .kernels = kernels};
     bool augmented = slot && slot->params; /* rows are as they shall be */
-    constants at = lay_out(plan, augmented);
-    FF_TRY(create_constants(jobs, &at, plan, error));
+    constants at = lay_out(settings, augmented);
+    FF_TRY(create_constants(jobs, &at, settings, error));
     uint8_t *memory = jobs->memory;
     jobs->next = (ff_cuda_next){
-        .sequence = plan->sequence,
-        .order = plan->order,
+        .sequence = settings->sequence,
+        .order = settings->order,
         .slots = info.slots,
-        .place = (ff_cuda_batch *)jobs->memory,
+        .batch = (ff_cuda_batch *)jobs->memory,
     };
-    jobs->move = make_move(plan, resident, slot, loader ? info.slot_bytes : 0, buffers, channels);
+    jobs->move =
+        make_move(settings, resident, slot, loader ? info.slot_bytes : 0, buffers, channels);
     jobs->params = (ff_cuda_params){
-        .place = jobs->next.place,
-        .spec = plan->augment,
-        .seed = plan->seed,
+        .batch = jobs->next.batch,
+        .spec = settings->augment,
+        .seed = settings->seed,
         .height = jobs->move.height,
         .width = jobs->move.width,
-        .out_height = plan->height,
-        .out_width = plan->width,
-        .rows = plan->rows,
+        .out_height = settings->height,
+        .out_width = settings->width,
+        .rows = settings->rows,
         .params = buffers->params,
         .weight = buffers->weight,
     };
     if (at.map_bytes) jobs->params.sample_of_place = (const uint64_t *)(void *)(memory + at.map);
-    jobs->move.place = jobs->next.place;
+    jobs->move.batch = jobs->next.batch;
     jobs->move.black = (const uint32_t *)(void *)(memory + at.black);
     if (augmented)
         jobs->params.spec = (ff_augment_spec){0};
     else if (at.table_bytes)
-        set_table(&jobs->move, plan, memory + at.table);
+        set_table(&jobs->move, settings, memory + at.table);
     FF_TRY(add_columns(&jobs->move, resident, slot, buffers, error));
-    if (augmented || !ff_batch_wide_needed(plan)) return FF_OK;
-    jobs->is_wide = true;
+    if (augmented || !ff_batch_augment_needed(settings)) return FF_OK;
+    jobs->augments = true;
     jobs->params.mix = buffers->mix;
-    jobs->memory_bytes += ff_batch_wide_bytes(plan);
-    FF_TRY(ff_batch_wide_create(&jobs->wide, plan, device, &jobs->move, error));
+    jobs->memory_bytes += ff_batch_augment_bytes(settings);
+    FF_TRY(ff_batch_augment_create(&jobs->augment, settings, device, &jobs->move, error));
     if (!at.size_bytes) return FF_OK;
-    jobs->params.size = jobs->wide.job.size = (const uint32_t *)(void *)(memory + at.size);
-    jobs->wide.job.offset = resident->offset;
+    jobs->params.size = jobs->augment.job.size = (const uint32_t *)(void *)(memory + at.size);
+    jobs->augment.job.offset = resident->offset;
     return FF_OK;
 }
 
 void ff_batch_jobs_destroy(ff_batch_jobs *jobs) {
-    ff_batch_wide_destroy(&jobs->wide);
+    ff_batch_augment_destroy(&jobs->augment);
     if (jobs->device) jobs->device->table->release(jobs->device, jobs->memory);
     *jobs = (ff_batch_jobs){0};
 }
@@ -214,9 +219,9 @@ ff_status ff_batch_jobs_repeat(const ff_batch_jobs *jobs, ff_stream *stream, ff_
     FF_TRY(device->table->make_current(device, error));
     FF_TRY(
         launched(device, jobs->kernels->params(&jobs->params, native), "draws parameters", error));
-    if (jobs->is_wide)
-        return launched(device, jobs->kernels->wide(&jobs->wide.job, native), "augments samples",
-                        error);
+    if (jobs->augments)
+        return launched(device, jobs->kernels->augment(&jobs->augment.job, native),
+                        "augments samples", error);
     return launched(device, jobs->kernels->move(&jobs->move, native), "moves samples", error);
 }
 

@@ -4,8 +4,6 @@
 #include "format/base/thread.h"
 #include "loader/batch_jobs.h"
 #include "loader/placement.h"
-#include "loader/rates.h"
-#include "loader/tune.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,7 +13,7 @@
 
 struct ff_batches {
     ff_device *device;
-    ff_loader_plan plan; /* the sequence of batches and the shape of what comes out */
+    ff_loader_settings settings; /* the sequence of batches and the shape of what comes out */
     ff_placement placement;
     char reason[512];
 
@@ -43,13 +41,13 @@ struct ff_batches {
 /* ---- the choice ----------------------------------------------------------------------------- */
 
 /* Bytes on the device of the whole set and of the chunks through which it is uploaded. */
-static ff_status set_bytes(const ff_loader_plan *plan, uint64_t *bytes, ff_error *error) {
-    FF_TRY(ff_resident_bytes(plan->dataset, bytes, error));
-    uint64_t row = sizeof(uint32_t), rest; /* place_of */
-    if (plan->metadata->variable_size) row += sizeof(uint64_t) + 2 * sizeof(uint32_t);
-    for (size_t i = 0; i < plan->label_count; i++)
-        row += UINT64_C(4) * plan->metadata->field[plan->field[i]].width;
-    if (!ff_mul_u64(plan->count, row, &rest) || !ff_add_u64(*bytes, rest, bytes) ||
+static ff_status set_bytes(const ff_loader_settings *settings, uint64_t *bytes, ff_error *error) {
+    FF_TRY(ff_resident_bytes(settings->dataset, bytes, error));
+    uint64_t row = sizeof(uint32_t), rest; /* row_of */
+    if (settings->metadata->variable_size) row += sizeof(uint64_t) + 2 * sizeof(uint32_t);
+    for (size_t i = 0; i < settings->label_count; i++)
+        row += UINT64_C(4) * settings->metadata->field[settings->field[i]].width;
+    if (!ff_mul_u64(settings->count, row, &rest) || !ff_add_u64(*bytes, rest, bytes) ||
         !ff_add_u64(*bytes, FF_RESIDENT_EXTRA, bytes))
         *bytes = UINT64_MAX;
     return FF_OK;
@@ -58,10 +56,10 @@ static ff_status set_bytes(const ff_loader_plan *plan, uint64_t *bytes, ff_error
 static ff_status choose(ff_batches *batches, const ff_batches_options *options, ff_error *error) {
     uint64_t total;
     ff_placement_facts facts = {
-        .reserve_bytes = options->reserve_bytes + ff_batch_wide_bytes(&batches->plan),
-        .unable = ff_batch_jobs_unable(&batches->plan, options->kernels),
+        .reserve_bytes = options->reserve_bytes + ff_batch_augment_bytes(&batches->settings),
+        .unable = ff_batch_jobs_unable(&batches->settings, options->kernels),
     };
-    FF_TRY(set_bytes(&batches->plan, &facts.set_bytes, error));
+    FF_TRY(set_bytes(&batches->settings, &facts.set_bytes, error));
     FF_TRY(batches->device->table->memory(batches->device, &facts.free_bytes, &total, error));
     return ff_placement_choose(options->placement, &facts, &batches->placement, batches->reason,
                                sizeof batches->reason, error);
@@ -73,21 +71,22 @@ static ff_status choose(ff_batches *batches, const ff_batches_options *options, 
  * came of it is added to the reason. */
 static ff_status tune_ring(ff_batches *batches, ff_dataset *dataset, ff_loader_options *options,
                            ff_error *error) {
-    const ff_loader_plan *plan = &batches->plan;
-    if (options->threads >= 0 || batches->device->table->unified || plan->rows == 0) return FF_OK;
+    const ff_loader_settings *settings = &batches->settings;
+    if (options->threads >= 0 || batches->device->table->unified || settings->rows == 0)
+        return FF_OK;
     ff_stage stage = batches->placement == FF_PLACEMENT_STREAM ? FF_STAGE_GATHER : FF_STAGE_AUGMENT;
-    const ff_metadata *metadata = plan->metadata;
+    const ff_metadata *metadata = settings->metadata;
     uint64_t row = stage == FF_STAGE_GATHER
                        ? ff_metadata_tensor_bytes(metadata, metadata->height, metadata->width)
-                       : plan->row_bytes;
+                       : settings->row_bytes;
     ff_loader_options one = *options;
     ff_rates rates = {0};
     double copies;
     one.threads = 1;
     FF_TRY(ff_rates_of_stage(dataset, &one, stage, TUNE_NS, &rates, error));
-    FF_TRY(ff_rates_of_copies(batches->device, plan->rows * row, TUNE_NS, &copies, error));
-    double copied = copies * plan->rows, gathered = rates.rate[stage];
-    ff_tuned tuned = ff_tune(gathered, copied, plan->rows, ff_cpu_count());
+    FF_TRY(ff_rates_of_copies(batches->device, settings->rows * row, TUNE_NS, &copies, error));
+    double copied = copies * settings->rows, gathered = rates.rate[stage];
+    ff_tuned tuned = ff_tune(gathered, copied, settings->rows, ff_cpu_count());
     options->threads = tuned.threads;
     if (options->slots == 0) options->slots = tuned.slots;
     size_t length = strlen(batches->reason);
@@ -124,42 +123,37 @@ static uint64_t part(uint64_t *end, uint64_t bytes) {
 
 /* The fixed buffers, one block: data | label 0 | ... | weight | mix | params. */
 static ff_status create_buffers(ff_batches *batches, ff_error *error) {
-    const ff_loader_plan *plan = &batches->plan;
-    uint64_t row = UINT64_C(1) * plan->height * plan->width * plan->host.to_bytes, end;
-    if (!ff_mul_u64(row, batches->channels, &row) || !ff_mul_u64(row, plan->rows, &end) ||
+    const ff_loader_settings *settings = &batches->settings;
+    uint64_t row = UINT64_C(1) * settings->height * settings->width * settings->host.to_bytes, end;
+    if (!ff_mul_u64(row, batches->channels, &row) || !ff_mul_u64(row, settings->rows, &end) ||
         end > UINT64_MAX / 4)
         return ff_fail(error, FF_USAGE, "a batch of %u samples of %ux%ux%u is too large",
-                       plan->rows, plan->height, plan->width, batches->channels);
-    FF_TRY(ff_alloc(&batches->label, plan->label_count, sizeof *batches->label, "labels", error));
+                       settings->rows, settings->height, settings->width, batches->channels);
+    FF_TRY(
+        ff_alloc(&batches->label, settings->label_count, sizeof *batches->label, "labels", error));
     uint64_t *offset;
-    FF_TRY(ff_alloc(&offset, plan->label_count, sizeof *offset, "labels", error));
-    for (size_t i = 0; i < plan->label_count; i++)
-        offset[i] =
-            part(&end, UINT64_C(4) * plan->rows * plan->metadata->field[plan->field[i]].width);
-    uint64_t weight = part(&end, plan->rows * sizeof(float));
-    uint64_t mix = part(&end, plan->wide.mixes ? plan->rows * sizeof(float) : 0);
-    uint64_t params = part(&end, plan->rows * sizeof(ff_augment_params));
+    FF_TRY(ff_alloc(&offset, settings->label_count, sizeof *offset, "labels", error));
+    for (size_t i = 0; i < settings->label_count; i++)
+        offset[i] = part(&end, UINT64_C(4) * settings->rows *
+                                   settings->metadata->field[settings->field[i]].width);
+    uint64_t weight = part(&end, settings->rows * sizeof(float));
+    uint64_t mix = part(&end, settings->finish.mixes ? settings->rows * sizeof(float) : 0);
+    uint64_t params = part(&end, settings->rows * sizeof(ff_augment_params));
     void *memory;
     ff_status status =
         batches->device->table->allocate(batches->device, &memory, end, "a batch", error);
     if (status == FF_OK) {
         uint8_t *base = batches->memory = memory;
-        for (size_t i = 0; i < plan->label_count; i++) {
-            const ff_field *field = &plan->metadata->field[plan->field[i]];
-            batches->label[i] =
-                (ff_slot_label){.values = base + offset[i],
-                                .dtype = field->kind == FF_FIELD_CLASS ? FF_I32 : FF_F32,
-                                .width = field->width,
-                                .field = plan->field[i]};
-        }
+        for (size_t i = 0; i < settings->label_count; i++)
+            batches->label[i] = ff_loader_settings_label(settings, i, base + offset[i]);
         batches->memory_bytes = end;
         batches->buffers = (ff_batch_buffers){
             .data = base,
             .weight = (float *)(void *)(base + weight),
-            .mix = plan->wide.mixes ? (float *)(void *)(base + mix) : NULL,
+            .mix = settings->finish.mixes ? (float *)(void *)(base + mix) : NULL,
             .label = batches->label,
             .params = (ff_augment_params *)(void *)(base + params),
-            .label_count = plan->label_count,
+            .label_count = settings->label_count,
         };
     }
     free(offset);
@@ -177,8 +171,8 @@ static ff_status create_all(ff_batches *batches, ff_dataset *dataset,
     if (!ff_dtype_is_float(given.dtype))
         return ff_fail(error, FF_USAGE, "batches for a network are f32, f16 or bf16, not %s",
                        ff_dtype_name(given.dtype));
-    FF_TRY(ff_loader_plan_init(&batches->plan, dataset, &given, error));
-    uint32_t stored = batches->plan.metadata->channels;
+    FF_TRY(ff_loader_settings_init(&batches->settings, dataset, &given, error));
+    uint32_t stored = batches->settings.metadata->channels;
     batches->channels = options->channels ? options->channels : stored;
     if (batches->channels < stored)
         return ff_fail(error, FF_USAGE, "%s: a pixel has %u channels, more than the %u of a batch",
@@ -189,9 +183,9 @@ static ff_status create_all(ff_batches *batches, ff_dataset *dataset,
         FF_TRY(ff_resident_upload(&batches->resident, dataset, &given, options->quiet, error));
     else
         FF_TRY(create_ring(batches, dataset, &given, error));
-    return ff_batch_jobs_create(&batches->jobs, &batches->plan, options->kernels, batches->device,
-                                &batches->resident, batches->loader, &batches->buffers,
-                                batches->channels, error);
+    return ff_batch_jobs_create(&batches->jobs, &batches->settings, options->kernels,
+                                batches->device, &batches->resident, batches->loader,
+                                &batches->buffers, batches->channels, error);
 }
 
 ff_status ff_batches_create(ff_batches **out, ff_dataset *dataset,
@@ -221,7 +215,7 @@ void ff_batches_destroy(ff_batches **out) {
     }
     free(batches->consumed);
     free(batches->label);
-    ff_loader_plan_free(&batches->plan);
+    ff_loader_settings_free(&batches->settings);
     free(batches);
     *out = NULL;
 }
@@ -230,23 +224,23 @@ void ff_batches_destroy(ff_batches **out) {
 
 ff_status ff_batches_prepare(ff_batches *batches, ff_stream *stream, const ff_batch_info **out,
                              ff_error *error) {
-    const ff_loader_plan *plan = &batches->plan;
+    const ff_loader_settings *settings = &batches->settings;
     *out = NULL;
-    if (batches->sequence >= plan->sequence.total_batches) return FF_OK;
+    if (batches->sequence >= settings->sequence.total_batches) return FF_OK;
     if (batches->loader) {
         if (!batches->slot) FF_TRY(ff_loader_acquire(batches->loader, &batches->slot, error));
         FF_TRY(batches->device->table->stream_wait(batches->device, stream, batches->slot->ready,
                                                    error));
     }
-    ff_loader_place place = ff_sequence_at(&plan->sequence, batches->sequence);
+    ff_sequence_batch at = ff_sequence_at(&settings->sequence, batches->sequence);
     batches->batch = (ff_batch_info){
-        .count = place.count,
-        .epoch = place.epoch,
-        .batch = place.global_position / plan->sequence.batch,
-        .position = place.position,
-        .global_count = place.global_count,
-        .last = place.last,
-        .next = ff_loader_plan_next(plan, &place),
+        .count = at.count,
+        .epoch = at.epoch,
+        .batch = at.global_position / settings->sequence.batch,
+        .position = at.position,
+        .global_count = at.global_count,
+        .last = at.last,
+        .next = ff_loader_settings_next(settings, &at),
     };
     *out = &batches->batch;
     return FF_OK;
@@ -287,8 +281,8 @@ ff_loader_stats ff_batches_measure(ff_batches *batches) {
 
 ff_batches_info ff_batches_describe(const ff_batches *batches) {
     ff_batches_info info = {
-        .loader = ff_loader_plan_describe(&batches->plan),
-        .dtype = batches->plan.host.to,
+        .loader = ff_loader_settings_describe(&batches->settings),
+        .dtype = batches->settings.host.to,
         .channels = batches->channels,
         .placement = batches->placement,
         .reason = batches->reason,

@@ -5,7 +5,7 @@
  *     ff_batches_create(&batches, dataset, &options, &error);
  *     for (;;) {
  *         ff_batches_prepare(batches, stream, &batch, &error);   // host; never in a capture
- *         if (!batch) break;                                     // behind the last one
+ *         if (!batch) break;                                     // after the last one
  *         ff_batches_enqueue(batches, stream, &error);           // or launch a recording of it
  *         ... network reads ff_batches_buffers(batches)->data in `stream` ...
  *         ff_batches_finish(batches, stream, &error);            // host; never in a capture
@@ -20,7 +20,7 @@
  *             prepare and finish only count.
  *   stream    threads copy raw samples into a ring of pinned slots, a stream of its own copies them
  *             to the device, the kernels read slot (step mod slots). prepare makes `stream` wait
- *             for the copy, finish tells the ring that the slot is free behind the kernels.
+ *             for the copy, finish tells the ring that the slot is free after the kernels.
  *   host      as stream, but the threads also augment: for what the kernels cannot do.
  *   auto      resident where the set and `reserve_bytes` fit the free device memory, else stream;
  *             host where the kernels cannot. What was chosen and why: ff_batches_info.reason.
@@ -34,6 +34,7 @@
 #define FF_LOADER_BATCHES_H
 
 #include "loader/loader.h"
+#include "loader/rates.h"
 
 typedef struct ff_batches ff_batches;
 struct ff_loader_kernels; /* loader/cuda/kernels.h: the launchers, from the CUDA module */
@@ -106,7 +107,7 @@ void ff_batches_destroy(ff_batches **batches);
 const ff_batch_buffers *ff_batches_buffers(const ff_batches *batches);
 ff_batches_info ff_batches_describe(const ff_batches *batches);
 
-/* Begins a step: *batch = what the next batch is, valid until the next call, or NULL behind the
+/* Begins a step: *batch = what the next batch is, valid until the next call, or NULL after the
  * last one. Called again before finish, it does the same for another stream. Streaming, it waits
  * until the batch has been gathered (an error of that comes here) and makes `stream` wait for its
  * copy. */
@@ -128,5 +129,11 @@ FF_MUST_USE ff_status ff_batches_rewind(ff_batches *batches, ff_error *error);
 
 /* Nanoseconds spent in prepare waiting for data, and batches and samples given, since creation. */
 ff_loader_stats ff_batches_measure(ff_batches *batches);
+
+/* The rates of the stages that make batches, before the first step (FF_USAGE later), in about
+ * 4 * budget_ns. `options` are those they were created with. The buffers' contents are lost. */
+FF_MUST_USE ff_status ff_batches_rates(ff_batches *batches, ff_dataset *dataset,
+                                       const ff_batches_options *options, uint64_t budget_ns,
+                                       ff_rates *rates, ff_error *error);
 
 #endif

@@ -10,45 +10,49 @@
 /* Rows handled together: their index lines are asked for first, then their samples are found, then
  * read under one guard, each asking for the next one's lines meanwhile: random reads are bound by
  * the latency of memory, and the processor's own prefetcher knows neither where the next sample
- * begins nor the page behind. Few enough that what a first touch verified is still in the cache. */
+ * begins nor the next page. Few enough that what a first touch verified is still in the cache. */
 #define CHUNK_ROWS  64
 #define CHUNK_BYTES (512u << 10)
 /* Larger samples the processor's prefetcher follows well enough. */
 #define AHEAD_BYTES (16u << 10)
 
 struct ff_gatherer {
-    const ff_loader_plan *plan;
+    const ff_loader_settings *settings;
     ff_reader *reader;
     ff_resampler *resampler; /* NULL where samples keep their size */
     ff_order order;          /* of order_epoch */
     uint32_t order_epoch;
     bool order_ready;
     uint32_t chunk_rows;
-    uint8_t *wide; /* [chunk_rows] rows that lie apart; else NULL */
-    void *values;  /* a label as stored */
+    uint8_t *apart; /* [chunk_rows] rows that lie apart; else NULL */
+    void *values;   /* a label as stored */
 };
 
-ff_status ff_gatherer_create(ff_gatherer **out, const ff_loader_plan *plan, ff_error *error) {
+ff_status ff_gatherer_create(ff_gatherer **out, const ff_loader_settings *settings,
+                             ff_error *error) {
     ff_gatherer *gatherer;
     *out = NULL;
     FF_TRY(ff_alloc(&gatherer, 1, sizeof *gatherer, "a gatherer", error));
-    gatherer->plan = plan;
+    gatherer->settings = settings;
     uint64_t rows =
-        CHUNK_BYTES /
-        (ff_metadata_slot_bytes(plan->metadata, plan->metadata->height, plan->metadata->width) + 1);
+        CHUNK_BYTES / (ff_metadata_slot_bytes(settings->metadata, settings->metadata->height,
+                                              settings->metadata->width) +
+                       1);
     /* Even: partners of a mixup stay together. */
     gatherer->chunk_rows = rows < 2 ? 2 : rows > CHUNK_ROWS ? CHUNK_ROWS : (uint32_t)(rows & ~1ul);
-    ff_status status = ff_alloc(&gatherer->values, plan->label_values_limit, 1, "labels", error);
-    if (status == FF_OK)
-        status = plan->direct ? ff_reader_open_direct(&gatherer->reader, plan->dataset, error)
-                              : ff_reader_open(&gatherer->reader, plan->dataset, error);
-    if (status == FF_OK && plan->wide.apart)
-        status = ff_alloc_aligned(&gatherer->wide, gatherer->chunk_rows, plan->wide.row_bytes, 0,
-                                  "rows", error);
-    if (status == FF_OK && !plan->raw && ff_augment_resamples(&plan->augment))
-        status = ff_resampler_create(
-            &gatherer->resampler, plan->wide.used ? &plan->wide.host : &plan->host,
-            plan->wide.used ? &plan->wide.metadata : plan->metadata, error);
+    ff_status status;
+    FF_TRY_DONE(ff_alloc(&gatherer->values, settings->label_values_limit, 1, "labels", error));
+    FF_TRY_DONE(settings->direct
+                    ? ff_reader_open_direct(&gatherer->reader, settings->dataset, error)
+                    : ff_reader_open(&gatherer->reader, settings->dataset, error));
+    if (settings->finish.apart)
+        FF_TRY_DONE(ff_alloc_aligned(&gatherer->apart, gatherer->chunk_rows,
+                                     settings->finish.row_bytes, 0, "rows", error));
+    if (!settings->raw && ff_augment_resamples(&settings->augment))
+        FF_TRY_DONE(ff_resampler_create(
+            &gatherer->resampler, settings->finish.used ? &settings->finish.host : &settings->host,
+            settings->finish.used ? &settings->finish.metadata : settings->metadata, error));
+done:
     if (status != FF_OK) ff_gatherer_destroy(&gatherer);
     *out = gatherer;
     return status;
@@ -58,7 +62,7 @@ void ff_gatherer_destroy(ff_gatherer **out) {
     if (!*out) return;
     ff_reader_close(&(*out)->reader);
     ff_resampler_destroy(&(*out)->resampler);
-    free((*out)->wide);
+    free((*out)->apart);
     free((*out)->values);
     free(*out);
     *out = NULL;
@@ -67,18 +71,18 @@ void ff_gatherer_destroy(ff_gatherer **out) {
 /* Label `which` of `number` into row `row`. */
 static ff_status gather_label(ff_gatherer *gatherer, size_t which, uint64_t number, uint32_t row,
                               uint8_t *memory, ff_error *error) {
-    const ff_loader_plan *plan = gatherer->plan;
-    size_t index = plan->field[which];
-    const ff_field *field = &plan->metadata->field[index];
-    uint8_t *values = memory + plan->label_offset[which];
+    const ff_loader_settings *settings = gatherer->settings;
+    size_t index = settings->field[which];
+    const ff_field *field = &settings->metadata->field[index];
+    uint8_t *values = memory + settings->label_offset[which];
     if (field->kind == FF_FIELD_CLASS) {
         int64_t value;
-        FF_TRY(ff_dataset_class(plan->dataset, number, index, &value, error));
+        FF_TRY(ff_dataset_class(settings->dataset, number, index, &value, error));
         if (value < INT32_MIN || value > INT32_MAX)
             return ff_fail(error, FF_BAD_DATA,
                            "%s: sample %" PRIu64 ": class %" PRId64
                            " of field %s does not fit 32 bits",
-                           ff_dataset_path(plan->dataset), number, value, field->name);
+                           ff_dataset_path(settings->dataset), number, value, field->name);
         ((int32_t *)(void *)values)[row] = (int32_t)value;
         return FF_OK;
     }
@@ -97,7 +101,7 @@ typedef struct mapped_sample {
 /* Rows [first, first + count) of a slot. */
 typedef struct chunk {
     ff_gatherer *gatherer;
-    const ff_loader_place *place;
+    const ff_sequence_batch *batch;
     uint8_t *memory;
     ff_slot_source *source;    /* by row */
     ff_augment_params *params; /* by row */
@@ -109,61 +113,62 @@ typedef struct chunk {
 } chunk;
 
 /* Where a row is made: in its place in the batch, or apart from it. */
-static uint8_t *wide_row(const chunk *c, uint32_t i) {
-    const ff_loader_plan *plan = c->gatherer->plan;
-    return plan->wide.apart ? c->gatherer->wide + i * plan->wide.row_bytes
-                            : c->memory + (c->first + i) * plan->row_bytes;
+static uint8_t *made_row(const chunk *c, uint32_t i) {
+    const ff_loader_settings *settings = c->gatherer->settings;
+    return settings->finish.apart ? c->gatherer->apart + i * settings->finish.row_bytes
+                                  : c->memory + (c->first + i) * settings->row_bytes;
 }
 
 static void apply(const chunk *c, uint32_t i, const void *tensor, uint32_t height, uint32_t width,
                   const void *ahead) {
-    const ff_loader_plan *plan = c->gatherer->plan;
+    const ff_loader_settings *settings = c->gatherer->settings;
     const uint32_t row = c->first + i;
-    const ff_wide *wide = &plan->wide;
-    const ff_augment_host *host = wide->used ? &wide->host : &plan->host;
+    const ff_finish *finish = &settings->finish;
+    const ff_augment_host *host = finish->used ? &finish->host : &settings->host;
     const ff_augment_params *params = &c->params[row];
     ff_augment_params uncut;
-    if (wide->jitters) uncut = ff_wide_params(params), params = &uncut;
-    uint8_t *out = wide_row(c, i);
-    if (plan->raw)
+    if (finish->jitters) uncut = ff_finish_params(params), params = &uncut;
+    uint8_t *out = made_row(c, i);
+    if (settings->raw)
         /* Stores past the cache were tried, of samples in random order (two Xeon cores, GB/s
          * against memcpy's): 3 KiB 6.4 of 9.0, 12 KiB 7.5 of 9.5, 64 KiB 15 of 15, 300 KiB 20.7 of
          * 18.1 with 32-byte stores, none with 16. memcpy decides for itself, and well enough. */
-        memcpy(out, tensor, ff_metadata_tensor_bytes(plan->metadata, height, width));
+        memcpy(out, tensor, ff_metadata_tensor_bytes(settings->metadata, height, width));
     else if (c->gatherer->resampler)
         ff_resample(c->gatherer->resampler, params, tensor, height, width, out);
     else
         host->apply(host, params, tensor, height, width, out, ahead);
-    if (wide->jitters) ff_wide_jitter(wide, &c->params[row], plan->seed, c->place->epoch, out);
+    if (finish->jitters)
+        ff_finish_jitter(finish, &c->params[row], settings->seed, c->batch->epoch, out);
 }
 
 /* Mixes the rows of a chunk, whose samples are all there, and stores what lies apart. */
-static void finish(const chunk *c) {
-    const ff_loader_plan *plan = c->gatherer->plan;
-    const ff_wide *wide = &plan->wide;
-    for (uint32_t i = 0; wide->mixes && i + 1 < c->count; i += 2)
-        ff_wide_mix(wide, &c->params[c->first + i], wide_row(c, i), wide_row(c, i + 1));
-    for (uint32_t i = 0; wide->apart && i < c->count; i++)
-        ff_wide_store(wide, wide_row(c, i), c->memory + (c->first + i) * plan->row_bytes);
+static void finish_rows(const chunk *c) {
+    const ff_loader_settings *settings = c->gatherer->settings;
+    const ff_finish *finish = &settings->finish;
+    for (uint32_t i = 0; finish->mixes && i + 1 < c->count; i += 2)
+        ff_finish_mix(finish, &c->params[c->first + i], made_row(c, i), made_row(c, i + 1));
+    for (uint32_t i = 0; finish->apart && i < c->count; i++)
+        ff_finish_store(finish, made_row(c, i), c->memory + (c->first + i) * settings->row_bytes);
 }
 
 /* What becomes of a row: its parameters, weights, and its partner's number where it is mixed. */
 static void set_row(chunk *c, uint32_t i, uint32_t height, uint32_t width) {
-    const ff_loader_plan *plan = c->gatherer->plan;
+    const ff_loader_settings *settings = c->gatherer->settings;
     const uint32_t row = c->first + i;
     const uint64_t number = c->number[i];
     ff_slot_source *source = &c->source[row];
     *source = (ff_slot_source){.sample = {number, number}, .weight = {1, 0}};
-    ((float *)(void *)(c->memory + plan->weight_offset))[row] = 1;
-    if (plan->raw) return;
+    ((float *)(void *)(c->memory + settings->weight_offset))[row] = 1;
+    if (settings->raw) return;
     ff_augment_params *params = &c->params[row];
-    *params = ff_augment_at(&plan->augment, plan->seed, c->place->epoch, number, height, width,
-                            plan->height, plan->width);
-    if (!plan->wide.mixes) return;
-    if ((row ^ 1) < c->place->count)
-        ff_augment_mix(&plan->augment, params, plan->seed, c->place->epoch,
-                       (c->place->position + (row & ~1u)) / 2, plan->height, plan->width);
-    ((float *)(void *)(c->memory + plan->mix_offset))[row] = params->weight;
+    *params = ff_augment_at(&settings->augment, settings->seed, c->batch->epoch, number, height,
+                            width, settings->height, settings->width);
+    if (!settings->finish.mixes) return;
+    if ((row ^ 1) < c->batch->count)
+        ff_augment_mix(&settings->augment, params, settings->seed, c->batch->epoch,
+                       (c->batch->position + (row & ~1u)) / 2, settings->height, settings->width);
+    ((float *)(void *)(c->memory + settings->mix_offset))[row] = params->weight;
     if (params->weight == 1) return;
     source->sample[1] = c->number[i ^ 1]; /* chunks begin at even rows */
     source->weight[0] = params->weight;
@@ -172,17 +177,17 @@ static void set_row(chunk *c, uint32_t i, uint32_t height, uint32_t width) {
 
 /* Everything about one row but the reading of a mapped tensor. */
 static ff_status find_sample(chunk *c, uint32_t i, ff_error *error) {
-    const ff_loader_plan *plan = c->gatherer->plan;
+    const ff_loader_settings *settings = c->gatherer->settings;
     uint32_t row = c->first + i;
     uint64_t number = c->number[i];
     ff_view view;
     FF_TRY(ff_reader_sample(c->gatherer->reader, number, &view, error));
-    if (plan->metadata->variable_size) {
-        ff_status status = ff_augment_check(&plan->augment, view.height, view.width, plan->height,
-                                            plan->width, error);
+    if (settings->metadata->variable_size) {
+        ff_status status = ff_augment_check(&settings->augment, view.height, view.width,
+                                            settings->height, settings->width, error);
         if (status != FF_OK)
             return ff_fail_within(error, status, "%s: sample %" PRIu64,
-                                  ff_dataset_path(plan->dataset), number);
+                                  ff_dataset_path(settings->dataset), number);
     }
     set_row(c, i, view.height, view.width);
     if (c->gatherer->resampler)
@@ -190,7 +195,7 @@ static ff_status find_sample(chunk *c, uint32_t i, ff_error *error) {
                                     view.width, error));
     c->sample[i] = (mapped_sample){view.mapped ? view.tensor : NULL, view.height, view.width};
     if (!view.mapped) apply(c, i, view.tensor, view.height, view.width, NULL);
-    for (size_t k = 0; k < plan->label_count; k++)
+    for (size_t k = 0; k < settings->label_count; k++)
         FF_TRY(gather_label(c->gatherer, k, number, row, c->memory, error));
     return FF_OK;
 }
@@ -198,7 +203,7 @@ static ff_status find_sample(chunk *c, uint32_t i, ff_error *error) {
 /* Runs under the guard. */
 static void read_samples(void *context) {
     chunk *c = context;
-    const ff_metadata *metadata = c->gatherer->plan->metadata;
+    const ff_metadata *metadata = c->gatherer->settings->metadata;
     bool ask = !metadata->variable_size &&
                ff_metadata_tensor_bytes(metadata, metadata->height, metadata->width) <= AHEAD_BYTES;
     for (uint32_t i = 0; i < c->found; i++) {
@@ -210,16 +215,16 @@ static void read_samples(void *context) {
     }
 }
 
-static void pad_row(const ff_loader_plan *plan, uint32_t row, uint8_t *memory,
+static void pad_row(const ff_loader_settings *settings, uint32_t row, uint8_t *memory,
                     ff_slot_source *source, ff_augment_params *params) {
-    if (!plan->raw) memset(memory + row * plan->row_bytes, 0, plan->row_bytes);
-    ((float *)(void *)(memory + plan->weight_offset))[row] = 0;
-    if (plan->wide.mixes) ((float *)(void *)(memory + plan->mix_offset))[row] = 1;
+    if (!settings->raw) memset(memory + row * settings->row_bytes, 0, settings->row_bytes);
+    ((float *)(void *)(memory + settings->weight_offset))[row] = 0;
+    if (settings->finish.mixes) ((float *)(void *)(memory + settings->mix_offset))[row] = 1;
     source[row] = (ff_slot_source){.padding = true};
-    if (!plan->raw) params[row] = (ff_augment_params){0};
-    for (size_t i = 0; i < plan->label_count; i++) {
-        const ff_field *field = &plan->metadata->field[plan->field[i]];
-        uint8_t *values = memory + plan->label_offset[i];
+    if (!settings->raw) params[row] = (ff_augment_params){0};
+    for (size_t i = 0; i < settings->label_count; i++) {
+        const ff_field *field = &settings->metadata->field[settings->field[i]];
+        uint8_t *values = memory + settings->label_offset[i];
         if (field->kind == FF_FIELD_CLASS)
             ((int32_t *)(void *)values)[row] = -1;
         else
@@ -227,28 +232,28 @@ static void pad_row(const ff_loader_plan *plan, uint32_t row, uint8_t *memory,
     }
 }
 
-ff_status ff_gather(ff_gatherer *gatherer, const ff_loader_place *place, uint8_t *memory,
+ff_status ff_gather(ff_gatherer *gatherer, const ff_sequence_batch *batch, uint8_t *memory,
                     ff_slot_source *source, ff_augment_params *params, uint32_t begin, uint32_t end,
                     uint32_t *failed_row, ff_error *error) {
-    const ff_loader_plan *plan = gatherer->plan;
-    if (!gatherer->order_ready || gatherer->order_epoch != place->epoch) {
-        ff_order_init(&gatherer->order, &plan->order, place->epoch);
-        gatherer->order_epoch = place->epoch;
+    const ff_loader_settings *settings = gatherer->settings;
+    if (!gatherer->order_ready || gatherer->order_epoch != batch->epoch) {
+        ff_order_init(&gatherer->order, &settings->order, batch->epoch);
+        gatherer->order_epoch = batch->epoch;
         gatherer->order_ready = true;
     }
-    uint32_t filled = end < place->count ? end : place->count;
+    uint32_t filled = end < batch->count ? end : batch->count;
     for (uint32_t row = begin; row < filled; row += gatherer->chunk_rows) {
         chunk c = {.gatherer = gatherer,
-                   .place = place,
+                   .batch = batch,
                    .memory = memory,
                    .source = source,
                    .params = params,
                    .first = row};
         c.count = filled - row < gatherer->chunk_rows ? filled - row : gatherer->chunk_rows;
         for (uint32_t i = 0; i < c.count; i++) {
-            uint64_t number = ff_order_at(&gatherer->order, place->position + row + i);
-            if (plan->sample_of_place) number = plan->sample_of_place[number];
-            ff_dataset_prefetch(plan->dataset, number);
+            uint64_t number = ff_order_at(&gatherer->order, batch->position + row + i);
+            if (settings->sample_of_place) number = settings->sample_of_place[number];
+            ff_dataset_prefetch(settings->dataset, number);
             c.number[i] = number;
         }
         ff_status status = FF_OK;
@@ -261,12 +266,12 @@ ff_status ff_gather(ff_gatherer *gatherer, const ff_loader_place *place, uint8_t
         if (fault) { /* of a lower row than the one that was not found */
             *failed_row = row + c.reading;
             if (fault == &c) fault = c.sample[c.reading].tensor; /* address unknown */
-            return ff_dataset_fault(plan->dataset, fault, error);
+            return ff_dataset_fault(settings->dataset, fault, error);
         }
         FF_TRY(status);
-        if (plan->wide.used) finish(&c);
+        if (settings->finish.used) finish_rows(&c);
     }
-    for (uint32_t row = begin > place->count ? begin : place->count; row < end; row++)
-        pad_row(plan, row, memory, source, params);
+    for (uint32_t row = begin > batch->count ? begin : batch->count; row < end; row++)
+        pad_row(settings, row, memory, source, params);
     return FF_OK;
 }

@@ -31,7 +31,7 @@ typedef struct ff_loader ff_loader;
 typedef enum ff_last_batch {
     /* An incomplete last batch is left out, unless the dataset is smaller than one batch. */
     FF_LAST_BATCH_DROP,
-    /* It comes with count < rows; the rows behind are zero, with weight 0 and class -1. */
+    /* It comes with count < rows; the rows after are zero, with weight 0 and class -1. */
     FF_LAST_BATCH_KEEP,
 } ff_last_batch;
 
@@ -72,7 +72,7 @@ typedef struct ff_loader_options {
     uint64_t block, group;
     uint64_t seed;
 
-    /* The first batch: `position` samples into `epoch`; one behind the last batch of an epoch means
+    /* The first batch: `position` samples into `epoch`; one after the last batch of an epoch means
      * the next epoch. After `epochs` epochs (the started one among them) acquire gives NULL; 0 = no
      * end. */
     uint32_t epoch, epochs;
@@ -116,7 +116,7 @@ ff_loader_options ff_loader_defaults(void);
 typedef struct ff_slot_source {
     uint64_t sample[2]; /* the second one only where two samples are mixed; else the same */
     float weight[2];    /* 1 and 0 unless mixed; their sum is 1 */
-    bool padding;       /* behind the last sample: a row of zeros */
+    bool padding;       /* after the last sample: a row of zeros */
 } ff_slot_source;
 
 /* The values of a label field. class: i32 [rows], -1 = unlabeled or padding; other kinds: f32
@@ -142,7 +142,7 @@ typedef struct ff_slot {
     uint64_t row_bytes; /* from a row of data to the next */
 
     uint32_t rows;  /* of this share of a full batch: the shape, the same for every slot */
-    uint32_t count; /* samples in it, from the front; rows behind them are padding */
+    uint32_t count; /* samples in it, from the front; rows after them are padding */
     uint32_t channels, height, width;
     ff_dtype dtype;
     ff_layout layout;
@@ -163,7 +163,7 @@ typedef struct ff_slot {
 
 /* Checks every option before anything is allocated or started. FF_USAGE names what is wrong (an
  * output larger than the padded samples, samples of different sizes that nothing makes one, a dtype
- * that cannot be made, an unknown field, a position behind the end); also FF_NO_MEMORY and the
+ * that cannot be made, an unknown field, a position after the end); also FF_NO_MEMORY and the
  * device's errors. On failure *loader = NULL. */
 FF_MUST_USE ff_status ff_loader_create(ff_loader **loader, ff_dataset *dataset,
                                        const ff_loader_options *options, ff_error *error);
@@ -199,7 +199,7 @@ typedef struct ff_loader_info {
 
 ff_loader_info ff_loader_describe(const ff_loader *loader);
 
-/* Slot 0, for its addresses: those of slot i are i * slot_bytes behind them. What it holds is
+/* Slot 0, for its addresses: those of slot i are i * slot_bytes after them. What it holds is
  * undefined. */
 const ff_slot *ff_loader_first_slot(const ff_loader *loader);
 

@@ -1,7 +1,5 @@
 #include "loader/order.h"
 
-#include <string.h>
-
 static const char *const names[FF_ORDER_KIND_COUNT] = {
     [FF_ORDER_RANDOM] = "random",
     [FF_ORDER_BLOCK] = "block",
@@ -10,15 +8,6 @@ static const char *const names[FF_ORDER_KIND_COUNT] = {
 
 const char *ff_order_name(ff_order_kind kind) {
     return names[kind];
-}
-
-bool ff_order_parse(const char *name, ff_order_kind *kind) {
-    for (int i = 0; i < FF_ORDER_KIND_COUNT; i++) {
-        if (strcmp(name, names[i]) != 0) continue;
-        *kind = (ff_order_kind)i;
-        return true;
-    }
-    return false;
 }
 
 void ff_order_default_blocks(uint64_t sample_bytes, uint64_t *block, uint64_t *group) {

@@ -14,9 +14,9 @@
  * of the six rounds are made, pass j with keys k[r] ^ (j * 0x9e3779b9 mod 2^32). All of it is
  * repeated while the result is >= n (cycle walking: J. Black, P. Rogaway, "Ciphers with Arbitrary
  * Finite Domains", 2002; fewer than 2 turns on average). Keys k[0..3] and k[4..5] are the words of
- * ff_philox_draw(seed, FF_DOMAIN_ORDER, epoch, which, 0) and (..., 1), where `which` is 0 for the
- * samples of order random, 1 for blocks and 2 within groups. tweak is 0 except within groups,
- * where it is F(group + 1).
+ * ff_philox_draw(seed, FF_DOMAIN_ORDER, epoch, which, FF_BLOCK_KEYS) and the next block, where
+ * `which` is 0 for the samples of order random, 1 for blocks and 2 within groups. tweak is 0 except
+ * within groups, where it is F(group + 1).
  *
  * Kinds of order:
  *   sequential  position p is sample p.
@@ -83,7 +83,7 @@ typedef struct ff_order {
     uint64_t deficit;       /* samples by which the short block is shorter than the others */
     uint64_t short_place;   /* where the short block comes among the permuted blocks */
     uint64_t short_group;   /* its group */
-    uint64_t short_end;     /* position behind that group */
+    uint64_t short_end;     /* position after that group */
 } ff_order;
 
 FF_HD uint32_t ff_order_mix(uint32_t x) {
@@ -114,8 +114,8 @@ FF_HD void ff_permutation_resize(ff_permutation *permutation, uint64_t count) {
 
 FF_HD void ff_permutation_init(ff_permutation *permutation, uint64_t count, uint64_t seed,
                                uint32_t epoch, uint64_t which) {
-    ff_random first = ff_philox_draw(seed, FF_DOMAIN_ORDER, epoch, which, 0);
-    ff_random second = ff_philox_draw(seed, FF_DOMAIN_ORDER, epoch, which, 1);
+    ff_random first = ff_philox_draw(seed, FF_DOMAIN_ORDER, epoch, which, FF_BLOCK_KEYS);
+    ff_random second = ff_philox_draw(seed, FF_DOMAIN_ORDER, epoch, which, FF_BLOCK_MORE_KEYS);
     for (int i = 0; i < 4; i++) permutation->key[i] = first.word[i];
     for (int i = 4; i < FF_ORDER_ROUNDS; i++) permutation->key[i] = second.word[i - 4];
     ff_permutation_resize(permutation, count);
@@ -186,7 +186,7 @@ FF_HD uint64_t ff_order_at(const ff_order *order, uint64_t position) {
     if (order->spec.kind == FF_ORDER_RANDOM) return ff_permutation_at(&order->outer, position, 0);
     if (order->spec.kind == FF_ORDER_SEQUENTIAL) return position;
     uint64_t block = order->spec.block, group_blocks = order->spec.group;
-    /* Behind the short block's group, positions are those of full blocks less the deficit. */
+    /* After the short block's group, positions are those of full blocks less the deficit. */
     uint64_t behind = position >= order->short_end ? order->deficit : 0;
     uint64_t group = (position + behind) / order->group_samples;
     uint64_t within = position + behind - group * order->group_samples;
@@ -197,7 +197,7 @@ FF_HD uint64_t ff_order_at(const ff_order *order, uint64_t position) {
     ff_permutation inner = order->inner;
     ff_permutation_resize(&inner, blocks * block - deficit);
     within = ff_permutation_at(&inner, within, ff_order_mix((uint32_t)group + 1));
-    /* Samples behind the short block of this group lie in full blocks again. */
+    /* Samples after the short block of this group lie in full blocks again. */
     if (deficit && within >= (order->short_place - first_block + 1) * block - deficit)
         within += deficit;
     uint64_t place = within / block;
@@ -208,12 +208,8 @@ FF_HD uint64_t ff_order_at(const ff_order *order, uint64_t position) {
 #ifndef __CUDACC__
 #include "format/base/status.h"
 
-#include <stdbool.h>
-
 /* "random" "block" "sequential". */
 const char *ff_order_name(ff_order_kind kind);
-/* false where the name is none of them. */
-bool ff_order_parse(const char *name, ff_order_kind *kind);
 
 /* The default block and group for samples of `sample_bytes`: blocks of about 1 MiB, so that reading
  * one is sequential for a disk; groups of 2048 blocks, so that on class-sorted data with 1000

@@ -45,6 +45,31 @@ typedef enum ff_domain {
     FF_DOMAIN_INIT = 6,    /* initial weights; index = element, epoch = tensor */
 } ff_domain;
 
+/* Blocks of the draws, by domain: never renumber either. */
+enum {
+    /* FF_DOMAIN_ORDER: keys 0 to 3 of a permutation, and the rest. */
+    FF_BLOCK_KEYS = 0,
+    FF_BLOCK_MORE_KEYS = 1,
+
+    /* FF_DOMAIN_AUGMENT; 25 is the next free one. */
+    FF_BLOCK_CROP = 0, /* and a random flip */
+    FF_BLOCK_CUTOUT = 1,
+    FF_BLOCK_RESIZED_CROP = 2, /* to 11: a try each */
+    FF_BLOCK_JITTER = 12,
+    FF_BLOCK_JITTER_ORDER = 13,
+    FF_BLOCK_ERASE = 14,
+    FF_BLOCK_ERASE_BOX = 15, /* to 24: a try each */
+
+    /* FF_DOMAIN_FLIP. */
+    FF_BLOCK_FLIP = 0,
+
+    /* FF_DOMAIN_MIX. */
+    FF_BLOCK_MIX = 0,
+    FF_BLOCK_MIX_KIND = 1,
+};
+/* Boxes of resized crops and of erasing are tried so often. */
+#define FF_BOX_TRIES 10u
+
 typedef struct ff_random {
     uint32_t word[4];
 } ff_random;

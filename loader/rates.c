@@ -4,6 +4,7 @@
 #include "format/base/thread.h"
 #include "loader/gather.h"
 
+#include <math.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 
@@ -11,6 +12,8 @@
 /* Of samples as stored, taken at a time: they stay in a core's own cache. */
 #define RUN_BYTES (256u << 10)
 #define RUN_ROWS  64u
+
+#define PAUSE_SECONDS 4e-3
 
 static const char *const names[FF_STAGE_COUNT] = {"storage", "gather", "copy", "augment"};
 
@@ -32,7 +35,7 @@ typedef struct worker {
 } worker;
 
 typedef struct bench {
-    ff_loader_plan plan; /* of short batches */
+    ff_loader_settings settings; /* of short batches */
     ff_stage stage;
     uint64_t until_ns;
     atomic_uint_fast64_t next, samples;
@@ -48,16 +51,17 @@ static void touch(void *context) {
     (void)bytes[view->tensor_bytes - 1];
 }
 
-static ff_status read_run(bench *job, worker *self, const ff_loader_place *place, ff_error *error) {
+static ff_status read_run(bench *job, worker *self, const ff_sequence_batch *batch,
+                          ff_error *error) {
     ff_order order;
-    ff_order_init(&order, &job->plan.order, place->epoch);
-    for (uint32_t row = 0; row < place->count; row++) {
+    ff_order_init(&order, &job->settings.order, batch->epoch);
+    for (uint32_t row = 0; row < batch->count; row++) {
         ff_view view;
-        uint64_t number = ff_order_at(&order, place->position + row);
-        if (job->plan.sample_of_place) number = job->plan.sample_of_place[number];
+        uint64_t number = ff_order_at(&order, batch->position + row);
+        if (job->settings.sample_of_place) number = job->settings.sample_of_place[number];
         FF_TRY(ff_reader_sample(self->reader, number, &view, error));
         if (view.mapped && ff_guard_run(touch, &view))
-            return ff_dataset_fault(job->plan.dataset, view.tensor, error);
+            return ff_dataset_fault(job->settings.dataset, view.tensor, error);
     }
     return FF_OK;
 }
@@ -68,26 +72,26 @@ static void work(void *context, size_t index) {
     do {
         uint64_t number = atomic_fetch_add(&job->next, 1);
         /* Augmentation alone: the same samples again and again, in the cache. */
-        if (job->stage == FF_STAGE_AUGMENT) number = index % job->plan.sequence.epoch_batches;
-        ff_loader_place place = ff_sequence_at(&job->plan.sequence, number);
+        if (job->stage == FF_STAGE_AUGMENT) number = index % job->settings.sequence.epoch_batches;
+        ff_sequence_batch batch = ff_sequence_at(&job->settings.sequence, number);
         uint32_t failed_row;
         if (job->stage == FF_STAGE_STORAGE)
-            self->status = read_run(job, self, &place, &self->error);
+            self->status = read_run(job, self, &batch, &self->error);
         else
-            self->status = ff_gather(self->gatherer, &place, self->memory, self->source,
-                                     self->params, 0, place.count, &failed_row, &self->error);
-        atomic_fetch_add(&job->samples, place.count);
+            self->status = ff_gather(self->gatherer, &batch, self->memory, self->source,
+                                     self->params, 0, batch.count, &failed_row, &self->error);
+        atomic_fetch_add(&job->samples, batch.count);
     } while (self->status == FF_OK && ff_now_ns() < job->until_ns);
 }
 
 static ff_status create_worker(bench *job, worker *self, ff_error *error) {
-    const ff_loader_plan *plan = &job->plan;
-    FF_TRY(plan->direct ? ff_reader_open_direct(&self->reader, plan->dataset, error)
-                        : ff_reader_open(&self->reader, plan->dataset, error));
-    FF_TRY(ff_gatherer_create(&self->gatherer, plan, error));
-    FF_TRY(ff_alloc_aligned(&self->memory, plan->slot_bytes, 1, 0, "a batch", error));
-    FF_TRY(ff_alloc(&self->source, plan->rows, sizeof *self->source, "a batch's rows", error));
-    return ff_alloc(&self->params, plan->rows, sizeof *self->params, "a batch's rows", error);
+    const ff_loader_settings *settings = &job->settings;
+    FF_TRY(settings->direct ? ff_reader_open_direct(&self->reader, settings->dataset, error)
+                            : ff_reader_open(&self->reader, settings->dataset, error));
+    FF_TRY(ff_gatherer_create(&self->gatherer, settings, error));
+    FF_TRY(ff_alloc_aligned(&self->memory, settings->slot_bytes, 1, 0, "a batch", error));
+    FF_TRY(ff_alloc(&self->source, settings->rows, sizeof *self->source, "a batch's rows", error));
+    return ff_alloc(&self->params, settings->rows, sizeof *self->params, "a batch's rows", error);
 }
 
 static void destroy_worker(worker *self) {
@@ -136,11 +140,11 @@ ff_status ff_rates_of_stage(ff_dataset *dataset, const ff_loader_options *given,
     options.share_total = 0;
     options.feed = (ff_loader_feed){.raw = stage == FF_STAGE_GATHER};
     bench job = {.stage = stage};
-    FF_TRY(ff_loader_plan_init(&job.plan, dataset, &options, error));
-    job.count = rates->threads = job.plan.threads ? job.plan.threads : 1;
+    FF_TRY(ff_loader_settings_init(&job.settings, dataset, &options, error));
+    job.count = rates->threads = job.settings.threads ? job.settings.threads : 1;
     if (stage == FF_STAGE_AUGMENT) rates->host_augments = true;
     ff_status status = run(&job, budget_ns, &rates->rate[stage], error);
-    ff_loader_plan_free(&job.plan);
+    ff_loader_settings_free(&job.settings);
     return status;
 }
 
@@ -154,10 +158,10 @@ ff_status ff_rates_of_loader(ff_dataset *dataset, const ff_loader_options *optio
 
 /* ---- the device's --------------------------------------------------------------------------- */
 
-/* Gives the stream `step` again and again, in doubled turns, until a turn takes half the budget. */
-static ff_status repeat(ff_device *device, ff_stream *stream, uint64_t budget_ns, uint64_t samples,
-                        ff_status (*step)(void *context, ff_stream *stream, ff_error *error),
-                        void *context, double *rate, ff_error *error) {
+/* In doubled turns, until a turn takes half the budget. */
+ff_status ff_rates_of_steps(ff_device *device, ff_stream *stream, uint64_t budget_ns,
+                            ff_status (*step)(void *context, ff_stream *stream, ff_error *error),
+                            void *context, double *rate, ff_error *error) {
     const ff_device_table *table = device->table;
     uint64_t took = 0;
     FF_TRY(step(context, stream, error)); /* whatever the first time costs */
@@ -167,7 +171,7 @@ static ff_status repeat(ff_device *device, ff_stream *stream, uint64_t budget_ns
         for (uint64_t i = 0; i < turns; i++) FF_TRY(step(context, stream, error));
         FF_TRY(table->stream_synchronize(device, stream, error));
         took = ff_now_ns() - began;
-        *rate = (double)turns * (double)samples * 1e9 / (double)(took ? took : 1);
+        *rate = (double)turns * 1e9 / (double)(took ? took : 1);
     }
     return FF_OK;
 }
@@ -188,65 +192,29 @@ ff_status ff_rates_of_copies(ff_device *device, uint64_t bytes, uint64_t budget_
     const ff_device_table *table = device->table;
     copying job = {.device = device, .bytes = bytes};
     ff_stream *stream = NULL;
-    ff_status status = table->allocate(device, &job.to, bytes, "a batch", error);
-    if (status == FF_OK)
-        status = table->allocate_pinned(device, &job.from, bytes, "a batch", error);
-    if (status == FF_OK) status = table->stream_create(device, &stream, error);
-    if (status == FF_OK)
-        status = repeat(device, stream, budget_ns, 1, copy_slot, &job, rate, error);
+    ff_status status;
+    FF_TRY_DONE(table->allocate(device, &job.to, bytes, "a batch", error));
+    FF_TRY_DONE(table->allocate_pinned(device, &job.from, bytes, "a batch", error));
+    FF_TRY_DONE(table->stream_create(device, &stream, error));
+    FF_TRY_DONE(ff_rates_of_steps(device, stream, budget_ns, copy_slot, &job, rate, error));
+done:
     table->stream_destroy(device, stream);
     table->release(device, job.to);
     table->release_pinned(device, job.from);
     return status;
 }
 
-static ff_status make_batch(void *context, ff_stream *stream, ff_error *error) {
-    return ff_batches_enqueue_again(context, stream, error);
-}
+/* ---- the ring for them ---------------------------------------------------------------------- */
 
-/* The first batch again and again. */
-static ff_status measure_kernels(ff_batches *batches, ff_device *device, ff_stream *stream,
-                                 const ff_loader_info *info, uint64_t budget_ns, double *rate,
-                                 ff_error *error) {
-    const ff_batch_info *batch;
-    FF_TRY(ff_batches_prepare(batches, stream, &batch, error));
-    if (!batch) return FF_OK;
-    FF_TRY(ff_batches_enqueue(batches, stream, error));
-    FF_TRY(repeat(device, stream, budget_ns, info->rows, make_batch, batches, rate, error));
-    return ff_batches_rewind(batches, error);
-}
-
-static ff_status measure_device(ff_batches *batches, ff_device *device, ff_stream *stream,
-                                uint64_t budget_ns, ff_rates *rates, ff_error *error) {
-    ff_batches_info info = ff_batches_describe(batches);
-    double *rate = rates->rate;
-    if (info.placement != FF_PLACEMENT_RESIDENT && !device->table->unified) {
-        FF_TRY(ff_rates_of_copies(device, info.loader.slot_bytes, budget_ns, &rate[FF_STAGE_COPY],
-                                  error));
-        rate[FF_STAGE_COPY] *= info.loader.rows;
-    }
-    if (info.placement == FF_PLACEMENT_HOST) return FF_OK;
-    return measure_kernels(batches, device, stream, &info.loader, budget_ns,
-                           &rate[FF_STAGE_AUGMENT], error);
-}
-
-ff_status ff_rates_of_batches(ff_batches *batches, ff_dataset *dataset,
-                              const ff_batches_options *options, uint64_t budget_ns,
-                              ff_rates *rates, ff_error *error) {
-    ff_placement placement = ff_batches_describe(batches).placement;
-    ff_device *device = options->loader.device;
-    *rates = (ff_rates){0};
-    if (ff_batches_measure(batches).batches)
-        return ff_fail(error, FF_USAGE, "rates are measured before the first step");
-    if (placement != FF_PLACEMENT_RESIDENT) {
-        ff_stage host = placement == FF_PLACEMENT_HOST ? FF_STAGE_AUGMENT : FF_STAGE_GATHER;
-        FF_TRY(ff_rates_of_stage(dataset, &options->loader, FF_STAGE_STORAGE, budget_ns, rates,
-                                 error));
-        FF_TRY(ff_rates_of_stage(dataset, &options->loader, host, budget_ns, rates, error));
-    }
-    ff_stream *stream;
-    FF_TRY(device->table->stream_create(device, &stream, error));
-    ff_status status = measure_device(batches, device, stream, budget_ns, rates, error);
-    device->table->stream_destroy(device, stream);
-    return status;
+ff_tuned ff_tune(double thread_rate, double copy_rate, uint32_t rows, int cpus) {
+    double threads = ceil(1.25 * copy_rate / thread_rate);
+    double waiting = ceil(PAUSE_SECONDS * copy_rate / rows);
+    return (ff_tuned){
+        .threads = threads < 1      ? 1
+                   : threads > cpus ? cpus
+                                    : (int)threads,
+        .slots = waiting < 1    ? 4
+                 : waiting > 13 ? 16
+                                : 3 + (uint32_t)waiting,
+    };
 }

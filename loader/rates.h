@@ -11,7 +11,7 @@
 #ifndef FF_LOADER_RATES_H
 #define FF_LOADER_RATES_H
 
-#include "loader/batches.h"
+#include "loader/loader.h"
 
 typedef enum ff_stage {
     FF_STAGE_STORAGE,
@@ -45,10 +45,23 @@ FF_MUST_USE ff_status ff_rates_of_stage(ff_dataset *dataset, const ff_loader_opt
 FF_MUST_USE ff_status ff_rates_of_copies(ff_device *device, uint64_t bytes, uint64_t budget_ns,
                                          double *rate, ff_error *error);
 
-/* For batches on a device, before their first step (FF_USAGE later), in about 4 * budget_ns.
- * `options` are those they were created with. The buffers' contents are lost. */
-FF_MUST_USE ff_status ff_rates_of_batches(ff_batches *batches, ff_dataset *dataset,
-                                          const ff_batches_options *options, uint64_t budget_ns,
-                                          ff_rates *rates, ff_error *error);
+/* Runs of step(context, stream) a second; it gives the stream its work. */
+FF_MUST_USE ff_status ff_rates_of_steps(ff_device *device, ff_stream *stream, uint64_t budget_ns,
+                                        ff_status (*step)(void *context, ff_stream *stream,
+                                                          ff_error *error),
+                                        void *context, double *rate, ff_error *error);
+
+/* The ring's threads and slots. */
+typedef struct ff_tuned {
+    int threads;
+    uint32_t slots;
+} ff_tuned;
+
+/* thread_rate: samples a second that one thread gathers (and augments, where that is its work);
+ * copy_rate: that are copied to the device; rows: of a batch; all > 0. Threads that keep up with
+ * the copies, with a quarter to spare, at most `cpus`. Slots: one is read by the kernels, one
+ * copied, one filled, and as many wait as the copies need to last through 4 ms, in which a thread
+ * may lose its CPU; 4 to 16. */
+ff_tuned ff_tune(double thread_rate, double copy_rate, uint32_t rows, int cpus);
 
 #endif

@@ -20,10 +20,10 @@ typedef struct upload {
     ff_loader *loader;
     ff_stream *stream;
     ff_event *consumed[CHUNKS];
-    uint32_t *place_of; /* pinned */
-    uint64_t *offset;   /* pinned; where samples have several sizes, else NULL */
-    uint64_t end;       /* of the rows so far */
-    bool mapped;        /* some sample's row is not its number */
+    uint32_t *row_of; /* pinned */
+    uint64_t *offset; /* pinned; where samples have several sizes, else NULL */
+    uint64_t end;     /* of the rows so far */
+    bool mapped;      /* some sample's row is not its number */
 } upload;
 
 static ff_status allocate(ff_resident *resident, void *memory, uint64_t count, uint64_t size,
@@ -100,9 +100,9 @@ static ff_status prepare(upload *job, ff_dataset *dataset, const ff_loader_optio
                                       "where samples lie", error));
         job->offset = pinned;
     }
-    FF_TRY(table->allocate_pinned(job->device, &pinned, resident->count * sizeof *job->place_of,
+    FF_TRY(table->allocate_pinned(job->device, &pinned, resident->count * sizeof *job->row_of,
                                   "where samples lie", error));
-    job->place_of = pinned;
+    job->row_of = pinned;
     return FF_OK;
 }
 
@@ -115,7 +115,7 @@ static ff_status prepare_labels(ff_resident *resident, const ff_slot *slot, ff_e
     return FF_OK;
 }
 
-/* Rows of several sizes, each behind the one before. */
+/* Rows of several sizes, each after the one before. */
 static ff_status place_rows(upload *job, ff_dataset *dataset, const ff_slot *slot,
                             ff_error *error) {
     const ff_device_table *table = job->device->table;
@@ -148,7 +148,7 @@ static ff_status place_chunk(upload *job, ff_dataset *dataset, ff_slot *slot, ff
     }
     for (uint64_t row = 0; row < count; row++) {
         uint64_t number = slot->source[row].sample[0];
-        job->place_of[number] = (uint32_t)(first + row);
+        job->row_of[number] = (uint32_t)(first + row);
         if (number != first + row) job->mapped = true;
     }
     ff_event *consumed = job->consumed[slot->index];
@@ -173,10 +173,10 @@ static ff_status place_all(upload *job, ff_dataset *dataset, ff_progress *progre
         FF_TRY(job->device->table->copy(job->device, job->stream, resident->offset, job->offset,
                                         resident->count * sizeof *job->offset, error));
     if (job->mapped) {
-        FF_TRY(allocate(resident, &resident->place_of, resident->count, sizeof *resident->place_of,
+        FF_TRY(allocate(resident, &resident->row_of, resident->count, sizeof *resident->row_of,
                         "where samples lie", error));
-        FF_TRY(job->device->table->copy(job->device, job->stream, resident->place_of, job->place_of,
-                                        resident->count * sizeof *resident->place_of, error));
+        FF_TRY(job->device->table->copy(job->device, job->stream, resident->row_of, job->row_of,
+                                        resident->count * sizeof *resident->row_of, error));
     }
     return job->device->table->stream_synchronize(job->device, job->stream, error);
 }
@@ -201,7 +201,7 @@ ff_status ff_resident_upload(ff_resident *resident, ff_dataset *dataset,
     table->stream_destroy(job.device, job.stream);
     ff_loader_destroy(&job.loader);
     for (uint32_t i = 0; i < CHUNKS; i++) table->event_destroy(job.device, job.consumed[i]);
-    table->release_pinned(job.device, job.place_of);
+    table->release_pinned(job.device, job.row_of);
     table->release_pinned(job.device, job.offset);
     if (status != FF_OK) ff_resident_release(resident);
     return status;
@@ -212,7 +212,7 @@ void ff_resident_release(ff_resident *resident) {
     const ff_device_table *table = resident->device->table;
     table->release(resident->device, resident->samples);
     table->release(resident->device, resident->offset);
-    table->release(resident->device, resident->place_of);
+    table->release(resident->device, resident->row_of);
     for (size_t i = 0; i < resident->label_count; i++)
         table->release(resident->device, resident->label[i]);
     free(resident->label);

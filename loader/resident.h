@@ -18,7 +18,7 @@ typedef struct ff_resident {
     uint8_t *samples;          /* device: [count] rows, in storage order */
     uint64_t
         *offset; /* device: [count], where a row of several sizes begins; NULL = row_bytes apart */
-    uint32_t *place_of; /* device: [count], the row of a sample; NULL = its number */
+    uint32_t *row_of; /* device: [count], the row of a sample; NULL = its number */
     size_t label_count;
     void **label;          /* device: [count][width] of i32 or f32, in storage order */
     uint64_t device_bytes; /* of all of these */

@@ -18,38 +18,50 @@ typedef struct ff_sequence {
     uint32_t first_epoch;
 } ff_sequence;
 
-typedef struct ff_loader_place {
+typedef struct ff_sequence_batch {
     uint64_t global_position; /* in its epoch, of the global batch's first sample */
     uint64_t position;        /* of this share's first row */
     uint32_t global_count;
     uint32_t count; /* of this share: samples before the padding */
     uint32_t epoch;
     uint32_t last; /* 1 = of its epoch */
-} ff_loader_place;
+} ff_sequence_batch;
 
-FF_HD ff_loader_place ff_sequence_at(const ff_sequence *sequence, uint64_t number) {
-    ff_loader_place place;
+FF_HD ff_sequence_batch ff_sequence_at(const ff_sequence *sequence, uint64_t number) {
+    ff_sequence_batch batch;
     uint64_t batches = sequence->first_batches;
-    place.epoch = sequence->first_epoch;
-    place.global_position = sequence->first_position;
+    batch.epoch = sequence->first_epoch;
+    batch.global_position = sequence->first_position;
     if (number >= sequence->first_batches) {
         uint64_t behind = number - sequence->first_batches;
-        place.epoch += (uint32_t)(1 + behind / sequence->epoch_batches);
-        place.global_position = 0;
+        batch.epoch += (uint32_t)(1 + behind / sequence->epoch_batches);
+        batch.global_position = 0;
         number = behind % sequence->epoch_batches;
         batches = sequence->epoch_batches;
     }
-    place.last = number + 1 == batches;
-    place.global_position += number * sequence->batch;
-    uint64_t left = sequence->count - place.global_position;
-    place.global_count = (uint32_t)(left < sequence->batch ? left : sequence->batch);
-    place.position = place.global_position + sequence->share_begin;
+    batch.last = number + 1 == batches;
+    batch.global_position += number * sequence->batch;
+    uint64_t left = sequence->count - batch.global_position;
+    batch.global_count = (uint32_t)(left < sequence->batch ? left : sequence->batch);
+    batch.position = batch.global_position + sequence->share_begin;
     /* Cuts are those of a full batch, so a share's shape never changes. */
     uint64_t before =
-        sequence->share_begin < place.global_count ? sequence->share_begin : place.global_count;
-    uint64_t here = place.global_count - before;
-    place.count = (uint32_t)(here < sequence->rows ? here : sequence->rows);
-    return place;
+        sequence->share_begin < batch.global_count ? sequence->share_begin : batch.global_count;
+    uint64_t here = batch.global_count - before;
+    batch.count = (uint32_t)(here < sequence->rows ? here : sequence->rows);
+    return batch;
 }
+
+#ifndef __CUDACC__
+#include "format/base/status.h"
+
+struct ff_dataset;
+struct ff_loader_options;
+
+/* The sequence of the batches that a loader of `options` gives. FF_USAGE: a batch of no or too many
+ * samples, a position beyond the last sample, a share that is none. */
+FF_MUST_USE ff_status ff_sequence_init(ff_sequence *sequence, struct ff_dataset *dataset,
+                                       const struct ff_loader_options *options, ff_error *error);
+#endif
 
 #endif

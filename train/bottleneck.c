@@ -5,28 +5,29 @@
 /* Below this share of waiting a faster loader could not make a run noticeably faster. */
 #define WORTH_CHANGING 0.1
 
-static void workers_text(const ff_recipe *recipe, const char *otherwise, char *text, size_t size) {
-    int cpus = ff_cpu_count(), workers = recipe->workers;
+static void workers_text(const ff_trainer *trainer, const char *otherwise, char *text,
+                         size_t size) {
+    int cpus = ff_cpu_count(), workers = trainer->workers;
     if (workers < cpus)
         snprintf(text, size, "raise --workers (it was %d, of %d CPUs)", workers, cpus);
     else
         snprintf(text, size, "%s", otherwise);
 }
 
-static bool compressed(const ff_recipe *recipe) {
-    return ff_dataset_metadata(recipe->splits.train)->compression != FF_COMPRESSION_NONE;
+static bool compressed(const ff_trainer *trainer) {
+    return ff_dataset_metadata(trainer->splits.train)->compression != FF_COMPRESSION_NONE;
 }
 
-static void data_text(const ff_recipe *recipe, double wait, char *text, size_t size) {
+static void data_text(const ff_trainer *trainer, double wait, char *text, size_t size) {
     char advice[256], workers[96];
-    workers_text(recipe, "", workers, sizeof workers);
-    if (recipe->verify == FF_VERIFY_ALWAYS)
+    workers_text(trainer, "", workers, sizeof workers);
+    if (trainer->verify == FF_VERIFY_ALWAYS)
         snprintf(advice, sizeof advice, "use --verify-data first, which checks each sample once");
-    else if (compressed(recipe))
+    else if (compressed(trainer))
         snprintf(advice, sizeof advice, "pack without --compress%s%s", *workers ? ", or " : "",
                  workers);
     else
-        workers_text(recipe, "keep the data in memory or on a faster disk, or use --order block",
+        workers_text(trainer, "keep the data in memory or on a faster disk, or use --order block",
                      advice, sizeof advice);
     snprintf(text, size,
              "Bottleneck: data; %.1f %% of the training time was spent waiting for it; "
@@ -34,8 +35,8 @@ static void data_text(const ff_recipe *recipe, double wait, char *text, size_t s
              100 * wait, advice);
 }
 
-static void compute_text(const ff_recipe *recipe, char *text, size_t size) {
-    int cpus = ff_cpu_count(), threads = ff_model_threads(recipe->model);
+static void compute_text(const ff_trainer *trainer, char *text, size_t size) {
+    int cpus = ff_cpu_count(), threads = ff_model_threads(trainer->model);
     if (threads < cpus)
         snprintf(text, size, "raise --threads (it was %d, of %d CPUs)", threads, cpus);
     else
@@ -45,11 +46,11 @@ static void compute_text(const ff_recipe *recipe, char *text, size_t size) {
                  cpus);
 }
 
-void ff_bottleneck_text(const ff_recipe *recipe, const ff_run_result *result, char *text,
+void ff_bottleneck_text(const ff_trainer *trainer, const ff_run_result *result, char *text,
                         size_t size) {
     double wait = result->train_ns ? (double)result->wait_ns / (double)result->train_ns : 0;
     if (wait >= WORTH_CHANGING) {
-        data_text(recipe, wait, text, size);
+        data_text(trainer, wait, text, size);
         return;
     }
     double rate = result->train_ns ? (double)result->samples * 1e9 / (double)result->train_ns : 0;
@@ -57,38 +58,38 @@ void ff_bottleneck_text(const ff_recipe *recipe, const ff_run_result *result, ch
     if (result->loader_rate > rate && rate > 0)
         snprintf(feed, sizeof feed, " (the loader could feed %.1f times as many samples)",
                  result->loader_rate / rate);
-    compute_text(recipe, advice, sizeof advice);
+    compute_text(trainer, advice, sizeof advice);
     snprintf(text, size,
              "Bottleneck: compute; only %.1f %% of the training time was spent waiting "
              "for data%s; %s.",
              100 * wait, feed, advice);
 }
 
-static void stage_text(const ff_recipe *recipe, const ff_rates *rates, int stage, char *text,
+static void stage_text(const ff_trainer *trainer, const ff_rates *rates, int stage, char *text,
                        size_t size) {
     const char *less = "use a shorter --augment or smaller samples";
     switch (stage) {
     case FF_STAGE_STORAGE:
         snprintf(text, size, "%s",
-                 compressed(recipe)
+                 compressed(trainer)
                      ? "pack without --compress, or raise --workers"
                      : "keep the data in memory or on a faster disk, or use --order block");
         return;
     case FF_STAGE_COPY:
         snprintf(text, size, "pack as u8 or f16, or keep the set on the device");
         return;
-    case FF_STAGE_GATHER: workers_text(recipe, "use smaller samples", text, size); return;
+    case FF_STAGE_GATHER: workers_text(trainer, "use smaller samples", text, size); return;
     case FF_STAGE_AUGMENT:
         if (rates->host_augments)
-            workers_text(recipe, less, text, size);
+            workers_text(trainer, less, text, size);
         else
             snprintf(text, size, "%s", less);
         return;
-    default: compute_text(recipe, text, size);
+    default: compute_text(trainer, text, size);
     }
 }
 
-void ff_bottleneck_of_rates(const ff_recipe *recipe, const ff_rates *rates, double compute_rate,
+void ff_bottleneck_of_rates(const ff_trainer *trainer, const ff_rates *rates, double compute_rate,
                             char *text, size_t size) {
     int slowest = FF_STAGE_COUNT;
     double least = compute_rate, next = 0;
@@ -100,7 +101,7 @@ void ff_bottleneck_of_rates(const ff_recipe *recipe, const ff_rates *rates, doub
         if (stage != slowest && rate > 0 && (next == 0 || rate < next)) next = rate;
     }
     char advice[256];
-    stage_text(recipe, rates, slowest, advice, sizeof advice);
+    stage_text(trainer, rates, slowest, advice, sizeof advice);
     snprintf(text, size, "Bottleneck: %s; the next slowest stage could do %.1f times as much; %s.",
              slowest < FF_STAGE_COUNT ? ff_stage_name((ff_stage)slowest) : "compute",
              least > 0 ? next / least : 0, advice);

@@ -4,13 +4,8 @@
  * computes.
  *
  * Tensors. Activations and their gradients are of the compute's dtype (f32, f16 or bf16), in memory
- * of its device: `void *` here. ff_tensor says how they lie:
- *   element (n, c, h, w) at ((n * blocks + c / block) * H * W + h * W + w) * block + c % block,
- *   blocks = ceil(C / block).
- * block 1 is NCHW, block >= C is NHWC (CUDA: C up to a multiple of 8), block 8 or 16 is oneDNN's
- * nChw8c or nChw16c. Channels past C in the last block are padding: always zero; every entry keeps
- * them so. Per-channel arrays (gamma, mean, bias, ...) are f32 whatever the activations are, with
- * ff_tensor_padded_channels(t) floats, zero past C.
+ * of its device: `void *` here. ff_tensor (arguments.h) says how they lie, padding included, which
+ * every entry keeps zero.
  * Weights of convolutions and linear layers come in the compute's dtype (copies of f32 masters
  * where that is 16 bits wide); gradients of all parameters are f32.
  *
@@ -32,7 +27,7 @@
 #include "format/base/status.h"
 #include "format/dtype.h"
 #include "loader/device/device.h"
-#include "train/control.h"
+#include "train/arguments.h"
 #include "train/muon.h"
 #include "train/optim.h"
 #include "train/precision.h"
@@ -40,33 +35,6 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-
-/* ---- tensors ---- */
-
-typedef struct ff_tensor {
-    int n, c, h, w; /* samples, channels, rows, columns: all at least 1 */
-    int block;      /* channels that lie together */
-} ff_tensor;
-
-static inline int ff_tensor_blocks(const ff_tensor *t) {
-    return (t->c + t->block - 1) / t->block;
-}
-static inline int ff_tensor_padded_channels(const ff_tensor *t) {
-    return ff_tensor_blocks(t) * t->block;
-}
-/* Elements of one sample, and of all, padding included. */
-static inline size_t ff_tensor_sample(const ff_tensor *t) {
-    return (size_t)ff_tensor_padded_channels(t) * (size_t)t->h * (size_t)t->w;
-}
-static inline size_t ff_tensor_count(const ff_tensor *t) {
-    return (size_t)t->n * ff_tensor_sample(t);
-}
-static inline size_t ff_tensor_at(const ff_tensor *t, int n, int c, int h, int w) {
-    size_t plane = (size_t)n * (size_t)ff_tensor_blocks(t) + (size_t)(c / t->block);
-    size_t pixel = (size_t)h * (size_t)t->w + (size_t)w;
-    return (plane * (size_t)t->h * (size_t)t->w + pixel) * (size_t)t->block +
-           (size_t)(c % t->block);
-}
 
 /* ---- arguments of the entries ---- */
 
@@ -97,51 +65,6 @@ typedef struct ff_conv {
     bool folded;          /* fold_forward and fold_backward are its passes, no others */
 } ff_conv;
 
-/* What follows a batch norm in the same pass. GELU (Hendrycks & Gimpel 2016, arXiv 1606.08415) is
- * the one of the error function, torch's default: z * Phi(z), Phi(z) = (1 + erf(z / sqrt 2)) / 2;
- * its slope is Phi(z) + z exp(-z^2 / 2) / sqrt(2 pi). */
-typedef enum ff_activation {
-    FF_ACTIVATION_NONE,
-    FF_ACTIVATION_RELU,
-    FF_ACTIVATION_GELU
-} ff_activation;
-
-/* Batch norm (Ioffe & Szegedy 2015, arXiv 1502.03167), then an optional add, then an optional
- * activation, in one pass: y = activation(gamma * (x - mean) * inv_std + beta + residual). GELU
- * goes without a residual.
- * Training: mean and biased variance over (n, h, w); running = (1 - momentum) * running +
- * momentum * (mean | variance * m / (m - 1)) as torch; mean and inv_std are written for the
- * backward pass. Evaluation: running statistics; mean and inv_std are not touched. */
-typedef struct ff_norm {
-    ff_tensor shape; /* of x, y, residual and their gradients */
-    ff_activation activation;
-    float momentum, epsilon;           /* of this layer */
-    const float *gamma, *beta;         /* [padded channels] */
-    float *running_mean, *running_var; /* [padded channels] */
-    float *mean, *inv_std;             /* [padded channels]; of the batch */
-    const void *x, *residual;          /* residual may be NULL */
-    void *y;                           /* may be x in evaluation */
-    uint8_t *mask; /* norm_mask bytes that training writes, backward reads; NULL = none */
-    /* Training: where what made x has summed it already (FF_FUSE_CONV_STATISTICS), its sums of x
-     * and x * x: [2][padded channels]; else NULL. `counted`: mean, inv_std and the running
-     * statistics are made already (FF_FUSE_POOL_STATISTICS). */
-    const float *sums;
-    bool counted;
-} ff_norm;
-
-/* With g = (dy + dy2) times the activation's slope (ReLU: 1 where y > 0, else 0):
- * dbeta = sum g, dgamma = sum g * xhat, dx = gamma * inv_std * (g - dbeta / m - xhat * dgamma / m),
- * dresidual = g. */
-typedef struct ff_norm_backward {
-    ff_norm forward; /* as it was; y is only read where ReLU, residual and no mask */
-    const void *dy;
-    const void *dy2; /* a second gradient of y, added; NULL = none */
-    void *dx;        /* may be dy where dresidual is NULL */
-    void *dresidual; /* may be dy; NULL where there was no residual */
-    float *dgamma;   /* NULL: gamma is not trained */
-    float *dbeta;    /* likewise */
-} ff_norm_backward;
-
 /* A batch norm with ReLU that the convolution behind it does as it reads: that one is given the
  * norm's x and sees max(scale * x + shift, 0), forward and backward, so that what lies between the
  * two is never written: scale = gamma * inv_std, shift = beta - mean * scale. */
@@ -152,14 +75,6 @@ typedef struct ff_fold {
     float *factors;        /* [3][padded channels]: from fold_backward to fold_finish */
 } ff_fold;
 
-/* Max: the first largest of each window, NaN the largest; padding never wins. Average: divides by
- * kernel_h * kernel_w, padding counts as zero (torch's default). */
-typedef struct ff_pool {
-    ff_tensor input, output; /* same n, c, block */
-    int kernel_h, kernel_w, stride, pad;
-    bool max;
-} ff_pool;
-
 /* Row of weights = one output, over the input's elements in the order they lie in memory,
  * padding included: w: [padded outputs][ff_tensor_sample(input)]. y: [n][padded outputs], padded as
  * row_block says. y[n,o] = scale * sum over k of x[n,k] w[o,k] + bias[o]. */
@@ -169,59 +84,6 @@ typedef struct ff_linear {
     float scale; /* 1, but for nets that tame their logits */
     bool logits; /* y is f32 whatever the activations are; dy is not */
 } ff_linear;
-
-/* Element e = ((n * C + c) * H + h) * W + w is kept where ff_random_unit(word e % 4 of
- * ff_philox_draw(seed, FF_DOMAIN_DROPOUT, *step, e / 4, layer)) >= probability, and then scaled by
- * 1 / (1 - probability). The backward pass is the same map of the gradient. */
-typedef struct ff_dropout {
-    ff_tensor shape;
-    double probability; /* in [0, 1) */
-    uint64_t seed;
-    uint32_t layer;
-    const uint64_t *step; /* its low 32 bits count */
-} ff_dropout;
-
-/* Softmax cross-entropy, sums in double, in the order of the samples:
- * loss_n = (1 - smoothing) * -log p[label] + smoothing / classes * sum over c of -log p[c];
- * a sample counts where its label >= 0 and its weight is not 0.
- *
- * With mix (mixup, cutmix: H. Zhang et al. 2018, S. Yun et al. 2019) sample n has the label of
- * sample n ^ 1, too, of which it is a part of 1 - mix[n]:
- *   loss_n = mix[n] * CE(label[n]) + (1 - mix[n]) * CE(label[n ^ 1]), CE as above,
- * which is torch's cross_entropy of the soft target mix[n] * onehot(label[n]) + (1 - mix[n]) *
- * onehot(label[n ^ 1]) with the same label_smoothing. Where mix[n] is 1 nothing is read at n ^ 1
- * (the last sample of an odd batch has none); elsewhere a sample counts only where its partner's
- * label is >= 0, too. Correct is the label of the larger part, its own of equals. */
-typedef struct ff_loss {
-    int n, classes;
-    double smoothing;
-    bool summed;          /* the gradient is that of the sum, not of the mean */
-    int stride;           /* elements from one row of logits, and of the gradient, to the next */
-    const float *logits;  /* [n][stride], f32 whatever the activations are */
-    const void *labels;   /* [n] */
-    ff_dtype label_dtype; /* FF_I64 or FF_I32 */
-    const float *weights; /* [n] or NULL = all 1 */
-    const float *mix;     /* [n] share of the own label, 0 to 1; NULL = all 1 */
-    /* [n][stride] of the compute's dtype: (p - target) / count, summed: p - target; zero past
-     * `classes`; NULL = not wanted; may be logits where those are of the same dtype */
-    void *gradient;
-    void *scratch; /* loss_scratch bytes */
-    /* Place step % ring_size of the ring is written: step, loss_sum, count, correct, bad_sample;
-     * the rest of it is zeroed. control NULL: step 0, loss_scale 1; else the gradient is multiplied
-     * by its loss_scale (where activations are of 16 bits; f32 tables may take it as 1). */
-    ff_outcome *ring;
-    uint32_t ring_size;
-    const ff_control *control;
-} ff_loss;
-
-/* A batch of images seen otherwise: y[n, c, i, j] = x[n, c, i + down, j' + right], j' = w - 1 - j
- * where `mirror`, else j; what lies outside is reflected without the edge (torch's "reflect"), so
- * |down| < h and |right| < w. */
-typedef struct ff_image_view {
-    ff_tensor shape;
-    int down, right;
-    bool mirror;
-} ff_image_view;
 
 /* Neighbours in the store's blocks that are updated alike; all of them device memory. */
 typedef struct ff_update_segment {
@@ -387,17 +249,9 @@ typedef struct ff_compute_ops {
     /* Working weights from f32 masters, rounded to nearest even; NULL where all is f32. */
     void (*narrow)(ff_compute *compute, size_t count, const float *from, void *to);
 
-    /* required: ff_sgd_update. */
-    void (*sgd)(ff_compute *compute, const ff_sgd *sgd, size_t count, float *value, float *momentum,
-                const float *gradient);
-    /* required: muon.h over the filters of one convolution, all in its held order. scratch:
-     * muon_scratch bytes. */
-    size_t (*muon_scratch)(const ff_compute *compute, const ff_conv *conv);
-    void (*muon)(ff_compute *compute, const ff_conv *conv, const ff_muon *muon, float *value,
-                 float *momentum, const float *gradient, void *scratch);
-
-    /* Optional: whole updates that run on the device alone (update.h); where NULL, update.c calls
-     * sgd and muon. update_run: the check, the update, and the control's advance. */
+    /* required: whole updates (update.h), prepared once: update_create copies what `spec` names but
+     * for the segments' memory and the control. update_run: the check, the update, and the
+     * control's advance; it needs no word of the host. */
     ff_status (*update_create)(ff_compute *compute, const ff_update_spec *spec,
                                ff_prepared_update **update, ff_error *error);
     void (*update_destroy)(ff_compute *compute, ff_prepared_update *update);
@@ -406,7 +260,7 @@ typedef struct ff_compute_ops {
 } ff_compute_ops;
 
 /* Parts of a training step whose work is given next: of each operation of the plan (plan.h) its
- * number says which, and parts of the update come from tables that have update_run. */
+ * number says which, and parts of the update are told by the CUDA table alone. */
 typedef enum ff_mark {
     FF_MARK_FORWARD,
     FF_MARK_LOSS,
@@ -438,6 +292,7 @@ struct ff_compute {
     void *staging;        /* pinned, of ff_compute_write and _read; NULL on unified devices */
     ff_error failure;     /* the first one; failure.status FF_OK = none */
     char description[96]; /* "onednn 2.6.3, avx512_core" */
+    size_t update_bytes;  /* scratch of the updates that are prepared, where the table counts it */
     /* Is told of a step's parts; NULL = nobody. */
     const ff_compute_watch *watch;
 };

@@ -72,7 +72,7 @@ static ff_status add_batch(ff_costs *costs, const ff_plan *plan, const ff_cost_o
 ff_status ff_costs_count(ff_costs *costs, ff_plan *plan, const ff_cost_options *options,
                          ff_error *error) {
     *costs = (ff_costs){.samples = plan->batch};
-    if (!plan->training || !plan->compute->ops->update_run)
+    if (!plan->training || plan->compute->device->table->unified)
         return ff_fail(error, FF_USAGE, "the costs of a step are those of training on a GPU");
     ff_status status = options->metadata ? add_batch(costs, plan, options, error) : FF_OK;
     if (status == FF_OK) status = ff_cost_count_step(costs, plan, error);

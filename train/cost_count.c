@@ -1,6 +1,7 @@
 /* The compute table that adds up what the CUDA table's entries (cuda/compute*.c) would do. Bytes of
  * own kernels: the headers of train/cuda/kernels, "Reads ..., writes ...". */
 #include "train/cost_count.h"
+#include "train/ops/ops.h"
 
 #include <assert.h>
 #include <stddef.h>
@@ -14,52 +15,12 @@ static double bytes_of(const ff_compute *compute, const ff_tensor *t) {
 
 /* ---- rows ---- */
 
-/* What a norm is called with what it does beside. */
-static const char *norm_name(const ff_op *op) {
-    static const char *const names[2][3] = {{"norm", "norm, ReLU", "norm, GELU"},
-                                            {"norm, add", "norm, add, ReLU", "norm, add, GELU"}};
-    return names[op->from2 >= 0][op->activation];
-}
-
-static void name_conv(const ff_plan *plan, const ff_op *op, bool forward, ff_cost_row *row) {
-    const ff_conv_shape *s = &op->conv->shape;
-    const bool bias = plan->graph->layers[op->layer].bias;
-    const char *also = op->folds >= 0 && forward                 ? ", norm and ReLU before it"
-                       : op->folds >= 0                          ? ", with the norm before it"
-                       : !forward && s->frozen                   ? ", the bias alone"
-                       : bias && !op->conv->adds_bias && forward ? ", bias apart"
-                       : bias                                    ? ", bias"
-                                                                 : "";
-    snprintf(row->what, sizeof row->what, "conv %dx%d /%d%s%s", s->kernel, s->kernel, s->stride,
-             also, forward && op->counts_for >= 0 ? ", sums for the norm" : "");
-}
-
-static void name_norm(const ff_op *op, bool forward, ff_cost_row *row) {
-    const char *how = op->folded_by >= 0 && forward    ? ", scale alone"
-                      : op->folded_by >= 0             ? ", finish"
-                      : op->counted_by >= 0 && forward ? ", statistics made before"
-                                                       : "";
-    snprintf(row->what, sizeof row->what, "%s%s", norm_name(op), how);
-}
-
 static void name_row(const ff_plan *plan, const ff_op *op, bool forward, ff_cost_row *row) {
-    static const char *const names[] = {
-        [FF_OP_CONV_POOL] = "conv, pool", [FF_OP_RELU] = "ReLU", [FF_OP_GELU] = "GELU",
-        [FF_OP_LINEAR] = "linear",        [FF_OP_ADD] = "add",   [FF_OP_DROPOUT] = "dropout",
-    };
-    const ff_layer *layer = &plan->graph->layers[op->layer];
-    snprintf(row->layer, sizeof row->layer, "%s", layer->name);
-    switch (op->kind) {
-    case FF_OP_CONV: name_conv(plan, op, forward, row); break;
-    case FF_OP_NORM: name_norm(op, forward, row); break;
-    case FF_OP_POOL:
-        snprintf(row->what, sizeof row->what, "%s pool %dx%d /%d%s",
-                 layer->kind == FF_LAYER_MAX_POOL ? "max" : "average", layer->kernel_h,
-                 layer->kernel_w, layer->stride,
-                 forward && op->counts_for >= 0 ? ", statistics for the norm" : "");
-        break;
-    default: snprintf(row->what, sizeof row->what, "%s", names[op->kind]); break;
-    }
+    snprintf(row->layer, sizeof row->layer, "%s", plan->graph->layers[op->layer].name);
+    if (op->type->describe)
+        op->type->describe(plan, op, forward, row->what);
+    else
+        snprintf(row->what, sizeof row->what, "%s", op->type->name);
 }
 
 /* The plan's: forward, loss, backward. */

@@ -2,8 +2,8 @@
 
 #include "format/base/say.h"
 #include "train/bottleneck.h"
-#include "train/recipe_cost.h"
 #include "train/run.h"
+#include "train/trainer_cost.h"
 
 #include <inttypes.h>
 
@@ -17,14 +17,14 @@ static void print_stage(FILE *out, const char *name, double rate, double bytes, 
     fprintf(out, "%s\n", note);
 }
 
-ff_status ff_diagnose(ff_recipe *recipe, FILE *out, ff_error *error) {
-    ff_dataset *dataset = recipe->splits.train;
+ff_status ff_diagnose(ff_trainer *trainer, FILE *out, ff_error *error) {
+    ff_dataset *dataset = trainer->splits.train;
     const ff_metadata *metadata = ff_dataset_metadata(dataset);
     ff_rates rates;
     double compute;
     char text[512], note[64];
-    FF_TRY(ff_feed_rates(recipe->train_feed, dataset, STAGE_NS, &rates, error));
-    FF_TRY(ff_run_compute_rate(recipe, COMPUTE_NS, &compute, error));
+    FF_TRY(ff_feed_rates(trainer->train_feed, dataset, STAGE_NS, &rates, error));
+    FF_TRY(ff_run_compute_rate(trainer, COMPUTE_NS, &compute, error));
     double bytes = (double)ff_metadata_tensor_bytes(metadata, metadata->height, metadata->width);
     snprintf(note, sizeof note, ", %d thread%s", rates.threads, rates.threads == 1 ? "" : "s");
     for (int stage = 0; stage < FF_STAGE_COUNT; stage++) {
@@ -34,12 +34,12 @@ ff_status ff_diagnose(ff_recipe *recipe, FILE *out, ff_error *error) {
                         metadata->variable_size ? 0 : bytes, device ? ", the device" : note);
     }
     snprintf(note, sizeof note, ", %d thread%s, batches of %" PRIu64,
-             ff_model_threads(recipe->model), ff_model_threads(recipe->model) == 1 ? "" : "s",
-             (uint64_t)recipe->batch);
+             ff_model_threads(trainer->model), ff_model_threads(trainer->model) == 1 ? "" : "s",
+             (uint64_t)trainer->batch);
     print_stage(out, "compute", compute, 0, note);
-    if (ff_machine_device(recipe->machine))
-        FF_TRY(ff_recipe_print_furthest(out, recipe, FURTHEST, error));
-    ff_bottleneck_of_rates(recipe, &rates, compute, text, sizeof text);
+    if (ff_machine_device(trainer->machine))
+        FF_TRY(ff_trainer_print_furthest(out, trainer, FURTHEST, error));
+    ff_bottleneck_of_rates(trainer, &rates, compute, text, sizeof text);
     fprintf(out, "%s\n", text);
     return FF_OK;
 }

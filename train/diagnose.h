@@ -3,11 +3,11 @@
 #ifndef FF_TRAIN_DIAGNOSE_H
 #define FF_TRAIN_DIAGNOSE_H
 
-#include "train/recipe.h"
+#include "train/trainer.h"
 
 #include <stdio.h>
 
-/* Measures for a few seconds and prints a line a stage and the sentence. Uses the recipe up. */
-FF_MUST_USE ff_status ff_diagnose(ff_recipe *recipe, FILE *out, ff_error *error);
+/* Measures for a few seconds and prints a line a stage and the sentence. Uses the trainer up. */
+FF_MUST_USE ff_status ff_diagnose(ff_trainer *trainer, FILE *out, ff_error *error);
 
 #endif

@@ -25,7 +25,7 @@ static ff_status give_all(ff_plan *plan, ff_feed *feed, uint64_t *count, ff_erro
     return FF_OK;
 }
 
-static ff_status add_up(const ff_outcome *outcomes, uint64_t count, ff_step_result *sum,
+static ff_status add_up(const ff_outcome *outcomes, uint64_t count, ff_outcome *sum,
                         ff_error *error) {
     for (uint64_t i = 0; i < count; i++) {
         if (outcomes[i].bad_sample >= 0)
@@ -42,7 +42,7 @@ static ff_status add_up(const ff_outcome *outcomes, uint64_t count, ff_step_resu
 ff_status ff_evaluate(ff_plan *plan, ff_feed *feed, ff_evaluation *result, ff_error *error) {
     const uint64_t began = ff_now_ns();
     ff_compute *compute = ff_feed_compute(feed);
-    ff_step_result sum = {0};
+    ff_outcome sum = {0};
     ff_outcome *outcomes;
     uint64_t count = 0;
     FF_TRY(give_all(plan, feed, &count, error));

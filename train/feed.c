@@ -142,8 +142,8 @@ ff_status ff_feed_rates(ff_feed *feed, ff_dataset *dataset, uint64_t budget_ns, 
                         ff_error *error) {
     if (feed->loader)
         return ff_rates_of_loader(dataset, &feed->loader_options, budget_ns, rates, error);
-    return ff_rates_of_batches(feed->batches, dataset, &feed->batches_options, budget_ns, rates,
-                               error);
+    return ff_batches_rates(feed->batches, dataset, &feed->batches_options, budget_ns, rates,
+                            error);
 }
 
 ff_loader_stats ff_feed_measure(ff_feed *feed) {

@@ -26,7 +26,7 @@ FF_MUST_USE ff_status ff_feed_create(ff_feed **feed, ff_dataset *dataset,
 void ff_feed_destroy(ff_feed **feed);
 
 typedef struct ff_feed_batch {
-    ff_batch batch; /* in the compute's memory; step is 0 */
+    ff_batch batch; /* in the compute's memory */
     uint32_t count; /* samples, from the front */
     bool last;      /* of its epoch */
 } ff_feed_batch;

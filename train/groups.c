@@ -59,35 +59,18 @@ static void join_spans(ff_groups *groups, const ff_store *store) {
     groups->span_count = groups->span_count ? kept + 1 : 0;
 }
 
-static size_t muon_scratch(const ff_groups *groups, const ff_store *store) {
-    size_t most = 0;
-    if (!store->compute->ops->muon_scratch) return 0; /* its updates are prepared (update.h) */
-    for (int i = 0; i < groups->span_count; i++) {
-        const ff_span *span = &groups->spans[i];
-        if (span->rule != FF_RULE_MUON) continue;
-        const ff_conv *conv = store->convs[store->graph->parameters[span->parameter].layer];
-        size_t bytes = store->compute->ops->muon_scratch(store->compute, conv);
-        if (bytes > most) most = bytes;
-    }
-    return most;
-}
-
 ff_status ff_groups_create(ff_groups *groups, const ff_store *store, const ff_group *list,
                            int count, ff_error *error) {
     ff_status status;
     const ff_graph *graph = store->graph;
     const uint64_t parameters = (uint64_t)graph->parameter_count;
-    *groups = (ff_groups){.compute = store->compute, .count = count};
+    *groups = (ff_groups){.count = count};
     FF_TRY_DONE(ff_alloc(&groups->of, parameters, sizeof(int), "parameter groups", error));
     FF_TRY_DONE(ff_alloc(&groups->spans, parameters, sizeof(ff_span), "parameter groups", error));
     for (int i = 0; i < graph->parameter_count; i++)
         FF_TRY_DONE(group_of(&graph->parameters[i], list, count, &groups->of[i], error));
     list_spans(groups, store, list);
     join_spans(groups, store);
-    groups->scratch_bytes = muon_scratch(groups, store);
-    if (groups->scratch_bytes)
-        FF_TRY_DONE(ff_compute_allocate(store->compute, &groups->scratch, groups->scratch_bytes,
-                                        "Muon's matrices", error));
     return FF_OK;
 done:
     ff_groups_destroy(groups);
@@ -95,25 +78,7 @@ done:
 }
 
 void ff_groups_destroy(ff_groups *groups) {
-    if (groups->scratch) ff_compute_release(groups->compute, groups->scratch);
     free(groups->of);
     free(groups->spans);
     *groups = (ff_groups){0};
-}
-
-void ff_groups_update(const ff_groups *groups, ff_store *store, const ff_sgd *steps) {
-    ff_compute *compute = store->compute;
-    for (int i = 0; i < groups->span_count; i++) {
-        const ff_span *span = &groups->spans[i];
-        const ff_sgd *step = &steps[span->group];
-        float *value = store->values + span->offset, *momentum = store->momentum + span->offset;
-        const float *gradient = ff_store_gradient(store, span->parameter);
-        if (span->rule == FF_RULE_SGD) {
-            compute->ops->sgd(compute, step, span->count, value, momentum, gradient);
-            continue;
-        }
-        const ff_conv *conv = store->convs[store->graph->parameters[span->parameter].layer];
-        const ff_muon muon = {step->learning_rate, step->momentum, step->nesterov, false};
-        compute->ops->muon(compute, conv, &muon, value, momentum, gradient, groups->scratch);
-    }
 }

@@ -1,6 +1,5 @@
-/* Which parameters of a store are updated together, and their update: one pass over each run of
- * neighbours of one SGD group, and Muon filter bank by filter bank. Updates allocate nothing.
- * One thread at a time. */
+/* Which parameters of a store are updated together: spans of neighbours of one SGD group, and
+ * Muon's filter banks one by one. */
 #ifndef FF_TRAIN_GROUPS_H
 #define FF_TRAIN_GROUPS_H
 
@@ -15,13 +14,10 @@ typedef struct ff_span {
 } ff_span;
 
 struct ff_groups {
-    ff_compute *compute;
     int count;
     int *of;        /* [parameters]: the group; -1 = not trained */
     ff_span *spans; /* in the store's order */
     int span_count;
-    void *scratch; /* of Muon's steps, on the device */
-    size_t scratch_bytes;
 };
 
 /* Each trained parameter belongs to the first group whose pattern matches its name. FF_USAGE where
@@ -30,8 +26,5 @@ struct ff_groups {
 FF_MUST_USE ff_status ff_groups_create(ff_groups *groups, const ff_store *store,
                                        const ff_group *list, int count, ff_error *error);
 void ff_groups_destroy(ff_groups *groups);
-
-/* Updates all trained parameters; steps: [count]. */
-void ff_groups_update(const ff_groups *groups, ff_store *store, const ff_sgd *steps);
 
 #endif

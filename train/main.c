@@ -4,10 +4,10 @@
 #include "train/diagnose.h"
 #include "train/habits.h"
 #include "train/planned_device.h"
-#include "train/recipe_cost.h"
 #include "train/report.h"
 #include "train/run.h"
 #include "train/summary.h"
+#include "train/trainer_cost.h"
 
 #include <limits.h>
 #include <stdio.h>
@@ -16,7 +16,7 @@
 #include <unistd.h>
 
 typedef struct settings {
-    ff_recipe_options recipe;
+    ff_trainer_options trainer;
     int stem, schedule, views, order, last_batch, verify, compute; /* indexes of the choices */
     const char *placement, *device_json, *log_json;
     bool dry_run, diagnose, quiet;
@@ -52,31 +52,29 @@ static const char epilogue[] =
     "data, 74 input or output error, 128 + n stopped by signal n.";
 
 static ff_status parse(int argc, char **argv, settings *out, bool *done, ff_error *error) {
-    ff_recipe_options *recipe = &out->recipe;
+    ff_trainer_options *trainer = &out->trainer;
     const double most_seeds = 9007199254740992.0; /* whole numbers that a double holds */
+    char known[FF_AUGMENT_HELP_BYTES], augment_help[FF_AUGMENT_HELP_BYTES + 100];
+    snprintf(augment_help, sizeof augment_help,
+             "none, or a list of %s; default: the model's, as printed at the start.",
+             ff_augment_help(known));
     const ff_option options[] = {
         {.kind = FF_OPTION_HEADING, .help = "Data"},
-        {"data", 'd', FF_OPTION_STRING, "DIR", &recipe->data, NULL, 0, 0,
+        {"data", 'd', FF_OPTION_STRING, "DIR", &trainer->data, NULL, 0, 0,
          "Packed training set; of a folder of splits, its 'train'."},
-        {"val", 0, FF_OPTION_STRING, "DIR", &recipe->val, NULL, 0, 0,
+        {"val", 0, FF_OPTION_STRING, "DIR", &trainer->val, NULL, 0, 0,
          "Packed set to evaluate on; default: beside 'train' in --data, the "
          "first of 'val', 'valid' and 'test'."},
-        {"val-every", 0, FF_OPTION_INTEGER, "N", &recipe->val_every, NULL, 0, 1000000,
+        {"val-every", 0, FF_OPTION_INTEGER, "N", &trainer->val_every, NULL, 0, 1000000,
          "Evaluate after every Nth epoch, and after the last; 0 = after the last only; default: the "
          "recipe's, 1 of most."},
-        {"label", 0, FF_OPTION_STRING, "FIELD", &recipe->label, NULL, 0, 0,
+        {"label", 0, FF_OPTION_STRING, "FIELD", &trainer->label, NULL, 0, 0,
          "Label field to learn; default: the first."},
-        {"augment", 0, FF_OPTION_STRING, "LIST", &recipe->augment, NULL, 0, 0,
-         "none, or a list of crop[=PAD][:reflect] (PAD of small images 4, else an eighth of the "
-         "side), flip[=alternate], cutout=SIZE, "
-         "rrc=SIZE[:SCALE-SCALE[:RATIO-RATIO]] (random resized crop; scale 0.08-1, ratio 3/4 to "
-         "4/3), resize=SIZE (the short side), jitter=BRIGHTNESS[:CONTRAST[:SATURATION[:HUE]]] "
-         "(colour jitter, as torchvision's), erase=P[:SCALE-SCALE[:RATIO-RATIO]] (random erasing), "
-         "mixup[=ALPHA] and cutmix[=ALPHA] (of both each pair has one; ALPHA 1); default: the model's, as printed at the start."},
-        {"crop", 0, FF_OPTION_INTEGER, "N", &recipe->crop, NULL, 1, 65536,
+        {"augment", 0, FF_OPTION_STRING, "LIST", &trainer->augment, NULL, 0, 0, augment_help},
+        {"crop", 0, FF_OPTION_INTEGER, "N", &trainer->crop, NULL, 1, 65536,
          "Cut samples to N x N: at random with crop in --augment, from the centre otherwise and "
          "for evaluation; default: the SIZE of rrc, else whole samples."},
-        {"val-resize", 0, FF_OPTION_INTEGER, "N", &recipe->val_resize, NULL, 1, 65536,
+        {"val-resize", 0, FF_OPTION_INTEGER, "N", &trainer->val_resize, NULL, 1, 65536,
          "Resize the short side to N before the central crop for evaluation; default, where the "
          "samples of --val have other sizes than random resized crops: 8/7 of theirs, 256 for "
          "224."},
@@ -86,83 +84,83 @@ static ff_status parse(int argc, char **argv, settings *out, bool *done, ff_erro
          "What happens to an incomplete last batch of an epoch; default drop."},
         {"verify-data", 0, FF_OPTION_CHOICE, NULL, &out->verify, "off|first|always", 0, 0,
          "When samples are checked against their checksums; default first, once a sample."},
-        {"workers", 0, FF_OPTION_INTEGER, "N", &recipe->workers, NULL, 0, 256,
+        {"workers", 0, FF_OPTION_INTEGER, "N", &trainer->workers, NULL, 0, 256,
          "Threads that fill batches ahead; 0 fills them between steps; default 1, and one more for "
          "every 8 --threads."},
 
         {.kind = FF_OPTION_HEADING, .help = "Model"},
-        {"recipe", 0, FF_OPTION_STRING, "NAME", &recipe->recipe, NULL, 0, 0,
+        {"recipe", 0, FF_OPTION_STRING, "NAME", &trainer->recipe, NULL, 0, 0,
          "A model with everything that it trains well with: cifar-speed, or a model's name; default: "
          "that of --model."},
-        {"model", 'm', FF_OPTION_STRING, "NAME", &recipe->model, NULL, 0, 0,
+        {"model", 'm', FF_OPTION_STRING, "NAME", &trainer->model, NULL, 0, 0,
          "smallnet, resnet18, resnet50, vgg16_bn or cifarnet."},
         {"stem", 0, FF_OPTION_CHOICE, NULL, &out->stem, "auto|cifar|imagenet", 0, 0,
          "First layers of a residual net, last ones of a vgg; default auto: cifar up to 64 pixels."},
-        {"dropout", 0, FF_OPTION_REAL, "P", &recipe->dropout, NULL, 0, 0.99,
+        {"dropout", 0, FF_OPTION_REAL, "P", &trainer->dropout, NULL, 0, 0.99,
          "Dropout of nets that have it; default: the model's."},
 
         {.kind = FF_OPTION_HEADING, .help = "Training"},
-        {"epochs", 'e', FF_OPTION_INTEGER, "N", &recipe->epochs, NULL, 1, 1000000,
+        {"epochs", 'e', FF_OPTION_INTEGER, "N", &trainer->epochs, NULL, 1, 1000000,
          "Passes over the training set; default: the model's."},
-        {"batch", 'b', FF_OPTION_INTEGER, "N", &recipe->batch, NULL, 1, 1048576,
+        {"batch", 'b', FF_OPTION_INTEGER, "N", &trainer->batch, NULL, 1, 1048576,
          "Samples a step; default: the model's; a smaller set is one batch."},
-        {"lr", 0, FF_OPTION_REAL, "X", &recipe->learning_rate, NULL, 0, 1e6,
+        {"lr", 0, FF_OPTION_REAL, "X", &trainer->learning_rate, NULL, 0, 1e6,
          "Peak learning rate; default: the model's, in proportion to --batch."},
         {"schedule", 0, FF_OPTION_CHOICE, NULL, &out->schedule, "auto|constant|cosine|linear", 0, 0,
          "Learning rate after the warm-up; cosine and linear go down to 0; default auto: the "
          "recipe's, cosine of most."},
-        {"warmup", 0, FF_OPTION_REAL, "EPOCHS", &recipe->warmup_epochs, NULL, 0, 1000000,
+        {"warmup", 0, FF_OPTION_REAL, "EPOCHS", &trainer->warmup_epochs, NULL, 0, 1000000,
          "Epochs, not necessarily whole, over which the learning rate rises; default: the "
          "model's."},
-        {"momentum", 0, FF_OPTION_REAL, "X", &recipe->momentum, NULL, 0, 0.999999,
+        {"momentum", 0, FF_OPTION_REAL, "X", &trainer->momentum, NULL, 0, 0.999999,
          "Momentum of SGD; default: the model's, 0.9."},
-        {"nesterov", 0, FF_OPTION_FLAG, NULL, &recipe->nesterov, NULL, 0, 0,
+        {"nesterov", 0, FF_OPTION_FLAG, NULL, &trainer->nesterov, NULL, 0, 0,
          "Nesterov's form of momentum; this is the default."},
-        {"no-nesterov", 0, FF_OPTION_FLAG, NULL, &recipe->no_nesterov, NULL, 0, 0,
+        {"no-nesterov", 0, FF_OPTION_FLAG, NULL, &trainer->no_nesterov, NULL, 0, 0,
          "The classical form of momentum."},
-        {"weight-decay", 0, FF_OPTION_REAL, "X", &recipe->weight_decay, NULL, 0, 1e6,
+        {"weight-decay", 0, FF_OPTION_REAL, "X", &trainer->weight_decay, NULL, 0, 1e6,
          "Weight decay, of all parameters; default: the model's."},
-        {"label-smoothing", 0, FF_OPTION_REAL, "X", &recipe->label_smoothing, NULL, 0, 0.999999,
+        {"label-smoothing", 0, FF_OPTION_REAL, "X", &trainer->label_smoothing, NULL, 0, 0.999999,
          "Label smoothing of the training loss; default: the model's."},
         {"views", 0, FF_OPTION_CHOICE, NULL, &out->views, "auto|1|2|6", 0, 0,
          "Views of each sample whose logits evaluation averages: the sample; and its mirror image; "
          "and both shifted by a pixel, either way; default auto: the recipe's, 1 of most."},
-        {"seed", 's', FF_OPTION_INTEGER, "N", &recipe->seed, NULL, 0, most_seeds,
+        {"seed", 's', FF_OPTION_INTEGER, "N", &trainer->seed, NULL, 0, most_seeds,
          "Seed of the initial parameters, the order and the augmentation; default 0."},
 
         {.kind = FF_OPTION_HEADING, .help = "Machine"},
-        {"device", 0, FF_OPTION_STRING, "auto|cpu|cuda[:I]", &recipe->device, NULL, 0, 0,
+        {"device", 0, FF_OPTION_STRING, "auto|cpu|cuda[:I]", &trainer->device, NULL, 0, 0,
          "Where to train; default auto: the first GPU, else the CPU, saying why."},
         {"device-json", 0, FF_OPTION_STRING, "FILE", &out->device_json, NULL, 0, 0,
          "With --dry-run: plan for the GPU that FILE describes, which need not be here, and print "
          "the engines and memory it would take."},
-        {"plan-cache", 0, FF_OPTION_STRING, "DIR", &recipe->plan_cache, NULL, 0, 0,
+        {"plan-cache", 0, FF_OPTION_STRING, "DIR", &trainer->plan_cache, NULL, 0, 0,
          "Where a GPU's engines are kept once they were chosen and compiled, for the next run; filled "
          "with --device-json it has all compiled that a card will time; default $FFPACK_PLAN_CACHE, or "
          "ffpack/plans in $XDG_CACHE_HOME or ~/.cache."},
-        {"tune", 0, FF_OPTION_REAL, "SECONDS", &recipe->tune_seconds, NULL, 0, 86400,
+        {"tune", 0, FF_OPTION_REAL, "SECONDS", &trainer->tune_seconds, NULL, 0, 86400,
          "Time for timing a GPU's engines that the plan cache does not know, compiling them not "
          "counted, which may take three times as long; 0: none is timed, and no batch norm folded "
          "into a convolution; default: by the net's convolutions, 5 to 60."},
-        {"no-fold", 0, FF_OPTION_FLAG, NULL, &recipe->no_fold, NULL, 0, 0,
+        {"no-fold", 0, FF_OPTION_FLAG, NULL, &trainer->no_fold, NULL, 0, 0,
          "On a GPU, batch norms stay apart from the convolutions after them."},
-        {"precision", 0, FF_OPTION_STRING, "f32|tf32|f16|bf16", &recipe->precision, NULL, 0, 0,
+        {"precision", 0, FF_OPTION_STRING, "f32|tf32|f16|bf16", &trainer->precision, NULL, 0, 0,
          "Of activations and working weights, beside f32 masters; default f16 on a GPU; the CPU "
          "knows f32."},
         {"placement", 0, FF_OPTION_STRING, "auto|resident|stream|host", &out->placement, NULL, 0, 0,
          "Where the data lies for a GPU: whole in its memory, streamed to it as stored, or augmented "
          "by the host; default auto, saying why."},
-        {"loss-scale", 0, FF_OPTION_REAL, "X", &recipe->loss_scale, NULL, 0, 1e9,
+        {"loss-scale", 0, FF_OPTION_REAL, "X", &trainer->loss_scale, NULL, 0, 1e9,
          "Fixed scale of the loss for gradients of 16 bits, 0 for none; default: for f16 the "
          "recipe's, one that moves of most; else none."},
-        {"no-graph", 0, FF_OPTION_FLAG, NULL, &recipe->no_graph, NULL, 0, 0,
+        {"no-graph", 0, FF_OPTION_FLAG, NULL, &trainer->no_graph, NULL, 0, 0,
          "Give a GPU its steps call by call instead of recorded; the same bits."},
-        {"no-warm-up", 0, FF_OPTION_FLAG, NULL, &recipe->no_warm_up, NULL, 0, 0,
+        {"no-warm-up", 0, FF_OPTION_FLAG, NULL, &trainer->no_warm_up, NULL, 0, 0,
          "Start the clock of a GPU's run with nothing loaded or recorded; the same bits."},
-        {"deterministic", 0, FF_OPTION_FLAG, NULL, &recipe->deterministic, NULL, 0, 0,
+        {"deterministic", 0, FF_OPTION_FLAG, NULL, &trainer->deterministic, NULL, 0, 0,
          "No algorithm whose results vary between runs, and none chosen by timing; the CPU has "
          "none."},
-        {"threads", 'j', FF_OPTION_INTEGER, "N", &recipe->threads, NULL, 0, 1024,
+        {"threads", 'j', FF_OPTION_INTEGER, "N", &trainer->threads, NULL, 0, 1024,
          "Compute threads; default 0: as many as there are CPUs."},
         {"compute", 0, FF_OPTION_CHOICE, NULL, &out->compute, "auto|onednn|reference", 0, 0,
          "Implementation of the layers; reference is plain loops, slow, for comparing; default "
@@ -178,7 +176,7 @@ static ff_status parse(int argc, char **argv, settings *out, bool *done, ff_erro
          "Measure each stage alone (storage, gather, augment, compute), name the bottleneck and what to "
          "change; train nothing."},
         {"quiet", 'q', FF_OPTION_FLAG, NULL, &out->quiet, NULL, 0, 0, "Print only the result."},
-        {"verbose", 'v', FF_OPTION_FLAG, NULL, &recipe->verbose, NULL, 0, 0,
+        {"verbose", 'v', FF_OPTION_FLAG, NULL, &trainer->verbose, NULL, 0, 0,
          "Say all that was found about the machine: why no GPU is used."},
         {.name = NULL},
     };
@@ -203,32 +201,32 @@ static ff_status parse(int argc, char **argv, settings *out, bool *done, ff_erro
     free(positional);
     *done = result == FF_OPTIONS_DONE;
     if (status != FF_OK || *done) return status;
-    recipe->stem = (ff_stem)out->stem;
+    trainer->stem = (ff_stem)out->stem;
     static const int views[] = {-1, 1, 2, 6};
-    recipe->schedule = out->schedule - 1; /* the order of ff_schedule_kind; auto is -1 */
-    recipe->views = views[out->views];
-    recipe->order = (ff_order_kind)out->order;
-    recipe->last_batch = out->last_batch == 0 ? FF_LAST_BATCH_DROP : FF_LAST_BATCH_KEEP;
-    recipe->verify = (ff_verify)out->verify;
-    recipe->compute = computes[out->compute];
-    recipe->quiet = out->quiet;
-    if (out->placement && !ff_placement_parse(out->placement, &recipe->placement))
+    trainer->schedule = out->schedule - 1; /* the order of ff_schedule_kind; auto is -1 */
+    trainer->views = views[out->views];
+    trainer->order = (ff_order_kind)out->order;
+    trainer->last_batch = out->last_batch == 0 ? FF_LAST_BATCH_DROP : FF_LAST_BATCH_KEEP;
+    trainer->verify = (ff_verify)out->verify;
+    trainer->compute = computes[out->compute];
+    trainer->quiet = out->quiet;
+    if (out->placement && !ff_placement_parse(out->placement, &trainer->placement))
         return ff_fail(error, FF_USAGE, "--placement: '%s' is none of auto|resident|stream|host",
                        out->placement);
     if (out->device_json && !out->dry_run)
         return ff_fail(error, FF_USAGE,
                        "--device-json describes a GPU that need not be here; it "
                        "goes with --dry-run");
-    if (!recipe->device) recipe->device = "auto";
-    return ff_machine_check(recipe->device, error);
+    if (!trainer->device) trainer->device = "auto";
+    return ff_machine_check(trainer->device, error);
 }
 
 /* The log is opened before the model is built: a path that cannot be written costs no waiting. */
 static ff_status train(const settings *given, ff_error *error) {
     ff_report *report = NULL;
-    ff_recipe *recipe = NULL;
+    ff_trainer *trainer = NULL;
     ff_planned_device *planned = NULL;
-    ff_recipe_options options = given->recipe;
+    ff_trainer_options options = given->trainer;
     ff_tuning tuning = {.quiet = given->quiet};
     ff_status status = FF_OK;
     bool trains = !given->dry_run && !given->diagnose;
@@ -246,29 +244,29 @@ static ff_status train(const settings *given, ff_error *error) {
     if (trains)
         FF_TRY_DONE(ff_report_create(&report, given->log_json, given->quiet ? NULL : stdout, stdout,
                                      error));
-    status = ff_recipe_create(&recipe, &options, error);
+    status = ff_trainer_create(&trainer, &options, error);
     ff_tuning_end(&tuning);
     if (status != FF_OK) goto done;
-    if (ff_machine_warning(recipe->machine))
-        fprintf(stderr, "fftrain: %s\n", ff_machine_warning(recipe->machine));
-    if (given->dry_run || !given->quiet) ff_summary_print(stdout, recipe);
+    if (ff_machine_warning(trainer->machine))
+        fprintf(stderr, "fftrain: %s\n", ff_machine_warning(trainer->machine));
+    if (given->dry_run || !given->quiet) ff_summary_print(stdout, trainer);
     if (planned) {
         const ff_card card = ff_planned_device_card(planned);
         ff_planned_device_print(stdout, planned);
-        FF_TRY_DONE(ff_recipe_print_costs(stdout, recipe, &card, error));
+        FF_TRY_DONE(ff_trainer_print_costs(stdout, trainer, &card, error));
     }
     if (given->dry_run || !given->quiet) ff_tuning_print(stdout, &tuning);
-    if (given->dry_run) FF_TRY_DONE(ff_needs_check(recipe, error));
+    if (given->dry_run) FF_TRY_DONE(ff_needs_check(trainer, error));
     if (given->diagnose && !given->dry_run) {
         if (!given->quiet) putchar('\n');
-        FF_TRY_DONE(ff_diagnose(recipe, stdout, error));
+        FF_TRY_DONE(ff_diagnose(trainer, stdout, error));
     }
     if (trains) {
         if (!given->quiet) putchar('\n');
-        FF_TRY_DONE(ff_run(recipe, report, error));
+        FF_TRY_DONE(ff_run(trainer, report, error));
     }
 done:
-    ff_recipe_destroy(&recipe);
+    ff_trainer_destroy(&trainer);
     ff_planned_device_close(&planned);
     ff_tuning_release(&tuning);
     ff_report_destroy(&report);
@@ -292,7 +290,7 @@ static void limit_spinning(char **argv) {
 int main(int argc, char **argv) {
     limit_spinning(argv);
     ff_error error = {0};
-    settings given = {.recipe = ff_recipe_default_options()};
+    settings given = {.trainer = ff_trainer_default_options()};
     given.verify = FF_VERIFY_FIRST;
     bool done = false;
     ff_status status = parse(argc, argv, &given, &done, &error);

@@ -265,7 +265,7 @@ uint64_t ff_model_bytes(const ff_model *model, ff_role role) {
     case FF_ROLE_BUFFERS: return store->buffer_count * (sizeof(float) + narrow * element);
     case FF_ROLE_ACTIVATIONS: return model->training->arenas->bytes[FF_ARENA_ACTIVATIONS];
     case FF_ROLE_SCRATCH:
-        bytes = model->training->arenas->bytes[FF_ARENA_SCRATCH] + model->groups.scratch_bytes;
+        bytes = model->training->arenas->bytes[FF_ARENA_SCRATCH] + model->compute->update_bytes;
         for (const ff_plan *plan = model->plans; plan; plan = plan->next) bytes += plan->view_bytes;
         return bytes;
     default: return 0;
@@ -323,9 +323,4 @@ ff_status ff_model_set_groups(ff_model *model, const ff_group *list, int count, 
 int ff_model_group(const ff_model *model, int parameter) {
     if (!model->groups.count) return model->parameters[parameter].trained ? 0 : -1;
     return model->groups.of[parameter];
-}
-
-void ff_model_update(ff_model *model, const ff_sgd *steps) {
-    ff_compute_enter(model->compute);
-    ff_store_update(&model->store, steps);
 }

@@ -1,4 +1,4 @@
-/* A model ready to train: its graph, parameters and plans. This is what recipes, evaluation and
+/* A model ready to train: its graph, parameters and plans. This is what trainers, evaluation and
  * checkpoints are written against; graph.h and compute.h lie below it.
  *
  * Life: ff_model_create builds the graph, plans it for `batch` (shapes, memory, algorithms) and
@@ -151,15 +151,7 @@ typedef struct ff_batch {
     const float *weights; /* [batch] 0 or 1 (0 = a padding slot, as if unlabeled); NULL = all 1 */
     const float *mix;     /* [batch] share of the own label; the rest is sample n ^ 1's (ff_loss);
                              NULL = all 1; for training */
-    uint64_t step;        /* number of the training step since the run began: dropout draws by it */
 } ff_batch;
-
-typedef struct ff_step_result {
-    double loss_sum; /* over counted samples; the mean loss is loss_sum / count */
-    int64_t count;   /* samples with a label >= 0 and weight 1 */
-    int64_t correct; /* of them, with the largest logit (the first one of equals) at their label,
-                        or where two are mixed at that of the larger share */
-} ff_step_result;
 
 /* Plans the model for `batch` samples. `training` plans can train and evaluate; others only
  * evaluate, in much less memory. The model owns it until it is destroyed. */
@@ -184,27 +176,5 @@ FF_MUST_USE ff_status ff_plan_set_views(ff_plan *plan, int views, ff_error *erro
 struct ff_compute *ff_model_compute(ff_model *model);
 struct ff_store *ff_model_store(ff_model *model);
 int ff_plan_batch(const ff_plan *plan);
-bool ff_plan_trains(const ff_plan *plan);
-
-/* One training step: forward with batch statistics, mean loss over the counted samples, backward,
- * running statistics, update. Where no sample counts the gradients are zero. A label outside
- * [-1, classes) is FF_BAD_DATA naming its place, and nothing was changed (on a device: no
- * parameter). The caller looks at the loss for NaN. `steps`: one a group. */
-FF_MUST_USE ff_status ff_plan_train(ff_plan *plan, const ff_batch *batch, const ff_sgd *steps,
-                                    ff_step_result *result, ff_error *error);
-
-/* The two halves of ff_plan_train, for gradients that are reduced between them. */
-FF_MUST_USE ff_status ff_plan_gradients(ff_plan *plan, const ff_batch *batch,
-                                        ff_step_result *result, ff_error *error);
-void ff_model_update(ff_model *model, const ff_sgd *steps);
-
-/* Forward with running statistics, without dropout; the loss is plain cross-entropy (no label
- * smoothing). Changes nothing. */
-FF_MUST_USE ff_status ff_plan_evaluate(ff_plan *plan, const ff_batch *batch, ff_step_result *result,
-                                       ff_error *error);
-
-/* The logits of the last step or evaluation: [batch, classes], f32 (on a device: rows of padded
- * classes, in its memory); valid until the next of any plan of the model. */
-const float *ff_plan_logits(const ff_plan *plan);
 
 #endif

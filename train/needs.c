@@ -2,7 +2,7 @@
 
 #include "format/base/say.h"
 #include "loader/device/absent.h"
-#include "train/recipe.h"
+#include "train/trainer.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -18,25 +18,25 @@ static ff_status add_mapped(uint64_t *bytes, ff_dataset *dataset, ff_error *erro
     return FF_OK;
 }
 
-/* The learning rate of every step and group: the recipe's, and the copy that updates read. */
-static uint64_t rate_bytes(const ff_recipe *recipe) {
-    return 2 * (uint64_t)recipe->group_count * ff_recipe_total_steps(recipe) * sizeof(double);
+/* The learning rate of every step and group: the trainer's, and the copy that updates read. */
+static uint64_t rate_bytes(const ff_trainer *trainer) {
+    return 2 * (uint64_t)trainer->group_count * ff_trainer_total_steps(trainer) * sizeof(double);
 }
 
-ff_status ff_needs_of(ff_needs *needs, const ff_recipe *recipe, ff_error *error) {
-    *needs = (ff_needs){.host = ff_host_memory_left(""), .host_bytes = rate_bytes(recipe)};
-    FF_TRY(add_mapped(&needs->mapped_bytes, recipe->splits.train, error));
-    FF_TRY(add_mapped(&needs->mapped_bytes, recipe->splits.val, error));
-    ff_device *device = recipe->device ? recipe->device->device : recipe->counted;
+ff_status ff_needs_of(ff_needs *needs, const ff_trainer *trainer, ff_error *error) {
+    *needs = (ff_needs){.host = ff_host_memory_left(""), .host_bytes = rate_bytes(trainer)};
+    FF_TRY(add_mapped(&needs->mapped_bytes, trainer->splits.train, error));
+    FF_TRY(add_mapped(&needs->mapped_bytes, trainer->splits.val, error));
+    ff_device *device = trainer->device ? trainer->device->device : trainer->counted;
     const ff_absent_bytes most = ff_device_absent_most(device);
     needs->host_bytes += most.pinned;
-    if (recipe->counted) {
+    if (trainer->counted) {
         needs->host_bytes += most.device;
         return FF_OK;
     }
     uint64_t free_bytes;
     needs->device_bytes = most.device;
-    needs->device_limit = recipe->stand_in ? " free" : "";
+    needs->device_limit = trainer->stand_in ? " free" : "";
     return device->table->memory(device, &free_bytes, &needs->device_has, error);
 }
 
@@ -59,28 +59,28 @@ static double share_of(const ff_needs *needs) {
     return fmax(host, device);
 }
 
-/* The same for the recipe with another batch, as if there were what there was for the recipe; false
+/* The same for the trainer with another batch, as if there were what there was for this one; false
  * where it cannot be made. */
-static bool share_with(const ff_recipe *recipe, int64_t batch, double *share) {
-    ff_recipe_options options = *recipe->options;
+static bool share_with(const ff_trainer *trainer, int64_t batch, double *share) {
+    ff_trainer_options options = *trainer->options;
     ff_model_device planned;
     ff_device *absent = NULL;
-    ff_recipe *other;
+    ff_trainer *other;
     options.batch = batch;
     options.counts = true;
-    if (recipe->device) {
-        const uint64_t has = recipe->needs.device_has;
+    if (trainer->device) {
+        const uint64_t has = trainer->needs.device_has;
         if (ff_device_absent_create(&absent, has, false, NULL) != FF_OK) return false;
-        planned = *recipe->device;
+        planned = *trainer->device;
         planned.device = absent;
-        if (!options.planned) options.planned_kernels = ff_machine_kernels(recipe->machine);
+        if (!options.planned) options.planned_kernels = ff_machine_kernels(trainer->machine);
         options.planned = &planned;
     }
-    const bool made = ff_recipe_create(&other, &options, NULL) == FF_OK;
+    const bool made = ff_trainer_create(&other, &options, NULL) == FF_OK;
     if (made) {
-        other->needs.host = recipe->needs.host;
+        other->needs.host = trainer->needs.host;
         *share = share_of(&other->needs);
-        ff_recipe_destroy(&other);
+        ff_trainer_destroy(&other);
     }
     ff_device_destroy(&absent);
     return made;
@@ -88,17 +88,17 @@ static bool share_with(const ff_recipe *recipe, int64_t batch, double *share) {
 
 /* The largest batch that fits, nearly: needs grow with it almost in a line, and what is said was
  * counted. 0 = none was found. */
-static int64_t batch_that_fits(const ff_recipe *recipe) {
+static int64_t batch_that_fits(const ff_trainer *trainer) {
     enum { TRIES = 4 };
-    double above = share_of(&recipe->needs), per_sample = above / (double)recipe->batch;
-    int64_t at = recipe->batch, fits = 0;
+    double above = share_of(&trainer->needs), per_sample = above / (double)trainer->batch;
+    int64_t at = trainer->batch, fits = 0;
     for (int i = 0; i < TRIES; i++) {
         double share;
         int64_t next = at + (int64_t)floor((1 - above) / per_sample);
         if (next > 64) next -= next % 8;
         if (next == at && above > 1) next--;
         if (next < 1) next = 1;
-        if (next == at || next <= fits || !share_with(recipe, next, &share)) break;
+        if (next == at || next <= fits || !share_with(trainer, next, &share)) break;
         if (share <= 1) fits = next;
         per_sample = (above - share) / (double)(at - next);
         above = share;
@@ -108,21 +108,22 @@ static int64_t batch_that_fits(const ff_recipe *recipe) {
     return fits;
 }
 
-ff_status ff_needs_check(const ff_recipe *recipe, ff_error *error) {
-    const ff_needs *needs = &recipe->needs;
+ff_status ff_needs_check(const ff_trainer *trainer, ff_error *error) {
+    const ff_needs *needs = &trainer->needs;
     char advice[64] = "take a smaller model or smaller samples";
     if (share_of(needs) <= 1) return FF_OK;
-    const int64_t fits = batch_that_fits(recipe);
+    const int64_t fits = batch_that_fits(trainer);
     if (fits) snprintf(advice, sizeof advice, "--batch %" PRId64 " would fit", fits);
     if (needs->device_bytes > needs->device_has)
         return ff_fail(error, FF_NO_MEMORY,
                        "the run needs about %s of the device's memory with batches of %" PRId64
                        ", and %s has %s%s; %s",
-                       ff_say_bytes(needs->device_bytes).text, recipe->batch, recipe->device->name,
-                       ff_say_bytes(needs->device_has).text, needs->device_limit, advice);
+                       ff_say_bytes(needs->device_bytes).text, trainer->batch,
+                       trainer->device->name, ff_say_bytes(needs->device_has).text,
+                       needs->device_limit, advice);
     return ff_fail(error, FF_NO_MEMORY,
                    "the run needs %s of memory with batches of %" PRId64
                    ", and this machine has %s %s; %s",
-                   ff_say_bytes(needs->host_bytes).text, recipe->batch,
+                   ff_say_bytes(needs->host_bytes).text, trainer->batch,
                    ff_say_bytes(needs->host.bytes).text, needs->host.limit, advice);
 }

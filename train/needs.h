@@ -8,7 +8,7 @@
 
 #include <stdio.h>
 
-struct ff_recipe;
+struct ff_trainer;
 
 typedef struct ff_needs {
     /* All but the program and the sets of a run on the CPU; else what is pinned, and the rates. */
@@ -21,13 +21,14 @@ typedef struct ff_needs {
     uint64_t mapped_bytes;    /* of the sets; page cache, which the system takes back at will */
 } ff_needs;
 
-/* Of a recipe whose parts are built on a device that is absent (loader/device/absent.h): counted by
- * the calls that take the memory. */
-FF_MUST_USE ff_status ff_needs_of(ff_needs *needs, const struct ff_recipe *recipe, ff_error *error);
+/* Of a trainer whose parts are built on a device that is absent (loader/device/absent.h): counted
+ * by the calls that take the memory. */
+FF_MUST_USE ff_status ff_needs_of(ff_needs *needs, const struct ff_trainer *trainer,
+                                  ff_error *error);
 /* Two or three lines of the summary. */
 void ff_needs_print(FILE *out, const ff_needs *needs);
 /* FF_NO_MEMORY where the machine or the device has less: names what is needed, what there is, and
  * the --batch that would fit, if one does. */
-FF_MUST_USE ff_status ff_needs_check(const struct ff_recipe *recipe, ff_error *error);
+FF_MUST_USE ff_status ff_needs_check(const struct ff_trainer *trainer, ff_error *error);
 
 #endif

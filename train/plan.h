@@ -1,11 +1,6 @@
 /* A graph planned for one batch size: layers fused into operations, algorithms chosen, memory laid
- * out. plan_fuse.c fuses, plan.c wires, plan_memory.c lays out, plan_run.c runs.
- *
- * Fusions: norm + add + ReLU, norm + ReLU and norm + GELU become one operation; where the compute
- * has FF_FUSE_CONV_POOL, a convolution with a max pool right behind it becomes one that works
- * through the batch in chunks, so that the full-size output stays in cache and never takes a whole
- * batch of memory; where it has FF_FUSE_NORM_CONV, norm + ReLU is done by the convolution that
- * reads it.
+ * out. plan_fuse.c fuses, plan.c wires, plan_memory.c lays out, plan_run.c runs; what depends on
+ * what an operation is lies in ops/.
  *
  * Memory: two arenas of the compute's device, each one allocation, which all plans of a model
  * share: one of them runs at a time, and what it leaves (logits) is valid until the next runs. Time
@@ -20,17 +15,8 @@
 #include "train/model.h"
 #include "train/store.h"
 
-typedef enum ff_op_kind {
-    FF_OP_CONV,
-    FF_OP_CONV_POOL,
-    FF_OP_NORM, /* + add, + ReLU; or + GELU */
-    FF_OP_RELU,
-    FF_OP_GELU,
-    FF_OP_POOL,
-    FF_OP_LINEAR,
-    FF_OP_ADD,
-    FF_OP_DROPOUT,
-} ff_op_kind;
+/* What an operation is and does (ops/ops.h). */
+typedef struct ff_op_type ff_op_type;
 
 /* Index into ff_plan.buffers. */
 typedef int ff_buffer_id;
@@ -39,47 +25,66 @@ enum { FF_BUFFER_NONE = -1, FF_BUFFER_IMAGES = -2 /* the caller's batch */ };
 /* Gradients that arrive at one value before it is summed: its users. */
 enum { FF_MAX_USERS = 4 };
 
-typedef struct ff_op {
-    ff_op_kind kind;
-    ff_node layer;       /* whose parameters; of CONV_POOL the convolution */
-    ff_node pool;        /* CONV_POOL: the pool */
-    ff_node from, from2; /* values read; from2 = the residual of NORM, the second of ADD, or -1 */
+typedef struct ff_op ff_op;
+
+/* Training: `sums` of the norm after it, which the convolution makes; and the norm that it does as
+ * it reads (ff_fold), whose x it is given. Else NONE and NULL. */
+typedef struct ff_conv_op {
+    ff_conv *planned;
+    ff_op *counts_for, *folds;
+    ff_buffer_id sums;
+} ff_conv_op;
+
+typedef struct ff_conv_pool_op {
+    ff_node pool;
+    ff_conv *planned, *tail; /* of a chunk, and of a smaller last one or NULL */
+    int chunk;               /* samples at a time */
+    ff_tensor middle;        /* what the convolution of a chunk gives */
+    ff_buffer_id index;      /* u8 places of the largest */
+    ff_buffer_id room;       /* holds `middle`, and its gradient */
+    ff_buffer_id partial;    /* gradients of the weights, then of the bias, of a chunk */
+} ff_conv_pool_op;
+
+typedef struct ff_norm_op {
+    ff_activation activation;
+    ff_op *counted_by;    /* makes its statistics, or their sums; NULL = itself */
+    ff_op *folded_by;     /* the convolution that does it; NULL = itself */
+    ff_buffer_id mask;    /* ff_norm.mask */
+    ff_buffer_id saved;   /* mean and inv_std, [2][padded channels] */
+    ff_buffer_id fold;    /* scale and shift, of ff_fold */
+    ff_buffer_id factors; /* of its backward pass */
+} ff_norm_op;
+
+typedef struct ff_pool_op {
+    ff_buffer_id index; /* u8 places of the largest */
+    ff_op *counts_for;  /* the norm whose statistics it makes, or NULL */
+} ff_pool_op;
+
+typedef struct ff_dropout_op {
+    uint32_t number; /* among the net's */
+} ff_dropout_op;
+
+struct ff_op {
+    const ff_op_type *type;
+    ff_node layer;       /* whose parameters; the first one's where it took others */
+    ff_node from, from2; /* values read; from2 = the residual of a norm, the second of an add; -1 */
     ff_node out;         /* the value made */
     ff_tensor input, output;
-    ff_activation activation; /* NORM */
-    uint32_t dropout;         /* DROPOUT: number of this one among the net's */
-    ff_buffer_id x, x2, y;    /* values of from, from2, out */
-    ff_buffer_id index;       /* max pools: u8 places; norms: their masks */
-    ff_buffer_id saved;       /* NORM: mean and inv_std, [2][padded channels] */
-    /* Training: CONV: the sums that the norm behind it wants, POOL: nothing but that norm, whose
-     * statistics it makes; NORM: the operation that did so for it. Else NONE and -1. */
-    ff_buffer_id sums;
-    int counts_for, counted_by; /* indexes of operations */
-    /* CONV: the norm that it does as it reads; NORM: the convolution that does it, which is given
-     * the norm's x; fold: scale and shift, factors: of the backward pass (ff_fold). Else -1, NONE.
-     */
-    int folds, folded_by;
-    ff_buffer_id fold, factors;
+    ff_buffer_id x, x2, y;           /* values of from, from2, out */
+    bool unwritten;                  /* y is never: who reads it is given x */
     bool backward;                   /* takes part in the backward pass */
-    ff_buffer_id dy, dy2;            /* gradients of out; dy2 of NORM only, or NONE */
+    ff_buffer_id dy, dy2;            /* gradients of out; dy2 where the type adds two, or NONE */
     ff_buffer_id more[FF_MAX_USERS]; /* further gradients of out, added to dy first */
     int more_count;
     ff_buffer_id dx, dx2; /* gradients of from, from2; NONE where not wanted */
-    /* CONV, CONV_POOL */
-    ff_conv *conv, *tail; /* of a chunk (CONV: all samples), and of a smaller last chunk or NULL */
-    int chunk;            /* samples at a time */
-    ff_tensor middle;     /* CONV_POOL: what the convolution of a chunk gives */
-    ff_buffer_id room;    /* CONV_POOL: holds it, and its gradient */
-    ff_buffer_id partial; /* CONV_POOL: gradients of the weights, then of the bias, of a chunk */
-} ff_op;
-
-/* Floats of ff_op.partial: the weights, up to a multiple of 16, and the bias. */
-static inline size_t ff_op_partial_weights(const ff_op *op) {
-    return (op->conv->weight_count + 15) / 16 * 16;
-}
-static inline size_t ff_op_partial_count(const ff_op *op) {
-    return ff_op_partial_weights(op) + (size_t)ff_tensor_padded_channels(&op->middle);
-}
+    union {               /* by type; of others nothing */
+        ff_conv_op conv;
+        ff_conv_pool_op conv_pool;
+        ff_norm_op norm;
+        ff_pool_op pool;
+        ff_dropout_op dropout;
+    };
+};
 
 typedef enum ff_arena { FF_ARENA_ACTIVATIONS, FF_ARENA_SCRATCH, FF_ARENA_COUNT } ff_arena;
 
@@ -125,7 +130,8 @@ struct ff_plan {
     void *view_images;
     float *view_logits;
     size_t view_bytes;
-    ff_buffer_id logits, logits_gradient, loss_scratch, outcome, conv_scratch, norm_scratch;
+    ff_buffer_id logits, logits_gradient, loss_scratch;
+    ff_buffer_id shared_scratch, norm_scratch; /* of operations, in turns */
 };
 
 /* Whether the plan makes the gradient of a parameter, and of the k-th one of the operation's layer.
@@ -137,6 +143,9 @@ static inline bool ff_plan_trains_parameter(const ff_plan *plan, int parameter) 
 static inline bool ff_op_trains(const ff_plan *plan, const ff_op *op, int k) {
     return ff_plan_trains_parameter(plan, plan->graph->layers[op->layer].parameter + k);
 }
+
+/* The value that a view shows; others show themselves. */
+ff_node ff_plan_origin(const ff_plan *plan, ff_node node);
 
 /* Plans; `sibling` (or NULL) is the plan whose weights and arenas it shares. without: as in
  * ff_plan, copied; nothing that only they want is computed. The caller sets `store` and destroys
@@ -162,8 +171,8 @@ typedef struct ff_bucket_events {
 } ff_bucket_events;
 
 /* Gives the compute all work of a batch: forward, loss, and backward where `training`. Images,
- * labels, weights and mix are on the device and stay until it is done; batch->step is not looked
- * at: the step is that of the store's control. The loss goes to the ring (ff_loss); evaluation
+ * labels, weights and mix are on the device and stay until it is done. The step, by which dropout
+ * draws, is that of the store's control. The loss goes to the ring (ff_loss); evaluation
  * writes place 0. events: of the buckets, or NULL. Failures stick in the compute. */
 void ff_plan_enqueue(ff_plan *plan, const ff_batch *batch, bool training, ff_outcome *ring,
                      uint32_t ring_size, const ff_bucket_events *events);

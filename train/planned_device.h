@@ -18,7 +18,7 @@ typedef struct ff_planned_device ff_planned_device;
 /* Of the CUDA module: reads the description (cuDNN's own JSON, see tests/gpu/README.md). FF_IO,
  * FF_BAD_DATA naming the file; FF_FAILED where the module or a library is missing. plan_cache:
  * where plans are read and kept, with every engine that the card will time and would have to
- * compile first (train/cuda/cudnn_choose.h); NULL = nowhere. tune_seconds, no_fold, tuning: as in
+ * compile first (train/cuda/engine_choice.h); NULL = nowhere. tune_seconds, no_fold, tuning: as in
  * ff_machine_options. */
 FF_MUST_USE ff_status ff_planned_device_open(ff_planned_device **planned, const char *path,
                                              const ff_machine_options *options, ff_error *error);
@@ -36,7 +36,7 @@ void ff_planned_device_close(ff_planned_device **planned);
 
 /* For ff_model_options.device. */
 const ff_model_device *ff_planned_device_model(const ff_planned_device *planned);
-/* For ff_recipe_options.planned_kernels; NULL without a module. */
+/* For ff_trainer_options.planned_kernels; NULL without a module. */
 const struct ff_loader_kernels *ff_planned_device_kernels(const ff_planned_device *planned);
 /* The card's limits, as its description tells them; what it does not tell is 0. */
 ff_card ff_planned_device_card(const ff_planned_device *planned);

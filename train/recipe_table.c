@@ -9,9 +9,9 @@
  * number; its batch is 2000, so 3 epochs of CIFAR-10 are 75 steps. Its loss is a sum over the
  * batch, whose gradients leave f16 at scales of 3,300 to 7,200 in the first steps; at 128 none
  * comes near (tests/programs/gradient_range.c). How far "crop" without a number pads is
- * chosen by the size (recipe.c). */
-static const ff_recipe_defaults table[] = {
-    {.recipe = "smallnet",
+ * chosen by the size (trainer.c). */
+static const ff_recipe table[] = {
+    {.name = "smallnet",
      .model = "smallnet",
      .epochs = 8,
      .batch = 128,
@@ -24,7 +24,7 @@ static const ff_recipe_defaults table[] = {
      .schedule = FF_SCHEDULE_COSINE,
      .augment_small = "flip",
      .augment = "crop,flip"},
-    {.recipe = "resnet18",
+    {.name = "resnet18",
      .model = "resnet18",
      .epochs = 30,
      .batch = 128,
@@ -37,7 +37,7 @@ static const ff_recipe_defaults table[] = {
      .schedule = FF_SCHEDULE_COSINE,
      .augment_small = "crop=4,flip",
      .augment = "crop,flip"},
-    {.recipe = "resnet50",
+    {.name = "resnet50",
      .model = "resnet50",
      .epochs = 30,
      .batch = 128,
@@ -50,7 +50,7 @@ static const ff_recipe_defaults table[] = {
      .schedule = FF_SCHEDULE_COSINE,
      .augment_small = "crop=4,flip",
      .augment = "crop,flip"},
-    {.recipe = "vgg16_bn",
+    {.name = "vgg16_bn",
      .model = "vgg16_bn",
      .epochs = 30,
      .batch = 128,
@@ -63,7 +63,7 @@ static const ff_recipe_defaults table[] = {
      .schedule = FF_SCHEDULE_COSINE,
      .augment_small = "crop=4,flip",
      .augment = "crop,flip"},
-    {.recipe = "cifar-speed",
+    {.name = "cifar-speed",
      .model = "cifarnet",
      .epochs = 8,
      .batch = 2000,
@@ -110,19 +110,19 @@ static const ff_recipe_defaults table[] = {
      .augment = "crop,flip"},
 };
 
-const ff_recipe_defaults *ff_recipe_defaults_of(const char *model) {
-    const ff_recipe_defaults *row = table;
+const ff_recipe *ff_recipe_of(const char *model) {
+    const ff_recipe *row = table;
     while (row->model && strcmp(row->model, model) != 0) row++;
     return row;
 }
 
-const ff_recipe_defaults *ff_recipe_named(const char *recipe) {
-    const ff_recipe_defaults *row = table;
-    while (row->recipe && strcmp(row->recipe, recipe) != 0) row++;
-    return row->recipe ? row : NULL;
+const ff_recipe *ff_recipe_named(const char *recipe) {
+    const ff_recipe *row = table;
+    while (row->name && strcmp(row->name, recipe) != 0) row++;
+    return row->name ? row : NULL;
 }
 
 const char *ff_recipe_name(int index) {
     const int count = (int)(sizeof table / sizeof *table);
-    return index >= 0 && index < count ? table[index].recipe : NULL;
+    return index >= 0 && index < count ? table[index].name : NULL;
 }

@@ -22,9 +22,9 @@ typedef struct ff_recipe_group {
 
 enum { FF_RECIPE_GROUPS = 4 };
 
-typedef struct ff_recipe_defaults {
-    const char *recipe; /* its name; NULL: of the row of all other models */
-    const char *model;  /* its name; NULL = every model without a row of its own */
+typedef struct ff_recipe {
+    const char *name;  /* NULL: of the row of all other models */
+    const char *model; /* its name; NULL = every model without a row of its own */
     int epochs;
     int batch;
     double learning_rate; /* at `batch` samples; others scale it in proportion (P. Goyal et al.,
@@ -45,14 +45,14 @@ typedef struct ff_recipe_defaults {
     bool evaluates_once; /* --val-every 0: after the last epoch only */
     /* As many as have names; none: all parameters are one group, with the numbers above. */
     ff_recipe_group groups[FF_RECIPE_GROUPS];
-} ff_recipe_defaults;
+} ff_recipe;
 
 #define FF_RECIPE_SMALL 64
 
 /* The first row of `model`, never NULL. */
-const ff_recipe_defaults *ff_recipe_defaults_of(const char *model);
+const ff_recipe *ff_recipe_of(const char *model);
 /* The row of that name, or NULL; the names, NULL past the last. */
-const ff_recipe_defaults *ff_recipe_named(const char *recipe);
+const ff_recipe *ff_recipe_named(const char *recipe);
 const char *ff_recipe_name(int index);
 
 #endif

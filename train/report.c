@@ -49,17 +49,17 @@ void ff_report_destroy(ff_report **report) {
 /* ---- the start ---- */
 
 /* The images that whitening looks at: the first of the random order of that seed. */
-static json_t *whitening_object(const ff_recipe *recipe) {
-    if (ff_model_whitening(recipe->model) < 0) return json_null();
+static json_t *whitening_object(const ff_trainer *trainer) {
+    if (ff_model_whitening(trainer->model) < 0) return json_null();
     uint64_t images = FF_WHITENING_IMAGES;
-    if (images > recipe->train_count) images = recipe->train_count;
+    if (images > trainer->train_count) images = trainer->train_count;
     return json_pack("{s:I, s:i}", "images", (json_int_t)images, "seed", 0);
 }
 
-static json_t *group_objects(const ff_recipe *recipe) {
+static json_t *group_objects(const ff_trainer *trainer) {
     json_t *list = json_array();
-    for (int i = 0; list && i < recipe->group_count; i++) {
-        const ff_recipe_update *group = &recipe->groups[i];
+    for (int i = 0; list && i < trainer->group_count; i++) {
+        const ff_trainer_update *group = &trainer->groups[i];
         json_t *object =
             json_pack("{s:s, s:s, s:o, s:o, s:b, s:o, s:I}", "names", group->names, "optimizer",
                       group->rule == FF_RULE_MUON ? "muon" : "sgd", "learning_rate",
@@ -84,45 +84,45 @@ static json_t *joined(json_t *object, json_t *more) {
     return object;
 }
 
-static json_t *start_object(const ff_recipe *recipe) {
-    const ff_splits *splits = &recipe->splits;
-    const bool device = ff_machine_device(recipe->machine) != NULL;
-    const ff_sgd *sgd = &recipe->groups[0].sgd;
-    const ff_schedule *schedule = &recipe->groups[0].schedule;
+static json_t *start_object(const ff_trainer *trainer) {
+    const ff_splits *splits = &trainer->splits;
+    const bool device = ff_machine_device(trainer->machine) != NULL;
+    const ff_sgd *sgd = &trainer->groups[0].sgd;
+    const ff_schedule *schedule = &trainer->groups[0].schedule;
     json_t *object = json_pack(
         "{s:s, s:s, s:s, s:o, s:o, s:o, s:i, s:I, s:I, s:[i,i,i], s:s, s:s, s:o, s:s, s:i, s:i}",
-        "event", "start", "version", ff_version, "model", recipe->model_name, "data",
+        "event", "start", "version", ff_version, "model", trainer->model_name, "data",
         ff_json_text(ff_dataset_path(splits->train)), "val",
         ff_json_text(splits->val ? ff_dataset_path(splits->val) : NULL), "label",
         ff_json_text(splits->label), "classes", (int)splits->classes, "samples",
-        (json_int_t)recipe->train_count, "val_samples", (json_int_t)recipe->val_count, "shape",
+        (json_int_t)trainer->train_count, "val_samples", (json_int_t)trainer->val_count, "shape",
         (int)splits->channels, (int)splits->height, (int)splits->width, "device",
-        device ? ff_machine_text(recipe->machine) : "cpu", "precision",
-        ff_precision_name(recipe->precision), "placement",
-        ff_json_text(ff_feed_describe(recipe->train_feed).placement), "compute",
-        ff_model_compute_name(recipe->model), "threads", ff_model_threads(recipe->model), "workers",
-        recipe->workers);
+        device ? ff_machine_text(trainer->machine) : "cpu", "precision",
+        ff_precision_name(trainer->precision), "placement",
+        ff_json_text(ff_feed_describe(trainer->train_feed).placement), "compute",
+        ff_model_compute_name(trainer->model), "threads", ff_model_threads(trainer->model),
+        "workers", trainer->workers);
     json_t *more = json_pack(
         "{s:I, s:i, s:I, s:I, s:s, s:s, s:o, s:I, s:o, s:s, s:I, s:o, s:b, s:o, s:o}", "parameters",
-        (json_int_t)ff_summary_parameters(recipe->model), "epochs", (int)recipe->epochs, "batch",
-        (json_int_t)recipe->batch, "steps", (json_int_t)ff_recipe_total_steps(recipe), "order",
-        ff_order_name(recipe->order), "augment", recipe->augment_text, "val_resize",
+        (json_int_t)ff_summary_parameters(trainer->model), "epochs", (int)trainer->epochs, "batch",
+        (json_int_t)trainer->batch, "steps", (json_int_t)ff_trainer_total_steps(trainer), "order",
+        ff_order_name(trainer->order), "augment", trainer->augment_text, "val_resize",
         splits->val_resize ? json_integer(splits->val_resize) : json_null(), "seed",
-        (json_int_t)recipe->seed, "learning_rate", ff_json_number(schedule->peak), "schedule",
+        (json_int_t)trainer->seed, "learning_rate", ff_json_number(schedule->peak), "schedule",
         ff_schedule_name(schedule->kind), "warmup_steps", (json_int_t)schedule->warmup_steps,
         "momentum", ff_json_number(sgd->momentum), "nesterov", (int)sgd->nesterov, "weight_decay",
         ff_json_number(sgd->weight_decay), "label_smoothing",
-        ff_json_number(recipe->label_smoothing));
+        ff_json_number(trainer->label_smoothing));
     json_t *updates =
-        json_pack("{s:o, s:i, s:b, s:o, s:o}", "recipe", ff_json_text(recipe->recipe_name), "views",
-                  recipe->views, "summed_loss", (int)recipe->summed_loss, "whitening",
-                  whitening_object(recipe), "groups", group_objects(recipe));
+        json_pack("{s:o, s:i, s:b, s:o, s:o}", "recipe", ff_json_text(trainer->recipe_name),
+                  "views", trainer->views, "summed_loss", (int)trainer->summed_loss, "whitening",
+                  whitening_object(trainer), "groups", group_objects(trainer));
     return joined(joined(object, more), updates);
 }
 
-ff_status ff_report_start(ff_report *report, const ff_recipe *recipe, ff_error *error) {
-    report->evaluates = recipe->val_plan != NULL;
-    if (report->log) FF_TRY(ff_json_log_write(report->log, start_object(recipe), error));
+ff_status ff_report_start(ff_report *report, const ff_trainer *trainer, ff_error *error) {
+    report->evaluates = trainer->val_plan != NULL;
+    if (report->log) FF_TRY(ff_json_log_write(report->log, start_object(trainer), error));
     if (!report->table) return FF_OK;
     fprintf(report->table, "epoch  train loss   acc %%%s       lr  seconds  samples/s  wait %%\n",
             report->evaluates ? "  val loss   acc %" : "");
@@ -151,11 +151,11 @@ static json_t *with_gpu(json_t *object, const ff_epoch *epoch) {
     return object;
 }
 
-void ff_report_begin_epoch(ff_report *report, const ff_recipe *recipe, uint32_t epoch) {
+void ff_report_begin_epoch(ff_report *report, const ff_trainer *trainer, uint32_t epoch) {
     snprintf(report->description, sizeof report->description, "epoch %" PRIu32 "/%" PRIu32, epoch,
-             recipe->epochs);
+             trainer->epochs);
     ff_progress_begin(&report->progress, report->description, "samples",
-                      recipe->train_count - (uint64_t)recipe->dropped, report->table == NULL);
+                      trainer->train_count - (uint64_t)trainer->dropped, report->table == NULL);
 }
 
 void ff_report_step(ff_report *report, uint64_t samples, double loss, uint64_t wait_ns,
@@ -249,15 +249,16 @@ static json_t *end_object(const ff_run_result *result, ff_status status, const c
 }
 
 /* What was reached, in words. */
-static void print_reached(FILE *out, const ff_recipe *recipe, const ff_run_result *result) {
+static void print_reached(FILE *out, const ff_trainer *trainer, const ff_run_result *result) {
     const ff_epoch *last = &result->last;
     if (!last->epoch) return;
     if (result->val_epoch)
         fprintf(out, "Accuracy on %s: %.2f %% after epoch %" PRIu32,
-                ff_dataset_path(recipe->splits.val), 100 * result->val_accuracy, result->val_epoch);
+                ff_dataset_path(trainer->splits.val), 100 * result->val_accuracy,
+                result->val_epoch);
     else
         fprintf(out, "Accuracy while training on %s: %.2f %% in epoch %" PRIu32,
-                ff_dataset_path(recipe->splits.train), 100 * last->train_accuracy, last->epoch);
+                ff_dataset_path(trainer->splits.train), 100 * last->train_accuracy, last->epoch);
     if (result->best_epoch != result->val_epoch)
         fprintf(out, " (best: %.2f %% after epoch %" PRIu32 ")", 100 * result->best_accuracy,
                 result->best_epoch);
@@ -271,18 +272,18 @@ static void print_reached(FILE *out, const ff_recipe *recipe, const ff_run_resul
 }
 
 /* A scale that moves begins high and is halved until the gradients fit; nothing is wrong then. */
-static void print_skipped(FILE *out, const ff_recipe *recipe, const ff_run_result *result) {
+static void print_skipped(FILE *out, const ff_trainer *trainer, const ff_run_result *result) {
     const double share = result->steps ? (double)result->skipped / (double)result->steps : 0;
-    const bool moves = recipe->scale_moves;
+    const bool moves = trainer->scale_moves;
     if (share <= WORTH_TELLING || (moves && result->skipped <= HALVINGS)) return;
     fprintf(out,
             "%" PRIu64 " of %" PRIu64 " updates (%.1f %%) were skipped, for their gradients were "
             "infinite or no numbers in %s; the loss' scale is now %g; %s.\n",
-            result->skipped, result->steps, 100 * share, ff_precision_name(recipe->precision),
+            result->skipped, result->steps, 100 * share, ff_precision_name(trainer->precision),
             result->last.loss_scale,
-            moves                    ? "--precision bf16 needs no scale"
-            : recipe->loss_scale > 1 ? "lower --loss-scale, or leave it out"
-                                     : "lower --lr");
+            moves                     ? "--precision bf16 needs no scale"
+            : trainer->loss_scale > 1 ? "lower --loss-scale, or leave it out"
+                                      : "lower --lr");
 }
 
 static void print_gpu(FILE *out, const ff_epoch *last) {
@@ -300,14 +301,14 @@ static void print_gpu(FILE *out, const ff_epoch *last) {
     if (told) fprintf(out, ".\n");
 }
 
-ff_status ff_report_end(ff_report *report, const ff_recipe *recipe, const ff_run_result *result,
+ff_status ff_report_end(ff_report *report, const ff_trainer *trainer, const ff_run_result *result,
                         ff_status status, const char *message, ff_error *error) {
     if (status == FF_OK || status == FF_INTERRUPTED) {
         char text[640];
-        print_reached(report->closing, recipe, result);
-        print_skipped(report->closing, recipe, result);
+        print_reached(report->closing, trainer, result);
+        print_skipped(report->closing, trainer, result);
         print_gpu(report->closing, &result->last);
-        ff_bottleneck_text(recipe, result, text, sizeof text);
+        ff_bottleneck_text(trainer, result, text, sizeof text);
         if (status == FF_OK) fprintf(report->closing, "%s\n", text);
         fflush(report->closing);
     }

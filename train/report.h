@@ -20,7 +20,7 @@
 #define FF_TRAIN_REPORT_H
 
 #include "loader/cuda/nvml.h"
-#include "train/recipe.h"
+#include "train/trainer.h"
 
 #include <stdio.h>
 
@@ -59,10 +59,11 @@ FF_MUST_USE ff_status ff_report_create(ff_report **report, const char *log_path,
 /* NULL is accepted. */
 void ff_report_destroy(ff_report **report);
 
-FF_MUST_USE ff_status ff_report_start(ff_report *report, const ff_recipe *recipe, ff_error *error);
+FF_MUST_USE ff_status ff_report_start(ff_report *report, const ff_trainer *trainer,
+                                      ff_error *error);
 
 /* The progress line. `loss` is the mean so far. */
-void ff_report_begin_epoch(ff_report *report, const ff_recipe *recipe, uint32_t epoch);
+void ff_report_begin_epoch(ff_report *report, const ff_trainer *trainer, uint32_t epoch);
 void ff_report_step(ff_report *report, uint64_t samples, double loss, uint64_t wait_ns,
                     uint64_t elapsed_ns);
 void ff_report_end_steps(ff_report *report);
@@ -74,7 +75,7 @@ FF_MUST_USE ff_status ff_report_epoch(ff_report *report, const ff_epoch *epoch, 
 void ff_report_note(ff_report *report, const char *note);
 
 /* `status` and `message`: how the run ended. Prints the closing sentences where it was finished. */
-FF_MUST_USE ff_status ff_report_end(ff_report *report, const ff_recipe *recipe,
+FF_MUST_USE ff_status ff_report_end(ff_report *report, const ff_trainer *trainer,
                                     const ff_run_result *result, ff_status status,
                                     const char *message, ff_error *error);
 

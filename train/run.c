@@ -27,14 +27,14 @@ typedef struct epoch_sums {
 } epoch_sums;
 
 /* The learning rate of a step, of the first group. */
-static double rate_of(const ff_recipe *recipe, uint64_t step) {
+static double rate_of(const ff_trainer *trainer, uint64_t step) {
     ff_sgd steps[FF_RECIPE_GROUPS];
-    ff_recipe_steps(recipe, step, steps);
+    ff_trainer_steps(trainer, step, steps);
     return steps[0].learning_rate;
 }
 
 /* The sentence for a loss that is no number. */
-static ff_status loss_failed(const ff_recipe *recipe, uint64_t step, uint32_t epoch, double loss,
+static ff_status loss_failed(const ff_trainer *trainer, uint64_t step, uint32_t epoch, double loss,
                              double rate, ff_error *error) {
     const char *found = isnan(loss) ? "NaN" : "infinite";
     if (step == 0)
@@ -43,31 +43,31 @@ static ff_status loss_failed(const ff_recipe *recipe, uint64_t step, uint32_t ep
             "the training loss is %s at the first step (epoch 1, learning rate %g), "
             "before anything was learned: %s holds NaN or huge values (ffinspect --stats "
             "shows them)",
-            found, rate, ff_dataset_path(recipe->splits.train));
+            found, rate, ff_dataset_path(trainer->splits.train));
     return ff_fail(error, FF_FAILED,
                    "the training loss became %s at step %" PRIu64 " (epoch %" PRIu32
                    ", learning rate %g); lower --lr (it is %g) or lengthen --warmup",
-                   found, step + 1, epoch + 1, rate, recipe->groups[0].schedule.peak);
+                   found, step + 1, epoch + 1, rate, trainer->groups[0].schedule.peak);
 }
 
 /* Adds what has come back of the steps, all of it where `wait`. */
-static ff_status collect(ff_recipe *recipe, bool wait, epoch_sums *sums, ff_error *error) {
+static ff_status collect(ff_trainer *trainer, bool wait, epoch_sums *sums, ff_error *error) {
     for (;;) {
         const ff_outcome *outcomes;
         uint32_t count;
-        FF_TRY(ff_step_outcomes(recipe->step, wait, &outcomes, &count, error));
+        FF_TRY(ff_step_outcomes(trainer->step, wait, &outcomes, &count, error));
         if (!count) return FF_OK;
         for (uint32_t i = 0; i < count; i++) {
             const ff_outcome *one = &outcomes[i];
-            const uint32_t epoch = (uint32_t)(one->step / recipe->batches);
+            const uint32_t epoch = (uint32_t)(one->step / trainer->batches);
             if (one->bad_sample >= 0)
                 return ff_fail(
                     error, FF_BAD_DATA,
                     "%s: the label of sample %d of step %" PRIu64 " is no class of the model",
-                    ff_dataset_path(recipe->splits.train), one->bad_sample, one->step + 1);
+                    ff_dataset_path(trainer->splits.train), one->bad_sample, one->step + 1);
             if (!isfinite(one->loss_sum))
-                return loss_failed(recipe, one->step, epoch, one->loss_sum,
-                                   rate_of(recipe, one->step), error);
+                return loss_failed(trainer, one->step, epoch, one->loss_sum,
+                                   rate_of(trainer, one->step), error);
             sums->loss_sum += one->loss_sum;
             sums->count += one->count;
             sums->correct += one->correct;
@@ -78,75 +78,76 @@ static ff_status collect(ff_recipe *recipe, bool wait, epoch_sums *sums, ff_erro
 }
 
 /* Gives the device the next step. */
-static ff_status train_batch(ff_recipe *recipe, uint64_t step, epoch_sums *sums, ff_error *error) {
+static ff_status train_batch(ff_trainer *trainer, uint64_t step, epoch_sums *sums,
+                             ff_error *error) {
     ff_feed_batch next;
     uint64_t asked = ff_now_ns();
-    FF_TRY(ff_feed_next(recipe->train_feed, &next, error));
+    FF_TRY(ff_feed_next(trainer->train_feed, &next, error));
     sums->asked_ns += ff_now_ns() - asked;
-    ff_plan *plan = ff_recipe_plan(recipe, step, next.count);
+    ff_plan *plan = ff_trainer_plan(trainer, step, next.count);
     assert(plan && ff_plan_batch(plan) == (int)next.count);
     /* Samples lie at the front, so a shorter plan reads the same memory, and all of them count. */
     next.batch.weights = NULL;
-    ff_machine_push(recipe->machine, "step");
-    ff_status status = ff_step_run(recipe->step, plan, &next.batch, error);
-    ff_machine_pop(recipe->machine);
-    ff_status done = ff_feed_done(recipe->train_feed, status == FF_OK ? error : NULL);
+    ff_machine_push(trainer->machine, "step");
+    ff_status status = ff_step_run(trainer->step, plan, &next.batch, error);
+    ff_machine_pop(trainer->machine);
+    ff_status done = ff_feed_done(trainer->train_feed, status == FF_OK ? error : NULL);
     sums->samples += next.count;
     return status == FF_OK ? done : status;
 }
 
 /* Time that the epoch's steps waited for data: on a device as its events tell. */
-static uint64_t wait_of(ff_recipe *recipe, const epoch_sums *sums, uint64_t train_ns) {
-    const ff_step_times times = ff_step_measure(recipe->step);
-    if (!ff_machine_device(recipe->machine)) return sums->asked_ns;
+static uint64_t wait_of(ff_trainer *trainer, const epoch_sums *sums, uint64_t train_ns) {
+    const ff_step_times times = ff_step_measure(trainer->step);
+    if (!ff_machine_device(trainer->machine)) return sums->asked_ns;
     if (!times.step_ns) return 0;
     return (uint64_t)((double)train_ns * (double)times.wait_ns / (double)times.step_ns);
 }
 
 /* What the step has to say is said once. */
-static void tell_note(const ff_recipe *recipe, ff_report *report) {
-    const char *note = ff_step_note(recipe->step);
+static void tell_note(const ff_trainer *trainer, ff_report *report) {
+    const char *note = ff_step_note(trainer->step);
     if (note) ff_report_note(report, note);
 }
 
-static ff_status train_epoch(ff_recipe *recipe, uint32_t epoch, epoch_sums *sums, uint64_t *step,
+static ff_status train_epoch(ff_trainer *trainer, uint32_t epoch, epoch_sums *sums, uint64_t *step,
                              ff_report *report, ff_error *error) {
     *sums = (epoch_sums){.began_ns = ff_now_ns()};
-    ff_report_begin_epoch(report, recipe, epoch + 1);
-    for (uint64_t batch = 0; batch < recipe->batches; batch++, ++*step) {
+    ff_report_begin_epoch(report, trainer, epoch + 1);
+    for (uint64_t batch = 0; batch < trainer->batches; batch++, ++*step) {
         FF_TRY(ff_interrupt_check(error));
-        FF_TRY(train_batch(recipe, *step, sums, error));
-        tell_note(recipe, report);
-        FF_TRY(collect(recipe, false, sums, error));
+        FF_TRY(train_batch(trainer, *step, sums, error));
+        tell_note(trainer, report);
+        FF_TRY(collect(trainer, false, sums, error));
         ff_report_step(report, sums->samples,
                        sums->count ? sums->loss_sum / (double)sums->count : 0, sums->asked_ns,
                        ff_now_ns() - sums->began_ns);
     }
     /* The last steps were given to it, and it is at work on them. */
-    sums->gpu_read = ff_machine_read(recipe->machine, &sums->gpu);
-    FF_TRY(collect(recipe, true, sums, error));
+    sums->gpu_read = ff_machine_read(trainer->machine, &sums->gpu);
+    FF_TRY(collect(trainer, true, sums, error));
     if (sums->count == 0)
         return ff_fail(error, FF_BAD_DATA,
                        "%s: every sample's '%s' is -1, unlabeled; there is nothing to learn from",
-                       ff_dataset_path(recipe->splits.train), recipe->splits.label);
+                       ff_dataset_path(trainer->splits.train), trainer->splits.label);
     return FF_OK;
 }
 
 /* Whether the epoch, counted from 1, is followed by an evaluation. */
-static bool evaluates_after(const ff_recipe *recipe, uint32_t epoch) {
-    return epoch % recipe->val_every == 0 || epoch == recipe->epochs;
+static bool evaluates_after(const ff_trainer *trainer, uint32_t epoch) {
+    return epoch % trainer->val_every == 0 || epoch == trainer->epochs;
 }
 
 /* Trains and evaluates epochs until the end; *result is what was reached, also on failure. */
-static ff_status run_epochs(ff_recipe *recipe, ff_report *report, ff_run_result *result,
+static ff_status run_epochs(ff_trainer *trainer, ff_report *report, ff_run_result *result,
                             ff_error *error) {
-    for (uint32_t epoch = 0; epoch < recipe->epochs; epoch++) {
+    for (uint32_t epoch = 0; epoch < trainer->epochs; epoch++) {
         epoch_sums sums;
-        ff_status status = train_epoch(recipe, epoch, &sums, &result->steps, report, error);
+        ff_status status = train_epoch(trainer, epoch, &sums, &result->steps, report, error);
         uint64_t train_ns = ff_now_ns() - sums.began_ns;
         ff_report_end_steps(report);
         result->train_ns += train_ns;
-        const uint64_t wait_ns = wait_of(recipe, &sums, train_ns);
+        const uint64_t wait_ns = wait_of(trainer, &sums, train_ns);
         result->wait_ns += wait_ns;
         result->samples += sums.samples;
         result->skipped += sums.skipped;
@@ -155,7 +156,7 @@ static ff_status run_epochs(ff_recipe *recipe, ff_report *report, ff_run_result 
         ff_epoch line = {.epoch = epoch + 1,
                          .train_loss = sums.loss_sum / (double)sums.count,
                          .train_accuracy = (double)sums.correct / (double)sums.count,
-                         .learning_rate = rate_of(recipe, result->steps - 1),
+                         .learning_rate = rate_of(trainer, result->steps - 1),
                          .seconds = (double)train_ns * 1e-9,
                          .samples_per_second = (double)sums.samples / ((double)train_ns * 1e-9),
                          .data_wait_percent = 100 * (double)wait_ns / (double)train_ns,
@@ -163,9 +164,9 @@ static ff_status run_epochs(ff_recipe *recipe, ff_report *report, ff_run_result 
                          .loss_scale = sums.loss_scale,
                          .gpu_read = sums.gpu_read,
                          .gpu = sums.gpu};
-        if (recipe->val_plan && evaluates_after(recipe, epoch + 1)) {
+        if (trainer->val_plan && evaluates_after(trainer, epoch + 1)) {
             ff_evaluation evaluation;
-            status = ff_evaluate(recipe->val_plan, recipe->val_feed, &evaluation, error);
+            status = ff_evaluate(trainer->val_plan, trainer->val_feed, &evaluation, error);
             if (status != FF_OK) return status;
             result->val_ns += evaluation.ns;
             result->last_val_ns = evaluation.ns;
@@ -186,70 +187,71 @@ static ff_status run_epochs(ff_recipe *recipe, ff_report *report, ff_run_result 
 }
 
 /* A signal is no failure of the run: say how far it came. */
-static ff_status interrupted(const ff_recipe *recipe, const ff_run_result *result,
+static ff_status interrupted(const ff_trainer *trainer, const ff_run_result *result,
                              ff_error *error) {
     int number = ff_interrupt_signal();
     return ff_fail(error, FF_INTERRUPTED,
                    "stopped by %s after step %" PRIu64 " of %" PRIu64 " (%" PRIu32 " of %s done)",
                    number == SIGTERM ? "SIGTERM" : "SIGINT", result->steps,
-                   ff_recipe_total_steps(recipe), result->last.epoch,
-                   ff_say_count(recipe->epochs, "epoch", "epochs").text);
+                   ff_trainer_total_steps(trainer), result->last.epoch,
+                   ff_say_count(trainer->epochs, "epoch", "epochs").text);
 }
 
 /* Before the clock starts. */
-static ff_status warm_up(ff_recipe *recipe, ff_report *report, ff_run_result *result,
+static ff_status warm_up(ff_trainer *trainer, ff_report *report, ff_run_result *result,
                          ff_error *error) {
-    if (recipe->options->no_warm_up) return FF_OK;
+    if (trainer->options->no_warm_up) return FF_OK;
     const uint64_t began = ff_now_ns();
-    ff_status status = ff_warm_up(recipe, error);
-    if (ff_machine_device(recipe->machine)) result->warm_up_ns = ff_now_ns() - began;
-    tell_note(recipe, report);
+    ff_status status = ff_warm_up(trainer, error);
+    if (ff_machine_device(trainer->machine)) result->warm_up_ns = ff_now_ns() - began;
+    tell_note(trainer, report);
     return status;
 }
 
 /* Before the first step, where the net wants it. */
-static ff_status whiten(ff_recipe *recipe, ff_run_result *result, ff_error *error) {
+static ff_status whiten(ff_trainer *trainer, ff_run_result *result, ff_error *error) {
     uint64_t began = ff_now_ns();
-    ff_status status = ff_whiten(recipe->model, recipe->splits.train, recipe->splits.val_resize,
-                                 ff_model_threads(recipe->model), error);
+    ff_status status = ff_whiten(trainer->model, trainer->splits.train, trainer->splits.val_resize,
+                                 ff_model_threads(trainer->model), error);
     result->whiten_ns = ff_now_ns() - began;
     return status;
 }
 
-ff_status ff_run(ff_recipe *recipe, ff_report *report, ff_error *error) {
+ff_status ff_run(ff_trainer *trainer, ff_report *report, ff_error *error) {
     ff_error own = {0};
     if (!error) error = &own;
     ff_run_result result = {0};
     uint64_t began = ff_now_ns();
-    FF_TRY(ff_report_start(report, recipe, error));
-    ff_status status = warm_up(recipe, report, &result, error);
-    if (status == FF_OK) status = whiten(recipe, &result, error);
-    if (status == FF_OK) status = run_epochs(recipe, report, &result, error);
-    if (status == FF_INTERRUPTED) status = interrupted(recipe, &result, error);
+    FF_TRY(ff_report_start(report, trainer, error));
+    ff_status status = warm_up(trainer, report, &result, error);
+    if (status == FF_OK) status = whiten(trainer, &result, error);
+    if (status == FF_OK) status = run_epochs(trainer, report, &result, error);
+    if (status == FF_INTERRUPTED) status = interrupted(trainer, &result, error);
     result.total_ns = ff_now_ns() - began;
-    ff_loader_stats loader = ff_feed_measure(recipe->train_feed);
+    ff_loader_stats loader = ff_feed_measure(trainer->train_feed);
     if (loader.fill_ns)
         result.loader_rate = (double)loader.samples * 1e9 / (double)loader.fill_ns *
-                             (recipe->workers > 1 ? recipe->workers : 1);
+                             (trainer->workers > 1 ? trainer->workers : 1);
     /* The end is logged whatever it was; a failure to log must not hide the first one. */
     ff_error log_error = {0};
     ff_status log_status =
-        ff_report_end(report, recipe, &result, status, error->message, &log_error);
+        ff_report_end(report, trainer, &result, status, error->message, &log_error);
     if (status != FF_OK || log_status == FF_OK) return status;
     *error = log_error;
     return log_status;
 }
 
-ff_status ff_run_compute_rate(ff_recipe *recipe, uint64_t budget_ns, double *rate,
+ff_status ff_run_compute_rate(ff_trainer *trainer, uint64_t budget_ns, double *rate,
                               ff_error *error) {
     ff_step *step;
     ff_feed_batch next = {0};
-    FF_TRY(ff_recipe_make_step(recipe, recipe->options, false, &step, error));
-    ff_status status = ff_feed_next(recipe->train_feed, &next, error);
-    ff_compute *compute = ff_model_compute(recipe->model);
-    if (status == FF_OK) status = ff_feed_make(recipe->train_feed, compute->stream, error);
+    FF_TRY(ff_trainer_make_step(trainer, trainer->options, false, &step, error));
+    ff_status status = ff_feed_next(trainer->train_feed, &next, error);
+    ff_compute *compute = ff_model_compute(trainer->model);
+    if (status == FF_OK) status = ff_feed_make(trainer->train_feed, compute->stream, error);
     uint64_t began = 0, took = 0, samples = 0;
-    ff_plan *plan = next.count == (uint32_t)recipe->batch ? recipe->train_plan : recipe->last_plan;
+    ff_plan *plan =
+        next.count == (uint32_t)trainer->batch ? trainer->train_plan : trainer->last_plan;
     next.batch.weights = NULL;
     /* The first ones are not counted: what is recorded is recorded in the second. */
     for (int i = 0; status == FF_OK && (i < 4 || took < budget_ns); i++) {
@@ -267,7 +269,7 @@ ff_status ff_run_compute_rate(ff_recipe *recipe, uint64_t budget_ns, double *rat
     if (status == FF_OK) status = ff_compute_wait(compute, error);
     took = ff_now_ns() - began;
     *rate = samples ? (double)samples * 1e9 / (double)took : 0;
-    ff_status done = ff_feed_done(recipe->train_feed, NULL);
+    ff_status done = ff_feed_done(trainer->train_feed, NULL);
     ff_step_destroy(&step);
     return status == FF_OK ? done : status;
 }

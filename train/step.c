@@ -2,25 +2,18 @@
 
 #include "format/base/memory.h"
 #include "train/plan.h"
+#include "train/segments.h"
 #include "train/update.h"
 
 #include <assert.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 /* One step in TIMED_STEPS has its time taken, where the one before that is through. */
-enum { REPORT_STEPS = 16, PARTS = 3, TIMED_STEPS = 8 };
+enum { SEND_STEPS = 16, PARTS = 3, TIMED_STEPS = 8 };
 
-/* The first segment with one plan: made call by call, then recorded, then launched. The one whose
- * time is taken is a recording of its own. */
-typedef struct segment {
-    struct segment *next;
-    ff_plan *plan;
-    ff_batch batch; /* as it was recorded */
-    bool warm;      /* it has run once */
-    ff_recording *plain, *timed;
-} segment;
+/* The segments of a step, in their order. */
+enum { GRADIENTS, UPDATE, SEGMENTS };
 
 struct ff_step {
     ff_model *model;
@@ -28,13 +21,10 @@ struct ff_step {
     ff_store *store;
     ff_step_options options;
     ff_update *update;
-    segment *segments;
+    ff_segments segments;
     const ff_plan *plan; /* of the step before; NULL = there was none */
-    char note[2304];     /* empty: recordings are made as wanted */
-    bool update_warm;
-    ff_recording *update_recording;
-    ff_outcome *ring;   /* [PARTS * report_steps], on the device */
-    ff_outcome *pinned; /* its copy */
+    ff_outcome *ring;    /* [PARTS * send_steps], on the device */
+    ff_outcome *pinned;  /* its copy */
     ff_event *copied[PARTS];
     /* Numbers of the next step, of the next one whose outcome is sent to the host, and that the
      * caller gets: delivered <= sent <= given. */
@@ -52,6 +42,38 @@ struct ff_step {
 static const ff_device_table *table_of(const ff_step *step) {
     return step->compute->device->table;
 }
+
+/* ---- the segments ---- */
+
+/* The batch, forward and backward. */
+static ff_status give_gradients(void *context, ff_plan *plan, const ff_batch *batch, bool timed,
+                                ff_error *error) {
+    ff_step *step = context;
+    ff_compute *compute = step->compute;
+    const ff_bucket_events events = {step->buckets, step->bucket_events, step->bucket_count};
+    ff_compute_enter(compute);
+    if (step->options.make_batch)
+        FF_TRY(step->options.make_batch(step->options.context, compute->stream, error));
+    if (timed)
+        FF_TRY(table_of(step)->event_record_external(compute->device, step->begun, compute->stream,
+                                                     error));
+    ff_plan_enqueue(plan, batch, true, step->ring, PARTS * step->options.send_steps,
+                    step->options.bucket_bytes ? &events : NULL);
+    return ff_compute_check(compute, error);
+}
+
+static ff_status give_update(void *context, ff_plan *plan, const ff_batch *batch, bool timed,
+                             ff_error *error) {
+    ff_step *step = context;
+    (void)plan, (void)batch, (void)timed;
+    ff_update_enqueue(step->update, step->ring, PARTS * step->options.send_steps);
+    return ff_compute_check(step->compute, error);
+}
+
+static const ff_segment_kind kinds[SEGMENTS] = {
+    [GRADIENTS] = {.give = give_gradients, .of_plan = true, .timed = true},
+    [UPDATE] = {.give = give_update},
+};
 
 /* ---- life ---- */
 
@@ -86,7 +108,7 @@ static ff_status set_control(ff_step *step, ff_error *error) {
 
 static ff_status build(ff_step *step, ff_error *error) {
     const ff_step_options *options = &step->options;
-    const uint64_t bytes = (uint64_t)PARTS * options->report_steps * sizeof(ff_outcome);
+    const uint64_t bytes = (uint64_t)PARTS * options->send_steps * sizeof(ff_outcome);
     const ff_update_options update = {
         .groups = options->groups,
         .group_count = options->group_count,
@@ -116,8 +138,11 @@ ff_status ff_step_create(ff_step **out, ff_model *model, const ff_step_options *
     step->compute = ff_model_compute(model);
     step->store = ff_model_store(model);
     step->options = *options;
-    if (!step->options.report_steps) step->options.report_steps = REPORT_STEPS;
-    if (table_of(step)->unified) step->options.record = false;
+    if (!step->options.send_steps) step->options.send_steps = SEND_STEPS;
+    step->segments.compute = step->compute;
+    step->segments.kinds = kinds;
+    step->segments.context = step;
+    step->segments.record = options->record && !table_of(step)->unified;
     step->given = step->sent = step->delivered = options->first_step;
     ff_status status = build(step, error);
     if (status == FF_OK)
@@ -127,18 +152,6 @@ ff_status ff_step_create(ff_step **out, ff_model *model, const ff_step_options *
     return status;
 }
 
-static void destroy_segments(ff_step *step) {
-    ff_device *device = step->compute->device;
-    while (step->segments) {
-        segment *s = step->segments;
-        step->segments = s->next;
-        device->table->recording_destroy(device, s->plain);
-        device->table->recording_destroy(device, s->timed);
-        free(s);
-    }
-    device->table->recording_destroy(device, step->update_recording);
-}
-
 void ff_step_destroy(ff_step **pointer) {
     ff_step *step = *pointer;
     if (!step) return;
@@ -146,7 +159,7 @@ void ff_step_destroy(ff_step **pointer) {
     if (ff_compute_wait(step->compute, NULL) != FF_OK) {
         /* what failed was told before, or is told by the compute's next user */
     }
-    destroy_segments(step);
+    ff_segments_destroy(&step->segments);
     ff_update_destroy(&step->update);
     ff_event *events[] = {step->before, step->begun, step->ended};
     for (size_t i = 0; i < sizeof events / sizeof *events; i++)
@@ -160,99 +173,6 @@ void ff_step_destroy(ff_step **pointer) {
     free(step->buckets);
     free(step);
     *pointer = NULL;
-}
-
-/* ---- the segments ---- */
-
-static segment *segment_for(ff_step *step, ff_plan *plan, const ff_batch *batch, ff_error *error) {
-    for (segment *s = step->segments; s; s = s->next)
-        if (s->plan == plan) {
-            assert(!s->plain ||
-                   (s->batch.images == batch->images && s->batch.labels == batch->labels &&
-                    s->batch.weights == batch->weights && s->batch.mix == batch->mix));
-            return s;
-        }
-    segment *s;
-    if (ff_alloc(&s, 1, sizeof *s, "a training step", error) != FF_OK) return NULL;
-    s->plan = plan;
-    s->batch = *batch;
-    s->next = step->segments;
-    step->segments = s;
-    return s;
-}
-
-/* Gives the stream all calls of the first segment. */
-static ff_status call_first(ff_step *step, const segment *s, const ff_batch *batch, bool timed,
-                            ff_error *error) {
-    ff_compute *compute = step->compute;
-    const ff_bucket_events events = {step->buckets, step->bucket_events, step->bucket_count};
-    ff_compute_enter(compute);
-    if (step->options.make_batch)
-        FF_TRY(step->options.make_batch(step->options.context, compute->stream, error));
-    if (timed)
-        FF_TRY(table_of(step)->event_record_external(compute->device, step->begun, compute->stream,
-                                                     error));
-    ff_plan_enqueue(s->plan, batch, true, step->ring, PARTS * step->options.report_steps,
-                    step->options.bucket_bytes ? &events : NULL);
-    return ff_compute_check(compute, error);
-}
-
-static ff_status call_update(ff_step *step, ff_error *error) {
-    ff_update_enqueue(step->update, step->ring, PARTS * step->options.report_steps);
-    return ff_compute_check(step->compute, error);
-}
-
-/* Captures what one of the two gives to the stream. */
-static ff_status record(ff_step *step, const segment *s, bool timed, ff_recording **recording,
-                        ff_error *error) {
-    ff_compute *compute = step->compute;
-    const ff_device_table *table = compute->device->table;
-    FF_TRY(table->capture_begin(compute->device, compute->stream, error));
-    ff_status status = s ? call_first(step, s, &s->batch, timed, error) : call_update(step, error);
-    /* a capture ends whatever became of it; its own failure is the second one */
-    ff_status ended = table->capture_end(compute->device, compute->stream, recording,
-                                         status == FF_OK ? error : NULL);
-    return status == FF_OK ? ended : status;
-}
-
-static ff_status launch(ff_step *step, ff_recording *recording, ff_error *error) {
-    return table_of(step)->recording_launch(step->compute->device, recording, step->compute->stream,
-                                            error);
-}
-
-/* What is recorded need not be: a failure is told once, and all steps are given call by call from
- * here on. Where the reason is another one than the recording, those calls fail too. */
-static void give_up_recording(ff_step *step, const ff_error *why) {
-    snprintf(step->note, sizeof step->note,
-             "steps are not recorded, which costs the host more time: %s", why->message);
-    ff_compute_forgive(step->compute);
-    step->options.record = false;
-}
-
-static ff_status run_first(ff_step *step, segment *s, const ff_batch *batch, bool timed,
-                           ff_error *error) {
-    if (step->options.record && s->warm && !s->timed) {
-        ff_error why = {0};
-        s->batch = *batch;
-        ff_status status = record(step, s, false, &s->plain, &why);
-        if (status == FF_OK) status = record(step, s, true, &s->timed, &why);
-        if (status != FF_OK) give_up_recording(step, &why);
-    }
-    if (step->options.record && s->timed) return launch(step, timed ? s->timed : s->plain, error);
-    s->warm = true;
-    return call_first(step, s, batch, timed, error);
-}
-
-static ff_status run_update(ff_step *step, ff_error *error) {
-    if (step->options.record && step->update_warm && !step->update_recording) {
-        ff_error why = {0};
-        if (record(step, NULL, false, &step->update_recording, &why) != FF_OK)
-            give_up_recording(step, &why);
-    }
-    if (step->options.record && step->update_recording)
-        return launch(step, step->update_recording, error);
-    step->update_warm = true;
-    return call_update(step, error);
 }
 
 /* ---- times ---- */
@@ -295,11 +215,11 @@ ff_step_times ff_step_measure(ff_step *step) {
 /* ---- outcomes ---- */
 
 static int part_of(const ff_step *step, uint64_t number) {
-    return (int)(number / step->options.report_steps % PARTS);
+    return (int)(number / step->options.send_steps % PARTS);
 }
 
 static uint64_t place_of(const ff_step *step, uint64_t number) {
-    return number % (PARTS * (uint64_t)step->options.report_steps);
+    return number % (PARTS * (uint64_t)step->options.send_steps);
 }
 
 /* Sends the outcomes that were not: they lie in one part, for every part is sent at its end. */
@@ -326,8 +246,8 @@ ff_status ff_step_outcomes(ff_step *step, bool wait, const ff_outcome **outcomes
     if (step->delivered == step->sent) return FF_OK;
     if (!wait && !device->table->event_done(device, copied)) return FF_OK;
     FF_TRY(device->table->event_synchronize(device, copied, error));
-    const uint64_t at = place_of(step, step->delivered), report = step->options.report_steps;
-    const uint64_t left = report - at % report, there = step->sent - step->delivered;
+    const uint64_t at = place_of(step, step->delivered), each = step->options.send_steps;
+    const uint64_t left = each - at % each, there = step->sent - step->delivered;
     *count = (uint32_t)(there < left ? there : left);
     *outcomes = step->pinned + at;
     step->delivered += *count;
@@ -339,7 +259,7 @@ ff_status ff_step_outcomes(ff_step *step, bool wait, const ff_outcome **outcomes
 static ff_status await_place(ff_step *step, ff_error *error) {
     ff_device *device = step->compute->device;
     const uint64_t ahead = step->given - step->delivered;
-    const uint64_t most = (PARTS - 1) * (uint64_t)step->options.report_steps;
+    const uint64_t most = (PARTS - 1) * (uint64_t)step->options.send_steps;
     assert(ahead <= most);
     if (ahead < most) return FF_OK;
     return device->table->event_synchronize(device, step->copied[part_of(step, step->delivered)],
@@ -357,26 +277,38 @@ static void enter_plan(ff_step *step, const ff_plan *plan) {
     step->plan = plan;
 }
 
-ff_status ff_step_run(ff_step *step, ff_plan *plan, const ff_batch *batch, ff_error *error) {
-    segment *s = segment_for(step, plan, batch, error);
-    if (!s) return FF_NO_MEMORY;
-    /* Not while it is being recorded: the device waits for that. */
-    const bool timed = step->before_set && (!step->options.record || s->plain);
+/* Gives the segments [0, end) of the next step. */
+static ff_status run_segments(ff_step *step, ff_plan *plan, const ff_batch *batch, int end,
+                              bool timed, ff_error *error) {
     step->before_set = false;
     FF_TRY(ff_compute_check(step->compute, error));
     FF_TRY(await_place(step, error));
     enter_plan(step, plan);
-    FF_TRY(run_first(step, s, batch, timed, error));
-    FF_TRY(run_update(step, error));
+    for (int i = 0; i < end; i++)
+        FF_TRY(ff_segments_run(&step->segments, i, plan, batch, timed && kinds[i].timed, error));
     step->store->forwards++;
-    step->given++;
-    FF_TRY(mark_end(step, timed, error));
-    if (step->given % step->options.report_steps == 0) return send_outcomes(step, error);
     return FF_OK;
 }
 
+ff_status ff_step_run(ff_step *step, ff_plan *plan, const ff_batch *batch, ff_error *error) {
+    const bool timed = step->before_set && ff_segments_timeable(&step->segments, GRADIENTS, plan);
+    FF_TRY(run_segments(step, plan, batch, SEGMENTS, timed, error));
+    step->given++;
+    FF_TRY(mark_end(step, timed, error));
+    if (step->given % step->options.send_steps == 0) return send_outcomes(step, error);
+    return FF_OK;
+}
+
+ff_status ff_step_gradients(ff_step *step, ff_plan *plan, const ff_batch *batch,
+                            ff_outcome *outcome, ff_error *error) {
+    FF_TRY(run_segments(step, plan, batch, UPDATE, false, error));
+    ff_compute_read(step->compute, outcome, step->ring + place_of(step, step->given),
+                    sizeof *outcome);
+    return ff_compute_check(step->compute, error);
+}
+
 const char *ff_step_note(const ff_step *step) {
-    return *step->note ? step->note : NULL;
+    return *step->segments.note ? step->segments.note : NULL;
 }
 
 ff_status ff_step_restart(ff_step *step, ff_error *error) {

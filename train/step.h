@@ -1,12 +1,11 @@
 /* Training steps that never wait: a step is given to the device and the host goes on; what it found
  * (loss, counts, skipped or not) comes back some steps later, in order.
  *
- * A step is two segments, [batch, forward, backward] and [update]. Where the device is not the
- * host and `record` is set, each segment is recorded when it runs for the second time and launched
- * as one from then on; without it the same calls are made step by step, with the same bits. A plan
- * of another batch size has a first segment of its own; both use the same memory.
- * An event behind each gradient bucket tells other streams, also inside of a recording, that its
- * part of the gradients is there.
+ * A step is a list of segments (segments.h): the gradients [batch, forward, backward] and the
+ * update. Where the device is not the host and `record` is set, they are recorded. A plan of
+ * another batch size has a first segment of its own; both use the same memory. An event behind each
+ * gradient bucket tells other streams, also inside of a recording, that its part of the gradients
+ * is there.
  *
  * Several steps may exist in a process, on one device or on several; each belongs to one thread at
  * a time. */
@@ -32,7 +31,7 @@ typedef struct ff_step_options {
     double loss_scale;
     uint32_t scale_interval;
     bool record; /* where a recording cannot be made, steps go on unrecorded: ff_step_note */
-    uint32_t report_steps; /* steps between reports to the host; 0 = 16 */
+    uint32_t send_steps;   /* steps between outcomes sent to the host; 0 = 16 */
     uint64_t bucket_bytes; /* of gradients, at least, before an event; 0 = no events */
     /* What makes the batch in the stream: called when the first segment is given to it, also while
      * it is recorded, so it only enqueues. NULL = the batch is there already. */
@@ -47,15 +46,21 @@ FF_MUST_USE ff_status ff_step_create(ff_step **step, ff_model *model,
 void ff_step_destroy(ff_step **step);
 
 /* Gives the device one step of a training plan. The batch lies in device memory, at the same place
- * at every call with this plan; batch->step is not looked at. What the plan leaves out
- * (ff_model_plan_without) has a gradient of 0. Errors are those of earlier steps, too. */
+ * at every call with this plan. What the plan leaves out (ff_model_plan_without) has a gradient of
+ * 0. Errors are those of earlier steps, too. */
 FF_MUST_USE ff_status ff_step_run(ff_step *step, ff_plan *plan, const ff_batch *batch,
                                   ff_error *error);
+
+/* The segments of the next step but for its update, and waits: gradients as the update would get
+ * them, and running statistics that have moved. The next call has the same number, so dropout
+ * leaves out the same. outcome: loss_sum, count, correct and bad_sample alone. */
+FF_MUST_USE ff_status ff_step_gradients(ff_step *step, ff_plan *plan, const ff_batch *batch,
+                                        ff_outcome *outcome, ff_error *error);
 
 /* The next outcomes, oldest first, that the caller has not had; *count = 0 where none has arrived.
  * Valid until the next call of ff_step_run or this one. Where `wait`, waits for all steps given so
  * far: call again until *count is 0. Call it after every step until *count is 0: the host may be
- * two reports ahead of what it has had, and then ff_step_run waits. */
+ * two sendings ahead of what it has had, and then ff_step_run waits. */
 FF_MUST_USE ff_status ff_step_outcomes(ff_step *step, bool wait, const ff_outcome **outcomes,
                                        uint32_t *count, ff_error *error);
 
@@ -80,7 +85,7 @@ ff_step_times ff_step_measure(ff_step *step);
 ff_stream *ff_step_stream(const ff_step *step);
 
 /* Gradient buckets (one without events where bucket_bytes is 0), in the order in which the backward
- * pass completes them. Each lies in two runs of the gradients' block: weights of the compute's
+ * pass completes them. Each lies in two ranges of the gradients' block: weights of the compute's
  * dtype, and f32 of per-channel parameters. */
 typedef struct ff_step_bucket {
     void *weights;

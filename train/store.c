@@ -4,7 +4,6 @@
 #include "format/dtype.h"
 #include "loader/device/absent.h"
 #include "loader/philox.h"
-#include "train/groups.h"
 
 #include <assert.h>
 #include <math.h>
@@ -260,15 +259,6 @@ ff_status ff_store_buckets(const ff_store *store, uint64_t bytes, ff_bucket **ou
         now.channels = now.channels_end;
     }
     return FF_OK;
-}
-
-void ff_store_update(ff_store *store, const ff_sgd *steps) {
-    if (store->groups && store->groups->count) {
-        ff_groups_update(store->groups, store, steps);
-        return;
-    }
-    store->compute->ops->sgd(store->compute, steps, store->trained_count, store->values,
-                             store->momentum, (const float *)(const void *)store->gradients);
 }
 
 /* Box and Muller 1958. Words become doubles in (0, 1]. */

@@ -82,7 +82,4 @@ typedef struct ff_bucket {
 FF_MUST_USE ff_status ff_store_buckets(const ff_store *store, uint64_t bytes, ff_bucket **buckets,
                                        int *count, ff_error *error);
 
-/* The whole update; steps: one a group. */
-void ff_store_update(ff_store *store, const ff_sgd *steps);
-
 #endif

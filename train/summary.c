@@ -15,46 +15,47 @@ uint64_t ff_summary_parameters(const ff_model *model) {
     return count;
 }
 
-static void print_scale(FILE *out, const ff_recipe *recipe) {
-    if (recipe->loss_scale > 0)
-        fprintf(out, "loss scale     %g%s\n", recipe->loss_scale,
-                recipe->scale_moves ? " at first; it moves" : "");
+static void print_scale(FILE *out, const ff_trainer *trainer) {
+    if (trainer->loss_scale > 0)
+        fprintf(out, "loss scale     %g%s\n", trainer->loss_scale,
+                trainer->scale_moves ? " at first; it moves" : "");
     else
         fprintf(out, "loss scale     none\n");
 }
 
-static void print_model(FILE *out, const ff_recipe *recipe) {
-    const ff_model *model = recipe->model;
-    const ff_splits *splits = &recipe->splits;
+static void print_model(FILE *out, const ff_trainer *trainer) {
+    const ff_model *model = trainer->model;
+    const ff_splits *splits = &trainer->splits;
     const char *stem = "";
     for (int i = 0; ff_net_at(i); i++)
-        if (ff_net_at(i)->stems && strcmp(ff_net_at(i)->name, recipe->model_name) == 0)
+        if (ff_net_at(i)->stems && strcmp(ff_net_at(i)->name, trainer->model_name) == 0)
             stem = ff_model_stem(model) == FF_STEM_CIFAR ? ", cifar stem" : ", imagenet stem";
-    if (recipe->recipe_name && strcmp(recipe->recipe_name, recipe->model_name) != 0)
-        fprintf(out, "recipe         %s\n", recipe->recipe_name);
+    if (trainer->recipe_name && strcmp(trainer->recipe_name, trainer->model_name) != 0)
+        fprintf(out, "recipe         %s\n", trainer->recipe_name);
     fprintf(out,
             "model          %s%s: %" PRIu32 "x%" PRIu32 "x%" PRIu32 " -> %s, %" PRIu64
             " parameters, %.4g million multiply-accumulates a sample\n",
-            recipe->model_name, stem, splits->channels, splits->height, splits->width,
+            trainer->model_name, stem, splits->channels, splits->height, splits->width,
             ff_say_count(splits->classes, "class", "classes").text, ff_summary_parameters(model),
             ff_model_macs(model) * 1e-6);
-    if (recipe->options->planned)
-        fprintf(out, "compute        %s, %s\n", recipe->device->name, ff_model_compute_name(model));
-    else if (recipe->device)
-        fprintf(out, "device         %s\ncompute        %s\n", ff_machine_text(recipe->machine),
+    if (trainer->options->planned)
+        fprintf(out, "compute        %s, %s\n", trainer->device->name,
+                ff_model_compute_name(model));
+    else if (trainer->device)
+        fprintf(out, "device         %s\ncompute        %s\n", ff_machine_text(trainer->machine),
                 ff_model_compute_name(model));
     else
-        fprintf(out, "compute        %s, %s, %s\n", ff_machine_text(recipe->machine),
+        fprintf(out, "compute        %s, %s, %s\n", ff_machine_text(trainer->machine),
                 ff_model_compute_name(model),
                 ff_say_count((uint64_t)ff_model_threads(model), "thread", "threads").text);
-    if (recipe->device) print_scale(out, recipe);
+    if (trainer->device) print_scale(out, trainer);
     fprintf(out, "memory         ");
     for (int role = 0; role < FF_ROLE_COUNT; role++) {
         fprintf(out, "%s%s %s", role ? ", " : "", ff_role_name((ff_role)role),
                 ff_say_bytes(ff_model_bytes(model, (ff_role)role)).text);
     }
     fputc('\n', out);
-    ff_needs_print(out, &recipe->needs);
+    ff_needs_print(out, &trainer->needs);
 }
 
 static void print_set(FILE *out, const char *what, const ff_dataset *dataset, const char *note) {
@@ -67,23 +68,23 @@ static void print_set(FILE *out, const char *what, const ff_dataset *dataset, co
             metadata->width, metadata->compression == FF_COMPRESSION_ZSTD ? ", zstd" : "", note);
 }
 
-static void print_augment(FILE *out, const ff_recipe *recipe) {
-    fprintf(out, "augment        %s%s\n", recipe->augment_text,
-            recipe->augment_chosen ? " (the model's default; --augment none for nothing)" : "");
-    if (recipe->pad_chosen && recipe->augment.pad)
+static void print_augment(FILE *out, const ff_trainer *trainer) {
+    fprintf(out, "augment        %s%s\n", trainer->augment_text,
+            trainer->augment_chosen ? " (the model's default; --augment none for nothing)" : "");
+    if (trainer->pad_chosen && trainer->augment.pad)
         fprintf(out, "               crop without a number pads by %" PRIu32 ", %s; crop=N by N\n",
-                recipe->augment.pad,
-                recipe->is_small ? "as is usual for small images" : "an eighth of the side");
-    else if (recipe->pad_chosen)
+                trainer->augment.pad,
+                trainer->is_small ? "as is usual for small images" : "an eighth of the side");
+    else if (trainer->pad_chosen)
         fprintf(out, "               crop cuts from samples that are larger; nothing is padded\n");
-    if (recipe->augment_chosen && !recipe->is_small)
+    if (trainer->augment_chosen && !trainer->is_small)
         fprintf(out,
                 "               no random resized crops; --augment rrc=%" PRIu32 ",flip for them\n",
-                recipe->splits.height);
+                trainer->splits.height);
 }
 
-static void print_data(FILE *out, const ff_recipe *recipe) {
-    const ff_splits *splits = &recipe->splits;
+static void print_data(FILE *out, const ff_trainer *trainer) {
+    const ff_splits *splits = &trainer->splits;
     static const char *const verify[] = {"off", "first", "always"};
     print_set(out, "data", splits->train, "");
     if (splits->val)
@@ -91,46 +92,46 @@ static void print_data(FILE *out, const ff_recipe *recipe) {
                   splits->val_found ? "; found beside it, --val names another" : "");
     else
         fprintf(out, "validation     none; --val names a set to evaluate on\n");
-    if (splits->val && recipe->val_every > 1 && recipe->val_every >= recipe->epochs)
+    if (splits->val && trainer->val_every > 1 && trainer->val_every >= trainer->epochs)
         fprintf(out, "               after the last epoch only; --val-every 1: after each\n");
-    else if (splits->val && recipe->val_every > 1)
+    else if (splits->val && trainer->val_every > 1)
         fprintf(out, "               after every %" PRIu32 " epochs, and after the last\n",
-                recipe->val_every);
+                trainer->val_every);
     fprintf(out, "label          %s, %s\n", splits->label,
             ff_say_count(splits->classes, "class", "classes").text);
-    print_augment(out, recipe);
+    print_augment(out, trainer);
     if (splits->val_resize)
         fprintf(out, "evaluation     resize %" PRIu32 ", central crop %" PRIu32 "x%" PRIu32 "\n",
                 splits->val_resize, splits->height, splits->width);
-    const ff_feed_info feed = ff_feed_describe(recipe->train_feed);
+    const ff_feed_info feed = ff_feed_describe(trainer->train_feed);
     fprintf(out,
             "loader         order %s, seed %" PRIu64 ", %d worker%s%s, verify %s, a slot of %s\n",
-            ff_order_name(recipe->order), recipe->seed, recipe->workers,
-            recipe->workers == 1 ? "" : "s",
-            recipe->workers == 0 ? " (batches are filled between steps)" : "",
-            verify[recipe->verify], ff_say_bytes(feed.loader.slot_bytes).text);
+            ff_order_name(trainer->order), trainer->seed, trainer->workers,
+            trainer->workers == 1 ? "" : "s",
+            trainer->workers == 0 ? " (batches are filled between steps)" : "",
+            verify[trainer->verify], ff_say_bytes(feed.loader.slot_bytes).text);
     if (feed.placement) fprintf(out, "placement      %s\n", feed.placement);
     if (!feed.loader.beyond_memory_bytes) return;
     fprintf(out,
             "reading        the samples take %s, more than this machine's memory, so they are read "
             "from the disk each epoch%s\n",
             ff_say_bytes(feed.loader.beyond_memory_bytes).text,
-            recipe->order == FF_ORDER_BLOCK
+            trainer->order == FF_ORDER_BLOCK
                 ? ""
                 : "; --order block reads those together that lie together");
 }
 
-static void print_batches(FILE *out, const ff_recipe *recipe) {
-    fprintf(out, "batches        %" PRIu64 " an epoch of %s, %s, %s", recipe->batches,
-            ff_say_count((uint64_t)recipe->batch, "sample", "samples").text,
-            ff_say_count(recipe->epochs, "epoch", "epochs").text,
-            ff_say_count(ff_recipe_total_steps(recipe), "step", "steps").text);
-    if (recipe->batch != recipe->batch_asked)
-        fprintf(out, " (the whole set; --batch was %" PRId64 ")", recipe->batch_asked);
-    if (recipe->last_count) fprintf(out, " (the last batch has %" PRId64 ")", recipe->last_count);
-    if (recipe->dropped)
+static void print_batches(FILE *out, const ff_trainer *trainer) {
+    fprintf(out, "batches        %" PRIu64 " an epoch of %s, %s, %s", trainer->batches,
+            ff_say_count((uint64_t)trainer->batch, "sample", "samples").text,
+            ff_say_count(trainer->epochs, "epoch", "epochs").text,
+            ff_say_count(ff_trainer_total_steps(trainer), "step", "steps").text);
+    if (trainer->batch != trainer->batch_asked)
+        fprintf(out, " (the whole set; --batch was %" PRId64 ")", trainer->batch_asked);
+    if (trainer->last_count) fprintf(out, " (the last batch has %" PRId64 ")", trainer->last_count);
+    if (trainer->dropped)
         fprintf(out, " (%" PRId64 " left out each epoch; --last-batch keep keeps them)",
-                recipe->dropped);
+                trainer->dropped);
     fputc('\n', out);
 }
 
@@ -140,9 +141,9 @@ static void print_sgd(FILE *out, const ff_sgd *sgd) {
 }
 
 /* A line a group, where each has its own numbers. */
-static void print_groups(FILE *out, const ff_recipe *recipe) {
-    for (int i = 0; i < recipe->group_count; i++) {
-        const ff_recipe_update *group = &recipe->groups[i];
+static void print_groups(FILE *out, const ff_trainer *trainer) {
+    for (int i = 0; i < trainer->group_count; i++) {
+        const ff_trainer_update *group = &trainer->groups[i];
         fprintf(out, "%-14s %s: %s at %g, ", i ? "" : "optimizer", group->names,
                 group->rule == FF_RULE_MUON ? "Muon" : "SGD", group->schedule.peak);
         if (group->rule == FF_RULE_MUON)
@@ -150,7 +151,7 @@ static void print_groups(FILE *out, const ff_recipe *recipe) {
                     group->sgd.nesterov ? " (Nesterov)" : "");
         else
             print_sgd(out, &group->sgd);
-        if (group->schedule.total_steps < ff_recipe_total_steps(recipe))
+        if (group->schedule.total_steps < ff_trainer_total_steps(trainer))
             fprintf(out, ", until step %" PRIu64, group->schedule.total_steps);
         fputc('\n', out);
     }
@@ -171,30 +172,30 @@ static void print_rates(FILE *out, const ff_schedule *schedule) {
     fputc('\n', out);
 }
 
-static void print_optimizer(FILE *out, const ff_recipe *recipe) {
-    if (recipe->group_count == 1) {
+static void print_optimizer(FILE *out, const ff_trainer *trainer) {
+    if (trainer->group_count == 1) {
         fprintf(out, "optimizer      SGD, ");
-        print_sgd(out, &recipe->groups[0].sgd);
+        print_sgd(out, &trainer->groups[0].sgd);
         fprintf(out, ", ");
     } else {
-        print_groups(out, recipe);
+        print_groups(out, trainer);
         fprintf(out, "loss           ");
-        if (recipe->summed_loss) fprintf(out, "summed over a batch, ");
+        if (trainer->summed_loss) fprintf(out, "summed over a batch, ");
     }
-    fprintf(out, "label smoothing %g", recipe->label_smoothing);
-    if (recipe->dropout >= 0) fprintf(out, ", dropout %g", recipe->dropout);
+    fprintf(out, "label smoothing %g", trainer->label_smoothing);
+    if (trainer->dropout >= 0) fprintf(out, ", dropout %g", trainer->dropout);
     fputc('\n', out);
-    print_rates(out, &recipe->groups[0].schedule);
-    if (recipe->views > 1)
+    print_rates(out, &trainer->groups[0].schedule);
+    if (trainer->views > 1)
         fprintf(out,
                 "views          %d of each sample in evaluation; --views 1 for the sample alone\n",
-                recipe->views);
+                trainer->views);
 }
 
-void ff_summary_print(FILE *out, const ff_recipe *recipe) {
-    print_model(out, recipe);
-    print_data(out, recipe);
-    print_batches(out, recipe);
-    print_optimizer(out, recipe);
+void ff_summary_print(FILE *out, const ff_trainer *trainer) {
+    print_model(out, trainer);
+    print_data(out, trainer);
+    print_batches(out, trainer);
+    print_optimizer(out, trainer);
     fflush(out);
 }

@@ -1,14 +1,14 @@
-/* A recipe in words: what --dry-run prints, and the head of every run. */
+/* A trainer in words: what --dry-run prints, and the head of every run. */
 #ifndef FF_TRAIN_SUMMARY_H
 #define FF_TRAIN_SUMMARY_H
 
-#include "train/recipe.h"
+#include "train/trainer.h"
 
 #include <stdio.h>
 
 /* Model, shapes, parameters, multiply-accumulates, memory by role, sets, batches, learning rates
  * and every choice that the recipe made. */
-void ff_summary_print(FILE *out, const ff_recipe *recipe);
+void ff_summary_print(FILE *out, const ff_trainer *trainer);
 
 /* Trained values. */
 uint64_t ff_summary_parameters(const ff_model *model);

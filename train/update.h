@@ -27,9 +27,10 @@ FF_MUST_USE ff_status ff_update_create(ff_update **update, ff_store *store,
 void ff_update_destroy(ff_update **update); /* NULL is accepted */
 
 /* Gives the compute the end of a step: the check, the update, and the control's advance; the ring's
- * place of the step gets what they found. ring: [ring_size], on the device. The check, of tables
- * that have update_run, looks at all gradients: where one is infinite or NaN, parameters and state
- * stay as they are, whether or not the loss was scaled. */
+ * place of the step gets what they found. ring: [ring_size], on the device. The check, of devices
+ * that are not the host, looks at all gradients: where one is infinite or NaN, parameters and state
+ * stay as they are, whether or not the loss was scaled. The CPU has none: its caller looks at the
+ * loss of every step. */
 void ff_update_enqueue(ff_update *update, ff_outcome *ring, uint32_t ring_size);
 
 #endif

@@ -58,46 +58,46 @@ static void drop(snapshot *kept) {
 /* ---- what is done ---- */
 
 /* A shorter plan reads the front of the batch. */
-static ff_status steps_of(ff_recipe *recipe, ff_plan *plan, ff_error *error) {
+static ff_status steps_of(ff_trainer *trainer, ff_plan *plan, ff_error *error) {
     enum { STEPS = 2 };
     for (int i = 0; plan && i < STEPS; i++) {
         ff_feed_batch first;
         FF_TRY(ff_interrupt_check(error));
-        FF_TRY(ff_feed_next(recipe->train_feed, &first, error));
+        FF_TRY(ff_feed_next(trainer->train_feed, &first, error));
         first.batch.weights = NULL;
-        FF_TRY(ff_step_run(recipe->step, plan, &first.batch, error));
-        FF_TRY(ff_step_restart(recipe->step, error));
-        FF_TRY(ff_feed_again(recipe->train_feed, error));
+        FF_TRY(ff_step_run(trainer->step, plan, &first.batch, error));
+        FF_TRY(ff_step_restart(trainer->step, error));
+        FF_TRY(ff_feed_again(trainer->train_feed, error));
     }
     return FF_OK;
 }
 
-static ff_status evaluate_once(ff_recipe *recipe, ff_error *error) {
-    ff_compute *compute = ff_model_compute(recipe->model);
+static ff_status evaluate_once(ff_trainer *trainer, ff_error *error) {
+    ff_compute *compute = ff_model_compute(trainer->model);
     ff_feed_batch first;
-    if (!recipe->val_plan) return FF_OK;
-    FF_TRY(ff_feed_next(recipe->val_feed, &first, error));
-    FF_TRY(ff_feed_make(recipe->val_feed, compute->stream, error));
-    ff_plan_enqueue(recipe->val_plan, &first.batch, false, ff_feed_outcomes(recipe->val_feed), 1,
+    if (!trainer->val_plan) return FF_OK;
+    FF_TRY(ff_feed_next(trainer->val_feed, &first, error));
+    FF_TRY(ff_feed_make(trainer->val_feed, compute->stream, error));
+    ff_plan_enqueue(trainer->val_plan, &first.batch, false, ff_feed_outcomes(trainer->val_feed), 1,
                     NULL);
     FF_TRY(ff_compute_wait(compute, error));
-    return ff_feed_again(recipe->val_feed, error);
+    return ff_feed_again(trainer->val_feed, error);
 }
 
-static ff_status run(ff_recipe *recipe, ff_error *error) {
-    ff_plan *const plans[] = {recipe->train_plan, recipe->last_plan, recipe->settled_plan,
-                              recipe->settled_last_plan};
+static ff_status run(ff_trainer *trainer, ff_error *error) {
+    ff_plan *const plans[] = {trainer->train_plan, trainer->last_plan, trainer->settled_plan,
+                              trainer->settled_last_plan};
     for (size_t i = 0; i < sizeof plans / sizeof *plans; i++)
-        FF_TRY(steps_of(recipe, plans[i], error));
-    return evaluate_once(recipe, error);
+        FF_TRY(steps_of(trainer, plans[i], error));
+    return evaluate_once(trainer, error);
 }
 
-ff_status ff_warm_up(ff_recipe *recipe, ff_error *error) {
-    ff_store *store = ff_model_store(recipe->model);
+ff_status ff_warm_up(ff_trainer *trainer, ff_error *error) {
+    ff_store *store = ff_model_store(trainer->model);
     snapshot kept = {0};
     if (store->compute->device->table->unified) return FF_OK;
     ff_status status = take(&kept, store, error);
-    if (status == FF_OK) status = run(recipe, error);
+    if (status == FF_OK) status = run(trainer, error);
     if (status == FF_OK) status = put_back(&kept, store, error);
     drop(&kept);
     return status;

@@ -15,7 +15,8 @@ static float step(float value, int steps) {
 static bool equal(const uint16_t *table, ff_dtype dtype, float scale, float bias) {
     for (int value = 0; value < 256; value++) {
         float result = fmaf((float)value, scale, bias);
-        uint16_t bits = dtype == FF_F16 ? ff_f16_from_f32(result) : ff_bf16_from_f32(result);
+        uint16_t bits;
+        ff_convert(&bits, dtype, &result, FF_F32, 1);
         if (bits != table[value]) return false;
     }
     return true;

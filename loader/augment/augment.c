@@ -4,14 +4,12 @@
 #include "format/metadata.h"
 #include "loader/augment/jitter.h"
 
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define KNOWN                                                                                      \
-    "known are crop[=PAD][:reflect], flip[=alternate], cutout=SIZE, resize=SIZE, "                 \
-    "rrc=SIZE[:SCALE-SCALE[:RATIO-RATIO]], jitter=BRIGHTNESS[:CONTRAST[:SATURATION[:HUE]]], "      \
-    "erase=PROBABILITY[:SCALE-SCALE[:RATIO-RATIO]], mixup[=ALPHA], cutmix[=ALPHA], or none"
+/* ---- reading -------------------------------------------------------------------------------- */
 
 /* torchvision's. */
 static const double default_scale[2] = {0.08, 1.0}, default_ratio[2] = {3.0 / 4.0, 4.0 / 3.0};
@@ -30,7 +28,8 @@ static bool parse_pixels(const char *text, uint32_t *pixels) {
     return true;
 }
 
-/* crop[=PAD][:reflect|:black] */
+/* An entry's `parse` reads what follows "NAME=", which it may cut up; NULL where that is left out.
+ */
 static bool parse_crop(ff_augment_spec *spec, char *value) {
     spec->crop = 1;
     if (!value) return true;
@@ -45,7 +44,7 @@ static bool parse_crop(ff_augment_spec *spec, char *value) {
     return parse_pixels(value, &spec->pad);
 }
 
-static bool parse_flip(ff_augment_spec *spec, const char *value) {
+static bool parse_flip(ff_augment_spec *spec, char *value) {
     if (!value || strcmp(value, "random") == 0)
         spec->flip = FF_FLIP_RANDOM;
     else if (strcmp(value, "alternate") == 0)
@@ -55,7 +54,15 @@ static bool parse_flip(ff_augment_spec *spec, const char *value) {
     return true;
 }
 
-/* A decimal fraction from `least` to `most` at *text, which is moved behind it. */
+static bool parse_cutout(ff_augment_spec *spec, char *value) {
+    return value && parse_pixels(value, &spec->cutout) && spec->cutout > 0;
+}
+
+static bool parse_resize(ff_augment_spec *spec, char *value) {
+    return value && parse_pixels(value, &spec->resize) && spec->resize > 0;
+}
+
+/* A decimal fraction from `least` to `most` at *text, which is moved to what follows. */
 static bool parse_number(const char **text, double least, double most, double *number) {
     char *end;
     if (**text != '.' && (**text < '0' || **text > '9')) return false;
@@ -70,21 +77,27 @@ static bool parse_range(const char *text, double least, double most, double rang
            parse_number(&text, least, most, &range[1]) && *text == 0 && range[0] <= range[1];
 }
 
-/* jitter=B[:C[:S[:H]]] */
-static bool parse_jitter(ff_augment_spec *spec, const char *value) {
-    for (int i = 0; i < 4 && value; i++) {
-        if (!parse_number(&value, 0, i == FF_JITTER_HUE ? 0.5 : 100, &spec->jitter[i]))
-            return false;
-        if (*value == 0) return ff_augment_jitters(spec);
-        if (*value++ != ':') return false;
+static bool parse_jitter(ff_augment_spec *spec, char *value) {
+    const char *text = value;
+    for (int i = 0; i < 4 && text; i++) {
+        if (!parse_number(&text, 0, i == FF_JITTER_HUE ? 0.5 : 100, &spec->jitter[i])) return false;
+        if (*text == 0) return ff_augment_jitters(spec);
+        if (*text++ != ':') return false;
     }
     return false;
 }
 
-/* mixup[=ALPHA] or cutmix[=ALPHA] */
 static bool parse_alpha(const char *value, double *alpha) {
     *alpha = 1;
     return !value || (parse_number(&value, 0.01, 100, alpha) && *value == 0);
+}
+
+static bool parse_mixup(ff_augment_spec *spec, char *value) {
+    return parse_alpha(value, &spec->mixup);
+}
+
+static bool parse_cutmix(ff_augment_spec *spec, char *value) {
+    return parse_alpha(value, &spec->cutmix);
 }
 
 /* Cuts "...[:SCALE-SCALE[:RATIO-RATIO]]" off after what stands before, into shares of an area and
@@ -97,7 +110,6 @@ static bool parse_shape(char *value, double scale[2], double ratio[2]) {
            (!second || parse_range(second, 0.01, 100, ratio));
 }
 
-/* rrc=SIZE[:SCALE-SCALE[:RATIO-RATIO]] */
 static bool parse_rrc(ff_augment_spec *spec, char *value) {
     memcpy(spec->scale, default_scale, sizeof default_scale);
     memcpy(spec->ratio, default_ratio, sizeof default_ratio);
@@ -105,7 +117,6 @@ static bool parse_rrc(ff_augment_spec *spec, char *value) {
            parse_pixels(value, &spec->rrc) && spec->rrc > 0;
 }
 
-/* erase=PROBABILITY[:SCALE-SCALE[:RATIO-RATIO]] */
 static bool parse_erase(ff_augment_spec *spec, char *value) {
     const char *text = value;
     memcpy(spec->erase_scale, erase_scale, sizeof erase_scale);
@@ -114,57 +125,162 @@ static bool parse_erase(ff_augment_spec *spec, char *value) {
            parse_number(&text, 1e-9, 1, &spec->erase) && *text == 0;
 }
 
-static ff_status refuse_name(const char *name, const char *whole, ff_error *error) {
-    static const char *const names[] = {"crop",   "flip",  "cutout", "resize", "rrc",
-                                        "jitter", "erase", "mixup",  "cutmix", "none"};
-    ff_nearest nearest = {.wanted = name, .length = strlen(name)};
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) ff_nearest_offer(&nearest, names[i]);
-    if (nearest.name)
-        return ff_fail(error, FF_USAGE, "augmentation '%s' is not known (did you mean %s?); " KNOWN,
-                       whole, nearest.name);
-    return ff_fail(error, FF_USAGE, "augmentation '%s' is not known; " KNOWN, whole);
+/* ---- printing ------------------------------------------------------------------------------- */
+
+typedef char augment_text[FF_AUGMENT_TEXT_BYTES];
+
+FF_PRINTF(2, 3) static void add(augment_text text, const char *format, ...) {
+    const size_t used = strlen(text);
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(text + used, FF_AUGMENT_TEXT_BYTES - used, format, arguments);
+    va_end(arguments);
 }
 
-static ff_status parse_part(ff_augment_spec *spec, char *part, ff_error *error) {
+/* The fewest digits that give the number back, after `mark`. */
+static void add_number(augment_text text, char mark, double value) {
+    char number[32];
+    for (int digits = 1; digits <= 17; digits++) {
+        snprintf(number, sizeof number, "%.*g", digits, value);
+        if (strtod(number, NULL) == value) break;
+    }
+    add(text, "%c%s", mark, number);
+}
+
+static void add_range(augment_text text, const double range[2]) {
+    add_number(text, ':', range[0]);
+    add_number(text, '-', range[1]);
+}
+
+/* "[:SCALE-SCALE[:RATIO-RATIO]]", as far as they differ from `scale0` and `ratio0`. */
+static void add_shape(augment_text text, const double scale[2], const double ratio[2],
+                      const double scale0[2], const double ratio0[2]) {
+    const bool shaped = memcmp(ratio, ratio0, 2 * sizeof *ratio) != 0;
+    if (shaped || memcmp(scale, scale0, 2 * sizeof *scale) != 0) add_range(text, scale);
+    if (shaped) add_range(text, ratio);
+}
+
+/* An entry's `print` adds "=VALUE" to its name; false where the spec does not have it. */
+static bool print_resize(const ff_augment_spec *spec, augment_text text) {
+    add(text, "=%u", spec->resize);
+    return spec->resize != 0;
+}
+
+static bool print_rrc(const ff_augment_spec *spec, augment_text text) {
+    if (!spec->rrc) return false;
+    add(text, "=%u", spec->rrc);
+    add_shape(text, spec->scale, spec->ratio, default_scale, default_ratio);
+    return true;
+}
+
+static bool print_crop(const ff_augment_spec *spec, augment_text text) {
+    add(text, "=%u%s", spec->pad, spec->pad_mode == FF_PAD_REFLECT ? ":reflect" : "");
+    return spec->crop != 0;
+}
+
+static bool print_flip(const ff_augment_spec *spec, augment_text text) {
+    if (spec->flip == FF_FLIP_ALTERNATE) add(text, "=alternate");
+    return spec->flip != FF_FLIP_NONE;
+}
+
+/* Without zeros at the end. */
+static bool print_jitter(const ff_augment_spec *spec, augment_text text) {
+    int count = 4;
+    while (count && spec->jitter[count - 1] == 0) count--;
+    for (int i = 0; i < count; i++) add_number(text, i ? ':' : '=', spec->jitter[i]);
+    return count > 0;
+}
+
+static bool print_cutout(const ff_augment_spec *spec, augment_text text) {
+    add(text, "=%u", spec->cutout);
+    return spec->cutout != 0;
+}
+
+static bool print_erase(const ff_augment_spec *spec, augment_text text) {
+    if (!(spec->erase > 0)) return false;
+    add_number(text, '=', spec->erase);
+    add_shape(text, spec->erase_scale, spec->erase_ratio, erase_scale, erase_ratio);
+    return true;
+}
+
+static bool print_mixup(const ff_augment_spec *spec, augment_text text) {
+    add_number(text, '=', spec->mixup);
+    return spec->mixup > 0;
+}
+
+static bool print_cutmix(const ff_augment_spec *spec, augment_text text) {
+    add_number(text, '=', spec->cutmix);
+    return spec->cutmix > 0;
+}
+
+/* ---- the table ------------------------------------------------------------------------------ */
+
+/* In the order in which they act, which is that of the canonical text. */
+static const struct {
+    const char *name, *usage;
+    const char *note; /* what --help adds, or NULL */
+    bool (*parse)(ff_augment_spec *spec, char *value);
+    bool (*print)(const ff_augment_spec *spec, augment_text text);
+} known[] = {
+    {"resize", "resize=SIZE", "the short side", parse_resize, print_resize},
+    {"rrc", "rrc=SIZE[:SCALE-SCALE[:RATIO-RATIO]]",
+     "random resized crop; scale 0.08-1, ratio 3/4 to 4/3", parse_rrc, print_rrc},
+    {"crop", "crop[=PAD][:reflect]", "PAD of small images 4, else an eighth of the side",
+     parse_crop, print_crop},
+    {"flip", "flip[=alternate]", NULL, parse_flip, print_flip},
+    {"jitter", "jitter=BRIGHTNESS[:CONTRAST[:SATURATION[:HUE]]]", "colour jitter, as torchvision's",
+     parse_jitter, print_jitter},
+    {"cutout", "cutout=SIZE", NULL, parse_cutout, print_cutout},
+    {"erase", "erase=PROBABILITY[:SCALE-SCALE[:RATIO-RATIO]]", "random erasing", parse_erase,
+     print_erase},
+    {"mixup", "mixup[=ALPHA]", NULL, parse_mixup, print_mixup},
+    {"cutmix", "cutmix[=ALPHA]", "ALPHA 1; of mixup and cutmix each pair has one", parse_cutmix,
+     print_cutmix},
+};
+enum { KNOWN = sizeof known / sizeof *known };
+
+static const char *list_known(char text[FF_AUGMENT_HELP_BYTES], bool notes) {
+    size_t used = 0;
+    for (size_t i = 0; i < KNOWN; i++) {
+        const char *note = notes ? known[i].note : NULL;
+        used +=
+            (size_t)snprintf(text + used, FF_AUGMENT_HELP_BYTES - used, "%s%s%s%s%s", i ? ", " : "",
+                             known[i].usage, note ? " (" : "", note ? note : "", note ? ")" : "");
+    }
+    return text;
+}
+
+const char *ff_augment_help(char text[FF_AUGMENT_HELP_BYTES]) {
+    return list_known(text, true);
+}
+
+static ff_status refuse(const char *whole, const char *what, const char *nearest, ff_error *error) {
+    char usages[FF_AUGMENT_HELP_BYTES];
+    return ff_fail(error, FF_USAGE, "augmentation '%s' %s%s%s%s; known are %s, or none", whole,
+                   what, nearest ? " (did you mean " : "", nearest ? nearest : "",
+                   nearest ? "?)" : "", list_known(usages, false));
+}
+
+static ff_status refuse_name(const char *name, const char *whole, ff_error *error) {
+    ff_nearest nearest = {.wanted = name, .length = strlen(name)};
+    for (size_t i = 0; i < KNOWN; i++) ff_nearest_offer(&nearest, known[i].name);
+    ff_nearest_offer(&nearest, "none");
+    return refuse(whole, "is not known", nearest.name, error);
+}
+
+/* given: a bit for each entry of the table that came before. */
+static ff_status parse_part(ff_augment_spec *spec, char *part, unsigned *given, ff_error *error) {
     char whole[96];
     snprintf(whole, sizeof whole, "%s", part);
     char *value = strchr(part, '=');
     if (value) *value++ = 0;
-    bool again, good;
-    if (strcmp(part, "crop") == 0) {
-        again = spec->crop;
-        good = parse_crop(spec, value);
-    } else if (strcmp(part, "flip") == 0) {
-        again = spec->flip != FF_FLIP_NONE;
-        good = parse_flip(spec, value);
-    } else if (strcmp(part, "cutout") == 0) {
-        again = spec->cutout != 0;
-        good = value && parse_pixels(value, &spec->cutout) && spec->cutout > 0;
-    } else if (strcmp(part, "resize") == 0) {
-        again = spec->resize != 0;
-        good = value && parse_pixels(value, &spec->resize) && spec->resize > 0;
-    } else if (strcmp(part, "rrc") == 0) {
-        again = spec->rrc != 0;
-        good = parse_rrc(spec, value);
-    } else if (strcmp(part, "jitter") == 0) {
-        again = ff_augment_jitters(spec);
-        good = parse_jitter(spec, value);
-    } else if (strcmp(part, "erase") == 0) {
-        again = spec->erase > 0;
-        good = parse_erase(spec, value);
-    } else if (strcmp(part, "mixup") == 0) {
-        again = spec->mixup > 0;
-        good = parse_alpha(value, &spec->mixup);
-    } else if (strcmp(part, "cutmix") == 0) {
-        again = spec->cutmix > 0;
-        good = parse_alpha(value, &spec->cutmix);
-    } else {
-        return refuse_name(part, whole, error);
-    }
-    if (!good)
-        return ff_fail(error, FF_USAGE,
-                       "augmentation '%s' has a value that is not understood; " KNOWN, whole);
-    if (again) return ff_fail(error, FF_USAGE, "augmentation '%s' is given twice", part);
+    size_t i = 0;
+    while (i < KNOWN && strcmp(part, known[i].name) != 0) i++;
+    if (i == KNOWN) return refuse_name(part, whole, error);
+    if (!known[i].parse(spec, value))
+        return refuse(whole, "has a value that is not understood", NULL, error);
+    if (*given & 1u << i) return ff_fail(error, FF_USAGE, "augmentation '%s' is given twice", part);
+    *given |= 1u << i;
     return FF_OK;
 }
 
@@ -174,104 +290,42 @@ ff_status ff_augment_parse(ff_augment_spec *spec, const char *text, ff_error *er
     char *copy;
     FF_TRY(ff_copy_string(&copy, text, error));
     ff_status status = FF_OK;
+    unsigned given = 0;
     for (char *part = copy; part && status == FF_OK;) {
         char *comma = strchr(part, ',');
         if (comma) *comma++ = 0;
-        status = parse_part(spec, part, error);
+        status = parse_part(spec, part, &given, error);
         part = comma;
     }
     free(copy);
-    if (status == FF_OK && spec->rrc && (spec->crop || spec->resize))
-        status = ff_fail(error, FF_USAGE,
-                         "augmentations 'rrc' and '%s' exclude each other: a random resized crop "
-                         "is both a resize and a crop",
-                         spec->crop ? "crop" : "resize");
-    if (status == FF_OK && spec->erase > 0 && spec->cutout)
-        status = ff_fail(error, FF_USAGE,
-                         "augmentations 'erase' and 'cutout' exclude each other: either fills one "
-                         "box");
-    if (status == FF_OK && spec->resize && spec->pad)
-        status = ff_fail(error, FF_USAGE,
-                         "augmentations 'resize' and a padding of 'crop' exclude each other: a "
-                         "resized sample is cropped without padding");
-    return status;
-}
-
-/* The fewest digits that give the number back. */
-static void number_text(double value, char text[32]) {
-    for (int digits = 1; digits <= 17; digits++) {
-        snprintf(text, 32, "%.*g", digits, value);
-        if (strtod(text, NULL) == value) break;
-    }
-}
-
-/* ":A-B" */
-static void range_text(const double range[2], char text[72]) {
-    char low[32], high[32];
-    number_text(range[0], low);
-    number_text(range[1], high);
-    snprintf(text, 72, ":%s-%s", low, high);
-}
-
-/* "[:SCALE-SCALE[:RATIO-RATIO]]", as far as they differ from `scale0` and `ratio0`. */
-static void shape_text(const double scale[2], const double ratio[2], const double scale0[2],
-                       const double ratio0[2], char text[144]) {
-    const bool shaped = memcmp(ratio, ratio0, 2 * sizeof *ratio) != 0;
-    text[0] = 0;
-    if (shaped || memcmp(scale, scale0, 2 * sizeof *scale) != 0) range_text(scale, text);
-    if (shaped) range_text(ratio, text + strlen(text));
-}
-
-/* ",jitter=B:C:S:H" without zeros at the end, or "". */
-static void jitter_text(const double jitter[4], char text[144]) {
-    size_t used = 0;
-    int count = 4;
-    while (count && jitter[count - 1] == 0) count--;
-    text[0] = 0;
-    for (int i = 0; i < count; i++) {
-        char number[32];
-        number_text(jitter[i], number);
-        used += (size_t)snprintf(text + used, 144 - used, "%s%s", i ? ":" : ",jitter=", number);
-    }
-}
-
-/* ",NAME=ALPHA", or "". */
-static void alpha_text(const char *name, double alpha, char text[40]) {
-    char number[32];
-    number_text(alpha, number);
-    text[0] = 0;
-    if (alpha > 0) snprintf(text, 40, ",%s=%s", name, number);
+    FF_TRY(status);
+    if (spec->rrc && (spec->crop || spec->resize))
+        return ff_fail(error, FF_USAGE,
+                       "augmentations 'rrc' and '%s' exclude each other: a random resized crop is "
+                       "both a resize and a crop",
+                       spec->crop ? "crop" : "resize");
+    if (spec->erase > 0 && spec->cutout)
+        return ff_fail(error, FF_USAGE,
+                       "augmentations 'erase' and 'cutout' exclude each other: either fills one "
+                       "box");
+    if (spec->resize && spec->pad)
+        return ff_fail(error, FF_USAGE,
+                       "augmentations 'resize' and a padding of 'crop' exclude each other: a "
+                       "resized sample is cropped without padding");
+    return FF_OK;
 }
 
 void ff_augment_text(const ff_augment_spec *spec, char text[FF_AUGMENT_TEXT_BYTES]) {
-    char crop[40] = "", flip[20] = "", cutout[24] = "";
-    if (spec->crop)
-        snprintf(crop, sizeof crop, ",crop=%u%s", spec->pad,
-                 spec->pad_mode == FF_PAD_REFLECT ? ":reflect" : "");
-    if (spec->flip != FF_FLIP_NONE)
-        snprintf(flip, sizeof flip, ",flip%s", spec->flip == FF_FLIP_ALTERNATE ? "=alternate" : "");
-    if (spec->cutout) snprintf(cutout, sizeof cutout, ",cutout=%u", spec->cutout);
-    char resize[24] = "", rrc[24] = "", shape[144] = "", erase[48] = "", erased[144] = "";
-    if (spec->resize) snprintf(resize, sizeof resize, ",resize=%u", spec->resize);
-    if (spec->rrc) {
-        snprintf(rrc, sizeof rrc, ",rrc=%u", spec->rrc);
-        shape_text(spec->scale, spec->ratio, default_scale, default_ratio, shape);
+    text[0] = 0;
+    for (size_t i = 0; i < KNOWN; i++) {
+        const size_t used = strlen(text);
+        add(text, "%s%s", used ? "," : "", known[i].name);
+        if (!known[i].print(spec, text)) text[used] = 0;
     }
-    if (spec->erase > 0) {
-        char number[32];
-        number_text(spec->erase, number);
-        snprintf(erase, sizeof erase, ",erase=%s", number);
-        shape_text(spec->erase_scale, spec->erase_ratio, erase_scale, erase_ratio, erased);
-    }
-    char jitter[144], mixup[40], cutmix[40];
-    jitter_text(spec->jitter, jitter);
-    alpha_text("mixup", spec->mixup, mixup);
-    alpha_text("cutmix", spec->cutmix, cutmix);
-    char all[FF_AUGMENT_TEXT_BYTES + 1];
-    snprintf(all, sizeof all, "%s%s%s%s%s%s%s%s%s%s%s", resize, rrc, shape, crop, flip, jitter,
-             cutout, erase, erased, mixup, cutmix);
-    snprintf(text, FF_AUGMENT_TEXT_BYTES, "%s", all[0] ? all + 1 : "none");
+    if (!text[0]) add(text, "none");
 }
+
+/* ---- what fits a sample --------------------------------------------------------------------- */
 
 ff_status ff_augment_check(const ff_augment_spec *spec, uint32_t height, uint32_t width,
                            uint32_t out_height, uint32_t out_width, ff_error *error) {

@@ -22,8 +22,8 @@
  * neighbouring row, which went through all of the above with its own parameters
  * (loader/augment/mix.h).
  *
- * Draws: a = ff_philox_draw(seed, FF_DOMAIN_AUGMENT, epoch, sample, 0), b = the same with block 1,
- * f = ff_philox_draw(seed, FF_DOMAIN_FLIP, 0, sample, 0):
+ * Draws: a, b = blocks FF_BLOCK_CROP, FF_BLOCK_CUTOUT of (seed, FF_DOMAIN_AUGMENT, epoch, sample),
+ * f = block FF_BLOCK_FLIP of (seed, FF_DOMAIN_FLIP, 0, sample):
  *   y = ff_random_below(a[0], height + 2 pad - out_height + 1) - pad
  *   x = ff_random_below(a[1], width + 2 pad - out_width + 1) - pad
  *   flip = a[2] >> 31 (random), or (f[0] >> 31) ^ (epoch & 1) (alternating)
@@ -127,7 +127,7 @@ FF_HD ff_augment_params ff_augment_at(const ff_augment_spec *spec, uint64_t seed
     }
     ff_random a = {{0, 0, 0, 0}};
     if (spec->crop || spec->flip == FF_FLIP_RANDOM)
-        a = ff_philox_draw(seed, FF_DOMAIN_AUGMENT, epoch, sample, 0);
+        a = ff_philox_draw(seed, FF_DOMAIN_AUGMENT, epoch, sample, FF_BLOCK_CROP);
     if (spec->flip == FF_FLIP_RANDOM) params.flags = a.word[2] >> 31;
     if (spec->rrc) {
         ff_crop_box box =
@@ -147,10 +147,11 @@ FF_HD ff_augment_params ff_augment_at(const ff_augment_spec *spec, uint64_t seed
     }
     if (spec->flip == FF_FLIP_ALTERNATE)
         params.flags =
-            (ff_philox_draw(seed, FF_DOMAIN_FLIP, 0, sample, 0).word[0] >> 31) ^ (epoch & 1);
+            (ff_philox_draw(seed, FF_DOMAIN_FLIP, 0, sample, FF_BLOCK_FLIP).word[0] >> 31) ^
+            (epoch & 1);
     params.flags |= spec->rrc ? FF_AUGMENT_BOX : spec->resize ? FF_AUGMENT_RESIZE : 0;
     if (spec->cutout) {
-        ff_random b = ff_philox_draw(seed, FF_DOMAIN_AUGMENT, epoch, sample, 1);
+        ff_random b = ff_philox_draw(seed, FF_DOMAIN_AUGMENT, epoch, sample, FF_BLOCK_CUTOUT);
         params.cut_y =
             (int32_t)ff_random_below(b.word[0], out_height) - (int32_t)(spec->cutout / 2);
         params.cut_x = (int32_t)ff_random_below(b.word[1], out_width) - (int32_t)(spec->cutout / 2);
@@ -202,14 +203,17 @@ FF_HD int32_t ff_augment_reflect(int32_t at, int32_t size) {
 #ifndef __CUDACC__
 #include "format/base/memory.h"
 
-/* Parses the value of --augment: "none", or a list of crop[=PAD][:reflect], flip[=alternate],
- * cutout=SIZE, resize=SIZE, rrc=SIZE[:SCALE[:RATIO]], jitter=BRIGHTNESS[:CONTRAST[:SATURATION
- * [:HUE]]], erase=PROBABILITY[:SCALE[:RATIO]], mixup[=ALPHA] and cutmix[=ALPHA], each at most once,
- * as in "crop=4,flip,cutout=8", "rrc=224,flip,jitter=0.4:0.4:0.4,mixup=0.2" and
- * "rrc=224:0.25-1:0.75-1.3333,flip"; the scale of rrc is 0.08-1 and its ratio 3/4 to 4/3 where they
- * are left out, those of erase 0.02-0.33 and 0.3-3.3, an alpha 1. FF_USAGE names the part that is
- * wrong and what is known, or the two that exclude each other. */
+/* Parses the value of --augment: "none", or a list of augmentations, each at most once, as in
+ * "crop=4,flip,cutout=8", "rrc=224,flip,jitter=0.4:0.4:0.4,mixup=0.2" and
+ * "rrc=224:0.25-1:0.75-1.3333,flip"; ff_augment_help says how each is written. The scale of rrc is
+ * 0.08-1 and its ratio 3/4 to 4/3 where they are left out, those of erase 0.02-0.33 and 0.3-3.3, an
+ * alpha 1. FF_USAGE names the part that is wrong and what is known, or the two that exclude each
+ * other. */
 FF_MUST_USE ff_status ff_augment_parse(ff_augment_spec *spec, const char *text, ff_error *error);
+
+/* What --help says of the list: every augmentation with its values. Returns `text`. */
+#define FF_AUGMENT_HELP_BYTES 768
+const char *ff_augment_help(char text[FF_AUGMENT_HELP_BYTES]);
 
 /* The canonical text of a spec, which ff_augment_parse reads back; for recording. */
 #define FF_AUGMENT_TEXT_BYTES 768

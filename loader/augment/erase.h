@@ -3,8 +3,9 @@
  * uniform share of the output's and an aspect ratio that is log-uniform, tried ten times until the
  * box is smaller than the output in both directions, else nothing is erased.
  *
- * Draws: erased where ff_philox_draw(seed, FF_DOMAIN_AUGMENT, epoch, sample, 14)[0] 2^-32 <
- * probability; of try t < 10: d = block 15 + t, in doubles, each operation rounded once:
+ * Draws: erased where block FF_BLOCK_ERASE of (seed, FF_DOMAIN_AUGMENT, epoch, sample) has
+ * [0] 2^-32 < probability; of try t < FF_BOX_TRIES: d = block FF_BLOCK_ERASE_BOX + t, in doubles,
+ * each operation rounded once:
  *   area   = height width (scale[0] + (scale[1] - scale[0]) d[0] 2^-32)
  *   ratio' = exp(ln ratio[0] + (ln ratio[1] - ln ratio[0]) d[1] 2^-32)
  *   h = round(sqrt(area ratio')), w = round(sqrt(area / ratio')), halves to even
@@ -21,12 +22,13 @@ FF_HD ff_crop_box ff_erase_at(double probability, const double scale[2], const d
                               uint64_t seed, uint32_t epoch, uint64_t sample, uint32_t height,
                               uint32_t width) {
     ff_crop_box box = {0, 0, 0, 0};
-    const ff_random chance = ff_philox_draw(seed, FF_DOMAIN_AUGMENT, epoch, sample, 14);
+    const ff_random chance = ff_philox_draw(seed, FF_DOMAIN_AUGMENT, epoch, sample, FF_BLOCK_ERASE);
     if (!(chance.word[0] * 0x1p-32 < probability)) return box;
     const double whole = (double)height * width;
     const double low = ff_log(ratio[0]), high = ff_log(ratio[1]);
-    for (uint32_t t = 0; t < 10; t++) {
-        const ff_random d = ff_philox_draw(seed, FF_DOMAIN_AUGMENT, epoch, sample, 15 + t);
+    for (uint32_t t = 0; t < FF_BOX_TRIES; t++) {
+        const ff_random d =
+            ff_philox_draw(seed, FF_DOMAIN_AUGMENT, epoch, sample, FF_BLOCK_ERASE_BOX + t);
         const double area = whole * (scale[0] + (scale[1] - scale[0]) * (d.word[0] * 0x1p-32));
         const double aspect = ff_exp(low + (high - low) * (d.word[1] * 0x1p-32));
         const int64_t h = ff_round_even(sqrt(area * aspect)),

@@ -71,13 +71,9 @@ ff_status ff_augment_host_init(ff_augment_host *host, const ff_metadata *metadat
             "a resize or random resized crop needs batches of f32, f16 or bf16, not %s as "
             "stored",
             ff_dtype_name(to));
-    ff_status status = ff_alloc(&host->black, host->channels, sizeof *host->black, "a row", error);
-    if (status == FF_OK && host->from == FF_U8 && !as_stored)
-        status = make_table(host, metadata, error);
-    if (status != FF_OK) {
-        ff_augment_host_free(host);
-        return status;
-    }
+    ff_status status;
+    FF_TRY_DONE(ff_alloc(&host->black, host->channels, sizeof *host->black, "a row", error));
+    if (host->from == FF_U8 && !as_stored) FF_TRY_DONE(make_table(host, metadata, error));
     make_black(host, metadata);
     /* The portable version fills the entry; what this CPU has overrides it. */
     const struct {
@@ -88,7 +84,9 @@ ff_status ff_augment_host_init(ff_augment_host *host, const ff_metadata *metadat
                     {"avx512", ff_augment_avx512(host)}};
     for (size_t i = 0; i < sizeof versions / sizeof versions[0]; i++)
         if (versions[i].apply) host->apply = versions[i].apply, host->name = versions[i].name;
-    return FF_OK;
+done:
+    if (status != FF_OK) ff_augment_host_free(host);
+    return status;
 }
 
 void ff_augment_host_free(ff_augment_host *host) {

@@ -1,7 +1,7 @@
 /* The AVX2 version, for planes of 16-bit elements and padding with black: as the AVX-512 one, but
  * without masked loads of 16 bits. A vector of 16 output columns is one load from where its pixels
  * lie, mirrored by two permutations, blended with the padding. Such a load may run into the rows
- * before or behind, which is harmless; at the two ends of the sample, where it would leave the
+ * before or after, which is harmless; at the two ends of the sample, where it would leave the
  * sample, its pixels are copied to a buffer first. */
 #include "loader/augment/host.h"
 

@@ -4,7 +4,7 @@
  * padding in the other lanes, and one store. Where source and output rows are exactly one vector
  * (32 pixels of 16 bits), loads are of whole aligned rows, so that no line is read twice; else they
  * begin where the crop does, with lanes outside of the row masked off: those are not read, so a
- * load may begin before a row or end behind it. Three planes become interleaved pixels by two
+ * load may begin before a row or end after it. Three planes become interleaved pixels by two
  * permutations a vector, f16 and bf16 become f32 last. The rest (reflected padding, very wide
  * outputs, other channel counts, rarer types) is left to the rows version. */
 #include "loader/augment/host.h"

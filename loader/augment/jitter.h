@@ -9,7 +9,8 @@
  * the order of the sum (torch's depends on the processor; they agree within 2^-22). Images of one
  * channel keep saturation and hue, as there. A value that is no number becomes 0.
  *
- * Draws: a = ff_philox_draw(seed, FF_DOMAIN_AUGMENT, epoch, sample, 12), b = block 13:
+ * Draws: a, b = blocks FF_BLOCK_JITTER, FF_BLOCK_JITTER_ORDER of (seed, FF_DOMAIN_AUGMENT, epoch,
+ * sample):
  *   factor k = low + (high - low) a[k] 2^-32, in doubles, rounded to f32; for brightness, contrast
  *   and saturation by x, low = max(0, 1 - x) and high = 1 + x; for hue by x, low = -x and high = x
  *   order: permutation number ff_random_below(b[0], 24), in lexical order, of the four; those that
@@ -36,8 +37,8 @@ typedef struct ff_jitter {
 /* amount: of brightness, contrast, saturation and hue; 0 = left alone. */
 FF_HD ff_jitter ff_jitter_at(const double amount[4], uint64_t seed, uint32_t epoch,
                              uint64_t sample) {
-    ff_random a = ff_philox_draw(seed, FF_DOMAIN_AUGMENT, epoch, sample, 12);
-    ff_random b = ff_philox_draw(seed, FF_DOMAIN_AUGMENT, epoch, sample, 13);
+    ff_random a = ff_philox_draw(seed, FF_DOMAIN_AUGMENT, epoch, sample, FF_BLOCK_JITTER);
+    ff_random b = ff_philox_draw(seed, FF_DOMAIN_AUGMENT, epoch, sample, FF_BLOCK_JITTER_ORDER);
     uint32_t number = ff_random_below(b.word[0], 24), left = 0x3210, permutations = 6;
     ff_jitter jitter;
     jitter.count = 0;

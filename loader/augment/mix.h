@@ -14,8 +14,8 @@
  * the weight then changes. Where both are wanted each pair has one of them, at equal odds
  * (v2.RandomChoice([CutMix, MixUp])).
  *
- * Draws: d = ff_philox_draw(seed, FF_DOMAIN_MIX, epoch, k, 0), e = block 1, in doubles, each
- * operation rounded once:
+ * Draws: d, e = blocks FF_BLOCK_MIX, FF_BLOCK_MIX_KIND of (seed, FF_DOMAIN_MIX, epoch, k), in
+ * doubles, each operation rounded once:
  *   weight = ff_beta(alpha, d[0], d[1])
  *   cutmix where its alpha > 0, and either mixup's is 0 or e[0] < 2^31
  *   cutmix: y = ff_random_below(d[2], height), x = ff_random_below(d[3], width),
@@ -62,11 +62,12 @@ typedef struct ff_mix {
 /* How pair `pair` is mixed. mixup, cutmix: the alphas, 0 = not; at least one is given. */
 FF_HD ff_mix ff_mix_at(double mixup, double cutmix, uint64_t seed, uint32_t epoch, uint64_t pair,
                        uint32_t height, uint32_t width) {
-    ff_random d = ff_philox_draw(seed, FF_DOMAIN_MIX, epoch, pair, 0);
+    ff_random d = ff_philox_draw(seed, FF_DOMAIN_MIX, epoch, pair, FF_BLOCK_MIX);
     ff_mix mix;
     mix.cutmix = cutmix > 0;
     if (mixup > 0 && cutmix > 0)
-        mix.cutmix = ff_philox_draw(seed, FF_DOMAIN_MIX, epoch, pair, 1).word[0] < 0x80000000u;
+        mix.cutmix = ff_philox_draw(seed, FF_DOMAIN_MIX, epoch, pair, FF_BLOCK_MIX_KIND).word[0] <
+                     0x80000000u;
     double weight = ff_beta(mix.cutmix ? cutmix : mixup, d.word[0], d.word[1]);
     mix.y = mix.x = mix.height = mix.width = 0;
     if (mix.cutmix) {

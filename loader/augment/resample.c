@@ -145,7 +145,7 @@ ff_status ff_resampler_reserve(ff_resampler *r, const ff_augment_params *params,
 
 /* ---- the separable version ------------------------------------------------------------------ */
 
-/* The weights of an output row, mirrored where it is. Lanes behind the last column repeat it. */
+/* The weights of an output row, mirrored where it is. Lanes after the last column repeat it. */
 static void plan_across(ff_resampler *r, const job *j) {
     uint32_t room_taps = ff_resample_taps(j->width, j->to_width), last = r->host->out_width - 1;
     float *one = r->axis.memory;

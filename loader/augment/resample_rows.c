@@ -12,22 +12,8 @@ uint32_t ff_resample_weights(uint32_t in, uint32_t out, uint32_t at, float *weig
 
 /* ---- kernels -------------------------------------------------------------------------------- */
 
-#define DEFINE_READ(name, type, value)                                                             \
-    FF_CLONES static void name(float *restrict to, const type *restrict from, size_t count) {      \
-        for (size_t i = 0; i < count; i++) to[i] = value(from[i]);                                 \
-    }
-#define NUMBER(v) ((float)(v))
-DEFINE_READ(read_u8, uint8_t, NUMBER)
-DEFINE_READ(read_u16, uint16_t, NUMBER)
-DEFINE_READ(read_bf16, uint16_t, ff_f32_from_bf16)
-
 static void read_row(float *to, const void *from, ff_dtype dtype, size_t count) {
-    switch (dtype) {
-    case FF_U8: read_u8(to, from, count); break;
-    case FF_U16: read_u16(to, from, count); break;
-    case FF_BF16: read_bf16(to, from, count); break;
-    default: ff_convert(to, FF_F32, from, dtype, count);
-    }
+    ff_convert(to, FF_F32, from, dtype, count);
 }
 
 static void write_row(void *to, ff_dtype dtype, const float *from, size_t count) {

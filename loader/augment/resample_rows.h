@@ -18,15 +18,15 @@ uint32_t ff_resample_weights(uint32_t in, uint32_t out, uint32_t at, float *weig
 
 /* Outputs are made this many at a time; rows between the passes are padded to it. */
 #define FF_RESAMPLE_LANES 16u
-/* How far behind the last pixel of a row a kernel may load, without using it. */
+/* How far after the last pixel of a row a kernel may load, without using it. */
 #define FF_RESAMPLE_BEYOND 64u
 
 /* FF_RESAMPLE_LANES neighbouring outputs of a row. */
 typedef struct ff_resample_block {
     uint32_t base; /* first input that they read */
-    uint32_t span; /* inputs from there on to behind the last one they read */
+    uint32_t span; /* inputs from there on to after the last one they read */
     uint32_t taps; /* the most that one of them reads */
-    /* [taps][lanes]: weights, 0 behind an output's own; and the inputs from base on, there the last
+    /* [taps][lanes]: weights, 0 after an output's own; and the inputs from base on, there the last
      * one of its own again. */
     float *weight;
     int32_t *index;

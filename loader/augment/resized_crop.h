@@ -2,8 +2,8 @@
  * area that is a uniform share of the sample's and an aspect ratio that is log-uniform, tried ten
  * times until the box fits, else the largest central box of a ratio in range.
  *
- * Draws of try t < 10: d = ff_philox_draw(seed, FF_DOMAIN_AUGMENT, epoch, sample, 2 + t) (blocks 0
- * and 1 are the crop's, flip's and cutout's), in doubles, each operation rounded once:
+ * Draws of try t < FF_BOX_TRIES: d = block FF_BLOCK_RESIZED_CROP + t of (seed, FF_DOMAIN_AUGMENT,
+ * epoch, sample), in doubles, each operation rounded once:
  *   area   = height width (scale[0] + (scale[1] - scale[0]) d[0] 2^-32)
  *   ratio' = exp(ln ratio[0] + (ln ratio[1] - ln ratio[0]) d[1] 2^-32)
  *   w = round(sqrt(area ratio')), h = round(sqrt(area / ratio')), halves to even
@@ -32,8 +32,9 @@ FF_HD ff_crop_box ff_resized_crop_at(const double scale[2], const double ratio[2
     ff_crop_box box;
     double whole = (double)height * width;
     double low = ff_log(ratio[0]), high = ff_log(ratio[1]);
-    for (uint32_t t = 0; t < 10; t++) {
-        ff_random d = ff_philox_draw(seed, FF_DOMAIN_AUGMENT, epoch, sample, 2 + t);
+    for (uint32_t t = 0; t < FF_BOX_TRIES; t++) {
+        ff_random d =
+            ff_philox_draw(seed, FF_DOMAIN_AUGMENT, epoch, sample, FF_BLOCK_RESIZED_CROP + t);
         double area = whole * (scale[0] + (scale[1] - scale[0]) * (d.word[0] * 0x1p-32));
         double aspect = ff_exp(low + (high - low) * (d.word[1] * 0x1p-32));
         int64_t w = ff_round_even(sqrt(area * aspect)), h = ff_round_even(sqrt(area / aspect));

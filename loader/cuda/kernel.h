@@ -1,11 +1,11 @@
 /* The dialect of every .cu file, included first: CUDA C under nvcc, and under a plain C++ compiler
- * (tests only) a stand-in that runs the same text on the CPU (tests/cudasim/cuda_sim.h).
+ * (tests only) a stand-in that runs the same text on the CPU (tests/cuda/sim/cuda_sim.h).
  *
  * What a kernel may use: threadIdx, blockIdx, blockDim, gridDim (x, y, z); static __shared__ arrays
  * and FF_DYNAMIC_SHARED; __syncthreads, __syncwarp, shuffles, __ballot_sync, __any_sync,
  * __all_sync; int2 to float4; __half, __half2, __nv_bfloat16, __nv_bfloat162 through the named
  * conversions and intrinsics (no implicit ones); integer atomics; the float functions of math.h and
- * the intrinsics that cuda_sim.h lists. Everything else, inline PTX first of all, stands behind
+ * the intrinsics that cuda_sim.h lists. Everything else, inline PTX first of all, stands in
  * `#ifdef __CUDA_ARCH__` with a plain branch beside it.
  *
  * Launching, in an extern "C" function that returns int:

@@ -3,16 +3,16 @@
  *
  * One batch is three launches in one stream, which may be captured and replayed, for the first one
  * counts on in device memory:
- *     next    one thread: *place = where the next batch is
+ *     next    one thread: *batch = where the next batch is
  *     params  a thread a row: what becomes of each row (order, loader/augment/augment.h)
  *     move    a block a sample: gather, pad, crop, flip, cutout, normalize, convert, channels-last;
  *             labels and other columns
- *     wide    instead of move, where samples are resampled, jittered or mixed: several kernels,
- *             with rows of f32 between them (loader/augment/wide.h)
+ *     augment instead of move, where samples are resampled, jittered or mixed: several kernels,
+ *             with rows of f32 between them (loader/augment/finish.h)
  *
  * Launchers return 0 or the number of a cudaError_t, FF_CUDA_INVALID_VALUE for what a kernel cannot
  * do. Bits: those of the host's ff_augment_plain, ff_augment_at, ff_augment_mix, ff_order_at,
- * ff_resample_plain and loader/augment/wide.h, but for what is no number. */
+ * ff_resample_plain and loader/augment/finish.h, but for what is no number. */
 #ifndef FF_LOADER_CUDA_KERNELS_H
 #define FF_LOADER_CUDA_KERNELS_H
 
@@ -24,9 +24,9 @@
 
 /* In device memory, zeroed before the first `next`, which writes all of it. */
 typedef struct ff_cuda_batch {
-    uint64_t number;    /* of the batch behind this one */
-    ff_loader_place at; /* this one */
-    uint32_t slot;      /* its number mod slots */
+    uint64_t number;      /* of the batch after this one */
+    ff_sequence_batch at; /* this one */
+    uint32_t slot;        /* its number mod slots */
     uint32_t reserved;
     ff_order order; /* of its epoch */
 } ff_cuda_batch;
@@ -35,18 +35,18 @@ typedef struct ff_cuda_next {
     ff_sequence sequence;
     ff_order_spec order;
     uint32_t slots; /* > 0 */
-    ff_cuda_batch *place;
+    ff_cuda_batch *batch;
 } ff_cuda_next;
 
 typedef struct ff_cuda_params {
-    const ff_cuda_batch *place;
+    const ff_cuda_batch *batch;
     ff_augment_spec spec;
     uint64_t seed;
     uint32_t height, width, out_height, out_width;
     uint32_t rows;
     const uint32_t *size; /* [samples][2], heights and widths, instead of the two above; or NULL */
     const uint64_t *sample_of_place; /* [count] block order over another storage order, or NULL */
-    /* Out, [rows]. Rows behind place->at.count: params all zero, weight 0. Weights are 1 else. */
+    /* Out, [rows]. Rows after batch->at.count: params all zero, weight 0. Weights are 1 else. */
     ff_augment_params *params;
     float *weight;
     float *mix; /* [rows] params' weight, 1 in padding; NULL where spec does not mix */
@@ -57,18 +57,18 @@ typedef struct ff_cuda_column {
     const uint32_t *from; /* of sample or row i: from[i * width ..], see ff_cuda_move.gather */
     uint32_t *to;         /* [rows][width] */
     uint32_t width;
-    uint32_t padding; /* what rows behind place->at.count get */
+    uint32_t padding; /* what rows after batch->at.count get */
 } ff_cuda_column;
 
 #define FF_CUDA_COLUMNS 8
 #define FF_CUDA_AFFINE  4
 
 typedef struct ff_cuda_move {
-    const ff_cuda_batch *place;
+    const ff_cuda_batch *batch;
     const ff_augment_params *params; /* [rows], as ff_cuda_params made them */
 
     /* Where samples lie, a multiple of 16 bytes apart and aligned so. Row r of the batch is row i
-     * of `samples`, which begin at place->slot * slot_bytes, as do the columns' `from`:
+     * of `samples`, which begin at batch->slot * slot_bytes, as do the columns' `from`:
      *   gather: i = row_of ? row_of[params[r].sample] : params[r].sample
      *   else:   i = r */
     const uint8_t *samples;
@@ -82,7 +82,7 @@ typedef struct ff_cuda_move {
     uint32_t channels, height, width;
 
     /* What comes out: [rows, out_height, out_width, out_channels] of f32, f16 or bf16, 256 B
-     * aligned; channels from `channels` on and rows behind place->at.count are zero. */
+     * aligned; channels from `channels` on and rows after batch->at.count are zero. */
     void *data;
     ff_dtype to;
     uint32_t rows, out_height, out_width, out_channels;
@@ -101,7 +101,7 @@ typedef struct ff_cuda_move {
 
 /* Samples on their way through `values`: moved or resampled, jittered where wanted, and finished:
  * cutout, mixing with row ^ 1, conversion, channels-last, columns. */
-typedef struct ff_cuda_wide {
+typedef struct ff_cuda_augment {
     /* As for a move, with black and table of f32; samples need only be aligned to their elements,
      * and may be u16. */
     ff_cuda_move move;
@@ -123,15 +123,15 @@ typedef struct ff_cuda_wide {
     double jitter[4];
     uint64_t seed;
     const float *mean, *std;
-} ff_cuda_wide;
+} ff_cuda_augment;
 
-/* Every entry but wide is required; without it what is resampled, jittered or mixed is made on the
- * host. Thread rule: as the stream's. */
+/* Every entry but augment is required; without it what is resampled, jittered or mixed is made on
+ * the host. Thread rule: as the stream's. */
 typedef struct ff_loader_kernels {
     int (*next)(const ff_cuda_next *job, ff_cuda_stream stream);
     int (*params)(const ff_cuda_params *job, ff_cuda_stream stream);
     int (*move)(const ff_cuda_move *job, ff_cuda_stream stream);
-    int (*wide)(const ff_cuda_wide *job, ff_cuda_stream stream);
+    int (*augment)(const ff_cuda_augment *job, ff_cuda_stream stream);
 } ff_loader_kernels;
 
 #ifdef __cplusplus
@@ -142,7 +142,7 @@ extern "C" {
 int ff_cuda_next_launch(const ff_cuda_next *job, ff_cuda_stream stream);
 int ff_cuda_params_launch(const ff_cuda_params *job, ff_cuda_stream stream);
 int ff_cuda_move_launch(const ff_cuda_move *job, ff_cuda_stream stream);
-int ff_cuda_wide_launch(const ff_cuda_wide *job, ff_cuda_stream stream);
+int ff_cuda_augment_launch(const ff_cuda_augment *job, ff_cuda_stream stream);
 extern const ff_loader_kernels ff_loader_cuda_kernels;
 
 #ifdef __cplusplus

@@ -38,15 +38,15 @@ static ff_status add_escaped(ff_buffer *text, const char *folder, size_t length,
 static ff_status places_add(places *where, const char *folder, size_t length, const char *below,
                             ff_error *error) {
     ff_buffer text = {0};
-    ff_status status = add_escaped(&text, folder, length, error);
-    if (status == FF_OK) status = ff_buffer_printf(&text, error, "%s%s", *below ? "/" : "", below);
-    if (status == FF_OK)
-        status = ff_reserve(&where->patterns, &where->capacity, where->count + 1,
-                            sizeof *where->patterns, "places of libraries", error);
-    if (status == FF_OK)
-        where->patterns[where->count++] = text.bytes;
-    else
-        ff_buffer_free(&text);
+    ff_status status;
+    FF_TRY_DONE(add_escaped(&text, folder, length, error));
+    FF_TRY_DONE(ff_buffer_printf(&text, error, "%s%s", *below ? "/" : "", below));
+    FF_TRY_DONE(ff_reserve(&where->patterns, &where->capacity, where->count + 1,
+                           sizeof *where->patterns, "places of libraries", error));
+    where->patterns[where->count++] = text.bytes;
+    return FF_OK;
+done:
+    ff_buffer_free(&text);
     return status;
 }
 

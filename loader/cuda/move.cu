@@ -51,15 +51,7 @@ static __device__ __forceinline__ uint32_t word_of(const ff_cuda_move &, const u
 }
 static __device__ __forceinline__ uint32_t word_of(const ff_cuda_move &job, const float *value,
                                                    int i) {
-    float low = value[2 * i], high = value[2 * i + 1];
-    if (job.to == FF_F16) {
-        __half2 pair = __floats2half2_rn(low, high);
-        return (uint32_t)__half_as_ushort(__high2half(pair)) << 16 |
-               __half_as_ushort(__low2half(pair));
-    }
-    __nv_bfloat162 pair = __floats2bfloat162_rn(low, high);
-    return (uint32_t)__bfloat16_as_ushort(__high2bfloat16(pair)) << 16 |
-           __bfloat16_as_ushort(__low2bfloat16(pair));
+    return ff_narrow_pair(job.to, value[2 * i], value[2 * i + 1]);
 }
 
 /* Stores the VEC bytes that the elements are. */
@@ -182,7 +174,7 @@ static bool aligned(const void *pointer) {
 
 /* How a sample is read. False where it is larger than the kernels' arithmetic or memory. */
 static bool shape_input(const ff_cuda_move *job, ff_move_shape *shape) {
-    uint32_t element_bytes = job->from == FF_U8 ? 1 : job->from == FF_F32 ? 4 : 2;
+    uint32_t element_bytes = ff_stored_bytes(job->from);
     uint64_t sample_bytes = (uint64_t)job->height * job->width * job->channels * element_bytes;
     if (job->channels > 255 || sample_bytes >= 1u << 31) return false;
     bool planar = job->from_layout == FF_CHW;
@@ -217,7 +209,7 @@ static bool shape_input(const ff_cuda_move *job, ff_move_shape *shape) {
 /* How the output is written. vector: bytes a store. False as above. */
 static bool shape_output(const ff_cuda_move *job, ff_move_shape *shape, uint32_t *vector,
                          uint32_t *pixel) {
-    uint32_t element_bytes = job->to == FF_F32 ? 4 : 2;
+    uint32_t element_bytes = ff_stored_bytes(job->to);
     uint64_t line_elements = (uint64_t)job->out_width * job->out_channels;
     uint64_t band_elements = line_elements * shape->band_lines;
     if (line_elements > 1u << 16 || band_elements * line_elements >= UINT64_C(1) << 32)
@@ -244,8 +236,7 @@ static bool make_shape(const ff_cuda_move *job, ff_move_kind kind, ff_move_shape
         job->slot_bytes % 16 || (kind == FF_MOVE_TABLE && !aligned(job->table)))
         return false;
     if (!shape_input(job, shape) || !shape_output(job, shape, vector, pixel)) return false;
-    if (kind == FF_MOVE_TABLE)
-        shape->table_bytes = job->channels * 256 * (job->to == FF_F32 ? 4 : 2);
+    if (kind == FF_MOVE_TABLE) shape->table_bytes = job->channels * 256 * ff_stored_bytes(job->to);
     shape->bytes = shape->stage_bytes + shape->table_bytes +
                    4 * (shape->places + shape->lines + job->channels);
     return shape->bytes <= SHARED_MOST && (uint64_t)job->rows * shape->bands <= 0x7fffffffu;
@@ -279,27 +270,25 @@ static int launch32(const ff_cuda_move *job, const ff_move_shape *shape, uint32_
 }
 
 extern "C" int ff_cuda_move_launch(const ff_cuda_move *job, ff_cuda_stream stream) {
-    bool from = job->from == FF_U8
-                    ? job->table != NULL
-                    : job->from == FF_F16 || job->from == FF_BF16 || job->from == FF_F32;
-    bool to = job->to == FF_F16 || job->to == FF_BF16 || job->to == FF_F32;
+    bool from = job->from == FF_U8 ? job->table != NULL : ff_is_floating(job->from);
+    bool to = ff_is_floating(job->to);
     if (!from || !to || job->channels == 0 || job->out_channels < job->channels ||
         job->columns > FF_CUDA_COLUMNS || job->affine > (job->channels <= FF_CUDA_AFFINE))
         return FF_CUDA_INVALID_VALUE;
     if (job->rows == 0) return FF_CUDA_OK;
-    bool wide = job->to == FF_F32, bytes = job->from == FF_U8;
-    ff_move_kind kind = !bytes                 ? FF_MOVE_COPY
-                        : job->affine && !wide ? FF_MOVE_AFFINE
-                                               : FF_MOVE_TABLE;
+    bool words = job->to == FF_F32, bytes = job->from == FF_U8;
+    ff_move_kind kind = !bytes                  ? FF_MOVE_COPY
+                        : job->affine && !words ? FF_MOVE_AFFINE
+                                                : FF_MOVE_TABLE;
     ff_move_shape shape;
     uint32_t vector, pixel;
     if ((!bytes && job->from != job->to) || !make_shape(job, kind, &shape, &vector, &pixel))
         return ff_cuda_move_plain(job, stream);
     if (kind == FF_MOVE_AFFINE) return launch16<FF_MOVE_AFFINE>(job, &shape, vector, pixel, stream);
-    if (kind == FF_MOVE_COPY && wide)
+    if (kind == FF_MOVE_COPY && words)
         return launch32<FF_MOVE_COPY>(job, &shape, vector, pixel, stream);
     if (kind == FF_MOVE_COPY) return launch16<FF_MOVE_COPY>(job, &shape, vector, pixel, stream);
-    if (wide) return launch32<FF_MOVE_TABLE>(job, &shape, vector, pixel, stream);
+    if (words) return launch32<FF_MOVE_TABLE>(job, &shape, vector, pixel, stream);
     return launch16<FF_MOVE_TABLE>(job, &shape, vector, pixel, stream);
 }
 
@@ -307,5 +296,5 @@ extern "C" const ff_loader_kernels ff_loader_cuda_kernels = {
     ff_cuda_next_launch,
     ff_cuda_params_launch,
     ff_cuda_move_launch,
-    ff_cuda_wide_launch,
+    ff_cuda_augment_launch,
 };

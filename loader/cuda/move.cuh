@@ -2,8 +2,7 @@
 #ifndef FF_LOADER_CUDA_MOVE_CUH
 #define FF_LOADER_CUDA_MOVE_CUH
 
-#include "loader/cuda/kernel.h"
-
+#include "loader/cuda/dtype.cuh"
 #include "loader/cuda/kernels.h"
 
 /* Row `row` of the batch. */
@@ -13,7 +12,7 @@ typedef struct ff_move_row {
 } ff_move_row;
 
 static __device__ __forceinline__ ff_move_row ff_move_find(const ff_cuda_move &job, uint32_t row) {
-    ff_move_row found = {row >= job.place->at.count, row};
+    ff_move_row found = {row >= job.batch->at.count, row};
     if (job.gather && !found.padding) {
         found.from = job.params[row].sample;
         if (job.row_of) found.from = job.row_of[found.from];
@@ -23,13 +22,13 @@ static __device__ __forceinline__ ff_move_row ff_move_find(const ff_cuda_move &j
 
 static __device__ __forceinline__ const uint8_t *ff_move_sample(const ff_cuda_move &job,
                                                                 ff_move_row row) {
-    return job.samples + (size_t)job.place->slot * job.slot_bytes + row.from * job.row_bytes;
+    return job.samples + (size_t)job.batch->slot * job.slot_bytes + row.from * job.row_bytes;
 }
 
 /* By all threads of a block. */
 static __device__ __forceinline__ void ff_move_columns(const ff_cuda_move &job, uint32_t row,
                                                        ff_move_row found) {
-    size_t slot = (size_t)job.place->slot * (job.slot_bytes / 4);
+    size_t slot = (size_t)job.batch->slot * (job.slot_bytes / 4);
     for (uint32_t i = 0; i < job.columns; i++) {
         const ff_cuda_column &column = job.column[i];
         const uint32_t *from = column.from + slot + found.from * column.width;

@@ -55,7 +55,7 @@ typedef struct ff_move_shape {
     uint32_t run_magic, plane_magic; /* for division by run_chunks and planes */
     uint32_t table_bytes;            /* of the values' table in shared memory */
     uint32_t lines, places;          /* entries; all of the above in shared memory in this order */
-    uint32_t bytes;                  /* of it in all, with [channels] black elements behind */
+    uint32_t bytes;                  /* of it in all, with [channels] black elements after */
 } ff_move_shape;
 
 /* n / d with magic = 2^32 / d + 1 rounded down; exact where n * d < 2^32 and d > 1. */

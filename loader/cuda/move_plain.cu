@@ -1,6 +1,5 @@
 /* Moving samples into a batch, an element at a time: any shapes and types. What move.cu cannot do
  * faster, and the text to read first. */
-#include "loader/cuda/element.cuh"
 #include "loader/cuda/move.cuh"
 
 enum { THREADS = 256, ELEMENTS = 16 * THREADS };

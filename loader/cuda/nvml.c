@@ -18,7 +18,6 @@ enum { CLOCK_SM = 1, CLOCK_MEMORY = 2, TEMPERATURE_GPU = 0 };
 #define FUNCTIONS(X)                                                                               \
     X(init, nvmlInit_v2, (void))                                                                   \
     X(shutdown, nvmlShutdown, (void))                                                              \
-    X(driver, nvmlSystemGetDriverVersion, (char *, unsigned))                                      \
     X(by_bus, nvmlDeviceGetHandleByPciBusId_v2, (const char *, nvml_device *))                     \
     X(utilisation, nvmlDeviceGetUtilizationRates, (nvml_device, utilisation *))                    \
     X(memory, nvmlDeviceGetMemoryInfo, (nvml_device, memory_sizes *))                              \
@@ -65,14 +64,14 @@ ff_status ff_nvml_open(ff_nvml **out, const char *bus, ff_error *error) {
     *out = NULL;
     FF_TRY(ff_alloc(&nvml, 1, sizeof *nvml, "NVML", error));
     nvml->library = dlopen("libnvidia-ml.so.1", RTLD_LAZY | RTLD_LOCAL);
-    ff_status status = FF_OK;
-    if (!nvml->library) status = ff_fail(error, FF_FAILED, "NVML cannot be opened: %s", dlerror());
-    if (status == FF_OK) status = find_functions(nvml, error);
-    if (status == FF_OK) status = start(nvml, bus, error);
-    if (status == FF_OK) {
-        *out = nvml;
-        return FF_OK;
-    }
+    ff_status status;
+    if (!nvml->library)
+        FF_TRY_DONE(ff_fail(error, FF_FAILED, "NVML cannot be opened: %s", dlerror()));
+    FF_TRY_DONE(find_functions(nvml, error));
+    FF_TRY_DONE(start(nvml, bus, error));
+    *out = nvml;
+    return FF_OK;
+done:
     if (nvml->library) (void)dlclose(nvml->library);
     free(nvml);
     return status;
@@ -84,11 +83,6 @@ void ff_nvml_close(ff_nvml **nvml) {
     (void)dlclose((*nvml)->library);
     free(*nvml);
     *nvml = NULL;
-}
-
-ff_status ff_nvml_driver(const ff_nvml *nvml, char *version, size_t size, ff_error *error) {
-    int code = nvml->driver(version, (unsigned)size);
-    return code == 0 ? FF_OK : fail(nvml, "nvmlSystemGetDriverVersion", code, error);
 }
 
 void ff_nvml_read(const ff_nvml *nvml, ff_nvml_reading *out) {

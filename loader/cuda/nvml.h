@@ -25,8 +25,6 @@ typedef struct ff_nvml_reading {
  * CUDA_VISIBLE_DEVICES. */
 FF_MUST_USE ff_status ff_nvml_open(ff_nvml **nvml, const char *bus, ff_error *error);
 void ff_nvml_close(ff_nvml **nvml); /* NULL is accepted */
-FF_MUST_USE ff_status ff_nvml_driver(const ff_nvml *nvml, char *version, size_t size,
-                                     ff_error *error); /* "580.159.03" */
 void ff_nvml_read(const ff_nvml *nvml, ff_nvml_reading *reading);
 
 #endif

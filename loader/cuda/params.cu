@@ -7,24 +7,24 @@
 
 /* One thread: what the batch's rows share. */
 static __global__ void next_kernel(ff_cuda_next job) {
-    ff_cuda_batch *place = job.place;
-    uint64_t number = place->number;
-    place->at = ff_sequence_at(&job.sequence, number);
-    place->slot = (uint32_t)(number % job.slots);
-    place->reserved = 0;
-    ff_order_init(&place->order, &job.order, place->at.epoch);
-    place->number = number + 1;
+    ff_cuda_batch *batch = job.batch;
+    uint64_t number = batch->number;
+    batch->at = ff_sequence_at(&job.sequence, number);
+    batch->slot = (uint32_t)(number % job.slots);
+    batch->reserved = 0;
+    ff_order_init(&batch->order, &job.order, batch->at.epoch);
+    batch->number = number + 1;
 }
 
 /* A thread a row. */
 static __global__ void __launch_bounds__(128) params_kernel(ff_cuda_params job) {
     uint32_t row = blockIdx.x * blockDim.x + threadIdx.x;
     if (row >= job.rows) return;
-    const ff_loader_place at = job.place->at;
+    const ff_sequence_batch at = job.batch->at;
     ff_augment_params params = {};
     bool given = row < at.count;
     if (given) {
-        uint64_t sample = ff_order_at(&job.place->order, at.position + row);
+        uint64_t sample = ff_order_at(&job.batch->order, at.position + row);
         if (job.sample_of_place) sample = job.sample_of_place[sample];
         const uint32_t height = job.size ? job.size[2 * sample] : job.height;
         const uint32_t width = job.size ? job.size[2 * sample + 1] : job.width;

@@ -1,4 +1,5 @@
-/* Antialiased resampling of stored samples into wide rows, bit for bit loader/augment/resample.c's.
+/* Antialiased resampling of stored samples into rows of f32, bit for bit
+ * loader/augment/resample.c's.
  *
  * A block makes 32 x 16 pixels of a row's output, up to four channels at once. Source rows go by in
  * chunks of 16: all threads make their horizontal sums, 32 a row, into shared memory; then each
@@ -8,32 +9,32 @@
  *            more than 30) have theirs made when they are needed
  *   sums     [4 channels][16 source rows][32 columns] f32 */
 #include "loader/augment/resample_weights.h"
-#include "loader/cuda/wide.cuh"
+#include "loader/cuda/augment.cuh"
 
 enum { COLUMNS = 32, LINES = 16, SOURCE = 16, CHANNELS = 4, ROOM = 64, LANES_Y = 8 };
 enum { EACH = LINES / LANES_Y }; /* pixels a thread */
 
 /* What the parameters come to: `height` x `width` pixels of the source at (y, x) are resampled to
  * to_height x to_width, of which the output shows the window at (top, left). */
-struct resample_job {
+struct resample_box {
     uint32_t y, x, height, width, to_height, to_width, top, left;
 };
 
-static __device__ resample_job job_of(const ff_augment_params &params, uint32_t height,
+static __device__ resample_box box_of(const ff_augment_params &params, uint32_t height,
                                       uint32_t width, uint32_t out_height, uint32_t out_width) {
-    resample_job job;
+    resample_box box;
     if (params.flags & FF_AUGMENT_BOX) {
-        job.y = (uint32_t)params.y, job.x = (uint32_t)params.x;
-        job.height = params.height, job.width = params.width;
-        job.to_height = out_height, job.to_width = out_width;
-        job.top = job.left = 0;
+        box.y = (uint32_t)params.y, box.x = (uint32_t)params.x;
+        box.height = params.height, box.width = params.width;
+        box.to_height = out_height, box.to_width = out_width;
+        box.top = box.left = 0;
     } else {
-        job.y = job.x = 0;
-        job.height = height, job.width = width;
-        job.to_height = params.height, job.to_width = params.width;
-        job.top = (uint32_t)params.y, job.left = (uint32_t)params.x;
+        box.y = box.x = 0;
+        box.height = height, box.width = width;
+        box.to_height = params.height, box.to_width = params.width;
+        box.top = (uint32_t)params.y, box.left = (uint32_t)params.x;
     }
-    return job;
+    return box;
 }
 
 /* One window, and its weights where there is room. */
@@ -50,31 +51,30 @@ static __device__ __forceinline__ float weight_of(const ff_resample_axis &axis,
 }
 
 /* grid: (rows, tiles down, tiles across); block: (32, 8). */
-template <int DTYPE>
-static __global__ void __launch_bounds__(COLUMNS *LANES_Y, 2) resample_kernel(ff_cuda_wide wide) {
-    typedef typename ff_stored<DTYPE>::type element;
+template <typename T>
+static __global__ void __launch_bounds__(COLUMNS *LANES_Y, 2) resample_kernel(ff_cuda_augment job) {
     __shared__ ff_resample_window across_window[COLUMNS], down_window[LINES];
     __shared__ float across_weight[COLUMNS][ROOM + 1], down_weight[LINES][ROOM + 1];
     __shared__ float sums[CHANNELS][SOURCE][COLUMNS];
     const uint32_t row = blockIdx.x, tx = threadIdx.x, ty = threadIdx.y;
     const uint32_t first_line = blockIdx.y * LINES, column = blockIdx.z * COLUMNS + tx;
-    if (row >= wide.move.place->at.count) return;
-    const ff_augment_params params = wide.move.params[row];
-    const ff_wide_sample sample = ff_wide_sample_at(wide, params.sample, row);
-    const uint32_t height = wide.move.out_height, width = wide.move.out_width;
-    const resample_job job = job_of(params, sample.height, sample.width, height, width);
-    const ff_resample_axis across = ff_resample_axis_of(job.width, job.to_width);
-    const ff_resample_axis down = ff_resample_axis_of(job.height, job.to_height);
+    if (row >= job.move.batch->at.count) return;
+    const ff_augment_params params = job.move.params[row];
+    const ff_stored_sample sample = ff_stored_sample_at(job, params.sample, row);
+    const uint32_t height = job.move.out_height, width = job.move.out_width;
+    const resample_box box = box_of(params, sample.height, sample.width, height, width);
+    const ff_resample_axis across = ff_resample_axis_of(box.width, box.to_width);
+    const ff_resample_axis down = ff_resample_axis_of(box.height, box.to_height);
     const uint32_t last_column = width - 1, last_line = height - 1;
 
-    /* Lanes behind the output's edges repeat the last one. */
+    /* Lanes after the output's edges repeat the last one. */
     if (ty == 0) {
         const uint32_t at = column < last_column ? column : last_column;
-        weigh(across, job.left + (params.flags & FF_AUGMENT_FLIP ? last_column - at : at),
+        weigh(across, box.left + (params.flags & FF_AUGMENT_FLIP ? last_column - at : at),
               &across_window[tx], across_weight[tx]);
     } else if (ty == 1 && tx < LINES) {
         const uint32_t at = first_line + tx < last_line ? first_line + tx : last_line;
-        weigh(down, job.top + at, &down_window[tx], down_weight[tx]);
+        weigh(down, box.top + at, &down_window[tx], down_weight[tx]);
     }
     __syncthreads();
     const uint32_t begin = down_window[0].first;
@@ -85,18 +85,18 @@ static __global__ void __launch_bounds__(COLUMNS *LANES_Y, 2) resample_kernel(ff
     }
     const ff_resample_window mine = across_window[tx];
     const size_t pixel = sample.pixel;
-    const element *source =
-        (const element *)sample.data + ((size_t)job.y * sample.width + job.x + mine.first) * pixel;
+    const T *source =
+        (const T *)sample.data + ((size_t)box.y * sample.width + box.x + mine.first) * pixel;
 
-    for (uint32_t c0 = 0; c0 < wide.move.channels; c0 += CHANNELS) {
+    for (uint32_t c0 = 0; c0 < job.move.channels; c0 += CHANNELS) {
         const uint32_t channels =
-            wide.move.channels - c0 < CHANNELS ? wide.move.channels - c0 : (uint32_t)CHANNELS;
+            job.move.channels - c0 < CHANNELS ? job.move.channels - c0 : (uint32_t)CHANNELS;
         float value[EACH][CHANNELS];
         for (int e = 0; e < EACH; e++)
             for (int c = 0; c < CHANNELS; c++) value[e][c] = 0;
         for (uint32_t chunk = begin; chunk < end; chunk += SOURCE) {
             for (uint32_t r = ty; r < SOURCE && chunk + r < end; r += LANES_Y) {
-                const element *line =
+                const T *line =
                     source + c0 * sample.plane + (size_t)(chunk + r) * sample.width * pixel;
                 float sum[CHANNELS] = {0, 0, 0, 0};
                 for (uint32_t k = 0; k < mine.count; k++, line += pixel) {
@@ -104,8 +104,7 @@ static __global__ void __launch_bounds__(COLUMNS *LANES_Y, 2) resample_kernel(ff
 #pragma unroll
                     for (int c = 0; c < CHANNELS; c++) {
                         if (c >= (int)channels) break;
-                        const float product =
-                            weight * ff_stored<DTYPE>::value(line[c * sample.plane]);
+                        const float product = weight * ff_to_float(line[c * sample.plane]);
                         sum[c] = k ? sum[c] + product : product;
                     }
                 }
@@ -137,20 +136,22 @@ static __global__ void __launch_bounds__(COLUMNS *LANES_Y, 2) resample_kernel(ff
 #pragma unroll
             for (int c = 0; c < CHANNELS; c++) {
                 if (c >= (int)channels) break;
-                const size_t plane = (size_t)row * wide.move.channels + c0 + c;
+                const size_t plane = (size_t)row * job.move.channels + c0 + c;
                 float v = value[e][c];
-                if (DTYPE == FF_U8) v = v * wide.multiply[c0 + c] + wide.add[c0 + c];
-                wide.values[(plane * height + line) * width + column] = v;
+                if (sizeof(T) == 1) v = v * job.multiply[c0 + c] + job.add[c0 + c];
+                job.values[(plane * height + line) * width + column] = v;
             }
         }
     }
 }
 
-int ff_wide_resample(const ff_cuda_wide *job, ff_cuda_stream stream) {
+int ff_cuda_augment_resample(const ff_cuda_augment *job, ff_cuda_stream stream) {
     const uint32_t down = (job->move.out_height + LINES - 1) / LINES;
     const uint32_t across = (job->move.out_width + COLUMNS - 1) / COLUMNS;
     if (down > 65535 || across > 65535 || (job->move.from == FF_U8 && !(job->multiply && job->add)))
         return FF_CUDA_INVALID_VALUE;
-    FF_WIDE_LAUNCH(job->move.from, resample_kernel, dim3(job->move.rows, down, across),
-                   dim3(COLUMNS, LANES_Y), 0, stream, *job);
+    return ff_by_stored(job->move.from, [&](auto element) {
+        return FF_LAUNCH(resample_kernel<decltype(element)>, dim3(job->move.rows, down, across),
+                         dim3(COLUMNS, LANES_Y), 0, stream, *job);
+    });
 }

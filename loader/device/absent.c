@@ -79,7 +79,7 @@ static ff_status count_block(absent_device *device, void *memory, uint64_t bytes
     return FF_OK;
 }
 
-/* Addresses that nothing lies behind. */
+/* Addresses of nothing. */
 static ff_status absent_allocate(ff_device *base, void **memory, uint64_t bytes, const char *what,
                                  ff_error *error) {
     absent_device *device = absent(base);

@@ -159,6 +159,17 @@ ok(code == 2 and "front to back" in said, "--shuffle of a compressed archive is 
 code, said = run("a.tar", "-o", "shuffled", "--shuffle", "1", *OPTIONS)
 ok(code == 0 and ids("shuffled") == wanted, "--shuffle of a plain tar", said)
 
+# Items of an archive that is read from its beginning are found by their order there, also those after the 256th.
+os.makedirs("many/a")
+Image.new("RGB", (1, 1), (1, 2, 3)).save("many/a/0.png")
+for index in range(1, 300):
+    shutil.copy("many/a/0.png", "many/a/%d.png" % index)
+make_tar("many.tar.gz", "many", mode="w:gz")
+for name in ["many", "many.tar.gz"]:
+    code, said = run(name, "-o", name + ".out", "--mean", ".5,.5,.5", "--std", ".2,.2,.2")
+    ok(code == 0, "packs 300 images of %s" % name, said)
+ok(ids("many.out") == ids("many.tar.gz.out"), "the same set")
+
 # ---- bad images ----------------------------------------------------------------------------------
 
 with tarfile.open("bad.tar.gz", "w:gz") as tar:

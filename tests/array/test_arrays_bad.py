@@ -177,6 +177,7 @@ bad_idx("IDX images of 5 dimensions", idx(8, (3, 1, 1, 1, 2), bytes(6)), good_la
 bad_idx("IDX images of 2 dimensions", idx(8, (3, 2), bytes(6)), good_labels, "its magic is 00 00 08 02")
 bad_idx("IDX labels of 3 dimensions", good_images, idx(8, (3, 1, 1), bytes(3)), "its magic is 00 00 08 03, wanted 00 00 08 01 for labels")
 bad_idx("IDX f64 cut off", idx(0x0e, (3, 2, 2), bytes(95)), good_labels, "has 111 bytes, wanted 112 (16 and 3 x 2 x 2 f64)")
+bad_idx("IDX images of no rows", idx(8, (3, 0, 2), b""), good_labels, "dimension 1 at byte 8 is 0, wanted 1 to")
 bad_idx("IDX sizes that overflow", idx(0x0e, (0xffffffff, 1 << 20, 1 << 20), bytes(8)), good_labels, "are too many")
 bad_idx("an IDX label below -1", good_images, idx(0x0c, (3,), struct.pack(">3i", 1, 2, -7)), "label -7 of item 2 at byte 16, wanted a class")
 bad_idx("IDX whose axes are a guess", idx(8, (3, 2, 2, 2), bytes(24)), good_labels, "which axis is the channels?", code=2)

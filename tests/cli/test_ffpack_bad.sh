@@ -102,6 +102,8 @@ refuses "no output" 2 "wanted -o OUT" good_idx
 refuses "jobs out of range" 2 "--jobs: 0 is out of range; it must be from 1 to 1024" good_idx -o $out --jobs 0
 refuses "jobs that are no number" 2 "--jobs: 'many' is not a whole number" good_idx -o $out --jobs many
 refuses "a resize out of range" 2 "--resize" good_same -o $out --resize 0
+refuses "a resize above the limit" 2 "from 1 to 1048576" good_same -o $out --resize 1048577x1
+check "the largest resize is none" "$ffpack" good_same -o $out --resize 1048576x1 --dry-run
 refuses "a resize that is no size" 2 "--resize" good_same -o $out --resize 12by12
 refuses "a crop out of range" 2 "--center-crop" good_same -o $out --center-crop 99999999
 refuses "mean without std" 2 "--mean is given without --std" good_idx -o $out --mean 0.5

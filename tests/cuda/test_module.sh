@@ -193,7 +193,7 @@ opens "wheels in one folder" 0 "$order" VIRTUAL_ENV=cu prog $cuda -1
 mkdir nvml; cp "$build/tests/fake_nvml.so" nvml/libnvidia-ml.so.1 || exit 1
 program=$build/tests/nvml_read
 opens "NVML's readings, one of which the device does not tell" 0 \
-    "driver 599.10: gpu 97 %, memory 41 %, 46170898432 of 153545080832 bytes, 1980 and 3201 MHz, -1 mW, 61 C NVML was shut down" LD_LIBRARY_PATH=nvml 0000:3b:00.0
+    "gpu 97 %, memory 41 %, 46170898432 of 153545080832 bytes, 1980 and 3201 MHz, -1 mW, 61 C NVML was shut down" LD_LIBRARY_PATH=nvml 0000:3b:00.0
 opens "NVML without the device" 1 "NVML was shut down 0000:3c:00.0: nvmlDeviceGetHandleByPciBusId_v2 failed: Not Found (NVML error 6)" LD_LIBRARY_PATH=nvml 0000:3c:00.0
 library lacking/libnvidia-ml.so.1 lacking
 opens "an NVML that is none" 1 "libnvidia-ml.so.1 has no nvmlInit_v2" LD_LIBRARY_PATH=lacking 0000:3b:00.0

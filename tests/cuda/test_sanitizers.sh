@@ -9,7 +9,7 @@ if [ -n "${SANITIZE:-}" ]; then
     echo "ok 1 - sanitized kernels # SKIP all of this build is sanitized: SANITIZE=$SANITIZE"
     echo "1..1"; exit 0
 fi
-names="cuda_sim cuda_move cuda_wide cuda_norm cuda_pool cuda_pointwise cuda_loss cuda_update cuda_depthwise
+names="cuda_sim cuda_move cuda_augment cuda_norm cuda_pool cuda_pointwise cuda_loss cuda_update cuda_depthwise
     cuda_compute cuda_plan cuda_step cuda_run cuda_profile planner cuda_placements loader_device loader_waits"
 unset CMOCKA_MESSAGE_OUTPUT MAKEFLAGS MAKELEVEL
 log=$(mktemp) && trap 'rm -f "$log"' EXIT

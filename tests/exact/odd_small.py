@@ -226,6 +226,8 @@ def gifs():
     yield "gif of greys", gif(20, 11, screen_palette=greys)
     yield "gif of own greys", gif(20, 11, own_bits=8, own_palette=greys)
     yield "gif of own greys alone", gif(20, 11, screen_bits=0, own_bits=8, own_palette=greys)
+    for part in range(3):
+        yield "gif of greys but one", gif(20, 11, screen_palette=bytes(v ^ (i == 3 * 7 + part) for i, v in enumerate(greys)))
     yield "gif of colours over greys", gif(20, 11, screen_palette=greys, own_bits=8)
     for transparent in (None, 0, 5):
         for frame in ((3, 2, 10, 5), (0, 0, 10, 5), (15, 9, 10, 5), (0, 9, 40, 5), (30, 30, 2, 2)):
@@ -303,5 +305,7 @@ def webps_turned(Image):
         for mode in ("RGB", "RGBA"):
             image = picture(Image, mode, 21, 13)
             yield "webp %s, orientation %d" % (mode, orientation), webp_saved(image, exif=exif_record(Image, orientation))
+            odd = webp_saved(image, icc_profile=b"profile", exif=exif_record(Image, orientation))
+            yield "webp %s, after a chunk of 7 bytes, orientation %d" % (mode, orientation), odd
             record = exif_record(Image, orientation)[6:]
             yield "webp %s, bare orientation %d" % (mode, orientation), webp_saved(image, exif=record)

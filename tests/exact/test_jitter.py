@@ -18,7 +18,7 @@ try:
     import numpy
     import torch
     import torchvision
-    from torchvision.transforms import functional_tensor as functional
+    from torchvision.transforms import functional
 except ImportError as missing:
     print("1..1\nok 1 - torchvision # SKIP %s" % missing)
     sys.exit(0)

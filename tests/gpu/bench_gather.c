@@ -216,8 +216,8 @@ static void set_rows(batches *s, uint32_t rows, uint32_t channels) {
     ff_sequence *sequence = &s->next.sequence;
     sequence->batch = sequence->rows = rows;
     sequence->first_batches = sequence->epoch_batches = sequence->count / rows; /* full ones */
-    s->next.place = place;
-    s->params.place = s->move.place = place;
+    s->next.batch = place;
+    s->params.batch = s->move.batch = place;
     s->params.rows = s->move.rows = rows;
     s->params.params = on_device(b, rows * sizeof *s->params.params);
     s->params.weight = on_device(b, rows * sizeof(float));
@@ -232,7 +232,7 @@ static void set_rows(batches *s, uint32_t rows, uint32_t channels) {
                               (uint64_t)rows * SIDE * SIDE * channels * 2, &failure));
 }
 static void drop_rows(batches *s) {
-    release(s->b, s->next.place), release(s->b, s->params.params), release(s->b, s->params.weight);
+    release(s->b, s->next.batch), release(s->b, s->params.params), release(s->b, s->params.weight);
     release(s->b, s->move.data), release(s->b, s->label);
 }
 

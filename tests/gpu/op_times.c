@@ -9,37 +9,37 @@
 #include "format/base/options.h"
 #include "tests/unit/make_dataset.h"
 #include "train/planned_device.h"
-#include "train/recipe_cost.h"
+#include "train/trainer_cost.h"
 
 #include <jansson.h>
 
 typedef struct settings {
-    ff_recipe_options recipe;
+    ff_trainer_options trainer;
     const char *device_json;
     int64_t side, classes, launches;
     bool settled;
 } settings;
 
 static ff_status parse(int argc, char **argv, settings *out, bool *done, ff_error *error) {
-    ff_recipe_options *recipe = &out->recipe;
+    ff_trainer_options *trainer = &out->trainer;
     const ff_option options[] = {
-        {"recipe", 0, FF_OPTION_STRING, "NAME", &recipe->recipe, NULL, 0, 0, "As fftrain's."},
-        {"net", 0, FF_OPTION_STRING, "NAME", &recipe->model, NULL, 0, 0,
+        {"recipe", 0, FF_OPTION_STRING, "NAME", &trainer->recipe, NULL, 0, 0, "As fftrain's."},
+        {"net", 0, FF_OPTION_STRING, "NAME", &trainer->model, NULL, 0, 0,
          "Model; the recipe's, or resnet18."},
-        {"batch", 0, FF_OPTION_INTEGER, "N", &recipe->batch, NULL, 1, 1 << 20,
+        {"batch", 0, FF_OPTION_INTEGER, "N", &trainer->batch, NULL, 1, 1 << 20,
          "Samples a step; the recipe's, or 128."},
         {"side", 0, FF_OPTION_INTEGER, "N", &out->side, NULL, 8, 4096, "Of a sample; 32."},
         {"classes", 0, FF_OPTION_INTEGER, "N", &out->classes, NULL, 1, 65536, "Classes; 10."},
-        {"precision", 0, FF_OPTION_STRING, "P", &recipe->precision, NULL, 0, 0, "As fftrain's."},
-        {"augment", 0, FF_OPTION_STRING, "LIST", &recipe->augment, NULL, 0, 0, "As fftrain's."},
-        {"device", 0, FF_OPTION_STRING, "D", &recipe->device, NULL, 0, 0, "As fftrain's; cuda."},
+        {"precision", 0, FF_OPTION_STRING, "P", &trainer->precision, NULL, 0, 0, "As fftrain's."},
+        {"augment", 0, FF_OPTION_STRING, "LIST", &trainer->augment, NULL, 0, 0, "As fftrain's."},
+        {"device", 0, FF_OPTION_STRING, "D", &trainer->device, NULL, 0, 0, "As fftrain's; cuda."},
         {"device-json", 0, FF_OPTION_STRING, "FILE", &out->device_json, NULL, 0, 0,
          "Count for this description of a card; measure nothing."},
-        {"plan-cache", 0, FF_OPTION_STRING, "DIR", &recipe->plan_cache, NULL, 0, 0,
+        {"plan-cache", 0, FF_OPTION_STRING, "DIR", &trainer->plan_cache, NULL, 0, 0,
          "As fftrain's."},
-        {"tune", 0, FF_OPTION_REAL, "SECONDS", &recipe->tune_seconds, NULL, 0, 3600,
+        {"tune", 0, FF_OPTION_REAL, "SECONDS", &trainer->tune_seconds, NULL, 0, 3600,
          "As fftrain's."},
-        {"no-fold", 0, FF_OPTION_FLAG, NULL, &recipe->no_fold, NULL, 0, 0, "As fftrain's."},
+        {"no-fold", 0, FF_OPTION_FLAG, NULL, &trainer->no_fold, NULL, 0, 0, "As fftrain's."},
         {"settled", 0, FF_OPTION_FLAG, NULL, &out->settled, NULL, 0, 0,
          "A step after the learning rate of some parameters has come to 0."},
         {"launches", 0, FF_OPTION_INTEGER, "N", &out->launches, NULL, 1, 10000, "Of the step; 20."},
@@ -54,9 +54,9 @@ static ff_status parse(int argc, char **argv, settings *out, bool *done, ff_erro
     if (argc > 64) return ff_fail(error, FF_USAGE, "too many arguments");
     FF_TRY(ff_options_parse(&command, argc, argv, positional, &count, &result, error));
     *done = result == FF_OPTIONS_DONE;
-    if (recipe->recipe) return FF_OK;
-    if (!recipe->model) recipe->model = "resnet18";
-    if (recipe->batch < 1) recipe->batch = 128;
+    if (trainer->recipe) return FF_OK;
+    if (!trainer->model) trainer->model = "resnet18";
+    if (trainer->batch < 1) trainer->batch = 128;
     return FF_OK;
 }
 
@@ -96,7 +96,7 @@ static ff_status print_row(const ff_costs *costs, size_t i, const ff_card *card,
     return print_line(line, error);
 }
 
-static ff_status print_sum(const ff_recipe *recipe, const ff_costs *costs, const ff_card *card,
+static ff_status print_sum(const ff_trainer *trainer, const ff_costs *costs, const ff_card *card,
                            const ff_profile *profile, ff_error *error) {
     const ff_cost_piece cost = ff_cost_of_pass(costs, FF_COST_PASSES);
     json_t *sum = counted(&cost, ff_cost_pass_us(costs, FF_COST_PASSES, card, 0.8),
@@ -109,26 +109,27 @@ static ff_status print_sum(const ff_recipe *recipe, const ff_costs *costs, const
                         microseconds(measured, (double)profile->step_ns * 1e-3));
     json_object_set_new(sum, "measured_parts_us", microseconds(measured, parts));
     json_object_set_new(sum, "samples", json_integer(costs->samples));
-    json_object_set_new(sum, "device", json_string(recipe->device->name));
-    json_object_set_new(sum, "compute", json_string(ff_model_compute_name(recipe->model)));
+    json_object_set_new(sum, "device", json_string(trainer->device->name));
+    json_object_set_new(sum, "compute", json_string(ff_model_compute_name(trainer->model)));
     return print_line(json_pack("{s:o}", "sum", sum), error);
 }
 
 /* ---- the run ---- */
 
-static ff_status measure(ff_recipe *recipe, const settings *given, const ff_card *card,
+static ff_status measure(ff_trainer *trainer, const settings *given, const ff_card *card,
                          ff_error *error) {
     ff_costs costs;
     ff_profile profile = {0};
     ff_status status = FF_OK;
-    ff_plan *plan = given->settled ? recipe->settled_plan : recipe->train_plan;
+    ff_plan *plan = given->settled ? trainer->settled_plan : trainer->train_plan;
     if (!plan) return ff_fail(error, FF_USAGE, "--settled: no learning rate ends before the run");
-    FF_TRY(ff_recipe_costs(&costs, recipe, plan, error));
+    FF_TRY(ff_trainer_costs(&costs, trainer, plan, error));
     if (!given->device_json)
-        FF_TRY_DONE(ff_recipe_profile(&profile, recipe, plan, &costs, (int)given->launches, error));
+        FF_TRY_DONE(
+            ff_trainer_profile(&profile, trainer, plan, &costs, (int)given->launches, error));
     for (size_t i = 0; i < costs.row_count; i++)
         FF_TRY_DONE(print_row(&costs, i, card, &profile, error));
-    status = print_sum(recipe, &costs, card, &profile, error);
+    status = print_sum(trainer, &costs, card, &profile, error);
 done:
     ff_profile_free(&profile);
     ff_costs_free(&costs);
@@ -136,11 +137,10 @@ done:
 }
 
 static ff_status run(settings *given, ff_error *error) {
-    const ff_recipe_defaults *named =
-        given->recipe.recipe ? ff_recipe_named(given->recipe.recipe) : NULL;
-    const int64_t batch = given->recipe.batch > 0 || !named ? given->recipe.batch : named->batch;
+    const ff_recipe *named = given->trainer.recipe ? ff_recipe_named(given->trainer.recipe) : NULL;
+    const int64_t batch = given->trainer.batch > 0 || !named ? given->trainer.batch : named->batch;
     made_dataset made = made_defaults((uint64_t)(batch > 0 ? batch : 1));
-    ff_recipe *recipe = NULL;
+    ff_trainer *trainer = NULL;
     ff_planned_device *planned = NULL;
     ff_card card;
     ff_status status;
@@ -149,18 +149,18 @@ static ff_status run(settings *given, ff_error *error) {
     made.height = made.width = (uint32_t)given->side;
     made.classes = (uint32_t)given->classes;
     FF_TRY_DONE(made_write(&made, error));
-    given->recipe.data = made.folder;
-    given->recipe.epochs = 2 * given->launches + 5; /* of one batch each */
+    given->trainer.data = made.folder;
+    given->trainer.epochs = 2 * given->launches + 5; /* of one batch each */
     if (given->device_json) {
-        const ff_machine_options machine = {.plan_cache = given->recipe.plan_cache};
+        const ff_machine_options machine = {.plan_cache = given->trainer.plan_cache};
         FF_TRY_DONE(ff_planned_device_open(&planned, given->device_json, &machine, error));
-        given->recipe.planned = ff_planned_device_model(planned);
+        given->trainer.planned = ff_planned_device_model(planned);
     }
-    FF_TRY_DONE(ff_recipe_create(&recipe, &given->recipe, error));
-    card = planned ? ff_planned_device_card(planned) : ff_machine_card(recipe->machine);
-    status = measure(recipe, given, &card, error);
+    FF_TRY_DONE(ff_trainer_create(&trainer, &given->trainer, error));
+    card = planned ? ff_planned_device_card(planned) : ff_machine_card(trainer->machine);
+    status = measure(trainer, given, &card, error);
 done:
-    ff_recipe_destroy(&recipe);
+    ff_trainer_destroy(&trainer);
     ff_planned_device_close(&planned);
     made_remove(&made);
     return status;
@@ -169,12 +169,12 @@ done:
 int main(int argc, char **argv) {
     ff_error error = {0};
     settings given = {
-        .recipe = ff_recipe_default_options(), .side = 32, .classes = 10, .launches = 20};
-    given.recipe.device = "cuda";
-    given.recipe.placement = FF_PLACEMENT_RESIDENT; /* the CPU is refused with it */
-    given.recipe.learning_rate = -1;
-    given.recipe.warmup_epochs = 0;
-    given.recipe.quiet = true;
+        .trainer = ff_trainer_default_options(), .side = 32, .classes = 10, .launches = 20};
+    given.trainer.device = "cuda";
+    given.trainer.placement = FF_PLACEMENT_RESIDENT; /* the CPU is refused with it */
+    given.trainer.learning_rate = -1;
+    given.trainer.warmup_epochs = 0;
+    given.trainer.quiet = true;
     bool done = false;
     ff_status status = parse(argc, argv, &given, &done, &error);
     if (status == FF_OK && !done) status = run(&given, &error);

@@ -10,34 +10,34 @@
 #include "format/checksum.h"
 #include "tests/unit/make_dataset.h"
 #include "train/compute.h"
-#include "train/recipe.h"
+#include "train/trainer.h"
 
 /* Of a server's life: learning rates are a table. */
 enum { STEPS_MOST = 1 << 20 };
 
 typedef struct settings {
-    ff_recipe_options recipe;
+    ff_trainer_options trainer;
     const char *placement;
     int64_t side, classes, samples, warm_up;
 } settings;
 
 static ff_status parse(int argc, char **argv, settings *out, bool *done, ff_error *error) {
-    ff_recipe_options *recipe = &out->recipe;
+    ff_trainer_options *trainer = &out->trainer;
     const ff_option options[] = {
-        {"recipe", 0, FF_OPTION_STRING, "NAME", &recipe->recipe, NULL, 0, 0,
+        {"recipe", 0, FF_OPTION_STRING, "NAME", &trainer->recipe, NULL, 0, 0,
          "In place of --net: as fftrain's, but for whitening."},
-        {"net", 0, FF_OPTION_STRING, "NAME", &recipe->model, NULL, 0, 0, "Model; resnet18."},
-        {"batch", 0, FF_OPTION_INTEGER, "N", &recipe->batch, NULL, 1, 1 << 20, "Samples a step."},
+        {"net", 0, FF_OPTION_STRING, "NAME", &trainer->model, NULL, 0, 0, "Model; resnet18."},
+        {"batch", 0, FF_OPTION_INTEGER, "N", &trainer->batch, NULL, 1, 1 << 20, "Samples a step."},
         {"side", 0, FF_OPTION_INTEGER, "N", &out->side, NULL, 8, 4096, "Of a sample; 32."},
         {"classes", 0, FF_OPTION_INTEGER, "N", &out->classes, NULL, 1, 65536, "Classes; 10."},
         {"samples", 0, FF_OPTION_INTEGER, "N", &out->samples, NULL, 1, 1 << 24, "In all; 8192."},
-        {"precision", 0, FF_OPTION_STRING, "P", &recipe->precision, NULL, 0, 0, "As fftrain's."},
-        {"device", 0, FF_OPTION_STRING, "D", &recipe->device, NULL, 0, 0, "As fftrain's."},
+        {"precision", 0, FF_OPTION_STRING, "P", &trainer->precision, NULL, 0, 0, "As fftrain's."},
+        {"device", 0, FF_OPTION_STRING, "D", &trainer->device, NULL, 0, 0, "As fftrain's."},
         {"placement", 0, FF_OPTION_STRING, "P", &out->placement, NULL, 0, 0, "As fftrain's."},
-        {"no-graph", 0, FF_OPTION_FLAG, NULL, &recipe->no_graph, NULL, 0, 0, "As fftrain's."},
-        {"deterministic", 0, FF_OPTION_FLAG, NULL, &recipe->deterministic, NULL, 0, 0,
+        {"no-graph", 0, FF_OPTION_FLAG, NULL, &trainer->no_graph, NULL, 0, 0, "As fftrain's."},
+        {"deterministic", 0, FF_OPTION_FLAG, NULL, &trainer->deterministic, NULL, 0, 0,
          "As fftrain's."},
-        {"threads", 0, FF_OPTION_INTEGER, "N", &recipe->threads, NULL, 0, 4096, "As fftrain's."},
+        {"threads", 0, FF_OPTION_INTEGER, "N", &trainer->threads, NULL, 0, 4096, "As fftrain's."},
         {"warm-up", 0, FF_OPTION_INTEGER, "N", &out->warm_up, NULL, 0, 65536, "Steps; 30."},
         {NULL, 0, FF_OPTION_FLAG, NULL, NULL, NULL, 0, 0, NULL},
     };
@@ -49,18 +49,18 @@ static ff_status parse(int argc, char **argv, settings *out, bool *done, ff_erro
     if (argc > 64) return ff_fail(error, FF_USAGE, "too many arguments");
     FF_TRY(ff_options_parse(&command, argc, argv, positional, &count, &result, error));
     *done = result == FF_OPTIONS_DONE;
-    if (!ff_placement_parse(out->placement, &recipe->placement))
+    if (!ff_placement_parse(out->placement, &trainer->placement))
         return ff_fail(error, FF_USAGE, "no placement '%s'", out->placement);
     return FF_OK;
 }
 
 /* The outcomes that have arrived, or where `wait` all of them; their losses follow each other. */
-static ff_status take_outcomes(ff_recipe *recipe, bool wait, double *losses, int64_t *told,
+static ff_status take_outcomes(ff_trainer *trainer, bool wait, double *losses, int64_t *told,
                                ff_error *error) {
     uint32_t found = 1;
     while (found) {
         const ff_outcome *outcomes;
-        FF_TRY(ff_step_outcomes(recipe->step, wait, &outcomes, &found, error));
+        FF_TRY(ff_step_outcomes(trainer->step, wait, &outcomes, &found, error));
         for (uint32_t k = 0; losses && k < found; k++)
             losses[(*told)++] = outcomes[k].loss_sum / (double)outcomes[k].count;
     }
@@ -68,18 +68,18 @@ static ff_status take_outcomes(ff_recipe *recipe, bool wait, double *losses, int
 }
 
 /* losses: [count], or NULL. */
-static ff_status take_steps(ff_recipe *recipe, int64_t count, double *losses, ff_error *error) {
+static ff_status take_steps(ff_trainer *trainer, int64_t count, double *losses, ff_error *error) {
     int64_t told = 0;
     for (int64_t i = 0; i < count; i++) {
         ff_feed_batch next;
-        FF_TRY(ff_feed_next(recipe->train_feed, &next, error));
+        FF_TRY(ff_feed_next(trainer->train_feed, &next, error));
         next.batch.weights = NULL;
-        FF_TRY(ff_step_run(recipe->step, recipe->train_plan, &next.batch, error));
-        FF_TRY(ff_feed_done(recipe->train_feed, error));
-        FF_TRY(take_outcomes(recipe, false, losses, &told, error));
+        FF_TRY(ff_step_run(trainer->step, trainer->train_plan, &next.batch, error));
+        FF_TRY(ff_feed_done(trainer->train_feed, error));
+        FF_TRY(take_outcomes(trainer, false, losses, &told, error));
     }
-    if (losses) FF_TRY(take_outcomes(recipe, true, losses, &told, error));
-    return ff_compute_wait(ff_model_compute(recipe->model), error);
+    if (losses) FF_TRY(take_outcomes(trainer, true, losses, &told, error));
+    return ff_compute_wait(ff_model_compute(trainer->model), error);
 }
 
 /* Of the bits of everything the model holds, in torch's order. */
@@ -97,13 +97,13 @@ static ff_status checksum_model(ff_model *model, uint64_t *sum, ff_error *error)
     return ff_model_check(model, error);
 }
 
-static ff_status check_steps(ff_recipe *recipe, int64_t count, ff_error *error) {
+static ff_status check_steps(ff_trainer *trainer, int64_t count, ff_error *error) {
     double *losses;
     uint64_t sum = 0;
     FF_TRY(ff_alloc(&losses, (size_t)count, sizeof *losses, "losses", error));
-    ff_status status = take_outcomes(recipe, true, NULL, NULL, error); /* of the steps before */
-    if (status == FF_OK) status = take_steps(recipe, count, losses, error);
-    if (status == FF_OK) status = checksum_model(recipe->model, &sum, error);
+    ff_status status = take_outcomes(trainer, true, NULL, NULL, error); /* of the steps before */
+    if (status == FF_OK) status = take_steps(trainer, count, losses, error);
+    if (status == FF_OK) status = checksum_model(trainer->model, &sum, error);
     if (status == FF_OK) {
         printf("{\"losses\": [");
         for (int64_t i = 0; i < count; i++) printf("%s%.17g", i ? ", " : "", losses[i]);
@@ -113,10 +113,10 @@ static ff_status check_steps(ff_recipe *recipe, int64_t count, ff_error *error) 
     return status;
 }
 
-static ff_status serve(ff_recipe *recipe, const settings *given, ff_error *error) {
+static ff_status serve(ff_trainer *trainer, const settings *given, ff_error *error) {
     static const char check[] = "check ";
     char line[64];
-    FF_TRY(take_steps(recipe, given->warm_up, NULL, error));
+    FF_TRY(take_steps(trainer, given->warm_up, NULL, error));
     printf("{\"ready\": \"ffpack %s\", \"samples\": %lld}\n", ff_version,
            (long long)given->samples);
     fflush(stdout);
@@ -126,9 +126,9 @@ static ff_status serve(ff_recipe *recipe, const settings *given, ff_error *error
         if (count < 1 || count > STEPS_MOST) break;
         uint64_t began = ff_now_ns();
         if (checks) {
-            FF_TRY(check_steps(recipe, count, error));
+            FF_TRY(check_steps(trainer, count, error));
         } else {
-            FF_TRY(take_steps(recipe, count, NULL, error));
+            FF_TRY(take_steps(trainer, count, NULL, error));
             printf("{\"ms\": %.6f}\n", (double)(ff_now_ns() - began) * 1e-6);
         }
         fflush(stdout);
@@ -138,40 +138,40 @@ static ff_status serve(ff_recipe *recipe, const settings *given, ff_error *error
 
 static ff_status run(settings *given, ff_error *error) {
     made_dataset made = made_defaults((uint64_t)given->samples);
-    ff_recipe *recipe = NULL;
+    ff_trainer *trainer = NULL;
     ff_status status;
     made.dtype = FF_U8;
     made.layout = FF_HWC;
     made.height = made.width = (uint32_t)given->side;
     made.classes = (uint32_t)given->classes;
-    if (!given->recipe.recipe) { /* else its own */
-        if (!given->recipe.model) given->recipe.model = "resnet18";
-        given->recipe.augment = "crop=4,flip,cutout=8";
-        given->recipe.learning_rate = 1e-3;
-        given->recipe.warmup_epochs = 0;
+    if (!given->trainer.recipe) { /* else its own */
+        if (!given->trainer.model) given->trainer.model = "resnet18";
+        given->trainer.augment = "crop=4,flip,cutout=8";
+        given->trainer.learning_rate = 1e-3;
+        given->trainer.warmup_epochs = 0;
     }
     FF_TRY_DONE(made_write(&made, error));
-    given->recipe.data = made.folder;
-    given->recipe.epochs = STEPS_MOST / (given->samples / given->recipe.batch + 1);
-    FF_TRY_DONE(ff_recipe_create(&recipe, &given->recipe, error));
-    status = serve(recipe, given, error);
+    given->trainer.data = made.folder;
+    given->trainer.epochs = STEPS_MOST / (given->samples / given->trainer.batch + 1);
+    FF_TRY_DONE(ff_trainer_create(&trainer, &given->trainer, error));
+    status = serve(trainer, given, error);
 done:
-    ff_recipe_destroy(&recipe);
+    ff_trainer_destroy(&trainer);
     made_remove(&made);
     return status;
 }
 
 int main(int argc, char **argv) {
     ff_error error = {0};
-    settings given = {.recipe = ff_recipe_default_options(),
+    settings given = {.trainer = ff_trainer_default_options(),
                       .placement = "resident",
                       .side = 32,
                       .classes = 10,
                       .samples = 8192,
                       .warm_up = 30};
-    given.recipe.batch = 128;
-    given.recipe.device = "cuda";
-    given.recipe.quiet = true;
+    given.trainer.batch = 128;
+    given.trainer.device = "cuda";
+    given.trainer.quiet = true;
     bool done = false;
     ff_status status = parse(argc, argv, &given, &done, &error);
     if (status == FF_OK && !done) status = run(&given, &error);

@@ -5,7 +5,7 @@
 #include "format/base/memory.h"
 #include "format/base/thread.h"
 #include "loader/philox.h"
-#include "train/model.h"
+#include "train/step.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -72,19 +72,25 @@ int main(int argc, char **argv) {
         fprintf(stderr, ", %s %.1f MB", ff_role_name(role),
                 (double)ff_model_bytes(model, role) * 1e-6);
     fprintf(stderr, "\n");
-    const ff_sgd sgd = {.learning_rate = 1e-3, .momentum = 0.9, .weight_decay = 5e-4};
+    const ff_sgd sgd = {.momentum = 0.9, .weight_decay = 5e-4};
+    const double rate = 1e-3;
+    const ff_step_options how = {
+        .groups = &sgd, .group_count = 1, .rates = &rate, .rate_steps = 1, .send_steps = 1};
+    ff_step *step;
+    if (ff_step_create(&step, model, &how, &error) != FF_OK) return fail(&error);
     char line[64];
     while (fgets(line, sizeof line, stdin)) {
         int steps = atoi(line);
         if (steps < 1 || steps > MOST) break;
-        ff_step_result result = {0};
+        const ff_outcome *outcomes = NULL;
+        uint32_t found;
         double best_cpu = 1e300;
         for (int i = 0; i < steps; i++) {
             ff_batch batch = {.images = images, .labels = labels, .label_dtype = FF_I64};
             double start_cpu = cpu_ms();
             uint64_t start = ff_now_ns();
-            if (ff_plan_train(ff_model_training_plan(model), &batch, &sgd, &result, &error) !=
-                FF_OK)
+            if (ff_step_run(step, ff_model_training_plan(model), &batch, &error) != FF_OK ||
+                ff_step_outcomes(step, true, &outcomes, &found, &error) != FF_OK)
                 return fail(&error);
             times[i] = (double)(ff_now_ns() - start) * 1e-6;
             double cpu = cpu_ms() - start_cpu;
@@ -92,12 +98,13 @@ int main(int argc, char **argv) {
         }
         qsort(times, (size_t)steps, sizeof *times, compare);
         printf("%.3f %.3f %.3f %.6f\n", times[0], times[steps / 2], best_cpu,
-               result.loss_sum / (double)result.count);
+               outcomes->loss_sum / (double)outcomes->count);
         fflush(stdout);
     }
     free(images);
     free(labels);
     free(times);
+    ff_step_destroy(&step);
     ff_model_destroy(&model);
     return 0;
 }

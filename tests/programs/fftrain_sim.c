@@ -1,3 +1,3 @@
-/* fftrain with a GPU that is none: linked with tests/cudasim/module, `fftrain_sim --device cuda`
+/* fftrain with a GPU that is none: linked with tests/cuda/sim/module, `fftrain_sim --device cuda`
  * runs what a card would run. */
 #include "train/main.c"

@@ -5,7 +5,7 @@
  *
  * The last line of a failure is what to repeat: gpu_library SEED fails at the same trial. */
 #include "loader/cuda/module.h"
-#include "tests/cudasim/library_agree.h"
+#include "tests/cuda/sim/library_agree.h"
 #include "train/cuda/exports.h"
 
 #include <stdio.h>

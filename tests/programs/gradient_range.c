@@ -8,7 +8,7 @@
  * the least and the means of them. Exit 1 where a gradient would be infinite at SCALE. */
 #include "format/base/memory.h"
 #include "train/compute.h"
-#include "train/recipe.h"
+#include "train/trainer.h"
 #include "train/whitening.h"
 
 #include <math.h>
@@ -96,20 +96,20 @@ static void loss(ff_compute *compute, const ff_loss *arguments) {
 
 /* ---- steps ---- */
 
-static ff_status take_step(ff_recipe *recipe, double *mean_loss, ff_error *error) {
+static ff_status take_step(ff_trainer *trainer, double *mean_loss, ff_error *error) {
     ff_feed_batch next;
     const ff_outcome *outcomes;
     uint32_t found = 1;
     activations = weights = (range){0};
-    FF_TRY(ff_feed_next(recipe->train_feed, &next, error));
+    FF_TRY(ff_feed_next(trainer->train_feed, &next, error));
     next.batch.weights = NULL;
-    FF_TRY(ff_step_run(recipe->step, recipe->train_plan, &next.batch, error));
-    FF_TRY(ff_feed_done(recipe->train_feed, error));
+    FF_TRY(ff_step_run(trainer->step, trainer->train_plan, &next.batch, error));
+    FF_TRY(ff_feed_done(trainer->train_feed, error));
     while (found) {
-        FF_TRY(ff_step_outcomes(recipe->step, false, &outcomes, &found, error));
+        FF_TRY(ff_step_outcomes(trainer->step, false, &outcomes, &found, error));
         if (found) *mean_loss = outcomes[0].loss_sum / (double)outcomes[0].count;
     }
-    const ff_step_bucket bucket = ff_step_bucket_at(recipe->step, 0);
+    const ff_step_bucket bucket = ff_step_bucket_at(trainer->step, 0);
     look(&weights, bucket.weights, bucket.weight_count);
     return FF_OK;
 }
@@ -118,13 +118,13 @@ static double share(uint64_t part, uint64_t of) {
     return of ? (double)part / (double)of : 0;
 }
 
-static ff_status measure(ff_recipe *recipe, int64_t steps, bool *held, ff_error *error) {
+static ff_status measure(ff_trainer *trainer, int64_t steps, bool *held, ff_error *error) {
     range all = {0};
-    FF_TRY(ff_whiten(recipe->model, recipe->splits.train, recipe->splits.val_resize,
-                     ff_model_threads(recipe->model), error));
+    FF_TRY(ff_whiten(trainer->model, trainer->splits.train, trainer->splits.val_resize,
+                     ff_model_threads(trainer->model), error));
     for (int64_t step = 0; step < steps; step++) {
         double mean_loss = 0;
-        FF_TRY(take_step(recipe, &mean_loss, error));
+        FF_TRY(take_step(trainer, &mean_loss, error));
         const double largest = fmax(activations.largest, weights.largest);
         const range both = {largest, activations.count + weights.count,
                             activations.flushed + weights.flushed,
@@ -147,8 +147,8 @@ static ff_status measure(ff_recipe *recipe, int64_t steps, bool *held, ff_error 
 
 int main(int argc, char **argv) {
     ff_error failure = {0}, *error = &failure;
-    ff_recipe_options options = ff_recipe_default_options();
-    ff_recipe *recipe = NULL;
+    ff_trainer_options options = ff_trainer_default_options();
+    ff_trainer *trainer = NULL;
     bool held = false;
     if (argc < 2) {
         fprintf(stderr, "usage: gradient_range SET [RECIPE [STEPS [SCALE [BATCH]]]]\n");
@@ -159,9 +159,9 @@ int main(int argc, char **argv) {
     const int64_t steps = argc > 3 ? atoll(argv[3]) : 200;
     if (argc > 4) scale = atof(argv[4]);
     if (argc > 5) options.batch = atoll(argv[5]);
-    ff_status status = ff_recipe_create(&recipe, &options, error);
+    ff_status status = ff_trainer_create(&trainer, &options, error);
     if (status == FF_OK) {
-        ff_compute *compute = ff_model_compute(recipe->model);
+        ff_compute *compute = ff_model_compute(trainer->model);
         own = compute->ops;
         ff_compute_ops watched = *own;
         watched.conv_backward_data = conv_backward_data;
@@ -172,10 +172,10 @@ int main(int argc, char **argv) {
         watched.linear_backward = linear_backward;
         watched.loss = loss;
         compute->ops = &watched;
-        status = measure(recipe, steps, &held, error);
+        status = measure(trainer, steps, &held, error);
         compute->ops = own;
     }
-    ff_recipe_destroy(&recipe);
+    ff_trainer_destroy(&trainer);
     if (status != FF_OK) fprintf(stderr, "gradient_range: %s\n", error->message);
     return status == FF_OK ? !held : ff_exit_code(error);
 }

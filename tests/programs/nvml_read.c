@@ -8,17 +8,15 @@ int main(int count, char **arguments) {
     if (count != 2) return 64;
     ff_error error = {0};
     ff_nvml *nvml;
-    char driver[80];
-    if (ff_nvml_open(&nvml, arguments[1], &error) != FF_OK ||
-        ff_nvml_driver(nvml, driver, sizeof driver, &error) != FF_OK) {
+    if (ff_nvml_open(&nvml, arguments[1], &error) != FF_OK) {
         printf("%s\n", error.message);
         return ff_exit_code(&error);
     }
     ff_nvml_reading is;
     ff_nvml_read(nvml, &is);
-    printf("driver %s: gpu %d %%, memory %d %%, %" PRIu64 " of %" PRIu64 " bytes, %d and %d MHz, "
+    printf("gpu %d %%, memory %d %%, %" PRIu64 " of %" PRIu64 " bytes, %d and %d MHz, "
            "%d mW, %d C\n",
-           driver, is.gpu_percent, is.memory_percent, is.used_bytes, is.total_bytes, is.sm_mhz,
+           is.gpu_percent, is.memory_percent, is.used_bytes, is.total_bytes, is.sm_mhz,
            is.memory_mhz, is.power_mw, is.temperature_c);
     ff_nvml_close(&nvml);
     return 0;

@@ -10,7 +10,6 @@
 #include "format/base/memory.h"
 #include "loader/cuda/module.h"
 #include "train/cuda/exports.h"
-#include "train/cuda/net_convs.h"
 #include "train/models/models.h"
 
 #include <stdio.h>
@@ -40,12 +39,73 @@ static void report(const options *o, bool good, const char *name, const char *wh
     if (!good) printf("# %s\n", why);
 }
 
-/* Every net in the form it is trained in; each convolution once. */
+/* ---- the convolutions of all nets ---- */
+
+/* Each once, in the order of the nets and their layers. Plain passes, in f32. */
 typedef struct work {
-    ff_net_conv *list;
+    ff_library_conv_spec *list;
     size_t count, capacity;
 } work;
 
+static ff_status add(work *all, const ff_library_conv_spec *spec, ff_error *error) {
+    for (size_t i = 0; i < all->count; i++)
+        if (ff_library_conv_same(&all->list[i], spec)) return FF_OK;
+    FF_TRY(ff_reserve(&all->list, &all->capacity, all->count + 1, sizeof *all->list, "convolutions",
+                      error));
+    all->list[all->count++] = *spec;
+    return FF_OK;
+}
+
+static int padded(int channels) {
+    return (channels + 7) / 8 * 8;
+}
+
+/* Forward; backward data where anything before the layer is trained (`wanted`: the gradient of a
+ * layer's output is); backward weights where its filters are. Channels are padded to a multiple of
+ * 8, those of images to `image_channels` where that is more than they are. */
+static ff_status add_layer(work *all, const ff_graph *graph, const ff_layer *layer,
+                           const bool *wanted, int batch, int image_channels, ff_error *error) {
+    const ff_layer *from = &graph->layers[layer->from];
+    const int image = image_channels > from->c ? image_channels : from->c;
+    ff_library_conv_spec spec = {
+        .pass = FF_PASS_FORWARD,
+        .precision = FF_PRECISION_F32,
+        .n = batch,
+        .h = from->h,
+        .w = from->w,
+        .c = from->kind == FF_LAYER_INPUT ? image : padded(from->c),
+        .k = padded(layer->c),
+        .kernel = layer->kernel_h,
+        .stride = layer->stride,
+        .pad = layer->pad,
+    };
+    FF_TRY(add(all, &spec, error));
+    spec.pass = FF_PASS_BACKWARD_DATA;
+    if (wanted[layer->from]) FF_TRY(add(all, &spec, error));
+    spec.pass = FF_PASS_BACKWARD_WEIGHTS;
+    if (graph->parameters[layer->parameter].trained) FF_TRY(add(all, &spec, error));
+    return FF_OK;
+}
+
+static ff_status add_graph(work *all, const ff_graph *graph, int batch, int image_channels,
+                           ff_error *error) {
+    bool *wanted;
+    ff_status status = FF_OK;
+    FF_TRY(ff_alloc(&wanted, (uint64_t)graph->layer_count, sizeof *wanted, "a net", error));
+    for (int i = 0; i < graph->parameter_count; i++)
+        if (graph->parameters[i].trained) wanted[graph->parameters[i].layer] = true;
+    for (int i = 0; i < graph->layer_count && status == FF_OK; i++) {
+        const ff_layer *layer = &graph->layers[i];
+        wanted[i] = wanted[i] || (layer->from >= 0 && wanted[layer->from]) ||
+                    (layer->from2 >= 0 && wanted[layer->from2]);
+        if (layer->kind == FF_LAYER_CONV)
+            status = add_layer(all, graph, layer, wanted, batch, image_channels, error);
+    }
+    free(wanted);
+    return status;
+}
+
+/* A net in the form it is trained in. */
 static ff_status add_net(work *all, const ff_net *net, ff_stem stem, int channels, int pixels,
                          int batch, int image_channels, ff_error *error) {
     ff_model_options model = {.name = net->name,
@@ -56,24 +116,10 @@ static ff_status add_net(work *all, const ff_net *net, ff_stem stem, int channel
                               .classes = 10,
                               .dropout = net->dropout};
     ff_graph *graph;
-    ff_net_conv *convs = NULL;
-    int count = 0;
     FF_TRY(ff_graph_create(&graph, channels, pixels, pixels, error));
     net->build(graph, &model);
     ff_status status = ff_graph_check(graph, error);
-    if (status == FF_OK)
-        status =
-            ff_net_convs(graph, batch, FF_PRECISION_F32, image_channels, &convs, &count, error);
-    for (int i = 0; i < count && status == FF_OK; i++) {
-        size_t known = 0;
-        while (known < all->count && !ff_library_conv_same(&all->list[known].spec, &convs[i].spec))
-            known++;
-        if (known < all->count) continue;
-        status = ff_reserve(&all->list, &all->capacity, all->count + 1, sizeof *all->list,
-                            "convolutions", error);
-        if (status == FF_OK) all->list[all->count++] = convs[i];
-    }
-    free(convs);
+    if (status == FF_OK) status = add_graph(all, graph, batch, image_channels, error);
     ff_graph_destroy(&graph);
     return status;
 }
@@ -84,19 +130,21 @@ static ff_status add_nets(work *all, ff_error *error) {
     for (int i = 0; ff_net_at(i); i++) {
         const ff_net *net = ff_net_at(i);
         for (size_t j = 0; j < sizeof image_channels / sizeof *image_channels; j++) {
-            int padded = image_channels[j];
+            int image = image_channels[j];
             if (net->stems) {
-                FF_TRY(add_net(all, net, FF_STEM_CIFAR, 3, 32, 512, padded, error));
-                FF_TRY(add_net(all, net, FF_STEM_IMAGENET, 3, 224, 256, padded, error));
+                FF_TRY(add_net(all, net, FF_STEM_CIFAR, 3, 32, 512, image, error));
+                FF_TRY(add_net(all, net, FF_STEM_IMAGENET, 3, 224, 256, image, error));
             } else if (!strcmp(net->name, "smallnet")) {
-                FF_TRY(add_net(all, net, FF_STEM_AUTO, 1, 28, 256, j ? padded : 1, error));
+                FF_TRY(add_net(all, net, FF_STEM_AUTO, 1, 28, 256, j ? image : 1, error));
             } else {
-                FF_TRY(add_net(all, net, FF_STEM_AUTO, 3, 32, 512, padded, error));
+                FF_TRY(add_net(all, net, FF_STEM_AUTO, 3, 32, 512, image, error));
             }
         }
     }
     return FF_OK;
 }
+
+/* ---- planning ---- */
 
 /* Plans one spec; counts it. */
 static ff_status plan(ff_library *library, const ff_library_conv_spec *spec, tally *t,
@@ -140,7 +188,7 @@ static ff_status plain(ff_library *library, const options *o, const work *all, c
                        ff_precision precision, size_t first, ff_error *error) {
     tally t = {0};
     for (size_t i = first % (size_t)o->sample; i < all->count; i += (size_t)o->sample) {
-        ff_library_conv_spec spec = all->list[i].spec;
+        ff_library_conv_spec spec = all->list[i];
         spec.precision = precision;
         FF_TRY(plan(library, &spec, &t, error));
     }
@@ -194,7 +242,7 @@ static ff_status fused(ff_library *library, const options *o, const work *all, c
         size_t number = 0;
         if (strcmp(o->fused, "all") != 0 && strcmp(o->fused, graphs[g].name) != 0) continue;
         for (size_t i = 0; i < all->count; i++) {
-            ff_library_conv_spec spec = all->list[i].spec;
+            ff_library_conv_spec spec = all->list[i];
             if (spec.pass != graphs[g].pass || number++ % (size_t)o->sample != 0) continue;
             spec.precision = precision;
             spec.prologue = graphs[g].prologue;

@@ -9,7 +9,8 @@
  * airbench=1: Muon for filters with lr and momentum, Nesterov; SGD with `decay` for the others at
  * half the learning rate. Without IN and OUT ("-" "-"): prints the parameters only. */
 #include "format/base/memory.h"
-#include "train/model.h"
+#include "train/plan.h"
+#include "train/step.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -94,18 +95,21 @@ int main(int argc, char **argv) {
         .compute = argument(argc, argv, "compute", NULL),
     };
     const double rate = number(argc, argv, "lr", 0.1), momentum = number(argc, argv, "momentum", 0);
+    const bool airbench = number(argc, argv, "airbench", 0) != 0;
     const ff_group groups[2] = {{"*.conv?.weight", FF_RULE_MUON}, {"*", FF_RULE_SGD}};
-    ff_sgd steps[2] = {{.learning_rate = rate,
-                        .momentum = momentum,
+    const ff_sgd sgd = {.momentum = momentum,
                         .weight_decay = number(argc, argv, "decay", 0),
-                        .nesterov = number(argc, argv, "nesterov", 0) != 0}};
+                        .nesterov = number(argc, argv, "nesterov", 0) != 0};
+    const ff_sgd sgds[2] = {sgd, sgd};
+    const double rates[2] = {rate, rate / 2};
+    const ff_step_options how = {.groups = sgds,
+                                 .group_count = airbench ? 2 : 1,
+                                 .rates = rates,
+                                 .rate_steps = 1,
+                                 .send_steps = 1};
     ff_model *model;
     must(ff_model_create(&model, &options, &error), &error);
-    if (number(argc, argv, "airbench", 0) != 0) {
-        must(ff_model_set_groups(model, groups, 2, &error), &error);
-        steps[1] = steps[0];
-        steps[1].learning_rate /= 2;
-    }
+    if (airbench) must(ff_model_set_groups(model, groups, 2, &error), &error);
     print_parameters(model);
     if (strcmp(argv[1], "-") == 0) {
         ff_model_destroy(&model);
@@ -120,28 +124,33 @@ int main(int argc, char **argv) {
     must(ff_alloc_aligned(&images, pixels, sizeof(float), 64, "images", &error), &error);
     must(ff_alloc(&labels, (uint64_t)options.batch, sizeof(int64_t), "labels", &error), &error);
     pass_parameters(model, in, true);
-    ff_plan *evaluation;
+    ff_plan *evaluation, *plan = ff_model_training_plan(model);
+    ff_step *step;
     must(ff_model_plan(model, options.batch, false, &evaluation, &error), &error);
-    for (int step = 0; step < (int)number(argc, argv, "steps", 1); step++) {
-        ff_step_result result;
+    must(ff_step_create(&step, model, &how, &error), &error);
+    for (int i = 0; i < (int)number(argc, argv, "steps", 1); i++) {
+        const ff_outcome *outcomes;
+        ff_outcome ignored;
+        uint32_t found;
         read_exactly(images, pixels * sizeof(float), in);
         read_exactly(labels, (size_t)options.batch * sizeof(int64_t), in);
-        const ff_batch batch = {
-            .images = images, .labels = labels, .label_dtype = FF_I64, .step = (uint64_t)step};
-        if (step == 0) {
-            must(ff_plan_evaluate(evaluation, &batch, &result, &error), &error);
-            write_exactly(ff_plan_logits(evaluation), logits_bytes, out);
+        const ff_batch batch = {.images = images, .labels = labels, .label_dtype = FF_I64};
+        if (i == 0) {
+            ff_plan_enqueue(evaluation, &batch, false, &ignored, 1, NULL);
+            must(ff_model_check(model, &error), &error);
+            write_exactly(ff_plan_at(evaluation, evaluation->logits), logits_bytes, out);
         }
-        ff_plan *plan = ff_model_training_plan(model);
-        must(ff_plan_train(plan, &batch, steps, &result, &error), &error);
-        write_exactly(ff_plan_logits(plan), logits_bytes, out);
-        printf("loss %.9g\n", result.loss_sum / (double)result.count);
+        must(ff_step_run(step, plan, &batch, &error), &error);
+        must(ff_step_outcomes(step, true, &outcomes, &found, &error), &error);
+        write_exactly(ff_plan_at(plan, plan->logits), logits_bytes, out);
+        printf("loss %.9g\n", outcomes->loss_sum / (double)outcomes->count);
     }
     pass_parameters(model, out, false);
     if (fclose(out) != 0) stop("OUT cannot be written");
     fclose(in);
     free(images);
     free(labels);
+    ff_step_destroy(&step);
     ff_model_destroy(&model);
     return 0;
 }

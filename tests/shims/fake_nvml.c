@@ -7,7 +7,7 @@
     int function(__VA_ARGS__);                                                                     \
     int function(__VA_ARGS__)
 
-enum { NOT_FOUND = 6, TOO_SMALL = 7, NOT_SUPPORTED = 3 };
+enum { NOT_FOUND = 6, NOT_SUPPORTED = 3 };
 static int device, started;
 
 EXPORT(nvmlInit_v2, void) {
@@ -24,10 +24,6 @@ EXPORT(nvmlShutdown, void) {
 const char *nvmlErrorString(int code);
 const char *nvmlErrorString(int code) {
     return code == NOT_FOUND ? "Not Found" : "another";
-}
-
-EXPORT(nvmlSystemGetDriverVersion, char *version, unsigned size) {
-    return snprintf(version, size, "599.10") < (int)size ? 0 : TOO_SMALL;
 }
 
 EXPORT(nvmlDeviceGetHandleByPciBusId_v2, const char *bus, void **handle) {

@@ -2,7 +2,7 @@
 #ifndef FF_TESTS_COST_NETS_H
 #define FF_TESTS_COST_NETS_H
 
-#include "tests/unit/cuda_helpers.h"
+#include "tests/cuda/unit/cuda_helpers.h"
 
 #include "train/cost.h"
 #include "train/update.h"

@@ -264,7 +264,7 @@ static inline placement_case placement_random(uint64_t trial, bool wide) {
 
 static inline void placement_cases(const ff_loader_kernels *kernels, uint64_t trials) {
     for (uint64_t trial = 0; trial < trials; trial++) {
-        placement_case c = placement_random(trial, kernels->wide != NULL);
+        placement_case c = placement_random(trial, kernels->augment != NULL);
         placement_check(&c, kernels);
     }
 }

@@ -442,6 +442,31 @@ static void test_filled(void **unused) {
     ff_decoder_destroy(&decoder);
 }
 
+/* There are filters 0 to 4: a row with another is where a damaged PNG ends. */
+static void test_png_without_filter(void **unused) {
+    (void)unused;
+    ff_decoder *decoder = make_decoder();
+    ff_image image = {0};
+    for (uint8_t filter = 4; filter <= 6; filter++) {
+        const uint8_t rows[] = {0, 10, filter, 20, 0, 30};
+        file png = make_png(1, 3, 8, 0, NULL, 0, rows, sizeof rows);
+        ff_error error = {0};
+        ff_decode_options options = {.mode = FF_MODE_GRAY, .pixel_limit = FF_PIXEL_LIMIT};
+        const ff_status status =
+            ff_decode(decoder, png.bytes, png.length, &options, NULL, &image, &error);
+        assert_int_equal(status, filter > 4 ? FF_BAD_DATA : FF_OK);
+        options.allow_truncated = true;
+        assert_int_equal(ff_decode(decoder, png.bytes, png.length, &options, NULL, &image, &error),
+                         FF_OK);
+        assert_int_equal(image.pixels[0], 10);
+        assert_int_equal(image.pixels[1], filter > 4 ? 0 : 30);
+        assert_int_equal(image.pixels[2], filter > 4 ? 0 : 30);
+        free_file(&png);
+    }
+    ff_image_free(&image);
+    ff_decoder_destroy(&decoder);
+}
+
 static void test_upright_regions(void **unused) {
     (void)unused;
     enum { WIDTH = 7, HEIGHT = 5 };
@@ -644,6 +669,7 @@ int main(void) {
         cmocka_unit_test(test_upright_regions),
         cmocka_unit_test(test_turned_parts),
         cmocka_unit_test(test_probe_upright),
+        cmocka_unit_test(test_png_without_filter),
         cmocka_unit_test(test_png_orientation),
         cmocka_unit_test(test_colours_and_greys),
         cmocka_unit_test(test_image_grows_only),

@@ -4,6 +4,7 @@
 
 #include <float.h>
 #include <math.h>
+#include <string.h>
 
 /* The value of a small float: sign, exponent and fraction bits as the standard defines them. */
 static double reference_value(uint32_t bits, int exponent_bits, int fraction_bits) {
@@ -107,7 +108,7 @@ static void arrays(void **state) {
     (void)state;
     enum { MOST = 1000 };
     float from[MOST], back[MOST + 1];
-    uint16_t to[MOST + 1];
+    uint16_t to[MOST + 1], short_floats[MOST + 1];
     for (uint64_t i = 0; i < MOST; i++) from[i] = ff_bits_float((uint32_t)set_mix(i, 6));
     for (size_t count = 0; count <= MOST; count += count < 70 ? 1 : 93) {
         for (int dtype = FF_F16; dtype <= FF_BF16; dtype++) {
@@ -124,6 +125,13 @@ static void arrays(void **state) {
                 assert_int_equal(ff_float_bits(back[i]), ff_float_bits(wanted));
             }
             assert_true(back[count] == 7);
+            const ff_dtype other = dtype == FF_F16 ? FF_BF16 : FF_F16;
+            short_floats[count] = 0xabcd;
+            ff_convert(short_floats, other, to, (ff_dtype)dtype, count);
+            for (size_t i = 0; i < count; i++)
+                assert_int_equal(short_floats[i], other == FF_F16 ? ff_f16_from_f32(back[i])
+                                                                  : ff_bf16_from_f32(back[i]));
+            assert_int_equal(short_floats[count], 0xabcd);
         }
     }
     /* From integers, and between the two short floats. */
@@ -146,11 +154,30 @@ static void arrays(void **state) {
     assert_memory_equal(to, half, 4);
 }
 
+/* Names, sizes, what NumPy calls them, and the dtypes of --dtype's choices. */
 static void names(void **state) {
     (void)state;
-    static const char *const dtypes[] = {"u8", "u16", "f16", "bf16", "f32", "i32", "i64"};
-    for (int i = 0; i < FF_DTYPE_COUNT; i++)
-        assert_string_equal(ff_dtype_name((ff_dtype)i), dtypes[i]);
+    static const struct {
+        const char *name, *numpy;
+        size_t bytes;
+        bool is_float;
+    } wanted[FF_DTYPE_COUNT] = {
+        [FF_U8] = {"u8", "|u1", 1, false},   [FF_U16] = {"u16", "<u2", 2, false},
+        [FF_F16] = {"f16", "<f2", 2, true},  [FF_BF16] = {"bf16", "<u2", 2, true},
+        [FF_F32] = {"f32", "<f4", 4, true},  [FF_I32] = {"i32", "<i4", 4, false},
+        [FF_I64] = {"i64", "<i8", 8, false},
+    };
+    for (int i = 0; i < FF_DTYPE_COUNT; i++) {
+        assert_string_equal(ff_dtype_name((ff_dtype)i), wanted[i].name);
+        assert_string_equal(ff_dtype_numpy((ff_dtype)i), wanted[i].numpy);
+        assert_int_equal(ff_dtype_bytes((ff_dtype)i), wanted[i].bytes);
+        assert_int_equal(ff_dtype_is_float((ff_dtype)i), wanted[i].is_float);
+    }
+    char choices[] = FF_DTYPE_CHOICES, *next = choices;
+    for (int i = 0; next; i++) {
+        const char *name = strsep(&next, "|");
+        assert_string_equal(ff_dtype_name(ff_dtype_choice(i)), name);
+    }
     assert_string_equal(ff_layout_name(FF_CHW), "chw");
     assert_string_equal(ff_layout_name(FF_HWC), "hwc");
 }

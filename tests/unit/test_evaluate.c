@@ -1,11 +1,11 @@
-/* An evaluation counts each labelled sample exactly once, whatever the batch; what a recipe leaves
+/* An evaluation counts each labelled sample exactly once, whatever the batch; what options leave
  * out is resolved; a net's first convolution is whitened from the set. */
 #include "tests/unit/format_set.h"
 
 #include "train/evaluate.h"
 #include "train/plan.h"
-#include "train/recipe.h"
-#include "train/recipe_updates.h"
+#include "train/trainer.h"
+#include "train/trainer_updates.h"
 #include "train/whitening.h"
 
 #include <math.h>
@@ -32,17 +32,17 @@ static char *make_set(void) {
     return make_set_of(19, 17);
 }
 
-static void evaluate(ff_recipe *recipe, int batch, int workers, ff_evaluation *result) {
+static void evaluate(ff_trainer *trainer, int batch, int workers, ff_evaluation *result) {
     ff_plan *plan;
     ff_feed *feed;
     ff_feed_options options = {.loader = ff_loader_defaults(),
-                               .compute = ff_model_compute(recipe->model)};
+                               .compute = ff_model_compute(trainer->model)};
     options.loader.batch = (uint64_t)batch;
     options.loader.last_batch = FF_LAST_BATCH_KEEP;
     options.loader.order = FF_ORDER_SEQUENTIAL;
     options.loader.threads = workers;
-    OK(ff_model_plan(recipe->model, batch, false, &plan, &test_error));
-    OK(ff_feed_create(&feed, recipe->splits.train, &options, &test_error));
+    OK(ff_model_plan(trainer->model, batch, false, &plan, &test_error));
+    OK(ff_feed_create(&feed, trainer->splits.train, &options, &test_error));
     /* Twice: the second pass begins where the first one ended. */
     OK(ff_evaluate(plan, feed, result, &test_error));
     ff_evaluation again;
@@ -52,7 +52,7 @@ static void evaluate(ff_recipe *recipe, int batch, int workers, ff_evaluation *r
 }
 
 /* The same without ff_evaluate: samples one by one, and the loss of their logits by its formula. */
-static void evaluate_by_hand(ff_recipe *recipe, ff_evaluation *result) {
+static void evaluate_by_hand(ff_trainer *trainer, ff_evaluation *result) {
     ff_plan *plan;
     ff_loader *loader;
     ff_slot *slot;
@@ -61,22 +61,23 @@ static void evaluate_by_hand(ff_recipe *recipe, ff_evaluation *result) {
     options.batch = 1;
     options.epochs = 1;
     options.order = FF_ORDER_SEQUENTIAL;
-    options.layout = ff_model_input_layout(recipe->model);
+    options.layout = ff_model_input_layout(trainer->model);
     options.threads = 0;
-    OK(ff_model_plan(recipe->model, 1, false, &plan, &test_error));
-    OK(ff_loader_create(&loader, recipe->splits.train, &options, &test_error));
+    OK(ff_model_plan(trainer->model, 1, false, &plan, &test_error));
+    OK(ff_loader_create(&loader, trainer->splits.train, &options, &test_error));
     for (uint64_t i = 0; i < SAMPLES; i++) {
         int64_t label;
-        ff_step_result ignored;
+        ff_outcome ignored;
         OK(ff_loader_acquire(loader, &slot, &test_error));
         const ff_batch batch = {.images = slot->data,
                                 .labels = slot->label[0].values,
                                 .label_dtype = slot->label[0].dtype};
-        OK(ff_plan_evaluate(plan, &batch, &ignored, &test_error));
-        OK(ff_dataset_class(recipe->splits.train, i, 0, &label, &test_error));
+        ff_plan_enqueue(plan, &batch, false, &ignored, 1, NULL);
+        OK(ff_model_check(trainer->model, &test_error));
+        OK(ff_dataset_class(trainer->splits.train, i, 0, &label, &test_error));
         ff_loader_release(loader, slot, NULL);
         if (label < 0) continue;
-        const float *logits = ff_plan_logits(plan);
+        const float *logits = ff_plan_at(plan, plan->logits);
         double sum = 0;
         int best = 0;
         for (int c = 0; c < CLASSES; c++) {
@@ -95,41 +96,41 @@ static void evaluate_by_hand(ff_recipe *recipe, ff_evaluation *result) {
 static void counts_each_sample_once(void **state) {
     (void)state;
     char *folder = make_set();
-    ff_recipe_options options = ff_recipe_default_options();
+    ff_trainer_options options = ff_trainer_default_options();
     options.data = folder;
     options.model = "smallnet";
     options.compute = "reference";
     options.threads = 1;
     options.batch = 16;
-    ff_recipe *recipe;
-    OK(ff_recipe_create(&recipe, &options, &test_error));
+    ff_trainer *trainer;
+    OK(ff_trainer_create(&trainer, &options, &test_error));
     int64_t labelled = 0;
     for (uint64_t i = 0; i < SAMPLES; i++) {
         int64_t value;
-        OK(ff_dataset_class(recipe->splits.train, i, 0, &value, &test_error));
+        OK(ff_dataset_class(trainer->splits.train, i, 0, &value, &test_error));
         labelled += value >= 0;
     }
     assert_true(labelled > 0 && labelled < SAMPLES);
     ff_evaluation whole, part;
-    evaluate_by_hand(recipe, &whole);
+    evaluate_by_hand(trainer, &whole);
     assert_int_equal(whole.count, labelled);
     assert_true(whole.accuracy > 0 && whole.accuracy < 1);
     static const int batches[] = {1, 7, 64, 100, SAMPLES, 128};
     for (size_t i = 0; i < sizeof batches / sizeof batches[0]; i++) {
-        evaluate(recipe, batches[i], (int)(i % 3), &part);
+        evaluate(trainer, batches[i], (int)(i % 3), &part);
         assert_int_equal(part.count, labelled);
         assert_true(part.accuracy == whole.accuracy);
         double difference = part.loss - whole.loss;
         assert_true(difference < 1e-6 && difference > -1e-6);
     }
-    ff_recipe_destroy(&recipe);
+    ff_trainer_destroy(&trainer);
     remove_folder(folder);
 }
 
 static void resolves_what_is_left_out(void **state) {
     (void)state;
     char *folder = make_set();
-    ff_recipe_options options = ff_recipe_default_options();
+    ff_trainer_options options = ff_trainer_default_options();
     options.data = options.val = folder;
     options.model = "smallnet";
     options.compute = "reference";
@@ -139,25 +140,25 @@ static void resolves_what_is_left_out(void **state) {
     options.last_batch = FF_LAST_BATCH_KEEP;
     options.learning_rate = 0.5;
     options.warmup_epochs = 0.4;
-    ff_recipe *recipe;
-    OK(ff_recipe_create(&recipe, &options, &test_error));
-    assert_int_equal(recipe->batches, 5);
-    assert_int_equal(recipe->last_count, 1);
-    assert_int_equal(recipe->dropped, 0);
-    assert_int_equal(recipe->groups[0].schedule.total_steps, 15);
-    assert_int_equal(recipe->groups[0].schedule.warmup_steps, 2);
-    assert_true(recipe->groups[0].schedule.peak == 0.5);
-    assert_int_equal(recipe->splits.classes, CLASSES);
-    assert_non_null(recipe->val_plan);
-    ff_recipe_destroy(&recipe);
-    assert_null(recipe);
+    ff_trainer *trainer;
+    OK(ff_trainer_create(&trainer, &options, &test_error));
+    assert_int_equal(trainer->batches, 5);
+    assert_int_equal(trainer->last_count, 1);
+    assert_int_equal(trainer->dropped, 0);
+    assert_int_equal(trainer->groups[0].schedule.total_steps, 15);
+    assert_int_equal(trainer->groups[0].schedule.warmup_steps, 2);
+    assert_true(trainer->groups[0].schedule.peak == 0.5);
+    assert_int_equal(trainer->splits.classes, CLASSES);
+    assert_non_null(trainer->val_plan);
+    ff_trainer_destroy(&trainer);
+    assert_null(trainer);
 
     options.last_batch = FF_LAST_BATCH_DROP;
-    OK(ff_recipe_create(&recipe, &options, &test_error));
-    assert_int_equal(recipe->batches, 4);
-    assert_int_equal(recipe->dropped, 1);
-    assert_null(recipe->last_plan);
-    ff_recipe_destroy(&recipe);
+    OK(ff_trainer_create(&trainer, &options, &test_error));
+    assert_int_equal(trainer->batches, 4);
+    assert_int_equal(trainer->dropped, 1);
+    assert_null(trainer->last_plan);
+    ff_trainer_destroy(&trainer);
 
     /* A default warm-up is the model's epoch, and at most a fifth of the run; a given one may be
      * all of it. */
@@ -169,22 +170,22 @@ static void resolves_what_is_left_out(void **state) {
     for (size_t i = 0; i < sizeof warmups / sizeof *warmups; i++) {
         options.warmup_epochs = warmups[i].given;
         options.epochs = warmups[i].epochs;
-        OK(ff_recipe_create(&recipe, &options, &test_error));
-        assert_int_equal(recipe->groups[0].schedule.warmup_steps, warmups[i].steps);
-        ff_recipe_destroy(&recipe);
+        OK(ff_trainer_create(&trainer, &options, &test_error));
+        assert_int_equal(trainer->groups[0].schedule.warmup_steps, warmups[i].steps);
+        ff_trainer_destroy(&trainer);
     }
     options.epochs = 3;
 
     options.batch = 4096;
-    OK(ff_recipe_create(&recipe, &options, &test_error));
-    assert_int_equal(recipe->batches, 1);
-    assert_int_equal(recipe->batch, SAMPLES);
-    assert_int_equal(recipe->val_batch, SAMPLES);
-    ff_recipe_destroy(&recipe);
+    OK(ff_trainer_create(&trainer, &options, &test_error));
+    assert_int_equal(trainer->batches, 1);
+    assert_int_equal(trainer->batch, SAMPLES);
+    assert_int_equal(trainer->val_batch, SAMPLES);
+    ff_trainer_destroy(&trainer);
 
     options.warmup_epochs = 3.5;
-    FAILS(ff_recipe_create(&recipe, &options, &test_error), FF_USAGE, "--warmup: 3.5 epochs");
-    assert_null(recipe);
+    FAILS(ff_trainer_create(&trainer, &options, &test_error), FF_USAGE, "--warmup: 3.5 epochs");
+    assert_null(trainer);
     remove_folder(folder);
 }
 
@@ -231,80 +232,81 @@ static void whitens_the_first_convolution(void **state) {
     char *folder = make_set_of(32, 34);
     float filters[2][24 * 12];
     for (int run = 0; run < 2; run++) {
-        ff_recipe_options options = ff_recipe_default_options();
+        ff_trainer_options options = ff_trainer_default_options();
         options.data = folder;
         options.recipe = "cifar-speed";
         options.threads = run + 1;
         options.seed = run;
         options.batch = 8;
-        ff_recipe *recipe;
-        OK(ff_recipe_create(&recipe, &options, &test_error));
-        const int index = ff_model_whitening(recipe->model);
+        ff_trainer *trainer;
+        OK(ff_trainer_create(&trainer, &options, &test_error));
+        const int index = ff_model_whitening(trainer->model);
         assert_true(index >= 0);
-        OK(ff_whiten(recipe->model, recipe->splits.train, 0, run + 1, &test_error));
-        ff_model_get(recipe->model, index, FF_PART_VALUE, filters[run]);
+        OK(ff_whiten(trainer->model, trainer->splits.train, 0, run + 1, &test_error));
+        ff_model_get(trainer->model, index, FF_PART_VALUE, filters[run]);
         double off, low, high;
-        covariance_of(recipe->splits.train, filters[run], &off, &low, &high);
+        covariance_of(trainer->splits.train, filters[run], &off, &low, &high);
         assert_true(off < 1e-4 && low > 0.9 && high < 1 + 1e-4);
-        ff_recipe_destroy(&recipe);
+        ff_trainer_destroy(&trainer);
     }
     assert_memory_equal(filters[0], filters[1], sizeof filters[0]);
     remove_folder(folder);
 }
 
-/* Trains all of a recipe's steps; `settles`: with its plans for what is settled, where it has any.
+/* Trains all of a trainer's steps; `settles`: with its plans for what is settled, where it has any.
  * *values: the parameters, the caller's to free; their count. */
 static size_t train(const char *folder, bool settles, int epochs, float **values) {
-    ff_recipe_options options = ff_recipe_default_options();
+    ff_trainer_options options = ff_trainer_default_options();
     options.data = folder;
     options.recipe = "cifar-speed";
     options.threads = 1;
     options.batch = 8;
     options.epochs = epochs;
     options.last_batch = FF_LAST_BATCH_KEEP;
-    ff_recipe *recipe;
-    OK(ff_recipe_create(&recipe, &options, &test_error));
-    assert_int_equal(recipe->settled_step, 3 * recipe->batches);
-    assert_true((recipe->settled_plan != NULL) == (epochs > 3));
-    assert_true((recipe->settled_last_plan != NULL) == (epochs > 3));
-    for (int i = 0; recipe->settled_plan && i < ff_model_parameter_count(recipe->model); i++) {
-        const bool bias = strcmp(ff_model_parameter(recipe->model, i)->name, "whiten.bias") == 0;
-        assert_int_equal(recipe->settled_plan->without[i], bias);
-        assert_int_equal(recipe->settled_last_plan->without[i], bias);
+    ff_trainer *trainer;
+    OK(ff_trainer_create(&trainer, &options, &test_error));
+    assert_int_equal(trainer->settled_step, 3 * trainer->batches);
+    assert_true((trainer->settled_plan != NULL) == (epochs > 3));
+    assert_true((trainer->settled_last_plan != NULL) == (epochs > 3));
+    for (int i = 0; trainer->settled_plan && i < ff_model_parameter_count(trainer->model); i++) {
+        const bool bias = strcmp(ff_model_parameter(trainer->model, i)->name, "whiten.bias") == 0;
+        assert_int_equal(trainer->settled_plan->without[i], bias);
+        assert_int_equal(trainer->settled_last_plan->without[i], bias);
     }
-    const uint64_t steps = ff_recipe_total_steps(recipe);
+    const uint64_t steps = ff_trainer_total_steps(trainer);
     for (uint64_t step = 0; step < steps; step++) {
         const ff_outcome *outcomes;
         ff_feed_batch next;
         uint32_t found = 1;
-        OK(ff_feed_next(recipe->train_feed, &next, &test_error));
+        OK(ff_feed_next(trainer->train_feed, &next, &test_error));
         next.batch.weights = NULL;
-        ff_plan *plan = ff_recipe_plan(recipe, settles ? step : 0, next.count);
+        ff_plan *plan = ff_trainer_plan(trainer, settles ? step : 0, next.count);
         assert_int_equal(ff_plan_batch(plan), next.count);
         assert_int_equal(plan->without != NULL,
-                         settles && step >= recipe->settled_step && epochs > 3);
-        OK(ff_step_run(recipe->step, plan, &next.batch, &test_error));
-        OK(ff_feed_done(recipe->train_feed, &test_error));
-        while (found) OK(ff_step_outcomes(recipe->step, false, &outcomes, &found, &test_error));
+                         settles && step >= trainer->settled_step && epochs > 3);
+        OK(ff_step_run(trainer->step, plan, &next.batch, &test_error));
+        OK(ff_feed_done(trainer->train_feed, &test_error));
+        while (found) OK(ff_step_outcomes(trainer->step, false, &outcomes, &found, &test_error));
     }
     size_t count = 0;
-    for (int i = 0; i < ff_model_parameter_count(recipe->model); i++)
-        count += ff_model_parameter(recipe->model, i)->count;
+    for (int i = 0; i < ff_model_parameter_count(trainer->model); i++)
+        count += ff_model_parameter(trainer->model, i)->count;
     *values = calloc(count, sizeof **values);
     assert_non_null(*values);
-    for (int i = 0, at = 0; i < ff_model_parameter_count(recipe->model); i++) {
-        const ff_parameter *p = ff_model_parameter(recipe->model, i);
-        if (p->dtype == FF_F32) ff_model_get(recipe->model, i, FF_PART_VALUE, *values + at);
+    for (int i = 0, at = 0; i < ff_model_parameter_count(trainer->model); i++) {
+        const ff_parameter *p = ff_model_parameter(trainer->model, i);
+        if (p->dtype == FF_F32) ff_model_get(trainer->model, i, FF_PART_VALUE, *values + at);
         at += (int)p->count;
     }
     /* Muon's filters are never settled, and a constant learning rate has no end. */
     bool settled[64];
-    recipe->groups[0].schedule.total_steps = 1;
-    assert_int_equal(ff_recipe_settled(recipe, settled), epochs > 3 ? 3 * recipe->batches : steps);
-    recipe->groups[1].schedule.kind = FF_SCHEDULE_CONSTANT;
-    assert_int_equal(ff_recipe_settled(recipe, settled), steps);
-    for (int i = 0; i < ff_model_parameter_count(recipe->model); i++) assert_false(settled[i]);
-    ff_recipe_destroy(&recipe);
+    trainer->groups[0].schedule.total_steps = 1;
+    assert_int_equal(ff_trainer_settled(trainer, settled),
+                     epochs > 3 ? 3 * trainer->batches : steps);
+    trainer->groups[1].schedule.kind = FF_SCHEDULE_CONSTANT;
+    assert_int_equal(ff_trainer_settled(trainer, settled), steps);
+    for (int i = 0; i < ff_model_parameter_count(trainer->model); i++) assert_false(settled[i]);
+    ff_trainer_destroy(&trainer);
     return count;
 }
 

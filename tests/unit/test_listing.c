@@ -2,6 +2,7 @@
 #include "format/base/path.h"
 #include "tools/ffpack/source/input.h"
 #include "tools/ffpack/source/listing.h"
+#include "tools/ffpack/source/source.h"
 #include "tools/ffpack/source/text.h"
 
 #include <setjmp.h>
@@ -215,6 +216,35 @@ static int remove_path(void **state) {
     return unlink(path);
 }
 
+/* A part of a source must still be as long as it was when it was listed; longer is changed, too. */
+static void parts_keep_their_sizes(void **state) {
+    (void)state;
+    char name[] = "/tmp/ffpack-part-XXXXXX";
+    const int fd = mkstemp(name);
+    assert_true(fd >= 0 && write(fd, "0123456789", 10) == 10);
+    for (uint64_t listed = 9; listed <= 11; listed++) {
+        ff_error error = {0};
+        ff_source *source = calloc(1, sizeof *source);
+        assert_non_null(source);
+        ff_source_reader *reader;
+        ff_item item = {.offset = 3, .bytes = 4, .key = "key", .key_bytes = 3};
+        const unsigned char *bytes;
+        assert_int_equal(ff_source_add_file(source, name, listed, &item.part, &error), FF_OK);
+        assert_int_equal(ff_source_reader_create(&reader, source, NULL, &error), FF_OK);
+        const ff_source_split split = {0};
+        const ff_status status = ff_source_read(reader, &split, &item, &bytes, &error);
+        assert_int_equal(status, listed == 10 ? FF_OK : FF_BAD_DATA);
+        if (listed == 10)
+            assert_memory_equal(bytes, "3456", 4);
+        else
+            assert_non_null(strstr(error.message, "changed since it was listed: has 10 bytes"));
+        ff_source_reader_destroy(&reader);
+        ff_source_close(&source);
+    }
+    close(fd);
+    unlink(name);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(listing_gives_back_what_was_added),
@@ -223,6 +253,7 @@ int main(void) {
         cmocka_unit_test(input_reads_plain_and_gzip),
         cmocka_unit_test(input_refuses_broken_gzip),
         cmocka_unit_test(lines_and_paths),
+        cmocka_unit_test(parts_keep_their_sizes),
     };
     return cmocka_run_group_tests_name("listing", tests, make_path, remove_path);
 }

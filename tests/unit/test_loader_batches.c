@@ -3,7 +3,7 @@
 #include "loader/augment/host.h"
 #include "loader/device/host.h"
 #include "loader/loader.h"
-#include "loader/plan.h"
+#include "loader/settings.h"
 #include "tests/unit/make_dataset.h"
 
 #include <setjmp.h>
@@ -333,10 +333,10 @@ static void last_batch(void **state) {
 
 /* What options come to without a loader: nothing is allocated, so they may be large. */
 static ff_status plan(ff_dataset *dataset, const ff_loader_options *options) {
-    ff_loader_plan made;
+    ff_loader_settings made;
     ff_error error = {0};
-    ff_status status = ff_loader_plan_init(&made, dataset, options, &error);
-    if (status == FF_OK) ff_loader_plan_free(&made);
+    ff_status status = ff_loader_settings_init(&made, dataset, options, &error);
+    if (status == FF_OK) ff_loader_settings_free(&made);
     return status;
 }
 
@@ -400,8 +400,8 @@ static void memory_of_a_slot(void **state) {
         for (int mixes = 0; mixes < 2; mixes++) {
             ff_loader_options options = options_of(batch, mixes ? "mixup" : "none");
             options.label = labels, options.label_count = 3;
-            ff_loader_plan found;
-            OK(ff_loader_plan_init(&found, dataset, &options, error));
+            ff_loader_settings found;
+            OK(ff_loader_settings_init(&found, dataset, &options, error));
             assert_int_equal(found.row_bytes, 5 * 7 * 4);
             const uint64_t sizes[] = {3 * 4 * batch, 5 * 4 * batch, 4 * batch};
             uint64_t end = batch * found.row_bytes;
@@ -415,7 +415,7 @@ static void memory_of_a_slot(void **state) {
             if (mixes) end = found.mix_offset + 4 * batch;
             assert_int_equal(found.slot_bytes, ff_align_u64(end, 256));
             assert_int_equal(found.label_values_limit, 5 * 4);
-            ff_loader_plan_free(&found);
+            ff_loader_settings_free(&found);
         }
     }
     unmake(&made, dataset);
@@ -428,12 +428,12 @@ static void default_slots(void **state) {
     ff_dataset *dataset = make(&made);
     for (int threads = 0; threads < 3; threads++) {
         ff_loader_options options = options_of(8, "none");
-        ff_loader_plan found;
+        ff_loader_settings found;
         options.threads = threads;
-        OK(ff_loader_plan_init(&found, dataset, &options, error));
+        OK(ff_loader_settings_init(&found, dataset, &options, error));
         assert_int_equal(found.threads, threads);
         assert_int_equal(found.slots, threads ? 4 : 2);
-        ff_loader_plan_free(&found);
+        ff_loader_settings_free(&found);
     }
     unmake(&made, dataset);
 }

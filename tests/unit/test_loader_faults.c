@@ -3,7 +3,7 @@
 #include "format/base/interrupt.h"
 #include "loader/batches.h"
 #include "loader/device/host.h"
-#include "tests/cudasim/loader_plain.h"
+#include "tests/cuda/sim/loader_plain.h"
 #include "tests/unit/make_dataset.h"
 
 #include <fcntl.h>
@@ -54,7 +54,7 @@ static void bad_options(void **state) {
     ff_loader_options options = options_of(0);
     refused(dataset, &options, "a batch has 1 to");
     options = options_of(8), options.position = 51;
-    refused(dataset, &options, "behind the end");
+    refused(dataset, &options, "after the end");
     options = options_of(8), options.height = 33;
     refused(dataset, &options, "33x32");
     options = options_of(8), options.dtype = FF_U8;

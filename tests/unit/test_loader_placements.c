@@ -6,7 +6,7 @@
 #include "loader/device/host.h"
 #include "loader/placement.h"
 #include "loader/resident.h"
-#include "tests/cudasim/loader_plain.h"
+#include "tests/cuda/sim/loader_plain.h"
 #include "tests/unit/make_dataset.h"
 #include "tests/unit/placement_cases.h"
 
@@ -108,7 +108,7 @@ static ff_status little_memory(ff_device *device, uint64_t *of, uint64_t *total,
     *of = *total = free_bytes;
     return FF_OK;
 }
-static int no_kernel(const ff_cuda_wide *job, ff_cuda_stream stream) {
+static int no_kernel(const ff_cuda_augment *job, ff_cuda_stream stream) {
     (void)job, (void)stream;
     return FF_CUDA_INVALID_VALUE;
 }
@@ -129,7 +129,7 @@ static void bytes_of_sizes(void **state) {
     table.memory = little_memory;
     device->table = &table;
     ff_loader_kernels kernels = ff_loader_plain_kernels;
-    kernels.wide = no_kernel;
+    kernels.augment = no_kernel;
     ff_batches_options options = {
         .loader = ff_loader_defaults(), .kernels = &kernels, .placement = FF_PLACEMENT_RESIDENT};
     options.loader.device = device;

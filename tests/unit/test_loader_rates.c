@@ -3,9 +3,8 @@
 #include "loader/rates.h"
 
 #include "format/base/thread.h"
-#include "loader/tune.h"
 
-#include "tests/cudasim/loader_plain.h"
+#include "tests/cuda/sim/loader_plain.h"
 #include "tests/unit/placement_cases.h"
 
 static void expect(const ff_rates *rates, const char *stages) {
@@ -63,7 +62,7 @@ static void of_batches(void **state) {
                                       .quiet = true};
         options.loader.device = device, options.loader.batch = 32;
         OK(ff_batches_create(&batches, dataset, &options, error));
-        OK(ff_rates_of_batches(batches, dataset, &options, 2000000, &rates, error));
+        OK(ff_batches_rates(batches, dataset, &options, 2000000, &rates, error));
         expect(&rates, stages[i]);
         OK(ff_batches_prepare(batches, stream, &batch, error));
         assert_int_equal(batch->position, 0);
@@ -76,7 +75,7 @@ static void of_batches(void **state) {
         for (uint32_t row = 0; row < 32; row++)
             assert_int_equal(label[row], made_class(&made, ff_order_at(&order, row)));
         OK(ff_batches_finish(batches, stream, error));
-        assert_int_equal(ff_rates_of_batches(batches, dataset, &options, 1000, &rates, &failure),
+        assert_int_equal(ff_batches_rates(batches, dataset, &options, 1000, &rates, &failure),
                          FF_USAGE);
         ff_batches_destroy(&batches);
     }

@@ -33,10 +33,10 @@ static void check_rows(const made_dataset *made, const ff_resident *resident) {
     assert_int_equal(resident->row_bytes % FF_RESIDENT_ALIGN, 0);
     assert_int_equal(!resident->offset, !made->variable_size);
     assert_int_equal(resident->label_count, 3);
-    if (made->stored_backwards) assert_non_null(resident->place_of);
-    if (!made->stored_backwards) assert_null(resident->place_of);
+    if (made->stored_backwards) assert_non_null(resident->row_of);
+    if (!made->stored_backwards) assert_null(resident->row_of);
     for (uint64_t number = 0; number < made->count; number++) {
-        uint64_t row = resident->place_of ? resident->place_of[number] : number;
+        uint64_t row = resident->row_of ? resident->row_of[number] : number;
         if (made->stored_backwards) assert_int_equal(row, made->count - 1 - number);
         size_t bytes = made_tensor(made, number, tensor);
         uint64_t offset = resident->offset ? resident->offset[row] : row * resident->row_bytes;

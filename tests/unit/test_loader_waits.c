@@ -5,7 +5,7 @@
  * Each case runs in a process of its own, for a race ends one under ThreadSanitizer. */
 #include "loader/batches.h"
 #include "loader/device/host.h"
-#include "tests/cudasim/loader_plain.h"
+#include "tests/cuda/sim/loader_plain.h"
 #include "tests/unit/make_dataset.h"
 
 #include <setjmp.h>

@@ -2,7 +2,7 @@
  * machine's memory. */
 #include "tests/unit/format_set.h"
 
-#include "train/recipe.h"
+#include "train/trainer.h"
 
 #include <sys/stat.h>
 
@@ -22,8 +22,8 @@ static char *set_of(uint32_t side) {
     return folder;
 }
 
-static ff_recipe_options options_of(const char *folder, const char *model) {
-    ff_recipe_options options = ff_recipe_default_options();
+static ff_trainer_options options_of(const char *folder, const char *model) {
+    ff_trainer_options options = ff_trainer_default_options();
     options.data = options.val = folder;
     options.model = model;
     options.batch = 20;
@@ -31,17 +31,17 @@ static ff_recipe_options options_of(const char *folder, const char *model) {
     return options;
 }
 
-/* A counted recipe is the real one but for the memory, to the byte. */
+/* A counted trainer is the real one but for the memory, to the byte. */
 static void a_counted_recipe_is_the_real_one(void **state) {
     (void)state;
     char *folder = set_of(32);
     const char *const models[] = {"smallnet", "resnet18", "cifarnet"};
     for (size_t m = 0; m < sizeof models / sizeof *models; m++) {
-        ff_recipe_options options = options_of(folder, models[m]);
-        ff_recipe *counted, *real;
-        OK(ff_recipe_create(&real, &options, &test_error));
+        ff_trainer_options options = options_of(folder, models[m]);
+        ff_trainer *counted, *real;
+        OK(ff_trainer_create(&real, &options, &test_error));
         options.counts = true;
-        OK(ff_recipe_create(&counted, &options, &test_error));
+        OK(ff_trainer_create(&counted, &options, &test_error));
         assert_null(real->counted);
         assert_non_null(counted->counted);
         uint64_t roles = 0;
@@ -58,8 +58,8 @@ static void a_counted_recipe_is_the_real_one(void **state) {
         assert_in_range(real->needs.host_bytes, roles + slots, roles + slots + roles / 4 + 65536);
         assert_int_equal(real->needs.device_bytes, 0);
         assert_true(real->needs.mapped_bytes > 2 * 60 * 32 * 32 * 3);
-        ff_recipe_destroy(&counted);
-        ff_recipe_destroy(&real);
+        ff_trainer_destroy(&counted);
+        ff_trainer_destroy(&real);
     }
     remove_folder(folder);
 }
@@ -68,17 +68,17 @@ static void a_counted_recipe_is_the_real_one(void **state) {
 static void rates_are_counted(void **state) {
     (void)state;
     char *folder = set_of(12);
-    ff_recipe_options options = options_of(folder, "smallnet");
-    ff_recipe *few, *many;
+    ff_trainer_options options = options_of(folder, "smallnet");
+    ff_trainer *few, *many;
     options.counts = true;
     options.epochs = 10;
-    OK(ff_recipe_create(&few, &options, &test_error));
+    OK(ff_trainer_create(&few, &options, &test_error));
     options.epochs = 10010;
-    OK(ff_recipe_create(&many, &options, &test_error));
+    OK(ff_trainer_create(&many, &options, &test_error));
     assert_int_equal(many->needs.host_bytes - few->needs.host_bytes,
                      2 * 8 * 10000 * few->batches * (uint64_t)few->group_count);
-    ff_recipe_destroy(&few);
-    ff_recipe_destroy(&many);
+    ff_trainer_destroy(&few);
+    ff_trainer_destroy(&many);
     remove_folder(folder);
 }
 
@@ -86,31 +86,31 @@ static void rates_are_counted(void **state) {
 static void what_does_not_fit_is_refused(void **state) {
     (void)state;
     char *folder = set_of(32);
-    ff_recipe_options options = options_of(folder, "resnet18");
-    ff_recipe *recipe, *other;
+    ff_trainer_options options = options_of(folder, "resnet18");
+    ff_trainer *trainer, *other;
     ff_error failure = {0};
     options.counts = true;
     options.batch = 60;
-    OK(ff_recipe_create(&recipe, &options, &test_error));
-    OK(ff_needs_check(recipe, &test_error));
-    recipe->needs.host.bytes = recipe->needs.host_bytes;
-    OK(ff_needs_check(recipe, &test_error));
-    recipe->needs.host.bytes = recipe->needs.host_bytes / 2;
-    assert_int_equal(ff_needs_check(recipe, &failure), FF_NO_MEMORY);
+    OK(ff_trainer_create(&trainer, &options, &test_error));
+    OK(ff_needs_check(trainer, &test_error));
+    trainer->needs.host.bytes = trainer->needs.host_bytes;
+    OK(ff_needs_check(trainer, &test_error));
+    trainer->needs.host.bytes = trainer->needs.host_bytes / 2;
+    assert_int_equal(ff_needs_check(trainer, &failure), FF_NO_MEMORY);
     const char *said = strstr(failure.message, "--batch ");
     assert_non_null(said);
     options.batch = atoi(said + strlen("--batch "));
     assert_in_range(options.batch, 5, 40);
-    OK(ff_recipe_create(&other, &options, &test_error));
-    assert_true(other->needs.host_bytes <= recipe->needs.host.bytes);
-    assert_true(other->needs.host_bytes > recipe->needs.host.bytes / 10 * 9);
-    ff_recipe_destroy(&other);
+    OK(ff_trainer_create(&other, &options, &test_error));
+    assert_true(other->needs.host_bytes <= trainer->needs.host.bytes);
+    assert_true(other->needs.host_bytes > trainer->needs.host.bytes / 10 * 9);
+    ff_trainer_destroy(&other);
 
-    recipe->needs.host.bytes = 1 << 20; /* less than the parameters */
-    assert_int_equal(ff_needs_check(recipe, &failure), FF_NO_MEMORY);
+    trainer->needs.host.bytes = 1 << 20; /* less than the parameters */
+    assert_int_equal(ff_needs_check(trainer, &failure), FF_NO_MEMORY);
     assert_non_null(strstr(failure.message, "take a smaller model"));
     assert_null(strstr(failure.message, "--batch "));
-    ff_recipe_destroy(&recipe);
+    ff_trainer_destroy(&trainer);
     remove_folder(folder);
 }
 

@@ -2,11 +2,10 @@
  * each other, plans against plans. */
 #include "tests/unit/train_nets.h"
 
-#include "train/optim.h"
+#include "train/update.h"
 
 static double mean_loss(net *n, const samples *s) {
-    ff_step_result result;
-    assert_ok(ff_plan_gradients(n->plan, &s->batch, &result, error));
+    const ff_outcome result = run_plan(n->plan, &s->batch, true);
     return result.loss_sum / (double)result.count;
 }
 
@@ -138,16 +137,15 @@ static void evaluation_counts_once(void **state) {
             float *buffers = floats(n.store.buffer_count);
             memcpy(buffers, n.store.buffers, n.store.buffer_count * sizeof *buffers);
             s.weights[1] = 0;
-            ff_step_result all, sum = {0};
-            assert_ok(ff_plan_evaluate(n.plan, &s.batch, &all, error));
+            const ff_outcome all = run_plan(n.plan, &s.batch, false);
+            ff_outcome sum = {0};
             for (int b = 0; b < k->batch; b++) {
-                ff_step_result result;
                 ff_batch batch = s.batch;
                 batch.images =
                     (const float *)s.batch.images + (size_t)b * k->channels * k->height * k->width;
                 batch.labels = s.labels + b;
                 batch.weights = s.weights + b;
-                assert_ok(ff_plan_evaluate(one, &batch, &result, error));
+                const ff_outcome result = run_plan(one, &batch, false);
                 sum.loss_sum += result.loss_sum;
                 sum.count += result.count;
                 sum.correct += result.correct;
@@ -172,7 +170,7 @@ static void evaluation_is_of_the_labels_alone(void **state) {
     for (int i = 0; ff_compute_implementation(i); i++) {
         net n;
         samples s;
-        ff_step_result plain, harder;
+        ff_outcome plain, harder;
         open_net(&n, k->build, k->channels, k->height, k->width, 4,
                  ff_compute_implementation(i)->name, 2);
         net_case four = *k;
@@ -180,15 +178,15 @@ static void evaluation_is_of_the_labels_alone(void **state) {
         draw(&s, &four);
         s.labels[0] = 1, s.labels[1] = 3;
         const double trained = mean_loss(&n, &s);
-        assert_ok(ff_plan_evaluate(n.plan, &s.batch, &plain, error));
+        plain = run_plan(n.plan, &s.batch, false);
         s.batch.mix = mix;
-        assert_ok(ff_plan_evaluate(n.plan, &s.batch, &harder, error));
+        harder = run_plan(n.plan, &s.batch, false);
         assert_true(harder.loss_sum == plain.loss_sum && harder.count == plain.count);
         assert_true(mean_loss(&n, &s) != trained);
         s.batch.mix = NULL;
-        assert_ok(ff_plan_evaluate(n.plan, &s.batch, &plain, error)); /* other statistics now */
+        plain = run_plan(n.plan, &s.batch, false); /* other statistics now */
         n.plan->smoothing = 0.3;
-        assert_ok(ff_plan_evaluate(n.plan, &s.batch, &harder, error));
+        harder = run_plan(n.plan, &s.batch, false);
         assert_true(harder.loss_sum == plain.loss_sum && harder.count == plain.count);
         assert_true(mean_loss(&n, &s) != trained);
         free(s.images);
@@ -280,7 +278,7 @@ static void views_are_averaged(void **state) {
             net n;
             samples s;
             ff_error failure = {0};
-            ff_step_result result, all;
+            ff_outcome result = {0}, all;
             open_net(&n, k->build, k->channels, k->height, k->width, k->batch,
                      ff_compute_implementation(i)->name, 2);
             draw(&s, k);
@@ -304,15 +302,15 @@ static void views_are_averaged(void **state) {
                 n.compute->ops->view(n.compute, &arguments, s.images, seen);
                 ff_batch batch = s.batch;
                 batch.images = seen;
-                assert_ok(ff_plan_evaluate(plain, &batch, &result, error));
+                result = run_plan(plain, &batch, false);
                 weights += (double)view.weight;
                 for (int e = 0; e < logits; e++)
-                    mean[e] += (double)view.weight * (double)ff_plan_logits(plain)[e];
+                    mean[e] += (double)view.weight * (double)logits_of(plain)[e];
             }
             assert_true(weights == 1);
-            assert_ok(ff_plan_evaluate(averaged, &s.batch, &all, error));
+            all = run_plan(averaged, &s.batch, false);
             for (int e = 0; e < logits; e++)
-                assert_true(fabs(mean[e] - (double)ff_plan_logits(averaged)[e]) < 1e-5);
+                assert_true(fabs(mean[e] - (double)logits_of(averaged)[e]) < 1e-5);
             assert_true(all.loss_sum != result.loss_sum);
             free(seen);
             free(s.images);
@@ -325,17 +323,25 @@ static void views_are_averaged(void **state) {
 /* The same steps give the same bits, and a step leaves nothing of itself behind. */
 static void steps_repeat(void **state) {
     (void)state;
-    const ff_sgd sgd = {.learning_rate = 0.05, .momentum = 0.9, .weight_decay = 1e-3};
+    const ff_sgd sgd = {.momentum = 0.9, .weight_decay = 1e-3};
+    const double rate = 0.05;
+    const ff_update_options options = {&sgd, 1, &rate, 1};
     float *first = NULL;
     for (int run = 0; run < 2; run++) {
         net n;
         samples s;
-        ff_step_result result;
+        ff_update *update;
+        ff_outcome outcome;
         open_net(&n, build_residual, 3, 16, 12, 3, NULL, 2);
         draw(&s, &cases[1]);
+        assert_ok(ff_update_create(&update, &n.store, &options, error));
         double before = mean_loss(&n, &s);
-        for (int step = 0; step < 20; step++)
-            assert_ok(ff_plan_train(n.plan, &s.batch, &sgd, &result, error));
+        for (int step = 0; step < 20; step++) {
+            ff_plan_enqueue(n.plan, &s.batch, true, &outcome, 1, NULL);
+            ff_update_enqueue(update, &outcome, 1);
+            assert_ok(ff_compute_check(n.compute, error));
+            assert_int_equal(outcome.step, step);
+        }
         assert_true(mean_loss(&n, &s) < before / 2); /* it learns three samples by heart */
         if (run == 0) {
             first = floats(n.store.trained_count);
@@ -344,14 +350,12 @@ static void steps_repeat(void **state) {
             assert_memory_equal(first, n.store.values, n.store.trained_count * sizeof *first);
         }
         s.labels[2] = CLASSES;
-        ff_error failure = {0};
-        assert_int_equal(ff_plan_train(n.plan, &s.batch, &sgd, &result, &failure), FF_BAD_DATA);
-        assert_non_null(strstr(failure.message, "sample 2"));
+        assert_int_equal(run_plan(n.plan, &s.batch, true).bad_sample, 2);
         for (int b = 0; b < 3; b++) s.labels[b] = -1; /* nothing counts */
-        assert_ok(ff_plan_gradients(n.plan, &s.batch, &result, error));
-        assert_int_equal(result.count, 0);
+        assert_int_equal(run_plan(n.plan, &s.batch, true).count, 0);
         for (size_t e = 0; e < n.store.trained_count; e++)
             assert_true(((float *)n.store.gradients)[e] == 0);
+        ff_update_destroy(&update);
         free(s.images);
         close_net(&n);
     }
@@ -374,11 +378,10 @@ static void chunks_are_invisible(void **state) {
     for (int i = 0; i < SAMPLES; i++) labels[i] = i % CLASSES;
     for (int i = 0; ff_compute_implementation(i); i++) {
         net n;
-        ff_step_result result;
         open_net(&n, build_wide, 3, SIDE, SIDE, SAMPLES, ff_compute_implementation(i)->name, 2);
-        assert_non_null(n.plan->ops[0].tail);
+        assert_non_null(n.plan->ops[0].conv_pool.tail);
         const ff_batch all = {.images = images, .labels = labels, .label_dtype = FF_I64};
-        assert_ok(ff_plan_gradients(n.plan, &all, &result, error));
+        run_plan(n.plan, &all, true);
         double *sum;
         assert_ok(ff_alloc(&sum, n.store.trained_count, sizeof *sum, "sums", error));
         float *whole = floats(n.store.trained_count);
@@ -390,7 +393,7 @@ static void chunks_are_invisible(void **state) {
             ff_batch batch = all;
             batch.images = (const float *)all.images + (size_t)k * 3 * SIDE * SIDE;
             batch.labels = labels + k;
-            assert_ok(ff_plan_gradients(one, &batch, &result, error));
+            run_plan(one, &batch, true);
             for (size_t e = 0; e < n.store.trained_count; e++)
                 sum[e] += (double)((float *)n.store.gradients)[e] / SAMPLES;
         }
@@ -436,9 +439,6 @@ static void errors_name_the_layer(void **state) {
     assert_null(plan);
     assert_non_null(strstr(failure.message, "lonely"));
     assert_ok(ff_plan_create(&plan, graph, compute, 1, false, NULL, NULL, error));
-    ff_step_result result;
-    const ff_batch nothing = {0};
-    assert_int_equal(ff_plan_gradients(plan, &nothing, &result, &failure), FF_USAGE);
     ff_plan_destroy(&plan);
     assert_int_equal(ff_plan_create(&plan, graph, compute, 0, true, NULL, NULL, &failure),
                      FF_USAGE);

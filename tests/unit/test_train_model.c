@@ -1,8 +1,7 @@
-/* Models as recipes see them: parameters, initial values, training, what is refused. */
+/* Models as trainers see them: parameters, initial values, training, what is refused. */
 #include "tests/unit/train_helpers.h"
 
-#include "train/model.h"
-#include "train/store.h"
+#include "train/step.h"
 
 static ff_model_options options_of(const char *name, int channels, int side, int batch) {
     return (ff_model_options){.name = name,
@@ -182,8 +181,11 @@ static void training_repeats(void **state) {
     float *images = random_floats(&d, BATCH * SIDE * SIDE), *kept = NULL;
     int32_t labels[BATCH];
     for (int i = 0; i < BATCH; i++) labels[i] = i % 10;
-    const ff_sgd sgd = {
-        .learning_rate = 0.1, .momentum = 0.9, .weight_decay = 5e-4, .nesterov = true};
+    const ff_sgd sgd = {.momentum = 0.9, .weight_decay = 5e-4, .nesterov = true};
+    const double rate = 0.1;
+    const ff_step_options how = {
+        .groups = &sgd, .group_count = 1, .rates = &rate, .rate_steps = 1, .send_steps = 1};
+    const ff_batch batch = {.images = images, .labels = labels, .label_dtype = FF_I32};
     for (int run = 0; run < 2; run++) {
         ff_model *model;
         ff_plan *tail, *evaluation;
@@ -193,19 +195,24 @@ static void training_repeats(void **state) {
         assert_ok(ff_model_plan(model, TAIL, true, &tail, error));
         assert_ok(ff_model_plan(model, BATCH, false, &evaluation, error));
         assert_int_equal(ff_plan_batch(tail), TAIL);
-        assert_false(ff_plan_trains(evaluation));
-        ff_step_result result, first = {0};
-        for (int step = 0; step < 12; step++) {
-            const ff_batch batch = {
-                .images = images, .labels = labels, .label_dtype = FF_I32, .step = (uint64_t)step};
-            ff_plan *plan = step % 3 == 2 ? tail : ff_model_training_plan(model);
-            assert_ok(ff_plan_train(plan, &batch, &sgd, &result, error));
-            if (step == 0) first = result;
+        ff_step *step;
+        const ff_outcome *outcomes;
+        ff_outcome result;
+        uint32_t found;
+        double first = 0;
+        assert_ok(ff_step_create(&step, model, &how, error));
+        for (int i = 0; i < 12; i++) {
+            ff_plan *plan = i % 3 == 2 ? tail : ff_model_training_plan(model);
+            assert_ok(ff_step_run(step, plan, &batch, error));
+            assert_ok(ff_step_outcomes(step, true, &outcomes, &found, error));
+            assert_int_equal(found, 1);
+            assert_int_equal(outcomes->count, i % 3 == 2 ? TAIL : BATCH);
+            if (i == 0) first = outcomes->loss_sum;
         }
-        const ff_batch batch = {.images = images, .labels = labels, .label_dtype = FF_I32};
-        assert_ok(ff_plan_gradients(ff_model_training_plan(model), &batch, &result, error));
-        assert_true(result.loss_sum < first.loss_sum);
-        assert_ok(ff_plan_evaluate(evaluation, &batch, &result, error));
+        assert_ok(ff_step_gradients(step, ff_model_training_plan(model), &batch, &result, error));
+        assert_true(result.loss_sum < first);
+        ff_step_destroy(&step);
+        assert_int_equal(run_plan(evaluation, &batch, false).count, BATCH);
         const int index = ff_model_find(model, "conv2.weight");
         const size_t count = ff_model_parameter(model, index)->count;
         float *weights = floats(count);
@@ -220,6 +227,79 @@ static void training_repeats(void **state) {
         ff_model_destroy(&model);
     }
     free(kept);
+    free(images);
+}
+
+/* The mean loss with `by` times `way` added to a parameter that is `at`. */
+static double moved(ff_step *step, ff_model *model, int p, const float *at, const float *way,
+                    double by, const ff_batch *batch) {
+    const size_t count = ff_model_parameter(model, p)->count;
+    float *values = floats(count);
+    ff_outcome outcome;
+    for (size_t e = 0; e < count; e++) values[e] = (float)((double)at[e] + by * (double)way[e]);
+    ff_model_set(model, p, FF_PART_VALUE, values);
+    assert_ok(ff_step_gradients(step, ff_model_training_plan(model), batch, &outcome, error));
+    ff_model_set(model, p, FF_PART_VALUE, at);
+    free(values);
+    return outcome.loss_sum / (double)outcome.count;
+}
+
+/* A step without its update gives gradients that are the loss's slope along themselves, and the
+ * update of a whole step, at a rate of 1, takes off just these. */
+static void updates_get_the_gradients(void **state) {
+    (void)state;
+    enum { BATCH = 6, SIDE = 12 };
+    static const double rate = 1, by = 2e-3;
+    const ff_sgd sgd = {0};
+    const ff_step_options how = {.groups = &sgd, .group_count = 1, .rates = &rate, .rate_steps = 1};
+    dice d = {.seed = 34};
+    float *images = random_floats(&d, BATCH * SIDE * SIDE);
+    const int32_t labels[BATCH] = {1, 7, 0, 3, 3, 9};
+    const ff_batch batch = {.images = images, .labels = labels, .label_dtype = FF_I32};
+    for (int i = 0; ff_compute_implementation(i); i++) {
+        ff_model *model;
+        ff_step *step;
+        ff_outcome outcome;
+        ff_model_options options = options_of("smallnet", 1, SIDE, BATCH);
+        options.dropout = 0.25;
+        options.compute = ff_compute_implementation(i)->name;
+        assert_ok(ff_model_create(&model, &options, error));
+        assert_ok(ff_step_create(&step, model, &how, error));
+        ff_plan *plan = ff_model_training_plan(model);
+        const ff_store *store = ff_model_store(model);
+        for (int p = 0; p < ff_model_parameter_count(model); p++) {
+            const ff_parameter *parameter = ff_model_parameter(model, p);
+            if (!parameter->trained) continue;
+            float *at = floats(parameter->count), *gradient = floats(parameter->count);
+            double length = 0;
+            assert_ok(ff_step_gradients(step, plan, &batch, &outcome, error));
+            ff_model_get(model, p, FF_PART_VALUE, at);
+            ff_model_get(model, p, FF_PART_GRADIENT, gradient);
+            for (size_t e = 0; e < parameter->count; e++)
+                length += (double)gradient[e] * (double)gradient[e];
+            length = sqrt(length);
+            const double slope = (moved(step, model, p, at, gradient, by / length, &batch) -
+                                  moved(step, model, p, at, gradient, -by / length, &batch)) /
+                                 (2 * by);
+            if (!(fabs(slope - length) < 0.02 * length + 1e-3))
+                print_message("%s: %g, not %g\n", parameter->name, length, slope);
+            assert_true(fabs(slope - length) < 0.02 * length + 1e-3);
+            free(at);
+            free(gradient);
+        }
+        const size_t count = store->trained_count;
+        float *before = floats(count), *gradients = floats(count);
+        assert_ok(ff_step_gradients(step, plan, &batch, &outcome, error));
+        memcpy(before, store->values, count * sizeof *before);
+        memcpy(gradients, store->gradients, count * sizeof *gradients);
+        assert_ok(ff_step_run(step, plan, &batch, error));
+        for (size_t e = 0; e < count; e++)
+            assert_true(store->values[e] == before[e] - gradients[e]);
+        free(before);
+        free(gradients);
+        ff_step_destroy(&step);
+        ff_model_destroy(&model);
+    }
     free(images);
 }
 
@@ -281,6 +361,7 @@ int main(void) {
         cmocka_unit_test(initial_values_are_torchvisions),
         cmocka_unit_test(cifarnet_begins_as_its_source),
         cmocka_unit_test(training_repeats),
+        cmocka_unit_test(updates_get_the_gradients),
         cmocka_unit_test(vgg_counts_as_torchvision),
         cmocka_unit_test(models_refuse),
     };

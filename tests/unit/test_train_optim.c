@@ -6,6 +6,7 @@
 #include "train/optim.h"
 #include "train/recipe_table.h"
 #include "train/schedule.h"
+#include "train/step.h"
 #include "train/update.h"
 #include "train/whitening.h"
 
@@ -186,7 +187,7 @@ static ff_model *cifarnet(void) {
  * cannot take, is named. */
 static void groups_divide(void **state) {
     (void)state;
-    const ff_recipe_defaults *recipe = ff_recipe_named("cifar-speed");
+    const ff_recipe *recipe = ff_recipe_named("cifar-speed");
     assert_non_null(recipe);
     assert_null(ff_recipe_named("cifar-slow"));
     ff_group list[FF_RECIPE_GROUPS];
@@ -267,13 +268,16 @@ static void groups_are_separate(void **state) {
     const ff_group list[] = {{"*.bias", FF_RULE_SGD}, {"*", FF_RULE_SGD}};
     for (int run = 0; run < 3; run++) {
         ff_model *model = cifarnet();
-        ff_step_result result;
-        ff_sgd steps[2] = {{.learning_rate = 0.1, .momentum = 0.9, .weight_decay = 1e-3}};
-        steps[1] = steps[0];
-        if (run == 2) steps[0].learning_rate = 0;
+        ff_step *step;
+        const ff_sgd sgd = {.momentum = 0.9, .weight_decay = 1e-3}, sgds[2] = {sgd, sgd};
+        const double rates[2] = {run == 2 ? 0 : 0.1, 0.1};
+        const ff_step_options how = {
+            .groups = sgds, .group_count = run ? 2 : 1, .rates = rates, .rate_steps = 1};
         if (run) assert_ok(ff_model_set_groups(model, list, 2, error));
-        for (int step = 0; step < 3; step++)
-            assert_ok(ff_plan_train(ff_model_training_plan(model), &batch, steps, &result, error));
+        assert_ok(ff_step_create(&step, model, &how, error));
+        for (int i = 0; i < 3; i++)
+            assert_ok(ff_step_run(step, ff_model_training_plan(model), &batch, error));
+        ff_step_destroy(&step);
         for (int i = 0; i < 2; i++) {
             const int index = ff_model_find(model, names[i]);
             kept[run][i] = floats(2560);

@@ -135,6 +135,20 @@ static inline void open_net(net *n, void (*build)(ff_graph *graph), int channels
     assert_ok(ff_compute_open(&compute, name, &options, error));
     open_net_on(n, build, channels, height, width, batch, compute);
 }
+/* What a batch comes to, backward where `training`; waits. */
+static inline ff_outcome run_plan(ff_plan *plan, const ff_batch *batch, bool training) {
+    ff_outcome *place, outcome;
+    assert_ok(ff_compute_allocate(plan->compute, &place, sizeof *place, "a test", error));
+    ff_plan_enqueue(plan, batch, training, place, 1, NULL);
+    ff_compute_read(plan->compute, &outcome, place, sizeof outcome);
+    assert_ok(ff_compute_check(plan->compute, error));
+    ff_compute_release(plan->compute, place);
+    return outcome;
+}
+/* [batch, classes] of what ran last, on the host. */
+static inline const float *logits_of(const ff_plan *plan) {
+    return ff_plan_at(plan, plan->logits);
+}
 static inline void close_net(net *n) {
     ff_store_destroy(&n->store);
     ff_plan_destroy(&n->plan);

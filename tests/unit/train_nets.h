@@ -100,11 +100,8 @@ static inline void draw(samples *s, const net_case *k) {
         s->labels[n] = between(&d, 0, CLASSES - 1);
         s->weights[n] = 1;
     }
-    s->batch = (ff_batch){.images = s->images,
-                          .labels = s->labels,
-                          .label_dtype = FF_I64,
-                          .weights = s->weights,
-                          .step = 3};
+    s->batch = (ff_batch){
+        .images = s->images, .labels = s->labels, .label_dtype = FF_I64, .weights = s->weights};
 }
 
 /* A parameter, or its gradient, in torch's order. */

@@ -63,7 +63,7 @@ $(BUILD)/libff_cuda.so: $(CUDA_OBJECTS) $(BUILD)/libff_train.a $(BUILD)/libff_lo
 
 # Tests of C that includes the toolkit's headers, over stand-ins for its libraries.
 CUDA_UNIT_PROGRAMS := $(if $(MODULES),$(BUILD)/tests/test_device_cuda)
-$(BUILD)/obj/tests/cuda/%.o: ALL_CFLAGS += $(CPPFLAGS_CUDA)
+$(BUILD)/obj/tests/cuda/test_device_cuda.o $(BUILD)/obj/tests/cuda/fake_cudart.o: ALL_CFLAGS += $(CPPFLAGS_CUDA)
 $(CUDA_UNIT_PROGRAMS): $(addprefix $(BUILD)/obj/,tests/cuda/test_device_cuda.o tests/cuda/fake_cudart.o loader/cuda/device_cuda.o) $(BUILD)/libff_loader.a $(BUILD)/libff_format.a
 	@mkdir -p $(@D)
 	$(CC) $(ALL_LDFLAGS) $^ -o $@ $(LIBS_CMOCKA) $(LDLIBS_LOADER)
@@ -71,21 +71,21 @@ $(CUDA_UNIT_PROGRAMS): $(addprefix $(BUILD)/obj/,tests/cuda/test_device_cuda.o t
 # Programs for a machine with a card: gpu-check stands alone; those of C open the module.
 GPU_SOURCES  := $(sort $(wildcard tests/gpu/*.c))
 GPU_PROGRAMS := $(patsubst tests/gpu/%.c,$(BUILD)/gpu/%,$(GPU_SOURCES)) $(if $(MODULES),$(BUILD)/gpu-check)
-# The kernels' tests of tests/unit once more, on the card: with the kernels linked, and a few lines
+# The kernels' tests of tests/cuda/unit once more, on the card: with the kernels linked, and a few lines
 # in place of cmocka, which machines with a card need not have. Those of steps, nets and batches open
 # the module, as fftrain does.
-GPU_TESTS := $(if $(MODULES),$(patsubst tests/unit/%.c,$(BUILD)/gpu/%,$(shell grep -l kernel_helpers.h tests/unit/test_cuda_*.c)))
+GPU_TESTS := $(if $(MODULES),$(patsubst tests/cuda/unit/%.c,$(BUILD)/gpu/%,$(shell grep -l kernel_helpers.h tests/cuda/unit/test_cuda_*.c)))
 GPU_MODULE_TESTS := $(if $(MODULES),$(addprefix $(BUILD)/gpu/test_cuda_,step compute plan placements))
 GPU_PROGRAMS += $(GPU_TESTS) $(GPU_MODULE_TESTS) $(if $(MODULES),$(BUILD)/gpu/gpu_library)
 $(BUILD)/obj/gpu/%.o: %.c $(BUILD)/config.mk Makefile tools/build/cuda.mk
 	@mkdir -p $(@D)
 	$(CC) -Itests/gpu/tiny $(ALL_CFLAGS) -DFF_TESTS_ON_CARD -MMD -MP -c $< -o $@
 $(BUILD)/libff_cuda_kernels.a: $(patsubst %.cu,$(BUILD)/obj/cuda/%.o,$(CUDA_KERNELS)) $(BUILD)/obj/loader/cuda/device_cuda.o
-$(GPU_TESTS): $(BUILD)/gpu/%: $(BUILD)/obj/gpu/tests/unit/%.o $(BUILD)/libff_cuda_kernels.a $(BUILD)/libff_testing.a $(BUILD)/libff_train.a $(BUILD)/libff_loader.a $(BUILD)/libff_format.a
+$(GPU_TESTS): $(BUILD)/gpu/%: $(BUILD)/obj/gpu/tests/cuda/unit/%.o $(BUILD)/libff_cuda_kernels.a $(BUILD)/libff_testing.a $(BUILD)/libff_train.a $(BUILD)/libff_loader.a $(BUILD)/libff_format.a
 	@mkdir -p $(@D)
 	$(CC) $(ALL_LDFLAGS) $^ -o $@ -Wl,--as-needed $(LIBS_CUDART) $(LDLIBS_TRAIN) -lm
 GPU_ARCHIVES := $(BUILD)/libff_testing.a $(BUILD)/libff_train.a $(BUILD)/libff_loader.a $(BUILD)/libff_format.a
-$(GPU_MODULE_TESTS): $(BUILD)/gpu/%: $(BUILD)/obj/gpu/tests/unit/%.o $(GPU_ARCHIVES)
+$(GPU_MODULE_TESTS): $(BUILD)/gpu/%: $(BUILD)/obj/gpu/tests/cuda/unit/%.o $(GPU_ARCHIVES)
 	@mkdir -p $(@D)
 	$(CC) $(ALL_LDFLAGS) $^ -o $@ -Wl,--as-needed $(LDLIBS_TRAIN) -lm
 # Without the packer's libraries, which the tests' own of this needs.
@@ -96,8 +96,8 @@ $(BUILD)/gpu/gpu_library: $(BUILD)/obj/tests/programs/gpu_library.o $(GPU_ARCHIV
 # What opens the module, with a simulated GPU in its place: the card's programs rehearsed without one.
 SIM_TESTS := $(patsubst $(BUILD)/gpu/%,$(BUILD)/sim/%,$(GPU_MODULE_TESTS))
 SIM_OTHERS := $(if $(MODULES),$(patsubst tests/gpu/%.c,$(BUILD)/sim/%,$(GPU_SOURCES)) $(BUILD)/sim/gpu_library)
-SIM_ARCHIVES := $(BUILD)/obj/tests/cudasim/module/module.o $(GPU_ARCHIVES) $(BUILD)/libff_cudasim.a
-$(SIM_TESTS): $(BUILD)/sim/%: $(BUILD)/obj/gpu/tests/unit/%.o $(SIM_ARCHIVES)
+SIM_ARCHIVES := $(BUILD)/obj/tests/cuda/sim/module/module.o $(GPU_ARCHIVES) $(BUILD)/libff_cudasim.a
+$(SIM_TESTS): $(BUILD)/sim/%: $(BUILD)/obj/gpu/tests/cuda/unit/%.o $(SIM_ARCHIVES)
 $(filter-out %/gpu_library,$(SIM_OTHERS)): $(BUILD)/sim/%: $(BUILD)/obj/tests/gpu/%.o $(SIM_ARCHIVES)
 $(filter %/gpu_library,$(SIM_OTHERS)): $(BUILD)/obj/tests/programs/gpu_library.o $(SIM_ARCHIVES)
 $(SIM_TESTS) $(SIM_OTHERS):

@@ -1,5 +1,6 @@
 #!/bin/bash
-# make lint: formatting, layers, headers compiled alone, cppcheck, words that do not belong here.
+# make lint: formatting, layers, headers compiled alone, cppcheck, functions that no program uses, words that do not
+# belong here.
 # Prints each finding; exits 1 where there was one.
 set -u
 cd "$(dirname "$0")/../.."
@@ -46,7 +47,7 @@ scratch=$(mktemp -d) && trap 'rm -rf "$scratch"' EXIT
 for file in "${headers[@]}"; do
     if [ "$file" = loader/cuda/kernel.h ]; then # C++, by CUDA's rules
         printf '#include "%s"\n#include "%s"\n' "$file" "$file" >"$scratch/alone.cc"
-        ${CXX:-g++} -std=c++17 -I. -Itests/cudasim -Wall -Wextra -Werror -Wno-unused-function -fsyntax-only "$scratch/alone.cc" 2>"$scratch/log" ||
+        ${CXX:-g++} -std=c++17 -I. -Itests/cuda/sim -Wall -Wextra -Werror -Wno-unused-function -fsyntax-only "$scratch/alone.cc" 2>"$scratch/log" ||
             finding "$file: does not compile alone: $(grep -m1 error "$scratch/log")"
         continue
     fi
@@ -65,6 +66,9 @@ while read -r line; do finding "$line"; done < <(grep -E '^(format|loader|train|
 # 5. Small habits: no tabs or trailing blanks in C, no exit() outside of the mains.
 grep -nP '\t| +$' "${sources[@]}" | head -5 | while read -r line; do echo "lint: $line: tab or trailing blank"; done | grep . && failed=1
 grep -nE '[^_a-zA-Z](exit|abort)\(' $(find format loader train tools -name '*.[ch]' ! -name main.c) | grep -v '_exit(' | grep -v 'allowed:' | grep -vE '^\S+: *(/\*| \*)' | while read -r line; do echo "lint: $line: only the mains exit"; done | grep . && failed=1
+
+# 6. Functions that no program uses.
+while read -r line; do finding "$line"; done < <("${PYTHON:-/usr/bin/python3}" tools/build/unused.py 2>&1)
 
 [ $failed -eq 0 ] && echo "lint: all well (${#sources[@]} files)"
 exit $failed

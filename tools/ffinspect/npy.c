@@ -16,22 +16,11 @@
 
 enum { AXES = 3, CHUNK_BYTES = 1 << 20 };
 
-static const char *description(ff_dtype dtype) {
-    switch (dtype) {
-    case FF_U8: return "|u1";
-    case FF_F16: return "<f2";
-    case FF_F32: return "<f4";
-    case FF_I32: return "<i4";
-    case FF_I64: return "<i8";
-    default: return "<u2"; /* u16, and the bits of bf16, which NumPy has no type for */
-    }
-}
-
 ff_status ff_inspect_npy_header(ff_buffer *header, ff_dtype dtype, const uint64_t *shape,
                                 size_t axes, ff_error *error) {
     ff_buffer text = {0};
     ff_status status = ff_buffer_printf(
-        &text, error, "{'descr': '%s', 'fortran_order': False, 'shape': (", description(dtype));
+        &text, error, "{'descr': '%s', 'fortran_order': False, 'shape': (", ff_dtype_numpy(dtype));
     for (size_t i = 0; i < axes && status == FF_OK; i++)
         status = ff_buffer_printf(&text, error, "%s%" PRIu64, i ? ", " : "", shape[i]);
     if (status == FF_OK) status = ff_buffer_printf(&text, error, axes == 1 ? ",), }" : "), }");

@@ -165,7 +165,6 @@ static ff_status take_geometry(ff_settings *settings, const ff_arguments *argume
 
 ff_status ff_settings_resolve(ff_settings *settings, const ff_arguments *arguments,
                               ff_error *error) {
-    static const ff_dtype dtypes[] = {FF_F16, FF_F32, FF_BF16, FF_U8, FF_U16};
     static const ff_image_mode modes[] = {FF_MODE_RGB, FF_MODE_GRAY};
     int jobs = arguments->jobs ? (int)arguments->jobs : ff_cpu_count();
     if (jobs > JOBS_LIMIT) jobs = JOBS_LIMIT;
@@ -187,7 +186,7 @@ ff_status ff_settings_resolve(ff_settings *settings, const ff_arguments *argumen
                       .resume = arguments->resume,
                       .force = arguments->force,
                       .dry_run = arguments->dry_run,
-                      .dtype = dtypes[arguments->dtype],
+                      .dtype = ff_dtype_choice(arguments->dtype),
                       .layout = arguments->layout ? FF_HWC : FF_CHW,
                       .mode = arguments->mode < 0 ? FF_MODE_NATIVE : modes[arguments->mode],
                       .exif = arguments->exif,

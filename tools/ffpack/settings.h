@@ -32,7 +32,6 @@ typedef struct ff_arguments {
 } ff_arguments;
 
 /* The words of the options with choices, in the order of the numbers above. */
-#define FF_DTYPE_CHOICES         "f16|f32|bf16|u8|u16"
 #define FF_LAYOUT_CHOICES        "chw|hwc"
 #define FF_INTERPOLATION_CHOICES "bilinear|bicubic"
 #define FF_MODE_CHOICES          "rgb|gray"

@@ -16,6 +16,14 @@ extern const ff_compute_ops ff_onednn_ops;
 FF_MUST_USE ff_status ff_cpu_begin(ff_compute *compute, const ff_compute_ops *ops,
                                    const ff_compute_options *options, ff_error *error);
 
+/* The update entries, but for the matrix product of Muon, which each table brings. */
+FF_MUST_USE ff_status ff_cpu_update_create(ff_compute *compute, const ff_update_spec *spec,
+                                           ff_matrix_product product, ff_prepared_update **update,
+                                           ff_error *error);
+void ff_cpu_update_destroy(ff_compute *compute, ff_prepared_update *update);
+void ff_cpu_update_run(ff_compute *compute, ff_prepared_update *update, ff_outcome *ring,
+                       uint32_t ring_size);
+
 /* The plain loops one by one: fast tables take them for shapes that they have no kernel for. */
 void ff_reference_norm_train(ff_compute *compute, const ff_norm *norm, float *scratch);
 void ff_reference_norm_evaluate(ff_compute *compute, const ff_norm *norm, float *scratch);
@@ -42,8 +50,6 @@ void ff_reference_loss(ff_compute *compute, const ff_loss *loss);
 void ff_reference_view(ff_compute *compute, const ff_image_view *view, const void *x, void *y);
 void ff_reference_weigh(ff_compute *compute, size_t count, float weight, bool first, const float *x,
                         float *to);
-void ff_reference_sgd(ff_compute *compute, const ff_sgd *sgd, size_t count, float *value,
-                      float *momentum, const float *gradient);
 
 /* GELU and its slope: ff_activation. */
 double ff_reference_gelu(double z);

@@ -6,7 +6,6 @@
 #include "format/base/memory.h"
 #include "train/cpu/cpu.h"
 #include "train/cpu/fused.h"
-#include "train/cpu/muon.h"
 
 #include <omp.h>
 #include <stdio.h>
@@ -110,9 +109,9 @@ static void product(void *context, bool transposed, size_t m, size_t n, size_t k
                (dnnl_dim_t)k, b, (dnnl_dim_t)(transposed ? k : n), beta, c, (dnnl_dim_t)n);
 }
 
-static void muon(ff_compute *compute, const ff_conv *conv, const ff_muon *step, float *value,
-                 float *momentum, const float *gradient, void *scratch) {
-    ff_cpu_muon(compute, conv, step, value, momentum, gradient, scratch, product);
+static ff_status update_create(ff_compute *compute, const ff_update_spec *spec,
+                               ff_prepared_update **update, ff_error *error) {
+    return ff_cpu_update_create(compute, spec, product, update, error);
 }
 
 const ff_compute_ops ff_onednn_ops = {
@@ -147,9 +146,9 @@ const ff_compute_ops ff_onednn_ops = {
     .loss = ff_reference_loss,
     .view = ff_reference_view,
     .weigh = ff_reference_weigh,
-    .sgd = ff_reference_sgd,
-    .muon_scratch = ff_cpu_muon_scratch,
-    .muon = muon,
+    .update_create = update_create,
+    .update_destroy = ff_cpu_update_destroy,
+    .update_run = ff_cpu_update_run,
 };
 
 #endif

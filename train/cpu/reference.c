@@ -1,8 +1,7 @@
-/* The plain loops of everything but convolution and batch norm, and their table. */
+/* The plain loops of everything but convolution, batch norm and the loss, and their table. */
 #include "format/base/memory.h"
 #include "loader/philox.h"
 #include "train/cpu/cpu.h"
-#include "train/cpu/muon.h"
 #include "train/cpu/reference_conv.h"
 
 #include <math.h>
@@ -265,11 +264,7 @@ void ff_reference_weigh(ff_compute *compute, size_t count, float weight, bool fi
     for (size_t i = 0; i < count; i++) to[i] = (first ? 0 : to[i]) + weight * x[i];
 }
 
-void ff_reference_sgd(ff_compute *compute, const ff_sgd *sgd, size_t count, float *value,
-                      float *momentum, const float *gradient) {
-    (void)compute;
-    ff_sgd_update(sgd, count, value, momentum, gradient);
-}
+/* ---- the update ---- */
 
 static void product(void *context, bool transposed, size_t m, size_t n, size_t k, float alpha,
                     const float *a, const float *b, float beta, float *c) {
@@ -285,105 +280,9 @@ static void product(void *context, bool transposed, size_t m, size_t n, size_t k
         }
 }
 
-static void muon(ff_compute *compute, const ff_conv *conv, const ff_muon *step, float *value,
-                 float *momentum, const float *gradient, void *scratch) {
-    ff_cpu_muon(compute, conv, step, value, momentum, gradient, scratch, product);
-}
-
-/* ---- loss ---- */
-
-static int64_t label_of(const ff_loss *loss, int n) {
-    return loss->label_dtype == FF_I64 ? ((const int64_t *)loss->labels)[n]
-                                       : ((const int32_t *)loss->labels)[n];
-}
-
-/* What a sample is to be: `label` with `share`, `other` with the rest. */
-typedef struct target {
-    int64_t label, other;
-    double share;
-} target;
-
-static target target_of(const ff_loss *loss, int n) {
-    const int64_t label = label_of(loss, n);
-    if (!loss->mix || loss->mix[n] == 1.0f) return (target){label, label, 1};
-    return (target){label, label_of(loss, n ^ 1), (double)loss->mix[n]};
-}
-
-static bool counts(const ff_loss *loss, int n, const target *t) {
-    return t->label >= 0 && t->other >= 0 && (!loss->weights || loss->weights[n] != 0);
-}
-
-/* Loss of one sample; its gradient (times `scale`) where wanted. */
-static double sample_loss(const ff_loss *loss, int n, const target *t, double scale,
-                          bool *correct) {
-    const float *logits = loss->logits + (size_t)n * loss->stride;
-    int best = 0;
-    for (int c = 1; c < loss->classes; c++)
-        if (logits[c] > logits[best]) best = c;
-    double sum = 0, mean = 0;
-    for (int c = 0; c < loss->classes; c++) {
-        sum += exp((double)logits[c] - (double)logits[best]);
-        mean += (double)logits[c] - (double)logits[best];
-    }
-    mean /= loss->classes;
-    // cppcheck-suppress invalidFunctionArg ; sum is at least exp(0): the largest logit's own term
-    double log_sum = log(sum), at_label = (double)logits[t->label] - (double)logits[best];
-    if (t->share < 1)
-        at_label = t->share * at_label +
-                   (1 - t->share) * ((double)logits[t->other] - (double)logits[best]);
-    *correct = best == (t->share >= 0.5 ? t->label : t->other);
-    double off = loss->smoothing / loss->classes, on = 1.0 - loss->smoothing;
-    float *gradient = loss->gradient;
-    if (gradient) gradient += (size_t)n * loss->stride;
-    double best_logit = (double)logits[best]; /* gradient may overwrite the logits */
-    for (int c = 0; gradient && c < loss->classes; c++) {
-        double p = exp((double)logits[c] - best_logit) / sum;
-        double share = (c == t->label ? t->share : 0) + (c == t->other ? 1 - t->share : 0);
-        gradient[c] = (float)(scale * (p - off - on * share));
-    }
-    return on * (log_sum - at_label) + loss->smoothing * (log_sum - mean);
-}
-
-size_t ff_reference_loss_scratch(const ff_compute *compute, int n, int stride) {
-    (void)compute;
-    (void)stride;
-    return (size_t)n * sizeof(double);
-}
-
-void ff_reference_loss(ff_compute *compute, const ff_loss *loss) {
-    const uint64_t step = loss->control ? loss->control->step : 0;
-    ff_outcome *result = &loss->ring[step % loss->ring_size];
-    double *losses = loss->scratch;
-    *result = (ff_outcome){.step = step, .bad_sample = -1};
-    for (int n = 0; n < loss->n; n++) {
-        int64_t label = label_of(loss, n);
-        if (label < -1 || label >= loss->classes) {
-            result->bad_sample = n;
-            return;
-        }
-    }
-    for (int n = 0; n < loss->n; n++) {
-        const target t = target_of(loss, n);
-        result->count += counts(loss, n, &t);
-    }
-    const double scale = loss->summed ? 1 : result->count ? 1.0 / (double)result->count : 0;
-    int64_t correct_count = 0;
-#pragma omp parallel for num_threads(compute->threads) reduction(+ : correct_count)
-    for (int n = 0; n < loss->n; n++) {
-        const target t = target_of(loss, n);
-        if (counts(loss, n, &t)) {
-            bool correct;
-            losses[n] = sample_loss(loss, n, &t, scale, &correct);
-            correct_count += correct;
-        } else {
-            losses[n] = 0;
-            if (loss->gradient)
-                memset((float *)loss->gradient + (size_t)n * loss->stride, 0,
-                       (size_t)loss->classes * sizeof(float));
-        }
-    }
-    result->correct = correct_count;
-    for (int n = 0; n < loss->n; n++) result->loss_sum += losses[n];
+static ff_status update_create(ff_compute *compute, const ff_update_spec *spec,
+                               ff_prepared_update **update, ff_error *error) {
+    return ff_cpu_update_create(compute, spec, product, update, error);
 }
 
 const ff_compute_ops ff_reference_ops = {
@@ -418,7 +317,7 @@ const ff_compute_ops ff_reference_ops = {
     .loss = ff_reference_loss,
     .view = ff_reference_view,
     .weigh = ff_reference_weigh,
-    .sgd = ff_reference_sgd,
-    .muon_scratch = ff_cpu_muon_scratch,
-    .muon = muon,
+    .update_create = update_create,
+    .update_destroy = ff_cpu_update_destroy,
+    .update_run = ff_cpu_update_run,
 };

@@ -80,6 +80,7 @@ static ff_status begin(ff_cuda_compute *self, const ff_compute_options *options,
     if (!cuda->no_fold) base->fusions |= FF_FUSE_NORM_CONV;
     self->place.stream = base->device->table->native_stream(base->device, base->stream);
     self->place.multiprocessors = cuda->multiprocessors;
+    self->place.dtype = base->dtype;
     self->bytes_per_ns = cuda->bytes_per_ns > 0 ? cuda->bytes_per_ns : FF_CUDA_BYTES_PER_NS;
     self->table = cuda->library;
     self->planning = cuda->device_json;
@@ -119,7 +120,7 @@ static void settle(ff_compute *compute) {
 }
 
 static size_t norm_mask(const ff_compute *compute, const ff_tensor *shape) {
-    return ff_cuda_norm_mask(compute->dtype, ff_cuda_rows(shape), ff_tensor_padded_channels(shape));
+    return ff_cuda_norm_mask(compute->dtype, shape);
 }
 
 static size_t norm_scratch(const ff_compute *compute, const ff_tensor *shape) {
@@ -130,66 +131,54 @@ static size_t norm_scratch(const ff_compute *compute, const ff_tensor *shape) {
 
 /* ---- elementwise ---- */
 
-static const ff_cuda_place *place_of(const ff_compute *compute) {
-    return &((const ff_cuda_compute *)compute)->place;
+static void activate(ff_compute *compute, ff_activation activation, size_t count, const void *x,
+                     void *y, const char *entry) {
+    ff_cuda_keep(compute,
+                 ff_cuda_activation_forward(ff_cuda_place_of(compute), activation, compute->dtype,
+                                            count, x, y),
+                 entry);
+}
+
+static void activate_backward(ff_compute *compute, ff_activation activation, size_t count,
+                              const void *from, const void *dy, void *dx, const char *entry) {
+    ff_cuda_keep(compute,
+                 ff_cuda_activation_backward(ff_cuda_place_of(compute), activation, compute->dtype,
+                                             count, from, dy, dx),
+                 entry);
 }
 
 static void relu_forward(ff_compute *compute, size_t count, const void *x, void *y) {
-    ff_cuda_keep(
-        compute,
-        ff_cuda_activation_forward(place_of(compute), FF_CUDA_RELU, compute->dtype, count, x, y),
-        "ReLU");
+    activate(compute, FF_ACTIVATION_RELU, count, x, y, "ReLU");
 }
 
 static void relu_backward(ff_compute *compute, size_t count, const void *y, const void *dy,
                           void *dx) {
-    ff_cuda_keep(compute,
-                 ff_cuda_activation_backward(place_of(compute), FF_CUDA_RELU, compute->dtype, count,
-                                             y, dy, dx),
-                 "backward ReLU");
+    activate_backward(compute, FF_ACTIVATION_RELU, count, y, dy, dx, "backward ReLU");
 }
 
 static void gelu_forward(ff_compute *compute, size_t count, const void *x, void *y) {
-    ff_cuda_keep(
-        compute,
-        ff_cuda_activation_forward(place_of(compute), FF_CUDA_GELU, compute->dtype, count, x, y),
-        "GELU");
+    activate(compute, FF_ACTIVATION_GELU, count, x, y, "GELU");
 }
 
 static void gelu_backward(ff_compute *compute, size_t count, const void *x, const void *dy,
                           void *dx) {
-    ff_cuda_keep(compute,
-                 ff_cuda_activation_backward(place_of(compute), FF_CUDA_GELU, compute->dtype, count,
-                                             x, dy, dx),
-                 "backward GELU");
+    activate_backward(compute, FF_ACTIVATION_GELU, count, x, dy, dx, "backward GELU");
 }
 
 static void add(ff_compute *compute, size_t count, const void *a, const void *b, void *to) {
-    ff_cuda_keep(compute, ff_cuda_add(place_of(compute), compute->dtype, count, a, b, to),
+    ff_cuda_keep(compute, ff_cuda_add(ff_cuda_place_of(compute), compute->dtype, count, a, b, to),
                  "an addition");
 }
 
 static void narrow(ff_compute *compute, size_t count, const float *from, void *to) {
     if (((const ff_cuda_compute *)compute)->planning) return; /* a model's first parameters */
-    ff_cuda_keep(compute, ff_cuda_cast(place_of(compute), count, from, FF_F32, to, compute->dtype),
+    ff_cuda_keep(compute,
+                 ff_cuda_cast(ff_cuda_place_of(compute), count, from, FF_F32, to, compute->dtype),
                  "a conversion");
 }
 
 static void dropout(ff_compute *compute, const ff_dropout *dropout, const void *x, void *y) {
-    const ff_tensor *t = &dropout->shape;
-    const ff_cuda_dropout arguments = {
-        .n = t->n,
-        .c = t->c,
-        .h = t->h,
-        .w = t->w,
-        .channels = ff_tensor_padded_channels(t),
-        .dtype = compute->dtype,
-        .probability = dropout->probability,
-        .seed = dropout->seed,
-        .layer = dropout->layer,
-        .step = dropout->step,
-    };
-    ff_cuda_keep(compute, ff_cuda_dropout_apply(place_of(compute), &arguments, x, y), "dropout");
+    ff_cuda_keep(compute, ff_cuda_dropout(ff_cuda_place_of(compute), dropout, x, y), "dropout");
 }
 
 /* ---- loss ---- */
@@ -201,48 +190,19 @@ static size_t loss_scratch(const ff_compute *compute, int n, int stride) {
 }
 
 static void loss(ff_compute *compute, const ff_loss *loss) {
-    const ff_cuda_loss arguments = {
-        .n = loss->n,
-        .classes = loss->classes,
-        .stride = loss->stride,
-        .dtype = FF_F32,
-        .gradient_dtype = compute->dtype,
-        .smoothing = loss->smoothing,
-        .sum = loss->summed,
-        .logits = loss->logits,
-        .labels = loss->labels,
-        .label_dtype = loss->label_dtype,
-        .weights = loss->weights,
-        .mix = loss->mix,
-        .loss_scale = loss->control ? &loss->control->loss_scale : NULL,
-        .gradient = loss->gradient,
-        .ring = loss->ring,
-        .ring_size = loss->ring_size,
-        .step = loss->control ? &loss->control->step : NULL,
-    };
-    ff_cuda_keep(compute, ff_cuda_loss_run(place_of(compute), &arguments, loss->scratch),
-                 "the loss");
+    ff_cuda_keep(compute, ff_cuda_loss(ff_cuda_place_of(compute), loss), "the loss");
 }
 
 /* ---- test-time views ---- */
 
 static void view(ff_compute *compute, const ff_image_view *view, const void *x, void *y) {
-    const ff_cuda_view arguments = {
-        .n = view->shape.n,
-        .h = view->shape.h,
-        .w = view->shape.w,
-        .channels = ff_tensor_padded_channels(&view->shape),
-        .dtype = compute->dtype,
-        .down = view->down,
-        .right = view->right,
-        .mirror = view->mirror,
-    };
-    ff_cuda_keep(compute, ff_cuda_view_make(place_of(compute), &arguments, x, y), "a view");
+    ff_cuda_keep(compute, ff_cuda_view(ff_cuda_place_of(compute), view, x, y), "a view");
 }
 
 static void weigh(ff_compute *compute, size_t count, float weight, bool first, const float *x,
                   float *to) {
-    ff_cuda_keep(compute, ff_cuda_weigh(place_of(compute), FF_F32, count, weight, first, x, to),
+    ff_cuda_keep(compute,
+                 ff_cuda_weigh(ff_cuda_place_of(compute), FF_F32, count, weight, first, x, to),
                  "the mean of views");
 }
 

@@ -68,8 +68,8 @@ typedef struct ff_cuda_compute {
  */
 void ff_cuda_keep(ff_compute *compute, int result, const char *entry);
 
-static inline size_t ff_cuda_rows(const ff_tensor *t) {
-    return (size_t)t->n * (size_t)t->h * (size_t)t->w;
+static inline const ff_cuda_place *ff_cuda_place_of(const ff_compute *compute) {
+    return &((const ff_cuda_compute *)compute)->place;
 }
 
 /* compute_input.c */

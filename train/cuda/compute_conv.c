@@ -244,9 +244,7 @@ void ff_cuda_conv_forward(ff_compute *compute, ff_conv *base, const void *x, con
                      "a convolution's bias");
         bias = wide;
     }
-    ff_cuda_keep(compute,
-                 ff_cuda_bias(place, FF_CUDA_LINEAR, compute->dtype,
-                              ff_cuda_rows(&base->shape.output), channels, y, bias, y),
+    ff_cuda_keep(compute, ff_cuda_bias(place, &base->shape.output, y, bias, y),
                  "a convolution's bias");
 }
 
@@ -280,9 +278,7 @@ void ff_cuda_conv_backward_weights(ff_compute *compute, ff_conv *base, const voi
     if (dw) run(c, c->weights, &arguments, scratch);
     if (!dbias) return;
     void *columns = (char *)scratch + c->workspace_bytes + c->bias_bytes;
-    ff_cuda_keep(compute,
-                 ff_cuda_bias_gradient(&c->self->place, compute->dtype, ff_cuda_rows(output),
-                                       ff_tensor_padded_channels(output), dy, dbias, columns),
+    ff_cuda_keep(compute, ff_cuda_bias_gradient(&c->self->place, output, dy, dbias, columns),
                  "the gradient of a convolution's bias");
 }
 

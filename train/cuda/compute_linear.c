@@ -6,6 +6,11 @@ static void product(ff_cuda_compute *self, const ff_library_gemm *gemm) {
                       ff_compute_error(&self->base));
 }
 
+/* A layer's output: a row a sample. */
+static ff_tensor output_of(const ff_linear *linear) {
+    return (ff_tensor){linear->input.n, linear->outputs, 1, 1, linear->outputs};
+}
+
 /* y = scale * x w' + bias: [n][inputs] times the rows of w. */
 void ff_cuda_linear_forward(ff_compute *compute, const ff_linear *linear, const void *x,
                             const void *w, const float *bias, void *y) {
@@ -24,11 +29,11 @@ void ff_cuda_linear_forward(ff_compute *compute, const ff_linear *linear, const 
         .c = y,
     };
     product(self, &gemm);
-    if (bias)
-        ff_cuda_keep(compute,
-                     ff_cuda_bias(&self->place, FF_CUDA_LINEAR, dtype, (size_t)linear->input.n,
-                                  linear->outputs, y, bias, y),
-                     "a linear layer's bias");
+    if (!bias) return;
+    const ff_tensor output = output_of(linear);
+    ff_cuda_place place = self->place;
+    place.dtype = dtype;
+    ff_cuda_keep(compute, ff_cuda_bias(&place, &output, y, bias, y), "a linear layer's bias");
 }
 
 size_t ff_cuda_linear_scratch(const ff_compute *compute, const ff_linear *linear) {
@@ -61,9 +66,8 @@ void ff_cuda_linear_backward(ff_compute *compute, const ff_linear *linear, const
     gemm.b = w;
     gemm.c = dx;
     if (dx) product(self, &gemm);
-    if (dbias)
-        ff_cuda_keep(compute,
-                     ff_cuda_bias_gradient(&self->place, compute->dtype, (size_t)n, linear->outputs,
-                                           dy, dbias, scratch),
-                     "the gradient of a linear layer's bias");
+    if (!dbias) return;
+    const ff_tensor output = output_of(linear);
+    ff_cuda_keep(compute, ff_cuda_bias_gradient(&self->place, &output, dy, dbias, scratch),
+                 "the gradient of a linear layer's bias");
 }

@@ -62,8 +62,8 @@ static ff_status open_branch(branch *b, ff_cuda_compute *compute, ff_precision p
     const size_t square = ff_align_u64(b->squares * element, 256);
     FF_TRY(device->table->stream_create(device, &b->stream, error));
     FF_TRY(device->table->event_create(device, &b->done, false, error));
-    b->place = (ff_cuda_place){device->table->native_stream(device, b->stream),
-                               compute->place.multiprocessors};
+    b->place = compute->place;
+    b->place.stream = device->table->native_stream(device, b->stream);
     b->sums = 256;
     b->x = b->sums + ff_align_u64(ff_cuda_muon_scratch(compute->place.multiprocessors), 256);
     b->next = b->x + matrix;

@@ -1,5 +1,6 @@
 #include "train/cuda/library.h"
 
+#include <stdarg.h>
 #include <stdio.h>
 
 void ff_library_conv_text(const ff_library_conv_spec *spec, char text[FF_LIBRARY_CONV_TEXT]) {
@@ -36,4 +37,14 @@ ff_library_conv_sizes ff_library_conv_bytes(const ff_library_conv_spec *spec) {
              (spec->f32_gradient ? sizeof(float) : element),
         .y = n * out * k * element,
     };
+}
+
+void ff_library_note(const ff_library_options *options, const char *format, ...) {
+    char line[1024];
+    if (!options->note) return;
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(line, sizeof line, format, arguments);
+    va_end(arguments);
+    options->note(options->note_context, line);
 }

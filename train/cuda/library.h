@@ -1,6 +1,6 @@
 /* Convolutions and matrix products on a GPU, as a table of functions: what the CUDA compute table
  * leaves to NVIDIA's libraries. Two implementations: cuDNN's graph API with cuBLAS, in the CUDA
- * module (cudnn/library.h), and plain loops in the tests (tests/cudasim/library_plain.h). This
+ * module (cudnn/library.h), and plain loops in the tests (tests/cuda/sim/library_plain.h). This
  * header is plain C without CUDA headers.
  *
  * Layout. Activations are channels-last, [n][h][w][c]; filters [k][kernel][kernel][c]; c and k are
@@ -213,6 +213,9 @@ typedef struct ff_library_options {
     void (*planned)(void *context, const ff_library_conv_spec *spec, const ff_library_conv *conv);
     void *planned_context;
 } ff_library_options;
+
+/* A line for options->note. */
+void ff_library_note(const ff_library_options *options, const char *format, ...) FF_PRINTF(2, 3);
 
 typedef struct ff_library_table {
     const char *name; /* "cudnn", "plain" */

@@ -1,6 +1,6 @@
 /* The plan cache: which engine was chosen for a convolution, and the plan's text, in a file a key.
  *
- * A key is text that names everything a plan depends on (cudnn_library.c writes it). Its file is
+ * A key is text that names everything a plan depends on (engine_cache.c writes it). Its file is
  * FOLDER/XXH3-128 of the key, in hexadecimal, + ".plan":
  *   ffpack plan 2
  *   checksum 16 hexadecimal digits: XXH3-64 of all that follows this line

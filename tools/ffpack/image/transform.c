@@ -51,10 +51,8 @@ static void fill_table(ff_transform *transform) {
             float value = ff_transform_value(transform, c, (uint8_t)v);
             if (transform->dtype == FF_F32)
                 transform->table32[at] = ff_float_bits(value);
-            else if (transform->dtype == FF_F16)
-                transform->table16[at] = ff_f16_from_f32(value);
             else
-                transform->table16[at] = ff_bf16_from_f32(value);
+                ff_convert(&transform->table16[at], transform->dtype, &value, FF_F32, 1);
         }
     }
 }

@@ -4,7 +4,7 @@
 #include "loader/device/device.h"
 #include "train/cuda/cudnn/cublas.h"
 #include "train/cuda/cudnn/run.h"
-#include "train/cuda/cudnn_planner.h"
+#include "train/cuda/planner.h"
 
 #include <cuda_runtime_api.h>
 #include <cudnn.h>

@@ -30,8 +30,8 @@ template <typename T> static __device__ __forceinline__ float ff_normal(float z,
 }
 
 template <typename T, int activation> static __device__ __forceinline__ float ff_activate(float z) {
-    if (activation == FF_CUDA_RELU) return z < 0 ? 0.0f : z; /* NaN passes, as in torch */
-    if (activation == FF_CUDA_GELU) {
+    if (activation == FF_ACTIVATION_RELU) return z < 0 ? 0.0f : z; /* NaN passes, as in torch */
+    if (activation == FF_ACTIVATION_GELU) {
         float density;
         return z * ff_normal<T>(z, &density);
     }
@@ -41,8 +41,8 @@ template <typename T, int activation> static __device__ __forceinline__ float ff
 /* g times the slope at z. */
 template <typename T, int activation>
 static __device__ __forceinline__ float ff_activate_backward(float z, float g) {
-    if (activation == FF_CUDA_RELU) return z > 0 ? g : 0.0f;
-    if (activation == FF_CUDA_GELU) {
+    if (activation == FF_ACTIVATION_RELU) return z > 0 ? g : 0.0f;
+    if (activation == FF_ACTIVATION_GELU) {
         float density, normal = ff_normal<T>(z, &density);
         return g * (normal + z * density);
     }

@@ -1,12 +1,11 @@
-/* Bias on NHWC: added with an activation, and its gradient, the sums of columns. */
-#include "train/cuda/kernels/activation.cuh"
+/* Bias on NHWC: added, and its gradient, the sums of columns. */
 #include "train/cuda/kernels/columns.cuh"
 #include "train/cuda/kernels/pointwise.h"
 
 /* Rows that a thread loads before it looks at them. */
 enum { AHEAD = FF_COLUMN_AHEAD };
 
-template <typename T, int activation>
+template <typename T>
 static __global__ void __launch_bounds__(FF_COLUMN_THREADS)
     bias_kernel(ff_columns columns, const T *x, const float *bias, T *y) {
     enum { lanes = ff_lanes<T>::count };
@@ -27,8 +26,7 @@ static __global__ void __launch_bounds__(FF_COLUMN_THREADS)
             float value[lanes];
             ff_vector<T>::unpack(raw[k], value);
 #pragma unroll
-            for (int i = 0; i < lanes; i++)
-                value[i] = ff_activate<T, activation>(value[i] + add[i]);
+            for (int i = 0; i < lanes; i++) value[i] += add[i];
             ((uint4 *)y)[(row + k * tile.stride) * columns.vectors + tile.vector] =
                 ff_vector<T>::pack(value);
         }
@@ -67,33 +65,30 @@ static __global__ void __launch_bounds__(FF_COLUMN_THREADS, FF_COLUMN_BLOCKS)
         ff_store_floats(sums + (size_t)blockIdx.x * columns.channels + tile.vector * lanes, sum);
 }
 
-extern "C" int ff_cuda_bias(const ff_cuda_place *place, ff_cuda_activation activation,
-                            ff_dtype dtype, size_t rows, int channels, const void *x,
+extern "C" int ff_cuda_bias(const ff_cuda_place *place, const ff_tensor *shape, const void *x,
                             const float *bias, void *y) {
-    return ff_by_dtype(dtype, [&](auto example) {
+    return ff_by_dtype(place->dtype, [&](auto example) {
         typedef decltype(example) T;
-        return ff_by_activation(activation, [&](auto chosen) {
-            ff_columns columns;
-            if (!ff_columns_stream(place, rows, channels, ff_lanes<T>::count, &columns))
-                return FF_CUDA_INVALID_VALUE;
-            return FF_LAUNCH((bias_kernel<T, decltype(chosen)::value>), ff_columns_grid(&columns),
-                             dim3(FF_COLUMN_THREADS), 0, place->stream, columns, (const T *)x, bias,
-                             (T *)y);
-        });
+        ff_columns columns;
+        if (!ff_columns_stream(place, shape, ff_lanes<T>::count, &columns))
+            return FF_CUDA_INVALID_VALUE;
+        return FF_LAUNCH(bias_kernel<T>, ff_columns_grid(&columns), dim3(FF_COLUMN_THREADS), 0,
+                         place->stream, columns, (const T *)x, bias, (T *)y);
     });
 }
 
-extern "C" int ff_cuda_bias_gradient(const ff_cuda_place *place, ff_dtype dtype, size_t rows,
-                                     int channels, const void *dy, float *dbias, void *scratch) {
-    return ff_by_dtype(dtype, [&](auto example) {
+extern "C" int ff_cuda_bias_gradient(const ff_cuda_place *place, const ff_tensor *shape,
+                                     const void *dy, float *dbias, void *scratch) {
+    return ff_by_dtype(place->dtype, [&](auto example) {
         typedef decltype(example) T;
         ff_columns columns;
-        if (!ff_columns_plan(place, rows, channels, ff_lanes<T>::count, FF_COLUMN_BLOCKS, &columns))
+        if (!ff_columns_plan(place, shape, ff_lanes<T>::count, FF_COLUMN_BLOCKS, &columns))
             return FF_CUDA_INVALID_VALUE;
         int status =
             FF_LAUNCH(bias_gradient_kernel<T>, ff_columns_grid(&columns), dim3(FF_COLUMN_THREADS),
                       0, place->stream, columns, (const T *)dy, (float *)scratch);
         if (status) return status;
-        return ff_columns_finish(place, (const float *)scratch, columns.parts, channels, dbias);
+        return ff_columns_finish(place, (const float *)scratch, columns.parts, columns.channels,
+                                 dbias);
     });
 }

@@ -40,7 +40,9 @@ static inline int ff_columns_parts(int multiprocessors, int blocks, int slices) 
 }
 
 /* Tiles over the array; false: shapes that no kernel takes. */
-static inline bool ff_columns_tiles(size_t rows, int channels, int lanes, ff_columns *columns) {
+static inline bool ff_columns_tiles(const ff_tensor *shape, int lanes, ff_columns *columns) {
+    const size_t rows = ff_cuda_rows(shape);
+    const int channels = ff_tensor_padded_channels(shape);
     if (rows < 1 || rows >> 31 || channels < 8 || channels % 8) return false;
     columns->rows = rows;
     columns->channels = channels;
@@ -51,19 +53,20 @@ static inline bool ff_columns_tiles(size_t rows, int channels, int lanes, ff_col
     return true;
 }
 /* For kernels that sum, with `blocks` a multiprocessor, at most FF_COLUMN_BLOCKS. */
-static inline bool ff_columns_plan(const ff_cuda_place *place, size_t rows, int channels, int lanes,
+static inline bool ff_columns_plan(const ff_cuda_place *place, const ff_tensor *shape, int lanes,
                                    int blocks, ff_columns *columns) {
-    if (!ff_columns_tiles(rows, channels, lanes, columns)) return false;
-    size_t most = (rows + columns->down - 1) / columns->down;
+    if (!ff_columns_tiles(shape, lanes, columns)) return false;
+    size_t most = (columns->rows + columns->down - 1) / columns->down;
     columns->parts = ff_columns_parts(place->multiprocessors, blocks, columns->slices);
     if ((size_t)columns->parts > most) columns->parts = (int)most;
     columns->chunk = 0;
     return true;
 }
 /* For kernels that do not. */
-static inline bool ff_columns_stream(const ff_cuda_place *place, size_t rows, int channels,
-                                     int lanes, ff_columns *columns) {
-    if (!ff_columns_tiles(rows, channels, lanes, columns)) return false;
+static inline bool ff_columns_stream(const ff_cuda_place *place, const ff_tensor *shape, int lanes,
+                                     ff_columns *columns) {
+    if (!ff_columns_tiles(shape, lanes, columns)) return false;
+    const size_t rows = columns->rows;
     const size_t least = (size_t)columns->down * FF_COLUMN_AHEAD;
     const size_t parts =
         ff_columns_parts(place->multiprocessors, FF_COLUMN_STREAMING, columns->slices);

@@ -12,15 +12,16 @@ struct depthwise_shape {
 };
 
 static bool shape_make(const ff_cuda_depthwise *conv, depthwise_shape *shape) {
-    const ff_cuda_depthwise *c = conv;
-    if (c->n < 1 || c->h < 1 || c->w < 1 || c->stride < 1 || c->stride > 2) return false;
-    if (c->out_h != (c->h - 1) / c->stride + 1 || c->out_w != (c->w - 1) / c->stride + 1)
+    const ff_tensor *in = &conv->input, *out = &conv->output;
+    if (in->n < 1 || in->h < 1 || in->w < 1 || conv->stride < 1 || conv->stride > 2) return false;
+    if (out->h != (in->h - 1) / conv->stride + 1 || out->w != (in->w - 1) / conv->stride + 1)
         return false;
-    shape->conv = *c;
-    shape->by_w = ff_divider_make(c->w);
-    shape->by_h = ff_divider_make(c->h);
-    shape->by_out_w = ff_divider_make(c->out_w);
-    shape->by_out_h = ff_divider_make(c->out_h);
+    if (ff_cuda_rows(in) >> 31) return false;
+    shape->conv = *conv;
+    shape->by_w = ff_divider_make(in->w);
+    shape->by_h = ff_divider_make(in->h);
+    shape->by_out_w = ff_divider_make(out->w);
+    shape->by_out_h = ff_divider_make(out->h);
     return true;
 }
 
@@ -40,8 +41,8 @@ static __device__ __forceinline__ ptrdiff_t joined(const ff_cuda_depthwise &conv
                                                    int x, int r, int s) {
     if (!backward) {
         const int h = y * conv.stride + r - 1, w = x * conv.stride + s - 1;
-        if (h < 0 || h >= conv.h || w < 0 || w >= conv.w) return -1;
-        return ((ptrdiff_t)n * conv.h + h) * conv.w + w;
+        if (h < 0 || h >= conv.input.h || w < 0 || w >= conv.input.w) return -1;
+        return ((ptrdiff_t)n * conv.input.h + h) * conv.input.w + w;
     }
     int p = y + 1 - r, q = x + 1 - s; /* times the stride */
     if (p < 0 || q < 0) return -1;
@@ -50,8 +51,8 @@ static __device__ __forceinline__ ptrdiff_t joined(const ff_cuda_depthwise &conv
         p >>= 1;
         q >>= 1;
     }
-    if (p >= conv.out_h || q >= conv.out_w) return -1;
-    return ((ptrdiff_t)n * conv.out_h + p) * conv.out_w + q;
+    if (p >= conv.output.h || q >= conv.output.w) return -1;
+    return ((ptrdiff_t)n * conv.output.h + p) * conv.output.w + q;
 }
 
 /* Keeps a vector packed: unpacked ahead of the loop, nine of them do not fit into registers. */
@@ -156,14 +157,13 @@ static __global__ void __launch_bounds__(FF_COLUMN_THREADS, RESIDENT)
 template <bool backward>
 static int filter(const ff_cuda_place *place, const ff_cuda_depthwise *conv, const void *from,
                   const void *weights, void *to) {
-    return ff_by_dtype(conv->dtype, [&](auto example) {
+    return ff_by_dtype(place->dtype, [&](auto example) {
         typedef decltype(example) T;
         depthwise_shape shape;
         ff_columns columns;
-        const size_t rows = (size_t)conv->n * (backward ? conv->h : conv->out_h) *
-                            (backward ? conv->w : conv->out_w);
-        if (!shape_make(conv, &shape) || (size_t)conv->n * conv->h * conv->w >> 31 ||
-            !ff_columns_stream(place, rows, conv->channels, ff_lanes<T>::count, &columns))
+        if (!shape_make(conv, &shape) ||
+            !ff_columns_stream(place, backward ? &conv->input : &conv->output, ff_lanes<T>::count,
+                               &columns))
             return FF_CUDA_INVALID_VALUE;
         return FF_LAUNCH((filter_kernel<T, backward>), ff_columns_grid(&columns),
                          dim3(FF_COLUMN_THREADS), 0, place->stream, columns, shape, (const T *)from,
@@ -185,13 +185,12 @@ extern "C" int ff_cuda_depthwise_backward_data(const ff_cuda_place *place,
 extern "C" int ff_cuda_depthwise_backward_weights(const ff_cuda_place *place,
                                                   const ff_cuda_depthwise *conv, const void *x,
                                                   const void *dy, float *dweights, void *scratch) {
-    return ff_by_dtype(conv->dtype, [&](auto example) {
+    return ff_by_dtype(place->dtype, [&](auto example) {
         typedef decltype(example) T;
         depthwise_shape shape;
         ff_columns columns;
-        if (!shape_make(conv, &shape) || (size_t)conv->n * conv->h * conv->w >> 31 ||
-            !ff_columns_plan(place, (size_t)conv->n * conv->out_h * conv->out_w, conv->channels,
-                             ff_lanes<T>::count, RESIDENT, &columns))
+        if (!shape_make(conv, &shape) ||
+            !ff_columns_plan(place, &conv->output, ff_lanes<T>::count, RESIDENT, &columns))
             return FF_CUDA_INVALID_VALUE;
         dim3 grid = ff_columns_grid(&columns);
         grid.z = 3;
@@ -199,6 +198,6 @@ extern "C" int ff_cuda_depthwise_backward_weights(const ff_cuda_place *place,
                                columns, shape, (const T *)x, (const T *)dy, (float *)scratch);
         if (status) return status;
         return ff_columns_finish(place, (const float *)scratch, columns.parts,
-                                 TAPS * conv->channels, dweights);
+                                 TAPS * columns.channels, dweights);
     });
 }

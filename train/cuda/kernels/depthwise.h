@@ -1,6 +1,6 @@
 /* Depthwise 3 x 3 convolution on NHWC, pad 1, stride 1 or 2: channel c of y is channel c of x
- * under its own filter. x: [n][h][w][channels], y: [n][out_h][out_w][channels], out = (in - 1) /
- * stride + 1; weights: [3][3][channels] of the same dtype. */
+ * under its own filter. x: conv->input, y: conv->output, out = (in - 1) / stride + 1; weights:
+ * [3][3][channels] of the same dtype. */
 #ifndef FF_TRAIN_CUDA_KERNELS_DEPTHWISE_H
 #define FF_TRAIN_CUDA_KERNELS_DEPTHWISE_H
 
@@ -11,9 +11,8 @@ extern "C" {
 #endif
 
 typedef struct ff_cuda_depthwise {
-    int n, h, w, channels, out_h, out_w;
+    ff_tensor input, output; /* same n, c, block */
     int stride;
-    ff_dtype dtype;
 } ff_cuda_depthwise;
 
 int ff_cuda_depthwise_forward(const ff_cuda_place *place, const ff_cuda_depthwise *conv,

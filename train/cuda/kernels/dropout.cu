@@ -4,7 +4,7 @@
 #include "train/cuda/kernels/pointwise.h"
 
 struct mask {
-    ff_cuda_dropout of;
+    ff_dropout of;
     ff_divider by_pixels; /* pixels of a sample */
     unsigned pixels;
     float threshold, scale;
@@ -25,12 +25,12 @@ static __global__ void __launch_bounds__(FF_COLUMN_THREADS)
         float value[lanes];
         ff_vector<T>::unpack(((const uint4 *)x)[at], value);
         /* neighbouring channels are neighbouring elements only where a sample is one pixel */
-        uint64_t element = ((uint64_t)n * mask.of.c + channel) * mask.pixels + pixel;
+        uint64_t element = ((uint64_t)n * mask.of.shape.c + channel) * mask.pixels + pixel;
         uint64_t drawn = ~0ull;
         ff_random random = {};
 #pragma unroll
         for (int i = 0; i < lanes; i++, element += mask.pixels) {
-            if (channel + i >= mask.of.c) {
+            if (channel + i >= mask.of.shape.c) {
                 value[i] = 0;
                 continue;
             }
@@ -49,17 +49,16 @@ static __global__ void __launch_bounds__(FF_COLUMN_THREADS)
     }
 }
 
-extern "C" int ff_cuda_dropout_apply(const ff_cuda_place *place, const ff_cuda_dropout *dropout,
-                                     const void *x, void *y) {
-    return ff_by_dtype(dropout->dtype, [&](auto example) {
+extern "C" int ff_cuda_dropout(const ff_cuda_place *place, const ff_dropout *dropout, const void *x,
+                               void *y) {
+    return ff_by_dtype(place->dtype, [&](auto example) {
         typedef decltype(example) T;
-        if (dropout->n < 1 || dropout->h < 1 || dropout->w < 1 || dropout->c > dropout->channels)
-            return FF_CUDA_INVALID_VALUE;
+        const ff_tensor *shape = &dropout->shape;
         ff_columns columns;
-        const int pixels = dropout->h * dropout->w;
-        if (!ff_columns_stream(place, (size_t)dropout->n * pixels, dropout->channels,
-                               ff_lanes<T>::count, &columns))
+        if (shape->n < 1 || shape->h < 1 || shape->w < 1 ||
+            !ff_columns_stream(place, shape, ff_lanes<T>::count, &columns))
             return FF_CUDA_INVALID_VALUE;
+        const int pixels = shape->h * shape->w;
         const mask mask = {*dropout, ff_divider_make(pixels), (unsigned)pixels,
                            (float)dropout->probability,
                            (float)(1.0 / (1.0 - dropout->probability))};

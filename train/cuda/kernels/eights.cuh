@@ -1,5 +1,6 @@
 /* Eight elements of any floating dtype as floats, where arrays of several dtypes go side by side:
- * one or two 16-byte accesses. Addresses are aligned to 16 bytes. */
+ * one or two 16-byte accesses. Addresses are aligned to 16 bytes. And eight, or one, of arrays
+ * whose dtype is known only when a kernel runs. */
 #ifndef FF_TRAIN_CUDA_KERNELS_EIGHTS_CUH
 #define FF_TRAIN_CUDA_KERNELS_EIGHTS_CUH
 
@@ -20,6 +21,29 @@ static __device__ __forceinline__ void ff_store_eight(T *to, const float (&from)
 template <>
 __device__ __forceinline__ void ff_store_eight<float>(float *to, const float (&from)[8]) {
     ff_store_floats(to, from);
+}
+
+static __device__ __forceinline__ void ff_load_any(uint32_t dtype, const void *from, uint64_t at,
+                                                   float (&to)[8]) {
+    ff_with_dtype(dtype,
+                  [&](auto example) { ff_load_eight((const decltype(example) *)from + at, to); });
+}
+static __device__ __forceinline__ void ff_store_any(uint32_t dtype, void *to, uint64_t at,
+                                                    const float (&from)[8]) {
+    ff_with_dtype(dtype, [&](auto example) { ff_store_eight((decltype(example) *)to + at, from); });
+}
+static __device__ __forceinline__ float ff_load_one(uint32_t dtype, const void *from, uint64_t at) {
+    float value;
+    ff_with_dtype(
+        dtype, [&](auto example) { value = ff_to_float(((const decltype(example) *)from)[at]); });
+    return value;
+}
+static __device__ __forceinline__ void ff_store_one(uint32_t dtype, void *to, uint64_t at,
+                                                    float value) {
+    ff_with_dtype(dtype, [&](auto example) {
+        typedef decltype(example) T;
+        ((T *)to)[at] = ff_from_float<T>(value);
+    });
 }
 
 #endif

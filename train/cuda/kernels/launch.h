@@ -2,10 +2,10 @@
  *
  * Own kernels of the training step (kernels.h lists them). Tensors of activations and their
  * gradients are NHWC: x: [rows][channels], rows = N * H * W, channels padded to a multiple of 8,
- * pad lanes zero everywhere and kept so; dtype FF_F32, FF_F16 or FF_BF16; arithmetic is f32, sums
- * over rows are merged in a fixed order (no atomics on floats), so that the same shapes on the same
- * card give the same bits. All pointers are device memory, aligned to 16 bytes, and must not
- * overlap unless a declaration says so.
+ * pad lanes zero everywhere and kept so; dtype f32, f16 or bf16 (loader/cuda/dtype.cuh); arithmetic
+ * is f32, sums over rows are merged in a fixed order (no atomics on floats), so that the same
+ * shapes on the same card give the same bits. All pointers are device memory, aligned to 16 bytes,
+ * and must not overlap unless a declaration says so.
  *
  * A launcher puts its kernels into the stream and returns: nothing is allocated, nothing waits, so
  * all of them may be captured. It returns 0, or the cudaError_t of a launch that was refused
@@ -14,8 +14,8 @@
 #ifndef FF_TRAIN_CUDA_KERNELS_LAUNCH_H
 #define FF_TRAIN_CUDA_KERNELS_LAUNCH_H
 
-#include "format/dtype.h"
 #include "loader/cuda/types.h"
+#include "train/arguments.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -30,10 +30,12 @@ extern "C" {
 typedef struct ff_cuda_place {
     ff_cuda_stream stream;
     int multiprocessors; /* of the device; at least 1 */
+    ff_dtype dtype;      /* of the tensors that an ff_tensor describes */
 } ff_cuda_place;
 
-/* In the order of the graph's own. GELU: with erf (arXiv 1606.08415). */
-typedef enum ff_cuda_activation { FF_CUDA_LINEAR, FF_CUDA_RELU, FF_CUDA_GELU } ff_cuda_activation;
+static inline size_t ff_cuda_rows(const ff_tensor *t) {
+    return (size_t)t->n * (size_t)t->h * (size_t)t->w;
+}
 
 /* Bytes of scratch that any entry summing over rows needs for arrays of at most `channels`
  * channels (norm, pool with statistics, bias gradient, depthwise weight gradient). One scratch

@@ -27,7 +27,7 @@ extern "C" size_t ff_cuda_loss_scratch(int n) {
     return sizeof(loss_head) + (size_t)n * (sizeof(double) + sizeof(int));
 }
 
-static __device__ __forceinline__ long long label_at(const ff_cuda_loss &loss, int n) {
+static __device__ __forceinline__ long long label_at(const ff_loss &loss, int n) {
     return loss.label_dtype == FF_I64 ? (long long)((const int64_t *)loss.labels)[n]
                                       : (long long)((const int32_t *)loss.labels)[n];
 }
@@ -38,7 +38,7 @@ struct target {
     float share;
     bool counts, bad;
 };
-static __device__ __forceinline__ target target_of(const ff_cuda_loss &loss, int n) {
+static __device__ __forceinline__ target target_of(const ff_loss &loss, int n) {
     target t;
     long long label = label_at(loss, n), other = label;
     t.bad = label < -1 || label >= loss.classes;
@@ -52,7 +52,7 @@ static __device__ __forceinline__ target target_of(const ff_cuda_loss &loss, int
     return t;
 }
 
-static __global__ void __launch_bounds__(ONE_BLOCK) count_kernel(ff_cuda_loss loss, loss_room to) {
+static __global__ void __launch_bounds__(ONE_BLOCK) count_kernel(ff_loss loss, loss_room to) {
     __shared__ unsigned long long counts[ONE_BLOCK];
     __shared__ int bads[ONE_BLOCK];
     const int me = (int)threadIdx.x;
@@ -79,8 +79,8 @@ static __global__ void __launch_bounds__(ONE_BLOCK) count_kernel(ff_cuda_loss lo
 }
 
 /* Over the row's logits, eight a lane and step; body(first class of them, values). */
-template <typename T, typename Body>
-static __device__ __forceinline__ void each_eight(const T *row, int stride, Body body) {
+template <typename Body>
+static __device__ __forceinline__ void each_eight(const float *row, int stride, Body body) {
     for (int c = (int)(threadIdx.x & 31) * 8; c < stride; c += 32 * 8) {
         float value[8];
         ff_load_eight(row + c, value);
@@ -100,13 +100,13 @@ template <typename T> static __device__ void zero_row(T *gradient, int stride) {
         ff_store_eight(gradient + c, zeros);
 }
 
-template <typename T, typename G>
-static __global__ void __launch_bounds__(ROW_THREADS) rows_kernel(ff_cuda_loss loss, loss_room to) {
+template <typename G>
+static __global__ void __launch_bounds__(ROW_THREADS) rows_kernel(ff_loss loss, loss_room to) {
     const int n = (int)(blockIdx.x * ROWS + threadIdx.x / 32), lane = (int)threadIdx.x & 31;
     if (n >= loss.n) return;
     const target t = target_of(loss, n);
     const int classes = loss.classes;
-    const T *row = (const T *)loss.logits + (size_t)n * loss.stride;
+    const float *row = loss.logits + (size_t)n * loss.stride;
     G *gradient = loss.gradient ? (G *)loss.gradient + (size_t)n * loss.stride : NULL;
     if (!t.counts) { /* the whole warp */
         if (lane == 0) {
@@ -138,7 +138,7 @@ static __global__ void __launch_bounds__(ROW_THREADS) rows_kernel(ff_cuda_loss l
             best_class = other_class;
         }
     }
-    const float first = ff_to_float(row[0]);
+    const float first = row[0];
     if (best_class == 0x7fffffff || first != first) {
         best_class = 0;
         best = first;
@@ -159,18 +159,17 @@ static __global__ void __launch_bounds__(ROW_THREADS) rows_kernel(ff_cuda_loss l
     const float off = (float)(loss.smoothing / classes), on = (float)(1.0 - loss.smoothing);
     if (lane == 0) {
         const double log_sum = log((double)sum), share = (double)t.share;
-        double at_label = (double)ff_to_float(row[t.label]) - (double)best;
+        double at_label = (double)row[t.label] - (double)best;
         if (t.share != 1.0f)
-            at_label =
-                share * at_label + (1 - share) * ((double)ff_to_float(row[t.other]) - (double)best);
+            at_label = share * at_label + (1 - share) * ((double)row[t.other] - (double)best);
         to.losses[n] = (1.0 - loss.smoothing) * (log_sum - at_label) +
                        loss.smoothing * (log_sum - (double)apart / classes);
         to.right[n] = best_class == (t.share >= 0.5f ? t.label : t.other);
     }
     if (!gradient) return;
     __syncwarp(); /* gradient may be logits: lane 0 has read what others now write */
-    float scale = loss.loss_scale ? *loss.loss_scale : 1.0f;
-    if (!loss.sum) scale = scale / (float)to.head->count;
+    float scale = loss.control ? loss.control->loss_scale : 1.0f;
+    if (!loss.summed) scale = scale / (float)to.head->count;
     const float inverse = 1.0f / sum;
     each_eight(row, loss.stride, [&](int c, const float(&value)[8]) {
         float out[8];
@@ -185,8 +184,7 @@ static __global__ void __launch_bounds__(ROW_THREADS) rows_kernel(ff_cuda_loss l
     });
 }
 
-static __global__ void __launch_bounds__(ONE_BLOCK)
-    record_kernel(ff_cuda_loss loss, loss_room from) {
+static __global__ void __launch_bounds__(ONE_BLOCK) record_kernel(ff_loss loss, loss_room from) {
     __shared__ double sums[ONE_BLOCK];
     __shared__ int rights[ONE_BLOCK];
     const int me = (int)threadIdx.x;
@@ -206,8 +204,8 @@ static __global__ void __launch_bounds__(ONE_BLOCK)
         }
     }
     if (me) return;
-    ff_cuda_result result = {};
-    result.step = loss.step ? *loss.step : 0;
+    ff_outcome result = {};
+    result.step = loss.control ? loss.control->step : 0;
     result.loss_sum = sums[0];
     result.count = (int64_t)from.head->count;
     result.correct = rights[0];
@@ -215,23 +213,18 @@ static __global__ void __launch_bounds__(ONE_BLOCK)
     loss.ring[result.step % loss.ring_size] = result;
 }
 
-extern "C" int ff_cuda_loss_run(const ff_cuda_place *place, const ff_cuda_loss *loss,
-                                void *scratch) {
+extern "C" int ff_cuda_loss(const ff_cuda_place *place, const ff_loss *loss) {
     const bool labels = loss->label_dtype == FF_I64 || loss->label_dtype == FF_I32;
     if (loss->n < 1 || loss->classes < 1 || loss->stride < loss->classes || loss->stride % 8 ||
         !labels || loss->ring_size < 1)
         return FF_CUDA_INVALID_VALUE;
-    const loss_room room = room_in(scratch, loss->n);
+    const loss_room room = room_in(loss->scratch, loss->n);
     int status = FF_LAUNCH(count_kernel, dim3(1), dim3(ONE_BLOCK), 0, place->stream, *loss, room);
     if (status) return status;
-    const ff_dtype gradient_dtype = loss->gradient ? loss->gradient_dtype : loss->dtype;
-    status = ff_by_dtype(loss->dtype, [&](auto logit) {
-        return ff_by_dtype(gradient_dtype, [&](auto gradient) {
-            typedef decltype(logit) T;
-            typedef decltype(gradient) G;
-            return FF_LAUNCH((rows_kernel<T, G>), dim3((unsigned)(loss->n + ROWS - 1) / ROWS),
-                             dim3(ROW_THREADS), 0, place->stream, *loss, room);
-        });
+    status = ff_by_dtype(place->dtype, [&](auto gradient) {
+        return FF_LAUNCH(rows_kernel<decltype(gradient)>,
+                         dim3((unsigned)(loss->n + ROWS - 1) / ROWS), dim3(ROW_THREADS), 0,
+                         place->stream, *loss, room);
     });
     if (status) return status;
     return FF_LAUNCH(record_kernel, dim3(1), dim3(ONE_BLOCK), 0, place->stream, *loss, room);

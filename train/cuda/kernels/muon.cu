@@ -1,6 +1,6 @@
 /* Muon round its matrix products. Norms go thread -> block -> partial sums in scratch -> every
  * block of the next launch adds them in the same order. */
-#include "train/cuda/kernels/any_dtype.cuh"
+#include "train/cuda/kernels/eights.cuh"
 #include "train/cuda/kernels/muon.h"
 #include "train/cuda/kernels/rates.cuh"
 

@@ -7,7 +7,7 @@ enum { AHEAD = FF_COLUMN_AHEAD };
 
 template <typename T, int activation, bool add>
 static __global__ void __launch_bounds__(FF_COLUMN_THREADS)
-    apply_kernel(ff_columns columns, ff_cuda_norm norm, bool training) {
+    apply_kernel(ff_columns columns, ff_norm norm, bool training) {
     enum { lanes = ff_lanes<T>::count };
     const ff_tile tile = ff_tile_of(columns);
     if (!tile.active) return;
@@ -39,9 +39,9 @@ static __global__ void __launch_bounds__(FF_COLUMN_THREADS)
                 float z = ff_norm_affine(value[i], of.scale[i], of.shift[i]);
                 if (add) z += more[i];
                 value[i] = ff_activate<T, activation>(z);
-                if (activation == FF_CUDA_RELU) positive |= (unsigned)(z > 0) << i;
+                if (activation == FF_ACTIVATION_RELU) positive |= (unsigned)(z > 0) << i;
             }
-            if (activation == FF_CUDA_RELU && norm.mask)
+            if (activation == FF_ACTIVATION_RELU && norm.mask)
                 norm.mask[(row + k * tile.stride) * columns.vectors + tile.vector] =
                     (uint8_t)positive;
             y[(row + k * tile.stride) * columns.vectors] = ff_vector<T>::pack(value);
@@ -49,47 +49,49 @@ static __global__ void __launch_bounds__(FF_COLUMN_THREADS)
     }
 }
 
-extern "C" int ff_cuda_norm_apply(const ff_cuda_place *place, const ff_cuda_norm *norm,
-                                  bool training) {
-    return ff_by_dtype(norm->dtype, [&](auto example) {
+extern "C" int ff_cuda_norm_apply(const ff_cuda_place *place, const ff_norm *norm, bool training) {
+    return ff_by_dtype(place->dtype, [&](auto example) {
         typedef decltype(example) T;
         return ff_by_activation(norm->activation, [&](auto chosen) {
             constexpr int activation = decltype(chosen)::value;
-            constexpr bool gelu = activation == FF_CUDA_GELU;
+            constexpr bool gelu = activation == FF_ACTIVATION_GELU;
             ff_columns columns;
-            if (!ff_columns_stream(place, norm->rows, norm->channels, ff_lanes<T>::count, &columns))
+            if (!ff_columns_stream(place, &norm->shape, ff_lanes<T>::count, &columns))
                 return FF_CUDA_INVALID_VALUE;
             if (!norm->residual)
                 return FF_LAUNCH((apply_kernel<T, activation, false>), ff_columns_grid(&columns),
                                  dim3(FF_COLUMN_THREADS), 0, place->stream, columns, *norm,
                                  training);
             if (gelu) return FF_CUDA_INVALID_VALUE;
-            return FF_LAUNCH((apply_kernel < T, gelu ? (int)FF_CUDA_LINEAR : activation, true >),
-                             ff_columns_grid(&columns), dim3(FF_COLUMN_THREADS), 0, place->stream,
-                             columns, *norm, training);
+            return FF_LAUNCH(
+                (apply_kernel < T, gelu ? (int)FF_ACTIVATION_NONE : activation, true >),
+                ff_columns_grid(&columns), dim3(FF_COLUMN_THREADS), 0, place->stream, columns,
+                *norm, training);
         });
     });
 }
 
 template <typename T>
 static __global__ void __launch_bounds__(64)
-    scale_shift_kernel(ff_cuda_norm norm, bool training, T *scale, T *shift) {
+    scale_shift_kernel(ff_norm norm, int channels, bool training, T *scale, T *shift) {
     enum { lanes = ff_lanes<T>::count };
     const int channel = (int)(blockIdx.x * blockDim.x + threadIdx.x) * lanes;
-    if (channel >= norm.channels) return;
+    if (channel >= channels) return;
     ff_norm_affines<lanes> of;
     ff_norm_affines_load(norm, training, channel, &of);
     *(uint4 *)(scale + channel) = ff_vector<T>::pack(of.scale);
     *(uint4 *)(shift + channel) = ff_vector<T>::pack(of.shift);
 }
 
-extern "C" int ff_cuda_norm_scale_shift(const ff_cuda_place *place, const ff_cuda_norm *norm,
+extern "C" int ff_cuda_norm_scale_shift(const ff_cuda_place *place, const ff_norm *norm,
                                         bool training, void *scale, void *shift) {
-    return ff_by_dtype(norm->dtype, [&](auto example) {
+    return ff_by_dtype(place->dtype, [&](auto example) {
         typedef decltype(example) T;
         enum { step = 64 * ff_lanes<T>::count };
-        if (norm->channels < 8 || norm->channels % 8) return FF_CUDA_INVALID_VALUE;
-        return FF_LAUNCH(scale_shift_kernel<T>, dim3((unsigned)(norm->channels + step - 1) / step),
-                         dim3(64), 0, place->stream, *norm, training, (T *)scale, (T *)shift);
+        const int channels = ff_tensor_padded_channels(&norm->shape);
+        if (channels < 8 || channels % 8) return FF_CUDA_INVALID_VALUE;
+        return FF_LAUNCH(scale_shift_kernel<T>, dim3((unsigned)(channels + step - 1) / step),
+                         dim3(64), 0, place->stream, *norm, channels, training, (T *)scale,
+                         (T *)shift);
     });
 }

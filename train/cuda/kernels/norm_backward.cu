@@ -55,8 +55,8 @@ gradient_of(const backward_arrays &arrays, const loaded_row &row, const ff_norm_
         if (source == SLOPE_MASK || source == SLOPE_NONE) continue;
         float z = source == SLOPE_RELU_Y ? y[i] : ff_norm_affine(x[i], of.scale[i], of.shift[i]);
         if (source == SLOPE_RELU_X || source == SLOPE_RELU_Y)
-            g[i] = ff_activate_backward<T, FF_CUDA_RELU>(z, g[i]);
-        if (source == SLOPE_GELU_X) g[i] = ff_activate_backward<T, FF_CUDA_GELU>(z, g[i]);
+            g[i] = ff_activate_backward<T, FF_ACTIVATION_RELU>(z, g[i]);
+        if (source == SLOPE_GELU_X) g[i] = ff_activate_backward<T, FF_ACTIVATION_GELU>(z, g[i]);
     }
 }
 
@@ -75,7 +75,7 @@ enum { AHEAD = 2 };
 /* sums: [parts][2][channels]: of g, and of g * (x - mean). */
 template <typename T, int source>
 static __global__ void __launch_bounds__(FF_COLUMN_THREADS, sums_blocks<source>::count)
-    sums_kernel(ff_columns columns, ff_cuda_norm norm, backward_arrays arrays, float *sums) {
+    sums_kernel(ff_columns columns, ff_norm norm, backward_arrays arrays, float *sums) {
     enum { lanes = ff_lanes<T>::count };
     __shared__ ff_tree<lanes> tree;
     const ff_tile tile = ff_tile_of(columns);
@@ -125,8 +125,8 @@ static __global__ void __launch_bounds__(FF_COLUMN_THREADS, sums_blocks<source>:
 
 /* factors: [3][channels]: a, b, o. */
 static __global__ void __launch_bounds__(FF_FINISH_ACROSS *FF_FINISH_DOWN)
-    factors_kernel(ff_columns columns, ff_cuda_norm norm, const float *sums, float *dgamma,
-                   float *dbeta, float *factors) {
+    factors_kernel(ff_columns columns, ff_norm norm, const float *sums, float *dgamma, float *dbeta,
+                   float *factors) {
     __shared__ double room[FF_FINISH_ACROSS * FF_FINISH_DOWN];
     const int channel = (int)blockIdx.x * FF_FINISH_ACROSS + (int)threadIdx.x;
     double sum = 0, products = 0;
@@ -152,7 +152,7 @@ static __global__ void __launch_bounds__(FF_FINISH_ACROSS *FF_FINISH_DOWN)
 
 template <typename T, int source>
 static __global__ void __launch_bounds__(FF_COLUMN_THREADS)
-    apply_kernel(ff_columns columns, ff_cuda_norm norm, backward_arrays arrays, const float *a_of,
+    apply_kernel(ff_columns columns, ff_norm norm, backward_arrays arrays, const float *a_of,
                  const float *b_of, const float *o_of) {
     enum { lanes = ff_lanes<T>::count };
     const ff_tile tile = ff_tile_of(columns);
@@ -184,13 +184,12 @@ static __global__ void __launch_bounds__(FF_COLUMN_THREADS)
 }
 
 template <typename T, int source>
-static int backward(const ff_cuda_place *place, const ff_cuda_norm_backward *norm, void *scratch) {
-    const ff_cuda_norm *forward = &norm->forward;
+static int backward(const ff_cuda_place *place, const ff_norm_backward *norm, void *scratch) {
+    const ff_norm *forward = &norm->forward;
     ff_columns columns, streaming;
     const int lanes = ff_lanes<T>::count;
-    if (!ff_columns_plan(place, forward->rows, forward->channels, lanes, sums_blocks<source>::count,
-                         &columns) ||
-        !ff_columns_stream(place, forward->rows, forward->channels, lanes, &streaming))
+    if (!ff_columns_plan(place, &forward->shape, lanes, sums_blocks<source>::count, &columns) ||
+        !ff_columns_stream(place, &forward->shape, lanes, &streaming))
         return FF_CUDA_INVALID_VALUE;
     backward_arrays arrays = {(const uint4 *)forward->x,
                               (const uint4 *)forward->y,
@@ -220,38 +219,37 @@ static int backward(const ff_cuda_place *place, const ff_cuda_norm_backward *nor
                      place->stream, streaming, *forward, arrays, a, b, o);
 }
 
-extern "C" int ff_cuda_norm_backward_run(const ff_cuda_place *place,
-                                         const ff_cuda_norm_backward *norm, void *scratch) {
-    return ff_by_dtype(norm->forward.dtype, [&](auto example) {
+extern "C" int ff_cuda_norm_backward_run(const ff_cuda_place *place, const ff_norm_backward *norm,
+                                         void *scratch) {
+    return ff_by_dtype(place->dtype, [&](auto example) {
         typedef decltype(example) T;
         const bool residual = norm->forward.residual != NULL;
         switch (norm->forward.activation) {
-        case FF_CUDA_LINEAR: return backward<T, SLOPE_NONE>(place, norm, scratch);
-        case FF_CUDA_RELU:
+        case FF_ACTIVATION_NONE: return backward<T, SLOPE_NONE>(place, norm, scratch);
+        case FF_ACTIVATION_RELU:
             if (norm->forward.mask) return backward<T, SLOPE_MASK>(place, norm, scratch);
             if (residual) return backward<T, SLOPE_RELU_Y>(place, norm, scratch);
             return backward<T, SLOPE_RELU_X>(place, norm, scratch);
-        case FF_CUDA_GELU:
+        case FF_ACTIVATION_GELU:
             if (!residual) return backward<T, SLOPE_GELU_X>(place, norm, scratch);
         }
         return FF_CUDA_INVALID_VALUE;
     });
 }
 
-extern "C" int ff_cuda_norm_backward_apply(const ff_cuda_place *place, ff_dtype dtype, size_t rows,
-                                           int channels, const void *g, const void *x,
-                                           const float *gradient_scale, const float *input_scale,
-                                           const float *offset, void *dx) {
-    return ff_by_dtype(dtype, [&](auto example) {
+extern "C" int ff_cuda_norm_backward_apply(const ff_cuda_place *place, const ff_tensor *shape,
+                                           const void *g, const void *x, const float *factors,
+                                           void *dx) {
+    return ff_by_dtype(place->dtype, [&](auto example) {
         typedef decltype(example) T;
         ff_columns columns;
-        if (!ff_columns_stream(place, rows, channels, ff_lanes<T>::count, &columns))
+        if (!ff_columns_stream(place, shape, ff_lanes<T>::count, &columns))
             return FF_CUDA_INVALID_VALUE;
-        ff_cuda_norm none = {};
+        ff_norm none = {};
         backward_arrays arrays = {(const uint4 *)x, NULL, (const uint4 *)g, NULL, NULL, NULL,
                                   (uint4 *)dx};
         return FF_LAUNCH((apply_kernel<T, SLOPE_NONE>), ff_columns_grid(&columns),
-                         dim3(FF_COLUMN_THREADS), 0, place->stream, columns, none, arrays,
-                         gradient_scale, input_scale, offset);
+                         dim3(FF_COLUMN_THREADS), 0, place->stream, columns, none, arrays, factors,
+                         factors + columns.channels, factors + 2 * columns.channels);
     });
 }

@@ -14,9 +14,8 @@ static __device__ __forceinline__ float ff_norm_affine(float x, float scale, flo
 template <int lanes> struct ff_norm_affines { float scale[lanes], shift[lanes]; };
 
 template <int lanes>
-static __device__ __forceinline__ void ff_norm_affines_load(const ff_cuda_norm &norm, bool training,
-                                                            int channel,
-                                                            ff_norm_affines<lanes> *to) {
+static __device__ __forceinline__ void
+ff_norm_affines_load(const ff_norm &norm, bool training, int channel, ff_norm_affines<lanes> *to) {
     float gamma[lanes], mean[lanes];
     ff_load_floats(norm.beta + channel, to->shift);
     ff_load_floats((training ? norm.mean : norm.running_mean) + channel, mean);
@@ -34,7 +33,7 @@ static __device__ __forceinline__ void ff_norm_affines_load(const ff_cuda_norm &
 
 /* mean, inv_std and the running statistics from the blocks' partial moments. Defined in
  * norm_statistics.cu. */
-int ff_norm_finish_parts(const ff_cuda_place *place, const ff_cuda_norm *norm,
-                         const ff_columns *columns, ff_moment_parts parts);
+int ff_norm_finish_parts(const ff_cuda_place *place, const ff_norm *norm, const ff_columns *columns,
+                         ff_moment_parts parts);
 
 #endif

@@ -33,8 +33,8 @@ static __global__ void __launch_bounds__(FF_COLUMN_THREADS)
 }
 
 /* What a channel's mean and squared deviations mean for a norm. m: values of the channel. */
-static __device__ __forceinline__ void write_channel(const ff_cuda_norm &norm, int channel,
-                                                     double m, double mean, double squares) {
+static __device__ __forceinline__ void write_channel(const ff_norm &norm, int channel, double m,
+                                                     double mean, double squares) {
     double variance = squares / m;
     norm.mean[channel] = (float)mean;
     norm.inv_std[channel] = (float)(1.0 / sqrt(variance + (double)norm.epsilon));
@@ -46,7 +46,7 @@ static __device__ __forceinline__ void write_channel(const ff_cuda_norm &norm, i
 }
 
 static __global__ void __launch_bounds__(FF_FINISH_ACROSS *FF_FINISH_DOWN)
-    parts_kernel(ff_columns columns, ff_cuda_norm norm, ff_moment_parts parts) {
+    parts_kernel(ff_columns columns, ff_norm norm, ff_moment_parts parts) {
     __shared__ double room[FF_FINISH_ACROSS * FF_FINISH_DOWN];
     const int channel = (int)blockIdx.x * FF_FINISH_ACROSS + (int)threadIdx.x;
     const double m = (double)columns.rows;
@@ -64,20 +64,19 @@ static __global__ void __launch_bounds__(FF_FINISH_ACROSS *FF_FINISH_DOWN)
     if (threadIdx.y == 0) write_channel(norm, channel, m, shift + sum / m, squares - sum * sum / m);
 }
 
-int ff_norm_finish_parts(const ff_cuda_place *place, const ff_cuda_norm *norm,
-                         const ff_columns *columns, ff_moment_parts parts) {
+int ff_norm_finish_parts(const ff_cuda_place *place, const ff_norm *norm, const ff_columns *columns,
+                         ff_moment_parts parts) {
     return FF_LAUNCH(parts_kernel, dim3((unsigned)columns->channels / FF_FINISH_ACROSS),
                      dim3(FF_FINISH_ACROSS, FF_FINISH_DOWN), 0, place->stream, *columns, *norm,
                      parts);
 }
 
-extern "C" int ff_cuda_norm_statistics(const ff_cuda_place *place, const ff_cuda_norm *norm,
+extern "C" int ff_cuda_norm_statistics(const ff_cuda_place *place, const ff_norm *norm,
                                        void *scratch) {
-    return ff_by_dtype(norm->dtype, [&](auto example) {
+    return ff_by_dtype(place->dtype, [&](auto example) {
         typedef decltype(example) T;
         ff_columns columns;
-        if (!ff_columns_plan(place, norm->rows, norm->channels, ff_lanes<T>::count,
-                             FF_COLUMN_BLOCKS, &columns))
+        if (!ff_columns_plan(place, &norm->shape, ff_lanes<T>::count, FF_COLUMN_BLOCKS, &columns))
             return FF_CUDA_INVALID_VALUE;
         ff_moment_parts parts = ff_moment_parts_in(scratch, &columns);
         int status =
@@ -87,19 +86,20 @@ extern "C" int ff_cuda_norm_statistics(const ff_cuda_place *place, const ff_cuda
     });
 }
 
-static __global__ void __launch_bounds__(256)
-    sums_kernel(ff_cuda_norm norm, const float *sum, const float *squares) {
+static __global__ void __launch_bounds__(256) sums_kernel(ff_norm norm, size_t rows, int channels) {
     const int channel = (int)(blockIdx.x * blockDim.x + threadIdx.x);
-    if (channel >= norm.channels) return;
-    double m = (double)norm.rows, mean = (double)sum[channel] / m;
+    if (channel >= channels) return;
+    const float *sum = norm.sums, *squares = norm.sums + channels;
+    double m = (double)rows, mean = (double)sum[channel] / m;
     double deviations = (double)squares[channel] - (double)sum[channel] * mean;
     if (deviations < 0) deviations = 0; /* NaN passes */
     write_channel(norm, channel, m, mean, deviations);
 }
 
-extern "C" int ff_cuda_norm_finish(const ff_cuda_place *place, const ff_cuda_norm *norm,
-                                   const float *sum, const float *squares) {
-    if (norm->rows < 1 || norm->channels < 1) return FF_CUDA_INVALID_VALUE;
-    return FF_LAUNCH(sums_kernel, dim3((unsigned)(norm->channels + 255) / 256), dim3(256), 0,
-                     place->stream, *norm, sum, squares);
+extern "C" int ff_cuda_norm_finish(const ff_cuda_place *place, const ff_norm *norm) {
+    const size_t rows = ff_cuda_rows(&norm->shape);
+    const int channels = ff_tensor_padded_channels(&norm->shape);
+    if (rows < 1 || channels < 1) return FF_CUDA_INVALID_VALUE;
+    return FF_LAUNCH(sums_kernel, dim3((unsigned)(channels + 255) / 256), dim3(256), 0,
+                     place->stream, *norm, rows, channels);
 }

@@ -58,30 +58,8 @@ static __global__ void __launch_bounds__(THREADS)
     add_kernel(size_t count, const T *a, const T *b, T *to) {
     map_flat<T, true>(count, a, b, to, [](float x, float y) { return x + y; });
 }
-template <typename T, bool two>
-static __global__ void __launch_bounds__(THREADS)
-    combine_kernel(size_t count, float alpha, const T *a, float beta, const T *b, T *to) {
-    map_flat<T, two>(count, a, b, to,
-                     [=](float x, float y) { return two ? alpha * x + beta * y : alpha * x; });
-}
-template <typename T>
-static __global__ void __launch_bounds__(THREADS) set_kernel(size_t count, float value, T *to) {
-    enum { lanes = ff_lanes<T>::count };
-    const size_t vectors = count / lanes;
-    float values[lanes];
-#pragma unroll
-    for (int i = 0; i < lanes; i++) values[i] = value;
-    const uint4 packed = ff_vector<T>::pack(values);
-#pragma unroll
-    for (int k = 0; k < AHEAD; k++) {
-        const size_t at = (size_t)blockIdx.x * BLOCK + k * THREADS + threadIdx.x;
-        if (at < vectors) ((uint4 *)to)[at] = packed;
-    }
-    const size_t rest = vectors * lanes + threadIdx.x;
-    if (blockIdx.x == gridDim.x - 1 && rest < count) to[rest] = ff_from_float<T>(value);
-}
 
-extern "C" int ff_cuda_activation_forward(const ff_cuda_place *place, ff_cuda_activation activation,
+extern "C" int ff_cuda_activation_forward(const ff_cuda_place *place, ff_activation activation,
                                           ff_dtype dtype, size_t count, const void *x, void *y) {
     if (!count) return FF_CUDA_OK;
     return ff_by_dtype(dtype, [&](auto example) {
@@ -94,10 +72,9 @@ extern "C" int ff_cuda_activation_forward(const ff_cuda_place *place, ff_cuda_ac
     });
 }
 
-extern "C" int ff_cuda_activation_backward(const ff_cuda_place *place,
-                                           ff_cuda_activation activation, ff_dtype dtype,
-                                           size_t count, const void *from, const void *dy,
-                                           void *dx) {
+extern "C" int ff_cuda_activation_backward(const ff_cuda_place *place, ff_activation activation,
+                                           ff_dtype dtype, size_t count, const void *from,
+                                           const void *dy, void *dx) {
     if (!count) return FF_CUDA_OK;
     return ff_by_dtype(dtype, [&](auto example) {
         typedef decltype(example) T;
@@ -116,26 +93,5 @@ extern "C" int ff_cuda_add(const ff_cuda_place *place, ff_dtype dtype, size_t co
         typedef decltype(example) T;
         return FF_LAUNCH(add_kernel<T>, grid_of(count, ff_lanes<T>::count), dim3(THREADS), 0,
                          place->stream, count, (const T *)a, (const T *)b, (T *)to);
-    });
-}
-
-extern "C" int ff_cuda_combine(const ff_cuda_place *place, ff_dtype dtype, size_t count,
-                               float alpha, const void *a, float beta, const void *b, void *to) {
-    if (!count) return FF_CUDA_OK;
-    return ff_by_dtype(dtype, [&](auto example) {
-        typedef decltype(example) T;
-        return FF_LAUNCH((b ? combine_kernel<T, true> : combine_kernel<T, false>),
-                         grid_of(count, ff_lanes<T>::count), dim3(THREADS), 0, place->stream, count,
-                         alpha, (const T *)a, beta, (const T *)b, (T *)to);
-    });
-}
-
-extern "C" int ff_cuda_set(const ff_cuda_place *place, ff_dtype dtype, size_t count, float value,
-                           void *to) {
-    if (!count) return FF_CUDA_OK;
-    return ff_by_dtype(dtype, [&](auto example) {
-        typedef decltype(example) T;
-        return FF_LAUNCH(set_kernel<T>, grid_of(count, ff_lanes<T>::count), dim3(THREADS), 0,
-                         place->stream, count, value, (T *)to);
     });
 }

@@ -10,46 +10,30 @@ extern "C" {
 #endif
 
 /* y = act(x); y may be x. ReLU passes NaN. */
-int ff_cuda_activation_forward(const ff_cuda_place *place, ff_cuda_activation activation,
-                               ff_dtype dtype, size_t count, const void *x, void *y);
+int ff_cuda_activation_forward(const ff_cuda_place *place, ff_activation activation, ff_dtype dtype,
+                               size_t count, const void *x, void *y);
 /* dx = dy * act'(from): from = x for GELU, x or y for ReLU. dx may be dy or from. */
-int ff_cuda_activation_backward(const ff_cuda_place *place, ff_cuda_activation activation,
+int ff_cuda_activation_backward(const ff_cuda_place *place, ff_activation activation,
                                 ff_dtype dtype, size_t count, const void *from, const void *dy,
                                 void *dx);
 
 /* to = a + b; to may be a or b. */
 int ff_cuda_add(const ff_cuda_place *place, ff_dtype dtype, size_t count, const void *a,
                 const void *b, void *to);
-/* to = alpha * a + beta * b, rounded once; b NULL = alpha * a. to may be a or b. */
-int ff_cuda_combine(const ff_cuda_place *place, ff_dtype dtype, size_t count, float alpha,
-                    const void *a, float beta, const void *b, void *to);
 /* Between f32, f16 and bf16, rounded to nearest even; to may be from where the sizes agree. */
 int ff_cuda_cast(const ff_cuda_place *place, size_t count, const void *from, ff_dtype from_dtype,
                  void *to, ff_dtype to_dtype);
-int ff_cuda_set(const ff_cuda_place *place, ff_dtype dtype, size_t count, float value, void *to);
 
-/* y = act(x + bias), bias: [channels] f32; y may be x. channels a multiple of 8. */
-int ff_cuda_bias(const ff_cuda_place *place, ff_cuda_activation activation, ff_dtype dtype,
-                 size_t rows, int channels, const void *x, const float *bias, void *y);
+/* y = x + bias, bias: [channels] f32; y may be x. */
+int ff_cuda_bias(const ff_cuda_place *place, const ff_tensor *shape, const void *x,
+                 const float *bias, void *y);
 /* dbias: [channels] f32 = sums of dy over the rows. */
-int ff_cuda_bias_gradient(const ff_cuda_place *place, ff_dtype dtype, size_t rows, int channels,
-                          const void *dy, float *dbias, void *scratch);
+int ff_cuda_bias_gradient(const ff_cuda_place *place, const ff_tensor *shape, const void *dy,
+                          float *dbias, void *scratch);
 
-/* Element (n, c, h, w) is kept by the draw of element e = ((n * C + c) * H + h) * W + w of the true
- * channels C: the same masks as on the host (ff_dropout in train/compute.h). */
-typedef struct ff_cuda_dropout {
-    int n, c, h, w;
-    int channels; /* c padded to a multiple of 8 */
-    ff_dtype dtype;
-    double probability; /* in [0, 1) */
-    uint64_t seed;
-    uint32_t layer;
-    const uint64_t *step; /* device; its low 32 bits count */
-} ff_cuda_dropout;
-
-/* y may be x; the backward pass is the same map of the gradient. */
-int ff_cuda_dropout_apply(const ff_cuda_place *place, const ff_cuda_dropout *dropout, const void *x,
-                          void *y);
+/* Rule: ff_dropout in train/arguments.h: the same masks as on the host. y may be x; the backward
+ * pass is the same map of the gradient. */
+int ff_cuda_dropout(const ff_cuda_place *place, const ff_dropout *dropout, const void *x, void *y);
 
 #ifdef __cplusplus
 }

@@ -9,10 +9,10 @@ static __device__ __forceinline__ void
 pool_row(const ff_pool_shape &shape, const ff_columns &columns, const uint4 *x, size_t row,
          float (&value)[ff_lanes<T>::count], unsigned char (&place)[ff_lanes<T>::count]) {
     enum { lanes = ff_lanes<T>::count, known = size ? size * size : 1 };
-    const ff_cuda_pool &pool = shape.pool;
+    const ff_pool &pool = shape.pool;
     const ff_pixel at = ff_pixel_of(row, shape.by_out_w, shape.by_out_h);
     const int top = at.y * pool.stride - pool.pad, left = at.x * pool.stride - pool.pad;
-    const uint4 *image = x + (size_t)at.n * pool.h * pool.w * columns.vectors;
+    const uint4 *image = x + (size_t)at.n * pool.input.h * pool.input.w * columns.vectors;
     bool first = true;
 #pragma unroll
     for (int i = 0; i < lanes; i++) value[i] = max ? -INFINITY : 0.0f;
@@ -39,8 +39,8 @@ pool_row(const ff_pool_shape &shape, const ff_columns &columns, const uint4 *x, 
 #pragma unroll
         for (int k = 0; k < known; k++) {
             int h = top + k / (size ? size : 1), w = left + k % (size ? size : 1);
-            in[k] = h >= 0 && h < pool.h && w >= 0 && w < pool.w;
-            if (in[k]) raw[k] = image[((size_t)h * pool.w + w) * columns.vectors];
+            in[k] = h >= 0 && h < pool.input.h && w >= 0 && w < pool.input.w;
+            if (in[k]) raw[k] = image[((size_t)h * pool.input.w + w) * columns.vectors];
         }
 #pragma unroll
         for (int k = 0; k < known; k++)
@@ -49,8 +49,9 @@ pool_row(const ff_pool_shape &shape, const ff_columns &columns, const uint4 *x, 
         for (int r = 0; r < pool.kernel_h; r++)
             for (int s = 0; s < pool.kernel_w; s++) {
                 int h = top + r, w = left + s;
-                if (h < 0 || h >= pool.h || w < 0 || w >= pool.w) continue;
-                take(image[((size_t)h * pool.w + w) * columns.vectors], r * pool.kernel_w + s);
+                if (h < 0 || h >= pool.input.h || w < 0 || w >= pool.input.w) continue;
+                take(image[((size_t)h * pool.input.w + w) * columns.vectors],
+                     r * pool.kernel_w + s);
             }
     }
     if (max) return;
@@ -105,17 +106,16 @@ static __global__ void __launch_bounds__(FF_COLUMN_THREADS, RESIDENT)
 }
 
 template <bool statistics>
-static int forward(const ff_cuda_place *place, const ff_cuda_pool *pool, const void *x, void *y,
-                   uint8_t *index, const ff_cuda_norm *norm, void *scratch) {
-    return ff_by_dtype(pool->dtype, [&](auto example) {
+static int forward(const ff_cuda_place *place, const ff_pool *pool, const void *x, void *y,
+                   uint8_t *index, const ff_norm *norm, void *scratch) {
+    return ff_by_dtype(place->dtype, [&](auto example) {
         typedef decltype(example) T;
         ff_pool_shape shape;
         ff_columns columns;
-        const size_t rows = (size_t)pool->n * pool->out_h * pool->out_w;
         const int lanes = ff_lanes<T>::count;
         if (!ff_pool_shape_make(pool, &shape) ||
-            !(statistics ? ff_columns_plan(place, rows, pool->channels, lanes, RESIDENT, &columns)
-                         : ff_columns_stream(place, rows, pool->channels, lanes, &columns)))
+            !(statistics ? ff_columns_plan(place, &pool->output, lanes, RESIDENT, &columns)
+                         : ff_columns_stream(place, &pool->output, lanes, &columns)))
             return FF_CUDA_INVALID_VALUE;
         ff_moment_parts parts = {NULL, NULL};
         if (statistics) parts = ff_moment_parts_in(scratch, &columns);
@@ -133,13 +133,13 @@ static int forward(const ff_cuda_place *place, const ff_cuda_pool *pool, const v
     });
 }
 
-extern "C" int ff_cuda_pool_forward(const ff_cuda_place *place, const ff_cuda_pool *pool,
-                                    const void *x, void *y, uint8_t *index) {
+extern "C" int ff_cuda_pool_forward(const ff_cuda_place *place, const ff_pool *pool, const void *x,
+                                    void *y, uint8_t *index) {
     return forward<false>(place, pool, x, y, index, NULL, NULL);
 }
 
-extern "C" int ff_cuda_pool_statistics(const ff_cuda_place *place, const ff_cuda_pool *pool,
-                                       const void *x, void *y, uint8_t *index,
-                                       const ff_cuda_norm *norm, void *scratch) {
+extern "C" int ff_cuda_pool_statistics(const ff_cuda_place *place, const ff_pool *pool,
+                                       const void *x, void *y, uint8_t *index, const ff_norm *norm,
+                                       void *scratch) {
     return forward<true>(place, pool, x, y, index, norm, scratch);
 }

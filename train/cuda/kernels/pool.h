@@ -1,4 +1,4 @@
-/* Pooling on NHWC. Rules of windows, padding, NaN and equal values: ff_pool in train/compute.h. */
+/* Pooling on NHWC. Windows, padding, NaN and equal values: ff_pool in train/arguments.h. */
 #ifndef FF_TRAIN_CUDA_KERNELS_POOL_H
 #define FF_TRAIN_CUDA_KERNELS_POOL_H
 
@@ -8,29 +8,23 @@
 extern "C" {
 #endif
 
-/* x: [n][h][w][channels], y: [n][out_h][out_w][channels]. kernel_h * kernel_w <= 256 where max. A
- * global average pool is kernel = (h, w), stride 1, pad 0. */
-typedef struct ff_cuda_pool {
-    int n, h, w, channels, out_h, out_w;
-    int kernel_h, kernel_w, stride, pad;
-    ff_dtype dtype;
-    bool max;
-} ff_cuda_pool;
-
-/* index: [n][out_h][out_w][channels] u8, row * kernel_w + column of the largest within its window;
+/* x: pool->input, y: pool->output. kernel_h * kernel_w <= 256 where max. A global average pool is
+ * kernel = (h, w), stride 1, pad 0.
+ *
+ * index: [n][out_h][out_w][channels] u8, row * kernel_w + column of the largest within its window;
  * NULL = not wanted; max only. Reads x once where windows do not overlap (else from the caches),
  * writes y and index. */
-int ff_cuda_pool_forward(const ff_cuda_place *place, const ff_cuda_pool *pool, const void *x,
-                         void *y, uint8_t *index);
+int ff_cuda_pool_forward(const ff_cuda_place *place, const ff_pool *pool, const void *x, void *y,
+                         uint8_t *index);
 
 /* The same, and the batch statistics of y (as it is rounded) into norm's mean, inv_std and running
  * statistics; norm->x and the rest of it are not looked at. Spares the norm its reading of y. */
-int ff_cuda_pool_statistics(const ff_cuda_place *place, const ff_cuda_pool *pool, const void *x,
-                            void *y, uint8_t *index, const ff_cuda_norm *norm, void *scratch);
+int ff_cuda_pool_statistics(const ff_cuda_place *place, const ff_pool *pool, const void *x, void *y,
+                            uint8_t *index, const ff_norm *norm, void *scratch);
 
 /* dx gathers from the windows that hold it: every element is written once. Reads dy and index,
  * writes dx. */
-int ff_cuda_pool_backward(const ff_cuda_place *place, const ff_cuda_pool *pool, const void *dy,
+int ff_cuda_pool_backward(const ff_cuda_place *place, const ff_pool *pool, const void *dy,
                           const uint8_t *index, void *dx);
 
 #ifdef __cplusplus

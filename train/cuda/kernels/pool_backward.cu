@@ -37,19 +37,19 @@ static __global__ void __launch_bounds__(FF_COLUMN_THREADS)
     enum { lanes = ff_lanes<T>::count };
     const ff_tile tile = ff_tile_of(columns);
     if (!tile.active) return;
-    const ff_cuda_pool &pool = shape.pool;
+    const ff_pool &pool = shape.pool;
     for (size_t row = tile.row; row < tile.end; row += tile.stride) {
         const ff_pixel at = ff_pixel_of(row, shape.by_in_w, shape.by_in_h);
         const window_range down =
-            windows_at(at.y, pool.kernel_h, pool.pad, pool.out_h, shape.by_stride);
+            windows_at(at.y, pool.kernel_h, pool.pad, pool.output.h, shape.by_stride);
         const window_range right =
-            windows_at(at.x, pool.kernel_w, pool.pad, pool.out_w, shape.by_stride);
+            windows_at(at.x, pool.kernel_w, pool.pad, pool.output.w, shape.by_stride);
         float sum[lanes];
 #pragma unroll
         for (int i = 0; i < lanes; i++) sum[i] = 0;
         for (int p = down.first; p < down.end; p++)
             for (int q = right.first; q < right.end; q++) {
-                const size_t window = ((size_t)at.n * pool.out_h + p) * pool.out_w + q;
+                const size_t window = ((size_t)at.n * pool.output.h + p) * pool.output.w + q;
                 const size_t from = window * columns.vectors + tile.vector;
                 unsigned place[2];
                 if (max) load_places<lanes>(index + from * lanes, place);
@@ -68,15 +68,14 @@ static __global__ void __launch_bounds__(FF_COLUMN_THREADS)
     }
 }
 
-extern "C" int ff_cuda_pool_backward(const ff_cuda_place *place, const ff_cuda_pool *pool,
+extern "C" int ff_cuda_pool_backward(const ff_cuda_place *place, const ff_pool *pool,
                                      const void *dy, const uint8_t *index, void *dx) {
-    return ff_by_dtype(pool->dtype, [&](auto example) {
+    return ff_by_dtype(place->dtype, [&](auto example) {
         typedef decltype(example) T;
         ff_pool_shape shape;
         ff_columns columns;
         if (!ff_pool_shape_make(pool, &shape) ||
-            !ff_columns_stream(place, (size_t)pool->n * pool->h * pool->w, pool->channels,
-                               ff_lanes<T>::count, &columns))
+            !ff_columns_stream(place, &pool->input, ff_lanes<T>::count, &columns))
             return FF_CUDA_INVALID_VALUE;
         return FF_LAUNCH((pool->max ? backward_kernel<T, true> : backward_kernel<T, false>),
                          ff_columns_grid(&columns), dim3(FF_COLUMN_THREADS), 0, place->stream,

@@ -7,24 +7,24 @@
 
 /* A pool with what its kernels divide by; share: of an element in its window's average. */
 struct ff_pool_shape {
-    ff_cuda_pool pool;
+    ff_pool pool;
     float share;
     ff_divider by_in_w, by_in_h, by_out_w, by_out_h, by_stride;
 };
 
-static inline bool ff_pool_shape_make(const ff_cuda_pool *pool, ff_pool_shape *shape) {
-    const ff_cuda_pool *p = pool;
-    if (p->n < 1 || p->h < 1 || p->w < 1 || p->out_h < 1 || p->out_w < 1) return false;
-    if (p->kernel_h < 1 || p->kernel_w < 1 || p->stride < 1 || p->pad < 0) return false;
-    if (p->max && p->kernel_h * p->kernel_w > 256) return false;
-    if ((size_t)p->n * p->h * p->w >> 31) return false;
-    shape->pool = *p;
-    shape->share = 1.0f / (float)(p->kernel_h * p->kernel_w);
-    shape->by_in_w = ff_divider_make(p->w);
-    shape->by_in_h = ff_divider_make(p->h);
-    shape->by_out_w = ff_divider_make(p->out_w);
-    shape->by_out_h = ff_divider_make(p->out_h);
-    shape->by_stride = ff_divider_make(p->stride);
+static inline bool ff_pool_shape_make(const ff_pool *pool, ff_pool_shape *shape) {
+    const ff_tensor *in = &pool->input, *out = &pool->output;
+    if (in->n < 1 || in->h < 1 || in->w < 1 || out->h < 1 || out->w < 1) return false;
+    if (pool->kernel_h < 1 || pool->kernel_w < 1 || pool->stride < 1 || pool->pad < 0) return false;
+    if (pool->max && pool->kernel_h * pool->kernel_w > 256) return false;
+    if (ff_cuda_rows(in) >> 31) return false;
+    shape->pool = *pool;
+    shape->share = 1.0f / (float)(pool->kernel_h * pool->kernel_w);
+    shape->by_in_w = ff_divider_make(in->w);
+    shape->by_in_h = ff_divider_make(in->h);
+    shape->by_out_w = ff_divider_make(out->w);
+    shape->by_out_h = ff_divider_make(out->h);
+    shape->by_stride = ff_divider_make(pool->stride);
     return true;
 }
 

@@ -1,6 +1,6 @@
 /* SGD over all segments in one launch, a block a chunk; the check of the gradients; the end of a
  * step. Bytes: update.h. */
-#include "train/cuda/kernels/any_dtype.cuh"
+#include "train/cuda/kernels/eights.cuh"
 #include "train/cuda/kernels/rates.cuh"
 #include "train/cuda/kernels/update.h"
 
@@ -81,7 +81,7 @@ static __device__ __forceinline__ void step_one(const factors &f, float gradient
 }
 
 static __global__ void __launch_bounds__(THREADS) update_kernel(ff_cuda_update update) {
-    const ff_cuda_control *control = update.control;
+    const ff_control *control = update.control;
     if (control->non_finite) return;
     const ff_cuda_chunk chunk = update.chunks[blockIdx.x];
     const ff_cuda_segment s = update.segments[chunk.segment];
@@ -137,29 +137,13 @@ extern "C" int ff_cuda_update_run(const ff_cuda_place *place, const ff_cuda_upda
                      *update);
 }
 
-static __global__ void __launch_bounds__(THREADS) working_kernel(ff_cuda_update update) {
-    const ff_cuda_chunk chunk = update.chunks[blockIdx.x];
-    const ff_cuda_segment s = update.segments[chunk.segment];
-    const chunk_range range = range_of(s, chunk);
-    if (!s.master || !s.working) return;
-    for (uint64_t at = range.first + threadIdx.x; at < range.end; at += THREADS)
-        ff_store_one(s.working_dtype, s.working, at, s.master[at]);
-}
-
-extern "C" int ff_cuda_working(const ff_cuda_place *place, const ff_cuda_update *update) {
-    if (!update->chunk_count) return FF_CUDA_OK;
-    return FF_LAUNCH(working_kernel, dim3(update->chunk_count), dim3(THREADS), 0, place->stream,
-                     *update);
-}
-
 /* ---- the end of a step ---------------------------------------------------------------------- */
 
-static __global__ void advance_kernel(ff_cuda_update update, ff_cuda_result *ring,
-                                      uint32_t ring_size) {
-    ff_cuda_control *control = update.control;
+static __global__ void advance_kernel(ff_cuda_update update, ff_outcome *ring, uint32_t ring_size) {
+    ff_control *control = update.control;
     const uint32_t non_finite = control->non_finite;
     if (ring) {
-        ff_cuda_result *result = ring + control->step % ring_size;
+        ff_outcome *result = ring + control->step % ring_size;
         result->step = control->step;
         result->non_finite = (int32_t)non_finite;
         result->loss_scale = control->loss_scale;
@@ -185,7 +169,7 @@ static __global__ void advance_kernel(ff_cuda_update update, ff_cuda_result *rin
 }
 
 extern "C" int ff_cuda_advance(const ff_cuda_place *place, const ff_cuda_update *update,
-                               ff_cuda_result *ring, uint32_t ring_size) {
+                               ff_outcome *ring, uint32_t ring_size) {
     if (ring && !ring_size) return FF_CUDA_INVALID_VALUE;
     return FF_LAUNCH(advance_kernel, dim3(1), dim3(1), 0, place->stream, *update, ring, ring_size);
 }

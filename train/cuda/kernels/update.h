@@ -10,9 +10,6 @@
 extern "C" {
 #endif
 
-/* In device memory. ff_cuda_check sets non_finite, ff_cuda_advance clears it. */
-typedef ff_control ff_cuda_control;
-
 /* How a group of parameters is updated. torch's SGD (ff_sgd in train/optim.h):
  *   g = gradient / (loss_scale) + weight_decay * w;  m = momentum * m + g;
  *   w -= rate * (nesterov ? g + momentum * m : m), rate = rates[row][step] * multiplier. */
@@ -55,7 +52,7 @@ typedef struct ff_cuda_update {
     uint32_t group_count;
     const float *rates; /* [rows][rate_steps]: learning rates; steps past the end take the last */
     uint32_t rate_steps;
-    ff_cuda_control *control;
+    ff_control *control;
 } ff_cuda_update;
 
 /* Host: how many chunks `count` segments make; fills `chunks` where not NULL. Frozen ones make
@@ -69,11 +66,8 @@ int ff_cuda_check(const ff_cuda_place *place, const ff_cuda_update *update);
 int ff_cuda_update_run(const ff_cuda_place *place, const ff_cuda_update *update);
 /* Ends a step: fills the ring's place of the step (non_finite, loss_scale, learning_rate; ring NULL
  * = none), moves the loss scale, clears the flag, advances the step. */
-int ff_cuda_advance(const ff_cuda_place *place, const ff_cuda_update *update, ff_cuda_result *ring,
+int ff_cuda_advance(const ff_cuda_place *place, const ff_cuda_update *update, ff_outcome *ring,
                     uint32_t ring_size);
-/* Working copies anew from the masters (after loading a checkpoint), but those of frozen segments:
- * they have no chunks. */
-int ff_cuda_working(const ff_cuda_place *place, const ff_cuda_update *update);
 
 #ifdef __cplusplus
 }

@@ -1,37 +1,13 @@
 /* What the kernels of this folder share on the device: 16-byte vectors of any floating dtype as
- * floats, division by launch-time constants, and the choice of a kernel by dtype.
+ * floats, division by launch-time constants, and the choice of a kernel by activation.
  *
  * A vector is loaded as raw bits (uint4), several at a time before the first is used, and then
  * unpacked: so that many loads are in flight. */
 #ifndef FF_TRAIN_CUDA_KERNELS_VECTORS_CUH
 #define FF_TRAIN_CUDA_KERNELS_VECTORS_CUH
 
-#include "loader/cuda/kernel.h"
-
-#include "format/dtype.h"
+#include "loader/cuda/dtype.cuh"
 #include "train/cuda/kernels/launch.h"
-
-/* ---- scalars -------------------------------------------------------------------------------- */
-
-static __device__ __forceinline__ float ff_to_float(float value) {
-    return value;
-}
-static __device__ __forceinline__ float ff_to_float(__half value) {
-    return __half2float(value);
-}
-static __device__ __forceinline__ float ff_to_float(__nv_bfloat16 value) {
-    return __bfloat162float(value);
-}
-template <typename T> static __device__ __forceinline__ T ff_from_float(float value);
-template <> __device__ __forceinline__ float ff_from_float<float>(float value) {
-    return value;
-}
-template <> __device__ __forceinline__ __half ff_from_float<__half>(float value) {
-    return __float2half_rn(value);
-}
-template <> __device__ __forceinline__ __nv_bfloat16 ff_from_float<__nv_bfloat16>(float value) {
-    return __float2bfloat16_rn(value);
-}
 
 /* ---- vectors -------------------------------------------------------------------------------- */
 
@@ -40,43 +16,17 @@ template <typename T> struct ff_lanes {
     enum { count = 16 / sizeof(T) };
 };
 
-template <typename To, typename From> static __device__ __forceinline__ To ff_bits(From from) {
-    static_assert(sizeof(To) == sizeof(From), "the same bits");
-    To to;
-    memcpy((void *)&to, (const void *)&from, sizeof to);
-    return to;
-}
-
-template <typename T>
-static __device__ __forceinline__ void ff_unpack_pair(unsigned bits, float *to);
-template <> __device__ __forceinline__ void ff_unpack_pair<__half>(unsigned bits, float *to) {
-    float2 pair = __half22float2(ff_bits<__half2>(bits));
-    to[0] = pair.x;
-    to[1] = pair.y;
-}
-template <>
-__device__ __forceinline__ void ff_unpack_pair<__nv_bfloat16>(unsigned bits, float *to) {
-    to[0] = __uint_as_float(bits << 16); /* bf16 is the upper half of an f32 */
-    to[1] = __uint_as_float(bits & 0xffff0000u);
-}
-template <typename T> static __device__ __forceinline__ unsigned ff_pack_pair(float a, float b);
-template <> __device__ __forceinline__ unsigned ff_pack_pair<__half>(float a, float b) {
-    return ff_bits<unsigned>(__floats2half2_rn(a, b));
-}
-template <> __device__ __forceinline__ unsigned ff_pack_pair<__nv_bfloat16>(float a, float b) {
-    return ff_bits<unsigned>(__floats2bfloat162_rn(a, b));
-}
-
 template <typename T> struct ff_vector {
     static __device__ __forceinline__ void unpack(uint4 raw, float (&to)[8]) {
-        ff_unpack_pair<T>(raw.x, to);
-        ff_unpack_pair<T>(raw.y, to + 2);
-        ff_unpack_pair<T>(raw.z, to + 4);
-        ff_unpack_pair<T>(raw.w, to + 6);
+        ff_real<T>::widen_pair(raw.x, to);
+        ff_real<T>::widen_pair(raw.y, to + 2);
+        ff_real<T>::widen_pair(raw.z, to + 4);
+        ff_real<T>::widen_pair(raw.w, to + 6);
     }
     static __device__ __forceinline__ uint4 pack(const float (&from)[8]) {
-        return make_uint4(ff_pack_pair<T>(from[0], from[1]), ff_pack_pair<T>(from[2], from[3]),
-                          ff_pack_pair<T>(from[4], from[5]), ff_pack_pair<T>(from[6], from[7]));
+        return make_uint4(
+            ff_real<T>::narrow_pair(from[0], from[1]), ff_real<T>::narrow_pair(from[2], from[3]),
+            ff_real<T>::narrow_pair(from[4], from[5]), ff_real<T>::narrow_pair(from[6], from[7]));
     }
 };
 template <> struct ff_vector<float> {
@@ -136,22 +86,13 @@ static __device__ __forceinline__ unsigned ff_divide(unsigned value, ff_divider 
 
 template <int number> struct ff_constant { static constexpr int value = number; };
 
-/* launch(T()) for the type of a floating dtype. */
-template <typename Launch> static inline int ff_by_dtype(ff_dtype dtype, Launch launch) {
-    switch (dtype) {
-    case FF_F32: return launch(float());
-    case FF_F16: return launch(__half());
-    case FF_BF16: return launch(__nv_bfloat16());
-    default: return FF_CUDA_INVALID_VALUE;
-    }
-}
 /* launch(ff_constant<activation>()). */
 template <typename Launch>
-static inline int ff_by_activation(ff_cuda_activation activation, Launch launch) {
+static inline int ff_by_activation(ff_activation activation, Launch launch) {
     switch (activation) {
-    case FF_CUDA_LINEAR: return launch(ff_constant<FF_CUDA_LINEAR>());
-    case FF_CUDA_RELU: return launch(ff_constant<FF_CUDA_RELU>());
-    case FF_CUDA_GELU: return launch(ff_constant<FF_CUDA_GELU>());
+    case FF_ACTIVATION_NONE: return launch(ff_constant<FF_ACTIVATION_NONE>());
+    case FF_ACTIVATION_RELU: return launch(ff_constant<FF_ACTIVATION_RELU>());
+    case FF_ACTIVATION_GELU: return launch(ff_constant<FF_ACTIVATION_GELU>());
     default: return FF_CUDA_INVALID_VALUE;
     }
 }

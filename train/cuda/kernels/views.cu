@@ -6,7 +6,7 @@ enum { THREADS = 256, AHEAD = 4, BLOCK = THREADS * AHEAD };
 
 /* An image's row as words: [n * h][w * words]. */
 struct view_shape {
-    ff_cuda_view view;
+    ff_image_view view;
     unsigned words; /* a pixel */
     size_t count;   /* all */
     ff_divider by_words, by_w, by_h;
@@ -20,7 +20,8 @@ static __device__ __forceinline__ int reflect(int at, int size) {
 template <typename Word>
 static __global__ void __launch_bounds__(THREADS)
     view_kernel(view_shape shape, const Word *x, Word *y) {
-    const ff_cuda_view &view = shape.view;
+    const ff_image_view &view = shape.view;
+    const int h = view.shape.h, w = view.shape.w;
     Word word[AHEAD];
 #pragma unroll
     for (int k = 0; k < AHEAD; k++) {
@@ -30,10 +31,9 @@ static __global__ void __launch_bounds__(THREADS)
         const unsigned pixel = ff_divide((unsigned)at, shape.by_words, &part);
         const unsigned row = ff_divide(pixel, shape.by_w, &j);
         const unsigned n = ff_divide(row, shape.by_h, &i);
-        const int from_j =
-            reflect((view.mirror ? view.w - 1 - (int)j : (int)j) + view.right, view.w);
-        const int from_i = reflect((int)i + view.down, view.h);
-        word[k] = __ldg(x + ((size_t)(n * view.h + from_i) * view.w + from_j) * shape.words + part);
+        const int from_j = reflect((view.mirror ? w - 1 - (int)j : (int)j) + view.right, w);
+        const int from_i = reflect((int)i + view.down, h);
+        word[k] = __ldg(x + ((size_t)(n * h + from_i) * w + from_j) * shape.words + part);
     }
 #pragma unroll
     for (int k = 0; k < AHEAD; k++) {
@@ -43,27 +43,27 @@ static __global__ void __launch_bounds__(THREADS)
 }
 
 template <typename Word>
-static int make_view(const ff_cuda_place *place, const ff_cuda_view *view, size_t pixel_bytes,
+static int make_view(const ff_cuda_place *place, const ff_image_view *view, size_t pixel_bytes,
                      const void *x, void *y) {
     view_shape shape;
     shape.view = *view;
     shape.words = (unsigned)(pixel_bytes / sizeof(Word));
-    shape.count = (size_t)view->n * view->h * view->w * shape.words;
+    shape.count = ff_cuda_rows(&view->shape) * shape.words;
     if (!shape.count || shape.count >> 31) return FF_CUDA_INVALID_VALUE;
     shape.by_words = ff_divider_make((int)shape.words);
-    shape.by_w = ff_divider_make(view->w);
-    shape.by_h = ff_divider_make(view->h);
+    shape.by_w = ff_divider_make(view->shape.w);
+    shape.by_h = ff_divider_make(view->shape.h);
     return FF_LAUNCH(view_kernel<Word>, dim3((unsigned)((shape.count + BLOCK - 1) / BLOCK)),
                      dim3(THREADS), 0, place->stream, shape, (const Word *)x, (Word *)y);
 }
 
-extern "C" int ff_cuda_view_make(const ff_cuda_place *place, const ff_cuda_view *view,
-                                 const void *x, void *y) {
-    const bool within = view->down < view->h && -view->down < view->h && view->right < view->w &&
-                        -view->right < view->w;
-    if (view->n < 1 || view->channels < 1 || !within) return FF_CUDA_INVALID_VALUE;
-    return ff_by_dtype(view->dtype, [&](auto example) {
-        const size_t bytes = (size_t)view->channels * sizeof example;
+extern "C" int ff_cuda_view(const ff_cuda_place *place, const ff_image_view *view, const void *x,
+                            void *y) {
+    const int n = view->shape.n, h = view->shape.h, w = view->shape.w;
+    const bool within = view->down < h && -view->down < h && view->right < w && -view->right < w;
+    if (n < 1 || !within) return FF_CUDA_INVALID_VALUE;
+    return ff_by_dtype(place->dtype, [&](auto example) {
+        const size_t bytes = (size_t)ff_tensor_padded_channels(&view->shape) * sizeof example;
         if (bytes % 16 == 0) return make_view<uint4>(place, view, bytes, x, y);
         if (bytes % 8 == 0) return make_view<uint2>(place, view, bytes, x, y);
         if (bytes % 4 == 0) return make_view<unsigned>(place, view, bytes, x, y);

@@ -8,17 +8,9 @@
 extern "C" {
 #endif
 
-/* y[n, i, j] = x[n, i + down, j' + right], j' = mirror ? w - 1 - j : j; what lies outside is
- * reflected (torch's "reflect"). Images: [n][h][w][channels], any number of channels, fewer than
- * 2^31 16-byte words in all; |down| < h, |right| < w. Reads and writes one array. */
-typedef struct ff_cuda_view {
-    int n, h, w, channels;
-    ff_dtype dtype;
-    int down, right;
-    bool mirror;
-} ff_cuda_view;
-
-int ff_cuda_view_make(const ff_cuda_place *place, const ff_cuda_view *view, const void *x, void *y);
+/* y: ff_image_view in train/arguments.h. Images: NHWC, any number of channels, fewer than 2^31
+ * 16-byte words in all. Reads and writes one array. */
+int ff_cuda_view(const ff_cuda_place *place, const ff_image_view *view, const void *x, void *y);
 /* to = (first ? 0 : to) + weight * x; to: [count] f32, x: [count] of dtype. */
 int ff_cuda_weigh(const ff_cuda_place *place, ff_dtype dtype, size_t count, float weight,
                   bool first, const void *x, float *to);

@@ -1,0 +1,40 @@
+/* What the kernels of a ff_cuda_augment share: where samples lie. */
+#ifndef FF_LOADER_CUDA_AUGMENT_CUH
+#define FF_LOADER_CUDA_AUGMENT_CUH
+
+#include "loader/cuda/dtype.cuh"
+#include "loader/cuda/kernels.h"
+
+/* The sample of a row. */
+struct ff_stored_sample {
+    const unsigned char *data;
+    uint32_t height, width;
+    size_t plane, pixel; /* elements from one channel, and from one pixel of a row, to the next */
+};
+
+/* Its number among the stored rows. */
+static __device__ __forceinline__ uint64_t ff_stored_row(const ff_cuda_move &move, uint64_t sample,
+                                                         uint32_t row) {
+    return !move.gather ? row : move.row_of ? move.row_of[sample] : sample;
+}
+
+static __device__ __forceinline__ ff_stored_sample ff_stored_sample_at(const ff_cuda_augment &job,
+                                                                       uint64_t number,
+                                                                       uint32_t row) {
+    const ff_cuda_move &move = job.move;
+    const uint64_t i = ff_stored_row(move, number, row);
+    ff_stored_sample sample;
+    sample.data = move.samples + move.batch->slot * move.slot_bytes +
+                  (job.offset ? job.offset[i] : i * move.row_bytes);
+    sample.height = job.size ? job.size[2 * number] : move.height;
+    sample.width = job.size ? job.size[2 * number + 1] : move.width;
+    const bool planar = move.from_layout == FF_CHW;
+    sample.plane = planar ? (size_t)sample.height * sample.width : 1;
+    sample.pixel = planar ? 1 : move.channels;
+    return sample;
+}
+
+/* resample.cu: values of rows with FF_AUGMENT_BOX or FF_AUGMENT_RESIZE. */
+int ff_cuda_augment_resample(const ff_cuda_augment *job, ff_cuda_stream stream);
+
+#endif

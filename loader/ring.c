@@ -1,0 +1,136 @@
+#include "loader/ring.h"
+
+/* Keeps the error of the lowest row, so that the sentence does not depend on who was first. */
+static void note_failure(ff_loader *loader, ff_ring_slot *slot, uint32_t row, ff_status status,
+                         const ff_error *error) {
+    loader->failed = true;
+    if (slot->status != FF_OK && slot->failed_row <= row) return;
+    slot->status = status;
+    slot->failed_row = row;
+    slot->error = *error;
+}
+
+/* Waits until nobody reads what the slot held. On a unified device the consumer's work reads the
+ * memory itself; else the copy reads the pinned half, and the copy's own stream waits for the
+ * consumer. Without the lock. */
+static ff_status await_slot(ff_loader *loader, ff_ring_slot *slot, ff_error *error) {
+    const ff_device_table *table = loader->device->table;
+    ff_event *event = table->unified ? slot->consumed : slot->slot.ready;
+    return event ? table->event_synchronize(loader->device, event, error) : FF_OK;
+}
+
+/* The whole batch lies in the pinned half: send it off. Without the lock. */
+static ff_status send_slot(ff_loader *loader, ff_ring_slot *slot, ff_error *error) {
+    const ff_device_table *table = loader->device->table;
+    ff_device *device = loader->device;
+    ff_status status = FF_OK;
+    pthread_mutex_lock(&loader->stream_mutex); /* a stream is one thread's at a time */
+    if (!table->unified) {
+        if (slot->consumed)
+            status = table->stream_wait(device, loader->stream, slot->consumed, error);
+        if (status == FF_OK && loader->settings.slot_bytes)
+            status = table->copy(device, loader->stream, slot->memory, slot->pinned,
+                                 loader->settings.slot_bytes, error);
+    }
+    if (status == FF_OK)
+        status = table->event_record(device, slot->slot.ready, loader->stream, error);
+    pthread_mutex_unlock(&loader->stream_mutex);
+    return status;
+}
+
+/* Fills run `run` of `slot`; called and left with the lock. */
+static void fill_run(ff_loader *loader, ff_gatherer *gatherer, ff_ring_slot *slot, uint32_t run) {
+    ff_error error;
+    uint32_t rows = loader->settings.rows, failed_row = 0;
+    uint32_t begin = run * loader->run_rows;
+    uint32_t end = rows - begin < loader->run_rows ? rows : begin + loader->run_rows;
+    pthread_mutex_unlock(&loader->mutex);
+    uint64_t began = ff_now_ns();
+    ff_status status = ff_gather(gatherer, &slot->batch, slot->pinned, slot->source, slot->params,
+                                 begin, end, &failed_row, &error);
+    uint64_t took = ff_now_ns() - began;
+    pthread_mutex_lock(&loader->mutex);
+    loader->stats.fill_ns += took;
+    if (status != FF_OK) note_failure(loader, slot, failed_row, status, &error);
+    if (--slot->runs_left) return;
+    if (slot->status == FF_OK) {
+        pthread_mutex_unlock(&loader->mutex);
+        status = send_slot(loader, slot, &error);
+        pthread_mutex_lock(&loader->mutex);
+        if (status != FF_OK) note_failure(loader, slot, 0, status, &error);
+    }
+    slot->state = FF_RING_READY;
+    pthread_cond_broadcast(&loader->ready);
+}
+
+static bool may_open(const ff_loader *loader) {
+    return !loader->failed && loader->next_open < loader->settings.sequence.total_batches;
+}
+
+/* A slot for the next batch. */
+static ff_ring_slot *free_slot(ff_loader *loader) {
+    uint32_t begin = 0, end = loader->settings.slots;
+    if (loader->settings.cyclic) {
+        begin = (uint32_t)(loader->next_open % end);
+        end = begin + 1;
+    }
+    for (uint32_t i = begin; i < end; i++)
+        if (loader->ring[i].state == FF_RING_FREE) return &loader->ring[i];
+    return NULL;
+}
+
+/* Opens the next batch in a free slot; called and left with the lock, given up meanwhile. */
+static void open_batch(ff_loader *loader, ff_ring_slot *slot) {
+    ff_error error;
+    slot->state = FF_RING_OPENING;
+    slot->sequence = loader->next_open++;
+    loader->open = slot;
+    loader->next_run = loader->runs; /* no tickets yet */
+    pthread_mutex_unlock(&loader->mutex);
+    ff_status status = await_slot(loader, slot, &error);
+    slot->batch = ff_sequence_at(&loader->settings.sequence, slot->sequence);
+    pthread_mutex_lock(&loader->mutex);
+    slot->status = FF_OK;
+    slot->runs_left = loader->runs;
+    slot->state = FF_RING_FILLING;
+    loader->next_run = 0;
+    if (status != FF_OK) note_failure(loader, slot, 0, status, &error);
+    pthread_cond_broadcast(&loader->work);
+}
+
+/* The next ticket of the open batch, or NULL. */
+static ff_ring_slot *take_run(ff_loader *loader, uint32_t *run) {
+    ff_ring_slot *slot = loader->open;
+    if (!slot || loader->next_run >= loader->runs) return NULL;
+    *run = loader->next_run++;
+    if (loader->next_run == loader->runs) loader->open = NULL;
+    return slot;
+}
+
+void ff_ring_thread(void *context, int index) {
+    ff_loader *loader = context;
+    pthread_mutex_lock(&loader->mutex);
+    while (!loader->stop) {
+        uint32_t run;
+        ff_ring_slot *slot = take_run(loader, &run);
+        if (slot) {
+            fill_run(loader, loader->gatherer[index], slot, run);
+            continue;
+        }
+        slot = !loader->open && may_open(loader) ? free_slot(loader) : NULL;
+        if (slot)
+            open_batch(loader, slot);
+        else
+            pthread_cond_wait(&loader->work, &loader->mutex);
+    }
+    pthread_mutex_unlock(&loader->mutex);
+}
+
+void ff_ring_fill(ff_loader *loader) {
+    ff_ring_slot *slot = free_slot(loader);
+    uint32_t run;
+    if (!slot || !may_open(loader)) return;
+    open_batch(loader, slot);
+    while ((slot = take_run(loader, &run)) != NULL)
+        fill_run(loader, loader->gatherer[0], slot, run);
+}

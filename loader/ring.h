@@ -1,0 +1,73 @@
+/* The ring of slots: threads take tickets for runs of rows in rising order, fill them, and the
+ * consumer takes whole batches in order. Private to loader/.
+ *
+ * Life of a slot: FREE -> OPENING (its last consumer may still be reading: wait for that outside of
+ * the lock) -> FILLING (tickets are handed out) -> READY -> HELD (by the consumer) -> FREE.
+ * A batch takes any free slot, and batches open in order; so while the consumer holds fewer slots
+ * than there are, the next batch can always be filled: no order of releases can deadlock. */
+#ifndef FF_LOADER_RING_H
+#define FF_LOADER_RING_H
+
+#include "format/base/thread.h"
+#include "loader/gather.h"
+
+typedef enum ff_ring_state {
+    FF_RING_FREE,
+    FF_RING_OPENING,
+    FF_RING_FILLING,
+    FF_RING_READY,
+    FF_RING_HELD
+} ff_ring_state;
+
+typedef struct ff_ring_slot {
+    ff_slot slot; /* first: the consumer's pointer is this one */
+    ff_ring_state state;
+    uint64_t sequence; /* of the batch in it */
+    ff_sequence_batch batch;
+    uint32_t runs_left; /* tickets not yet done */
+    ff_event *consumed; /* the consumer's; NULL = nothing to wait for */
+    uint8_t *memory;    /* device: its part of the loader's */
+    uint8_t *pinned;    /* what threads write to: memory itself on a unified device */
+    ff_slot_source *source;
+    ff_augment_params *params;
+    ff_slot_label *label;
+    ff_status status; /* of the lowest row that failed */
+    uint32_t failed_row;
+    ff_error error;
+} ff_ring_slot;
+
+struct ff_loader {
+    ff_loader_settings settings;
+    ff_device *device, *own_device;
+    ff_stream *stream; /* of copies */
+    pthread_mutex_t stream_mutex;
+
+    pthread_mutex_t mutex;
+    pthread_cond_t work, ready; /* for threads; for the consumer */
+    ff_ring_slot *ring;         /* [settings.slots] */
+    uint8_t *memory, *pinned;   /* of all slots; the same on a unified device */
+    uint32_t run_rows, runs;    /* of a ticket; tickets a batch */
+
+    uint64_t next_open; /* the batch to open next */
+    ff_ring_slot *open; /* whose tickets are being handed out; NULL = none */
+    uint32_t next_run;  /* of it */
+    uint64_t next_acquire;
+    uint32_t held;
+    bool stop;   /* the loader is being destroyed */
+    bool failed; /* a batch failed: open no other */
+    ff_loader_stats stats;
+
+    ff_status status; /* what acquire gave as an error, to give again */
+    ff_error error;
+
+    ff_gatherer **gatherer; /* a thread's own; [0] is the consumer's where there are none */
+    ff_threads *threads;
+};
+
+/* The body of thread number `index`, until the loader stops. */
+void ff_ring_thread(void *loader, int index);
+
+/* Without threads: the consumer fills the next batch itself. With the lock. */
+void ff_ring_fill(ff_loader *loader);
+
+#endif

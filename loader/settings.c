@@ -1,0 +1,272 @@
+#include "loader/settings.h"
+
+#include "format/base/thread.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define SLOTS_LIMIT  4096u
+#define THREADS_MOST 1024
+
+ff_loader_options ff_loader_defaults(void) {
+    return (ff_loader_options){
+        .batch = 256,
+        .order = FF_ORDER_RANDOM,
+        .dtype = FF_F32,
+        .layout = FF_CHW,
+        .threads = -1,
+    };
+}
+
+/* ---- order ---------------------------------------------------------------------------------- */
+
+static ff_status resolve_order(ff_loader_settings *settings, const ff_loader_options *options,
+                               ff_error *error) {
+    settings->order = (ff_order_spec){.count = settings->count,
+                                      .seed = options->seed,
+                                      .block = options->block,
+                                      .group = options->group,
+                                      .kind = options->order};
+    if (options->order == FF_ORDER_BLOCK) {
+        uint64_t block, group;
+        ff_order_default_blocks(ff_metadata_slot_bytes(settings->metadata,
+                                                       settings->metadata->height,
+                                                       settings->metadata->width),
+                                &block, &group);
+        if (settings->order.block == 0) settings->order.block = block;
+        if (settings->order.group == 0) settings->order.group = group;
+    }
+    FF_TRY(ff_order_check(&settings->order, error));
+    /* Block order wants neighbours on the disk. */
+    if (options->order != FF_ORDER_BLOCK && !options->feed.storage_order) return FF_OK;
+    return ff_dataset_storage_order(settings->dataset, &settings->sample_of_place, error);
+}
+
+/* ---- shapes and memory ---------------------------------------------------------------------- */
+
+/* The output's size: as asked for, else as the augmentation makes it, else the samples'. */
+static ff_status choose_size(ff_loader_settings *settings, const ff_loader_options *options,
+                             ff_error *error) {
+    const ff_metadata *metadata = settings->metadata;
+    bool given = options->height && options->width;
+    uint32_t height = metadata->height, width = metadata->width;
+    if (settings->augment.rrc) {
+        height = width = settings->augment.rrc;
+    } else if (metadata->variable_size && !given) {
+        return ff_fail(error, FF_USAGE,
+                       "its samples have different sizes, up to %ux%u: they become one by a random "
+                       "resized crop (rrc=SIZE), or by a resize (resize=SIZE) or crop to an output "
+                       "size",
+                       height, width);
+    } else if (settings->augment.resize) {
+        ff_augment_resized(settings->augment.resize, &height, &width);
+    }
+    settings->height = options->height ? options->height : height;
+    settings->width = options->width ? options->width : width;
+    if (settings->height > FF_SIDE_LIMIT || settings->width > FF_SIDE_LIMIT)
+        return ff_fail(error, FF_USAGE, "an output of %ux%u is too large; a side has at most %u",
+                       settings->height, settings->width, FF_SIDE_LIMIT);
+    /* The narrowest that a sample of any shape becomes. */
+    height = metadata->height, width = metadata->width;
+    if (metadata->variable_size && settings->augment.resize)
+        height = width = settings->augment.resize;
+    return ff_augment_check(&settings->augment, height, width, settings->height, settings->width,
+                            error);
+}
+
+/* Bytes of the largest sample as stored: where sizes differ, often less than their bounds make. */
+static ff_status largest_sample(const ff_loader_settings *settings, uint64_t *bytes,
+                                ff_error *error) {
+    const ff_metadata *metadata = settings->metadata;
+    *bytes = ff_metadata_tensor_bytes(metadata, metadata->height, metadata->width);
+    if (!metadata->variable_size) return FF_OK;
+    uint64_t largest = 1;
+    for (uint64_t number = 0; number < settings->count; number++) {
+        ff_entry entry;
+        FF_TRY(ff_dataset_entry(settings->dataset, number, &entry, error));
+        uint64_t here = ff_metadata_tensor_bytes(metadata, entry.height, entry.width);
+        if (here > largest) largest = here;
+    }
+    if (largest < *bytes) *bytes = largest;
+    return FF_OK;
+}
+
+static ff_status resolve_feed(ff_loader_settings *settings, const ff_loader_feed *feed,
+                              ff_error *error) {
+    settings->raw = feed->raw;
+    settings->cyclic = feed->cyclic;
+    if (settings->raw) {
+        ff_finish_free(&settings->finish); /* jitter and mixing come later */
+        FF_TRY(largest_sample(settings, &settings->row_bytes, error));
+    }
+    if (feed->row_align) settings->row_bytes = ff_align_u64(settings->row_bytes, feed->row_align);
+    return FF_OK;
+}
+
+static ff_status resolve_shape(ff_loader_settings *settings, const ff_loader_options *options,
+                               ff_error *error) {
+    const ff_metadata *metadata = settings->metadata;
+    settings->augment = options->augment;
+    if (!settings->augment.crop)
+        settings->augment.pad = 0, settings->augment.pad_mode = FF_PAD_BLACK;
+    FF_TRY(choose_size(settings, options, error));
+    ff_dtype dtype = options->dtype >= FF_DTYPE_COUNT ? FF_F32 : options->dtype;
+    FF_TRY(ff_augment_host_init(&settings->host, metadata, &settings->augment, dtype,
+                                options->layout, settings->height, settings->width, error));
+    FF_TRY(ff_finish_init(&settings->finish, metadata, &settings->augment, &settings->host, error));
+    uint64_t pixels;
+    if (!ff_mul_u64(settings->height, settings->width, &pixels) ||
+        !ff_mul_u64(pixels, metadata->channels * (uint64_t)settings->host.to_bytes,
+                    &settings->row_bytes) ||
+        settings->row_bytes > UINT64_MAX / 2)
+        return ff_fail(error, FF_USAGE, "an output of %ux%u is too large", settings->height,
+                       settings->width);
+    return resolve_feed(settings, &options->feed, error);
+}
+
+static ff_status resolve_labels(ff_loader_settings *settings, const ff_loader_options *options,
+                                ff_error *error) {
+    const ff_metadata *metadata = settings->metadata;
+    bool first = options->label_count == 0;
+    size_t count = first ? 1 : options->label_count;
+    if (first && (metadata->field_count == 0 || metadata->field[0].kind == FF_FIELD_NONE))
+        return FF_OK;
+    FF_TRY(ff_alloc(&settings->field, count, sizeof *settings->field, "labels", error));
+    FF_TRY(
+        ff_alloc(&settings->label_offset, count, sizeof *settings->label_offset, "labels", error));
+    settings->label_count = count;
+    for (size_t i = 0; i < count; i++) {
+        FF_TRY(ff_dataset_field(settings->dataset, first ? NULL : options->label[i],
+                                &settings->field[i], error));
+        const ff_field *field = &metadata->field[settings->field[i]];
+        if (field->kind == FF_FIELD_NONE)
+            return ff_fail(error, FF_USAGE, "%s: field %s holds no labels",
+                           ff_dataset_path(settings->dataset), field->name);
+        if (ff_field_bytes(field) > settings->label_values_limit)
+            settings->label_values_limit = ff_field_bytes(field);
+    }
+    return FF_OK;
+}
+
+static ff_status resolve_memory(ff_loader_settings *settings, ff_error *error) {
+    uint64_t end, bytes;
+    bool fits = ff_mul_u64(settings->rows, settings->row_bytes, &end) && end < UINT64_MAX / 4;
+    for (size_t i = 0; fits && i < settings->label_count; i++) {
+        end = ff_align_u64(end, 64);
+        settings->label_offset[i] = end;
+        fits =
+            ff_mul_u64(settings->rows,
+                       4 * (uint64_t)settings->metadata->field[settings->field[i]].width, &bytes) &&
+            ff_add_u64(end, bytes, &end) && end < UINT64_MAX / 4;
+    }
+    if (!fits)
+        return ff_fail(error, FF_USAGE, "a batch of %u samples of %" PRIu64 " bytes is too large",
+                       settings->rows, settings->row_bytes);
+    settings->weight_offset = ff_align_u64(end, 64);
+    end = settings->weight_offset + settings->rows * sizeof(float);
+    if (settings->finish.mixes) {
+        settings->mix_offset = ff_align_u64(end, 64);
+        end = settings->mix_offset + settings->rows * sizeof(float);
+    }
+    settings->slot_bytes = ff_align_u64(end, 256);
+    return FF_OK;
+}
+
+static ff_status resolve_threads(ff_loader_settings *settings, const ff_loader_options *options,
+                                 ff_error *error) {
+    settings->threads = options->threads;
+    if (settings->threads < 0) {
+        settings->threads = ff_cpu_count();
+        if (settings->threads > 8) settings->threads = 8;
+    }
+    settings->slots = options->slots ? options->slots : settings->threads ? 4 : 2;
+    if (settings->threads > THREADS_MOST || settings->slots > SLOTS_LIMIT)
+        return ff_fail(error, FF_USAGE, "%d threads and %u slots; at most %d and %u are possible",
+                       settings->threads, settings->slots, THREADS_MOST, SLOTS_LIMIT);
+    return FF_OK;
+}
+
+static void resolve_access(ff_loader_settings *settings, const ff_loader_options *options) {
+    const ff_metadata *metadata = settings->metadata;
+    if (metadata->compression != FF_COMPRESSION_NONE || options->access == FF_ACCESS_MAPPED) return;
+    settings->direct = options->access == FF_ACCESS_READ;
+    long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
+    uint64_t bytes, memory = pages > 0 && page > 0 ? (uint64_t)pages * (uint64_t)page : UINT64_MAX;
+    if (settings->direct || metadata->variable_size ||
+        !ff_mul_u64(settings->count,
+                    ff_metadata_slot_bytes(metadata, metadata->height, metadata->width), &bytes) ||
+        bytes <= memory)
+        return;
+    settings->direct = true;
+    settings->beyond_memory_bytes = bytes;
+}
+
+ff_status ff_loader_settings_init(ff_loader_settings *settings, ff_dataset *dataset,
+                                  const ff_loader_options *options, ff_error *error) {
+    *settings = (ff_loader_settings){.dataset = dataset,
+                                     .metadata = ff_dataset_metadata(dataset),
+                                     .count = ff_dataset_count(dataset),
+                                     .seed = options->seed};
+    ff_status status;
+    FF_TRY_DONE(ff_sequence_init(&settings->sequence, dataset, options, error));
+    settings->rows = settings->sequence.rows;
+    FF_TRY_DONE(resolve_shape(settings, options, error));
+    FF_TRY_DONE(resolve_labels(settings, options, error));
+    FF_TRY_DONE(resolve_memory(settings, error));
+    FF_TRY_DONE(resolve_threads(settings, options, error));
+    FF_TRY_DONE(resolve_order(settings, options, error));
+    resolve_access(settings, options);
+done:
+    if (status != FF_OK) ff_loader_settings_free(settings);
+    return status;
+}
+
+void ff_loader_settings_free(ff_loader_settings *settings) {
+    ff_finish_free(&settings->finish);
+    ff_augment_host_free(&settings->host);
+    free(settings->sample_of_place);
+    free(settings->field);
+    free(settings->label_offset);
+    *settings = (ff_loader_settings){0};
+}
+
+ff_loader_position ff_loader_settings_next(const ff_loader_settings *settings,
+                                           const ff_sequence_batch *batch) {
+    ff_loader_position next = {.seed = settings->seed,
+                               .batch = settings->sequence.batch,
+                               .position = batch->global_position + batch->global_count,
+                               .epoch = batch->epoch};
+    if (batch->last) next.position = 0, next.epoch++;
+    return next;
+}
+
+ff_loader_info ff_loader_settings_describe(const ff_loader_settings *settings) {
+    return (ff_loader_info){
+        .samples = settings->count,
+        .batches_per_epoch = settings->sequence.epoch_batches,
+        .slot_bytes = settings->slot_bytes,
+        .row_bytes = settings->row_bytes,
+        .rows = settings->rows,
+        .channels = settings->metadata->channels,
+        .height = settings->raw ? settings->metadata->height : settings->height,
+        .width = settings->raw ? settings->metadata->width : settings->width,
+        .slots = settings->slots,
+        .threads = settings->threads,
+        .block = settings->order.block,
+        .group = settings->order.group,
+        .direct = settings->direct,
+        .beyond_memory_bytes = settings->beyond_memory_bytes,
+    };
+}
+
+ff_slot_label ff_loader_settings_label(const ff_loader_settings *settings, size_t i, void *values) {
+    const ff_field *field = &settings->metadata->field[settings->field[i]];
+    return (ff_slot_label){
+        .values = values,
+        .dtype = field->kind == FF_FIELD_CLASS ? FF_I32 : FF_F32,
+        .width = field->width,
+        .field = settings->field[i],
+    };
+}

@@ -1,0 +1,202 @@
+/* The CUDA module's place taken by simulated kernels, the plain library and the asynchronous host
+ * device: a program linked with this in front of the archives runs on a GPU that is none.
+ * FF_SIM_DELAY_NS makes its streams wait that long now and then; FF_SIM_NO_CAPTURE refuses
+ * recordings; FF_SIM_RANGES prints at exit how many ranges were pushed and popped; FF_SIM_NOTES is
+ * what the module's libraries have to say; FF_SIM_MEMORY is the device's memory in KiB, and prints
+ * at exit how often it was taken, and the most at a time. */
+#include "loader/cuda/module.h"
+#include "format/base/memory.h"
+#include "loader/cuda/kernels.h"
+#include "loader/device/host.h"
+#include "tests/cuda/sim/cudasim.h"
+#include "tests/cuda/sim/library_plain.h"
+#include "train/cuda/compute.h"
+#include "train/cuda/exports.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+enum { CARDS = 2, MULTIPROCESSORS = 4, FIRST_BUS = 0x3b };
+
+static const ff_device_table *host_table;
+static ff_device_table own_table;
+
+static ff_status device_count(int *count, ff_error *error) {
+    (void)error;
+    *count = CARDS;
+    return FF_OK;
+}
+
+static ff_status properties(int ordinal, ff_cuda_properties *found, ff_error *error) {
+    (void)error;
+    *found = (ff_cuda_properties){
+        .name = "simulated GPU", .major = 9, .multiprocessors = MULTIPROCESSORS};
+    snprintf(found->bus, sizeof found->bus, "0000:%x:00.0", FIRST_BUS + ordinal);
+    return FF_OK;
+}
+
+static ff_status refuse_capture(ff_device *device, ff_stream *stream, ff_recording **recording,
+                                ff_error *error) {
+    ff_recording *made = NULL;
+    *recording = NULL;
+    FF_TRY(host_table->capture_end(device, stream, &made, error));
+    host_table->recording_destroy(device, made);
+    return ff_fail(error, FF_FAILED, "captures are refused");
+}
+
+/* ---- memory of a given size ---- */
+
+enum { MOST_BLOCKS = 4096 };
+static struct {
+    pthread_mutex_t lock;
+    uint64_t has, used, most, count;
+    struct {
+        void *memory;
+        uint64_t bytes;
+    } blocks[MOST_BLOCKS];
+} taken = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+static ff_status tell_memory(ff_device *device, uint64_t *free_bytes, uint64_t *total_bytes,
+                             ff_error *error) {
+    (void)device, (void)error;
+    *total_bytes = taken.has;
+    *free_bytes = taken.has - taken.used;
+    return FF_OK;
+}
+
+static ff_status take_memory(ff_device *device, void **memory, uint64_t bytes, const char *what,
+                             ff_error *error) {
+    ff_status status = FF_OK;
+    int i = 0;
+    *memory = NULL;
+    pthread_mutex_lock(&taken.lock);
+    while (i < MOST_BLOCKS && taken.blocks[i].memory) i++;
+    taken.count++;
+    if (i == MOST_BLOCKS || bytes > taken.has - taken.used)
+        status = ff_fail(error, FF_NO_MEMORY, "the simulated GPU has no memory left for %s", what);
+    if (status == FF_OK) status = host_table->allocate(device, memory, bytes, what, error);
+    if (status == FF_OK) {
+        taken.blocks[i].memory = *memory;
+        taken.blocks[i].bytes = bytes;
+        taken.used += bytes;
+        if (taken.used > taken.most) taken.most = taken.used;
+    }
+    pthread_mutex_unlock(&taken.lock);
+    return status;
+}
+
+static void give_memory(ff_device *device, void *memory) {
+    pthread_mutex_lock(&taken.lock);
+    for (int i = 0; memory && i < MOST_BLOCKS; i++) {
+        if (taken.blocks[i].memory != memory) continue;
+        taken.used -= taken.blocks[i].bytes;
+        taken.blocks[i].memory = NULL;
+        break;
+    }
+    host_table->release(device, memory);
+    pthread_mutex_unlock(&taken.lock);
+}
+
+static void print_memory(void) {
+    fprintf(stderr, "memory: taken %llu times, at most %llu KiB\n", (unsigned long long)taken.count,
+            (unsigned long long)(taken.most + 1023) / 1024);
+}
+
+static ff_status device_create(ff_device **device, int ordinal, ff_error *error) {
+    const char *delay = getenv("FF_SIM_DELAY_NS");
+    FF_TRY(ff_device_host_create(device, FF_HOST_STREAMS_THREADS,
+                                 delay ? strtoull(delay, NULL, 10) : 0, 1, error));
+    (*device)->ordinal = ordinal;
+    host_table = (*device)->table;
+    own_table = *host_table;
+    (*device)->table = &own_table;
+    if (getenv("FF_SIM_NO_CAPTURE")) own_table.capture_end = refuse_capture;
+    const char *memory = getenv("FF_SIM_MEMORY");
+    if (!memory) return FF_OK;
+    if (!taken.has) atexit(print_memory);
+    taken.has = strtoull(memory, NULL, 10) * 1024;
+    own_table.memory = tell_memory;
+    own_table.allocate = take_memory;
+    own_table.release = give_memory;
+    return FF_OK;
+}
+
+static _Atomic uint64_t pushed, popped, popped_none;
+static _Thread_local uint64_t open_ranges;
+
+static void range_push(const char *name) {
+    (void)name;
+    open_ranges++;
+    atomic_fetch_add(&pushed, 1);
+}
+
+static void range_pop(void) {
+    if (open_ranges)
+        open_ranges--;
+    else
+        atomic_fetch_add(&popped_none, 1);
+    atomic_fetch_add(&popped, 1);
+}
+
+static void print_ranges(void) {
+    fprintf(stderr, "ranges: %llu pushed, %llu popped, %llu of them without a push\n",
+            (unsigned long long)pushed, (unsigned long long)popped,
+            (unsigned long long)popped_none);
+}
+
+static ff_status describe(ff_device *device, char **json, ff_error *error) {
+    (void)device;
+    return ff_copy_string(json,
+                          "{\"deviceName\": \"simulated GPU\", \"deviceVer\": 900, "
+                          "\"totalGlobalMem\": 8589934592, \"multiProcessorCount\": 4}",
+                          error);
+}
+
+static const struct ff_train_cuda train_part = {
+    .compute = &ff_cuda_compute_ops,
+    .library = &ff_library_plain,
+    .describe = describe,
+};
+
+static const ff_cuda_table sim_table = {
+    .built = "simulated",
+    .device_count = device_count,
+    .properties = properties,
+    .device_create = device_create,
+    .loader = &ff_loader_cuda_kernels,
+    .train = &train_part,
+    .range_push = range_push,
+    .range_pop = range_pop,
+};
+
+/* In the place of loader/cuda/module.c. */
+struct ff_cuda_module {
+    int ordinal;
+};
+
+ff_status ff_cuda_module_open(ff_cuda_module **module, int ordinal, ff_error *error) {
+    *module = NULL;
+    if (ordinal >= CARDS)
+        return ff_fail(error, FF_FAILED, "cuda:%d: there are %d simulated GPUs", ordinal, CARDS);
+    ff_cudasim_enqueue = ff_device_host_enqueue;
+    if (getenv("FF_SIM_RANGES")) atexit(print_ranges);
+    return ff_alloc(module, 1, sizeof **module, "a module", error);
+}
+
+void ff_cuda_module_close(ff_cuda_module **module) {
+    free(*module);
+    *module = NULL;
+}
+
+const ff_cuda_table *ff_cuda_module_table(const ff_cuda_module *module) {
+    (void)module;
+    return &sim_table;
+}
+
+const char *ff_cuda_module_notes(const ff_cuda_module *module) {
+    const char *notes = getenv("FF_SIM_NOTES");
+    (void)module;
+    return notes ? notes : "";
+}

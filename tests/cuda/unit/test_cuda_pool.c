@@ -1,0 +1,214 @@
+/* Pooling on the device against plain loops: windows that overlap or leave gaps, padding, NaN,
+ * equal values; with statistics; backward by gathering; global pools. */
+#include "tests/cuda/unit/kernel_helpers.h"
+
+static ff_pool any_pool(dice *d) {
+    ff_pool p = {.max = roll(d, 3) != 0};
+    const int n = between(d, 1, 4), h = between(d, 1, 13), w = between(d, 1, 13);
+    const int channels = 8 * between(d, 1, roll(d, 6) ? 6 : 40);
+    switch (roll(d, 4)) {
+    case 0: p.kernel_h = p.kernel_w = p.stride = 2; break;
+    case 1:
+        p.kernel_h = p.kernel_w = 3;
+        p.stride = 2;
+        p.pad = 1;
+        break;
+    case 2: /* global */
+        p.kernel_h = h;
+        p.kernel_w = w;
+        p.stride = 1;
+        break;
+    default:
+        p.kernel_h = between(d, 1, 4);
+        p.kernel_w = between(d, 1, 4);
+        p.stride = between(d, 1, 4);
+        p.pad = between(d, 0, (p.kernel_h < p.kernel_w ? p.kernel_h : p.kernel_w) / 2);
+    }
+    if (h + 2 * p.pad < p.kernel_h || w + 2 * p.pad < p.kernel_w) return any_pool(d);
+    p.input = (ff_tensor){n, channels, h, w, channels};
+    p.output = (ff_tensor){n, channels, (h + 2 * p.pad - p.kernel_h) / p.stride + 1,
+                           (w + 2 * p.pad - p.kernel_w) / p.stride + 1, channels};
+    return p;
+}
+
+static size_t in_at(const ff_pool *p, int n, int h, int w, int c) {
+    return ff_tensor_at(&p->input, n, c, h, w);
+}
+static size_t out_at(const ff_pool *p, int n, int y, int x, int c) {
+    return ff_tensor_at(&p->output, n, c, y, x);
+}
+static size_t in_count(const ff_pool *p) {
+    return ff_tensor_count(&p->input);
+}
+static size_t out_count(const ff_pool *p) {
+    return ff_tensor_count(&p->output);
+}
+
+/* The place of the largest of a window, its value, and the sum; -1: a window of padding alone. */
+static int window(const ff_pool *p, const array *x, int n, int y, int q, int c, double *best,
+                  double *sum) {
+    int place = -1;
+    *sum = 0;
+    *best = -INFINITY;
+    for (int r = 0; r < p->kernel_h; r++)
+        for (int s = 0; s < p->kernel_w; s++) {
+            int h = y * p->stride - p->pad + r, w = q * p->stride - p->pad + s;
+            if (h < 0 || h >= p->input.h || w < 0 || w >= p->input.w) continue;
+            double value = at(x, in_at(p, n, h, w, c));
+            *sum += value;
+            if (place < 0 || value > *best || isnan(value)) {
+                *best = value;
+                place = r * p->kernel_w + s;
+            }
+        }
+    return place;
+}
+
+static void check_forward(const ff_pool *p, const array *x, const array *y, const array *index) {
+    for (int n = 0; n < p->input.n; n++)
+        for (int i = 0; i < p->output.h; i++)
+            for (int j = 0; j < p->output.w; j++)
+                for (int c = 0; c < p->input.c; c++) {
+                    double best, sum;
+                    int place = window(p, x, n, i, j, c, &best, &sum);
+                    size_t to = out_at(p, n, i, j, c);
+                    if (p->max)
+                        assert_near(y, to, best, 0);
+                    else
+                        assert_near(y, to, sum / (p->kernel_h * p->kernel_w), 4e-6);
+                    if (index && p->max && place >= 0)
+                        assert_int_equal(((uint8_t *)index->host)[to], place);
+                }
+}
+
+/* Coarse values, so that equal ones are common; now and then a NaN. */
+static array *coarse(dice *d, const ff_pool *p, ff_dtype dtype) {
+    array *x = poisoned(dtype, in_count(p));
+    const bool nan = !roll(d, 4);
+    for (size_t i = 0; i < x->count; i++)
+        put(x, i, nan && !roll(d, 40) ? NAN : (double)between(d, -3, 3) / 2);
+    send(x);
+    return x;
+}
+
+static void test_forward(void **state) {
+    (void)state;
+    dice d = {11, 0};
+    for (int trial = 0; trial < trials(60); trial++) {
+        const ff_pool p = any_pool(&d);
+        const ff_dtype dtype = any_float(&d);
+        const ff_cuda_place place = place_with(between(&d, 1, 3), dtype);
+        array *x = coarse(&d, &p, dtype), *y = poisoned(dtype, out_count(&p));
+        array *index = p.max && roll(&d, 2) ? bytes(out_count(&p)) : NULL;
+        assert_launched(
+            ff_cuda_pool_forward(&place, &p, x->device, y->device, index ? index->device : NULL));
+        fetch(y);
+        if (index) fetch(index);
+        check_forward(&p, x, y, index);
+        drop_arrays();
+    }
+}
+
+static void test_statistics(void **state) {
+    (void)state;
+    dice d = {12, 0};
+    for (int trial = 0; trial < trials(40); trial++) {
+        const ff_pool p = any_pool(&d);
+        const ff_dtype dtype = any_float(&d);
+        const ff_cuda_place place = place_with(between(&d, 1, 3), dtype);
+        const int channels = p.input.c;
+        const size_t rows = out_count(&p) / (size_t)channels;
+        array *x = filled(&d, dtype, in_count(&p) / (size_t)channels, channels, channels, 2, 1);
+        array *y = poisoned(dtype, out_count(&p)), *index = bytes(out_count(&p));
+        array *mean = poisoned(FF_F32, channels), *inv_std = poisoned(FF_F32, channels);
+        array *scratch = bytes(ff_cuda_scratch(place.multiprocessors, channels));
+        const ff_norm norm = {
+            .shape = p.output, .epsilon = 1e-5f, .mean = mean->device, .inv_std = inv_std->device};
+        assert_launched(ff_cuda_pool_statistics(&place, &p, x->device, y->device, index->device,
+                                                &norm, scratch->device));
+        fetch(y);
+        fetch(mean);
+        fetch(inv_std);
+        fetch(scratch);
+        check_forward(&p, x, y, NULL);
+        for (int c = 0; c < channels; c++) {
+            double sum = 0, squares = 0;
+            for (size_t r = 0; r < rows; r++) sum += at(y, r * channels + c);
+            for (size_t r = 0; r < rows; r++)
+                squares += pow(at(y, r * channels + c) - sum / (double)rows, 2);
+            assert_near(mean, c, sum / (double)rows, 1e-5);
+            double want = 1 / sqrt(squares / (double)rows + 1e-5);
+            assert_near(inv_std, c, want, 2e-5 * want);
+        }
+        drop_arrays();
+    }
+}
+
+static void test_backward(void **state) {
+    (void)state;
+    dice d = {13, 0};
+    for (int trial = 0; trial < trials(60); trial++) {
+        const ff_pool p = any_pool(&d);
+        const ff_dtype dtype = any_float(&d);
+        const ff_cuda_place place = place_with(between(&d, 1, 3), dtype);
+        array *dy = poisoned(dtype, out_count(&p)), *index = bytes(out_count(&p));
+        array *dx = poisoned(dtype, in_count(&p));
+        double *want = calloc(in_count(&p), sizeof *want);
+        for (int n = 0; n < p.input.n; n++)
+            for (int i = 0; i < p.output.h; i++)
+                for (int j = 0; j < p.output.w; j++)
+                    for (int c = 0; c < p.input.c; c++) {
+                        const size_t from = out_at(&p, n, i, j, c);
+                        put(dy, from, gauss(&d));
+                        int chosen = -1, seen = 0; /* a place at random within the image */
+                        for (int k = 0; k < p.kernel_h * p.kernel_w; k++) {
+                            int h = i * p.stride - p.pad + k / p.kernel_w;
+                            int w = j * p.stride - p.pad + k % p.kernel_w;
+                            if (h < 0 || h >= p.input.h || w < 0 || w >= p.input.w) continue;
+                            if (!roll(&d, (uint32_t)++seen)) chosen = k;
+                            if (!p.max)
+                                want[in_at(&p, n, h, w, c)] +=
+                                    at(dy, from) / (p.kernel_h * p.kernel_w);
+                        }
+                        ((uint8_t *)index->host)[from] = (uint8_t)chosen;
+                        if (p.max && chosen >= 0)
+                            want[in_at(&p, n, i * p.stride - p.pad + chosen / p.kernel_w,
+                                       j * p.stride - p.pad + chosen % p.kernel_w, c)] +=
+                                at(dy, from);
+                    }
+        send(dy);
+        send(index);
+        assert_launched(ff_cuda_pool_backward(&place, &p, dy->device, p.max ? index->device : NULL,
+                                              dx->device));
+        fetch(dx);
+        for (size_t i = 0; i < dx->count; i++) assert_near(dx, i, want[i], 4e-6);
+        free(want);
+        drop_arrays();
+    }
+}
+
+static void test_refusals(void **state) {
+    (void)state;
+    dice d = {14, 0};
+    const ff_cuda_place place = place_of(1);
+    ff_pool p = any_pool(&d);
+    p.stride = 0;
+    assert_int_equal(ff_cuda_pool_forward(&place, &p, NULL, NULL, NULL), FF_CUDA_INVALID_VALUE);
+    p = any_pool(&d);
+    p.input.c = p.input.block = 4;
+    assert_int_equal(ff_cuda_pool_backward(&place, &p, NULL, NULL, NULL), FF_CUDA_INVALID_VALUE);
+    p = any_pool(&d);
+    p.max = true;
+    p.kernel_h = p.kernel_w = 17; /* an index would not fit into a byte */
+    assert_int_equal(ff_cuda_pool_forward(&place, &p, NULL, NULL, NULL), FF_CUDA_INVALID_VALUE);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_forward),
+        cmocka_unit_test(test_statistics),
+        cmocka_unit_test(test_backward),
+        cmocka_unit_test(test_refusals),
+    };
+    return cmocka_run_group_tests(tests, bench_open, bench_close);
+}

@@ -1,0 +1,350 @@
+/* Steps that never wait, on the simulated GPU or on a card: against the CPU's, recorded against
+ * called, with scaled losses, Muon, a smaller last batch, gradient buckets, and two replicas at
+ * once. Engines are deterministic ones, so what is the same on the simulator is so on a card. */
+#include "tests/cuda/unit/cuda_helpers.h"
+
+#include "format/base/thread.h"
+#include "train/step.h"
+
+enum { SIDE = 8, BATCH = 6, TAIL = 3, MOST_STEPS = 64, CHANNELS = 3 };
+
+/* Weights after six steps in f32. Another order of sums (oneDNN's against the plain loops') makes
+ * 4e-8; a card's library may also multiply by Winograd's way, whose roundings are larger. */
+#define SUMS_APART (ON_CARD ? 1e-5 : 1e-6)
+
+/* One run of a model: what is asked for, and what came of it. */
+typedef struct run {
+    const char *model;
+    ff_precision precision;
+    bool cuda, record, muon, tail, poison; /* poison: an infinite image at step 5 */
+    bool still;                            /* one batch, and no word of the host's in between */
+    double rate, loss_scale;
+    uint32_t scale_interval, send_steps;
+    uint64_t bucket_bytes, delay_ns;
+    int steps;
+    const ff_library_table *library;
+    /* results; the caller frees values */
+    ff_outcome outcomes[MOST_STEPS];
+    int outcome_count;
+    float *values; /* of all trained parameters, in torch's order */
+    size_t value_count;
+    ff_step_times times;
+} run;
+
+/* A batch in device memory, written anew for each step. */
+typedef struct input {
+    ff_compute *compute;
+    ff_tensor shape;
+    void *images;
+    int32_t *labels;
+} input;
+
+static void open_input(input *in, ff_model *model, ff_compute *compute, int block) {
+    (void)model;
+    *in = (input){.compute = compute, .shape = {BATCH, CHANNELS, SIDE, SIDE, block}};
+    assert_ok(ff_compute_allocate(compute, &in->images,
+                                  ff_tensor_count(&in->shape) * compute->element_bytes, "a test",
+                                  error));
+    assert_ok(ff_compute_allocate(compute, &in->labels, BATCH * sizeof(int32_t), "a test", error));
+}
+
+/* Step `number` sees these images and labels, whatever runs it. */
+static void fill_input(input *in, int number, bool poison) {
+    dice d = {.seed = 100 + (uint64_t)number};
+    float *nchw = random_floats(&d, logical_count(&in->shape));
+    int32_t labels[BATCH];
+    for (int n = 0; n < BATCH; n++) labels[n] = between(&d, 0, 3);
+    if (poison) nchw[7] = INFINITY;
+    float *laid = lay_out(&in->shape, nchw);
+    const size_t count = ff_tensor_count(&in->shape);
+    void *narrow = floats(count);
+    ff_convert(narrow, in->compute->dtype, laid, FF_F32, count);
+    ff_compute_write(in->compute, in->images, narrow, count * in->compute->element_bytes);
+    ff_compute_write(in->compute, in->labels, labels, sizeof labels);
+    free(narrow);
+    free(laid);
+    free(nchw);
+}
+
+static void collect(run *r, ff_step *step, bool wait) {
+    for (;;) {
+        const ff_outcome *outcomes;
+        uint32_t count;
+        assert_ok(ff_step_outcomes(step, wait, &outcomes, &count, error));
+        if (!count) return;
+        for (uint32_t i = 0; i < count; i++) r->outcomes[r->outcome_count++] = outcomes[i];
+    }
+}
+
+static void keep_values(run *r, ff_model *model) {
+    r->value_count = 0;
+    for (int i = 0; i < ff_model_parameter_count(model); i++)
+        if (ff_model_parameter(model, i)->trained)
+            r->value_count += ff_model_parameter(model, i)->count;
+    r->values = floats(r->value_count);
+    size_t at = 0;
+    for (int i = 0; i < ff_model_parameter_count(model); i++) {
+        if (!ff_model_parameter(model, i)->trained) continue;
+        ff_model_get(model, i, FF_PART_VALUE, r->values + at);
+        at += ff_model_parameter(model, i)->count;
+    }
+    assert_ok(ff_model_check(model, error));
+}
+
+static void perform(run *r) {
+    machine m = {0};
+    ff_model *model;
+    ff_plan *tail = NULL;
+    ff_step *step;
+    input in;
+    if (r->cuda) open_machine(&m, r->library ? r->library : plain_library, r->delay_ns, 3);
+    const ff_model_device device = {"a GPU", m.ops, m.device, &m.cuda};
+    const ff_model_options options = {
+        .name = r->model,
+        .channels = CHANNELS,
+        .height = SIDE,
+        .width = SIDE,
+        .classes = 4,
+        .batch = BATCH,
+        .threads = 1,
+        .seed = 5,
+        .dropout = r->model[0] == 's' ? 0.25 : -1,
+        .label_smoothing = 0.1,
+        .compute = r->cuda ? NULL : "reference",
+        .device = r->cuda ? &device : NULL,
+        .precision = r->precision,
+        .deterministic = true,
+    };
+    assert_ok(ff_model_create(&model, &options, error));
+    if (r->tail) assert_ok(ff_model_plan(model, TAIL, true, &tail, error));
+    const ff_group groups[] = {{"conv[23].weight", FF_RULE_MUON}, {"*", FF_RULE_SGD}};
+    const ff_sgd sgds[] = {{0, 0.6, 0, true}, {0, 0.9, 1e-3, true}};
+    if (r->muon) assert_ok(ff_model_set_groups(model, groups, 2, error));
+    double rates[2][10];
+    for (int i = 0; i < 10; i++) {
+        rates[0][i] = 0.5 * r->rate / (i + 1);
+        rates[1][i] = r->rate / (i + 1);
+    }
+    const ff_step_options how = {
+        .groups = r->muon ? sgds : sgds + 1,
+        .group_count = r->muon ? 2 : 1,
+        .rates = r->muon ? rates[0] : rates[1],
+        .rate_steps = 10,
+        .loss_scale = r->loss_scale,
+        .scale_interval = r->scale_interval,
+        .record = r->record,
+        .send_steps = r->send_steps,
+        .bucket_bytes = r->bucket_bytes,
+    };
+    assert_ok(ff_step_create(&step, model, &how, error));
+    ff_compute *compute = ff_model_compute(model);
+    open_input(&in, model, compute, compute->ops->input_block(compute, CHANNELS));
+    const ff_batch batch = {.images = in.images, .labels = in.labels, .label_dtype = FF_I32};
+    r->outcome_count = 0;
+    for (int i = 0; i < r->steps; i++) {
+        if (!r->still || i == 0) fill_input(&in, i, r->poison && i == 5);
+        ff_plan *plan = r->tail && i % 4 == 3 ? tail : ff_model_training_plan(model);
+        assert_ok(ff_step_run(step, plan, &batch, error));
+        collect(r, step, !r->still && i % 7 == 6);
+    }
+    collect(r, step, true);
+    r->times = ff_step_measure(step);
+    keep_values(r, model);
+    int64_t tracked;
+    ff_model_get(model, ff_model_find(model, "bn1.num_batches_tracked"), FF_PART_VALUE, &tracked);
+    assert_int_equal(tracked, r->steps);
+    assert_int_equal(r->outcome_count, r->steps);
+    for (int i = 0; i < r->steps; i++) assert_int_equal(r->outcomes[i].step, i);
+    ff_step_destroy(&step);
+    ff_compute_release(compute, in.images);
+    ff_compute_release(compute, in.labels);
+    ff_model_destroy(&model);
+    if (r->cuda) close_machine(&m);
+}
+
+/* |a - b| / |a| over the values. */
+static double apart(const run *a, const run *b) {
+    double squares = 0, off = 0;
+    assert_int_equal(a->value_count, b->value_count);
+    for (size_t i = 0; i < a->value_count; i++) {
+        double distance = (double)a->values[i] - (double)b->values[i];
+        squares += (double)a->values[i] * (double)a->values[i];
+        off += distance * distance;
+    }
+    return sqrt(off / squares);
+}
+
+static void assert_same(const run *a, const run *b) {
+    assert_memory_equal(a->values, b->values, a->value_count * sizeof(float));
+    for (int i = 0; i < a->steps; i++)
+        assert_memory_equal(&a->outcomes[i], &b->outcomes[i], sizeof(ff_outcome));
+}
+
+/* The CPU's steps and the GPU's reach the same weights within the rounding of sums, with SGD and
+ * with Muon; in 16 bits within theirs, and the losses with them. Small rates: a batch norm over a
+ * handful of values turns small differences into large ones within ten steps of 0.1. */
+static void steps_are_the_cpus(void **state) {
+    (void)state;
+    for (int muon = 0; muon < 2; muon++) {
+        run cpu = {.model = "smallnet", .steps = 6, .rate = 0.004, .muon = muon, .tail = true};
+        run gpu = cpu;
+        gpu.cuda = gpu.record = true;
+        gpu.send_steps = 2;
+        perform(&cpu);
+        perform(&gpu);
+        double off = apart(&cpu, &gpu);
+        if (!(off < SUMS_APART)) print_message("muon %d: %g\n", muon, off);
+        assert_true(off < SUMS_APART);
+        for (int i = 0; i < cpu.steps; i++) {
+            assert_int_equal(cpu.outcomes[i].count, gpu.outcomes[i].count);
+            assert_true(fabs(cpu.outcomes[i].loss_sum - gpu.outcomes[i].loss_sum) < 1e-2);
+            assert_float_equal(cpu.outcomes[i].learning_rate, gpu.outcomes[i].learning_rate, 0);
+        }
+        const ff_precision narrow[] = {FF_PRECISION_F16, FF_PRECISION_BF16};
+        for (int p = 0; p < 2; p++) {
+            run half = gpu;
+            half.precision = narrow[p];
+            half.loss_scale = p ? 0 : 1024;
+            perform(&half);
+            off = apart(&cpu, &half);
+            const double tolerance = p ? 0.015 : 0.005;
+            if (!(off < tolerance))
+                print_message("muon %d, %s: %g\n", muon, ff_precision_name(narrow[p]), off);
+            assert_true(off < tolerance);
+            free(half.values);
+        }
+        free(cpu.values);
+        free(gpu.values);
+    }
+}
+
+/* Recorded or called, with a smaller batch in between, whatever the delays: the same bits. */
+static void recordings_change_nothing(void **state) {
+    (void)state;
+    const char *models[] = {"smallnet", "resnet18"};
+    for (int i = 0; i < 2; i++) {
+        run called = {.model = models[i],
+                      .rate = 0.1,
+                      .cuda = true,
+                      .tail = true,
+                      .precision = FF_PRECISION_F16,
+                      .loss_scale = 256,
+                      .send_steps = 3,
+                      .steps = i ? 6 : 21,
+                      .library = i ? library_of_pieces : plain_library};
+        run recorded = called;
+        recorded.record = true;
+        recorded.send_steps = 5;
+        recorded.delay_ns = 200000;
+        recorded.bucket_bytes = 4096;
+        perform(&called);
+        perform(&recorded);
+        assert_same(&called, &recorded);
+        assert_true(called.times.steps > 0 || i);
+        assert_true(recorded.times.wait_ns <= recorded.times.step_ns);
+        free(called.values);
+        free(recorded.values);
+    }
+}
+
+enum { POISONED = 6 };
+
+/* Six steps, the last of them poisoned: it changes no parameter and is told. scales: of each. */
+static void last_step_is_skipped(run r, const float *scales) {
+    r.poison = true;
+    r.steps = POISONED;
+    run before = r;
+    before.steps = POISONED - 1;
+    perform(&before);
+    perform(&r);
+    assert_memory_equal(before.values, r.values, r.value_count * sizeof(float));
+    for (int i = 0; i < POISONED; i++) {
+        assert_int_equal(r.outcomes[i].non_finite, i == POISONED - 1);
+        assert_float_equal(r.outcomes[i].loss_scale, scales[i], 0);
+    }
+    free(before.values);
+    free(r.values);
+}
+
+/* Whatever the scale: a fixed one, none, in 16 bits or not; or one that moves, which a bad step
+ * halves and good ones double. */
+static void bad_steps_are_skipped(void **state) {
+    (void)state;
+    const struct {
+        ff_precision precision;
+        double loss_scale;
+        uint32_t interval;
+        float scales[POISONED];
+    } runs[] = {{FF_PRECISION_F16, 128, 0, {128, 128, 128, 128, 128, 128}},
+                {FF_PRECISION_F16, 0, 0, {1, 1, 1, 1, 1, 1}},
+                {FF_PRECISION_F32, 0, 4, {1, 1, 1, 1, 1, 1}},
+                {FF_PRECISION_F16, 512, 4, {512, 512, 512, 512, 1024, 1024}}};
+    for (size_t k = 0; k < sizeof runs / sizeof *runs; k++)
+        last_step_is_skipped((run){.model = "smallnet",
+                                   .rate = 0.1,
+                                   .cuda = true,
+                                   .record = true,
+                                   .precision = runs[k].precision,
+                                   .loss_scale = runs[k].loss_scale,
+                                   .scale_interval = runs[k].interval},
+                             runs[k].scales);
+}
+
+/* However far the device lags behind the host, the host waits before it needs a place of the ring
+ * whose outcome nobody has seen: every step's arrives, once and in order. */
+static void the_host_waits_for_a_lagging_device(void **state) {
+    (void)state;
+    for (uint32_t report = 1; report <= 3; report++) {
+        run prompt = {.model = "smallnet",
+                      .rate = 0.1,
+                      .cuda = true,
+                      .record = true,
+                      .still = true,
+                      .send_steps = report,
+                      .steps = 24};
+        run lagging = prompt;
+        lagging.delay_ns = 2000000;
+        perform(&prompt);
+        perform(&lagging);
+        assert_same(&prompt, &lagging);
+        free(prompt.values);
+        free(lagging.values);
+    }
+}
+
+static void perform_thread(void *context, int index) {
+    perform(&((run *)context)[index]);
+}
+
+/* Two replicas at once, each on its own device, reach what one alone does. */
+static void replicas_are_independent(void **state) {
+    (void)state;
+    run alone = {.model = "smallnet",
+                 .rate = 0.1,
+                 .cuda = true,
+                 .record = true,
+                 .precision = FF_PRECISION_BF16,
+                 .delay_ns = 100000,
+                 .steps = 9};
+    run both[2] = {alone, alone};
+    ff_threads *threads;
+    perform(&alone);
+    assert_ok(ff_threads_start(&threads, 2, "replica", perform_thread, both, error));
+    ff_threads_join(&threads);
+    for (int i = 0; i < 2; i++) {
+        assert_same(&alone, &both[i]);
+        free(both[i].values);
+    }
+    free(alone.values);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(steps_are_the_cpus),
+        cmocka_unit_test(recordings_change_nothing),
+        cmocka_unit_test(bad_steps_are_skipped),
+        cmocka_unit_test(replicas_are_independent),
+        cmocka_unit_test(the_host_waits_for_a_lagging_device),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

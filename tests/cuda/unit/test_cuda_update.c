@@ -1,0 +1,337 @@
+/* The update on the device: SGD over segments of every kind against plain loops, the check of the
+ * gradients, the control of a run over hundreds of steps, and Muon's parts. */
+#include "tests/cuda/unit/kernel_helpers.h"
+
+#include "train/muon.h"
+
+enum { SEGMENTS = 5, GROUPS = 3, RATES = 4 };
+
+typedef struct part {
+    array *gradient, *master, *momentum, *working, *ema;
+    array *old_master, *old_momentum, *old_working, *old_ema;
+} part;
+
+typedef struct run {
+    ff_cuda_update update;
+    ff_cuda_segment segments[SEGMENTS];
+    ff_cuda_group groups[GROUPS];
+    part parts[SEGMENTS];
+    array *control, *rates;
+} run;
+
+static ff_control *control_of(const run *r) {
+    return r->control->host;
+}
+
+static void make(dice *d, run *r) {
+    memset(r, 0, sizeof *r);
+    for (int g = 0; g < GROUPS; g++)
+        r->groups[g] = (ff_cuda_group){.rate_row = (uint32_t)g % 2,
+                                       .multiplier = (float)(g + 1),
+                                       .weight_decay = g ? 5e-4f : 0,
+                                       .momentum = g == 2 ? 0 : 0.85f,
+                                       .nesterov = g == 1,
+                                       .ema_decay = 0.9f};
+    for (int s = 0; s < SEGMENTS; s++) {
+        ff_cuda_segment *segment = &r->segments[s];
+        part *p = &r->parts[s];
+        segment->count = (uint64_t)(s == 1 ? FF_CUDA_CHUNK * 2 + 3 : between(d, 1, 9000));
+        segment->group = roll(d, GROUPS);
+        segment->gradient_dtype = any_float(d);
+        segment->working_dtype = any_float(d);
+        segment->frozen = s == 3;
+        p->gradient = filled(d, (ff_dtype)segment->gradient_dtype, segment->count, 1, 1, 0, 100);
+        segment->gradient = p->gradient->device;
+        const bool masters = s == 1 || roll(d, 3);
+        if (masters) p->master = filled(d, FF_F32, segment->count, 1, 1, 0, 1);
+        if (!masters || roll(d, 2))
+            p->working = filled(d, (ff_dtype)segment->working_dtype, segment->count, 1, 1, 0, 1);
+        if (r->groups[segment->group].momentum > 0)
+            p->momentum = filled(d, FF_F32, segment->count, 1, 1, 0, 1);
+        if (roll(d, 2)) p->ema = filled(d, FF_F32, segment->count, 1, 1, 0, 1);
+        segment->master = p->master ? p->master->device : NULL;
+        segment->momentum = p->momentum ? p->momentum->device : NULL;
+        segment->working = p->working ? p->working->device : NULL;
+        segment->ema = p->ema ? p->ema->device : NULL;
+        p->old_master = p->master ? copied(p->master) : NULL;
+        p->old_momentum = p->momentum ? copied(p->momentum) : NULL;
+        p->old_working = p->working ? copied(p->working) : NULL;
+        p->old_ema = p->ema ? copied(p->ema) : NULL;
+    }
+    const uint32_t count = ff_cuda_chunks(r->segments, SEGMENTS, NULL);
+    ff_cuda_chunk *chunks = calloc(count, sizeof *chunks);
+    assert_int_equal(ff_cuda_chunks(r->segments, SEGMENTS, chunks), count);
+    r->rates = poisoned(FF_F32, 2 * RATES);
+    for (size_t i = 0; i < 2 * RATES; i++) put(r->rates, i, 0.01 * (double)(i + 1));
+    send(r->rates);
+    const ff_control control = {.step = roll(d, 7), .loss_scale = 1024};
+    r->control = uploaded(&control, sizeof control);
+    r->update = (ff_cuda_update){.segments = uploaded(r->segments, sizeof r->segments)->device,
+                                 .chunks = uploaded(chunks, count * sizeof *chunks)->device,
+                                 .chunk_count = count,
+                                 .groups = uploaded(r->groups, sizeof r->groups)->device,
+                                 .group_count = GROUPS,
+                                 .rates = r->rates->device,
+                                 .rate_steps = RATES,
+                                 .control = r->control->device};
+    free(chunks);
+}
+
+static void fetch_parts(const run *r) {
+    for (int s = 0; s < SEGMENTS; s++) {
+        const part *p = &r->parts[s];
+        if (p->master) fetch(p->master);
+        if (p->momentum) fetch(p->momentum);
+        if (p->working) fetch(p->working);
+        if (p->ema) fetch(p->ema);
+    }
+}
+
+static void check_segment(const run *r, int s) {
+    const part *p = &r->parts[s];
+    const ff_cuda_segment *segment = &r->segments[s];
+    const ff_cuda_group *group = &r->groups[segment->group];
+    const uint64_t step = control_of(r)->step < RATES ? control_of(r)->step : RATES - 1;
+    const double rate = at(r->rates, group->rate_row * RATES + step) * (double)group->multiplier;
+    const double momentum = (double)group->momentum;
+    for (size_t i = 0; i < segment->count; i++) {
+        double w = at(p->master ? p->old_master : p->old_working, i);
+        double g = at(p->gradient, i) / 1024 + (double)group->weight_decay * w;
+        double m = momentum * (p->momentum ? at(p->old_momentum, i) : 0) + g;
+        w -= rate * (group->nesterov ? g + momentum * m : m);
+        if (p->master) assert_near(p->master, i, w, 1e-6);
+        if (p->momentum) assert_near(p->momentum, i, m, 1e-6);
+        if (p->working) assert_near(p->working, i, p->master ? at(p->master, i) : w, 1e-6);
+        if (p->ema)
+            assert_near(p->ema, i, (double)0.9f * at(p->old_ema, i) + (1 - (double)0.9f) * w, 2e-6);
+    }
+}
+
+static void check_untouched(const run *r, int s) {
+    const part *p = &r->parts[s];
+    if (p->master) assert_same(p->master, p->old_master);
+    if (p->momentum) assert_same(p->momentum, p->old_momentum);
+    if (p->working) assert_same(p->working, p->old_working);
+    if (p->ema) assert_same(p->ema, p->old_ema);
+}
+
+static void test_update(void **state) {
+    (void)state;
+    dice d = {41, 0};
+    const ff_cuda_place place = place_of(2);
+    for (int trial = 0; trial < trials(12); trial++) {
+        run r;
+        make(&d, &r);
+        assert_launched(ff_cuda_check(&place, &r.update));
+        assert_launched(ff_cuda_update_run(&place, &r.update));
+        fetch(r.control);
+        assert_int_equal(control_of(&r)->non_finite, 0);
+        fetch_parts(&r);
+        for (int s = 0; s < SEGMENTS; s++) {
+            if (r.segments[s].frozen)
+                check_untouched(&r, s);
+            else
+                check_segment(&r, s);
+        }
+        drop_arrays();
+    }
+}
+
+static void test_skipped(void **state) {
+    (void)state;
+    dice d = {42, 0};
+    const ff_cuda_place place = place_of(2);
+    for (int trial = 0; trial < trials(12); trial++) {
+        run r;
+        make(&d, &r);
+        int bad = between(&d, 0, SEGMENTS - 1);
+        array *gradient = r.parts[bad].gradient;
+        /* anywhere, the last one too, which the tail may hold */
+        put(gradient, roll(&d, 2) ? roll(&d, (uint32_t)gradient->count) : gradient->count - 1,
+            trial % 3 == 0   ? NAN
+            : trial % 3 == 1 ? INFINITY
+                             : -INFINITY);
+        send(gradient);
+        assert_launched(ff_cuda_check(&place, &r.update));
+        assert_launched(ff_cuda_update_run(&place, &r.update));
+        fetch(r.control);
+        fetch_parts(&r);
+        assert_int_equal(control_of(&r)->non_finite, !r.segments[bad].frozen);
+        for (int s = 0; s < SEGMENTS; s++)
+            if (!r.segments[bad].frozen || r.segments[s].frozen) check_untouched(&r, s);
+        drop_arrays();
+    }
+}
+
+/* Hundreds of steps of the control alone against the rule in words. */
+static void test_control(void **state) {
+    (void)state;
+    dice d = {44, 0};
+    const ff_cuda_place place = place_of(1);
+    const ff_cuda_group group = {.multiplier = 2};
+    const float rates[3] = {0.5f, 0.25f, 0.125f};
+    ff_control want = {
+        .loss_scale = 65536, .growth = 2, .backoff = 0.5f, .growth_interval = 7, .step = 0};
+    array *control = uploaded(&want, sizeof want);
+    array *ring = bytes(4 * sizeof(ff_outcome));
+    const ff_cuda_update update = {.groups = uploaded(&group, sizeof group)->device,
+                                   .group_count = 1,
+                                   .rates = uploaded(rates, sizeof rates)->device,
+                                   .rate_steps = 3,
+                                   .control = control->device};
+    for (int step = 0; step < trials(200); step++) {
+        const bool bad = !roll(&d, 9);
+        fetch(control);
+        ff_control *now = control->host;
+        assert_memory_equal(now, &want, sizeof want);
+        now->non_finite = bad;
+        send(control);
+        assert_launched(ff_cuda_advance(&place, &update, ring->device, 4));
+        fetch(ring);
+        const ff_outcome *outcome = (const ff_outcome *)ring->host + step % 4;
+        assert_int_equal(outcome->step, step);
+        assert_int_equal(outcome->non_finite, bad);
+        assert_true(outcome->loss_scale == want.loss_scale);
+        assert_true(outcome->learning_rate == 2 * rates[step < 2 ? step : 2]);
+        want.step++;
+        if (bad) {
+            want.skipped++;
+            want.good_steps = 0;
+            want.loss_scale /= 2;
+        } else {
+            want.updates++;
+            if (++want.good_steps == 7) {
+                want.good_steps = 0;
+                want.loss_scale *= 2;
+            }
+        }
+    }
+    drop_arrays();
+}
+
+/* A scale that would become infinite stays; one that never changes, never does. */
+static void test_control_edges(void **state) {
+    (void)state;
+    const ff_cuda_place place = place_of(1);
+    ff_control most = {.loss_scale = 0x1p127f, .growth = 2, .backoff = 0.5f, .growth_interval = 1};
+    array *control = uploaded(&most, sizeof most);
+    ff_cuda_update update = {.control = control->device};
+    assert_launched(ff_cuda_advance(&place, &update, NULL, 0));
+    fetch(control);
+    assert_true(((ff_control *)control->host)->loss_scale == 0x1p127f);
+    ff_control still = {.loss_scale = 1, .non_finite = 1};
+    control = uploaded(&still, sizeof still);
+    update.control = control->device;
+    assert_launched(ff_cuda_advance(&place, &update, NULL, 0));
+    fetch(control);
+    const ff_control *after = control->host;
+    assert_true(after->loss_scale == 1 && after->non_finite == 0);
+    assert_int_equal(after->skipped, 1);
+    drop_arrays();
+}
+
+/* ---- Muon ----------------------------------------------------------------------------------- */
+
+static void muon_trial(dice *d, bool skipped) {
+    const int rows = between(d, 1, 40);
+    const size_t columns = 8 * (size_t)between(d, 1, 60), count = (size_t)rows * columns;
+    const ff_dtype dtype = roll(d, 2) ? FF_BF16 : FF_F32;
+    const ff_cuda_place place = place_of(between(d, 1, 3));
+    const bool masters = roll(d, 2) != 0;
+    array *gradient = filled(d, any_float(d), count, 1, 1, 0, 64);
+    array *momentum = filled(d, FF_F32, count, 1, 1, 0, 1);
+    array *master = masters ? filled(d, FF_F32, count, 1, 1, 0, 1) : NULL;
+    array *working = filled(d, FF_F16, count, 1, 1, 0, 1);
+    array *ema = roll(d, 2) ? filled(d, FF_F32, count, 1, 1, 0, 1) : NULL;
+    array *old_momentum = copied(momentum), *old_master = masters ? copied(master) : NULL;
+    array *old_working = copied(working), *old_ema = ema ? copied(ema) : NULL;
+    array *x = poisoned(dtype, count), *norms = bytes(2 * sizeof(double));
+    array *scratch = bytes(ff_cuda_muon_scratch(place.multiprocessors));
+    const ff_control control = {.step = 1, .loss_scale = 64, .non_finite = skipped};
+    const float rates[2] = {1, 0.24f};
+    const ff_cuda_muon muon = {
+        .rows = rows,
+        .columns = columns,
+        .segment = {.count = count,
+                    .gradient_dtype = gradient->dtype,
+                    .working_dtype = FF_F16,
+                    .gradient = gradient->device,
+                    .master = masters ? master->device : NULL,
+                    .momentum = momentum->device,
+                    .working = working->device,
+                    .ema = ema ? ema->device : NULL},
+        .group = {.multiplier = 1, .momentum = 0.6f, .nesterov = 1, .ema_decay = 0.75f},
+        .rates = uploaded(rates, sizeof rates)->device,
+        .rate_steps = 2,
+        .control = uploaded(&control, sizeof control)->device,
+        .dtype = dtype,
+        .x = x->device,
+        .norms = norms->device};
+    assert_launched(ff_cuda_muon_begin(&place, &muon, scratch->device));
+    assert_launched(ff_cuda_muon_end(&place, &muon));
+    fetch(momentum);
+    fetch(working);
+    fetch(x);
+    fetch(scratch);
+    fetch(norms);
+    if (masters) fetch(master);
+    if (ema) fetch(ema);
+    if (skipped) {
+        assert_same(momentum, old_momentum);
+        assert_same(working, old_working);
+        if (masters) assert_same(master, old_master);
+        if (ema) assert_same(ema, old_ema);
+        drop_arrays();
+        return;
+    }
+
+    const ff_muon plain = {
+        .learning_rate = (double)0.24f, .momentum = (double)0.6f, .nesterov = true};
+    float *m = calloc(count, sizeof *m), *g = calloc(count, sizeof *g);
+    float *u = calloc(count, sizeof *u), *w = calloc(count, sizeof *w);
+    for (size_t i = 0; i < count; i++) {
+        m[i] = (float)at(old_momentum, i);
+        g[i] = (float)at(gradient, i) / 64;
+        w[i] = (float)at(masters ? old_master : old_working, i);
+    }
+    ff_muon_momentum(&plain, count, m, g, u);
+    double squares = 0;
+    array *rounded = poisoned(dtype, count);
+    for (size_t i = 0; i < count; i++) {
+        put(rounded, i, (double)u[i]);
+        squares += at(rounded, i) * at(rounded, i);
+    }
+    for (size_t i = 0; i < count; i++) {
+        assert_near(momentum, i, (double)m[i], 1e-6);
+        /* u may round to either of two neighbours */
+        double want = at(rounded, i) / (sqrt(squares) + 1e-7);
+        assert_near(x, i, want, fabs(want) * (2 * rounding(dtype) + 2e-6));
+        u[i] = (float)at(x, i);
+    }
+    ff_muon_apply(&plain, (size_t)rows, count, w, u);
+    for (size_t i = 0; i < count; i++) {
+        if (masters) assert_near(master, i, (double)w[i], 2e-6);
+        assert_near(working, i, masters ? at(master, i) : (double)w[i], masters ? 0 : 2e-6);
+        if (ema) assert_near(ema, i, 0.75 * at(old_ema, i) + 0.25 * (double)w[i], 2e-6);
+    }
+    free(m);
+    free(g);
+    free(u);
+    free(w);
+    drop_arrays();
+}
+
+static void test_muon(void **state) {
+    (void)state;
+    dice d = {45, 0};
+    for (int trial = 0; trial < trials(12); trial++) muon_trial(&d, trial % 6 == 5);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_update),  cmocka_unit_test(test_skipped),
+        cmocka_unit_test(test_control), cmocka_unit_test(test_control_edges),
+        cmocka_unit_test(test_muon),
+    };
+    return cmocka_run_group_tests(tests, bench_open, bench_close);
+}

@@ -1,0 +1,85 @@
+#!/usr/bin/env python3
+"""Names functions of format, loader, train and tools that only tests use, or nobody; exits 1 where there is one.
+
+Functions are those that a header declares. A use is the name in a function's body, in an initializer or in a macro of
+a file that ships; comments, declarations and a function's own body are none, nor is the body of one that is unused
+itself."""
+import os
+import re
+import sys
+
+TOKEN = re.compile(r'/\*.*?\*/|//[^\n]*|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'|^[ \t]*#(?:[^\n\\]|\\.|\\\n)*'
+                   r'|[A-Za-z_]\w*|[{}();=]', re.S | re.M)
+# What may be unused, and why.
+ALLOWED = {
+    "ff_augment_plain": "the plain loops that the fast ones and the kernels are tested against",
+    "ff_resample_plain": "the plain loops that the fast ones and the kernels are tested against",
+    "ff_resampler_use": "tests run the kernels of every instruction set",
+    "ff_device_host_enqueue": "simulated kernels run in the host device's streams",
+    "ff_compute_implementation": "tests run every implementation of the build",
+    "ff_model_get": "tests look at what was trained",
+    "ff_step_gradients": "tests look at the gradients of a step",
+    "ff_cuda_depthwise_forward": "waits for groups of convolutions",
+    "ff_cuda_depthwise_backward_data": "waits for groups of convolutions",
+    "ff_cuda_depthwise_backward_weights": "waits for groups of convolutions",
+    # To be deleted.
+    "ff_step_bucket_at": "unused",
+    "ff_step_bucket_count": "unused",
+    "ff_step_stream": "unused",
+}
+
+KEYWORDS = {"if", "while", "for", "switch", "return", "sizeof", "defined", "__attribute__", "FF_PRINTF"}
+
+
+def files():
+    for top in ("format", "loader", "train", "tools"):
+        for folder, _, names in os.walk(top):
+            yield from (os.path.join(folder, name) for name in names if name.endswith((".c", ".h", ".cu", ".cuh")))
+
+
+def read(path, declared, uses):
+    """Adds the functions that a header declares, name -> where, and uses of names, name -> {the users}."""
+    text = re.sub(r'extern "C" \{|\}  *// extern', "", open(path, encoding="utf-8").read())
+    depth, round_, user, typedef, last = 0, 0, None, False, ""
+    for match in TOKEN.finditer(text):
+        token = match.group()
+        if token.lstrip().startswith("#"):
+            for name in re.findall(r"\w+", token):
+                uses.setdefault(name, set()).add(None)
+        elif token == "{":
+            depth += 1
+        elif token == "}":
+            depth -= 1
+        elif token in "()":
+            round_ += 1 if token == "(" else -1
+            if token == "(" and depth == 0 and round_ == 1 and last and last not in KEYWORDS and not typedef:
+                user = last
+                if path.endswith(".h"):
+                    declared.setdefault(user, f"{path}:{text.count(chr(10), 0, match.start()) + 1}")
+        elif token in ";=":
+            if depth == 0:
+                user, typedef = None, False
+        elif token[0].isalpha() or token[0] == "_":
+            if token == "typedef":
+                typedef = True
+            if depth and token != user:
+                uses.setdefault(token, set()).add(user)
+        last = token if token[0].isalpha() or token[0] == "_" else ""
+
+
+def main():
+    declared, uses = {}, {}
+    for path in files():
+        read(path, declared, uses)
+    found, before = set(), None
+    while found != before:
+        before = found
+        found = {name for name in declared if not uses.get(name, set()) - (before - set(ALLOWED))}
+    for name in sorted(found - set(ALLOWED), key=declared.get):
+        print(f"{declared[name]}: no program uses {name}")
+    for name in sorted(set(ALLOWED) - found):
+        print(f"tools/build/unused.py: {name} needs no exception")
+    return found != set(ALLOWED)
+
+
+sys.exit(main())

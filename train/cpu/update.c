@@ -1,0 +1,138 @@
+/* Updates on the CPU: a pass of SGD over each segment, and Muon filter bank by filter bank. */
+#include "format/base/memory.h"
+#include "loader/device/absent.h"
+#include "train/cpu/cpu.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct ff_prepared_update {
+    ff_update_spec spec; /* its arrays are copies */
+    ff_matrix_product product;
+    float *scratch; /* of Muon's steps, for the largest bank */
+    size_t scratch_bytes;
+};
+
+/* The filters of a bank as a matrix. */
+typedef struct shape {
+    size_t rows, columns;
+} shape;
+
+static shape shape_of(const ff_conv *conv) {
+    const ff_conv_shape *s = &conv->shape;
+    return (shape){(size_t)s->output.c, (size_t)s->input.c * s->kernel * s->kernel};
+}
+
+/* Scratch: u in the held order, u in torch's order, the room of the steps; each on 64 bytes. */
+static size_t held_room(const ff_conv *conv) {
+    return ff_align_u64(conv->weight_count, 16);
+}
+static size_t torch_room(const shape *s) {
+    return ff_align_u64(s->rows * s->columns, 16);
+}
+
+static size_t muon_scratch(const ff_update_spec *spec) {
+    size_t most = 0;
+    for (int i = 0; i < spec->segment_count; i++) {
+        const ff_conv *conv = spec->segments[i].conv;
+        if (spec->segments[i].rule != FF_RULE_MUON) continue;
+        const shape s = shape_of(conv);
+        const size_t room = held_room(conv) + torch_room(&s) + ff_muon_room(s.rows, s.columns);
+        if (room > most) most = room;
+    }
+    return most * sizeof(float);
+}
+
+static void run_muon(ff_compute *compute, const ff_prepared_update *update,
+                     const ff_update_segment *segment, const ff_muon *muon) {
+    const ff_conv *conv = segment->conv;
+    const shape s = shape_of(conv);
+    float *held = update->scratch, *u = held + held_room(conv), *room = u + torch_room(&s);
+    ff_muon_momentum(muon, segment->count, segment->momentum, segment->gradient, held);
+    compute->ops->conv_export(conv, held, u);
+    ff_muon_orthogonalise(muon, s.rows, s.columns, u, room, update->product, compute);
+    compute->ops->conv_import(conv, u, held);
+    ff_muon_apply(muon, s.rows, segment->count, segment->values, held);
+}
+
+static double rate_at(const ff_update_spec *spec, int group) {
+    const uint64_t last = spec->rate_steps - 1, step = spec->control->step;
+    return spec->rates[(uint64_t)group * spec->rate_steps + (step < last ? step : last)];
+}
+
+void ff_cpu_update_run(ff_compute *compute, ff_prepared_update *update, ff_outcome *ring,
+                       uint32_t ring_size) {
+    const ff_update_spec *spec = &update->spec;
+    ff_control *control = spec->control;
+    for (int i = 0; i < spec->segment_count; i++) {
+        const ff_update_segment *segment = &spec->segments[i];
+        ff_sgd sgd = spec->groups[segment->group];
+        sgd.learning_rate = rate_at(spec, segment->group);
+        if (segment->rule == FF_RULE_MUON) {
+            const ff_muon muon = {sgd.learning_rate, sgd.momentum, sgd.nesterov, false};
+            run_muon(compute, update, segment, &muon);
+        } else {
+            ff_sgd_update(&sgd, segment->count, segment->values, segment->momentum,
+                          segment->gradient);
+        }
+    }
+    ff_outcome *outcome = &ring[control->step % ring_size];
+    outcome->step = control->step;
+    outcome->loss_scale = control->loss_scale;
+    outcome->learning_rate = (float)rate_at(spec, 0);
+    control->step++;
+    control->updates++;
+}
+
+static ff_status copy(void *to, const void *from, uint64_t count, size_t size, ff_error *error) {
+    FF_TRY(ff_alloc(to, count, size, "an update", error));
+    memcpy(*(void **)to, from, count * size);
+    return FF_OK;
+}
+
+static ff_status build(ff_compute *compute, ff_prepared_update *update, const ff_update_spec *spec,
+                       ff_error *error) {
+    const uint64_t groups = (uint64_t)spec->group_count, rates = groups * spec->rate_steps;
+    FF_TRY(copy(&update->spec.segments, spec->segments, (uint64_t)spec->segment_count,
+                sizeof *spec->segments, error));
+    FF_TRY(copy(&update->spec.groups, spec->groups, groups, sizeof *spec->groups, error));
+    if (ff_device_is_absent(compute->device)) /* counted: nobody reads them */
+        FF_TRY(ff_alloc(&update->spec.rates, rates, sizeof(double), "learning rates", error));
+    else
+        FF_TRY(copy(&update->spec.rates, spec->rates, rates, sizeof(double), error));
+    const size_t bytes = muon_scratch(spec);
+    if (!bytes) return FF_OK;
+    FF_TRY(ff_compute_allocate(compute, &update->scratch, bytes, "Muon's matrices", error));
+    update->scratch_bytes = bytes;
+    compute->update_bytes += bytes;
+    return FF_OK;
+}
+
+ff_status ff_cpu_update_create(ff_compute *compute, const ff_update_spec *spec,
+                               ff_matrix_product product, ff_prepared_update **out,
+                               ff_error *error) {
+    ff_prepared_update *update;
+    *out = NULL;
+    FF_TRY(ff_alloc(&update, 1, sizeof *update, "an update", error));
+    update->spec = *spec;
+    update->spec.segments = NULL;
+    update->spec.groups = NULL;
+    update->spec.rates = NULL;
+    update->product = product;
+    const ff_status status = build(compute, update, spec, error);
+    if (status == FF_OK)
+        *out = update;
+    else
+        ff_cpu_update_destroy(compute, update);
+    return status;
+}
+
+void ff_cpu_update_destroy(ff_compute *compute, ff_prepared_update *update) {
+    if (!update) return;
+    if (update->scratch) ff_compute_release(compute, update->scratch);
+    compute->update_bytes -= update->scratch_bytes;
+    free((void *)update->spec.segments);
+    free((void *)update->spec.groups);
+    free((void *)update->spec.rates);
+    free(update);
+}

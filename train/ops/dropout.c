@@ -1,0 +1,38 @@
+/* Dropout: the same map forward and backward; in evaluation it keeps all. */
+#include "train/ops/ops.h"
+
+static void dropout_fuse(ff_fuser *f, ff_op *op) {
+    op->dropout.number = f->dropouts++;
+}
+
+static ff_status dropout_plan_backward(ff_planner *b, ff_op *op, int now, ff_error *error) {
+    (void)now;
+    return ff_planner_pass_on(b, op, error);
+}
+
+static void run(const ff_pass *pass, const ff_op *op, const void *from, void *to) {
+    const ff_dropout arguments = {
+        .shape = op->output,
+        .probability = pass->training ? ff_pass_layer(pass, op)->probability : 0,
+        .seed = pass->plan->seed,
+        .layer = op->dropout.number,
+        .step = &pass->plan->store->control->step,
+    };
+    pass->table->dropout(pass->compute, &arguments, from, to);
+}
+
+static void dropout_forward(const ff_pass *pass, const ff_op *op) {
+    run(pass, op, ff_pass_at(pass, op->x), ff_pass_at(pass, op->y));
+}
+
+static void dropout_backward(const ff_pass *pass, const ff_op *op) {
+    run(pass, op, ff_pass_at(pass, op->dy), ff_pass_at(pass, op->dx));
+}
+
+const ff_op_type ff_op_dropout = {
+    .name = "dropout",
+    .fuse = dropout_fuse,
+    .plan_backward = dropout_plan_backward,
+    .forward = dropout_forward,
+    .backward = dropout_backward,
+};

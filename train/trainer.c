@@ -1,0 +1,255 @@
+#include "train/trainer.h"
+
+#include "format/base/memory.h"
+#include "format/base/nearest.h"
+#include "train/trainer_parts.h"
+#include "train/trainer_updates.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+ff_trainer_options ff_trainer_default_options(void) {
+    return (ff_trainer_options){
+        .verify = FF_VERIFY_FIRST,
+        .stem = FF_STEM_AUTO,
+        .epochs = -1,
+        .batch = -1,
+        .last_batch = FF_LAST_BATCH_DROP,
+        .schedule = -1,
+        .learning_rate = -1,
+        .warmup_epochs = -1,
+        .momentum = -1,
+        .weight_decay = -1,
+        .label_smoothing = -1,
+        .dropout = -1,
+        .order = FF_ORDER_RANDOM,
+        .views = -1,
+        .val_every = -1,
+        .loss_scale = -1,
+        .tune_seconds = -1,
+        .workers = -1,
+    };
+}
+
+/* `given` is none of the names, or NULL; `what` as in "model". */
+static ff_status refuse_name(const char *what, const char *given, const char *(*name)(int),
+                             ff_error *error) {
+    ff_buffer known = {0};
+    ff_nearest nearest = {.wanted = given ? given : "", .length = given ? strlen(given) : 0};
+    ff_status status = FF_OK;
+    for (int i = 0; name(i) && status == FF_OK; i++) {
+        ff_nearest_offer(&nearest, name(i));
+        status = ff_buffer_printf(&known, error, "%s%s", i ? ", " : "", name(i));
+    }
+    if (status == FF_OK && !given)
+        status =
+            ff_fail(error, FF_USAGE, "--%s is missing; the %ss are %s", what, what, known.bytes);
+    else if (status == FF_OK && nearest.name)
+        status = ff_fail(error, FF_USAGE, "--%s: '%s' is unknown; did you mean %s? The %ss are %s",
+                         what, given, nearest.name, what, known.bytes);
+    else if (status == FF_OK)
+        status = ff_fail(error, FF_USAGE, "--%s: '%s' is unknown; the %ss are %s", what, given,
+                         what, known.bytes);
+    ff_buffer_free(&known);
+    return status;
+}
+
+/* The recipe, where one is given, and the model, which is the recipe's or the one given. */
+static ff_status check_recipe(const ff_trainer_options *options, ff_error *error) {
+    if (!options->recipe) {
+        for (int i = 0; options->model && ff_model_name(i); i++)
+            if (strcmp(options->model, ff_model_name(i)) == 0) return FF_OK;
+        return refuse_name("model", options->model, ff_model_name, error);
+    }
+    const ff_recipe *row = ff_recipe_named(options->recipe);
+    if (!row) return refuse_name("recipe", options->recipe, ff_recipe_name, error);
+    if (!options->model || strcmp(options->model, row->model) == 0) return FF_OK;
+    return ff_fail(error, FF_USAGE, "--recipe %s trains %s, not --model %s", row->name, row->model,
+                   options->model);
+}
+
+/* What can be told from the options alone. */
+static ff_status check_options(const ff_trainer_options *options, ff_error *error) {
+    if (!options->data)
+        return ff_fail(error, FF_USAGE, "--data is missing; it names the packed training set");
+    FF_TRY(check_recipe(options, error));
+    if (options->nesterov && options->no_nesterov)
+        return ff_fail(error, FF_USAGE, "--nesterov and --no-nesterov exclude each other");
+    if (options->nesterov && options->momentum == 0)
+        return ff_fail(error, FF_USAGE, "--nesterov needs a --momentum above 0");
+    return FF_OK;
+}
+
+/* "crop" without "=PAD". */
+static bool crops_without_number(const char *augment) {
+    for (const char *part = augment; part; part = strchr(part, ',')) {
+        part += *part == ',';
+        if (strcspn(part, ",") == 4 && strncmp(part, "crop", 4) == 0) return true;
+    }
+    return false;
+}
+
+/* The usual 4 of small images, an eighth of the side of large ones; samples that are larger than
+ * what is cut from them need none. */
+static uint32_t chosen_padding(const ff_trainer *trainer) {
+    const ff_splits *splits = &trainer->splits;
+    const ff_metadata *train = ff_dataset_metadata(splits->train);
+    const uint32_t side = splits->height > splits->width ? splits->height : splits->width;
+    if (trainer->augment.resize || train->height > splits->height || train->width > splits->width)
+        return 0;
+    return side <= FF_RECIPE_SMALL ? 4 : side / 8;
+}
+
+static ff_status resolve_augment(ff_trainer *trainer, const ff_trainer_options *options,
+                                 const ff_recipe *recipe, ff_error *error) {
+    const ff_splits *splits = &trainer->splits;
+    trainer->is_small = splits->height <= FF_RECIPE_SMALL && splits->width <= FF_RECIPE_SMALL;
+    trainer->augment_chosen = options->augment == NULL;
+    const char *text = options->augment;
+    if (!text) text = trainer->is_small ? recipe->augment_small : recipe->augment;
+    if (!options->augment) FF_TRY(ff_augment_parse(&trainer->augment, text, error));
+    trainer->pad_chosen = crops_without_number(text);
+    if (trainer->pad_chosen) trainer->augment.pad = chosen_padding(trainer);
+    ff_augment_text(&trainer->augment, trainer->augment_text);
+
+    const ff_metadata *train = ff_dataset_metadata(splits->train);
+    ff_status status = ff_augment_check(&trainer->augment, train->height, train->width,
+                                        splits->height, splits->width, error);
+    if (status != FF_OK) return ff_fail_within(error, status, "%s", ff_dataset_path(splits->train));
+    if (!splits->val) return FF_OK;
+    const ff_metadata *val = ff_dataset_metadata(splits->val);
+    const ff_augment_spec evaluation = {.resize = splits->val_resize};
+    uint32_t height = val->height, width = val->width;
+    if (val->variable_size) height = width = splits->val_resize;
+    status = ff_augment_check(&evaluation, height, width, splits->height, splits->width, error);
+    return status == FF_OK ? FF_OK
+                           : ff_fail_within(error, status, "%s", ff_dataset_path(splits->val));
+}
+
+static void resolve_batches(ff_trainer *trainer, const ff_trainer_options *options,
+                            const ff_recipe *recipe) {
+    uint64_t count = trainer->train_count;
+    trainer->batch_asked = options->batch > 0 ? options->batch : recipe->batch;
+    trainer->batch = trainer->batch_asked;
+    /* One batch of everything is what a loader gives in either mode; a plan of that size spares
+     * batch norms the padding. */
+    if ((uint64_t)trainer->batch > count) trainer->batch = (int64_t)count;
+    int64_t rest = (int64_t)(count % (uint64_t)trainer->batch);
+    trainer->batches = count / (uint64_t)trainer->batch;
+    if (options->last_batch == FF_LAST_BATCH_KEEP && rest) {
+        trainer->last_count = rest;
+        trainer->batches++;
+    } else {
+        trainer->dropped = rest;
+    }
+    if (trainer->val_count)
+        trainer->val_batch = (uint64_t)trainer->batch_asked < trainer->val_count
+                                 ? trainer->batch_asked
+                                 : (int64_t)trainer->val_count;
+}
+
+/* ---- the machine and its precision ---- */
+
+static ff_status refuse_precision(const char *given, ff_error *error) {
+    ff_nearest nearest = {.wanted = given, .length = strlen(given)};
+    for (int i = FF_PRECISION_COUNT; i-- > 0;)
+        ff_nearest_offer(&nearest, ff_precision_name((ff_precision)i));
+    return ff_fail(error, FF_USAGE, "--precision: '%s' is none of f32|tf32|f16|bf16%s%s%s", given,
+                   nearest.name ? "; did you mean " : "", nearest.name ? nearest.name : "",
+                   nearest.name ? "?" : "");
+}
+
+static ff_status open_machine(ff_trainer *trainer, const ff_trainer_options *options,
+                              ff_error *error) {
+    const bool chosen = options->compute && strcmp(options->compute, "auto") != 0;
+    /* An implementation of the CPU is asked for by its name. */
+    const char *device = options->device ? options->device : "cpu";
+    if (chosen && strcmp(device, "auto") == 0) device = "cpu";
+    if (chosen && strcmp(device, "cpu") != 0)
+        return ff_fail(error, FF_USAGE, "--compute %s is the CPU's; it excludes --device %s",
+                       options->compute, device);
+    if (options->planned) device = "cpu"; /* the machine that plans */
+    const ff_machine_options machine = {
+        .device = device,
+        .plan_cache = options->plan_cache,
+        .tune_seconds = options->tune_seconds,
+        .no_fold = options->no_fold,
+        .tuning = options->tuning,
+        .verbose = options->verbose,
+    };
+    FF_TRY(ff_machine_open(&trainer->machine, &machine, error));
+    trainer->device = options->planned ? options->planned : ff_machine_device(trainer->machine);
+    const bool cpu = !trainer->device;
+    trainer->precision = cpu ? FF_PRECISION_F32 : FF_PRECISION_F16;
+    if (options->precision && !ff_precision_parse(options->precision, &trainer->precision))
+        return refuse_precision(options->precision, error);
+    if (cpu && trainer->precision != FF_PRECISION_F32)
+        return ff_fail(error, FF_USAGE, "--precision %s: the CPU computes in f32 (device: %s)",
+                       options->precision, ff_machine_text(trainer->machine));
+    if (cpu && options->placement != FF_PLACEMENT_AUTO)
+        return ff_fail(error, FF_USAGE,
+                       "--placement %s: the CPU reads the set where it lies; placements are for "
+                       "GPUs (device: %s)",
+                       ff_placement_name(options->placement), ff_machine_text(trainer->machine));
+    if (options->loss_scale > 0 && ff_precision_dtype(trainer->precision) == FF_F32)
+        return ff_fail(error, FF_USAGE, "--loss-scale: %s needs no scale; it is for f16 and bf16",
+                       ff_precision_name(trainer->precision));
+    return FF_OK;
+}
+
+static void resolve_loss_scale(ff_trainer *trainer, const ff_trainer_options *options,
+                               const ff_recipe *recipe) {
+    const bool chosen = options->loss_scale < 0;
+    const double own = trainer->precision == FF_PRECISION_F16 ? recipe->loss_scale : 0;
+    trainer->scale_moves = chosen && trainer->precision == FF_PRECISION_F16 && own == 0;
+    trainer->loss_scale = trainer->scale_moves ? FF_TRAINER_LOSS_SCALE
+                          : chosen             ? own
+                                               : options->loss_scale;
+}
+
+static ff_status build(ff_trainer *trainer, const ff_trainer_options *options, ff_error *error) {
+    FF_TRY(check_options(options, error));
+    const ff_recipe *recipe =
+        options->recipe ? ff_recipe_named(options->recipe) : ff_recipe_of(options->model);
+    if (options->augment) FF_TRY(ff_augment_parse(&trainer->augment, options->augment, error));
+    ff_splits_options splits = {.data = options->data,
+                                .val = options->val,
+                                .label = options->label,
+                                .verify = options->verify,
+                                .crop = (uint32_t)options->crop,
+                                .augment = &trainer->augment,
+                                .val_resize = (uint32_t)options->val_resize};
+    FF_TRY(ff_splits_open(&trainer->splits, &splits, error));
+    trainer->train_count = ff_dataset_count(trainer->splits.train);
+    trainer->val_count = trainer->splits.val ? ff_dataset_count(trainer->splits.val) : 0;
+    trainer->model_name = options->model ? options->model : recipe->model;
+    trainer->recipe_name = recipe->name;
+    trainer->seed = (uint64_t)options->seed;
+    trainer->order = options->order;
+    trainer->verify = options->verify;
+    FF_TRY(resolve_augment(trainer, options, recipe, error));
+    resolve_batches(trainer, options, recipe);
+    FF_TRY(ff_trainer_resolve_updates(trainer, options, recipe, error));
+    FF_TRY(open_machine(trainer, options, error));
+    resolve_loss_scale(trainer, options, recipe);
+    trainer->options = options;
+    return ff_trainer_build_parts(trainer, error);
+}
+
+ff_status ff_trainer_create(ff_trainer **trainer, const ff_trainer_options *options,
+                            ff_error *error) {
+    FF_TRY(ff_alloc(trainer, 1, sizeof **trainer, "the recipe", error));
+    ff_status status = build(*trainer, options, error);
+    if (status != FF_OK) ff_trainer_destroy(trainer);
+    return status;
+}
+
+void ff_trainer_destroy(ff_trainer **trainer) {
+    if (!*trainer) return;
+    ff_trainer_drop_parts(*trainer);
+    ff_splits_close(&(*trainer)->splits);
+    ff_machine_close(&(*trainer)->machine);
+    free(*trainer);
+    *trainer = NULL;
+}
