@@ -267,10 +267,12 @@ ff_status ff_append_run(ff_append *append, const ff_settings *settings, const ff
     uint64_t began_ns = ff_now_ns();
     char *parent = NULL;
     report->appended = true;
-    ff_status status = ff_copy_string(&report->source, settings->path, error);
-    if (status == FF_OK) status = ff_copy_string(&report->output, append->path, error);
-    if (status == FF_OK) status = ff_run_parent(&parent, append->path, error);
-    if (status == FF_OK) status = append_in(append, &job, parent, error);
+    ff_status status;
+    FF_TRY_DONE(ff_copy_string(&report->source, settings->path, error));
+    FF_TRY_DONE(ff_copy_string(&report->output, append->path, error));
+    FF_TRY_DONE(ff_run_parent(&parent, append->path, error));
+    FF_TRY_DONE(append_in(append, &job, parent, error));
+done:
     ff_run_close(&job);
     free(parent);
     report->seconds = (double)(ff_now_ns() - began_ns) * 1e-9;
