@@ -82,12 +82,12 @@ static ff_status add_table(ff_metadata *metadata, const ff_transform_spec *spec,
     ff_transform *transform;
     uint8_t *ramp;
     FF_TRY(ff_transform_create(&transform, &planes, error));
-    ff_status status = ff_alloc(&ramp, spec->channels, 256, "a table", error);
-    if (status == FF_OK) {
-        for (uint32_t i = 0; i < spec->channels * 256; i++) ramp[i] = (uint8_t)i;
-        status = ff_alloc_aligned(&metadata->table, ff_transform_bytes(transform, 256, 1), 1, 0,
-                                  "a table", error);
-    }
+    ff_status status;
+    FF_TRY_DONE(ff_alloc(&ramp, spec->channels, 256, "a table", error));
+    for (uint32_t i = 0; i < spec->channels * 256; i++) ramp[i] = (uint8_t)i;
+    FF_TRY_DONE(ff_alloc_aligned(&metadata->table, ff_transform_bytes(transform, 256, 1), 1, 0,
+                                 "a table", error));
+done:
     if (status == FF_OK) {
         ff_transform_planar(transform, ramp, 256, 1, metadata->table);
         metadata->filter = FF_FILTER_TABLE;
