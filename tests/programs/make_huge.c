@@ -3,9 +3,9 @@
  * the shards' records are holes too.
  *
  * make_huge DIR --count 10000000 */
+#include "format/base/file.h"
 #include "format/base/options.h"
 #include "format/checksum.h"
-#include "format/base/file.h"
 #include "format/generation.h"
 #include "format/layout.h"
 
