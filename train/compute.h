@@ -170,8 +170,8 @@ typedef struct ff_compute_ops {
     /* required: torch's [out][in][kernel][kernel] into and out of the held order; host memory. */
     void (*conv_import)(const ff_conv *conv, const float *oihw, float *held);
     void (*conv_export)(const ff_conv *conv, const float *held, float *oihw);
-    /* required. bias and dbias: [padded output channels], NULL where the shape has none; dw is NULL
-     * where the shape is frozen, and only there. */
+    /* required. bias and dbias: [padded output channels], NULL where the shape has none; the bias
+     * comes as weights do. dw is NULL where the shape is frozen, and only there. */
     void (*conv_forward)(ff_compute *compute, ff_conv *conv, const void *x, const void *w,
                          const void *bias, void *y, void *scratch);
     /* Optional, for convolutions without a bias that say `statistics`: the same, and the sums of y
