@@ -6,13 +6,10 @@
 #include "format/ids.h"
 #include "format/shard.h"
 
-#include <fcntl.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 enum { PART_BYTES = 1 << 16 };
 
@@ -332,31 +329,6 @@ static ff_status write_index(builder *b, ff_error *error) {
     return ff_file_rewrite(b->file, 0, header, sizeof header, error);
 }
 
-/* Whether the folder's index is, byte for byte, the one that was written just now. */
-static ff_status is_there(builder *b, bool *there, ff_error *error) {
-    char *path;
-    struct stat info;
-    uint8_t *part;
-    *there = false;
-    FF_TRY(ff_format(&path, error, "%s/%s", b->directory, FF_INDEX_NAME));
-    int old = open(path, O_RDONLY | O_CLOEXEC);
-    free(path);
-    if (old < 0) return FF_OK;
-    ff_status status = ff_alloc(&part, 2, PART_BYTES, "index buffers", error);
-    uint64_t length = ff_file_offset(b->file);
-    *there = status == FF_OK && !fstat(old, &info) && (uint64_t)info.st_size == length;
-    for (uint64_t at = 0; *there && at < length && status == FF_OK; at += PART_BYTES) {
-        size_t count = length - at < PART_BYTES ? (size_t)(length - at) : PART_BYTES;
-        status = ff_file_read_back(b->file, at, part, count, error);
-        *there = status == FF_OK &&
-                 pread(old, part + PART_BYTES, count, (off_t)at) == (ssize_t)count &&
-                 !memcmp(part, part + PART_BYTES, count);
-    }
-    free(part);
-    close(old);
-    return status;
-}
-
 static ff_status read_text(builder *b, ff_buffer *text, ff_error *error) {
     ff_shard first;
     FF_TRY(ff_shard_open(&first, b->directory, 0, error));
@@ -375,7 +347,7 @@ static ff_status build(builder *b, bool *written, ff_error *error) {
     FF_TRY(write_index(b, error));
     if (written) {
         bool there;
-        FF_TRY(is_there(b, &there, error));
+        FF_TRY(ff_file_is_there(b->file, &there, error));
         *written = !there;
         if (there) return FF_OK;
     }

@@ -39,12 +39,13 @@ static ff_status write_head(ff_buffer *text, const ff_part *part, ff_error *erro
 ff_status ff_part_write(const ff_part *part, const char *directory, const ff_buffer *text,
                         ff_error *error) {
     ff_buffer all = {0};
-    ff_status status = write_head(&all, part, error);
-    if (status == FF_OK) status = ff_buffer_add(&all, text->bytes, text->length, error);
-    if (status == FF_OK)
-        status = ff_buffer_printf(&all, error, "checksum %016" PRIx64 "\n",
-                                  ff_checksum(all.bytes, all.length));
-    if (status == FF_OK) status = ff_file_save(directory, FF_PART_NAME, &all, error);
+    ff_status status;
+    FF_TRY_DONE(write_head(&all, part, error));
+    FF_TRY_DONE(ff_buffer_add(&all, text->bytes, text->length, error));
+    FF_TRY_DONE(ff_buffer_printf(&all, error, "checksum %016" PRIx64 "\n",
+                                 ff_checksum(all.bytes, all.length)));
+    FF_TRY_DONE(ff_file_save(directory, FF_PART_NAME, &all, error));
+done:
     ff_buffer_free(&all);
     return status;
 }

@@ -43,10 +43,11 @@ ff_status ff_pending_write(const ff_pending *pending, const char *directory, uin
     char name[64];
     ff_kept kept = {.number = {pending->file_bytes, pending->footer_offset}, .text = pending->text};
     pending_name(name, number);
-    ff_status status = ff_buffer_add(&kept.note, pending->footer, sizeof pending->footer, error);
-    if (status == FF_OK)
-        status = ff_buffer_add(&kept.note, pending->note.bytes, pending->note.length, error);
-    if (status == FF_OK) status = ff_kept_write(&kept, directory, name, error);
+    ff_status status;
+    FF_TRY_DONE(ff_buffer_add(&kept.note, pending->footer, sizeof pending->footer, error));
+    FF_TRY_DONE(ff_buffer_add(&kept.note, pending->note.bytes, pending->note.length, error));
+    FF_TRY_DONE(ff_kept_write(&kept, directory, name, error));
+done:
     ff_buffer_free(&kept.note);
     return status;
 }
@@ -117,9 +118,11 @@ ff_status ff_pending_read(ff_pending *pending, const char *directory, uint32_t n
     *pending = (ff_pending){0};
     pending_name(name, number);
     FF_TRY(ff_format(&pending->path, error, "%s/%s", directory, name));
-    ff_status status = ff_kept_read(&kept, pending->path, error);
-    if (status == FF_OK) status = take_kept(pending, &kept, error);
-    if (status == FF_OK) status = check_shard(pending, directory, number, error);
+    ff_status status;
+    FF_TRY_DONE(ff_kept_read(&kept, pending->path, error));
+    FF_TRY_DONE(take_kept(pending, &kept, error));
+    FF_TRY_DONE(check_shard(pending, directory, number, error));
+done:
     ff_kept_free(&kept);
     return status;
 }

@@ -138,16 +138,16 @@ static ff_status open_writer(ff_writer **out, const char *directory, const ff_me
     FF_TRY(ff_metadata_check(metadata, error));
     FF_TRY(ff_alloc(&writer, 1, sizeof *writer, "a writer", error));
     writer->pending = pending;
-    ff_status status = ff_copy_string(&writer->directory, directory, error);
-    if (status == FF_OK) status = ff_metadata_copy(&writer->metadata, metadata, error);
-    if (status == FF_OK) status = ff_metadata_write(metadata, &writer->text, error);
-    if (status == FF_OK) {
-        ff_id_of(writer->metadata_id, writer->text.bytes, writer->text.length);
-        set_range(writer, part);
-        status = ff_pending_tidy(directory, error);
-    }
-    if (status == FF_OK) status = find_whole_shards(writer, error);
-    if (status == FF_OK) status = refuse_others(writer, error);
+    ff_status status;
+    FF_TRY_DONE(ff_copy_string(&writer->directory, directory, error));
+    FF_TRY_DONE(ff_metadata_copy(&writer->metadata, metadata, error));
+    FF_TRY_DONE(ff_metadata_write(metadata, &writer->text, error));
+    ff_id_of(writer->metadata_id, writer->text.bytes, writer->text.length);
+    set_range(writer, part);
+    FF_TRY_DONE(ff_pending_tidy(directory, error));
+    FF_TRY_DONE(find_whole_shards(writer, error));
+    FF_TRY_DONE(refuse_others(writer, error));
+done:
     if (status != FF_OK) ff_writer_close(&writer);
     *out = writer;
     return status;

@@ -83,16 +83,17 @@ static ff_status check_transforms(const pair *both, ff_agreement_fit fit, ff_err
 static ff_status name_classes(const pair *both, uint32_t number, const char *a, const char *b,
                               ff_error *error) {
     ff_buffer text = {0};
-    ff_status status = ff_escape(&text, a, strlen(a), error);
-    if (status == FF_OK) status = ff_buffer_add(&text, "", 1, error);
-    size_t second = text.length;
-    if (status == FF_OK) status = ff_escape(&text, b, strlen(b), error);
-    if (status == FF_OK) status = ff_buffer_add(&text, "", 1, error);
-    if (status == FF_OK)
-        status = ff_fail(error, FF_BAD_DATA,
-                         "class %" PRIu32 " is '%.200s' in %s and '%.200s' in %s; the same classes "
-                         "in the same order are wanted (ffpack --classes)",
-                         number, text.bytes, both->train_path, text.bytes + second, both->val_path);
+    ff_status status;
+    FF_TRY_DONE(ff_escape(&text, a, strlen(a), error));
+    FF_TRY_DONE(ff_buffer_add(&text, "", 1, error));
+    const size_t second = text.length;
+    FF_TRY_DONE(ff_escape(&text, b, strlen(b), error));
+    FF_TRY_DONE(ff_buffer_add(&text, "", 1, error));
+    status = ff_fail(error, FF_BAD_DATA,
+                     "class %" PRIu32 " is '%.200s' in %s and '%.200s' in %s; the same classes in "
+                     "the same order are wanted (ffpack --classes)",
+                     number, text.bytes, both->train_path, text.bytes + second, both->val_path);
+done:
     ff_buffer_free(&text);
     return status;
 }

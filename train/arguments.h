@@ -45,14 +45,19 @@ static inline size_t ff_tensor_at(const ff_tensor *t, int n, int c, int h, int w
            (size_t)(c % t->block);
 }
 
-/* What follows a batch norm in the same pass. GELU (Hendrycks & Gimpel 2016, arXiv 1606.08415) is
- * the one of the error function, torch's default: z * Phi(z), Phi(z) = (1 + erf(z / sqrt 2)) / 2;
- * its slope is Phi(z) + z exp(-z^2 / 2) / sqrt(2 pi). */
+/* By itself, or after a batch norm in the same pass. GELU (Hendrycks & Gimpel 2016, arXiv
+ * 1606.08415) is the one of the error function, torch's default: z * Phi(z), Phi(z) = (1 + erf(z /
+ * sqrt 2)) / 2; its slope is Phi(z) + z exp(-z^2 / 2) / sqrt(2 pi). */
 typedef enum ff_activation {
     FF_ACTIVATION_NONE,
     FF_ACTIVATION_RELU,
     FF_ACTIVATION_GELU
 } ff_activation;
+
+/* Whether its slope is found from what came out, so that what went in need not be kept. */
+static inline bool ff_activation_sees_output(ff_activation activation) {
+    return activation == FF_ACTIVATION_RELU;
+}
 
 /* Batch norm (Ioffe & Szegedy 2015, arXiv 1502.03167), then an optional add, then an optional
  * activation, in one pass: y = activation(gamma * (x - mean) * inv_std + beta + residual). GELU

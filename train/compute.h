@@ -7,7 +7,8 @@
  * of its device: `void *` here. ff_tensor (arguments.h) says how they lie, padding included, which
  * every entry keeps zero.
  * Weights of convolutions and linear layers come in the compute's dtype (copies of f32 masters
- * where that is 16 bits wide); gradients of all parameters are f32.
+ * where that is 16 bits wide), and so do their gradients (dw); per-channel parameters and their
+ * gradients (dgamma, dbeta, dbias) are f32 always.
  *
  * Entries marked required are in every table; optional ones may be NULL, with the default named.
  * Pointers are 64-byte aligned and must not overlap unless the entry says so. Nothing allocates but
@@ -169,8 +170,8 @@ typedef struct ff_compute_ops {
     /* required: torch's [out][in][kernel][kernel] into and out of the held order; host memory. */
     void (*conv_import)(const ff_conv *conv, const float *oihw, float *held);
     void (*conv_export)(const ff_conv *conv, const float *held, float *oihw);
-    /* required. bias and dbias: [padded output channels], NULL where the shape has none; dw is NULL
-     * where the shape is frozen, and only there. */
+    /* required. bias and dbias: [padded output channels], NULL where the shape has none; the bias
+     * comes as weights do. dw is NULL where the shape is frozen, and only there. */
     void (*conv_forward)(ff_compute *compute, ff_conv *conv, const void *x, const void *w,
                          const void *bias, void *y, void *scratch);
     /* Optional, for convolutions without a bias that say `statistics`: the same, and the sums of y
@@ -224,14 +225,12 @@ typedef struct ff_compute_ops {
                             const void *w, const void *dy, void *dx, void *dw, float *dbias,
                             void *scratch);
 
-    /* required. y may be x; dx may be dy; `to` may be a or b. */
-    void (*relu_forward)(ff_compute *compute, size_t count, const void *x, void *y);
-    void (*relu_backward)(ff_compute *compute, size_t count, const void *y, const void *dy,
-                          void *dx);
-    /* required. y may be x; dx may be dy; x is the input of the forward pass. */
-    void (*gelu_forward)(ff_compute *compute, size_t count, const void *x, void *y);
-    void (*gelu_backward)(ff_compute *compute, size_t count, const void *x, const void *dy,
-                          void *dx);
+    /* required. y may be x; dx may be dy. seen: y where ff_activation_sees_output, else x. */
+    void (*activation_forward)(ff_compute *compute, ff_activation activation, size_t count,
+                               const void *x, void *y);
+    void (*activation_backward)(ff_compute *compute, ff_activation activation, size_t count,
+                                const void *seen, const void *dy, void *dx);
+    /* required. `to` may be a or b; y may be x. */
     void (*add)(ff_compute *compute, size_t count, const void *a, const void *b, void *to);
     void (*dropout)(ff_compute *compute, const ff_dropout *dropout, const void *x, void *y);
 

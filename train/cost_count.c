@@ -228,23 +228,15 @@ static void arrays(ff_compute *compute, size_t count, int number, double flops) 
     ff_cost_arrays(compute, (double)(count * compute->element_bytes) * number,
                    flops * (double)count, 1);
 }
-static void relu_forward(ff_compute *compute, size_t count, const void *x, void *y) {
+static void activation_forward(ff_compute *compute, ff_activation activation, size_t count,
+                               const void *x, void *y) {
     (void)x, (void)y;
-    arrays(compute, count, 2, 1);
+    arrays(compute, count, 2, activation == FF_ACTIVATION_GELU ? GELU_FLOPS : 1);
 }
-static void relu_backward(ff_compute *compute, size_t count, const void *y, const void *dy,
-                          void *dx) {
-    (void)y, (void)dy, (void)dx;
-    arrays(compute, count, 3, 1);
-}
-static void gelu_forward(ff_compute *compute, size_t count, const void *x, void *y) {
-    (void)x, (void)y;
-    arrays(compute, count, 2, GELU_FLOPS);
-}
-static void gelu_backward(ff_compute *compute, size_t count, const void *x, const void *dy,
-                          void *dx) {
-    (void)x, (void)dy, (void)dx;
-    arrays(compute, count, 3, GELU_FLOPS);
+static void activation_backward(ff_compute *compute, ff_activation activation, size_t count,
+                                const void *seen, const void *dy, void *dx) {
+    (void)seen, (void)dy, (void)dx;
+    arrays(compute, count, 3, activation == FF_ACTIVATION_GELU ? GELU_FLOPS : 1);
 }
 static void add(ff_compute *compute, size_t count, const void *a, const void *b, void *to) {
     (void)a, (void)b, (void)to;
@@ -309,10 +301,8 @@ static const ff_compute_ops ops = {
     .pool_backward = pool_backward,
     .linear_forward = linear_forward,
     .linear_backward = linear_backward,
-    .relu_forward = relu_forward,
-    .relu_backward = relu_backward,
-    .gelu_forward = gelu_forward,
-    .gelu_backward = gelu_backward,
+    .activation_forward = activation_forward,
+    .activation_backward = activation_backward,
     .add = add,
     .dropout = dropout,
     .loss = loss,

@@ -172,15 +172,20 @@ ff_node ff_graph_norm_with(ff_graph *graph, ff_node from, const char *name, doub
     return append(graph, &layer);
 }
 
-ff_node ff_graph_relu(ff_graph *graph, ff_node from) {
-    if (graph->failure.status != FF_OK) return 0;
-    ff_layer layer = begin(graph, FF_LAYER_RELU, from, "relu");
-    return append(graph, &layer);
+ff_activation_words ff_activation_called(ff_activation activation) {
+    static const ff_activation_words words[] = {
+        [FF_ACTIVATION_NONE] = {"", ""},
+        [FF_ACTIVATION_RELU] = {"relu", "ReLU"},
+        [FF_ACTIVATION_GELU] = {"gelu", "GELU"},
+    };
+    return words[activation];
 }
 
-ff_node ff_graph_gelu(ff_graph *graph, ff_node from) {
+ff_node ff_graph_activation(ff_graph *graph, ff_node from, ff_activation activation) {
     if (graph->failure.status != FF_OK) return 0;
-    ff_layer layer = begin(graph, FF_LAYER_GELU, from, "gelu");
+    ff_layer layer =
+        begin(graph, FF_LAYER_ACTIVATION, from, ff_activation_called(activation).layer);
+    layer.activation = activation;
     return append(graph, &layer);
 }
 

@@ -9,6 +9,7 @@
 
 #include "format/base/status.h"
 #include "format/dtype.h"
+#include "train/arguments.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -19,8 +20,7 @@ typedef enum ff_layer_kind {
     FF_LAYER_INPUT,
     FF_LAYER_CONV,
     FF_LAYER_NORM,
-    FF_LAYER_RELU,
-    FF_LAYER_GELU,
+    FF_LAYER_ACTIVATION,
     FF_LAYER_MAX_POOL,
     FF_LAYER_AVERAGE_POOL,
     FF_LAYER_LINEAR,
@@ -41,8 +41,15 @@ typedef struct ff_layer {
     double momentum, epsilon;            /* NORM */
     double scale;                        /* LINEAR: of its products */
     double probability;                  /* DROPOUT */
+    ff_activation activation;            /* ACTIVATION */
     int parameter;                       /* index of its first parameter; -1 = none */
 } ff_layer;
+
+/* What a layer of it is called, and what it is called beside others; "" of NONE. */
+typedef struct ff_activation_words {
+    const char *layer, *text;
+} ff_activation_words;
+ff_activation_words ff_activation_called(ff_activation activation);
 
 /* How a parameter begins. */
 typedef enum ff_initial {
@@ -113,8 +120,13 @@ ff_node ff_graph_conv(ff_graph *graph, ff_node from, const char *name, int chann
 ff_node ff_graph_norm(ff_graph *graph, ff_node from, const char *name);
 ff_node ff_graph_norm_with(ff_graph *graph, ff_node from, const char *name, double momentum,
                            double epsilon);
-ff_node ff_graph_relu(ff_graph *graph, ff_node from);
-ff_node ff_graph_gelu(ff_graph *graph, ff_node from);
+ff_node ff_graph_activation(ff_graph *graph, ff_node from, ff_activation activation);
+static inline ff_node ff_graph_relu(ff_graph *graph, ff_node from) {
+    return ff_graph_activation(graph, from, FF_ACTIVATION_RELU);
+}
+static inline ff_node ff_graph_gelu(ff_graph *graph, ff_node from) {
+    return ff_graph_activation(graph, from, FF_ACTIVATION_GELU);
+}
 ff_node ff_graph_max_pool(ff_graph *graph, ff_node from, const char *name, int kernel, int stride,
                           int pad);
 ff_node ff_graph_average_pool(ff_graph *graph, ff_node from, const char *name, int kernel,

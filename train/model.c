@@ -102,7 +102,7 @@ static ff_status add_plan(ff_model *model, int batch, bool training, const bool 
 static bool is_conv(const ff_graph *graph, int node, bool normed) {
     if (graph->layers[node].kind != FF_LAYER_CONV) return false;
     const ff_layer *from = &graph->layers[graph->layers[node].from];
-    return !normed || (from->kind == FF_LAYER_RELU && from->from >= 0 &&
+    return !normed || (from->activation == FF_ACTIVATION_RELU && from->from >= 0 &&
                        graph->layers[from->from].kind == FF_LAYER_NORM);
 }
 

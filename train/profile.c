@@ -183,17 +183,17 @@ ff_status ff_profile_step(ff_profile *profile, ff_plan *plan, const ff_costs *co
     FF_TRY(ff_alloc(&profile->row_ns, costs->row_count, sizeof *profile->row_ns,
                     "the times of a step", error));
     ff_compute_read(p.compute, &control, plan->store->control, sizeof control);
-    ff_status status = ff_compute_check(p.compute, error);
-    if (status == FF_OK) status = prepare(&p, error);
-    if (status == FF_OK) status = run(&p, error);
-    if (status == FF_OK) {
-        for (size_t i = 0; i < costs->row_count; i++)
-            profile->row_ns[i] = median(p.taken + i * launches, launches);
-        profile->step_ns = median(p.taken + costs->row_count * launches, launches);
-        plan->store->forwards += WARM_UP + 2 * (int64_t)launches;
-        ff_compute_write(p.compute, plan->store->control, &control, sizeof control);
-        status = ff_compute_check(p.compute, error);
-    }
+    ff_status status;
+    FF_TRY_DONE(ff_compute_check(p.compute, error));
+    FF_TRY_DONE(prepare(&p, error));
+    FF_TRY_DONE(run(&p, error));
+    for (size_t i = 0; i < costs->row_count; i++)
+        profile->row_ns[i] = median(p.taken + i * launches, launches);
+    profile->step_ns = median(p.taken + costs->row_count * launches, launches);
+    plan->store->forwards += WARM_UP + 2 * (int64_t)launches;
+    ff_compute_write(p.compute, plan->store->control, &control, sizeof control);
+    FF_TRY_DONE(ff_compute_check(p.compute, error));
+done:
     destroy(&p);
     if (status != FF_OK) ff_profile_free(profile);
     return status;

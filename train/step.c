@@ -319,25 +319,3 @@ ff_status ff_step_restart(ff_step *step, ff_error *error) {
     step->plan = NULL;
     return FF_OK;
 }
-
-ff_stream *ff_step_stream(const ff_step *step) {
-    return step->compute->stream;
-}
-
-int ff_step_bucket_count(const ff_step *step) {
-    return step->bucket_count;
-}
-
-ff_step_bucket ff_step_bucket_at(const ff_step *step, int index) {
-    const ff_bucket *bucket = &step->buckets[index];
-    const ff_store *store = step->store;
-    const size_t element = store->compute->element_bytes;
-    char *channels = store->gradients + store->weight_count * element;
-    return (ff_step_bucket){
-        .weights = store->gradients + bucket->weights * element,
-        .weight_count = bucket->weights_end - bucket->weights,
-        .channels = (float *)(void *)channels + (bucket->channels - store->weight_count),
-        .channel_count = bucket->channels_end - bucket->channels,
-        .ready = step->bucket_events[index],
-    };
-}

@@ -81,19 +81,4 @@ typedef struct ff_step_times {
 } ff_step_times;
 ff_step_times ff_step_measure(ff_step *step);
 
-/* The stream in which steps run: ff_batches_prepare and _finish are given it. */
-ff_stream *ff_step_stream(const ff_step *step);
-
-/* Gradient buckets (one without events where bucket_bytes is 0), in the order in which the backward
- * pass completes them. Each lies in two ranges of the gradients' block: weights of the compute's
- * dtype, and f32 of per-channel parameters. */
-typedef struct ff_step_bucket {
-    void *weights;
-    float *channels;
-    size_t weight_count, channel_count; /* elements */
-    ff_event *ready;
-} ff_step_bucket;
-int ff_step_bucket_count(const ff_step *step);
-ff_step_bucket ff_step_bucket_at(const ff_step *step, int index);
-
 #endif

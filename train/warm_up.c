@@ -96,9 +96,11 @@ ff_status ff_warm_up(ff_trainer *trainer, ff_error *error) {
     ff_store *store = ff_model_store(trainer->model);
     snapshot kept = {0};
     if (store->compute->device->table->unified) return FF_OK;
-    ff_status status = take(&kept, store, error);
-    if (status == FF_OK) status = run(trainer, error);
-    if (status == FF_OK) status = put_back(&kept, store, error);
+    ff_status status;
+    FF_TRY_DONE(take(&kept, store, error));
+    FF_TRY_DONE(run(trainer, error));
+    FF_TRY_DONE(put_back(&kept, store, error));
+done:
     drop(&kept);
     return status;
 }

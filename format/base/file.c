@@ -255,6 +255,26 @@ ff_status ff_file_rewrite(ff_file *file, uint64_t offset, const void *bytes, siz
     return ff_write_at(file->descriptor, file->shown, bytes, length, offset, error);
 }
 
+ff_status ff_file_is_there(ff_file *file, bool *there, ff_error *error) {
+    int old;
+    uint64_t bytes = 0;
+    uint8_t *part;
+    *there = false;
+    if (ff_open_file(file->path, &old, &bytes, NULL) != FF_OK) return FF_OK;
+    ff_status status = ff_alloc(&part, 2, BUFFER_BYTES, "file buffers", error);
+    *there = status == FF_OK && bytes == file->offset;
+    for (uint64_t at = 0; *there && at < bytes; at += BUFFER_BYTES) {
+        size_t count = bytes - at < BUFFER_BYTES ? (size_t)(bytes - at) : BUFFER_BYTES;
+        status = ff_file_read_back(file, at, part, count, error);
+        *there = status == FF_OK &&
+                 ff_read_at(old, file->path, part + BUFFER_BYTES, count, at, NULL) == FF_OK &&
+                 !memcmp(part, part + BUFFER_BYTES, count);
+    }
+    free(part);
+    ff_close_file(&old);
+    return status;
+}
+
 static ff_status sync_bytes(ff_file *file, ff_error *error) {
     FF_TRY(flush(file, error));
     if (file->directory)

@@ -42,6 +42,8 @@ uint64_t ff_file_offset(const ff_file *file);
 /* Writes at an offset, also after what was appended, which goes on where it was. */
 FF_MUST_USE ff_status ff_file_rewrite(ff_file *file, uint64_t offset, const void *bytes,
                                       size_t length, ff_error *error);
+/* Whether NAME is there already, with the very bytes that were written. */
+FF_MUST_USE ff_status ff_file_is_there(ff_file *file, bool *there, ff_error *error);
 /* fsync, rename, fsync of the folder; of a replacement the rename alone. Frees on success and on
  * failure (then the temporary file is removed). */
 FF_MUST_USE ff_status ff_file_commit(ff_file **file, ff_error *error);

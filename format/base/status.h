@@ -51,7 +51,9 @@ int ff_exit_code(const ff_error *error);
         if (ff_try_status != FF_OK) return ff_try_status;                                          \
     } while (0)
 
-/* The same for functions that release what they hold at a label `done:` and return `status`. */
+/* The same for functions that release what they hold at a label `done:` and return `status`: how
+ * functions of several steps clean up. Where one step follows another and no more, `if (status ==
+ * FF_OK) status = ...` says it in a line. */
 #define FF_TRY_DONE(call)                                                                          \
     do {                                                                                           \
         status = (call);                                                                           \

@@ -6,10 +6,12 @@ import io
 import os
 import random
 import shutil
+import struct
 import subprocess
 import sys
 import tarfile
 import tempfile
+import zlib
 
 here = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(here, "..", "format"))
@@ -140,10 +142,31 @@ open("short.txt", "w").write("n01440764\n" * 3)
 open("other.txt", "w").write("n01440764\nhello\n")
 open("missing.txt", "w").write("".join("%s %s\n" % line for line in lines[1:]))
 open("empty.txt", "w").write("")
+open("last.txt", "w").write("n01440764\n" * (len(lines) - 1))
+open("longer.txt", "w").write("".join("%s %s\n" % (name[:-5] + "x" * (i == 0) + ".JPEG", wnid) for i, (name, wnid) in enumerate(lines)))
 for labels, sentence in [("short.txt", "has 3 lines"), ("other.txt", "line 2 is 'hello'"), ("missing.txt", "no line for the image"),
+                         ("last.txt", "has %d lines, but there are more images" % (len(lines) - 1)),
+                         ("longer.txt", "no line for the image " + lines[0][0]),
                          ("empty.txt", "has no line"), ("alone.tar", "wanted ImageNet's devkit")]:
     code, said = run("alone.tar", "-o", "out", "--val-labels", labels, *OPTIONS)
     ok(code == 65 and sentence in said and len(said.splitlines()) == 1, "labels: %s" % sentence, said)
+# A synset with children is no class, and compressed elements follow one another without padding.
+plain = open(os.path.join(here, "meta-uncompressed.mat"), "rb").read()
+for name, number, packed in [("inner", 3, plain), ("unpadded", 0, None)]:
+    os.makedirs(name + "/data")
+    if not packed:
+        end = 136 + struct.unpack("<I", plain[132:136])[0]  # of the first of two elements
+        first = next(part for part in (zlib.compress(plain[128:end], level) for level in range(10)) if len(part) % 8)
+        packed = plain[:128] + b"".join(struct.pack("<II", 15, len(part)) + part for part in (first, zlib.compress(plain[end:])))
+    open(name + "/data/meta.mat", "wb").write(packed)
+    open(name + "/data/ILSVRC2012_validation_ground_truth.txt", "w").write(
+        "".join("%d\n" % (number if number and not i else wanted_id) for i, wanted_id in enumerate(truth)))
+code, said = run("alone.tar", "-o", "out", "--val-labels", "inner", *OPTIONS)
+ok(code == 65 and "line 1: '3' is no class of meta.mat" in said, "a synset with children in the ground truth", said)
+code, said = run("alone.tar", "-o", "out", "--val-labels", "unpadded", *OPTIONS)
+ok(code == 0 and ids("out") == wanted["val"], "compressed elements of any length", said)
+shutil.rmtree("out")
+
 for meta in ["meta.mat", "meta-uncompressed.mat"]:
     data = open(os.path.join(here, meta), "rb").read()
     kit = "devkit-%s/ILSVRC2012_devkit_t12" % meta[:-4]

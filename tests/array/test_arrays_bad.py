@@ -119,6 +119,7 @@ bad_npz("labels too few", ("y.npy: has 5 labels for 6 images in set.npz: x.npy",
 bad_npz("labels of 3 dimensions", ("wanted labels of 1 dimension",), x=images, y=numpy.zeros((6, 2, 2)))
 bad_npz("labels without width", ("wanted labels of 1 dimension",), x=images, y=numpy.zeros((6, 0)))
 bad_npz("a class below -1", ("label -2 of item 3 at byte", "wanted a class from 0 on"), x=images, y=numpy.array([0, 1, 2, -2, 0, 0]))
+bad_npz("a class of 2^64 - 1, which is no -1", ("of item 3 at byte",), x=images, y=numpy.array([0, 1, 2, 2**64 - 1, 0, 0], "u8"))
 bad_npz("a class of 2^40", ("label 1099511627776 of item 1",), x=images, y=numpy.array([0, 1 << 40, 2, 0, 0, 0]))
 bad_npz("a class beyond int64", ("of item 5",), x=images, y=numpy.array([0, 1, 2, 0, 0, 1 << 63], "u8"))
 bad_npz("labels of other widths", ("y_test.npy: 6 x 3 u8, but", "y_train.npy has 6 x 4 u8"), x_train=images, y_train=numpy.zeros((6, 4), "u1"),

@@ -52,6 +52,7 @@ check "  its classes are found by name" test "$(samples set labels | tail -n 1)"
 appends "shuffled and compressed" first more "${fixed[@]}" --shuffle 3 --compress zstd:1 --dtype bf16 --layout hwc
 appends "u8, aligned" first more "${fixed[@]}" --dtype u8 --align 4096 --compress zstd
 appends "samples of different sizes" first more --max-side 48 --pad-square --mean 0.5,0.4,0.3 --std 0.25,0.25,0.25 --shard-size 40K
+appends "a short side, and at most a long one" first more --resize 30 --max-side 38 --mean 0.5,0.4,0.3 --std 0.25,0.25,0.25 --shard-size 40K
 appends "gray, exact size" first more --resize 20x30 --interpolation bicubic --mode gray --mean 0.5 --std 0.5 --shard-size 20K
 check "a third generation" "$ffpack" append set first
 check "is right too" "$inspect" set --verify
@@ -87,6 +88,9 @@ refuses "no source" 2 'wanted ffpack append OUT SOURCE' append keep
 refuses "no set" 65 'first: is no packed dataset' append first more
 refuses "nothing there" 74 'nowhere' append nowhere more
 check "nothing of these changed the set" diff -r keep keep.old
+"$ffpack" first -o level "${fixed[@]}" --compress zstd:1 >/dev/null 2>&1
+refuses "another level of compression" 2 "level: has;level=1;wanted;level=3" append level more --compress zstd:3
+check "one who shares the folder is a writer, too" bash -c "exec 9<keep; flock -s 9; '$ffpack' append keep more 2>said; test \$? = 2"
 check "another writer is refused" bash -c "exec 9<keep; flock 9; '$ffpack' append keep more 2>said; test \$? = 2 && grep -q 'keep: another ffpack is writing there' said"
 
 # ---- what an interrupted append left

@@ -66,6 +66,8 @@ refuses "--classes where there are names" 2 "--classes: good_cifar10/batches.met
 # ---- folders
 fixed=(--resize 32x32 --mean 0.5,0.5,0.5 --std 0.5,0.5,0.5)
 refuses "images of different sizes" 2 "good_folder/C/img0.png has;and good_folder/C/img1.JPG;--resize" good_folder -o $out
+mkdir -p high/a && printf 'P6 2 2 255\n123456789012' >high/a/1.ppm && printf 'P6 2 3 255\n123456789012345678' >high/a/2.ppm
+refuses "images that differ in height alone" 2 "high/a/1.ppm has;and high/a/2.ppm;--resize" high -o $out
 refuses "--resize N alone keeps sizes apart" 2 "good_folder/C/img0.png has;--center-crop" good_folder -o $out --resize 32
 copy folder; truncate -s 600 bad/a/img1.JPG
 refuses "a truncated JPEG" 65 "bad/a/img1.JPG: " bad -o $out "${fixed[@]}"

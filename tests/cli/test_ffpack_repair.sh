@@ -99,6 +99,11 @@ loses "of a shuffled, compressed set" "lost/shard-000001.ffs is missing: positio
 rm -rf lost; cp -r two.new lost; rm lost/train/index.ffx lost/train/shard-000000.ffs lost/test/index.ffx
 "$ffpack" repair lost >said 2>/dev/null
 check "a loss in one split, and the other is repaired" bash -c 'diff -r lost/test two.new/test && test ! -e lost/train/index.ffx'
+rm -rf lost; cp -r two.new lost; rm lost/*/index.ffx lost/*/shard-000000.ffs
+"$ffpack" repair lost >said 2>stderr; code=$?
+check "losses in both splits end with the first one's" test $code = 65 -a "$(tail -n 1 stderr | grep -c '^ffpack: lost/test: ')" = 1
+rm -rf lost; cp -r "$root/tests/broken/metadata-level" lost; : >lost/shard-000000.ffs
+refuses "metadata that is unsound, and no whole shard" 65 'lost: no whole shard tells what the set was' repair lost
 rm -rf lost; mkdir -p lost/x; refuses "no set" 65 'lost: neither it nor a folder in it holds shards' repair lost
 "$ffpack" in_idx -o part --part 1/2 --shard-size 4K >/dev/null
 refuses "a part" 65 'is part 1/2 of a set; ffpack merge' repair part/train

@@ -7,7 +7,7 @@
  * the shares of what is not zero that f16 flushes to zero or holds with fewer bits; a last line has
  * the least and the means of them. Exit 1 where a gradient would be infinite at SCALE. */
 #include "format/base/memory.h"
-#include "train/compute.h"
+#include "train/store.h"
 #include "train/trainer.h"
 #include "train/whitening.h"
 
@@ -69,15 +69,9 @@ static void pool_backward(ff_compute *compute, const ff_pool *pool, const void *
     look_at(dx, &pool->input);
 }
 
-static void gelu_backward(ff_compute *compute, size_t count, const void *x, const void *dy,
-                          void *dx) {
-    own->gelu_backward(compute, count, x, dy, dx);
-    look(&activations, dx, count);
-}
-
-static void relu_backward(ff_compute *compute, size_t count, const void *y, const void *dy,
-                          void *dx) {
-    own->relu_backward(compute, count, y, dy, dx);
+static void activation_backward(ff_compute *compute, ff_activation activation, size_t count,
+                                const void *seen, const void *dy, void *dx) {
+    own->activation_backward(compute, activation, count, seen, dy, dx);
     look(&activations, dx, count);
 }
 
@@ -109,8 +103,8 @@ static ff_status take_step(ff_trainer *trainer, double *mean_loss, ff_error *err
         FF_TRY(ff_step_outcomes(trainer->step, false, &outcomes, &found, error));
         if (found) *mean_loss = outcomes[0].loss_sum / (double)outcomes[0].count;
     }
-    const ff_step_bucket bucket = ff_step_bucket_at(trainer->step, 0);
-    look(&weights, bucket.weights, bucket.weight_count);
+    const ff_store *store = ff_model_store(trainer->model);
+    look(&weights, (const float *)(const void *)store->gradients, store->weight_count);
     return FF_OK;
 }
 
@@ -167,8 +161,7 @@ int main(int argc, char **argv) {
         watched.conv_backward_data = conv_backward_data;
         watched.norm_backward = norm_backward;
         watched.pool_backward = pool_backward;
-        watched.gelu_backward = gelu_backward;
-        watched.relu_backward = relu_backward;
+        watched.activation_backward = activation_backward;
         watched.linear_backward = linear_backward;
         watched.loss = loss;
         compute->ops = &watched;

@@ -1,6 +1,8 @@
 /* The output folder: lock, continuation, refusals, commit and --force, at every state that a killed
  * run can leave. */
+#include "format/base/path.h"
 #include "format/output.h"
+#include "format/set.h"
 #include "tests/unit/format_set.h"
 
 #include <dirent.h>
@@ -275,6 +277,56 @@ static void killed_while_replacing(void **state) {
     remove_folder(parent);
 }
 
+/* What folders are, also behind a path of more than 600 bytes. */
+static void folders_of_sets(void **state) {
+    (void)state;
+    static const char *const names[] = {"other", "test", "train", "val", "xpart", "yshards"};
+    static const ff_folder kinds[] = {FF_FOLDER_SPLIT, FF_FOLDER_SPLIT, FF_FOLDER_SPLIT,
+                                      FF_FOLDER_SPLIT, FF_FOLDER_PART,  FF_FOLDER_SHARDS};
+    static const char *const inside[] = {"index.ffx", "index.ffx", "index.ffx",
+                                         "index.ffx", "part.ffp",  "shard-000007.ffs"};
+    char long_name[241], *root = new_folder(), *path = root, *found;
+    ff_set set;
+    memset(long_name, 'd', 240);
+    long_name[240] = 0;
+    for (int i = 0; i < 3; i++) {
+        char *inner = join(path, long_name);
+        assert_int_equal(mkdir(inner, 0777), 0);
+        if (path != root) free(path);
+        path = inner;
+    }
+    OK(ff_set_find(&set, path, &test_error));
+    assert_int_equal(set.count, 0);
+    ff_set_free(&set);
+    OK(ff_set_choose(&found, path, FF_SPLIT_TRAIN, FF_SPLIT_TRAIN, &test_error));
+    assert_null(found);
+    FAILS(ff_set_refuse(path, &test_error), FF_BAD_DATA, "is no packed dataset: it has no index");
+    assert_false(ff_set_is_whole(path));
+    for (size_t i = 0; i < 6; i++) {
+        char *folder = join(path, names[i]), *file = join(folder, inside[i]);
+        assert_int_equal(mkdir(folder, 0777), 0);
+        write_whole(file, "nothing", 7);
+        if (i < 4) assert_true(ff_set_is_whole(path));
+        free(folder);
+        free(file);
+    }
+    assert_false(ff_set_is_whole(path));
+    OK(ff_set_find(&set, path, &test_error));
+    assert_int_equal(set.count, 6);
+    for (size_t i = 0; i < 6; i++) {
+        assert_string_equal(set.split[i].name, names[i]);
+        assert_int_equal(set.split[i].kind, kinds[i]);
+    }
+    FAILS(ff_set_refuse_part(set.split[4].path, &test_error), FF_BAD_DATA, "no ffpack wrote this");
+    OK(ff_set_refuse_part(set.split[5].path, &test_error));
+    ff_set_free(&set);
+    OK(ff_set_choose(&found, path, FF_SPLIT_VAL, FF_SPLIT_TEST, &test_error));
+    assert_string_equal(ff_path_base(found), "val");
+    free(found);
+    free(path);
+    remove_folder(root);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(commit_leaves_one_folder),
@@ -285,6 +337,7 @@ int main(void) {
         cmocka_unit_test(foreign_files),
         cmocka_unit_test(bad_paths),
         cmocka_unit_test(killed_while_replacing),
+        cmocka_unit_test(folders_of_sets),
     };
     return cmocka_run_group_tests_name("output", tests, NULL, NULL);
 }

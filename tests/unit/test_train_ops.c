@@ -429,15 +429,16 @@ static void elementwise_matches(void **state) {
         for (int k = 0; k < 2; k++) {
             ff_compute *compute = k ? both->fast : both->right;
             for (int j = 0; j < 3; j++) to[k][j] = floats(count);
-            compute->ops->relu_forward(compute, count, a, to[k][0]);
-            compute->ops->relu_backward(compute, count, to[k][0], b, to[k][1]);
+            compute->ops->activation_forward(compute, FF_ACTIVATION_RELU, count, a, to[k][0]);
+            compute->ops->activation_backward(compute, FF_ACTIVATION_RELU, count, to[k][0], b,
+                                              to[k][1]);
             compute->ops->add(compute, count, a, b, to[k][2]);
         }
         for (int j = 0; j < 3; j++) assert_memory_equal(to[0][j], to[1][j], count * sizeof(float));
         for (int k = 0; k < 2; k++) {
             ff_compute *compute = k ? both->fast : both->right;
-            compute->ops->gelu_forward(compute, count, a, to[k][0]);
-            compute->ops->gelu_backward(compute, count, a, b, to[k][1]);
+            compute->ops->activation_forward(compute, FF_ACTIVATION_GELU, count, a, to[k][0]);
+            compute->ops->activation_backward(compute, FF_ACTIVATION_GELU, count, a, b, to[k][1]);
         }
         assert_close(to[0][0], to[1][0], count, 1e-6);
         assert_close(to[0][1], to[1][1], count, 1e-6);
@@ -457,18 +458,18 @@ static void gelu_knows(void **state) {
         const double known[] = {0,          -1.43325786e-06, -0.15865525, -0.15426877, 0,
                                 0.34573123, 0.84134475,      4.99999857,  60};
         for (int i = 0; i < 16; i++) one[i] = 1;
-        compute->ops->gelu_forward(compute, 9, x, y);
-        compute->ops->gelu_backward(compute, 9, x, one, slope);
+        compute->ops->activation_forward(compute, FF_ACTIVATION_GELU, 9, x, y);
+        compute->ops->activation_backward(compute, FF_ACTIVATION_GELU, 9, x, one, slope);
         for (int i = 0; i < 9; i++) {
             assert_true(fabs((double)y[i] - known[i]) < 1e-6 * (1 + fabs(known[i])));
             float beside[16] = {x[i] - 1e-2f, x[i] + 1e-2f}, apart[16];
-            compute->ops->gelu_forward(compute, 2, beside, apart);
+            compute->ops->activation_forward(compute, FF_ACTIVATION_GELU, 2, beside, apart);
             double difference =
                 ((double)apart[1] - (double)apart[0]) / ((double)beside[1] - (double)beside[0]);
             assert_true(fabs(difference - (double)slope[i]) < 1e-3);
         }
         x[3] = NAN;
-        compute->ops->gelu_forward(compute, 9, x, y);
+        compute->ops->activation_forward(compute, FF_ACTIVATION_GELU, 9, x, y);
         assert_true(isnan(y[3]));
     }
 }
@@ -679,7 +680,7 @@ static void nan_passes(void **state) {
         ff_compute *compute = k ? both->fast : both->right;
         float *x = floats(64), *y = floats(64);
         x[5] = NAN;
-        compute->ops->relu_forward(compute, 64, x, y);
+        compute->ops->activation_forward(compute, FF_ACTIVATION_RELU, 64, x, y);
         assert_true(isnan(y[5]));
         const ff_tensor t = {1, 16, 2, 2, k ? 16 : 1}, half = {1, 16, 1, 1, k ? 16 : 1};
         const ff_pool pool = {t, half, 2, 2, 2, 0, true};

@@ -22,10 +22,6 @@ ALLOWED = {
     "ff_cuda_depthwise_forward": "waits for groups of convolutions",
     "ff_cuda_depthwise_backward_data": "waits for groups of convolutions",
     "ff_cuda_depthwise_backward_weights": "waits for groups of convolutions",
-    # To be deleted.
-    "ff_step_bucket_at": "unused",
-    "ff_step_bucket_count": "unused",
-    "ff_step_stream": "unused",
 }
 
 KEYWORDS = {"if", "while", "for", "switch", "return", "sizeof", "defined", "__attribute__", "FF_PRINTF"}

@@ -181,12 +181,14 @@ static ff_status write_one(const npy_writing *writing, const char *folder, uint6
     FF_TRY(ff_reader_sample(writing->reader, number, &view, error));
     FF_TRY(ff_inspect_copy(writing->dataset, &view, writing->tensor, error));
     sample_shape(writing->metadata, view.height, view.width, shape);
-    ff_status status = ff_inspect_npy_header(&header, writing->metadata->dtype, shape, AXES, error);
-    if (status == FF_OK) status = sample_path(writing, folder, number, &path, error);
-    if (status == FF_OK) status = ff_file_replace(&file, path, error);
-    if (status == FF_OK) status = ff_file_write(file, header.bytes, header.length, error);
-    if (status == FF_OK) status = ff_file_write(file, writing->tensor, view.tensor_bytes, error);
-    if (status == FF_OK) status = ff_file_commit(&file, error);
+    ff_status status;
+    FF_TRY_DONE(ff_inspect_npy_header(&header, writing->metadata->dtype, shape, AXES, error));
+    FF_TRY_DONE(sample_path(writing, folder, number, &path, error));
+    FF_TRY_DONE(ff_file_replace(&file, path, error));
+    FF_TRY_DONE(ff_file_write(file, header.bytes, header.length, error));
+    FF_TRY_DONE(ff_file_write(file, writing->tensor, view.tensor_bytes, error));
+    FF_TRY_DONE(ff_file_commit(&file, error));
+done:
     ff_file_discard(&file);
     free(path);
     ff_buffer_free(&header);

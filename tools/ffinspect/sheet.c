@@ -142,15 +142,16 @@ static ff_status write_title(ff_sheet *drawn, ff_sheet_section *split, const cha
     const ff_metadata *metadata = split->metadata;
     ff_buffer text = {0};
     if (*metadata->split) name = metadata->split;
-    ff_status status = ff_inspect_readable(&text, name, strlen(name), strlen(name), error);
-    if (status == FF_OK) status = in_known_letters(drawn, &text, error);
-    if (status == FF_OK)
-        status = ff_buffer_printf(
-            &text, error, "   %" PRIu64 " of %s, %s%u x %u, %s, %s", split->count,
-            ff_say_count(ff_dataset_count(split->dataset), "sample", "samples").text,
-            metadata->variable_size ? "up to " : "", metadata->height, metadata->width,
-            ff_say_count(metadata->channels, "channel", "channels").text,
-            ff_dtype_name(metadata->dtype));
+    ff_status status;
+    FF_TRY_DONE(ff_inspect_readable(&text, name, strlen(name), strlen(name), error));
+    FF_TRY_DONE(in_known_letters(drawn, &text, error));
+    FF_TRY_DONE(
+        ff_buffer_printf(&text, error, "   %" PRIu64 " of %s, %s%u x %u, %s, %s", split->count,
+                         ff_say_count(ff_dataset_count(split->dataset), "sample", "samples").text,
+                         metadata->variable_size ? "up to " : "", metadata->height, metadata->width,
+                         ff_say_count(metadata->channels, "channel", "channels").text,
+                         ff_dtype_name(metadata->dtype)));
+done:
     split->title = text.bytes; /* taken over */
     return status;
 }

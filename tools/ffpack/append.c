@@ -10,8 +10,7 @@
 #include "format/reader.h"
 #include "format/set.h"
 #include "format/shard.h"
-#include "tools/ffpack/describe.h"
-#include "tools/ffpack/run.h"
+#include "tools/ffpack/append_match.h"
 #include "tools/ffpack/space.h"
 
 #include <errno.h>
@@ -22,32 +21,12 @@
 #include <sys/file.h>
 #include <unistd.h>
 
-/* A split of the set. */
-typedef struct target {
-    char *folder;
-    int lock;
-    ff_metadata metadata; /* of its newest generation */
-    uint8_t id[16];
-    uint64_t samples;
-    uint32_t first_shard; /* of the generation to come */
-    const ff_source_split *split;
-    ff_class_map map;
-    char listing[33]; /* of the split, as recorded */
-    bool done;        /* an interrupted append of these items had come to its index */
-} target;
-
-struct ff_append {
-    char *path;
-    target *target;
-    size_t count, capacity;
-};
-
 /* ---- the set -------------------------------------------------------------------------------- */
 
 static ff_status add_target(ff_append *append, const char *folder, ff_error *error) {
     FF_TRY(ff_reserve(&append->target, &append->capacity, append->count + 1, sizeof *append->target,
                       "splits", error));
-    target *at = &append->target[append->count++];
+    ff_append_target *at = &append->target[append->count++];
     at->lock = -1;
     FF_TRY(ff_copy_string(&at->folder, folder, error));
     at->lock = open(at->folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -90,7 +69,7 @@ ff_status ff_append_open(ff_append **out, const char *path, ff_error *error) {
     return status;
 }
 
-static void free_map(target *at) {
+static void free_map(ff_append_target *at) {
     for (size_t i = 0; at->map.to && i < at->metadata.field_count; i++) free(at->map.to[i]);
     free(at->map.to);
     free(at->map.count);
@@ -100,7 +79,7 @@ void ff_append_close(ff_append **out) {
     ff_append *append = *out;
     if (!append) return;
     for (size_t i = 0; i < append->count; i++) {
-        target *at = &append->target[i];
+        ff_append_target *at = &append->target[i];
         free_map(at);
         free(at->folder);
         ff_metadata_free(&at->metadata);
@@ -116,7 +95,7 @@ const ff_metadata *ff_append_metadata(const ff_append *append) {
     return &append->target[0].metadata;
 }
 
-static bool has_shard(const target *at, uint32_t number) {
+static bool has_shard(const ff_append_target *at, uint32_t number) {
     char name[32];
     ff_shard_name(name, number);
     return ff_path_exists("%s/%s", at->folder, name);
@@ -128,159 +107,6 @@ bool ff_append_kept(const ff_append *append) {
     return false;
 }
 
-/* ---- the source's splits, in its order ------------------------------------------------------ */
-
-static ff_status match_splits(ff_append *append, const ff_source *source, ff_error *error) {
-    if (append->count == 1 && source->split_count == 1) {
-        append->target[0].split = &source->split[0];
-        return FF_OK;
-    }
-    for (size_t i = 0; i < source->split_count; i++) {
-        const char *name = source->split[i].name;
-        size_t k = i;
-        while (k < append->count && strcmp(append->target[k].metadata.split, name) != 0) k++;
-        if (k >= append->count)
-            return ff_fail(error, FF_USAGE, "%s: has the split %s, which %s lacks", source->path,
-                           *name ? name : "(without a name)", append->path);
-        target moved = append->target[k];
-        append->target[k] = append->target[i];
-        append->target[i] = moved;
-        append->target[i].split = &source->split[i];
-    }
-    if (append->count > source->split_count)
-        return ff_fail(error, FF_USAGE, "%s: lacks the split %s that %s has", source->path,
-                       append->target[source->split_count].metadata.split, append->path);
-    return FF_OK;
-}
-
-/* ---- classes -------------------------------------------------------------------------------- */
-
-static ff_status map_names(const target *at, size_t index, const ff_field *own, ff_error *error) {
-    const ff_field *set = &at->metadata.field[index];
-    int64_t *to;
-    FF_TRY(ff_alloc(&to, own->class_count, sizeof *to, "classes", error));
-    at->map.to[index] = to;
-    at->map.count[index] = own->class_count;
-    for (uint32_t i = 0; i < own->class_count; i++) {
-        /* Mostly the same classes in the same order. */
-        uint32_t k = i;
-        if (k >= set->class_count || strcmp(own->class_name[i], set->class_name[k]) != 0)
-            for (k = 0; k < set->class_count; k++)
-                if (!strcmp(own->class_name[i], set->class_name[k])) break;
-        if (k == set->class_count)
-            return ff_fail(error, FF_USAGE,
-                           "%s: has no class '%s' in its field %s; wanted only "
-                           "classes that are there",
-                           at->folder, own->class_name[i], set->name);
-        to[i] = k;
-    }
-    return FF_OK;
-}
-
-static bool same_names(const ff_field *a, const ff_field *b) {
-    bool same = a->class_count == b->class_count;
-    for (uint32_t i = 0; same && i < a->class_count; i++)
-        same = !strcmp(a->class_name[i], b->class_name[i]);
-    return same;
-}
-
-/* The source's fields are the set's; classes may stand in another order, or some be missing. */
-static ff_status map_classes(target *at, const ff_metadata *labels, const char *source,
-                             ff_error *error) {
-    const ff_metadata *set = &at->metadata;
-    if (labels->field_count != set->field_count)
-        return ff_fail(error, FF_USAGE, "%s: has %zu label fields, but %s has %zu", source,
-                       labels->field_count, at->folder, set->field_count);
-    FF_TRY(ff_alloc(&at->map.to, set->field_count, sizeof *at->map.to, "classes", error));
-    FF_TRY(ff_alloc(&at->map.count, set->field_count, sizeof *at->map.count, "classes", error));
-    for (size_t i = 0; i < set->field_count; i++) {
-        const ff_field *own = &labels->field[i], *wanted = &set->field[i];
-        if (strcmp(own->name, wanted->name) != 0 || own->kind != wanted->kind ||
-            own->dtype != wanted->dtype || own->width != wanted->width)
-            return ff_fail(error, FF_USAGE,
-                           "%s: label field %zu is %s (%s, %u x %s), but in %s %s (%s, %u x %s)",
-                           source, i, own->name, ff_field_kind_name(own->kind), own->width,
-                           ff_dtype_name(own->dtype), at->folder, wanted->name,
-                           ff_field_kind_name(wanted->kind), wanted->width,
-                           ff_dtype_name(wanted->dtype));
-        if (same_names(own, wanted)) continue;
-        bool unnamed = !own->class_count || !wanted->class_count;
-        if (own->kind != FF_FIELD_CLASS || unnamed)
-            return ff_fail(error, FF_USAGE,
-                           "%s: field %s has %s class names, and %s has %s; wanted the same ones",
-                           source, own->name, own->class_count ? "other" : "no", at->folder,
-                           wanted->class_count ? "some" : "none");
-        FF_TRY(map_names(at, i, own, error));
-    }
-    return FF_OK;
-}
-
-/* ---- the metadata to come ------------------------------------------------------------------- */
-
-/* What the recipe makes of the source is what the set holds: the metadata that packing it alone
- * would give is the set's in all that says how samples are. */
-static ff_status compare(const target *at, const ff_metadata *alone, ff_error *error) {
-    const ff_metadata *set = &at->metadata;
-    ff_metadata view = *set; /* owns nothing */
-    view.dtype = alone->dtype;
-    view.layout = alone->layout;
-    view.channels = alone->channels;
-    view.variable_size = alone->variable_size;
-    view.alignment = alone->alignment;
-    if (!set->variable_size || !alone->variable_size) {
-        view.height = alone->height;
-        view.width = alone->width;
-    }
-    view.compression = alone->compression;
-    view.level = alone->level;
-    view.filter = alone->filter;
-    view.table = alone->table;
-    view.statistics_count = alone->statistics_count;
-    view.mean = alone->mean;
-    view.std = alone->std;
-    view.transform_count = alone->transform_count;
-    view.transform = alone->transform;
-    ff_buffer own = {0}, wanted = {0};
-    ff_status status = ff_metadata_write(set, &own, error);
-    if (status == FF_OK) status = ff_metadata_write(&view, &wanted, error);
-    if (status == FF_OK) {
-        status = ff_metadata_compare(at->folder, &own, &wanted, error);
-        if (status != FF_OK)
-            ff_fail_within(error, status, "what is appended must be as what is there");
-    }
-    ff_buffer_free(&own);
-    ff_buffer_free(&wanted);
-    return status;
-}
-
-static const char *recorded_listing(const ff_metadata *metadata) {
-    const char *listing = "";
-    for (size_t i = 0; i < metadata->provenance_count; i++)
-        if (!strcmp(metadata->provenance[i].key, "listing"))
-            listing = metadata->provenance[i].value;
-    return listing;
-}
-
-/* The next generation's metadata: the set's, more items, where they are from. */
-static ff_status describe(const ff_run *job, target *at, ff_metadata *next, ff_error *error) {
-    ff_metadata alone;
-    FF_TRY(ff_describe_split(&alone, job->recipe, &job->plan, at->split, job->mean, job->std, NULL,
-                             error));
-    ff_status status = compare(at, &alone, error);
-    snprintf(at->listing, sizeof at->listing, "%s", recorded_listing(&alone));
-    if (status == FF_OK) status = ff_metadata_copy(next, &at->metadata, error);
-    if (status == FF_OK) {
-        if (alone.height > next->height) next->height = alone.height;
-        if (alone.width > next->width) next->width = alone.width;
-        status = ff_metadata_append(next, at->id, alone.items, error);
-    }
-    for (size_t i = 0; i < alone.provenance_count && status == FF_OK; i++)
-        status = ff_metadata_add_provenance(next, alone.provenance[i].key,
-                                            alone.provenance[i].value, error);
-    ff_metadata_free(&alone);
-    return status;
-}
-
 /* ---- what an interrupted append left -------------------------------------------------------- */
 
 /* An append writes the shards of all splits, then the indexes, in this order. So where a later
@@ -289,17 +115,17 @@ static ff_status describe(const ff_run *job, target *at, ff_metadata *next, ff_e
 static void find_done(ff_append *append) {
     bool later = false;
     for (size_t i = append->count; i-- > 0;) {
-        target *at = &append->target[i];
+        ff_append_target *at = &append->target[i];
         bool uncommitted = has_shard(at, at->first_shard);
         at->done = later && !uncommitted && at->metadata.generation_count &&
-                   !strcmp(recorded_listing(&at->metadata), at->listing);
+                   !strcmp(ff_append_recorded_listing(&at->metadata), at->listing);
         later |= uncommitted;
     }
 }
 
 /* Removes shards beyond the index that are not of the generation to come: no index ever named
  * them. */
-static ff_status clean(const target *at, const ff_buffer *text, const ff_notices *options,
+static ff_status clean(const ff_append_target *at, const ff_buffer *text, const ff_notices *options,
                        ff_error *error) {
     uint8_t id[16];
     bool ours = true;
@@ -339,23 +165,24 @@ static ff_status clean(const target *at, const ff_buffer *text, const ff_notices
 
 /* The set's own, or those of the options, which must be the same. */
 static ff_status take_statistics(ff_run *job, const ff_metadata *set, ff_error *error) {
-    const ff_recipe *recipe = job->recipe;
+    const ff_settings *settings = job->settings;
     bool given =
-        recipe->statistics == FF_STATISTICS_GIVEN || recipe->statistics == FF_STATISTICS_FROM;
-    uint32_t count = given ? recipe->statistics_count : set->statistics_count;
+        settings->statistics == FF_STATISTICS_GIVEN || settings->statistics == FF_STATISTICS_FROM;
+    uint32_t count = given ? settings->statistics_count : set->statistics_count;
     if (!count) return ff_copy_string(&job->report->statistics_origin, "none", error);
     if (count != job->plan.channels)
         return ff_fail(error, FF_USAGE, "%s: has %u channels, wanted %u", job->source->path,
                        job->plan.channels, count);
     FF_TRY(ff_alloc(&job->mean, count, sizeof *job->mean, "statistics", error));
     FF_TRY(ff_alloc(&job->std, count, sizeof *job->std, "statistics", error));
-    memcpy(job->mean, given ? recipe->mean : set->mean, count * sizeof *job->mean);
-    memcpy(job->std, given ? recipe->std : set->std, count * sizeof *job->std);
+    memcpy(job->mean, given ? settings->mean : set->mean, count * sizeof *job->mean);
+    memcpy(job->std, given ? settings->std : set->std, count * sizeof *job->std);
     job->report->statistics_known = true;
     return ff_copy_string(&job->report->statistics_origin, "the set's", error);
 }
 
-static ff_status write_shards(ff_run *job, target *at, ff_report_split *report, ff_error *error) {
+static ff_status write_shards(ff_run *job, ff_append_target *at, ff_report_split *report,
+                              ff_error *error) {
     ff_buffer text = {0};
     ff_status status = ff_metadata_write(&report->metadata, &text, error);
     if (status == FF_OK) status = clean(at, &text, job->options, error);
@@ -369,7 +196,7 @@ static ff_status write_shards(ff_run *job, target *at, ff_report_split *report, 
     return status == FF_OK ? ff_run_split(job, &packing, error) : status;
 }
 
-static ff_status write_index(const target *at, ff_report_split *report, ff_error *error) {
+static ff_status write_index(const ff_append_target *at, ff_report_split *report, ff_error *error) {
     ff_buffer text = {0};
     ff_status status = ff_metadata_write(&report->metadata, &text, error);
     if (status == FF_OK) status = ff_index_build(at->folder, &text, &report->result, NULL, error);
@@ -390,8 +217,8 @@ static ff_status open_skipped(ff_run *job, const ff_append *append, ff_error *er
 }
 
 /* A split that was done before counts as it is. */
-static ff_status report_done(const target *at, ff_report_split *report, const ff_notices *options,
-                             ff_error *error) {
+static ff_status report_done(const ff_append_target *at, ff_report_split *report,
+                             const ff_notices *options, ff_error *error) {
     ff_metadata_free(&report->metadata);
     FF_TRY(ff_metadata_copy(&report->metadata, &at->metadata, error));
     report->result =
@@ -406,15 +233,15 @@ static ff_status append_in(ff_append *append, ff_run *job, const char *parent, f
     FF_TRY(ff_run_open(job, parent, error));
     FF_TRY(ff_run_check_apart(job, append->path, error));
     FF_TRY(ff_run_list(job, error));
-    FF_TRY(match_splits(append, job->source, error));
+    FF_TRY(ff_append_match_splits(append, job->source, error));
     FF_TRY(take_statistics(job, &append->target[0].metadata, error));
     for (size_t i = 0; i < append->count; i++) {
-        target *at = &append->target[i];
+        ff_append_target *at = &append->target[i];
         ff_report_split *split;
         FF_TRY(ff_report_add_split(report, &split, error));
         FF_TRY(ff_copy_string(&split->directory, at->folder, error));
-        FF_TRY(map_classes(at, &job->source->labels, job->source->path, error));
-        FF_TRY(describe(job, at, &split->metadata, error));
+        FF_TRY(ff_append_map_classes(at, &job->source->labels, job->source->path, error));
+        FF_TRY(ff_append_describe(job, at, &split->metadata, error));
         split->earlier = at->samples;
         ff_space_estimate(split, at->split->listing, NULL);
     }
@@ -423,7 +250,7 @@ static ff_status append_in(ff_append *append, ff_run *job, const char *parent, f
     FF_TRY(open_skipped(job, append, error));
     find_done(append);
     for (size_t i = 0; i < append->count; i++) {
-        target *at = &append->target[i];
+        ff_append_target *at = &append->target[i];
         FF_TRY(at->done ? report_done(at, &report->split[i], job->options, error)
                         : write_shards(job, at, &report->split[i], error));
     }
@@ -434,16 +261,18 @@ static ff_status append_in(ff_append *append, ff_run *job, const char *parent, f
     return access(path, F_OK) == 0 ? ff_copy_string(&report->skipped_path, path, error) : FF_OK;
 }
 
-ff_status ff_append_run(ff_append *append, const ff_recipe *recipe, const ff_notices *options,
+ff_status ff_append_run(ff_append *append, const ff_settings *settings, const ff_notices *options,
                         ff_report *report, ff_error *error) {
-    ff_run job = {.recipe = recipe, .options = options, .report = report};
+    ff_run job = {.settings = settings, .options = options, .report = report};
     uint64_t began_ns = ff_now_ns();
     char *parent = NULL;
     report->appended = true;
-    ff_status status = ff_copy_string(&report->source, recipe->arguments->source, error);
-    if (status == FF_OK) status = ff_copy_string(&report->output, append->path, error);
-    if (status == FF_OK) status = ff_run_parent(&parent, append->path, error);
-    if (status == FF_OK) status = append_in(append, &job, parent, error);
+    ff_status status;
+    FF_TRY_DONE(ff_copy_string(&report->source, settings->path, error));
+    FF_TRY_DONE(ff_copy_string(&report->output, append->path, error));
+    FF_TRY_DONE(ff_run_parent(&parent, append->path, error));
+    FF_TRY_DONE(append_in(append, &job, parent, error));
+done:
     ff_run_close(&job);
     free(parent);
     report->seconds = (double)(ff_now_ns() - began_ns) * 1e-9;

@@ -14,11 +14,11 @@ FF_MUST_USE ff_status ff_append_open(ff_append **append, const char *path, ff_er
 /* The metadata of its first split: what the options are taken from. */
 const ff_metadata *ff_append_metadata(const ff_append *append);
 
-/* Packs the recipe's source. The recipe must give samples as the set has them: FF_USAGE naming the
- * first difference, or the class that the set lacks. After a failure the set is as it was;
+/* Packs the source of the settings, which must give samples as the set has them: FF_USAGE naming
+ * the first difference, or the class that the set lacks. After a failure the set is as it was;
  * ff_append_kept says whether whole shards wait for the same command. A set's splits are written
  * one after the other and get their indexes at the end. `report` as ff_pack_run's. */
-FF_MUST_USE ff_status ff_append_run(ff_append *append, const ff_recipe *recipe,
+FF_MUST_USE ff_status ff_append_run(ff_append *append, const ff_settings *settings,
                                     const ff_notices *options, ff_report *report, ff_error *error);
 bool ff_append_kept(const ff_append *append);
 

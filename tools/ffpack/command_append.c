@@ -52,18 +52,18 @@ static ff_status parse_all(const ff_command *command, const ff_metadata *metadat
 
 static ff_status run(ff_append *append, const ff_arguments *arguments, ff_report *report,
                      ff_error *error) {
-    ff_recipe recipe = {0};
+    ff_settings settings = {0};
     ff_notices pack = {.tell = ff_command_notice};
     ff_status status = FF_OK;
     if (arguments->stats || arguments->stats_sample)
         status = ff_fail(error, FF_USAGE, "--%s: what is appended takes the statistics of %s",
                          arguments->stats ? "stats" : "stats-sample", arguments->output);
-    if (status == FF_OK) status = ff_recipe_make(&recipe, arguments, error);
+    if (status == FF_OK) status = ff_settings_resolve(&settings, arguments, error);
     if (status == FF_OK) {
         ff_interrupt_install();
-        status = ff_append_run(append, &recipe, &pack, report, error);
+        status = ff_append_run(append, &settings, &pack, report, error);
     }
-    ff_recipe_free(&recipe);
+    ff_settings_free(&settings);
     if (status != FF_OK) return status;
     if (!arguments->json)
         ff_report_print(report, stdout);

@@ -63,14 +63,14 @@ static int fail(const ff_error *error, const ff_arguments *arguments, int argc, 
 }
 
 static ff_status run(const ff_arguments *arguments, ff_report *report, ff_error *error) {
-    ff_recipe recipe;
-    ff_status status = ff_recipe_make(&recipe, arguments, error);
+    ff_settings settings;
+    ff_status status = ff_settings_resolve(&settings, arguments, error);
     if (status == FF_OK) {
         ff_interrupt_install();
         ff_notices pack = {.tell = ff_command_notice};
-        status = ff_pack_run(&recipe, &pack, report, error);
+        status = ff_pack_run(&settings, &pack, report, error);
     }
-    ff_recipe_free(&recipe);
+    ff_settings_free(&settings);
     if (status == FF_OK && arguments->json)
         status = ff_report_json(report, stdout, error);
     else if (status == FF_OK)

@@ -15,7 +15,7 @@
 #define TEXT_OF(value)  #value
 #define TEXT_OF_(value) TEXT_OF(value)
 
-ff_transform_spec ff_describe_transform(const ff_recipe *recipe, const ff_sample_plan *plan,
+ff_transform_spec ff_describe_transform(const ff_settings *settings, const ff_sample_plan *plan,
                                         const float *mean, const float *std) {
     return (ff_transform_spec){.source = plan->values,
                                .ranged = plan->ranged,
@@ -24,8 +24,8 @@ ff_transform_spec ff_describe_transform(const ff_recipe *recipe, const ff_sample
                                .channels = plan->channels,
                                .mean = mean,
                                .std = std,
-                               .dtype = recipe->dtype,
-                               .layout = recipe->layout};
+                               .dtype = settings->dtype,
+                               .layout = settings->layout};
 }
 
 static ff_status copy_labels(ff_metadata *metadata, const ff_metadata *labels, ff_error *error) {
@@ -40,7 +40,7 @@ static ff_status copy_labels(ff_metadata *metadata, const ff_metadata *labels, f
 }
 
 /* Everything that the bytes depend on and that no other line says. */
-static ff_status add_provenance(ff_metadata *metadata, const ff_recipe *recipe,
+static ff_status add_provenance(ff_metadata *metadata, const ff_settings *settings,
                                 const ff_sample_plan *plan, const ff_source_split *split,
                                 const char *origin, ff_error *error) {
     const ff_source *source = plan->source;
@@ -55,8 +55,8 @@ static ff_status add_provenance(ff_metadata *metadata, const ff_recipe *recipe,
         FF_TRY(ff_metadata_add_provenance(metadata, "option", "--mode rgb", error));
     if (plan->allow_truncated)
         FF_TRY(ff_metadata_add_provenance(metadata, "option", "--allow-truncated", error));
-    if (recipe->arguments->shuffle >= 0) {
-        snprintf(text, sizeof text, "--shuffle %" PRId64, recipe->arguments->shuffle);
+    if (settings->shuffled) {
+        snprintf(text, sizeof text, "--shuffle %" PRIu64, settings->seed);
         FF_TRY(ff_metadata_add_provenance(metadata, "option", text, error));
     }
     FF_TRY(ff_metadata_add_provenance(metadata, "ffpack", ff_version, error));
@@ -82,12 +82,12 @@ static ff_status add_table(ff_metadata *metadata, const ff_transform_spec *spec,
     ff_transform *transform;
     uint8_t *ramp;
     FF_TRY(ff_transform_create(&transform, &planes, error));
-    ff_status status = ff_alloc(&ramp, spec->channels, 256, "a table", error);
-    if (status == FF_OK) {
-        for (uint32_t i = 0; i < spec->channels * 256; i++) ramp[i] = (uint8_t)i;
-        status = ff_alloc_aligned(&metadata->table, ff_transform_bytes(transform, 256, 1), 1, 0,
-                                  "a table", error);
-    }
+    ff_status status;
+    FF_TRY_DONE(ff_alloc(&ramp, spec->channels, 256, "a table", error));
+    for (uint32_t i = 0; i < spec->channels * 256; i++) ramp[i] = (uint8_t)i;
+    FF_TRY_DONE(ff_alloc_aligned(&metadata->table, ff_transform_bytes(transform, 256, 1), 1, 0,
+                                 "a table", error));
+done:
     if (status == FF_OK) {
         ff_transform_planar(transform, ramp, 256, 1, metadata->table);
         metadata->filter = FF_FILTER_TABLE;
@@ -97,21 +97,21 @@ static ff_status add_table(ff_metadata *metadata, const ff_transform_spec *spec,
     return status;
 }
 
-ff_status ff_describe_split(ff_metadata *metadata, const ff_recipe *recipe,
+ff_status ff_describe_split(ff_metadata *metadata, const ff_settings *settings,
                             const ff_sample_plan *plan, const ff_source_split *split,
                             const float *mean, const float *std, const char *origin,
                             ff_error *error) {
-    *metadata = (ff_metadata){.dtype = recipe->dtype,
-                              .layout = recipe->layout,
+    *metadata = (ff_metadata){.dtype = settings->dtype,
+                              .layout = settings->layout,
                               .channels = plan->channels,
                               .height = plan->height,
                               .width = plan->width,
                               .variable_size = plan->variable,
-                              .alignment = recipe->alignment,
+                              .alignment = settings->alignment,
                               .items = ff_listing_count(split->listing),
-                              .compression = recipe->compression,
-                              .level = recipe->level};
-    ff_transform_spec spec = ff_describe_transform(recipe, plan, mean, std);
+                              .compression = settings->compression,
+                              .level = settings->level};
+    ff_transform_spec spec = ff_describe_transform(settings, plan, mean, std);
     ff_status status = ff_copy_string(&metadata->split, split->name, error);
     if (status == FF_OK && plan->exif)
         status = ff_metadata_add_transform(metadata, "exif_transpose", error);
@@ -119,8 +119,8 @@ ff_status ff_describe_split(ff_metadata *metadata, const ff_recipe *recipe,
         status = ff_metadata_add_transform(metadata, "fast_decode", error);
     if (status == FF_OK)
         status = ff_transform_record(metadata, plan->mode, &plan->geometry, &spec, error);
-    if (status == FF_OK && recipe->compression == FF_COMPRESSION_ZSTD) {
-        if (recipe->dtype == FF_U8)
+    if (status == FF_OK && settings->compression == FF_COMPRESSION_ZSTD) {
+        if (settings->dtype == FF_U8)
             metadata->filter = FF_FILTER_DELTA;
         else if (plan->values != FF_VALUES_U8)
             metadata->filter = FF_FILTER_SHUFFLE;
@@ -128,8 +128,8 @@ ff_status ff_describe_split(ff_metadata *metadata, const ff_recipe *recipe,
             status = add_table(metadata, &spec, error);
     }
     if (status == FF_OK) status = copy_labels(metadata, &plan->source->labels, error);
-    if (status == FF_OK) status = add_provenance(metadata, recipe, plan, split, origin, error);
-    if (status == FF_OK) status = ff_metadata_plan(metadata, recipe->arguments->shard_bytes, error);
+    if (status == FF_OK) status = add_provenance(metadata, settings, plan, split, origin, error);
+    if (status == FF_OK) status = ff_metadata_plan(metadata, settings->shard_bytes, error);
     if (status != FF_OK) ff_metadata_free(metadata);
     return status;
 }

@@ -69,7 +69,7 @@ static ff_status measure_make(void *context, int index, size_t slot, uint64_t nu
 /* ---- what is kept -------------------------------------------------------------------------- */
 
 static ff_status keep(measure *state, ff_error *error) {
-    ff_kept kept = {.number = {state->done}, .text = *state->job->settings};
+    ff_kept kept = {.number = {state->done}, .text = *state->job->basis};
     ff_status status = ff_stats_encode(state->total, &kept.note, error);
     if (status == FF_OK)
         status = ff_kept_write(&kept, state->job->directory, FF_MEASURED_NAME, error);
@@ -86,15 +86,15 @@ static void forget(const measure *state) {
     free(path);
 }
 
-/* Goes on from what an earlier pass kept. One with other settings measured something else. */
+/* Goes on from what an earlier pass kept. One of another basis measured something else. */
 static ff_status take_kept(measure *state, ff_error *error) {
-    const ff_buffer *settings = state->job->settings;
+    const ff_buffer *basis = state->job->basis;
     char *path;
     ff_kept kept = {0};
     FF_TRY(ff_format(&path, error, "%s/%s", state->job->directory, FF_MEASURED_NAME));
     ff_status status = access(path, F_OK) == 0 ? ff_kept_read(&kept, path, error) : FF_OK;
-    if (status == FF_OK && kept.text.length == settings->length &&
-        !memcmp(kept.text.bytes, settings->bytes, settings->length)) {
+    if (status == FF_OK && kept.text.length == basis->length &&
+        !memcmp(kept.text.bytes, basis->bytes, basis->length)) {
         if (kept.number[0] > state->count ||
             !ff_stats_decode(state->total, kept.note.bytes, kept.note.length))
             status = ff_fail(error, FF_BAD_DATA, "%s: is not of this source", path);

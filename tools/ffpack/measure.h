@@ -11,9 +11,9 @@ typedef struct ff_measure_job {
     bool skip;       /* items that cannot be read are left out, as they are when packing */
     uint64_t sample; /* only the first so many items of the order of seed 0; 0 = all */
     /* Where the pass keeps how far it has come, every few seconds, on a signal and at its end
-     * (measured.ffp): a pass with the same settings goes on from there. */
+     * (measured.ffp): a pass of the same basis goes on from there. */
     const char *directory;
-    const ff_buffer *settings; /* the text of a metadata, all of what the sums depend on */
+    const ff_buffer *basis; /* the text of a metadata, all of what the sums depend on */
 } ff_measure_job;
 
 /* mean and std: [plan->channels] f32. *fresh counts the items that this run looked at itself.

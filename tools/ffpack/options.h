@@ -4,7 +4,7 @@
 #define FF_FFPACK_OPTIONS_H
 
 #include "format/base/options.h"
-#include "tools/ffpack/recipe.h"
+#include "tools/ffpack/settings.h"
 
 #define FF_OPTION_TABLE_LIMIT 64
 

@@ -56,7 +56,7 @@ static ff_status describe_all(pack *job, ff_error *error) {
     for (size_t i = 0; i < source->split_count; i++) {
         ff_report_split *split = &report->split[i];
         ff_metadata_free(&split->metadata);
-        FF_TRY(ff_describe_split(&split->metadata, job->run.recipe, &job->run.plan,
+        FF_TRY(ff_describe_split(&split->metadata, job->run.settings, &job->run.plan,
                                  &source->split[i], job->run.mean, job->run.std,
                                  report->statistics_origin, error));
     }
@@ -65,7 +65,7 @@ static ff_status describe_all(pack *job, ff_error *error) {
 
 static ff_status report_splits(pack *job, ff_error *error) {
     const ff_source *source = job->run.source;
-    const char *output = job->run.recipe->arguments->output;
+    const char *output = job->run.settings->output;
     for (size_t i = 0; i < source->split_count; i++) {
         const char *name = source->split[i].name;
         ff_report_split *split;
@@ -77,14 +77,14 @@ static ff_status report_splits(pack *job, ff_error *error) {
     FF_TRY(describe_all(job, error));
     for (size_t i = 0; i < source->split_count; i++)
         ff_space_estimate(&job->run.report->split[i], source->split[i].listing,
-                          &job->run.recipe->part);
+                          &job->run.settings->part);
     return FF_OK;
 }
 
 static ff_status pack_split(pack *job, const char *partial, size_t number, ff_error *error) {
     const ff_source_split *split = &job->run.source->split[number];
     ff_report_split *report = &job->run.report->split[number];
-    ff_part part = job->run.recipe->part;
+    ff_part part = job->run.settings->part;
     part.split = (uint32_t)number;
     part.splits = (uint32_t)job->run.source->split_count;
     ff_pack_split packing = {
@@ -108,18 +108,18 @@ static ff_status pack_split(pack *job, const char *partial, size_t number, ff_er
 
 static ff_status pack_all(pack *job, ff_error *error) {
     ff_source *source = job->run.source;
-    const ff_recipe *recipe = job->run.recipe;
+    const ff_settings *settings = job->run.settings;
     ff_report *report = job->run.report;
     const char *partial;
     FF_TRY(ff_output_split(job->output, "", &partial, error));
     FF_TRY(check_leftovers(job, partial, error));
     if (report->pass == FF_PASS_BEFORE) {
-        const ff_metadata *settings = &report->split[job->run.counted - source->split].metadata;
-        FF_TRY(ff_statistics_measure(&job->run, partial, settings, error));
+        const ff_metadata *metadata = &report->split[job->run.counted - source->split].metadata;
+        FF_TRY(ff_statistics_measure(&job->run, partial, metadata, error));
         FF_TRY(describe_all(job, error));
     }
-    FF_TRY(ff_skipped_open(&job->run.skipped, recipe->arguments->output,
-                           ff_output_continues(job->output), error));
+    FF_TRY(ff_skipped_open(&job->run.skipped, settings->output, ff_output_continues(job->output),
+                           error));
     for (size_t i = 0; i < source->split_count; i++) FF_TRY(pack_split(job, partial, i, error));
     FF_TRY(ff_output_commit(job->output, error));
     const char *path = ff_skipped_path(job->run.skipped);
@@ -127,25 +127,25 @@ static ff_status pack_all(pack *job, ff_error *error) {
 }
 
 static ff_status open_output(pack *job, const char *parent, ff_error *error) {
-    const ff_arguments *arguments = job->run.recipe->arguments;
-    if (!arguments->output) return FF_OK;
+    const ff_settings *settings = job->run.settings;
+    if (!settings->output) return FF_OK;
     FF_TRY(ff_run_check_apart(&job->run, parent, error));
-    if (!arguments->dry_run)
-        return ff_output_open(&job->output, arguments->output,
-                              arguments->resume ? FF_OUTPUT_CONTINUE : FF_OUTPUT_NEW_OR_CONTINUE,
-                              arguments->force, error);
+    if (!settings->dry_run)
+        return ff_output_open(&job->output, settings->output,
+                              settings->resume ? FF_OUTPUT_CONTINUE : FF_OUTPUT_NEW_OR_CONTINUE,
+                              settings->force, error);
     struct stat info;
-    if (!arguments->force && lstat(arguments->output, &info) == 0)
+    if (!settings->force && lstat(settings->output, &info) == 0)
         return ff_fail(error, FF_USAGE, "%s: exists already; --force replaces it",
-                       arguments->output);
+                       settings->output);
     return FF_OK;
 }
 
 static ff_status run_in(pack *job, const char *parent, ff_error *error) {
-    const ff_arguments *arguments = job->run.recipe->arguments;
+    const ff_settings *settings = job->run.settings;
     ff_report *report = job->run.report;
     const char *temporary = parent;
-    if (arguments->dry_run) {
+    if (settings->dry_run) {
         temporary = getenv("TMPDIR");
         if (!temporary || !*temporary) temporary = "/tmp";
     }
@@ -160,19 +160,18 @@ static ff_status run_in(pack *job, const char *parent, ff_error *error) {
     return report->dry_run ? FF_OK : pack_all(job, error);
 }
 
-ff_status ff_pack_run(const ff_recipe *recipe, const ff_notices *options, ff_report *report,
+ff_status ff_pack_run(const ff_settings *settings, const ff_notices *options, ff_report *report,
                       ff_error *error) {
-    pack job = {.run = {.recipe = recipe, .options = options, .report = report}};
-    const ff_arguments *arguments = recipe->arguments;
+    pack job = {.run = {.settings = settings, .options = options, .report = report}};
     uint64_t began_ns = ff_now_ns();
     char *parent = NULL;
-    report->dry_run = arguments->dry_run;
-    report->part = recipe->part;
-    ff_status status = ff_copy_string(&report->source, arguments->source, error);
-    if (status == FF_OK && arguments->output)
-        status = ff_copy_string(&report->output, arguments->output, error);
+    report->dry_run = settings->dry_run;
+    report->part = settings->part;
+    ff_status status = ff_copy_string(&report->source, settings->path, error);
+    if (status == FF_OK && settings->output)
+        status = ff_copy_string(&report->output, settings->output, error);
     if (status == FF_OK)
-        status = ff_run_parent(&parent, arguments->output ? arguments->output : "", error);
+        status = ff_run_parent(&parent, settings->output ? settings->output : "", error);
     if (status == FF_OK) status = run_in(&job, parent, error);
     ff_output_close(&job.output);
     ff_run_close(&job.run);

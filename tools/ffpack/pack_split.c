@@ -149,14 +149,14 @@ static ff_status fill_block(pack_state *packing, int worker, slot *to, uint64_t 
     uint64_t position = number * metadata->items_per_block;
     uint64_t end = position + metadata->items_per_block;
     if (end > packing->count) end = packing->count;
-    bool shuffled = job->recipe->arguments->shuffle >= 0;
+    bool shuffled = job->settings->shuffled;
     FF_TRY(ff_sampler_begin(packing->sampler[worker], position, end, error));
     for (; position < end; position++) {
         uint64_t item = shuffled ? ff_permutation_at(&packing->order, position, 0)
                                  : ff_source_item_at(job->split, position);
         ff_sample sample;
         ff_status status = ff_sampler_make(packing->sampler[worker], item, &sample, error);
-        if (status != FF_OK && job->recipe->skip && ff_sample_skippable(&sample, status)) {
+        if (status != FF_OK && job->settings->skip && ff_sample_skippable(&sample, status)) {
             ff_error failure = *error;
             FF_TRY(add_note(to, true, position, item, &sample.item, failure.message, error));
             continue;
@@ -267,7 +267,7 @@ static ff_status run(pack_state *packing, const char *title, ff_error *error) {
     if (first < end)
         FF_TRY(ff_stream_create(&packing->stream, job->plan->source, job->split, position, error));
     FF_TRY(ff_skipped_rewind(job->skipped, metadata->split, packing->first_item + position, error));
-    uint64_t jobs = (uint64_t)job->recipe->jobs, blocks = end - first ? end - first : 1;
+    uint64_t jobs = (uint64_t)job->settings->jobs, blocks = end - first ? end - first : 1;
     if (jobs > blocks) jobs = blocks;
     packing->slot_count = jobs + spare_slots(metadata, jobs) + 1;
     FF_TRY(ff_alloc(&packing->slot, packing->slot_count, sizeof *packing->slot, "blocks", error));
@@ -279,8 +279,8 @@ static ff_status run(pack_state *packing, const char *title, ff_error *error) {
     for (uint64_t i = 0; i < jobs; i++)
         FF_TRY(ff_alloc(&packing->label[i], metadata->field_count, sizeof **packing->label,
                         "workers", error));
-    if (job->recipe->arguments->shuffle >= 0)
-        ff_shuffle_init(&packing->order, packing->count, (uint64_t)job->recipe->arguments->shuffle);
+    if (job->settings->shuffled)
+        ff_shuffle_init(&packing->order, packing->count, job->settings->seed);
     ff_pipeline pipeline = {.first = first,
                             .end = end,
                             .jobs = packing->jobs,

@@ -14,7 +14,7 @@ typedef struct ff_class_map {
 } ff_class_map;
 
 typedef struct ff_pack_split {
-    const ff_recipe *recipe;
+    const ff_settings *settings;
     const ff_notices *options;
     const ff_sample_plan *plan;
     const ff_source_split *split;

@@ -14,21 +14,9 @@ ff_status ff_run_parent(char **parent, const char *output, ff_error *error) {
 }
 
 ff_status ff_run_open(ff_run *job, const char *temporary, ff_error *error) {
-    const ff_arguments *arguments = job->recipe->arguments;
-    ff_source_options options = {.format = arguments->format,
-                                 .classes = arguments->classes,
-                                 .val_labels = arguments->val_labels,
-                                 .label = arguments->label,
-                                 .classes_from = arguments->classes_from,
-                                 .label_list = arguments->label_list,
-                                 .splits = arguments->splits,
-                                 .exclude = arguments->exclude,
-                                 .allow_empty_classes = arguments->allow_empty_classes,
-                                 .temporary = temporary,
-                                 .array_layout = (ff_array_axes)(arguments->array_layout + 1),
-                                 .skip = job->recipe->skip,
-                                 .jobs = job->recipe->jobs};
-    return ff_source_open(&job->source, arguments->source, &options, error);
+    ff_source_options options = job->settings->source;
+    options.temporary = temporary;
+    return ff_source_open(&job->source, job->settings->path, &options, error);
 }
 
 ff_status ff_run_check_apart(const ff_run *job, const char *parent, ff_error *error) {
@@ -48,7 +36,7 @@ ff_status ff_run_check_apart(const ff_run *job, const char *parent, ff_error *er
 /* A random order needs bytes that can be reached in any order. */
 static ff_status check_shuffle(const ff_run *job, ff_error *error) {
     for (size_t i = 0; i < job->source->split_count; i++)
-        if (job->source->split[i].order && job->recipe->arguments->shuffle >= 0)
+        if (job->source->split[i].order && job->settings->shuffled)
             return ff_fail(error, FF_USAGE,
                            "--shuffle: %s can only be read from front to back; wanted the archive "
                            "as an uncompressed tar, or its files in a folder",
@@ -64,16 +52,16 @@ ff_status ff_run_list(ff_run *job, ff_error *error) {
     job->source->notes = (ff_names){0};
     FF_TRY(check_shuffle(job, error));
     job->report->kind = job->source->kind;
-    return ff_sample_plan_make(&job->plan, job->source, job->recipe, error);
+    return ff_sample_plan_make(&job->plan, job->source, job->settings, error);
 }
 
 ff_status ff_run_split(ff_run *job, ff_pack_split *packing, ff_error *error) {
     if (!job->transform) {
         ff_transform_spec spec =
-            ff_describe_transform(job->recipe, &job->plan, job->mean, job->std);
+            ff_describe_transform(job->settings, &job->plan, job->mean, job->std);
         FF_TRY(ff_transform_create(&job->transform, &spec, error));
     }
-    packing->recipe = job->recipe;
+    packing->settings = job->settings;
     packing->options = job->options;
     packing->plan = &job->plan;
     packing->transform = job->transform;

@@ -8,7 +8,7 @@
 
 /* Zero-initialised but for the first three; released with ff_run_close. */
 typedef struct ff_run {
-    const ff_recipe *recipe;
+    const ff_settings *settings;
     const ff_notices *options;
     ff_report *report;
     ff_source *source;

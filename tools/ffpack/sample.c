@@ -58,8 +58,9 @@ static ff_status find_first(ff_sample_plan *plan, const ff_source_split *split, 
 }
 
 /* What values an array source has, and what can be done with them. */
-static ff_status plan_values(ff_sample_plan *plan, const ff_recipe *recipe, ff_error *error) {
-    const char *path = plan->source->path, *range = recipe->arguments->range;
+static ff_status plan_values(ff_sample_plan *plan, const ff_settings *settings, ff_error *error) {
+    const char *path = plan->source->path;
+    bool range = settings->ranged;
     ff_element_type element = plan->source->raw.element;
     const char *name = ff_element_name(element);
     bool whole = element == FF_ELEMENT_U8 || ff_element_needs_range(element);
@@ -77,16 +78,16 @@ static ff_status plan_values(ff_sample_plan *plan, const ff_recipe *recipe, ff_e
         return ff_fail(error, FF_USAGE,
                        "%s holds %s values: wanted --range LO,HI, the values that become 0 and 1",
                        path, name);
-    plan->ranged = range != NULL;
-    plan->low = recipe->low;
-    plan->high = recipe->high;
+    plan->ranged = range;
+    plan->low = settings->low;
+    plan->high = settings->high;
     plan->values = element == FF_ELEMENT_U16            ? FF_VALUES_U16
                    : element == FF_ELEMENT_U8 && !range ? FF_VALUES_U8
                                                         : FF_VALUES_FLOAT;
-    if (recipe->dtype == FF_U8 && plan->values != FF_VALUES_U8)
+    if (settings->dtype == FF_U8 && plan->values != FF_VALUES_U8)
         return ff_fail(error, FF_USAGE, "--dtype u8: stores raw u8 values, and %s holds %s%s", path,
                        name, range ? " with --range" : "");
-    if (recipe->dtype == FF_U16 && plan->values != FF_VALUES_U16)
+    if (settings->dtype == FF_U16 && plan->values != FF_VALUES_U16)
         return ff_fail(error, FF_USAGE, "--dtype u16: stores raw u16 values, and %s holds %s", path,
                        plan->source->encoded ? "images" : name);
     const ff_geometry *geometry = &plan->geometry;
@@ -118,31 +119,31 @@ static ff_status plan_mode(ff_sample_plan *plan, ff_error *error) {
 }
 
 /* The options of decoding have no use for arrays. */
-static ff_status plan_images_only(const ff_source *source, const ff_arguments *arguments,
+static ff_status plan_images_only(const ff_source *source, const ff_settings *settings,
                                   ff_error *error) {
-    const char *given = arguments->exif              ? "exif"
-                        : arguments->fast_decode     ? "fast-decode"
-                        : arguments->allow_truncated ? "allow-truncated"
-                                                     : NULL;
+    const char *given = settings->exif              ? "exif"
+                        : settings->fast_decode     ? "fast-decode"
+                        : settings->allow_truncated ? "allow-truncated"
+                                                    : NULL;
     if (source->encoded || !given) return FF_OK;
     return ff_fail(error, FF_USAGE, "--%s: %s holds arrays; it is for image files", given,
                    source->path);
 }
 
 ff_status ff_sample_plan_make(ff_sample_plan *plan, const ff_source *source,
-                              const ff_recipe *recipe, ff_error *error) {
-    *plan =
-        (ff_sample_plan){.source = source,
-                         .geometry = recipe->geometry,
-                         .mode = recipe->mode,
-                         .exif = source->encoded && recipe->arguments->exif,
-                         .allow_truncated = source->encoded && recipe->arguments->allow_truncated,
-                         .fast_decode = source->encoded && recipe->arguments->fast_decode,
-                         .variable = source->encoded && ff_geometry_is_variable(&recipe->geometry)};
+                              const ff_settings *settings, ff_error *error) {
+    *plan = (ff_sample_plan){.source = source,
+                             .geometry = settings->geometry,
+                             .mode = settings->mode,
+                             .exif = source->encoded && settings->exif,
+                             .allow_truncated = source->encoded && settings->allow_truncated,
+                             .fast_decode = source->encoded && settings->fast_decode,
+                             .variable =
+                                 source->encoded && ff_geometry_is_variable(&settings->geometry)};
     const ff_geometry *geometry = &plan->geometry;
     uint32_t native_height = 1, native_width = 1;
-    FF_TRY(plan_values(plan, recipe, error));
-    FF_TRY(plan_images_only(source, recipe->arguments, error));
+    FF_TRY(plan_values(plan, settings, error));
+    FF_TRY(plan_images_only(source, settings, error));
     if (source->encoded) {
         /* torchvision's loader makes every image RGB. */
         if (plan->mode == FF_MODE_NATIVE) plan->mode = FF_MODE_RGB;
@@ -150,7 +151,7 @@ ff_status ff_sample_plan_make(ff_sample_plan *plan, const ff_source *source,
         if (plan->variable) {
             native_height = native_width = geometry->max_side;
         } else if (!ff_geometry_is_fixed(geometry)) {
-            FF_TRY(find_first(plan, &source->split[0], recipe->skip, error));
+            FF_TRY(find_first(plan, &source->split[0], settings->skip, error));
             native_height = plan->first_height;
             native_width = plan->first_width;
         }

@@ -7,7 +7,7 @@
 #include "tools/ffpack/decode/decode.h"
 #include "tools/ffpack/image/stats.h"
 #include "tools/ffpack/image/transform.h"
-#include "tools/ffpack/recipe.h"
+#include "tools/ffpack/settings.h"
 #include "tools/ffpack/source/stream.h"
 
 typedef struct ff_sample_plan {
@@ -32,7 +32,7 @@ typedef struct ff_sample_plan {
 /* Finds the shape of the samples of a listed source, from the options where they fix it, else from
  * its first image (with --on-error skip: the first one that has a readable header). */
 FF_MUST_USE ff_status ff_sample_plan_make(ff_sample_plan *plan, const ff_source *source,
-                                          const ff_recipe *recipe, ff_error *error);
+                                          const ff_settings *settings, ff_error *error);
 void ff_sample_plan_free(ff_sample_plan *plan);
 
 /* The values of one sample, [height, width, channels] or planar [channels, height, width]: u8, u16

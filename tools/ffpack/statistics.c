@@ -26,11 +26,11 @@ static ff_status find_train(const ff_source *source, const ff_source_split **spl
 
 /* Statistics in units of 0 to 255 are the commonest slip. Arrays of floats are what they are. */
 static ff_status check_scale(const ff_run *run, ff_error *error) {
-    const ff_recipe *recipe = run->recipe;
+    const ff_settings *settings = run->settings;
     if (run->plan.values == FF_VALUES_FLOAT && !run->plan.ranged) return FF_OK;
-    for (uint32_t i = 0; i < recipe->statistics_count; i++) {
-        bool mean = recipe->mean[i] > 1;
-        double value = (double)(mean ? recipe->mean[i] : recipe->std[i]);
+    for (uint32_t i = 0; i < settings->statistics_count; i++) {
+        bool mean = settings->mean[i] > 1;
+        double value = (double)(mean ? settings->mean[i] : settings->std[i]);
         if (value > 1)
             return ff_fail(error, FF_USAGE,
                            "--%s: %g is above 1, and wanted are values from 0 to 1; divide by 255 "
@@ -41,32 +41,32 @@ static ff_status check_scale(const ff_run *run, ff_error *error) {
 }
 
 static ff_status take_known(ff_run *run, ff_error *error) {
-    const ff_recipe *recipe = run->recipe;
-    bool given = recipe->statistics == FF_STATISTICS_GIVEN;
+    const ff_settings *settings = run->settings;
+    bool given = settings->statistics == FF_STATISTICS_GIVEN;
     uint32_t channels = run->plan.channels;
-    if (recipe->statistics_count != channels)
+    if (settings->statistics_count != channels)
         return ff_fail(error, FF_USAGE, "%s has %u values for mean and std, but %s has %u channels",
-                       given ? "--mean" : recipe->arguments->stats_from, recipe->statistics_count,
+                       given ? "--mean" : settings->stats_from, settings->statistics_count,
                        run->source->path, channels);
     if (given) FF_TRY(check_scale(run, error));
-    memcpy(run->mean, recipe->mean, channels * sizeof *run->mean);
-    memcpy(run->std, recipe->std, channels * sizeof *run->std);
+    memcpy(run->mean, settings->mean, channels * sizeof *run->mean);
+    memcpy(run->std, settings->std, channels * sizeof *run->std);
     run->report->statistics_known = true;
-    return ff_copy_string(&run->report->statistics_origin, recipe->statistics_origin, error);
+    return ff_copy_string(&run->report->statistics_origin, settings->statistics_origin, error);
 }
 
 /* Raw values can be counted while they are packed: all of them, by one run. */
 static ff_status plan_pass(ff_run *run, ff_error *error) {
-    const ff_recipe *recipe = run->recipe;
+    const ff_settings *settings = run->settings;
     ff_report *report = run->report;
     FF_TRY(find_train(run->source, &run->counted, error));
     uint64_t items = ff_listing_count(run->counted->listing);
-    uint64_t sample = (uint64_t)recipe->arguments->stats_sample;
+    uint64_t sample = settings->stats_sample;
     const char *name = *run->counted->name ? run->counted->name : "all items";
     run->stats_sample = sample < items ? sample : 0;
     report->statistics_items = run->stats_sample ? run->stats_sample : items;
     report->pass = FF_PASS_BEFORE;
-    if (!run->stats_sample && !ff_dtype_is_float(recipe->dtype) && !recipe->part.count &&
+    if (!run->stats_sample && !ff_dtype_is_float(settings->dtype) && !settings->part.count &&
         run->counted == &run->source->split[0])
         report->pass = FF_PASS_WHILE_PACKING;
     for (uint32_t i = 0; i < run->plan.channels; i++) run->std[i] = 1;
@@ -78,12 +78,11 @@ static ff_status plan_pass(ff_run *run, ff_error *error) {
 }
 
 ff_status ff_statistics_plan(ff_run *run, ff_error *error) {
-    const ff_recipe *recipe = run->recipe;
-    const ff_arguments *arguments = recipe->arguments;
-    bool compute = recipe->statistics == FF_STATISTICS_COMPUTE;
+    const ff_settings *settings = run->settings;
+    bool asked = settings->statistics == FF_STATISTICS_COMPUTE;
+    bool compute = asked || settings->statistics == FF_STATISTICS_DEFAULT;
     /* Floats and scaled integers are normalized where somebody says so. */
-    if (compute && !arguments->stats && !arguments->stats_sample &&
-        run->plan.values != FF_VALUES_U8 && ff_dtype_is_float(recipe->dtype))
+    if (compute && !asked && run->plan.values != FF_VALUES_U8 && ff_dtype_is_float(settings->dtype))
         return ff_copy_string(&run->report->statistics_origin, "none", error);
     if (compute && run->plan.values == FF_VALUES_FLOAT)
         return ff_fail(error, FF_USAGE,
@@ -98,18 +97,18 @@ ff_status ff_statistics_plan(ff_run *run, ff_error *error) {
 
 /* ---- computing ----------------------------------------------------------------------------- */
 
-ff_status ff_statistics_measure(ff_run *run, const char *partial, const ff_metadata *settings,
+ff_status ff_statistics_measure(ff_run *run, const char *partial, const ff_metadata *metadata,
                                 ff_error *error) {
     ff_buffer text = {0};
     ff_measure_job job = {.plan = &run->plan,
                           .split = run->counted,
-                          .jobs = run->recipe->jobs,
-                          .skip = run->recipe->skip,
+                          .jobs = run->settings->jobs,
+                          .skip = run->settings->skip,
                           .sample = run->stats_sample,
                           .directory = partial,
-                          .settings = &text};
+                          .basis = &text};
     uint64_t began_ns = ff_now_ns();
-    FF_TRY(ff_metadata_write(settings, &text, error));
+    FF_TRY(ff_metadata_write(metadata, &text, error));
     ff_status status = ff_measure(&job, run->mean, run->std, &run->report->statistics_items, error);
     ff_buffer_free(&text);
     run->report->statistics_seconds = (double)(ff_now_ns() - began_ns) * 1e-9;

@@ -37,12 +37,10 @@ void ff_reference_linear_forward(ff_compute *compute, const ff_linear *linear, c
 void ff_reference_linear_backward(ff_compute *compute, const ff_linear *linear, const void *x,
                                   const void *w, const void *dy, void *dx, void *dw, float *dbias,
                                   void *scratch);
-void ff_reference_relu_forward(ff_compute *compute, size_t count, const void *x, void *y);
-void ff_reference_relu_backward(ff_compute *compute, size_t count, const void *y, const void *dy,
-                                void *dx);
-void ff_reference_gelu_forward(ff_compute *compute, size_t count, const void *x, void *y);
-void ff_reference_gelu_backward(ff_compute *compute, size_t count, const void *x, const void *dy,
-                                void *dx);
+void ff_reference_activation_forward(ff_compute *compute, ff_activation activation, size_t count,
+                                     const void *x, void *y);
+void ff_reference_activation_backward(ff_compute *compute, ff_activation activation, size_t count,
+                                      const void *seen, const void *dy, void *dx);
 void ff_reference_add(ff_compute *compute, size_t count, const void *a, const void *b, void *to);
 void ff_reference_dropout(ff_compute *compute, const ff_dropout *dropout, const void *x, void *y);
 size_t ff_reference_loss_scratch(const ff_compute *compute, int n, int stride);
@@ -51,8 +49,8 @@ void ff_reference_view(ff_compute *compute, const ff_image_view *view, const voi
 void ff_reference_weigh(ff_compute *compute, size_t count, float weight, bool first, const float *x,
                         float *to);
 
-/* GELU and its slope: ff_activation. */
-double ff_reference_gelu(double z);
-double ff_reference_gelu_slope(double z);
+/* One value: an activation, and a gradient g of it times its slope. ReLU's is found from x or y. */
+float ff_reference_activate(ff_activation activation, float z);
+float ff_reference_activate_backward(ff_activation activation, float seen, float g);
 
 #endif

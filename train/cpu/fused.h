@@ -13,12 +13,10 @@ void ff_fused_pool_forward(ff_compute *compute, const ff_pool *pool, const void 
                            uint8_t *index);
 void ff_fused_pool_backward(ff_compute *compute, const ff_pool *pool, const void *dy,
                             const uint8_t *index, void *dx);
-void ff_fused_relu_forward(ff_compute *compute, size_t count, const void *x, void *y);
-void ff_fused_relu_backward(ff_compute *compute, size_t count, const void *y, const void *dy,
-                            void *dx);
-void ff_fused_gelu_forward(ff_compute *compute, size_t count, const void *x, void *y);
-void ff_fused_gelu_backward(ff_compute *compute, size_t count, const void *x, const void *dy,
-                            void *dx);
+void ff_fused_activation_forward(ff_compute *compute, ff_activation activation, size_t count,
+                                 const void *x, void *y);
+void ff_fused_activation_backward(ff_compute *compute, ff_activation activation, size_t count,
+                                  const void *seen, const void *dy, void *dx);
 void ff_fused_add(ff_compute *compute, size_t count, const void *a, const void *b, void *to);
 
 #endif

@@ -111,40 +111,31 @@ static void add_span(size_t count, const float *a, const float *b, float *to) {
     for (size_t i = 0; i < count; i++) to[i] = a[i] + b[i];
 }
 
-void ff_fused_relu_forward(ff_compute *compute, size_t count, const void *x_memory,
-                           void *y_memory) {
+static const struct {
+    void (*forward)(size_t count, const float *x, float *y);
+    void (*backward)(size_t count, const float *seen, const float *dy, float *dx);
+} activations[] = {
+    [FF_ACTIVATION_RELU] = {relu_span, relu_back_span},
+    [FF_ACTIVATION_GELU] = {gelu_span, gelu_back_span},
+};
+
+void ff_fused_activation_forward(ff_compute *compute, ff_activation activation, size_t count,
+                                 const void *x_memory, void *y_memory) {
     const float *x = x_memory;
     float *y = y_memory;
 #pragma omp parallel for num_threads(compute->threads) schedule(static)
     for (size_t at = 0; at < count; at += SPAN)
-        relu_span(count - at < SPAN ? count - at : SPAN, x + at, y + at);
+        activations[activation].forward(count - at < SPAN ? count - at : SPAN, x + at, y + at);
 }
 
-void ff_fused_relu_backward(ff_compute *compute, size_t count, const void *y_memory,
-                            const void *dy_memory, void *dx_memory) {
-    const float *y = y_memory, *dy = dy_memory;
+void ff_fused_activation_backward(ff_compute *compute, ff_activation activation, size_t count,
+                                  const void *seen_memory, const void *dy_memory, void *dx_memory) {
+    const float *seen = seen_memory, *dy = dy_memory;
     float *dx = dx_memory;
 #pragma omp parallel for num_threads(compute->threads) schedule(static)
     for (size_t at = 0; at < count; at += SPAN)
-        relu_back_span(count - at < SPAN ? count - at : SPAN, y + at, dy + at, dx + at);
-}
-
-void ff_fused_gelu_forward(ff_compute *compute, size_t count, const void *x_memory,
-                           void *y_memory) {
-    const float *x = x_memory;
-    float *y = y_memory;
-#pragma omp parallel for num_threads(compute->threads) schedule(static)
-    for (size_t at = 0; at < count; at += SPAN)
-        gelu_span(count - at < SPAN ? count - at : SPAN, x + at, y + at);
-}
-
-void ff_fused_gelu_backward(ff_compute *compute, size_t count, const void *x_memory,
-                            const void *dy_memory, void *dx_memory) {
-    const float *x = x_memory, *dy = dy_memory;
-    float *dx = dx_memory;
-#pragma omp parallel for num_threads(compute->threads) schedule(static)
-    for (size_t at = 0; at < count; at += SPAN)
-        gelu_back_span(count - at < SPAN ? count - at : SPAN, x + at, dy + at, dx + at);
+        activations[activation].backward(count - at < SPAN ? count - at : SPAN, seen + at, dy + at,
+                                         dx + at);
 }
 
 void ff_fused_add(ff_compute *compute, size_t count, const void *a_memory, const void *b_memory,

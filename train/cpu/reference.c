@@ -164,37 +164,43 @@ void ff_reference_linear_backward(ff_compute *compute, const ff_linear *linear,
 
 /* ---- elementwise ---- */
 
-void ff_reference_relu_forward(ff_compute *compute, size_t count, const void *x_memory,
-                               void *y_memory) {
+static double gelu(double z) {
+    return z * 0.5 * (1 + erf(z * 0.70710678118654752440));
+}
+
+static double gelu_slope(double z) {
+    return 0.5 * (1 + erf(z * 0.70710678118654752440)) +
+           z * 0.39894228040143267794 * exp(-0.5 * z * z);
+}
+
+float ff_reference_activate(ff_activation activation, float z) {
+    if (activation == FF_ACTIVATION_RELU) return z < 0 ? 0 : z; /* NaN passes, as in torch */
+    if (activation == FF_ACTIVATION_GELU) return (float)gelu((double)z);
+    return z;
+}
+
+float ff_reference_activate_backward(ff_activation activation, float seen, float g) {
+    if (activation == FF_ACTIVATION_RELU) return seen > 0 ? g : 0;
+    if (activation == FF_ACTIVATION_GELU) return (float)((double)g * gelu_slope((double)seen));
+    return g;
+}
+
+void ff_reference_activation_forward(ff_compute *compute, ff_activation activation, size_t count,
+                                     const void *x_memory, void *y_memory) {
     const float *x = x_memory;
     float *y = y_memory;
 #pragma omp parallel for num_threads(compute->threads)
-    for (size_t i = 0; i < count; i++) y[i] = x[i] < 0 ? 0 : x[i];
+    for (size_t i = 0; i < count; i++) y[i] = ff_reference_activate(activation, x[i]);
 }
 
-void ff_reference_relu_backward(ff_compute *compute, size_t count, const void *y_memory,
-                                const void *dy_memory, void *dx_memory) {
-    const float *y = y_memory, *dy = dy_memory;
-    float *dx = dx_memory;
-#pragma omp parallel for num_threads(compute->threads)
-    for (size_t i = 0; i < count; i++) dx[i] = y[i] > 0 ? dy[i] : 0;
-}
-
-void ff_reference_gelu_forward(ff_compute *compute, size_t count, const void *x_memory,
-                               void *y_memory) {
-    const float *x = x_memory;
-    float *y = y_memory;
-#pragma omp parallel for num_threads(compute->threads)
-    for (size_t i = 0; i < count; i++) y[i] = (float)ff_reference_gelu((double)x[i]);
-}
-
-void ff_reference_gelu_backward(ff_compute *compute, size_t count, const void *x_memory,
-                                const void *dy_memory, void *dx_memory) {
-    const float *x = x_memory, *dy = dy_memory;
+void ff_reference_activation_backward(ff_compute *compute, ff_activation activation, size_t count,
+                                      const void *seen_memory, const void *dy_memory,
+                                      void *dx_memory) {
+    const float *seen = seen_memory, *dy = dy_memory;
     float *dx = dx_memory;
 #pragma omp parallel for num_threads(compute->threads)
     for (size_t i = 0; i < count; i++)
-        dx[i] = (float)((double)dy[i] * ff_reference_gelu_slope((double)x[i]));
+        dx[i] = ff_reference_activate_backward(activation, seen[i], dy[i]);
 }
 
 void ff_reference_add(ff_compute *compute, size_t count, const void *a_memory, const void *b_memory,
@@ -307,10 +313,8 @@ const ff_compute_ops ff_reference_ops = {
     .pool_backward = ff_reference_pool_backward,
     .linear_forward = ff_reference_linear_forward,
     .linear_backward = ff_reference_linear_backward,
-    .relu_forward = ff_reference_relu_forward,
-    .relu_backward = ff_reference_relu_backward,
-    .gelu_forward = ff_reference_gelu_forward,
-    .gelu_backward = ff_reference_gelu_backward,
+    .activation_forward = ff_reference_activation_forward,
+    .activation_backward = ff_reference_activation_backward,
     .add = ff_reference_add,
     .dropout = ff_reference_dropout,
     .loss_scratch = ff_reference_loss_scratch,

@@ -10,15 +10,6 @@ static size_t place(const ff_tensor *t, int c, size_t k) {
     return (plane * pixels + k % pixels) * t->block + c % t->block;
 }
 
-double ff_reference_gelu(double z) {
-    return z * 0.5 * (1 + erf(z * 0.70710678118654752440));
-}
-
-double ff_reference_gelu_slope(double z) {
-    return 0.5 * (1 + erf(z * 0.70710678118654752440)) +
-           z * 0.39894228040143267794 * exp(-0.5 * z * z);
-}
-
 static size_t values_a_channel(const ff_tensor *t) {
     return (size_t)t->n * t->h * t->w;
 }
@@ -47,10 +38,7 @@ static void apply(ff_compute *compute, const ff_norm *norm, bool training) {
             size_t at = place(t, c, k);
             float y = x[at] * scale + shift;
             if (residual) y += residual[at];
-            /* not `y > 0 ? y : 0`: NaN must pass, as in torch */
-            if (norm->activation == FF_ACTIVATION_RELU && y < 0) y = 0;
-            if (norm->activation == FF_ACTIVATION_GELU) y = (float)ff_reference_gelu((double)y);
-            to[at] = y;
+            to[at] = ff_reference_activate(norm->activation, y);
         }
     }
 }
@@ -92,6 +80,7 @@ void ff_reference_norm_backward(ff_compute *compute, const ff_norm_backward *nor
     const size_t m = values_a_channel(t);
     const float *xs = forward->x, *ys = forward->y, *dy = norm->dy, *dy2 = norm->dy2;
     float *dx = norm->dx, *dresidual = norm->dresidual;
+    const bool sees_y = forward->residual && ff_activation_sees_output(forward->activation);
 #pragma omp parallel for num_threads(compute->threads)
     for (int c = 0; c < ff_tensor_padded_channels(t); c++) {
         float mean = forward->mean[c], inv_std = forward->inv_std[c], scale, shift;
@@ -103,11 +92,8 @@ void ff_reference_norm_backward(ff_compute *compute, const ff_norm_backward *nor
                 float x = xs[at], g = dy[at];
                 if (dy2) g += dy2[at];
                 float z = x * scale + shift;
-                if (forward->activation == FF_ACTIVATION_RELU &&
-                    !((forward->residual ? ys[at] : z) > 0))
-                    g = 0;
-                if (forward->activation == FF_ACTIVATION_GELU)
-                    g = (float)((double)g * ff_reference_gelu_slope((double)z));
+                /* without a residual ReLU's slope is found from what went in, as in all tables */
+                g = ff_reference_activate_backward(forward->activation, sees_y ? ys[at] : z, g);
                 double normal = ((double)x - (double)mean) * (double)inv_std;
                 if (pass == 0) {
                     sum += (double)g;

@@ -131,38 +131,20 @@ static size_t norm_scratch(const ff_compute *compute, const ff_tensor *shape) {
 
 /* ---- elementwise ---- */
 
-static void activate(ff_compute *compute, ff_activation activation, size_t count, const void *x,
-                     void *y, const char *entry) {
+static void activation_forward(ff_compute *compute, ff_activation activation, size_t count,
+                               const void *x, void *y) {
     ff_cuda_keep(compute,
                  ff_cuda_activation_forward(ff_cuda_place_of(compute), activation, compute->dtype,
                                             count, x, y),
-                 entry);
+                 "an activation");
 }
 
-static void activate_backward(ff_compute *compute, ff_activation activation, size_t count,
-                              const void *from, const void *dy, void *dx, const char *entry) {
+static void activation_backward(ff_compute *compute, ff_activation activation, size_t count,
+                                const void *seen, const void *dy, void *dx) {
     ff_cuda_keep(compute,
                  ff_cuda_activation_backward(ff_cuda_place_of(compute), activation, compute->dtype,
-                                             count, from, dy, dx),
-                 entry);
-}
-
-static void relu_forward(ff_compute *compute, size_t count, const void *x, void *y) {
-    activate(compute, FF_ACTIVATION_RELU, count, x, y, "ReLU");
-}
-
-static void relu_backward(ff_compute *compute, size_t count, const void *y, const void *dy,
-                          void *dx) {
-    activate_backward(compute, FF_ACTIVATION_RELU, count, y, dy, dx, "backward ReLU");
-}
-
-static void gelu_forward(ff_compute *compute, size_t count, const void *x, void *y) {
-    activate(compute, FF_ACTIVATION_GELU, count, x, y, "GELU");
-}
-
-static void gelu_backward(ff_compute *compute, size_t count, const void *x, const void *dy,
-                          void *dx) {
-    activate_backward(compute, FF_ACTIVATION_GELU, count, x, dy, dx, "backward GELU");
+                                             count, seen, dy, dx),
+                 "a backward activation");
 }
 
 static void add(ff_compute *compute, size_t count, const void *a, const void *b, void *to) {
@@ -238,10 +220,8 @@ const ff_compute_ops ff_cuda_compute_ops = {
     .linear_scratch = ff_cuda_linear_scratch,
     .linear_forward = ff_cuda_linear_forward,
     .linear_backward = ff_cuda_linear_backward,
-    .relu_forward = relu_forward,
-    .relu_backward = relu_backward,
-    .gelu_forward = gelu_forward,
-    .gelu_backward = gelu_backward,
+    .activation_forward = activation_forward,
+    .activation_backward = activation_backward,
     .add = add,
     .dropout = dropout,
     .loss_scratch = loss_scratch,

@@ -1,9 +1,14 @@
 #include "train/models/models.h"
 
-static const ff_net *const nets[] = {&ff_net_smallnet, &ff_net_resnet18, &ff_net_resnet50,
-                                     &ff_net_vgg16_bn, &ff_net_cifarnet};
+/* In the order in which they are told. */
+#define NETS(X) X(smallnet) X(resnet18) X(resnet50) X(vgg16_bn) X(cifarnet)
+
+#define DECLARED(name) extern const ff_net ff_net_##name;
+#define LISTED(name)   &ff_net_##name,
+NETS(DECLARED)
 
 const ff_net *ff_net_at(int index) {
-    int count = (int)(sizeof nets / sizeof *nets);
+    static const ff_net *const nets[] = {NETS(LISTED) NULL};
+    const int count = (int)(sizeof nets / sizeof *nets) - 1;
     return index >= 0 && index < count ? nets[index] : NULL;
 }

@@ -1,4 +1,4 @@
-/* The nets, one file each, and their table. */
+/* The nets, one file each, and their table (models.c): a new one is its file and a line there. */
 #ifndef FF_TRAIN_MODELS_H
 #define FF_TRAIN_MODELS_H
 
@@ -15,12 +15,6 @@ typedef struct ff_net {
      * stems, dropout is not negative where it has dropout. */
     void (*build)(ff_graph *graph, const ff_model_options *options);
 } ff_net;
-
-extern const ff_net ff_net_smallnet;
-extern const ff_net ff_net_resnet18;
-extern const ff_net ff_net_resnet50;
-extern const ff_net ff_net_vgg16_bn;
-extern const ff_net ff_net_cifarnet;
 
 /* NULL past the last. */
 const ff_net *ff_net_at(int index);

@@ -3,47 +3,39 @@
 
 #include <stdio.h>
 
-static bool is_relu(const ff_plan *plan, const ff_op *op) {
-    return plan->graph->layers[op->layer].kind == FF_LAYER_RELU;
+static ff_activation activation_of(const ff_plan *plan, const ff_op *op) {
+    return plan->graph->layers[op->layer].activation;
 }
 
-/* ReLU looks at what came out, GELU at what went in. */
-static ff_buffer_id looked_at(const ff_plan *plan, const ff_op *op) {
-    return is_relu(plan, op) ? op->y : op->x;
+/* What its backward pass looks at. */
+static ff_buffer_id seen(const ff_plan *plan, const ff_op *op) {
+    return ff_activation_sees_output(activation_of(plan, op)) ? op->y : op->x;
 }
 
 static ff_status activation_plan_backward(ff_planner *b, ff_op *op, int now, ff_error *error) {
-    ff_plan_use(b->plan, looked_at(b->plan, op), now);
+    ff_plan_use(b->plan, seen(b->plan, op), now);
     if (!b->plan->wanted[op->from]) return FF_OK;
     return ff_planner_pass_on(b, op, error);
 }
 
 static void activation_forward(const ff_pass *pass, const ff_op *op) {
-    const size_t count = ff_tensor_count(&op->output);
-    const void *x = ff_pass_at(pass, op->x);
-    void *y = ff_pass_at(pass, op->y);
-    if (is_relu(pass->plan, op))
-        pass->table->relu_forward(pass->compute, count, x, y);
-    else
-        pass->table->gelu_forward(pass->compute, count, x, y);
+    pass->table->activation_forward(pass->compute, activation_of(pass->plan, op),
+                                    ff_tensor_count(&op->output), ff_pass_at(pass, op->x),
+                                    ff_pass_at(pass, op->y));
 }
 
 static void activation_backward(const ff_pass *pass, const ff_op *op) {
-    const size_t count = ff_tensor_count(&op->output);
-    const void *seen = ff_pass_at(pass, looked_at(pass->plan, op));
-    const void *dy = ff_pass_at(pass, op->dy);
     void *dx = ff_pass_at(pass, op->dx);
-    if (!dx) return;
-    if (is_relu(pass->plan, op))
-        pass->table->relu_backward(pass->compute, count, seen, dy, dx);
-    else
-        pass->table->gelu_backward(pass->compute, count, seen, dy, dx);
+    if (dx)
+        pass->table->activation_backward(
+            pass->compute, activation_of(pass->plan, op), ff_tensor_count(&op->output),
+            ff_pass_at(pass, seen(pass->plan, op)), ff_pass_at(pass, op->dy), dx);
 }
 
 static void activation_describe(const ff_plan *plan, const ff_op *op, bool forward,
                                 char text[FF_OP_NAME]) {
     (void)forward;
-    snprintf(text, FF_OP_NAME, "%s", is_relu(plan, op) ? "ReLU" : "GELU");
+    snprintf(text, FF_OP_NAME, "%s", ff_activation_called(activation_of(plan, op)).text);
 }
 
 const ff_op_type ff_op_activation = {

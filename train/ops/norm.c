@@ -33,15 +33,12 @@ static void norm_fuse(ff_fuser *f, ff_op *op) {
             ff_fuser_take(f, op, add);
         }
     }
-    const ff_node relu = ff_fuser_only_user(f, op->out, FF_LAYER_RELU);
-    const ff_node gelu = op->from2 < 0 ? ff_fuser_only_user(f, op->out, FF_LAYER_GELU) : -1;
-    if (relu >= 0) {
-        op->norm.activation = FF_ACTIVATION_RELU;
-        ff_fuser_take(f, op, relu);
-    } else if (gelu >= 0) {
-        op->norm.activation = FF_ACTIVATION_GELU;
-        ff_fuser_take(f, op, gelu);
-    }
+    /* after an addition what went into the activation is not known in the backward pass */
+    const ff_node after = ff_fuser_only_user(f, op->out, FF_LAYER_ACTIVATION);
+    if (after < 0) return;
+    if (op->from2 >= 0 && !ff_activation_sees_output(layers[after].activation)) return;
+    op->norm.activation = layers[after].activation;
+    ff_fuser_take(f, op, after);
 }
 
 /* With the operation whose output it is the first norm to read, where that can make statistics for
@@ -209,14 +206,14 @@ static void norm_backward(const ff_pass *pass, const ff_op *op) {
 
 static void norm_describe(const ff_plan *plan, const ff_op *op, bool forward,
                           char text[FF_OP_NAME]) {
-    static const char *const after[] = {"", ", ReLU", ", GELU"};
+    const char *after = ff_activation_called(op->norm.activation).text;
     const char *how = op->norm.folded_by && forward    ? ", scale alone"
                       : op->norm.folded_by             ? ", finish"
                       : op->norm.counted_by && forward ? ", statistics made before"
                                                        : "";
     (void)plan;
-    snprintf(text, FF_OP_NAME, "norm%s%s%s", op->from2 >= 0 ? ", add" : "",
-             after[op->norm.activation], how);
+    snprintf(text, FF_OP_NAME, "norm%s%s%s%s", op->from2 >= 0 ? ", add" : "", *after ? ", " : "",
+             after, how);
 }
 
 const ff_op_type ff_op_norm = {

@@ -3,11 +3,15 @@
 
 const ff_op_type *ff_op_type_of(ff_layer_kind kind) {
     static const ff_op_type *const types[] = {
-        [FF_LAYER_CONV] = &ff_op_conv,       [FF_LAYER_NORM] = &ff_op_norm,
-        [FF_LAYER_RELU] = &ff_op_activation, [FF_LAYER_GELU] = &ff_op_activation,
-        [FF_LAYER_MAX_POOL] = &ff_op_pool,   [FF_LAYER_AVERAGE_POOL] = &ff_op_pool,
-        [FF_LAYER_LINEAR] = &ff_op_linear,   [FF_LAYER_ADD] = &ff_op_add,
-        [FF_LAYER_DROPOUT] = &ff_op_dropout, [FF_LAYER_FLATTEN] = NULL,
+        [FF_LAYER_CONV] = &ff_op_conv,
+        [FF_LAYER_NORM] = &ff_op_norm,
+        [FF_LAYER_ACTIVATION] = &ff_op_activation,
+        [FF_LAYER_MAX_POOL] = &ff_op_pool,
+        [FF_LAYER_AVERAGE_POOL] = &ff_op_pool,
+        [FF_LAYER_LINEAR] = &ff_op_linear,
+        [FF_LAYER_ADD] = &ff_op_add,
+        [FF_LAYER_DROPOUT] = &ff_op_dropout,
+        [FF_LAYER_FLATTEN] = NULL,
     };
     return types[kind];
 }

@@ -386,10 +386,10 @@ static void elementwise_agrees(void **state) {
             void *at_a = put(on, on->dtype, a, count), *at_b = put(on, on->dtype, b, count);
             void *to[5];
             for (int j = 0; j < 5; j++) to[j] = room(on, on->dtype, count);
-            ops->relu_forward(on, count, at_a, to[0]);
-            ops->relu_backward(on, count, to[0], at_b, to[1]);
-            ops->gelu_forward(on, count, at_a, to[2]);
-            ops->gelu_backward(on, count, at_a, at_b, to[3]);
+            ops->activation_forward(on, FF_ACTIVATION_RELU, count, at_a, to[0]);
+            ops->activation_backward(on, FF_ACTIVATION_RELU, count, to[0], at_b, to[1]);
+            ops->activation_forward(on, FF_ACTIVATION_GELU, count, at_a, to[2]);
+            ops->activation_backward(on, FF_ACTIVATION_GELU, count, at_a, at_b, to[3]);
             ops->add(on, count, at_a, at_b, to[4]);
             for (int j = 0; j < 5; j++) out[k][j] = take_floats(on, on->dtype, to[j], count);
             ff_compute_release(on, at_a);

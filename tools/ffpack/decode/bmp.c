@@ -13,6 +13,7 @@
 
 #include "format/base/bytes.h"
 #include "format/base/memory.h"
+#include "tools/ffpack/decode/bmp_runs.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -288,74 +289,6 @@ static ff_status read_rows(const uint8_t *bytes, size_t length, const header *of
     return FF_OK;
 }
 
-/* ---- run lengths --------------------------------------------------------------------------- */
-
-/* Pixels in the order of the rows, as they are put down. */
-typedef struct runs {
-    const uint8_t *at, *start, *end;
-    uint8_t *out, *out_start, *out_end;
-} runs;
-
-static void put(runs *to, uint8_t value) {
-    if (to->out < to->out_end) *to->out++ = value;
-}
-
-static void put_zeros(runs *to, uint64_t count) {
-    uint64_t room = (uint64_t)(to->out_end - to->out);
-    to->out += count < room ? count : room;
-}
-
-/* Literal values; false at the end of the data. */
-static bool put_literals(runs *to, unsigned count, bool four, uint32_t *x) {
-    unsigned size = four ? count / 2 : count;
-    for (unsigned i = 0; i < size; i++) {
-        if (to->at == to->end) return false;
-        uint8_t byte = *to->at++;
-        if (four) {
-            put(to, byte >> 4);
-            put(to, byte & 15);
-        } else {
-            put(to, byte);
-        }
-    }
-    *x += count;
-    /* To 16 bits, seen from the start of the file. */
-    if (((to->at - to->start) & 1) && to->at < to->end) to->at++;
-    return true;
-}
-
-/* BmpRleDecoder of BmpImagePlugin.py: what the data leaves out, at its end too, is 0. False where
- * the data ends before the last pixel. */
-static bool read_runs(runs *to, uint32_t width, bool four) {
-    uint32_t x = 0;
-    while (to->out < to->out_end) {
-        if (to->end - to->at < 2) return false;
-        unsigned count = to->at[0], byte = to->at[1];
-        to->at += 2;
-        if (count > 0) {
-            if (x + count > width) count = x < width ? width - x : 0;
-            for (unsigned i = 0; i < count; i++)
-                put(to, (uint8_t)(four ? (i % 2 == 0 ? byte >> 4 : byte & 15) : byte));
-            x += count;
-        } else if (byte == 0) {
-            uint64_t place = (uint64_t)(to->out - to->out_start) % width;
-            if (place) put_zeros(to, width - place);
-            x = 0;
-        } else if (byte == 1) {
-            return false;
-        } else if (byte == 2) {
-            /* Pillow reads two bytes, drops them, and reads the two behind them. */
-            if (to->end - to->at < 4) return false;
-            put_zeros(to, to->at[2] + (uint64_t)to->at[3] * width);
-            to->at += 4;
-            x = (uint32_t)((uint64_t)(to->out - to->out_start) % width);
-        } else if (!put_literals(to, byte, four, &x)) {
-            return false;
-        }
-    }
-    return true;
-}
-
 static ff_status decode_runs(const uint8_t *bytes, size_t length, const header *of, ff_image *image,
                              ff_error *error) {
     /* Two bytes make at most 255 pixels, and a jump of four bytes at most 255 rows. */
@@ -367,13 +300,8 @@ static ff_status decode_runs(const uint8_t *bytes, size_t length, const header *
     /* Runs go on from row to row, so that all of them are put down before rows are. */
     uint8_t *indexes;
     FF_TRY(ff_alloc(&indexes, count, 1, "the indexes of a BMP", error));
-    runs to = {.at = bytes + (left ? of->data : length),
-               .start = bytes,
-               .end = bytes + length,
-               .out = indexes,
-               .out_start = indexes,
-               .out_end = indexes + count};
-    bool whole = read_runs(&to, of->width, of->compression == RLE4) || to.out == to.out_end;
+    bool whole = ff_bmp_runs(bytes, length, left ? of->data : length, of->width,
+                             of->compression == RLE4, indexes, count);
     header row = *of;
     row.form_bits = 8;
     for (uint32_t y = 0; y < of->height && whole; y++)

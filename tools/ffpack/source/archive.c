@@ -4,6 +4,7 @@
 #include "format/base/path.h"
 #include "format/base/read.h"
 #include "format/metadata.h"
+#include "tools/ffpack/source/archive_range.h"
 
 #include <archive.h>
 #include <archive_entry.h>
@@ -20,28 +21,18 @@
 /* Of a plain tar only the headers are read, the rest is skipped: so little at a time. */
 enum { CHUNK_BYTES = 256 * 1024, PLAIN_CHUNK_BYTES = 16 * 1024, HEAD_BYTES = 512 };
 
-/* Bytes of the file that are an archive: all of it, or a member of a plain tar that is a tar. */
-typedef struct range {
-    int fd;
-    const char *path;
-    uint64_t begin, end, at;
-    size_t chunk_bytes;
-    unsigned char *chunk; /* [chunk_bytes] owned */
-    ff_error failed;      /* of reading the file */
-} range;
-
 struct ff_archive {
     char *path;
     uint64_t file_bytes;
     bool nested;
     bool plain;      /* as far as was seen */
     locale_t locale; /* UTF-8, which some headers' names are in; 0 where there is none */
-    struct archive_entry *entry; /* the current member's */
-    struct archive *outer;       /* of the file */
-    struct archive *inner;       /* of its current member, or NULL */
-    struct archive *current;     /* whose member is current: outer or inner */
-    range file, inside;          /* of the outer archive, and of the inner one in a plain tar */
-    ff_buffer prefix;            /* "INNER/" */
+    struct archive_entry *entry;   /* the current member's */
+    struct archive *outer;         /* of the file */
+    struct archive *inner;         /* of its current member, or NULL */
+    struct archive *current;       /* whose member is current: outer or inner */
+    ff_archive_range file, inside; /* of the outer archive, and of the inner one in a plain tar */
+    ff_buffer prefix;              /* "INNER/" */
     ff_buffer name;
     uint64_t member_count;
     uint64_t unpacked_bytes; /* of all members so far */
@@ -87,73 +78,10 @@ static void support(struct archive *reader) {
     archive_read_support_format_tar(reader);
 }
 
-/* ---- what libarchive reads through --------------------------------------------------------- */
-
-static la_ssize_t range_read(struct archive *reader, void *context, const void **bytes) {
-    range *from = context;
-    uint64_t left = from->end - from->at;
-    size_t size = left < from->chunk_bytes ? (size_t)left : from->chunk_bytes;
-    if (size &&
-        ff_read_at(from->fd, from->path, from->chunk, size, from->at, &from->failed) != FF_OK) {
-        archive_set_error(reader, EIO, "the file cannot be read");
-        return -1;
-    }
-    from->at += size;
-    *bytes = from->chunk;
-    return (la_ssize_t)size;
-}
-
-static la_int64_t range_skip(struct archive *reader, void *context, la_int64_t wanted) {
-    (void)reader;
-    range *from = context;
-    uint64_t left = from->end - from->at, skip = wanted > 0 ? (uint64_t)wanted : 0;
-    if (skip > left) skip = left;
-    from->at += skip;
-    return (la_int64_t)skip;
-}
-
-static la_int64_t range_seek(struct archive *reader, void *context, la_int64_t offset, int whence) {
-    range *from = context;
-    int64_t size = (int64_t)(from->end - from->begin);
-    int64_t base = whence == SEEK_SET   ? 0
-                   : whence == SEEK_CUR ? (int64_t)(from->at - from->begin)
-                                        : size;
-    int64_t to;
-    if (__builtin_add_overflow(base, offset, &to) || to < 0 || to > size) {
-        archive_set_error(reader, EINVAL, "a place outside of the file");
-        return ARCHIVE_FATAL;
-    }
-    from->at = from->begin + (uint64_t)to;
-    return to;
-}
-
-/* The next piece of the outer archive's member. */
-static la_ssize_t member_read(struct archive *reader, void *context, const void **bytes) {
-    ff_archive *archive = context;
-    size_t size;
-    la_int64_t offset;
-    int result = archive_read_data_block(archive->outer, bytes, &size, &offset);
-    if (result == ARCHIVE_EOF) return 0;
-    if (result != ARCHIVE_OK && result != ARCHIVE_WARN) {
-        archive_set_error(reader, EIO, "%s", archive_error_string(archive->outer));
-        return -1;
-    }
-    return (la_ssize_t)size;
-}
-
-/* Step by step: archive_read_open2 and its like go on without memory for their own state. */
-static int open_reader(struct archive *reader, range *from, ff_archive *member_of) {
-    archive_read_set_read_callback(reader, member_of ? member_read : range_read);
-    if (!member_of) {
-        archive_read_set_skip_callback(reader, range_skip);
-        archive_read_set_seek_callback(reader, range_seek);
-    }
-    int result = archive_read_set_callback_data(reader, member_of ? (void *)member_of : from);
-    return result == ARCHIVE_OK ? archive_read_open1(reader) : result;
-}
+/* ---- opening -------------------------------------------------------------------------------- */
 
 static ff_status open_file(ff_archive *archive, ff_error *error) {
-    range *file = &archive->file;
+    ff_archive_range *file = &archive->file;
     unsigned char head[HEAD_BYTES] = {0};
     FF_TRY(ff_open_file(archive->path, &file->fd, &archive->file_bytes, error));
     file->path = archive->path;
@@ -170,7 +98,7 @@ static ff_status open_file(ff_archive *archive, ff_error *error) {
     support(archive->outer);
     archive_read_support_format_zip(archive->outer);
     archive->current = archive->outer;
-    return open_reader(archive->outer, file, NULL) == ARCHIVE_OK
+    return ff_archive_range_open(archive->outer, file) == ARCHIVE_OK
                ? FF_OK
                : broken(archive, archive->outer, error);
 }
@@ -211,7 +139,7 @@ static ff_status enter(ff_archive *archive, const char *name, uint64_t bytes, ff
     archive->current = archive->inner;
     bool in_place = is_plain_tar(archive->outer);
     if (in_place) {
-        range *inside = &archive->inside;
+        ff_archive_range *inside = &archive->inside;
         inside->fd = archive->file.fd;
         inside->path = archive->path;
         inside->begin = inside->at = (uint64_t)archive_filter_bytes(archive->outer, 0);
@@ -223,9 +151,9 @@ static ff_status enter(ff_archive *archive, const char *name, uint64_t bytes, ff
         if (!inside->chunk)
             FF_TRY(ff_alloc(&inside->chunk, PLAIN_CHUNK_BYTES, 1, "an archive", error));
     }
-    return open_reader(archive->inner, &archive->inside, in_place ? NULL : archive) == ARCHIVE_OK
-               ? FF_OK
-               : broken(archive, archive->inner, error);
+    int result = in_place ? ff_archive_range_open(archive->inner, &archive->inside)
+                          : ff_archive_member_open(archive->inner, archive->outer);
+    return result == ARCHIVE_OK ? FF_OK : broken(archive, archive->inner, error);
 }
 
 static void leave(ff_archive *archive) {

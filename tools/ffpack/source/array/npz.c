@@ -124,10 +124,12 @@ ff_status ff_npz_list(ff_source *source, ff_error *error) {
     ff_names names = {0};
     ff_npy_choice choice = {0};
     source->kind = "npz";
-    ff_status status = read_names(source, &names, error);
-    if (status == FF_OK) status = ff_npy_choose(&choice, &names, source->path, error);
-    if (status == FF_OK) status = unpack(source, &choice, &names, error);
-    if (status == FF_OK) status = ff_array_list(source, choice.set, choice.count, error);
+    ff_status status;
+    FF_TRY_DONE(read_names(source, &names, error));
+    FF_TRY_DONE(ff_npy_choose(&choice, &names, source->path, error));
+    FF_TRY_DONE(unpack(source, &choice, &names, error));
+    FF_TRY_DONE(ff_array_list(source, choice.set, choice.count, error));
+done:
     ff_npy_choice_free(&choice);
     ff_names_free(&names);
     return status;

@@ -285,24 +285,19 @@ static ff_status find_in_folder(ff_cifar *found, ff_source *source, const char *
 
 static ff_status read_text_member(ff_cifar *found, ff_archive *archive, const char *member,
                                   ff_error *error) {
-    char *text;
+    char *text, *path = NULL;
     size_t got;
     FF_TRY(ff_alloc(&text, TEXT_BYTES, 1, "a list of names", error));
     ff_status status = ff_archive_read(archive, text, TEXT_BYTES - 1, &got, error);
     if (status == FF_OK && (got == TEXT_BYTES - 1 || memchr(text, 0, got)))
         status =
             ff_fail(error, FF_BAD_DATA, "%s: %s is no short list of names", found->place, member);
-    if (status != FF_OK) {
+    if (status == FF_OK)
+        status = ff_format(&path, error, "%s: %s", ff_path_base(found->place), member);
+    if (status == FF_OK)
+        status = add_text(found, ff_path_base(member), text, path, error);
+    else
         free(text);
-        return status;
-    }
-    char *path;
-    status = ff_format(&path, error, "%s: %s", ff_path_base(found->place), member);
-    if (status != FF_OK) {
-        free(text);
-        return status;
-    }
-    status = add_text(found, ff_path_base(member), text, path, error);
     free(path);
     return status;
 }
@@ -320,7 +315,7 @@ static ff_status unpack(ff_cifar *found, ff_source *source, ff_archive *archive,
         FF_TRY(ff_archive_next(archive, &member, error));
         if (!member.name) return FF_OK;
         if (member.kind != FF_ARCHIVE_FILE) continue;
-        uint64_t bytes = member.bytes;
+        uint64_t bytes = member.bytes, begin = end;
         char name[256];
         snprintf(name, sizeof name, "%s", ff_path_base(member.name));
         if (is_text_name(name)) {
@@ -333,7 +328,6 @@ static ff_status unpack(ff_cifar *found, ff_source *source, ff_archive *archive,
         if (bytes > MEMBER_LIMIT_BYTES)
             return ff_fail(error, FF_BAD_DATA, "%s: %s has %" PRIu64 " bytes, more than %" PRIu64,
                            source->path, name, bytes, MEMBER_LIMIT_BYTES);
-        uint64_t begin = end;
         for (size_t got = CHUNK_BYTES; got == CHUNK_BYTES; end += got) {
             FF_TRY(ff_interrupt_check(error));
             FF_TRY(ff_archive_read(archive, chunk, CHUNK_BYTES, &got, error));

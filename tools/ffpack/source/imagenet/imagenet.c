@@ -204,14 +204,16 @@ static ff_status list_val(ff_source *source, const char *path, const char *split
     val_archive found = {.source = source, .path = path};
     char *labels = NULL;
     int32_t *label = NULL;
-    ff_status status = find_labels(&found, &labels, error);
-    if (status == FF_OK) status = ff_imagenet_labels_read(&found.labels, labels, error);
-    if (status == FF_OK) status = ff_sorter_create(&found.by_name, source->temporary, error);
-    if (status == FF_OK) status = ff_sorter_create(&found.by_class, source->temporary, error);
-    if (status == FF_OK) status = read_images(&found, error);
-    if (status == FF_OK) status = find_classes(&found, &label, error);
-    if (status == FF_OK) status = sort_by_class(&found, label, error);
-    if (status == FF_OK) status = fill_split(&found, split, error);
+    ff_status status;
+    FF_TRY_DONE(find_labels(&found, &labels, error));
+    FF_TRY_DONE(ff_imagenet_labels_read(&found.labels, labels, error));
+    FF_TRY_DONE(ff_sorter_create(&found.by_name, source->temporary, error));
+    FF_TRY_DONE(ff_sorter_create(&found.by_class, source->temporary, error));
+    FF_TRY_DONE(read_images(&found, error));
+    FF_TRY_DONE(find_classes(&found, &label, error));
+    FF_TRY_DONE(sort_by_class(&found, label, error));
+    FF_TRY_DONE(fill_split(&found, split, error));
+done:
     ff_sorter_destroy(&found.by_name);
     ff_sorter_destroy(&found.by_class);
     ff_names_free(&found.classes);

@@ -83,10 +83,12 @@ static ff_status read_devkit_folder(devkit *kit, const char *path, ff_error *err
     size_t length;
     FF_TRY(ff_path_join(&inside, path, "data", error));
     bool data = stat(inside, &info) == 0 && S_ISDIR(info.st_mode);
-    ff_status status = ff_path_join(&truth, data ? inside : path, truth_name, error);
-    if (status == FF_OK) status = ff_path_join(&meta, data ? inside : path, meta_name, error);
-    if (status == FF_OK) status = read_file(truth, &kit->truth, &length, error);
-    if (status == FF_OK) status = read_file(meta, &kit->meta, &kit->meta_bytes, error);
+    ff_status status;
+    FF_TRY_DONE(ff_path_join(&truth, data ? inside : path, truth_name, error));
+    FF_TRY_DONE(ff_path_join(&meta, data ? inside : path, meta_name, error));
+    FF_TRY_DONE(read_file(truth, &kit->truth, &length, error));
+    FF_TRY_DONE(read_file(meta, &kit->meta, &kit->meta_bytes, error));
+done:
     free(inside);
     free(truth);
     free(meta);

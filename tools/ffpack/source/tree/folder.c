@@ -112,9 +112,11 @@ static ff_status folder_list(ff_source *source, ff_error *error) {
     FF_TRY(ff_metadata_add_field(&source->labels, "label", FF_FIELD_CLASS, FF_I32, 1, error));
     if (stat(source->path, &info) < 0) return ff_fail_errno(error, "%s: cannot list", source->path);
     FF_TRY(ff_tree_create(&walk.tree, source, source->path, &options, error));
-    ff_status status = ff_buffer_printf(&walk.path, error, "%s", source->path);
-    if (status == FF_OK) status = walk_folder(&walk, &info, error);
-    if (status == FF_OK) status = ff_tree_fill(walk.tree, FF_PART_FILE, false, error);
+    ff_status status;
+    FF_TRY_DONE(ff_buffer_printf(&walk.path, error, "%s", source->path));
+    FF_TRY_DONE(walk_folder(&walk, &info, error));
+    FF_TRY_DONE(ff_tree_fill(walk.tree, FF_PART_FILE, false, error));
+done:
     ff_buffer_free(&walk.path);
     ff_tree_destroy(&walk.tree);
     return status;

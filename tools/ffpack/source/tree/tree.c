@@ -19,10 +19,11 @@ ff_status ff_tree_create(ff_tree **out, ff_source *source, const char *path,
     tree->source = source;
     tree->path = path;
     tree->options = options;
-    ff_status status = ff_chosen_open(&tree->chosen, source->exclude, &source->left_out, error);
-    if (status == FF_OK) status = ff_sorter_create(&tree->sorter, source->temporary, error);
-    if (status == FF_OK)
-        status = ff_listing_create(&tree->images, source->temporary, sizeof(ff_tree_place), error);
+    ff_status status;
+    FF_TRY_DONE(ff_chosen_open(&tree->chosen, source->exclude, &source->left_out, error));
+    FF_TRY_DONE(ff_sorter_create(&tree->sorter, source->temporary, error));
+    FF_TRY_DONE(ff_listing_create(&tree->images, source->temporary, sizeof(ff_tree_place), error));
+done:
     if (status == FF_OK)
         *out = tree;
     else
@@ -231,10 +232,12 @@ ff_status ff_tree_fill(ff_tree *tree, uint32_t part, bool plain, ff_error *error
     FF_TRY(
         ff_alloc(&tree->table_used, tree->tables.count, sizeof *tree->table_used, "tables", error));
     ff_tree_splits splits = {0};
-    ff_status status = ff_tree_splits_find(&splits, tree, error);
-    if (status == FF_OK) status = ff_tree_fill_splits(tree, &splits, part, plain, error);
-    if (status == FF_OK) status = ff_tree_splits_finish(&splits, tree, error);
-    if (status == FF_OK) status = count_tables(tree, error);
+    ff_status status;
+    FF_TRY_DONE(ff_tree_splits_find(&splits, tree, error));
+    FF_TRY_DONE(ff_tree_fill_splits(tree, &splits, part, plain, error));
+    FF_TRY_DONE(ff_tree_splits_finish(&splits, tree, error));
+    FF_TRY_DONE(count_tables(tree, error));
+done:
     ff_tree_splits_free(&splits);
     return status;
 }

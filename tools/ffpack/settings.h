@@ -1,10 +1,12 @@
-/* The recipe: what the command line asked for, checked and in the terms of the rooms that do it.
- * Thread rule: read-only once made. */
-#ifndef FF_FFPACK_RECIPE_H
-#define FF_FFPACK_RECIPE_H
+/* The settings of a run: the options as they were given, and what follows from them, checked and in
+ * the terms of those who use it. Whoever comes after ff_settings_resolve reads the latter alone.
+ * Thread rule: read-only once resolved. */
+#ifndef FF_FFPACK_SETTINGS_H
+#define FF_FFPACK_SETTINGS_H
 
 #include "format/part.h"
 #include "tools/ffpack/image/geometry.h"
+#include "tools/ffpack/source/source.h"
 
 /* The options as they were parsed: strings point into argv. */
 typedef struct ff_arguments {
@@ -37,34 +39,46 @@ typedef struct ff_arguments {
 #define FF_ALIGNMENT_CHOICES     "64|4096"
 
 typedef enum ff_statistics_kind {
+    FF_STATISTICS_DEFAULT, /* nothing is asked for: as COMPUTE, where the source has u8 values */
     FF_STATISTICS_COMPUTE, /* measured on the train split */
     FF_STATISTICS_GIVEN,   /* --mean and --std */
     FF_STATISTICS_FROM,    /* of a packed set */
 } ff_statistics_kind;
 
-typedef struct ff_recipe {
-    const ff_arguments *arguments;
+/* Strings that are not owned are the arguments'. */
+typedef struct ff_settings {
+    const char *path;         /* SOURCE */
+    ff_source_options source; /* but for `temporary` */
+    const char *output;       /* NULL in a dry run that names none */
+    bool resume, force, dry_run;
     ff_dtype dtype;
     ff_layout layout;
     ff_geometry geometry;
     ff_image_mode mode; /* FF_MODE_NATIVE where not given: the source decides */
-    double low, high;   /* --range */
+    bool exif, allow_truncated, fast_decode;
+    bool ranged; /* --range */
+    double low, high;
     ff_statistics_kind statistics;
+    uint64_t stats_sample;     /* items that are measured; 0 = all */
+    const char *stats_from;    /* the set */
     uint32_t statistics_count; /* channels of mean and std, where given or from a set */
     float *mean, *std;         /* owned */
     char *statistics_origin;   /* how they came about, recorded; owned */
+    bool shuffled;
+    uint64_t seed; /* of --shuffle */
     uint32_t alignment;
+    uint64_t shard_bytes;
     ff_compression compression;
     int level;
     ff_part part; /* count 0 = the whole set */
     bool skip;    /* --on-error skip */
     int jobs;
-} ff_recipe;
+} ff_settings;
 
 /* Checks values and combinations; reads the statistics of --stats-from. FF_USAGE with a sentence
- * that names the option. `arguments` outlives the recipe. */
-FF_MUST_USE ff_status ff_recipe_make(ff_recipe *recipe, const ff_arguments *arguments,
-                                     ff_error *error);
-void ff_recipe_free(ff_recipe *recipe);
+ * that names the option. What `arguments` points to outlives the settings. */
+FF_MUST_USE ff_status ff_settings_resolve(ff_settings *settings, const ff_arguments *arguments,
+                                          ff_error *error);
+void ff_settings_free(ff_settings *settings);
 
 #endif

@@ -1,4 +1,4 @@
-#include "tools/ffpack/recipe.h"
+#include "tools/ffpack/settings.h"
 
 #include "format/base/thread.h"
 #include "format/reader.h"
@@ -43,27 +43,26 @@ static ff_status parse_list(float **values, uint32_t *count, const char *option,
     }
 }
 
-static ff_status take_given(ff_recipe *recipe, ff_error *error) {
-    const ff_arguments *arguments = recipe->arguments;
+static ff_status take_given(ff_settings *settings, const ff_arguments *arguments, ff_error *error) {
     if (!arguments->mean || !arguments->std)
         return ff_fail(error, FF_USAGE, "--%s is given without --%s; wanted both or neither",
                        arguments->mean ? "mean" : "std", arguments->mean ? "std" : "mean");
     uint32_t std_count;
-    FF_TRY(parse_list(&recipe->mean, &recipe->statistics_count, "mean", arguments->mean, error));
-    FF_TRY(parse_list(&recipe->std, &std_count, "std", arguments->std, error));
-    if (recipe->statistics_count != std_count)
+    FF_TRY(
+        parse_list(&settings->mean, &settings->statistics_count, "mean", arguments->mean, error));
+    FF_TRY(parse_list(&settings->std, &std_count, "std", arguments->std, error));
+    if (settings->statistics_count != std_count)
         return ff_fail(error, FF_USAGE, "--mean has %u numbers and --std %u; wanted as many",
-                       recipe->statistics_count, std_count);
+                       settings->statistics_count, std_count);
     for (uint32_t i = 0; i < std_count; i++)
-        if (!(recipe->std[i] > 0))
-            return ff_fail(error, FF_USAGE, "--std: %g is not above 0", (double)recipe->std[i]);
-    recipe->statistics = FF_STATISTICS_GIVEN;
-    return ff_copy_string(&recipe->statistics_origin, "given", error);
+        if (!(settings->std[i] > 0))
+            return ff_fail(error, FF_USAGE, "--std: %g is not above 0", (double)settings->std[i]);
+    settings->statistics = FF_STATISTICS_GIVEN;
+    return ff_copy_string(&settings->statistics_origin, "given", error);
 }
 
 /* DIR is a packed split, or a set whose train split counts. */
-static ff_status take_from(ff_recipe *recipe, ff_error *error) {
-    const char *path = recipe->arguments->stats_from;
+static ff_status take_from(ff_settings *settings, const char *path, ff_error *error) {
     char *folder;
     ff_dataset *dataset = NULL;
     ff_status status = ff_set_choose(&folder, path, FF_SPLIT_TRAIN, FF_SPLIT_TRAIN, error);
@@ -76,16 +75,16 @@ static ff_status take_from(ff_recipe *recipe, ff_error *error) {
         if (!count)
             status = ff_fail(error, FF_USAGE, "--stats-from: %s has no mean and std recorded",
                              ff_dataset_path(dataset));
-        recipe->statistics = FF_STATISTICS_FROM;
-        recipe->statistics_count = count;
+        settings->statistics = FF_STATISTICS_FROM;
+        settings->statistics_count = count;
         if (status == FF_OK)
-            status = ff_alloc(&recipe->mean, count, sizeof *recipe->mean, "statistics", error);
+            status = ff_alloc(&settings->mean, count, sizeof *settings->mean, "statistics", error);
         if (status == FF_OK)
-            status = ff_alloc(&recipe->std, count, sizeof *recipe->std, "statistics", error);
+            status = ff_alloc(&settings->std, count, sizeof *settings->std, "statistics", error);
         if (status == FF_OK) {
-            memcpy(recipe->mean, metadata->mean, count * sizeof *recipe->mean);
-            memcpy(recipe->std, metadata->std, count * sizeof *recipe->std);
-            status = ff_copy_string(&recipe->statistics_origin, "taken from a packed set", error);
+            memcpy(settings->mean, metadata->mean, count * sizeof *settings->mean);
+            memcpy(settings->std, metadata->std, count * sizeof *settings->std);
+            status = ff_copy_string(&settings->statistics_origin, "taken from a packed set", error);
         }
     }
     ff_dataset_close(&dataset);
@@ -93,8 +92,8 @@ static ff_status take_from(ff_recipe *recipe, ff_error *error) {
     return status;
 }
 
-static ff_status take_statistics(ff_recipe *recipe, ff_error *error) {
-    const ff_arguments *arguments = recipe->arguments;
+static ff_status take_statistics(ff_settings *settings, const ff_arguments *arguments,
+                                 ff_error *error) {
     bool given = arguments->mean || arguments->std;
     bool compute = arguments->stats || arguments->stats_sample;
     if (given + compute + (arguments->stats_from != NULL) > 1)
@@ -104,17 +103,18 @@ static ff_status take_statistics(ff_recipe *recipe, ff_error *error) {
     if (arguments->stats && strcmp(arguments->stats, "compute") != 0)
         return ff_fail(error, FF_USAGE, "--stats: '%s' is unknown, wanted compute",
                        arguments->stats);
-    if (given) return take_given(recipe, error);
-    if (arguments->stats_from) return take_from(recipe, error);
-    recipe->statistics = FF_STATISTICS_COMPUTE;
+    settings->stats_sample = (uint64_t)arguments->stats_sample;
+    settings->stats_from = arguments->stats_from;
+    if (given) return take_given(settings, arguments, error);
+    if (arguments->stats_from) return take_from(settings, arguments->stats_from, error);
+    settings->statistics = compute ? FF_STATISTICS_COMPUTE : FF_STATISTICS_DEFAULT;
     return FF_OK;
 }
 
-static ff_status parse_compress(ff_recipe *recipe, ff_error *error) {
-    const char *text = recipe->arguments->compress;
+static ff_status parse_compress(ff_settings *settings, const char *text, ff_error *error) {
     if (!text) return FF_OK;
-    recipe->compression = FF_COMPRESSION_ZSTD;
-    recipe->level = DEFAULT_LEVEL;
+    settings->compression = FF_COMPRESSION_ZSTD;
+    settings->level = DEFAULT_LEVEL;
     if (!strcmp(text, "zstd")) return FF_OK;
     char *end = NULL;
     long level = !strncmp(text, "zstd:", 5) ? strtol(text + 5, &end, 10) : 0;
@@ -123,26 +123,26 @@ static ff_status parse_compress(ff_recipe *recipe, ff_error *error) {
                        "--compress: '%s' is unknown, wanted zstd or zstd:LEVEL with a level from 1 "
                        "to %d",
                        text, ZSTD_maxCLevel());
-    recipe->level = (int)level;
+    settings->level = (int)level;
     return FF_OK;
 }
 
-static ff_status parse_range(ff_recipe *recipe, ff_error *error) {
-    const char *text = recipe->arguments->range;
+static ff_status parse_range(ff_settings *settings, const char *text, ff_error *error) {
+    settings->ranged = text != NULL;
     if (!text) return FF_OK;
     char *comma, *end = NULL;
-    recipe->low = strtod(text, &comma);
-    if (comma != text && *comma == ',') recipe->high = strtod(comma + 1, &end);
-    double width = recipe->high - recipe->low;
+    settings->low = strtod(text, &comma);
+    if (comma != text && *comma == ',') settings->high = strtod(comma + 1, &end);
+    double width = settings->high - settings->low;
     if (end && end != comma + 1 && !*end && isfinite(width) && width > 0) return FF_OK;
     return ff_fail(
         error, FF_USAGE,
         "--range: '%s' is no range of values, wanted LO,HI with LO below HI, like 0,65535", text);
 }
 
-static ff_status take_geometry(ff_recipe *recipe, ff_error *error) {
-    const ff_arguments *arguments = recipe->arguments;
-    ff_geometry *geometry = &recipe->geometry;
+static ff_status take_geometry(ff_settings *settings, const ff_arguments *arguments,
+                               ff_error *error) {
+    ff_geometry *geometry = &settings->geometry;
     geometry->pad_square = arguments->pad_square;
     geometry->max_side = (uint32_t)arguments->max_side;
     geometry->interpolation = arguments->interpolation ? FF_BICUBIC : FF_BILINEAR;
@@ -163,30 +163,55 @@ static ff_status take_geometry(ff_recipe *recipe, ff_error *error) {
     return FF_OK;
 }
 
-ff_status ff_recipe_make(ff_recipe *recipe, const ff_arguments *arguments, ff_error *error) {
+ff_status ff_settings_resolve(ff_settings *settings, const ff_arguments *arguments,
+                              ff_error *error) {
     static const ff_image_mode modes[] = {FF_MODE_RGB, FF_MODE_GRAY};
-    *recipe = (ff_recipe){.arguments = arguments};
-    recipe->dtype = ff_dtype_choice(arguments->dtype);
-    recipe->layout = arguments->layout ? FF_HWC : FF_CHW;
-    recipe->mode = arguments->mode < 0 ? FF_MODE_NATIVE : modes[arguments->mode];
-    recipe->alignment = arguments->alignment ? 4096 : 64;
-    recipe->skip = arguments->on_error == 1;
-    recipe->jobs = arguments->jobs ? (int)arguments->jobs : ff_cpu_count();
-    if (recipe->jobs > JOBS_LIMIT) recipe->jobs = JOBS_LIMIT;
+    int jobs = arguments->jobs ? (int)arguments->jobs : ff_cpu_count();
+    if (jobs > JOBS_LIMIT) jobs = JOBS_LIMIT;
+    *settings =
+        (ff_settings){.path = arguments->source,
+                      .source = {.format = arguments->format,
+                                 .classes = arguments->classes,
+                                 .val_labels = arguments->val_labels,
+                                 .label = arguments->label,
+                                 .classes_from = arguments->classes_from,
+                                 .label_list = arguments->label_list,
+                                 .splits = arguments->splits,
+                                 .exclude = arguments->exclude,
+                                 .allow_empty_classes = arguments->allow_empty_classes,
+                                 .array_layout = (ff_array_axes)(arguments->array_layout + 1),
+                                 .skip = arguments->on_error == 1,
+                                 .jobs = jobs},
+                      .output = arguments->output,
+                      .resume = arguments->resume,
+                      .force = arguments->force,
+                      .dry_run = arguments->dry_run,
+                      .dtype = ff_dtype_choice(arguments->dtype),
+                      .layout = arguments->layout ? FF_HWC : FF_CHW,
+                      .mode = arguments->mode < 0 ? FF_MODE_NATIVE : modes[arguments->mode],
+                      .exif = arguments->exif,
+                      .allow_truncated = arguments->allow_truncated,
+                      .fast_decode = arguments->fast_decode,
+                      .shuffled = arguments->shuffle >= 0,
+                      .seed = (uint64_t)arguments->shuffle,
+                      .alignment = arguments->alignment ? 4096 : 64,
+                      .shard_bytes = arguments->shard_bytes,
+                      .skip = arguments->on_error == 1,
+                      .jobs = jobs};
     if (!arguments->output && !arguments->dry_run)
         return ff_fail(error, FF_USAGE, "no output folder; wanted -o OUT");
     if (arguments->resume && arguments->dry_run)
         return ff_fail(error, FF_USAGE, "--resume and --dry-run exclude each other");
-    FF_TRY(take_geometry(recipe, error));
-    FF_TRY(parse_compress(recipe, error));
-    if (arguments->part) FF_TRY(ff_part_parse(&recipe->part, arguments->part, error));
-    FF_TRY(parse_range(recipe, error));
-    return take_statistics(recipe, error);
+    FF_TRY(take_geometry(settings, arguments, error));
+    FF_TRY(parse_compress(settings, arguments->compress, error));
+    if (arguments->part) FF_TRY(ff_part_parse(&settings->part, arguments->part, error));
+    FF_TRY(parse_range(settings, arguments->range, error));
+    return take_statistics(settings, arguments, error);
 }
 
-void ff_recipe_free(ff_recipe *recipe) {
-    free(recipe->mean);
-    free(recipe->std);
-    free(recipe->statistics_origin);
-    *recipe = (ff_recipe){0};
+void ff_settings_free(ff_settings *settings) {
+    free(settings->mean);
+    free(settings->std);
+    free(settings->statistics_origin);
+    *settings = (ff_settings){0};
 }

@@ -1,0 +1,163 @@
+#include "tools/ffpack/append_match.h"
+
+#include "format/generation.h"
+#include "tools/ffpack/describe.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- the source's splits, in its order ------------------------------------------------------ */
+
+ff_status ff_append_match_splits(ff_append *append, const ff_source *source, ff_error *error) {
+    if (append->count == 1 && source->split_count == 1) {
+        append->target[0].split = &source->split[0];
+        return FF_OK;
+    }
+    for (size_t i = 0; i < source->split_count; i++) {
+        const char *name = source->split[i].name;
+        size_t k = i;
+        while (k < append->count && strcmp(append->target[k].metadata.split, name) != 0) k++;
+        if (k >= append->count)
+            return ff_fail(error, FF_USAGE, "%s: has the split %s, which %s lacks", source->path,
+                           *name ? name : "(without a name)", append->path);
+        ff_append_target moved = append->target[k];
+        append->target[k] = append->target[i];
+        append->target[i] = moved;
+        append->target[i].split = &source->split[i];
+    }
+    if (append->count > source->split_count)
+        return ff_fail(error, FF_USAGE, "%s: lacks the split %s that %s has", source->path,
+                       append->target[source->split_count].metadata.split, append->path);
+    return FF_OK;
+}
+
+/* ---- classes -------------------------------------------------------------------------------- */
+
+static ff_status map_names(const ff_append_target *at, size_t index, const ff_field *own,
+                           ff_error *error) {
+    const ff_field *set = &at->metadata.field[index];
+    int64_t *to;
+    FF_TRY(ff_alloc(&to, own->class_count, sizeof *to, "classes", error));
+    at->map.to[index] = to;
+    at->map.count[index] = own->class_count;
+    for (uint32_t i = 0; i < own->class_count; i++) {
+        /* Mostly the same classes in the same order. */
+        uint32_t k = i;
+        if (k >= set->class_count || strcmp(own->class_name[i], set->class_name[k]) != 0)
+            for (k = 0; k < set->class_count; k++)
+                if (!strcmp(own->class_name[i], set->class_name[k])) break;
+        if (k == set->class_count)
+            return ff_fail(error, FF_USAGE,
+                           "%s: has no class '%s' in its field %s; wanted only "
+                           "classes that are there",
+                           at->folder, own->class_name[i], set->name);
+        to[i] = k;
+    }
+    return FF_OK;
+}
+
+static bool same_names(const ff_field *a, const ff_field *b) {
+    bool same = a->class_count == b->class_count;
+    for (uint32_t i = 0; same && i < a->class_count; i++)
+        same = !strcmp(a->class_name[i], b->class_name[i]);
+    return same;
+}
+
+/* The source's fields are the set's; classes may stand in another order, or some be missing. */
+ff_status ff_append_map_classes(ff_append_target *at, const ff_metadata *labels, const char *source,
+                                ff_error *error) {
+    const ff_metadata *set = &at->metadata;
+    if (labels->field_count != set->field_count)
+        return ff_fail(error, FF_USAGE, "%s: has %zu label fields, but %s has %zu", source,
+                       labels->field_count, at->folder, set->field_count);
+    FF_TRY(ff_alloc(&at->map.to, set->field_count, sizeof *at->map.to, "classes", error));
+    FF_TRY(ff_alloc(&at->map.count, set->field_count, sizeof *at->map.count, "classes", error));
+    for (size_t i = 0; i < set->field_count; i++) {
+        const ff_field *own = &labels->field[i], *wanted = &set->field[i];
+        if (strcmp(own->name, wanted->name) != 0 || own->kind != wanted->kind ||
+            own->dtype != wanted->dtype || own->width != wanted->width)
+            return ff_fail(error, FF_USAGE,
+                           "%s: label field %zu is %s (%s, %u x %s), but in %s %s (%s, %u x %s)",
+                           source, i, own->name, ff_field_kind_name(own->kind), own->width,
+                           ff_dtype_name(own->dtype), at->folder, wanted->name,
+                           ff_field_kind_name(wanted->kind), wanted->width,
+                           ff_dtype_name(wanted->dtype));
+        if (same_names(own, wanted)) continue;
+        bool unnamed = !own->class_count || !wanted->class_count;
+        if (own->kind != FF_FIELD_CLASS || unnamed)
+            return ff_fail(error, FF_USAGE,
+                           "%s: field %s has %s class names, and %s has %s; wanted the same ones",
+                           source, own->name, own->class_count ? "other" : "no", at->folder,
+                           wanted->class_count ? "some" : "none");
+        FF_TRY(map_names(at, i, own, error));
+    }
+    return FF_OK;
+}
+
+/* ---- the metadata to come ------------------------------------------------------------------- */
+
+/* What the settings make of the source is what the set holds: the metadata that packing it alone
+ * would give is the set's in all that says how samples are. */
+static ff_status compare(const ff_append_target *at, const ff_metadata *alone, ff_error *error) {
+    const ff_metadata *set = &at->metadata;
+    ff_metadata view = *set; /* owns nothing */
+    view.dtype = alone->dtype;
+    view.layout = alone->layout;
+    view.channels = alone->channels;
+    view.variable_size = alone->variable_size;
+    view.alignment = alone->alignment;
+    if (!set->variable_size || !alone->variable_size) {
+        view.height = alone->height;
+        view.width = alone->width;
+    }
+    view.compression = alone->compression;
+    view.level = alone->level;
+    view.filter = alone->filter;
+    view.table = alone->table;
+    view.statistics_count = alone->statistics_count;
+    view.mean = alone->mean;
+    view.std = alone->std;
+    view.transform_count = alone->transform_count;
+    view.transform = alone->transform;
+    ff_buffer own = {0}, wanted = {0};
+    ff_status status = ff_metadata_write(set, &own, error);
+    if (status == FF_OK) status = ff_metadata_write(&view, &wanted, error);
+    if (status == FF_OK) {
+        status = ff_metadata_compare(at->folder, &own, &wanted, error);
+        if (status != FF_OK)
+            ff_fail_within(error, status, "what is appended must be as what is there");
+    }
+    ff_buffer_free(&own);
+    ff_buffer_free(&wanted);
+    return status;
+}
+
+const char *ff_append_recorded_listing(const ff_metadata *metadata) {
+    const char *listing = "";
+    for (size_t i = 0; i < metadata->provenance_count; i++)
+        if (!strcmp(metadata->provenance[i].key, "listing"))
+            listing = metadata->provenance[i].value;
+    return listing;
+}
+
+/* The next generation's metadata: the set's, more items, where they are from. */
+ff_status ff_append_describe(const ff_run *job, ff_append_target *at, ff_metadata *next,
+                             ff_error *error) {
+    ff_metadata alone;
+    FF_TRY(ff_describe_split(&alone, job->settings, &job->plan, at->split, job->mean, job->std,
+                             NULL, error));
+    ff_status status = compare(at, &alone, error);
+    snprintf(at->listing, sizeof at->listing, "%s", ff_append_recorded_listing(&alone));
+    if (status == FF_OK) status = ff_metadata_copy(next, &at->metadata, error);
+    if (status == FF_OK) {
+        if (alone.height > next->height) next->height = alone.height;
+        if (alone.width > next->width) next->width = alone.width;
+        status = ff_metadata_append(next, at->id, alone.items, error);
+    }
+    for (size_t i = 0; i < alone.provenance_count && status == FF_OK; i++)
+        status = ff_metadata_add_provenance(next, alone.provenance[i].key,
+                                            alone.provenance[i].value, error);
+    ff_metadata_free(&alone);
+    return status;
+}
