@@ -11,7 +11,7 @@
 struct ff_block {
     const ff_metadata *metadata;
     uint64_t number;
-    /* Slots, one behind the other, as they lie in a raw shard. */
+    /* Slots, one after the other, as they lie in a raw shard. */
     uint8_t *slots;
     uint64_t slots_capacity, slots_used;
     ff_entry *entry;

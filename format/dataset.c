@@ -66,12 +66,12 @@ static ff_status map_index(ff_dataset *dataset, int descriptor, ff_error *error)
 
 static ff_status check_checksums(ff_dataset *dataset, ff_error *error) {
     const ff_section *section = &dataset->header.section[FF_INDEX_CHECKSUMS];
-    uint64_t found, behind = section->offset + section->bytes;
+    uint64_t found, after = section->offset + section->bytes;
     uint8_t padding[FF_SECTION_ALIGNMENT] = {0}, zero[FF_SECTION_ALIGNMENT] = {0};
     FF_TRY(ff_mapped_checksum(dataset->map, dataset->index_path, section->offset, section->bytes,
                               &found, error));
-    FF_TRY(ff_mapped_copy(padding, dataset->map, dataset->index_path, behind,
-                          dataset->bytes - behind, error));
+    FF_TRY(ff_mapped_copy(padding, dataset->map, dataset->index_path, after, dataset->bytes - after,
+                          error));
     if (found != section->checksum || memcmp(padding, zero, sizeof zero))
         return ff_fail(error, FF_BAD_DATA,
                        "%s: offset %" PRIu64 ": the table of checksums has checksum %016" PRIx64

@@ -86,8 +86,8 @@ static ff_status make_room(uint8_t **bytes, size_t *capacity, uint64_t wanted, f
 /* One slot of a frame: its sizes, as its record and the filter give them. */
 typedef struct frame_slot {
     ff_entry entry;
-    uint64_t tensor_bytes, filtered_bytes; /* of the tensor, before and behind the filter */
-    uint64_t label_bytes;                  /* of the wide labels behind it */
+    uint64_t tensor_bytes, filtered_bytes; /* of the tensor, before and after the filter */
+    uint64_t label_bytes;                  /* of the wide labels after it */
     uint64_t slot_bytes;
 } frame_slot;
 

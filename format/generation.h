@@ -1,5 +1,5 @@
 /* Generations: what `ffpack append` adds to a set (FORMAT.md, "Generations"). Every generation has
- * shards of its own behind those of the earlier ones, with items numbered on. The metadata of the
+ * shards of its own after those of the earlier ones, with items numbered on. The metadata of the
  * newest one names the earlier ones, so that their shards stay as they are. Thread rule: pure. */
 #ifndef FF_FORMAT_GENERATION_H
 #define FF_FORMAT_GENERATION_H

@@ -152,7 +152,7 @@ static ff_status scatter_put(scatter *s, uint64_t offset, const void *bytes, siz
     return FF_OK;
 }
 
-/* A shard's records and label rows to their samples' places, its keys behind those before. */
+/* A shard's records and label rows to their samples' places, its keys after those before. */
 static ff_status place_shard(builder *b, const ff_shard *shard, scatter *entries, scatter *labels,
                              ff_error *error) {
     const ff_section *section = shard->footer.section;

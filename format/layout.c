@@ -99,7 +99,7 @@ static void encode_sections(const ff_section *section, int count, uint8_t *bytes
     }
 }
 
-/* Sections lie one behind the other, each at the next multiple of 64, up to `end`. */
+/* Sections lie one after the other, each at the next multiple of 64, up to `end`. */
 static ff_status decode_sections(ff_section *section, int count, const uint8_t *bytes,
                                  uint64_t begin, uint64_t end, const char *path, ff_error *error) {
     for (int i = 0; i < count; i++, bytes += 24) {

@@ -6,7 +6,7 @@
 
 #include "format/metadata.h"
 
-#define FF_HEADER_BYTES       4096u /* of shards and of the index; samples begin behind it */
+#define FF_HEADER_BYTES       4096u /* of shards and of the index; samples begin after it */
 #define FF_FOOTER_BYTES       256u
 #define FF_ENTRY_BYTES        64u
 #define FF_FRAME_BYTES        64u
@@ -72,10 +72,10 @@ typedef struct ff_shard_footer {
     uint32_t version; /* its header's */
     uint32_t number;
     uint64_t sample_count;
-    uint64_t samples_end;   /* file offset behind the last slot or frame */
+    uint64_t samples_end;   /* file offset after the last slot or frame */
     uint64_t payload_bytes; /* sum of the slots, unfiltered */
     uint64_t header_checksum;
-    uint64_t seek_table_bytes, seek_table_checksum; /* behind the footer; 0 in raw shards */
+    uint64_t seek_table_bytes, seek_table_checksum; /* after the footer; 0 in raw shards */
     uint64_t checksum;                              /* of this footer; the shard's identity */
     ff_section section[FF_SHARD_SECTIONS];
 } ff_shard_footer;

@@ -177,7 +177,7 @@ uint64_t ff_metadata_slot_bytes(const ff_metadata *metadata, uint32_t height, ui
 uint64_t ff_metadata_label_row_bytes(const ff_metadata *metadata);
 
 /* Bytes of one sample's values of a field, and where they lie: `*wide` false: at the returned
- * offset of the label row; true: at the returned offset behind the start of the tensor. */
+ * offset of the label row; true: at the returned offset after the start of the tensor. */
 uint64_t ff_field_bytes(const ff_field *field);
 uint64_t ff_metadata_field_offset(const ff_metadata *metadata, size_t field, uint32_t height,
                                   uint32_t width, bool *wide);

@@ -67,9 +67,9 @@ void ff_shard_header_make(const ff_metadata *metadata, const uint8_t metadata_id
     ff_shard_header_encode(&header, bytes);
 }
 
-/* Raw shards end with the footer; compressed ones with zstd's seek table behind it. */
+/* Raw shards end with the footer; compressed ones with zstd's seek table after it. */
 static ff_status find_footer(ff_shard *shard, int descriptor, ff_error *error) {
-    uint64_t behind = 0;
+    uint64_t after = 0;
     if (shard->header.compressed) {
         uint8_t end[FF_SEEK_FOOTER_BYTES];
         FF_TRY(
@@ -77,25 +77,25 @@ static ff_status find_footer(ff_shard *shard, int descriptor, ff_error *error) {
         if (ff_load_u32(end + 5) != FF_SEEK_FOOTER_MAGIC || end[4])
             return ff_fail(error, FF_BAD_DATA, "%s: does not end with a seek table: cut short?",
                            shard->path);
-        behind = FF_FRAME_HEADER_BYTES + (uint64_t)ff_load_u32(end) * FF_SEEK_ROW_BYTES +
-                 FF_SEEK_FOOTER_BYTES;
+        after = FF_FRAME_HEADER_BYTES + (uint64_t)ff_load_u32(end) * FF_SEEK_ROW_BYTES +
+                FF_SEEK_FOOTER_BYTES;
     }
-    if (shard->bytes < FF_HEADER_BYTES + FF_FOOTER_BYTES + behind)
+    if (shard->bytes < FF_HEADER_BYTES + FF_FOOTER_BYTES + after)
         return ff_fail(error, FF_BAD_DATA, "%s: %" PRIu64 " bytes long, too short for its tables",
                        shard->path, shard->bytes);
-    shard->footer_offset = shard->bytes - behind - FF_FOOTER_BYTES;
+    shard->footer_offset = shard->bytes - after - FF_FOOTER_BYTES;
     uint8_t bytes[FF_FOOTER_BYTES];
     FF_TRY(ff_read_at(descriptor, shard->path, bytes, sizeof bytes, shard->footer_offset, error));
     FF_TRY(ff_shard_footer_decode(&shard->footer, bytes, shard->footer_offset, shard->path, error));
     const ff_shard_footer *footer = &shard->footer;
     if (footer->number != shard->header.number || footer->version != shard->header.version ||
-        footer->seek_table_bytes != behind || footer->sample_count > shard->header.position_count)
+        footer->seek_table_bytes != after || footer->sample_count > shard->header.position_count)
         return ff_fail(error, FF_BAD_DATA, "%s: header and footer disagree", shard->path);
     uint64_t frames = footer->section[FF_SHARD_FRAMES].bytes;
     uint64_t wanted =
-        behind ? (behind - FF_FRAME_HEADER_BYTES - FF_SEEK_FOOTER_BYTES) / FF_SEEK_ROW_BYTES : 0;
+        after ? (after - FF_FRAME_HEADER_BYTES - FF_SEEK_FOOTER_BYTES) / FF_SEEK_ROW_BYTES : 0;
     /* The seek table names the frames and two skippable ones, the header and the tail. */
-    if (behind ? wanted < 2 || frames != (wanted - 2) * FF_FRAME_BYTES : frames != 0)
+    if (after ? wanted < 2 || frames != (wanted - 2) * FF_FRAME_BYTES : frames != 0)
         return ff_fail(error, FF_BAD_DATA, "%s: seek table and frame table disagree", shard->path);
     return FF_OK;
 }

@@ -12,7 +12,7 @@
 #include <string.h>
 
 /* How every byte is covered. Index: header by its checksum, everything up to the table of checksums
- * by 64 KiB blocks, the table by the header, the padding behind it by being zero. Shard: header and
+ * by 64 KiB blocks, the table by the header, the padding after it by being zero. Shard: header and
  * footer by theirs, sections by the footer, slots or frames by their entries, the seek table by the
  * footer, and whatever lies between any of these by being zero. */
 

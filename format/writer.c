@@ -265,7 +265,7 @@ static ff_status finish_seek_table(ff_writer *writer, uint64_t tail_bytes, ff_bu
     return ff_buffer_add(table, end, sizeof end, error);
 }
 
-/* Sections, footer and seek table behind the samples. */
+/* Sections, footer and seek table after the samples. */
 static ff_status write_tail(ff_writer *writer, ff_buffer *table, ff_error *error) {
     const ff_buffer *content[FF_SHARD_SECTIONS] = {&writer->records, &writer->labels, &writer->keys,
                                                    &writer->frames, &writer->text};

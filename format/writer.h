@@ -40,7 +40,7 @@ void ff_writer_set_note(ff_writer *writer, const ff_buffer *note);
 const ff_buffer *ff_writer_note_found(const ff_writer *writer);
 
 /* Blocks are numbered from the generation's first position on. The first one that this writer is to
- * write, the first of these that is not yet in a whole shard, and the one behind the last. */
+ * write, the first of these that is not yet in a whole shard, and the one after the last. */
 uint64_t ff_writer_first_block(const ff_writer *writer);
 uint64_t ff_writer_next_block(const ff_writer *writer);
 uint64_t ff_writer_end_block(const ff_writer *writer);

@@ -187,9 +187,9 @@ FF_HD uint64_t ff_order_at(const ff_order *order, uint64_t position) {
     if (order->spec.kind == FF_ORDER_SEQUENTIAL) return position;
     uint64_t block = order->spec.block, group_blocks = order->spec.group;
     /* After the short block's group, positions are those of full blocks less the deficit. */
-    uint64_t behind = position >= order->short_end ? order->deficit : 0;
-    uint64_t group = (position + behind) / order->group_samples;
-    uint64_t within = position + behind - group * order->group_samples;
+    uint64_t after = position >= order->short_end ? order->deficit : 0;
+    uint64_t group = (position + after) / order->group_samples;
+    uint64_t within = position + after - group * order->group_samples;
     uint64_t first_block = group * group_blocks;
     uint64_t blocks = order->block_count - first_block;
     if (blocks > group_blocks) blocks = group_blocks;

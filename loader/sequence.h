@@ -33,10 +33,10 @@ FF_HD ff_sequence_batch ff_sequence_at(const ff_sequence *sequence, uint64_t num
     batch.epoch = sequence->first_epoch;
     batch.global_position = sequence->first_position;
     if (number >= sequence->first_batches) {
-        uint64_t behind = number - sequence->first_batches;
-        batch.epoch += (uint32_t)(1 + behind / sequence->epoch_batches);
+        uint64_t after = number - sequence->first_batches;
+        batch.epoch += (uint32_t)(1 + after / sequence->epoch_batches);
         batch.global_position = 0;
-        number = behind % sequence->epoch_batches;
+        number = after % sequence->epoch_batches;
         batches = sequence->epoch_batches;
     }
     batch.last = number + 1 == batches;

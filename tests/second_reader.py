@@ -296,7 +296,7 @@ class Metadata:
         return self.channels * h * w * BYTES[self.dtype]
 
     def wide_places(self, h, w):
-        """(field, offset behind the tensor's begin) of wide fields, and the payload's size."""
+        """(field, offset after the tensor's begin) of wide fields, and the payload's size."""
         at, out = self.tensor(h, w), []
         for field in self.fields:
             if field.wide:
@@ -526,7 +526,7 @@ class Shard:
             content = decompressor.decompress(frame)
         except zstandard.ZstdError as problem:
             raise Wrong("%s: %s" % (where, problem))
-        want(not decompressor.unused_data, "%s: bytes behind the zstd frame", where)
+        want(not decompressor.unused_data, "%s: bytes after the zstd frame", where)
         return content
 
     def undo(self, content, used, slot, kind, out, where):

@@ -66,7 +66,7 @@ typedef struct ff_conv {
     bool folded;          /* fold_forward and fold_backward are its passes, no others */
 } ff_conv;
 
-/* A batch norm with ReLU that the convolution behind it does as it reads: that one is given the
+/* A batch norm with ReLU that the convolution after it does as it reads: that one is given the
  * norm's x and sees max(scale * x + shift, 0), forward and backward, so that what lies between the
  * two is never written: scale = gamma * inv_std, shift = beta - mean * scale. */
 typedef struct ff_fold {
@@ -81,7 +81,7 @@ typedef struct ff_fold {
  * row_block says. y[n,o] = scale * sum over k of x[n,k] w[o,k] + bias[o]. */
 typedef struct ff_linear {
     ff_tensor input;
-    int outputs; /* padded: of a row of y in memory; what is behind the true ones comes to zero */
+    int outputs; /* padded: of a row of y in memory; what is after the true ones comes to zero */
     float scale; /* 1, but for nets that tame their logits */
     bool logits; /* y is f32 whatever the activations are; dy is not */
 } ff_linear;
@@ -131,10 +131,10 @@ typedef struct ff_compute_options {
 /* Fusions that pay for a table; plan.c makes operations of them where the net has the chance. */
 typedef enum ff_fusion {
     FF_FUSE_CONV_POOL = 1, /* chunks of convolution and max pool, while the output is in cache */
-    /* A convolution gives the norm behind it the sums that it wants: ff_norm.sums. Asked for in
+    /* A convolution gives the norm after it the sums that it wants: ff_norm.sums. Asked for in
      * ff_conv_shape.statistics, granted in ff_conv.statistics. */
     FF_FUSE_CONV_STATISTICS = 2,
-    FF_FUSE_POOL_STATISTICS = 4, /* a pool makes the statistics of the norm behind it: pool_norm */
+    FF_FUSE_POOL_STATISTICS = 4, /* a pool makes the statistics of the norm after it: pool_norm */
     /* A convolution does the norm and ReLU before it: ff_fold. Asked for in ff_conv_shape.fold,
      * granted in ff_conv.folded. */
     FF_FUSE_NORM_CONV = 8,
@@ -186,7 +186,7 @@ typedef struct ff_compute_ops {
     /* Where FF_FUSE_NORM_CONV, for convolutions that are `folded`, without a bias.
      * fold_norm: what norm_train (norm_evaluate) does but for y, and scale and shift; scratch:
      * norm_scratch. fold_forward: y, and sums as conv_forward_sums where not NULL (it must not be
-     * where the convolution has `statistics`). fold_backward: dw, and for x the gradient g behind
+     * where the convolution has `statistics`). fold_backward: dw, and for x the gradient g after
      * the ReLU, dgamma, dbeta and factors. fold_finish: the norm's dx from g, may be g itself. */
     void (*fold_norm)(ff_compute *compute, const ff_fold *fold, bool training, float *scratch);
     void (*fold_forward)(ff_compute *compute, ff_conv *conv, const ff_fold *fold, const void *w,

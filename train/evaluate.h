@@ -13,7 +13,7 @@ typedef struct ff_evaluation {
 } ff_evaluation;
 
 /* One pass over the feed's set: the feed has no end, keeps the last batch, and gives batches of the
- * plan's size; rows behind the last sample have weight 0 and count nothing. All batches are given
+ * plan's size; rows after the last sample have weight 0 and count nothing. All batches are given
  * to the device before the first is looked at. FF_BAD_DATA where no sample is labelled;
  * FF_INTERRUPTED; the feed's errors. */
 FF_MUST_USE ff_status ff_evaluate(ff_plan *plan, ff_feed *feed, ff_evaluation *result,

@@ -42,7 +42,7 @@ ff_status ff_json_log_write(ff_json_log *log, json_t *object, ff_error *error) {
     free(text);
     if (status == FF_OK) {
         /* A signal may come before anything was written; what was written in part stays so, for
-         * another line may already stand behind it. */
+         * another line may already stand after it. */
         ssize_t written;
         do written = write(log->descriptor, line.bytes, line.length);
         while (written < 0 && errno == EINTR);

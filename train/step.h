@@ -3,7 +3,7 @@
  *
  * A step is a list of segments (segments.h): the gradients [batch, forward, backward] and the
  * update. Where the device is not the host and `record` is set, they are recorded. A plan of
- * another batch size has a first segment of its own; both use the same memory. An event behind each
+ * another batch size has a first segment of its own; both use the same memory. An event after each
  * gradient bucket tells other streams, also inside of a recording, that its part of the gradients
  * is there.
  *

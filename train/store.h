@@ -71,12 +71,12 @@ void *ff_store_gradient(const ff_store *store, int parameter);
 void ff_store_clear_gradient(ff_store *store, int parameter);
 
 /* Buckets of the gradients, in the order in which the backward pass completes them; the last ends
- * where the block does. Elements of the two parts of the block: weights, and channels behind
+ * where the block does. Elements of the two parts of the block: weights, and channels after
  * weight_count. */
 typedef struct ff_bucket {
     size_t weights, weights_end;
     size_t channels, channels_end;
-    ff_node layer; /* complete once the backward pass is through with it and those behind it */
+    ff_node layer; /* complete once the backward pass is through with it and those after it */
 } ff_bucket;
 /* Each of at least `bytes` (0 = all in one), but the last; *buckets is the caller's to free. */
 FF_MUST_USE ff_status ff_store_buckets(const ff_store *store, uint64_t bytes, ff_bucket **buckets,

@@ -14,7 +14,7 @@ typedef struct ff_update_options {
      * where it has none); learning_rate is not looked at. */
     const ff_sgd *groups;
     int group_count;
-    /* [group_count][rate_steps]: learning rates of the steps from 0; those behind the last take
+    /* [group_count][rate_steps]: learning rates of the steps from 0; those after the last take
      * the last. */
     const double *rates;
     uint64_t rate_steps;

@@ -46,13 +46,13 @@ static void plan_chunks(row_plan *plan, const ff_augment_host *host,
 /* A row and how far its loads may reach: to the ends of the sample. */
 typedef struct row {
     const uint8_t *pixels;
-    ptrdiff_t before, behind; /* bytes of the sample before and from pixel 0 */
-    bool free;                /* no load leaves them */
+    ptrdiff_t before, after; /* bytes of the sample before and from pixel 0 */
+    bool free;               /* no load leaves them */
 } row;
 
 INLINE row row_at(const row_plan *plan, const uint8_t *source, size_t source_bytes, size_t at) {
     row r = {source + at, (ptrdiff_t)at, (ptrdiff_t)(source_bytes - at), false};
-    r.free = -plan->low <= r.before && plan->high <= r.behind;
+    r.free = -plan->low <= r.before && plan->high <= r.after;
     return r;
 }
 
@@ -60,7 +60,7 @@ INLINE row row_at(const row_plan *plan, const uint8_t *source, size_t source_byt
 static __attribute__((noinline)) void copy_inside(uint8_t to[32], const row *r, ptrdiff_t offset) {
     memset(to, 0, 32);
     for (ptrdiff_t at = 0; at < 32; at += 2)
-        if (offset + at >= -r->before && offset + at + 2 <= r->behind)
+        if (offset + at >= -r->before && offset + at + 2 <= r->after)
             memcpy(to + at, r->pixels + offset + at, 2);
 }
 
@@ -134,7 +134,7 @@ INLINE void some_rows(how h, bool flip, bool free, const row_plan *plan, row r, 
         for (uint32_t y = 0; y < n; y++, to += out_bytes) {
             store_16(h, to, load(flip, free, &at, offset, inside, black));
             at.pixels += row_bytes;
-            at.before += (ptrdiff_t)row_bytes, at.behind -= (ptrdiff_t)row_bytes;
+            at.before += (ptrdiff_t)row_bytes, at.after -= (ptrdiff_t)row_bytes;
         }
     }
 }

@@ -80,8 +80,8 @@ static __global__ void __launch_bounds__(COLUMNS *LANES_Y, 2) resample_kernel(ff
     const uint32_t begin = down_window[0].first;
     uint32_t end = begin;
     for (int i = 0; i < LINES; i++) {
-        const uint32_t behind = down_window[i].first + down_window[i].count;
-        end = behind > end ? behind : end;
+        const uint32_t after = down_window[i].first + down_window[i].count;
+        end = after > end ? after : end;
     }
     const ff_resample_window mine = across_window[tx];
     const size_t pixel = sample.pixel;
@@ -115,9 +115,9 @@ static __global__ void __launch_bounds__(COLUMNS *LANES_Y, 2) resample_kernel(ff
 #pragma unroll
             for (int e = 0; e < EACH; e++) {
                 const ff_resample_window window = down_window[ty + e * LANES_Y];
-                const uint32_t behind = window.first + window.count;
+                const uint32_t after = window.first + window.count;
                 uint32_t y = chunk > window.first ? chunk : window.first;
-                for (; y < behind && y < chunk + SOURCE; y++) {
+                for (; y < after && y < chunk + SOURCE; y++) {
                     const uint32_t k = y - window.first;
                     const float weight = weight_of(down, window, down_weight[ty + e * LANES_Y], k);
 #pragma unroll

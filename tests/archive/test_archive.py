@@ -239,7 +239,7 @@ subprocess.run(["tar", "--sparse", "--hole-detection=raw", "--transform=s,a1,a/1
 code, said = run("sparse.tar", "-o", "sparse", *OPTIONS)
 ok(code == 65 and "a/1.png is a sparse file" in said, "a sparse member is refused", said)
 
-# A bomb: 3 GiB of zeros as one image, and as many small ones behind each other's backs.
+# A bomb: 3 GiB of zeros as one image, and as much in small pieces.
 entry = tarfile.TarInfo("a/2.png")
 entry.size = 3 << 30
 with gzip.open("bomb.tar.gz", "wb", compresslevel=1) as packed:

@@ -318,7 +318,7 @@ assert all(row[name] > 0 for row in bench["rows"] for name in row if name not in
 PYTHON
 
 # ---- --verify, and broken sets
-expect "slashes behind the folder's name" 0 '^both/train: verified' both/// --verify
+expect "slashes after the folder's name" 0 '^both/train: verified' both/// --verify
 mkdir begun begun.partial
 refused "a folder whose packing was not finished" 65 'begun: is no packed set.*its packing was not finished: the same ffpack command' begun
 rmdir begun

@@ -1,5 +1,5 @@
 #!/bin/bash
-# ffpack append: a new generation behind the old one, in the set's own way; interrupted ones go on.
+# ffpack append: a new generation after the old one, in the set's own way; interrupted ones go on.
 . "$(dirname "$0")/ffpack_lib.sh"
 cd "$scratch" || exit 1
 build=${BUILD:-build} inspect=${BUILD:-build}/ffinspect dump=${BUILD:-build}/tests/dump_set
@@ -32,7 +32,7 @@ for a, b in zip(alone, new[len(old):]):
 items = [x["item"] for x in new]
 assert items == sorted(set(items)), items
 E2
-# appends NAME FIRST MORE OPTION...: MORE behind FIRST, checked by both readers and against MORE alone
+# appends NAME FIRST MORE OPTION...: MORE after FIRST, checked by both readers and against MORE alone
 appends() {
     local name=$1 one=$2 two=$3; shift 3
     rm -rf set old alone

@@ -39,7 +39,7 @@ refuses "truncated gzip" 65 "bad/$images.gz: the gzip data ends at byte 200" bad
 copy idx_gz; printf '\x55\xaa\x55' | dd of=bad/$images.gz bs=1 seek=400 conv=notrunc 2>/dev/null
 refuses "broken gzip" 65 "bad/$images.gz: broken gzip data" bad -o $out
 copy idx_gz; printf 'tail' >>bad/$images.gz
-refuses "bytes behind gzip" 65 "bad/$images.gz: byte;behind the gzip data is 0x74" bad -o $out
+refuses "bytes after gzip" 65 "bad/$images.gz: byte;after the gzip data is 0x74" bad -o $out
 printf 'one\ntwo\n' >two.classes
 refuses "a label beyond --classes" 65 "of item;wanted 0 to 1;two.classes" good_idx -o $out --classes two.classes
 printf 'one\none\n' >twice.classes

@@ -150,8 +150,8 @@ class Pack:
         return [*self.arguments, "-o", out, "-j1"]
 
     def wrong_after(self, out, said, wanted):
-        """What is wrong behind a command that failed."""
-        if os.path.exists(out):  # all that can fail behind the last rename is the sync that makes it last
+        """What is wrong after a command that failed."""
+        if os.path.exists(out):  # all that can fail after the last rename is the sync that makes it last
             return None if bytes_of(out) == wanted and "the folder" in said else "OUT is there"
         left = [name for name in os.listdir(os.path.dirname(out)) if name not in ("out.partial", "out.skipped.tsv")]
         return "left %s" % left if left else None
@@ -169,7 +169,7 @@ class Merge(Pack):
 
 
 class Change(Pack):
-    """A command that changes the set `base`: behind a failure it is whole, with its old index or its
+    """A command that changes the set `base`: after a failure it is whole, with its old index or its
     new one (repair: with or without one), and no shard is another."""
 
     def __init__(self, name, arguments, base, lose=None):

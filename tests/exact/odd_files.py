@@ -28,7 +28,7 @@ def pack_row(values, depth):
 
 
 def filtered(rows, pixel_bytes, rng):
-    """Each row behind a random filter (PNG specification, section 9)."""
+    """Each row after a random filter (PNG specification, section 9)."""
     out = bytearray()
     before = bytes(len(rows[0])) if rows else b""
     for row in rows:
@@ -96,7 +96,7 @@ def pngs():
 
 
 def with_chunk(data, chunk_data, last=False):
-    """A chunk in front of the pixels, or behind them."""
+    """A chunk in front of the pixels, or after them."""
     at = data.index(b"IEND" if last else b"IDAT") - 4
     return data[:at] + chunk_data + data[at:]
 
@@ -257,5 +257,5 @@ def jpegs(Image):
             yield "jpeg %s %dx%d" % (name, width, height), saved(Image, mode, width, height, **options)
     turned = saved(Image, "RGB", 21, 34, exif=exif_record(Image, 6))
     yield "jpeg with EXIF orientation 6", turned
-    yield "jpeg with bytes behind its end", turned + b"trailing"
+    yield "jpeg with bytes after its end", turned + b"trailing"
     yield from rare_jpegs(Image)

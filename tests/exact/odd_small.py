@@ -104,7 +104,7 @@ def bmps():
     yield "bmp without an offset", bmp(9, 5, 24, offset=0)
     yield "bmp of indexes without an offset", bmp(9, 5, 4, offset=0, palette=palette_of(16))
     yield "bmp whose offset leaves out the palette", bmp(9, 5, 4, offset=54, palette=palette_of(16))
-    yield "bmp with bytes behind its end", bmp(9, 5, 8, palette=palette_of(256)) + b"trailing"
+    yield "bmp with bytes after its end", bmp(9, 5, 8, palette=palette_of(256)) + b"trailing"
     yield "dib", bmp(9, 5, 24)[14:]
     yield "dib of indexes", bmp(9, 5, 8, palette=palette_of(256))[14:]
     for width, height in SIZES:
@@ -143,7 +143,7 @@ def ppms():
     large = b" ".join(b"%d" % (i % 256) for i in range(700 * 600 * 3))
     for cut in range(4):
         yield "ppm P3 of several blocks, %d" % cut, b"P3 700 600 255" + b" " * (cut + 1) + large + b"\n"
-    yield "ppm with bytes behind its end", b"P5 2 2 255\nabcdtrailing"
+    yield "ppm with bytes after its end", b"P5 2 2 255\nabcdtrailing"
 
 
 # ---- GIF -----------------------------------------------------------------------------------------
@@ -192,7 +192,7 @@ def blocks(data, size=255):
     return b"".join(bytes([len(data[i : i + size])]) + data[i : i + size] for i in range(0, len(data), size)) + b"\0"
 
 
-def gif(width, height, frame=None, screen_bits=8, own_bits=0, interlaced=False, transparent=None, before=b"", behind=b";",
+def gif(width, height, frame=None, screen_bits=8, own_bits=0, interlaced=False, transparent=None, before=b"", after=b";",
         screen_palette=None, own_palette=None, code_bits=None, clear_often=False, block=255):
     frame = frame or (0, 0, width, height)
     bits = own_bits or screen_bits or 8
@@ -211,7 +211,7 @@ def gif(width, height, frame=None, screen_bits=8, own_bits=0, interlaced=False, 
     if own_bits:
         out += own_palette or noise(own_bits + 9, 3 << own_bits)
     code_bits = code_bits or max(2, bits)
-    return out + bytes([code_bits]) + blocks(lzw(indexes, code_bits, clear_often), block) + behind
+    return out + bytes([code_bits]) + blocks(lzw(indexes, code_bits, clear_often), block) + after
 
 
 def gifs():
@@ -238,9 +238,9 @@ def gifs():
     comment = b"!\xfe\5hello\0!\xfe\0!\xff\x0bNETSCAPE2.0\3\1\0\0\0!\1\3abc\2de\0\0\0xyz"
     yield "gif with extensions and junk", gif(20, 11, before=comment)
     second = gif(20, 11, frame=(0, 0, 9, 9), own_bits=3)
-    yield "gif of two frames", gif(20, 11, behind=second[second.index(b",", 13 + 768) :])
-    yield "gif without its end", gif(20, 11, behind=b"")
-    yield "gif with bytes behind its end", gif(20, 11, behind=b";trailing")
+    yield "gif of two frames", gif(20, 11, after=second[second.index(b",", 13 + 768) :])
+    yield "gif without its end", gif(20, 11, after=b"")
+    yield "gif with bytes after its end", gif(20, 11, after=b";trailing")
     yield "gif of small blocks", gif(50, 40, block=3)
     yield "gif with a full table", gif(200, 150)
     yield "gif with a full table, cleared", gif(200, 150, clear_often=True)
@@ -268,7 +268,7 @@ def webps(Image):
                 yield "webp %s %s %s" % (mode, name, size), webp_saved(image, **options)
     icc = webp_saved(picture(Image, "RGB", 20, 15), icc_profile=b"no profile", exif=exif_record(Image, 6))
     yield "webp with a profile and EXIF", icc
-    yield "webp with bytes behind its end", icc + b"trailing"
+    yield "webp with bytes after its end", icc + b"trailing"
     frames = [picture(Image, "RGBA", 20, 15), picture(Image, "RGBA", 20, 15).transpose(Image.Transpose.ROTATE_180)]
     for lossless in (False, True):
         animated = webp_saved(frames[0], save_all=True, append_images=frames[1:], lossless=lossless, duration=40)

@@ -24,19 +24,19 @@ LAYOUTS += [(2, (1,), (5, 6, 5), ()), (1, (3,), (64,), ()), (2, (2, 2, 2), (8,) 
 
 
 def directory(order, tags, at, big=False):
-    """A directory at `at` and the values behind it. tags: {tag: (type, values)}."""
+    """A directory at `at` and the values after it. tags: {tag: (type, values)}."""
     count, entry, word = ("Q", "HHQ", 8) if big else ("H", "HHL", 4)
     values_at = at + struct.calcsize(order + count) + len(tags) * (4 + 2 * word) + word
-    out, behind = struct.pack(order + count, len(tags)), b""
+    out, after = struct.pack(order + count, len(tags)), b""
     for tag, (kind, values) in sorted(tags.items()):
         data = values if isinstance(values, bytes) else struct.pack(order + "%d%s" % (len(values), FORMS[kind]), *values)
         out += struct.pack(order + entry, tag, kind, len(values))
         if len(data) <= word:
             out += data.ljust(word, b"\0")
         else:
-            out += struct.pack(order + "Q" if big else order + "L", values_at + len(behind))
-            behind += data + bytes(len(data) % 2)
-    return out + bytes(word) + behind
+            out += struct.pack(order + "Q" if big else order + "L", values_at + len(after))
+            after += data + bytes(len(data) % 2)
+    return out + bytes(word) + after
 
 
 def packbits(data):
@@ -159,7 +159,7 @@ def rare():
     yield "tiff of indexes with fewer strips", tiff(9, 8, *palette, rows=2, more={273: (4, [8])})
     yield "tiff of inverted grey with fewer strips", tiff(9, 8, 0, (1,), (8,), (), rows=2, more={273: (4, [8])})
     yield "tiff of ink with fewer strips", tiff(9, 8, 5, (1,), (8,) * 4, (), rows=2, more={273: (4, [8])})
-    yield "tiff with bytes behind its end", tiff(9, 8, *rgb) + b"trailing"
+    yield "tiff with bytes after its end", tiff(9, 8, *rgb) + b"trailing"
 
 
 def packed_by_libtiff(Image):

@@ -2,7 +2,7 @@
 
 Without contrast the same operations are rounded in the same order, so the bits are the same. The mean of contrast is
 summed otherwise: exactly, of values cut off to 2^-30, where torch sums in f32; they differ by at most a few 2^-24, which
-contrast multiplies by |1 - factor| <= 2, and the changes behind it by at most 2 each (saturation by up to 1 + |1 - factor|,
+contrast multiplies by |1 - factor| <= 2, and the changes after it by at most 2 each (saturation by up to 1 + |1 - factor|,
 the hue's six corners lie between the smallest and the largest colour): 2^-18 is beyond all of that.
 Prints TAP. Environment: BUILD."""
 import os

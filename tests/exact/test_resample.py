@@ -2,7 +2,7 @@
 
 The boxes are torchvision's, given the same uniform numbers. The pixels agree within the rounding of
 sums, which ATen fuses where the processor can and the loader never does: a sum of n products of f32
-weights and values up to m differs by at most about n * 2^-24 * m, over both passes; behind that
+weights and values up to m differs by at most about n * 2^-24 * m, over both passes; after that
 comes one rounding to the batch's dtype, on which both agree wherever the sums do.
 Prints TAP. Environment: BUILD."""
 import os

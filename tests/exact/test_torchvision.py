@@ -38,7 +38,7 @@ def main():
         data = odd_files.png(9, 7, 8, color, interlaced=color % 4 == 0, idat_bytes=60)
         damage("png of colour type %d cut at every byte" % color, [data[:n] for n in range(len(data))], strict)
         damage("png of colour type %d with flipped bits" % color, list(flips(data, 8, 200, color)), strict)
-        # Pillow also fails over a chunk behind the pixels whose header is cut off or wrong.
+        # Pillow also fails over a chunk after the pixels whose header is cut off or wrong.
         damage("png of colour type %d cut, allowed" % color, [data[:n] for n in range(len(data))], truncated=True,
                lenient=20)
         damage("png of colour type %d with flipped bits, allowed" % color, list(flips(data, 8, 300, color)),

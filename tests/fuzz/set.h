@@ -137,11 +137,11 @@ __attribute__((unused)) static void fuzz_repair_index(uint8_t *bytes, size_t len
 /* Makes a shard's checksums right, as far as its footer tells where they are. */
 __attribute__((unused)) static void fuzz_repair_shard(uint8_t *bytes, size_t length) {
     if (length < FF_HEADER_BYTES + FF_FOOTER_BYTES) return;
-    uint64_t behind = 0;
+    uint64_t after = 0;
     bool compressed = ff_load_u32(bytes) == FF_SKIPPABLE_MAGIC;
-    if (compressed) behind = 8 + 8 * (uint64_t)ff_load_u32(bytes + length - 9) + 9;
-    if (behind > length - FF_HEADER_BYTES - FF_FOOTER_BYTES) return;
-    uint8_t *footer = bytes + length - behind - FF_FOOTER_BYTES;
+    if (compressed) after = 8 + 8 * (uint64_t)ff_load_u32(bytes + length - 9) + 9;
+    if (after > length - FF_HEADER_BYTES - FF_FOOTER_BYTES) return;
+    uint8_t *footer = bytes + length - after - FF_FOOTER_BYTES;
     const uint8_t *records = NULL, *frames = NULL;
     uint64_t record_count = 0, frame_count = 0;
     for (int i = 0; i < FF_SHARD_SECTIONS; i++) {
@@ -173,8 +173,8 @@ __attribute__((unused)) static void fuzz_repair_shard(uint8_t *bytes, size_t len
     }
     memcpy(footer + 40, bytes + FF_HEADER_BYTES - 8, 8);
     if (compressed) {
-        ff_store_u64(footer + 48, behind);
-        ff_store_u64(footer + 56, ff_checksum(footer + FF_FOOTER_BYTES, behind));
+        ff_store_u64(footer + 48, after);
+        ff_store_u64(footer + 56, ff_checksum(footer + FF_FOOTER_BYTES, after));
     }
     fuzz_seal(footer, FF_FOOTER_BYTES);
 }

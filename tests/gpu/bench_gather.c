@@ -271,7 +271,7 @@ static void bench_large(batches *s, uint32_t channels) {
     const bench *b = s->b;
     double least, most;
     set_rows(s, b->rows, channels);
-    whole_batch(s); /* rows behind an epoch's end do not count: one batch, moved again and again */
+    whole_batch(s); /* rows after an epoch's end do not count: one batch, moved again and again */
     wait(b);
     check(s);
     const double ns = timed(b, move_only, s, &least, &most);

@@ -152,7 +152,7 @@ X
 chmod +x "$bundle/bin/op_times"
 out=out1 half tune 0.3 && has '^resnet50, not folded: ' && grep -q -- '--tune 1 --val-every 2 --no-fold' "$bundle/arguments" && [ "$(grep -c -- '--tune ' "$bundle/arguments")" = 4 ] &&
     has '^op_times --recipe smallnet --batch 4: .*198' && grep -A9 '^  conv12 a forward: 22.0 us, 10.0 at 80 %' "$scratch/said" | tail -1 | grep -q '^  conv3 '
-result $? "tune with seconds, without folding, and the ten operations furthest behind"
+result $? "tune with seconds, without folding, and the ten operations furthest after"
 mv "$bundle/bin/good.op_times" "$bundle/bin/op_times"
 if [ -n "$peers" ]; then
     half cifar 0.3 && has '^\| fftrain .* alone \| 2 ' && has '^\| fftrain .* in rounds \| 2 ' && has '^\| airbench94_muon \| 2 \| 94.000' && has '^Time: .* of theirs'

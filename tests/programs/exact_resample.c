@@ -7,7 +7,7 @@
  *   exact_resample samples: a line
  *     "FROM LAYOUT TO LAYOUT CHANNELS HEIGHT WIDTH OUT_HEIGHT OUT_WIDTH FLIP CUTOUT STATISTICS
  *      FLAGS Y X HEIGHT WIDTH"
- *   and the sample's bytes behind it each give the resampled bytes. STATISTICS 1: mean 0.5, 0.4,
+ *   and the sample's bytes after it each give the resampled bytes. STATISTICS 1: mean 0.5, 0.4,
  *   0.3, 0.2, std 0.25, 0.3, 0.2, 0.1; the cutout lies at (3, 2); FLAGS 2: the box of HEIGHT x
  * WIDTH at (Y, X); 4: all resized to HEIGHT x WIDTH and the window at (Y, X). */
 #include "loader/augment/resample.h"

@@ -32,7 +32,7 @@ typedef struct huge {
     ff_buffer sums;
 } huge;
 
-/* Everything behind the header goes through here: blocks are summed as they are written. */
+/* Everything after the header goes through here: blocks are summed as they are written. */
 static ff_status emit(huge *make, const void *bytes, size_t length, ff_error *error) {
     const uint8_t *at = bytes;
     for (size_t left = length; left;) {

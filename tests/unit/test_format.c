@@ -194,7 +194,7 @@ static void continuing(void **state) {
             free(command);
             remove_folder(folder);
         }
-        /* Behind a shard that is gone, others do not count. */
+        /* After a shard that is gone, others do not count. */
         char *gone = join(whole, "shard-000001.ffs");
         ff_writer *writer;
         assert_int_equal(unlink(gone), 0);
@@ -532,7 +532,7 @@ static void damaged_index(void **state) {
             FAILS(read_index_through(folder), FF_BAD_DATA, "checksum");
             flip(folder, FF_INDEX_NAME, section[s].offset + at - 1);
         }
-    /* A key that crosses a border, damaged behind it, read before anything else of that block. */
+    /* A key that crosses a border, damaged after it, read before anything else of that block. */
     ff_dataset *dataset;
     int crossing = 0;
     OK(ff_dataset_open(&dataset, folder, FF_VERIFY_OFF, &test_error));
@@ -613,7 +613,7 @@ static void wrong_records(void **state) {
         {"an item beyond the last", 0, 8, 20, "record 1 is out of range"},
         {"another shard", 56, 4, 0, "record 1 is out of range"},
         {"a key of too many bytes", 60, 2, FF_KEY_LIMIT_BYTES + 1, "record 1 is out of range"},
-        {"a key behind the keys", 40, 8, 1 << 20, "record 1 is out of range"},
+        {"a key after the keys", 40, 8, 1 << 20, "record 1 is out of range"},
         {"another height", 48, 4, 6, "is 6 x 7, wanted 5 x 7"},
         {"another width", 52, 4, 6, "is 5 x 6, wanted 5 x 7"},
         {"a byte more", 16, 8, 211, "has 211 bytes, wanted 210"},

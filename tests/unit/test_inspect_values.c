@@ -187,7 +187,7 @@ static void storage_order_is_sorted(void **state) {
     remove_folder(folder);
 }
 
-/* The mapping is there, the file behind it is not any more. */
+/* The mapping is there, the file after it is not any more. */
 static void a_shard_that_shrinks_is_an_error(void **state) {
     (void)state;
     char *folder = new_folder(), *shard = join(folder, "shard-000000.ffs");

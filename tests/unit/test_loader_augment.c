@@ -114,7 +114,7 @@ static void compare_at(const one_case *c, ff_augment_apply apply, const char *na
     free(fast);
 }
 
-/* With the sample right behind a page that cannot be read, and right before one: reading beside the
+/* With the sample right after a page that cannot be read, and right before one: reading beside the
  * sample ends the test. */
 static void compare(const one_case *c, ff_augment_apply apply, const char *name) {
     const size_t page = (size_t)sysconf(_SC_PAGESIZE);

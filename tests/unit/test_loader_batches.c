@@ -248,7 +248,7 @@ static void resumed(void **state) {
             for (uint64_t i = 0; i < found.batches; i++)
                 assert_int_equal(found.hash[i], whole.hash[after + 1 + i]);
         }
-        /* Stored behind the last whole batch: goes on with the next epoch. */
+        /* Stored after the last whole batch: goes on with the next epoch. */
         options.position = keep ? 700 : 640, options.epochs = 2;
         trace found = run(dataset, &options, 200);
         assert_int_equal(found.batches, keep ? 11 : 10);
@@ -450,7 +450,7 @@ static void consume(void *context) {
     *job->hash = hash_slot(job->slot);
 }
 
-/* A consumer that never waits on the host: its work runs in its own stream, behind `ready`, and the
+/* A consumer that never waits on the host: its work runs in its own stream, after `ready`, and the
  * slot goes back with an event. Delays are random; ThreadSanitizer sees a missing wait. */
 static void separate_memory(void **state) {
     (void)state;

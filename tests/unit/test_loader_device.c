@@ -296,7 +296,7 @@ static void capture_rules(void **state) {
     assert_int_equal(t->capture_end(f.device, first, &recording, &failure), FF_FAILED);
     assert_null(recording);
 
-    /* Forked work that nobody waited for; then work behind the wait. */
+    /* Forked work that nobody waited for; then work after the wait. */
     for (int late = 0; late < 2; late++) {
         OK(t->capture_begin(f.device, first, error));
         OK(t->event_record(f.device, event, first, error));

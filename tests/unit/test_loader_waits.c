@@ -102,7 +102,7 @@ static void run_slots(const made_dataset *made, ff_dataset *dataset, ff_device *
     for (int i = 0; i < SLOTS; i++) table->event_destroy(device, consumed[i]);
 }
 
-/* In the consumer's stream, behind the kernels, whose parameters name the samples. */
+/* In the consumer's stream, after the kernels, whose parameters name the samples. */
 static void read_batch(void *context) {
     reading *job = context;
     for (int row = 0; row < BATCH; row++) job->sample[row] = job->params[row].sample;

@@ -277,7 +277,7 @@ static void killed_while_replacing(void **state) {
     remove_folder(parent);
 }
 
-/* What folders are, also behind a path of more than 600 bytes. */
+/* What folders are, also after a path of more than 600 bytes. */
 static void folders_of_sets(void **state) {
     (void)state;
     static const char *const names[] = {"other", "test", "train", "val", "xpart", "yshards"};

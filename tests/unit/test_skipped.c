@@ -65,7 +65,7 @@ static void rewound(const char *list, const char *split, uint64_t position, cons
     ff_skipped *skipped = open_list(true);
     assert_int_equal(ff_skipped_rewind(skipped, split, position, &error), FF_OK);
     assert_list(wanted);
-    /* What is found from there on comes behind what was kept. */
+    /* What is found from there on comes after what was kept. */
     assert_int_equal(ff_skipped_add(skipped, split, position, 1, "k", 1, "r", &error), FF_OK);
     char all[1000], line[100];
     snprintf(line, sizeof line, "%s\t%u\t1\tk\tr\n", split, (unsigned)position);

@@ -193,7 +193,7 @@ static void labels_are_read(void **state) {
     assert_int_equal(ff_web_parse_cls(" -999999999999999999\n", 21, &number, &error), FF_OK);
     assert_int_equal(number, INT64_C(-999999999999999999));
     assert_int_equal(ff_web_parse_cls("1000000000000000000", 19, &number, &error), FF_BAD_DATA);
-    /* A quote behind a backslash ends no string, so NaN behind it is text. */
+    /* A quote after a backslash ends no string, so NaN after it is text. */
     static const char *const keys[] = {"label"};
     char json[] = "{\"text\": \"\\\"NaN\", \"mean\": NaN, \"label\": \"NaN\"}";
     ff_web_label label = {0};

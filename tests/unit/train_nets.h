@@ -53,7 +53,7 @@ static inline void build_tangled(ff_graph *g) {
     ff_graph_finish(g, ff_graph_linear(g, y, "fc", CLASSES));
 }
 
-/* a frozen convolution with a trained bias, GELU alone and behind norms with fixed scales, filters
+/* a frozen convolution with a trained bias, GELU alone and after norms with fixed scales, filters
  * that begin as dirac's, scaled logits without a bias */
 static inline void build_frozen(ff_graph *g) {
     ff_node x = ff_graph_conv(g, 0, "whiten", 7, 2, 1, 0, true, FF_FILTERS_DEFAULT);

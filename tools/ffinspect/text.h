@@ -8,7 +8,7 @@
 const char *ff_inspect_short_id(char text[16], const uint8_t id[16]);
 
 /* Bytes as text for a terminal: valid UTF-8 as it is; control characters and other bytes as %XX;
- * "(empty)" for none; cut with "..." behind about `limit` bytes. Appended to `out`. */
+ * "(empty)" for none; cut with "..." after about `limit` bytes. Appended to `out`. */
 FF_MUST_USE ff_status ff_inspect_readable(ff_buffer *out, const void *bytes, size_t length,
                                           size_t limit, ff_error *error);
 

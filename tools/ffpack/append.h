@@ -1,5 +1,5 @@
 /* `ffpack append`: the items of a source become a new generation of a packed set (FORMAT.md,
- * "Generations"): new shards behind the old ones, which stay as they are, and a new index. */
+ * "Generations"): new shards after the old ones, which stay as they are, and a new index. */
 #ifndef FF_FFPACK_APPEND_H
 #define FF_FFPACK_APPEND_H
 

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 
 static const char summary[] =
-    "Packs SOURCE behind what the packed set OUT holds: in the same way, as a new generation. Its\n"
+    "Packs SOURCE after what the packed set OUT holds: in the same way, as a new generation. Its\n"
     "shards stay as they are, and who has OUT open goes on reading what was there. Items are numbered\n"
     "on; classes are found by their names. OUT is a split's folder, or a folder of the same splits\n"
     "that SOURCE has. Options that say how samples are stored are taken from OUT; given ones must not\n"

@@ -31,7 +31,7 @@ static const char epilogue[] =
     "\n"
     "Other commands, each with a --help of its own:\n"
     "  ffpack merge OUT PART...    parts (--part I/N) become the set of one run\n"
-    "  ffpack append OUT SOURCE    a source's items behind those of a packed set\n"
+    "  ffpack append OUT SOURCE    a source's items after those of a packed set\n"
     "  ffpack repair DIR           a lost index made again, or what is lost of a set\n"
     "\n"
     "Examples:\n"

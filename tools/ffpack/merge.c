@@ -98,7 +98,7 @@ static int compare(const void *a, const void *b) {
     return (left->end > right->end) - (left->end < right->end);
 }
 
-/* Behind the last piece of the split whose pieces begin at `begin`. */
+/* After the last piece of the split whose pieces begin at `begin`. */
 static size_t split_end(const merge *job, size_t begin) {
     size_t end = begin;
     while (end < job->piece_count && job->piece[end].part.split == job->piece[begin].part.split)

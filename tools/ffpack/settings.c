@@ -13,7 +13,7 @@
 #include <zstd.h>
 
 enum {
-    /* Behind the filters little is left but for the entropy coder: on photographs level 1 gives
+    /* After the filters little is left but for the entropy coder: on photographs level 1 gives
      * smaller shards than 3 and reads a fifth faster (tests/bench/compression.py). */
     DEFAULT_LEVEL = 1,
     JOBS_LIMIT = 1024

@@ -35,8 +35,8 @@ ff_status ff_skipped_open(ff_skipped **out, const char *output, bool continues, 
     return status;
 }
 
-/* Whether a line is about `split` at or behind `position`. */
-static bool is_behind(const char *line, const char *split, uint64_t position) {
+/* Whether a line is about `split` at or after `position`. */
+static bool is_after(const char *line, const char *split, uint64_t position) {
     size_t length = strlen(split);
     return !strncmp(line, split, length) && line[length] == '\t' &&
            strtoull(line + length + 1, NULL, 10) >= position;
@@ -64,7 +64,7 @@ ff_status ff_skipped_rewind(ff_skipped *skipped, const char *split, uint64_t pos
     bool whole = true;
     while (getline(&line, &capacity, old) > 0) {
         /* A line cut off by a kill is of a shard that was not committed. */
-        if (!strchr(line, '\n') || is_behind(line, split, position)) continue;
+        if (!strchr(line, '\n') || is_after(line, split, position)) continue;
         whole = whole && fputs(line, kept) >= 0;
         count++;
     }
@@ -119,7 +119,7 @@ ff_status ff_skipped_take(ff_skipped *skipped, const char *path, const char *spl
     size_t capacity = 0;
     ff_status status = FF_OK;
     while (status == FF_OK && getline(&line, &capacity, from) > 0) {
-        if (!is_behind(line, split, 0)) continue;
+        if (!is_after(line, split, 0)) continue;
         if ((!skipped->file && !(skipped->file = fopen(skipped->path, "ae"))) ||
             fputs(line, skipped->file) < 0)
             status = ff_fail_errno(error, "%s: cannot write", skipped->path);

@@ -36,7 +36,7 @@ typedef struct pass {
     /* images -> the blocked order of the pass, for inputs that no kernel reads as they are */
     dnnl_primitive_t source_reorder;
     dnnl_memory_t images;
-    size_t weights_offset, source_offset; /* into scratch, behind the scratchpad */
+    size_t weights_offset, source_offset; /* into scratch, after the scratchpad */
     size_t scratch_bytes;
 } pass;
 

@@ -7,7 +7,7 @@
 
 struct ff_prepared_update {
     ff_cuda_update sgd; /* chunks of all segments but Muon's */
-    ff_cuda_update all; /* the same tables, and the chunks of Muon's behind: for the check */
+    ff_cuda_update all; /* the same tables, and the chunks of Muon's after: for the check */
     void *segments, *chunks, *groups, *rates; /* the tables' memory */
     ff_cuda_muon_banks *banks;
 };

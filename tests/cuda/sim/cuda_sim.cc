@@ -280,7 +280,7 @@ void ff_sim_warp_barrier(unsigned mask) {
 
 uint64_t ff_sim_exchange(unsigned mask, uint64_t value, unsigned source) {
     warp *w = own_warp();
-    /* Of a whole warp, a slot is written again only behind the next exchange's barrier. */
+    /* Of a whole warp, a slot is written again only after the next exchange's barrier. */
     bool whole = mask == 0xffffffffu;
     uint64_t *slot = w->slot[whole ? ff_sim_self->exchanges++ & 1 : 2];
     if (!(mask >> (source & 31) & 1)) fail("a shuffle reads a lane that is not in its mask");

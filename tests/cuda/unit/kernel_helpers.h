@@ -93,7 +93,7 @@ typedef struct array {
     ff_dtype dtype;
     size_t count;
     unsigned char *image, *memory; /* pinned and device, guards included */
-    void *host, *device;           /* behind the first guard */
+    void *host, *device;           /* after the first guard */
 } array;
 
 static struct {

@@ -16,7 +16,7 @@ static uint32_t draw(uint32_t below) {
     return (uint32_t)((random_state >> 20) % below);
 }
 
-/* What the kernels read lies in slot number 1 of a ring: a slot behind its start. */
+/* What the kernels read lies in slot number 1 of a ring: a slot after its start. */
 enum { SAMPLES = 5, ROWS_MOST = 6, SLOT = 1, SLOT_BYTES = 64 };
 
 typedef struct one_case {
@@ -65,7 +65,7 @@ static void make_samples(one_case *c, bool variable, uint32_t most) {
         end +=
             ((uint64_t)c->size[i][0] * c->size[i][1] * c->metadata.channels * bytes + 63) / 64 * 64;
     }
-    /* Exactly to the last sample's end: AddressSanitizer sees what is read behind it. */
+    /* Exactly to the last sample's end: AddressSanitizer sees what is read after it. */
     const int last = SAMPLES - 1;
     end = c->offset[last] +
           (uint64_t)c->size[last][0] * c->size[last][1] * c->metadata.channels * bytes;

@@ -181,7 +181,7 @@ static void bytes_are_by_hand(void **state) {
         {"s", "conv 1x1 /2", (192 + 384 + 576) + (576 + 384 + 576), 2 * 2. * 12 * 24 * 8, 2},
         {"fc", "linear", 2 * ((3 + 8) * 24 + 3 * 8) * 2 + 3 * 8 * 2, 2 * 2. * 3 * 24 * 8, 4},
     };
-    /* The norms of a and c are done by the convolutions behind them, whose sums come before. */
+    /* The norms of a and c are done by the convolutions after them, whose sums come before. */
     static const expected_row fused_forward[] = {
         {"stem", "conv 5x5 /2, sums for the norm", 9216 + 3200 + 2304, 2. * 144 * 8 * 25 * 8, 1},
         {"stemn", "norm, ReLU, statistics made before", 2 * 2304, 0, 2},

@@ -55,7 +55,7 @@ static double loss_of(net *n, const net_case *k, const samples *s, bool training
 }
 
 #ifndef FF_TESTS_ON_CARD
-/* Norms that the convolutions behind them do. */
+/* Norms that the convolutions after them do. */
 static int folded(const net *n) {
     int count = 0;
     for (int i = 0; i < n->plan->op_count; i++) {

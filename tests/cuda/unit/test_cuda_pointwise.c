@@ -129,7 +129,7 @@ static void test_dropout(void **state) {
     dice d = {25, 0};
     for (int trial = 0; trial < trials(30); trial++) {
         const int c = between(&d, 1, 70), padded = (c + 7) / 8 * 8;
-        const bool flat = roll(&d, 2) != 0; /* behind a linear layer */
+        const bool flat = roll(&d, 2) != 0; /* after a linear layer */
         const int h = flat ? 1 : between(&d, 1, 7), w = flat ? 1 : between(&d, 1, 7);
         const int n = between(&d, 1, 5);
         const ff_dtype dtype = any_float(&d);

@@ -49,7 +49,7 @@ def tune(s, case, set_folder, known, sizes):
 
 
 def operations(s, sizes, cases):
-    """The ten operations of each case that are furthest behind what they should take."""
+    """The ten operations of each case that are furthest after what they should take."""
     program = s.program("op_times")
     if not program:
         s.skip("the table of operations: op_times is not here")
@@ -59,9 +59,9 @@ def operations(s, sizes, cases):
         lines = result.json_lines()
         for line in lines:
             s.log({"op_times": case, **line})
-        behind = [line for line in lines if "op" in line and line.get("measured_us") and line.get("expected_80_us")]
-        behind.sort(key=lambda line: line["expected_80_us"] - line["measured_us"])
-        for line in behind[:10]:
+        after = [line for line in lines if "op" in line and line.get("measured_us") and line.get("expected_80_us")]
+        after.sort(key=lambda line: line["expected_80_us"] - line["measured_us"])
+        for line in after[:10]:
             s.row(f"  {line['op']} {line.get('layer', '')} {line.get('pass', '')}: {line['measured_us']:.1f} us, {line['expected_80_us']:.1f} at 80 %")
         if lines and "op" not in lines[-1]:
             s.row(f"op_times {' '.join(case)}: {json.dumps(lines[-1])}")

@@ -56,7 +56,7 @@ static bool read_runs(runs *to, uint32_t width, bool four) {
         } else if (byte == 1) {
             return false;
         } else if (byte == 2) {
-            /* Pillow reads two bytes, drops them, and reads the two behind them. */
+            /* Pillow reads two bytes, drops them, and reads the two after them. */
             if (to->end - to->at < 4) return false;
             put_zeros(to, to->at[2] + (uint64_t)to->at[3] * width);
             to->at += 4;

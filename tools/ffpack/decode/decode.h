@@ -48,7 +48,7 @@ typedef struct ff_decode_options {
 
 /* Reads the header only; allocates nothing (but what a PNG's EXIF unpacks to, at most 1 MiB). Fails
  * where the bytes are of no kind this version reads, the header is broken or cut off, or width x
- * height exceeds options->pixel_limit. A success says nothing about the pixels behind the header.
+ * height exceeds options->pixel_limit. A success says nothing about the pixels after the header.
  */
 FF_MUST_USE ff_status ff_decode_probe(const uint8_t *bytes, size_t length,
                                       const ff_decode_options *options, ff_image_info *info,

@@ -70,7 +70,7 @@ static void read_palette(reader *from, unsigned bits, palette *out) {
     from->at += size;
 }
 
-/* The next of an extension's blocks; NULL behind the last. */
+/* The next of an extension's blocks; NULL after the last. */
 static const uint8_t *next_block(reader *from, size_t *size) {
     *size = 0;
     if (from->at == from->length) return NULL;
@@ -81,7 +81,7 @@ static const uint8_t *next_block(reader *from, size_t *size) {
     return said ? block : NULL;
 }
 
-/* An extension behind its '!'. A graphic control names the transparent colour. */
+/* An extension after its '!'. A graphic control names the transparent colour. */
 static ff_status read_extension(reader *from, header *out, ff_error *error) {
     enum { GRAPHIC_CONTROL = 249 };
     size_t size;
@@ -100,7 +100,7 @@ static ff_status read_extension(reader *from, header *out, ff_error *error) {
     return FF_OK;
 }
 
-/* The frame behind its ','. */
+/* The frame after its ','. */
 static ff_status read_frame(reader *from, header *out, palette *screen, ff_error *error) {
     enum { FRAME_BYTES = 9 };
     if (from->length - from->at < FRAME_BYTES)
@@ -185,7 +185,7 @@ typedef struct lzw {
     const uint8_t *at, *end; /* of what has been read so far */
     uint32_t bits, bit_count, block_left;
     unsigned clear, next, code_bits;
-    bool fresh; /* behind a clear code */
+    bool fresh; /* after a clear code */
     unsigned last_code;
     uint8_t first; /* of the last string */
     uint16_t link[CODES];
@@ -196,7 +196,7 @@ typedef struct lzw {
     unsigned pass; /* of an interlaced frame, 1 to 3, then 0 */
 } lzw;
 
-/* To the next row; false behind the last. */
+/* To the next row; false after the last. */
 static bool next_row(lzw *to) {
     to->x = 0;
     to->y += to->step;
@@ -320,7 +320,7 @@ static progress decode_indexes(lzw *to, const uint8_t *bytes, size_t length, con
     to->at = bytes + of->data;
     to->end = to->at;
     progress got = MORE;
-    /* Behind an early end code, Pillow goes on as soon as it has read more. */
+    /* After an early end code, Pillow goes on as soon as it has read more. */
     while ((got == MORE || got == ENDED) && to->end < bytes + length) {
         size_t left = (size_t)(bytes + length - to->end);
         to->end += left < READ_BYTES ? left : READ_BYTES;

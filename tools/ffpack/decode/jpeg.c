@@ -25,7 +25,7 @@ static bool matches(const uint8_t *bytes, size_t length) {
 }
 
 /* The next marker from *position on, as libjpeg's next_marker finds it (jdmarker.c): bytes before
- * an FF are skipped, FF may be repeated, and FF 00 is data. Leaves *position behind the marker; -1
+ * an FF are skipped, FF may be repeated, and FF 00 is data. Leaves *position after the marker; -1
  * at the end of the data. */
 static int next_marker(const uint8_t *bytes, size_t length, size_t *position) {
     size_t at = *position;
@@ -53,7 +53,7 @@ static bool is_frame(int marker) {
     return marker >= 0xc0 && marker <= 0xcf && marker != 0xc4 && marker != 0xc8 && marker != 0xcc;
 }
 
-/* Moves *position behind a marker's parameters; false where they are cut off. A length below 2,
+/* Moves *position after a marker's parameters; false where they are cut off. A length below 2,
  * which is wrong, skips nothing, as in libjpeg. */
 static bool skip_parameters(const uint8_t *bytes, size_t length, size_t *position) {
     if (length - *position < 2) return false;

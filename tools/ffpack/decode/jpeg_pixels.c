@@ -1,6 +1,6 @@
 /* libjpeg is given the data as Pillow's JpegDecode.c gives it: where it ends, libjpeg waits for
  * more, and what it has made of the image by then is what there is. So the library finds out
- * whether the data is complete; damage between restart markers, or behind the last row, is its own
+ * whether the data is complete; damage between restart markers, or after the last row, is its own
  * affair. With `fill`, an end marker follows the data, once. (Arithmetic decoding cannot wait: it
  * fails there, and so does Pillow's.)
  *

@@ -165,7 +165,7 @@ static void drop_alpha(uint8_t *pixels, size_t count, int depth) {
 }
 
 /* Rows of packed indexes at the start of `pixels`, in place to RGB: from the last pixel on, whose
- * three bytes lie behind every index not read yet. */
+ * three bytes lie after every index not read yet. */
 static void look_up_palette(uint8_t *pixels, uint32_t width, uint32_t height, int depth,
                             const struct spng_plte *palette) {
     uint8_t colors[256][3];
@@ -196,7 +196,7 @@ static int run_spng(spng_ctx *context, stream *from, int format, ff_image *image
     if (!code && size != bytes_wanted) code = SPNG_EBUFSIZ;
     if (!code && from->has_palette) code = spng_get_plte(context, palette);
     if (!code) code = spng_decode_image(context, image->pixels, size, format, 0);
-    /* What lies behind the last pixel: a wrong checksum there is an error, its absence is none,
+    /* What lies after the last pixel: a wrong checksum there is an error, its absence is none,
      * as for Pillow. */
     if (!code) {
         code = spng_decode_chunks(context);

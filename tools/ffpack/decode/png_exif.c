@@ -11,7 +11,7 @@
 
 enum { SIGNATURE_BYTES = 8, CHUNK_EXTRA = 12, TEXT_MOST = 1 << 20 };
 
-/* Bytes of a text chunk behind its key; NULL where the key is another. */
+/* Bytes of a text chunk after its key; NULL where the key is another. */
 static const uint8_t *behind_key(const uint8_t *data, size_t *size, const char *key) {
     size_t key_bytes = strlen(key) + 1;
     if (*size < key_bytes || memcmp(data, key, key_bytes) != 0) return NULL;
@@ -64,7 +64,7 @@ static unsigned xmp_orientation(const char *text) {
     return FF_EXIF_NONE;
 }
 
-/* The text of an iTXt chunk behind its key: flag, method, language, translated key, text. */
+/* The text of an iTXt chunk after its key: flag, method, language, translated key, text. */
 static char *international_text(const uint8_t *data, size_t size) {
     if (size < 2) return NULL;
     bool packed = data[0] != 0;

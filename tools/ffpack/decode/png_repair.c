@@ -62,7 +62,7 @@ static bool take_more(packed *from) {
     return false;
 }
 
-/* Unpacks a row as Pillow does: an error of zlib takes the row with it, even behind its last byte.
+/* Unpacks a row as Pillow does: an error of zlib takes the row with it, even after its last byte.
  * False where it is the last one; *whole tells whether it counts. */
 static bool unpack_row(packed *from, uint8_t *row, uint64_t row_bytes, bool *whole) {
     uint64_t got = 0;

@@ -1,5 +1,5 @@
 /* A PNG whose pixels are cut off or broken, made whole as Pillow's LOAD_TRUNCATED_IMAGES shows it
- * (PngImagePlugin.py, ZipDecode.c): the rows before the damage, and 0 behind them. Checksums of
+ * (PngImagePlugin.py, ZipDecode.c): the rows before the damage, and 0 after them. Checksums of
  * pixels do not matter then; those of header and palette do. */
 #ifndef FF_FFPACK_PNG_REPAIR_H
 #define FF_FFPACK_PNG_REPAIR_H

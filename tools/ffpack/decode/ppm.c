@@ -43,7 +43,7 @@ static bool matches(const uint8_t *bytes, size_t length) {
            is_space(bytes[2]);
 }
 
-/* A number of the header and the one byte behind it. Comments run from # to the end of the line,
+/* A number of the header and the one byte after it. Comments run from # to the end of the line,
  * and do not end a number. */
 static ff_status read_number(const uint8_t *bytes, size_t length, size_t *at, uint64_t *number,
                              ff_error *error) {

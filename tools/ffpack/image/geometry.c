@@ -161,7 +161,7 @@ static ff_status find_steps(const ff_geometry *geometry, uint32_t width, uint32_
     return FF_OK;
 }
 
-/* The part of start .. start + length - 1 that lies in the `size` pixels behind `padding` zeros; at
+/* The part of start .. start + length - 1 that lies in the `size` pixels after `padding` zeros; at
  * least one of them. */
 static void within(uint32_t *start, uint32_t *length, uint32_t padding, uint32_t size) {
     uint32_t end = *start + *length;
@@ -197,7 +197,7 @@ ff_status ff_geometry_reduction(const ff_geometry *geometry, uint32_t width, uin
     return FF_OK;
 }
 
-/* Copies a window of `from` into `to`, of width x height, behind the padding; the rest is zero. */
+/* Copies a window of `from` into `to`, of width x height, after the padding; the rest is zero. */
 static ff_status place(ff_image *to, uint32_t width, uint32_t height, const ff_image *from,
                        const ff_region *window, uint32_t left, uint32_t top, ff_error *error) {
     uint32_t channels = from->channels;

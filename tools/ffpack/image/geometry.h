@@ -1,14 +1,14 @@
 /* From the decoded image to the packed shape: torchvision's Pad, Resize and CenterCrop on a Pillow
  * image, with the same bits (torchvision/transforms/functional.py, version 0.14), in this order:
  *
- * Pad to a square: d missing pixels are zeros, d / 2 before and d - d / 2 behind.
+ * Pad to a square: d missing pixels are zeros, d / 2 before and d - d / 2 after.
  * Resize(N): the short side becomes N, the long one (int)(N * long / short), computed in double.
  * Resize((H, W)): exactly that. Resize(N, max_size=M), M > N: as Resize(N), but where the long side
  * would exceed M, the short one becomes (int)(M * N / long) of that long side, at least 1, and the
  * long one M. A bound M alone: where the long side exceeds M, it becomes M, and the short one
  * (int)(M * short / long), at least 1.
  * CenterCrop((h, w)): an image smaller than the crop is first padded with zeros, (deficit) / 2
- * before and (deficit + 1) / 2 behind; then the offset is (size - crop) / 2, rounded half to even.
+ * before and (deficit + 1) / 2 after; then the offset is (size - crop) / 2, rounded half to even.
  *
  * Thread rule: a spec is read-only; an ff_geometry_scratch belongs to one thread at a time. */
 #ifndef FF_FFPACK_GEOMETRY_H
@@ -55,7 +55,7 @@ FF_MUST_USE ff_status ff_geometry_output_size(const ff_geometry *geometry, uint3
                                               uint32_t height, uint32_t *output_width,
                                               uint32_t *output_height, ff_error *error);
 
-/* Where a CenterCrop to `wanted` lies on an axis of `size`: `length` pixels from `start` on, behind
+/* Where a CenterCrop to `wanted` lies on an axis of `size`: `length` pixels from `start` on, after
  * `padding` zeros. */
 typedef struct ff_crop_span {
     uint32_t start, length, padding;

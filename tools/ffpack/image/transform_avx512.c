@@ -79,7 +79,7 @@ AVX512 static size_t run_16(const uint16_t *table, const uint8_t *in, size_t ste
                 out + done);
         return done;
     }
-    /* The last block would read the two bytes behind its last value. */
+    /* The last block would read the two bytes after its last value. */
     for (; done + BLOCK < count; done += BLOCK)
         put(&low, &high, take(in + 3 * done, order, third), out + done);
     return done;

@@ -5,7 +5,7 @@
  * members are named "INNER/NAME", INNER without its ".tar".
  * Refused (FF_BAD_DATA): absolute names, names with a component "..", names with a zero byte or
  * above FF_KEY_LIMIT_BYTES, encrypted members, sparse members, and more than FF_ARCHIVE_RATIO
- * unpacked bytes for each packed one (behind the first FF_ARCHIVE_FREE_BYTES).
+ * unpacked bytes for each packed one (after the first FF_ARCHIVE_FREE_BYTES).
  * Thread rule: one thread at a time. */
 #ifndef FF_FFPACK_SOURCE_ARCHIVE_H
 #define FF_FFPACK_SOURCE_ARCHIVE_H

@@ -92,7 +92,7 @@ static ff_status next_member(ff_input *input, ff_error *error) {
         }
         if (*input->zlib.next_in)
             return ff_fail(error, FF_BAD_DATA,
-                           "%s: byte %" PRIu64 " behind the gzip data is 0x%02x, wanted the end",
+                           "%s: byte %" PRIu64 " after the gzip data is 0x%02x, wanted the end",
                            input->path, input->read_bytes - input->zlib.avail_in,
                            *input->zlib.next_in);
         input->zlib.next_in++;

@@ -15,7 +15,7 @@ FF_MUST_USE ff_status ff_input_open(ff_input **input, const char *path, ff_error
 
 /* Reads up to `size` bytes; *got is less only at the end. FF_BAD_DATA naming path and place where
  * the compressed bytes are broken, cut off, or followed by something else, and where they are a
- * bomb: more than FF_INPUT_RATIO unpacked bytes for each packed one, behind the first
+ * bomb: more than FF_INPUT_RATIO unpacked bytes for each packed one, after the first
  * FF_INPUT_FREE_BYTES. */
 FF_MUST_USE ff_status ff_input_read(ff_input *input, void *to, size_t size, size_t *got,
                                     ff_error *error);

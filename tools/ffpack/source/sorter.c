@@ -141,11 +141,11 @@ static ff_status run_fill(ff_sorter *sorter, run *from, bool *more, ff_error *er
     }
     *more = left >= wanted && left >= SIZES_BYTES;
     if (*more) return FF_OK;
-    uint64_t behind = from->end - from->offset;
-    if (!behind) return FF_OK;
+    uint64_t after = from->end - from->offset;
+    if (!after) return FF_OK;
     memmove(from->window, from->window + from->at, left);
     size_t size = WINDOW_BYTES - left;
-    if (size > behind) size = (size_t)behind;
+    if (size > after) size = (size_t)after;
     FF_TRY(
         ff_read_at(sorter->fd, "temporary names", from->window + left, size, from->offset, error));
     from->offset += size;

@@ -21,7 +21,7 @@ typedef struct ff_sorter_record {
 FF_MUST_USE ff_status ff_sorter_create(ff_sorter **sorter, const char *directory, ff_error *error);
 FF_MUST_USE ff_status ff_sorter_add(ff_sorter *sorter, const ff_sorter_record *record,
                                     ff_error *error);
-/* The next record in order, valid until the next call; *more = false behind the last. The first
+/* The next record in order, valid until the next call; *more = false after the last. The first
  * call ends the adding. */
 FF_MUST_USE ff_status ff_sorter_next(ff_sorter *sorter, ff_sorter_record *record, bool *more,
                                      ff_error *error);

@@ -19,7 +19,7 @@ FF_MUST_USE ff_status ff_stream_create(ff_stream **stream, const ff_source *sour
                                        const ff_source_split *split, uint64_t first,
                                        ff_error *error);
 
-/* The bytes of a run of items, one behind the other. Zero-initialised `{0}`; a thread's own. */
+/* The bytes of a run of items, one after the other. Zero-initialised `{0}`; a thread's own. */
 typedef struct ff_stream_items {
     struct ff_stream_place {
         uint32_t part;
@@ -37,7 +37,7 @@ typedef struct ff_stream_items {
 FF_MUST_USE ff_status ff_stream_take(ff_stream *stream, uint64_t first, uint64_t end,
                                      ff_stream_items *items, ff_error *error);
 
-/* Says that nobody will take position `first`: who waits for its turn behind it fails. */
+/* Says that nobody will take position `first`: who waits for its turn after it fails. */
 void ff_stream_stop(ff_stream *stream, uint64_t first);
 
 void ff_stream_destroy(ff_stream **stream);

@@ -45,10 +45,10 @@ static const char *find_role(const char *name, const char *role) {
     for (size_t i = 0; i < TYPE_WORDS; i++) {
         size_t type = strlen(type_words[i]), whole = word + sizeof "-idx3-" - 1 + type;
         if (length < whole) continue;
-        const char *at = name + length - whole, *behind = at + word;
-        if (!memcmp(at, role, word) && strchr("-.", *behind) && !memcmp(behind + 1, "idx", 3) &&
-            behind[4] >= '1' && behind[4] <= '4' && behind[5] == '-' &&
-            !memcmp(behind + 6, type_words[i], type))
+        const char *at = name + length - whole, *after = at + word;
+        if (!memcmp(at, role, word) && strchr("-.", *after) && !memcmp(after + 1, "idx", 3) &&
+            after[4] >= '1' && after[4] <= '4' && after[5] == '-' &&
+            !memcmp(after + 6, type_words[i], type))
             return at;
     }
     return NULL;

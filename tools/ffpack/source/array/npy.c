@@ -84,7 +84,7 @@ static ff_status list_names(ff_source *source, const char *folder, const ff_name
 /* An array whose name says nothing: its labels are called as it is, and more. */
 static ff_status list_unknown(ff_source *source, const char *folder, const char *name,
                               ff_error *error) {
-    static const char *const behind[] = {"_labels.npy", "-labels.npy"};
+    static const char *const after[] = {"_labels.npy", "-labels.npy"};
     ff_array_set set = {0};
     size_t length = ff_npy_stem(name);
     if (!length) length = strlen(name);
@@ -93,7 +93,7 @@ static ff_status list_unknown(ff_source *source, const char *folder, const char 
     FF_TRY_DONE(open_array(source, folder, name, &set.images_path, &set.images, error));
     for (size_t i = 0; i < 2 && !set.labeled; i++) {
         char *labels, *path;
-        FF_TRY_DONE(ff_format(&labels, error, "%s%s", set.key, behind[i]));
+        FF_TRY_DONE(ff_format(&labels, error, "%s%s", set.key, after[i]));
         status = ff_path_join(&path, folder, labels, error);
         set.labeled = status == FF_OK && access(path, F_OK) == 0;
         if (status == FF_OK && !set.labeled && errno != ENOENT)

@@ -167,6 +167,6 @@ ff_status ff_npy_read(int fd, const char *path, uint64_t offset, uint64_t bytes,
     array->offset = offset + begin;
     bool fits = ff_array_bytes(array, &data);
     if (fits && data == bytes - begin) return FF_OK;
-    return ff_fail(error, FF_BAD_DATA, "%s: has %" PRIu64 " bytes behind its header, but is %s",
+    return ff_fail(error, FF_BAD_DATA, "%s: has %" PRIu64 " bytes after its header, but is %s",
                    path, bytes - begin, ff_array_shape(array, shape, sizeof shape));
 }

@@ -302,7 +302,7 @@ static ff_status read_text_member(ff_cifar *found, ff_archive *archive, const ch
     return status;
 }
 
-/* Unpacks the files of records one behind the other into temporary space, in one pass. */
+/* Unpacks the files of records one after the other into temporary space, in one pass. */
 static ff_status unpack(ff_cifar *found, ff_source *source, ff_archive *archive, char *chunk,
                         ff_error *error) {
     int fd;

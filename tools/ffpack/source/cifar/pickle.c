@@ -28,7 +28,7 @@ ff_status ff_pickle_fail(const ff_pickle *pickle, ff_error *error, const char *f
 
 /* ---- operands ------------------------------------------------------------------------------ */
 
-/* A little-endian number of `size` bytes behind the opcode. */
+/* A little-endian number of `size` bytes after the opcode. */
 static ff_status take_number(ff_pickle *pickle, size_t size, uint64_t *value, ff_error *error) {
     const unsigned char *bytes = NULL;
     FF_TRY(ff_pickle_take(pickle, size, &bytes, error));

@@ -162,7 +162,7 @@ ff_status ff_pickle_quoted(ff_pickle *pickle, ff_pickle_place *place, ff_error *
     }
     FF_TRY(ff_pickle_take(pickle, 1, &byte, error));
     if (*byte != '\n')
-        return ff_pickle_fail(pickle, error, "something behind a string's last quote");
+        return ff_pickle_fail(pickle, error, "something after a string's last quote");
     return end_string(pickle, place, error);
 }
 

@@ -33,7 +33,7 @@ static ff_status take_title(ff_list_column *column, const char *cell, ff_error *
     column->explicit_kind = colon != NULL;
     if (colon && column->kind == FF_LIST_AUTO)
         return ff_fail(error, FF_BAD_DATA,
-                       "the header says '%.200s', wanted class, multi or vector behind ':'", cell);
+                       "the header says '%.200s', wanted class, multi or vector after ':'", cell);
     if (!bytes) return ff_fail(error, FF_BAD_DATA, "the header has no name");
     return ff_copy_bytes(&column->name, cell, bytes, error);
 }

@@ -23,7 +23,7 @@ typedef struct ff_list_fields {
     size_t split_column;    /* 0 = there is none */
     size_t field_count;
     ff_list_field *field;
-    size_t label_bytes; /* of all fields' values, one behind the other */
+    size_t label_bytes; /* of all fields' values, one after the other */
 } ff_list_fields;
 
 /* Whether this is the first cell of a header. */

@@ -112,7 +112,7 @@ static ff_status begin_cell(ff_table *table, ff_error *error) {
     return FF_OK;
 }
 
-/* Behind the opening quote. */
+/* After the opening quote. */
 static ff_status read_quoted(ff_table *table, ff_error *error) {
     uint64_t first = table->line;
     for (int c;;) {
@@ -156,7 +156,7 @@ static ff_status read_cell(ff_table *table, ff_error *error) {
         --*length;
     if (quoted && *length > begin)
         return ff_fail(error, FF_BAD_DATA,
-                       "%s: line %" PRIu64 " has '%c' behind a closing quote, wanted a comma",
+                       "%s: line %" PRIu64 " has '%c' after a closing quote, wanted a comma",
                        table->path, table->line, table->bytes.bytes[begin]);
     return ff_buffer_add(&table->bytes, "", 1, error);
 }

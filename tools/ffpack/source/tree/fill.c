@@ -13,7 +13,7 @@ static ff_status leave(ff_tree *tree, const ff_item *item, const char *folder, f
 }
 
 /* Splits in their order; in them classes, in these folders, in these files, each by its name: with
- * a zero byte behind every part, names sort as they do one by one. */
+ * a zero byte after every part, names sort as they do one by one. */
 static ff_status sort_image(ff_tree *tree, const ff_tree_splits *splits, ff_sorter *sorter,
                             const ff_item *item, ff_buffer *key, ff_error *error) {
     size_t within = 0;

@@ -44,7 +44,7 @@ typedef struct ff_tree_options {
 /* `path` is the folder or archive; it and `options` outlive the tree. */
 FF_MUST_USE ff_status ff_tree_create(ff_tree **tree, ff_source *source, const char *path,
                                      const ff_tree_options *options, ff_error *error);
-/* Names have no '/' in front or behind. *taken = whether what lies in the folder counts. */
+/* Names have no '/' in front or after. *taken = whether what lies in the folder counts. */
 FF_MUST_USE ff_status ff_tree_add_folder(ff_tree *tree, const char *name, bool *taken,
                                          ff_error *error);
 /* *image (may be NULL) = whether it was taken for one. */

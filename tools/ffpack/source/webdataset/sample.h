@@ -12,8 +12,8 @@
 #define FF_WEB_MEMBERS_LIMIT    1024u /* of one sample */
 #define FF_WEB_IMAGE_EXTENSIONS ".jpg .jpeg .png .ppm .pgm .pbm .bmp .webp .gif .tif .tiff"
 
-/* The key is the name up to the first dot of its last component; the extension is all behind that
- * dot. A name that begins with a dot behind a folder has the folder with its '/' as its key, as
+/* The key is the name up to the first dot of its last component; the extension is all after that
+ * dot. A name that begins with a dot after a folder has the folder with its '/' as its key, as
  * with WebDataset's regular expression ^((?:.*[/]|)[^.]+)[.]([^/]*)$. False where it has no key, or
  * is one of WebDataset's own (__NAME__ or inside such a folder): such members are left out. */
 bool ff_web_split(const char *name, size_t *key_bytes);
