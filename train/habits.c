@@ -1,5 +1,7 @@
 #include "train/habits.h"
 
+#include "train/precision.h"
+
 #include <stdbool.h>
 #include <string.h>
 
@@ -24,7 +26,7 @@ static const struct {
     {"optimizer opt adam adamw",
      "not yet: SGD with momentum, or in --recipe cifar-speed Muon, is the recipe's choice"},
     {"amp fp16 half bf16 mixed-precision dtype",
-     "here it is --precision f32|tf32|f16|bf16; on a GPU f16 is the default"},
+     "here it is --precision " FF_PRECISION_NAMES "; on a GPU f16 is the default"},
     {"num-workers", "here it is --workers N"},
     {"batch-size train-batch-size", "here it is --batch N"},
     {"num-epochs max-epochs", "here it is --epochs N"},

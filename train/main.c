@@ -144,7 +144,7 @@ static ff_status parse(int argc, char **argv, settings *out, bool *done, ff_erro
          "into a convolution; default: by the net's convolutions, 5 to 60."},
         {"no-fold", 0, FF_OPTION_FLAG, NULL, &trainer->no_fold, NULL, 0, 0,
          "On a GPU, batch norms stay apart from the convolutions after them."},
-        {"precision", 0, FF_OPTION_STRING, "f32|tf32|f16|bf16", &trainer->precision, NULL, 0, 0,
+        {"precision", 0, FF_OPTION_STRING, FF_PRECISION_NAMES, &trainer->precision, NULL, 0, 0,
          "Of activations and working weights, beside f32 masters; default f16 on a GPU; the CPU "
          "knows f32."},
         {"placement", 0, FF_OPTION_STRING, "auto|resident|stream|host", &out->placement, NULL, 0, 0,

@@ -15,7 +15,9 @@ typedef enum ff_precision {
     FF_PRECISION_COUNT
 } ff_precision;
 
-/* "f32" "tf32" "f16" "bf16"; false where the name is none of them. */
+/* The names, as --precision shows them. */
+#define FF_PRECISION_NAMES "f32|tf32|f16|bf16"
+/* One of the names; false where the name is none of them. */
 const char *ff_precision_name(ff_precision precision);
 bool ff_precision_parse(const char *name, ff_precision *precision);
 /* Of stored activations and working weights: FF_F32 FF_F32 FF_F16 FF_BF16. */
