@@ -155,8 +155,8 @@ static ff_status refuse_precision(const char *given, ff_error *error) {
     ff_nearest nearest = {.wanted = given, .length = strlen(given)};
     for (int i = FF_PRECISION_COUNT; i-- > 0;)
         ff_nearest_offer(&nearest, ff_precision_name((ff_precision)i));
-    return ff_fail(error, FF_USAGE, "--precision: '%s' is none of " FF_PRECISION_NAMES "%s%s%s", given,
-                   nearest.name ? "; did you mean " : "", nearest.name ? nearest.name : "",
+    return ff_fail(error, FF_USAGE, "--precision: '%s' is none of " FF_PRECISION_NAMES "%s%s%s",
+                   given, nearest.name ? "; did you mean " : "", nearest.name ? nearest.name : "",
                    nearest.name ? "?" : "");
 }
 
