@@ -271,12 +271,11 @@ check "a model's own crop of small images is as it was" augments '^augment *crop
 
 # ---- memory: a dry run takes none, and what does not fit is refused before any is taken
 cat >memory.py <<'PYTHON'
-# memory.py LOG COMMAND...: runs it; its exit code; into LOG the most megabytes it took and the seconds
-import os, subprocess, sys, time
-began = time.time()
+# memory.py LOG COMMAND...: runs it; its exit code; into LOG the most megabytes it took and the processor's seconds
+import os, subprocess, sys
 child = subprocess.Popen(sys.argv[2:])
 _, status, usage = os.wait4(child.pid, 0)
-open(sys.argv[1], "w").write("%d %d" % (usage.ru_maxrss / 1024, time.time() - began))
+open(sys.argv[1], "w").write("%d %d" % (usage.ru_maxrss / 1024, usage.ru_utime + usage.ru_stime))
 sys.exit(os.waitstatus_to_exitcode(status))
 PYTHON
 make many --count 4096 --height 12 --width 12 --statistics
