@@ -40,4 +40,4 @@ install: programs shared ## programs, CUDA module, man pages, completions into P
 
 uninstall: ## remove what make install put into PREFIX
 	@rm -f $(foreach file,$(NAMES:%=bin/%) lib/libff_cuda.so $(SHARED),"$(TO)/$(file)")
-	@rmdir "$(TO)/share/doc/ffpack/format" "$(TO)/share/doc/ffpack" 2>/dev/null || true
+	@find "$(TO)/share/doc/ffpack" -depth -type d -empty -delete 2>/dev/null || true
