@@ -318,9 +318,10 @@ for how in alone/fftrain elsewhere/ft fftrain; do
     PATH=alone:$PATH "$how" --data tiny "${small[@]}" --epochs 100000 --quiet >stdout 2>stderr &
     child=$!
     for _ in $(seq 100); do
-        [ "$(tr '\0' '\n' 2>/dev/null <"/proc/$child/environ" | grep -c ^GOMP_SPINCOUNT=)" = 1 ] && break; sleep 0.05
+        name=$(cat /proc/$child/comm) # which it sets again after it has started itself again
+        [ "$(tr '\0' '\n' 2>/dev/null <"/proc/$child/environ" | grep -c ^GOMP_SPINCOUNT=)" = 1 ] && [ "$name" = fftrain ] && break
+        sleep 0.05
     done
-    name=$(cat /proc/$child/comm)
     kill $child; wait $child
     check "started as $how it is called fftrain ($name)" test "$name" = fftrain
 done
