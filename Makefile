@@ -156,7 +156,7 @@ asan: ## the tests under AddressSanitizer and UndefinedBehaviorSanitizer
 tsan: ## the tests under ThreadSanitizer
 	@$(MAKE) --no-print-directory test BUILD=build/tsan SANITIZE=thread
 
-lint: ## formatting, layers, headers compiled alone, cppcheck, functions that no program uses
+lint: ## formatting, layers, headers compiled alone, cppcheck, functions that no program uses, stale faults
 	@CC="$(CC)" PYTHON="$(PYTHON)" tools/build/lint.sh
 
 quickstart: ## install what is missing, build, pack Fashion-MNIST, inspect it and train a small net on it

@@ -127,9 +127,7 @@ static ff_status remove_set(const char *path, ff_error *error) {
 /* ---- opening -------------------------------------------------------------------------------- */
 
 static ff_status set_paths(ff_output *output, const char *path, ff_error *error) {
-    size_t length = strlen(path);
-    while (length > 1 && path[length - 1] == '/') length--;
-    FF_TRY(ff_copy_bytes(&output->path, path, length, error));
+    FF_TRY(ff_copy_bytes(&output->path, path, ff_path_length(path), error));
     const char *slash = strrchr(output->path, '/');
     const char *last = slash ? slash + 1 : output->path;
     if (!*last || !strcmp(last, ".") || !strcmp(last, ".."))

@@ -9,7 +9,6 @@
 #include "train/summary.h"
 #include "train/trainer_cost.h"
 
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -279,12 +278,10 @@ done:
  * long to spin from the environment, before main begins, so the program is started anew with it, by
  * its own path: ps shows the last part of the path by which a program was started. */
 static void limit_spinning(char **argv) {
-    char path[PATH_MAX];
     if (getenv("GOMP_SPINCOUNT") || getenv("OMP_WAIT_POLICY")) return;
-    const ssize_t length = readlink("/proc/self/exe", path, sizeof path - 1);
-    if (length <= 0 || setenv("GOMP_SPINCOUNT", "5000", 0) != 0) return;
-    path[length] = 0;
-    execv(path, argv);
+    char *path = realpath("/proc/self/exe", NULL);
+    if (path && setenv("GOMP_SPINCOUNT", "5000", 0) == 0) execv(path, argv);
+    free(path);
 }
 
 int main(int argc, char **argv) {

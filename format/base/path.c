@@ -13,6 +13,12 @@ ff_status ff_path_join(char **path, const char *directory, const char *name, ff_
     return ff_format(path, error, "%s%s%s", directory, slash ? "" : "/", name);
 }
 
+size_t ff_path_length(const char *path) {
+    size_t length = strlen(path);
+    while (length > 1 && path[length - 1] == '/') length--;
+    return length;
+}
+
 const char *ff_path_base(const char *path) {
     const char *base = path;
     for (const char *at = path; *at; at++)

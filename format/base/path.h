@@ -8,6 +8,9 @@
 FF_MUST_USE ff_status ff_path_join(char **path, const char *directory, const char *name,
                                    ff_error *error);
 
+/* Bytes of a path without trailing '/'s: the root keeps its own. */
+size_t ff_path_length(const char *path);
+
 /* The part of a path after its last '/' (trailing ones ignored where it has others). */
 const char *ff_path_base(const char *path);
 

@@ -71,10 +71,11 @@ static ff_status places_add_pythons(places *where, ff_error *error) {
     const char *path = getenv("PATH");
     while (path && *path) {
         size_t length = strcspn(path, ":");
-        char file[4096];
-        int written = snprintf(file, sizeof file, "%.*s/python3", (int)length, path);
-        if (length > 0 && written < (int)sizeof file && access(file, X_OK) == 0)
-            FF_TRY(places_add(where, path, length, "../" WHEELS, error));
+        char *python;
+        FF_TRY(ff_format(&python, error, "%.*s/python3", (int)length, path));
+        const bool runs = length > 0 && access(python, X_OK) == 0;
+        free(python);
+        if (runs) FF_TRY(places_add(where, path, length, "../" WHEELS, error));
         path += length + (path[length] != 0);
     }
     return FF_OK;
@@ -107,11 +108,13 @@ static void places_print(const places *where, char *text, size_t size) {
 /* The first of one place that opens; `why`, where empty, gets what kept one from opening. */
 static void *open_in(const char *place, const char *file, char *why, size_t size) {
     if (!*place) return dlopen(file, RTLD_LAZY | RTLD_LOCAL);
-    char pattern[4096];
+    char *pattern;
     glob_t found;
     void *handle = NULL;
-    int written = snprintf(pattern, sizeof pattern, "%s/%s", place, file);
-    if (written >= (int)sizeof pattern || glob(pattern, GLOB_BRACE, NULL, &found) != 0) return NULL;
+    if (ff_format(&pattern, NULL, "%s/%s", place, file) != FF_OK) return NULL;
+    const bool any = glob(pattern, GLOB_BRACE, NULL, &found) == 0;
+    free(pattern);
+    if (!any) return NULL;
     for (size_t i = 0; i < found.gl_pathc && !handle; i++) {
         handle = dlopen(found.gl_pathv[i], RTLD_LAZY | RTLD_LOCAL);
         if (!handle && !*why) snprintf(why, size, "%s", dlerror());

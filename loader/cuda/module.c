@@ -5,7 +5,6 @@
 #include "loader/cuda/libraries.h"
 
 #include <dlfcn.h>
-#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -21,12 +20,12 @@ struct ff_cuda_module {
 
 /* The folder of the running program, allocated. */
 static ff_status program_folder(char **folder, ff_error *error) {
-    char path[PATH_MAX];
-    ssize_t length = readlink("/proc/self/exe", path, sizeof path);
-    if (length <= 0 || length == (ssize_t)sizeof path)
+    *folder = realpath("/proc/self/exe", NULL);
+    char *slash = *folder ? strrchr(*folder, '/') : NULL;
+    if (!slash)
         return ff_fail(error, FF_FAILED, "/proc/self/exe does not tell where this program lies");
-    while (length > 1 && path[length - 1] != '/') length--;
-    return ff_copy_bytes(folder, path, length > 1 ? (size_t)length - 1 : 1, error);
+    slash[slash == *folder] = 0; /* the root keeps its '/' */
+    return FF_OK;
 }
 
 /* The module's path, allocated; FF_FAILED where it is not there. */

@@ -1,6 +1,6 @@
 #!/bin/bash
-# make lint: formatting, layers, headers compiled alone, cppcheck, functions that no program uses, words that do not
-# belong here.
+# make lint: formatting, layers, headers compiled alone, cppcheck, functions that no program uses, planted
+# faults that no longer apply.
 # Prints each finding; exits 1 where there was one.
 set -u
 cd "$(dirname "$0")/../.."
@@ -69,6 +69,9 @@ grep -nE '[^_a-zA-Z](exit|abort)\(' $(find format loader train tools -name '*.[c
 
 # 6. Functions that no program uses.
 while read -r line; do finding "$line"; done < <("${PYTHON:-/usr/bin/python3}" tools/build/unused.py 2>&1)
+
+# 7. Planted faults (tests/mutate) whose text is no longer there.
+while read -r line; do finding "$line"; done < <("${PYTHON:-/usr/bin/python3}" tests/mutate --stale 2>&1)
 
 [ $failed -eq 0 ] && echo "lint: all well (${#sources[@]} files)"
 exit $failed

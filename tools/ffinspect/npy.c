@@ -2,6 +2,7 @@
 
 #include "format/base/file.h"
 #include "format/base/interrupt.h"
+#include "format/base/path.h"
 #include "format/base/progress.h"
 #include "format/base/say.h"
 #include "tools/ffinspect/access.h"
@@ -106,8 +107,7 @@ static ff_status fill_array(const npy_writing *writing, ff_file *file, ff_error 
  * printable ASCII, are %XX. */
 static ff_status label_path(const npy_writing *writing, const ff_field *field, ff_buffer *path,
                             ff_error *error) {
-    size_t stem = strlen(writing->path);
-    while (stem > 1 && writing->path[stem - 1] == '/') stem--;
+    size_t stem = ff_path_length(writing->path);
     if (stem > 4 && !memcmp(writing->path + stem - 4, ".npy", 4)) stem -= 4;
     FF_TRY(ff_buffer_printf(path, error, "%.*s_", (int)stem, writing->path));
     for (const char *at = field->name; *at; at++)
@@ -230,15 +230,14 @@ static ff_status fill_folder(npy_writing *writing, char *folder, ff_error *error
 static ff_status write_folder(npy_writing *writing, ff_error *error) {
     struct stat info;
     char *folder;
-    int length = (int)strlen(writing->path);
-    while (length > 1 && writing->path[length - 1] == '/') length--;
     if (!strcmp(writing->path, "-") || !lstat(writing->path, &info))
         return ff_fail(
             error, FF_USAGE,
             "%s: its samples have different sizes, so --npy writes an array each: name a "
             "new folder for them, not '%s'",
             ff_dataset_path(writing->dataset), writing->path);
-    FF_TRY(ff_format(&folder, error, "%.*s.XXXXXX", length, writing->path));
+    FF_TRY(ff_format(&folder, error, "%.*s.XXXXXX", (int)ff_path_length(writing->path),
+                     writing->path));
     ff_status status = fill_folder(writing, folder, error);
     free(folder);
     return status;

@@ -1,6 +1,7 @@
 #include "tools/ffinspect/splits.h"
 
 #include "format/base/memory.h"
+#include "format/base/path.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -64,9 +65,7 @@ static ff_status find(ff_set *set, const char *path, ff_error *error) {
 ff_status ff_inspect_find_splits(ff_set *set, const char *path, ff_error *error) {
     *set = (ff_set){0};
     char *plain;
-    size_t length = strlen(path);
-    while (length > 1 && path[length - 1] == '/') length--;
-    FF_TRY(ff_copy_bytes(&plain, path, length, error));
+    FF_TRY(ff_copy_bytes(&plain, path, ff_path_length(path), error));
     ff_status status = find(set, plain, error);
     free(plain);
     return status;

@@ -46,9 +46,7 @@ static ff_status add_target(ff_append *append, const char *folder, ff_error *err
 }
 
 static ff_status open_set(ff_append *append, const char *path, ff_error *error) {
-    size_t length = strlen(path);
-    while (length > 1 && path[length - 1] == '/') length--;
-    FF_TRY(ff_copy_bytes(&append->path, path, length, error));
+    FF_TRY(ff_copy_bytes(&append->path, path, ff_path_length(path), error));
     ff_set set;
     ff_status status = ff_set_find(&set, append->path, error);
     for (size_t i = 0; i < set.count && status == FF_OK; i++)

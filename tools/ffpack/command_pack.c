@@ -49,8 +49,7 @@ static int fail(const ff_error *error, const ff_arguments *arguments, int argc, 
     char *kept = NULL;
     int code, length = 0;
     if (arguments->output && !arguments->dry_run && error->status != FF_USAGE)
-        length = (int)strlen(arguments->output);
-    while (length > 1 && arguments->output[length - 1] == '/') length--;
+        length = (int)ff_path_length(arguments->output);
     if (length && ff_path_exists("%.*s.partial", length, arguments->output) &&
         ff_format(&kept, NULL, "what is done is kept in %.*s.partial, and this continues:", length,
                   arguments->output) == FF_OK)

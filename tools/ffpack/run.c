@@ -3,7 +3,6 @@
 #include "format/base/path.h"
 #include "tools/ffpack/describe.h"
 
-#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -21,12 +20,14 @@ ff_status ff_run_open(ff_run *job, const char *temporary, ff_error *error) {
 
 ff_status ff_run_check_apart(const ff_run *job, const char *parent, ff_error *error) {
     const ff_source *source = job->source;
-    char inside[PATH_MAX], root[PATH_MAX];
     if (strcmp(source->format->name, "folder") != 0) return FF_OK;
-    if (!realpath(parent, inside) || !realpath(source->path, root)) return FF_OK;
-    size_t length = strlen(root);
-    if (strncmp(inside, root, length) != 0 || (inside[length] && inside[length] != '/'))
-        return FF_OK;
+    char *inside = realpath(parent, NULL), *root = realpath(source->path, NULL);
+    const size_t length = root ? strlen(root) : 0;
+    const bool apart = !inside || !root || strncmp(inside, root, length) != 0 ||
+                       (inside[length] && inside[length] != '/');
+    free(inside);
+    free(root);
+    if (apart) return FF_OK;
     return ff_fail(error, FF_USAGE,
                    "-o: the output would lie in the source folder %s; wanted "
                    "another place",

@@ -1,5 +1,6 @@
 #include "tools/ffpack/skipped.h"
 
+#include "format/base/path.h"
 #include "format/metadata.h"
 
 #include <errno.h>
@@ -15,9 +16,7 @@ struct ff_skipped {
 };
 
 ff_status ff_skipped_name(char **path, const char *output, ff_error *error) {
-    int length = (int)strlen(output);
-    while (length > 1 && output[length - 1] == '/') length--;
-    return ff_format(path, error, "%.*s.skipped.tsv", length, output);
+    return ff_format(path, error, "%.*s.skipped.tsv", (int)ff_path_length(output), output);
 }
 
 ff_status ff_skipped_open(ff_skipped **out, const char *output, bool continues, ff_error *error) {

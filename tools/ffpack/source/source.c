@@ -213,9 +213,7 @@ ff_status ff_source_open(ff_source **out, const char *path, const ff_source_opti
     *out = NULL;
     ff_source *source;
     FF_TRY(ff_alloc(&source, 1, sizeof *source, "a source", error));
-    size_t length = strlen(path);
-    while (length > 1 && path[length - 1] == '/') length--;
-    ff_status status = ff_copy_bytes(&source->path, path, length, error);
+    ff_status status = ff_copy_bytes(&source->path, path, ff_path_length(path), error);
     if (status == FF_OK) status = copy_options(source, options, error);
     if (status == FF_OK) status = check_path(source, error);
     if (status == FF_OK && options->format && strcmp(options->format, "auto") != 0)

@@ -23,22 +23,19 @@ bool ff_is_wnid(const char *text) {
 /* ---- the devkit ---------------------------------------------------------------------------- */
 
 typedef struct devkit {
-    char *truth; /* the ground truth's text */
-    char *meta;  /* meta.mat */
-    size_t meta_bytes;
+    ff_buffer truth;                 /* the ground truth's text */
+    ff_buffer meta;                  /* meta.mat */
     char (*wnid)[FF_WNID_BYTES + 1]; /* [ID_LIMIT] by id; "" = no such leaf */
 } devkit;
 
-static ff_status read_member(ff_archive *archive, const ff_archive_member *member, char **bytes,
+static ff_status read_member(ff_archive *archive, const ff_archive_member *member, ff_buffer *all,
                              ff_error *error) {
-    free(*bytes);
-    *bytes = NULL;
+    ff_buffer_free(all);
     if (member->bytes > FILE_LIMIT_BYTES)
         return ff_fail(error, FF_BAD_DATA, "%s has %" PRIu64 " bytes, more than %" PRIu64,
                        member->name, member->bytes, FILE_LIMIT_BYTES);
-    FF_TRY(ff_alloc(bytes, member->bytes + 1, 1, "the devkit", error));
-    size_t got;
-    return ff_archive_read(archive, *bytes, member->bytes, &got, error);
+    FF_TRY(ff_alloc(&all->bytes, member->bytes + 1, 1, "the devkit", error));
+    return ff_archive_read(archive, all->bytes, member->bytes, &all->length, error);
 }
 
 static ff_status read_devkit_archive(devkit *kit, const char *path, ff_error *error) {
@@ -52,27 +49,9 @@ static ff_status read_devkit_archive(devkit *kit, const char *path, ff_error *er
         const char *base = ff_path_base(member.name);
         if (member.kind != FF_ARCHIVE_FILE) continue;
         if (!strcmp(base, truth_name)) status = read_member(archive, &member, &kit->truth, error);
-        if (!strcmp(base, meta_name)) {
-            kit->meta_bytes = member.bytes;
-            status = read_member(archive, &member, &kit->meta, error);
-        }
+        if (!strcmp(base, meta_name)) status = read_member(archive, &member, &kit->meta, error);
     }
     ff_archive_close(&archive);
-    return status;
-}
-
-static ff_status read_file(const char *path, char **bytes, size_t *length, ff_error *error) {
-    int fd;
-    uint64_t size;
-    FF_TRY(ff_open_file(path, &fd, &size, error));
-    ff_status status = FF_OK;
-    if (size > FILE_LIMIT_BYTES)
-        status = ff_fail(error, FF_BAD_DATA, "%s: has %" PRIu64 " bytes, more than %" PRIu64, path,
-                         size, FILE_LIMIT_BYTES);
-    if (status == FF_OK) status = ff_alloc(bytes, size + 1, 1, "the devkit", error);
-    if (status == FF_OK) status = ff_read_at(fd, path, *bytes, size, 0, error);
-    *length = size;
-    ff_close_file(&fd);
     return status;
 }
 
@@ -80,14 +59,13 @@ static ff_status read_file(const char *path, char **bytes, size_t *length, ff_er
 static ff_status read_devkit_folder(devkit *kit, const char *path, ff_error *error) {
     char *inside, *truth = NULL, *meta = NULL;
     struct stat info;
-    size_t length;
     FF_TRY(ff_path_join(&inside, path, "data", error));
     bool data = stat(inside, &info) == 0 && S_ISDIR(info.st_mode);
     ff_status status;
     FF_TRY_DONE(ff_path_join(&truth, data ? inside : path, truth_name, error));
     FF_TRY_DONE(ff_path_join(&meta, data ? inside : path, meta_name, error));
-    FF_TRY_DONE(read_file(truth, &kit->truth, &length, error));
-    FF_TRY_DONE(read_file(meta, &kit->meta, &kit->meta_bytes, error));
+    FF_TRY_DONE(ff_read_whole(&kit->truth, truth, FILE_LIMIT_BYTES, error));
+    FF_TRY_DONE(ff_read_whole(&kit->meta, meta, FILE_LIMIT_BYTES, error));
 done:
     free(inside);
     free(truth);
@@ -108,13 +86,13 @@ static ff_status take_synset(void *context, const ff_matlab_value *value, ff_err
 
 static ff_status take_devkit(ff_imagenet_labels *labels, devkit *kit, ff_error *error) {
     static const char *const fields[] = {"ILSVRC2012_ID", "WNID", "num_children"};
-    if (!kit->truth || !kit->meta)
+    if (!kit->truth.bytes || !kit->meta.bytes)
         return ff_fail(error, FF_BAD_DATA, "%s: holds no %s, wanted ImageNet's devkit",
-                       labels->path, kit->truth ? meta_name : truth_name);
+                       labels->path, kit->truth.bytes ? meta_name : truth_name);
     FF_TRY(ff_alloc(&kit->wnid, ID_LIMIT, sizeof *kit->wnid, "the devkit", error));
-    FF_TRY(ff_matlab_struct((const uint8_t *)kit->meta, kit->meta_bytes, labels->path, "synsets",
-                            fields, 3, take_synset, kit, error));
-    char *cursor = kit->truth, *line;
+    FF_TRY(ff_matlab_struct((const uint8_t *)kit->meta.bytes, kit->meta.length, labels->path,
+                            "synsets", fields, 3, take_synset, kit, error));
+    char *cursor = kit->truth.bytes, *line;
     for (size_t number = 1; (line = ff_text_line(&cursor)); number++) {
         char *end;
         unsigned long id = strtoul(line, &end, 10);
@@ -215,8 +193,8 @@ ff_status ff_imagenet_labels_read(ff_imagenet_labels *labels, const char *path, 
     if (status == FF_OK) status = read_any(labels, &kit, error);
     if (status == FF_OK && !labels->wnid.count)
         status = ff_fail(error, FF_BAD_DATA, "%s: has no line, wanted a wnid an image", path);
-    free(kit.truth);
-    free(kit.meta);
+    ff_buffer_free(&kit.truth);
+    ff_buffer_free(&kit.meta);
     free(kit.wnid);
     return status;
 }
