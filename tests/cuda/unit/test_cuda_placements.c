@@ -20,7 +20,7 @@ enum { TRIALS = 60 };
 static void placements(void **state) {
     (void)state;
     ff_cuda_module *module;
-    OK(ff_cuda_module_open(&module, 0, error));
+    assert_ok(ff_cuda_module_open(&module, 0, error));
     placement_card = ff_cuda_module_table(module);
     placement_cases(placement_card->loader, TRIALS);
     ff_cuda_module_close(&module);

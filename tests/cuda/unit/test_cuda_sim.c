@@ -1,20 +1,16 @@
 /* The simulator: what kernels compute on it, and that it sees the faults it is there for. */
 #include "tests/cuda/sim/cudasim.h"
 #include "tests/cuda/sim/self.h"
+#include "tests/unit/check.h"
 
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdbool.h>
-#include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 static void sums(void) {
     enum { ROWS = 5, COUNT = 333 };
