@@ -7,6 +7,7 @@
 #include "format/block.h"
 #include "format/dataset.h"
 #include "format/filter.h"
+#include "format/generation.h"
 #include "format/index.h"
 #include "format/layout.h"
 #include "format/reader.h"
@@ -242,12 +243,13 @@ static inline uint64_t set_source_checksum(const set_spec *spec, uint64_t item) 
 static inline void set_fill_block(const set_spec *spec, const ff_metadata *metadata,
                                   uint64_t number, ff_block *block) {
     ff_block_reset(block, number);
-    uint64_t first = number * metadata->items_per_block;
-    for (uint64_t p = first; p < first + metadata->items_per_block && p < spec->items; p++) {
+    uint64_t first = ff_metadata_first_item(metadata), here = metadata->items - first;
+    uint64_t begin = number * metadata->items_per_block;
+    for (uint64_t p = begin; p < begin + metadata->items_per_block && p < here; p++) {
         if (set_skipped(spec, p)) continue;
         uint8_t key[FF_KEY_LIMIT_BYTES], labels[16][256];
         const void *label[16];
-        uint64_t item = set_item_at(spec, p);
+        uint64_t item = first + set_item_at(spec, p);
         uint32_t height, width;
         void *tensor;
         set_shape(spec, item, &height, &width);
@@ -281,14 +283,20 @@ static inline void set_append(const set_spec *spec, const ff_metadata *metadata,
     ff_block_destroy(&block);
 }
 
-static inline void set_write(const set_spec *spec, const char *folder, ff_writer_result *result) {
-    ff_metadata metadata;
+/* The items of a generation, or of a whole set. */
+static inline void set_write_as(const set_spec *spec, const ff_metadata *metadata,
+                                const char *folder, ff_writer_result *result) {
     ff_writer *writer;
-    set_metadata(spec, &metadata);
-    assert_ok(ff_writer_open(&writer, folder, &metadata, NULL, error));
-    set_append(spec, &metadata, writer, UINT64_MAX);
+    assert_ok(ff_writer_open(&writer, folder, metadata, NULL, error));
+    set_append(spec, metadata, writer, UINT64_MAX);
     assert_ok(ff_writer_commit(writer, result, error));
     ff_writer_close(&writer);
+}
+
+static inline void set_write(const set_spec *spec, const char *folder, ff_writer_result *result) {
+    ff_metadata metadata;
+    set_metadata(spec, &metadata);
+    set_write_as(spec, &metadata, folder, result);
     ff_metadata_free(&metadata);
 }
 

@@ -147,46 +147,11 @@ static void continuing(void **state) {
     ff_buffer_free(&text);
 }
 
-/* Items first .. of `spec`, as the generation of `metadata`. */
 static void write_generation(const set_spec *spec, const ff_metadata *metadata,
                              const char *folder) {
-    ff_writer *writer;
     ff_writer_result result;
-    ff_block *block;
-    uint64_t first = ff_metadata_first_item(metadata);
-    assert_ok(ff_writer_open(&writer, folder, metadata, NULL, error));
-    assert_ok(ff_block_create(&block, metadata, error));
-    for (uint64_t number; (number = ff_writer_next_block(writer)) < ff_writer_end_block(writer);) {
-        ff_block_reset(block, number);
-        for (uint64_t i = 0; i < metadata->items_per_block; i++) {
-            uint64_t item = first + number * metadata->items_per_block + i;
-            uint8_t key[FF_KEY_LIMIT_BYTES], labels[16][256];
-            const void *label[16];
-            uint32_t height, width;
-            void *tensor;
-            if (item >= metadata->items) break;
-            set_shape(spec, item, &height, &width);
-            for (size_t k = 0; k < metadata->field_count; k++) {
-                set_label(spec, metadata, k, item, labels[k]);
-                label[k] = labels[k];
-            }
-            ff_block_sample sample = {.item = item,
-                                      .height = height,
-                                      .width = width,
-                                      .key = key,
-                                      .key_bytes = set_key(spec, item, key),
-                                      .source_checksum = set_source_checksum(spec, item),
-                                      .label = label};
-            assert_ok(ff_block_add(block, &sample, &tensor, error));
-            set_tensor(spec, item, height, width, tensor);
-        }
-        assert_ok(ff_block_seal(block, error));
-        assert_ok(ff_writer_append(writer, block, error));
-    }
-    assert_ok(ff_writer_commit(writer, &result, error));
+    set_write_as(spec, metadata, folder, &result);
     assert_int_equal(result.sample_count, metadata->items);
-    ff_block_destroy(&block);
-    ff_writer_close(&writer);
 }
 
 static void check_all(const set_spec *spec, ff_dataset *dataset, uint64_t count) {
