@@ -29,7 +29,6 @@ static void placements(void **state) {
 static void placements(void **state) {
     (void)state;
     ff_cudasim_enqueue = ff_device_host_enqueue;
-    ff_cudasim_use_threads(0); /* real ones race within kernels in their own tests */
     placement_cases(&ff_loader_cuda_kernels, TRIALS);
     assert_true(ff_cudasim_launches() > TRIALS * 10);
 }
