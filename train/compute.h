@@ -39,10 +39,12 @@
 
 /* ---- arguments of the entries ---- */
 
-/* y[n,o,p,q] = bias[o] + sum over i,r,s of w[o,i,r,s] x[n, i, p * stride - pad + r, q * ...]. */
+/* y[n,o,p,q] = bias[o] + sum over i,r,s of w[o,i,r,s] x[n, f + i, p * stride - pad + r, q * ...];
+ * f: the first input channel of o's group, 0 of one group. */
 typedef struct ff_conv_shape {
     ff_tensor input, output; /* output.h = (input.h + 2 pad - kernel) / stride + 1 */
     int kernel, stride, pad;
+    int groups; /* at least 1; divides the channels of both */
     bool bias;
     bool input_gradient; /* backward_data will be called */
     bool training;       /* backward_weights will be called */
@@ -159,15 +161,16 @@ typedef struct ff_compute_ops {
     ff_status (*choose_input_block)(ff_compute *compute, const ff_conv_shape *shapes, int count,
                                     ff_error *error);
 
-    /* required. `sibling` (or NULL) is a convolution of the same kernel, channels, stride and pad
-     * but another batch, whose held weights this one must accept as they are. */
+    /* required. `sibling` (or NULL) is a convolution of the same kernel, channels, groups, stride
+     * and pad but another batch, whose held weights this one must accept as they are. */
     ff_status (*conv_create)(ff_compute *compute, const ff_conv_shape *shape,
                              const ff_conv *sibling, ff_conv **conv, ff_error *error);
     void (*conv_destroy)(ff_compute *compute, ff_conv *conv);
     /* Optional: a plan's convolutions are all made; gives back what choosing among their
      * algorithms took. */
     void (*settle)(ff_compute *compute);
-    /* required: torch's [out][in][kernel][kernel] into and out of the held order; host memory. */
+    /* required: torch's [out][in / groups][kernel][kernel] into and out of the held order; host
+     * memory. */
     void (*conv_import)(const ff_conv *conv, const float *oihw, float *held);
     void (*conv_export)(const ff_conv *conv, const float *held, float *oihw);
     /* required. bias and dbias: [padded output channels], NULL where the shape has none; the bias

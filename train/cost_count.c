@@ -55,8 +55,9 @@ static double read_of(const ff_compute *compute, const ff_conv_shape *s) {
 
 /* Of any of the three passes: all taps, also of those that lie in the padding. */
 static double conv_flops(const ff_conv_shape *s) {
-    return 2.0 * (double)ff_tensor_count(&s->output) * s->kernel * s->kernel *
-           ff_tensor_padded_channels(&s->input);
+    const int inputs =
+        s->groups > 1 ? s->input.c / s->groups : ff_tensor_padded_channels(&s->input);
+    return 2.0 * (double)ff_tensor_count(&s->output) * s->kernel * s->kernel * inputs;
 }
 
 static void convolve(ff_compute *compute, const ff_conv *conv, double x_bytes, double more) {

@@ -122,33 +122,40 @@ static bool slide(ff_graph *graph, ff_layer *layer, const char *what) {
     return true;
 }
 
-ff_node ff_graph_conv(ff_graph *graph, ff_node from, const char *name, int channels, int kernel,
-                      int stride, int pad, bool bias, ff_filters filters) {
+ff_node ff_graph_conv(ff_graph *graph, ff_node from, const char *name, int channels,
+                      const ff_conv_form *form) {
     if (graph->failure.status != FF_OK) return 0;
     ff_layer layer = begin(graph, FF_LAYER_CONV, from, name);
-    const int inputs = layer.c;
-    layer.kernel_h = layer.kernel_w = kernel;
-    layer.stride = stride;
-    layer.pad = pad;
-    layer.bias = bias;
+    const int inputs = layer.c, groups = form->groups ? form->groups : 1;
+    layer.kernel_h = layer.kernel_w = form->kernel;
+    layer.stride = form->stride ? form->stride : 1;
+    layer.pad = form->pad;
+    layer.groups = groups;
+    layer.bias = form->bias;
     if (channels < 1 || channels > LARGEST) {
         ff_fail(&graph->failure, FF_USAGE, "%s: a convolution with %d channels", name, channels);
         return 0;
     }
+    if (groups < 1 || inputs % groups || channels % groups) {
+        ff_fail(&graph->failure, FF_USAGE,
+                "%s: a convolution of %d to %d channels in %d groups; groups divide both", name,
+                inputs, channels, groups);
+        return 0;
+    }
     if (!slide(graph, &layer, "convolution")) return 0;
     layer.c = channels;
-    double taps = (double)kernel * kernel, bound = 1.0 / sqrt(taps * inputs);
-    const bool fan_out = filters == FF_FILTERS_FAN_OUT;
-    const ff_initial initial = fan_out                       ? FF_INITIAL_NORMAL
-                               : filters == FF_FILTERS_DIRAC ? FF_INITIAL_DIRAC
-                                                             : FF_INITIAL_UNIFORM;
+    double taps = (double)form->kernel * form->kernel, bound = 1.0 / sqrt(taps * (inputs / groups));
+    const bool fan_out = form->filters == FF_FILTERS_FAN_OUT;
+    const ff_initial initial = fan_out                             ? FF_INITIAL_NORMAL
+                               : form->filters == FF_FILTERS_DIRAC ? FF_INITIAL_DIRAC
+                                                                   : FF_INITIAL_UNIFORM;
     ff_graph_parameter *p = parameter(graph, &layer, "weight", FF_F32, true, initial,
                                       fan_out ? sqrt(2.0 / (taps * channels)) : bound);
     p->rank = 4;
     p->shape[0] = channels;
-    p->shape[1] = inputs;
-    p->shape[2] = p->shape[3] = kernel;
-    if (bias)
+    p->shape[1] = inputs / groups;
+    p->shape[2] = p->shape[3] = form->kernel;
+    if (form->bias)
         vector_parameter(graph, &layer, "bias", true,
                          fan_out ? FF_INITIAL_CONSTANT : FF_INITIAL_UNIFORM, fan_out ? 0 : bound);
     return append(graph, &layer);

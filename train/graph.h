@@ -37,6 +37,7 @@ typedef struct ff_layer {
     ff_node from, from2; /* inputs; from2 of ADD; else -1 */
     int c, h, w;
     int kernel_h, kernel_w, stride, pad; /* CONV (kernel_h = kernel_w), pools */
+    int groups;                          /* CONV: divides c and its input's */
     bool bias;                           /* CONV, LINEAR */
     double momentum, epsilon;            /* NORM */
     double scale;                        /* LINEAR: of its products */
@@ -57,8 +58,9 @@ typedef enum ff_initial {
     FF_INITIAL_UNIFORM,  /* in [-scale, scale] */
     FF_INITIAL_NORMAL,   /* of deviation `scale` */
     FF_INITIAL_UNIT,     /* uniform, divided by the deviation of what was drawn: deviation 1 */
-    /* Filters: the first as many as there are input channels pass their own channel on (a 1 in the
-     * middle of the window, torch's dirac_), the others are uniform in [-scale, scale]. */
+    /* Filters: of each group the first as many as it has input channels pass their own channel on
+     * (a 1 in the middle of the window, torch's dirac_), the others are uniform in [-scale, scale].
+     */
     FF_INITIAL_DIRAC,
 } ff_initial;
 
@@ -113,9 +115,19 @@ typedef struct ff_linear_form {
     ff_rows rows;
 } ff_linear_form;
 
-/* Square kernels; the same padding on all sides. */
-ff_node ff_graph_conv(ff_graph *graph, ff_node from, const char *name, int channels, int kernel,
-                      int stride, int pad, bool bias, ff_filters filters);
+/* Square kernels; the same padding on all sides. Of `groups`, each part of the output's channels
+ * sees its own part of the input's (torch's Conv2d); as many groups as channels: depthwise. */
+typedef struct ff_conv_form {
+    int kernel;
+    int stride; /* 0 = 1 */
+    int pad;
+    int groups; /* 0 = 1 */
+    bool bias;
+    ff_filters filters;
+} ff_conv_form;
+
+ff_node ff_graph_conv(ff_graph *graph, ff_node from, const char *name, int channels,
+                      const ff_conv_form *form);
 /* Batch norm with torch's momentum (0.1) and epsilon (1e-5); or with others. */
 ff_node ff_graph_norm(ff_graph *graph, ff_node from, const char *name);
 ff_node ff_graph_norm_with(ff_graph *graph, ff_node from, const char *name, double momentum,

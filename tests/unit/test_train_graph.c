@@ -364,7 +364,7 @@ static void steps_repeat(void **state) {
 
 /* A convolution and its pool work in chunks; a batch that chunks do not divide is no different. */
 static void build_wide(ff_graph *g) {
-    ff_node x = ff_graph_conv(g, 0, "a", 40, 3, 1, 1, true, FF_FILTERS_DEFAULT);
+    ff_node x = ff_graph_conv(g, 0, "a", 40, &(ff_conv_form){.kernel = 3, .pad = 1, .bias = true});
     x = ff_graph_max_pool(g, x, "p", 2, 2, 0);
     ff_graph_finish(g, ff_graph_linear(g, ff_graph_global_pool(g, x, "avg"), "fc", CLASSES));
 }
@@ -408,8 +408,8 @@ static void chunks_are_invisible(void **state) {
 }
 
 static void build_too_small(ff_graph *g) {
-    ff_node x = ff_graph_conv(g, 0, "first", 4, 3, 1, 0, false, FF_FILTERS_DEFAULT);
-    x = ff_graph_conv(g, x, "second", 4, 5, 1, 0, false, FF_FILTERS_DEFAULT);
+    ff_node x = ff_graph_conv(g, 0, "first", 4, &(ff_conv_form){.kernel = 3});
+    x = ff_graph_conv(g, x, "second", 4, &(ff_conv_form){.kernel = 5});
     ff_graph_finish(g, ff_graph_linear(g, x, "fc", CLASSES));
 }
 
@@ -424,13 +424,20 @@ static void errors_name_the_layer(void **state) {
     assert_non_null(strstr(failure.message, "4x4"));
     ff_graph_destroy(&graph);
 
+    assert_ok(ff_graph_create(&graph, 6, 6, 6, error));
+    ff_graph_conv(graph, 0, "uneven", 8, &(ff_conv_form){.kernel = 3, .groups = 4});
+    assert_int_equal(ff_graph_check(graph, &failure), FF_USAGE);
+    assert_non_null(
+        strstr(failure.message, "uneven: a convolution of 6 to 8 channels in 4 groups"));
+    ff_graph_destroy(&graph);
+
     ff_compute *compute;
     const ff_compute_options options = {.threads = 1};
     assert_ok(ff_compute_open(&compute, NULL, &options, error));
     assert_int_equal(ff_graph_create(&graph, 0, 6, 6, &failure), FF_USAGE);
     assert_null(graph);
     assert_ok(ff_graph_create(&graph, 3, 8, 8, error));
-    ff_node x = ff_graph_conv(graph, 0, "c", 4, 8, 1, 0, false, FF_FILTERS_DEFAULT);
+    ff_node x = ff_graph_conv(graph, 0, "c", 4, &(ff_conv_form){.kernel = 8});
     x = ff_graph_norm(graph, x, "lonely");
     ff_graph_finish(graph, ff_graph_linear(graph, x, "fc", CLASSES));
     ff_plan *plan;

@@ -5,7 +5,8 @@
  *
  * Tensors are NHWC in one block: channels padded to a multiple of 8, pad lanes zero in activations,
  * weights, gradients and state; those of images to what compute_input.c chooses. Filters are held
- * as [padded outputs][kernel][kernel][padded inputs]. */
+ * as [padded outputs][kernel][kernel][padded inputs of a group], those of the depthwise kernels as
+ * [kernel][kernel][padded channels]. */
 #ifndef FF_TRAIN_CUDA_COMPUTE_H
 #define FF_TRAIN_CUDA_COMPUTE_H
 

@@ -1,4 +1,5 @@
-/* Convolutions: one planned pass each of the library's, and own kernels where it has none. */
+/* Convolutions: one planned pass each of the library's, and own kernels where it has none. Those
+ * that kernels/depthwise.h has are its alone: nothing of them is planned. */
 #include "format/base/memory.h"
 #include "train/cuda/compute.h"
 
@@ -12,8 +13,10 @@ typedef struct conv {
     ff_library_conv *sums;    /* forward with statistics; NULL where there is none */
     ff_library_conv *data, *weights;
     bool biased;
+    bool depthwise;         /* of own kernels: no pass of the library's */
+    int groups;             /* of the padded channels */
     size_t workspace_bytes; /* of the largest pass; what follows it in scratch: */
-    size_t bias_bytes;      /* a bias in f32, for the kernel; then the room of column sums */
+    size_t f32_bytes;       /* a bias or depthwise gradient in f32; then the room of column sums */
 } conv;
 
 static ff_status plan_with(conv *c, ff_library_pass pass, ff_library_prologue prologue,
@@ -30,6 +33,7 @@ static ff_status plan_with(conv *c, ff_library_pass pass, ff_library_prologue pr
         .kernel = s->kernel,
         .stride = s->stride,
         .pad = s->pad,
+        .groups = c->groups,
         .prologue = prologue,
         .epilogue = epilogue,
     };
@@ -114,6 +118,7 @@ static ff_status plan_apart(conv *c, ff_error *error) {
  * may cost tensor cores: without times for both the pieces are taken. */
 static ff_status plan_all(conv *c, ff_error *error) {
     ff_cuda_compute *self = c->self;
+    if (c->depthwise) return FF_OK;
     if (!c->base.shape.fold || !(self->timed || self->ahead)) return plan_apart(c, error);
     const bool was_tried = self->tried;
     self->tried |= self->ahead;
@@ -141,6 +146,29 @@ static ff_status plan_all(conv *c, ff_error *error) {
     return status;
 }
 
+static ff_cuda_depthwise depthwise_of(const ff_conv_shape *s) {
+    return (ff_cuda_depthwise){.input = s->input, .output = s->output, .stride = s->stride};
+}
+
+/* Groups of the channels as padded: padding goes into groups of its own where a group is one
+ * channel, and has no place elsewhere. */
+static ff_status divide(conv *c, int inputs, int outputs, ff_error *error) {
+    const ff_conv_shape *s = &c->base.shape;
+    const bool single = s->input.c == s->groups && s->output.c == s->groups;
+    if (s->groups > 1 && single && inputs == outputs) {
+        c->groups = inputs;
+        c->depthwise = s->kernel == 3 && s->pad == 1 && s->stride <= 2;
+    } else {
+        c->groups = s->groups;
+        if (s->groups > 1 && (inputs != s->input.c || outputs != s->output.c))
+            return ff_fail(error, FF_USAGE,
+                           "%d groups of %d to %d channels: on a GPU the channels of groups of "
+                           "several are multiples of 8",
+                           s->groups, s->input.c, s->output.c);
+    }
+    return FF_OK;
+}
+
 ff_status ff_cuda_conv_create(ff_compute *compute, const ff_conv_shape *shape,
                               const ff_conv *sibling, ff_conv **out, ff_error *error) {
     (void)sibling; /* filters lie the same way for every batch */
@@ -151,20 +179,22 @@ ff_status ff_cuda_conv_create(ff_compute *compute, const ff_conv_shape *shape,
     c->base.shape = *shape;
     const int inputs = ff_tensor_padded_channels(&shape->input);
     const int outputs = ff_tensor_padded_channels(&shape->output);
-    c->base.weight_count =
-        (size_t)outputs * (size_t)shape->kernel * (size_t)shape->kernel * (size_t)inputs;
-    ff_status status = plan_all(c, error);
-    if (status != FF_OK) {
-        ff_cuda_conv_destroy(compute, &c->base);
-        return status;
-    }
-    c->bias_bytes = ff_align_u64((uint64_t)outputs * sizeof(float), 256);
-    c->base.scratch_bytes = c->workspace_bytes + c->bias_bytes +
-                            ff_cuda_scratch(c->self->place.multiprocessors, outputs);
+    const int taps = shape->kernel * shape->kernel;
+    ff_status status;
+    FF_TRY_DONE(divide(c, inputs, outputs, error));
+    FF_TRY_DONE(plan_all(c, error));
+    const size_t columns = ff_cuda_scratch(c->self->place.multiprocessors, outputs);
+    const size_t sums = c->depthwise ? (size_t)taps : 1; /* a channel's, at most */
+    c->base.weight_count = (size_t)outputs * (size_t)taps * (size_t)(inputs / c->groups);
+    c->f32_bytes = ff_align_u64(sums * (uint64_t)outputs * sizeof(float), 256);
+    c->base.scratch_bytes = c->workspace_bytes + c->f32_bytes + sums * columns;
     c->base.statistics = c->sums;
     c->base.adds_bias = c->biased;
     *out = &c->base;
     return FF_OK;
+done:
+    ff_cuda_conv_destroy(compute, &c->base);
+    return status;
 }
 
 void ff_cuda_conv_destroy(ff_compute *compute, ff_conv *base) {
@@ -194,14 +224,17 @@ double ff_cuda_conv_ns(const ff_conv *base) {
 
 /* ---- weights ---- */
 
-/* Between torch's [o][i][r][s] and the held [o][r][s][i], padded. */
-static void permute(const ff_conv_shape *s, float *held, float *oihw, bool import) {
-    const int inputs = ff_tensor_padded_channels(&s->input);
-    const int taps = s->kernel * s->kernel;
+/* Between torch's [o][i][r][s] and the held [o][r][s][i], padded, or [r][s][o]. */
+static void permute(const conv *c, float *held, float *oihw, bool import) {
+    const ff_conv_shape *s = &c->base.shape;
+    const size_t taps = (size_t)s->kernel * (size_t)s->kernel;
+    const size_t inputs = (size_t)(ff_tensor_padded_channels(&s->input) / c->groups);
+    const size_t by_o = c->depthwise ? 1 : taps * inputs;
+    const size_t by_tap = c->depthwise ? (size_t)ff_tensor_padded_channels(&s->output) : inputs;
     for (int o = 0; o < s->output.c; o++)
-        for (int i = 0; i < s->input.c; i++)
-            for (int tap = 0; tap < taps; tap++, oihw++) {
-                float *at = held + ((size_t)o * taps + tap) * inputs + i;
+        for (int i = 0; i < s->input.c / s->groups; i++)
+            for (size_t tap = 0; tap < taps; tap++, oihw++) {
+                float *at = held + (size_t)o * by_o + tap * by_tap + i;
                 if (import)
                     *at = *oihw;
                 else
@@ -211,11 +244,11 @@ static void permute(const ff_conv_shape *s, float *held, float *oihw, bool impor
 
 void ff_cuda_conv_import(const ff_conv *base, const float *oihw, float *held) {
     memset(held, 0, base->weight_count * sizeof *held);
-    permute(&base->shape, held, (float *)oihw, true);
+    permute((const conv *)base, held, (float *)oihw, true);
 }
 
 void ff_cuda_conv_export(const ff_conv *base, const float *held, float *oihw) {
-    permute(&base->shape, (float *)held, oihw, false);
+    permute((const conv *)base, (float *)held, oihw, false);
 }
 
 /* ---- passes ---- */
@@ -232,17 +265,22 @@ void ff_cuda_conv_forward(ff_compute *compute, ff_conv *base, const void *x, con
     const conv *c = (const conv *)base;
     const ff_library_conv_arguments arguments = {
         .x = (void *)x, .w = (void *)w, .y = y, .bias = c->biased ? bias : NULL};
-    run(c, c->forward, &arguments, scratch);
+    const ff_cuda_place *place = &c->self->place;
+    const ff_cuda_depthwise own = depthwise_of(&base->shape);
+    if (c->depthwise)
+        ff_cuda_keep(compute, ff_cuda_depthwise_forward(place, &own, x, w, y),
+                     "a depthwise convolution");
+    else
+        run(c, c->forward, &arguments, scratch);
     if (!bias || c->biased) return;
     /* The kernel takes a bias of f32. */
-    const ff_cuda_place *place = &c->self->place;
     const int channels = ff_tensor_padded_channels(&base->shape.output);
     if (compute->dtype != FF_F32) {
-        void *wide = (char *)scratch + c->workspace_bytes;
+        void *in_f32 = (char *)scratch + c->workspace_bytes;
         ff_cuda_keep(compute,
-                     ff_cuda_cast(place, (size_t)channels, bias, compute->dtype, wide, FF_F32),
+                     ff_cuda_cast(place, (size_t)channels, bias, compute->dtype, in_f32, FF_F32),
                      "a convolution's bias");
-        bias = wide;
+        bias = in_f32;
     }
     ff_cuda_keep(compute, ff_cuda_bias(place, &base->shape.output, y, bias, y),
                  "a convolution's bias");
@@ -265,9 +303,26 @@ void ff_cuda_conv_forward_sums(ff_compute *compute, ff_conv *base, const void *x
 void ff_cuda_conv_backward_data(ff_compute *compute, ff_conv *base, const void *dy, const void *w,
                                 void *dx, void *scratch) {
     const conv *c = (const conv *)base;
-    (void)compute;
     const ff_library_conv_arguments arguments = {.x = dx, .w = (void *)w, .y = (void *)dy};
-    run(c, c->data, &arguments, scratch);
+    const ff_cuda_depthwise own = depthwise_of(&base->shape);
+    if (c->depthwise)
+        ff_cuda_keep(compute, ff_cuda_depthwise_backward_data(&c->self->place, &own, dy, w, dx),
+                     "a depthwise convolution's input gradient");
+    else
+        run(c, c->data, &arguments, scratch);
+}
+
+/* The kernel gives f32. */
+static void depthwise_weights(ff_compute *compute, const conv *c, const void *x, const void *dy,
+                              void *dw, float *in_f32, void *columns) {
+    const ff_cuda_place *place = &c->self->place;
+    const ff_cuda_depthwise own = depthwise_of(&c->base.shape);
+    const bool narrow = compute->dtype != FF_F32;
+    int result =
+        ff_cuda_depthwise_backward_weights(place, &own, x, dy, narrow ? in_f32 : dw, columns);
+    if (!result && narrow)
+        result = ff_cuda_cast(place, c->base.weight_count, in_f32, FF_F32, dw, compute->dtype);
+    ff_cuda_keep(compute, result, "a depthwise convolution's weight gradient");
 }
 
 void ff_cuda_conv_backward_weights(ff_compute *compute, ff_conv *base, const void *x,
@@ -275,9 +330,13 @@ void ff_cuda_conv_backward_weights(ff_compute *compute, ff_conv *base, const voi
     const conv *c = (const conv *)base;
     const ff_tensor *output = &base->shape.output;
     const ff_library_conv_arguments arguments = {.x = (void *)x, .w = dw, .y = (void *)dy};
-    if (dw) run(c, c->weights, &arguments, scratch);
+    float *in_f32 = (float *)(void *)((char *)scratch + c->workspace_bytes);
+    void *columns = (char *)(void *)in_f32 + c->f32_bytes;
+    if (dw && c->depthwise)
+        depthwise_weights(compute, c, x, dy, dw, in_f32, columns);
+    else if (dw)
+        run(c, c->weights, &arguments, scratch);
     if (!dbias) return;
-    void *columns = (char *)scratch + c->workspace_bytes + c->bias_bytes;
     ff_cuda_keep(compute, ff_cuda_bias_gradient(&c->self->place, output, dy, dbias, columns),
                  "the gradient of a convolution's bias");
 }

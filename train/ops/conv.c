@@ -31,6 +31,7 @@ ff_conv_shape ff_op_conv_shape(const ff_plan *plan, const ff_op *op) {
         .kernel = layer->kernel_h,
         .stride = layer->stride,
         .pad = layer->pad,
+        .groups = layer->groups,
         .bias = layer->bias,
         .input_gradient = plan->training && plan->wanted[op->from],
         .training = plan->training,
@@ -126,8 +127,10 @@ static void conv_describe(const ff_plan *plan, const ff_op *op, bool forward,
                        : bias && !op->conv.planned->adds_bias && forward ? ", bias apart"
                        : bias                                            ? ", bias"
                                                                          : "";
-    snprintf(text, FF_OP_NAME, "conv %dx%d /%d%s%s", s->kernel, s->kernel, s->stride, also,
-             forward && op->conv.counts_for ? ", sums for the norm" : "");
+    char groups[24] = "";
+    if (s->groups > 1) snprintf(groups, sizeof groups, ", %d groups", s->groups);
+    snprintf(text, FF_OP_NAME, "conv %dx%d /%d%s%s%s", s->kernel, s->kernel, s->stride, groups,
+             also, forward && op->conv.counts_for ? ", sums for the norm" : "");
 }
 
 const ff_op_type ff_op_conv = {
