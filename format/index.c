@@ -358,8 +358,10 @@ ff_status ff_index_build(const char *directory, const ff_buffer *text, ff_writer
                          bool *written, ff_error *error) {
     builder b = {.directory = directory, .text = text};
     ff_buffer own = {0};
-    ff_status status = text ? FF_OK : read_text(&b, &own, error);
-    if (status == FF_OK) status = build(&b, written, error);
+    ff_status status;
+    FF_TRY_DONE(text ? FF_OK : read_text(&b, &own, error));
+    FF_TRY_DONE(build(&b, written, error));
+done:
     if (status == FF_OK) {
         *result = (ff_writer_result){.sample_count = b.sample_count,
                                      .shard_count = b.shard_count,

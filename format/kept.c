@@ -36,8 +36,10 @@ static ff_status encode(const ff_kept *kept, ff_buffer *all, ff_error *error) {
 ff_status ff_kept_write(const ff_kept *kept, const char *directory, const char *name,
                         ff_error *error) {
     ff_buffer all = {0};
-    ff_status status = encode(kept, &all, error);
-    if (status == FF_OK) status = ff_file_save(directory, name, &all, error);
+    ff_status status;
+    FF_TRY_DONE(encode(kept, &all, error));
+    FF_TRY_DONE(ff_file_save(directory, name, &all, error));
+done:
     ff_buffer_free(&all);
     return status;
 }

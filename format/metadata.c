@@ -43,8 +43,10 @@ void ff_metadata_free(ff_metadata *metadata) {
 ff_status ff_metadata_copy(ff_metadata *copy, const ff_metadata *metadata, ff_error *error) {
     *copy = (ff_metadata){0};
     ff_buffer text = {0};
-    ff_status status = ff_metadata_write(metadata, &text, error);
-    if (status == FF_OK) status = ff_metadata_read(copy, text.bytes, text.length, error);
+    ff_status status;
+    FF_TRY_DONE(ff_metadata_write(metadata, &text, error));
+    FF_TRY_DONE(ff_metadata_read(copy, text.bytes, text.length, error));
+done:
     ff_buffer_free(&text);
     return status;
 }
@@ -74,8 +76,10 @@ ff_status ff_metadata_add_provenance(ff_metadata *metadata, const char *key, con
     ff_provenance entry = {0};
     FF_TRY(ff_grow(&metadata->provenance, metadata->provenance_count, sizeof entry, "provenance",
                    error));
-    ff_status status = ff_copy_string(&entry.key, key, error);
-    if (status == FF_OK) status = ff_copy_string(&entry.value, value, error);
+    ff_status status;
+    FF_TRY_DONE(ff_copy_string(&entry.key, key, error));
+    FF_TRY_DONE(ff_copy_string(&entry.value, value, error));
+done:
     if (status == FF_OK)
         metadata->provenance[metadata->provenance_count++] = entry;
     else

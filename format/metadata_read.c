@@ -242,6 +242,21 @@ static ff_status read_floats(line_parser *parser, float **out, uint32_t count) {
 }
 
 /* `field ...` and the `class` lines that it announces. */
+/* The i-th name of the field added last. */
+static ff_status read_class(line_parser *parser, ff_metadata *metadata, uint32_t i,
+                            uint32_t count) {
+    if (!next_line(parser) || !take_word(parser, "class"))
+        return bad(parser, "wanted class %u of %u", i, count);
+    char *name;
+    FF_TRY(take_string(parser, &name));
+    ff_status status;
+    if (parser->line_bytes) FF_TRY_DONE(bad(parser, "unexpected text at its end"));
+    FF_TRY_DONE(ff_metadata_add_class(metadata, metadata->field_count - 1, name, parser->error));
+done:
+    free(name);
+    return status;
+}
+
 static ff_status read_field(line_parser *parser, ff_metadata *metadata) {
     if (metadata->field_count >= FF_FIELDS_LIMIT) return bad(parser, "more than 256 fields");
     if (!take_name(parser, "name")) return bad(parser, "wanted name=");
@@ -249,26 +264,17 @@ static ff_status read_field(line_parser *parser, ff_metadata *metadata) {
     FF_TRY(take_string(parser, &name));
     int kind = 0, dtype = 0;
     uint32_t width = 0, classes = 0;
-    ff_status status = take_choice(parser, "kind", kind_name, FF_FIELD_KIND_COUNT, &kind);
-    if (status == FF_OK) status = take_choice(parser, "dtype", dtype_name, FF_DTYPE_COUNT, &dtype);
-    if (status == FF_OK) status = take_u32(parser, "width", FF_CLASSES_LIMIT, &width);
-    if (status == FF_OK) status = take_u32(parser, "classes", FF_CLASSES_LIMIT, &classes);
-    if (status == FF_OK && parser->line_bytes) status = bad(parser, "unexpected text at its end");
-    if (status == FF_OK)
-        status = ff_metadata_add_field(metadata, name, (ff_field_kind)kind, (ff_dtype)dtype, width,
-                                       parser->error);
+    ff_status status;
+    FF_TRY_DONE(take_choice(parser, "kind", kind_name, FF_FIELD_KIND_COUNT, &kind));
+    FF_TRY_DONE(take_choice(parser, "dtype", dtype_name, FF_DTYPE_COUNT, &dtype));
+    FF_TRY_DONE(take_u32(parser, "width", FF_CLASSES_LIMIT, &width));
+    FF_TRY_DONE(take_u32(parser, "classes", FF_CLASSES_LIMIT, &classes));
+    if (parser->line_bytes) FF_TRY_DONE(bad(parser, "unexpected text at its end"));
+    FF_TRY_DONE(ff_metadata_add_field(metadata, name, (ff_field_kind)kind, (ff_dtype)dtype, width,
+                                      parser->error));
+    for (uint32_t i = 0; i < classes; i++) FF_TRY_DONE(read_class(parser, metadata, i, classes));
+done:
     free(name);
-    for (uint32_t i = 0; i < classes && status == FF_OK; i++) {
-        if (!next_line(parser) || !take_word(parser, "class"))
-            return bad(parser, "wanted class %u of %u", i, classes);
-        char *class_name = NULL;
-        FF_TRY(take_string(parser, &class_name));
-        if (parser->line_bytes) status = bad(parser, "unexpected text at its end");
-        if (status == FF_OK)
-            status = ff_metadata_add_class(metadata, metadata->field_count - 1, class_name,
-                                           parser->error);
-        free(class_name);
-    }
     return status;
 }
 

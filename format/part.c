@@ -85,15 +85,16 @@ ff_status ff_part_read(ff_part *part, const char *directory, ff_buffer *text, ff
     ff_buffer all = {0}, head = {0};
     char *path;
     FF_TRY(ff_format(&path, error, "%s/%s", directory, FF_PART_NAME));
-    ff_status status =
-        ff_read_whole(&all, path, FF_METADATA_LIMIT_BYTES + HEAD_LIMIT + CHECKSUM_LINE, error);
-    if (status == FF_OK) status = check_end(&all, path, error);
-    if (status == FF_OK) status = read_head(part, &all, path, &head, error);
-    if (status == FF_OK && head.length > all.length - CHECKSUM_LINE)
-        status = ff_fail(error, FF_BAD_DATA, "%s: holds no metadata", path);
-    if (status == FF_OK)
-        status = ff_buffer_add(text, all.bytes + head.length,
-                               all.length - CHECKSUM_LINE - head.length, error);
+    ff_status status;
+    FF_TRY_DONE(
+        ff_read_whole(&all, path, FF_METADATA_LIMIT_BYTES + HEAD_LIMIT + CHECKSUM_LINE, error));
+    FF_TRY_DONE(check_end(&all, path, error));
+    FF_TRY_DONE(read_head(part, &all, path, &head, error));
+    if (head.length > all.length - CHECKSUM_LINE)
+        FF_TRY_DONE(ff_fail(error, FF_BAD_DATA, "%s: holds no metadata", path));
+    FF_TRY_DONE(ff_buffer_add(text, all.bytes + head.length,
+                              all.length - CHECKSUM_LINE - head.length, error));
+done:
     ff_buffer_free(&head);
     ff_buffer_free(&all);
     free(path);

@@ -194,23 +194,23 @@ static ff_status complete_one(completion *job, uint32_t number, ff_error *error)
     char name[32], *path = NULL, *temporary = NULL;
     ff_pending pending = {0};
     ff_shard_name(name, number);
-    ff_status status = ff_format(&path, error, "%s/%s", job->directory, name);
-    if (status == FF_OK) status = ff_format(&temporary, error, "%s" FF_TMP_SUFFIX, path);
+    ff_status status;
+    FF_TRY_DONE(ff_format(&path, error, "%s/%s", job->directory, name));
+    FF_TRY_DONE(ff_format(&temporary, error, "%s" FF_TMP_SUFFIX, path));
     /* Else renamed before a kill: the .pending file is the last of it. */
-    if (status == FF_OK && access(path, F_OK) != 0) {
-        status = ff_pending_read(&pending, job->directory, number, error);
-        if (status == FF_OK)
-            status = ff_metadata_compare(pending.path, &pending.text, job->stand_in, error);
-        if (status == FF_OK) status = rewrite(job, &pending, number, temporary, error);
-        if (status == FF_OK) status = settle(job, error);
-        if (status == FF_OK && rename(temporary, path))
-            status = ff_fail_errno(error, "%s: cannot rename to %s", temporary, path);
-        ff_pending_free(&pending);
-    } else if (status == FF_OK) {
-        status = settle(job, error);
+    const bool rewrites = access(path, F_OK) != 0;
+    if (rewrites) {
+        FF_TRY_DONE(ff_pending_read(&pending, job->directory, number, error));
+        FF_TRY_DONE(ff_metadata_compare(pending.path, &pending.text, job->stand_in, error));
+        FF_TRY_DONE(rewrite(job, &pending, number, temporary, error));
     }
+    FF_TRY_DONE(settle(job, error));
+    if (rewrites && rename(temporary, path))
+        status = ff_fail_errno(error, "%s: cannot rename to %s", temporary, path);
+done:
     job->renamed = status == FF_OK;
     job->last = number;
+    ff_pending_free(&pending);
     free(path);
     free(temporary);
     return status;

@@ -126,8 +126,10 @@ ff_status ff_shard_open(ff_shard *shard, const char *directory, uint32_t number,
     ff_shard_name(name, number);
     FF_TRY(ff_format(&shard->path, error, "%s/%s", directory, name));
     int descriptor;
-    ff_status status = ff_open_file(shard->path, &descriptor, &shard->bytes, error);
-    if (status == FF_OK) status = open_descriptor(shard, descriptor, number, error);
+    ff_status status;
+    FF_TRY_DONE(ff_open_file(shard->path, &descriptor, &shard->bytes, error));
+    FF_TRY_DONE(open_descriptor(shard, descriptor, number, error));
+done:
     ff_close_file(&descriptor);
     if (status != FF_OK) ff_shard_close(shard);
     return status;

@@ -318,8 +318,10 @@ ff_status ff_file_save(const char *directory, const char *name, const ff_buffer 
                        ff_error *error) {
     ff_file *file;
     FF_TRY(ff_file_create(&file, directory, name, error));
-    ff_status status = ff_file_write(file, content->bytes, content->length, error);
-    if (status == FF_OK) status = ff_file_commit(&file, error);
+    ff_status status;
+    FF_TRY_DONE(ff_file_write(file, content->bytes, content->length, error));
+    FF_TRY_DONE(ff_file_commit(&file, error));
+done:
     ff_file_discard(&file);
     return status;
 }

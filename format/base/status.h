@@ -52,8 +52,8 @@ int ff_exit_code(const ff_error *error);
     } while (0)
 
 /* The same for functions that release what they hold at a label `done:` and return `status`: how
- * functions of several steps clean up. Where one step follows another and no more, `if (status ==
- * FF_OK) status = ...` says it in a line. */
+ * functions of several steps clean up. After a loop or a branch that keeps its failure, `if (status
+ * == FF_OK) status = ...` takes one more step: never two of them. */
 #define FF_TRY_DONE(call)                                                                          \
     do {                                                                                           \
         status = (call);                                                                           \

@@ -315,7 +315,7 @@ LD_LIBRARY_PATH=driver alone/fftrain --data tiny "${small[@]}" -n --verbose >std
 check "--verbose says all" grep -qE '^compute +cpu; no GPU: .*(libff_cuda.so|make found no toolkit)' stdout
 ln -s "$PWD/alone/fftrain" elsewhere/ft
 for how in alone/fftrain elsewhere/ft fftrain; do
-    PATH=alone:$PATH "$how" --data tiny "${small[@]}" --epochs 100000 --quiet >stdout 2>stderr &
+    env -u OMP_WAIT_POLICY PATH="alone:$PATH" "$how" --data tiny "${small[@]}" --epochs 100000 --quiet >stdout 2>stderr &
     child=$!
     for _ in $(seq 100); do
         name=$(cat /proc/$child/comm) # which it sets again after it has started itself again

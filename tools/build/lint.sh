@@ -67,10 +67,15 @@ while read -r line; do finding "$line"; done < <(grep -E '^(format|loader|train|
 grep -nP '\t| +$' "${sources[@]}" | head -5 | while read -r line; do echo "lint: $line: tab or trailing blank"; done | grep . && failed=1
 grep -nE '[^_a-zA-Z](exit|abort)\(' $(find format loader train tools -name '*.[ch]' ! -name main.c) | grep -v '_exit(' | grep -v 'allowed:' | grep -vE '^\S+: *(/\*| \*)' | while read -r line; do echo "lint: $line: only the mains exit"; done | grep . && failed=1
 
-# 6. Functions that no program uses.
+# 6. Cleanup: functions of several steps use FF_TRY_DONE (format/base/status.h).
+while read -r line; do finding "$line"; done < <(find format loader tools -name '*.c' -exec awk '
+    /^}/ { if (steps > 1) print FILENAME ":" FNR ": ends a function of " steps " steps without FF_TRY_DONE"; steps = 0 }
+    /if \(status == FF_OK\) status =/ { steps++ }' {} +)
+
+# 7. Functions that no program uses.
 while read -r line; do finding "$line"; done < <("${PYTHON:-/usr/bin/python3}" tools/build/unused.py 2>&1)
 
-# 7. Planted faults (tests/mutate) whose text is no longer there.
+# 8. Planted faults (tests/mutate) whose text is no longer there.
 while read -r line; do finding "$line"; done < <("${PYTHON:-/usr/bin/python3}" tests/mutate --stale 2>&1)
 
 [ $failed -eq 0 ] && echo "lint: all well (${#sources[@]} files)"

@@ -52,6 +52,21 @@ static int finish(int code) {
     return code ? code : 74;
 }
 
+static ff_status inspect(ff_inspect_options *chosen, const char **folders, int count,
+                         ff_error *error) {
+    if (count == 0)
+        return ff_fail(error, FF_USAGE,
+                       "name a packed folder: ffinspect DIR; 'ffinspect --help' tells more");
+    if (count > 1)
+        return ff_fail(error, FF_USAGE, "one folder at a time: '%s' is one too many", folders[1]);
+    chosen->path = folders[0];
+    FF_TRY(ff_inspect_check_options(chosen, error));
+    /* Only what writes files has something to tidy up; anything else ends at once. */
+    signal(SIGPIPE, SIG_IGN);
+    if (chosen->npy || chosen->png) ff_interrupt_install();
+    return ff_inspect_run(chosen, error);
+}
+
 int main(int argc, char **argv) {
     ff_inspect_options chosen = {
         .seed = FF_INSPECT_NO_SEED, .jobs = ff_cpu_count(), .classes_limit = 20};
@@ -103,20 +118,8 @@ int main(int argc, char **argv) {
     ff_status status =
         positional ? ff_options_parse(&command, argc, argv, positional, &count, &result, &error)
                    : ff_fail(&error, FF_NO_MEMORY, "not enough memory");
-    if (status == FF_OK && result == FF_OPTIONS_RUN) {
-        chosen.path = count == 1 ? positional[0] : NULL;
-        if (count == 0)
-            status = ff_fail(&error, FF_USAGE,
-                             "name a packed folder: ffinspect DIR; 'ffinspect --help' tells more");
-        else if (count > 1)
-            status = ff_fail(&error, FF_USAGE, "one folder at a time: '%s' is one too many",
-                             positional[1]);
-        if (status == FF_OK) status = ff_inspect_check_options(&chosen, &error);
-        /* Only what writes files has something to tidy up; anything else ends at once. */
-        signal(SIGPIPE, SIG_IGN);
-        if (chosen.npy || chosen.png) ff_interrupt_install();
-        if (status == FF_OK) status = ff_inspect_run(&chosen, &error);
-    }
+    if (status == FF_OK && result == FF_OPTIONS_RUN)
+        status = inspect(&chosen, positional, count, &error);
     free(positional);
     if (status == FF_OK) return finish(0);
     fflush(stdout); /* what was found comes before the sentence about it */

@@ -20,20 +20,21 @@ enum { AXES = 3, CHUNK_BYTES = 1 << 20 };
 ff_status ff_inspect_npy_header(ff_buffer *header, ff_dtype dtype, const uint64_t *shape,
                                 size_t axes, ff_error *error) {
     ff_buffer text = {0};
-    ff_status status = ff_buffer_printf(
-        &text, error, "{'descr': '%s', 'fortran_order': False, 'shape': (", ff_dtype_numpy(dtype));
-    for (size_t i = 0; i < axes && status == FF_OK; i++)
-        status = ff_buffer_printf(&text, error, "%s%" PRIu64, i ? ", " : "", shape[i]);
-    if (status == FF_OK) status = ff_buffer_printf(&text, error, axes == 1 ? ",), }" : "), }");
-    /* Magic and length (10 bytes), the text, blanks and a newline: a multiple of 64 bytes. */
-    size_t padded = (10 + text.length + 1 + 63) / 64 * 64 - 10;
-    while (status == FF_OK && text.length + 1 < padded)
-        status = ff_buffer_add(&text, " ", 1, error);
-    if (status == FF_OK) status = ff_buffer_add(&text, "\n", 1, error);
     unsigned char start[10] = "\x93NUMPY\x01";
+    ff_status status;
+    FF_TRY_DONE(ff_buffer_printf(&text, error, "{'descr': '%s', 'fortran_order': False, 'shape': (",
+                                 ff_dtype_numpy(dtype)));
+    for (size_t i = 0; i < axes; i++)
+        FF_TRY_DONE(ff_buffer_printf(&text, error, "%s%" PRIu64, i ? ", " : "", shape[i]));
+    FF_TRY_DONE(ff_buffer_printf(&text, error, axes == 1 ? ",), }" : "), }"));
+    /* Magic and length (10 bytes), the text, blanks and a newline: a multiple of 64 bytes. */
+    const size_t padded = (10 + text.length + 1 + 63) / 64 * 64 - 10;
+    while (text.length + 1 < padded) FF_TRY_DONE(ff_buffer_add(&text, " ", 1, error));
+    FF_TRY_DONE(ff_buffer_add(&text, "\n", 1, error));
     ff_store_u16(start + 8, (uint16_t)padded);
-    if (status == FF_OK) status = ff_buffer_add(header, start, sizeof start, error);
-    if (status == FF_OK) status = ff_buffer_add(header, text.bytes, text.length, error);
+    FF_TRY_DONE(ff_buffer_add(header, start, sizeof start, error));
+    FF_TRY_DONE(ff_buffer_add(header, text.bytes, text.length, error));
+done:
     ff_buffer_free(&text);
     return status;
 }
@@ -91,11 +92,13 @@ static ff_status fill_array(const npy_writing *writing, ff_file *file, ff_error 
     uint64_t shape[1 + AXES] = {writing->end - writing->begin}, *order = NULL;
     sample_shape(metadata, metadata->height, metadata->width, shape + 1);
     ff_buffer header = {0};
-    ff_status status = ff_inspect_npy_header(&header, metadata->dtype, shape, 1 + AXES, error);
-    if (status == FF_OK && ff_file_seekable(file))
-        status = ff_dataset_storage_order(writing->dataset, &order, error);
-    if (status == FF_OK) status = ff_file_write(file, header.bytes, header.length, error);
-    if (status == FF_OK) status = write_samples(writing, file, header.length, order, error);
+    ff_status status;
+    FF_TRY_DONE(ff_inspect_npy_header(&header, metadata->dtype, shape, 1 + AXES, error));
+    if (ff_file_seekable(file))
+        FF_TRY_DONE(ff_dataset_storage_order(writing->dataset, &order, error));
+    FF_TRY_DONE(ff_file_write(file, header.bytes, header.length, error));
+    FF_TRY_DONE(write_samples(writing, file, header.length, order, error));
+done:
     free(order);
     ff_buffer_free(&header);
     return status;
@@ -123,41 +126,45 @@ static ff_status fill_labels(const npy_writing *writing, size_t index, ff_file *
     const size_t bytes = ff_field_bytes(field);
     char *values = NULL;
     ff_buffer text = {0};
-    ff_status status = ff_inspect_npy_header(&text, field->dtype, shape,
-                                             field->kind == FF_FIELD_CLASS ? 1 : 2, error);
-    if (status == FF_OK) status = ff_alloc(&values, bytes, 1, "a label", error);
-    for (uint64_t i = writing->begin; i < writing->end && status == FF_OK; i++) {
-        status = ff_interrupt_check(error);
-        if (status == FF_OK) status = ff_reader_label(writing->reader, i, index, values, error);
-        if (status == FF_OK) status = ff_buffer_add(&text, values, bytes, error);
-        if (status == FF_OK && text.length >= CHUNK_BYTES) {
-            status = ff_file_write(file, text.bytes, text.length, error);
-            text.length = 0;
-        }
+    ff_status status;
+    FF_TRY_DONE(ff_inspect_npy_header(&text, field->dtype, shape,
+                                      field->kind == FF_FIELD_CLASS ? 1 : 2, error));
+    FF_TRY_DONE(ff_alloc(&values, bytes, 1, "a label", error));
+    for (uint64_t i = writing->begin; i < writing->end; i++) {
+        FF_TRY_DONE(ff_interrupt_check(error));
+        FF_TRY_DONE(ff_reader_label(writing->reader, i, index, values, error));
+        FF_TRY_DONE(ff_buffer_add(&text, values, bytes, error));
+        if (text.length < CHUNK_BYTES) continue;
+        FF_TRY_DONE(ff_file_write(file, text.bytes, text.length, error));
+        text.length = 0;
     }
-    if (status == FF_OK) status = ff_file_write(file, text.bytes, text.length, error);
+    FF_TRY_DONE(ff_file_write(file, text.bytes, text.length, error));
+done:
     free(values);
     ff_buffer_free(&text);
     return status;
 }
 
+/* A label field's array, in a file of its own beside the samples'. */
+static ff_status write_label(npy_writing *writing, size_t index, ff_error *error) {
+    ff_buffer path = {0};
+    ff_file *file = NULL;
+    ff_status status;
+    FF_TRY_DONE(label_path(writing, &writing->metadata->field[index], &path, error));
+    FF_TRY_DONE(ff_file_replace(&file, path.bytes, error));
+    FF_TRY_DONE(fill_labels(writing, index, file, error));
+    FF_TRY_DONE(ff_file_commit(&file, error));
+    FF_TRY_DONE(ff_buffer_printf(&writing->labelled, error, "%s%s",
+                                 writing->labelled.length ? ", " : "", path.bytes));
+done:
+    ff_file_discard(&file);
+    ff_buffer_free(&path);
+    return status;
+}
+
 static ff_status write_labels(npy_writing *writing, ff_error *error) {
-    for (size_t i = 0; i < writing->metadata->field_count; i++) {
-        const ff_field *field = &writing->metadata->field[i];
-        if (!field->width) continue;
-        ff_buffer path = {0};
-        ff_file *file = NULL;
-        ff_status status = label_path(writing, field, &path, error);
-        if (status == FF_OK) status = ff_file_replace(&file, path.bytes, error);
-        if (status == FF_OK) status = fill_labels(writing, i, file, error);
-        if (status == FF_OK) status = ff_file_commit(&file, error);
-        if (status == FF_OK)
-            status = ff_buffer_printf(&writing->labelled, error, "%s%s",
-                                      writing->labelled.length ? ", " : "", path.bytes);
-        ff_file_discard(&file);
-        ff_buffer_free(&path);
-        FF_TRY(status);
-    }
+    for (size_t i = 0; i < writing->metadata->field_count; i++)
+        if (writing->metadata->field[i].width) FF_TRY(write_label(writing, i, error));
     return FF_OK;
 }
 
@@ -252,10 +259,12 @@ static bool ends_in(const char *path, const char *ending) {
 
 static ff_status write_array(npy_writing *writing, ff_error *error) {
     ff_file *file = NULL;
-    ff_status status = ff_file_replace(&file, writing->path, error);
-    if (status == FF_OK) status = fill_array(writing, file, error);
-    if (status == FF_OK && ends_in(writing->path, ".npy")) status = write_labels(writing, error);
-    if (status == FF_OK) status = ff_file_commit(&file, error);
+    ff_status status;
+    FF_TRY_DONE(ff_file_replace(&file, writing->path, error));
+    FF_TRY_DONE(fill_array(writing, file, error));
+    if (ends_in(writing->path, ".npy")) FF_TRY_DONE(write_labels(writing, error));
+    FF_TRY_DONE(ff_file_commit(&file, error));
+done:
     ff_file_discard(&file);
     return status;
 }

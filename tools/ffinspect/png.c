@@ -29,12 +29,14 @@ ff_status ff_canvas_write_png(const ff_canvas *canvas, const char *path, ff_erro
     ff_file *file = NULL;
     void *bytes = NULL;
     size_t length = 0;
-    ff_status status = encode(context, canvas, path, &bytes, &length, error);
-    spng_ctx_free(context);
-    if (status == FF_OK) status = ff_file_replace(&file, path, error);
-    if (status == FF_OK) status = ff_file_write(file, bytes, length, error);
-    if (status == FF_OK) status = ff_file_commit(&file, error);
+    ff_status status;
+    FF_TRY_DONE(encode(context, canvas, path, &bytes, &length, error));
+    FF_TRY_DONE(ff_file_replace(&file, path, error));
+    FF_TRY_DONE(ff_file_write(file, bytes, length, error));
+    FF_TRY_DONE(ff_file_commit(&file, error));
+done:
     ff_file_discard(&file);
+    spng_ctx_free(context);
     free(bytes);
     return status;
 }

@@ -129,8 +129,10 @@ static ff_status measure(ff_sheet *drawn, ff_sheet_section *split, ff_error *err
 static ff_status in_known_letters(ff_sheet *drawn, ff_buffer *text, ff_error *error) {
     if (ff_letters_know(drawn->letters, text->bytes)) return FF_OK;
     ff_buffer ascii = {0};
-    ff_status status = ff_buffer_printf(&ascii, error, "~");
-    if (status == FF_OK) status = ff_inspect_ascii(&ascii, text->bytes, error);
+    ff_status status;
+    FF_TRY_DONE(ff_buffer_printf(&ascii, error, "~"));
+    FF_TRY_DONE(ff_inspect_ascii(&ascii, text->bytes, error));
+done:
     ff_buffer_free(text);
     *text = ascii;
     drawn->replaced = true;

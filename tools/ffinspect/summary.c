@@ -253,8 +253,10 @@ static ff_status print_all(ff_dataset *dataset, const ff_facts *facts, const cha
 ff_status ff_inspect_print_summary(ff_dataset *dataset, const char *name, uint64_t classes_limit,
                                    ff_error *error) {
     ff_facts facts;
-    ff_status status = ff_inspect_facts(&facts, dataset, error);
-    if (status == FF_OK) status = print_all(dataset, &facts, name, classes_limit, error);
+    ff_status status;
+    FF_TRY_DONE(ff_inspect_facts(&facts, dataset, error));
+    FF_TRY_DONE(print_all(dataset, &facts, name, classes_limit, error));
+done:
     ff_inspect_free_facts(&facts);
     return status;
 }

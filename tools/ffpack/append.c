@@ -196,8 +196,10 @@ static ff_status write_shards(ff_run *job, ff_append_target *at, ff_report_split
 
 static ff_status write_index(const ff_append_target *at, ff_report_split *report, ff_error *error) {
     ff_buffer text = {0};
-    ff_status status = ff_metadata_write(&report->metadata, &text, error);
-    if (status == FF_OK) status = ff_index_build(at->folder, &text, &report->result, NULL, error);
+    ff_status status;
+    FF_TRY_DONE(ff_metadata_write(&report->metadata, &text, error));
+    FF_TRY_DONE(ff_index_build(at->folder, &text, &report->result, NULL, error));
+done:
     ff_buffer_free(&text);
     return status;
 }

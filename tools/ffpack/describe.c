@@ -112,24 +112,23 @@ ff_status ff_describe_split(ff_metadata *metadata, const ff_settings *settings,
                               .compression = settings->compression,
                               .level = settings->level};
     ff_transform_spec spec = ff_describe_transform(settings, plan, mean, std);
-    ff_status status = ff_copy_string(&metadata->split, split->name, error);
-    if (status == FF_OK && plan->exif)
-        status = ff_metadata_add_transform(metadata, "exif_transpose", error);
-    if (status == FF_OK && plan->fast_decode)
-        status = ff_metadata_add_transform(metadata, "fast_decode", error);
-    if (status == FF_OK)
-        status = ff_transform_record(metadata, plan->mode, &plan->geometry, &spec, error);
-    if (status == FF_OK && settings->compression == FF_COMPRESSION_ZSTD) {
+    ff_status status;
+    FF_TRY_DONE(ff_copy_string(&metadata->split, split->name, error));
+    if (plan->exif) FF_TRY_DONE(ff_metadata_add_transform(metadata, "exif_transpose", error));
+    if (plan->fast_decode) FF_TRY_DONE(ff_metadata_add_transform(metadata, "fast_decode", error));
+    FF_TRY_DONE(ff_transform_record(metadata, plan->mode, &plan->geometry, &spec, error));
+    if (settings->compression == FF_COMPRESSION_ZSTD) {
         if (settings->dtype == FF_U8)
             metadata->filter = FF_FILTER_DELTA;
         else if (plan->values != FF_VALUES_U8)
             metadata->filter = FF_FILTER_SHUFFLE;
         else
-            status = add_table(metadata, &spec, error);
+            FF_TRY_DONE(add_table(metadata, &spec, error));
     }
-    if (status == FF_OK) status = copy_labels(metadata, &plan->source->labels, error);
-    if (status == FF_OK) status = add_provenance(metadata, settings, plan, split, origin, error);
-    if (status == FF_OK) status = ff_metadata_plan(metadata, settings->shard_bytes, error);
+    FF_TRY_DONE(copy_labels(metadata, &plan->source->labels, error));
+    FF_TRY_DONE(add_provenance(metadata, settings, plan, split, origin, error));
+    FF_TRY_DONE(ff_metadata_plan(metadata, settings->shard_bytes, error));
+done:
     if (status != FF_OK) ff_metadata_free(metadata);
     return status;
 }

@@ -194,8 +194,10 @@ static ff_status check_parts(merge *job, ff_error *error) {
 /* An interrupted merge left it: the very shard, or something else. */
 static ff_status is_same(const char *folder, const char *other, uint32_t number, ff_error *error) {
     ff_shard a = {0}, b = {0};
-    ff_status status = ff_shard_open(&a, folder, number, error);
-    if (status == FF_OK) status = ff_shard_open(&b, other, number, error);
+    ff_status status;
+    FF_TRY_DONE(ff_shard_open(&a, folder, number, error));
+    FF_TRY_DONE(ff_shard_open(&b, other, number, error));
+done:
     if (status == FF_OK && (a.bytes != b.bytes || a.footer.checksum != b.footer.checksum))
         status =
             ff_fail(error, FF_USAGE, "%s: left by another run; remove it to start afresh", b.path);
@@ -214,8 +216,10 @@ static ff_status copy_shard(merge *job, const piece *own, int from, const char *
     job->told_copying = true;
     if (fstat(from, &info)) return ff_fail_errno(error, "%s: cannot stat", path);
     FF_TRY(ff_file_create(&file, directory, name, error));
-    ff_status status = ff_file_copy(file, from, path, (uint64_t)info.st_size, error);
-    if (status == FF_OK) status = ff_file_commit(&file, error);
+    ff_status status;
+    FF_TRY_DONE(ff_file_copy(file, from, path, (uint64_t)info.st_size, error));
+    FF_TRY_DONE(ff_file_commit(&file, error));
+done:
     ff_file_discard(&file);
     job->report->copied++;
     return status;

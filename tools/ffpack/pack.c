@@ -94,15 +94,16 @@ static ff_status pack_split(pack *job, const char *partial, size_t number, ff_er
         return ff_run_split(&job->run, &packing, error);
     /* Once with what stands in for mean and std, then completed, and found whole. */
     ff_buffer stand_in = {0};
-    ff_status status = ff_metadata_write(&report->metadata, &stand_in, error);
-    if (status == FF_OK) status = ff_statistics_pack(&job->run, &packing, error);
-    uint64_t continued = report->continued;
-    if (status == FF_OK) status = describe_all(job, error);
-    if (status == FF_OK)
-        status = ff_pending_complete(packing.directory, &stand_in, &report->metadata, error);
-    if (status == FF_OK) status = ff_run_split(&job->run, &packing, error);
-    ff_buffer_free(&stand_in);
+    ff_status status;
+    FF_TRY_DONE(ff_metadata_write(&report->metadata, &stand_in, error));
+    FF_TRY_DONE(ff_statistics_pack(&job->run, &packing, error));
+    const uint64_t continued = report->continued; /* by the pass that packs */
+    FF_TRY_DONE(describe_all(job, error));
+    FF_TRY_DONE(ff_pending_complete(packing.directory, &stand_in, &report->metadata, error));
+    FF_TRY_DONE(ff_run_split(&job->run, &packing, error));
     report->continued = continued;
+done:
+    ff_buffer_free(&stand_in);
     return status;
 }
 

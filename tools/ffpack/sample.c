@@ -18,39 +18,41 @@ static ff_decode_options decode_options(const ff_sample_plan *plan) {
 }
 
 /* The first image whose header can be read. */
+/* The size and name of one item. */
+static ff_status look_at(ff_sample_plan *plan, const ff_source_split *split, const ff_item *item,
+                         ff_source_reader *reader, ff_error *error) {
+    const ff_decode_options options = decode_options(plan);
+    const unsigned char *bytes;
+    char name[NAME_BYTES];
+    ff_image_info info;
+    ff_source_item_name(plan->source, split, item, name, sizeof name);
+    FF_TRY(ff_source_read(reader, split, item, &bytes, error));
+    const ff_status status = ff_decode_probe(bytes, item->bytes, &options, &info, error);
+    if (status != FF_OK) return ff_fail_within(error, status, "%s", name);
+    plan->first_height = info.height;
+    plan->first_width = info.width;
+    return ff_copy_string(&plan->first_name, name, error);
+}
+
 static ff_status find_first(ff_sample_plan *plan, const ff_source_split *split, bool skip,
                             ff_error *error) {
     ff_listing_cursor *cursor = NULL;
     ff_source_reader *reader = NULL;
     ff_stream *stream = NULL;
-    ff_decode_options options = decode_options(plan);
-    ff_status status = ff_listing_cursor_create(&cursor, split->listing, error);
-    if (status == FF_OK) status = ff_stream_create(&stream, plan->source, split, 0, error);
-    if (status == FF_OK) status = ff_source_reader_create(&reader, plan->source, stream, error);
-    uint64_t count = ff_listing_count(split->listing);
-    for (uint64_t position = 0; position < count && status == FF_OK; position++) {
+    const uint64_t count = ff_listing_count(split->listing);
+    ff_status status;
+    FF_TRY_DONE(ff_listing_cursor_create(&cursor, split->listing, error));
+    FF_TRY_DONE(ff_stream_create(&stream, plan->source, split, 0, error));
+    FF_TRY_DONE(ff_source_reader_create(&reader, plan->source, stream, error));
+    for (uint64_t position = 0; position < count; position++) {
         ff_item item;
-        const unsigned char *bytes;
-        char name[NAME_BYTES];
-        status = ff_listing_item(cursor, ff_source_item_at(split, position), &item, error);
-        if (status == FF_OK) status = ff_source_begin(reader, position, position + 1, error);
-        if (status != FF_OK) break;
-        ff_source_item_name(plan->source, split, &item, name, sizeof name);
-        ff_image_info info;
-        status = ff_source_read(reader, split, &item, &bytes, error);
-        if (status == FF_OK) {
-            status = ff_decode_probe(bytes, item.bytes, &options, &info, error);
-            if (status != FF_OK) ff_fail_within(error, status, "%s", name);
-        }
-        if (status == FF_OK) {
-            plan->first_height = info.height;
-            plan->first_width = info.width;
-            status = ff_copy_string(&plan->first_name, name, error);
-            break;
-        }
-        if (skip && (status == FF_BAD_DATA || status == FF_IO) && position + 1 < count)
-            status = FF_OK;
+        FF_TRY_DONE(ff_listing_item(cursor, ff_source_item_at(split, position), &item, error));
+        FF_TRY_DONE(ff_source_begin(reader, position, position + 1, error));
+        status = look_at(plan, split, &item, reader, error);
+        const bool bad = status == FF_BAD_DATA || status == FF_IO;
+        if (!bad || !skip) break;
     }
+done:
     ff_listing_cursor_destroy(&cursor);
     ff_source_reader_destroy(&reader);
     ff_stream_destroy(&stream);

@@ -95,15 +95,17 @@ ff_status ff_skipped_add(ff_skipped *skipped, const char *split, uint64_t positi
     if (!skipped->file && !(skipped->file = fopen(skipped->path, "ae")))
         return ff_fail_errno(error, "%s: cannot open", skipped->path);
     ff_buffer line = {0};
-    ff_status status =
-        ff_buffer_printf(&line, error, "%s\t%" PRIu64 "\t%" PRIu64 "\t", split, position, item);
-    if (status == FF_OK) status = ff_escape(&line, key, key_bytes, error);
-    if (status == FF_OK) status = ff_buffer_add(&line, "\t", 1, error);
-    if (status == FF_OK) status = add_escaped(&line, reason, error);
-    if (status == FF_OK) status = ff_buffer_add(&line, "\n", 1, error);
-    if (status == FF_OK && (fwrite(line.bytes, 1, line.length, skipped->file) != line.length ||
-                            fflush(skipped->file) != 0))
+    ff_status status;
+    FF_TRY_DONE(
+        ff_buffer_printf(&line, error, "%s\t%" PRIu64 "\t%" PRIu64 "\t", split, position, item));
+    FF_TRY_DONE(ff_escape(&line, key, key_bytes, error));
+    FF_TRY_DONE(ff_buffer_add(&line, "\t", 1, error));
+    FF_TRY_DONE(add_escaped(&line, reason, error));
+    FF_TRY_DONE(ff_buffer_add(&line, "\n", 1, error));
+    if (fwrite(line.bytes, 1, line.length, skipped->file) != line.length ||
+        fflush(skipped->file) != 0)
         status = ff_fail_errno(error, "%s: cannot write", skipped->path);
+done:
     ff_buffer_free(&line);
     return status;
 }

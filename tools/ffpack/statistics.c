@@ -128,8 +128,10 @@ static ff_status take_recorded(ff_run *run, const char *directory, bool *found, 
     ff_buffer text = {0};
     ff_metadata metadata = {0};
     FF_TRY(ff_shard_open(&shard, directory, 0, error));
-    ff_status status = ff_shard_metadata_text(&shard, &text, error);
-    if (status == FF_OK) status = ff_metadata_read(&metadata, text.bytes, text.length, error);
+    ff_status status;
+    FF_TRY_DONE(ff_shard_metadata_text(&shard, &text, error));
+    FF_TRY_DONE(ff_metadata_read(&metadata, text.bytes, text.length, error));
+done:
     /* Another set's is refused when its text is compared. */
     for (uint32_t i = 0; i < run->plan.channels && i < metadata.statistics_count; i++) {
         run->mean[i] = metadata.mean[i];

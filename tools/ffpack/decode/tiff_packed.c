@@ -297,8 +297,10 @@ static ff_status read_open(TIFF *tiff, memory *from, const ff_tiff_image *of, ui
         TIFFSetField(tiff, TIFFTAG_JPEGCOLORMODE, JPEGCOLORMODE_RGB);
     }
     blocks in = {.tiff = tiff, .of = of};
-    ff_status status = open_blocks(&in, from, jpeg_as_rgb, error);
-    if (status == FF_OK) status = read_blocks(&in, from, pixel_limit, image, error);
+    ff_status status;
+    FF_TRY_DONE(open_blocks(&in, from, jpeg_as_rgb, error));
+    FF_TRY_DONE(read_blocks(&in, from, pixel_limit, image, error));
+done:
     free(in.buffer);
     free(in.row);
     return status;

@@ -111,8 +111,10 @@ ff_status ff_archive_open(ff_archive **out, const char *path, bool nested, ff_er
     archive->nested = nested;
     archive->plain = true;
     archive->locale = newlocale(LC_CTYPE_MASK, "C.UTF-8", (locale_t)0);
-    ff_status status = ff_copy_string(&archive->path, path, error);
-    if (status == FF_OK) status = open_file(archive, error);
+    ff_status status;
+    FF_TRY_DONE(ff_copy_string(&archive->path, path, error));
+    FF_TRY_DONE(open_file(archive, error));
+done:
     if (status == FF_OK)
         *out = archive;
     else

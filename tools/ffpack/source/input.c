@@ -46,16 +46,16 @@ ff_status ff_input_open(ff_input **out, const char *path, ff_error *error) {
     ff_input *input;
     FF_TRY(ff_alloc(&input, 1, sizeof *input, "an input", error));
     input->fd = -1;
-    ff_status status = ff_open_file(path, &input->fd, &input->file_bytes, error);
-    if (status == FF_OK) status = ff_copy_string(&input->path, path, error);
-    if (status == FF_OK) status = fill(input, error);
-    if (status == FF_OK && input->zlib.avail_in >= 2 && input->chunk[0] == 0x1f &&
-        input->chunk[1] == 0x8b) {
-        if (inflateInit2(&input->zlib, 15 + 16) != Z_OK)
+    ff_status status;
+    FF_TRY_DONE(ff_open_file(path, &input->fd, &input->file_bytes, error));
+    FF_TRY_DONE(ff_copy_string(&input->path, path, error));
+    FF_TRY_DONE(fill(input, error));
+    if (input->zlib.avail_in >= 2 && input->chunk[0] == 0x1f && input->chunk[1] == 0x8b) {
+        input->compressed = inflateInit2(&input->zlib, 15 + 16) == Z_OK;
+        if (!input->compressed)
             status = ff_fail(error, FF_NO_MEMORY, "%s: not enough memory to decompress", path);
-        else
-            input->compressed = true;
     }
+done:
     if (status == FF_OK)
         *out = input;
     else
@@ -143,11 +143,12 @@ static ff_status unpack(ff_input *input, const char *temporary, int *fd, uint64_
     char *chunk;
     FF_TRY(ff_alloc_aligned(&chunk, CHUNK_BYTES, 1, 0, "unpacking", error));
     ff_status status = FF_OK;
-    for (size_t got = CHUNK_BYTES; got == CHUNK_BYTES && status == FF_OK; *bytes += got) {
-        status = ff_interrupt_check(error);
-        if (status == FF_OK) status = ff_input_read(input, chunk, CHUNK_BYTES, &got, error);
-        if (status == FF_OK) status = ff_write_temporary(*fd, temporary, chunk, got, *bytes, error);
+    for (size_t got = CHUNK_BYTES; got == CHUNK_BYTES; *bytes += got) {
+        FF_TRY_DONE(ff_interrupt_check(error));
+        FF_TRY_DONE(ff_input_read(input, chunk, CHUNK_BYTES, &got, error));
+        FF_TRY_DONE(ff_write_temporary(*fd, temporary, chunk, got, *bytes, error));
     }
+done:
     free(chunk);
     return status;
 }

@@ -12,13 +12,14 @@ static ff_status copy_items(ff_listing *from, ff_listing *to, void *changed, cha
     FF_TRY(ff_listing_finish(from, error));
     FF_TRY(ff_listing_cursor_create(&cursor, from, error));
     ff_status status = FF_OK;
-    for (uint64_t i = 0; i < ff_listing_count(from) && status == FF_OK; i++) {
+    for (uint64_t i = 0; i < ff_listing_count(from); i++) {
         ff_item item;
-        status = ff_listing_item(cursor, i, &item, error);
-        if (status == FF_OK) status = change(context, item.labels, changed, error);
+        FF_TRY_DONE(ff_listing_item(cursor, i, &item, error));
+        FF_TRY_DONE(change(context, item.labels, changed, error));
         item.labels = changed;
-        if (status == FF_OK) status = ff_listing_add(to, &item, error);
+        FF_TRY_DONE(ff_listing_add(to, &item, error));
     }
+done:
     ff_listing_cursor_destroy(&cursor);
     return status;
 }

@@ -60,12 +60,13 @@ ff_status ff_listing_create(ff_listing **out, const char *directory, size_t labe
     listing->label_bytes = label_bytes;
     listing->stride = sizeof(entry) + ff_align_u64(label_bytes, 8);
     listing->hasher = XXH3_createState();
-    ff_status status = FF_OK;
+    ff_status status;
     if (!listing->hasher || XXH3_128bits_reset(listing->hasher) != XXH_OK)
-        status = ff_fail(error, FF_NO_MEMORY, "not enough memory for a checksum");
-    if (status == FF_OK) status = ff_copy_string(&listing->directory, directory, error);
-    if (status == FF_OK) status = ff_open_temporary(directory, &listing->entries.fd, error);
-    if (status == FF_OK) status = ff_open_temporary(directory, &listing->keys.fd, error);
+        FF_TRY_DONE(ff_fail(error, FF_NO_MEMORY, "not enough memory for a checksum"));
+    FF_TRY_DONE(ff_copy_string(&listing->directory, directory, error));
+    FF_TRY_DONE(ff_open_temporary(directory, &listing->entries.fd, error));
+    FF_TRY_DONE(ff_open_temporary(directory, &listing->keys.fd, error));
+done:
     if (status == FF_OK)
         *out = listing;
     else

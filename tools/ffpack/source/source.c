@@ -180,8 +180,10 @@ static ff_status detect(ff_source *source, ff_error *error) {
         return ff_fail(error, FF_USAGE, "%s: --format %s takes one file or folder, no pattern",
                        source->path, source->format->name);
     ff_names names = {0};
-    ff_status status = ff_braces_expand(&names, source->path, error);
-    if (status == FF_OK) status = detect_at(source, ff_names_at(&names, 0), error);
+    ff_status status;
+    FF_TRY_DONE(ff_braces_expand(&names, source->path, error));
+    FF_TRY_DONE(detect_at(source, ff_names_at(&names, 0), error));
+done:
     ff_names_free(&names);
     return status;
 }
@@ -213,13 +215,15 @@ ff_status ff_source_open(ff_source **out, const char *path, const ff_source_opti
     *out = NULL;
     ff_source *source;
     FF_TRY(ff_alloc(&source, 1, sizeof *source, "a source", error));
-    ff_status status = ff_copy_bytes(&source->path, path, ff_path_length(path), error);
-    if (status == FF_OK) status = copy_options(source, options, error);
-    if (status == FF_OK) status = check_path(source, error);
-    if (status == FF_OK && options->format && strcmp(options->format, "auto") != 0)
-        status = find_format(&source->format, options->format, error);
-    if (status == FF_OK) status = detect(source, error);
-    if (status == FF_OK) status = check_uses(source, options, error);
+    ff_status status;
+    FF_TRY_DONE(ff_copy_bytes(&source->path, path, ff_path_length(path), error));
+    FF_TRY_DONE(copy_options(source, options, error));
+    FF_TRY_DONE(check_path(source, error));
+    if (options->format && strcmp(options->format, "auto") != 0)
+        FF_TRY_DONE(find_format(&source->format, options->format, error));
+    FF_TRY_DONE(detect(source, error));
+    FF_TRY_DONE(check_uses(source, options, error));
+done:
     if (status == FF_OK)
         *out = source;
     else

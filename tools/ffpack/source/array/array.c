@@ -88,16 +88,17 @@ ff_status ff_array_straighten(ff_array *array, ff_source *source, const char *pa
     uint64_t at_once = sample < STRAIGHTEN_BYTES ? STRAIGHTEN_BYTES / sample : 1;
     if (at_once > array->size[0]) at_once = array->size[0];
     unsigned char *samples = NULL, *column = NULL;
-    ff_status status = ff_alloc_aligned(&samples, at_once, sample, 0, "samples", error);
-    if (status == FF_OK) status = ff_alloc_aligned(&column, at_once, 8, 0, "samples", error);
-    for (uint64_t first = 0; first < array->size[0] && status == FF_OK; first += at_once) {
+    ff_status status;
+    FF_TRY_DONE(ff_alloc_aligned(&samples, at_once, sample, 0, "samples", error));
+    FF_TRY_DONE(ff_alloc_aligned(&column, at_once, 8, 0, "samples", error));
+    for (uint64_t first = 0; first < array->size[0]; first += at_once) {
         uint64_t count = array->size[0] - first < at_once ? array->size[0] - first : at_once;
-        status = ff_interrupt_check(error);
-        if (status == FF_OK) status = gather(array, part, first, count, column, samples, error);
-        if (status == FF_OK)
-            status = ff_write_temporary(fd, source->temporary, samples, count * sample,
-                                        first * sample, error);
+        FF_TRY_DONE(ff_interrupt_check(error));
+        FF_TRY_DONE(gather(array, part, first, count, column, samples, error));
+        FF_TRY_DONE(ff_write_temporary(fd, source->temporary, samples, count * sample,
+                                       first * sample, error));
     }
+done:
     free(samples);
     free(column);
     array->part = added;

@@ -344,8 +344,10 @@ static ff_status find_in_archive(ff_cifar *found, ff_source *source, ff_error *e
     ff_archive *archive;
     char *chunk = NULL;
     FF_TRY(ff_archive_open(&archive, source->path, false, error));
-    ff_status status = ff_alloc(&chunk, CHUNK_BYTES, 1, "unpacking", error);
-    if (status == FF_OK) status = unpack(found, source, archive, chunk, error);
+    ff_status status;
+    FF_TRY_DONE(ff_alloc(&chunk, CHUNK_BYTES, 1, "unpacking", error));
+    FF_TRY_DONE(unpack(found, source, archive, chunk, error));
+done:
     free(chunk);
     ff_archive_close(&archive);
     return status;

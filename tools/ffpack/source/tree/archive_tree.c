@@ -97,17 +97,20 @@ ff_status ff_tree_list_archive(ff_source *source, const char *path, bool nested,
     ff_tree *tree;
     uint32_t part;
     FF_TRY(ff_tree_create(&tree, source, path, &options, error));
-    ff_status status = ff_archive_open(&from.archive, path, nested, error);
-    while (status == FF_OK) {
+    ff_status status;
+    FF_TRY_DONE(ff_archive_open(&from.archive, path, nested, error));
+    for (;;) {
         ff_archive_member member;
-        status = ff_archive_next(from.archive, &member, error);
-        if (status != FF_OK || !member.name) break;
-        status = add_member(tree, path, &member, error);
+        FF_TRY_DONE(ff_archive_next(from.archive, &member, error));
+        if (!member.name) break;
+        FF_TRY_DONE(add_member(tree, path, &member, error));
     }
-    bool plain = status == FF_OK && ff_archive_is_plain(from.archive);
+    const bool plain = ff_archive_is_plain(from.archive);
     ff_archive_close(&from.archive);
-    if (status == FF_OK) status = ff_source_add_archive(source, path, plain, nested, &part, error);
-    if (status == FF_OK) status = ff_tree_fill(tree, part, plain, error);
+    FF_TRY_DONE(ff_source_add_archive(source, path, plain, nested, &part, error));
+    FF_TRY_DONE(ff_tree_fill(tree, part, plain, error));
+done:
+    ff_archive_close(&from.archive);
     ff_tree_destroy(&tree);
     return status;
 }

@@ -222,8 +222,10 @@ ff_status ff_tree_fill_splits(ff_tree *tree, ff_tree_splits *splits, uint32_t pa
     filling fill = {.tree = tree, .splits = splits, .part = part, .plain = plain};
     ff_sorter *sorter;
     FF_TRY(ff_sorter_create(&sorter, tree->source->temporary, error));
-    ff_status status = sort_images(tree, splits, sorter, error);
-    if (status == FF_OK) status = fill_splits(&fill, sorter, error);
+    ff_status status;
+    FF_TRY_DONE(sort_images(tree, splits, sorter, error));
+    FF_TRY_DONE(fill_splits(&fill, sorter, error));
+done:
     ff_sorter_destroy(&sorter);
     ff_names_free(&fill.classes);
     ff_buffer_free(&fill.name);

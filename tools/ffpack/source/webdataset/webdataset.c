@@ -372,8 +372,10 @@ static ff_status webdataset_list(ff_source *source, ff_error *error) {
                  .origin = source->label ? LABEL_JSON : LABEL_UNKNOWN,
                  .key = source->label,
                  .fixed = source->classes != NULL};
-    ff_status status = list_splits(&state, &tars, error);
-    if (status == FF_OK) status = finish_labels(&state, error);
+    ff_status status;
+    FF_TRY_DONE(list_splits(&state, &tars, error));
+    FF_TRY_DONE(finish_labels(&state, error));
+done:
     ff_web_sample_free(&state.sample);
     ff_class_set_free(&state.classes);
     ff_buffer_free(&state.label.name);
