@@ -1,5 +1,5 @@
 /* Convolution in plain loops over NCHW (block 1), sums in double. Formula: compute.h. */
-#include "train/cpu/reference_conv.h"
+#include "train/cpu/reference.h"
 
 #include "format/base/memory.h"
 
