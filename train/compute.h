@@ -299,7 +299,8 @@ struct ff_compute {
     const ff_compute_watch *watch;
 };
 
-/* The implementations of this build, the fastest first; NULL past the last. */
+/* The implementations of this build, the fastest first; NULL past the last. They have `name` and
+ * `open`; what is opened has its table. */
 const ff_compute_ops *ff_compute_implementation(int index);
 
 /* Opens one of them by name; NULL = the fastest. It has options->threads threads, or as many as

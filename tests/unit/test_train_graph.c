@@ -430,6 +430,10 @@ static void errors_name_the_layer(void **state) {
     assert_non_null(
         strstr(failure.message, "uneven: a convolution of 6 to 8 channels in 4 groups"));
     ff_graph_destroy(&graph);
+    assert_ok(ff_graph_create(&graph, 8, 6, 6, error));
+    ff_graph_conv(graph, 0, "uneven", 6, &(ff_conv_form){.kernel = 3, .groups = 4});
+    assert_int_equal(ff_graph_check(graph, &failure), FF_USAGE);
+    ff_graph_destroy(&graph);
 
     ff_compute *compute;
     const ff_compute_options options = {.threads = 1};
@@ -455,6 +459,47 @@ static void errors_name_the_layer(void **state) {
     assert_non_null(strstr(failure.message, "reference"));
 }
 
+/* Shapes, bounds of the first values (torch's fans: a filter's inputs, all filters) and work. */
+static void groups_are_torchs(void **state) {
+    (void)state;
+    const ff_conv_form form = {.kernel = 3, .pad = 1, .groups = 4, .bias = true};
+    const ff_conv_form fan_out = {.kernel = 3, .groups = 4, .filters = FF_FILTERS_FAN_OUT};
+    const ff_conv_form dirac = {.kernel = 1, .groups = 4, .filters = FF_FILTERS_DIRAC};
+    ff_graph *graph;
+    ff_compute *compute;
+    ff_plan *plan;
+    ff_store store;
+    assert_ok(ff_graph_create(&graph, 8, 6, 5, error));
+    ff_node x = ff_graph_conv(graph, 0, "a", 12, &form);
+    const double macs = ff_graph_macs(graph);
+    x = ff_graph_conv(graph, x, "b", 12, &fan_out);
+    x = ff_graph_conv(graph, x, "c", 16, &dirac);
+    ff_graph_finish(graph, ff_graph_linear(graph, x, "fc", CLASSES));
+    assert_ok(ff_graph_check(graph, error));
+    const ff_graph_parameter *a = graph->parameters;
+    assert_int_equal(a->shape[0], 12);
+    assert_int_equal(a->shape[1], 2);
+    assert_int_equal(a->shape[2], 3);
+    assert_true(macs == 12.0 * 2 * 9 * 6 * 5);
+    assert_true(fabs(a[0].scale - 1 / sqrt(2 * 9)) < 1e-12 && a[1].scale == a[0].scale);
+    assert_true(fabs(a[2].scale - sqrt(2.0 / (12 * 9))) < 1e-12);
+    assert_ok(ff_compute_open(&compute, "reference", &(ff_compute_options){.threads = 1}, error));
+    assert_ok(ff_plan_create(&plan, graph, compute, 2, true, NULL, NULL, error));
+    assert_ok(ff_store_create(&store, graph, compute, plan->convs, plan->tensors, error));
+    assert_ok(ff_store_initialise(&store, 7, error));
+    const float *c = ff_store_value(&store, 3); /* [16][3]: 4 filters a group of 3 inputs */
+    for (int o = 0; o < 16; o++)
+        for (int i = 0; i < 3; i++)
+            if (o % 4 < 3)
+                assert_true(c[o * 3 + i] == (o % 4 == i));
+            else
+                assert_true(c[o * 3 + i] != 0 && fabsf(c[o * 3 + i]) <= 1 / sqrtf(3));
+    ff_store_destroy(&store);
+    ff_plan_destroy(&plan);
+    ff_compute_close(&compute);
+    ff_graph_destroy(&graph);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(gradients_are_right),
@@ -464,6 +509,7 @@ int main(void) {
         cmocka_unit_test(views_are_averaged),
         cmocka_unit_test(chunks_are_invisible),
         cmocka_unit_test(errors_name_the_layer),
+        cmocka_unit_test(groups_are_torchs),
         cmocka_unit_test(evaluation_is_of_the_labels_alone),
         cmocka_unit_test(buckets_are_complete_when_they_say_so),
     };

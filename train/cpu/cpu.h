@@ -7,8 +7,9 @@
 /* Plain loops, in double where sums are long: slow, and the truth of every test. Any block. */
 extern const ff_compute_ops ff_reference_ops;
 
-/* oneDNN convolutions in blocked layouts, and the fused kernels of fused_*.c around them. Exists
- * where FF_HAVE_DNNL is defined. */
+/* oneDNN convolutions in blocked layouts, and the fused kernels of fused_*.c around them; all else
+ * is the plain loops'. Only its name and `open` are here: what it opens has its table. Exists where
+ * FF_HAVE_DNNL is defined. */
 extern const ff_compute_ops ff_onednn_ops;
 
 /* ff_compute_begin of a table on the CPU: refuses what is not f32, and devices whose memory or
