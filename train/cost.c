@@ -74,8 +74,10 @@ ff_status ff_costs_count(ff_costs *costs, ff_plan *plan, const ff_cost_options *
     *costs = (ff_costs){.samples = plan->batch};
     if (!plan->training || plan->compute->device->table->unified)
         return ff_fail(error, FF_USAGE, "the costs of a step are those of training on a GPU");
-    ff_status status = options->metadata ? add_batch(costs, plan, options, error) : FF_OK;
-    if (status == FF_OK) status = ff_cost_count_step(costs, plan, error);
+    ff_status status;
+    if (options->metadata) FF_TRY_DONE(add_batch(costs, plan, options, error));
+    FF_TRY_DONE(ff_cost_count_step(costs, plan, error));
+done:
     if (status != FF_OK) ff_costs_free(costs);
     return status;
 }
