@@ -91,16 +91,15 @@ void ff_cuda_conv_import(const ff_conv *conv, const float *oihw, float *held);
 void ff_cuda_conv_export(const ff_conv *conv, const float *held, float *oihw);
 void ff_cuda_conv_forward(ff_compute *compute, ff_conv *conv, const void *x, const void *w,
                           const void *bias, void *y, void *scratch);
-void ff_cuda_conv_forward_sums(ff_compute *compute, ff_conv *conv, const void *x, const void *w,
-                               void *y, float *sums, void *scratch);
+void ff_cuda_conv_forward_fused(ff_compute *compute, ff_conv *conv, const void *x,
+                                const ff_fold *fold, const void *w, void *y, float *sums,
+                                void *scratch);
 void ff_cuda_conv_backward_data(ff_compute *compute, ff_conv *conv, const void *dy, const void *w,
                                 void *dx, void *scratch);
 void ff_cuda_conv_backward_weights(ff_compute *compute, ff_conv *conv, const void *x,
                                    const void *dy, void *dw, float *dbias, void *scratch);
 
 void ff_cuda_fold_norm(ff_compute *compute, const ff_fold *fold, bool training, float *scratch);
-void ff_cuda_fold_forward(ff_compute *compute, ff_conv *conv, const ff_fold *fold, const void *w,
-                          void *y, float *sums, void *scratch);
 void ff_cuda_fold_backward(ff_compute *compute, ff_conv *conv, const ff_fold *fold, const void *w,
                            const void *dy, void *g, void *dw, void *scratch);
 void ff_cuda_fold_finish(ff_compute *compute, const ff_fold *fold, const void *g, void *dx);

@@ -19,8 +19,9 @@ typedef struct conv {
     size_t f32_bytes;       /* a bias or depthwise gradient in f32; then the room of column sums */
 } conv;
 
-static ff_status plan_with(conv *c, ff_library_pass pass, ff_library_prologue prologue,
-                           ff_library_epilogue epilogue, ff_library_conv **out, ff_error *error) {
+/* *out = NULL: a fused graph that does not exist. */
+static ff_status plan(conv *c, ff_library_pass pass, ff_library_prologue prologue,
+                      ff_library_epilogue epilogue, ff_library_conv **out, ff_error *error) {
     const ff_conv_shape *s = &c->base.shape;
     const ff_library_conv_spec spec = {
         .pass = pass,
@@ -37,23 +38,11 @@ static ff_status plan_with(conv *c, ff_library_pass pass, ff_library_prologue pr
         .prologue = prologue,
         .epilogue = epilogue,
     };
-    FF_TRY(c->self->table->conv_create(c->self->library, &spec, out, error));
+    ff_error why = {0};
+    const ff_status status = c->self->table->conv_create(c->self->library, &spec, out, &why);
+    if (status != FF_OK && error) *error = why;
     if (*out && (*out)->workspace_bytes > c->workspace_bytes)
         c->workspace_bytes = ff_align_u64((*out)->workspace_bytes, 256);
-    return FF_OK;
-}
-
-static ff_status plan(conv *c, ff_library_pass pass, ff_library_epilogue epilogue,
-                      ff_library_conv **out, ff_error *error) {
-    return plan_with(c, pass, FF_PROLOGUE_NONE, epilogue, out, error);
-}
-
-/* A fused graph that may not exist. */
-static ff_status plan_fused(conv *c, ff_library_pass pass, ff_library_prologue prologue,
-                            ff_library_epilogue epilogue, ff_library_conv **out, ff_error *error) {
-    ff_error why = {0};
-    ff_status status = plan_with(c, pass, prologue, epilogue, out, &why);
-    if (status != FF_OK && error) *error = why;
     return status;
 }
 
@@ -72,14 +61,13 @@ static ff_status plan_folded(conv *c, ff_error *error) {
     const ff_conv_shape *s = &c->base.shape;
     const ff_library_prologue norm = FF_PROLOGUE_SCALE_SHIFT_RELU;
     if (s->statistics)
-        FF_TRY(plan_fused(c, FF_PASS_FORWARD, norm, FF_EPILOGUE_STATISTICS, &c->sums, error));
-    if (!c->sums)
-        FF_TRY(plan_fused(c, FF_PASS_FORWARD, norm, FF_EPILOGUE_NONE, &c->forward, error));
+        FF_TRY(plan(c, FF_PASS_FORWARD, norm, FF_EPILOGUE_STATISTICS, &c->sums, error));
+    if (!c->sums) FF_TRY(plan(c, FF_PASS_FORWARD, norm, FF_EPILOGUE_NONE, &c->forward, error));
     if (c->sums || c->forward)
-        FF_TRY(plan_fused(c, FF_PASS_BACKWARD_WEIGHTS, norm, FF_EPILOGUE_NONE, &c->weights, error));
+        FF_TRY(plan(c, FF_PASS_BACKWARD_WEIGHTS, norm, FF_EPILOGUE_NONE, &c->weights, error));
     if (c->weights)
-        FF_TRY(plan_fused(c, FF_PASS_BACKWARD_DATA, FF_PROLOGUE_NONE,
-                          FF_EPILOGUE_RELU_NORM_BACKWARD, &c->data, error));
+        FF_TRY(plan(c, FF_PASS_BACKWARD_DATA, FF_PROLOGUE_NONE, FF_EPILOGUE_RELU_NORM_BACKWARD,
+                    &c->data, error));
     c->base.folded = c->data;
     if (!c->base.folded) drop_passes(c);
     return FF_OK;
@@ -92,14 +80,12 @@ static double pass_ns(const conv *c, uint64_t bytes) {
 
 static ff_status plan_apart(conv *c, ff_error *error) {
     const ff_conv_shape *s = &c->base.shape;
-    if (s->bias)
-        FF_TRY(
-            plan_fused(c, FF_PASS_FORWARD, FF_PROLOGUE_NONE, FF_EPILOGUE_BIAS, &c->forward, error));
+    const ff_library_prologue none = FF_PROLOGUE_NONE;
+    if (s->bias) FF_TRY(plan(c, FF_PASS_FORWARD, none, FF_EPILOGUE_BIAS, &c->forward, error));
     c->biased = c->forward;
-    if (!c->forward) FF_TRY(plan(c, FF_PASS_FORWARD, FF_EPILOGUE_NONE, &c->forward, error));
+    if (!c->forward) FF_TRY(plan(c, FF_PASS_FORWARD, none, FF_EPILOGUE_NONE, &c->forward, error));
     if (s->statistics && !s->bias)
-        FF_TRY(plan_fused(c, FF_PASS_FORWARD, FF_PROLOGUE_NONE, FF_EPILOGUE_STATISTICS, &c->sums,
-                          error));
+        FF_TRY(plan(c, FF_PASS_FORWARD, none, FF_EPILOGUE_STATISTICS, &c->sums, error));
     if (c->sums && c->sums->engine.ns && c->forward->engine.ns &&
         (double)c->sums->engine.ns >
             (double)c->forward->engine.ns + pass_ns(c, ff_library_conv_bytes(&c->sums->spec).y)) {
@@ -108,9 +94,9 @@ static ff_status plan_apart(conv *c, ff_error *error) {
         c->sums = NULL;
     }
     if (s->input_gradient)
-        FF_TRY(plan(c, FF_PASS_BACKWARD_DATA, FF_EPILOGUE_NONE, &c->data, error));
+        FF_TRY(plan(c, FF_PASS_BACKWARD_DATA, none, FF_EPILOGUE_NONE, &c->data, error));
     if (s->training && !s->frozen)
-        FF_TRY(plan(c, FF_PASS_BACKWARD_WEIGHTS, FF_EPILOGUE_NONE, &c->weights, error));
+        FF_TRY(plan(c, FF_PASS_BACKWARD_WEIGHTS, none, FF_EPILOGUE_NONE, &c->weights, error));
     return FF_OK;
 }
 
@@ -286,18 +272,23 @@ void ff_cuda_conv_forward(ff_compute *compute, ff_conv *base, const void *x, con
                  "a convolution's bias");
 }
 
-void ff_cuda_conv_forward_sums(ff_compute *compute, ff_conv *base, const void *x, const void *w,
-                               void *y, float *sums, void *scratch) {
+void ff_cuda_conv_forward_fused(ff_compute *compute, ff_conv *base, const void *x,
+                                const ff_fold *fold, const void *w, void *y, float *sums,
+                                void *scratch) {
     const conv *c = (const conv *)base;
     (void)compute;
-    const ff_library_conv_arguments arguments = {
-        .x = (void *)x,
+    ff_library_conv_arguments arguments = {
+        .x = (void *)(fold ? fold->norm.x : x),
         .w = (void *)w,
         .y = y,
-        .sum = sums,
-        .square_sum = sums + ff_tensor_padded_channels(&base->shape.output),
+        .scale = fold ? fold->scale : NULL,
+        .shift = fold ? fold->shift : NULL,
     };
-    run(c, c->sums, &arguments, scratch);
+    if (c->sums) {
+        arguments.sum = sums;
+        arguments.square_sum = sums + ff_tensor_padded_channels(&base->shape.output);
+    }
+    run(c, c->sums ? c->sums : c->forward, &arguments, scratch);
 }
 
 void ff_cuda_conv_backward_data(ff_compute *compute, ff_conv *base, const void *dy, const void *w,
@@ -341,26 +332,7 @@ void ff_cuda_conv_backward_weights(ff_compute *compute, ff_conv *base, const voi
                  "the gradient of a convolution's bias");
 }
 
-/* ---- with the norm before it in it ---- */
-
-void ff_cuda_fold_forward(ff_compute *compute, ff_conv *base, const ff_fold *fold, const void *w,
-                          void *y, float *sums, void *scratch) {
-    const conv *c = (const conv *)base;
-    (void)compute;
-    ff_library_conv_arguments arguments = {
-        .x = (void *)fold->norm.x,
-        .w = (void *)w,
-        .y = y,
-        .scale = fold->scale,
-        .shift = fold->shift,
-    };
-    if (c->sums) {
-        arguments.sum = sums;
-        arguments.square_sum = sums + ff_tensor_padded_channels(&base->shape.output);
-    }
-    run(c, c->sums ? c->sums : c->forward, &arguments, scratch);
-}
-
+/* With the norm before it in it. */
 void ff_cuda_fold_backward(ff_compute *compute, ff_conv *base, const ff_fold *fold, const void *w,
                            const void *dy, void *g, void *dw, void *scratch) {
     const conv *c = (const conv *)base;

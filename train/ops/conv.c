@@ -130,12 +130,11 @@ static void conv_forward(const ff_pass *pass, const ff_op *op) {
     const void *x = ff_pass_at(pass, op->x), *w = ff_pass_working(pass, op, 0);
     void *y = ff_pass_at(pass, op->y), *scratch = ff_pass_scratch(pass);
     float *sums = ff_pass_at(pass, own->sums);
-    if (own->folds) {
-        const ff_fold fold = ff_op_fold_of(pass, own->folds);
-        pass->table->fold_forward(pass->compute, own->planned, &fold, w, y, sums, scratch);
-    } else if (pass->training && own->counts_for)
-        pass->table->conv_forward_sums(pass->compute, own->planned, x, w, y, sums, scratch);
-    else
+    if (own->folds || (pass->training && own->counts_for)) {
+        const ff_fold fold = own->folds ? ff_op_fold_of(pass, own->folds) : (ff_fold){0};
+        pass->table->conv_forward_fused(pass->compute, own->planned, x, own->folds ? &fold : NULL,
+                                        w, y, sums, scratch);
+    } else
         pass->table->conv_forward(pass->compute, own->planned, x, w, ff_pass_bias(pass, op), y,
                                   scratch);
 }

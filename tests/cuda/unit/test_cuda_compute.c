@@ -134,7 +134,7 @@ static void one_conv(const tables *all, ff_compute *compute, dice *d, bool group
     void *at_dw = room(compute, compute->dtype, conv->weight_count);
     void *at_db = room(compute, FF_F32, wide), *at_sums = room(compute, FF_F32, 2 * wide);
     if (conv->statistics)
-        ops->conv_forward_sums(compute, conv, at_x, at_w, at_y, at_sums, scratch);
+        ops->conv_forward_fused(compute, conv, at_x, NULL, at_w, at_y, at_sums, scratch);
     else
         ops->conv_forward(compute, conv, at_x, at_w, bias ? at_bias : NULL, at_y, scratch);
     ops->conv_backward_weights(compute, conv, at_x, at_dy, frozen ? NULL : at_dw,
