@@ -50,7 +50,7 @@ extern const ff_compute_ops ff_cuda_compute_ops;
 
 typedef struct ff_cuda_compute {
     ff_compute base;
-    ff_cuda_place place;
+    ff_cuda_queue queue;
     const ff_library_table *table;
     ff_library *library;
     void *gemm_workspace; /* the library's */
@@ -69,8 +69,8 @@ typedef struct ff_cuda_compute {
  */
 void ff_cuda_keep(ff_compute *compute, int result, const char *entry);
 
-static inline const ff_cuda_place *ff_cuda_place_of(const ff_compute *compute) {
-    return &((const ff_cuda_compute *)compute)->place;
+static inline const ff_cuda_queue *ff_cuda_queue_of(const ff_compute *compute) {
+    return &((const ff_cuda_compute *)compute)->queue;
 }
 
 /* compute_input.c */

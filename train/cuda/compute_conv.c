@@ -169,7 +169,7 @@ ff_status ff_cuda_conv_create(ff_compute *compute, const ff_conv_shape *shape,
     ff_status status;
     FF_TRY_DONE(divide(c, inputs, outputs, error));
     FF_TRY_DONE(plan_all(c, error));
-    const size_t columns = ff_cuda_scratch(c->self->place.multiprocessors, outputs);
+    const size_t columns = ff_cuda_scratch(c->self->queue.multiprocessors, outputs);
     const size_t sums = c->depthwise ? (size_t)taps : 1; /* a channel's, at most */
     c->base.weight_count = (size_t)outputs * (size_t)taps * (size_t)(inputs / c->groups);
     c->f32_bytes = ff_align_u64(sums * (uint64_t)outputs * sizeof(float), 256);
@@ -242,7 +242,7 @@ void ff_cuda_conv_export(const ff_conv *base, const float *held, float *oihw) {
 static void run(const conv *c, ff_library_conv *pass, const ff_library_conv_arguments *arguments,
                 void *scratch) {
     ff_cuda_compute *self = c->self;
-    self->table->conv_run(self->library, pass, self->place.stream, arguments, scratch,
+    self->table->conv_run(self->library, pass, self->queue.stream, arguments, scratch,
                           ff_compute_error(&self->base));
 }
 
@@ -251,10 +251,10 @@ void ff_cuda_conv_forward(ff_compute *compute, ff_conv *base, const void *x, con
     const conv *c = (const conv *)base;
     const ff_library_conv_arguments arguments = {
         .x = (void *)x, .w = (void *)w, .y = y, .bias = c->biased ? bias : NULL};
-    const ff_cuda_place *place = &c->self->place;
+    const ff_cuda_queue *queue = &c->self->queue;
     const ff_cuda_depthwise own = depthwise_of(&base->shape);
     if (c->depthwise)
-        ff_cuda_keep(compute, ff_cuda_depthwise_forward(place, &own, x, w, y),
+        ff_cuda_keep(compute, ff_cuda_depthwise_forward(queue, &own, x, w, y),
                      "a depthwise convolution");
     else
         run(c, c->forward, &arguments, scratch);
@@ -264,11 +264,11 @@ void ff_cuda_conv_forward(ff_compute *compute, ff_conv *base, const void *x, con
     if (compute->dtype != FF_F32) {
         void *in_f32 = (char *)scratch + c->workspace_bytes;
         ff_cuda_keep(compute,
-                     ff_cuda_cast(place, (size_t)channels, bias, compute->dtype, in_f32, FF_F32),
+                     ff_cuda_cast(queue, (size_t)channels, bias, compute->dtype, in_f32, FF_F32),
                      "a convolution's bias");
         bias = in_f32;
     }
-    ff_cuda_keep(compute, ff_cuda_bias(place, &base->shape.output, y, bias, y),
+    ff_cuda_keep(compute, ff_cuda_bias(queue, &base->shape.output, y, bias, y),
                  "a convolution's bias");
 }
 
@@ -297,7 +297,7 @@ void ff_cuda_conv_backward_data(ff_compute *compute, ff_conv *base, const void *
     const ff_library_conv_arguments arguments = {.x = dx, .w = (void *)w, .y = (void *)dy};
     const ff_cuda_depthwise own = depthwise_of(&base->shape);
     if (c->depthwise)
-        ff_cuda_keep(compute, ff_cuda_depthwise_backward_data(&c->self->place, &own, dy, w, dx),
+        ff_cuda_keep(compute, ff_cuda_depthwise_backward_data(&c->self->queue, &own, dy, w, dx),
                      "a depthwise convolution's input gradient");
     else
         run(c, c->data, &arguments, scratch);
@@ -306,13 +306,13 @@ void ff_cuda_conv_backward_data(ff_compute *compute, ff_conv *base, const void *
 /* The kernel gives f32. */
 static void depthwise_weights(ff_compute *compute, const conv *c, const void *x, const void *dy,
                               void *dw, float *in_f32, void *columns) {
-    const ff_cuda_place *place = &c->self->place;
+    const ff_cuda_queue *queue = &c->self->queue;
     const ff_cuda_depthwise own = depthwise_of(&c->base.shape);
     const bool narrow = compute->dtype != FF_F32;
     int result =
-        ff_cuda_depthwise_backward_weights(place, &own, x, dy, narrow ? in_f32 : dw, columns);
+        ff_cuda_depthwise_backward_weights(queue, &own, x, dy, narrow ? in_f32 : dw, columns);
     if (!result && narrow)
-        result = ff_cuda_cast(place, c->base.weight_count, in_f32, FF_F32, dw, compute->dtype);
+        result = ff_cuda_cast(queue, c->base.weight_count, in_f32, FF_F32, dw, compute->dtype);
     ff_cuda_keep(compute, result, "a depthwise convolution's weight gradient");
 }
 
@@ -328,7 +328,7 @@ void ff_cuda_conv_backward_weights(ff_compute *compute, ff_conv *base, const voi
     else if (dw)
         run(c, c->weights, &arguments, scratch);
     if (!dbias) return;
-    ff_cuda_keep(compute, ff_cuda_bias_gradient(&c->self->place, output, dy, dbias, columns),
+    ff_cuda_keep(compute, ff_cuda_bias_gradient(&c->self->queue, output, dy, dbias, columns),
                  "the gradient of a convolution's bias");
 }
 
