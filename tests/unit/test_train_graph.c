@@ -2,6 +2,7 @@
  * each other, plans against plans. */
 #include "tests/unit/train_nets.h"
 
+#include "train/groups.h"
 #include "train/update.h"
 
 static double mean_loss(net *n, const samples *s) {
@@ -494,6 +495,13 @@ static void groups_are_torchs(void **state) {
                 assert_true(c[o * 3 + i] == (o % 4 == i));
             else
                 assert_true(c[o * 3 + i] != 0 && fabsf(c[o * 3 + i]) <= 1 / sqrtf(3));
+    /* filters that see a part of the channels are no matrix to Muon */
+    const ff_group muon[] = {{"a.weight", FF_RULE_MUON}, {"*", FF_RULE_SGD}};
+    ff_groups groups;
+    ff_error failure = {0};
+    assert_int_equal(ff_groups_create(&groups, &store, muon, 2, &failure), FF_USAGE);
+    assert_non_null(strstr(failure.message, "a.weight"));
+    assert_non_null(strstr(failure.message, "4 groups"));
     ff_store_destroy(&store);
     ff_plan_destroy(&plan);
     ff_compute_close(&compute);
