@@ -39,10 +39,12 @@
 
 /* ---- arguments of the entries ---- */
 
-/* y[n,o,p,q] = bias[o] + sum over i,r,s of w[o,i,r,s] x[n, i, p * stride - pad + r, q * ...]. */
+/* y[n,o,p,q] = bias[o] + sum over i,r,s of w[o,i,r,s] x[n, f + i, p * stride - pad + r, q * ...];
+ * f: the first input channel of o's group, 0 of one group. */
 typedef struct ff_conv_shape {
     ff_tensor input, output; /* output.h = (input.h + 2 pad - kernel) / stride + 1 */
     int kernel, stride, pad;
+    int groups; /* at least 1; divides the channels of both */
     bool bias;
     bool input_gradient; /* backward_data will be called */
     bool training;       /* backward_weights will be called */
@@ -61,9 +63,9 @@ typedef struct ff_conv {
     ff_conv_shape shape;
     size_t weight_count;  /* elements of the held weights, padding included */
     size_t scratch_bytes; /* of every call; the caller's device memory, shared by all */
-    bool statistics;      /* conv_forward (of a folded one fold_forward) can give sums */
+    bool statistics;      /* conv_forward_fused can give sums */
     bool adds_bias;       /* its own pass adds the bias, no other one after it */
-    bool folded;          /* fold_forward and fold_backward are its passes, no others */
+    bool folded;          /* conv_forward_fused and fold_backward are its passes, no others */
 } ff_conv;
 
 /* A batch norm with ReLU that the convolution after it does as it reads: that one is given the
@@ -159,25 +161,28 @@ typedef struct ff_compute_ops {
     ff_status (*choose_input_block)(ff_compute *compute, const ff_conv_shape *shapes, int count,
                                     ff_error *error);
 
-    /* required. `sibling` (or NULL) is a convolution of the same kernel, channels, stride and pad
-     * but another batch, whose held weights this one must accept as they are. */
+    /* required. `sibling` (or NULL) is a convolution of the same kernel, channels, groups, stride
+     * and pad but another batch, whose held weights this one must accept as they are. */
     ff_status (*conv_create)(ff_compute *compute, const ff_conv_shape *shape,
                              const ff_conv *sibling, ff_conv **conv, ff_error *error);
     void (*conv_destroy)(ff_compute *compute, ff_conv *conv);
     /* Optional: a plan's convolutions are all made; gives back what choosing among their
      * algorithms took. */
     void (*settle)(ff_compute *compute);
-    /* required: torch's [out][in][kernel][kernel] into and out of the held order; host memory. */
+    /* required: torch's [out][in / groups][kernel][kernel] into and out of the held order; host
+     * memory. */
     void (*conv_import)(const ff_conv *conv, const float *oihw, float *held);
     void (*conv_export)(const ff_conv *conv, const float *held, float *oihw);
     /* required. bias and dbias: [padded output channels], NULL where the shape has none; the bias
      * comes as weights do. dw is NULL where the shape is frozen, and only there. */
     void (*conv_forward)(ff_compute *compute, ff_conv *conv, const void *x, const void *w,
                          const void *bias, void *y, void *scratch);
-    /* Optional, for convolutions without a bias that say `statistics`: the same, and the sums of y
-     * and y * y over (n, h, w): [2][padded output channels]. */
-    void (*conv_forward_sums)(ff_compute *compute, ff_conv *conv, const void *x, const void *w,
-                              void *y, float *sums, void *scratch);
+    /* Where a fusion wants it, of convolutions without a bias: conv_forward with what was granted,
+     * the norm before it (fold, in place of x; NULL where it is not `folded`) and the sums of y and
+     * y * y over (n, h, w), [2][padded output channels]; not NULL where it gives `statistics`. */
+    void (*conv_forward_fused)(ff_compute *compute, ff_conv *conv, const void *x,
+                               const ff_fold *fold, const void *w, void *y, float *sums,
+                               void *scratch);
     void (*conv_backward_data)(ff_compute *compute, ff_conv *conv, const void *dy, const void *w,
                                void *dx, void *scratch);
     void (*conv_backward_weights)(ff_compute *compute, ff_conv *conv, const void *x, const void *dy,
@@ -185,12 +190,9 @@ typedef struct ff_compute_ops {
 
     /* Where FF_FUSE_NORM_CONV, for convolutions that are `folded`, without a bias.
      * fold_norm: what norm_train (norm_evaluate) does but for y, and scale and shift; scratch:
-     * norm_scratch. fold_forward: y, and sums as conv_forward_sums where not NULL (it must not be
-     * where the convolution has `statistics`). fold_backward: dw, and for x the gradient g after
+     * norm_scratch. fold_backward: dw, and for x the gradient g after
      * the ReLU, dgamma, dbeta and factors. fold_finish: the norm's dx from g, may be g itself. */
     void (*fold_norm)(ff_compute *compute, const ff_fold *fold, bool training, float *scratch);
-    void (*fold_forward)(ff_compute *compute, ff_conv *conv, const ff_fold *fold, const void *w,
-                         void *y, float *sums, void *scratch);
     void (*fold_backward)(ff_compute *compute, ff_conv *conv, const ff_fold *fold, const void *w,
                           const void *dy, void *g, void *dw, void *scratch);
     void (*fold_finish)(ff_compute *compute, const ff_fold *fold, const void *g, void *dx);
@@ -296,7 +298,8 @@ struct ff_compute {
     const ff_compute_watch *watch;
 };
 
-/* The implementations of this build, the fastest first; NULL past the last. */
+/* The implementations of this build, the fastest first; NULL past the last. They have `name` and
+ * `open`; what is opened has its table. */
 const ff_compute_ops *ff_compute_implementation(int index);
 
 /* Opens one of them by name; NULL = the fastest. It has options->threads threads, or as many as

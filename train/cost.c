@@ -47,7 +47,8 @@ static ff_status add_batch(ff_costs *costs, const ff_plan *plan, const ff_cost_o
     const bool resamples = ff_augment_resamples(spec) || set->variable_size;
     const bool jitters = ff_augment_jitters(spec), mixes = ff_augment_mixes(spec);
     ff_cost_row row = {.pass = FF_COST_BATCH, .layer = "images"};
-    const bool wide = resamples || jitters || mixes || set->dtype == FF_U16;
+    /* through arrays of f32 values, not moved as stored */
+    const bool by_values = resamples || jitters || mixes || set->dtype == FF_U16;
     snprintf(row.what, sizeof row.what, "gather%s%s%s", resamples ? ", resample" : "",
              jitters ? ", jitter" : "", mixes ? ", mix" : "");
     FF_TRY(ff_cost_add_row(costs, &row, error));
@@ -55,7 +56,7 @@ static ff_status add_batch(ff_costs *costs, const ff_plan *plan, const ff_cost_o
     FF_TRY(ff_cost_add_piece(costs, &next, error));
     FF_TRY(ff_cost_add_piece(costs, &parameters, error));
     const double columns = params + rows * (LABEL_BYTES + WEIGHT_BYTES);
-    if (!wide) {
+    if (!by_values) {
         const ff_cost_piece move = {.bytes = read + write + columns, .nodes = 1};
         return ff_cost_add_piece(costs, &move, error);
     }
@@ -74,8 +75,10 @@ ff_status ff_costs_count(ff_costs *costs, ff_plan *plan, const ff_cost_options *
     *costs = (ff_costs){.samples = plan->batch};
     if (!plan->training || plan->compute->device->table->unified)
         return ff_fail(error, FF_USAGE, "the costs of a step are those of training on a GPU");
-    ff_status status = options->metadata ? add_batch(costs, plan, options, error) : FF_OK;
-    if (status == FF_OK) status = ff_cost_count_step(costs, plan, error);
+    ff_status status;
+    if (options->metadata) FF_TRY_DONE(add_batch(costs, plan, options, error));
+    FF_TRY_DONE(ff_cost_count_step(costs, plan, error));
+done:
     if (status != FF_OK) ff_costs_free(costs);
     return status;
 }

@@ -55,8 +55,9 @@ static double read_of(const ff_compute *compute, const ff_conv_shape *s) {
 
 /* Of any of the three passes: all taps, also of those that lie in the padding. */
 static double conv_flops(const ff_conv_shape *s) {
-    return 2.0 * (double)ff_tensor_count(&s->output) * s->kernel * s->kernel *
-           ff_tensor_padded_channels(&s->input);
+    const int inputs =
+        s->groups > 1 ? s->input.c / s->groups : ff_tensor_padded_channels(&s->input);
+    return 2.0 * (double)ff_tensor_count(&s->output) * s->kernel * s->kernel * inputs;
 }
 
 static void convolve(ff_compute *compute, const ff_conv *conv, double x_bytes, double more) {
@@ -77,9 +78,10 @@ static void conv_forward(ff_compute *compute, ff_conv *conv, const void *x, cons
     ff_cost_arrays(compute, 2 * bytes_of(compute, out), (double)ff_tensor_count(out), 1);
 }
 
-static void conv_forward_sums(ff_compute *compute, ff_conv *conv, const void *x, const void *w,
-                              void *y, float *sums, void *scratch) {
-    (void)x, (void)w, (void)y, (void)sums, (void)scratch;
+static void conv_forward_fused(ff_compute *compute, ff_conv *conv, const void *x,
+                               const ff_fold *fold, const void *w, void *y, float *sums,
+                               void *scratch) {
+    (void)x, (void)fold, (void)w, (void)y, (void)sums, (void)scratch;
     convolve(compute, conv, read_of(compute, &conv->shape), 0);
 }
 
@@ -143,12 +145,6 @@ static void fold_norm(ff_compute *compute, const ff_fold *fold, bool training, f
     (void)training, (void)scratch;
     statistics(compute, &fold->norm);
     ff_cost_count(compute, (ff_cost_piece){.nodes = 1});
-}
-
-static void fold_forward(ff_compute *compute, ff_conv *conv, const ff_fold *fold, const void *w,
-                         void *y, float *sums, void *scratch) {
-    (void)fold, (void)w, (void)y, (void)sums, (void)scratch;
-    convolve(compute, conv, read_of(compute, &conv->shape), 0);
 }
 
 static void fold_backward(ff_compute *compute, ff_conv *conv, const ff_fold *fold, const void *w,
@@ -286,11 +282,10 @@ static size_t norm_mask(const ff_compute *compute, const ff_tensor *shape) {
 static const ff_compute_ops ops = {
     .name = "count",
     .conv_forward = conv_forward,
-    .conv_forward_sums = conv_forward_sums,
+    .conv_forward_fused = conv_forward_fused,
     .conv_backward_data = conv_backward_data,
     .conv_backward_weights = conv_backward_weights,
     .fold_norm = fold_norm,
-    .fold_forward = fold_forward,
     .fold_backward = fold_backward,
     .fold_finish = fold_finish,
     .norm_mask = norm_mask,

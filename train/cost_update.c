@@ -15,9 +15,9 @@ static void count_bank(ff_compute *compute, const ff_update_segment *s) {
     const double columns =
         (double)shape->kernel * shape->kernel * ff_tensor_padded_channels(&shape->input);
     const double count = rows * columns, least = rows < columns ? rows : columns;
-    const bool wide = compute->dtype == FF_F32;
-    const ff_precision precision = wide ? compute->precision : FF_PRECISION_BF16;
-    const double e = wide ? 4 : 2, x = count * e, square = least * least * e;
+    const bool in_f32 = compute->dtype == FF_F32;
+    const ff_precision precision = in_f32 ? compute->precision : FF_PRECISION_BF16;
+    const double e = in_f32 ? 4 : 2, x = count * e, square = least * least * e;
     const double working = s->working ? (double)compute->element_bytes : 0;
     const double gradient = (double)ff_dtype_bytes(s->gradient_dtype);
     ff_cost_arrays(compute, count * (gradient + 3 * F32_BYTES) + x, 6 * count, 1);

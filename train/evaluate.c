@@ -48,8 +48,10 @@ ff_status ff_evaluate(ff_plan *plan, ff_feed *feed, ff_evaluation *result, ff_er
     FF_TRY(give_all(plan, feed, &count, error));
     FF_TRY(ff_alloc(&outcomes, count, sizeof *outcomes, "an evaluation", error));
     ff_compute_read(compute, outcomes, ff_feed_outcomes(feed), count * sizeof *outcomes);
-    ff_status status = ff_compute_check(compute, error);
-    if (status == FF_OK) status = add_up(outcomes, count, &sum, error);
+    ff_status status;
+    FF_TRY_DONE(ff_compute_check(compute, error));
+    FF_TRY_DONE(add_up(outcomes, count, &sum, error));
+done:
     free(outcomes);
     FF_TRY(status);
     if (sum.count == 0)

@@ -1,9 +1,10 @@
 /* A net as a graph: layers, the shapes between them, and the names of its parameters. Built once by
  * a function of models/, planned (plan.h) for as many batch sizes as are wanted.
  *
- * Builder functions return the node of their output. The first failure sticks: later calls return
- * at once, and ff_graph_check tells it; so a model's file is a list of layers without error
- * handling. Thread rule: one thread builds; afterwards it is only read. */
+ * Builder functions, each beside what its layer does (ops/NAME.c), return the node of their output.
+ * The first failure sticks: later calls return at once, and ff_graph_check tells it; so a model's
+ * file is a list of layers without error handling. Thread rule: one thread builds; afterwards it is
+ * only read. */
 #ifndef FF_TRAIN_GRAPH_H
 #define FF_TRAIN_GRAPH_H
 
@@ -27,6 +28,7 @@ typedef enum ff_layer_kind {
     FF_LAYER_ADD,
     FF_LAYER_DROPOUT,
     FF_LAYER_FLATTEN,
+    FF_LAYER_KINDS
 } ff_layer_kind;
 
 /* One layer and its output, [N, c, h, w]. A linear layer gives [N, c, 1, 1];
@@ -37,6 +39,7 @@ typedef struct ff_layer {
     ff_node from, from2; /* inputs; from2 of ADD; else -1 */
     int c, h, w;
     int kernel_h, kernel_w, stride, pad; /* CONV (kernel_h = kernel_w), pools */
+    int groups;                          /* CONV: divides c and its input's */
     bool bias;                           /* CONV, LINEAR */
     double momentum, epsilon;            /* NORM */
     double scale;                        /* LINEAR: of its products */
@@ -57,8 +60,9 @@ typedef enum ff_initial {
     FF_INITIAL_UNIFORM,  /* in [-scale, scale] */
     FF_INITIAL_NORMAL,   /* of deviation `scale` */
     FF_INITIAL_UNIT,     /* uniform, divided by the deviation of what was drawn: deviation 1 */
-    /* Filters: the first as many as there are input channels pass their own channel on (a 1 in the
-     * middle of the window, torch's dirac_), the others are uniform in [-scale, scale]. */
+    /* Filters: of each group the first as many as it has input channels pass their own channel on
+     * (a 1 in the middle of the window, torch's dirac_), the others are uniform in [-scale, scale].
+     */
     FF_INITIAL_DIRAC,
 } ff_initial;
 
@@ -113,9 +117,19 @@ typedef struct ff_linear_form {
     ff_rows rows;
 } ff_linear_form;
 
-/* Square kernels; the same padding on all sides. */
-ff_node ff_graph_conv(ff_graph *graph, ff_node from, const char *name, int channels, int kernel,
-                      int stride, int pad, bool bias, ff_filters filters);
+/* Square kernels; the same padding on all sides. Of `groups`, each part of the output's channels
+ * sees its own part of the input's (torch's Conv2d); as many groups as channels: depthwise. */
+typedef struct ff_conv_form {
+    int kernel;
+    int stride; /* 0 = 1 */
+    int pad;
+    int groups; /* 0 = 1 */
+    bool bias;
+    ff_filters filters;
+} ff_conv_form;
+
+ff_node ff_graph_conv(ff_graph *graph, ff_node from, const char *name, int channels,
+                      const ff_conv_form *form);
 /* Batch norm with torch's momentum (0.1) and epsilon (1e-5); or with others. */
 ff_node ff_graph_norm(ff_graph *graph, ff_node from, const char *name);
 ff_node ff_graph_norm_with(ff_graph *graph, ff_node from, const char *name, double momentum,
@@ -152,6 +166,25 @@ void ff_graph_finish(ff_graph *graph, ff_node logits);
 /* FF_OK, or the first failure: FF_USAGE naming the layer, what came in and what would become of
  * it. */
 FF_MUST_USE ff_status ff_graph_check(const ff_graph *graph, ff_error *error);
+
+/* ---- for layers' builders (ops/NAME.c) ---- */
+
+/* A side of an image or a count of channels beyond this is a mistake, and products of three of them
+ * stay within 64 bits. */
+enum { FF_GRAPH_LARGEST = 1 << 20 };
+
+/* A layer with the output of `from`, which is to become its own. */
+ff_layer ff_graph_begin(const ff_graph *graph, ff_layer_kind kind, ff_node from, const char *name);
+ff_node ff_graph_append(ff_graph *graph, const ff_layer *layer);
+/* A parameter of the layer that is appended next, whose rank and shape the caller sets; or a vector
+ * over its channels. */
+ff_graph_parameter *ff_graph_add_parameter(ff_graph *graph, ff_layer *layer, const char *name,
+                                           ff_dtype dtype, bool trained, ff_initial initial,
+                                           double scale);
+void ff_graph_add_vector(ff_graph *graph, ff_layer *layer, const char *name, bool trained,
+                         ff_initial initial, double scale);
+/* Sets the output size of a window layer; fails where it would be empty. */
+bool ff_graph_slide(ff_graph *graph, ff_layer *layer, const char *what);
 
 /* Multiply-accumulates of one sample's forward pass. */
 double ff_graph_macs(const ff_graph *graph);

@@ -5,8 +5,8 @@
 #include <fnmatch.h>
 #include <stdlib.h>
 
-static ff_status group_of(const ff_graph_parameter *p, const ff_group *list, int count, int *group,
-                          ff_error *error) {
+static ff_status group_of(const ff_graph *graph, const ff_graph_parameter *p, const ff_group *list,
+                          int count, int *group, ff_error *error) {
     *group = -1;
     if (!p->trained) return FF_OK;
     for (int g = 0; g < count; g++) {
@@ -14,6 +14,10 @@ static ff_status group_of(const ff_graph_parameter *p, const ff_group *list, int
         if (list[g].rule == FF_RULE_MUON && p->rank != 4)
             return ff_fail(error, FF_USAGE, "%s: Muon updates filters of convolutions only",
                            p->name);
+        if (list[g].rule == FF_RULE_MUON && graph->layers[p->layer].groups > 1)
+            return ff_fail(error, FF_USAGE,
+                           "%s: Muon updates filters over all channels, not of %d groups", p->name,
+                           graph->layers[p->layer].groups);
         *group = g;
         return FF_OK;
     }
@@ -68,7 +72,7 @@ ff_status ff_groups_create(ff_groups *groups, const ff_store *store, const ff_gr
     FF_TRY_DONE(ff_alloc(&groups->of, parameters, sizeof(int), "parameter groups", error));
     FF_TRY_DONE(ff_alloc(&groups->spans, parameters, sizeof(ff_span), "parameter groups", error));
     for (int i = 0; i < graph->parameter_count; i++)
-        FF_TRY_DONE(group_of(&graph->parameters[i], list, count, &groups->of[i], error));
+        FF_TRY_DONE(group_of(graph, &graph->parameters[i], list, count, &groups->of[i], error));
     list_spans(groups, store, list);
     join_spans(groups, store);
     return FF_OK;

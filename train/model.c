@@ -110,8 +110,8 @@ static bool same_conv(const ff_graph *graph, int one, int other) {
     const ff_layer *a = &graph->layers[one], *b = &graph->layers[other];
     const ff_layer *from_a = &graph->layers[a->from], *from_b = &graph->layers[b->from];
     return a->c == b->c && a->kernel_h == b->kernel_h && a->stride == b->stride &&
-           a->pad == b->pad && from_a->c == from_b->c && from_a->h == from_b->h &&
-           from_a->w == from_b->w;
+           a->pad == b->pad && a->groups == b->groups && from_a->c == from_b->c &&
+           from_a->h == from_b->h && from_a->w == from_b->w;
 }
 
 /* Alike ones once. */

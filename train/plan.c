@@ -214,9 +214,10 @@ ff_status ff_plan_create(ff_plan **out, const ff_graph *graph, ff_compute *compu
     b.plan->batch = batch;
     b.plan->training = training;
     b.plan->views = 1;
-    ff_status status = FF_OK;
-    if (without) status = copy_without(b.plan, without, error);
-    if (status == FF_OK) status = build(&b, error);
+    ff_status status;
+    if (without) FF_TRY_DONE(copy_without(b.plan, without, error));
+    FF_TRY_DONE(build(&b, error));
+done:
     free(b.values);
     free(b.gradients);
     free(b.gradient_count);

@@ -40,11 +40,14 @@ static ff_status read_file(const char *path, char **text, ff_error *error) {
     FILE *file = fopen(path, "rbe");
     *text = NULL;
     if (!file) return ff_fail_errno(error, "%s", path);
-    ff_status status = ff_alloc(text, MOST_BYTES + 1, 1, "a device's description", error);
-    size_t length = status == FF_OK ? fread(*text, 1, MOST_BYTES + 1, file) : 0;
-    if (status == FF_OK && ferror(file)) status = ff_fail(error, FF_IO, "%s: cannot be read", path);
-    if (status == FF_OK && (length > MOST_BYTES || memchr(*text, '\0', length)))
+    ff_status status;
+    FF_TRY_DONE(ff_alloc(text, MOST_BYTES + 1, 1, "a device's description", error));
+    const size_t length = fread(*text, 1, MOST_BYTES + 1, file);
+    if (ferror(file))
+        status = ff_fail(error, FF_IO, "%s: cannot be read", path);
+    else if (length > MOST_BYTES || memchr(*text, '\0', length))
         status = ff_fail(error, FF_BAD_DATA, "%s: is no device's description", path);
+done:
     fclose(file);
     if (status == FF_OK) return FF_OK;
     free(*text);

@@ -223,9 +223,11 @@ ff_status ff_run(ff_trainer *trainer, ff_report *report, ff_error *error) {
     ff_run_result result = {0};
     uint64_t began = ff_now_ns();
     FF_TRY(ff_report_start(report, trainer, error));
-    ff_status status = warm_up(trainer, report, &result, error);
-    if (status == FF_OK) status = whiten(trainer, &result, error);
-    if (status == FF_OK) status = run_epochs(trainer, report, &result, error);
+    ff_status status;
+    FF_TRY_DONE(warm_up(trainer, report, &result, error));
+    FF_TRY_DONE(whiten(trainer, &result, error));
+    FF_TRY_DONE(run_epochs(trainer, report, &result, error));
+done:
     if (status == FF_INTERRUPTED) status = interrupted(trainer, &result, error);
     result.total_ns = ff_now_ns() - began;
     ff_loader_stats loader = ff_feed_measure(trainer->train_feed);
@@ -246,30 +248,30 @@ ff_status ff_run_compute_rate(ff_trainer *trainer, uint64_t budget_ns, double *r
     ff_step *step;
     ff_feed_batch next = {0};
     FF_TRY(ff_trainer_make_step(trainer, trainer->options, false, &step, error));
-    ff_status status = ff_feed_next(trainer->train_feed, &next, error);
     ff_compute *compute = ff_model_compute(trainer->model);
-    if (status == FF_OK) status = ff_feed_make(trainer->train_feed, compute->stream, error);
     uint64_t began = 0, took = 0, samples = 0;
+    ff_status status;
+    FF_TRY_DONE(ff_feed_next(trainer->train_feed, &next, error));
+    FF_TRY_DONE(ff_feed_make(trainer->train_feed, compute->stream, error));
     ff_plan *plan =
         next.count == (uint32_t)trainer->batch ? trainer->train_plan : trainer->last_plan;
     next.batch.weights = NULL;
     /* The first ones are not counted: what is recorded is recorded in the second. */
-    for (int i = 0; status == FF_OK && (i < 4 || took < budget_ns); i++) {
+    for (int i = 0; i < 4 || took < budget_ns; i++) {
         const ff_outcome *outcomes;
         uint32_t count = 1;
-        status = ff_interrupt_check(error);
-        if (status == FF_OK) status = ff_step_run(step, plan, &next.batch, error);
-        while (status == FF_OK && count)
-            status = ff_step_outcomes(step, i == 3, &outcomes, &count, error);
+        FF_TRY_DONE(ff_interrupt_check(error));
+        FF_TRY_DONE(ff_step_run(step, plan, &next.batch, error));
+        while (count) FF_TRY_DONE(ff_step_outcomes(step, i == 3, &outcomes, &count, error));
         if (i == 3) began = ff_now_ns();
         if (i < 4) continue;
         samples += next.count;
         took = ff_now_ns() - began;
     }
-    if (status == FF_OK) status = ff_compute_wait(compute, error);
-    took = ff_now_ns() - began;
-    *rate = samples ? (double)samples * 1e9 / (double)took : 0;
-    ff_status done = ff_feed_done(trainer->train_feed, NULL);
+    FF_TRY_DONE(ff_compute_wait(compute, error));
+    *rate = samples ? (double)samples * 1e9 / (double)(ff_now_ns() - began) : 0;
+done:;
+    ff_status given_back = ff_feed_done(trainer->train_feed, NULL);
     ff_step_destroy(&step);
-    return status == FF_OK ? done : status;
+    return status == FF_OK ? given_back : status;
 }

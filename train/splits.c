@@ -11,16 +11,12 @@
 static ff_status refuse_other_splits(const char *folder, const char *wanted, ff_error *error) {
     ff_set set;
     ff_buffer found = {0};
-    ff_status status = ff_set_find(&set, folder, NULL);
-    if (status == FF_OK && set.count && *set.split[0].name) {
-        status = ff_set_list(&set, &found, error);
-        if (status == FF_OK)
-            status =
-                ff_fail(error, FF_USAGE, "%s: has no split '%s'; name the set that is meant: %s",
-                        folder, wanted, found.bytes);
-    } else {
-        status = FF_OK;
-    }
+    ff_status status = FF_OK;
+    if (ff_set_find(&set, folder, NULL) != FF_OK || !set.count || !*set.split[0].name) goto done;
+    FF_TRY_DONE(ff_set_list(&set, &found, error));
+    status = ff_fail(error, FF_USAGE, "%s: has no split '%s'; name the set that is meant: %s",
+                     folder, wanted, found.bytes);
+done:
     ff_buffer_free(&found);
     ff_set_free(&set);
     return status;
@@ -33,10 +29,11 @@ static ff_status open_split(ff_dataset **dataset, const char *folder, ff_set_ran
     char *path;
     FF_TRY(ff_set_choose(&path, folder, from, to, error));
     *beside = path && strcmp(path, folder);
-    ff_status status = FF_OK;
+    ff_status status;
     if (!path)
-        status = refuse_other_splits(folder, from == FF_SPLIT_TRAIN ? "train" : "val", error);
-    if (status == FF_OK) status = ff_dataset_open(dataset, path ? path : folder, verify, error);
+        FF_TRY_DONE(refuse_other_splits(folder, from == FF_SPLIT_TRAIN ? "train" : "val", error));
+    status = ff_dataset_open(dataset, path ? path : folder, verify, error);
+done:
     free(path);
     return status;
 }
@@ -191,8 +188,10 @@ static ff_status check(ff_splits *splits, const ff_splits_options *options, ff_e
 
 ff_status ff_splits_open(ff_splits *splits, const ff_splits_options *options, ff_error *error) {
     memset(splits, 0, sizeof *splits);
-    ff_status status = open_both(splits, options, error);
-    if (status == FF_OK) status = check(splits, options, error);
+    ff_status status;
+    FF_TRY_DONE(open_both(splits, options, error));
+    FF_TRY_DONE(check(splits, options, error));
+done:
     if (status != FF_OK) ff_splits_close(splits);
     return status;
 }

@@ -218,7 +218,7 @@ static int part_of(const ff_step *step, uint64_t number) {
     return (int)(number / step->options.send_steps % PARTS);
 }
 
-static uint64_t place_of(const ff_step *step, uint64_t number) {
+static uint64_t queue_of(const ff_step *step, uint64_t number) {
     return number % (PARTS * (uint64_t)step->options.send_steps);
 }
 
@@ -226,7 +226,7 @@ static uint64_t place_of(const ff_step *step, uint64_t number) {
 static ff_status send_outcomes(ff_step *step, ff_error *error) {
     ff_device *device = step->compute->device;
     ff_stream *stream = step->compute->stream;
-    const uint64_t at = place_of(step, step->sent);
+    const uint64_t at = queue_of(step, step->sent);
     const uint64_t bytes = (step->given - step->sent) * sizeof(ff_outcome);
     FF_TRY(device->table->copy(device, stream, step->pinned + at, step->ring + at, bytes, error));
     FF_TRY(device->table->event_record(device, step->copied[part_of(step, step->sent)], stream,
@@ -246,7 +246,7 @@ ff_status ff_step_outcomes(ff_step *step, bool wait, const ff_outcome **outcomes
     if (step->delivered == step->sent) return FF_OK;
     if (!wait && !device->table->event_done(device, copied)) return FF_OK;
     FF_TRY(device->table->event_synchronize(device, copied, error));
-    const uint64_t at = place_of(step, step->delivered), each = step->options.send_steps;
+    const uint64_t at = queue_of(step, step->delivered), each = step->options.send_steps;
     const uint64_t left = each - at % each, there = step->sent - step->delivered;
     *count = (uint32_t)(there < left ? there : left);
     *outcomes = step->pinned + at;
@@ -302,7 +302,7 @@ ff_status ff_step_run(ff_step *step, ff_plan *plan, const ff_batch *batch, ff_er
 ff_status ff_step_gradients(ff_step *step, ff_plan *plan, const ff_batch *batch,
                             ff_outcome *outcome, ff_error *error) {
     FF_TRY(run_segments(step, plan, batch, UPDATE, false, error));
-    ff_compute_read(step->compute, outcome, step->ring + place_of(step, step->given),
+    ff_compute_read(step->compute, outcome, step->ring + queue_of(step, step->given),
                     sizeof *outcome);
     return ff_compute_check(step->compute, error);
 }

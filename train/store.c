@@ -281,19 +281,22 @@ static void make_unit(float *values, size_t count) {
         values[e] = (float)((double)values[e] / deviation);
 }
 
-/* Filters [o][i][h][w]: of the first as many as there are inputs, each passes its own one on. */
-static void make_dirac(const ff_graph_parameter *p, float *filters) {
+/* Filters [o][i][h][w]: of the first as many as a group has inputs, each passes its own one on. */
+static void make_dirac(const ff_graph_parameter *p, int groups, float *filters) {
     const int64_t taps = p->shape[2] * p->shape[3];
     const int64_t middle = p->shape[2] / 2 * p->shape[3] + p->shape[3] / 2;
-    for (int64_t o = 0; o < p->shape[0] && o < p->shape[1]; o++) {
+    for (int64_t o = 0; o < p->shape[0]; o++) {
+        const int64_t own = o % (p->shape[0] / groups);
+        if (own >= p->shape[1]) continue;
         float *filter = filters + o * p->shape[1] * taps;
         memset(filter, 0, (size_t)(p->shape[1] * taps) * sizeof *filter);
-        filter[o * taps + middle] = 1;
+        filter[own * taps + middle] = 1;
     }
 }
 
 /* The initial values of parameter `index`, in torch's order. */
-static void draw(const ff_graph_parameter *p, int index, uint64_t seed, int threads, float *drawn) {
+static void draw(const ff_graph *graph, int index, uint64_t seed, int threads, float *drawn) {
+    const ff_graph_parameter *p = &graph->parameters[index];
     const size_t count = logical_count(p);
 #pragma omp parallel for num_threads(threads)
     for (size_t e = 0; e < count; e++) {
@@ -306,7 +309,7 @@ static void draw(const ff_graph_parameter *p, int index, uint64_t seed, int thre
         drawn[e] = (float)value;
     }
     if (p->initial == FF_INITIAL_UNIT) make_unit(drawn, count);
-    if (p->initial == FF_INITIAL_DIRAC) make_dirac(p, drawn);
+    if (p->initial == FF_INITIAL_DIRAC) make_dirac(p, graph->layers[p->layer].groups, drawn);
 }
 
 ff_status ff_store_initialise(ff_store *store, uint64_t seed, ff_error *error) {
@@ -321,7 +324,7 @@ ff_status ff_store_initialise(ff_store *store, uint64_t seed, ff_error *error) {
         FF_TRY(host ? host->table->allocate(host, &drawn, bytes, "initial values", error)
                     : ff_alloc(&drawn, bytes, 1, "initial values", error));
         if (!ff_device_is_absent(device)) {
-            draw(p, i, seed, compute->threads, drawn);
+            draw(store->graph, i, seed, compute->threads, drawn);
             ff_store_import(store, i, FF_PART_VALUE, drawn);
         }
         if (host)

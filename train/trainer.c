@@ -37,20 +37,21 @@ static ff_status refuse_name(const char *what, const char *given, const char *(*
                              ff_error *error) {
     ff_buffer known = {0};
     ff_nearest nearest = {.wanted = given ? given : "", .length = given ? strlen(given) : 0};
-    ff_status status = FF_OK;
-    for (int i = 0; name(i) && status == FF_OK; i++) {
+    ff_status status;
+    for (int i = 0; name(i); i++) {
         ff_nearest_offer(&nearest, name(i));
-        status = ff_buffer_printf(&known, error, "%s%s", i ? ", " : "", name(i));
+        FF_TRY_DONE(ff_buffer_printf(&known, error, "%s%s", i ? ", " : "", name(i)));
     }
-    if (status == FF_OK && !given)
+    if (!given)
         status =
             ff_fail(error, FF_USAGE, "--%s is missing; the %ss are %s", what, what, known.bytes);
-    else if (status == FF_OK && nearest.name)
+    else if (nearest.name)
         status = ff_fail(error, FF_USAGE, "--%s: '%s' is unknown; did you mean %s? The %ss are %s",
                          what, given, nearest.name, what, known.bytes);
-    else if (status == FF_OK)
+    else
         status = ff_fail(error, FF_USAGE, "--%s: '%s' is unknown; the %ss are %s", what, given,
                          what, known.bytes);
+done:
     ff_buffer_free(&known);
     return status;
 }

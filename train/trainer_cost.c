@@ -91,9 +91,11 @@ ff_status ff_trainer_print_furthest(FILE *out, ff_trainer *trainer, int count, f
     ff_costs costs;
     if (!launches_of(trainer, LAUNCHES)) return FF_OK;
     FF_TRY(ff_trainer_costs(&costs, trainer, trainer->train_plan, error));
-    ff_status status =
-        ff_trainer_profile(&profile, trainer, trainer->train_plan, &costs, LAUNCHES, error);
-    if (status == FF_OK) status = print_furthest(out, &costs, &profile, &card, count, error);
+    ff_status status;
+    FF_TRY_DONE(
+        ff_trainer_profile(&profile, trainer, trainer->train_plan, &costs, LAUNCHES, error));
+    FF_TRY_DONE(print_furthest(out, &costs, &profile, &card, count, error));
+done:
     ff_profile_free(&profile);
     ff_costs_free(&costs);
     return status;

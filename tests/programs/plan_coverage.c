@@ -78,6 +78,7 @@ static ff_status add_layer(work *all, const ff_graph *graph, const ff_layer *lay
         .kernel = layer->kernel_h,
         .stride = layer->stride,
         .pad = layer->pad,
+        .groups = layer->groups,
     };
     FF_TRY(add(all, &spec, error));
     spec.pass = FF_PASS_BACKWARD_DATA;

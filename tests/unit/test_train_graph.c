@@ -2,6 +2,7 @@
  * each other, plans against plans. */
 #include "tests/unit/train_nets.h"
 
+#include "train/groups.h"
 #include "train/update.h"
 
 static double mean_loss(net *n, const samples *s) {
@@ -364,7 +365,7 @@ static void steps_repeat(void **state) {
 
 /* A convolution and its pool work in chunks; a batch that chunks do not divide is no different. */
 static void build_wide(ff_graph *g) {
-    ff_node x = ff_graph_conv(g, 0, "a", 40, 3, 1, 1, true, FF_FILTERS_DEFAULT);
+    ff_node x = ff_graph_conv(g, 0, "a", 40, &(ff_conv_form){.kernel = 3, .pad = 1, .bias = true});
     x = ff_graph_max_pool(g, x, "p", 2, 2, 0);
     ff_graph_finish(g, ff_graph_linear(g, ff_graph_global_pool(g, x, "avg"), "fc", CLASSES));
 }
@@ -408,8 +409,8 @@ static void chunks_are_invisible(void **state) {
 }
 
 static void build_too_small(ff_graph *g) {
-    ff_node x = ff_graph_conv(g, 0, "first", 4, 3, 1, 0, false, FF_FILTERS_DEFAULT);
-    x = ff_graph_conv(g, x, "second", 4, 5, 1, 0, false, FF_FILTERS_DEFAULT);
+    ff_node x = ff_graph_conv(g, 0, "first", 4, &(ff_conv_form){.kernel = 3});
+    x = ff_graph_conv(g, x, "second", 4, &(ff_conv_form){.kernel = 5});
     ff_graph_finish(g, ff_graph_linear(g, x, "fc", CLASSES));
 }
 
@@ -424,13 +425,24 @@ static void errors_name_the_layer(void **state) {
     assert_non_null(strstr(failure.message, "4x4"));
     ff_graph_destroy(&graph);
 
+    assert_ok(ff_graph_create(&graph, 6, 6, 6, error));
+    ff_graph_conv(graph, 0, "uneven", 8, &(ff_conv_form){.kernel = 3, .groups = 4});
+    assert_int_equal(ff_graph_check(graph, &failure), FF_USAGE);
+    assert_non_null(
+        strstr(failure.message, "uneven: a convolution of 6 to 8 channels in 4 groups"));
+    ff_graph_destroy(&graph);
+    assert_ok(ff_graph_create(&graph, 8, 6, 6, error));
+    ff_graph_conv(graph, 0, "uneven", 6, &(ff_conv_form){.kernel = 3, .groups = 4});
+    assert_int_equal(ff_graph_check(graph, &failure), FF_USAGE);
+    ff_graph_destroy(&graph);
+
     ff_compute *compute;
     const ff_compute_options options = {.threads = 1};
     assert_ok(ff_compute_open(&compute, NULL, &options, error));
     assert_int_equal(ff_graph_create(&graph, 0, 6, 6, &failure), FF_USAGE);
     assert_null(graph);
     assert_ok(ff_graph_create(&graph, 3, 8, 8, error));
-    ff_node x = ff_graph_conv(graph, 0, "c", 4, 8, 1, 0, false, FF_FILTERS_DEFAULT);
+    ff_node x = ff_graph_conv(graph, 0, "c", 4, &(ff_conv_form){.kernel = 8});
     x = ff_graph_norm(graph, x, "lonely");
     ff_graph_finish(graph, ff_graph_linear(graph, x, "fc", CLASSES));
     ff_plan *plan;
@@ -448,6 +460,54 @@ static void errors_name_the_layer(void **state) {
     assert_non_null(strstr(failure.message, "reference"));
 }
 
+/* Shapes, bounds of the first values (torch's fans: a filter's inputs, all filters) and work. */
+static void groups_are_torchs(void **state) {
+    (void)state;
+    const ff_conv_form form = {.kernel = 3, .pad = 1, .groups = 4, .bias = true};
+    const ff_conv_form fan_out = {.kernel = 3, .groups = 4, .filters = FF_FILTERS_FAN_OUT};
+    const ff_conv_form dirac = {.kernel = 1, .groups = 4, .filters = FF_FILTERS_DIRAC};
+    ff_graph *graph;
+    ff_compute *compute;
+    ff_plan *plan;
+    ff_store store;
+    assert_ok(ff_graph_create(&graph, 8, 6, 5, error));
+    ff_node x = ff_graph_conv(graph, 0, "a", 12, &form);
+    const double macs = ff_graph_macs(graph);
+    x = ff_graph_conv(graph, x, "b", 12, &fan_out);
+    x = ff_graph_conv(graph, x, "c", 16, &dirac);
+    ff_graph_finish(graph, ff_graph_linear(graph, x, "fc", CLASSES));
+    assert_ok(ff_graph_check(graph, error));
+    const ff_graph_parameter *a = graph->parameters;
+    assert_int_equal(a->shape[0], 12);
+    assert_int_equal(a->shape[1], 2);
+    assert_int_equal(a->shape[2], 3);
+    assert_true(macs == 12.0 * 2 * 9 * 6 * 5);
+    assert_true(fabs(a[0].scale - 1 / sqrt(2 * 9)) < 1e-12 && a[1].scale == a[0].scale);
+    assert_true(fabs(a[2].scale - sqrt(2.0 / (12 * 9))) < 1e-12);
+    assert_ok(ff_compute_open(&compute, "reference", &(ff_compute_options){.threads = 1}, error));
+    assert_ok(ff_plan_create(&plan, graph, compute, 2, true, NULL, NULL, error));
+    assert_ok(ff_store_create(&store, graph, compute, plan->convs, plan->tensors, error));
+    assert_ok(ff_store_initialise(&store, 7, error));
+    const float *c = ff_store_value(&store, 3); /* [16][3]: 4 filters a group of 3 inputs */
+    for (int o = 0; o < 16; o++)
+        for (int i = 0; i < 3; i++)
+            if (o % 4 < 3)
+                assert_true(c[o * 3 + i] == (o % 4 == i));
+            else
+                assert_true(c[o * 3 + i] != 0 && fabsf(c[o * 3 + i]) <= 1 / sqrtf(3));
+    /* filters that see a part of the channels are no matrix to Muon */
+    const ff_group muon[] = {{"a.weight", FF_RULE_MUON}, {"*", FF_RULE_SGD}};
+    ff_groups groups;
+    ff_error failure = {0};
+    assert_int_equal(ff_groups_create(&groups, &store, muon, 2, &failure), FF_USAGE);
+    assert_non_null(strstr(failure.message, "a.weight"));
+    assert_non_null(strstr(failure.message, "4 groups"));
+    ff_store_destroy(&store);
+    ff_plan_destroy(&plan);
+    ff_compute_close(&compute);
+    ff_graph_destroy(&graph);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(gradients_are_right),
@@ -457,6 +517,7 @@ int main(void) {
         cmocka_unit_test(views_are_averaged),
         cmocka_unit_test(chunks_are_invisible),
         cmocka_unit_test(errors_name_the_layer),
+        cmocka_unit_test(groups_are_torchs),
         cmocka_unit_test(evaluation_is_of_the_labels_alone),
         cmocka_unit_test(buckets_are_complete_when_they_say_so),
     };

@@ -27,6 +27,7 @@ static int close_tables(void **state) {
 typedef struct conv_case {
     int n, c, h, w, o, kernel, stride, pad;
     bool bias, images, frozen;
+    int groups;
 } conv_case;
 
 /* One convolution on one table: y, dx, dw, db in plain orders. */
@@ -46,6 +47,7 @@ static conv_results run_conv(ff_compute *compute, const conv_case *k, const floa
         .kernel = k->kernel,
         .stride = k->stride,
         .pad = k->pad,
+        .groups = k->groups,
         .bias = k->bias,
         .input_gradient = !k->images,
         .training = true,
@@ -62,7 +64,7 @@ static conv_results run_conv(ff_compute *compute, const conv_case *k, const floa
     float *laid_bias = floats((size_t)ff_tensor_padded_channels(&shape.output));
     float *laid_db = floats((size_t)ff_tensor_padded_channels(&shape.output));
     memcpy(laid_bias, bias, (size_t)k->o * sizeof *bias);
-    const size_t weights = (size_t)k->o * k->c * k->kernel * k->kernel;
+    const size_t weights = (size_t)k->o * (k->c / k->groups) * k->kernel * k->kernel;
     conv_results results = {.dw = floats(weights), .db = floats((size_t)k->o)};
     ops->conv_import(conv, w, held);
     ops->conv_export(conv, held, results.dw);
@@ -96,15 +98,59 @@ static void free_results(conv_results *r) {
     free(r->db);
 }
 
+/* Sums of products in double, with what each of them is rounded to f32 once. */
+static conv_results plain_conv(const conv_case *k, const float *x, const float *w,
+                               const float *bias, const float *dy) {
+    const int p = (k->h + 2 * k->pad - k->kernel) / k->stride + 1, taps = k->kernel * k->kernel;
+    const int q = (k->w + 2 * k->pad - k->kernel) / k->stride + 1;
+    const int inputs = k->c / k->groups, outputs = k->o / k->groups;
+    const size_t sizes[] = {(size_t)k->n * k->o * p * q, (size_t)k->n * k->c * k->h * k->w,
+                            (size_t)k->o * inputs * taps, (size_t)k->o};
+    double *sums[4];
+    float *rounded[4];
+    for (int i = 0; i < 4; i++) sums[i] = calloc(sizes[i], sizeof(double));
+    for (size_t y = 0; y < sizes[0]; y++) {
+        const int n = (int)(y / ((size_t)k->o * p * q)), o = (int)(y / ((size_t)p * q)) % k->o;
+        const int row = (int)(y / q) % p, column = (int)(y % q);
+        if (k->bias) sums[0][y] += (double)bias[o];
+        if (k->bias) sums[3][o] += (double)dy[y];
+        for (int i = 0; i < inputs * taps; i++) {
+            const int h = row * k->stride - k->pad + i % taps / k->kernel;
+            const int v = column * k->stride - k->pad + i % k->kernel;
+            const int c = o / outputs * inputs + i / taps;
+            if (h < 0 || h >= k->h || v < 0 || v >= k->w) continue;
+            const size_t from = (((size_t)n * k->c + c) * k->h + h) * k->w + v;
+            const size_t weight = (size_t)o * inputs * taps + i;
+            sums[0][y] += (double)x[from] * (double)w[weight];
+            if (!k->images) sums[1][from] += (double)dy[y] * (double)w[weight];
+            if (!k->frozen) sums[2][weight] += (double)dy[y] * (double)x[from];
+        }
+    }
+    for (int i = 0; i < 4; i++) {
+        rounded[i] = floats(sizes[i]);
+        for (size_t e = 0; e < sizes[i]; e++) rounded[i][e] = (float)sums[i][e];
+        free(sums[i]);
+    }
+    return (conv_results){rounded[0], rounded[1], rounded[2], rounded[3]};
+}
+
 static void compare_conv(const tables *both, dice *d, const conv_case *k) {
     const int p = (k->h + 2 * k->pad - k->kernel) / k->stride + 1;
     const int q = (k->w + 2 * k->pad - k->kernel) / k->stride + 1;
     const size_t xs = (size_t)k->n * k->c * k->h * k->w, ys = (size_t)k->n * k->o * p * q;
-    const size_t ws = (size_t)k->o * k->c * k->kernel * k->kernel;
+    const size_t ws = (size_t)k->o * (k->c / k->groups) * k->kernel * k->kernel;
     float *x = random_floats(d, xs), *w = random_floats(d, ws), *dy = random_floats(d, ys);
     float *bias = random_floats(d, (size_t)k->o);
     conv_results right = run_conv(both->right, k, x, w, bias, dy);
     conv_results fast = run_conv(both->fast, k, x, w, bias, dy);
+    if (k->groups > 1) {
+        conv_results plain = plain_conv(k, x, w, bias, dy);
+        assert_close(plain.y, right.y, ys, 1e-6);
+        assert_close(plain.dx, right.dx, xs, 1e-6);
+        assert_close(plain.dw, right.dw, ws, 1e-6);
+        assert_close(plain.db, right.db, (size_t)k->o, 1e-6);
+        free_results(&plain);
+    }
     /* Winograd's transforms lose a digit against direct sums. */
     const double tolerance = 1e-4;
     assert_close(right.y, fast.y, ys, tolerance);
@@ -133,6 +179,7 @@ static void conv_matches(void **state) {
             .bias = roll(&d, 2),
             .images = roll(&d, 3) == 0,
             .frozen = roll(&d, 4) == 0,
+            .groups = 1,
         };
         k.pad = (int)roll(&d, (uint32_t)k.kernel / 2 + 1);
         k.h = between(&d, k.kernel - 2 * k.pad > 1 ? k.kernel - 2 * k.pad : 1, 15);
@@ -141,17 +188,50 @@ static void conv_matches(void **state) {
     }
     /* the shapes that Winograd takes, and the nets' stems; a whitening convolution */
     const conv_case nets[] = {
-        {2, 3, 32, 32, 24, 2, 1, 0, true, true, true},
-        {2, 64, 14, 14, 64, 3, 1, 1, false, false, false},
-        {3, 64, 7, 9, 80, 3, 1, 1, true, false, false},
-        {3, 96, 4, 4, 64, 3, 1, 1, false, false, false},
-        {2, 3, 32, 32, 64, 7, 2, 3, false, true, false},
-        {2, 3, 32, 32, 64, 3, 1, 1, false, true, false},
-        {3, 1, 28, 28, 32, 3, 1, 1, false, true, false},
-        {2, 64, 1, 1, 64, 3, 1, 1, false, false, false},
-        {2, 64, 2, 2, 128, 3, 2, 1, false, false, false},
-        {2, 64, 1, 4, 64, 3, 1, 1, false, false, false},
-        {2, 64, 4, 1, 64, 3, 1, 1, false, false, false},
+        {2, 3, 32, 32, 24, 2, 1, 0, true, true, true, 1},
+        {2, 64, 14, 14, 64, 3, 1, 1, false, false, false, 1},
+        {3, 64, 7, 9, 80, 3, 1, 1, true, false, false, 1},
+        {3, 96, 4, 4, 64, 3, 1, 1, false, false, false, 1},
+        {2, 3, 32, 32, 64, 7, 2, 3, false, true, false, 1},
+        {2, 3, 32, 32, 64, 3, 1, 1, false, true, false, 1},
+        {3, 1, 28, 28, 32, 3, 1, 1, false, true, false, 1},
+        {2, 64, 1, 1, 64, 3, 1, 1, false, false, false, 1},
+        {2, 64, 2, 2, 128, 3, 2, 1, false, false, false, 1},
+        {2, 64, 1, 4, 64, 3, 1, 1, false, false, false, 1},
+        {2, 64, 4, 1, 64, 3, 1, 1, false, false, false, 1},
+    };
+    for (size_t i = 0; i < sizeof nets / sizeof *nets; i++) compare_conv(*state, &d, &nets[i]);
+}
+
+/* Groups of one channel and of several, channels that fill no block, and one group. */
+static void groups_match(void **state) {
+    static const int kernels[] = {1, 3, 5};
+    dice d = {.seed = 15};
+    for (int i = 0; i < 60; i++) {
+        conv_case k = {
+            .n = between(&d, 1, 4),
+            .kernel = kernels[i % 3],
+            .stride = between(&d, 1, 2),
+            .bias = roll(&d, 2),
+            .images = roll(&d, 4) == 0,
+            .frozen = roll(&d, 6) == 0,
+            .groups = i % 2 ? between(&d, 1, 40) : between(&d, 1, 5),
+        };
+        const bool single = i % 2 && roll(&d, 3);
+        k.c = k.groups * (single ? 1 : between(&d, 1, 9));
+        k.o = k.groups * (single ? 1 : between(&d, 1, 9));
+        k.pad = (int)roll(&d, (uint32_t)k.kernel / 2 + 1);
+        k.h = between(&d, k.kernel, 13);
+        k.w = between(&d, k.kernel, 13);
+        compare_conv(*state, &d, &k);
+    }
+    /* whole blocks */
+    const conv_case nets[] = {
+        {2, 64, 14, 14, 64, 3, 1, 1, false, false, false, 64},
+        {2, 64, 14, 14, 64, 3, 2, 1, true, false, false, 64},
+        {2, 96, 7, 9, 96, 5, 2, 2, false, false, false, 96},
+        {2, 64, 8, 8, 128, 3, 1, 1, false, false, false, 4},
+        {2, 32, 8, 8, 32, 1, 1, 0, false, false, false, 2},
     };
     for (size_t i = 0; i < sizeof nets / sizeof *nets; i++) compare_conv(*state, &d, &nets[i]);
 }
@@ -697,17 +777,12 @@ static void nan_passes(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(conv_matches),
-        cmocka_unit_test(norm_matches),
-        cmocka_unit_test(norm_knows),
-        cmocka_unit_test(pool_matches),
-        cmocka_unit_test(linear_matches),
-        cmocka_unit_test(elementwise_matches),
-        cmocka_unit_test(dropout_matches),
-        cmocka_unit_test(loss_is_right),
-        cmocka_unit_test(loss_of_mixed_labels_is_torchs),
-        cmocka_unit_test(nan_passes),
-        cmocka_unit_test(gelu_knows),
+        cmocka_unit_test(conv_matches),        cmocka_unit_test(groups_match),
+        cmocka_unit_test(norm_matches),        cmocka_unit_test(norm_knows),
+        cmocka_unit_test(pool_matches),        cmocka_unit_test(linear_matches),
+        cmocka_unit_test(elementwise_matches), cmocka_unit_test(dropout_matches),
+        cmocka_unit_test(loss_is_right),       cmocka_unit_test(loss_of_mixed_labels_is_torchs),
+        cmocka_unit_test(nan_passes),          cmocka_unit_test(gelu_knows),
         cmocka_unit_test(views_are_torchs),
     };
     return cmocka_run_group_tests(tests, open_tables, close_tables);

@@ -8,10 +8,10 @@ enum { CLASSES = 5 };
 
 /* conv + bias, max pool, norm, ReLU, conv, average pool, dropout, linear over pixels */
 static inline void build_plain(ff_graph *g) {
-    ff_node x = ff_graph_conv(g, 0, "a", 6, 3, 1, 1, true, FF_FILTERS_DEFAULT);
+    ff_node x = ff_graph_conv(g, 0, "a", 6, &(ff_conv_form){.kernel = 3, .pad = 1, .bias = true});
     x = ff_graph_max_pool(g, x, "p", 2, 2, 0);
     x = ff_graph_relu(g, ff_graph_norm(g, x, "an"));
-    x = ff_graph_conv(g, x, "b", 17, 3, 1, 0, true, FF_FILTERS_DEFAULT);
+    x = ff_graph_conv(g, x, "b", 17, &(ff_conv_form){.kernel = 3, .bias = true});
     x = ff_graph_relu(g, x);
     x = ff_graph_average_pool(g, x, "q", 2, 1, 1);
     x = ff_graph_dropout(g, x, 0.25);
@@ -20,19 +20,29 @@ static inline void build_plain(ff_graph *g) {
 
 /* residuals of both kinds, as in a resnet with its stem */
 static inline void build_residual(ff_graph *g) {
-    ff_node x = ff_graph_conv(g, 0, "stem", 8, 5, 2, 2, false, FF_FILTERS_FAN_OUT);
+    ff_node x = ff_graph_conv(
+        g, 0, "stem", 8,
+        &(ff_conv_form){.kernel = 5, .stride = 2, .pad = 2, .filters = FF_FILTERS_FAN_OUT});
     x = ff_graph_relu(g, ff_graph_norm(g, x, "stemn"));
     x = ff_graph_max_pool(g, x, "p", 3, 2, 1);
-    ff_node y = ff_graph_conv(g, x, "a", 8, 3, 1, 1, false, FF_FILTERS_FAN_OUT);
+    ff_node y = ff_graph_conv(
+        g, x, "a", 8, &(ff_conv_form){.kernel = 3, .pad = 1, .filters = FF_FILTERS_FAN_OUT});
     y = ff_graph_relu(g, ff_graph_norm(g, y, "an"));
-    y = ff_graph_conv(g, y, "b", 8, 3, 1, 1, false, FF_FILTERS_FAN_OUT);
+    y = ff_graph_conv(g, y, "b", 8,
+                      &(ff_conv_form){.kernel = 3, .pad = 1, .filters = FF_FILTERS_FAN_OUT});
     x = ff_graph_relu(g, ff_graph_add(g, ff_graph_norm(g, y, "bn"), x));
-    y = ff_graph_conv(g, x, "c", 20, 3, 2, 1, false, FF_FILTERS_FAN_OUT);
+    y = ff_graph_conv(
+        g, x, "c", 20,
+        &(ff_conv_form){.kernel = 3, .stride = 2, .pad = 1, .filters = FF_FILTERS_FAN_OUT});
     y = ff_graph_relu(g, ff_graph_norm(g, y, "cn"));
-    y = ff_graph_conv(g, y, "d", 20, 3, 1, 1, false, FF_FILTERS_FAN_OUT);
+    y = ff_graph_conv(g, y, "d", 20,
+                      &(ff_conv_form){.kernel = 3, .pad = 1, .filters = FF_FILTERS_FAN_OUT});
     y = ff_graph_norm(g, y, "dn");
-    ff_node s =
-        ff_graph_norm(g, ff_graph_conv(g, x, "s", 20, 1, 2, 0, false, FF_FILTERS_FAN_OUT), "sn");
+    ff_node s = ff_graph_norm(
+        g,
+        ff_graph_conv(g, x, "s", 20,
+                      &(ff_conv_form){.kernel = 1, .stride = 2, .filters = FF_FILTERS_FAN_OUT}),
+        "sn");
     x = ff_graph_relu(g, ff_graph_add(g, y, s));
     x = ff_graph_global_pool(g, x, "avg");
     ff_graph_finish(g, ff_graph_linear(g, x, "fc", CLASSES));
@@ -40,10 +50,10 @@ static inline void build_residual(ff_graph *g) {
 
 /* values with several users, adds and ReLUs that nothing absorbs, two linear layers */
 static inline void build_tangled(ff_graph *g) {
-    ff_node x = ff_graph_conv(g, 0, "a", 5, 3, 1, 1, false, FF_FILTERS_DEFAULT);
+    ff_node x = ff_graph_conv(g, 0, "a", 5, &(ff_conv_form){.kernel = 3, .pad = 1});
     ff_node u = ff_graph_relu(g, x);
     ff_node v = ff_graph_norm(g, x, "v");
-    ff_node w = ff_graph_conv(g, x, "w", 5, 1, 1, 0, true, FF_FILTERS_DEFAULT);
+    ff_node w = ff_graph_conv(g, x, "w", 5, &(ff_conv_form){.kernel = 1, .bias = true});
     x = ff_graph_add(g, ff_graph_add(g, u, v), w);
     ff_node y = ff_graph_norm(g, x, "y");
     y = ff_graph_add(g, y, x);
@@ -56,20 +66,37 @@ static inline void build_tangled(ff_graph *g) {
 /* a frozen convolution with a trained bias, GELU alone and after norms with fixed scales, filters
  * that begin as dirac's, scaled logits without a bias */
 static inline void build_frozen(ff_graph *g) {
-    ff_node x = ff_graph_conv(g, 0, "whiten", 7, 2, 1, 0, true, FF_FILTERS_DEFAULT);
+    ff_node x = ff_graph_conv(g, 0, "whiten", 7, &(ff_conv_form){.kernel = 2, .bias = true});
     ff_graph_freeze(g, x, 0);
     x = ff_graph_gelu(g, x);
-    x = ff_graph_conv(g, x, "a", 9, 3, 1, 1, false, FF_FILTERS_DIRAC);
+    x = ff_graph_conv(g, x, "a", 9,
+                      &(ff_conv_form){.kernel = 3, .pad = 1, .filters = FF_FILTERS_DIRAC});
     x = ff_graph_max_pool(g, x, "p", 2, 2, 0);
     x = ff_graph_norm_with(g, x, "an", 0.4, 1e-12);
     ff_graph_freeze(g, x, 0);
     x = ff_graph_gelu(g, x);
-    x = ff_graph_conv(g, x, "b", 9, 3, 1, 1, false, FF_FILTERS_DIRAC);
+    x = ff_graph_conv(g, x, "b", 9,
+                      &(ff_conv_form){.kernel = 3, .pad = 1, .filters = FF_FILTERS_DIRAC});
     ff_graph_freeze(g, x, 0);
     x = ff_graph_gelu(g, ff_graph_norm(g, x, "bn"));
     x = ff_graph_max_pool(g, x, "q", 3, 3, 0);
     const ff_linear_form form = {.scale = 0.25, .rows = FF_ROWS_UNIT};
     ff_graph_finish(g, ff_graph_linear_with(g, x, "head", CLASSES, &form));
+}
+
+/* groups of one channel (3x3 and others), and of several */
+static inline void build_grouped(ff_graph *g) {
+    const ff_conv_form wide = {.kernel = 3, .pad = 1, .groups = 2};
+    const ff_conv_form same = {.kernel = 3, .pad = 1, .groups = 20, .bias = true};
+    const ff_conv_form half = {.kernel = 3, .stride = 2, .pad = 1, .groups = 20};
+    const ff_conv_form five = {.kernel = 5, .pad = 2, .groups = 20};
+    ff_node x = ff_graph_gelu(g, ff_graph_conv(g, 0, "stem", 16, &(ff_conv_form){.kernel = 3}));
+    x = ff_graph_gelu(g, ff_graph_norm(g, ff_graph_conv(g, x, "a", 16, &wide), "an"));
+    x = ff_graph_conv(g, x, "b", 20, &(ff_conv_form){.kernel = 1, .bias = true});
+    x = ff_graph_gelu(g, ff_graph_conv(g, x, "c", 20, &same));
+    x = ff_graph_norm(g, ff_graph_conv(g, x, "d", 20, &half), "dn");
+    x = ff_graph_conv(g, x, "e", 20, &five);
+    ff_graph_finish(g, ff_graph_linear(g, ff_graph_flatten(g, x), "fc", CLASSES));
 }
 
 typedef struct net_case {
@@ -79,12 +106,11 @@ typedef struct net_case {
 } net_case;
 
 static const net_case cases[] = {
-    {"plain", build_plain, 2, 9, 8, 4},
-    {"residual", build_residual, 3, 16, 12, 3},
-    {"tangled", build_tangled, 4, 5, 6, 3},
-    {"frozen", build_frozen, 3, 10, 9, 5},
+    {"plain", build_plain, 2, 9, 8, 4},     {"residual", build_residual, 3, 16, 12, 3},
+    {"tangled", build_tangled, 4, 5, 6, 3}, {"frozen", build_frozen, 3, 10, 9, 5},
+    {"grouped", build_grouped, 3, 9, 8, 3},
 };
-enum { CASES = 4 };
+enum { CASES = 5 };
 
 typedef struct samples {
     float *images; /* NCHW, which is what every table reads so far */

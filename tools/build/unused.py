@@ -19,9 +19,6 @@ ALLOWED = {
     "ff_compute_implementation": "tests run every implementation of the build",
     "ff_model_get": "tests look at what was trained",
     "ff_step_gradients": "tests look at the gradients of a step",
-    "ff_cuda_depthwise_forward": "waits for groups of convolutions",
-    "ff_cuda_depthwise_backward_data": "waits for groups of convolutions",
-    "ff_cuda_depthwise_backward_weights": "waits for groups of convolutions",
 }
 
 KEYWORDS = {"if", "while", "for", "switch", "return", "sizeof", "defined", "__attribute__", "FF_PRINTF"}

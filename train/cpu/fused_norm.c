@@ -134,7 +134,7 @@ void ff_fused_norm_train(ff_compute *compute, const ff_norm *norm, float *scratc
     const ff_tensor *t = &norm->shape;
     const kernels *k = kernels_for(t);
     if (!k) {
-        ff_reference_norm_train(compute, norm, scratch);
+        ff_reference_ops.norm_train(compute, norm, scratch);
         return;
     }
     const size_t pixels = (size_t)t->h * t->w, blocks = (size_t)ff_tensor_blocks(t);
@@ -169,7 +169,7 @@ void ff_fused_norm_evaluate(ff_compute *compute, const ff_norm *norm, float *scr
     const ff_tensor *t = &norm->shape;
     const kernels *k = kernels_for(t);
     if (!k) {
-        ff_reference_norm_evaluate(compute, norm, scratch);
+        ff_reference_ops.norm_evaluate(compute, norm, scratch);
         return;
     }
     const size_t channels = (size_t)ff_tensor_padded_channels(t);
@@ -234,7 +234,7 @@ void ff_fused_norm_backward(ff_compute *compute, const ff_norm_backward *norm, f
     const ff_tensor *t = &forward->shape;
     const kernels *k = kernels_for(t);
     if (!k) {
-        ff_reference_norm_backward(compute, norm, scratch);
+        ff_reference_ops.norm_backward(compute, norm, scratch);
         return;
     }
     const size_t channels = (size_t)ff_tensor_padded_channels(t);

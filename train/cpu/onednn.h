@@ -9,6 +9,7 @@
 
 typedef struct ff_onednn {
     ff_compute base;
+    ff_compute_ops table; /* base.ops */
     dnnl_engine_t engine;
     dnnl_stream_t stream;
     dnnl_primitive_attr_t attributes; /* the caller's scratchpad */

@@ -8,7 +8,7 @@
  * Images of 1 to 3 channels have kernels that read planes; where a pass has none (the gradient of
  * the weights for 1 channel with AVX2) the images are reordered into blocks first. Known gap:
  * images of 4 to 15 channels with AVX-512, whose gradient of the first weights only has the
- * library's plain loops.
+ * library's plain loops; so do groups of several channels that are no multiple of the block.
  *
  * Algorithm: one matrix product for images of up to 4 pixels (onednn_dense.c), Winograd F(4x4, 3x3)
  * (Lavin & Gray 2015, arXiv 1509.09308) for the shapes where it measured faster, direct elsewhere.
@@ -68,7 +68,7 @@ static bool is_slow(dnnl_primitive_desc_t pd) {
 }
 
 static bool wants_winograd(const ff_conv_shape *s, ff_dnnl_pass which) {
-    if (s->kernel != 3 || s->stride != 1 || s->pad != 1) return false;
+    if (s->kernel != 3 || s->stride != 1 || s->pad != 1 || s->groups > 1) return false;
     int least = s->input.c < s->output.c ? s->input.c : s->output.c;
     int side = s->output.h < s->output.w ? s->output.h : s->output.w;
     if (side < 4) return false; /* tiles of 4 x 4 would be mostly padding */
@@ -178,17 +178,21 @@ static dnnl_status_t plan(conv *c, const conv *sibling) {
     const ff_conv_shape *s = &c->common.base.shape;
     const dnnl_dims_t source = {s->input.n, s->input.c, s->input.h, s->input.w};
     const dnnl_dims_t destination = {s->output.n, s->output.c, s->output.h, s->output.w};
-    const dnnl_dims_t weights = {s->output.c, s->input.c, s->kernel, s->kernel};
+    const int groups = s->groups, dims = groups > 1 ? 5 : 4;
+    const dnnl_dims_t plain = {s->output.c, s->input.c, s->kernel, s->kernel};
+    const dnnl_dims_t grouped = {groups, s->output.c / groups, s->input.c / groups, s->kernel,
+                                 s->kernel};
+    const dnnl_dim_t *weights = groups > 1 ? grouped : plain;
     const dnnl_dims_t bias = {s->output.c};
     ff_dnnl_md any = NULL;
     TRY_DNNL(ff_dnnl_md_create(&c->source, 4, source, tag_of(&s->input)));
     if (s->input.block == 1 && !s->input_gradient)
         TRY_DNNL(ff_dnnl_md_create(&c->blocked, 4, source, tag_of(&s->output)));
     TRY_DNNL(ff_dnnl_md_create(&c->destination, 4, destination, tag_of(&s->output)));
-    TRY_DNNL(ff_dnnl_md_create(&c->torch, 4, weights, dnnl_oihw));
+    TRY_DNNL(ff_dnnl_md_create(&c->torch, dims, weights, groups > 1 ? dnnl_goihw : dnnl_oihw));
     if (s->bias) TRY_DNNL(ff_dnnl_md_create(&c->bias, 1, bias, dnnl_x));
     if (sibling) TRY_DNNL(ff_dnnl_md_copy(&c->held, sibling->held));
-    TRY_DNNL(ff_dnnl_md_create(&any, 4, weights, dnnl_format_tag_any));
+    TRY_DNNL(ff_dnnl_md_create(&any, dims, weights, dnnl_format_tag_any));
     dnnl_status_t status = plan_pass(c, FF_DNNL_FORWARD, any);
     if (status == dnnl_success && s->input_gradient)
         status = plan_pass(c, FF_DNNL_BACKWARD_DATA, any);

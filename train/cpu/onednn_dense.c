@@ -15,7 +15,7 @@ bool ff_dense_fits(const ff_onednn *self, const ff_conv_shape *s) {
     if (s->input.block != self->block || s->output.block != self->block) return false;
     ff_tensor from = s->input, to = s->output;
     from.n = to.n = 1;
-    return s->kernel > 1 && s->kernel <= 16 && from.h * from.w <= MOST_PAIRS &&
+    return s->groups == 1 && s->kernel > 1 && s->kernel <= 16 && from.h * from.w <= MOST_PAIRS &&
            from.h * from.w * to.h * to.w <= MOST_PAIRS &&
            ff_tensor_count(&from) <= MOST_VALUES / ff_tensor_count(&to);
 }

@@ -1,8 +1,8 @@
 /* The plain loops of everything but convolution, batch norm and the loss, and their table. */
+#include "train/cpu/reference.h"
 #include "format/base/memory.h"
 #include "loader/philox.h"
 #include "train/cpu/cpu.h"
-#include "train/cpu/reference_conv.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -63,8 +63,8 @@ static float pool_window(const ff_pool *pool, const float *x, int n, int c, int 
     return pool->max ? best : (float)(sum / (pool->kernel_h * pool->kernel_w));
 }
 
-void ff_reference_pool_forward(ff_compute *compute, const ff_pool *pool, const void *x_memory,
-                               void *y_memory, uint8_t *index) {
+static void pool_forward(ff_compute *compute, const ff_pool *pool, const void *x_memory,
+                         void *y_memory, uint8_t *index) {
     const float *x = x_memory;
     float *y = y_memory;
     const ff_tensor *t = &pool->output;
@@ -93,8 +93,8 @@ static void unpool_window(const ff_pool *pool, float dy, int place, float *dx, i
         }
 }
 
-void ff_reference_pool_backward(ff_compute *compute, const ff_pool *pool, const void *dy_memory,
-                                const uint8_t *index, void *dx_memory) {
+static void pool_backward(ff_compute *compute, const ff_pool *pool, const void *dy_memory,
+                          const uint8_t *index, void *dx_memory) {
     const float *dy = dy_memory;
     float *dx = dx_memory;
     const ff_tensor *t = &pool->output;
@@ -114,8 +114,8 @@ void ff_reference_pool_backward(ff_compute *compute, const ff_pool *pool, const 
 
 /* ---- linear ---- */
 
-void ff_reference_linear_forward(ff_compute *compute, const ff_linear *linear, const void *x_memory,
-                                 const void *w_memory, const float *bias, void *y_memory) {
+static void linear_forward(ff_compute *compute, const ff_linear *linear, const void *x_memory,
+                           const void *w_memory, const float *bias, void *y_memory) {
     const float *x = x_memory, *w = w_memory;
     float *y = y_memory;
     const size_t inputs = ff_tensor_sample(&linear->input);
@@ -130,9 +130,9 @@ void ff_reference_linear_forward(ff_compute *compute, const ff_linear *linear, c
         }
 }
 
-void ff_reference_linear_backward(ff_compute *compute, const ff_linear *linear,
-                                  const void *x_memory, const void *w_memory, const void *dy_memory,
-                                  void *dx_memory, void *dw_memory, float *dbias, void *scratch) {
+static void linear_backward(ff_compute *compute, const ff_linear *linear, const void *x_memory,
+                            const void *w_memory, const void *dy_memory, void *dx_memory,
+                            void *dw_memory, float *dbias, void *scratch) {
     (void)scratch;
     const float *x = x_memory, *w = w_memory, *dy = dy_memory;
     float *dx = dx_memory, *dw = dw_memory;
@@ -185,17 +185,16 @@ float ff_reference_activate_backward(ff_activation activation, float seen, float
     return g;
 }
 
-void ff_reference_activation_forward(ff_compute *compute, ff_activation activation, size_t count,
-                                     const void *x_memory, void *y_memory) {
+static void activation_forward(ff_compute *compute, ff_activation activation, size_t count,
+                               const void *x_memory, void *y_memory) {
     const float *x = x_memory;
     float *y = y_memory;
 #pragma omp parallel for num_threads(compute->threads)
     for (size_t i = 0; i < count; i++) y[i] = ff_reference_activate(activation, x[i]);
 }
 
-void ff_reference_activation_backward(ff_compute *compute, ff_activation activation, size_t count,
-                                      const void *seen_memory, const void *dy_memory,
-                                      void *dx_memory) {
+static void activation_backward(ff_compute *compute, ff_activation activation, size_t count,
+                                const void *seen_memory, const void *dy_memory, void *dx_memory) {
     const float *seen = seen_memory, *dy = dy_memory;
     float *dx = dx_memory;
 #pragma omp parallel for num_threads(compute->threads)
@@ -203,16 +202,16 @@ void ff_reference_activation_backward(ff_compute *compute, ff_activation activat
         dx[i] = ff_reference_activate_backward(activation, seen[i], dy[i]);
 }
 
-void ff_reference_add(ff_compute *compute, size_t count, const void *a_memory, const void *b_memory,
-                      void *to_memory) {
+static void add(ff_compute *compute, size_t count, const void *a_memory, const void *b_memory,
+                void *to_memory) {
     const float *a = a_memory, *b = b_memory;
     float *to = to_memory;
 #pragma omp parallel for num_threads(compute->threads)
     for (size_t i = 0; i < count; i++) to[i] = a[i] + b[i];
 }
 
-void ff_reference_dropout(ff_compute *compute, const ff_dropout *dropout, const void *x_memory,
-                          void *y_memory) {
+static void dropout(ff_compute *compute, const ff_dropout *dropout, const void *x_memory,
+                    void *y_memory) {
     const float *x = x_memory;
     float *y = y_memory;
     const ff_tensor *t = &dropout->shape;
@@ -248,7 +247,7 @@ static int reflected(int at, int size) {
     return at < size ? at : 2 * (size - 1) - at;
 }
 
-void ff_reference_view(ff_compute *compute, const ff_image_view *view, const void *from, void *to) {
+static void view(ff_compute *compute, const ff_image_view *view, const void *from, void *to) {
     const ff_tensor *t = &view->shape;
     const float *x = from;
     float *y = to;
@@ -264,8 +263,8 @@ void ff_reference_view(ff_compute *compute, const ff_image_view *view, const voi
                 }
 }
 
-void ff_reference_weigh(ff_compute *compute, size_t count, float weight, bool first, const float *x,
-                        float *to) {
+static void weigh(ff_compute *compute, size_t count, float weight, bool first, const float *x,
+                  float *to) {
     (void)compute;
     for (size_t i = 0; i < count; i++) to[i] = (first ? 0 : to[i]) + weight * x[i];
 }
@@ -309,18 +308,18 @@ const ff_compute_ops ff_reference_ops = {
     .norm_train = ff_reference_norm_train,
     .norm_evaluate = ff_reference_norm_evaluate,
     .norm_backward = ff_reference_norm_backward,
-    .pool_forward = ff_reference_pool_forward,
-    .pool_backward = ff_reference_pool_backward,
-    .linear_forward = ff_reference_linear_forward,
-    .linear_backward = ff_reference_linear_backward,
-    .activation_forward = ff_reference_activation_forward,
-    .activation_backward = ff_reference_activation_backward,
-    .add = ff_reference_add,
-    .dropout = ff_reference_dropout,
+    .pool_forward = pool_forward,
+    .pool_backward = pool_backward,
+    .linear_forward = linear_forward,
+    .linear_backward = linear_backward,
+    .activation_forward = activation_forward,
+    .activation_backward = activation_backward,
+    .add = add,
+    .dropout = dropout,
     .loss_scratch = ff_reference_loss_scratch,
     .loss = ff_reference_loss,
-    .view = ff_reference_view,
-    .weigh = ff_reference_weigh,
+    .view = view,
+    .weigh = weigh,
     .update_create = update_create,
     .update_destroy = ff_cpu_update_destroy,
     .update_run = ff_cpu_update_run,

@@ -1,5 +1,6 @@
 /* Softmax cross-entropy in plain loops. Formulas: compute.h. */
 #include "train/cpu/cpu.h"
+#include "train/cpu/reference.h"
 
 #include <math.h>
 #include <string.h>

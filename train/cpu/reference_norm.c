@@ -1,5 +1,6 @@
 /* Batch norm in plain loops, sums in double. Formulas: compute.h. */
 #include "train/cpu/cpu.h"
+#include "train/cpu/reference.h"
 
 #include <math.h>
 

@@ -78,9 +78,9 @@ static ff_status begin(ff_cuda_compute *self, const ff_compute_options *options,
     };
     base->fusions = FF_FUSE_CONV_STATISTICS | FF_FUSE_POOL_STATISTICS;
     if (!cuda->no_fold) base->fusions |= FF_FUSE_NORM_CONV;
-    self->place.stream = base->device->table->native_stream(base->device, base->stream);
-    self->place.multiprocessors = cuda->multiprocessors;
-    self->place.dtype = base->dtype;
+    self->queue.stream = base->device->table->native_stream(base->device, base->stream);
+    self->queue.multiprocessors = cuda->multiprocessors;
+    self->queue.dtype = base->dtype;
     self->bytes_per_ns = cuda->bytes_per_ns > 0 ? cuda->bytes_per_ns : FF_CUDA_BYTES_PER_NS;
     self->table = cuda->library;
     self->planning = cuda->device_json;
@@ -125,7 +125,7 @@ static size_t norm_mask(const ff_compute *compute, const ff_tensor *shape) {
 
 static size_t norm_scratch(const ff_compute *compute, const ff_tensor *shape) {
     const ff_cuda_compute *self = (const ff_cuda_compute *)compute;
-    size_t bytes = ff_cuda_scratch(self->place.multiprocessors, ff_tensor_padded_channels(shape));
+    size_t bytes = ff_cuda_scratch(self->queue.multiprocessors, ff_tensor_padded_channels(shape));
     return (bytes + sizeof(float) - 1) / sizeof(float);
 }
 
@@ -134,7 +134,7 @@ static size_t norm_scratch(const ff_compute *compute, const ff_tensor *shape) {
 static void activation_forward(ff_compute *compute, ff_activation activation, size_t count,
                                const void *x, void *y) {
     ff_cuda_keep(compute,
-                 ff_cuda_activation_forward(ff_cuda_place_of(compute), activation, compute->dtype,
+                 ff_cuda_activation_forward(ff_cuda_queue_of(compute), activation, compute->dtype,
                                             count, x, y),
                  "an activation");
 }
@@ -142,25 +142,25 @@ static void activation_forward(ff_compute *compute, ff_activation activation, si
 static void activation_backward(ff_compute *compute, ff_activation activation, size_t count,
                                 const void *seen, const void *dy, void *dx) {
     ff_cuda_keep(compute,
-                 ff_cuda_activation_backward(ff_cuda_place_of(compute), activation, compute->dtype,
+                 ff_cuda_activation_backward(ff_cuda_queue_of(compute), activation, compute->dtype,
                                              count, seen, dy, dx),
                  "a backward activation");
 }
 
 static void add(ff_compute *compute, size_t count, const void *a, const void *b, void *to) {
-    ff_cuda_keep(compute, ff_cuda_add(ff_cuda_place_of(compute), compute->dtype, count, a, b, to),
+    ff_cuda_keep(compute, ff_cuda_add(ff_cuda_queue_of(compute), compute->dtype, count, a, b, to),
                  "an addition");
 }
 
 static void narrow(ff_compute *compute, size_t count, const float *from, void *to) {
     if (((const ff_cuda_compute *)compute)->planning) return; /* a model's first parameters */
     ff_cuda_keep(compute,
-                 ff_cuda_cast(ff_cuda_place_of(compute), count, from, FF_F32, to, compute->dtype),
+                 ff_cuda_cast(ff_cuda_queue_of(compute), count, from, FF_F32, to, compute->dtype),
                  "a conversion");
 }
 
 static void dropout(ff_compute *compute, const ff_dropout *dropout, const void *x, void *y) {
-    ff_cuda_keep(compute, ff_cuda_dropout(ff_cuda_place_of(compute), dropout, x, y), "dropout");
+    ff_cuda_keep(compute, ff_cuda_dropout(ff_cuda_queue_of(compute), dropout, x, y), "dropout");
 }
 
 /* ---- loss ---- */
@@ -172,19 +172,19 @@ static size_t loss_scratch(const ff_compute *compute, int n, int stride) {
 }
 
 static void loss(ff_compute *compute, const ff_loss *loss) {
-    ff_cuda_keep(compute, ff_cuda_loss(ff_cuda_place_of(compute), loss), "the loss");
+    ff_cuda_keep(compute, ff_cuda_loss(ff_cuda_queue_of(compute), loss), "the loss");
 }
 
 /* ---- test-time views ---- */
 
 static void view(ff_compute *compute, const ff_image_view *view, const void *x, void *y) {
-    ff_cuda_keep(compute, ff_cuda_view(ff_cuda_place_of(compute), view, x, y), "a view");
+    ff_cuda_keep(compute, ff_cuda_view(ff_cuda_queue_of(compute), view, x, y), "a view");
 }
 
 static void weigh(ff_compute *compute, size_t count, float weight, bool first, const float *x,
                   float *to) {
     ff_cuda_keep(compute,
-                 ff_cuda_weigh(ff_cuda_place_of(compute), FF_F32, count, weight, first, x, to),
+                 ff_cuda_weigh(ff_cuda_queue_of(compute), FF_F32, count, weight, first, x, to),
                  "the mean of views");
 }
 
@@ -202,11 +202,10 @@ const ff_compute_ops ff_cuda_compute_ops = {
     .conv_import = ff_cuda_conv_import,
     .conv_export = ff_cuda_conv_export,
     .conv_forward = ff_cuda_conv_forward,
-    .conv_forward_sums = ff_cuda_conv_forward_sums,
+    .conv_forward_fused = ff_cuda_conv_forward_fused,
     .conv_backward_data = ff_cuda_conv_backward_data,
     .conv_backward_weights = ff_cuda_conv_backward_weights,
     .fold_norm = ff_cuda_fold_norm,
-    .fold_forward = ff_cuda_fold_forward,
     .fold_backward = ff_cuda_fold_backward,
     .fold_finish = ff_cuda_fold_finish,
     .norm_scratch = norm_scratch,

@@ -5,7 +5,8 @@
  *
  * Tensors are NHWC in one block: channels padded to a multiple of 8, pad lanes zero in activations,
  * weights, gradients and state; those of images to what compute_input.c chooses. Filters are held
- * as [padded outputs][kernel][kernel][padded inputs]. */
+ * as [padded outputs][kernel][kernel][padded inputs of a group], those of the depthwise kernels as
+ * [kernel][kernel][padded channels]. */
 #ifndef FF_TRAIN_CUDA_COMPUTE_H
 #define FF_TRAIN_CUDA_COMPUTE_H
 
@@ -49,7 +50,7 @@ extern const ff_compute_ops ff_cuda_compute_ops;
 
 typedef struct ff_cuda_compute {
     ff_compute base;
-    ff_cuda_place place;
+    ff_cuda_queue queue;
     const ff_library_table *table;
     ff_library *library;
     void *gemm_workspace; /* the library's */
@@ -68,8 +69,8 @@ typedef struct ff_cuda_compute {
  */
 void ff_cuda_keep(ff_compute *compute, int result, const char *entry);
 
-static inline const ff_cuda_place *ff_cuda_place_of(const ff_compute *compute) {
-    return &((const ff_cuda_compute *)compute)->place;
+static inline const ff_cuda_queue *ff_cuda_queue_of(const ff_compute *compute) {
+    return &((const ff_cuda_compute *)compute)->queue;
 }
 
 /* compute_input.c */
@@ -90,16 +91,15 @@ void ff_cuda_conv_import(const ff_conv *conv, const float *oihw, float *held);
 void ff_cuda_conv_export(const ff_conv *conv, const float *held, float *oihw);
 void ff_cuda_conv_forward(ff_compute *compute, ff_conv *conv, const void *x, const void *w,
                           const void *bias, void *y, void *scratch);
-void ff_cuda_conv_forward_sums(ff_compute *compute, ff_conv *conv, const void *x, const void *w,
-                               void *y, float *sums, void *scratch);
+void ff_cuda_conv_forward_fused(ff_compute *compute, ff_conv *conv, const void *x,
+                                const ff_fold *fold, const void *w, void *y, float *sums,
+                                void *scratch);
 void ff_cuda_conv_backward_data(ff_compute *compute, ff_conv *conv, const void *dy, const void *w,
                                 void *dx, void *scratch);
 void ff_cuda_conv_backward_weights(ff_compute *compute, ff_conv *conv, const void *x,
                                    const void *dy, void *dw, float *dbias, void *scratch);
 
 void ff_cuda_fold_norm(ff_compute *compute, const ff_fold *fold, bool training, float *scratch);
-void ff_cuda_fold_forward(ff_compute *compute, ff_conv *conv, const ff_fold *fold, const void *w,
-                          void *y, float *sums, void *scratch);
 void ff_cuda_fold_backward(ff_compute *compute, ff_conv *conv, const ff_fold *fold, const void *w,
                            const void *dy, void *g, void *dw, void *scratch);
 void ff_cuda_fold_finish(ff_compute *compute, const ff_fold *fold, const void *g, void *dx);

@@ -1,4 +1,5 @@
-/* Convolutions: one planned pass each of the library's, and own kernels where it has none. */
+/* Convolutions: one planned pass each of the library's, and own kernels where it has none. Those
+ * that kernels/depthwise.h has are its alone: nothing of them is planned. */
 #include "format/base/memory.h"
 #include "train/cuda/compute.h"
 
@@ -12,12 +13,15 @@ typedef struct conv {
     ff_library_conv *sums;    /* forward with statistics; NULL where there is none */
     ff_library_conv *data, *weights;
     bool biased;
+    bool depthwise;         /* of own kernels: no pass of the library's */
+    int groups;             /* of the padded channels */
     size_t workspace_bytes; /* of the largest pass; what follows it in scratch: */
-    size_t bias_bytes;      /* a bias in f32, for the kernel; then the room of column sums */
+    size_t f32_bytes;       /* a bias or depthwise gradient in f32; then the room of column sums */
 } conv;
 
-static ff_status plan_with(conv *c, ff_library_pass pass, ff_library_prologue prologue,
-                           ff_library_epilogue epilogue, ff_library_conv **out, ff_error *error) {
+/* *out = NULL: a fused graph that does not exist. */
+static ff_status plan(conv *c, ff_library_pass pass, ff_library_prologue prologue,
+                      ff_library_epilogue epilogue, ff_library_conv **out, ff_error *error) {
     const ff_conv_shape *s = &c->base.shape;
     const ff_library_conv_spec spec = {
         .pass = pass,
@@ -30,26 +34,15 @@ static ff_status plan_with(conv *c, ff_library_pass pass, ff_library_prologue pr
         .kernel = s->kernel,
         .stride = s->stride,
         .pad = s->pad,
+        .groups = c->groups,
         .prologue = prologue,
         .epilogue = epilogue,
     };
-    FF_TRY(c->self->table->conv_create(c->self->library, &spec, out, error));
+    ff_error why = {0};
+    const ff_status status = c->self->table->conv_create(c->self->library, &spec, out, &why);
+    if (status != FF_OK && error) *error = why;
     if (*out && (*out)->workspace_bytes > c->workspace_bytes)
         c->workspace_bytes = ff_align_u64((*out)->workspace_bytes, 256);
-    return FF_OK;
-}
-
-static ff_status plan(conv *c, ff_library_pass pass, ff_library_epilogue epilogue,
-                      ff_library_conv **out, ff_error *error) {
-    return plan_with(c, pass, FF_PROLOGUE_NONE, epilogue, out, error);
-}
-
-/* A fused graph that may not exist. */
-static ff_status plan_fused(conv *c, ff_library_pass pass, ff_library_prologue prologue,
-                            ff_library_epilogue epilogue, ff_library_conv **out, ff_error *error) {
-    ff_error why = {0};
-    ff_status status = plan_with(c, pass, prologue, epilogue, out, &why);
-    if (status != FF_OK && error) *error = why;
     return status;
 }
 
@@ -68,14 +61,13 @@ static ff_status plan_folded(conv *c, ff_error *error) {
     const ff_conv_shape *s = &c->base.shape;
     const ff_library_prologue norm = FF_PROLOGUE_SCALE_SHIFT_RELU;
     if (s->statistics)
-        FF_TRY(plan_fused(c, FF_PASS_FORWARD, norm, FF_EPILOGUE_STATISTICS, &c->sums, error));
-    if (!c->sums)
-        FF_TRY(plan_fused(c, FF_PASS_FORWARD, norm, FF_EPILOGUE_NONE, &c->forward, error));
+        FF_TRY(plan(c, FF_PASS_FORWARD, norm, FF_EPILOGUE_STATISTICS, &c->sums, error));
+    if (!c->sums) FF_TRY(plan(c, FF_PASS_FORWARD, norm, FF_EPILOGUE_NONE, &c->forward, error));
     if (c->sums || c->forward)
-        FF_TRY(plan_fused(c, FF_PASS_BACKWARD_WEIGHTS, norm, FF_EPILOGUE_NONE, &c->weights, error));
+        FF_TRY(plan(c, FF_PASS_BACKWARD_WEIGHTS, norm, FF_EPILOGUE_NONE, &c->weights, error));
     if (c->weights)
-        FF_TRY(plan_fused(c, FF_PASS_BACKWARD_DATA, FF_PROLOGUE_NONE,
-                          FF_EPILOGUE_RELU_NORM_BACKWARD, &c->data, error));
+        FF_TRY(plan(c, FF_PASS_BACKWARD_DATA, FF_PROLOGUE_NONE, FF_EPILOGUE_RELU_NORM_BACKWARD,
+                    &c->data, error));
     c->base.folded = c->data;
     if (!c->base.folded) drop_passes(c);
     return FF_OK;
@@ -88,14 +80,12 @@ static double pass_ns(const conv *c, uint64_t bytes) {
 
 static ff_status plan_apart(conv *c, ff_error *error) {
     const ff_conv_shape *s = &c->base.shape;
-    if (s->bias)
-        FF_TRY(
-            plan_fused(c, FF_PASS_FORWARD, FF_PROLOGUE_NONE, FF_EPILOGUE_BIAS, &c->forward, error));
+    const ff_library_prologue none = FF_PROLOGUE_NONE;
+    if (s->bias) FF_TRY(plan(c, FF_PASS_FORWARD, none, FF_EPILOGUE_BIAS, &c->forward, error));
     c->biased = c->forward;
-    if (!c->forward) FF_TRY(plan(c, FF_PASS_FORWARD, FF_EPILOGUE_NONE, &c->forward, error));
+    if (!c->forward) FF_TRY(plan(c, FF_PASS_FORWARD, none, FF_EPILOGUE_NONE, &c->forward, error));
     if (s->statistics && !s->bias)
-        FF_TRY(plan_fused(c, FF_PASS_FORWARD, FF_PROLOGUE_NONE, FF_EPILOGUE_STATISTICS, &c->sums,
-                          error));
+        FF_TRY(plan(c, FF_PASS_FORWARD, none, FF_EPILOGUE_STATISTICS, &c->sums, error));
     if (c->sums && c->sums->engine.ns && c->forward->engine.ns &&
         (double)c->sums->engine.ns >
             (double)c->forward->engine.ns + pass_ns(c, ff_library_conv_bytes(&c->sums->spec).y)) {
@@ -104,9 +94,9 @@ static ff_status plan_apart(conv *c, ff_error *error) {
         c->sums = NULL;
     }
     if (s->input_gradient)
-        FF_TRY(plan(c, FF_PASS_BACKWARD_DATA, FF_EPILOGUE_NONE, &c->data, error));
+        FF_TRY(plan(c, FF_PASS_BACKWARD_DATA, none, FF_EPILOGUE_NONE, &c->data, error));
     if (s->training && !s->frozen)
-        FF_TRY(plan(c, FF_PASS_BACKWARD_WEIGHTS, FF_EPILOGUE_NONE, &c->weights, error));
+        FF_TRY(plan(c, FF_PASS_BACKWARD_WEIGHTS, none, FF_EPILOGUE_NONE, &c->weights, error));
     return FF_OK;
 }
 
@@ -114,6 +104,7 @@ static ff_status plan_apart(conv *c, ff_error *error) {
  * may cost tensor cores: without times for both the pieces are taken. */
 static ff_status plan_all(conv *c, ff_error *error) {
     ff_cuda_compute *self = c->self;
+    if (c->depthwise) return FF_OK;
     if (!c->base.shape.fold || !(self->timed || self->ahead)) return plan_apart(c, error);
     const bool was_tried = self->tried;
     self->tried |= self->ahead;
@@ -141,6 +132,29 @@ static ff_status plan_all(conv *c, ff_error *error) {
     return status;
 }
 
+static ff_cuda_depthwise depthwise_of(const ff_conv_shape *s) {
+    return (ff_cuda_depthwise){.input = s->input, .output = s->output, .stride = s->stride};
+}
+
+/* Groups of the channels as padded: padding goes into groups of its own where a group is one
+ * channel, and has no place elsewhere. */
+static ff_status divide(conv *c, int inputs, int outputs, ff_error *error) {
+    const ff_conv_shape *s = &c->base.shape;
+    const bool single = s->input.c == s->groups && s->output.c == s->groups;
+    if (s->groups > 1 && single && inputs == outputs) {
+        c->groups = inputs;
+        c->depthwise = s->kernel == 3 && s->pad == 1 && s->stride <= 2;
+    } else {
+        c->groups = s->groups;
+        if (s->groups > 1 && (inputs != s->input.c || outputs != s->output.c))
+            return ff_fail(error, FF_USAGE,
+                           "%d groups of %d to %d channels: on a GPU the channels of groups of "
+                           "several are multiples of 8",
+                           s->groups, s->input.c, s->output.c);
+    }
+    return FF_OK;
+}
+
 ff_status ff_cuda_conv_create(ff_compute *compute, const ff_conv_shape *shape,
                               const ff_conv *sibling, ff_conv **out, ff_error *error) {
     (void)sibling; /* filters lie the same way for every batch */
@@ -151,20 +165,22 @@ ff_status ff_cuda_conv_create(ff_compute *compute, const ff_conv_shape *shape,
     c->base.shape = *shape;
     const int inputs = ff_tensor_padded_channels(&shape->input);
     const int outputs = ff_tensor_padded_channels(&shape->output);
-    c->base.weight_count =
-        (size_t)outputs * (size_t)shape->kernel * (size_t)shape->kernel * (size_t)inputs;
-    ff_status status = plan_all(c, error);
-    if (status != FF_OK) {
-        ff_cuda_conv_destroy(compute, &c->base);
-        return status;
-    }
-    c->bias_bytes = ff_align_u64((uint64_t)outputs * sizeof(float), 256);
-    c->base.scratch_bytes = c->workspace_bytes + c->bias_bytes +
-                            ff_cuda_scratch(c->self->place.multiprocessors, outputs);
+    const int taps = shape->kernel * shape->kernel;
+    ff_status status;
+    FF_TRY_DONE(divide(c, inputs, outputs, error));
+    FF_TRY_DONE(plan_all(c, error));
+    const size_t columns = ff_cuda_scratch(c->self->queue.multiprocessors, outputs);
+    const size_t sums = c->depthwise ? (size_t)taps : 1; /* a channel's, at most */
+    c->base.weight_count = (size_t)outputs * (size_t)taps * (size_t)(inputs / c->groups);
+    c->f32_bytes = ff_align_u64(sums * (uint64_t)outputs * sizeof(float), 256);
+    c->base.scratch_bytes = c->workspace_bytes + c->f32_bytes + sums * columns;
     c->base.statistics = c->sums;
     c->base.adds_bias = c->biased;
     *out = &c->base;
     return FF_OK;
+done:
+    ff_cuda_conv_destroy(compute, &c->base);
+    return status;
 }
 
 void ff_cuda_conv_destroy(ff_compute *compute, ff_conv *base) {
@@ -194,14 +210,17 @@ double ff_cuda_conv_ns(const ff_conv *base) {
 
 /* ---- weights ---- */
 
-/* Between torch's [o][i][r][s] and the held [o][r][s][i], padded. */
-static void permute(const ff_conv_shape *s, float *held, float *oihw, bool import) {
-    const int inputs = ff_tensor_padded_channels(&s->input);
-    const int taps = s->kernel * s->kernel;
+/* Between torch's [o][i][r][s] and the held [o][r][s][i], padded, or [r][s][o]. */
+static void permute(const conv *c, float *held, float *oihw, bool import) {
+    const ff_conv_shape *s = &c->base.shape;
+    const size_t taps = (size_t)s->kernel * (size_t)s->kernel;
+    const size_t inputs = (size_t)(ff_tensor_padded_channels(&s->input) / c->groups);
+    const size_t by_o = c->depthwise ? 1 : taps * inputs;
+    const size_t by_tap = c->depthwise ? (size_t)ff_tensor_padded_channels(&s->output) : inputs;
     for (int o = 0; o < s->output.c; o++)
-        for (int i = 0; i < s->input.c; i++)
-            for (int tap = 0; tap < taps; tap++, oihw++) {
-                float *at = held + ((size_t)o * taps + tap) * inputs + i;
+        for (int i = 0; i < s->input.c / s->groups; i++)
+            for (size_t tap = 0; tap < taps; tap++, oihw++) {
+                float *at = held + (size_t)o * by_o + tap * by_tap + i;
                 if (import)
                     *at = *oihw;
                 else
@@ -211,11 +230,11 @@ static void permute(const ff_conv_shape *s, float *held, float *oihw, bool impor
 
 void ff_cuda_conv_import(const ff_conv *base, const float *oihw, float *held) {
     memset(held, 0, base->weight_count * sizeof *held);
-    permute(&base->shape, held, (float *)oihw, true);
+    permute((const conv *)base, held, (float *)oihw, true);
 }
 
 void ff_cuda_conv_export(const ff_conv *base, const float *held, float *oihw) {
-    permute(&base->shape, (float *)held, oihw, false);
+    permute((const conv *)base, (float *)held, oihw, false);
 }
 
 /* ---- passes ---- */
@@ -223,7 +242,7 @@ void ff_cuda_conv_export(const ff_conv *base, const float *held, float *oihw) {
 static void run(const conv *c, ff_library_conv *pass, const ff_library_conv_arguments *arguments,
                 void *scratch) {
     ff_cuda_compute *self = c->self;
-    self->table->conv_run(self->library, pass, self->place.stream, arguments, scratch,
+    self->table->conv_run(self->library, pass, self->queue.stream, arguments, scratch,
                           ff_compute_error(&self->base));
 }
 
@@ -232,68 +251,38 @@ void ff_cuda_conv_forward(ff_compute *compute, ff_conv *base, const void *x, con
     const conv *c = (const conv *)base;
     const ff_library_conv_arguments arguments = {
         .x = (void *)x, .w = (void *)w, .y = y, .bias = c->biased ? bias : NULL};
-    run(c, c->forward, &arguments, scratch);
+    const ff_cuda_queue *queue = &c->self->queue;
+    const ff_cuda_depthwise own = depthwise_of(&base->shape);
+    if (c->depthwise)
+        ff_cuda_keep(compute, ff_cuda_depthwise_forward(queue, &own, x, w, y),
+                     "a depthwise convolution");
+    else
+        run(c, c->forward, &arguments, scratch);
     if (!bias || c->biased) return;
     /* The kernel takes a bias of f32. */
-    const ff_cuda_place *place = &c->self->place;
     const int channels = ff_tensor_padded_channels(&base->shape.output);
     if (compute->dtype != FF_F32) {
-        void *wide = (char *)scratch + c->workspace_bytes;
+        void *in_f32 = (char *)scratch + c->workspace_bytes;
         ff_cuda_keep(compute,
-                     ff_cuda_cast(place, (size_t)channels, bias, compute->dtype, wide, FF_F32),
+                     ff_cuda_cast(queue, (size_t)channels, bias, compute->dtype, in_f32, FF_F32),
                      "a convolution's bias");
-        bias = wide;
+        bias = in_f32;
     }
-    ff_cuda_keep(compute, ff_cuda_bias(place, &base->shape.output, y, bias, y),
+    ff_cuda_keep(compute, ff_cuda_bias(queue, &base->shape.output, y, bias, y),
                  "a convolution's bias");
 }
 
-void ff_cuda_conv_forward_sums(ff_compute *compute, ff_conv *base, const void *x, const void *w,
-                               void *y, float *sums, void *scratch) {
-    const conv *c = (const conv *)base;
-    (void)compute;
-    const ff_library_conv_arguments arguments = {
-        .x = (void *)x,
-        .w = (void *)w,
-        .y = y,
-        .sum = sums,
-        .square_sum = sums + ff_tensor_padded_channels(&base->shape.output),
-    };
-    run(c, c->sums, &arguments, scratch);
-}
-
-void ff_cuda_conv_backward_data(ff_compute *compute, ff_conv *base, const void *dy, const void *w,
-                                void *dx, void *scratch) {
-    const conv *c = (const conv *)base;
-    (void)compute;
-    const ff_library_conv_arguments arguments = {.x = dx, .w = (void *)w, .y = (void *)dy};
-    run(c, c->data, &arguments, scratch);
-}
-
-void ff_cuda_conv_backward_weights(ff_compute *compute, ff_conv *base, const void *x,
-                                   const void *dy, void *dw, float *dbias, void *scratch) {
-    const conv *c = (const conv *)base;
-    const ff_tensor *output = &base->shape.output;
-    const ff_library_conv_arguments arguments = {.x = (void *)x, .w = dw, .y = (void *)dy};
-    if (dw) run(c, c->weights, &arguments, scratch);
-    if (!dbias) return;
-    void *columns = (char *)scratch + c->workspace_bytes + c->bias_bytes;
-    ff_cuda_keep(compute, ff_cuda_bias_gradient(&c->self->place, output, dy, dbias, columns),
-                 "the gradient of a convolution's bias");
-}
-
-/* ---- with the norm before it in it ---- */
-
-void ff_cuda_fold_forward(ff_compute *compute, ff_conv *base, const ff_fold *fold, const void *w,
-                          void *y, float *sums, void *scratch) {
+void ff_cuda_conv_forward_fused(ff_compute *compute, ff_conv *base, const void *x,
+                                const ff_fold *fold, const void *w, void *y, float *sums,
+                                void *scratch) {
     const conv *c = (const conv *)base;
     (void)compute;
     ff_library_conv_arguments arguments = {
-        .x = (void *)fold->norm.x,
+        .x = (void *)(fold ? fold->norm.x : x),
         .w = (void *)w,
         .y = y,
-        .scale = fold->scale,
-        .shift = fold->shift,
+        .scale = fold ? fold->scale : NULL,
+        .shift = fold ? fold->shift : NULL,
     };
     if (c->sums) {
         arguments.sum = sums;
@@ -302,6 +291,48 @@ void ff_cuda_fold_forward(ff_compute *compute, ff_conv *base, const ff_fold *fol
     run(c, c->sums ? c->sums : c->forward, &arguments, scratch);
 }
 
+void ff_cuda_conv_backward_data(ff_compute *compute, ff_conv *base, const void *dy, const void *w,
+                                void *dx, void *scratch) {
+    const conv *c = (const conv *)base;
+    const ff_library_conv_arguments arguments = {.x = dx, .w = (void *)w, .y = (void *)dy};
+    const ff_cuda_depthwise own = depthwise_of(&base->shape);
+    if (c->depthwise)
+        ff_cuda_keep(compute, ff_cuda_depthwise_backward_data(&c->self->queue, &own, dy, w, dx),
+                     "a depthwise convolution's input gradient");
+    else
+        run(c, c->data, &arguments, scratch);
+}
+
+/* The kernel gives f32. */
+static void depthwise_weights(ff_compute *compute, const conv *c, const void *x, const void *dy,
+                              void *dw, float *in_f32, void *columns) {
+    const ff_cuda_queue *queue = &c->self->queue;
+    const ff_cuda_depthwise own = depthwise_of(&c->base.shape);
+    const bool narrow = compute->dtype != FF_F32;
+    int result =
+        ff_cuda_depthwise_backward_weights(queue, &own, x, dy, narrow ? in_f32 : dw, columns);
+    if (!result && narrow)
+        result = ff_cuda_cast(queue, c->base.weight_count, in_f32, FF_F32, dw, compute->dtype);
+    ff_cuda_keep(compute, result, "a depthwise convolution's weight gradient");
+}
+
+void ff_cuda_conv_backward_weights(ff_compute *compute, ff_conv *base, const void *x,
+                                   const void *dy, void *dw, float *dbias, void *scratch) {
+    const conv *c = (const conv *)base;
+    const ff_tensor *output = &base->shape.output;
+    const ff_library_conv_arguments arguments = {.x = (void *)x, .w = dw, .y = (void *)dy};
+    float *in_f32 = (float *)(void *)((char *)scratch + c->workspace_bytes);
+    void *columns = (char *)(void *)in_f32 + c->f32_bytes;
+    if (dw && c->depthwise)
+        depthwise_weights(compute, c, x, dy, dw, in_f32, columns);
+    else if (dw)
+        run(c, c->weights, &arguments, scratch);
+    if (!dbias) return;
+    ff_cuda_keep(compute, ff_cuda_bias_gradient(&c->self->queue, output, dy, dbias, columns),
+                 "the gradient of a convolution's bias");
+}
+
+/* With the norm before it in it. */
 void ff_cuda_fold_backward(ff_compute *compute, ff_conv *base, const ff_fold *fold, const void *w,
                            const void *dy, void *g, void *dw, void *scratch) {
     const conv *c = (const conv *)base;

@@ -42,7 +42,7 @@ static ff_status cost(ff_compute *compute, const ff_conv_shape *shapes, int coun
         ff_conv *conv;
         ff_error failure = {0};
         shape.input.block = block;
-        if (!whole_eights(&shape)) return FF_OK;
+        if (shape.groups > 1 || !whole_eights(&shape)) return FF_OK;
         const ff_status status = ff_cuda_conv_create(compute, &shape, NULL, &conv, &failure);
         if (status == FF_NO_MEMORY) return ff_fail(error, status, "%s", failure.message);
         if (status != FF_OK) return FF_OK;

@@ -2,7 +2,7 @@
 #include "train/cuda/compute.h"
 
 static void product(ff_cuda_compute *self, const ff_library_gemm *gemm) {
-    self->table->gemm(self->library, self->place.stream, gemm, self->gemm_workspace,
+    self->table->gemm(self->library, self->queue.stream, gemm, self->gemm_workspace,
                       ff_compute_error(&self->base));
 }
 
@@ -31,14 +31,14 @@ void ff_cuda_linear_forward(ff_compute *compute, const ff_linear *linear, const 
     product(self, &gemm);
     if (!bias) return;
     const ff_tensor output = output_of(linear);
-    ff_cuda_place place = self->place;
-    place.dtype = dtype;
-    ff_cuda_keep(compute, ff_cuda_bias(&place, &output, y, bias, y), "a linear layer's bias");
+    ff_cuda_queue queue = self->queue;
+    queue.dtype = dtype;
+    ff_cuda_keep(compute, ff_cuda_bias(&queue, &output, y, bias, y), "a linear layer's bias");
 }
 
 size_t ff_cuda_linear_scratch(const ff_compute *compute, const ff_linear *linear) {
     const ff_cuda_compute *self = (const ff_cuda_compute *)compute;
-    return ff_cuda_scratch(self->place.multiprocessors, linear->outputs);
+    return ff_cuda_scratch(self->queue.multiprocessors, linear->outputs);
 }
 
 /* dw = scale * dy' x, dx = scale * dy w, dbias = the sums of dy's columns. */
@@ -68,6 +68,6 @@ void ff_cuda_linear_backward(ff_compute *compute, const ff_linear *linear, const
     if (dx) product(self, &gemm);
     if (!dbias) return;
     const ff_tensor output = output_of(linear);
-    ff_cuda_keep(compute, ff_cuda_bias_gradient(&self->place, &output, dy, dbias, scratch),
+    ff_cuda_keep(compute, ff_cuda_bias_gradient(&self->queue, &output, dy, dbias, scratch),
                  "the gradient of a linear layer's bias");
 }

@@ -10,7 +10,7 @@
 typedef struct branch {
     ff_stream *stream;
     ff_event *done;
-    ff_cuda_place place; /* the stream's */
+    ff_cuda_queue queue; /* the stream's */
     /* norms | partial sums | X | its next | A | B | the library's workspace; X: [rows][columns] and
      * A, B: [least][least] of the largest bank that comes here */
     char *room;
@@ -62,10 +62,10 @@ static ff_status open_branch(branch *b, ff_cuda_compute *compute, ff_precision p
     const size_t square = ff_align_u64(b->squares * element, 256);
     FF_TRY(device->table->stream_create(device, &b->stream, error));
     FF_TRY(device->table->event_create(device, &b->done, false, error));
-    b->place = compute->place;
-    b->place.stream = device->table->native_stream(device, b->stream);
+    b->queue = compute->queue;
+    b->queue.stream = device->table->native_stream(device, b->stream);
     b->sums = 256;
-    b->x = b->sums + ff_align_u64(ff_cuda_muon_scratch(compute->place.multiprocessors), 256);
+    b->x = b->sums + ff_align_u64(ff_cuda_muon_scratch(compute->queue.multiprocessors), 256);
     b->next = b->x + matrix;
     b->a = b->next + matrix;
     b->b = b->a + square;
@@ -102,8 +102,8 @@ ff_status ff_cuda_muon_create(ff_cuda_muon_banks **out, ff_cuda_compute *compute
     FF_TRY(ff_alloc(&banks, 1, sizeof *banks, "Muon", error));
     *out = banks;
     /* 16 bits: the range of bf16 is what these products want, whatever the network computes in. */
-    const bool wide = compute->base.dtype == FF_F32;
-    banks->precision = wide ? compute->base.precision : FF_PRECISION_BF16;
+    const bool in_f32 = compute->base.dtype == FF_F32;
+    banks->precision = in_f32 ? compute->base.precision : FF_PRECISION_BF16;
     banks->branch_count = count < FF_CUDA_MUON_BRANCHES ? count : FF_CUDA_MUON_BRANCHES;
     FF_TRY(ff_alloc(&banks->banks, (uint64_t)count, sizeof *banks->banks, "Muon", error));
     for (int i = 0; i < spec->segment_count; i++) {
@@ -134,7 +134,7 @@ void ff_cuda_muon_destroy(ff_compute *compute, ff_cuda_muon_banks *banks) {
 }
 
 static void product(ff_cuda_compute *compute, const branch *b, const ff_library_gemm *gemm) {
-    compute->table->gemm(compute->library, b->place.stream, gemm, b->room + b->workspace,
+    compute->table->gemm(compute->library, b->queue.stream, gemm, b->room + b->workspace,
                          ff_compute_error(&compute->base));
 }
 
@@ -146,13 +146,13 @@ static void copy(ff_cuda_compute *compute, const branch *b, void *to, const void
 
 /* One Newton-Schulz step from x to y: A = X X', B = b A + c A A, Y = a X + B X; of what is taller
  * than wide A = X' X and Y = a X + X B. */
-static void iterate(ff_cuda_compute *compute, const branch *place, ff_precision precision,
+static void iterate(ff_cuda_compute *compute, const branch *where, ff_precision precision,
                     const ff_cuda_muon *bank, const void *x, void *y) {
     const int rows = bank->rows, columns = (int)bank->columns;
     const bool tall = rows > columns;
     const int least = tall ? columns : rows;
     const size_t element = ff_dtype_bytes(bank->dtype);
-    char *a = place->room + place->a, *b = place->room + place->b;
+    char *a = where->room + where->a, *b = where->room + where->b;
     ff_library_gemm gemm = {
         .m = least,
         .n = least,
@@ -166,16 +166,16 @@ static void iterate(ff_cuda_compute *compute, const branch *place, ff_precision 
         .b = x,
         .c = a,
     };
-    product(compute, place, &gemm);
-    copy(compute, place, b, a, (uint64_t)least * (uint64_t)least * element);
+    product(compute, where, &gemm);
+    copy(compute, where, b, a, (uint64_t)least * (uint64_t)least * element);
     gemm.k = least;
     gemm.transpose_a = gemm.transpose_b = false;
     gemm.alpha = FF_MUON_C;
     gemm.beta = FF_MUON_B;
     gemm.a = gemm.b = a;
     gemm.c = b;
-    product(compute, place, &gemm);
-    copy(compute, place, y, x, bank->segment.count * element);
+    product(compute, where, &gemm);
+    copy(compute, where, y, x, bank->segment.count * element);
     gemm.m = rows;
     gemm.n = columns;
     gemm.alpha = 1;
@@ -183,13 +183,13 @@ static void iterate(ff_cuda_compute *compute, const branch *place, ff_precision 
     gemm.a = tall ? x : b;
     gemm.b = tall ? b : x;
     gemm.c = y;
-    product(compute, place, &gemm);
+    product(compute, where, &gemm);
 }
 
 static void update_bank(ff_cuda_compute *compute, const branch *b, ff_precision precision,
                         ff_cuda_muon bank) {
     void *x = bank.x, *y = b->room + b->next;
-    ff_cuda_keep(&compute->base, ff_cuda_muon_begin(&b->place, &bank, b->room + b->sums),
+    ff_cuda_keep(&compute->base, ff_cuda_muon_begin(&b->queue, &bank, b->room + b->sums),
                  "Muon's beginning");
     for (int step = 0; step < FF_MUON_STEPS; step++) {
         iterate(compute, b, precision, &bank, x, y);
@@ -198,7 +198,7 @@ static void update_bank(ff_cuda_compute *compute, const branch *b, ff_precision 
         y = kept;
     }
     bank.x = x;
-    ff_cuda_keep(&compute->base, ff_cuda_muon_end(&b->place, &bank), "Muon's end");
+    ff_cuda_keep(&compute->base, ff_cuda_muon_end(&b->queue, &bank), "Muon's end");
 }
 
 void ff_cuda_muon_enqueue(ff_cuda_compute *compute, const ff_cuda_muon_banks *banks) {

@@ -3,29 +3,29 @@
 
 /* mean, inv_std and the running statistics, where what made x has not made them. */
 static void statistics(ff_compute *compute, const ff_norm *norm, float *scratch) {
-    const ff_cuda_place *place = ff_cuda_place_of(compute);
+    const ff_cuda_queue *queue = ff_cuda_queue_of(compute);
     int result = 0;
     if (norm->sums)
-        result = ff_cuda_norm_finish(place, norm);
+        result = ff_cuda_norm_finish(queue, norm);
     else if (!norm->counted)
-        result = ff_cuda_norm_statistics(place, norm, scratch);
+        result = ff_cuda_norm_statistics(queue, norm, scratch);
     ff_cuda_keep(compute, result, "a batch norm's statistics");
 }
 
 void ff_cuda_norm_train(ff_compute *compute, const ff_norm *norm, float *scratch) {
     statistics(compute, norm, scratch);
-    ff_cuda_keep(compute, ff_cuda_norm_apply(ff_cuda_place_of(compute), norm, true),
+    ff_cuda_keep(compute, ff_cuda_norm_apply(ff_cuda_queue_of(compute), norm, true),
                  "a batch norm");
 }
 
 void ff_cuda_norm_evaluate(ff_compute *compute, const ff_norm *norm, float *scratch) {
     (void)scratch;
-    ff_cuda_keep(compute, ff_cuda_norm_apply(ff_cuda_place_of(compute), norm, false),
+    ff_cuda_keep(compute, ff_cuda_norm_apply(ff_cuda_queue_of(compute), norm, false),
                  "a batch norm");
 }
 
 void ff_cuda_norm_back(ff_compute *compute, const ff_norm_backward *norm, float *scratch) {
-    ff_cuda_keep(compute, ff_cuda_norm_backward_run(ff_cuda_place_of(compute), norm, scratch),
+    ff_cuda_keep(compute, ff_cuda_norm_backward_run(ff_cuda_queue_of(compute), norm, scratch),
                  "a backward batch norm");
 }
 
@@ -34,14 +34,14 @@ void ff_cuda_norm_back(ff_compute *compute, const ff_norm_backward *norm, float 
 void ff_cuda_fold_norm(ff_compute *compute, const ff_fold *fold, bool training, float *scratch) {
     if (training) statistics(compute, &fold->norm, scratch);
     ff_cuda_keep(compute,
-                 ff_cuda_norm_scale_shift(ff_cuda_place_of(compute), &fold->norm, training,
+                 ff_cuda_norm_scale_shift(ff_cuda_queue_of(compute), &fold->norm, training,
                                           fold->scale, fold->shift),
                  "a batch norm's scale");
 }
 
 void ff_cuda_fold_finish(ff_compute *compute, const ff_fold *fold, const void *g, void *dx) {
     ff_cuda_keep(compute,
-                 ff_cuda_norm_backward_apply(ff_cuda_place_of(compute), &fold->norm.shape, g,
+                 ff_cuda_norm_backward_apply(ff_cuda_queue_of(compute), &fold->norm.shape, g,
                                              fold->norm.x, fold->factors, dx),
                  "a backward batch norm");
 }
@@ -52,14 +52,14 @@ void ff_cuda_pool_train(ff_compute *compute, const ff_pool *pool, const void *x,
                         uint8_t *index) {
     ff_cuda_keep(
         compute,
-        ff_cuda_pool_forward(ff_cuda_place_of(compute), pool, x, y, pool->max ? index : NULL),
+        ff_cuda_pool_forward(ff_cuda_queue_of(compute), pool, x, y, pool->max ? index : NULL),
         "a pool");
 }
 
 void ff_cuda_pool_norm(ff_compute *compute, const ff_pool *pool, const void *x, void *y,
                        uint8_t *index, const ff_norm *norm, float *scratch) {
     ff_cuda_keep(compute,
-                 ff_cuda_pool_statistics(ff_cuda_place_of(compute), pool, x, y,
+                 ff_cuda_pool_statistics(ff_cuda_queue_of(compute), pool, x, y,
                                          pool->max ? index : NULL, norm, scratch),
                  "a pool with statistics");
 }
@@ -68,6 +68,6 @@ void ff_cuda_pool_back(ff_compute *compute, const ff_pool *pool, const void *dy,
                        const uint8_t *index, void *dx) {
     ff_cuda_keep(
         compute,
-        ff_cuda_pool_backward(ff_cuda_place_of(compute), pool, dy, pool->max ? index : NULL, dx),
+        ff_cuda_pool_backward(ff_cuda_queue_of(compute), pool, dy, pool->max ? index : NULL, dx),
         "a backward pool");
 }

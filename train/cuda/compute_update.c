@@ -128,15 +128,15 @@ void ff_cuda_update_destroy(ff_compute *compute, ff_prepared_update *u) {
 
 void ff_cuda_update_enqueue(ff_compute *compute, ff_prepared_update *u, ff_outcome *ring,
                             uint32_t ring_size) {
-    const ff_cuda_place *place = &((const ff_cuda_compute *)compute)->place;
+    const ff_cuda_queue *queue = &((const ff_cuda_compute *)compute)->queue;
     ff_compute_mark(compute, FF_MARK_CHECK, 0);
-    ff_cuda_keep(compute, ff_cuda_check(place, &u->all), "the check of the gradients");
+    ff_cuda_keep(compute, ff_cuda_check(queue, &u->all), "the check of the gradients");
     ff_compute_mark(compute, FF_MARK_SGD, 0);
-    ff_cuda_keep(compute, ff_cuda_update_run(place, &u->sgd), "the update");
+    ff_cuda_keep(compute, ff_cuda_update_run(queue, &u->sgd), "the update");
     if (u->banks) {
         ff_compute_mark(compute, FF_MARK_MUON, 0);
         ff_cuda_muon_enqueue((ff_cuda_compute *)compute, u->banks);
     }
     ff_compute_mark(compute, FF_MARK_ADVANCE, 0);
-    ff_cuda_keep(compute, ff_cuda_advance(place, &u->all, ring, ring_size), "the end of a step");
+    ff_cuda_keep(compute, ff_cuda_advance(queue, &u->all, ring, ring_size), "the end of a step");
 }

@@ -3,10 +3,11 @@
  * module (cudnn/library.h), and plain loops in the tests (tests/cuda/sim/library_plain.h). This
  * header is plain C without CUDA headers.
  *
- * Layout. Activations are channels-last, [n][h][w][c]; filters [k][kernel][kernel][c]; c and k are
- * counts as stored, padding included: padding is ordinary channels whose values are zero, and zero
- * filters over zero channels keep it zero. Any count has engines; multiples of 8 have the fast and
- * the fused ones. Pointers are device memory, aligned to at least 16 bytes, and must not overlap.
+ * Layout. Activations are channels-last, [n][h][w][c]; filters [k][kernel][kernel][c / groups]; c
+ * and k are counts as stored, padding included: padding is ordinary channels whose values are zero,
+ * and zero filters over zero channels keep it zero. Any count has engines; multiples of 8 have the
+ * fast and the fused ones. Pointers are device memory, aligned to at least 16 bytes, and must not
+ * overlap.
  *
  * Types. The precision gives the storage type of x, w, y, bias, scale and shift (all the same:
  * f32, f16 or bf16); everything is summed in f32 and rounded once. Statistics, and the batch norm's
@@ -85,6 +86,7 @@ typedef struct ff_library_conv_spec {
     int n, h, w, c; /* of x */
     int k;          /* filters: channels of y */
     int kernel, stride, pad;
+    int groups; /* at least 1; divides c and k */
     ff_library_prologue prologue;
     ff_library_epilogue epilogue;
     bool f32_gradient; /* backward weights: w is f32 where the storage type has 16 bits */

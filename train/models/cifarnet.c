@@ -23,9 +23,11 @@ static ff_node group(ff_graph *graph, ff_node x, int index, int channels) {
     static const char *const parts[] = {"conv1", "norm1", "conv2", "norm2"};
     char name[4][32];
     for (int i = 0; i < 4; i++) snprintf(name[i], sizeof name[i], "layers.%d.%s", index, parts[i]);
-    x = ff_graph_conv(graph, x, name[0], channels, 3, 1, 1, false, FF_FILTERS_DIRAC);
+    x = ff_graph_conv(graph, x, name[0], channels,
+                      &(ff_conv_form){.kernel = 3, .pad = 1, .filters = FF_FILTERS_DIRAC});
     x = norm(graph, ff_graph_max_pool(graph, x, "pool", 2, 2, 0), name[1]);
-    x = ff_graph_conv(graph, x, name[2], channels, 3, 1, 1, false, FF_FILTERS_DIRAC);
+    x = ff_graph_conv(graph, x, name[2], channels,
+                      &(ff_conv_form){.kernel = 3, .pad = 1, .filters = FF_FILTERS_DIRAC});
     return norm(graph, x, name[3]);
 }
 
@@ -33,7 +35,8 @@ static ff_node group(ff_graph *graph, ff_node x, int index, int channels) {
 static void build(ff_graph *graph, const ff_model_options *options) {
     enum { LAST = 256 };
     const int patch = 2 * 2 * options->channels;
-    ff_node x = ff_graph_conv(graph, 0, "whiten", 2 * patch, 2, 1, 0, true, FF_FILTERS_DEFAULT);
+    ff_node x =
+        ff_graph_conv(graph, 0, "whiten", 2 * patch, &(ff_conv_form){.kernel = 2, .bias = true});
     ff_graph_freeze(graph, x, 0);
     x = group(graph, ff_graph_gelu(graph, x), 1, 64);
     x = group(graph, x, 2, 256);

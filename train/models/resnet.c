@@ -24,8 +24,10 @@ static ff_node conv_norm(ff_graph *graph, ff_node x, const place *at, int index,
                          int kernel, int stride) {
     char name[64], what[16];
     snprintf(what, sizeof what, "conv%d", index);
-    x = ff_graph_conv(graph, x, part(name, at, what), channels, kernel, stride, kernel / 2, false,
-                      FF_FILTERS_FAN_OUT);
+    x = ff_graph_conv(
+        graph, x, part(name, at, what), channels,
+        &(ff_conv_form){
+            .kernel = kernel, .stride = stride, .pad = kernel / 2, .filters = FF_FILTERS_FAN_OUT});
     snprintf(what, sizeof what, "bn%d", index);
     return ff_graph_norm(graph, x, part(name, at, what));
 }
@@ -34,8 +36,9 @@ static ff_node conv_norm(ff_graph *graph, ff_node x, const place *at, int index,
 static ff_node shortcut(ff_graph *graph, ff_node x, const place *at, int channels) {
     char name[64];
     if (at->stride == 1 && graph->layers[x].c == channels) return x;
-    x = ff_graph_conv(graph, x, part(name, at, "downsample.0"), channels, 1, at->stride, 0, false,
-                      FF_FILTERS_FAN_OUT);
+    x = ff_graph_conv(
+        graph, x, part(name, at, "downsample.0"), channels,
+        &(ff_conv_form){.kernel = 1, .stride = at->stride, .filters = FF_FILTERS_FAN_OUT});
     return ff_graph_norm(graph, x, part(name, at, "downsample.1"));
 }
 
@@ -57,8 +60,11 @@ static ff_node bottleneck(ff_graph *graph, ff_node x, const place *at) {
 static void build(ff_graph *graph, const ff_model_options *options, const int blocks[4],
                   ff_node (*block)(ff_graph *graph, ff_node x, const place *at)) {
     const bool whole = options->stem == FF_STEM_CIFAR;
-    ff_node x = ff_graph_conv(graph, 0, "conv1", 64, whole ? 3 : 7, whole ? 1 : 2, whole ? 1 : 3,
-                              false, FF_FILTERS_FAN_OUT);
+    ff_node x = ff_graph_conv(graph, 0, "conv1", 64,
+                              &(ff_conv_form){.kernel = whole ? 3 : 7,
+                                              .stride = whole ? 1 : 2,
+                                              .pad = whole ? 1 : 3,
+                                              .filters = FF_FILTERS_FAN_OUT});
     x = ff_graph_norm(graph, x, "bn1");
     x = ff_graph_relu(graph, x);
     if (!whole) x = ff_graph_max_pool(graph, x, "maxpool", 3, 2, 1);

@@ -7,7 +7,8 @@
 
 /* conv 3x3 -> max pool 2x2 -> batch norm -> ReLU */
 static ff_node stage(ff_graph *graph, ff_node x, const char *conv, const char *norm, int channels) {
-    x = ff_graph_conv(graph, x, conv, channels, 3, 1, 1, false, FF_FILTERS_FAN_OUT);
+    x = ff_graph_conv(graph, x, conv, channels,
+                      &(ff_conv_form){.kernel = 3, .pad = 1, .filters = FF_FILTERS_FAN_OUT});
     x = ff_graph_max_pool(graph, x, "pool", 2, 2, 0);
     return ff_graph_relu(graph, ff_graph_norm(graph, x, norm));
 }
@@ -19,7 +20,9 @@ static void build(ff_graph *graph, const ff_model_options *options) {
     ff_node x = stage(graph, 0, "conv1", "bn1", 16);
     x = stage(graph, x, "conv2", "bn2", 32);
     x = stage(graph, x, "conv3", "bn3", 64);
-    x = ff_graph_conv(graph, x, "conv4", 128, 3, 1, fits ? 0 : 1, false, FF_FILTERS_FAN_OUT);
+    x = ff_graph_conv(
+        graph, x, "conv4", 128,
+        &(ff_conv_form){.kernel = 3, .pad = fits ? 0 : 1, .filters = FF_FILTERS_FAN_OUT});
     x = ff_graph_relu(graph, ff_graph_norm(graph, x, "bn4"));
     x = ff_graph_global_pool(graph, x, "avgpool");
     x = ff_graph_flatten(graph, x);

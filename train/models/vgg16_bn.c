@@ -53,7 +53,9 @@ static void build(ff_graph *graph, const ff_model_options *options) {
             index++;
             continue;
         }
-        x = ff_graph_conv(graph, x, name, features[i], 3, 1, 1, true, FF_FILTERS_FAN_OUT);
+        x = ff_graph_conv(
+            graph, x, name, features[i],
+            &(ff_conv_form){.kernel = 3, .pad = 1, .bias = true, .filters = FF_FILTERS_FAN_OUT});
         snprintf(name, sizeof name, "features.%d", index + 1);
         x = ff_graph_relu(graph, ff_graph_norm(graph, x, name));
         index += 3;

@@ -3,6 +3,23 @@
 
 #include <stdio.h>
 
+ff_activation_words ff_activation_called(ff_activation activation) {
+    static const ff_activation_words words[] = {
+        [FF_ACTIVATION_NONE] = {"", ""},
+        [FF_ACTIVATION_RELU] = {"relu", "ReLU"},
+        [FF_ACTIVATION_GELU] = {"gelu", "GELU"},
+    };
+    return words[activation];
+}
+
+ff_node ff_graph_activation(ff_graph *graph, ff_node from, ff_activation activation) {
+    if (graph->failure.status != FF_OK) return 0;
+    ff_layer layer =
+        ff_graph_begin(graph, FF_LAYER_ACTIVATION, from, ff_activation_called(activation).layer);
+    layer.activation = activation;
+    return ff_graph_append(graph, &layer);
+}
+
 static ff_activation activation_of(const ff_plan *plan, const ff_op *op) {
     return plan->graph->layers[op->layer].activation;
 }

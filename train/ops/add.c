@@ -1,6 +1,19 @@
 /* The sum of two values that no norm took. */
 #include "train/ops/ops.h"
 
+ff_node ff_graph_add(ff_graph *graph, ff_node a, ff_node b) {
+    if (graph->failure.status != FF_OK) return 0;
+    const ff_layer *x = &graph->layers[a], *y = &graph->layers[b];
+    if (x->c != y->c || x->h != y->h || x->w != y->w) {
+        ff_fail(&graph->failure, FF_USAGE, "adding %s [%d, %d, %d] to %s [%d, %d, %d]", x->name,
+                x->c, x->h, x->w, y->name, y->c, y->h, y->w);
+        return 0;
+    }
+    ff_layer layer = ff_graph_begin(graph, FF_LAYER_ADD, a, "add");
+    layer.from2 = b;
+    return ff_graph_append(graph, &layer);
+}
+
 static ff_status add_shape(const ff_plan *plan, const ff_layer *layer, ff_tensor *output,
                            ff_error *error) {
     if (plan->tensors[layer->from2].block == output->block) return FF_OK;

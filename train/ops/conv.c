@@ -1,7 +1,48 @@
 /* A convolution, which may sum for the norm after it and may do the norm and ReLU before it. */
 #include "train/ops/ops.h"
 
+#include <math.h>
 #include <stdio.h>
+
+ff_node ff_graph_conv(ff_graph *graph, ff_node from, const char *name, int channels,
+                      const ff_conv_form *form) {
+    if (graph->failure.status != FF_OK) return 0;
+    ff_layer layer = ff_graph_begin(graph, FF_LAYER_CONV, from, name);
+    const int inputs = layer.c, groups = form->groups ? form->groups : 1;
+    layer.kernel_h = layer.kernel_w = form->kernel;
+    layer.stride = form->stride ? form->stride : 1;
+    layer.pad = form->pad;
+    layer.groups = groups;
+    layer.bias = form->bias;
+    if (channels < 1 || channels > FF_GRAPH_LARGEST) {
+        ff_fail(&graph->failure, FF_USAGE, "%s: a convolution with %d channels", name, channels);
+        return 0;
+    }
+    if (groups < 1 || inputs % groups || channels % groups) {
+        ff_fail(&graph->failure, FF_USAGE,
+                "%s: a convolution of %d to %d channels in %d groups; groups divide both", name,
+                inputs, channels, groups);
+        return 0;
+    }
+    if (!ff_graph_slide(graph, &layer, "convolution")) return 0;
+    layer.c = channels;
+    double taps = (double)form->kernel * form->kernel, bound = 1.0 / sqrt(taps * (inputs / groups));
+    const bool fan_out = form->filters == FF_FILTERS_FAN_OUT;
+    const ff_initial initial = fan_out                             ? FF_INITIAL_NORMAL
+                               : form->filters == FF_FILTERS_DIRAC ? FF_INITIAL_DIRAC
+                                                                   : FF_INITIAL_UNIFORM;
+    ff_graph_parameter *p = ff_graph_add_parameter(graph, &layer, "weight", FF_F32, true, initial,
+                                                   fan_out ? sqrt(2.0 / (taps * channels)) : bound);
+    p->rank = 4;
+    p->shape[0] = channels;
+    p->shape[1] = inputs / groups;
+    p->shape[2] = p->shape[3] = form->kernel;
+    if (form->bias)
+        ff_graph_add_vector(graph, &layer, "bias", true,
+                            fan_out ? FF_INITIAL_CONSTANT : FF_INITIAL_UNIFORM,
+                            fan_out ? 0 : bound);
+    return ff_graph_append(graph, &layer);
+}
 
 static ff_status conv_shape(const ff_plan *plan, const ff_layer *layer, ff_tensor *output,
                             ff_error *error) {
@@ -31,6 +72,7 @@ ff_conv_shape ff_op_conv_shape(const ff_plan *plan, const ff_op *op) {
         .kernel = layer->kernel_h,
         .stride = layer->stride,
         .pad = layer->pad,
+        .groups = layer->groups,
         .bias = layer->bias,
         .input_gradient = plan->training && plan->wanted[op->from],
         .training = plan->training,
@@ -88,12 +130,11 @@ static void conv_forward(const ff_pass *pass, const ff_op *op) {
     const void *x = ff_pass_at(pass, op->x), *w = ff_pass_working(pass, op, 0);
     void *y = ff_pass_at(pass, op->y), *scratch = ff_pass_scratch(pass);
     float *sums = ff_pass_at(pass, own->sums);
-    if (own->folds) {
-        const ff_fold fold = ff_op_fold_of(pass, own->folds);
-        pass->table->fold_forward(pass->compute, own->planned, &fold, w, y, sums, scratch);
-    } else if (pass->training && own->counts_for)
-        pass->table->conv_forward_sums(pass->compute, own->planned, x, w, y, sums, scratch);
-    else
+    if (own->folds || (pass->training && own->counts_for)) {
+        const ff_fold fold = own->folds ? ff_op_fold_of(pass, own->folds) : (ff_fold){0};
+        pass->table->conv_forward_fused(pass->compute, own->planned, x, own->folds ? &fold : NULL,
+                                        w, y, sums, scratch);
+    } else
         pass->table->conv_forward(pass->compute, own->planned, x, w, ff_pass_bias(pass, op), y,
                                   scratch);
 }
@@ -126,8 +167,10 @@ static void conv_describe(const ff_plan *plan, const ff_op *op, bool forward,
                        : bias && !op->conv.planned->adds_bias && forward ? ", bias apart"
                        : bias                                            ? ", bias"
                                                                          : "";
-    snprintf(text, FF_OP_NAME, "conv %dx%d /%d%s%s", s->kernel, s->kernel, s->stride, also,
-             forward && op->conv.counts_for ? ", sums for the norm" : "");
+    char groups[24] = "";
+    if (s->groups > 1) snprintf(groups, sizeof groups, ", %d groups", s->groups);
+    snprintf(text, FF_OP_NAME, "conv %dx%d /%d%s%s%s", s->kernel, s->kernel, s->stride, groups,
+             also, forward && op->conv.counts_for ? ", sums for the norm" : "");
 }
 
 const ff_op_type ff_op_conv = {

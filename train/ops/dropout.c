@@ -1,6 +1,18 @@
 /* Dropout: the same map forward and backward; in evaluation it keeps all. */
 #include "train/ops/ops.h"
 
+ff_node ff_graph_dropout(ff_graph *graph, ff_node from, double probability) {
+    if (graph->failure.status != FF_OK) return 0;
+    ff_layer layer = ff_graph_begin(graph, FF_LAYER_DROPOUT, from, "dropout");
+    layer.probability = probability;
+    if (!(probability >= 0 && probability < 1)) {
+        ff_fail(&graph->failure, FF_USAGE, "dropout of probability %g; it lies in [0, 1)",
+                probability);
+        return 0;
+    }
+    return ff_graph_append(graph, &layer);
+}
+
 static void dropout_fuse(ff_fuser *f, ff_op *op) {
     op->dropout.number = f->dropouts++;
 }

@@ -1,6 +1,42 @@
 /* A linear layer; the last one's output is the logits. */
 #include "train/ops/ops.h"
 
+#include <math.h>
+
+ff_node ff_graph_linear(ff_graph *graph, ff_node from, const char *name, int outputs) {
+    const ff_linear_form form = {.bias = true, .scale = 1, .rows = FF_ROWS_DEFAULT};
+    return ff_graph_linear_with(graph, from, name, outputs, &form);
+}
+
+ff_node ff_graph_linear_with(ff_graph *graph, ff_node from, const char *name, int outputs,
+                             const ff_linear_form *form) {
+    if (graph->failure.status != FF_OK) return 0;
+    ff_layer layer = ff_graph_begin(graph, FF_LAYER_LINEAR, from, name);
+    const int64_t inputs = (int64_t)layer.c * layer.h * layer.w;
+    if (outputs < 1 || outputs > FF_GRAPH_LARGEST || inputs > INT32_MAX) {
+        ff_fail(&graph->failure, FF_USAGE, "%s: a linear layer of %lld inputs and %d outputs", name,
+                (long long)inputs, outputs);
+        return 0;
+    }
+    layer.c = outputs;
+    layer.h = layer.w = 1;
+    layer.bias = form->bias;
+    layer.scale = form->scale;
+    static const ff_initial initials[] = {FF_INITIAL_UNIFORM, FF_INITIAL_NORMAL, FF_INITIAL_UNIT};
+    const bool usual = form->rows == FF_ROWS_DEFAULT;
+    double bound = 1.0 / sqrt((double)inputs);
+    ff_graph_parameter *p =
+        ff_graph_add_parameter(graph, &layer, "weight", FF_F32, true, initials[form->rows],
+                               form->rows == FF_ROWS_NORMAL ? 0.01 : bound);
+    p->rank = 2;
+    p->shape[0] = outputs;
+    p->shape[1] = inputs;
+    if (form->bias)
+        ff_graph_add_vector(graph, &layer, "bias", true,
+                            usual ? FF_INITIAL_UNIFORM : FF_INITIAL_CONSTANT, usual ? bound : 0);
+    return ff_graph_append(graph, &layer);
+}
+
 static ff_status linear_shape(const ff_plan *plan, const ff_layer *layer, ff_tensor *output,
                               ff_error *error) {
     (void)layer, (void)error;

@@ -5,6 +5,25 @@
 
 #include <stdio.h>
 
+ff_node ff_graph_norm(ff_graph *graph, ff_node from, const char *name) {
+    return ff_graph_norm_with(graph, from, name, 0.1, 1e-5);
+}
+
+ff_node ff_graph_norm_with(ff_graph *graph, ff_node from, const char *name, double momentum,
+                           double epsilon) {
+    if (graph->failure.status != FF_OK) return 0;
+    ff_layer layer = ff_graph_begin(graph, FF_LAYER_NORM, from, name);
+    layer.momentum = momentum;
+    layer.epsilon = epsilon;
+    ff_graph_add_vector(graph, &layer, "weight", true, FF_INITIAL_CONSTANT, 1);
+    ff_graph_add_vector(graph, &layer, "bias", true, FF_INITIAL_CONSTANT, 0);
+    ff_graph_add_vector(graph, &layer, "running_mean", false, FF_INITIAL_CONSTANT, 0);
+    ff_graph_add_vector(graph, &layer, "running_var", false, FF_INITIAL_CONSTANT, 1);
+    ff_graph_add_parameter(graph, &layer, "num_batches_tracked", FF_I64, false, FF_INITIAL_CONSTANT,
+                           0);
+    return ff_graph_append(graph, &layer);
+}
+
 /* Of a folded norm: its scale, at most gamma / sqrt(epsilon), must be a number of 16 bits. */
 #define LEAST_EPSILON 1e-6
 

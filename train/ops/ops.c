@@ -2,17 +2,9 @@
 #include "train/ops/ops.h"
 
 const ff_op_type *ff_op_type_of(ff_layer_kind kind) {
-    static const ff_op_type *const types[] = {
-        [FF_LAYER_CONV] = &ff_op_conv,
-        [FF_LAYER_NORM] = &ff_op_norm,
-        [FF_LAYER_ACTIVATION] = &ff_op_activation,
-        [FF_LAYER_MAX_POOL] = &ff_op_pool,
-        [FF_LAYER_AVERAGE_POOL] = &ff_op_pool,
-        [FF_LAYER_LINEAR] = &ff_op_linear,
-        [FF_LAYER_ADD] = &ff_op_add,
-        [FF_LAYER_DROPOUT] = &ff_op_dropout,
-        [FF_LAYER_FLATTEN] = NULL,
-    };
+#define ROW(layer, type) [FF_LAYER_##layer] = &ff_op_##type,
+    static const ff_op_type *const types[FF_LAYER_KINDS] = {FF_OP_TYPES(ROW)};
+#undef ROW
     return types[kind];
 }
 

@@ -1,6 +1,7 @@
 /* What a plan's operations are made of: a type for each, with what it does at every stage of a
- * plan's life, one file a type. plan.c, plan_fuse.c and plan_run.c walk the layers and the
- * operations; everything that depends on what an operation is lies here.
+ * plan's life, one file a type, which also builds its layers (graph.h). plan.c, plan_fuse.c and
+ * plan_run.c walk the layers and the operations; everything that depends on what an operation is
+ * lies here.
  *
  * Thread rule: the plan's thread. */
 #ifndef FF_TRAIN_OPS_H
@@ -112,11 +113,17 @@ struct ff_op_type {
     void (*describe)(const ff_plan *plan, const ff_op *op, bool forward, char text[FF_OP_NAME]);
 };
 
-/* What a layer becomes by itself; NULL for a view of another, which becomes nothing. */
+/* What each layer becomes by itself; one that is a view of another becomes nothing. */
+#define FF_OP_TYPES(type)                                                                          \
+    type(CONV, conv) type(NORM, norm) type(ACTIVATION, activation) type(MAX_POOL, pool)            \
+        type(AVERAGE_POOL, pool) type(LINEAR, linear) type(ADD, add) type(DROPOUT, dropout)
+
+/* NULL: nothing. */
 const ff_op_type *ff_op_type_of(ff_layer_kind kind);
 
-extern const ff_op_type ff_op_conv, ff_op_conv_pool, ff_op_norm, ff_op_activation, ff_op_pool,
-    ff_op_linear, ff_op_add, ff_op_dropout;
+#define FF_OP_DECLARE(layer, type) extern const ff_op_type ff_op_##type;
+FF_OP_TYPES(FF_OP_DECLARE)
+extern const ff_op_type ff_op_conv_pool; /* what a convolution may become */
 
 /* The pool of an operation with one, over `input`. */
 ff_pool ff_op_pool_of(const ff_plan *plan, ff_node layer, const ff_op *op, const ff_tensor *input);

@@ -3,6 +3,42 @@
 
 #include <stdio.h>
 
+static ff_node add_pool(ff_graph *graph, ff_layer_kind kind, ff_node from, const char *name,
+                        int kernel_h, int kernel_w, int stride, int pad) {
+    if (graph->failure.status != FF_OK) return 0;
+    ff_layer layer = ff_graph_begin(graph, kind, from, name);
+    layer.kernel_h = kernel_h;
+    layer.kernel_w = kernel_w;
+    layer.stride = stride;
+    layer.pad = pad;
+    if (pad * 2 > kernel_h || pad * 2 > kernel_w ||
+        (kind == FF_LAYER_MAX_POOL && kernel_h * kernel_w > 127)) {
+        ff_fail(&graph->failure, FF_USAGE,
+                "%s: a pooling of kernel %dx%d with padding %d (the padding is at most half the "
+                "kernel, a max pool's kernel at most 11x11)",
+                name, kernel_h, kernel_w, pad);
+        return 0;
+    }
+    if (!ff_graph_slide(graph, &layer, "pooling")) return 0;
+    return ff_graph_append(graph, &layer);
+}
+
+ff_node ff_graph_max_pool(ff_graph *graph, ff_node from, const char *name, int kernel, int stride,
+                          int pad) {
+    return add_pool(graph, FF_LAYER_MAX_POOL, from, name, kernel, kernel, stride, pad);
+}
+
+ff_node ff_graph_average_pool(ff_graph *graph, ff_node from, const char *name, int kernel,
+                              int stride, int pad) {
+    return add_pool(graph, FF_LAYER_AVERAGE_POOL, from, name, kernel, kernel, stride, pad);
+}
+
+ff_node ff_graph_global_pool(ff_graph *graph, ff_node from, const char *name) {
+    if (graph->failure.status != FF_OK) return 0;
+    const ff_layer *layer = &graph->layers[from];
+    return add_pool(graph, FF_LAYER_AVERAGE_POOL, from, name, layer->h, layer->w, 1, 0);
+}
+
 static void pool_fuse(ff_fuser *f, ff_op *op) {
     (void)f;
     op->pool = (ff_pool_op){.index = FF_BUFFER_NONE};

@@ -176,13 +176,19 @@ static ff_library_conv_spec draw_spec(dice *d, ff_precision precision, bool fuse
                               .pass = (ff_library_pass)roll(d, 3),
                               .n = between(d, 1, 5),
                               .kernel = between(d, 1, 5),
-                              .stride = between(d, 1, 2)};
+                              .stride = between(d, 1, 2),
+                              .groups = 1};
     bool eights = fused || roll(d, 2);
     s.c = eights ? 8 * between(d, 1, 9) : between(d, 1, 70);
     s.k = eights ? 8 * between(d, 1, 9) : between(d, 1, 70);
     s.pad = (int)roll(d, (uint32_t)s.kernel);
     s.h = between(d, s.kernel, 20);
     s.w = between(d, s.kernel, 20);
+    if (!fused && roll(d, 4) == 0) {
+        s.groups = roll(d, 2) ? s.c : between(d, 2, 4);
+        s.k = s.groups * between(d, 1, 2);
+        if (s.groups < s.c) s.c = s.groups * between(d, 1, 16);
+    }
     if (!fused) return s;
     switch (s.pass) {
     case FF_PASS_FORWARD:

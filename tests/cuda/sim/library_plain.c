@@ -49,7 +49,7 @@ typedef struct sizes {
 static sizes sizes_of(const ff_library_conv_spec *s) {
     sizes z = {.p = ff_library_conv_out(s, s->h), .q = ff_library_conv_out(s, s->w)};
     z.x = (size_t)s->n * (size_t)s->h * (size_t)s->w * (size_t)s->c;
-    z.w = (size_t)s->k * (size_t)s->kernel * (size_t)s->kernel * (size_t)s->c;
+    z.w = (size_t)s->k * (size_t)s->kernel * (size_t)s->kernel * (size_t)(s->c / s->groups);
     z.y = (size_t)s->n * (size_t)z.p * (size_t)z.q * (size_t)s->k;
     z.sums = s->pass == FF_PASS_FORWARD ? z.y : s->pass == FF_PASS_BACKWARD_DATA ? z.x : z.w;
     return z;
@@ -72,17 +72,18 @@ typedef struct conv_job {
 
 FF_UNWATCHED static void multiply(const conv_job *job, const sizes *z) {
     const ff_library_conv_spec *s = &job->spec;
-    size_t channels = (size_t)s->c;
+    const size_t all = (size_t)s->c, channels = all / (size_t)s->groups; /* of a group */
     memset(job->sums, 0, z->sums * sizeof *job->sums);
     FOR_EACH_TAP(s, *z) {
         int h = p * s->stride - s->pad + r, w = q * s->stride - s->pad + t;
         if (h < 0 || h >= s->h || w < 0 || w >= s->w) continue;
-        size_t x = (((size_t)n * (size_t)s->h + (size_t)h) * (size_t)s->w + (size_t)w) * channels;
+        size_t pixel = (((size_t)n * (size_t)s->h + (size_t)h) * (size_t)s->w + (size_t)w) * all;
         size_t y =
             (((size_t)n * (size_t)z->p + (size_t)p) * (size_t)z->q + (size_t)q) * (size_t)s->k;
         for (int k = 0; k < s->k; k++, y++) {
             size_t tap = ((size_t)k * (size_t)s->kernel + (size_t)r) * (size_t)s->kernel;
             size_t f = (tap + (size_t)t) * channels;
+            size_t x = pixel + (size_t)(k / (s->k / s->groups)) * channels;
             double sum = 0;
             switch (s->pass) {
             case FF_PASS_FORWARD:

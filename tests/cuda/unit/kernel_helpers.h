@@ -82,13 +82,13 @@ static inline int bench_close(void **state) {
     return 0;
 }
 /* A place with few multiprocessors, so that small arrays make several parts. */
-static inline ff_cuda_place place_with(int multiprocessors, ff_dtype dtype) {
-    return (ff_cuda_place){bench.device->table->native_stream(bench.device, bench.stream),
+static inline ff_cuda_queue queue_with(int multiprocessors, ff_dtype dtype) {
+    return (ff_cuda_queue){bench.device->table->native_stream(bench.device, bench.stream),
                            multiprocessors, dtype};
 }
 /* For launchers that are told their arrays' dtypes. */
-static inline ff_cuda_place place_of(int multiprocessors) {
-    return place_with(multiprocessors, FF_F32);
+static inline ff_cuda_queue queue_of(int multiprocessors) {
+    return queue_with(multiprocessors, FF_F32);
 }
 /* Rows of NHWC. */
 static inline ff_tensor rows_of(size_t rows, int channels) {

@@ -78,25 +78,31 @@ static void judge_products(const char *what, const ff_compute *compute, const fl
 
 /* ---- convolution ---- */
 
-static void one_conv(const tables *all, ff_compute *compute, dice *d) {
-    static const int kernels[] = {1, 2, 3, 5};
-    const int kernel = kernels[roll(d, 4)], pad = (int)roll(d, (uint32_t)kernel / 2 + 1);
+/* Of one group; or, where `grouped`, of any number of single channels or of several eights. */
+static void one_conv(const tables *all, ff_compute *compute, dice *d, bool grouped) {
+    static const int kernels[] = {1, 2, 3, 5, 3, 3};
+    const int kernel = kernels[roll(d, grouped ? 6 : 4)];
+    const int pad = grouped ? kernel / 2 : (int)roll(d, (uint32_t)kernel / 2 + 1);
     const int stride = between(d, 1, 2);
     const bool bias = roll(d, 2), first = roll(d, 4) == 0, frozen = bias && roll(d, 4) == 0;
     ff_tensor x = {between(d, 1, 3), between(d, 1, 19), between(d, 5, 9), between(d, 5, 9), 1};
     ff_tensor y = {x.n, between(d, 1, 19), (x.h + 2 * pad - kernel) / stride + 1,
                    (x.w + 2 * pad - kernel) / stride + 1, 1};
+    int groups = 1;
+    if (grouped && roll(d, 3)) groups = y.c = x.c;
+    if (grouped && groups == 1) groups = between(d, 2, 4), x.c = 8 * groups, y.c = 16 * groups;
     ff_conv_shape shape = {x,
                            y,
                            kernel,
                            stride,
                            .pad = pad,
+                           .groups = groups,
                            .bias = bias,
                            .training = true,
                            .input_gradient = !first,
                            .frozen = frozen,
                            .statistics = !bias};
-    const size_t weights = (size_t)x.c * y.c * kernel * kernel, outputs = (size_t)y.c;
+    const size_t weights = (size_t)(x.c / groups) * y.c * kernel * kernel, outputs = (size_t)y.c;
     float *xs = rounded(compute, d, logical_count(&x)), *ws = rounded(compute, d, weights);
     float *dys = rounded(compute, d, logical_count(&y)), *biases = rounded(compute, d, outputs);
     float *right_y = floats(logical_count(&y)), *right_dx = floats(logical_count(&x));
@@ -128,7 +134,7 @@ static void one_conv(const tables *all, ff_compute *compute, dice *d) {
     void *at_dw = room(compute, compute->dtype, conv->weight_count);
     void *at_db = room(compute, FF_F32, wide), *at_sums = room(compute, FF_F32, 2 * wide);
     if (conv->statistics)
-        ops->conv_forward_sums(compute, conv, at_x, at_w, at_y, at_sums, scratch);
+        ops->conv_forward_fused(compute, conv, at_x, NULL, at_w, at_y, at_sums, scratch);
     else
         ops->conv_forward(compute, conv, at_x, at_w, bias ? at_bias : NULL, at_y, scratch);
     ops->conv_backward_weights(compute, conv, at_x, at_dy, frozen ? NULL : at_dw,
@@ -170,7 +176,22 @@ static void one_conv(const tables *all, ff_compute *compute, dice *d) {
 static void convolutions_agree(void **state) {
     tables *all = *state;
     dice d = {.seed = 41};
-    for (int i = 0; i < 40; i++) one_conv(all, all->cuda[i % FF_PRECISION_COUNT], &d);
+    for (int i = 0; i < 40; i++) one_conv(all, all->cuda[i % FF_PRECISION_COUNT], &d, false);
+    for (int i = 0; i < 40; i++) one_conv(all, all->cuda[i % FF_PRECISION_COUNT], &d, true);
+}
+
+/* Padding has no place in groups of several channels. */
+static void uneven_groups_are_refused(void **state) {
+    tables *all = *state;
+    ff_compute *compute = all->cuda[FF_PRECISION_F32];
+    const ff_tensor t = {1, 12, 5, 5, 16};
+    const ff_conv_shape shape = {
+        .input = t, .output = t, .kernel = 3, .stride = 1, .pad = 1, .groups = 3};
+    ff_error failure = {0};
+    ff_conv *conv;
+    assert_int_equal(compute->ops->conv_create(compute, &shape, NULL, &conv, &failure), FF_USAGE);
+    assert_non_null(strstr(failure.message, "3 groups of 12 to 12 channels"));
+    assert_null(conv);
 }
 
 /* ---- batch norm ---- */
@@ -505,10 +526,10 @@ static void losses_agree(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(convolutions_agree), cmocka_unit_test(norms_agree),
-        cmocka_unit_test(pools_agree),        cmocka_unit_test(linears_agree),
-        cmocka_unit_test(elementwise_agrees), cmocka_unit_test(dropout_agrees),
-        cmocka_unit_test(losses_agree),
+        cmocka_unit_test(convolutions_agree), cmocka_unit_test(uneven_groups_are_refused),
+        cmocka_unit_test(norms_agree),        cmocka_unit_test(pools_agree),
+        cmocka_unit_test(linears_agree),      cmocka_unit_test(elementwise_agrees),
+        cmocka_unit_test(dropout_agrees),     cmocka_unit_test(losses_agree),
     };
     return cmocka_run_group_tests(tests, open_tables, close_tables);
 }

@@ -2,7 +2,7 @@
 #include "tests/cuda/unit/kernel_helpers.h"
 
 typedef struct net {
-    ff_cuda_place place;
+    ff_cuda_queue queue;
     ff_cuda_depthwise conv;
     array *x, *dy, *weights;
 } net;
@@ -13,7 +13,7 @@ static net make(dice *d) {
     const int channels = 8 * between(d, 1, roll(d, 6) ? 6 : 40), stride = between(d, 1, 2);
     const int out_h = (h - 1) / stride + 1, out_w = (w - 1) / stride + 1;
     const ff_dtype dtype = any_float(d);
-    net n = {.place = place_with(multiprocessors, dtype),
+    net n = {.queue = queue_with(multiprocessors, dtype),
              .conv = {.input = {samples, channels, h, w, channels},
                       .output = {samples, channels, out_h, out_w, channels},
                       .stride = stride}};
@@ -60,16 +60,16 @@ static void test_passes(void **state) {
     dice d = {51, 0};
     for (int trial = 0; trial < trials(40); trial++) {
         const net n = make(&d);
-        const ff_dtype dtype = n.place.dtype;
+        const ff_dtype dtype = n.queue.dtype;
         array *y = poisoned(dtype, n.dy->count), *dx = poisoned(dtype, n.x->count);
         array *dw = poisoned(FF_F32, n.weights->count);
-        array *scratch = bytes(9 * ff_cuda_scratch(n.place.multiprocessors, n.conv.input.c));
-        assert_launched(ff_cuda_depthwise_forward(&n.place, &n.conv, n.x->device, n.weights->device,
+        array *scratch = bytes(9 * ff_cuda_scratch(n.queue.multiprocessors, n.conv.input.c));
+        assert_launched(ff_cuda_depthwise_forward(&n.queue, &n.conv, n.x->device, n.weights->device,
                                                   y->device));
-        assert_launched(ff_cuda_depthwise_backward_data(&n.place, &n.conv, n.dy->device,
+        assert_launched(ff_cuda_depthwise_backward_data(&n.queue, &n.conv, n.dy->device,
                                                         n.weights->device, dx->device));
         assert_launched(ff_cuda_depthwise_backward_weights(
-            &n.place, &n.conv, n.x->device, n.dy->device, dw->device, scratch->device));
+            &n.queue, &n.conv, n.x->device, n.dy->device, dw->device, scratch->device));
         fetch(y);
         fetch(dx);
         fetch(dw);

@@ -134,7 +134,7 @@ static void test_loss(void **state) {
     for (int trial = 0; trial < trials(80); trial++) {
         batch b = make(&d);
         const ff_loss *loss = &b.loss;
-        const ff_cuda_place place = place_with(1, b.dtype);
+        const ff_cuda_queue queue = queue_with(1, b.dtype);
         float *gradient = calloc(b.logits->count, sizeof *gradient);
         const ff_outcome want = reference(&b, gradient);
         array *to = b.gradient;
@@ -146,7 +146,7 @@ static void test_loss(void **state) {
             put(b.mix, (size_t)loss->n - 1, 0.25);
             send(b.mix);
         }
-        assert_launched(ff_cuda_loss(&place, loss));
+        assert_launched(ff_cuda_loss(&queue, loss));
         const ff_outcome record = record_of(&b);
         fetch(b.scratch);
         assert_int_equal(record.step, b.step);
@@ -184,7 +184,7 @@ static void test_bad_label(void **state) {
             drop_arrays();
             b = make(&d);
         }
-        const ff_cuda_place place = place_with(1, b.dtype);
+        const ff_cuda_queue queue = queue_with(1, b.dtype);
         const int bad = between(&d, 0, large ? 80 : b.loss.n - 1);
         const int label = roll(&d, 2) ? b.loss.classes : -2;
         for (int n = bad; n < b.loss.n; n += large ? 512 : 7) {
@@ -194,7 +194,7 @@ static void test_bad_label(void **state) {
                 ((int32_t *)b.labels->host)[n] = label;
         }
         send(b.labels);
-        assert_launched(ff_cuda_loss(&place, &b.loss));
+        assert_launched(ff_cuda_loss(&queue, &b.loss));
         assert_int_equal(record_of(&b).bad_sample, bad);
         if (b.gradient) {
             fetch(b.gradient);
@@ -217,11 +217,11 @@ static void test_not_finite(void **state) {
         memset((unsigned char *)b.labels->host + (size_t)n * ff_dtype_bytes(b.loss.label_dtype), 0,
                ff_dtype_bytes(b.loss.label_dtype));
     send(b.labels);
-    const ff_cuda_place place = place_with(1, b.dtype);
+    const ff_cuda_queue queue = queue_with(1, b.dtype);
     for (int c = 1; c >= 0; c--) { /* of sample 1: first a later class, then the first one too */
         put(b.logits, (size_t)b.loss.stride + c, NAN);
         send(b.logits);
-        assert_launched(ff_cuda_loss(&place, &b.loss));
+        assert_launched(ff_cuda_loss(&queue, &b.loss));
         assert_int_equal(record_of(&b).correct, reference(&b, NULL).correct);
     }
     assert_true(isnan(record_of(&b).loss_sum));

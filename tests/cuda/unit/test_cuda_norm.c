@@ -24,7 +24,7 @@ static double activation_error(ff_activation activation, double of) {
 }
 
 typedef struct net {
-    ff_cuda_place place;
+    ff_cuda_queue queue;
     ff_norm norm;
     size_t rows;
     int channels, true_channels;
@@ -40,16 +40,16 @@ static net make(dice *d, double offset) {
     const int true_channels = padded - between(d, 0, 7);
     const size_t rows = (size_t)between(d, 1, roll(d, 4) ? 600 : 4);
     const ff_dtype dtype = any_float(d);
-    net n = {.place = place_with(multiprocessors, dtype), .rows = rows, .channels = padded};
+    net n = {.queue = queue_with(multiprocessors, dtype), .rows = rows, .channels = padded};
     n.true_channels = true_channels;
     n.norm = (ff_norm){.shape = {(int)rows, true_channels, 1, 1, padded},
                        .activation = (ff_activation)roll(d, 3),
                        .momentum = 0.4f,
                        .epsilon = roll(d, 2) ? 1e-5f : 1e-12f};
-    n.x = filled(d, n.place.dtype, rows, padded, n.true_channels, offset, 1.5);
+    n.x = filled(d, n.queue.dtype, rows, padded, n.true_channels, offset, 1.5);
     if (n.norm.activation != FF_ACTIVATION_GELU && roll(d, 2))
-        n.residual = filled(d, n.place.dtype, rows, padded, n.true_channels, 0, 1);
-    n.y = poisoned(n.place.dtype, rows * padded);
+        n.residual = filled(d, n.queue.dtype, rows, padded, n.true_channels, 0, 1);
+    n.y = poisoned(n.queue.dtype, rows * padded);
     if (roll(d, 2)) n.mask = bytes(ff_cuda_norm_mask(dtype, &n.norm.shape));
     if (roll(d, 3)) n.gamma = filled(d, FF_F32, 1, padded, n.true_channels, 1, 0.5);
     n.beta = filled(d, FF_F32, 1, padded, n.true_channels, 0, 0.5);
@@ -57,7 +57,7 @@ static net make(dice *d, double offset) {
     n.inv_std = poisoned(FF_F32, padded);
     n.running_mean = filled(d, FF_F32, 1, padded, n.true_channels, 0, 1);
     n.running_var = filled(d, FF_F32, 1, padded, n.true_channels, 2, 0.1);
-    n.scratch = bytes(ff_cuda_scratch(n.place.multiprocessors, padded));
+    n.scratch = bytes(ff_cuda_scratch(n.queue.multiprocessors, padded));
     n.norm.gamma = n.gamma ? n.gamma->device : NULL;
     n.norm.beta = n.beta->device;
     n.norm.mean = n.mean->device;
@@ -111,11 +111,11 @@ static void test_statistics(void **state) {
         /* far from zero: in 16 bits what is left of the deviations is coarse, yet exact data */
         net n = make(&d, trial % 3 ? 0 : 900);
         array *old_mean = copied(n.running_mean), *old_var = copied(n.running_var);
-        assert_launched(ff_cuda_norm_statistics(&n.place, &n.norm, n.scratch->device));
+        assert_launched(ff_cuda_norm_statistics(&n.queue, &n.norm, n.scratch->device));
         check_statistics(&n, old_mean, old_var, 2e-6);
         /* again: the same bits */
         array *mean = copied(n.mean), *inv_std = copied(n.inv_std);
-        assert_launched(ff_cuda_norm_statistics(&n.place, &n.norm, n.scratch->device));
+        assert_launched(ff_cuda_norm_statistics(&n.queue, &n.norm, n.scratch->device));
         fetch(n.mean);
         fetch(n.inv_std);
         fetch(n.scratch);
@@ -134,7 +134,7 @@ static void test_statistics_special(void **state) {
     for (size_t r = 0; r < n.rows; r++) put(n.x, r * channels + 1, 3.5);
     put(n.x, (n.rows / 2) * channels, NAN);
     send(n.x);
-    assert_launched(ff_cuda_norm_statistics(&n.place, &n.norm, n.scratch->device));
+    assert_launched(ff_cuda_norm_statistics(&n.queue, &n.norm, n.scratch->device));
     fetch(n.mean);
     fetch(n.inv_std);
     assert_true(isnan(at(n.mean, 0)) && isnan(at(n.inv_std, 0)));
@@ -166,7 +166,7 @@ static void test_finish_from_sums(void **state) {
         send(sums);
         n.norm.sums = sums->device;
         if (n.rows < 8) continue; /* rounded sums say nothing of so few values */
-        assert_launched(ff_cuda_norm_finish(&n.place, &n.norm));
+        assert_launched(ff_cuda_norm_finish(&n.queue, &n.norm));
         check_statistics(&n, old_mean, old_var, 1e-5);
         drop_arrays();
     }
@@ -189,7 +189,7 @@ static void test_finish_from_rounded_sums(void **state) {
         }
         send(sums);
         n.norm.sums = sums->device;
-        assert_launched(ff_cuda_norm_finish(&n.place, &n.norm));
+        assert_launched(ff_cuda_norm_finish(&n.queue, &n.norm));
         fetch(n.inv_std);
         fetch(n.running_var);
         for (int c = 0; c < channels; c++) {
@@ -211,7 +211,7 @@ static void affine_of(const net *n, bool training, int c, float *scale, float *s
 }
 
 static void check_apply(const net *n, const array *x, bool training) {
-    const int channels = n->channels, lanes = n->place.dtype == FF_F32 ? 4 : 8;
+    const int channels = n->channels, lanes = n->queue.dtype == FF_F32 ? 4 : 8;
     const bool relu = n->norm.activation == FF_ACTIVATION_RELU;
     fetch(n->y);
     if (n->mask) fetch(n->mask);
@@ -237,17 +237,17 @@ static void test_apply(void **state) {
     dice d = {4, 0};
     for (int trial = 0; trial < trials(40); trial++) {
         net n = make(&d, 0.5);
-        assert_launched(ff_cuda_norm_statistics(&n.place, &n.norm, n.scratch->device));
+        assert_launched(ff_cuda_norm_statistics(&n.queue, &n.norm, n.scratch->device));
         fetch(n.mean);
         fetch(n.inv_std);
         fetch(n.running_mean);
         fetch(n.running_var);
-        assert_launched(ff_cuda_norm_apply(&n.place, &n.norm, true));
+        assert_launched(ff_cuda_norm_apply(&n.queue, &n.norm, true));
         check_apply(&n, n.x, true);
         array *x = copied(n.x); /* in place, by the running statistics */
         n.y = n.x;
         n.norm.y = n.x->device;
-        assert_launched(ff_cuda_norm_apply(&n.place, &n.norm, false));
+        assert_launched(ff_cuda_norm_apply(&n.queue, &n.norm, false));
         check_apply(&n, x, false);
         drop_arrays();
     }
@@ -258,22 +258,22 @@ static void test_scale_shift(void **state) {
     dice d = {5, 0};
     for (int trial = 0; trial < trials(10); trial++) {
         net n = make(&d, 0.5);
-        assert_launched(ff_cuda_norm_statistics(&n.place, &n.norm, n.scratch->device));
+        assert_launched(ff_cuda_norm_statistics(&n.queue, &n.norm, n.scratch->device));
         fetch(n.mean);
         fetch(n.inv_std);
         fetch(n.running_mean);
         fetch(n.running_var);
-        array *scale = poisoned(n.place.dtype, n.channels);
-        array *shift = poisoned(n.place.dtype, n.channels);
+        array *scale = poisoned(n.queue.dtype, n.channels);
+        array *shift = poisoned(n.queue.dtype, n.channels);
         const bool training = trial % 2;
         assert_launched(
-            ff_cuda_norm_scale_shift(&n.place, &n.norm, training, scale->device, shift->device));
+            ff_cuda_norm_scale_shift(&n.queue, &n.norm, training, scale->device, shift->device));
         fetch(scale);
         fetch(shift);
         for (int c = 0; c < n.channels; c++) {
             float a, b;
             affine_of(&n, training, c, &a, &b);
-            if (n.place.dtype == FF_F16 && !(fabsf(a) < 65504 && fabsf(b) < 65504)) continue;
+            if (n.queue.dtype == FF_F16 && !(fabsf(a) < 65504 && fabsf(b) < 65504)) continue;
             assert_near(scale, c, (double)a, 0);
             assert_near(shift, c, (double)b, 0);
         }
@@ -288,9 +288,9 @@ static void test_backward(void **state) {
         net n = make(&d, 0.5);
         const size_t rows = n.rows;
         const int channels = n.channels;
-        const ff_dtype dtype = n.place.dtype;
-        assert_launched(ff_cuda_norm_statistics(&n.place, &n.norm, n.scratch->device));
-        assert_launched(ff_cuda_norm_apply(&n.place, &n.norm, true));
+        const ff_dtype dtype = n.queue.dtype;
+        assert_launched(ff_cuda_norm_statistics(&n.queue, &n.norm, n.scratch->device));
+        assert_launched(ff_cuda_norm_apply(&n.queue, &n.norm, true));
         fetch(n.mean);
         fetch(n.inv_std);
         fetch(n.y);
@@ -311,7 +311,7 @@ static void test_backward(void **state) {
                                            .dresidual = dresidual ? dresidual->device : NULL,
                                            .dgamma = dgamma ? dgamma->device : NULL,
                                            .dbeta = dbeta ? dbeta->device : NULL};
-        assert_launched(ff_cuda_norm_backward_run(&n.place, &backward, n.scratch->device));
+        assert_launched(ff_cuda_norm_backward_run(&n.queue, &backward, n.scratch->device));
         fetch(dx);
         fetch(n.scratch);
         if (dresidual) fetch(dresidual);
@@ -369,13 +369,13 @@ static void test_backward_apply(void **state) {
         const int channels = 8 * between(&d, 1, 40);
         const size_t rows = (size_t)between(&d, 1, 300);
         const ff_dtype dtype = any_float(&d);
-        const ff_cuda_place place = place_with(2, dtype);
+        const ff_cuda_queue queue = queue_with(2, dtype);
         const ff_tensor shape = rows_of(rows, channels);
         array *g = filled(&d, dtype, rows, channels, channels, 0, 1);
         array *x = filled(&d, dtype, rows, channels, channels, 0, 1);
         array *factors = filled(&d, FF_F32, 3, channels, channels, 0, 1);
         array *dx = poisoned(dtype, rows * channels);
-        assert_launched(ff_cuda_norm_backward_apply(&place, &shape, g->device, x->device,
+        assert_launched(ff_cuda_norm_backward_apply(&queue, &shape, g->device, x->device,
                                                     factors->device, dx->device));
         fetch(dx);
         for (size_t i = 0; i < rows * channels; i++) {
@@ -395,18 +395,18 @@ static void test_refusals(void **state) {
     net n = make(&d, 0);
     ff_norm norm = n.norm;
     norm.shape.c = norm.shape.block = 12;
-    assert_int_equal(ff_cuda_norm_apply(&n.place, &norm, true), FF_CUDA_INVALID_VALUE);
+    assert_int_equal(ff_cuda_norm_apply(&n.queue, &norm, true), FF_CUDA_INVALID_VALUE);
     norm = n.norm;
     norm.shape.n = 0;
-    assert_int_equal(ff_cuda_norm_statistics(&n.place, &norm, n.scratch->device),
+    assert_int_equal(ff_cuda_norm_statistics(&n.queue, &norm, n.scratch->device),
                      FF_CUDA_INVALID_VALUE);
-    ff_cuda_place place = n.place;
-    place.dtype = FF_I32;
-    assert_int_equal(ff_cuda_norm_apply(&place, &n.norm, true), FF_CUDA_INVALID_VALUE);
+    ff_cuda_queue queue = n.queue;
+    queue.dtype = FF_I32;
+    assert_int_equal(ff_cuda_norm_apply(&queue, &n.norm, true), FF_CUDA_INVALID_VALUE);
     norm = n.norm;
     norm.activation = FF_ACTIVATION_GELU;
     norm.residual = n.x->device;
-    assert_int_equal(ff_cuda_norm_apply(&n.place, &norm, true), FF_CUDA_INVALID_VALUE);
+    assert_int_equal(ff_cuda_norm_apply(&n.queue, &norm, true), FF_CUDA_INVALID_VALUE);
     drop_arrays();
 }
 

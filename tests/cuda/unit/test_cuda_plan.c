@@ -194,14 +194,15 @@ static void untimed_folds_are_left(void **state) {
 }
 
 static void build_mixed(ff_graph *g) {
-    ff_node x = ff_graph_conv(g, ff_graph_relu(g, 0), "a", 8, 3, 1, 1, true, FF_FILTERS_DEFAULT);
-    ff_node y = ff_graph_conv(g, 0, "b", 8, 3, 1, 1, true, FF_FILTERS_DEFAULT);
+    ff_node x = ff_graph_conv(g, ff_graph_relu(g, 0), "a", 8,
+                              &(ff_conv_form){.kernel = 3, .pad = 1, .bias = true});
+    ff_node y = ff_graph_conv(g, 0, "b", 8, &(ff_conv_form){.kernel = 3, .pad = 1, .bias = true});
     x = ff_graph_relu(g, ff_graph_add(g, x, y));
     ff_graph_finish(g, ff_graph_linear(g, ff_graph_flatten(g, x), "fc", CLASSES));
 }
 
 static void build_odd(ff_graph *g) {
-    ff_node x = ff_graph_conv(g, 0, "a", 3, 3, 1, 1, false, FF_FILTERS_DEFAULT);
+    ff_node x = ff_graph_conv(g, 0, "a", 3, &(ff_conv_form){.kernel = 3, .pad = 1});
     ff_graph_finish(g, ff_graph_linear(g, ff_graph_flatten(g, x), "fc", CLASSES));
 }
 

@@ -17,17 +17,17 @@ static void test_activations(void **state) {
         const size_t count = any_count(&d);
         const ff_dtype dtype = any_float(&d);
         const ff_activation activation = (ff_activation)roll(&d, 3);
-        const ff_cuda_place place = place_of(2);
+        const ff_cuda_queue queue = queue_of(2);
         array *x = filled(&d, dtype, count, 1, 1, 0, 2), *dy = filled(&d, dtype, count, 1, 1, 0, 1);
         if (roll(&d, 2)) put(x, 0, NAN);
         send(x);
         array *y = poisoned(dtype, count), *dx = poisoned(dtype, count), *old = copied(dy);
         if (roll(&d, 2)) dx = dy;
         assert_launched(
-            ff_cuda_activation_forward(&place, activation, dtype, count, x->device, y->device));
+            ff_cuda_activation_forward(&queue, activation, dtype, count, x->device, y->device));
         fetch(y);
         array *from = activation == FF_ACTIVATION_RELU && roll(&d, 2) ? y : x;
-        assert_launched(ff_cuda_activation_backward(&place, activation, dtype, count, from->device,
+        assert_launched(ff_cuda_activation_backward(&queue, activation, dtype, count, from->device,
                                                     dy->device, dx->device));
         fetch(dx);
         for (size_t i = 0; i < count; i++) {
@@ -55,13 +55,13 @@ static void test_sums(void **state) {
     for (int trial = 0; trial < trials(30); trial++) {
         const size_t count = any_count(&d);
         const ff_dtype dtype = any_float(&d);
-        const ff_cuda_place place = place_of(2);
+        const ff_cuda_queue queue = queue_of(2);
         array *a = filled(&d, dtype, count, 1, 1, 0, 1), *b = filled(&d, dtype, count, 1, 1, 0, 1);
         array *to = poisoned(dtype, count);
-        assert_launched(ff_cuda_add(&place, dtype, count, a->device, b->device, to->device));
+        assert_launched(ff_cuda_add(&queue, dtype, count, a->device, b->device, to->device));
         fetch(to);
         for (size_t i = 0; i < count; i++) assert_near(to, i, at(a, i) + at(b, i), 1e-7);
-        assert_launched(ff_cuda_add(&place, dtype, count, a->device, b->device, b->device));
+        assert_launched(ff_cuda_add(&queue, dtype, count, a->device, b->device, b->device));
         fetch(b);
         assert_same(b, to);
         drop_arrays();
@@ -75,9 +75,9 @@ static void test_casts(void **state) {
         const size_t count = any_count(&d);
         const ff_dtype from = (ff_dtype[]){FF_F32, FF_F16, FF_BF16}[trial % 3];
         const ff_dtype to = (ff_dtype[]){FF_F32, FF_F16, FF_BF16}[trial / 3 % 3];
-        const ff_cuda_place place = place_of(2);
+        const ff_cuda_queue queue = queue_of(2);
         array *x = filled(&d, from, count, 1, 1, 0, 100), *y = poisoned(to, count);
-        assert_launched(ff_cuda_cast(&place, count, x->device, from, y->device, to));
+        assert_launched(ff_cuda_cast(&queue, count, x->device, from, y->device, to));
         fetch(y);
         array *want = poisoned(to, count);
         for (size_t i = 0; i < count; i++) put(want, i, at(x, i));
@@ -93,15 +93,15 @@ static void test_bias(void **state) {
         const int padded = 8 * between(&d, 1, roll(&d, 5) ? 12 : 70), channels = padded - 3;
         const size_t rows = (size_t)between(&d, 1, 500);
         const ff_dtype dtype = any_float(&d);
-        const ff_cuda_place place = place_with(between(&d, 1, 3), dtype);
+        const ff_cuda_queue queue = queue_with(between(&d, 1, 3), dtype);
         const ff_tensor shape = rows_of(rows, padded);
         array *x = filled(&d, dtype, rows, padded, channels, 0, 1);
         array *bias = filled(&d, FF_F32, 1, padded, channels, 0, 1);
         array *y = poisoned(dtype, rows * padded), *dbias = poisoned(FF_F32, padded);
-        array *scratch = bytes(ff_cuda_scratch(place.multiprocessors, padded));
-        assert_launched(ff_cuda_bias(&place, &shape, x->device, bias->device, y->device));
+        array *scratch = bytes(ff_cuda_scratch(queue.multiprocessors, padded));
+        assert_launched(ff_cuda_bias(&queue, &shape, x->device, bias->device, y->device));
         assert_launched(
-            ff_cuda_bias_gradient(&place, &shape, x->device, dbias->device, scratch->device));
+            ff_cuda_bias_gradient(&queue, &shape, x->device, dbias->device, scratch->device));
         fetch(y);
         fetch(dbias);
         fetch(scratch);
@@ -117,7 +117,7 @@ static void test_bias(void **state) {
         }
         array *again = copied(dbias);
         assert_launched(
-            ff_cuda_bias_gradient(&place, &shape, x->device, dbias->device, scratch->device));
+            ff_cuda_bias_gradient(&queue, &shape, x->device, dbias->device, scratch->device));
         fetch(dbias);
         assert_same(dbias, again);
         drop_arrays();
@@ -133,7 +133,7 @@ static void test_dropout(void **state) {
         const int h = flat ? 1 : between(&d, 1, 7), w = flat ? 1 : between(&d, 1, 7);
         const int n = between(&d, 1, 5);
         const ff_dtype dtype = any_float(&d);
-        const ff_cuda_place place = place_with(1, dtype);
+        const ff_cuda_queue queue = queue_with(1, dtype);
         array *step = poisoned(FF_I64, 1);
         *(uint64_t *)step->host = (1ull << 32) + roll(&d, 1000);
         send(step);
@@ -144,7 +144,7 @@ static void test_dropout(void **state) {
                                     .seed = 77,
                                     .layer = 5,
                                     .step = step->device};
-        assert_launched(ff_cuda_dropout(&place, &dropout, x->device, y->device));
+        assert_launched(ff_cuda_dropout(&queue, &dropout, x->device, y->device));
         fetch(y);
         for (size_t i = 0; i < y->count; i++) {
             const int channel = (int)(i % (size_t)padded);
@@ -180,10 +180,10 @@ static void test_views(void **state) {
                                  .mirror = roll(&d, 2) != 0,
                                  .down = between(&d, 1 - h, h - 1),
                                  .right = between(&d, 1 - w, w - 1)};
-        const ff_cuda_place place = place_with(1, dtype);
+        const ff_cuda_queue queue = queue_with(1, dtype);
         const size_t count = ff_tensor_count(&v.shape);
         array *x = filled(&d, dtype, count, 1, 1, 0, 1), *y = poisoned(dtype, count);
-        assert_launched(ff_cuda_view(&place, &v, x->device, y->device));
+        assert_launched(ff_cuda_view(&queue, &v, x->device, y->device));
         fetch(y);
         size_t i = 0;
         for (int sample = 0; sample < n; sample++)
@@ -202,14 +202,14 @@ static void test_views(void **state) {
 static void test_weigh(void **state) {
     (void)state;
     dice d = {27, 0};
-    const ff_cuda_place place = place_of(1);
+    const ff_cuda_queue queue = queue_of(1);
     for (int trial = 0; trial < trials(6); trial++) {
         const size_t count = any_count(&d);
         const ff_dtype dtype = any_float(&d);
         array *a = filled(&d, dtype, count, 1, 1, 0, 1), *b = filled(&d, dtype, count, 1, 1, 0, 1);
         array *to = poisoned(FF_F32, count);
-        assert_launched(ff_cuda_weigh(&place, dtype, count, 0.5f, true, a->device, to->device));
-        assert_launched(ff_cuda_weigh(&place, dtype, count, 0.25f, false, b->device, to->device));
+        assert_launched(ff_cuda_weigh(&queue, dtype, count, 0.5f, true, a->device, to->device));
+        assert_launched(ff_cuda_weigh(&queue, dtype, count, 0.25f, false, b->device, to->device));
         fetch(to);
         for (size_t i = 0; i < count; i++)
             assert_near(to, i, 0.5 * at(a, i) + 0.25 * at(b, i), 1e-6);

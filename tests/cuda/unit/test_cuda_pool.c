@@ -97,11 +97,11 @@ static void test_forward(void **state) {
     for (int trial = 0; trial < trials(60); trial++) {
         const ff_pool p = any_pool(&d);
         const ff_dtype dtype = any_float(&d);
-        const ff_cuda_place place = place_with(between(&d, 1, 3), dtype);
+        const ff_cuda_queue queue = queue_with(between(&d, 1, 3), dtype);
         array *x = coarse(&d, &p, dtype), *y = poisoned(dtype, out_count(&p));
         array *index = p.max && roll(&d, 2) ? bytes(out_count(&p)) : NULL;
         assert_launched(
-            ff_cuda_pool_forward(&place, &p, x->device, y->device, index ? index->device : NULL));
+            ff_cuda_pool_forward(&queue, &p, x->device, y->device, index ? index->device : NULL));
         fetch(y);
         if (index) fetch(index);
         check_forward(&p, x, y, index);
@@ -115,16 +115,16 @@ static void test_statistics(void **state) {
     for (int trial = 0; trial < trials(40); trial++) {
         const ff_pool p = any_pool(&d);
         const ff_dtype dtype = any_float(&d);
-        const ff_cuda_place place = place_with(between(&d, 1, 3), dtype);
+        const ff_cuda_queue queue = queue_with(between(&d, 1, 3), dtype);
         const int channels = p.input.c;
         const size_t rows = out_count(&p) / (size_t)channels;
         array *x = filled(&d, dtype, in_count(&p) / (size_t)channels, channels, channels, 2, 1);
         array *y = poisoned(dtype, out_count(&p)), *index = bytes(out_count(&p));
         array *mean = poisoned(FF_F32, channels), *inv_std = poisoned(FF_F32, channels);
-        array *scratch = bytes(ff_cuda_scratch(place.multiprocessors, channels));
+        array *scratch = bytes(ff_cuda_scratch(queue.multiprocessors, channels));
         const ff_norm norm = {
             .shape = p.output, .epsilon = 1e-5f, .mean = mean->device, .inv_std = inv_std->device};
-        assert_launched(ff_cuda_pool_statistics(&place, &p, x->device, y->device, index->device,
+        assert_launched(ff_cuda_pool_statistics(&queue, &p, x->device, y->device, index->device,
                                                 &norm, scratch->device));
         fetch(y);
         fetch(mean);
@@ -150,7 +150,7 @@ static void test_backward(void **state) {
     for (int trial = 0; trial < trials(60); trial++) {
         const ff_pool p = any_pool(&d);
         const ff_dtype dtype = any_float(&d);
-        const ff_cuda_place place = place_with(between(&d, 1, 3), dtype);
+        const ff_cuda_queue queue = queue_with(between(&d, 1, 3), dtype);
         array *dy = poisoned(dtype, out_count(&p)), *index = bytes(out_count(&p));
         array *dx = poisoned(dtype, in_count(&p));
         double *want = calloc(in_count(&p), sizeof *want);
@@ -178,7 +178,7 @@ static void test_backward(void **state) {
                     }
         send(dy);
         send(index);
-        assert_launched(ff_cuda_pool_backward(&place, &p, dy->device, p.max ? index->device : NULL,
+        assert_launched(ff_cuda_pool_backward(&queue, &p, dy->device, p.max ? index->device : NULL,
                                               dx->device));
         fetch(dx);
         for (size_t i = 0; i < dx->count; i++) assert_near(dx, i, want[i], 4e-6);
@@ -190,17 +190,17 @@ static void test_backward(void **state) {
 static void test_refusals(void **state) {
     (void)state;
     dice d = {14, 0};
-    const ff_cuda_place place = place_of(1);
+    const ff_cuda_queue queue = queue_of(1);
     ff_pool p = any_pool(&d);
     p.stride = 0;
-    assert_int_equal(ff_cuda_pool_forward(&place, &p, NULL, NULL, NULL), FF_CUDA_INVALID_VALUE);
+    assert_int_equal(ff_cuda_pool_forward(&queue, &p, NULL, NULL, NULL), FF_CUDA_INVALID_VALUE);
     p = any_pool(&d);
     p.input.c = p.input.block = 4;
-    assert_int_equal(ff_cuda_pool_backward(&place, &p, NULL, NULL, NULL), FF_CUDA_INVALID_VALUE);
+    assert_int_equal(ff_cuda_pool_backward(&queue, &p, NULL, NULL, NULL), FF_CUDA_INVALID_VALUE);
     p = any_pool(&d);
     p.max = true;
     p.kernel_h = p.kernel_w = 17; /* an index would not fit into a byte */
-    assert_int_equal(ff_cuda_pool_forward(&place, &p, NULL, NULL, NULL), FF_CUDA_INVALID_VALUE);
+    assert_int_equal(ff_cuda_pool_forward(&queue, &p, NULL, NULL, NULL), FF_CUDA_INVALID_VALUE);
 }
 
 int main(void) {

@@ -118,12 +118,12 @@ static void check_untouched(const run *r, int s) {
 static void test_update(void **state) {
     (void)state;
     dice d = {41, 0};
-    const ff_cuda_place place = place_of(2);
+    const ff_cuda_queue queue = queue_of(2);
     for (int trial = 0; trial < trials(12); trial++) {
         run r;
         make(&d, &r);
-        assert_launched(ff_cuda_check(&place, &r.update));
-        assert_launched(ff_cuda_update_run(&place, &r.update));
+        assert_launched(ff_cuda_check(&queue, &r.update));
+        assert_launched(ff_cuda_update_run(&queue, &r.update));
         fetch(r.control);
         assert_int_equal(control_of(&r)->non_finite, 0);
         fetch_parts(&r);
@@ -140,7 +140,7 @@ static void test_update(void **state) {
 static void test_skipped(void **state) {
     (void)state;
     dice d = {42, 0};
-    const ff_cuda_place place = place_of(2);
+    const ff_cuda_queue queue = queue_of(2);
     for (int trial = 0; trial < trials(12); trial++) {
         run r;
         make(&d, &r);
@@ -152,8 +152,8 @@ static void test_skipped(void **state) {
             : trial % 3 == 1 ? INFINITY
                              : -INFINITY);
         send(gradient);
-        assert_launched(ff_cuda_check(&place, &r.update));
-        assert_launched(ff_cuda_update_run(&place, &r.update));
+        assert_launched(ff_cuda_check(&queue, &r.update));
+        assert_launched(ff_cuda_update_run(&queue, &r.update));
         fetch(r.control);
         fetch_parts(&r);
         assert_int_equal(control_of(&r)->non_finite, !r.segments[bad].frozen);
@@ -167,7 +167,7 @@ static void test_skipped(void **state) {
 static void test_control(void **state) {
     (void)state;
     dice d = {44, 0};
-    const ff_cuda_place place = place_of(1);
+    const ff_cuda_queue queue = queue_of(1);
     const ff_cuda_group group = {.multiplier = 2};
     const float rates[3] = {0.5f, 0.25f, 0.125f};
     ff_control want = {
@@ -186,7 +186,7 @@ static void test_control(void **state) {
         assert_memory_equal(now, &want, sizeof want);
         now->non_finite = bad;
         send(control);
-        assert_launched(ff_cuda_advance(&place, &update, ring->device, 4));
+        assert_launched(ff_cuda_advance(&queue, &update, ring->device, 4));
         fetch(ring);
         const ff_outcome *outcome = (const ff_outcome *)ring->host + step % 4;
         assert_int_equal(outcome->step, step);
@@ -212,17 +212,17 @@ static void test_control(void **state) {
 /* A scale that would become infinite stays; one that never changes, never does. */
 static void test_control_edges(void **state) {
     (void)state;
-    const ff_cuda_place place = place_of(1);
+    const ff_cuda_queue queue = queue_of(1);
     ff_control most = {.loss_scale = 0x1p127f, .growth = 2, .backoff = 0.5f, .growth_interval = 1};
     array *control = uploaded(&most, sizeof most);
     ff_cuda_update update = {.control = control->device};
-    assert_launched(ff_cuda_advance(&place, &update, NULL, 0));
+    assert_launched(ff_cuda_advance(&queue, &update, NULL, 0));
     fetch(control);
     assert_true(((ff_control *)control->host)->loss_scale == 0x1p127f);
     ff_control still = {.loss_scale = 1, .non_finite = 1};
     control = uploaded(&still, sizeof still);
     update.control = control->device;
-    assert_launched(ff_cuda_advance(&place, &update, NULL, 0));
+    assert_launched(ff_cuda_advance(&queue, &update, NULL, 0));
     fetch(control);
     const ff_control *after = control->host;
     assert_true(after->loss_scale == 1 && after->non_finite == 0);
@@ -236,7 +236,7 @@ static void muon_trial(dice *d, bool skipped) {
     const int rows = between(d, 1, 40);
     const size_t columns = 8 * (size_t)between(d, 1, 60), count = (size_t)rows * columns;
     const ff_dtype dtype = roll(d, 2) ? FF_BF16 : FF_F32;
-    const ff_cuda_place place = place_of(between(d, 1, 3));
+    const ff_cuda_queue queue = queue_of(between(d, 1, 3));
     const bool masters = roll(d, 2) != 0;
     array *gradient = filled(d, any_float(d), count, 1, 1, 0, 64);
     array *momentum = filled(d, FF_F32, count, 1, 1, 0, 1);
@@ -246,7 +246,7 @@ static void muon_trial(dice *d, bool skipped) {
     array *old_momentum = copied(momentum), *old_master = masters ? copied(master) : NULL;
     array *old_working = copied(working), *old_ema = ema ? copied(ema) : NULL;
     array *x = poisoned(dtype, count), *norms = bytes(2 * sizeof(double));
-    array *scratch = bytes(ff_cuda_muon_scratch(place.multiprocessors));
+    array *scratch = bytes(ff_cuda_muon_scratch(queue.multiprocessors));
     const ff_control control = {.step = 1, .loss_scale = 64, .non_finite = skipped};
     const float rates[2] = {1, 0.24f};
     const ff_cuda_muon muon = {
@@ -267,8 +267,8 @@ static void muon_trial(dice *d, bool skipped) {
         .dtype = dtype,
         .x = x->device,
         .norms = norms->device};
-    assert_launched(ff_cuda_muon_begin(&place, &muon, scratch->device));
-    assert_launched(ff_cuda_muon_end(&place, &muon));
+    assert_launched(ff_cuda_muon_begin(&queue, &muon, scratch->device));
+    assert_launched(ff_cuda_muon_end(&queue, &muon));
     fetch(momentum);
     fetch(working);
     fetch(x);

@@ -42,6 +42,7 @@ static ff_library_conv_spec random_spec(dice *d) {
         .n = between(d, 1, 4),
         .c = between(d, 1, 19),
         .k = between(d, 1, 19),
+        .groups = 1,
         .kernel = between(d, 1, 4),
         .stride = between(d, 1, 2),
     };
@@ -106,6 +107,7 @@ static void passes_match_the_reference(void **state) {
             .kernel = s.kernel,
             .stride = s.stride,
             .pad = s.pad,
+            .groups = 1,
             .input_gradient = true,
             .training = true,
         };
@@ -321,7 +323,8 @@ static void pieces_have_no_fused_graph(void **state) {
     (void)state;
     ff_library *library;
     ff_library_conv *conv;
-    ff_library_conv_spec s = {.n = 1, .h = 3, .w = 3, .c = 8, .k = 8, .kernel = 3, .stride = 1};
+    ff_library_conv_spec s = {
+        .n = 1, .h = 3, .w = 3, .c = 8, .k = 8, .kernel = 3, .stride = 1, .groups = 1};
     assert_ok(ff_library_plain_pieces.open(&library, &(ff_library_options){0}, error));
     assert_ok(library->table->conv_create(library, &s, &conv, error));
     assert_non_null(conv);

@@ -184,6 +184,7 @@ static const ff_cudnn_planned *plan(bench *b, int n, ff_precision precision) {
                                        .c = 8,
                                        .k = 8,
                                        .kernel = 3,
+                                       .groups = 1,
                                        .stride = 1,
                                        .pad = 1};
     const ff_cudnn_planned *planned;

@@ -235,6 +235,7 @@ static void the_timer_measures_recorded_runs(void **state) {
                                  .c = 64,
                                  .k = 64,
                                  .kernel = 3,
+                                 .groups = 1,
                                  .stride = 1,
                                  .pad = 1,
                                  .epilogue = FF_EPILOGUE_RELU_BACKWARD};
@@ -313,6 +314,7 @@ static void the_timer_is_filled_on_the_device(void **state) {
                                  .c = 64,
                                  .k = 64,
                                  .kernel = 3,
+                                 .groups = 1,
                                  .stride = 1,
                                  .pad = 1};
     assert_ok(ff_device_host_create(&device, FF_HOST_STREAMS_THREADS, 0, 1, error));

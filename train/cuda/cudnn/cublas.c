@@ -9,7 +9,7 @@
 struct ff_cublas {
     cublasHandle_t handle;
     void *stream, *workspace; /* as set last */
-    bool placed;              /* they were */
+    bool bound;               /* they were */
 };
 
 static ff_status check(cublasStatus_t status, const char *call, ff_error *error) {
@@ -42,15 +42,15 @@ void ff_cublas_destroy(ff_cublas **cublas) {
 }
 
 /* cublasSetStream takes the workspace away again, so it is set after it. */
-static ff_status place(ff_cublas *cublas, void *stream, void *workspace, ff_error *error) {
-    if (cublas->placed && cublas->stream == stream && cublas->workspace == workspace) return FF_OK;
-    cublas->placed = false;
+static ff_status bind(ff_cublas *cublas, void *stream, void *workspace, ff_error *error) {
+    if (cublas->bound && cublas->stream == stream && cublas->workspace == workspace) return FF_OK;
+    cublas->bound = false;
     FF_TRY(check(cublasSetStream(cublas->handle, stream), "cublasSetStream", error));
     FF_TRY(check(cublasSetWorkspace(cublas->handle, workspace, FF_CUBLAS_WORKSPACE),
                  "cublasSetWorkspace", error));
     cublas->stream = stream;
     cublas->workspace = workspace;
-    cublas->placed = true;
+    cublas->bound = true;
     return FF_OK;
 }
 
@@ -60,7 +60,7 @@ static cudaDataType_t type_of(ff_dtype dtype) {
 
 ff_status ff_cublas_run(ff_cublas *cublas, void *stream, const ff_library_gemm *g, void *workspace,
                         ff_error *error) {
-    FF_TRY(place(cublas, stream, workspace, error));
+    FF_TRY(bind(cublas, stream, workspace, error));
     cudaDataType_t type = type_of(ff_precision_dtype(g->precision)), c_type = type_of(g->c_type);
     /* Plain 32F rounds no f32 factor; of 16-bit factors the products are exact either way. */
     cublasComputeType_t compute =

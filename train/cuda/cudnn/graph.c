@@ -284,7 +284,7 @@ ff_status ff_cudnn_graph_create(ff_cudnn_graph *graph, void *handle,
     builder b = {
         .graph = graph, .parts = &graph->parts, .spec = spec, .type = type_of(spec->precision)};
     extents x = {spec->n, spec->c, spec->h, spec->w};
-    extents w = {spec->k, spec->c, spec->kernel, spec->kernel};
+    extents w = {spec->k, spec->c / spec->groups, spec->kernel, spec->kernel}; /* tells groups */
     extents y = {spec->n, spec->k, ff_library_conv_out(spec, spec->h),
                  ff_library_conv_out(spec, spec->w)};
     switch (spec->pass) {

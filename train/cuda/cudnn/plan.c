@@ -73,10 +73,11 @@ ff_status ff_cudnn_device_json(void *handle, char **json, ff_error *error) {
     ff_cudnn_descriptor properties = ff_cudnn_make(&parts, CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR);
     ff_cudnn_set(&parts, properties, CUDNN_ATTR_DEVICEPROP_HANDLE, CUDNN_TYPE_HANDLE, 1, &handle);
     ff_cudnn_finish(&parts, properties, "a card's properties");
-    ff_status status = ff_cudnn_result(&parts, error);
-    if (status == FF_OK)
-        status = get_text(properties, CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION,
-                          "a card's description", json, error);
+    ff_status status;
+    FF_TRY_DONE(ff_cudnn_result(&parts, error));
+    FF_TRY_DONE(get_text(properties, CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION,
+                         "a card's description", json, error));
+done:
     ff_cudnn_release(&parts);
     return status;
 }

@@ -65,30 +65,30 @@ static __global__ void __launch_bounds__(FF_COLUMN_THREADS, FF_COLUMN_BLOCKS)
         ff_store_floats(sums + (size_t)blockIdx.x * columns.channels + tile.vector * lanes, sum);
 }
 
-extern "C" int ff_cuda_bias(const ff_cuda_place *place, const ff_tensor *shape, const void *x,
+extern "C" int ff_cuda_bias(const ff_cuda_queue *queue, const ff_tensor *shape, const void *x,
                             const float *bias, void *y) {
-    return ff_by_dtype(place->dtype, [&](auto example) {
+    return ff_by_dtype(queue->dtype, [&](auto example) {
         typedef decltype(example) T;
         ff_columns columns;
-        if (!ff_columns_stream(place, shape, ff_lanes<T>::count, &columns))
+        if (!ff_columns_map(queue, shape, ff_lanes<T>::count, &columns))
             return FF_CUDA_INVALID_VALUE;
         return FF_LAUNCH(bias_kernel<T>, ff_columns_grid(&columns), dim3(FF_COLUMN_THREADS), 0,
-                         place->stream, columns, (const T *)x, bias, (T *)y);
+                         queue->stream, columns, (const T *)x, bias, (T *)y);
     });
 }
 
-extern "C" int ff_cuda_bias_gradient(const ff_cuda_place *place, const ff_tensor *shape,
+extern "C" int ff_cuda_bias_gradient(const ff_cuda_queue *queue, const ff_tensor *shape,
                                      const void *dy, float *dbias, void *scratch) {
-    return ff_by_dtype(place->dtype, [&](auto example) {
+    return ff_by_dtype(queue->dtype, [&](auto example) {
         typedef decltype(example) T;
         ff_columns columns;
-        if (!ff_columns_plan(place, shape, ff_lanes<T>::count, FF_COLUMN_BLOCKS, &columns))
+        if (!ff_columns_plan(queue, shape, ff_lanes<T>::count, FF_COLUMN_BLOCKS, &columns))
             return FF_CUDA_INVALID_VALUE;
         int status =
             FF_LAUNCH(bias_gradient_kernel<T>, ff_columns_grid(&columns), dim3(FF_COLUMN_THREADS),
-                      0, place->stream, columns, (const T *)dy, (float *)scratch);
+                      0, queue->stream, columns, (const T *)dy, (float *)scratch);
         if (status) return status;
-        return ff_columns_finish(place, (const float *)scratch, columns.parts, columns.channels,
+        return ff_columns_finish(queue, (const float *)scratch, columns.parts, columns.channels,
                                  dbias);
     });
 }

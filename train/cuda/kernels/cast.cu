@@ -25,7 +25,7 @@ static __global__ void __launch_bounds__(THREADS)
         to[rest] = ff_from_float<To>(ff_to_float(from[rest]));
 }
 
-extern "C" int ff_cuda_cast(const ff_cuda_place *place, size_t count, const void *from,
+extern "C" int ff_cuda_cast(const ff_cuda_queue *queue, size_t count, const void *from,
                             ff_dtype from_dtype, void *to, ff_dtype to_dtype) {
     if (!count) return FF_CUDA_OK;
     return ff_by_dtype(from_dtype, [&](auto from_example) {
@@ -33,7 +33,7 @@ extern "C" int ff_cuda_cast(const ff_cuda_place *place, size_t count, const void
             typedef decltype(from_example) From;
             typedef decltype(to_example) To;
             return FF_LAUNCH((cast_kernel<From, To>), dim3((unsigned)((count + BLOCK - 1) / BLOCK)),
-                             dim3(THREADS), 0, place->stream, count, (const From *)from, (To *)to);
+                             dim3(THREADS), 0, queue->stream, count, (const From *)from, (To *)to);
         });
     });
 }

@@ -19,7 +19,7 @@ enum {
      * thread), so that all end together; without sums: about so many, so that it does not matter.
      */
     FF_COLUMN_BLOCKS = 4,
-    FF_COLUMN_STREAMING = 16,
+    FF_COLUMN_MAPPING = 16,
     FF_COLUMN_AHEAD = 4 /* rows that a thread loads before it looks at them, at most */
 };
 
@@ -53,23 +53,23 @@ static inline bool ff_columns_tiles(const ff_tensor *shape, int lanes, ff_column
     return true;
 }
 /* For kernels that sum, with `blocks` a multiprocessor, at most FF_COLUMN_BLOCKS. */
-static inline bool ff_columns_plan(const ff_cuda_place *place, const ff_tensor *shape, int lanes,
+static inline bool ff_columns_plan(const ff_cuda_queue *queue, const ff_tensor *shape, int lanes,
                                    int blocks, ff_columns *columns) {
     if (!ff_columns_tiles(shape, lanes, columns)) return false;
     size_t most = (columns->rows + columns->down - 1) / columns->down;
-    columns->parts = ff_columns_parts(place->multiprocessors, blocks, columns->slices);
+    columns->parts = ff_columns_parts(queue->multiprocessors, blocks, columns->slices);
     if ((size_t)columns->parts > most) columns->parts = (int)most;
     columns->chunk = 0;
     return true;
 }
 /* For kernels that do not. */
-static inline bool ff_columns_stream(const ff_cuda_place *place, const ff_tensor *shape, int lanes,
-                                     ff_columns *columns) {
+static inline bool ff_columns_map(const ff_cuda_queue *queue, const ff_tensor *shape, int lanes,
+                                  ff_columns *columns) {
     if (!ff_columns_tiles(shape, lanes, columns)) return false;
     const size_t rows = columns->rows;
     const size_t least = (size_t)columns->down * FF_COLUMN_AHEAD;
     const size_t parts =
-        ff_columns_parts(place->multiprocessors, FF_COLUMN_STREAMING, columns->slices);
+        ff_columns_parts(queue->multiprocessors, FF_COLUMN_MAPPING, columns->slices);
     const size_t times = rows / (least * parts);
     columns->chunk = least * (times ? times : 1);
     columns->parts = (int)((rows + columns->chunk - 1) / columns->chunk);
@@ -246,7 +246,7 @@ static __device__ __forceinline__ double ff_finish_sum(double *room, double valu
 
 /* to[column] = the sum over parts of from[part * width + column]; f64 inside. Defined in
  * columns.cu. */
-int ff_columns_finish(const ff_cuda_place *place, const float *from, int parts, int width,
+int ff_columns_finish(const ff_cuda_queue *queue, const float *from, int parts, int width,
                       float *to);
 
 #endif

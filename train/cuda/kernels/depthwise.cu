@@ -155,49 +155,49 @@ static __global__ void __launch_bounds__(FF_COLUMN_THREADS, RESIDENT)
 }
 
 template <bool backward>
-static int filter(const ff_cuda_place *place, const ff_cuda_depthwise *conv, const void *from,
+static int filter(const ff_cuda_queue *queue, const ff_cuda_depthwise *conv, const void *from,
                   const void *weights, void *to) {
-    return ff_by_dtype(place->dtype, [&](auto example) {
+    return ff_by_dtype(queue->dtype, [&](auto example) {
         typedef decltype(example) T;
         depthwise_shape shape;
         ff_columns columns;
         if (!shape_make(conv, &shape) ||
-            !ff_columns_stream(place, backward ? &conv->input : &conv->output, ff_lanes<T>::count,
-                               &columns))
+            !ff_columns_map(queue, backward ? &conv->input : &conv->output, ff_lanes<T>::count,
+                            &columns))
             return FF_CUDA_INVALID_VALUE;
         return FF_LAUNCH((filter_kernel<T, backward>), ff_columns_grid(&columns),
-                         dim3(FF_COLUMN_THREADS), 0, place->stream, columns, shape, (const T *)from,
+                         dim3(FF_COLUMN_THREADS), 0, queue->stream, columns, shape, (const T *)from,
                          (const T *)weights, (T *)to);
     });
 }
 
-extern "C" int ff_cuda_depthwise_forward(const ff_cuda_place *place, const ff_cuda_depthwise *conv,
+extern "C" int ff_cuda_depthwise_forward(const ff_cuda_queue *queue, const ff_cuda_depthwise *conv,
                                          const void *x, const void *weights, void *y) {
-    return filter<false>(place, conv, x, weights, y);
+    return filter<false>(queue, conv, x, weights, y);
 }
 
-extern "C" int ff_cuda_depthwise_backward_data(const ff_cuda_place *place,
+extern "C" int ff_cuda_depthwise_backward_data(const ff_cuda_queue *queue,
                                                const ff_cuda_depthwise *conv, const void *dy,
                                                const void *weights, void *dx) {
-    return filter<true>(place, conv, dy, weights, dx);
+    return filter<true>(queue, conv, dy, weights, dx);
 }
 
-extern "C" int ff_cuda_depthwise_backward_weights(const ff_cuda_place *place,
+extern "C" int ff_cuda_depthwise_backward_weights(const ff_cuda_queue *queue,
                                                   const ff_cuda_depthwise *conv, const void *x,
                                                   const void *dy, float *dweights, void *scratch) {
-    return ff_by_dtype(place->dtype, [&](auto example) {
+    return ff_by_dtype(queue->dtype, [&](auto example) {
         typedef decltype(example) T;
         depthwise_shape shape;
         ff_columns columns;
         if (!shape_make(conv, &shape) ||
-            !ff_columns_plan(place, &conv->output, ff_lanes<T>::count, RESIDENT, &columns))
+            !ff_columns_plan(queue, &conv->output, ff_lanes<T>::count, RESIDENT, &columns))
             return FF_CUDA_INVALID_VALUE;
         dim3 grid = ff_columns_grid(&columns);
         grid.z = 3;
-        int status = FF_LAUNCH(weights_kernel<T>, grid, dim3(FF_COLUMN_THREADS), 0, place->stream,
+        int status = FF_LAUNCH(weights_kernel<T>, grid, dim3(FF_COLUMN_THREADS), 0, queue->stream,
                                columns, shape, (const T *)x, (const T *)dy, (float *)scratch);
         if (status) return status;
-        return ff_columns_finish(place, (const float *)scratch, columns.parts,
+        return ff_columns_finish(queue, (const float *)scratch, columns.parts,
                                  TAPS * columns.channels, dweights);
     });
 }

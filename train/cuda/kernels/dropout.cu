@@ -49,20 +49,20 @@ static __global__ void __launch_bounds__(FF_COLUMN_THREADS)
     }
 }
 
-extern "C" int ff_cuda_dropout(const ff_cuda_place *place, const ff_dropout *dropout, const void *x,
+extern "C" int ff_cuda_dropout(const ff_cuda_queue *queue, const ff_dropout *dropout, const void *x,
                                void *y) {
-    return ff_by_dtype(place->dtype, [&](auto example) {
+    return ff_by_dtype(queue->dtype, [&](auto example) {
         typedef decltype(example) T;
         const ff_tensor *shape = &dropout->shape;
         ff_columns columns;
         if (shape->n < 1 || shape->h < 1 || shape->w < 1 ||
-            !ff_columns_stream(place, shape, ff_lanes<T>::count, &columns))
+            !ff_columns_map(queue, shape, ff_lanes<T>::count, &columns))
             return FF_CUDA_INVALID_VALUE;
         const int pixels = shape->h * shape->w;
         const mask mask = {*dropout, ff_divider_make(pixels), (unsigned)pixels,
                            (float)dropout->probability,
                            (float)(1.0 / (1.0 - dropout->probability))};
         return FF_LAUNCH(dropout_kernel<T>, ff_columns_grid(&columns), dim3(FF_COLUMN_THREADS), 0,
-                         place->stream, columns, mask, (const T *)x, (T *)y);
+                         queue->stream, columns, mask, (const T *)x, (T *)y);
     });
 }

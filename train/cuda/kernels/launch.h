@@ -25,13 +25,13 @@
 extern "C" {
 #endif
 
-/* Where a launcher runs. The number of multiprocessors decides how many blocks share a sum, so it
- * is part of what fixes the bits. */
-typedef struct ff_cuda_place {
+/* Where launchers put kernels. The number of multiprocessors decides how many blocks share a sum,
+ * so it is part of what fixes the bits. */
+typedef struct ff_cuda_queue {
     ff_cuda_stream stream;
     int multiprocessors; /* of the device; at least 1 */
     ff_dtype dtype;      /* of the tensors that an ff_tensor describes */
-} ff_cuda_place;
+} ff_cuda_queue;
 
 static inline size_t ff_cuda_rows(const ff_tensor *t) {
     return (size_t)t->n * (size_t)t->h * (size_t)t->w;

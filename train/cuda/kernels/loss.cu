@@ -213,19 +213,19 @@ static __global__ void __launch_bounds__(ONE_BLOCK) record_kernel(ff_loss loss, 
     loss.ring[result.step % loss.ring_size] = result;
 }
 
-extern "C" int ff_cuda_loss(const ff_cuda_place *place, const ff_loss *loss) {
+extern "C" int ff_cuda_loss(const ff_cuda_queue *queue, const ff_loss *loss) {
     const bool labels = loss->label_dtype == FF_I64 || loss->label_dtype == FF_I32;
     if (loss->n < 1 || loss->classes < 1 || loss->stride < loss->classes || loss->stride % 8 ||
         !labels || loss->ring_size < 1)
         return FF_CUDA_INVALID_VALUE;
     const loss_room room = room_in(loss->scratch, loss->n);
-    int status = FF_LAUNCH(count_kernel, dim3(1), dim3(ONE_BLOCK), 0, place->stream, *loss, room);
+    int status = FF_LAUNCH(count_kernel, dim3(1), dim3(ONE_BLOCK), 0, queue->stream, *loss, room);
     if (status) return status;
-    status = ff_by_dtype(place->dtype, [&](auto gradient) {
+    status = ff_by_dtype(queue->dtype, [&](auto gradient) {
         return FF_LAUNCH(rows_kernel<decltype(gradient)>,
                          dim3((unsigned)(loss->n + ROWS - 1) / ROWS), dim3(ROW_THREADS), 0,
-                         place->stream, *loss, room);
+                         queue->stream, *loss, room);
     });
     if (status) return status;
-    return FF_LAUNCH(record_kernel, dim3(1), dim3(ONE_BLOCK), 0, place->stream, *loss, room);
+    return FF_LAUNCH(record_kernel, dim3(1), dim3(ONE_BLOCK), 0, queue->stream, *loss, room);
 }

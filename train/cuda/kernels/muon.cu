@@ -11,8 +11,8 @@ extern "C" size_t ff_cuda_muon_scratch(int multiprocessors) {
     return (size_t)multiprocessors * BLOCKS * 2 * sizeof(double);
 }
 
-static unsigned blocks_of(const ff_cuda_place *place, uint64_t eights) {
-    uint64_t most = (uint64_t)place->multiprocessors * BLOCKS;
+static unsigned blocks_of(const ff_cuda_queue *queue, uint64_t eights) {
+    uint64_t most = (uint64_t)queue->multiprocessors * BLOCKS;
     uint64_t blocks = (eights + THREADS - 1) / THREADS;
     return (unsigned)(blocks < most ? blocks : most);
 }
@@ -134,21 +134,21 @@ static bool sound(const ff_cuda_muon *muon, uint64_t *eights) {
            muon->rate_steps && (muon->dtype == FF_BF16 || muon->dtype == FF_F32);
 }
 
-extern "C" int ff_cuda_muon_begin(const ff_cuda_place *place, const ff_cuda_muon *muon,
+extern "C" int ff_cuda_muon_begin(const ff_cuda_queue *queue, const ff_cuda_muon *muon,
                                   void *scratch) {
     uint64_t eights;
     if (!sound(muon, &eights)) return FF_CUDA_INVALID_VALUE;
-    const unsigned blocks = blocks_of(place, eights);
-    int status = FF_LAUNCH(momentum_kernel, dim3(blocks), dim3(THREADS), 0, place->stream, *muon,
+    const unsigned blocks = blocks_of(queue, eights);
+    int status = FF_LAUNCH(momentum_kernel, dim3(blocks), dim3(THREADS), 0, queue->stream, *muon,
                            eights, (double *)scratch);
     if (status) return status;
-    return FF_LAUNCH(normalise_kernel, dim3(blocks), dim3(THREADS), 0, place->stream, *muon, eights,
+    return FF_LAUNCH(normalise_kernel, dim3(blocks), dim3(THREADS), 0, queue->stream, *muon, eights,
                      (const double *)scratch, (int)blocks);
 }
 
-extern "C" int ff_cuda_muon_end(const ff_cuda_place *place, const ff_cuda_muon *muon) {
+extern "C" int ff_cuda_muon_end(const ff_cuda_queue *queue, const ff_cuda_muon *muon) {
     uint64_t eights;
     if (!sound(muon, &eights)) return FF_CUDA_INVALID_VALUE;
-    return FF_LAUNCH(end_kernel, dim3(blocks_of(place, eights)), dim3(THREADS), 0, place->stream,
+    return FF_LAUNCH(end_kernel, dim3(blocks_of(queue, eights)), dim3(THREADS), 0, queue->stream,
                      *muon, eights);
 }

@@ -33,8 +33,8 @@ typedef struct ff_cuda_muon {
 
 /* scratch: ff_cuda_muon_scratch() bytes. */
 size_t ff_cuda_muon_scratch(int multiprocessors);
-int ff_cuda_muon_begin(const ff_cuda_place *place, const ff_cuda_muon *muon, void *scratch);
-int ff_cuda_muon_end(const ff_cuda_place *place, const ff_cuda_muon *muon);
+int ff_cuda_muon_begin(const ff_cuda_queue *queue, const ff_cuda_muon *muon, void *scratch);
+int ff_cuda_muon_end(const ff_cuda_queue *queue, const ff_cuda_muon *muon);
 
 #ifdef __cplusplus
 }

@@ -49,23 +49,23 @@ static __global__ void __launch_bounds__(FF_COLUMN_THREADS)
     }
 }
 
-extern "C" int ff_cuda_norm_apply(const ff_cuda_place *place, const ff_norm *norm, bool training) {
-    return ff_by_dtype(place->dtype, [&](auto example) {
+extern "C" int ff_cuda_norm_apply(const ff_cuda_queue *queue, const ff_norm *norm, bool training) {
+    return ff_by_dtype(queue->dtype, [&](auto example) {
         typedef decltype(example) T;
         return ff_by_activation(norm->activation, [&](auto chosen) {
             constexpr int activation = decltype(chosen)::value;
             constexpr bool gelu = activation == FF_ACTIVATION_GELU;
             ff_columns columns;
-            if (!ff_columns_stream(place, &norm->shape, ff_lanes<T>::count, &columns))
+            if (!ff_columns_map(queue, &norm->shape, ff_lanes<T>::count, &columns))
                 return FF_CUDA_INVALID_VALUE;
             if (!norm->residual)
                 return FF_LAUNCH((apply_kernel<T, activation, false>), ff_columns_grid(&columns),
-                                 dim3(FF_COLUMN_THREADS), 0, place->stream, columns, *norm,
+                                 dim3(FF_COLUMN_THREADS), 0, queue->stream, columns, *norm,
                                  training);
             if (gelu) return FF_CUDA_INVALID_VALUE;
             return FF_LAUNCH(
                 (apply_kernel < T, gelu ? (int)FF_ACTIVATION_NONE : activation, true >),
-                ff_columns_grid(&columns), dim3(FF_COLUMN_THREADS), 0, place->stream, columns,
+                ff_columns_grid(&columns), dim3(FF_COLUMN_THREADS), 0, queue->stream, columns,
                 *norm, training);
         });
     });
@@ -83,15 +83,15 @@ static __global__ void __launch_bounds__(64)
     *(uint4 *)(shift + channel) = ff_vector<T>::pack(of.shift);
 }
 
-extern "C" int ff_cuda_norm_scale_shift(const ff_cuda_place *place, const ff_norm *norm,
+extern "C" int ff_cuda_norm_scale_shift(const ff_cuda_queue *queue, const ff_norm *norm,
                                         bool training, void *scale, void *shift) {
-    return ff_by_dtype(place->dtype, [&](auto example) {
+    return ff_by_dtype(queue->dtype, [&](auto example) {
         typedef decltype(example) T;
         enum { step = 64 * ff_lanes<T>::count };
         const int channels = ff_tensor_padded_channels(&norm->shape);
         if (channels < 8 || channels % 8) return FF_CUDA_INVALID_VALUE;
         return FF_LAUNCH(scale_shift_kernel<T>, dim3((unsigned)(channels + step - 1) / step),
-                         dim3(64), 0, place->stream, *norm, channels, training, (T *)scale,
+                         dim3(64), 0, queue->stream, *norm, channels, training, (T *)scale,
                          (T *)shift);
     });
 }

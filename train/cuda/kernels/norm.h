@@ -23,20 +23,20 @@ static inline size_t ff_cuda_norm_mask(ff_dtype dtype, const ff_tensor *shape) {
 }
 
 /* x -> mean, inv_std; the running statistics move as torch's. Reads A. */
-int ff_cuda_norm_statistics(const ff_cuda_place *place, const ff_norm *norm, void *scratch);
+int ff_cuda_norm_statistics(const ff_cuda_queue *queue, const ff_norm *norm, void *scratch);
 
 /* The same from norm->sums, which another kernel has made (a convolution with statistics). Reads
  * and writes next to nothing. */
-int ff_cuda_norm_finish(const ff_cuda_place *place, const ff_norm *norm);
+int ff_cuda_norm_finish(const ff_cuda_queue *queue, const ff_norm *norm);
 
 /* y by mean and inv_std (training), or by the running statistics. Reads A (2 A with a residual),
  * writes A. In the backward pass it also makes an activation again that was not kept. */
-int ff_cuda_norm_apply(const ff_cuda_place *place, const ff_norm *norm, bool training);
+int ff_cuda_norm_apply(const ff_cuda_queue *queue, const ff_norm *norm, bool training);
 
 /* scale = gamma * inv_std and shift = beta - mean * scale of the batch (training), or of the
- * running statistics, of the place's dtype, [channels]: what a convolution that normalises its
+ * running statistics, of the queue's dtype, [channels]: what a convolution that normalises its
  * input itself is given. */
-int ff_cuda_norm_scale_shift(const ff_cuda_place *place, const ff_norm *norm, bool training,
+int ff_cuda_norm_scale_shift(const ff_cuda_queue *queue, const ff_norm *norm, bool training,
                              void *scale, void *shift);
 
 /* Both passes. The first reads x and dy (and dy2, and y) and writes dresidual where wanted; the
@@ -45,13 +45,13 @@ int ff_cuda_norm_scale_shift(const ff_cuda_place *place, const ff_norm *norm, bo
  *   ReLU with a residual                        4 A, 3 A            = 7 A
  *   ReLU with a residual and a mask             3 A, 3 A            = 6 A (and A / 16)
  * and A more for dy2 where dresidual is written, else 2 A. */
-int ff_cuda_norm_backward_run(const ff_cuda_place *place, const ff_norm_backward *norm,
+int ff_cuda_norm_backward_run(const ff_cuda_queue *queue, const ff_norm_backward *norm,
                               void *scratch);
 
 /* The second pass alone, where a convolution has made g and the factors (library.h,
  * FF_EPILOGUE_RELU_NORM_BACKWARD): dx = factors[0][c] * g + factors[1][c] * x + factors[2][c], each
  * [channels]; dx may be g. 3 A. */
-int ff_cuda_norm_backward_apply(const ff_cuda_place *place, const ff_tensor *shape, const void *g,
+int ff_cuda_norm_backward_apply(const ff_cuda_queue *queue, const ff_tensor *shape, const void *g,
                                 const void *x, const float *factors, void *dx);
 
 #ifdef __cplusplus

@@ -184,12 +184,12 @@ static __global__ void __launch_bounds__(FF_COLUMN_THREADS)
 }
 
 template <typename T, int source>
-static int backward(const ff_cuda_place *place, const ff_norm_backward *norm, void *scratch) {
+static int backward(const ff_cuda_queue *queue, const ff_norm_backward *norm, void *scratch) {
     const ff_norm *forward = &norm->forward;
-    ff_columns columns, streaming;
+    ff_columns columns, mapping;
     const int lanes = ff_lanes<T>::count;
-    if (!ff_columns_plan(place, &forward->shape, lanes, sums_blocks<source>::count, &columns) ||
-        !ff_columns_stream(place, &forward->shape, lanes, &streaming))
+    if (!ff_columns_plan(queue, &forward->shape, lanes, sums_blocks<source>::count, &columns) ||
+        !ff_columns_map(queue, &forward->shape, lanes, &mapping))
         return FF_CUDA_INVALID_VALUE;
     backward_arrays arrays = {(const uint4 *)forward->x,
                               (const uint4 *)forward->y,
@@ -202,54 +202,54 @@ static int backward(const ff_cuda_place *place, const ff_norm_backward *norm, vo
     float *sums = (float *)scratch;
     float *factors = sums + (size_t)columns.parts * 2 * columns.channels;
     int status = FF_LAUNCH((sums_kernel<T, source>), ff_columns_grid(&columns), block, 0,
-                           place->stream, columns, *forward, arrays, sums);
+                           queue->stream, columns, *forward, arrays, sums);
     if (status) return status;
     status = FF_LAUNCH(factors_kernel, dim3((unsigned)columns.channels / FF_FINISH_ACROSS),
-                       dim3(FF_FINISH_ACROSS, FF_FINISH_DOWN), 0, place->stream, columns, *forward,
+                       dim3(FF_FINISH_ACROSS, FF_FINISH_DOWN), 0, queue->stream, columns, *forward,
                        (const float *)sums, norm->dgamma, norm->dbeta, factors);
     if (status) return status;
     const float *a = factors, *b = a + columns.channels, *o = b + columns.channels;
     if (arrays.dresidual) { /* it holds g already */
         arrays.dy = arrays.dresidual;
         arrays.dy2 = NULL;
-        return FF_LAUNCH((apply_kernel<T, SLOPE_NONE>), ff_columns_grid(&streaming), block, 0,
-                         place->stream, streaming, *forward, arrays, a, b, o);
+        return FF_LAUNCH((apply_kernel<T, SLOPE_NONE>), ff_columns_grid(&mapping), block, 0,
+                         queue->stream, mapping, *forward, arrays, a, b, o);
     }
-    return FF_LAUNCH((apply_kernel<T, source>), ff_columns_grid(&streaming), block, 0,
-                     place->stream, streaming, *forward, arrays, a, b, o);
+    return FF_LAUNCH((apply_kernel<T, source>), ff_columns_grid(&mapping), block, 0, queue->stream,
+                     mapping, *forward, arrays, a, b, o);
 }
 
-extern "C" int ff_cuda_norm_backward_run(const ff_cuda_place *place, const ff_norm_backward *norm,
+extern "C" int ff_cuda_norm_backward_run(const ff_cuda_queue *queue, const ff_norm_backward *norm,
                                          void *scratch) {
-    return ff_by_dtype(place->dtype, [&](auto example) {
+    return ff_by_dtype(queue->dtype, [&](auto example) {
         typedef decltype(example) T;
         const bool residual = norm->forward.residual != NULL;
         switch (norm->forward.activation) {
-        case FF_ACTIVATION_NONE: return backward<T, SLOPE_NONE>(place, norm, scratch);
+        case FF_ACTIVATION_NONE: return backward<T, SLOPE_NONE>(queue, norm, scratch);
         case FF_ACTIVATION_RELU:
-            if (norm->forward.mask) return backward<T, SLOPE_MASK>(place, norm, scratch);
-            if (residual) return backward<T, SLOPE_RELU_Y>(place, norm, scratch);
-            return backward<T, SLOPE_RELU_X>(place, norm, scratch);
+            if (norm->forward.mask) return backward<T, SLOPE_MASK>(queue, norm, scratch);
+            if (residual) return backward<T, SLOPE_RELU_Y>(queue, norm, scratch);
+            return backward<T, SLOPE_RELU_X>(queue, norm, scratch);
         case FF_ACTIVATION_GELU:
-            if (!residual) return backward<T, SLOPE_GELU_X>(place, norm, scratch);
+            if (!residual) return backward<T, SLOPE_GELU_X>(queue, norm, scratch);
         }
         return FF_CUDA_INVALID_VALUE;
     });
 }
 
-extern "C" int ff_cuda_norm_backward_apply(const ff_cuda_place *place, const ff_tensor *shape,
+extern "C" int ff_cuda_norm_backward_apply(const ff_cuda_queue *queue, const ff_tensor *shape,
                                            const void *g, const void *x, const float *factors,
                                            void *dx) {
-    return ff_by_dtype(place->dtype, [&](auto example) {
+    return ff_by_dtype(queue->dtype, [&](auto example) {
         typedef decltype(example) T;
         ff_columns columns;
-        if (!ff_columns_stream(place, shape, ff_lanes<T>::count, &columns))
+        if (!ff_columns_map(queue, shape, ff_lanes<T>::count, &columns))
             return FF_CUDA_INVALID_VALUE;
         ff_norm none = {};
         backward_arrays arrays = {(const uint4 *)x, NULL, (const uint4 *)g, NULL, NULL, NULL,
                                   (uint4 *)dx};
         return FF_LAUNCH((apply_kernel<T, SLOPE_NONE>), ff_columns_grid(&columns),
-                         dim3(FF_COLUMN_THREADS), 0, place->stream, columns, none, arrays, factors,
+                         dim3(FF_COLUMN_THREADS), 0, queue->stream, columns, none, arrays, factors,
                          factors + columns.channels, factors + 2 * columns.channels);
     });
 }

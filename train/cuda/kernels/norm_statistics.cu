@@ -64,25 +64,25 @@ static __global__ void __launch_bounds__(FF_FINISH_ACROSS *FF_FINISH_DOWN)
     if (threadIdx.y == 0) write_channel(norm, channel, m, shift + sum / m, squares - sum * sum / m);
 }
 
-int ff_norm_finish_parts(const ff_cuda_place *place, const ff_norm *norm, const ff_columns *columns,
+int ff_norm_finish_parts(const ff_cuda_queue *queue, const ff_norm *norm, const ff_columns *columns,
                          ff_moment_parts parts) {
     return FF_LAUNCH(parts_kernel, dim3((unsigned)columns->channels / FF_FINISH_ACROSS),
-                     dim3(FF_FINISH_ACROSS, FF_FINISH_DOWN), 0, place->stream, *columns, *norm,
+                     dim3(FF_FINISH_ACROSS, FF_FINISH_DOWN), 0, queue->stream, *columns, *norm,
                      parts);
 }
 
-extern "C" int ff_cuda_norm_statistics(const ff_cuda_place *place, const ff_norm *norm,
+extern "C" int ff_cuda_norm_statistics(const ff_cuda_queue *queue, const ff_norm *norm,
                                        void *scratch) {
-    return ff_by_dtype(place->dtype, [&](auto example) {
+    return ff_by_dtype(queue->dtype, [&](auto example) {
         typedef decltype(example) T;
         ff_columns columns;
-        if (!ff_columns_plan(place, &norm->shape, ff_lanes<T>::count, FF_COLUMN_BLOCKS, &columns))
+        if (!ff_columns_plan(queue, &norm->shape, ff_lanes<T>::count, FF_COLUMN_BLOCKS, &columns))
             return FF_CUDA_INVALID_VALUE;
         ff_moment_parts parts = ff_moment_parts_in(scratch, &columns);
         int status =
             FF_LAUNCH(statistics_kernel<T>, ff_columns_grid(&columns), dim3(FF_COLUMN_THREADS), 0,
-                      place->stream, columns, (const T *)norm->x, parts);
-        return status ? status : ff_norm_finish_parts(place, norm, &columns, parts);
+                      queue->stream, columns, (const T *)norm->x, parts);
+        return status ? status : ff_norm_finish_parts(queue, norm, &columns, parts);
     });
 }
 
@@ -96,10 +96,10 @@ static __global__ void __launch_bounds__(256) sums_kernel(ff_norm norm, size_t r
     write_channel(norm, channel, m, mean, deviations);
 }
 
-extern "C" int ff_cuda_norm_finish(const ff_cuda_place *place, const ff_norm *norm) {
+extern "C" int ff_cuda_norm_finish(const ff_cuda_queue *queue, const ff_norm *norm) {
     const size_t rows = ff_cuda_rows(&norm->shape);
     const int channels = ff_tensor_padded_channels(&norm->shape);
     if (rows < 1 || channels < 1) return FF_CUDA_INVALID_VALUE;
     return FF_LAUNCH(sums_kernel, dim3((unsigned)(channels + 255) / 256), dim3(256), 0,
-                     place->stream, *norm, rows, channels);
+                     queue->stream, *norm, rows, channels);
 }

@@ -59,20 +59,20 @@ static __global__ void __launch_bounds__(THREADS)
     map_flat<T, true>(count, a, b, to, [](float x, float y) { return x + y; });
 }
 
-extern "C" int ff_cuda_activation_forward(const ff_cuda_place *place, ff_activation activation,
+extern "C" int ff_cuda_activation_forward(const ff_cuda_queue *queue, ff_activation activation,
                                           ff_dtype dtype, size_t count, const void *x, void *y) {
     if (!count) return FF_CUDA_OK;
     return ff_by_dtype(dtype, [&](auto example) {
         typedef decltype(example) T;
         return ff_by_activation(activation, [&](auto chosen) {
             return FF_LAUNCH((activation_kernel<T, decltype(chosen)::value>),
-                             grid_of(count, ff_lanes<T>::count), dim3(THREADS), 0, place->stream,
+                             grid_of(count, ff_lanes<T>::count), dim3(THREADS), 0, queue->stream,
                              count, (const T *)x, (T *)y);
         });
     });
 }
 
-extern "C" int ff_cuda_activation_backward(const ff_cuda_place *place, ff_activation activation,
+extern "C" int ff_cuda_activation_backward(const ff_cuda_queue *queue, ff_activation activation,
                                            ff_dtype dtype, size_t count, const void *from,
                                            const void *dy, void *dx) {
     if (!count) return FF_CUDA_OK;
@@ -80,18 +80,18 @@ extern "C" int ff_cuda_activation_backward(const ff_cuda_place *place, ff_activa
         typedef decltype(example) T;
         return ff_by_activation(activation, [&](auto chosen) {
             return FF_LAUNCH((activation_backward_kernel<T, decltype(chosen)::value>),
-                             grid_of(count, ff_lanes<T>::count), dim3(THREADS), 0, place->stream,
+                             grid_of(count, ff_lanes<T>::count), dim3(THREADS), 0, queue->stream,
                              count, (const T *)from, (const T *)dy, (T *)dx);
         });
     });
 }
 
-extern "C" int ff_cuda_add(const ff_cuda_place *place, ff_dtype dtype, size_t count, const void *a,
+extern "C" int ff_cuda_add(const ff_cuda_queue *queue, ff_dtype dtype, size_t count, const void *a,
                            const void *b, void *to) {
     if (!count) return FF_CUDA_OK;
     return ff_by_dtype(dtype, [&](auto example) {
         typedef decltype(example) T;
         return FF_LAUNCH(add_kernel<T>, grid_of(count, ff_lanes<T>::count), dim3(THREADS), 0,
-                         place->stream, count, (const T *)a, (const T *)b, (T *)to);
+                         queue->stream, count, (const T *)a, (const T *)b, (T *)to);
     });
 }

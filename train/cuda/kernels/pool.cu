@@ -106,16 +106,16 @@ static __global__ void __launch_bounds__(FF_COLUMN_THREADS, RESIDENT)
 }
 
 template <bool statistics>
-static int forward(const ff_cuda_place *place, const ff_pool *pool, const void *x, void *y,
+static int forward(const ff_cuda_queue *queue, const ff_pool *pool, const void *x, void *y,
                    uint8_t *index, const ff_norm *norm, void *scratch) {
-    return ff_by_dtype(place->dtype, [&](auto example) {
+    return ff_by_dtype(queue->dtype, [&](auto example) {
         typedef decltype(example) T;
         ff_pool_shape shape;
         ff_columns columns;
         const int lanes = ff_lanes<T>::count;
         if (!ff_pool_shape_make(pool, &shape) ||
-            !(statistics ? ff_columns_plan(place, &pool->output, lanes, RESIDENT, &columns)
-                         : ff_columns_stream(place, &pool->output, lanes, &columns)))
+            !(statistics ? ff_columns_plan(queue, &pool->output, lanes, RESIDENT, &columns)
+                         : ff_columns_map(queue, &pool->output, lanes, &columns)))
             return FF_CUDA_INVALID_VALUE;
         ff_moment_parts parts = {NULL, NULL};
         if (statistics) parts = ff_moment_parts_in(scratch, &columns);
@@ -127,19 +127,19 @@ static int forward(const ff_cuda_place *place, const ff_pool *pool, const void *
                                  : forward_kernel<T, true, 0, statistics>;
         }
         int status = FF_LAUNCH(kernel, ff_columns_grid(&columns), dim3(FF_COLUMN_THREADS), 0,
-                               place->stream, columns, shape, (const T *)x, (T *)y, index, parts);
+                               queue->stream, columns, shape, (const T *)x, (T *)y, index, parts);
         if (status || !statistics) return status;
-        return ff_norm_finish_parts(place, norm, &columns, parts);
+        return ff_norm_finish_parts(queue, norm, &columns, parts);
     });
 }
 
-extern "C" int ff_cuda_pool_forward(const ff_cuda_place *place, const ff_pool *pool, const void *x,
+extern "C" int ff_cuda_pool_forward(const ff_cuda_queue *queue, const ff_pool *pool, const void *x,
                                     void *y, uint8_t *index) {
-    return forward<false>(place, pool, x, y, index, NULL, NULL);
+    return forward<false>(queue, pool, x, y, index, NULL, NULL);
 }
 
-extern "C" int ff_cuda_pool_statistics(const ff_cuda_place *place, const ff_pool *pool,
+extern "C" int ff_cuda_pool_statistics(const ff_cuda_queue *queue, const ff_pool *pool,
                                        const void *x, void *y, uint8_t *index, const ff_norm *norm,
                                        void *scratch) {
-    return forward<true>(place, pool, x, y, index, norm, scratch);
+    return forward<true>(queue, pool, x, y, index, norm, scratch);
 }

@@ -68,17 +68,17 @@ static __global__ void __launch_bounds__(FF_COLUMN_THREADS)
     }
 }
 
-extern "C" int ff_cuda_pool_backward(const ff_cuda_place *place, const ff_pool *pool,
+extern "C" int ff_cuda_pool_backward(const ff_cuda_queue *queue, const ff_pool *pool,
                                      const void *dy, const uint8_t *index, void *dx) {
-    return ff_by_dtype(place->dtype, [&](auto example) {
+    return ff_by_dtype(queue->dtype, [&](auto example) {
         typedef decltype(example) T;
         ff_pool_shape shape;
         ff_columns columns;
         if (!ff_pool_shape_make(pool, &shape) ||
-            !ff_columns_stream(place, &pool->input, ff_lanes<T>::count, &columns))
+            !ff_columns_map(queue, &pool->input, ff_lanes<T>::count, &columns))
             return FF_CUDA_INVALID_VALUE;
         return FF_LAUNCH((pool->max ? backward_kernel<T, true> : backward_kernel<T, false>),
-                         ff_columns_grid(&columns), dim3(FF_COLUMN_THREADS), 0, place->stream,
+                         ff_columns_grid(&columns), dim3(FF_COLUMN_THREADS), 0, queue->stream,
                          columns, shape, (const T *)dy, index, (T *)dx);
     });
 }

@@ -58,9 +58,9 @@ static __global__ void __launch_bounds__(THREADS) check_kernel(ff_cuda_update up
     if (__syncthreads_or(found) && threadIdx.x == 0) atomicOr(&update.control->non_finite, 1u);
 }
 
-extern "C" int ff_cuda_check(const ff_cuda_place *place, const ff_cuda_update *update) {
+extern "C" int ff_cuda_check(const ff_cuda_queue *queue, const ff_cuda_update *update) {
     if (!update->chunk_count) return FF_CUDA_OK;
-    return FF_LAUNCH(check_kernel, dim3(update->chunk_count), dim3(THREADS), 0, place->stream,
+    return FF_LAUNCH(check_kernel, dim3(update->chunk_count), dim3(THREADS), 0, queue->stream,
                      *update);
 }
 
@@ -130,10 +130,10 @@ static __global__ void __launch_bounds__(THREADS) update_kernel(ff_cuda_update u
     }
 }
 
-extern "C" int ff_cuda_update_run(const ff_cuda_place *place, const ff_cuda_update *update) {
+extern "C" int ff_cuda_update_run(const ff_cuda_queue *queue, const ff_cuda_update *update) {
     if (!update->chunk_count) return FF_CUDA_OK;
     if (!update->rate_steps) return FF_CUDA_INVALID_VALUE;
-    return FF_LAUNCH(update_kernel, dim3(update->chunk_count), dim3(THREADS), 0, place->stream,
+    return FF_LAUNCH(update_kernel, dim3(update->chunk_count), dim3(THREADS), 0, queue->stream,
                      *update);
 }
 
@@ -168,8 +168,8 @@ static __global__ void advance_kernel(ff_cuda_update update, ff_outcome *ring, u
     control->step++;
 }
 
-extern "C" int ff_cuda_advance(const ff_cuda_place *place, const ff_cuda_update *update,
+extern "C" int ff_cuda_advance(const ff_cuda_queue *queue, const ff_cuda_update *update,
                                ff_outcome *ring, uint32_t ring_size) {
     if (ring && !ring_size) return FF_CUDA_INVALID_VALUE;
-    return FF_LAUNCH(advance_kernel, dim3(1), dim3(1), 0, place->stream, *update, ring, ring_size);
+    return FF_LAUNCH(advance_kernel, dim3(1), dim3(1), 0, queue->stream, *update, ring, ring_size);
 }

@@ -60,13 +60,13 @@ typedef struct ff_cuda_update {
 uint32_t ff_cuda_chunks(const ff_cuda_segment *segments, uint32_t count, ff_cuda_chunk *chunks);
 
 /* control->non_finite = 1 where any gradient is infinite or NaN. Reads the gradients. */
-int ff_cuda_check(const ff_cuda_place *place, const ff_cuda_update *update);
+int ff_cuda_check(const ff_cuda_queue *queue, const ff_cuda_update *update);
 /* Updates every segment, unless control->non_finite. Bytes an element, f32 masters and 16-bit
  * gradients and working copies: reads 4 + 4 + 2, writes 4 + 4 + 2 = 20 (28 with an EMA). */
-int ff_cuda_update_run(const ff_cuda_place *place, const ff_cuda_update *update);
+int ff_cuda_update_run(const ff_cuda_queue *queue, const ff_cuda_update *update);
 /* Ends a step: fills the ring's place of the step (non_finite, loss_scale, learning_rate; ring NULL
  * = none), moves the loss scale, clears the flag, advances the step. */
-int ff_cuda_advance(const ff_cuda_place *place, const ff_cuda_update *update, ff_outcome *ring,
+int ff_cuda_advance(const ff_cuda_queue *queue, const ff_cuda_update *update, ff_outcome *ring,
                     uint32_t ring_size);
 
 #ifdef __cplusplus

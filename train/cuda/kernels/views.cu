@@ -43,7 +43,7 @@ static __global__ void __launch_bounds__(THREADS)
 }
 
 template <typename Word>
-static int make_view(const ff_cuda_place *place, const ff_image_view *view, size_t pixel_bytes,
+static int make_view(const ff_cuda_queue *queue, const ff_image_view *view, size_t pixel_bytes,
                      const void *x, void *y) {
     view_shape shape;
     shape.view = *view;
@@ -54,20 +54,20 @@ static int make_view(const ff_cuda_place *place, const ff_image_view *view, size
     shape.by_w = ff_divider_make(view->shape.w);
     shape.by_h = ff_divider_make(view->shape.h);
     return FF_LAUNCH(view_kernel<Word>, dim3((unsigned)((shape.count + BLOCK - 1) / BLOCK)),
-                     dim3(THREADS), 0, place->stream, shape, (const Word *)x, (Word *)y);
+                     dim3(THREADS), 0, queue->stream, shape, (const Word *)x, (Word *)y);
 }
 
-extern "C" int ff_cuda_view(const ff_cuda_place *place, const ff_image_view *view, const void *x,
+extern "C" int ff_cuda_view(const ff_cuda_queue *queue, const ff_image_view *view, const void *x,
                             void *y) {
     const int n = view->shape.n, h = view->shape.h, w = view->shape.w;
     const bool within = view->down < h && -view->down < h && view->right < w && -view->right < w;
     if (n < 1 || !within) return FF_CUDA_INVALID_VALUE;
-    return ff_by_dtype(place->dtype, [&](auto example) {
+    return ff_by_dtype(queue->dtype, [&](auto example) {
         const size_t bytes = (size_t)ff_tensor_padded_channels(&view->shape) * sizeof example;
-        if (bytes % 16 == 0) return make_view<uint4>(place, view, bytes, x, y);
-        if (bytes % 8 == 0) return make_view<uint2>(place, view, bytes, x, y);
-        if (bytes % 4 == 0) return make_view<unsigned>(place, view, bytes, x, y);
-        return make_view<unsigned short>(place, view, bytes, x, y);
+        if (bytes % 16 == 0) return make_view<uint4>(queue, view, bytes, x, y);
+        if (bytes % 8 == 0) return make_view<uint2>(queue, view, bytes, x, y);
+        if (bytes % 4 == 0) return make_view<unsigned>(queue, view, bytes, x, y);
+        return make_view<unsigned short>(queue, view, bytes, x, y);
     });
 }
 
@@ -78,12 +78,12 @@ static __global__ void __launch_bounds__(THREADS)
     if (at < count) to[at] = (first ? 0.0f : to[at]) + weight * ff_to_float(x[at]);
 }
 
-extern "C" int ff_cuda_weigh(const ff_cuda_place *place, ff_dtype dtype, size_t count, float weight,
+extern "C" int ff_cuda_weigh(const ff_cuda_queue *queue, ff_dtype dtype, size_t count, float weight,
                              bool first, const void *x, float *to) {
     if (!count) return FF_CUDA_OK;
     return ff_by_dtype(dtype, [&](auto example) {
         typedef decltype(example) T;
         return FF_LAUNCH(weigh_kernel<T>, dim3((unsigned)((count + THREADS - 1) / THREADS)),
-                         dim3(THREADS), 0, place->stream, count, weight, first, (const T *)x, to);
+                         dim3(THREADS), 0, queue->stream, count, weight, first, (const T *)x, to);
     });
 }

@@ -1,6 +1,6 @@
-/* The convolution entries of the reference table (compute.h says what each does). */
-#ifndef FF_TRAIN_CPU_REFERENCE_CONV_H
-#define FF_TRAIN_CPU_REFERENCE_CONV_H
+/* Entries of the reference table that have files of their own (compute.h says what each does). */
+#ifndef FF_TRAIN_CPU_REFERENCE_H
+#define FF_TRAIN_CPU_REFERENCE_H
 
 #include "train/compute.h"
 
@@ -15,5 +15,10 @@ void ff_reference_conv_backward_data(ff_compute *compute, ff_conv *conv, const v
                                      const void *w, void *dx, void *scratch);
 void ff_reference_conv_backward_weights(ff_compute *compute, ff_conv *conv, const void *x,
                                         const void *dy, void *dw, float *dbias, void *scratch);
+void ff_reference_norm_train(ff_compute *compute, const ff_norm *norm, float *scratch);
+void ff_reference_norm_evaluate(ff_compute *compute, const ff_norm *norm, float *scratch);
+void ff_reference_norm_backward(ff_compute *compute, const ff_norm_backward *norm, float *scratch);
+size_t ff_reference_loss_scratch(const ff_compute *compute, int n, int stride);
+void ff_reference_loss(ff_compute *compute, const ff_loss *loss);
 
 #endif
