@@ -133,7 +133,7 @@ refuses "images all of one value" 65 "--stats compute: one_value" one_value -o $
 # ---- outputs
 mkdir -p present; echo precious >present/file
 refuses "an output that exists" 2 "present: exists already; --force" good_idx -o present
-refuses "--force over something else" 2 "present/file: no ffpack wrote this" good_idx -o present --force
+refuses "--force over something else" 2 "present/file: ffpack did not write this" good_idx -o present --force
 check "what was there is untouched" grep -q precious present/file
 refuses "an output folder in nothing" 74 "nowhere" good_idx -o nowhere/out
 refuses "an output below a file" 74 "other" good_idx -o other/out
