@@ -115,7 +115,7 @@ refuses "means and stds of different counts" 2 "--mean has 2 numbers and --std 1
 refuses "a std of 0" 2 "--std: 0 is not above 0" good_idx -o $out --mean 0.5 --std 0
 refuses "means of 0 to 255" 2 "--mean: 123 is above 1;from 0 to 1; divide by 255 (0.4824)" good_same -o $out --mean 123,116,103 --std 0.2,0.2,0.2
 refuses "stds of 0 to 255" 2 "--std: 58.4 is above 1;divide by 255 (0.229)" good_same -o $out --mean 0.5,0.5,0.5 --std 58.4,57.1,57.4
-refuses "a command misspelt" 2 "mrege: is no command, nor a file or folder; did you mean ffpack merge?" mrege $out part
+refuses "a command misspelt" 2 "mrege: is neither a command nor a file or folder; did you mean ffpack merge?" mrege $out part
 refuses "another" 2 "did you mean ffpack append?" apend $out good_idx
 refuses "a source that is not there" 74 "nothing-like-it: cannot open" nothing-like-it -o $out
 refuses "--stats-sample of a given mean" 2 "wanted one of" good_idx -o $out --mean 0.5 --std 1 --stats-sample 5
