@@ -86,7 +86,7 @@ refuses "a pipe" 65 "bad/b/pipe.png: is a device or pipe" bad -o $out "${fixed[@
 copy folder; mkdir bad/z
 refuses "a class without an image" 65 "bad/z: a class without an image" bad -o $out
 copy folder; ln -s .. bad/a/sub/loop
-refuses "a link that leads back" 65 "bad/a/sub/loop: is a link to a folder that it lies in" bad -o $out
+refuses "a link that leads back" 65 "bad/a/sub/loop: is a link to a folder that contains it" bad -o $out
 mkdir -p bad2/train/x bad2/test/y; cp good_same/a/img0.png bad2/train/x; cp good_same/a/img0.png bad2/test/y
 refuses "splits of different classes" 65 "bad2/test: class 0 is folder y, but bad2/train has folder x" bad2 -o $out
 mkdir -p bad3/test/x bad3/val/x; cp good_same/a/img0.png bad3/test/x; cp good_same/a/img0.png bad3/val/x
