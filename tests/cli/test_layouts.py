@@ -129,7 +129,7 @@ not_packed("tars in val and valid", 2, ["the folders val and valid would both be
 make("mixed", ["train/a/0.jpg", "train/b/0.jpg", "val/a/0.jpg", "val/b/0.jpg", "extra/0.jpg", "more/x/0.jpg"])
 for source in ["mixed"] + archives("mixed"):
     not_packed("splits beside others in %s" % source, 2,
-               ["the folder train, a split by its name, beside extra,more", "--exclude extra,more", "--splits", "--splits none", "--format"],
+               ["the folder train, a split by its name, next to extra,more", "--exclude extra,more", "--splits", "--splits none", "--format"],
                source)
     said = packs("--exclude of them", source, "--exclude", "extra,more")
     says("counts them", said, "left out: 1 folder that --exclude 'extra' names (", "left out: 1 folder that --exclude 'more' names (")
