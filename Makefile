@@ -119,6 +119,8 @@ $(BUILD)/fftrain: $(BUILD)/obj/train/main.o $(BUILD)/libff_train.a $(BUILD)/libf
 $(BUILD)/obj/cudasim/%.o: % $(BUILD)/config.mk Makefile
 	@mkdir -p $(@D)
 	$(CXX) $(CUDASIM_CXXFLAGS) -MMD -MP -c -x c++ $< -o $@
+# The simulator tells ThreadSanitizer itself what orders the threads of a block.
+$(BUILD)/obj/cudasim/tests/cuda/sim/%.cc.o: CUDASIM_CXXFLAGS += $(if $(findstring thread,$(SANITIZE)),-fno-sanitize=thread -DFF_SIM_TSAN)
 $(BUILD)/libff_cudasim.a: $(CUDASIM_OBJECTS)
 ARCHIVES := $(BUILD)/libff_testing.a $(BUILD)/libff_train.a $(BUILD)/libffpack.a $(BUILD)/libffinspect.a $(BUILD)/libff_loader.a $(BUILD)/libff_format.a
 $(CUDASIM_TESTS): $(BUILD)/tests/test_%: $(BUILD)/obj/tests/cuda/unit/test_%.o $(ARCHIVES) $(BUILD)/libff_cudasim.a

@@ -14,9 +14,9 @@ import tempfile
 import zipfile
 import zlib
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "format"))
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 import tap  # noqa: E402
-from tap import ok  # noqa: E402
+from tap import files_of, ok  # noqa: E402
 
 try:
     import numpy
@@ -36,16 +36,6 @@ OPTIONS = ["--resize", "24x20", "--mean", ".5,.5,.5", "--std", ".2,.2,.2", "--sh
 def run(*arguments):
     done = subprocess.run([FFPACK, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     return done.returncode, done.stderr.decode(errors="replace")
-
-
-def files_of(folder, keep=lambda name: True):
-    found = {}
-    for root, _, names in os.walk(folder):
-        for name in names:
-            if keep(name):
-                path = os.path.join(root, name)
-                found[os.path.relpath(path, folder)] = open(path, "rb").read()
-    return found
 
 
 def ids(folder):

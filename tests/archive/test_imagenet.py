@@ -14,7 +14,7 @@ import tempfile
 import zlib
 
 here = os.path.dirname(os.path.abspath(__file__))
-sys.path.insert(0, os.path.join(here, "..", "format"))
+sys.path.insert(0, os.path.join(here, ".."))
 import tap  # noqa: E402
 from tap import ok  # noqa: E402
 

@@ -4,7 +4,7 @@ import io
 import os
 import sys
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "format"))
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 import tap  # noqa: E402
 
 FFPACK = os.path.join(tap.BUILD, "ffpack")
@@ -114,14 +114,5 @@ def refuses(name, code, pieces, *arguments, out):
 
 def same_files(first, second):
     """The names of files in which two folders differ."""
-    names = {os.path.relpath(os.path.join(at, n), root)
-             for root in (first, second) for at, _, files in os.walk(root) for n in files}
-    different = []
-    for name in sorted(names):
-        try:
-            with open(os.path.join(first, name), "rb") as a, open(os.path.join(second, name), "rb") as b:
-                if a.read() != b.read():
-                    different.append(name)
-        except OSError:
-            different.append(name)
-    return different
+    ours, theirs = tap.files_of(first), tap.files_of(second)
+    return sorted(name for name in {*ours, *theirs} if ours.get(name) != theirs.get(name))

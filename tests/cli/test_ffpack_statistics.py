@@ -25,11 +25,6 @@ def ffpack(*arguments):
     return subprocess.run([FFPACK, *map(str, arguments)], capture_output=True, text=True, timeout=300)
 
 
-def tree_of(path):
-    return {os.path.relpath(os.path.join(folder, name), path): open(os.path.join(folder, name), "rb").read()
-            for folder, _, names in os.walk(path) for name in names}
-
-
 def run(*arguments):
     """The report of a run that succeeds, as JSON."""
     done = ffpack(*arguments, "--json")
@@ -60,7 +55,7 @@ for name, source in (("a folder", ["photos", "--dtype", "u8", *SMALL]),
     ffpack(*source, "-o", "before.1", "--part", "1/1")
     ffpack("merge", "before", "before.1")
     done = ffpack(*source, "-o", "while")
-    tap.ok(done.returncode == 0 and "while it was packed)" in done.stdout and tree_of("before") == tree_of("while") != {},
+    tap.ok(done.returncode == 0 and "while it was packed)" in done.stdout and tap.files_of("before") == tap.files_of("while") != {},
            "%s: counted while it is packed, the same bytes as in two passes" % name, done.stderr)
     for path in ("while", "before", "before.1"):
         shutil.rmtree(path, ignore_errors=True)
@@ -79,8 +74,8 @@ tap.ok(report.get("statistics_items") == 40 and report["needed_bytes"] > 49 * 16
 for source in (["photos", *SMALL], ["wide.npy", "--array-layout", "chw", "--mean", "0,0,0,0,0", "--std", "1,1,1,1,1"]):
     told = run(*source, "-o", "sized", "--dry-run")
     made = run(*source, "-o", "sized")
-    there = sum(map(len, tree_of("sized").values()))
-    files = len(tree_of("sized"))
+    there = sum(map(len, tap.files_of("sized").values()))
+    files = len(tap.files_of("sized"))
     tap.ok(there <= told["needed_bytes"] <= there * 1.3 + files * 8192, "%s: a dry run's size is that on the disk" % source[0],
            (there, told["needed_bytes"]))
     tap.ok(sum(split["bytes"] for split in made["splits"]) == there, "%s: the report's size, too" % source[0])
@@ -103,7 +98,7 @@ recorded = {k.decode(): v.decode() for k, v in split.metadata.provenance}
 tap.ok("the first 37 " in recorded["statistics"], "and is recorded", recorded)
 run("many.npy", "-o", "all", "--stats-sample", "500")
 run("many.npy", "-o", "computed")
-tap.ok(tree_of("all") == tree_of("computed"), "as many as there are: the same bytes as --stats compute")
+tap.ok(tap.files_of("all") == tap.files_of("computed"), "as many as there are: the same bytes as --stats compute")
 run("photos.tar.gz", "-o", "streamed", "--stats-sample", "20", *SMALL)
 run("photos", "-o", "listed", "--stats-sample", "20", *SMALL)
 ids = [packing.reader.Split(name + "/train").metadata.mean for name in ("streamed", "listed")] if os.path.exists("listed") else [0, 1]
@@ -160,7 +155,7 @@ tap.ok(code == 130 and killed < stopped < LARGE and "; finished work is kept in 
 code, said = stop(slow, signal.SIGKILL, lambda _: os.path.exists("out.partial/shard-000001.ffs"))
 tap.ok(code == -signal.SIGKILL and position() == LARGE, "when it is over that is kept, too", (code, position()))
 report = run(*slow)
-tap.ok(report.get("statistics_items") == 0 and tree_of("out") == tree_of("whole"),
+tap.ok(report.get("statistics_items") == 0 and tap.files_of("out") == tap.files_of("whole"),
        "so it is not done again, and the bytes are those of an undisturbed run", report)
 shutil.rmtree("out", ignore_errors=True)
 
@@ -185,7 +180,7 @@ done = ffpack(*raw, "--mean", "0.5,0.5,0.5", "--std", "0.5,0.5,0.5")
 tap.ok(done.returncode == 2 and "has 'mean " in done.stderr and "remove out.partial to start over" in done.stderr,
        "another command does not take pending shards", done.stderr)
 report = run(*raw)
-tap.ok(code == -signal.SIGKILL and report.get("splits", [{}])[0].get("continued", 0) > 0 and tree_of("out") == tree_of("whole8"),
+tap.ok(code == -signal.SIGKILL and report.get("splits", [{}])[0].get("continued", 0) > 0 and tap.files_of("out") == tap.files_of("whole8"),
        "u8, killed with -9 while it was counted and packed: goes on, to the same bytes", report)
 
 # Nothing to divide by is found at the end, and nothing is kept then.

@@ -19,9 +19,9 @@ import tarfile
 import tempfile
 
 here = os.path.dirname(os.path.abspath(__file__))
-sys.path.insert(0, os.path.join(here, "..", "format"))
+sys.path.insert(0, os.path.join(here, ".."))
 import tap  # noqa: E402
-from tap import ok  # noqa: E402
+from tap import files_of, ok  # noqa: E402
 
 if tap.SANITIZE:
     tap.skip("faults", "the sanitizers have their own malloc")
@@ -51,15 +51,6 @@ def run(arguments, **fault):
         environment.update({"FF_" + name: str(value) for name, value in fault.items()}, LD_PRELOAD=SHIM)
     done = subprocess.run([FFPACK, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment)
     return done.returncode, done.stderr.decode(errors="replace")
-
-
-def bytes_of(folder):
-    found = {}
-    for root, _, names in os.walk(folder):
-        for name in names:
-            path = os.path.join(root, name)
-            found[os.path.relpath(path, folder)] = open(path, "rb").read()
-    return found
 
 
 # ---- sources, as small as they come --------------------------------------------------------------
@@ -152,7 +143,7 @@ class Pack:
     def wrong_after(self, out, said, wanted):
         """What is wrong after a command that failed."""
         if os.path.exists(out):  # all that can fail after the last rename is the sync that makes it last
-            return None if bytes_of(out) == wanted and "the folder" in said else "OUT is there"
+            return None if files_of(out) == wanted and "the folder" in said else "OUT is there"
         left = [name for name in os.listdir(os.path.dirname(out)) if name not in ("out.partial", "out.skipped.tsv")]
         return "left %s" % left if left else None
 
@@ -185,7 +176,7 @@ class Change(Pack):
         return [self.arguments[0], out, *self.arguments[1:], "-j1"]
 
     def wrong_after(self, out, said, wanted):
-        found, old = bytes_of(out), bytes_of(self.base)
+        found, old = files_of(out), files_of(self.base)
         if [name for name in old if name.endswith(".ffs") and found.get(name) != old[name]]:
             return "an old shard was changed"
         index = found.get("index.ffx")
@@ -197,7 +188,7 @@ class Change(Pack):
         return "not whole: %r" % done.stderr if done.returncode else None
 
     def is_done(self, out, wanted):
-        return bytes_of(out).get("index.ffx") == wanted["index.ffx"]
+        return files_of(out).get("index.ffx") == wanted["index.ffx"]
 
 
 for part in ["1/2", "2/2"]:
@@ -219,7 +210,7 @@ def try_point(case, wanted, fault, at, fails):
         code, said = run(case.command(out), FAULT=fault[0], FAULT_AT=at, FAULT_ERRNO=fault[1])
         where = "%s at %s %d (errno %d): exit code %d, %r; " % (case.name, fault[0], at, fault[1], code, said)
         if code == 0:
-            return None if bytes_of(out) == wanted else where + "other bytes"
+            return None if files_of(out) == wanted else where + "other bytes"
         if not fails:
             return where + "it has to succeed"
         # libarchive ends the process itself where it cannot get memory for a string.
@@ -231,7 +222,7 @@ def try_point(case, wanted, fault, at, fails):
             return where + wrong
         if not case.is_done(out, wanted):
             code, said = run(case.command(out))
-            if code != 0 or bytes_of(out) != wanted:
+            if code != 0 or files_of(out) != wanted:
                 return where + "again: %d, %r" % (code, said)
         return None
     finally:
@@ -242,7 +233,7 @@ with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
     for case in [case for case in CASES if ONLY == [""] or case.name in ONLY]:
         case.prepare("undisturbed")
         code, said = run(case.command("undisturbed"))
-        wanted = bytes_of("undisturbed")
+        wanted = files_of("undisturbed")
         if not ok(code == 0, "%s: undisturbed" % case.name, said):
             continue
         shutil.rmtree("undisturbed")

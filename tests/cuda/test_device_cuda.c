@@ -2,15 +2,12 @@
  * that it does it on its own device, and that every call that fails is a sentence that names it. */
 #include "loader/cuda/device_cuda.h"
 #include "tests/cuda/fake_cudart.h"
+#include "tests/unit/check.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 enum { DEVICE = 1, BYTES = 100, OUT_OF_MEMORY = 2, OTHER = 719 };
 

@@ -13,10 +13,11 @@ import tempfile
 import textwrap
 import warnings
 
-HERE = os.path.dirname(os.path.abspath(__file__))
-ROOT = os.path.dirname(os.path.dirname(HERE))
-PROGRAM = os.path.join(os.environ.get("BUILD", os.path.join(ROOT, "build")), "tests", "exact_image")
-SHARED = os.environ.get("FF_SHARED_DATA", os.path.join(ROOT, "..", "shared", "data"))
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+import tap  # noqa: E402
+
+PROGRAM = tap.program("exact_image")
+SHARED = os.environ.get("FF_SHARED_DATA", os.path.join(tap.ROOT, "..", "shared", "data"))
 
 try:
     import numpy
@@ -27,8 +28,8 @@ try:
     from torchvision import transforms
     from torchvision.transforms import functional
 except ImportError as missing:
-    print("1..1\nok 1 - torchvision # SKIP %s" % missing)
-    sys.exit(0)
+    tap.skip("torchvision", missing)
+    tap.finish()
 
 torch.set_num_threads(1)
 MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
@@ -38,16 +39,6 @@ INTERPOLATION = {
 }
 # Where Pillow's versions differ, the newer one is followed (README.md): an older oracle is told so.
 OLD = int(PIL.__version__.split(".")[0]) < 10
-count = failures = 0
-
-
-def report(good, name, lines=()):
-    global count, failures
-    count += 1
-    failures += not good
-    print("%sok %d - %s" % ("" if good else "not ", count, name))
-    for line in list(lines)[:10]:
-        print("#   " + line)
 
 
 def run(files, **options):
@@ -221,7 +212,7 @@ def compare(name, files, mode="rgb", resize=None, crop=None, interpolation="bili
             elif got[0] != want:
                 differing = sum(a != b for a, b in zip(got[0], want)) if len(got[0]) == len(want) else -1
                 wrong.append("%s: %d of %d bytes differ, shape %s" % (file_name, differing, len(want), got[1]))
-    report(not wrong, "%s (%d files, %d bytes)" % (name, len(files), values), wrong)
+    tap.ok(not wrong, "%s (%d files, %d bytes)" % (name, len(files), values), wrong)
 
 
 def pillow(data, mode="rgb"):
@@ -262,7 +253,7 @@ def damage(name, files, allowed=lambda sentence: False, most=None, truncated=Fal
     if most is not None and stricter > most:
         wrong.append("only we refuse %d files, at most %d wanted" % (stricter, most))
     summary = "%s (%d files, %d refused, %d of them only by us)" % (name, len(files), refused, stricter)
-    report(not wrong, summary, ["%d wrong" % len(wrong)] + wrong if wrong else [])
+    tap.ok(not wrong, summary, ["%d wrong" % len(wrong)] + wrong if wrong else [])
 
 
 def is_grey(data):
@@ -306,7 +297,7 @@ def agree(name, files, refused=0, exif=False, modes=("rgb", "gray", "native"), a
                     wrong.append("%s: other pixels" % file_name)
         if refused is not None and both != refused:
             wrong.append("%d files refused by both, wanted %d" % (both, refused))
-        report(not wrong, "%s, mode %s (%d files, %d values)" % (name, mode, len(files), values), wrong)
+        tap.ok(not wrong, "%s, mode %s (%d files, %d values)" % (name, mode, len(files), values), wrong)
 
 
 def have(name, files):
@@ -314,7 +305,7 @@ def have(name, files):
     for (file_name, _, want), got in zip(files, run([data for _, data, _ in files], mode="rgb", dtype="u8", layout="hwc")):
         want = bytes(value for pixel in want for value in pixel)
         good = not isinstance(got, str) and got[0] == want
-        report(good, "%s, %s" % (name, file_name), [] if good else ["%r" % (got,), "%r wanted" % want])
+        tap.ok(good, "%s, %s" % (name, file_name), [] if good else ["%r" % (got,), "%r wanted" % want])
 
 
 def flips(data, start, how_many, seed):
@@ -332,8 +323,3 @@ def photographs():
         return None
     with tarfile.open(path) as archive:
         return [(m.name, archive.extractfile(m).read()) for m in archive if m.isfile()]
-
-
-def finish():
-    print("1..%d" % count)
-    sys.exit(failures != 0)

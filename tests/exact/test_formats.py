@@ -4,7 +4,7 @@ Prints TAP. Environment: BUILD; FF_SHARED_DATA (default ../shared/data beside th
 import io
 import struct
 
-from oracle import OLD, Image, agree, damage, finish, flips, have, photographs, report
+from oracle import OLD, Image, agree, damage, flips, have, photographs, tap
 
 import odd_small
 
@@ -80,8 +80,8 @@ def main():
     if photos:
         agree("photographs in other kinds", list(reencoded(photos[::50])), modes=("rgb",))
     else:
-        report(True, "photographs in other kinds # SKIP imagenet-sample-400.tar is not in FF_SHARED_DATA")
-    finish()
+        tap.skip("photographs in other kinds", "imagenet-sample-400.tar is not in FF_SHARED_DATA")
+    tap.finish()
 
 
 main()

@@ -2,7 +2,7 @@
 and torchvision: equal bytes.
 
 Prints TAP. Environment: BUILD; FF_SHARED_DATA (default ../shared/data beside the repository)."""
-from oracle import Image, compare, finish, photographs, report
+from oracle import Image, compare, photographs, tap
 
 import odd_files
 
@@ -27,7 +27,7 @@ def main():
 
     photos = photographs()
     if not photos:
-        report(True, "photographs # SKIP imagenet-sample-400.tar is not in FF_SHARED_DATA")
+        tap.skip("photographs", "imagenet-sample-400.tar is not in FF_SHARED_DATA")
         return
     some = photos[::10]
     compare("photographs, resize 64, crop 56, reduced", some, resize=64, crop=56, fast=True, dtype="u8")
@@ -38,4 +38,4 @@ def main():
 
 
 main()
-finish()
+tap.finish()

@@ -10,9 +10,10 @@ import random
 import subprocess
 import sys
 
-HERE = os.path.dirname(os.path.abspath(__file__))
-ROOT = os.path.dirname(os.path.dirname(HERE))
-PROGRAM = os.path.join(os.environ.get("BUILD", os.path.join(ROOT, "build")), "tests", "exact_jitter")
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+import tap  # noqa: E402
+
+PROGRAM = tap.program("exact_jitter")
 
 try:
     import numpy
@@ -20,22 +21,12 @@ try:
     import torchvision
     from torchvision.transforms import functional
 except ImportError as missing:
-    print("1..1\nok 1 - torchvision # SKIP %s" % missing)
-    sys.exit(0)
+    tap.skip("torchvision", missing)
+    tap.finish()
 
 torch.set_num_threads(1)
 CHANGE = (functional.adjust_brightness, functional.adjust_contrast, functional.adjust_saturation, functional.adjust_hue)
 CONTRAST = 1
-count = failures = 0
-
-
-def report(good, name, lines=()):
-    global count, failures
-    count += 1
-    failures += not good
-    print("%sok %d - %s" % ("" if good else "not ", count, name))
-    for line in list(lines)[:10]:
-        print("#   " + line)
 
 
 def image_of(rng, channels, height, width):
@@ -89,7 +80,7 @@ def compare(name, amounts, channels=3):
         total += wanted.numel()
         if not off <= (2.0**-18 if CONTRAST in order else 0.0):
             wrong.append("%s, order %s, factors %s: off by %g" % (case, order, factors, off))
-    report(not wrong, "%s (%d changes, %.2f %% of %d values bit-equal, the worst off by %g)" % (
+    tap.ok(not wrong, "%s (%d changes, %.2f %% of %d values bit-equal, the worst off by %g)" % (
         name, changes, 100 * same / total, total, worst), wrong)
 
 
@@ -102,5 +93,4 @@ compare("brightness, saturation and hue in any order", (0.9, 0, 0.9, 0.4))
 compare("all of them in any order", (0.4, 0.4, 0.4, 0.1))
 compare("all of them, far", (1.0, 1.0, 1.0, 0.5))
 compare("images of one channel", (0.9, 0.9, 0.9, 0.5), channels=1)
-print("1..%d" % count)
-sys.exit(failures != 0)
+tap.finish()

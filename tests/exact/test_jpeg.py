@@ -6,7 +6,7 @@ import os
 import random
 import subprocess
 
-from oracle import Image, PROGRAM, agree, damage, finish, flips, photographs, pillow, report, run
+from oracle import Image, PROGRAM, agree, damage, flips, photographs, pillow, run, tap
 
 import odd_files
 
@@ -99,17 +99,17 @@ def main():
     for truncated in (False, True):
         damage("jpegs without their end marker, allowed %d" % truncated, cut, truncated=truncated)
     read = sum(pillow(data) is not None for data in cut)
-    report(0 < read < len(cut) / 4, "Pillow reads %d of %d of them" % (read, len(cut)))
+    tap.ok(0 < read < len(cut) / 4, "Pillow reads %d of %d of them" % (read, len(cut)))
     photos = photographs()
     if not photos:
-        report(True, "damaged photographs # SKIP imagenet-sample-400.tar is not in FF_SHARED_DATA")
+        tap.skip("damaged photographs", "imagenet-sample-400.tar is not in FF_SHARED_DATA")
     else:
         for truncated in (False, True):
             some = [part for i, (_, data) in enumerate(photos[::20]) for part in overwritten(data, 3, i)]
             damage("photographs, bytes overwritten, allowed %d" % truncated, some, truncated=truncated)
             some = [data[:-2] for _, data in photos[::8]] + [data[: len(data) * 2 // 3] for _, data in photos[::20]]
             damage("photographs, cut off, allowed %d" % truncated, some, truncated=truncated)
-    finish()
+    tap.finish()
 
 
 main()

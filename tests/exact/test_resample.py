@@ -10,9 +10,10 @@ import random
 import subprocess
 import sys
 
-HERE = os.path.dirname(os.path.abspath(__file__))
-ROOT = os.path.dirname(os.path.dirname(HERE))
-PROGRAM = os.path.join(os.environ.get("BUILD", os.path.join(ROOT, "build")), "tests", "exact_resample")
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+import tap  # noqa: E402
+
+PROGRAM = tap.program("exact_resample")
 
 try:
     import numpy
@@ -21,24 +22,14 @@ try:
     from torchvision import transforms
     from torchvision.transforms import functional
 except ImportError as missing:
-    print("1..1\nok 1 - torchvision # SKIP %s" % missing)
-    sys.exit(0)
+    tap.skip("torchvision", missing)
+    tap.finish()
 
 torch.set_num_threads(1)
 BILINEAR = transforms.InterpolationMode.BILINEAR
 MEAN, STD = [0.5, 0.4, 0.3, 0.2], [0.25, 0.3, 0.2, 0.1]
 BOX, RESIZE = 2, 4
 DTYPE = {"f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16}
-count = failures = 0
-
-
-def report(good, name, lines=()):
-    global count, failures
-    count += 1
-    failures += not good
-    print("%sok %d - %s" % ("" if good else "not ", count, name))
-    for line in list(lines)[:10]:
-        print("#   " + line)
 
 
 def run(arguments, given):
@@ -104,7 +95,7 @@ def boxes():
                 continue
             if found != wanted:
                 wrong.append("%s: %s, wanted %s" % (case, found, wanted))
-        report(not wrong, "boxes of %s are torchvision's (%d parts, %d whole)" % (spec, kinds[1], kinds[0]), wrong)
+        tap.ok(not wrong, "boxes of %s are torchvision's (%d parts, %d whole)" % (spec, kinds[1], kinds[0]), wrong)
     torch.set_default_dtype(torch.float32)
 
 
@@ -122,7 +113,7 @@ def erasings():
             none += wanted == (0, 0, 0, 0)
             if found != wanted:
                 wrong.append("%s: %s, wanted %s" % (case, found, wanted))
-        report(not wrong, "erased boxes of %s are torchvision's (%d of none)" % (spec, none), wrong)
+        tap.ok(not wrong, "erased boxes of %s are torchvision's (%d of none)" % (spec, none), wrong)
     torch.set_default_dtype(torch.float32)
 
 
@@ -145,7 +136,7 @@ def distribution():
         ("y", lambda b: b[:, 0]), ("x", lambda b: b[:, 1]), ("height", lambda b: b[:, 2]))}
     # 1.95 sqrt(2 / n) is exceeded by chance once in a thousand; the seeds are fixed.
     limit = 1.95 * (2.0 / number) ** 0.5
-    report(max(worst.values()) < limit, "areas, ratios and places are distributed as torchvision's",
+    tap.ok(max(worst.values()) < limit, "areas, ratios and places are distributed as torchvision's",
            ["%s: %.4f, limit %.4f" % (name, value, limit) for name, value in worst.items()])
 
 
@@ -234,7 +225,7 @@ def compare(name, cases):
                 case, bad, want.numel(), (found.float() - want).abs().max(), slack))
     if at != len(out):
         wrong.append("%d bytes, wanted %d" % (len(out), at))
-    report(not wrong, "%s (%d samples, %.2f %% of %d values bit-equal)" % (name, len(cases), 100 * same / total, total),
+    tap.ok(not wrong, "%s (%d samples, %.2f %% of %d values bit-equal)" % (name, len(cases), 100 * same / total, total),
            wrong)
 
 
@@ -274,7 +265,7 @@ def pixels():
     found = decode(run(["samples"], (" ".join(str(case[key]) for key in (
         "from", "layout", "to", "to_layout", "channels", "source_height", "source_width", "out_height", "out_width",
         "flip", "cutout", "statistics", "flags", "y", "x", "height", "width")) + "\n").encode() + stored[0]), case)
-    report(torch.equal(found, expected(case, stored[1]).half()), "a box of the output's size is copied")
+    tap.ok(torch.equal(found, expected(case, stored[1]).half()), "a box of the output's size is copied")
 
 
 def evaluation():
@@ -300,8 +291,7 @@ def main():
     distribution()
     pixels()
     evaluation()
-    print("1..%d" % count)
-    return failures != 0
 
 
-sys.exit(main())
+main()
+tap.finish()

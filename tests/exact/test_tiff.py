@@ -5,7 +5,7 @@ import os
 import struct
 import sys
 
-from oracle import OLD, Image, agree, damage, finish, flips, have, report, run
+from oracle import OLD, Image, agree, damage, flips, have, run, tap
 
 import odd_tiff
 
@@ -93,9 +93,9 @@ def sentences():
     ):
         got = run([data], mode="rgb", dtype="u8")[0]
         good = isinstance(got, str) and got.startswith(start)
-        report(good, "%s is said" % name, [] if good else [str(got)[:200]])
+        tap.ok(good, "%s is said" % name, [] if good else [str(got)[:200]])
 
 
 quietly(compare_all)
 sentences()
-finish()
+tap.finish()

@@ -1,7 +1,7 @@
 """Decode, resize, crop, ToTensor and Normalize against Pillow and torchvision: equal bytes.
 
 Prints TAP. Environment: BUILD; FF_SHARED_DATA (default ../shared/data beside the repository)."""
-from oracle import Image, PIL, agree, compare, damage, finish, flips, photographs, report, torch, torchvision
+from oracle import Image, PIL, agree, compare, damage, flips, photographs, torch, torchvision, tap
 
 import odd_files
 
@@ -46,7 +46,7 @@ def main():
 
     photos = photographs()
     if not photos:
-        report(True, "photographs # SKIP imagenet-sample-400.tar is not in FF_SHARED_DATA")
+        tap.skip("photographs", "imagenet-sample-400.tar is not in FF_SHARED_DATA")
     else:
         compare("photographs, resize 256, crop 224, f32", photos, resize=256, crop=224)
         some = photos[::10]
@@ -56,7 +56,7 @@ def main():
                 interpolation="bicubic")
         compare("photographs, gray, resize 64x64", some, mode="gray", resize=(64, 64), dtype="u8")
         compare("photographs, as they are, u8", some, dtype="u8", layout="hwc")
-    finish()
+    tap.finish()
 
 
 main()

@@ -7,7 +7,8 @@ import shutil
 import sys
 import tempfile
 
-import tap
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+import tap  # noqa: E402
 
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.join(tap.ROOT, "tests", "golden"))

@@ -5,9 +5,11 @@ import json
 import os
 import random
 import shutil
+import sys
 import tempfile
 
-import tap
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+import tap  # noqa: E402
 
 CASES = [
     "--count 20",

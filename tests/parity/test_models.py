@@ -7,9 +7,10 @@ import subprocess
 import sys
 import tempfile
 
-HERE = os.path.dirname(os.path.abspath(__file__))
-ROOT = os.path.dirname(os.path.dirname(HERE))
-PROGRAM = os.path.join(os.environ.get("BUILD", os.path.join(ROOT, "build")), "tests", "train_steps")
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+import tap  # noqa: E402
+
+PROGRAM = tap.program("train_steps")
 
 try:
     import numpy
@@ -18,20 +19,10 @@ try:
     from torch import nn
     from torch.nn import functional
 except ImportError as missing:
-    print("1..1\nok 1 - torchvision # SKIP %s" % missing)
-    sys.exit(0)
+    tap.skip("torchvision", missing)
+    tap.finish()
 
 torch.set_num_threads(2)
-count = failures = 0
-
-
-def report(good, name, lines=()):
-    global count, failures
-    count += 1
-    failures += not good
-    print("%sok %d - %s" % ("" if good else "not ", count, name))
-    for line in list(lines)[:10]:
-        print("# " + str(line))
 
 
 # ---- nets
@@ -100,7 +91,7 @@ def check_list(name, net, counts, *arguments):
     got, want = listed("model=" + name, *arguments), wanted(net)
     differing = ["%s, not %s" % pair for pair in zip(got, want) if pair[0] != pair[1]]
     trained = sum(p.numel() for p in net.parameters() if p.requires_grad)
-    report(got == want and (len(want), trained) == counts, "%s %s: names, shapes and order" % (name, " ".join(arguments)),
+    tap.ok(got == want and (len(want), trained) == counts, "%s %s: names, shapes and order" % (name, " ".join(arguments)),
            differing or ([] if got == want and (len(want), trained) == counts else [len(got), len(want), trained]))
 
 
@@ -172,7 +163,7 @@ def check_steps(name, make, side, batch, tolerance, compute, steps=1, **options)
                               capture_output=True, text=True)
         title = "%s, %d px, %d steps, %s" % (name, side, steps, compute)
         if done.returncode:
-            return report(False, title, [done.stderr])
+            return tap.ok(False, title, done.stderr)
         bytes_ = numpy.fromfile(result, numpy.uint8)
     place = 0
 
@@ -223,7 +214,7 @@ def check_steps(name, make, side, batch, tolerance, compute, steps=1, **options)
             notes.append(key + " was changed")
         compare(key, want - begun[key] if want.dim() > 1 else want, got - begun[key] if want.dim() > 1 else got,
                 1e-7 if key in frozen else tolerance)
-    report(not notes, "%s: at %.2g of the tolerance" % (title, worst), notes)
+    tap.ok(not notes, "%s: at %.2g of the tolerance" % (title, worst), notes)
 
 
 models = torchvision.models
@@ -234,8 +225,7 @@ check_list("cifarnet", CifarNet(), (39, 1971352), "batch=2")
 for compute in ("onednn", "reference"):
     known = subprocess.run([PROGRAM, "-", "-", "model=smallnet", "compute=" + compute], capture_output=True)
     if known.returncode:
-        print("ok %d - %s # SKIP not in this build" % (count + 1, compute))
-        count += 1
+        tap.skip(compute, "not in this build")
         continue
     sgd = {"lr": 0.1, "momentum": 0.9, "nesterov": 1, "decay": 5e-4}
     fast = {"lr": 0.01, "momentum": 0.6, "nesterov": 1, "decay": 0.02, "summed": 1, "smoothing": 0.2, "airbench": 1}
@@ -246,5 +236,4 @@ for compute in ("onednn", "reference"):
     check_steps("resnet18", lambda: small_resnet(models.resnet18), 16, 4, 1e-3, compute, **sgd)
     check_steps("resnet50", lambda: models.resnet50(num_classes=10), 64, 4, 2e-2, compute, stem="imagenet", **sgd)
     check_steps("vgg16_bn", SmallVgg, 32, 4, 5e-2, compute, smoothing=0.1, **sgd)
-print("1..%d" % count)
-sys.exit(failures != 0)
+tap.finish()

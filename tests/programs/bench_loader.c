@@ -1,24 +1,10 @@
 /* Measures the loader against a plain random memcpy gather of the same samples.
  * Usage: bench_loader [THREADS [SAMPLES [ROUNDS]]]. Prints a line a measurement, and the ratios of
  * the medians over alternating rounds: "gather", then each way of loading, as samples a second. */
-#include "format/base/thread.h"
-#include "loader/loader.h"
-#include "tests/unit/make_dataset.h"
-
-#include <stdio.h>
+#include "tests/programs/bench_loader.h"
 
 #define BATCH       256u
 #define ROUNDS_MOST 101
-
-static ff_error error;
-
-#define OK(call)                                                                                   \
-    do {                                                                                           \
-        if ((call) != FF_OK) {                                                                     \
-            fprintf(stderr, "%s\n", error.message);                                                \
-            exit(1);                                                                               \
-        }                                                                                          \
-    } while (0)
 
 /* ---- the plain gather ----------------------------------------------------------------------- */
 
@@ -48,23 +34,12 @@ typedef struct gather_with_threads {
 
 static double plain(gather_with_threads *job) {
     uint64_t began = ff_now_ns();
-    OK(ff_parallel_for(job->threads, (size_t)job->threads, gather_body, job, &error));
+    MUST(ff_parallel_for(job->threads, (size_t)job->threads, gather_body, job, error));
     uint64_t took = ff_now_ns() - began;
     return (double)(job->job.count / BATCH * BATCH) * 1e9 / (double)took;
 }
 
 /* ---- the loader ----------------------------------------------------------------------------- */
-
-static double epoch(ff_loader *loader, uint64_t batches) {
-    uint64_t samples = 0, began = ff_now_ns();
-    ff_slot *slot;
-    for (uint64_t i = 0; i < batches; i++) {
-        OK(ff_loader_acquire(loader, &slot, &error));
-        samples += slot->count;
-        ff_loader_release(loader, slot, NULL);
-    }
-    return (double)samples * 1e9 / (double)(ff_now_ns() - began);
-}
 
 static int compare(const void *left, const void *right) {
     double a = *(const double *)left, b = *(const double *)right;
@@ -82,7 +57,7 @@ static ff_loader_options crop_flip(int threads, ff_dtype dtype, ff_layout layout
     options.threads = threads;
     options.dtype = dtype;
     options.layout = layout;
-    OK(ff_augment_parse(&options.augment, "crop=4,flip", &error));
+    MUST(ff_augment_parse(&options.augment, "crop=4,flip", error));
     return options;
 }
 
@@ -92,11 +67,11 @@ int main(int count, char **argument) {
     int rounds = count > 3 ? atoi(argument[3]) : 9;
     if (rounds > ROUNDS_MOST) rounds = ROUNDS_MOST;
     int gather_threads = threads < 1 ? 1 : threads;
-    OK(made_write(&made, &error));
+    MUST(made_write(&made, error));
     ff_dataset *dataset;
     ff_reader *reader;
-    OK(ff_dataset_open(&dataset, made.folder, FF_VERIFY_FIRST, &error));
-    OK(ff_reader_open(&reader, dataset, &error));
+    MUST(ff_dataset_open(&dataset, made.folder, FF_VERIFY_FIRST, error));
+    MUST(ff_reader_open(&reader, dataset, error));
 
     static const struct {
         const char *name;
@@ -112,7 +87,7 @@ int main(int count, char **argument) {
     /* The first epoch maps, verifies and touches everything. */
     ff_loader_options options = crop_flip(threads, FF_F16, FF_CHW);
     ff_loader *loader[WAYS];
-    OK(ff_loader_create(&loader[0], dataset, &options, &error));
+    MUST(ff_loader_create(&loader[0], dataset, &options, error));
     double first = epoch(loader[0], batches);
 
     gather_with_threads job = {.threads = gather_threads};
@@ -124,11 +99,11 @@ int main(int count, char **argument) {
     ff_order_init(&order, &spec, 0);
     for (uint64_t i = 0; i < made.count; i++) {
         ff_view view;
-        OK(ff_reader_sample(reader, ff_order_at(&order, i), &view, &error));
+        MUST(ff_reader_sample(reader, ff_order_at(&order, i), &view, error));
         job.job.sample[i] = view.tensor;
     }
-    OK(ff_alloc_aligned(&job.job.out, (uint64_t)gather_threads * 4 * BATCH, job.job.bytes, 64,
-                        "batches", &error));
+    MUST(ff_alloc_aligned(&job.job.out, (uint64_t)gather_threads * 4 * BATCH, job.job.bytes, 64,
+                          "batches", error));
     memset(job.job.out, 1, (size_t)gather_threads * 4 * BATCH * job.job.bytes);
     ff_loader_destroy(&loader[0]);
     for (int round = 0; round < rounds; round++) {
@@ -138,7 +113,7 @@ int main(int count, char **argument) {
              * slots is part of the time. */
             options = crop_flip(threads, way[w].dtype, way[w].layout);
             options.epoch = (uint32_t)round;
-            OK(ff_loader_create(&loader[w], dataset, &options, &error));
+            MUST(ff_loader_create(&loader[w], dataset, &options, error));
             epoch(loader[w], 8); /* memory of the slots touched */
             rate[1 + w][round] = epoch(loader[w], batches);
             ff_loader_destroy(&loader[w]);

@@ -1,32 +1,7 @@
 /* Measures the loader's random resized crops of 375 x 500 photographs' sizes to 224.
  * Usage: bench_resample [THREADS [SAMPLES [ROUNDS]]]. Prints the best round of each way of loading,
  * as samples a second. */
-#include "format/base/thread.h"
-#include "loader/loader.h"
-#include "tests/unit/make_dataset.h"
-
-#include <stdio.h>
-
-static ff_error error;
-
-#define OK(call)                                                                                   \
-    do {                                                                                           \
-        if ((call) != FF_OK) {                                                                     \
-            fprintf(stderr, "%s\n", error.message);                                                \
-            exit(1);                                                                               \
-        }                                                                                          \
-    } while (0)
-
-static double epoch(ff_loader *loader, uint64_t batches) {
-    uint64_t samples = 0, began = ff_now_ns();
-    ff_slot *slot;
-    for (uint64_t i = 0; i < batches; i++) {
-        OK(ff_loader_acquire(loader, &slot, &error));
-        samples += slot->count;
-        ff_loader_release(loader, slot, NULL);
-    }
-    return (double)samples * 1e9 / (double)(ff_now_ns() - began);
-}
+#include "tests/programs/bench_loader.h"
 
 int main(int count, char **argument) {
     int threads = count > 1 ? atoi(argument[1]) : 1;
@@ -47,14 +22,14 @@ int main(int count, char **argument) {
         made.height = 375, made.width = 500;
         made.dtype = way[w].from, made.layout = way[w].from_layout;
         ff_dataset *dataset;
-        OK(made_write(&made, &error));
-        OK(ff_dataset_open(&dataset, made.folder, FF_VERIFY_FIRST, &error));
+        MUST(made_write(&made, error));
+        MUST(ff_dataset_open(&dataset, made.folder, FF_VERIFY_FIRST, error));
         ff_loader_options options = ff_loader_defaults();
         options.batch = 64, options.threads = threads;
         options.dtype = way[w].to, options.layout = way[w].to_layout;
-        OK(ff_augment_parse(&options.augment, "rrc=224,flip", &error));
+        MUST(ff_augment_parse(&options.augment, "rrc=224,flip", error));
         ff_loader *loader;
-        OK(ff_loader_create(&loader, dataset, &options, &error));
+        MUST(ff_loader_create(&loader, dataset, &options, error));
         uint64_t batches = samples / options.batch;
         double best = 0;
         epoch(loader, batches); /* maps, verifies and touches everything */

@@ -7,39 +7,19 @@
 #include "format/block.h"
 #include "format/dataset.h"
 #include "format/filter.h"
+#include "format/generation.h"
 #include "format/index.h"
 #include "format/layout.h"
 #include "format/reader.h"
 #include "format/verify.h"
 #include "format/writer.h"
+#include "tests/unit/check.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-#include <cmocka.h>
-
-static ff_error test_error;
-
-/* A call that must succeed; its sentence is shown where it does not. */
-#define OK(call)                                                                                   \
-    do {                                                                                           \
-        if ((call) != FF_OK) fail_msg("%s: %s", #call, test_error.message);                        \
-    } while (0)
-
-/* A call that must fail with this status, and a sentence that holds `part`. */
-#define FAILS(call, wanted_status, part)                                                           \
-    do {                                                                                           \
-        test_error.message[0] = 0;                                                                 \
-        ff_status fails_status = (call);                                                           \
-        if (fails_status != (wanted_status) || !strstr(test_error.message, (part)))                \
-            fail_msg("%s: status %d, '%s'; wanted %d, '%s'", #call, fails_status,                  \
-                     test_error.message, wanted_status, part);                                     \
-    } while (0)
 
 enum { LABELS_NONE, LABELS_CLASS, LABELS_ALL };
 enum { SKIP_NONE, SKIP_SOME, SKIP_SHARD_1 };
@@ -71,14 +51,14 @@ static inline uint64_t set_mix(uint64_t a, uint64_t b) {
 static inline char *new_folder(void) {
     const char *base = getenv("TMPDIR");
     char *path = NULL;
-    OK(ff_format(&path, &test_error, "%s/ff_format_XXXXXX", base ? base : "/tmp"));
+    assert_ok(ff_format(&path, error, "%s/ff_format_XXXXXX", base ? base : "/tmp"));
     assert_non_null(mkdtemp(path));
     return path;
 }
 
 static inline void remove_folder(char *path) {
     char *command;
-    OK(ff_format(&command, &test_error, "rm -rf '%s'", path));
+    assert_ok(ff_format(&command, error, "rm -rf '%s'", path));
     assert_int_equal(system(command), 0);
     free(command);
     free(path);
@@ -86,7 +66,7 @@ static inline void remove_folder(char *path) {
 
 static inline char *join(const char *folder, const char *name) {
     char *path;
-    OK(ff_format(&path, &test_error, "%s/%s", folder, name));
+    assert_ok(ff_format(&path, error, "%s/%s", folder, name));
     return path;
 }
 
@@ -133,10 +113,10 @@ static inline void set_metadata(const set_spec *spec, ff_metadata *metadata) {
                               .compression = spec->zstd ? FF_COMPRESSION_ZSTD : FF_COMPRESSION_NONE,
                               .level = spec->zstd ? spec->level : 0,
                               .filter = spec->filter};
-    OK(ff_copy_string(&metadata->split, "train", &test_error));
+    assert_ok(ff_copy_string(&metadata->split, "train", error));
     if (spec->filter == FF_FILTER_TABLE) {
         size_t bytes = ff_dtype_bytes(spec->dtype);
-        OK(ff_alloc(&metadata->table, spec->channels, 256 * bytes, "a table", &test_error));
+        assert_ok(ff_alloc(&metadata->table, spec->channels, 256 * bytes, "a table", error));
         for (uint32_t c = 0; c < spec->channels; c++)
             for (unsigned i = 0; i < 256; i++)
                 set_table_element(spec, c, i, metadata->table + (c * 256 + i) * bytes);
@@ -147,38 +127,38 @@ static inline void set_metadata(const set_spec *spec, ff_metadata *metadata) {
             mean[c] = 0.4f + 0.05f * (float)c;
             deviation[c] = 0.2f + 0.01f * (float)c;
         }
-        OK(ff_metadata_set_statistics(metadata, mean, deviation, spec->channels, &test_error));
+        assert_ok(ff_metadata_set_statistics(metadata, mean, deviation, spec->channels, error));
     }
-    OK(ff_metadata_add_transform(metadata, "resize size=256 interpolation=bilinear", &test_error));
-    OK(ff_metadata_add_transform(metadata, "", &test_error));
-    OK(ff_metadata_add_transform(metadata, "normalize 100%\n", &test_error));
-    OK(ff_metadata_add_provenance(metadata, "source", "synthetic", &test_error));
-    OK(ff_metadata_add_provenance(metadata, "option", "--seed 1", &test_error));
-    OK(ff_metadata_add_provenance(metadata, "", "", &test_error));
-    OK(ff_metadata_add_optional(metadata, "a feature of tomorrow", &test_error));
+    assert_ok(ff_metadata_add_transform(metadata, "resize size=256 interpolation=bilinear", error));
+    assert_ok(ff_metadata_add_transform(metadata, "", error));
+    assert_ok(ff_metadata_add_transform(metadata, "normalize 100%\n", error));
+    assert_ok(ff_metadata_add_provenance(metadata, "source", "synthetic", error));
+    assert_ok(ff_metadata_add_provenance(metadata, "option", "--seed 1", error));
+    assert_ok(ff_metadata_add_provenance(metadata, "", "", error));
+    assert_ok(ff_metadata_add_optional(metadata, "a feature of tomorrow", error));
     if (spec->labels >= LABELS_CLASS) {
-        OK(ff_metadata_add_field(metadata, "class", FF_FIELD_CLASS, FF_I32, 1, &test_error));
-        OK(ff_metadata_add_class(metadata, 0, "plain", &test_error));
-        OK(ff_metadata_add_class(metadata, 0, "", &test_error));
-        OK(ff_metadata_add_class(metadata, 0, "two words", &test_error));
-        OK(ff_metadata_add_class(metadata, 0, "\xff\xfe%41\n\r\t\x01", &test_error));
-        OK(ff_metadata_add_class(metadata, 0, "\xe7\x8c\xab", &test_error));
+        assert_ok(ff_metadata_add_field(metadata, "class", FF_FIELD_CLASS, FF_I32, 1, error));
+        assert_ok(ff_metadata_add_class(metadata, 0, "plain", error));
+        assert_ok(ff_metadata_add_class(metadata, 0, "", error));
+        assert_ok(ff_metadata_add_class(metadata, 0, "two words", error));
+        assert_ok(ff_metadata_add_class(metadata, 0, "\xff\xfe%41\n\r\t\x01", error));
+        assert_ok(ff_metadata_add_class(metadata, 0, "\xe7\x8c\xab", error));
     }
     if (spec->labels == LABELS_ALL) {
-        OK(ff_metadata_add_field(metadata, "big class", FF_FIELD_CLASS, FF_I64, 1, &test_error));
-        OK(ff_metadata_add_field(metadata, "tags", FF_FIELD_MULTI_HOT, FF_U8, 5, &test_error));
-        OK(ff_metadata_add_field(metadata, "wide tags", FF_FIELD_MULTI_HOT, FF_U8, 17,
-                                 &test_error));
-        OK(ff_metadata_add_field(metadata, "soft", FF_FIELD_SOFT, FF_F32, 3, &test_error));
-        OK(ff_metadata_add_field(metadata, "wide soft", FF_FIELD_SOFT, FF_F32, 10, &test_error));
-        OK(ff_metadata_add_field(metadata, "nothing", FF_FIELD_NONE, FF_U8, 0, &test_error));
-        OK(ff_metadata_add_field(metadata, "point", FF_FIELD_VECTOR, FF_F16, 3, &test_error));
-        OK(ff_metadata_add_field(metadata, "box", FF_FIELD_VECTOR, FF_I64, 4, &test_error));
+        assert_ok(ff_metadata_add_field(metadata, "big class", FF_FIELD_CLASS, FF_I64, 1, error));
+        assert_ok(ff_metadata_add_field(metadata, "tags", FF_FIELD_MULTI_HOT, FF_U8, 5, error));
+        assert_ok(
+            ff_metadata_add_field(metadata, "wide tags", FF_FIELD_MULTI_HOT, FF_U8, 17, error));
+        assert_ok(ff_metadata_add_field(metadata, "soft", FF_FIELD_SOFT, FF_F32, 3, error));
+        assert_ok(ff_metadata_add_field(metadata, "wide soft", FF_FIELD_SOFT, FF_F32, 10, error));
+        assert_ok(ff_metadata_add_field(metadata, "nothing", FF_FIELD_NONE, FF_U8, 0, error));
+        assert_ok(ff_metadata_add_field(metadata, "point", FF_FIELD_VECTOR, FF_F16, 3, error));
+        assert_ok(ff_metadata_add_field(metadata, "box", FF_FIELD_VECTOR, FF_I64, 4, error));
     }
-    OK(ff_metadata_plan(metadata, 1 << 20, &test_error));
+    assert_ok(ff_metadata_plan(metadata, 1 << 20, error));
     if (spec->per_block) metadata->items_per_block = spec->per_block;
     if (spec->per_shard) metadata->items_per_shard = spec->per_shard;
-    OK(ff_metadata_check(metadata, &test_error));
+    assert_ok(ff_metadata_check(metadata, error));
 }
 
 /* The item at a storage position: a permutation, by cycle walking over a small Feistel-free mix. */
@@ -263,12 +243,13 @@ static inline uint64_t set_source_checksum(const set_spec *spec, uint64_t item) 
 static inline void set_fill_block(const set_spec *spec, const ff_metadata *metadata,
                                   uint64_t number, ff_block *block) {
     ff_block_reset(block, number);
-    uint64_t first = number * metadata->items_per_block;
-    for (uint64_t p = first; p < first + metadata->items_per_block && p < spec->items; p++) {
+    uint64_t first = ff_metadata_first_item(metadata), here = metadata->items - first;
+    uint64_t begin = number * metadata->items_per_block;
+    for (uint64_t p = begin; p < begin + metadata->items_per_block && p < here; p++) {
         if (set_skipped(spec, p)) continue;
         uint8_t key[FF_KEY_LIMIT_BYTES], labels[16][256];
         const void *label[16];
-        uint64_t item = set_item_at(spec, p);
+        uint64_t item = first + set_item_at(spec, p);
         uint32_t height, width;
         void *tensor;
         set_shape(spec, item, &height, &width);
@@ -283,33 +264,39 @@ static inline void set_fill_block(const set_spec *spec, const ff_metadata *metad
                                   .key_bytes = set_key(spec, item, key),
                                   .source_checksum = set_source_checksum(spec, item),
                                   .label = label};
-        OK(ff_block_add(block, &sample, &tensor, &test_error));
+        assert_ok(ff_block_add(block, &sample, &tensor, error));
         set_tensor(spec, item, height, width, tensor);
     }
-    OK(ff_block_seal(block, &test_error));
+    assert_ok(ff_block_seal(block, error));
 }
 
 /* Appends blocks until `stop` of them are in the set, or all. */
 static inline void set_append(const set_spec *spec, const ff_metadata *metadata, ff_writer *writer,
                               uint64_t stop) {
     ff_block *block;
-    OK(ff_block_create(&block, metadata, &test_error));
+    assert_ok(ff_block_create(&block, metadata, error));
     while (ff_writer_next_block(writer) < ff_writer_end_block(writer) &&
            ff_writer_next_block(writer) < stop) {
         set_fill_block(spec, metadata, ff_writer_next_block(writer), block);
-        OK(ff_writer_append(writer, block, &test_error));
+        assert_ok(ff_writer_append(writer, block, error));
     }
     ff_block_destroy(&block);
 }
 
+/* The items of a generation, or of a whole set. */
+static inline void set_write_as(const set_spec *spec, const ff_metadata *metadata,
+                                const char *folder, ff_writer_result *result) {
+    ff_writer *writer;
+    assert_ok(ff_writer_open(&writer, folder, metadata, NULL, error));
+    set_append(spec, metadata, writer, UINT64_MAX);
+    assert_ok(ff_writer_commit(writer, result, error));
+    ff_writer_close(&writer);
+}
+
 static inline void set_write(const set_spec *spec, const char *folder, ff_writer_result *result) {
     ff_metadata metadata;
-    ff_writer *writer;
     set_metadata(spec, &metadata);
-    OK(ff_writer_open(&writer, folder, &metadata, NULL, &test_error));
-    set_append(spec, &metadata, writer, UINT64_MAX);
-    OK(ff_writer_commit(writer, result, &test_error));
-    ff_writer_close(&writer);
+    set_write_as(spec, &metadata, folder, result);
     ff_metadata_free(&metadata);
 }
 
@@ -323,13 +310,13 @@ static inline void set_check_sample(const set_spec *spec, ff_dataset *dataset, f
     size_t key_bytes;
     uint32_t height, width;
     set_shape(spec, item, &height, &width);
-    OK(ff_dataset_entry(dataset, number, &entry, &test_error));
+    assert_ok(ff_dataset_entry(dataset, number, &entry, error));
     assert_int_equal(entry.item, item);
     assert_int_equal(entry.source_checksum, set_source_checksum(spec, item));
-    OK(ff_dataset_key(dataset, number, key, &key_bytes, &test_error));
+    assert_ok(ff_dataset_key(dataset, number, key, &key_bytes, error));
     assert_int_equal(key_bytes, set_key(spec, item, wanted_key));
     assert_memory_equal(key, wanted_key, key_bytes);
-    OK(ff_reader_sample(reader, number, &view, &test_error));
+    assert_ok(ff_reader_sample(reader, number, &view, error));
     assert_int_equal(view.height, height);
     assert_int_equal(view.width, width);
     assert_int_equal(view.tensor_bytes, ff_metadata_tensor_bytes(metadata, height, width));
@@ -341,12 +328,12 @@ static inline void set_check_sample(const set_spec *spec, ff_dataset *dataset, f
     for (size_t i = 0; i < metadata->field_count; i++) {
         uint8_t label[256], wanted[256];
         set_label(spec, metadata, i, item, wanted);
-        OK(ff_reader_label(reader, number, i, label, &test_error));
+        assert_ok(ff_reader_label(reader, number, i, label, error));
         if (ff_field_bytes(&metadata->field[i]))
             assert_memory_equal(label, wanted, ff_field_bytes(&metadata->field[i]));
         if (metadata->field[i].kind != FF_FIELD_CLASS) continue;
         int64_t value;
-        OK(ff_dataset_class(dataset, number, i, &value, &test_error));
+        assert_ok(ff_dataset_class(dataset, number, i, &value, error));
         bool wide = metadata->field[i].dtype == FF_I64;
         assert_int_equal(value, wide ? (int64_t)ff_load_u64(wanted) : (int32_t)ff_load_u32(wanted));
     }
@@ -368,9 +355,9 @@ static inline void set_check(const set_spec *spec, const char *folder, ff_verify
     ff_reader *reader;
     bool *present = calloc(spec->items, 1);
     uint64_t count = set_present(spec, present), number = 0;
-    OK(ff_dataset_open(&dataset, folder, verify, &test_error));
+    assert_ok(ff_dataset_open(&dataset, folder, verify, error));
     assert_int_equal(ff_dataset_count(dataset), count);
-    OK(ff_reader_open(&reader, dataset, &test_error));
+    assert_ok(ff_reader_open(&reader, dataset, error));
     uint64_t key_bytes = 0;
     for (uint64_t item = 0; item < spec->items; item++) {
         uint8_t key[FF_KEY_LIMIT_BYTES];
@@ -385,15 +372,15 @@ static inline void set_check(const set_spec *spec, const char *folder, ff_verify
     ff_metadata wanted;
     ff_buffer text[2] = {{0}};
     set_metadata(spec, &wanted);
-    OK(ff_metadata_write(&wanted, &text[0], &test_error));
-    OK(ff_metadata_write(ff_dataset_metadata(dataset), &text[1], &test_error));
+    assert_ok(ff_metadata_write(&wanted, &text[0], error));
+    assert_ok(ff_metadata_write(ff_dataset_metadata(dataset), &text[1], error));
     assert_string_equal(text[0].bytes, text[1].bytes);
     ff_metadata_free(&wanted);
     ff_buffer_free(&text[0]);
     ff_buffer_free(&text[1]);
     ff_reader_close(&reader);
     ff_dataset_close(&dataset);
-    OK(ff_verify_split(folder, 2, NULL, NULL, &test_error));
+    assert_ok(ff_verify_split(folder, 2, NULL, NULL, error));
     free(present);
 }
 

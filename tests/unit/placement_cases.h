@@ -7,19 +7,9 @@
 #include "loader/cuda/kernels.h"
 #include "loader/cuda/table.h"
 #include "loader/device/host.h"
+#include "tests/unit/check.h"
+#include "tests/unit/dice.h"
 #include "tests/unit/make_dataset.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-
-#include <cmocka.h>
-
-#define OK(call)                                                                                   \
-    do {                                                                                           \
-        ff_error ok_error = {0}, *error = &ok_error;                                               \
-        if ((call) != FF_OK) fail_msg("%s", ok_error.message);                                     \
-    } while (0)
 
 typedef struct placement_case {
     made_dataset made;
@@ -53,15 +43,15 @@ typedef struct placement_copy {
 static const ff_cuda_table *placement_card;
 static inline void placement_open(const placement_case *c, ff_device **device) {
     if (placement_card)
-        OK(placement_card->device_create(device, 0, error));
+        assert_ok(placement_card->device_create(device, 0, error));
     else
-        OK(ff_device_host_create(device, c->streams, 200000, c->seed, error));
+        assert_ok(ff_device_host_create(device, c->streams, 200000, c->seed, error));
 }
 
 static inline void placement_take(ff_device *device, ff_stream *stream, void **to, const void *from,
                                   uint64_t bytes) {
     *to = from ? malloc(bytes + 1) : NULL;
-    if (from) OK(device->table->copy(device, stream, *to, from, bytes, error));
+    if (from) assert_ok(device->table->copy(device, stream, *to, from, bytes, error));
 }
 
 /* Runs all steps ahead of the device, as a trainer does; the copies are read at the end. */
@@ -73,14 +63,14 @@ static inline uint64_t placement_run(const placement_case *c, ff_dataset *datase
     ff_recording *recording = NULL;
     placement_open(c, &device);
     const ff_device_table *table = device->table;
-    OK(table->stream_create(device, &stream, error));
+    assert_ok(table->stream_create(device, &stream, error));
     ff_batches_options options = {.loader = c->options,
                                   .kernels = kernels,
                                   .placement = c->placement,
                                   .channels = c->channels,
                                   .quiet = true};
     options.loader.device = device;
-    OK(ff_batches_create(&batches, dataset, &options, error));
+    assert_ok(ff_batches_create(&batches, dataset, &options, error));
     ff_batches_info info = ff_batches_describe(batches);
     assert_int_equal(info.placement, c->placement);
     assert_true(info.device_bytes > 0 && strstr(info.reason, ff_placement_name(c->placement)));
@@ -89,28 +79,28 @@ static inline uint64_t placement_run(const placement_case *c, ff_dataset *datase
                    ff_dtype_bytes(info.dtype);
     uint32_t rows = info.loader.rows;
     /* What a kernel does not write must show. */
-    OK(table->fill(device, stream, buffers->data, 0xee, rows * row, error));
+    assert_ok(table->fill(device, stream, buffers->data, 0xee, rows * row, error));
     uint64_t step = 0;
     for (; step < c->batches; step++) {
         const ff_batch_info *batch;
-        OK(ff_batches_prepare(batches, stream, &batch, error));
+        assert_ok(ff_batches_prepare(batches, stream, &batch, error));
         if (!batch) break;
         if (step == c->seed % 4) { /* as warming up and timing do */
-            OK(ff_batches_enqueue(batches, stream, error));
-            OK(ff_batches_enqueue_again(batches, stream, error));
-            OK(table->stream_synchronize(device, stream, error));
-            OK(ff_batches_rewind(batches, error));
-            OK(ff_batches_prepare(batches, stream, &batch, error));
+            assert_ok(ff_batches_enqueue(batches, stream, error));
+            assert_ok(ff_batches_enqueue_again(batches, stream, error));
+            assert_ok(table->stream_synchronize(device, stream, error));
+            assert_ok(ff_batches_rewind(batches, error));
+            assert_ok(ff_batches_prepare(batches, stream, &batch, error));
         }
         if (c->recorded && step == 1) {
-            OK(table->capture_begin(device, stream, error));
-            OK(ff_batches_enqueue(batches, stream, error));
-            OK(table->capture_end(device, stream, &recording, error));
+            assert_ok(table->capture_begin(device, stream, error));
+            assert_ok(ff_batches_enqueue(batches, stream, error));
+            assert_ok(table->capture_end(device, stream, &recording, error));
         }
         if (recording)
-            OK(table->recording_launch(device, recording, stream, error));
+            assert_ok(table->recording_launch(device, recording, stream, error));
         else
-            OK(ff_batches_enqueue(batches, stream, error));
+            assert_ok(ff_batches_enqueue(batches, stream, error));
         placement_copy *copy = &copies[step];
         placement_take(device, stream, (void **)&copy->data, buffers->data, rows * row);
         placement_take(device, stream, (void **)&copy->weight, buffers->weight, rows * 4ul);
@@ -120,9 +110,9 @@ static inline uint64_t placement_run(const placement_case *c, ff_dataset *datase
         for (size_t i = 0; i < buffers->label_count; i++)
             placement_take(device, stream, (void **)&copy->label[i], buffers->label[i].values,
                            4ul * rows * buffers->label[i].width);
-        OK(ff_batches_finish(batches, stream, error));
+        assert_ok(ff_batches_finish(batches, stream, error));
     }
-    OK(table->stream_synchronize(device, stream, error));
+    assert_ok(table->stream_synchronize(device, stream, error));
     assert_int_equal(ff_batches_measure(batches).batches, step);
     ff_batches_destroy(&batches);
     table->recording_destroy(device, recording);
@@ -152,18 +142,18 @@ static inline void placement_check_rows(const placement_case *c, const ff_slot *
 }
 
 static inline void placement_check(placement_case *c, const ff_loader_kernels *kernels) {
-    OK(made_write(&c->made, error));
+    assert_ok(made_write(&c->made, error));
     ff_dataset *dataset;
-    OK(ff_dataset_open(&dataset, c->made.folder, FF_VERIFY_FIRST, error));
+    assert_ok(ff_dataset_open(&dataset, c->made.folder, FF_VERIFY_FIRST, error));
     placement_copy *copies = calloc(c->batches, sizeof *copies);
     uint64_t batches = placement_run(c, dataset, kernels, copies);
     ff_loader *loader;
     ff_slot *slot;
     ff_loader_options host = c->options;
     host.access = FF_ACCESS_MAPPED;
-    OK(ff_loader_create(&loader, dataset, &host, error));
+    assert_ok(ff_loader_create(&loader, dataset, &host, error));
     for (uint64_t i = 0; i < batches; i++) {
-        OK(ff_loader_acquire(loader, &slot, error));
+        assert_ok(ff_loader_acquire(loader, &slot, error));
         assert_non_null(slot);
         placement_check_rows(c, slot, &copies[i]);
         ff_loader_release(loader, slot, NULL);
@@ -174,17 +164,13 @@ static inline void placement_check(placement_case *c, const ff_loader_kernels *k
         for (int k = 0; k < 3; k++) free(copies[i].label[k]);
     }
     if (batches < c->batches) {
-        OK(ff_loader_acquire(loader, &slot, error));
+        assert_ok(ff_loader_acquire(loader, &slot, error));
         assert_null(slot);
     }
     ff_loader_destroy(&loader);
     free(copies);
     ff_dataset_close(&dataset);
     made_remove(&c->made);
-}
-
-static inline uint32_t placement_draw(uint64_t *state, uint32_t below) {
-    return made_hash((*state)++) % below;
 }
 
 /* wide: the kernels resample, jitter and mix, too. */
@@ -206,57 +192,54 @@ static inline placement_case placement_random(uint64_t trial, bool wide) {
     static const ff_dtype from[] = {FF_U8, FF_F16, FF_BF16, FF_F32};
     static const ff_dtype to[] = {FF_F16, FF_BF16, FF_F32};
     static const char *const labels[] = {"label", "vector", "tags"};
-    uint64_t state = trial * 1000;
-    placement_case c = placement_defaults(40 + placement_draw(&state, 90));
+    dice d = {.seed = trial};
+    placement_case c = placement_defaults(40 + roll(&d, 90));
     made_dataset *made = &c.made;
-    made->dtype = from[placement_draw(&state, 4)];
-    made->layout = placement_draw(&state, 2) ? FF_HWC : FF_CHW;
-    made->channels = 1 + placement_draw(&state, 4);
-    made->statistics = placement_draw(&state, 2);
-    made->height = 8 + placement_draw(&state, 9), made->width = 8 + placement_draw(&state, 9);
-    made->stored_backwards = placement_draw(&state, 2);
-    made->compression = placement_draw(&state, 3) ? FF_COMPRESSION_NONE : FF_COMPRESSION_ZSTD;
-    made->vector_label = placement_draw(&state, 2);
-    c.options.access = (ff_loader_access)placement_draw(&state, 3);
+    made->dtype = from[roll(&d, 4)];
+    made->layout = roll(&d, 2) ? FF_HWC : FF_CHW;
+    made->channels = 1 + roll(&d, 4);
+    made->statistics = roll(&d, 2);
+    made->height = 8 + roll(&d, 9), made->width = 8 + roll(&d, 9);
+    made->stored_backwards = roll(&d, 2);
+    made->compression = roll(&d, 3) ? FF_COMPRESSION_NONE : FF_COMPRESSION_ZSTD;
+    made->vector_label = roll(&d, 2);
+    c.options.access = (ff_loader_access)roll(&d, 3);
     c.placement = (ff_placement)(FF_PLACEMENT_RESIDENT + trial % 3);
     c.seed = trial;
-    c.streams = placement_draw(&state, 3) ? FF_HOST_STREAMS_THREADS : FF_HOST_STREAMS_CALLER;
-    c.recorded = placement_draw(&state, 2);
-    uint32_t pad = placement_draw(&state, 3);
+    c.streams = roll(&d, 3) ? FF_HOST_STREAMS_THREADS : FF_HOST_STREAMS_CALLER;
+    c.recorded = roll(&d, 2);
+    uint32_t pad = roll(&d, 3);
     c.channels = pad == 0 ? 0 : pad == 1 ? 4 : 8;
     ff_loader_options *options = &c.options;
-    options->batch = 1 + placement_draw(&state, 24);
+    options->batch = 1 + roll(&d, 24);
     options->seed = trial;
-    options->order = (ff_order_kind)placement_draw(&state, 3);
+    options->order = (ff_order_kind)roll(&d, 3);
     options->block = options->order == FF_ORDER_BLOCK ? 5 : 0;
     options->group = options->order == FF_ORDER_BLOCK ? 3 : 0;
-    options->last_batch = placement_draw(&state, 2) ? FF_LAST_BATCH_KEEP : FF_LAST_BATCH_DROP;
-    options->threads = (int)placement_draw(&state, 4);
-    options->slots = 2 + placement_draw(&state, 4);
-    options->dtype = to[placement_draw(&state, 3)];
-    options->epoch = placement_draw(&state, 3);
-    options->epochs = placement_draw(&state, 4);
-    options->position = placement_draw(&state, (uint32_t)made->count);
-    if (placement_draw(&state, 2)) {
-        options->height = 4 + placement_draw(&state, 5);
-        options->width = 4 + placement_draw(&state, 5);
+    options->last_batch = roll(&d, 2) ? FF_LAST_BATCH_KEEP : FF_LAST_BATCH_DROP;
+    options->threads = (int)roll(&d, 4);
+    options->slots = 2 + roll(&d, 4);
+    options->dtype = to[roll(&d, 3)];
+    options->epoch = roll(&d, 3);
+    options->epochs = roll(&d, 4);
+    options->position = roll(&d, (uint32_t)made->count);
+    if (roll(&d, 2)) {
+        options->height = 4 + roll(&d, 5);
+        options->width = 4 + roll(&d, 5);
     }
-    if (placement_draw(&state, 3) == 0)
-        options->share_begin = placement_draw(&state, 3), options->share_end = 3,
-        options->share_total = 3;
+    if (roll(&d, 3) == 0)
+        options->share_begin = roll(&d, 3), options->share_end = 3, options->share_total = 3;
     if (made->vector_label) options->label = labels, options->label_count = 3;
-    bool host = c.placement == FF_PLACEMENT_HOST && placement_draw(&state, 2);
-    const char *augment =
-        host ? host_augments[placement_draw(&state, 4)] : augments[placement_draw(&state, 6)];
-    if (!host && wide && placement_draw(&state, 2))
-        augment = wide_augments[placement_draw(&state, 6)];
+    bool host = c.placement == FF_PLACEMENT_HOST && roll(&d, 2);
+    const char *augment = host ? host_augments[roll(&d, 4)] : augments[roll(&d, 6)];
+    if (!host && wide && roll(&d, 2)) augment = wide_augments[roll(&d, 6)];
     if (strstr(augment, "rrc")) options->height = options->width = 0;
     if (strstr(augment, "jitter")) made->channels = 3, made->statistics = trial % 4 > 0;
-    OK(ff_augment_parse(&options->augment, augment, error));
-    if (wide && !host && placement_draw(&state, 3) == 0) { /* of sizes from half to whole */
+    assert_ok(ff_augment_parse(&options->augment, augment, error));
+    if (wide && !host && roll(&d, 3) == 0) { /* of sizes from half to whole */
         made->variable_size = true;
         if (!strstr(augment, "rrc")) options->height = options->width = 4;
-        if (!strstr(augment, "jitter") && placement_draw(&state, 4) == 0) made->dtype = FF_U16;
+        if (!strstr(augment, "jitter") && roll(&d, 4) == 0) made->dtype = FF_U16;
         if (made->dtype == FF_U16) made->statistics = false;
     }
     return c;

@@ -26,19 +26,19 @@ static char *write_set(uint32_t channels) {
     do {                                                                                           \
         const __typeof__(changed) kept_ = (changed);                                               \
         (changed) = (other);                                                                       \
-        FAILS(ff_agreement_check(a, 0, b, 0, FF_FIT_WHOLE, &test_error), FF_BAD_DATA, text);       \
-        FAILS(ff_agreement_check(b, 0, a, 0, FF_FIT_WHOLE, &test_error), FF_BAD_DATA, text);       \
+        assert_fails(ff_agreement_check(a, 0, b, 0, FF_FIT_WHOLE, error), FF_BAD_DATA, text);      \
+        assert_fails(ff_agreement_check(b, 0, a, 0, FF_FIT_WHOLE, error), FF_BAD_DATA, text);      \
         (changed) = kept_;                                                                         \
-        OK(ff_agreement_check(a, 0, b, 0, FF_FIT_WHOLE, &test_error));                             \
+        assert_ok(ff_agreement_check(a, 0, b, 0, FF_FIT_WHOLE, error));                            \
     } while (0)
 
 static void differences_are_refused(void **state) {
     (void)state;
     char *folder = write_set(2);
     ff_dataset *a, *b;
-    OK(ff_dataset_open(&a, folder, FF_VERIFY_FIRST, &test_error));
-    OK(ff_dataset_open(&b, folder, FF_VERIFY_FIRST, &test_error));
-    OK(ff_agreement_check(a, 0, b, 0, FF_FIT_WHOLE, &test_error));
+    assert_ok(ff_dataset_open(&a, folder, FF_VERIFY_FIRST, error));
+    assert_ok(ff_dataset_open(&b, folder, FF_VERIFY_FIRST, error));
+    assert_ok(ff_agreement_check(a, 0, b, 0, FF_FIT_WHOLE, error));
     ff_metadata *first = (ff_metadata *)ff_dataset_metadata(a);
     ff_metadata *second = (ff_metadata *)ff_dataset_metadata(b);
     REFUSED_WITH(a, b, second->channels, 3, "channels");

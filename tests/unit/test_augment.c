@@ -1,15 +1,11 @@
 /* Augmentation parameters and their text. */
 #include "loader/augment/augment.h"
 #include "loader/augment/erase.h"
+#include "tests/unit/check.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 static ff_augment_spec parse(const char *text) {
     ff_augment_spec spec;

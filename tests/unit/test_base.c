@@ -36,24 +36,24 @@ static void byte_order(void **state) {
 static void memory(void **state) {
     (void)state;
     void *memory_at;
-    FAILS(ff_alloc(&memory_at, UINT64_MAX, 2, "a test", &test_error), FF_NO_MEMORY, "for a test");
+    assert_fails(ff_alloc(&memory_at, UINT64_MAX, 2, "a test", error), FF_NO_MEMORY, "for a test");
     assert_null(memory_at);
-    FAILS(ff_alloc(&memory_at, UINT64_C(1) << 32, UINT64_C(1) << 31, "a test", &test_error),
-          FF_NO_MEMORY, "4294967296 x 2147483648 bytes");
-    FAILS(ff_alloc_aligned(&memory_at, UINT64_MAX - 10, 1, 0, "a test", &test_error), FF_NO_MEMORY,
-          "a test");
-    OK(ff_alloc(&memory_at, 0, 5, "a test", &test_error));
+    assert_fails(ff_alloc(&memory_at, UINT64_C(1) << 32, UINT64_C(1) << 31, "a test", error),
+                 FF_NO_MEMORY, "4294967296 x 2147483648 bytes");
+    assert_fails(ff_alloc_aligned(&memory_at, UINT64_MAX - 10, 1, 0, "a test", error), FF_NO_MEMORY,
+                 "a test");
+    assert_ok(ff_alloc(&memory_at, 0, 5, "a test", error));
     assert_non_null(memory_at);
     free(memory_at);
     for (size_t alignment = 0; alignment <= 4096; alignment = alignment ? alignment * 2 : 64) {
-        OK(ff_alloc_aligned(&memory_at, 3, 33, alignment, "a test", &test_error));
+        assert_ok(ff_alloc_aligned(&memory_at, 3, 33, alignment, "a test", error));
         assert_int_equal((uintptr_t)memory_at % (alignment ? alignment : 64), 0);
         free(memory_at);
     }
     uint16_t *array = NULL;
     size_t capacity = 0;
     for (size_t count = 1; count < 1000; count++) {
-        OK(ff_reserve(&array, &capacity, count, sizeof *array, "a test", &test_error));
+        assert_ok(ff_reserve(&array, &capacity, count, sizeof *array, "a test", error));
         assert_true(capacity >= count);
         assert_int_equal(array[count - 1], 0);
         array[count - 1] = (uint16_t)count;
@@ -61,15 +61,15 @@ static void memory(void **state) {
     for (size_t i = 0; i < 999; i++) assert_int_equal(array[i], i + 1);
     uint8_t *far = NULL; /* many times the room at once */
     size_t room = 0;
-    OK(ff_reserve(&far, &room, 3, 1, "a test", &test_error));
-    OK(ff_reserve(&far, &room, 100000, 1, "a test", &test_error));
+    assert_ok(ff_reserve(&far, &room, 3, 1, "a test", error));
+    assert_ok(ff_reserve(&far, &room, 100000, 1, "a test", error));
     assert_true(room >= 100000 && far[99999] == 0);
     free(far);
     size_t before = capacity;
-    FAILS(ff_reserve(&array, &capacity, SIZE_MAX, sizeof *array, "a test", &test_error),
-          FF_NO_MEMORY, "a test");
-    FAILS(ff_reserve(&array, &capacity, SIZE_MAX / 2, sizeof *array, "a test", &test_error),
-          FF_NO_MEMORY, "a test");
+    assert_fails(ff_reserve(&array, &capacity, SIZE_MAX, sizeof *array, "a test", error),
+                 FF_NO_MEMORY, "a test");
+    assert_fails(ff_reserve(&array, &capacity, SIZE_MAX / 2, sizeof *array, "a test", error),
+                 FF_NO_MEMORY, "a test");
     assert_int_equal(capacity, before);
     free(array);
     uint64_t out = 7;
@@ -85,18 +85,18 @@ static void memory(void **state) {
 static void buffers(void **state) {
     (void)state;
     ff_buffer buffer = {0};
-    for (int i = 0; i < 1000; i++) OK(ff_buffer_printf(&buffer, &test_error, "%d,", i));
-    OK(ff_buffer_add(&buffer, "\0x", 2, &test_error));
-    OK(ff_buffer_add(&buffer, NULL, 0, &test_error));
+    for (int i = 0; i < 1000; i++) assert_ok(ff_buffer_printf(&buffer, error, "%d,", i));
+    assert_ok(ff_buffer_add(&buffer, "\0x", 2, error));
+    assert_ok(ff_buffer_add(&buffer, NULL, 0, error));
     assert_int_equal(buffer.length, 10 * 2 + 90 * 3 + 900 * 4 + 2);
     assert_int_equal(buffer.bytes[buffer.length], 0);
     ff_buffer_free(&buffer);
     assert_null(buffer.bytes);
     char *text;
-    OK(ff_copy_bytes(&text, "ab\0cd", 5, &test_error));
+    assert_ok(ff_copy_bytes(&text, "ab\0cd", 5, error));
     assert_memory_equal(text, "ab\0cd\0", 6);
     free(text);
-    OK(ff_copy_bytes(&text, NULL, 0, &test_error));
+    assert_ok(ff_copy_bytes(&text, NULL, 0, error));
     assert_string_equal(text, "");
     free(text);
 }
@@ -162,7 +162,7 @@ static const ff_option options[] = {
 static const ff_command command = {"prog", "prog [options]", "Does things.", options, NULL};
 
 static ff_status parse(int count, const char **words, const char **positional, int *positionals,
-                       ff_options_result *result) {
+                       ff_options_result *result, ff_error *error) {
     char *argv[16] = {(char *)(uintptr_t) "prog"};
     for (int i = 0; i < count; i++) argv[i + 1] = (char *)(uintptr_t)words[i];
     flag = false;
@@ -171,37 +171,36 @@ static ff_status parse(int count, const char **words, const char **positional, i
     real = 0.5;
     bytes_wanted = 78;
     choice = 1;
-    return ff_options_parse(&command, count + 1, argv, positional, positionals, result,
-                            &test_error);
+    return ff_options_parse(&command, count + 1, argv, positional, positionals, result, error);
 }
 
 #define PARSE(...)                                                                                 \
     parse((int)(sizeof(const char *[]){__VA_ARGS__} / sizeof(const char *)),                       \
-          (const char *[]){__VA_ARGS__}, positional, &count, &result)
+          (const char *[]){__VA_ARGS__}, positional, &count, &result, error)
 
 static void options_accepted(void **state) {
     (void)state;
     const char *positional[16];
     int count;
     ff_options_result result;
-    OK(parse(0, NULL, positional, &count, &result));
+    assert_ok(parse(0, NULL, positional, &count, &result, error));
     assert_true(count == 0 && !flag && integer == 77 && choice == 1);
-    OK(PARSE("--flag", "--string", "--x", "-i", "-5", "--real=-.5", "--bytes", "4K",
-             "--choice=three"));
+    assert_ok(PARSE("--flag", "--string", "--x", "-i", "-5", "--real=-.5", "--bytes", "4K",
+                    "--choice=three"));
     assert_true(flag && integer == -5 && real == -0.5 && bytes_wanted == 4096 && choice == 2);
     assert_string_equal(string, "--x");
-    OK(PARSE("a", "-f", "-", "--", "--flag", "-s"));
+    assert_ok(PARSE("a", "-f", "-", "--", "--flag", "-s"));
     assert_int_equal(count, 4);
     assert_string_equal(positional[1], "-");
     assert_string_equal(positional[2], "--flag");
-    OK(PARSE("--string="));
+    assert_ok(PARSE("--string="));
     assert_string_equal(string, "");
-    OK(PARSE("--integer=1", "--integer=2"));
+    assert_ok(PARSE("--integer=1", "--integer=2"));
     assert_int_equal(integer, 2);
     /* The ends of a range belong to it. */
-    OK(PARSE("--integer", "-5", "--real", "-1", "--bytes", "1"));
+    assert_ok(PARSE("--integer", "-5", "--real", "-1", "--bytes", "1"));
     assert_true(integer == -5 && real == -1 && bytes_wanted == 1);
-    OK(PARSE("--integer", "1000000", "--real", "1", "--bytes", "1000000000000000000"));
+    assert_ok(PARSE("--integer", "1000000", "--real", "1", "--bytes", "1000000000000000000"));
     assert_true(integer == 1000000 && real == 1 && bytes_wanted == UINT64_C(1000000000000000000));
     static const struct {
         const char *text;
@@ -211,7 +210,7 @@ static void options_accepted(void **state) {
                  {"1G", UINT64_C(1) << 30},
                  {"2T", UINT64_C(2) << 40}};
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
-        OK(PARSE("--bytes", sizes[i].text));
+        assert_ok(PARSE("--bytes", sizes[i].text));
         assert_int_equal(bytes_wanted, sizes[i].bytes);
     }
 }
@@ -221,36 +220,37 @@ static void options_refused(void **state) {
     const char *positional[16];
     int count;
     ff_options_result result;
-    FAILS(PARSE("--flags"), FF_USAGE, "unknown option --flags; did you mean --flag?");
-    FAILS(PARSE("--hepl"), FF_USAGE, "unknown option --hepl; did you mean --help?");
-    FAILS(PARSE("--versoin"), FF_USAGE, "unknown option --versoin; did you mean --version?");
-    FAILS(PARSE("--entirely-other"), FF_USAGE, "'prog --help' lists the options");
-    FAILS(PARSE("-z"), FF_USAGE, "unknown option -z");
-    FAILS(PARSE("-fs"), FF_USAGE, "unknown option -fs");
-    FAILS(PARSE("--flag=1"), FF_USAGE, "--flag takes no value");
-    FAILS(PARSE("--string"), FF_USAGE, "--string needs a value (TEXT)");
-    FAILS(PARSE("--choice"), FF_USAGE, "needs a value (one|two|three)");
-    FAILS(PARSE("--choice", "four"), FF_USAGE, "'four' is none of one|two|three");
-    FAILS(PARSE("--choice", "tw"), FF_USAGE, "'tw' is none of");
-    FAILS(PARSE("--choice", ""), FF_USAGE, "'' is none of");
-    FAILS(PARSE("--integer", "-6"), FF_USAGE, "must be from -5 to 1000000");
-    FAILS(PARSE("--integer", "1000001"), FF_USAGE, "out of range");
-    FAILS(PARSE("--integer", "99999999999999999999"), FF_USAGE, "out of range");
-    FAILS(PARSE("--integer", "1.5"), FF_USAGE, "is not a whole number");
-    FAILS(PARSE("--integer", ""), FF_USAGE, "is not a whole number");
-    FAILS(PARSE("--integer", "1K"), FF_USAGE, "is not a whole number");
-    FAILS(PARSE("--real", "nan"), FF_USAGE, "out of range");
-    FAILS(PARSE("--real", "inf"), FF_USAGE, "out of range");
-    FAILS(PARSE("--real", "1.0001"), FF_USAGE, "out of range");
-    FAILS(PARSE("--real", "-1.0001"), FF_USAGE, "out of range");
-    FAILS(PARSE("--real", "half"), FF_USAGE, "is not a number");
-    FAILS(PARSE("--bytes", "0"), FF_USAGE, "out of range");
-    FAILS(PARSE("--bytes", "-1"), FF_USAGE, "out of range");
-    FAILS(PARSE("--bytes", "4X"), FF_USAGE, "is not a size like 4096, 64K");
-    FAILS(PARSE("--bytes", "4KB"), FF_USAGE, "is not a size");
-    FAILS(PARSE("--bytes", "K"), FF_USAGE, "is not a size");
-    FAILS(PARSE("--bytes", "9999999999T"), FF_USAGE, "out of range");
-    FAILS(PARSE("--bytes", "18014398509481985K"), FF_USAGE, "out of range"); /* 2^64 + 1024 */
+    assert_fails(PARSE("--flags"), FF_USAGE, "unknown option --flags; did you mean --flag?");
+    assert_fails(PARSE("--hepl"), FF_USAGE, "unknown option --hepl; did you mean --help?");
+    assert_fails(PARSE("--versoin"), FF_USAGE, "unknown option --versoin; did you mean --version?");
+    assert_fails(PARSE("--entirely-other"), FF_USAGE, "'prog --help' lists the options");
+    assert_fails(PARSE("-z"), FF_USAGE, "unknown option -z");
+    assert_fails(PARSE("-fs"), FF_USAGE, "unknown option -fs");
+    assert_fails(PARSE("--flag=1"), FF_USAGE, "--flag takes no value");
+    assert_fails(PARSE("--string"), FF_USAGE, "--string needs a value (TEXT)");
+    assert_fails(PARSE("--choice"), FF_USAGE, "needs a value (one|two|three)");
+    assert_fails(PARSE("--choice", "four"), FF_USAGE, "'four' is none of one|two|three");
+    assert_fails(PARSE("--choice", "tw"), FF_USAGE, "'tw' is none of");
+    assert_fails(PARSE("--choice", ""), FF_USAGE, "'' is none of");
+    assert_fails(PARSE("--integer", "-6"), FF_USAGE, "must be from -5 to 1000000");
+    assert_fails(PARSE("--integer", "1000001"), FF_USAGE, "out of range");
+    assert_fails(PARSE("--integer", "99999999999999999999"), FF_USAGE, "out of range");
+    assert_fails(PARSE("--integer", "1.5"), FF_USAGE, "is not a whole number");
+    assert_fails(PARSE("--integer", ""), FF_USAGE, "is not a whole number");
+    assert_fails(PARSE("--integer", "1K"), FF_USAGE, "is not a whole number");
+    assert_fails(PARSE("--real", "nan"), FF_USAGE, "out of range");
+    assert_fails(PARSE("--real", "inf"), FF_USAGE, "out of range");
+    assert_fails(PARSE("--real", "1.0001"), FF_USAGE, "out of range");
+    assert_fails(PARSE("--real", "-1.0001"), FF_USAGE, "out of range");
+    assert_fails(PARSE("--real", "half"), FF_USAGE, "is not a number");
+    assert_fails(PARSE("--bytes", "0"), FF_USAGE, "out of range");
+    assert_fails(PARSE("--bytes", "-1"), FF_USAGE, "out of range");
+    assert_fails(PARSE("--bytes", "4X"), FF_USAGE, "is not a size like 4096, 64K");
+    assert_fails(PARSE("--bytes", "4KB"), FF_USAGE, "is not a size");
+    assert_fails(PARSE("--bytes", "K"), FF_USAGE, "is not a size");
+    assert_fails(PARSE("--bytes", "9999999999T"), FF_USAGE, "out of range");
+    assert_fails(PARSE("--bytes", "18014398509481985K"), FF_USAGE,
+                 "out of range"); /* 2^64 + 1024 */
     assert_int_equal(bytes_wanted, 78);
 }
 
@@ -307,7 +307,7 @@ static void threads(void **state) {
     (void)state;
     atomic_uchar seen[3] = {0};
     ff_threads *group;
-    OK(ff_threads_start(&group, 3, "a rather long name", count_thread, seen, &test_error));
+    assert_ok(ff_threads_start(&group, 3, "a rather long name", count_thread, seen, error));
     ff_threads_join(&group);
     ff_threads_join(&group);
     for (int i = 0; i < 3; i++) assert_int_equal(seen[i], 1);
@@ -323,7 +323,7 @@ static void parallel_for(void **state) {
     for (int threads = 0; threads <= 5; threads++)
         for (size_t count = 0; count <= 1000; count += count < 4 ? 1 : 249) {
             memset(seen, 0, sizeof seen);
-            OK(ff_parallel_for(threads, count, count_index, seen, &test_error));
+            assert_ok(ff_parallel_for(threads, count, count_index, seen, error));
             for (size_t i = 0; i < count; i++) assert_int_equal(seen[i], 1);
         }
     assert_true(ff_cpu_count() >= 1);
@@ -408,7 +408,7 @@ static void guard_thread(void *context, int index) {
 static void guard_catches_in_threads(void) {
     const uint8_t *map = map_and_truncate(MAPPED / 2);
     ff_threads *threads;
-    OK(ff_threads_start(&threads, 4, "guard", guard_thread, (void *)(uintptr_t)map, &test_error));
+    assert_ok(ff_threads_start(&threads, 4, "guard", guard_thread, (void *)(uintptr_t)map, error));
     ff_threads_join(&threads);
     assert_int_equal(munmap((void *)(uintptr_t)map, MAPPED), 0);
 }

@@ -1,13 +1,9 @@
 /* Decoders: kinds by content, headers, limits, damage and its sentences, reuse. (tests/exact
  * compares pixels with Pillow's.) */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdint.h>
 
-#include <cmocka.h>
-
 #include "format/base/bytes.h"
+#include "tests/unit/check.h"
 #include "tests/unit/make_jpeg.h"
 #include "tools/ffpack/decode/exif.h"
 #include "tools/ffpack/decode/png_exif.h"

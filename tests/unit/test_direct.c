@@ -55,8 +55,8 @@ static const set_spec base = {.dtype = FF_F16,
 static void check_all(const char *folder) {
     ff_dataset *dataset;
     ff_reader *reader;
-    OK(ff_dataset_open(&dataset, folder, FF_VERIFY_ALWAYS, &test_error));
-    OK(ff_reader_open_direct(&reader, dataset, &test_error));
+    assert_ok(ff_dataset_open(&dataset, folder, FF_VERIFY_ALWAYS, error));
+    assert_ok(ff_reader_open_direct(&reader, dataset, error));
     fake.active = true;
     fake.calls = fake.unaligned = 0;
     for (uint64_t i = 0; i < base.items; i++) set_check_sample(&base, dataset, reader, i, i);
@@ -103,8 +103,8 @@ static void many_shards(void **state) {
     ff_dataset *dataset;
     ff_reader *reader;
     set_write(&spec, folder, &result);
-    OK(ff_dataset_open(&dataset, folder, FF_VERIFY_ALWAYS, &test_error));
-    OK(ff_reader_open_direct(&reader, dataset, &test_error));
+    assert_ok(ff_dataset_open(&dataset, folder, FF_VERIFY_ALWAYS, error));
+    assert_ok(ff_reader_open_direct(&reader, dataset, error));
     for (uint64_t i = 0; i < 12; i++) {
         set_check_sample(&spec, dataset, reader, i, i);
         set_check_sample(&spec, dataset, reader, i + 128, i + 128);
@@ -119,16 +119,17 @@ static void a_file_that_shrinks(void **state) {
     ff_dataset *dataset;
     ff_reader *reader;
     ff_view view;
-    OK(ff_dataset_open(&dataset, folder, FF_VERIFY_FIRST, &test_error));
-    OK(ff_reader_open_direct(&reader, dataset, &test_error));
-    OK(ff_reader_sample(reader, 8, &view, &test_error)); /* opens the shard */
+    assert_ok(ff_dataset_open(&dataset, folder, FF_VERIFY_FIRST, error));
+    assert_ok(ff_reader_open_direct(&reader, dataset, error));
+    assert_ok(ff_reader_sample(reader, 8, &view, error)); /* opens the shard */
     fake.active = fake.at_end = true;
-    ff_status status = ff_reader_sample(reader, 9, &view, &test_error);
+    ff_error failure = {0};
+    ff_status status = ff_reader_sample(reader, 9, &view, &failure);
     fake.active = fake.at_end = false;
     assert_int_equal(status, FF_IO);
-    assert_non_null(strstr(test_error.message, "shard-000001.ffs: offset"));
-    assert_non_null(strstr(test_error.message, "the file shrank while it was read"));
-    OK(ff_reader_sample(reader, 9, &view, &test_error)); /* nothing of the failure stays */
+    assert_non_null(strstr(failure.message, "shard-000001.ffs: offset"));
+    assert_non_null(strstr(failure.message, "the file shrank while it was read"));
+    assert_ok(ff_reader_sample(reader, 9, &view, error)); /* nothing of the failure stays */
     uint8_t tensor[50 * 61 * 3 * 2];
     set_tensor(&base, 9, 50, 61, tensor);
     assert_memory_equal(view.tensor, tensor, sizeof tensor);

@@ -41,12 +41,12 @@ static void evaluate(ff_trainer *trainer, int batch, int workers, ff_evaluation 
     options.loader.last_batch = FF_LAST_BATCH_KEEP;
     options.loader.order = FF_ORDER_SEQUENTIAL;
     options.loader.threads = workers;
-    OK(ff_model_plan(trainer->model, batch, false, &plan, &test_error));
-    OK(ff_feed_create(&feed, trainer->splits.train, &options, &test_error));
+    assert_ok(ff_model_plan(trainer->model, batch, false, &plan, error));
+    assert_ok(ff_feed_create(&feed, trainer->splits.train, &options, error));
     /* Twice: the second pass begins where the first one ended. */
-    OK(ff_evaluate(plan, feed, result, &test_error));
+    assert_ok(ff_evaluate(plan, feed, result, error));
     ff_evaluation again;
-    OK(ff_evaluate(plan, feed, &again, &test_error));
+    assert_ok(ff_evaluate(plan, feed, &again, error));
     assert_true(again.loss == result->loss && again.count == result->count);
     ff_feed_destroy(&feed);
 }
@@ -63,18 +63,18 @@ static void evaluate_by_hand(ff_trainer *trainer, ff_evaluation *result) {
     options.order = FF_ORDER_SEQUENTIAL;
     options.layout = ff_model_input_layout(trainer->model);
     options.threads = 0;
-    OK(ff_model_plan(trainer->model, 1, false, &plan, &test_error));
-    OK(ff_loader_create(&loader, trainer->splits.train, &options, &test_error));
+    assert_ok(ff_model_plan(trainer->model, 1, false, &plan, error));
+    assert_ok(ff_loader_create(&loader, trainer->splits.train, &options, error));
     for (uint64_t i = 0; i < SAMPLES; i++) {
         int64_t label;
         ff_outcome ignored;
-        OK(ff_loader_acquire(loader, &slot, &test_error));
+        assert_ok(ff_loader_acquire(loader, &slot, error));
         const ff_batch batch = {.images = slot->data,
                                 .labels = slot->label[0].values,
                                 .label_dtype = slot->label[0].dtype};
         ff_plan_enqueue(plan, &batch, false, &ignored, 1, NULL);
-        OK(ff_model_check(trainer->model, &test_error));
-        OK(ff_dataset_class(trainer->splits.train, i, 0, &label, &test_error));
+        assert_ok(ff_model_check(trainer->model, error));
+        assert_ok(ff_dataset_class(trainer->splits.train, i, 0, &label, error));
         ff_loader_release(loader, slot, NULL);
         if (label < 0) continue;
         const float *logits = ff_plan_at(plan, plan->logits);
@@ -103,11 +103,11 @@ static void counts_each_sample_once(void **state) {
     options.threads = 1;
     options.batch = 16;
     ff_trainer *trainer;
-    OK(ff_trainer_create(&trainer, &options, &test_error));
+    assert_ok(ff_trainer_create(&trainer, &options, error));
     int64_t labelled = 0;
     for (uint64_t i = 0; i < SAMPLES; i++) {
         int64_t value;
-        OK(ff_dataset_class(trainer->splits.train, i, 0, &value, &test_error));
+        assert_ok(ff_dataset_class(trainer->splits.train, i, 0, &value, error));
         labelled += value >= 0;
     }
     assert_true(labelled > 0 && labelled < SAMPLES);
@@ -141,7 +141,7 @@ static void resolves_what_is_left_out(void **state) {
     options.learning_rate = 0.5;
     options.warmup_epochs = 0.4;
     ff_trainer *trainer;
-    OK(ff_trainer_create(&trainer, &options, &test_error));
+    assert_ok(ff_trainer_create(&trainer, &options, error));
     assert_int_equal(trainer->batches, 5);
     assert_int_equal(trainer->last_count, 1);
     assert_int_equal(trainer->dropped, 0);
@@ -154,7 +154,7 @@ static void resolves_what_is_left_out(void **state) {
     assert_null(trainer);
 
     options.last_batch = FF_LAST_BATCH_DROP;
-    OK(ff_trainer_create(&trainer, &options, &test_error));
+    assert_ok(ff_trainer_create(&trainer, &options, error));
     assert_int_equal(trainer->batches, 4);
     assert_int_equal(trainer->dropped, 1);
     assert_null(trainer->last_plan);
@@ -170,21 +170,21 @@ static void resolves_what_is_left_out(void **state) {
     for (size_t i = 0; i < sizeof warmups / sizeof *warmups; i++) {
         options.warmup_epochs = warmups[i].given;
         options.epochs = warmups[i].epochs;
-        OK(ff_trainer_create(&trainer, &options, &test_error));
+        assert_ok(ff_trainer_create(&trainer, &options, error));
         assert_int_equal(trainer->groups[0].schedule.warmup_steps, warmups[i].steps);
         ff_trainer_destroy(&trainer);
     }
     options.epochs = 3;
 
     options.batch = 4096;
-    OK(ff_trainer_create(&trainer, &options, &test_error));
+    assert_ok(ff_trainer_create(&trainer, &options, error));
     assert_int_equal(trainer->batches, 1);
     assert_int_equal(trainer->batch, SAMPLES);
     assert_int_equal(trainer->val_batch, SAMPLES);
     ff_trainer_destroy(&trainer);
 
     options.warmup_epochs = 3.5;
-    FAILS(ff_trainer_create(&trainer, &options, &test_error), FF_USAGE, "--warmup: 3.5 epochs");
+    assert_fails(ff_trainer_create(&trainer, &options, error), FF_USAGE, "--warmup: 3.5 epochs");
     assert_null(trainer);
     remove_folder(folder);
 }
@@ -200,8 +200,8 @@ static void covariance_of(ff_dataset *set, const float *filters, double *off, do
     options.batch = SAMPLES;
     options.order = FF_ORDER_SEQUENTIAL;
     options.threads = 0;
-    OK(ff_loader_create(&loader, set, &options, &test_error));
-    OK(ff_loader_acquire(loader, &slot, &test_error));
+    assert_ok(ff_loader_create(&loader, set, &options, error));
+    assert_ok(ff_loader_acquire(loader, &slot, error));
     const int h = (int)slot->height, w = (int)slot->width;
     double sums[K * K] = {0}, places = (double)slot->count * (h - 1) * (w - 1);
     for (uint32_t n = 0; n < slot->count; n++)
@@ -239,10 +239,10 @@ static void whitens_the_first_convolution(void **state) {
         options.seed = run;
         options.batch = 8;
         ff_trainer *trainer;
-        OK(ff_trainer_create(&trainer, &options, &test_error));
+        assert_ok(ff_trainer_create(&trainer, &options, error));
         const int index = ff_model_whitening(trainer->model);
         assert_true(index >= 0);
-        OK(ff_whiten(trainer->model, trainer->splits.train, 0, run + 1, &test_error));
+        assert_ok(ff_whiten(trainer->model, trainer->splits.train, 0, run + 1, error));
         ff_model_get(trainer->model, index, FF_PART_VALUE, filters[run]);
         double off, low, high;
         covariance_of(trainer->splits.train, filters[run], &off, &low, &high);
@@ -264,7 +264,7 @@ static size_t train(const char *folder, bool settles, int epochs, float **values
     options.epochs = epochs;
     options.last_batch = FF_LAST_BATCH_KEEP;
     ff_trainer *trainer;
-    OK(ff_trainer_create(&trainer, &options, &test_error));
+    assert_ok(ff_trainer_create(&trainer, &options, error));
     assert_int_equal(trainer->settled_step, 3 * trainer->batches);
     assert_true((trainer->settled_plan != NULL) == (epochs > 3));
     assert_true((trainer->settled_last_plan != NULL) == (epochs > 3));
@@ -278,15 +278,15 @@ static size_t train(const char *folder, bool settles, int epochs, float **values
         const ff_outcome *outcomes;
         ff_feed_batch next;
         uint32_t found = 1;
-        OK(ff_feed_next(trainer->train_feed, &next, &test_error));
+        assert_ok(ff_feed_next(trainer->train_feed, &next, error));
         next.batch.weights = NULL;
         ff_plan *plan = ff_trainer_plan(trainer, settles ? step : 0, next.count);
         assert_int_equal(ff_plan_batch(plan), next.count);
         assert_int_equal(plan->without != NULL,
                          settles && step >= trainer->settled_step && epochs > 3);
-        OK(ff_step_run(trainer->step, plan, &next.batch, &test_error));
-        OK(ff_feed_done(trainer->train_feed, &test_error));
-        while (found) OK(ff_step_outcomes(trainer->step, false, &outcomes, &found, &test_error));
+        assert_ok(ff_step_run(trainer->step, plan, &next.batch, error));
+        assert_ok(ff_feed_done(trainer->train_feed, error));
+        while (found) assert_ok(ff_step_outcomes(trainer->step, false, &outcomes, &found, error));
     }
     size_t count = 0;
     for (int i = 0; i < ff_model_parameter_count(trainer->model); i++)

@@ -52,20 +52,20 @@ static void check_bytes(const char *folder) {
     ff_file *file;
     uint8_t back[SMALL];
     fake.log[0] = 0;
-    OK(ff_file_create(&file, folder, "file", &test_error));
-    OK(ff_file_write(file, wanted, SMALL, &test_error));
-    OK(ff_file_skip(file, SMALL, &test_error));
-    OK(ff_file_write(file, wanted + 2 * SMALL, LENGTH - 3 * SMALL, &test_error));
-    OK(ff_file_write(file, wanted + LENGTH - SMALL, SMALL, &test_error));
+    assert_ok(ff_file_create(&file, folder, "file", error));
+    assert_ok(ff_file_write(file, wanted, SMALL, error));
+    assert_ok(ff_file_skip(file, SMALL, error));
+    assert_ok(ff_file_write(file, wanted + 2 * SMALL, LENGTH - 3 * SMALL, error));
+    assert_ok(ff_file_write(file, wanted + LENGTH - SMALL, SMALL, error));
     assert_int_equal(ff_file_offset(file), LENGTH);
-    OK(ff_file_rewrite(file, SMALL, wanted + SMALL, SMALL, &test_error));
+    assert_ok(ff_file_rewrite(file, SMALL, wanted + SMALL, SMALL, error));
     for (size_t at = 0; at <= 3 * SMALL; at += SMALL / 2) {
-        OK(ff_file_read_back(file, at, back, SMALL, &test_error));
+        assert_ok(ff_file_read_back(file, at, back, SMALL, error));
         assert_memory_equal(back, wanted + at, SMALL);
     }
-    FAILS(ff_file_read_back(file, LENGTH - 10, back, SMALL, &test_error), FF_BAD_DATA,
-          "ends at offset 700000, where 990 more bytes are wanted");
-    OK(ff_file_commit(&file, &test_error));
+    assert_fails(ff_file_read_back(file, LENGTH - 10, back, SMALL, error), FF_BAD_DATA,
+                 "ends at offset 700000, where 990 more bytes are wanted");
+    assert_ok(ff_file_commit(&file, error));
     size_t length;
     char *path = join(folder, "file");
     uint8_t *bytes = read_whole(path, &length);
@@ -88,13 +88,13 @@ static void calls_that_do_less(void **state) {
 
 /* Makes a file that ends by `end`; whether it has its name, or its temporary one. */
 static ff_status make(const char *folder, ff_status (*end)(ff_file **, ff_error *), bool *named,
-                      bool *temporary) {
+                      bool *temporary, ff_error *failure) {
     char *path = join(folder, "made"), *made = join(folder, "made.tmp");
     ff_file *file;
     fake.log[0] = 0;
-    OK(ff_file_create(&file, folder, "made", &test_error));
-    OK(ff_file_write(file, wanted, SMALL, &test_error));
-    ff_status status = end(&file, &test_error);
+    assert_ok(ff_file_create(&file, folder, "made", error));
+    assert_ok(ff_file_write(file, wanted, SMALL, error));
+    ff_status status = end(&file, failure);
     assert_null(file);
     *named = !unlink(path);
     *temporary = !unlink(made);
@@ -106,10 +106,10 @@ static ff_status make(const char *folder, ff_status (*end)(ff_file **, ff_error 
 /* The bytes are on the disk before the name, and the name before the call returns. */
 static void order_of_a_commit(void **state) {
     bool named, temporary;
-    assert_int_equal(make(*state, ff_file_commit, &named, &temporary), FF_OK);
+    assert_ok(make(*state, ff_file_commit, &named, &temporary, error));
     assert_string_equal(fake.log, "fsync, rename, fsync folder");
     assert_true(named && !temporary);
-    assert_int_equal(make(*state, ff_file_keep, &named, &temporary), FF_OK);
+    assert_ok(make(*state, ff_file_keep, &named, &temporary, error));
     assert_string_equal(fake.log, "fsync");
     assert_true(!named && temporary);
 }
@@ -127,12 +127,14 @@ static void calls_that_fail(void **state) {
     bool named, temporary;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         fake.failing = cases[i].failing;
-        FAILS(make(*state, ff_file_commit, &named, &temporary), FF_IO, cases[i].message);
+        assert_fails(make(*state, ff_file_commit, &named, &temporary, error), FF_IO,
+                     cases[i].message);
         assert_string_equal(fake.log, cases[i].log);
         assert_true(named == cases[i].named && !temporary);
     }
     fake.failing = "fsync";
-    FAILS(make(*state, ff_file_keep, &named, &temporary), FF_IO, "made.tmp: cannot sync");
+    assert_fails(make(*state, ff_file_keep, &named, &temporary, error), FF_IO,
+                 "made.tmp: cannot sync");
     assert_true(!named && !temporary);
     fake.failing = NULL;
 }

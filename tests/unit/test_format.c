@@ -29,7 +29,7 @@ static void round_trip(const set_spec *spec) {
     uint8_t *bytes = read_whole(index, &length);
     assert_int_equal(unlink(index), 0);
     ff_writer_result again;
-    OK(ff_index_build(folder, NULL, &again, NULL, &test_error));
+    assert_ok(ff_index_build(folder, NULL, &again, NULL, error));
     uint8_t *again_bytes = read_whole(index, &again_length);
     assert_int_equal(length, again_length);
     assert_memory_equal(bytes, again_bytes, length);
@@ -178,18 +178,18 @@ static void continuing(void **state) {
         for (uint64_t stop = 0; stop <= blocks; stop++) {
             char *folder = new_folder();
             ff_writer *writer;
-            OK(ff_writer_open(&writer, folder, &metadata, NULL, &test_error));
+            assert_ok(ff_writer_open(&writer, folder, &metadata, NULL, error));
             assert_int_equal(ff_writer_end_block(writer), blocks);
             set_append(&spec, &metadata, writer, stop);
             if (stop < blocks)
-                FAILS(ff_writer_commit(writer, &result, &test_error), FF_FAILED, "missing");
+                assert_fails(ff_writer_commit(writer, &result, error), FF_FAILED, "missing");
             ff_writer_close(&writer);
-            OK(ff_writer_open(&writer, folder, &metadata, NULL, &test_error));
+            assert_ok(ff_writer_open(&writer, folder, &metadata, NULL, error));
             assert_int_equal(ff_writer_next_block(writer), stop == blocks ? stop : stop / 2 * 2);
             set_append(&spec, &metadata, writer, UINT64_MAX);
-            OK(ff_writer_commit(writer, &result, &test_error));
+            assert_ok(ff_writer_commit(writer, &result, error));
             ff_writer_close(&writer);
-            OK(ff_format(&command, &test_error, "diff -r '%s' '%s'", whole, folder));
+            assert_ok(ff_format(&command, error, "diff -r '%s' '%s'", whole, folder));
             assert_int_equal(system(command), 0);
             free(command);
             remove_folder(folder);
@@ -198,7 +198,7 @@ static void continuing(void **state) {
         char *gone = join(whole, "shard-000001.ffs");
         ff_writer *writer;
         assert_int_equal(unlink(gone), 0);
-        OK(ff_writer_open(&writer, whole, &metadata, NULL, &test_error));
+        assert_ok(ff_writer_open(&writer, whole, &metadata, NULL, error));
         assert_int_equal(ff_writer_next_block(writer), 2);
         ff_writer_close(&writer);
         free(gone);
@@ -216,16 +216,16 @@ static void other_metadata(void **state) {
     ff_writer_result result;
     set_write(&base, folder, &result);
     set_metadata(&base, &metadata);
-    OK(ff_metadata_copy(&other, &metadata, &test_error));
+    assert_ok(ff_metadata_copy(&other, &metadata, error));
     other.dtype = FF_BF16;
-    FAILS(ff_writer_open(&writer, folder, &other, NULL, &test_error), FF_USAGE, "dtype=f16");
+    assert_fails(ff_writer_open(&writer, folder, &other, NULL, error), FF_USAGE, "dtype=f16");
     assert_null(writer);
-    FAILS(ff_writer_open(&writer, folder, &other, NULL, &test_error), FF_USAGE, "dtype=bf16");
+    assert_fails(ff_writer_open(&writer, folder, &other, NULL, error), FF_USAGE, "dtype=bf16");
     ff_metadata_free(&other);
-    OK(ff_metadata_copy(&other, &metadata, &test_error));
-    OK(ff_metadata_add_provenance(&other, "option", "--exif", &test_error));
-    FAILS(ff_writer_open(&writer, folder, &other, NULL, &test_error), FF_USAGE,
-          "wanted 'provenance option --exif'");
+    assert_ok(ff_metadata_copy(&other, &metadata, error));
+    assert_ok(ff_metadata_add_provenance(&other, "option", "--exif", error));
+    assert_fails(ff_writer_open(&writer, folder, &other, NULL, error), FF_USAGE,
+                 "wanted 'provenance option --exif'");
     ff_metadata_free(&other);
     ff_metadata_free(&metadata);
     remove_folder(folder);
@@ -240,35 +240,35 @@ static void writer_refusals(void **state) {
     void *tensor;
     set_spec spec = base;
     set_metadata(&spec, &metadata);
-    FAILS(ff_writer_open(&writer, "/nonexistent/folder", &metadata, NULL, &test_error), FF_IO,
-          "/nonexistent/folder");
+    assert_fails(ff_writer_open(&writer, "/nonexistent/folder", &metadata, NULL, error), FF_IO,
+                 "/nonexistent/folder");
     char *folder = new_folder();
-    OK(ff_writer_open(&writer, folder, &metadata, NULL, &test_error));
-    OK(ff_block_create(&block, &metadata, &test_error));
+    assert_ok(ff_writer_open(&writer, folder, &metadata, NULL, error));
+    assert_ok(ff_block_create(&block, &metadata, error));
     set_fill_block(&spec, &metadata, 1, block);
-    FAILS(ff_writer_append(writer, block, &test_error), FF_FAILED,
-          "block 1 was appended, wanted 0");
+    assert_fails(ff_writer_append(writer, block, error), FF_FAILED,
+                 "block 1 was appended, wanted 0");
     uint8_t label[8] = {0};
     const void *labels[1] = {label};
     char *key = calloc(FF_KEY_LIMIT_BYTES + 1, 1);
     ff_block_sample sample = {.key = key, .key_bytes = FF_KEY_LIMIT_BYTES + 1, .label = labels};
-    FAILS(ff_block_add(block, &sample, &tensor, &test_error), FF_BAD_DATA, "4097 bytes");
+    assert_fails(ff_block_add(block, &sample, &tensor, error), FF_BAD_DATA, "4097 bytes");
     sample.key_bytes = 0;
     sample.item = metadata.items;
-    FAILS(ff_block_add(block, &sample, &tensor, &test_error), FF_FAILED, "item 20 of 20");
+    assert_fails(ff_block_add(block, &sample, &tensor, error), FF_FAILED, "item 20 of 20");
     free(key);
     ff_block_destroy(&block);
     ff_writer_close(&writer);
 
     /* Not one sample. */
-    OK(ff_writer_open(&writer, folder, &metadata, NULL, &test_error));
-    OK(ff_block_create(&block, &metadata, &test_error));
+    assert_ok(ff_writer_open(&writer, folder, &metadata, NULL, error));
+    assert_ok(ff_block_create(&block, &metadata, error));
     for (uint64_t i = 0; i < ff_writer_end_block(writer); i++) {
         ff_block_reset(block, i);
-        OK(ff_block_seal(block, &test_error));
-        OK(ff_writer_append(writer, block, &test_error));
+        assert_ok(ff_block_seal(block, error));
+        assert_ok(ff_writer_append(writer, block, error));
     }
-    FAILS(ff_writer_commit(writer, &result, &test_error), FF_BAD_DATA, "not one sample");
+    assert_fails(ff_writer_commit(writer, &result, error), FF_BAD_DATA, "not one sample");
     ff_writer_close(&writer);
     ff_block_destroy(&block);
     remove_folder(folder);
@@ -277,12 +277,12 @@ static void writer_refusals(void **state) {
     ff_metadata_free(&metadata);
     spec.variable = true;
     set_metadata(&spec, &metadata);
-    OK(ff_block_create(&block, &metadata, &test_error));
+    assert_ok(ff_block_create(&block, &metadata, error));
     ff_block_reset(block, 0);
     sample = (ff_block_sample){.height = 6, .width = 7, .key = "", .label = labels};
-    FAILS(ff_block_add(block, &sample, &tensor, &test_error), FF_BAD_DATA, "6 x 7");
+    assert_fails(ff_block_add(block, &sample, &tensor, error), FF_BAD_DATA, "6 x 7");
     sample.height = 0;
-    FAILS(ff_block_add(block, &sample, &tensor, &test_error), FF_BAD_DATA, "0 x 7");
+    assert_fails(ff_block_add(block, &sample, &tensor, error), FF_BAD_DATA, "0 x 7");
     ff_block_destroy(&block);
     ff_metadata_free(&metadata);
 }
@@ -332,10 +332,10 @@ static void zstd_reads_shards(void **state) {
     char *folder = new_folder(), *command;
     ff_writer_result result;
     set_write(&spec, folder, &result);
-    OK(ff_format(&command, &test_error,
-                 "zstd -q -d -c '%s'/shard-000000.ffs > '%s'/payload && zstd -q -t "
-                 "'%s'/shard-000000.ffs --format=zstd",
-                 folder, folder, folder));
+    assert_ok(ff_format(&command, error,
+                        "zstd -q -d -c '%s'/shard-000000.ffs > '%s'/payload && zstd -q -t "
+                        "'%s'/shard-000000.ffs --format=zstd",
+                        folder, folder, folder));
     assert_int_equal(system(command), 0);
     free(command);
     char *path = join(folder, "payload");
@@ -359,21 +359,21 @@ static void reader_refusals(void **state) {
     size_t field;
     ff_writer_result result;
     char *folder = new_folder();
-    FAILS(ff_dataset_open(&dataset, "/nonexistent", FF_VERIFY_FIRST, &test_error), FF_IO,
-          "/nonexistent: cannot open");
+    assert_fails(ff_dataset_open(&dataset, "/nonexistent", FF_VERIFY_FIRST, error), FF_IO,
+                 "/nonexistent: cannot open");
     assert_null(dataset);
-    FAILS(ff_dataset_open(&dataset, folder, FF_VERIFY_FIRST, &test_error), FF_BAD_DATA,
-          "is no packed dataset");
+    assert_fails(ff_dataset_open(&dataset, folder, FF_VERIFY_FIRST, error), FF_BAD_DATA,
+                 "is no packed dataset");
     char *split = join(folder, "train");
     assert_int_equal(mkdir(split, 0777), 0);
     set_write(&base, split, &result);
-    FAILS(ff_dataset_open(&dataset, folder, FF_VERIFY_FIRST, &test_error), FF_BAD_DATA, "/train");
-    OK(ff_dataset_open(&dataset, split, FF_VERIFY_FIRST, &test_error));
-    FAILS(ff_dataset_entry(dataset, 20, &entry, &test_error), FF_USAGE, "sample 20");
-    FAILS(ff_dataset_shard(dataset, 3, &info, &test_error), FF_USAGE, "shard 3 of 3");
-    FAILS(ff_dataset_field(dataset, "fine", &field, &test_error), FF_USAGE, "it has class");
-    OK(ff_dataset_field(dataset, NULL, &field, &test_error));
-    OK(ff_dataset_field(dataset, "class", &field, &test_error));
+    assert_fails(ff_dataset_open(&dataset, folder, FF_VERIFY_FIRST, error), FF_BAD_DATA, "/train");
+    assert_ok(ff_dataset_open(&dataset, split, FF_VERIFY_FIRST, error));
+    assert_fails(ff_dataset_entry(dataset, 20, &entry, error), FF_USAGE, "sample 20");
+    assert_fails(ff_dataset_shard(dataset, 3, &info, error), FF_USAGE, "shard 3 of 3");
+    assert_fails(ff_dataset_field(dataset, "fine", &field, error), FF_USAGE, "it has class");
+    assert_ok(ff_dataset_field(dataset, NULL, &field, error));
+    assert_ok(ff_dataset_field(dataset, "class", &field, error));
     ff_dataset_close(&dataset);
     ff_dataset_close(&dataset);
     free(split);
@@ -394,26 +394,26 @@ static void wrong_shards(void **state) {
     set_write(&spec, other, &result);
     char *path = join(folder, "shard-000001.ffs"), *away = join(folder, "away");
     assert_int_equal(rename(path, away), 0);
-    FAILS(ff_dataset_open(&dataset, folder, FF_VERIFY_FIRST, &test_error), FF_IO,
-          "shard-000001.ffs: cannot stat");
-    FAILS(ff_index_build(folder, NULL, &result, NULL, &test_error), FF_IO, "shard-000001.ffs");
-    OK(ff_format(&command, &test_error, "cp '%s'/shard-000000.ffs '%s'", folder, path));
+    assert_fails(ff_dataset_open(&dataset, folder, FF_VERIFY_FIRST, error), FF_IO,
+                 "shard-000001.ffs: cannot stat");
+    assert_fails(ff_index_build(folder, NULL, &result, NULL, error), FF_IO, "shard-000001.ffs");
+    assert_ok(ff_format(&command, error, "cp '%s'/shard-000000.ffs '%s'", folder, path));
     assert_int_equal(system(command), 0);
     free(command);
-    FAILS(ff_index_build(folder, NULL, &result, NULL, &test_error), FF_BAD_DATA,
-          "holds shard 0, wanted 1");
-    OK(ff_format(&command, &test_error, "cp '%s'/shard-000001.ffs '%s'", other, path));
+    assert_fails(ff_index_build(folder, NULL, &result, NULL, error), FF_BAD_DATA,
+                 "holds shard 0, wanted 1");
+    assert_ok(ff_format(&command, error, "cp '%s'/shard-000001.ffs '%s'", other, path));
     assert_int_equal(system(command), 0);
     free(command);
-    FAILS(ff_verify_split(folder, 1, NULL, NULL, &test_error), FF_BAD_DATA, "shard-000001.ffs");
+    assert_fails(ff_verify_split(folder, 1, NULL, NULL, error), FF_BAD_DATA, "shard-000001.ffs");
     size_t wanted, found;
     free(read_whole(path, &wanted));
     free(read_whole(away, &found));
     if (wanted == found) {
-        OK(ff_dataset_open(&dataset, folder, FF_VERIFY_OFF, &test_error));
-        OK(ff_reader_open(&reader, dataset, &test_error));
-        FAILS(ff_reader_sample(reader, 8, &view, &test_error), FF_BAD_DATA, "another shard");
-        OK(ff_reader_sample(reader, 7, &view, &test_error));
+        assert_ok(ff_dataset_open(&dataset, folder, FF_VERIFY_OFF, error));
+        assert_ok(ff_reader_open(&reader, dataset, error));
+        assert_fails(ff_reader_sample(reader, 8, &view, error), FF_BAD_DATA, "another shard");
+        assert_ok(ff_reader_sample(reader, 7, &view, error));
         ff_reader_close(&reader);
         ff_dataset_close(&dataset);
     }
@@ -449,18 +449,18 @@ static void damaged_samples(void **state) {
     ff_reader *reader;
     ff_view view;
     set_write(&spec, folder, &result);
-    OK(ff_dataset_open(&dataset, folder, FF_VERIFY_OFF, &test_error));
+    assert_ok(ff_dataset_open(&dataset, folder, FF_VERIFY_OFF, error));
     for (uint64_t i = 0; i < spec.items; i++) {
         ff_entry entry;
         char name[32];
-        OK(ff_dataset_entry(dataset, i, &entry, &test_error));
+        assert_ok(ff_dataset_entry(dataset, i, &entry, error));
         ff_shard_name(name, entry.shard);
         if (set_mix(5, i) % 3 == 0) flip(folder, name, entry.offset + i);
     }
     ff_dataset_close(&dataset);
     for (int verify = FF_VERIFY_OFF; verify <= FF_VERIFY_ALWAYS; verify++) {
-        OK(ff_dataset_open(&dataset, folder, (ff_verify)verify, &test_error));
-        OK(ff_reader_open(&reader, dataset, &test_error));
+        assert_ok(ff_dataset_open(&dataset, folder, (ff_verify)verify, error));
+        assert_ok(ff_reader_open(&reader, dataset, error));
         for (int round = 0; round < 4; round++)
             for (uint64_t i = 0; i < spec.items; i++) {
                 char part[48];
@@ -468,9 +468,9 @@ static void damaged_samples(void **state) {
                 if (damaged != round % 2) continue; /* the sound ones, the damaged ones, again */
                 snprintf(part, sizeof part, "sample %u has checksum", (unsigned)i);
                 if (damaged && verify != FF_VERIFY_OFF)
-                    FAILS(ff_reader_sample(reader, i, &view, &test_error), FF_BAD_DATA, part);
+                    assert_fails(ff_reader_sample(reader, i, &view, error), FF_BAD_DATA, part);
                 else
-                    OK(ff_reader_sample(reader, i, &view, &test_error));
+                    assert_ok(ff_reader_sample(reader, i, &view, error));
             }
         ff_reader_close(&reader);
         ff_dataset_close(&dataset);
@@ -479,16 +479,16 @@ static void damaged_samples(void **state) {
 }
 
 /* Reads all that the index holds: what a damaged byte anywhere in it must make fail. */
-static ff_status read_index_through(const char *folder) {
+static ff_status read_index_through(const char *folder, ff_error *error) {
     ff_dataset *dataset;
-    ff_status status = ff_dataset_open(&dataset, folder, FF_VERIFY_OFF, &test_error);
+    ff_status status = ff_dataset_open(&dataset, folder, FF_VERIFY_OFF, error);
     if (status != FF_OK) return status;
     for (uint64_t i = 0; i < ff_dataset_count(dataset) && status == FF_OK; i++) {
         uint8_t key[FF_KEY_LIMIT_BYTES];
         size_t key_bytes;
         int64_t value;
-        status = ff_dataset_key(dataset, i, key, &key_bytes, &test_error);
-        if (status == FF_OK) status = ff_dataset_class(dataset, i, 0, &value, &test_error);
+        status = ff_dataset_key(dataset, i, key, &key_bytes, error);
+        if (status == FF_OK) status = ff_dataset_class(dataset, i, 0, &value, error);
     }
     ff_dataset_close(&dataset);
     return status;
@@ -508,37 +508,37 @@ static void damaged_index(void **state) {
     for (int i = 0; i < 4000; i++) {
         char value[64];
         snprintf(value, sizeof value, "the value of a long list of options, number %d", i);
-        OK(ff_metadata_add_provenance(&metadata, "option", value, &test_error));
+        assert_ok(ff_metadata_add_provenance(&metadata, "option", value, error));
     }
     char *folder = new_folder(), *path = join(folder, FF_INDEX_NAME);
     ff_writer *writer;
     ff_writer_result result;
     ff_index_header header;
-    OK(ff_writer_open(&writer, folder, &metadata, NULL, &test_error));
+    assert_ok(ff_writer_open(&writer, folder, &metadata, NULL, error));
     set_append(&spec, &metadata, writer, UINT64_MAX);
-    OK(ff_writer_commit(writer, &result, &test_error));
+    assert_ok(ff_writer_commit(writer, &result, error));
     ff_writer_close(&writer);
     ff_metadata_free(&metadata);
     size_t length;
     uint8_t *bytes = read_whole(path, &length);
-    OK(ff_index_header_decode(&header, bytes, length, path, &test_error));
+    assert_ok(ff_index_header_decode(&header, bytes, length, path, error));
     const ff_section *section = header.section;
     assert_true(section[FF_INDEX_METADATA].bytes > 3 * FF_INDEX_BLOCK_BYTES);
     assert_true(section[FF_INDEX_KEYS].bytes > 2 * FF_INDEX_BLOCK_BYTES);
-    OK(read_index_through(folder));
+    assert_ok(read_index_through(folder, error));
     for (int s = 0; s < FF_INDEX_SECTIONS; s++)
         for (uint64_t at = section[s].bytes; at > 0; at = at > 20011 ? at - 20011 : 0) {
             flip(folder, FF_INDEX_NAME, section[s].offset + at - 1);
-            FAILS(read_index_through(folder), FF_BAD_DATA, "checksum");
+            assert_fails(read_index_through(folder, error), FF_BAD_DATA, "checksum");
             flip(folder, FF_INDEX_NAME, section[s].offset + at - 1);
         }
     /* A key that crosses a border, damaged after it, read before anything else of that block. */
     ff_dataset *dataset;
     int crossing = 0;
-    OK(ff_dataset_open(&dataset, folder, FF_VERIFY_OFF, &test_error));
+    assert_ok(ff_dataset_open(&dataset, folder, FF_VERIFY_OFF, error));
     for (uint64_t i = 0; i < spec.items; i++) {
         ff_entry entry;
-        OK(ff_dataset_entry(dataset, i, &entry, &test_error));
+        assert_ok(ff_dataset_entry(dataset, i, &entry, error));
         uint64_t first = section[FF_INDEX_KEYS].offset + entry.key_offset - FF_HEADER_BYTES;
         uint64_t last = first + entry.key_bytes - 1;
         if (!entry.key_bytes || first / FF_INDEX_BLOCK_BYTES == last / FF_INDEX_BLOCK_BYTES)
@@ -547,8 +547,8 @@ static void damaged_index(void **state) {
         uint8_t key[FF_KEY_LIMIT_BYTES];
         size_t key_bytes;
         flip(folder, FF_INDEX_NAME, FF_HEADER_BYTES + last);
-        OK(ff_dataset_open(&fresh, folder, FF_VERIFY_OFF, &test_error));
-        FAILS(ff_dataset_key(fresh, i, key, &key_bytes, &test_error), FF_BAD_DATA, "checksum");
+        assert_ok(ff_dataset_open(&fresh, folder, FF_VERIFY_OFF, error));
+        assert_fails(ff_dataset_key(fresh, i, key, &key_bytes, error), FF_BAD_DATA, "checksum");
         ff_dataset_close(&fresh);
         flip(folder, FF_INDEX_NAME, FF_HEADER_BYTES + last);
         crossing++;
@@ -572,21 +572,21 @@ static void damaged_frames(void **state) {
     ff_reader *reader;
     ff_view view;
     set_write(&spec, folder, &result);
-    OK(ff_dataset_open(&dataset, folder, FF_VERIFY_FIRST, &test_error));
+    assert_ok(ff_dataset_open(&dataset, folder, FF_VERIFY_FIRST, error));
     const ff_shard *shard;
-    OK(ff_dataset_open_shard(dataset, 0, &shard, &test_error));
+    assert_ok(ff_dataset_open_shard(dataset, 0, &shard, error));
     uint64_t end = shard->footer.samples_end;
     ff_dataset_close(&dataset);
     for (uint64_t at = FF_HEADER_BYTES; at < end; at += 7)
         for (int verify = FF_VERIFY_OFF; verify <= FF_VERIFY_FIRST; verify++) {
             flip(folder, "shard-000000.ffs", at);
-            OK(ff_dataset_open(&dataset, folder, (ff_verify)verify, &test_error));
-            OK(ff_reader_open(&reader, dataset, &test_error));
+            assert_ok(ff_dataset_open(&dataset, folder, (ff_verify)verify, error));
+            assert_ok(ff_reader_open(&reader, dataset, error));
             ff_status status = FF_OK;
-            test_error.message[0] = 0;
+            ff_error failure = {0};
             for (uint64_t i = 0; i < 8 && status == FF_OK; i++)
-                status = ff_reader_sample(reader, i, &view, &test_error);
-            bool named = strstr(test_error.message, "the frame has checksum") != NULL;
+                status = ff_reader_sample(reader, i, &view, &failure);
+            bool named = strstr(failure.message, "the frame has checksum") != NULL;
             assert_int_equal(named, verify == FF_VERIFY_FIRST);
             if (named) assert_int_equal(status, FF_BAD_DATA);
             ff_reader_close(&reader);
@@ -628,7 +628,7 @@ static void wrong_records(void **state) {
     ff_shard_footer footer;
     size_t length;
     set_write(&spec, folder, &result);
-    OK(ff_shard_open(&shard, folder, 1, &test_error));
+    assert_ok(ff_shard_open(&shard, folder, 1, error));
     footer = shard.footer;
     uint64_t footer_offset = shard.footer_offset;
     const ff_section records = footer.section[FF_SHARD_RECORDS];
@@ -644,10 +644,11 @@ static void wrong_records(void **state) {
             ff_checksum(bytes + records.offset, records.bytes);
         ff_shard_footer_encode(&footer, bytes + footer_offset);
         write_whole(path, bytes, length);
-        FAILS(ff_index_build(folder, NULL, &result, NULL, &test_error), FF_BAD_DATA, cases[i].part);
+        assert_fails(ff_index_build(folder, NULL, &result, NULL, error), FF_BAD_DATA,
+                     cases[i].part);
     }
     write_whole(path, sound, length);
-    OK(ff_index_build(folder, NULL, &result, NULL, &test_error));
+    assert_ok(ff_index_build(folder, NULL, &result, NULL, error));
     free(sound);
     free(bytes);
     free(path);
@@ -698,15 +699,15 @@ static void stale_shards(void **state) {
             free(source);
             source = join(whole, "shard-000000.ffs");
         }
-        OK(ff_format(&command, &test_error, "cp '%s' '%s'", source, path));
+        assert_ok(ff_format(&command, error, "cp '%s' '%s'", source, path));
         assert_int_equal(system(command), 0);
         if (cases[i].accepted)
-            OK(ff_writer_open(&writer, folder, &metadata, cases[i].part ? &part : NULL,
-                              &test_error));
+            assert_ok(
+                ff_writer_open(&writer, folder, &metadata, cases[i].part ? &part : NULL, error));
         else
-            FAILS(ff_writer_open(&writer, folder, &metadata, cases[i].part ? &part : NULL,
-                                 &test_error),
-                  FF_USAGE, cases[i].name);
+            assert_fails(
+                ff_writer_open(&writer, folder, &metadata, cases[i].part ? &part : NULL, error),
+                FF_USAGE, cases[i].name);
         ff_writer_close(&writer);
         assert_int_equal(unlink(path), 0);
         free(command);

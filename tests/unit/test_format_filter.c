@@ -50,7 +50,7 @@ static void check(const set_spec *spec, ff_filter filter) {
     ff_metadata metadata;
     ff_table_lookup *lookup = NULL;
     set_metadata(spec, &metadata);
-    if (filter == FF_FILTER_TABLE) OK(ff_table_lookup_create(&lookup, &metadata, &test_error));
+    if (filter == FF_FILTER_TABLE) assert_ok(ff_table_lookup_create(&lookup, &metadata, error));
     size_t bytes = (size_t)ff_metadata_tensor_bytes(&metadata, spec->height, spec->width);
     size_t filtered_bytes = (size_t)ff_filtered_bytes(&metadata, filter, bytes);
     uint8_t *tensor = malloc(bytes), *back = malloc(bytes);
@@ -108,7 +108,7 @@ static void outside_of_the_table(void **state) {
         ff_metadata metadata;
         ff_table_lookup *lookup;
         set_metadata(&spec, &metadata);
-        OK(ff_table_lookup_create(&lookup, &metadata, &test_error));
+        assert_ok(ff_table_lookup_create(&lookup, &metadata, error));
         size_t bytes = ff_dtype_bytes(spec.dtype);
         uint8_t tensor[18 * 4], filtered[18];
         for (size_t at = 0; at < 18; at++) {
@@ -150,7 +150,7 @@ static void equal_table_values(void **state) {
         size_t bytes = ff_dtype_bytes(spec.dtype);
         for (size_t i = 0; i < 256; i++) /* 16 values, each 16 times, falling */
             memset(metadata.table + i * bytes, (int)(255 - i % 16), bytes);
-        OK(ff_table_lookup_create(&lookup, &metadata, &test_error));
+        assert_ok(ff_table_lookup_create(&lookup, &metadata, error));
         uint8_t tensor[16 * 4], filtered[16], back[16 * 4];
         for (size_t i = 0; i < 16; i++) memset(tensor + i * bytes, (int)(255 - i), bytes);
         assert_true(ff_filter_apply(&metadata, FF_FILTER_TABLE, lookup, 1, 16, tensor, filtered));

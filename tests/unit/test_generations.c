@@ -23,9 +23,9 @@ static const set_spec base = {.dtype = FF_F16,
 static void next_metadata(ff_metadata *metadata, uint64_t items) {
     ff_buffer text = {0};
     uint8_t id[16];
-    OK(ff_metadata_write(metadata, &text, &test_error));
+    assert_ok(ff_metadata_write(metadata, &text, error));
     ff_id_of(id, text.bytes, text.length);
-    OK(ff_metadata_append(metadata, id, items, &test_error));
+    assert_ok(ff_metadata_append(metadata, id, items, error));
     ff_buffer_free(&text);
 }
 
@@ -65,7 +65,7 @@ static void places(void **state) {
         }
         assert_int_equal(ff_metadata_shard_count(&metadata), shard);
         ff_metadata copy;
-        OK(ff_metadata_copy(&copy, &metadata, &test_error));
+        assert_ok(ff_metadata_copy(&copy, &metadata, error));
         assert_int_equal(copy.generation_count, generations - 1);
         ff_metadata_free(&copy);
         ff_metadata_free(&metadata);
@@ -86,11 +86,11 @@ static void refuse(const char *old, const char *text, const char *sentence) {
     assert_non_null(at);
     snprintf(changed, sizeof changed, "%.*s%s%s", (int)(at - sound), sound, text, at + strlen(old));
     if (sentence) {
-        FAILS(ff_metadata_read(&metadata, changed, strlen(changed), &test_error), FF_BAD_DATA,
-              sentence);
+        assert_fails(ff_metadata_read(&metadata, changed, strlen(changed), error), FF_BAD_DATA,
+                     sentence);
         return;
     }
-    OK(ff_metadata_read(&metadata, changed, strlen(changed), &test_error));
+    assert_ok(ff_metadata_read(&metadata, changed, strlen(changed), error));
     ff_metadata_free(&metadata);
 }
 
@@ -119,80 +119,45 @@ static void continuing(void **state) {
     ff_buffer text = {0};
     uint8_t id[16];
     set_metadata(&base, &older);
-    OK(ff_metadata_copy(&newer, &older, &test_error));
-    OK(ff_metadata_write(&older, &text, &test_error));
+    assert_ok(ff_metadata_copy(&newer, &older, error));
+    assert_ok(ff_metadata_write(&older, &text, error));
     ff_id_of(id, text.bytes, text.length);
     next_metadata(&newer, 3);
-    OK(ff_metadata_add_provenance(&newer, "source", "more", &test_error));
-    OK(ff_metadata_continues(&older, id, &newer, "here", &test_error));
+    assert_ok(ff_metadata_add_provenance(&newer, "source", "more", error));
+    assert_ok(ff_metadata_continues(&older, id, &newer, "here", error));
     id[0] ^= 1;
-    FAILS(ff_metadata_continues(&older, id, &newer, "here", &test_error), FF_BAD_DATA,
-          "here: its metadata names no generation of this set");
+    assert_fails(ff_metadata_continues(&older, id, &newer, "here", error), FF_BAD_DATA,
+                 "here: its metadata names no generation of this set");
     id[0] ^= 1;
-    OK(ff_metadata_copy(&other, &newer, &test_error));
+    assert_ok(ff_metadata_copy(&other, &newer, error));
     other.layout = FF_HWC;
-    FAILS(ff_metadata_continues(&older, id, &other, "here", &test_error), FF_BAD_DATA,
-          "wanted 'sample dtype=f16 layout=hwc");
+    assert_fails(ff_metadata_continues(&older, id, &other, "here", error), FF_BAD_DATA,
+                 "wanted 'sample dtype=f16 layout=hwc");
     other.layout = FF_CHW;
     other.width++;
-    FAILS(ff_metadata_continues(&older, id, &other, "here", &test_error), FF_BAD_DATA, "width=7");
+    assert_fails(ff_metadata_continues(&older, id, &other, "here", error), FF_BAD_DATA, "width=7");
     other.width--;
-    OK(ff_metadata_add_transform(&other, "later", &test_error));
-    FAILS(ff_metadata_continues(&older, id, &other, "here", &test_error), FF_BAD_DATA, "later");
-    FAILS(ff_metadata_continues(&newer, id, &older, "here", &test_error), FF_BAD_DATA,
-          "names no generation");
+    assert_ok(ff_metadata_add_transform(&other, "later", error));
+    assert_fails(ff_metadata_continues(&older, id, &other, "here", error), FF_BAD_DATA, "later");
+    assert_fails(ff_metadata_continues(&newer, id, &older, "here", error), FF_BAD_DATA,
+                 "names no generation");
     ff_metadata_free(&other);
     ff_metadata_free(&newer);
     ff_metadata_free(&older);
     ff_buffer_free(&text);
 }
 
-/* Items first .. of `spec`, as the generation of `metadata`. */
 static void write_generation(const set_spec *spec, const ff_metadata *metadata,
                              const char *folder) {
-    ff_writer *writer;
     ff_writer_result result;
-    ff_block *block;
-    uint64_t first = ff_metadata_first_item(metadata);
-    OK(ff_writer_open(&writer, folder, metadata, NULL, &test_error));
-    OK(ff_block_create(&block, metadata, &test_error));
-    for (uint64_t number; (number = ff_writer_next_block(writer)) < ff_writer_end_block(writer);) {
-        ff_block_reset(block, number);
-        for (uint64_t i = 0; i < metadata->items_per_block; i++) {
-            uint64_t item = first + number * metadata->items_per_block + i;
-            uint8_t key[FF_KEY_LIMIT_BYTES], labels[16][256];
-            const void *label[16];
-            uint32_t height, width;
-            void *tensor;
-            if (item >= metadata->items) break;
-            set_shape(spec, item, &height, &width);
-            for (size_t k = 0; k < metadata->field_count; k++) {
-                set_label(spec, metadata, k, item, labels[k]);
-                label[k] = labels[k];
-            }
-            ff_block_sample sample = {.item = item,
-                                      .height = height,
-                                      .width = width,
-                                      .key = key,
-                                      .key_bytes = set_key(spec, item, key),
-                                      .source_checksum = set_source_checksum(spec, item),
-                                      .label = label};
-            OK(ff_block_add(block, &sample, &tensor, &test_error));
-            set_tensor(spec, item, height, width, tensor);
-        }
-        OK(ff_block_seal(block, &test_error));
-        OK(ff_writer_append(writer, block, &test_error));
-    }
-    OK(ff_writer_commit(writer, &result, &test_error));
+    set_write_as(spec, metadata, folder, &result);
     assert_int_equal(result.sample_count, metadata->items);
-    ff_block_destroy(&block);
-    ff_writer_close(&writer);
 }
 
 static void check_all(const set_spec *spec, ff_dataset *dataset, uint64_t count) {
     ff_reader *reader;
     assert_int_equal(ff_dataset_count(dataset), count);
-    OK(ff_reader_open(&reader, dataset, &test_error));
+    assert_ok(ff_reader_open(&reader, dataset, error));
     for (uint64_t i = 0; i < count; i++) set_check_sample(spec, dataset, reader, i, i);
     ff_reader_close(&reader);
 }
@@ -211,18 +176,18 @@ static void growing(void **state) {
         set_metadata(&spec, &metadata);
         metadata.version = which & 4 ? FF_FORMAT_VERSION : 0;
         write_generation(&spec, &metadata, folder);
-        OK(ff_dataset_open(&old, folder, FF_VERIFY_FIRST, &test_error));
+        assert_ok(ff_dataset_open(&old, folder, FF_VERIFY_FIRST, error));
         next_metadata(&metadata, 9);
         write_generation(&spec, &metadata, folder);
-        OK(ff_dataset_open(&middle, folder, FF_VERIFY_FIRST, &test_error));
+        assert_ok(ff_dataset_open(&middle, folder, FF_VERIFY_FIRST, error));
         next_metadata(&metadata, 1);
         write_generation(&spec, &metadata, folder);
-        OK(ff_dataset_open(&now, folder, FF_VERIFY_FIRST, &test_error));
+        assert_ok(ff_dataset_open(&now, folder, FF_VERIFY_FIRST, error));
         /* No shard was touched before. */
         check_all(&spec, old, 20);
         check_all(&spec, middle, 29);
         check_all(&spec, now, 30);
-        OK(ff_verify_split(folder, 2, NULL, NULL, &test_error));
+        assert_ok(ff_verify_split(folder, 2, NULL, NULL, error));
         ff_dataset_close(&old);
         ff_dataset_close(&middle);
         ff_dataset_close(&now);
@@ -237,8 +202,8 @@ static void part_texts(void **state) {
                                         "1/x", "x/1", "1/1 ", " 1/1", "1/1000001", "-1/2"};
     ff_part part;
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
-        FAILS(ff_part_parse(&part, wrong[i], &test_error), FF_USAGE, "--part: '");
-    OK(ff_part_parse(&part, "3/7", &test_error));
+        assert_fails(ff_part_parse(&part, wrong[i], error), FF_USAGE, "--part: '");
+    assert_ok(ff_part_parse(&part, "3/7", error));
     assert_int_equal(part.number, 3);
     assert_int_equal(part.count, 7);
     /* The parts' ranges are the whole, in order, whatever the numbers. */
@@ -261,9 +226,9 @@ static void part_files(void **state) {
     ff_part part = {.number = 2, .count = 3, .split = 1, .splits = 2}, found;
     ff_buffer text = {0}, read = {0};
     size_t length;
-    OK(ff_buffer_printf(&text, &test_error, "any text\n"));
-    OK(ff_part_write(&part, folder, &text, &test_error));
-    OK(ff_part_read(&found, folder, &read, &test_error));
+    assert_ok(ff_buffer_printf(&text, error, "any text\n"));
+    assert_ok(ff_part_write(&part, folder, &text, error));
+    assert_ok(ff_part_read(&found, folder, &read, error));
     assert_memory_equal(&part, &found, sizeof part);
     assert_string_equal(read.bytes, "any text\n");
     uint8_t *bytes = read_whole(path, &length);
@@ -271,11 +236,11 @@ static void part_files(void **state) {
         bytes[i] ^= 1;
         write_whole(path, bytes, length);
         bytes[i] ^= 1;
-        assert_int_equal(ff_part_read(&found, folder, &read, &test_error), FF_BAD_DATA);
+        assert_fails(ff_part_read(&found, folder, &read, error), FF_BAD_DATA, "");
     }
     for (size_t i = 0; i < length; i++) {
         write_whole(path, bytes, i);
-        assert_int_equal(ff_part_read(&found, folder, &read, &test_error), FF_BAD_DATA);
+        assert_fails(ff_part_read(&found, folder, &read, error), FF_BAD_DATA, "");
     }
     free(bytes);
     free(path);

@@ -1,15 +1,13 @@
 /* Streams of bytes, gzip undone: what is read, and what is refused. */
 #include "format/base/read.h"
+#include "tests/unit/check.h"
 #include "tools/ffpack/source/input.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include <cmocka.h>
 #include <zlib.h>
 
 static char path[] = "/tmp/test-input-XXXXXX";

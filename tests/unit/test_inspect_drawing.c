@@ -1,16 +1,13 @@
 /* ffinspect's contact sheets in their parts: font, canvas, and tensors back to pictures. */
+#include "tests/unit/check.h"
 #include "tools/ffinspect/canvas.h"
 #include "tools/ffinspect/font.h"
 #include "tools/ffinspect/letters.h"
 #include "tools/ffinspect/picture.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 static ff_error error;
 

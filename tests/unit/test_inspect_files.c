@@ -17,16 +17,16 @@ static void calls_that_do_less(void **state) {
     for (size_t i = 0; i < sizeof most / sizeof most[0]; i++) {
         ff_file *file;
         size_t length;
-        OK(ff_file_replace(&file, path, &test_error));
+        assert_ok(ff_file_replace(&file, path, error));
         assert_true(ff_file_seekable(file));
         short_calls.most = most[i];
         short_calls.interrupted = most[i] > 0;
-        OK(ff_file_write(file, wanted, 2000, &test_error));
-        OK(ff_file_rewrite(file, 3500, wanted + 3500, 1500, &test_error));
-        OK(ff_file_rewrite(file, 2000, wanted + 2000, 1500, &test_error));
+        assert_ok(ff_file_write(file, wanted, 2000, error));
+        assert_ok(ff_file_rewrite(file, 3500, wanted + 3500, 1500, error));
+        assert_ok(ff_file_rewrite(file, 2000, wanted + 2000, 1500, error));
         short_calls.most = 0;
         short_calls.interrupted = false;
-        OK(ff_file_commit(&file, &test_error));
+        assert_ok(ff_file_commit(&file, error));
         uint8_t *bytes = read_whole(path, &length);
         assert_int_equal(length, sizeof wanted);
         assert_memory_equal(bytes, wanted, sizeof wanted);
@@ -57,8 +57,8 @@ static void assert_told(ff_dtype dtype, const char *transform, uint32_t statisti
                         const char *wanted) {
     static const float ones[] = {1, 1, 1};
     ff_metadata metadata = {.dtype = dtype, .channels = 3};
-    if (transform) OK(ff_metadata_add_transform(&metadata, transform, &test_error));
-    if (statistics) OK(ff_metadata_set_statistics(&metadata, ones, ones, 3, &test_error));
+    if (transform) assert_ok(ff_metadata_add_transform(&metadata, transform, error));
+    if (statistics) assert_ok(ff_metadata_set_statistics(&metadata, ones, ones, 3, error));
     assert_true(!strncmp(ff_inspect_values_sentence(&metadata), wanted, strlen(wanted)));
     ff_metadata_free(&metadata);
 }

@@ -90,8 +90,8 @@ static void statistics_do_not_depend_on_threads(void **state) {
     ff_channel_stats *stats[3];
     for (int i = 0; i < 3; i++) {
         ff_dataset *dataset;
-        OK(ff_dataset_open(&dataset, folder, FF_VERIFY_FIRST, &test_error));
-        OK(ff_inspect_stats(&stats[i], dataset, 1 + 2 * i, &test_error));
+        assert_ok(ff_dataset_open(&dataset, folder, FF_VERIFY_FIRST, error));
+        assert_ok(ff_inspect_stats(&stats[i], dataset, 1 + 2 * i, error));
         ff_dataset_close(&dataset);
     }
     for (int c = 0; c < 3; c++) {
@@ -128,8 +128,8 @@ static void statistics_of_large_images(void **state) {
         ff_dataset *dataset;
         ff_channel_stats *stats;
         set_write(&spec, folder, &result);
-        OK(ff_dataset_open(&dataset, folder, FF_VERIFY_FIRST, &test_error));
-        OK(ff_inspect_stats(&stats, dataset, 2, &test_error));
+        assert_ok(ff_dataset_open(&dataset, folder, FF_VERIFY_FIRST, error));
+        assert_ok(ff_inspect_stats(&stats, dataset, 2, error));
         for (size_t c = 0; c < CHANNELS; c++) {
             assert_int_equal(stats[c].count, spec.items * AREA);
             assert_true(close_to(stats[c].mean, sum[c] / (double)(spec.items * AREA)));
@@ -155,8 +155,8 @@ static void statistics_of_no_value(void **state) {
     uint8_t *bytes = read_whole(path, &length);
     memset(bytes + FF_HEADER_BYTES, 0xff, samples);
     write_whole(path, bytes, length);
-    OK(ff_dataset_open(&dataset, folder, FF_VERIFY_OFF, &test_error));
-    OK(ff_inspect_stats(&stats, dataset, 1, &test_error));
+    assert_ok(ff_dataset_open(&dataset, folder, FF_VERIFY_OFF, error));
+    assert_ok(ff_inspect_stats(&stats, dataset, 1, error));
     for (size_t c = 0; c < 3; c++) {
         assert_int_equal(stats[c].nan_count, spec.items * 40 * 40);
         assert_true(stats[c].count == 0 && isnan(ff_inspect_std(&stats[c])));
@@ -177,8 +177,8 @@ static void storage_order_is_sorted(void **state) {
     ff_dataset *dataset;
     uint64_t *number;
     set_write(&spec, folder, &result);
-    OK(ff_dataset_open(&dataset, folder, FF_VERIFY_OFF, &test_error));
-    OK(ff_dataset_storage_order(dataset, &number, &test_error));
+    assert_ok(ff_dataset_open(&dataset, folder, FF_VERIFY_OFF, error));
+    assert_ok(ff_dataset_storage_order(dataset, &number, error));
     assert_non_null(number);
     for (uint64_t p = 0; p < spec.items; p++)
         assert_int_equal(number[p], set_item_at(&spec, p)); /* nothing is skipped */
@@ -200,15 +200,15 @@ static void a_shard_that_shrinks_is_an_error(void **state) {
     ff_view view;
     ff_channel_stats *stats;
     set_write(&spec, folder, &result);
-    OK(ff_dataset_open(&dataset, folder, FF_VERIFY_OFF, &test_error));
-    OK(ff_reader_open(&reader, dataset, &test_error));
-    OK(ff_reader_sample(reader, 80, &view, &test_error));
+    assert_ok(ff_dataset_open(&dataset, folder, FF_VERIFY_OFF, error));
+    assert_ok(ff_reader_open(&reader, dataset, error));
+    assert_ok(ff_reader_sample(reader, 80, &view, error));
     char *copy = malloc(view.tensor_bytes);
     assert_non_null(copy);
-    OK(ff_inspect_copy(dataset, &view, copy, &test_error));
+    assert_ok(ff_inspect_copy(dataset, &view, copy, error));
     assert_int_equal(truncate(shard, 8192), 0);
-    FAILS(ff_inspect_copy(dataset, &view, copy, &test_error), FF_IO, "shard-000000.ffs");
-    FAILS(ff_inspect_stats(&stats, dataset, 2, &test_error), FF_IO, "shard-000000.ffs");
+    assert_fails(ff_inspect_copy(dataset, &view, copy, error), FF_IO, "shard-000000.ffs");
+    assert_fails(ff_inspect_stats(&stats, dataset, 2, error), FF_IO, "shard-000000.ffs");
     assert_null(stats);
     free(copy);
     ff_reader_close(&reader);
@@ -228,26 +228,26 @@ static void ranges(void **state) {
                                       "1:x"};
     uint64_t begin, end;
     for (size_t i = 0; i < sizeof good / sizeof good[0]; i++) {
-        OK(ff_inspect_range(good[i].text, 10, &begin, &end, &test_error));
+        assert_ok(ff_inspect_range(good[i].text, 10, &begin, &end, error));
         assert_int_equal(begin, good[i].begin);
         assert_int_equal(end, good[i].end);
     }
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
-        FAILS(ff_inspect_range(bad[i], 10, &begin, &end, &test_error), FF_USAGE, "--sample");
+        assert_fails(ff_inspect_range(bad[i], 10, &begin, &end, error), FF_USAGE, "--sample");
     unsigned rows, columns;
-    OK(ff_inspect_grid_size("1000X1000", &rows, &columns, &test_error));
+    assert_ok(ff_inspect_grid_size("1000X1000", &rows, &columns, error));
     assert_true(rows == 1000 && columns == 1000);
-    OK(ff_inspect_grid_size("4x8", &rows, &columns, &test_error));
+    assert_ok(ff_inspect_grid_size("4x8", &rows, &columns, error));
     assert_int_equal(rows, 4);
     assert_int_equal(columns, 8);
     static const char *const no_grid[] = {"", "4", "x8", "4x", "0x1", "1x1001", "4x8x", "-1x2"};
     for (size_t i = 0; i < sizeof no_grid / sizeof no_grid[0]; i++)
-        FAILS(ff_inspect_grid_size(no_grid[i], &rows, &columns, &test_error), FF_USAGE, "--grid");
+        assert_fails(ff_inspect_grid_size(no_grid[i], &rows, &columns, error), FF_USAGE, "--grid");
 }
 
 static void assert_readable(const char *bytes, size_t length, const char *wanted) {
     ff_buffer text = {0};
-    OK(ff_inspect_readable(&text, bytes, length, 20, &test_error));
+    assert_ok(ff_inspect_readable(&text, bytes, length, 20, error));
     assert_string_equal(text.bytes, wanted);
     ff_buffer_free(&text);
 }
@@ -279,7 +279,7 @@ static void names_are_safe_to_print(void **state) {
         ff_buffer text = {0};
         for (size_t i = 0; i < 8; i++)
             bytes[i] = (char)(set_mix(round, i) >> 8 | (i % 3 ? 0x80 : 0));
-        OK(ff_inspect_readable(&text, bytes, 8, 100, &test_error));
+        assert_ok(ff_inspect_readable(&text, bytes, 8, 100, error));
         for (size_t i = 0, step; i < text.length; i += step) {
             step = ff_inspect_utf8((const unsigned char *)text.bytes + i, text.length - i);
             assert_int_not_equal(step, 0);
@@ -312,7 +312,7 @@ static void numpy_headers(void **state) {
     for (size_t i = 0; i < 7; i++) {
         const uint64_t shape[] = {UINT64_C(1) << 40, 20, 1000000};
         ff_buffer header = {0};
-        OK(ff_inspect_npy_header(&header, type[i].dtype, shape, i % 3 + 1, &test_error));
+        assert_ok(ff_inspect_npy_header(&header, type[i].dtype, shape, i % 3 + 1, error));
         assert_memory_equal(header.bytes, "\x93NUMPY\x01\x00", 8);
         assert_int_equal(header.length % 64, 0);
         assert_int_equal(ff_load_u16(header.bytes + 8), header.length - 10);
@@ -324,7 +324,7 @@ static void numpy_headers(void **state) {
         uint64_t wide[] = {1, 1};
         for (; wide[0] < UINT64_C(1) << 62; wide[0] *= 2) {
             if (wide[1] < 1000000) wide[1] *= 10;
-            OK(ff_inspect_npy_header(&header, type[i].dtype, wide, 2, &test_error));
+            assert_ok(ff_inspect_npy_header(&header, type[i].dtype, wide, 2, error));
             assert_int_equal(header.length % 64, 0);
             assert_int_equal(header.bytes[header.length - 1], '\n');
             ff_buffer_free(&header);
@@ -350,7 +350,7 @@ static void names_in_ascii(void **state) {
                  {"\U0001f408", "U+1F408"}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         ff_buffer out = {0};
-        OK(ff_inspect_ascii(&out, cases[i].text, &test_error));
+        assert_ok(ff_inspect_ascii(&out, cases[i].text, error));
         assert_string_equal(out.bytes, cases[i].ascii);
         ff_buffer_free(&out);
     }
@@ -377,7 +377,7 @@ static void names_of_classes(void **state) {
                  {-1, FF_NAME_NUMBERED, "unlabeled"}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         ff_buffer out = {0};
-        OK(ff_inspect_class_name(&out, &field, cases[i].value, cases[i].how, &test_error));
+        assert_ok(ff_inspect_class_name(&out, &field, cases[i].value, cases[i].how, error));
         assert_string_equal(out.bytes, cases[i].name);
         ff_buffer_free(&out);
     }

@@ -1,23 +1,19 @@
 /* Parts of JPEGs: the pixels of random regions are those of the whole decode, for every sampling,
  * size and way to store; parts of odd data are left to the whole decode. (tests/exact compares
  * reduced ones with Pillow's.) */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 
-#include <cmocka.h>
-
+#include "tests/unit/check.h"
 #include "tests/unit/make_jpeg.h"
 #include "tools/ffpack/decode/jpeg_pixels.h"
 
 static const ff_decode_options as_is = {.mode = FF_MODE_NATIVE, .pixel_limit = FF_PIXEL_LIMIT};
 
 static ff_region draw_region(uint32_t width, uint32_t height) {
-    ff_region region = {.left = draw(width), .top = draw(height)};
-    region.width = 1 + draw(width - region.left);
-    region.height = 1 + draw(height - region.top);
+    ff_region region = {.left = roll(&luck, width), .top = roll(&luck, height)};
+    region.width = 1 + roll(&luck, width - region.left);
+    region.height = 1 + roll(&luck, height - region.top);
     return region;
 }
 
@@ -64,9 +60,9 @@ static void test_regions(void **unused) {
             way how = {
                 sampling[s][0],           sampling[s][1],        3, .progressive = i % 8 == 7,
                 .arithmetic = i % 8 == 6, .restarts = i % 4 == 1};
-            if (i % 8 == 5) how = (way){1, 1, 1, .restarts = draw(2)};
-            uint32_t most = draw(2) ? 40 : 200;
-            file jpeg = make_jpeg(1 + draw(most), 1 + draw(most), &how);
+            if (i % 8 == 5) how = (way){1, 1, 1, .restarts = roll(&luck, 2)};
+            uint32_t most = roll(&luck, 2) ? 40 : 200;
+            file jpeg = make_jpeg(1 + roll(&luck, most), 1 + roll(&luck, most), &how);
             check(decoder, &jpeg, (uint32_t)how.components, !how.progressive);
             free(jpeg.bytes);
         }
@@ -123,12 +119,12 @@ static void test_damage(void **unused) {
     assert_int_equal(ff_decoder_create(&decoder, NULL), FF_OK);
     ff_image whole = {0}, part = {0};
     for (int i = 0; i < 60; i++) {
-        file jpeg =
-            make_jpeg(40 + draw(30), 40 + draw(30), &(way){2, 1 + i % 2, 3, .restarts = i % 3});
+        file jpeg = make_jpeg(40 + roll(&luck, 30), 40 + roll(&luck, 30),
+                              &(way){2, 1 + i % 2, 3, .restarts = i % 3});
         for (int k = 0; k < 30; k++) {
-            size_t at = 2 + draw((uint32_t)jpeg.length - 2);
+            size_t at = 2 + roll(&luck, (uint32_t)jpeg.length - 2);
             uint8_t was = jpeg.bytes[at];
-            jpeg.bytes[at] = (uint8_t)draw(256);
+            jpeg.bytes[at] = (uint8_t)roll(&luck, 256);
             ff_error error;
             ff_status status =
                 ff_decode(decoder, jpeg.bytes, jpeg.length, &as_is, NULL, &whole, &error);
@@ -154,7 +150,7 @@ static void test_reduced_sizes(void **unused) {
     assert_int_equal(ff_decoder_create(&decoder, NULL), FF_OK);
     ff_image image = {0};
     for (int i = 0; i < 40; i++) {
-        uint32_t width = 1 + draw(60), height = 1 + draw(60);
+        uint32_t width = 1 + roll(&luck, 60), height = 1 + roll(&luck, 60);
         file jpeg = make_jpeg(width, height, &(way){2, 2, 3, .progressive = i % 2});
         ff_decode_options options = as_is;
         for (options.reduction = 1; options.reduction <= 8; options.reduction *= 2) {

@@ -1,18 +1,16 @@
 /* The listing on disk and the byte stream under the sources. */
 #include "format/base/path.h"
+#include "tests/unit/check.h"
 #include "tools/ffpack/source/input.h"
 #include "tools/ffpack/source/listing.h"
 #include "tools/ffpack/source/source.h"
 #include "tools/ffpack/source/text.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include <cmocka.h>
 #include <zlib.h>
 
 enum { ITEMS = 20000 };

@@ -1,25 +1,16 @@
 /* Augmentation on the host: the plain version against an image padded, cropped and flipped by hand,
  * and every fast version against the plain one, bit for bit, on random odd shapes. */
 #include "loader/augment/host.h"
+#include "tests/unit/check.h"
+#include "tests/unit/dice.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
-static uint64_t random_state = 88172645463325252u;
-static uint32_t draw(uint32_t below) {
-    random_state ^= random_state << 13;
-    random_state ^= random_state >> 7;
-    random_state ^= random_state << 17;
-    return (uint32_t)((random_state >> 20) % below);
-}
+static dice luck;
 
 typedef struct one_case {
     ff_metadata metadata;
@@ -46,38 +37,38 @@ static void make_quiet(void *array, ff_dtype dtype, size_t count) {
 static void make_case(one_case *c, ff_dtype from, ff_dtype to, ff_layout from_layout,
                       ff_layout to_layout, uint32_t channels, uint32_t side_limit) {
     memset(c, 0, sizeof *c);
-    c->height = 1 + draw(side_limit), c->width = 1 + draw(side_limit);
-    if (draw(5) == 0) c->width = 32;
-    c->spec.crop = draw(4) != 0;
-    c->spec.flip = (ff_flip_mode)draw(3);
+    c->height = 1 + roll(&luck, side_limit), c->width = 1 + roll(&luck, side_limit);
+    if (roll(&luck, 5) == 0) c->width = 32;
+    c->spec.crop = roll(&luck, 4) != 0;
+    c->spec.flip = (ff_flip_mode)roll(&luck, 3);
     uint32_t least = c->height < c->width ? c->height : c->width;
     if (c->spec.crop) {
-        c->spec.pad_mode = least > 1 && draw(3) == 0 ? FF_PAD_REFLECT : FF_PAD_BLACK;
-        c->spec.pad = draw(c->spec.pad_mode == FF_PAD_REFLECT ? least : 7);
+        c->spec.pad_mode = least > 1 && roll(&luck, 3) == 0 ? FF_PAD_REFLECT : FF_PAD_BLACK;
+        c->spec.pad = roll(&luck, c->spec.pad_mode == FF_PAD_REFLECT ? least : 7);
     }
-    if (ff_dtype_is_float(to) && draw(2)) c->spec.cutout = 1 + draw(side_limit);
-    c->out_height = 1 + draw(c->height + 2 * c->spec.pad);
-    c->out_width = 1 + draw(c->width + 2 * c->spec.pad);
-    if (draw(2) && c->spec.crop) c->out_height = c->height, c->out_width = c->width;
+    if (ff_dtype_is_float(to) && roll(&luck, 2)) c->spec.cutout = 1 + roll(&luck, side_limit);
+    c->out_height = 1 + roll(&luck, c->height + 2 * c->spec.pad);
+    c->out_width = 1 + roll(&luck, c->width + 2 * c->spec.pad);
+    if (roll(&luck, 2) && c->spec.crop) c->out_height = c->height, c->out_width = c->width;
     assert_int_equal(
         ff_augment_check(&c->spec, c->height, c->width, c->out_height, c->out_width, NULL), FF_OK);
     c->metadata.dtype = from, c->metadata.layout = from_layout, c->metadata.channels = channels;
     for (int i = 0; i < 8; i++) c->mean[i] = 0.4f + 0.01f * (float)i, c->std[i] = 0.2f;
-    if (draw(4)) {
+    if (roll(&luck, 4)) {
         c->metadata.statistics_count = channels;
         c->metadata.mean = c->mean, c->metadata.std = c->std;
     }
     assert_int_equal(ff_augment_host_init(&c->host, &c->metadata, &c->spec, to, to_layout,
                                           c->out_height, c->out_width, NULL),
                      FF_OK);
-    c->params = ff_augment_at(&c->spec, 1, draw(3), draw(1000), c->height, c->width, c->out_height,
-                              c->out_width);
+    c->params = ff_augment_at(&c->spec, 1, roll(&luck, 3), roll(&luck, 1000), c->height, c->width,
+                              c->out_height, c->out_width);
     c->source_bytes = (size_t)channels * c->height * c->width * ff_dtype_bytes(from);
     c->out_bytes = (size_t)channels * c->out_height * c->out_width * ff_dtype_bytes(to);
     /* All bit patterns, so infinities, quiet NaNs and subnormals among them. */
     c->source = malloc(c->source_bytes);
     assert_non_null(c->source);
-    for (size_t i = 0; i < c->source_bytes; i++) c->source[i] = (uint8_t)draw(256);
+    for (size_t i = 0; i < c->source_bytes; i++) c->source[i] = (uint8_t)roll(&luck, 256);
     make_quiet(c->source, from, c->source_bytes / ff_dtype_bytes(from));
 }
 
@@ -144,7 +135,7 @@ static void fast_equals_plain(void **state) {
             for (unsigned trial = 0; trial < trials; trial++) {
                 static const uint32_t sides[] = {3, 20, 40, 90};
                 one_case c;
-                uint32_t channels = trial % 3 == 0 ? 3 : 1 + draw(5);
+                uint32_t channels = trial % 3 == 0 ? 3 : 1 + roll(&luck, 5);
                 make_case(&c, from, to, (ff_layout)(trial & 1), (ff_layout)(trial >> 1 & 1),
                           channels, sides[trial % 4]);
                 compare(&c, ff_augment_rows, "rows");
@@ -165,7 +156,7 @@ static void plain_equals_steps(void **state) {
     (void)state;
     for (unsigned trial = 0; trial < 200; trial++) {
         one_case c;
-        make_case(&c, FF_F16, FF_F16, FF_CHW, FF_CHW, 1 + draw(3), 24);
+        make_case(&c, FF_F16, FF_F16, FF_CHW, FF_CHW, 1 + roll(&luck, 3), 24);
         uint32_t pad = c.spec.pad, height = c.height + 2 * pad, width = c.width + 2 * pad;
         uint16_t *padded = calloc((size_t)height * width, 2);
         assert_non_null(padded);

@@ -4,24 +4,13 @@
 #include "loader/device/host.h"
 #include "loader/loader.h"
 #include "loader/settings.h"
+#include "tests/unit/check.h"
 #include "tests/unit/make_dataset.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-
-#include <cmocka.h>
-
-#define OK(call)                                                                                   \
-    do {                                                                                           \
-        ff_error ok_error = {0}, *error = &ok_error;                                               \
-        if ((call) != FF_OK) fail_msg("%s", ok_error.message);                                     \
-    } while (0)
 
 static ff_dataset *make(made_dataset *made) {
     ff_dataset *dataset;
-    OK(made_write(made, error));
-    OK(ff_dataset_open(&dataset, made->folder, FF_VERIFY_FIRST, error));
+    assert_ok(made_write(made, error));
+    assert_ok(ff_dataset_open(&dataset, made->folder, FF_VERIFY_FIRST, error));
     return dataset;
 }
 
@@ -35,7 +24,7 @@ static ff_loader_options options_of(uint64_t batch, const char *augment) {
     options.batch = batch;
     options.seed = 11;
     options.threads = 2;
-    OK(ff_augment_parse(&options.augment, augment, error));
+    assert_ok(ff_augment_parse(&options.augment, augment, error));
     return options;
 }
 
@@ -70,9 +59,9 @@ static trace run(ff_dataset *dataset, const ff_loader_options *options, uint64_t
     trace found = {0};
     ff_loader *loader;
     ff_slot *slot;
-    OK(ff_loader_create(&loader, dataset, options, error));
+    assert_ok(ff_loader_create(&loader, dataset, options, error));
     while (found.batches < limit) {
-        OK(ff_loader_acquire(loader, &slot, error));
+        assert_ok(ff_loader_acquire(loader, &slot, error));
         if (!slot) break;
         found.next[found.batches] = slot->next;
         found.hash[found.batches++] = hash_slot(slot);
@@ -96,10 +85,11 @@ static void check_rows(made_dataset *made, const ff_loader_options *options) {
     ff_loader *loader;
     ff_slot *slot;
     ff_augment_host host;
-    OK(ff_loader_create(&loader, dataset, options, error));
+    assert_ok(ff_loader_create(&loader, dataset, options, error));
     ff_loader_info info = ff_loader_describe(loader);
-    OK(ff_augment_host_init(&host, ff_dataset_metadata(dataset), &options->augment, options->dtype,
-                            options->layout, info.height, info.width, error));
+    assert_ok(ff_augment_host_init(&host, ff_dataset_metadata(dataset), &options->augment,
+                                   options->dtype, options->layout, info.height, info.width,
+                                   error));
     ff_order_spec spec = {.count = made->count,
                           .seed = options->seed,
                           .block = info.block,
@@ -110,7 +100,7 @@ static void check_rows(made_dataset *made, const ff_loader_options *options) {
     uint8_t *wanted = malloc(elements * 4);
     uint64_t position = 0, batches = info.batches_per_epoch * 3 / 2 + 1;
     for (uint64_t i = 0; i < batches; i++) {
-        OK(ff_loader_acquire(loader, &slot, error));
+        assert_ok(ff_loader_acquire(loader, &slot, error));
         assert_non_null(slot);
         assert_int_equal(slot->epoch, i / info.batches_per_epoch);
         assert_int_equal(slot->batch, i % info.batches_per_epoch);
@@ -271,18 +261,18 @@ static void shares(void **state) {
         ff_loader *whole, *part[3];
         ff_loader_options options = options_of(50, "flip");
         options.last_batch = FF_LAST_BATCH_KEEP, options.epochs = 1;
-        OK(ff_loader_create(&whole, dataset, &options, error));
+        assert_ok(ff_loader_create(&whole, dataset, &options, error));
         for (int r = 0; r < 3; r++) {
             options.share_begin = cuts[w][r], options.share_end = cuts[w][r + 1];
             options.share_total = cuts[w][3];
-            OK(ff_loader_create(&part[r], dataset, &options, error));
+            assert_ok(ff_loader_create(&part[r], dataset, &options, error));
         }
         for (;;) {
             ff_slot *all, *mine;
-            OK(ff_loader_acquire(whole, &all, error));
+            assert_ok(ff_loader_acquire(whole, &all, error));
             uint32_t row = 0, count = 0;
             for (int r = 0; r < 3; r++) {
-                OK(ff_loader_acquire(part[r], &mine, error));
+                assert_ok(ff_loader_acquire(part[r], &mine, error));
                 assert_true(!all == !mine);
                 if (!mine) continue;
                 assert_int_equal((all->position + row) % 2, all->position % 2);
@@ -401,7 +391,7 @@ static void memory_of_a_slot(void **state) {
             ff_loader_options options = options_of(batch, mixes ? "mixup" : "none");
             options.label = labels, options.label_count = 3;
             ff_loader_settings found;
-            OK(ff_loader_settings_init(&found, dataset, &options, error));
+            assert_ok(ff_loader_settings_init(&found, dataset, &options, error));
             assert_int_equal(found.row_bytes, 5 * 7 * 4);
             const uint64_t sizes[] = {3 * 4 * batch, 5 * 4 * batch, 4 * batch};
             uint64_t end = batch * found.row_bytes;
@@ -430,7 +420,7 @@ static void default_slots(void **state) {
         ff_loader_options options = options_of(8, "none");
         ff_loader_settings found;
         options.threads = threads;
-        OK(ff_loader_settings_init(&found, dataset, &options, error));
+        assert_ok(ff_loader_settings_init(&found, dataset, &options, error));
         assert_int_equal(found.threads, threads);
         assert_int_equal(found.slots, threads ? 4 : 2);
         ff_loader_settings_free(&found);
@@ -471,26 +461,26 @@ static void separate_memory(void **state) {
         /* The slot's description is the consumer's only until its release, so copy it. */
         static ff_slot copy[200];
         uint64_t batches = 0;
-        OK(ff_device_host_create(&device, FF_HOST_STREAMS_THREADS, 300000, 5, error));
-        OK(device->table->stream_create(device, &stream, error));
+        assert_ok(ff_device_host_create(&device, FF_HOST_STREAMS_THREADS, 300000, 5, error));
+        assert_ok(device->table->stream_create(device, &stream, error));
         for (int i = 0; i < SLOTS; i++)
-            OK(device->table->event_create(device, &consumed[i], false, error));
+            assert_ok(device->table->event_create(device, &consumed[i], false, error));
         options.device = device, options.threads = threads, options.slots = SLOTS;
-        OK(ff_loader_create(&loader, dataset, &options, error));
+        assert_ok(ff_loader_create(&loader, dataset, &options, error));
         for (;; batches++) {
-            OK(ff_loader_acquire(loader, &slot, error));
+            assert_ok(ff_loader_acquire(loader, &slot, error));
             if (!slot) break;
             copy[batches] = *slot;
             static ff_augment_params params[200][64];
             memcpy(params[batches], slot->params, sizeof params[batches]);
             copy[batches].params = params[batches];
             jobs[batches] = (consumer){&copy[batches], &hash[batches]};
-            OK(device->table->stream_wait(device, stream, slot->ready, error));
-            OK(device->table->call(device, stream, consume, &jobs[batches], error));
-            OK(device->table->event_record(device, consumed[slot->index], stream, error));
+            assert_ok(device->table->stream_wait(device, stream, slot->ready, error));
+            assert_ok(device->table->call(device, stream, consume, &jobs[batches], error));
+            assert_ok(device->table->event_record(device, consumed[slot->index], stream, error));
             ff_loader_release(loader, slot, consumed[slot->index]);
         }
-        OK(device->table->stream_synchronize(device, stream, error));
+        assert_ok(device->table->stream_synchronize(device, stream, error));
         assert_int_equal(batches, wanted.batches);
         for (uint64_t i = 0; i < batches; i++) assert_int_equal(hash[i], wanted.hash[i]);
         ff_loader_destroy(&loader);

@@ -1,20 +1,11 @@
 /* The host's device table: order within a stream, events across streams, copies, waits; in the
  * caller and in threads with random delays. */
 #include "loader/device/host.h"
+#include "tests/unit/check.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
-
-#define OK(call)                                                                                   \
-    do {                                                                                           \
-        ff_error ok_error = {0}, *error = &ok_error;                                               \
-        if ((call) != FF_OK) fail_msg("%s", ok_error.message);                                     \
-    } while (0)
 
 enum { SLOTS = 3, VALUES = 512, STEPS = 40 };
 
@@ -25,8 +16,9 @@ typedef struct fixture {
 
 static fixture open_device(int threads, uint64_t seed) {
     fixture f;
-    OK(ff_device_host_create(&f.device, threads ? FF_HOST_STREAMS_THREADS : FF_HOST_STREAMS_CALLER,
-                             200000, seed, error));
+    assert_ok(ff_device_host_create(&f.device,
+                                    threads ? FF_HOST_STREAMS_THREADS : FF_HOST_STREAMS_CALLER,
+                                    200000, seed, error));
     f.table = f.device->table;
     assert_string_equal(f.table->name, "host");
     return f;
@@ -53,28 +45,28 @@ static void ring(void **state) {
         void *pinned[SLOTS], *device[SLOTS];
         static check jobs[STEPS];
         uint64_t wrong = 0;
-        OK(f.table->stream_create(f.device, &copies, error));
-        OK(f.table->stream_create(f.device, &compute, error));
+        assert_ok(f.table->stream_create(f.device, &copies, error));
+        assert_ok(f.table->stream_create(f.device, &compute, error));
         for (int i = 0; i < SLOTS; i++) {
-            OK(f.table->event_create(f.device, &copied[i], false, error));
-            OK(f.table->event_create(f.device, &consumed[i], false, error));
-            OK(f.table->allocate_pinned(f.device, &pinned[i], VALUES * 4, "values", error));
-            OK(f.table->allocate(f.device, &device[i], VALUES * 4, "values", error));
+            assert_ok(f.table->event_create(f.device, &copied[i], false, error));
+            assert_ok(f.table->event_create(f.device, &consumed[i], false, error));
+            assert_ok(f.table->allocate_pinned(f.device, &pinned[i], VALUES * 4, "values", error));
+            assert_ok(f.table->allocate(f.device, &device[i], VALUES * 4, "values", error));
             assert_int_equal((uintptr_t)device[i] % 256, 0);
         }
         for (uint32_t step = 0; step < STEPS; step++) {
             uint32_t i = step % SLOTS;
-            OK(f.table->event_synchronize(f.device, copied[i], error));
+            assert_ok(f.table->event_synchronize(f.device, copied[i], error));
             for (uint32_t k = 0; k < VALUES; k++) ((uint32_t *)pinned[i])[k] = step * 7919u + k;
-            OK(f.table->stream_wait(f.device, copies, consumed[i], error));
-            OK(f.table->copy(f.device, copies, device[i], pinned[i], VALUES * 4, error));
-            OK(f.table->event_record(f.device, copied[i], copies, error));
-            OK(f.table->stream_wait(f.device, compute, copied[i], error));
+            assert_ok(f.table->stream_wait(f.device, copies, consumed[i], error));
+            assert_ok(f.table->copy(f.device, copies, device[i], pinned[i], VALUES * 4, error));
+            assert_ok(f.table->event_record(f.device, copied[i], copies, error));
+            assert_ok(f.table->stream_wait(f.device, compute, copied[i], error));
             jobs[step] = (check){device[i], step, &wrong};
-            OK(f.table->call(f.device, compute, check_values, &jobs[step], error));
-            OK(f.table->event_record(f.device, consumed[i], compute, error));
+            assert_ok(f.table->call(f.device, compute, check_values, &jobs[step], error));
+            assert_ok(f.table->event_record(f.device, consumed[i], compute, error));
         }
-        OK(f.table->stream_synchronize(f.device, compute, error));
+        assert_ok(f.table->stream_synchronize(f.device, compute, error));
         assert_int_equal(wrong, 0);
         for (int i = 0; i < SLOTS; i++) {
             assert_true(f.table->event_done(f.device, consumed[i]));
@@ -103,11 +95,11 @@ static void missing_wait_is_seen(void **state) {
         ff_stream *copies, *compute;
         uint32_t *from = malloc(VALUES * 4), *to = calloc(VALUES, 4);
         for (uint32_t k = 0; k < VALUES; k++) from[k] = 7919u + k;
-        OK(f.table->stream_create(f.device, &copies, error));
-        OK(f.table->stream_create(f.device, &compute, error));
+        assert_ok(f.table->stream_create(f.device, &copies, error));
+        assert_ok(f.table->stream_create(f.device, &compute, error));
         check job = {to, 1, &wrong};
-        OK(f.table->copy(f.device, copies, to, from, VALUES * 4, error));
-        OK(f.table->call(f.device, compute, check_values, &job, error));
+        assert_ok(f.table->copy(f.device, copies, to, from, VALUES * 4, error));
+        assert_ok(f.table->call(f.device, compute, check_values, &job, error));
         f.table->stream_destroy(f.device, compute);
         f.table->stream_destroy(f.device, copies);
         free(from);
@@ -125,35 +117,35 @@ static void events(void **state) {
         ff_event *first, *second, *plain, *never;
         uint8_t bytes[100];
         uint64_t ns, free_bytes, total_bytes;
-        OK(f.table->stream_create(f.device, &stream, error));
-        OK(f.table->event_create(f.device, &first, true, error));
-        OK(f.table->event_create(f.device, &second, true, error));
-        OK(f.table->event_create(f.device, &plain, false, error));
-        OK(f.table->event_create(f.device, &never, true, error));
+        assert_ok(f.table->stream_create(f.device, &stream, error));
+        assert_ok(f.table->event_create(f.device, &first, true, error));
+        assert_ok(f.table->event_create(f.device, &second, true, error));
+        assert_ok(f.table->event_create(f.device, &plain, false, error));
+        assert_ok(f.table->event_create(f.device, &never, true, error));
         /* Never recorded: done, and nothing to wait for. */
         assert_true(f.table->event_done(f.device, first));
-        OK(f.table->event_synchronize(f.device, first, error));
-        OK(f.table->stream_wait(f.device, stream, first, error));
-        OK(f.table->event_record(f.device, first, stream, error));
-        OK(f.table->fill(f.device, stream, bytes, 7, sizeof bytes, error));
-        OK(f.table->event_record(f.device, second, stream, error));
-        OK(f.table->event_synchronize(f.device, second, error));
+        assert_ok(f.table->event_synchronize(f.device, first, error));
+        assert_ok(f.table->stream_wait(f.device, stream, first, error));
+        assert_ok(f.table->event_record(f.device, first, stream, error));
+        assert_ok(f.table->fill(f.device, stream, bytes, 7, sizeof bytes, error));
+        assert_ok(f.table->event_record(f.device, second, stream, error));
+        assert_ok(f.table->event_synchronize(f.device, second, error));
         for (size_t i = 0; i < sizeof bytes; i++) assert_int_equal(bytes[i], 7);
         assert_true(f.table->event_done(f.device, first));
-        OK(f.table->elapsed(f.device, first, second, &ns, error));
+        assert_ok(f.table->elapsed(f.device, first, second, &ns, error));
         assert_true(ns < 10000000000u);
         /* No time of an event that has none: not a timed one, or not recorded. */
         ff_error failure;
         assert_int_equal(f.table->elapsed(f.device, first, never, &ns, &failure), FF_FAILED);
-        OK(f.table->event_record(f.device, plain, stream, error));
-        OK(f.table->event_synchronize(f.device, plain, error));
+        assert_ok(f.table->event_record(f.device, plain, stream, error));
+        assert_ok(f.table->event_synchronize(f.device, plain, error));
         assert_int_equal(f.table->elapsed(f.device, first, plain, &ns, &failure), FF_FAILED);
         /* Recorded again: stands for the later work. */
-        OK(f.table->fill(f.device, stream, bytes, 9, sizeof bytes, error));
-        OK(f.table->event_record(f.device, second, stream, error));
-        OK(f.table->event_synchronize(f.device, second, error));
+        assert_ok(f.table->fill(f.device, stream, bytes, 9, sizeof bytes, error));
+        assert_ok(f.table->event_record(f.device, second, stream, error));
+        assert_ok(f.table->event_synchronize(f.device, second, error));
         assert_int_equal(bytes[99], 9);
-        OK(f.table->memory(f.device, &free_bytes, &total_bytes, error));
+        assert_ok(f.table->memory(f.device, &free_bytes, &total_bytes, error));
         assert_true(free_bytes <= total_bytes && total_bytes > 0);
         f.table->event_destroy(f.device, first);
         f.table->event_destroy(f.device, second);
@@ -195,49 +187,49 @@ static void recordings(void **state) {
         ff_recording *recording;
         uint32_t from[4] = {40, 0, 0, 0}, to[4] = {0}, bucket = 0, after = 0;
         tally job = {.counter = &to[0]};
-        OK(f.table->stream_create(f.device, &first, error));
-        OK(f.table->stream_create(f.device, &second, error));
-        OK(f.table->stream_create(f.device, &other, error));
-        OK(f.table->event_create(f.device, &fork, false, error));
-        OK(f.table->event_create(f.device, &join, false, error));
-        OK(f.table->event_create(f.device, &inside, true, error));
-        OK(f.table->event_create(f.device, &end, true, error));
+        assert_ok(f.table->stream_create(f.device, &first, error));
+        assert_ok(f.table->stream_create(f.device, &second, error));
+        assert_ok(f.table->stream_create(f.device, &other, error));
+        assert_ok(f.table->event_create(f.device, &fork, false, error));
+        assert_ok(f.table->event_create(f.device, &join, false, error));
+        assert_ok(f.table->event_create(f.device, &inside, true, error));
+        assert_ok(f.table->event_create(f.device, &end, true, error));
         void *native = f.table->native_stream(f.device, first);
-        OK(f.table->make_current(f.device, error));
+        assert_ok(f.table->make_current(f.device, error));
 
-        OK(f.table->capture_begin(f.device, first, error));
-        OK(f.table->copy(f.device, first, to, from, 4, error));
+        assert_ok(f.table->capture_begin(f.device, first, error));
+        assert_ok(f.table->copy(f.device, first, to, from, 4, error));
         assert_int_equal(ff_device_host_enqueue(native, count_run, &job, count_release), 0);
-        OK(f.table->event_record(f.device, fork, first, error));
-        OK(f.table->stream_wait(f.device, second, fork, error));
-        OK(f.table->copy(f.device, second, &to[1], to, 4, error));
-        OK(f.table->event_record(f.device, join, second, error));
-        OK(f.table->stream_wait(f.device, first, join, error));
-        OK(f.table->event_record_external(f.device, inside, first, error));
-        OK(f.table->copy(f.device, first, &to[2], &to[1], 4, error));
-        OK(f.table->fill(f.device, first, &to[3], 1, 4, error));
-        OK(f.table->capture_end(f.device, first, &recording, error));
-        OK(f.table->stream_synchronize(f.device, first, error));
-        OK(f.table->stream_synchronize(f.device, second, error));
+        assert_ok(f.table->event_record(f.device, fork, first, error));
+        assert_ok(f.table->stream_wait(f.device, second, fork, error));
+        assert_ok(f.table->copy(f.device, second, &to[1], to, 4, error));
+        assert_ok(f.table->event_record(f.device, join, second, error));
+        assert_ok(f.table->stream_wait(f.device, first, join, error));
+        assert_ok(f.table->event_record_external(f.device, inside, first, error));
+        assert_ok(f.table->copy(f.device, first, &to[2], &to[1], 4, error));
+        assert_ok(f.table->fill(f.device, first, &to[3], 1, 4, error));
+        assert_ok(f.table->capture_end(f.device, first, &recording, error));
+        assert_ok(f.table->stream_synchronize(f.device, first, error));
+        assert_ok(f.table->stream_synchronize(f.device, second, error));
         assert_int_equal(to[0] + to[1] + to[2] + to[3] + job.runs + job.releases, 0);
 
         for (uint32_t step = 0; step < 6; step++) {
             /* The first stream overwrites what the other reads only once that has read it. */
-            OK(f.table->stream_wait(f.device, first, end, error));
+            assert_ok(f.table->stream_wait(f.device, first, end, error));
             from[0] = 40 + step;
-            OK(f.table->recording_launch(f.device, recording, first, error));
-            OK(f.table->stream_wait(f.device, other, inside, error));
-            OK(f.table->copy(f.device, other, &bucket, &to[1], 4, error));
-            OK(f.table->event_record(f.device, end, other, error));
-            OK(f.table->copy(f.device, first, &after, &to[2], 4, error));
-            OK(f.table->event_synchronize(f.device, end, error));
+            assert_ok(f.table->recording_launch(f.device, recording, first, error));
+            assert_ok(f.table->stream_wait(f.device, other, inside, error));
+            assert_ok(f.table->copy(f.device, other, &bucket, &to[1], 4, error));
+            assert_ok(f.table->event_record(f.device, end, other, error));
+            assert_ok(f.table->copy(f.device, first, &after, &to[2], 4, error));
+            assert_ok(f.table->event_synchronize(f.device, end, error));
             assert_int_equal(bucket, 41 + step);
-            OK(f.table->stream_synchronize(f.device, first, error));
+            assert_ok(f.table->stream_synchronize(f.device, first, error));
             assert_int_equal(after, 41 + step);
             assert_int_equal(job.seen[step], 40 + step);
             assert_int_equal(to[3], 0x01010101);
             uint64_t ns;
-            OK(f.table->elapsed(f.device, inside, end, &ns, error));
+            assert_ok(f.table->elapsed(f.device, inside, end, &ns, error));
             assert_true(ns < 10000000000u);
         }
         assert_int_equal(job.runs, 6);
@@ -248,9 +240,9 @@ static void recordings(void **state) {
 
         /* Outside of a capture work is run once and released. */
         assert_int_equal(ff_device_host_enqueue(native, count_run, &job, count_release), 0);
-        OK(f.table->event_record_external(f.device, inside, first, error));
-        OK(f.table->event_synchronize(f.device, inside, error));
-        OK(f.table->stream_synchronize(f.device, first, error));
+        assert_ok(f.table->event_record_external(f.device, inside, first, error));
+        assert_ok(f.table->event_synchronize(f.device, inside, error));
+        assert_ok(f.table->stream_synchronize(f.device, first, error));
         assert_int_equal(job.runs, 7);
         assert_int_equal(job.releases, 2);
         ff_stream *streams[] = {first, second, other};
@@ -272,51 +264,51 @@ static void capture_rules(void **state) {
     ff_error failure;
     uint8_t bytes[4];
     uint64_t ns;
-    OK(t->stream_create(f.device, &first, error));
-    OK(t->stream_create(f.device, &second, error));
-    OK(t->event_create(f.device, &event, false, error));
-    OK(t->event_create(f.device, &outside, false, error));
-    OK(t->event_record(f.device, outside, second, error));
+    assert_ok(t->stream_create(f.device, &first, error));
+    assert_ok(t->stream_create(f.device, &second, error));
+    assert_ok(t->event_create(f.device, &event, false, error));
+    assert_ok(t->event_create(f.device, &outside, false, error));
+    assert_ok(t->event_record(f.device, outside, second, error));
 
     assert_int_equal(t->capture_end(f.device, first, &recording, &failure), FF_FAILED);
-    OK(t->capture_begin(f.device, first, error));
+    assert_ok(t->capture_begin(f.device, first, error));
     assert_int_equal(t->capture_begin(f.device, first, &failure), FF_FAILED);
     assert_int_equal(t->stream_synchronize(f.device, first, &failure), FF_FAILED);
-    OK(t->event_record(f.device, event, first, error));
+    assert_ok(t->event_record(f.device, event, first, error));
     assert_int_equal(t->event_synchronize(f.device, event, &failure), FF_FAILED);
     assert_false(t->event_done(f.device, event));
-    OK(t->fill(f.device, first, bytes, 1, 4, error));
-    OK(t->capture_end(f.device, first, &good, error));
+    assert_ok(t->fill(f.device, first, bytes, 1, 4, error));
+    assert_ok(t->capture_end(f.device, first, &good, error));
     assert_int_equal(t->elapsed(f.device, event, event, &ns, &failure), FF_FAILED);
 
     /* An event of a capture that has ended, and one from outside in a capture. */
     assert_int_equal(t->stream_wait(f.device, second, event, &failure), FF_FAILED);
-    OK(t->capture_begin(f.device, first, error));
+    assert_ok(t->capture_begin(f.device, first, error));
     assert_int_equal(t->stream_wait(f.device, first, outside, &failure), FF_FAILED);
     assert_int_equal(t->capture_end(f.device, first, &recording, &failure), FF_FAILED);
     assert_null(recording);
 
     /* Forked work that nobody waited for; then work after the wait. */
     for (int late = 0; late < 2; late++) {
-        OK(t->capture_begin(f.device, first, error));
-        OK(t->event_record(f.device, event, first, error));
-        OK(t->stream_wait(f.device, second, event, error));
+        assert_ok(t->capture_begin(f.device, first, error));
+        assert_ok(t->event_record(f.device, event, first, error));
+        assert_ok(t->stream_wait(f.device, second, event, error));
         if (late) {
-            OK(t->event_record(f.device, event, second, error));
-            OK(t->stream_wait(f.device, first, event, error));
+            assert_ok(t->event_record(f.device, event, second, error));
+            assert_ok(t->stream_wait(f.device, first, event, error));
         }
-        OK(t->fill(f.device, second, bytes, 2, 4, error));
+        assert_ok(t->fill(f.device, second, bytes, 2, 4, error));
         assert_int_equal(t->capture_end(f.device, first, &recording, &failure), FF_FAILED);
         assert_non_null(strstr(failure.message, "did not wait"));
     }
 
     /* A recording is launched outside of captures only; the streams are as before. */
-    OK(t->capture_begin(f.device, first, error));
+    assert_ok(t->capture_begin(f.device, first, error));
     assert_int_equal(t->recording_launch(f.device, good, first, &failure), FF_FAILED);
-    OK(t->capture_end(f.device, first, &recording, error));
+    assert_ok(t->capture_end(f.device, first, &recording, error));
     t->recording_destroy(f.device, recording);
-    OK(t->recording_launch(f.device, good, second, error));
-    OK(t->stream_synchronize(f.device, second, error));
+    assert_ok(t->recording_launch(f.device, good, second, error));
+    assert_ok(t->stream_synchronize(f.device, second, error));
     assert_int_equal(bytes[3], 1);
     t->recording_destroy(f.device, good);
     t->stream_destroy(f.device, first);

@@ -4,29 +4,19 @@
 #include "loader/batches.h"
 #include "loader/device/host.h"
 #include "tests/cuda/sim/loader_plain.h"
+#include "tests/unit/check.h"
 #include "tests/unit/make_dataset.h"
 
 #include <fcntl.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdatomic.h>
-#include <stddef.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
 
-#include <cmocka.h>
-
-#define OK(call)                                                                                   \
-    do {                                                                                           \
-        ff_error ok_error = {0}, *error = &ok_error;                                               \
-        if ((call) != FF_OK) fail_msg("%s", ok_error.message);                                     \
-    } while (0)
-
 static ff_dataset *open_made(made_dataset *made) {
     ff_dataset *dataset;
-    OK(ff_dataset_open(&dataset, made->folder, FF_VERIFY_FIRST, error));
+    assert_ok(ff_dataset_open(&dataset, made->folder, FF_VERIFY_FIRST, error));
     return dataset;
 }
 
@@ -49,7 +39,7 @@ static void refused(ff_dataset *dataset, const ff_loader_options *options, const
 static void bad_options(void **state) {
     (void)state;
     made_dataset made = made_defaults(50);
-    OK(made_write(&made, error));
+    assert_ok(made_write(&made, error));
     ff_dataset *dataset = open_made(&made);
     ff_loader_options options = options_of(0);
     refused(dataset, &options, "a batch has 1 to");
@@ -81,8 +71,8 @@ static void damage(made_dataset *made, uint64_t number) {
     ff_dataset *dataset = open_made(made);
     ff_entry entry;
     ff_shard_info info;
-    OK(ff_dataset_entry(dataset, number, &entry, error));
-    OK(ff_dataset_shard(dataset, entry.shard, &info, error));
+    assert_ok(ff_dataset_entry(dataset, number, &entry, error));
+    assert_ok(ff_dataset_shard(dataset, entry.shard, &info, error));
     char path[200];
     snprintf(path, sizeof path, "%s/%s", made->folder, info.name);
     FILE *file = fopen(path, "r+b");
@@ -100,7 +90,7 @@ static void damage(made_dataset *made, uint64_t number) {
 static void broken_sample(void **state) {
     (void)state;
     made_dataset made = made_defaults(300);
-    OK(made_write(&made, error));
+    assert_ok(made_write(&made, error));
     damage(&made, 150);
     /* In the same batch of 64, and the first of what another of three or four threads reads, which
      * finds it earlier: the lower one is named. */
@@ -115,9 +105,9 @@ static void broken_sample(void **state) {
         ff_loader_options options = options_of(64);
         options.threads = threads;
         options.access = trial % 2 ? FF_ACCESS_READ : FF_ACCESS_MAPPED;
-        OK(ff_loader_create(&loader, dataset, &options, error));
+        assert_ok(ff_loader_create(&loader, dataset, &options, error));
         for (int i = 0; i < 2; i++) {
-            OK(ff_loader_acquire(loader, &slot, error));
+            assert_ok(ff_loader_acquire(loader, &slot, error));
             ff_loader_release(loader, slot, NULL);
         }
         for (int i = 0; i < 3; i++) {
@@ -140,7 +130,7 @@ static void shrinking_shard(void **state) {
     (void)state;
     for (int trial = 0; trial < 6; trial++) {
         made_dataset made = made_defaults(2000);
-        OK(made_write(&made, error));
+        assert_ok(made_write(&made, error));
         ff_dataset *dataset = open_made(&made);
         ff_loader *loader;
         ff_slot *slot;
@@ -149,10 +139,10 @@ static void shrinking_shard(void **state) {
         ff_loader_options options = options_of(100);
         options.threads = trial % 3, options.access = trial < 3 ? FF_ACCESS_MAPPED : FF_ACCESS_READ;
         options.order = FF_ORDER_RANDOM;
-        OK(ff_loader_create(&loader, dataset, &options, error));
+        assert_ok(ff_loader_create(&loader, dataset, &options, error));
         /* An epoch first, so that every sample has been verified and mapped. */
         for (int i = 0; i < 20; i++) {
-            OK(ff_loader_acquire(loader, &slot, error));
+            assert_ok(ff_loader_acquire(loader, &slot, error));
             ff_loader_release(loader, slot, NULL);
         }
         char path[200];
@@ -177,13 +167,13 @@ static void too_large_class(void **state) {
     for (int beyond = 0; beyond < 2; beyond++) {
         made_dataset made = made_defaults(90);
         made.first_class = INT64_C(0x7fffffff) - made.classes + 1 + beyond;
-        OK(made_write(&made, error));
+        assert_ok(made_write(&made, error));
         ff_dataset *dataset = open_made(&made);
         ff_loader *loader;
         ff_slot *slot;
         ff_error failure = {0};
         ff_loader_options options = options_of(90);
-        OK(ff_loader_create(&loader, dataset, &options, error));
+        assert_ok(ff_loader_create(&loader, dataset, &options, error));
         ff_status status = ff_loader_acquire(loader, &slot, &failure);
         assert_int_equal(status, beyond ? FF_BAD_DATA : FF_OK);
         /* The first of the last class, of ten: 81. */
@@ -205,14 +195,14 @@ static void too_small_sample(void **state) {
     (void)state;
     made_dataset made = made_defaults(64);
     made.variable_size = true;
-    OK(made_write(&made, error));
+    assert_ok(made_write(&made, error));
     ff_dataset *dataset = open_made(&made);
     ff_loader *loader;
     ff_slot *slot;
     ff_error failure = {0};
     ff_loader_options options = options_of(64);
     options.height = options.width = 32;
-    OK(ff_loader_create(&loader, dataset, &options, error));
+    assert_ok(ff_loader_create(&loader, dataset, &options, error));
     assert_int_equal(ff_loader_acquire(loader, &slot, &failure), FF_USAGE);
     assert_non_null(strstr(failure.message, "sample "));
     ff_loader_destroy(&loader);
@@ -223,7 +213,7 @@ static void too_small_sample(void **state) {
 static void early_ends(void **state) {
     (void)state;
     made_dataset made = made_defaults(600);
-    OK(made_write(&made, error));
+    assert_ok(made_write(&made, error));
     ff_dataset *dataset = open_made(&made);
     for (unsigned trial = 0; trial < 120; trial++) {
         ff_loader *loader;
@@ -231,7 +221,7 @@ static void early_ends(void **state) {
         ff_loader_options options = options_of(16 + trial % 40);
         options.threads = (int)(trial % 4), options.slots = 1 + trial % 6;
         options.order = FF_ORDER_RANDOM;
-        OK(ff_loader_create(&loader, dataset, &options, error));
+        assert_ok(ff_loader_create(&loader, dataset, &options, error));
         uint32_t held = 0;
         for (unsigned i = 0; i < trial % 11; i++) {
             if (held == options.slots) {
@@ -239,7 +229,7 @@ static void early_ends(void **state) {
                 ff_loader_release(loader, slot[--held], NULL);
                 if (held && trial % 3) ff_loader_release(loader, slot[--held], NULL);
             }
-            OK(ff_loader_acquire(loader, &slot[held++], error));
+            assert_ok(ff_loader_acquire(loader, &slot[held++], error));
         }
         if (trial % 5 == 0) {
             struct timespec pause = {0, (long)(trial * 10000)};
@@ -254,18 +244,18 @@ static void early_ends(void **state) {
 static void all_slots_held(void **state) {
     (void)state;
     made_dataset made = made_defaults(100);
-    OK(made_write(&made, error));
+    assert_ok(made_write(&made, error));
     ff_dataset *dataset = open_made(&made);
     for (int threads = 0; threads < 2; threads++) {
         ff_loader *loader;
         ff_slot *slot[3], *other;
         ff_loader_options options = options_of(10);
         options.threads = threads, options.slots = 3;
-        OK(ff_loader_create(&loader, dataset, &options, error));
-        for (int i = 0; i < 3; i++) OK(ff_loader_acquire(loader, &slot[i], error));
+        assert_ok(ff_loader_create(&loader, dataset, &options, error));
+        for (int i = 0; i < 3; i++) assert_ok(ff_loader_acquire(loader, &slot[i], error));
         assert_int_equal(ff_loader_acquire(loader, &other, NULL), FF_USAGE);
         ff_loader_release(loader, slot[1], NULL);
-        OK(ff_loader_acquire(loader, &other, error));
+        assert_ok(ff_loader_acquire(loader, &other, error));
         assert_int_equal(other->batch, 3);
         assert_int_equal(slot[0]->batch, 0);
         assert_int_equal(slot[2]->batch, 2);
@@ -334,7 +324,7 @@ static void failing_device(void **state) {
     (void)state;
     made_dataset made = made_defaults(200);
     made.stored_backwards = true;
-    OK(made_write(&made, error));
+    assert_ok(made_write(&made, error));
     ff_dataset *dataset = open_made(&made);
     for (int placement = FF_PLACEMENT_RESIDENT; placement <= FF_PLACEMENT_HOST; placement++) {
         bool reached = true;
@@ -343,9 +333,9 @@ static void failing_device(void **state) {
             ff_stream *stream;
             ff_batches *batches;
             ff_error failure = {0};
-            OK(ff_device_host_create(&device, FF_HOST_STREAMS_THREADS, 0, 1, error));
+            assert_ok(ff_device_host_create(&device, FF_HOST_STREAMS_THREADS, 0, 1, error));
             whole = device->table;
-            OK(whole->stream_create(device, &stream, error));
+            assert_ok(whole->stream_create(device, &stream, error));
             ff_device_table table = *whole;
             table.allocate = failing_allocate;
             table.allocate_pinned = failing_allocate_pinned;
@@ -376,7 +366,7 @@ static void failing_device(void **state) {
                 assert_true(reached);
             }
             atomic_store(&calls_left, -1);
-            OK(whole->stream_synchronize(device, stream, error));
+            assert_ok(whole->stream_synchronize(device, stream, error));
             ff_batches_destroy(&batches);
             whole->stream_destroy(device, stream);
             ff_device_destroy(&device);
@@ -392,20 +382,20 @@ static void shrinking_upload(void **state) {
     (void)state;
     for (int threads = 0; threads < 3; threads++) {
         made_dataset made = made_defaults(2000);
-        OK(made_write(&made, error));
+        assert_ok(made_write(&made, error));
         ff_dataset *dataset = open_made(&made);
         ff_reader *reader;
         ff_view view;
         ff_device *device;
         ff_batches *batches;
         ff_error failure = {0};
-        OK(ff_reader_open(&reader, dataset, error));
-        OK(ff_reader_sample(reader, 0, &view, error)); /* maps it */
+        assert_ok(ff_reader_open(&reader, dataset, error));
+        assert_ok(ff_reader_sample(reader, 0, &view, error)); /* maps it */
         ff_reader_close(&reader);
         char path[200];
         snprintf(path, sizeof path, "%s/shard-000000.ffs", made.folder);
         assert_int_equal(truncate(path, 1 << 20), 0);
-        OK(ff_device_host_create(&device, FF_HOST_STREAMS_THREADS, 0, 1, error));
+        assert_ok(ff_device_host_create(&device, FF_HOST_STREAMS_THREADS, 0, 1, error));
         ff_batches_options options = {.loader = options_of(16),
                                       .kernels = &ff_loader_plain_kernels,
                                       .placement = FF_PLACEMENT_RESIDENT,
@@ -426,7 +416,7 @@ static void shrinking_upload(void **state) {
 static void stopped_upload(void **state) {
     (void)state;
     made_dataset made = made_defaults(300);
-    OK(made_write(&made, error));
+    assert_ok(made_write(&made, error));
     damage(&made, 150);
     damage(&made, 171);
     for (int stop = 0; stop < 2; stop++) {
@@ -436,7 +426,7 @@ static void stopped_upload(void **state) {
             ff_device *device;
             ff_batches *batches;
             ff_error failure = {0};
-            OK(ff_device_host_create(&device, FF_HOST_STREAMS_THREADS, 0, 1, error));
+            assert_ok(ff_device_host_create(&device, FF_HOST_STREAMS_THREADS, 0, 1, error));
             if (stop) {
                 ff_interrupt_install();
                 raise(SIGINT);

@@ -3,32 +3,16 @@
 #include "loader/augment/jitter.h"
 #include "loader/augment/resample.h"
 #include "loader/loader.h"
+#include "tests/unit/check.h"
+#include "tests/unit/dice.h"
 #include "tests/unit/make_dataset.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-
-#include <cmocka.h>
-
-#define OK(call)                                                                                   \
-    do {                                                                                           \
-        ff_error ok_error = {0}, *error = &ok_error;                                               \
-        if ((call) != FF_OK) fail_msg("%s", ok_error.message);                                     \
-    } while (0)
-
-static uint64_t random_state = 88172645463325252u;
-static uint32_t draw(uint32_t below) {
-    random_state ^= random_state << 13;
-    random_state ^= random_state >> 7;
-    random_state ^= random_state << 17;
-    return (uint32_t)((random_state >> 20) % below);
-}
+static dice luck;
 
 static ff_dataset *make(made_dataset *made) {
     ff_dataset *dataset;
-    OK(made_write(made, error));
-    OK(ff_dataset_open(&dataset, made->folder, FF_VERIFY_FIRST, error));
+    assert_ok(made_write(made, error));
+    assert_ok(ff_dataset_open(&dataset, made->folder, FF_VERIFY_FIRST, error));
     return dataset;
 }
 
@@ -114,16 +98,18 @@ static void jitter_equals_plain(void **state) {
     (void)state;
     enum { MOST = 700, GUARD = 16 };
     for (int i = 0; i < 2000; i++) {
-        const uint32_t channels = draw(4) ? 3 : 1;
-        const size_t pixels = 1 + draw(draw(2) ? 40 : MOST), values = channels * pixels;
+        const uint32_t channels = roll(&luck, 4) ? 3 : 1;
+        const size_t pixels = 1 + roll(&luck, roll(&luck, 2) ? 40 : MOST);
+        const size_t values = channels * pixels;
         double amount[4];
-        for (int k = 0; k < 4; k++) amount[k] = draw(3) ? (k == 3 ? 0.5 : 1.5) * draw(8) / 7 : 0;
+        for (int k = 0; k < 4; k++)
+            amount[k] = roll(&luck, 3) ? (k == 3 ? 0.5 : 1.5) * roll(&luck, 8) / 7 : 0;
         float fast[3 * MOST + GUARD], plain[3 * MOST + GUARD];
         for (size_t at = 0; at < values + GUARD; at++) {
             /* greys, black, white and edges among them */
             static const float some[] = {0, 1, 0.5f, 1e-30f};
-            fast[at] = draw(5) ? (float)draw(256) / 255 : some[draw(4)];
-            if (at >= pixels && draw(3) == 0) fast[at] = fast[at - pixels];
+            fast[at] = roll(&luck, 5) ? (float)roll(&luck, 256) / 255 : some[roll(&luck, 4)];
+            if (at >= pixels && roll(&luck, 3) == 0) fast[at] = fast[at - pixels];
         }
         memcpy(plain, fast, sizeof fast);
         const ff_jitter jitter = ff_jitter_at(amount, 1, 2, (uint64_t)i);
@@ -152,11 +138,12 @@ static void plain_sample(made_dataset *made, const ff_metadata *metadata,
     const uint32_t width = made_width(made, params->sample);
     if (jitters) uncut.cut_height = uncut.cut_width = 0;
     if (jitters && made->dtype == FF_U8) mine.statistics_count = 0;
-    OK(ff_augment_host_init(&host, &mine, spec, FF_F32, FF_CHW, out_height, out_width, error));
+    assert_ok(
+        ff_augment_host_init(&host, &mine, spec, FF_F32, FF_CHW, out_height, out_width, error));
     if (ff_augment_resamples(spec)) {
         ff_resampler *resampler;
-        OK(ff_resampler_create(&resampler, &host, &mine, error));
-        OK(ff_resampler_reserve(resampler, &uncut, height, width, error));
+        assert_ok(ff_resampler_create(&resampler, &host, &mine, error));
+        assert_ok(ff_resampler_reserve(resampler, &uncut, height, width, error));
         ff_resample_plain(resampler, &uncut, tensor, height, width, image);
         ff_resampler_destroy(&resampler);
     } else {
@@ -193,7 +180,7 @@ static void check_rows(made_dataset *made, const ff_loader_options *options, uin
     const ff_augment_spec *spec = &options->augment;
     ff_loader *loader;
     ff_slot *slot;
-    OK(ff_loader_create(&loader, dataset, options, error));
+    assert_ok(ff_loader_create(&loader, dataset, options, error));
     const ff_loader_info info = ff_loader_describe(loader);
     const uint32_t height = info.height, width = info.width, channels = info.channels;
     const size_t pixels = (size_t)height * width, values = channels * pixels;
@@ -204,7 +191,7 @@ static void check_rows(made_dataset *made, const ff_loader_options *options, uin
     const ff_order_spec order_spec = {
         .count = made->count, .seed = options->seed, .kind = options->order};
     for (uint64_t i = 0; i < batches; i++) {
-        OK(ff_loader_acquire(loader, &slot, error));
+        assert_ok(ff_loader_acquire(loader, &slot, error));
         assert_non_null(slot);
         assert_true(ff_augment_mixes(spec) == (slot->mix != NULL));
         ff_order order;
@@ -279,18 +266,18 @@ static void rows(void **state) {
     for (size_t way = 0; way < sizeof ways / sizeof ways[0]; way++) {
         for (int kind = 0; kind < 8; kind++, number++) {
             made_dataset made = made_defaults(61);
-            made.dtype = from[number % 4], made.layout = (ff_layout)draw(2);
-            made.height = 10 + draw(15), made.width = 10 + draw(30);
-            made.statistics = draw(4) != 0;
-            made.channels = draw(4) ? 3 : 1;
-            made.compression = draw(4) ? FF_COMPRESSION_NONE : FF_COMPRESSION_ZSTD;
+            made.dtype = from[number % 4], made.layout = (ff_layout)roll(&luck, 2);
+            made.height = 10 + roll(&luck, 15), made.width = 10 + roll(&luck, 30);
+            made.statistics = roll(&luck, 4) != 0;
+            made.channels = roll(&luck, 4) ? 3 : 1;
+            made.compression = roll(&luck, 4) ? FF_COMPRESSION_NONE : FF_COMPRESSION_ZSTD;
             ff_loader_options options = ff_loader_defaults();
-            OK(ff_augment_parse(&options.augment, ways[way], error));
+            assert_ok(ff_augment_parse(&options.augment, ways[way], error));
             made.variable_size = options.augment.rrc != 0;
-            options.dtype = to[number / 2 % 3], options.layout = (ff_layout)draw(2);
-            options.batch = (uint64_t[]){8, 9, 16, 64}[draw(4)];
-            options.last_batch = (ff_last_batch)draw(2);
-            options.seed = (uint64_t)number, options.threads = (int)draw(3);
+            options.dtype = to[number / 2 % 3], options.layout = (ff_layout)roll(&luck, 2);
+            options.batch = (uint64_t[]){8, 9, 16, 64}[roll(&luck, 4)];
+            options.last_batch = (ff_last_batch)roll(&luck, 2);
+            options.seed = (uint64_t)number, options.threads = (int)roll(&luck, 3);
             check_rows(&made, &options, 9);
         }
     }
@@ -303,7 +290,7 @@ static void large_rows(void **state) {
     made_dataset made = made_defaults(7);
     made.height = 300, made.width = 340, made.dtype = FF_F32;
     ff_loader_options options = ff_loader_defaults();
-    OK(ff_augment_parse(&options.augment, "mixup,cutmix,jitter=0.2", error));
+    assert_ok(ff_augment_parse(&options.augment, "mixup,cutmix,jitter=0.2", error));
     options.batch = 7, options.last_batch = FF_LAST_BATCH_KEEP, options.dtype = FF_F16;
     options.layout = FF_HWC;
     check_rows(&made, &options, 2);
@@ -321,9 +308,9 @@ static uint64_t hash_bytes(uint64_t hash, const void *bytes, size_t count) {
 static void hash_epoch(ff_dataset *dataset, const ff_loader_options *options, uint64_t *hash) {
     ff_loader *loader;
     ff_slot *slot;
-    OK(ff_loader_create(&loader, dataset, options, error));
+    assert_ok(ff_loader_create(&loader, dataset, options, error));
     for (;;) {
-        OK(ff_loader_acquire(loader, &slot, error));
+        assert_ok(ff_loader_acquire(loader, &slot, error));
         if (!slot) break;
         const size_t bytes = (size_t)slot->channels * slot->height * slot->width * 2;
         for (uint32_t row = 0; row < slot->count; row++) {
@@ -343,8 +330,8 @@ static void any_threads_shares_and_batches(void **state) {
     made_dataset made = made_defaults(COUNT);
     ff_dataset *dataset = make(&made);
     ff_loader_options options = ff_loader_defaults();
-    OK(ff_augment_parse(&options.augment, "crop=4,flip,jitter=0.4:0.4:0.4:0.1,mixup,cutmix=0.5",
-                        error));
+    assert_ok(ff_augment_parse(&options.augment,
+                               "crop=4,flip,jitter=0.4:0.4:0.4:0.1,mixup,cutmix=0.5", error));
     options.batch = 64, options.seed = 4, options.epochs = 1, options.threads = 0;
     options.last_batch = FF_LAST_BATCH_KEEP, options.dtype = FF_F16;
     uint64_t wanted[COUNT] = {0}, found[COUNT] = {0};
@@ -384,7 +371,7 @@ static void refuses(const char *augment, ff_dtype from, ff_dtype to, uint32_t ch
     ff_dataset *dataset = make(&made);
     ff_loader_options options = ff_loader_defaults();
     options.dtype = to;
-    OK(ff_augment_parse(&options.augment, augment, error));
+    assert_ok(ff_augment_parse(&options.augment, augment, error));
     assert_int_equal(ff_loader_create(&loader, dataset, &options, &failure), FF_USAGE);
     if (!strstr(failure.message, part)) fail_msg("'%s' has no '%s'", failure.message, part);
     ff_dataset_close(&dataset);

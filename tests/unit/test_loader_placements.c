@@ -18,36 +18,43 @@ static void choices(void **state) {
     ff_placement chosen;
     ff_error failure;
     char reason[384];
-    OK(ff_placement_choose(FF_PLACEMENT_AUTO, &facts, &chosen, reason, sizeof reason, error));
+    assert_ok(
+        ff_placement_choose(FF_PLACEMENT_AUTO, &facts, &chosen, reason, sizeof reason, error));
     assert_int_equal(chosen, FF_PLACEMENT_RESIDENT);
     assert_string_equal(reason, "Placement: resident, because the set's 10.00 GiB and 4.00 GiB for "
                                 "the network fit into the device's free 16.00 GiB, of which a 16th "
                                 "stays unused.");
     facts.set_bytes += gib; /* to the last byte */
-    OK(ff_placement_choose(FF_PLACEMENT_AUTO, &facts, &chosen, reason, sizeof reason, error));
+    assert_ok(
+        ff_placement_choose(FF_PLACEMENT_AUTO, &facts, &chosen, reason, sizeof reason, error));
     assert_int_equal(chosen, FF_PLACEMENT_RESIDENT);
     facts.set_bytes++;
-    OK(ff_placement_choose(FF_PLACEMENT_AUTO, &facts, &chosen, reason, sizeof reason, error));
+    assert_ok(
+        ff_placement_choose(FF_PLACEMENT_AUTO, &facts, &chosen, reason, sizeof reason, error));
     assert_int_equal(chosen, FF_PLACEMENT_STREAM);
     facts.set_bytes = facts.free_bytes; /* as asked for, nothing has to stay free */
-    OK(ff_placement_choose(FF_PLACEMENT_RESIDENT, &facts, &chosen, reason, sizeof reason, error));
+    assert_ok(
+        ff_placement_choose(FF_PLACEMENT_RESIDENT, &facts, &chosen, reason, sizeof reason, error));
     facts.set_bytes++;
     assert_int_equal(ff_placement_choose(FF_PLACEMENT_RESIDENT, &facts, &chosen, reason,
                                          sizeof reason, &failure),
                      FF_USAGE);
     facts.set_bytes = 12 * gib;
-    OK(ff_placement_choose(FF_PLACEMENT_AUTO, &facts, &chosen, reason, sizeof reason, error));
+    assert_ok(
+        ff_placement_choose(FF_PLACEMENT_AUTO, &facts, &chosen, reason, sizeof reason, error));
     assert_int_equal(chosen, FF_PLACEMENT_STREAM);
     assert_non_null(strstr(reason, "do not fit"));
     facts.set_bytes = UINT64_MAX;
-    OK(ff_placement_choose(FF_PLACEMENT_AUTO, &facts, &chosen, reason, sizeof reason, error));
+    assert_ok(
+        ff_placement_choose(FF_PLACEMENT_AUTO, &facts, &chosen, reason, sizeof reason, error));
     assert_int_equal(chosen, FF_PLACEMENT_STREAM);
     assert_int_equal(ff_placement_choose(FF_PLACEMENT_RESIDENT, &facts, &chosen, reason,
                                          sizeof reason, &failure),
                      FF_USAGE);
     assert_non_null(strstr(failure.message, "use placement stream"));
     facts.unable = "samples are u16";
-    OK(ff_placement_choose(FF_PLACEMENT_AUTO, &facts, &chosen, reason, sizeof reason, error));
+    assert_ok(
+        ff_placement_choose(FF_PLACEMENT_AUTO, &facts, &chosen, reason, sizeof reason, error));
     assert_int_equal(chosen, FF_PLACEMENT_HOST);
     assert_non_null(strstr(reason, "samples are u16"));
     assert_int_equal(
@@ -66,13 +73,13 @@ static void refused(void **state) {
     (void)state;
     placement_case c = placement_defaults(60);
     c.made.variable_size = true;
-    OK(made_write(&c.made, error));
+    assert_ok(made_write(&c.made, error));
     ff_dataset *dataset;
     ff_device *device;
     ff_batches *batches = (ff_batches *)&c;
     ff_error failure = {0};
-    OK(ff_dataset_open(&dataset, c.made.folder, FF_VERIFY_FIRST, error));
-    OK(ff_device_host_create(&device, FF_HOST_STREAMS_CALLER, 0, 0, error));
+    assert_ok(ff_dataset_open(&dataset, c.made.folder, FF_VERIFY_FIRST, error));
+    assert_ok(ff_device_host_create(&device, FF_HOST_STREAMS_CALLER, 0, 0, error));
     ff_batches_options options = {.loader = c.options, .kernels = &ff_loader_plain_kernels};
     options.loader.height = options.loader.width = 12;
     assert_int_equal(ff_batches_create(&batches, dataset, &options, &failure), FF_USAGE);
@@ -93,7 +100,7 @@ static void refused(void **state) {
     assert_int_equal(ff_batches_create(&batches, dataset, &options, &failure), FF_USAGE);
     assert_non_null(strstr(failure.message, "label fields"));
     options.loader.label_count = 0;
-    OK(ff_batches_create(&batches, dataset, &options, error));
+    assert_ok(ff_batches_create(&batches, dataset, &options, error));
     assert_int_equal(ff_batches_describe(batches).placement, FF_PLACEMENT_HOST);
     ff_batches_destroy(&batches);
     ff_batches_destroy(&batches);
@@ -118,13 +125,13 @@ static void bytes_of_sizes(void **state) {
     (void)state;
     made_dataset made = made_defaults(5000);
     made.variable_size = true, made.height = made.width = 8;
-    OK(made_write(&made, error));
+    assert_ok(made_write(&made, error));
     ff_dataset *dataset;
     ff_device *device;
     ff_batches *batches;
     ff_error failure = {0};
-    OK(ff_dataset_open(&dataset, made.folder, FF_VERIFY_FIRST, error));
-    OK(ff_device_host_create(&device, FF_HOST_STREAMS_CALLER, 0, 0, error));
+    assert_ok(ff_dataset_open(&dataset, made.folder, FF_VERIFY_FIRST, error));
+    assert_ok(ff_device_host_create(&device, FF_HOST_STREAMS_CALLER, 0, 0, error));
     ff_device_table table = *device->table;
     table.memory = little_memory;
     device->table = &table;
@@ -133,12 +140,12 @@ static void bytes_of_sizes(void **state) {
     ff_batches_options options = {
         .loader = ff_loader_defaults(), .kernels = &kernels, .placement = FF_PLACEMENT_RESIDENT};
     options.loader.device = device;
-    OK(ff_augment_parse(&options.loader.augment, "rrc=8", error));
+    assert_ok(ff_augment_parse(&options.loader.augment, "rrc=8", error));
     uint64_t samples;
-    OK(ff_resident_bytes(dataset, &samples, error));
+    assert_ok(ff_resident_bytes(dataset, &samples, error));
     /* Of each sample: its place, offset, height, width and label. */
     free_bytes = samples + made.count * (4 + 8 + 4 + 4 + 4) + FF_RESIDENT_EXTRA;
-    OK(ff_batches_create(&batches, dataset, &options, error));
+    assert_ok(ff_batches_create(&batches, dataset, &options, error));
     ff_batches_destroy(&batches);
     free_bytes--;
     assert_int_equal(ff_batches_create(&batches, dataset, &options, &failure), FF_USAGE);

@@ -24,14 +24,14 @@ static void of_loaders(void **state) {
         ff_dataset *dataset;
         if (kind == 1) made.compression = FF_COMPRESSION_ZSTD;
         if (kind == 2) made.variable_size = true;
-        OK(made_write(&made, error));
-        OK(ff_dataset_open(&dataset, made.folder, FF_VERIFY_FIRST, error));
+        assert_ok(made_write(&made, error));
+        assert_ok(ff_dataset_open(&dataset, made.folder, FF_VERIFY_FIRST, error));
         ff_loader_options options = ff_loader_defaults();
-        OK(ff_augment_parse(&options.augment, kind == 2 ? "rrc=10,mixup=0.5" : "crop=2,flip",
-                            error));
+        assert_ok(ff_augment_parse(&options.augment, kind == 2 ? "rrc=10,mixup=0.5" : "crop=2,flip",
+                                   error));
         options.threads = kind == 3 ? 0 : 2;
         if (kind == 3) options.order = FF_ORDER_BLOCK;
-        OK(ff_rates_of_loader(dataset, &options, 2000000, &rates, error));
+        assert_ok(ff_rates_of_loader(dataset, &options, 2000000, &rates, error));
         expect(&rates, "storage gather augment");
         assert_int_equal(rates.threads, kind == 3 ? 1 : 2);
         ff_dataset_close(&dataset);
@@ -47,10 +47,10 @@ static void of_batches(void **state) {
     ff_dataset *dataset;
     ff_device *device;
     ff_stream *stream;
-    OK(made_write(&made, error));
-    OK(ff_dataset_open(&dataset, made.folder, FF_VERIFY_FIRST, error));
-    OK(ff_device_host_create(&device, FF_HOST_STREAMS_THREADS, 20000, 3, error));
-    OK(device->table->stream_create(device, &stream, error));
+    assert_ok(made_write(&made, error));
+    assert_ok(ff_dataset_open(&dataset, made.folder, FF_VERIFY_FIRST, error));
+    assert_ok(ff_device_host_create(&device, FF_HOST_STREAMS_THREADS, 20000, 3, error));
+    assert_ok(device->table->stream_create(device, &stream, error));
     for (int i = 0; i < 3; i++) {
         ff_batches *batches;
         ff_rates rates;
@@ -61,20 +61,20 @@ static void of_batches(void **state) {
                                       .placement = (ff_placement)(FF_PLACEMENT_RESIDENT + i),
                                       .quiet = true};
         options.loader.device = device, options.loader.batch = 32;
-        OK(ff_batches_create(&batches, dataset, &options, error));
-        OK(ff_batches_rates(batches, dataset, &options, 2000000, &rates, error));
+        assert_ok(ff_batches_create(&batches, dataset, &options, error));
+        assert_ok(ff_batches_rates(batches, dataset, &options, 2000000, &rates, error));
         expect(&rates, stages[i]);
-        OK(ff_batches_prepare(batches, stream, &batch, error));
+        assert_ok(ff_batches_prepare(batches, stream, &batch, error));
         assert_int_equal(batch->position, 0);
-        OK(ff_batches_enqueue(batches, stream, error));
-        OK(device->table->stream_synchronize(device, stream, error));
+        assert_ok(ff_batches_enqueue(batches, stream, error));
+        assert_ok(device->table->stream_synchronize(device, stream, error));
         ff_order order;
         ff_order_spec spec = {.count = made.count, .kind = FF_ORDER_RANDOM};
         ff_order_init(&order, &spec, 0);
         const int32_t *label = ff_batches_buffers(batches)->label[0].values;
         for (uint32_t row = 0; row < 32; row++)
             assert_int_equal(label[row], made_class(&made, ff_order_at(&order, row)));
-        OK(ff_batches_finish(batches, stream, error));
+        assert_ok(ff_batches_finish(batches, stream, error));
         assert_int_equal(ff_batches_rates(batches, dataset, &options, 1000, &rates, &failure),
                          FF_USAGE);
         ff_batches_destroy(&batches);
@@ -99,16 +99,16 @@ static void tuned(void **state) {
     made_dataset made = made_defaults(150);
     ff_dataset *dataset;
     ff_device *device;
-    OK(made_write(&made, error));
-    OK(ff_dataset_open(&dataset, made.folder, FF_VERIFY_FIRST, error));
-    OK(ff_device_host_create(&device, FF_HOST_STREAMS_THREADS, 0, 3, error));
+    assert_ok(made_write(&made, error));
+    assert_ok(ff_dataset_open(&dataset, made.folder, FF_VERIFY_FIRST, error));
+    assert_ok(ff_device_host_create(&device, FF_HOST_STREAMS_THREADS, 0, 3, error));
     for (int placement = FF_PLACEMENT_STREAM; placement <= FF_PLACEMENT_HOST; placement++) {
         ff_batches *batches;
         ff_batches_options options = {.loader = ff_loader_defaults(),
                                       .kernels = &ff_loader_plain_kernels,
                                       .placement = (ff_placement)placement};
         options.loader.device = device, options.loader.batch = 32;
-        OK(ff_batches_create(&batches, dataset, &options, error));
+        assert_ok(ff_batches_create(&batches, dataset, &options, error));
         ff_batches_info info = ff_batches_describe(batches);
         assert_true(info.loader.slots >= 4 && info.loader.slots <= 16);
         assert_true(info.loader.threads >= 1 && info.loader.threads <= ff_cpu_count());

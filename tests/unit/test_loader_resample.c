@@ -2,27 +2,11 @@
  * shapes, the weights of an axis, and loaders over samples of different sizes. */
 #include "loader/augment/resample.h"
 #include "loader/loader.h"
+#include "tests/unit/check.h"
+#include "tests/unit/dice.h"
 #include "tests/unit/make_dataset.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-
-#include <cmocka.h>
-
-#define OK(call)                                                                                   \
-    do {                                                                                           \
-        ff_error ok_error = {0}, *error = &ok_error;                                               \
-        if ((call) != FF_OK) fail_msg("%s", ok_error.message);                                     \
-    } while (0)
-
-static uint64_t random_state = 88172645463325252u;
-static uint32_t draw(uint32_t below) {
-    random_state ^= random_state << 13;
-    random_state ^= random_state >> 7;
-    random_state ^= random_state << 17;
-    return (uint32_t)((random_state >> 20) % below);
-}
+static dice luck;
 
 /* ---- versions ------------------------------------------------------------------------------- */
 
@@ -39,7 +23,8 @@ typedef struct one_case {
 
 static uint32_t draw_side(void) {
     static const uint32_t sides[] = {1, 2, 3, 15, 16, 17, 33, 64, 100, 300};
-    return draw(2) ? sides[draw(sizeof sides / sizeof sides[0])] : 1 + draw(90);
+    return roll(&luck, 2) ? sides[roll(&luck, sizeof sides / sizeof sides[0])]
+                          : 1 + roll(&luck, 90);
 }
 
 static void make_case(one_case *c, ff_dtype from, ff_dtype to) {
@@ -47,34 +32,34 @@ static void make_case(one_case *c, ff_dtype from, ff_dtype to) {
     c->height = draw_side(), c->width = draw_side();
     c->out_height = draw_side(), c->out_width = draw_side();
     c->spec.flip = FF_FLIP_RANDOM;
-    c->spec.cutout = draw(3) ? 0 : 1 + draw(20);
-    if (draw(3)) {
+    c->spec.cutout = roll(&luck, 3) ? 0 : 1 + roll(&luck, 20);
+    if (roll(&luck, 3)) {
         c->spec.rrc = 1;
         c->spec.scale[0] = 0.01, c->spec.scale[1] = 1, c->spec.ratio[0] = 0.3;
         c->spec.ratio[1] = 3;
     } else {
         uint32_t least = c->out_height > c->out_width ? c->out_height : c->out_width;
-        c->spec.resize = least + draw(3) * draw(50);
-        c->spec.crop = draw(2);
+        c->spec.resize = least + roll(&luck, 3) * roll(&luck, 50);
+        c->spec.crop = roll(&luck, 2);
     }
-    OK(ff_augment_check(&c->spec, c->height, c->width, c->out_height, c->out_width, error));
-    c->metadata.dtype = from, c->metadata.layout = (ff_layout)draw(2);
-    c->metadata.channels = draw(2) ? 3 : 1 + draw(4);
+    assert_ok(ff_augment_check(&c->spec, c->height, c->width, c->out_height, c->out_width, error));
+    c->metadata.dtype = from, c->metadata.layout = (ff_layout)roll(&luck, 2);
+    c->metadata.channels = roll(&luck, 2) ? 3 : 1 + roll(&luck, 4);
     for (int i = 0; i < 4; i++) c->mean[i] = 0.4f + 0.01f * (float)i, c->std[i] = 0.2f;
-    if (draw(4)) {
+    if (roll(&luck, 4)) {
         c->metadata.statistics_count = c->metadata.channels;
         c->metadata.mean = c->mean, c->metadata.std = c->std;
     }
-    OK(ff_augment_host_init(&c->host, &c->metadata, &c->spec, to, (ff_layout)draw(2), c->out_height,
-                            c->out_width, error));
-    c->params = ff_augment_at(&c->spec, 1, draw(3), draw(100000), c->height, c->width,
+    assert_ok(ff_augment_host_init(&c->host, &c->metadata, &c->spec, to, (ff_layout)roll(&luck, 2),
+                                   c->out_height, c->out_width, error));
+    c->params = ff_augment_at(&c->spec, 1, roll(&luck, 3), roll(&luck, 100000), c->height, c->width,
                               c->out_height, c->out_width);
     size_t values = (size_t)c->metadata.channels * c->height * c->width;
     /* Exactly as long as the sample: reading beside it is caught by AddressSanitizer. */
     c->source = malloc(values * c->host.from_bytes);
     assert_non_null(c->source);
     for (size_t i = 0; i < values; i++) {
-        uint32_t bits = draw(UINT32_MAX);
+        uint32_t bits = roll(&luck, UINT32_MAX);
         if (from == FF_U8)
             c->source[i] = (uint8_t)bits;
         else if (from == FF_F32)
@@ -92,7 +77,7 @@ static uint8_t *run(const one_case *c, ff_resampler *resampler,
     uint8_t *out = malloc(c->out_bytes + 2 * GUARD);
     assert_non_null(out);
     memset(out, 0xa5, c->out_bytes + 2 * GUARD);
-    OK(ff_resampler_reserve(resampler, &c->params, c->height, c->width, error));
+    assert_ok(ff_resampler_reserve(resampler, &c->params, c->height, c->width, error));
     if (version) {
         ff_resampler_use(resampler, version);
         ff_resample(resampler, &c->params, c->source, c->height, c->width, out + GUARD);
@@ -130,7 +115,7 @@ static void fast_equals_plain(void **state) {
                 one_case c;
                 make_case(&c, from, outputs[o]);
                 ff_resampler *resampler;
-                OK(ff_resampler_create(&resampler, &c.host, &c.metadata, error));
+                assert_ok(ff_resampler_create(&resampler, &c.host, &c.metadata, error));
                 for (size_t v = 0; v < sizeof version / sizeof version[0]; v++)
                     if (version[v]) compare(&c, resampler, version[v]);
                 ff_resampler_destroy(&resampler);
@@ -150,18 +135,18 @@ static void any_sequence(void **state) {
     one_case c;
     make_case(&c, FF_F16, FF_F32);
     ff_resampler *resampler;
-    OK(ff_resampler_create(&resampler, &c.host, &c.metadata, error));
+    assert_ok(ff_resampler_create(&resampler, &c.host, &c.metadata, error));
     const ff_resample_kernels *version =
         ff_resample_avx512() ? ff_resample_avx512() : &ff_resample_rows;
     uint16_t *source = malloc((size_t)c.metadata.channels * 300 * 300 * 2);
     assert_non_null(source);
     for (size_t i = 0; i < (size_t)c.metadata.channels * 300 * 300; i++)
-        source[i] = (uint16_t)(draw(65536) & 0xbfff);
+        source[i] = (uint16_t)(roll(&luck, 65536) & 0xbfff);
     c.spec = (ff_augment_spec){.rrc = 1, .scale = {0.1, 1}, .ratio = {0.5, 2}};
     free(c.source);
     c.source = (uint8_t *)source;
     for (uint64_t trial = 0; trial < 60; trial++) {
-        c.height = 1 + draw(300), c.width = 1 + draw(300);
+        c.height = 1 + roll(&luck, 300), c.width = 1 + roll(&luck, 300);
         c.params =
             ff_augment_at(&c.spec, 3, 1, trial, c.height, c.width, c.out_height, c.out_width);
         compare(&c, resampler, version);
@@ -177,9 +162,11 @@ static void any_sequence(void **state) {
 static void weights(void **state) {
     (void)state;
     for (unsigned trial = 0; trial < 3000; trial++) {
-        uint32_t in = draw(2) ? draw_side() : 1 + draw(draw(2) ? 5000 : 1u << 20);
-        uint32_t out = draw(4) ? draw_side() : 1 + draw(1u << 30);
-        uint32_t most = ff_resample_taps(in, out), before = 0, at = out > 40 ? draw(out - 20) : 0;
+        uint32_t in =
+            roll(&luck, 2) ? draw_side() : 1 + roll(&luck, roll(&luck, 2) ? 5000 : 1u << 20);
+        uint32_t out = roll(&luck, 4) ? draw_side() : 1 + roll(&luck, 1u << 30);
+        uint32_t most = ff_resample_taps(in, out), before = 0;
+        uint32_t at = out > 40 ? roll(&luck, out - 20) : 0;
         float *weight = malloc(most * sizeof *weight); /* read and written beyond: ASan */
         assert_non_null(weight);
         for (uint32_t i = 0; i < 20 && at + i < out; i++) {
@@ -212,8 +199,8 @@ static void weights(void **state) {
 
 static ff_dataset *make(made_dataset *made) {
     ff_dataset *dataset;
-    OK(made_write(made, error));
-    OK(ff_dataset_open(&dataset, made->folder, FF_VERIFY_FIRST, error));
+    assert_ok(made_write(made, error));
+    assert_ok(ff_dataset_open(&dataset, made->folder, FF_VERIFY_FIRST, error));
     return dataset;
 }
 
@@ -233,19 +220,19 @@ static void check_rows(const made_dataset *made, ff_dataset *dataset,
     ff_slot *slot;
     ff_augment_host host;
     ff_resampler *resampler;
-    OK(ff_loader_create(&loader, dataset, options, error));
+    assert_ok(ff_loader_create(&loader, dataset, options, error));
     ff_loader_info info = ff_loader_describe(loader);
     const ff_metadata *metadata = ff_dataset_metadata(dataset);
-    OK(ff_augment_host_init(&host, metadata, &options->augment, options->dtype, options->layout,
-                            info.height, info.width, error));
-    OK(ff_resampler_create(&resampler, &host, metadata, error));
+    assert_ok(ff_augment_host_init(&host, metadata, &options->augment, options->dtype,
+                                   options->layout, info.height, info.width, error));
+    assert_ok(ff_resampler_create(&resampler, &host, metadata, error));
     size_t bytes =
         (size_t)info.channels * info.height * info.width * ff_dtype_bytes(options->dtype);
     uint8_t *tensor = malloc((size_t)made->channels * made->height * made->width * 4);
     uint8_t *wanted = malloc(bytes);
     assert_true(tensor && wanted);
     for (;;) {
-        OK(ff_loader_acquire(loader, &slot, error));
+        assert_ok(ff_loader_acquire(loader, &slot, error));
         if (!slot) break;
         for (uint32_t row = 0; row < slot->count; row++) {
             uint64_t number = slot->source[row].sample[0];
@@ -256,7 +243,7 @@ static void check_rows(const made_dataset *made, ff_dataset *dataset,
                               info.height, info.width);
             assert_memory_equal(&slot->params[row], &params, sizeof params);
             made_tensor(made, number, tensor);
-            OK(ff_resampler_reserve(resampler, &params, height, width, error));
+            assert_ok(ff_resampler_reserve(resampler, &params, height, width, error));
             ff_resample_plain(resampler, &params, tensor, height, width, wanted);
             assert_memory_equal(found, wanted, bytes);
             uint64_t *sum = &hash[slot->epoch * made->count + number];
@@ -299,7 +286,7 @@ static void loaders(void **state) {
                 options.batch = (uint64_t[]){16, 16, 90, 7}[run_number];
                 options.threads = (int[]){1, 2, 0, 3}[run_number];
                 options.order = run_number == 3 ? FF_ORDER_SEQUENTIAL : FF_ORDER_RANDOM;
-                OK(ff_augment_parse(&options.augment, ways[way].augment, error));
+                assert_ok(ff_augment_parse(&options.augment, ways[way].augment, error));
                 uint64_t *hash = run_number ? other : first;
                 memset(hash, 0, sizeof first);
                 check_rows(&made, dataset, &options, hash);
@@ -321,7 +308,7 @@ static void refuses(ff_dataset *dataset, const char *augment, uint32_t side, ff_
     ff_loader_options options = ff_loader_defaults();
     options.height = options.width = side;
     options.dtype = dtype;
-    OK(ff_augment_parse(&options.augment, augment, error));
+    assert_ok(ff_augment_parse(&options.augment, augment, error));
     assert_int_equal(ff_loader_create(&loader, dataset, &options, &failure), FF_USAGE);
     if (!strstr(failure.message, part)) fail_msg("'%s' has no '%s'", failure.message, part);
 }

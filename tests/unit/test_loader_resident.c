@@ -4,19 +4,8 @@
 #include "loader/resident.h"
 
 #include "loader/device/host.h"
+#include "tests/unit/check.h"
 #include "tests/unit/make_dataset.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-
-#include <cmocka.h>
-
-#define OK(call)                                                                                   \
-    do {                                                                                           \
-        ff_error ok_error = {0}, *error = &ok_error;                                               \
-        if ((call) != FF_OK) fail_msg("%s", ok_error.message);                                     \
-    } while (0)
 
 static ff_loader_options options_of(ff_device *device, int threads) {
     ff_loader_options options = ff_loader_defaults();
@@ -65,18 +54,18 @@ static void uploaded(void **state) {
         else
             made.height = made.width = 100; /* several chunks */
         if (!(kind & 4)) made.count = 301;
-        OK(made_write(&made, error));
+        assert_ok(made_write(&made, error));
         for (int threads = 0; threads < 4; threads += 3) {
             ff_dataset *dataset;
             ff_device *device;
             ff_resident resident;
-            OK(ff_dataset_open(&dataset, made.folder, FF_VERIFY_FIRST, error));
-            OK(ff_device_host_create(&device,
-                                     threads ? FF_HOST_STREAMS_THREADS : FF_HOST_STREAMS_CALLER,
-                                     300000, (uint64_t)kind, error));
+            assert_ok(ff_dataset_open(&dataset, made.folder, FF_VERIFY_FIRST, error));
+            assert_ok(ff_device_host_create(
+                &device, threads ? FF_HOST_STREAMS_THREADS : FF_HOST_STREAMS_CALLER, 300000,
+                (uint64_t)kind, error));
             ff_loader_options options = options_of(device, threads);
             options.label = labels, options.label_count = 3;
-            OK(ff_resident_upload(&resident, dataset, &options, true, error));
+            assert_ok(ff_resident_upload(&resident, dataset, &options, true, error));
             check_rows(&made, &resident);
             ff_resident_release(&resident);
             ff_resident_release(&resident);
@@ -92,24 +81,24 @@ static void raw_slots(void **state) {
     (void)state;
     made_dataset made = made_defaults(100);
     made.dtype = FF_U8, made.layout = FF_HWC, made.height = 5, made.width = 9; /* 135 bytes */
-    OK(made_write(&made, error));
+    assert_ok(made_write(&made, error));
     ff_dataset *dataset;
-    OK(ff_dataset_open(&dataset, made.folder, FF_VERIFY_FIRST, error));
+    assert_ok(ff_dataset_open(&dataset, made.folder, FF_VERIFY_FIRST, error));
     uint8_t tensor[135];
     for (int threads = 0; threads < 4; threads++) {
         ff_loader *loader;
         ff_slot *slot, *first = NULL;
         ff_loader_options options = options_of(NULL, threads);
-        OK(ff_augment_parse(&options.augment, "crop=1,flip", error));
+        assert_ok(ff_augment_parse(&options.augment, "crop=1,flip", error));
         options.batch = 16, options.slots = 3, options.last_batch = FF_LAST_BATCH_KEEP;
         options.height = options.width = 4;
         options.feed = (ff_loader_feed){.raw = true, .cyclic = true, .row_align = 64};
-        OK(ff_loader_create(&loader, dataset, &options, error));
+        assert_ok(ff_loader_create(&loader, dataset, &options, error));
         ff_loader_info info = ff_loader_describe(loader);
         assert_int_equal(info.row_bytes, 192);
         assert_int_equal(info.height * 100 + info.width, 509);
         for (uint32_t batch = 0; batch < 20; batch++) {
-            OK(ff_loader_acquire(loader, &slot, error));
+            assert_ok(ff_loader_acquire(loader, &slot, error));
             if (!first) first = slot;
             assert_int_equal(slot->index, batch % 3);
             assert_ptr_equal(slot->data, (uint8_t *)first->data + slot->index * info.slot_bytes);

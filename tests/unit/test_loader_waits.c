@@ -6,14 +6,10 @@
 #include "loader/batches.h"
 #include "loader/device/host.h"
 #include "tests/cuda/sim/loader_plain.h"
+#include "tests/unit/check.h"
 #include "tests/unit/make_dataset.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <sys/wait.h>
-
-#include <cmocka.h>
 
 enum { SLOTS = 3, BATCHES = 24, BATCH = 16, SEEDS = 40, WRONG = 3, FAILED = 4, RACE = 66 };
 

@@ -28,7 +28,7 @@ static void sound_text(void **state) {
     (void)state;
     ff_metadata metadata, copy;
     ff_buffer text = {0};
-    OK(ff_metadata_read(&metadata, sound, sizeof sound - 1, &test_error));
+    assert_ok(ff_metadata_read(&metadata, sound, sizeof sound - 1, error));
     assert_int_equal(metadata.dtype, FF_F32);
     assert_int_equal(metadata.layout, FF_HWC);
     assert_int_equal(metadata.items, 10);
@@ -39,11 +39,11 @@ static void sound_text(void **state) {
     assert_string_equal(metadata.field[0].class_name[1], "dog\n");
     assert_string_equal(metadata.provenance[1].value, "--a b");
     assert_string_equal(metadata.optional[0], "later");
-    OK(ff_metadata_write(&metadata, &text, &test_error));
+    assert_ok(ff_metadata_write(&metadata, &text, error));
     assert_string_equal(text.bytes, sound);
-    OK(ff_metadata_copy(&copy, &metadata, &test_error));
+    assert_ok(ff_metadata_copy(&copy, &metadata, error));
     text.length = 0;
-    OK(ff_metadata_write(&copy, &text, &test_error));
+    assert_ok(ff_metadata_write(&copy, &text, error));
     assert_string_equal(text.bytes, sound);
     ff_metadata_free(&copy);
     ff_metadata_free(&copy); /* zeroed: again */
@@ -55,8 +55,8 @@ static void extension_lines_are_ignored(void **state) {
     (void)state;
     ff_metadata metadata;
     ff_buffer text = {0};
-    OK(ff_buffer_printf(&text, &test_error, "%sx-tomorrow any thing\nx-\n", sound));
-    OK(ff_metadata_read(&metadata, text.bytes, text.length, &test_error));
+    assert_ok(ff_buffer_printf(&text, error, "%sx-tomorrow any thing\nx-\n", sound));
+    assert_ok(ff_metadata_read(&metadata, text.bytes, text.length, error));
     ff_metadata_free(&metadata);
     ff_buffer_free(&text);
 }
@@ -69,13 +69,14 @@ static void refuse(const char *old, const char *new, const char *part) {
     ff_buffer text = {0};
     const char *at = old ? strstr(sound, old) : sound + sizeof sound - 1;
     if (!at) fail_msg("'%s' is not in the text", old);
-    OK(ff_buffer_add(&text, sound, (size_t)(at - sound), &test_error));
-    OK(ff_buffer_add(&text, new, strlen(new), &test_error));
+    assert_ok(ff_buffer_add(&text, sound, (size_t)(at - sound), error));
+    assert_ok(ff_buffer_add(&text, new, strlen(new), error));
     if (old) at += strlen(old);
-    OK(ff_buffer_add(&text, at, strlen(at), &test_error));
-    ff_status status = ff_metadata_read(&metadata, text.bytes, text.length, &test_error);
-    if (status != FF_BAD_DATA || !strstr(test_error.message, part)) {
-        print_error("with '%s': status %d, '%s'; wanted '%s'\n", new, status, test_error.message,
+    assert_ok(ff_buffer_add(&text, at, strlen(at), error));
+    ff_error failure = {0};
+    ff_status status = ff_metadata_read(&metadata, text.bytes, text.length, &failure);
+    if (status != FF_BAD_DATA || !strstr(failure.message, part)) {
+        print_error("with '%s': status %d, '%s'; wanted '%s'\n", new, status, failure.message,
                     part);
         wrong++;
     }
@@ -192,7 +193,8 @@ static void refusals(void **state) {
     assert_int_equal(wrong, 0);
     for (size_t length = 0; length < sizeof sound - 1; length++) {
         ff_metadata metadata;
-        ff_status status = ff_metadata_read(&metadata, sound, length, &test_error);
+        ff_error error;
+        ff_status status = ff_metadata_read(&metadata, sound, length, &error);
         /* Whole lines may be missing from the end: a label or an option fewer is no contradiction.
          */
         bool whole = length && sound[length - 1] == '\n';
@@ -200,13 +202,13 @@ static void refusals(void **state) {
         ff_metadata_free(&metadata);
     }
     ff_metadata metadata;
-    FAILS(ff_metadata_read(&metadata, sound, FF_METADATA_LIMIT_BYTES + 1, &test_error), FF_BAD_DATA,
-          "bytes, more than");
+    assert_fails(ff_metadata_read(&metadata, sound, FF_METADATA_LIMIT_BYTES + 1, error),
+                 FF_BAD_DATA, "bytes, more than");
     char *nul = malloc(sizeof sound);
     memcpy(nul, sound, sizeof sound);
     *strstr(nul, "train") = 0;
-    FAILS(ff_metadata_read(&metadata, nul, sizeof sound - 1, &test_error), FF_BAD_DATA,
-          "canonical");
+    assert_fails(ff_metadata_read(&metadata, nul, sizeof sound - 1, error), FF_BAD_DATA,
+                 "canonical");
     free(nul);
 }
 
@@ -216,20 +218,21 @@ static void too_many_fields(void **state) {
     ff_buffer text = {0};
     for (int count = 256; count <= 257; count++) {
         text.length = 0;
-        OK(ff_buffer_printf(&text, &test_error,
-                            "ffpack-metadata 0\nsplit \nsample dtype=u8 layout=chw channels=1 "
-                            "height=1 width=1 variable=0 alignment=64\nshards items=1 per_shard=1 "
-                            "per_block=1\n"));
+        assert_ok(
+            ff_buffer_printf(&text, error,
+                             "ffpack-metadata 0\nsplit \nsample dtype=u8 layout=chw channels=1 "
+                             "height=1 width=1 variable=0 alignment=64\nshards items=1 per_shard=1 "
+                             "per_block=1\n"));
         for (int i = 0; i < count; i++)
-            OK(ff_buffer_printf(&text, &test_error,
-                                "field name=f%d kind=class dtype=i64 width=1 classes=0\n", i));
+            assert_ok(ff_buffer_printf(
+                &text, error, "field name=f%d kind=class dtype=i64 width=1 classes=0\n", i));
         if (count == 256) {
-            OK(ff_metadata_read(&metadata, text.bytes, text.length, &test_error));
+            assert_ok(ff_metadata_read(&metadata, text.bytes, text.length, error));
             assert_int_equal(ff_metadata_label_row_bytes(&metadata), 256 * 8);
             ff_metadata_free(&metadata);
         } else {
-            FAILS(ff_metadata_read(&metadata, text.bytes, text.length, &test_error), FF_BAD_DATA,
-                  "more than 256 fields");
+            assert_fails(ff_metadata_read(&metadata, text.bytes, text.length, error), FF_BAD_DATA,
+                         "more than 256 fields");
         }
     }
     ff_buffer_free(&text);
@@ -238,20 +241,20 @@ static void too_many_fields(void **state) {
 static void checks_of_a_struct(void **state) {
     (void)state;
     ff_metadata metadata;
-    OK(ff_metadata_read(&metadata, sound, sizeof sound - 1, &test_error));
+    assert_ok(ff_metadata_read(&metadata, sound, sizeof sound - 1, error));
     metadata.dtype = (ff_dtype)99;
-    FAILS(ff_metadata_check(&metadata, &test_error), FF_BAD_DATA, "dtype ?");
+    assert_fails(ff_metadata_check(&metadata, error), FF_BAD_DATA, "dtype ?");
     metadata.dtype = FF_F32;
     metadata.compression = FF_COMPRESSION_NONE;
-    FAILS(ff_metadata_check(&metadata, &test_error), FF_BAD_DATA, "a filter without compression");
+    assert_fails(ff_metadata_check(&metadata, error), FF_BAD_DATA, "a filter without compression");
     metadata.compression = FF_COMPRESSION_ZSTD;
     metadata.std[0] = INFINITY;
-    FAILS(ff_metadata_check(&metadata, &test_error), FF_BAD_DATA, "std: channel 0");
+    assert_fails(ff_metadata_check(&metadata, error), FF_BAD_DATA, "std: channel 0");
     metadata.std[0] = 1;
     metadata.statistics_count = 1;
-    FAILS(ff_metadata_check(&metadata, &test_error), FF_BAD_DATA, "1 values for 2 channels");
+    assert_fails(ff_metadata_check(&metadata, error), FF_BAD_DATA, "1 values for 2 channels");
     metadata.statistics_count = 2;
-    OK(ff_metadata_check(&metadata, &test_error));
+    assert_ok(ff_metadata_check(&metadata, error));
     ff_metadata_free(&metadata);
 }
 
@@ -260,14 +263,14 @@ static void sizes_and_offsets(void **state) {
     (void)state;
     ff_metadata metadata;
     bool wide;
-    OK(ff_metadata_read(&metadata, sound, sizeof sound - 1, &test_error));
+    assert_ok(ff_metadata_read(&metadata, sound, sizeof sound - 1, error));
     assert_int_equal(ff_metadata_tensor_bytes(&metadata, 3, 4), 96);
     assert_int_equal(ff_metadata_label_row_bytes(&metadata), 24);
     assert_int_equal(ff_metadata_field_offset(&metadata, 1, 3, 4, &wide), 8);
     assert_false(wide);
-    OK(ff_metadata_add_field(&metadata, "a", FF_FIELD_MULTI_HOT, FF_U8, 17, &test_error));
-    OK(ff_metadata_add_field(&metadata, "b", FF_FIELD_CLASS, FF_I64, 1, &test_error));
-    OK(ff_metadata_add_field(&metadata, "c", FF_FIELD_SOFT, FF_F32, 5, &test_error));
+    assert_ok(ff_metadata_add_field(&metadata, "a", FF_FIELD_MULTI_HOT, FF_U8, 17, error));
+    assert_ok(ff_metadata_add_field(&metadata, "b", FF_FIELD_CLASS, FF_I64, 1, error));
+    assert_ok(ff_metadata_add_field(&metadata, "c", FF_FIELD_SOFT, FF_F32, 5, error));
     assert_int_equal(ff_metadata_field_offset(&metadata, 2, 3, 4, &wide), 96);
     assert_true(wide);
     assert_int_equal(ff_metadata_field_offset(&metadata, 2, 1, 1, &wide), 16);
@@ -298,7 +301,7 @@ static void planning(void **state) {
         ff_metadata metadata = {.dtype = FF_F16, .channels = 3, .items = 100};
         metadata.height = metadata.width = cases[i].side;
         if (cases[i].zstd) metadata.compression = FF_COMPRESSION_ZSTD;
-        OK(ff_metadata_plan(&metadata, cases[i].shard_bytes, &test_error));
+        assert_ok(ff_metadata_plan(&metadata, cases[i].shard_bytes, error));
         assert_int_equal(metadata.items_per_block, cases[i].per_block);
         assert_int_equal(metadata.items_per_shard, cases[i].per_shard);
         assert_int_equal(metadata.required_count, cases[i].zstd);
@@ -313,14 +316,14 @@ static void planning(void **state) {
                                 .width = width,
                                 .items = UINT64_C(1) << 34,
                                 .compression = FF_COMPRESSION_ZSTD};
-        OK(ff_metadata_plan(&metadata, UINT64_C(1) << 34, &test_error));
+        assert_ok(ff_metadata_plan(&metadata, UINT64_C(1) << 34, error));
         assert_int_equal(metadata.items_per_block, width == 256 ? 1 : 4);
         ff_metadata_free(&metadata);
     }
     /* The limits are allowed. */
     ff_metadata metadata = {.dtype = FF_U8, .height = 1, .width = 1, .items = UINT64_C(1) << 37};
     metadata.channels = FF_CHANNELS_LIMIT;
-    OK(ff_metadata_plan(&metadata, UINT64_C(1) << 34, &test_error));
+    assert_ok(ff_metadata_plan(&metadata, UINT64_C(1) << 34, error));
     ff_metadata_free(&metadata);
 }
 
@@ -328,16 +331,16 @@ static void planning(void **state) {
 static void most_items(void **state) {
     (void)state;
     ff_metadata metadata;
-    OK(ff_metadata_read(&metadata, sound, sizeof sound - 1, &test_error));
+    assert_ok(ff_metadata_read(&metadata, sound, sizeof sound - 1, error));
     metadata.items_per_shard = UINT64_C(1) << 22;
     metadata.items_per_block = UINT64_C(1) << 20;
     metadata.items = UINT64_C(1) << 40;
-    OK(ff_metadata_check(&metadata, &test_error));
+    assert_ok(ff_metadata_check(&metadata, error));
     metadata.items++;
-    FAILS(ff_metadata_check(&metadata, &test_error), FF_BAD_DATA,
-          "shards: 1099511627777 items, wanted 1 to 2^40");
+    assert_fails(ff_metadata_check(&metadata, error), FF_BAD_DATA,
+                 "shards: 1099511627777 items, wanted 1 to 2^40");
     metadata.items = 0;
-    FAILS(ff_metadata_check(&metadata, &test_error), FF_BAD_DATA, "shards: 0 items");
+    assert_fails(ff_metadata_check(&metadata, error), FF_BAD_DATA, "shards: 0 items");
     ff_metadata_free(&metadata);
 }
 
@@ -345,8 +348,8 @@ static void transform_id(void **state) {
     (void)state;
     ff_metadata metadata;
     uint8_t first[16], id[16];
-    OK(ff_metadata_read(&metadata, sound, sizeof sound - 1, &test_error));
-    OK(ff_metadata_transform_id(&metadata, first, &test_error));
+    assert_ok(ff_metadata_read(&metadata, sound, sizeof sound - 1, error));
+    assert_ok(ff_metadata_transform_id(&metadata, first, error));
     /* The hash of these lines and no others. */
     static const char lines[] = "mean 3f000000 3e800000\nstd 3f800000 40000000\n"
                                 "transform resize%20size=256\ntransform normalize\n"
@@ -356,10 +359,10 @@ static void transform_id(void **state) {
     assert_memory_equal(canonical.digest, first, 16);
     metadata.dtype = FF_U8;
     metadata.layout = FF_CHW;
-    OK(ff_metadata_transform_id(&metadata, id, &test_error));
+    assert_ok(ff_metadata_transform_id(&metadata, id, error));
     assert_memory_equal(first, id, 16);
     metadata.mean[0] = nextafterf(metadata.mean[0], 1);
-    OK(ff_metadata_transform_id(&metadata, id, &test_error));
+    assert_ok(ff_metadata_transform_id(&metadata, id, error));
     assert_memory_not_equal(first, id, 16);
     ff_metadata_free(&metadata);
 }
@@ -367,16 +370,16 @@ static void transform_id(void **state) {
 static void comparison(void **state) {
     (void)state;
     ff_buffer a = {0}, b = {0};
-    OK(ff_buffer_printf(&a, &test_error, "one\ntwo\nthree\n"));
-    OK(ff_buffer_printf(&b, &test_error, "one\ntwo\nthree\n"));
-    OK(ff_metadata_compare("shard", &a, &b, &test_error));
+    assert_ok(ff_buffer_printf(&a, error, "one\ntwo\nthree\n"));
+    assert_ok(ff_buffer_printf(&b, error, "one\ntwo\nthree\n"));
+    assert_ok(ff_metadata_compare("shard", &a, &b, error));
     b.bytes[6] = 'x';
-    FAILS(ff_metadata_compare("shard", &a, &b, &test_error), FF_USAGE,
-          "shard: has 'two', wanted 'twx'");
+    assert_fails(ff_metadata_compare("shard", &a, &b, error), FF_USAGE,
+                 "shard: has 'two', wanted 'twx'");
     b.bytes[6] = 'o';
-    OK(ff_buffer_printf(&b, &test_error, "four\n"));
-    FAILS(ff_metadata_compare("shard", &a, &b, &test_error), FF_USAGE, "has '', wanted 'four'");
-    FAILS(ff_metadata_compare("shard", &b, &a, &test_error), FF_USAGE, "has 'four', wanted ''");
+    assert_ok(ff_buffer_printf(&b, error, "four\n"));
+    assert_fails(ff_metadata_compare("shard", &a, &b, error), FF_USAGE, "has '', wanted 'four'");
+    assert_fails(ff_metadata_compare("shard", &b, &a, error), FF_USAGE, "has 'four', wanted ''");
     ff_buffer_free(&a);
     ff_buffer_free(&b);
 }
@@ -386,7 +389,7 @@ static void escapes(void **state) {
     ff_buffer text = {0};
     uint8_t all[256];
     for (int i = 0; i < 256; i++) all[i] = (uint8_t)i;
-    OK(ff_escape(&text, all, 256, &test_error));
+    assert_ok(ff_escape(&text, all, 256, error));
     assert_int_equal(text.length, 93 + 3 * 163);
     const char *at = text.bytes;
     for (int i = 0; i < 256; i++) {
@@ -404,10 +407,10 @@ static void escapes(void **state) {
     char name[256];
     for (int i = 1; i < 256; i++) name[i - 1] = (char)i;
     name[255] = 0;
-    OK(ff_metadata_read(&metadata, sound, sizeof sound - 1, &test_error));
+    assert_ok(ff_metadata_read(&metadata, sound, sizeof sound - 1, error));
     free(metadata.field[0].class_name[0]);
-    OK(ff_copy_string(&metadata.field[0].class_name[0], name, &test_error));
-    OK(ff_metadata_copy(&copy, &metadata, &test_error));
+    assert_ok(ff_copy_string(&metadata.field[0].class_name[0], name, error));
+    assert_ok(ff_metadata_copy(&copy, &metadata, error));
     assert_string_equal(copy.field[0].class_name[0], name);
     ff_metadata_free(&copy);
     ff_metadata_free(&metadata);

@@ -2,14 +2,10 @@
  */
 #include "format/base/bytes.h"
 #include "loader/augment/augment.h"
+#include "tests/unit/check.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdlib.h>
-
-#include <cmocka.h>
 
 static void golden_values(void **state) {
     (void)state;

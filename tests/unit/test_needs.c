@@ -39,9 +39,9 @@ static void a_counted_recipe_is_the_real_one(void **state) {
     for (size_t m = 0; m < sizeof models / sizeof *models; m++) {
         ff_trainer_options options = options_of(folder, models[m]);
         ff_trainer *counted, *real;
-        OK(ff_trainer_create(&real, &options, &test_error));
+        assert_ok(ff_trainer_create(&real, &options, error));
         options.counts = true;
-        OK(ff_trainer_create(&counted, &options, &test_error));
+        assert_ok(ff_trainer_create(&counted, &options, error));
         assert_null(real->counted);
         assert_non_null(counted->counted);
         uint64_t roles = 0;
@@ -72,9 +72,9 @@ static void rates_are_counted(void **state) {
     ff_trainer *few, *many;
     options.counts = true;
     options.epochs = 10;
-    OK(ff_trainer_create(&few, &options, &test_error));
+    assert_ok(ff_trainer_create(&few, &options, error));
     options.epochs = 10010;
-    OK(ff_trainer_create(&many, &options, &test_error));
+    assert_ok(ff_trainer_create(&many, &options, error));
     assert_int_equal(many->needs.host_bytes - few->needs.host_bytes,
                      2 * 8 * 10000 * few->batches * (uint64_t)few->group_count);
     ff_trainer_destroy(&few);
@@ -91,17 +91,17 @@ static void what_does_not_fit_is_refused(void **state) {
     ff_error failure = {0};
     options.counts = true;
     options.batch = 60;
-    OK(ff_trainer_create(&trainer, &options, &test_error));
-    OK(ff_needs_check(trainer, &test_error));
+    assert_ok(ff_trainer_create(&trainer, &options, error));
+    assert_ok(ff_needs_check(trainer, error));
     trainer->needs.host.bytes = trainer->needs.host_bytes;
-    OK(ff_needs_check(trainer, &test_error));
+    assert_ok(ff_needs_check(trainer, error));
     trainer->needs.host.bytes = trainer->needs.host_bytes / 2;
     assert_int_equal(ff_needs_check(trainer, &failure), FF_NO_MEMORY);
     const char *said = strstr(failure.message, "--batch ");
     assert_non_null(said);
     options.batch = atoi(said + strlen("--batch "));
     assert_in_range(options.batch, 5, 40);
-    OK(ff_trainer_create(&other, &options, &test_error));
+    assert_ok(ff_trainer_create(&other, &options, error));
     assert_true(other->needs.host_bytes <= trainer->needs.host.bytes);
     assert_true(other->needs.host_bytes > trainer->needs.host.bytes / 10 * 9);
     ff_trainer_destroy(&other);

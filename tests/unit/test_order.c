@@ -1,13 +1,9 @@
 /* The epoch order: golden values, bijection, uniformity, inverse, and how mixed block order is. */
 #include "loader/order.h"
+#include "tests/unit/check.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 static ff_order order_of(ff_order_kind kind, uint64_t count, uint64_t seed, uint32_t epoch,
                          uint64_t block, uint64_t group) {

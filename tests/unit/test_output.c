@@ -37,11 +37,11 @@ static void pack(const char *out, const set_spec *spec, bool force, bool *contin
     ff_output *output;
     const char *folder;
     ff_writer_result result;
-    OK(ff_output_open(&output, out, FF_OUTPUT_NEW_OR_CONTINUE, force, &test_error));
+    assert_ok(ff_output_open(&output, out, FF_OUTPUT_NEW_OR_CONTINUE, force, error));
     if (continues) *continues = ff_output_continues(output);
-    OK(ff_output_split(output, "", &folder, &test_error));
+    assert_ok(ff_output_split(output, "", &folder, error));
     set_write(spec, folder, &result);
-    OK(ff_output_commit(output, &test_error));
+    assert_ok(ff_output_commit(output, error));
     ff_output_close(&output);
 }
 
@@ -54,8 +54,8 @@ static void commit_leaves_one_folder(void **state) {
     assert_false(continues);
     assert_int_equal(names_in(parent), 1);
     set_check(&base, out, FF_VERIFY_FIRST);
-    FAILS(ff_output_open(&output, out, FF_OUTPUT_NEW_OR_CONTINUE, false, &test_error), FF_USAGE,
-          "--force");
+    assert_fails(ff_output_open(&output, out, FF_OUTPUT_NEW_OR_CONTINUE, false, error), FF_USAGE,
+                 "--force");
     assert_null(output);
     assert_int_equal(names_in(parent), 1);
     free(out);
@@ -83,13 +83,13 @@ static void several_splits(void **state) {
     ff_output *output;
     const char *folder;
     ff_writer_result result;
-    OK(ff_output_open(&output, out, FF_OUTPUT_NEW_OR_CONTINUE, false, &test_error));
-    OK(ff_output_split(output, "train", &folder, &test_error));
+    assert_ok(ff_output_open(&output, out, FF_OUTPUT_NEW_OR_CONTINUE, false, error));
+    assert_ok(ff_output_split(output, "train", &folder, error));
     set_write(&base, folder, &result);
-    OK(ff_output_split(output, "test", &folder, &test_error));
+    assert_ok(ff_output_split(output, "test", &folder, error));
     set_write(&base, folder, &result);
     assert_false(there(out));
-    OK(ff_output_commit(output, &test_error));
+    assert_ok(ff_output_commit(output, error));
     ff_output_close(&output);
     char *train = join(out, "train"), *test = join(out, "test");
     set_check(&base, train, FF_VERIFY_FIRST);
@@ -109,8 +109,8 @@ static ff_status open_elsewhere(const char *out) {
     assert_true(child >= 0);
     if (child == 0) {
         ff_output *output;
-        ff_status status =
-            ff_output_open(&output, out, FF_OUTPUT_NEW_OR_CONTINUE, true, &test_error);
+        ff_error error;
+        ff_status status = ff_output_open(&output, out, FF_OUTPUT_NEW_OR_CONTINUE, true, &error);
         ff_output_close(&output);
         _exit((int)status);
     }
@@ -127,16 +127,16 @@ static void second_writer_is_refused(void **state) {
     ff_output *output, *second;
     const char *folder;
     ff_writer_result result;
-    OK(ff_output_open(&output, out, FF_OUTPUT_NEW_OR_CONTINUE, false, &test_error));
+    assert_ok(ff_output_open(&output, out, FF_OUTPUT_NEW_OR_CONTINUE, false, error));
     assert_int_equal(open_elsewhere(out), FF_USAGE);
-    FAILS(ff_output_open(&second, out, FF_OUTPUT_NEW_OR_CONTINUE, false, &test_error), FF_USAGE,
-          "another ffpack is writing there");
+    assert_fails(ff_output_open(&second, out, FF_OUTPUT_NEW_OR_CONTINUE, false, error), FF_USAGE,
+                 "another ffpack is writing there");
     /* The refused ones have not touched the first one's folder. */
     assert_true(there(partial));
-    OK(ff_output_split(output, "", &folder, &test_error));
+    assert_ok(ff_output_split(output, "", &folder, error));
     set_write(&base, folder, &result);
     assert_int_equal(open_elsewhere(out), FF_USAGE);
-    OK(ff_output_commit(output, &test_error));
+    assert_ok(ff_output_commit(output, error));
     ff_output_close(&output);
     set_check(&base, out, FF_VERIFY_FIRST);
     assert_int_equal(open_elsewhere(out), FF_OK); /* the lock is gone */
@@ -152,10 +152,10 @@ static void start(const char *out, const set_spec *spec, uint64_t blocks) {
     const char *folder;
     ff_writer *writer;
     ff_metadata metadata;
-    OK(ff_output_open(&output, out, FF_OUTPUT_NEW_OR_CONTINUE, false, &test_error));
-    OK(ff_output_split(output, "", &folder, &test_error));
+    assert_ok(ff_output_open(&output, out, FF_OUTPUT_NEW_OR_CONTINUE, false, error));
+    assert_ok(ff_output_split(output, "", &folder, error));
     set_metadata(spec, &metadata);
-    OK(ff_writer_open(&writer, folder, &metadata, NULL, &test_error));
+    assert_ok(ff_writer_open(&writer, folder, &metadata, NULL, error));
     set_append(spec, &metadata, writer, blocks);
     ff_writer_close(&writer);
     ff_metadata_free(&metadata);
@@ -168,15 +168,15 @@ static void continues(void **state) {
     char *partial = join(parent, "out.partial");
     ff_output *output;
     bool was = false;
-    FAILS(ff_output_open(&output, out, FF_OUTPUT_CONTINUE, false, &test_error), FF_USAGE,
-          "nothing to --resume");
+    assert_fails(ff_output_open(&output, out, FF_OUTPUT_CONTINUE, false, error), FF_USAGE,
+                 "nothing to --resume");
     assert_int_equal(names_in(parent), 0);
     start(out, &base, 1); /* not one whole shard: nothing stays */
     assert_int_equal(names_in(parent), 0);
     start(out, &base, 3);
     assert_true(there(partial));
     assert_false(there(out));
-    OK(ff_output_open(&output, out, FF_OUTPUT_CONTINUE, false, &test_error));
+    assert_ok(ff_output_open(&output, out, FF_OUTPUT_CONTINUE, false, error));
     assert_true(ff_output_continues(output));
     ff_output_close(&output);
     assert_true(there(partial));
@@ -196,8 +196,8 @@ static void foreign_files(void **state) {
     ff_output *output;
     assert_int_equal(mkdir(partial, 0777), 0);
     write_whole(note, "mine", 4);
-    FAILS(ff_output_open(&output, out, FF_OUTPUT_NEW_OR_CONTINUE, false, &test_error), FF_USAGE,
-          "notes.txt: ffpack did not write this");
+    assert_fails(ff_output_open(&output, out, FF_OUTPUT_NEW_OR_CONTINUE, false, error), FF_USAGE,
+                 "notes.txt: ffpack did not write this");
     assert_true(there(note));
     assert_int_equal(unlink(note), 0);
     /* --force never removes what is no packed set. */
@@ -205,24 +205,24 @@ static void foreign_files(void **state) {
     char *deep = join(out, "train"), *file = join(deep, "photo.jpg");
     assert_int_equal(mkdir(deep, 0777), 0);
     write_whole(file, "jpg", 3);
-    FAILS(ff_output_open(&output, out, FF_OUTPUT_NEW_OR_CONTINUE, true, &test_error), FF_USAGE,
-          "photo.jpg: ffpack did not write this");
+    assert_fails(ff_output_open(&output, out, FF_OUTPUT_NEW_OR_CONTINUE, true, error), FF_USAGE,
+                 "photo.jpg: ffpack did not write this");
     assert_true(there(file));
     /* Nor a folder in a split's folder, even an empty one, even one with a shard's name in it. */
     assert_int_equal(unlink(file), 0);
     char *deeper = join(deep, "deeper"), *shard = join(deeper, "shard-000000.ffs");
     assert_int_equal(mkdir(deeper, 0777), 0);
     for (int with_shard = 0; with_shard < 2; with_shard++) {
-        FAILS(ff_output_open(&output, out, FF_OUTPUT_NEW_OR_CONTINUE, true, &test_error), FF_USAGE,
-              "train/deeper: ffpack did not write this");
+        assert_fails(ff_output_open(&output, out, FF_OUTPUT_NEW_OR_CONTINUE, true, error), FF_USAGE,
+                     "train/deeper: ffpack did not write this");
         assert_true(there(deeper));
         if (!with_shard) write_whole(shard, "mine", 4);
     }
     assert_true(there(shard));
     char *called_so = join(deep, "shard-000003.ffs");
     assert_int_equal(rename(deeper, called_so), 0);
-    FAILS(ff_output_open(&output, out, FF_OUTPUT_NEW_OR_CONTINUE, true, &test_error), FF_USAGE,
-          "train/shard-000003.ffs: ffpack did not write this");
+    assert_fails(ff_output_open(&output, out, FF_OUTPUT_NEW_OR_CONTINUE, true, error), FF_USAGE,
+                 "train/shard-000003.ffs: ffpack did not write this");
     assert_true(there(called_so));
     free(called_so);
     set_check(&base, out, FF_VERIFY_FIRST);
@@ -240,18 +240,18 @@ static void bad_paths(void **state) {
     (void)state;
     char *parent = new_folder(), *deep = join(parent, "a/b");
     ff_output *output;
-    FAILS(ff_output_open(&output, deep, FF_OUTPUT_NEW_OR_CONTINUE, false, &test_error), FF_IO,
-          "/a: cannot write there");
+    assert_fails(ff_output_open(&output, deep, FF_OUTPUT_NEW_OR_CONTINUE, false, error), FF_IO,
+                 "/a: cannot write there");
     const char *const wrong[] = {"", "/", ".", "..", "x/.."};
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
-        FAILS(ff_output_open(&output, wrong[i], FF_OUTPUT_NEW_OR_CONTINUE, false, &test_error),
-              FF_USAGE, "wanted the name of a new folder");
+        assert_fails(ff_output_open(&output, wrong[i], FF_OUTPUT_NEW_OR_CONTINUE, false, error),
+                     FF_USAGE, "wanted the name of a new folder");
     char *file = join(parent, "file");
     write_whole(file, "x", 1);
-    FAILS(ff_output_open(&output, file, FF_OUTPUT_NEW_OR_CONTINUE, false, &test_error), FF_USAGE,
-          "exists already");
-    FAILS(ff_output_open(&output, file, FF_OUTPUT_NEW_OR_CONTINUE, true, &test_error), FF_IO,
-          "file");
+    assert_fails(ff_output_open(&output, file, FF_OUTPUT_NEW_OR_CONTINUE, false, error), FF_USAGE,
+                 "exists already");
+    assert_fails(ff_output_open(&output, file, FF_OUTPUT_NEW_OR_CONTINUE, true, error), FF_IO,
+                 "file");
     assert_int_equal(names_in(parent), 1);
     free(file);
     free(deep);
@@ -295,12 +295,12 @@ static void folders_of_sets(void **state) {
         if (path != root) free(path);
         path = inner;
     }
-    OK(ff_set_find(&set, path, &test_error));
+    assert_ok(ff_set_find(&set, path, error));
     assert_int_equal(set.count, 0);
     ff_set_free(&set);
-    OK(ff_set_choose(&found, path, FF_SPLIT_TRAIN, FF_SPLIT_TRAIN, &test_error));
+    assert_ok(ff_set_choose(&found, path, FF_SPLIT_TRAIN, FF_SPLIT_TRAIN, error));
     assert_null(found);
-    FAILS(ff_set_refuse(path, &test_error), FF_BAD_DATA, "is no packed dataset: it has no index");
+    assert_fails(ff_set_refuse(path, error), FF_BAD_DATA, "is no packed dataset: it has no index");
     assert_false(ff_set_is_whole(path));
     for (size_t i = 0; i < 6; i++) {
         char *folder = join(path, names[i]), *file = join(folder, inside[i]);
@@ -311,16 +311,17 @@ static void folders_of_sets(void **state) {
         free(file);
     }
     assert_false(ff_set_is_whole(path));
-    OK(ff_set_find(&set, path, &test_error));
+    assert_ok(ff_set_find(&set, path, error));
     assert_int_equal(set.count, 6);
     for (size_t i = 0; i < 6; i++) {
         assert_string_equal(set.split[i].name, names[i]);
         assert_int_equal(set.split[i].kind, kinds[i]);
     }
-    FAILS(ff_set_refuse_part(set.split[4].path, &test_error), FF_BAD_DATA, "ffpack did not write this");
-    OK(ff_set_refuse_part(set.split[5].path, &test_error));
+    assert_fails(ff_set_refuse_part(set.split[4].path, error), FF_BAD_DATA,
+                 "ffpack did not write this");
+    assert_ok(ff_set_refuse_part(set.split[5].path, error));
     ff_set_free(&set);
-    OK(ff_set_choose(&found, path, FF_SPLIT_VAL, FF_SPLIT_TEST, &test_error));
+    assert_ok(ff_set_choose(&found, path, FF_SPLIT_VAL, FF_SPLIT_TEST, error));
     assert_string_equal(ff_path_base(found), "val");
     free(found);
     free(path);

@@ -1,11 +1,6 @@
 /* Philox4x32-10 against Random123's known answers, and the documented golden values. */
 #include "loader/philox.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-
-#include <cmocka.h>
+#include "tests/unit/check.h"
 
 static void expect(ff_random found, uint32_t a, uint32_t b, uint32_t c, uint32_t d) {
     assert_int_equal(found.word[0], a);

@@ -2,14 +2,11 @@
 #include "tools/ffpack/pipeline.h"
 
 #include "format/base/thread.h"
+#include "tests/unit/check.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdatomic.h>
 #include <string.h>
 #include <time.h>
-
-#include <cmocka.h>
 
 enum { SLOTS = 7, UNITS = 500 };
 

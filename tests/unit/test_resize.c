@@ -1,29 +1,22 @@
 /* Resize and geometry: against sums in double, against Pillow's values, and windows against whole
  * images. (tests/exact compares with Pillow itself.) */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdint.h>
 
-#include <cmocka.h>
-
 #include "format/metadata.h"
+#include "tests/unit/check.h"
+#include "tests/unit/dice.h"
 #include "tools/ffpack/image/geometry.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-static uint32_t state = 12345;
-static uint32_t draw(uint32_t bound) {
-    state = state * 1664525u + 1013904223u;
-    return (uint32_t)(((uint64_t)state * bound) >> 32);
-}
+static dice luck;
 
 static void make_image(ff_image *image, uint32_t width, uint32_t height, uint32_t channels) {
     assert_int_equal(ff_image_reshape(image, width, height, channels, NULL), FF_OK);
     for (size_t i = 0; i < (size_t)width * height * channels; i++)
-        image->pixels[i] = (uint8_t)draw(256);
+        image->pixels[i] = (uint8_t)roll(&luck, 256);
 }
 
 static void assert_same(const ff_image *a, const ff_image *b) {
@@ -87,9 +80,9 @@ static void test_weights_sum_to_one(void **unused) {
     ff_resize_axis axis = {0};
     ff_resize_scratch scratch = {0};
     for (int i = 0; i < 300; i++) {
-        uint32_t in = 1 + draw(200), out = 1 + draw(200);
-        uint32_t first = draw(out), count = 1 + draw(out - first);
-        ff_interpolation interpolation = (ff_interpolation)draw(2);
+        uint32_t in = 1 + roll(&luck, 200), out = 1 + roll(&luck, 200);
+        uint32_t first = roll(&luck, out), count = 1 + roll(&luck, out - first);
+        ff_interpolation interpolation = (ff_interpolation)roll(&luck, 2);
         assert_int_equal(ff_resize_axis_plan(&axis, in, out, first, count, interpolation, NULL),
                          FF_OK);
         assert_int_equal(axis.count, count);
@@ -120,8 +113,8 @@ static void test_weights_are_rounded(void **unused) {
     ff_resize_axis axis = {0};
     int negative = 0;
     for (int i = 0; i < 200; i++) {
-        uint32_t in = 1 + draw(100), out = 1 + draw(100);
-        ff_interpolation interpolation = (ff_interpolation)draw(2);
+        uint32_t in = 1 + roll(&luck, 100), out = 1 + roll(&luck, 100);
+        ff_interpolation interpolation = (ff_interpolation)roll(&luck, 2);
         double scale = (double)in / out, stretch = fmax(scale, 1);
         assert_int_equal(ff_resize_axis_plan(&axis, in, out, 0, out, interpolation, NULL), FF_OK);
         for (uint32_t o = 0; o < out; o++) {
@@ -173,14 +166,14 @@ static void test_window_is_a_crop_of_the_whole(void **unused) {
     ff_image input = {0}, whole = {0}, part = {0};
     ff_resize_scratch scratch = {0};
     for (int i = 0; i < 400; i++) {
-        make_image(&input, 1 + draw(60), 1 + draw(60), 1 + draw(4));
+        make_image(&input, 1 + roll(&luck, 60), 1 + roll(&luck, 60), 1 + roll(&luck, 4));
         /* One in four keeps an axis. */
-        uint32_t width = draw(4) ? 1 + draw(80) : input.width;
-        uint32_t height = draw(4) ? 1 + draw(80) : input.height;
-        ff_interpolation interpolation = (ff_interpolation)draw(2);
-        ff_region window = {.left = draw(width), .top = draw(height)};
-        window.width = 1 + draw(width - window.left);
-        window.height = 1 + draw(height - window.top);
+        uint32_t width = roll(&luck, 4) ? 1 + roll(&luck, 80) : input.width;
+        uint32_t height = roll(&luck, 4) ? 1 + roll(&luck, 80) : input.height;
+        ff_interpolation interpolation = (ff_interpolation)roll(&luck, 2);
+        ff_region window = {.left = roll(&luck, width), .top = roll(&luck, height)};
+        window.width = 1 + roll(&luck, width - window.left);
+        window.height = 1 + roll(&luck, height - window.top);
         resize_whole(&input, width, height, interpolation, &whole);
         assert_int_equal(
             ff_resize(&input, width, height, interpolation, &window, &scratch, &part, NULL), FF_OK);
@@ -226,7 +219,8 @@ static void test_flat_stays_flat(void **unused) {
     for (int value = 0; value < 256; value += 5) {
         make_image(&input, 50, 37, 3);
         memset(input.pixels, value, 50 * 37 * 3);
-        resize_whole(&input, 1 + draw(90), 1 + draw(90), (ff_interpolation)draw(2), &output);
+        resize_whole(&input, 1 + roll(&luck, 90), 1 + roll(&luck, 90),
+                     (ff_interpolation)roll(&luck, 2), &output);
         for (size_t i = 0; i < (size_t)output.width * output.height * 3; i++)
             assert_int_equal(output.pixels[i], value);
     }
@@ -400,17 +394,17 @@ static void test_needed_is_enough(void **unused) {
     ff_image input = {0}, part = {0};
     size_t smaller = 0;
     for (int i = 0; i < 1000; i++) {
-        ff_geometry geometry = {.pad_square = draw(4) == 0,
-                                .resize = (ff_resize_kind)draw(3),
-                                .size = 1 + draw(40),
-                                .resize_height = 1 + draw(40),
-                                .resize_width = 1 + draw(40),
-                                .interpolation = (ff_interpolation)draw(2)};
-        if (draw(4)) {
-            geometry.crop_height = 1 + draw(30);
-            geometry.crop_width = 1 + draw(30);
+        ff_geometry geometry = {.pad_square = roll(&luck, 4) == 0,
+                                .resize = (ff_resize_kind)roll(&luck, 3),
+                                .size = 1 + roll(&luck, 40),
+                                .resize_height = 1 + roll(&luck, 40),
+                                .resize_width = 1 + roll(&luck, 40),
+                                .interpolation = (ff_interpolation)roll(&luck, 2)};
+        if (roll(&luck, 4)) {
+            geometry.crop_height = 1 + roll(&luck, 30);
+            geometry.crop_width = 1 + roll(&luck, 30);
         }
-        make_image(&input, 1 + draw(50), 1 + draw(50), 1 + draw(3));
+        make_image(&input, 1 + roll(&luck, 50), 1 + roll(&luck, 50), 1 + roll(&luck, 3));
         make_image(&part, input.width, input.height, input.channels);
         ff_region needed;
         assert_int_equal(
@@ -451,16 +445,16 @@ static void test_scratch_is_reused(void **unused) {
     ff_geometry_scratch kept = {0};
     ff_image input = {0};
     for (int i = 0; i < 200; i++) {
-        ff_geometry geometry = {.resize = (ff_resize_kind)draw(3),
-                                .size = 1 + draw(40),
-                                .resize_height = 1 + draw(40),
-                                .resize_width = 1 + draw(40),
-                                .interpolation = (ff_interpolation)draw(2)};
-        if (draw(2)) {
-            geometry.crop_height = 1 + draw(50);
-            geometry.crop_width = 1 + draw(50);
+        ff_geometry geometry = {.resize = (ff_resize_kind)roll(&luck, 3),
+                                .size = 1 + roll(&luck, 40),
+                                .resize_height = 1 + roll(&luck, 40),
+                                .resize_width = 1 + roll(&luck, 40),
+                                .interpolation = (ff_interpolation)roll(&luck, 2)};
+        if (roll(&luck, 2)) {
+            geometry.crop_height = 1 + roll(&luck, 50);
+            geometry.crop_width = 1 + roll(&luck, 50);
         }
-        make_image(&input, 1 + draw(50), 1 + draw(50), 3);
+        make_image(&input, 1 + roll(&luck, 50), 1 + roll(&luck, 50), 3);
         ff_geometry_scratch fresh = {0};
         assert_same(apply(&geometry, &input, &kept), apply(&geometry, &input, &fresh));
         ff_geometry_scratch_free(&fresh);

@@ -1,28 +1,22 @@
 /* The passes of every kind of CPU against the plain ones: equal bytes on random odd shapes. Inputs
  * and outputs lie in memory of exactly their size, so that a sanitizer sees a step beyond. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdint.h>
 
-#include <cmocka.h>
-
+#include "tests/unit/check.h"
+#include "tests/unit/dice.h"
 #include "tools/ffpack/image/resize_passes.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-static uint32_t state = 777;
-static uint32_t draw(uint32_t bound) {
-    state = state * 1664525u + 1013904223u;
-    return (uint32_t)(((uint64_t)state * bound) >> 32);
-}
+static dice luck;
 
 static uint8_t *noise(size_t bytes) {
     uint8_t *made = malloc(bytes);
     assert_non_null(made);
     /* Runs of the extremes, where sums are largest and clipping happens, between random values. */
-    for (size_t i = 0; i < bytes; i++) made[i] = draw(4) ? (uint8_t)draw(256) : draw(2) ? 255 : 0;
+    for (size_t i = 0; i < bytes; i++)
+        made[i] = roll(&luck, 4) ? (uint8_t)roll(&luck, 256) : roll(&luck, 2) ? 255 : 0;
     return made;
 }
 
@@ -38,7 +32,7 @@ static const ff_resize_passes *passes; /* under test */
 static int fitted, outputs;
 
 static void check_horizontal(ff_resize_axis *axis, uint32_t channels, size_t rows) {
-    size_t row_values = (size_t)axis->input * channels, stride = row_values + draw(3);
+    size_t row_values = (size_t)axis->input * channels, stride = row_values + roll(&luck, 3);
     size_t wanted = rows * axis->count * channels;
     uint8_t *input = noise((rows - 1) * stride + row_values);
     uint8_t *plain = blank(wanted), *fast = blank(wanted);
@@ -58,7 +52,7 @@ static void check_horizontal(ff_resize_axis *axis, uint32_t channels, size_t row
 static void check_vertical(const ff_resize_axis *axis, size_t row_values) {
     uint32_t first_row = axis->first[0], last = axis->count - 1;
     size_t rows = axis->first[last] + axis->taps[last] - first_row;
-    size_t stride = row_values + draw(3), wanted = axis->count * row_values;
+    size_t stride = row_values + roll(&luck, 3), wanted = axis->count * row_values;
     uint8_t *input = noise((rows - 1) * stride + row_values);
     uint8_t *plain = blank(wanted), *fast = blank(wanted);
     ff_resize_plain.vertical(axis, input, stride, first_row, row_values, plain);
@@ -71,21 +65,23 @@ static void check_vertical(const ff_resize_axis *axis, size_t row_values) {
 
 static uint32_t side(void) {
     static const uint32_t most[] = {3, 20, 100, 400, 3000};
-    return 1 + draw(most[draw(5)]);
+    return 1 + roll(&luck, most[roll(&luck, 5)]);
 }
 
 static void check_many(void) {
     ff_resize_axis axis = {0};
     fitted = outputs = 0;
     for (int i = 0; i < 1500; i++) {
-        uint32_t in = side(), out = side(), first = draw(out), count = 1 + draw(out - first);
-        if (draw(2)) first = 0, count = out;
+        uint32_t in = side(), out = side(), first = roll(&luck, out),
+                 count = 1 + roll(&luck, out - first);
+        if (roll(&luck, 2)) first = 0, count = out;
         if (count > 300) count = 300;
-        assert_int_equal(
-            ff_resize_axis_plan(&axis, in, out, first, count, (ff_interpolation)draw(2), NULL),
-            FF_OK);
-        check_horizontal(&axis, draw(8) ? 1 + draw(5) : 1 + draw(40), 1 + draw(7));
-        check_vertical(&axis, 1 + draw(draw(3) ? 300 : 40));
+        assert_int_equal(ff_resize_axis_plan(&axis, in, out, first, count,
+                                             (ff_interpolation)roll(&luck, 2), NULL),
+                         FF_OK);
+        check_horizontal(&axis, roll(&luck, 8) ? 1 + roll(&luck, 5) : 1 + roll(&luck, 40),
+                         1 + roll(&luck, 7));
+        check_vertical(&axis, 1 + roll(&luck, roll(&luck, 3) ? 300 : 40));
     }
     ff_resize_axis_free(&axis);
     assert_true(fitted > outputs / 2);
@@ -103,10 +99,11 @@ static void test_many_taps(void **table) {
     if (!passes->runs()) skip();
     ff_resize_axis axis = {0};
     for (uint32_t in = 120; in < 4000; in += 37) {
-        uint32_t out = 1 + draw(5);
+        uint32_t out = 1 + roll(&luck, 5);
         assert_int_equal(
-            ff_resize_axis_plan(&axis, in, out, 0, out, (ff_interpolation)draw(2), NULL), FF_OK);
-        check_horizontal(&axis, 1 + draw(4), 2);
+            ff_resize_axis_plan(&axis, in, out, 0, out, (ff_interpolation)roll(&luck, 2), NULL),
+            FF_OK);
+        check_horizontal(&axis, 1 + roll(&luck, 4), 2);
         check_vertical(&axis, 65);
     }
     ff_resize_axis_free(&axis);
@@ -118,10 +115,10 @@ static void test_table_is_renewed(void **unused) {
     ff_resize_scratch kept = {0};
     ff_image input = {0}, again = {0}, once = {0};
     for (int i = 0; i < 300; i++) {
-        uint32_t channels = 1 + draw(4), out = 1 + draw(3);
-        assert_int_equal(ff_image_reshape(&input, 20 + draw(2), 20, channels, NULL), FF_OK);
+        uint32_t channels = 1 + roll(&luck, 4), out = 1 + roll(&luck, 3);
+        assert_int_equal(ff_image_reshape(&input, 20 + roll(&luck, 2), 20, channels, NULL), FF_OK);
         for (size_t at = 0; at < (size_t)input.width * 20 * channels; at++)
-            input.pixels[at] = (uint8_t)draw(256);
+            input.pixels[at] = (uint8_t)roll(&luck, 256);
         ff_resize_scratch fresh = {0};
         ff_region window = {0, 0, 8 + out, 15};
         assert_int_equal(ff_resize(&input, 8 + out, 15, FF_BILINEAR, &window, &kept, &again, NULL),

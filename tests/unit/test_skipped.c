@@ -1,14 +1,11 @@
 /* The list of items left out: what a continued run keeps of it, and what a kill may leave. */
+#include "tests/unit/check.h"
 #include "tools/ffpack/skipped.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 static char folder[] = "/tmp/test-skipped-XXXXXX";
 static ff_error error;

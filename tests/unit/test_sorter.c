@@ -1,14 +1,11 @@
 /* The external sorter against qsort, in memory and through runs on disk. */
 #include "format/base/memory.h"
+#include "tests/unit/check.h"
 #include "tools/ffpack/source/sorter.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 static uint64_t state = 88172645463325252u;
 static uint32_t next_random(void) {

@@ -1,12 +1,8 @@
 /* Statistics: known values, and that neither order nor grouping matters. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdint.h>
 
-#include <cmocka.h>
-
 #include "format/base/bytes.h"
+#include "tests/unit/check.h"
 #include "tools/ffpack/image/stats.h"
 
 #include <math.h>

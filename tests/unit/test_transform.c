@@ -1,12 +1,8 @@
 /* ToTensor and Normalize: tables against the two float32 operations, layouts and sources against
  * each other, the recorded lines. (tests/exact compares with torchvision itself.) */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdint.h>
 
-#include <cmocka.h>
-
+#include "tests/unit/check.h"
 #include "tools/ffpack/image/transform_apply.h"
 
 #include <math.h>

@@ -30,11 +30,12 @@ static set_spec tiny(bool zstd) {
 static void read_all(const char *folder, ff_verify verify) {
     ff_dataset *dataset;
     ff_reader *reader;
-    if (ff_dataset_open(&dataset, folder, verify, &test_error) != FF_OK) {
-        assert_true(test_error.message[0]);
+    ff_error failure = {0};
+    if (ff_dataset_open(&dataset, folder, verify, &failure) != FF_OK) {
+        assert_true(failure.message[0]);
         return;
     }
-    OK(ff_reader_open(&reader, dataset, &test_error));
+    assert_ok(ff_reader_open(&reader, dataset, error));
     const ff_metadata *metadata = ff_dataset_metadata(dataset);
     for (uint64_t i = 0; i < ff_dataset_count(dataset); i++) {
         ff_view view;
@@ -42,13 +43,13 @@ static void read_all(const char *folder, ff_verify verify) {
         size_t key_bytes;
         int64_t value;
         volatile unsigned sum = 0;
-        if (ff_reader_sample(reader, i, &view, &test_error) == FF_OK)
+        if (ff_reader_sample(reader, i, &view, &failure) == FF_OK)
             for (uint64_t k = 0; k < view.tensor_bytes; k++)
                 sum += ((const uint8_t *)view.tensor)[k];
-        (void)!ff_dataset_key(dataset, i, key, &key_bytes, &test_error);
+        (void)!ff_dataset_key(dataset, i, key, &key_bytes, &failure);
         for (size_t f = 0; f < metadata->field_count; f++) {
-            (void)!ff_reader_label(reader, i, f, label, &test_error);
-            (void)!ff_dataset_class(dataset, i, f, &value, &test_error);
+            (void)!ff_reader_label(reader, i, f, label, &failure);
+            (void)!ff_dataset_class(dataset, i, f, &value, &failure);
         }
     }
     ff_reader_close(&reader);
@@ -56,11 +57,11 @@ static void read_all(const char *folder, ff_verify verify) {
 }
 
 static void must_be_found(const char *folder, const char *what, size_t at, unsigned bit) {
-    test_error.message[0] = 0;
-    ff_status status = ff_verify_split(folder, 1, NULL, NULL, &test_error);
-    if ((status != FF_BAD_DATA && status != FF_IO) || !test_error.message[0] ||
-        !strstr(test_error.message, folder))
-        fail_msg("%s: byte %zu bit %u: status %d, '%s'", what, at, bit, status, test_error.message);
+    ff_error error = {0};
+    ff_status status = ff_verify_split(folder, 1, NULL, NULL, &error);
+    if ((status != FF_BAD_DATA && status != FF_IO) || !error.message[0] ||
+        !strstr(error.message, folder))
+        fail_msg("%s: byte %zu bit %u: status %d, '%s'", what, at, bit, status, error.message);
 }
 
 static void flip_everything(bool zstd) {
@@ -92,7 +93,7 @@ static void flip_everything(bool zstd) {
         assert_int_equal(munmap(map, length), 0);
         free(path);
     }
-    OK(ff_verify_split(folder, 1, NULL, NULL, &test_error)); /* all is as it was */
+    assert_ok(ff_verify_split(folder, 1, NULL, NULL, error)); /* all is as it was */
     remove_folder(folder);
 }
 
@@ -122,8 +123,10 @@ static void truncations(void **state) {
                 assert_int_equal(truncate(path, (off_t)keep), 0);
                 must_be_found(folder, names[n], keep, 99);
                 if (keep % 16 == 0) read_all(folder, FF_VERIFY_OFF);
-                if (n < 2 && keep % 16 == 1)
-                    assert_true(ff_index_build(folder, NULL, &result, NULL, &test_error) != FF_OK);
+                if (n < 2 && keep % 16 == 1) {
+                    ff_error failure;
+                    assert_true(ff_index_build(folder, NULL, &result, NULL, &failure) != FF_OK);
+                }
             }
             uint8_t *longer = calloc(length + 64, 1);
             memcpy(longer, bytes, length);
@@ -136,7 +139,7 @@ static void truncations(void **state) {
             free(bytes);
             free(path);
         }
-        OK(ff_verify_split(folder, 1, NULL, NULL, &test_error));
+        assert_ok(ff_verify_split(folder, 1, NULL, NULL, error));
         remove_folder(folder);
     }
 }
@@ -163,7 +166,7 @@ static void reports_all(void **state) {
     ff_writer_result result;
     reports seen = {0};
     set_write(&spec, folder, &result);
-    OK(ff_verify_split(folder, 3, on_report, &seen, &test_error));
+    assert_ok(ff_verify_split(folder, 3, on_report, &seen, error));
     assert_int_equal(seen.problems, 0);
     assert_int_equal(seen.done, seen.total);
     assert_int_equal(seen.total, result.file_bytes);
@@ -179,11 +182,11 @@ static void reports_all(void **state) {
         free(path);
     }
     seen = (reports){0};
-    FAILS(ff_verify_split(folder, 3, on_report, &seen, &test_error), FF_BAD_DATA, "checksum");
+    assert_fails(ff_verify_split(folder, 3, on_report, &seen, error), FF_BAD_DATA, "checksum");
     assert_int_equal(seen.problems, 4);
     assert_int_equal(seen.done, seen.total);
     /* The first is what it fails with. */
-    FAILS(ff_verify_split(folder, 1, NULL, NULL, &test_error), FF_BAD_DATA, "shard-000000.ffs");
+    assert_fails(ff_verify_split(folder, 1, NULL, NULL, error), FF_BAD_DATA, "shard-000000.ffs");
     remove_folder(folder);
 }
 
@@ -200,7 +203,7 @@ static void index_that_disagrees(void **state) {
             size_t length;
             uint8_t *bytes = read_whole(path, &length);
             ff_index_header header;
-            OK(ff_index_header_decode(&header, bytes, length, path, &test_error));
+            assert_ok(ff_index_header_decode(&header, bytes, length, path, error));
             uint8_t *entry = bytes + header.section[FF_INDEX_ENTRIES].offset;
             if (what == 0) { /* two samples' tensors exchanged */
                 uint8_t kept[16];
@@ -235,10 +238,10 @@ static void index_that_disagrees(void **state) {
             header.section[FF_INDEX_CHECKSUMS].checksum = XXH3_64bits(bytes + end, 8);
             ff_index_header_encode(&header, bytes);
             write_whole(path, bytes, length);
-            FAILS(ff_verify_split(folder, 1, NULL, NULL, &test_error), FF_BAD_DATA, folder);
+            assert_fails(ff_verify_split(folder, 1, NULL, NULL, error), FF_BAD_DATA, folder);
             if (what >= 6)
-                assert_non_null(strstr(test_error.message,
-                                       what == 6 ? "is out of range" : "has class 5 in field"));
+                assert_fails(ff_verify_split(folder, 1, NULL, NULL, error), FF_BAD_DATA,
+                             what == 6 ? "is out of range" : "has class 5 in field");
             free(bytes);
             free(path);
             remove_folder(folder);
@@ -258,19 +261,19 @@ static void shard_shrinks_while_open(void **state) {
         ff_view view;
         ff_entry entry;
         set_write(&spec, folder, &result);
-        OK(ff_dataset_open(&dataset, folder, FF_VERIFY_ALWAYS, &test_error));
-        OK(ff_reader_open(&reader, dataset, &test_error));
+        assert_ok(ff_dataset_open(&dataset, folder, FF_VERIFY_ALWAYS, error));
+        assert_ok(ff_reader_open(&reader, dataset, error));
         uint64_t number = 0;
         do {
-            OK(ff_dataset_entry(dataset, number++, &entry, &test_error));
+            assert_ok(ff_dataset_entry(dataset, number++, &entry, error));
         } while (entry.shard);
         number--;
-        OK(ff_reader_sample(reader, number, &view, &test_error));
+        assert_ok(ff_reader_sample(reader, number, &view, error));
         ff_reader_close(&reader);
-        OK(ff_reader_open(&reader, dataset, &test_error));
+        assert_ok(ff_reader_open(&reader, dataset, error));
         assert_int_equal(truncate(path, 4096), 0);
-        FAILS(ff_reader_sample(reader, number, &view, &test_error), FF_IO, "shard-000000.ffs");
-        FAILS(ff_dataset_fault(dataset, dataset, &test_error), FF_IO, folder);
+        assert_fails(ff_reader_sample(reader, number, &view, error), FF_IO, "shard-000000.ffs");
+        assert_fails(ff_dataset_fault(dataset, dataset, error), FF_IO, folder);
         ff_reader_close(&reader);
         ff_dataset_close(&dataset);
         free(path);

@@ -1,17 +1,14 @@
 /* What the source webdataset is made of: brace patterns against bash itself, keys of members, and
  * class names. */
+#include "tests/unit/check.h"
 #include "tools/ffpack/source/braces.h"
 #include "tools/ffpack/source/class_set.h"
 #include "tools/ffpack/source/webdataset/sample.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 /* What bash makes of the pattern, a name a line. */
 static char *ask_bash(const char *pattern) {

@@ -2,15 +2,9 @@
 #ifndef FF_TESTS_TRAIN_HELPERS_H
 #define FF_TESTS_TRAIN_HELPERS_H
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "format/base/memory.h"
-#include "loader/philox.h"
+#include "tests/unit/check.h"
+#include "tests/unit/dice.h"
 #include "train/compute.h"
 #include "train/plan.h"
 
@@ -19,34 +13,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#define assert_ok(call)                                                                            \
-    do {                                                                                           \
-        ff_error error_ = {0};                                                                     \
-        ff_error *error = &error_;                                                                 \
-        ff_status status_ = (call);                                                                \
-        if (status_ != FF_OK) print_message("%s: %s\n", #call, error->message);                    \
-        assert_int_equal(status_, FF_OK);                                                          \
-    } while (0)
-
-/* A stream of random numbers of one test; the same in every run. */
-typedef struct dice {
-    uint64_t seed, next;
-} dice;
-
-static inline uint32_t roll(dice *d, uint32_t count) {
-    return ff_random_below(ff_philox_draw(d->seed, 1000, 0, d->next++, 0).word[0], count);
-}
-static inline int between(dice *d, int low, int high) {
-    return low + (int)roll(d, (uint32_t)(high - low + 1));
-}
-/* About normal: mean 0, deviation 1. */
-static inline float gauss(dice *d) {
-    ff_random r = ff_philox_draw(d->seed, 1001, 0, d->next++, 0);
-    float sum = 0;
-    for (int i = 0; i < 4; i++) sum += ff_random_unit(r.word[i]);
-    return (sum - 2.0f) * 1.7320508f;
-}
 
 static inline float *floats(size_t count) {
     float *memory;

@@ -4,16 +4,35 @@
 
 #include <atomic>
 #include <mutex>
-#include <pthread.h>
-#include <semaphore.h>
 #include <stdio.h>
 #include <utility>
+
+#ifdef FF_SIM_TSAN
+#include <sanitizer/tsan_interface.h>
+#endif
 
 enum { THREADS_MOST = 1024, WARPS_MOST = THREADS_MOST / 32, SHARED_MOST = 227 << 10 };
 enum { INVALID_CONFIGURATION = 9 }; /* cudaError_t */
 
 thread_local ff_sim_thread *ff_sim_self;
 ff_cudasim_enqueue_function ff_cudasim_enqueue;
+
+/* What ThreadSanitizer is told of barriers: all before a happens_before with an address is before
+ * all after a later happens_after with it. Nothing else orders the threads of a block for it, not
+ * the turns that the fibers take. This file and fiber.cc are not instrumented. */
+#ifdef FF_SIM_TSAN
+static void happens_before(void *address) {
+    __tsan_release(address);
+}
+static void happens_after(void *address) {
+    __tsan_acquire(address);
+}
+#else
+static void happens_before(void *) {
+}
+static void happens_after(void *) {
+}
+#endif
 
 [[noreturn]] static void fail(const char *sentence) {
     const ff_sim_thread *self = ff_sim_self;
@@ -31,9 +50,7 @@ ff_cudasim_enqueue_function ff_cudasim_enqueue;
 /* One launch at a time has it. A warp's lanes: `present` have not returned, `waiting` are at a warp
  * barrier, each with its mask; `passed` may go on. */
 struct warp {
-    pthread_mutex_t mutex;
-    pthread_cond_t changed;
-    std::atomic<unsigned> present;
+    unsigned present;
     unsigned waiting, passed;
     unsigned mask[32];
     uint64_t slot[3][32]; /* exchanged values: even and odd exchanges of the whole warp; others */
@@ -43,11 +60,10 @@ static struct {
     unsigned threads;
     void (*body)(const void *context);
     const void *context;
-    std::atomic<unsigned> returned, counted;
-    std::atomic<unsigned> arrived; /* at the block's barrier */
-    unsigned turn;                 /* of that, for threads */
-    pthread_mutex_t mutex;
-    pthread_cond_t changed;
+    unsigned returned, counted;
+    unsigned arrived;            /* at the block's barrier */
+    unsigned passed;             /* barriers so far */
+    char begins, ends, turns[2]; /* addresses for ThreadSanitizer */
     warp warps[WARPS_MOST];
 } block;
 
@@ -99,7 +115,6 @@ struct simulated {
     fiber_state state;
 };
 
-static bool threads_are_real;
 static simulated *simulateds[THREADS_MOST]; /* made when first needed; as long as the process */
 static simulated *running;
 static uint32_t random_state = 2463534242u;
@@ -121,7 +136,9 @@ static void fiber_wait(fiber_state state) {
 static void fiber_main(void *context) {
     simulated *me = (simulated *)context;
     for (;;) {
+        happens_after(&block.begins);
         block.body(block.context);
+        happens_before(&block.ends);
         block.returned++;
         warp_return(own_warp(), me->self.linear & 31);
         fiber_wait(DONE);
@@ -133,6 +150,7 @@ static void release_fibers(void) {
     if (block.arrived && block.arrived + block.returned == block.threads) {
         if (block.returned) fail("other threads of the block returned before a __syncthreads");
         block.arrived = 0;
+        block.passed++;
         for (unsigned i = 0; i < block.threads; i++) simulateds[i]->state = READY;
     }
     for (unsigned i = 0; i * 32 < block.threads; i++) {
@@ -155,6 +173,7 @@ static void run_fibers(const ff_sim_thread *first) {
         order[i] = simulateds[i];
     }
     ff_sim_thread *outside = ff_sim_self;
+    happens_before(&block.begins);
     while (block.returned < count) {
         for (unsigned i = count - 1; i > 0; i--) std::swap(order[i], order[random_below(i + 1)]);
         unsigned ran = 0;
@@ -172,110 +191,27 @@ static void run_fibers(const ff_sim_thread *first) {
         }
         release_fibers();
     }
+    happens_after(&block.ends);
     ff_sim_self = outside;
-}
-
-/* ---- real threads --------------------------------------------------------------------------- */
-
-struct worker {
-    ff_sim_thread self;
-    sem_t go;
-};
-
-static worker *workers[THREADS_MOST]; /* made when first needed; as long as the process */
-static unsigned worker_count;
-static sem_t block_done;
-
-static void *worker_main(void *context) {
-    worker *me = (worker *)context;
-    for (;;) {
-        while (sem_wait(&me->go) != 0) {
-        }
-        ff_sim_self = &me->self;
-        block.body(block.context);
-        warp *w = own_warp();
-        pthread_mutex_lock(&w->mutex);
-        warp_return(w, me->self.linear & 31);
-        pthread_cond_broadcast(&w->changed);
-        pthread_mutex_unlock(&w->mutex);
-        if (block.arrived) fail("returned before a __syncthreads that others wait at");
-        block.returned++;
-        sem_post(&block_done);
-    }
-    return NULL;
-}
-
-static void add_worker(void) {
-    if (worker_count == 0) {
-        sem_init(&block_done, 0, 0);
-        pthread_mutex_init(&block.mutex, NULL);
-        pthread_cond_init(&block.changed, NULL);
-        for (warp &w : block.warps) {
-            pthread_mutex_init(&w.mutex, NULL);
-            pthread_cond_init(&w.changed, NULL);
-        }
-    }
-    worker *one = new worker();
-    sem_init(&one->go, 0, 0);
-    workers[worker_count++] = one;
-    pthread_attr_t attributes;
-    pthread_t thread;
-    pthread_attr_init(&attributes);
-    pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
-    pthread_attr_setstacksize(&attributes, 256 << 10);
-    if (pthread_create(&thread, &attributes, worker_main, one) != 0)
-        fail("no thread for a thread of a block");
-    pthread_attr_destroy(&attributes);
-}
-
-static void run_threads(const ff_sim_thread *first) {
-    while (worker_count < block.threads) add_worker();
-    unsigned begin = random_below(block.threads);
-    for (unsigned i = 0; i < block.threads; i++) workers[i]->self = first[i];
-    for (unsigned i = 0; i < block.threads; i++)
-        sem_post(&workers[(begin + i) % block.threads]->go);
-    for (unsigned i = 0; i < block.threads; i++)
-        while (sem_wait(&block_done) != 0) {
-        }
-}
-
-static void threads_barrier(void) {
-    pthread_mutex_lock(&block.mutex);
-    if (block.returned) fail("other threads of the block returned before a __syncthreads");
-    unsigned turn = block.turn;
-    if (++block.arrived == block.threads) {
-        block.arrived = 0;
-        block.turn++;
-        pthread_cond_broadcast(&block.changed);
-    } else {
-        while (turn == block.turn) pthread_cond_wait(&block.changed, &block.mutex);
-    }
-    pthread_mutex_unlock(&block.mutex);
-}
-
-static void threads_warp_barrier(unsigned mask) {
-    warp *w = own_warp();
-    unsigned lane = ff_sim_self->linear & 31;
-    pthread_mutex_lock(&w->mutex);
-    warp_arrive(w, lane, mask);
-    pthread_cond_broadcast(&w->changed);
-    while (!(w->passed >> lane & 1)) pthread_cond_wait(&w->changed, &w->mutex);
-    w->passed &= ~(1u << lane);
-    pthread_mutex_unlock(&w->mutex);
 }
 
 /* ---- barriers and exchanges ----------------------------------------------------------------- */
 
 void ff_sim_barrier(void) {
-    if (threads_are_real) return threads_barrier();
+    /* By turns: who has passed may come to the next one before others have gone on from here. */
+    char *turn = &block.turns[block.passed & 1];
+    happens_before(turn);
     block.arrived++;
     fiber_wait(AT_BARRIER);
+    happens_after(turn);
 }
 
 void ff_sim_warp_barrier(unsigned mask) {
-    if (threads_are_real) return threads_warp_barrier(mask);
-    warp_arrive(own_warp(), ff_sim_self->linear & 31, mask);
+    warp *w = own_warp();
+    happens_before(w);
+    warp_arrive(w, ff_sim_self->linear & 31, mask);
     fiber_wait(AT_WARP_BARRIER);
+    happens_after(w);
 }
 
 uint64_t ff_sim_exchange(unsigned mask, uint64_t value, unsigned source) {
@@ -323,17 +259,12 @@ struct launch {
 
 static std::mutex launches; /* __shared__ arrays and the block are the process's */
 static std::atomic<uint64_t> launched;
-static int mode = -1;
+static bool seeded;
 
-static void choose_mode(void) {
-    const char *seed = getenv("FF_SIM_SEED"), *name = getenv("FF_SIM");
+static void seed_orders(void) {
+    const char *seed = getenv("FF_SIM_SEED");
     if (seed && atoi(seed)) random_state = (uint32_t)atoi(seed);
-#ifdef __SANITIZE_THREAD__
-    mode = 1;
-#else
-    mode = 0;
-#endif
-    if (name) mode = strcmp(name, "threads") == 0;
+    seeded = true;
 }
 
 static void run_block(const launch *one, dim3 at, void *shared) {
@@ -350,17 +281,13 @@ static void run_block(const launch *one, dim3 at, void *shared) {
                                    0};
     }
     prepare_block();
-    if (threads_are_real)
-        run_threads(first);
-    else
-        run_fibers(first);
+    run_fibers(first);
 }
 
 static void run(void *context) {
     const launch *one = (const launch *)context;
     std::lock_guard<std::mutex> lock(launches);
-    if (mode < 0) choose_mode();
-    threads_are_real = mode == 1;
+    if (!seeded) seed_orders();
     void *shared;
     if (posix_memalign(&shared, 128, one->shared_bytes ? one->shared_bytes : 1) != 0)
         fail("no memory for shared memory");
@@ -413,12 +340,6 @@ int ff_sim_enqueue(dim3 grid, dim3 shape, size_t shared_bytes, void *stream,
         status = 0;
     }
     return status;
-}
-
-extern "C" void ff_cudasim_use_threads(int threads) {
-    std::lock_guard<std::mutex> lock(launches);
-    choose_mode();
-    mode = threads != 0;
 }
 
 extern "C" uint64_t ff_cudasim_launches(void) {

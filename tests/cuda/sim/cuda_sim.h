@@ -3,11 +3,11 @@
  *
  * A launch runs its blocks one after the other; the launches of a process are one after the other
  * too, for a static __shared__ array is one object of the process. The threads of a block are
- *   fibers       that run one at a time, in a new random order between any two barriers, each as
- *                far as it gets: AddressSanitizer sees every bound, of shared memory too, and
- *                UndefinedBehaviorSanitizer every 16-byte access that is not aligned;
- *   real threads under ThreadSanitizer, which then sees races between them: a missing barrier.
- * Environment: FF_SIM=fibers or threads chooses; FF_SIM_SEED=n seeds the orders.
+ * fibers, which run one at a time, in a new random order between any two barriers, each as far as
+ * it gets. AddressSanitizer sees every bound, of shared memory too, UndefinedBehaviorSanitizer
+ * every 16-byte access that is not aligned, and ThreadSanitizer, for which the fibers are threads
+ * that barriers alone order, every race between them: a missing barrier.
+ * Environment: FF_SIM_SEED=n seeds the orders.
  *
  * A barrier that some threads of the block (a warp barrier or shuffle: of its mask) have returned
  * or stay away from ends the process with a sentence. Not seen: races between blocks, inline PTX.

@@ -17,11 +17,6 @@ typedef int (*ff_cudasim_enqueue_function)(void *stream, void (*function)(void *
                                            void *context, void (*release)(void *context));
 extern ff_cudasim_enqueue_function ff_cudasim_enqueue;
 
-/* Whether the threads of a block are real threads from the next launch on; else fibers. The default
- * is real threads under ThreadSanitizer; see cuda_sim.h. Tests of whole training steps under it may
- * choose fibers, which are faster. */
-void ff_cudasim_use_threads(int threads);
-
 /* Kernels that ran so far. */
 uint64_t ff_cudasim_launches(void);
 

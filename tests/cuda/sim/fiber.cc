@@ -8,7 +8,7 @@
 #ifdef __SANITIZE_ADDRESS__
 #include <sanitizer/common_interface_defs.h>
 #endif
-#ifdef __SANITIZE_THREAD__
+#ifdef FF_SIM_TSAN
 #include <sanitizer/tsan_interface.h>
 #endif
 #ifndef __x86_64__
@@ -33,7 +33,7 @@ struct ff_fiber {
     const void *outside_bottom; /* of the stack that entered */
     size_t outside_bytes;
 #endif
-#ifdef __SANITIZE_THREAD__
+#ifdef FF_SIM_TSAN
     void *tsan, *tsan_outside;
 #endif
 };
@@ -119,7 +119,7 @@ ff_fiber *ff_fiber_create(void (*function)(void *context), void *context) {
         fprintf(stderr, "cudasim: no memory for a fiber\n");
         abort();
     }
-#ifdef __SANITIZE_THREAD__
+#ifdef FF_SIM_TSAN
     fiber->tsan = __tsan_create_fiber(0);
 #endif
     prepare(fiber, start);
@@ -132,9 +132,9 @@ void ff_fiber_enter(ff_fiber *fiber) {
     void *own;
     __sanitizer_start_switch_fiber(&own, fiber->stack, STACK_BYTES);
 #endif
-#ifdef __SANITIZE_THREAD__
+#ifdef FF_SIM_TSAN
     fiber->tsan_outside = __tsan_get_current_fiber();
-    __tsan_switch_to_fiber(fiber->tsan, 0);
+    __tsan_switch_to_fiber(fiber->tsan, __tsan_switch_to_fiber_no_sync);
 #endif
     change(&fiber->outside, &fiber->here);
 #ifdef __SANITIZE_ADDRESS__
@@ -146,8 +146,8 @@ void ff_fiber_leave(ff_fiber *fiber) {
 #ifdef __SANITIZE_ADDRESS__
     __sanitizer_start_switch_fiber(&fiber->fake_stack, fiber->outside_bottom, fiber->outside_bytes);
 #endif
-#ifdef __SANITIZE_THREAD__
-    __tsan_switch_to_fiber(fiber->tsan_outside, 0);
+#ifdef FF_SIM_TSAN
+    __tsan_switch_to_fiber(fiber->tsan_outside, __tsan_switch_to_fiber_no_sync);
 #endif
     change(&fiber->here, &fiber->outside);
     arrived(fiber);

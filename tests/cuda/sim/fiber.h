@@ -1,5 +1,5 @@
-/* Fibers: stacks of their own that one host thread at a time runs, known to the sanitizers. Part of
- * the simulator. */
+/* Fibers: stacks of their own that one host thread at a time runs, known to the sanitizers: to
+ * ThreadSanitizer as threads that entering and leaving do not order. Part of the simulator. */
 #ifndef FF_CUDASIM_FIBER_H
 #define FF_CUDASIM_FIBER_H
 

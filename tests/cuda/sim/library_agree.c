@@ -1,8 +1,8 @@
 #include "tests/cuda/sim/library_agree.h"
 
 #include "format/base/memory.h"
-#include "loader/philox.h"
 #include "tests/cuda/sim/library_plain.h"
+#include "tests/unit/dice.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -10,26 +10,6 @@
 #include <string.h>
 
 enum { GUARD = 256, POISON = 0xFF, FENCE = 0xEE, MOST = 16 };
-
-/* ---- random numbers ---- */
-
-typedef struct dice {
-    uint64_t seed, trial;
-    uint32_t next;
-} dice;
-
-static uint32_t roll(dice *d, uint32_t count) {
-    return ff_random_below(ff_philox_draw(d->seed, 2000, d->trial, d->next++, 0).word[0], count);
-}
-static int between(dice *d, int low, int high) {
-    return low + (int)roll(d, (uint32_t)(high - low + 1));
-}
-static float gauss(dice *d) {
-    ff_random r = ff_philox_draw(d->seed, 2001, d->trial, d->next++, 0);
-    float sum = 0;
-    for (int i = 0; i < 4; i++) sum += (float)ff_random_unit(r.word[i]);
-    return (sum - 2.0f) * 1.7320508f;
-}
 
 /* ---- tensors of a run, on the host for the plain loops and on the device ---- */
 
@@ -262,7 +242,7 @@ static ff_status run_conv(ff_agreement *a, ff_stream *stream, ff_library_conv *c
 ff_status ff_agree_conv(ff_agreement *a, uint64_t trial, ff_precision precision, bool fused,
                         ff_error *error) {
     const ff_device_table *table = a->device->table;
-    dice d = {.seed = a->seed, .trial = trial};
+    dice d = {.seed = a->seed, .next = trial << 32};
     ff_library_conv_spec spec = draw_spec(&d, precision, fused);
     ff_library_conv_arguments plain;
     ff_library_conv *conv;
@@ -323,7 +303,7 @@ static ff_library_gemm draw_gemm(dice *d, ff_precision precision) {
 
 ff_status ff_agree_gemm(ff_agreement *a, uint64_t trial, ff_precision precision, ff_error *error) {
     const ff_device_table *table = a->device->table;
-    dice d = {.seed = a->seed, .trial = trial};
+    dice d = {.seed = a->seed, .next = trial << 32};
     ff_library_gemm g = draw_gemm(&d, precision);
     ff_dtype dtype = ff_precision_dtype(precision);
     size_t batch = g.batch ? (size_t)g.batch : 1;

@@ -4,15 +4,9 @@
 #ifndef FF_TESTS_KERNEL_HELPERS_H
 #define FF_TESTS_KERNEL_HELPERS_H
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "loader/device/device.h"
-#include "loader/philox.h"
+#include "tests/unit/check.h"
+#include "tests/unit/dice.h"
 #include "train/cuda/kernels/kernels.h"
 
 #include <math.h>
@@ -30,47 +24,9 @@
 #include "loader/device/host.h"
 #endif
 
-#define assert_ok(call)                                                                            \
-    do {                                                                                           \
-        ff_error error_ = {0};                                                                     \
-        ff_error *error = &error_;                                                                 \
-        ff_status status_ = (call);                                                                \
-        if (status_ != FF_OK) print_message("%s: %s\n", #call, error->message);                    \
-        assert_int_equal(status_, FF_OK);                                                          \
-    } while (0)
 /* A launcher's result. */
 #define assert_launched(call) assert_int_equal((call), FF_CUDA_OK)
 
-/* ---- random numbers ------------------------------------------------------------------------- */
-
-/* A stream of random numbers of one test; the same in every run. */
-typedef struct dice {
-    uint64_t seed, next;
-} dice;
-
-/* Other cases with FF_SEED=n, which tests/gpu/run chooses and prints; 0 without it. */
-static inline uint32_t seed_of_run(void) {
-    const char *text = getenv("FF_SEED");
-    return text ? (uint32_t)strtoul(text, NULL, 10) : 0;
-}
-static inline uint32_t roll(dice *d, uint32_t count) {
-    ff_random r = ff_philox_draw(d->seed, 1000, seed_of_run(), d->next++, 0);
-    return ff_random_below(r.word[0], count);
-}
-static inline int between(dice *d, int low, int high) {
-    return low + (int)roll(d, (uint32_t)(high - low + 1));
-}
-static inline double uniform(dice *d) {
-    return (double)ff_random_unit(
-        ff_philox_draw(d->seed, 1001, seed_of_run(), d->next++, 0).word[0]);
-}
-/* About normal: mean 0, deviation 1. */
-static inline double gauss(dice *d) {
-    ff_random r = ff_philox_draw(d->seed, 1002, seed_of_run(), d->next++, 0);
-    double sum = 0;
-    for (int i = 0; i < 4; i++) sum += (double)ff_random_unit(r.word[i]);
-    return (sum - 2.0) * 1.7320508;
-}
 static inline ff_dtype any_float(dice *d) {
     static const ff_dtype dtypes[] = {FF_F32, FF_F16, FF_BF16};
     return dtypes[roll(d, 3)];
@@ -103,9 +59,12 @@ static struct {
     int count;
 } bench;
 
+/* Other random cases with FF_SEED=n, which tests/gpu/run chooses and prints. */
 static inline int bench_open(void **state) {
     (void)state;
     ff_error error = {0};
+    const char *seed = getenv("FF_SEED");
+    if (seed) dice_run = (uint32_t)strtoul(seed, NULL, 10);
 #ifdef FF_TESTS_ON_CARD
     ff_status status = ff_device_cuda_create(&bench.device, 0, &error);
 #else

@@ -1,12 +1,8 @@
 /* Which devices run the code of which architectures: NVIDIA's rules of compatibility. */
 #include "loader/cuda/architectures.h"
+#include "tests/unit/check.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdint.h>
-
-#include <cmocka.h>
 
 static void machine_code_runs_within_its_major_number(void **state) {
     (void)state;

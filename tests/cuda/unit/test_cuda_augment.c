@@ -8,13 +8,7 @@
 #include "loader/augment/resample.h"
 #include "loader/cuda/kernels.h"
 
-static uint64_t random_state = 88172645463325252u;
-static uint32_t draw(uint32_t below) {
-    random_state ^= random_state << 13;
-    random_state ^= random_state >> 7;
-    random_state ^= random_state << 17;
-    return (uint32_t)((random_state >> 20) % below);
-}
+static dice luck;
 
 /* What the kernels read lies in slot number 1 of a ring: a slot after its start. */
 enum { SAMPLES = 5, ROWS_MOST = 6, SLOT = 1, SLOT_BYTES = 64 };
@@ -38,16 +32,16 @@ typedef struct one_case {
 
 static uint32_t draw_side(uint32_t most) {
     static const uint32_t sides[] = {1, 2, 3, 31, 32, 33};
-    return draw(3) ? 1 + draw(most) : sides[draw(6)];
+    return roll(&luck, 3) ? 1 + roll(&luck, most) : sides[roll(&luck, 6)];
 }
 
 /* Finite values of any dtype. */
 static void fill(uint8_t *data, ff_dtype dtype, size_t count) {
     for (size_t i = 0; i < count; i++) {
-        const float value = (float)draw(4096) / 512 - 4;
-        uint16_t word = (uint16_t)draw(65536);
+        const float value = (float)roll(&luck, 4096) / 512 - 4;
+        uint16_t word = (uint16_t)roll(&luck, 65536);
         switch (dtype) {
-        case FF_U8: data[i] = (uint8_t)draw(256); break;
+        case FF_U8: data[i] = (uint8_t)roll(&luck, 256); break;
         case FF_U16: memcpy(data + 2 * i, &word, 2); break;
         default: ff_convert(data + ff_dtype_bytes(dtype) * i, dtype, &value, FF_F32, 1);
         }
@@ -82,54 +76,57 @@ static void make_case(one_case *c, bool variable, uint32_t most) {
     memset(c, 0, sizeof *c);
     static const ff_dtype from[] = {FF_U8, FF_F16, FF_BF16, FF_F32, FF_U16};
     static const ff_dtype to[] = {FF_F32, FF_F16, FF_BF16};
-    const bool jitters = draw(2);
-    c->metadata.dtype = from[draw(jitters ? 4 : 5)];
-    c->metadata.layout = (ff_layout)draw(2);
-    c->metadata.channels = jitters ? (draw(3) ? 3 : 1) : 1 + draw(4);
+    const bool jitters = roll(&luck, 2);
+    c->metadata.dtype = from[roll(&luck, jitters ? 4 : 5)];
+    c->metadata.layout = (ff_layout)roll(&luck, 2);
+    c->metadata.channels = jitters ? (roll(&luck, 3) ? 3 : 1) : 1 + roll(&luck, 4);
     for (int i = 0; i < 4; i++) {
         c->mean[i] = 0.4f + 0.01f * (float)i, c->std[i] = 0.2f + 0.03f * (float)i;
-        if (jitters) c->spec.jitter[i] = draw(3) ? 0.5 * (1 + draw(8)) / (i == 3 ? 8 : 4) : 0;
+        if (jitters)
+            c->spec.jitter[i] = roll(&luck, 3) ? 0.5 * (1 + roll(&luck, 8)) / (i == 3 ? 8 : 4) : 0;
     }
-    if (draw(4) && c->metadata.dtype != FF_U16) {
+    if (roll(&luck, 4) && c->metadata.dtype != FF_U16) {
         c->metadata.statistics_count = c->metadata.channels;
         c->metadata.mean = c->mean, c->metadata.std = c->std;
     }
-    if (draw(3) == 0) c->spec.mixup = 0.3;
-    if (draw(3) == 0) c->spec.cutmix = 1;
-    if (draw(3) == 0) c->spec.cutout = 1 + draw(12);
-    c->spec.flip = (ff_flip_mode)draw(3);
+    if (roll(&luck, 3) == 0) c->spec.mixup = 0.3;
+    if (roll(&luck, 3) == 0) c->spec.cutmix = 1;
+    if (roll(&luck, 3) == 0) c->spec.cutout = 1 + roll(&luck, 12);
+    c->spec.flip = (ff_flip_mode)roll(&luck, 3);
     make_samples(c, variable, most);
     uint32_t least[2] = {UINT32_MAX, UINT32_MAX}, height, width;
     for (int i = 0; i < SAMPLES; i++)
         for (int k = 0; k < 2; k++)
             if (c->size[i][k] < least[k]) least[k] = c->size[i][k];
-    const uint32_t way = draw(3);
+    const uint32_t way = roll(&luck, 3);
     if (way == 0) {
         height = draw_side(70), width = draw_side(70);
         c->spec.rrc = 1;
         c->spec.scale[0] = 0.01, c->spec.scale[1] = 1, c->spec.ratio[0] = 0.3, c->spec.ratio[1] = 3;
     } else if (way == 1) {
         height = draw_side(40), width = draw_side(40);
-        c->spec.resize = (height > width ? height : width) + draw(20);
-        c->spec.crop = draw(2);
+        c->spec.resize = (height > width ? height : width) + roll(&luck, 20);
+        c->spec.crop = roll(&luck, 2);
     } else {
         c->spec.crop = 1;
         const uint32_t side = least[0] < least[1] ? least[0] : least[1];
-        c->spec.pad_mode = side > 1 && draw(2) ? FF_PAD_REFLECT : FF_PAD_BLACK;
-        c->spec.pad = draw(side < 6 && c->spec.pad_mode == FF_PAD_REFLECT ? side : 6);
-        height = 1 + draw(least[0] + 2 * c->spec.pad), width = 1 + draw(least[1] + 2 * c->spec.pad);
+        c->spec.pad_mode = side > 1 && roll(&luck, 2) ? FF_PAD_REFLECT : FF_PAD_BLACK;
+        c->spec.pad = roll(&luck, side < 6 && c->spec.pad_mode == FF_PAD_REFLECT ? side : 6);
+        height = 1 + roll(&luck, least[0] + 2 * c->spec.pad);
+        width = 1 + roll(&luck, least[1] + 2 * c->spec.pad);
     }
-    assert_ok(ff_augment_host_init(&c->host, &c->metadata, &c->spec, to[draw(3)], FF_HWC, height,
-                                   width, error));
+    assert_ok(ff_augment_host_init(&c->host, &c->metadata, &c->spec, to[roll(&luck, 3)], FF_HWC,
+                                   height, width, error));
     assert_ok(ff_finish_init(&c->finish, &c->metadata, &c->spec, &c->host, error));
-    c->rows = 1 + draw(ROWS_MOST), c->count = draw(4) ? c->rows : draw(c->rows);
-    c->out_channels = (uint32_t[]){c->metadata.channels, 4, 8}[draw(3)];
-    c->seed = draw(1000), c->epoch = draw(100);
-    const uint64_t position = draw(1000);
+    c->rows = 1 + roll(&luck, ROWS_MOST);
+    c->count = roll(&luck, 4) ? c->rows : roll(&luck, c->rows);
+    c->out_channels = (uint32_t[]){c->metadata.channels, 4, 8}[roll(&luck, 3)];
+    c->seed = roll(&luck, 1000), c->epoch = roll(&luck, 100);
+    const uint64_t position = roll(&luck, 1000);
     for (uint32_t row = 0; row < c->rows; row++) {
         ff_augment_params *params = &c->params[row];
         if (row >= c->count) continue;
-        const uint64_t number = draw(SAMPLES);
+        const uint64_t number = roll(&luck, SAMPLES);
         *params = ff_augment_at(&c->spec, c->seed, c->epoch, number, c->size[number][0],
                                 c->size[number][1], height, width);
         if (ff_augment_mixes(&c->spec) && (row ^ 1) < c->count)
@@ -216,7 +213,7 @@ static void run_kernels(const one_case *c, bool gather, const array *out, const 
     uint64_t offset[ROWS_MOST] = {0};
     uint32_t row_of[SAMPLES] = {0};
     uint32_t from[SLOT_BYTES / 4 + ROWS_MOST * LABEL_WIDTH] = {0};
-    const bool backwards = gather && draw(2);
+    const bool backwards = gather && roll(&luck, 2);
     assert_ok(
         ff_augment_host_init(&planes, metadata, &c->spec, FF_F32, FF_CHW, height, width, error));
     for (uint32_t i = 0; i < channels; i++) {
@@ -289,7 +286,7 @@ static void check_case(one_case *c) {
     uint8_t *wanted = host_rows(c, channels * pixels);
     const array *out = poisoned(FF_U8, out_bytes);
     const array *label = poisoned(FF_I32, c->rows * LABEL_WIDTH);
-    run_kernels(c, draw(2), out, label);
+    run_kernels(c, roll(&luck, 2), out, label);
     fetch(out);
     fetch(label);
     const uint8_t *found = out->host;

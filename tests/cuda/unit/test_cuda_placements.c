@@ -20,7 +20,7 @@ enum { TRIALS = 60 };
 static void placements(void **state) {
     (void)state;
     ff_cuda_module *module;
-    OK(ff_cuda_module_open(&module, 0, error));
+    assert_ok(ff_cuda_module_open(&module, 0, error));
     placement_card = ff_cuda_module_table(module);
     placement_cases(placement_card->loader, TRIALS);
     ff_cuda_module_close(&module);
@@ -29,7 +29,6 @@ static void placements(void **state) {
 static void placements(void **state) {
     (void)state;
     ff_cudasim_enqueue = ff_device_host_enqueue;
-    ff_cudasim_use_threads(0); /* real ones race within kernels in their own tests */
     placement_cases(&ff_loader_cuda_kernels, TRIALS);
     assert_true(ff_cudasim_launches() > TRIALS * 10);
 }

@@ -1,20 +1,16 @@
 /* The simulator: what kernels compute on it, and that it sees the faults it is there for. */
 #include "tests/cuda/sim/cudasim.h"
 #include "tests/cuda/sim/self.h"
+#include "tests/unit/check.h"
 
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdbool.h>
-#include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 static void sums(void) {
     enum { ROWS = 5, COUNT = 333 };
@@ -33,26 +29,20 @@ static void sums(void) {
 
 static void test_sum(void **state) {
     (void)state;
-    ff_cudasim_use_threads(0);
-    sums();
-    ff_cudasim_use_threads(1);
     sums();
 }
 
 static void test_warp(void **state) {
     (void)state;
-    for (int threads = 0; threads < 2; threads++) {
-        unsigned out[5][32], third = 0;
-        for (unsigned lane = 0; lane < 32; lane += 3) third |= 1u << lane;
-        ff_cudasim_use_threads(threads);
-        assert_int_equal(ff_self_warp(out[0], NULL), 0);
-        for (unsigned lane = 0; lane < 32; lane++) {
-            assert_int_equal(out[0][lane], lane * (lane + 1) / 2);
-            assert_int_equal(out[1][lane], lane / 8 * 8 + 3);
-            assert_int_equal(out[2][lane], third);
-            assert_int_equal(out[3][lane], 31 * 32 / 2);
-            assert_int_equal(out[4][lane], 16);
-        }
+    unsigned out[5][32], third = 0;
+    for (unsigned lane = 0; lane < 32; lane += 3) third |= 1u << lane;
+    assert_int_equal(ff_self_warp(out[0], NULL), 0);
+    for (unsigned lane = 0; lane < 32; lane++) {
+        assert_int_equal(out[0][lane], lane * (lane + 1) / 2);
+        assert_int_equal(out[1][lane], lane / 8 * 8 + 3);
+        assert_int_equal(out[2][lane], third);
+        assert_int_equal(out[3][lane], 31 * 32 / 2);
+        assert_int_equal(out[4][lane], 16);
     }
 }
 
@@ -61,7 +51,6 @@ static void test_dynamic_shared(void **state) {
     enum { COUNT = 227 << 10 };
     unsigned char *from = aligned_alloc(16, COUNT), *to = aligned_alloc(16, COUNT);
     for (unsigned i = 0; i < COUNT; i++) from[i] = (unsigned char)(i * 7 + i / 251);
-    ff_cudasim_use_threads(0);
     assert_int_equal(ff_self_reverse(from, to, COUNT, COUNT, 0, NULL), 0);
     for (unsigned i = 0; i < COUNT; i++) assert_int_equal(to[i], from[COUNT - 1 - i]);
     assert_int_not_equal(ff_self_reverse(from, to, COUNT, COUNT + 16, 0, NULL), 0);
@@ -140,14 +129,12 @@ static void no_barrier(void) {
 
 static void test_faults(void **state) {
     (void)state;
-    ff_cudasim_use_threads(0);
+    assert_true(dies(leave));
 #if defined(__SANITIZE_THREAD__)
     (void)beyond_shared;
     (void)unaligned;
-    ff_cudasim_use_threads(1);
     assert_true(dies(no_barrier));
 #else
-    assert_true(dies(leave));
 #if defined(__SANITIZE_ADDRESS__)
     assert_true(dies(beyond_shared));
     assert_true(dies(unaligned));

@@ -1,12 +1,8 @@
 /* The plan cache: what is put is got, and whatever else lies in the folder is the same as none. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdint.h>
 
-#include <cmocka.h>
-
 #include "format/checksum.h"
+#include "tests/unit/check.h"
 #include "train/cuda/plan_cache.h"
 
 #include <dirent.h>

@@ -1,11 +1,11 @@
-"""What the tests of this folder share: TAP lines, the programs of the build, running them."""
+"""What tests in Python share: TAP lines, the programs of the build, running them."""
 import importlib.util
 import os
 import resource
 import subprocess
 import sys
 
-ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 BUILD = os.environ.get("BUILD", os.path.join(ROOT, "build"))
 SANITIZE = os.environ.get("SANITIZE", "")
 count = 0
@@ -13,13 +13,14 @@ failed = 0
 
 
 def ok(condition, name, detail=""):
+    """detail: text, or a list of lines, of which a failure shows 20."""
     global count, failed
     count += 1
     print("%sok %d - %s" % ("" if condition else "not ", count, name))
     if not condition:
         failed += 1
-        for line in str(detail).splitlines()[:20]:
-            print("# " + line)
+        for line in (detail if isinstance(detail, list) else str(detail).splitlines())[:20]:
+            print("#", line)
     sys.stdout.flush()
     return condition
 
@@ -49,14 +50,20 @@ def run(arguments, limited=False):
                           preexec_fn=limit_memory if limited and not SANITIZE else None)
 
 
+def files_of(folder):
+    """{path below the folder: bytes}"""
+    found = {}
+    for at, _, names in os.walk(folder):
+        for path in (os.path.join(at, name) for name in names):
+            with open(path, "rb") as file:
+                found[os.path.relpath(path, folder)] = file.read()
+    return found
+
+
 def second_reader():
     """The module tests/second_reader.py; a skip of everything where its libraries are missing."""
     for name in ("numpy", "xxhash", "zstandard"):
         if importlib.util.find_spec(name) is None:
             skip("second reader", "the Python module %s is not installed" % name)
             finish()
-    path = os.path.join(ROOT, "tests", "second_reader.py")
-    spec = importlib.util.spec_from_file_location("second_reader", path)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return importlib.import_module("second_reader")
