@@ -21,8 +21,7 @@
 #define FF_CLASSES_LIMIT        16777216u
 #define FF_KEY_LIMIT_BYTES      4096u
 #define FF_SAMPLE_LIMIT_BYTES   (UINT64_C(1) << 36)
-#define FF_SMALL_LABEL_BYTES    16u /* fields up to this many bytes a sample are stored in the index \
-                                     */
+#define FF_SMALL_LABEL_BYTES    16u /* a sample: larger fields are not stored in the index */
 
 typedef enum ff_field_kind {
     FF_FIELD_CLASS,     /* one integer, -1 = unlabeled; dtype i32 or i64 */

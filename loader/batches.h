@@ -15,14 +15,15 @@
  * HWC, with pixels zero-padded to `channels` channels.
  *
  * Placements. The kernels read the current batch number from a small struct in device memory and
- * advance it themselves, so a recording of ff_batches_enqueue may be launched repeatedly: resident
- * the whole set is in device memory as stored; a step costs the host nothing: prepare and finish
- * only count. stream    threads copy raw samples into a ring of pinned slots, a separate stream
- * copies them to the device, the kernels read slot (step mod slots). prepare makes `stream` wait
- * for the copy, finish releases the slot once the kernels are done. host      as stream, but the
- * threads also augment: for what the kernels cannot do. auto      resident where the set and
- * `reserve_bytes` fit the free device memory, else stream; host where the kernels cannot. What was
- * chosen and why: ff_batches_info.reason.
+ * advance it themselves, so a recording of ff_batches_enqueue may be launched repeatedly:
+ *   resident  the whole set is in device memory as stored; a step costs the host nothing: prepare
+ *             and finish only count.
+ *   stream    threads copy raw samples into a ring of pinned slots, a separate stream copies them
+ *             to the device, the kernels read slot (step mod slots). prepare makes `stream` wait
+ *             for the copy, finish releases the slot once the kernels are done.
+ *   host      as stream, but the threads also augment: for what the kernels cannot do.
+ *   auto      resident where the set and `reserve_bytes` fit the free device memory, else stream;
+ *             host where the kernels cannot. What was chosen and why: ff_batches_info.reason.
  *
  * Evaluation needs only one object: with epochs 0, order sequential and last_batch keep, every
  * info.batches_per_epoch batches are one pass.

@@ -1,9 +1,11 @@
 /* The rate of each stage of the data path alone, for finding the bottleneck.
  *
  *   storage  samples located, read and checked in place, in the run's order (compressed ones are
- * decompressed) gather   samples copied as stored into a slot, including reading them copy slots
- * from pinned to device memory; only with separate device memory augment  cached samples made into
- * rows of a batch by the loader's threads, or batches made by the device's kernels
+ *            decompressed)
+ *   gather   samples copied as stored into a slot, including reading them
+ *   copy     slots from pinned to device memory; only with separate device memory
+ *   augment  cached samples made into rows of a batch by the loader's threads, or batches made by
+ *            the device's kernels
  *
  * Thread rule: one thread at a time. */
 #ifndef FF_LOADER_RATES_H

@@ -3,13 +3,18 @@
  * dtype and layout, in one pass.
  *
  * The plain version, one pixel at a time, is the reference; faster versions for the CPU and the
- * types override it and produce the same bits. Values: float -> float   as stored, exact or rounded
- * to nearest even (a signalling NaN, which no conversion makes, may become quiet) u8 -> float
- * through a table of channels x 256: ((v / 255) - mean) / std, each operation in f32 (torchvision's
- * ToTensor and Normalize), then rounded; without statistics v / 255 u16 -> float     the plain
- * value, rounded u8, u16 -> same  as stored padding          black: the value of pixel 0 in the
- * dataset's dtype cutout           0 Thread rule: an ff_augment_host is read-only after creation;
- * apply may run in any number of threads. */
+ * types override it and produce the same bits. Values:
+ *   float -> float   as stored, exact or rounded to nearest even (a signalling NaN, which no
+ *                    conversion makes, may become quiet)
+ *   u8 -> float      through a table of channels x 256: ((v / 255) - mean) / std, each operation in
+ *                    f32 (torchvision's ToTensor and Normalize), then rounded; without statistics
+ *                    v / 255
+ *   u16 -> float     the plain value, rounded
+ *   u8, u16 -> same  as stored
+ *   padding          black: the value of pixel 0 in the dataset's dtype
+ *   cutout           0
+ * Thread rule: an ff_augment_host is read-only after creation; apply may run in any number of
+ * threads. */
 #ifndef FF_LOADER_AUGMENT_HOST_H
 #define FF_LOADER_AUGMENT_HOST_H
 

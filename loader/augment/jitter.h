@@ -13,9 +13,9 @@
  * sample):
  *   factor k = low + (high - low) a[k] 2^-32, in doubles, rounded to f32; for brightness, contrast
  *   and saturation by x, low = max(0, 1 - x) and high = 1 + x; for hue by x, low = -x and high = x
- *   order: permutation number ff_random_below(b[0], 24), in lexical order, of the four; unused ones
- * are left out. Golden values are in tests/unit/test_loader_mix.c. Thread rule: everything here is
- * pure. */
+ *   order: permutation number ff_random_below(b[0], 24), in lexical order, of the four; unused
+ *   ones are left out.
+ * Golden values are in tests/unit/test_loader_mix.c. Thread rule: everything here is pure. */
 #ifndef FF_LOADER_AUGMENT_JITTER_H
 #define FF_LOADER_AUGMENT_JITTER_H
 

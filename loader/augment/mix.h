@@ -7,11 +7,12 @@
  *            and the sum rounded, then one rounding to the batch's dtype (H. Zhang et al., "mixup:
  *            Beyond Empirical Risk Minimization", 2018).
  *   cutmix   the partner's pixels in a box, the row's own elsewhere; weight = the share of own
- * pixels (S. Yun et al., "CutMix", 2019). as torchvision's v2.MixUp and v2.CutMix make them, with
- * the partner instead of a batch rolled by one: weight ~ Beta(alpha, alpha); the box has its centre
- * uniform over the output, sides of sqrt(1 - weight) of the output's, each rounded down to an even
- * number, and is clipped at the edges, which changes the weight. Where both are given, each pair
- * gets one of them with equal probability (v2.RandomChoice([CutMix, MixUp])).
+ *            pixels (S. Yun et al., "CutMix", 2019).
+ * as torchvision's v2.MixUp and v2.CutMix make them, with the partner instead of a batch rolled by
+ * one: weight ~ Beta(alpha, alpha); the box has its centre uniform over the output, sides of
+ * sqrt(1 - weight) of the output's, each rounded down to an even number, and is clipped at the
+ * edges, which changes the weight. Where both are given, each pair gets one of them with equal
+ * probability (v2.RandomChoice([CutMix, MixUp])).
  *
  * Draws: d, e = blocks FF_BLOCK_MIX, FF_BLOCK_MIX_KIND of (seed, FF_DOMAIN_MIX, epoch, k), in
  * doubles, each operation rounded once:

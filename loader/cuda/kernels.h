@@ -2,12 +2,13 @@
  * is needed. Structs are passed to the kernels by value; pointers in them are to device memory.
  *
  * One batch is three launches in one stream, which may be captured and replayed, because the first
- * one advances a counter in device memory: next    one thread: *batch = the next batch's number,
- * position and slot params  one thread per row: the augmentation of each row (order,
- * loader/augment/augment.h) move    one block per sample: gather, pad, crop, flip, cutout,
- * normalize, convert, channels-last; labels and other columns augment instead of move, where
- * samples are resampled, jittered or mixed: several kernels, with rows of f32 between them
- * (loader/augment/finish.h)
+ * one advances a counter in device memory:
+ *     next    one thread: *batch = the next batch's number, position and slot
+ *     params  one thread per row: the augmentation of each row (order, loader/augment/augment.h)
+ *     move    one block per sample: gather, pad, crop, flip, cutout, normalize, convert,
+ *             channels-last; labels and other columns
+ *     augment instead of move, where samples are resampled, jittered or mixed: several kernels,
+ *             with rows of f32 between them (loader/augment/finish.h)
  *
  * Launchers return 0 or the number of a cudaError_t, FF_CUDA_INVALID_VALUE for what a kernel cannot
  * do. Bits: those of the host's ff_augment_plain, ff_augment_at, ff_augment_mix, ff_order_at,
@@ -68,8 +69,9 @@ typedef struct ff_cuda_move {
     const ff_augment_params *params; /* [rows], from ff_cuda_params */
 
     /* Stored samples, aligned to 16 bytes, as is their stride. Row r of the batch is row i of
-     * `samples`, which begin at batch->slot * slot_bytes, as do the columns' `from`: gather: i =
-     * row_of ? row_of[params[r].sample] : params[r].sample else:   i = r */
+     * `samples`, which begin at batch->slot * slot_bytes, as do the columns' `from`:
+     *   gather: i = row_of ? row_of[params[r].sample] : params[r].sample
+     *   else:   i = r */
     const uint8_t *samples;
     uint64_t row_bytes, slot_bytes;
     uint32_t gather; /* 1 or 0 */

@@ -1,7 +1,7 @@
 /* Moves samples into a batch, fast, for outputs with interleaved channels.
  *
- * Bytes that have to move, of a 32x32 sample of 3 channels: 3072 of u8 or 6144 of f16 in, and 2048
- * * C of f16 out; at 3 TB/s 3 to 6.5 ns, 27 instructions per lane and output element. So:
+ * Bytes to move for a 32x32 sample of 3 channels: 3072 of u8 or 6144 of f16 in, and 2048 * C of f16
+ * out; at 3 TB/s 3 to 6.5 ns, 27 instructions per lane and output element. So:
  *
  * A block writes a band of lines of one sample, or all lines of a small one. It reads each byte
  * once, 16 aligned ones at a time, into shared memory: the whole sample if it is small (and no byte
@@ -11,9 +11,10 @@
  *
  * An output element's source is the sum of two table entries made once per block, one for its line,
  * one for its place in the line, so that no element costs a comparison with edges or a division.
- * The low bits of an entry are an offset into shared memory; the flags are PAD   outside of the
- * sample: black (in either entry) CUT   in the cutout: 0 (in both entries) ZERO  a channel that the
- * sample does not have: 0 (of a place in a line) */
+ * The low bits of an entry are an offset into shared memory; the flags are
+ *   PAD   outside the sample: black (in either entry)
+ *   CUT   in the cutout: 0 (in both entries)
+ *   ZERO  a channel that the sample does not have: 0 (of a place in a line) */
 #ifndef FF_LOADER_CUDA_MOVE_FAST_CUH
 #define FF_LOADER_CUDA_MOVE_FAST_CUH
 

@@ -4,9 +4,10 @@
  * A block computes 32 x 16 pixels of a row's output, up to four channels at once. Source rows are
  * processed in chunks of 16: all threads compute horizontal sums, 32 per row, in shared memory;
  * then each thread adds those for its two pixels, from top to bottom, in registers. So any
- * reduction fits the same shared memory, and every sum is over increasing inputs. weights  [32 +
- * 16][TAPS + 1] f32, computed once per block; those of longer windows (reductions by more than 30)
- * are computed when needed sums     [4 channels][16 source rows][32 columns] f32 */
+ * reduction fits the same shared memory, and every sum is over increasing inputs.
+ *   weights  [32 + 16][TAPS + 1] f32, computed once per block; those of longer windows (reductions
+ *            by more than 30) are computed when needed
+ *   sums     [4 channels][16 source rows][32 columns] f32 */
 #include "loader/augment/resample_weights.h"
 #include "loader/cuda/augment.cuh"
 

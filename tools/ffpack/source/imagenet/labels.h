@@ -3,8 +3,9 @@
  *   a line per image in the order of names) through meta.mat, as torchvision reads them;
  * - a text with one wnid per line, in the order of names;
  * - a text with an image's name and its wnid per line, separated by blanks, a tab or a comma; the
- * rest of a line is ignored, as is a first line without a wnid (LOC_val_solution.csv). The names'
- * folders and extensions are ignored. Thread rule: read-only once read. */
+ *   rest of a line is ignored, as is a first line without a wnid (LOC_val_solution.csv). The names'
+ *   folders and extensions are ignored.
+ * Thread rule: read-only once read. */
 #ifndef FF_FFPACK_SOURCE_IMAGENET_LABELS_H
 #define FF_FFPACK_SOURCE_IMAGENET_LABELS_H
 

@@ -1,13 +1,16 @@
 /* A label column of a list: its kind, found in one pass over its cells, and each cell's value as
  * the bytes of a label field.
  *
- * Kinds, where the header does not say one: - all cells are whole numbers: classes, i32, or i64
- * where they need it; - all are numbers, or as many numbers with spaces or ';' between: a vector,
- * f32; - all are names, some with ';' or '|' between: multi-hot, u8, a value a name; an empty cell
- * is none; - all are names: classes by name. A mixture of numbers and names is refused, because it
- * is usually a mistake. With the kind class all are names; with multi all are names separated by
- * ';' or '|'; with vector all are numbers. Names are numbered in the order of their bytes, or of
- * --classes FILE. Blanks around a name or number are ignored. Thread rule: one thread at a time. */
+ * Kinds, where the header does not say one:
+ * - all cells are whole numbers: classes, i32, or i64 where they need it;
+ * - all are numbers, or as many numbers with spaces or ';' between: a vector, f32;
+ * - all are names, some with ';' or '|' between: multi-hot, u8, one value per name; an empty cell
+ *   is none;
+ * - all are names: classes by name.
+ * A mixture of numbers and names is refused, because it is usually a mistake. With the kind class
+ * all are names; with multi all are names separated by ';' or '|'; with vector all are numbers.
+ * Names are numbered in the order of their bytes, or of --classes FILE. Blanks around a name or
+ * number are ignored. Thread rule: one thread at a time. */
 #ifndef FF_FFPACK_LIST_COLUMN_H
 #define FF_FFPACK_LIST_COLUMN_H
 
