@@ -73,7 +73,7 @@ static ff_status plan_values(ff_sample_plan *plan, const ff_settings *settings, 
     if (range && !whole)
         return ff_fail(
             error, FF_USAGE,
-            "--range: %s holds %s values, which are stored as they are; it is for arrays of whole numbers",
+            "--range: %s holds %s values, which are used as they are; it is for arrays of whole numbers",
             path, name);
     if (!range && ff_element_needs_range(element))
         return ff_fail(error, FF_USAGE,
