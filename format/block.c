@@ -11,7 +11,7 @@
 struct ff_block {
     const ff_metadata *metadata;
     uint64_t number;
-    /* Slots, one after the other, as they lie in a raw shard. */
+    /* Slots, one after the other, as in a raw shard. */
     uint8_t *slots;
     uint64_t slots_capacity, slots_used;
     ff_entry *entry;
@@ -71,7 +71,7 @@ void ff_block_reset(ff_block *block, uint64_t number) {
     block->filtered_used = block->frame_used = 0;
 }
 
-/* Grows to a whole block of the sizes seen: fixed-size datasets allocate once. */
+/* Allocates for a whole block of the sizes seen so far: fixed-size datasets allocate once. */
 static ff_status reserve_slots(ff_block *block, uint64_t bytes, ff_error *error) {
     if (bytes <= block->slots_capacity) return FF_OK;
     const ff_metadata *metadata = block->metadata;

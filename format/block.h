@@ -1,8 +1,9 @@
-/* A block: the samples of a run of consecutive storage positions, encoded by one thread.
+/* A block: the samples of a run of consecutive storage positions, encoded by one thread. Workers
+ * fill and seal blocks concurrently; the writer appends them in order.
  *
- * Workers fill and seal blocks side by side; the writer appends them in order. Where the dataset is
- * compressed, a block becomes one zstd frame. Thread rule: a block belongs to one thread at a time.
- * Ownership: the caller owns the block and may reset and fill it again after it was appended. */
+ * In a compressed dataset a block becomes one zstd frame. Thread rule: a block belongs to one
+ * thread at a time. Ownership: the caller owns the block and may reset and fill it again after it
+ * was appended. */
 #ifndef FF_FORMAT_BLOCK_H
 #define FF_FORMAT_BLOCK_H
 
@@ -10,11 +11,11 @@
 
 typedef struct ff_block ff_block;
 
-/* One sample on its way in. Labels: one pointer a field, [field_count], each ff_field_bytes long
+/* A sample to be added. Labels: one pointer per field, [field_count], each ff_field_bytes long
  * (NULL for kind none). Nothing is kept after the call. */
 typedef struct ff_block_sample {
     uint64_t item;          /* the item's number before skipping */
-    uint32_t height, width; /* ignored unless variable_size: then the sample's own */
+    uint32_t height, width; /* the sample's own; ignored unless variable_size */
     const void *key;        /* the source's name for it, up to FF_KEY_LIMIT_BYTES */
     size_t key_bytes;
     uint64_t source_checksum; /* XXH3-64 of the source's bytes (encoded image, or raw record) */
@@ -29,17 +30,17 @@ void ff_block_destroy(ff_block **block);
 /* Empties it for block number `number` (positions from number * items_per_block). */
 void ff_block_reset(ff_block *block, uint64_t number);
 
-/* Adds a sample and gives the place to write its tensor to, valid until the next call on this
- * block: *tensor holds ff_metadata_tensor_bytes. Samples come in storage order; an item that was
- * skipped is simply not added. */
+/* Adds a sample; *tensor = where to write its ff_metadata_tensor_bytes, valid until the next call
+ * on this block. Samples are added in storage order; a skipped item is not added. */
 FF_MUST_USE ff_status ff_block_add(ff_block *block, const ff_block_sample *sample, void **tensor,
                                    ff_error *error);
 
-/* Checksums every sample, filters and compresses. The block is read-only from here to the reset. */
+/* Checksums every sample, filters and compresses. The block is then read-only until the next
+ * reset. */
 FF_MUST_USE ff_status ff_block_seal(ff_block *block, ff_error *error);
 
-/* A sealed block as the writer takes it: valid until the next reset. Offsets in the entries count
- * from the block's own first slot, key offsets from its own first key. */
+/* A sealed block's content for the writer, valid until the next reset. Offsets in the entries are
+ * relative to the block's first slot, key offsets to its first key. */
 typedef struct ff_block_content {
     uint64_t sample_count;
     const ff_entry *entry; /* [sample_count] */

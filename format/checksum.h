@@ -1,12 +1,12 @@
 /* XXH3, the one checksum of the format (xxHash specification 0.2.0): 64 bits for data, 128 bits in
- * canonical (big-endian) form for ids. Thread rule: pure, but for a stream's own state. */
+ * canonical (big-endian) form for ids. Thread rule: pure, except for a stream's own state. */
 #ifndef FF_FORMAT_CHECKSUM_H
 #define FF_FORMAT_CHECKSUM_H
 
 #include <stddef.h>
 #include <stdint.h>
 #ifdef FF_HAVE_XXH_DISPATCH
-#include <xxh_x86dispatch.h> /* the same functions, by the processor's vectors */
+#include <xxh_x86dispatch.h> /* the same functions, dispatched by instruction set */
 #else
 #include <xxhash.h>
 #endif
@@ -15,7 +15,7 @@ static inline uint64_t ff_checksum(const void *bytes, size_t length) {
     return XXH3_64bits(bytes, length);
 }
 
-/* The 16 bytes of an id, as files hold them and as it is printed in hexadecimal. */
+/* The 16 bytes of an id, as stored in files and printed in hexadecimal. */
 static inline void ff_id_store(uint8_t id[16], XXH128_hash_t hash) {
     XXH128_canonical_t canonical;
     XXH128_canonicalFromHash(&canonical, hash);

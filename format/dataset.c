@@ -129,8 +129,8 @@ static ff_status check_size(const ff_dataset *dataset, int folder, uint32_t numb
     return FF_OK;
 }
 
-/* The rows of the shard table, and the files' sizes: of very many shards only some, so that opening
- * stays quick; the others' are checked when they are first touched. */
+/* The rows of the shard table, and the files' sizes: with very many shards only some, so that
+ * opening stays fast; the others are checked when first touched. */
 static ff_status read_shard_rows(ff_dataset *dataset, ff_error *error) {
     uint32_t count = dataset->header.shard_count, step = count / SIZES_AT_OPENING + 1;
     FF_TRY(ff_alloc(&dataset->row, count, sizeof *dataset->row, "shards", error));
@@ -256,7 +256,7 @@ ff_status ff_dataset_shard(ff_dataset *dataset, uint32_t shard, ff_shard_info *i
 
 static ff_status check_number(const ff_dataset *dataset, uint64_t number, ff_error *error) {
     if (number < dataset->header.sample_count) return FF_OK;
-    return ff_fail(error, FF_USAGE, "%s: sample %" PRIu64 " is asked for; there are %" PRIu64,
+    return ff_fail(error, FF_USAGE, "%s: sample %" PRIu64 " does not exist; there are %" PRIu64,
                    dataset->path, number, dataset->header.sample_count);
 }
 
@@ -367,7 +367,7 @@ ff_status ff_dataset_open_shard(ff_dataset *dataset, uint32_t number, const ff_s
                              "%s: is another shard than the index names (footer %016" PRIx64
                              ", wanted %016" PRIx64 ")",
                              shard.path, shard.footer.checksum, row->footer_checksum);
-        /* Frames are found and undone by these two sections. */
+        /* Frames are located and decompressed with these two sections. */
         if (status == FF_OK && compressed)
             status = ff_shard_section(&shard, FF_SHARD_FRAMES, &bytes, error);
         if (status == FF_OK && compressed)

@@ -1,5 +1,5 @@
-/* The inside of an open dataset, shared by dataset.c (index) and reader.c (samples). Private to
- * format/: others use format/reader.h. */
+/* An open dataset, shared by dataset.c (index) and reader.c (samples). Private to format/; the
+ * public header is format/reader.h. */
 #ifndef FF_FORMAT_DATASET_H
 #define FF_FORMAT_DATASET_H
 

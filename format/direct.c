@@ -6,10 +6,10 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-/* Offsets, lengths and memory of a direct read are multiples of the device's block; 4 KiB serves
- * all that are in use. */
+/* Offsets, lengths and memory of a direct read are multiples of the device's block; 4 KiB fits all
+ * that are in use. */
 #define BLOCK UINT64_C(4096)
-/* Open files; more shards take turns, for an open costs far less than a read from a disk. */
+/* Open files; more shards share these: an open costs far less than a disk read. */
 #define FILES 64u
 
 typedef struct open_file {
@@ -84,7 +84,8 @@ ff_status ff_direct_read(ff_direct *direct, const ff_shard *shard, uint32_t numb
         bool refused = got < 0 && errno == EINVAL;
         bool no_block = got > 0 && (uint64_t)got < BLOCK && done + (uint64_t)got < wanted;
         if (file->direct && (refused || no_block)) {
-            /* Opened, but this file or device wants other alignments, or gives not even a block. */
+            /* Opened, but this file or device needs another alignment, or returned less than a
+             * block. */
             direct->buffered = true;
             close_file(file);
             FF_TRY(open_shard(direct, shard, number, &file, error));
@@ -98,7 +99,7 @@ ff_status ff_direct_read(ff_direct *direct, const ff_shard *shard, uint32_t numb
                            "%s: offset %" PRIu64 ": the file shrank while it was read", shard->path,
                            begin + done);
         done += (uint64_t)got;
-        /* What a direct read left in the middle of a block is read again. */
+        /* A direct read that ended inside a block is repeated from the block's start. */
         if (file->direct && done < wanted) done &= ~(BLOCK - 1);
     }
     *out = direct->memory + (offset - begin);

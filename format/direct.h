@@ -1,8 +1,8 @@
-/* Reads parts of shards into memory of its own, past the page cache where the file system can
- * (O_DIRECT), in one request each: for sets larger than memory, of which a mapping would fetch one
- * page at a time, and push out what others need. Private to format/.
+/* Reads parts of shards into its own buffer, bypassing the page cache where the file system can
+ * (O_DIRECT), in one request each. For sets larger than memory: a mapping would fetch one page at a
+ * time and evict pages that others need. Private to format/.
  *
- * Thread rule: one thread at a time uses one. */
+ * Thread rule: an ff_direct belongs to one thread at a time. */
 #ifndef FF_FORMAT_DIRECT_H
 #define FF_FORMAT_DIRECT_H
 

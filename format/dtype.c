@@ -11,7 +11,7 @@ const char *ff_layout_name(ff_layout layout) {
 
 /* ---- single values -------------------------------------------------------------------------- */
 
-/* Branch-free but for selects, so that loops over it vectorize. */
+/* Only selects, no branches, so that loops over it vectorize. */
 static inline uint16_t f16_bits(float value) {
     uint32_t bits = ff_float_bits(value);
     uint32_t sign = bits >> 16 & 0x8000u;
@@ -29,7 +29,7 @@ static inline uint16_t f16_bits(float value) {
 static inline float f16_value(uint16_t half) {
     uint32_t sign = (uint32_t)(half & 0x8000u) << 16;
     uint32_t shifted = (uint32_t)(half & 0x7fffu) << 13;
-    /* Scaling by 2^112 rebias the exponent and normalizes subnormals exactly. */
+    /* Scaling by 2^112 rebiases the exponent and normalizes subnormals exactly. */
     uint32_t finite = ff_float_bits(ff_bits_float(shifted) * 0x1p112f);
     uint32_t special = shifted | 0x7f800000u;
     return ff_bits_float(sign | ((half & 0x7c00u) == 0x7c00u ? special : finite));

@@ -9,8 +9,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Written to no file: files name types by the strings of ff_dtype_name. Those up to f32 are of
- * samples, the integers beyond of labels. */
+/* These values are not stored: files name types by the strings of ff_dtype_name. u8 to f32 are for
+ * samples, the integers after them for labels. */
 typedef enum ff_dtype {
     FF_U8,
     FF_U16,
@@ -29,9 +29,9 @@ typedef enum ff_layout { FF_CHW, FF_HWC } ff_layout;
 const char *ff_dtype_name(ff_dtype dtype);
 size_t ff_dtype_bytes(ff_dtype dtype);
 bool ff_dtype_is_float(ff_dtype dtype);
-/* As NumPy calls it, "<f2"; "<u2", its bits, for bf16. */
+/* NumPy's name, "<f2"; for bf16 "<u2", its bits. */
 const char *ff_dtype_numpy(ff_dtype dtype);
-/* What samples may be packed as, for options, the default first; and the dtype of a choice. */
+/* The choices of the option --dtype, the default first; and the dtype of a choice. */
 #define FF_DTYPE_CHOICES "f16|f32|bf16|u8|u16"
 ff_dtype ff_dtype_choice(int index);
 /* "chw" or "hwc". */

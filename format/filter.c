@@ -5,11 +5,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Elements of 2 bytes look their index up directly; those of 4 by binary search. */
+/* The index of a 2-byte element is looked up directly, that of a 4-byte one by binary search. */
 struct ff_table_lookup {
     size_t element_bytes;
     uint32_t channels;
-    uint32_t (*sorted)[256]; /* [channels] values, rising, with their index beside them */
+    uint32_t (*sorted)[256]; /* [channels] values, ascending, with their index next to them */
     uint8_t (*index)[256];
     int16_t *direct; /* [channels][65536], -1 = absent */
 };
@@ -100,7 +100,7 @@ static rows rows_of(const ff_metadata *metadata, uint32_t height, uint32_t width
     return (rows){1, height, (size_t)width * metadata->channels};
 }
 
-/* From the last row back, so that the row above is still whole. */
+/* From the last row upwards, so that the row above is still unchanged. */
 static void delta_apply(rows shape, uint8_t *bytes) {
     for (size_t plane = 0; plane < shape.planes; plane++, bytes += shape.height * shape.width)
         for (size_t y = shape.height; y-- > 1;)

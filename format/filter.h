@@ -1,5 +1,5 @@
-/* Filters: what is done to a sample's bytes before zstd, undone exactly after it (FORMAT.md).
- * Thread rule: pure. */
+/* Filters: exactly reversible transforms of a sample's bytes before zstd (FORMAT.md). Thread rule:
+ * pure. */
 #ifndef FF_FORMAT_FILTER_H
 #define FF_FORMAT_FILTER_H
 
@@ -11,14 +11,14 @@ FF_MUST_USE ff_status ff_table_lookup_create(ff_table_lookup **lookup, const ff_
                                              ff_error *error);
 void ff_table_lookup_destroy(ff_table_lookup **lookup);
 
-/* Bytes that a filtered tensor has: one an element for table, else as before. */
+/* Bytes of a filtered tensor: one per element for table, else as before. */
 uint64_t ff_filtered_bytes(const ff_metadata *metadata, ff_filter filter, uint64_t tensor_bytes);
 
-/* Filters one tensor. false where it does not fit: a value outside of the table. */
+/* Filters one tensor. false where a value is not in the table. */
 bool ff_filter_apply(const ff_metadata *metadata, ff_filter filter, const ff_table_lookup *lookup,
                      uint32_t height, uint32_t width, const uint8_t *tensor, uint8_t *filtered);
 
-/* Undoes it. `filtered` is changed (row deltas are summed in place). */
+/* Reverses the filter. `filtered` is overwritten (row deltas are summed in place). */
 void ff_filter_undo(const ff_metadata *metadata, ff_filter filter, uint32_t height, uint32_t width,
                     uint8_t *filtered, uint8_t *tensor);
 

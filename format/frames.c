@@ -12,7 +12,7 @@ struct ff_frames {
     const ff_metadata *metadata;
     bool check; /* compressed bytes against their checksum */
     ZSTD_DCtx *zstd;
-    const ff_shard *shard; /* whose frame is undone; NULL = none */
+    const ff_shard *shard; /* whose frame is decompressed; NULL = none */
     ff_frame frame;
     uint8_t *compressed, *filtered, *slots;
     size_t compressed_capacity, filtered_capacity, slots_capacity;
@@ -73,7 +73,7 @@ static ff_status find_frame(const ff_shard *shard, uint64_t offset, ff_frame *fr
     return read_frame_row(shard, low, frame, error);
 }
 
-/* Room for a frame's bytes, which are overwritten: nothing is kept, nothing zeroed. */
+/* Grows a buffer for a frame's bytes; its content is lost and not zeroed. */
 static ff_status make_room(uint8_t **bytes, size_t *capacity, uint64_t wanted, ff_error *error) {
     if (wanted <= *capacity) return FF_OK;
     free(*bytes);
@@ -83,7 +83,7 @@ static ff_status make_room(uint8_t **bytes, size_t *capacity, uint64_t wanted, f
     return FF_OK;
 }
 
-/* One slot of a frame: its sizes, as its record and the filter give them. */
+/* One slot of a frame: its sizes, from its record and the filter. */
 typedef struct frame_slot {
     ff_entry entry;
     uint64_t tensor_bytes, filtered_bytes; /* of the tensor, before and after the filter */
@@ -91,8 +91,8 @@ typedef struct frame_slot {
     uint64_t slot_bytes;
 } frame_slot;
 
-/* Slot `i` of the frame, of which `filled` bytes of slots and `used` filtered bytes come before it:
- * the record must say just that. */
+/* Slot `i` of the frame. The record must agree that `filled` bytes of slots and `used` filtered
+ * bytes come before it. */
 static ff_status read_frame_slot(const ff_metadata *metadata, const ff_shard *shard,
                                  const ff_frame *frame, uint32_t i, uint64_t filled, uint64_t used,
                                  frame_slot *out, ff_error *error) {
@@ -118,7 +118,7 @@ static ff_status read_frame_slot(const ff_metadata *metadata, const ff_shard *sh
     return FF_OK;
 }
 
-/* What the frame says of its sizes is what its records add up to: before anything is allocated by
+/* Checks the frame's sizes against the sums of its records, before anything is allocated from
  * them. */
 static ff_status check_frame_sizes(const ff_metadata *metadata, const ff_shard *shard,
                                    const ff_frame *frame, ff_error *error) {
@@ -154,7 +154,8 @@ static ff_status decompress(ff_frames *frames, const ff_shard *shard, const ff_f
                            ", wanted %016" PRIx64,
                            shard->path, frame->file_offset, found, frame->checksum);
     }
-    /* One zstd frame that names its size: so a small file cannot ask for much memory. */
+    /* One zstd frame that states its content size, so that a small file cannot demand much
+     * memory. */
     unsigned long long length = ZSTD_getFrameContentSize(frames->compressed, bytes);
     if (length != frame->filtered_bytes ||
         ZSTD_findFrameCompressedSize(frames->compressed, bytes) != bytes)
@@ -171,7 +172,7 @@ static ff_status decompress(ff_frames *frames, const ff_shard *shard, const ff_f
     return FF_OK;
 }
 
-/* Undoes the filter of every slot of the decompressed frame. */
+/* Reverses the filter of every slot of the decompressed frame. */
 static ff_status unfilter(ff_frames *frames, const ff_shard *shard, const ff_frame *frame,
                           ff_error *error) {
     const ff_metadata *metadata = frames->metadata;

@@ -1,5 +1,5 @@
-/* The frames of compressed shards, undone one at a time into the slots that a raw shard would hold.
- * Thread rule: an ff_frames belongs to one thread at a time. */
+/* Decompresses the frames of compressed shards, one at a time, into the slots that a raw shard
+ * would hold. Thread rule: an ff_frames belongs to one thread at a time. */
 #ifndef FF_FORMAT_FRAMES_H
 #define FF_FORMAT_FRAMES_H
 
@@ -7,15 +7,15 @@
 
 typedef struct ff_frames ff_frames;
 
-/* For shards of the set that `metadata` describes, which outlives it. With `check` a frame's bytes
- * are compared with its checksum before zstd gets them. */
+/* For shards of the set that `metadata` describes, which must outlive it. With `check` a frame's
+ * bytes are checked against its checksum before decompression. */
 FF_MUST_USE ff_status ff_frames_open(ff_frames **frames, const ff_metadata *metadata, bool check,
                                      ff_error *error);
 /* NULL is accepted. */
 void ff_frames_close(ff_frames **frames);
 
-/* The slot of a checked record, from the frame at hand or a newly undone one; valid until the next
- * call. The shard outlives the frame at hand. */
+/* The slot of a checked record, from the current frame or a newly decompressed one; valid until the
+ * next call. The shard must stay open until then. */
 FF_MUST_USE ff_status ff_frames_slot(ff_frames *frames, const ff_shard *shard,
                                      const ff_entry *entry, const uint8_t **slot, ff_error *error);
 

@@ -94,7 +94,7 @@ ff_status ff_metadata_continues(const ff_metadata *older, const uint8_t id[16],
         memcmp(newer->generation[count].id, id, 16))
         return ff_fail(error, FF_BAD_DATA, "%s: its metadata names no generation of this set",
                        what);
-    /* A view of the newer one as it would have been then; owns nothing. */
+    /* A view of the newer one, reduced to the older generation; owns nothing. */
     ff_metadata then = *newer;
     then.version = older->version;
     then.items = older->items;

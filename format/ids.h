@@ -1,6 +1,6 @@
-/* content_id and source_id (FORMAT.md): of each sample, in the order of numbers and with integers
- * little-endian, content_id sums checksum, shape, label row, key length and key, and source_id key
- * length, key and source checksum. Thread rule: one thread at a time. */
+/* content_id and source_id (FORMAT.md): over the samples in the order of numbers, integers
+ * little-endian. content_id hashes checksum, shape, label row, key length and key; source_id hashes
+ * key length, key and source checksum. Thread rule: one thread at a time. */
 #ifndef FF_FORMAT_IDS_H
 #define FF_FORMAT_IDS_H
 

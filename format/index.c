@@ -21,7 +21,7 @@ typedef struct builder {
     uint32_t shard_count;
     ff_shard *shard; /* [shard_count] */
     uint64_t sample_count, file_bytes;
-    /* Which items there are, a bit each, and how many before every 64: an item's number is its
+    /* A bit per stored item, and the count before every 64 of them: a sample's number is its item's
      * rank. */
     uint64_t *present, *rank;
     ff_file *file;
@@ -43,7 +43,7 @@ static void end_section(builder *b, int section) {
 
 /* ---- the shards ----------------------------------------------------------------------------- */
 
-/* One shard: of this dataset, at its place. */
+/* Opens a shard and checks that it belongs here. */
 static ff_status open_shard(builder *b, uint32_t number, ff_error *error) {
     ff_shard *shard = &b->shard[number];
     const ff_metadata *metadata = &b->metadata;
@@ -68,7 +68,7 @@ static ff_status open_shard(builder *b, uint32_t number, ff_error *error) {
     return FF_OK;
 }
 
-/* Its records are sound. Marks its items as present. */
+/* Checks its records and marks their items as present. */
 static ff_status check_records(builder *b, uint32_t number, ff_error *error) {
     ff_shard *shard = &b->shard[number];
     const ff_metadata *metadata = &b->metadata;
@@ -105,7 +105,7 @@ static ff_status mark_items(builder *b, ff_error *error) {
     for (uint32_t i = 0; i < b->shard_count; i++) FF_TRY(open_shard(b, i, error));
     if (!b->sample_count)
         return ff_fail(error, FF_BAD_DATA, "%s: not one sample could be packed", b->directory);
-    /* Skipped items have a bit too; a file must not make the table huge by its say-so. */
+    /* Skipped items have a bit too; a file must not be able to make the table huge. */
     if (b->metadata.items >> 20 > b->sample_count)
         return ff_fail(error, FF_BAD_DATA,
                        "%s: %" PRIu64 " samples of %" PRIu64 " items: too few to order them",
@@ -128,7 +128,7 @@ static uint64_t number_of(const builder *b, uint64_t item) {
 /* ---- from storage order to number order --------------------------------------------------------
  */
 
-/* Writes at any place of a section; neighbours go out together. */
+/* Writes at any offset of a section; adjacent writes are combined. */
 typedef struct scatter {
     ff_file *file;
     uint64_t offset; /* of the first byte held */
@@ -152,7 +152,7 @@ static ff_status scatter_put(scatter *s, uint64_t offset, const void *bytes, siz
     return FF_OK;
 }
 
-/* A shard's records and label rows to their samples' places, its keys after those before. */
+/* Writes a shard's records and label rows to their samples' places, and appends its keys. */
 static ff_status place_shard(builder *b, const ff_shard *shard, scatter *entries, scatter *labels,
                              ff_error *error) {
     const ff_section *section = shard->footer.section;
@@ -230,7 +230,7 @@ static ff_status sum_blocks(builder *b, uint64_t end, ff_error *error) {
     return status;
 }
 
-/* Reads a file's bytes through a window, so that neighbours cost one read. */
+/* Reads a file through a window, so that adjacent bytes cost one read. */
 typedef struct window {
     ff_file *file;
     uint64_t offset, length;
@@ -241,7 +241,7 @@ static ff_status window_get(window *w, uint64_t offset, size_t length, const uin
                             ff_error *error) {
     if (offset < w->offset || offset + length > w->offset + w->length) {
         uint64_t left = ff_file_offset(w->file) - offset;
-        /* Far from the last one, as keys are in a shuffled set: only what is asked for. */
+        /* Far from the last read, as keys are in a shuffled set: read only what is needed. */
         uint64_t wanted = offset == w->offset + w->length || !w->length ||
                                   (offset > w->offset && offset < w->offset + w->length)
                               ? sizeof w->bytes

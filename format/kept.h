@@ -1,5 +1,5 @@
-/* What a packing run keeps for the one that continues it: small files in OUT.partial, each two
- * numbers, the text of a metadata and some bytes under one checksum, committed like any other
+/* State that a packing run saves for the run that continues it: small files in OUT.partial, each
+ * with two numbers, a metadata text and a note under one checksum, committed like any other file
  * (FORMAT.md, "Committing"). They are never part of a finished set. Thread rule: pure. */
 #ifndef FF_FORMAT_KEPT_H
 #define FF_FORMAT_KEPT_H
@@ -17,8 +17,8 @@ void ff_kept_free(ff_kept *kept);
 FF_MUST_USE ff_status ff_kept_write(const ff_kept *kept, const char *directory, const char *name,
                                     ff_error *error);
 
-/* Reads the file `path` into `kept`, zeroed before and to be freed also after a failure: FF_IO
- * where there is none, FF_BAD_DATA where it is not whole. */
+/* Reads the file `path` into `kept`, which must be zeroed before and is freed by the caller, also
+ * after a failure. FF_IO where there is none, FF_BAD_DATA where it is not whole. */
 FF_MUST_USE ff_status ff_kept_read(ff_kept *kept, const char *path, ff_error *error);
 
 #endif

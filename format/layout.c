@@ -25,7 +25,7 @@ static bool is_zero(const uint8_t *bytes, size_t from, size_t to) {
     return true;
 }
 
-/* Checksum, magic and version of a structure; `used` bytes of it have a meaning. */
+/* Checks checksum, magic and version of a structure; bytes from `used` on are reserved. */
 static ff_status check_structure(const uint8_t *bytes, size_t length, size_t used,
                                  const char magic[8], size_t magic_offset, const char *what,
                                  const char *path, uint64_t offset, uint32_t *found_version,
@@ -99,7 +99,7 @@ static void encode_sections(const ff_section *section, int count, uint8_t *bytes
     }
 }
 
-/* Sections lie one after the other, each at the next multiple of 64, up to `end`. */
+/* Sections follow one another, each at the next multiple of 64, up to `end`. */
 static ff_status decode_sections(ff_section *section, int count, const uint8_t *bytes,
                                  uint64_t begin, uint64_t end, const char *path, ff_error *error) {
     for (int i = 0; i < count; i++, bytes += 24) {

@@ -1,6 +1,6 @@
 /* The on-disk structures of shards and the index, byte for byte (FORMAT.md). Encoders write a whole
  * structure with its checksum; decoders check magic, version, checksum, reserved zeros and every
- * relation that can be judged without the rest of the file. Thread rule: pure. */
+ * relation that can be checked without the rest of the file. Thread rule: pure. */
 #ifndef FF_FORMAT_LAYOUT_H
 #define FF_FORMAT_LAYOUT_H
 
@@ -20,7 +20,7 @@
 #define FF_SEEK_FOOTER_BYTES  9u
 #define FF_SEEK_ROW_BYTES     8u
 
-/* Where and what a sample is. */
+/* Where a sample is stored, and its properties. */
 typedef struct ff_entry {
     uint64_t item;            /* its number at the source, before skipping */
     uint64_t offset;          /* of its slot in the shard's payload; raw shards: in the file */
@@ -87,7 +87,7 @@ typedef struct ff_frame {
     uint64_t filtered_bytes;                /* what zstd's frame holds */
     uint64_t checksum;                      /* XXH3-64 of the compressed bytes */
     uint32_t first_slot, slot_count;
-    ff_filter filter; /* a frame that the dataset's filter does not fit uses another */
+    ff_filter filter; /* the dataset's filter, or shuffle where that does not fit */
 } ff_frame;
 
 typedef struct ff_index_header {
@@ -113,7 +113,7 @@ void ff_entry_encode(const ff_entry *entry, uint8_t bytes[FF_ENTRY_BYTES]);
 void ff_frame_encode(const ff_frame *frame, uint8_t bytes[FF_FRAME_BYTES]);
 void ff_shard_row_encode(const ff_shard_row *row, uint8_t bytes[FF_SHARD_ROW_BYTES]);
 
-/* `path` is for the sentence only. */
+/* `path` is for the error message only. */
 FF_MUST_USE ff_status ff_shard_header_decode(ff_shard_header *header, const uint8_t *bytes,
                                              const char *path, ff_error *error);
 FF_MUST_USE ff_status ff_shard_footer_decode(ff_shard_footer *footer, const uint8_t *bytes,
@@ -122,17 +122,17 @@ FF_MUST_USE ff_status ff_shard_footer_decode(ff_shard_footer *footer, const uint
 FF_MUST_USE ff_status ff_index_header_decode(ff_index_header *header, const uint8_t *bytes,
                                              uint64_t file_bytes, const char *path,
                                              ff_error *error);
-/* Fields only; ranges are judged by the caller. false where reserved bytes are not zero. */
+/* Decodes fields only; the caller checks ranges. false where reserved bytes are not zero. */
 bool ff_entry_decode(ff_entry *entry, const uint8_t bytes[FF_ENTRY_BYTES]);
 bool ff_frame_decode(ff_frame *frame, const uint8_t bytes[FF_FRAME_BYTES]);
 bool ff_shard_row_decode(ff_shard_row *row, const uint8_t bytes[FF_SHARD_ROW_BYTES]);
 
-/* "shard-000000.ffs"; and back: false where the name is none. */
+/* "shard-000000.ffs"; and back: false where it is not a shard's name. */
 void ff_shard_name(char name[32], uint32_t number);
 bool ff_shard_name_parse(const char *name, uint32_t *number);
 #define FF_INDEX_NAME "index.ffx"
-/* Of a packing run alone, never in a finished set: what completes a shard (format/pending.h), and
- * how far a pass for statistics has come (tools/ffpack/measured.h). */
+/* Only during packing, never in a finished set: what completes a pending shard (format/pending.h),
+ * and the progress of a statistics pass (tools/ffpack/measure.h). */
 #define FF_PENDING_SUFFIX ".pending"
 #define FF_MEASURED_NAME  "measured.ffp"
 

@@ -6,8 +6,8 @@
 #include <string.h>
 
 enum {
-    BLOCK_BYTES_RAW = 1 << 20,  /* few hand-overs between threads */
-    BLOCK_BYTES_ZSTD = 1 << 18, /* a reader of one sample undoes a whole frame */
+    BLOCK_BYTES_RAW = 1 << 20,  /* few handoffs between threads */
+    BLOCK_BYTES_ZSTD = 1 << 18, /* reading one sample decompresses a whole frame */
     SHARD_ITEMS_LIMIT = 1 << 18
 };
 
@@ -149,7 +149,8 @@ ff_status ff_metadata_plan(ff_metadata *metadata, uint64_t shard_bytes, ff_error
     bool compressed = metadata->compression != FF_COMPRESSION_NONE;
     uint64_t block_bytes = compressed ? BLOCK_BYTES_ZSTD : BLOCK_BYTES_RAW;
     uint64_t per_block = slot ? block_bytes / slot : 1;
-    /* From 64 KiB up a compressed frame holds one sample, so that reading one undoes no other. */
+    /* From 64 KiB up a compressed frame holds one sample, so that reading one decompresses no
+     * other. */
     if (compressed && slot >= 65536) per_block = 1;
     if (per_block == 0) per_block = 1;
     uint64_t per_shard = slot ? shard_bytes / slot : 1;
@@ -220,14 +221,14 @@ static ff_status check_shape(const ff_metadata *metadata, ff_error *error) {
     return FF_OK;
 }
 
-/* Whoever lacks a feature must be told so by its name. */
+/* A reader that lacks a feature must be able to name it. */
 static ff_status check_required(const ff_metadata *metadata, const char *feature, bool used,
                                 ff_error *error) {
     bool named = !used;
     for (size_t i = 0; i < metadata->required_count; i++)
         named |= !strcmp(metadata->required[i], feature);
     return named ? FF_OK
-                 : ff_fail(error, FF_BAD_DATA, "required: the feature %s is used and not named",
+                 : ff_fail(error, FF_BAD_DATA, "required: the feature %s is used but not named",
                            feature);
 }
 
@@ -283,7 +284,7 @@ uint64_t ff_metadata_tensor_bytes(const ff_metadata *metadata, uint32_t height, 
     return (uint64_t)metadata->channels * height * width * ff_dtype_bytes(metadata->dtype);
 }
 
-/* One walk over the fields serves row, payload and offsets: small fields advance `row` (each at a
+/* One walk over the fields computes row, payload and offsets: small fields advance `row` (each at a
  * multiple of 8), wide ones `payload` (each at a multiple of 16). Stops before field `until`. */
 static void walk_fields(const ff_metadata *metadata, size_t until, uint64_t *row,
                         uint64_t *payload) {

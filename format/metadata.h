@@ -1,9 +1,9 @@
-/* The dataset's metadata: everything about a packed split that is not a sample, as a struct and as
+/* The dataset's metadata: everything about a packed split except its samples, as a struct and as
  * the canonical text that every shard and the index carry (FORMAT.md, "Metadata").
  *
- * The text has one `word value...` line a fact, so two datasets are compared line by line, and a
- * difference is named by its line. Same struct, same text, byte for byte. It holds no time, path,
- * host, user or job count. Thread rule: a metadata is read-only once filled. */
+ * The text has one `word value...` line per fact, so two datasets are compared line by line, and a
+ * difference is reported by its line. Equal structs have equal texts, byte for byte. It holds no
+ * time, path, host, user or job count. Thread rule: a metadata is read-only once filled. */
 #ifndef FF_FORMAT_METADATA_H
 #define FF_FORMAT_METADATA_H
 
@@ -21,7 +21,7 @@
 #define FF_CLASSES_LIMIT        16777216u
 #define FF_KEY_LIMIT_BYTES      4096u
 #define FF_SAMPLE_LIMIT_BYTES   (UINT64_C(1) << 36)
-#define FF_SMALL_LABEL_BYTES    16u /* fields up to this many bytes a sample lie in the index */
+#define FF_SMALL_LABEL_BYTES    16u /* a sample: larger fields are not stored in the index */
 
 typedef enum ff_field_kind {
     FF_FIELD_CLASS,     /* one integer, -1 = unlabeled; dtype i32 or i64 */
@@ -44,7 +44,7 @@ typedef struct ff_field {
 
 typedef enum ff_compression { FF_COMPRESSION_NONE, FF_COMPRESSION_ZSTD } ff_compression;
 
-/* What is done to a frame's bytes before zstd, and undone exactly (format/filter.h). */
+/* The reversible transform of a frame's bytes before zstd (format/filter.h). */
 typedef enum ff_filter {
     FF_FILTER_NONE,
     FF_FILTER_SHUFFLE, /* byte k of every element together */
@@ -59,7 +59,7 @@ typedef struct ff_provenance {
     char *value;
 } ff_provenance;
 
-/* What a set was before something was appended to it (format/generation.h). */
+/* An earlier generation of a set (format/generation.h). */
 typedef struct ff_generation {
     uint64_t items;
     uint32_t shards;
@@ -67,25 +67,25 @@ typedef struct ff_generation {
 } ff_generation;
 
 typedef struct ff_metadata {
-    uint32_t version; /* of the format: that of the files that carry it */
+    uint32_t version; /* of the format, as in the files that carry it */
     char *split;      /* "train", "test", ...; "" where the source has one split only */
 
     /* Samples. */
     ff_dtype dtype; /* u8, u16, f16, bf16, f32 */
     ff_layout layout;
     uint32_t channels;
-    uint32_t height, width; /* of every sample, or bounds of theirs where variable_size */
+    uint32_t height, width; /* of every sample; upper bounds where variable_size */
     bool variable_size;
     uint32_t alignment; /* of every sample in its shard: 64 or 4096 bytes */
 
-    /* How storage positions are cut. Of the positions of a generation, p lies in its shard
-     * p / items_per_shard and in its block p / items_per_block; items_per_shard is a multiple of
+    /* How storage positions are divided. Position p of a generation is in its shard p /
+     * items_per_shard and its block p / items_per_block; items_per_shard is a multiple of
      * items_per_block. `items` counts those of all generations. */
     uint64_t items;
     uint64_t items_per_shard;
     uint64_t items_per_block;
 
-    /* The earlier generations, oldest first; none where nothing was appended. Owned. */
+    /* The earlier generations, oldest first. Owned. */
     size_t generation_count;
     ff_generation *generation;
 
@@ -95,8 +95,8 @@ typedef struct ff_metadata {
     /* With FF_FILTER_TABLE: channels x 256 elements of dtype, little-endian. Owned. */
     uint8_t *table;
 
-    /* Statistics of Normalize: applied already where dtype is a float, recorded for the reader to
-     * apply (with /255) where it is u8. Count is 0 or channels. Owned. */
+    /* Statistics of Normalize: already applied where dtype is a float; for u8 the reader applies it
+     * (with /255). Count is 0 or channels. Owned. */
     uint32_t statistics_count;
     float *mean, *std;
 
@@ -123,7 +123,7 @@ void ff_metadata_free(ff_metadata *metadata);
 FF_MUST_USE ff_status ff_metadata_copy(ff_metadata *copy, const ff_metadata *metadata,
                                        ff_error *error);
 
-/* Appending: strings are copied. On failure the metadata is unchanged and still to be freed. */
+/* Appending: strings are copied. On failure the metadata is unchanged and must still be freed. */
 FF_MUST_USE ff_status ff_metadata_add_transform(ff_metadata *metadata, const char *line,
                                                 ff_error *error);
 FF_MUST_USE ff_status ff_metadata_add_provenance(ff_metadata *metadata, const char *key,
@@ -137,17 +137,18 @@ FF_MUST_USE ff_status ff_metadata_add_field(ff_metadata *metadata, const char *n
                                             ff_error *error);
 FF_MUST_USE ff_status ff_metadata_add_class(ff_metadata *metadata, size_t field, const char *name,
                                             ff_error *error);
-/* Releases all fields but this one. */
+/* Frees all fields except this one. */
 void ff_metadata_keep_field(ff_metadata *metadata, size_t field);
 FF_MUST_USE ff_status ff_metadata_set_statistics(ff_metadata *metadata, const float *mean,
                                                  const float *std, uint32_t count, ff_error *error);
 
 /* Fills version, items_per_block and items_per_shard from dtype, shape, fields, compression and the
- * wanted size of a shard in bytes; sets `required` features. Call once all else is filled. */
+ * wanted size of a shard in bytes; sets `required` features. Call it after everything else is
+ * filled. */
 FF_MUST_USE ff_status ff_metadata_plan(ff_metadata *metadata, uint64_t shard_bytes,
                                        ff_error *error);
 
-/* Checks every limit and relation; the sentence names the line it would have in the text. */
+/* Checks every limit and relation; the error message names the line of the text. */
 FF_MUST_USE ff_status ff_metadata_check(const ff_metadata *metadata, ff_error *error);
 
 /* The canonical text, appended to `text`. */
@@ -158,8 +159,7 @@ FF_MUST_USE ff_status ff_metadata_write(const ff_metadata *metadata, ff_buffer *
 FF_MUST_USE ff_status ff_metadata_read(ff_metadata *metadata, const char *text, size_t length,
                                        ff_error *error);
 
-/* Names the first line in which two texts differ: FF_USAGE with "`what`: has '...', wanted '...'".
- */
+/* Names the first line in which two texts differ: FF_USAGE "`what`: has '...', wanted '...'". */
 FF_MUST_USE ff_status ff_metadata_compare(const char *what, const ff_buffer *found,
                                           const ff_buffer *wanted, ff_error *error);
 
@@ -176,8 +176,8 @@ uint64_t ff_metadata_payload_bytes(const ff_metadata *metadata, uint32_t height,
 uint64_t ff_metadata_slot_bytes(const ff_metadata *metadata, uint32_t height, uint32_t width);
 uint64_t ff_metadata_label_row_bytes(const ff_metadata *metadata);
 
-/* Bytes of one sample's values of a field, and where they lie: `*wide` false: at the returned
- * offset of the label row; true: at the returned offset after the start of the tensor. */
+/* Bytes of one sample's values of a field, and their offset: in the label row where `*wide` is
+ * false, else from the start of the tensor. */
 uint64_t ff_field_bytes(const ff_field *field);
 uint64_t ff_metadata_field_offset(const ff_metadata *metadata, size_t field, uint32_t height,
                                   uint32_t width, bool *wide);

@@ -1,4 +1,4 @@
-/* The text of a metadata, read: any other than the canonical one is refused (FORMAT.md,
+/* Parses the text of a metadata; anything but the canonical form is refused (FORMAT.md,
  * "Metadata"). */
 #include "format/generation.h"
 
@@ -37,7 +37,7 @@ static bool next_line(line_parser *parser) {
     parser->line = parser->at;
     parser->line_number++;
     parser->line_bytes = (size_t)(newline - parser->at);
-    parser->at = newline + 1; /* read_all has seen the last one */
+    parser->at = newline + 1; /* the caller has checked that the last line has one */
     return true;
 }
 
@@ -185,7 +185,8 @@ static ff_status read_sample(line_parser *parser, ff_metadata *metadata) {
 }
 
 static ff_status read_compression(line_parser *parser, ff_metadata *metadata) {
-    if (!take_word(parser, "zstd")) return bad(parser, "a compression that this version lacks");
+    if (!take_word(parser, "zstd"))
+        return bad(parser, "a compression that this version does not know");
     uint64_t level;
     int filter;
     FF_TRY(take_number(parser, "level", 22, &level));
@@ -196,7 +197,7 @@ static ff_status read_compression(line_parser *parser, ff_metadata *metadata) {
     return FF_OK;
 }
 
-/* How many there are is bounded by the shards, of which each has one at least. */
+/* Their number is bounded by that of the shards: each generation has at least one. */
 static ff_status read_generation(line_parser *parser, ff_metadata *metadata) {
     ff_generation at = {0};
     FF_TRY(take_number(parser, "items", UINT64_C(1) << 40, &at.items));
@@ -241,8 +242,7 @@ static ff_status read_floats(line_parser *parser, float **out, uint32_t count) {
     return FF_OK;
 }
 
-/* `field ...` and the `class` lines that it announces. */
-/* The i-th name of the field added last. */
+/* The i-th class name of the field added last. */
 static ff_status read_class(line_parser *parser, ff_metadata *metadata, uint32_t i,
                             uint32_t count) {
     if (!next_line(parser) || !take_word(parser, "class"))
@@ -292,7 +292,8 @@ static ff_status read_strings(line_parser *parser, ff_metadata *metadata, const 
         for (size_t i = 0; i < sizeof known_features / sizeof *known_features; i++)
             known |= !strcmp(first, known_features[i]);
         status = known ? ff_metadata_add_required(metadata, first, parser->error)
-                       : bad(parser, "needs the feature '%.80s', which this version lacks", first);
+                       : bad(parser, "needs the feature '%.80s', which this version does not know",
+                             first);
     } else if (status == FF_OK && !strcmp(word, "optional")) {
         status = ff_metadata_add_optional(metadata, first, parser->error);
     } else if (status == FF_OK && !strcmp(word, "split")) {
@@ -333,15 +334,15 @@ static ff_status read_line(line_parser *parser, ff_metadata *metadata, uint32_t 
     if (take_word(parser, "std")) return read_floats(parser, &metadata->std, metadata->channels);
     if (take_word(parser, "field")) return read_field(parser, metadata);
     if (parser->line_bytes >= 2 && !memcmp(parser->line, "x-", 2)) {
-        parser->line_bytes = 0; /* extension that any reader may ignore */
+        parser->line_bytes = 0; /* an extension that any reader may ignore */
         return FF_OK;
     }
     return bad(parser, "unknown word '%.*s'",
                (int)(parser->line_bytes < 40 ? parser->line_bytes : 40), parser->line);
 }
 
-/* One metadata has one text: order of lines, spelling of numbers and escapes are all fixed. So what
- * was read, written again, must be what was read, but for extension lines. */
+/* Order of lines, spelling of numbers and escapes are all fixed. So the parsed metadata, written
+ * again, must give the same text, except for extension lines. */
 static ff_status check_canonical(line_parser *parser, const ff_metadata *metadata) {
     ff_buffer again = {0};
     ff_status status = ff_metadata_write(metadata, &again, parser->error);

@@ -1,4 +1,4 @@
-/* The canonical text of a metadata, written, hashed and compared (FORMAT.md, "Metadata"). */
+/* Writes, hashes and compares the canonical text of a metadata (FORMAT.md, "Metadata"). */
 #include "format/checksum.h"
 #include "format/generation.h"
 

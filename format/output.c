@@ -20,11 +20,11 @@ struct ff_output {
     char *path;     /* OUT, without a final slash */
     char *parent;   /* its folder */
     char *partial;  /* OUT.partial */
-    char *replaced; /* OUT.replaced: the old set, on its way out after --force */
+    char *replaced; /* OUT.replaced: the old set, to be removed after --force */
     char *split;    /* the split folder given last */
     int lock;       /* OUT.partial's descriptor, holding the lock; -1 = none */
     bool force, continues;
-    uint64_t bytes; /* that were in OUT.partial when it was opened */
+    uint64_t bytes; /* in OUT.partial when it was opened */
 };
 
 static bool exists(const char *path) {
@@ -34,7 +34,7 @@ static bool exists(const char *path) {
 
 /* ---- which files are ours ------------------------------------------------------------------- */
 
-/* Calls visit for every item of a folder, with what stat says of it; stops on failure. */
+/* Calls visit for every item of a folder, with its stat; stops on failure. */
 typedef ff_status (*visitor)(int folder, const char *path, const char *name,
                              const struct stat *info, void *context, ff_error *error);
 
@@ -52,7 +52,8 @@ static ff_status for_each(const char *path, visitor visit, void *context, ff_err
     return status;
 }
 
-/* index.ffx, part.ffp, shard-NNNNNN.ffs, what is there while they are packed, and their .tmp. */
+/* index.ffx, part.ffp, shard-NNNNNN.ffs, the files that exist only during packing, and their
+ * .tmp. */
 static bool is_our_file(const char *name) {
     char stem[64];
     uint32_t number;
@@ -86,7 +87,8 @@ static ff_status survey_item(int folder, const char *path, const char *name,
         return status;
     }
     if (is_folder || !is_our_file(name))
-        return ff_fail(error, FF_USAGE, "%s/%s: no ffpack wrote this; move it away", path, name);
+        return ff_fail(error, FF_USAGE, "%s/%s: ffpack did not write this; move it away", path,
+                       name);
     found->whole_shards |=
         ff_shard_name_parse(name, &number) || ff_pending_name_parse(name, &number);
     found->measured |= !strcmp(name, FF_MEASURED_NAME);
@@ -94,7 +96,7 @@ static ff_status survey_item(int folder, const char *path, const char *name,
     return FF_OK;
 }
 
-/* Removes what survey_item accepts, the index first: without it nothing counts as a dataset. */
+/* Removes what survey_item accepts, the index first: a folder without one is no dataset. */
 static ff_status remove_item(int folder, const char *path, const char *name,
                              const struct stat *info, void *context, ff_error *error) {
     (void)context;
@@ -143,11 +145,11 @@ static ff_status set_paths(ff_output *output, const char *path, ff_error *error)
 }
 
 /* Creates OUT.partial where missing and locks it. The lock is the kernel's, on the folder itself:
- * it ends with the process, however that ends, and leaves no file. */
+ * it is released when the process ends, however it ends, and leaves no file. */
 static ff_status lock_partial(ff_output *output, ff_error *error) {
     if (mkdir(output->partial, 0777) && errno != EEXIST)
         return ff_fail_errno(error, "%s: cannot create the folder", output->partial);
-    /* Also where it was there: its maker may have been killed before this. */
+    /* Also where it existed: the process that created it may have been killed before this. */
     FF_TRY(ff_sync_directory(output->parent, error));
     output->lock = open(output->partial, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (output->lock < 0)
@@ -160,22 +162,22 @@ static ff_status lock_partial(ff_output *output, ff_error *error) {
                 ? ff_fail(error, FF_USAGE, "%s: another ffpack is writing there", output->partial)
                 : ff_fail_errno(error, "%s: cannot lock", output->partial);
     else if (fstat(output->lock, &held) || (stat(output->partial, &named) && errno != ENOENT))
-        status = ff_fail_errno(error, "%s: cannot look at the folder", output->partial);
-    /* Between open and lock the writer before may have renamed it into place. */
+        status = ff_fail_errno(error, "%s: cannot stat", output->partial);
+    /* Between open and lock the previous writer may have renamed it into place. */
     else if (!named.st_nlink || held.st_ino != named.st_ino || held.st_dev != named.st_dev)
         status =
             ff_fail(error, FF_USAGE, "%s: another ffpack has just finished there", output->partial);
     if (status != FF_OK) {
-        /* Not ours: closing this output must not tidy it up. */
+        /* Not ours: closing this output must not remove it. */
         close(output->lock);
         output->lock = -1;
     }
     return status;
 }
 
-/* OUT.replaced is what a run with --force left that was killed while it put its set into place: the
- * old set, or a new one that never came to its place. Neither is wanted. A run that is still at it
- * holds its lock on the new set's folder, under whatever name. */
+/* OUT.replaced was left by a run with --force that was killed while it put its set into place: it
+ * is the old set, or a new one that was not yet exchanged. Neither is needed. A run that is still
+ * busy holds its lock on the new set's folder, whatever its name is. */
 static ff_status remove_replaced(const ff_output *output, ff_error *error) {
     int folder = open(output->replaced, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (folder < 0 && errno == ENOENT) return FF_OK;
@@ -253,7 +255,7 @@ uint64_t ff_output_bytes(const ff_output *output) {
 
 /* ---- committing ----------------------------------------------------------------------------- */
 
-/* What only an unfinished set has, and gone for good before the set has its name. */
+/* Removes what only an unfinished set has, durably, before the set gets its name. */
 static ff_status remove_measured(const ff_output *output, ff_error *error) {
     static const char *const names[] = {FF_MEASURED_NAME, FF_MEASURED_NAME FF_TMP_SUFFIX};
     bool removed = false;
@@ -283,8 +285,8 @@ ff_status ff_output_commit(ff_output *output, ff_error *error) {
         }
         FF_TRY(ff_sync_directory(output->parent, error));
     } else {
-        /* First away from OUT.partial: whenever this is killed, what is left under that name is
-         * something to continue, and never the old set. */
+        /* First away from OUT.partial: if this is killed, OUT.partial is something to continue,
+         * never the old set. */
         if (rename(output->partial, output->replaced))
             return ff_fail_errno(error, "%s: cannot rename to %s", output->partial,
                                  output->replaced);
@@ -306,7 +308,7 @@ void ff_output_close(ff_output **out) {
     ff_output *output = *out;
     if (!output) return;
     if (output->lock >= 0) {
-        /* Nothing worth continuing: leave nothing behind. */
+        /* Nothing worth continuing: remove it. */
         survey found = {0};
         if (for_each(output->partial, survey_item, &found, NULL) == FF_OK && !found.whole_shards &&
             !found.measured)

@@ -1,10 +1,10 @@
 /* The output folder of a packing run: OUT.partial under a lock, then one rename into place.
  *
- * OUT is one split's folder, or a folder of splits. Everything is built in `OUT.partial` beside it;
- * a second writer is refused. ff_output_commit renames it to OUT or, where OUT exists and `force`
- * is set, to OUT.replaced, exchanges that with OUT and removes the old set: so what lies in
- * OUT.partial is never an old set, whenever the process is killed (FORMAT.md, "Committing").
- * Thread rule: one thread at a time. */
+ * OUT is one split's folder, or a folder of splits. Everything is built in `OUT.partial` next to
+ * it; a second writer is refused. ff_output_commit renames it to OUT or, where OUT exists and
+ * `force` is set, to OUT.replaced, exchanges that with OUT and removes the old set. So OUT.partial
+ * never holds an old set, whenever the process is killed (FORMAT.md, "Committing"). Thread rule:
+ * one thread at a time. */
 #ifndef FF_FORMAT_OUTPUT_H
 #define FF_FORMAT_OUTPUT_H
 
@@ -13,13 +13,13 @@
 typedef struct ff_output ff_output;
 
 typedef enum ff_output_mode {
-    FF_OUTPUT_NEW_OR_CONTINUE, /* the default: go on with an OUT.partial where there is one */
+    FF_OUTPUT_NEW_OR_CONTINUE, /* the default: continue an OUT.partial if there is one */
     FF_OUTPUT_CONTINUE,        /* --resume: refuse where there is none */
 } ff_output_mode;
 
 /* Refuses (FF_USAGE) where OUT exists and not `force`, where another writer holds the lock, where
- * OUT.partial holds files that no ffpack wrote. FF_IO where the parent is missing or not writable.
- * Creates OUT.partial and takes its lock. */
+ * OUT.partial holds files that ffpack did not write. FF_IO where the parent is missing or not
+ * writable. Creates OUT.partial and takes its lock. */
 FF_MUST_USE ff_status ff_output_open(ff_output **output, const char *path, ff_output_mode mode,
                                      bool force, ff_error *error);
 
@@ -34,12 +34,11 @@ bool ff_output_continues(const ff_output *output);
 /* Bytes of the files that OUT.partial held when it was opened. */
 uint64_t ff_output_bytes(const ff_output *output);
 
-/* Puts the finished set into place. All splits' indexes are committed. */
+/* Puts the finished set into place. All splits' indexes must be committed before. */
 FF_MUST_USE ff_status ff_output_commit(ff_output *output, ff_error *error);
 
-/* Releases the lock; an OUT.partial without any whole shard and without measured statistics is
- * removed, another one stays.
- * NULL is accepted. */
+/* Releases the lock; an OUT.partial without whole shards and measured statistics is removed, any
+ * other is kept. NULL is accepted. */
 void ff_output_close(ff_output **output);
 
 #endif

@@ -65,14 +65,14 @@ static ff_status read_head(ff_part *part, const ff_buffer *all, const char *path
         memcmp(head->bytes, all->bytes, head->length) != 0 || part->number < 1 ||
         part->number > part->count || part->count > FF_PARTS_LIMIT || part->split >= part->splits)
         return ff_fail(error, FF_BAD_DATA,
-                       "%s: is no part of a set that this program (version 1) knows", path);
+                       "%s: is not a part file of a version that this program knows (1)", path);
     return FF_OK;
 }
 
 static ff_status check_end(const ff_buffer *all, const char *path, ff_error *error) {
     char wanted[CHECKSUM_LINE + 1];
     if (all->length < CHECKSUM_LINE)
-        return ff_fail(error, FF_BAD_DATA, "%s: %zu bytes long; no ffpack wrote this", path,
+        return ff_fail(error, FF_BAD_DATA, "%s: %zu bytes long; ffpack did not write this", path,
                        all->length);
     size_t body = all->length - CHECKSUM_LINE;
     snprintf(wanted, sizeof wanted, "checksum %016" PRIx64 "\n", ff_checksum(all->bytes, body));

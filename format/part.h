@@ -1,5 +1,5 @@
 /* A part of a set: a range of whole shards of a split, packed by one of several machines, without
- * an index. part.ffp tells which (FORMAT.md, "Parts"). Thread rule: pure. */
+ * an index. part.ffp names it (FORMAT.md, "Parts"). Thread rule: pure. */
 #ifndef FF_FORMAT_PART_H
 #define FF_FORMAT_PART_H
 
@@ -13,10 +13,10 @@ typedef struct ff_part {
     uint32_t split, splits; /* which of the source's splits this is, from 0, and how many it has */
 } ff_part;
 
-/* "I/N", as the option --part has it; FF_USAGE where it is not. */
+/* Parses "I/N", the value of --part. FF_USAGE where it is not that. */
 FF_MUST_USE ff_status ff_part_parse(ff_part *part, const char *text, ff_error *error);
 
-/* Its shards, first .. end - 1, of `shard_count`: perhaps none. */
+/* Its shards, first .. end - 1, of `shard_count`; may be empty. */
 void ff_part_range(const ff_part *part, uint32_t shard_count, uint32_t *first, uint32_t *end);
 
 /* Commits part.ffp in the folder. `text` is the metadata's. */

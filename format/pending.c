@@ -52,8 +52,7 @@ done:
     return status;
 }
 
-/* Of two names that were given one after the other before a crash the first may be lost: a .pending
- * file alone stands for nothing. */
+/* After a crash the earlier of two renames may be lost: a .pending file alone means nothing. */
 bool ff_pending_is(const char *directory, uint32_t number) {
     char name[32];
     ff_shard_name(name, number);
@@ -94,7 +93,7 @@ static ff_status take_kept(ff_pending *pending, const ff_kept *kept, ff_error *e
                          kept->note.length - FF_FOOTER_BYTES, error);
 }
 
-/* The shard itself, under its .tmp name, has its size. */
+/* Checks the size of the shard under its .tmp name. */
 static ff_status check_shard(const ff_pending *pending, const char *directory, uint32_t number,
                              ff_error *error) {
     char name[32], *path;
@@ -139,7 +138,7 @@ typedef struct completion {
     uint32_t last;
 } completion;
 
-/* Header, text and footer with the real metadata, into the file under its .tmp name. */
+/* Writes header, text and footer with the real metadata into the file under its .tmp name. */
 static ff_status rewrite(const completion *job, const ff_pending *pending, uint32_t number,
                          const char *path, ff_error *error) {
     uint8_t header[FF_HEADER_BYTES], bytes[FF_FOOTER_BYTES];
@@ -165,7 +164,7 @@ static ff_status rewrite(const completion *job, const ff_pending *pending, uint3
     return status;
 }
 
-/* DIRECTORY/NAME; what is not there is no failure. */
+/* Removes DIRECTORY/NAME; a missing file is no failure. */
 static ff_status remove_file(const char *directory, const char *name, ff_error *error) {
     char *path;
     FF_TRY(ff_format(&path, error, "%s/%s", directory, name));
@@ -181,8 +180,8 @@ static ff_status remove_pending(const char *directory, uint32_t number, ff_error
     return remove_file(directory, name, error);
 }
 
-/* A shard has its name for good before the next one gets its own: so the lowest names what the
- * others are completed with, whenever a crash comes. */
+/* A shard's rename is durable before the next shard is renamed. So after a crash at any time, the
+ * lowest shard names the metadata that completes the others. */
 static ff_status settle(completion *job, ff_error *error) {
     if (!job->renamed) return FF_OK;
     job->renamed = false;
@@ -197,7 +196,7 @@ static ff_status complete_one(completion *job, uint32_t number, ff_error *error)
     ff_status status;
     FF_TRY_DONE(ff_format(&path, error, "%s/%s", job->directory, name));
     FF_TRY_DONE(ff_format(&temporary, error, "%s" FF_TMP_SUFFIX, path));
-    /* Else renamed before a kill: the .pending file is the last of it. */
+    /* Else it was renamed before a kill; only the .pending file is left. */
     const bool rewrites = access(path, F_OK) != 0;
     if (rewrites) {
         FF_TRY_DONE(ff_pending_read(&pending, job->directory, number, error));
@@ -223,13 +222,13 @@ ff_status ff_pending_complete(const char *directory, const ff_buffer *stand_in,
     if (status == FF_OK) ff_id_of(job.id, job.text.bytes, job.text.length);
     for (uint32_t i = 0; status == FF_OK && i < ff_metadata_shard_count(metadata); i++)
         if (ff_pending_is(directory, i)) status = complete_one(&job, i, error);
-    /* The last name lasts with the index, which is committed next. */
+    /* The last rename becomes durable with the index, which is committed next. */
     if (status == FF_OK && job.renamed) status = remove_pending(directory, job.last, error);
     ff_buffer_free(&job.text);
     return status;
 }
 
-/* From the highest down, so that what a kill leaves is a run that can go on. */
+/* From the highest down, so that after a kill the run can still be continued. */
 ff_status ff_pending_remove(const char *directory, ff_error *error) {
     char name[32 + sizeof FF_TMP_SUFFIX];
     uint32_t count = 0;

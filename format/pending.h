@@ -1,11 +1,11 @@
-/* Pending shards: whole but for the mean and std in their metadata, which follow from the samples
- * that are being packed (FORMAT.md, "Committing").
+/* Pending shards: complete except for the mean and std in their metadata, which are computed from
+ * the samples being packed (FORMAT.md, "Committing").
  *
- * The shard lies synced as shard-KKKKKK.ffs.tmp, written with a metadata that stands in for the
- * real one, whose text has the same length. Beside it shard-KKKKKK.ffs.pending, committed after it,
- * keeps its footer, that text, and a note of whoever packs. Completing rewrites header, text and
- * footer in place and renames: from the .pending file alone, so it can be done again after a kill.
- * Thread rule: one thread at a time. */
+ * The shard is synced as shard-KKKKKK.ffs.tmp, written with stand-in metadata whose text has the
+ * same length as the real one. Next to it shard-KKKKKK.ffs.pending, committed after it, holds its
+ * footer, that text, and a note of the packer. Completing rewrites header, text and footer in place
+ * and renames. It needs only the .pending file, so it can be repeated after a kill. Thread rule:
+ * one thread at a time. */
 #ifndef FF_FORMAT_PENDING_H
 #define FF_FORMAT_PENDING_H
 
@@ -15,7 +15,7 @@ typedef struct ff_pending {
     char *path; /* of the .pending file that was read */
     uint64_t file_bytes, footer_offset;
     uint8_t footer[FF_FOOTER_BYTES];
-    ff_buffer text; /* the metadata that stands in */
+    ff_buffer text; /* the stand-in metadata's */
     ff_buffer note;
 } ff_pending;
 
@@ -25,27 +25,28 @@ void ff_pending_free(ff_pending *pending);
 FF_MUST_USE ff_status ff_pending_write(const ff_pending *pending, const char *directory,
                                        uint32_t number, ff_error *error);
 
-/* Whether shard `number` is pending: both files are there, or its last step is missing. */
+/* Whether shard `number` is pending: both files are there, or only the last step of completing is
+ * missing. */
 bool ff_pending_is(const char *directory, uint32_t number);
 
-/* Reads it, and checks that its .tmp file has its size. `pending` is zeroed before, and freed by
+/* Reads it, and checks the size of its .tmp file. `pending` must be zeroed before, and is freed by
  * the caller also after a failure. */
 FF_MUST_USE ff_status ff_pending_read(ff_pending *pending, const char *directory, uint32_t number,
                                       ff_error *error);
 
-/* Completes all pending shards of the folder, from the lowest on: `metadata` takes the place of
- * the one with the text `stand_in`, which they must have. */
+/* Completes all pending shards of the folder, from the lowest on: `metadata` replaces the one with
+ * the text `stand_in`, which they must all have. */
 FF_MUST_USE ff_status ff_pending_complete(const char *directory, const ff_buffer *stand_in,
                                           const ff_metadata *metadata, ff_error *error);
 
-/* Removes all pending shards of the folder: where they cannot be completed. */
+/* Removes all pending shards of the folder, for when they cannot be completed. */
 FF_MUST_USE ff_status ff_pending_remove(const char *directory, ff_error *error);
 
-/* Removes what a killed writer left in the folder: .tmp files but for those of pending shards, and
- * .pending files without a shard. Only names that a writer gives. */
+/* Removes what a killed writer left in the folder: .tmp files except those of pending shards, and
+ * .pending files without a shard. Only names that a writer creates. */
 FF_MUST_USE ff_status ff_pending_tidy(const char *directory, ff_error *error);
 
-/* "shard-000000.ffs.pending"; false where the name is none. */
+/* Parses "shard-000000.ffs.pending"; false for any other name. */
 bool ff_pending_name_parse(const char *name, uint32_t *number);
 
 #endif

@@ -11,7 +11,7 @@ struct ff_reader {
     ff_dataset *dataset;
     ff_frames *frames;   /* compressed sets only */
     ff_direct *direct;   /* where samples are read instead of mapped */
-    const uint8_t *slot; /* what it read last: that sample's, NULL = nothing */
+    const uint8_t *slot; /* the last sample read, NULL = none */
     uint64_t number;
 };
 

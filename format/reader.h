@@ -4,9 +4,9 @@
  * mapped on first use. Index blocks of 64 KiB are checked on first touch, samples once per process
  * (policy first). Every number that comes from a file is range-checked on use.
  *
- * Files that shrink or fail while mapped: the functions here catch it and return FF_IO. A tensor
- * pointer into a mapping is read by the caller under ff_guard_run (format/base/guard.h).
- * Thread rule: an ff_dataset may be used by any number of threads; an ff_reader by one. */
+ * Files that shrink or fail while mapped: the functions here catch it and return FF_IO. A caller
+ * reads a tensor in a mapping under ff_guard_run (format/base/guard.h). Thread rule: an ff_dataset
+ * may be used by any number of threads; an ff_reader by one. */
 #ifndef FF_FORMAT_READER_H
 #define FF_FORMAT_READER_H
 
@@ -23,11 +23,11 @@ typedef struct ff_shard_info {
     uint64_t first_position, position_count;
 } ff_shard_info;
 
-/* Opens the split folder `path` (it holds index.ffx). Where `path` holds split folders instead the
- * sentence names them. FF_BAD_DATA, FF_IO. */
+/* Opens the split folder `path` (it holds index.ffx). Where `path` holds split folders instead, the
+ * error message names them. FF_BAD_DATA, FF_IO. */
 FF_MUST_USE ff_status ff_dataset_open(ff_dataset **dataset, const char *path, ff_verify verify,
                                       ff_error *error);
-/* After every reader of it was closed. NULL is accepted. */
+/* All readers of it must be closed before. NULL is accepted. */
 void ff_dataset_close(ff_dataset **dataset);
 
 const char *ff_dataset_path(const ff_dataset *dataset);
@@ -58,25 +58,25 @@ FF_MUST_USE ff_status ff_dataset_class(ff_dataset *dataset, uint64_t number, siz
 FF_MUST_USE ff_status ff_dataset_field(const ff_dataset *dataset, const char *name, size_t *field,
                                        ff_error *error);
 
-/* The numbers of all samples in the order in which they are stored: *number [count], to be freed;
- * or NULL where that is the order of their numbers. 8 bytes a sample (32 while they are sorted). */
+/* The numbers of all samples in storage order: *number [count], freed by the caller; NULL where
+ * that is the order of their numbers. 8 bytes a sample (32 while they are sorted). */
 FF_MUST_USE ff_status ff_dataset_storage_order(ff_dataset *dataset, uint64_t **number,
                                                ff_error *error);
 
-/* Asks the processor for the index lines of sample `number` ahead of the calls above and below, for
- * readers in random order. Reads and checks nothing; any number is accepted. */
+/* Prefetches the cache lines of sample `number` in the index, for readers in random order. Reads
+ * and checks nothing; any number is accepted. */
 void ff_dataset_prefetch(const ff_dataset *dataset, uint64_t number);
 
-/* A thread's own access: decompression state and the last frame of compressed shards. */
+/* Per-thread state: the decompressor and the last frame of compressed shards. */
 typedef struct ff_reader ff_reader;
 FF_MUST_USE ff_status ff_reader_open(ff_reader **reader, ff_dataset *dataset, ff_error *error);
-/* The same for a set that is larger than memory: samples of raw shards are read in one request
- * each, past the page cache where the file system can, into the reader, and no view is mapped. */
+/* The same for a set larger than memory: samples of raw shards are read into the reader's buffer in
+ * one request each, bypassing the page cache where the file system can. No view is mapped. */
 FF_MUST_USE ff_status ff_reader_open_direct(ff_reader **reader, ff_dataset *dataset,
                                             ff_error *error);
 void ff_reader_close(ff_reader **reader);
 
-/* A sample where it lies. */
+/* A sample in place. */
 typedef struct ff_view {
     const void *tensor; /* raw shard: in the mapping, aligned to metadata->alignment, valid until
                            the dataset is closed, read under ff_guard_run; zstd shard or direct
@@ -87,7 +87,7 @@ typedef struct ff_view {
     ff_entry entry;
 } ff_view;
 
-/* Finds, verifies (by the dataset's policy) and gives sample `number`. A failed checksum is
+/* Finds, verifies (by the dataset's policy) and returns sample `number`. A failed checksum is
  * FF_BAD_DATA with path, sample, offset, found and wanted. */
 FF_MUST_USE ff_status ff_reader_sample(ff_reader *reader, uint64_t number, ff_view *view,
                                        ff_error *error);
@@ -96,7 +96,7 @@ FF_MUST_USE ff_status ff_reader_sample(ff_reader *reader, uint64_t number, ff_vi
 FF_MUST_USE ff_status ff_reader_label(ff_reader *reader, uint64_t number, size_t field,
                                       void *values, ff_error *error);
 
-/* What a guard reported while a view was read, as FF_IO with path and offset. */
+/* Turns a fault that a guard reported while a view was read into FF_IO with path and offset. */
 ff_status ff_dataset_fault(const ff_dataset *dataset, const void *address, ff_error *error);
 
 #endif

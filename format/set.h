@@ -1,5 +1,5 @@
-/* Packed sets on the disk: what a folder is, and which splits it holds. A set is a split's folder,
- * or a folder of such (FORMAT.md). Thread rule: pure. */
+/* Packed sets on the disk: what a folder is, and which splits it holds. A set is a split's folder
+ * or a folder of splits (FORMAT.md). Thread rule: pure. */
 #ifndef FF_FORMAT_SET_H
 #define FF_FORMAT_SET_H
 
@@ -14,7 +14,7 @@ typedef enum ff_folder {
 
 typedef struct ff_split {
     char *path;
-    char *name; /* of its folder in the set; "" where the set itself is the split */
+    char *name; /* its folder in the set; "" where the set is the split itself */
     ff_folder kind;
 } ff_split;
 
@@ -27,8 +27,8 @@ typedef struct ff_set {
 /* What `path` is. FF_IO where it cannot be listed. */
 FF_MUST_USE ff_status ff_folder_look(const char *path, ff_folder *kind, ff_error *error);
 
-/* Finds the splits that `path` means: itself, or else the folders in it that are any; hidden ones
- * and those that cannot be listed are left out. count is 0 where there are none. FF_IO where `path`
+/* Finds the splits of `path`: itself, or else the folders in it that are splits. Hidden folders and
+ * those that cannot be listed are left out. count is 0 where there are none. FF_IO where `path`
  * cannot be listed. The caller frees the set, after a failure too. */
 FF_MUST_USE ff_status ff_set_find(ff_set *set, const char *path, ff_error *error);
 void ff_set_free(ff_set *set);
@@ -47,18 +47,18 @@ typedef enum ff_set_rank {
 } ff_set_rank;
 ff_set_rank ff_set_rank_of(const char *name);
 
-/* *folder = `path` where it has an index, or else the first of the folders of these ranks in it
- * that has one; NULL where there is none. To be freed. */
+/* *folder = `path` where it has an index, else the first folder of these ranks in it that has one,
+ * or NULL. Freed by the caller. */
 FF_MUST_USE ff_status ff_set_choose(char **folder, const char *path, ff_set_rank from,
                                     ff_set_rank to, ff_error *error);
 
-/* Whether `path` is packed and nothing else: a split, or a folder whose folders are all splits. */
+/* Whether `path` is a split, or a folder whose folders are all splits. */
 bool ff_set_is_whole(const char *path);
 
-/* FF_BAD_DATA with a sentence where the folder `path` is a part of a set, which has no index. */
+/* FF_BAD_DATA where the folder `path` is a part of a set (it has no index). */
 FF_MUST_USE ff_status ff_set_refuse_part(const char *path, ff_error *error);
 
-/* Why `path`, which has no index, cannot be read: what it is instead. Never FF_OK. */
+/* Says why `path`, which has no index, cannot be read. Never FF_OK. */
 FF_MUST_USE ff_status ff_set_refuse(const char *path, ff_error *error);
 
 #endif

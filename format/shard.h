@@ -1,5 +1,5 @@
-/* A shard opened for reading: mapped, its header and footer checked. What the reader, the index
- * builder, the verifier and a continuing writer share. Thread rule: read-only once open. */
+/* A shard opened for reading: mapped, its header and footer checked. Used by the reader, the index
+ * builder, the verifier and a continuing writer. Thread rule: read-only once open. */
 #ifndef FF_FORMAT_SHARD_H
 #define FF_FORMAT_SHARD_H
 
@@ -18,14 +18,15 @@ typedef struct ff_shard {
 void ff_shard_header_make(const ff_metadata *metadata, const uint8_t metadata_id[16],
                           uint32_t number, uint8_t bytes[FF_HEADER_BYTES]);
 
-/* Opens DIRECTORY/shard-NUMBER.ffs; the descriptor is closed again. FF_IO where it cannot be
- * opened (errno ENOENT among them), FF_BAD_DATA where it is no whole shard of that number. */
+/* Opens and maps DIRECTORY/shard-NUMBER.ffs; the descriptor is closed again. FF_IO where it cannot
+ * be opened (also where it does not exist), FF_BAD_DATA where it is no whole shard of that
+ * number. */
 FF_MUST_USE ff_status ff_shard_open(ff_shard *shard, const char *directory, uint32_t number,
                                     ff_error *error);
 /* Unmaps. A zeroed shard is accepted. */
 void ff_shard_close(ff_shard *shard);
 
-/* Checks a section's checksum (guarded) and gives its bytes. */
+/* Checks a section's checksum (guarded) and returns its bytes. */
 FF_MUST_USE ff_status ff_shard_section(const ff_shard *shard, int section, const uint8_t **bytes,
                                        ff_error *error);
 
@@ -33,18 +34,18 @@ FF_MUST_USE ff_status ff_shard_section(const ff_shard *shard, int section, const
 FF_MUST_USE ff_status ff_shard_metadata_text(const ff_shard *shard, ff_buffer *text,
                                              ff_error *error);
 
-/* Whether it is the set's shard of its number, as far as its header says: `metadata` is the set's
- * in its newest generation, `id` that of its text. FF_BAD_DATA. */
+/* Checks by its header that it is the set's shard of its number: `metadata` is that of the set's
+ * newest generation, `id` its text's. FF_BAD_DATA. */
 FF_MUST_USE ff_status ff_shard_belongs(const ff_shard *shard, const ff_metadata *metadata,
                                        const uint8_t id[16], ff_error *error);
 
-/* The same of the metadata that a shard of an earlier generation carries, whose text is `text`:
- * whether it is the one that `metadata` names. */
+/* Checks that `text`, the metadata text in a shard of an earlier generation, is the one that
+ * `metadata` names. */
 FF_MUST_USE ff_status ff_shard_check_earlier(const ff_shard *shard, const ff_metadata *metadata,
                                              const ff_buffer *text, ff_error *error);
 
-/* Checks a record against this shard: shape, size, offset, key range. `slot` is for the sentence.
- */
+/* Checks a record against this shard: shape, size, offset, key range. `slot` is for the error
+ * message. */
 FF_MUST_USE ff_status ff_entry_check(const ff_entry *entry, const ff_metadata *metadata,
                                      const ff_shard_footer *footer, const char *path, uint64_t slot,
                                      ff_error *error);

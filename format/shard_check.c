@@ -20,7 +20,7 @@ static void zero_body(void *context) {
     while (job->first_other < job->bytes && !job->from[job->first_other]) job->first_other++;
 }
 
-/* [from, to) of the shard is zero. */
+/* Checks that [from, to) of the shard is zero. */
 static ff_status check_zero(const ff_shard *shard, uint64_t from, uint64_t to, ff_error *error) {
     if (to < from)
         return ff_fail(error, FF_BAD_DATA, "%s: offset %" PRIu64 ": parts overlap", shard->path,
@@ -47,7 +47,7 @@ ff_status ff_shard_record(const ff_shard *shard, uint64_t slot, ff_entry *entry,
     return FF_OK;
 }
 
-/* Raw slots against their records, in storage order, with the padding between. */
+/* Checks raw slots against their records, in storage order, and the padding between. */
 static ff_status check_slots(const ff_shard_check *check, const ff_shard *shard, ff_error *error) {
     const ff_metadata *metadata = check->metadata;
     uint64_t end = FF_HEADER_BYTES;
@@ -70,7 +70,7 @@ static ff_status check_slots(const ff_shard_check *check, const ff_shard *shard,
                           "%s: offset %" PRIu64 ": slot %" PRIu64 " has checksum %016" PRIx64
                           ", wanted %016" PRIx64,
                           shard->path, entry.offset, slot, found, entry.checksum);
-            check->broken(check->context, slot, 1, &problem); /* and go on: name every one */
+            check->broken(check->context, slot, 1, &problem); /* and continue: report every one */
         }
         end = entry.offset + entry.bytes;
         if (slot % 1024 == 0) check->tick(check->context);
@@ -81,7 +81,7 @@ static ff_status check_slots(const ff_shard_check *check, const ff_shard *shard,
     return check_zero(shard, end, stop, error);
 }
 
-/* The samples of undone frames against their records, in storage order. */
+/* Checks the samples of decompressed frames against their records, in storage order. */
 static ff_status check_frame_slots(const ff_shard_check *check, const ff_shard *shard,
                                    ff_frames *frames, ff_error *error) {
     for (uint64_t slot = 0; slot < shard->footer.sample_count; slot++) {
@@ -108,7 +108,7 @@ static ff_status check_frame_slots(const ff_shard_check *check, const ff_shard *
     return FF_OK;
 }
 
-/* Frames lie without gaps; each against its checksum, then what is in it. */
+/* Frames follow each other without gaps. Checks each against its checksum, then its content. */
 static ff_status check_frames(const ff_shard_check *check, const ff_shard *shard, ff_error *error) {
     const ff_section *section = &shard->footer.section[FF_SHARD_FRAMES];
     uint64_t end = FF_HEADER_BYTES, payload = 0, slots = 0;
@@ -165,7 +165,7 @@ static ff_status check_frames(const ff_shard_check *check, const ff_shard *shard
     return status;
 }
 
-/* The metadata is that of the shard's generation, and the header names it. */
+/* Checks that the metadata is that of the shard's generation, and that the header names it. */
 static ff_status check_metadata(const ff_shard_check *check, const ff_shard *shard,
                                 ff_error *error) {
     const ff_metadata *metadata = check->metadata;

@@ -1,6 +1,6 @@
-/* Checks every byte of one shard, without an index: what verifying and repairing a set share.
- * Thread rule: shards may be checked side by side; the callbacks are called on the caller's thread.
- */
+/* Checks every byte of one shard, without an index: used for verifying and for repairing a set.
+ * Thread rule: shards may be checked concurrently; the callbacks are called on the caller's
+ * thread. */
 #ifndef FF_FORMAT_SHARD_CHECK_H
 #define FF_FORMAT_SHARD_CHECK_H
 
@@ -9,13 +9,13 @@
 typedef struct ff_shard_check {
     const ff_metadata *metadata; /* of the set, in its newest generation */
     uint8_t metadata_id[16];     /* of its text */
-    /* The samples of slots first .. first + count - 1 cannot be had; the check goes on. */
+    /* The samples of slots first .. first + count - 1 are unreadable; the check continues. */
     void (*broken)(void *context, uint64_t first, uint64_t count, const ff_error *problem);
-    void (*tick)(void *context); /* now and then */
+    void (*tick)(void *context); /* called regularly, for progress */
     void *context;
 } ff_shard_check;
 
-/* FF_OK also where samples are broken; a failure where the shard's structure is. */
+/* FF_OK also where samples are broken; fails where the shard's structure is. */
 FF_MUST_USE ff_status ff_shard_check_run(const ff_shard_check *check, const ff_shard *shard,
                                          ff_error *error);
 

@@ -11,10 +11,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* How every byte is covered. Index: header by its checksum, everything up to the table of checksums
- * by 64 KiB blocks, the table by the header, the padding after it by being zero. Shard: header and
- * footer by theirs, sections by the footer, slots or frames by their entries, the seek table by the
- * footer, and whatever lies between any of these by being zero. */
+/* How every byte is covered. Index: the header by its checksum, everything up to the table of
+ * checksums by 64 KiB blocks, the table by the header; padding after it must be zero. Shard: header
+ * and footer by their checksums, sections and seek table by the footer, slots or frames by their
+ * records; anything between must be zero. */
 
 typedef struct verification {
     ff_dataset *dataset;
@@ -90,8 +90,8 @@ static ff_status find_record(const ff_shard *shard, uint64_t offset, uint64_t *s
                    shard->path, offset);
 }
 
-/* Sample `number`'s index entry is its record in the shard, but for the key's place; its key and
- * label row are the shard's. */
+/* Checks that sample `number`'s index entry equals its record in the shard, except for the key's
+ * offset, and that key and label row are the shard's. */
 static ff_status check_record(const sample_check *check, uint64_t number, const ff_entry *entry,
                               const uint8_t *key, const uint8_t *row, ff_error *error) {
     ff_dataset *dataset = check->dataset;
@@ -121,7 +121,7 @@ static ff_status check_record(const sample_check *check, uint64_t number, const 
     }
     return same ? FF_OK
                 : ff_fail(error, FF_BAD_DATA,
-                          "%s: sample %" PRIu64 " is told otherwise by slot %" PRIu64 " of %s",
+                          "%s: sample %" PRIu64 " differs from slot %" PRIu64 " of %s",
                           dataset->index_path, number, slot, shard->path);
 }
 
@@ -170,12 +170,12 @@ static ff_status check_ids(const sample_check *check, ff_error *error) {
     FF_TRY(ff_metadata_transform_id(&dataset->metadata, id.transform, error));
     for (int i = 0; i < 3; i++)
         if (memcmp(ids[i].found, ids[i].wanted, 16))
-            return ff_fail(error, FF_BAD_DATA, "%s: %s is not what its samples give",
+            return ff_fail(error, FF_BAD_DATA, "%s: %s is not that of its samples",
                            dataset->index_path, ids[i].name);
     return FF_OK;
 }
 
-/* Every shard was opened and found sound before. */
+/* Every shard was opened and checked before. */
 static ff_status check_samples(verification *v, ff_error *error) {
     ff_dataset *dataset = v->dataset;
     sample_check check = {.dataset = dataset};

@@ -23,8 +23,8 @@ struct ff_writer {
     bool is_part;
     ff_part part;
     bool pending;           /* shards are left pending */
-    const ff_buffer *note;  /* the caller's, for them */
-    ff_pending found, next; /* of the last one that was there; of the one being written */
+    const ff_buffer *note;  /* the caller's, for these */
+    ff_pending found, next; /* of the last one found; of the one being written */
     uint32_t first_shard, end_shard;
     uint64_t first_block, next_block, end_block;
     uint64_t part_samples, part_bytes; /* of a part's whole shards */
@@ -41,7 +41,7 @@ static uint64_t blocks_per_shard(const ff_writer *writer) {
     return writer->metadata.items_per_shard / writer->metadata.items_per_block;
 }
 
-/* What another run left, of other shards or another part, must not end up in this one's set. */
+/* Shards that another run or another part left must not end up in this set. */
 static ff_status refuse_others(const ff_writer *writer, ff_error *error) {
     uint32_t lowest = writer->is_part ? writer->first_shard : 0;
     DIR *folder = opendir(writer->directory);
@@ -75,7 +75,7 @@ static ff_status compare_text(const ff_writer *writer, const char *path, const f
                                 writer->directory);
 }
 
-/* The same of pending ones. One that is there where none is wanted has other metadata, too. */
+/* The same for pending shards. One that exists where none is expected has other metadata, too. */
 static ff_status find_pending_shards(ff_writer *writer, ff_error *error) {
     for (uint32_t number = writer->first_shard; number < writer->end_shard; number++) {
         if (!ff_pending_is(writer->directory, number)) break;
@@ -88,7 +88,7 @@ static ff_status find_pending_shards(ff_writer *writer, ff_error *error) {
     return FF_OK;
 }
 
-/* Whole shards from the first one on; each must carry this very metadata. */
+/* Counts whole shards from the first one on; each must carry the same metadata. */
 static ff_status find_whole_shards(ff_writer *writer, ff_error *error) {
     if (writer->pending || ff_pending_is(writer->directory, writer->first_shard))
         return find_pending_shards(writer, error);
@@ -112,7 +112,7 @@ static ff_status find_whole_shards(ff_writer *writer, ff_error *error) {
     return FF_OK;
 }
 
-/* Which shards and blocks are this writer's. */
+/* Sets which shards and blocks this writer writes. */
 static void set_range(ff_writer *writer, const ff_part *part) {
     const ff_metadata *metadata = &writer->metadata;
     uint64_t items = metadata->items - ff_metadata_first_item(metadata);
@@ -306,7 +306,7 @@ static ff_status write_tail(ff_writer *writer, ff_buffer *table, ff_error *error
     return ff_file_write(writer->file, table->bytes, table->length, error);
 }
 
-/* The bytes of the shard first, then what says that they are there. */
+/* The shard's bytes first, then the file that marks them as written. */
 static ff_status leave_pending(ff_writer *writer, ff_error *error) {
     ff_pending *next = &writer->next;
     next->file_bytes = ff_file_offset(writer->file);

@@ -38,7 +38,7 @@ done:
     return status;
 }
 
-/* The arrays lie in this order. */
+/* The arrays are stored in this order. */
 static void point_at(ff_cuda_augment *job, const float *at, uint32_t channels) {
     job->move.black = (const uint32_t *)(const void *)at;
     job->multiply = at + channels;
@@ -48,7 +48,7 @@ static void point_at(ff_cuda_augment *job, const float *at, uint32_t channels) {
     job->move.table = job->move.from == FF_U8 ? at + 5 * (size_t)channels : NULL;
 }
 
-/* What the samples are before they are jittered goes by `stored`, as on the host. */
+/* `stored` describes the samples before jitter, as on the host. */
 static ff_status fill(float *to, const ff_loader_settings *settings, const ff_metadata *stored,
                       ff_error *error) {
     const uint32_t channels = settings->host.channels;

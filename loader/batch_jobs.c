@@ -17,14 +17,14 @@ const char *ff_batch_jobs_unable(const ff_loader_settings *settings,
     return NULL;
 }
 
-/* ---- what lies in device memory ------------------------------------------------------------- */
+/* ---- constants in device memory ------------------------------------------------------------- */
 
 typedef struct constants {
-    uint64_t black, table, map, size, bytes; /* offsets; the batch lies at 0 */
+    uint64_t black, table, map, size, bytes; /* offsets; the batch is at 0 */
     uint64_t black_bytes, table_bytes, map_bytes, size_bytes;
 } constants;
 
-/* Sizes only where the kernels augment. */
+/* Sizes are needed only where the kernels augment. */
 static constants lay_out(const ff_loader_settings *settings, bool augmented) {
     constants at = {.black_bytes = settings->host.channels * sizeof(uint32_t)};
     if (settings->host.table)
@@ -41,7 +41,7 @@ static constants lay_out(const ff_loader_settings *settings, bool augmented) {
     return at;
 }
 
-/* Heights and widths of all samples, which the augmentation must be able to use. */
+/* Reads heights and widths of all samples and checks that the augmentation can use them. */
 static ff_status read_sizes(const ff_loader_settings *settings, uint32_t *size, ff_error *error) {
     for (uint64_t number = 0; number < settings->count; number++) {
         ff_entry entry;
@@ -115,7 +115,7 @@ static ff_status add_columns(ff_cuda_move *move, const ff_resident *resident, co
     return FF_OK;
 }
 
-/* `slot` NULL: from the resident set. */
+/* `slot` NULL: reads from the resident set. */
 static ff_cuda_move make_move(const ff_loader_settings *settings, const ff_resident *resident,
                               const ff_slot *slot, uint64_t slot_bytes,
                               const ff_batch_buffers *buffers, uint32_t channels) {
@@ -157,7 +157,7 @@ ff_status ff_batch_jobs_create(ff_batch_jobs *jobs, const ff_loader_settings *se
     ff_loader_info info = {.slots = 1};
     if (loader) info = ff_loader_describe(loader);
     *jobs = (ff_batch_jobs){.device = device, .kernels = kernels};
-    bool augmented = slot && slot->params; /* rows are as they shall be */
+    bool augmented = slot && slot->params; /* rows are already augmented */
     constants at = lay_out(settings, augmented);
     FF_TRY(create_constants(jobs, &at, settings, error));
     uint8_t *memory = jobs->memory;

@@ -1,4 +1,4 @@
-/* The kernels' jobs for a placement's batches, and what they need in device memory: made once, then
+/* The kernels' jobs for the batches of a placement, and their device memory: created once, then
  * every batch is the same three launches. Private to loader/. */
 #ifndef FF_LOADER_BATCH_JOBS_H
 #define FF_LOADER_BATCH_JOBS_H
@@ -17,17 +17,17 @@ typedef struct ff_batch_jobs {
     ff_cuda_next next;
     ff_cuda_params params;
     ff_cuda_move move;
-    bool augments; /* the kernels of augment instead of move */
+    bool augments; /* launches augment instead of move */
     ff_batch_augment augment;
 } ff_batch_jobs;
 
-/* Why the kernels cannot make the settings's batches from samples as stored, as a part of a
- * sentence; NULL = they can. */
+/* Why the kernels cannot make these batches from samples as stored, as a clause for a message; NULL
+ * = they can. */
 const char *ff_batch_jobs_unable(const ff_loader_settings *settings,
                                  const ff_loader_kernels *kernels);
 
-/* For batches of `channels` channels a pixel into `buffers`: from `resident`, or, where that has no
- * samples, from the slots of `loader`, whose rows are augmented already unless they are raw. */
+/* For batches with `channels` channels per pixel in `buffers`. The source is `resident` or, if that
+ * has no samples, the slots of `loader`, whose rows are already augmented unless they are raw. */
 FF_MUST_USE ff_status ff_batch_jobs_create(ff_batch_jobs *jobs, const ff_loader_settings *settings,
                                            const ff_loader_kernels *kernels, ff_device *device,
                                            const ff_resident *resident, const ff_loader *loader,
@@ -36,7 +36,7 @@ FF_MUST_USE ff_status ff_batch_jobs_create(ff_batch_jobs *jobs, const ff_loader_
 /* A zeroed one is accepted. */
 void ff_batch_jobs_destroy(ff_batch_jobs *jobs);
 
-/* The batch of the last enqueue once more. */
+/* Enqueues the batch of the last enqueue again. */
 FF_MUST_USE ff_status ff_batch_jobs_repeat(const ff_batch_jobs *jobs, ff_stream *stream,
                                            ff_error *error);
 /* The next enqueue makes batch `number`. Waits for the device. */

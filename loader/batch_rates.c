@@ -1,11 +1,11 @@
-/* How fast the stages of batches on a device are. */
+/* Measures the stages of making batches on a device. */
 #include "loader/batches.h"
 
 static ff_status make_batch(void *context, ff_stream *stream, ff_error *error) {
     return ff_batches_enqueue_again(context, stream, error);
 }
 
-/* The first batch again and again. */
+/* Times the kernels on the first batch, repeated. */
 static ff_status measure_kernels(ff_batches *batches, ff_device *device, ff_stream *stream,
                                  const ff_loader_info *info, uint64_t budget_ns, double *rate,
                                  ff_error *error) {

@@ -13,20 +13,20 @@
 
 struct ff_batches {
     ff_device *device;
-    ff_loader_settings settings; /* the sequence of batches and the shape of what comes out */
+    ff_loader_settings settings; /* the sequence and the shape of batches */
     ff_placement placement;
     char reason[512];
 
     ff_resident resident; /* where resident */
 
-    /* Streaming: the ring, the slot between prepare and finish, and an event a slot for the end of
-     * its reading. */
+    /* Streaming: the ring, the slot between prepare and finish, and per slot an event for the end
+     * of its use. */
     ff_loader *loader;
     ff_slot *slot;
     uint32_t slots;
     ff_event **consumed;
 
-    uint32_t channels; /* of a pixel in a batch */
+    uint32_t channels; /* per pixel of a batch */
     uint8_t *memory;   /* device: the buffers */
     uint64_t memory_bytes;
     ff_slot_label *label;
@@ -67,8 +67,8 @@ static ff_status choose(ff_batches *batches, const ff_batches_options *options, 
 
 /* ---- creating and destroying ---------------------------------------------------------------- */
 
-/* Threads and slots that were left open, from what one thread gathers and the device copies; what
- * came of it is added to the reason. */
+/* Chooses threads and slots that the caller left open, from the rates of one thread's gather and of
+ * the device's copies; adds the result to the reason. */
 static ff_status tune_ring(ff_batches *batches, ff_dataset *dataset, ff_loader_options *options,
                            ff_error *error) {
     const ff_loader_settings *settings = &batches->settings;
@@ -114,7 +114,7 @@ static ff_status create_ring(ff_batches *batches, ff_dataset *dataset,
     return FF_OK;
 }
 
-/* A part of `bytes` at the end of a block, at a multiple of 256. */
+/* Appends `bytes` to a block at a multiple of 256; returns their offset. */
 static uint64_t part(uint64_t *end, uint64_t bytes) {
     uint64_t offset = ff_align_u64(*end, 256);
     *end = offset + bytes;
@@ -202,8 +202,7 @@ ff_status ff_batches_create(ff_batches **out, ff_dataset *dataset,
 void ff_batches_destroy(ff_batches **out) {
     ff_batches *batches = *out;
     if (!batches) return;
-    /* The ring waits for the consumer's events, and with them for the kernels that were given
-     * before. */
+    /* The ring waits for the consumer's events, and so for the kernels enqueued before them. */
     ff_loader_destroy(&batches->loader);
     if (batches->device) {
         const ff_device_table *table = batches->device->table;

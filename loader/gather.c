@@ -7,13 +7,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Rows handled together: their index lines are asked for first, then their samples are found, then
- * read under one guard, each asking for the next one's lines meanwhile: random reads are bound by
- * the latency of memory, and the processor's own prefetcher knows neither where the next sample
- * begins nor the next page. Few enough that what a first touch verified is still in the cache. */
+/* Rows handled together: first their index lines are prefetched, then their samples are located,
+ * then read under one guard, each read prefetching the next sample. Random reads are bound by
+ * memory latency, and the hardware prefetcher knows neither where the next sample begins nor the
+ * next page. Few enough that samples verified on first touch are still in the cache. */
 #define CHUNK_ROWS  64
 #define CHUNK_BYTES (512u << 10)
-/* Larger samples the processor's prefetcher follows well enough. */
+/* For larger samples the hardware prefetcher is good enough. */
 #define AHEAD_BYTES (16u << 10)
 
 struct ff_gatherer {
@@ -24,7 +24,7 @@ struct ff_gatherer {
     uint32_t order_epoch;
     bool order_ready;
     uint32_t chunk_rows;
-    uint8_t *apart; /* [chunk_rows] rows that lie apart; else NULL */
+    uint8_t *apart; /* [chunk_rows] rows in a separate buffer (ff_finish.apart); else NULL */
     void *values;   /* a label as stored */
 };
 
@@ -92,9 +92,9 @@ static ff_status gather_label(ff_gatherer *gatherer, size_t which, uint64_t numb
     return FF_OK;
 }
 
-/* A sample that lies in a mapping, still to be read. */
+/* A sample in a mapping, still to be read. */
 typedef struct mapped_sample {
-    const uint8_t *tensor; /* NULL: applied already */
+    const uint8_t *tensor; /* NULL: already applied */
     uint32_t height, width;
 } mapped_sample;
 
@@ -112,7 +112,7 @@ typedef struct chunk {
     volatile uint32_t reading; /* the one being read, for the error */
 } chunk;
 
-/* Where a row is made: in its place in the batch, or apart from it. */
+/* Where a row is made: in the batch, or in the separate buffer. */
 static uint8_t *made_row(const chunk *c, uint32_t i) {
     const ff_loader_settings *settings = c->gatherer->settings;
     return settings->finish.apart ? c->gatherer->apart + i * settings->finish.row_bytes
@@ -130,7 +130,7 @@ static void apply(const chunk *c, uint32_t i, const void *tensor, uint32_t heigh
     if (finish->jitters) uncut = ff_finish_params(params), params = &uncut;
     uint8_t *out = made_row(c, i);
     if (settings->raw)
-        /* Stores past the cache were tried, of samples in random order (two Xeon cores, GB/s
+        /* Non-temporal stores were measured, of samples in random order (two Xeon cores, GB/s
          * against memcpy's): 3 KiB 6.4 of 9.0, 12 KiB 7.5 of 9.5, 64 KiB 15 of 15, 300 KiB 20.7 of
          * 18.1 with 32-byte stores, none with 16. memcpy decides for itself, and well enough. */
         memcpy(out, tensor, ff_metadata_tensor_bytes(settings->metadata, height, width));
@@ -142,7 +142,8 @@ static void apply(const chunk *c, uint32_t i, const void *tensor, uint32_t heigh
         ff_finish_jitter(finish, &c->params[row], settings->seed, c->batch->epoch, out);
 }
 
-/* Mixes the rows of a chunk, whose samples are all there, and stores what lies apart. */
+/* Mixes the rows of a chunk, all of which have been read, and stores those in the separate
+ * buffer. */
 static void finish_rows(const chunk *c) {
     const ff_loader_settings *settings = c->gatherer->settings;
     const ff_finish *finish = &settings->finish;
@@ -152,7 +153,7 @@ static void finish_rows(const chunk *c) {
         ff_finish_store(finish, made_row(c, i), c->memory + (c->first + i) * settings->row_bytes);
 }
 
-/* What becomes of a row: its parameters, weights, and its partner's number where it is mixed. */
+/* Sets a row's parameters, weights, and its partner's number where it is mixed. */
 static void set_row(chunk *c, uint32_t i, uint32_t height, uint32_t width) {
     const ff_loader_settings *settings = c->gatherer->settings;
     const uint32_t row = c->first + i;
@@ -175,7 +176,7 @@ static void set_row(chunk *c, uint32_t i, uint32_t height, uint32_t width) {
     source->weight[1] = 1 - params->weight;
 }
 
-/* Everything about one row but the reading of a mapped tensor. */
+/* Everything for one row except reading a mapped tensor. */
 static ff_status find_sample(chunk *c, uint32_t i, ff_error *error) {
     const ff_loader_settings *settings = c->gatherer->settings;
     uint32_t row = c->first + i;
@@ -263,7 +264,7 @@ ff_status ff_gather(ff_gatherer *gatherer, const ff_sequence_batch *batch, uint8
             if (status == FF_OK) c.found++;
         }
         const void *fault = ff_guard_run(read_samples, &c);
-        if (fault) { /* of a lower row than the one that was not found */
+        if (fault) { /* in a lower row than the one that was not found */
             *failed_row = row + c.reading;
             if (fault == &c) fault = c.sample[c.reading].tensor; /* address unknown */
             return ff_dataset_fault(settings->dataset, fault, error);

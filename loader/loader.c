@@ -42,7 +42,7 @@ static ff_status create_slot(ff_loader *loader, uint32_t index, ff_error *error)
     return table->event_create(loader->device, &slot->slot.ready, false, error);
 }
 
-/* One block for all slots, so that a kernel finds its own by a number. */
+/* One block for all slots, so that a kernel can address a slot by its number. */
 static ff_status create_memory(ff_loader *loader, ff_error *error) {
     const ff_device_table *table = loader->device->table;
     uint64_t bytes;
@@ -72,13 +72,13 @@ static ff_status create_all(ff_loader *loader, ff_dataset *dataset,
     FF_TRY(create_memory(loader, error));
     FF_TRY(ff_alloc(&loader->ring, settings->slots, sizeof *loader->ring, "slots", error));
     for (uint32_t i = 0; i < settings->slots; i++) FF_TRY(create_slot(loader, i, error));
-    /* Two tickets a thread and batch: a slower thread holds the batch up by half its share. */
+    /* Two tickets per thread and batch: a slower thread delays the batch by half its share. */
     uint32_t tickets = settings->threads > 1 ? 2 * (uint32_t)settings->threads : 1;
     loader->run_rows = settings->rows / tickets + (settings->rows % tickets != 0);
     loader->run_rows += loader->run_rows % 2; /* partners of a mixup stay together */
     if (loader->run_rows < 8) loader->run_rows = 8;
     loader->runs = settings->rows / loader->run_rows + (settings->rows % loader->run_rows != 0);
-    if (loader->runs == 0) loader->runs = 1; /* an empty share still has one, with nothing in it */
+    if (loader->runs == 0) loader->runs = 1; /* an empty share still has one empty ticket */
     int workers = settings->threads ? settings->threads : 1;
     FF_TRY(
         ff_alloc(&loader->gatherer, (uint64_t)workers, sizeof *loader->gatherer, "threads", error));
@@ -127,7 +127,7 @@ void ff_loader_destroy(ff_loader **out) {
     int workers = loader->settings.threads ? loader->settings.threads : 1;
     for (int i = 0; loader->gatherer && i < workers; i++) ff_gatherer_destroy(&loader->gatherer[i]);
     free(loader->gatherer);
-    /* Copies under way end before their memory does. */
+    /* Copies in flight end before their memory is freed. */
     if (loader->device) loader->device->table->stream_destroy(loader->device, loader->stream);
     for (uint32_t i = 0; loader->ring && i < loader->settings.slots; i++)
         destroy_slot(loader, &loader->ring[i]);
@@ -149,7 +149,7 @@ void ff_loader_destroy(ff_loader **out) {
 
 /* ---- the consumer --------------------------------------------------------------------------- */
 
-/* The slot in this state, of this sequence where it has one. */
+/* The slot in this state that holds this batch. */
 static ff_ring_slot *find_slot(ff_loader *loader, ff_ring_state state, uint64_t sequence) {
     for (uint32_t i = 0; i < loader->settings.slots; i++) {
         ff_ring_slot *slot = &loader->ring[i];
@@ -191,7 +191,7 @@ ff_status ff_loader_acquire(ff_loader *loader, ff_slot **out, ff_error *error) {
             loader->error = slot->error;
         } else {
             slot->state = FF_RING_HELD;
-            slot->consumed = NULL; /* the consumer's again, to record or destroy */
+            slot->consumed = NULL; /* the consumer may record or destroy it again */
             loader->held++;
             loader->next_acquire++;
             loader->stats.batches++;

@@ -1,4 +1,4 @@
-/* Batches from a packed dataset: what a trainer reads its input through.
+/* Batches from a packed dataset: the trainer's input.
  *
  *     ff_loader_options options = ff_loader_defaults();
  *     options.batch = 256, options.seed = 1, options.dtype = FF_F32, options.layout = FF_HWC;
@@ -9,15 +9,15 @@
  *     }
  *     ff_loader_destroy(&loader);
  *
- * What a sample looks like depends on (seed, epoch, sample) and where it comes on (seed, epoch,
- * position), so batches are bit-identical for any number of threads and slots, for any world size
- * (ranks take slices of the same global batch), and after a resume. Threads fill slots ahead of
- * their use, across the end of an epoch. A slot is host memory on a host device; on another device
- * it is device memory, filled through a pinned half by copies in the loader's own stream.
+ * What a sample looks like depends on (seed, epoch, sample) and where it comes depends on (seed,
+ * epoch, position), so batches are bit-identical for any number of threads and slots, for any world
+ * size (ranks take slices of the same global batch), and after a resume. Threads fill slots ahead
+ * of their use, across the end of an epoch. A slot is host memory on a host device; on another
+ * device it is device memory, filled from a pinned copy in the loader's own stream.
  *
  * Thread rule: one thread at a time calls acquire, release and destroy of a loader; several loaders
- * may share a dataset. Ownership: the dataset and the device outlive the loader; a slot belongs to
- * the consumer from acquire to release. */
+ * may share a dataset. Ownership: the dataset and the device must outlive the loader; a slot
+ * belongs to the consumer from acquire to release. */
 #ifndef FF_LOADER_LOADER_H
 #define FF_LOADER_LOADER_H
 
@@ -35,8 +35,8 @@ typedef enum ff_last_batch {
     FF_LAST_BATCH_KEEP,
 } ff_last_batch;
 
-/* Where a run is: what has to be stored to go on with the same batches. `position` and `batch`
- * count in the whole world's order, so another world size continues the same order. */
+/* The position of a run, to be stored to continue with the same batches. `position` and `batch`
+ * refer to the global order, so another world size continues the same order. */
 typedef struct ff_loader_position {
     uint64_t seed;
     uint64_t batch;    /* samples a global batch */
@@ -44,23 +44,24 @@ typedef struct ff_loader_position {
     uint32_t epoch;
 } ff_loader_position;
 
-/* What placements on a device (loader/batches.h) ask of the loader; all zero otherwise. */
+/* Requirements of placements on a device (loader/batches.h); all zero otherwise. */
 typedef struct ff_loader_feed {
-    /* Rows hold samples as stored, not augmented, for kernels that do the rest: slots have the
-     * dataset's dtype, layout and size, no params, and what is in padding rows is undefined. */
+    /* Rows hold samples as stored, not augmented; kernels do the rest. Slots have the dataset's
+     * dtype, layout and size, and no params; padding rows are undefined. */
     bool raw;
     /* With order sequential: positions count in storage order. */
     bool storage_order;
-    /* Batch number b of this loader lies in slot b mod slots; slots are released in their order. */
+    /* Batch number b of this loader is in slot b mod slots; slots are released in their order. */
     bool cyclic;
     uint32_t row_align; /* rows begin at its multiples, a power of two up to 64; 0 = packed */
 } ff_loader_feed;
 
-/* How samples of raw shards are come by. */
+/* How samples of raw shards are read. */
 typedef enum ff_loader_access {
-    FF_ACCESS_AUTO,   /* read where they take more than the machine's memory, else mapped */
-    FF_ACCESS_MAPPED, /* where they lie in the page cache */
-    FF_ACCESS_READ,   /* one request a sample, past the page cache where the file system can */
+    FF_ACCESS_AUTO,   /* FF_ACCESS_READ where they are larger than the machine's memory, else mapped
+                       */
+    FF_ACCESS_MAPPED, /* in place, through the page cache */
+    FF_ACCESS_READ,   /* one request per sample, bypassing the page cache where possible */
 } ff_loader_access;
 
 typedef struct ff_loader_options {
@@ -73,17 +74,17 @@ typedef struct ff_loader_options {
     uint64_t seed;
 
     /* The first batch: `position` samples into `epoch`; one after the last batch of an epoch means
-     * the next epoch. After `epochs` epochs (the started one among them) acquire gives NULL; 0 = no
-     * end. */
+     * the next epoch. After `epochs` epochs (including the started one) acquire returns NULL; 0 =
+     * no end. */
     uint32_t epoch, epochs;
     uint64_t position;
 
     ff_augment_spec augment;
 
-    /* What comes out. dtype: f32, f16 or bf16 (FF_DTYPE_COUNT = f32); u8 and u16 only from the same
-     * dtype: values as stored, for normalizing elsewhere. layout: FF_CHW = N C H W, FF_HWC =
-     * N H W C. height and width 0: what the augmentation makes (rrc, resize), else the dataset's,
-     * which must then have one size. */
+    /* The output. dtype: f32, f16 or bf16 (FF_DTYPE_COUNT = f32); u8 and u16 only from the same
+     * dtype: values as stored, for normalizing elsewhere. layout: FF_CHW = N C H W, FF_HWC = N H W
+     * C. height and width 0: the augmentation's (rrc, resize), else the dataset's, which must then
+     * have one size. */
     ff_dtype dtype;
     ff_layout layout;
     uint32_t height, width;
@@ -92,10 +93,10 @@ typedef struct ff_loader_options {
     const char *const *label;
     size_t label_count;
 
-    /* This loader's share of each global batch: of `share_total` parts the parts from share_begin
-     * to before share_end. Rank r of w: r, r + 1, w; a replica with 2 of 2 + 3 + 3 parts: 0, 2, 8.
-     * The cuts lie at even positions, so that partners of a mixup stay together. A share may be
-     * empty: its slots have rows 0, and come all the same. share_total 0 = everything. */
+    /* This loader's share of each global batch: the parts [share_begin, share_end) of share_total.
+     * Rank r of w: r, r + 1, w; a replica with 2 of 2 + 3 + 3 parts: 0, 2, 8. Cuts are at even
+     * positions, so that partners of a mixup stay together. A share may be empty: its slots have
+     * rows 0 but still come. share_total 0 = everything. */
     uint32_t share_begin, share_end, share_total;
 
     /* Threads that fill slots; 0 = acquire fills them itself. -1 = as many as there are CPUs, at
@@ -105,7 +106,7 @@ typedef struct ff_loader_options {
     uint32_t slots;
 
     ff_loader_access access;
-    ff_device *device; /* NULL = a host device of the loader's own */
+    ff_device *device; /* NULL = the loader creates a host device */
     ff_loader_feed feed;
 } ff_loader_options;
 
@@ -114,7 +115,7 @@ ff_loader_options ff_loader_defaults(void);
 
 /* Where a row of a batch comes from. */
 typedef struct ff_slot_source {
-    uint64_t sample[2]; /* the second one only where two samples are mixed; else the same */
+    uint64_t sample[2]; /* the second differs only where two samples are mixed */
     float weight[2];    /* 1 and 0 unless mixed; their sum is 1 */
     bool padding;       /* after the last sample: a row of zeros */
 } ff_slot_source;
@@ -131,18 +132,18 @@ typedef struct ff_slot_label {
 typedef struct ff_slot {
     void *data;    /* [rows, C, H, W] or [rows, H, W, C] of dtype, device memory, 64 B aligned */
     float *weight; /* [rows] device: 1, or 0 for padding */
-    /* [rows] device, with mixup or cutmix, else NULL: the share that a row's own sample and label
-     * have; the rest is the sample and label of row ^ 1. 1 where a row is not mixed. */
+    /* [rows] device, with mixup or cutmix, else NULL: the weight of a row's own sample and label;
+     * the rest is that of row ^ 1. 1 where a row is not mixed. */
     float *mix;
     ff_slot_label *label; /* [label_count] */
     size_t label_count;
-    /* [rows], host, what became of each row; raw slots have no params (NULL). */
+    /* [rows], host: source and augmentation of each row; raw slots have no params (NULL). */
     const ff_slot_source *source;
     const ff_augment_params *params;
-    uint64_t row_bytes; /* from a row of data to the next */
+    uint64_t row_bytes; /* stride of data's rows */
 
-    uint32_t rows;  /* of this share of a full batch: the shape, the same for every slot */
-    uint32_t count; /* samples in it, from the front; rows after them are padding */
+    uint32_t rows;  /* of this share of a full batch; the same for every slot */
+    uint32_t count; /* samples in it; rows after them are padding */
     uint32_t channels, height, width;
     ff_dtype dtype;
     ff_layout layout;
@@ -155,51 +156,51 @@ typedef struct ff_slot {
     ff_loader_position next; /* what to store once this batch has been used */
 
     /* Data, labels and weights are valid for a stream that waits for it, or for the host after
-     * event_synchronize; on a unified device they are when acquire returns. */
+     * event_synchronize; on a unified device they are valid when acquire returns. */
     ff_event *ready;
 
     uint32_t index; /* of the slot, 0..slots-1 */
 } ff_slot;
 
 /* Checks every option before anything is allocated or started. FF_USAGE names what is wrong (an
- * output larger than the padded samples, samples of different sizes that nothing makes one, a dtype
- * that cannot be made, an unknown field, a position after the end); also FF_NO_MEMORY and the
- * device's errors. On failure *loader = NULL. */
+ * output larger than the padded samples, samples of different sizes without a resize, an impossible
+ * dtype, an unknown field, a position after the end); also FF_NO_MEMORY and the device's errors. On
+ * failure *loader = NULL. */
 FF_MUST_USE ff_status ff_loader_create(ff_loader **loader, ff_dataset *dataset,
                                        const ff_loader_options *options, ff_error *error);
 
-/* At any time, also with slots acquired (their contents end) and threads at work: stops and joins
- * them and frees everything. NULL is accepted. */
+/* May be called at any time, also with acquired slots (they become invalid) and running threads:
+ * stops and joins the threads and frees everything. NULL is accepted. */
 void ff_loader_destroy(ff_loader **loader);
 
-/* The next batch, in order; *slot = NULL after the last one. Waits until it is filled. An error of
- * the thread that filled it comes here, as the one sentence of its lowest row, and again at every
- * later call; batches before it are still given. Slots may be held while others are acquired, up to
- * one less than there are (FF_USAGE beyond: the loader could never fill the next). */
+/* The next batch, in order; *slot = NULL after the last one. Waits until it is filled. An error in
+ * filling it is returned here, that of its lowest row, and again by every later call; batches
+ * before it are still returned. Slots may be held while others are acquired, up to one less than
+ * there are (else FF_USAGE: the loader could never fill the next one). */
 FF_MUST_USE ff_status ff_loader_acquire(ff_loader *loader, ff_slot **slot, ff_error *error);
 
-/* Gives a slot back, to be filled again once `consumed` is done (NULL = the consumer is through
- * with it). The event stays the consumer's, who neither destroys it nor records it anew before this
- * slot is acquired again or the loader destroyed. Any order of releases will do. */
+/* Returns a slot, to be filled again once `consumed` is done (NULL = the consumer has finished).
+ * The consumer keeps the event, but must neither destroy nor re-record it before this slot is
+ * acquired again or the loader destroyed. Slots may be released in any order. */
 void ff_loader_release(ff_loader *loader, ff_slot *slot, ff_event *consumed);
 
 typedef struct ff_loader_info {
     uint64_t samples;           /* of the dataset */
     uint64_t batches_per_epoch; /* of an epoch from its start */
-    uint64_t slot_bytes;        /* slots lie this far apart, in the order of their indexes */
+    uint64_t slot_bytes;        /* stride of the slots, in the order of their indexes */
     uint64_t row_bytes;
     uint32_t rows, channels, height, width; /* of a batch; raw slots: as stored */
     uint32_t slots;
     int threads;
-    uint64_t block, group; /* of block order, as chosen */
+    uint64_t block, group; /* of block order */
     bool direct;           /* samples are read, not mapped */
-    /* Where that is because they are larger than memory: how many bytes they take; else 0. */
+    /* The samples' bytes, if `direct` is set because they are larger than memory; else 0. */
     uint64_t beyond_memory_bytes;
 } ff_loader_info;
 
 ff_loader_info ff_loader_describe(const ff_loader *loader);
 
-/* Slot 0, for its addresses: those of slot i are i * slot_bytes after them. What it holds is
+/* Slot 0, for its addresses: those of slot i are i * slot_bytes after them. Its content is
  * undefined. */
 const ff_slot *ff_loader_first_slot(const ff_loader *loader);
 
@@ -213,8 +214,8 @@ typedef struct ff_loader_stats {
 
 ff_loader_stats ff_loader_measure(ff_loader *loader);
 
-/* The rows of a global batch of `batch` samples before part `part` of `total`: even but for the
- * end. */
+/* The first row of part `part` of `total` of a global batch of `batch` samples: even, except for
+ * the end. */
 uint64_t ff_loader_share(uint64_t batch, uint32_t part, uint32_t total);
 
 #endif

@@ -1,5 +1,5 @@
 /* In which order an epoch visits the samples: a pure function of (seed, epoch, position), with no
- * table and no memory, one text for the host (C11) and CUDA C.
+ * table and no memory, one source for host (C11) and CUDA C.
  *
  * The permutation. Positions [0, n) are numbers of b = bit length of n - 1 bits, split into a low
  * part of b / 2 bits and a high part of the rest. Six rounds of an unbalanced Feistel network over
@@ -26,9 +26,9 @@
  *               are permuted within their group. So a pass touches `group` blocks at a time, which
  *               suits data larger than memory, and every epoch forms other groups.
  *
- * A sample here is its number, but with block order its place in storage, for blocks are meant to
- * lie together on the disk; where a dataset is stored in another order than that of its numbers,
- * the loader maps places to numbers.
+ * A sample here is its number, but with block order its place in storage, so that a block is
+ * contiguous on disk. Where storage order differs from the order of numbers, the loader maps places
+ * to numbers.
  *
  * Golden values (tests/unit/test_order.c), seed 42:
  *   random, n = 10, epoch 0:              0 8 5 7 6 9 3 2 4 1
@@ -55,7 +55,7 @@ typedef enum ff_order_kind {
     FF_ORDER_KIND_COUNT,
 } ff_order_kind;
 
-/* What is recorded to repeat an order. */
+/* Recorded, to repeat an order. */
 typedef struct ff_order_spec {
     uint64_t count; /* samples, > 0 */
     uint64_t seed;
@@ -73,7 +73,7 @@ typedef struct ff_permutation {
     uint32_t passes;
 } ff_permutation;
 
-/* An order of one epoch: everything that its positions share. Plain data, copied by value. */
+/* The order of one epoch: everything that its positions share. Plain data, copied by value. */
 typedef struct ff_order {
     ff_order_spec spec;
     ff_permutation outer; /* of samples, or of blocks */
@@ -81,7 +81,7 @@ typedef struct ff_order {
     uint64_t block_count;
     uint64_t group_samples; /* group * block, or more than count where all blocks are one group */
     uint64_t deficit;       /* samples by which the short block is shorter than the others */
-    uint64_t short_place;   /* where the short block comes among the permuted blocks */
+    uint64_t short_place;   /* the short block's place among the permuted blocks */
     uint64_t short_group;   /* its group */
     uint64_t short_end;     /* position after that group */
 } ff_order;
@@ -173,7 +173,7 @@ FF_HD void ff_order_init(ff_order *order, const ff_order_spec *spec, uint32_t ep
     ff_permutation_init(&order->inner, 1, spec->seed, epoch, 2);
     if (order->spec.group > order->block_count) order->spec.group = order->block_count;
     order->group_samples = order->spec.group * spec->block;
-    /* The short block is the last in storage, and anywhere in an epoch. */
+    /* The short block is the last in storage, but may be anywhere in an epoch. */
     order->short_place = ff_permutation_inverse(&order->outer, order->block_count - 1, 0);
     order->short_group = order->short_place / order->spec.group;
     uint64_t last_place = (order->short_group + 1) * order->spec.group;
@@ -186,7 +186,7 @@ FF_HD uint64_t ff_order_at(const ff_order *order, uint64_t position) {
     if (order->spec.kind == FF_ORDER_RANDOM) return ff_permutation_at(&order->outer, position, 0);
     if (order->spec.kind == FF_ORDER_SEQUENTIAL) return position;
     uint64_t block = order->spec.block, group_blocks = order->spec.group;
-    /* After the short block's group, positions are those of full blocks less the deficit. */
+    /* After the short block's group, positions are shifted by the deficit. */
     uint64_t after = position >= order->short_end ? order->deficit : 0;
     uint64_t group = (position + after) / order->group_samples;
     uint64_t within = position + after - group * order->group_samples;
@@ -197,7 +197,7 @@ FF_HD uint64_t ff_order_at(const ff_order *order, uint64_t position) {
     ff_permutation inner = order->inner;
     ff_permutation_resize(&inner, blocks * block - deficit);
     within = ff_permutation_at(&inner, within, ff_order_mix((uint32_t)group + 1));
-    /* Samples after the short block of this group lie in full blocks again. */
+    /* Samples after the short block of this group are in full blocks again. */
     if (deficit && within >= (order->short_place - first_block + 1) * block - deficit)
         within += deficit;
     uint64_t place = within / block;
@@ -216,7 +216,7 @@ const char *ff_order_name(ff_order_kind kind);
  * classes a batch of 256 still holds over 90 % of the classes that random order gives it. */
 void ff_order_default_blocks(uint64_t sample_bytes, uint64_t *block, uint64_t *group);
 
-/* FF_USAGE where the spec is none: count, block or group 0, or too large to multiply. */
+/* FF_USAGE where count, block or group is 0 or too large to multiply. */
 FF_MUST_USE ff_status ff_order_check(const ff_order_spec *spec, ff_error *error);
 #endif
 

@@ -1,4 +1,4 @@
-/* Counter-based random numbers: Philox4x32-10, one text for the host (C11) and CUDA C.
+/* Counter-based random numbers: Philox4x32-10, one source for host (C11) and CUDA C.
  *
  * Source: J. K. Salmon, M. A. Moraes, R. O. Dror, D. E. Shaw, "Parallel Random Numbers: As Easy as
  * 1, 2, 3", SC 2011; the constants and known answers are those of their library Random123.
@@ -27,8 +27,8 @@
 
 #include <stdint.h>
 
-/* A function that host and device compile from this one text: integers and exact operations only.
- */
+/* A function compiled for host and device from the same source: integers and exact operations
+ * only. */
 #ifdef __CUDACC__
 #define FF_HD static __host__ __device__ __forceinline__
 #else
@@ -54,11 +54,11 @@ enum {
     /* FF_DOMAIN_AUGMENT; 25 is the next free one. */
     FF_BLOCK_CROP = 0, /* and a random flip */
     FF_BLOCK_CUTOUT = 1,
-    FF_BLOCK_RESIZED_CROP = 2, /* to 11: a try each */
+    FF_BLOCK_RESIZED_CROP = 2, /* to 11: one per try */
     FF_BLOCK_JITTER = 12,
     FF_BLOCK_JITTER_ORDER = 13,
     FF_BLOCK_ERASE = 14,
-    FF_BLOCK_ERASE_BOX = 15, /* to 24: a try each */
+    FF_BLOCK_ERASE_BOX = 15, /* to 24: one per try */
 
     /* FF_DOMAIN_FLIP. */
     FF_BLOCK_FLIP = 0,
@@ -67,7 +67,7 @@ enum {
     FF_BLOCK_MIX = 0,
     FF_BLOCK_MIX_KIND = 1,
 };
-/* Boxes of resized crops and of erasing are tried so often. */
+/* Tries for the box of a resized crop and of erasing. */
 #define FF_BOX_TRIES 10u
 
 typedef struct ff_random {

@@ -33,31 +33,31 @@ ff_status ff_placement_choose(ff_placement asked, const ff_placement_facts *fact
                 ff_add_u64(wanted, spare, &wanted) && wanted <= free_bytes;
     *chosen = asked;
     if (asked != FF_PLACEMENT_AUTO) {
-        snprintf(reason, reason_bytes, "Placement: %s, as asked for.", names[asked]);
+        snprintf(reason, reason_bytes, "Placement: %s, as requested.", names[asked]);
         if (asked == FF_PLACEMENT_HOST) return FF_OK;
         if (facts->unable)
             return ff_fail(error, FF_USAGE,
-                           "placement %s leaves the augmentation to the device's kernels, and %s; "
-                           "placement host would do",
+                           "placement %s needs the device's kernels to augment, but %s; use "
+                           "placement host",
                            names[asked], facts->unable);
         if (asked == FF_PLACEMENT_RESIDENT && facts->set_bytes > free_bytes)
             return ff_fail(error, FF_USAGE,
-                           "placement resident: the set takes %s, and the device has %s free; "
-                           "placement stream would do",
+                           "placement resident: the set takes %s, but the device has %s free; "
+                           "use placement stream",
                            ff_say_bytes(facts->set_bytes).text, ff_say_bytes(free_bytes).text);
         return FF_OK;
     }
     if (facts->unable) {
         *chosen = FF_PLACEMENT_HOST;
         snprintf(reason, reason_bytes,
-                 "Placement: host, because augmentation is not left to the device's kernels: %s.",
+                 "Placement: host, because the device's kernels cannot augment: %s.",
                  facts->unable);
         return FF_OK;
     }
     *chosen = fits ? FF_PLACEMENT_RESIDENT : FF_PLACEMENT_STREAM;
     snprintf(reason, reason_bytes,
              "Placement: %s, because the set's %s and %s for the network %s into the "
-             "device's free %s, a %uth of them left alone.",
+             "device's free %s, of which a %uth stays unused.",
              names[*chosen], ff_say_bytes(facts->set_bytes).text,
              ff_say_bytes(facts->reserve_bytes).text, fits ? "fit" : "do not fit",
              ff_say_bytes(free_bytes).text, FF_PLACEMENT_SPARE);

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 
 #define PAGE_BYTES 4096u
-/* Of samples as stored, taken at a time: they stay in a core's own cache. */
+/* Of samples as stored, handled together: they fit a core's cache. */
 #define RUN_BYTES (256u << 10)
 #define RUN_ROWS  64u
 
@@ -23,7 +23,7 @@ const char *ff_stage_name(ff_stage stage) {
 
 /* ---- the host's stages ---------------------------------------------------------------------- */
 
-/* A thread's own. */
+/* Per-thread state. */
 typedef struct worker {
     ff_reader *reader;
     ff_gatherer *gatherer;
@@ -71,7 +71,7 @@ static void work(void *context, size_t index) {
     worker *self = &job->worker[index];
     do {
         uint64_t number = atomic_fetch_add(&job->next, 1);
-        /* Augmentation alone: the same samples again and again, in the cache. */
+        /* Augmentation alone: repeats the same samples, which stay in the cache. */
         if (job->stage == FF_STAGE_AUGMENT) number = index % job->settings.sequence.epoch_batches;
         ff_sequence_batch batch = ff_sequence_at(&job->settings.sequence, number);
         uint32_t failed_row;
@@ -125,7 +125,7 @@ static ff_status run(bench *job, uint64_t budget_ns, double *rate, ff_error *err
     return status;
 }
 
-/* One of the host's stages, with as many threads as the loader would have. */
+/* One of the host's stages, with as many threads as the loader would use. */
 ff_status ff_rates_of_stage(ff_dataset *dataset, const ff_loader_options *given, ff_stage stage,
                             uint64_t budget_ns, ff_rates *rates, ff_error *error) {
     ff_loader_options options = *given;
@@ -158,7 +158,7 @@ ff_status ff_rates_of_loader(ff_dataset *dataset, const ff_loader_options *optio
 
 /* ---- the device's --------------------------------------------------------------------------- */
 
-/* In doubled turns, until a turn takes half the budget. */
+/* Doubles the number of runs until they take half the budget. */
 ff_status ff_rates_of_steps(ff_device *device, ff_stream *stream, uint64_t budget_ns,
                             ff_status (*step)(void *context, ff_stream *stream, ff_error *error),
                             void *context, double *rate, ff_error *error) {

@@ -1,11 +1,11 @@
-/* How fast each stage of the data's way is alone, for finding the bottleneck.
+/* The rate of each stage of the data path alone, for finding the bottleneck.
  *
- *   storage  samples found, read and checked where they lie, in the run's order (compressed ones
- *            are undone: that is how they come)
- *   gather   samples as stored copied into a slot, those just read among them
- *   copy     slots from pinned to device memory; a device of its own only
- *   augment  samples in the cache made into rows of a batch, by the loader's threads; or batches
- *            made by the device's kernels
+ *   storage  samples located, read and checked in place, in the run's order (compressed ones are
+ *            decompressed)
+ *   gather   samples copied as stored into a slot, including reading them
+ *   copy     slots from pinned to device memory; only with separate device memory
+ *   augment  cached samples made into rows of a batch by the loader's threads, or batches made by
+ *            the device's kernels
  *
  * Thread rule: one thread at a time. */
 #ifndef FF_LOADER_RATES_H
@@ -27,7 +27,7 @@ const char *ff_stage_name(ff_stage stage);
 /* Samples a second; 0 = not a stage of every step. */
 typedef struct ff_rates {
     double rate[FF_STAGE_COUNT];
-    int threads; /* that storage, gather and the host's augmentation had; 0 = none of these */
+    int threads; /* of storage, gather and the host's augmentation; 0 = none of these */
     bool host_augments;
 } ff_rates;
 
@@ -45,7 +45,7 @@ FF_MUST_USE ff_status ff_rates_of_stage(ff_dataset *dataset, const ff_loader_opt
 FF_MUST_USE ff_status ff_rates_of_copies(ff_device *device, uint64_t bytes, uint64_t budget_ns,
                                          double *rate, ff_error *error);
 
-/* Runs of step(context, stream) a second; it gives the stream its work. */
+/* Runs of step(context, stream) a second; step enqueues the work in the stream. */
 FF_MUST_USE ff_status ff_rates_of_steps(ff_device *device, ff_stream *stream, uint64_t budget_ns,
                                         ff_status (*step)(void *context, ff_stream *stream,
                                                           ff_error *error),
@@ -57,11 +57,10 @@ typedef struct ff_tuned {
     uint32_t slots;
 } ff_tuned;
 
-/* thread_rate: samples a second that one thread gathers (and augments, where that is its work);
- * copy_rate: that are copied to the device; rows: of a batch; all > 0. Threads that keep up with
- * the copies, with a quarter to spare, at most `cpus`. Slots: one is read by the kernels, one
- * copied, one filled, and as many wait as the copies need to last through 4 ms, in which a thread
- * may lose its CPU; 4 to 16. */
+/* thread_rate: samples per second that one thread gathers (and augments, if the host augments);
+ * copy_rate: samples per second copied to the device; rows: of a batch; all > 0. Threads: enough
+ * for the copies plus a quarter, at most `cpus`. Slots: one read by the kernels, one copied, one
+ * filled, and enough ready ones for 4 ms of copies, in case a thread loses its CPU; 4 to 16. */
 ff_tuned ff_tune(double thread_rate, double copy_rate, uint32_t rows, int cpus);
 
 #endif

@@ -7,13 +7,13 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-/* Of a pinned chunk: large enough for a copy's full rate, small enough to start soon. */
+/* Of a pinned chunk: large enough for the full copy rate, small enough to start early. */
 #define CHUNK_BYTES (8u << 20)
 #define CHUNKS      4u
 
-/* The loader gives the set in storage order, a chunk a batch, in its own device memory; from there
- * it is copied into place. That second copy runs at the device's own rate, tens of times the bus's,
- * and spares a second way of gathering, verifying and reporting. */
+/* The loader reads the set in storage order, one chunk per batch, into its own device memory; from
+ * there it is copied into place. The second copy runs at device memory speed, tens of times the
+ * bus's, and avoids a second implementation of gathering, verifying and reporting. */
 typedef struct upload {
     ff_resident *resident;
     ff_device *device;
@@ -76,7 +76,7 @@ static ff_status prepare(upload *job, ff_dataset *dataset, const ff_loader_optio
     chunks.augment = (ff_augment_spec){0};
     chunks.dtype = metadata->dtype;
     chunks.layout = metadata->layout;
-    /* The output's size means nothing here, but samples of several sizes must have one. */
+    /* The output's size is not used here, but samples of several sizes need one. */
     chunks.height = chunks.width = metadata->variable_size;
     chunks.share_total = 0;
     chunks.slots = CHUNKS;
@@ -115,7 +115,7 @@ static ff_status prepare_labels(ff_resident *resident, const ff_slot *slot, ff_e
     return FF_OK;
 }
 
-/* Rows of several sizes, each after the one before. */
+/* Places rows of several sizes one after another. */
 static ff_status place_rows(upload *job, ff_dataset *dataset, const ff_slot *slot,
                             ff_error *error) {
     const ff_device_table *table = job->device->table;

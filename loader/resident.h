@@ -1,15 +1,14 @@
-/* A whole set in device memory, as stored: uploaded once, by the loader's own ring.
- * Private to loader/. Ownership: device and dataset outlive it. Thread rule: read-only after
- * creation. */
+/* A whole set in device memory, as stored: uploaded once, by the loader's own ring. Private to
+ * loader/. Ownership: device and dataset must outlive it. Thread rule: read-only after creation. */
 #ifndef FF_LOADER_RESIDENT_H
 #define FF_LOADER_RESIDENT_H
 
 #include "loader/loader.h"
 
-/* Rows begin at multiples of this: what kernels read at once. */
+/* Rows begin at multiples of this, the width of the kernels' loads. */
 #define FF_RESIDENT_ALIGN 16u
 
-/* What an upload takes on the device meanwhile, at most, for samples of up to a few MiB. */
+/* Upper bound of the device memory used during an upload, for samples of up to a few MiB. */
 #define FF_RESIDENT_EXTRA (UINT64_C(40) << 20)
 
 typedef struct ff_resident {
@@ -27,13 +26,13 @@ typedef struct ff_resident {
 /* Bytes of all rows. */
 FF_MUST_USE ff_status ff_resident_bytes(ff_dataset *dataset, uint64_t *bytes, ff_error *error);
 
-/* Uploads the samples and the label fields of `options`, whose threads, verification and errors
- * are the loader's; FF_INTERRUPTED after a signal; FF_NO_MEMORY where the device has not enough.
- * On failure everything is released. */
+/* Uploads the samples and the label fields of `options`, whose threads, verification and errors are
+ * the loader's; FF_INTERRUPTED after a signal; FF_NO_MEMORY where the device has too little. On
+ * failure everything is released. */
 FF_MUST_USE ff_status ff_resident_upload(ff_resident *resident, ff_dataset *dataset,
                                          const ff_loader_options *options, bool quiet,
                                          ff_error *error);
-/* After the work that reads it is done. A zeroed one is accepted. */
+/* The work that reads it must be done. A zeroed one is accepted. */
 void ff_resident_release(ff_resident *resident);
 
 #endif

@@ -1,6 +1,6 @@
 #include "loader/ring.h"
 
-/* Keeps the error of the lowest row, so that the sentence does not depend on who was first. */
+/* Keeps the error of the lowest row, so that the message does not depend on timing. */
 static void note_failure(ff_loader *loader, ff_ring_slot *slot, uint32_t row, ff_status status,
                          const ff_error *error) {
     loader->failed = true;
@@ -10,21 +10,21 @@ static void note_failure(ff_loader *loader, ff_ring_slot *slot, uint32_t row, ff
     slot->error = *error;
 }
 
-/* Waits until nobody reads what the slot held. On a unified device the consumer's work reads the
- * memory itself; else the copy reads the pinned half, and the copy's own stream waits for the
- * consumer. Without the lock. */
+/* Waits until nobody reads the slot any more. On a unified device the consumer reads the memory
+ * itself; else the copy reads the pinned half, and the copy's stream waits for the consumer. Called
+ * without the lock. */
 static ff_status await_slot(ff_loader *loader, ff_ring_slot *slot, ff_error *error) {
     const ff_device_table *table = loader->device->table;
     ff_event *event = table->unified ? slot->consumed : slot->slot.ready;
     return event ? table->event_synchronize(loader->device, event, error) : FF_OK;
 }
 
-/* The whole batch lies in the pinned half: send it off. Without the lock. */
+/* Enqueues the copy of the batch, which is complete in the pinned half. Called without the lock. */
 static ff_status send_slot(ff_loader *loader, ff_ring_slot *slot, ff_error *error) {
     const ff_device_table *table = loader->device->table;
     ff_device *device = loader->device;
     ff_status status = FF_OK;
-    pthread_mutex_lock(&loader->stream_mutex); /* a stream is one thread's at a time */
+    pthread_mutex_lock(&loader->stream_mutex); /* one thread at a time may use a stream */
     if (!table->unified) {
         if (slot->consumed)
             status = table->stream_wait(device, loader->stream, slot->consumed, error);
@@ -38,7 +38,7 @@ static ff_status send_slot(ff_loader *loader, ff_ring_slot *slot, ff_error *erro
     return status;
 }
 
-/* Fills run `run` of `slot`; called and left with the lock. */
+/* Fills run `run` of `slot`; called with the lock held, which is released meanwhile. */
 static void fill_run(ff_loader *loader, ff_gatherer *gatherer, ff_ring_slot *slot, uint32_t run) {
     ff_error error;
     uint32_t rows = loader->settings.rows, failed_row = 0;
@@ -79,7 +79,7 @@ static ff_ring_slot *free_slot(ff_loader *loader) {
     return NULL;
 }
 
-/* Opens the next batch in a free slot; called and left with the lock, given up meanwhile. */
+/* Opens the next batch in a free slot; called with the lock held, which is released meanwhile. */
 static void open_batch(ff_loader *loader, ff_ring_slot *slot) {
     ff_error error;
     slot->state = FF_RING_OPENING;

@@ -1,10 +1,10 @@
-/* The ring of slots: threads take tickets for runs of rows in rising order, fill them, and the
+/* The ring of slots: threads take tickets for runs of rows in increasing order and fill them; the
  * consumer takes whole batches in order. Private to loader/.
  *
- * Life of a slot: FREE -> OPENING (its last consumer may still be reading: wait for that outside of
- * the lock) -> FILLING (tickets are handed out) -> READY -> HELD (by the consumer) -> FREE.
- * A batch takes any free slot, and batches open in order; so while the consumer holds fewer slots
- * than there are, the next batch can always be filled: no order of releases can deadlock. */
+ * Life of a slot: FREE -> OPENING (its last consumer may still be reading: wait for that without
+ * the lock) -> FILLING (tickets are handed out) -> READY -> HELD (by the consumer) -> FREE. A batch
+ * takes any free slot, and batches open in order; so as long as the consumer does not hold all
+ * slots, the next batch can always be filled: no order of releases can deadlock. */
 #ifndef FF_LOADER_RING_H
 #define FF_LOADER_RING_H
 
@@ -20,13 +20,13 @@ typedef enum ff_ring_state {
 } ff_ring_state;
 
 typedef struct ff_ring_slot {
-    ff_slot slot; /* first: the consumer's pointer is this one */
+    ff_slot slot; /* first: the consumer's pointer points to it */
     ff_ring_state state;
     uint64_t sequence; /* of the batch in it */
     ff_sequence_batch batch;
     uint32_t runs_left; /* tickets not yet done */
     ff_event *consumed; /* the consumer's; NULL = nothing to wait for */
-    uint8_t *memory;    /* device: its part of the loader's */
+    uint8_t *memory;    /* device: part of the loader's memory */
     uint8_t *pinned;    /* what threads write to: memory itself on a unified device */
     ff_slot_source *source;
     ff_augment_params *params;
@@ -57,17 +57,17 @@ struct ff_loader {
     bool failed; /* a batch failed: open no other */
     ff_loader_stats stats;
 
-    ff_status status; /* what acquire gave as an error, to give again */
+    ff_status status; /* the error that acquire returned, to be returned again */
     ff_error error;
 
-    ff_gatherer **gatherer; /* a thread's own; [0] is the consumer's where there are none */
+    ff_gatherer **gatherer; /* one per thread; [0] is the consumer's without threads */
     ff_threads *threads;
 };
 
 /* The body of thread number `index`, until the loader stops. */
 void ff_ring_thread(void *loader, int index);
 
-/* Without threads: the consumer fills the next batch itself. With the lock. */
+/* Without threads: the consumer fills the next batch itself. Called with the lock held. */
 void ff_ring_fill(ff_loader *loader);
 
 #endif

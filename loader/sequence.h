@@ -1,11 +1,11 @@
-/* The sequence of batches of a run: where batch number `number` of it lies; one text for the host
+/* The sequence of batches of a run: the position of batch number `number`. One source for host
  * (C11) and CUDA C, integers only. Pure. */
 #ifndef FF_LOADER_SEQUENCE_H
 #define FF_LOADER_SEQUENCE_H
 
 #include "loader/philox.h"
 
-/* `first_batches` in the first epoch, from `first_position`, then `epoch_batches` in every other
+/* `first_batches` in the first epoch, from `first_position`, then `epoch_batches` in each further
  * one. */
 typedef struct ff_sequence {
     uint64_t count; /* samples of the dataset */
@@ -44,7 +44,7 @@ FF_HD ff_sequence_batch ff_sequence_at(const ff_sequence *sequence, uint64_t num
     uint64_t left = sequence->count - batch.global_position;
     batch.global_count = (uint32_t)(left < sequence->batch ? left : sequence->batch);
     batch.position = batch.global_position + sequence->share_begin;
-    /* Cuts are those of a full batch, so a share's shape never changes. */
+    /* Cuts are as in a full batch, so a share's shape never changes. */
     uint64_t before =
         sequence->share_begin < batch.global_count ? sequence->share_begin : batch.global_count;
     uint64_t here = batch.global_count - before;
@@ -58,8 +58,8 @@ FF_HD ff_sequence_batch ff_sequence_at(const ff_sequence *sequence, uint64_t num
 struct ff_dataset;
 struct ff_loader_options;
 
-/* The sequence of the batches that a loader of `options` gives. FF_USAGE: a batch of no or too many
- * samples, a position beyond the last sample, a share that is none. */
+/* The sequence of the batches of a loader with these options. FF_USAGE: a batch of no or too many
+ * samples, a position beyond the last sample, an invalid share. */
 FF_MUST_USE ff_status ff_sequence_init(ff_sequence *sequence, struct ff_dataset *dataset,
                                        const struct ff_loader_options *options, ff_error *error);
 #endif

@@ -39,14 +39,14 @@ static ff_status resolve_order(ff_loader_settings *settings, const ff_loader_opt
         if (settings->order.group == 0) settings->order.group = group;
     }
     FF_TRY(ff_order_check(&settings->order, error));
-    /* Block order wants neighbours on the disk. */
+    /* Block order needs neighbours on disk. */
     if (options->order != FF_ORDER_BLOCK && !options->feed.storage_order) return FF_OK;
     return ff_dataset_storage_order(settings->dataset, &settings->sample_of_place, error);
 }
 
 /* ---- shapes and memory ---------------------------------------------------------------------- */
 
-/* The output's size: as asked for, else as the augmentation makes it, else the samples'. */
+/* The output's size: the options', else the augmentation's, else the samples'. */
 static ff_status choose_size(ff_loader_settings *settings, const ff_loader_options *options,
                              ff_error *error) {
     const ff_metadata *metadata = settings->metadata;
@@ -68,7 +68,7 @@ static ff_status choose_size(ff_loader_settings *settings, const ff_loader_optio
     if (settings->height > FF_SIDE_LIMIT || settings->width > FF_SIDE_LIMIT)
         return ff_fail(error, FF_USAGE, "an output of %ux%u is too large; a side has at most %u",
                        settings->height, settings->width, FF_SIDE_LIMIT);
-    /* The narrowest that a sample of any shape becomes. */
+    /* The smallest size that a sample of any shape is resized to. */
     height = metadata->height, width = metadata->width;
     if (metadata->variable_size && settings->augment.resize)
         height = width = settings->augment.resize;
@@ -76,7 +76,7 @@ static ff_status choose_size(ff_loader_settings *settings, const ff_loader_optio
                             error);
 }
 
-/* Bytes of the largest sample as stored: where sizes differ, often less than their bounds make. */
+/* Bytes of the largest sample as stored: where sizes differ, often less than their bounds imply. */
 static ff_status largest_sample(const ff_loader_settings *settings, uint64_t *bytes,
                                 ff_error *error) {
     const ff_metadata *metadata = settings->metadata;

@@ -1,5 +1,5 @@
-/* What a loader's options come to: checked and worked out once, before anything is started.
- * Private to loader/. Thread rule: read-only after ff_loader_settings_init. */
+/* A loader's options, checked and resolved once, before anything is started. Private to loader/.
+ * Thread rule: read-only after ff_loader_settings_init. */
 #ifndef FF_LOADER_SETTINGS_H
 #define FF_LOADER_SETTINGS_H
 
@@ -14,7 +14,7 @@ typedef struct ff_loader_settings {
     uint64_t count; /* samples of the dataset */
 
     ff_order_spec order;
-    uint64_t *sample_of_place; /* block order over another storage order; NULL = the same */
+    uint64_t *sample_of_place; /* for block order where storage order differs; NULL = the same */
     uint64_t seed;
     ff_augment_spec augment;
     ff_augment_host host;
@@ -23,19 +23,19 @@ typedef struct ff_loader_settings {
     ff_sequence sequence; /* of batches */
     uint32_t rows;        /* of this share: sequence.rows */
     uint32_t height, width;
-    uint64_t row_bytes; /* from a row's data to the next */
+    uint64_t row_bytes; /* stride of the rows */
     bool raw, cyclic;   /* as in ff_loader_feed */
 
     size_t label_count;
     size_t *field;               /* [label_count] of the metadata */
-    uint64_t label_values_limit; /* bytes of the largest of them as stored */
+    uint64_t label_values_limit; /* bytes of the largest label as stored */
 
     /* A slot's memory, one block: data | label 0 | label 1 ... | weight | mix, each at a multiple
      * of 64. */
     uint64_t *label_offset; /* [label_count] */
     uint64_t weight_offset;
-    uint64_t mix_offset; /* 0 where nothing is mixed */
-    uint64_t slot_bytes; /* a multiple of 256, so that all slots lie in one block */
+    uint64_t mix_offset; /* 0 without mixup and cutmix */
+    uint64_t slot_bytes; /* a multiple of 256, so that all slots fit in one block */
 
     int threads;
     uint32_t slots;
@@ -53,7 +53,7 @@ ff_loader_info ff_loader_settings_describe(const ff_loader_settings *settings);
 ff_loader_position ff_loader_settings_next(const ff_loader_settings *settings,
                                            const ff_sequence_batch *batch);
 
-/* Label number `i` of a batch, whose values lie at `values`. */
+/* Label number `i` of a batch, with its values at `values`. */
 ff_slot_label ff_loader_settings_label(const ff_loader_settings *settings, size_t i, void *values);
 
 #endif

@@ -5,7 +5,7 @@
 #include <string.h>
 #include <wchar.h>
 
-/* The bytes of the character at `text`, which is not empty, and its columns. */
+/* Bytes of the character at `text` (not empty); *columns = its width. */
 static size_t step(const char *text, int *columns) {
     wchar_t character;
     mbstate_t state = {0};
@@ -18,7 +18,8 @@ static size_t step(const char *text, int *columns) {
 }
 
 static size_t fit(const char *text, int limit, int *used) {
-    /* The program itself stays in the C locale, so that numbers have points. */
+    /* The program itself stays in the C locale, so that numbers are printed with a decimal
+     * point. */
     locale_t locale = newlocale(LC_CTYPE_MASK, "C.UTF-8", (locale_t)0), before = (locale_t)0;
     if (locale) before = uselocale(locale);
     size_t at = 0;

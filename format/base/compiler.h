@@ -1,11 +1,13 @@
-/* Per-function instruction sets: one source, compiled for the CPUs worth it, chosen when the
- * program starts. Results are bit-identical in all clones because everything is built with
- * -ffp-contract=off. Off under the sanitizers, whose runtimes start later than ifunc resolvers. */
+/* Per-function instruction sets: one source, compiled once per instruction set; the clone for this
+ * CPU is chosen when the program starts. Results are bit-identical in all clones because everything
+ * is built with -ffp-contract=off. Off under the sanitizers, whose runtimes start later than ifunc
+ * resolvers. */
 #ifndef FF_BASE_COMPILER_H
 #define FF_BASE_COMPILER_H
 
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && !defined(FF_NO_CLONES)
-/* By feature: GCC takes "arch=haswell" for those very Intel models, and others get the baseline. */
+/* By feature: GCC matches "arch=haswell" with those Intel models alone; other CPUs would get the
+ * baseline. */
 #define FF_CLONES __attribute__((target_clones("default", "avx2", "avx512f")))
 #else
 #define FF_CLONES

@@ -16,7 +16,7 @@
 
 enum { APPEND = -1 };
 
-/* All of the bytes, at an offset or where the descriptor stands; false with errno. */
+/* Writes all bytes, at an offset or at the descriptor's position; false with errno set. */
 static bool put_all(int fd, const void *bytes, size_t length, int64_t offset) {
     const char *from = bytes;
     for (size_t done = 0; done < length;) {
@@ -78,10 +78,10 @@ enum { BUFFER_BYTES = 1 << 18, WRITE_BACK_BYTES = 8 << 20 };
 
 struct ff_file {
     int descriptor;
-    char *directory; /* to be synced; NULL where nothing is */
+    char *directory; /* to be synced; NULL = not synced */
     char *path;
     char *temporary;   /* NULL where the path is written to directly */
-    const char *shown; /* which of the two sentences name */
+    const char *shown; /* which of the two error messages name */
     uint64_t offset;   /* appended, buffered bytes included */
     uint64_t pushed;   /* write-back was started up to here */
     size_t buffered;
@@ -122,7 +122,7 @@ done:
     return status;
 }
 
-/* A name of its own, for others may replace the same file at this moment. */
+/* A unique name: other processes may be replacing the same file. */
 static ff_status open_beside(ff_file *file, ff_error *error) {
     char *temporary;
     FF_TRY(ff_format(&temporary, error, "%s.XXXXXX", file->path));
@@ -132,7 +132,7 @@ static ff_status open_beside(ff_file *file, ff_error *error) {
         return ff_fail_errno(error, "%s: cannot create", file->path);
     }
     file->temporary = temporary;
-    /* mkostemp makes it private; the user's mask decides here. */
+    /* mkostemp creates it with mode 0600; use the umask instead. */
     mode_t mask = umask(0);
     umask(mask);
     if (fchmod(file->descriptor, 0666 & ~mask))
@@ -180,7 +180,7 @@ static ff_status flush(ff_file *file, ff_error *error) {
     size_t length = file->buffered;
     file->buffered = 0;
     FF_TRY(write_all(file, file->buffer, length, error));
-    /* Let the disk work while the next bytes are made, so that the fsync at the end is short. */
+    /* Start write-back while the next bytes are produced, so that the fsync at the end is short. */
     if (file->directory && file->offset - file->pushed >= WRITE_BACK_BYTES) {
         sync_file_range(file->descriptor, (off_t)file->pushed, (off_t)(file->offset - file->pushed),
                         SYNC_FILE_RANGE_WRITE);

@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <ucontext.h>
 
-/* The environment is kept per thread, not per process: two threads may fault at once. */
+/* Per thread, not per process: two threads may fault at once. */
 static _Thread_local sigjmp_buf *volatile guard_target;
 static _Thread_local const void *volatile guard_address;
 
@@ -16,8 +16,8 @@ static pthread_once_t install_once = PTHREAD_ONCE_INIT;
 static void on_bus_error(int number, siginfo_t *info, void *machine_context) {
     if (guard_target) {
         guard_address = info->si_addr;
-        /* Leaving by siglongjmp must not leave signals blocked. The mask before the fault is taken
-         * from here: saving it at every guard would cost a system call each. */
+        /* Leaving by siglongjmp must not leave signals blocked. The mask from before the fault is
+         * in the context: saving it at every guard would cost a system call each. */
         pthread_sigmask(SIG_SETMASK, &((const ucontext_t *)machine_context)->uc_sigmask, NULL);
         siglongjmp(*guard_target, 1);
     }

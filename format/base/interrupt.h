@@ -1,4 +1,4 @@
-/* SIGINT and SIGTERM as a flag: the handler only sets it; loops ask and stop at a safe point.
+/* SIGINT and SIGTERM as a flag: the handler only sets it; loops check it and stop at a safe point.
  * A second signal ends the process at once with 128 + its number. */
 #ifndef FF_BASE_INTERRUPT_H
 #define FF_BASE_INTERRUPT_H

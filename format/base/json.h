@@ -1,5 +1,5 @@
-/* JSON of values that JSON lacks. Every function returns a new reference, NULL without memory.
- * Thread rule: pure. */
+/* JSON for values that JSON has no type for. Every function returns a new reference, or NULL when
+ * out of memory. Thread rule: pure. */
 #ifndef FF_BASE_JSON_H
 #define FF_BASE_JSON_H
 

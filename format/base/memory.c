@@ -52,7 +52,7 @@ ff_status ff_reserve(void *array, size_t *capacity, size_t count, size_t size, c
 }
 
 ff_status ff_grow(void *array, size_t count, size_t size, const char *what, ff_error *error) {
-    size_t capacity = count; /* 16, 32, 64 ...: full where the count is one of them */
+    size_t capacity = count; /* 16, 32, 64 ...: full when count equals it */
     if (count % LEAST_CAPACITY || count & (count - 1)) return FF_OK;
     return ff_reserve(array, &capacity, count + 1, size, what, error);
 }

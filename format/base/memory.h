@@ -36,8 +36,8 @@ FF_MUST_USE ff_status ff_alloc_aligned(void *out, uint64_t count, uint64_t size,
 FF_MUST_USE ff_status ff_reserve(void *array, size_t *capacity, size_t count, size_t size,
                                  const char *what, ff_error *error);
 
-/* The same for arrays that grow one by one: makes `*array`, of which `count` elements are in use,
- * hold one more. Its capacity follows from the count, so only this function may allocate it. */
+/* For arrays that grow one element at a time: makes space for one more after the `count` in use.
+ * The capacity is derived from the count, so only this function may allocate the array. */
 FF_MUST_USE ff_status ff_grow(void *array, size_t count, size_t size, const char *what,
                               ff_error *error);
 
@@ -60,9 +60,7 @@ FF_MUST_USE ff_status ff_buffer_add(ff_buffer *buffer, const void *bytes, size_t
                                     ff_error *error);
 FF_MUST_USE ff_status ff_buffer_printf(ff_buffer *buffer, ff_error *error, const char *format, ...)
     FF_PRINTF(3, 4);
-/* Appends bytes percent-escaped, for lines and messages: all outside 0x21..0x7e, and '%', become
- * %XX.
- */
+/* Appends bytes percent-escaped: '%' and all outside 0x21..0x7e become %XX. */
 FF_MUST_USE ff_status ff_escape(ff_buffer *buffer, const void *bytes, size_t length,
                                 ff_error *error);
 void ff_buffer_free(ff_buffer *buffer);

@@ -1,4 +1,4 @@
-/* Which of the known names a wrong one was meant to be: for "did you mean". */
+/* The known name nearest to an unknown one: for "did you mean". */
 #ifndef FF_BASE_NEAREST_H
 #define FF_BASE_NEAREST_H
 
@@ -6,14 +6,14 @@
 
 /* The best of the names offered so far; begin with {.wanted = ..., .length = ...}. */
 typedef struct ff_nearest {
-    const char *wanted; /* `length` bytes; nothing need end them */
+    const char *wanted; /* `length` bytes, not zero-terminated */
     size_t length;
-    /* NULL = none is within three edits, and a third of the longer word's letters, rounded up. */
+    /* NULL = none is within three edits and a third of the longer word's length, rounded up. */
     const char *name;
     int edits; /* insertions, deletions and replacements from `wanted` to `name` */
 } ff_nearest;
 
-/* Keeps `name` where it is nearer than what was offered before; of equals the first one stays. */
+/* Keeps `name` if it is nearer than all offered before; of equal ones the first is kept. */
 void ff_nearest_offer(ff_nearest *nearest, const char *name);
 
 #endif

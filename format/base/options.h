@@ -24,7 +24,7 @@ typedef struct ff_option {
     const char *name; /* without the dashes */
     char letter;      /* 0 = none */
     ff_option_kind kind;
-    const char *argument; /* how --help calls the value, "N"; for CHOICE NULL = the choices */
+    const char *argument; /* the value's name in --help, "N"; for CHOICE NULL = the choices */
     void *target;
     const char *choices;
     double minimum, maximum; /* INTEGER, REAL, BYTES */
@@ -42,13 +42,13 @@ typedef struct ff_command {
 } ff_command;
 
 typedef enum ff_options_result {
-    FF_OPTIONS_RUN,  /* go on */
+    FF_OPTIONS_RUN,  /* continue */
     FF_OPTIONS_DONE, /* --help or --version was printed: exit 0 */
 } ff_options_result;
 
-/* Parses argv[1..]. Writes option targets; positional arguments are moved to argv[0 ..
- * *positional_count - 1] of `positional` (room for argc). A target keeps its default where its
- * option is absent. FF_USAGE with one sentence on anything wrong. */
+/* Parses argv[1..]. Writes option targets; positional arguments are stored in `positional` (space
+ * for argc), *positional_count of them. A target keeps its default where its option is absent.
+ * FF_USAGE on anything wrong. */
 FF_MUST_USE ff_status ff_options_parse(const ff_command *command, int argc, char **argv,
                                        const char **positional, int *positional_count,
                                        ff_options_result *result, ff_error *error);
@@ -56,7 +56,7 @@ FF_MUST_USE ff_status ff_options_parse(const ff_command *command, int argc, char
 /* Prints --help, 80 columns wide; usage and lines that begin with a blank must be that narrow. */
 void ff_options_help(const ff_command *command, FILE *out);
 
-/* Prints the command for the scripts that make manuals and completions of it (`--describe`, which
+/* Prints the command for the scripts that generate man pages and completions (`--describe`, which
  * --help leaves out): a record a line, fields with tabs between.
  *   command|version|usage|summary|heading|epilogue TEXT, a record for each line of TEXT
  *   option NAME LETTER ARGUMENT HELP; an empty ARGUMENT is that of a flag */

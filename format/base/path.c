@@ -27,7 +27,7 @@ const char *ff_path_base(const char *path) {
 }
 
 bool ff_path_exists(const char *format, ...) {
-    char path[PATH_MAX]; /* the kernel takes no longer one */
+    char path[PATH_MAX]; /* the kernel accepts no longer path */
     va_list arguments;
     va_start(arguments, format);
     int length = vsnprintf(path, sizeof path, format, arguments);

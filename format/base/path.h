@@ -14,11 +14,11 @@ size_t ff_path_length(const char *path);
 /* The part of a path after its last '/' (trailing ones ignored where it has others). */
 const char *ff_path_base(const char *path);
 
-/* Whether there is anything of this path; links are followed. errno is access(2)'s. */
+/* Whether the formatted path exists; links are followed. errno is set as by access(2). */
 bool ff_path_exists(const char *format, ...) FF_PRINTF(1, 2);
 
-/* Whether `name` is a stem and `suffix`, with the stem in `stem`, which has room for `size` bytes
- * with its final zero: no longer ones. */
+/* Whether `name` ends with `suffix`; the part before goes to `stem` (`size` bytes, with the final
+ * zero). False also where it does not fit. */
 bool ff_path_stem(char *stem, size_t size, const char *name, const char *suffix);
 
 #endif

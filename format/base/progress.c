@@ -16,7 +16,8 @@
 
 enum { WIDEST_BAR = 20, NARROWEST_BAR = 8 };
 
-/* What a line has beside description, and percentage or count; what goes first comes first. */
+/* The parts of a line besides description and percentage or count, the first to be dropped
+ * first. */
 enum { COUNT = 1, RATE = 2, NOTE = 4, TIMES = 8, EVERYTHING = 15 };
 
 typedef struct progress_line {
@@ -29,7 +30,7 @@ static bool can_rewrite(void) {
     return isatty(STDERR_FILENO) && name && *name && strcmp(name, "dumb") != 0;
 }
 
-/* One column less than the terminal has: some wrap after a character in the last one. */
+/* One column less than the terminal's: some wrap after a character in the last column. */
 static int room(void) {
     struct winsize size;
     if (!isatty(STDERR_FILENO)) return INT_MAX;
@@ -70,7 +71,7 @@ static void add_count(progress_line *line, const ff_progress *progress, uint64_t
         add(line, "%" PRIu64, count);
 }
 
-/* The line with the parts of `shown`, and a bar where it is `bar` > 0 wide. */
+/* The line with the parts in `shown`, and a bar of width `bar` (0 = none). */
 static void compose(progress_line *line, const ff_progress *progress, uint64_t done, double seconds,
                     const char *note, int shown, int bar) {
     double rate = (double)done / seconds;
@@ -128,7 +129,7 @@ void ff_progress_update(ff_progress *progress, uint64_t done, const char *note) 
     if (progress->total && shown == EVERYTHING && bar >= NARROWEST_BAR)
         compose(&line, progress, done, seconds, note, shown, bar);
     line.text[ff_columns_fit(line.text, width)] = 0;
-    /* Erasing to the end of the line needs no memory of how long the last one was. */
+    /* Erase to the end of the line: the previous one may have been longer. */
     fprintf(stderr, progress->terminal ? "\r%s\033[K" : "%s\n", line.text);
     fflush(stderr);
     progress->shown = true;

@@ -1,10 +1,11 @@
-/* The progress line: on stderr. On a terminal it is rewritten in place, at most 10 times a second,
- * and never wider than the terminal is at that moment; elsewhere, and where TERM is "dumb" or not
- * set, it is a plain line every 30 seconds. No colours, hence nothing to do for NO_COLOR.
+/* The progress line, on stderr. On a terminal it is rewritten in place, at most 10 times a second,
+ * and never wider than the terminal; elsewhere, and where TERM is "dumb" or not set, a plain line
+ * every 30 seconds. No colours, so NO_COLOR needs no handling.
  *
  *     desc:  37%|####      | n/N [elapsed<left, rate unit/s] note
  *
- * In a narrow terminal the bar shrinks; then bar, n/N, rate, note and times go, in this order. */
+ * In a narrow terminal the bar shrinks; then bar, n/N, rate, note and times are dropped, in this
+ * order. */
 #ifndef FF_BASE_PROGRESS_H
 #define FF_BASE_PROGRESS_H
 
@@ -15,7 +16,7 @@
 
 typedef struct ff_progress {
     const char *description; /* "packing train" */
-    const char *unit;        /* "samples"; FF_PROGRESS_BYTES is said in KiB, MiB ... */
+    const char *unit;        /* "samples"; FF_PROGRESS_BYTES is printed in KiB, MiB ... */
     uint64_t total;          /* 0 = unknown */
     bool quiet;              /* never print */
     /* the rest is private */
@@ -27,7 +28,7 @@ typedef struct ff_progress {
 /* Starts the clock. The strings stay valid until ff_progress_end. One thread at a time. */
 void ff_progress_begin(ff_progress *progress, const char *description, const char *unit,
                        uint64_t total, bool quiet);
-/* Prints where it is time to; `note` (UTF-8, may be NULL) is appended. */
+/* Prints if it is time to; `note` (UTF-8, may be NULL) is appended. */
 void ff_progress_update(ff_progress *progress, uint64_t done, const char *note);
 /* Clears the line from a terminal. */
 void ff_progress_end(ff_progress *progress);

@@ -74,7 +74,7 @@ ff_status ff_read_whole(ff_buffer *all, const char *path, uint64_t limit, ff_err
     return FF_OK;
 }
 
-/* From a mapping, so that no call to the system is made for a piece. */
+/* From a mapping, so that no system call is needed per piece. */
 typedef struct gather {
     const char *from;
     char *to;

@@ -13,17 +13,17 @@ FF_MUST_USE ff_status ff_open_file(const char *path, int *fd, uint64_t *bytes, f
 void ff_close_file(int *fd);
 
 /* Reads exactly `size` bytes at `offset`. FF_BAD_DATA where the file ends before. `path` is for
- * sentences, here and below. */
+ * error messages, here and below. */
 FF_MUST_USE ff_status ff_read_at(int fd, const char *path, void *to, size_t size, uint64_t offset,
                                  ff_error *error);
 
-/* Reads at least `size` and up to `limit` bytes; *got says how many. */
+/* Reads at least `size` and up to `limit` bytes; *got = how many. */
 FF_MUST_USE ff_status ff_read_some(int fd, const char *path, void *to, size_t size, size_t limit,
                                    uint64_t offset, size_t *got, ff_error *error);
 
-/* Reads `count` pieces of `size` bytes to `to`, one after another: the first at `offset`, each
- * other one `stride` bytes after the one before. For small pieces of large files. `offset + stride
- * * count` does not exceed the file's size. FF_IO where the file shrinks meanwhile. */
+/* Gathers `count` pieces of `size` bytes into `to`: piece i is at `offset + stride * i`. For small
+ * pieces of large files. `offset + stride * count` must not exceed the file's size. FF_IO where the
+ * file shrinks meanwhile. */
 FF_MUST_USE ff_status ff_read_pieces(int fd, const char *path, void *to, size_t size,
                                      uint64_t offset, uint64_t stride, uint64_t count,
                                      ff_error *error);

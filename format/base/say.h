@@ -1,7 +1,7 @@
-/* How numbers are said to people, one way in every program: counts with their noun, whole rates
- * where they are large, sizes in binary units. For machines (JSON) numbers stay plain.
+/* How numbers are printed for people, the same in every program: counts with their noun, large
+ * rates without decimals, sizes in binary units. For machines (JSON) numbers stay plain.
  *
- * The text lies in what is returned, so it serves as an argument:
+ * The text is in the returned struct, so it can be used as an argument:
  *     fprintf(out, "%s in %s\n", ff_say_count(n, "item", "items").text, ff_say_bytes(b).text);
  * It lives until the end of that expression; to keep it longer, keep the struct. */
 #ifndef FF_FORMAT_BASE_SAY_H
@@ -17,7 +17,7 @@ typedef struct ff_said {
 ff_said ff_say_count(uint64_t count, const char *one, const char *many);
 
 /* "28775 samples/s"; three digits below 100: "3.42 items/s", "34.2 items/s". A rate that is not
- * finite or below 0 is said as "?". */
+ * finite or below 0 is "?". */
 ff_said ff_say_rate(double per_second, const char *units);
 
 /* "812 B", "1.5 KiB", "94.6 MiB", and two decimals from "1.00 GiB" on; 1024 to the next unit. */

@@ -1,9 +1,9 @@
 /* Status and error context: how every fallible function of ffpack reports failure.
  *
  * A fallible function returns ff_status, takes an `ff_error *` as its last argument and, on
- * failure, fills it with one sentence that names path, place, found and wanted. `error` may be
- * NULL. Thread rule: an ff_error belongs to one thread at a time. Only the three mains print and
- * exit. */
+ * failure, fills it with one sentence that names the path, the place, what was found and what was
+ * wanted. `error` may be NULL. Thread rule: an ff_error belongs to one thread at a time. Only the
+ * three mains print and exit. */
 #ifndef FF_BASE_STATUS_H
 #define FF_BASE_STATUS_H
 
@@ -14,9 +14,9 @@
 
 typedef enum ff_status {
     FF_OK = 0,
-    FF_FAILED,      /* runtime failure that is nobody's data's fault; exit 1 */
+    FF_FAILED,      /* runtime failure not caused by data; exit 1 */
     FF_USAGE,       /* a wrong option, value or combination; exit 2 */
-    FF_BAD_DATA,    /* what was read is broken, inconsistent or refused; exit 65 */
+    FF_BAD_DATA,    /* the data read is broken, inconsistent or refused; exit 65 */
     FF_IO,          /* the operating system refused a read, write, open, fsync, rename; exit 74 */
     FF_NO_MEMORY,   /* an allocation failed; exit 1 */
     FF_INTERRUPTED, /* stopped by a signal; exit 128 + signal */
@@ -37,7 +37,7 @@ ff_status ff_fail(ff_error *error, ff_status status, const char *format, ...) FF
 ff_status ff_fail_errno(ff_error *error, const char *format, ...) FF_PRINTF(2, 3);
 
 /* Puts "text: " in front of the message already in `error`; returns error's status (or `status`
- * where error is NULL). For adding the place to a lower layer's sentence. */
+ * where error is NULL). Adds the place to a lower layer's message. */
 ff_status ff_fail_within(ff_error *error, ff_status status, const char *format, ...)
     FF_PRINTF(3, 4);
 
@@ -52,8 +52,8 @@ int ff_exit_code(const ff_error *error);
     } while (0)
 
 /* The same for functions that release what they hold at a label `done:` and return `status`: how
- * functions of several steps clean up. After a loop or a branch that keeps its failure, `if (status
- * == FF_OK) status = ...` takes one more step: never two of them. */
+ * functions of several steps clean up. After a loop or branch that keeps its status, one more step
+ * may be `if (status == FF_OK) status = ...`, never two. */
 #define FF_TRY_DONE(call)                                                                          \
     do {                                                                                           \
         status = (call);                                                                           \

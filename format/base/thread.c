@@ -83,8 +83,8 @@ ff_status ff_threads_start(ff_threads **out, int count, const char *name, ff_thr
         *out = threads;
         return FF_OK;
     }
-    /* The started ones wait for work that the caller will never give: they must be told, which
-     * only the caller can do. So hand the group back and let the caller stop and join it. */
+    /* The started threads wait for work, and only the caller can tell them to stop. So return the
+     * group for the caller to stop and join. */
     *out = threads;
     return ff_fail(error, FF_FAILED, "cannot start thread %d of %d (%s): %s", threads->count + 1,
                    count, name, strerror(failure));

@@ -17,17 +17,17 @@ typedef struct ff_threads ff_threads;
 typedef void (*ff_thread_body)(void *context, int index);
 
 /* Starts `count` threads named "name-index". On failure *threads holds those that did start (or
- * NULL): the caller tells them to stop and joins as it would after success. Signals other than
- * faults are blocked in them, so that a handler runs on the main thread. */
+ * NULL): the caller stops and joins them as after success. Signals other than faults are blocked in
+ * them, so that a handler runs on the main thread. */
 FF_MUST_USE ff_status ff_threads_start(ff_threads **threads, int count, const char *name,
                                        ff_thread_body body, void *context, ff_error *error);
 
-/* Waits for all to return and frees; *threads = NULL. NULL is accepted. The caller has told them
- * to stop. */
+/* Waits for all to return and frees; *threads = NULL. NULL is accepted. The caller tells them to
+ * stop first. */
 void ff_threads_join(ff_threads **threads);
 
-/* Runs body(context, index) for index in [0, count) on `thread_count` threads, the caller's one
- * among them, and returns when all are done. Indexes are handed out in rising order. */
+/* Runs body(context, index) for index in [0, count) on `thread_count` threads including the
+ * caller's, and returns when all are done. Indexes are handed out in increasing order. */
 FF_MUST_USE ff_status ff_parallel_for(int thread_count, size_t count,
                                       void (*body)(void *context, size_t index), void *context,
                                       ff_error *error);

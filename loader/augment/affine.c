@@ -2,7 +2,7 @@
 
 #include <math.h>
 
-/* How many floats up and down from the best ones are tried. */
+/* How many floats above and below the best ones are tried. */
 #define STEPS 6
 
 static float step(float value, int steps) {
@@ -25,7 +25,7 @@ static bool equal(const uint16_t *table, ff_dtype dtype, float scale, float bias
 static bool find_channel(const uint16_t *table, ff_dtype dtype, double mean, double std,
                          float *scale, float *bias) {
     float best_scale = (float)(1 / (255 * std)), best_bias = (float)(-mean / std);
-    /* The nearest ones first: 0, 1, -1, 2, -2 ... */
+    /* Nearest first: 0, 1, -1, 2, -2 ... */
     for (int i = 0; i <= 2 * STEPS; i++) {
         for (int j = 0; j <= 2 * STEPS; j++) {
             *scale = step(best_scale, i % 2 ? (i + 1) / 2 : -i / 2);

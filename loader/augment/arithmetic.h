@@ -1,6 +1,6 @@
-/* Logarithm, exponential and rounding out of + - * / alone: the same bits on every host and device,
- * which no two mathematical libraries promise. Series and argument reduction are the textbook's
- * (J.-M. Muller, "Elementary Functions", 3rd ed., sections 4.2 and 11.1). Compiled without fused
+/* Logarithm, exponential and rounding with + - * / only: the same bits on every host and device,
+ * which math libraries do not guarantee. Series and argument reduction are the textbook's (J.-M.
+ * Muller, "Elementary Functions", 3rd ed., sections 4.2 and 11.1). Compiled without fused
  * multiply-adds. Thread rule: everything here is pure. */
 #ifndef FF_LOADER_AUGMENT_ARITHMETIC_H
 #define FF_LOADER_AUGMENT_ARITHMETIC_H

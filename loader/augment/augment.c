@@ -11,11 +11,11 @@
 
 /* ---- reading -------------------------------------------------------------------------------- */
 
-/* torchvision's. */
+/* torchvision's defaults. */
 static const double default_scale[2] = {0.08, 1.0}, default_ratio[2] = {3.0 / 4.0, 4.0 / 3.0};
 static const double erase_scale[2] = {0.02, 0.33}, erase_ratio[2] = {0.3, 3.3};
 
-/* A decimal number up to FF_SIDE_LIMIT that fills the whole text. */
+/* Parses the whole text as a decimal number up to FF_SIDE_LIMIT. */
 static bool parse_pixels(const char *text, uint32_t *pixels) {
     uint32_t value = 0;
     if (!*text) return false;
@@ -28,8 +28,8 @@ static bool parse_pixels(const char *text, uint32_t *pixels) {
     return true;
 }
 
-/* An entry's `parse` reads what follows "NAME=", which it may cut up; NULL where that is left out.
- */
+/* An entry's `parse` reads the text after "NAME=", which it may modify; NULL where there is
+ * none. */
 static bool parse_crop(ff_augment_spec *spec, char *value) {
     spec->crop = 1;
     if (!value) return true;
@@ -62,7 +62,7 @@ static bool parse_resize(ff_augment_spec *spec, char *value) {
     return value && parse_pixels(value, &spec->resize) && spec->resize > 0;
 }
 
-/* A decimal fraction from `least` to `most` at *text, which is moved to what follows. */
+/* Parses a decimal fraction from `least` to `most` at *text and advances *text. */
 static bool parse_number(const char **text, double least, double most, double *number) {
     char *end;
     if (**text != '.' && (**text < '0' || **text > '9')) return false;
@@ -71,7 +71,7 @@ static bool parse_number(const char **text, double least, double most, double *n
     return *number >= least && *number <= most;
 }
 
-/* "A-B" with least <= A <= B <= most. */
+/* Parses "A-B" with least <= A <= B <= most. */
 static bool parse_range(const char *text, double least, double most, double range[2]) {
     return parse_number(&text, least, most, &range[0]) && *text++ == '-' &&
            parse_number(&text, least, most, &range[1]) && *text == 0 && range[0] <= range[1];
@@ -100,8 +100,8 @@ static bool parse_cutmix(ff_augment_spec *spec, char *value) {
     return parse_alpha(value, &spec->cutmix);
 }
 
-/* Cuts "...[:SCALE-SCALE[:RATIO-RATIO]]" off after what stands before, into shares of an area and
- * aspect ratios; where they are left out they stay. */
+/* Splits "...[:SCALE-SCALE[:RATIO-RATIO]]" off and parses shares of an area and aspect ratios;
+ * those left out keep their values. */
 static bool parse_shape(char *value, double scale[2], double ratio[2]) {
     char *first = value ? strchr(value, ':') : NULL, *second = NULL;
     if (first) *first++ = 0, second = strchr(first, ':');
@@ -137,7 +137,7 @@ FF_PRINTF(2, 3) static void add(augment_text text, const char *format, ...) {
     va_end(arguments);
 }
 
-/* The fewest digits that give the number back, after `mark`. */
+/* Adds `mark` and the fewest digits that parse back to the number. */
 static void add_number(augment_text text, char mark, double value) {
     char number[32];
     for (int digits = 1; digits <= 17; digits++) {
@@ -152,7 +152,7 @@ static void add_range(augment_text text, const double range[2]) {
     add_number(text, '-', range[1]);
 }
 
-/* "[:SCALE-SCALE[:RATIO-RATIO]]", as far as they differ from `scale0` and `ratio0`. */
+/* Adds "[:SCALE-SCALE[:RATIO-RATIO]]" as far as they differ from `scale0` and `ratio0`. */
 static void add_shape(augment_text text, const double scale[2], const double ratio[2],
                       const double scale0[2], const double ratio0[2]) {
     const bool shaped = memcmp(ratio, ratio0, 2 * sizeof *ratio) != 0;
@@ -183,7 +183,7 @@ static bool print_flip(const ff_augment_spec *spec, augment_text text) {
     return spec->flip != FF_FLIP_NONE;
 }
 
-/* Without zeros at the end. */
+/* Without trailing zeros. */
 static bool print_jitter(const ff_augment_spec *spec, augment_text text) {
     int count = 4;
     while (count && spec->jitter[count - 1] == 0) count--;
@@ -215,7 +215,7 @@ static bool print_cutmix(const ff_augment_spec *spec, augment_text text) {
 
 /* ---- the table ------------------------------------------------------------------------------ */
 
-/* In the order in which they act, which is that of the canonical text. */
+/* In the order in which they are applied, also that of the canonical text. */
 static const struct {
     const char *name, *usage;
     const char *note; /* what --help adds, or NULL */
@@ -268,7 +268,7 @@ static ff_status refuse_name(const char *name, const char *whole, ff_error *erro
     return refuse(whole, "is not known", nearest.name, error);
 }
 
-/* given: a bit for each entry of the table that came before. */
+/* given: a bit for each entry of the table seen so far. */
 static ff_status parse_part(ff_augment_spec *spec, char *part, unsigned *given, ff_error *error) {
     char whole[96];
     snprintf(whole, sizeof whole, "%s", part);

@@ -1,26 +1,29 @@
 /* What an augmented sample looks like: parameters as a pure function of (seed, epoch, sample), one
- * text for the host (C11) and CUDA C, integers only.
+ * source for host (C11) and CUDA C, integers only.
  *
- * In the order in which they act on a sample of height x width:
+ * In the order in which they are applied to a sample of height x width:
  *   pad     by `pad` pixels on each side, with the normalized black ((0 - mean) / std) or with the
  *           reflection that does not repeat the edge (torchvision's padding_mode "reflect").
  *   resize  of the whole sample, so that its short side has `resize` pixels (torchvision's
- * Resize(N): the long one has N * long / short, rounded down, at most 2^30), antialiased; what
- *           follows acts on the resized sample.
+ *           Resize(N): the long one has N * long / short, rounded down, at most 2^30),
+ *           antialiased; later steps apply to the resized sample.
  *   crop    to the output size: random (torchvision's RandomCrop(size, padding=pad): the corner is
  *           uniform over all places of the padded image), else central (CenterCrop: the corner is
  *           the half difference, rounded half to even).
  *   rrc     instead of pad, resize and crop: a random resized crop. A random box of the sample
  *           (loader/augment/resized_crop.h) is resampled to the output size, antialiased
- * (torchvision's RandomResizedCrop(antialias=True); loader/augment/resample.h). flip horizontally
- * with probability 1/2, or alternating: a random state for each sample, turned over every epoch (K.
- * Jordan, "94% on CIFAR-10 in 3.29 Seconds", 2024). jitter  of brightness, contrast, saturation and
- * hue, in [0, 1] before Normalize (loader/augment/jitter.h). cutout  of a square of `cutout`
- * pixels, its centre uniform over the output (T. DeVries, G. Taylor, 2017), cut at the edges;
- * filled with 0, the mean after Normalize. erase   instead of cutout: of a random box with a
- * probability (loader/augment/erase.h), also with 0. mixup, cutmix  with the sample of the
- * neighbouring row, which went through all of the above with its own parameters
- * (loader/augment/mix.h).
+ *           (torchvision's RandomResizedCrop(antialias=True); loader/augment/resample.h).
+ *   flip    horizontally with probability 1/2, or alternating: a random state for each sample,
+ *           inverted every epoch (K. Jordan, "94% on CIFAR-10 in 3.29 Seconds", 2024).
+ *   jitter  of brightness, contrast, saturation and hue, in [0, 1] before Normalize
+ *           (loader/augment/jitter.h).
+ *   cutout  of a square of `cutout` pixels, its centre uniform over the output (T. DeVries,
+ *           G. Taylor, 2017), clipped at the edges; filled with 0, the mean after Normalize.
+ *   erase   instead of cutout: of a random box with a probability (loader/augment/erase.h), also
+ *           with 0.
+ *   mixup, cutmix
+ *           with the sample of the neighbouring row, which went through all of the above with its
+ *           own parameters (loader/augment/mix.h).
  *
  * Draws: a, b = blocks FF_BLOCK_CROP, FF_BLOCK_CUTOUT of (seed, FF_DOMAIN_AUGMENT, epoch, sample),
  * f = block FF_BLOCK_FLIP of (seed, FF_DOMAIN_FLIP, 0, sample):
@@ -48,7 +51,7 @@
 typedef enum ff_pad_mode { FF_PAD_BLACK, FF_PAD_REFLECT } ff_pad_mode;
 typedef enum ff_flip_mode { FF_FLIP_NONE, FF_FLIP_RANDOM, FF_FLIP_ALTERNATE } ff_flip_mode;
 
-/* What is done, to every sample. All zero: nothing. */
+/* The augmentations, applied to every sample. All zero: none. */
 typedef struct ff_augment_spec {
     uint32_t crop; /* 1 = random crop after padding; 0 = central crop */
     uint32_t pad;  /* pixels on each side, with crop */
@@ -57,24 +60,24 @@ typedef struct ff_augment_spec {
     uint32_t cutout;       /* side of the square; 0 = none */
     uint32_t resize;       /* short side; 0 = samples keep their size */
     uint32_t rrc;          /* side of the output of random resized crops; 0 = none */
-    double scale[2];       /* with rrc: shares of a sample's area that a box has, 0 < .. <= 1 */
-    double ratio[2];       /* with rrc: of a box's width to its height, 0.01 to 100 */
+    double scale[2];       /* with rrc: the box's share of the sample's area, 0 < .. <= 1 */
+    double ratio[2];       /* with rrc: the box's width / height, 0.01 to 100 */
     double erase;          /* probability of a random erasing; 0 = none */
-    double erase_scale[2]; /* with erase: shares of the output's area */
-    double erase_ratio[2]; /* with erase: of a box's height to its width, 0.01 to 100 */
-    double jitter[4];      /* of brightness, contrast, saturation and hue; 0 = left alone */
+    double erase_scale[2]; /* with erase: the box's share of the output's area */
+    double erase_ratio[2]; /* with erase: the box's height / width, 0.01 to 100 */
+    double jitter[4];      /* of brightness, contrast, saturation and hue; 0 = unchanged */
     double mixup;          /* alpha, 0.01 to 100; 0 = none */
     double cutmix;         /* alpha, 0.01 to 100; 0 = none */
 } ff_augment_spec;
 
 #define FF_AUGMENT_FLIP 1u /* flags: mirrored horizontally */
 #define FF_AUGMENT_BOX  2u /* height x width pixels at (y, x) are resampled to the output */
-/* the whole sample is resampled to height x width; y, x lie in that */
+/* the whole sample is resampled to height x width; y, x refer to that */
 #define FF_AUGMENT_RESIZE 4u
 #define FF_AUGMENT_MIXUP  8u  /* blended with the sample of row ^ 1 */
-#define FF_AUGMENT_CUTMIX 16u /* the sample of row ^ 1 shows in the box at (mix_y, mix_x) */
+#define FF_AUGMENT_CUTMIX 16u /* the box at (mix_y, mix_x) shows the sample of row ^ 1 */
 
-/* What is done to the sample of one row: 64 bytes, the same on host and device. */
+/* The augmentation of one row: 64 bytes, the same on host and device. */
 typedef struct ff_augment_params {
     uint64_t sample;                /* its number */
     int32_t y, x;                   /* source pixel of the crop's corner; negative in the padding */
@@ -83,7 +86,7 @@ typedef struct ff_augment_params {
     uint32_t cut_height, cut_width; /* 0 = none */
     /* With FF_AUGMENT_CUTMIX, inside of the output; else 0. */
     int32_t mix_y, mix_x, mix_height, mix_width;
-    float weight;   /* of this sample where two are mixed, that of row ^ 1 has the rest; else 1 */
+    float weight;   /* of this sample where two are mixed (row ^ 1 has the rest); else 1 */
     uint32_t flags; /* FF_AUGMENT_... */
 } ff_augment_params;
 
@@ -93,7 +96,7 @@ FF_HD int32_t ff_augment_center(uint32_t in, uint32_t out) {
     return (int32_t)(lower + (difference & lower & 1));
 }
 
-/* Whether samples are resampled, so that those of different sizes come out as one size. */
+/* Whether samples are resampled, so that those of different sizes become one size. */
 FF_HD int ff_augment_resamples(const ff_augment_spec *spec) {
     return spec->resize != 0 || spec->rrc != 0;
 }
@@ -107,8 +110,8 @@ FF_HD void ff_augment_resized(uint32_t resize, uint32_t *height, uint32_t *width
     *small = resize;
 }
 
-/* Parameters of `sample` (height x width) in `epoch`, to an output of out_height x out_width, as
- * ff_augment_check accepts them. */
+/* Parameters of `sample` (height x width) in `epoch` for an output of out_height x out_width; sizes
+ * that ff_augment_check accepts. */
 FF_HD ff_augment_params ff_augment_at(const ff_augment_spec *spec, uint64_t seed, uint32_t epoch,
                                       uint64_t sample, uint32_t height, uint32_t width,
                                       uint32_t out_height, uint32_t out_width) {
@@ -177,10 +180,10 @@ FF_HD int ff_augment_mixes(const ff_augment_spec *spec) {
     return spec->mixup > 0 || spec->cutmix > 0;
 }
 
-/* Adds to a row's parameters how its pair is mixed (loader/augment/mix.h), of a spec that mixes;
- * for rows that have a partner: row ^ 1 is below the batch's count. pair = half the position in the
- * epoch of the even row, rounded down. Both rows of a pair get the same. A weight of 1 leaves the
- * row as it is, with no flag. */
+/* Adds to a row's parameters how its pair is mixed (loader/augment/mix.h). For a spec that mixes,
+ * and rows that have a partner: row ^ 1 is below the batch's count. pair = half the even row's
+ * position in the epoch, rounded down. Both rows of a pair get the same. A weight of 1 leaves the
+ * row unchanged, with no flag. */
 FF_HD void ff_augment_mix(const ff_augment_spec *spec, ff_augment_params *params, uint64_t seed,
                           uint32_t epoch, uint64_t pair, uint32_t out_height, uint32_t out_width) {
     ff_mix mix = ff_mix_at(spec->mixup, spec->cutmix, seed, epoch, pair, out_height, out_width);
@@ -205,21 +208,20 @@ FF_HD int32_t ff_augment_reflect(int32_t at, int32_t size) {
 
 /* Parses the value of --augment: "none", or a list of augmentations, each at most once, as in
  * "crop=4,flip,cutout=8", "rrc=224,flip,jitter=0.4:0.4:0.4,mixup=0.2" and
- * "rrc=224:0.25-1:0.75-1.3333,flip"; ff_augment_help says how each is written. The scale of rrc is
- * 0.08-1 and its ratio 3/4 to 4/3 where they are left out, those of erase 0.02-0.33 and 0.3-3.3, an
- * alpha 1. FF_USAGE names the part that is wrong and what is known, or the two that exclude each
- * other. */
+ * "rrc=224:0.25-1:0.75-1.3333,flip"; ff_augment_help prints the syntax of each. Defaults: rrc has
+ * scale 0.08-1 and ratio 3/4 to 4/3, erase 0.02-0.33 and 0.3-3.3, alpha is 1. FF_USAGE names the
+ * part that is wrong and what is known, or the two that exclude each other. */
 FF_MUST_USE ff_status ff_augment_parse(ff_augment_spec *spec, const char *text, ff_error *error);
 
-/* What --help says of the list: every augmentation with its values. Returns `text`. */
+/* The list for --help: every augmentation with its values. Returns `text`. */
 #define FF_AUGMENT_HELP_BYTES 768
 const char *ff_augment_help(char text[FF_AUGMENT_HELP_BYTES]);
 
-/* The canonical text of a spec, which ff_augment_parse reads back; for recording. */
+/* The canonical text of a spec, to be recorded; ff_augment_parse reads it back. */
 #define FF_AUGMENT_TEXT_BYTES 768
 void ff_augment_text(const ff_augment_spec *spec, char text[FF_AUGMENT_TEXT_BYTES]);
 
-/* FF_USAGE where samples of height x width cannot be augmented so to out_height x out_width: the
+/* FF_USAGE where samples of height x width cannot be augmented to out_height x out_width: the
  * output is larger than the (padded or resized) sample, or reflection reaches beyond it. */
 FF_MUST_USE ff_status ff_augment_check(const ff_augment_spec *spec, uint32_t height, uint32_t width,
                                        uint32_t out_height, uint32_t out_width, ff_error *error);

@@ -119,7 +119,7 @@ static void swap_bytes(uint8_t *restrict a, uint8_t *restrict b, size_t count) {
     }
 }
 
-/* Each shows the other's box: they change places. */
+/* Swaps the box of the two rows. */
 static void swap_boxes(const ff_augment_host *host, const ff_augment_params *params, uint8_t *even,
                        uint8_t *odd) {
     const bool planar = host->to_layout == FF_CHW;
@@ -141,7 +141,7 @@ void ff_finish_mix(const ff_finish *finish, const ff_augment_params *params, voi
 
 /* ---- storing -------------------------------------------------------------------------------- */
 
-/* Planes into pixels, some at a time: what is interleaved stays in the first cache. */
+/* Interleaves planes into pixels, in pieces that stay in the L1 cache. */
 static void interleave(const ff_finish *finish, const float *row, uint8_t *out) {
     enum { PIXELS = 256, CHANNELS = 3 }; /* only jittered rows change their layout */
     const size_t pixels = (size_t)finish->host.out_height * finish->host.out_width;

@@ -2,9 +2,9 @@
 
 #include <stdlib.h>
 
-/* ---- what the versions share ---------------------------------------------------------------- */
+/* ---- shared by the versions ---------------------------------------------------------------- */
 
-/* Reads under -ffp-contract=off: each operation is rounded once, as torchvision's are. */
+/* Built with -ffp-contract=off: each operation is rounded once, as torchvision's are. */
 static float normalized(const ff_metadata *metadata, uint32_t channel, unsigned value) {
     float x = (float)value / 255.0f;
     if (metadata->statistics_count == 0) return x;
@@ -24,7 +24,7 @@ static ff_status make_table(ff_augment_host *host, const ff_metadata *metadata, 
     return FF_OK;
 }
 
-/* Black goes through the stored dtype, so that it is what a padded image would have become. */
+/* Black is converted through the stored dtype, as in an image that was padded before packing. */
 static void make_black(ff_augment_host *host, const ff_metadata *metadata) {
     for (uint32_t channel = 0; channel < host->channels; channel++) {
         host->black[channel] = 0;
@@ -75,7 +75,7 @@ ff_status ff_augment_host_init(ff_augment_host *host, const ff_metadata *metadat
     FF_TRY_DONE(ff_alloc(&host->black, host->channels, sizeof *host->black, "a row", error));
     if (host->from == FF_U8 && !as_stored) FF_TRY_DONE(make_table(host, metadata, error));
     make_black(host, metadata);
-    /* The portable version fills the entry; what this CPU has overrides it. */
+    /* The portable version fills the entry; faster ones for this CPU override it. */
     const struct {
         const char *name;
         ff_augment_apply apply;
@@ -95,7 +95,7 @@ void ff_augment_host_free(ff_augment_host *host) {
     *host = (ff_augment_host){0};
 }
 
-/* The part of the square inside of the output. */
+/* The part of the square inside the output. */
 static bool cut_box(const ff_augment_host *host, const ff_augment_params *params, uint32_t *top,
                     uint32_t *bottom, uint32_t *left, uint32_t *right) {
     int64_t y = params->cut_y, x = params->cut_x;

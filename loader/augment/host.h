@@ -1,9 +1,9 @@
-/* Applies augmentation parameters that only move pixels on the host (those that resample:
- * loader/augment/resample.h): from a sample where it lies into its place in a batch, with
- * conversion to the batch's dtype and layout, in one pass.
+/* Applies augmentation parameters that only move pixels, on the host (resampling:
+ * loader/augment/resample.h): from the stored sample into the batch, with conversion to the batch's
+ * dtype and layout, in one pass.
  *
- * The plain version, one pixel at a time, is the truth; faster ones override it for the CPU and the
- * types at hand and give the same bits. Values:
+ * The plain version, one pixel at a time, is the reference; faster versions for the CPU and the
+ * types override it and produce the same bits. Values:
  *   float -> float   as stored, exact or rounded to nearest even (a signalling NaN, which no
  *                    conversion makes, may become quiet)
  *   u8 -> float      through a table of channels x 256: ((v / 255) - mean) / std, each operation in
@@ -11,7 +11,7 @@
  *                    v / 255
  *   u16 -> float     the plain value, rounded
  *   u8, u16 -> same  as stored
- *   padding          black: what 0 before ToTensor became in the dataset's dtype
+ *   padding          black: the value of pixel 0 in the dataset's dtype
  *   cutout           0
  * Thread rule: an ff_augment_host is read-only after creation; apply may run in any number of
  * threads. */
@@ -25,14 +25,14 @@ typedef struct ff_augment_host ff_augment_host;
 
 /* source: [C,H,W] or [H,W,C] of the dataset's dtype, height x width; out: [C,out_height,out_width]
  * or [out_height,out_width,C] of `to`, at least element-aligned. Reads nothing but the source, so
- * it may run under ff_guard_run. `ahead`: the sample that comes next, of the same size, which is
- * asked for (prefetched) meanwhile; NULL = none. */
+ * it may run under ff_guard_run. `ahead`: the next sample, of the same size, to be prefetched
+ * meanwhile; NULL = none. */
 typedef void (*ff_augment_apply)(const ff_augment_host *host, const ff_augment_params *params,
                                  const void *source, uint32_t height, uint32_t width, void *out,
                                  const void *ahead);
 
 struct ff_augment_host {
-    ff_augment_apply apply; /* the fastest here */
+    ff_augment_apply apply; /* the fastest version for this CPU */
     const char *name;       /* of it: "rows", "avx2", "avx512" */
 
     ff_dtype from, to;
@@ -47,8 +47,8 @@ struct ff_augment_host {
     void *table;
 };
 
-/* What apply has to do with samples of `metadata`. FF_USAGE where `to` cannot be made from its
- * dtype, or a cutout or a resampling is wanted of values as stored. Released with
+/* Prepares `apply` for samples of `metadata`. FF_USAGE where its dtype cannot be converted to `to`,
+ * or where values stay as stored and a cutout or resampling is asked for. Released with
  * ff_augment_host_free. */
 FF_MUST_USE ff_status ff_augment_host_init(ff_augment_host *host, const ff_metadata *metadata,
                                            const ff_augment_spec *spec, ff_dtype to,
@@ -56,8 +56,8 @@ FF_MUST_USE ff_status ff_augment_host_init(ff_augment_host *host, const ff_metad
                                            uint32_t out_width, ff_error *error);
 void ff_augment_host_free(ff_augment_host *host);
 
-/* The versions, for tests. ff_augment_rows is portable C; the others are NULL where the CPU, the
- * build or the types do not have them. */
+/* The versions, for tests. ff_augment_rows is portable C; the others are NULL where CPU, build or
+ * types do not support them. */
 void ff_augment_plain(const ff_augment_host *host, const ff_augment_params *params,
                       const void *source, uint32_t height, uint32_t width, void *out,
                       const void *ahead);
@@ -67,12 +67,12 @@ void ff_augment_rows(const ff_augment_host *host, const ff_augment_params *param
 ff_augment_apply ff_augment_avx2(const ff_augment_host *host);
 ff_augment_apply ff_augment_avx512(const ff_augment_host *host);
 
-/* Zeroes the cutout of an output, where there is one; shared by the fast versions. */
+/* Zeroes the cutout of an output, if any; shared by the fast versions. */
 void ff_augment_cut(const ff_augment_host *host, const ff_augment_params *params, void *out);
 
-/* The columns (or rows) [begin, end) of the output whose source lies inside of `width` (`height`):
- * `source` is that of `begin`, and the next ones follow it upwards, or downwards where columns are
- * flipped. None: begin = end = the output's size. */
+/* The columns (or rows) [begin, end) of the output whose source is inside `width` (`height`).
+ * `source` is the source of `begin`; the next ones follow it upwards, or downwards where columns
+ * are flipped. None: begin = end = the output's size. */
 typedef struct ff_augment_span {
     uint32_t begin, end;
     uint32_t source;

@@ -1,8 +1,8 @@
 /* The AVX2 version, for planes of 16-bit elements and padding with black: as the AVX-512 one, but
- * without masked loads of 16 bits. A vector of 16 output columns is one load from where its pixels
- * lie, mirrored by two permutations, blended with the padding. Such a load may run into the rows
- * before or after, which is harmless; at the two ends of the sample, where it would leave the
- * sample, its pixels are copied to a buffer first. */
+ * without masked loads of 16 bits. A vector of 16 output columns is one load of its pixels,
+ * mirrored by two permutations and blended with the padding. Such a load may include pixels of the
+ * rows before or after, which is harmless; where it would leave the sample at either end, its
+ * pixels are copied to a buffer first. */
 #include "loader/augment/host.h"
 
 #if defined(__x86_64__) && defined(__GNUC__)
@@ -43,11 +43,11 @@ static void plan_chunks(row_plan *plan, const ff_augment_host *host,
     }
 }
 
-/* A row and how far its loads may reach: to the ends of the sample. */
+/* A row, and how far its loads may reach before leaving the sample. */
 typedef struct row {
     const uint8_t *pixels;
     ptrdiff_t before, after; /* bytes of the sample before and from pixel 0 */
-    bool free;               /* no load leaves them */
+    bool free;               /* no load leaves the sample */
 } row;
 
 INLINE row row_at(const row_plan *plan, const uint8_t *source, size_t source_bytes, size_t at) {
@@ -56,7 +56,7 @@ INLINE row row_at(const row_plan *plan, const uint8_t *source, size_t source_byt
     return r;
 }
 
-/* The load of a chunk that would leave the sample: only what lies inside is copied. */
+/* For a chunk whose load would leave the sample: copies only the bytes inside. */
 static __attribute__((noinline)) void copy_inside(uint8_t to[32], const row *r, ptrdiff_t offset) {
     memset(to, 0, 32);
     for (ptrdiff_t at = 0; at < 32; at += 2)
@@ -68,7 +68,7 @@ INLINE __m256i load_any(const void *from) {
     return _mm256_loadu_si256((const __m256i *)from);
 }
 
-/* Sixteen pixels of a row: `free` where the load cannot leave the sample. */
+/* Sixteen pixels of a row; `free`: the load cannot leave the sample. */
 INLINE __m256i load(bool flip, bool free, const row *r, ptrdiff_t offset, __m256i inside,
                     __m256i black) {
     const __m256i swap = _mm256_setr_epi8(14, 15, 12, 13, 10, 11, 8, 9, 6, 7, 4, 5, 2, 3, 0, 1, 14,
@@ -83,7 +83,7 @@ INLINE __m256i load(bool flip, bool free, const row *r, ptrdiff_t offset, __m256
     }
     if (flip) {
         v = _mm256_shuffle_epi8(v, swap);
-        v = _mm256_permute4x64_epi64(v, 0x4e); /* the halves change places */
+        v = _mm256_permute4x64_epi64(v, 0x4e); /* swap the halves */
     }
     return _mm256_blendv_epi8(black, v, inside);
 }
@@ -109,7 +109,7 @@ INLINE void store_16(how h, uint8_t *to, __m256i v) {
     store_8(h, to + 32, _mm256_extracti128_si256(v, 1));
 }
 
-/* Padding in the source's type: that of the output went through it, so this is exact. */
+/* Padding in the source's type: the output's was converted from it, so this is exact. */
 INLINE __m256i black_of(how h, const ff_augment_host *host, uint32_t channel) {
     uint32_t black = host->black[channel];
     if (h == F16_F32) black = ff_f16_from_f32(ff_bits_float(black));
@@ -121,8 +121,8 @@ INLINE void ask(const uint8_t *ahead, size_t row_bytes) {
     for (size_t at = 0; at < row_bytes; at += 64) __builtin_prefetch(ahead + at);
 }
 
-/* `n` rows, few enough to stay in the first cache: chunk by chunk, so that what a chunk needs stays
- * in registers. */
+/* `n` rows, few enough to stay in the L1 cache: chunk by chunk, so that a chunk's constants stay in
+ * registers. */
 INLINE void some_rows(how h, bool flip, bool free, const row_plan *plan, row r, size_t row_bytes,
                       uint32_t n, uint8_t *out, size_t out_bytes, __m256i black) {
     const size_t to_bytes = h == MOVE_16 ? 2 : 4;
@@ -165,7 +165,7 @@ INLINE void planes(how h, bool flip, const ff_augment_host *host, const ff_augme
             size_t at = channel * plane + (rows.source + y - rows.begin) * row_bytes;
             row first = row_at(&plan, source, channels * plane, at);
             row last = row_at(&plan, source, channels * plane, at + (n - 1) * row_bytes);
-            /* Tiles of the next sample for tiles of this one; the last one asks for the rest. */
+            /* Each tile prefetches a tile of the next sample, the last one the rest. */
             size_t asked = (y - rows.begin) * row_bytes;
             ask(ahead + channel * plane + asked, y + n == rows.end ? plane - asked : n * row_bytes);
             uint8_t *to = out + y * out_bytes;
@@ -237,7 +237,7 @@ INLINE void interleave(how h, bool flip, const ff_augment_host *host,
     AVX2 static void name(const ff_augment_host *host, const ff_augment_params *params,            \
                           const void *source, uint32_t height, uint32_t width, void *out,          \
                           const void *ahead) {                                                     \
-        if (!ahead) ahead = source; /* there already: costs nothing to ask for */                  \
+        if (!ahead) ahead = source; /* in the cache: prefetching it costs nothing */               \
         if (params->flags & FF_AUGMENT_FLIP)                                                       \
             body(h, true, host, params, source, height, width, out, ahead);                        \
         else                                                                                       \

@@ -1,11 +1,11 @@
 /* The AVX-512 version, for planes of 16-bit or 32-bit elements and padding with black.
  *
- * A vector of output columns is one load, one permutation that shifts or mirrors it and leaves the
+ * A vector of output columns is one load, one permutation that shifts or mirrors it and keeps the
  * padding in the other lanes, and one store. Where source and output rows are exactly one vector
- * (32 pixels of 16 bits), loads are of whole aligned rows, so that no line is read twice; else they
- * begin where the crop does, with lanes outside of the row masked off: those are not read, so a
- * load may begin before a row or end after it. Three planes become interleaved pixels by two
- * permutations a vector, f16 and bf16 become f32 last. The rest (reflected padding, very wide
+ * (32 pixels of 16 bits), whole aligned rows are loaded, so that no cache line is read twice; else
+ * loads begin where the crop does, with lanes outside the row masked off. Masked lanes are not
+ * read, so a load may begin before a row or end after it. Three planes become interleaved pixels by
+ * two permutations per vector; f16 and bf16 become f32 last. The rest (reflected padding, very wide
  * outputs, other channel counts, rarer types) is left to the rows version. */
 #include "loader/augment/host.h"
 
@@ -25,7 +25,7 @@ typedef struct chunk {
     uint32_t inside;  /* lanes of the output that show pixels */
 } chunk;
 
-/* How the rows of one sample are read. */
+/* How to read the rows of one sample. */
 typedef struct row_plan {
     __m512i order; /* which lane of the load each lane of the output shows */
     uint32_t count;
@@ -47,7 +47,7 @@ INLINE __m512i rising(int lanes) {
     return _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
 }
 
-/* Chunks of `lanes` columns, loaded from where their first (or, mirrored, last) pixel lies. */
+/* Chunks of `lanes` columns, loaded from their first (or, mirrored, last) pixel. */
 INLINE void plan_chunks(row_plan *plan, const ff_augment_host *host,
                         const ff_augment_params *params, uint32_t width, int lanes) {
     ff_augment_span span = ff_augment_columns(host, params, width);
@@ -71,7 +71,7 @@ INLINE void plan_chunks(row_plan *plan, const ff_augment_host *host,
 }
 
 /* Rows of 32 16-bit pixels, in and out: column c shows pixel x + c, or x + 31 - c mirrored. The
- * permutation looks at the low 5 bits only; lanes where that matters show padding. */
+ * permutation uses the low 5 bits only; lanes where that matters show padding. */
 INLINE void plan_whole(row_plan *plan, const ff_augment_host *host,
                        const ff_augment_params *params) {
     ff_augment_span span = ff_augment_columns(host, params, 32);
@@ -82,7 +82,7 @@ INLINE void plan_whole(row_plan *plan, const ff_augment_host *host,
     plan->chunk[0] = (chunk){0, UINT32_MAX, range_mask(span.begin, span.end, 32)};
 }
 
-/* The address may lie outside of the source; only lanes inside of it are read. */
+/* The address may be outside the source; only lanes inside it are read. */
 INLINE const void *element_at(const void *row, ptrdiff_t offset, size_t bytes) {
     return (const void *)((uintptr_t)row + (uintptr_t)offset * bytes);
 }
@@ -107,7 +107,8 @@ INLINE __m512i load_32(const row_plan *plan, uint32_t i, const void *row, __m512
 
 typedef enum how { MOVE_16, MOVE_32, F16_F32, BF16_F32 } how;
 
-/* Stores up to `left` 32-bit elements; masked stores are slow, so only where they must be. */
+/* Stores up to `left` 32-bit elements; masked stores are slow, so they are used only where
+ * needed. */
 INLINE void store_32(uint8_t *to, __m512i v, int64_t left) {
     if (left >= 16)
         _mm512_storeu_si512(to, v);
@@ -136,7 +137,7 @@ INLINE void store(how h, uint8_t *to, __m512i v, int64_t left) {
     }
 }
 
-/* Padding in the source's type: that of the output went through it, so this is exact. */
+/* Padding in the source's type: the output's was converted from it, so this is exact. */
 INLINE __m512i black_of(how h, const ff_augment_host *host, uint32_t channel) {
     uint32_t black = host->black[channel];
     if (h == MOVE_32) return _mm512_set1_epi32((int32_t)black);
@@ -147,8 +148,8 @@ INLINE __m512i black_of(how h, const ff_augment_host *host, uint32_t channel) {
 
 /* ---- planes to planes (or one channel) ------------------------------------------------------ */
 
-/* Asks for a row of the sample that comes next: spread over the work on this one, for all of them
- * at once would hold up whatever else misses the cache. */
+/* Prefetches a row of the next sample. Spread over the work on this one: all rows at once would
+ * delay other cache misses. */
 INLINE void ask(const uint8_t *ahead, size_t row_bytes) {
     for (size_t at = 0; at < row_bytes; at += 64) __builtin_prefetch(ahead + at);
 }
@@ -290,7 +291,7 @@ INLINE void interleave(how h, bool whole, const ff_augment_host *host,
     AVX512 static void name(const ff_augment_host *host, const ff_augment_params *params,          \
                             const void *source, uint32_t height, uint32_t width, void *out,        \
                             const void *ahead) {                                                   \
-        if (!ahead) ahead = source; /* there already: costs nothing to ask for */                  \
+        if (!ahead) ahead = source; /* in the cache: prefetching it costs nothing */               \
         if ((h) != MOVE_32 && width == 32 && host->out_width == 32)                                \
             body(h, true, host, params, source, height, width, out, ahead);                        \
         else                                                                                       \

@@ -1,9 +1,9 @@
-/* The portable fast version: whole rows at a time, in loops that compilers turn into vectors. */
+/* The portable fast version: whole rows at a time, in loops that compilers vectorize. */
 #include "format/base/compiler.h"
 #include "loader/augment/host.h"
 
-/* f16 -> f32 without a branch: shift the magnitude into place and scale the exponent by a power of
- * two, which also normalizes subnormals exactly; infinities and NaNs get the full exponent. */
+/* f16 -> f32 without a branch: shift the magnitude into place and scale by a power of two, which
+ * also normalizes subnormals exactly; infinities and NaNs get the full exponent. */
 static inline float f32_from_f16(uint16_t bits) {
     uint32_t magnitude = (uint32_t)(bits & 0x7fffu) << 13;
     float scaled = ff_bits_float(magnitude) * 0x1p112f;
@@ -13,7 +13,7 @@ static inline float f32_from_f16(uint16_t bits) {
     return ff_bits_float(result | (uint32_t)(bits & 0x8000u) << 16);
 }
 
-/* Three loops: forwards and backwards over adjacent elements, which vectorize, and any steps. */
+/* Three loops: forwards and backwards over adjacent elements (these vectorize), and any step. */
 #define DEFINE_SEGMENT(name, from_type, to_type, convert)                                          \
     FF_CLONES static void name(void *to_base, ptrdiff_t to_step, const void *from_base,            \
                                ptrdiff_t from_step, size_t n, const void *table_base) {            \
@@ -76,7 +76,7 @@ static void fill_black(void *to, ptrdiff_t step, size_t bytes, uint32_t black, s
         for (size_t i = 0; i < n; i++) ((uint8_t *)to)[(ptrdiff_t)i * step] = (uint8_t)black;
 }
 
-/* What a row needs beyond its pointers. */
+/* A row's parameters besides its pointers. */
 typedef struct row_job {
     const ff_augment_host *host;
     segment convert;

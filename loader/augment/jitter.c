@@ -2,7 +2,7 @@
 
 #include "format/base/compiler.h"
 
-/* Loops that compilers turn into vectors, one change at a time. */
+/* Loops that compilers vectorize, one change at a time. */
 
 FF_CLONES static void scale(float *value, size_t count, float factor) {
     for (size_t i = 0; i < count; i++) value[i] = ff_jitter_clamp(factor * value[i]);

@@ -1,20 +1,20 @@
 /* Colour jitter: brightness, contrast, saturation and hue of an image with values in [0, 1], each
- * changed by a random factor, in random order; parameters and what they do to a pixel as pure
- * functions, one text for the host (C11) and CUDA C.
+ * changed by a random factor, in random order; parameters and their effect on a pixel as pure
+ * functions, one source for host (C11) and CUDA C.
  *
  * Source: torchvision's ColorJitter and its functions on float tensors (version 0.14,
  * transforms/functional_tensor.py: adjust_brightness, _contrast, _saturation, _hue), in f32, each
- * operation rounded once and in the order there. Only the mean of contrast differs: it is that of
- * grey values cut off to multiples of 2^-30, summed as integers, so that it is the same whatever
- * the order of the sum (torch's depends on the processor; they agree within 2^-22). Images of one
- * channel keep saturation and hue, as there. A value that is no number becomes 0.
+ * operation rounded once and in the order there. Only the mean for contrast differs: grey values
+ * are truncated to multiples of 2^-30 and summed as integers, so the order of the sum does not
+ * matter (torch's depends on the processor; they agree within 2^-22). As in torchvision, images of
+ * one channel ignore saturation and hue. NaN becomes 0.
  *
  * Draws: a, b = blocks FF_BLOCK_JITTER, FF_BLOCK_JITTER_ORDER of (seed, FF_DOMAIN_AUGMENT, epoch,
  * sample):
  *   factor k = low + (high - low) a[k] 2^-32, in doubles, rounded to f32; for brightness, contrast
  *   and saturation by x, low = max(0, 1 - x) and high = 1 + x; for hue by x, low = -x and high = x
- *   order: permutation number ff_random_below(b[0], 24), in lexical order, of the four; those that
- *   are not wanted are left out.
+ *   order: permutation number ff_random_below(b[0], 24), in lexical order, of the four; unused
+ *   ones are left out.
  * Golden values are in tests/unit/test_loader_mix.c. Thread rule: everything here is pure. */
 #ifndef FF_LOADER_AUGMENT_JITTER_H
 #define FF_LOADER_AUGMENT_JITTER_H
@@ -25,7 +25,7 @@
 
 enum { FF_JITTER_BRIGHTNESS, FF_JITTER_CONTRAST, FF_JITTER_SATURATION, FF_JITTER_HUE };
 
-/* Most pixels of an image: sums of its grey values fit. */
+/* The most pixels of an image, so that sums of grey values fit. */
 #define FF_JITTER_PIXELS_LIMIT (UINT64_C(1) << 33)
 
 typedef struct ff_jitter {
@@ -34,7 +34,7 @@ typedef struct ff_jitter {
     uint8_t order[4]; /* FF_JITTER_... */
 } ff_jitter;
 
-/* amount: of brightness, contrast, saturation and hue; 0 = left alone. */
+/* amount: of brightness, contrast, saturation and hue; 0 = unchanged. */
 FF_HD ff_jitter ff_jitter_at(const double amount[4], uint64_t seed, uint32_t epoch,
                              uint64_t sample) {
     ff_random a = ff_philox_draw(seed, FF_DOMAIN_AUGMENT, epoch, sample, FF_BLOCK_JITTER);
@@ -49,7 +49,7 @@ FF_HD ff_jitter ff_jitter_at(const double amount[4], uint64_t seed, uint32_t epo
         jitter.order[k] = 0;
     }
     for (uint32_t k = 0; k < 4; k++) {
-        /* The next of those that are left, four bits each. */
+        /* Picks the next of the remaining ones, four bits each. */
         uint32_t at = 4 * (number / permutations), which = left >> at & 15;
         left = (left & ((1u << at) - 1)) | left >> (at + 4) << at;
         number %= permutations;
@@ -63,8 +63,8 @@ FF_HD float ff_jitter_clamp(float value) {
     return value > 0.0f ? (value < 1.0f ? value : 1.0f) : 0.0f;
 }
 
-/* factor * value + (1 - factor) * other, inside of [0, 1]. */
-FF_HD float ff_jitter_blend(float value, float other, float factor) {
+/* factor * value + (1 - factor) * other, clamped to [0, 1]. */ FF_HD float
+ff_jitter_blend(float value, float other, float factor) {
     return ff_jitter_clamp(factor * value + (1.0f - factor) * other);
 }
 
@@ -72,7 +72,7 @@ FF_HD float ff_jitter_grey(float r, float g, float b) {
     return 0.2989f * r + 0.587f * g + 0.114f * b;
 }
 
-/* A grey value in [0, 1] as it is summed, and the mean of a sum over `pixels`. */
+/* A grey value in [0, 1] in fixed point for summing, and the mean of a sum over `pixels`. */
 FF_HD int32_t ff_jitter_fixed(float grey) {
     return (int32_t)(grey * 1073741824.0f);
 }
@@ -90,7 +90,7 @@ FF_HD void ff_jitter_hue(float *r, float *g, float *b, float factor) {
     const float rc = (value - red) / divisor, gc = (value - green) / divisor;
     const float bc = (value - blue) / divisor;
     const float h6 = value == red ? bc - gc : value == green ? 2.0f + rc - bc : 4.0f + gc - rc;
-    /* Into [0, 1): exact, for what is subtracted is at most twice as large. */
+    /* Into [0, 1): exact, as the subtrahend is at most twice as large. */
     float h = h6 / 6.0f + 1.0f;
     h = h >= 1.0f ? h - 1.0f : h;
     h = h + factor;
@@ -108,8 +108,8 @@ FF_HD void ff_jitter_hue(float *r, float *g, float *b, float factor) {
 #ifndef __CUDACC__
 #include <stddef.h>
 
-/* Changes an image in place: planes of `pixels` values each, 1 or 3 of them, inside of [0, 1]. Its
- * sizes are at most FF_JITTER_PIXELS_LIMIT pixels. */
+/* Changes an image in place: 1 or 3 planes of `pixels` values in [0, 1]. At most
+ * FF_JITTER_PIXELS_LIMIT pixels. */
 void ff_jitter_apply(const ff_jitter *jitter, float *image, uint32_t channels, size_t pixels);
 #endif
 

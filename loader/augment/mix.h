@@ -1,18 +1,18 @@
 /* How the two samples of a pair are mixed: parameters as a pure function of (seed, epoch, pair),
- * one text for the host (C11) and CUDA C. The samples at positions 2k and 2k + 1 of an epoch are
- * pair k (where a batch has an odd size: those that lie in rows 2j and 2j + 1 of it, k = half the
- * first one's position, rounded down). Both are shown with the same weight, each mostly itself:
+ * one source for host (C11) and CUDA C. The samples at positions 2k and 2k + 1 of an epoch are pair
+ * k (with odd batch sizes: those in rows 2j and 2j + 1 of a batch, k = half the first one's
+ * position, rounded down). Both rows get the same weight for their own sample:
  *
  *   mixup    pixel = weight * own + (1 - weight) * partner, in f32 after Normalize, each product
  *            and the sum rounded, then one rounding to the batch's dtype (H. Zhang et al., "mixup:
  *            Beyond Empirical Risk Minimization", 2018).
- *   cutmix   the partner's pixels in a box, one's own elsewhere; weight = the share of the pixels
- *            that are one's own (S. Yun et al., "CutMix", 2019).
+ *   cutmix   the partner's pixels in a box, the row's own elsewhere; weight = the share of own
+ *            pixels (S. Yun et al., "CutMix", 2019).
  * as torchvision's v2.MixUp and v2.CutMix make them, with the partner instead of a batch rolled by
  * one: weight ~ Beta(alpha, alpha); the box has its centre uniform over the output, sides of
- * sqrt(1 - weight) of the output's, each made even towards 0, and is clipped at the edges, by which
- * the weight then changes. Where both are wanted each pair has one of them, at equal odds
- * (v2.RandomChoice([CutMix, MixUp])).
+ * sqrt(1 - weight) of the output's, each rounded down to an even number, and is clipped at the
+ * edges, which changes the weight. Where both are given, each pair gets one of them with equal
+ * probability (v2.RandomChoice([CutMix, MixUp])).
  *
  * Draws: d, e = blocks FF_BLOCK_MIX, FF_BLOCK_MIX_KIND of (seed, FF_DOMAIN_MIX, epoch, k), in
  * doubles, each operation rounded once:
@@ -44,7 +44,7 @@ FF_HD double ff_sin_pi(double x) {
  * "Random variate generation in one line of code", 1996). */
 FF_HD double ff_beta(double alpha, uint32_t first, uint32_t second) {
     double power = -ff_log((first + 0.5) * 0x1p-32) / alpha;
-    /* Beyond that the result is 0 or 1 to the last bit, but for one second word in billions. */
+    /* Beyond that the result is exactly 0 or 1, except for one second word in billions. */
     double radius = (power < 100 ? ff_exp(power) : ff_exp(100)) - 1;
     double cosine = ff_sin_pi(0.5 - (second + 0.5) * 0x1p-32);
     double square = radius * cosine * cosine;
@@ -53,10 +53,9 @@ FF_HD double ff_beta(double alpha, uint32_t first, uint32_t second) {
 }
 
 typedef struct ff_mix {
-    float weight;    /* of one's own; the partner has 1 - weight */
-    uint32_t cutmix; /* 1 = by the box, 0 = by adding */
-    int32_t y, x, height,
-        width; /* with cutmix: the box in the output, inside of it; may be empty */
+    float weight;                /* of the own sample; the partner's is 1 - weight */
+    uint32_t cutmix;             /* 1 = box, 0 = blend */
+    int32_t y, x, height, width; /* with cutmix: the box, inside the output; may be empty */
 } ff_mix;
 
 /* How pair `pair` is mixed. mixup, cutmix: the alphas, 0 = not; at least one is given. */

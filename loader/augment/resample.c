@@ -8,33 +8,33 @@
 
 enum { LANES = FF_RESAMPLE_LANES };
 
-/* A 64-byte aligned array that grows and keeps nothing. */
-typedef struct room {
+/* A 64-byte aligned array that grows; its content is then lost. */
+typedef struct array {
     void *memory;
     uint64_t bytes;
-} room;
+} array;
 
 struct ff_resampler {
     const ff_augment_host *host;
     const ff_resample_kernels *kernels;
-    /* [channels]: what becomes of a u8 value, v * multiply + add. */
+    /* [channels]: a u8 value v becomes v * multiply + add. */
     float *multiply, *add;
     uint32_t blocks;          /* of an output row */
     size_t padded;            /* blocks * lanes */
-    ff_resample_block *block; /* [blocks]; their weights and indexes lie in the rooms */
-    room weight, index;       /* [blocks][taps][lanes] */
-    room axis;                /* [2][taps]: the weights of one output of either axis */
-    room source;              /* [channels][box width + beyond]: one row, as f32 planes */
-    room pixels;              /* [box width * channels]: the same of interleaved samples, as read */
-    /* Rows between the passes: source row r lies in slot r % ring_rows.
+    ff_resample_block *block; /* [blocks]; their weights and indexes are in the next two */
+    array weight, index;      /* [blocks][taps][lanes] */
+    array axis;               /* [2][taps]: the weights of one output of either axis */
+    array source;             /* [channels][box width + beyond]: one row, as f32 planes */
+    array pixels;             /* [box width * channels]: the same of interleaved samples, as read */
+    /* Rows between the passes: source row r is in slot r % ring_rows.
      *   [ring_rows][channels][padded] */
-    room ring;
-    room ring_row; /* [taps] the rows of one output */
-    float *row;    /* [channels][padded]: one row of the output */
-    float *whole;  /* [out_width][channels]: the same, interleaved */
+    array ring;
+    array ring_row; /* [taps] the rows of one output */
+    float *row;     /* [channels][padded]: one row of the output */
+    float *whole;   /* [out_width][channels]: the same, interleaved */
 };
 
-/* What the parameters come to: `height` x `width` pixels of the source at (y, x) are resampled to
+/* The resolved parameters: `height` x `width` pixels of the source at (y, x) are resampled to
  * to_height x to_width, of which the output shows the window at (top, left). */
 typedef struct job {
     uint32_t y, x, height, width;
@@ -61,11 +61,11 @@ static job job_of(const ff_augment_host *host, const ff_augment_params *params, 
 
 /* ---- memory --------------------------------------------------------------------------------- */
 
-static ff_status make_room(room *r, uint64_t count, uint64_t size, ff_error *error) {
+static ff_status reserve(array *r, uint64_t count, uint64_t size, ff_error *error) {
     uint64_t bytes;
     if (ff_mul_u64(count, size, &bytes) && bytes <= r->bytes) return FF_OK;
     free(r->memory);
-    *r = (room){0};
+    *r = (array){0};
     FF_TRY(ff_alloc_aligned(&r->memory, count, size, 0, "resampling", error));
     r->bytes = bytes;
     return FF_OK;
@@ -111,9 +111,9 @@ done:
 void ff_resampler_destroy(ff_resampler **out) {
     ff_resampler *r = *out;
     if (!r) return;
-    room *rooms[] = {&r->weight, &r->index, &r->axis,    &r->source,
-                     &r->pixels, &r->ring,  &r->ring_row};
-    for (size_t i = 0; i < sizeof rooms / sizeof rooms[0]; i++) free(rooms[i]->memory);
+    array *arrays[] = {&r->weight, &r->index, &r->axis,    &r->source,
+                       &r->pixels, &r->ring,  &r->ring_row};
+    for (size_t i = 0; i < sizeof arrays / sizeof arrays[0]; i++) free(arrays[i]->memory);
     free(r->multiply);
     free(r->add);
     free(r->block);
@@ -133,35 +133,35 @@ ff_status ff_resampler_reserve(ff_resampler *r, const ff_augment_params *params,
     uint64_t channels = r->host->channels;
     uint64_t taps = ff_resample_taps(j.width, j.to_width);
     uint64_t rows = ff_resample_taps(j.height, j.to_height);
-    FF_TRY(make_room(&r->weight, r->padded, taps * sizeof(float), error));
-    FF_TRY(make_room(&r->index, r->padded, taps * sizeof(int32_t), error));
-    FF_TRY(make_room(&r->axis, taps + rows, sizeof(float), error));
-    FF_TRY(make_room(&r->source, channels, (j.width + FF_RESAMPLE_BEYOND) * sizeof(float), error));
+    FF_TRY(reserve(&r->weight, r->padded, taps * sizeof(float), error));
+    FF_TRY(reserve(&r->index, r->padded, taps * sizeof(int32_t), error));
+    FF_TRY(reserve(&r->axis, taps + rows, sizeof(float), error));
+    FF_TRY(reserve(&r->source, channels, (j.width + FF_RESAMPLE_BEYOND) * sizeof(float), error));
     if (r->host->from_layout == FF_HWC)
-        FF_TRY(make_room(&r->pixels, channels, j.width * sizeof(float), error));
-    FF_TRY(make_room(&r->ring, rows, channels * r->padded * sizeof(float), error));
-    return make_room(&r->ring_row, rows, sizeof(const float *), error);
+        FF_TRY(reserve(&r->pixels, channels, j.width * sizeof(float), error));
+    FF_TRY(reserve(&r->ring, rows, channels * r->padded * sizeof(float), error));
+    return reserve(&r->ring_row, rows, sizeof(const float *), error);
 }
 
 /* ---- the separable version ------------------------------------------------------------------ */
 
-/* The weights of an output row, mirrored where it is. Lanes after the last column repeat it. */
+/* The weights of an output row, mirrored if the row is. Lanes after the last column repeat it. */
 static void plan_across(ff_resampler *r, const job *j) {
-    uint32_t room_taps = ff_resample_taps(j->width, j->to_width), last = r->host->out_width - 1;
+    uint32_t stride_taps = ff_resample_taps(j->width, j->to_width), last = r->host->out_width - 1;
     float *one = r->axis.memory;
     for (uint32_t b = 0; b < r->blocks; b++) {
         ff_resample_block *block = &r->block[b];
         uint32_t first[LANES], taps[LANES], end = 0;
         *block = (ff_resample_block){
             .base = UINT32_MAX,
-            .weight = (float *)r->weight.memory + (size_t)b * room_taps * LANES,
-            .index = (int32_t *)r->index.memory + (size_t)b * room_taps * LANES,
+            .weight = (float *)r->weight.memory + (size_t)b * stride_taps * LANES,
+            .index = (int32_t *)r->index.memory + (size_t)b * stride_taps * LANES,
         };
         for (uint32_t i = 0; i < LANES; i++) {
             uint32_t column = b * LANES + i < last ? b * LANES + i : last;
             uint32_t at = j->left + (j->flip ? last - column : column);
             taps[i] = ff_resample_weights(j->width, j->to_width, at, one, &first[i]);
-            for (uint32_t k = 0; k < room_taps; k++)
+            for (uint32_t k = 0; k < stride_taps; k++)
                 block->weight[k * LANES + i] = k < taps[i] ? one[k] : 0;
             if (first[i] < block->base) block->base = first[i];
             if (first[i] + taps[i] > end) end = first[i] + taps[i];
@@ -175,7 +175,7 @@ static void plan_across(ff_resampler *r, const job *j) {
     }
 }
 
-/* Loops over a constant number of channels become vectors. */
+/* Loops over a constant number of channels vectorize. */
 FF_CLONES static void split_3(float *restrict to, size_t stride, const float *restrict from,
                               size_t pixels) {
     for (size_t x = 0; x < pixels; x++) {
@@ -196,7 +196,8 @@ FF_CLONES static void scale_row(float *values, float multiply, float add, size_t
     for (size_t i = 0; i < count; i++) values[i] = values[i] * multiply + add;
 }
 
-/* Row `y` of the box as f32 planes, and across into its slot of the ring. */
+/* Converts row `y` of the box to f32 planes, and resamples it horizontally into its slot of the
+ * ring. */
 static void pass_across(ff_resampler *r, const job *j, const uint8_t *source, uint32_t height,
                         uint32_t width, uint32_t y, uint32_t ring_rows) {
     const ff_augment_host *host = r->host;
@@ -224,7 +225,7 @@ static void pass_across(ff_resampler *r, const job *j, const uint8_t *source, ui
     r->kernels->across(r->block, r->blocks, planes, stride, channels, slot, r->padded);
 }
 
-/* r->row, in its dtype and layout, into row `y` of the output. */
+/* Stores r->row in the output's row `y`, dtype and layout. */
 static void write_row(ff_resampler *r, uint32_t y, uint8_t *out) {
     const ff_augment_host *host = r->host;
     const uint32_t channels = host->channels;

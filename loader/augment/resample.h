@@ -1,53 +1,52 @@
-/* Antialiased bilinear resampling on the host: from a sample where it lies into its place in a
- * batch, as torchvision's resized_crop(antialias=True) and resize(antialias=True) of float tensors.
+/* Antialiased bilinear resampling on the host: from the stored sample into the batch, as
+ * torchvision's resized_crop(antialias=True) and resize(antialias=True) of float tensors.
  *
  * Source: ATen, _upsample_bilinear2d_aa (torch 1.13, native/cpu/UpSampleKernel.cpp). Per axis, with
- * `in` pixels that become `out`, in f32 but for the sums with 0.5, which are f64 rounded to f32:
+ * `in` pixels that become `out`, in f32 except for the sums with 0.5, which are f64 rounded to f32:
  *   scale = in / out; support = max(scale, 1); output o has center = scale * (o + 0.5) and reads
  *   the inputs from max(0, (int)(center - support + 0.5)) to before
- *   min(in, (int)(center + support + 0.5)); that of input i weighs
+ *   min(in, (int)(center + support + 0.5)); input i has weight
  *   max(0, 1 - |(i - center + 0.5) / support|), divided by their sequential sum.
- * Rows first, then columns, f32 between; a sum goes over rising inputs from the first product on,
- * each product and sum rounded to f32. (ATen's may be fused, so its last bits differ from machine
- * to machine; these do not.) Weights of 0 at the end are left out: an axis that keeps its length is
- * copied.
+ * Rows first, then columns, f32 between; a sum adds products in increasing order of inputs,
+ * starting with the first, each product and sum rounded to f32. (ATen's may be fused, so its last
+ * bits differ from machine to machine; these do not.) Weights of 0 at the end are left out: an axis
+ * that keeps its length is copied.
  *
  * Values: stored floats, u16 and u8 as f32; u8 with statistics then (v / 255 - mean) / std as one
  * product and one sum, v * (1 / (255 std)) - mean / std, without statistics v * (1 / 255): nothing
- * is rounded to u8 in between. Then one rounding to the output's dtype, and the cutout. Where a
- * source pixel is not finite, what is around it may be infinite or NaN.
+ * is rounded to u8 in between. Then one rounding to the output's dtype, and the cutout. Around a
+ * source pixel that is not finite, the output may be infinite or NaN.
  *
- * The plain version, one output pixel at a time, is the truth; the faster ones, a row at a time,
- * give the same bits.
- * Thread rule: an ff_resampler is one thread's own. */
+ * The plain version, one output pixel at a time, is the reference; the faster ones, a row at a
+ * time, produce the same bits. Thread rule: an ff_resampler belongs to one thread. */
 #ifndef FF_LOADER_AUGMENT_RESAMPLE_H
 #define FF_LOADER_AUGMENT_RESAMPLE_H
 
 #include "loader/augment/host.h"
 #include "loader/augment/resample_rows.h"
 
-/* What a thread keeps for it: weights, and the few rows that are between the passes. */
+/* Per-thread state: weights, and the few rows between the passes. */
 typedef struct ff_resampler ff_resampler;
 
-/* For `host`, which outlives it, and samples of `metadata`, which need not. Its kernels are the
- * fastest ones here. */
+/* For `host`, which must outlive it, and samples of `metadata`, which need not. It uses the fastest
+ * kernels for this CPU. */
 FF_MUST_USE ff_status ff_resampler_create(ff_resampler **resampler, const ff_augment_host *host,
                                           const ff_metadata *metadata, ff_error *error);
 /* NULL is accepted. */
 void ff_resampler_destroy(ff_resampler **resampler);
 
-/* Makes room for a sample of height x width with these parameters; FF_NO_MEMORY. The room is a
- * small multiple of the sample's rows, and stays for those that follow. */
+/* Allocates scratch memory for a sample of height x width with these parameters; FF_NO_MEMORY. It
+ * is a small multiple of the sample's rows, and is reused for later samples. */
 FF_MUST_USE ff_status ff_resampler_reserve(ff_resampler *resampler, const ff_augment_params *params,
                                            uint32_t height, uint32_t width, ff_error *error);
 
-/* Applies parameters with FF_AUGMENT_BOX or FF_AUGMENT_RESIZE, for which there is room: source and
- * out as those of ff_augment_apply. Reads nothing but the source, allocates nothing, so it may run
- * under ff_guard_run. */
+/* Applies parameters with FF_AUGMENT_BOX or FF_AUGMENT_RESIZE, after ff_resampler_reserve: source
+ * and out as for ff_augment_apply. Reads nothing but the source and allocates nothing, so it may
+ * run under ff_guard_run. */
 void ff_resample(ff_resampler *resampler, const ff_augment_params *params, const void *source,
                  uint32_t height, uint32_t width, void *out);
 
-/* What a resampled u8 value v of a channel becomes: v * *multiply + *add. */
+/* A resampled u8 value v of a channel becomes v * *multiply + *add. */
 void ff_resample_u8(const ff_metadata *metadata, uint32_t channel, float *multiply, float *add);
 
 /* For tests: the plain version, and the kernels that ff_resample uses. */

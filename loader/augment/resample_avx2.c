@@ -1,5 +1,5 @@
-/* The passes with AVX2 and F16C: pixels are picked out of registers by permutations, and gathered
- * from memory only where they lie far apart, for gathers are slow. */
+/* The passes with AVX2 and F16C: pixels are selected from registers by permutations, and gathered
+ * from memory only where they are far apart, as gathers are slow. */
 #include "loader/augment/resample_rows.h"
 
 #if defined(__x86_64__) && defined(__GNUC__)
@@ -30,8 +30,8 @@ AVX2 static void write_row(void *to, ff_dtype dtype, const float *from, size_t c
     ff_resample_rows.write((char *)to + i * ff_dtype_bytes(dtype), dtype, from + i, count - i);
 }
 
-/* 8 pixels of the `registers` x 8 that begin at `in`: permutations look at the low three bits of an
- * index, the next two choose among the registers as sign bits. */
+/* 8 pixels of the `registers` x 8 that begin at `in`: permutations use the low three bits of an
+ * index; the next two select the register as sign bits. */
 INLINE __m256 pick(int registers, const float *in, const __m256 v[4], __m256i index) {
     if (registers == 0) return _mm256_i32gather_ps(in, index, 4);
     __m256 low = _mm256_permutevar8x32_ps(v[0], index);
@@ -44,8 +44,7 @@ INLINE __m256 pick(int registers, const float *in, const __m256 v[4], __m256i in
     return _mm256_blendv_ps(low, high, _mm256_castsi256_ps(_mm256_slli_epi32(index, 27)));
 }
 
-/* Half a block of one plane, whose pixels begin at `in` + offset. registers 0: as far apart as they
- * may be. */
+/* Half a block of one plane, whose pixels begin at `in` + offset. registers 0: at any distance. */
 INLINE void half_block(int registers, uint32_t taps, const float *weight, const int32_t *index,
                        int32_t offset, const float *in, float *out) {
     __m256 v[4] = {0}, sum = _mm256_setzero_ps();
@@ -67,7 +66,7 @@ AVX2 static void across(const ff_resample_block *block, uint32_t blocks, const f
             const float *weight = block->weight + half;
             const int32_t *index = block->index + half;
             const int32_t *last = index + (block->taps - 1) * 16;
-            /* Pixels rise or fall from lane to lane. */
+            /* Pixel indexes increase or decrease from lane to lane. */
             int32_t offset = index[0] < index[7] ? index[0] : index[7];
             int32_t span = (last[0] > last[7] ? last[0] : last[7]) - offset + 1;
             for (uint32_t plane = 0; plane < planes; plane++) {

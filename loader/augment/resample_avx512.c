@@ -1,4 +1,4 @@
-/* The passes with AVX-512: pixels are picked out of registers by permutations rather than gathered
+/* The passes with AVX-512: pixels are selected from registers by permutations rather than gathered
  * from memory. */
 #include "loader/augment/resample_rows.h"
 
@@ -51,7 +51,7 @@ INLINE __m512 pick(int registers, const float *in, const __m512 v[4], __m512i in
     return _mm512_mask_mov_ps(low, _mm512_cmpge_epi32_mask(index, _mm512_set1_epi32(32)), high);
 }
 
-/* One block of one plane. registers 0: as far apart as they may be. */
+/* One block of one plane. registers 0: at any distance. */
 INLINE void one_block(int registers, const ff_resample_block *block, const float *in, float *out) {
     __m512 v[4] = {0};
     for (int i = 0; i < registers; i++) v[i] = _mm512_loadu_ps(in + 16 * i);

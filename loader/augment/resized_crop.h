@@ -1,6 +1,6 @@
 /* The box of a random resized crop (torchvision's RandomResizedCrop.get_params, version 0.14): an
  * area that is a uniform share of the sample's and an aspect ratio that is log-uniform, tried ten
- * times until the box fits, else the largest central box of a ratio in range.
+ * times until the box fits, else the largest central box with a ratio in range.
  *
  * Draws of try t < FF_BOX_TRIES: d = block FF_BLOCK_RESIZED_CROP + t of (seed, FF_DOMAIN_AUGMENT,
  * epoch, sample), in doubles, each operation rounded once:
@@ -25,7 +25,7 @@ typedef struct ff_crop_box {
 } ff_crop_box;
 
 /* scale: shares of the area, 0 < scale[0] <= scale[1] <= 1. ratio: width / height, 0.01 <= ratio[0]
- * <= ratio[1] <= 100. height, width: 1 to 2^20. The box lies inside of the sample. */
+ * <= ratio[1] <= 100. height, width: 1 to 2^20. The box is inside the sample. */
 FF_HD ff_crop_box ff_resized_crop_at(const double scale[2], const double ratio[2], uint64_t seed,
                                      uint32_t epoch, uint64_t sample, uint32_t height,
                                      uint32_t width) {

@@ -1,11 +1,11 @@
-/* Wide rows but for resampling: moved pixels, colour jitter, and the finish. */
+/* Rows of f32 except for resampling: moving pixels, colour jitter, and the finish. */
 #include "loader/augment/jitter.h"
 #include "loader/cuda/augment.cuh"
 
 enum { TILE_X = 32, TILE_Y = 8 };
 
-/* grid: (rows, tiles down, tiles across); block: (32, 8); a thread a pixel. */
-template <typename T>
+/* grid: (rows, tiles down, tiles across); block: (32, 8); one thread per pixel. */ template <
+    typename T>
 static __global__ void __launch_bounds__(TILE_X *TILE_Y) move_kernel(ff_cuda_augment job) {
     const uint32_t row = blockIdx.x, line = blockIdx.y * TILE_Y + threadIdx.y;
     const uint32_t column = blockIdx.z * TILE_X + threadIdx.x;
@@ -41,7 +41,7 @@ static __global__ void __launch_bounds__(TILE_X *TILE_Y) move_kernel(ff_cuda_aug
 
 enum { JITTER_THREADS = 256 };
 
-/* The sum over the block, for all of its threads; whole numbers, so in any order. */
+/* The sum over the block, returned to all threads; integers, so the order does not matter. */
 static __device__ uint64_t block_sum(uint64_t sum) {
     __shared__ unsigned long long part[JITTER_THREADS / 32];
     for (int change = 16; change; change /= 2)
@@ -53,7 +53,8 @@ static __device__ uint64_t block_sum(uint64_t sum) {
     return sum;
 }
 
-/* Changes number [from, to) of a pixel. mean: of contrast, among them only where it is known. */
+/* Applies changes [from, to) to a pixel. mean: for contrast, which is only applied once it is
+ * known. */
 template <int CHANNELS>
 static __device__ __forceinline__ void change_pixel(const ff_jitter *jitter, uint32_t from,
                                                     uint32_t to, float mean, float *p) {
@@ -72,8 +73,8 @@ static __device__ __forceinline__ void change_pixel(const ff_jitter *jitter, uin
     }
 }
 
-/* grid: rows; twice over the image: the changes before contrast, of which it needs the mean, and
- * then all of them. */
+/* grid: rows; two passes over the image: the changes before contrast, to compute the mean that it
+ * needs, then all of them. */
 template <int CHANNELS>
 static __global__ void __launch_bounds__(JITTER_THREADS) jitter_kernel(ff_cuda_augment job) {
     __shared__ ff_jitter jitter;
@@ -136,8 +137,8 @@ static __device__ void copy_columns(const ff_cuda_move &move, uint32_t row, bool
     }
 }
 
-/* grid: (rows, tiles down, tiles across); block: (32, 8); a thread a pixel, GROUP channels a store
- * of up to 16 bytes. */
+/* grid: (rows, tiles down, tiles across); block: (32, 8); one thread per pixel, GROUP channels per
+ * store of up to 16 bytes. */
 template <typename T, int GROUP>
 static __global__ void __launch_bounds__(TILE_X *TILE_Y) finish_kernel(ff_cuda_augment job) {
     const uint32_t row = blockIdx.x, line = blockIdx.y * TILE_Y + threadIdx.y;

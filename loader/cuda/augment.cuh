@@ -1,4 +1,4 @@
-/* What the kernels of a ff_cuda_augment share: where samples lie. */
+/* Shared by the kernels of an ff_cuda_augment: where samples are. */
 #ifndef FF_LOADER_CUDA_AUGMENT_CUH
 #define FF_LOADER_CUDA_AUGMENT_CUH
 

@@ -16,7 +16,7 @@ static cudaEvent_t event_of(ff_event *event) {
     return (cudaEvent_t)event;
 }
 
-/* CUDA keeps the last error for whoever asks next, a launcher say; here it has been reported. */
+/* Clears CUDA's last error, which a launcher would otherwise return: it is reported here. */
 static ff_status fail(int ordinal, const char *call, cudaError_t code, ff_error *error) {
     (void)cudaGetLastError();
     return ff_fail(error, code == cudaErrorMemoryAllocation ? FF_NO_MEMORY : FF_FAILED,
@@ -24,7 +24,7 @@ static ff_status fail(int ordinal, const char *call, cudaError_t code, ff_error 
                    cudaGetErrorName(code));
 }
 
-/* Evaluates a call of CUDA's; where it fails, the enclosing function returns the sentence. */
+/* Evaluates a CUDA call; where it fails, the enclosing function returns the error. */
 #define CUDA_TRY(ordinal, function, ...)                                                           \
     do {                                                                                           \
         cudaError_t cuda_try_code = function(__VA_ARGS__);                                         \
@@ -36,7 +36,7 @@ static ff_status fail(int ordinal, const char *call, cudaError_t code, ff_error 
         CUDA_TRY((device)->ordinal, function, __VA_ARGS__);                                        \
     } while (0)
 
-/* For calls that release: what fails there can be reported to nobody. */
+/* For calls that release: a failure cannot be reported to anybody. */
 static void ignore(cudaError_t code) {
     if (code != cudaSuccess) (void)cudaGetLastError();
 }
@@ -155,7 +155,7 @@ static ff_status cuda_event_record_external(ff_device *device, ff_event *event, 
                                             ff_error *error) {
     enum cudaStreamCaptureStatus capture;
     CUDA_TRY_ON(device, cudaStreamIsCapturing, stream_of(stream), &capture);
-    /* The external flag is refused outside of a capture, where every recording is external. */
+    /* CUDA refuses the external flag outside a capture, where every record is external. */
     unsigned flags =
         capture == cudaStreamCaptureStatusNone ? cudaEventRecordDefault : cudaEventRecordExternal;
     CUDA_TRY(device->ordinal, cudaEventRecordWithFlags, event_of(event), stream_of(stream), flags);
@@ -171,7 +171,7 @@ static bool cuda_event_done(ff_device *device, ff_event *event) {
     cudaError_t code = cudaSetDevice(device->ordinal);
     if (code == cudaSuccess) code = cudaEventQuery(event_of(event));
     if (code != cudaSuccess) (void)cudaGetLastError();
-    /* After a failure nobody need wait: the next call that can report it does. */
+    /* After a failure there is nothing to wait for; the next call reports it. */
     return code != cudaErrorNotReady;
 }
 
@@ -220,7 +220,7 @@ static ff_status cuda_capture_end(ff_device *device, ff_stream *stream, ff_recor
     *recording = NULL;
     const char *call = "cudaSetDevice";
     cudaError_t code = cudaSetDevice(device->ordinal);
-    /* The capture ends whatever the result, or nobody could use the stream again. */
+    /* End the capture in any case, or the stream would stay unusable. */
     cudaError_t ended = cudaStreamEndCapture(stream_of(stream), &graph);
     if (code == cudaSuccess && ended != cudaSuccess) {
         call = "cudaStreamEndCapture";
@@ -230,7 +230,7 @@ static ff_status cuda_capture_end(ff_device *device, ff_stream *stream, ff_recor
         call = "cudaGraphInstantiate";
         code = cudaGraphInstantiate(&made, graph, 0);
     }
-    if (code == cudaSuccess) { /* so that the first launch costs no more than the others */
+    if (code == cudaSuccess) { /* so that the first launch is not slower than the others */
         call = "cudaGraphUpload";
         code = cudaGraphUpload(made, stream_of(stream));
     }
@@ -338,8 +338,8 @@ ff_status ff_device_cuda_create(ff_device **out, int ordinal, ff_error *error) {
                        "cuda:%d is of sm_%d%d, for which libff_cuda.so has no code: it was built "
                        "for %s (make CUDA_ARCHS=%d%d builds it for this one)",
                        ordinal, major, minor, FF_CUDA_BUILT, major, minor);
-    CUDA_TRY(ordinal, cudaSetDevice, ordinal); /* makes the device's context */
-    CUDA_TRY(ordinal, cudaFree, NULL);         /* reports what keeps it from being used */
+    CUDA_TRY(ordinal, cudaSetDevice, ordinal); /* creates the device's context */
+    CUDA_TRY(ordinal, cudaFree, NULL);         /* fails if the device cannot be used */
     ff_device *device;
     FF_TRY(ff_alloc(&device, 1, sizeof *device, "a device", error));
     device->table = &cuda_table;

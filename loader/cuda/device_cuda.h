@@ -1,10 +1,10 @@
-/* The device table on CUDA: part of the module (table.h), reached through it.
+/* The device table on CUDA: part of the module and reached through its table (table.h).
  *
  * ff_stream, ff_event and ff_recording are CUDA's own cudaStream_t, cudaEvent_t and
- * cudaGraphExec_t. Streams do not wait for the default stream, nor it for them; whoever waits for
- * an event sleeps. Each entry makes the device the calling thread's current one, so that no other
- * device gets a context, and leaves it so. Errors are sentences that name the device, the call and
- * CUDA's word for it; a call that failed leaves no error behind for the next one to find. */
+ * cudaGraphExec_t. Streams do not synchronize with the default stream; waiting for an event blocks
+ * without spinning. Each entry makes the device the calling thread's current one, so that no other
+ * device gets a context, and does not restore the previous one. Errors name the device, the call
+ * and CUDA's error string; a failed call clears CUDA's last error. */
 #ifndef FF_LOADER_CUDA_DEVICE_CUDA_H
 #define FF_LOADER_CUDA_DEVICE_CUDA_H
 

@@ -13,7 +13,7 @@ static int oldest_driver(int cuda) {
     return cuda >= 13000 ? 580 : 525;
 }
 
-/* By name first; then where containers and Windows' Linux put it, unknown to the linker. */
+/* By name first; then in the folders of containers and WSL that the linker does not search. */
 static void *open_driver(char *why, size_t size) {
     static const char *const files[] = {
         "libcuda.so.1",
@@ -28,8 +28,8 @@ static void *open_driver(char *why, size_t size) {
     return handle;
 }
 
-/* The path of the library that holds `symbol`, and the driver's version, which is the end of the
- * file's true name (libcuda.so.580.65.06), or "" where it is not. */
+/* The path of the library that holds `symbol`, and the driver's version, the end of the resolved
+ * file name (libcuda.so.580.65.06), or "" where there is none. */
 static void describe(const void *symbol, char *path, size_t path_size, char *version, size_t size) {
     Dl_info from = {0};
     (void)dladdr(symbol, &from);

@@ -1,5 +1,5 @@
-/* The dtypes of the kernels, and all that these know of each: what another one is added to, as on
- * the host to format/dtype.c. Arithmetic is f32. */
+/* The dtypes of the kernels and their traits: a new dtype is added here, and for the host in
+ * format/dtype.c. Arithmetic is f32. */
 #ifndef FF_LOADER_CUDA_DTYPE_CUH
 #define FF_LOADER_CUDA_DTYPE_CUH
 
@@ -14,11 +14,11 @@ template <typename To, typename From> static __device__ __forceinline__ To ff_bi
     return to;
 }
 
-/* Dtype and type. Each type has widen and narrow (rounded to nearest even); those of 16 bits have
- * both for the two that lie in 32, the first in the lower half. read and write are widen and narrow
- * of an element's bits with the host's NaNs, which the hardware makes all alike. */
+/* Dtype and type. Each type has widen and narrow (rounded to nearest even); 16-bit types also have
+ * both for pairs in 32 bits, the first in the lower half. read and write are widen and narrow on an
+ * element's bits, with the host's NaN bits (the hardware makes all NaNs equal). */
 #define FF_FLOAT_DTYPES(each) each(FF_F32, float) each(FF_F16, __half) each(FF_BF16, __nv_bfloat16)
-/* What samples are stored as besides; these have widen alone. */
+/* Further dtypes of stored samples; these have only widen. */
 #define FF_INTEGER_DTYPES(each) each(FF_U8, uint8_t) each(FF_U16, uint16_t)
 
 template <typename T> struct ff_real;
@@ -113,7 +113,7 @@ template <typename T> static __device__ __forceinline__ T ff_from_float(float va
     return ff_real<T>::narrow(value);
 }
 
-/* launch(T()) for the type of a dtype: the choice of a kernel. */
+/* Calls launch(T()) with the type of a dtype, to choose a kernel. */
 template <typename Launch> static inline int ff_by_dtype(ff_dtype dtype, Launch launch) {
     switch (dtype) {
 #define FF_CASE(number, type)                                                                      \
@@ -137,7 +137,7 @@ template <typename Launch> static inline int ff_by_stored(ff_dtype dtype, Launch
 static inline bool ff_is_floating(ff_dtype dtype) {
     return ff_by_dtype(dtype, [](auto) { return FF_CUDA_OK; }) == FF_CUDA_OK;
 }
-/* Bytes of a stored element; 0 = kernels know no such dtype. */
+/* Bytes of a stored element; 0 = a dtype that kernels do not support. */
 static inline uint32_t ff_stored_bytes(ff_dtype dtype) {
     uint32_t bytes = 0;
     auto measure = [&](auto element) {
@@ -147,7 +147,7 @@ static inline uint32_t ff_stored_bytes(ff_dtype dtype) {
     return ff_by_stored(dtype, measure) == FF_CUDA_OK ? bytes : 0;
 }
 
-/* use(T()) for arrays whose dtype is known only when a kernel runs. */
+/* Calls use(T()) for arrays whose dtype is known only when a kernel runs. */
 template <typename Use>
 static __device__ __forceinline__ void ff_with_dtype(uint32_t dtype, Use use) {
     switch (dtype) {

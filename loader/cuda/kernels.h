@@ -1,18 +1,18 @@
-/* The launchers of the loader's kernels: how a batch is made on the device. Plain C; no CUDA header
- * is needed. Structs are passed by value to the kernels, the pointers in them are to device memory.
+/* The launchers of the loader's kernels: they make a batch on the device. Plain C; no CUDA header
+ * is needed. Structs are passed to the kernels by value; pointers in them are to device memory.
  *
- * One batch is three launches in one stream, which may be captured and replayed, for the first one
- * counts on in device memory:
- *     next    one thread: *batch = where the next batch is
- *     params  a thread a row: what becomes of each row (order, loader/augment/augment.h)
- *     move    a block a sample: gather, pad, crop, flip, cutout, normalize, convert, channels-last;
- *             labels and other columns
+ * One batch is three launches in one stream, which may be captured and replayed, because the first
+ * one advances a counter in device memory:
+ *     next    one thread: *batch = the next batch's number, position and slot
+ *     params  one thread per row: the augmentation of each row (order, loader/augment/augment.h)
+ *     move    one block per sample: gather, pad, crop, flip, cutout, normalize, convert,
+ *             channels-last; labels and other columns
  *     augment instead of move, where samples are resampled, jittered or mixed: several kernels,
  *             with rows of f32 between them (loader/augment/finish.h)
  *
  * Launchers return 0 or the number of a cudaError_t, FF_CUDA_INVALID_VALUE for what a kernel cannot
  * do. Bits: those of the host's ff_augment_plain, ff_augment_at, ff_augment_mix, ff_order_at,
- * ff_resample_plain and loader/augment/finish.h, but for what is no number. */
+ * ff_resample_plain and loader/augment/finish.h, except for NaN. */
 #ifndef FF_LOADER_CUDA_KERNELS_H
 #define FF_LOADER_CUDA_KERNELS_H
 
@@ -24,7 +24,7 @@
 
 /* In device memory, zeroed before the first `next`, which writes all of it. */
 typedef struct ff_cuda_batch {
-    uint64_t number;      /* of the batch after this one */
+    uint64_t number;      /* of the next batch */
     ff_sequence_batch at; /* this one */
     uint32_t slot;        /* its number mod slots */
     uint32_t reserved;
@@ -45,19 +45,20 @@ typedef struct ff_cuda_params {
     uint32_t height, width, out_height, out_width;
     uint32_t rows;
     const uint32_t *size; /* [samples][2], heights and widths, instead of the two above; or NULL */
-    const uint64_t *sample_of_place; /* [count] block order over another storage order, or NULL */
+    const uint64_t
+        *sample_of_place; /* [count] for block order where storage order differs, or NULL */
     /* Out, [rows]. Rows after batch->at.count: params all zero, weight 0. Weights are 1 else. */
     ff_augment_params *params;
     float *weight;
     float *mix; /* [rows] params' weight, 1 in padding; NULL where spec does not mix */
 } ff_cuda_params;
 
-/* Values of 4 bytes that go along with the samples: labels. */
+/* 4-byte values per sample: labels. */
 typedef struct ff_cuda_column {
     const uint32_t *from; /* of sample or row i: from[i * width ..], see ff_cuda_move.gather */
     uint32_t *to;         /* [rows][width] */
     uint32_t width;
-    uint32_t padding; /* what rows after batch->at.count get */
+    uint32_t padding; /* the value of rows after batch->at.count */
 } ff_cuda_column;
 
 #define FF_CUDA_COLUMNS 8
@@ -65,10 +66,10 @@ typedef struct ff_cuda_column {
 
 typedef struct ff_cuda_move {
     const ff_cuda_batch *batch;
-    const ff_augment_params *params; /* [rows], as ff_cuda_params made them */
+    const ff_augment_params *params; /* [rows], from ff_cuda_params */
 
-    /* Where samples lie, a multiple of 16 bytes apart and aligned so. Row r of the batch is row i
-     * of `samples`, which begin at batch->slot * slot_bytes, as do the columns' `from`:
+    /* Stored samples, aligned to 16 bytes, as is their stride. Row r of the batch is row i of
+     * `samples`, which begin at batch->slot * slot_bytes, as do the columns' `from`:
      *   gather: i = row_of ? row_of[params[r].sample] : params[r].sample
      *   else:   i = r */
     const uint8_t *samples;
@@ -81,8 +82,8 @@ typedef struct ff_cuda_move {
     ff_layout from_layout;
     uint32_t channels, height, width;
 
-    /* What comes out: [rows, out_height, out_width, out_channels] of f32, f16 or bf16, 256 B
-     * aligned; channels from `channels` on and rows after batch->at.count are zero. */
+    /* The output: [rows, out_height, out_width, out_channels] of f32, f16 or bf16, 256 B aligned;
+     * channels from `channels` on and rows after batch->at.count are zero. */
     void *data;
     ff_dtype to;
     uint32_t rows, out_height, out_width, out_channels;
@@ -99,33 +100,33 @@ typedef struct ff_cuda_move {
     ff_cuda_column column[FF_CUDA_COLUMNS];
 } ff_cuda_move;
 
-/* Samples on their way through `values`: moved or resampled, jittered where wanted, and finished:
- * cutout, mixing with row ^ 1, conversion, channels-last, columns. */
+/* Samples are moved or resampled into `values`, jittered if asked for, and finished: cutout, mixing
+ * with row ^ 1, conversion, channels-last, columns. */
 typedef struct ff_cuda_augment {
     /* As for a move, with black and table of f32; samples need only be aligned to their elements,
      * and may be u16. */
     ff_cuda_move move;
-    float *values; /* room, 16 B aligned: [rows][channels][out_height][out_width] */
+    float *values; /* scratch, 16 B aligned: [rows][channels][out_height][out_width] */
 
-    /* Samples of several sizes: row i of them begins at offset[i] bytes; sample s is size[s][0] x
-     * size[s][1]. NULL: row_bytes apart; all height x width. */
+    /* Samples of several sizes: row i begins at offset[i] bytes; sample s is size[s][0] x
+     * size[s][1]. NULL: rows are row_bytes apart, all height x width. */
     const uint64_t *offset;
     const uint32_t *size;
 
-    /* params have FF_AUGMENT_BOX or FF_AUGMENT_RESIZE. multiply, add: [channels], what a resampled
-     * u8 value becomes, v * multiply + add. */
+    /* params have FF_AUGMENT_BOX or FF_AUGMENT_RESIZE. multiply, add: [channels]; a resampled u8
+     * value v becomes v * multiply + add. */
     uint32_t resampled;
     const float *multiply, *add;
 
     /* Colours are jittered by jitter[4] (ff_jitter_at) in rows of 1 or 3 channels; `normalised`
-     * rows are undone before. mean, std: [channels]. */
+     * rows are denormalised before. mean, std: [channels]. */
     uint32_t jittered, normalised;
     double jitter[4];
     uint64_t seed;
     const float *mean, *std;
 } ff_cuda_augment;
 
-/* Every entry but augment is required; without it what is resampled, jittered or mixed is made on
+/* Every entry except augment is required; without it samples are resampled, jittered and mixed on
  * the host. Thread rule: as the stream's. */
 typedef struct ff_loader_kernels {
     int (*next)(const ff_cuda_next *job, ff_cuda_stream stream);
@@ -138,7 +139,7 @@ typedef struct ff_loader_kernels {
 extern "C" {
 #endif
 
-/* The module's, and in tests the simulator's. Never called by name outside of these. */
+/* The module's, and in tests the simulator's. Only called through the table. */
 int ff_cuda_next_launch(const ff_cuda_next *job, ff_cuda_stream stream);
 int ff_cuda_params_launch(const ff_cuda_params *job, ff_cuda_stream stream);
 int ff_cuda_move_launch(const ff_cuda_move *job, ff_cuda_stream stream);

@@ -25,7 +25,7 @@ static void places_free(places *where) {
     free(where->patterns);
 }
 
-/* A folder's name as a pattern for glob() that is that name alone. */
+/* Escapes a folder's name as a pattern for glob() that matches only that name. */
 static ff_status add_escaped(ff_buffer *text, const char *folder, size_t length, ff_error *error) {
     for (size_t i = 0; i < length; i++) {
         if (strchr("*?[]{},\\~", folder[i])) FF_TRY(ff_buffer_add(text, "\\", 1, error));
@@ -34,7 +34,7 @@ static ff_status add_escaped(ff_buffer *text, const char *folder, size_t length,
     return FF_OK;
 }
 
-/* `folder` as it is, then "/" and the pattern `below` where there is one. */
+/* Adds `folder` literally, then "/" and the pattern `below` if there is one. */
 static ff_status places_add(places *where, const char *folder, size_t length, const char *below,
                             ff_error *error) {
     ff_buffer text = {0};
@@ -66,7 +66,7 @@ static ff_status places_add_list(places *where, const char *list, char separator
     return FF_OK;
 }
 
-/* A Python's wheels lie beside it: bin/python3 and lib/python3.11/site-packages/nvidia. */
+/* A Python's wheels are next to it: bin/python3 and lib/python3.11/site-packages/nvidia. */
 static ff_status places_add_pythons(places *where, ff_error *error) {
     const char *path = getenv("PATH");
     while (path && *path) {
@@ -95,7 +95,7 @@ static ff_status places_find(places *where, const char *program, ff_error *error
     return places_add_list(where, FF_CUDA_FOLDERS, ' ', "", error);
 }
 
-/* ": a, b, the system's libraries" for a sentence. */
+/* "a, b, the system's libraries" for an error message. */
 static void places_print(const places *where, char *text, size_t size) {
     size_t length = 0;
     *text = 0;
@@ -105,7 +105,7 @@ static void places_print(const places *where, char *text, size_t size) {
     }
 }
 
-/* The first of one place that opens; `why`, where empty, gets what kept one from opening. */
+/* Opens the first match in one place; `why`, if empty, gets the reason why one did not open. */
 static void *open_in(const char *place, const char *file, char *why, size_t size) {
     if (!*place) return dlopen(file, RTLD_LAZY | RTLD_LOCAL);
     char *pattern;
@@ -123,8 +123,8 @@ static void *open_in(const char *place, const char *file, char *why, size_t size
     return handle;
 }
 
-/* Begins at *place, where the library before was found, and leaves there where this one was: a
- * set from one place fits together. */
+/* Starts at *place, where the previous library was found, and updates it: libraries from one place
+ * fit together. */
 static void *open_one(const places *where, size_t *place, const char *file, char *why,
                       size_t size) {
     *why = 0;
@@ -136,13 +136,13 @@ static void *open_one(const places *where, size_t *place, const char *file, char
     return handle;
 }
 
-/* The path that an open library was opened by. */
+/* The path from which a library was opened. */
 static const char *path_of(void *handle) {
     struct link_map *map;
     return dlinfo(handle, RTLD_DI_LINKMAP, &map) == 0 ? map->l_name : "";
 }
 
-/* cuDNN's file has one name under every CUDA, unlike the others', and in every version 9. */
+/* Unlike the others, cuDNN's file has the same name for every CUDA and every version 9. */
 static ff_status check_cudnn(void *handle, int cuda, ff_error *error) {
     size_t (*runtime)(void), (*version)(void);
     *(void **)&runtime = dlsym(handle, "cudnnGetCudartVersion");
@@ -156,7 +156,7 @@ static ff_status check_cudnn(void *handle, int cuda, ff_error *error) {
                        path_of(handle), of, cuda / 1000);
     if (found < FF_CUDNN_LEAST)
         return ff_fail(error, FF_FAILED,
-                       "%s is cuDNN %zu.%zu.%zu, and %d.%d or newer is wanted: install "
+                       "%s is cuDNN %zu.%zu.%zu, and %d.%d or newer is needed: install "
                        "cudnn9-cuda-%d, or the wheel nvidia-cudnn-cu%d, of such a version, or name "
                        "its folder in FFPACK_CUDA_PATH",
                        path_of(handle), found / 10000, found / 100 % 100, found % 100,
@@ -165,7 +165,7 @@ static ff_status check_cudnn(void *handle, int cuda, ff_error *error) {
     return FF_OK;
 }
 
-/* Every one that `folder` has; the count. What kept one from opening stands in `why`. */
+/* Opens all in `folder` and returns the count; `why` gets the reason if one did not open. */
 static int open_builtins_in(const char *folder, size_t length, char *why, size_t size) {
     ff_buffer pattern = {0};
     glob_t found;
@@ -186,8 +186,8 @@ static int open_builtins_in(const char *folder, size_t length, char *why, size_t
 }
 
 /* NVRTC opens its builtins by a name without a folder (libnvrtc-builtins.so.13.0), which the
- * dynamic linker does not find where only NVRTC's full path was known. It takes those that are
- * open: they lie beside NVRTC, or beside the file that its link leads to. */
+ * dynamic linker does not find where only NVRTC's full path was known. It uses those that are
+ * already open: they are next to NVRTC, or next to the target of its link. */
 static ff_status open_builtins(void *nvrtc, ff_buffer *notes, ff_error *error) {
     const char *path = path_of(nvrtc);
     char *target = realpath(path, NULL), why[512] = "", name[64] = "libnvrtc-builtins.so";
@@ -208,7 +208,7 @@ static ff_status open_builtins(void *nvrtc, ff_buffer *notes, ff_error *error) {
     }
     if (opened) return FF_OK;
     return ff_buffer_printf(notes, error,
-                            "%s has no %s beside it, so cuDNN cannot compile engines%s%s\n", path,
+                            "%s has no %s next to it, so cuDNN cannot compile engines%s%s\n", path,
                             name, *why ? ": " : "", why);
 }
 
@@ -233,11 +233,11 @@ ff_status ff_cuda_libraries_open(const char *program, int cuda, ff_buffer *notes
             status = open_builtins(handle, notes, error);
         if (handle || rows[i].need == FF_CUDA_OPTIONAL) continue;
         places_print(&where, searched, sizeof searched);
-        status = *why ? ff_fail(error, FF_FAILED, "%s cannot be opened: %s", rows[i].name, why)
-                      : ff_fail(error, FF_FAILED,
-                                "%s (%s) was not found; it was looked for in: %s; FFPACK_CUDA_PATH "
-                                "may name its folder",
-                                rows[i].name, file, searched);
+        status = *why
+                     ? ff_fail(error, FF_FAILED, "%s cannot be opened: %s", rows[i].name, why)
+                     : ff_fail(error, FF_FAILED,
+                               "%s (%s) was not found in: %s; FFPACK_CUDA_PATH may name its folder",
+                               rows[i].name, file, searched);
     }
     places_free(&where);
     return status;

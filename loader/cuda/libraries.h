@@ -1,4 +1,4 @@
-/* The libraries that the CUDA module needs, and where they are looked for.
+/* The libraries that the CUDA module needs, and where they are searched.
  *
  * ff_cuda_libraries_open opens each by full path, in the list's order, from the first place that
  * has it under the name of the CUDA version:
@@ -8,10 +8,10 @@
  *   /usr/local/cuda/lib64 and its like
  *   nvidia-* wheels: of VIRTUAL_ENV, of CONDA_PREFIX, of each python3 in PATH, of the user
  *   the folders that the build found them in
- * beginning with the place where the one before was found, since a set from one place fits
- * together. Once open, the dynamic linker takes them for whatever needs them by name, so
- * LD_LIBRARY_PATH is neither needed nor changed. They stay open. With NVRTC its builtins are
- * opened, which it takes by a name alone; cuDNN finds its own parts beside itself. */
+ * beginning with the place where the previous one was found, since libraries from one place fit
+ * together. Once open, the dynamic linker uses them for libraries that need them by name, so
+ * LD_LIBRARY_PATH is neither needed nor changed. They stay open. NVRTC's builtins are opened with
+ * it, because it loads them by name alone; cuDNN finds its own parts next to itself. */
 #ifndef FF_LOADER_CUDA_LIBRARIES_H
 #define FF_LOADER_CUDA_LIBRARIES_H
 
@@ -20,8 +20,8 @@
 typedef enum ff_cuda_need { FF_CUDA_NEEDED, FF_CUDA_OPTIONAL } ff_cuda_need;
 
 /* ROW(name, file under CUDA 12, file under CUDA 13, need), in the order in which they are opened:
- * NVRTC before cuDNN, which opens it by name for engines compiled as they are needed; cuBLASLt
- * before cuBLAS, which needs it. NVML comes with the driver (nvml.h). */
+ * NVRTC before cuDNN, which opens it by name for engines compiled at runtime; cuBLASLt before
+ * cuBLAS, which needs it. NVML comes with the driver (nvml.h). */
 #define FF_CUDA_LIBRARIES(ROW)                                                                     \
     ROW("NVRTC", "libnvrtc.so.12", "libnvrtc.so.13", FF_CUDA_NEEDED)                               \
     ROW("cuBLASLt", "libcublasLt.so.12", "libcublasLt.so.13", FF_CUDA_NEEDED)                      \
@@ -29,12 +29,13 @@ typedef enum ff_cuda_need { FF_CUDA_NEEDED, FF_CUDA_OPTIONAL } ff_cuda_need;
     ROW("cuDNN", "libcudnn.so.9", "libcudnn.so.9", FF_CUDA_NEEDED)                                 \
     ROW("NCCL", "libnccl.so.2", "libnccl.so.2", FF_CUDA_OPTIONAL)
 
-/* The oldest cuDNN that is taken, as cudnnGetVersion counts: 9.8. */
+/* The oldest accepted cuDNN, as cudnnGetVersion counts: 9.8. */
 enum { FF_CUDNN_LEAST = 90800 };
 
-/* `program`: the program's folder; `cuda`: 13000. `notes` gets a line for what is missing that a
- * run can do without, at a price. FF_FAILED names the first needed library that is missing and the
- * places searched, or why one could not be opened, or that cuDNN is of another CUDA or too old. */
+/* `program`: the program's folder; `cuda`: 13000. `notes` gets a line for each missing optional
+ * library and what its lack costs. FF_FAILED names the first required library that is missing and
+ * the places searched, or why one could not be opened, or that cuDNN is for another CUDA or too
+ * old. */
 FF_MUST_USE ff_status ff_cuda_libraries_open(const char *program, int cuda, ff_buffer *notes,
                                              ff_error *error);
 

@@ -23,12 +23,12 @@ static ff_status program_folder(char **folder, ff_error *error) {
     *folder = realpath("/proc/self/exe", NULL);
     char *slash = *folder ? strrchr(*folder, '/') : NULL;
     if (!slash)
-        return ff_fail(error, FF_FAILED, "/proc/self/exe does not tell where this program lies");
-    slash[slash == *folder] = 0; /* the root keeps its '/' */
+        return ff_fail(error, FF_FAILED, "/proc/self/exe does not name this program's folder");
+    slash[slash == *folder] = 0; /* keep the '/' of the root */
     return FF_OK;
 }
 
-/* The module's path, allocated; FF_FAILED where it is not there. */
+/* The module's path, allocated; FF_FAILED where it does not exist. */
 static ff_status find_module(char **path, const char *folder, ff_error *error) {
     static const char *const below[] = {"", "../lib/", "../"};
     for (int i = 0; i < 3; i++) {
@@ -50,7 +50,7 @@ static ff_status open_module(const ff_cuda_table **table, const char *path, int 
     *(void **)&get = dlsym(handle, FF_CUDA_EXPORT);
     const ff_cuda_table *found = get ? get() : NULL;
     if (!found)
-        return ff_fail(error, FF_FAILED, "%s is no CUDA module: it has no %s", path,
+        return ff_fail(error, FF_FAILED, "%s is not the CUDA module: it has no %s", path,
                        FF_CUDA_EXPORT);
     if (found->build != FF_CUDA_HEADERS || found->cuda != cuda)
         return ff_fail(error, FF_FAILED,
@@ -69,9 +69,9 @@ ff_status ff_cuda_module_open_as(ff_cuda_module **out, const char *folder, int c
     ff_status status = FF_OK;
     *out = NULL;
     if (cuda == 0)
-        return ff_fail(error, FF_FAILED,
-                       "this program was built without CUDA: make found no toolkit, or not all of "
-                       "it, and says what it missed");
+        return ff_fail(
+            error, FF_FAILED,
+            "this program was built without CUDA: make found no complete toolkit, and prints what is missing");
     if (!folder) FF_TRY(program_folder(&own, error));
     if (!folder) folder = own;
     FF_TRY_DONE(find_module(&path, folder, error));

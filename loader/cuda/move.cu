@@ -1,10 +1,10 @@
-/* Moving samples into a batch: choosing the kernel for a job's shape, and the fast ones
- * (move_fast.cuh says how they work). */
+/* Moves samples into a batch: chooses the kernel for a job's shape; the fast kernels (explained in
+ * move_fast.cuh). */
 #include "loader/cuda/move_fast.cuh"
 
 /* ---- one vector of the output --------------------------------------------------------------- */
 
-/* The source's element type, and what an element is before it is packed. */
+/* The source's element type, and the type of an element before packing. */
 template <ff_move_kind KIND, typename T> struct kind_of {
     typedef uint8_t source;
     typedef T value;
@@ -28,7 +28,7 @@ element(const ff_cuda_move &job, const ff_move_shared &shared, uint32_t line, ui
     bool pad = ((line | place) & FF_MOVE_PAD) != 0;
     bool zero = ((line & place & FF_MOVE_CUT) | (place & FF_MOVE_ZERO)) != 0;
     if constexpr (KIND == FF_MOVE_AFFINE) {
-        /* 2^23 + raw has raw in its low bits; black is what 0 becomes. */
+        /* 2^23 + raw has raw in its low bits; black is the value of 0. */
         float x = __uint_as_float(0x4b000000u | (pad ? 0 : raw)) - 8388608.0f;
         float y = __fmaf_rn(x, job.scale[channel], job.bias[channel]);
         return zero ? 0.0f : y;
@@ -54,7 +54,7 @@ static __device__ __forceinline__ uint32_t word_of(const ff_cuda_move &job, cons
     return ff_narrow_pair(job.to, value[2 * i], value[2 * i + 1]);
 }
 
-/* Stores the VEC bytes that the elements are. */
+/* Stores VEC bytes of elements. */
 template <int VEC, typename V>
 static __device__ __forceinline__ void store(const ff_cuda_move &job, uint8_t *to, const V *value) {
     if constexpr (VEC == 16)
@@ -70,7 +70,7 @@ static __device__ __forceinline__ void store(const ff_cuda_move &job, uint8_t *t
     }
 }
 
-/* COUNT neighbouring entries, from a multiple of COUNT. */
+/* COUNT adjacent entries, from a multiple of COUNT. */
 template <int COUNT>
 static __device__ __forceinline__ void load_places(const uint32_t *place, uint32_t first,
                                                    uint32_t *entry) {
@@ -91,7 +91,7 @@ static __device__ __forceinline__ void load_places(const uint32_t *place, uint32
 
 /* ---- the kernel ----------------------------------------------------------------------------- */
 
-/* PIXEL: the output's channels where a store of VEC bytes holds whole pixels of so many, else 1. */
+/* PIXEL: the output's channels if a store of VEC bytes holds whole pixels, else 1. */
 template <ff_move_kind KIND, typename T, int PIXEL, int VEC>
 static __global__ void __launch_bounds__(FF_MOVE_THREADS, FF_MOVE_BLOCKS)
     move_fast_kernel(ff_cuda_move job, ff_move_shape shape) {
@@ -129,7 +129,7 @@ static __global__ void __launch_bounds__(FF_MOVE_THREADS, FF_MOVE_BLOCKS)
             shared.black[i] = job.black[i];
     __syncthreads();
 
-    const bool straddles = shape.line_elements % ELEMENTS != 0; /* a vector, two lines */
+    const bool straddles = shape.line_elements % ELEMENTS != 0; /* a vector may span two lines */
     for (uint32_t i = threadIdx.x; i < count; i += FF_MOVE_THREADS) {
         uint32_t line = ff_move_divide(i * ELEMENTS, shape.line_elements, shape.line_magic);
         uint32_t begin = (i * ELEMENTS - line * shape.line_elements) / PIXEL;
@@ -172,7 +172,7 @@ static bool aligned(const void *pointer) {
     return (uintptr_t)pointer % 16 == 0;
 }
 
-/* How a sample is read. False where it is larger than the kernels' arithmetic or memory. */
+/* How a sample is read. False where it exceeds the kernels' arithmetic or memory. */
 static bool shape_input(const ff_cuda_move *job, ff_move_shape *shape) {
     uint32_t element_bytes = ff_stored_bytes(job->from);
     uint64_t sample_bytes = (uint64_t)job->height * job->width * job->channels * element_bytes;
@@ -206,7 +206,7 @@ static bool shape_input(const ff_cuda_move *job, ff_move_shape *shape) {
     return true;
 }
 
-/* How the output is written. vector: bytes a store. False as above. */
+/* How the output is written. vector: bytes per store. False as above. */
 static bool shape_output(const ff_cuda_move *job, ff_move_shape *shape, uint32_t *vector,
                          uint32_t *pixel) {
     uint32_t element_bytes = ff_stored_bytes(job->to);

@@ -1,4 +1,4 @@
-/* What the move kernels share: where a row's sample lies, and the columns that go along. */
+/* Shared by the move kernels: where a row's sample is, and its columns. */
 #ifndef FF_LOADER_CUDA_MOVE_CUH
 #define FF_LOADER_CUDA_MOVE_CUH
 
@@ -25,7 +25,7 @@ static __device__ __forceinline__ const uint8_t *ff_move_sample(const ff_cuda_mo
     return job.samples + (size_t)job.batch->slot * job.slot_bytes + row.from * job.row_bytes;
 }
 
-/* By all threads of a block. */
+/* Called by all threads of a block. */
 static __device__ __forceinline__ void ff_move_columns(const ff_cuda_move &job, uint32_t row,
                                                        ff_move_row found) {
     size_t slot = (size_t)job.batch->slot * (job.slot_bytes / 4);
@@ -37,7 +37,7 @@ static __device__ __forceinline__ void ff_move_columns(const ff_cuda_move &job, 
     }
 }
 
-/* The part of the cutout inside of the output; none: all zero. */
+/* The part of the cutout inside the output; none: all zero. */
 typedef struct ff_move_box {
     int32_t top, bottom, left, right;
 } ff_move_box;
@@ -53,7 +53,7 @@ static __device__ __forceinline__ ff_move_box ff_move_cutout(const ff_cuda_move 
     return box;
 }
 
-/* Any shapes and types, an element a thread. */
+/* Any shapes and types, one element per thread. */
 int ff_cuda_move_plain(const ff_cuda_move *job, ff_cuda_stream stream);
 
 #endif

@@ -1,19 +1,18 @@
-/* Moving samples into a batch, fast: for outputs of interleaved channels.
+/* Moves samples into a batch, fast, for outputs with interleaved channels.
  *
- * Bytes that have to move, of a 32x32 sample of 3 channels: 3072 of u8 or 6144 of f16 in, and
- * 2048 * C of f16 out; at 3 TB/s 3 to 6.5 ns, 27 instructions a lane and output element. So:
+ * Bytes to move for a 32x32 sample of 3 channels: 3072 of u8 or 6144 of f16 in, and 2048 * C of f16
+ * out; at 3 TB/s 3 to 6.5 ns, 27 instructions per lane and output element. So:
  *
- * A block makes a band of lines of one sample: all of them where the sample is small. It reads each
- * byte once, 16 aligned ones at a time, into shared memory: the whole sample where that is small
- * (no byte more than the sample has), else of each line it shows the part that it shows, rounded
- * out to 16 bytes. Shared memory is where bytes are shifted, mirrored and converted; then 16
- * neighbouring bytes (fewer where the sample's bytes are no multiple of 16) are stored at once, by
- * neighbouring threads.
+ * A block writes a band of lines of one sample, or all lines of a small one. It reads each byte
+ * once, 16 aligned ones at a time, into shared memory: the whole sample if it is small (and no byte
+ * beyond it), else only the visible part of each visible line, extended to 16 bytes. Bytes are
+ * shifted, mirrored and converted in shared memory; then adjacent threads store 16 adjacent bytes
+ * each (fewer where the sample's bytes are no multiple of 16).
  *
- * What an element of the output shows is the sum of two table entries made once a block, so that
- * no element costs a comparison with edges or a division: one of its line, one of its place in the
- * line. In each the low bits are an offset into shared memory, and flags say
- *   PAD   outside of the sample: black (in either entry)
+ * An output element's source is the sum of two table entries made once per block, one for its line,
+ * one for its place in the line, so that no element costs a comparison with edges or a division.
+ * The low bits of an entry are an offset into shared memory; the flags are
+ *   PAD   outside the sample: black (in either entry)
  *   CUT   in the cutout: 0 (in both entries)
  *   ZERO  a channel that the sample does not have: 0 (of a place in a line) */
 #ifndef FF_LOADER_CUDA_MOVE_FAST_CUH
@@ -21,8 +20,8 @@
 
 #include "loader/cuda/move.cuh"
 
-/* Blocks that a multiprocessor shall hold at once: leaves a thread 48 registers, of which none is
- * spilled. The cards of 7.5 hold 1024 threads. */
+/* Blocks per multiprocessor: leaves 48 registers per thread, without spills. Devices of 7.5 hold
+ * 1024 threads. */
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 800
 enum { FF_MOVE_THREADS = 128, FF_MOVE_BLOCKS = 8 };
 #else
@@ -35,7 +34,7 @@ enum { FF_MOVE_THREADS = 128, FF_MOVE_BLOCKS = 10 };
 #define FF_MOVE_OFFSET  0x000fffffu /* elements */
 #define FF_MOVE_CHANNEL 20          /* the channel's first bit in a place's entry; 8 bits */
 
-/* How values become those of the output. */
+/* How values are converted to the output's. */
 typedef enum ff_move_kind {
     FF_MOVE_AFFINE, /* u8 by one fused multiply-add, to f16 or bf16 */
     FF_MOVE_TABLE,  /* u8 by the table */
@@ -45,17 +44,17 @@ typedef enum ff_move_kind {
 /* The shape of the work, made by the host. */
 typedef struct ff_move_shape {
     uint32_t bands, band_lines;
-    uint32_t whole;                  /* 1: the sample is read as one, by one band */
+    uint32_t whole;                  /* 1: the sample is read whole, by one band */
     uint32_t planes;                 /* runs that a line of the sample consists of: CHW channels */
-    uint32_t pixel;                  /* elements from a pixel to the next one of its line */
+    uint32_t pixel;                  /* elements between adjacent pixels of a line */
     uint32_t line_elements;          /* of the output */
-    uint32_t line_magic;             /* for division by them: see ff_move_divide */
+    uint32_t line_magic;             /* for division by line_elements: see ff_move_divide */
     uint32_t stage_bytes;            /* shared memory of samples */
     uint32_t run_bytes, run_chunks;  /* of a line's run there, where not whole */
     uint32_t run_magic, plane_magic; /* for division by run_chunks and planes */
     uint32_t table_bytes;            /* of the values' table in shared memory */
-    uint32_t lines, places;          /* entries; all of the above in shared memory in this order */
-    uint32_t bytes;                  /* of it in all, with [channels] black elements after */
+    uint32_t lines, places; /* table entries; all of these are in shared memory in this order */
+    uint32_t bytes;         /* in total, with [channels] black elements after */
 } ff_move_shape;
 
 /* n / d with magic = 2^32 / d + 1 rounded down; exact where n * d < 2^32 and d > 1. */
@@ -109,7 +108,7 @@ static __device__ __forceinline__ int32_t ff_move_source_line(const ff_cuda_move
     return y < height ? y : -1;
 }
 
-/* Entries of places in a line; PIXEL = output elements an entry stands for. */
+/* Entries of places in a line; PIXEL = output elements per entry. */
 template <int PIXEL>
 static __device__ __forceinline__ void
 ff_move_make_places(const ff_cuda_move &job, const ff_move_shape &shape,
@@ -130,7 +129,7 @@ ff_move_make_places(const ff_cuda_move &job, const ff_move_shape &shape,
             entry = FF_MOVE_PAD;
         }
         if (column >= cut.left && column < cut.right) entry |= FF_MOVE_CUT;
-        if (channel >= job.channels) /* the offset stays inside */
+        if (channel >= job.channels) /* keep the offset inside */
             entry = FF_MOVE_ZERO;
         else
             entry |= channel << FF_MOVE_CHANNEL;
@@ -138,7 +137,7 @@ ff_move_make_places(const ff_cuda_move &job, const ff_move_shape &shape,
     }
 }
 
-/* Entries of lines, and, where the sample is not read as one, the lines themselves. */
+/* Entries of lines and, where the sample is not read whole, the lines themselves. */
 static __device__ __forceinline__ void
 ff_move_read_lines(const ff_cuda_move &job, const ff_move_shape &shape,
                    const ff_augment_params &params, ff_move_columns_shown shown, ff_move_box cut,

@@ -1,5 +1,5 @@
-/* Moving samples into a batch, an element at a time: any shapes and types. What move.cu cannot do
- * faster, and the text to read first. */
+/* Moves samples into a batch, one element at a time: any shapes and types. For jobs that move.cu
+ * cannot do faster, and the kernel to read first. */
 #include "loader/cuda/move.cuh"
 
 enum { THREADS = 256, ELEMENTS = 16 * THREADS };
@@ -28,7 +28,7 @@ static __device__ uint32_t plain_element(const ff_cuda_move &job, const ff_augme
                             : ((const uint16_t *)job.table)[entry];
 }
 
-/* Block (i, r): elements [i, i + 1) * ELEMENTS of row r; rows go on in steps of the grid. */
+/* Block (i, r): elements [i, i + 1) * ELEMENTS of row r; rows advance by the grid's size. */
 static __global__ void __launch_bounds__(THREADS) move_plain_kernel(ff_cuda_move job) {
     size_t elements = (size_t)job.out_height * job.out_width * job.out_channels;
     for (uint32_t row = blockIdx.y; row < job.rows; row += gridDim.y) {

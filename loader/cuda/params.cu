@@ -1,11 +1,11 @@
-/* Where a batch is and what becomes of each of its rows: the host's own texts (loader/sequence.h,
- * order.h, augment.h), run on the device. Built without fused multiply-add, so that the boxes of
- * random resized crops, which are made of doubles, have the host's bits. */
+/* Computes a batch's position and the augmentation of its rows with the host's source
+ * (loader/sequence.h, order.h, augment.h). Built without fused multiply-add, so that the boxes of
+ * random resized crops, computed in doubles, have the host's bits. */
 #include "loader/cuda/kernel.h"
 
 #include "loader/cuda/kernels.h"
 
-/* One thread: what the batch's rows share. */
+/* One thread: the values shared by the batch's rows. */
 static __global__ void next_kernel(ff_cuda_next job) {
     ff_cuda_batch *batch = job.batch;
     uint64_t number = batch->number;
@@ -16,7 +16,7 @@ static __global__ void next_kernel(ff_cuda_next job) {
     batch->number = number + 1;
 }
 
-/* A thread a row. */
+/* One thread per row. */
 static __global__ void __launch_bounds__(128) params_kernel(ff_cuda_params job) {
     uint32_t row = blockIdx.x * blockDim.x + threadIdx.x;
     if (row >= job.rows) return;

@@ -5,7 +5,7 @@
 #include <nvtx3/nvToolsExt.h>
 #include <pthread.h>
 
-/* One domain a process: NVTX knows domains by name and never gives them up. */
+/* One domain per process: NVTX never frees domains. */
 static nvtxDomainHandle_t domain;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 

@@ -2,7 +2,8 @@
 #ifndef FF_LOADER_CUDA_RANGES_H
 #define FF_LOADER_CUDA_RANGES_H
 
-/* Nest; one thread's push and pop belong together. Without NVTX at build time they do nothing. */
+/* Ranges nest; push and pop must be called by the same thread. Without NVTX at build time they do
+ * nothing. */
 void ff_cuda_range_push(const char *name);
 void ff_cuda_range_pop(void);
 

@@ -1,20 +1,20 @@
-/* Antialiased resampling of stored samples into rows of f32, bit for bit
- * loader/augment/resample.c's.
+/* Antialiased resampling of stored samples into rows of f32, bit for bit as
+ * loader/augment/resample.c.
  *
- * A block makes 32 x 16 pixels of a row's output, up to four channels at once. Source rows go by in
- * chunks of 16: all threads make their horizontal sums, 32 a row, into shared memory; then each
- * thread adds those that its two pixels need, from the top, in registers. So any reduction fits the
- * same shared memory, and every sum runs over rising inputs.
- *   weights  [32 + 16][ROOM + 1] f32, made once a block; windows that are longer (reductions by
- *            more than 30) have theirs made when they are needed
+ * A block computes 32 x 16 pixels of a row's output, up to four channels at once. Source rows are
+ * processed in chunks of 16: all threads compute horizontal sums, 32 per row, in shared memory;
+ * then each thread adds those for its two pixels, from top to bottom, in registers. So any
+ * reduction fits the same shared memory, and every sum is over increasing inputs.
+ *   weights  [32 + 16][TAPS + 1] f32, computed once per block; those of longer windows (reductions
+ *            by more than 30) are computed when needed
  *   sums     [4 channels][16 source rows][32 columns] f32 */
 #include "loader/augment/resample_weights.h"
 #include "loader/cuda/augment.cuh"
 
-enum { COLUMNS = 32, LINES = 16, SOURCE = 16, CHANNELS = 4, ROOM = 64, LANES_Y = 8 };
-enum { EACH = LINES / LANES_Y }; /* pixels a thread */
+enum { COLUMNS = 32, LINES = 16, SOURCE = 16, CHANNELS = 4, TAPS = 64, LANES_Y = 8 };
+enum { EACH = LINES / LANES_Y }; /* pixels per thread */
 
-/* What the parameters come to: `height` x `width` pixels of the source at (y, x) are resampled to
+/* The resolved parameters: `height` x `width` pixels of the source at (y, x) are resampled to
  * to_height x to_width, of which the output shows the window at (top, left). */
 struct resample_box {
     uint32_t y, x, height, width, to_height, to_width, top, left;
@@ -37,24 +37,24 @@ static __device__ resample_box box_of(const ff_augment_params &params, uint32_t 
     return box;
 }
 
-/* One window, and its weights where there is room. */
+/* One window, and its weights if they fit. */
 static __device__ void weigh(const ff_resample_axis &axis, uint32_t at, ff_resample_window *window,
                              float *weight) {
     *window =
-        axis.most <= ROOM ? ff_resample_weigh(&axis, at, weight) : ff_resample_measure(&axis, at);
+        axis.most <= TAPS ? ff_resample_weigh(&axis, at, weight) : ff_resample_measure(&axis, at);
 }
 
 static __device__ __forceinline__ float weight_of(const ff_resample_axis &axis,
                                                   const ff_resample_window &window,
                                                   const float *weight, uint32_t k) {
-    return axis.most <= ROOM ? weight[k] : ff_resample_weight(&axis, &window, k);
+    return axis.most <= TAPS ? weight[k] : ff_resample_weight(&axis, &window, k);
 }
 
 /* grid: (rows, tiles down, tiles across); block: (32, 8). */
 template <typename T>
 static __global__ void __launch_bounds__(COLUMNS *LANES_Y, 2) resample_kernel(ff_cuda_augment job) {
     __shared__ ff_resample_window across_window[COLUMNS], down_window[LINES];
-    __shared__ float across_weight[COLUMNS][ROOM + 1], down_weight[LINES][ROOM + 1];
+    __shared__ float across_weight[COLUMNS][TAPS + 1], down_weight[LINES][TAPS + 1];
     __shared__ float sums[CHANNELS][SOURCE][COLUMNS];
     const uint32_t row = blockIdx.x, tx = threadIdx.x, ty = threadIdx.y;
     const uint32_t first_line = blockIdx.y * LINES, column = blockIdx.z * COLUMNS + tx;

@@ -1,9 +1,9 @@
-/* What the CUDA module, libff_cuda.so, exports: one function that gives one struct.
+/* What the CUDA module, libff_cuda.so, exports: one function that returns one struct.
  *
- * No program links CUDA. Everything that does (kernels, the device table, cuDNN, cuBLAS) is the
- * module, opened by module.h. The module carries its own copy of the layers below it, and shares
- * with the program only structs that headers define, so both are built from the same headers by
- * one `make`; `build` refuses a module of others. Plain C, without CUDA's headers. */
+ * No program links CUDA. Everything that does (kernels, the device table, cuDNN, cuBLAS) is in the
+ * module, opened by module.h. The module contains its own copy of the layers below it, and shares
+ * with the program only structs defined in headers, so both are built from the same headers by one
+ * `make`; `build` refuses a module of other headers. Plain C, without CUDA's headers. */
 #ifndef FF_LOADER_CUDA_TABLE_H
 #define FF_LOADER_CUDA_TABLE_H
 
@@ -17,8 +17,8 @@ typedef struct ff_cuda_properties {
     int multiprocessors;   /* units that run blocks */
     uint64_t memory_bytes; /* all of the device's */
     uint64_t l2_bytes;
-    int shared_per_block_bytes;                       /* the most that a kernel may ask for */
-    int memory_clock_khz, memory_bus_bits, clock_khz; /* 0: not told */
+    int shared_per_block_bytes;                       /* the most that a kernel may use */
+    int memory_clock_khz, memory_bus_bits, clock_khz; /* 0: unknown */
     int runtime, driver;                              /* CUDA's numbers: 13000 is 13.0 */
     char bus[32];                                     /* PCI: "0000:3b:00.0" */
 } ff_cuda_properties;
@@ -28,23 +28,23 @@ struct ff_train_cuda;     /* train/cuda/exports.h: compute table, planner */
 
 /* Every entry is required. Thread rule: any thread. */
 typedef struct ff_cuda_table {
-    /* These two never move, for they are looked at before anything is known of the rest. `build`
-     * is the Makefile's checksum of all headers of the layers, FF_CUDA_HEADERS: whatever struct of
-     * them changes, the module is refused until it is built anew. */
+    /* These two never move: they are checked before the rest is used. `build` is the Makefile's
+     * checksum of all headers of the layers, FF_CUDA_HEADERS: when any struct changes, the module
+     * is refused until it is rebuilt. */
     uint32_t build;
     int cuda;          /* the toolkit it was built with: 13000 */
     const char *built; /* "CUDA 13.0 for sm 80 90": for messages and logs */
 
     ff_status (*device_count)(int *count, ff_error *error);
     ff_status (*properties)(int ordinal, ff_cuda_properties *properties, ff_error *error);
-    /* The device table of one device; ff_device_destroy ends it. Touches no other device. */
+    /* The device table of one device; ff_device_destroy ends it. Uses no other device. */
     ff_status (*device_create)(ff_device **device, int ordinal, ff_error *error);
 
     const struct ff_loader_kernels *loader;
     const struct ff_train_cuda *train;
 
-    /* NVTX: names what the calling thread does from here to the pop, in the domain "fftrain".
-     * Free of cost where no profiler listens. */
+    /* NVTX: names a range of the calling thread, up to the pop, in the domain "fftrain". Costs
+     * nothing without a profiler. */
     void (*range_push)(const char *name);
     void (*range_pop)(void);
 } ff_cuda_table;

@@ -1,11 +1,11 @@
-/* What C callers of CUDA kernels need to know of CUDA: two types. No CUDA header is needed.
+/* The types that C callers of CUDA kernels need. No CUDA header is needed.
  *
- * Launchers are C functions that only enqueue. They take a stream, as the device's native_stream
- * entry gives it, and return 0, or CUDA's number of the error. */
+ * Launchers are C functions that only enqueue. They take a stream as returned by the device's
+ * native_stream, and return 0 or the number of a cudaError_t. */
 #ifndef FF_LOADER_CUDA_TYPES_H
 #define FF_LOADER_CUDA_TYPES_H
 
-/* A cudaStream_t. With the simulator: what its enqueue hook understands; NULL = run at once. */
+/* A cudaStream_t. With the simulator: what its enqueue hook takes; NULL = run at once. */
 typedef void *ff_cuda_stream;
 
 /* Numbers of cudaError_t that launchers return themselves. */

@@ -8,8 +8,8 @@
 #include <string.h>
 
 static const char table_name[] = "absent";
-/* Where addresses begin: no process has anything there (x86-64: not canonical; arm64: beyond 52
- * bits), so nothing need be reserved, and no limit of addresses is met. */
+/* Where addresses begin: no process can map anything there (x86-64: not canonical; arm64: beyond 52
+ * bits), so nothing needs to be reserved, and no address space limit applies. */
 #define FIRST_ADDRESS (UINT64_C(1) << 52)
 enum { PAGE = 4096 };
 
@@ -79,7 +79,7 @@ static ff_status count_block(absent_device *device, void *memory, uint64_t bytes
     return FF_OK;
 }
 
-/* Addresses of nothing. */
+/* Returns addresses without memory. */
 static ff_status absent_allocate(ff_device *base, void **memory, uint64_t bytes, const char *what,
                                  ff_error *error) {
     absent_device *device = absent(base);
@@ -94,7 +94,7 @@ static ff_status absent_allocate(ff_device *base, void **memory, uint64_t bytes,
     return FF_OK;
 }
 
-/* Of the host, and there: what is never written takes no memory. */
+/* Real host memory: pages never written take no memory. */
 static ff_status absent_allocate_pinned(ff_device *base, void **memory, uint64_t bytes,
                                         const char *what, ff_error *error) {
     FF_TRY(ff_alloc(memory, bytes, 1, what, error));
@@ -105,7 +105,7 @@ static ff_status absent_allocate_pinned(ff_device *base, void **memory, uint64_t
     return status;
 }
 
-/* Streams, events and recordings are only told apart from NULL. */
+/* Streams, events and recordings are only compared with NULL. */
 static ff_status token(void *out, const char *what, ff_error *error) {
     return ff_alloc(out, 1, 1, what, error);
 }
@@ -178,7 +178,7 @@ static ff_status absent_elapsed(ff_device *device, ff_event *from, ff_event *to,
                                 ff_error *error) {
     (void)device, (void)from, (void)to;
     *ns = 0;
-    return ff_fail(error, FF_FAILED, "a device that is not there measures no time");
+    return ff_fail(error, FF_FAILED, "an absent device measures no time");
 }
 
 static ff_status absent_capture_begin(ff_device *device, ff_stream *stream, ff_error *error) {

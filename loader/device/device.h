@@ -1,25 +1,26 @@
 /* The device table: memory, pinned host memory, copies, streams and events of one device.
  *
- * Two implementations: the host (host.h), whose device memory is ordinary memory and whose
- * streams run in the caller or, each, in a thread of its own; and CUDA, a module of its own. The
- * loader and the trainer are written over this table alone.
+ * Two implementations: the host (host.h), whose device memory is ordinary memory and whose streams
+ * run in the caller or in one thread each; and CUDA, in a separate module. The loader and the
+ * trainer use only this table.
  *
  * Streams run their work in the order of the calls; work in different streams is unordered unless
- * an event orders it. An event stands for the work that its stream had been given when it was last
- * recorded; one that was never recorded counts as done. These are CUDA's rules.
+ * an event orders it. An event covers the work enqueued in its stream before it was last recorded;
+ * one that was never recorded counts as done. These are CUDA's rules.
  *
- * Recordings: between capture_begin and capture_end what a stream is given is kept instead of run,
- * and recording_launch runs it, any number of times, for the host cost of one call. A stream that
- * waits for an event recorded in the capture joins it (fork); the first stream must have waited for
- * the last work of every joined one before the end (join). An event that event_record recorded in a
- * capture orders streams within it and stands for nothing outside; event_record_external is for
- * those outside. These are CUDA graphs' rules (CUDA's programming guide, "Stream Capture").
+ * Recordings: between capture_begin and capture_end work enqueued in a stream is recorded instead
+ * of run, and recording_launch runs it, any number of times, for the host cost of one call. A
+ * stream that waits for an event recorded in the capture joins it (fork); the first stream must
+ * have waited for the last work of every joined one before the end (join). An event recorded in a
+ * capture with event_record orders streams within it and has no meaning outside;
+ * event_record_external is for streams outside. These are CUDA graphs' rules (CUDA's programming
+ * guide, "Stream Capture").
  *
- * Ownership: whoever creates a stream or event or allocates memory releases it, before the device
- * is destroyed, and after the work that uses it is done. Errors: FF_NO_MEMORY, or FF_FAILED naming
- * the call that failed. Thread rule: all entries may be called from any thread; one stream or event
- * is used by one thread at a time, but event_synchronize, event_done and stream_wait, which any
- * number of threads may call for one event beside a thread that records it. */
+ * Ownership: the creator of a stream, event or memory releases it, before the device is destroyed
+ * and after the work that uses it is done. Errors: FF_NO_MEMORY, or FF_FAILED naming the call that
+ * failed. Thread rule: all entries may be called from any thread; one stream or event is used by
+ * one thread at a time, except that any number of threads may call event_synchronize, event_done
+ * and stream_wait for an event while another records it. */
 #ifndef FF_LOADER_DEVICE_DEVICE_H
 #define FF_LOADER_DEVICE_DEVICE_H
 
@@ -38,13 +39,13 @@ typedef struct ff_recording ff_recording;
 typedef struct ff_device_table {
     const char *name; /* "host", "cuda" */
 
-    /* Device memory is ordinary memory: the host may read and write it, and a copy into it is not
-     * needed. False for the asynchronous host device under test, which keeps the two apart. */
+    /* Device memory is ordinary memory: the host may read and write it, so no copy is needed. False
+     * for the asynchronous host device of the tests, which treats the two as separate. */
     bool unified;
 
     void (*destroy)(ff_device *device);
 
-    /* Optional: the name of a code that a kernel's launcher returns; NULL = it has none. */
+    /* Optional: the name of an error code that a launcher returns; NULL = unknown code. */
     const char *(*error_name)(int code);
 
     /* Bytes free and in total. */
@@ -62,13 +63,13 @@ typedef struct ff_device_table {
     void (*release_pinned)(ff_device *device, void *memory);
 
     ff_status (*stream_create)(ff_device *device, ff_stream **stream, ff_error *error);
-    /* Waits for its work first. NULL is accepted. */
+    /* Waits for the stream's work first. NULL is accepted. */
     void (*stream_destroy)(ff_device *device, ff_stream *stream);
-    /* Waits until all work given so far is done; reports what failed in it. */
+    /* Waits until all work enqueued so far is done; reports a failure in it. */
     ff_status (*stream_synchronize)(ff_device *device, ff_stream *stream, ff_error *error);
 
-    /* What the launchers of kernels and the libraries of the device take as their stream: a
-     * cudaStream_t; on the host the stream itself, which ff_device_host_enqueue takes. */
+    /* The stream as kernel launchers and the device's libraries take it: a cudaStream_t; on the
+     * host the stream itself, for ff_device_host_enqueue. */
     void *(*native_stream)(ff_device *device, ff_stream *stream);
     /* Makes the device the calling thread's current one: once a thread, before it calls launchers
      * or libraries. The entries of this table need no such call. */
@@ -79,8 +80,8 @@ typedef struct ff_device_table {
     void (*event_destroy)(ff_device *device, ff_event *event); /* NULL is accepted */
     ff_status (*event_record)(ff_device *device, ff_event *event, ff_stream *stream,
                               ff_error *error);
-    /* The same outside of a capture; in one, every launch of the recording records the event anew,
-     * so that other streams may wait for a place inside of it. A launch counts as recording the
+    /* The same outside a capture; inside one, every launch of the recording records the event
+     * again, so that other streams can wait for a point inside it. A launch counts as recording the
      * event when recording_launch is called. */
     ff_status (*event_record_external)(ff_device *device, ff_event *event, ff_stream *stream,
                                        ff_error *error);
@@ -88,40 +89,40 @@ typedef struct ff_device_table {
     ff_status (*event_synchronize)(ff_device *device, ff_event *event, ff_error *error);
     /* Whether it is done, without waiting. */
     bool (*event_done)(ff_device *device, ff_event *event);
-    /* What the stream is given from now on waits; the calling thread does not. */
+    /* Work enqueued in the stream from now on waits; the calling thread does not. */
     ff_status (*stream_wait)(ff_device *device, ff_stream *stream, ff_event *event,
                              ff_error *error);
 
-    /* Copies `bytes` in the stream, between any of pinned and device memory (the pointers tell the
-     * direction). Both stay untouched by others until it is done. */
+    /* Copies `bytes` in the stream, between any of pinned and device memory (the direction follows
+     * from the pointers). Both must not be changed or freed until it is done. */
     ff_status (*copy)(ff_device *device, ff_stream *stream, void *to, const void *from,
                       uint64_t bytes, ff_error *error);
     /* Sets device memory to one byte's value. */
     ff_status (*fill)(ff_device *device, ff_stream *stream, void *to, uint8_t value, uint64_t bytes,
                       ff_error *error);
 
-    /* Runs function(context) on the host in the stream. It calls nothing of the device. */
+    /* Runs function(context) on the host in the stream. It must not call the device. */
     ff_status (*call)(ff_device *device, ff_stream *stream, void (*function)(void *context),
                       void *context, ff_error *error);
 
     /* Nanoseconds from `from` to `to`, both timed, recorded and done (FF_FAILED otherwise); 0 where
-     * `to` came first. CUDA's clock counts half microseconds. */
+     * `to` came first. CUDA's resolution is half a microsecond. */
     ff_status (*elapsed)(ff_device *device, ff_event *from, ff_event *to, uint64_t *ns,
                          ff_error *error);
 
-    /* Begins a capture in a stream that is in none. Until its end the streams in it may be given
-     * work, recordings excepted, and are not synchronized; they wait only for events recorded in
-     * this capture; buffers named in the calls stay where they are as long as the recording lives.
-     * Other threads and streams go on as ever (CUDA's thread-local mode). */
+    /* Begins a capture in a stream that is in none. Until its end work may be enqueued in its
+     * streams, except recordings; they must not be synchronized and may wait only for events
+     * recorded in this capture; buffers used in it must stay allocated as long as the recording
+     * exists. Other threads and streams are not affected (CUDA's thread-local mode). */
     ff_status (*capture_begin)(ff_device *device, ff_stream *stream, ff_error *error);
-    /* Ends the capture that began in `stream`, by the thread that began it, whatever the result; on
-     * failure *recording = NULL. Streams and events used in it outlive this call. */
+    /* Ends the capture that began in `stream`, in any case; called by the thread that began it. On
+     * failure *recording = NULL. Streams and events used in it must outlive this call. */
     ff_status (*capture_end)(ff_device *device, ff_stream *stream, ff_recording **recording,
                              ff_error *error);
-    /* Gives the stream the recorded work. Launches of one recording never overlap. */
+    /* Enqueues the recorded work in the stream. Launches of one recording never overlap. */
     ff_status (*recording_launch)(ff_device *device, ff_recording *recording, ff_stream *stream,
                                   ff_error *error);
-    /* After its launches are done. NULL is accepted. */
+    /* Its launches must be done. NULL is accepted. */
     void (*recording_destroy)(ff_device *device, ff_recording *recording);
 } ff_device_table;
 

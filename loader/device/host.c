@@ -11,7 +11,7 @@ typedef struct host_device {
     ff_device base;
     ff_host_streams streams;
     uint64_t delay_ns;
-    atomic_uint_fast64_t seed; /* a stream's own follows from it */
+    atomic_uint_fast64_t seed; /* streams derive theirs from it */
 } host_device;
 
 static void host_destroy(ff_device *device) {
@@ -24,7 +24,7 @@ static ff_status host_memory(ff_device *device, uint64_t *free_bytes, uint64_t *
     long page = sysconf(_SC_PAGESIZE), total = sysconf(_SC_PHYS_PAGES);
     long available = sysconf(_SC_AVPHYS_PAGES);
     if (page <= 0 || total <= 0 || available < 0)
-        return ff_fail(error, FF_FAILED, "sysconf does not tell the size of memory");
+        return ff_fail(error, FF_FAILED, "sysconf does not return the size of memory");
     *free_bytes = (uint64_t)available * (uint64_t)page;
     *total_bytes = (uint64_t)total * (uint64_t)page;
     return FF_OK;

@@ -4,7 +4,7 @@
 
 #include <stdlib.h>
 
-/* One launch: what its records of events count as. */
+/* One launch, with the generations of the events that it records. */
 typedef struct launch {
     ff_recording *recording;
     ff_stream *stream;
@@ -33,7 +33,7 @@ ff_status ff_host_capture_begin(ff_stream *stream, ff_error *error) {
     return status;
 }
 
-/* A capture in which a call failed gives no recording. */
+/* A capture in which a call failed returns no recording. */
 static ff_status note(ff_recording *recording, ff_status status) {
     if (recording->status == FF_OK) recording->status = status;
     return status;
@@ -94,7 +94,7 @@ ff_status ff_host_capture_wait(ff_stream *stream, ff_event *event, ff_error *err
     return FF_OK;
 }
 
-/* No stream and no event knows of the capture any longer; whether all branches came back. */
+/* Detaches all streams and events from the capture; returns whether all branches were joined. */
 static bool leave(ff_recording *recording, const ff_stream *origin) {
     bool joined = true;
     for (ff_branch *branch = recording->branch, *next; branch; branch = next) {

@@ -12,7 +12,7 @@ static void event_await(ff_event *event, uint64_t generation) {
     pthread_mutex_unlock(&event->mutex);
 }
 
-/* xorshift64*: the delays only have to differ. */
+/* xorshift64*: the delays only need to vary. */
 static uint64_t next_random(uint64_t *state) {
     *state ^= *state >> 12;
     *state ^= *state << 25;
@@ -168,7 +168,7 @@ ff_status ff_host_event_record(ff_event *event, ff_stream *stream, bool external
     return status;
 }
 
-/* What the event stands for outside of captures. */
+/* What the event covers outside captures. */
 static ff_status recorded(const char *call, ff_event *event, uint64_t *generation,
                           ff_error *error) {
     pthread_mutex_lock(&event->mutex);

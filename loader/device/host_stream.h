@@ -1,7 +1,6 @@
-/* Streams, events and recordings of the host device (host.c): a stream is a queue of pieces
- * of work and a thread that does them in order; without a thread each piece is done at the call.
- * The functions follow the entries of loader/device/device.h of the same names; thread rule as
- * there. */
+/* Streams, events and recordings of the host device (host.c): a stream is a queue of work items and
+ * a thread that runs them in order; without a thread each item runs at the call. The functions
+ * implement the entries of the same names in loader/device/device.h; same thread rule. */
 #ifndef FF_LOADER_DEVICE_HOST_STREAM_H
 #define FF_LOADER_DEVICE_HOST_STREAM_H
 
@@ -26,47 +25,47 @@ typedef struct ff_work {
     uint8_t value;
     void (*function)(void *context); /* call */
     void *context;
-    void (*release)(void *context); /* once no run of it is to come; NULL = nothing */
+    void (*release)(void *context); /* called when it will not run again; NULL = none */
     ff_event *event;                /* record, wait */
     uint64_t generation;            /* of the event; in a recording: the number of the record */
 } ff_work;
 
-/* One way out of the streams of a capture (ff_stream's `branch`). */
+/* A stream's branch in a capture (ff_stream's `branch`). */
 typedef struct ff_branch {
     struct ff_branch *next;
     ff_stream *stream;
-    uint64_t given;  /* pieces and waits since it joined, the joining counted */
-    uint64_t joined; /* of them, what another stream of the capture waits for */
+    uint64_t given;  /* items and waits since it joined, including the join */
+    uint64_t joined; /* up to which another stream of the capture waits for it */
 } ff_branch;
 
-/* Generations: an event is done when the work given before its last recording is. */
+/* Generations: an event is done when the work enqueued before its last record is. */
 struct ff_event {
     pthread_mutex_t mutex;
     pthread_cond_t changed;
-    uint64_t recorded, done; /* numbers of recordings asked for and reached */
+    uint64_t recorded, done; /* numbers of records enqueued and reached */
     uint64_t done_ns;
     bool timed;
-    bool captured;          /* last recorded in a capture: stands for nothing outside of it */
-    ff_recording *capture;  /* while that one goes on */
-    ff_branch *branch;      /* of it that recorded the event */
+    bool captured;          /* last recorded in a capture: no meaning outside it */
+    ff_recording *capture;  /* during that capture */
+    ff_branch *branch;      /* the branch that recorded the event */
     uint64_t position;      /* in that branch */
-    ff_event *next_capture; /* the others of the capture */
+    ff_event *next_capture; /* the capture's next event */
 };
 
 struct ff_stream {
-    ff_threads *thread; /* NULL: work is done in the caller */
+    ff_threads *thread; /* NULL: work runs in the caller */
     uint64_t delay_ns, random;
     pthread_mutex_t mutex;
     pthread_cond_t changed;
     ff_work *head, **tail;
-    uint64_t given, done; /* pieces of work */
+    uint64_t given, done; /* work items */
     bool stop;
-    ff_recording *capture; /* it is in; NULL = none */
+    ff_recording *capture; /* the stream is in; NULL = none */
     ff_branch *branch;     /* of it */
 };
 
-/* A piece at a time: a recording's work runs in the order in which it was given, which is one of
- * the orders that a graph allows. */
+/* One item at a time: a recording's work runs in the order in which it was enqueued, one of the
+ * orders that a graph allows. */
 struct ff_recording {
     pthread_mutex_t running;
     ff_work *head, **tail;
@@ -82,12 +81,11 @@ void ff_host_stream_destroy(ff_stream *stream);
 ff_status ff_host_stream_synchronize(ff_stream *stream, ff_error *error);
 ff_status ff_host_stream_wait(ff_stream *stream, ff_event *event, ff_error *error);
 
-/* Does the piece in the stream, or records it where the stream is in a capture; on success
- * `context` is the stream's. */
+/* Runs the item in the stream, or records it where the stream is in a capture; on success the
+ * stream owns `context`. */
 ff_status ff_host_stream_give(ff_stream *stream, ff_work piece, ff_error *error);
 
-/* In a stream's turn: sometimes a random delay, then the piece, for recorded events of this
- * generation. */
+/* Runs an item, sometimes after a random delay; `generation` is for recorded events. */
 void ff_host_stream_perform(ff_stream *stream, const ff_work *piece, uint64_t generation);
 
 ff_status ff_host_event_create(ff_event **event, bool timed, ff_error *error);
@@ -96,7 +94,7 @@ ff_status ff_host_event_record(ff_event *event, ff_stream *stream, bool external
 ff_status ff_host_event_synchronize(ff_event *event, ff_error *error);
 bool ff_host_event_done(ff_event *event);
 ff_status ff_host_event_elapsed(ff_event *from, ff_event *to, uint64_t *ns, ff_error *error);
-/* The next generation; that it has come. */
+/* Starts the next generation; marks one as reached. */
 uint64_t ff_host_event_next(ff_event *event);
 void ff_host_event_reach(ff_event *event, uint64_t generation);
 
@@ -105,8 +103,8 @@ ff_status ff_host_capture_end(ff_stream *stream, ff_recording **recording, ff_er
 ff_status ff_host_recording_launch(ff_recording *recording, ff_stream *stream, ff_error *error);
 void ff_host_recording_destroy(ff_recording *recording);
 
-/* In a capture: keeps a piece; the event stands for the branch so far; the stream waits for it,
- * after joining the capture where it is in none. */
+/* In a capture: records an item; makes the event cover the branch so far; makes the stream wait for
+ * it, joining the capture if it is in none. */
 ff_status ff_host_capture_piece(ff_stream *stream, ff_work piece, ff_error *error);
 ff_status ff_host_capture_record(ff_event *event, ff_stream *stream, bool external,
                                  ff_error *error);

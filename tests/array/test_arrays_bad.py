@@ -81,7 +81,7 @@ bad_npy("5000 channels", npy(numpy.zeros((1, 5000, 3, 3), "u1")), "5000 channels
 for code in ("i1", "<u2", "<i2", "<u4", "<i4", "<u8", "<i8"):
     name = {"i": "i", "u": "u"}[code[-2]] + str(8 * int(code[-1]))
     bad_npy("%s without --range" % name, npy(images.astype(code)), "holds %s values: wanted --range LO,HI" % name, code=2)
-bad_npy("--range of floats", npy(images.astype("f4")), "--range:", "holds f32 values, which are taken as they are", code=2,
+bad_npy("--range of floats", npy(images.astype("f4")), "--range:", "holds f32 values, which are used as they are", code=2,
         options=("--range", "0,1"))
 bad_npy("--range of truth values", npy(images > 3), "--range:", "holds bool values", code=2, options=("--range", "0,1"))
 for text in ("1,0", "0", "0,", ",1", "a,b", "0,inf", "0,1,2", "nan,1", "3,3"):

@@ -320,7 +320,7 @@ PYTHON
 # ---- --verify, and broken sets
 expect "slashes after the folder's name" 0 '^both/train: verified' both/// --verify
 mkdir begun begun.partial
-refused "a folder whose packing was not finished" 65 'begun: is no packed set.*its packing was not finished: the same ffpack command' begun
+refused "a folder whose packing was not finished" 65 'begun: is not a packed set.*its packing was not finished: the same ffpack command' begun
 rmdir begun
 refused "nothing but the unfinished packing" 74 'no such folder, but begun.partial is there' begun
 expect "--verify: all splits, all bytes" 0 '^both/train: verified: [0-9]+ bytes in 2 files, all good$' both --verify
@@ -429,7 +429,7 @@ refused "two folders" 2 'one too many' both many
 refused "no such folder" 74 'nowhere: no such folder' nowhere
 mkdir unfinished.partial empty
 refused "a packing that was not finished" 74 'the same ffpack command continues' unfinished
-refused "an empty folder" 65 'empty: is no packed set' empty
+refused "an empty folder" 65 'empty: is not a packed set' empty
 refused "a file" 65 'is not a folder' both/train/index.ffx
 refused "unknown option" 2 'did you mean --sample' both --sampel 3
 refused "--grid without --png" 2 'needs --png' both --grid 2x2

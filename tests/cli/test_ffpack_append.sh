@@ -76,11 +76,11 @@ check "  the rest is there" "$inspect" set2 --verify
 "$ffpack" first -o keep "${fixed[@]}" >/dev/null 2>&1; cp -r keep keep.old
 mkdir -p new/d && cp first/b/img0.png new/d
 refuses "a class that the set lacks" 2 "keep: has no class 'd' in its field" append keep new
-refuses "another dtype" 2 "what is appended must be as what is there: keep: has 'sample dtype=f16;wanted 'sample dtype=u8" append keep more --dtype u8
+refuses "another dtype" 2 "appended samples must be like those of the set: keep: has 'sample dtype=f16;wanted 'sample dtype=u8" append keep more --dtype u8
 refuses "another size" 2 "keep: has;height=28;wanted;height=24" append keep more --center-crop 24
 refuses "another resize" 2 "size=32;size=33" append keep more --resize 33
 refuses "other statistics" 2 "keep: has 'mean;wanted 'mean" append keep more --mean 0.5,0.5,0.5 --std 0.25,0.25,0.25
-refuses "measured statistics" 2 '--stats: what is appended takes the statistics of keep' append keep more --stats compute
+refuses "measured statistics" 2 '--stats: an append uses the statistics of keep' append keep more --stats compute
 refuses "compression" 2 "keep: has;wanted" append keep more --compress zstd
 refuses "another kind of source" 2 'field label has no class names, and keep has some' append keep in_idx/train-images-idx3-ubyte --mode rgb
 refuses "a source of two splits" 2 'in_idx: has the split train, which keep lacks' append keep in_idx --mode rgb

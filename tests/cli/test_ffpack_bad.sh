@@ -86,7 +86,7 @@ refuses "a pipe" 65 "bad/b/pipe.png: is a device or pipe" bad -o $out "${fixed[@
 copy folder; mkdir bad/z
 refuses "a class without an image" 65 "bad/z: a class without an image" bad -o $out
 copy folder; ln -s .. bad/a/sub/loop
-refuses "a link that leads back" 65 "bad/a/sub/loop: is a link to a folder that it lies in" bad -o $out
+refuses "a link that leads back" 65 "bad/a/sub/loop: is a link to a folder that contains it" bad -o $out
 mkdir -p bad2/train/x bad2/test/y; cp good_same/a/img0.png bad2/train/x; cp good_same/a/img0.png bad2/test/y
 refuses "splits of different classes" 65 "bad2/test: class 0 is folder y, but bad2/train has folder x" bad2 -o $out
 mkdir -p bad3/test/x bad3/val/x; cp good_same/a/img0.png bad3/test/x; cp good_same/a/img0.png bad3/val/x
@@ -115,7 +115,7 @@ refuses "means and stds of different counts" 2 "--mean has 2 numbers and --std 1
 refuses "a std of 0" 2 "--std: 0 is not above 0" good_idx -o $out --mean 0.5 --std 0
 refuses "means of 0 to 255" 2 "--mean: 123 is above 1;from 0 to 1; divide by 255 (0.4824)" good_same -o $out --mean 123,116,103 --std 0.2,0.2,0.2
 refuses "stds of 0 to 255" 2 "--std: 58.4 is above 1;divide by 255 (0.229)" good_same -o $out --mean 0.5,0.5,0.5 --std 58.4,57.1,57.4
-refuses "a command misspelt" 2 "mrege: is no command, nor a file or folder; did you mean ffpack merge?" mrege $out part
+refuses "a command misspelt" 2 "mrege: is neither a command nor a file or folder; did you mean ffpack merge?" mrege $out part
 refuses "another" 2 "did you mean ffpack append?" apend $out good_idx
 refuses "a source that is not there" 74 "nothing-like-it: cannot open" nothing-like-it -o $out
 refuses "--stats-sample of a given mean" 2 "wanted one of" good_idx -o $out --mean 0.5 --std 1 --stats-sample 5
@@ -133,7 +133,7 @@ refuses "images all of one value" 65 "--stats compute: one_value" one_value -o $
 # ---- outputs
 mkdir -p present; echo precious >present/file
 refuses "an output that exists" 2 "present: exists already; --force" good_idx -o present
-refuses "--force over something else" 2 "present/file: no ffpack wrote this" good_idx -o present --force
+refuses "--force over something else" 2 "present/file: ffpack did not write this" good_idx -o present --force
 check "what was there is untouched" grep -q precious present/file
 refuses "an output folder in nothing" 74 "nowhere" good_idx -o nowhere/out
 refuses "an output below a file" 74 "other" good_idx -o other/out

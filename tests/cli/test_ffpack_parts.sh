@@ -60,8 +60,8 @@ merge_refuses "a part too few" 2 'train/shard-000001.ffs is in none of the parts
 parts w 4 in_idx --shard-size 4K
 merge_refuses "the last shard alone is missing" 2 'train/shard-000003.ffs is in none of the parts: --part 4/4 would have it' merge out w.1 w.2 w.3
 merge_refuses "a part twice" 2 'q.2 and p.copy2 both hold shard 1 of train' merge out q.1 q.2 p.copy2 q.3
-merge_refuses "a whole set" 2 'm: is no part of a set: it is whole' merge out m
-merge_refuses "something else" 2 'in_idx: is no part of a set' merge out q.1 in_idx
+merge_refuses "a whole set" 2 'm: is not a part of a set: it is whole' merge out m
+merge_refuses "something else" 2 'in_idx: is not a part of a set' merge out q.1 in_idx
 merge_refuses "one split of a part" 2 'q.1/train: is the split train of a part' merge out q.1/train q.2 q.3
 merge_refuses "nothing" 2 'wanted ffpack merge OUT PART...' merge out
 parts u 3 in_idx --shard-size 4K --mean 0.5 --std 0.25

@@ -28,7 +28,7 @@ restores() {
         esac
         [ -z "$problem" ] || break
         "$ffpack" repair broken >said 2>&1 || { problem="$how: $(cat said)"; break; }
-        grep -q 'broken: made index.ffx again' said || { problem="$how: $(cat said)"; break; }
+        grep -q 'broken: rebuilt index.ffx' said || { problem="$how: $(cat said)"; break; }
         diff -r "$set" broken >said || { problem="$how: $(cat said)"; break; }
     done
     if [ -z "$problem" ]; then ok "$name"; else not_ok "$name"; echo "# $problem"; fi
@@ -53,7 +53,7 @@ stat -c '%i %Y' two/*/* >before
 check "a whole set is left alone" test "$(grep -c ': nothing to repair: ' said)" = 2 -a "$(cat before)" = "$(cat after)"
 touch two/train/shard-000003.ffs.tmp two/test/index.ffx.tmp two/test/mine.tmp; rm two/test/index.ffx
 "$ffpack" repair two >said
-check "half-written files are removed, others are not" bash -c 'rm two/test/mine.tmp && diff -r two two.old && test $(grep -c "removed 1 half-written files" said) = 2'
+check "half-written files are removed, others are not" bash -c 'rm two/test/mine.tmp && diff -r two two.old && test $(grep -c "removed 1 incomplete files" said) = 2'
 
 # ---- generations that were never committed
 "$ffpack" append two in_idx >/dev/null; cp -r two two.new
@@ -103,8 +103,8 @@ rm -rf lost; cp -r two.new lost; rm lost/*/index.ffx lost/*/shard-000000.ffs
 "$ffpack" repair lost >said 2>stderr; code=$?
 check "losses in both splits end with the first one's" test $code = 65 -a "$(tail -n 1 stderr | grep -c '^ffpack: lost/test: ')" = 1
 rm -rf lost; cp -r "$root/tests/broken/metadata-level" lost; : >lost/shard-000000.ffs
-refuses "metadata that is unsound, and no whole shard" 65 'lost: no whole shard tells what the set was' repair lost
-rm -rf lost; mkdir -p lost/x; refuses "no set" 65 'lost: neither it nor a folder in it holds shards' repair lost
+refuses "metadata that is unsound, and no whole shard" 65 'lost: no whole shard describes the set' repair lost
+rm -rf lost; mkdir -p lost/x; refuses "no set" 65 'lost: holds no shards, and no folder in it does' repair lost
 "$ffpack" in_idx -o part --part 1/2 --shard-size 4K >/dev/null
 refuses "a part" 65 'is part 1/2 of a set; ffpack merge' repair part/train
 refuses "nothing there" 74 'nowhere' repair nowhere

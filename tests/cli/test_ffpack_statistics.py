@@ -150,7 +150,7 @@ tap.ok(code == -signal.SIGKILL and 0 < killed < LARGE and os.listdir("out.partia
 shutil.copytree("out.partial", "kept")
 code, said = stop(slow, signal.SIGINT, lambda process: busy(process) > 2)
 stopped = position()
-tap.ok(code == 130 and killed < stopped < LARGE and "; what is done is kept in out.partial, and this continues: " in said,
+tap.ok(code == 130 and killed < stopped < LARGE and "; finished work is kept in out.partial, and this continues: " in said,
        "it goes on, and is kept when SIGINT stops it, with a sentence that says so", (code, said, stopped))
 code, said = stop(slow, signal.SIGKILL, lambda _: os.path.exists("out.partial/shard-000001.ffs"))
 tap.ok(code == -signal.SIGKILL and position() == LARGE, "when it is over that is kept, too", (code, position()))
@@ -177,7 +177,7 @@ shutil.rmtree("out.partial")
 # Counted while packing, killed between shards: what was counted is not counted again.
 code, said = stop(raw, signal.SIGKILL, lambda _: os.path.exists("out.partial/shard-000002.ffs.pending"))
 done = ffpack(*raw, "--mean", "0.5,0.5,0.5", "--std", "0.5,0.5,0.5")
-tap.ok(done.returncode == 2 and "has 'mean " in done.stderr and "remove out.partial to start afresh" in done.stderr,
+tap.ok(done.returncode == 2 and "has 'mean " in done.stderr and "remove out.partial to start over" in done.stderr,
        "another command does not take pending shards", done.stderr)
 report = run(*raw)
 tap.ok(code == -signal.SIGKILL and report.get("splits", [{}])[0].get("continued", 0) > 0 and tap.files_of("out") == tap.files_of("whole8"),

@@ -25,11 +25,11 @@ for signal in INT TERM; do
     done
     check "SIG$signal: exit code" test $code -eq $((128 + $(kill -l $signal)))
     check "SIG$signal: OUT is absent, OUT.partial there" test ! -e out -a -d out.partial
-    check "SIG$signal: one sentence" grep -q "^ffpack: stopped by SIG$signal; what is done is kept in out.partial, and this continues: .* in -o out --shard-size 64K --shuffle 3\$" stderr
+    check "SIG$signal: one sentence" grep -q "^ffpack: stopped by SIG$signal; finished work is kept in out.partial, and this continues: .* in -o out --shard-size 64K --shuffle 3\$" stderr
     check "SIG$signal: no unfinished file" test -z "$(find out.partial -name '*.tmp')"
     "$ffpack" in -o out "${options[@]}" --compress zstd >/dev/null 2>said
     check "SIG$signal: other options are refused" test $? -eq 2
-    check "SIG$signal: naming the first difference" grep -q "out.partial/train/shard-000000.ffs: has '.*', wanted '.*'; remove out.partial to start afresh" said
+    check "SIG$signal: naming the first difference" grep -q "out.partial/train/shard-000000.ffs: has '.*', wanted '.*'; remove out.partial to start over" said
     check "SIG$signal: the printed command continues" eval "$(sed 's/.*continues: //' stderr)"
     check "SIG$signal: to the same bytes" diff -r whole out
 done
@@ -39,7 +39,7 @@ while kill -0 $child 2>/dev/null && [ ! -e out.partial/train ]; do :; done
 kill -INT $child 2>/dev/null; wait $child; code=$?
 if [ $code -eq 0 ]; then skip "SIGINT before the first shard" "packing was faster"; else
     check "SIGINT before the first shard keeps the statistics" test ! -e out -a "$(cd out.partial && find . -type f)" = ./measured.ffp
-    check "and says so" grep -q "; what is done is kept in out.partial, and this continues: .* in -o out --shard-size 64M\$" stderr
+    check "and says so" grep -q "; finished work is kept in out.partial, and this continues: .* in -o out --shard-size 64M\$" stderr
 fi
 rm -rf out out.partial
 for try in 1 2 3 4 5; do

@@ -129,7 +129,7 @@ not_packed("tars in val and valid", 2, ["the folders val and valid would both be
 make("mixed", ["train/a/0.jpg", "train/b/0.jpg", "val/a/0.jpg", "val/b/0.jpg", "extra/0.jpg", "more/x/0.jpg"])
 for source in ["mixed"] + archives("mixed"):
     not_packed("splits beside others in %s" % source, 2,
-               ["the folder train, a split by its name, beside extra,more", "--exclude extra,more", "--splits", "--splits none", "--format"],
+               ["the folder train, a split by its name, next to extra,more", "--exclude extra,more", "--splits", "--splits none", "--format"],
                source)
     said = packs("--exclude of them", source, "--exclude", "extra,more")
     says("counts them", said, "left out: 1 folder that --exclude 'extra' names (", "left out: 1 folder that --exclude 'more' names (")
@@ -142,7 +142,7 @@ for source in ["mixed"] + archives("mixed"):
     says("and counts what else there is", said, "left out: 2 images in no split's folder (")
 packs("--splits by their own names", "mixed", "--splits", "train,val")
 for wanted, sentence in [("train=no", "mixed has no folder no"), ("train=train,train=val", "'train' is there twice"),
-                         ("a=train,b=train/a", "is the folder of two splits, or lies in one"), ("more", "'more' names no split, wanted NAME=FOLDER"),
+                         ("a=train,b=train/a", "is the folder of two splits, or is inside one"), ("more", "'more' names no split, wanted NAME=FOLDER"),
                          ("a b=train", "is no name of a split"), ("train=", "has no folder"), ("", "names no split")]:
     not_packed("--splits '%s'" % wanted, 2, ["--splits: ", sentence], "mixed", "--splits", wanted)
 
@@ -359,7 +359,7 @@ for option, (value, uses) in options.items():
     for kind, source in sources.items():
         done = ffpack(source, "--dry-run", option, *value)
         said = done.stderr.decode()
-        unused = said.startswith("ffpack: %s: " % option) and done.returncode == 2 and ("is of no use for %s" % source in said or "holds arrays" in said)
+        unused = said.startswith("ffpack: %s: " % option) and done.returncode == 2 and ("does not apply to %s" % source in said or "holds arrays" in said)
         tap.ok(unused == (kind not in uses), "%s for %s: %s" % (option, kind, "used" if kind in uses else "refused"), said)
 for source in ("idx", "x.npz"):
     not_packed("--array-layout of %s" % source, 2, ["--array-layout: ", "has no axis of channels"], source, "--array-layout", "hwc")

@@ -131,7 +131,7 @@ opens "a libcuda.so.1 that is none" 1 "libcuda.so.1 is no NVIDIA driver: it lack
 opens "an ordinal past the last" 2 "cuda:2: there are 2 CUDA devices here, counted from 0" LD_LIBRARY_PATH=good prog $cuda 2
 
 where="$scratch/prog/../lib, the system's libraries, /usr/local/cuda*/{lib64,lib}"
-opens "no libraries" 1 "NVRTC (libnvrtc.so.$major) was not found; it was looked for in: some/where, $scratch/prog, $where;FFPACK_CUDA_PATH may name its folder" \
+opens "no libraries" 1 "NVRTC (libnvrtc.so.$major) was not found in: some/where, $scratch/prog, $where;FFPACK_CUDA_PATH may name its folder" \
     "LD_LIBRARY_PATH=good FFPACK_CUDA_PATH=some/where" "$scratch/prog" $cuda 0
 mkdir part; cp libs/libnvrtc* libs/libcublas* part
 if /sbin/ldconfig -p 2>/dev/null | grep -q 'libcudnn\.so\.9' || ls /usr/local/cuda*/lib*/libcudnn.so.9 >/dev/null 2>&1; then
@@ -143,7 +143,7 @@ fi
 cp -r part wrong; cudnn wrong/libcudnn.so.9 91900 11080
 opens "cuDNN of CUDA 11" 1 "wrong/libcudnn.so.9 is cuDNN for CUDA 11, and this build is of CUDA $major" FFPACK_CUDA_PATH=wrong prog $cuda -1
 cp -r part aged; cudnn aged/libcudnn.so.9 90702 $cuda
-opens "cuDNN that is too old" 1 "aged/libcudnn.so.9 is cuDNN 9.7.2, and 9.8 or newer is wanted: install cudnn9-cuda-$major, or the wheel nvidia-cudnn-cu$major, of such a version, or name its folder in FFPACK_CUDA_PATH" \
+opens "cuDNN that is too old" 1 "aged/libcudnn.so.9 is cuDNN 9.7.2, and 9.8 or newer is needed: install cudnn9-cuda-$major, or the wheel nvidia-cudnn-cu$major, of such a version, or name its folder in FFPACK_CUDA_PATH" \
     FFPACK_CUDA_PATH=aged prog $cuda -1
 mkdir cut; echo "no library" >cut/libnvrtc.so.$major
 opens "a library that is broken" 1 "NVRTC cannot be opened: cut/libnvrtc.so.$major" FFPACK_CUDA_PATH=cut prog $cuda -1
@@ -156,7 +156,7 @@ opens "a module of other headers" 1 "older/libff_cuda.so is of another build: fo
 module another/libff_cuda.so "$headers" 11080
 opens "a module of another CUDA" 1 "another/libff_cuda.so is of another build: found headers ${headers%U} with CUDA 11080, wanted headers ${headers%U} with CUDA $cuda" FFPACK_CUDA_PATH=libs another $cuda -1
 library nothing/libff_cuda.so nothing
-opens "a library that is no module" 1 "nothing/libff_cuda.so is no CUDA module: it has no ff_cuda_module" FFPACK_CUDA_PATH=libs nothing $cuda -1
+opens "a library that is no module" 1 "nothing/libff_cuda.so is not the CUDA module: it has no ff_cuda_module" FFPACK_CUDA_PATH=libs nothing $cuda -1
 mkdir noise; echo noise >noise/libff_cuda.so
 opens "a module that is no library" 1 "the CUDA module does not open: noise/libff_cuda.so" FFPACK_CUDA_PATH=libs noise $cuda -1
 
@@ -167,7 +167,7 @@ mkdir links; for file in libs/*; do [[ $file = *builtins* ]] || ln -s "../$file"
 opens "the builtins beside the file that NVRTC's link leads to" 0 "$order" FFPACK_CUDA_PATH=links prog $cuda -1
 cp -r libs bare; rm bare/*builtins*
 library bare/libnvrtc.so.$major nvrtc "int nvrtcVersion(int *major, int *minor) { return *major = $major, *minor = 77, 0; }"
-opens "NVRTC without its builtins: that is said" 0 "opened nvrtc opened cublasLt;bare/libnvrtc.so.$major has no libnvrtc-builtins.so.$major.77 beside it, so cuDNN cannot compile engines: libnvrtc-builtins.so.$major.77: cannot open" FFPACK_CUDA_PATH=bare prog $cuda -1
+opens "NVRTC without its builtins: that is said" 0 "opened nvrtc opened cublasLt;bare/libnvrtc.so.$major has no libnvrtc-builtins.so.$major.77 next to it, so cuDNN cannot compile engines: libnvrtc-builtins.so.$major.77: cannot open" FFPACK_CUDA_PATH=bare prog $cuda -1
 mkdir -p tree/bin; cp -r libs tree/lib; cp prog/libff_cuda.so tree/lib
 opens "libraries and module in ../lib" 0 "$order" "" tree/bin $cuda -1
 mkdir beside; cp libs/* prog/libff_cuda.so beside

@@ -71,7 +71,7 @@ result $? "and with folders of FFPACK_CUDA_PATH"
 # What cannot be loaded is said: NVRTC's builtins, a part of cuDNN.
 umount "$site/cu$version"/lib/libnvrtc-builtins.so.* && rm "$site/cu$version"/lib/libnvrtc-builtins.so.*
 env -i HOME=/nowhere VIRTUAL_ENV="$scratch/venv" "$build/tests/cuda_open" "$build" "${version}000" -1 >"$scratch/out" 2>"$scratch/notes"
-grep -q "libnvrtc.so.$version has no libnvrtc-builtins.so.$version.* beside it, so cuDNN cannot compile engines: " "$scratch/out"
+grep -q "libnvrtc.so.$version has no libnvrtc-builtins.so.$version.* next to it, so cuDNN cannot compile engines: " "$scratch/out"
 result $? "NVRTC's builtins are missing: one line"
 plans VIRTUAL_ENV="$scratch/venv"
 grep -q 'bias-gelu: cuDNN has no engine for .*COMPILATION_FAILED.*NVRTC' "$scratch/notes"

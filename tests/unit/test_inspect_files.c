@@ -67,9 +67,9 @@ static void what_the_values_are(void **state) {
     (void)state;
     const char *scaled = "to_tensor scale=1/255";
     assert_told(FF_U8, scaled, 0, "raw; no mean and std are recorded");
-    assert_told(FF_U8, scaled, 3, "raw; mean and std are recorded, and whoever reads applies them");
+    assert_told(FF_U8, scaled, 3, "raw; mean and std are recorded: the reader applies");
     assert_told(FF_U16, "to_tensor range=0,65535", 3,
-                "raw; mean and std are recorded, and whoever reads scales the values");
+                "raw; mean and std are recorded: the reader scales the values");
     assert_told(FF_F16, scaled, 3, "already normalized");
     assert_told(FF_F16, scaled, 0, "scaled to 0..1 (ToTensor), not normalized");
     assert_told(FF_F32, "to_tensor range=-1,1", 0, "scaled to 0..1 (ToTensor), not normalized");

@@ -22,8 +22,8 @@ static void choices(void **state) {
         ff_placement_choose(FF_PLACEMENT_AUTO, &facts, &chosen, reason, sizeof reason, error));
     assert_int_equal(chosen, FF_PLACEMENT_RESIDENT);
     assert_string_equal(reason, "Placement: resident, because the set's 10.00 GiB and 4.00 GiB for "
-                                "the network fit into the device's free 16.00 GiB, a 16th of them "
-                                "left alone.");
+                                "the network fit into the device's free 16.00 GiB, of which a 16th "
+                                "stays unused.");
     facts.set_bytes += gib; /* to the last byte */
     assert_ok(
         ff_placement_choose(FF_PLACEMENT_AUTO, &facts, &chosen, reason, sizeof reason, error));
@@ -51,7 +51,7 @@ static void choices(void **state) {
     assert_int_equal(ff_placement_choose(FF_PLACEMENT_RESIDENT, &facts, &chosen, reason,
                                          sizeof reason, &failure),
                      FF_USAGE);
-    assert_non_null(strstr(failure.message, "placement stream would do"));
+    assert_non_null(strstr(failure.message, "use placement stream"));
     facts.unable = "samples are u16";
     assert_ok(
         ff_placement_choose(FF_PLACEMENT_AUTO, &facts, &chosen, reason, sizeof reason, error));
@@ -60,7 +60,7 @@ static void choices(void **state) {
     assert_int_equal(
         ff_placement_choose(FF_PLACEMENT_STREAM, &facts, &chosen, reason, sizeof reason, &failure),
         FF_USAGE);
-    assert_non_null(strstr(failure.message, "placement host would do"));
+    assert_non_null(strstr(failure.message, "use placement host"));
     for (int i = 0; i < FF_PLACEMENT_COUNT; i++) {
         ff_placement parsed = FF_PLACEMENT_COUNT;
         assert_true(ff_placement_parse(ff_placement_name((ff_placement)i), &parsed));
@@ -149,7 +149,7 @@ static void bytes_of_sizes(void **state) {
     ff_batches_destroy(&batches);
     free_bytes--;
     assert_int_equal(ff_batches_create(&batches, dataset, &options, &failure), FF_USAGE);
-    assert_non_null(strstr(failure.message, "placement stream would do"));
+    assert_non_null(strstr(failure.message, "use placement stream"));
     ff_device_destroy(&device);
     ff_dataset_close(&dataset);
     made_remove(&made);

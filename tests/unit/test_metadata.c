@@ -92,8 +92,8 @@ static void refusals(void **state) {
            "line 1: format version 2; this program knows 0 to 1");
     refuse("ffpack-metadata 0\n", "", "wanted 'ffpack-metadata' and a version");
     refuse("required zstd", "required wavelets%20v2",
-           "line 2: needs the feature 'wavelets v2', which this version lacks");
-    refuse("required zstd\n", "", "feature zstd is used and not named");
+           "line 2: needs the feature 'wavelets v2', which this version does not know");
+    refuse("required zstd\n", "", "feature zstd is used but not named");
     refuse("required zstd", "required wide-labels", "feature zstd is used");
     refuse("split train\n", "", "'split' is missing");
     refuse("split train\n", "split train\nsplit test\n", "line 5: a second split");
@@ -134,7 +134,7 @@ static void refusals(void **state) {
     refuse("items=10 per_shard=4", "items=4000001 per_shard=4", "more than a million");
     refuse("shards items=10 per_shard=4 per_block=2\n", "", "0 items");
     refuse("sample ", "x-sample ", "line 'sample'");
-    refuse("zstd level", "lz4 level", "compression that this version lacks");
+    refuse("zstd level", "lz4 level", "compression that this version does not know");
     refuse("level=3", "level=23", "level is not a number from 0 to 22");
     refuse("filter=shuffle", "filter=wavelet", "filter=wavelet is not known");
     refuse("filter=shuffle", "filter=table", "table: filter=table and no table");

@@ -197,7 +197,7 @@ static void foreign_files(void **state) {
     assert_int_equal(mkdir(partial, 0777), 0);
     write_whole(note, "mine", 4);
     assert_fails(ff_output_open(&output, out, FF_OUTPUT_NEW_OR_CONTINUE, false, error), FF_USAGE,
-                 "notes.txt: no ffpack wrote this");
+                 "notes.txt: ffpack did not write this");
     assert_true(there(note));
     assert_int_equal(unlink(note), 0);
     /* --force never removes what is no packed set. */
@@ -206,7 +206,7 @@ static void foreign_files(void **state) {
     assert_int_equal(mkdir(deep, 0777), 0);
     write_whole(file, "jpg", 3);
     assert_fails(ff_output_open(&output, out, FF_OUTPUT_NEW_OR_CONTINUE, true, error), FF_USAGE,
-                 "photo.jpg: no ffpack wrote this");
+                 "photo.jpg: ffpack did not write this");
     assert_true(there(file));
     /* Nor a folder in a split's folder, even an empty one, even one with a shard's name in it. */
     assert_int_equal(unlink(file), 0);
@@ -214,7 +214,7 @@ static void foreign_files(void **state) {
     assert_int_equal(mkdir(deeper, 0777), 0);
     for (int with_shard = 0; with_shard < 2; with_shard++) {
         assert_fails(ff_output_open(&output, out, FF_OUTPUT_NEW_OR_CONTINUE, true, error), FF_USAGE,
-                     "train/deeper: no ffpack wrote this");
+                     "train/deeper: ffpack did not write this");
         assert_true(there(deeper));
         if (!with_shard) write_whole(shard, "mine", 4);
     }
@@ -222,7 +222,7 @@ static void foreign_files(void **state) {
     char *called_so = join(deep, "shard-000003.ffs");
     assert_int_equal(rename(deeper, called_so), 0);
     assert_fails(ff_output_open(&output, out, FF_OUTPUT_NEW_OR_CONTINUE, true, error), FF_USAGE,
-                 "train/shard-000003.ffs: no ffpack wrote this");
+                 "train/shard-000003.ffs: ffpack did not write this");
     assert_true(there(called_so));
     free(called_so);
     set_check(&base, out, FF_VERIFY_FIRST);
@@ -317,7 +317,8 @@ static void folders_of_sets(void **state) {
         assert_string_equal(set.split[i].name, names[i]);
         assert_int_equal(set.split[i].kind, kinds[i]);
     }
-    assert_fails(ff_set_refuse_part(set.split[4].path, error), FF_BAD_DATA, "no ffpack wrote this");
+    assert_fails(ff_set_refuse_part(set.split[4].path, error), FF_BAD_DATA,
+                 "ffpack did not write this");
     assert_ok(ff_set_refuse_part(set.split[5].path, error));
     ff_set_free(&set);
     assert_ok(ff_set_choose(&found, path, FF_SPLIT_VAL, FF_SPLIT_TEST, error));

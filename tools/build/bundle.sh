@@ -1,14 +1,14 @@
 #!/bin/bash
-# Puts the programs of a build and the libraries they need into a folder that runs wherever it lies.
+# Puts the programs of a build and the libraries they need into a folder that runs in any place.
 # Usage: bundle.sh BUILD FOLDER PROGRAM...
 #
-# FOLDER/bin holds the programs, FOLDER/lib the CUDA module and every library but those that belong
-# to the system it will run on: the C and C++ runtimes and the driver's; and but NVIDIA's, which are
+# FOLDER/bin holds the programs, FOLDER/lib the CUDA module and every library except those that belong
+# to the target system (the C and C++ runtimes and the driver's) and except NVIDIA's, which are
 # found on that system (loader/cuda/libraries.h), or are put into FOLDER/lib with BUNDLE_CUDA=1.
 # Programs and libraries find each other by $ORIGIN; no LD_LIBRARY_PATH is needed or changed.
 # FOLDER/share holds man pages, completions and documents where BUILD/share has them, and the licence
 # of every library (share/doc/licences). Copied into a PREFIX, FOLDER is installed there.
-# Environment: LIBARCHIVE, a folder of one built anew (libarchive.sh); BUNDLE_CUDA, CUDA_FOLDERS.
+# Environment: LIBARCHIVE, a folder of a rebuilt one (libarchive.sh); BUNDLE_CUDA, CUDA_FOLDERS.
 set -eu
 build=$1 folder=$2
 shift 2
@@ -63,7 +63,7 @@ chmod u+w "$folder"/bin/* "$folder"/lib/* 2>/dev/null || true
 strip --strip-unneeded "$folder"/bin/*
 for file in "$folder"/lib/*; do
     [ -e "$file" ] || continue
-    # NVIDIA's know their own place already, and are best left as they are.
+    # NVIDIA's libraries find each other already, and stay unchanged.
     if grep -qE "$nvidia" <<<"${file##*/}"; then continue; fi
     strip --strip-unneeded "$file"
     "$patchelf" --set-rpath '$ORIGIN' "$file"

@@ -1,11 +1,11 @@
 #!/bin/bash
-# Puts into a bundle's FOLDER what a card's half hour needs beside programs and libraries: the
+# Puts into a bundle's FOLDER what half_hour needs besides programs and libraries: the
 # scripts (bin), the numbers of the samples that whitening looks at (order/), and engines compiled
 # ahead for the card that DEVICE-JSON describes (plans/PRECISION.tar.gz, a third of their size). Those
-# are kept in BUILD/plans, and made where they are not there. Fails where FOLDER is larger than BUNDLE_MOST MiB: with the CIFAR JPEGs
+# are kept in BUILD/plans, and made if missing. Fails where FOLDER is larger than BUNDLE_MOST MiB: with the CIFAR JPEGs
 # beside it (18 MiB) it travels as 64 MiB.
 # Usage: bundle_gpu.sh BUILD FOLDER DEVICE-JSON; environment: BUNDLE_MOST (45), BUNDLE_PLANS=0
-# leaves the engines out, CUDA_HOME, BUNDLE_SECONDS (900): all that compiling ahead may take.
+# leaves the engines out, CUDA_HOME, BUNDLE_SECONDS (900): the limit for compiling ahead.
 set -eu
 cd "$(dirname "$0")/../.."
 build=$1 folder=$2 device=$3 most=${BUNDLE_MOST:-45} ends=$((SECONDS + ${BUNDLE_SECONDS:-900}))
@@ -14,7 +14,7 @@ mkdir -p "$folder/bin/halfhour" "$folder/order"
 cp tests/gpu/run tests/gpu/half_hour tests/bench/gpu/*.py "$folder/bin/"
 cp tests/gpu/halfhour/*.py "$folder/bin/halfhour/"
 # libarchive brings libxml2, and that the 30 MB of tables for text encodings of ICU, which only archives
-# of XML would need: a library without tables stands for them.
+# of XML would need: a library without tables replaces them.
 for file in "$folder"/lib/libicudata.so.*; do
     [ -e "$file" ] || continue
     echo "const char icudt${file##*.}_dat[64] __attribute__((aligned(16))) = {0};" |

@@ -2,8 +2,8 @@
 # Usage: awk -v shell=bash|zsh -f completion.awk; every command of the program is in it.
 BEGIN { FS = "\t" }
 
-# What an argument takes: "files", "folders", "words WORD WORD ...", or "" for what nobody can know.
-# "auto|cuda[:I]" are words, "N|HxW" is none.
+# What an argument takes: "files", "folders", "words WORD WORD ...", or "" if unknown.
+# "auto|cuda[:I]" are words, "N|HxW" are not.
 function takes(argument,    word, count, i, words) {
     count = split(argument, word, "|")
     for (i = 1; i <= count; i++) {

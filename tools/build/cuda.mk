@@ -1,4 +1,4 @@
-# The CUDA module, build/libff_cuda.so: the one thing that is built with a CUDA toolkit.
+# The CUDA module, build/libff_cuda.so: the only target that needs a CUDA toolkit.
 #
 # Its own sources are the kernels, what includes the headers of the CUDA runtime, cuDNN and cuBLAS,
 # and its one export. Everything else under loader/cuda and train/cuda is plain C, in the layers' archives.
@@ -29,13 +29,13 @@ NVCC_FLAGS   := -std=c++17 -O3 -lineinfo -I. $(CPPFLAGS_CUDA) $(CUDA_GENCODE) -X
 ifneq ($(HAVE_CUDA),)
 $(BUILD)/obj/loader/cuda/%.o $(BUILD)/obj/train/cuda/%.o $(BUILD)/obj/tests/programs/%.o: ALL_CFLAGS += $(CPPFLAGS_CUDA) -DFF_CUDA_BUILT='"$(CUDA_BUILT)"' -DFF_CUDA_VERSION=$(CUDA_VERSION) -DFF_CUDA_RELEASE='"$(CUDA_RELEASE)"' -DFF_CUDA_FOLDERS='"$(CUDA_FOLDERS)"'
 endif
-# Another list of architectures makes everything anew.
+# Another list of architectures rebuilds everything.
 $(BUILD)/cuda.archs: always
 	@mkdir -p $(@D)
 	@echo "$(CUDA_BUILT)" | cmp -s - $@ || echo "$(CUDA_BUILT)" >$@
 .PHONY: always
 
-# Program and module share what headers say; each carries their checksum, so that a module of
+# Program and module share their headers; each contains their checksum, so that a module of
 # other headers is refused (loader/cuda/table.h).
 CUDA_HEADERS := $(shell cat $(sort $(shell find format loader train -name '*.h')) | cksum | cut -d' ' -f1)U
 $(BUILD)/cuda.headers: always
@@ -45,9 +45,9 @@ CUDA_IDENTIFIED := $(BUILD)/obj/loader/cuda/module.o $(BUILD)/obj/train/cuda/exp
 $(CUDA_IDENTIFIED): $(BUILD)/cuda.headers
 $(CUDA_IDENTIFIED): ALL_CFLAGS += -DFF_CUDA_HEADERS=$(CUDA_HEADERS)
 
-# What the loader makes of a sample is exact, so its kernels have no fused multiply-add either.
+# The loader's results are exact, so its kernels have no fused multiply-add either.
 $(BUILD)/obj/cuda/loader/%.o: NVCC_FLAGS += -fmad=false
-# PTX and what ptxas says of each kernel stay beside the object, for tests/cuda/test_ptx.sh.
+# PTX and ptxas' output for each kernel stay next to the object, for tests/cuda/test_ptx.sh.
 $(BUILD)/obj/cuda/%.o: %.cu $(BUILD)/config.mk $(BUILD)/cuda.archs Makefile tools/build/cuda.mk
 	@mkdir -p $(@D)
 	@rm -rf $(@:.o=.keep) && mkdir $(@:.o=.keep)
@@ -57,7 +57,7 @@ $(BUILD)/obj/cuda/%.o: %.cu $(BUILD)/config.mk $(BUILD)/cuda.archs Makefile tool
 
 $(patsubst %.c,$(BUILD)/obj/%.o,$(CUDA_SOURCES)): $(BUILD)/cuda.archs
 
-# Nothing undefined: what it needs is in its archives, or named for the dynamic linker.
+# No undefined symbols: all are in its archives, or in libraries named for the dynamic linker.
 $(BUILD)/libff_cuda.so: $(CUDA_OBJECTS) $(BUILD)/libff_train.a $(BUILD)/libff_loader.a $(BUILD)/libff_format.a
 	$(CC) -shared $(ALL_LDFLAGS) $^ -o $@ -Wl,-soname,libff_cuda.so -Wl,-z,defs -Wl,--exclude-libs,ALL -Wl,--as-needed $(LIBS_CUDA) $(LIBS_CUDART) $(LDLIBS_TRAIN) -lm
 

@@ -1,7 +1,7 @@
 #!/bin/bash
 # Runs a command (default: make test) on a copy of the tracked and the new files, in a chroot of another
-# Debian. Usage: debian.sh SUITE [COMMAND...]; SUITE as debootstrap knows it: bookworm (12), trixie (13).
-# Needs root and debootstrap; the chroot is kept and taken again, in FFPACK_CHROOTS
+# Debian. Usage: debian.sh SUITE [COMMAND...]; SUITE is debootstrap's: bookworm (12), trixie (13).
+# Needs root and debootstrap; the chroot is kept and reused, in FFPACK_CHROOTS
 # (/var/tmp/ffpack-chroots), 3 GB. Exit code: the command's.
 set -u
 fail() { echo "debian: $*" >&2; exit 1; }
@@ -25,7 +25,7 @@ trap 'exit 130' INT TERM
 mount -t proc proc "$root/proc" || fail "$root/proc cannot be mounted"
 mount --rbind /dev "$root/dev" && mount --make-rslave "$root/dev" || fail "$root/dev cannot be mounted"
 mkdir -p "$root/root/ffpack"
-# What was built there stays; what is gone here goes there.
+# Build outputs there stay; files deleted here are deleted there.
 (cd "$root/root/ffpack" && find . -mindepth 1 -maxdepth 1 ! -name build ! -name quickstart -exec rm -rf {} +)
 git ls-files -z --cached --others --exclude-standard | xargs -0 ls -d 2>/dev/null | tar -cf - -T - | tar -xf - -C "$root/root/ffpack"
 chroot "$root" env -i HOME=/root PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin LC_ALL=C.UTF-8 TERM="${TERM:-dumb}" \

@@ -1,7 +1,7 @@
 #!/bin/bash
 # Installs the packages of packages.txt that this system lacks. Usage: deps.sh NEED...
-# (NEED: build, quickstart, test, lint, bundle). Says what it installs; uses sudo where not root. Anything it
-# cannot do it says in a sentence, and leaves to the build's own probes to judge.
+# (NEED: build, quickstart, test, lint, bundle). Prints what it installs; uses sudo if not root. Anything it
+# cannot do it reports in a sentence; the build's probes then decide.
 set -u
 table="$(dirname "$0")/packages.txt"
 system=unknown
@@ -33,7 +33,7 @@ fi
 echo "deps: installing ${missing[*]}" >&2
 "${as_root[@]}" apt-get update -qq || echo "deps: apt-get update failed; trying with the lists at hand" >&2
 export DEBIAN_FRONTEND=noninteractive
-# One package that cannot be had must not keep the others away.
+# One unavailable package must not prevent the others.
 "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null && exit 0
 for package in "${missing[@]}"; do
     "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$package" >/dev/null ||

@@ -1,8 +1,8 @@
 # make install, make uninstall: programs, the CUDA module where fftrain looks for it (../lib), manuals and
-# completions made of what the programs say of themselves (--describe), documents. DESTDIR stages all.
+# completions generated from the programs' --describe, documents. DESTDIR stages all.
 NAMES     := $(notdir $(PROGRAMS))
 DOCUMENTS := README.md CHANGELOG.md LICENSE format/FORMAT.md tools/ffpack/SOURCES.md tools/ffinspect/sheet.png train/GPU.md
-# Below BUILD as below PREFIX.
+# The same paths below BUILD as below PREFIX.
 SHARED    := $(NAMES:%=share/man/man1/%.1) $(NAMES:%=share/bash-completion/completions/%) \
              $(NAMES:%=share/zsh/site-functions/_%) $(DOCUMENTS:%=share/doc/ffpack/%)
 TO        := $(DESTDIR)$(PREFIX)

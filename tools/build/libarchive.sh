@@ -1,13 +1,13 @@
 #!/bin/bash
 # Builds libarchive of Debian's source package for a bundle, without what ties it to a new system or
-# is large: arc4random_buf wants glibc 2.36, XML 30 MiB of tables. Prints the folder that holds
+# is large: arc4random_buf needs glibc 2.36, XML 30 MiB of tables. Prints the folder that holds
 # libarchive.so.13 and its copyright; on failure one sentence, and exits 1.
-# Usage: libarchive.sh FOLDER; one that is there already is kept. Needs no root: deb-src is read with
+# Usage: libarchive.sh FOLDER; an existing one is kept. Needs no root: deb-src is read with
 # lists of its own, and the configure test for arc4random_buf is answered beforehand.
 set -u
 mkdir -p "$1" && folder=$(realpath "$1")
 [ ! -e "$folder/libarchive.so.13" ] || { echo "$folder"; exit; }
-fail() { echo "bundle: libarchive is not built anew, for $1: the bundle has the system's, and may need its glibc" >&2; exit 1; }
+fail() { echo "bundle: libarchive is not rebuilt, because $1: the bundle has the system's, and may need its glibc" >&2; exit 1; }
 command -v apt-get >/dev/null && command -v dpkg-source >/dev/null || fail "apt-get or dpkg-source (package dpkg-dev) is not here"
 . /etc/os-release
 [ "$ID" = debian ] || fail "this is not Debian"
@@ -20,7 +20,7 @@ apt=(apt-get -qq -o "Dir::State=$scratch/state" -o "Dir::State::status=/var/lib/
     -o "Dir::Etc::SourceList=$scratch/sources" -o "Dir::Etc::SourceParts=/dev/null" -o "APT::Sandbox::User=root")
 {
     cd "$scratch" && "${apt[@]}" update && "${apt[@]}" source libarchive && cd libarchive-*/
-} >"$folder/log" 2>&1 || fail "its source package cannot be had ($(grep -m1 '^E:' "$folder/log" | cut -c1-100))"
+} >"$folder/log" 2>&1 || fail "its source package is not available ($(grep -m1 '^E:' "$folder/log" | cut -c1-100))"
 # Its own arc4random_buf is static, which the declaration in glibc 2.36's stdlib.h does not allow.
 sed -i 's/\<arc4random_buf\>/archive_random_buf/' libarchive/archive_random.c
 {

@@ -13,7 +13,7 @@ finding() { echo "lint: $*"; failed=1; }
 mapfile -t sources < <(find format loader train tools tests -name '*.[ch]' -o -name '*.cu' -o -name '*.cuh' -o -name '*.cc' | sort)
 mapfile -t headers < <(find format loader train tools -name '*.h' | sort)
 
-# 1. Formatting, by the one version whose result is the rule.
+# 1. Formatting, by the one version that defines it.
 for file in "${sources[@]}"; do
     "$format" --dry-run --Werror "$file" >/dev/null 2>&1 || finding "$file: not formatted; clang-format -i $file"
 done
@@ -63,12 +63,12 @@ cppcheck --quiet --std=c11 --language=c -I. -D_GNU_SOURCE -D__x86_64__ --enable=
     --template='{file}:{line}: {id}: {message}' --error-exitcode=0 -j 2 format loader train tools 2>"$scratch/cppcheck" >/dev/null
 while read -r line; do finding "$line"; done < <(grep -E '^(format|loader|train|tools)/' "$scratch/cppcheck" || true)
 
-# 5. Small habits: no tabs or trailing blanks in C, no exit() outside of the mains.
+# 5. Small rules: no tabs or trailing blanks in C, no exit() outside of the mains.
 grep -nP '\t| +$' "${sources[@]}" | head -5 | while read -r line; do echo "lint: $line: tab or trailing blank"; done | grep . && failed=1
 grep -nE '[^_a-zA-Z](exit|abort)\(' $(find format loader train tools -name '*.[ch]' ! -name main.c) | grep -v '_exit(' | grep -v 'allowed:' | grep -vE '^\S+: *(/\*| \*)' | while read -r line; do echo "lint: $line: only the mains exit"; done | grep . && failed=1
 
 # 6. Cleanup: functions of several steps use FF_TRY_DONE (format/base/status.h).
-while read -r line; do finding "$line"; done < <(find format loader tools -name '*.c' -exec awk '
+while read -r line; do finding "$line"; done < <(find format loader train tools -name '*.c' -exec awk '
     /^}/ { if (steps > 1) print FILENAME ":" FNR ": ends a function of " steps " steps without FF_TRY_DONE"; steps = 0 }
     /if \(status == FF_OK\) status =/ { steps++ }' {} +)
 

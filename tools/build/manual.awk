@@ -1,4 +1,4 @@
-# Makes a man page of what PROGRAM --describe prints (format/base/options.h).
+# Makes a man page from the output of PROGRAM --describe (format/base/options.h).
 BEGIN { FS = "\t" }
 
 function escaped(text) {
@@ -8,7 +8,7 @@ function escaped(text) {
     return text
 }
 
-# Lines that begin with blanks are kept as they are, others run together.
+# Lines that begin with blanks are kept, others are joined.
 function line(text) {
     if (text ~ /^  /) {
         if (!kept) print (text_began ? ".PP\n" : "") ".nf"

@@ -1,8 +1,8 @@
 #!/bin/bash
 # Finds compiler and libraries by compiling and linking a probe for each; writes make variables to
 # the file $1 and says on stderr what it found, and what is missing with the packages that have it.
-# Where something needed is missing, $1 is a makefile that removes itself and ends make with a
-# sentence: make's own would hide it. Environment: CC, CPPFLAGS, CFLAGS, LDFLAGS, PKG_CONFIG_PATH,
+# If something required is missing, $1 is a makefile that removes itself and ends make with a
+# message: make's own would hide it. Environment: CC, CPPFLAGS, CFLAGS, LDFLAGS, PKG_CONFIG_PATH,
 # DNNL (auto|0|1), DNNL_ROOT, and what probe_cuda.sh reads.
 set -u
 out=$1 here=$(dirname "$0")
@@ -41,7 +41,7 @@ try() {
     printf '%s\nint main(void) { return (int)(long)(%s); }\n' "$1" "$2" >"$scratch/probe.c"
     if [ -n "${4:-}" ] && libs=$(pkg-config --libs $4 2>/dev/null) && cppflags=$(pkg-config --cflags $4 2>/dev/null); then
         libs=${libs% } cppflags=${cppflags% }
-        # What lies outside of the system's folders is found there when the programs run, too.
+        # Libraries outside the system's folders are found there at run time, too.
         for flag in $libs; do case "$flag" in -L*) libs="$libs -Wl,-rpath,${flag#-L}" ;; esac; done
         # shellcheck disable=SC2086
         compiles $cppflags $libs && return
@@ -93,7 +93,7 @@ refuse() {
 }
 
 echo "probing for libraries with $cc:" >&2
-# Without these nothing else can be looked for: all that building takes is named.
+# Without these nothing else can be probed: name everything that building needs.
 everything() { mapfile -t missing < <(awk '$1 == "build" { print $2 }' "$here/packages.txt"); }
 printf 'int main(void) { return 0; }\n' >"$scratch/probe.c"
 # shellcheck disable=SC2086
@@ -154,7 +154,7 @@ else
 fi
 [ ${#missing[@]} -eq 0 ] || refuse ''
 [ -z "${insisted:-}" ] || refuse 'CUDA=1 insists on what is MISSING above; CUDA=auto builds without.'
-# A later make compiles and links with the same flags, where it is given none.
+# A later make without these flags uses them again.
 [ -z "${CPPFLAGS:-}" ] || echo "CPPFLAGS ?= ${CPPFLAGS//\$/\$\$}" >>"$scratch/mk"
 [ -z "${LDFLAGS:-}" ] || echo "LDFLAGS ?= ${LDFLAGS//\$/\$\$}" >>"$scratch/mk"
 mkdir -p "$(dirname "$out")" && cp "$scratch/mk" "$out"

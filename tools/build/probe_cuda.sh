@@ -1,7 +1,7 @@
 #!/bin/bash
 # Finds what the CUDA module is built with, by compiling and linking a probe for each part; appends
 # make variables to the file $1, says on stderr what it found and why not, and exits 1 where CUDA=1
-# insists on what is not there. Environment: CC, CUDA (auto|0|1), CUDA_HOME (a toolkit), CUDA_ROOT
+# requires what is missing. Environment: CC, CUDA (auto|0|1), CUDA_HOME (a toolkit), CUDA_ROOT
 # (a folder of NVIDIA's libraries: a toolkit, or where PyPI's nvidia-* wheels were unpacked).
 set -u
 out=$1
@@ -9,7 +9,7 @@ scratch=$(mktemp -d) && trap 'rm -rf "$scratch"' EXIT
 cc=${CC:-gcc}
 insists=${CUDA:-auto}
 say() { echo "  $*" >&2; }
-# Without the module: a failure where CUDA=1 insists, else a sentence.
+# Without the module: fails with CUDA=1, else prints a sentence.
 without() {
     if [ "$insists" = 1 ]; then
         say "CUDA: $*; and CUDA=1 insists"
@@ -46,7 +46,7 @@ target=$(uname -m)-linux
 # ---- libraries: in the toolkit, the system, or wheels ----
 places=("$top" "$top/targets/$target")
 [ -n "$root" ] && places=("$root" "$root"/nvidia/* "${places[@]}")
-# Headers of the runtime may come from a wheel of their own beside nvcc's.
+# The runtime's headers may be in a separate wheel next to nvcc's.
 includes=()
 for place in "${places[@]}"; do [ -e "$place/include/cuda_runtime.h" ] && includes+=("$place/include"); done
 cppflags=''
@@ -68,7 +68,7 @@ find_library() {
                 [ -e "$folder/$file" ] || continue 2
                 found="${found:+$found }$folder/$file"
             done
-            # The headers lie beside the library, or where the compiler looks anyhow.
+            # The headers are next to the library, or in the compiler's default folders.
             [ -e "$place/include/$header" ] && flags="-isystem $place/include"
             # shellcheck disable=SC2086
             if $cc $flags $cppflags "$scratch/probe.c" -o "$scratch/probe" $found -Wl,-rpath-link,"$folder" \
@@ -116,7 +116,7 @@ if find_library NVRTC '' 0 nvrtc.h "libnvrtc.so.$major"; then
 else
     say "NVRTC: not found ($reason); cuDNN opens it when it runs: NVIDIA's package cuda-nvrtc-$major-$minor, or the wheel nvidia-cuda-nvrtc"
 fi
-# NVTX is headers alone.
+# NVTX is header-only.
 # shellcheck disable=SC2086
 if printf '#include <nvtx3/nvToolsExt.h>\n' | $cc $cppflags -fsyntax-only -x c - 2>/dev/null; then
     cppflags="$cppflags -DFF_HAVE_NVTX"

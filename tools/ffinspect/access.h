@@ -1,4 +1,4 @@
-/* Reading samples the careful way: mapped bytes only under the guard. */
+/* Reads samples safely: mapped bytes only under the guard. */
 #ifndef FF_FFINSPECT_ACCESS_H
 #define FF_FFINSPECT_ACCESS_H
 
@@ -9,14 +9,14 @@
 FF_MUST_USE ff_status ff_inspect_copy(const ff_dataset *dataset, const ff_view *view, void *to,
                                       ff_error *error);
 
-/* The first failure by place, of work that threads share: the one that a single thread would have
- * met first, so that the sentence does not depend on the number of threads. Zeroed = none. */
+/* The failure at the lowest place, of work shared by threads: the one that a single thread would
+ * report, so that the message does not depend on the number of threads. Zeroed = none. */
 typedef struct ff_first_failure {
     uint64_t place;
     ff_error error;
 } ff_first_failure;
 
-/* Under the caller's lock. */
+/* The caller holds its lock. */
 void ff_inspect_note_failure(ff_first_failure *first, uint64_t place, const ff_error *error);
 
 #endif

@@ -12,8 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A thread copies into a ring of this size, as a loader copies into its batches: more than a cache
- * holds would measure main memory's writes, a single slot the first-level cache's. */
+/* A thread copies into a ring of this size, as a loader copies into its batches. A ring larger than
+ * the cache would measure writes to main memory, a single slot those to the L1 cache. */
 #define RING_BYTES         (UINT64_C(4) << 20)
 #define SAMPLED_BYTES      (UINT64_C(1) << 30)
 #define DECOMPRESSED_BYTES (UINT64_C(256) << 20)
@@ -31,7 +31,7 @@ struct bench_run {
     ff_dataset *dataset;
     uint64_t samples;
     const uint64_t *order;     /* [samples] numbers */
-    const void *const *tensor; /* [samples] by number: where the tensors lie in memory */
+    const void *const *tensor; /* [samples] by number: the tensors in memory */
     const uint32_t *length;    /* [samples] bytes */
     uint64_t slot_bytes, ring_slots;
     chunk_reader read;
@@ -68,7 +68,8 @@ static void plain_body(void *context) {
     }
 }
 
-/* One guard a chunk: next to nothing, and a shard that shrinks ends no process here either. */
+/* One guard per chunk: it costs almost nothing, and a shard that shrinks does not end the
+ * process. */
 static ff_status copy_plainly(bench_run *run, ff_reader *reader, char *ring, uint64_t from,
                               uint64_t to, ff_error *error) {
     (void)reader;
@@ -111,7 +112,7 @@ static void work_body(void *context, size_t index) {
     pthread_mutex_unlock(&run->mutex);
 }
 
-/* Passes over all samples; `*rate` in samples a second. */
+/* Times passes over all samples; `*rate` in samples per second. */
 static ff_status time_passes(bench_run *run, int threads, uint64_t passes, double *rate,
                              ff_error *error) {
     run->passes = passes;
@@ -130,7 +131,7 @@ static ff_status time_passes(bench_run *run, int threads, uint64_t passes, doubl
     return status;
 }
 
-/* Enough passes to fill the measured time, by the speed of one. */
+/* Estimates from one pass how many fill the measured time. */
 static ff_status time_enough(bench_run *run, int threads, double *rate, ff_error *error) {
     FF_TRY(time_passes(run, threads, 1, rate, error));
     double passes = *rate * (double)MEASURED_NS * 1e-9 / (double)run->samples;
@@ -155,7 +156,7 @@ static void free_set(bench_set *set) {
     free(set->random);
 }
 
-/* How many samples, and the largest one. */
+/* Chooses the number of samples, and finds the largest one. */
 static ff_status choose(ff_dataset *dataset, ff_bench *bench, uint64_t *largest, ff_error *error) {
     const ff_metadata *metadata = ff_dataset_metadata(dataset);
     bool compressed = metadata->compression != FF_COMPRESSION_NONE;
@@ -178,7 +179,7 @@ static ff_status choose(ff_dataset *dataset, ff_bench *bench, uint64_t *largest,
     return FF_OK;
 }
 
-/* Both orders. Storage order is that of all samples, without those that are not read. */
+/* Both orders. Storage order is that of all samples, minus those that are not read. */
 static ff_status make_orders(bench_set *set, ff_dataset *dataset, uint64_t samples, uint64_t seed,
                              ff_error *error) {
     uint64_t *stored, filled = 0;
@@ -196,7 +197,7 @@ static ff_status make_orders(bench_set *set, ff_dataset *dataset, uint64_t sampl
     return FF_OK;
 }
 
-/* Where each tensor lies in memory: in the mapping, or decompressed here. */
+/* Finds each tensor in memory: in the mapping, or decompressed here. */
 static ff_status locate(bench_set *set, ff_dataset *dataset, const ff_bench *bench,
                         ff_error *error) {
     bool compressed = ff_dataset_metadata(dataset)->compression != FF_COMPRESSION_NONE;
@@ -226,7 +227,7 @@ static ff_status locate(bench_set *set, ff_dataset *dataset, const ff_bench *ben
 
 /* ---- the table ------------------------------------------------------------------------------- */
 
-/* A dataset opened anew, so that the first pass verifies. */
+/* Opens the dataset again, so that the first pass verifies. */
 static ff_status measure_row(ff_bench_row *row, const char *path, const ff_bench *bench,
                              uint64_t slot_bytes, uint64_t seed, ff_error *error) {
     bench_set set = {0};

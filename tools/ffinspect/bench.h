@@ -1,11 +1,11 @@
-/* --bench: how fast samples are read from the mapped shards into a batch's memory, beside a plain
- * memcpy of the same bytes measured in the same run. */
+/* --bench: the rate of reading samples from the mapped shards into a batch's memory, compared with
+ * a plain memcpy of the same bytes in the same run. */
 #ifndef FF_FFINSPECT_BENCH_H
 #define FF_FFINSPECT_BENCH_H
 
 #include "format/reader.h"
 
-/* Samples a second, all threads together. */
+/* Samples per second, of all threads together. */
 typedef struct ff_bench_row {
     bool random; /* else in the order of storage */
     int threads;
@@ -16,7 +16,7 @@ typedef struct ff_bench_row {
 } ff_bench_row;
 
 typedef struct ff_bench {
-    uint64_t samples; /* that were read, the first ones by number: all, or about 1 GiB of them */
+    uint64_t samples; /* read: all, or the first ones by number, about 1 GiB */
     uint64_t bytes;   /* of their tensors */
     ff_bench_row row[4];
     size_t row_count;

@@ -1,4 +1,4 @@
-/* An RGB picture in memory to draw on. Everything outside of it is cut off. */
+/* An RGB picture in memory to draw on. Everything outside it is clipped. */
 #ifndef FF_FFINSPECT_CANVAS_H
 #define FF_FFINSPECT_CANVAS_H
 
@@ -25,17 +25,17 @@ void ff_canvas_fill(ff_canvas *canvas, unsigned x, unsigned y, unsigned width, u
 void ff_canvas_text(ff_canvas *canvas, unsigned x, unsigned y, unsigned scale, const char *text,
                     ff_color color);
 
-/* Lays `color` over what is there, with opacity [height, width] from 0 to 255, rows `stride` bytes
+/* Blends `color` over the canvas with opacity [height, width] from 0 to 255, rows `stride` bytes
  * apart. */
 void ff_canvas_blend(ff_canvas *canvas, unsigned x, unsigned y, const uint8_t *opacity,
                      size_t stride, unsigned width, unsigned height, ff_color color);
 
-/* A picture [height, width, 3], each pixel enlarged to `up` x `up`, or squares of `down` x `down`
- * averaged (one of the two is 1). */
+/* Draws a picture [height, width, 3], enlarging each pixel to `up` x `up` or averaging squares of
+ * `down` x `down` (one of the two is 1). */
 void ff_canvas_picture(ff_canvas *canvas, unsigned x, unsigned y, const uint8_t *rgb,
                        unsigned height, unsigned width, unsigned up, unsigned down);
 
-/* As a PNG file, whole or not at all; "-" = standard output. */
+/* Writes a PNG file atomically; "-" = standard output. */
 FF_MUST_USE ff_status ff_canvas_write_png(const ff_canvas *canvas, const char *path,
                                           ff_error *error);
 

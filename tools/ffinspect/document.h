@@ -1,4 +1,4 @@
-/* --json: one document with everything that was asked for. */
+/* --json: one document with everything requested. */
 #ifndef FF_FFINSPECT_DOCUMENT_H
 #define FF_FFINSPECT_DOCUMENT_H
 
@@ -7,7 +7,7 @@
 #include "tools/ffinspect/splits.h"
 
 /* Prints {"ffinspect": version, "path", "splits": [{"path", ...}]} to standard output. A split with
- * problems that --verify found is listed with them, and FF_BAD_DATA or FF_IO comes back. */
+ * problems found by --verify is listed with them, and FF_BAD_DATA or FF_IO is returned. */
 FF_MUST_USE ff_status ff_inspect_document(const ff_inspect_options *options, const ff_set *list,
                                           ff_error *error);
 

@@ -1,15 +1,14 @@
-/* What one pass over an index tells: sizes, order, and how many samples each class has. */
+/* Facts from one pass over an index: sizes, order, and the number of samples per class. */
 #ifndef FF_FFINSPECT_FACTS_H
 #define FF_FFINSPECT_FACTS_H
 
 #include "format/reader.h"
 
-/* Of a class field, or of a multi-hot field that lies in the index (one count a value that is set).
- */
+/* Of a class field, or of a multi-hot field stored in the index (one count per value set). */
 typedef struct ff_class_counts {
     bool counted;
     uint64_t unlabeled;       /* class -1; multi-hot: no value set */
-    uint64_t other;           /* classes of a field without names, beyond the counted ones */
+    uint64_t other;           /* classes of a field without names, above the counted ones */
     int64_t minimum, maximum; /* of the labeled ones; minimum > maximum where there are none */
     uint64_t *count;          /* [length] */
     size_t length;
@@ -24,8 +23,7 @@ typedef struct ff_facts {
     size_t field_count;
 } ff_facts;
 
-/* Reads every entry and label row (nothing of the shards). The caller frees, after a failure too.
- */
+/* Reads every entry and label row, but no shard. The caller frees, after a failure too. */
 FF_MUST_USE ff_status ff_inspect_facts(ff_facts *facts, ff_dataset *dataset, ff_error *error);
 void ff_inspect_free_facts(ff_facts *facts);
 

@@ -6,8 +6,7 @@
 
 enum { FIRST = 0x20, COLUMNS = 5, ELLIPSIS = 95, UNKNOWN = 96, GLYPHS = 97, SPACE_WIDTH = 3 };
 
-/* Columns from left to right, the top row in the lowest bit; the eighth row holds what hangs below
- * the line. */
+/* Columns from left to right, the top row in the lowest bit; the eighth row holds descenders. */
 static const uint8_t columns[GLYPHS][COLUMNS] = {
     /* clang-format off */
     {0x00, 0x00, 0x00, 0x00, 0x00}, /* space */

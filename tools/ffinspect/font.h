@@ -1,6 +1,6 @@
-/* A small font of 5 x 7 dots (an eighth row for what hangs below the line) for contact sheets:
- * printable ASCII, an ellipsis, and a box for every other character. Proportional. Text is UTF-8
- * ending in zero. Thread rule: pure. */
+/* A small font of 5 x 7 dots (an eighth row for descenders) for contact sheets: printable ASCII, an
+ * ellipsis, and a box for every other character. Proportional. Text is UTF-8 ending in zero. Thread
+ * rule: pure. */
 #ifndef FF_FFINSPECT_FONT_H
 #define FF_FFINSPECT_FONT_H
 
@@ -8,13 +8,13 @@
 
 #define FF_FONT_HEIGHT 8u
 
-/* Whether `text` is printable ASCII throughout. */
+/* Whether all of `text` is printable ASCII. */
 bool ff_font_knows(const char *text);
 
 /* Dots from the first to the last column of `text`. */
 unsigned ff_font_width(const char *text);
 
-/* Bytes of the longest beginning of `text` that is at most `width` dots wide. */
+/* Bytes of the longest prefix of `text` that is at most `width` dots wide. */
 size_t ff_font_prefix(const char *text, unsigned width);
 
 /* Appends `text`, shortened with an ellipsis where it is more than `width` dots wide. */

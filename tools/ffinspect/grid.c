@@ -10,7 +10,7 @@
 enum {
     ENLARGED_SIDE = 144, /* small pictures are enlarged up to this */
     LARGEST_SIDE = 256,  /* and large ones reduced to it */
-    NARROWEST_CELL = 84, /* room for a name */
+    NARROWEST_CELL = 84, /* wide enough for a name */
     MARGIN = 24,
     GAP = 14,
     CAPTION_SPACE = 6, /* between a picture and its caption */
@@ -34,8 +34,8 @@ static ff_paragraph caption_of(const ff_sheet *drawn, const ff_sheet_section *sp
                           .centred = true};
 }
 
-/* Large letters where every name fits on a line; else small ones, and a name that is cut even so
- * gets its number, for another may begin in the same way. */
+/* Large letters if every name fits on a line; else small ones. A name that is still cut gets its
+ * number, because another may have the same beginning. */
 static ff_status fit_captions(ff_sheet *drawn, unsigned *height, ff_error *error) {
     ff_sheet_section *end = drawn->split + drawn->splits;
     ff_paragraph_size size = {0};
@@ -75,7 +75,7 @@ static ff_status plan(ff_sheet *drawn, ff_error *error) {
     return FF_OK;
 }
 
-/* How one picture fits the room: enlarged or reduced by a whole number. */
+/* Fits one picture: enlarged or reduced by an integer factor. */
 static void fit(const ff_sheet *drawn, uint32_t height, uint32_t width, unsigned *up,
                 unsigned *down) {
     unsigned high = drawn->picture_height / height, wide = drawn->picture_width / width;
@@ -108,7 +108,7 @@ static ff_status draw_cell(const ff_sheet *drawn, ff_sheet_section *split, ff_ca
                            y + drawn->picture_height + CAPTION_SPACE, ink, error);
 }
 
-/* Large letters on one line, else small ones on as many as it takes. */
+/* Large letters if they fit on one line, else small ones on as many lines as needed. */
 static ff_status fit_title(const ff_sheet *drawn, const ff_sheet_section *split, unsigned width,
                            ff_paragraph *title, ff_paragraph_size *size, ff_error *error) {
     *title = (ff_paragraph){.text = split->title, .scale = 2, .width = width - 2 * MARGIN};
@@ -118,7 +118,8 @@ static ff_status fit_title(const ff_sheet *drawn, const ff_sheet_section *split,
     return ff_letters_measure(drawn->letters, title, size, error);
 }
 
-/* A split's title and pictures from `*y` on, which moves on; nothing but that without a canvas. */
+/* Draws a split's title and pictures from `*y` on and advances `*y`; only the latter without a
+ * canvas. */
 static ff_status draw_section(const ff_sheet *drawn, ff_sheet_section *split, unsigned width,
                               uint64_t *y, ff_canvas *canvas, ff_error *error) {
     ff_paragraph title;

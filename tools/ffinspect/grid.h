@@ -1,4 +1,4 @@
-/* --grid: a contact sheet of samples, with what they are under each picture. */
+/* --grid: a contact sheet of samples, with labels under the pictures. */
 #ifndef FF_FFINSPECT_GRID_H
 #define FF_FFINSPECT_GRID_H
 
@@ -6,8 +6,8 @@
 #include "tools/ffinspect/inspect.h"
 #include "tools/ffinspect/splits.h"
 
-/* Draws the sheet that the options ask for, of all splits of the list, and writes it to
- * options->png. `*sentence` says what was drawn; to be freed. */
+/* Draws the sheet of all splits of the list and writes it to options->png. `*sentence` says what
+ * was drawn; freed by the caller. */
 FF_MUST_USE ff_status ff_inspect_grid(const ff_set *list, const ff_inspect_options *options,
                                       char **sentence, ff_error *error);
 

@@ -1,4 +1,4 @@
-/* ffinspect's command line, as a struct: what the user asked of one packed set. */
+/* ffinspect's command line as a struct. */
 #ifndef FF_FFINSPECT_INSPECT_H
 #define FF_FFINSPECT_INSPECT_H
 
@@ -9,7 +9,7 @@
 typedef struct ff_inspect_options {
     const char *path;
     bool json, verify, stats, bench;
-    const char *sample;    /* "I" or "A:B"; NULL = not asked */
+    const char *sample;    /* "I" or "A:B"; NULL = not given */
     const char *grid;      /* "RxC" */
     const char *png;       /* file to write the contact sheet to */
     const char *npy;       /* file to write the samples to; "-" = standard output */
@@ -19,7 +19,7 @@ typedef struct ff_inspect_options {
     int64_t classes_limit; /* classes listed by the summary for each field; 0 = all */
 } ff_inspect_options;
 
-/* Whether anything but the summary was asked for. */
+/* Whether anything but the summary was requested. */
 static inline bool ff_inspect_asked(const ff_inspect_options *options) {
     return options->verify || options->stats || options->bench || options->sample ||
            options->grid || options->png || options->npy;

@@ -1,5 +1,5 @@
-/* The same facts as JSON. What is bytes at the source (class and field names, keys) is always
- * percent-escaped (ff_escape); mean and std come as numbers and as their bits. Every function
+/* The same facts as JSON. Byte strings of the source (class and field names, keys) are always
+ * percent-escaped (ff_escape); mean and std are given as numbers and as bits. Every function
  * returns a new reference in `*out`, or NULL on failure. */
 #ifndef FF_FFINSPECT_JSON_H
 #define FF_FFINSPECT_JSON_H
@@ -10,7 +10,7 @@
 
 #include <jansson.h>
 
-/* An object with what the summary says. */
+/* An object with the summary's facts. */
 FF_MUST_USE ff_status ff_inspect_json_summary(json_t **out, ff_dataset *dataset, ff_error *error);
 
 /* An array of channels. */

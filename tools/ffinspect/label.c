@@ -79,7 +79,8 @@ static ff_status add_numbers(ff_buffer *out, const ff_field *field, const void *
     return FF_OK;
 }
 
-/* The field's values of the sample: `*values`, to be freed. Class values are range-checked. */
+/* `*values` = the field's values of the sample, freed by the caller. Class values are
+ * range-checked. */
 static ff_status read_values(ff_reader *reader, ff_dataset *dataset, uint64_t number, size_t index,
                              void **values, ff_error *error) {
     const ff_field *field = &ff_dataset_metadata(dataset)->field[index];

@@ -1,14 +1,14 @@
-/* A sample's labels in words. */
+/* A sample's labels as text. */
 #ifndef FF_FFINSPECT_LABEL_H
 #define FF_FFINSPECT_LABEL_H
 
 #include "format/reader.h"
 
-/* How a class is called. */
+/* How a class is named. */
 enum {
     FF_NAME_NUMBERED = 1, /* its number before its name: "3 cat" */
-    FF_NAME_ASCII =
-        2, /* a name with other letters transliterated, marked and numbered: "3 ~chat" */
+    FF_NAME_ASCII = 2, /* non-ASCII letters are transliterated, and the name is marked and numbered:
+                          "3 ~chat" */
 };
 
 /* The name of a class of a field as text for people, or its number where it has none; "unlabeled"
@@ -16,14 +16,14 @@ enum {
 FF_MUST_USE ff_status ff_inspect_class_name(ff_buffer *out, const ff_field *field, int64_t value,
                                             unsigned how, ff_error *error);
 
-/* All that a field says of a sample: "3 cat", "cat, dog", "cat 0.75, dog 0.25", "0.5 -1 2".
+/* All values of a field for a sample: "3 cat", "cat, dog", "cat 0.75, dog 0.25", "0.5 -1 2".
  * `value_limit` values at most, then "...". Appended. */
 FF_MUST_USE ff_status ff_inspect_label(ff_buffer *out, ff_reader *reader, ff_dataset *dataset,
                                        uint64_t number, size_t field, size_t value_limit,
                                        ff_error *error);
 
-/* The same as a caption of a picture: for a class its name alone, for probabilities the largest.
- * `how`: of FF_NAME_. */
+/* The same as a picture's caption: for a class only its name, for probabilities the largest. `how`:
+ * of FF_NAME_. */
 FF_MUST_USE ff_status ff_inspect_caption(ff_buffer *out, ff_reader *reader, ff_dataset *dataset,
                                          uint64_t number, size_t field, unsigned how,
                                          ff_error *error);

@@ -1,6 +1,6 @@
-/* Text on contact sheets. Drawn by Pango and cairo, with whatever fonts the system has for a
- * script, where libpangocairo-1.0.so.0 is found and a font; else, and where the environment has
- * FFPACK_PANGO=0, by a small font of ASCII (font.h). Not for several threads at once. */
+/* Text on contact sheets. Drawn by Pango and cairo with the system's fonts, if
+ * libpangocairo-1.0.so.0 and a font are found; else, or with FFPACK_PANGO=0 in the environment,
+ * with a small ASCII font (font.h). Thread rule: one thread at a time. */
 #ifndef FF_FFINSPECT_LETTERS_H
 #define FF_FFINSPECT_LETTERS_H
 
@@ -8,12 +8,12 @@
 
 typedef struct ff_letters ff_letters;
 
-/* A paragraph, broken into lines between words, or in a word that is wider than a line. */
+/* A paragraph, broken into lines between words, or inside a word wider than a line. */
 typedef struct ff_paragraph {
     const char *text; /* UTF-8 without control characters */
     unsigned scale;   /* 1 = small, 2 = large letters */
     unsigned width;   /* pixels of a line */
-    unsigned lines;   /* what does not fit into so many is cut, with an ellipsis; 0 = any number */
+    unsigned lines;   /* at most so many lines, the rest is cut with an ellipsis; 0 = any number */
     bool centred;
 } ff_paragraph;
 
@@ -36,7 +36,7 @@ bool ff_letters_know(ff_letters *letters, const char *text);
 FF_MUST_USE ff_status ff_letters_measure(ff_letters *letters, const ff_paragraph *paragraph,
                                          ff_paragraph_size *size, ff_error *error);
 
-/* Accents may reach so many pixels out of a paragraph. */
+/* Accents may extend this many pixels beyond a paragraph. */
 #define FF_LETTERS_OVERHANG 4u
 
 /* With the upper left corner of its lines at (x, y), both at least FF_LETTERS_OVERHANG. */

@@ -35,8 +35,8 @@ static const char epilogue[] =
     "packed dataset, or it is broken; 74 the system refused to read or write; 128 + n stopped by\n"
     "signal n.";
 
-/* What was printed must have arrived: a full disk is an error. That nobody reads on, as in
- * `ffinspect ... | head`, is one without a sentence. */
+/* Output must have been written: a full disk is an error. A closed pipe, as in `ffinspect ... |
+ * head`, is an error without a message. */
 static int finish(int code) {
     errno = 0;
     int failed = fflush(stdout);
@@ -61,7 +61,7 @@ static ff_status inspect(ff_inspect_options *chosen, const char **folders, int c
         return ff_fail(error, FF_USAGE, "one folder at a time: '%s' is one too many", folders[1]);
     chosen->path = folders[0];
     FF_TRY(ff_inspect_check_options(chosen, error));
-    /* Only what writes files has something to tidy up; anything else ends at once. */
+    /* Only options that write files need cleanup after a signal; everything else ends at once. */
     signal(SIGPIPE, SIG_IGN);
     if (chosen->npy || chosen->png) ff_interrupt_install();
     return ff_inspect_run(chosen, error);
@@ -122,7 +122,7 @@ int main(int argc, char **argv) {
         status = inspect(&chosen, positional, count, &error);
     free(positional);
     if (status == FF_OK) return finish(0);
-    fflush(stdout); /* what was found comes before the sentence about it */
+    fflush(stdout); /* print the output before the error message */
     fprintf(stderr, "ffinspect: %s\n", error.message);
     return finish(ff_exit_code(&error));
 }

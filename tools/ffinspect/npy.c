@@ -60,7 +60,7 @@ typedef struct npy_writing {
 
 /* ---- one array of samples -------------------------------------------------------------------- */
 
-/* A file is filled in the order of storage, so that no compressed frame is undone twice. */
+/* A file is filled in storage order, so that no compressed frame is decompressed twice. */
 static ff_status write_samples(const npy_writing *writing, ff_file *file, uint64_t header_bytes,
                                const uint64_t *order, ff_error *error) {
     ff_progress progress;
@@ -106,8 +106,8 @@ done:
 
 /* ---- labels ---------------------------------------------------------------------------------- */
 
-/* STEM_FIELD.npy; bytes of the field's name that a file's name may not have, or that are no
- * printable ASCII, are %XX. */
+/* STEM_FIELD.npy; bytes of the field's name that are not allowed in a file name or not printable
+ * ASCII become %XX. */
 static ff_status label_path(const npy_writing *writing, const ff_field *field, ff_buffer *path,
                             ff_error *error) {
     size_t stem = ff_path_length(writing->path);
@@ -145,7 +145,7 @@ done:
     return status;
 }
 
-/* A label field's array, in a file of its own beside the samples'. */
+/* Writes a label field's array to a separate file next to the samples'. */
 static ff_status write_label(npy_writing *writing, size_t index, ff_error *error) {
     ff_buffer path = {0};
     ff_file *file = NULL;
@@ -170,7 +170,7 @@ static ff_status write_labels(npy_writing *writing, ff_error *error) {
 
 /* ---- a folder of arrays ---------------------------------------------------------------------- */
 
-/* A sample's file in the folder; as many digits as the last one needs, so that names sort. */
+/* A sample's file in the folder, padded to the last number's digits, so that names sort. */
 static ff_status sample_path(const npy_writing *writing, const char *folder, uint64_t number,
                              char **path, ff_error *error) {
     int digits = snprintf(NULL, 0, "%" PRIu64, writing->end - 1);

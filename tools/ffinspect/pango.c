@@ -3,13 +3,13 @@
 #include <dlfcn.h>
 #include <stdlib.h>
 
-/* What is used of cairo, Pango, GObject and fontconfig, whose types stay theirs. */
+/* The declarations used of cairo, Pango, GObject and fontconfig; their types are opaque. */
 typedef struct cairo_surface cairo_surface;
 typedef struct cairo_context cairo_context;
 typedef struct pango_layout pango_layout;
 typedef struct pango_font pango_font;
 typedef struct font_set {
-    int count; /* more follows */
+    int count; /* more members follow */
 } font_set;
 enum {
     ALPHA = 2, /* CAIRO_FORMAT_A8: a byte a pixel */
@@ -20,7 +20,7 @@ enum {
     FONTS_OF_SYSTEM = 0,
 };
 
-/* X(member, symbol, result, parameters); libpangocairo brings the others with it. */
+/* X(member, symbol, result, parameters); libpangocairo loads the others. */
 #define FUNCTIONS(X)                                                                               \
     X(fonts, FcConfigGetFonts, font_set *, (void *, int))                                          \
     X(surface, cairo_image_surface_create, cairo_surface *, (int, int, int))                       \
@@ -137,7 +137,7 @@ ff_status ff_pango_measure(ff_pango *pango, const ff_paragraph *paragraph, ff_pa
     int width, height;
     FF_TRY(begin(pango, paragraph, 1, 1, &drawn, error));
     pango->size(drawn.layout, &width, &height);
-    /* A letter that is wider than a line cannot be broken: it counts as cut. */
+    /* A letter wider than a line cannot be broken: it counts as cut. */
     *size = (ff_paragraph_size){
         .height = (unsigned)height,
         .lines = (unsigned)pango->lines(drawn.layout),

@@ -1,4 +1,4 @@
-/* Pictures to PNG files, by libspng. */
+/* Writes PNG files with libspng. */
 #include "format/base/file.h"
 #include "tools/ffinspect/canvas.h"
 

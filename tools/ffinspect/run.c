@@ -19,7 +19,7 @@
 ff_status ff_inspect_check_options(const ff_inspect_options *options, ff_error *error) {
     unsigned rows, columns;
     if (options->grid && !options->png)
-        return ff_fail(error, FF_USAGE, "--grid needs --png FILE, where the sheet is written to");
+        return ff_fail(error, FF_USAGE, "--grid needs --png FILE, to which the sheet is written");
     if (options->label && !options->png)
         return ff_fail(error, FF_USAGE, "--label chooses the names under the pictures of --png");
     if (options->grid) FF_TRY(ff_inspect_grid_size(options->grid, &rows, &columns, error));
@@ -35,7 +35,7 @@ ff_status ff_inspect_check_options(const ff_inspect_options *options, ff_error *
     return FF_OK;
 }
 
-/* ---- what prints text ------------------------------------------------------------------------ */
+/* ---- printing text ------------------------------------------------------------------------ */
 
 static ff_status print_stats(const ff_inspect_options *options, ff_dataset *dataset,
                              const char *name, ff_error *error) {
@@ -101,7 +101,7 @@ done:
     return status;
 }
 
-/* Verifies every split before anything else is read from one. Goes on after a broken split. */
+/* Verifies every split before anything else is read from one. Continues after a broken split. */
 static ff_status print_verifications(const ff_inspect_options *options, const ff_set *list,
                                      ff_error *error) {
     ff_status result = FF_OK;

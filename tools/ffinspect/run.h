@@ -1,14 +1,14 @@
-/* Does what the options ask, on every split that the path means, and prints it. */
+/* Runs the options on every split of the path and prints the results. */
 #ifndef FF_FFINSPECT_RUN_H
 #define FF_FFINSPECT_RUN_H
 
 #include "tools/ffinspect/inspect.h"
 
-/* FF_USAGE on a combination of options that means nothing. */
+/* FF_USAGE for a combination of options that makes no sense. */
 FF_MUST_USE ff_status ff_inspect_check_options(const ff_inspect_options *options, ff_error *error);
 
-/* Prints to standard output. Problems that --verify finds are printed, and FF_BAD_DATA or FF_IO
- * comes back at the end. */
+/* Prints to standard output. Problems found by --verify are printed, and FF_BAD_DATA or FF_IO is
+ * returned at the end. */
 FF_MUST_USE ff_status ff_inspect_run(const ff_inspect_options *options, ff_error *error);
 
 #endif

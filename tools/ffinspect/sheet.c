@@ -28,7 +28,8 @@ void ff_sheet_free(ff_sheet *drawn) {
     ff_letters_close(&drawn->letters);
 }
 
-/* ---- what is shown --------------------------------------------------------------------------- */
+/* ---- choosing samples ---------------------------------------------------------------------------
+ */
 
 /* The named label field, else the first one with classes, else any. */
 static ff_status choose_field(ff_sheet_section *split, const char *name, ff_error *error) {
@@ -61,7 +62,7 @@ static ff_status choose_samples(ff_sheet_section *split, int64_t seed, ff_error 
     return FF_OK;
 }
 
-/* The rows are shared by the splits, one each at least. */
+/* The splits share the rows, at least one each. */
 static ff_status choose(ff_sheet *drawn, const ff_set *list, const ff_inspect_options *options,
                         ff_error *error) {
     unsigned rows, columns;
@@ -125,7 +126,8 @@ static ff_status measure(ff_sheet *drawn, ff_sheet_section *split, ff_error *err
 
 /* ---- text ------------------------------------------------------------------------------------ */
 
-/* `text` itself, or in ASCII and marked where there are no letters for it; taken over. */
+/* `text` itself, or transliterated to ASCII and marked if there are no letters for it; takes
+ * ownership. */
 static ff_status in_known_letters(ff_sheet *drawn, ff_buffer *text, ff_error *error) {
     if (ff_letters_know(drawn->letters, text->bytes)) return FF_OK;
     ff_buffer ascii = {0};
@@ -154,7 +156,7 @@ static ff_status write_title(ff_sheet *drawn, ff_sheet_section *split, const cha
                          ff_say_count(metadata->channels, "channel", "channels").text,
                          ff_dtype_name(metadata->dtype)));
 done:
-    split->title = text.bytes; /* taken over */
+    split->title = text.bytes; /* ownership moves */
     return status;
 }
 
@@ -176,7 +178,7 @@ static ff_status write_caption(ff_sheet *drawn, ff_sheet_section *split, uint64_
         drawn->replaced = true;
     }
     free(split->caption[i]);
-    split->caption[i] = text.bytes; /* taken over */
+    split->caption[i] = text.bytes; /* ownership moves */
     return status;
 }
 

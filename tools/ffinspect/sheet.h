@@ -1,4 +1,4 @@
-/* What a contact sheet shows: the samples of each split, and the text that goes with them. */
+/* The content of a contact sheet: the samples of each split, and their text. */
 #ifndef FF_FFINSPECT_SHEET_H
 #define FF_FFINSPECT_SHEET_H
 
@@ -8,7 +8,7 @@
 #include "tools/ffinspect/picture.h"
 #include "tools/ffinspect/splits.h"
 
-/* A split's samples, with a title of their own. */
+/* A split's samples, with a title. */
 typedef struct ff_sheet_section {
     ff_dataset *dataset;
     ff_reader *reader;
@@ -25,7 +25,7 @@ typedef struct ff_sheet_section {
     uint8_t *rgb;
 } ff_sheet_section;
 
-/* All splits, and what the layout makes of them: picture_height and what follows. */
+/* All splits, and their layout: picture_height and the fields after it. */
 typedef struct ff_sheet {
     ff_sheet_section *split;
     size_t splits;
@@ -34,12 +34,12 @@ typedef struct ff_sheet {
     unsigned columns, rows;
     uint64_t count;
     uint32_t largest_height, largest_width; /* of the chosen samples */
-    unsigned picture_height, picture_width; /* room for one */
+    unsigned picture_height, picture_width; /* space for one */
     unsigned cell_height, cell_width, caption_scale;
 } ff_sheet;
 
-/* Chooses samples of all splits, reads what they are called and how large they are. The caller
- * frees the sheet, after a failure too. */
+/* Chooses samples of all splits, reads their labels and sizes. The caller frees the sheet, after a
+ * failure too. */
 FF_MUST_USE ff_status ff_sheet_open(ff_sheet *sheet, const ff_set *list,
                                     const ff_inspect_options *options, ff_error *error);
 void ff_sheet_free(ff_sheet *sheet);
@@ -48,7 +48,7 @@ void ff_sheet_free(ff_sheet *sheet);
 FF_MUST_USE ff_status ff_sheet_read(ff_sheet_section *split, uint64_t i, ff_view *view,
                                     ff_error *error);
 
-/* Makes the caption of sample `i` anew, with the numbers of its classes. */
+/* Rewrites the caption of sample `i` with the numbers of its classes. */
 FF_MUST_USE ff_status ff_sheet_number_caption(ff_sheet *sheet, ff_sheet_section *split, uint64_t i,
                                               ff_error *error);
 

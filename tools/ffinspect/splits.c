@@ -19,17 +19,17 @@ static int compare(const void *a, const void *b) {
     return order ? order : strcmp(left->name, right->name);
 }
 
-/* Why the folder is none, and what to do about it. */
+/* Says why the folder is not a packed set, and what to do about it. */
 static ff_status no_set(const char *path, ff_error *error) {
     struct stat info;
     char *partial;
     FF_TRY(ff_format(&partial, error, "%s.partial", path));
     bool unfinished = ends_with(path, ".partial") || !stat(partial, &info);
     free(partial);
-    return ff_fail(error, FF_BAD_DATA,
-                   "%s: is no packed set: neither it nor a folder in it holds index.ffx%s", path,
-                   unfinished ? "; its packing was not finished: the same ffpack command continues"
-                              : "");
+    return ff_fail(
+        error, FF_BAD_DATA,
+        "%s: is not a packed set: it holds no index.ffx, and no folder in it does%s", path,
+        unfinished ? "; its packing was not finished: the same ffpack command continues" : "");
 }
 
 static ff_status missing(const char *path, ff_error *error) {
@@ -46,7 +46,7 @@ static ff_status missing(const char *path, ff_error *error) {
                        path, path);
     if (reason == ENOENT) return ff_fail(error, FF_IO, "%s: no such folder", path);
     errno = reason;
-    return ff_fail_errno(error, "%s: cannot look at it", path);
+    return ff_fail_errno(error, "%s: cannot stat", path);
 }
 
 static ff_status find(ff_set *set, const char *path, ff_error *error) {
@@ -55,7 +55,7 @@ static ff_status find(ff_set *set, const char *path, ff_error *error) {
     if (!S_ISDIR(info.st_mode))
         return ff_fail(error, FF_BAD_DATA, "%s: is not a folder; %s", path,
                        ends_with(path, ".ffx") || ends_with(path, ".ffs")
-                           ? "give the folder that it lies in"
+                           ? "name the folder that contains it"
                            : "a packed set is a folder that ffpack wrote");
     FF_TRY(ff_set_find(set, path, error));
     if (set->count) qsort(set->split, set->count, sizeof *set->split, compare);

@@ -5,12 +5,12 @@
 
 #include <stdlib.h>
 
-/* Larger values are ids of something, no classes to be spread over. */
+/* Larger values are ids, not classes to spread over. */
 enum { CLASSES_LIMIT = 1 << 24 };
 
-/* A class, or what is unlabeled: the last one. */
+/* A class; the last one holds the unlabeled samples. */
 typedef struct spread_class {
-    uint64_t count, share; /* samples there are, and to be chosen */
+    uint64_t count, share; /* its samples, and how many to choose */
     uint64_t seen, chosen; /* in the second pass */
     uint64_t begin;        /* place of its first sample in `number` */
 } spread_class;
@@ -20,7 +20,7 @@ typedef struct spread_classes {
     size_t count, capacity;
 } spread_classes;
 
-/* The middle of part `i` of `parts` equal ones of `count`. */
+/* The middle of part `i` of `parts` equal parts of `count`. */
 static uint64_t middle(uint64_t i, uint64_t parts, uint64_t count) {
     return (uint64_t)(((unsigned __int128)(2 * i + 1) * count) / (2 * parts));
 }
@@ -51,7 +51,7 @@ static ff_status count_classes(spread_classes *classes, ff_dataset *dataset, siz
     return FF_OK;
 }
 
-/* Equal shares; what classes with few samples leave goes to the others. */
+/* Equal shares; what classes with few samples leave unused goes to the others. */
 static void fill_shares(const spread_classes *classes, uint64_t open, uint64_t count) {
     while (count) {
         uint64_t each = count > open ? count / open : 1;

@@ -132,7 +132,7 @@ static void add_pixels(const sample_job *job) {
     const ff_metadata *metadata = job->metadata;
     size_t area = (size_t)job->view->height * job->view->width, channels = metadata->channels;
     size_t bytes = ff_dtype_bytes(metadata->dtype);
-    size_t step = GATHER_VALUES / channels ? GATHER_VALUES / channels : 1; /* pixels a piece */
+    size_t step = GATHER_VALUES / channels ? GATHER_VALUES / channels : 1; /* pixels per piece */
     float all[GATHER_VALUES], value[GATHER_VALUES];
     for (size_t i = 0; i < area; i += step) {
         size_t pixels = area - i < step ? area - i : step;
@@ -208,7 +208,8 @@ static void chunk_body(void *context, size_t index) {
 ff_status ff_inspect_stats(ff_channel_stats **out, ff_dataset *dataset, int jobs, ff_error *error) {
     uint32_t channels = ff_dataset_metadata(dataset)->channels;
     uint64_t count = ff_dataset_count(dataset), *order = NULL;
-    /* Chunks depend on the dataset only, and are merged in their order: so does the result. */
+    /* Chunks depend only on the dataset and are merged in order, so the result depends only on it,
+     * too. */
     uint64_t limit = ACCUMULATORS_LIMIT / channels;
     if (limit > CHUNKS_LIMIT) limit = CHUNKS_LIMIT;
     measurement all = {.dataset = dataset, .chunk_samples = (count + limit - 1) / limit};

@@ -23,8 +23,8 @@ void ff_inspect_merge_stats(ff_channel_stats *stats, const ff_channel_stats *oth
 /* Adds `count` values (in double arithmetic, two passes). */
 void ff_inspect_add_stats(ff_channel_stats *stats, const float *value, size_t count);
 
-/* `*stats` = [channels], to be freed. Every sample is verified against its checksum first, by the
- * dataset's policy. `jobs` threads; the result does not depend on their number. */
+/* `*stats` = [channels], freed by the caller. Every sample is verified against its checksum first,
+ * by the dataset's policy. `jobs` threads; the result does not depend on their number. */
 FF_MUST_USE ff_status ff_inspect_stats(ff_channel_stats **stats, ff_dataset *dataset, int jobs,
                                        ff_error *error);
 

@@ -28,18 +28,16 @@ static bool has_transform(const ff_metadata *metadata, const char *word) {
 const char *ff_inspect_values_sentence(const ff_metadata *metadata) {
     bool real = ff_dtype_is_float(metadata->dtype);
     if (metadata->dtype == FF_U16 && metadata->statistics_count)
-        return "raw; mean and std are recorded, and whoever reads scales the values as the transform "
-               "to_tensor says, then applies them: (x - mean) / std";
+        return "raw; mean and std are recorded: the reader scales the values as the transform to_tensor says, then applies (x - mean) / std";
     if (metadata->statistics_count)
-        return real ? "already normalized, (x - mean) / std; nothing is left to do when reading"
-                    : "raw; mean and std are recorded, and whoever reads applies them: "
-                      "(x / 255 - mean) / std";
+        return real ? "already normalized, (x - mean) / std"
+                    : "raw; mean and std are recorded: the reader applies (x / 255 - mean) / std";
     if (!real) return "raw; no mean and std are recorded";
     return has_transform(metadata, "to_tensor") ? "scaled to 0..1 (ToTensor), not normalized"
                                                 : "as the source had them, not normalized";
 }
 
-/* "  name        " in front of each fact. */
+/* Prints the " name " before each fact. */
 static void print_head(const char *name) {
     printf("  %-11s ", name);
 }
@@ -75,7 +73,7 @@ static void print_storage(ff_dataset *dataset, const ff_facts *facts) {
     else
         printf("not compressed, each at a multiple of %u bytes", metadata->alignment);
     printf("; %s\n", facts->in_number_order ? "stored in the order of their numbers"
-                                            : "stored in another order than their numbers'");
+                                            : "stored in another order");
     if (metadata->variable_size) {
         print_head("sizes");
         printf("%u to %u pixels high, %u to %u wide\n", facts->smallest_height,

@@ -1,4 +1,4 @@
-/* What a split is, in words; and the texts of --stats and --verify. */
+/* The summary of a split as text, and the text of --stats and --verify. */
 #ifndef FF_FFINSPECT_SUMMARY_H
 #define FF_FFINSPECT_SUMMARY_H
 
@@ -6,8 +6,8 @@
 #include "tools/ffinspect/stats.h"
 #include "tools/ffinspect/verify.h"
 
-/* How the stored values relate to the pictures: "applied", "recorded" or "none" (--json), and a
- * sentence. */
+/* Whether Normalize is applied to the stored values: "applied", "recorded" or "none" (--json), and
+ * a sentence. */
 const char *ff_inspect_normalize_state(const ff_metadata *metadata);
 const char *ff_inspect_values_sentence(const ff_metadata *metadata);
 
@@ -18,7 +18,7 @@ FF_MUST_USE ff_status ff_inspect_print_summary(ff_dataset *dataset, const char *
 void ff_inspect_print_stats(const ff_dataset *dataset, const char *name,
                             const ff_channel_stats *stats);
 
-/* Problems line by line, or that all is well. */
+/* Prints the problems line by line, or that all is well. */
 void ff_inspect_print_verification(const char *name, const ff_verification *verification);
 
 #endif

@@ -29,7 +29,7 @@ size_t ff_inspect_utf8(const unsigned char *byte, size_t length) {
     return need;
 }
 
-/* Characters that would move the cursor or hide what follows. */
+/* Characters that would move the cursor or hide text. */
 static bool is_control(const unsigned char *byte, size_t length) {
     if (length == 1) return byte[0] < 0x20 || byte[0] == 0x7f;
     if (length == 2) return byte[0] == 0xc2 && byte[1] < 0xa0; /* C1 */
@@ -57,7 +57,7 @@ ff_status ff_inspect_readable(ff_buffer *out, const void *bytes, size_t length, 
     return FF_OK;
 }
 
-/* The character in ASCII as the locale of that name has it; 0 bytes where it has nothing. */
+/* The character transliterated to ASCII by the named locale; 0 bytes where it cannot. */
 static size_t transliterated(const char *locale_name, const char *character, size_t length,
                              char ascii[32]) {
     locale_t locale = newlocale(LC_CTYPE_MASK, locale_name, (locale_t)0);
@@ -82,7 +82,7 @@ ff_status ff_inspect_ascii(ff_buffer *out, const char *text, ff_error *error) {
         char ascii[32] = "";
         size_t length = ff_inspect_utf8(at, left), found = 0;
         if (length == 0) length = 1;
-        /* C.UTF-8 takes accents off; C alone has Greek and Cyrillic. */
+        /* C.UTF-8 removes accents; only C has Greek and Cyrillic. */
         if (*at >= 0x80) found = transliterated("C.UTF-8", (const char *)at, length, ascii);
         if (*at >= 0x80 && !found) found = transliterated("C", (const char *)at, length, ascii);
         if (found) {

@@ -1,4 +1,4 @@
-/* How numbers and names are shown to people. */
+/* Numbers and names as text for people. */
 #ifndef FF_FFINSPECT_TEXT_H
 #define FF_FFINSPECT_TEXT_H
 
@@ -7,19 +7,19 @@
 /* The first 12 hex digits of an id. */
 const char *ff_inspect_short_id(char text[16], const uint8_t id[16]);
 
-/* Bytes as text for a terminal: valid UTF-8 as it is; control characters and other bytes as %XX;
- * "(empty)" for none; cut with "..." after about `limit` bytes. Appended to `out`. */
+/* Bytes as text for a terminal: valid UTF-8 unchanged; control characters and other bytes as %XX;
+ * "(empty)" for none; truncated with "..." after about `limit` bytes. Appended to `out`. */
 FF_MUST_USE ff_status ff_inspect_readable(ff_buffer *out, const void *bytes, size_t length,
                                           size_t limit, ff_error *error);
 
-/* Text in ASCII: letters of other scripts as glibc transliterates them, what it has nothing for as
- * U+ and its code point. Appended. */
+/* Text in ASCII: letters of other scripts as transliterated by glibc, others as U+ and the code
+ * point. Appended. */
 FF_MUST_USE ff_status ff_inspect_ascii(ff_buffer *out, const char *text, ff_error *error);
 
 /* The length of the valid UTF-8 sequence that starts at `byte`, 1 to 4; 0 where there is none. */
 size_t ff_inspect_utf8(const unsigned char *byte, size_t length);
 
-/* A float with as few digits as give the same float again. */
+/* The fewest digits that parse back to the same float. */
 const char *ff_inspect_float(char text[32], float value);
 
 /* "A:B", "A:", ":B" or "I" of `count` samples -> [*begin, *end). FF_USAGE. */

@@ -10,7 +10,7 @@
 
 typedef struct listener {
     ff_verification *verification;
-    pthread_mutex_t mutex; /* shards are verified side by side */
+    pthread_mutex_t mutex; /* shards are verified concurrently */
     ff_progress progress;
 } listener;
 
@@ -46,7 +46,7 @@ ff_status ff_inspect_verify(ff_verification *verification, const char *path, int
     ff_progress_end(&heard.progress);
     pthread_mutex_destroy(&heard.mutex);
     if (error) *error = first;
-    /* What already keeps the split from being opened is returned, not reported. */
+    /* A failure to open the split is returned, not reported as a problem. */
     if (status != FF_OK && verification->problem_count + verification->problems_left_out == 0)
         keep(verification, first.message);
     if (status != FF_OK) return status;

@@ -8,7 +8,7 @@ typedef struct ff_verification {
     char **problem; /* sentences, the first FF_PROBLEMS_LIMIT of them */
     size_t problem_count, problem_capacity;
     uint64_t problems_left_out;
-    uint64_t bytes, files; /* that were checked */
+    uint64_t bytes, files; /* checked */
 } ff_verification;
 
 #define FF_PROBLEMS_LIMIT 1000u

@@ -107,9 +107,8 @@ bool ff_append_kept(const ff_append *append) {
 
 /* ---- what an interrupted append left -------------------------------------------------------- */
 
-/* An append writes the shards of all splits, then the indexes, in this order. So where a later
- * split still has shards beyond its index and this one has none, this one's index had been written.
- */
+/* An append writes the shards of all splits, then the indexes, in this order. So if a later split
+ * still has shards beyond its index and this one has none, this one's index was already written. */
 static void find_done(ff_append *append) {
     bool later = false;
     for (size_t i = append->count; i-- > 0;) {
@@ -121,8 +120,7 @@ static void find_done(ff_append *append) {
     }
 }
 
-/* Removes shards beyond the index that are not of the generation to come: no index ever named
- * them. */
+/* Removes shards beyond the index that are not of the next generation: no index ever named them. */
 static ff_status clean(const ff_append_target *at, const ff_buffer *text, const ff_notices *options,
                        ff_error *error) {
     uint8_t id[16];
@@ -150,7 +148,7 @@ static ff_status clean(const ff_append_target *at, const ff_buffer *text, const 
         removed++;
     }
     ff_names_free(&names);
-    /* They are gone before others come in their places. */
+    /* Make the removal durable before others take their names. */
     if (status == FF_OK && removed) status = ff_sync_directory(at->folder, error);
     if (status == FF_OK && removed)
         ff_notice(options,
@@ -161,7 +159,7 @@ static ff_status clean(const ff_append_target *at, const ff_buffer *text, const 
 
 /* ---- running -------------------------------------------------------------------------------- */
 
-/* The set's own, or those of the options, which must be the same. */
+/* Takes the set's statistics; those of the options must be the same. */
 static ff_status take_statistics(ff_run *job, const ff_metadata *set, ff_error *error) {
     const ff_settings *settings = job->settings;
     bool given =
@@ -204,7 +202,7 @@ done:
     return status;
 }
 
-/* The list of left-out items lies beside the set, also where one split of it is appended to. */
+/* The list of left-out items is next to the set, also when appending to one of its splits. */
 static ff_status open_skipped(ff_run *job, const ff_append *append, ff_error *error) {
     const char *split = append->target[0].metadata.split, *base = ff_path_base(append->path);
     if (append->count > 1 || !*split || strcmp(base, split) != 0)
@@ -216,7 +214,7 @@ static ff_status open_skipped(ff_run *job, const ff_append *append, ff_error *er
     return status;
 }
 
-/* A split that was done before counts as it is. */
+/* Reports a split that an interrupted append has completed. */
 static ff_status report_done(const ff_append_target *at, ff_report_split *report,
                              const ff_notices *options, ff_error *error) {
     ff_metadata_free(&report->metadata);

@@ -49,8 +49,7 @@ static ff_status map_names(const ff_append_target *at, size_t index, const ff_fi
                 if (!strcmp(own->class_name[i], set->class_name[k])) break;
         if (k == set->class_count)
             return ff_fail(error, FF_USAGE,
-                           "%s: has no class '%s' in its field %s; wanted only "
-                           "classes that are there",
+                           "%s: has no class '%s' in its field %s; wanted only existing classes",
                            at->folder, own->class_name[i], set->name);
         to[i] = k;
     }
@@ -64,7 +63,7 @@ static bool same_names(const ff_field *a, const ff_field *b) {
     return same;
 }
 
-/* The source's fields are the set's; classes may stand in another order, or some be missing. */
+/* The source's fields must be the set's; classes may be in another order or missing. */
 ff_status ff_append_map_classes(ff_append_target *at, const ff_metadata *labels, const char *source,
                                 ff_error *error) {
     const ff_metadata *set = &at->metadata;
@@ -97,8 +96,8 @@ ff_status ff_append_map_classes(ff_append_target *at, const ff_metadata *labels,
 
 /* ---- the metadata to come ------------------------------------------------------------------- */
 
-/* What the settings make of the source is what the set holds: the metadata that packing it alone
- * would give is the set's in all that says how samples are. */
+/* Checks that the metadata of packing the source alone equals the set's in everything that
+ * describes samples. */
 static ff_status compare(const ff_append_target *at, const ff_metadata *alone, ff_error *error) {
     const ff_metadata *set = &at->metadata;
     ff_metadata view = *set; /* owns nothing */
@@ -126,7 +125,7 @@ static ff_status compare(const ff_append_target *at, const ff_metadata *alone, f
     if (status == FF_OK) {
         status = ff_metadata_compare(at->folder, &own, &wanted, error);
         if (status != FF_OK)
-            ff_fail_within(error, status, "what is appended must be as what is there");
+            ff_fail_within(error, status, "appended samples must be like those of the set");
     }
     ff_buffer_free(&own);
     ff_buffer_free(&wanted);
@@ -141,7 +140,7 @@ const char *ff_append_recorded_listing(const ff_metadata *metadata) {
     return listing;
 }
 
-/* The next generation's metadata: the set's, more items, where they are from. */
+/* The next generation's metadata: the set's, with more items and their provenance. */
 ff_status ff_append_describe(const ff_run *job, ff_append_target *at, ff_metadata *next,
                              ff_error *error) {
     ff_metadata alone;

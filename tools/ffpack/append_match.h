@@ -1,4 +1,4 @@
-/* Appending: whether a source fits a set, and what the set becomes with it. Private to append. */
+/* Appending: whether a source fits a set, and the metadata of the result. Private to append. */
 #ifndef FF_FFPACK_APPEND_MATCH_H
 #define FF_FFPACK_APPEND_MATCH_H
 
@@ -12,11 +12,11 @@ typedef struct ff_append_target {
     ff_metadata metadata; /* of its newest generation */
     uint8_t id[16];
     uint64_t samples;
-    uint32_t first_shard; /* of the generation to come */
+    uint32_t first_shard; /* of the next generation */
     const ff_source_split *split;
     ff_class_map map;
     char listing[33]; /* of the split, as recorded */
-    bool done;        /* an interrupted append of these items had come to its index */
+    bool done;        /* an interrupted append of these items has written its index */
 } ff_append_target;
 
 struct ff_append {
@@ -25,22 +25,22 @@ struct ff_append {
     size_t count, capacity;
 };
 
-/* Gives the set's splits those of the source, in the source's order. FF_USAGE where one lacks one.
- */
+/* Matches the set's splits to the source's, in the source's order. FF_USAGE where one is
+ * missing. */
 FF_MUST_USE ff_status ff_append_match_splits(ff_append *append, const ff_source *source,
                                              ff_error *error);
 
-/* Fills at->map: the source's fields are the set's; classes may stand in another order, or some be
- * missing. `source` is for the sentence. FF_USAGE naming the first difference. */
+/* Fills at->map: the source's fields must be the set's; classes may be in another order or missing.
+ * `source` is for the error message. FF_USAGE naming the first difference. */
 FF_MUST_USE ff_status ff_append_map_classes(ff_append_target *at, const ff_metadata *labels,
                                             const char *source, ff_error *error);
 
-/* The next generation's metadata: the set's, more items, where they are from. FF_USAGE where
- * packing the source alone would give other samples than the set's. Fills at->listing. */
+/* The next generation's metadata: the set's, with more items and their provenance. FF_USAGE where
+ * packing the source alone would produce other samples than the set's. Fills at->listing. */
 FF_MUST_USE ff_status ff_append_describe(const ff_run *job, ff_append_target *at, ff_metadata *next,
                                          ff_error *error);
 
-/* The listing that the set's newest generation has recorded; "" where there is none. */
+/* The listing recorded by the set's newest generation; "" where there is none. */
 const char *ff_append_recorded_listing(const ff_metadata *metadata);
 
 #endif

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* CenterCrop of one plane of elements of `element` bytes: what is outside of it is zero. */
+/* CenterCrop of one plane of elements of `element` bytes; outside the plane is zero. */
 static void crop_plane(const ff_sample_plan *plan, const unsigned char *from, size_t element,
                        unsigned char *to) {
     uint32_t width = plan->source->raw.width, height = plan->source->raw.height;

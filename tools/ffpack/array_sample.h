@@ -1,5 +1,5 @@
-/* The values of samples that are arrays of numbers other than u8: cropped as they are, then brought
- * into the machine's order as u16, or to f32. Thread rule: a scratch belongs to one thread. */
+/* The values of samples that are arrays of numbers other than u8: cropped first, then converted to
+ * native u16 or f32. Thread rule: a scratch belongs to one thread. */
 #ifndef FF_FFPACK_ARRAY_SAMPLE_H
 #define FF_FFPACK_ARRAY_SAMPLE_H
 
@@ -11,8 +11,8 @@ typedef struct ff_array_scratch {
     void *values;
 } ff_array_scratch;
 
-/* *values = u16 or f32, as plan->values says, in the layout of the source; from the bytes of an
- * item; valid until the scratch's next use. */
+/* Makes a sample from an item's bytes: *values = u16 or f32 (plan->values), in the layout of the
+ * source, valid until the scratch's next use. */
 FF_MUST_USE ff_status ff_array_sample_make(const ff_sample_plan *plan, const unsigned char *bytes,
                                            ff_array_scratch *scratch, const void **values,
                                            ff_error *error);

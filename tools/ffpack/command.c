@@ -24,7 +24,7 @@ int ff_positionals_free(ff_positionals *operands) {
     return 0;
 }
 
-/* One argument as a shell would need it. */
+/* Prints one argument, quoted for a shell. */
 static void print_quoted(FILE *out, const char *text) {
     static const char plain[] =
         "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./:=,+@%";

@@ -1,5 +1,5 @@
 /* The commands of ffpack, and what their command lines share. Only main.c and the command_*.c files
- * use this; they print and give the exit code. */
+ * use this; they print and return the exit code. */
 #ifndef FF_FFPACK_COMMAND_H
 #define FF_FFPACK_COMMAND_H
 
@@ -7,7 +7,7 @@
 
 #include <stdbool.h>
 
-/* argv[0] is the program or, for the others, the command's own word. They return the exit code. */
+/* argv[0] is the program or, for the others, the command's name. They return the exit code. */
 int ff_command_pack(int argc, char **argv);
 int ff_command_merge(int argc, char **argv);
 int ff_command_append(int argc, char **argv);
@@ -17,7 +17,7 @@ int ff_command_repair(int argc, char **argv);
 typedef struct ff_positionals {
     const char **operand; /* [count]; owned array */
     int count;
-    bool done; /* --help or --version was printed: there is nothing to do */
+    bool done; /* --help or --version was printed: nothing else to do */
 } ff_positionals;
 
 FF_MUST_USE ff_status ff_command_parse(const ff_command *command, int argc, char **argv,
@@ -32,7 +32,7 @@ int ff_command_fail(const ff_error *error, const char *more, int argc, char **ar
 /* One notice on stderr; the signature of ff_notices.tell. */
 void ff_command_notice(void *context, const char *message);
 
-/* FF_IO where stdout could not take what was printed. */
+/* FF_IO where writing to stdout failed. */
 FF_MUST_USE ff_status ff_command_flush(ff_error *error);
 
 #endif

@@ -10,20 +10,19 @@
 #include <stdlib.h>
 
 static const char summary[] =
-    "Packs SOURCE after what the packed set OUT holds: in the same way, as a new generation. Its\n"
-    "shards stay as they are, and who has OUT open goes on reading what was there. Items are numbered\n"
-    "on; classes are found by their names. OUT is a split's folder, or a folder of the same splits\n"
-    "that SOURCE has. Options that say how samples are stored are taken from OUT; given ones must not\n"
-    "differ from it.";
+    "Appends SOURCE to the packed set OUT in the same way, as a new generation. Existing shards stay\n"
+    "unchanged, and processes that have OUT open keep reading the old content. Item numbers continue;\n"
+    "classes are matched by name. OUT is a split's folder, or a folder of the same splits as SOURCE.\n"
+    "Options that say how samples are stored are taken from OUT; given ones must agree with it.";
 
 static const char epilogue[] =
-    "Until the new index is in its place, OUT is what it was; after an interruption the same command\n"
-    "goes on, and another source's removes what this one left.\n"
+    "Until the new index is in place, OUT is unchanged. After an interruption the same command\n"
+    "continues; appending another source removes the unfinished shards.\n"
     "\n"
     "Example:\n"
     "  ffpack append photos224 more-photos\n"
     "\n"
-    "Exit codes: as those of ffpack.";
+    "Exit codes: as for ffpack.";
 
 static void fill_table(ff_option_table *table, ff_arguments *arguments) {
     ff_options_add_source(table, arguments);
@@ -33,7 +32,7 @@ static void fill_table(ff_option_table *table, ff_arguments *arguments) {
     ff_options_add_running(table, arguments);
 }
 
-/* The set's own options, then those given: the later ones count. */
+/* The set's options, then those given: the later ones count. */
 static ff_status parse_all(const ff_command *command, const ff_metadata *metadata, int argc,
                            char **argv, ff_recorded *recorded, ff_positionals *operands,
                            ff_error *error) {
@@ -56,7 +55,7 @@ static ff_status run(ff_append *append, const ff_arguments *arguments, ff_report
     ff_notices pack = {.tell = ff_command_notice};
     ff_status status = FF_OK;
     if (arguments->stats || arguments->stats_sample)
-        status = ff_fail(error, FF_USAGE, "--%s: what is appended takes the statistics of %s",
+        status = ff_fail(error, FF_USAGE, "--%s: an append uses the statistics of %s",
                          arguments->stats ? "stats" : "stats-sample", arguments->output);
     if (status == FF_OK) status = ff_settings_resolve(&settings, arguments, error);
     if (status == FF_OK) {
@@ -103,7 +102,8 @@ int ff_command_append(int argc, char **argv) {
     if (status != FF_OK) {
         bool kept = append && status != FF_USAGE && ff_append_kept(append);
         code = ff_command_fail(
-            &error, kept ? "OUT is as it was; whole shards wait for this to go on: ffpack" : NULL,
+            &error,
+            kept ? "OUT is unchanged; whole shards are kept, and this continues: ffpack" : NULL,
             argc, argv);
     }
     ff_positionals_free(&operands);

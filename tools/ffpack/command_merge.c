@@ -7,8 +7,8 @@
 #include <stdio.h>
 
 static const char summary[] =
-    "Puts the parts of a set together that ffpack --part I/N packed, in any order: the same bytes\n"
-    "as one run without --part. Shards are linked, not copied, where OUT is on their file system.";
+    "Merges the parts packed with ffpack --part I/N, given in any order, into one set: the same bytes\n"
+    "as one run without --part. Shards are linked, not copied, if OUT is on the same file system.";
 
 static const char epilogue[] =
     "Example, on three machines and then on one:\n"
@@ -16,7 +16,7 @@ static const char epilogue[] =
     "  ffpack merge photos224 part1 part2 part3\n"
     "\n"
     "The lists PART.skipped.tsv become OUT.skipped.tsv. Exit codes: 0 done; 1 failure; 2 wrong usage,\n"
-    "parts that do not belong together, or OUT exists; 65 broken parts; 74 the system refused to read\n"
+    "parts of different sets, or OUT exists; 65 broken parts; 74 the system refused to read\n"
     "or write; 128 + n stopped by signal n.";
 
 static void print(const ff_merge_report *report, const char *output) {

@@ -13,9 +13,9 @@
 static const char summary[] =
     "Packs an image dataset into shards of normalized tensors, once, as torchvision would make\n"
     "them at every step: decode, Resize, CenterCrop, ToTensor, Normalize, bit for bit.\n"
-    "SOURCE is known by its content:\n"
-    "  images in a folder for each class; the same in a tar or zip archive\n"
-    "  a list of images: lines of a path and its labels, with tabs between or in CSV\n"
+    "SOURCE is recognized by its content:\n"
+    "  images in one folder per class; the same in a tar or zip archive\n"
+    "  a list of images: lines of a path and its labels, separated by tabs or as CSV\n"
     "  a WebDataset: a tar, a folder of tars, or a pattern like\n"
     "    'train-{000..146}.tar'\n"
     "  ImageNet's archives; CIFAR-10/100 (binary or python version, also as .tar.gz)\n"
@@ -25,14 +25,14 @@ static const char summary[] =
     "folder (hidden ones, files that are no images, what --exclude names) is counted in the summary.";
 
 static const char epilogue[] =
-    "Everything is built in OUT.partial and renamed to OUT when it is whole. After an interruption\n"
+    "Everything is built in OUT.partial and renamed to OUT when complete. After an interruption\n"
     "the same command continues it, to the same bytes as an uninterrupted run. With --on-error skip\n"
     "the items left out are listed in OUT.skipped.tsv.\n"
     "\n"
-    "Other commands, each with a --help of its own:\n"
-    "  ffpack merge OUT PART...    parts (--part I/N) become the set of one run\n"
-    "  ffpack append OUT SOURCE    a source's items after those of a packed set\n"
-    "  ffpack repair DIR           a lost index made again, or what is lost of a set\n"
+    "Other commands, each with its own --help:\n"
+    "  ffpack merge OUT PART...    merge parts (--part I/N) into one set\n"
+    "  ffpack append OUT SOURCE    append the items of a source to a packed set\n"
+    "  ffpack repair DIR           rebuild a lost index, or report what is lost\n"
     "\n"
     "Examples:\n"
     "  ffpack /usr/share/datasets/fashion-mnist -o fashion-mnist\n"
@@ -44,14 +44,14 @@ static const char epilogue[] =
     "Exit codes: 0 done; 1 failure; 2 wrong usage, or OUT exists; 65 bad data in the source; 74 the\n"
     "system refused to read or write; 128 + n stopped by signal n.";
 
-/* Where whole shards, or statistics, were kept by a run that failed: how to go on. */
+/* Prints how to continue, if the failed run kept whole shards or statistics. */
 static int fail(const ff_error *error, const ff_arguments *arguments, int argc, char **argv) {
     char *kept = NULL;
     int code, length = 0;
     if (arguments->output && !arguments->dry_run && error->status != FF_USAGE)
         length = (int)ff_path_length(arguments->output);
     if (length && ff_path_exists("%.*s.partial", length, arguments->output) &&
-        ff_format(&kept, NULL, "what is done is kept in %.*s.partial, and this continues:", length,
+        ff_format(&kept, NULL, "finished work is kept in %.*s.partial, and this continues:", length,
                   arguments->output) == FF_OK)
         code = ff_command_fail(error, kept, argc, argv);
     else

@@ -6,8 +6,8 @@
 #include <stdio.h>
 
 static const char summary[] =
-    "Checks every byte of a packed set's shards and makes a lost or broken index again, the same\n"
-    "bytes as it had. Where shards or samples are lost it names each of them and changes nothing.";
+    "Checks every byte of a packed set's shards and rebuilds a lost or broken index, with the same\n"
+    "bytes. If shards or samples are lost, it names each of them and changes nothing.";
 
 static const char epilogue[] =
     "Exit codes: 0 the set is whole; 1 failure; 2 wrong usage, or another ffpack writes there; 65\n"
@@ -21,7 +21,7 @@ static void print_line(void *context, const char *line) {
 int ff_command_repair(int argc, char **argv) {
     int64_t jobs = 0;
     const ff_option table[] = {{"jobs", 'j', FF_OPTION_INTEGER, "N", &jobs, NULL, 1, 1024,
-                                "threads that check (default: one a CPU)"},
+                                "threads (default: one per CPU)"},
                                {0}};
     const ff_command command = {.program = "ffpack repair",
                                 .usage = "ffpack repair DIR [options]",

@@ -39,7 +39,7 @@ static ff_status copy_labels(ff_metadata *metadata, const ff_metadata *labels, f
     return FF_OK;
 }
 
-/* Everything that the bytes depend on and that no other line says. */
+/* Everything that the bytes depend on and that no other line records. */
 static ff_status add_provenance(ff_metadata *metadata, const ff_settings *settings,
                                 const ff_sample_plan *plan, const ff_source_split *split,
                                 const char *origin, ff_error *error) {
@@ -69,7 +69,7 @@ static ff_status add_provenance(ff_metadata *metadata, const ff_settings *settin
     int webp = WebPGetDecoderVersion();
     snprintf(text, sizeof text, "%d.%d.%d", webp >> 16, webp >> 8 & 255, webp & 255);
     FF_TRY(ff_metadata_add_provenance(metadata, "libwebp", text, error));
-    /* "LIBTIFF, Version 4.5.0", and lines about its authors. */
+    /* "LIBTIFF, Version 4.5.0", followed by lines about its authors. */
     const char *tiff = strpbrk(TIFFGetVersion(), "0123456789");
     snprintf(text, sizeof text, "%.*s", tiff ? (int)strcspn(tiff, "\n") : 0, tiff ? tiff : "");
     return ff_metadata_add_provenance(metadata, "libtiff", text, error);

@@ -13,7 +13,7 @@ static const struct {
 
 enum { COMMANDS = sizeof commands / sizeof *commands };
 
-/* A first word that is neither a command nor anything on the disk, but near a command. */
+/* The command that a first word, neither a command nor a path, is close to. */
 static const char *meant(const char *word) {
     struct stat info;
     ff_nearest nearest = {.wanted = word, .length = strlen(word)};
@@ -29,12 +29,12 @@ int main(int argc, char **argv) {
     if (near) {
         ff_error error = {0};
         (void)!ff_fail(&error, FF_USAGE,
-                       "%s: is no command, nor a file or folder; did you mean ffpack %s?", argv[1],
-                       near);
+                       "%s: is neither a command nor a file or folder; did you mean ffpack %s?",
+                       argv[1], near);
         return ff_command_fail(&error, NULL, 0, NULL);
     }
     int code = ff_command_pack(argc, argv);
-    /* Manuals and completions have all commands in them. */
+    /* Man pages and completions cover all commands. */
     for (int i = 0; argc == 2 && !strcmp(argv[1], "--describe") && i < COMMANDS; i++)
         code |= commands[i].run(argc, argv);
     return code;

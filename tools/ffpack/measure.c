@@ -13,18 +13,18 @@
 #include <string.h>
 #include <unistd.h>
 
-/* What a worker takes at a time: of arrays as many as have a mebibyte, and of images few, for what
- * decoding them takes is not known before: small ones are worth the change of hands, and a
- * photograph takes up to a tenth of a second. */
+/* A worker's unit: for arrays as many samples as fit a mebibyte. For images few, because the cost
+ * of decoding is unknown: for small ones the handoff still pays, and a photograph takes up to a
+ * tenth of a second. */
 enum { UNIT_BYTES = 1 << 20, UNIT_IMAGES = 16, SLOTS_A_JOB = 4 };
 
-/* What a kill may cost. */
+/* The most work lost to a kill. */
 #define KEEP_NS 2000000000u
 
 typedef struct measure {
     const ff_measure_job *job;
     ff_stream *stream;
-    uint64_t begun, count, per_unit; /* positions; units are counted from `begun` */
+    uint64_t begun, count, per_unit; /* positions; units are numbered from `begun` */
     ff_permutation order;            /* of seed 0 */
     ff_sampler **sampler;            /* [jobs] */
     ff_stats **sums;                 /* [slots]: of the unit in it */
@@ -66,7 +66,7 @@ static ff_status measure_make(void *context, int index, size_t slot, uint64_t nu
     return status;
 }
 
-/* ---- what is kept -------------------------------------------------------------------------- */
+/* ---- saved progress -------------------------------------------------------------------------- */
 
 static ff_status keep(measure *state, ff_error *error) {
     ff_kept kept = {.number = {state->done}, .text = *state->job->basis};
@@ -78,7 +78,7 @@ static ff_status keep(measure *state, ff_error *error) {
     return status;
 }
 
-/* Sums that come to nothing are not kept. */
+/* Removes the saved sums when they are of no use. */
 static void forget(const measure *state) {
     char *path;
     if (ff_format(&path, NULL, "%s/%s", state->job->directory, FF_MEASURED_NAME) != FF_OK) return;
@@ -86,7 +86,7 @@ static void forget(const measure *state) {
     free(path);
 }
 
-/* Goes on from what an earlier pass kept. One of another basis measured something else. */
+/* Continues from an earlier pass's sums. Those of another basis measured something else. */
 static ff_status take_kept(measure *state, ff_error *error) {
     const ff_buffer *basis = state->job->basis;
     char *path;
@@ -148,7 +148,7 @@ static ff_status run(measure *state, ff_error *error) {
                             .take = measure_take,
                             .watch = measure_watch};
     ff_status status = ff_pipeline_run(&pipeline, error);
-    /* A pass that was stopped can go on; the sentence is about why it stopped. */
+    /* Save the progress of a stopped pass; the error stays the reason why it stopped. */
     if (status == FF_INTERRUPTED && state->done > state->begun) (void)!keep(state, NULL);
     return status;
 }

@@ -28,13 +28,13 @@ typedef struct piece {
     char *split; /* its name */
     ff_buffer text;
     uint32_t first, end; /* its shards */
-    uint64_t left_out;   /* items that its shards stand for but do not hold */
+    uint64_t left_out;   /* items of its shards that were skipped */
 } piece;
 
 typedef struct merge {
     const ff_merge_options *options;
     ff_merge_report *report;
-    piece *piece; /* all of all PARTs; sorted by split, then by first shard */
+    piece *piece; /* of all PARTs; sorted by split, then by first shard */
     size_t piece_count, piece_capacity;
     ff_output *output;
     ff_skipped *skipped;
@@ -56,7 +56,7 @@ static ff_status add_piece(merge *job, const char *root, const ff_split *split, 
         ff_part_range(&at->part, ff_metadata_shard_count(&metadata), &at->first, &at->end);
         if (strcmp(metadata.split, split->name) != 0)
             status = ff_fail(error, FF_USAGE,
-                             "%s: is the split %s of a part; wanted the folder that it lies in",
+                             "%s: is the split %s of a part; wanted the folder that contains it",
                              at->folder, metadata.split);
         else
             status = ff_copy_string(&at->split, metadata.split, error);
@@ -65,7 +65,7 @@ static ff_status add_piece(merge *job, const char *root, const ff_split *split, 
     return status == FF_BAD_DATA ? ff_fail_within(error, status, "%s", at->folder) : status;
 }
 
-/* A PART is a split's folder, or a folder of all splits'. */
+/* A PART is a split's folder, or the folder of all splits. */
 static ff_status add_part(merge *job, const char *root, ff_error *error) {
     ff_set set;
     size_t before = job->piece_count;
@@ -81,7 +81,7 @@ static ff_status add_part(merge *job, const char *root, ff_error *error) {
     FF_TRY(status);
     size_t found = job->piece_count - before;
     if (!found)
-        return ff_fail(error, FF_USAGE, "%s: is no part of a set: %s", root,
+        return ff_fail(error, FF_USAGE, "%s: is not a part of a set: %s", root,
                        whole ? "it is whole" : "it does not hold " FF_PART_NAME);
     for (size_t i = before; i < job->piece_count && !single; i++)
         if (job->piece[i].part.splits != found)
@@ -90,7 +90,7 @@ static ff_status add_part(merge *job, const char *root, ff_error *error) {
     return FF_OK;
 }
 
-/* By split, then by shards; a part without shards stands before the one that goes on there. */
+/* By split, then by shards; a part without shards comes before the next one. */
 static int compare(const void *a, const void *b) {
     const piece *left = a, *right = b;
     if (left->part.split != right->part.split) return left->part.split < right->part.split ? -1 : 1;
@@ -108,7 +108,7 @@ static size_t split_end(const merge *job, size_t begin) {
 
 /* ---- checking them -------------------------------------------------------------------------- */
 
-/* Which part has shard `number`, if the parts are as many as this one says. */
+/* Reports a missing shard, and which part would have it, given this one's number of parts. */
 static ff_status missing(const piece *like, uint32_t number, uint32_t shard_count,
                          ff_error *error) {
     ff_part part = like->part;
@@ -123,7 +123,7 @@ static ff_status missing(const piece *like, uint32_t number, uint32_t shard_coun
                    like->split, *like->split ? "/" : "", name, part.number, part.count);
 }
 
-/* The pieces of one split, `count` of them: one metadata, every shard once. */
+/* Checks the `count` pieces of one split: the same metadata, every shard exactly once. */
 static ff_status check_split(const piece *at, size_t count, ff_error *error) {
     ff_metadata metadata;
     FF_TRY(ff_metadata_read(&metadata, at->text.bytes, at->text.length, error));
@@ -150,7 +150,8 @@ static ff_status check_split(const piece *at, size_t count, ff_error *error) {
     return next < shards ? missing(at, next, shards, error) : FF_OK;
 }
 
-/* Its shards are there and of this metadata. What they hold is checked where the index is built. */
+/* Checks that its shards exist and have this metadata. Their content is checked when the index is
+ * built. */
 static ff_status check_shards(piece *own, ff_error *error) {
     uint8_t id[16];
     ff_id_of(id, own->text.bytes, own->text.length);
@@ -191,7 +192,7 @@ static ff_status check_parts(merge *job, ff_error *error) {
 
 /* ---- linking -------------------------------------------------------------------------------- */
 
-/* An interrupted merge left it: the very shard, or something else. */
+/* Checks whether a file left by an interrupted merge is the same shard. */
 static ff_status is_same(const char *folder, const char *other, uint32_t number, ff_error *error) {
     ff_shard a = {0}, b = {0};
     ff_status status;
@@ -200,7 +201,7 @@ static ff_status is_same(const char *folder, const char *other, uint32_t number,
 done:
     if (status == FF_OK && (a.bytes != b.bytes || a.footer.checksum != b.footer.checksum))
         status =
-            ff_fail(error, FF_USAGE, "%s: left by another run; remove it to start afresh", b.path);
+            ff_fail(error, FF_USAGE, "%s: left by another run; remove it to start over", b.path);
     ff_shard_close(&a);
     ff_shard_close(&b);
     return status;
@@ -225,7 +226,7 @@ done:
     return status;
 }
 
-/* The part's file may have come over a network a moment ago: it lasts before it gets its name. */
+/* The part's file may have been copied just now: sync it before it gets its name. */
 static ff_status take_shard(merge *job, const piece *own, uint32_t number, const char *directory,
                             ff_error *error) {
     char name[32], *from = NULL, *to = NULL;
@@ -263,7 +264,7 @@ static ff_status take_list(merge *job, const piece *own, ff_error *error) {
     return status;
 }
 
-/* What is in the folder already must be of this set. */
+/* Files already in the folder must be of this set. */
 static ff_status check_leftovers(const merge *job, const char *directory, uint32_t shards,
                                  bool nested, ff_error *error) {
     ff_names names;
@@ -279,7 +280,7 @@ static ff_status check_leftovers(const merge *job, const char *directory, uint32
         size_t length = strlen(name);
         ours |= length > 4 && !strcmp(name + length - 4, FF_TMP_SUFFIX);
         if (!ours)
-            status = ff_fail(error, FF_USAGE, "%s/%s: left by another run; remove %s to start anew",
+            status = ff_fail(error, FF_USAGE, "%s/%s: left by another run; remove %s to start over",
                              directory, name, directory);
     }
     ff_names_free(&names);

@@ -23,8 +23,8 @@ typedef struct ff_merge_report {
 } ff_merge_report;
 
 /* The parts may come in any order; every shard must be in one of them. Shards are hard-linked, or
- * copied where the file system cannot; their samples are not read. After a failure OUT is as it
- * was. `report` is zero-initialised; the caller frees it also after a failure. */
+ * copied where the file system cannot; their samples are not read. After a failure OUT is
+ * unchanged. `report` is zero-initialised; the caller frees it also after a failure. */
 FF_MUST_USE ff_status ff_merge_run(const ff_merge_options *options, const char *const *part,
                                    size_t part_count, ff_merge_report *report, ff_error *error);
 void ff_merge_report_free(ff_merge_report *report);

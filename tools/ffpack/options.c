@@ -21,11 +21,11 @@ void ff_options_add_output(ff_option_table *table, ff_arguments *arguments) {
     const ff_option group[] = {
         {.kind = FF_OPTION_HEADING, .help = "Input and output"},
         {"output", 'o', FF_OPTION_STRING, "OUT", &arguments->output, NULL, 0, 0,
-         "folder to create; a source with several splits gives OUT/train, OUT/test, ..."},
+         "folder to create; a source with several splits becomes OUT/train, OUT/test, ..."},
         {"force", 0, FF_OPTION_FLAG, NULL, &arguments->force, NULL, 0, 0,
          "replace OUT where it exists; the old set stays until the new one is whole"},
         {"resume", 0, FF_OPTION_FLAG, NULL, &arguments->resume, NULL, 0, 0,
-         "insist that there is an interrupted packing to continue"},
+         "require an interrupted packing to continue"},
     };
     add(table, group, sizeof group / sizeof *group);
 }
@@ -36,12 +36,12 @@ void ff_options_add_source(ff_option_table *table, ff_arguments *arguments) {
          "auto|idx|cifar|npy|webdataset|imagenet|archive|list|folder", &arguments->format, NULL, 0,
          0, "what SOURCE is (default: auto, by its content)"},
         {"classes", 0, FF_OPTION_STRING, "FILE", &arguments->classes, NULL, 0, 0,
-         "class names, one a line in the order of the labels, where the source has none, or in "
+         "class names, one per line in the order of the labels, where the source has none, or in "
          "another order than its own"},
         {"classes-from", 0, FF_OPTION_STRING, "SET|FOLDER", &arguments->classes_from, NULL, 0, 0,
          "class names and their numbers from a packed set, or from a folder of class folders"},
         {"labels", 0, FF_OPTION_STRING, "[SPLIT=]FILE", &arguments->label_list, NULL, 0, 0,
-         "classes of images that lie in no class folders: a name and a class a line, with a tab or "
+         "classes of images without class folders: a name and a class per line, with a tab or "
          "a comma between; several with commas, SPLIT=FILE,SPLIT=FILE"},
         {"splits", 0, FF_OPTION_STRING, "NAME=FOLDER,...|none", &arguments->splits, NULL, 0, 0,
          "folders of SOURCE that are splits (default: those called train, val, test and the like, "
@@ -49,7 +49,7 @@ void ff_options_add_source(ff_option_table *table, ff_arguments *arguments) {
         {"exclude", 0, FF_OPTION_STRING, "PATTERN,...", &arguments->exclude, NULL, 0, 0,
          "leave out folders and files of these names: *.gif, extra, train/bad"},
         {"allow-empty-classes", 0, FF_OPTION_FLAG, NULL, &arguments->allow_empty_classes, NULL, 0,
-         0, "take class folders without an image, and splits that lack some"},
+         0, "accept class folders without images, and splits without some classes"},
         {"array-layout", 0, FF_OPTION_CHOICE, NULL, &arguments->array_layout, FF_LAYOUT_CHOICES, 0,
          0,
          "order of the axes in arrays of 4 dimensions: nchw or nhwc (default: the axis of at most 4 "
@@ -58,7 +58,7 @@ void ff_options_add_source(ff_option_table *table, ff_arguments *arguments) {
          "keep only this label field of a source with several; of WebDataset samples, the key of "
          "their .json that is the label"},
         {"val-labels", 0, FF_OPTION_STRING, "PATH", &arguments->val_labels, NULL, 0, 0,
-         "classes of ImageNet's validation images: its devkit, or a text with a wnid a line"},
+         "classes of ImageNet's validation images: its devkit, or a text with one wnid per line"},
     };
     add(table, group, sizeof group / sizeof *group);
 }
@@ -74,7 +74,7 @@ void ff_options_add_samples(ff_option_table *table, ff_arguments *arguments) {
         {"resize", 0, FF_OPTION_STRING, "N|HxW", &arguments->resize, NULL, 0, 0,
          "short side to N, or exactly to HxW, as torchvision's Resize"},
         {"center-crop", 0, FF_OPTION_STRING, "N|HxW", &arguments->center_crop, NULL, 0, 0,
-         "cut out the middle, as torchvision's CenterCrop"},
+         "crop the center, as torchvision's CenterCrop"},
         {"max-side", 0, FF_OPTION_INTEGER, "N", &arguments->max_side, NULL, 1, FF_SIDE_LIMIT,
          "samples of different sizes: shrink an image whose long side exceeds N to N, keep others "
          "as they are; with --resize, as Resize(max_size=N)"},
@@ -83,18 +83,18 @@ void ff_options_add_samples(ff_option_table *table, ff_arguments *arguments) {
         {"interpolation", 0, FF_OPTION_CHOICE, NULL, &arguments->interpolation,
          FF_INTERPOLATION_CHOICES, 0, 0, "of --resize (default: bilinear)"},
         {"mode", 0, FF_OPTION_CHOICE, NULL, &arguments->mode, FF_MODE_CHOICES, 0, 0,
-         "channels (default: rgb for image files, as they are for arrays)"},
+         "channels (default: rgb for image files, unchanged for arrays)"},
         {"range", 0, FF_OPTION_STRING, "LO,HI", &arguments->range, NULL, 0, 0,
          "values of an array of integers that become 0 and 1 (u8 without it: 0,255); floats are "
          "taken as they are"},
         {"exif", 0, FF_OPTION_FLAG, NULL, &arguments->exif, NULL, 0, 0,
-         "turn image files upright as their EXIF orientation says (default: as stored, like "
+         "turn image files upright by their EXIF orientation (default: as stored, like "
          "torchvision)"},
         {"fast-decode", 0, FF_OPTION_FLAG, NULL, &arguments->fast_decode, NULL, 0, 0,
          "let the decoder shrink large JPEGs by 2, 4 or 8 before the resize, as Pillow's draft mode "
          "does: faster, other pixels"},
         {"allow-truncated", 0, FF_OPTION_FLAG, NULL, &arguments->allow_truncated, NULL, 0, 0,
-         "take images whose end is missing, filled as Pillow's LOAD_TRUNCATED_IMAGES does, and PNGs "
+         "accept truncated images, filled as Pillow's LOAD_TRUNCATED_IMAGES does, and PNGs "
          "whose pixels have a wrong checksum, which is refused else (Pillow does not look)"},
     };
     add(table, group, sizeof group / sizeof *group);
@@ -125,7 +125,7 @@ void ff_options_add_storage(ff_option_table *table, ff_arguments *arguments) {
         {"shuffle", 0, FF_OPTION_INTEGER, "SEED", &arguments->shuffle, NULL, 0, 9e18,
          "store the samples in a random order (default: in the order of their numbers)"},
         {"compress", 0, FF_OPTION_STRING, "zstd[:LEVEL]", &arguments->compress, NULL, 0, 0,
-         "compress the shards (default: not; LEVEL 1)"},
+         "compress the shards (default: no; LEVEL 1)"},
         {"align", 0, FF_OPTION_CHOICE, NULL, &arguments->alignment, FF_ALIGNMENT_CHOICES, 0, 0,
          "alignment of every sample in its shard, in bytes (default: 64)"},
     };
@@ -135,7 +135,7 @@ void ff_options_add_storage(ff_option_table *table, ff_arguments *arguments) {
 void ff_options_add_shards(ff_option_table *table, ff_arguments *arguments) {
     const ff_option group[] = {
         {"shard-size", 0, FF_OPTION_BYTES, "BYTES", &arguments->shard_bytes, NULL, 4096,
-         1099511627776.0, "size of a shard at most, but for one block (default: 256M)"},
+         1099511627776.0, "maximum size of a shard, except for one block (default: 256M)"},
     };
     add(table, group, sizeof group / sizeof *group);
 }
@@ -144,7 +144,7 @@ void ff_options_add_running(ff_option_table *table, ff_arguments *arguments) {
     const ff_option group[] = {
         {.kind = FF_OPTION_HEADING, .help = "Running"},
         {"jobs", 'j', FF_OPTION_INTEGER, "N", &arguments->jobs, NULL, 1, 1024,
-         "worker threads (default: one a CPU); the output does not depend on it"},
+         "worker threads (default: one per CPU); the output does not depend on it"},
         {"on-error", 0, FF_OPTION_CHOICE, NULL, &arguments->on_error, FF_ON_ERROR_CHOICES, 0, 0,
          "what to do about an image that cannot be read (default: fail)"},
         {"json", 0, FF_OPTION_FLAG, NULL, &arguments->json, NULL, 0, 0,
@@ -156,7 +156,7 @@ void ff_options_add_running(ff_option_table *table, ff_arguments *arguments) {
 void ff_options_add_dry_run(ff_option_table *table, ff_arguments *arguments) {
     const ff_option group[] = {
         {"part", 0, FF_OPTION_STRING, "I/N", &arguments->part, NULL, 0, 0,
-         "pack only the I-th of N ranges of whole shards; ffpack merge puts the parts together"},
+         "pack only the I-th of N ranges of whole shards; ffpack merge joins the parts"},
         {"dry-run", 0, FF_OPTION_FLAG, NULL, &arguments->dry_run, NULL, 0, 0,
          "list the source and print what would be packed; writes nothing"},
     };

@@ -1,5 +1,5 @@
-/* The options of ffpack's commands in groups, so that a command's table is put together from those
- * that it takes. Each group writes into the arguments that it is added with. */
+/* The options of ffpack's commands in groups; a command's table consists of the groups that it
+ * takes. Each group writes into the arguments with which it is added. */
 #ifndef FF_FFPACK_OPTIONS_H
 #define FF_FFPACK_OPTIONS_H
 
@@ -14,7 +14,7 @@ typedef struct ff_option_table {
     size_t count;
 } ff_option_table;
 
-/* Where nothing is given. */
+/* The defaults. */
 ff_arguments ff_arguments_default(void);
 
 void ff_options_add_output(ff_option_table *table, ff_arguments *arguments);

@@ -25,7 +25,7 @@ typedef struct pack {
 
 /* ---- the output ---------------------------------------------------------------------------- */
 
-/* What an interrupted run left must be of the splits that this one writes: others would end up
+/* Files left by an interrupted run must belong to splits that this run writes: others would end up
  * in OUT. */
 static ff_status check_leftovers(const pack *job, const char *partial, ff_error *error) {
     ff_names names;
@@ -40,7 +40,7 @@ static ff_status check_leftovers(const pack *job, const char *partial, ff_error 
         if (alone ? shard : ff_source_find(job->run.source, name) != NULL) continue;
         status = ff_fail(error, FF_USAGE,
                          "%s/%s: left by an earlier run with other options or another source; "
-                         "remove %s to start afresh",
+                         "remove %s to start over",
                          partial, name, partial);
     }
     ff_names_free(&names);
@@ -49,7 +49,7 @@ static ff_status check_leftovers(const pack *job, const char *partial, ff_error 
 
 /* ---- splits -------------------------------------------------------------------------------- */
 
-/* All splits, with the mean and std that there are by now. */
+/* All splits, with the mean and std known so far. */
 static ff_status describe_all(pack *job, ff_error *error) {
     const ff_source *source = job->run.source;
     ff_report *report = job->run.report;
@@ -92,12 +92,12 @@ static ff_status pack_split(pack *job, const char *partial, size_t number, ff_er
     FF_TRY(ff_output_split(job->output, split->name, &packing.directory, error));
     if (job->run.report->pass != FF_PASS_WHILE_PACKING || split != job->run.counted)
         return ff_run_split(&job->run, &packing, error);
-    /* Once with what stands in for mean and std, then completed, and found whole. */
+    /* Packed once with stand-in mean and std, then completed; then found whole. */
     ff_buffer stand_in = {0};
     ff_status status;
     FF_TRY_DONE(ff_metadata_write(&report->metadata, &stand_in, error));
     FF_TRY_DONE(ff_statistics_pack(&job->run, &packing, error));
-    const uint64_t continued = report->continued; /* by the pass that packs */
+    const uint64_t continued = report->continued; /* by the packing pass */
     FF_TRY_DONE(describe_all(job, error));
     FF_TRY_DONE(ff_pending_complete(packing.directory, &stand_in, &report->metadata, error));
     FF_TRY_DONE(ff_run_split(&job->run, &packing, error));

@@ -5,9 +5,9 @@
 #include "tools/ffpack/report.h"
 #include "tools/ffpack/settings.h"
 
-/* Does what the settings say, or with --dry-run finds out what would be done. After a failure OUT
- * is as it was before, and OUT.partial exists where whole shards were kept in it. `report` is
- * zero-initialised; the caller frees it also after a failure. */
+/* Packs as the settings say, or with --dry-run finds out what would be done. After a failure OUT is
+ * unchanged, and OUT.partial exists if whole shards are kept in it. `report` is zero-initialised;
+ * the caller frees it also after a failure. */
 FF_MUST_USE ff_status ff_pack_run(const ff_settings *settings, const ff_notices *options,
                                   ff_report *report, ff_error *error);
 

@@ -13,13 +13,13 @@
 #include <string.h>
 
 enum {
-    /* Blocks made ahead, so that workers go on while one is written: as many as workers, or as fit
-     * these bytes; at most that many. */
+    /* Blocks made ahead, so that workers continue while one is written: one per worker, or as many
+     * as fit SPARE_BYTES; at most SPARE_SLOTS. */
     SPARE_SLOTS = 16,
-    SPARE_BYTES = 4 << 20 /* what stays in the processors' caches */
+    SPARE_BYTES = 4 << 20 /* stays in the CPU caches */
 };
 
-/* Something to say about an item, kept until its block's turn comes. */
+/* A message about an item, printed when its block is appended. */
 typedef struct note {
     bool skipped; /* else a warning */
     uint64_t position, item;
@@ -37,7 +37,8 @@ typedef struct slot {
 typedef struct pack_state {
     const ff_pack_split *job;
     const ff_metadata *metadata;
-    /* The source's items are the set's from this one on. Positions here count from it. */
+    /* The source's items are numbered from this one in the set; positions here are relative to
+     * it. */
     uint64_t first_item, count;
     ff_permutation order;
     int jobs;
@@ -49,7 +50,7 @@ typedef struct pack_state {
     size_t slot_count;
     ff_writer *writer;
     ff_buffer counted;    /* job->sums of all blocks appended, encoded */
-    uint64_t begun, done; /* positions: where this run began, and where it is */
+    uint64_t begun, done; /* positions: the first and the current one of this run */
     ff_progress progress;
 } pack_state;
 
@@ -78,7 +79,7 @@ static void clear_notes(slot *from) {
     from->note_count = 0;
 }
 
-/* *label, a class of the source, as the set's number in *mapped. */
+/* Maps *label, a class of the source, to the set's number in *mapped. */
 static ff_status map_class(const pack_state *packing, size_t index, int64_t *mapped,
                            const void **label, ff_error *error) {
     const ff_class_map *map = packing->job->classes;
@@ -241,7 +242,7 @@ static ff_status open_writer(pack_state *packing, ff_error *error) {
     if (opened == FF_USAGE && error) {
         size_t length = strlen(error->message);
         snprintf(error->message + length, sizeof error->message - length,
-                 "; remove %s to start afresh", job->partial);
+                 "; remove %s to start over", job->partial);
     }
     FF_TRY(opened);
     if (!job->sums) return FF_OK;

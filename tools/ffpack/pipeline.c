@@ -11,8 +11,8 @@ typedef struct slot_state {
     ff_error error; /* status FF_OK where the unit was made */
 } slot_state;
 
-/* Unit n lives in slot n % slot_count from its begin until it is taken; so a worker may begin n
- * only while n < taken + slot_count, and the lowest unit always has its slot. */
+/* Unit n is in slot n % slot_count from its start until it is taken; so a worker may start n only
+ * while n < taken + slot_count, and the lowest unit always has its slot. */
 typedef struct run {
     const ff_pipeline *pipeline;
     pthread_mutex_t mutex;
@@ -41,14 +41,14 @@ static void worker_main(void *argument, int index) {
         slot->error.status = status;
         pthread_mutex_lock(&job->mutex);
         slot->ready = true;
-        /* Units above a failed one are never taken; those below are all begun. */
+        /* Units above a failed one are never taken; all below it have been started. */
         if (status != FF_OK) job->stop = true;
         if (number == job->taken) pthread_cond_signal(&job->ready);
     }
     pthread_mutex_unlock(&job->mutex);
 }
 
-/* Waits for unit `number`, looking up at least ten times a second. */
+/* Waits for unit `number`, calling watch at least ten times a second. */
 static ff_status wait_for(run *job, uint64_t number, ff_error *error) {
     const ff_pipeline *pipeline = job->pipeline;
     slot_state *slot = &job->slot[number % pipeline->slot_count];

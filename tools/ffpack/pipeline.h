@@ -1,6 +1,6 @@
-/* Work shared by threads and taken in order: units are numbered, workers make them side by side,
- * and the caller's thread takes them one after another. What comes out does not depend on the
- * number of workers, nor does the failure that is reported: it is the one of the lowest unit. */
+/* Work shared by threads and taken in order: units are numbered, workers make them concurrently,
+ * and the caller's thread takes them one after another. Neither the result nor the reported failure
+ * depends on the number of workers: the failure is that of the lowest unit. */
 #ifndef FF_FFPACK_PIPELINE_H
 #define FF_FFPACK_PIPELINE_H
 
@@ -12,11 +12,11 @@
 typedef struct ff_pipeline {
     uint64_t first, end; /* units first .. end - 1 */
     int jobs;            /* worker threads */
-    size_t slot_count;   /* units at once between begun and taken: what bounds the memory */
+    size_t slot_count;   /* units started but not yet taken, at most: bounds the memory */
     void *context;
     /* On worker `worker` < jobs: makes unit `number` into slot `slot` < slot_count. */
     ff_status (*make)(void *context, int worker, size_t slot, uint64_t number, ff_error *error);
-    /* On the caller's thread, in order: takes what is in the slot. */
+    /* On the caller's thread, in order: takes the slot's content. */
     ff_status (*take)(void *context, size_t slot, uint64_t number, ff_error *error);
     /* On the caller's thread, at least ten times a second; a failure ends the run. May be NULL. */
     ff_status (*watch)(void *context, ff_error *error);

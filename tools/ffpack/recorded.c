@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A transform line is a word and NAME=VALUE pairs: what each stands for on the command line. */
+/* A transform line is a word and NAME=VALUE pairs: the option of each. */
 static const struct {
     const char *word, *name; /* name NULL: the word alone */
     const char *option;

@@ -1,5 +1,5 @@
-/* The options that a packed set was made with, out of what its metadata records: so that more can
- * be appended in the same way. What is not recorded as an option is found by comparing metadata. */
+/* The options with which a set was packed, from its metadata, so that more can be appended in the
+ * same way. Differences that no option records are found by comparing metadata. */
 #ifndef FF_FFPACK_RECORDED_H
 #define FF_FFPACK_RECORDED_H
 

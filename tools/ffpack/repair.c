@@ -34,9 +34,9 @@ typedef struct losses {
     lost_sample *sample;
     size_t count, capacity;
     uint64_t shards_missing, shards_broken;
-    bool in_order;     /* what shards are left hold just the items of their positions */
-    bool left;         /* there are any */
-    uint64_t *present; /* a bit an item that a shard holds; NULL where there are too many */
+    bool in_order;     /* the remaining shards hold exactly the items of their positions */
+    bool left;         /* there are remaining shards */
+    uint64_t *present; /* a bit per item held by a shard; NULL where there are too many */
 } losses;
 
 static bool is_sound(const ff_shard_state *state) {
@@ -62,7 +62,7 @@ static ff_status add_lost(losses *found, const ff_shard *shard, const ff_entry *
     return FF_OK;
 }
 
-/* Looks through a sound shard's records: which items it holds, which of its samples are lost. */
+/* Reads an intact shard's records: which items it holds, which of its samples are lost. */
 static ff_status read_records(losses *found, uint32_t number, ff_error *error) {
     const ff_survey *survey = found->survey;
     const ff_shard_state *state = &survey->shard[number];
@@ -103,7 +103,7 @@ static void tell_shard(const losses *found, uint32_t number) {
               state->broken ? ")" : "");
 }
 
-/* Samples stored in another order than that of their numbers: the items that no shard holds. */
+/* For samples not stored in the order of their numbers: lists the items that no shard holds. */
 static ff_status tell_items(const losses *found, ff_error *error) {
     ff_buffer text = {0};
     uint64_t items = found->survey->metadata.items;
@@ -137,7 +137,7 @@ static void tell_sample(const losses *found, const lost_sample *sample, uint64_t
               text, sample->key, sample->reason);
 }
 
-/* A lost sample's number is how many samples have lower items. */
+/* A lost sample's number is the count of samples with lower items. */
 static uint64_t count_below(const losses *found, uint64_t item) {
     uint64_t below = 0;
     for (uint64_t i = 0; i < item / 64; i++)
@@ -184,7 +184,7 @@ static ff_status report_losses(const ff_survey *survey, const ff_repair_options 
 
 /* ---- repairing ------------------------------------------------------------------------------ */
 
-/* Files that a killed writer left half written. */
+/* Removes incomplete files of a killed writer. */
 static ff_status remove_temporaries(const char *folder, uint64_t *removed, ff_error *error) {
     ff_names names;
     FF_TRY(ff_names_read(&names, folder, NULL, error));
@@ -214,14 +214,14 @@ static ff_status repair_whole(const ff_survey *survey, const ff_repair_options *
     FF_TRY(ff_index_build(survey->folder, &survey->text, &result, &written, error));
     if (written)
         ff_notice(&options->notices,
-                  "%s: made " FF_INDEX_NAME " again: %" PRIu64 " samples in %" PRIu64 " shards",
+                  "%s: rebuilt " FF_INDEX_NAME ": %" PRIu64 " samples in %" PRIu64 " shards",
                   survey->folder, result.sample_count, result.shard_count);
     else
         ff_notice(&options->notices,
                   "%s: nothing to repair: %" PRIu64 " samples in %" PRIu64 " shards",
                   survey->folder, result.sample_count, result.shard_count);
     if (removed)
-        ff_notice(&options->notices, "%s: removed %" PRIu64 " half-written files", survey->folder,
+        ff_notice(&options->notices, "%s: removed %" PRIu64 " incomplete files", survey->folder,
                   removed);
     return FF_OK;
 }
@@ -239,7 +239,7 @@ static ff_status repair_split(const char *folder, const ff_repair_options *optio
     if (status == FF_OK && survey.beyond)
         ff_notice(
             &options->notices,
-            "%s: %u shards are of a later generation that was never committed; they are left alone",
+            "%s: %u shards are of a later generation that was never committed; they are ignored",
             folder, survey.beyond);
     if (status == FF_OK)
         status = ff_survey_is_whole(&survey) ? repair_whole(&survey, options, error)
@@ -254,11 +254,10 @@ ff_status ff_repair_run(const char *path, const ff_repair_options *options, ff_e
     ff_error first = {0};
     ff_status status = ff_set_find(&set, path, error);
     if (status == FF_OK && !set.count)
-        status =
-            ff_fail(error, FF_BAD_DATA, "%s: neither it nor a folder in it holds shards", path);
+        status = ff_fail(error, FF_BAD_DATA, "%s: holds no shards, and no folder in it does", path);
     for (size_t i = 0; i < set.count; i++) {
         ff_error problem = {0};
-        /* A loss in one split does not keep the others from being repaired. */
+        /* A loss in one split does not prevent the repair of others. */
         if (repair_split(set.split[i].path, options, &problem) == FF_OK) continue;
         if (first.status != FF_OK) ff_notice(&options->notices, "%s", problem.message);
         if (first.status == FF_OK) first = problem;

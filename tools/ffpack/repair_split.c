@@ -14,9 +14,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* ---- which generation counts ---------------------------------------------------------------- */
+/* ---- choosing the generation ---------------------------------------------------------------- */
 
-/* Block `number` of the index against its checksum. */
+/* Checks block `number` of the index against its checksum. */
 static bool is_block_right(int file, const ff_index_header *header, uint64_t number) {
     uint8_t *bytes, wanted[8];
     uint64_t end = header->section[FF_INDEX_CHECKSUMS].offset;
@@ -30,8 +30,8 @@ static bool is_block_right(int file, const ff_index_header *header, uint64_t num
     return right;
 }
 
-/* The metadata's text of the index, where header and text are sound: it tells which generation was
- * committed, whatever else of it is broken. */
+/* Reads the index's metadata text if header and text are intact: it names the committed generation,
+ * whatever else of the index is broken. */
 static bool read_index_text(const char *folder, ff_buffer *text, ff_metadata *metadata) {
     char *path;
     uint8_t bytes[FF_HEADER_BYTES];
@@ -58,7 +58,7 @@ static bool read_index_text(const char *folder, ff_buffer *text, ff_metadata *me
     return sound;
 }
 
-/* Opens a shard and finds it at its place in this set, as far as its header and footer say. */
+/* Opens a shard and checks by header and footer that it is in its place in this set. */
 static ff_status open_shard(const ff_survey *survey, uint32_t number, ff_shard *shard,
                             ff_error *error) {
     uint8_t id[16];
@@ -69,7 +69,7 @@ static ff_status open_shard(const ff_survey *survey, uint32_t number, ff_shard *
     return status;
 }
 
-/* The metadata that a shard carries, where it is sound. */
+/* Reads the metadata of a shard, if it is intact. */
 static bool read_shard_text(const char *folder, uint32_t number, ff_buffer *text,
                             ff_metadata *metadata) {
     ff_shard shard;
@@ -85,7 +85,7 @@ static bool read_shard_text(const char *folder, uint32_t number, ff_buffer *text
     return sound;
 }
 
-/* Whether all shards of the survey's metadata are there, or with `own` those of its newest
+/* Whether all shards of the survey's metadata exist; with `own` only those of its newest
  * generation. */
 static bool are_there(const ff_survey *survey, bool own) {
     uint32_t count = ff_metadata_shard_count(&survey->metadata);
@@ -109,8 +109,8 @@ static void take(ff_survey *survey, ff_buffer *text, ff_metadata *metadata) {
     *metadata = (ff_metadata){0};
 }
 
-/* Without an index: from the newest generation back, the first that is all there; where none is,
- * the newest whose own shards are, else the oldest that a shard tells of. */
+/* Without an index: from the newest generation back, the first whose shards all exist; else the
+ * newest whose own shards exist, else the oldest that a shard names. */
 static ff_status choose(ff_survey *survey, const uint32_t *number, size_t count, ff_error *error) {
     ff_survey at = {.folder = survey->folder};
     bool have_own = false;
@@ -134,7 +134,7 @@ static ff_status choose(ff_survey *survey, const uint32_t *number, size_t count,
         take(&at, &text, &metadata);
         bool whole = are_there(&at, false), own = whole || are_there(&at, true);
         if (whole || !have_own) {
-            /* Kept in the survey; `at` remembers that it has been looked at. */
+            /* Kept in the survey; `at` marks it as read. */
             ff_buffer copy = {0};
             ff_metadata again_metadata;
             FF_TRY(ff_buffer_add(&copy, at.text.bytes, at.text.length, error));
@@ -147,7 +147,7 @@ static ff_status choose(ff_survey *survey, const uint32_t *number, size_t count,
     ff_buffer_free(&at.text);
     ff_metadata_free(&at.metadata);
     if (survey->text.length) return FF_OK;
-    return ff_fail(error, FF_BAD_DATA, "%s: no whole shard tells what the set was", survey->folder);
+    return ff_fail(error, FF_BAD_DATA, "%s: no whole shard describes the set", survey->folder);
 }
 
 static int compare(const void *a, const void *b) {
@@ -179,7 +179,7 @@ static ff_status find_generation(ff_survey *survey, ff_error *error) {
     return status;
 }
 
-/* ---- checking it ---------------------------------------------------------------------------- */
+/* ---- checking ---------------------------------------------------------------------------- */
 
 typedef struct check_job {
     ff_survey *survey;
@@ -226,7 +226,7 @@ static void check_shard(void *context, size_t number) {
     if (status == FF_OK && failed.status != FF_OK) problem = failed;
     if (problem.status != FF_OK &&
         ff_copy_string(&state->broken, problem.message, &failed) != FF_OK)
-        state->missing = true; /* not even the memory for a sentence */
+        state->missing = true; /* no memory even for a message */
     free(path);
 }
 

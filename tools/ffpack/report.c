@@ -51,7 +51,7 @@ void ff_notice(const ff_notices *notices, const char *format, ...) {
 
 /* ---- for people ---------------------------------------------------------------------------- */
 
-/* Whether sizes are told before they are known: nothing saved by zstd, all as large as allowed. */
+/* Whether sizes are upper bounds: zstd saves nothing, all samples as large as allowed. */
 static bool is_bound(const ff_metadata *metadata) {
     return metadata->compression != FF_COMPRESSION_NONE || metadata->variable_size;
 }
@@ -85,7 +85,7 @@ static void print_split(const ff_report *report, const ff_report_split *split, F
                 ff_say_count(split->warnings, "image was", "images were").text);
 }
 
-/* Of what listing the source found. */
+/* Prints what listing the source found. */
 static void print_listing(const ff_report *report, FILE *out) {
     for (size_t i = 0; i < report->notes.count; i++)
         fprintf(out, "%s\n", ff_names_at(&report->notes, i));
@@ -104,7 +104,7 @@ static void print_floats(FILE *out, const char *name, const float *value, uint32
     if (count > 8) fputs(",...", out);
 }
 
-/* What computing the statistics would cost. */
+/* Prints what computing the statistics would cost. */
 static void print_pass(const ff_report *report, FILE *out) {
     fprintf(out, "mean and std would be %s", report->statistics_origin);
     if (report->pass == FF_PASS_WHILE_PACKING)

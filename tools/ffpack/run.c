@@ -34,7 +34,7 @@ ff_status ff_run_check_apart(const ff_run *job, const char *parent, ff_error *er
                    source->path);
 }
 
-/* A random order needs bytes that can be reached in any order. */
+/* A random order needs random access. */
 static ff_status check_shuffle(const ff_run *job, ff_error *error) {
     for (size_t i = 0; i < job->source->split_count; i++)
         if (job->source->split[i].order && job->settings->shuffled)

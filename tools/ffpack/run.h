@@ -1,12 +1,12 @@
-/* What packing and appending share: a source opened, listed and planned, and its splits packed.
- * Private to ffpack's commands. Thread rule: one thread at a time. */
+/* Shared by packing and appending: opens, lists and plans a source, and packs its splits. Private
+ * to ffpack's commands. Thread rule: one thread at a time. */
 #ifndef FF_FFPACK_RUN_H
 #define FF_FFPACK_RUN_H
 
 #include "tools/ffpack/pack.h"
 #include "tools/ffpack/pack_split.h"
 
-/* Zero-initialised but for the first three; released with ff_run_close. */
+/* Zero-initialised except for the first three; released with ff_run_close. */
 typedef struct ff_run {
     const ff_settings *settings;
     const ff_notices *options;
@@ -14,8 +14,8 @@ typedef struct ff_run {
     ff_source *source;
     ff_sample_plan plan;
     float *mean, *std; /* [plan.channels], owned; NULL where there are none */
-    /* Where they are computed (statistics.h): from this split, and only of so many of its items; 0
-     * = all. */
+    /* If they are computed (statistics.h): from this split, and the number of its items; 0 =
+     * all. */
     const ff_source_split *counted;
     uint64_t stats_sample;
     ff_transform *transform;
@@ -25,19 +25,19 @@ typedef struct ff_run {
 /* Opens the source; `temporary` is the folder for temporary space. */
 FF_MUST_USE ff_status ff_run_open(ff_run *run, const char *temporary, ff_error *error);
 
-/* Refuses an output in `folder` that lies in a source folder, which would list it as a class. */
+/* Refuses an output `folder` inside a source folder, where it would be listed as a class. */
 FF_MUST_USE ff_status ff_run_check_apart(const ff_run *run, const char *folder, ff_error *error);
 
 /* Lists the source and plans its samples. */
 FF_MUST_USE ff_status ff_run_list(ff_run *run, ff_error *error);
 
-/* Packs a split into `packing->directory`: fills what `packing` has in common with the run. Mean
- * and std are known; the report of the split has its metadata. */
+/* Packs a split into `packing->directory`: fills the fields of `packing` that come from the run.
+ * Mean and std must be known, and the split's report must have its metadata. */
 FF_MUST_USE ff_status ff_run_split(ff_run *run, ff_pack_split *packing, ff_error *error);
 
 void ff_run_close(ff_run *run);
 
-/* The folder that OUT lies in, allocated. */
+/* The parent folder of OUT, allocated. */
 FF_MUST_USE ff_status ff_run_parent(char **parent, const char *output, ff_error *error);
 
 #endif

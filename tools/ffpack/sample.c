@@ -17,8 +17,7 @@ static ff_decode_options decode_options(const ff_sample_plan *plan) {
                                .allow_truncated = plan->allow_truncated};
 }
 
-/* The first image whose header can be read. */
-/* The size and name of one item. */
+/* Reads the size and name of one item. */
 static ff_status look_at(ff_sample_plan *plan, const ff_source_split *split, const ff_item *item,
                          ff_source_reader *reader, ff_error *error) {
     const ff_decode_options options = decode_options(plan);
@@ -59,7 +58,7 @@ done:
     return status;
 }
 
-/* What values an array source has, and what can be done with them. */
+/* The values of an array source, and the options that they allow. */
 static ff_status plan_values(ff_sample_plan *plan, const ff_settings *settings, ff_error *error) {
     const char *path = plan->source->path;
     bool range = settings->ranged;
@@ -72,10 +71,10 @@ static ff_status plan_values(ff_sample_plan *plan, const ff_settings *settings, 
                        "for arrays of whole numbers",
                        path);
     if (range && !whole)
-        return ff_fail(error, FF_USAGE,
-                       "--range: %s holds %s values, which are taken as they are; it is for arrays "
-                       "of whole numbers",
-                       path, name);
+        return ff_fail(
+            error, FF_USAGE,
+            "--range: %s holds %s values, which are used as they are; it is for arrays of whole numbers",
+            path, name);
     if (!range && ff_element_needs_range(element))
         return ff_fail(error, FF_USAGE,
                        "%s holds %s values: wanted --range LO,HI, the values that become 0 and 1",
@@ -120,7 +119,7 @@ static ff_status plan_mode(ff_sample_plan *plan, ff_error *error) {
     return FF_OK;
 }
 
-/* The options of decoding have no use for arrays. */
+/* Refuses options of decoding for arrays. */
 static ff_status plan_images_only(const ff_source *source, const ff_settings *settings,
                                   ff_error *error) {
     const char *given = settings->exif              ? "exif"
@@ -237,8 +236,8 @@ static ff_status wrong_size(const ff_sampler *sampler, const char *name, uint32_
                                                             : "");
 }
 
-/* An item's pixels as an image: decoded, as far as the geometry looks at them, or put together from
- * its planes. *width and *height are the item's own, also where the decoder reduced it. */
+/* An item's pixels as an image: decoded, as far as the geometry needs them, or interleaved from its
+ * planes. *width and *height are the item's, also where the decoder reduced it. */
 static ff_status make_image(ff_sampler *sampler, const unsigned char *bytes, ff_sample *sample,
                             uint32_t *width, uint32_t *height, ff_error *error) {
     const ff_sample_plan *plan = sampler->plan;

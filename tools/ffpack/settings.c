@@ -13,8 +13,8 @@
 #include <zstd.h>
 
 enum {
-    /* After the filters little is left but for the entropy coder: on photographs level 1 gives
-     * smaller shards than 3 and reads a fifth faster (tests/bench/compression.py). */
+    /* After the filters mostly entropy coding is left: on photographs level 1 gives smaller shards
+     * than 3 and reads a fifth faster (tests/bench/compression.py). */
     DEFAULT_LEVEL = 1,
     JOBS_LIMIT = 1024
 };
@@ -61,7 +61,7 @@ static ff_status take_given(ff_settings *settings, const ff_arguments *arguments
     return ff_copy_string(&settings->statistics_origin, "given", error);
 }
 
-/* DIR is a packed split, or a set whose train split counts. */
+/* DIR is a packed split, or a set, of which the train split is used. */
 static ff_status take_from(ff_settings *settings, const char *path, ff_error *error) {
     char *folder;
     ff_dataset *dataset = NULL;
@@ -152,10 +152,10 @@ static ff_status take_geometry(ff_settings *settings, const ff_arguments *argume
         FF_TRY(ff_geometry_parse_crop(geometry, "--center-crop", arguments->center_crop, error));
     if (!geometry->max_side) return FF_OK;
     if (arguments->center_crop || geometry->resize == FF_RESIZE_EXACT)
-        return ff_fail(error, FF_USAGE,
-                       "--max-side keeps images at sizes of their own, and %s gives all the same; "
-                       "wanted one of them",
-                       arguments->center_crop ? "--center-crop" : "--resize HxW");
+        return ff_fail(
+            error, FF_USAGE,
+            "--max-side keeps images at different sizes, and %s makes all the same size; wanted one of them",
+            arguments->center_crop ? "--center-crop" : "--resize HxW");
     if (geometry->resize == FF_RESIZE_SHORT && geometry->size >= geometry->max_side)
         return ff_fail(error, FF_USAGE,
                        "--max-side: %u is not above the short side of --resize %u; wanted more",

@@ -1,6 +1,6 @@
-/* The settings of a run: the options as they were given, and what follows from them, checked and in
- * the terms of those who use it. Whoever comes after ff_settings_resolve reads the latter alone.
- * Thread rule: read-only once resolved. */
+/* The settings of a run: the options as given, and the settings resolved from them, checked and
+ * typed. After ff_settings_resolve only the latter are read. Thread rule: read-only once
+ * resolved. */
 #ifndef FF_FFPACK_SETTINGS_H
 #define FF_FFPACK_SETTINGS_H
 
@@ -21,7 +21,7 @@ typedef struct ff_arguments {
     int dtype, layout, interpolation, on_error, alignment;
     int mode;             /* -1 = not given */
     int array_layout;     /* of the source's arrays; -1 = not given */
-    int64_t jobs;         /* 0 = one a CPU */
+    int64_t jobs;         /* 0 = one per CPU */
     int64_t shuffle;      /* seed; -1 = not shuffled */
     int64_t max_side;     /* 0 = not given */
     int64_t stats_sample; /* items; 0 = all */
@@ -39,7 +39,7 @@ typedef struct ff_arguments {
 #define FF_ALIGNMENT_CHOICES     "64|4096"
 
 typedef enum ff_statistics_kind {
-    FF_STATISTICS_DEFAULT, /* nothing is asked for: as COMPUTE, where the source has u8 values */
+    FF_STATISTICS_DEFAULT, /* not given: COMPUTE if the source has u8 values */
     FF_STATISTICS_COMPUTE, /* measured on the train split */
     FF_STATISTICS_GIVEN,   /* --mean and --std */
     FF_STATISTICS_FROM,    /* of a packed set */
@@ -48,7 +48,7 @@ typedef enum ff_statistics_kind {
 /* Strings that are not owned are the arguments'. */
 typedef struct ff_settings {
     const char *path;         /* SOURCE */
-    ff_source_options source; /* but for `temporary` */
+    ff_source_options source; /* except `temporary` */
     const char *output;       /* NULL in a dry run that names none */
     bool resume, force, dry_run;
     ff_dtype dtype;
@@ -61,9 +61,9 @@ typedef struct ff_settings {
     ff_statistics_kind statistics;
     uint64_t stats_sample;     /* items that are measured; 0 = all */
     const char *stats_from;    /* the set */
-    uint32_t statistics_count; /* channels of mean and std, where given or from a set */
+    uint32_t statistics_count; /* channels of mean and std, if given or from a set */
     float *mean, *std;         /* owned */
-    char *statistics_origin;   /* how they came about, recorded; owned */
+    char *statistics_origin;   /* where they come from, recorded; owned */
     bool shuffled;
     uint64_t seed; /* of --shuffle */
     uint32_t alignment;
@@ -75,8 +75,8 @@ typedef struct ff_settings {
     int jobs;
 } ff_settings;
 
-/* Checks values and combinations; reads the statistics of --stats-from. FF_USAGE with a sentence
- * that names the option. What `arguments` points to outlives the settings. */
+/* Checks values and combinations; reads the statistics of --stats-from. FF_USAGE naming the option.
+ * Strings that `arguments` points to must outlive the settings. */
 FF_MUST_USE ff_status ff_settings_resolve(ff_settings *settings, const ff_arguments *arguments,
                                           ff_error *error);
 void ff_settings_free(ff_settings *settings);

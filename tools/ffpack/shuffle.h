@@ -4,8 +4,8 @@
 
 #include "loader/order.h"
 
-/* ff_permutation_at gives the item at a position. Another permutation than any epoch's of the same
- * seed. */
+/* ff_permutation_at returns the item at a position. The permutation differs from every epoch's of
+ * the same seed. */
 static inline void ff_shuffle_init(ff_permutation *order, uint64_t count, uint64_t seed) {
     enum { SHUFFLE_PERMUTATION = 16 };
     ff_permutation_init(order, count, seed, 0, SHUFFLE_PERMUTATION);

@@ -43,7 +43,7 @@ static bool is_after(const char *line, const char *split, uint64_t position) {
 
 ff_status ff_skipped_rewind(ff_skipped *skipped, const char *split, uint64_t position,
                             ff_error *error) {
-    /* What follows is added to the list that is written now. */
+    /* Later items are appended to the rewritten list. */
     if (skipped->file && fclose(skipped->file) != 0) {
         skipped->file = NULL;
         return ff_fail_errno(error, "%s: cannot write", skipped->path);
@@ -62,7 +62,7 @@ ff_status ff_skipped_rewind(ff_skipped *skipped, const char *split, uint64_t pos
     uint64_t count = 0;
     bool whole = true;
     while (getline(&line, &capacity, old) > 0) {
-        /* A line cut off by a kill is of a shard that was not committed. */
+        /* A line truncated by a kill belongs to a shard that was not committed. */
         if (!strchr(line, '\n') || is_after(line, split, position)) continue;
         whole = whole && fputs(line, kept) >= 0;
         count++;

@@ -1,7 +1,7 @@
-/* The list of items that --on-error skip left out: OUT.skipped.tsv beside OUT, a line an item:
- * split, storage position, item number, key, reason, with tabs between; key and reason have
- * everything outside 0x21..0x7e (but spaces in the reason) as %XX. The file exists only where items
- * were left out. It grows as they are found, so a continued run knows those before it too.
+/* The list of items that --on-error skip left out: OUT.skipped.tsv next to OUT, one line per item:
+ * split, storage position, item number, key and reason, separated by tabs; in key and reason
+ * everything outside 0x21..0x7e (except spaces in the reason) is %XX. The file exists only where
+ * items were left out. It grows as they are found, so a continued run has the earlier ones too.
  * Thread rule: one thread at a time. */
 #ifndef FF_FFPACK_SKIPPED_H
 #define FF_FFPACK_SKIPPED_H
@@ -17,8 +17,8 @@ FF_MUST_USE ff_status ff_skipped_name(char **path, const char *output, ff_error 
 FF_MUST_USE ff_status ff_skipped_open(ff_skipped **skipped, const char *output, bool continues,
                                       ff_error *error);
 
-/* The split `split` goes on at storage position `position`: what is listed of it from there on will
- * come again and is taken off. */
+/* Removes the lines of `split` from storage position `position` on: packing continues there and
+ * will list them again. */
 FF_MUST_USE ff_status ff_skipped_rewind(ff_skipped *skipped, const char *split, uint64_t position,
                                         ff_error *error);
 
@@ -26,7 +26,8 @@ FF_MUST_USE ff_status ff_skipped_add(ff_skipped *skipped, const char *split, uin
                                      uint64_t item, const void *key, size_t key_bytes,
                                      const char *reason, ff_error *error);
 
-/* Appends what the list at `path` says of `split`; *lines counts it. A missing list is empty. */
+/* Appends the lines of `split` in the list at `path`; *lines counts them. A missing list is
+ * empty. */
 FF_MUST_USE ff_status ff_skipped_take(ff_skipped *skipped, const char *path, const char *split,
                                       uint64_t *lines, ff_error *error);
 

@@ -8,15 +8,15 @@
 #include <stdio.h>
 #include <sys/statvfs.h>
 
-/* Shards and index (FORMAT.md). The text of the metadata is small beside them, if not in sets with
- * many classes, and is left to the page that every file is rounded up to. */
+/* Shards and index (FORMAT.md). The metadata text is small, except in sets with many classes, and
+ * is covered by rounding every file up to a page. */
 static uint64_t bytes_of(const ff_metadata *metadata, uint64_t samples, uint64_t shards,
                          uint64_t key_bytes, bool index) {
     uint64_t slot = ff_metadata_slot_bytes(metadata, metadata->height, metadata->width);
     uint64_t row = FF_ENTRY_BYTES + ff_metadata_label_row_bytes(metadata);
     uint64_t payload = samples * slot, frames = 0;
     if (metadata->compression == FF_COMPRESSION_ZSTD) {
-        /* What zstd stores as it is gets 3 bytes in 128 KiB, and a header. */
+        /* Incompressible data costs zstd 3 bytes per 128 KiB, and a header. */
         uint64_t count = samples / metadata->items_per_block + shards;
         frames = payload / 4096 + count * (FF_FRAME_BYTES + FF_SEEK_ROW_BYTES + 32);
     }
@@ -57,7 +57,7 @@ ff_status ff_space_check(ff_report *report, const char *place, uint64_t there,
         bound |= metadata->compression != FF_COMPRESSION_NONE || metadata->variable_size;
     }
     report->needed_bytes = needed > there ? needed - there : 0;
-    /* What cannot be asked is not refused: writing will tell. */
+    /* If the free space is unknown, go on: writing will fail if there is too little. */
     if (statvfs(place, &found)) return FF_OK;
     report->free_known = true;
     report->free_bytes = (uint64_t)found.f_bavail * found.f_frsize;

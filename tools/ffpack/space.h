@@ -1,18 +1,19 @@
-/* What a run will take on the disk, told and compared with what is free before any work.
- * Thread rule: pure. */
+/* Estimates the disk space of a run, and compares it with the free space before any work. Thread
+ * rule: pure. */
 #ifndef FF_FFPACK_SPACE_H
 #define FF_FFPACK_SPACE_H
 
 #include "tools/ffpack/pack.h"
 #include "tools/ffpack/source/listing.h"
 
-/* Fills the split's report with what packing it would give, at most: samples as large as they can
- * be, where their sizes differ; nothing saved by zstd; nothing left out. */
+/* Fills the split's report with upper bounds of what packing it would produce: samples of different
+ * sizes as large as allowed, nothing saved by zstd, nothing left out. */
 void ff_space_estimate(ff_report_split *report, const ff_listing *listing, const ff_part *part);
 
-/* Adds up the report's splits, less `there` bytes that an interrupted run has written, and asks
- * what is free in the folder `place`. FF_IO where that is too little and the size is known; where
- * it is a bound (zstd, or sizes that differ) and `options` is not NULL, a notice. */
+/* Adds up the report's splits, minus `there` bytes already written by an interrupted run, and
+ * compares with the free space of the folder `place`. FF_IO where that is too little and the size
+ * is known; a notice where the size is an upper bound (zstd, or different sizes) and `options` is
+ * not NULL. */
 FF_MUST_USE ff_status ff_space_check(ff_report *report, const char *place, uint64_t there,
                                      const ff_notices *options, ff_error *error);
 

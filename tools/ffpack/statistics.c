@@ -13,7 +13,7 @@
 
 /* ---- planning ------------------------------------------------------------------------------ */
 
-/* The split whose statistics serve all: train, or the only one. */
+/* The split whose statistics are used for all: train, or the only one. */
 static ff_status find_train(const ff_source *source, const ff_source_split **split,
                             ff_error *error) {
     *split = source->split_count == 1 ? &source->split[0] : ff_source_find(source, "train");
@@ -24,7 +24,8 @@ static ff_status find_train(const ff_source *source, const ff_source_split **spl
                    source->path, source->split[0].name);
 }
 
-/* Statistics in units of 0 to 255 are the commonest slip. Arrays of floats are what they are. */
+/* Statistics in the range 0 to 255 are the most common mistake. Arrays of floats may have any
+ * range. */
 static ff_status check_scale(const ff_run *run, ff_error *error) {
     const ff_settings *settings = run->settings;
     if (run->plan.values == FF_VALUES_FLOAT && !run->plan.ranged) return FF_OK;
@@ -33,7 +34,7 @@ static ff_status check_scale(const ff_run *run, ff_error *error) {
         double value = (double)(mean ? settings->mean[i] : settings->std[i]);
         if (value > 1)
             return ff_fail(error, FF_USAGE,
-                           "--%s: %g is above 1, and wanted are values from 0 to 1; divide by 255 "
+                           "--%s: %g is above 1, wanted values from 0 to 1; divide by 255 "
                            "(%.4g)",
                            mean ? "mean" : "std", value, value / 255);
     }
@@ -55,7 +56,7 @@ static ff_status take_known(ff_run *run, ff_error *error) {
     return ff_copy_string(&run->report->statistics_origin, settings->statistics_origin, error);
 }
 
-/* Raw values can be counted while they are packed: all of them, by one run. */
+/* Raw values can be counted while packing, if one run packs all of them. */
 static ff_status plan_pass(ff_run *run, ff_error *error) {
     const ff_settings *settings = run->settings;
     ff_report *report = run->report;
@@ -81,7 +82,7 @@ ff_status ff_statistics_plan(ff_run *run, ff_error *error) {
     const ff_settings *settings = run->settings;
     bool asked = settings->statistics == FF_STATISTICS_COMPUTE;
     bool compute = asked || settings->statistics == FF_STATISTICS_DEFAULT;
-    /* Floats and scaled integers are normalized where somebody says so. */
+    /* Floats and scaled integers are normalized only on request. */
     if (compute && !asked && run->plan.values != FF_VALUES_U8 && ff_dtype_is_float(settings->dtype))
         return ff_copy_string(&run->report->statistics_origin, "none", error);
     if (compute && run->plan.values == FF_VALUES_FLOAT)
@@ -116,7 +117,7 @@ ff_status ff_statistics_measure(ff_run *run, const char *partial, const ff_metad
     return status;
 }
 
-/* What the first shard says, where an interrupted run had come to complete it. */
+/* Takes mean and std from the first shard, if an interrupted run has completed it. */
 static ff_status take_recorded(ff_run *run, const char *directory, bool *found, ff_error *error) {
     char name[32], *path;
     ff_shard_name(name, 0);
@@ -132,7 +133,7 @@ static ff_status take_recorded(ff_run *run, const char *directory, bool *found, 
     FF_TRY_DONE(ff_shard_metadata_text(&shard, &text, error));
     FF_TRY_DONE(ff_metadata_read(&metadata, text.bytes, text.length, error));
 done:
-    /* Another set's is refused when its text is compared. */
+    /* A shard of another set is refused when its text is compared. */
     for (uint32_t i = 0; i < run->plan.channels && i < metadata.statistics_count; i++) {
         run->mean[i] = metadata.mean[i];
         run->std[i] = metadata.std[i];
@@ -152,7 +153,7 @@ ff_status ff_statistics_pack(ff_run *run, ff_pack_split *packing, ff_error *erro
         if (status == FF_OK) {
             status = ff_measure_finish(&run->plan, run->counted, packing->sums, run->mean, run->std,
                                        error);
-            /* Without a mean and std there is nothing to complete them with. */
+            /* Without mean and std the pending shards cannot be completed. */
             if (status != FF_OK) (void)!ff_pending_remove(packing->directory, NULL);
         }
         ff_stats_destroy(&packing->sums);

@@ -4,17 +4,17 @@
 
 #include "tools/ffpack/run.h"
 
-/* Fills the report's origin and pass, and the run's mean and std: what the settings say, or 0 and
- * 1, which stand in until they are computed; none where nothing is to be normalized. */
+/* Fills the report's origin and pass, and the run's mean and std: from the settings, or 0 and 1 as
+ * stand-ins until they are computed; NULL without normalization. */
 FF_MUST_USE ff_status ff_statistics_plan(ff_run *run, ff_error *error);
 
-/* Computes them by a pass over the split that counts, which is kept in the folder `partial`.
- * `metadata`: the split's metadata with what stands in. */
+/* Computes them by a pass over the split, whose progress is saved in the folder `partial`.
+ * `metadata`: the split's, with the stand-ins. */
 FF_MUST_USE ff_status ff_statistics_measure(ff_run *run, const char *partial,
                                             const ff_metadata *metadata, ff_error *error);
 
-/* Computes them by packing the split that counts into `packing->directory`: its shards stay
- * pending. Where an interrupted run had them already, they are taken from its first shard. */
+/* Computes them by packing the split into `packing->directory`; its shards stay pending. If an
+ * interrupted run has already computed them, they are taken from its first shard. */
 FF_MUST_USE ff_status ff_statistics_pack(ff_run *run, ff_pack_split *packing, ff_error *error);
 
 #endif

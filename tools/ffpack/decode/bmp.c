@@ -1,4 +1,4 @@
-/* BMP (and DIB, the same without the file header), by own code, with Pillow's reading of it
+/* BMP (and DIB, the same without the file header), own code, read as Pillow reads it
  * (BmpImagePlugin.py and RawDecode.c, version 11):
  *   1, 4, 8 bits  the palette's colour, black beyond its end; a palette that is a grey ramp (or
  * black and white, of two colours) is dropped, and the pixels are then read as 8 (or 1) bits each,
@@ -35,8 +35,8 @@ typedef struct header {
     uint32_t width, height, compression, bits;
     bool down; /* rows from the top */
     form form;
-    unsigned form_bits;        /* bits a pixel as `form` reads them */
-    unsigned red, green, blue; /* RGB_BYTES: where in a pixel */
+    unsigned form_bits;        /* bits per pixel as read by `form` */
+    unsigned red, green, blue; /* RGB_BYTES: offsets in a pixel */
     uint8_t palette[256][3];
     uint64_t data; /* where the pixels begin */
 } header;
@@ -56,7 +56,7 @@ static ff_status cut_off(size_t length, const char *before, ff_error *error) {
                    before);
 }
 
-/* The masks that Pillow knows, as the place of each colour's byte. */
+/* Converts the masks that Pillow knows to the offset of each colour's byte. */
 static bool find_masks(header *out, const uint8_t *masks, bool has_alpha) {
     static const struct {
         uint32_t bits, red, green, blue, alpha;
@@ -91,7 +91,7 @@ static bool find_masks(header *out, const uint8_t *masks, bool has_alpha) {
     return false;
 }
 
-/* Reads the palette of `colors` entries; tells whether it is a ramp, which Pillow drops. */
+/* Reads the palette of `colors` entries, and notes whether it is a ramp, which Pillow drops. */
 static ff_status read_palette(header *out, const uint8_t *bytes, size_t left, uint64_t colors,
                               unsigned entry_bytes, bool *ramp, ff_error *error) {
     *ramp = true;
@@ -99,7 +99,7 @@ static ff_status read_palette(header *out, const uint8_t *bytes, size_t left, ui
     for (uint64_t i = 0; i < colors; i++) {
         const uint8_t *entry = bytes + i * entry_bytes;
         uint8_t grey = colors == 2 ? (uint8_t)(255 * i) : (uint8_t)i;
-        /* The last entry may lack its fourth byte for this, not for the palette. */
+        /* For this check the last entry may lack its fourth byte. */
         if (i * entry_bytes + 3 > left) {
             *ramp = false;
             break;
@@ -144,7 +144,7 @@ static ff_status find_form(header *out, const uint8_t *bytes, size_t length, siz
                    ff_load_u32(masks), ff_load_u32(masks + 4), ff_load_u32(masks + 8));
 }
 
-/* The colours of the palette, 2 to the bits where the header does not say. */
+/* The number of colours in the palette: 2^bits unless the header gives it. */
 static uint64_t read_sizes(header *out, const uint8_t *info, uint32_t header_bytes) {
     uint32_t used = 0;
     if (header_bytes == 12) {
@@ -219,7 +219,7 @@ static ff_status probe(const uint8_t *bytes, size_t length, ff_image_info *info,
     return FF_OK;
 }
 
-/* A row of pixels in the file's form to values. */
+/* Converts a row of pixels to values. */
 static void unpack_row(const header *of, const uint8_t *in, uint8_t *out) {
     uint32_t width = of->width;
     switch (of->form) {
@@ -297,7 +297,7 @@ static ff_status decode_runs(const uint8_t *bytes, size_t length, const header *
     if (count / 255 > left * ((uint64_t)of->width + 1))
         return cut_off(length, "the image is complete", error);
     FF_TRY(ff_image_reshape(image, of->width, of->height, of->form == GREY ? 1 : 3, error));
-    /* Runs go on from row to row, so that all of them are put down before rows are. */
+    /* Runs continue across rows, so decode all of them before converting rows. */
     uint8_t *indexes;
     FF_TRY(ff_alloc(&indexes, count, 1, "the indexes of a BMP", error));
     bool whole = ff_bmp_runs(bytes, length, left ? of->data : length, of->width,

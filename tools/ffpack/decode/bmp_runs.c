@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-/* Pixels in the order of the rows, as they are put down. */
+/* Pixels written in the order of the rows. */
 typedef struct runs {
     const uint8_t *at, *start, *end;
     uint8_t *out, *out_start, *out_end;
@@ -31,13 +31,13 @@ static bool put_literals(runs *to, unsigned count, bool four, uint32_t *x) {
         }
     }
     *x += count;
-    /* To 16 bits, seen from the start of the file. */
+    /* Align to 16 bits, relative to the start of the file. */
     if (((to->at - to->start) & 1) && to->at < to->end) to->at++;
     return true;
 }
 
-/* BmpRleDecoder of BmpImagePlugin.py: what the data leaves out, at its end too, is 0. False where
- * the data ends before the last pixel. */
+/* BmpRleDecoder of BmpImagePlugin.py: pixels that the data skips, also at its end, are 0. False
+ * where the data ends before the last pixel. */
 static bool read_runs(runs *to, uint32_t width, bool four) {
     uint32_t x = 0;
     while (to->out < to->out_end) {

@@ -1,4 +1,4 @@
-/* RLE8 and RLE4 of BMP, with Pillow's reading of them (BmpImagePlugin.py). Thread rule: pure. */
+/* RLE8 and RLE4 of BMP, as Pillow reads them (BmpImagePlugin.py). Thread rule: pure. */
 #ifndef FF_FFPACK_BMP_RUNS_H
 #define FF_FFPACK_BMP_RUNS_H
 
@@ -6,8 +6,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Undoes the runs that begin at `data` of the file's `length` bytes, of 4 bits a pixel (`four`) or
- * 8, into the indexes of `count` pixels, row after row of `width`. false where they end before. */
+/* Decodes the runs that begin at `data` of the file's `length` bytes, of 4 bits per pixel (`four`)
+ * or 8, to the indexes of `count` pixels in rows of `width`. false where they end before. */
 bool ff_bmp_runs(const uint8_t *bytes, size_t length, size_t data, uint32_t width, bool four,
                  uint8_t *indexes, size_t count);
 

@@ -18,7 +18,7 @@ enum { KIND_COUNT = sizeof kinds / sizeof kinds[0] };
 
 struct ff_decoder {
     void *state[KIND_COUNT];
-    ff_image stored; /* where an image is turned: what it was */
+    ff_image stored; /* an image before it is turned upright */
     char warning[FF_DECODE_WARNING_BYTES];
 };
 

@@ -4,7 +4,7 @@
 
 enum { TAG_ORIENTATION = 0x0112, MOST_ORIENTATION = 8 };
 
-/* The whole number that a rational is; 0 where it is none. */
+/* A rational's value if it is a whole number, else 0. */
 static uint64_t whole(const ff_tiff_file *from, const ff_tiff_entry *entry) {
     uint32_t numerator = (uint32_t)ff_tiff_load(from, entry->values, 4);
     uint32_t denominator = (uint32_t)ff_tiff_load(from, entry->values + 4, 4);

@@ -1,11 +1,11 @@
-/* The orientation in an EXIF record: a TIFF header and a directory of tags, of which tag 0x0112
- * says how the stored image lies (EXIF 2.3, 4.6.4):
+/* The orientation in an EXIF record: a TIFF header and a directory of tags, of which tag 0x0112 is
+ * the orientation of the stored image (EXIF 2.3, 4.6.4):
  *   1 upright   2 mirrored   3 upside down        4 mirrored, upside down
  *   5 mirrored, then turned left   6 turned left   7 mirrored, then turned right   8 turned right
- * (upright.h undoes it). Read as Pillow's getexif reads it: the last such tag counts, of any type
- * of number.
+ * (upright.h reverses it). Read as by Pillow's getexif: the last such tag is used, of any numeric
+ * type.
  *
- * More lenient than Pillow: a record without a TIFF header says nothing. */
+ * More lenient than Pillow: a record without a TIFF header is ignored. */
 #ifndef FF_FFPACK_EXIF_H
 #define FF_FFPACK_EXIF_H
 

@@ -1,12 +1,12 @@
 /* GIF, the first frame, as Pillow gives it (GifImagePlugin.py and GifDecode.c, version 11):
  *   - the image is as large as the screen, or larger where the frame reaches beyond it;
- *   - around the frame lies the transparent colour, or colour 0 where none is transparent;
- *   - the frame's palette counts, else the screen's; a palette that is a ramp of greys as they are
+ *   - around the frame is the transparent colour, or colour 0 where none is transparent;
+ *   - the frame's palette is used, else the screen's; a palette that is a ramp of greys as they are
  *     is none, and an image without one is grey;
  *   - bytes between the blocks that begin none are skipped.
  *
- * By own code: giflib refuses much of what Pillow reads, and does not give the pixels before an
- * error or a cut. */
+ * By own code: giflib refuses much of what Pillow reads, and does not return the pixels before an
+ * error or truncation. */
 #include "tools/ffpack/decode/kinds.h"
 
 #include "format/base/bytes.h"
@@ -19,7 +19,7 @@ enum {
     SCREEN_BYTES = 13,
     CODE_BITS_MOST = 12,
     CODES = 1 << CODE_BITS_MOST,
-    READ_BYTES = 65536, /* as Pillow reads: what follows an early end counts by these */
+    READ_BYTES = 65536, /* Pillow's read size: it matters after an early end code */
     NO_COLOR = -1
 };
 
@@ -180,7 +180,7 @@ static ff_status probe(const uint8_t *bytes, size_t length, ff_image_info *info,
 
 typedef enum progress { MORE, DONE, BROKEN, ENDED } progress;
 
-/* The state of ImagingGifDecode; a code's string is put together from its end. */
+/* The state of ImagingGifDecode; a code's string is built from its end. */
 typedef struct lzw {
     const uint8_t *at, *end; /* of what has been read so far */
     uint32_t bits, bit_count, block_left;
@@ -196,7 +196,7 @@ typedef struct lzw {
     unsigned pass; /* of an interlaced frame, 1 to 3, then 0 */
 } lzw;
 
-/* To the next row; false after the last. */
+/* Moves to the next row; false after the last. */
 static bool next_row(lzw *to) {
     to->x = 0;
     to->y += to->step;
@@ -258,7 +258,7 @@ static bool next_code(lzw *from, unsigned *code) {
     return true;
 }
 
-/* The string of a code, which lies at the end of to->string; NULL where there is none. */
+/* The string of a code, at the end of to->string; NULL where there is none. */
 static const uint8_t *string_of(lzw *to, unsigned code, unsigned *count) {
     uint8_t *at = to->string + CODES + 1;
     unsigned now = code;
@@ -286,7 +286,7 @@ static const uint8_t *string_of(lzw *to, unsigned code, unsigned *count) {
     return at;
 }
 
-/* Takes codes from what has been read so far. */
+/* Decodes codes from the data read so far. */
 static progress run(lzw *to, unsigned code_bits) {
     unsigned code, count = 1;
     while (next_code(to, &code)) {
@@ -329,7 +329,7 @@ static progress decode_indexes(lzw *to, const uint8_t *bytes, size_t length, con
     return got;
 }
 
-/* Every index to its colour, from the last on: in place where the image has 3 channels. */
+/* Converts every index to its colour, from the last on: in place where the image has 3 channels. */
 static void look_up(const header *of, ff_image *image, size_t count) {
     for (size_t i = count; i-- > 0;)
         memcpy(image->pixels + 3 * i, of->rgb.color[image->pixels[i]], 3);
@@ -360,8 +360,7 @@ static ff_status decode(void *state, const uint8_t *bytes, size_t length, const 
     progress got = decode_indexes(to, bytes, length, &found);
     free(to);
     if (got != DONE && !options->allow_truncated) {
-        if (got == BROKEN)
-            return ff_fail(error, FF_BAD_DATA, "broken GIF: a code that stands for nothing");
+        if (got == BROKEN) return ff_fail(error, FF_BAD_DATA, "broken GIF: an undefined code");
         return cut_off(length, "the image is complete", error);
     }
     if (got != DONE) ff_decode_warn_filled(warning, "GIF");

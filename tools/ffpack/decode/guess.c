@@ -1,4 +1,4 @@
-/* Which files are images, by their first bytes: for files whose names do not say it. */
+/* Detects images by their first bytes, for files whose names do not tell. */
 #include "format/base/bytes.h"
 #include "tools/ffpack/decode/decode.h"
 #include "tools/ffpack/decode/kinds.h"

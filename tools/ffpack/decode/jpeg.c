@@ -1,6 +1,6 @@
 /* JPEG, by libjpeg-turbo (jpeg_pixels.h), whose default decode (slow DCT, fancy upsampling) is
- * Pillow's, since Pillow uses the same library. Here are the header's markers. CMYK is read as
- * Pillow does: always inverted, as Adobe writes it.
+ * Pillow's, since Pillow uses the same library. This file parses the header's markers. CMYK is read
+ * as in Pillow: always inverted, as Adobe writes it.
  *
  * Known gaps: lossless and 12-bit JPEG (refused, as by Pillow). */
 #include "tools/ffpack/decode/kinds.h"
@@ -48,7 +48,7 @@ static bool is_bare(int marker) {
     return marker == MARKER_TEM || (marker >= MARKER_RST0 && marker <= MARKER_EOI);
 }
 
-/* C0..CF but for the Huffman tables, the reserved one and the arithmetic conditioning. */
+/* C0..CF except the Huffman tables, the reserved one and the arithmetic conditioning. */
 static bool is_frame(int marker) {
     return marker >= 0xc0 && marker <= 0xcf && marker != 0xc4 && marker != 0xc8 && marker != 0xcc;
 }
@@ -141,7 +141,7 @@ static unsigned orientation(const uint8_t *bytes, size_t length) {
     }
 }
 
-/* Whether the quantization tables in a marker's parameters are whole. */
+/* Whether the quantization tables in a marker's parameters are complete. */
 static bool has_whole_tables(const uint8_t *body, size_t size) {
     for (size_t at = 2; at < size;) {
         size_t table = body[at] >> 4 ? 1 + 2 * 64 : 1 + 64;
@@ -152,7 +152,7 @@ static bool has_whole_tables(const uint8_t *body, size_t size) {
 }
 
 /* Refuses what Pillow's own parser refuses before the first scan (JpegImagePlugin.py, _open), also
- * where libjpeg would make something of it. */
+ * where libjpeg would decode it. */
 static ff_status check_header(const uint8_t *bytes, size_t length, ff_error *error) {
     size_t at = 2, body = 2;
     int marker;

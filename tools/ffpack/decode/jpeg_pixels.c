@@ -1,14 +1,13 @@
-/* libjpeg is given the data as Pillow's JpegDecode.c gives it: where it ends, libjpeg waits for
- * more, and what it has made of the image by then is what there is. So the library finds out
- * whether the data is complete; damage between restart markers, or after the last row, is its own
- * affair. With `fill`, an end marker follows the data, once. (Arithmetic decoding cannot wait: it
- * fails there, and so does Pillow's.)
+/* libjpeg gets the data as in Pillow's JpegDecode.c: at the end of the data it suspends, and the
+ * rows decoded so far are the result. So the library decides whether the data is complete, and
+ * handles damage between restart markers or after the last row. With `fill`, one end marker is
+ * added after the data. (Arithmetic decoding cannot suspend: it fails there, as in Pillow.)
  *
- * What a region leaves out is the inverse DCT, upsampling and colour conversion of the blocks on
- * all four sides, and the Huffman decoding of the rows below. Fancy upsampling of a block looks at
- * its neighbours, so a block more on each side is decoded. Regions of images of several scans are
- * left to the whole read: their coefficients must all be read before the first row, and where they
- * are incomplete libjpeg smooths over blocks farther away. */
+ * Outside a region, the inverse DCT, upsampling and colour conversion of blocks are skipped, and
+ * the Huffman decoding of the rows below. Fancy upsampling of a block reads its neighbours, so one
+ * more block on each side is decoded. Images of several scans are always read completely: all their
+ * coefficients must be read before the first row, and where they are incomplete libjpeg smooths
+ * across blocks farther away. */
 #include "tools/ffpack/decode/jpeg_pixels.h"
 
 #include "tools/ffpack/decode/kinds.h"
@@ -36,7 +35,7 @@ typedef struct reading {
     bool fill;
     bool several;                  /* scans */
     bool ended;                    /* the library asked for more data than there is */
-    char place[64];                /* where it had come to then */
+    char place[64];                /* its position at that time */
     char message[JMSG_LENGTH_MAX]; /* the fatal error's, else the first warning's */
     uint8_t *pixels;
 } reading;
@@ -57,7 +56,7 @@ static void hear(j_common_ptr library, int level) {
     if (library->err->num_warnings++ == 0) library->err->format_message(library, job->message);
 }
 
-/* No legitimate image has so many scans; they would keep a small file running for hours. */
+/* No legitimate image has so many scans; a small file could run for hours. */
 static void watch(j_common_ptr library) {
     reading *job = library->client_data;
     if (job->library.input_scan_number <= SCANS_MOST) return;
@@ -87,7 +86,7 @@ static boolean end_source(j_decompress_ptr library) {
     return TRUE;
 }
 
-/* What is skipped may reach beyond the end, and over the end marker. */
+/* A skip may reach beyond the end, and over the end marker. */
 static void skip_source(j_decompress_ptr library, long count) {
     struct jpeg_source_mgr *source = library->src;
     size_t left = count > 0 ? (size_t)count : 0;
@@ -114,8 +113,8 @@ static void open_source(reading *job) {
 
 /* ---- rows ----------------------------------------------------------------------------------- */
 
-/* From the library's next row up to `end`, from column `left` of the whole image on; false where
- * the data ends first. */
+/* Reads from the library's next row up to `end`, from column `left` of the whole image on; false
+ * where the data ends first. */
 static bool read_rows(reading *job, uint32_t left, uint32_t end) {
     struct jpeg_decompress_struct *library = &job->library;
     size_t components = (size_t)library->output_components;
@@ -180,7 +179,7 @@ static ending read_image(reading *job) {
     job->several = jpeg_has_multiple_scans(library);
     if (library->image_width != frame->width || library->image_height != frame->height ||
         (uint32_t)library->num_components != frame->components || (job->needed && job->several)) {
-        snprintf(job->message, sizeof job->message, "the header is read in two ways");
+        snprintf(job->message, sizeof job->message, "the header is ambiguous");
         return BROKEN;
     }
     library->out_color_space = spaces[frame->components];
@@ -189,12 +188,12 @@ static ending read_image(reading *job) {
     if (!jpeg_start_decompress(library)) return CUT_OFF;
     if (job->needed) return read_region(job);
     if (!read_rows(job, 0, library->output_height)) return CUT_OFF;
-    /* Nothing is lost where the data ends now; Pillow does not mind either. */
+    /* Data that ends here loses nothing; Pillow accepts it, too. */
     jpeg_finish_decompress(library);
     return READ;
 }
 
-/* Leaves what the library allocated to the caller. */
+/* The caller frees what the library allocated. */
 static ending run(reading *job) {
     job->library.err = jpeg_std_error(&job->messages);
     job->library.client_data = job;
@@ -214,7 +213,7 @@ static ending run(reading *job) {
     return read_image(job);
 }
 
-/* ---- what to say ---------------------------------------------------------------------------- */
+/* ---- messages ---------------------------------------------------------------------------- */
 
 static ff_status refuse(const reading *job, ending how, ff_error *error) {
     if (how == NO_MEMORY)

@@ -13,18 +13,19 @@ typedef struct ff_jpeg_frame {
 } ff_jpeg_frame;
 
 /* Writes the whole image, [height, width, components] u8, each side / reduction (1, 2, 4 or 8),
- * rounded up; CMYK as stored. Refused is what Pillow refuses: data that ends before the last row,
- * and what libjpeg cannot go on with (FF_BAD_DATA; FF_NO_MEMORY). With `fill` both give the rows
- * that were read, the others black or white, as Pillow's LOAD_TRUNCATED_IMAGES does. `warning`
- * [FF_DECODE_WARNING_BYTES] says what was odd about what is not refused; else it stays. */
+ * rounded up; CMYK as stored. Refused as in Pillow: data that ends before the last row, and fatal
+ * errors of libjpeg (FF_BAD_DATA; FF_NO_MEMORY). With `fill` both return the rows that were read
+ * and the others black or white, as with Pillow's LOAD_TRUNCATED_IMAGES. `warning`
+ * [FF_DECODE_WARNING_BYTES] gets a warning about an image that is not refused; else it is
+ * unchanged. */
 FF_MUST_USE ff_status ff_jpeg_read(const uint8_t *bytes, size_t length, const ff_jpeg_frame *frame,
                                    uint32_t reduction, bool fill, uint8_t *pixels, char *warning,
                                    ff_error *error);
 
-/* The pixels of a region of a baseline image into the whole one, as the whole read gives them;
- * others stay undefined. True where that was done, and the data runs up to the end marker. False
- * where it cannot be, where anything is odd about the data, or memory is short: then the whole read
- * is to find out what to say about it. */
+/* Reads a region of a baseline image, with the same pixels as a full read; others stay undefined.
+ * True on success with data up to the end marker. False where it is not possible, anything about
+ * the data is unusual, or memory is short: the caller then does the full read, which reports the
+ * problem. */
 bool ff_jpeg_read_part(const uint8_t *bytes, size_t length, const ff_jpeg_frame *frame,
                        const ff_region *needed, uint8_t *pixels);
 

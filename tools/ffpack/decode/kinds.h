@@ -1,5 +1,5 @@
-/* The seam between decode.c and the kinds of images it knows: one entry a kind, defined in
- * KIND.c, listed in decode.c. For files of this room only. */
+/* The interface between decode.c and the kinds of images: one entry per kind, defined in KIND.c,
+ * listed in decode.c. For files of this folder only. */
 #ifndef FF_FFPACK_DECODE_KINDS_H
 #define FF_FFPACK_DECODE_KINDS_H
 
@@ -12,32 +12,30 @@
 typedef struct ff_decode_kind {
     const char *name; /* "JPEG" */
 
-    /* Required. Whether the bytes begin as this kind does. */
+    /* Required. Whether the bytes begin like this kind. */
     bool (*matches)(const uint8_t *bytes, size_t length);
 
     /* Required. Fills width, height (both >= 1) and channels from the header. */
     ff_status (*probe)(const uint8_t *bytes, size_t length, ff_image_info *info, ff_error *error);
 
-    /* Optional: the EXIF orientation, 1 to 8 or FF_EXIF_NONE, as Pillow's getexif sees it; of
+    /* Optional: the EXIF orientation, 1 to 8 or FF_EXIF_NONE, as returned by Pillow's getexif; for
      * bytes that probe accepts. */
     unsigned (*orientation)(const uint8_t *bytes, size_t length);
-    bool always_upright; /* turned so whether or not options->exif asks for it */
+    bool always_upright; /* turned upright even without options->exif */
 
-    /* Optional, both or none: a thread's state, kept from image to image. */
+    /* Optional, both or none: per-thread state, kept from image to image. */
     ff_status (*open)(void **state, ff_error *error);
     void (*close)(void *state);
 
-    /* Required. `info` is probe's, its size already checked against the limit; it and `needed`
-     * are as stored, and so is the image: options->exif is decode.c's. Leaves the image in
-     * options->mode. `needed` as ff_decode's. `warning` [FF_DECODE_WARNING_BYTES] is empty; it may
-     * be written. */
+    /* Required. `info` is probe's, its size already checked against the limit; it, `needed` and the
+     * image are as stored: decode.c handles options->exif. Leaves the image in options->mode.
+     * `needed` as ff_decode's. `warning` [FF_DECODE_WARNING_BYTES] is empty and may be written. */
     ff_status (*decode)(void *state, const uint8_t *bytes, size_t length, const ff_image_info *info,
                         const ff_decode_options *options, const ff_region *needed, ff_image *image,
                         char *warning, ff_error *error);
 } ff_decode_kind;
 
-/* The warning of an image whose end is missing or broken, and that options->allow_truncated takes.
- */
+/* The warning for an image with a missing or broken end that options->allow_truncated accepts. */
 void ff_decode_warn_filled(char *warning, const char *kind);
 
 extern const ff_decode_kind ff_decode_jpeg;

@@ -1,4 +1,4 @@
-/* PNG, by libspng, with Pillow's reading of every colour type (PngImagePlugin.py, Convert.c):
+/* PNG, by libspng, with every colour type read as by Pillow (PngImagePlugin.py, Convert.c):
  *   grey, 1 to 8 bits   scaled to 0..255
  *   grey, 16 bits       clipped to 255 (Pillow's mode I; libspng would give the high byte)
  *   grey + alpha, RGB, RGBA: alpha dropped, of 16 bits the high byte
@@ -6,8 +6,8 @@
  *                       that value (Pillow's palettes start as a grey ramp)
  * Gamma, colour profiles, background and transparency are ignored.
  *
- * Only the chunks that hold the picture reach libspng (IHDR, PLTE of palette images, IDAT, IEND):
- * an odd text, profile or time cannot fail an image, nor unpack to gigabytes.
+ * libspng only gets the chunks that hold the picture (IHDR, PLTE of palette images, IDAT, IEND): a
+ * broken text, profile or time chunk cannot fail an image or unpack to gigabytes.
  *
  * Stricter than Pillow: the checksums of those chunks must be right. */
 #include "tools/ffpack/decode/kinds.h"
@@ -25,7 +25,7 @@ enum {
     SIGNATURE_BYTES = 8,
     HEADER_BYTES = 33,   /* signature, and IHDR with its length, name and checksum */
     CHUNK_EXTRA = 12,    /* length, name and checksum of a chunk */
-    DEFLATE_RATIO = 1040 /* more than deflate can reach: 258 bytes from 2 bits */
+    DEFLATE_RATIO = 1040 /* above deflate's maximum: 258 bytes from 2 bits */
 };
 enum { GREY = 0, RGB = 2, PALETTE = 3, GREY_ALPHA = 4, RGB_ALPHA = 6 }; /* colour types */
 
@@ -90,7 +90,7 @@ static ff_status probe(const uint8_t *bytes, size_t length, ff_image_info *info,
 typedef struct stream {
     const uint8_t *bytes;
     size_t length, position;
-    size_t open; /* bytes of the current chunk (or the signature) still to be given */
+    size_t open; /* bytes of the current chunk (or the signature) still to be passed */
     bool has_palette;
 } stream;
 
@@ -165,7 +165,7 @@ static void drop_alpha(uint8_t *pixels, size_t count, int depth) {
 }
 
 /* Rows of packed indexes at the start of `pixels`, in place to RGB: from the last pixel on, whose
- * three bytes lie after every index not read yet. */
+ * three bytes are after every index not read yet. */
 static void look_up_palette(uint8_t *pixels, uint32_t width, uint32_t height, int depth,
                             const struct spng_plte *palette) {
     uint8_t colors[256][3];
@@ -196,8 +196,7 @@ static int run_spng(spng_ctx *context, stream *from, int format, ff_image *image
     if (!code && size != bytes_wanted) code = SPNG_EBUFSIZ;
     if (!code && from->has_palette) code = spng_get_plte(context, palette);
     if (!code) code = spng_decode_image(context, image->pixels, size, format, 0);
-    /* What lies after the last pixel: a wrong checksum there is an error, its absence is none,
-     * as for Pillow. */
+    /* After the last pixel a wrong checksum is an error, a missing one is not, as in Pillow. */
     if (!code) {
         code = spng_decode_chunks(context);
         if (code == SPNG_IO_EOF) code = 0;
@@ -231,7 +230,7 @@ static ff_status decode_whole(const uint8_t *bytes, size_t length, const ff_imag
                    .length = length,
                    .open = SIGNATURE_BYTES,
                    .has_palette = found.color == PALETTE};
-    /* libspng adds the pixels of packed interlaced rows to what is there. */
+    /* libspng adds the pixels of packed interlaced rows to the buffer. */
     if (found.color == PALETTE) memset(image->pixels, 0, (size_t)decoded_bytes);
     struct spng_plte palette = {0};
     int code = run_spng(context, &from, format, image, decoded_bytes, &palette);

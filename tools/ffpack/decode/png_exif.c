@@ -11,7 +11,7 @@
 
 enum { SIGNATURE_BYTES = 8, CHUNK_EXTRA = 12, TEXT_MOST = 1 << 20 };
 
-/* Bytes of a text chunk after its key; NULL where the key is another. */
+/* The bytes of a text chunk after its key; NULL for another key. */
 static const uint8_t *behind_key(const uint8_t *data, size_t *size, const char *key) {
     size_t key_bytes = strlen(key) + 1;
     if (*size < key_bytes || memcmp(data, key, key_bytes) != 0) return NULL;
@@ -32,7 +32,7 @@ static char *copy_text(const uint8_t *data, size_t size, bool packed) {
     return text;
 }
 
-/* "\nexif\n  LENGTH\nHEXADECIMAL...", as ImageMagick writes it: what follows the third line. */
+/* "\nexif\n LENGTH\nHEXADECIMAL...", as ImageMagick writes it: the part after the third line. */
 static unsigned raw_profile_orientation(char *text) {
     char *at = text;
     for (int line = 0; line < 3 && at; line++) {

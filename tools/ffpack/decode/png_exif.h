@@ -1,5 +1,6 @@
-/* The EXIF orientation of a PNG as Pillow's getexif sees it (PngImagePlugin.py): of an eXIf chunk,
- * else of ImageMagick's text "Raw profile type exif", else of Adobe's XMP. The last of each counts.
+/* The EXIF orientation of a PNG as returned by Pillow's getexif (PngImagePlugin.py): from an eXIf
+ * chunk, else from ImageMagick's text "Raw profile type exif", else from Adobe's XMP. The last of
+ * each is used.
  *
  * Texts are unpacked to at most 1 MiB (Pillow's MAX_TEXT_CHUNK). Thread-safe. */
 #ifndef FF_FFPACK_PNG_EXIF_H
@@ -8,7 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* 1 to 8, 0 where it has none. `bytes` begin with the signature. Where there is no memory: 0. */
+/* 1 to 8, 0 where it has none. `bytes` begin with the signature. 0 also when out of memory. */
 unsigned ff_png_orientation(const uint8_t *bytes, size_t length);
 
 #endif

@@ -15,7 +15,7 @@ static const struct {
 } passes[PASSES] = {{0, 0, 8, 8}, {4, 0, 8, 8}, {0, 4, 4, 8}, {2, 0, 4, 4},
                     {0, 2, 2, 4}, {1, 0, 2, 2}, {0, 1, 1, 2}};
 
-/* Rows and their bytes, with the one of the filter; 0 rows where the pass is empty. */
+/* Rows and their bytes, filter byte included; 0 rows if the pass is empty. */
 typedef struct pass {
     uint64_t rows, row_bytes;
 } pass;
@@ -35,7 +35,7 @@ static uint64_t plan_passes(uint32_t width, uint32_t height, unsigned pixel_bits
     return all;
 }
 
-/* The packed pixels: what there is of the chunks of them that follow each other. */
+/* The compressed pixels: the consecutive IDAT chunks, as far as they exist. */
 typedef struct packed {
     const uint8_t *bytes;
     size_t length, at; /* of the current chunk */
@@ -43,7 +43,7 @@ typedef struct packed {
     z_stream stream;
 } packed;
 
-/* Gives zlib as much as Pillow would; false at the end. */
+/* Passes zlib as much as Pillow would; false at the end. */
 static bool take_more(packed *from) {
     enum { READ_BYTES = 65536 };
     while (from->length - from->at >= 8 && memcmp(from->bytes + from->at + 4, "IDAT", 4) == 0) {
@@ -62,8 +62,8 @@ static bool take_more(packed *from) {
     return false;
 }
 
-/* Unpacks a row as Pillow does: an error of zlib takes the row with it, even after its last byte.
- * False where it is the last one; *whole tells whether it counts. */
+/* Unpacks a row as Pillow does: a zlib error loses the row, even after its last byte. False for the
+ * last row; *whole = whether it is used. */
 static bool unpack_row(packed *from, uint8_t *row, uint64_t row_bytes, bool *whole) {
     uint64_t got = 0;
     int code = Z_OK;
@@ -106,7 +106,7 @@ static void put_chunk(uint8_t **to, const char *name, const uint8_t *data, size_
     *to += size + CHUNK_EXTRA;
 }
 
-/* The signature and the chunks that matter before the pixels, then the rows, then the end. */
+/* Writes the signature and the needed chunks before the pixels, then the rows, then the end. */
 static ff_status write_png(const uint8_t *bytes, size_t pixels_at, const uint8_t *rows,
                            uint64_t size, uint8_t **repaired, size_t *repaired_length,
                            ff_error *error) {
@@ -140,7 +140,7 @@ ff_status ff_png_repair(const uint8_t *bytes, size_t length, uint32_t width, uin
                         size_t *repaired_length, ff_error *error) {
     *repaired = NULL;
     size_t at = SIGNATURE_BYTES;
-    /* Everything before the pixels must be whole. */
+    /* Everything before the pixels must be complete. */
     while (length - at >= 8 && memcmp(bytes + at + 4, "IDAT", 4) != 0) {
         uint64_t chunk = (uint64_t)ff_load_be32(bytes + at) + CHUNK_EXTRA;
         if (chunk > length - at || memcmp(bytes + at + 4, "IEND", 4) == 0) break;

@@ -1,6 +1,6 @@
-/* A PNG whose pixels are cut off or broken, made whole as Pillow's LOAD_TRUNCATED_IMAGES shows it
+/* Completes a PNG whose pixels are truncated or broken as Pillow's LOAD_TRUNCATED_IMAGES does
  * (PngImagePlugin.py, ZipDecode.c): the rows before the damage, and 0 after them. Checksums of
- * pixels do not matter then; those of header and palette do. */
+ * pixels are ignored; those of header and palette are checked. */
 #ifndef FF_FFPACK_PNG_REPAIR_H
 #define FF_FFPACK_PNG_REPAIR_H
 
@@ -10,10 +10,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* `*repaired` [*repaired_length] = a PNG of the same header and palette with all of its rows; to be
- * released with free(). `pixel_bits` is what a pixel takes. The bytes begin with the signature and
- * a header that holds, whose size is within the caller's limit. FF_BAD_DATA where the pixels do not
- * even begin, FF_NO_MEMORY; *repaired = NULL then. */
+/* `*repaired` [*repaired_length] = a PNG with the same header and palette and all rows, released
+ * with free(). `pixel_bits`: bits per pixel. The bytes must begin with the signature and a valid
+ * header, with a size within the caller's limit. FF_BAD_DATA where the pixels do not even begin,
+ * FF_NO_MEMORY; *repaired = NULL then. */
 FF_MUST_USE ff_status ff_png_repair(const uint8_t *bytes, size_t length, uint32_t width,
                                     uint32_t height, unsigned pixel_bits, bool interlaced,
                                     uint8_t **repaired, size_t *repaired_length, ff_error *error);

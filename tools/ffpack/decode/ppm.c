@@ -1,4 +1,4 @@
-/* PPM, PGM and PBM (Netpbm's formats P1 to P6), by own code, with Pillow's reading of them
+/* PPM, PGM and PBM (Netpbm's formats P1 to P6), own code, read as Pillow reads them
  * (PpmImagePlugin.py, version 11):
  *   P1 P4  black and white        1 is black
  *   P2 P5  grey                   up to 255: round(v / maxval * 255), halves to even;
@@ -6,8 +6,8 @@
  *   P3 P6  red, green, blue       round(v / maxval * 255), halves to even
  * A value above maxval is an error in a plain file (P1 to P3) and clipped in a raw one.
  *
- * A plain file that is cut off is refused with allow_truncated too. (Pillow 9.4 puts a number that
- * a block of 1 MiB ends within in front of every later block, and repeats it up to the last pixel.)
+ * A truncated plain file is refused even with allow_truncated. (Pillow 9.4 prefixes a number cut by
+ * the end of a 1 MiB block to every later block, and repeats it up to the last pixel.)
  *
  * Stricter than Pillow: numbers are digits only (Python's int() takes "+1" and "1_0"). */
 #include "tools/ffpack/decode/kinds.h"
@@ -110,7 +110,7 @@ static ff_status cut_off(size_t length, ff_error *error) {
                    "truncated PPM: its %zu bytes end before the image is complete", length);
 }
 
-/* P4, P5, P6. Pillow fills what is missing only where it takes the values as they are. */
+/* P4, P5, P6. Pillow fills missing values only where it does not scale them. */
 static ff_status read_raw(const uint8_t *bytes, size_t length, const header *of, bool fill,
                           ff_image *image, char *warning, ff_error *error) {
     unsigned value_bytes = of->most > 255 ? 2 : 1;
@@ -176,7 +176,7 @@ static ff_status bad_byte(const plain *from, int byte, const char *wanted, ff_er
                    (unsigned)byte, from->end - from->at + 1, wanted);
 }
 
-/* P1: every digit is a pixel. What follows the last one in its block is looked at too. */
+/* P1: every digit is a pixel. Bytes after the last one in its block are checked, too. */
 static ff_status read_bits(plain *from, ff_error *error) {
     while (from->out < from->out_end && from->at < from->end) {
         const uint8_t *end = block_end(from);
@@ -189,7 +189,7 @@ static ff_status read_bits(plain *from, ff_error *error) {
     return FF_OK;
 }
 
-/* A number as it is put together. */
+/* A number being parsed. */
 typedef struct number {
     unsigned digits;
     uint64_t value;
@@ -230,7 +230,7 @@ static ff_status read_numbers(plain *from, ff_error *error) {
 static ff_status read_plain(const uint8_t *bytes, size_t length, const header *of, ff_image *image,
                             ff_error *error) {
     uint64_t values = of->width * of->height * channels_of(of);
-    /* Every value takes a byte, and one beside it where it is a number. */
+    /* Every value takes at least a byte, and numbers a separator. */
     uint64_t least = of->magic == 1 ? values : 2 * values - 1;
     if (least > length - of->data) return cut_off(length, error);
     FF_TRY(

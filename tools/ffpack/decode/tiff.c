@@ -1,6 +1,6 @@
-/* TIFF, the first image, as Pillow gives it (TiffImagePlugin.py and TiffDecode.c, version 11);
- * tiff_image.h says what is read. Pillow turns every TIFF upright by its orientation, asked or not;
- * so does this. (Its exif_transpose then turns the image once more; that is not followed.)
+/* TIFF, the first image, as Pillow reads it (TiffImagePlugin.py and TiffDecode.c, version 11);
+ * tiff_image.h lists what is read. Pillow always turns a TIFF upright by its orientation; so does
+ * this. (Its exif_transpose then turns the image once more; that is not followed.)
  *
  * Uncompressed images are read here, straight from the file, as by Pillow's decoder of raw data;
  * compressed ones by libtiff (tiff_packed.h). */
@@ -43,8 +43,8 @@ static uint32_t least(uint32_t a, uint32_t b) {
 
 /* ---- uncompressed --------------------------------------------------------------------------- */
 
-/* Where the blocks lie. Pillow takes a block's rows as they come, without padding but at the right
- * edge, where a tile is wider than what is seen of it. */
+/* The layout of the blocks. Pillow reads a block's rows without padding, except at the right edge,
+ * where a tile is wider than its visible part. */
 typedef struct grid {
     uint64_t across, down, planes;
     unsigned plane_samples;
@@ -95,7 +95,7 @@ static ff_status cut_off(size_t length, ff_error *error) {
                    "truncated TIFF: its %zu bytes end before the image is complete", length);
 }
 
-/* A block in the file: its visible rows, and how many of them are there. */
+/* A block in the file: its visible rows, and how many of them exist. */
 typedef struct block {
     uint32_t x, y, width, height;
     const uint8_t *rows;
@@ -137,7 +137,7 @@ static ff_status place_blocks(const ff_tiff_image *of, const grid *in, uint64_t 
             return ff_fail(error, FF_BAD_DATA,
                            "a TIFF of %u bits in tiles of %u pixels is not read", of->layout.depth,
                            of->block_width);
-        /* Pillow leaves the pixels of blocks that are not listed; it is planes that it cannot. */
+        /* Pillow ignores blocks that are not listed, but not with planes. */
         bool missing = index >= of->offsets.count;
         bool cut = found[plane].there < found[plane].height && (!missing || in->planes > 1);
         if (cut && !fill) return cut_off(of->file.length, error);
@@ -155,7 +155,7 @@ static ff_status place_blocks(const ff_tiff_image *of, const grid *in, uint64_t 
     return FF_OK;
 }
 
-/* Pixels of samples that are 0, as Pillow's images begin: not always black. */
+/* Initialises pixels from samples of 0, as Pillow does: not always black. */
 static void clear(const ff_tiff_image *of, ff_image *image) {
     static const uint8_t zeros[FF_TIFF_SAMPLES_MOST * 4];
     ff_tiff_layout layout = of->layout;
@@ -171,7 +171,7 @@ static ff_status read_uncompressed(const ff_tiff_image *of, bool fill, ff_image 
     grid in;
     FF_TRY(plan_grid(of, &in, error));
     uint64_t wanted = in.across * in.down * in.planes;
-    /* Refused before the pixels are allocated; blocks may be missing, what is there may not. */
+    /* Refused before the pixels are allocated; blocks may be missing, but not incomplete. */
     uint64_t bits = (uint64_t)of->width * of->height * of->layout.samples * of->layout.depth;
     if (!fill && of->offsets.count == wanted && bits / 8 > of->file.length)
         return cut_off(of->file.length, error);

@@ -1,9 +1,9 @@
-/* The tags of a TIFF file (TIFF 6.0, section 2; BigTIFF too) or of an EXIF record, which is one.
- * Read as Pillow reads them (TiffImagePlugin.py, ImageFileDirectory_v2.load): tags of unknown types
- * and without values are skipped; a directory that is cut off, or values that are, end it; of a tag
- * that comes twice the last counts (for the caller to see to).
+/* The tags of a TIFF file (TIFF 6.0, section 2; BigTIFF too) or of an EXIF record, which has the
+ * same form. Read as Pillow reads them (TiffImagePlugin.py, ImageFileDirectory_v2.load): tags of
+ * unknown types and without values are skipped; a truncated directory, or truncated values, end it;
+ * of repeated tags the last is used (by the caller).
  *
- * Nothing is copied or allocated: views live as long as the bytes. Thread-safe. */
+ * Nothing is copied or allocated: views are valid as long as the bytes. Thread-safe. */
 #ifndef FF_FFPACK_TIFF_DIRECTORY_H
 #define FF_FFPACK_TIFF_DIRECTORY_H
 
@@ -18,7 +18,7 @@ typedef struct ff_tiff_file {
     bool wide; /* BigTIFF: offsets and counts of 64 bits */
 } ff_tiff_file;
 
-/* Types of values, beside the integers. */
+/* Types of values besides integers. */
 enum {
     FF_TIFF_BYTE = 1,
     FF_TIFF_ASCII = 2,
@@ -45,10 +45,10 @@ typedef struct ff_tiff_cursor {
 /* Whether the bytes begin with a header that Pillow knows; fills *file then. */
 bool ff_tiff_open(ff_tiff_file *file, const uint8_t *bytes, size_t length);
 
-/* Where the header says that the first directory lies; 0 where it says nowhere. */
+/* The offset of the first directory from the header; 0 = none. */
 uint64_t ff_tiff_first(const ff_tiff_file *file);
 
-/* Goes over the directory at `offset`, which may lie anywhere. */
+/* Starts iterating the directory at `offset`, which may be anywhere. */
 void ff_tiff_begin(ff_tiff_cursor *cursor, const ff_tiff_file *file, uint64_t offset);
 bool ff_tiff_next(ff_tiff_cursor *cursor, ff_tiff_entry *entry);
 

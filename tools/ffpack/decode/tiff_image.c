@@ -26,7 +26,7 @@ enum {
     TAG_WINDOWS_PHOTO = 0xbc01
 };
 
-/* The tags that count, as they come; count 0 where one is missing. */
+/* The tags used; count 0 where one is missing. */
 typedef struct tags {
     ff_tiff_entry width, height, bits, compression, photometric, fill_order, strip_offsets, samples;
     ff_tiff_entry rows_per_strip, planar, color_map, tile_width, tile_height, tile_offsets;
@@ -66,7 +66,7 @@ static uint32_t value_of(const ff_tiff_file *file, const ff_tiff_entry *entry, u
     return value > UINT32_MAX ? UINT32_MAX : (uint32_t)value;
 }
 
-/* What OPEN_INFO is looked up by. */
+/* The key of OPEN_INFO. */
 typedef struct key {
     uint32_t photometric, format, fill_order, depth, samples;
     uint32_t extra[FF_TIFF_SAMPLES_MOST], extra_count;
@@ -96,7 +96,7 @@ static ff_status read_key(key *out, const ff_tiff_file *file, const tags *in, bo
     if (out->samples == 0 || out->samples > FF_TIFF_SAMPLES_MOST)
         return ff_fail(error, FF_BAD_DATA, "a TIFF of %u samples a pixel; 1 to %d are read",
                        out->samples, FF_TIFF_SAMPLES_MOST);
-    /* One number of bits stands for all samples; what is too many is ignored. */
+    /* A single bit count applies to all samples; extra counts are ignored. */
     if (in->bits.count > 1 && in->bits.count < out->samples)
         return ff_fail(error, FF_BAD_DATA, "broken TIFF: %u samples a pixel, but bits for %u",
                        out->samples, (unsigned)in->bits.count);
@@ -212,7 +212,7 @@ static ff_status find_blocks(ff_tiff_image *out, const tags *in, ff_error *error
     out->block_width = out->tiled ? value_of(file, &in->tile_width, 0) : out->width;
     out->block_height = out->tiled ? value_of(file, &in->tile_height, 0)
                                    : value_of(file, &in->rows_per_strip, out->height);
-    /* libtiff sees to the blocks of compressed images. */
+    /* libtiff handles the blocks of compressed images. */
     if (out->compression != FF_TIFF_UNCOMPRESSED) return FF_OK;
     if (out->offsets.count == 0)
         return ff_fail(error, FF_BAD_DATA, "broken TIFF: neither strips nor tiles");
@@ -279,7 +279,7 @@ static unsigned load_small(const ff_tiff_layout *layout, const uint8_t *row, siz
     size_t bit = index * layout->depth;
     unsigned byte = row[bit / 8], place = (unsigned)(bit % 8);
     if (layout->depth == 8 && !layout->reversed) return byte;
-    if (layout->reversed) { /* Pillow turns the bits of every byte */
+    if (layout->reversed) { /* Pillow reverses the bits of every byte */
         byte = (byte & 0x0f) << 4 | byte >> 4;
         byte = (byte & 0x33) << 2 | (byte >> 2 & 0x33);
         byte = (byte & 0x55) << 1 | (byte >> 1 & 0x55);

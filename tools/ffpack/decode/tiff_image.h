@@ -1,10 +1,12 @@
-/* What a TIFF file's first directory says of its image, and how its samples become pixels, as
- * Pillow understands both (TiffImagePlugin.py, OPEN_INFO and _setup; libImaging/Unpack.c and
- * Convert.c; version 11, but for what it lost since 9.4: signed 16 bits packed by a big-endian
- * writer, planes of RGB with an unspecified sample): grey, 1, 2, 4, 8 bits    scaled to 0..255,
- * white where 0 is white grey, 12, 16, 32 bits    clipped to 0..255, floats cut to whole numbers,
- * never inverted grey with alpha          alpha dropped RGB, 8 or 16 bits        of 16 the high
- * byte; further samples dropped, but where alpha is associated (premultiplied), v * 255 / alpha
+/* Parses a TIFF file's first directory and converts samples to pixels, as Pillow does
+ * (TiffImagePlugin.py, OPEN_INFO and _setup; libImaging/Unpack.c and Convert.c; version 11, plus
+ * what it lost since 9.4: signed 16 bits packed by a big-endian writer, planes of RGB with an
+ * unspecified sample):
+ *   grey, 1, 2, 4, 8 bits    scaled to 0..255, inverted where 0 is white
+ *   grey, 12, 16, 32 bits    clipped to 0..255, floats truncated, never inverted
+ *   grey with alpha          alpha dropped
+ *   RGB, 8 or 16 bits        of 16 the high byte; further samples dropped, except that with
+ *                            associated (premultiplied) alpha it is v * 255 / alpha
  *   palette                  its colour, the high byte of the map's values, black beyond its end
  *   CMYK, 8 or 16 bits       255 - K, less that of C, M, Y
  *   YCbCr                    by libtiff
@@ -34,7 +36,7 @@ typedef struct ff_tiff_layout {
     unsigned samples; /* of a pixel, 1 to FF_TIFF_SAMPLES_MOST */
     ff_tiff_numbers numbers;
     bool inverted;      /* 0 is white */
-    bool reversed;      /* the first pixel lies in a byte's lowest bits */
+    bool reversed;      /* the first pixel is in a byte's lowest bits */
     bool premultiplied; /* RGB: the fourth sample is alpha, and the others contain it */
     bool big_endian;    /* samples of 16 and 32 bits */
     uint8_t palette[256][3];
@@ -45,9 +47,10 @@ typedef struct ff_tiff_image {
     ff_tiff_layout layout;
     uint32_t width, height;
     unsigned compression, orientation;
-    uint32_t extra_count, first_extra;  /* samples beside the colours, what the first one means */
-    bool planes;                        /* each sample in a plane of its own */
-    bool tiled;                         /* else in strips */
+    uint32_t extra_count,
+        first_extra; /* samples besides the colours, and the meaning of the first */
+    bool planes;     /* each sample in a separate plane */
+    bool tiled;      /* else in strips */
     uint32_t block_width, block_height; /* of a tile or strip */
     ff_tiff_entry offsets;              /* of tiles or strips; count 0 where not given */
 } ff_tiff_image;
@@ -63,8 +66,8 @@ uint32_t ff_tiff_channels(const ff_tiff_layout *layout);
 void ff_tiff_unpack(const ff_tiff_layout *layout, const uint8_t *samples, uint32_t count,
                     uint8_t *pixels);
 
-/* A row of `count` pixels whose samples (of whole bytes) lie in planes[layout->samples], side by
- * side into `row`, for ff_tiff_unpack. */
+/* A row of `count` pixels whose samples (of whole bytes) are in planes[layout->samples], to
+ * interleaved samples in `row`, for ff_tiff_unpack. */
 void ff_tiff_interleave(const ff_tiff_layout *layout, const uint8_t *const *planes, uint32_t count,
                         uint8_t *row);
 

@@ -15,8 +15,7 @@ static uint32_t least(uint32_t a, uint32_t b) {
     return a < b ? a : b;
 }
 
-/* The file in memory, and the error that libtiff spoke of last: what it can go on after comes
- * before what made it stop. */
+/* The file in memory, and libtiff's last error: recoverable ones come before the fatal one. */
 typedef struct memory {
     const uint8_t *bytes;
     size_t length;
@@ -110,7 +109,7 @@ static TIFF *open_tiff(memory *from, uint64_t most_bytes) {
     TIFFOpenOptionsFree(options);
     return tiff;
 #else
-    /* Older versions know handlers of the whole process only: none, as Pillow sets too. */
+    /* Older versions only have process-wide handlers: set none, as Pillow does. */
     (void)most_bytes;
     TIFFSetErrorHandler(NULL);
     TIFFSetWarningHandler(NULL);
@@ -124,11 +123,11 @@ static ff_status fail_tiff(const memory *from, const char *what, ff_error *error
                    from->message);
 }
 
-/* The blocks of an image as libtiff delivers them, and room for one of each plane. */
+/* The blocks of an image as decoded by libtiff, and buffers for one of each plane. */
 typedef struct blocks {
     TIFF *tiff;
     const ff_tiff_image *of;
-    ff_tiff_layout layout; /* of the samples that libtiff gives */
+    ff_tiff_layout layout; /* of the samples from libtiff */
     unsigned planes;
     uint32_t width, height;
     uint64_t bytes, row_bytes;
@@ -175,7 +174,7 @@ static ff_status measure_blocks(blocks *out, const memory *from, uint64_t pixel_
     return FF_OK;
 }
 
-/* Reads the block at x, y of each plane, and puts what is seen of it into the image. */
+/* Reads the block at x, y of each plane, and copies its visible part to the image. */
 static ff_status place_decoded(blocks *in, memory *from, uint32_t x, uint32_t y, ff_image *image,
                                ff_error *error) {
     uint32_t width = least(in->width, in->of->width - x);
@@ -205,8 +204,8 @@ static ff_status place_decoded(blocks *in, memory *from, uint32_t x, uint32_t y,
     return FF_OK;
 }
 
-/* The samples as libtiff gives them: in the machine's byte order (which Pillow forgets of 32 bits),
- * with the first pixel in the highest bits, YCbCr of a JPEG as RGB. */
+/* The samples as libtiff gives them: in native byte order (which Pillow ignores for 32 bits), with
+ * the first pixel in the highest bits, YCbCr of a JPEG as RGB. */
 static ff_status open_blocks(blocks *out, const memory *from, bool jpeg_as_rgb, ff_error *error) {
     ff_tiff_layout *layout = &out->layout;
     *layout = out->of->layout;
@@ -226,7 +225,8 @@ static ff_status open_blocks(blocks *out, const memory *from, bool jpeg_as_rgb, 
         uint16_t count = 0, *extra = NULL;
         TIFFGetFieldDefaulted(out->tiff, TIFFTAG_EXTRASAMPLES, &count, &extra);
         bool unspecified = count >= 1 && extra[0] == EXTRASAMPLE_UNSPECIFIED;
-        /* Pillow's mode is RGBA also where the file does not say so; libtiff says unspecified. */
+        /* Pillow's mode is RGBA even where the file does not say so; libtiff reports
+         * unspecified. */
         layout->premultiplied |= unspecified && out->of->extra_count == 0;
     }
     return FF_OK;
@@ -327,7 +327,7 @@ ff_status ff_tiff_read_packed(const ff_tiff_image *of, uint64_t pixel_limit, ff_
                        of->width, of->height);
     TIFF *tiff = open_tiff(&from, pixel_limit < INT32_MAX ? pixel_limit * 8 : INT64_MAX);
     if (!tiff) return fail_tiff(&from, "libtiff refuses it", error);
-    from.message[0] = '\0'; /* it could be opened after all */
+    from.message[0] = '\0'; /* it was opened successfully */
     ff_status status = read_open(tiff, &from, of, pixel_limit, image, error);
     TIFFClose(tiff);
     return status;

@@ -2,8 +2,8 @@
 
 #include <string.h>
 
-/* Every orientation, as what it does to the upright image to get the stored one: x and y change
- * places, then the stored axes are mirrored. (Pillow, ImageOps.py and libImaging/Geometry.c) */
+/* Every orientation, as the steps from the upright image to the stored one: swap x and y, then
+ * mirror the stored axes. (Pillow, ImageOps.py and libImaging/Geometry.c) */
 static const struct {
     bool swap, mirror_x, mirror_y;
 } turns[] = {
@@ -26,8 +26,8 @@ ff_region ff_upright_stored_region(unsigned orientation, const ff_region *uprigh
     return stored;
 }
 
-/* A square of the upright image, small enough that the rows it comes from stay in the cache. The
- * steps are those in the stored image for one pixel to the right and one down. */
+/* A square of the upright image, small enough that its source rows stay in the cache. `right` and
+ * `down` are the steps in the stored image for one pixel in the upright one. */
 static void turn_square(const uint8_t *from, ptrdiff_t right, ptrdiff_t down, uint8_t *to,
                         size_t row_bytes, uint32_t width, uint32_t height, uint32_t channels) {
     for (uint32_t y = 0; y < height; y++, from += down, to += row_bytes) {

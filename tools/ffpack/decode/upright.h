@@ -4,10 +4,10 @@
 
 #include "tools/ffpack/decode/decode.h"
 
-/* Whether width and height change places (orientations 5 to 8). */
+/* Whether width and height are swapped (orientations 5 to 8). */
 bool ff_upright_swaps(unsigned orientation);
 
-/* Where the region of the upright image lies in the stored one, of width x height as stored. */
+/* Maps a region of the upright image to the stored one, of width x height as stored. */
 ff_region ff_upright_stored_region(unsigned orientation, const ff_region *upright, uint32_t width,
                                    uint32_t height);
 

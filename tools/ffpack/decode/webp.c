@@ -1,10 +1,10 @@
-/* WebP, lossy and lossless, by libwebp, with Pillow's reading of it (WebPImagePlugin.py and
- * _webp.c, version 11): alpha is dropped; of an animation the first frame counts, on a canvas that
- * is black where the frame leaves it. (libwebp's WebPAnimDecoder, which Pillow uses, blends later
- * frames only: the first one is decoded as it is.) The whole file must be there, later frames too.
+/* WebP, lossy and lossless, by libwebp, read as by Pillow (WebPImagePlugin.py and _webp.c, version
+ * 11): alpha is dropped; of an animation the first frame is used, on a black canvas. (libwebp's
+ * WebPAnimDecoder, which Pillow uses, blends later frames only: the first one is decoded without
+ * blending.) The file must be complete, including later frames.
  *
- * Memory: libwebp needs a few bytes a pixel beside the image, at most what the pixel limit allows.
- */
+ * Memory: libwebp needs a few bytes per pixel besides the image, at most what the pixel limit
+ * allows. */
 #include "tools/ffpack/decode/kinds.h"
 
 #include "format/base/bytes.h"
@@ -25,7 +25,7 @@ static bool matches(const uint8_t *bytes, size_t length) {
 static ff_status fail(VP8StatusCode code, size_t length, ff_error *error) {
     static const char *const reasons[] = {
         [VP8_STATUS_INVALID_PARAM] = "a value that WebP does not have",
-        [VP8_STATUS_BITSTREAM_ERROR] = "its data does not hold together",
+        [VP8_STATUS_BITSTREAM_ERROR] = "its data is inconsistent",
         [VP8_STATUS_UNSUPPORTED_FEATURE] = "a feature that libwebp does not know",
         [VP8_STATUS_USER_ABORT] = "stopped",
     };

@@ -75,7 +75,7 @@ static void padded_size(const ff_geometry *geometry, uint32_t *width, uint32_t *
     if (*height < *width) *height = *width;
 }
 
-/* The sides that a resize in proportion gives. Sides up to 2^32 of any image and sizes up to
+/* The sides after a proportional resize. Sides up to 2^32 of any image and sizes up to
  * FF_SIDE_LIMIT, so the products are exact in a double. */
 static void proportions(const ff_geometry *geometry, uint32_t small, uint32_t large,
                         double *short_side, double *long_side) {
@@ -143,8 +143,8 @@ ff_crop_span ff_geometry_crop_span(uint32_t size, uint32_t wanted) {
     return (ff_crop_span){.start = start, .length = wanted};
 }
 
-/* What is made of an image: its size after the resize, which window of that is kept, and where it
- * lies in the output. */
+/* The steps for an image: its size after the resize, the window of it that is kept, and its
+ * position in the output. */
 typedef struct steps {
     uint32_t width, height;
     ff_crop_span across, down;
@@ -161,8 +161,8 @@ static ff_status find_steps(const ff_geometry *geometry, uint32_t width, uint32_
     return FF_OK;
 }
 
-/* The part of start .. start + length - 1 that lies in the `size` pixels after `padding` zeros; at
- * least one of them. */
+/* The part of start .. start + length - 1 inside the `size` pixels after `padding` zeros; at least
+ * one of them. */
 static void within(uint32_t *start, uint32_t *length, uint32_t padding, uint32_t size) {
     uint32_t end = *start + *length;
     *start = *start > padding ? *start - padding : 0;

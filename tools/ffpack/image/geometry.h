@@ -24,7 +24,7 @@ typedef enum ff_resize_kind {
     FF_RESIZE_EXACT  /* to resize_height x resize_width, whatever the proportions */
 } ff_resize_kind;
 
-/* Zero-initialised: nothing is done. */
+/* Zero-initialised: no change. */
 typedef struct ff_geometry {
     bool pad_square;
     ff_resize_kind resize;
@@ -35,28 +35,28 @@ typedef struct ff_geometry {
     uint32_t crop_height, crop_width; /* both 0 = no crop */
 } ff_geometry;
 
-/* The values of --resize and --center-crop: "N" or "HxW". FF_USAGE with a sentence that names
- * `option` where the text is neither, or a side is 0 or above FF_SIDE_LIMIT. */
+/* The values of --resize and --center-crop: "N" or "HxW". FF_USAGE naming `option` where the text
+ * is neither, or a side is 0 or above FF_SIDE_LIMIT. */
 FF_MUST_USE ff_status ff_geometry_parse_resize(ff_geometry *geometry, const char *option,
                                                const char *text, ff_error *error);
 FF_MUST_USE ff_status ff_geometry_parse_crop(ff_geometry *geometry, const char *option,
                                              const char *text, ff_error *error);
 
-/* Whether images of every size come out as one size: an exact resize, a crop, or squares of a given
+/* Whether images of all sizes become one size: an exact resize, a crop, or squares of a given
  * side. */
 bool ff_geometry_is_fixed(const ff_geometry *geometry);
 
-/* Whether samples keep sizes of their own, up to max_side. */
+/* Whether samples have different sizes, up to max_side. */
 bool ff_geometry_is_variable(const ff_geometry *geometry);
 
-/* The size that an image of width x height (each >= 1) comes out with. FF_BAD_DATA where a side
- * would exceed FF_SIDE_LIMIT. */
+/* The output size of an image of width x height (each >= 1). FF_BAD_DATA where a side would exceed
+ * FF_SIDE_LIMIT. */
 FF_MUST_USE ff_status ff_geometry_output_size(const ff_geometry *geometry, uint32_t width,
                                               uint32_t height, uint32_t *output_width,
                                               uint32_t *output_height, ff_error *error);
 
-/* Where a CenterCrop to `wanted` lies on an axis of `size`: `length` pixels from `start` on, after
- * `padding` zeros. */
+/* A CenterCrop to `wanted` on an axis of `size`: `length` pixels from `start` on, after `padding`
+ * zeros. */
 typedef struct ff_crop_span {
     uint32_t start, length, padding;
 } ff_crop_span;
@@ -75,15 +75,15 @@ FF_MUST_USE ff_status ff_geometry_needed(const ff_geometry *geometry, uint32_t w
                                          ff_region *needed, ff_error *error);
 
 /* The largest of 8, 4, 2 and 1 by which an image of width x height may be divided before the
- * resize, so that no side falls below the resize's (Image.draft in PIL/JpegImagePlugin.py). Its
- * result is another one than that of the whole image. FF_BAD_DATA as ff_geometry_output_size. */
+ * resize, so that no side falls below the resize's (Image.draft in PIL/JpegImagePlugin.py). The
+ * result differs from that of the full image. FF_BAD_DATA as ff_geometry_output_size. */
 FF_MUST_USE ff_status ff_geometry_reduction(const ff_geometry *geometry, uint32_t width,
                                             uint32_t height, uint32_t *reduction, ff_error *error);
 
-/* *output = the image after padding, resize and crop: either `input` itself, where nothing changes,
- * or an image inside `scratch`, valid until its next use. Any number of channels. The output's size
- * is that of an image of native_width x native_height: the input's, unless it was reduced.
- * Failures: FF_BAD_DATA as ff_geometry_output_size, FF_NO_MEMORY. */
+/* *output = the image after padding, resize and crop: either `input` itself, if nothing changes, or
+ * an image inside `scratch`, valid until its next use. Any number of channels. The output's size is
+ * that of an image of native_width x native_height: the input's, unless it was reduced. Failures:
+ * FF_BAD_DATA as ff_geometry_output_size, FF_NO_MEMORY. */
 FF_MUST_USE ff_status ff_geometry_apply(const ff_geometry *geometry, const ff_image *input,
                                         uint32_t native_width, uint32_t native_height,
                                         ff_geometry_scratch *scratch, const ff_image **output,

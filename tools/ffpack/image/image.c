@@ -19,8 +19,8 @@ uint32_t ff_image_mode_channels(ff_image_mode mode, uint32_t native_channels) {
 
 ff_status ff_image_reserve(ff_image *image, uint64_t bytes, ff_error *error) {
     if (bytes <= image->capacity_bytes) return FF_OK;
-    /* No copy and no doubling: the old pixels are not wanted, and sizes settle after a few images.
-     */
+    /* No copy and no doubling: the old pixels are not needed, and sizes settle after a few
+     * images. */
     uint8_t *grown;
     FF_TRY(ff_alloc_aligned(&grown, bytes, 1, 0, "an image's pixels", error));
     free(image->pixels);

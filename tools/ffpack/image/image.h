@@ -1,5 +1,5 @@
-/* A decoded image: u8 values, channels interleaved. One is kept by each worker and reused, so that
- * memory is allocated only where an image is larger than every one before it.
+/* A decoded image: u8 values, channels interleaved. Each worker keeps and reuses one, so that
+ * memory is allocated only for an image larger than all before it.
  *
  * Thread rule: an image belongs to one thread at a time. */
 #ifndef FF_FFPACK_IMAGE_H
@@ -21,12 +21,12 @@ typedef struct ff_image {
 /* Pixels (width x height) beyond which Pillow refuses an image: twice its MAX_IMAGE_PIXELS. */
 #define FF_PIXEL_LIMIT UINT64_C(178956970)
 
-/* A rectangle of an image, wholly within it; no side is 0. */
+/* A rectangle inside an image; no side is 0. */
 typedef struct ff_region {
     uint32_t left, top, width, height;
 } ff_region;
 
-/* What an image becomes when it is decoded. */
+/* The channels of a decoded image. */
 typedef enum ff_image_mode {
     FF_MODE_RGB,    /* 3 channels, as Pillow's convert('RGB'); torchvision's default loader */
     FF_MODE_GRAY,   /* 1 channel, as Pillow's convert('L') */
@@ -40,12 +40,12 @@ const char *ff_image_mode_name(ff_image_mode mode);
 /* Channels of an image of `native_channels` (1 or 3) decoded in `mode`. */
 uint32_t ff_image_mode_channels(ff_image_mode mode, uint32_t native_channels);
 
-/* Sets the shape and makes room for it; the pixels are undefined afterwards. On failure
- * (FF_NO_MEMORY) the image keeps what it had. */
+/* Sets the shape and allocates the pixels, which are undefined afterwards. On failure
+ * (FF_NO_MEMORY) the image is unchanged. */
 FF_MUST_USE ff_status ff_image_reshape(ff_image *image, uint32_t width, uint32_t height,
                                        uint32_t channels, ff_error *error);
 
-/* Room for at least `bytes`, for decoders that convert in place from a wider form. The pixels are
+/* Allocates at least `bytes`, for decoders that convert in place from a wider form. The pixels are
  * undefined afterwards. */
 FF_MUST_USE ff_status ff_image_reserve(ff_image *image, uint64_t bytes, ff_error *error);
 
@@ -53,12 +53,11 @@ FF_MUST_USE ff_status ff_image_reserve(ff_image *image, uint64_t bytes, ff_error
 FF_MUST_USE ff_status ff_image_from_planes(ff_image *image, const uint8_t *planes, uint32_t width,
                                            uint32_t height, uint32_t channels, ff_error *error);
 
-/* Three equal channels from one, in place. Only makes room and copies: also for an image with 3
- * channels, which is left as it is. */
+/* Three equal channels from one, in place. An image with 3 channels is unchanged. */
 FF_MUST_USE ff_status ff_image_to_rgb(ff_image *image, ff_error *error);
 
 /* Pillow's convert('L') of R, G, B, in place: L = (19595 R + 38470 G + 7471 B + 0x8000) >> 16
- * (libImaging/Convert.c, L24). An image with 1 channel is left as it is. */
+ * (libImaging/Convert.c, L24). An image with 1 channel is unchanged. */
 void ff_image_to_gray(ff_image *image);
 
 /* From native (1 or 3 channels) to `mode`, in place. FF_NO_MEMORY. */

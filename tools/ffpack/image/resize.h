@@ -8,8 +8,8 @@
  * clip8((2^21 + sum of weight * value) >> 22), with an int32 sum. Horizontal pass first, rounded to
  * u8 between the passes; an axis that keeps its length is copied.
  *
- * Only a window of the output is computed: since no output pixel depends on another, that gives the
- * same bits as resizing everything and cropping then.
+ * Only a window of the output is computed: since no output pixel depends on another, the bits are
+ * the same as when resizing everything and cropping then.
  *
  * Thread rule: an ff_resize_scratch belongs to one thread at a time. */
 #ifndef FF_FFPACK_RESIZE_H
@@ -24,14 +24,14 @@ typedef enum ff_interpolation { FF_BILINEAR, FF_BICUBIC, FF_INTERPOLATION_COUNT 
 /* "bilinear" "bicubic". */
 const char *ff_interpolation_name(ff_interpolation interpolation);
 
-/* What a fast horizontal pass made of an axis, for a number of channels. */
+/* A fast horizontal pass' table for an axis and a number of channels. */
 typedef struct ff_resize_table {
     uint8_t *memory; /* owned */
     size_t capacity;
     void *step; /* [steps] in memory, aligned to 64 bytes */
     uint32_t steps;
     uint32_t channels; /* what it was made for; 0 = nothing yet */
-    bool fits;         /* else the plain pass is the one for this axis */
+    bool fits;         /* else the plain pass is used for this axis */
 } ff_resize_table;
 
 /* The weights of one axis, for outputs first_output .. first_output + count - 1. Output o reads
@@ -65,8 +65,8 @@ FF_MUST_USE ff_status ff_resize_axis_plan(ff_resize_axis *axis, uint32_t input, 
 void ff_resize_axis_free(ff_resize_axis *axis);
 
 /* The part of an image of input_width x input_height that ff_resize reads for a window of it
- * resized to width x height. Plans the axes, which ff_resize finds done then. FF_NO_MEMORY is the
- * only failure. */
+ * resized to width x height. Plans the axes, so that ff_resize need not. FF_NO_MEMORY is the only
+ * failure. */
 FF_MUST_USE ff_status ff_resize_reads(uint32_t input_width, uint32_t input_height, uint32_t width,
                                       uint32_t height, ff_interpolation interpolation,
                                       const ff_region *window, ff_resize_scratch *scratch,

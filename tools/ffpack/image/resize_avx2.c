@@ -2,9 +2,9 @@
  * adds the products of two pixels with two digits, 8 sums at a time.
  *
  * Horizontal: a step makes up to 4 neighbouring values of a row in each half of a vector, from two
- * inputs each. The bytes that a half reads lie within 16, so one load and one shuffle bring each
- * sum its two; where outputs have more taps, several steps add to the same sums. Steps are laid out
- * once per axis. Vertical: two rows are interleaved and widened. */
+ * inputs each. The bytes that a half reads are within 16, so one load and one shuffle provide the
+ * two inputs of each sum; where outputs have more taps, several steps add to the same sums. Steps
+ * are planned once per axis. Vertical: two rows are interleaved and widened. */
 #include "tools/ffpack/image/resize_passes.h"
 
 #if defined(__x86_64__) && defined(__GNUC__)
@@ -38,7 +38,7 @@ static void split(int32_t weight, int16_t *low, int16_t *high) {
     *low = (int16_t)(weight - rounded * (1 << DIGIT_BITS));
 }
 
-/* How many values from `value` on half a step can make: what they read lies within 16 bytes. */
+/* How many values from `value` on half a step can compute: their inputs are within 16 bytes. */
 static uint32_t lanes_from(const ff_resize_axis *axis, uint32_t channels, uint32_t value) {
     uint32_t total = axis->count * channels, lanes = 0;
     if (value >= total) return 0;
@@ -78,7 +78,7 @@ static void fill(const ff_resize_axis *axis, uint32_t channels, uint32_t value, 
     }
 }
 
-/* One walk over the steps: counts them, and fills them where `s` is given. */
+/* Counts the steps, and fills them if `s` is not NULL. */
 static uint32_t lay_out(const ff_resize_axis *axis, uint32_t channels, step *s) {
     uint32_t total = axis->count * channels, steps = 0;
     for (uint32_t value = 0; value < total;) {

@@ -2,9 +2,9 @@
  * of 8 bits, and one instruction adds the products of 64 bytes with 64 digits, four to a sum.
  *
  * Horizontal: a step makes up to 16 neighbouring values of a row from four inputs each. The bytes
- * that they read lie within 64, so one load and one permutation bring each sum its four; where
- * outputs have more taps, several steps add to the same sums. Steps are laid out once per axis.
- * Vertical: four rows are interleaved, so that the four bytes of a column come to lie together. */
+ * that they read are within 64, so one load and one permutation provide the four inputs of each
+ * sum; where outputs have more taps, several steps add to the same sums. Steps are planned once per
+ * axis. Vertical: four rows are interleaved, so that the four bytes of a column are adjacent. */
 #include "tools/ffpack/image/resize_passes.h"
 
 #if defined(__x86_64__) && defined(__GNUC__)
@@ -45,7 +45,7 @@ static bool split(int32_t weight, int8_t digit[DIGITS]) {
     return digit[2] == weight;
 }
 
-/* How many values from `value` on one step can make: what they read lies within 64 bytes. */
+/* How many values from `value` on one step can compute: their inputs are within 64 bytes. */
 static uint32_t lanes_from(const ff_resize_axis *axis, uint32_t channels, uint32_t value) {
     uint32_t total = axis->count * channels, first = axis->first[value / channels], lanes = 0;
     while (lanes < LANES && value + lanes < total &&

@@ -1,5 +1,5 @@
-/* The two passes of a resize, one table for each kind of CPU; the plain one runs on all. All give
- * the same bits. For files of this room, and for tests.
+/* The two passes of a resize, one table per kind of CPU; the plain one runs on all. All produce the
+ * same bits. For files of this folder, and for tests.
  *
  * Sums are exact modulo 2^32 in any order, so the fast ones split a weight into small signed
  * digits (of 8 or of 12 bits), sum the products of each digit by the instructions that multiply
@@ -15,12 +15,12 @@
 typedef struct ff_resize_passes {
     const char *name;
 
-    /* Whether this CPU can run it. NULL: every one can. */
+    /* Whether this CPU can run it. NULL: every CPU can. */
     bool (*runs)(void);
 
-    /* Fills axis->table (all but `channels`, which the caller sets) for the horizontal pass; its
-     * `fits` says whether `horizontal` may be called then. FF_NO_MEMORY is the only failure. NULL:
-     * there is nothing to prepare. */
+    /* Fills axis->table (except `channels`, which the caller sets) for the horizontal pass; `fits`
+     * = whether `horizontal` may be called. FF_NO_MEMORY is the only failure. NULL: nothing to
+     * prepare. */
     ff_status (*prepare)(ff_resize_axis *axis, uint32_t channels, ff_error *error);
 
     /* [rows, axis input, channels] -> [rows, axis count, channels]. Rows of the input begin
@@ -43,7 +43,7 @@ extern const ff_resize_passes *const ff_resize_all[];
 /* The first that this CPU can run. */
 const ff_resize_passes *ff_resize_best(void);
 
-/* Room for `steps` elements of `bytes` each in axis->table, zeroed, aligned to 64 bytes. */
+/* Allocates `steps` elements of `bytes` each in axis->table, zeroed, aligned to 64 bytes. */
 FF_MUST_USE ff_status ff_resize_table_reserve(ff_resize_axis *axis, uint32_t steps, size_t bytes,
                                               ff_error *error);
 

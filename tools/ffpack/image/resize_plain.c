@@ -1,5 +1,5 @@
-/* The two passes as Pillow has them: what the faster ones are tested against, and what runs where
- * they cannot. */
+/* The two passes as in Pillow: the reference for the faster ones, and the fallback where those
+ * cannot run. */
 #include "tools/ffpack/image/resize_passes.h"
 
 #include "format/base/compiler.h"

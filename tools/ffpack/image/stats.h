@@ -1,11 +1,11 @@
 /* Mean and standard deviation of the channels of u8 or u16 images, from exact integer sums of the
  * values and of their squares, so that the result is the same for any number of threads, any order
- * and any grouping: each worker fills its own, and they are merged.
+ * and any grouping: each worker fills its own sums, which are merged.
  *
- * For u16 values 255 becomes high - low, and low is taken off the mean.
- * mean = (sum v) / (255 N), std = sqrt(N sum v^2 - (sum v)^2) / (255 N): of the values that
- * ToTensor gives, over all N pixels (the population's, no Bessel correction), exact in 128-bit
- * integers, divided and rooted in double, rounded once to float32.
+ * For u16 values 255 becomes high - low, and low is taken off the mean. mean = (sum v) / (255 N),
+ * std = sqrt(N sum v^2 - (sum v)^2) / (255 N): of ToTensor's values, over all N pixels (the
+ * population's, no Bessel correction), exact in 128-bit integers, divided and rooted in double,
+ * rounded once to float32.
  *
  * Thread rule: an ff_stats belongs to one thread at a time. */
 #ifndef FF_FFPACK_STATS_H
@@ -31,14 +31,14 @@ void ff_stats_add_planar(ff_stats *stats, const uint8_t *planes, size_t pixel_co
 /* The same of u16 values. */
 void ff_stats_add_u16(ff_stats *stats, const uint16_t *values, bool planar, size_t pixel_count);
 
-/* Adds the sums of `other` (same number of channels), which stays as it is. */
+/* Adds the sums of `other` (same number of channels), which is unchanged. */
 void ff_stats_merge(ff_stats *stats, const ff_stats *other);
 
 /* Empties it. */
 void ff_stats_reset(ff_stats *stats);
 
-/* The sums as bytes, in the place of what `bytes` held; and back: false where the bytes are not of
- * so many channels. */
+/* Encodes the sums, replacing the content of `bytes`; and decodes them: false where the number of
+ * channels differs. */
 FF_MUST_USE ff_status ff_stats_encode(const ff_stats *stats, ff_buffer *bytes, ff_error *error);
 FF_MUST_USE bool ff_stats_decode(ff_stats *stats, const void *bytes, size_t length);
 
@@ -46,7 +46,7 @@ FF_MUST_USE bool ff_stats_decode(ff_stats *stats, const void *bytes, size_t leng
  * one value throughout (Normalize would divide by 0). */
 FF_MUST_USE ff_status ff_stats_finish(const ff_stats *stats, float *mean, float *std,
                                       ff_error *error);
-/* The same of values that were scaled from low..high to 0..1. */
+/* The same for values scaled from low..high to 0..1. */
 FF_MUST_USE ff_status ff_stats_finish_range(const ff_stats *stats, double low, double high,
                                             float *mean, float *std, ff_error *error);
 

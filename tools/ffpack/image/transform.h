@@ -35,7 +35,7 @@ typedef struct ff_transform_spec {
 typedef struct ff_transform ff_transform;
 
 /* FF_USAGE where a std is 0 or a statistic is not finite, where mean or std is given without the
- * other, or dtype u8 or u16 is asked of anything else. On failure *transform = NULL. */
+ * other, or dtype u8 or u16 is requested for other values. On failure *transform = NULL. */
 FF_MUST_USE ff_status ff_transform_create(ff_transform **transform, const ff_transform_spec *spec,
                                           ff_error *error);
 /* NULL and *transform = NULL are accepted; *transform becomes NULL. */
@@ -75,7 +75,7 @@ float ff_transform_value(const ff_transform *transform, uint32_t channel, uint8_
  *   center_crop size=224x224
  *   to_tensor scale=1/255                         (or range=LO,HI where ranged; floats: none)
  *   normalize mean=3ef5c28f,... std=3e6a7efa,...  (bits of each float32 in hexadecimal)
- * `grayscale` stands for FF_MODE_GRAY only. The lines are the same for every dtype and layout.
+ * `grayscale` means FF_MODE_GRAY only. The lines are the same for every dtype and layout.
  * geometry may be NULL. metadata->channels needs not be set. */
 FF_MUST_USE ff_status ff_transform_record(ff_metadata *metadata, ff_image_mode mode,
                                           const ff_geometry *geometry,

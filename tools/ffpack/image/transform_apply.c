@@ -5,9 +5,9 @@
 #include <assert.h>
 #include <string.h>
 
-/* One source, a type of element each: table lookups of `count` pixels with `channels` channels.
- * Planar to planar is one run a channel; the other three walk pixels, with three channels as the
- * usual case unrolled. */
+/* One function per type of element: table lookups of `count` pixels with `channels` channels.
+ * Planar to planar is one run per channel; the other three go pixel by pixel, with three channels
+ * as the usual case unrolled. */
 #define DEFINE_LOOKUP(type)                                                                        \
     FF_CLONES static void run_##type(const type *restrict table, const uint8_t *restrict in,       \
                                      size_t count, type *restrict out) {                           \
@@ -49,7 +49,7 @@
 DEFINE_LOOKUP(uint16_t)
 DEFINE_LOOKUP(uint32_t)
 
-/* Values as they are, from one layout to the other. */
+/* Copies values unchanged from one layout to the other. */
 #define DEFINE_COPY(name, type)                                                                    \
     static void name(const ff_transform *transform, const type *in, ff_layout from, size_t count,  \
                      type *out) {                                                                  \
@@ -79,7 +79,7 @@ static void lookup_fast(const ff_transform *transform, const uint8_t *in, ff_lay
     }
 }
 
-/* u8 of three channels as they are, to planes. */
+/* Copies u8 of three channels to planes. */
 static void split_fast(const ff_transform *transform, const uint8_t *in, size_t count,
                        uint8_t *out) {
     for (size_t c = 0; c < 3; c++, in++, out += count)

@@ -1,12 +1,12 @@
-/* What transform.c (building), transform_apply.c (the hot loops) and transform_avx512.c (the same,
- * faster) share. For these only, and for tests. */
+/* Shared by transform.c (building), transform_apply.c (the hot loops) and transform_avx512.c
+ * (faster ones). For these only, and for tests. */
 #ifndef FF_FFPACK_TRANSFORM_APPLY_H
 #define FF_FFPACK_TRANSFORM_APPLY_H
 
 #include "tools/ffpack/image/transform.h"
 
-/* The hot loops that a kind of CPU has faster ones for; NULL where it has none. They do as many of
- * the `count` from 0 on as they can, and return how many they did. Nothing beyond the last value is
+/* Faster versions of the hot loops for a kind of CPU; NULL where there is none. They process as
+ * many of the `count` as they can, from 0 on, and return how many. Nothing beyond the last value is
  * read. */
 typedef struct ff_transform_fast {
     /* out[i] = table[in[i * step]], step 1 or 3. */

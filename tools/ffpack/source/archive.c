@@ -18,14 +18,15 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Of a plain tar only the headers are read, the rest is skipped: so little at a time. */
+/* A plain tar is read in small chunks, because only its headers are read and the rest is
+ * skipped. */
 enum { CHUNK_BYTES = 256 * 1024, PLAIN_CHUNK_BYTES = 16 * 1024, HEAD_BYTES = 512 };
 
 struct ff_archive {
     char *path;
     uint64_t file_bytes;
     bool nested;
-    bool plain;      /* as far as was seen */
+    bool plain;      /* as far as read */
     locale_t locale; /* UTF-8, which some headers' names are in; 0 where there is none */
     struct archive_entry *entry;   /* the current member's */
     struct archive *outer;         /* of the file */
@@ -69,7 +70,7 @@ bool ff_archive_looks_like(const unsigned char *head, size_t head_bytes) {
     return false;
 }
 
-/* Named one by one: "all" would also start other programs to decompress. */
+/* Enabled one by one: "all" would also run external programs to decompress. */
 static void support(struct archive *reader) {
     archive_read_support_filter_gzip(reader);
     archive_read_support_filter_bzip2(reader);
@@ -167,7 +168,7 @@ static void leave(ff_archive *archive) {
 
 /* ---- members ------------------------------------------------------------------------------- */
 
-/* In a name's words: "the archive member NAME", cut where it is long. */
+/* An error that names the member, shortened if it is long. */
 static ff_status refuse(const ff_archive *archive, const char *name, const char *why,
                         ff_error *error) {
     return ff_fail(error, FF_BAD_DATA, "%s: member %.*s%.200s%s %s", archive->path,
@@ -175,8 +176,8 @@ static ff_status refuse(const ff_archive *archive, const char *name, const char 
                    name, strlen(name) > 200 ? "..." : "", why);
 }
 
-/* Names are keys, never paths; those that would lead out of a folder are somebody's attack, or
- * would become one with another tool. */
+/* Names are keys, never paths; those that would leave a folder are an attack, or would be one with
+ * another tool. */
 static ff_status take_name(ff_archive *archive, const char *name, ff_error *error) {
     if (*name == '/') return refuse(archive, name, "has an absolute name", error);
     while (name[0] == '.' && (name[1] == '/' || !name[1])) {
@@ -233,8 +234,8 @@ static bool is_tar_name(const char *name) {
 /* The next header; *more = false at the end. */
 static ff_status next_entry(ff_archive *archive, bool *more, ff_error *error) {
     for (;;) {
-        /* libarchive converts names to the locale's characters: the same everywhere, bytes as they
-         * are. */
+        /* libarchive converts names to the locale's character set: use the same everywhere, so that
+         * bytes stay unchanged. */
         locale_t before = archive->locale ? uselocale(archive->locale) : (locale_t)0;
         int result = archive_read_next_header2(archive->current, archive->entry);
         if (archive->locale) uselocale(before);
@@ -266,7 +267,7 @@ ff_status ff_archive_next(ff_archive *archive, ff_archive_member *member, ff_err
             if (archive_entry_sparse_count(entry) > 0)
                 return refuse(archive, name, "is a sparse file", error);
             if (!archive_entry_size_is_set(entry) || archive_entry_size(entry) < 0)
-                return refuse(archive, name, "does not say its size", error);
+                return refuse(archive, name, "does not state its size", error);
             member->bytes = (uint64_t)archive_entry_size(entry);
             FF_TRY(check_ratio(archive, member->bytes, name, error));
         }

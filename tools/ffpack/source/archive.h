@@ -33,16 +33,15 @@ typedef struct ff_archive_member {
     uint64_t offset;  /* of its first byte in the file; only where ff_archive_is_plain */
 } ff_archive_member;
 
-/* Whether a file that begins with `head` (not undone from anything) is an archive, compressed or
- * not. A guess from magic numbers; opening says for sure. */
+/* Whether a file that begins with `head` (not decompressed) is an archive, compressed or not. A
+ * guess from magic numbers; only opening is certain. */
 bool ff_archive_looks_like(const unsigned char *head, size_t head_bytes);
 
-/* Whether one of the first members of the archive `path` is a file with a name that `wanted` says
- * yes to, by what follows its last '/'. false where it cannot be read, with the reason in *error.
- */
+/* Whether one of the first members of the archive `path` is a file whose base name `wanted`
+ * accepts. false where it cannot be read, with the reason in *error. */
 bool ff_archive_holds(const char *path, bool (*wanted)(const char *base), ff_error *error);
 
-/* FF_BAD_DATA where `path` is no such archive; sentences name path and place. */
+/* FF_BAD_DATA where `path` is no such archive; errors name path and place. */
 FF_MUST_USE ff_status ff_archive_open(ff_archive **archive, const char *path, bool nested,
                                       ff_error *error);
 
@@ -54,9 +53,9 @@ FF_MUST_USE ff_status ff_archive_next(ff_archive *archive, ff_archive_member *me
 FF_MUST_USE ff_status ff_archive_read(ff_archive *archive, void *to, size_t size, size_t *got,
                                       ff_error *error);
 
-/* Whether the members' bytes lie in the file as they are (an uncompressed tar), so that they can be
- * read at their offsets in any order. Known after the first ff_archive_next; nested archives that
- * hold a compressed inner one are not. */
+/* Whether the members' bytes are stored uncompressed in the file (a plain tar), so that they can be
+ * read at their offsets in any order. Known after the first ff_archive_next; false for nested
+ * archives with a compressed inner one. */
 bool ff_archive_is_plain(const ff_archive *archive);
 
 void ff_archive_close(ff_archive **archive);

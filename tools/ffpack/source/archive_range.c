@@ -36,7 +36,7 @@ static la_int64_t range_seek(struct archive *reader, void *context, la_int64_t o
                                         : size;
     int64_t to;
     if (__builtin_add_overflow(base, offset, &to) || to < 0 || to > size) {
-        archive_set_error(reader, EINVAL, "a place outside of the file");
+        archive_set_error(reader, EINVAL, "an offset outside the file");
         return ARCHIVE_FATAL;
     }
     from->at = from->begin + (uint64_t)to;
@@ -57,7 +57,7 @@ static la_ssize_t member_read(struct archive *reader, void *context, const void 
     return (la_ssize_t)size;
 }
 
-/* Step by step: archive_read_open2 and its like go on without memory for their own state. */
+/* Step by step: archive_read_open2 and the like continue when they cannot allocate their state. */
 static int open_with(struct archive *reader, void *context) {
     int result = archive_read_set_callback_data(reader, context);
     return result == ARCHIVE_OK ? archive_read_open1(reader) : result;

@@ -1,4 +1,4 @@
-/* What libarchive reads an archive through. Thread rule: one thread at a time. */
+/* libarchive's read callbacks for an archive. Thread rule: one thread at a time. */
 #ifndef FF_FFPACK_ARCHIVE_RANGE_H
 #define FF_FFPACK_ARCHIVE_RANGE_H
 
@@ -8,7 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Bytes of the file that are an archive: all of it, or a member of a plain tar that is a tar. */
+/* The part of a file that is an archive: the whole file, or a tar inside a plain tar. */
 typedef struct ff_archive_range {
     int fd;
     const char *path;
@@ -18,8 +18,8 @@ typedef struct ff_archive_range {
     ff_error failed;      /* of reading the file */
 } ff_archive_range;
 
-/* Opens `reader` on a range, which outlives it, or on the current member of the archive `outer`.
- * libarchive's result. */
+/* Opens `reader` on a range, which must outlive it, or on the current member of the archive
+ * `outer`. Returns libarchive's result. */
 int ff_archive_range_open(struct archive *reader, ff_archive_range *from);
 int ff_archive_member_open(struct archive *reader, struct archive *outer);
 

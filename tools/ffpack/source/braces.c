@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Far from where sums could overflow. */
+/* Small enough that sums cannot overflow. */
 #define NUMBER_LIMIT INT64_C(1000000000000000)
 
 /* A group "{...}": [begin, end) of the text, the braces included. */
@@ -13,12 +13,12 @@ typedef struct group {
     const char *begin, *end;
     bool range, letters;
     int64_t first, last, step;
-    int width; /* digits and sign of a padded number, at least */
+    int width; /* minimum width of a padded number, with sign */
 } group;
 
 static ff_status expand(ff_names *names, const char *text, ff_error *error);
 
-/* "-007" up to the character `end`. */
+/* Parses a number like "-007" up to the character `end`. */
 static bool parse_number(const char *text, const char *end, int64_t *value, int *width) {
     const char *digits = text + (text < end && (*text == '-' || *text == '+'));
     if (digits == end || end - digits > 15) return false;
@@ -37,7 +37,7 @@ static bool is_letter(char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
 }
 
-/* What is between the braces of `found`. */
+/* Parses the text between the braces of `found`. */
 static bool parse_range(group *found) {
     const char *text = found->begin + 1, *end = found->end - 1;
     const char *dots = strstr(text, "..");
@@ -61,7 +61,8 @@ static bool parse_range(group *found) {
            parse_number(second, second_end, &found->last, &found->width);
 }
 
-/* The brace that closes the one at `open`, or NULL; whether a comma stands between them. */
+/* The brace that closes the one at `open`, or NULL; *comma = whether there is a comma between
+ * them. */
 static const char *closing(const char *open, bool *comma) {
     int depth = 0;
     *comma = false;
@@ -73,7 +74,7 @@ static const char *closing(const char *open, bool *comma) {
     return NULL;
 }
 
-/* The first group that means something. */
+/* The first group that is a list or range. */
 static bool find_group(const char *text, group *found) {
     for (const char *open = strchr(text, '{'); open; open = strchr(open + 1, '{')) {
         bool comma;
@@ -125,8 +126,8 @@ static ff_status expand_list(ff_names *names, const char *text, const group *at,
     return FF_OK;
 }
 
-/* Each alternative is put in the group's place and the whole looked at again, so nested groups and
- * later ones come in bash's order. The depth is at most the number of braces. */
+/* Replaces the group by each alternative and expands the result again, so nested and later groups
+ * come in bash's order. The depth is at most the number of braces. */
 static ff_status expand(ff_names *names, const char *text, ff_error *error) {
     group at;
     if (strlen(text) > FF_KEY_LIMIT_BYTES)

@@ -1,7 +1,7 @@
-/* The class names of a field while a source is listed: each name has the number of its first
- * appearance, and in the end its rank in the order of the names' bytes. Memory: the names, at most
- * FF_METADATA_LIMIT_BYTES of them, since the metadata must hold them.
- * Thread rule: one thread at a time. */
+/* The class names of a field while a source is listed: each name is numbered by first appearance,
+ * and finally by its rank in the order of the names' bytes. Memory: the names, at most
+ * FF_METADATA_LIMIT_BYTES of them, since the metadata must hold them. Thread rule: one thread at a
+ * time. */
 #ifndef FF_FFPACK_CLASS_SET_H
 #define FF_FFPACK_CLASS_SET_H
 
@@ -17,8 +17,8 @@ typedef struct ff_class_set {
     uint32_t *slot;    /* number + 1 by the name's hash; 0 = free */
 } ff_class_set;        /* zero-initialised {0} */
 
-/* *number = the name's number, a new one where it was not there. FF_BAD_DATA (a sentence that wants
- * the item in front) for an empty name, a zero byte in it, or too many. */
+/* *number = the name's number, a new one if it is not in the set. FF_BAD_DATA (a message to be
+ * prefixed with the item) for an empty name, a zero byte in it, or too many. */
 FF_MUST_USE ff_status ff_class_set_add(ff_class_set *set, const char *name, size_t bytes,
                                        uint32_t *number, ff_error *error);
 /* The name's number, or UINT32_MAX. */
@@ -27,7 +27,7 @@ static inline const char *ff_class_set_name(const ff_class_set *set, uint32_t nu
     return set->bytes + set->offset[number];
 }
 
-/* *rank [count], allocated: the place of each number in the order of the names' bytes. Adds the
+/* *rank [count], allocated: the rank of each number in the order of the names' bytes. Adds the
  * names in that order as classes of a field. */
 FF_MUST_USE ff_status ff_class_set_finish(const ff_class_set *set, ff_metadata *labels,
                                           size_t field, uint32_t **rank, ff_error *error);

@@ -1,4 +1,4 @@
-/* Class names and the labels they stand for. */
+/* Class names and their labels. */
 #include "format/base/path.h"
 #include "format/set.h"
 #include "tools/ffpack/source/source.h"
@@ -14,14 +14,15 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Addresses of names are compared where the names are equal: their order is that of the lines. */
+/* Equal names are ordered by address, which is the order of the lines. */
 static int compare_classes(const void *a, const void *b) {
     char *const *first = *(char *const *const *)a, *const *second = *(char *const *const *)b;
     int order = strcmp(*first, *second);
     return order ? order : (first > second) - (first < second);
 }
 
-/* *sorted [class_count]: the places of the names, in the order of their bytes; to be freed. */
+/* *sorted [class_count]: pointers to the names, in the order of their bytes; freed by the
+ * caller. */
 static ff_status sort_classes(const ff_field *field, char ****sorted, ff_error *error) {
     FF_TRY(ff_alloc(sorted, field->class_count, sizeof **sorted, "class names", error));
     for (uint32_t i = 0; i < field->class_count; i++) (*sorted)[i] = &field->class_name[i];
@@ -64,7 +65,8 @@ ff_status ff_source_take_classes(ff_source *source, size_t field, const char *pa
     return check_different(labels, path, error);
 }
 
-/* The field of a packed set whose classes count: of the same name, or the only one with any. */
+/* Takes the classes of a packed set's field: the one of the same name, or the only one with
+ * classes. */
 static ff_status take_field(ff_source *source, size_t field, const ff_metadata *set,
                             const char *path, ff_error *error) {
     const ff_field *found = NULL;
@@ -103,7 +105,7 @@ static bool is_class_folder(const char *name, unsigned char type) {
     return *name != '.' && strcmp(name, "__MACOSX") != 0 && type != DT_REG;
 }
 
-/* Folders of which one is a train split's have its folders as classes. */
+/* If one of the folders is the train split, the classes are the folders in it. */
 static ff_status classes_of_folder(ff_source *source, size_t field, const char *path, bool inner,
                                    ff_error *error) {
     ff_names names;
@@ -151,7 +153,7 @@ ff_status ff_source_read_classes(ff_source *source, size_t field, const char *pa
 
 /* ---- class folders ------------------------------------------------------------------------- */
 
-/* How the first split is called in sentences. */
+/* The name of the first split in messages. */
 static const char *first_split(const ff_source *source) {
     return source->split[0].root ? source->split[0].root : source->split[0].name;
 }
@@ -165,7 +167,7 @@ static ff_status differ(const ff_source *source, const char *where, size_t index
                    first ? first : "");
 }
 
-/* Of the first split on, the folders are the classes. Both lists are in the order of bytes. */
+/* The class folders of the first split define the classes. Both lists are in the order of bytes. */
 static ff_status take_folders(ff_source *source, const char *where, const ff_names *folders,
                               int32_t *label, ff_error *error) {
     const ff_field *field = &source->labels.field[0];
@@ -184,17 +186,17 @@ static ff_status take_folders(ff_source *source, const char *where, const ff_nam
     }
     if (!lacking && at < field->class_count) lacking = field->class_name[at];
     if (!lacking || source->allow_empty_classes) return FF_OK;
-    return ff_fail(error, FF_BAD_DATA,
-                   "%s: has no class folder %s, which %s has; --allow-empty-classes packs it so, "
-                   "with the numbers of %s",
-                   where, lacking, first_split(source), first_split(source));
+    return ff_fail(
+        error, FF_BAD_DATA,
+        "%s: has no class folder %s, which %s has; --allow-empty-classes packs it with the numbers of %s",
+        where, lacking, first_split(source), first_split(source));
 }
 
 static int compare_to_class(const void *name, const void *class_name) {
     return strcmp(name, **(char **const *)class_name);
 }
 
-/* The lines of the file are the classes; it may name more than there are folders. */
+/* The lines of the file are the classes; it may name classes without a folder. */
 static ff_status find_folders(ff_source *source, const char *where, const ff_names *folders,
                               int32_t *label, ff_error *error) {
     const ff_field *field = &source->labels.field[0];

@@ -19,11 +19,11 @@ struct ff_input {
     char *path;
     int fd;
     bool compressed;
-    bool in_member; /* between a member's header and its trailer */
+    bool in_member; /* inside a member */
     bool finished;
     uint64_t file_bytes;
-    uint64_t read_bytes;     /* taken from the file */
-    uint64_t unpacked_bytes; /* given */
+    uint64_t read_bytes;     /* from the file */
+    uint64_t unpacked_bytes; /* returned */
     z_stream zlib;
     unsigned char chunk[CHUNK_BYTES];
 };

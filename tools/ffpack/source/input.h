@@ -1,5 +1,5 @@
-/* A file read as a stream of bytes, undone from gzip where its content is gzip.
- * Thread rule: one thread at a time. */
+/* A file read as a stream of bytes, decompressed if its content is gzip. Thread rule: one thread at
+ * a time. */
 #ifndef FF_FFPACK_INPUT_H
 #define FF_FFPACK_INPUT_H
 
@@ -14,15 +14,15 @@ typedef struct ff_input ff_input;
 FF_MUST_USE ff_status ff_input_open(ff_input **input, const char *path, ff_error *error);
 
 /* Reads up to `size` bytes; *got is less only at the end. FF_BAD_DATA naming path and place where
- * the compressed bytes are broken, cut off, or followed by something else, and where they are a
+ * the compressed bytes are broken, truncated, or followed by something else, and for a compression
  * bomb: more than FF_INPUT_RATIO unpacked bytes for each packed one, after the first
  * FF_INPUT_FREE_BYTES. */
 FF_MUST_USE ff_status ff_input_read(ff_input *input, void *to, size_t size, size_t *got,
                                     ff_error *error);
 
-/* *fd = the regular file `path`, or where it is gzip what it holds, unpacked into temporary space
- * in the folder `temporary`; *bytes = how many there are, *unpacked (may be NULL) = which of the
- * two. The caller closes *fd. */
+/* *fd = the regular file `path` or, if it is gzip, its content unpacked into temporary space in the
+ * folder `temporary`; *bytes = its size, *unpacked (may be NULL) = whether it was unpacked. The
+ * caller closes *fd. */
 FF_MUST_USE ff_status ff_input_unpack(const char *path, const char *temporary, int *fd,
                                       uint64_t *bytes, bool *unpacked, ff_error *error);
 

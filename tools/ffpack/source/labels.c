@@ -1,4 +1,4 @@
-/* What sources do with the labels of items that are listed already. */
+/* Changes the labels of items that are already listed. */
 #include "tools/ffpack/source/source.h"
 
 #include <stdlib.h>
@@ -46,7 +46,7 @@ ff_status ff_source_relabel(ff_source *source, size_t label_bytes, change_labels
 
 /* ---- --label ------------------------------------------------------------------------------- */
 
-/* Where the kept field's bytes lie among all. */
+/* The kept field's bytes among those of all fields. */
 typedef struct kept {
     size_t offset, bytes;
 } kept;

@@ -1,5 +1,5 @@
-/* What a source holds and a listing does not take, counted by kind with an example of each, for the
- * summary. Memory: at most FF_LEFT_OUT_LIMIT kinds. Thread rule: one thread at a time. */
+/* What a listing leaves out of a source, counted by kind with an example of each, for the summary.
+ * Memory: at most FF_LEFT_OUT_LIMIT kinds. Thread rule: one thread at a time. */
 #ifndef FF_FFPACK_SOURCE_LEFT_OUT_H
 #define FF_FFPACK_SOURCE_LEFT_OUT_H
 
@@ -18,8 +18,8 @@ typedef struct ff_left_out {
     size_t count, capacity;
 } ff_left_out; /* zero-initialised {0} */
 
-/* Counts one: "ONE DETAIL", "MANY DETAIL" is its kind, whose `detail` may be "". Kinds beyond the
- * limit count as "other file". */
+/* Counts one of the kind "ONE DETAIL", "MANY DETAIL"; `detail` may be "". Kinds beyond the limit
+ * count as "other file". */
 FF_MUST_USE ff_status ff_left_out_add(ff_left_out *left, const char *one, const char *many,
                                       const char *detail, const void *name, size_t name_bytes,
                                       ff_error *error);

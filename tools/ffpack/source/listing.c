@@ -18,7 +18,7 @@ typedef struct entry {
     uint32_t part, key_bytes;
 } entry;
 
-/* What was added and not yet written to its file. */
+/* Bytes added but not yet written to the file. */
 typedef struct tail {
     int fd;
     uint64_t written;
@@ -34,7 +34,7 @@ struct ff_listing {
     uint8_t hash[16];
 };
 
-/* Also where a long listing can be interrupted. */
+/* A long listing can also be interrupted here. */
 static ff_status tail_flush(tail *out, const char *directory, ff_error *error) {
     if (!out->pending.length) return FF_OK;
     FF_TRY(ff_interrupt_check(error));
@@ -143,8 +143,8 @@ void ff_listing_destroy(ff_listing **listing) {
 struct ff_listing_cursor {
     ff_listing *listing;
     uint64_t first;      /* number of the window's first item */
-    size_t count, room;  /* items in the window, and that fit */
-    size_t used;         /* how many were asked for since it was loaded */
+    size_t count, room;  /* items in the window, and its capacity */
+    size_t used;         /* how many were used since it was loaded */
     char *rows;          /* [room] of listing->stride */
     uint64_t keys_first; /* offset of the window's keys in their file */
     char *keys;
@@ -174,8 +174,8 @@ static entry row_of(const ff_listing_cursor *cursor, size_t index) {
     return row;
 }
 
-/* The window grows while most of it is used, as in any rising order, and shrinks to single items
- * where it is not. */
+/* The window grows while most of it is used, as in any ascending order, and otherwise shrinks to
+ * single items. */
 static ff_status load(ff_listing_cursor *cursor, uint64_t number, ff_error *error) {
     static const char what[] = "temporary listing";
     ff_listing *listing = cursor->listing;

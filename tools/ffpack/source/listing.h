@@ -1,8 +1,8 @@
-/* The listing of a split: its items in the order of their numbers, kept on disk in files without a
- * name, so that memory does not grow with the dataset.
+/* The listing of a split: its items in the order of their numbers, kept on disk in unnamed files,
+ * so that memory does not grow with the dataset.
  *
- * Thread rule: adding is one thread's; after ff_listing_finish any number of threads read, each
- * through a cursor of its own. */
+ * Thread rule: one thread adds; after ff_listing_finish any number of threads read, each with its
+ * own cursor. */
 #ifndef FF_FFPACK_LISTING_H
 #define FF_FFPACK_LISTING_H
 
@@ -15,7 +15,7 @@
 typedef struct ff_item {
     uint32_t part;
     uint64_t offset, bytes;
-    const void *key; /* not ended by a zero */
+    const void *key; /* not zero-terminated */
     size_t key_bytes;
     const void *labels; /* label_bytes: the fields' values in order, packed */
 } ff_item;
@@ -27,18 +27,18 @@ FF_MUST_USE ff_status ff_listing_create(ff_listing **listing, const char *direct
                                         size_t label_bytes, ff_error *error);
 FF_MUST_USE ff_status ff_listing_add(ff_listing *listing, const ff_item *item, ff_error *error);
 
-/* Nothing is added any more. */
+/* Nothing may be added after it. */
 FF_MUST_USE ff_status ff_listing_finish(ff_listing *listing, ff_error *error);
 
 uint64_t ff_listing_count(const ff_listing *listing);
 uint64_t ff_listing_key_bytes(const ff_listing *listing); /* sum of the keys' */
 
-/* XXH3-128 of keys, sizes and labels in order. It tells a changed source from the same one. */
+/* XXH3-128 of keys, sizes and labels in order. It detects a changed source. */
 void ff_listing_hash(const ff_listing *listing, uint8_t hash[16]);
 
 void ff_listing_destroy(ff_listing **listing);
 
-/* A thread's view. Memory: at most 1024 items. `listing` outlives it. */
+/* A thread's view. Memory: at most 1024 items. `listing` must outlive it. */
 typedef struct ff_listing_cursor ff_listing_cursor;
 FF_MUST_USE ff_status ff_listing_cursor_create(ff_listing_cursor **cursor, ff_listing *listing,
                                                ff_error *error);

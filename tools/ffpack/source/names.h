@@ -16,11 +16,11 @@ static inline const char *ff_names_at(const ff_names *names, size_t index) {
 
 FF_MUST_USE ff_status ff_names_add(ff_names *names, const char *name, size_t length,
                                    ff_error *error);
-/* By their bytes, as Python sorts UTF-8. */
+/* In the order of their bytes, as Python sorts UTF-8. */
 void ff_names_sort(ff_names *names);
 
-/* All names in a folder but . and .., sorted. `keep` (may be NULL: all) chooses by name and by
- * dirent's d_type, which may be DT_UNKNOWN. FF_IO where the folder cannot be read. */
+/* All names in a folder except . and .., sorted. `keep` (NULL: all) filters by name and by dirent's
+ * d_type, which may be DT_UNKNOWN. FF_IO where the folder cannot be read. */
 FF_MUST_USE ff_status ff_names_read(ff_names *names, const char *path,
                                     bool (*keep)(const char *name, unsigned char type),
                                     ff_error *error);
@@ -31,8 +31,8 @@ void ff_names_free(ff_names *names);
 bool ff_is_image_name(const char *name);
 #define FF_IMAGE_NAMES ".jpg .jpeg .png .ppm .bmp .pgm .tif .tiff .webp"
 
-/* The split that a name of `bytes` bytes stands for, in any case: train and training; val, valid,
- * validation and dev; test and testing. Its place in ff_split_names, or -1. */
+/* The split meant by a name of `bytes` bytes, in any case: train and training; val, valid,
+ * validation and dev; test and testing. Its index in ff_split_names, or -1. */
 int ff_split_rank(const char *name, size_t bytes);
 #define FF_SPLIT_NAMES 3
 extern const char *const ff_split_names[FF_SPLIT_NAMES];

@@ -14,14 +14,14 @@ enum { AHEAD_BYTES = 256 * 1024 };
 struct ff_source_reader {
     const ff_source *source;
     ff_stream *stream;
-    ff_stream_items items; /* those that were begun */
-    size_t items_at;       /* where the last one was found */
+    ff_stream_items items; /* announced by ff_source_begin */
+    size_t items_at;       /* index of the last one found */
     uint32_t part;         /* of the window */
     uint64_t offset;
     size_t length;
     unsigned char *window;
     size_t capacity;
-    int fd; /* of part fd_part, where that has none of its own; else -1 */
+    int fd; /* of part fd_part, if that has no descriptor; else -1 */
     uint32_t fd_part;
     ff_buffer path;
 };
@@ -87,7 +87,7 @@ ff_status ff_source_begin(ff_source_reader *reader, uint64_t first, uint64_t end
     return ff_stream_take(reader->stream, first, end, &reader->items, error);
 }
 
-/* Items are read in the order they were taken in, mostly. */
+/* Items are mostly read in the order in which they were taken. */
 static const unsigned char *find_taken(ff_source_reader *reader, const ff_item *item) {
     const ff_stream_items *items = &reader->items;
     for (size_t i = 0; i < items->count; i++) {
@@ -100,7 +100,7 @@ static const unsigned char *find_taken(ff_source_reader *reader, const ff_item *
     return NULL;
 }
 
-/* *fd = the part's file, opened where it is not the one that is open already. */
+/* *fd = the part's file, opened unless it is already open. */
 static ff_status open_part(ff_source_reader *reader, uint32_t number, int *fd, ff_error *error) {
     const ff_source_part *part = &reader->source->part[number];
     *fd = part->fd;
@@ -142,7 +142,7 @@ ff_status ff_source_read(ff_source_reader *reader, const ff_source_split *split,
         const ff_source_part *part = &reader->source->part[item->part];
         int fd;
         FF_TRY(open_part(reader, item->part, &fd, error));
-        /* In order the window runs ahead; at the end of the part it gets what there is. */
+        /* Read ahead when items are read in order, up to the end of the part. */
         bool in_order = same_part && item->offset >= reader->offset && item->offset <= end;
         size_t wanted = item->bytes;
         FF_TRY(ff_reserve(&reader->window, &reader->capacity,

@@ -7,15 +7,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A record as it lies in memory and in a run: both sizes, key, payload. */
+/* A record in memory and in a run: both sizes, key, payload. */
 enum { SIZES_BYTES = 8, WINDOW_BYTES = 128 * 1024 };
 
 /* A sorted run: in the file, or (the only one) in memory. */
 typedef struct run {
-    uint64_t offset, end; /* of what is not yet in the window */
+    uint64_t offset, end; /* of the part not yet in the window */
     unsigned char *window;
     size_t at, filled;
-    uint32_t number; /* equal keys come in the order of their runs */
+    uint32_t number; /* equal keys are in the order of their runs */
 } run;
 
 struct ff_sorter {
@@ -27,7 +27,7 @@ struct ff_sorter {
     uint32_t *place; /* [count] of records in the arena */
     size_t count, place_capacity;
     bool merging;
-    size_t next_place; /* where everything stayed in memory */
+    size_t next_place; /* if everything stayed in memory */
     run *run;
     size_t run_count, run_capacity;
     uint32_t *heap; /* [heap_count] of runs with records left, the smallest first */
@@ -131,7 +131,7 @@ ff_status ff_sorter_add(ff_sorter *sorter, const ff_sorter_record *record, ff_er
 
 /* ---- merging ------------------------------------------------------------------------------- */
 
-/* Makes the run's next record whole in its window; false at its end. */
+/* Loads the run's next record completely into its window; *more = false at its end. */
 static ff_status run_fill(ff_sorter *sorter, run *from, bool *more, ff_error *error) {
     size_t left = from->filled - from->at;
     size_t wanted = SIZES_BYTES;
@@ -194,7 +194,7 @@ static ff_status begin_merge(ff_sorter *sorter, ff_error *error) {
     return FF_OK;
 }
 
-/* The record that was given last is used up only now. */
+/* Drops the record returned last, which was valid until now. */
 static ff_status pass_last(ff_sorter *sorter, ff_error *error) {
     run *from = &sorter->run[sorter->heap[0]];
     ff_sorter_record record = record_at(from->window + from->at);

@@ -1,7 +1,7 @@
-/* Sorts more records than memory should hold: runs in temporary space, merged on the way out.
- * A record is a key and a payload, both bytes; keys are ordered by their bytes (a shorter one
- * before what it begins), equal keys in the order in which they were added. Memory:
- * FF_SORTER_BYTES, then a window for every run of that size. Thread rule: one thread at a time. */
+/* External sort: sorted runs in temporary space, merged when read. A record is a key and a payload,
+ * both bytes; keys are ordered by their bytes (a prefix before longer keys), equal keys in the
+ * order in which they were added. Memory: FF_SORTER_BYTES, then a window for every run of that
+ * size. Thread rule: one thread at a time. */
 #ifndef FF_FFPACK_SOURCE_SORTER_H
 #define FF_FFPACK_SOURCE_SORTER_H
 
@@ -21,8 +21,8 @@ typedef struct ff_sorter_record {
 FF_MUST_USE ff_status ff_sorter_create(ff_sorter **sorter, const char *directory, ff_error *error);
 FF_MUST_USE ff_status ff_sorter_add(ff_sorter *sorter, const ff_sorter_record *record,
                                     ff_error *error);
-/* The next record in order, valid until the next call; *more = false after the last. The first
- * call ends the adding. */
+/* The next record in order, valid until the next call; *more = false after the last. After the
+ * first call nothing may be added. */
 FF_MUST_USE ff_status ff_sorter_next(ff_sorter *sorter, ff_sorter_record *record, bool *more,
                                      ff_error *error);
 void ff_sorter_destroy(ff_sorter **sorter);

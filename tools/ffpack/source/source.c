@@ -48,8 +48,9 @@ static ff_status unrecognized(const char *path, const unsigned char *head, size_
     if (status != FF_OK)
         ;
     else if (!head)
-        status = ff_fail(error, FF_BAD_DATA, "%s: no folder that ffpack knows; wanted %s", path,
-                         wanted.bytes);
+        status =
+            ff_fail(error, FF_BAD_DATA, "%s: not a kind of folder that ffpack knows; wanted %s",
+                    path, wanted.bytes);
     else if (!head_bytes)
         status = ff_fail(error, FF_BAD_DATA, "%s: is empty; wanted %s", path, wanted.bytes);
     else
@@ -62,7 +63,7 @@ static ff_status unrecognized(const char *path, const unsigned char *head, size_
     return status;
 }
 
-/* Finds the format by what lies at `path`, where none was named. */
+/* Detects the format of `path`, if none was named. */
 static ff_status detect_at(ff_source *source, const char *path, ff_error *error) {
     struct stat info;
     if (stat(path, &info) < 0) return ff_fail_errno(error, "%s: cannot open", path);
@@ -86,7 +87,7 @@ static ff_status detect_at(ff_source *source, const char *path, ff_error *error)
             source->format = *format;
             return FF_OK;
         }
-        /* Another format must not be taken only since this one could not be seen. */
+        /* Do not take another format only because this one could not be read. */
         bool archive = head && ff_archive_looks_like(head, head_bytes);
         if (hidden.status != FF_OK && (hidden.status != FF_BAD_DATA || archive)) {
             if (error) *error = hidden;
@@ -96,7 +97,7 @@ static ff_status detect_at(ff_source *source, const char *path, ff_error *error)
     return unrecognized(path, head, head_bytes, error);
 }
 
-/* ---- what is no source --------------------------------------------------------------------- */
+/* ---- refused sources --------------------------------------------------------------------- */
 
 /* "s3://bucket/x": letters, digits, + - and . before "://" (RFC 3986). */
 static size_t scheme_bytes(const char *path) {
@@ -106,7 +107,7 @@ static size_t scheme_bytes(const char *path) {
     return strncmp(path + bytes, "://", 3) ? 0 : bytes;
 }
 
-/* A split's folder, a folder of nothing else, or one of a split's files. */
+/* A split's folder, a folder of splits only, or one of a split's files. */
 static bool is_packed(const char *path) {
     const char *base = ff_path_base(path);
     struct stat info;
@@ -129,12 +130,11 @@ static ff_status check_path(const ff_source *source, ff_error *error) {
     if (!is_packed(path)) return FF_OK;
     return ff_fail(
         error, FF_USAGE,
-        "%s: is packed already; ffinspect shows it, ffpack append SET SOURCE adds to it, "
-        "ffpack merge OUT PART... puts parts together",
+        "%s: is packed already; ffinspect shows it, ffpack append SET SOURCE adds to it, ffpack merge OUT PART... merges parts",
         path);
 }
 
-/* ---- options that a kind has no use for ---------------------------------------------------- */
+/* ---- options that a kind does not use ---------------------------------------------------- */
 
 static ff_status check_uses(const ff_source *source, const ff_source_options *options,
                             ff_error *error) {
@@ -164,13 +164,13 @@ static ff_status check_uses(const ff_source *source, const ff_source_options *op
                          (*format)->name);
         }
         return ff_fail(error, FF_USAGE,
-                       "--%s: is of no use for %s, which is read as --format %s; it is for %s",
+                       "--%s: does not apply to %s, which is read as --format %s; it is for %s",
                        given[i].name, source->path, source->format->name, of);
     }
     return FF_OK;
 }
 
-/* A name with braces that is no file's is a pattern; its first file tells the format. */
+/* A name with braces that does not exist is a pattern; its first file decides the format. */
 static ff_status detect(ff_source *source, ff_error *error) {
     struct stat info;
     if (!strchr(source->path, '{') || stat(source->path, &info) == 0)
@@ -231,7 +231,7 @@ done:
     return status;
 }
 
-/* Classes that are called as splits are: mostly a layout that was not understood. */
+/* Notes classes with the names of splits: usually a layout that was not recognized. */
 static ff_status note_classes(ff_source *source, ff_error *error) {
     ff_buffer text = {0};
     ff_status status = FF_OK;

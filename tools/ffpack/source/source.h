@@ -1,10 +1,10 @@
-/* Sources: what people have on their disks, as lists of items.
+/* Sources: datasets on disk, as lists of items.
  *
- * Every kind of source is a file or a room of its own, and one row of the table in source.c.
- * Listing it fixes splits, items, classes and numbers before anything is written, and leaves every
- * item as a range of bytes in a part (a file, or what was unpacked from a stream into temporary
- * space), or as a file of its own. So items are then read in any order by any number of threads,
- * with one piece of code. */
+ * Every kind of source is a file or folder here, and one row of the table in source.c. Listing
+ * fixes splits, items, classes and numbers before anything is written. Afterwards every item is a
+ * range of bytes in a part (a file, or bytes unpacked from a stream into temporary space), or a
+ * separate file, so one reader reads the items of all kinds in any order on any number of
+ * threads. */
 #ifndef FF_FFPACK_SOURCE_H
 #define FF_FFPACK_SOURCE_H
 
@@ -18,7 +18,7 @@
 
 typedef struct ff_source ff_source;
 
-/* The options that only some kinds have a use for. */
+/* The options that only some kinds use. */
 typedef enum ff_source_uses {
     FF_USES_CLASSES = 1,      /* --classes, --classes-from */
     FF_USES_TREE = 2,         /* --splits, --exclude, --labels, --allow-empty-classes */
@@ -26,34 +26,34 @@ typedef enum ff_source_uses {
     FF_USES_ARRAY_LAYOUT = 8, /* --array-layout */
 } ff_source_uses;
 
-/* How one kind is known and listed. */
+/* How one kind is detected and listed. */
 typedef struct ff_source_format {
     const char *name;   /* the word of --format */
-    const char *wanted; /* what it looks like, for the sentence where nothing fits */
-    /* Whether `path` holds it, by content and names, cheaply. `head`: the first bytes of a file,
-     * undone from gzip; NULL for a folder. *error is zeroed; a failure that hid the answer is left
-     * there. Required. */
+    const char *wanted; /* its description, for the message when no kind matches */
+    /* Whether `path` holds it, by content and names, at low cost. `head`: the first bytes of a
+     * file, decompressed if gzip; NULL for a folder. *error is zeroed; it keeps a failure that
+     * prevented an answer. Required. */
     bool (*detect)(const char *path, const unsigned char *head, size_t head_bytes, ff_error *error);
     /* Fills kind, raw, labels, parts and splits. Required. */
     ff_status (*list)(ff_source *source, ff_error *error);
-    /* Whether SOURCE may be a brace pattern (braces.h); detect then gets the first file of it. */
+    /* Whether SOURCE may be a brace pattern (braces.h); detect then gets its first file. */
     bool patterns;
-    unsigned uses; /* of ff_source_uses; a given option that is none of them is refused */
+    unsigned uses; /* of ff_source_uses; other options of ff_source_uses are refused */
 } ff_source_format;
 
-/* Where items lie. A stream is an archive that can only be read from front to back: its items'
- * offsets are their members' ordinals, their storage order is the order of reading. */
+/* Where items are stored. A stream is an archive that can only be read sequentially: its items'
+ * offsets are member ordinals, and their storage order is the order of reading. */
 typedef struct ff_source_part {
-    char *path;     /* as messages call it */
-    int fd;         /* -1 where it is a stream, or opened by who reads it */
-    uint64_t bytes; /* of the file, where fd is -1 and it is no stream */
+    char *path;     /* for messages */
+    int fd;         /* -1 for a stream, or a file that its reader opens */
+    uint64_t bytes; /* of the file, if fd is -1 and it is no stream */
     bool stream;
     bool nested; /* of a stream: as ff_archive_open's */
 } ff_source_part;
 
 typedef struct ff_source_split {
     char *name; /* "train", "test", ...; "" where the source has one split only */
-    char *root; /* the folder of its files, where items are files; else NULL */
+    char *root; /* the folder of its files, if items are files; else NULL */
     ff_listing *listing;
     const uint64_t *order; /* [items] item at each storage position; NULL = the order of numbers.
                               Mapped; owned */
@@ -76,7 +76,7 @@ struct ff_source {
     char *path;
     char *temporary;   /* the folder for temporary space */
     char *classes;     /* --classes FILE or --classes-from PATH, or NULL */
-    bool classes_from; /* `classes` is the latter: a packed set or a folder of class folders */
+    bool classes_from; /* `classes` is --classes-from: a packed set or a folder of class folders */
     char *val_labels;  /* --val-labels PATH, or NULL */
     char *label;       /* --label FIELD, or NULL */
     char *splits;      /* --splits, or NULL */
@@ -95,31 +95,30 @@ struct ff_source {
     ff_source_part *part;
     size_t split_count;
     ff_source_split *split; /* train first */
-    ff_left_out left_out;   /* what listing found and did not take */
-    ff_names notes;         /* what else the summary says of it, a sentence each */
+    ff_left_out left_out;   /* what listing left out */
+    ff_names notes;         /* further sentences for the summary */
 };
 
 typedef struct ff_source_options {
-    const char *format;       /* a name of the table; NULL or "auto" = by content */
-    const char *classes;      /* file with a class name a line; NULL = the source's own */
+    const char *format;       /* --format; NULL or "auto" = by content */
+    const char *classes;      /* file with one class name per line; NULL = the source's own */
     const char *classes_from; /* packed set or folder with the classes; not with `classes` */
     const char *splits, *exclude, *label_list; /* --splits, --exclude, --labels; or NULL */
     bool allow_empty_classes;
-    const char *val_labels;     /* of ImageNet's validation images; NULL = looked for beside them */
+    const char *val_labels;     /* of ImageNet's validation images; NULL = searched next to them */
     const char *temporary;      /* folder for temporary space */
     const char *label;          /* the only label field to keep; NULL = all */
     ff_array_axes array_layout; /* of arrays of 4 dimensions */
-    bool skip;                  /* what is missing is left to fail when it is read */
+    bool skip;                  /* missing items fail only when they are read */
     int jobs;
 } ff_source_options;
 
-/* Finds the kind of the file, folder or pattern `path`; reads no more than its first bytes or
- * names. */
+/* Detects the kind of the file, folder or pattern `path`; reads only its first bytes or names. */
 FF_MUST_USE ff_status ff_source_open(ff_source **source, const char *path,
                                      const ff_source_options *options, ff_error *error);
 
-/* Lists it. Once, before anything else. FF_BAD_DATA where a split has no items; FF_USAGE where
- * there is no label field options->label. */
+/* Lists the source; called once, before anything else. FF_BAD_DATA where a split has no items;
+ * FF_USAGE where there is no label field options->label. */
 FF_MUST_USE ff_status ff_source_list(ff_source *source, ff_error *error);
 
 void ff_source_close(ff_source **source);
@@ -127,28 +126,28 @@ void ff_source_close(ff_source **source);
 /* The split of this name, or NULL. */
 const ff_source_split *ff_source_find(const ff_source *source, const char *name);
 
-/* How a message names an item: its path, or its part and key. Cut to `size`. Returns `text`. */
+/* An item's name for messages: its path, or its part and key. Truncated to `size`. Returns
+ * `text`. */
 const char *ff_source_item_name(const ff_source *source, const ff_source_split *split,
                                 const ff_item *item, char *text, size_t size);
 
-/* The item at a storage position, where the order is the source's own. */
+/* The item at a storage position, in the source's own order. */
 static inline uint64_t ff_source_item_at(const ff_source_split *split, uint64_t position) {
     return split->order ? split->order[position] : position;
 }
 
 /* A thread's access to the bytes of items. `source` and `stream` (source/stream.h; NULL where the
- * split has none) outlive it. */
+ * split has none) must outlive it. */
 struct ff_stream;
 typedef struct ff_source_reader ff_source_reader;
 FF_MUST_USE ff_status ff_source_reader_create(ff_source_reader **reader, const ff_source *source,
                                               struct ff_stream *stream, ff_error *error);
-/* Says that the items at storage positions first .. end - 1 are read next. Every position is begun
- * once, by one of the readers of a stream. */
+/* Announces that the items at storage positions first .. end - 1 are read next. Every position is
+ * announced once, by one of a stream's readers. */
 FF_MUST_USE ff_status ff_source_begin(ff_source_reader *reader, uint64_t first, uint64_t end,
                                       ff_error *error);
-/* All of an item's bytes, valid until the next call; one that was begun, where there is a stream.
- * The file of an item that is one must still
- * have the size it was listed with. */
+/* All of an item's bytes, valid until the next call; with a stream only announced items. If the
+ * item is a file, it must still have the size it was listed with. */
 FF_MUST_USE ff_status ff_source_read(ff_source_reader *reader, const ff_source_split *split,
                                      const ff_item *item, const unsigned char **bytes,
                                      ff_error *error);
@@ -156,15 +155,15 @@ void ff_source_reader_destroy(ff_source_reader **reader);
 
 /* ---- for the sources ------------------------------------------------------------------------ */
 
-/* Adds a part that owns `fd` from here on, also after a failure. Its number is *part. */
+/* Adds a part, which takes ownership of `fd`, also after a failure. *part = its number. */
 FF_MUST_USE ff_status ff_source_add_part(ff_source *source, const char *path, int fd,
                                          uint32_t *part, ff_error *error);
-/* Adds a file of `bytes` bytes that whoever reads it opens, so that there may be more parts than a
- * process may open files. It must still have this size when it is read. */
+/* Adds a file of `bytes` bytes that is opened by its readers, so that there may be more parts than
+ * a process may have open files. It must still have this size when read. */
 FF_MUST_USE ff_status ff_source_add_file(ff_source *source, const char *path, uint64_t bytes,
                                          uint32_t *part, ff_error *error);
-/* Adds the archive `path`: as a file where it is `plain` (ff_archive_is_plain), so that its items'
- * offsets are their members', else as a stream. */
+/* Adds the archive `path`: as a file if it is `plain` (ff_archive_is_plain; items' offsets are then
+ * their members'), else as a stream. */
 FF_MUST_USE ff_status ff_source_add_archive(ff_source *source, const char *path, bool plain,
                                             bool nested, uint32_t *part, ff_error *error);
 /* Adds the archive `path` as a stream. */
@@ -173,26 +172,25 @@ FF_MUST_USE ff_status ff_source_add_stream(ff_source *source, const char *path, 
 /* Adds a split with an empty listing; fields are complete. Valid until the next one is added. */
 FF_MUST_USE ff_status ff_source_add_split(ff_source *source, const char *name,
                                           ff_source_split **split, ff_error *error);
-/* Gives every item of every split other labels, of `label_bytes` bytes: `change` makes them from
- * the ones that it was listed with. The caller adapts source->labels. */
+/* Replaces the labels of every item by others of `label_bytes` bytes, which `change` makes from the
+ * listed ones. The caller adapts source->labels. */
 FF_MUST_USE ff_status ff_source_relabel(ff_source *source, size_t label_bytes,
                                         ff_status (*change)(void *context, const void *labels,
                                                             void *changed, ff_error *error),
                                         void *context, ff_error *error);
-/* Keeps of all label fields the one named source->label. ff_source_list does it. */
+/* Keeps only the label field source->label. Called by ff_source_list. */
 FF_MUST_USE ff_status ff_source_keep_label(ff_source *source, ff_error *error);
 /* Class names of a field from the lines of a text file, empty lines at its end left out; or with
  * source->classes_from of a packed set (of the field with that name, or its only one), or of the
  * class folders of a folder, or of the folder of its train split. */
 FF_MUST_USE ff_status ff_source_read_classes(ff_source *source, size_t field, const char *path,
                                              ff_error *error);
-/* The same from a text (changed in place) that is called `path` in messages. */
+/* The same from a text (modified in place); `path` is for messages. */
 FF_MUST_USE ff_status ff_source_take_classes(ff_source *source, size_t field, const char *path,
                                              char *text, ff_error *error);
-/* The labels of class folders in `where`: of --classes FILE, which has to name them all, else their
- * ranks, in which case every split has to have the same (with --allow-empty-classes: has to have no
- * others than the first). *label [folders->count] is the caller's to
- * free. Field 0 gets the class names. */
+/* The labels of class folders in `where`: by --classes FILE, which must name them all; else their
+ * ranks, in which case every split must have the same (with --allow-empty-classes: no others than
+ * the first). The caller frees *label [folders->count]. Field 0 gets the class names. */
 FF_MUST_USE ff_status ff_source_label_folders(ff_source *source, const char *where,
                                               const ff_names *folders, int32_t **label,
                                               ff_error *error);

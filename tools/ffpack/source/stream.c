@@ -27,7 +27,7 @@ static ff_status sort_places(ff_sorter *sorter, ff_listing *listing, bool *strea
         status = ff_listing_item(cursor, number, &item, error);
         if (status != FF_OK) break;
         if (item.part != FF_PART_FILE && source->part[item.part].stream) *streams = true;
-        unsigned char place[PLACE_BYTES]; /* big-endian: bytes order as numbers do */
+        unsigned char place[PLACE_BYTES]; /* big-endian: compares like numbers */
         for (int i = 0; i < 4; i++) place[i] = (unsigned char)(item.part >> (24 - 8 * i));
         for (int i = 0; i < 8; i++) place[4 + i] = (unsigned char)(item.offset >> (56 - 8 * i));
         status = ff_sorter_add(sorter,
@@ -41,7 +41,7 @@ static ff_status sort_places(ff_sorter *sorter, ff_listing *listing, bool *strea
     return status;
 }
 
-/* The numbers in sorted order, as a file that is mapped. */
+/* Writes the sorted numbers to a file and maps it. */
 static ff_status write_order(ff_sorter *sorter, const char *directory, ff_source_split *split,
                              ff_error *error) {
     int fd;
@@ -94,8 +94,8 @@ struct ff_stream {
     ff_listing_cursor *cursor;
     pthread_mutex_t mutex;
     pthread_cond_t turn;
-    uint64_t next;    /* position whose turn it is */
-    uint64_t stop_at; /* positions above it never come */
+    uint64_t next;    /* the next position to be taken */
+    uint64_t stop_at; /* positions above it will not be taken */
     ff_archive *archive;
     uint32_t part; /* that `archive` reads */
 };
@@ -125,7 +125,7 @@ static ff_status changed(const ff_source_part *part, const ff_item *item, ff_err
                    part->path, (int)item->key_bytes, (const char *)item->key);
 }
 
-/* Goes on to the item's member. */
+/* Advances to the item's member. */
 static ff_status find_member(ff_stream *stream, const ff_item *item, ff_error *error) {
     const ff_source_part *part = &stream->source->part[item->part];
     if (!stream->archive || stream->part != item->part) {

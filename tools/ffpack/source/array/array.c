@@ -45,8 +45,8 @@ const char *ff_array_shape(const ff_array *array, char *text, size_t size) {
 
 /* ---- fortran order ------------------------------------------------------------------------- */
 
-/* The place, in the sample's elements with the last index fastest, of the one that is `index`-th
- * with the second index fastest. */
+/* Converts `index`, counted with the second index fastest, to the position with the last index
+ * fastest, in a sample's elements. */
 static uint64_t straight_place(const ff_array *array, uint64_t index) {
     uint64_t stride = ff_array_sample_bytes(array) / ff_element_bytes(array->element), place = 0;
     for (unsigned i = 1; i < array->dimensions; i++) {
@@ -57,8 +57,8 @@ static uint64_t straight_place(const ff_array *array, uint64_t index) {
     return place;
 }
 
-/* Samples first .. first + count - 1: of every element of a sample, those of all samples lie side
- * by side in the file. */
+/* Samples first .. first + count - 1: for each element of a sample, those of all samples are
+ * adjacent in the file. */
 static ff_status gather(const ff_array *array, const ff_source_part *part, uint64_t first,
                         uint64_t count, unsigned char *column, unsigned char *samples,
                         ff_error *error) {

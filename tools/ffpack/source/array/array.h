@@ -1,4 +1,4 @@
-/* Arrays of N samples in a part of a source: what NPY, NPZ, IDX and pickles hold.
+/* Arrays of N samples in a part of a source, from NPY, NPZ, IDX and pickles.
  *
  * Thread rule: one thread at a time. */
 #ifndef FF_FFPACK_SOURCE_ARRAY_H
@@ -8,8 +8,8 @@
 
 enum { FF_ARRAY_DIMENSIONS = 8 };
 
-/* Its elements lie one after another from `offset` of part `part` on: the last index runs fastest,
- * or the first one where `fortran`. */
+/* Its elements are contiguous from `offset` of part `part`: the last index runs fastest, or the
+ * first one if `fortran`. */
 typedef struct ff_array {
     ff_element_type element;
     bool big_endian, fortran;
@@ -27,12 +27,12 @@ uint64_t ff_array_sample_bytes(const ff_array *array);
 /* "60000 x 28 x 28 u8", for messages. Returns `text`. */
 const char *ff_array_shape(const ff_array *array, char *text, size_t size);
 
-/* Where `fortran`: writes it anew into temporary space, last index fastest, as a part of the source
- * that is called `path`. Else nothing. */
+/* If `fortran`: rewrites it to temporary space, last index fastest, as a part of the source named
+ * `path`. Else does nothing. */
 FF_MUST_USE ff_status ff_array_straighten(ff_array *array, ff_source *source, const char *path,
                                           ff_error *error);
 
-/* Its samples read one after another. Zero-initialised but for the first three; not fortran. */
+/* Its samples read one after another. Zero-initialised except for the first three; not fortran. */
 typedef struct ff_array_rows {
     const ff_source *source;
     const ff_array *array;

@@ -88,7 +88,7 @@ bool ff_element_integer(const void *from, ff_element_type element, bool big_endi
     return element != FF_ELEMENT_U64 || bits <= INT64_MAX;
 }
 
-/* Floats in the machine's order, through aligned memory. */
+/* Floats in native byte order, through aligned memory. */
 static void floats_to_f32(float *to, const void *from, ff_dtype dtype, size_t count) {
     enum { BLOCK = 1024 };
     uint32_t aligned[BLOCK];
@@ -100,7 +100,7 @@ static void floats_to_f32(float *to, const void *from, ff_dtype dtype, size_t co
     }
 }
 
-/* One loop a type, so that the type is no question inside of it. */
+/* One loop per type, so that the type is not tested inside it. */
 #define CONVERT(type, expression)                                                                  \
     case type:                                                                                     \
         for (size_t i = 0; i < count; i++) {                                                       \

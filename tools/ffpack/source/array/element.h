@@ -1,5 +1,5 @@
-/* The element types of arrays as NumPy and IDX have them, in either byte order, and their values.
- * Thread rule: everything here is pure. */
+/* The element types of NumPy and IDX arrays, in either byte order, and their values. Thread rule:
+ * everything here is pure. */
 #ifndef FF_FFPACK_SOURCE_ELEMENT_H
 #define FF_FFPACK_SOURCE_ELEMENT_H
 
@@ -27,7 +27,7 @@ typedef enum ff_element_type {
 const char *ff_element_name(ff_element_type element);
 size_t ff_element_bytes(ff_element_type element);
 bool ff_element_is_float(ff_element_type element);
-/* Integers but u8 and bool: what they mean as intensities is not known. */
+/* Integers except u8 and bool: their range of intensities is not known. */
 bool ff_element_needs_range(ff_element_type element);
 
 /* NumPy's type string: "|u1", "<f4", ">i8", "u1", "?", ... False where it is none of the above. */
@@ -44,7 +44,7 @@ bool ff_element_integer(const void *from, ff_element_type element, bool big_endi
 void ff_elements_to_f32(float *to, const void *from, ff_element_type element, bool big_endian,
                         size_t count, double low, double high);
 
-/* `count` u16 elements in the machine's order. */
+/* `count` u16 elements in native byte order. */
 void ff_elements_to_u16(uint16_t *to, const void *from, bool big_endian, size_t count);
 
 #endif

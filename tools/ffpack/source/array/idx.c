@@ -38,7 +38,7 @@ typedef struct idx_sets {
 static const char *const type_words[] = {"ubyte", "byte", "short", "int", "float", "double"};
 enum { TYPE_WORDS = sizeof type_words / sizeof type_words[0] };
 
-/* Where "images-idx3-ubyte" or "images.idx3-ubyte" begins as the end of a name, but for .gz. */
+/* Where "images-idx3-ubyte" or "images.idx3-ubyte" begins at the end of a name, ignoring .gz. */
 static const char *find_role(const char *name, const char *role) {
     size_t length = strlen(name), word = strlen(role);
     if (length > 3 && !strcmp(name + length - 3, ".gz")) length -= 3;
@@ -77,14 +77,14 @@ static bool idx_detect(const char *path, const unsigned char *head, size_t head_
     return found;
 }
 
-/* The labels beside the images: the same name but for the role, as compressed or not. */
+/* The labels next to the images: the same name except for the role, compressed or not. */
 static ff_status find_labels(ff_array_set *set, ff_error *error) {
     const char *role = images_role(set->images_path);
     if (!role)
-        return ff_fail(error, FF_BAD_DATA,
-                       "%s: its labels are found by name, so wanted a name that ends in "
-                       "images-idx3-ubyte or images-idx3-ubyte.gz",
-                       set->images_path);
+        return ff_fail(
+            error, FF_BAD_DATA,
+            "%s: its labels are found by name: wanted a name that ends in images-idx3-ubyte or images-idx3-ubyte.gz",
+            set->images_path);
     int before = (int)(role - set->images_path);
     char separator = role[strlen("images")];
     for (int i = 0; i < TYPE_WORDS * 4; i++) {
@@ -111,7 +111,7 @@ static ff_status add_set(idx_sets *sets, const ff_source *source, const char *pa
     set->labeled = true;
     FF_TRY(ff_copy_string(&set->images_path, path, error));
     FF_TRY(find_labels(set, error));
-    /* "train-" is train, "t10k-" MNIST's test; any other prefix names its split itself. */
+    /* "train-" is train, "t10k-" MNIST's test; any other prefix is the split's name. */
     const char *base = ff_path_base(path), *role = images_role(base);
     size_t length = (size_t)(role - base), key = strlen(base);
     if (!strcmp(base + key - 3, ".gz")) key -= 3;
@@ -143,7 +143,7 @@ static ff_status find_sets(idx_sets *sets, const ff_source *source, ff_error *er
     ff_status status = FF_OK;
     for (size_t i = 0; i < names.count && status == FF_OK; i++) {
         const char *name = ff_names_at(&names, i);
-        /* A file that lies there both plain and compressed comes once: sorted, plain is first. */
+        /* A file that is there both plain and compressed is taken once: sorted, plain is first. */
         size_t length = i ? strlen(ff_names_at(&names, i - 1)) : 0;
         if (i && !strncmp(name, ff_names_at(&names, i - 1), length) &&
             !strcmp(name + length, ".gz"))
@@ -211,7 +211,7 @@ static ff_status read_header(int fd, const char *path, unsigned least, uint64_t 
     return FF_OK;
 }
 
-/* Opens one file, undone from gzip, and checks it whole. */
+/* Opens one file, decompressed if gzip, and checks all of it. */
 static ff_status open_array(const ff_source *source, const char *path, unsigned least, int *fd,
                             ff_array *array, ff_error *error) {
     bool gzip;

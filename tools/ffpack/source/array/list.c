@@ -36,7 +36,7 @@ static ff_status find_layout(const ff_source *source, const ff_array *images, co
     return FF_OK;
 }
 
-/* Shape and type of the samples, which are those of every set. */
+/* Takes shape and type of the samples, which must be the same in every set. */
 static ff_status take_images(ff_source *source, const ff_array_set *set, const ff_array_set *first,
                              ff_error *error) {
     const ff_array *images = &set->images;
@@ -73,7 +73,7 @@ static ff_status take_images(ff_source *source, const ff_array_set *set, const f
 
 /* ---- labels -------------------------------------------------------------------------------- */
 
-/* What the labels of all sets are. */
+/* The labels of all sets. */
 typedef struct label_field {
     ff_field_kind kind;
     ff_dtype dtype;

@@ -1,11 +1,10 @@
-/* Lists images and labels that are arrays, whatever kind of file they lie in.
+/* Lists images and labels that are arrays, from any kind of file.
  *
- * Images: N x H x W, or 4 dimensions with the channels last or second: last where the last is at
- * most 4 and the second is not, second where it is the other way round, else as --array-layout
- * says. Labels: none; integers or truth values [N] or [N, 1]: a class (-1 = unlabeled); integers or
- * truth values [N, K]: multi-hot where all are 0 or 1, else a vector of i64; floats [N] or [N, K]:
- * soft where there are several, none below 0, and all rows sum to 1 (within 0.001), else a vector
- * of f32. Thread rule: one thread at a time. */
+ * Images: N x H x W, or 4 dimensions with the channels last or second: last if only the last is at
+ * most 4, second if only the second is, else by --array-layout. Labels: none; integers or booleans
+ * [N] or [N, 1]: a class (-1 = unlabeled); integers or booleans [N, K]: multi-hot if all are 0 or
+ * 1, else a vector of i64; floats [N] or [N, K]: soft if K > 1, none is below 0 and all rows sum to
+ * 1 (within 0.001), else a vector of f32. Thread rule: one thread at a time. */
 #ifndef FF_FFPACK_SOURCE_ARRAY_LIST_H
 #define FF_FFPACK_SOURCE_ARRAY_LIST_H
 
@@ -14,8 +13,8 @@
 /* One split. Owned strings. */
 typedef struct ff_array_set {
     char split[32];                  /* "" where the source has one split only */
-    char *key;                       /* items are called "KEY:NUMBER" */
-    char *images_path, *labels_path; /* as messages call them */
+    char *key;                       /* items have the names "KEY:NUMBER" */
+    char *images_path, *labels_path; /* for messages */
     ff_array images, labels;
     bool labeled;
 } ff_array_set;

@@ -1,7 +1,7 @@
-/* NumPy's arrays: an .npy file, with its labels beside it; a folder of them; an .npz archive of
- * them (npz.c). Which is which is found by their names (npy_names.c), what is in them by their
- * headers (npy_header.c). Labels of X.npy: the file with the name of the same split's labels, as
- * y_train.npy for x_train.npy, or X_labels.npy or X-labels.npy; else it has none. */
+/* NumPy's arrays: an .npy file, with its labels next to it; a folder of them; an .npz archive of
+ * them (npz.c). Their roles follow from their names (npy_names.c), their types from their headers
+ * (npy_header.c). Labels of X.npy: the file named as the same split's labels (y_train.npy for
+ * x_train.npy), or X_labels.npy or X-labels.npy; else it has none. */
 #include "tools/ffpack/source/array/npy.h"
 #include "format/base/path.h"
 #include "tools/ffpack/source/archive.h"
@@ -81,7 +81,7 @@ static ff_status list_names(ff_source *source, const char *folder, const ff_name
     return status;
 }
 
-/* An array whose name says nothing: its labels are called as it is, and more. */
+/* An array without a known name: its labels have the same name with a suffix. */
 static ff_status list_unknown(ff_source *source, const char *folder, const char *name,
                               ff_error *error) {
     static const char *const after[] = {"_labels.npy", "-labels.npy"};
@@ -97,7 +97,7 @@ static ff_status list_unknown(ff_source *source, const char *folder, const char 
         status = ff_path_join(&path, folder, labels, error);
         set.labeled = status == FF_OK && access(path, F_OK) == 0;
         if (status == FF_OK && !set.labeled && errno != ENOENT)
-            status = ff_fail_errno(error, "%s: cannot look for labels", path);
+            status = ff_fail_errno(error, "%s: cannot search for labels", path);
         free(path);
         if (set.labeled)
             status = open_array(source, folder, labels, &set.labels_path, &set.labels, error);

@@ -1,5 +1,5 @@
-/* What the NPY and NPZ sources share: which arrays are the images and labels of which split, by
- * their names. For npy*.c only. Thread rule: one thread at a time. */
+/* Shared by the NPY and NPZ sources: finds by name which arrays are the images and labels of which
+ * split. For npy*.c only. Thread rule: one thread at a time. */
 #ifndef FF_FFPACK_SOURCE_NPY_H
 #define FF_FFPACK_SOURCE_NPY_H
 
@@ -15,7 +15,7 @@ typedef struct ff_npy_choice {
     size_t labels[FF_NPY_SETS_LIMIT]; /* where set.labeled */
 } ff_npy_choice;
 
-/* The name of an array without ".npy" (and ".gz"); 0 where it is none. */
+/* Bytes of an array's name without ".npy" (and ".gz"); 0 where it is none. */
 size_t ff_npy_stem(const char *name);
 /* Whether the file name is that of an array of images; and whether `labels` is that of the labels
  * of the same split. */

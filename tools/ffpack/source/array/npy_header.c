@@ -23,7 +23,7 @@ static void skip_blanks(text_cursor *text) {
     while (*text->at && strchr(" \t\r\n", *text->at)) text->at++;
 }
 
-/* The next character but blanks, where it is `wanted`. */
+/* Skips blanks and takes the next character if it is `wanted`. */
 static bool take(text_cursor *text, char wanted) {
     skip_blanks(text);
     if (*text->at != wanted) return false;
@@ -124,7 +124,7 @@ static ff_status parse(text_cursor *text, ff_array *array, ff_error *error) {
     return FF_OK;
 }
 
-/* The text, allocated; *begin = how many bytes come before the elements. */
+/* The text, allocated; *begin = the elements' offset. */
 static ff_status read_text(int fd, const char *path, uint64_t offset, uint64_t bytes, char **text,
                            uint64_t *begin, ff_error *error) {
     unsigned char prefix[PREFIX_BYTES];

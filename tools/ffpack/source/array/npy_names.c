@@ -1,6 +1,6 @@
 /* Names: a role and a split in any order, in any case, with _ - or . between: x_train, y_train,
- * train_images, train_labels, X, y, images, labels, ...; arr_0 and arr_1, as numpy.savez names what
- * has no name, are images and labels. One array alone is images whatever its name. */
+ * train_images, train_labels, X, y, images, labels, ...; arr_0 and arr_1, numpy.savez's default
+ * names, are images and labels. A single array is images, whatever its name. */
 #include "tools/ffpack/source/array/npy.h"
 
 #include <stdio.h>

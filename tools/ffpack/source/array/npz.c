@@ -1,6 +1,7 @@
 /* NPZ: a zip archive of .npy files, stored or deflated, as numpy.savez and savez_compressed write
  * them. Each chosen array is read once through libarchive, which checks its CRC. Stored ones, whose
- * bytes are found in the archive as they are, stay there; the others go into temporary space. */
+ * bytes are uncompressed in the archive, stay there; the others are unpacked into temporary
+ * space. */
 #include "format/base/file.h"
 #include "format/base/read.h"
 #include "tools/ffpack/source/archive.h"
@@ -48,13 +49,13 @@ static ff_array *find_array(ff_npy_choice *choice, const ff_names *names, const 
 typedef struct npz_pass {
     ff_source *source;
     ff_archive *archive;
-    char *chunk, *found; /* [CHUNK_BYTES] of a member, of the archive at the same place */
+    char *chunk, *found; /* [CHUNK_BYTES] of a member, and of the archive at the same offset */
     int fd;              /* the archive itself, which is part `part` */
     uint32_t part;
     uint64_t file_bytes;
 } npz_pass;
 
-/* Whether the chunk's `size` bytes lie at `offset` of the archive. */
+/* Whether the chunk's `size` bytes are at `offset` of the archive. */
 static ff_status compare(npz_pass *pass, uint64_t offset, size_t size, bool *same,
                          ff_error *error) {
     *same = offset <= pass->file_bytes && size <= pass->file_bytes - offset;

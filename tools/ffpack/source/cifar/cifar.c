@@ -3,10 +3,10 @@
  *
  * A record is one label byte (CIFAR-10) or two, coarse then fine (CIFAR-100), and 3072 bytes: the
  * red, green and blue plane of 32 x 32 pixels. Files: data_batch_1.bin, ... and test_batch.bin with
- * batches.meta.txt; or train.bin and test.bin with fine_label_names.txt and
- * coarse_label_names.txt. They lie in a folder (or in its folder cifar-10-batches-bin or
- * cifar-100-binary), in a tar archive, or one of them is given alone.
- * The python version has the same names without .bin: python.c. */
+ * batches.meta.txt; or train.bin and test.bin with fine_label_names.txt and coarse_label_names.txt.
+ * They are in a folder (or in its folder cifar-10-batches-bin or cifar-100-binary), in a tar
+ * archive, or one of them is given alone. The python version has the same names without .bin:
+ * python.c. */
 #include "format/base/read.h"
 #include "format/base/thread.h"
 #include "tools/ffpack/source/cifar/files.h"
@@ -66,12 +66,12 @@ static ff_status add_fields(ff_cifar *found, ff_source *source, ff_error *error)
                                  FF_I32, 1, error));
     if (kind->hundred)
         FF_TRY(ff_metadata_add_field(&source->labels, "coarse", FF_FIELD_CLASS, FF_I32, 1, error));
-    for (uint32_t which = 0; which < kind->label_count; which++) /* coarse lies before fine */
+    for (uint32_t which = 0; which < kind->label_count; which++) /* coarse comes before fine */
         FF_TRY(take_names(found, source, which, kind->label_count - 1 - which, error));
     return FF_OK;
 }
 
-/* A batch a thread: the labels lie far from each other, so that most of the file is touched. */
+/* One batch per thread: the labels are far apart, so most of the file is read. */
 typedef struct label_reader {
     ff_cifar *found;
     const ff_source *source;

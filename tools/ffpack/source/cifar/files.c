@@ -101,8 +101,8 @@ static bool is_batch_file(const char *name, unsigned char type) {
     return type != DT_DIR && kind_of_name(name) != NULL;
 }
 
-/* The python version's names are common words: what is in the file decides. What cannot be read is
- * an error, so that nothing is left out in silence. */
+/* The python version's names are common words, so the content decides. An unreadable file is an
+ * error, so that nothing is left out silently. */
 static ff_status is_pickle_file(const char *path, bool *is, ff_error *error) {
     int fd;
     unsigned char head[16];
@@ -135,7 +135,7 @@ static ff_status holds_batches(const char *folder, bool *found, ff_error *error)
     return status;
 }
 
-/* *folder = the one that holds the files: `path` or the one inside it that the archives unpack to,
+/* *folder = the folder with the files: `path`, or the folder in it that the archives unpack to,
  * allocated; NULL where there is none. */
 static ff_status find_folder(const char *path, char **folder, ff_error *error) {
     static const char *const inside[] = {"cifar-10-batches-bin", "cifar-100-binary",
@@ -153,7 +153,7 @@ static ff_status find_folder(const char *path, char **folder, ff_error *error) {
         if (there && S_ISDIR(info.st_mode))
             status = holds_batches(*folder, &found, error);
         else if (!there && errno != ENOENT)
-            status = ff_fail_errno(error, "%s: cannot look at it", *folder);
+            status = ff_fail_errno(error, "%s: cannot stat", *folder);
         if (found) return FF_OK;
         free(*folder);
         *folder = NULL;
@@ -185,7 +185,7 @@ bool ff_cifar_detect(const char *path, const unsigned char *head, size_t head_by
     if (ff_cifar_is_pickle(head, head_bytes)) return true;
     const ff_cifar_kind *kind = kind_of_name(ff_path_base(path));
     if (kind && !kind->python) return true;
-    /* No magic: what is left is the size, a name *.bin, and a label that can be one. */
+    /* There is no magic: check the size, a name *.bin, and a valid label. */
     struct stat info;
     return is_bin_name(path) && stat(path, &info) == 0 && kind_of_size((uint64_t)info.st_size) &&
            head[0] < 100;
@@ -220,7 +220,7 @@ static void add_meta(ff_cifar *found, const char *name, uint32_t part, uint64_t 
     snprintf(meta->name, sizeof meta->name, "%s", name);
 }
 
-/* Keeps the text of a names file; which of them it is decides its place. */
+/* Keeps the text of a names file, at the index of that file. */
 static ff_status add_text(ff_cifar *found, const char *name, char *text, const char *path,
                           ff_error *error) {
     int which = !strcmp(name, ff_cifar_100.names_file[1]);
@@ -231,7 +231,7 @@ static ff_status add_text(ff_cifar *found, const char *name, char *text, const c
     return ff_copy_string(&found->text_path[which], path, error);
 }
 
-/* A file of records, a pickle of them, or a meta file. kind NULL: the content says. */
+/* A file of records, a pickle of them, or a meta file. kind NULL: by content. */
 static ff_status add_file(ff_cifar *found, ff_source *source, const char *path,
                           const ff_cifar_kind *kind, ff_error *error) {
     int fd;

@@ -1,5 +1,5 @@
 /* The files of CIFAR's binary and python versions: found by their names in a folder or an archive,
- * or one of them given alone. cifar.c and python.c say what is in them. For these files only.
+ * or one of them given alone. Their content is described in cifar.c and python.c, the only users.
  * Thread rule: one thread at a time. */
 #ifndef FF_FFPACK_SOURCE_CIFAR_FILES_H
 #define FF_FFPACK_SOURCE_CIFAR_FILES_H
@@ -27,7 +27,7 @@ typedef struct ff_cifar_batch {
     char name[256]; /* "data_batch_1.bin" */
     bool test;
     uint32_t part;
-    uint64_t offset, bytes; /* of it in the part */
+    uint64_t offset, bytes; /* in the part */
     unsigned char *labels;  /* binary version: the label bytes of its records; owned */
     ff_error error;         /* of reading them, which runs on a thread */
 } ff_cifar_batch;
@@ -37,13 +37,12 @@ typedef struct ff_cifar {
     char *place; /* the folder or archive, for messages */
     size_t batch_count;
     ff_cifar_batch batch[FF_CIFAR_BATCHES_LIMIT];
-    ff_cifar_batch
-        meta[2];        /* the meta_file of CIFAR-10's and of CIFAR-100's, where it has a name */
-    char *text[2];      /* contents of names_file, or NULL */
-    char *text_path[2]; /* as messages call them */
+    ff_cifar_batch meta[2]; /* the meta_file of CIFAR-10 and of CIFAR-100; no name = not found */
+    char *text[2];          /* contents of names_file, or NULL */
+    char *text_path[2];     /* for messages */
 } ff_cifar;
 
-/* Whether `path` looks like a place of such files; as ff_source_format's detect. */
+/* Whether `path` holds such files; as ff_source_format's detect. */
 bool ff_cifar_detect(const char *path, const unsigned char *head, size_t head_bytes,
                      ff_error *error);
 
@@ -60,7 +59,7 @@ unsigned ff_cifar_batch_number(const char *name);
 
 /* Whether a file that begins with `head` may be a pickle. */
 bool ff_cifar_is_pickle(const unsigned char *head, size_t head_bytes);
-/* Which version the pickle `batch` is of, by its labels' name. */
+/* The version of the pickle `batch`, by the name of its labels. */
 FF_MUST_USE ff_status ff_cifar_python_kind(const ff_source *source, const ff_cifar_batch *batch,
                                            const ff_cifar_kind **kind, ff_error *error);
 /* The class names of label `which` in the meta file, a line each, allocated; NULL where the meta

@@ -1,4 +1,4 @@
-/* The stack machine: every opcode but those that need NumPy's arrays. */
+/* The stack machine: every opcode except those for NumPy arrays. */
 #include "tools/ffpack/source/cifar/pickle.h"
 
 #include "format/base/read.h"
@@ -54,7 +54,7 @@ static ff_status push_integer(ff_pickle *pickle, ff_pickle_kind kind, int64_t va
     return ff_pickle_push_node(pickle, (ff_pickle_node){.kind = kind, .integer = value}, error);
 }
 
-/* "01" and "00" are True and False there. */
+/* "01" and "00" mean True and False. */
 static ff_status push_line_integer(ff_pickle *pickle, ff_error *error) {
     const unsigned char *line = NULL;
     uint64_t at = pickle->at;
@@ -155,7 +155,7 @@ static ff_status set_mark(ff_pickle *pickle, ff_error *error) {
     return FF_OK;
 }
 
-/* Opcodes that only move what is there. */
+/* Opcodes that only move values. */
 static ff_status run_stack(ff_pickle *pickle, unsigned char opcode, bool *known, ff_error *error) {
     const ff_pickle_value *values = NULL;
     uint32_t count = 0;
@@ -163,7 +163,7 @@ static ff_status run_stack(ff_pickle *pickle, unsigned char opcode, bool *known,
     switch (opcode) {
     case '(': return set_mark(pickle, error);
     case '0':
-        /* A mark on top is what is taken off then, as Python does. */
+        /* If a mark is on top, it is popped, as in Python. */
         if (pickle->mark_count && ff_pickle_bottom(pickle) == pickle->stack_count)
             return ff_pickle_pop_mark(pickle, &values, &count, error);
         return ff_pickle_pop(pickle, 1, &values, error);
@@ -203,7 +203,7 @@ static ff_status run_stack(ff_pickle *pickle, unsigned char opcode, bool *known,
     }
 }
 
-/* Opcodes that name a memo. */
+/* Opcodes that use the memo. */
 static ff_status run_memo(ff_pickle *pickle, unsigned char opcode, bool *known, ff_error *error) {
     uint64_t index = 0;
     int64_t written;
@@ -225,7 +225,7 @@ static ff_status run_memo(ff_pickle *pickle, unsigned char opcode, bool *known, 
                                  : ff_pickle_put(pickle, index, error);
 }
 
-/* Opcodes that write a value out. */
+/* Opcodes with a literal value. */
 static ff_status run_value(ff_pickle *pickle, unsigned char opcode, bool *known, ff_error *error) {
     uint64_t number;
     int64_t written;
@@ -271,7 +271,7 @@ static ff_status run_value(ff_pickle *pickle, unsigned char opcode, bool *known,
     }
 }
 
-/* Opcodes that are refused by what they do. */
+/* Opcodes that are refused. */
 static ff_status refuse(ff_pickle *pickle, unsigned char opcode, ff_error *error) {
     static const struct {
         unsigned char opcode;
@@ -319,7 +319,7 @@ static ff_status step(ff_pickle *pickle, bool *stopped, ff_error *error) {
                                   number, PROTOCOL_LIMIT);
         return FF_OK;
     case 0x95:
-        return take_number(pickle, 8, &number, error); /* a frame: only where to read ahead */
+        return take_number(pickle, 8, &number, error); /* a frame: only a hint for reading ahead */
     case 'c':
     case 0x93: return import(pickle, opcode == 0x93, error);
     case 'i':

@@ -1,13 +1,11 @@
 /* Python's pickles, protocols 0 to 5, as far as they hold data: None, bool, int, float, str, bytes,
- * list, tuple, dict, and NumPy's arrays of numbers. Nothing is ever run: a pickle that imports
- * anything else than what NumPy's arrays are made of is refused, naming it (FF_BAD_DATA).
+ * list, tuple, dict, and NumPy's arrays of numbers. Nothing is ever executed: a pickle that imports
+ * anything not needed for NumPy arrays is refused, naming the import (FF_BAD_DATA).
  *
- * Opcodes as in Python's Lib/pickletools.py. The bytes of strings and arrays stay where they lie in
- * the file; those that are written as text there (protocols 0 to 2 of Python 3, which write bytes
- * as latin-1 text) are decoded into temporary space.
- * Known gaps: sets, persistent and extension ids, buffers outside of the pickle, integers beyond 64
- * bits, which are all refused by name.
- * Thread rule: one thread at a time. */
+ * Opcodes as in Python's Lib/pickletools.py. The bytes of strings and arrays stay in the file;
+ * those written as text (protocols 0 to 2 of Python 3, which write bytes as latin-1 text) are
+ * decoded into temporary space. Known gaps: sets, persistent and extension ids, out-of-band
+ * buffers, integers beyond 64 bits; all are refused by name. Thread rule: one thread at a time. */
 #ifndef FF_FFPACK_SOURCE_PICKLE_H
 #define FF_FFPACK_SOURCE_PICKLE_H
 
@@ -35,9 +33,8 @@ typedef enum ff_pickle_kind {
     FF_PICKLE_NAME, /* what was imported */
 } ff_pickle_kind;
 
-/* Reads the pickle that lies in `bytes` bytes from `offset` of `fd`, called `path` in messages; no
- * more than its last opcode. `fd` and `path` outlive it. `temporary` is the folder for temporary
- * space. */
+/* Reads the pickle in `bytes` bytes from `offset` of `fd`, up to its last opcode; `path` is for
+ * messages. `fd` and `path` must outlive it. `temporary` is the folder for temporary space. */
 FF_MUST_USE ff_status ff_pickle_read(ff_pickle **pickle, int fd, const char *path, uint64_t offset,
                                      uint64_t bytes, const char *temporary, ff_error *error);
 void ff_pickle_destroy(ff_pickle **pickle);
@@ -64,13 +61,13 @@ int64_t ff_pickle_integer(const ff_pickle *pickle, ff_pickle_value value);
 FF_MUST_USE ff_status ff_pickle_text(ff_pickle *pickle, ff_pickle_value value, size_t limit,
                                      char **text, size_t *length, ff_error *error);
 
-/* Of an array (of no dimensions where the pickle never gave it a state): its part is not set;
- * *decoded: whether its offset is in the temporary space rather than in the file. Its bytes lie
- * there whole. */
+/* Of an array (without dimensions if the pickle never set its state). Its part is not set;
+ * *decoded: whether its offset is in temporary space and not in the file. Its bytes are
+ * contiguous. */
 ff_array ff_pickle_array(const ff_pickle *pickle, ff_pickle_value value, bool *decoded);
 
-/* *fd = the temporary space with what was decoded; the caller closes it. Only where something was.
- */
+/* *fd = the temporary space with decoded bytes, closed by the caller. Only if something was
+ * decoded. */
 FF_MUST_USE ff_status ff_pickle_decoded(const ff_pickle *pickle, int *fd, ff_error *error);
 
 #endif

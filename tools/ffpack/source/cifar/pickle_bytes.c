@@ -1,4 +1,4 @@
-/* What lies in a pickle's file: a window for opcodes, lines, and strings that are written as text,
+/* Access to a pickle's file: a window for opcodes and lines, and strings written as text, which are
  * decoded into temporary space. */
 #include "format/base/file.h"
 #include "format/base/read.h"
@@ -11,8 +11,8 @@
 
 enum { WINDOW_BYTES = 64 * 1024, TAKE_LIMIT = 256 };
 
-/* Makes the window hold the byte at pickle->at, and `size` bytes from there on where there are so
- * many. *left = how many it holds, 0 at the end. */
+/* Makes the window hold `size` bytes from pickle->at, or as many as exist. *left = how many it
+ * holds, 0 at the end. */
 static ff_status look(ff_pickle *pickle, size_t size, size_t *left, ff_error *error) {
     uint64_t window_end = pickle->window_at + pickle->window_bytes;
     if (pickle->at < pickle->window_at || pickle->at + size > window_end) {
@@ -78,8 +78,8 @@ ff_status ff_pickle_fetch(ff_pickle *pickle, ff_pickle_place place, void *to, si
 
 /* ---- decoded strings ----------------------------------------------------------------------- */
 
-/* A string may be encoded as often as a pickle says, which would fill the disk; each once, as UTF-8
- * and as latin-1, takes at most three times the file. */
+/* A pickle may encode a string any number of times, which would fill the disk; each once, as UTF-8
+ * and as latin-1, takes at most three times the file's size. */
 static ff_status flush(ff_pickle *pickle, ff_error *error) {
     uint64_t limit = 4 * (pickle->end - pickle->begin) + WINDOW_BYTES;
     size_t bytes = pickle->decoding.length;
@@ -121,7 +121,7 @@ static ff_status add_utf8(ff_pickle *pickle, uint32_t code, ff_error *error) {
     return FF_OK;
 }
 
-/* `digits` hexadecimal ones. */
+/* Reads `digits` hexadecimal digits. */
 static ff_status take_hex(ff_pickle *pickle, int digits, uint32_t *code, ff_error *error) {
     const unsigned char *text = NULL;
     FF_TRY(ff_pickle_take(pickle, (size_t)digits, &text, error));
@@ -134,7 +134,7 @@ static ff_status take_hex(ff_pickle *pickle, int digits, uint32_t *code, ff_erro
     return FF_OK;
 }
 
-/* What follows a backslash in repr(). */
+/* The escape after a backslash in repr(). */
 static ff_status take_escape(ff_pickle *pickle, ff_error *error) {
     static const char plain[] = "\\'\"abfnrtv", meant[] = "\\'\"\a\b\f\n\r\t\v";
     const unsigned char *byte = NULL;

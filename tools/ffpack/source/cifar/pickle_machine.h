@@ -1,6 +1,6 @@
-/* The inside of the pickle reader, for pickle*.c only: what lies in the file (pickle_bytes.c), the
- * stack and the memo (pickle_stack.c), the opcodes (pickle.c), what NumPy's arrays call
- * (pickle_numpy.c), and what was read (pickle_values.c). */
+/* The pickle reader's internals, for pickle*.c only: file access (pickle_bytes.c), stack and memo
+ * (pickle_stack.c), opcodes (pickle.c), the calls of NumPy arrays (pickle_numpy.c), and the
+ * resulting values (pickle_values.c). */
 #ifndef FF_FFPACK_SOURCE_PICKLE_MACHINE_H
 #define FF_FFPACK_SOURCE_PICKLE_MACHINE_H
 
@@ -13,13 +13,13 @@ typedef struct ff_pickle_place {
     uint64_t bytes;
 } ff_pickle_place;
 
-/* All that may be imported. */
+/* The only allowed imports. */
 typedef enum ff_pickle_import {
     FF_IMPORT_RECONSTRUCT, /* numpy.core.multiarray._reconstruct */
     FF_IMPORT_FROMBUFFER,  /* numpy.core.numeric._frombuffer, of protocol 5 */
     FF_IMPORT_NDARRAY,     /* numpy.ndarray */
     FF_IMPORT_DTYPE,       /* numpy.dtype */
-    FF_IMPORT_ENCODE,      /* _codecs.encode, for bytes that were written as text */
+    FF_IMPORT_ENCODE,      /* _codecs.encode, for bytes written as text */
     FF_IMPORT_COUNT
 } ff_pickle_import;
 
@@ -48,7 +48,7 @@ struct ff_pickle {
     const char *path, *temporary;
     uint64_t begin, end; /* in the file */
 
-    /* The window on the file that opcodes are read through. */
+    /* The window of the file from which opcodes are read. */
     uint64_t at; /* the next byte */
     unsigned char *window;
     uint64_t window_at;
@@ -56,7 +56,7 @@ struct ff_pickle {
 
     int decoded_fd; /* -1 = none yet */
     uint64_t decoded_bytes;
-    ff_buffer decoding; /* of the string at hand, not yet written */
+    ff_buffer decoding; /* of the current string, not yet written */
 
     ff_pickle_node *node;
     size_t node_count, node_capacity;
@@ -69,7 +69,7 @@ struct ff_pickle {
     size_t memo_capacity, memo_count;
     ff_pickle_matrix *array;
     size_t array_count, array_capacity;
-    uint64_t opcode_at; /* of the opcode at hand, in the pickle */
+    uint64_t opcode_at; /* offset of the current opcode in the pickle */
 };
 
 /* "PATH: pickle: byte N: ..." */
@@ -81,7 +81,7 @@ ff_status ff_pickle_fail(const ff_pickle *pickle, ff_error *error, const char *f
 /* The next `size` <= 256 bytes, valid until the next call. */
 FF_MUST_USE ff_status ff_pickle_take(ff_pickle *pickle, size_t size, const unsigned char **bytes,
                                      ff_error *error);
-/* Steps over `bytes` bytes; *place = where they are. */
+/* Skips `bytes` bytes; *place = where they are. */
 FF_MUST_USE ff_status ff_pickle_skip(ff_pickle *pickle, uint64_t bytes, ff_pickle_place *place,
                                      ff_error *error);
 /* The next line without its end, at most 255 bytes. */
@@ -107,10 +107,10 @@ FF_MUST_USE ff_status ff_pickle_push_node(ff_pickle *pickle, ff_pickle_node node
 FF_MUST_USE ff_status ff_pickle_push_list(ff_pickle *pickle, ff_pickle_kind kind,
                                           const ff_pickle_value *values, uint32_t count,
                                           ff_error *error);
-/* Takes `count` values off the stack: they lie at *values until the next push. */
+/* Pops `count` values: they are at *values until the next push. */
 FF_MUST_USE ff_status ff_pickle_pop(ff_pickle *pickle, size_t count, const ff_pickle_value **values,
                                     ff_error *error);
-/* All down to the last mark. */
+/* Pops all values down to the last mark. */
 FF_MUST_USE ff_status ff_pickle_pop_mark(ff_pickle *pickle, const ff_pickle_value **values,
                                          uint32_t *count, ff_error *error);
 /* The height of the stack at the last mark. */
@@ -119,13 +119,13 @@ size_t ff_pickle_bottom(const ff_pickle *pickle);
 FF_MUST_USE ff_status ff_pickle_extend(ff_pickle *pickle, ff_pickle_kind kind,
                                        const ff_pickle_value *values, uint32_t count,
                                        ff_error *error);
-/* The top of the stack into the memo, and back. */
+/* Stores the top of the stack in the memo, and pushes it from there. */
 FF_MUST_USE ff_status ff_pickle_put(ff_pickle *pickle, uint64_t index, ff_error *error);
 FF_MUST_USE ff_status ff_pickle_get(ff_pickle *pickle, uint64_t index, ff_error *error);
 
 /* ---- pickle.c ------------------------------------------------------------------------------- */
 
-/* The string `value` in `text`, cut nowhere: FF_BAD_DATA where it is none or longer. */
+/* Copies the string `value` to `text`: FF_BAD_DATA where it is no string or longer. */
 FF_MUST_USE ff_status ff_pickle_short(ff_pickle *pickle, ff_pickle_value value, char text[256],
                                       ff_error *error);
 

@@ -1,6 +1,6 @@
-/* What NumPy's arrays are made of in a pickle: the only names that may be imported, and the only
- * calls that are made. numpy/core/src/multiarray/methods.c (array_reduce, array_setstate) and
- * descriptor.c (arraydescr_reduce, arraydescr_setstate).
+/* NumPy arrays in a pickle: the only allowed imports, and the only calls that are evaluated.
+ * numpy/core/src/multiarray/methods.c (array_reduce, array_setstate) and descriptor.c
+ * (arraydescr_reduce, arraydescr_setstate).
  *
  *   _reconstruct(ndarray, (0,), b'b').__setstate__((1, shape, dtype, fortran_order, bytes))
  *   _frombuffer(bytes, dtype, shape, "C" or "F")                    (protocol 5)
@@ -109,7 +109,7 @@ static ff_status make_array(ff_pickle *pickle, ff_pickle_value *result, ff_error
     return FF_OK;
 }
 
-/* Its elements are the bytes `data`, which must be as many as type and shape say. */
+/* Its elements are the bytes `data`, whose count must match type and shape. */
 static ff_status fill_array(ff_pickle *pickle, ff_pickle_value value, ff_pickle_value shape,
                             ff_pickle_value type, bool fortran, ff_pickle_value data,
                             ff_error *error) {

@@ -1,4 +1,4 @@
-/* What was read. */
+/* Access to the values read. */
 #include "tools/ffpack/source/cifar/pickle_machine.h"
 
 #include <fcntl.h>

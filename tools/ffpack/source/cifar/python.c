@@ -20,7 +20,7 @@ enum { NAME_LIMIT_BYTES = 4096 };
 bool ff_cifar_is_pickle(const unsigned char *head, size_t head_bytes) {
     if (head_bytes < 2) return false;
     if (head[0] == 0x80) return head[1] >= 2 && head[1] <= 5;
-    /* Protocols 0 and 1 have no magic; a dict and its memo begin so. */
+    /* Protocols 0 and 1 have no magic; a dict and its memo begin like this. */
     return head_bytes > 3 &&
            (!memcmp(head, "(dp", 3) || !memcmp(head, "(lp", 3) || !memcmp(head, "}q", 2));
 }
@@ -30,13 +30,13 @@ static ff_status open_pickle(const ff_source *source, const ff_cifar_batch *batc
     const ff_source_part *part = &source->part[batch->part];
     ff_status status = ff_pickle_read(pickle, part->fd, part->path, batch->offset, batch->bytes,
                                       source->temporary, error);
-    /* Of an archive the part is all of what was unpacked. */
+    /* For an archive, the part holds everything unpacked. */
     if (status == FF_BAD_DATA && strcmp(ff_path_base(part->path), batch->name) != 0 && *batch->name)
         ff_fail_within(error, status, "%s", batch->name);
     return status;
 }
 
-/* The entry `key` of the pickle's dict, which must be there. */
+/* The entry `key` of the pickle's dict, which must exist. */
 static ff_status want(const ff_cifar *found, const ff_cifar_batch *batch, ff_pickle *pickle,
                       const char *key, ff_pickle_value *value, ff_error *error) {
     bool there;
@@ -117,7 +117,7 @@ done:
 
 /* ---- samples ------------------------------------------------------------------------------- */
 
-/* The data of a batch, in the order of its rows, and in a part of the source. */
+/* Finds the data of a batch and adds its bytes as a part of the source. */
 static ff_status find_data(const ff_cifar *found, ff_source *source, const ff_cifar_batch *batch,
                            ff_pickle *pickle, ff_array *data, ff_error *error) {
     ff_pickle_value value;
@@ -144,7 +144,7 @@ static ff_status find_data(const ff_cifar *found, ff_source *source, const ff_ci
     return ff_array_straighten(data, source, source->part[batch->part].path, error);
 }
 
-/* One label list. `count` labels are wanted. */
+/* One label list, which must have `count` labels. */
 static ff_status find_labels(const ff_cifar *found, const ff_cifar_batch *batch, ff_pickle *pickle,
                              const char *key, uint64_t count, ff_pickle_value *list,
                              ff_error *error) {

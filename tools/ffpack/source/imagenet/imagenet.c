@@ -1,10 +1,10 @@
-/* ImageNet (ILSVRC2012) as it is distributed: the train archive, a tar of a tar for each class
+/* ImageNet (ILSVRC2012) as distributed: the train archive, a tar with one tar per class
  * (nXXXXXXXX.tar), the validation archive, a tar of images, and the labels of the latter
  * (labels.h). SOURCE is the folder that holds both, or one of the archives.
  *
  * Classes are the wnids in the order of their bytes. Items, keys ("n01440764/NAME.JPEG") and
  * numbers are those of torchvision's ImageNet, which unpacks train and sorts val into class
- * folders. Labels of val: --val-labels PATH, or beside the archive: ILSVRC2012_devkit_t12.tar.gz,
+ * folders. Labels of val: --val-labels PATH, or next to the archive: ILSVRC2012_devkit_t12.tar.gz,
  * the folder ILSVRC2012_devkit_t12, imagenet_2012_validation_synset_labels.txt, or
  * LOC_val_solution.csv. */
 #include "format/base/path.h"
@@ -39,8 +39,7 @@ static ff_status find_file(const char *folder, const char *name, char **path, ff
     struct stat info;
     FF_TRY(ff_path_join(path, folder, name, error));
     if (stat(*path, &info) == 0) return FF_OK;
-    ff_status status =
-        errno == ENOENT ? FF_OK : ff_fail_errno(error, "%s: cannot look at it", *path);
+    ff_status status = errno == ENOENT ? FF_OK : ff_fail_errno(error, "%s: cannot stat", *path);
     free(*path);
     *path = NULL;
     return status;
@@ -92,12 +91,12 @@ static ff_status find_labels(const val_archive *found, char **path, ff_error *er
     if (status == FF_OK && !*path)
         status = ff_fail(error, FF_USAGE,
                          "%s: the images' classes are not in it; wanted --val-labels PATH (the "
-                         "devkit, or a text with a wnid a line), or %s beside it",
+                         "devkit, or a text with one wnid per line), or %s next to it",
                          found->path, known[0]);
     return status;
 }
 
-/* The images by name; their part. */
+/* Lists the images by name, and adds their part. */
 static ff_status read_images(val_archive *found, ff_error *error) {
     ff_archive *archive;
     FF_TRY(ff_archive_open(&archive, found->path, false, error));
@@ -131,7 +130,7 @@ static ff_status read_images(val_archive *found, ff_error *error) {
     return ff_source_add_archive(found->source, found->path, plain, false, &found->part, error);
 }
 
-/* The wnids that occur, sorted; they are the classes, or have to be those of train. */
+/* The wnids that occur, sorted; they are the classes, or must be those of train. */
 static ff_status find_classes(val_archive *found, int32_t **label, ff_error *error) {
     ff_names all = {0};
     ff_status status = FF_OK;

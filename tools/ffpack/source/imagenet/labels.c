@@ -55,7 +55,7 @@ static ff_status read_devkit_archive(devkit *kit, const char *path, ff_error *er
     return status;
 }
 
-/* The two files lie in the folder itself, or in its folder data. */
+/* The two files are in the folder itself, or in its folder data. */
 static ff_status read_devkit_folder(devkit *kit, const char *path, ff_error *error) {
     char *inside, *truth = NULL, *meta = NULL;
     struct stat info;
@@ -192,7 +192,7 @@ ff_status ff_imagenet_labels_read(ff_imagenet_labels *labels, const char *path, 
     ff_status status = ff_copy_string(&labels->path, path, error);
     if (status == FF_OK) status = read_any(labels, &kit, error);
     if (status == FF_OK && !labels->wnid.count)
-        status = ff_fail(error, FF_BAD_DATA, "%s: has no line, wanted a wnid an image", path);
+        status = ff_fail(error, FF_BAD_DATA, "%s: has no line, wanted one wnid per image", path);
     ff_buffer_free(&kit.truth);
     ff_buffer_free(&kit.meta);
     free(kit.wnid);

@@ -1,10 +1,10 @@
 /* The classes of ImageNet's validation images. Accepted:
  * - the devkit ILSVRC2012_devkit_t12, its .tar.gz or its folder: the ground truth's ids (1 to 1000,
- *   a line an image in the order of names) through meta.mat, as torchvision reads them;
- * - a text with a wnid a line, in the order of names;
- * - a text with an image's name and its wnid a line, between them blanks, a tab or a comma; what
- *   follows is ignored, as is a first line without a wnid (LOC_val_solution.csv). The names'
- *   folders and extensions do not count.
+ *   a line per image in the order of names) through meta.mat, as torchvision reads them;
+ * - a text with one wnid per line, in the order of names;
+ * - a text with an image's name and its wnid per line, separated by blanks, a tab or a comma; the
+ *   rest of a line is ignored, as is a first line without a wnid (LOC_val_solution.csv). The names'
+ *   folders and extensions are ignored.
  * Thread rule: read-only once read. */
 #ifndef FF_FFPACK_SOURCE_IMAGENET_LABELS_H
 #define FF_FFPACK_SOURCE_IMAGENET_LABELS_H

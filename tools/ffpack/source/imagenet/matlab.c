@@ -130,7 +130,7 @@ static ff_status read_head(const reader *from, cursor *left, uint32_t *class_num
     return FF_OK;
 }
 
-/* One value of the struct: a matrix of its own. */
+/* One value of the struct, itself a matrix. */
 static ff_status read_value(const reader *from, const element *matrix, ff_matlab_value *value,
                             ff_error *error) {
     *value = (ff_matlab_value){0};
@@ -156,7 +156,7 @@ static ff_status read_value(const reader *from, const element *matrix, ff_matlab
     return FF_OK;
 }
 
-/* The elements of the array: each its fields, one matrix a field. */
+/* The elements of the array: for each its fields, one matrix per field. */
 static ff_status read_elements(const reader *from, cursor left, uint64_t count, ff_error *error) {
     element length = {0}, names = {0};
     FF_TRY(next_element(from, &left, &length, error));
@@ -223,7 +223,7 @@ static ff_status read_compressed(reader *from, const element *packed, ff_error *
         result = inflate(&zlib, Z_NO_FLUSH);
         used = capacity - zlib.avail_out;
         if ((result != Z_OK && result != Z_STREAM_END) || used > UNPACKED_LIMIT_BYTES)
-            status = broken(from, "its compressed data cannot be undone", error);
+            status = broken(from, "its data cannot be decompressed", error);
     }
     inflateEnd(&zlib);
     cursor left = {bytes, bytes + used};

@@ -1,7 +1,7 @@
-/* MATLAB's MAT-files, level 5, as far as ImageNet's devkit needs them: a struct array, and of its
- * fields numbers and texts (https://www.mathworks.com/help/pdf_doc/matlab/matfile_format.pdf).
- * Little-endian files, elements compressed or not. Known gaps: everything else.
- * Thread rule: pure. */
+/* MATLAB's MAT-files, level 5, as far as ImageNet's devkit needs them: a struct array with fields
+ * of numbers and texts (https://www.mathworks.com/help/pdf_doc/matlab/matfile_format.pdf).
+ * Little-endian files, elements compressed or not. Known gaps: everything else. Thread rule:
+ * pure. */
 #ifndef FF_FFPACK_SOURCE_MATLAB_H
 #define FF_FFPACK_SOURCE_MATLAB_H
 
@@ -11,12 +11,12 @@
 typedef struct ff_matlab_value {
     bool is_number, is_text; /* else something that is not read */
     double number;           /* the first one of an array */
-    char text[64];           /* cut; ended by a zero */
+    char text[64];           /* truncated; zero-terminated */
 } ff_matlab_value;
 
 /* Calls `take` for every element of the struct array `name`, with its values of the `field_count`
  * named fields, in their order. FF_BAD_DATA where the file is broken, or lacks array or fields;
- * `path` is for the sentence. A failure of `take` ends it. */
+ * `path` is for the error message. A failure of `take` ends it. */
 FF_MUST_USE ff_status
 ff_matlab_struct(const uint8_t *bytes, size_t length, const char *path, const char *name,
                  const char *const *field, size_t field_count,

@@ -60,8 +60,8 @@ static bool parse_number(const char *text, size_t *bytes, float *value) {
     return isfinite(*value);
 }
 
-/* The numbers of a cell, with blanks or ';' between, up to `room` of them as f32 into *values,
- * which need not be aligned. 0 = it is something else. */
+/* Parses the numbers of a cell, separated by blanks or ';', up to `room` of them as f32 into
+ * *values (unaligned). 0 = not numbers. */
 static uint32_t parse_numbers(const char *cell, char *values, uint32_t room) {
     uint32_t count = 0;
     for (const char *at = cell;;) {
@@ -83,7 +83,7 @@ static uint32_t parse_numbers(const char *cell, char *values, uint32_t room) {
     }
 }
 
-/* The next name of a cell with ';' or '|' between; NULL at its end. Empty ones are left out. */
+/* The next name of a cell, separated by ';' or '|'; NULL at its end. Empty ones are skipped. */
 static const char *next_name(const char **cursor, size_t *bytes) {
     while (**cursor) {
         const char *name = *cursor;
@@ -95,7 +95,7 @@ static const char *next_name(const char **cursor, size_t *bytes) {
     return NULL;
 }
 
-/* ---- what a column is ---------------------------------------------------------------------- */
+/* ---- kinds of columns ---------------------------------------------------------------------- */
 
 static void first_line(uint64_t *line, uint64_t now) {
     if (!*line) *line = now;
@@ -164,7 +164,7 @@ ff_status ff_list_column_decide(ff_list_column *column, ff_error *error) {
                     (column->kind == FF_LIST_CLASS && (names || column->number_line));
     const char *wanted = column->kind == FF_LIST_VECTOR ? "numbers"
                          : column->named                ? "a class"
-                                                        : "a class, or -1 where it is not known";
+                                                        : "a class, or -1 for unknown";
     if (column->kind != FF_LIST_MULTI && column->empty_line)
         return ff_fail(error, FF_BAD_DATA, "line %" PRIu64 " is empty, wanted %s",
                        column->empty_line, wanted);

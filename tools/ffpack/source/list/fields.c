@@ -46,7 +46,7 @@ static ff_status too_many(const ff_list_fields *fields, size_t count, ff_error *
 static ff_status take_header(ff_list_fields *fields, const ff_table_row *row, ff_error *error) {
     const char *wanted = fields->source->label;
     bool found = !wanted;
-    /* The path and the split beside the fields. */
+    /* The path and the split in addition to the fields. */
     if (!wanted && row->count > FF_FIELDS_LIMIT + 2) return too_many(fields, row->count - 1, error);
     for (size_t i = 1; i < row->count; i++) {
         ff_list_column *column = &fields->column[i];
@@ -103,7 +103,7 @@ ff_status ff_list_fields_collect(ff_list_fields *fields, const ff_table_row *row
 
 /* ---- fields -------------------------------------------------------------------------------- */
 
-/* Columns that are one field: itself, or where nothing is named, vectors beside it. */
+/* The number of columns of one field: one, or adjacent vectors if there is no header. */
 static size_t joined_columns(const ff_list_fields *fields, size_t first) {
     size_t end = first + 1;
     if (fields->header || fields->column[first].kind != FF_LIST_VECTOR) return 1;
@@ -171,7 +171,7 @@ static ff_status add_field(ff_list_fields *fields, size_t number, ff_error *erro
     const ff_list_column *column = &fields->column[field->first];
     uint64_t width = 0;
     for (size_t i = 0; i < field->count; i++) width += ff_list_column_width(column + i);
-    /* Of names not yet collected: known later. */
+    /* For names not yet collected: known later. */
     if (column->kind == FF_LIST_MULTI) width = 1;
     if (width > FF_LIST_WIDTH_LIMIT)
         return in_column(fields, field->first,

@@ -1,7 +1,7 @@
-/* The label fields of a list: its columns, what the header says of them, and the fields that they
- * become in the metadata (tools/ffpack/source/list.c says the rules). Used in this order: begin
- * with the first row; survey every row but the header; make; where it says so, collect every row;
- * finish; then the values of any row. Thread rule: one thread at a time. */
+/* The label fields of a list: its columns, the header, and the resulting fields in the metadata
+ * (rules: list.c). Order of calls: begin with the first row; survey every row except the header;
+ * make; collect every row, if make says so; finish; then the values of any row. Thread rule: one
+ * thread at a time. */
 #ifndef FF_FFPACK_LIST_FIELDS_H
 #define FF_FFPACK_LIST_FIELDS_H
 
@@ -18,9 +18,9 @@ typedef struct ff_list_fields {
     ff_source *source; /* gets the fields and their classes */
     bool header;       /* the first row is one */
     size_t column_count;
-    ff_list_column *column; /* [column_count]; 0 is the path's and stays empty */
+    ff_list_column *column; /* [column_count]; 0 is the path's and unused */
     bool *used;             /* [column_count] is a label that is kept */
-    size_t split_column;    /* 0 = there is none */
+    size_t split_column;    /* 0 = none */
     size_t field_count;
     ff_list_field *field;
     size_t label_bytes; /* of all fields' values, one after the other */

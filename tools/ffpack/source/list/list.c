@@ -1,14 +1,14 @@
-/* A list of image files with their labels: text, a line an image, cells with tabs between or in CSV
- * (table.h). The first cell is the path, relative to the list's folder (.. and absolute ones too);
- * the others are label fields, whose kinds follow from their cells (column.h).
+/* A list of image files with their labels: text, one line per image, cells separated by tabs or as
+ * CSV (table.h). The first cell is the path, relative to the list's folder (.. and absolute ones
+ * too); the others are label fields, whose kinds follow from their cells (column.h).
  *
  * The first line is a header where its first cell is one of path, file, filename, image, image_path
  * and filepath, in any case. Its other cells name the fields; NAME:class, NAME:multi and
- * NAME:vector also say their kind; one called split is no label, but names the split of each line.
- * Without a header the field is called label (then label2, ...), and adjacent vectors (columns of
- * numbers that are not all whole) are one, called target (then target2, ...). Items are numbered in
- * the order of the lines, in each split; keys are the paths as written. The list is read twice, or
- * three times where labels are names, so memory does not grow with it. */
+ * NAME:vector also say their kind; one named split is not a label but the split of each line.
+ * Without a header the field is named label (then label2, ...), and adjacent vectors (columns of
+ * numbers that are not all whole) become one field named target (then target2, ...). Items are
+ * numbered in the order of the lines, in each split; keys are the paths as written. The list is
+ * read twice, or three times where labels are names, so memory does not grow with it. */
 #include "format/base/path.h"
 #include "tools/ffpack/source/archive.h"
 #include "tools/ffpack/source/list/fields.h"
@@ -23,7 +23,7 @@ enum { SPLITS_LIMIT = 64, SPLIT_NAME_LIMIT = 64, PATH_CELL_BYTES = 512 };
 
 /* ---- detection ----------------------------------------------------------------------------- */
 
-/* The folder that the list lies in, without its last '/'. */
+/* The list's folder, without its last '/'. */
 static ff_status folder_of(char **folder, const char *path, ff_error *error) {
     size_t length = (size_t)(ff_path_base(path) - path);
     if (!length) return ff_copy_string(folder, ".", error);
@@ -52,7 +52,7 @@ static bool list_detect(const char *path, const unsigned char *head, size_t head
     (void)error;
     char cell[PATH_CELL_BYTES];
     if (!head || ff_archive_looks_like(head, head_bytes)) return false;
-    bool whole = head_bytes < PATH_CELL_BYTES; /* the head of a longer file has so many */
+    bool whole = head_bytes < PATH_CELL_BYTES; /* a longer file's head has this many */
     if (!ff_table_first_cell((const char *)head, head_bytes, whole, cell, sizeof cell))
         return false;
     return ff_list_is_header(cell) || is_file(path, cell);
@@ -81,7 +81,7 @@ static ff_status for_rows(list *state, row_taker *take, ff_error *error) {
     while ((status = ff_table_next(table, &row, error)) == FF_OK && row.count) {
         if (first && !state->fields.column)
             status = ff_list_fields_begin(&state->fields, state->source, &row, error);
-        /* The list may have been exchanged since the first pass. */
+        /* The list may have changed since the first pass. */
         if (status == FF_OK && row.count != state->fields.column_count)
             status =
                 ff_fail(error, FF_BAD_DATA, "%s: changed while it was read", state->source->path);
@@ -224,7 +224,7 @@ static ff_status list_list(ff_source *source, ff_error *error) {
 extern const ff_source_format ff_source_list_file;
 const ff_source_format ff_source_list_file = {
     .name = "list",
-    .wanted = "a list of image files: lines of a path and its labels, with tabs between or in CSV",
+    .wanted = "a list of image files: lines of a path and its labels, separated by tabs or as CSV",
     .detect = list_detect,
     .list = list_list,
     .uses = FF_USES_CLASSES,

@@ -1,10 +1,10 @@
-/* Tables in text: a row a line, cells with tabs or commas between, read from front to back.
+/* Text tables: a row per line, cells separated by tabs or commas, read sequentially.
  *
- * The first line decides: with a tab in it cells are cut at tabs, and nothing is quoted; else with
- * a comma they are cut at commas, and may be quoted as in RFC 4180 ("a ""b"", c", also over several
- * lines); else a line is one cell. Lines end with \n or \r\n; empty ones are left out, as is a
- * UTF-8 byte order mark. A file that is gzip is undone. Memory: one row.
- * Thread rule: one thread at a time. */
+ * The first line decides: with a tab in it cells are separated by tabs, and nothing is quoted; else
+ * with a comma they are separated by commas, and may be quoted as in RFC 4180 ("a ""b"", c", also
+ * over several lines); else a line is one cell. Lines end with \n or \r\n; empty ones and a UTF-8
+ * byte order mark are skipped. gzip is decompressed. Memory: one row. Thread rule: one thread at a
+ * time. */
 #ifndef FF_FFPACK_TABLE_H
 #define FF_FFPACK_TABLE_H
 
@@ -19,7 +19,7 @@ typedef struct ff_table_row {
     uint64_t line; /* its first line, from 1 */
     size_t count;  /* cells; 0 = the table has ended */
     const size_t
-        *offset; /* [count] of the cells in bytes; each ends with a zero, and has no other */
+        *offset; /* [count] of the cells in bytes; each is zero-terminated, without zeros inside */
     const char *bytes;
 } ff_table_row;
 
@@ -28,7 +28,7 @@ static inline const char *ff_table_cell(const ff_table_row *row, size_t index) {
 }
 
 FF_MUST_USE ff_status ff_table_open(ff_table **table, const char *path, ff_error *error);
-/* The same from a text, called `path` in messages; it owns the text from here on, also after a
+/* The same from a text; `path` is for messages. It takes ownership of the text, also after a
  * failure. */
 FF_MUST_USE ff_status ff_table_open_text(ff_table **table, const char *path, char *text,
                                          size_t bytes, ff_error *error);
@@ -37,8 +37,8 @@ FF_MUST_USE ff_status ff_table_open_text(ff_table **table, const char *path, cha
 FF_MUST_USE ff_status ff_table_next(ff_table *table, ff_table_row *row, ff_error *error);
 void ff_table_close(ff_table **table);
 
-/* The first cell of a text that begins so, as it would be read, where it ends within `bytes` or the
- * text does (`whole`). False where not, or where the text has a zero byte. */
+/* The first cell of a text that begins with `head`, if the cell ends within `bytes` or the text
+ * does (`whole`). False where not, or where the text has a zero byte. */
 FF_MUST_USE bool ff_table_first_cell(const char *head, size_t bytes, bool whole, char *cell,
                                      size_t size);
 

@@ -9,7 +9,7 @@
 
 #define TABLE_LIMIT_BYTES (UINT64_C(64) << 20)
 
-/* Any archive is one, where no other source claimed it: what is wrong with it, listing says. */
+/* Accepts any archive that no other source accepted; listing reports problems. */
 static bool archive_detect(const char *path, const unsigned char *head, size_t head_bytes,
                            ff_error *error) {
     (void)path;
@@ -50,7 +50,7 @@ static ff_status read_table(reading *from, const ff_archive_member *member, ff_t
     return status;
 }
 
-/* Archives are read from front to back: a list in one is found in a pass of its own. */
+/* Archives are read sequentially: a list in one is found in a separate pass. */
 static ff_status open_table(void *context, const char *name, ff_table **table, ff_error *error) {
     reading from = *(reading *)context;
     *table = NULL;
@@ -74,9 +74,8 @@ static ff_status add_member(ff_tree *tree, const char *path, const ff_archive_me
     if (member->kind == FF_ARCHIVE_FOLDER)
         return ff_tree_add_folder(tree, member->name, &taken, error);
     if (member->kind == FF_ARCHIVE_LINK && ff_is_image_name(member->name))
-        return ff_fail(error, FF_BAD_DATA,
-                       "%s: member %s is a link, wanted images that lie in the archive", path,
-                       member->name);
+        return ff_fail(error, FF_BAD_DATA, "%s: member %s is a link, wanted images in the archive",
+                       path, member->name);
     if (member->kind != FF_ARCHIVE_FILE) return FF_OK;
     ff_tree_place place = {
         .ordinal = member->ordinal, .offset = member->offset, .bytes = member->bytes};
@@ -125,7 +124,7 @@ static ff_status archive_list(ff_source *source, ff_error *error) {
 extern const ff_source_format ff_source_archive;
 const ff_source_format ff_source_archive = {
     .name = "archive",
-    .wanted = "a tar or zip archive, compressed or not, of images in a folder for each class",
+    .wanted = "a tar or zip archive, compressed or not, of images in one folder per class",
     .detect = archive_detect,
     .list = archive_list,
     .uses = FF_USES_CLASSES | FF_USES_TREE,

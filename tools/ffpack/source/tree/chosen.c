@@ -37,7 +37,7 @@ static const char *last_names(const char *path, size_t count) {
     return at > path || count == 1 ? at : NULL;
 }
 
-/* The pattern that fits the end of the path, or SIZE_MAX. */
+/* The pattern that matches the end of the path, or SIZE_MAX. */
 static size_t find_pattern(const ff_chosen *chosen, const char *path) {
     for (size_t i = 0; i < chosen->pattern.count; i++) {
         const char *pattern = ff_names_at(&chosen->pattern, i);
@@ -49,14 +49,14 @@ static size_t find_pattern(const ff_chosen *chosen, const char *path) {
     return SIZE_MAX;
 }
 
-/* Archives name a folder again with every file below it. */
+/* Archives repeat a folder's name with every file below it. */
 static bool is_new(ff_chosen *chosen, const char *folder) {
     uint32_t before = chosen->folders.count, number;
     return ff_class_set_add(&chosen->folders, folder, strlen(folder), &number, NULL) != FF_OK ||
            chosen->folders.count > before;
 }
 
-/* A path without what follows the name to be looked at. */
+/* Examines a path up to one name. */
 static ff_status look_at(ff_chosen *chosen, const char *path, bool folder, bool *taken,
                          ff_error *error) {
     const char *base = ff_path_base(path);

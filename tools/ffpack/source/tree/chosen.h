@@ -1,13 +1,13 @@
-/* Which files of a tree of folders are packed, and what of it is left out and counted.
+/* Chooses which files of a tree of folders are packed, and counts what is left out.
  *
  * Left out are folders and files whose names begin with a dot, folders called __MACOSX, what
- * --exclude names, and files that are no images: those with a known ending that is no image's
- * (.txt, .json, ...), and those with any other ending, or none, whose first bytes are no image's.
- * torchvision's ImageFolder takes folders with a dot as classes, and looks at endings alone.
+ * --exclude names, and files that are not images: those with a known other ending (.txt, .json,
+ * ...), and those with an unknown ending, or none, whose first bytes are not an image's.
+ * torchvision's ImageFolder takes folders with a dot as classes, and checks only endings.
  *
- * --exclude: patterns as of fnmatch(3) with commas between. One without '/' fits the name of a
- * folder or file anywhere in the tree; one with n of them fits n + 1 names in a row.
- * Thread rule: one thread at a time. */
+ * --exclude: patterns of fnmatch(3), separated by commas. One without '/' matches the name of a
+ * folder or file anywhere in the tree; one with n of them matches n + 1 consecutive names. Thread
+ * rule: one thread at a time. */
 #ifndef FF_FFPACK_SOURCE_CHOSEN_H
 #define FF_FFPACK_SOURCE_CHOSEN_H
 
@@ -38,7 +38,7 @@ FF_MUST_USE ff_status ff_chosen_open(ff_chosen *chosen, const char *exclude, ff_
 /* Whether no name on the path to a folder or file leaves it out. */
 FF_MUST_USE ff_status ff_chosen_path(ff_chosen *chosen, const char *path, bool folder, bool *taken,
                                      ff_error *error);
-/* What a file's name says. Counts nothing. */
+/* The choice by a file's name. Counts nothing. */
 ff_choice ff_chosen_name(const char *path);
 FF_MUST_USE ff_status ff_chosen_content(ff_chosen *chosen, const char *path,
                                         const unsigned char *head, size_t head_bytes, bool *taken,
@@ -46,7 +46,7 @@ FF_MUST_USE ff_status ff_chosen_content(ff_chosen *chosen, const char *path,
 /* Counts a file that is left out for its ending. */
 FF_MUST_USE ff_status ff_chosen_leave(ff_chosen *chosen, const char *path, ff_error *error);
 /* FF_BAD_DATA where there were images of kinds that are not read, unless `skip`; a line of `notes`
- * for every pattern that fitted nothing. */
+ * for every pattern that matched nothing. */
 FF_MUST_USE ff_status ff_chosen_finish(const ff_chosen *chosen, const char *source, bool skip,
                                        ff_names *notes, ff_error *error);
 void ff_chosen_free(ff_chosen *chosen);

@@ -6,7 +6,7 @@
 
 /* ---- sorting ------------------------------------------------------------------------------- */
 
-/* Counts an image that lies beside the folders that count. */
+/* Counts an image outside the split and class folders. */
 static ff_status leave(ff_tree *tree, const ff_item *item, const char *folder, ff_error *error) {
     return ff_left_out_add(tree->chosen.left, "image in no", "images in no", folder, item->key,
                            item->key_bytes, error);
@@ -97,7 +97,7 @@ static ff_status begin_classes(filling *fill, const char *inside, ff_error *erro
     ff_source *source = fill->tree->source;
     FF_TRY(ff_tree_folders(fill->tree, inside, &fill->classes, NULL, error));
     if (!fill->classes.count && ff_listing_count(fill->tree->images))
-        return ff_fail(error, FF_BAD_DATA, "%s: its images lie in no class folders", fill->where);
+        return ff_fail(error, FF_BAD_DATA, "%s: its images are not in class folders", fill->where);
     return ff_source_label_folders(source, fill->where, &fill->classes, &fill->label, error);
 }
 
@@ -135,7 +135,7 @@ static ff_status begin_split(filling *fill, ff_error *error) {
     return status;
 }
 
-/* Begins the splits before `end`; all that were begun are complete but the last. */
+/* Begins the splits before `end`; all that were begun, except the last, are complete. */
 static ff_status begin_splits(filling *fill, size_t end, ff_error *error) {
     while (fill->begun < end) {
         if (fill->begun) FF_TRY(pass_classes(fill, fill->classes.count, error));
@@ -144,7 +144,7 @@ static ff_status begin_splits(filling *fill, size_t end, ff_error *error) {
     return FF_OK;
 }
 
-/* The record's key back into "class/folder/file". */
+/* Converts the record's key back to "class/folder/file". */
 static ff_status make_name(filling *fill, const ff_sorter_record *record, const char **class_name,
                            ff_error *error) {
     const char *name = (const char *)record->key + 1;

@@ -1,6 +1,6 @@
-/* Image folders on a disk: folders are walked, links followed, and named to a tree (tree.h).
- * Beyond torchvision's ImageFolder: a folder that cannot be read, and a link that leads back above
- * itself, are errors; there they are silently skipped, or walked 40 times. */
+/* Image folders on disk: walks folders, follows links, and adds them to a tree (tree.h). Beyond
+ * torchvision's ImageFolder: a folder that cannot be read, and a link that leads back above itself,
+ * are errors; there they are silently skipped, or walked 40 times. */
 #include "format/base/interrupt.h"
 #include "format/base/path.h"
 #include "format/base/read.h"
@@ -14,7 +14,7 @@
 
 enum { DEPTH_LIMIT = 128 };
 
-/* Any folder is one: what is wrong with it, listing says. */
+/* Accepts any folder; listing reports problems. */
 static bool folder_detect(const char *path, const unsigned char *head, size_t head_bytes,
                           ff_error *error) {
     (void)path;
@@ -36,7 +36,7 @@ typedef struct folder_walk {
     ff_buffer path; /* "ROOT/a/b": of what is added */
 } folder_walk;
 
-/* Regular files only: opening a pipe would wait. What cannot be read is no image by its content. */
+/* Regular files only: opening a pipe would wait. An unreadable file is not taken for an image. */
 static ff_status look(void *context, unsigned char *head, size_t size, size_t *got,
                       ff_error *error) {
     const folder_walk *walk = context;
@@ -62,14 +62,14 @@ static ff_status open_table(void *context, const char *name, ff_table **table, f
 
 static ff_status walk_folder(folder_walk *walk, const struct stat *info, ff_error *error);
 
-/* What lies at walk->path. A link to nowhere is added as a file, as ImageFolder does; reading it
+/* Adds what is at walk->path. A broken link is added as a file, as ImageFolder does; reading it
  * fails. */
 static ff_status walk_entry(folder_walk *walk, ff_error *error) {
     const char *path = walk->path.bytes, *name = path + strlen(walk->root) + 1;
     struct stat info = {0};
     bool there = stat(path, &info) == 0;
     if (!there && errno != ENOENT && errno != ELOOP)
-        return ff_fail_errno(error, "%s: cannot look at it", path);
+        return ff_fail_errno(error, "%s: cannot stat", path);
     if (!S_ISDIR(info.st_mode)) {
         ff_tree_place place = {.bytes = there ? (uint64_t)info.st_size : 0};
         return ff_tree_add_file(walk->tree, name, &place, NULL, error);
@@ -83,7 +83,7 @@ static ff_status walk_folder(folder_walk *walk, const struct stat *info, ff_erro
     const char *path = walk->path.bytes;
     for (size_t i = 0; i < walk->depth; i++)
         if (walk->above[i].device == info->st_dev && walk->above[i].inode == info->st_ino)
-            return ff_fail(error, FF_BAD_DATA, "%s: is a link to a folder that it lies in", path);
+            return ff_fail(error, FF_BAD_DATA, "%s: is a link to a folder that contains it", path);
     if (walk->depth == DEPTH_LIMIT)
         return ff_fail(error, FF_BAD_DATA, "%s: more than %d folders deep", path, DEPTH_LIMIT);
     walk->above[walk->depth++] = (folder_identity){info->st_dev, info->st_ino};
@@ -125,7 +125,7 @@ done:
 extern const ff_source_format ff_source_folder;
 const ff_source_format ff_source_folder = {
     .name = "folder",
-    .wanted = "a folder with a folder of images for each class",
+    .wanted = "a folder with one folder of images per class",
     .detect = folder_detect,
     .list = folder_list,
     .uses = FF_USES_CLASSES | FF_USES_TREE,

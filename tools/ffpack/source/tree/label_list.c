@@ -29,7 +29,7 @@ static int compare_lines(const void *a, const void *b, void *names) {
     return order ? order : (first > second) - (first < second);
 }
 
-/* An image may have several lines, one a box for instance, with the same class. */
+/* An image may have several lines with the same class, for example one per box. */
 static ff_status check_same(const ff_label_list *list, ff_error *error) {
     for (size_t i = 1; i < list->name.count; i++) {
         size_t a = list->sorted[i - 1], b = list->sorted[i];
@@ -118,7 +118,7 @@ ff_status ff_label_list_mark(ff_label_list *list, const char *key, size_t bytes,
 
 /* ---- classes ------------------------------------------------------------------------------- */
 
-/* The first line where it names no image. */
+/* 1 if the first line names no image (a header), else 0. */
 static size_t header_lines(const ff_label_list *list) {
     return list->used[0] ? 0 : 1;
 }
@@ -130,7 +130,7 @@ static ff_status take_known(ff_label_list *list, const ff_field *field, const ch
     column->fixed_by = known_by;
     column->class_count = field->class_count;
     FF_TRY(ff_class_set_take(&column->names, field, error));
-    /* Classes may be called 0, 1, ..., 10: then numbers are names, too, whatever their places. */
+    /* Classes may be called 0, 1, ..., 10: then numbers are names, too, whatever their order. */
     bool names = true;
     for (size_t i = header_lines(list); i < list->klass.count && names; i++) {
         const char *name = ff_names_at(&list->klass, i);

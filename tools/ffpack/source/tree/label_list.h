@@ -1,5 +1,5 @@
-/* The labels of images by their names: a table (list/table.h) with a line an image, its name in the
- * first cell and its class in the second; further cells are left alone. tiny-imagenet's
+/* The labels of images by their names: a table (list/table.h) with one line per image, its name in
+ * the first cell and its class in the second; further cells are ignored. tiny-imagenet's
  * val_annotations.txt is one.
  *
  * A line's name is an image's path in its split's folder or its name alone, each with or without
@@ -14,8 +14,8 @@
 #include "tools/ffpack/source/names.h"
 
 typedef struct ff_label_list {
-    char *path;           /* as messages call it */
-    ff_names name, klass; /* a line each */
+    char *path;           /* for messages */
+    ff_names name, klass; /* one per line */
     uint64_t *line;       /* [name.count] its number in the file */
     size_t line_capacity;
     size_t *sorted;   /* [name.count] lines by name */
@@ -27,16 +27,16 @@ typedef struct ff_label_list {
     bool decided;
 } ff_label_list; /* zero-initialised {0} */
 
-/* Reads the table, and closes it. To be freed also after a failure. */
+/* Reads the table, and closes it. Must be freed also after a failure. */
 FF_MUST_USE ff_status ff_label_list_read(ff_label_list *list, const char *path, ff_table *table,
                                          ff_error *error);
 /* Whether a line names the image. */
 bool ff_label_list_holds(const ff_label_list *list, const char *key, size_t bytes);
-/* Notes that there is an image of this name. FF_BAD_DATA where a line stands for two images. */
+/* Notes that there is an image of this name. FF_BAD_DATA where a line matches two images. */
 FF_MUST_USE ff_status ff_label_list_mark(ff_label_list *list, const char *key, size_t bytes,
                                          ff_error *error);
-/* After all images were marked: what classes are. `labels` field `field` gets the names where it
- * has none, else those are the classes, `known_by` in sentences. */
+/* Decides the classes, after all images were marked. `labels` field `field` gets the names if it
+ * has none, else its names are the classes, `known_by` in messages. */
 FF_MUST_USE ff_status ff_label_list_decide(ff_label_list *list, ff_metadata *labels, size_t field,
                                            const char *known_by, ff_error *error);
 /* The class of an image; *found = false where no line names it. */

@@ -41,8 +41,7 @@ static ff_status mixture(const char *where, const char *split, const ff_names *t
     if (!all) strcat(others, ",...");
     return ff_fail(
         error, FF_USAGE,
-        "%s: holds the folder %s, a split by its name, beside %s; wanted --exclude %s to "
-        "go without, --splits NAME=FOLDER,... to name the splits, --splits none to make "
+        "%s: holds the folder %s, a split by its name, next to %s; wanted --exclude %s to leave it out, --splits NAME=FOLDER,... to name the splits, --splits none to make "
         "all folders classes, or --format where it is no folder of images",
         where, split, others, others);
 }
@@ -124,7 +123,7 @@ static ff_status take_word(ff_tree_layout *layout, const char *wanted, const cha
         size_t shorter = strlen(other) < strlen(added) ? strlen(other) : strlen(added);
         if (!memcmp(other, added, shorter))
             return wrong(wanted, folder, folder_bytes,
-                         "is the folder of two splits, or lies in one", error);
+                         "is the folder of two splits, or is inside one", error);
     }
     return FF_OK;
 }

@@ -1,9 +1,8 @@
 /* Which folders of a tree are splits.
  *
  * By their names (ff_split_rank), where all folders of the root have such names; each split has
- * one.
- * --splits NAME=FOLDER,...: those, whatever else there is; --splits none: none. A mixture of names
- * of splits and others is refused. */
+ * one. --splits NAME=FOLDER,...: only those; --splits none: none. A mixture of names of splits and
+ * others is refused. */
 #ifndef FF_FFPACK_SOURCE_LAYOUT_H
 #define FF_FFPACK_SOURCE_LAYOUT_H
 
@@ -28,8 +27,8 @@ typedef struct ff_tree_layout {
     size_t count;
 } ff_tree_layout; /* zero-initialised {0} */
 
-/* `top`: the folders of the root, sorted; `where`: the root in sentences; `wanted`: --splits, or
- * NULL. FF_USAGE with a sentence that names the choices. To be freed also after a failure. */
+/* `top`: the folders of the root, sorted; `where`: the root in messages; `wanted`: --splits, or
+ * NULL. FF_USAGE naming the choices. Must be freed also after a failure. */
 FF_MUST_USE ff_status ff_tree_layout_find(ff_tree_layout *layout, const char *where,
                                           const ff_names *top, const char *wanted, ff_error *error);
 /* One split, which is the root. */

@@ -1,4 +1,4 @@
-/* Lists of labels of a tree: those of --labels, and those that lie in it. */
+/* Lists of labels of a tree: those of --labels, and those inside it. */
 #include "tools/ffpack/source/tree/tree_state.h"
 
 #include <stdlib.h>
@@ -127,7 +127,7 @@ ff_status ff_tree_lists_find(const ff_tree_splits *splits, const ff_tree *tree,
         if (slash && (!deep || strchr(slash + 1, '/'))) continue;
         ff_label_list list = {0};
         ff_error unread = {0};
-        /* What is no list of names and classes is none of labels. */
+        /* A file that is not a list of names and classes is not a list of labels. */
         ff_status status = ff_tree_lists_read_own(&list, tree, name, &unread);
         uint64_t held = 0;
         if (status == FF_OK) {

@@ -1,4 +1,4 @@
-/* The splits of a tree, and where each has its labels from. */
+/* The splits of a tree, and the origin of each one's labels. */
 #include "tools/ffpack/source/tree/tree_state.h"
 
 #include <inttypes.h>
@@ -9,7 +9,8 @@
 
 /* ---- what a split is ----------------------------------------------------------------------- */
 
-/* Its images lie in no folders, or all in one called images that is no class of the first split. */
+/* Its images are in no folders, or all in one named images that is not a class of the first
+ * split. */
 static bool is_flat(const ff_tree_splits *splits, const ff_tree *tree, const ff_tree_split *split,
                     const char *inside, const ff_names *folders) {
     static const char *const words[] = {"images", "image", "imgs", "img"};
@@ -28,7 +29,7 @@ static bool is_flat(const ff_tree_splits *splits, const ff_tree *tree, const ff_
     return false;
 }
 
-/* Names the command that would take it, as far as its list can be found. */
+/* Names the command that would accept it, as far as its list can be found. */
 static ff_status without_labels(const ff_tree_splits *splits, const ff_tree *tree,
                                 const ff_tree_split *split, const char *inside, ff_error *error) {
     char *where;
@@ -40,13 +41,12 @@ static ff_status without_labels(const ff_tree_splits *splits, const ff_tree *tre
         found == SIZE_MAX ? "FILE" : ff_names_at(&tree->tables, found) + strlen(tree->root);
     const char *wanted = tree->source->splits, *exclude = tree->source->exclude;
     FF_TRY(ff_tree_where(tree, split->folder, &where, error));
-    ff_status status =
-        ff_fail(error, FF_BAD_DATA,
-                "%s: its images lie in no class folders; wanted %s of them and their classes, a "
-                "name and a class a line: ffpack %s -o OUT --labels %s%s%s%s%s%s%s",
-                where, found == SIZE_MAX ? "a list" : "the list", tree->source->path, split->name,
-                *split->name ? "=" : "", file, wanted ? " --splits " : "", wanted ? wanted : "",
-                exclude ? " --exclude " : "", exclude ? exclude : "");
+    ff_status status = ff_fail(
+        error, FF_BAD_DATA,
+        "%s: its images are not in class folders; wanted %s of them and their classes, a name and a class per line: ffpack %s -o OUT --labels %s%s%s%s%s%s%s",
+        where, found == SIZE_MAX ? "a list" : "the list", tree->source->path, split->name,
+        *split->name ? "=" : "", file, wanted ? " --splits " : "", wanted ? wanted : "",
+        exclude ? " --exclude " : "", exclude ? exclude : "");
     free(where);
     return status;
 }

@@ -59,7 +59,7 @@ static ff_status sort_folder(ff_tree *tree, const char *name, size_t bytes, bool
         error);
 }
 
-/* Adds a folder and those that it lies in. */
+/* Adds a folder and its parents. */
 static ff_status add_folder(ff_tree *tree, const char *name, size_t bytes, bool images,
                             ff_error *error) {
     if (!bytes) {
@@ -89,7 +89,7 @@ static bool is_table_name(const char *name) {
            (!strcasecmp(dot, ".txt") || !strcasecmp(dot, ".csv") || !strcasecmp(dot, ".tsv"));
 }
 
-/* Whether the file that is being added is an image. What is none is counted. */
+/* Whether the file that is being added is an image. Other files are counted. */
 static ff_status choose(ff_tree *tree, const char *name, bool *image, ff_error *error) {
     ff_choice choice = ff_chosen_name(name);
     *image = choice == FF_CHOICE_TAKE;
@@ -184,8 +184,8 @@ bool ff_tree_has_images(const ff_tree *tree, const char *inside) {
     return false;
 }
 
-/* Archives mostly hold one folder that holds the rest: enters it, and those inside, as long as they
- * hold a single folder that is neither a split nor a class. */
+/* Most archives hold a single top folder: enters it, and folders inside it, as long as they hold a
+ * single folder that is neither a split nor a class. */
 static ff_status find_root(ff_tree *tree, ff_error *error) {
     FF_TRY(ff_copy_string(&tree->root, "", error));
     while (!tree->options->rooted) {

@@ -1,6 +1,6 @@
-/* A folder of images as items: the same classes, splits, numbers and keys whether the folder lies
- * on a disk (folder.c) or in an archive (archive_tree.c), which name their folders and files one by
- * one in any order.
+/* A folder of images as items: the same classes, splits, numbers and keys whether the folder is on
+ * disk (folder.c) or in an archive (archive_tree.c); these add folders and files one by one in any
+ * order.
  *
  * The order is that of torchvision's ImageFolder (torchvision/datasets/folder.py, 0.14): every
  * folder in the root is a class, numbered in the order of the names' bytes (Python sorts by code
@@ -22,7 +22,7 @@
 
 typedef struct ff_tree ff_tree;
 
-/* Where a file's bytes are: in its archive at `offset`, or as its member `ordinal`. */
+/* A file's bytes: at `offset` of its archive, or its member `ordinal`. */
 typedef struct ff_tree_place {
     uint64_t ordinal, offset, bytes;
 } ff_tree_place;
@@ -41,17 +41,17 @@ typedef struct ff_tree_options {
     ff_status (*open)(void *context, const char *name, ff_table **table, ff_error *error);
 } ff_tree_options;
 
-/* `path` is the folder or archive; it and `options` outlive the tree. */
+/* `path` is the folder or archive; it and `options` must outlive the tree. */
 FF_MUST_USE ff_status ff_tree_create(ff_tree **tree, ff_source *source, const char *path,
                                      const ff_tree_options *options, ff_error *error);
-/* Names have no '/' in front or after. *taken = whether what lies in the folder counts. */
+/* Names have no '/' in front or after. *taken = whether the folder's content is used. */
 FF_MUST_USE ff_status ff_tree_add_folder(ff_tree *tree, const char *name, bool *taken,
                                          ff_error *error);
-/* *image (may be NULL) = whether it was taken for one. */
+/* *image (may be NULL) = whether it is taken as an image. */
 FF_MUST_USE ff_status ff_tree_add_file(ff_tree *tree, const char *name, const ff_tree_place *place,
                                        bool *image, ff_error *error);
 /* After all were added: fills the source's splits with items of part `part`, FF_PART_FILE for
- * files. `plain`: their offsets count, else their ordinals. Field 0 of source->labels exists. */
+ * files. `plain`: by offset, else by ordinal. Field 0 of source->labels exists. */
 FF_MUST_USE ff_status ff_tree_fill(ff_tree *tree, uint32_t part, bool plain, ff_error *error);
 void ff_tree_destroy(ff_tree **tree);
 

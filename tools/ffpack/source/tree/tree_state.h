@@ -1,4 +1,4 @@
-/* What the files of this room share of a tree: tree.c collects it, splits.c makes splits of it. */
+/* A tree's state, private to this folder: tree.c collects it, splits.c makes splits of it. */
 #ifndef FF_FFPACK_SOURCE_TREE_STATE_H
 #define FF_FFPACK_SOURCE_TREE_STATE_H
 
@@ -15,7 +15,7 @@ struct ff_tree {
     ff_sorter *sorter;  /* of the folders, then of the images */
     ff_names folders;   /* all, sorted */
     bool *has_images;   /* [folders.count] in the folder itself */
-    bool root_images;   /* beside the topmost folders */
+    bool root_images;   /* next to the topmost folders */
     ff_names tables;    /* files that may be lists of labels; not yet counted as left out */
     bool *table_used;   /* [tables.count] */
     ff_buffer last;     /* the folder added last */
@@ -25,14 +25,14 @@ struct ff_tree {
 /* "SOURCE/ROOT/inside" or "ARCHIVE: ROOT/inside", without a '/' at its end; allocated. */
 FF_MUST_USE ff_status ff_tree_where(const ff_tree *tree, const char *inside, char **where,
                                     ff_error *error);
-/* The folders that lie in folder `inside` of the tree ("" or "a/b/") itself, by their own names,
- * sorted; *only (may be NULL) = the index of the last one in tree->folders. */
+/* The folders directly in folder `inside` of the tree ("" or "a/b/"), by their base names, sorted;
+ * *only (may be NULL) = the index of the last one in tree->folders. */
 FF_MUST_USE ff_status ff_tree_folders(const ff_tree *tree, const char *inside, ff_names *names,
                                       size_t *only, ff_error *error);
-/* Whether images lie in folder `inside` itself. */
+/* Whether there are images directly in folder `inside`. */
 bool ff_tree_has_images(const ff_tree *tree, const char *inside);
 
-/* ---- splits.c: the splits, and where each has its labels from -------------------------------- */
+/* ---- splits.c: the splits, and the origin of their labels -------------------------------- */
 
 /* A list of labels: of --labels, or found in the tree. */
 typedef struct ff_tree_list {
@@ -47,12 +47,12 @@ typedef struct ff_tree_splits {
     size_t list_count;
 } ff_tree_splits; /* zero-initialised {0} */
 
-/* Finds the splits, and for each where its labels come from. */
+/* Finds the splits, and the origin of each one's labels. */
 FF_MUST_USE ff_status ff_tree_splits_find(ff_tree_splits *splits, ff_tree *tree, ff_error *error);
-/* The split that an image lies in, by its key in the tree, or NULL; *within = its key in there. */
+/* The split of an image, by its key in the tree, or NULL; *within = its key inside the split. */
 const ff_tree_split *ff_tree_splits_of(const ff_tree_splits *splits, const ff_tree *tree,
                                        const ff_item *item, size_t *within);
-/* Says which lines name no image. */
+/* Notes which lines name no image. */
 FF_MUST_USE ff_status ff_tree_splits_finish(const ff_tree_splits *splits, ff_tree *tree,
                                             ff_error *error);
 void ff_tree_splits_free(ff_tree_splits *splits);
@@ -77,7 +77,7 @@ FF_MUST_USE ff_status ff_tree_lists_find(const ff_tree_splits *splits, const ff_
                                          const ff_tree_split *split, const char *inside, bool deep,
                                          size_t *found, ff_error *error);
 
-/* Every image of a split, by its key there. */
+/* Called for every image of a split, by its key in the split. */
 typedef ff_status ff_tree_image_taker(ff_label_list *list, const char *key, size_t bytes,
                                       ff_error *error);
 FF_MUST_USE ff_status ff_tree_splits_images(const ff_tree_splits *splits, const ff_tree *tree,

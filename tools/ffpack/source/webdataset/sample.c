@@ -22,7 +22,7 @@ bool ff_web_split(const char *name, size_t *key_bytes) {
     const char *base = slash ? slash + 1 : name, *dot = strchr(base, '.');
     if (!dot) return false;
     if (dot == base) {
-        /* The folder's own name is the key's last component, then. */
+        /* Then the folder's name is the key's last component. */
         if (!slash) return false;
         const char *before = slash;
         while (before > name && before[-1] != '/') before--;
@@ -149,8 +149,8 @@ ff_status ff_web_parse_cls(const char *text, size_t bytes, int64_t *number, ff_e
     return FF_OK;
 }
 
-/* Python writes NaN, Infinity and -Infinity where JSON has no such numbers; a string of the same
- * length or less goes in their place, so that a label that is one is refused. */
+/* Python writes NaN, Infinity and -Infinity where JSON has no such numbers; they are replaced by a
+ * string that is not longer, so that such a label is refused. */
 static void replace_python_numbers(char *text, size_t bytes) {
     static const char *const words[] = {"-Infinity", "Infinity", "NaN"};
     bool inside = false;

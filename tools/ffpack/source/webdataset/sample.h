@@ -1,7 +1,7 @@
-/* WebDataset's samples: how a member's name splits into the sample's key and an extension, which
- * members are the image and the label, and what the label says (webdataset/tariterators.py).
+/* WebDataset's samples: splits a member's name into the sample's key and an extension, finds the
+ * image and the label among the members, and parses the label (webdataset/tariterators.py).
  *
- * Thread rule: a sample is one thread's. */
+ * Thread rule: a sample belongs to one thread. */
 #ifndef FF_FFPACK_WEB_SAMPLE_H
 #define FF_FFPACK_WEB_SAMPLE_H
 
@@ -12,18 +12,18 @@
 #define FF_WEB_MEMBERS_LIMIT    1024u /* of one sample */
 #define FF_WEB_IMAGE_EXTENSIONS ".jpg .jpeg .png .ppm .pgm .pbm .bmp .webp .gif .tif .tiff"
 
-/* The key is the name up to the first dot of its last component; the extension is all after that
- * dot. A name that begins with a dot after a folder has the folder with its '/' as its key, as
+/* The key is the name up to the first dot of its last component; the extension is everything after
+ * that dot. A name that begins with a dot after a folder has the folder with its '/' as its key, as
  * with WebDataset's regular expression ^((?:.*[/]|)[^.]+)[.]([^/]*)$. False where it has no key, or
  * is one of WebDataset's own (__NAME__ or inside such a folder): such members are left out. */
 bool ff_web_split(const char *name, size_t *key_bytes);
 
 typedef struct ff_web_sample {
     ff_buffer key;
-    ff_names extensions; /* as they were lower-cased */
+    ff_names extensions; /* in lower case */
     int image_rank;      /* 0 = no image yet */
-    size_t image;        /* its extension's number */
-    size_t second;       /* the number of another one of this rank; 0 = there is none */
+    size_t image;        /* index of its extension */
+    size_t second;       /* index of another one of this rank; 0 = none */
     uint64_t image_offset, image_bytes;
     bool has_cls, has_json;
     int64_t cls;
@@ -32,16 +32,16 @@ typedef struct ff_web_sample {
 
 typedef enum ff_web_member { FF_WEB_OTHER, FF_WEB_IMAGE, FF_WEB_CLS, FF_WEB_JSON } ff_web_member;
 
-/* Forgets the sample; the next one is called `key`. */
+/* Clears the sample; the next one has the key `key`. */
 FF_MUST_USE ff_status ff_web_sample_begin(ff_web_sample *sample, const char *key, size_t key_bytes,
                                           ff_error *error);
-/* Takes a member with this extension; *kind says what it is. An image's place is noted: one whose
+/* Takes a member with this extension; *kind = its kind. An image's place is noted: one whose
  * extension is an image's ("jpg") before one whose extension ends so ("left.jpg"). FF_BAD_DATA
  * where there is one of this extension already, in any case. */
 FF_MUST_USE ff_status ff_web_sample_add(ff_web_sample *sample, const char *extension,
                                         uint64_t offset, uint64_t bytes, ff_web_member *kind,
                                         ff_error *error);
-/* FF_BAD_DATA where it has no image, or more than one of the kind that counts. */
+/* FF_BAD_DATA where it has no image, or more than one of the preferred rank. */
 FF_MUST_USE ff_status ff_web_sample_check(const ff_web_sample *sample, ff_error *error);
 void ff_web_sample_free(ff_web_sample *sample);
 
@@ -53,7 +53,7 @@ typedef struct ff_web_label {
     ff_buffer name;
 } ff_web_label;
 
-/* The whole number that a .cls is, with white space around it. */
+/* The whole number in a .cls, with white space around it. */
 FF_MUST_USE ff_status ff_web_parse_cls(const char *text, size_t bytes, int64_t *number,
                                        ff_error *error);
 

@@ -76,7 +76,7 @@ static ff_status add_split_folders(ff_web_tars *tars, const char *folder, ff_err
     return status;
 }
 
-/* The word that a name begins with, where it is a split's; else "". */
+/* The split's name with which a file name begins; else "". */
 static const char *split_of_name(const char *path) {
     const char *name = ff_path_base(path);
     size_t letters = 0;
@@ -87,7 +87,7 @@ static const char *split_of_name(const char *path) {
     return rank < 0 ? "" : ff_split_names[rank];
 }
 
-/* Names tell the splits where all of them do, and not the same one. */
+/* Names define the splits if all begin with one, and not all with the same. */
 static ff_status split_by_names(ff_web_tars *tars, ff_error *error) {
     bool all = true, same = true;
     const char *first = split_of_name(ff_names_at(&tars->path, 0));

@@ -3,14 +3,14 @@
  * folder of tars, or a brace pattern like train-{000..146}.tar (tars.h).
  *
  * Consecutive members of one key are a sample; groups never cross tars. Items are numbered in the
- * order of reading, and an item's key is its sample's (__key__), which is often unique in its tar
- * only. The image is the member with an image's extension; the label is the .cls, a whole number,
- * or a value of the .json: of the key that --label names, else of the first of "label", "cls" and
- * "class" that there is. The first sample with a label decides which one counts for all. Whole
- * numbers are class numbers; strings are class names, numbered in the order of --classes, else of
- * their bytes. A set has labels for every sample, or for none.
- * Refused: links and devices (their bytes are elsewhere), samples without an image. Other members
- * (captions, arrays) are left out. A leading "./" of members' names is no part of the key. */
+ * order of reading, and an item's key is its sample's (__key__), which is often unique only within
+ * its tar. The image is the member with an image's extension; the label is the .cls, a whole
+ * number, or a value of the .json: of the key that --label names, else of the first of "label",
+ * "cls" and "class" that exists. The first sample with a label decides for all. Whole numbers are
+ * class numbers; strings are class names, numbered in the order of --classes, else of their bytes.
+ * A set has labels for every sample, or for none. Refused: links and devices (their bytes are
+ * elsewhere), samples without an image. Other members (captions, arrays) are left out. A leading
+ * "./" of members' names is not part of the key. */
 #include "format/base/read.h"
 #include "tools/ffpack/source/archive.h"
 #include "tools/ffpack/source/class_set.h"
@@ -26,8 +26,8 @@
 
 enum { LOOK_AT_MEMBERS = 64, LOOK_AT_BYTES = 8 << 20 };
 
-/* Whether one of the first groups of a tar has an image and a label. Members of compressed ones
- * have to be unpacked to get past them, so not many. */
+/* Whether one of the first groups of a tar has an image and a label. In compressed tars skipping
+ * members means unpacking them, so only a few are checked. */
 static bool tar_is_web(const char *path, ff_error *error) {
     ff_archive *archive;
     ff_archive_member member;
@@ -48,7 +48,7 @@ static bool tar_is_web(const char *path, ff_error *error) {
         }
         ff_error wrong = {0};
         if (ff_web_sample_add(&sample, member.name + key_bytes + 1, 0, 0, &kind, &wrong) != FF_OK) {
-            if (wrong.status == FF_BAD_DATA) continue; /* listing says what */
+            if (wrong.status == FF_BAD_DATA) continue; /* listing will report it */
             *error = wrong;
             break;
         }
@@ -84,14 +84,14 @@ typedef struct web {
     uint32_t part; /* FF_PART_FILE = not yet added */
     uint64_t bytes;
     ff_web_sample sample;
-    /* Where all samples have their label. */
+    /* Where the labels of all samples are. */
     enum { LABEL_UNKNOWN, LABEL_CLS, LABEL_JSON } origin;
     const char *key; /* of the .json */
     enum { VALUE_UNKNOWN, VALUE_NUMBERS, VALUE_NAMES } values;
     bool fixed; /* --classes: no other names */
     ff_class_set classes;
     ff_web_label label;
-    ff_buffer unlabeled; /* the first such sample, as a message calls it */
+    ff_buffer unlabeled; /* the first such sample, for messages */
     bool labeled;        /* there was a sample with a label */
 } web;
 
@@ -129,7 +129,7 @@ static ff_status find_label(web *state, ff_error *error) {
     return FF_OK;
 }
 
-/* One with a label and one without: `unlabeled` is named. */
+/* For a set with and without labels: names `unlabeled`. */
 static ff_status missing_label(const web *state, const char *unlabeled, ff_error *error) {
     return state->origin == LABEL_CLS
                ? ff_fail(error, FF_BAD_DATA, "%s has no .cls, as other samples have", unlabeled)
@@ -195,7 +195,7 @@ static ff_status take_sample(web *state, int32_t *label, ff_error *error) {
     return FF_OK;
 }
 
-/* The sample is whole: it becomes an item. Its label is a number, or a name's in order of
+/* The sample is complete and becomes an item. Its label is a number, or a name's in order of
  * appearance. */
 static ff_status finish_sample(web *state, ff_error *error) {
     ff_web_sample *sample = &state->sample;
@@ -337,7 +337,8 @@ static ff_status change_to_nothing(void *context, const void *labels, void *chan
     return FF_OK;
 }
 
-/* Names get their places in the order of all names; a set without labels has a field of none. */
+/* Names get their places in the order of all names; a set without labels gets a field of kind
+ * none. */
 static ff_status finish_labels(web *state, ff_error *error) {
     ff_source *source = state->source;
     ff_field *field = &source->labels.field[0];
