@@ -7,7 +7,7 @@
  * the median of the step without them, and "measured_parts_us". Random u8 samples of a temporary
  * folder, resident. With --device-json nothing is measured, and no card is needed. */
 #include "format/base/options.h"
-#include "tests/unit/make_dataset.h"
+#include "tests/unit/packed_set.h"
 #include "train/planned_device.h"
 #include "train/trainer_cost.h"
 
@@ -139,17 +139,17 @@ done:
 static ff_status run(settings *given, ff_error *error) {
     const ff_recipe *named = given->trainer.recipe ? ff_recipe_named(given->trainer.recipe) : NULL;
     const int64_t batch = given->trainer.batch > 0 || !named ? given->trainer.batch : named->batch;
-    made_dataset made = made_defaults((uint64_t)(batch > 0 ? batch : 1));
+    set_spec set = plain_set((uint64_t)(batch > 0 ? batch : 1));
     ff_trainer *trainer = NULL;
     ff_planned_device *planned = NULL;
     ff_card card;
     ff_status status;
-    made.dtype = FF_U8;
-    made.layout = FF_HWC;
-    made.height = made.width = (uint32_t)given->side;
-    made.classes = (uint32_t)given->classes;
-    FF_TRY_DONE(made_write(&made, error));
-    given->trainer.data = made.folder;
+    set.dtype = FF_U8;
+    set.layout = FF_HWC;
+    set.height = set.width = (uint32_t)given->side;
+    set.classes = (uint32_t)given->classes;
+    FF_TRY_DONE(set_make(&set, error));
+    given->trainer.data = set.folder;
     given->trainer.epochs = 2 * given->launches + 5; /* of one batch each */
     if (given->device_json) {
         const ff_machine_options machine = {.plan_cache = given->trainer.plan_cache};
@@ -162,7 +162,7 @@ static ff_status run(settings *given, ff_error *error) {
 done:
     ff_trainer_destroy(&trainer);
     ff_planned_device_close(&planned);
-    made_remove(&made);
+    set_remove(&set);
     return status;
 }
 

@@ -8,7 +8,7 @@
 #include "format/base/options.h"
 #include "format/base/thread.h"
 #include "format/checksum.h"
-#include "tests/unit/make_dataset.h"
+#include "tests/unit/packed_set.h"
 #include "train/compute.h"
 #include "train/trainer.h"
 
@@ -137,27 +137,27 @@ static ff_status serve(ff_trainer *trainer, const settings *given, ff_error *err
 }
 
 static ff_status run(settings *given, ff_error *error) {
-    made_dataset made = made_defaults((uint64_t)given->samples);
+    set_spec set = plain_set((uint64_t)given->samples);
     ff_trainer *trainer = NULL;
     ff_status status;
-    made.dtype = FF_U8;
-    made.layout = FF_HWC;
-    made.height = made.width = (uint32_t)given->side;
-    made.classes = (uint32_t)given->classes;
+    set.dtype = FF_U8;
+    set.layout = FF_HWC;
+    set.height = set.width = (uint32_t)given->side;
+    set.classes = (uint32_t)given->classes;
     if (!given->trainer.recipe) { /* else its own */
         if (!given->trainer.model) given->trainer.model = "resnet18";
         given->trainer.augment = "crop=4,flip,cutout=8";
         given->trainer.learning_rate = 1e-3;
         given->trainer.warmup_epochs = 0;
     }
-    FF_TRY_DONE(made_write(&made, error));
-    given->trainer.data = made.folder;
+    FF_TRY_DONE(set_make(&set, error));
+    given->trainer.data = set.folder;
     given->trainer.epochs = STEPS_MOST / (given->samples / given->trainer.batch + 1);
     FF_TRY_DONE(ff_trainer_create(&trainer, &given->trainer, error));
     status = serve(trainer, given, error);
 done:
     ff_trainer_destroy(&trainer);
-    made_remove(&made);
+    set_remove(&set);
     return status;
 }
 

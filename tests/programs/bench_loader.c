@@ -63,14 +63,14 @@ static ff_loader_options crop_flip(int threads, ff_dtype dtype, ff_layout layout
 
 int main(int count, char **argument) {
     int threads = count > 1 ? atoi(argument[1]) : 1;
-    made_dataset made = made_defaults(count > 2 ? (uint64_t)atoll(argument[2]) : 50000);
+    set_spec set = plain_set(count > 2 ? (uint64_t)atoll(argument[2]) : 50000);
     int rounds = count > 3 ? atoi(argument[3]) : 9;
     if (rounds > ROUNDS_MOST) rounds = ROUNDS_MOST;
     int gather_threads = threads < 1 ? 1 : threads;
-    MUST(made_write(&made, error));
+    MUST(set_make(&set, error));
     ff_dataset *dataset;
     ff_reader *reader;
-    MUST(ff_dataset_open(&dataset, made.folder, FF_VERIFY_FIRST, error));
+    MUST(ff_dataset_open(&dataset, set.folder, FF_VERIFY_FIRST, error));
     MUST(ff_reader_open(&reader, dataset, error));
 
     static const struct {
@@ -82,7 +82,7 @@ int main(int count, char **argument) {
                {"f16 to f32 chw", FF_F32, FF_CHW}};
     enum { WAYS = sizeof way / sizeof way[0] };
     static double rate[1 + WAYS][ROUNDS_MOST];
-    uint64_t batches = made.count / BATCH;
+    uint64_t batches = set.items / BATCH;
 
     /* The first epoch maps, verifies and touches everything. */
     ff_loader_options options = crop_flip(threads, FF_F16, FF_CHW);
@@ -91,13 +91,13 @@ int main(int count, char **argument) {
     double first = epoch(loader[0], batches);
 
     gather_with_threads job = {.threads = gather_threads};
-    job.job.count = made.count;
+    job.job.count = set.items;
     job.job.bytes = 3 * 32 * 32 * 2;
-    job.job.sample = malloc(made.count * sizeof *job.job.sample);
+    job.job.sample = malloc(set.items * sizeof *job.job.sample);
     ff_order order;
-    ff_order_spec spec = {.count = made.count, .seed = 5, .kind = FF_ORDER_RANDOM};
+    ff_order_spec spec = {.count = set.items, .seed = 5, .kind = FF_ORDER_RANDOM};
     ff_order_init(&order, &spec, 0);
-    for (uint64_t i = 0; i < made.count; i++) {
+    for (uint64_t i = 0; i < set.items; i++) {
         ff_view view;
         MUST(ff_reader_sample(reader, ff_order_at(&order, i), &view, error));
         job.job.sample[i] = view.tensor;
@@ -122,7 +122,7 @@ int main(int count, char **argument) {
     double base = median(rate[0], rounds);
     printf(
         "loader: %llu samples of 3x32x32 f16, random order, crop=4,flip, batch %u, %d thread%s\n",
-        (unsigned long long)made.count, BATCH, threads, threads == 1 ? "" : "s");
+        (unsigned long long)set.items, BATCH, threads, threads == 1 ? "" : "s");
     printf("  %-34s %10.0f samples/s\n", "plain random memcpy gather", base);
     printf("  %-34s %10.0f samples/s  ratio %.2f\n", "first epoch, verifying, f16 chw", first,
            first / base);
@@ -134,6 +134,6 @@ int main(int count, char **argument) {
     free(job.job.out);
     ff_reader_close(&reader);
     ff_dataset_close(&dataset);
-    made_remove(&made);
+    set_remove(&set);
     return 0;
 }

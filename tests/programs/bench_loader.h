@@ -4,7 +4,7 @@
 
 #include "format/base/thread.h"
 #include "loader/loader.h"
-#include "tests/unit/make_dataset.h"
+#include "tests/unit/packed_set.h"
 
 #include <stdio.h>
 

@@ -18,12 +18,12 @@ int main(int count, char **argument) {
     printf("loader: %llu samples of 3x375x500, rrc=224,flip, batch 64, %d thread%s\n",
            (unsigned long long)samples, threads, threads == 1 ? "" : "s");
     for (size_t w = 0; w < sizeof way / sizeof way[0]; w++) {
-        made_dataset made = made_defaults(samples);
-        made.height = 375, made.width = 500;
-        made.dtype = way[w].from, made.layout = way[w].from_layout;
+        set_spec set = plain_set(samples);
+        set.height = 375, set.width = 500;
+        set.dtype = way[w].from, set.layout = way[w].from_layout;
         ff_dataset *dataset;
-        MUST(made_write(&made, error));
-        MUST(ff_dataset_open(&dataset, made.folder, FF_VERIFY_FIRST, error));
+        MUST(set_make(&set, error));
+        MUST(ff_dataset_open(&dataset, set.folder, FF_VERIFY_FIRST, error));
         ff_loader_options options = ff_loader_defaults();
         options.batch = 64, options.threads = threads;
         options.dtype = way[w].to, options.layout = way[w].to_layout;
@@ -40,7 +40,7 @@ int main(int count, char **argument) {
         printf("  %-34s %10.0f samples/s\n", way[w].name, best);
         ff_loader_destroy(&loader);
         ff_dataset_close(&dataset);
-        made_remove(&made);
+        set_remove(&set);
     }
     return 0;
 }

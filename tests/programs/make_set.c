@@ -6,14 +6,10 @@
  * and DIR/test. Exit codes as in the other programs. */
 #include "format/base/options.h"
 #include "format/checksum.h"
-#include "format/generation.h"
-#include "format/writer.h"
+#include "tests/unit/packed_set.h"
 
 #include <errno.h>
-#include <inttypes.h>
 #include <stdbool.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <xxhash.h>
 
@@ -33,10 +29,9 @@ typedef struct maker {
     const make_options *options;
     ff_metadata metadata;
     uint64_t seed, skip_begin, skip_end;
-    uint8_t *pixels;       /* [C,H,W] u8: what the source would have held */
-    uint8_t **label;       /* [field_count] */
-    uint64_t first, count; /* items of the generation at hand */
-    uint64_t *position;    /* [count]: storage position -> item */
+    uint8_t *pixels;    /* [C,H,W] u8: what the source would have held */
+    uint8_t **label;    /* [field_count] */
+    uint64_t *position; /* [items of the generation]: storage position -> item */
 } maker;
 
 static uint64_t mix(uint64_t value) {
@@ -103,7 +98,7 @@ static void element(const maker *make, int64_t channel, uint8_t value, void *to)
     }
 }
 
-static void fill_pixels(maker *make, uint64_t item, uint32_t height, uint32_t width) {
+static void fill_pixels(const maker *make, uint64_t item, uint32_t height, uint32_t width) {
     for (int64_t c = 0; c < make->options->channels; c++)
         for (int64_t y = 0; y < height; y++)
             for (int64_t x = 0; x < width; x++)
@@ -111,7 +106,8 @@ static void fill_pixels(maker *make, uint64_t item, uint32_t height, uint32_t wi
                     pixel(make, item, c, y, x, height, width);
 }
 
-static void fill_tensor(maker *make, uint64_t item, uint32_t height, uint32_t width, char *tensor) {
+static void fill_tensor(const maker *make, uint64_t item, uint32_t height, uint32_t width,
+                        char *tensor) {
     const ff_metadata *metadata = &make->metadata;
     size_t bytes = ff_dtype_bytes(metadata->dtype), area = (size_t)height * width;
     for (size_t c = 0; c < metadata->channels; c++)
@@ -282,7 +278,7 @@ static ff_status describe_next(maker *make, uint64_t items, ff_error *error) {
 
 /* ---- samples -------------------------------------------------------------------------------- */
 
-static void fill_label(maker *make, uint64_t item, size_t index) {
+static void fill_label(const maker *make, uint64_t item, size_t index) {
     const ff_field *field = &make->metadata.field[index];
     uint8_t *to = make->label[index];
     size_t bytes = ff_dtype_bytes(field->dtype);
@@ -320,11 +316,15 @@ static bool is_skipped(const maker *make, uint64_t item) {
            (item >= make->skip_begin && item < make->skip_end);
 }
 
-static ff_status add_sample(maker *make, ff_block *block, uint64_t item, ff_error *error) {
-    const ff_metadata *metadata = &make->metadata;
+/* A packed_add. */
+static ff_status add_sample(const void *context, const ff_metadata *metadata, uint64_t position,
+                            ff_block *block, ff_error *error) {
+    const maker *make = context;
+    uint64_t item = make->position[position];
     char key[FF_KEY_LIMIT_BYTES];
     void *tensor;
     uint32_t height = metadata->height, width = metadata->width;
+    if (is_skipped(make, item)) return FF_OK;
     if (metadata->variable_size) {
         height = height - (uint32_t)(draw(make, item, 3) % (height / 2 + 1));
         width = width - (uint32_t)(draw(make, item, 4) % (width / 2 + 1));
@@ -340,38 +340,17 @@ static ff_status add_sample(maker *make, ff_block *block, uint64_t item, ff_erro
         .source_checksum = XXH3_64bits(make->pixels, (size_t)metadata->channels * height * width),
         .label = (const void *const *)make->label,
     };
-    if (is_skipped(make, item)) return FF_OK;
     FF_TRY(ff_block_add(block, &sample, &tensor, error));
     fill_tensor(make, item, height, width, tensor);
     return FF_OK;
 }
 
-static ff_status write_blocks(maker *make, ff_writer *writer, ff_error *error) {
-    const ff_metadata *metadata = &make->metadata;
-    ff_block *block;
-    FF_TRY(ff_block_create(&block, metadata, error));
-    ff_status status = FF_OK;
-    for (uint64_t number; status == FF_OK &&
-                          (number = ff_writer_next_block(writer)) < ff_writer_end_block(writer);) {
-        ff_block_reset(block, number);
-        uint64_t from = number * metadata->items_per_block, to = from + metadata->items_per_block;
-        if (to > make->count) to = make->count;
-        for (uint64_t p = from; p < to && status == FF_OK; p++)
-            status = add_sample(make, block, make->position[p], error);
-        if (status == FF_OK) status = ff_block_seal(block, error);
-        if (status == FF_OK) status = ff_writer_append(writer, block, error);
-    }
-    ff_block_destroy(&block);
-    return status;
-}
-
 static ff_status prepare(maker *make, ff_error *error) {
     const ff_metadata *metadata = &make->metadata;
-    make->first = ff_metadata_first_item(metadata);
-    uint64_t items = make->count = metadata->items - make->first;
+    uint64_t first = ff_metadata_first_item(metadata), items = metadata->items - first;
     free(make->position);
     FF_TRY(ff_alloc(&make->position, items, sizeof *make->position, "an order", error));
-    for (uint64_t i = 0; i < items; i++) make->position[i] = make->first + i;
+    for (uint64_t i = 0; i < items; i++) make->position[i] = first + i;
     for (uint64_t i = items; make->options->shuffle >= 0 && i > 1; i--) {
         uint64_t j = mix(mix((uint64_t)make->options->shuffle) + i) % i, kept = make->position[j];
         make->position[j] = make->position[i - 1];
@@ -394,13 +373,8 @@ static void print_id(const char *name, const uint8_t id[16]) {
 /* The shards and index of the generation that the metadata describes. */
 static ff_status write_generation(maker *make, const char *directory, const ff_part *part,
                                   ff_writer_result *result, ff_error *error) {
-    ff_writer *writer;
     FF_TRY(prepare(make, error));
-    FF_TRY(ff_writer_open(&writer, directory, &make->metadata, part, error));
-    ff_status status = write_blocks(make, writer, error);
-    if (status == FF_OK) status = ff_writer_commit(writer, result, error);
-    ff_writer_close(&writer);
-    return status;
+    return packed_write(directory, &make->metadata, part, add_sample, make, result, error);
 }
 
 static ff_status write_split(const make_options *options, const char *directory, const char *split,

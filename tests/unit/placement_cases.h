@@ -7,12 +7,11 @@
 #include "loader/cuda/kernels.h"
 #include "loader/cuda/table.h"
 #include "loader/device/host.h"
-#include "tests/unit/check.h"
 #include "tests/unit/dice.h"
-#include "tests/unit/make_dataset.h"
+#include "tests/unit/format_set.h"
 
 typedef struct placement_case {
-    made_dataset made;
+    set_spec set;
     ff_loader_options options;
     ff_placement placement;
     uint32_t channels;
@@ -23,10 +22,10 @@ typedef struct placement_case {
 } placement_case;
 
 static inline placement_case placement_defaults(uint64_t count) {
-    placement_case c = {.made = made_defaults(count), .batches = 40};
+    placement_case c = {.set = plain_set(count), .batches = 40};
     c.options = ff_loader_defaults();
     c.options.batch = 16, c.options.threads = 2, c.options.dtype = FF_F16;
-    c.made.height = c.made.width = 12;
+    c.set.height = c.set.width = 12;
     c.options.layout = FF_HWC;
     return c;
 }
@@ -142,9 +141,7 @@ static inline void placement_check_rows(const placement_case *c, const ff_slot *
 }
 
 static inline void placement_check(placement_case *c, const ff_loader_kernels *kernels) {
-    assert_ok(made_write(&c->made, error));
-    ff_dataset *dataset;
-    assert_ok(ff_dataset_open(&dataset, c->made.folder, FF_VERIFY_FIRST, error));
+    ff_dataset *dataset = open_new_set(&c->set);
     placement_copy *copies = calloc(c->batches, sizeof *copies);
     uint64_t batches = placement_run(c, dataset, kernels, copies);
     ff_loader *loader;
@@ -170,7 +167,7 @@ static inline void placement_check(placement_case *c, const ff_loader_kernels *k
     ff_loader_destroy(&loader);
     free(copies);
     ff_dataset_close(&dataset);
-    made_remove(&c->made);
+    set_remove(&c->set);
 }
 
 /* wide: the kernels resample, jitter and mix, too. */
@@ -194,15 +191,15 @@ static inline placement_case placement_random(uint64_t trial, bool wide) {
     static const char *const labels[] = {"label", "vector", "tags"};
     dice d = {.seed = trial};
     placement_case c = placement_defaults(40 + roll(&d, 90));
-    made_dataset *made = &c.made;
-    made->dtype = from[roll(&d, 4)];
-    made->layout = roll(&d, 2) ? FF_HWC : FF_CHW;
-    made->channels = 1 + roll(&d, 4);
-    made->statistics = roll(&d, 2);
-    made->height = 8 + roll(&d, 9), made->width = 8 + roll(&d, 9);
-    made->stored_backwards = roll(&d, 2);
-    made->compression = roll(&d, 3) ? FF_COMPRESSION_NONE : FF_COMPRESSION_ZSTD;
-    made->vector_label = roll(&d, 2);
+    set_spec *set = &c.set;
+    set->dtype = from[roll(&d, 4)];
+    set->layout = roll(&d, 2) ? FF_HWC : FF_CHW;
+    set->channels = 1 + roll(&d, 4);
+    set->no_statistics = !roll(&d, 2);
+    set->height = 8 + roll(&d, 9), set->width = 8 + roll(&d, 9);
+    set->backwards = roll(&d, 2);
+    set->zstd = !roll(&d, 3);
+    set->labels = roll(&d, 2) ? LABELS_ALL : LABELS_CLASS;
     c.options.access = (ff_loader_access)roll(&d, 3);
     c.placement = (ff_placement)(FF_PLACEMENT_RESIDENT + trial % 3);
     c.seed = trial;
@@ -222,25 +219,25 @@ static inline placement_case placement_random(uint64_t trial, bool wide) {
     options->dtype = to[roll(&d, 3)];
     options->epoch = roll(&d, 3);
     options->epochs = roll(&d, 4);
-    options->position = roll(&d, (uint32_t)made->count);
+    options->position = roll(&d, (uint32_t)set->items);
     if (roll(&d, 2)) {
         options->height = 4 + roll(&d, 5);
         options->width = 4 + roll(&d, 5);
     }
     if (roll(&d, 3) == 0)
         options->share_begin = roll(&d, 3), options->share_end = 3, options->share_total = 3;
-    if (made->vector_label) options->label = labels, options->label_count = 3;
+    if (set->labels == LABELS_ALL) options->label = labels, options->label_count = 3;
     bool host = c.placement == FF_PLACEMENT_HOST && roll(&d, 2);
     const char *augment = host ? host_augments[roll(&d, 4)] : augments[roll(&d, 6)];
     if (!host && wide && roll(&d, 2)) augment = wide_augments[roll(&d, 6)];
     if (strstr(augment, "rrc")) options->height = options->width = 0;
-    if (strstr(augment, "jitter")) made->channels = 3, made->statistics = trial % 4 > 0;
+    if (strstr(augment, "jitter")) set->channels = 3, set->no_statistics = trial % 4 == 0;
     assert_ok(ff_augment_parse(&options->augment, augment, error));
     if (wide && !host && roll(&d, 3) == 0) { /* of sizes from half to whole */
-        made->variable_size = true;
+        set->variable = true;
         if (!strstr(augment, "rrc")) options->height = options->width = 4;
-        if (!strstr(augment, "jitter") && roll(&d, 4) == 0) made->dtype = FF_U16;
-        if (made->dtype == FF_U16) made->statistics = false;
+        if (!strstr(augment, "jitter") && roll(&d, 4) == 0) set->dtype = FF_U16;
+        if (set->dtype == FF_U16) set->no_statistics = true;
     }
     return c;
 }

@@ -16,8 +16,7 @@ static char *write_set(uint32_t channels) {
                            .items = 9,
                            .labels = LABELS_CLASS,
                            .seed = 8};
-    ff_writer_result result;
-    set_write(&spec, folder, &result);
+    assert_ok(set_write(&spec, folder, NULL, error));
     return folder;
 }
 

@@ -99,10 +99,9 @@ static void many_shards(void **state) {
     spec.per_shard = spec.per_block = 2;
     spec.labels = LABELS_NONE;
     char *folder = new_folder();
-    ff_writer_result result;
     ff_dataset *dataset;
     ff_reader *reader;
-    set_write(&spec, folder, &result);
+    assert_ok(set_write(&spec, folder, NULL, error));
     assert_ok(ff_dataset_open(&dataset, folder, FF_VERIFY_ALWAYS, error));
     assert_ok(ff_reader_open_direct(&reader, dataset, error));
     for (uint64_t i = 0; i < 12; i++) {
@@ -131,16 +130,15 @@ static void a_file_that_shrinks(void **state) {
     assert_non_null(strstr(failure.message, "the file shrank while it was read"));
     assert_ok(ff_reader_sample(reader, 9, &view, error)); /* nothing of the failure stays */
     uint8_t tensor[50 * 61 * 3 * 2];
-    set_tensor(&base, 9, 50, 61, tensor);
+    set_tensor(&base, 9, tensor);
     assert_memory_equal(view.tensor, tensor, sizeof tensor);
     ff_reader_close(&reader);
     ff_dataset_close(&dataset);
 }
 
 static int set_up(void **state) {
-    ff_writer_result result;
     char *folder = new_folder();
-    set_write(&base, folder, &result);
+    assert_ok(set_write(&base, folder, NULL, error));
     *state = folder;
     return 0;
 }

@@ -23,8 +23,7 @@ static char *make_set_of(uint32_t height, uint32_t width) {
                      .items = SAMPLES,
                      .labels = LABELS_CLASS,
                      .seed = 5};
-    ff_writer_result result;
-    set_write(&spec, folder, &result);
+    assert_ok(set_write(&spec, folder, NULL, error));
     return folder;
 }
 

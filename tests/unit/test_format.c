@@ -3,23 +3,10 @@
 #include "format/dataset.h"
 #include "tests/unit/format_set.h"
 
-static const set_spec base = {.dtype = FF_F16,
-                              .layout = FF_CHW,
-                              .channels = 3,
-                              .height = 5,
-                              .width = 7,
-                              .alignment = 64,
-                              .items = 20,
-                              .per_block = 4,
-                              .per_shard = 8,
-                              .labels = LABELS_CLASS,
-                              .level = 3,
-                              .seed = 1};
-
 static void round_trip(const set_spec *spec) {
     char *folder = new_folder();
     ff_writer_result result;
-    set_write(spec, folder, &result);
+    assert_ok(set_write(spec, folder, &result, error));
     set_check(spec, folder, FF_VERIFY_FIRST);
     set_check(spec, folder, FF_VERIFY_OFF);
     set_check(spec, folder, FF_VERIFY_ALWAYS);
@@ -45,7 +32,7 @@ static void dtypes_and_layouts(void **state) {
     for (int dtype = FF_U8; dtype <= FF_F32; dtype++)
         for (int layout = FF_CHW; layout <= FF_HWC; layout++)
             for (uint32_t channels = 1; channels <= 5; channels++) {
-                set_spec spec = base;
+                set_spec spec = small_set;
                 spec.dtype = (ff_dtype)dtype;
                 spec.layout = (ff_layout)layout;
                 spec.channels = channels;
@@ -58,7 +45,7 @@ static void filters(void **state) {
     for (int dtype = FF_U8; dtype <= FF_F32; dtype++)
         for (int filter = FF_FILTER_NONE; filter < FF_FILTER_COUNT; filter++)
             for (int variable = 0; variable < 2; variable++) {
-                set_spec spec = base;
+                set_spec spec = small_set;
                 spec.zstd = true;
                 spec.dtype = (ff_dtype)dtype;
                 spec.layout = (ff_layout)(dtype & 1);
@@ -71,7 +58,7 @@ static void filters(void **state) {
 
 static void table_that_does_not_fit(void **state) {
     (void)state;
-    set_spec spec = base;
+    set_spec spec = small_set;
     spec.zstd = true;
     spec.filter = FF_FILTER_TABLE;
     spec.misfit = true;
@@ -87,7 +74,7 @@ static void labels(void **state) {
     (void)state;
     for (int kinds = LABELS_NONE; kinds <= LABELS_ALL; kinds++)
         for (int zstd = 0; zstd < 2; zstd++) {
-            set_spec spec = base;
+            set_spec spec = small_set;
             spec.labels = kinds;
             spec.zstd = zstd;
             round_trip(&spec);
@@ -98,7 +85,7 @@ static void variable_sizes(void **state) {
     (void)state;
     for (int zstd = 0; zstd < 2; zstd++)
         for (uint32_t alignment = 64; alignment <= 4096; alignment *= 64) {
-            set_spec spec = base;
+            set_spec spec = small_set;
             spec.variable = true;
             spec.alignment = alignment;
             spec.zstd = zstd;
@@ -114,7 +101,7 @@ static void orders_and_skips(void **state) {
     for (int shuffled = 0; shuffled < 2; shuffled++)
         for (int skip = SKIP_NONE; skip <= SKIP_SHARD_1; skip++)
             for (int zstd = 0; zstd < 2; zstd++) {
-                set_spec spec = base;
+                set_spec spec = small_set;
                 spec.shuffled = shuffled;
                 spec.skip = skip;
                 spec.zstd = zstd;
@@ -127,7 +114,7 @@ static void orders_and_skips(void **state) {
 static void planned_sizes(void **state) {
     (void)state;
     for (int zstd = 0; zstd < 2; zstd++) {
-        set_spec spec = base;
+        set_spec spec = small_set;
         spec.per_block = spec.per_shard = 0;
         spec.items = 1500;
         spec.height = spec.width = 32; /* 6 KiB: shards of 1 MiB */
@@ -136,7 +123,7 @@ static void planned_sizes(void **state) {
         spec.shuffled = true;
         round_trip(&spec);
     }
-    set_spec spec = base;
+    set_spec spec = small_set;
     spec.per_block = spec.per_shard = 0;
     spec.items = 3;
     spec.channels = 4;
@@ -148,7 +135,7 @@ static void planned_sizes(void **state) {
 /* More index than one 64 KiB block. */
 static void large_index(void **state) {
     (void)state;
-    set_spec spec = base;
+    set_spec spec = small_set;
     spec.channels = spec.height = spec.width = 1;
     spec.items = 5000;
     spec.per_block = 100;
@@ -164,7 +151,7 @@ static void large_index(void **state) {
 static void continuing(void **state) {
     (void)state;
     for (int i = 0; i < 4; i++) {
-        set_spec spec = base;
+        set_spec spec = small_set;
         spec.zstd = i % 2;
         spec.skip = SKIP_SOME;
         spec.shuffled = true;
@@ -172,21 +159,21 @@ static void continuing(void **state) {
         spec.items = 4 * blocks - 2;
         char *whole = new_folder(), *command;
         ff_writer_result result;
-        set_write(&spec, whole, &result);
+        assert_ok(set_write(&spec, whole, &result, error));
         ff_metadata metadata;
-        set_metadata(&spec, &metadata);
+        assert_ok(set_metadata(&spec, &metadata, error));
         for (uint64_t stop = 0; stop <= blocks; stop++) {
             char *folder = new_folder();
             ff_writer *writer;
             assert_ok(ff_writer_open(&writer, folder, &metadata, NULL, error));
             assert_int_equal(ff_writer_end_block(writer), blocks);
-            set_append(&spec, &metadata, writer, stop);
+            assert_ok(packed_append(writer, &metadata, stop, set_add, &spec, error));
             if (stop < blocks)
                 assert_fails(ff_writer_commit(writer, &result, error), FF_FAILED, "missing");
             ff_writer_close(&writer);
             assert_ok(ff_writer_open(&writer, folder, &metadata, NULL, error));
             assert_int_equal(ff_writer_next_block(writer), stop == blocks ? stop : stop / 2 * 2);
-            set_append(&spec, &metadata, writer, UINT64_MAX);
+            assert_ok(packed_append(writer, &metadata, UINT64_MAX, set_add, &spec, error));
             assert_ok(ff_writer_commit(writer, &result, error));
             ff_writer_close(&writer);
             assert_ok(ff_format(&command, error, "diff -r '%s' '%s'", whole, folder));
@@ -213,9 +200,8 @@ static void other_metadata(void **state) {
     char *folder = new_folder();
     ff_metadata metadata, other;
     ff_writer *writer;
-    ff_writer_result result;
-    set_write(&base, folder, &result);
-    set_metadata(&base, &metadata);
+    assert_ok(set_write(&small_set, folder, NULL, error));
+    assert_ok(set_metadata(&small_set, &metadata, error));
     assert_ok(ff_metadata_copy(&other, &metadata, error));
     other.dtype = FF_BF16;
     assert_fails(ff_writer_open(&writer, folder, &other, NULL, error), FF_USAGE, "dtype=f16");
@@ -238,14 +224,14 @@ static void writer_refusals(void **state) {
     ff_block *block;
     ff_writer_result result;
     void *tensor;
-    set_spec spec = base;
-    set_metadata(&spec, &metadata);
+    set_spec spec = small_set;
+    assert_ok(set_metadata(&spec, &metadata, error));
     assert_fails(ff_writer_open(&writer, "/nonexistent/folder", &metadata, NULL, error), FF_IO,
                  "/nonexistent/folder");
     char *folder = new_folder();
     assert_ok(ff_writer_open(&writer, folder, &metadata, NULL, error));
     assert_ok(ff_block_create(&block, &metadata, error));
-    set_fill_block(&spec, &metadata, 1, block);
+    assert_ok(packed_fill(block, &metadata, 1, set_add, &spec, error));
     assert_fails(ff_writer_append(writer, block, error), FF_FAILED,
                  "block 1 was appended, wanted 0");
     uint8_t label[8] = {0};
@@ -276,7 +262,7 @@ static void writer_refusals(void **state) {
     /* A side too large in a dataset of variable size. */
     ff_metadata_free(&metadata);
     spec.variable = true;
-    set_metadata(&spec, &metadata);
+    assert_ok(set_metadata(&spec, &metadata, error));
     assert_ok(ff_block_create(&block, &metadata, error));
     ff_block_reset(block, 0);
     sample = (ff_block_sample){.height = 6, .width = 7, .key = "", .label = labels};
@@ -291,19 +277,19 @@ static void writer_refusals(void **state) {
 static void ids(void **state) {
     (void)state;
     ff_writer_result first, other;
-    set_spec spec = base;
+    set_spec spec = small_set;
     char *folder = new_folder();
-    set_write(&spec, folder, &first);
+    assert_ok(set_write(&spec, folder, &first, error));
     remove_folder(folder);
     struct {
         set_spec spec;
         bool content, transform, source; /* stays the same */
     } const cases[] = {
-        {.spec = base, .content = true, .transform = true, .source = true},
-        {.spec = base, .content = true, .transform = true, .source = true},
-        {.spec = base, .content = true, .transform = true, .source = true},
-        {.spec = base, .content = false, .transform = true, .source = true},
-        {.spec = base, .content = false, .transform = false, .source = false},
+        {.spec = small_set, .content = true, .transform = true, .source = true},
+        {.spec = small_set, .content = true, .transform = true, .source = true},
+        {.spec = small_set, .content = true, .transform = true, .source = true},
+        {.spec = small_set, .content = false, .transform = true, .source = true},
+        {.spec = small_set, .content = false, .transform = false, .source = false},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         spec = cases[i].spec;
@@ -313,7 +299,7 @@ static void ids(void **state) {
         if (i == 3) spec.dtype = FF_U8;
         if (i == 4) spec.channels = 1, spec.seed = 2;
         folder = new_folder();
-        set_write(&spec, folder, &other);
+        assert_ok(set_write(&spec, folder, &other, error));
         assert_int_equal(!memcmp(first.content_id, other.content_id, 16), cases[i].content);
         assert_int_equal(!memcmp(first.transform_id, other.transform_id, 16), cases[i].transform);
         assert_int_equal(!memcmp(first.source_id, other.source_id, 16), cases[i].source);
@@ -325,13 +311,12 @@ static void ids(void **state) {
 static void zstd_reads_shards(void **state) {
     (void)state;
     if (system("zstd --version >/dev/null 2>&1")) skip();
-    set_spec spec = base;
+    set_spec spec = small_set;
     spec.zstd = true;
     spec.labels = LABELS_CLASS;
     spec.items = 8;
     char *folder = new_folder(), *command;
-    ff_writer_result result;
-    set_write(&spec, folder, &result);
+    assert_ok(set_write(&spec, folder, NULL, error));
     assert_ok(ff_format(&command, error,
                         "zstd -q -d -c '%s'/shard-000000.ffs > '%s'/payload && zstd -q -t "
                         "'%s'/shard-000000.ffs --format=zstd",
@@ -343,7 +328,7 @@ static void zstd_reads_shards(void **state) {
     uint8_t *bytes = read_whole(path, &length), tensor[3 * 5 * 7 * 2];
     assert_int_equal(length, 8 * sizeof tensor);
     for (uint64_t i = 0; i < 8; i++) {
-        set_tensor(&spec, i, 5, 7, tensor);
+        set_tensor(&spec, i, tensor);
         assert_memory_equal(tensor, bytes + i * sizeof tensor, sizeof tensor);
     }
     free(bytes);
@@ -357,7 +342,6 @@ static void reader_refusals(void **state) {
     ff_entry entry;
     ff_shard_info info;
     size_t field;
-    ff_writer_result result;
     char *folder = new_folder();
     assert_fails(ff_dataset_open(&dataset, "/nonexistent", FF_VERIFY_FIRST, error), FF_IO,
                  "/nonexistent: cannot open");
@@ -366,7 +350,7 @@ static void reader_refusals(void **state) {
                  "is no packed dataset");
     char *split = join(folder, "train");
     assert_int_equal(mkdir(split, 0777), 0);
-    set_write(&base, split, &result);
+    assert_ok(set_write(&small_set, split, NULL, error));
     assert_fails(ff_dataset_open(&dataset, folder, FF_VERIFY_FIRST, error), FF_BAD_DATA, "/train");
     assert_ok(ff_dataset_open(&dataset, split, FF_VERIFY_FIRST, error));
     assert_fails(ff_dataset_entry(dataset, 20, &entry, error), FF_USAGE, "sample 20");
@@ -388,10 +372,10 @@ static void wrong_shards(void **state) {
     ff_view view;
     ff_writer_result result;
     char *folder = new_folder(), *other = new_folder(), *command;
-    set_spec spec = base;
-    set_write(&base, folder, &result);
+    set_spec spec = small_set;
+    assert_ok(set_write(&small_set, folder, &result, error));
     spec.seed = 2;
-    set_write(&spec, other, &result);
+    assert_ok(set_write(&spec, other, &result, error));
     char *path = join(folder, "shard-000001.ffs"), *away = join(folder, "away");
     assert_int_equal(rename(path, away), 0);
     assert_fails(ff_dataset_open(&dataset, folder, FF_VERIFY_FIRST, error), FF_IO,
@@ -441,14 +425,13 @@ static void flip(const char *folder, const char *name, uint64_t offset) {
  */
 static void damaged_samples(void **state) {
     (void)state;
-    set_spec spec = base;
+    set_spec spec = small_set;
     spec.items = 64;
     char *folder = new_folder();
-    ff_writer_result result;
     ff_dataset *dataset;
     ff_reader *reader;
     ff_view view;
-    set_write(&spec, folder, &result);
+    assert_ok(set_write(&spec, folder, NULL, error));
     assert_ok(ff_dataset_open(&dataset, folder, FF_VERIFY_OFF, error));
     for (uint64_t i = 0; i < spec.items; i++) {
         ff_entry entry;
@@ -498,13 +481,13 @@ static ff_status read_index_through(const char *folder, ff_error *error) {
  * checked before anything of the range is used. */
 static void damaged_index(void **state) {
     (void)state;
-    set_spec spec = base;
+    set_spec spec = small_set;
     spec.channels = spec.height = spec.width = 1;
     spec.items = 5000;
     spec.per_block = 100;
     spec.per_shard = 1000;
     ff_metadata metadata;
-    set_metadata(&spec, &metadata);
+    assert_ok(set_metadata(&spec, &metadata, error));
     for (int i = 0; i < 4000; i++) {
         char value[64];
         snprintf(value, sizeof value, "the value of a long list of options, number %d", i);
@@ -515,7 +498,7 @@ static void damaged_index(void **state) {
     ff_writer_result result;
     ff_index_header header;
     assert_ok(ff_writer_open(&writer, folder, &metadata, NULL, error));
-    set_append(&spec, &metadata, writer, UINT64_MAX);
+    assert_ok(packed_append(writer, &metadata, UINT64_MAX, set_add, &spec, error));
     assert_ok(ff_writer_commit(writer, &result, error));
     ff_writer_close(&writer);
     ff_metadata_free(&metadata);
@@ -563,15 +546,14 @@ static void damaged_index(void **state) {
 /* A frame is held to its checksum before zstd sees it; without verification zstd may. */
 static void damaged_frames(void **state) {
     (void)state;
-    set_spec spec = base;
+    set_spec spec = small_set;
     spec.zstd = true;
     spec.items = 8;
     char *folder = new_folder(), *path = join(folder, "shard-000000.ffs");
-    ff_writer_result result;
     ff_dataset *dataset;
     ff_reader *reader;
     ff_view view;
-    set_write(&spec, folder, &result);
+    assert_ok(set_write(&spec, folder, NULL, error));
     assert_ok(ff_dataset_open(&dataset, folder, FF_VERIFY_FIRST, error));
     const ff_shard *shard;
     assert_ok(ff_dataset_open_shard(dataset, 0, &shard, error));
@@ -601,7 +583,7 @@ static void damaged_frames(void **state) {
 /* No index is built of shards whose records, with checksums that are right, say what cannot be. */
 static void wrong_records(void **state) {
     (void)state;
-    set_spec spec = base;
+    set_spec spec = small_set;
     static const struct {
         const char *what;     /* for readers */
         size_t offset, bytes; /* in a record */
@@ -627,7 +609,7 @@ static void wrong_records(void **state) {
     ff_shard shard;
     ff_shard_footer footer;
     size_t length;
-    set_write(&spec, folder, &result);
+    assert_ok(set_write(&spec, folder, &result, error));
     assert_ok(ff_shard_open(&shard, folder, 1, error));
     footer = shard.footer;
     uint64_t footer_offset = shard.footer_offset;
@@ -677,9 +659,8 @@ static void stale_shards(void **state) {
     char *whole = new_folder(), *folder = new_folder();
     ff_metadata metadata;
     ff_writer *writer;
-    ff_writer_result result;
-    set_write(&base, whole, &result); /* shards 0 to 2 */
-    set_metadata(&base, &metadata);
+    assert_ok(set_write(&small_set, whole, NULL, error)); /* shards 0 to 2 */
+    assert_ok(set_metadata(&small_set, &metadata, error));
     const ff_part part = {.number = 2, .count = 3, .splits = 1}; /* shard 1 */
     static const struct {
         const char *name;

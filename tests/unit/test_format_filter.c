@@ -49,14 +49,14 @@ static void reference(const set_spec *spec, const ff_metadata *metadata, ff_filt
 static void check(const set_spec *spec, ff_filter filter) {
     ff_metadata metadata;
     ff_table_lookup *lookup = NULL;
-    set_metadata(spec, &metadata);
+    assert_ok(set_metadata(spec, &metadata, error));
     if (filter == FF_FILTER_TABLE) assert_ok(ff_table_lookup_create(&lookup, &metadata, error));
     size_t bytes = (size_t)ff_metadata_tensor_bytes(&metadata, spec->height, spec->width);
     size_t filtered_bytes = (size_t)ff_filtered_bytes(&metadata, filter, bytes);
     uint8_t *tensor = malloc(bytes), *back = malloc(bytes);
     uint8_t *filtered = malloc(filtered_bytes), *wanted = malloc(filtered_bytes);
     for (uint64_t item = 0; item < 3; item++) {
-        set_tensor(spec, item, spec->height, spec->width, tensor);
+        set_tensor(spec, item, tensor);
         assert_true(ff_filter_apply(&metadata, filter, lookup, spec->height, spec->width, tensor,
                                     filtered));
         reference(spec, &metadata, filter, tensor, wanted);
@@ -107,18 +107,18 @@ static void outside_of_the_table(void **state) {
                          .filter = FF_FILTER_TABLE};
         ff_metadata metadata;
         ff_table_lookup *lookup;
-        set_metadata(&spec, &metadata);
+        assert_ok(set_metadata(&spec, &metadata, error));
         assert_ok(ff_table_lookup_create(&lookup, &metadata, error));
         size_t bytes = ff_dtype_bytes(spec.dtype);
         uint8_t tensor[18 * 4], filtered[18];
         for (size_t at = 0; at < 18; at++) {
-            set_tensor(&spec, 0, 3, 3, tensor);
+            set_tensor(&spec, 0, tensor);
             set_misfit(tensor + at * bytes, bytes);
             assert_false(
                 ff_filter_apply(&metadata, FF_FILTER_TABLE, lookup, 3, 3, tensor, filtered));
         }
         /* A value of another channel's table does not count. */
-        set_tensor(&spec, 0, 3, 3, tensor);
+        set_tensor(&spec, 0, tensor);
         for (unsigned i = 0; i < 256; i++) {
             int k = 0;
             set_table_element(&spec, 1, i, tensor);
@@ -146,7 +146,7 @@ static void equal_table_values(void **state) {
                          .filter = FF_FILTER_TABLE};
         ff_metadata metadata;
         ff_table_lookup *lookup;
-        set_metadata(&spec, &metadata);
+        assert_ok(set_metadata(&spec, &metadata, error));
         size_t bytes = ff_dtype_bytes(spec.dtype);
         for (size_t i = 0; i < 256; i++) /* 16 values, each 16 times, falling */
             memset(metadata.table + i * bytes, (int)(255 - i % 16), bytes);

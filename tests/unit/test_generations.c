@@ -7,19 +7,6 @@
 #include "format/verify.h"
 #include "tests/unit/format_set.h"
 
-static const set_spec base = {.dtype = FF_F16,
-                              .layout = FF_CHW,
-                              .channels = 3,
-                              .height = 5,
-                              .width = 7,
-                              .alignment = 64,
-                              .items = 20,
-                              .per_block = 4,
-                              .per_shard = 8,
-                              .labels = LABELS_CLASS,
-                              .level = 3,
-                              .seed = 1};
-
 static void next_metadata(ff_metadata *metadata, uint64_t items) {
     ff_buffer text = {0};
     uint8_t id[16];
@@ -35,7 +22,7 @@ static void places(void **state) {
     uint64_t random = 7;
     for (int round = 0; round < 200; round++) {
         ff_metadata metadata;
-        set_metadata(&base, &metadata);
+        assert_ok(set_metadata(&small_set, &metadata, error));
         metadata.version = FF_FORMAT_VERSION;
         metadata.items_per_block = 1 + (random = set_mix(random, 1)) % 3;
         metadata.items_per_shard =
@@ -118,7 +105,7 @@ static void continuing(void **state) {
     ff_metadata older, newer, other;
     ff_buffer text = {0};
     uint8_t id[16];
-    set_metadata(&base, &older);
+    assert_ok(set_metadata(&small_set, &older, error));
     assert_ok(ff_metadata_copy(&newer, &older, error));
     assert_ok(ff_metadata_write(&older, &text, error));
     ff_id_of(id, text.bytes, text.length);
@@ -150,7 +137,7 @@ static void continuing(void **state) {
 static void write_generation(const set_spec *spec, const ff_metadata *metadata,
                              const char *folder) {
     ff_writer_result result;
-    set_write_as(spec, metadata, folder, &result);
+    assert_ok(packed_write(folder, metadata, NULL, set_add, spec, &result, error));
     assert_int_equal(result.sample_count, metadata->items);
 }
 
@@ -166,14 +153,14 @@ static void check_all(const set_spec *spec, ff_dataset *dataset, uint64_t count)
 static void growing(void **state) {
     (void)state;
     for (int which = 0; which < 8; which++) {
-        set_spec spec = base;
+        set_spec spec = small_set;
         if (which & 1) spec.zstd = true;
         if (which & 1) spec.filter = FF_FILTER_SHUFFLE;
         if (which & 2) spec.variable = true;
         char *folder = new_folder();
         ff_metadata metadata;
         ff_dataset *old, *middle, *now;
-        set_metadata(&spec, &metadata);
+        assert_ok(set_metadata(&spec, &metadata, error));
         metadata.version = which & 4 ? FF_FORMAT_VERSION : 0;
         write_generation(&spec, &metadata, folder);
         assert_ok(ff_dataset_open(&old, folder, FF_VERIFY_FIRST, error));

@@ -85,8 +85,7 @@ static void statistics_do_not_depend_on_threads(void **state) {
     (void)state;
     char *folder = new_folder();
     set_spec spec = some_set();
-    ff_writer_result result;
-    set_write(&spec, folder, &result);
+    assert_ok(set_write(&spec, folder, NULL, error));
     ff_channel_stats *stats[3];
     for (int i = 0; i < 3; i++) {
         ff_dataset *dataset;
@@ -118,16 +117,15 @@ static void statistics_of_large_images(void **state) {
         static uint8_t tensor[AREA * CHANNELS];
         double sum[CHANNELS] = {0};
         for (uint64_t item = 0; item < spec.items; item++) {
-            set_tensor(&spec, item, SIDE, SIDE, tensor);
+            set_tensor(&spec, item, tensor);
             for (size_t i = 0; i < AREA; i++)
                 for (size_t c = 0; c < CHANNELS; c++)
                     sum[c] += tensor[layout == FF_CHW ? c * AREA + i : i * CHANNELS + c];
         }
         char *folder = new_folder();
-        ff_writer_result result;
         ff_dataset *dataset;
         ff_channel_stats *stats;
-        set_write(&spec, folder, &result);
+        assert_ok(set_write(&spec, folder, NULL, error));
         assert_ok(ff_dataset_open(&dataset, folder, FF_VERIFY_FIRST, error));
         assert_ok(ff_inspect_stats(&stats, dataset, 2, error));
         for (size_t c = 0; c < CHANNELS; c++) {
@@ -147,10 +145,9 @@ static void statistics_of_no_value(void **state) {
     char *folder = new_folder(), *path = join(folder, "shard-000000.ffs");
     set_spec spec = some_set();
     spec.per_shard = spec.items;
-    ff_writer_result result;
     ff_dataset *dataset;
     ff_channel_stats *stats;
-    set_write(&spec, folder, &result);
+    assert_ok(set_write(&spec, folder, NULL, error));
     size_t length, samples = spec.items * ff_align_u64(40 * 40 * 3 * 2, 64);
     uint8_t *bytes = read_whole(path, &length);
     memset(bytes + FF_HEADER_BYTES, 0xff, samples);
@@ -173,10 +170,9 @@ static void storage_order_is_sorted(void **state) {
     (void)state;
     char *folder = new_folder();
     set_spec spec = some_set();
-    ff_writer_result result;
     ff_dataset *dataset;
     uint64_t *number;
-    set_write(&spec, folder, &result);
+    assert_ok(set_write(&spec, folder, NULL, error));
     assert_ok(ff_dataset_open(&dataset, folder, FF_VERIFY_OFF, error));
     assert_ok(ff_dataset_storage_order(dataset, &number, error));
     assert_non_null(number);
@@ -194,12 +190,11 @@ static void a_shard_that_shrinks_is_an_error(void **state) {
     set_spec spec = some_set();
     spec.per_shard = spec.items;
     spec.shuffled = false;
-    ff_writer_result result;
     ff_dataset *dataset;
     ff_reader *reader;
     ff_view view;
     ff_channel_stats *stats;
-    set_write(&spec, folder, &result);
+    assert_ok(set_write(&spec, folder, NULL, error));
     assert_ok(ff_dataset_open(&dataset, folder, FF_VERIFY_OFF, error));
     assert_ok(ff_reader_open(&reader, dataset, error));
     assert_ok(ff_reader_sample(reader, 80, &view, error));

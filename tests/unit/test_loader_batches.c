@@ -4,19 +4,11 @@
 #include "loader/device/host.h"
 #include "loader/loader.h"
 #include "loader/settings.h"
-#include "tests/unit/check.h"
-#include "tests/unit/make_dataset.h"
+#include "tests/unit/format_set.h"
 
-static ff_dataset *make(made_dataset *made) {
-    ff_dataset *dataset;
-    assert_ok(made_write(made, error));
-    assert_ok(ff_dataset_open(&dataset, made->folder, FF_VERIFY_FIRST, error));
-    return dataset;
-}
-
-static void unmake(made_dataset *made, ff_dataset *dataset) {
+static void unmake(set_spec *set, ff_dataset *dataset) {
     ff_dataset_close(&dataset);
-    made_remove(made);
+    set_remove(set);
 }
 
 static ff_loader_options options_of(uint64_t batch, const char *augment) {
@@ -79,9 +71,9 @@ static void same(const trace *a, const trace *b) {
 
 /* ---- contents ------------------------------------------------------------------------------- */
 
-/* Every row of an epoch and a half against the plain version applied to the made sample. */
-static void check_rows(made_dataset *made, const ff_loader_options *options) {
-    ff_dataset *dataset = make(made);
+/* Every row of an epoch and a half against the plain version, applied to the sample in the set. */
+static void check_rows(set_spec *set, const ff_loader_options *options) {
+    ff_dataset *dataset = open_new_set(set);
     ff_loader *loader;
     ff_slot *slot;
     ff_augment_host host;
@@ -90,13 +82,13 @@ static void check_rows(made_dataset *made, const ff_loader_options *options) {
     assert_ok(ff_augment_host_init(&host, ff_dataset_metadata(dataset), &options->augment,
                                    options->dtype, options->layout, info.height, info.width,
                                    error));
-    ff_order_spec spec = {.count = made->count,
+    ff_order_spec spec = {.count = set->items,
                           .seed = options->seed,
                           .block = info.block,
                           .group = info.group,
                           .kind = options->order};
     size_t elements = (size_t)info.channels * info.height * info.width;
-    uint8_t *tensor = malloc((size_t)made->channels * made->height * made->width * 4);
+    uint8_t *tensor = malloc((size_t)set->channels * set->height * set->width * 4);
     uint8_t *wanted = malloc(elements * 4);
     uint64_t position = 0, batches = info.batches_per_epoch * 3 / 2 + 1;
     for (uint64_t i = 0; i < batches; i++) {
@@ -126,20 +118,20 @@ static void check_rows(made_dataset *made, const ff_loader_options *options) {
                 continue;
             }
             uint64_t number = ff_order_at(&order, position);
-            if (options->order == FF_ORDER_BLOCK && made->stored_backwards)
-                number = made->count - 1 - number;
+            if (options->order == FF_ORDER_BLOCK && set->backwards)
+                number = set->items - 1 - number;
             assert_int_equal(slot->source[row].sample[0], number);
             assert_true(slot->weight[row] == 1.0f && slot->source[row].weight[0] == 1.0f);
-            assert_int_equal(label[row], made_class(made, number));
-            made_tensor(made, number, tensor);
-            uint32_t height = made_height(made, number), width = made_width(made, number);
+            assert_int_equal(label[row], set_class(set, number));
+            set_tensor(set, number, tensor);
+            uint32_t height = set_height(set, number), width = set_width(set, number);
             ff_augment_params params =
                 ff_augment_at(&options->augment, options->seed, slot->epoch, number, height, width,
                               info.height, info.width);
             assert_memory_equal(&params, &slot->params[row], sizeof params);
             ff_augment_plain(&host, &params, tensor, height, width, wanted, NULL);
             assert_memory_equal(found, wanted, elements * ff_dtype_bytes(slot->dtype));
-            if (made->vector_label && slot->label_count == 3) {
+            if (set->labels == LABELS_ALL && slot->label_count == 3) {
                 const float *vector = (const float *)slot->label[1].values + row * 5;
                 const float *tags = (const float *)slot->label[2].values + row * 3;
                 for (int k = 0; k < 5; k++) assert_true(vector[k] == (float)number + (float)k);
@@ -152,22 +144,22 @@ static void check_rows(made_dataset *made, const ff_loader_options *options) {
     free(wanted);
     ff_augment_host_free(&host);
     ff_loader_destroy(&loader);
-    unmake(made, dataset);
+    unmake(set, dataset);
 }
 
 static void plain_dataset(void **state) {
     (void)state;
-    made_dataset made = made_defaults(500);
-    made.shard_bytes = 1 << 20; /* several shards */
+    set_spec set = plain_set(500);
+    set.shard_bytes = 1 << 20; /* several shards */
     ff_loader_options options = options_of(64, "crop=4,flip,cutout=8");
-    check_rows(&made, &options);
+    check_rows(&set, &options);
     options.dtype = FF_F16, options.last_batch = FF_LAST_BATCH_KEEP;
-    check_rows(&made, &options);
+    check_rows(&set, &options);
     options.dtype = FF_F32, options.layout = FF_HWC, options.height = 28, options.width = 25;
     options.order = FF_ORDER_SEQUENTIAL;
-    check_rows(&made, &options);
+    check_rows(&set, &options);
     options.augment = (ff_augment_spec){0};
-    check_rows(&made, &options);
+    check_rows(&set, &options);
 }
 
 static void other_datasets(void **state) {
@@ -175,21 +167,21 @@ static void other_datasets(void **state) {
     static const char *const labels[] = {"label", "vector", "tags"};
     for (int compressed = 0; compressed < 2; compressed++) {
         for (int kind = 0; kind < 4; kind++) {
-            made_dataset made = made_defaults(150);
-            made.compression = compressed ? FF_COMPRESSION_ZSTD : FF_COMPRESSION_NONE;
+            set_spec set = plain_set(150);
+            set.zstd = compressed;
             ff_loader_options options = options_of(32, "crop=2,flip=alternate");
             options.last_batch = FF_LAST_BATCH_KEEP;
-            if (kind == 0) made.dtype = FF_U8, made.layout = FF_HWC;
+            if (kind == 0) set.dtype = FF_U8, set.layout = FF_HWC;
             if (kind == 1) {
-                made.dtype = FF_F32, made.variable_size = true, made.vector_label = true;
-                made.height = 21, made.width = 50;
+                set.dtype = FF_F32, set.variable = true, set.labels = LABELS_ALL;
+                set.height = 21, set.width = 50;
                 options.height = 11, options.width = 25; /* the smallest is 11 x 25 */
                 options.label = labels, options.label_count = 3;
             }
-            if (kind == 2) made.dtype = FF_U16, made.channels = 1, made.statistics = false;
-            if (kind == 3) made.stored_backwards = true, options.order = FF_ORDER_BLOCK;
+            if (kind == 2) set.dtype = FF_U16, set.channels = 1, set.no_statistics = true;
+            if (kind == 3) set.backwards = true, options.order = FF_ORDER_BLOCK;
             if (kind == 3) options.block = 7, options.group = 5;
-            check_rows(&made, &options);
+            check_rows(&set, &options);
         }
     }
 }
@@ -198,8 +190,8 @@ static void other_datasets(void **state) {
 
 static void any_threads_and_slots(void **state) {
     (void)state;
-    made_dataset made = made_defaults(1000);
-    ff_dataset *dataset = make(&made);
+    set_spec set = plain_set(1000);
+    ff_dataset *dataset = open_new_set(&set);
     ff_loader_options options = options_of(96, "crop=4,flip");
     options.threads = 0;
     trace wanted = run(dataset, &options, 35);
@@ -214,13 +206,13 @@ static void any_threads_and_slots(void **state) {
     options.seed++;
     trace other = run(dataset, &options, 35);
     assert_int_not_equal(other.hash[0], wanted.hash[0]);
-    unmake(&made, dataset);
+    unmake(&set, dataset);
 }
 
 static void resumed(void **state) {
     (void)state;
-    made_dataset made = made_defaults(700);
-    ff_dataset *dataset = make(&made);
+    set_spec set = plain_set(700);
+    ff_dataset *dataset = open_new_set(&set);
     for (int keep = 0; keep < 2; keep++) {
         ff_loader_options options = options_of(64, "crop=4,flip");
         options.epochs = 4;
@@ -246,15 +238,15 @@ static void resumed(void **state) {
         options.epochs = 1;
         assert_int_equal(run(dataset, &options, 200).batches, 0);
     }
-    unmake(&made, dataset);
+    unmake(&set, dataset);
 }
 
 /* Shares of a world, put together, are the whole batch: also uneven and empty ones, and each
  * sample counts exactly once in evaluation. */
 static void shares(void **state) {
     (void)state;
-    made_dataset made = made_defaults(333);
-    ff_dataset *dataset = make(&made);
+    set_spec set = plain_set(333);
+    ff_dataset *dataset = open_new_set(&set);
     static const uint32_t cuts[][5] = {{0, 1, 2, 3, 3}, {0, 2, 5, 8, 8}, {0, 1, 50, 60, 60}};
     for (size_t w = 0; w < sizeof cuts / sizeof cuts[0]; w++) {
         uint8_t seen[333] = {0};
@@ -294,13 +286,13 @@ static void shares(void **state) {
         ff_loader_destroy(&whole);
         for (int r = 0; r < 3; r++) ff_loader_destroy(&part[r]);
     }
-    unmake(&made, dataset);
+    unmake(&set, dataset);
 }
 
 static void last_batch(void **state) {
     (void)state;
-    made_dataset made = made_defaults(100);
-    ff_dataset *dataset = make(&made);
+    set_spec set = plain_set(100);
+    ff_dataset *dataset = open_new_set(&set);
     ff_loader_options options = options_of(30, "none");
     options.epochs = 1;
     assert_int_equal(run(dataset, &options, 200).batches, 3);
@@ -316,24 +308,24 @@ static void last_batch(void **state) {
     assert_int_equal(run(dataset, &options, 200).batches, 1);
     options.last_batch = FF_LAST_BATCH_DROP;
     assert_int_equal(run(dataset, &options, 200).batches, 0);
-    unmake(&made, dataset);
+    unmake(&set, dataset);
 }
 
 /* ---- plans ---------------------------------------------------------------------------------- */
 
 /* What options come to without a loader: nothing is allocated, so they may be large. */
 static ff_status plan(ff_dataset *dataset, const ff_loader_options *options) {
-    ff_loader_settings made;
+    ff_loader_settings settings;
     ff_error error = {0};
-    ff_status status = ff_loader_settings_init(&made, dataset, options, &error);
-    if (status == FF_OK) ff_loader_settings_free(&made);
+    ff_status status = ff_loader_settings_init(&settings, dataset, options, &error);
+    if (status == FF_OK) ff_loader_settings_free(&settings);
     return status;
 }
 
 static void limits(void **state) {
     (void)state;
-    made_dataset made = made_defaults(100);
-    ff_dataset *dataset = make(&made);
+    set_spec set = plain_set(100);
+    ff_dataset *dataset = open_new_set(&set);
     ff_loader_options options = options_of(1 << 30, "none");
     assert_int_equal(plan(dataset, &options), FF_OK);
     options.batch++;
@@ -375,17 +367,17 @@ static void limits(void **state) {
         options.share_total = parts[i].total;
         assert_int_equal(plan(dataset, &options), parts[i].wanted);
     }
-    unmake(&made, dataset);
+    unmake(&set, dataset);
 }
 
 /* The parts of a slot's memory follow one another, each at a multiple of 64, in every slot. */
 static void memory_of_a_slot(void **state) {
     (void)state;
     static const char *const labels[] = {"tags", "vector", "label"};
-    made_dataset made = made_defaults(30);
-    made.vector_label = true;
-    made.dtype = FF_U8, made.height = 5, made.width = 7, made.channels = 1;
-    ff_dataset *dataset = make(&made);
+    set_spec set = plain_set(30);
+    set.labels = LABELS_ALL;
+    set.dtype = FF_U8, set.height = 5, set.width = 7, set.channels = 1;
+    ff_dataset *dataset = open_new_set(&set);
     for (uint64_t batch = 1; batch < 30; batch++) {
         for (int mixes = 0; mixes < 2; mixes++) {
             ff_loader_options options = options_of(batch, mixes ? "mixup" : "none");
@@ -408,14 +400,14 @@ static void memory_of_a_slot(void **state) {
             ff_loader_settings_free(&found);
         }
     }
-    unmake(&made, dataset);
+    unmake(&set, dataset);
 }
 
 /* Without a wish: four slots, so that threads always have some to fill; two without threads. */
 static void default_slots(void **state) {
     (void)state;
-    made_dataset made = made_defaults(30);
-    ff_dataset *dataset = make(&made);
+    set_spec set = plain_set(30);
+    ff_dataset *dataset = open_new_set(&set);
     for (int threads = 0; threads < 3; threads++) {
         ff_loader_options options = options_of(8, "none");
         ff_loader_settings found;
@@ -425,7 +417,7 @@ static void default_slots(void **state) {
         assert_int_equal(found.slots, threads ? 4 : 2);
         ff_loader_settings_free(&found);
     }
-    unmake(&made, dataset);
+    unmake(&set, dataset);
 }
 
 /* ---- an asynchronous device ----------------------------------------------------------------- */
@@ -444,8 +436,8 @@ static void consume(void *context) {
  * slot goes back with an event. Delays are random; ThreadSanitizer sees a missing wait. */
 static void separate_memory(void **state) {
     (void)state;
-    made_dataset made = made_defaults(400);
-    ff_dataset *dataset = make(&made);
+    set_spec set = plain_set(400);
+    ff_dataset *dataset = open_new_set(&set);
     ff_loader_options options = options_of(64, "crop=4,flip");
     options.epochs = 5;
     trace wanted = run(dataset, &options, 200);
@@ -488,7 +480,7 @@ static void separate_memory(void **state) {
         device->table->stream_destroy(device, stream);
         ff_device_destroy(&device);
     }
-    unmake(&made, dataset);
+    unmake(&set, dataset);
 }
 
 int main(void) {

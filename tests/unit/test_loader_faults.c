@@ -4,8 +4,7 @@
 #include "loader/batches.h"
 #include "loader/device/host.h"
 #include "tests/cuda/sim/loader_plain.h"
-#include "tests/unit/check.h"
-#include "tests/unit/make_dataset.h"
+#include "tests/unit/format_set.h"
 
 #include <fcntl.h>
 #include <signal.h>
@@ -13,12 +12,6 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
-
-static ff_dataset *open_made(made_dataset *made) {
-    ff_dataset *dataset;
-    assert_ok(ff_dataset_open(&dataset, made->folder, FF_VERIFY_FIRST, error));
-    return dataset;
-}
 
 static ff_loader_options options_of(uint64_t batch) {
     ff_loader_options options = ff_loader_defaults();
@@ -38,9 +31,8 @@ static void refused(ff_dataset *dataset, const ff_loader_options *options, const
 
 static void bad_options(void **state) {
     (void)state;
-    made_dataset made = made_defaults(50);
-    assert_ok(made_write(&made, error));
-    ff_dataset *dataset = open_made(&made);
+    set_spec set = plain_set(50);
+    ff_dataset *dataset = open_new_set(&set);
     ff_loader_options options = options_of(0);
     refused(dataset, &options, "a batch has 1 to");
     options = options_of(8), options.position = 51;
@@ -63,18 +55,18 @@ static void bad_options(void **state) {
     ff_loader *none = NULL;
     ff_loader_destroy(&none);
     ff_dataset_close(&dataset);
-    made_remove(&made);
+    set_remove(&set);
 }
 
 /* Changes a byte of sample `number` in its shard. */
-static void damage(made_dataset *made, uint64_t number) {
-    ff_dataset *dataset = open_made(made);
+static void damage(set_spec *set, uint64_t number) {
+    ff_dataset *dataset = open_set(set);
     ff_entry entry;
     ff_shard_info info;
     assert_ok(ff_dataset_entry(dataset, number, &entry, error));
     assert_ok(ff_dataset_shard(dataset, entry.shard, &info, error));
     char path[200];
-    snprintf(path, sizeof path, "%s/%s", made->folder, info.name);
+    snprintf(path, sizeof path, "%s/%s", set->folder, info.name);
     FILE *file = fopen(path, "r+b");
     assert_non_null(file);
     fseek(file, (long)entry.offset + 100, SEEK_SET);
@@ -89,16 +81,16 @@ static void damage(made_dataset *made, uint64_t number) {
  * of threads. */
 static void broken_sample(void **state) {
     (void)state;
-    made_dataset made = made_defaults(300);
-    assert_ok(made_write(&made, error));
-    damage(&made, 150);
+    set_spec set = plain_set(300);
+    assert_ok(set_make(&set, error));
+    damage(&set, 150);
     /* In the same batch of 64, and the first of what another of three or four threads reads, which
      * finds it earlier: the lower one is named. */
-    damage(&made, 152);
+    damage(&set, 152);
     char first[sizeof((ff_error *)0)->message] = "";
     for (int trial = 0; trial < 20; trial++) {
         const int threads = trial % 5;
-        ff_dataset *dataset = open_made(&made);
+        ff_dataset *dataset = open_set(&set);
         ff_loader *loader;
         ff_slot *slot;
         ff_error failure = {0};
@@ -122,16 +114,15 @@ static void broken_sample(void **state) {
         ff_loader_destroy(&loader);
         ff_dataset_close(&dataset);
     }
-    made_remove(&made);
+    set_remove(&set);
 }
 
 /* A shard cut short while it is mapped and read: FF_IO with path and offset, no SIGBUS. */
 static void shrinking_shard(void **state) {
     (void)state;
     for (int trial = 0; trial < 6; trial++) {
-        made_dataset made = made_defaults(2000);
-        assert_ok(made_write(&made, error));
-        ff_dataset *dataset = open_made(&made);
+        set_spec set = plain_set(2000);
+        ff_dataset *dataset = open_new_set(&set);
         ff_loader *loader;
         ff_slot *slot;
         ff_error failure = {0};
@@ -146,7 +137,7 @@ static void shrinking_shard(void **state) {
             ff_loader_release(loader, slot, NULL);
         }
         char path[200];
-        snprintf(path, sizeof path, "%s/shard-000000.ffs", made.folder);
+        snprintf(path, sizeof path, "%s/shard-000000.ffs", set.folder);
         assert_int_equal(truncate(path, 1 << 20), 0);
         for (int i = 0; i < 30 && status == FF_OK; i++) {
             status = ff_loader_acquire(loader, &slot, &failure);
@@ -157,7 +148,7 @@ static void shrinking_shard(void **state) {
         assert_non_null(strstr(failure.message, "offset"));
         ff_loader_destroy(&loader);
         ff_dataset_close(&dataset);
-        made_remove(&made);
+        set_remove(&set);
     }
 }
 
@@ -165,10 +156,9 @@ static void shrinking_shard(void **state) {
 static void too_large_class(void **state) {
     (void)state;
     for (int beyond = 0; beyond < 2; beyond++) {
-        made_dataset made = made_defaults(90);
-        made.first_class = INT64_C(0x7fffffff) - made.classes + 1 + beyond;
-        assert_ok(made_write(&made, error));
-        ff_dataset *dataset = open_made(&made);
+        set_spec set = plain_set(90);
+        set.first_class = INT64_C(0x7fffffff) - set.classes + 1 + beyond;
+        ff_dataset *dataset = open_new_set(&set);
         ff_loader *loader;
         ff_slot *slot;
         ff_error failure = {0};
@@ -182,21 +172,20 @@ static void too_large_class(void **state) {
                                                     "does not fit 32 bits"));
         for (uint32_t row = 0; !beyond && row < slot->count; row++)
             assert_int_equal(((const int32_t *)slot->label[0].values)[row],
-                             made.first_class + made_class(&made, row));
+                             set.first_class + set_class(&set, row));
         if (!beyond) ff_loader_release(loader, slot, NULL);
         ff_loader_destroy(&loader);
         ff_dataset_close(&dataset);
-        made_remove(&made);
+        set_remove(&set);
     }
 }
 
 /* A sample of a variable-sized dataset that is smaller than the output. */
 static void too_small_sample(void **state) {
     (void)state;
-    made_dataset made = made_defaults(64);
-    made.variable_size = true;
-    assert_ok(made_write(&made, error));
-    ff_dataset *dataset = open_made(&made);
+    set_spec set = plain_set(64);
+    set.variable = true;
+    ff_dataset *dataset = open_new_set(&set);
     ff_loader *loader;
     ff_slot *slot;
     ff_error failure = {0};
@@ -207,14 +196,13 @@ static void too_small_sample(void **state) {
     assert_non_null(strstr(failure.message, "sample "));
     ff_loader_destroy(&loader);
     ff_dataset_close(&dataset);
-    made_remove(&made);
+    set_remove(&set);
 }
 
 static void early_ends(void **state) {
     (void)state;
-    made_dataset made = made_defaults(600);
-    assert_ok(made_write(&made, error));
-    ff_dataset *dataset = open_made(&made);
+    set_spec set = plain_set(600);
+    ff_dataset *dataset = open_new_set(&set);
     for (unsigned trial = 0; trial < 120; trial++) {
         ff_loader *loader;
         ff_slot *slot[8];
@@ -238,14 +226,13 @@ static void early_ends(void **state) {
         ff_loader_destroy(&loader); /* with slots held and threads at work */
     }
     ff_dataset_close(&dataset);
-    made_remove(&made);
+    set_remove(&set);
 }
 
 static void all_slots_held(void **state) {
     (void)state;
-    made_dataset made = made_defaults(100);
-    assert_ok(made_write(&made, error));
-    ff_dataset *dataset = open_made(&made);
+    set_spec set = plain_set(100);
+    ff_dataset *dataset = open_new_set(&set);
     for (int threads = 0; threads < 2; threads++) {
         ff_loader *loader;
         ff_slot *slot[3], *other;
@@ -266,7 +253,7 @@ static void all_slots_held(void **state) {
         ff_loader_destroy(&loader);
     }
     ff_dataset_close(&dataset);
-    made_remove(&made);
+    set_remove(&set);
 }
 
 /* ---- placements on a device ----------------------------------------------------------------- */
@@ -322,10 +309,9 @@ static ff_status run_steps(ff_batches *batches, ff_stream *stream, ff_error *err
  * nothing is left (AddressSanitizer looks). */
 static void failing_device(void **state) {
     (void)state;
-    made_dataset made = made_defaults(200);
-    made.stored_backwards = true;
-    assert_ok(made_write(&made, error));
-    ff_dataset *dataset = open_made(&made);
+    set_spec set = plain_set(200);
+    set.backwards = true;
+    ff_dataset *dataset = open_new_set(&set);
     for (int placement = FF_PLACEMENT_RESIDENT; placement <= FF_PLACEMENT_HOST; placement++) {
         bool reached = true;
         for (int call = 0; reached; call++) {
@@ -374,16 +360,15 @@ static void failing_device(void **state) {
         }
     }
     ff_dataset_close(&dataset);
-    made_remove(&made);
+    set_remove(&set);
 }
 
 /* A shard cut short while it is mapped, before its samples are uploaded. */
 static void shrinking_upload(void **state) {
     (void)state;
     for (int threads = 0; threads < 3; threads++) {
-        made_dataset made = made_defaults(2000);
-        assert_ok(made_write(&made, error));
-        ff_dataset *dataset = open_made(&made);
+        set_spec set = plain_set(2000);
+        ff_dataset *dataset = open_new_set(&set);
         ff_reader *reader;
         ff_view view;
         ff_device *device;
@@ -393,7 +378,7 @@ static void shrinking_upload(void **state) {
         assert_ok(ff_reader_sample(reader, 0, &view, error)); /* maps it */
         ff_reader_close(&reader);
         char path[200];
-        snprintf(path, sizeof path, "%s/shard-000000.ffs", made.folder);
+        snprintf(path, sizeof path, "%s/shard-000000.ffs", set.folder);
         assert_int_equal(truncate(path, 1 << 20), 0);
         assert_ok(ff_device_host_create(&device, FF_HOST_STREAMS_THREADS, 0, 1, error));
         ff_batches_options options = {.loader = options_of(16),
@@ -407,7 +392,7 @@ static void shrinking_upload(void **state) {
         assert_non_null(strstr(failure.message, "offset"));
         ff_device_destroy(&device);
         ff_dataset_close(&dataset);
-        made_remove(&made);
+        set_remove(&set);
     }
 }
 
@@ -415,14 +400,14 @@ static void shrinking_upload(void **state) {
  * an upload. In a process of its own, for a signal is not taken back. */
 static void stopped_upload(void **state) {
     (void)state;
-    made_dataset made = made_defaults(300);
-    assert_ok(made_write(&made, error));
-    damage(&made, 150);
-    damage(&made, 171);
+    set_spec set = plain_set(300);
+    assert_ok(set_make(&set, error));
+    damage(&set, 150);
+    damage(&set, 171);
     for (int stop = 0; stop < 2; stop++) {
         pid_t child = fork();
         if (child == 0) {
-            ff_dataset *dataset = open_made(&made);
+            ff_dataset *dataset = open_set(&set);
             ff_device *device;
             ff_batches *batches;
             ff_error failure = {0};
@@ -448,7 +433,7 @@ static void stopped_upload(void **state) {
         assert_int_equal(waitpid(child, &status, 0), child);
         assert_int_equal(status, 0);
     }
-    made_remove(&made);
+    set_remove(&set);
 }
 
 /* First and as one: cmocka sets its own SIGBUS handler at every test, and the guard installs its

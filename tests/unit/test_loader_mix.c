@@ -3,18 +3,10 @@
 #include "loader/augment/jitter.h"
 #include "loader/augment/resample.h"
 #include "loader/loader.h"
-#include "tests/unit/check.h"
 #include "tests/unit/dice.h"
-#include "tests/unit/make_dataset.h"
+#include "tests/unit/format_set.h"
 
 static dice luck;
-
-static ff_dataset *make(made_dataset *made) {
-    ff_dataset *dataset;
-    assert_ok(made_write(made, error));
-    assert_ok(ff_dataset_open(&dataset, made->folder, FF_VERIFY_FIRST, error));
-    return dataset;
-}
 
 /* ---- jitter --------------------------------------------------------------------------------- */
 
@@ -122,7 +114,7 @@ static void jitter_equals_plain(void **state) {
 /* ---- rows ----------------------------------------------------------------------------------- */
 
 /* A sample through everything but mixing: planes of f32. */
-static void plain_sample(made_dataset *made, const ff_metadata *metadata,
+static void plain_sample(set_spec *set, const ff_metadata *metadata,
                          const ff_loader_options *options, const ff_augment_params *params,
                          uint32_t epoch, uint32_t out_height, uint32_t out_width, float *image) {
     const ff_augment_spec *spec = &options->augment;
@@ -131,13 +123,13 @@ static void plain_sample(made_dataset *made, const ff_metadata *metadata,
     ff_metadata mine = *metadata;
     ff_augment_host host;
     ff_augment_params uncut = *params;
-    void *tensor = malloc((size_t)made->channels * made->height * made->width * 4);
+    void *tensor = malloc((size_t)set->channels * set->height * set->width * 4);
     assert_non_null(tensor);
-    made_tensor(made, params->sample, tensor);
-    const uint32_t height = made_height(made, params->sample);
-    const uint32_t width = made_width(made, params->sample);
+    set_tensor(set, params->sample, tensor);
+    const uint32_t height = set_height(set, params->sample);
+    const uint32_t width = set_width(set, params->sample);
     if (jitters) uncut.cut_height = uncut.cut_width = 0;
-    if (jitters && made->dtype == FF_U8) mine.statistics_count = 0;
+    if (jitters && set->dtype == FF_U8) mine.statistics_count = 0;
     assert_ok(
         ff_augment_host_init(&host, &mine, spec, FF_F32, FF_CHW, out_height, out_width, error));
     if (ff_augment_resamples(spec)) {
@@ -151,13 +143,13 @@ static void plain_sample(made_dataset *made, const ff_metadata *metadata,
     }
     if (jitters) {
         const ff_jitter jitter = ff_jitter_at(spec->jitter, options->seed, epoch, params->sample);
-        for (size_t i = 0; i < made->channels * pixels; i++) {
+        for (size_t i = 0; i < set->channels * pixels; i++) {
             if (mine.statistics_count)
                 image[i] = image[i] * metadata->std[i / pixels] + metadata->mean[i / pixels];
             image[i] = image[i] > 0 ? image[i] < 1 ? image[i] : 1 : 0;
         }
-        plain_jitter(&jitter, image, made->channels, pixels);
-        for (size_t i = 0; i < made->channels * pixels; i++) {
+        plain_jitter(&jitter, image, set->channels, pixels);
+        for (size_t i = 0; i < set->channels * pixels; i++) {
             const uint32_t y = (uint32_t)(i % pixels / out_width), x = (uint32_t)(i % out_width);
             if (metadata->statistics_count)
                 image[i] = (image[i] - metadata->mean[i / pixels]) / metadata->std[i / pixels];
@@ -174,8 +166,8 @@ static void plain_sample(made_dataset *made, const ff_metadata *metadata,
 static int mixed_up, mixed_cut;
 
 /* Every row of some batches. */
-static void check_rows(made_dataset *made, const ff_loader_options *options, uint64_t batches) {
-    ff_dataset *dataset = make(made);
+static void check_rows(set_spec *set, const ff_loader_options *options, uint64_t batches) {
+    ff_dataset *dataset = open_new_set(set);
     const ff_metadata *metadata = ff_dataset_metadata(dataset);
     const ff_augment_spec *spec = &options->augment;
     ff_loader *loader;
@@ -189,7 +181,7 @@ static void check_rows(made_dataset *made, const ff_loader_options *options, uin
     uint8_t *wanted = malloc(values * 4);
     assert_true(image[0] && image[1] && wanted);
     const ff_order_spec order_spec = {
-        .count = made->count, .seed = options->seed, .kind = options->order};
+        .count = set->items, .seed = options->seed, .kind = options->order};
     for (uint64_t i = 0; i < batches; i++) {
         assert_ok(ff_loader_acquire(loader, &slot, error));
         assert_non_null(slot);
@@ -206,13 +198,13 @@ static void check_rows(made_dataset *made, const ff_loader_options *options, uin
             ff_augment_params params[2];
             for (uint32_t k = 0; k < (alone ? 1 : 2); k++) {
                 const uint64_t number = ff_order_at(&order, slot->position + (row ^ k));
-                params[k] = ff_augment_at(spec, options->seed, slot->epoch, number,
-                                          made_height(made, number), made_width(made, number),
-                                          height, width);
+                params[k] =
+                    ff_augment_at(spec, options->seed, slot->epoch, number, set_height(set, number),
+                                  set_width(set, number), height, width);
                 if (!alone)
                     ff_augment_mix(spec, &params[k], options->seed, slot->epoch,
                                    (slot->position + (row & ~1u)) / 2, height, width);
-                plain_sample(made, metadata, options, &params[k], slot->epoch, height, width,
+                plain_sample(set, metadata, options, &params[k], slot->epoch, height, width,
                              image[k]);
             }
             assert_memory_equal(&slot->params[row], &params[0], sizeof params[0]);
@@ -246,7 +238,7 @@ static void check_rows(made_dataset *made, const ff_loader_options *options, uin
     free(wanted);
     ff_loader_destroy(&loader);
     ff_dataset_close(&dataset);
-    made_remove(made);
+    set_remove(set);
 }
 
 static void rows(void **state) {
@@ -265,20 +257,20 @@ static void rows(void **state) {
     int number = 0;
     for (size_t way = 0; way < sizeof ways / sizeof ways[0]; way++) {
         for (int kind = 0; kind < 8; kind++, number++) {
-            made_dataset made = made_defaults(61);
-            made.dtype = from[number % 4], made.layout = (ff_layout)roll(&luck, 2);
-            made.height = 10 + roll(&luck, 15), made.width = 10 + roll(&luck, 30);
-            made.statistics = roll(&luck, 4) != 0;
-            made.channels = roll(&luck, 4) ? 3 : 1;
-            made.compression = roll(&luck, 4) ? FF_COMPRESSION_NONE : FF_COMPRESSION_ZSTD;
+            set_spec set = plain_set(61);
+            set.dtype = from[number % 4], set.layout = (ff_layout)roll(&luck, 2);
+            set.height = 10 + roll(&luck, 15), set.width = 10 + roll(&luck, 30);
+            set.no_statistics = roll(&luck, 4) == 0;
+            set.channels = roll(&luck, 4) ? 3 : 1;
+            set.zstd = !roll(&luck, 4);
             ff_loader_options options = ff_loader_defaults();
             assert_ok(ff_augment_parse(&options.augment, ways[way], error));
-            made.variable_size = options.augment.rrc != 0;
+            set.variable = options.augment.rrc != 0;
             options.dtype = to[number / 2 % 3], options.layout = (ff_layout)roll(&luck, 2);
             options.batch = (uint64_t[]){8, 9, 16, 64}[roll(&luck, 4)];
             options.last_batch = (ff_last_batch)roll(&luck, 2);
             options.seed = (uint64_t)number, options.threads = (int)roll(&luck, 3);
-            check_rows(&made, &options, 9);
+            check_rows(&set, &options, 9);
         }
     }
     assert_true(mixed_up > 500 && mixed_cut > 500);
@@ -287,13 +279,13 @@ static void rows(void **state) {
 /* Samples whose pixels the cache and the 64-row chunk do not hold at once. */
 static void large_rows(void **state) {
     (void)state;
-    made_dataset made = made_defaults(7);
-    made.height = 300, made.width = 340, made.dtype = FF_F32;
+    set_spec set = plain_set(7);
+    set.height = 300, set.width = 340, set.dtype = FF_F32;
     ff_loader_options options = ff_loader_defaults();
     assert_ok(ff_augment_parse(&options.augment, "mixup,cutmix,jitter=0.2", error));
     options.batch = 7, options.last_batch = FF_LAST_BATCH_KEEP, options.dtype = FF_F16;
     options.layout = FF_HWC;
-    check_rows(&made, &options, 2);
+    check_rows(&set, &options, 2);
 }
 
 /* ---- sameness ------------------------------------------------------------------------------- */
@@ -327,8 +319,8 @@ static void hash_epoch(ff_dataset *dataset, const ff_loader_options *options, ui
 static void any_threads_shares_and_batches(void **state) {
     (void)state;
     enum { COUNT = 333 };
-    made_dataset made = made_defaults(COUNT);
-    ff_dataset *dataset = make(&made);
+    set_spec set = plain_set(COUNT);
+    ff_dataset *dataset = open_new_set(&set);
     ff_loader_options options = ff_loader_defaults();
     assert_ok(ff_augment_parse(&options.augment,
                                "crop=4,flip,jitter=0.4:0.4:0.4:0.1,mixup,cutmix=0.5", error));
@@ -358,24 +350,24 @@ static void any_threads_shares_and_batches(void **state) {
     hash_epoch(dataset, &options, found);
     assert_int_not_equal(found[0], wanted[0]);
     ff_dataset_close(&dataset);
-    made_remove(&made);
+    set_remove(&set);
 }
 
 static void refuses(const char *augment, ff_dtype from, ff_dtype to, uint32_t channels,
                     const char *part) {
     ff_loader *loader;
     ff_error failure = {0};
-    made_dataset made = made_defaults(20);
-    made.dtype = from, made.channels = channels;
-    if (from == FF_U16) made.statistics = false;
-    ff_dataset *dataset = make(&made);
+    set_spec set = plain_set(20);
+    set.dtype = from, set.channels = channels;
+    if (from == FF_U16) set.no_statistics = true;
+    ff_dataset *dataset = open_new_set(&set);
     ff_loader_options options = ff_loader_defaults();
     options.dtype = to;
     assert_ok(ff_augment_parse(&options.augment, augment, error));
     assert_int_equal(ff_loader_create(&loader, dataset, &options, &failure), FF_USAGE);
     if (!strstr(failure.message, part)) fail_msg("'%s' has no '%s'", failure.message, part);
     ff_dataset_close(&dataset);
-    made_remove(&made);
+    set_remove(&set);
 }
 
 static void refusals(void **state) {

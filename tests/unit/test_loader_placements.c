@@ -7,7 +7,6 @@
 #include "loader/placement.h"
 #include "loader/resident.h"
 #include "tests/cuda/sim/loader_plain.h"
-#include "tests/unit/make_dataset.h"
 #include "tests/unit/placement_cases.h"
 
 static void choices(void **state) {
@@ -72,13 +71,11 @@ static void choices(void **state) {
 static void refused(void **state) {
     (void)state;
     placement_case c = placement_defaults(60);
-    c.made.variable_size = true;
-    assert_ok(made_write(&c.made, error));
-    ff_dataset *dataset;
+    c.set.variable = true;
+    ff_dataset *dataset = open_new_set(&c.set);
     ff_device *device;
     ff_batches *batches = (ff_batches *)&c;
     ff_error failure = {0};
-    assert_ok(ff_dataset_open(&dataset, c.made.folder, FF_VERIFY_FIRST, error));
     assert_ok(ff_device_host_create(&device, FF_HOST_STREAMS_CALLER, 0, 0, error));
     ff_batches_options options = {.loader = c.options, .kernels = &ff_loader_plain_kernels};
     options.loader.height = options.loader.width = 12;
@@ -106,7 +103,7 @@ static void refused(void **state) {
     ff_batches_destroy(&batches);
     ff_device_destroy(&device);
     ff_dataset_close(&dataset);
-    made_remove(&c.made);
+    set_remove(&c.set);
 }
 
 static uint64_t free_bytes;
@@ -123,14 +120,12 @@ static int no_kernel(const ff_cuda_augment *job, ff_cuda_stream stream) {
 /* Resident sets of different sizes take an offset and a size for each sample too. */
 static void bytes_of_sizes(void **state) {
     (void)state;
-    made_dataset made = made_defaults(5000);
-    made.variable_size = true, made.height = made.width = 8;
-    assert_ok(made_write(&made, error));
-    ff_dataset *dataset;
+    set_spec set = plain_set(5000);
+    set.variable = true, set.height = set.width = 8;
+    ff_dataset *dataset = open_new_set(&set);
     ff_device *device;
     ff_batches *batches;
     ff_error failure = {0};
-    assert_ok(ff_dataset_open(&dataset, made.folder, FF_VERIFY_FIRST, error));
     assert_ok(ff_device_host_create(&device, FF_HOST_STREAMS_CALLER, 0, 0, error));
     ff_device_table table = *device->table;
     table.memory = little_memory;
@@ -144,7 +139,7 @@ static void bytes_of_sizes(void **state) {
     uint64_t samples;
     assert_ok(ff_resident_bytes(dataset, &samples, error));
     /* Of each sample: its place, offset, height, width and label. */
-    free_bytes = samples + made.count * (4 + 8 + 4 + 4 + 4) + FF_RESIDENT_EXTRA;
+    free_bytes = samples + set.items * (4 + 8 + 4 + 4 + 4) + FF_RESIDENT_EXTRA;
     assert_ok(ff_batches_create(&batches, dataset, &options, error));
     ff_batches_destroy(&batches);
     free_bytes--;
@@ -152,7 +147,7 @@ static void bytes_of_sizes(void **state) {
     assert_non_null(strstr(failure.message, "use placement stream"));
     ff_device_destroy(&device);
     ff_dataset_close(&dataset);
-    made_remove(&made);
+    set_remove(&set);
 }
 
 static void placements(void **state) {

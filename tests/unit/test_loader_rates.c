@@ -19,13 +19,11 @@ static void expect(const ff_rates *rates, const char *stages) {
 static void of_loaders(void **state) {
     (void)state;
     for (int kind = 0; kind < 4; kind++) {
-        made_dataset made = made_defaults(150);
+        set_spec set = plain_set(150);
         ff_rates rates;
-        ff_dataset *dataset;
-        if (kind == 1) made.compression = FF_COMPRESSION_ZSTD;
-        if (kind == 2) made.variable_size = true;
-        assert_ok(made_write(&made, error));
-        assert_ok(ff_dataset_open(&dataset, made.folder, FF_VERIFY_FIRST, error));
+        if (kind == 1) set.zstd = true;
+        if (kind == 2) set.variable = true;
+        ff_dataset *dataset = open_new_set(&set);
         ff_loader_options options = ff_loader_defaults();
         assert_ok(ff_augment_parse(&options.augment, kind == 2 ? "rrc=10,mixup=0.5" : "crop=2,flip",
                                    error));
@@ -35,7 +33,7 @@ static void of_loaders(void **state) {
         expect(&rates, "storage gather augment");
         assert_int_equal(rates.threads, kind == 3 ? 1 : 2);
         ff_dataset_close(&dataset);
-        made_remove(&made);
+        set_remove(&set);
     }
 }
 
@@ -43,12 +41,10 @@ static void of_batches(void **state) {
     (void)state;
     static const char *const stages[] = {"augment", "storage gather copy augment",
                                          "storage copy augment"};
-    made_dataset made = made_defaults(150);
-    ff_dataset *dataset;
+    set_spec set = plain_set(150);
     ff_device *device;
     ff_stream *stream;
-    assert_ok(made_write(&made, error));
-    assert_ok(ff_dataset_open(&dataset, made.folder, FF_VERIFY_FIRST, error));
+    ff_dataset *dataset = open_new_set(&set);
     assert_ok(ff_device_host_create(&device, FF_HOST_STREAMS_THREADS, 20000, 3, error));
     assert_ok(device->table->stream_create(device, &stream, error));
     for (int i = 0; i < 3; i++) {
@@ -69,11 +65,11 @@ static void of_batches(void **state) {
         assert_ok(ff_batches_enqueue(batches, stream, error));
         assert_ok(device->table->stream_synchronize(device, stream, error));
         ff_order order;
-        ff_order_spec spec = {.count = made.count, .kind = FF_ORDER_RANDOM};
+        ff_order_spec spec = {.count = set.items, .kind = FF_ORDER_RANDOM};
         ff_order_init(&order, &spec, 0);
         const int32_t *label = ff_batches_buffers(batches)->label[0].values;
         for (uint32_t row = 0; row < 32; row++)
-            assert_int_equal(label[row], made_class(&made, ff_order_at(&order, row)));
+            assert_int_equal(label[row], set_class(&set, ff_order_at(&order, row)));
         assert_ok(ff_batches_finish(batches, stream, error));
         assert_int_equal(ff_batches_rates(batches, dataset, &options, 1000, &rates, &failure),
                          FF_USAGE);
@@ -82,7 +78,7 @@ static void of_batches(void **state) {
     device->table->stream_destroy(device, stream);
     ff_device_destroy(&device);
     ff_dataset_close(&dataset);
-    made_remove(&made);
+    set_remove(&set);
 }
 
 static void tuned(void **state) {
@@ -96,11 +92,9 @@ static void tuned(void **state) {
     assert_int_equal(ff_tune(1000, 40000, 32, 16).slots, 8);
     assert_int_equal(ff_tune(1000, 40000, 1, 16).slots, 16);
 
-    made_dataset made = made_defaults(150);
-    ff_dataset *dataset;
+    set_spec set = plain_set(150);
     ff_device *device;
-    assert_ok(made_write(&made, error));
-    assert_ok(ff_dataset_open(&dataset, made.folder, FF_VERIFY_FIRST, error));
+    ff_dataset *dataset = open_new_set(&set);
     assert_ok(ff_device_host_create(&device, FF_HOST_STREAMS_THREADS, 0, 3, error));
     for (int placement = FF_PLACEMENT_STREAM; placement <= FF_PLACEMENT_HOST; placement++) {
         ff_batches *batches;
@@ -117,7 +111,7 @@ static void tuned(void **state) {
     }
     ff_device_destroy(&device);
     ff_dataset_close(&dataset);
-    made_remove(&made);
+    set_remove(&set);
 }
 
 int main(void) {

@@ -2,9 +2,8 @@
  * shapes, the weights of an axis, and loaders over samples of different sizes. */
 #include "loader/augment/resample.h"
 #include "loader/loader.h"
-#include "tests/unit/check.h"
 #include "tests/unit/dice.h"
-#include "tests/unit/make_dataset.h"
+#include "tests/unit/format_set.h"
 
 static dice luck;
 
@@ -197,25 +196,18 @@ static void weights(void **state) {
 
 /* ---- in the loader -------------------------------------------------------------------------- */
 
-static ff_dataset *make(made_dataset *made) {
-    ff_dataset *dataset;
-    assert_ok(made_write(made, error));
-    assert_ok(ff_dataset_open(&dataset, made->folder, FF_VERIFY_FIRST, error));
-    return dataset;
+static set_spec variable(ff_dtype dtype, ff_layout layout, bool compressed) {
+    set_spec set = plain_set(90);
+    set.height = 37, set.width = 60;
+    set.dtype = dtype, set.layout = layout, set.variable = true;
+    set.zstd = compressed;
+    return set;
 }
 
-static made_dataset variable(ff_dtype dtype, ff_layout layout, bool compressed) {
-    made_dataset made = made_defaults(90);
-    made.height = 37, made.width = 60;
-    made.dtype = dtype, made.layout = layout, made.variable_size = true;
-    made.compression = compressed ? FF_COMPRESSION_ZSTD : FF_COMPRESSION_NONE;
-    return made;
-}
-
-/* Every row of two epochs against the plain version on the made sample. The hash of every sample's
- * row in every epoch comes back in `hash`, [2][count]. */
-static void check_rows(const made_dataset *made, ff_dataset *dataset,
-                       const ff_loader_options *options, uint64_t *hash) {
+/* Every row of two epochs against the plain version on the sample in the set. The hash of every
+ * sample's row in every epoch comes back in `hash`, [2][count]. */
+static void check_rows(const set_spec *set, ff_dataset *dataset, const ff_loader_options *options,
+                       uint64_t *hash) {
     ff_loader *loader;
     ff_slot *slot;
     ff_augment_host host;
@@ -228,7 +220,7 @@ static void check_rows(const made_dataset *made, ff_dataset *dataset,
     assert_ok(ff_resampler_create(&resampler, &host, metadata, error));
     size_t bytes =
         (size_t)info.channels * info.height * info.width * ff_dtype_bytes(options->dtype);
-    uint8_t *tensor = malloc((size_t)made->channels * made->height * made->width * 4);
+    uint8_t *tensor = malloc((size_t)set->channels * set->height * set->width * 4);
     uint8_t *wanted = malloc(bytes);
     assert_true(tensor && wanted);
     for (;;) {
@@ -237,16 +229,16 @@ static void check_rows(const made_dataset *made, ff_dataset *dataset,
         for (uint32_t row = 0; row < slot->count; row++) {
             uint64_t number = slot->source[row].sample[0];
             const uint8_t *found = (const uint8_t *)slot->data + row * bytes;
-            uint32_t height = made_height(made, number), width = made_width(made, number);
+            uint32_t height = set_height(set, number), width = set_width(set, number);
             ff_augment_params params =
                 ff_augment_at(&options->augment, options->seed, slot->epoch, number, height, width,
                               info.height, info.width);
             assert_memory_equal(&slot->params[row], &params, sizeof params);
-            made_tensor(made, number, tensor);
+            set_tensor(set, number, tensor);
             assert_ok(ff_resampler_reserve(resampler, &params, height, width, error));
             ff_resample_plain(resampler, &params, tensor, height, width, wanted);
             assert_memory_equal(found, wanted, bytes);
-            uint64_t *sum = &hash[slot->epoch * made->count + number];
+            uint64_t *sum = &hash[slot->epoch * set->items + number];
             assert_int_equal(*sum, 0);
             *sum = 1;
             for (size_t i = 0; i < bytes; i++) *sum = (*sum ^ found[i]) * UINT64_C(0x100000001b3);
@@ -276,9 +268,8 @@ static void loaders(void **state) {
         for (int kind = 0; kind < 2; kind++) {
             static uint64_t first[2 * 90], other[2 * 90];
             for (int run_number = 0; run_number < 4; run_number++) {
-                made_dataset made =
-                    variable(dtypes[kind], kind ? FF_HWC : FF_CHW, run_number % 2 == 1);
-                ff_dataset *dataset = make(&made);
+                set_spec set = variable(dtypes[kind], kind ? FF_HWC : FF_CHW, run_number % 2 == 1);
+                ff_dataset *dataset = open_new_set(&set);
                 ff_loader_options options = ff_loader_defaults();
                 options.last_batch = FF_LAST_BATCH_KEEP;
                 options.epochs = 2, options.seed = 5;
@@ -289,13 +280,13 @@ static void loaders(void **state) {
                 assert_ok(ff_augment_parse(&options.augment, ways[way].augment, error));
                 uint64_t *hash = run_number ? other : first;
                 memset(hash, 0, sizeof first);
-                check_rows(&made, dataset, &options, hash);
+                check_rows(&set, dataset, &options, hash);
                 for (int i = 0; i < 2 * 90; i++) {
                     assert_int_not_equal(hash[i], 0);
                     assert_int_equal(hash[i], first[i]);
                 }
                 ff_dataset_close(&dataset);
-                made_remove(&made);
+                set_remove(&set);
             }
         }
     }
@@ -315,8 +306,8 @@ static void refuses(ff_dataset *dataset, const char *augment, uint32_t side, ff_
 
 static void refusals(void **state) {
     (void)state;
-    made_dataset made = variable(FF_U8, FF_CHW, false);
-    ff_dataset *dataset = make(&made);
+    set_spec set = variable(FF_U8, FF_CHW, false);
+    ff_dataset *dataset = open_new_set(&set);
     refuses(dataset, "none", 0, FF_F32, "different sizes, up to 37x60");
     refuses(dataset, "crop,flip", 0, FF_F32, "random resized crop (rrc=SIZE)");
     refuses(dataset, "resize=24", 0, FF_F32, "different sizes");
@@ -324,7 +315,7 @@ static void refusals(void **state) {
     refuses(dataset, "rrc=24", UINT32_MAX, FF_F32, "too large");
     refuses(dataset, "rrc=24", 0, FF_U8, "f32, f16 or bf16");
     ff_dataset_close(&dataset);
-    made_remove(&made);
+    set_remove(&set);
 }
 
 int main(void) {

@@ -4,8 +4,7 @@
 #include "loader/resident.h"
 
 #include "loader/device/host.h"
-#include "tests/unit/check.h"
-#include "tests/unit/make_dataset.h"
+#include "tests/unit/format_set.h"
 
 static ff_loader_options options_of(ff_device *device, int threads) {
     ff_loader_options options = ff_loader_defaults();
@@ -16,22 +15,22 @@ static ff_loader_options options_of(ff_device *device, int threads) {
 
 static const char *const labels[] = {"label", "vector", "tags"};
 
-static void check_rows(const made_dataset *made, const ff_resident *resident) {
-    uint8_t *tensor = malloc((size_t)made->channels * made->height * made->width * 4);
-    assert_int_equal(resident->count, made->count);
+static void check_rows(const set_spec *set, const ff_resident *resident) {
+    uint8_t *tensor = malloc((size_t)set->channels * set->height * set->width * 4);
+    assert_int_equal(resident->count, set->items);
     assert_int_equal(resident->row_bytes % FF_RESIDENT_ALIGN, 0);
-    assert_int_equal(!resident->offset, !made->variable_size);
+    assert_int_equal(!resident->offset, !set->variable);
     assert_int_equal(resident->label_count, 3);
-    if (made->stored_backwards) assert_non_null(resident->row_of);
-    if (!made->stored_backwards) assert_null(resident->row_of);
-    for (uint64_t number = 0; number < made->count; number++) {
+    if (set->backwards) assert_non_null(resident->row_of);
+    if (!set->backwards) assert_null(resident->row_of);
+    for (uint64_t number = 0; number < set->items; number++) {
         uint64_t row = resident->row_of ? resident->row_of[number] : number;
-        if (made->stored_backwards) assert_int_equal(row, made->count - 1 - number);
-        size_t bytes = made_tensor(made, number, tensor);
+        if (set->backwards) assert_int_equal(row, set->items - 1 - number);
+        size_t bytes = set_tensor(set, number, tensor);
         uint64_t offset = resident->offset ? resident->offset[row] : row * resident->row_bytes;
         assert_int_equal(offset % FF_RESIDENT_ALIGN, 0);
         assert_memory_equal(resident->samples + offset, tensor, bytes);
-        assert_int_equal(((int32_t *)resident->label[0])[row], made_class(made, number));
+        assert_int_equal(((int32_t *)resident->label[0])[row], set_class(set, number));
         const float *vector = (float *)resident->label[1] + row * 5;
         const float *tags = (float *)resident->label[2] + row * 3;
         for (int i = 0; i < 5; i++) assert_true(vector[i] == (float)number + (float)i);
@@ -43,47 +42,44 @@ static void check_rows(const made_dataset *made, const ff_resident *resident) {
 static void uploaded(void **state) {
     (void)state;
     for (int kind = 0; kind < 16; kind++) {
-        made_dataset made = made_defaults(701);
-        made.vector_label = true;
-        made.stored_backwards = kind & 1;
-        made.compression = kind & 2 ? FF_COMPRESSION_ZSTD : FF_COMPRESSION_NONE;
-        made.shard_bytes = 1 << 20;
-        made.variable_size = kind & 8;
+        set_spec set = plain_set(701);
+        set.labels = LABELS_ALL;
+        set.backwards = kind & 1;
+        set.zstd = kind & 2;
+        set.shard_bytes = 1 << 20;
+        set.variable = kind & 8;
         if (kind & 4)
-            made.dtype = FF_U8, made.height = 13, made.width = 7; /* 273 bytes */
+            set.dtype = FF_U8, set.height = 13, set.width = 7; /* 273 bytes */
         else
-            made.height = made.width = 100; /* several chunks */
-        if (!(kind & 4)) made.count = 301;
-        assert_ok(made_write(&made, error));
+            set.height = set.width = 100; /* several chunks */
+        if (!(kind & 4)) set.items = 301;
+        assert_ok(set_make(&set, error));
         for (int threads = 0; threads < 4; threads += 3) {
-            ff_dataset *dataset;
             ff_device *device;
             ff_resident resident;
-            assert_ok(ff_dataset_open(&dataset, made.folder, FF_VERIFY_FIRST, error));
+            ff_dataset *dataset = open_set(&set);
             assert_ok(ff_device_host_create(
                 &device, threads ? FF_HOST_STREAMS_THREADS : FF_HOST_STREAMS_CALLER, 300000,
                 (uint64_t)kind, error));
             ff_loader_options options = options_of(device, threads);
             options.label = labels, options.label_count = 3;
             assert_ok(ff_resident_upload(&resident, dataset, &options, true, error));
-            check_rows(&made, &resident);
+            check_rows(&set, &resident);
             ff_resident_release(&resident);
             ff_resident_release(&resident);
             ff_device_destroy(&device);
             ff_dataset_close(&dataset);
         }
-        made_remove(&made);
+        set_remove(&set);
     }
 }
 
 /* Slots in turn hold rows as stored, each at its place in one block of memory. */
 static void raw_slots(void **state) {
     (void)state;
-    made_dataset made = made_defaults(100);
-    made.dtype = FF_U8, made.layout = FF_HWC, made.height = 5, made.width = 9; /* 135 bytes */
-    assert_ok(made_write(&made, error));
-    ff_dataset *dataset;
-    assert_ok(ff_dataset_open(&dataset, made.folder, FF_VERIFY_FIRST, error));
+    set_spec set = plain_set(100);
+    set.dtype = FF_U8, set.layout = FF_HWC, set.height = 5, set.width = 9; /* 135 bytes */
+    ff_dataset *dataset = open_new_set(&set);
     uint8_t tensor[135];
     for (int threads = 0; threads < 4; threads++) {
         ff_loader *loader;
@@ -106,10 +102,9 @@ static void raw_slots(void **state) {
             assert_null(slot->params);
             for (uint32_t row = 0; row < slot->count; row++) {
                 uint64_t number = slot->source[row].sample[0];
-                assert_int_equal(made_tensor(&made, number, tensor), 135);
+                assert_int_equal(set_tensor(&set, number, tensor), 135);
                 assert_memory_equal((uint8_t *)slot->data + row * slot->row_bytes, tensor, 135);
-                assert_int_equal(((int32_t *)slot->label[0].values)[row],
-                                 made_class(&made, number));
+                assert_int_equal(((int32_t *)slot->label[0].values)[row], set_class(&set, number));
             }
             for (uint32_t row = 0; row < slot->rows; row++)
                 assert_true(slot->weight[row] == (row < slot->count ? 1.0f : 0.0f));
@@ -118,7 +113,7 @@ static void raw_slots(void **state) {
         ff_loader_destroy(&loader);
     }
     ff_dataset_close(&dataset);
-    made_remove(&made);
+    set_remove(&set);
 }
 
 int main(void) {

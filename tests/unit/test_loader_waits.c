@@ -7,7 +7,7 @@
 #include "loader/device/host.h"
 #include "tests/cuda/sim/loader_plain.h"
 #include "tests/unit/check.h"
-#include "tests/unit/make_dataset.h"
+#include "tests/unit/packed_set.h"
 
 #include <sys/wait.h>
 
@@ -45,7 +45,7 @@ typedef struct reading {
     const int32_t *label;
     uint64_t sample[BATCH];
     const ff_augment_params *params; /* [rows] of the kernels' batches */
-    const made_dataset *made;
+    const set_spec *set;
     uint64_t wrong;
 } reading;
 
@@ -54,9 +54,9 @@ static void read_slot(void *context) {
     reading *job = context;
     uint16_t wanted[25];
     for (int row = 0; row < BATCH; row++) {
-        made_tensor(job->made, job->sample[row], wanted);
+        set_tensor(job->set, job->sample[row], wanted);
         for (int i = 0; i < 25; i++) job->wrong += job->values[row * 25 + i] != wanted[i];
-        job->wrong += job->label[row] != made_class(job->made, job->sample[row]);
+        job->wrong += job->label[row] != set_class(job->set, job->sample[row]);
     }
 }
 
@@ -75,8 +75,7 @@ static ff_loader_options options_of(ff_device *device, uint64_t seed) {
 static reading jobs[BATCHES];
 
 /* Reads in the consumer's stream what the loader's slots hold. */
-static void run_slots(const made_dataset *made, ff_dataset *dataset, ff_device *device,
-                      uint64_t seed) {
+static void run_slots(const set_spec *set, ff_dataset *dataset, ff_device *device, uint64_t seed) {
     const ff_device_table *table = device->table;
     ff_loader *loader;
     ff_event *consumed[SLOTS];
@@ -87,7 +86,7 @@ static void run_slots(const made_dataset *made, ff_dataset *dataset, ff_device *
         ff_slot *slot;
         TRY(ff_loader_acquire(loader, &slot, NULL));
         if (!table->unified) TRY(table->stream_wait(device, consumer, slot->ready, NULL));
-        jobs[step] = (reading){.values = slot->data, .label = slot->label[0].values, .made = made};
+        jobs[step] = (reading){.values = slot->data, .label = slot->label[0].values, .set = set};
         for (int row = 0; row < BATCH; row++) jobs[step].sample[row] = slot->source[row].sample[0];
         TRY(table->call(device, consumer, read_slot, &jobs[step], NULL));
         TRY(table->event_record(device, consumed[slot->index], consumer, NULL));
@@ -106,7 +105,7 @@ static void read_batch(void *context) {
 }
 
 /* The same of batches that kernels make, by a recording, from the loader's slots. */
-static void run_batches(const made_dataset *made, ff_dataset *dataset, ff_device *device,
+static void run_batches(const set_spec *set, ff_dataset *dataset, ff_device *device,
                         uint64_t seed) {
     const ff_device_table *table = device->table;
     ff_batches *batches;
@@ -126,7 +125,7 @@ static void run_batches(const made_dataset *made, ff_dataset *dataset, ff_device
         jobs[step] = (reading){.values = buffers->data,
                                .label = buffers->label[0].values,
                                .params = buffers->params,
-                               .made = made};
+                               .set = set};
         TRY(table->call(device, consumer, read_batch, &jobs[step], NULL));
         TRY(ff_batches_finish(batches, consumer, NULL));
     }
@@ -135,7 +134,7 @@ static void run_batches(const made_dataset *made, ff_dataset *dataset, ff_device
     table->recording_destroy(device, recording);
 }
 
-static uint64_t run(const made_dataset *made, ff_dataset *dataset, uint64_t seed, reader who) {
+static uint64_t run(const set_spec *set, ff_dataset *dataset, uint64_t seed, reader who) {
     ff_device *device;
     TRY(ff_device_host_create(&device, FF_HOST_STREAMS_THREADS, 400000, seed, NULL));
     host = device->table;
@@ -146,9 +145,9 @@ static uint64_t run(const made_dataset *made, ff_dataset *dataset, uint64_t seed
     device->table = &table;
     TRY(table.stream_create(device, &consumer, NULL));
     if (who == BATCHES_COPIED)
-        run_batches(made, dataset, device, seed);
+        run_batches(set, dataset, device, seed);
     else
-        run_slots(made, dataset, device, seed);
+        run_slots(set, dataset, device, seed);
     uint64_t wrong = 0;
     for (int step = 0; step < BATCHES; step++) wrong += jobs[step].wrong;
     table.stream_destroy(device, consumer);
@@ -157,16 +156,16 @@ static uint64_t run(const made_dataset *made, ff_dataset *dataset, uint64_t seed
 }
 
 /* The exit status of a process that runs until something is wrong, or through all seeds. */
-static int run_process(made_dataset *made, dropped which, reader who) {
+static int run_process(set_spec *set, dropped which, reader who) {
     pid_t child = fork();
     if (child == 0) {
         ff_dataset *dataset;
         drop = which;
         if (which != DROP_NOTHING && !freopen("/dev/null", "w", stderr)) exit(FAILED);
-        TRY(ff_dataset_open(&dataset, made->folder, FF_VERIFY_FIRST, NULL));
+        TRY(ff_dataset_open(&dataset, set->folder, FF_VERIFY_FIRST, NULL));
         int seeds = which == DROP_NOTHING ? SEEDS / 4 : SEEDS;
         uint64_t wrong = 0;
-        for (int seed = 0; seed < seeds && !wrong; seed++) wrong = run(made, dataset, seed, who);
+        for (int seed = 0; seed < seeds && !wrong; seed++) wrong = run(set, dataset, seed, who);
         ff_dataset_close(&dataset);
         exit(wrong ? WRONG : 0);
     }
@@ -178,22 +177,21 @@ static int run_process(made_dataset *made, dropped which, reader who) {
 
 static void each_wait(void **state) {
     (void)state;
-    made_dataset made = made_defaults(400);
-    made.channels = 1, made.height = made.width = 5, made.statistics = false;
-    ff_error error = {0};
-    if (made_write(&made, &error) != FF_OK) fail_msg("%s", error.message);
+    set_spec set = plain_set(400);
+    set.channels = 1, set.height = set.width = 5, set.no_statistics = true;
+    assert_ok(set_make(&set, error));
     for (int who = 0; who < READERS; who++) {
-        assert_int_equal(run_process(&made, DROP_NOTHING, (reader)who), 0);
+        assert_int_equal(run_process(&set, DROP_NOTHING, (reader)who), 0);
         /* Without a copy there is one wait: of the threads, for the consumer. */
         const dropped last = who == SLOTS_UNIFIED ? DROP_COPIED : DROP_READY;
         for (int which = DROP_COPIED; which <= (int)last; which++) {
-            int found = run_process(&made, (dropped)which, (reader)who);
+            int found = run_process(&set, (dropped)which, (reader)who);
             if (found != WRONG && found != RACE)
                 fail_msg("wait %d of %s was taken out, and the process ended with %d", which,
                          readers[who], found);
         }
     }
-    made_remove(&made);
+    set_remove(&set);
 }
 
 int main(void) {

@@ -36,11 +36,10 @@ static size_t names_in(const char *path) {
 static void pack(const char *out, const set_spec *spec, bool force, bool *continues) {
     ff_output *output;
     const char *folder;
-    ff_writer_result result;
     assert_ok(ff_output_open(&output, out, FF_OUTPUT_NEW_OR_CONTINUE, force, error));
     if (continues) *continues = ff_output_continues(output);
     assert_ok(ff_output_split(output, "", &folder, error));
-    set_write(spec, folder, &result);
+    assert_ok(set_write(spec, folder, NULL, error));
     assert_ok(ff_output_commit(output, error));
     ff_output_close(&output);
 }
@@ -82,12 +81,11 @@ static void several_splits(void **state) {
     char *parent = new_folder(), *out = join(parent, "out");
     ff_output *output;
     const char *folder;
-    ff_writer_result result;
     assert_ok(ff_output_open(&output, out, FF_OUTPUT_NEW_OR_CONTINUE, false, error));
     assert_ok(ff_output_split(output, "train", &folder, error));
-    set_write(&base, folder, &result);
+    assert_ok(set_write(&base, folder, NULL, error));
     assert_ok(ff_output_split(output, "test", &folder, error));
-    set_write(&base, folder, &result);
+    assert_ok(set_write(&base, folder, NULL, error));
     assert_false(there(out));
     assert_ok(ff_output_commit(output, error));
     ff_output_close(&output);
@@ -126,7 +124,6 @@ static void second_writer_is_refused(void **state) {
     char *partial = join(parent, "out.partial");
     ff_output *output, *second;
     const char *folder;
-    ff_writer_result result;
     assert_ok(ff_output_open(&output, out, FF_OUTPUT_NEW_OR_CONTINUE, false, error));
     assert_int_equal(open_elsewhere(out), FF_USAGE);
     assert_fails(ff_output_open(&second, out, FF_OUTPUT_NEW_OR_CONTINUE, false, error), FF_USAGE,
@@ -134,7 +131,7 @@ static void second_writer_is_refused(void **state) {
     /* The refused ones have not touched the first one's folder. */
     assert_true(there(partial));
     assert_ok(ff_output_split(output, "", &folder, error));
-    set_write(&base, folder, &result);
+    assert_ok(set_write(&base, folder, NULL, error));
     assert_int_equal(open_elsewhere(out), FF_USAGE);
     assert_ok(ff_output_commit(output, error));
     ff_output_close(&output);
@@ -154,9 +151,9 @@ static void start(const char *out, const set_spec *spec, uint64_t blocks) {
     ff_metadata metadata;
     assert_ok(ff_output_open(&output, out, FF_OUTPUT_NEW_OR_CONTINUE, false, error));
     assert_ok(ff_output_split(output, "", &folder, error));
-    set_metadata(spec, &metadata);
+    assert_ok(set_metadata(spec, &metadata, error));
     assert_ok(ff_writer_open(&writer, folder, &metadata, NULL, error));
-    set_append(spec, &metadata, writer, blocks);
+    assert_ok(packed_append(writer, &metadata, blocks, set_add, spec, error));
     ff_writer_close(&writer);
     ff_metadata_free(&metadata);
     ff_output_close(&output);

@@ -67,8 +67,7 @@ static void must_be_found(const char *folder, const char *what, size_t at, unsig
 static void flip_everything(bool zstd) {
     set_spec spec = tiny(zstd);
     char *folder = new_folder();
-    ff_writer_result result;
-    set_write(&spec, folder, &result);
+    assert_ok(set_write(&spec, folder, NULL, error));
     set_check(&spec, folder, FF_VERIFY_FIRST);
     const char *const names[] = {"shard-000000.ffs", "shard-000001.ffs", "index.ffx"};
     for (size_t n = 0; n < sizeof names / sizeof *names; n++) {
@@ -113,7 +112,7 @@ static void truncations(void **state) {
         set_spec spec = tiny(zstd);
         char *folder = new_folder();
         ff_writer_result result;
-        set_write(&spec, folder, &result);
+        assert_ok(set_write(&spec, folder, &result, error));
         const char *const names[] = {"shard-000000.ffs", "shard-000001.ffs", "index.ffx"};
         for (size_t n = 0; n < sizeof names / sizeof *names; n++) {
             char *path = join(folder, names[n]);
@@ -165,7 +164,7 @@ static void reports_all(void **state) {
     char *folder = new_folder();
     ff_writer_result result;
     reports seen = {0};
-    set_write(&spec, folder, &result);
+    assert_ok(set_write(&spec, folder, &result, error));
     assert_ok(ff_verify_split(folder, 3, on_report, &seen, error));
     assert_int_equal(seen.problems, 0);
     assert_int_equal(seen.done, seen.total);
@@ -198,8 +197,7 @@ static void index_that_disagrees(void **state) {
             set_spec spec = tiny(zstd);
             spec.variable = false;
             char *folder = new_folder(), *path = join(folder, FF_INDEX_NAME);
-            ff_writer_result result;
-            set_write(&spec, folder, &result);
+            assert_ok(set_write(&spec, folder, NULL, error));
             size_t length;
             uint8_t *bytes = read_whole(path, &length);
             ff_index_header header;
@@ -255,12 +253,11 @@ static void shard_shrinks_while_open(void **state) {
         set_spec spec = tiny(zstd);
         spec.height = spec.width = 60;
         char *folder = new_folder(), *path = join(folder, "shard-000000.ffs");
-        ff_writer_result result;
         ff_dataset *dataset;
         ff_reader *reader;
         ff_view view;
         ff_entry entry;
-        set_write(&spec, folder, &result);
+        assert_ok(set_write(&spec, folder, NULL, error));
         assert_ok(ff_dataset_open(&dataset, folder, FF_VERIFY_ALWAYS, error));
         assert_ok(ff_reader_open(&reader, dataset, error));
         uint64_t number = 0;

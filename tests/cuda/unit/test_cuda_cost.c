@@ -5,7 +5,7 @@
 
 #include "loader/cuda/kernels.h"
 #include "loader/device/host_stream.h"
-#include "tests/unit/make_dataset.h"
+#include "tests/unit/format_set.h"
 #include "train/feed.h"
 #include "train/groups.h"
 #include "train/models/models.h"
@@ -265,17 +265,15 @@ static void banks_are_by_hand(void **state) {
 /* ---- the batch ---- */
 
 static void check_batch(ff_dtype dtype, const char *text, const char *what, double bytes) {
-    made_dataset made = made_defaults(16);
-    ff_dataset *dataset;
+    set_spec set = plain_set(16);
     ff_feed *feed;
     machine m;
     net n;
     ff_costs costs;
     ff_recording *recording;
-    made.dtype = dtype;
-    made.height = made.width = 16;
-    assert_ok(made_write(&made, error));
-    assert_ok(ff_dataset_open(&dataset, made.folder, FF_VERIFY_FIRST, error));
+    set.dtype = dtype;
+    set.height = set.width = 16;
+    ff_dataset *dataset = open_new_set(&set);
     open_machine(&m, &ff_library_plain, 0, 1);
     ff_compute *compute = open_cuda(&m, FF_PRECISION_F16);
     open_bare(&n, &forms[2], compute);
@@ -305,7 +303,7 @@ static void check_batch(ff_dtype dtype, const char *text, const char *what, doub
     close_net(&n);
     close_machine(&m);
     ff_dataset_close(&dataset);
-    made_remove(&made);
+    set_remove(&set);
 }
 
 /* 4 samples of 3x16x16 to 8 channels of f16: 64 bytes of parameters a row written and read, a
