@@ -10,39 +10,16 @@ import struct
 import subprocess
 import sys
 import tarfile
-import tempfile
 import zipfile
 import zlib
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
-import tap  # noqa: E402
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import archives  # noqa: E402
+from archives import FFINSPECT, Image, ids, numpy, run  # noqa: E402
 from tap import files_of, ok  # noqa: E402
 
-try:
-    import numpy
-    from PIL import Image
-except ImportError as missing:
-    tap.skip("archives", "this Python has no %s" % missing.name)
-    tap.finish()
-
-FFPACK = os.path.join(tap.BUILD, "ffpack")
-FFINSPECT = os.path.join(tap.BUILD, "ffinspect")
-scratch = tempfile.mkdtemp(prefix="archive-")
-os.chdir(scratch)
 random.seed(7)
 OPTIONS = ["--resize", "24x20", "--mean", ".5,.5,.5", "--std", ".2,.2,.2", "--shard-size", "64K"]
-
-
-def run(*arguments):
-    done = subprocess.run([FFPACK, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-    return done.returncode, done.stderr.decode(errors="replace")
-
-
-def ids(folder):
-    done = subprocess.run([FFINSPECT, folder, "--json", "--verify"], stdout=subprocess.PIPE)
-    lines = [line.strip() for line in done.stdout.decode().splitlines()]
-    return done.returncode, [line for line in lines if line.startswith(('"content"', '"source"', '"transform"'))
-                             and '": "' in line and len(line) > 40]
 
 
 def npy(folder, name):
@@ -262,6 +239,4 @@ for name in ["a.tar.gz", "a.tar.zst", "a.zip"]:
     code, said = run("noise-" + name, "-o", "noise", *OPTIONS)
     ok(code == 65 and not os.path.exists("noise"), "%s with noise in it is refused" % name, "%d %s" % (code, said))
 
-os.chdir("/")
-shutil.rmtree(scratch)
-tap.finish()
+archives.finish()

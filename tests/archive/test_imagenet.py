@@ -7,43 +7,19 @@ import os
 import random
 import shutil
 import struct
-import subprocess
 import sys
 import tarfile
-import tempfile
 import zlib
 
 here = os.path.dirname(os.path.abspath(__file__))
-sys.path.insert(0, os.path.join(here, ".."))
-import tap  # noqa: E402
+sys.path.insert(0, here)
+import archives  # noqa: E402
+from archives import Image, ids, numpy, run  # noqa: E402
 from tap import ok  # noqa: E402
 
-try:
-    import numpy
-    from PIL import Image
-except ImportError as missing:
-    tap.skip("ImageNet", "this Python has no %s" % missing.name)
-    tap.finish()
-
-FFPACK = os.path.join(tap.BUILD, "ffpack")
-FFINSPECT = os.path.join(tap.BUILD, "ffinspect")
-scratch = tempfile.mkdtemp(prefix="imagenet-")
-os.chdir(scratch)
 random.seed(3)
 OPTIONS = ["--resize", "20x16", "--mean", ".5,.5,.5", "--std", ".2,.2,.2", "--shard-size", "32K"]
 WNIDS = {1: "n01440764", 2: "n02119789", 4: "n01443537", 5: "n09999999"}  # as meta.mat has them
-
-
-def run(*arguments):
-    done = subprocess.run([FFPACK, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-    return done.returncode, done.stderr.decode(errors="replace")
-
-
-def ids(folder):
-    done = subprocess.run([FFINSPECT, folder, "--json", "--verify"], stdout=subprocess.PIPE)
-    lines = [line.strip() for line in done.stdout.decode().splitlines()]
-    return done.returncode, [line for line in lines if line.startswith(('"content"', '"source"', '"transform"'))
-                             and len(line) > 40]
 
 
 def image(index):
@@ -185,6 +161,4 @@ for meta in ["meta.mat", "meta-uncompressed.mat"]:
             crashed.append((trial, code, said))
     ok(not crashed and whole < 250, "%s, broken in 300 ways: a sentence or the classes" % meta, crashed[:3])
 
-os.chdir("/")
-shutil.rmtree(scratch)
-tap.finish()
+archives.finish()

@@ -9,8 +9,10 @@ import subprocess
 import sys
 import tempfile
 
-BUILD = os.environ.get("BUILD", "build")
-FFPACK, FFINSPECT = f"{BUILD}/ffpack", f"{BUILD}/ffinspect"
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+import tap  # noqa: E402
+
+FFPACK, FFINSPECT = f"{tap.BUILD}/ffpack", f"{tap.BUILD}/ffinspect"
 
 
 def flip_in_copy(job):
@@ -41,7 +43,7 @@ def flip_in_copy(job):
 
 
 def main():
-    flips = int(os.environ.get("FF_FLIPS", "200" if os.environ.get("SANITIZE") else "10000"))
+    flips = int(os.environ.get("FF_FLIPS", "200" if tap.SANITIZE else "10000"))
     work = tempfile.mkdtemp(prefix="ffflip")
     drawn = random.Random(3)
     os.makedirs(f"{work}/source")
@@ -59,12 +61,9 @@ def main():
         jobs += [(out, flips // 2 // workers, f"{name}{i}", work) for i in range(workers)]
     with concurrent.futures.ThreadPoolExecutor(workers) as pool:
         missed = [line for lines in pool.map(flip_in_copy, jobs) for line in lines]
-    print(f"{'not ok' if missed else 'ok'} - each of {sum(job[1] for job in jobs)} random bit flips is found")
-    for line in missed[:5]:
-        print("#", line)
-    print("1..1")
+    tap.ok(not missed, f"each of {sum(job[1] for job in jobs)} random bit flips is found", missed)
     shutil.rmtree(work)
-    sys.exit(len(missed) > 0)
+    tap.finish()
 
 
 main()

@@ -12,21 +12,14 @@ import subprocess
 import sys
 import tempfile
 
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+here = os.path.dirname(os.path.abspath(__file__))
+sys.path[:0] = [here, os.path.join(here, "..")]
+import tap  # noqa: E402
 from disk_model import Disk, read_trace  # noqa: E402
+from tap import files_of, ok  # noqa: E402
 
-BUILD = os.environ.get("BUILD", "build")
-FFPACK, FFINSPECT = f"{BUILD}/ffpack", f"{BUILD}/ffinspect"
-SHIM = f"{BUILD}/tests/crash.so"
-count = failures = 0
-
-
-def tap(ok, name, detail=""):
-    global count, failures
-    count += 1
-    failures += not ok
-    print(("ok" if ok else "not ok") + f" {count} - {name}" + (f"\n# {detail}" if detail and not ok else ""))
-    sys.stdout.flush()
+FFPACK, FFINSPECT = f"{tap.BUILD}/ffpack", f"{tap.BUILD}/ffinspect"
+SHIM = tap.program("crash.so")
 
 
 def make_source(path, train=5):
@@ -38,15 +31,6 @@ def make_source(path, train=5):
             file.write(struct.pack(">IIII", 0x803, count, 20, 20) + pixels)
         with open(f"{path}/{prefix}-labels-idx1-ubyte", "wb") as file:
             file.write(struct.pack(">II", 0x801, count) + bytes(i % 3 for i in range(count)))
-
-
-def tree_of(path):
-    found = {}
-    for folder, _, files in os.walk(path):
-        for name in files:
-            full = os.path.join(folder, name)
-            found[os.path.relpath(full, path)] = open(full, "rb").read()
-    return found
 
 
 def write_tree(root, tree):
@@ -69,10 +53,10 @@ class Scenario:
         self.work = tempfile.mkdtemp(prefix="ffcrash")
         self.verdicts = {}
         root = self.fresh()
-        self.before = tree_of(f"{root}/out") if os.path.exists(f"{root}/out") else None
+        self.before = files_of(f"{root}/out") if os.path.exists(f"{root}/out") else None
         result = self.run(root)
         assert result.returncode == 0, result.stderr
-        self.expected = tree_of(f"{root}/out")
+        self.expected = files_of(f"{root}/out")
         assert self.expected and self.expected != self.before
 
     def fresh(self):
@@ -100,7 +84,7 @@ class Scenario:
         """None where the state below root is right, else why not."""
         out = f"{root}/out"
         if os.path.exists(out):
-            found = tree_of(out)
+            found = files_of(out)
             if found != self.expected and found != self.before:
                 return "OUT is neither the old set nor the new one"
             if subprocess.run([FFINSPECT, out, "--verify"], capture_output=True).returncode:
@@ -114,12 +98,12 @@ class Scenario:
         if finished:
             left = [name for name in os.listdir(root) if name.endswith(".partial")]
             return f"exit 0, but {left[0]} is there" if left else None
-        if os.path.exists(out) and tree_of(out) == self.expected and "--force" not in self.options:
+        if os.path.exists(out) and files_of(out) == self.expected and "--force" not in self.options:
             return None
         again = self.run(root)
         if again.returncode:
             return f"the same command fails: {again.stderr.strip()}"
-        if tree_of(out) != self.expected:
+        if files_of(out) != self.expected:
             return "the same command gives other bytes"
         return None
 
@@ -183,8 +167,8 @@ class Scenario:
     def test(self):
         root = self.fresh()
         result, operations = self.traced(root)
-        tap(result.returncode == 0 and len(operations) > 10, f"{self.name}: a recorded run succeeds",
-            result.stderr)
+        ok(result.returncode == 0 and len(operations) > 10, f"{self.name}: a recorded run succeeds",
+           result.stderr)
         kinds = {kind: sum(op[0] == kind for op in operations) for kind in "WSR"}
         wrong = []
         for at in range(1, len(operations) + 1):
@@ -198,15 +182,15 @@ class Scenario:
                 if why:
                     wrong.append(f"killed at {at}: {why}")
                 shutil.rmtree(killed)
-        tap(not wrong, f"{self.name}: killed at each of {len(operations)} operations {kinds}",
-            "; ".join(wrong[:3]))
+        ok(not wrong, f"{self.name}: killed at each of {len(operations)} operations {kinds}",
+           "; ".join(wrong[:3]))
         why, states = self.replay(root, operations)
-        tap(why is None, f"{self.name}: {states} crash states of a disk that drops unsynced writes", why)
+        ok(why is None, f"{self.name}: {states} crash states of a disk that drops unsynced writes", why)
         syncs = [i for i, operation in enumerate(operations) if operation[0] == "S"]
         blind = [f"{i + 1} ({operations[i][1][len(root):] or '/'})" for i in syncs
                  if self.replay(root, operations, left_out=i)[0] is None]
-        tap(not blind, f"{self.name}: leaving out any one of {len(syncs)} fsyncs is found",
-            "not needed, it seems: " + ", ".join(blind))
+        ok(not blind, f"{self.name}: leaving out any one of {len(syncs)} fsyncs is found",
+           "not needed, it seems: " + ", ".join(blind))
         shutil.rmtree(self.work)
 
 
@@ -235,7 +219,7 @@ class Append(Scenario):
         return [FFPACK, "append", f"{root}/out", self.source, "--jobs", "1"] + self.options
 
     def judge(self, root, finished):
-        found = tree_of(f"{root}/out") if os.path.exists(f"{root}/out") else {}
+        found = files_of(f"{root}/out") if os.path.exists(f"{root}/out") else {}
         if found == self.expected:
             return None
         if finished:
@@ -251,16 +235,16 @@ class Append(Scenario):
         again = self.run(root)
         if again.returncode:
             return f"the same command fails: {again.stderr.strip()}"
-        return None if tree_of(f"{root}/out") == self.expected else "the same command gives other bytes"
+        return None if files_of(f"{root}/out") == self.expected else "the same command gives other bytes"
 
 
 def main():
     if not os.path.exists(SHIM):
-        tap(False, "the crash shim is built", SHIM)
-        sys.exit(1)
-    if os.environ.get("SANITIZE"):
-        print("1..1\nok 1 - a killed disk # SKIP a preloaded shim and a sanitizer do not go together")
-        return
+        ok(False, "the crash shim is built", SHIM)
+        tap.finish()
+    if tap.SANITIZE:
+        tap.skip("a killed disk", "a preloaded shim and a sanitizer do not go together")
+        tap.finish()
     work = tempfile.mkdtemp(prefix="ffcrash")
     source = f"{work}/source"
     make_source(source)
@@ -293,9 +277,8 @@ def main():
 
     Merge("merge", source, parts, []).test()
     Append("append", source, first_generation, []).test()
-    print(f"1..{count}")
     shutil.rmtree(work)
-    sys.exit(failures > 0)
+    tap.finish()
 
 
 main()

@@ -13,8 +13,11 @@ import tarfile
 import tempfile
 import time
 
-BUILD = os.environ.get("BUILD", "build")
-FFPACK, FFINSPECT = f"{BUILD}/ffpack", f"{BUILD}/ffinspect"
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+import tap  # noqa: E402
+from tap import files_of  # noqa: E402
+
+FFPACK = f"{tap.BUILD}/ffpack"
 
 
 def make_source(path, count):
@@ -25,11 +28,6 @@ def make_source(path, count):
             file.write(struct.pack(">IIII", 0x803, items, 28, 28) + drawn.randbytes(items * 784))
         with open(f"{path}/{prefix}-labels-idx1-ubyte", "wb") as file:
             file.write(struct.pack(">II", 0x801, items) + bytes(i % 10 for i in range(items)))
-
-
-def tree_of(path):
-    return {os.path.relpath(os.path.join(folder, name), path): open(os.path.join(folder, name), "rb").read()
-            for folder, _, files in os.walk(path) for name in files}
 
 
 def make_archive(path, count):
@@ -57,7 +55,7 @@ def run_killed(command, seconds):
     process.wait()
 
 
-def kill(number, name, place, arguments, kills, left_out=0):
+def kill(name, place, arguments, kills, left_out=0):
     os.makedirs(place)
     out = f"{place}/out"
     command = [FFPACK, *arguments, "-o", out, "--jobs", "2"]
@@ -65,7 +63,7 @@ def kill(number, name, place, arguments, kills, left_out=0):
     done = subprocess.run(command, capture_output=True, text=True)
     seconds = time.monotonic() - began
     assert done.returncode == 0, done.stderr
-    expected = tree_of(place)
+    expected = files_of(place)
     shutil.rmtree(place)
     os.makedirs(place)
     drawn = random.Random(11)
@@ -77,11 +75,11 @@ def kill(number, name, place, arguments, kills, left_out=0):
         run_killed(command, drawn.uniform(0, seconds * 1.1))
         if os.path.exists(out):
             whole += 1
-            if tree_of(place) != expected:
+            if files_of(place) != expected:
                 wrong.append(f"run {run}: OUT is there with other bytes")
         else:
             shards = os.path.exists(f"{out}.partial") and any(
-                path.endswith((".ffs", ".pending")) for path in tree_of(f"{out}.partial"))
+                path.endswith((".ffs", ".pending")) for path in files_of(f"{out}.partial"))
             part += shards
             nothing += not shards
             if run % 3 == 0:  # killed once more on the way
@@ -90,37 +88,33 @@ def kill(number, name, place, arguments, kills, left_out=0):
                 again = subprocess.run(command, capture_output=True, text=True)
                 if again.returncode:
                     wrong.append(f"run {run}: the same command fails: {again.stderr.strip()}")
-            found = tree_of(place)
+            found = files_of(place)
             if found != expected:
                 other = [path for path in {*found, *expected} if found.get(path) != expected.get(path)]
                 wrong.append(f"run {run}: completed to other bytes in {sorted(other)}")
         shutil.rmtree(place)
         os.makedirs(place)
-    ok = not wrong and part > 0
-    print(f"{'ok' if ok else 'not ok'} {number} - {name}: {kills} runs killed with -9: {nothing} left nothing, {part} a "
-          f"part that was completed, {whole} the whole set; a run takes {seconds:.2f} s")
-    for line in wrong[:5]:
-        print("#", line)
-    return ok
+    tap.ok(not wrong and part > 0,
+           f"{name}: {kills} runs killed with -9: {nothing} left nothing, {part} a part that was completed, "
+           f"{whole} the whole set; a run takes {seconds:.2f} s", wrong)
 
 
 def main():
     kills = int(os.environ.get("FF_KILLS", "200"))
     work = tempfile.mkdtemp(prefix="ffkill")
     make_source(f"{work}/source", 12000)
-    good = kill(1, "IDX", f"{work}/place", [f"{work}/source", "--shard-size", "2M"], kills)
-    good &= kill(2, "IDX as u8, counted while it is packed", f"{work}/place8",
-                 [f"{work}/source", "--dtype", "u8", "--shard-size", "512K"], kills // 2)
+    kill("IDX", f"{work}/place", [f"{work}/source", "--shard-size", "2M"], kills)
+    kill("IDX as u8, counted while it is packed", f"{work}/place8",
+         [f"{work}/source", "--dtype", "u8", "--shard-size", "512K"], kills // 2)
     archive = f"{work}/images.tar.gz"
     if make_archive(archive, 1200):
-        good &= kill(3, "a .tar.gz of splits, some images left out, zstd", f"{work}/place2",
-                     [archive, "--on-error", "skip", "--compress", "zstd", "--shard-size", "256K", "--resize", "32x32"],
-                     kills // 3, 1200 // 50)
+        kill("a .tar.gz of splits, some images left out, zstd", f"{work}/place2",
+             [archive, "--on-error", "skip", "--compress", "zstd", "--shard-size", "256K", "--resize", "32x32"],
+             kills // 3, 1200 // 50)
     else:
-        print("ok 3 - a .tar.gz # SKIP this Python has no numpy and PIL")
-    print("1..3")
+        tap.skip("a .tar.gz", "this Python has no numpy and PIL")
     shutil.rmtree(work)
-    sys.exit(not good)
+    tap.finish()
 
 
 main()
