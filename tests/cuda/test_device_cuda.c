@@ -140,13 +140,13 @@ static void every_entry_works_on_its_own_device(void **state) {
 
 static void every_call_that_fails_is_named(void **state) {
     (void)state;
-    ff_error error = {0};
-    assert_int_equal(scenario(0, 0, &error), FF_OK);
+    ff_error failure = {0};
+    assert_ok(scenario(0, 0, error));
     int used = calls_of_use, calls = fake.calls, unnamed = 0;
     assert_true(used > 50 && calls > used);
     for (int at = 1; at <= calls; at++) {
         error = (ff_error){0};
-        ff_status status = scenario(at, OTHER, &error);
+        ff_status status = scenario(at, OTHER, &failure);
         if (at > used) { /* releasing reports nothing */
             assert_int_equal(status, FF_OK);
             continue;
@@ -159,9 +159,9 @@ static void every_call_that_fails_is_named(void **state) {
         snprintf(sentence, sizeof sentence, "%s failed: as it was told (cudaErrorOfTheFake)",
                  fake.failed);
         assert_int_equal(status, FF_FAILED);
-        if (!strstr(error.message, sentence)) fail_msg("%s: %s", fake.failed, error.message);
+        if (!strstr(failure.message, sentence)) fail_msg("%s: %s", fake.failed, failure.message);
         if (strcmp(fake.failed, "cudaGetDeviceCount") != 0)
-            assert_non_null(strstr(error.message, "cuda:1: "));
+            assert_non_null(strstr(failure.message, "cuda:1: "));
         if (fake.held) fail_msg("%s left %d things", fake.failed, fake.held);
     }
     /* event_done, twice two calls, and the graph that capture_end no longer needs. */
@@ -171,23 +171,23 @@ static void every_call_that_fails_is_named(void **state) {
 static void memory_that_is_not_there_is_counted(void **state) {
     (void)state;
     fake = (fake_cudart){.device = DEVICE};
-    ff_error error = {0};
+    ff_error failure = {0};
     ff_device *device;
     void *memory = &device;
-    assert_int_equal(ff_device_cuda_create(&device, DEVICE, &error), FF_OK);
-    assert_int_equal(device->table->allocate(device, &memory, 6000, "the weights", &error),
+    assert_ok(ff_device_cuda_create(&device, DEVICE, error));
+    assert_int_equal(device->table->allocate(device, &memory, 6000, "the weights", &failure),
                      FF_NO_MEMORY);
     assert_null(memory);
-    assert_string_equal(error.message, "cuda:1: the weights needs 6000 bytes of device memory; "
-                                       "1000 of 5000 are free");
+    assert_string_equal(failure.message, "cuda:1: the weights needs 6000 bytes of device memory; "
+                                         "1000 of 5000 are free");
     fake.fail_at = fake.calls + 2;
     fake.fail_with = OUT_OF_MEMORY;
-    assert_int_equal(device->table->allocate_pinned(device, &memory, 70, "the ring", &error),
+    assert_int_equal(device->table->allocate_pinned(device, &memory, 70, "the ring", &failure),
                      FF_NO_MEMORY);
     assert_null(memory);
-    assert_string_equal(error.message, "70 bytes of pinned memory for the ring: cuda:1: "
-                                       "cudaHostAlloc failed: out of memory "
-                                       "(cudaErrorMemoryAllocation)");
+    assert_string_equal(failure.message, "70 bytes of pinned memory for the ring: cuda:1: "
+                                         "cudaHostAlloc failed: out of memory "
+                                         "(cudaErrorMemoryAllocation)");
     ff_device_destroy(&device);
     assert_int_equal(fake.last_error, 0);
 }
@@ -195,17 +195,17 @@ static void memory_that_is_not_there_is_counted(void **state) {
 static void devices_are_described_and_counted(void **state) {
     (void)state;
     fake = (fake_cudart){.device = DEVICE};
-    ff_error error = {0};
+    ff_error failure = {0};
     ff_device *device = NULL;
     ff_cuda_properties is;
-    assert_int_equal(ff_device_cuda_properties(2, &is, &error), FF_OK);
+    assert_ok(ff_device_cuda_properties(2, &is, error));
     assert_string_equal(is.name, "fake 2");
     assert_string_equal(is.bus, "0000:02:00.0");
     assert_true(is.major == 9 && is.minor == 0 && is.multiprocessors == 132);
     assert_true(is.runtime == 13000 && is.driver == 13010);
-    assert_int_equal(ff_device_cuda_create(&device, 3, &error), FF_USAGE);
-    assert_string_equal(error.message, "cuda:3: there are 3 CUDA devices, counted from 0");
-    assert_int_equal(ff_device_cuda_create(&device, -2, &error), FF_USAGE);
+    assert_int_equal(ff_device_cuda_create(&device, 3, &failure), FF_USAGE);
+    assert_string_equal(failure.message, "cuda:3: there are 3 CUDA devices, counted from 0");
+    assert_int_equal(ff_device_cuda_create(&device, -2, &failure), FF_USAGE);
     assert_null(device);
     assert_int_equal(fake.current, 0); /* nothing was made current, so no context came to be */
 }

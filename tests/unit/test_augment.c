@@ -9,8 +9,7 @@
 
 static ff_augment_spec parse(const char *text) {
     ff_augment_spec spec;
-    ff_error error;
-    assert_int_equal(ff_augment_parse(&spec, text, &error), FF_OK);
+    assert_ok(ff_augment_parse(&spec, text, error));
     return spec;
 }
 
@@ -426,21 +425,21 @@ static void bad_text(void **state) {
 static void checks(void **state) {
     (void)state;
     ff_augment_spec spec = parse("crop=4");
-    assert_int_equal(ff_augment_check(&spec, 32, 32, 40, 40, NULL), FF_OK);
+    assert_ok(ff_augment_check(&spec, 32, 32, 40, 40, error));
     assert_int_equal(ff_augment_check(&spec, 32, 32, 41, 40, NULL), FF_USAGE);
     assert_int_equal(ff_augment_check(&spec, 32, 32, 40, 41, NULL), FF_USAGE);
     assert_int_equal(ff_augment_check(&spec, 32, 32, 32, 0, NULL), FF_USAGE);
     spec = parse("crop=4:reflect");
-    assert_int_equal(ff_augment_check(&spec, 5, 5, 5, 5, NULL), FF_OK);
+    assert_ok(ff_augment_check(&spec, 5, 5, 5, 5, error));
     assert_int_equal(ff_augment_check(&spec, 4, 5, 4, 4, NULL), FF_USAGE);
     assert_int_equal(ff_augment_check(&spec, 5, 4, 4, 4, NULL), FF_USAGE);
     spec = parse("none");
     assert_int_equal(ff_augment_check(&spec, 32, 32, 33, 32, NULL), FF_USAGE);
     spec = parse("rrc=224");
-    assert_int_equal(ff_augment_check(&spec, 1, 1, 224, 224, NULL), FF_OK);
+    assert_ok(ff_augment_check(&spec, 1, 1, 224, 224, error));
     assert_int_equal(ff_augment_check(&spec, 1, 1, 224, 0, NULL), FF_USAGE);
     spec = parse("resize=256");
-    assert_int_equal(ff_augment_check(&spec, 10, 20, 256, 512, NULL), FF_OK);
+    assert_ok(ff_augment_check(&spec, 10, 20, 256, 512, error));
     assert_int_equal(ff_augment_check(&spec, 10, 20, 257, 512, NULL), FF_USAGE);
     assert_int_equal(ff_augment_check(&spec, 10, 20, 256, 513, NULL), FF_USAGE);
 }

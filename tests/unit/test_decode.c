@@ -64,7 +64,7 @@ static file make_png(uint32_t width, uint32_t height, uint8_t depth, uint8_t col
 
 static ff_decoder *make_decoder(void) {
     ff_decoder *decoder;
-    assert_int_equal(ff_decoder_create(&decoder, NULL), FF_OK);
+    assert_ok(ff_decoder_create(&decoder, error));
     return decoder;
 }
 
@@ -116,26 +116,20 @@ static void test_probe(void **unused) {
     (void)unused;
     ff_image_info info;
     file jpeg = make_jpeg(31, 17, &as_420);
-    assert_int_equal(ff_decode_probe(jpeg.bytes, jpeg.length,
-                                     &(ff_decode_options){.pixel_limit = FF_PIXEL_LIMIT}, &info,
-                                     NULL),
-                     FF_OK);
+    assert_ok(ff_decode_probe(jpeg.bytes, jpeg.length,
+                              &(ff_decode_options){.pixel_limit = FF_PIXEL_LIMIT}, &info, error));
     assert_string_equal(info.kind, "JPEG");
     assert_true(info.width == 31 && info.height == 17 && info.channels == 3);
     free_file(&jpeg);
     jpeg = make_jpeg(5, 9, &as_grey);
-    assert_int_equal(ff_decode_probe(jpeg.bytes, jpeg.length,
-                                     &(ff_decode_options){.pixel_limit = FF_PIXEL_LIMIT}, &info,
-                                     NULL),
-                     FF_OK);
+    assert_ok(ff_decode_probe(jpeg.bytes, jpeg.length,
+                              &(ff_decode_options){.pixel_limit = FF_PIXEL_LIMIT}, &info, error));
     assert_true(info.width == 5 && info.height == 9 && info.channels == 1);
     free_file(&jpeg);
     static const uint8_t raw[] = {0, 0x80};
     file png = make_png(1, 1, 1, 0, NULL, 0, raw, 2);
-    assert_int_equal(ff_decode_probe(png.bytes, png.length,
-                                     &(ff_decode_options){.pixel_limit = FF_PIXEL_LIMIT}, &info,
-                                     NULL),
-                     FF_OK);
+    assert_ok(ff_decode_probe(png.bytes, png.length,
+                              &(ff_decode_options){.pixel_limit = FF_PIXEL_LIMIT}, &info, error));
     assert_string_equal(info.kind, "PNG");
     assert_true(info.width == 1 && info.height == 1 && info.channels == 1);
     free_file(&png);
@@ -145,9 +139,8 @@ static void test_pixel_limit(void **unused) {
     (void)unused;
     file jpeg = make_jpeg(20, 10, &as_444);
     ff_image_info info;
-    assert_int_equal(ff_decode_probe(jpeg.bytes, jpeg.length,
-                                     &(ff_decode_options){.pixel_limit = 200}, &info, NULL),
-                     FF_OK);
+    assert_ok(ff_decode_probe(jpeg.bytes, jpeg.length, &(ff_decode_options){.pixel_limit = 200},
+                              &info, error));
     assert_refused(&jpeg, 199, "20 x 10 pixels, more than the limit of 199");
     free_file(&jpeg);
     /* 100,000 x 100,000 pixels (of GIF and WebP the most that fits), said in a few bytes. */
@@ -294,29 +287,25 @@ static void test_modes(void **unused) {
     ff_image image = {0};
     file png = make_png(4, 1, 1, 3, palette, sizeof palette, raw, sizeof raw);
     const uint64_t limit = FF_PIXEL_LIMIT;
-    assert_int_equal(ff_decode(decoder, png.bytes, png.length,
-                               &(ff_decode_options){.mode = FF_MODE_RGB, .pixel_limit = limit},
-                               NULL, &image, NULL),
-                     FF_OK);
+    assert_ok(ff_decode(decoder, png.bytes, png.length,
+                        &(ff_decode_options){.mode = FF_MODE_RGB, .pixel_limit = limit}, NULL,
+                        &image, error));
     assert_int_equal(image.channels, 3);
     assert_memory_equal(image.pixels, rgb, 12);
-    assert_int_equal(ff_decode(decoder, png.bytes, png.length,
-                               &(ff_decode_options){.mode = FF_MODE_NATIVE, .pixel_limit = limit},
-                               NULL, &image, NULL),
-                     FF_OK);
+    assert_ok(ff_decode(decoder, png.bytes, png.length,
+                        &(ff_decode_options){.mode = FF_MODE_NATIVE, .pixel_limit = limit}, NULL,
+                        &image, error));
     assert_int_equal(image.channels, 3);
-    assert_int_equal(ff_decode(decoder, png.bytes, png.length,
-                               &(ff_decode_options){.mode = FF_MODE_GRAY, .pixel_limit = limit},
-                               NULL, &image, NULL),
-                     FF_OK);
+    assert_ok(ff_decode(decoder, png.bytes, png.length,
+                        &(ff_decode_options){.mode = FF_MODE_GRAY, .pixel_limit = limit}, NULL,
+                        &image, error));
     assert_int_equal(image.channels, 1);
     assert_memory_equal(image.pixels, gray, 4);
     free_file(&png);
     png = make_png(4, 1, 1, 0, NULL, 0, raw, sizeof raw);
-    assert_int_equal(ff_decode(decoder, png.bytes, png.length,
-                               &(ff_decode_options){.mode = FF_MODE_NATIVE, .pixel_limit = limit},
-                               NULL, &image, NULL),
-                     FF_OK);
+    assert_ok(ff_decode(decoder, png.bytes, png.length,
+                        &(ff_decode_options){.mode = FF_MODE_NATIVE, .pixel_limit = limit}, NULL,
+                        &image, error));
     assert_int_equal(image.channels, 1);
     assert_memory_equal(image.pixels, black_white, 4);
     free_file(&png);
@@ -341,18 +330,16 @@ static void test_nothing_stays_from_image_to_image(void **unused) {
     table[1] = 0xec; /* the quantization table becomes an application's marker */
     ff_decoder *decoder = make_decoder();
     ff_image image = {0};
-    ff_error error;
-    assert_int_equal(
-        ff_decode(decoder, jpeg.bytes, jpeg.length,
-                  &(ff_decode_options){.mode = FF_MODE_RGB, .pixel_limit = FF_PIXEL_LIMIT}, NULL,
-                  &image, &error),
-        FF_OK);
+    ff_error failure;
+    assert_ok(ff_decode(decoder, jpeg.bytes, jpeg.length,
+                        &(ff_decode_options){.mode = FF_MODE_RGB, .pixel_limit = FF_PIXEL_LIMIT},
+                        NULL, &image, error));
     assert_int_equal(
         ff_decode(decoder, broken.bytes, broken.length,
                   &(ff_decode_options){.mode = FF_MODE_RGB, .pixel_limit = FF_PIXEL_LIMIT}, NULL,
-                  &image, &error),
+                  &image, &failure),
         FF_BAD_DATA);
-    assert_non_null(strstr(error.message, "broken JPEG"));
+    assert_non_null(strstr(failure.message, "broken JPEG"));
     free_file(&jpeg);
     free_file(&broken);
     ff_image_free(&image);
@@ -371,18 +358,14 @@ static void test_warning(void **unused) {
     odd.length += 3;
     ff_decoder *decoder = make_decoder();
     ff_image image = {0}, odd_image = {0};
-    assert_int_equal(
-        ff_decode(decoder, odd.bytes, odd.length,
-                  &(ff_decode_options){.mode = FF_MODE_RGB, .pixel_limit = FF_PIXEL_LIMIT}, NULL,
-                  &odd_image, NULL),
-        FF_OK);
+    assert_ok(ff_decode(decoder, odd.bytes, odd.length,
+                        &(ff_decode_options){.mode = FF_MODE_RGB, .pixel_limit = FF_PIXEL_LIMIT},
+                        NULL, &odd_image, error));
     assert_non_null(ff_decoder_warning(decoder));
     assert_non_null(strstr(ff_decoder_warning(decoder), "3 extraneous bytes"));
-    assert_int_equal(
-        ff_decode(decoder, jpeg.bytes, jpeg.length,
-                  &(ff_decode_options){.mode = FF_MODE_RGB, .pixel_limit = FF_PIXEL_LIMIT}, NULL,
-                  &image, NULL),
-        FF_OK);
+    assert_ok(ff_decode(decoder, jpeg.bytes, jpeg.length,
+                        &(ff_decode_options){.mode = FF_MODE_RGB, .pixel_limit = FF_PIXEL_LIMIT},
+                        NULL, &image, error));
     assert_null(ff_decoder_warning(decoder));
     assert_memory_equal(image.pixels, odd_image.pixels, 16 * 16 * 3);
     free_file(&jpeg);
@@ -446,14 +429,13 @@ static void test_png_without_filter(void **unused) {
     for (uint8_t filter = 4; filter <= 6; filter++) {
         const uint8_t rows[] = {0, 10, filter, 20, 0, 30};
         file png = make_png(1, 3, 8, 0, NULL, 0, rows, sizeof rows);
-        ff_error error = {0};
+        ff_error failure = {0};
         ff_decode_options options = {.mode = FF_MODE_GRAY, .pixel_limit = FF_PIXEL_LIMIT};
         const ff_status status =
-            ff_decode(decoder, png.bytes, png.length, &options, NULL, &image, &error);
+            ff_decode(decoder, png.bytes, png.length, &options, NULL, &image, &failure);
         assert_int_equal(status, filter > 4 ? FF_BAD_DATA : FF_OK);
         options.allow_truncated = true;
-        assert_int_equal(ff_decode(decoder, png.bytes, png.length, &options, NULL, &image, &error),
-                         FF_OK);
+        assert_ok(ff_decode(decoder, png.bytes, png.length, &options, NULL, &image, error));
         assert_int_equal(image.pixels[0], 10);
         assert_int_equal(image.pixels[1], filter > 4 ? 0 : 30);
         assert_int_equal(image.pixels[2], filter > 4 ? 0 : 30);
@@ -471,7 +453,7 @@ static void test_upright_regions(void **unused) {
     const ff_image stored = {.pixels = pixels, .width = WIDTH, .height = HEIGHT, .channels = 1};
     ff_image upright = {0};
     for (unsigned orientation = 1; orientation <= 8; orientation++) {
-        assert_int_equal(ff_upright_turn(&stored, orientation, &upright, NULL), FF_OK);
+        assert_ok(ff_upright_turn(&stored, orientation, &upright, error));
         bool swaps = ff_upright_swaps(orientation);
         assert_int_equal(upright.width, swaps ? HEIGHT : WIDTH);
         assert_int_equal(upright.height, swaps ? WIDTH : HEIGHT);
@@ -514,15 +496,13 @@ static void test_turned_parts(void **unused) {
     for (uint8_t orientation = 1; orientation <= 8; orientation++) {
         bool swaps = ff_upright_swaps(orientation);
         file jpeg = make_turned_jpeg(swaps ? 90 : 200, swaps ? 200 : 90, orientation);
-        assert_int_equal(ff_decode(decoder, jpeg.bytes, jpeg.length, &options, NULL, &whole, NULL),
-                         FF_OK);
+        assert_ok(ff_decode(decoder, jpeg.bytes, jpeg.length, &options, NULL, &whole, error));
         assert_true(whole.width == 200 && whole.height == 90);
-        assert_int_equal(ff_image_reshape(&part, 200, 90, 3, NULL), FF_OK);
+        assert_ok(ff_image_reshape(&part, 200, 90, 3, error));
         memset(part.pixels, 0x55, 200 * 90 * 3);
         ff_decoder_destroy(&decoder); /* that holds the whole, as it is stored */
         decoder = make_decoder();
-        assert_int_equal(
-            ff_decode(decoder, jpeg.bytes, jpeg.length, &options, &needed, &part, NULL), FF_OK);
+        assert_ok(ff_decode(decoder, jpeg.bytes, jpeg.length, &options, &needed, &part, error));
         assert_true(part.width == 200 && part.height == 90);
         for (uint32_t y = needed.top; y < needed.top + needed.height; y++) {
             size_t at = (y * (size_t)200 + needed.left) * 3;
@@ -541,10 +521,10 @@ static void test_probe_upright(void **unused) {
     file jpeg = make_turned_jpeg(31, 17, 6);
     ff_decode_options options = {.pixel_limit = FF_PIXEL_LIMIT};
     ff_image_info info;
-    assert_int_equal(ff_decode_probe(jpeg.bytes, jpeg.length, &options, &info, NULL), FF_OK);
+    assert_ok(ff_decode_probe(jpeg.bytes, jpeg.length, &options, &info, error));
     assert_true(info.width == 31 && info.height == 17);
     options.exif = true;
-    assert_int_equal(ff_decode_probe(jpeg.bytes, jpeg.length, &options, &info, NULL), FF_OK);
+    assert_ok(ff_decode_probe(jpeg.bytes, jpeg.length, &options, &info, error));
     assert_true(info.width == 17 && info.height == 31);
     free_file(&jpeg);
 }
@@ -596,9 +576,9 @@ static void test_colours_and_greys(void **unused) {
     (void)unused;
     enum { COUNT = 256 };
     ff_image image = {0};
-    assert_int_equal(ff_image_reshape(&image, COUNT, 1, 1, NULL), FF_OK);
+    assert_ok(ff_image_reshape(&image, COUNT, 1, 1, error));
     for (int i = 0; i < COUNT; i++) image.pixels[i] = (uint8_t)(255 - i);
-    assert_int_equal(ff_image_to_rgb(&image, NULL), FF_OK);
+    assert_ok(ff_image_to_rgb(&image, error));
     for (int i = 0; i < 3 * COUNT; i++) assert_int_equal(image.pixels[i], 255 - i / 3);
     /* Some of all colours, and all whose sum ends in just a half. */
     uint32_t at_half = 0;
@@ -625,19 +605,16 @@ static void test_image_grows_only(void **unused) {
     ff_decoder *decoder = make_decoder();
     ff_image image = {0};
     file large = make_jpeg(64, 64, &as_420), small = make_jpeg(8, 8, &as_grey);
-    assert_int_equal(
-        ff_decode(decoder, large.bytes, large.length,
-                  &(ff_decode_options){.mode = FF_MODE_RGB, .pixel_limit = FF_PIXEL_LIMIT}, NULL,
-                  &image, NULL),
-        FF_OK);
+    assert_ok(ff_decode(decoder, large.bytes, large.length,
+                        &(ff_decode_options){.mode = FF_MODE_RGB, .pixel_limit = FF_PIXEL_LIMIT},
+                        NULL, &image, error));
     const uint8_t *pixels = image.pixels;
     for (int i = 0; i < 3; i++) {
         const file *of = i % 2 ? &large : &small;
-        assert_int_equal(
+        assert_ok(
             ff_decode(decoder, of->bytes, of->length,
                       &(ff_decode_options){.mode = FF_MODE_RGB, .pixel_limit = FF_PIXEL_LIMIT},
-                      NULL, &image, NULL),
-            FF_OK);
+                      NULL, &image, error));
         assert_ptr_equal(image.pixels, pixels);
     }
     free_file(&large);

@@ -9,8 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static ff_error error;
-
 typedef struct dots {
     uint8_t set[64][FF_FONT_HEIGHT];
     unsigned count, right;
@@ -65,7 +63,7 @@ static void long_names_are_cut(void **state) {
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
         for (unsigned width = 5; width < 80; width++) {
             ff_buffer fitted = {0};
-            assert_int_equal(ff_font_fit(&fitted, names[i], width, &error), FF_OK);
+            assert_ok(ff_font_fit(&fitted, names[i], width, error));
             assert_true(ff_font_width(fitted.bytes) <= width);
             bool whole = ff_font_width(names[i]) <= width;
             assert_int_equal(!strcmp(fitted.bytes, names[i]), whole);
@@ -91,20 +89,18 @@ static void headings_are_whole(void **state) {
                                         "one-word-that-is-wider-than-a-line", " a  b ", "x"};
     ff_letters *letters;
     setenv("FFPACK_PANGO", "0", 1);
-    assert_int_equal(ff_letters_open(&letters, &error), FF_OK);
+    assert_ok(ff_letters_open(&letters, error));
     assert_false(ff_letters_has_library(letters));
     for (size_t t = 0; t < sizeof texts / sizeof *texts; t++)
         for (unsigned width = 6; width < 300; width += 7) {
             ff_paragraph text = {.text = texts[t], .scale = 1, .width = width};
             ff_paragraph_size size;
-            assert_int_equal(ff_letters_measure(letters, &text, &size, &error), FF_OK);
+            assert_ok(ff_letters_measure(letters, &text, &size, error));
             assert_false(size.cut);
             ff_canvas canvas;
-            assert_int_equal(ff_canvas_create(&canvas, width, size.height + 20,
-                                              (ff_color){255, 255, 255}, &error),
-                             FF_OK);
-            assert_int_equal(
-                ff_letters_draw(letters, &text, &canvas, 0, 0, (ff_color){0, 0, 0}, &error), FF_OK);
+            assert_ok(ff_canvas_create(&canvas, width, size.height + 20, (ff_color){255, 255, 255},
+                                       error));
+            assert_ok(ff_letters_draw(letters, &text, &canvas, 0, 0, (ff_color){0, 0, 0}, error));
             unsigned wanted = 0;
             for (const char *letter = texts[t]; *letter; letter++)
                 wanted += draw((char[]){*letter, 0}).count;
@@ -114,7 +110,7 @@ static void headings_are_whole(void **state) {
             /* With a limit it is cut, and says so. */
             text.lines = size.lines > 1 ? size.lines - 1 : 1;
             bool fits = size.lines == 1;
-            assert_int_equal(ff_letters_measure(letters, &text, &size, &error), FF_OK);
+            assert_ok(ff_letters_measure(letters, &text, &size, error));
             assert_int_equal(size.cut, !fits);
             assert_int_equal(size.lines, text.lines);
         }
@@ -126,7 +122,7 @@ static void headings_are_whole(void **state) {
 static void the_library_draws(void **state) {
     (void)state;
     ff_letters *letters;
-    assert_int_equal(ff_letters_open(&letters, &error), FF_OK);
+    assert_ok(ff_letters_open(&letters, error));
     if (!ff_letters_has_library(letters)) {
         ff_letters_close(&letters);
         skip();
@@ -138,21 +134,19 @@ static void the_library_draws(void **state) {
         ff_paragraph text = {
             .text = "train   16 of 60 samples, 64 x 64", .scale = 2, .width = width};
         ff_paragraph_size size;
-        assert_int_equal(ff_letters_measure(letters, &text, &size, &error), FF_OK);
+        assert_ok(ff_letters_measure(letters, &text, &size, error));
         assert_true(!size.cut && size.lines > before && size.height >= 12 * size.lines);
         before = size.lines;
         ff_canvas canvas;
-        assert_int_equal(ff_canvas_create(&canvas, width + 40, size.height + 40,
-                                          (ff_color){255, 255, 255}, &error),
-                         FF_OK);
-        assert_int_equal(
-            ff_letters_draw(letters, &text, &canvas, 20, 20, (ff_color){0, 0, 0}, &error), FF_OK);
+        assert_ok(ff_canvas_create(&canvas, width + 40, size.height + 40, (ff_color){255, 255, 255},
+                                   error));
+        assert_ok(ff_letters_draw(letters, &text, &canvas, 20, 20, (ff_color){0, 0, 0}, error));
         assert_true(ink(&canvas, 20, 20 + size.height) > 300);
         assert_int_equal(ink(&canvas, 0, 16), 0);
         assert_int_equal(ink(&canvas, 24 + size.height, 40 + size.height), 0);
         ff_canvas_free(&canvas);
         text.lines = 1;
-        assert_int_equal(ff_letters_measure(letters, &text, &size, &error), FF_OK);
+        assert_ok(ff_letters_measure(letters, &text, &size, error));
         assert_true(size.lines == 1 && size.cut == (before > 1));
     }
     ff_letters_close(&letters);
@@ -168,7 +162,7 @@ static void pictures_are_enlarged_and_reduced(void **state) {
     uint8_t rgb[HEIGHT * WIDTH * 3];
     for (size_t i = 0; i < sizeof rgb; i++) rgb[i] = (uint8_t)(i * 37);
     ff_canvas canvas;
-    assert_int_equal(ff_canvas_create(&canvas, 40, 30, (ff_color){1, 2, 3}, &error), FF_OK);
+    assert_ok(ff_canvas_create(&canvas, 40, 30, (ff_color){1, 2, 3}, error));
     ff_canvas_picture(&canvas, 2, 1, rgb, HEIGHT, WIDTH, 3, 1);
     for (unsigned y = 0; y < 30; y++)
         for (unsigned x = 0; x < 40; x++) {

@@ -30,20 +30,16 @@ static void assert_region(const ff_image *part, const ff_image *whole, const ff_
 
 static void check(ff_decoder *decoder, const file *jpeg, uint32_t components, bool read_in_part) {
     ff_image whole = {0}, part = {0};
-    ff_error error;
-    assert_int_equal(ff_decode(decoder, jpeg->bytes, jpeg->length, &as_is, NULL, &whole, &error),
-                     FF_OK);
+    assert_ok(ff_decode(decoder, jpeg->bytes, jpeg->length, &as_is, NULL, &whole, error));
     for (int i = 0; i < 12; i++) {
         ff_region needed = draw_region(whole.width, whole.height);
         ff_jpeg_frame frame = {whole.width, whole.height, components, !read_in_part};
-        assert_int_equal(ff_image_reshape(&part, whole.width, whole.height, whole.channels, NULL),
-                         FF_OK);
+        assert_ok(ff_image_reshape(&part, whole.width, whole.height, whole.channels, error));
         memset(part.pixels, 0x5a, part.capacity_bytes);
         bool read = ff_jpeg_read_part(jpeg->bytes, jpeg->length, &frame, &needed, part.pixels);
         assert_int_equal(read, read_in_part);
         if (read) assert_region(&part, &whole, &needed);
-        assert_int_equal(
-            ff_decode(decoder, jpeg->bytes, jpeg->length, &as_is, &needed, &part, &error), FF_OK);
+        assert_ok(ff_decode(decoder, jpeg->bytes, jpeg->length, &as_is, &needed, &part, error));
         assert_region(&part, &whole, &needed);
     }
     ff_image_free(&whole);
@@ -54,7 +50,7 @@ static void test_regions(void **unused) {
     (void)unused;
     static const int sampling[][2] = {{1, 1}, {2, 1}, {1, 2}, {2, 2}, {4, 1}, {1, 4}, {4, 2}};
     ff_decoder *decoder;
-    assert_int_equal(ff_decoder_create(&decoder, NULL), FF_OK);
+    assert_ok(ff_decoder_create(&decoder, error));
     for (size_t s = 0; s < sizeof sampling / sizeof sampling[0]; s++) {
         for (int i = 0; i < 48; i++) {
             way how = {
@@ -76,18 +72,18 @@ static void test_cut_off(void **unused) {
     (void)unused;
     static const ff_region top = {0, 0, 20, 4};
     ff_decoder *decoder;
-    assert_int_equal(ff_decoder_create(&decoder, NULL), FF_OK);
+    assert_ok(ff_decoder_create(&decoder, error));
     unsigned without_marker = 0;
     for (int i = 0; i < 24; i++) {
         file jpeg =
             make_jpeg(60, 70, &(way){2, 2, 3, .progressive = i % 4 == 3, .restarts = i % 2});
         ff_image whole = {0}, image = {0};
-        ff_error error;
-        assert_int_equal(ff_decode(decoder, jpeg.bytes, jpeg.length, &as_is, NULL, &whole, &error),
-                         FF_OK);
+        ff_error failure;
+        assert_ok(ff_decode(decoder, jpeg.bytes, jpeg.length, &as_is, NULL, &whole, error));
         assert_null(ff_decoder_warning(decoder));
         for (size_t length = i < 4 ? 0 : jpeg.length - 40; length < jpeg.length; length++) {
-            ff_status status = ff_decode(decoder, jpeg.bytes, length, &as_is, NULL, &image, &error);
+            ff_status status =
+                ff_decode(decoder, jpeg.bytes, length, &as_is, NULL, &image, &failure);
             if (status == FF_OK) {
                 without_marker++;
                 assert_in_range(length, jpeg.length - 2, jpeg.length - 1);
@@ -95,14 +91,13 @@ static void test_cut_off(void **unused) {
                 assert_region(&image, &whole, &(ff_region){0, 0, 60, 70});
             } else {
                 assert_int_equal(status, FF_BAD_DATA);
-                if (length >= 3) assert_non_null(strstr(error.message, "truncated JPEG: its "));
+                if (length >= 3) assert_non_null(strstr(failure.message, "truncated JPEG: its "));
             }
-            assert_int_equal(ff_decode(decoder, jpeg.bytes, length, &as_is, &top, &image, &error),
+            assert_int_equal(ff_decode(decoder, jpeg.bytes, length, &as_is, &top, &image, &failure),
                              status);
             if (status == FF_OK) assert_region(&image, &whole, &top);
         }
-        assert_int_equal(ff_decode(decoder, jpeg.bytes, jpeg.length, &as_is, &top, &image, &error),
-                         FF_OK);
+        assert_ok(ff_decode(decoder, jpeg.bytes, jpeg.length, &as_is, &top, &image, error));
         assert_null(ff_decoder_warning(decoder));
         free(jpeg.bytes);
         ff_image_free(&image);
@@ -116,7 +111,7 @@ static void test_cut_off(void **unused) {
 static void test_damage(void **unused) {
     (void)unused;
     ff_decoder *decoder;
-    assert_int_equal(ff_decoder_create(&decoder, NULL), FF_OK);
+    assert_ok(ff_decoder_create(&decoder, error));
     ff_image whole = {0}, part = {0};
     for (int i = 0; i < 60; i++) {
         file jpeg = make_jpeg(40 + roll(&luck, 30), 40 + roll(&luck, 30),
@@ -125,14 +120,14 @@ static void test_damage(void **unused) {
             size_t at = 2 + roll(&luck, (uint32_t)jpeg.length - 2);
             uint8_t was = jpeg.bytes[at];
             jpeg.bytes[at] = (uint8_t)roll(&luck, 256);
-            ff_error error;
+            ff_error failure;
             ff_status status =
-                ff_decode(decoder, jpeg.bytes, jpeg.length, &as_is, NULL, &whole, &error);
+                ff_decode(decoder, jpeg.bytes, jpeg.length, &as_is, NULL, &whole, &failure);
             uint32_t width = status == FF_OK ? whole.width : 10;
             uint32_t height = status == FF_OK ? whole.height : 10;
             ff_region needed = draw_region(width, height);
             assert_int_equal(
-                ff_decode(decoder, jpeg.bytes, jpeg.length, &as_is, &needed, &part, &error),
+                ff_decode(decoder, jpeg.bytes, jpeg.length, &as_is, &needed, &part, &failure),
                 status);
             if (status == FF_OK) assert_region(&part, &whole, &needed);
             jpeg.bytes[at] = was;
@@ -147,7 +142,7 @@ static void test_damage(void **unused) {
 static void test_reduced_sizes(void **unused) {
     (void)unused;
     ff_decoder *decoder;
-    assert_int_equal(ff_decoder_create(&decoder, NULL), FF_OK);
+    assert_ok(ff_decoder_create(&decoder, error));
     ff_image image = {0};
     for (int i = 0; i < 40; i++) {
         uint32_t width = 1 + roll(&luck, 60), height = 1 + roll(&luck, 60);
@@ -155,9 +150,8 @@ static void test_reduced_sizes(void **unused) {
         ff_decode_options options = as_is;
         for (options.reduction = 1; options.reduction <= 8; options.reduction *= 2) {
             ff_region needed = draw_region(width, height);
-            assert_int_equal(
-                ff_decode(decoder, jpeg.bytes, jpeg.length, &options, &needed, &image, NULL),
-                FF_OK);
+            assert_ok(
+                ff_decode(decoder, jpeg.bytes, jpeg.length, &options, &needed, &image, error));
             assert_int_equal(image.width, (width + options.reduction - 1) / options.reduction);
             assert_int_equal(image.height, (height + options.reduction - 1) / options.reduction);
         }

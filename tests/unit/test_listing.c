@@ -16,12 +16,11 @@
 enum { ITEMS = 20000 };
 
 static void expect_item(ff_listing_cursor *cursor, uint64_t number) {
-    ff_error error = {0};
     ff_item item;
     char key[64];
     int32_t label[3] = {(int32_t)number, -1, (int32_t)(number % 7)};
     int length = snprintf(key, sizeof key, "key/%llu", (unsigned long long)(number * number));
-    assert_int_equal(ff_listing_item(cursor, number, &item, &error), FF_OK);
+    assert_ok(ff_listing_item(cursor, number, &item, error));
     assert_int_equal(item.part, number % 5);
     assert_int_equal(item.offset, number * 11);
     assert_int_equal(item.bytes, number % 100);
@@ -31,9 +30,8 @@ static void expect_item(ff_listing_cursor *cursor, uint64_t number) {
 }
 
 static ff_listing *list(uint64_t changed) {
-    ff_error error = {0};
     ff_listing *listing;
-    assert_int_equal(ff_listing_create(&listing, "/tmp", 12, &error), FF_OK);
+    assert_ok(ff_listing_create(&listing, "/tmp", 12, error));
     for (uint64_t number = 0; number < ITEMS; number++) {
         char key[64];
         int32_t label[3] = {(int32_t)number, -1, (int32_t)(number % 7)};
@@ -45,19 +43,18 @@ static ff_listing *list(uint64_t changed) {
                         .key = key,
                         .key_bytes = number % 9 ? (size_t)length : 0,
                         .labels = label};
-        assert_int_equal(ff_listing_add(listing, &item, &error), FF_OK);
+        assert_ok(ff_listing_add(listing, &item, error));
     }
-    assert_int_equal(ff_listing_finish(listing, &error), FF_OK);
+    assert_ok(ff_listing_finish(listing, error));
     return listing;
 }
 
 static void listing_gives_back_what_was_added(void **state) {
     (void)state;
-    ff_error error = {0};
     ff_listing *listing = list(ITEMS);
     ff_listing_cursor *cursor;
     assert_int_equal(ff_listing_count(listing), ITEMS);
-    assert_int_equal(ff_listing_cursor_create(&cursor, listing, &error), FF_OK);
+    assert_ok(ff_listing_cursor_create(&cursor, listing, error));
     for (uint64_t number = 0; number < ITEMS; number++) expect_item(cursor, number);
     for (uint64_t number = ITEMS; number-- > 0;) expect_item(cursor, number);
     uint64_t number = 1;
@@ -87,15 +84,15 @@ static void listing_hash_tells_changes(void **state) {
 
 static void listing_refuses_long_names(void **state) {
     (void)state;
-    ff_error error = {0};
+    ff_error failure = {0};
     ff_listing *listing;
     static char name[5000];
     memset(name, 'x', sizeof name);
-    assert_int_equal(ff_listing_create(&listing, "/tmp", 0, &error), FF_OK);
+    assert_ok(ff_listing_create(&listing, "/tmp", 0, error));
     ff_item item = {.key = name, .key_bytes = sizeof name};
-    assert_int_equal(ff_listing_add(listing, &item, &error), FF_BAD_DATA);
+    assert_int_equal(ff_listing_add(listing, &item, &failure), FF_BAD_DATA);
     ff_listing_destroy(&listing);
-    assert_int_equal(ff_listing_create(&listing, "/nowhere", 0, &error), FF_IO);
+    assert_int_equal(ff_listing_create(&listing, "/nowhere", 0, &failure), FF_IO);
     assert_null(listing);
 }
 
@@ -140,23 +137,22 @@ static ff_status read_all(char *to, size_t room, size_t step, size_t *length, ff
 
 static void input_reads_plain_and_gzip(void **state) {
     (void)state;
-    ff_error error = {0};
     unsigned char packed[512] = {0};
     char text[256];
     size_t length, first = compress_to(packed, 256, "hello, ");
     size_t both = first + compress_to(packed + first, 200, "world");
     for (size_t step = 1; step < 20; step += 3) {
         write_file("hello, world", 12);
-        assert_int_equal(read_all(text, sizeof text, step, &length, &error), FF_OK);
+        assert_ok(read_all(text, sizeof text, step, &length, error));
         assert_int_equal(length, 12);
         /* Two members, then padding. */
         write_file(packed, both + 5);
-        assert_int_equal(read_all(text, sizeof text, step, &length, &error), FF_OK);
+        assert_ok(read_all(text, sizeof text, step, &length, error));
         assert_int_equal(length, 12);
         assert_memory_equal(text, "hello, world", 12);
     }
     write_file("", 0);
-    assert_int_equal(read_all(text, sizeof text, 8, &length, &error), FF_OK);
+    assert_ok(read_all(text, sizeof text, 8, &length, error));
     assert_int_equal(length, 0);
 }
 
@@ -221,21 +217,21 @@ static void parts_keep_their_sizes(void **state) {
     const int fd = mkstemp(name);
     assert_true(fd >= 0 && write(fd, "0123456789", 10) == 10);
     for (uint64_t listed = 9; listed <= 11; listed++) {
-        ff_error error = {0};
+        ff_error failure = {0};
         ff_source *source = calloc(1, sizeof *source);
         assert_non_null(source);
         ff_source_reader *reader;
         ff_item item = {.offset = 3, .bytes = 4, .key = "key", .key_bytes = 3};
         const unsigned char *bytes;
-        assert_int_equal(ff_source_add_file(source, name, listed, &item.part, &error), FF_OK);
-        assert_int_equal(ff_source_reader_create(&reader, source, NULL, &error), FF_OK);
+        assert_ok(ff_source_add_file(source, name, listed, &item.part, error));
+        assert_ok(ff_source_reader_create(&reader, source, NULL, error));
         const ff_source_split split = {0};
-        const ff_status status = ff_source_read(reader, &split, &item, &bytes, &error);
+        const ff_status status = ff_source_read(reader, &split, &item, &bytes, &failure);
         assert_int_equal(status, listed == 10 ? FF_OK : FF_BAD_DATA);
         if (listed == 10)
             assert_memory_equal(bytes, "3456", 4);
         else
-            assert_non_null(strstr(error.message, "changed since it was listed: has 10 bytes"));
+            assert_non_null(strstr(failure.message, "changed since it was listed: has 10 bytes"));
         ff_source_reader_destroy(&reader);
         ff_source_close(&source);
     }

@@ -50,17 +50,15 @@ static void make_case(one_case *c, ff_dtype from, ff_dtype to, ff_layout from_la
     c->out_height = 1 + roll(&luck, c->height + 2 * c->spec.pad);
     c->out_width = 1 + roll(&luck, c->width + 2 * c->spec.pad);
     if (roll(&luck, 2) && c->spec.crop) c->out_height = c->height, c->out_width = c->width;
-    assert_int_equal(
-        ff_augment_check(&c->spec, c->height, c->width, c->out_height, c->out_width, NULL), FF_OK);
+    assert_ok(ff_augment_check(&c->spec, c->height, c->width, c->out_height, c->out_width, error));
     c->metadata.dtype = from, c->metadata.layout = from_layout, c->metadata.channels = channels;
     for (int i = 0; i < 8; i++) c->mean[i] = 0.4f + 0.01f * (float)i, c->std[i] = 0.2f;
     if (roll(&luck, 4)) {
         c->metadata.statistics_count = channels;
         c->metadata.mean = c->mean, c->metadata.std = c->std;
     }
-    assert_int_equal(ff_augment_host_init(&c->host, &c->metadata, &c->spec, to, to_layout,
-                                          c->out_height, c->out_width, NULL),
-                     FF_OK);
+    assert_ok(ff_augment_host_init(&c->host, &c->metadata, &c->spec, to, to_layout, c->out_height,
+                                   c->out_width, error));
     c->params = ff_augment_at(&c->spec, 1, roll(&luck, 3), roll(&luck, 1000), c->height, c->width,
                               c->out_height, c->out_width);
     c->source_bytes = (size_t)channels * c->height * c->width * ff_dtype_bytes(from);

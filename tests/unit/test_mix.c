@@ -137,9 +137,8 @@ static void boxes_are_torchvisions(void **state) {
 static void pairs(void **state) {
     (void)state;
     ff_augment_spec spec;
-    ff_error error;
     int count[2] = {0};
-    assert_int_equal(ff_augment_parse(&spec, "mixup=0.2,cutmix", &error), FF_OK);
+    assert_ok(ff_augment_parse(&spec, "mixup=0.2,cutmix", error));
     for (uint64_t pair = 0; pair < 4000; pair++) {
         ff_augment_params a = ff_augment_at(&spec, 1, 2, 10 + pair, 32, 32, 32, 32), b = a;
         ff_augment_mix(&spec, &a, 1, 2, pair, 32, 32);

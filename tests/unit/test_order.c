@@ -9,9 +9,8 @@ static ff_order order_of(ff_order_kind kind, uint64_t count, uint64_t seed, uint
                          uint64_t block, uint64_t group) {
     ff_order_spec spec = {
         .count = count, .seed = seed, .block = block, .group = group, .kind = kind};
-    ff_error error;
     ff_order order;
-    assert_int_equal(ff_order_check(&spec, &error), FF_OK);
+    assert_ok(ff_order_check(&spec, error));
     ff_order_init(&order, &spec, epoch);
     return order;
 }
@@ -217,24 +216,24 @@ static void default_blocks(void **state) {
 
 static void names_and_checks(void **state) {
     (void)state;
-    ff_error error;
+    ff_error failure;
     assert_string_equal(ff_order_name(FF_ORDER_RANDOM), "random");
     assert_string_equal(ff_order_name(FF_ORDER_BLOCK), "block");
     assert_string_equal(ff_order_name(FF_ORDER_SEQUENTIAL), "sequential");
     ff_order_spec bad = {.count = 5, .kind = FF_ORDER_BLOCK, .block = 0, .group = 1};
-    assert_int_equal(ff_order_check(&bad, &error), FF_USAGE);
+    assert_int_equal(ff_order_check(&bad, &failure), FF_USAGE);
     bad.block = UINT64_C(1) << 61, bad.group = 4;
-    assert_int_equal(ff_order_check(&bad, &error), FF_USAGE);
+    assert_int_equal(ff_order_check(&bad, &failure), FF_USAGE);
     bad.block = UINT64_C(1) << 30, bad.group = UINT64_C(1) << 31;
-    assert_int_equal(ff_order_check(&bad, &error), FF_OK);
+    assert_ok(ff_order_check(&bad, error));
     bad.group++;
-    assert_int_equal(ff_order_check(&bad, &error), FF_USAGE);
+    assert_int_equal(ff_order_check(&bad, &failure), FF_USAGE);
     bad = (ff_order_spec){.count = 0, .kind = FF_ORDER_RANDOM};
-    assert_int_equal(ff_order_check(&bad, &error), FF_USAGE);
+    assert_int_equal(ff_order_check(&bad, &failure), FF_USAGE);
     bad.count = UINT64_C(1) << 62;
-    assert_int_equal(ff_order_check(&bad, &error), FF_OK);
+    assert_ok(ff_order_check(&bad, error));
     bad.count++;
-    assert_int_equal(ff_order_check(&bad, &error), FF_USAGE);
+    assert_int_equal(ff_order_check(&bad, &failure), FF_USAGE);
 }
 
 int main(void) {

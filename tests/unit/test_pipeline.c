@@ -71,8 +71,7 @@ static void takes_all_in_order(void **state) {
     (void)state;
     for (int jobs = 1; jobs <= 9; jobs += 2) {
         trial t = none();
-        ff_error error = {0};
-        assert_int_equal(run(&t, 3, jobs, &error), FF_OK);
+        assert_ok(run(&t, 3, jobs, error));
         assert_int_equal(t.next, UNITS);
         assert_int_equal(t.begun, UNITS - 3);
     }
@@ -81,8 +80,7 @@ static void takes_all_in_order(void **state) {
 static void nothing_to_do(void **state) {
     (void)state;
     trial t = none();
-    ff_error error = {0};
-    assert_int_equal(run(&t, UNITS, 2, &error), FF_OK);
+    assert_ok(run(&t, UNITS, 2, error));
     assert_int_equal(t.begun, 0);
 }
 

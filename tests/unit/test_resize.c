@@ -14,7 +14,7 @@
 static dice luck;
 
 static void make_image(ff_image *image, uint32_t width, uint32_t height, uint32_t channels) {
-    assert_int_equal(ff_image_reshape(image, width, height, channels, NULL), FF_OK);
+    assert_ok(ff_image_reshape(image, width, height, channels, error));
     for (size_t i = 0; i < (size_t)width * height * channels; i++)
         image->pixels[i] = (uint8_t)roll(&luck, 256);
 }
@@ -30,9 +30,7 @@ static void resize_whole(const ff_image *input, uint32_t width, uint32_t height,
                          ff_interpolation interpolation, ff_image *output) {
     ff_resize_scratch scratch = {0};
     ff_region window = {0, 0, width, height};
-    ff_error error;
-    assert_int_equal(
-        ff_resize(input, width, height, interpolation, &window, &scratch, output, &error), FF_OK);
+    assert_ok(ff_resize(input, width, height, interpolation, &window, &scratch, output, error));
     ff_resize_scratch_free(&scratch);
 }
 
@@ -83,8 +81,7 @@ static void test_weights_sum_to_one(void **unused) {
         uint32_t in = 1 + roll(&luck, 200), out = 1 + roll(&luck, 200);
         uint32_t first = roll(&luck, out), count = 1 + roll(&luck, out - first);
         ff_interpolation interpolation = (ff_interpolation)roll(&luck, 2);
-        assert_int_equal(ff_resize_axis_plan(&axis, in, out, first, count, interpolation, NULL),
-                         FF_OK);
+        assert_ok(ff_resize_axis_plan(&axis, in, out, first, count, interpolation, error));
         assert_int_equal(axis.count, count);
         for (uint32_t o = 0; o < count; o++) {
             int64_t sum = 0;
@@ -116,7 +113,7 @@ static void test_weights_are_rounded(void **unused) {
         uint32_t in = 1 + roll(&luck, 100), out = 1 + roll(&luck, 100);
         ff_interpolation interpolation = (ff_interpolation)roll(&luck, 2);
         double scale = (double)in / out, stretch = fmax(scale, 1);
-        assert_int_equal(ff_resize_axis_plan(&axis, in, out, 0, out, interpolation, NULL), FF_OK);
+        assert_ok(ff_resize_axis_plan(&axis, in, out, 0, out, interpolation, error));
         for (uint32_t o = 0; o < out; o++) {
             double sum = 0, center = (o + 0.5) * scale;
             for (uint32_t k = 0; k < axis.taps[o]; k++)
@@ -147,10 +144,8 @@ static void test_plans_are_kept_apart(void **unused) {
         const uint32_t *p = plans[i];
         ff_resize_axis fresh = {0};
         ff_interpolation interpolation = (ff_interpolation)p[4];
-        assert_int_equal(ff_resize_axis_plan(&axis, p[0], p[1], p[2], p[3], interpolation, NULL),
-                         FF_OK);
-        assert_int_equal(ff_resize_axis_plan(&fresh, p[0], p[1], p[2], p[3], interpolation, NULL),
-                         FF_OK);
+        assert_ok(ff_resize_axis_plan(&axis, p[0], p[1], p[2], p[3], interpolation, error));
+        assert_ok(ff_resize_axis_plan(&fresh, p[0], p[1], p[2], p[3], interpolation, error));
         assert_int_equal(axis.stride, fresh.stride);
         assert_memory_equal(axis.first, fresh.first, p[3] * sizeof *fresh.first);
         assert_memory_equal(axis.taps, fresh.taps, p[3] * sizeof *fresh.taps);
@@ -175,8 +170,7 @@ static void test_window_is_a_crop_of_the_whole(void **unused) {
         window.width = 1 + roll(&luck, width - window.left);
         window.height = 1 + roll(&luck, height - window.top);
         resize_whole(&input, width, height, interpolation, &whole);
-        assert_int_equal(
-            ff_resize(&input, width, height, interpolation, &window, &scratch, &part, NULL), FF_OK);
+        assert_ok(ff_resize(&input, width, height, interpolation, &window, &scratch, &part, error));
         assert_int_equal(part.width, window.width);
         assert_int_equal(part.height, window.height);
         size_t row = (size_t)window.width * input.channels;
@@ -231,8 +225,7 @@ static void test_flat_stays_flat(void **unused) {
 static void assert_size(const ff_geometry *geometry, uint32_t width, uint32_t height,
                         uint32_t want_width, uint32_t want_height) {
     uint32_t w, h;
-    ff_error error;
-    assert_int_equal(ff_geometry_output_size(geometry, width, height, &w, &h, &error), FF_OK);
+    assert_ok(ff_geometry_output_size(geometry, width, height, &w, &h, error));
     assert_int_equal(w, want_width);
     assert_int_equal(h, want_height);
 }
@@ -242,17 +235,17 @@ static void test_sizes(void **unused) {
     ff_geometry geometry = {0};
     assert_false(ff_geometry_is_fixed(&geometry));
     assert_size(&geometry, 31, 5, 31, 5);
-    assert_int_equal(ff_geometry_parse_resize(&geometry, "--resize", "256", NULL), FF_OK);
+    assert_ok(ff_geometry_parse_resize(&geometry, "--resize", "256", error));
     assert_false(ff_geometry_is_fixed(&geometry));
     assert_size(&geometry, 500, 375, 341, 256); /* 341.33 is cut */
     assert_size(&geometry, 375, 500, 256, 341);
     assert_size(&geometry, 256, 300, 256, 300);
     assert_size(&geometry, 1, 2, 256, 512);
-    assert_int_equal(ff_geometry_parse_crop(&geometry, "--center-crop", "224", NULL), FF_OK);
+    assert_ok(ff_geometry_parse_crop(&geometry, "--center-crop", "224", error));
     assert_true(ff_geometry_is_fixed(&geometry));
     assert_size(&geometry, 1, 60000, 224, 224);
-    assert_int_equal(ff_geometry_parse_resize(&geometry, "--resize", "20x30", NULL), FF_OK);
-    assert_int_equal(ff_geometry_parse_crop(&geometry, "--center-crop", "40x10", NULL), FF_OK);
+    assert_ok(ff_geometry_parse_resize(&geometry, "--resize", "20x30", error));
+    assert_ok(ff_geometry_parse_crop(&geometry, "--center-crop", "40x10", error));
     assert_size(&geometry, 9, 9, 10, 40);
 }
 
@@ -284,10 +277,8 @@ static void test_sizes_refused(void **unused) {
 static const ff_image *apply(const ff_geometry *geometry, const ff_image *input,
                              ff_geometry_scratch *scratch) {
     const ff_image *output;
-    ff_error error;
-    assert_int_equal(
-        ff_geometry_apply(geometry, input, input->width, input->height, scratch, &output, &error),
-        FF_OK);
+    assert_ok(
+        ff_geometry_apply(geometry, input, input->width, input->height, scratch, &output, error));
     return output;
 }
 
@@ -377,13 +368,12 @@ static void test_reduction(void **unused) {
     ff_geometry geometry = {.resize = FF_RESIZE_SHORT, .size = 32};
     uint32_t reduction;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        assert_int_equal(
-            ff_geometry_reduction(&geometry, cases[i].width, cases[i].height, &reduction, NULL),
-            FF_OK);
+        assert_ok(
+            ff_geometry_reduction(&geometry, cases[i].width, cases[i].height, &reduction, error));
         assert_int_equal(reduction, cases[i].reduction);
     }
     geometry.resize = FF_RESIZE_NONE;
-    assert_int_equal(ff_geometry_reduction(&geometry, 5000, 5000, &reduction, NULL), FF_OK);
+    assert_ok(ff_geometry_reduction(&geometry, 5000, 5000, &reduction, error));
     assert_int_equal(reduction, 1);
 }
 
@@ -407,9 +397,8 @@ static void test_needed_is_enough(void **unused) {
         make_image(&input, 1 + roll(&luck, 50), 1 + roll(&luck, 50), 1 + roll(&luck, 3));
         make_image(&part, input.width, input.height, input.channels);
         ff_region needed;
-        assert_int_equal(
-            ff_geometry_needed(&geometry, input.width, input.height, &scratch, &needed, NULL),
-            FF_OK);
+        assert_ok(
+            ff_geometry_needed(&geometry, input.width, input.height, &scratch, &needed, error));
         assert_true(needed.width >= 1 && needed.left + needed.width <= input.width);
         assert_true(needed.height >= 1 && needed.top + needed.height <= input.height);
         smaller += needed.width < input.width || needed.height < input.height;

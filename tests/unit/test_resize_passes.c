@@ -36,7 +36,7 @@ static void check_horizontal(ff_resize_axis *axis, uint32_t channels, size_t row
     size_t wanted = rows * axis->count * channels;
     uint8_t *input = noise((rows - 1) * stride + row_values);
     uint8_t *plain = blank(wanted), *fast = blank(wanted);
-    assert_int_equal(passes->prepare(axis, channels, NULL), FF_OK);
+    assert_ok(passes->prepare(axis, channels, error));
     if (axis->table.fits) {
         ff_resize_plain.horizontal(axis, channels, input, stride, rows, plain);
         passes->horizontal(axis, channels, input, stride, rows, fast);
@@ -76,9 +76,8 @@ static void check_many(void) {
                  count = 1 + roll(&luck, out - first);
         if (roll(&luck, 2)) first = 0, count = out;
         if (count > 300) count = 300;
-        assert_int_equal(ff_resize_axis_plan(&axis, in, out, first, count,
-                                             (ff_interpolation)roll(&luck, 2), NULL),
-                         FF_OK);
+        assert_ok(ff_resize_axis_plan(&axis, in, out, first, count,
+                                      (ff_interpolation)roll(&luck, 2), error));
         check_horizontal(&axis, roll(&luck, 8) ? 1 + roll(&luck, 5) : 1 + roll(&luck, 40),
                          1 + roll(&luck, 7));
         check_vertical(&axis, 1 + roll(&luck, roll(&luck, 3) ? 300 : 40));
@@ -100,9 +99,8 @@ static void test_many_taps(void **table) {
     ff_resize_axis axis = {0};
     for (uint32_t in = 120; in < 4000; in += 37) {
         uint32_t out = 1 + roll(&luck, 5);
-        assert_int_equal(
-            ff_resize_axis_plan(&axis, in, out, 0, out, (ff_interpolation)roll(&luck, 2), NULL),
-            FF_OK);
+        assert_ok(
+            ff_resize_axis_plan(&axis, in, out, 0, out, (ff_interpolation)roll(&luck, 2), error));
         check_horizontal(&axis, 1 + roll(&luck, 4), 2);
         check_vertical(&axis, 65);
     }
@@ -116,15 +114,13 @@ static void test_table_is_renewed(void **unused) {
     ff_image input = {0}, again = {0}, once = {0};
     for (int i = 0; i < 300; i++) {
         uint32_t channels = 1 + roll(&luck, 4), out = 1 + roll(&luck, 3);
-        assert_int_equal(ff_image_reshape(&input, 20 + roll(&luck, 2), 20, channels, NULL), FF_OK);
+        assert_ok(ff_image_reshape(&input, 20 + roll(&luck, 2), 20, channels, error));
         for (size_t at = 0; at < (size_t)input.width * 20 * channels; at++)
             input.pixels[at] = (uint8_t)roll(&luck, 256);
         ff_resize_scratch fresh = {0};
         ff_region window = {0, 0, 8 + out, 15};
-        assert_int_equal(ff_resize(&input, 8 + out, 15, FF_BILINEAR, &window, &kept, &again, NULL),
-                         FF_OK);
-        assert_int_equal(ff_resize(&input, 8 + out, 15, FF_BILINEAR, &window, &fresh, &once, NULL),
-                         FF_OK);
+        assert_ok(ff_resize(&input, 8 + out, 15, FF_BILINEAR, &window, &kept, &again, error));
+        assert_ok(ff_resize(&input, 8 + out, 15, FF_BILINEAR, &window, &fresh, &once, error));
         assert_memory_equal(again.pixels, once.pixels, (size_t)(8 + out) * 15 * channels);
         ff_resize_scratch_free(&fresh);
     }

@@ -8,7 +8,6 @@
 #include <unistd.h>
 
 static char folder[] = "/tmp/test-skipped-XXXXXX";
-static ff_error error;
 
 static void write_list(const char *name, const char *text) {
     char path[100];
@@ -35,7 +34,7 @@ static ff_skipped *open_list(bool continues) {
     char output[100];
     ff_skipped *skipped;
     snprintf(output, sizeof output, "%s/out//", folder);
-    assert_int_equal(ff_skipped_open(&skipped, output, continues, &error), FF_OK);
+    assert_ok(ff_skipped_open(&skipped, output, continues, error));
     return skipped;
 }
 
@@ -43,10 +42,9 @@ static void test_lines(void **state) {
     (void)state;
     ff_skipped *skipped = open_list(false);
     assert_list("-");
-    assert_int_equal(ff_skipped_add(skipped, "train", 5, 7, "a\tb", 3, "two  words\n", &error),
-                     FF_OK);
+    assert_ok(ff_skipped_add(skipped, "train", 5, 7, "a\tb", 3, "two  words\n", error));
     assert_list("train\t5\t7\ta%09b\ttwo  words%0A\n");
-    assert_int_equal(ff_skipped_add(skipped, "", 6, 0, "", 0, "", &error), FF_OK);
+    assert_ok(ff_skipped_add(skipped, "", 6, 0, "", 0, "", error));
     assert_list("train\t5\t7\ta%09b\ttwo  words%0A\n\t6\t0\t\t\n");
     ff_skipped_close(&skipped);
     skipped = open_list(true);
@@ -60,10 +58,10 @@ static void test_lines(void **state) {
 static void rewound(const char *list, const char *split, uint64_t position, const char *wanted) {
     write_list("out.skipped.tsv", list);
     ff_skipped *skipped = open_list(true);
-    assert_int_equal(ff_skipped_rewind(skipped, split, position, &error), FF_OK);
+    assert_ok(ff_skipped_rewind(skipped, split, position, error));
     assert_list(wanted);
     /* What is found from there on comes after what was kept. */
-    assert_int_equal(ff_skipped_add(skipped, split, position, 1, "k", 1, "r", &error), FF_OK);
+    assert_ok(ff_skipped_add(skipped, split, position, 1, "k", 1, "r", error));
     char all[1000], line[100];
     snprintf(line, sizeof line, "%s\t%u\t1\tk\tr\n", split, (unsigned)position);
     snprintf(all, sizeof all, "%s%s", *wanted == '-' ? "" : wanted, line);
@@ -95,15 +93,15 @@ static void test_take(void **state) {
     uint64_t lines = 9;
     ff_skipped *skipped = open_list(false);
     snprintf(path, sizeof path, "%s/none", folder);
-    assert_int_equal(ff_skipped_take(skipped, path, "train", &lines, &error), FF_OK);
+    assert_ok(ff_skipped_take(skipped, path, "train", &lines, error));
     assert_int_equal(lines, 0);
     assert_list("-");
     write_list("part.skipped.tsv", "train\t3\t3\ta\tx\ntest\t1\t1\tb\tx\ntrain\t0\t9\tc\tx\n");
     snprintf(path, sizeof path, "%s/part.skipped.tsv", folder);
-    assert_int_equal(ff_skipped_take(skipped, path, "train", &lines, &error), FF_OK);
+    assert_ok(ff_skipped_take(skipped, path, "train", &lines, error));
     assert_int_equal(lines, 2);
     assert_list("train\t3\t3\ta\tx\ntrain\t0\t9\tc\tx\n");
-    assert_int_equal(ff_skipped_take(skipped, path, "test", &lines, &error), FF_OK);
+    assert_ok(ff_skipped_take(skipped, path, "test", &lines, error));
     assert_int_equal(lines, 1);
     assert_list("train\t3\t3\ta\tx\ntrain\t0\t9\tc\tx\ntest\t1\t1\tb\tx\n");
     ff_skipped_close(&skipped);

@@ -33,10 +33,9 @@ static int compare(const void *a, const void *b) {
 /* Payloads of up to `payload_limit` bytes make the difference between memory and disk. */
 static void sort_and_compare(uint32_t count, uint32_t payload_limit) {
     ff_sorter *sorter;
-    ff_error error = {0};
     wanted *all = calloc(count + 1, sizeof *all);
     unsigned char *payload = calloc(1, payload_limit + 4);
-    assert_int_equal(ff_sorter_create(&sorter, "/tmp", &error), FF_OK);
+    assert_ok(ff_sorter_create(&sorter, "/tmp", error));
     for (uint32_t i = 0; i < count; i++) {
         all[i].number = i;
         all[i].key_bytes = next_random() % 5 ? next_random() % 64 : 2;
@@ -47,14 +46,14 @@ static void sort_and_compare(uint32_t count, uint32_t payload_limit) {
                                    .key_bytes = all[i].key_bytes,
                                    .payload = payload,
                                    .payload_bytes = 4 + i % (payload_limit + 1)};
-        assert_int_equal(ff_sorter_add(sorter, &record, &error), FF_OK);
+        assert_ok(ff_sorter_add(sorter, &record, error));
     }
     qsort(all, count, sizeof *all, compare);
     ff_sorter_record record;
     bool more;
     for (uint32_t i = 0; i < count; i++) {
         uint32_t number;
-        assert_int_equal(ff_sorter_next(sorter, &record, &more, &error), FF_OK);
+        assert_ok(ff_sorter_next(sorter, &record, &more, error));
         assert_true(more);
         memcpy(&number, record.payload, 4);
         assert_int_equal(number, all[i].number);
@@ -62,7 +61,7 @@ static void sort_and_compare(uint32_t count, uint32_t payload_limit) {
         assert_int_equal(record.key_bytes, all[i].key_bytes);
         assert_memory_equal(record.key, all[i].key, record.key_bytes);
     }
-    assert_int_equal(ff_sorter_next(sorter, &record, &more, &error), FF_OK);
+    assert_ok(ff_sorter_next(sorter, &record, &more, error));
     assert_false(more);
     ff_sorter_destroy(&sorter);
     free(all);
@@ -86,11 +85,11 @@ static void through_runs(void **context) {
 static void records_have_a_limit(void **context) {
     (void)context;
     ff_sorter *sorter;
-    ff_error error = {0};
+    ff_error failure = {0};
     char *large = calloc(1, FF_SORTER_RECORD_LIMIT);
-    assert_int_equal(ff_sorter_create(&sorter, "/tmp", &error), FF_OK);
+    assert_ok(ff_sorter_create(&sorter, "/tmp", error));
     ff_sorter_record record = {.key = large, .key_bytes = FF_SORTER_RECORD_LIMIT};
-    assert_int_equal(ff_sorter_add(sorter, &record, &error), FF_BAD_DATA);
+    assert_int_equal(ff_sorter_add(sorter, &record, &failure), FF_BAD_DATA);
     ff_sorter_destroy(&sorter);
     ff_sorter_destroy(&sorter);
     free(large);

@@ -11,13 +11,13 @@
 
 static ff_stats *make(uint32_t channels) {
     ff_stats *stats;
-    assert_int_equal(ff_stats_create(&stats, channels, NULL), FF_OK);
+    assert_ok(ff_stats_create(&stats, channels, error));
     return stats;
 }
 
 static uint64_t pixels_of(const ff_stats *stats) {
     ff_buffer bytes = {0};
-    assert_int_equal(ff_stats_encode(stats, &bytes, NULL), FF_OK);
+    assert_ok(ff_stats_encode(stats, &bytes, error));
     uint64_t pixels = ff_load_u64(bytes.bytes);
     ff_buffer_free(&bytes);
     return pixels;
@@ -31,7 +31,7 @@ static void test_known_values(void **unused) {
     float mean[2], std[2];
     ff_stats_add_interleaved(stats, pixels, 6);
     assert_int_equal(pixels_of(stats), 6);
-    assert_int_equal(ff_stats_finish(stats, mean, std, NULL), FF_OK);
+    assert_ok(ff_stats_finish(stats, mean, std, error));
     assert_true(mean[0] == 0.5f && std[0] == 0.5f);
     assert_true(fabsf(mean[1] - 0.3f) < 1e-7f && fabsf(std[1] - 0.1f) < 1e-7f);
     ff_stats_destroy(&stats);
@@ -58,7 +58,7 @@ static void test_against_sums(void **unused) {
     ff_stats *stats = make(1);
     float mean, std;
     ff_stats_add_planar(stats, values, COUNT);
-    assert_int_equal(ff_stats_finish(stats, &mean, &std, NULL), FF_OK);
+    assert_ok(ff_stats_finish(stats, &mean, &std, error));
     assert_true(mean == (float)middle);
     assert_true(std == (float)sqrtl(squares / COUNT));
     ff_stats_destroy(&stats);
@@ -80,11 +80,11 @@ static void test_largest_sums(void **unused) {
         values[1] = values[2] = 255;
         ff_stats_add_planar(planar, values, count);
         double wanted = (double)(count - 1) / (double)count;
-        assert_int_equal(ff_stats_finish(planar, mean, std, NULL), FF_OK);
+        assert_ok(ff_stats_finish(planar, mean, std, error));
         assert_true(mean[0] == (float)wanted);
         assert_true(fabs(std[0] - sqrt(wanted * (1 - wanted))) < 1e-7);
         /* One black pixel. */
-        assert_int_equal(ff_stats_finish(interleaved, mean, std, NULL), FF_OK);
+        assert_ok(ff_stats_finish(interleaved, mean, std, error));
         for (int c = 0; c < 3; c++) {
             assert_true(mean[c] == (float)wanted);
             assert_true(fabs(std[c] - sqrt(wanted * (1 - wanted))) < 1e-7);
@@ -115,9 +115,8 @@ static void test_largest_words(void **unused) {
         else
             ff_stats_add_interleaved(of_bytes, bytes, COUNT);
         for (int words_too = 0; words_too < 2; words_too++) {
-            assert_int_equal(ff_stats_finish_range(words_too ? of_words : of_bytes, 0,
-                                                   words_too ? 65535 : 255, mean, std, NULL),
-                             FF_OK);
+            assert_ok(ff_stats_finish_range(words_too ? of_words : of_bytes, 0,
+                                            words_too ? 65535 : 255, mean, std, error));
             for (size_t c = 0; c < CHANNELS; c++) {
                 assert_true(mean[c] == (float)wanted);
                 assert_true(fabs(std[c] - sqrt(wanted * (1 - wanted))) < 1e-7);
@@ -156,7 +155,7 @@ static void test_order_and_grouping_do_not_matter(void **unused) {
     const ff_stats *all[] = {whole, planes, first};
     for (size_t i = 0; i < 3; i++) {
         assert_int_equal(pixels_of(all[i]), COUNT);
-        assert_int_equal(ff_stats_finish(all[i], mean[i], std[i], NULL), FF_OK);
+        assert_ok(ff_stats_finish(all[i], mean[i], std[i], error));
         assert_memory_equal(mean[i], mean[0], sizeof mean[0]);
         assert_memory_equal(std[i], std[0], sizeof std[0]);
     }
@@ -169,13 +168,12 @@ static void test_order_and_grouping_do_not_matter(void **unused) {
         ff_stats *of_words = make(CHANNELS);
         float wide[CHANNELS], deviation[CHANNELS];
         ff_stats_add_u16(of_words, words[is_planar], is_planar, COUNT);
-        assert_int_equal(ff_stats_finish_range(of_words, 0, 65535, wide, deviation, NULL), FF_OK);
+        assert_ok(ff_stats_finish_range(of_words, 0, 65535, wide, deviation, error));
         for (size_t c = 0; c < CHANNELS; c++)
             assert_true(fabsf(wide[c] - mean[0][c]) < 1e-6f &&
                         fabsf(deviation[c] - std[0][c]) < 1e-6f);
         /* A range that does not begin at 0 moves the mean. */
-        assert_int_equal(ff_stats_finish_range(of_words, -65535, 65535, wide, deviation, NULL),
-                         FF_OK);
+        assert_ok(ff_stats_finish_range(of_words, -65535, 65535, wide, deviation, error));
         for (size_t c = 0; c < CHANNELS; c++)
             assert_true(fabsf(wide[c] - (mean[0][c] + 1) / 2) < 1e-6f &&
                         fabsf(deviation[c] - std[0][c] / 2) < 1e-6f);
@@ -194,7 +192,7 @@ static void test_huge_counts(void **unused) {
     ff_stats *stats = make(1), *copy = make(1);
     float mean[2], std[2];
     ff_stats_add_planar(stats, values, 4);
-    assert_int_equal(ff_stats_finish(stats, &mean[0], &std[0], NULL), FF_OK);
+    assert_ok(ff_stats_finish(stats, &mean[0], &std[0], error));
     for (int i = 0; i < 40; i++) {
         ff_stats_destroy(&copy);
         copy = make(1);
@@ -202,7 +200,7 @@ static void test_huge_counts(void **unused) {
         ff_stats_merge(stats, copy);
     }
     assert_true(pixels_of(stats) == UINT64_C(4) << 40);
-    assert_int_equal(ff_stats_finish(stats, &mean[1], &std[1], NULL), FF_OK);
+    assert_ok(ff_stats_finish(stats, &mean[1], &std[1], error));
     assert_true(mean[0] == mean[1] && std[0] == std[1]);
     ff_stats_destroy(&stats);
     ff_stats_destroy(&copy);

@@ -19,8 +19,7 @@ static ff_transform *make(ff_value_source source, uint32_t channels, bool normal
         source, channels, normalize ? mean : NULL, normalize ? std : NULL, dtype, layout, false,
         0,      0};
     ff_transform *transform;
-    ff_error error = {0};
-    assert_int_equal(ff_transform_create(&transform, &spec, &error), FF_OK);
+    assert_ok(ff_transform_create(&transform, &spec, error));
     assert_non_null(transform);
     return transform;
 }
@@ -200,7 +199,7 @@ static void test_recorded_lines(void **unused) {
         .resize = FF_RESIZE_SHORT, .size = 256, .crop_height = 224, .crop_width = 224};
     ff_transform_spec spec = {FF_VALUES_U8, 3, mean, std, FF_F16, FF_CHW, false, 0, 0};
     ff_metadata metadata = {0};
-    assert_int_equal(ff_transform_record(&metadata, FF_MODE_RGB, &geometry, &spec, NULL), FF_OK);
+    assert_ok(ff_transform_record(&metadata, FF_MODE_RGB, &geometry, &spec, error));
     static const char *const usual[] = {
         "resize size=256 interpolation=bilinear", "center_crop size=224x224",
         "to_tensor scale=1/255",
@@ -213,7 +212,7 @@ static void test_recorded_lines(void **unused) {
 
     /* The same for another dtype and layout; others for grey, an exact resize and floats. */
     spec = (ff_transform_spec){FF_VALUES_U8, 3, mean, std, FF_U8, FF_HWC, false, 0, 0};
-    assert_int_equal(ff_transform_record(&metadata, FF_MODE_NATIVE, &geometry, &spec, NULL), FF_OK);
+    assert_ok(ff_transform_record(&metadata, FF_MODE_NATIVE, &geometry, &spec, error));
     assert_lines(&metadata, 4, usual);
     ff_metadata_free(&metadata);
     geometry = (ff_geometry){.resize = FF_RESIZE_EXACT,
@@ -221,26 +220,26 @@ static void test_recorded_lines(void **unused) {
                              .resize_width = 30,
                              .interpolation = FF_BICUBIC};
     spec = (ff_transform_spec){FF_VALUES_U8, 1, NULL, NULL, FF_F32, FF_CHW, false, 0, 0};
-    assert_int_equal(ff_transform_record(&metadata, FF_MODE_GRAY, &geometry, &spec, NULL), FF_OK);
+    assert_ok(ff_transform_record(&metadata, FF_MODE_GRAY, &geometry, &spec, error));
     static const char *const gray[] = {"grayscale", "resize size=20x30 interpolation=bicubic",
                                        "to_tensor scale=1/255"};
     assert_lines(&metadata, 3, gray);
     assert_int_equal(metadata.statistics_count, 0);
     ff_metadata_free(&metadata);
     geometry = (ff_geometry){.pad_square = true, .max_side = 500, .interpolation = FF_BICUBIC};
-    assert_int_equal(ff_transform_record(&metadata, FF_MODE_RGB, &geometry, &spec, NULL), FF_OK);
+    assert_ok(ff_transform_record(&metadata, FF_MODE_RGB, &geometry, &spec, error));
     static const char *const bounded[] = {"pad_square", "max_side size=500 interpolation=bicubic",
                                           "to_tensor scale=1/255"};
     assert_lines(&metadata, 3, bounded);
     ff_metadata_free(&metadata);
     geometry = (ff_geometry){.resize = FF_RESIZE_SHORT, .size = 256, .max_side = 500};
-    assert_int_equal(ff_transform_record(&metadata, FF_MODE_RGB, &geometry, &spec, NULL), FF_OK);
+    assert_ok(ff_transform_record(&metadata, FF_MODE_RGB, &geometry, &spec, error));
     static const char *const both[] = {"resize size=256 max_size=500 interpolation=bilinear",
                                        "to_tensor scale=1/255"};
     assert_lines(&metadata, 2, both);
     ff_metadata_free(&metadata);
     spec = (ff_transform_spec){FF_VALUES_FLOAT, 1, mean, std, FF_F32, FF_CHW, false, 0, 0};
-    assert_int_equal(ff_transform_record(&metadata, FF_MODE_RGB, NULL, &spec, NULL), FF_OK);
+    assert_ok(ff_transform_record(&metadata, FF_MODE_RGB, NULL, &spec, error));
     static const char *const floats[] = {"normalize mean=3ef851ec std=3e6a7efa"};
     assert_lines(&metadata, 1, floats);
     ff_metadata_free(&metadata);
@@ -261,7 +260,7 @@ static void test_recorded_range(void **unused) {
         ff_transform_spec spec = {FF_VALUES_U16, 1,    NULL,         NULL,         FF_F32,
                                   FF_CHW,        true, cases[i].low, cases[i].high};
         ff_metadata metadata = {0};
-        assert_int_equal(ff_transform_record(&metadata, FF_MODE_RGB, NULL, &spec, NULL), FF_OK);
+        assert_ok(ff_transform_record(&metadata, FF_MODE_RGB, NULL, &spec, error));
         assert_lines(&metadata, 1, &cases[i].want);
         ff_metadata_free(&metadata);
     }
@@ -276,8 +275,7 @@ static void test_limits(void **unused) {
     ff_transform_spec spec = {
         FF_VALUES_U8, FF_CHANNELS_LIMIT, zeros, ones, FF_F16, FF_CHW, false, 0, 0};
     ff_transform *transform;
-    ff_error error = {0};
-    assert_int_equal(ff_transform_create(&transform, &spec, &error), FF_OK);
+    assert_ok(ff_transform_create(&transform, &spec, error));
     assert_true(ff_transform_value(transform, FF_CHANNELS_LIMIT - 2, 255) == 1);
     ff_transform_destroy(&transform);
 }

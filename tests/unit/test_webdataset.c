@@ -68,8 +68,7 @@ static void braces_expand_as_in_bash(void **state) {
     for (size_t i = 0; i < sizeof pattern / sizeof pattern[0]; i++) {
         char *wanted = ask_bash(pattern[i]), *cursor = wanted, *name;
         ff_names names = {0};
-        ff_error error = {0};
-        assert_int_equal(ff_braces_expand(&names, pattern[i], &error), FF_OK);
+        assert_ok(ff_braces_expand(&names, pattern[i], error));
         size_t at = 0;
         while ((name = strsep(&cursor, "\n")) && cursor) {
             if (at == names.count || strcmp(name, ff_names_at(&names, at)) != 0)
@@ -122,22 +121,22 @@ static void class_sets_number_and_sort(void **state) {
     enum { NAMES = 5000 };
     ff_class_set set = {0};
     ff_metadata labels = {0};
-    ff_error error = {0};
+    ff_error failure = {0};
     uint32_t number, *rank;
     assert_int_equal(ff_class_set_find(&set, "x", 1), UINT32_MAX);
     for (uint32_t i = 0; i < 3 * NAMES; i++) {
         char name[32];
         int bytes = snprintf(name, sizeof name, "%x", (i % NAMES) * 2654435761u);
         if (i < NAMES) assert_int_equal(ff_class_set_find(&set, name, (size_t)bytes), UINT32_MAX);
-        assert_int_equal(ff_class_set_add(&set, name, (size_t)bytes, &number, &error), FF_OK);
+        assert_ok(ff_class_set_add(&set, name, (size_t)bytes, &number, error));
         assert_int_equal(number, i % NAMES);
         assert_int_equal(ff_class_set_find(&set, name, (size_t)bytes), i % NAMES);
     }
     assert_int_equal(set.count, NAMES);
-    assert_int_equal(ff_class_set_add(&set, "", 0, &number, &error), FF_BAD_DATA);
-    assert_int_equal(ff_class_set_add(&set, "a\0b", 3, &number, &error), FF_BAD_DATA);
-    assert_int_equal(ff_metadata_add_field(&labels, "x", FF_FIELD_CLASS, FF_I32, 1, &error), FF_OK);
-    assert_int_equal(ff_class_set_finish(&set, &labels, 0, &rank, &error), FF_OK);
+    assert_int_equal(ff_class_set_add(&set, "", 0, &number, &failure), FF_BAD_DATA);
+    assert_int_equal(ff_class_set_add(&set, "a\0b", 3, &number, &failure), FF_BAD_DATA);
+    assert_ok(ff_metadata_add_field(&labels, "x", FF_FIELD_CLASS, FF_I32, 1, error));
+    assert_ok(ff_class_set_finish(&set, &labels, 0, &rank, error));
     const ff_field *field = &labels.field[0];
     assert_int_equal(field->class_count, NAMES);
     for (uint32_t i = 0; i < NAMES; i++) {
@@ -166,18 +165,16 @@ static void one_image_a_sample(void **state) {
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         ff_web_sample sample = {0};
-        ff_error error = {0};
+        ff_error failure = {0};
         ff_web_member kind;
-        assert_int_equal(ff_web_sample_begin(&sample, "key", 3, &error), FF_OK);
+        assert_ok(ff_web_sample_begin(&sample, "key", 3, error));
         for (size_t k = 0; k < 4 && cases[i].extensions[k]; k++)
-            assert_int_equal(
-                ff_web_sample_add(&sample, cases[i].extensions[k], 512 * k, k, &kind, &error),
-                FF_OK);
+            assert_ok(ff_web_sample_add(&sample, cases[i].extensions[k], 512 * k, k, &kind, error));
         assert_int_equal(sample.image, cases[i].image);
         assert_int_equal(sample.image_offset, 512 * cases[i].image);
         assert_int_equal(sample.image_bytes, cases[i].image);
         assert_int_equal(sample.second, cases[i].second);
-        assert_int_equal(ff_web_sample_check(&sample, &error),
+        assert_int_equal(ff_web_sample_check(&sample, &failure),
                          cases[i].second ? FF_BAD_DATA : FF_OK);
         ff_web_sample_free(&sample);
     }
@@ -185,18 +182,17 @@ static void one_image_a_sample(void **state) {
 
 static void labels_are_read(void **state) {
     (void)state;
-    ff_error error = {0};
+    ff_error failure = {0};
     int64_t number = 0;
-    assert_int_equal(ff_web_parse_cls(" -999999999999999999\n", 21, &number, &error), FF_OK);
+    assert_ok(ff_web_parse_cls(" -999999999999999999\n", 21, &number, error));
     assert_int_equal(number, INT64_C(-999999999999999999));
-    assert_int_equal(ff_web_parse_cls("1000000000000000000", 19, &number, &error), FF_BAD_DATA);
+    assert_int_equal(ff_web_parse_cls("1000000000000000000", 19, &number, &failure), FF_BAD_DATA);
     /* A quote after a backslash ends no string, so NaN after it is text. */
     static const char *const keys[] = {"label"};
     char json[] = "{\"text\": \"\\\"NaN\", \"mean\": NaN, \"label\": \"NaN\"}";
     ff_web_label label = {0};
     size_t used;
-    assert_int_equal(ff_web_parse_json(json, sizeof json - 1, keys, 1, &label, &used, &error),
-                     FF_OK);
+    assert_ok(ff_web_parse_json(json, sizeof json - 1, keys, 1, &label, &used, error));
     assert_int_equal(label.kind, FF_WEB_NAME);
     assert_int_equal(label.name.length, 3);
     assert_memory_equal(label.name.bytes, "NaN", 3);

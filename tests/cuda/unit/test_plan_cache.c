@@ -45,16 +45,15 @@ static int files_in(const char *folder) {
 static void entries_come_back(void **state) {
     (void)state;
     char folder[64];
-    ff_error error = {0};
     ff_plan_entry entry;
     snprintf(folder, sizeof folder, "%s/a/b", root);
-    assert_int_equal(ff_plan_cache_get(folder, "key", &entry, &error), FF_OK);
+    assert_ok(ff_plan_cache_get(folder, "key", &entry, error));
     assert_null(entry.json);
     for (int i = 0; i < 2; i++) /* the second replaces the first */
-        assert_int_equal(ff_plan_cache_put(folder, "key", &example, &error), FF_OK);
-    assert_int_equal(ff_plan_cache_put(folder, "another", &example, &error), FF_OK);
+        assert_ok(ff_plan_cache_put(folder, "key", &example, error));
+    assert_ok(ff_plan_cache_put(folder, "another", &example, error));
     assert_int_equal(files_in(folder), 2);
-    assert_int_equal(ff_plan_cache_get(folder, "key", &entry, &error), FF_OK);
+    assert_ok(ff_plan_cache_get(folder, "key", &entry, error));
     assert_string_equal(entry.json, example.json);
     assert_string_equal(entry.engine.name, "62 12=1");
     assert_int_equal(entry.engine.found, 10);
@@ -62,29 +61,29 @@ static void entries_come_back(void **state) {
     assert_true(entry.engine.tensor_cores && entry.engine.deterministic && entry.engine.cached);
     assert_false(entry.engine.runtime_compiled || entry.engine.timed);
     ff_plan_entry_release(&entry);
-    assert_int_equal(ff_plan_cache_get(folder, "third", &entry, &error), FF_OK);
+    assert_ok(ff_plan_cache_get(folder, "third", &entry, error));
     assert_null(entry.json);
 }
 
 /* Every file that differs from the written one in one byte, or is cut anywhere, is refused. */
 static void broken_entries_are_refused(void **state) {
     (void)state;
-    ff_error error = {0};
+    ff_error failure = {0};
     ff_buffer file = {0};
     ff_plan_entry entry;
-    assert_int_equal(ff_plan_entry_write(&file, "key", &example, &error), FF_OK);
-    assert_int_equal(ff_plan_entry_parse(file.bytes, file.length, "key", &entry, &error), FF_OK);
+    assert_ok(ff_plan_entry_write(&file, "key", &example, error));
+    assert_ok(ff_plan_entry_parse(file.bytes, file.length, "key", &entry, error));
     ff_plan_entry_release(&entry);
-    assert_int_equal(ff_plan_entry_parse(file.bytes, file.length, "kez", &entry, &error),
+    assert_int_equal(ff_plan_entry_parse(file.bytes, file.length, "kez", &entry, &failure),
                      FF_BAD_DATA);
     assert_null(entry.json);
     for (size_t i = 0; i < file.length; i++) {
-        assert_int_equal(ff_plan_entry_parse(file.bytes, i, "key", &entry, &error), FF_BAD_DATA);
+        assert_int_equal(ff_plan_entry_parse(file.bytes, i, "key", &entry, &failure), FF_BAD_DATA);
         for (int bit = 0; bit < 8; bit++) {
             file.bytes[i] ^= (char)(1 << bit);
-            assert_int_equal(ff_plan_entry_parse(file.bytes, file.length, "key", &entry, &error),
+            assert_int_equal(ff_plan_entry_parse(file.bytes, file.length, "key", &entry, &failure),
                              FF_BAD_DATA);
-            assert_true(error.message[0] && !strchr(error.message, '\n'));
+            assert_true(failure.message[0] && !strchr(failure.message, '\n'));
             file.bytes[i] ^= (char)(1 << bit);
         }
     }
@@ -95,27 +94,23 @@ static void broken_entries_are_refused(void **state) {
  */
 static void forge(ff_buffer *forged, const ff_buffer *file, const char *from, const char *to,
                   size_t length) {
-    ff_error error = {0};
     const char *body = strchr(strstr(file->bytes, "checksum "), '\n') + 1;
     const char *at = strstr(body, from), *rest = at + strlen(from);
     ff_buffer changed = {0};
     assert_non_null(at);
-    assert_int_equal(ff_buffer_add(&changed, body, (size_t)(at - body), &error), FF_OK);
-    assert_int_equal(ff_buffer_add(&changed, to, length, &error), FF_OK);
-    assert_int_equal(
-        ff_buffer_add(&changed, rest, file->length - (size_t)(rest - file->bytes), &error), FF_OK);
-    assert_int_equal(
-        ff_buffer_printf(forged, &error, "ffpack plan 2\nchecksum %016llx\n",
-                         (unsigned long long)ff_checksum(changed.bytes, changed.length)),
-        FF_OK);
-    assert_int_equal(ff_buffer_add(forged, changed.bytes, changed.length, &error), FF_OK);
+    assert_ok(ff_buffer_add(&changed, body, (size_t)(at - body), error));
+    assert_ok(ff_buffer_add(&changed, to, length, error));
+    assert_ok(ff_buffer_add(&changed, rest, file->length - (size_t)(rest - file->bytes), error));
+    assert_ok(ff_buffer_printf(forged, error, "ffpack plan 2\nchecksum %016llx\n",
+                               (unsigned long long)ff_checksum(changed.bytes, changed.length)));
+    assert_ok(ff_buffer_add(forged, changed.bytes, changed.length, error));
     ff_buffer_free(&changed);
 }
 
 /* What no ffpack wrote is refused, whatever its checksum. */
 static void forged_entries_are_refused(void **state) {
     (void)state;
-    ff_error error = {0};
+    ff_error failure = {0};
     ff_buffer file = {0};
     ff_plan_entry entry;
     static const struct {
@@ -139,14 +134,14 @@ static void forged_entries_are_refused(void **state) {
          14, false},
         {"{\"engine\": 62}", "{\"engine\": 6}", 13, false},
     };
-    assert_int_equal(ff_plan_entry_write(&file, "key", &example, &error), FF_OK);
-    assert_int_equal(ff_buffer_add(&file, "", 1, &error), FF_OK); /* an end for strstr */
+    assert_ok(ff_plan_entry_write(&file, "key", &example, error));
+    assert_ok(ff_buffer_add(&file, "", 1, error)); /* an end for strstr */
     file.length--;
     for (size_t i = 0; i < sizeof changes / sizeof *changes; i++) {
         ff_buffer forged = {0};
         forge(&forged, &file, changes[i].from, changes[i].to, changes[i].length);
         const ff_status status =
-            ff_plan_entry_parse(forged.bytes, forged.length, "key", &entry, &error);
+            ff_plan_entry_parse(forged.bytes, forged.length, "key", &entry, &failure);
         assert_int_equal(status, changes[i].taken ? FF_OK : FF_BAD_DATA);
         ff_plan_entry_release(&entry);
         ff_buffer_free(&forged);
@@ -157,25 +152,25 @@ static void forged_entries_are_refused(void **state) {
 static void unusable_folders_are_named(void **state) {
     (void)state;
     char path[128], folder[64];
-    ff_error error = {0};
+    ff_error failure = {0};
     ff_plan_entry entry;
     snprintf(folder, sizeof folder, "%s/file", root);
     FILE *file = fopen(folder, "w");
     fclose(file);
-    assert_int_equal(ff_plan_cache_get(folder, "key", &entry, &error), FF_OK);
+    assert_ok(ff_plan_cache_get(folder, "key", &entry, error));
     assert_null(entry.json);
-    assert_int_not_equal(ff_plan_cache_put(folder, "key", &example, &error), FF_OK);
-    assert_non_null(strstr(error.message, folder));
+    assert_int_not_equal(ff_plan_cache_put(folder, "key", &example, &failure), FF_OK);
+    assert_non_null(strstr(failure.message, folder));
 
     /* A folder that leads to itself. */
     snprintf(folder, sizeof folder, "%s/loop", root);
     assert_int_equal(symlink("loop", folder), 0);
-    assert_int_equal(ff_plan_cache_get(folder, "key", &entry, &error), FF_IO);
-    assert_non_null(strstr(error.message, folder));
+    assert_int_equal(ff_plan_cache_get(folder, "key", &entry, &failure), FF_IO);
+    assert_non_null(strstr(failure.message, folder));
 
     /* A folder where the file should be. */
     snprintf(folder, sizeof folder, "%s/c", root);
-    assert_int_equal(ff_plan_cache_put(folder, "key", &example, &error), FF_OK);
+    assert_ok(ff_plan_cache_put(folder, "key", &example, error));
     DIR *open = opendir(folder);
     struct dirent *found;
     do found = readdir(open);
@@ -184,36 +179,35 @@ static void unusable_folders_are_named(void **state) {
     closedir(open);
     assert_int_equal(unlink(path), 0);
     assert_int_equal(mkdir(path, 0777), 0);
-    assert_int_equal(ff_plan_cache_get(folder, "key", &entry, &error), FF_BAD_DATA);
-    assert_non_null(strstr(error.message, path));
-    assert_int_equal(ff_plan_cache_put(folder, "key", &example, &error), FF_IO);
+    assert_int_equal(ff_plan_cache_get(folder, "key", &entry, &failure), FF_BAD_DATA);
+    assert_non_null(strstr(failure.message, path));
+    assert_int_equal(ff_plan_cache_put(folder, "key", &example, &failure), FF_IO);
     assert_int_equal(files_in(folder), 1); /* nothing is left beside it */
 }
 
 static void the_folder_is_the_environments(void **state) {
     (void)state;
     char *folder;
-    ff_error error = {0};
     setenv("HOME", "/home/a", 1);
     unsetenv("XDG_CACHE_HOME");
     unsetenv("FFPACK_PLAN_CACHE");
-    assert_int_equal(ff_plan_cache_folder(&folder, &error), FF_OK);
+    assert_ok(ff_plan_cache_folder(&folder, error));
     assert_string_equal(folder, "/home/a/.cache/ffpack/plans");
     free(folder);
     setenv("XDG_CACHE_HOME", "relative", 1);
-    assert_int_equal(ff_plan_cache_folder(&folder, &error), FF_OK);
+    assert_ok(ff_plan_cache_folder(&folder, error));
     assert_string_equal(folder, "/home/a/.cache/ffpack/plans");
     free(folder);
     setenv("XDG_CACHE_HOME", "/cache", 1);
-    assert_int_equal(ff_plan_cache_folder(&folder, &error), FF_OK);
+    assert_ok(ff_plan_cache_folder(&folder, error));
     assert_string_equal(folder, "/cache/ffpack/plans");
     free(folder);
     setenv("FFPACK_PLAN_CACHE", "here", 1);
-    assert_int_equal(ff_plan_cache_folder(&folder, &error), FF_OK);
+    assert_ok(ff_plan_cache_folder(&folder, error));
     assert_string_equal(folder, "here");
     free(folder);
     setenv("FFPACK_PLAN_CACHE", "", 1);
-    assert_int_equal(ff_plan_cache_folder(&folder, &error), FF_OK);
+    assert_ok(ff_plan_cache_folder(&folder, error));
     assert_null(folder);
 }
 
