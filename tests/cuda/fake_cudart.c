@@ -142,7 +142,7 @@ static void release(void *memory) {
     free(memory);
 }
 cudaError_t cudaMalloc(void **memory, size_t bytes) {
-    *memory = (void *)8; /* must not be taken where it fails */
+    *memory = (void *)8; /* must not be used if the call fails */
     CALL("cudaMalloc");
     if (bytes > 5000) return refuse(cudaErrorMemoryAllocation);
     *memory = hold(bytes);
@@ -264,7 +264,7 @@ cudaError_t cudaStreamBeginCapture(cudaStream_t stream, enum cudaStreamCaptureMo
 cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t *graph) {
     *graph = NULL;
     cudaError_t code = call("cudaStreamEndCapture", true);
-    if (code != cudaSuccess) /* a capture that is lost has ended all the same */
+    if (code != cudaSuccess) /* an invalidated capture has also ended */
         release(stream->capture);
     else
         *graph = stream->capture;

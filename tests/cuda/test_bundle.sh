@@ -1,7 +1,7 @@
 #!/bin/bash
-# A bundle runs wherever it lies: every library but the system's and NVIDIA's is in it and found
-# from it, none that belongs to the system it will run on is, and its programs work in an empty
-# environment; the licence of each library is in it, and on Debian 12 it needs glibc 2.34 at most. TAP.
+# A bundle runs from any folder: every library except the system's and NVIDIA's is in it and found
+# there, none of the target system's own is, and its programs work in an empty environment; the
+# licence of each library is in it, and on Debian 12 it needs glibc 2.34 at most. TAP.
 set -u
 shopt -s lastpipe # so that the checks at the ends of pipes count
 build=$(realpath "${BUILD:-build}")

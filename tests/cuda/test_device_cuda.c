@@ -1,5 +1,5 @@
-/* The device table on CUDA, over a runtime of a few lines in place of CUDA's: what each entry does,
- * that it does it on its own device, and that every call that fails is a sentence that names it. */
+/* The device table on CUDA, with a stand-in for CUDA's runtime: what each entry does, that it uses
+ * its own device, and that the message of every failing call names it. */
 #include "loader/cuda/device_cuda.h"
 #include "tests/cuda/fake_cudart.h"
 #include "tests/unit/check.h"
@@ -15,7 +15,7 @@ static void count_up(void *context) {
     ++*(int *)context;
 }
 
-/* All that a scenario holds, so that it is released wherever it stopped. */
+/* Everything that a scenario owns, so that it can be released wherever it stopped. */
 typedef struct holding {
     ff_device *device;
     ff_stream *stream;
@@ -30,7 +30,7 @@ static ff_status use(holding *h, ff_error *error) {
     ff_device *device = h->device;
     const ff_device_table *table = device->table;
     uint64_t unused, total, ns;
-    fake.current = 0; /* as another thread would find it */
+    fake.current = 0; /* as another thread would leave it */
     FF_TRY(table->memory(device, &unused, &total, error));
     assert_true(unused == 1000 && total == 5000);
     fake.current = 0;
@@ -122,7 +122,7 @@ static ff_status scenario(int fail_at, int fail_with, ff_error *error) {
     fake = (fake_cudart){.device = DEVICE, .fail_at = fail_at, .fail_with = fail_with};
     ff_status status = use(&h, error);
     calls_of_use = fake.calls;
-    /* Whatever failed, the next who asks CUDA for the last error is told of none. */
+    /* After any failure CUDA's last error is cleared. */
     assert_int_equal(fake.last_error, 0);
     release(&h);
     assert_int_equal(fake.last_error, 0);
@@ -207,7 +207,7 @@ static void devices_are_described_and_counted(void **state) {
     assert_string_equal(failure.message, "cuda:3: there are 3 CUDA devices, counted from 0");
     assert_int_equal(ff_device_cuda_create(&device, -2, &failure), FF_USAGE);
     assert_null(device);
-    assert_int_equal(fake.current, 0); /* nothing was made current, so no context came to be */
+    assert_int_equal(fake.current, 0); /* no device was made current, so no context was created */
 }
 
 int main(void) {

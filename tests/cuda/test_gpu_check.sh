@@ -1,6 +1,6 @@
 #!/bin/bash
-# gpu-check: built from its one file with nvcc alone; says so where there is no card, and every line
-# it prints is JSON. TAP.
+# gpu-check: built from its one file with nvcc alone; reports that there is no GPU, and prints only
+# lines of JSON. TAP.
 set -u
 build=$(realpath "${BUILD:-build}") python=${PYTHON:-/usr/bin/python3}
 scratch=$(mktemp -d) && trap 'rm -rf "$scratch"' EXIT

@@ -1,6 +1,6 @@
 #!/bin/bash
-# Opening the CUDA module without a card: every sentence for what may be missing, and the places
-# where libraries are looked for, with drivers, libraries and modules made of a few lines of C. TAP.
+# Opening the CUDA module without a GPU: the message for everything that may be missing, and where
+# libraries are looked for, with stand-ins for drivers, libraries and modules. TAP.
 set -u
 build=$(realpath "${BUILD:-build}") top=$PWD
 open=$build/tests/cuda_open
@@ -31,7 +31,7 @@ opens() {
     fi
 }
 
-# A CUDA version of which this machine has no libraries, so that only the made ones are found.
+# A CUDA version without libraries on this machine, so that only the stand-ins are found.
 cuda='' major=''
 for candidate in 12 13; do
     if ! ls /usr/local/cuda*/lib*/lib{nvrtc,cublas}.so.$candidate >/dev/null 2>&1 &&
@@ -162,7 +162,8 @@ opens "a module that is no library" 1 "the CUDA module does not open: noise/libf
 
 # ---- where libraries are found
 opens "a list of folders, the first without them" 0 "$order" FFPACK_CUDA_PATH=empty::libs prog $cuda -1
-# NVRTC opens its builtins by a bare name, so they are opened before: beside it, or where it is a link.
+# NVRTC opens its builtins by file name alone, so they are opened first: beside it, or beside its
+# link's target.
 mkdir links; for file in libs/*; do [[ $file = *builtins* ]] || ln -s "../$file" links; done
 opens "the builtins beside the file that NVRTC's link leads to" 0 "$order" FFPACK_CUDA_PATH=links prog $cuda -1
 cp -r libs bare; rm bare/*builtins*

@@ -1,6 +1,6 @@
 #!/bin/bash
 # What the build says of CUDA: switched off, a toolkit that is too old, one that lacks parts; with
-# CUDA=auto it goes on without, with CUDA=1 it stops. TAP.
+# CUDA=auto it continues without, with CUDA=1 it stops. TAP.
 set -u
 scratch=$(mktemp -d) && trap 'rm -rf "$scratch"' EXIT
 count=0

@@ -1,7 +1,7 @@
 #!/bin/bash
-# What the compiler made of the kernels, for the architectures that were built: no register spilled
-# and no stack frame, and 16-byte loads and stores where tests/cuda/hot_kernels says. The build
-# leaves PTX and ptxas's own words beside each object. Prints TAP.
+# The compiled kernels, for the architectures that were built: no spilled registers, no stack
+# frames, and 16-byte loads and stores where tests/cuda/hot_kernels says. The build leaves PTX and
+# ptxas's own words beside each object. Prints TAP.
 set -u
 cd "$(dirname "$0")/../.."
 objects=${BUILD:-build}/obj/cuda list=tests/cuda/hot_kernels

@@ -24,7 +24,8 @@ result() { # CODE NAME
 for kind in address,undefined thread; do
     folder=$build/sanitized-${kind%%,*} programs=()
     for name in $names; do
-        # Whole nets launch the kernels that are watched one by one before: minutes for nothing new.
+        # Whole nets launch the same kernels that are checked one by one: minutes without new
+        # coverage.
         case "$kind $name" in "thread cuda_compute" | "thread cuda_plan" | "thread cuda_step" | "thread cuda_run" | "thread cuda_profile") continue ;; esac
         programs+=("$folder/tests/test_$name")
     done

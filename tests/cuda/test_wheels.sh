@@ -47,7 +47,7 @@ done
 for file in "${files[@]}"; do
     to=$site/cu$version/lib
     case ${file##*/} in libcudnn*) to=$site/cudnn/lib ;; esac
-    # By the name that the wheels give it: the library's own.
+    # Under its name in the wheels.
     to=$to/$(readelf -d "$file" | sed -n 's/.*SONAME.*\[\(.*\)\]/\1/p')
     [ -f "$to" ] && continue
     : >"$to" && mount --bind "$file" "$to" || skip "files cannot be mounted here"

@@ -16,8 +16,8 @@
  * fails a sanitizer's check, or takes longer than 30 seconds is written to FOLDER/NAME-SEED-n, and
  * the program exits non-zero. Keep it in tests/fuzz/corpus/NAME to have it replayed by the tests.
  *
- * An input is passed in memory of exactly its length, so that AddressSanitizer sees a read beyond
- * it. Everything is static: one target a program, one thread. */
+ * An input is passed in memory of exactly its length, so that AddressSanitizer detects a read
+ * beyond it. Everything is static: one target per program, one thread. */
 #ifndef FF_FUZZ_DRIVER_H
 #define FF_FUZZ_DRIVER_H
 
@@ -56,7 +56,7 @@ static struct {
     ff_fuzz_input *corpus;
     size_t corpus_count;
     uint64_t seed, random;
-    const uint8_t *now; /* the input that runs, for the handler */
+    const uint8_t *now; /* the current input, for the handler */
     size_t now_length;
     char save_path[4096];
 } ff_fuzz;
@@ -208,7 +208,7 @@ static void ff_fuzz_mutate_once(uint8_t *bytes, size_t *length) {
         memmove(bytes + at, bytes + at + part, n - at - part);
         *length = n - part;
         break;
-    case 7: /* a part comes twice */ part = ff_fuzz_open_gap(bytes, length, at, part); break;
+    case 7: /* a part is repeated */ part = ff_fuzz_open_gap(bytes, length, at, part); break;
     case 8: { /* a part of another input, over or into this one */
         const ff_fuzz_input *other = &ff_fuzz.corpus[ff_fuzz_below(ff_fuzz.corpus_count)];
         if (!other->length) break;

@@ -1,5 +1,5 @@
-/* Archives: any bytes give members with sound names and sizes, or a sentence; nested or not, twice
- * the same. */
+/* Archives: any bytes give members with valid names and sizes, or a message; nested or not; the
+ * same result twice. */
 #include "format/base/memory.h"
 #include "format/metadata.h"
 #include "tests/fuzz/driver.h"
@@ -17,7 +17,7 @@
 
 enum { MEMBERS = 200, READ_BYTES = 1 << 16 };
 
-/* A sum over all that was seen, and whether it ended well. */
+/* A checksum of everything read, and whether it succeeded. */
 static uint64_t walk(const char *path, bool nested) {
     ff_archive *archive;
     ff_error error = {0};

@@ -1,5 +1,5 @@
-/* Image decoders and geometry on any bytes: no crash, no read or write out of place; what probe
- * says is what decode gives; the same bytes decode to the same pixels whatever came before. */
+/* Image decoders and geometry on any bytes: no crash, no read or write out of bounds; probe and
+ * decode agree; the same bytes decode to the same pixels whatever came before. */
 #include "format/base/bytes.h"
 #include "tests/fuzz/driver.h"
 #include "tools/ffpack/decode/decode.h"
@@ -17,7 +17,7 @@ enum { PIXEL_LIMIT = 1 << 18 };
         }                                                                                          \
     } while (0)
 
-/* Kept from input to input, as a worker does. */
+/* Reused for all inputs, as a worker does. */
 static ff_decoder *kept;
 static ff_image kept_image;
 static ff_geometry_scratch scratch;
@@ -27,14 +27,14 @@ static void check_message(const ff_error *error) {
     CHECK(error->status == FF_BAD_DATA || error->status == FF_NO_MEMORY);
 }
 
-/* FNV-1a: what is done with an input depends on all of it. */
+/* FNV-1a: what is done with an input depends on all its bytes. */
 static unsigned hash(const uint8_t *bytes, size_t length) {
     uint32_t value = 2166136261u;
     for (size_t i = 0; i < length; i++) value = (value ^ bytes[i]) * 16777619u;
     return value >> 8;
 }
 
-/* Makes the checksums of a PNG's chunks right, so that what was mutated is looked at at all. */
+/* Makes the checksums of a PNG's chunks right, so that mutated chunks are read at all. */
 static void repair_png(uint8_t *bytes, size_t length) {
     if (length < 8 || memcmp(bytes, "\x89PNG", 4) != 0) return;
     for (size_t at = 8; length - at >= 12;) {

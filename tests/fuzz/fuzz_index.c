@@ -1,11 +1,11 @@
 /* An index of any bytes beside the shards of a golden set: the reader and the verifier. The set is
- * the one that the index's first row names, so that what was mutated elsewhere is looked at. */
+ * the one that the index's first row names, so that mutations elsewhere are reached. */
 #include "tests/fuzz/set.h"
 
 enum { MOST_SETS = 64, MOST_SHARDS = 8 };
 
 typedef struct golden_set {
-    uint64_t first_footer; /* its checksum: what the index's first row says */
+    uint64_t first_footer; /* its checksum, from the index's first row */
     uint32_t count;
     uint8_t *bytes[MOST_SHARDS];
     size_t length[MOST_SHARDS];
@@ -13,7 +13,7 @@ typedef struct golden_set {
 
 static golden_set golden[MOST_SETS];
 static size_t golden_count;
-static const golden_set *in_place; /* whose shards lie in the folder */
+static const golden_set *in_place; /* whose shards are in the folder */
 
 static uint8_t *read_file(const char *path, size_t *length) {
     FILE *file = fopen(path, "rb");

@@ -1,4 +1,4 @@
-/* A list file of any bytes, listed by the source list: what it accepts keeps to its own fields. */
+/* A list file of any bytes, listed by the source list: accepted items use only its own fields. */
 #include "tests/fuzz/driver.h"
 #include "tools/ffpack/source/list/table.h"
 #include "tools/ffpack/source/source.h"

@@ -1,4 +1,4 @@
-/* MAT-files: any bytes give a struct's values or a sentence. */
+/* MAT-files: any bytes give a struct's values or a message. */
 #include "tests/fuzz/driver.h"
 #include "tools/ffpack/source/imagenet/matlab.h"
 

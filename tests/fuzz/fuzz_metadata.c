@@ -1,5 +1,4 @@
-/* The metadata's text on any bytes: refused with a sentence, or read and written again as it was.
- */
+/* The metadata's text on any bytes: refused with a message, or read and written again as it was. */
 #include "format/metadata.h"
 #include "tests/fuzz/driver.h"
 

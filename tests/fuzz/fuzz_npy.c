@@ -1,5 +1,4 @@
-/* The header of NPY files on any bytes: no crash, and an array that is accepted lies in the file.
- */
+/* The header of NPY files on any bytes: no crash, and an accepted array is inside the file. */
 #include "tests/fuzz/driver.h"
 #include "tools/ffpack/source/array/npy_header.h"
 

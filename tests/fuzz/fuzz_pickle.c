@@ -1,5 +1,5 @@
-/* The pickle reader on any bytes: no crash, no read or write out of place, and what it gives lies
- * where it says. */
+/* The pickle reader on any bytes: no crash, no read or write out of bounds, and results are where
+ * it says. */
 #include "tests/fuzz/driver.h"
 #include "tools/ffpack/source/cifar/pickle.h"
 

@@ -1,5 +1,5 @@
 /* Files of the plan cache on any bytes: no crash, and what is accepted is what was written. The
- * checksum, which almost no mutation survives, is put right first, so that what follows it is
+ * checksum, which almost no mutation survives, is corrected first, so that the text after it is
  * reached. */
 #include "tests/fuzz/driver.h"
 

@@ -1,5 +1,5 @@
 /* A shard of any bytes: the index builder and, where it accepts them, the reader and the verifier,
- * which must then agree that all is well with whatever checksums cover. */
+ * which must then find no fault in anything that checksums cover. */
 #include "tests/fuzz/set.h"
 
 static void try_shard(const uint8_t *bytes, size_t length, unsigned choice) {

@@ -36,7 +36,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t length) {
         size_t line_length = strcspn(line, "\n");
         next = line + line_length + (line[line_length] != 0);
         line[line_length] = 0;
-        /* Few digits, or the limit of names is all that is seen. */
+        /* Few digits, else only the limit on names would be tested. */
         if (number == 0 && line_length <= 24)
             (void)!ff_braces_expand(&names, line, NULL);
         else

@@ -1,5 +1,5 @@
-/* What fuzz_index and fuzz_shard share: a folder to write sets into, checksums made right again
- * after a mutation, and reading all that a set gives. */
+/* Shared by fuzz_index and fuzz_shard: a folder to write sets into, correcting checksums after a
+ * mutation, and reading everything in a set. */
 #ifndef FF_FUZZ_SET_H
 #define FF_FUZZ_SET_H
 
@@ -44,7 +44,7 @@ static void fuzz_write(const char *name, const uint8_t *bytes, size_t length) {
     CHECK(file && fwrite(bytes, 1, length, file) == length && fclose(file) == 0);
 }
 
-/* FNV-1a: what is done with an input depends on all of it. */
+/* FNV-1a: what is done with an input depends on all its bytes. */
 static unsigned fuzz_hash(const uint8_t *bytes, size_t length) {
     uint32_t value = 2166136261u;
     for (size_t i = 0; i < length; i++) value = (value ^ bytes[i]) * 16777619u;
@@ -72,7 +72,7 @@ static void fuzz_sum(void *context) {
     for (uint64_t i = 0; i < view->tensor_bytes; i++) sum += ((const uint8_t *)view->tensor)[i];
 }
 
-/* Opens the folder and reads what there is. */
+/* Opens the folder and reads everything in it. */
 static void fuzz_read(ff_verify verify) {
     ff_dataset *dataset;
     ff_reader *reader;
@@ -115,7 +115,7 @@ static ff_status fuzz_verify(void) {
     return status;
 }
 
-/* Makes an index's checksums right, as far as its header tells where they are. */
+/* Corrects an index's checksums, as far as its header says where they are. */
 __attribute__((unused)) static void fuzz_repair_index(uint8_t *bytes, size_t length) {
     if (length < FF_HEADER_BYTES) return;
     ff_store_u64(bytes + 16, length);
@@ -134,7 +134,7 @@ __attribute__((unused)) static void fuzz_repair_index(uint8_t *bytes, size_t len
     fuzz_seal(bytes, FF_HEADER_BYTES);
 }
 
-/* Makes a shard's checksums right, as far as its footer tells where they are. */
+/* Corrects a shard's checksums, as far as its footer says where they are. */
 __attribute__((unused)) static void fuzz_repair_shard(uint8_t *bytes, size_t length) {
     if (length < FF_HEADER_BYTES + FF_FOOTER_BYTES) return;
     uint64_t after = 0;

@@ -22,12 +22,12 @@ typedef struct bench {
     ff_event *begin, *end;
     double gib, copy_rate; /* bytes a second, read and written */
     uint32_t rows;
-    int rounds, small; /* small: batches of so many rows, beside 512 */
+    int rounds, small; /* small: batches of this many rows, and of 512 */
 } bench;
 
 static ff_error failure;
 
-/* The whole program is one run: what fails ends it. */
+/* A failure ends the program. */
 static void ok(ff_status status) {
     if (status == FF_OK) return;
     printf("not ok - %s\n", failure.message);
@@ -75,7 +75,7 @@ static int compare(const void *left, const void *right) {
     return a < c ? -1 : a > c;
 }
 
-/* Median nanoseconds of work(context), warmed up, and the least and most on the line. */
+/* Median nanoseconds of work(context) after warming up; prints the smallest and largest too. */
 static double timed(const bench *b, void (*work)(void *context), void *context, double *least,
                     double *most) {
     static uint64_t ns[ROUNDS_MOST];
@@ -319,7 +319,7 @@ static void run(bench *b) {
         }
         close_batches(&s);
     }
-    bench_copy(b); /* again: what changed meanwhile */
+    bench_copy(b); /* again: in case something changed meanwhile */
     table->event_destroy(b->device, b->begin);
     table->event_destroy(b->device, b->end);
     table->stream_destroy(b->device, b->stream);

@@ -1,13 +1,13 @@
-/* gpu-check: what a CUDA device is and what it costs to use: the figures that everything else is
- * judged by. Prints a line of JSON for each as it comes.
+/* gpu-check: a CUDA device's properties and measured costs, the figures that all else is compared
+ * with. Prints a line of JSON for each as it comes.
  *
  * This one file is the whole program, and needs nothing but a CUDA toolkit:
  *     nvcc -O3 -std=c++17 -arch=sm_90 gpu_check.cu -o gpu-check -ldl      (12 or newer; your card's
  * sm)
  *     ./gpu-check [--device N] [--seconds N] [--seed N] [--cudnn libcudnn.so.9] [GROUP...]
  * Groups, each a process of its own that is ended after --seconds (60): device, cudnn (the
- * properties as cuDNN's own JSON: save that line's "json" as a file for planning without the card),
- * copies, memory, launches, graphs. Exit code: 0 all well, 1 a group failed, 77 no device.
+ * properties as cuDNN's own JSON: save that line's "json" as a file for planning without the GPU),
+ * copies, memory, launches, graphs. Exit code: 0 success, 1 a group failed, 77 no device.
  *
  * Data is random, never zeros, and buffers larger than the caches rotate; times are medians. Bytes
  * of copies on the device count as read and written. */
@@ -139,8 +139,8 @@ static void group_device(const options *o) {
            driver);
 }
 
-/* Opens cuDNN: the file named, or by name, or a toolkit's, or of the wheels of a python3 in PATH.
- */
+/* Opens cuDNN: the file named, or by name, or a toolkit's, or of the wheels of a python3 in
+ * PATH. */
 static void *open_cudnn(const char *file) {
     void *library = dlopen(file ? file : "libcudnn.so.9", RTLD_NOW | RTLD_GLOBAL);
     const char *path = getenv("PATH");
@@ -276,13 +276,13 @@ __global__ static void read_all(const uint4 *from, size_t count, uint32_t *sink)
         uint4 v = from[i];
         seen ^= v.x ^ v.y ^ v.z ^ v.w;
     }
-    if (seen == 0x12345678u) *sink = seen; /* seldom, yet the loads must happen */
+    if (seen == 0x12345678u) *sink = seen; /* rarely true, but the loads must happen */
 }
 __global__ static void copy_all(uint4 *to, const uint4 *from, size_t count) {
     size_t i = (size_t)blockIdx.x * blockDim.x + threadIdx.x;
     for (; i < count; i += (size_t)gridDim.x * blockDim.x) to[i] = from[i];
 }
-/* A block a row: rows of row16 16-byte words, taken in random order. */
+/* One block per row: rows of row16 16-byte words, taken in random order. */
 __global__ static void gather(uint4 *to, const uint4 *from, int row16, size_t rows, uint64_t seed) {
     __shared__ size_t source;
     if (threadIdx.x == 0) source = mix(seed + blockIdx.x) % rows * (size_t)row16;
@@ -475,7 +475,7 @@ static int run_group(int index, const options *o) {
     return 0;
 }
 
-/* Runs a group in a process of its own, so that one that fails or hangs takes no other with it. */
+/* Runs a group in its own process, so that one that fails or hangs does not affect the others. */
 static int supervise(int index, const options *o) {
     double began = now_us();
     fflush(stdout);

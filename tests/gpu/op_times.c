@@ -1,11 +1,12 @@
-/* What every part of a training step should take on a card and what it takes, a line of JSON each:
+/* The expected and the measured time of every part of a training step on a GPU, one line of JSON
+ * each:
  *   {"op", "layer", "pass", "nodes", "bytes", "flops", "expected_80_us", "expected_65_us",
  *    "measured_us"}
- * and last {"sum": {...}} with the same of the whole step. Expected: by count (train/cost.h), at
- * 80 % and 65 % of the card's limits; null where those are not known. Measured: the median over
- * some launches of the recorded step, with an event before each part (train/profile.h); of the sum
- * the median of the step without them, and "measured_parts_us". Random u8 samples of a temporary
- * folder, resident. With --device-json nothing is measured, and no card is needed. */
+ * and last {"sum": {...}} with the same of the whole step. Expected: by count (train/cost.h), at 80
+ * % and 65 % of the GPU's limits; null where those are not known. Measured: the median over some
+ * launches of the recorded step, with an event before each part (train/profile.h); of the sum the
+ * median of the step without them, and "measured_parts_us". Random u8 samples of a temporary
+ * folder, resident. With --device-json nothing is measured, and no GPU is needed. */
 #include "format/base/options.h"
 #include "tests/unit/packed_set.h"
 #include "train/planned_device.h"
@@ -171,7 +172,7 @@ int main(int argc, char **argv) {
     settings given = {
         .trainer = ff_trainer_default_options(), .side = 32, .classes = 10, .launches = 20};
     given.trainer.device = "cuda";
-    given.trainer.placement = FF_PLACEMENT_RESIDENT; /* the CPU is refused with it */
+    given.trainer.placement = FF_PLACEMENT_RESIDENT; /* not allowed with the CPU */
     given.trainer.learning_rate = -1;
     given.trainer.warmup_epochs = 0;
     given.trainer.quiet = true;

@@ -12,7 +12,7 @@
 #include "train/compute.h"
 #include "train/trainer.h"
 
-/* Of a server's life: learning rates are a table. */
+/* The most steps of a server: learning rates are a table. */
 enum { STEPS_MOST = 1 << 20 };
 
 typedef struct settings {
@@ -54,7 +54,7 @@ static ff_status parse(int argc, char **argv, settings *out, bool *done, ff_erro
     return FF_OK;
 }
 
-/* The outcomes that have arrived, or where `wait` all of them; their losses follow each other. */
+/* Takes the outcomes that have arrived, or if `wait` all of them; losses are appended. */
 static ff_status take_outcomes(ff_trainer *trainer, bool wait, double *losses, int64_t *told,
                                ff_error *error) {
     uint32_t found = 1;

@@ -1,5 +1,5 @@
 #!/bin/bash
-# The card's tests, where there is one. Prints TAP.
+# The GPU tests, if there is a GPU. Prints TAP.
 cd "$(dirname "$0")/../.." || exit 1
 tests/gpu/run "${BUILD:-build}/gpu"
 code=$?

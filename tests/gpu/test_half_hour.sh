@@ -1,7 +1,7 @@
 #!/bin/bash
-# half_hour rehearsed without a card: all four phases from a bundle in an empty folder and environment,
-# over the simulated GPU and PyTorch on the CPU; and that a peer's failure hides nothing of ours, that
-# ours makes the phase fail, and that deadlines hold. TAP.
+# half_hour rehearsed without a GPU: all four phases from a bundle in an empty folder and
+# environment, over the simulated GPU and PyTorch on the CPU; also that a peer's failure does not
+# hide our results, that our own failure makes the phase fail, and that deadlines hold. TAP.
 set -u
 build=$(realpath "${BUILD:-build}") python=${PYTHON:-/usr/bin/python3}
 scratch=$(realpath "$(mktemp -d)") && trap 'rm -rf "$scratch"' EXIT
@@ -30,7 +30,7 @@ result $? "the bundle is filled"
 BUNDLE_MOST=5 BUNDLE_PLANS=0 tools/build/bundle_gpu.sh "$build" "$scratch/made/ffpack" tests/gpu/sm_90_h200.json >"$scratch/said" 2>&1
 [ $? = 1 ] && grep -q 'more than 5$' "$scratch/said"
 result $? "one that is too large is refused"
-# The bundle of a card has no oneDNN, one architecture's module, and fewer than these 12 MiB of tests.
+# A GPU's bundle has no oneDNN, one architecture's module, and fewer than these 12 MiB of tests.
 kib=$(($(du -sk --apparent-size "$scratch/made/ffpack" | cut -f1) - $(cat "$scratch"/made/ffpack/lib/libdnnl.so* 2>/dev/null | wc -c) / 1024 + 12288))
 [ "$kib" -le $((31 * 1024)) ]
 result $? "programs, tests and libraries leave 14 of 45 MiB for engines, which take 13: $((kib / 1024)) MiB, and the JPEGs have 18"

@@ -1,7 +1,6 @@
 #!/bin/bash
-# Expected times of a step's parts, for a card that is only described, and measured ones beside them
-# over the simulated card: tests/gpu/op_times.c, fftrain --dry-run --device-json, --diagnose.
-# Prints TAP.
+# Expected times of a step's parts, for a GPU that is only described, and measured ones on the
+# simulated GPU: tests/gpu/op_times.c, fftrain --dry-run --device-json, --diagnose. Prints TAP.
 set -u
 cd "$(dirname "$0")/../.."
 build=${BUILD:-build}
@@ -32,7 +31,8 @@ if [ ! -f "$build/libff_cuda.so" ]; then
     echo "ok $number - costs of a step # SKIP no CUDA module: built without a CUDA toolkit, or with a sanitizer"
     echo "1..$number"; exit 0
 fi
-# The simulated card: every part has a time, none is expected, for nothing is known of its clocks.
+# The simulated GPU: every part has a measured time, and no expected one, because its clocks are
+# unknown.
 "$build/sim/op_times" --net smallnet --batch 8 --side 12 --launches 3 >"$scratch/sim" 2>"$scratch/log"
 [ $? = 0 ] && lines "$scratch/sim" 'all(row["measured_us"] > 0 and row["expected_80_us"] is None for row in rows) and
     near(total("measured_us"), sums["measured_parts_us"]) and near(sums["measured_us"], sums["measured_parts_us"], 4) and

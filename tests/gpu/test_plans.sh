@@ -1,6 +1,6 @@
 #!/bin/bash
 # cuDNN plans every convolution of every net, in every precision, for every described device,
-# without a card. A sample here; `tests/gpu/coverage` does all. Prints TAP.
+# without a GPU. A sample here; `tests/gpu/coverage` does all. Prints TAP.
 set -u
 cd "$(dirname "$0")/../.."
 build=${BUILD:-build}
@@ -36,7 +36,7 @@ code=$?
 show <"$scratch/same"
 result $code "deterministic ones too"
 
-# A device's description is somebody's file.
+# A device's description is a user's file.
 broken() { # NAME TEXT SENTENCE
     printf '%s' "$2" >"$scratch/sm_0.json"
     "$build/tests/plan_coverage" --sample 50 "$scratch/sm_0.json" >"$scratch/out" 2>&1
@@ -47,7 +47,7 @@ broken 'is no JSON' 'sm_90' 'is not JSON'
 broken 'names no capability' '{"deviceName":"x"}' 'deviceVer'
 broken 'has strange properties' '{"deviceName":"x","deviceVer":900,"warpSize":"many"}' 'cudnnBackendFinalize'
 
-# The cache: the same engines from it, in another process; what is broken is made anew.
+# The cache: the same engines from it, in another process; broken files are replaced.
 cover() { "$build/tests/plan_coverage" --sample 30 --cache "$scratch/cache" tests/gpu/sm_90_h200.json; }
 cover >"$scratch/first" 2>"$scratch/notes1"
 files=("$scratch"/cache/*.plan)
@@ -66,7 +66,7 @@ mkdir "$scratch/closed" && printf 'x' >"$scratch/closed/plans"
 cmp -s "$scratch/first" "$scratch/fifth" && [ "$(grep -c 'nothing more is written' "$scratch/notes5")" = 1 ]
 result $? "a folder that cannot be written costs one line"
 
-# fftrain plans a run for a card that is not here.
+# fftrain plans a run for an absent GPU.
 "$build/tests/make_set" "$scratch/set" --splits train,test --count 300 --height 32 --width 32 --statistics >"$scratch/log"
 dry() { # FILE PRECISION OPTIONS...
     "$build/fftrain" --dry-run --device-json "$1" --precision "$2" --data "$scratch/set" --model resnet18 "${@:3}" >"$scratch/dry" 2>"$scratch/complaint"
@@ -100,7 +100,8 @@ result $? "a broken description is named"
 [ $? = 2 ] && grep -q -e '--dry-run' "$scratch/complaint"
 result $? "--device-json goes with --dry-run only"
 
-# Engines that are compiled at run time: a stand-in for the driver, which the compiler wants to see.
+# Engines that are compiled at run time: with a stand-in for the driver, which the compiler looks
+# for.
 stub=
 for folder in "${CUDA_HOME:-/usr/local/cuda}"/{lib,lib64,targets/x86_64-linux/lib}/stubs; do
     [ -f "$folder/libcuda.so" ] && stub=$folder/libcuda.so && break
@@ -127,7 +128,7 @@ LD_LIBRARY_PATH=$scratch/driver${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH} "$build/tes
 awk -F' *[|] *' '/bias, GELU/ { none += $4 > 0 && $5 == $4 } END { exit none != 2 }' "$scratch/uncompiled"
 result $? "but not where nothing is to be compiled"
 
-# Ahead of a card: every engine that it will time and would have to compile, once.
+# In advance for a GPU: compiles every engine that it will time, once.
 ahead() { # FOLDER OPTIONS...
     LD_LIBRARY_PATH=$scratch/driver${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH} "$build/fftrain" --dry-run --device-json tests/gpu/sm_90_h200.json \
         --precision f16 --data "$scratch/set" --model smallnet --batch 64 --plan-cache "$scratch/$1" "${@:2}" >"$scratch/dry" 2>"$scratch/notes8"
@@ -142,7 +143,7 @@ result $? "for any driver of that card"
 read -r cached again <<<"$(ahead ahead)"
 [ "$cached" -gt 5 ] && [ "$again" = 0 ] && [ "$(kept ahead)" = "$compiled" ]
 result $? "and not compiled again"
-# The same folder without what was chosen: what is chosen now is found compiled.
+# The same folder without the choices: the engines chosen now are found compiled.
 grep -laE '; choice$' "$scratch"/ahead/*.plan | xargs -r rm
 read -r cached again <<<"$(ahead ahead --tune 0)"
 [ "$cached" = 0 ] && [ "$again" = 0 ] && grep -qE '^engines .* [1-9][0-9]* found compiled' "$scratch/dry"

@@ -1,7 +1,7 @@
-/* The bare loop that packing photographs is measured against: the files lie in memory, and each is
- * decoded, resized and cropped into memory that is reused; nothing else is done.
- * Usage: bench_decode RESIZE CROP THREADS ROUNDS FILE... Prints the seconds of each round. With
- * WHOLE=1 in the environment everything is decoded, not what the crop needs alone. */
+/* The bare loop that packing photographs is compared with: the files are in memory, and each is
+ * decoded, resized and cropped into memory that is reused; nothing else is done. Usage:
+ * bench_decode RESIZE CROP THREADS ROUNDS FILE... Prints the seconds of each round. With WHOLE=1 in
+ * the environment whole images are decoded, not only what the crop needs. */
 #include "format/base/memory.h"
 #include "format/base/thread.h"
 #include "tools/ffpack/decode/decode.h"
@@ -23,7 +23,7 @@ typedef struct loop {
     file *file;
     size_t count;
     atomic_size_t next;
-    atomic_uint sum; /* of what came out, so that it is not left out */
+    atomic_uint sum; /* of the results, so that the compiler keeps the work */
 } loop;
 
 static void give_up(const ff_error *error) {

@@ -1,6 +1,6 @@
-/* Measures the loader against a plain random memcpy gather of the same samples.
- * Usage: bench_loader [THREADS [SAMPLES [ROUNDS]]]. Prints a line a measurement, and the ratios of
- * the medians over alternating rounds: "gather", then each way of loading, as samples a second. */
+/* Measures the loader against a plain random memcpy gather of the same samples. Usage: bench_loader
+ * [THREADS [SAMPLES [ROUNDS]]]. Prints one line per measurement, and the ratios of the medians over
+ * alternating rounds: "gather", then each way of loading, as samples a second. */
 #include "tests/programs/bench_loader.h"
 
 #define BATCH       256u
@@ -109,8 +109,8 @@ int main(int count, char **argument) {
     for (int round = 0; round < rounds; round++) {
         rate[0][round] = plain(&job);
         for (int w = 0; w < WAYS; w++) {
-            /* Made anew, so that no thread of another way fills meanwhile; the fill of the first
-             * slots is part of the time. */
+            /* Created again, so that no thread of another variant fills slots meanwhile; filling
+             * the first slots is part of the time. */
             options = crop_flip(threads, way[w].dtype, way[w].layout);
             options.epoch = (uint32_t)round;
             MUST(ff_loader_create(&loader[w], dataset, &options, error));

@@ -1,4 +1,4 @@
-/* What the benchmarks of the loader share. */
+/* Shared by the loader's benchmarks. */
 #ifndef FF_TESTS_BENCH_LOADER_H
 #define FF_TESTS_BENCH_LOADER_H
 
@@ -8,7 +8,7 @@
 
 #include <stdio.h>
 
-/* A call that must succeed; its sentence ends the program. */
+/* A call that must succeed; a failure prints its message and ends the program. */
 #define MUST(call)                                                                                 \
     do {                                                                                           \
         ff_error error_ = {0}, *error = &error_;                                                   \
@@ -18,7 +18,7 @@
         }                                                                                          \
     } while (0)
 
-/* Samples a second over so many batches. */
+/* Samples per second over this many batches. */
 static inline double epoch(ff_loader *loader, uint64_t batches) {
     uint64_t samples = 0, began = ff_now_ns();
     ff_slot *slot;

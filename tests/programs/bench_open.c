@@ -1,4 +1,4 @@
-/* How long opening a packed split takes, and what memory stays with it: opens DIR, reads the entry
+/* How long opening a packed split takes, and how much memory it keeps: opens DIR, reads the entry
  * and the label of one sample in its middle, ROUNDS times. Prints a JSON object: the best time in
  * milliseconds, and by how many KiB resident memory grew with the set open. */
 #include "format/base/thread.h"

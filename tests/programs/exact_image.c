@@ -81,8 +81,8 @@ static ff_status convert(const settings *set, worker *work, size_t length, ff_er
     return status;
 }
 
-/* 1 where an image was read, 0 at the end; the bytes lie in memory of exactly their length, so that
- * a sanitizer sees a read beyond them. */
+/* 1 where an image was read, 0 at the end; the bytes are in memory of exactly their length, so that
+ * a sanitizer detects a read beyond them. */
 static int read_frame(worker *work, size_t *length) {
     if (scanf("%zu", length) != 1 || getchar() != '\n') return 0;
     free(work->input);

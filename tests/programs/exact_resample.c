@@ -86,7 +86,7 @@ static int samples(void) {
         size_t values = (size_t)metadata.channels * height * width;
         size_t bytes = values * ff_dtype_bytes(metadata.dtype);
         size_t out_bytes = (size_t)metadata.channels * out_height * out_width * ff_dtype_bytes(to);
-        /* Of exactly their lengths, so that a sanitizer sees what is read and written beyond. */
+        /* Of exactly their lengths, so that a sanitizer detects accesses beyond. */
         uint8_t *source = malloc(bytes), *out = malloc(out_bytes);
         if (!source || !out || fread(source, 1, bytes, stdin) != bytes) return fail();
         if (ff_augment_host_init(&host, &metadata, &spec, to, to_layout, out_height, out_width,

@@ -1,3 +1,3 @@
-/* fftrain with a GPU that is none: linked with tests/cuda/sim/module, `fftrain_sim --device cuda`
- * runs what a card would run. */
+/* fftrain with a simulated GPU: linked with tests/cuda/sim/module, `fftrain_sim --device cuda` runs
+ * what a GPU would run. */
 #include "train/main.c"

@@ -1,9 +1,9 @@
-/* cuDNN and cuBLAS on a card against the plain loops: random convolutions, fused graphs and matrix
- * products of odd shapes in every precision. Prints TAP; skips where there is no card.
+/* cuDNN and cuBLAS on a GPU against the plain loops: random convolutions, fused graphs and matrix
+ * products of odd shapes in every precision. Prints TAP; skips where there is no GPU.
  *
  *   gpu_library [SEED [TRIALS]]     trials of each group; another seed at every run without one
  *
- * The last line of a failure is what to repeat: gpu_library SEED fails at the same trial. */
+ * The last line of a failure says how to repeat it: gpu_library SEED fails at the same trial. */
 #include "loader/cuda/module.h"
 #include "tests/cuda/sim/library_agree.h"
 #include "train/cuda/exports.h"

@@ -1,11 +1,13 @@
-/* Which scale of the loss f16 gradients hold: trains a recipe on the CPU in f32 and looks at every
- * gradient that a GPU keeps in f16 (those of activations, as they are made, and those of weights).
+/* Which loss scale f16 gradients allow: trains a recipe on the CPU in f32 and looks at every
+ * gradient that a GPU keeps in f16 (those of activations when they are computed, and those of
+ * weights).
  *
  *   gradient_range SET [RECIPE [STEPS [SCALE [BATCH]]]]      cifar-speed, 200 steps, 128
  *
  * Prints a line of JSON a step: the largest scale at which none would be infinite, and, at SCALE,
- * the shares of what is not zero that f16 flushes to zero or holds with fewer bits; a last line has
- * the least and the means of them. Exit 1 where a gradient would be infinite at SCALE. */
+ * the shares of nonzero values that f16 flushes to zero or stores with fewer bits; the last line
+ * has the smallest scale and the mean shares. Exit 1 where a gradient would be infinite at
+ * SCALE. */
 #include "format/base/memory.h"
 #include "train/store.h"
 #include "train/trainer.h"

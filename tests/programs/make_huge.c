@@ -1,6 +1,6 @@
-/* Writes a set of many samples quickly: a whole index, and shards of holes that hold no more than
- * header and footer. For tests of opening: every sample's entry, label and zeros can be read, but
- * the shards' records are holes too.
+/* Writes a set of many samples quickly: a complete index, and sparse shards with only a header and
+ * a footer. For tests of opening: every sample's entry, label and zeros can be read, but the
+ * shards' records are zeros too.
  *
  * make_huge DIR --count 10000000 */
 #include "format/base/file.h"
@@ -27,8 +27,8 @@ typedef struct huge {
     uint64_t count, slot_bytes, payload_checksum;
     ff_file *file;
     ff_index_header header;
-    XXH3_state_t *sum; /* of the block at hand */
-    uint64_t summed;   /* bytes of it */
+    XXH3_state_t *sum; /* of the current block */
+    uint64_t summed;   /* its bytes so far */
     ff_buffer sums;
 } huge;
 
@@ -60,7 +60,7 @@ static ff_status begin(huge *make, int section, uint64_t bytes, ff_error *error)
     return FF_OK;
 }
 
-/* A file of holes with a header and a footer. */
+/* A sparse file with a header and a footer. */
 static ff_status write_shard(const huge *make, uint32_t number, ff_shard_row *row,
                              ff_error *error) {
     uint8_t bytes[FF_HEADER_BYTES];

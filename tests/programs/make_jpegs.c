@@ -1,5 +1,5 @@
-/* JPEGs that Pillow 9.4 cannot write, for the exactness tests: with restart intervals, in a scan a
- * component. Standard output gets of each a line with its length and its name, and its bytes. */
+/* JPEGs that Pillow 9.4 cannot write, for the exactness tests: with restart intervals, one scan per
+ * component. For each, standard output gets a line with its length and name, then its bytes. */
 #include "tests/unit/make_jpeg.h"
 
 int main(void) {

@@ -1,6 +1,6 @@
-/* Writes a packed set with made-up pictures: for tests of everything that reads one, and for the
- * golden files. Every feature of the format has an option. The same options give the same bytes:
- * nothing here but integer arithmetic and correctly rounded float operations.
+/* Writes a packed set of synthetic images: for tests of everything that reads one, and for the
+ * golden files. Every feature of the format has an option. The same options give the same bytes: it
+ * uses only integer arithmetic and correctly rounded float operations.
  *
  * `make_set DIR --count 20 ...` writes the split folder DIR; `--splits train,test` writes DIR/train
  * and DIR/test. Exit codes as in the other programs. */
@@ -24,12 +24,12 @@ typedef struct make_options {
     const char *fields, *splits, *skip_range, *append, *part;
 } make_options;
 
-/* One split on its way: the pixels of the sample at hand come from here. */
+/* The split being written, and the current sample. */
 typedef struct maker {
     const make_options *options;
     ff_metadata metadata;
     uint64_t seed, skip_begin, skip_end;
-    uint8_t *pixels;    /* [C,H,W] u8: what the source would have held */
+    uint8_t *pixels;    /* [C,H,W] u8: what the source would hold */
     uint8_t **label;    /* [field_count] */
     uint64_t *position; /* [items of the generation]: storage position -> item */
 } maker;
@@ -51,9 +51,9 @@ static int64_t class_of(const maker *make, uint64_t item) {
     return (int64_t)(draw(make, item, 1) % (uint64_t)make->options->classes);
 }
 
-/* ---- pictures ------------------------------------------------------------------------------- */
+/* ---- images --------------------------------------------------------------------------------- */
 
-/* A shape a class, light on a coloured gradient, so that a contact sheet shows something. */
+/* A shape per class, light on a coloured gradient, so that contact sheets show something. */
 static uint8_t pixel(const maker *make, uint64_t item, int64_t c, int64_t y, int64_t x, int64_t h,
                      int64_t w) {
     uint64_t look = draw(make, item, 2);
@@ -84,7 +84,7 @@ static float std_of(int64_t channel) {
     return 0.25f + 0.03125f * (float)(channel % 7);
 }
 
-/* What ToTensor and Normalize make of a byte; integers are stored as they are. */
+/* A byte after ToTensor and Normalize; integers are stored unchanged. */
 static void element(const maker *make, int64_t channel, uint8_t value, void *to) {
     ff_dtype dtype = make->metadata.dtype;
     if (dtype == FF_U8) {

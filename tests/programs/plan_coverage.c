@@ -1,12 +1,13 @@
-/* How many engines cuDNN has for every convolution of every net, on devices that are described by
- * files, in every precision: planned, not run. Prints a Markdown table and, for the tests, TAP.
+/* How many engines cuDNN has for every convolution of every net, on devices described by files, in
+ * every precision. Plans only, nothing runs. Prints a Markdown table and, for the tests, TAP.
  *
  *   plan_coverage [--deterministic] [--compile-nothing] [--sample N] [--fused GRAPH|all] [--tap]
  *                 [--cache FOLDER] FILE...
  *
  * --sample N: only every Nth convolution (another one on each device), for a short test. --fused:
- * fused graphs of library.h too, in 16 bits. A convolution without an engine is a failure, but for
- * fused ones, and for bf16 below compute capability 8.0, which must be refused by a sentence. */
+ * fused graphs of library.h too, in 16 bits. A convolution without an engine is a failure, except
+ * for fused ones, and for bf16 below compute capability 8.0, which must be refused with a
+ * message. */
 #include "format/base/memory.h"
 #include "loader/cuda/module.h"
 #include "train/cuda/exports.h"
@@ -26,7 +27,7 @@ typedef struct options {
 typedef struct tally {
     int convs, none, engines_least, engines_most, tensor_cores, runtime, varying;
     size_t workspace;
-    char missing[512]; /* the first sentence */
+    char missing[512]; /* the first message */
 } tally;
 
 static int tests, failures;
@@ -41,7 +42,7 @@ static void report(const options *o, bool good, const char *name, const char *wh
 
 /* ---- the convolutions of all nets ---- */
 
-/* Each once, in the order of the nets and their layers. Plain passes, in f32. */
+/* Each once, in the order of nets and layers. Plain passes, in f32. */
 typedef struct work {
     ff_library_conv_spec *list;
     size_t count, capacity;
@@ -106,7 +107,7 @@ static ff_status add_graph(work *all, const ff_graph *graph, int batch, int imag
     return status;
 }
 
-/* A net in the form it is trained in. */
+/* A net as it is trained. */
 static ff_status add_net(work *all, const ff_net *net, ff_stem stem, int channels, int pixels,
                          int batch, int image_channels, ff_error *error) {
     ff_model_options model = {.name = net->name,
@@ -125,9 +126,9 @@ static ff_status add_net(work *all, const ff_net *net, ff_stem stem, int channel
     return status;
 }
 
-/* A net with stems in both; others at the sizes that they take. */
+/* Nets with two stems in both; others at their sizes. */
 static ff_status add_nets(work *all, ff_error *error) {
-    static const int image_channels[] = {3, 4, 8}; /* what a stem's images may be padded to */
+    static const int image_channels[] = {3, 4, 8}; /* paddings of a stem's images */
     for (int i = 0; ff_net_at(i); i++) {
         const ff_net *net = ff_net_at(i);
         for (size_t j = 0; j < sizeof image_channels / sizeof *image_channels; j++) {

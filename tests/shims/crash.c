@@ -55,7 +55,7 @@ static int resolve(int folder, const char *path, char out[PATH_MAX]) {
     return !strncmp(out, root, length) && out[length] == '/';
 }
 
-/* Counts and records; returns 1 where the process is to die in the middle of this one. */
+/* Counts and records; returns 1 if the process is to be killed in the middle of this one. */
 static int record(char op, const char *a, const void *b, size_t b_length, uint64_t offset) {
     int torn = 0;
     pthread_mutex_lock(&mutex);
@@ -149,7 +149,7 @@ ssize_t write(int descriptor, const void *bytes, size_t length) {
 int fsync(int descriptor) {
     const char *path = ours(descriptor);
     if (path) record('S', path, "", 0, 0);
-    if (!path && root) { /* the root itself: a descriptor that resolve() does not count as below */
+    if (!path && root) { /* the root itself, which resolve() does not count as below */
         char link[64], at[PATH_MAX];
         snprintf(link, sizeof link, "/proc/self/fd/%d", descriptor);
         ssize_t length = readlink(link, at, sizeof at - 1);

@@ -1,5 +1,5 @@
-/* A stand-in for the driver's libcuda.so.1, of a machine with one GPU that nothing can compute on:
- * just what loader/cuda/driver.c asks. */
+/* A stand-in for the driver's libcuda.so.1, for a machine with one GPU that cannot compute: only
+ * what loader/cuda/driver.c calls. */
 int cuDriverGetVersion(int *version);
 int cuDriverGetVersion(int *version) {
     return *version = 99000, 0;

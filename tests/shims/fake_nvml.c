@@ -1,5 +1,5 @@
-/* In the place of libnvidia-ml.so.1: knows one device, at the PCI address 0000:3b:00.0, and its
- * readings, but for its power. */
+/* A stand-in for libnvidia-ml.so.1: one device, at the PCI address 0000:3b:00.0, with all readings
+ * except its power. */
 #include <stdio.h>
 #include <string.h>
 

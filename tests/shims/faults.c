@@ -66,7 +66,7 @@ static int fails_io(void) {
     return 1;
 }
 
-/* How much a transfer may take; -1 with EINTR set. */
+/* How much a call may transfer; -1 with EINTR set. */
 static ssize_t share(size_t size) {
     if (kind == SHORT && ++count >= fail_at && fail_at > 0 && size > 1) return (ssize_t)(size / 2);
     if (fails(EINTR_ONCE)) {

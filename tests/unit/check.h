@@ -1,5 +1,5 @@
-/* What every unit test includes: cmocka, and checks of calls that return a status. The call is
- * written with `error` for its error: assert_ok(ff_thing_open(&thing, error)). */
+/* Included by every unit test: cmocka, and checks of calls that return a status. The call passes
+ * `error` as its error: assert_ok(ff_thing_open(&thing, error)). */
 #ifndef FF_TESTS_CHECK_H
 #define FF_TESTS_CHECK_H
 
@@ -13,14 +13,14 @@
 
 #include "format/base/status.h"
 
-/* A call that must succeed; its sentence is shown where it does not. */
+/* A call that must succeed; its message is shown if it fails. */
 #define assert_ok(call)                                                                            \
     do {                                                                                           \
         ff_error error_ = {0}, *error = &error_;                                                   \
         if ((call) != FF_OK) fail_msg("%s: %s", #call, error->message);                            \
     } while (0)
 
-/* A call that must fail with this status, and a sentence that holds `part`. */
+/* A call that must fail with this status and a message that contains `part`. */
 #define assert_fails(call, wanted, part)                                                           \
     do {                                                                                           \
         ff_error error_ = {0}, *error = &error_;                                                   \

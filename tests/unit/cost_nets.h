@@ -23,7 +23,7 @@ enum { FORMS = 4, BATCH = 4, MOST_ROWS = 512 };
 
 static const ff_group cost_groups[] = {{"layers.*.conv?.weight", FF_RULE_MUON}, {"*", FF_RULE_SGD}};
 
-/* Trained parameters drawn, as a run has them. */
+/* Draws the trained parameters, as a run does. */
 static inline void open_model(ff_model **model, const net_form *form, ff_precision precision,
                               const ff_model_device *device) {
     const ff_model_options options = {.name = form->model,

@@ -1,4 +1,4 @@
-/* Random numbers of tests. */
+/* Random numbers for tests. */
 #ifndef FF_TESTS_DICE_H
 #define FF_TESTS_DICE_H
 
@@ -14,19 +14,19 @@ static uint32_t dice_run;
 static inline ff_random throw_dice(dice *d, uint32_t domain) {
     return ff_philox_draw(d->seed, domain, dice_run, d->next++, 0);
 }
-/* Of 0 to count - 1. */
+/* 0 to count - 1. */
 static inline uint32_t roll(dice *d, uint32_t count) {
     return ff_random_below(throw_dice(d, 1000).word[0], count);
 }
-/* Both ends are among them. */
+/* low to high, both included. */
 static inline int between(dice *d, int low, int high) {
     return low + (int)roll(d, (uint32_t)(high - low + 1));
 }
-/* Of 0 to below 1. */
+/* In [0, 1). */
 static inline float uniform(dice *d) {
     return ff_random_unit(throw_dice(d, 1002).word[0]);
 }
-/* About normal: mean 0, deviation 1. */
+/* Roughly normal: mean 0, standard deviation 1. */
 static inline float gauss(dice *d) {
     ff_random r = throw_dice(d, 1001);
     float sum = 0;

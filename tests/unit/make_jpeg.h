@@ -12,13 +12,13 @@
 
 #include <jpeglib.h>
 
-static dice luck = {.seed = 2}; /* some of the JPEGs can do without their last two bytes */
+static dice luck = {.seed = 2}; /* some of the JPEGs decode without their last two bytes */
 
 typedef struct way {
     int across, down; /* of the first component's sampling */
     int components;
     bool progressive, arithmetic, restarts;
-    bool apart; /* each component in a scan of its own */
+    bool apart; /* one scan per component */
 } way;
 
 typedef struct file {
@@ -26,7 +26,7 @@ typedef struct file {
     size_t length;
 } file;
 
-/* Noise over waves: neighbouring blocks differ, so that a wrong neighbour shows. */
+/* Noise over waves: neighbouring blocks differ, so that a wrong neighbour is noticed. */
 static inline file make_jpeg(uint32_t width, uint32_t height, const way *how) {
     struct jpeg_compress_struct library;
     struct jpeg_error_mgr messages;

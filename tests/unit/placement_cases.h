@@ -1,5 +1,5 @@
-/* Random cases of batches made on a device, compared with the host loader's. For tests whose
- * kernels differ. */
+/* Random cases of batches made on a device, compared with the host loader's. Used by tests with
+ * different kernels. */
 #ifndef FF_TESTS_PLACEMENT_CASES_H
 #define FF_TESTS_PLACEMENT_CASES_H
 
@@ -38,7 +38,7 @@ typedef struct placement_copy {
     uint32_t *label[3];
 } placement_copy;
 
-/* A card's device where a test has set this; else the host's, with the case's streams. */
+/* If a test has set this, the GPU's device; else the host's, with the case's streams. */
 static const ff_cuda_table *placement_card;
 static inline void placement_open(const placement_case *c, ff_device **device) {
     if (placement_card)
@@ -77,7 +77,7 @@ static inline uint64_t placement_run(const placement_case *c, ff_dataset *datase
     uint64_t row = (uint64_t)info.loader.height * info.loader.width * info.channels *
                    ff_dtype_bytes(info.dtype);
     uint32_t rows = info.loader.rows;
-    /* What a kernel does not write must show. */
+    /* Makes bytes that a kernel does not write visible. */
     assert_ok(table->fill(device, stream, buffers->data, 0xee, rows * row, error));
     uint64_t step = 0;
     for (; step < c->batches; step++) {
@@ -170,7 +170,7 @@ static inline void placement_check(placement_case *c, const ff_loader_kernels *k
     set_remove(&c->set);
 }
 
-/* wide: the kernels resample, jitter and mix, too. */
+/* wide: the kernels also resample, jitter and mix. */
 static inline placement_case placement_random(uint64_t trial, bool wide) {
     static const char *const augments[] = {
         "none",          "crop=4,flip",          "crop=2:reflect,flip=alternate",

@@ -1,5 +1,4 @@
-/* write and pwrite of the test's own, which move fewer bytes than was asked for or are interrupted.
- */
+/* The test's own write and pwrite, which transfer fewer bytes than requested or are interrupted. */
 #ifndef FF_TESTS_SHORT_CALLS_H
 #define FF_TESTS_SHORT_CALLS_H
 
@@ -9,7 +8,7 @@
 #include <unistd.h>
 
 static struct {
-    size_t most;      /* bytes a call moves; 0 = as many as asked for */
+    size_t most;      /* bytes per call; 0 = as many as requested */
     bool interrupted; /* every second call first fails with EINTR */
     int calls;
 } short_calls;

@@ -1,5 +1,5 @@
-/* Training and validation sets that do not belong together are refused, whichever of the two has
- * more; the names of precisions. */
+/* Training and validation sets that do not belong together are refused, whichever of the two is the
+ * larger; the names of precisions. */
 #include "tests/unit/format_set.h"
 
 #include "train/agreement.h"

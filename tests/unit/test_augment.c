@@ -128,7 +128,7 @@ static void golden_erasing(void **state) {
         assert_int_equal(found.cut_height, wanted[i].cut_height);
         assert_int_equal(found.cut_width, wanted[i].cut_width);
     }
-    /* As often as it is said. */
+    /* As often as the probability says. */
     ff_augment_spec spec = parse("erase=0.25");
     int erased = 0;
     for (uint64_t i = 0; i < 20000; i++)
@@ -136,12 +136,12 @@ static void golden_erasing(void **state) {
     assert_in_range(erased, 4700, 5300);
 }
 
-/* A box as high or as wide as the output is tried again, and nothing is erased where all are. */
+/* A box as high or as wide as the output is drawn again, and nothing is erased if all tries are. */
 static void erasing_leaves_whole_sides(void **state) {
     (void)state;
     const double scale[2] = {0.25, 0.25}, ratio[2] = {1, 1};
     for (uint64_t sample = 0; sample < 20; sample++) {
-        /* Always 8 x 8, 8 x 8, and 8 x 8 in one more line and column. */
+        /* Every try is 8 x 8; the last output is larger. */
         assert_int_equal(ff_erase_at(1, scale, ratio, 1, 2, sample, 8, 32).height, 0);
         assert_int_equal(ff_erase_at(1, scale, ratio, 1, 2, sample, 32, 8).height, 0);
         const ff_crop_box box = ff_erase_at(1, scale, ratio, 1, 2, sample, 9, 28);
@@ -149,8 +149,8 @@ static void erasing_leaves_whole_sides(void **state) {
     }
 }
 
-/* Ten tries: with a share p of areas that fit, 1 - (1 - p)^10 of the samples have a box of their
- * own; five standard deviations are left, a try more or less are eleven. */
+/* Ten tries: with a share p of areas that fit, 1 - (1 - p)^10 of the samples have a drawn box. The
+ * bound is five standard deviations; one try more or less is eleven. */
 static void ten_tries(void **state) {
     (void)state;
     const double square[2] = {1, 1}, erased[2] = {0.989, 1}, cropped[2] = {0.25, 0.3};
@@ -159,8 +159,8 @@ static void ten_tries(void **state) {
     for (uint64_t sample = 0; sample < SAMPLES; sample++) {
         /* Less than 100 x 100: a side below 99.5, p = 0.0932. */
         erases += ff_erase_at(1, erased, square, 1, 2, sample, 100, 100).height > 0;
-        /* At most 50 x 50: a side of at most 50.5, p = 0.1005; else the central box, and of the
-         * others one in 151 is central too. */
+        /* At most 50 x 50: a side of at most 50.5, p = 0.1005; else the central box, and one in 151
+         * of the others is central too. */
         const ff_crop_box box = ff_resized_crop_at(cropped, square, 3, 4, sample, 50, 200);
         assert_true(box.height == 50 && box.width == 50 && box.y == 0 && box.x <= 150);
         crops += box.x != 75;
@@ -169,8 +169,8 @@ static void ten_tries(void **state) {
     assert_in_range(crops, SAMPLES * 0.6490 - 340, SAMPLES * 0.6490 + 340);
 }
 
-/* A box may be as high or as wide as the sample; where none fits, it is the central one, its place
- * rounded down and no side 0. */
+/* A box may be as high or as wide as the sample; where none fits, it is the central one, its
+ * position rounded down and no side 0. */
 static void boxes_of_whole_sides(void **state) {
     (void)state;
     const double quarter[2] = {0.25, 0.25}, all[2] = {1, 1}, square[2] = {1, 1};
@@ -237,7 +237,7 @@ static void resized(void **state) {
     assert_in_range(right, 880, 1120);
 }
 
-/* All places of the crop about equally often, both flips, independent of each other. */
+/* All crop positions are about equally frequent, and both flips; they are independent. */
 static void uniform(void **state) {
     (void)state;
     ff_augment_spec spec = parse("crop=4,flip");

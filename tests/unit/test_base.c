@@ -59,7 +59,7 @@ static void memory(void **state) {
         array[count - 1] = (uint16_t)count;
     }
     for (size_t i = 0; i < 999; i++) assert_int_equal(array[i], i + 1);
-    uint8_t *far = NULL; /* many times the room at once */
+    uint8_t *far = NULL; /* many times the capacity at once */
     size_t room = 0;
     assert_ok(ff_reserve(&far, &room, 3, 1, "a test", error));
     assert_ok(ff_reserve(&far, &room, 100000, 1, "a test", error));
@@ -116,7 +116,7 @@ static void errors(void **state) {
     assert_int_equal(ff_fail_errno(&error, "map"), FF_NO_MEMORY);
     ff_fail(&error, FF_BAD_DATA, "%s: bad", "a\nb\x1b[2J\x7f\xc3\xa9");
     assert_string_equal(error.message, "a?b?[2J?\xc3\xa9: bad");
-    /* Longer than the message has room for. */
+    /* Longer than a message can be. */
     char *text = malloc(5001);
     memset(text, 'x', 5000);
     text[5000] = 0;
@@ -197,7 +197,7 @@ static void options_accepted(void **state) {
     assert_string_equal(string, "");
     assert_ok(PARSE("--integer=1", "--integer=2"));
     assert_int_equal(integer, 2);
-    /* The ends of a range belong to it. */
+    /* A range includes its ends. */
     assert_ok(PARSE("--integer", "-5", "--real", "-1", "--bytes", "1"));
     assert_true(integer == -5 && real == -1 && bytes_wanted == 1);
     assert_ok(PARSE("--integer", "1000000", "--real", "1", "--bytes", "1000000000000000000"));
@@ -370,7 +370,7 @@ static void inner_guard(void *context) {
     if (fault) job->sum = 12345;
 }
 
-/* Its own fault after an inner guard has taken one. */
+/* The outer guard's own fault after an inner guard caught one. */
 static void outer_guard(void *context) {
     sum_job *job = context;
     inner_guard(job);
@@ -389,7 +389,7 @@ static void guard_catches(void) {
         const uint8_t *fault = ff_guard_run(sum_body, &job);
         assert_ptr_equal(fault, map + MAPPED / 2);
     }
-    assert_null(ff_guard_run(inner_guard, &job)); /* the innermost one takes it */
+    assert_null(ff_guard_run(inner_guard, &job)); /* the innermost guard catches it */
     assert_int_equal(job.sum, 12345);
     assert_ptr_equal(ff_guard_run(outer_guard, &job), map + MAPPED / 2);
     assert_int_not_equal(job.sum, 54321);
@@ -413,7 +413,7 @@ static void guard_catches_in_threads(void) {
     assert_int_equal(munmap((void *)(uintptr_t)map, MAPPED), 0);
 }
 
-/* Outside of a guard the fault ends the process as it would have without us. */
+/* Outside a guard the fault ends the process as it does without the library. */
 static void guard_passes_on(void) {
     const uint8_t *map = map_and_truncate(0);
     pid_t child = fork();
@@ -427,12 +427,13 @@ static void guard_passes_on(void) {
     }
     int status;
     assert_int_equal(waitpid(child, &status, 0), child);
-    /* A sanitizer's handler, which stood before ours, exits instead. */
+    /* A sanitizer's handler, installed before ours, exits instead. */
     assert_true(WIFSIGNALED(status) ? WTERMSIG(status) == SIGBUS : WEXITSTATUS(status) > 1);
     assert_int_equal(munmap((void *)(uintptr_t)map, MAPPED), 0);
 }
 
-/* One test, because cmocka sets handlers of its own before each; the guard sets its once. */
+/* One test, because cmocka installs its own handlers before each test; the guard installs its
+ * handler once. */
 static void guard(void **state) {
     (void)state;
     guard_passes_on();
@@ -465,7 +466,7 @@ static void interrupts(void **state) {
     }
 }
 
-/* Off a terminal nothing is printed within the first half minute. */
+/* Without a terminal nothing is printed within the first half minute. */
 static void progress(void **state) {
     (void)state;
     ff_progress line;
@@ -476,7 +477,7 @@ static void progress(void **state) {
     assert_false(line.shown);
 }
 
-/* At each place where the form changes, the last number before it and the first after. */
+/* Wherever the format changes, the last number before it and the first after. */
 static void said(void **state) {
     (void)state;
     assert_string_equal(ff_say_count(0, "class", "classes").text, "0 classes");

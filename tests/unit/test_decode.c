@@ -1,4 +1,4 @@
-/* Decoders: kinds by content, headers, limits, damage and its sentences, reuse. (tests/exact
+/* Decoders: detecting the kind, headers, limits, damage and its messages, reuse. (tests/exact
  * compares pixels with Pillow's.) */
 #include <stdint.h>
 
@@ -26,7 +26,7 @@ static file copy_file(const file *of, size_t length) {
     return copy;
 }
 
-/* The ways of the tests' JPEGs. */
+/* How the tests' JPEGs are encoded. */
 static const way as_420 = {2, 2, 3, .restarts = false};
 static const way as_444 = {1, 1, 3, .restarts = false};
 static const way as_grey = {1, 1, 1, .restarts = false};
@@ -42,7 +42,7 @@ static void add_chunk(file *png, const char *name, const uint8_t *data, uint32_t
     *png = (file){grown, png->length + size + 12};
 }
 
-/* A PNG of the given rows (each led by filter byte 0), of `raw_length` bytes in all. */
+/* A PNG of the given rows (each starts with filter byte 0), of `raw_length` bytes in all. */
 static file make_png(uint32_t width, uint32_t height, uint8_t depth, uint8_t color,
                      const uint8_t *palette, uint32_t palette_size, const uint8_t *raw,
                      size_t raw_length) {
@@ -143,7 +143,7 @@ static void test_pixel_limit(void **unused) {
                               &info, error));
     assert_refused(&jpeg, 199, "20 x 10 pixels, more than the limit of 199");
     free_file(&jpeg);
-    /* 100,000 x 100,000 pixels (of GIF and WebP the most that fits), said in a few bytes. */
+    /* 100,000 x 100,000 pixels (for GIF and WebP the maximum), stated in a few bytes. */
     static const struct {
         const char *bytes;
         size_t length;
@@ -169,7 +169,7 @@ static void test_pixel_limit(void **unused) {
     file huge = make_png(100000, 100000, 8, 2, NULL, 0, raw, 2);
     assert_refused(&huge, FF_PIXEL_LIMIT, "more than the limit of 178956970");
     free_file(&huge);
-    /* 65536 x 65536 pixels: as many as 32 bits count from 0. */
+    /* 65536 x 65536 pixels: 0 in 32 bits. */
     static const struct {
         const char *bytes;
         size_t length;
@@ -192,8 +192,8 @@ static void test_pixel_limit(void **unused) {
     file square = make_png(65536, 65536, 8, 2, NULL, 0, raw, 2);
     assert_refused(&square, FF_PIXEL_LIMIT, "more than the limit of 178956970");
     free_file(&square);
-    /* Within the limit, but no compression makes so much of so little: refused before the pixels
-     * are allocated. */
+    /* Within the limit, but no compression reaches that ratio: refused before the pixels are
+     * allocated. */
     static const struct {
         const char *bytes, *part;
         size_t length;
@@ -244,8 +244,8 @@ static void test_headers_refused(void **unused) {
     }
 }
 
-/* Every beginning of a JPEG is refused as truncated, even the one that lacks only its end marker.
- */
+/* Every beginning of a JPEG is refused as truncated, even the one that lacks only its end
+ * marker. */
 static void test_cut_jpeg(void **unused) {
     (void)unused;
     file jpeg = make_jpeg(33, 21, &as_420);
@@ -261,7 +261,7 @@ static void test_damaged_png(void **unused) {
     (void)unused;
     static const uint8_t raw[] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9};
     file png = make_png(3, 2, 8, 2, NULL, 0, raw, 20);
-    /* A bit of the pixels' chunk or its checksum; the end chunk may be missing. */
+    /* Flips a bit of the pixels' chunk or its checksum; the end chunk may be missing. */
     for (size_t at = 33 + 8; at < png.length - 12; at++) {
         file flipped = copy_file(&png, png.length);
         flipped.bytes[at] ^= 4;
@@ -320,14 +320,14 @@ static void test_modes(void **unused) {
     ff_decoder_destroy(&decoder);
 }
 
-/* A JPEG that lacks its own tables must not come out with those of the image before it. */
+/* A JPEG that lacks its own tables must not be decoded with those of the previous image. */
 static void test_nothing_stays_from_image_to_image(void **unused) {
     (void)unused;
     file jpeg = make_jpeg(16, 16, &as_444);
     file broken = copy_file(&jpeg, jpeg.length);
     uint8_t *table = memmem(broken.bytes, broken.length, "\xff\xdb", 2);
     assert_non_null(table);
-    table[1] = 0xec; /* the quantization table becomes an application's marker */
+    table[1] = 0xec; /* turns the quantization table into an application marker */
     ff_decoder *decoder = make_decoder();
     ff_image image = {0};
     ff_error failure;
@@ -346,7 +346,7 @@ static void test_nothing_stays_from_image_to_image(void **unused) {
     ff_decoder_destroy(&decoder);
 }
 
-/* Stray bytes between markers: decoded as by Pillow, and said. */
+/* Stray bytes between markers: decoded as Pillow does, and reported. */
 static void test_warning(void **unused) {
     (void)unused;
     file jpeg = make_jpeg(16, 16, &as_444);
@@ -375,8 +375,8 @@ static void test_warning(void **unused) {
     ff_decoder_destroy(&decoder);
 }
 
-/* Every pixel of a region of the upright image lies where the stored region says. */
-/* With allow_truncated a cut-off image of every kind is filled, and said to be. */
+/* Every pixel of a region of the upright image is where the stored region says. */
+/* With allow_truncated a truncated image of every kind is filled, and reported. */
 static void test_filled(void **unused) {
     (void)unused;
     static const struct {
@@ -409,7 +409,7 @@ static void test_filled(void **unused) {
         assert_int_equal(image.pixels[image.width * image.height - 1], cases[i].last);
         free_file(&copy);
     }
-    /* But for a plain PPM, which Pillow cannot fill. */
+    /* Except for a plain PPM, which Pillow cannot fill. */
     ff_error error = {0};
     const ff_decode_options options = {
         .mode = FF_MODE_GRAY, .pixel_limit = FF_PIXEL_LIMIT, .allow_truncated = true};
@@ -421,7 +421,7 @@ static void test_filled(void **unused) {
     ff_decoder_destroy(&decoder);
 }
 
-/* There are filters 0 to 4: a row with another is where a damaged PNG ends. */
+/* Filters are 0 to 4: a damaged PNG ends at a row with any other. */
 static void test_png_without_filter(void **unused) {
     (void)unused;
     ff_decoder *decoder = make_decoder();
@@ -471,7 +471,7 @@ static void test_upright_regions(void **unused) {
     ff_image_free(&upright);
 }
 
-/* A JPEG that says how it is turned. */
+/* A JPEG with an orientation. */
 static file make_turned_jpeg(int width, int height, uint8_t orientation) {
     const uint8_t exif[] = {0xff, 0xe1, 0, 34, 'E',         'x', 'i', 'f', 0,    0, 'I', 'I',
                             42,   0,    8, 0,  0,           0,   1,   0,   0x12, 1, 3,   0,
@@ -485,7 +485,7 @@ static file make_turned_jpeg(int width, int height, uint8_t orientation) {
     return jpeg;
 }
 
-/* Of a turned image, too, a region has the values that it has in the whole. */
+/* A region of a turned image, too, has the same values as in the whole image. */
 static void test_turned_parts(void **unused) {
     (void)unused;
     const ff_region needed = {100, 21, 30, 11};
@@ -500,7 +500,7 @@ static void test_turned_parts(void **unused) {
         assert_true(whole.width == 200 && whole.height == 90);
         assert_ok(ff_image_reshape(&part, 200, 90, 3, error));
         memset(part.pixels, 0x55, 200 * 90 * 3);
-        ff_decoder_destroy(&decoder); /* that holds the whole, as it is stored */
+        ff_decoder_destroy(&decoder); /* it holds the whole image, as stored */
         decoder = make_decoder();
         assert_ok(ff_decode(decoder, jpeg.bytes, jpeg.length, &options, &needed, &part, error));
         assert_true(part.width == 200 && part.height == 90);
@@ -515,7 +515,7 @@ static void test_turned_parts(void **unused) {
     ff_decoder_destroy(&decoder);
 }
 
-/* The size that probe says is that of the upright image where it is asked for. */
+/* probe gives the upright image's size where requested. */
 static void test_probe_upright(void **unused) {
     (void)unused;
     file jpeg = make_turned_jpeg(31, 17, 6);
@@ -536,7 +536,7 @@ static unsigned orientation_of(const char *chunk, const char *key, const char *t
     size_t key_bytes = strlen(key) + 1, bytes = key_bytes;
     memcpy(data, key, key_bytes);
     if (!strcmp(chunk, "iTXt")) {
-        memset(data + bytes, 0, 4); /* not compressed, no language, no other key */
+        memset(data + bytes, 0, 4); /* not compressed, no language, no translated keyword */
         bytes += 4;
     }
     memcpy(data + bytes, text, strlen(text));
@@ -549,7 +549,7 @@ static unsigned orientation_of(const char *chunk, const char *key, const char *t
     return orientation;
 }
 
-/* XMP, and EXIF in hexadecimal digits after a line of their count. */
+/* XMP, and EXIF in hexadecimal digits after a line with their count. */
 static void test_png_orientation(void **unused) {
     (void)unused;
     for (unsigned want = 0; want <= 9; want++) {
@@ -559,7 +559,7 @@ static void test_png_orientation(void **unused) {
         assert_int_equal(orientation_of("iTXt", "XML:com.adobe.xmp", text), valid);
         snprintf(text, sizeof text, "<tiff:Orientation>%u</tiff:Orientation>", want);
         assert_int_equal(orientation_of("iTXt", "XML:com.adobe.xmp", text), valid);
-        /* A big-endian TIFF of one entry, with and without the name before it. */
+        /* A big-endian TIFF with one entry, with and without the "Exif" prefix. */
         char digits[200];
         snprintf(digits, sizeof digits, "4d4d002a0000000800010112000300000001000%u0000\n00000000\n",
                  want);
@@ -580,7 +580,7 @@ static void test_colours_and_greys(void **unused) {
     for (int i = 0; i < COUNT; i++) image.pixels[i] = (uint8_t)(255 - i);
     assert_ok(ff_image_to_rgb(&image, error));
     for (int i = 0; i < 3 * COUNT; i++) assert_int_equal(image.pixels[i], 255 - i / 3);
-    /* Some of all colours, and all whose sum ends in just a half. */
+    /* A sample of all colours, and all whose weighted sum ends in exactly a half. */
     uint32_t at_half = 0;
     for (uint32_t r = 0; r < 256; r++)
         for (uint32_t g = 0; g < 256; g++)

@@ -1,5 +1,5 @@
-/* Reading samples past the page cache: reads that end early, are interrupted or refused, as devices
- * and file systems do, here by a pread of the test's own. */
+/* Reading samples past the page cache: reads that end early, are interrupted or refused, as by
+ * devices and file systems, simulated by the test's own pread. */
 #include "format/dataset.h"
 #include "tests/unit/format_set.h"
 
@@ -9,10 +9,10 @@
 
 static struct {
     bool active;
-    size_t most;      /* bytes a call gives; 0 = as many as asked for */
+    size_t most;      /* bytes per call; 0 = as many as requested */
     bool interrupted; /* every second call first fails with EINTR */
     bool refuse;      /* direct reads fail with EINVAL */
-    bool at_end;      /* reads give nothing */
+    bool at_end;      /* reads return 0 bytes */
     int calls, unaligned;
 } fake;
 
@@ -31,7 +31,7 @@ ssize_t pread(int file, void *to, size_t length, off_t offset) {
     }
     if (fake.at_end) return 0;
     if (fake.most && length > fake.most) {
-        /* A device ends early where it likes; the bytes after that are anything. */
+        /* A device may end early anywhere; the bytes after that are undefined. */
         ssize_t got = syscall(SYS_pread64, file, to, length, offset);
         size_t given = got < (ssize_t)fake.most ? (size_t)got : fake.most;
         memset((uint8_t *)to + given, 0xee, length - given);
@@ -89,7 +89,7 @@ static void interrupted_and_refused(void **state) {
     fake.refuse = false;
 }
 
-/* More shards than files are kept open: they take turns. */
+/* More shards than files may be open at a time. */
 static void many_shards(void **state) {
     (void)state;
     set_spec spec = base;
@@ -128,7 +128,7 @@ static void a_file_that_shrinks(void **state) {
     assert_int_equal(status, FF_IO);
     assert_non_null(strstr(failure.message, "shard-000001.ffs: offset"));
     assert_non_null(strstr(failure.message, "the file shrank while it was read"));
-    assert_ok(ff_reader_sample(reader, 9, &view, error)); /* nothing of the failure stays */
+    assert_ok(ff_reader_sample(reader, 9, &view, error)); /* the failure has no lasting effect */
     uint8_t tensor[50 * 61 * 3 * 2];
     set_tensor(&base, 9, tensor);
     assert_memory_equal(view.tensor, tensor, sizeof tensor);

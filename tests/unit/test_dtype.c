@@ -19,7 +19,7 @@ static double reference_value(uint32_t bits, int exponent_bits, int fraction_bit
     return sign * ldexp(value, (exponent ? (int)exponent : 1) - bias);
 }
 
-/* Nearest small float, ties to even, by searching the rising values 0 .. infinity. */
+/* Nearest small float, ties to even, by searching the increasing values 0 .. infinity. */
 static uint32_t reference_round(float value, int exponent_bits, int fraction_bits) {
     uint32_t sign = signbit(value) ? 1u << (exponent_bits + fraction_bits) : 0;
     double magnitude = fabs((double)value);
@@ -34,7 +34,7 @@ static uint32_t reference_round(float value, int exponent_bits, int fraction_bit
             high = middle;
     }
     double below = reference_value(low, exponent_bits, fraction_bits);
-    /* Towards infinity one rounds as if the next exponent existed. */
+    /* Rounding to infinity is as if the next exponent existed. */
     double above = high == infinity
                        ? below + (below - reference_value(low - 1, exponent_bits, fraction_bits))
                        : reference_value(high, exponent_bits, fraction_bits);

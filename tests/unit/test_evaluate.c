@@ -1,5 +1,5 @@
-/* An evaluation counts each labelled sample exactly once, whatever the batch; what options leave
- * out is resolved; a net's first convolution is whitened from the set. */
+/* An evaluation counts each labelled sample exactly once, whatever the batch; options that are not
+ * given are resolved; a net's first convolution is whitened from the set. */
 #include "tests/unit/format_set.h"
 
 #include "train/evaluate.h"
@@ -188,8 +188,8 @@ static void resolves_what_is_left_out(void **state) {
     remove_folder(folder);
 }
 
-/* The covariance of what the whitening filters make of every patch of the set, largest entry off
- * the diagonal and smallest and largest on it. */
+/* The covariance of the whitening filters' outputs over every patch of the set: the largest entry
+ * off the diagonal, and the smallest and largest on it. */
 static void covariance_of(ff_dataset *set, const float *filters, double *off, double *low,
                           double *high) {
     enum { K = 12 };
@@ -225,7 +225,7 @@ static void covariance_of(ff_dataset *set, const float *filters, double *off, do
     ff_loader_destroy(&loader);
 }
 
-/* Whatever the seed and the threads, to the bit. */
+/* The same bits for any seed and number of threads. */
 static void whitens_the_first_convolution(void **state) {
     (void)state;
     char *folder = make_set_of(32, 34);
@@ -252,8 +252,8 @@ static void whitens_the_first_convolution(void **state) {
     remove_folder(folder);
 }
 
-/* Trains all of a trainer's steps; `settles`: with its plans for what is settled, where it has any.
- * *values: the parameters, the caller's to free; their count. */
+/* Trains all of a trainer's steps; `settles`: with its plans for settled parameters, if it has any.
+ * *values: the parameters, owned by the caller. Returns their count. */
 static size_t train(const char *folder, bool settles, int epochs, float **values) {
     ff_trainer_options options = ff_trainer_default_options();
     options.data = folder;
@@ -309,8 +309,8 @@ static size_t train(const char *folder, bool settles, int epochs, float **values
     return count;
 }
 
-/* The whitening's bias stops after three epochs; its gradient is left out from there on, and every
- * parameter ends with the same bits. A run of three epochs or fewer leaves nothing out. */
+/* The whitening's bias is constant after three epochs; its gradient is then no longer computed, and
+ * every parameter ends with the same bits. A run of three epochs or fewer leaves nothing out. */
 static void what_is_settled_is_left_out(void **state) {
     (void)state;
     char *folder = make_set_of(32, 34);

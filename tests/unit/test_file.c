@@ -1,5 +1,5 @@
-/* Files written once: calls that do less than was asked, are interrupted or fail, and the order of
- * what a commit does, here by a write, pread, pwrite, fsync and rename of the test's own. */
+/* Files that are written once: calls that do less than requested, are interrupted or fail, and the
+ * order of a commit's steps, through the test's own write, pread, pwrite, fsync and rename. */
 #include "format/base/file.h"
 #include "tests/unit/format_set.h"
 #include "tests/unit/short_calls.h"
@@ -86,7 +86,7 @@ static void calls_that_do_less(void **state) {
     short_calls.interrupted = false;
 }
 
-/* Makes a file that ends by `end`; whether it has its name, or its temporary one. */
+/* Writes a file that ends by `end`; checks whether it has its final or its temporary name. */
 static ff_status make(const char *folder, ff_status (*end)(ff_file **, ff_error *), bool *named,
                       bool *temporary, ff_error *failure) {
     char *path = join(folder, "made"), *made = join(folder, "made.tmp");
@@ -114,7 +114,7 @@ static void order_of_a_commit(void **state) {
     assert_true(!named && temporary);
 }
 
-/* What could not be synced or renamed is removed; what has its name by then stays. */
+/* What could not be synced or renamed is removed; what already has its final name stays. */
 static void calls_that_fail(void **state) {
     static const struct {
         const char *failing, *log, *message;

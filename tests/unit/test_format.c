@@ -147,7 +147,7 @@ static void large_index(void **state) {
     round_trip(&spec);
 }
 
-/* The same bytes as an uninterrupted run, wherever the writer was stopped and opened again. */
+/* The same bytes as an uninterrupted run, wherever the writer was stopped and reopened. */
 static void continuing(void **state) {
     (void)state;
     for (int i = 0; i < 4; i++) {
@@ -194,7 +194,7 @@ static void continuing(void **state) {
     }
 }
 
-/* A writer in a folder that another dataset's shards lie in. */
+/* A writer in a folder that another dataset's shards are in. */
 static void other_metadata(void **state) {
     (void)state;
     char *folder = new_folder();
@@ -273,7 +273,7 @@ static void writer_refusals(void **state) {
     ff_metadata_free(&metadata);
 }
 
-/* The three ids: what they depend on and what not. */
+/* The three ids: what they depend on and what they do not. */
 static void ids(void **state) {
     (void)state;
     ff_writer_result first, other;
@@ -295,7 +295,7 @@ static void ids(void **state) {
         spec = cases[i].spec;
         if (i == 0) spec.zstd = true;
         if (i == 1) spec.per_shard = 4;
-        if (i == 2) spec.shuffled = true; /* storage order is no part of any id */
+        if (i == 2) spec.shuffled = true; /* no id depends on the storage order */
         if (i == 3) spec.dtype = FF_U8;
         if (i == 4) spec.channels = 1, spec.seed = 2;
         folder = new_folder();
@@ -407,7 +407,7 @@ static void wrong_shards(void **state) {
     remove_folder(other);
 }
 
-/* One bit of the byte at an offset of a file of the folder; the same call takes it back. */
+/* Flips one bit of the byte at an offset of a file in the folder; the same call restores it. */
 static void flip(const char *folder, const char *name, uint64_t offset) {
     char *path = join(folder, name);
     FILE *file = fopen(path, "r+b");
@@ -421,8 +421,8 @@ static void flip(const char *folder, const char *name, uint64_t offset) {
     free(path);
 }
 
-/* Damage is found in each damaged sample and in no other, whatever was read and found sound before.
- */
+/* Damage is found in each damaged sample and in no other, whatever was read and found sound
+ * before. */
 static void damaged_samples(void **state) {
     (void)state;
     set_spec spec = small_set;
@@ -461,7 +461,7 @@ static void damaged_samples(void **state) {
     remove_folder(folder);
 }
 
-/* Reads all that the index holds: what a damaged byte anywhere in it must make fail. */
+/* Reads everything in the index: must fail if any byte of it is damaged. */
 static ff_status read_index_through(const char *folder, ff_error *error) {
     ff_dataset *dataset;
     ff_status status = ff_dataset_open(&dataset, folder, FF_VERIFY_OFF, error);
@@ -543,7 +543,7 @@ static void damaged_index(void **state) {
     remove_folder(folder);
 }
 
-/* A frame is held to its checksum before zstd sees it; without verification zstd may. */
+/* A frame's checksum is verified before zstd sees the frame, unless verification is off. */
 static void damaged_frames(void **state) {
     (void)state;
     set_spec spec = small_set;
@@ -580,7 +580,7 @@ static void damaged_frames(void **state) {
     remove_folder(folder);
 }
 
-/* No index is built of shards whose records, with checksums that are right, say what cannot be. */
+/* No index is built from shards whose records are impossible, although their checksums match. */
 static void wrong_records(void **state) {
     (void)state;
     set_spec spec = small_set;

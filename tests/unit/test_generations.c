@@ -99,7 +99,7 @@ static void refusals(void **state) {
     refuse("\ngeneration items=5", "\nmean 00000000\ngeneration items=5", "");
 }
 
-/* Every line but those that may differ must be the same. */
+/* Every line must be the same, except those that may differ. */
 static void continuing(void **state) {
     (void)state;
     ff_metadata older, newer, other;
@@ -170,7 +170,7 @@ static void growing(void **state) {
         next_metadata(&metadata, 1);
         write_generation(&spec, &metadata, folder);
         assert_ok(ff_dataset_open(&now, folder, FF_VERIFY_FIRST, error));
-        /* No shard was touched before. */
+        /* No shard was read before. */
         check_all(&spec, old, 20);
         check_all(&spec, middle, 29);
         check_all(&spec, now, 30);

@@ -1,4 +1,4 @@
-/* Streams of bytes, gzip undone: what is read, and what is refused. */
+/* Byte streams with gzip decompressed: what is read, and what is refused. */
 #include "format/base/read.h"
 #include "tests/unit/check.h"
 #include "tools/ffpack/source/input.h"
@@ -33,7 +33,7 @@ static void write_members(size_t bytes, int value, int repeats) {
     free(packed);
 }
 
-/* Reads all of it; *total = how much there was. */
+/* Reads all of it; *total = the number of bytes. */
 static ff_status read_all(uint64_t *total, ff_error *error) {
     enum { CHUNK = 1 << 20 };
     char *chunk = malloc(CHUNK);
@@ -64,7 +64,7 @@ static void test_members(void **state) {
     ff_close_file(&fd);
 }
 
-/* Zeros are packed to a thousandth of their size: fine for a while, then a bomb. */
+/* Zeros compress to a thousandth of their size: accepted up to a limit, then refused as a bomb. */
 static void test_bomb(void **state) {
     (void)state;
     ff_error failure = {0};

@@ -1,4 +1,4 @@
-/* ffinspect's contact sheets in their parts: font, canvas, and tensors back to pictures. */
+/* The parts of ffinspect's contact sheets: font, canvas, and tensors converted to images. */
 #include "tests/unit/check.h"
 #include "tools/ffinspect/canvas.h"
 #include "tools/ffinspect/font.h"
@@ -28,7 +28,7 @@ static dots draw(const char *text) {
     return drawn;
 }
 
-/* Every character has dots, as wide as it says, and none looks like another. */
+/* Every character has dots, has the stated width, and differs from all others. */
 static void glyphs_differ(void **state) {
     (void)state;
     for (int a = 0x21; a < 0x7f; a++) {
@@ -82,7 +82,7 @@ static unsigned ink(const ff_canvas *canvas, unsigned first_row, unsigned end_ro
     return count;
 }
 
-/* However narrow a line is, every dot of a heading is drawn, within the height that was told. */
+/* However narrow a line is, every dot of a heading is drawn, within the measured height. */
 static void headings_are_whole(void **state) {
     (void)state;
     static const char *const texts[] = {"train   16 of 60 samples, up to 64 x 64, 3 channels, u8",
@@ -107,7 +107,7 @@ static void headings_are_whole(void **state) {
             assert_int_equal(ink(&canvas, 0, size.height), wanted);
             assert_int_equal(ink(&canvas, size.height, size.height + 20), 0);
             ff_canvas_free(&canvas);
-            /* With a limit it is cut, and says so. */
+            /* With a limit it is cut, and marked as cut. */
             text.lines = size.lines > 1 ? size.lines - 1 : 1;
             bool fits = size.lines == 1;
             assert_ok(ff_letters_measure(letters, &text, &size, error));
@@ -118,7 +118,7 @@ static void headings_are_whole(void **state) {
     unsetenv("FFPACK_PANGO");
 }
 
-/* The same by Pango, where it is here. */
+/* The same with Pango, if it is installed. */
 static void the_library_draws(void **state) {
     (void)state;
     ff_letters *letters;
@@ -128,7 +128,7 @@ static void the_library_draws(void **state) {
         skip();
     }
     assert_true(ff_letters_know(letters, "cat"));
-    assert_false(ff_letters_know(letters, "\xf4\x8f\xbf\xbd")); /* U+10FFFD: nobody's letter */
+    assert_false(ff_letters_know(letters, "\xf4\x8f\xbf\xbd")); /* U+10FFFD: in no font */
     unsigned before = 0;
     for (unsigned width = 400; width >= 50; width /= 2) {
         ff_paragraph text = {
@@ -183,7 +183,7 @@ static void pictures_are_enlarged_and_reduced(void **state) {
                         sum += rgb[(i * WIDTH + j) * 3 + c];
                 assert_int_equal(at(&canvas, x, y)[c], (sum + count / 2) / count);
             }
-    /* What lies outside is cut off. */
+    /* What is outside is clipped. */
     ff_canvas_picture(&canvas, 38, 29, rgb, HEIGHT, WIDTH, 3, 1);
     ff_canvas_text(&canvas, 30, 25, 3, "much too long", (ff_color){9, 9, 9});
     ff_canvas_fill(&canvas, 0, 10, 1, 2, (ff_color){50, 60, 70});
@@ -193,7 +193,7 @@ static void pictures_are_enlarged_and_reduced(void **state) {
     ff_canvas_free(&canvas);
 }
 
-/* Every byte comes back through every dtype and layout. */
+/* Every byte survives the conversion through every dtype and layout. */
 static void normalisation_is_undone(void **state) {
     (void)state;
     static float mean[4] = {0.4914f, 0.4822f, 0.4465f, 0.1f},
@@ -253,7 +253,7 @@ static void unusual_ranges(void **state) {
     ff_picture_convert(&metadata, &scale, value, 1, 4, rgb);
     static const uint8_t wanted[12] = {0, 0, 0, 255, 0, 255, 255, 255, 255, 255, 255, 255};
     assert_memory_equal(rgb, wanted, 12);
-    /* One value only, and none at all. */
+    /* A single value, and none. */
     scale = ff_picture_choose_scale(&metadata, 5, 5);
     assert_true(isfinite(scale.gain[0]) && isfinite(scale.offset[0]));
     scale = ff_picture_choose_scale(&metadata, 1e300, -1e300);
@@ -267,7 +267,7 @@ static void unusual_ranges(void **state) {
     scale = ff_picture_choose_scale(&metadata, 1000, 32768);
     assert_true(fabs(65535 * scale.gain[0] + scale.offset[0] - 255) < 1e-9);
     assert_true(fabs(scale.offset[0]) < 1e-9);
-    /* Floats from 0 to 1 are shown as they are, ends and all; halves are rounded up. */
+    /* Floats from 0 to 1 are shown unscaled, both ends included; halves are rounded up. */
     metadata.dtype = FF_F32;
     scale = ff_picture_choose_scale(&metadata, 0, 1);
     assert_non_null(strstr(scale.sentence, "from 0 to 1"));

@@ -1,5 +1,5 @@
-/* Files that ffinspect writes, where calls move fewer bytes than was asked for or are interrupted,
- * here by a write and pwrite of the test's own; and how numbers and values are told. */
+/* Files that ffinspect writes, where calls transfer fewer bytes than requested or are interrupted,
+ * through the test's own write and pwrite; and how numbers and values are described. */
 #include "format/base/file.h"
 #include "format/base/json.h"
 #include "tests/unit/format_set.h"

@@ -104,7 +104,7 @@ static void statistics_do_not_depend_on_threads(void **state) {
     remove_folder(folder);
 }
 
-/* Of images larger than what is looked at at once, in both layouts. */
+/* Images larger than one chunk, in both layouts. */
 static void statistics_of_large_images(void **state) {
     (void)state;
     for (int layout = FF_CHW; layout <= FF_HWC; layout++) {
@@ -139,7 +139,7 @@ static void statistics_of_large_images(void **state) {
     }
 }
 
-/* Of nothing but NaN: no value has a mean, a minimum or a maximum. */
+/* Only NaN: there is no mean, minimum or maximum. */
 static void statistics_of_no_value(void **state) {
     (void)state;
     char *folder = new_folder(), *path = join(folder, "shard-000000.ffs");
@@ -183,7 +183,7 @@ static void storage_order_is_sorted(void **state) {
     remove_folder(folder);
 }
 
-/* The mapping is there, the file after it is not any more. */
+/* The mapping is larger than the file now is. */
 static void a_shard_that_shrinks_is_an_error(void **state) {
     (void)state;
     char *folder = new_folder(), *shard = join(folder, "shard-000000.ffs");
@@ -247,7 +247,7 @@ static void assert_readable(const char *bytes, size_t length, const char *wanted
     ff_buffer_free(&text);
 }
 
-/* Nothing that comes out may move a terminal's cursor or be invalid UTF-8. */
+/* No output may move a terminal's cursor or be invalid UTF-8. */
 static void names_are_safe_to_print(void **state) {
     (void)state;
     assert_readable("", 0, "(empty)");
@@ -315,7 +315,7 @@ static void numpy_headers(void **state) {
         assert_non_null(strstr(header.bytes + 10, type[i].name));
         assert_non_null(strstr(header.bytes + 10, text[i % 3 + 1]));
         ff_buffer_free(&header);
-        /* Of texts of every length. */
+        /* Texts of every length. */
         uint64_t wide[] = {1, 1};
         for (; wide[0] < UINT64_C(1) << 62; wide[0] *= 2) {
             if (wide[1] < 1000000) wide[1] *= 10;
@@ -327,7 +327,8 @@ static void numpy_headers(void **state) {
     }
 }
 
-/* What glibc has no letters for is a code point, so that different names stay different. */
+/* Characters that glibc cannot transliterate are shown as code points, so that different names stay
+ * different. */
 static void names_in_ascii(void **state) {
     (void)state;
     static const struct {
@@ -351,7 +352,7 @@ static void names_in_ascii(void **state) {
     }
 }
 
-/* A name is marked where it was changed, and has its number then, or where that is asked for. */
+/* A changed name is marked and has its number; others have it on request. */
 static void names_of_classes(void **state) {
     (void)state;
     static char *names[] = {(char *)"ete", (char *)"\u00e9t\u00e9", (char *)""};
@@ -379,8 +380,8 @@ static void names_of_classes(void **state) {
 }
 
 int main(void) {
-    /* The first one comes first: cmocka takes SIGBUS over before every test, and the guard takes it
-     * back only once. */
+    /* This one comes first: cmocka installs its SIGBUS handler before every test, and the guard
+     * installs its own only once. */
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_shard_that_shrinks_is_an_error),
         cmocka_unit_test(statistics_agree_with_plain_sums),

@@ -1,6 +1,6 @@
 /* Parts of JPEGs: the pixels of random regions are those of the whole decode, for every sampling,
- * size and way to store; parts of odd data are left to the whole decode. (tests/exact compares
- * reduced ones with Pillow's.) */
+ * size and encoding; for odd data the whole image is decoded. (tests/exact compares reduced ones
+ * with Pillow's.) */
 #include <stdint.h>
 #include <stdio.h>
 
@@ -66,8 +66,8 @@ static void test_regions(void **unused) {
     ff_decoder_destroy(&decoder);
 }
 
-/* Cut at every byte: refused whatever the region, but for the end marker, which Pillow can do
- * without where the last row has come out by then: that is said. */
+/* Cut at every byte: refused for any region, except for the end marker, which Pillow does not need
+ * if the last row is already decoded: that is reported. */
 static void test_cut_off(void **unused) {
     (void)unused;
     static const ff_region top = {0, 0, 20, 4};
@@ -107,7 +107,7 @@ static void test_cut_off(void **unused) {
     ff_decoder_destroy(&decoder);
 }
 
-/* Changed bytes: what the whole decode says, and its pixels. */
+/* Changed bytes: the same messages and pixels as the whole decode. */
 static void test_damage(void **unused) {
     (void)unused;
     ff_decoder *decoder;

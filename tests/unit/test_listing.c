@@ -96,7 +96,7 @@ static void listing_refuses_long_names(void **state) {
     assert_null(listing);
 }
 
-/* ---- input --------------------------------------------------------------------------------- */
+/* ---- input ---------------------------------------------------------------------------------- */
 
 static char path[] = "/tmp/ffpack-input-XXXXXX";
 
@@ -167,8 +167,8 @@ static void input_refuses_broken_gzip(void **state) {
         assert_int_equal(read_all(text, sizeof text, 64, &length, &error), FF_BAD_DATA);
         assert_non_null(strstr(error.message, path));
     }
-    /* A flipped bit in data, length or checksum; the bits that pad the data to a byte say nothing.
-     */
+    /* A flipped bit in data, length or checksum; the bits that pad the data to a byte do not
+     * matter. */
     for (size_t place = 10; place < whole; place++) {
         ff_error error = {0};
         packed[place] ^= 16;

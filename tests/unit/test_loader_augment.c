@@ -23,7 +23,7 @@ typedef struct one_case {
     size_t source_bytes, out_bytes;
 } one_case;
 
-/* Signalling NaNs may or may not become quiet: leave them out. */
+/* Signalling NaNs may or may not become quiet: excluded. */
 static void make_quiet(void *array, ff_dtype dtype, size_t count) {
     uint16_t *half = array;
     uint32_t *single = array;
@@ -103,7 +103,7 @@ static void compare_at(const one_case *c, ff_augment_apply apply, const char *na
     free(fast);
 }
 
-/* With the sample right after a page that cannot be read, and right before one: reading beside the
+/* With the sample right after a page that cannot be read, and right before one: reading outside the
  * sample ends the test. */
 static void compare(const one_case *c, ff_augment_apply apply, const char *name) {
     const size_t page = (size_t)sysconf(_SC_PAGESIZE);

@@ -1,5 +1,5 @@
-/* The loader: what comes out, for every kind of dataset, and that it does not depend on threads,
- * slots, shares, the device or where a run was resumed. */
+/* The loader: its batches for every kind of dataset, which do not depend on threads, slots, shares,
+ * the device or where a run was resumed. */
 #include "loader/augment/host.h"
 #include "loader/device/host.h"
 #include "loader/loader.h"
@@ -20,7 +20,7 @@ static ff_loader_options options_of(uint64_t batch, const char *augment) {
     return options;
 }
 
-/* Everything that an epoch or more gives, as one hash a batch; padding included. */
+/* Everything in the batches of an epoch or more, as one hash per batch; padding included. */
 typedef struct trace {
     uint64_t batches;
     uint64_t hash[200];
@@ -230,7 +230,7 @@ static void resumed(void **state) {
             for (uint64_t i = 0; i < found.batches; i++)
                 assert_int_equal(found.hash[i], whole.hash[after + 1 + i]);
         }
-        /* Stored after the last whole batch: goes on with the next epoch. */
+        /* Saved after the last whole batch: continues with the next epoch. */
         options.position = keep ? 700 : 640, options.epochs = 2;
         trace found = run(dataset, &options, 200);
         assert_int_equal(found.batches, keep ? 11 : 10);
@@ -313,7 +313,7 @@ static void last_batch(void **state) {
 
 /* ---- plans ---------------------------------------------------------------------------------- */
 
-/* What options come to without a loader: nothing is allocated, so they may be large. */
+/* Resolves options without a loader: nothing is allocated, so they may be large. */
 static ff_status plan(ff_dataset *dataset, const ff_loader_options *options) {
     ff_loader_settings settings;
     ff_error error = {0};
@@ -403,7 +403,7 @@ static void memory_of_a_slot(void **state) {
     unmake(&set, dataset);
 }
 
-/* Without a wish: four slots, so that threads always have some to fill; two without threads. */
+/* By default: four slots, so that threads always have one to fill; two without threads. */
 static void default_slots(void **state) {
     (void)state;
     set_spec set = plain_set(30);
@@ -433,7 +433,7 @@ static void consume(void *context) {
 }
 
 /* A consumer that never waits on the host: its work runs in its own stream, after `ready`, and the
- * slot goes back with an event. Delays are random; ThreadSanitizer sees a missing wait. */
+ * slot is released with an event. Delays are random; ThreadSanitizer detects a missing wait. */
 static void separate_memory(void **state) {
     (void)state;
     set_spec set = plain_set(400);

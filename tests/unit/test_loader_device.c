@@ -82,8 +82,8 @@ static void ring(void **state) {
     }
 }
 
-/* Without the wait for the copy the consumer is too early sooner or later: so the test can fail.
- * Not under the sanitizers, which would rightly report the race. */
+/* Without the wait for the copy the consumer is eventually too early, which shows that the test can
+ * fail. Not under the sanitizers, which would rightly report the race. */
 static void missing_wait_is_seen(void **state) {
     (void)state;
 #if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
@@ -122,7 +122,7 @@ static void events(void **state) {
         assert_ok(f.table->event_create(f.device, &second, true, error));
         assert_ok(f.table->event_create(f.device, &plain, false, error));
         assert_ok(f.table->event_create(f.device, &never, true, error));
-        /* Never recorded: done, and nothing to wait for. */
+        /* Never recorded: counts as done, and there is nothing to wait for. */
         assert_true(f.table->event_done(f.device, first));
         assert_ok(f.table->event_synchronize(f.device, first, error));
         assert_ok(f.table->stream_wait(f.device, stream, first, error));
@@ -134,13 +134,13 @@ static void events(void **state) {
         assert_true(f.table->event_done(f.device, first));
         assert_ok(f.table->elapsed(f.device, first, second, &ns, error));
         assert_true(ns < 10000000000u);
-        /* No time of an event that has none: not a timed one, or not recorded. */
+        /* No time for an event without one: not a timed event, or not recorded. */
         ff_error failure;
         assert_int_equal(f.table->elapsed(f.device, first, never, &ns, &failure), FF_FAILED);
         assert_ok(f.table->event_record(f.device, plain, stream, error));
         assert_ok(f.table->event_synchronize(f.device, plain, error));
         assert_int_equal(f.table->elapsed(f.device, first, plain, &ns, &failure), FF_FAILED);
-        /* Recorded again: stands for the later work. */
+        /* Recorded again: refers to the later work. */
         assert_ok(f.table->fill(f.device, stream, bytes, 9, sizeof bytes, error));
         assert_ok(f.table->event_record(f.device, second, stream, error));
         assert_ok(f.table->event_synchronize(f.device, second, error));
@@ -177,7 +177,7 @@ static void count_release(void *context) {
 }
 
 /* A capture runs nothing; each launch runs all of it, the work of joined streams too, in order; an
- * external record counts anew with each launch; owned work is released with the recording. */
+ * external record counts again with each launch; owned work is released with the recording. */
 static void recordings(void **state) {
     (void)state;
     for (int threads = 0; threads < 2; threads++) {
@@ -288,7 +288,7 @@ static void capture_rules(void **state) {
     assert_int_equal(t->capture_end(f.device, first, &recording, &failure), FF_FAILED);
     assert_null(recording);
 
-    /* Forked work that nobody waited for; then work after the wait. */
+    /* Forked work without a wait; then work after the wait. */
     for (int late = 0; late < 2; late++) {
         assert_ok(t->capture_begin(f.device, first, error));
         assert_ok(t->event_record(f.device, event, first, error));

@@ -1,5 +1,5 @@
 /* The loader when something is wrong: options, broken samples, shards that shrink while mapped,
- * early ends. Each error is one sentence at acquire, after the batches before it. */
+ * early ends. Each error is one message at acquire, after the batches before it. */
 #include "format/base/interrupt.h"
 #include "loader/batches.h"
 #include "loader/device/host.h"
@@ -77,15 +77,15 @@ static void damage(set_spec *set, uint64_t number) {
     ff_dataset_close(&dataset);
 }
 
-/* Batches before the broken one come; then the same sentence, again and again, whatever the number
- * of threads. */
+/* Batches before the broken one are delivered; then every call returns the same message, for any
+ * number of threads. */
 static void broken_sample(void **state) {
     (void)state;
     set_spec set = plain_set(300);
     assert_ok(set_make(&set, error));
     damage(&set, 150);
-    /* In the same batch of 64, and the first of what another of three or four threads reads, which
-     * finds it earlier: the lower one is named. */
+    /* In the same batch of 64, and the first that another of three or four threads reads, so it is
+     * found earlier: the lower one is named. */
     damage(&set, 152);
     char first[sizeof((ff_error *)0)->message] = "";
     for (int trial = 0; trial < 20; trial++) {
@@ -166,7 +166,7 @@ static void too_large_class(void **state) {
         assert_ok(ff_loader_create(&loader, dataset, &options, error));
         ff_status status = ff_loader_acquire(loader, &slot, &failure);
         assert_int_equal(status, beyond ? FF_BAD_DATA : FF_OK);
-        /* The first of the last class, of ten: 81. */
+        /* The first sample of the last of ten classes: 81. */
         if (beyond)
             assert_non_null(strstr(failure.message, "sample 81: class 2147483648 of field label "
                                                     "does not fit 32 bits"));
@@ -213,7 +213,7 @@ static void early_ends(void **state) {
         uint32_t held = 0;
         for (unsigned i = 0; i < trial % 11; i++) {
             if (held == options.slots) {
-                /* Newest first: no order of releases may lock the ring up. */
+                /* Newest first: no order of releases may block the ring. */
                 ff_loader_release(loader, slot[--held], NULL);
                 if (held && trial % 3) ff_loader_release(loader, slot[--held], NULL);
             }
@@ -258,9 +258,9 @@ static void all_slots_held(void **state) {
 
 /* ---- placements on a device ----------------------------------------------------------------- */
 
-/* A host device of which one call, of any kind that may fail, does. */
+/* A host device with one failing call, of any kind that can fail. */
 static const ff_device_table *whole;
-static atomic_int calls_left; /* before that one; below 0: it has come */
+static atomic_int calls_left; /* calls before that one; below 0: it has failed */
 
 static bool fails(ff_error *error, const char *call) {
     if (atomic_fetch_sub(&calls_left, 1) != 0) return false;
@@ -305,8 +305,8 @@ static ff_status run_steps(ff_batches *batches, ff_stream *stream, ff_error *err
     return FF_OK;
 }
 
-/* The device's calls fail in turn: each failure is the sentence that comes out, nothing hangs, and
- * nothing is left (AddressSanitizer looks). */
+/* The device's calls fail in turn: each failure's message is reported, nothing hangs, and nothing
+ * leaks (AddressSanitizer). */
 static void failing_device(void **state) {
     (void)state;
     set_spec set = plain_set(200);
@@ -343,8 +343,8 @@ static void failing_device(void **state) {
             ff_status status = ff_batches_create(&batches, dataset, &options, &failure);
             assert_int_equal(status == FF_OK, batches != NULL);
             if (batches) status = run_steps(batches, stream, &failure);
-            /* Threads work ahead: of their calls, one may fail for a batch that is not asked for.
-             */
+            /* Threads work ahead: one of their calls may fail for a batch that is never
+             * acquired. */
             reached = atomic_load(&calls_left) < 0;
             if (status != FF_OK) {
                 assert_int_equal(status, FF_NO_MEMORY);
@@ -397,7 +397,7 @@ static void shrinking_upload(void **state) {
 }
 
 /* Damage is found at the upload, as --verify-data says, and names the lowest sample; a signal ends
- * an upload. In a process of its own, for a signal is not taken back. */
+ * an upload. In a separate process, because a signal cannot be undone. */
 static void stopped_upload(void **state) {
     (void)state;
     set_spec set = plain_set(300);
@@ -436,8 +436,8 @@ static void stopped_upload(void **state) {
     set_remove(&set);
 }
 
-/* First and as one: cmocka sets its own SIGBUS handler at every test, and the guard installs its
- * own only once, in the first test that reads a mapping. */
+/* First, and as one test: cmocka installs its own SIGBUS handler at every test, and the guard
+ * installs its own only once, in the first test that reads a mapping. */
 static void shrinking(void **state) {
     shrinking_shard(state);
     shrinking_upload(state);

@@ -1,5 +1,5 @@
-/* Colour jitter, mixup and cutmix in the loader: every row against one made element by element,
- * and the same whatever the threads, slots, shares and batches. */
+/* Colour jitter, mixup and cutmix in the loader: every row against one computed element by element,
+ * and the same for any threads, slots, shares and batches. */
 #include "loader/augment/jitter.h"
 #include "loader/augment/resample.h"
 #include "loader/loader.h"
@@ -29,7 +29,7 @@ static void golden_jitter(void **state) {
     }
 }
 
-/* All orders are as likely, and what is not wanted is left out of them. */
+/* All orders are equally likely, and disabled changes are absent. */
 static void orders(void **state) {
     (void)state;
     static const double all[4] = {0.1, 0.1, 0.1, 0.1}, two[4] = {0, 3, 0, 0.5};
@@ -59,7 +59,7 @@ static void orders(void **state) {
     assert_in_range(first, 11500, 12500);
 }
 
-/* One pixel after another: the truth. */
+/* Pixel by pixel: the reference. */
 static void plain_jitter(const ff_jitter *jitter, float *image, uint32_t channels, size_t pixels) {
     for (uint32_t k = 0; k < jitter->count; k++) {
         const uint32_t what = jitter->order[k];
@@ -113,7 +113,7 @@ static void jitter_equals_plain(void **state) {
 
 /* ---- rows ----------------------------------------------------------------------------------- */
 
-/* A sample through everything but mixing: planes of f32. */
+/* A sample after everything except mixing: planes of f32. */
 static void plain_sample(set_spec *set, const ff_metadata *metadata,
                          const ff_loader_options *options, const ff_augment_params *params,
                          uint32_t epoch, uint32_t out_height, uint32_t out_width, float *image) {
@@ -276,7 +276,7 @@ static void rows(void **state) {
     assert_true(mixed_up > 500 && mixed_cut > 500);
 }
 
-/* Samples whose pixels the cache and the 64-row chunk do not hold at once. */
+/* Samples larger than the cache and the 64-row chunk. */
 static void large_rows(void **state) {
     (void)state;
     set_spec set = plain_set(7);
@@ -296,7 +296,7 @@ static uint64_t hash_bytes(uint64_t hash, const void *bytes, size_t count) {
     return hash;
 }
 
-/* By position: the sample, the weight and the row's pixels. */
+/* By position: sample, weight and the row's pixels. */
 static void hash_epoch(ff_dataset *dataset, const ff_loader_options *options, uint64_t *hash) {
     ff_loader *loader;
     ff_slot *slot;

@@ -1,6 +1,6 @@
 /* Batches made on a device equal the host loader's bit for bit: every placement, dtype, layout,
  * channel padding and augmentation, several epochs, shares, resumed, recorded or not, on streams in
- * the caller and on asynchronous ones. The kernels are their plain stand-ins. */
+ * the caller and on asynchronous ones. The kernels are replaced by plain ones. */
 #include "loader/batches.h"
 
 #include "loader/device/host.h"
@@ -31,7 +31,7 @@ static void choices(void **state) {
     assert_ok(
         ff_placement_choose(FF_PLACEMENT_AUTO, &facts, &chosen, reason, sizeof reason, error));
     assert_int_equal(chosen, FF_PLACEMENT_STREAM);
-    facts.set_bytes = facts.free_bytes; /* as asked for, nothing has to stay free */
+    facts.set_bytes = facts.free_bytes; /* as requested, nothing has to stay free */
     assert_ok(
         ff_placement_choose(FF_PLACEMENT_RESIDENT, &facts, &chosen, reason, sizeof reason, error));
     facts.set_bytes++;
@@ -117,7 +117,7 @@ static int no_kernel(const ff_cuda_augment *job, ff_cuda_stream stream) {
     return FF_CUDA_INVALID_VALUE;
 }
 
-/* Resident sets of different sizes take an offset and a size for each sample too. */
+/* Resident sets of samples of different sizes also take an offset and a size per sample. */
 static void bytes_of_sizes(void **state) {
     (void)state;
     set_spec set = plain_set(5000);
@@ -138,7 +138,7 @@ static void bytes_of_sizes(void **state) {
     assert_ok(ff_augment_parse(&options.loader.augment, "rrc=8", error));
     uint64_t samples;
     assert_ok(ff_resident_bytes(dataset, &samples, error));
-    /* Of each sample: its place, offset, height, width and label. */
+    /* Per sample: its row, offset, height, width and label. */
     free_bytes = samples + set.items * (4 + 8 + 4 + 4 + 4) + FF_RESIDENT_EXTRA;
     assert_ok(ff_batches_create(&batches, dataset, &options, error));
     ff_batches_destroy(&batches);

@@ -1,5 +1,5 @@
-/* Rates of each stage: every one that there is is measured, of every kind of set and placement, and
- * batches come as if nothing had been measured. */
+/* Rates of each stage: every stage that exists is measured, for every kind of set and placement,
+ * and measuring does not change the batches. */
 #include "loader/rates.h"
 
 #include "format/base/thread.h"
@@ -83,11 +83,11 @@ static void of_batches(void **state) {
 
 static void tuned(void **state) {
     (void)state;
-    /* Threads keep up with the copies, a quarter to spare; at least one, at most the CPUs. */
+    /* Threads keep up with the copies, with a quarter to spare; at least one, at most the CPUs. */
     assert_int_equal(ff_tune(1000, 4000, 256, 16).threads, 5);
     assert_int_equal(ff_tune(1000, 100, 256, 16).threads, 1);
     assert_int_equal(ff_tune(1000, 1e6, 256, 16).threads, 16);
-    /* Copies that last through 4 ms: 40,000 samples/s are 160 in that time. */
+    /* Copies that take 4 ms: 40,000 samples/s are 160 in that time. */
     assert_int_equal(ff_tune(1000, 40000, 256, 16).slots, 4);
     assert_int_equal(ff_tune(1000, 40000, 32, 16).slots, 8);
     assert_int_equal(ff_tune(1000, 40000, 1, 16).slots, 16);

@@ -54,7 +54,7 @@ static void make_case(one_case *c, ff_dtype from, ff_dtype to) {
     c->params = ff_augment_at(&c->spec, 1, roll(&luck, 3), roll(&luck, 100000), c->height, c->width,
                               c->out_height, c->out_width);
     size_t values = (size_t)c->metadata.channels * c->height * c->width;
-    /* Exactly as long as the sample: reading beside it is caught by AddressSanitizer. */
+    /* Exactly as long as the sample: AddressSanitizer catches reads outside it. */
     c->source = malloc(values * c->host.from_bytes);
     assert_non_null(c->source);
     for (size_t i = 0; i < values; i++) {
@@ -127,8 +127,8 @@ static void fast_equals_plain(void **state) {
                   version[2] ? "with AVX-512" : "without AVX-512");
 }
 
-/* One resampler for samples of all sizes, as a loader's thread uses it: nothing of one is left in
- * the next. */
+/* One resampler for samples of all sizes, as a loader's thread uses it: one leaves nothing for the
+ * next. */
 static void any_sequence(void **state) {
     (void)state;
     one_case c;
@@ -253,7 +253,7 @@ static void check_rows(const set_spec *set, ff_dataset *dataset, const ff_loader
 }
 
 /* Samples of different sizes come out the same from raw and compressed shards, for any threads and
- * in any company. */
+ * in any batch. */
 static void loaders(void **state) {
     (void)state;
     static const ff_dtype dtypes[] = {FF_F16, FF_U8};

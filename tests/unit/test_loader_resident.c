@@ -1,6 +1,6 @@
-/* A set uploaded to a device: every sample and label as stored, whatever the order of storage,
- * the compression, the sizes and the number of threads; and slots of samples as stored, round and
- * round. */
+/* A set uploaded to a device: every sample and label as stored, whatever the order of storage, the
+ * compression, the sizes and the number of threads; and slots of samples as stored, reused in
+ * turn. */
 #include "loader/resident.h"
 
 #include "loader/device/host.h"
@@ -74,7 +74,7 @@ static void uploaded(void **state) {
     }
 }
 
-/* Slots in turn hold rows as stored, each at its place in one block of memory. */
+/* Slots in turn hold rows as stored, each at its offset in one block of memory. */
 static void raw_slots(void **state) {
     (void)state;
     set_spec set = plain_set(100);

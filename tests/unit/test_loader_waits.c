@@ -1,8 +1,8 @@
 /* Each wait of the ring is needed: with all of them an asynchronous device gives the host's
- * batches, and with any one taken out values are wrong or ThreadSanitizer reports a race. For the
+ * batches, and with any one removed values are wrong or ThreadSanitizer reports a race. For the
  * loader's own slots, and for batches made on the device from slots of samples as stored.
  *
- * Each case runs in a process of its own, for a race ends one under ThreadSanitizer. */
+ * Each case runs in its own process, because a race ends it under ThreadSanitizer. */
 #include "loader/batches.h"
 #include "loader/device/host.h"
 #include "tests/cuda/sim/loader_plain.h"
@@ -13,7 +13,7 @@
 
 enum { SLOTS = 3, BATCHES = 24, BATCH = 16, SEEDS = 40, WRONG = 3, FAILED = 4, RACE = 66 };
 
-/* Which wait is taken out. */
+/* Which wait is removed. */
 typedef enum dropped {
     DROP_NOTHING,
     DROP_COPIED,   /* threads wait until the pinned half was copied before they write to it */
@@ -23,7 +23,7 @@ typedef enum dropped {
 
 static dropped drop;
 
-/* Who reads the slots, and whether their memory is the device's too. */
+/* Who reads the slots, and whether their memory is also the device's. */
 typedef enum reader { SLOTS_COPIED, BATCHES_COPIED, SLOTS_UNIFIED, READERS } reader;
 static const char *const readers[READERS] = {"slots", "batches", "slots of a unified device"};
 
@@ -104,7 +104,7 @@ static void read_batch(void *context) {
     read_slot(job);
 }
 
-/* The same of batches that kernels make, by a recording, from the loader's slots. */
+/* The same for batches that kernels make, by a recording, from the loader's slots. */
 static void run_batches(const set_spec *set, ff_dataset *dataset, ff_device *device,
                         uint64_t seed) {
     const ff_device_table *table = device->table;
@@ -155,7 +155,7 @@ static uint64_t run(const set_spec *set, ff_dataset *dataset, uint64_t seed, rea
     return wrong;
 }
 
-/* The exit status of a process that runs until something is wrong, or through all seeds. */
+/* The exit status of a process that runs through all seeds or until something is wrong. */
 static int run_process(set_spec *set, dropped which, reader who) {
     pid_t child = fork();
     if (child == 0) {
@@ -182,7 +182,7 @@ static void each_wait(void **state) {
     assert_ok(set_make(&set, error));
     for (int who = 0; who < READERS; who++) {
         assert_int_equal(run_process(&set, DROP_NOTHING, (reader)who), 0);
-        /* Without a copy there is one wait: of the threads, for the consumer. */
+        /* Without a copy there is one wait: the threads wait for the consumer. */
         const dropped last = who == SLOTS_UNIFIED ? DROP_COPIED : DROP_READY;
         for (int which = DROP_COPIED; which <= (int)last; which++) {
             int found = run_process(&set, (dropped)which, (reader)who);

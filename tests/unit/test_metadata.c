@@ -4,7 +4,7 @@
 
 #include <math.h>
 
-/* A text that is accepted, to be changed in one place. */
+/* An accepted text, to be changed in one place. */
 static const char sound[] = "ffpack-metadata 0\n"
                             "required zstd\n"
                             "optional later\n"
@@ -195,8 +195,7 @@ static void refusals(void **state) {
         ff_metadata metadata;
         ff_error error;
         ff_status status = ff_metadata_read(&metadata, sound, length, &error);
-        /* Whole lines may be missing from the end: a label or an option fewer is no contradiction.
-         */
+        /* Whole lines may be missing from the end: one label or option fewer is valid. */
         bool whole = length && sound[length - 1] == '\n';
         if (!whole) assert_int_equal(status, FF_BAD_DATA);
         ff_metadata_free(&metadata);
@@ -308,7 +307,7 @@ static void planning(void **state) {
         assert_int_equal(metadata.alignment, 64);
         ff_metadata_free(&metadata);
     }
-    /* At just 64 KiB, and just below. */
+    /* At exactly 64 KiB, and just below. */
     for (uint32_t width = 255; width <= 256; width++) {
         ff_metadata metadata = {.dtype = FF_U8,
                                 .channels = 1,
@@ -320,14 +319,14 @@ static void planning(void **state) {
         assert_int_equal(metadata.items_per_block, width == 256 ? 1 : 4);
         ff_metadata_free(&metadata);
     }
-    /* The limits are allowed. */
+    /* The limits themselves are allowed. */
     ff_metadata metadata = {.dtype = FF_U8, .height = 1, .width = 1, .items = UINT64_C(1) << 37};
     metadata.channels = FF_CHANNELS_LIMIT;
     assert_ok(ff_metadata_plan(&metadata, UINT64_C(1) << 34, error));
     ff_metadata_free(&metadata);
 }
 
-/* What a program puts together is held to the limits too, not only what is read. */
+/* The limits also apply to what a program puts together, not only to what is read. */
 static void most_items(void **state) {
     (void)state;
     ff_metadata metadata;

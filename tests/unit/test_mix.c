@@ -1,5 +1,5 @@
-/* Parameters of mixup and cutmix: golden values, the distribution of weights, torchvision's boxes.
- */
+/* Parameters of mixup and cutmix: golden values, the distribution of weights, torchvision's
+ * boxes. */
 #include "format/base/bytes.h"
 #include "loader/augment/augment.h"
 #include "tests/unit/check.h"
@@ -84,7 +84,7 @@ static void distribution(void **state) {
         }
         qsort(x, COUNT, sizeof *x, compare_doubles);
         for (int i = 0; i < COUNT; i++) {
-            /* What doubles do not hold: of alpha 0.01 a third is below 1e-17. */
+            /* Beyond doubles' precision: at alpha 0.01 a third is below 1e-17. */
             if (x[i] < 1e-9 || x[i] > 1 - 1e-9) continue;
             double share = x[i] <= 0.5 ? beta_share(a, x[i]) : 1 - beta_share(a, 1 - x[i]);
             far = fmax(far, fmax(fabs(share - (double)i / COUNT), fabs(share - (i + 1.0) / COUNT)));
@@ -95,7 +95,7 @@ static void distribution(void **state) {
         assert_true(fabs(variance * 4 * (2 * a + 1) - 1) < 0.05);
     }
     free(x);
-    /* The ends of the words. */
+    /* The smallest and the largest word. */
     static const uint32_t words[] = {0, 1, 0x7fffffff, 0x80000000, 0xffffffff};
     for (int i = 0; i < 25; i++)
         for (size_t k = 0; k < sizeof alphas / sizeof alphas[0]; k++) {
@@ -104,7 +104,7 @@ static void distribution(void **state) {
         }
 }
 
-/* torchvision 0.16, transforms/v2/_augment.py, CutMix._get_params, given its draws. */
+/* torchvision 0.16, transforms/v2/_augment.py, CutMix._get_params, with the same draws. */
 static void boxes_are_torchvisions(void **state) {
     (void)state;
     int empty = 0, whole = 0;
@@ -133,7 +133,8 @@ static void boxes_are_torchvisions(void **state) {
     assert_true(empty > 100 && whole > 0);
 }
 
-/* Both: each pair one of them, about as often; rows of a pair alike, and alone where it must be. */
+/* Both: each pair gets one of them, about equally often; rows of a pair are alike, and a row
+ * without a partner is left alone. */
 static void pairs(void **state) {
     (void)state;
     ff_augment_spec spec;

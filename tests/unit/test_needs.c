@@ -1,4 +1,4 @@
-/* What a run needs and the machine has: counted by the calls that take it; and what limits a
+/* What a run needs and the machine has, counted by the calls that allocate it; and what limits a
  * machine's memory. */
 #include "tests/unit/format_set.h"
 
@@ -30,7 +30,7 @@ static ff_trainer_options options_of(const char *folder, const char *model) {
     return options;
 }
 
-/* A counted trainer is the real one but for the memory, to the byte. */
+/* A counted trainer equals the real one, to the byte, but allocates nothing. */
 static void a_counted_recipe_is_the_real_one(void **state) {
     (void)state;
     char *folder = set_of(32);
@@ -81,7 +81,7 @@ static void rates_are_counted(void **state) {
     remove_folder(folder);
 }
 
-/* The sentence names a batch that fits, and no much larger one does. */
+/* The message names a batch that fits; no much larger one fits. */
 static void what_does_not_fit_is_refused(void **state) {
     (void)state;
     char *folder = set_of(32);

@@ -1,4 +1,5 @@
-/* The epoch order: golden values, bijection, uniformity, inverse, and how mixed block order is. */
+/* The epoch order: golden values, bijection, uniformity, inverse, and how well block order
+ * mixes. */
 #include "loader/order.h"
 #include "tests/unit/check.h"
 
@@ -89,8 +90,8 @@ static void inverse(void **state) {
     }
 }
 
-/* Every permutation of a small set about equally often: chi square against 5 standard deviations.
- */
+/* Every permutation of a small set is about equally frequent: chi square against 5 standard
+ * deviations. */
 static void small_sets_uniform(void **state) {
     (void)state;
     for (uint64_t n = 2; n <= 6; n++) {
@@ -151,7 +152,7 @@ static void large_sets_uniform(void **state) {
     }
 }
 
-/* Mean number of distinct classes in the batches of 256 of class-sorted data. */
+/* The mean number of distinct classes in batches of 256 from class-sorted data. */
 static double classes_of_batches(const ff_order *order, uint64_t a_class) {
     uint64_t batches = 0, distinct = 0;
     uint8_t seen[1000];
@@ -200,7 +201,7 @@ static void block_order_is_local(void **state) {
     }
 }
 
-/* A block is about 1 MiB: of small samples many, of a large one that one. */
+/* A block is about 1 MiB: many small samples, or one large one. */
 static void default_blocks(void **state) {
     (void)state;
     static const uint64_t wanted[][2] = {{0, 1 << 20},          {1, 1 << 20}, {3072, 341},

@@ -1,4 +1,4 @@
-/* The output folder: lock, continuation, refusals, commit and --force, at every state that a killed
+/* The output folder: lock, continuation, refusals, commit and --force, in every state that a killed
  * run can leave. */
 #include "format/base/path.h"
 #include "format/output.h"
@@ -66,7 +66,7 @@ static void force_exchanges(void **state) {
     char *parent = new_folder(), *out = join(parent, "out"), *with_slash = join(parent, "out///");
     set_spec other = base;
     other.seed = 9;
-    pack(out, &base, true, NULL); /* --force where nothing is to be replaced */
+    pack(out, &base, true, NULL); /* --force with nothing to replace */
     set_check(&base, out, FF_VERIFY_FIRST);
     pack(with_slash, &other, true, NULL);
     set_check(&other, out, FF_VERIFY_FIRST);
@@ -168,7 +168,7 @@ static void continues(void **state) {
     assert_fails(ff_output_open(&output, out, FF_OUTPUT_CONTINUE, false, error), FF_USAGE,
                  "nothing to --resume");
     assert_int_equal(names_in(parent), 0);
-    start(out, &base, 1); /* not one whole shard: nothing stays */
+    start(out, &base, 1); /* no whole shard: nothing stays */
     assert_int_equal(names_in(parent), 0);
     start(out, &base, 3);
     assert_true(there(partial));
@@ -197,7 +197,7 @@ static void foreign_files(void **state) {
                  "notes.txt: ffpack did not write this");
     assert_true(there(note));
     assert_int_equal(unlink(note), 0);
-    /* --force never removes what is no packed set. */
+    /* --force removes nothing but packed sets. */
     pack(out, &base, false, NULL);
     char *deep = join(out, "train"), *file = join(deep, "photo.jpg");
     assert_int_equal(mkdir(deep, 0777), 0);
@@ -274,7 +274,7 @@ static void killed_while_replacing(void **state) {
     remove_folder(parent);
 }
 
-/* What folders are, also after a path of more than 600 bytes. */
+/* What a folder is, also for a path of more than 600 bytes. */
 static void folders_of_sets(void **state) {
     (void)state;
     static const char *const names[] = {"other", "test", "train", "val", "xpart", "yshards"};

@@ -1,4 +1,5 @@
-/* The ordered pipeline: every unit once, in order, within its slots; the lowest failure wins. */
+/* The ordered pipeline: every unit once, in order, within its slots; the failure of the lowest unit
+ * is reported. */
 #include "tools/ffpack/pipeline.h"
 
 #include "format/base/thread.h"
@@ -14,10 +15,10 @@ typedef struct trial {
     uint64_t in_slot[SLOTS];
     atomic_int occupied;
     atomic_int begun;
-    uint64_t next;              /* to be taken */
-    uint64_t fail_make[2];      /* units that fail to be made */
-    uint64_t fail_take;         /* the unit that fails to be taken */
-    int watches, fail_watch_at; /* the watch that fails; 0 = none */
+    uint64_t next;              /* to take */
+    uint64_t fail_make[2];      /* units whose making fails */
+    uint64_t fail_take;         /* the unit that fails to take */
+    int watches, fail_watch_at; /* the call of watch that fails; 0 = none */
     uint32_t random;
 } trial;
 

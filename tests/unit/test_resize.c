@@ -34,7 +34,7 @@ static void resize_whole(const ff_image *input, uint32_t width, uint32_t height,
     ff_resize_scratch_free(&scratch);
 }
 
-/* Values computed by Pillow 9.4: Image.resize of the grey row 0 10 200 255 3 77 90. */
+/* Values from Pillow 9.4: Image.resize of the grey row 0 10 200 255 3 77 90. */
 static void test_rows_of_pillow(void **unused) {
     (void)unused;
     static const uint8_t row[] = {0, 10, 200, 255, 3, 77, 90};
@@ -72,7 +72,7 @@ static void test_rows_of_pillow(void **unused) {
     }
 }
 
-/* The weights of every output sum to one, but for the rounding of each. */
+/* The weights of every output sum to one, up to the rounding of each. */
 static void test_weights_sum_to_one(void **unused) {
     (void)unused;
     ff_resize_axis axis = {0};
@@ -95,7 +95,7 @@ static void test_weights_sum_to_one(void **unused) {
     ff_resize_scratch_free(&scratch);
 }
 
-/* The filters by their definitions; Keys' cubic with a = -0.5. */
+/* The filters, by their definitions; Keys' cubic with a = -0.5. */
 static double filter_at(ff_interpolation interpolation, double x) {
     x = fabs(x);
     if (interpolation == FF_BILINEAR) return fmax(1 - x, 0);
@@ -131,7 +131,7 @@ static void test_weights_are_rounded(void **unused) {
     ff_resize_axis_free(&axis);
 }
 
-/* One axis serves plan after plan: what it holds is always what was asked for last. */
+/* One axis is reused by plan after plan: it always holds what was requested last. */
 static void test_plans_are_kept_apart(void **unused) {
     (void)unused;
     static const uint32_t plans[][5] = {
@@ -377,7 +377,7 @@ static void test_reduction(void **unused) {
     assert_int_equal(reduction, 1);
 }
 
-/* What lies outside of the region that is needed has no influence; whatever the geometry. */
+/* Pixels outside the needed region have no influence, for any geometry. */
 static void test_needed_is_enough(void **unused) {
     (void)unused;
     ff_geometry_scratch scratch = {0}, other = {0};

@@ -1,5 +1,5 @@
 /* The passes of every kind of CPU against the plain ones: equal bytes on random odd shapes. Inputs
- * and outputs lie in memory of exactly their size, so that a sanitizer sees a step beyond. */
+ * and outputs are in memory of exactly their size, so that a sanitizer detects accesses outside. */
 #include <stdint.h>
 
 #include "tests/unit/check.h"
@@ -107,7 +107,7 @@ static void test_many_taps(void **table) {
     ff_resize_axis_free(&axis);
 }
 
-/* The table follows the axis and the channels that it is used for. */
+/* The table follows the axis and the number of channels. */
 static void test_table_is_renewed(void **unused) {
     (void)unused;
     ff_resize_scratch kept = {0};

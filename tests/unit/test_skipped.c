@@ -60,7 +60,7 @@ static void rewound(const char *list, const char *split, uint64_t position, cons
     ff_skipped *skipped = open_list(true);
     assert_ok(ff_skipped_rewind(skipped, split, position, error));
     assert_list(wanted);
-    /* What is found from there on comes after what was kept. */
+    /* What is found later follows what was kept. */
     assert_ok(ff_skipped_add(skipped, split, position, 1, "k", 1, "r", error));
     char all[1000], line[100];
     snprintf(line, sizeof line, "%s\t%u\t1\tk\tr\n", split, (unsigned)position);
@@ -80,7 +80,7 @@ static void test_rewind(void **state) {
     rewound(list, "train", 0, "train2\t50\t50\tc\tx\ntest\t12\t12\td\tx\n");
     rewound(list, "test", 13, list);
     rewound("train\t3\t3\ta\tx\n", "train", 3, "-"); /* nothing is left: no list */
-    /* A line cut off by a kill, whatever it says, is of what comes again. */
+    /* A line cut off by a kill, whatever it says, belongs to items that will be read again. */
     rewound("train\t3\t3\ta\tx\ntrain\t5\t5\tb\thalf of a rea", "train", 100,
             "train\t3\t3\ta\tx\n");
     rewound("train\t3\t3\ta\tx\ntra", "train", 100, "train\t3\t3\ta\tx\n");

@@ -30,7 +30,7 @@ static int compare(const void *a, const void *b) {
     return order;
 }
 
-/* Payloads of up to `payload_limit` bytes make the difference between memory and disk. */
+/* Payloads of up to `payload_limit` bytes decide whether memory or disk is used. */
 static void sort_and_compare(uint32_t count, uint32_t payload_limit) {
     ff_sorter *sorter;
     wanted *all = calloc(count + 1, sizeof *all);
@@ -77,7 +77,7 @@ static void in_memory(void **context) {
 
 static void through_runs(void **context) {
     (void)context;
-    sort_and_compare(300, 60000); /* one run and a bit */
+    sort_and_compare(300, 60000); /* slightly more than one run */
     sort_and_compare(3000, 30000);
     sort_and_compare(700000, 20);
 }

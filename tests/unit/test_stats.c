@@ -65,8 +65,8 @@ static void test_against_sums(void **unused) {
     free(values);
 }
 
-/* The largest values, of so many pixels that their squares in one lane of 32 bits would overflow
- * twice over, and every remainder after whole blocks of them. */
+/* The largest values, so many that their squares would overflow a lane of 32 bits twice, and every
+ * remainder after whole blocks. */
 static void test_largest_sums(void **unused) {
     (void)unused;
     enum { LANES = 16, OVERFLOW = 66052, COUNT = 3 * OVERFLOW * LANES + 100 };
@@ -159,7 +159,7 @@ static void test_order_and_grouping_do_not_matter(void **unused) {
         assert_memory_equal(mean[i], mean[0], sizeof mean[0]);
         assert_memory_equal(std[i], std[0], sizeof std[0]);
     }
-    /* 257 times the values in 257 times the range. */
+    /* 257 times the values with 257 times the range. */
     for (size_t i = 0; i < COUNT * CHANNELS; i++) {
         words[0][i] = (uint16_t)(257u * interleaved[i]);
         words[1][i] = (uint16_t)(257u * planar[i]);

@@ -10,7 +10,7 @@ static double mean_loss(net *n, const samples *s) {
     return result.loss_sum / (double)result.count;
 }
 
-/* The loss with `by` added to a parameter, and where that reached. */
+/* The loss with `by` added to a parameter, and the value reached. */
 static double moved(net *n, const samples *s, float *at, float by, double *reached) {
     const float kept = *at;
     *at = kept + by;
@@ -21,7 +21,7 @@ static double moved(net *n, const samples *s, float *at, float by, double *reach
 }
 
 /* Checks one gradient: 0 if a central difference agrees with it, 1 if none does because a kink of
- * ReLU or max lies so near that the differences of both sides are apart, -1 if it is wrong. */
+ * ReLU or max is so near that the differences on both sides disagree, -1 if it is wrong. */
 static int check_place(net *n, const samples *s, double loss, size_t at, double gradient) {
     const double near = 1e-4 + 1e-3 * fabs(gradient);
     double kink = INFINITY;
@@ -35,8 +35,8 @@ static int check_place(net *n, const samples *s, double loss, size_t at, double 
     return kink > 2 * near ? 1 : -1;
 }
 
-/* Checks a parameter's gradients: each of a vector's, and three of each filter or row, which are at
- * other places in the next one. None may be wrong. Counts the places, and those beside a kink. */
+/* Checks a parameter's gradients: each of a vector's, and three of each filter or row, at other
+ * places in each. None may be wrong. Counts the places, and those next to a kink. */
 static void check_parameter(net *n, const samples *s, const float *gradients, int p, int *checked,
                             int *kinks) {
     const ff_graph_parameter *parameter = &n->graph->parameters[p];
@@ -163,7 +163,7 @@ static void evaluation_counts_once(void **state) {
         }
 }
 
-/* What makes a training step's loss harder, smoothed and mixed labels, evaluation leaves out. */
+/* Smoothed and mixed labels apply to training, not to evaluation. */
 static void evaluation_is_of_the_labels_alone(void **state) {
     (void)state;
     const net_case *k = &cases[1];
@@ -321,7 +321,8 @@ static void views_are_averaged(void **state) {
         }
 }
 
-/* The same steps give the same bits, and a step leaves nothing of itself behind. */
+/* The same steps give the same bits, and a step has no effect on the next except through the
+ * parameters. */
 static void steps_repeat(void **state) {
     (void)state;
     const ff_sgd sgd = {.momentum = 0.9, .weight_decay = 1e-3};
@@ -343,7 +344,7 @@ static void steps_repeat(void **state) {
             assert_ok(ff_compute_check(n.compute, error));
             assert_int_equal(outcome.step, step);
         }
-        assert_true(mean_loss(&n, &s) < before / 2); /* it learns three samples by heart */
+        assert_true(mean_loss(&n, &s) < before / 2); /* it memorizes three samples */
         if (run == 0) {
             first = floats(n.store.trained_count);
             memcpy(first, n.store.values, n.store.trained_count * sizeof *first);
@@ -352,7 +353,7 @@ static void steps_repeat(void **state) {
         }
         s.labels[2] = CLASSES;
         assert_int_equal(run_plan(n.plan, &s.batch, true).bad_sample, 2);
-        for (int b = 0; b < 3; b++) s.labels[b] = -1; /* nothing counts */
+        for (int b = 0; b < 3; b++) s.labels[b] = -1; /* no sample counts */
         assert_int_equal(run_plan(n.plan, &s.batch, true).count, 0);
         for (size_t e = 0; e < n.store.trained_count; e++)
             assert_true(((float *)n.store.gradients)[e] == 0);
@@ -363,7 +364,7 @@ static void steps_repeat(void **state) {
     free(first);
 }
 
-/* A convolution and its pool work in chunks; a batch that chunks do not divide is no different. */
+/* A convolution and its pool work in chunks; also when the batch is not a multiple of the chunk. */
 static void build_wide(ff_graph *g) {
     ff_node x = ff_graph_conv(g, 0, "a", 40, &(ff_conv_form){.kernel = 3, .pad = 1, .bias = true});
     x = ff_graph_max_pool(g, x, "p", 2, 2, 0);
@@ -495,7 +496,7 @@ static void groups_are_torchs(void **state) {
                 assert_true(c[o * 3 + i] == (o % 4 == i));
             else
                 assert_true(c[o * 3 + i] != 0 && fabsf(c[o * 3 + i]) <= 1 / sqrtf(3));
-    /* filters that see a part of the channels are no matrix to Muon */
+    /* Muon has no matrix for filters of a part of the channels */
     const ff_group muon[] = {{"a.weight", FF_RULE_MUON}, {"*", FF_RULE_SGD}};
     ff_groups groups;
     ff_error failure = {0};

@@ -15,7 +15,7 @@ static ff_model_options options_of(const char *name, int channels, int side, int
                               .dropout = -1};
 }
 
-/* torchvision's names, shapes and counts; values that come out as they went in. */
+/* torchvision's names, shapes and counts; values that are read back as they were written. */
 static void resnet18_has_torchvisions_parameters(void **state) {
     (void)state;
     ff_model_options options = options_of("resnet18", 3, 224, 1);
@@ -59,8 +59,8 @@ static void resnet18_has_torchvisions_parameters(void **state) {
     assert_null(model);
 }
 
-/* Weights lie before the parameters of channels, the last layer's first, each on 16 elements and in
- * room of its own. */
+/* Weights lie before the parameters of channels, the last layer's first, each aligned to 16
+ * elements, without overlap. */
 static void parameters_have_their_places(void **state) {
     (void)state;
     ff_model *model;
@@ -92,7 +92,8 @@ static void parameters_have_their_places(void **state) {
     ff_model_destroy(&model);
 }
 
-/* Initial values: their moments are torchvision's, and they do not depend on how they are held. */
+/* Initial values: their moments are torchvision's, and they do not depend on how they are
+ * stored. */
 static void initial_values_are_torchvisions(void **state) {
     (void)state;
     float *first[2];
@@ -138,8 +139,8 @@ static float *values_of(const ff_model *model, const char *name, size_t *count) 
     return values;
 }
 
-/* The first filters of cifarnet pass their channel on, the others are drawn; its head has deviation
- * 1; what is frozen has no gradient. */
+/* The first filters of cifarnet pass their channel on, the others are random; its head has standard
+ * deviation 1; frozen parameters have no gradient. */
 static void cifarnet_begins_as_its_source(void **state) {
     (void)state;
     ff_model *model;
@@ -230,7 +231,7 @@ static void training_repeats(void **state) {
     free(images);
 }
 
-/* The mean loss with `by` times `way` added to a parameter that is `at`. */
+/* The mean loss with `by` times `way` added to a parameter whose values are `at`. */
 static double moved(ff_step *step, ff_model *model, int p, const float *at, const float *way,
                     double by, const ff_batch *batch) {
     const size_t count = ff_model_parameter(model, p)->count;
@@ -244,8 +245,8 @@ static double moved(ff_step *step, ff_model *model, int p, const float *at, cons
     return outcome.loss_sum / (double)outcome.count;
 }
 
-/* A step without its update gives gradients that are the loss's slope along themselves, and the
- * update of a whole step, at a rate of 1, takes off just these. */
+/* A step without its update gives gradients that match the loss's slope in their direction, and a
+ * whole step with a learning rate of 1 subtracts exactly these. */
 static void updates_get_the_gradients(void **state) {
     (void)state;
     enum { BATCH = 6, SIDE = 12 };

@@ -30,7 +30,7 @@ typedef struct conv_case {
     int groups;
 } conv_case;
 
-/* One convolution on one table: y, dx, dw, db in plain orders. */
+/* One convolution on one table: y, dx, dw, db in plain layouts. */
 typedef struct conv_results {
     float *y, *dx, *dw, *db;
 } conv_results;
@@ -98,7 +98,7 @@ static void free_results(conv_results *r) {
     free(r->db);
 }
 
-/* Sums of products in double, with what each of them is rounded to f32 once. */
+/* Sums of products in double, each rounded to f32 once. */
 static conv_results plain_conv(const conv_case *k, const float *x, const float *w,
                                const float *bias, const float *dy) {
     const int p = (k->h + 2 * k->pad - k->kernel) / k->stride + 1, taps = k->kernel * k->kernel;
@@ -151,7 +151,7 @@ static void compare_conv(const tables *both, dice *d, const conv_case *k) {
         assert_close(plain.db, right.db, (size_t)k->o, 1e-6);
         free_results(&plain);
     }
-    /* Winograd's transforms lose a digit against direct sums. */
+    /* Winograd's transforms are less accurate than direct sums by a digit. */
     const double tolerance = 1e-4;
     assert_close(right.y, fast.y, ys, tolerance);
     assert_close(right.dx, fast.dx, xs, tolerance);
@@ -270,7 +270,7 @@ static void compare_norm(const tables *both, dice *d, int block) {
     float *gamma = random_floats(d, channels), *beta = random_floats(d, channels);
     float *running_var = random_floats(d, channels);
     for (size_t c = 0; c < channels; c++) running_var[c] = fabsf(running_var[c]) + 0.1f;
-    /* a mean far from zero, which a naive variance would drown in */
+    /* a mean far from zero, where a naive variance fails */
     for (size_t i = 0; i < count; i++) x[i] = x[i] * 0.5f + 20;
     norm_arrays arrays[2];
     float *outputs[2][3];
@@ -475,7 +475,7 @@ static void linear_matches(void **state) {
             compute->ops->linear_backward(compute, &linear, x, w, dy, dx[k], NULL, NULL, NULL);
             compute->ops->linear_backward(compute, &linear, x, w, dy, dx[k], dw[k], db[k], NULL);
         }
-        for (size_t e = 0; e < n * outputs; e++) { /* the formula, at every place */
+        for (size_t e = 0; e < n * outputs; e++) { /* the formula, at every element */
             double sum = 0;
             for (size_t at = 0; at < inputs; at++)
                 sum += (double)x[e / outputs * inputs + at] * (double)w[e % outputs * inputs + at];
@@ -583,7 +583,7 @@ static void dropout_matches(void **state) {
     free(x);
 }
 
-/* Of a target that is `label` by `share` and `other` by the rest. */
+/* For a target that is `label` by `share` and `other` by the rest. */
 static double plain_loss(const float *logits, int classes, int label, int other, double share,
                          double smoothing) {
     double sum = 0, loss = 0;
@@ -722,7 +722,7 @@ static void loss_is_right(void **state) {
     }
 }
 
-/* By hand: rows and columns beyond the edge are those inside it, the edge itself not repeated. */
+/* By hand: rows and columns beyond the edge mirror those inside, without repeating the edge. */
 static void views_are_torchs(void **state) {
     tables *both = *state;
     static const struct {
@@ -753,7 +753,7 @@ static void views_are_torchs(void **state) {
         }
 }
 
-/* NaN must come through, so that the trainer sees it in the loss. */
+/* NaN must pass through, so that the trainer sees it in the loss. */
 static void nan_passes(void **state) {
     tables *both = *state;
     for (int k = 0; k < 2; k++) {

@@ -94,8 +94,8 @@ static void turn(float *u, size_t rows, size_t columns, size_t i, size_t j, bool
     }
 }
 
-/* A matrix U S V' becomes U f(S / |S|) V': made of a diagonal one by turning rows and columns,
- * which then are turned back. Wide and tall ones; in bf16 as well, within its rounding. */
+/* A matrix U S V' becomes U f(S / |S|) V': made from a diagonal one by rotating rows and columns,
+ * which are then rotated back. Wide and tall ones; also in bf16, within its rounding. */
 static void muon_moves_singular_values(void **state) {
     (void)state;
     static const size_t shapes[][2] = {{5, 7}, {7, 5}, {4, 4}, {1, 9}, {9, 1}};
@@ -130,7 +130,7 @@ static void muon_moves_singular_values(void **state) {
     }
 }
 
-/* Momentum of both kinds, and weights that keep the norm sqrt(rows) but for the step. */
+/* Momentum of both kinds, and weights that keep the norm sqrt(rows) except for the step. */
 static void muon_keeps_the_norm(void **state) {
     (void)state;
     dice d = {.seed = 42};
@@ -183,8 +183,8 @@ static ff_model *cifarnet(void) {
     return model;
 }
 
-/* The recipe's patterns divide cifarnet as they should; what no pattern matches, and what Muon
- * cannot take, is named. */
+/* The recipe's patterns group cifarnet's parameters as they should; parameters that no pattern
+ * matches, or that Muon cannot take, are named. */
 static void groups_divide(void **state) {
     (void)state;
     const ff_recipe *recipe = ff_recipe_named("cifar-speed");
@@ -221,7 +221,7 @@ static void groups_divide(void **state) {
 }
 
 /* Spans cover all trained parameters in the store's order; neighbours of one SGD group are one span
- * where their gradients are of one kind, and every bank of Muon's is one by itself. */
+ * where their gradients are of one kind, and each of Muon's banks is a span. */
 static void spans_cover_the_store(void **state) {
     (void)state;
     static const ff_group lists[][2] = {
@@ -256,8 +256,8 @@ static void spans_cover_the_store(void **state) {
     ff_model_destroy(&model);
 }
 
-/* Groups with equal numbers give what one group gives, bit for bit; one with a learning rate of 0
- * stays, and only that one. */
+/* Groups with equal numbers give what one group gives, bit for bit; only a group with a learning
+ * rate of 0 stays unchanged. */
 static void groups_are_separate(void **state) {
     (void)state;
     dice d = {.seed = 43};
@@ -323,8 +323,8 @@ static void linear_schedule_has_its_shape(void **state) {
     assert_float_equal(ff_schedule_rate(&s, 3), 0.24, 1e-12);
 }
 
-/* Every step takes its own learning rate, of its group, and those past the last take the last; what
- * a step came to lies at its place of the ring. */
+/* Every step takes its own learning rate, of its group, and those past the last take the last; a
+ * step's outcome is at its place in the ring. */
 static void every_step_has_its_rate(void **state) {
     (void)state;
     enum { STEPS = 5, RING = 3 };
@@ -359,7 +359,7 @@ static void every_step_has_its_rate(void **state) {
 
 /* ---- whitening ---- */
 
-/* A = V' diag(values) V, with V's rows orthogonal and the values rising. */
+/* A = V' diag(values) V, with orthogonal rows of V and increasing values. */
 static void eigenvectors_are_right(void **state) {
     (void)state;
     dice d = {.seed = 44};
@@ -385,14 +385,14 @@ static void eigenvectors_are_right(void **state) {
     }
 }
 
-/* What the filters make of the images they come from has the covariance v / (v + epsilon) on its
- * diagonal, about 1, and nothing beside it; the second half is the first with the other sign. */
+/* On the images that they come from, the filters' outputs have the covariance v / (v + epsilon) on
+ * the diagonal, about 1, and 0 elsewhere; the second half is the first with the other sign. */
 static void filters_whiten(void **state) {
     (void)state;
     enum { CHANNELS = 3, H = 13, W = 11, IMAGES = 40, K = 12, PLACES = (H - 1) * (W - 1) };
     dice d = {.seed = 45};
     float *images = random_floats(&d, IMAGES * CHANNELS * H * W), filters[2 * K * K];
-    for (int i = 1; i < IMAGES * CHANNELS * H * W; i++) /* neighbours that are alike */
+    for (int i = 1; i < IMAGES * CHANNELS * H * W; i++) /* similar neighbours */
         images[i] = 0.8f * images[i - 1] + 0.3f * images[i];
     double sums[K * K] = {0};
     for (int i = 0; i < IMAGES; i++)

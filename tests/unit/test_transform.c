@@ -28,7 +28,7 @@ static void fill(uint8_t *bytes, size_t count) {
     for (size_t i = 0; i < count; i++) bytes[i] = (uint8_t)(i * 97 + i / 256 * 13 + 5);
 }
 
-/* The definition, element by element; volatile keeps the two operations apart. */
+/* The definition, element by element; volatile keeps the two operations separate. */
 static void expect(ff_dtype dtype, bool normalize, uint32_t channel, uint8_t value, void *to) {
     volatile float x = (float)value;
     x = x / 255.0f;
@@ -79,7 +79,8 @@ static void test_every_source_layout_and_dtype(void **unused) {
     }
 }
 
-/* The fast loops on memory of exactly its size, of any count: a start of the values, the same. */
+/* The fast loops on memory of exactly the right size, for any count: the first values are the
+ * same. */
 static void test_fast_loops(void **unused) {
     (void)unused;
     const ff_transform_fast fast = ff_transform_avx512();
@@ -210,7 +211,7 @@ static void test_recorded_lines(void **unused) {
     assert_memory_equal(metadata.std, std, sizeof(float) * 3);
     ff_metadata_free(&metadata);
 
-    /* The same for another dtype and layout; others for grey, an exact resize and floats. */
+    /* The same lines for another dtype and layout; others for grey, an exact resize and floats. */
     spec = (ff_transform_spec){FF_VALUES_U8, 3, mean, std, FF_U8, FF_HWC, false, 0, 0};
     assert_ok(ff_transform_record(&metadata, FF_MODE_NATIVE, &geometry, &spec, error));
     assert_lines(&metadata, 4, usual);
@@ -245,7 +246,7 @@ static void test_recorded_lines(void **unused) {
     ff_metadata_free(&metadata);
 }
 
-/* A range is recorded in the digits that give it back. */
+/* A range is recorded with enough digits to restore it. */
 static void test_recorded_range(void **unused) {
     (void)unused;
     static const struct {
@@ -266,7 +267,7 @@ static void test_recorded_range(void **unused) {
     }
 }
 
-/* As many channels as there may be, and the smallest std. */
+/* The most channels allowed, and the smallest std. */
 static void test_limits(void **unused) {
     (void)unused;
     static float zeros[FF_CHANNELS_LIMIT], ones[FF_CHANNELS_LIMIT];

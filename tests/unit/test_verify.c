@@ -81,7 +81,8 @@ static void flip_everything(bool zstd) {
         for (size_t at = 0; at < length; at++)
             for (unsigned bit = 0; bit < 8; bit++) {
 #if defined __SANITIZE_ADDRESS__ || defined __SANITIZE_THREAD__
-                if (bit != at * 5 % 8) continue; /* one bit a byte: this run is for the memory */
+                if (bit != at * 5 % 8)
+                    continue; /* one bit per byte: this run checks memory accesses */
 #endif
                 map[at] ^= (uint8_t)(1u << bit);
                 must_be_found(folder, names[n], at, bit);
@@ -92,7 +93,7 @@ static void flip_everything(bool zstd) {
         assert_int_equal(munmap(map, length), 0);
         free(path);
     }
-    assert_ok(ff_verify_split(folder, 1, NULL, NULL, error)); /* all is as it was */
+    assert_ok(ff_verify_split(folder, 1, NULL, NULL, error)); /* everything is restored */
     remove_folder(folder);
 }
 
@@ -156,7 +157,7 @@ static void on_report(void *context, const char *message, uint64_t done, uint64_
     seen->total = total;
 }
 
-/* Every broken sample is named, and progress ends at the end. */
+/* Every broken sample is named, and the progress reaches its total. */
 static void reports_all(void **state) {
     (void)state;
     set_spec spec = tiny(false);
@@ -184,12 +185,12 @@ static void reports_all(void **state) {
     assert_fails(ff_verify_split(folder, 3, on_report, &seen, error), FF_BAD_DATA, "checksum");
     assert_int_equal(seen.problems, 4);
     assert_int_equal(seen.done, seen.total);
-    /* The first is what it fails with. */
+    /* It fails with the first one's message. */
     assert_fails(ff_verify_split(folder, 1, NULL, NULL, error), FF_BAD_DATA, "shard-000000.ffs");
     remove_folder(folder);
 }
 
-/* An index whose checksums are all right, but which tells other things than the shards do. */
+/* An index with matching checksums that differs from the shards. */
 static void index_that_disagrees(void **state) {
     (void)state;
     for (int zstd = 0; zstd < 2; zstd++)
@@ -217,12 +218,12 @@ static void index_that_disagrees(void **state) {
                 bytes[header.section[FF_INDEX_LABELS].offset] ^= 1;
             } else if (what == 3) {
                 bytes[header.section[FF_INDEX_KEYS].offset] ^= 1;
-            } else if (what == 5) { /* two samples' places exchanged, and nothing else */
+            } else if (what == 5) { /* two samples' offsets exchanged, and nothing else */
                 uint8_t kept[8];
                 memcpy(kept, entry + 8, 8);
                 memcpy(entry + 8, entry + 64 + 8, 8);
                 memcpy(entry + 64 + 8, kept, 8);
-            } else if (what == 6) { /* a key one byte longer than keys may be, with room for it */
+            } else if (what == 6) { /* a key one byte longer than allowed, with space for it */
                 assert_true(header.section[FF_INDEX_KEYS].bytes > FF_KEY_LIMIT_BYTES);
                 ff_store_u64(entry + 40, 0);
                 ff_store_u16(entry + 60, FF_KEY_LIMIT_BYTES + 1);
@@ -246,7 +247,7 @@ static void index_that_disagrees(void **state) {
         }
 }
 
-/* A shard that is cut while it is mapped: a sentence, not a signal. */
+/* A shard that is truncated while it is mapped: a message, not a signal. */
 static void shard_shrinks_while_open(void **state) {
     (void)state;
     for (int zstd = 0; zstd < 2; zstd++) {
@@ -280,7 +281,7 @@ static void shard_shrinks_while_open(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        /* first: cmocka sets handlers of its own before each test, the guard sets its once */
+        /* first: cmocka installs its own handlers before each test, the guard its handler once */
         cmocka_unit_test(shard_shrinks_while_open),
         cmocka_unit_test(flips_of_a_raw_set),
         cmocka_unit_test(flips_of_a_zstd_set),

@@ -1,5 +1,5 @@
-/* What the source webdataset is made of: brace patterns against bash itself, keys of members, and
- * class names. */
+/* The parts of the source webdataset: brace patterns against bash itself, members' keys, and class
+ * names. */
 #include "tests/unit/check.h"
 #include "tools/ffpack/source/braces.h"
 #include "tools/ffpack/source/class_set.h"
@@ -10,7 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* What bash makes of the pattern, a name a line. */
+/* bash's expansion of the pattern, one name per line. */
 static char *ask_bash(const char *pattern) {
     char command[300], *names = calloc(1, 1 << 20);
     snprintf(command, sizeof command, "bash -fc \"printf '%%s\\n' %s\"", pattern);
@@ -148,7 +148,7 @@ static void class_sets_number_and_sort(void **state) {
     ff_class_set_free(&set);
 }
 
-/* A whole extension goes before the last part of one; of two alike neither is chosen. */
+/* A whole extension goes before the last part of one; of two equal ones neither is chosen. */
 static void one_image_a_sample(void **state) {
     (void)state;
     static const struct {
@@ -187,7 +187,7 @@ static void labels_are_read(void **state) {
     assert_ok(ff_web_parse_cls(" -999999999999999999\n", 21, &number, error));
     assert_int_equal(number, INT64_C(-999999999999999999));
     assert_int_equal(ff_web_parse_cls("1000000000000000000", 19, &number, &failure), FF_BAD_DATA);
-    /* A quote after a backslash ends no string, so NaN after it is text. */
+    /* A quote after a backslash does not end a string, so NaN after it is text. */
     static const char *const keys[] = {"label"};
     char json[] = "{\"text\": \"\\\"NaN\", \"mean\": NaN, \"label\": \"NaN\"}";
     ff_web_label label = {0};

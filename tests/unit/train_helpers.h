@@ -29,7 +29,7 @@ static inline float *random_floats(dice *d, size_t count) {
 static inline size_t logical_count(const ff_tensor *t) {
     return (size_t)t->n * t->c * t->h * t->w;
 }
-/* From NCHW into a tensor's layout, and back (which also looks that padding is zero). */
+/* From NCHW into a tensor's layout, and back (which also checks that padding is zero). */
 static inline float *lay_out(const ff_tensor *t, const float *nchw) {
     float *laid = floats(ff_tensor_count(t));
     for (int n = 0; n < t->n; n++)
@@ -53,7 +53,7 @@ static inline float *flatten(const ff_tensor *t, const float *laid) {
     return nchw;
 }
 
-/* The largest difference, relative to the root mean square of what is right. */
+/* The largest difference, relative to the root mean square of the expected values. */
 static inline double difference(const float *right, const float *got, size_t count) {
     double squares = 0, largest = 0;
     for (size_t i = 0; i < count; i++) {
@@ -80,7 +80,7 @@ typedef struct net {
     ff_store store;
 } net;
 
-/* On a compute that is open already; it becomes the net's. */
+/* On an open compute, which the net then owns. */
 static inline void open_net_on(net *n, void (*build)(ff_graph *graph), int channels, int height,
                                int width, int batch, ff_compute *compute) {
     n->compute = compute;
@@ -101,7 +101,7 @@ static inline void open_net(net *n, void (*build)(ff_graph *graph), int channels
     assert_ok(ff_compute_open(&compute, name, &options, error));
     open_net_on(n, build, channels, height, width, batch, compute);
 }
-/* What a batch comes to, backward where `training`; waits. */
+/* The totals of a batch, with the backward pass if `training`; waits. */
 static inline ff_outcome run_plan(ff_plan *plan, const ff_batch *batch, bool training) {
     ff_outcome *place, outcome;
     assert_ok(ff_compute_allocate(plan->compute, &place, sizeof *place, "a test", error));

@@ -48,7 +48,7 @@ static inline void build_residual(ff_graph *g) {
     ff_graph_finish(g, ff_graph_linear(g, x, "fc", CLASSES));
 }
 
-/* values with several users, adds and ReLUs that nothing absorbs, two linear layers */
+/* values with several users, adds and ReLUs that are not fused, two linear layers */
 static inline void build_tangled(ff_graph *g) {
     ff_node x = ff_graph_conv(g, 0, "a", 5, &(ff_conv_form){.kernel = 3, .pad = 1});
     ff_node u = ff_graph_relu(g, x);
@@ -64,7 +64,7 @@ static inline void build_tangled(ff_graph *g) {
 }
 
 /* a frozen convolution with a trained bias, GELU alone and after norms with fixed scales, filters
- * that begin as dirac's, scaled logits without a bias */
+ * initialized as dirac's, scaled logits without a bias */
 static inline void build_frozen(ff_graph *g) {
     ff_node x = ff_graph_conv(g, 0, "whiten", 7, &(ff_conv_form){.kernel = 2, .bias = true});
     ff_graph_freeze(g, x, 0);
@@ -113,7 +113,7 @@ static const net_case cases[] = {
 enum { CASES = 5 };
 
 typedef struct samples {
-    float *images; /* NCHW, which is what every table reads so far */
+    float *images; /* NCHW, which every table reads */
     int64_t labels[16];
     float weights[16];
     ff_batch batch;

@@ -1,17 +1,17 @@
 /* A stand-in for CUDA's execution model, for tests: the text of a .cu file, compiled as C++, runs
- * on the CPU. No speed, but what a compiler and sanitizers can see is seen.
+ * on the CPU. It is slow, but compilers and sanitizers see everything.
  *
  * A launch runs its blocks one after the other; the launches of a process are one after the other
  * too, for a static __shared__ array is one object of the process. The threads of a block are
- * fibers, which run one at a time, in a new random order between any two barriers, each as far as
- * it gets. AddressSanitizer sees every bound, of shared memory too, UndefinedBehaviorSanitizer
+ * fibers, which run one at a time, in a new random order between any two barriers, each until it
+ * has to wait. AddressSanitizer sees every bound, of shared memory too, UndefinedBehaviorSanitizer
  * every 16-byte access that is not aligned, and ThreadSanitizer, for which the fibers are threads
- * that barriers alone order, every race between them: a missing barrier.
- * Environment: FF_SIM_SEED=n seeds the orders.
+ * that barriers alone order, every race between them: a missing barrier. Environment: FF_SIM_SEED=n
+ * seeds the orders.
  *
- * A barrier that some threads of the block (a warp barrier or shuffle: of its mask) have returned
- * or stay away from ends the process with a sentence. Not seen: races between blocks, inline PTX.
- * Compile with -ffp-contract=off, as kernels whose bits matter are with -fmad=false. */
+ * A barrier that some threads of the block (for a warp barrier or shuffle: of its mask) never reach
+ * ends the process with a message. Not detected: races between blocks, inline PTX. Compile with
+ * -ffp-contract=off, as kernels whose bits matter are with -fmad=false. */
 #ifndef FF_CUDA_SIM_H
 #define FF_CUDA_SIM_H
 
@@ -99,10 +99,10 @@ static inline void *ff_sim_dynamic_shared(void) {
 
 void ff_sim_barrier(void);
 void ff_sim_warp_barrier(unsigned mask);
-/* Every lane of `mask` gives a value; the result is lane `source`'s. */
+/* Every lane of `mask` passes a value; the result is lane `source`'s. */
 uint64_t ff_sim_exchange(unsigned mask, uint64_t value, unsigned source);
 unsigned ff_sim_ballot(unsigned mask, bool value);
-/* The number of threads of the block that gave true. */
+/* The number of threads of the block that passed true. */
 int ff_sim_barrier_count(bool value);
 
 static inline void __syncthreads(void) {

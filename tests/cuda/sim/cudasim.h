@@ -9,15 +9,15 @@ extern "C" {
 #endif
 
 /* Where set, a launch into a stream other than NULL calls this instead of running: the kernel runs
- * as function(context), in whatever thread, any number of times (a recording is replayed), and
- * release(context) frees it after the last. It takes the context whatever its result, which is 0,
- * or an error that the launcher returns. Set it before the first launch;
+ * as function(context), in any thread, any number of times (a recording is replayed), and
+ * release(context) frees it after the last. It takes ownership of the context in any case. It
+ * returns 0, or an error, which the launcher returns. Set it before the first launch;
  * ff_device_host_enqueue (loader/device/host.h) is one. */
 typedef int (*ff_cudasim_enqueue_function)(void *stream, void (*function)(void *context),
                                            void *context, void (*release)(void *context));
 extern ff_cudasim_enqueue_function ff_cudasim_enqueue;
 
-/* Kernels that ran so far. */
+/* The number of kernels run so far. */
 uint64_t ff_cudasim_launches(void);
 
 #ifdef __cplusplus

@@ -8,10 +8,9 @@ struct ff_fiber;
 /* A fiber that runs function(context), which never returns. Aborts where there is no memory. */
 ff_fiber *ff_fiber_create(void (*function)(void *context), void *context);
 
-/* Runs `fiber` until it calls ff_fiber_leave. Not from inside of a fiber; by one thread at a time.
- */
+/* Runs `fiber` until it calls ff_fiber_leave. Not from inside a fiber; by one thread at a time. */
 void ff_fiber_enter(ff_fiber *fiber);
-/* Goes back to where `fiber`, the one that runs, was entered. */
+/* Returns to where the running `fiber` was entered. */
 void ff_fiber_leave(ff_fiber *fiber);
 
 #endif

@@ -111,12 +111,12 @@ static void release(ff_agreement *a, operands *o) {
     }
 }
 
-/* How far apart they may be, in parts of the larger of the value and the root mean square of all:
- * what each rounding of a stored value is, and for f32 the order of a few thousand sums. tf32
- * rounds the factors to 10 bits of mantissa. */
+/* The tolerance, relative to the larger of the value and the root mean square of all: one rounding
+ * of a stored value, and for f32 the order of a few thousand sums. tf32 rounds the factors to 10
+ * bits of mantissa. */
 static double tolerance(ff_precision precision, ff_dtype type) {
     double factors = precision == FF_PRECISION_TF32 ? 4e-3 : 2e-5;
-    if (precision == FF_PRECISION_F16) factors = 2e-3; /* a prologue rounds what is multiplied */
+    if (precision == FF_PRECISION_F16) factors = 2e-3; /* a prologue rounds the factors */
     if (precision == FF_PRECISION_BF16) factors = 1.6e-2;
     double result = type == FF_F16 ? 1e-3 : type == FF_BF16 ? 8e-3 : 0;
     return factors + result;
@@ -151,7 +151,7 @@ static ff_status compare(const operand *o, const char *got, ff_precision precisi
     return FF_OK;
 }
 
-/* Reads everything back and compares it with the host's, where the plain loops have been. */
+/* Reads everything back and compares it with the host's results of the plain loops. */
 static ff_status compare_all(ff_agreement *a, ff_stream *stream, operands *o,
                              ff_precision precision, const char *text, ff_error *error) {
     const ff_device_table *table = a->device->table;
@@ -235,7 +235,7 @@ static ff_status run_plain(const ff_library_conv_spec *spec,
     return status;
 }
 
-/* Twice, into the same memory: with the plan as it was made, and as it is then kept. */
+/* Twice, into the same memory: with the new plan, and with the cached one. */
 static ff_status run_conv(ff_agreement *a, ff_stream *stream, ff_library_conv *conv,
                           const operands *o, void *workspace, ff_error *error) {
     ff_library_conv_arguments arguments = arguments_of(o, true);
@@ -327,7 +327,7 @@ ff_status ff_agree_gemm(ff_agreement *a, uint64_t trial, ff_precision precision,
     add(&o, "a", 0, dtype, batch * (size_t)g.stride_a, false);
     add(&o, "b", 0, dtype,
         (g.stride_b ? batch : 1) * (size_t)(g.row_b * (g.transpose_b ? g.n : g.k)), false);
-    /* Numbers, not poison: beta wants them, and the gaps stay as they are. */
+    /* Numbers, not poison: beta needs them, and the gaps must stay unchanged. */
     add(&o, "c", 0, g.c_type, batch * (size_t)g.stride_c, false);
     FF_TRY_DONE(table->stream_create(a->device, &stream, error));
     FF_TRY_DONE(place(a, stream, &d, &o, error));

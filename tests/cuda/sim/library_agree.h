@@ -1,6 +1,6 @@
 /* A library (train/cuda/library.h) on a device against the plain loops on the host: random specs of
- * odd shapes, random numbers, outputs full of NaN before, guard bands round every tensor. What
- * tests/gpu runs on a card, and the unit tests on the asynchronous host device. */
+ * odd shapes, random numbers, outputs filled with NaN before, guard bands around every tensor. Run
+ * by tests/gpu on a GPU, and by the unit tests on the asynchronous host device. */
 #ifndef FF_TESTS_LIBRARY_AGREE_H
 #define FF_TESTS_LIBRARY_AGREE_H
 
@@ -16,7 +16,7 @@ typedef struct ff_agreement {
 } ff_agreement;
 
 /* One random convolution in `precision`, plain or, where `fused`, a fused graph; or one random
- * matrix product. FF_BAD_DATA: they do not agree; the sentence has the spec, place and values. */
+ * matrix product. FF_BAD_DATA: they differ; the message has the spec, the place and the values. */
 FF_MUST_USE ff_status ff_agree_conv(ff_agreement *a, uint64_t trial, ff_precision precision,
                                     bool fused, ff_error *error);
 FF_MUST_USE ff_status ff_agree_gemm(ff_agreement *a, uint64_t trial, ff_precision precision,

@@ -9,8 +9,8 @@
 
 enum { GEMM_WORKSPACE = 4096 };
 
-/* Inner loops over this library's own memory, which sanitizers need not watch. What a caller gave
- * is read and written by others. */
+/* Inner loops over this library's own memory, which sanitizers need not check. The caller's memory
+ * is read and written elsewhere. */
 #define FF_UNWATCHED __attribute__((no_sanitize("address", "thread", "undefined"), optimize("O3")))
 
 typedef struct plain {
@@ -62,7 +62,7 @@ typedef struct conv_job {
     float *x, *w, *y;
 } conv_job;
 
-/* Every pixel (n, p, q) of y with every tap (r, t) of the filters. */
+/* For every pixel (n, p, q) of y and every tap (r, t) of the filters. */
 #define FOR_EACH_TAP(s, z)                                                                         \
     for (int n = 0; n < (s)->n; n++)                                                               \
         for (int p = 0; p < (z).p; p++)                                                            \
@@ -110,7 +110,8 @@ static void scale_shift_relu(const conv_job *job, const sizes *z, ff_dtype dtype
         double shift = ff_element(job->a.shift, dtype, i % channels);
         job->x[i] = (float)fmax(job->x[i] * scale + shift, 0);
     }
-    /* As the multiplier reads it: in the storage type. In place: f32 is at least as wide. */
+    /* Converts to the storage type, as the multiplier reads it; in place, since f32 is at least as
+     * wide. */
     for (size_t i = 0; i < z->x; i++) {
         uint32_t stored;
         ff_convert(&stored, dtype, &job->x[i], FF_F32, 1);
@@ -255,11 +256,11 @@ static ff_status plain_conv_run(ff_library *library, ff_library_conv *conv, void
 
 /* ---- matrix products ---- */
 
-/* `rows` rows of k values in f32 and in order: value (row, k) lies at row * row_step + k * step. */
+/* `rows` rows of k values in f32 and in order: value (row, k) is at row * row_step + k * step. */
 static float *gather(const void *from, ff_dtype dtype, int64_t rows, int64_t row_step, int64_t k,
                      int64_t step) {
     float *to = malloc((size_t)(rows * k) * sizeof *to + 1);
-    if (!to) abort(); /* a test's own megabytes */
+    if (!to) abort(); /* of a few MiB */
     for (int64_t row = 0; row < rows; row++)
         for (int64_t at = 0; at < k; at++)
             to[row * k + at] = (float)ff_element(from, dtype, (size_t)(row * row_step + at * step));

@@ -1,16 +1,17 @@
-/* The library table (train/cuda/library.h) by plain loops, run in stream order on the host: what
- * the whole GPU step is tested with where there is no GPU, and what cuDNN is compared with where
- * there is one. Sums are double, rounded once to the storage type. Where it may time engines, it
- * says times of its own: fused graphs take what their convolutions take, counts of channels that
- * are no multiples of 8 take longer. */
+/* The library table (train/cuda/library.h) by plain loops, run in stream order on the host: it
+ * tests the whole GPU step without a GPU, and cuDNN is compared with it on one. Sums are double,
+ * rounded once to the storage type. Where it may time engines, it returns made-up times: fused
+ * graphs take as long as their convolutions, numbers of channels that are not multiples of 8 take
+ * longer. */
 #ifndef FF_TESTS_LIBRARY_PLAIN_H
 #define FF_TESTS_LIBRARY_PLAIN_H
 
 #include "train/cuda/library.h"
 
-/* Every fused graph there is. */
+/* With every fused graph. */
 extern const ff_library_table ff_library_plain;
-/* None: conv_create answers "none" for each, so that the caller's pieces are tested. */
+/* Without: conv_create answers "none" for each, so that the caller's separate operations are
+ * tested. */
 extern const ff_library_table ff_library_plain_pieces;
 
 #endif

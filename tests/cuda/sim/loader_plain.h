@@ -1,4 +1,4 @@
-/* The loader's kernels in plain C, for tests of what calls them: the host's own functions, row by
+/* The loader's kernels in plain C, for tests of their callers: the host's own functions, row by
  * row, on memory of the asynchronous host device, in its streams. */
 #ifndef FF_CUDASIM_LOADER_PLAIN_H
 #define FF_CUDASIM_LOADER_PLAIN_H

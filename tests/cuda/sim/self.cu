@@ -1,4 +1,4 @@
-/* Kernels that the simulator's own test runs, right ones and broken ones. */
+/* Kernels for the simulator's own test, correct ones and broken ones. */
 #include "loader/cuda/kernel.h"
 
 #include "self.h"
@@ -20,7 +20,7 @@ static __global__ void sum_kernel(const float *__restrict__ x, unsigned count,
     if (threadIdx.x == 0) sums[blockIdx.x] = sum;
 }
 
-/* Bytes reversed by way of dynamic shared memory, 16 at a time. count: a multiple of 16. */
+/* Bytes reversed through dynamic shared memory, 16 at a time. count: a multiple of 16. */
 static __global__ void reverse_kernel(const unsigned char *from, unsigned char *to, unsigned count,
                                       unsigned shift) {
     FF_DYNAMIC_SHARED(unsigned char, bytes);

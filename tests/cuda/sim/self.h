@@ -13,7 +13,7 @@ extern "C" {
 /* sums[row] = sum of x[row][0..count). broken: 0, or FF_SELF_NO_BARRIER. */
 int ff_self_sum(int broken, const float *x, unsigned rows, unsigned count, float *sums,
                 ff_cuda_stream stream);
-/* to = from backwards; right with shared_bytes = count and shift = 0. */
+/* to = from reversed; correct with shared_bytes = count and shift = 0. */
 int ff_self_reverse(const unsigned char *from, unsigned char *to, unsigned count,
                     unsigned shared_bytes, unsigned shift, ff_cuda_stream stream);
 /* Wrong: threads return before a barrier. */

@@ -1,6 +1,6 @@
-/* The CUDA compute table in tests. Without FF_TESTS_ON_CARD a GPU that is none: simulated kernels
- * and the plain library in the stream threads of the asynchronous host device. With it whatever
- * loader/cuda/module.h opens: the card's kernels, cuDNN and cuBLAS. The same checks run on both;
+/* The CUDA compute table in tests. Without FF_TESTS_ON_CARD on a simulated GPU: simulated kernels
+ * and the plain library in the stream threads of the asynchronous host device. With it on the GPU
+ * that loader/cuda/module.h opens: its kernels, cuDNN and cuBLAS. The same checks run on both;
  * ON_CARD chooses the tolerances where a library sums in another order than the plain loops. */
 #ifndef FF_TESTS_CUDA_HELPERS_H
 #define FF_TESTS_CUDA_HELPERS_H
@@ -24,11 +24,11 @@ typedef struct machine {
     ff_device *device;
     const ff_compute_ops *ops;
     ff_cuda_options cuda;
-    struct ff_cuda_module *module; /* of a card */
+    struct ff_cuda_module *module; /* of a GPU */
 } machine;
 
-/* `library`: of the simulated GPU, whose streams wait up to delay_ns now and then; a card has its
- * own. The simulated library may time its engines, a card's are not timed, and are kept where
+/* `library`: for the simulated GPU, whose streams sometimes wait up to delay_ns; a real one has its
+ * own. The simulated library may time its engines; real ones are not timed, and are cached where
  * FFPACK_PLAN_CACHE says. */
 #ifdef FF_TESTS_ON_CARD
 static inline void open_machine(machine *m, const ff_library_table *library, uint64_t delay_ns,
@@ -50,7 +50,7 @@ static inline void close_machine(machine *m) {
     ff_device_destroy(&m->device);
     ff_cuda_module_close(&m->module);
 }
-/* What stands for the plain library, and for that without fused graphs: the card's, both times. */
+/* In place of the plain library, with and without fused graphs: the GPU's own. */
 static const ff_library_table *const plain_library, *const library_of_pieces;
 #else
 static inline void open_machine(machine *m, const ff_library_table *library, uint64_t delay_ns,
@@ -77,7 +77,7 @@ static inline ff_compute *open_cuda(const machine *m, ff_precision precision) {
 
 /* ---- arrays of the device ---- */
 
-/* What `values` become in the compute's dtype. */
+/* `values` in the compute's dtype. */
 static inline void round_all(const ff_compute *compute, float *values, size_t count) {
     uint16_t *narrow;
     if (compute->dtype == FF_F32) return;
@@ -98,7 +98,7 @@ static inline void *put(ff_compute *compute, ff_dtype dtype, const float *values
     free(narrow);
     return memory;
 }
-/* Room for `count` elements, full of what no result is. */
+/* Memory for `count` elements, filled with values that no result has. */
 static inline void *room(ff_compute *compute, ff_dtype dtype, size_t count) {
     void *memory;
     const ff_device_table *table = compute->device->table;
@@ -119,7 +119,7 @@ static inline float *take_floats(ff_compute *compute, ff_dtype dtype, void *memo
     free(narrow);
     return values;
 }
-/* The same from and to NCHW. */
+/* The same, from and to NCHW. */
 static inline void *put_tensor(ff_compute *compute, const ff_tensor *t, const float *nchw) {
     float *laid = lay_out(t, nchw);
     void *memory = put(compute, compute->dtype, laid, ff_tensor_count(t));

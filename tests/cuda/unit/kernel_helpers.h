@@ -1,6 +1,6 @@
 /* What the tests of own kernels share: arrays in device memory with a host image, poisoned where a
  * kernel writes, between guard bands. Everything goes through the device table, so the same checks
- * run on the simulator and on a card. */
+ * run on the simulator and on a GPU. */
 #ifndef FF_TESTS_KERNEL_HELPERS_H
 #define FF_TESTS_KERNEL_HELPERS_H
 
@@ -32,7 +32,8 @@ static inline ff_dtype any_float(dice *d) {
     return dtypes[roll(d, 3)];
 }
 
-/* Under ThreadSanitizer every thread of a block is a real one: a few trials show a race. */
+/* Under ThreadSanitizer every thread of a block is a real one: a few trials suffice to show a
+ * race. */
 static inline int trials(int count) {
 #ifdef __SANITIZE_THREAD__
     return count / 12 + 2;
@@ -81,12 +82,12 @@ static inline int bench_close(void **state) {
     ff_device_destroy(&bench.device);
     return 0;
 }
-/* A place with few multiprocessors, so that small arrays make several parts. */
+/* A device with few multiprocessors, so that small arrays are split into several parts. */
 static inline ff_cuda_queue queue_with(int multiprocessors, ff_dtype dtype) {
     return (ff_cuda_queue){bench.device->table->native_stream(bench.device, bench.stream),
                            multiprocessors, dtype};
 }
-/* For launchers that are told their arrays' dtypes. */
+/* For launchers that take their arrays' dtypes. */
 static inline ff_cuda_queue queue_of(int multiprocessors) {
     return queue_with(multiprocessors, FF_F32);
 }
@@ -125,8 +126,8 @@ static inline void send(const array *a) {
     bench_wait();
     forbid_guards(a, true);
 }
-/* The device's values come to the host; the guards, and what fills up the last 16 bytes, must be as
- * they were. */
+/* The device's values come to the host; the guards and the padding of the last 16 bytes must be
+ * unchanged. */
 static inline void fetch(const array *a) {
     bench_wait();
     forbid_guards(a, false);
@@ -196,7 +197,7 @@ static inline array *bytes(size_t count) {
 
 /* ---- comparing ------------------------------------------------------------------------------ */
 
-/* Half a unit in the last place, as a part of the value, and the spacing near zero. */
+/* Half a unit in the last place, relative to the value, and the spacing near zero. */
 static inline double rounding(ff_dtype dtype) {
     return dtype == FF_F16 ? 0x1p-11 : dtype == FF_BF16 ? 0x1p-8 : 0x1p-24;
 }
@@ -204,8 +205,7 @@ static inline double tiniest(ff_dtype dtype) {
     return dtype == FF_F16 ? 0x1p-24 : 0;
 }
 
-/* Element i is `want`, rounded to its dtype, of a computation whose own error is at most `error`.
- */
+/* Element i is `want`, rounded to its dtype, of a computation with an error of at most `error`. */
 static inline void assert_near_at(const char *file, int line, const array *a, size_t i, double want,
                                   double error) {
     double found = at(a, i);

@@ -1,4 +1,4 @@
-/* Which devices run the code of which architectures: NVIDIA's rules of compatibility. */
+/* Which devices run the code of which architectures: NVIDIA's compatibility rules. */
 #include "loader/cuda/architectures.h"
 #include "tests/unit/check.h"
 

@@ -10,7 +10,7 @@
 
 static dice luck;
 
-/* What the kernels read lies in slot number 1 of a ring: a slot after its start. */
+/* The kernels read slot number 1 of a ring, so not its beginning. */
 enum { SAMPLES = 5, ROWS_MOST = 6, SLOT = 1, SLOT_BYTES = 64 };
 
 typedef struct one_case {
@@ -22,7 +22,7 @@ typedef struct one_case {
     uint32_t size[SAMPLES][2];
     uint64_t offset[SAMPLES];
     size_t ring_bytes;
-    uint8_t *ring, *data; /* data lies in the slot */
+    uint8_t *ring, *data; /* data is in the slot */
     ff_augment_params params[ROWS_MOST];
     uint32_t rows, count, out_channels;
     bool same_size;
@@ -59,7 +59,7 @@ static void make_samples(one_case *c, bool variable, uint32_t most) {
         end +=
             ((uint64_t)c->size[i][0] * c->size[i][1] * c->metadata.channels * bytes + 63) / 64 * 64;
     }
-    /* Exactly to the last sample's end: AddressSanitizer sees what is read after it. */
+    /* Exactly to the last sample's end: AddressSanitizer detects reads after it. */
     const int last = SAMPLES - 1;
     end = c->offset[last] +
           (uint64_t)c->size[last][0] * c->size[last][1] * c->metadata.channels * bytes;
@@ -209,7 +209,7 @@ static void run_kernels(const one_case *c, bool gather, const array *out, const 
     const size_t values = (size_t)channels * height * width;
     ff_augment_host planes;
     float multiply[4] = {0}, add[4] = {0}, mean[4] = {0}, std[4] = {0};
-    /* Stored rows: all samples, backwards where gathered by row_of; or those of the batch. */
+    /* Stored rows: all samples, in reverse order if gathered by row_of; or those of the batch. */
     uint64_t offset[ROWS_MOST] = {0};
     uint32_t row_of[SAMPLES] = {0};
     uint32_t from[SLOT_BYTES / 4 + ROWS_MOST * LABEL_WIDTH] = {0};
@@ -327,7 +327,7 @@ static void batches(void **state) {
     }
 }
 
-/* Reductions by more than the kernel has room for weights: each made when it is needed. */
+/* Reductions by more than the kernel can store weights for: each is computed when needed. */
 static void far_reductions(void **state) {
     (void)state;
     for (int i = 0; i < 6;) {

@@ -1,6 +1,7 @@
 /* Every entry of the CUDA compute table (simulated kernels, plain library, asynchronous streams; or
- * a card's kernels, cuDNN and cuBLAS) against the plain loops, on random odd shapes, in every
- * precision. Inputs are rounded to the precision first, outputs begin as what no result is. */
+ * a GPU's kernels, cuDNN and cuBLAS) against the plain loops, on random odd shapes, in every
+ * precision. Inputs are rounded to the precision first, outputs are filled with values that no
+ * result has. */
 #include "tests/cuda/unit/cuda_helpers.h"
 
 typedef struct tables {
@@ -26,9 +27,9 @@ static int close_tables(void **state) {
     return 0;
 }
 
-/* What one rounding to the activations' dtype may change, of a value's own size: half a unit of its
- * last place. Results are compared against their root mean square, and the largest of a few hundred
- * values is some 4 times that, so a bound is `roundings` times 4 of these; sums of f32 add 1e-5. */
+/* The relative error of one rounding to the activations' dtype: half a unit of its last place.
+ * Results are compared against their root mean square, and the largest of a few hundred values is
+ * some 4 times that, so a bound is `roundings` times 4 of these; sums of f32 add 1e-5. */
 static double bound(const ff_compute *compute, double roundings) {
     const double unit = compute->dtype == FF_F16    ? 0x1p-11
                         : compute->dtype == FF_BF16 ? 0x1p-8
@@ -36,9 +37,9 @@ static double bound(const ff_compute *compute, double roundings) {
     return 1e-5 + 8 * roundings * unit;
 }
 
-/* What a card's convolutions and matrix products may be apart beside that: cuDNN and cuBLAS sum in
- * an order of their own, and tf32 cuts the factors to 10 bits. What library_agree.c allows of a
- * value, and the largest is 4 times the root mean square. */
+/* The additional tolerance for a GPU's convolutions and matrix products: cuDNN and cuBLAS sum in
+ * another order, and tf32 cuts the factors to 10 bits. As library_agree.c allows for a value, and
+ * the largest is 4 times the root mean square. */
 static double of_products(const ff_compute *compute) {
     if (!ON_CARD) return 0;
     return 4 * (compute->precision == FF_PRECISION_TF32 ? 4e-3 : 2e-5);
@@ -180,7 +181,7 @@ static void convolutions_agree(void **state) {
     for (int i = 0; i < 40; i++) one_conv(all, all->cuda[i % FF_PRECISION_COUNT], &d, true);
 }
 
-/* Padding has no place in groups of several channels. */
+/* Groups of several channels have no padding. */
 static void uneven_groups_are_refused(void **state) {
     tables *all = *state;
     ff_compute *compute = all->cuda[FF_PRECISION_F32];
@@ -346,7 +347,7 @@ static void one_linear(const tables *all, ff_compute *compute, dice *d) {
         const int wide = ff_tensor_padded_channels(&rows);
         const size_t sample = ff_tensor_sample(&t), held = sample * (size_t)wide;
         const ff_linear linear = {t, wide, 0.5f, logits};
-        /* a row of weights is laid out as a sample is */
+        /* a row of weights has a sample's layout */
         ff_tensor filters = t;
         filters.n = rows.c;
         float *laid = lay_out(&filters, w), *all_rows = padded(laid, sample * outputs, held);

@@ -1,6 +1,6 @@
-/* What a step is counted to cost (train/cost.h): nodes against recordings of the same step on the
- * simulated GPU, row by row; bytes and operations against numbers worked out by hand; times against
- * the formula and cards' data sheets. */
+/* The counted cost of a step (train/cost.h): nodes against recordings of the same step on the
+ * simulated GPU, row by row; bytes and operations against numbers computed by hand; times against
+ * the formula and GPUs' data sheets. */
 #include "tests/unit/cost_nets.h"
 
 #include "loader/cuda/kernels.h"
@@ -21,7 +21,7 @@ static int nodes_in(const ff_recording *recording) {
     return count;
 }
 
-/* Nodes that the capture holds where each part begins. */
+/* The number of nodes in the capture where each part begins. */
 typedef struct seen {
     ff_stream *stream;
     int rows;
@@ -63,7 +63,7 @@ static void capture_step(net *n, bool muon, seen *s, int *nodes) {
     assert_ok(ff_compute_wait(compute, error));
 }
 
-/* A net of models/, its parameters not drawn: nothing runs, and a large net has many. */
+/* A net of models/ without initial parameters: nothing runs, and a large net has many. */
 static void open_bare(net *n, const net_form *form, ff_compute *compute) {
     const ff_model_options options = {.name = form->model,
                                       .stem = FF_STEM_CIFAR,
@@ -157,7 +157,7 @@ static void check_row(const ff_costs *costs, ff_cost_pass pass, const expected_r
     fail_msg("no row %s %s", ff_cost_pass_name(pass), expected->layer);
 }
 
-/* The residual net of train_nets.h, 3 x 3x16x12 in f16, where every array's bytes are: images 3 of
+/* The residual net of train_nets.h, 3 x 3x16x12 in f16, with the bytes of every array: images 3 of
  * 8 channels 9216; stem 8x8x6 2304; p 8x4x3 576, its places 288; a, b 576, mask 36; c, d, s 20 of
  * 24 channels 2x2 576. Filters of 8: stem 25 taps 3200, a, b 1152; of 24: c 3456, d 10368, s 384.
  * The stride of s leaves a third of its input's pixels. */
@@ -174,14 +174,14 @@ static void bytes_are_by_hand(void **state) {
     static const expected_row pieces_backward[] = {
         {"stem", "conv 5x5 /2", 9216 + 3200 + 2304, 2. * 144 * 8 * 25 * 8, 1},
         {"stemn", "norm, ReLU", 5 * 2304, 0, 3},
-        /* of its two users' gradients the second is added to the first */
+        /* the second of its two users' gradients is added to the first */
         {"p", "max pool 3x3 /2", 3 * 576 + 2304 + 576 + 288, 0, 2},
         /* two gradients arrive, the one of the sum is written */
         {"bn", "norm, add, ReLU", 7 * 576 + 36, 0, 3},
         {"s", "conv 1x1 /2", (192 + 384 + 576) + (576 + 384 + 576), 2 * 2. * 12 * 24 * 8, 2},
         {"fc", "linear", 2 * ((3 + 8) * 24 + 3 * 8) * 2 + 3 * 8 * 2, 2 * 2. * 3 * 24 * 8, 4},
     };
-    /* The norms of a and c are done by the convolutions after them, whose sums come before. */
+    /* The norms of a and c are fused into the convolutions after them; their sums come before. */
     static const expected_row fused_forward[] = {
         {"stem", "conv 5x5 /2, sums for the norm", 9216 + 3200 + 2304, 2. * 144 * 8 * 25 * 8, 1},
         {"stemn", "norm, ReLU, statistics made before", 2 * 2304, 0, 2},
@@ -229,7 +229,7 @@ static void bytes_are_by_hand(void **state) {
 
 /* Muon's bank of 64 filters of 3x3 over 24 channels, 64 x 216, in f16: two kernels that read the
  * gradient, momentum and masters and write momentum and X; three steps of A = X X', B, Y; the end.
- * 18 nodes, and as much again for each bank. */
+ * 18 nodes, and as many for each further bank. */
 static void banks_are_by_hand(void **state) {
     (void)state;
     machine m;
@@ -306,8 +306,8 @@ static void check_batch(ff_dtype dtype, const char *text, const char *what, doub
     set_remove(&set);
 }
 
-/* 4 samples of 3x16x16 to 8 channels of f16: 64 bytes of parameters a row written and read, a
- * label read and written, a weight. Beside the simple move, rows of f32 between the kernels. */
+/* 4 samples of 3x16x16 to 8 channels of f16: 64 bytes of parameters a row written and read, a label
+ * read and written, a weight. In addition to the simple move, rows of f32 between the kernels. */
 static void batches_are_counted(void **state) {
     (void)state;
     const double out = 4 * 256 * 8 * 2, params = 4 * 64, also = 4 * (8 + 4);
@@ -319,7 +319,7 @@ static void batches_are_counted(void **state) {
     check_batch(FF_U8, "flip,mixup", "gather, mix", 4 * 768 + out + 3 * params + also + 2 * values);
 }
 
-/* ---- cards and times ---- */
+/* ---- GPUs and times ---- */
 
 static void assert_near(double found, double wanted) {
     if (!(fabs(found - wanted) <= 0.005 * wanted)) print_message("%g, not %g\n", found, wanted);
@@ -342,7 +342,7 @@ static void limits_are_the_data_sheets(void **state) {
     assert_near(card.matrix_flops[FF_PRECISION_BF16], 71e12);
     assert_near(card.matrix_flops[FF_PRECISION_TF32], 35.6e12);
     assert_near(card.f32_flops, 35.6e12);
-    /* H200; what the driver tells of the bus counts before the name. */
+    /* H200; the driver's data about the bus takes precedence over the name. */
     card = ff_card_limits(&(ff_card_facts){"NVIDIA H200", 90, 132, 1980000, 3201000, 0});
     assert_near(card.bytes_per_s, 4.917e12);
     assert_near(card.matrix_flops[FF_PRECISION_F16], 1070.5e12);
@@ -359,7 +359,7 @@ static void limits_are_the_data_sheets(void **state) {
     assert_false(ff_card_known(&card));
 }
 
-/* A piece takes its bytes' time, its operations', or its nodes', whichever is most. */
+/* A piece takes the longest of the times for its bytes, its operations and its nodes. */
 static void times_are_the_slowest_part(void **state) {
     (void)state;
     ff_cost_piece pieces[] = {
@@ -383,8 +383,7 @@ static void times_are_the_slowest_part(void **state) {
     assert_true(ff_cost_row_us(&costs, &row, &card, 0.8) == 0);
 }
 
-/* A card that is only described has the same costs as one that is there, and nothing is touched.
- */
+/* A GPU that is only described has the same costs as a present one, and no device is used. */
 static void a_described_card_costs_the_same(void **state) {
     (void)state;
     static const char description[] =
@@ -430,7 +429,7 @@ static void a_described_card_costs_the_same(void **state) {
     ff_planned_device_close(&planned);
     close_machine(&m);
 
-    /* The CPU's plans have no such costs. */
+    /* Plans for the CPU have no such costs. */
     net n;
     ff_error failure = {0};
     open_net(&n, build_residual, 3, 16, 12, 3, "reference", 1);

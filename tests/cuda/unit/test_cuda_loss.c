@@ -38,7 +38,7 @@ static batch make(dice *d) {
     for (size_t i = 0; equal && i < b.logits->count; i++)
         if ((int)(i % (size_t)loss->stride) < loss->classes)
             put(b.logits, i, roll(d, others) ? -1 : between(d, -1, 1));
-    /* pad lanes may hold anything: they are not looked at */
+    /* pad lanes may hold anything: they are not checked */
     for (size_t i = 0; i < b.logits->count; i++)
         if ((int)(i % (size_t)loss->stride) >= loss->classes) put(b.logits, i, 50);
     send(b.logits);
@@ -85,7 +85,7 @@ static batch make(dice *d) {
     return b;
 }
 
-/* What the reference says of the batch; gradient: [n][stride]. */
+/* The reference's results for the batch; gradient: [n][stride]. */
 static ff_outcome reference(const batch *b, float *gradient) {
     const ff_loss *loss = &b->loss;
     ff_compute *compute;
@@ -121,7 +121,7 @@ static ff_outcome record_of(const batch *b) {
     fetch(b->ring);
     const size_t place = b->step % 5;
     const unsigned char *ring = b->ring->host;
-    for (size_t i = 0; i < 5 * sizeof(ff_outcome); i++) /* the others are left alone */
+    for (size_t i = 0; i < 5 * sizeof(ff_outcome); i++) /* the others stay unchanged */
         if (i / sizeof(ff_outcome) != place) assert_int_equal(ring[i], 0xFF);
     ff_outcome record;
     memcpy(&record, ring + place * sizeof record, sizeof record);
@@ -142,7 +142,7 @@ static void test_loss(void **state) {
             to = b.logits;
             b.loss.gradient = b.logits->device;
         }
-        if (b.mix && loss->n % 2) { /* the last one has no partner, whatever its share */
+        if (b.mix && loss->n % 2) { /* the last one has no partner, for any share */
             put(b.mix, (size_t)loss->n - 1, 0.25);
             send(b.mix);
         }
@@ -179,7 +179,7 @@ static void test_bad_label(void **state) {
     dice d = {32, 0};
     for (int trial = 0; trial < trials(20); trial++) {
         batch b = make(&d);
-        const bool large = trial % 4 == 0; /* more samples than threads: each looks at several */
+        const bool large = trial % 4 == 0; /* more samples than threads: each handles several */
         while (large && b.loss.n < 600) {
             drop_arrays();
             b = make(&d);

@@ -1,4 +1,4 @@
-/* The loader's kernels against their plain stand-ins, bit for bit: the batch's place, parameters of
+/* The loader's kernels against their plain versions, bit for bit: the batch's place, parameters of
  * every augmentation and order, and moving samples of random odd shapes, dtypes, layouts and
  * channel paddings; outputs poisoned, between guard bands. */
 #include "tests/cuda/unit/kernel_helpers.h"
@@ -129,7 +129,7 @@ static array *sent_bytes(const void *from, size_t count) {
     return a;
 }
 
-/* All bit patterns but signalling NaNs of 16 bits, which may become quiet. */
+/* All bit patterns except signalling NaNs of 16 bits, which may become quiet. */
 static void draw_values(void *array_, ff_dtype dtype, size_t count, dice *d) {
     uint16_t *half = array_;
     for (size_t i = 0; i < count * ff_dtype_bytes(dtype); i++)
@@ -186,7 +186,7 @@ static void make_arrays(run *r, dice *d, const shape *most, bool moves_only) {
     r->params = bytes(rows * sizeof(ff_augment_params));
     r->weight = poisoned(FF_F32, rows);
     r->mix = poisoned(FF_F32, rows);
-    r->size = poisoned(FF_I32, 2 * (size_t)r->samples); /* what can be cropped from all of them */
+    r->size = poisoned(FF_I32, 2 * (size_t)r->samples); /* fits in all of them */
     for (uint32_t i = 0; i < r->samples; i++) {
         ((uint32_t *)r->size->host)[2 * i] = r->height + i % 3;
         ((uint32_t *)r->size->host)[2 * i + 1] = r->width + i % 5;
@@ -269,7 +269,7 @@ static void drop_run(run *r) {
     drop_arrays();
 }
 
-/* Field by field: between some of them lie bytes that mean nothing. */
+/* Field by field: there is padding between some of them. */
 static void compare_place(array *a) {
     ff_cuda_batch want = *(const ff_cuda_batch *)a->host;
     fetch(a);
@@ -394,7 +394,7 @@ static void check_copies(uint32_t rows, uint32_t height, uint32_t width, uint32_
     drop_arrays();
 }
 
-/* More rows than a grid has blocks downwards: the plain kernel's blocks make several. */
+/* More rows than a grid's y dimension: each block of the plain kernel handles several. */
 static void test_many_rows(void **state) {
     (void)state;
     check_copies(65535 + 40, 1, 1, 1, FF_F32);

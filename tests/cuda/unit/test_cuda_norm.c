@@ -2,7 +2,7 @@
  * backward; every dtype and activation, odd shapes, values far from zero. */
 #include "tests/cuda/unit/kernel_helpers.h"
 
-/* z as the kernels and the host make it, so that a mask is never a matter of rounding. */
+/* z computed as by the kernels and the host, so that a mask never depends on rounding. */
 static float affine(double x, float scale, float shift) {
     return (float)x * scale + shift;
 }
@@ -32,7 +32,7 @@ typedef struct net {
         *scratch;
 } net;
 
-/* A norm of random shape; `offset`: how far its values lie from zero. */
+/* A norm of random shape; `offset`: how far its values are from zero. */
 static net make(dice *d, double offset) {
     const int multiprocessors = between(d, 1, 3);
     const bool wide = !roll(d, 5);
@@ -91,8 +91,8 @@ static void check_statistics(const net *n, const array *old_mean, const array *o
         const double unbiased = rows > 1 ? squares / (double)(rows - 1) : variance;
         const double inv_std = 1 / sqrt(variance + (double)n->norm.epsilon);
         assert_near(n->mean, c, mean, relative * (fabs(mean) + sqrt(variance)));
-        /* Of a column of one value the deviations are rounding alone. Means of parts of a column
-         * are f32, so what they are apart is known to that share of them: 2^-24 |mean|. */
+        /* In a column of one value the deviations are only rounding. Means of parts of a column are
+         * f32, so their differences are known to 2^-24 |mean|. */
         const double parts = 6e-8 * fabs(mean) / sqrt(variance);
         if (rows > 1 && variance > 0)
             assert_near(n->inv_std, c, inv_std, (5 * relative + parts) * inv_std);
@@ -108,7 +108,7 @@ static void test_statistics(void **state) {
     (void)state;
     dice d = {1, 0};
     for (int trial = 0; trial < trials(40); trial++) {
-        /* far from zero: in 16 bits what is left of the deviations is coarse, yet exact data */
+        /* far from zero: in 16 bits the deviations are coarse, but exact data */
         net n = make(&d, trial % 3 ? 0 : 900);
         array *old_mean = copied(n.running_mean), *old_var = copied(n.running_var);
         assert_launched(ff_cuda_norm_statistics(&n.queue, &n.norm, n.scratch->device));
@@ -165,7 +165,7 @@ static void test_finish_from_sums(void **state) {
         }
         send(sums);
         n.norm.sums = sums->device;
-        if (n.rows < 8) continue; /* rounded sums say nothing of so few values */
+        if (n.rows < 8) continue; /* rounded sums mean nothing for so few values */
         assert_launched(ff_cuda_norm_finish(&n.queue, &n.norm));
         check_statistics(&n, old_mean, old_var, 1e-5);
         drop_arrays();
@@ -173,7 +173,7 @@ static void test_finish_from_sums(void **state) {
     drop_arrays();
 }
 
-/* Rounded sums may say that a constant channel far from zero deviates by less than nothing: 0. */
+/* Rounded sums may give a constant channel far from zero a negative variance: 0. */
 static void test_finish_from_rounded_sums(void **state) {
     (void)state;
     dice d = {6, 0};
@@ -323,7 +323,7 @@ static void test_backward(void **state) {
             affine_of(&n, true, c, &scale, &shift);
             const double mean = at(n.mean, c), inv_std = at(n.inv_std, c), m = (double)rows;
             double sum = 0, products = 0, size = 0, product_size = 0;
-            double most = 0; /* of what a slope is multiplied by: a small slope may be inexact */
+            double most = 0; /* relative to the slope's factor: a small slope may be inexact */
             for (size_t r = 0; r < rows; r++) {
                 const size_t i = r * channels + c;
                 double z = n.residual ? at(n.y, i) : (double)affine(at(n.x, i), scale, shift);
@@ -334,7 +334,7 @@ static void test_backward(void **state) {
                 most = fmax(most, fabs(whole));
                 if (dresidual) {
                     assert_near(dresidual, i, g[r], 2 * activation_error(n.norm.activation, whole));
-                    g[r] = at(dresidual, i); /* from here on as it is rounded */
+                    g[r] = at(dresidual, i); /* from here on rounded */
                 }
                 sum += g[r];
                 size += fabs(g[r]);

@@ -1,5 +1,5 @@
 /* The same cases as test_loader_placements with the CUDA kernels themselves: on the simulator, in
- * the streams of the host device; or on a card. */
+ * the streams of the host device; or on a real GPU. */
 #include "tests/unit/placement_cases.h"
 
 #ifdef FF_TESTS_ON_CARD
@@ -8,8 +8,8 @@
 #include "tests/cuda/sim/cudasim.h"
 #endif
 
-/* Simulated kernels are slow under ThreadSanitizer; the placements themselves have their own test.
- */
+/* Simulated kernels are slow under ThreadSanitizer; the placements themselves have their own
+ * test. */
 #ifdef __SANITIZE_THREAD__
 enum { TRIALS = 9 };
 #else

@@ -1,16 +1,16 @@
 /* Whole small nets on the CUDA compute table (simulated kernels, plain library, asynchronous
- * streams; or a card's) against the plain loops: loss, every gradient, running statistics. */
+ * streams; or a GPU's) against the plain loops: loss, every gradient, running statistics. */
 #include "tests/cuda/unit/cuda_helpers.h"
 
 #include "train/ops/ops.h"
 
-static bool untimed; /* the plain library may time nothing */
+static bool untimed; /* the plain library may not time anything */
 
 #ifndef FF_TESTS_ON_CARD
-/* The plain library as one that has timed its engines: convolutions of `quickest` channels are the
- * fastest. Else it is the plain one. */
+/* The plain library with made-up times for its engines: convolutions of `quickest` channels are the
+ * fastest. Otherwise it is the plain one. */
 static int quickest;
-static bool slow_fusions; /* and fused graphs are slower than their pieces */
+static bool slow_fusions; /* and fused graphs are slower than the separate operations */
 static ff_status timed_create(ff_library *library, const ff_library_conv_spec *spec,
                               ff_library_conv **conv, ff_error *why) {
     FF_TRY(ff_library_plain.conv_create(library, spec, conv, why));
@@ -55,7 +55,7 @@ static double loss_of(net *n, const net_case *k, const samples *s, bool training
 }
 
 #ifndef FF_TESTS_ON_CARD
-/* Norms that the convolutions after them do. */
+/* Norms that are fused into the convolutions after them. */
 static int folded(const net *n) {
     int count = 0;
     for (int i = 0; i < n->plan->op_count; i++) {
@@ -65,7 +65,7 @@ static int folded(const net *n) {
     return count;
 }
 
-/* What of a simulated library's graphs was taken. */
+/* Which of a simulated library's graphs were used. */
 static void check_fusions(const net *n, const net_case *k, const ff_library_table *library) {
     const bool whole = library != &ff_library_plain_pieces; /* it has every fused graph */
     const bool slow = timed(library) && slow_fusions, folds = whole && !slow && !untimed;
@@ -76,7 +76,7 @@ static void check_fusions(const net *n, const net_case *k, const ff_library_tabl
                         n->plan->ops[i].conv.sums == FF_BUFFER_NONE);
 }
 #else
-/* A card's library has the graphs that it has, and is not timed here. */
+/* A real library has its own graphs, and is not timed here. */
 static bool timed(const ff_library_table *library) {
     return library != NULL;
 }
@@ -87,8 +87,7 @@ static void check_fusions(const net *n, const net_case *k, const ff_library_tabl
 }
 #endif
 
-/* `block`: of the images, which all plans of the net share; not 8 where a timed library chose it.
- */
+/* `block`: of the images, which all plans of the net share; not 8 where timing chose another. */
 static void agree_in(const net_case *k, const ff_library_table *library, int block,
                      ff_precision precision, double loss_tolerance, double tolerance) {
     machine m;
@@ -144,9 +143,9 @@ static void agree(const net_case *k, const ff_library_table *library, ff_precisi
     agree_in(k, library, 8, precision, loss_tolerance, tolerance);
 }
 
-/* Gradients are compared by the length of what they are apart. f32: sums in another order. 16 bits:
- * each value is rounded (f16 by 2^-11, bf16 by 2^-8 of it), some hundred times on the way through a
- * net, and now and then that turns a ReLU or the choice of a max pool, which moves a gradient of
+/* Gradients are compared by the norm of their difference. f32: sums in another order. 16 bits: each
+ * value is rounded (f16 by 2^-11, bf16 by 2^-8 of it), some hundred times on the way through a net,
+ * and sometimes that changes a ReLU's side or a max pool's choice, which changes a gradient of
  * these few pixels by some percent. */
 static void nets_agree(void **state) {
     (void)state;
@@ -159,7 +158,7 @@ static void nets_agree(void **state) {
 }
 
 #ifndef FF_TESTS_ON_CARD
-/* Images of 3 channels in the block that was the fastest: as they are, padded to 4, or to 8. */
+/* Images of 3 channels in the fastest form: unpadded, padded to 4, or to 8. */
 static void block_is_chosen(void **state) {
     (void)state;
     const ff_library_table library = timed_library();
@@ -174,7 +173,7 @@ static void block_is_chosen(void **state) {
     }
 }
 
-/* What the library has timed as slower than its pieces stays in pieces. */
+/* Graphs that were timed as slower than their separate operations are not used. */
 static void slow_fusions_are_left(void **state) {
     (void)state;
     const ff_library_table library = timed_library();
@@ -184,7 +183,7 @@ static void slow_fusions_are_left(void **state) {
     slow_fusions = false;
 }
 
-/* Without times no norm is folded: the pieces are known to be fast. */
+/* Without times no norm is folded: the separate operations are known to be fast. */
 static void untimed_folds_are_left(void **state) {
     (void)state;
     untimed = true;

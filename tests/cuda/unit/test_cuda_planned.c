@@ -1,5 +1,5 @@
-/* A model planned for a device that is not there has the memory and the convolutions of the same
- * model on one that is, and touches nothing. */
+/* A model planned for an absent device has the same memory and convolutions as on a present one,
+ * and uses no device. */
 #include "tests/cuda/unit/cuda_helpers.h"
 
 #include "loader/device/absent.h"
@@ -69,7 +69,7 @@ static void a_planned_model_is_the_real_one(void **state) {
     close_machine(&m);
 }
 
-/* Nothing is taken, so nothing is refused: it is said afterwards what there would have to be. */
+/* Nothing is allocated, so nothing is refused: what would be needed is reported afterwards. */
 static void what_does_not_fit_is_counted(void **state) {
     (void)state;
     ff_planned_device *planned;
@@ -205,7 +205,8 @@ static void ask(const char *json, const char *cache, double seconds, bool determ
     close_machine(&m);
 }
 
-/* With a folder to carry, what a card would time is planned for it, and is no part of the plan. */
+/* With a folder to take along, the engines that a GPU would time are compiled into it, outside the
+ * plan. */
 static void what_a_card_would_time_is_planned_ahead(void **state) {
     (void)state;
     ask(description, "folder", -1, false, false);
@@ -227,7 +228,7 @@ static void what_a_card_would_time_is_planned_ahead(void **state) {
     }
 }
 
-/* By the convolutions that differ: ResNet-18 has 20, 11 of them different. */
+/* ResNet-18 has 20 convolutions, 11 of them different. */
 static void time_is_by_the_convolutions(void **state) {
     (void)state;
     ask(NULL, NULL, -1, false, true);

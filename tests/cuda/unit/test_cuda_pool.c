@@ -199,7 +199,7 @@ static void test_refusals(void **state) {
     assert_int_equal(ff_cuda_pool_backward(&queue, &p, NULL, NULL, NULL), FF_CUDA_INVALID_VALUE);
     p = any_pool(&d);
     p.max = true;
-    p.kernel_h = p.kernel_w = 17; /* an index would not fit into a byte */
+    p.kernel_h = p.kernel_w = 17; /* an index would not fit in a byte */
     assert_int_equal(ff_cuda_pool_forward(&queue, &p, NULL, NULL, NULL), FF_CUDA_INVALID_VALUE);
 }
 

@@ -27,8 +27,8 @@ static learned values_of(ff_model *model) {
     return l;
 }
 
-/* Steps that are timed row by row learn what as many steps of a run do, bit for bit; every row has
- * a time, and together they take about as long as a step without events in it. */
+/* Steps that are timed row by row train exactly as the same number of steps of a run, bit for bit;
+ * every row has a time, and together they take about as long as a step without events in it. */
 static void rows_are_measured(void **state) {
     (void)state;
     enum { LAUNCHES = 3, STEPS = 2 + 2 * LAUNCHES };
@@ -74,7 +74,7 @@ static void rows_are_measured(void **state) {
             ff_profile_free(&profile);
             found[1] = values_of(model);
 
-            /* What was counted of another step is not what is measured. */
+            /* Counts of another step do not match what is measured. */
             ff_error failure = {0};
             costs.rows[3].op++;
             assert_int_equal(ff_profile_step(&profile, plan, &costs, &how, &failure), FF_FAILED);

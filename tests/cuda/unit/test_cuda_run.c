@@ -1,6 +1,6 @@
-/* What a run of steps does otherwise than step after step: plans that leave out the gradients of
- * parameters whose learning rate has come to 0, recordings that cannot be made, starting anew. On
- * the simulated GPU, and on the CPU where that makes sense. */
+/* Where a run of steps differs from single steps: plans without the gradients of parameters whose
+ * learning rate has reached 0, recordings that cannot be made, restarting. On the simulated GPU,
+ * and on the CPU where that makes sense. */
 #include "tests/cuda/unit/cuda_helpers.h"
 
 #include "train/ops/ops.h"
@@ -14,8 +14,8 @@ typedef struct run {
     bool poison;                /* an infinite image at the step before */
     int fails;                  /* this capture_end, counted from 1, fails; 0 = none */
     bool refuses;               /* the library refuses to be captured */
-    bool muon;                  /* of the filters but the first layer's */
-    bool restarts;              /* after three steps that are looked at, and undone */
+    bool muon;                  /* of all filters except the first layer's */
+    bool restarts;              /* after three steps that are checked, and undone */
     uint64_t seed;              /* of the streams' delays */
     ff_outcome outcomes[STEPS];
     int count;
@@ -131,7 +131,7 @@ static void take_steps(run *r, ff_step *step, ff_model *model, ff_plan *settled,
     collect(r, step, true);
 }
 
-/* Steps whose outcomes are delivered, and all as it was before them. */
+/* Runs steps whose outcomes are delivered, then restores everything. */
 static void steps_and_restart(run *r, ff_step *step, ff_model *model, const ff_tensor *shape,
                               void *images, const ff_batch *batch) {
     ff_store *store = ff_model_training_plan(model)->store;
@@ -168,7 +168,7 @@ static void perform(run *r) {
     library.conv_run = conv_run;
     capturing = false;
     if (r->cuda) open_machine(&m, r->refuses ? &library : &ff_library_plain, 20000, 3 + r->seed);
-    m.cuda.no_fold = true; /* a norm that is left out is not folded, and so rounds otherwise */
+    m.cuda.no_fold = true; /* a norm that is left out is not folded, so it rounds differently */
     const ff_model_device device = {"simulated", &ff_cuda_compute_ops, m.device, &m.cuda};
     const ff_model_options options = {
         .name = "smallnet",
@@ -248,7 +248,7 @@ static void assert_same(const run *a, const run *b) {
 
 /* ---- the tests ---- */
 
-/* Steps that were begun anew are those of a run that had none before. */
+/* A restarted run has the same steps as a fresh one. */
 static void a_restart_begins_anew(void **state) {
     (void)state;
     run first = {.count = 0}, again = {.restarts = true};
@@ -260,7 +260,8 @@ static void a_restart_begins_anew(void **state) {
     free(again.values);
 }
 
-/* What is left out changes no bit of what is learned, on either device, recorded or called. */
+/* Leaving gradients out does not change a bit of the trained parameters, on either device, recorded
+ * or called. */
 static void leaving_gradients_out_changes_nothing(void **state) {
     (void)state;
     for (int kind = 0; kind < 3; kind++) {
@@ -275,7 +276,8 @@ static void leaving_gradients_out_changes_nothing(void **state) {
     }
 }
 
-/* Filters alone are left out: the norm after them makes its gradients, and nothing below does. */
+/* Only filters are left out: the norm after them still computes its gradients, and nothing below
+ * does. */
 static void nothing_is_made_for_nobody(void **state) {
     (void)state;
     ff_model *model;
@@ -302,7 +304,8 @@ static void nothing_is_made_for_nobody(void **state) {
     ff_model_destroy(&model);
 }
 
-/* A gradient that was not finite when its parameter's learning rate came to 0 holds up nothing. */
+/* A gradient that was not finite when its parameter's learning rate reached 0 does not stop
+ * updates. */
 static void a_stale_gradient_skips_nothing(void **state) {
     (void)state;
     for (int record = 0; record < 2; record++) {
@@ -314,7 +317,7 @@ static void a_stale_gradient_skips_nothing(void **state) {
     }
 }
 
-/* Whichever recording cannot be made: it is said, and the steps are the same without it. */
+/* If any recording cannot be made, that is reported, and the steps are the same without it. */
 static void captures_may_fail(void **state) {
     (void)state;
     run whole_run = {.cuda = true, .record = true, .settles = true};
@@ -340,7 +343,7 @@ static void captures_may_fail(void **state) {
     free(whole_run.values);
 }
 
-/* Muon's banks run beside each other: whatever waits, recorded or called, the same bits. */
+/* Muon's banks run concurrently: the same bits for any delays, recorded or called. */
 static void banks_do_not_meet(void **state) {
     (void)state;
     run one = {.cuda = true, .muon = true, .record = true};
@@ -360,7 +363,7 @@ static void banks_do_not_meet(void **state) {
     free(plain.values);
 }
 
-/* One update of parameters whose gradients are all 0.5 but one of `bad`, which is a NaN. */
+/* One update of parameters whose gradients are all 0.5 except one of `bad`, which is NaN. */
 static ff_outcome update_with(ff_model *model, const char *bad, float *before, float *after) {
     ff_store *store = ff_model_training_plan(model)->store;
     ff_compute *compute = ff_model_compute(model);
@@ -426,7 +429,7 @@ static void any_gradient_skips_the_update(void **state) {
     close_machine(&m);
 }
 
-/* What a launcher returns is told by the name that the device has for it. */
+/* A launcher's error is reported by the device's name for it. */
 static const char *name_of(int code) {
     return code == FF_CUDA_INVALID_VALUE ? "cudaErrorInvalidValue" : NULL;
 }

@@ -1,4 +1,4 @@
-/* The simulator: what kernels compute on it, and that it sees the faults it is there for. */
+/* The simulator: what kernels compute on it, and that it detects the faults it should. */
 #include "tests/cuda/sim/cudasim.h"
 #include "tests/cuda/sim/self.h"
 #include "tests/unit/check.h"
@@ -84,7 +84,7 @@ static void test_replay(void **state) {
     assert_true(queued.stream == &queued && sum == -1);
     queued.function(queued.context);
     assert_true(sum == 3);
-    x[0] = 5; /* a replay reads memory anew */
+    x[0] = 5; /* a replay reads memory again */
     queued.function(queued.context);
     assert_true(sum == 7);
     queued.release(queued.context);
@@ -95,7 +95,7 @@ static void test_replay(void **state) {
 
 typedef void (*fault)(void);
 
-/* Whether a child that commits the fault dies of it, its words unseen. */
+/* Whether a child process with the fault ends because of it; its output is hidden. */
 static bool dies(fault commit) {
     fflush(NULL);
     pid_t child = fork();
@@ -142,7 +142,8 @@ static void test_faults(void **state) {
     (void)beyond_shared;
     (void)unaligned;
 #endif
-    /* Without ThreadSanitizer a missing barrier shows in values: threads run in any order. */
+    /* Without ThreadSanitizer a missing barrier gives wrong values, because threads run in any
+     * order. */
     enum { COUNT = 256 };
     float x[COUNT], sum;
     int wrong = 0;

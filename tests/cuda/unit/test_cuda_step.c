@@ -1,6 +1,6 @@
-/* Steps that never wait, on the simulated GPU or on a card: against the CPU's, recorded against
+/* Steps that never wait, on the simulated GPU or on a real one: against the CPU's, recorded against
  * called, with scaled losses, Muon, a smaller last batch, gradient buckets, and two replicas at
- * once. Engines are deterministic ones, so what is the same on the simulator is so on a card. */
+ * once. Engines are deterministic ones, so what is equal on the simulator is equal on a GPU. */
 #include "tests/cuda/unit/cuda_helpers.h"
 
 #include "format/base/thread.h"
@@ -8,16 +8,16 @@
 
 enum { SIDE = 8, BATCH = 6, TAIL = 3, MOST_STEPS = 64, CHANNELS = 3 };
 
-/* Weights after six steps in f32. Another order of sums (oneDNN's against the plain loops') makes
- * 4e-8; a card's library may also multiply by Winograd's way, whose roundings are larger. */
+/* Weights after six steps in f32. Another order of sums (oneDNN's against the plain loops') differs
+ * by 4e-8; a GPU's library may also use Winograd's algorithm, whose roundings are larger. */
 #define SUMS_APART (ON_CARD ? 1e-5 : 1e-6)
 
-/* One run of a model: what is asked for, and what came of it. */
+/* One run of a model: its options and its results. */
 typedef struct run {
     const char *model;
     ff_precision precision;
     bool cuda, record, muon, tail, poison; /* poison: an infinite image at step 5 */
-    bool still;                            /* one batch, and no word of the host's in between */
+    bool still;                            /* one batch, without the host in between */
     double rate, loss_scale;
     uint32_t scale_interval, send_steps;
     uint64_t bucket_bytes, delay_ns;
@@ -31,7 +31,7 @@ typedef struct run {
     ff_step_times times;
 } run;
 
-/* A batch in device memory, written anew for each step. */
+/* A batch in device memory, written again for each step. */
 typedef struct input {
     ff_compute *compute;
     ff_tensor shape;
@@ -48,7 +48,7 @@ static void open_input(input *in, ff_model *model, ff_compute *compute, int bloc
     assert_ok(ff_compute_allocate(compute, &in->labels, BATCH * sizeof(int32_t), "a test", error));
 }
 
-/* Step `number` sees these images and labels, whatever runs it. */
+/* The images and labels of step `number`, on any device. */
 static void fill_input(input *in, int number, bool poison) {
     dice d = {.seed = 100 + (uint64_t)number};
     float *nchw = random_floats(&d, logical_count(&in->shape));
@@ -181,8 +181,8 @@ static void assert_same(const run *a, const run *b) {
 }
 
 /* The CPU's steps and the GPU's reach the same weights within the rounding of sums, with SGD and
- * with Muon; in 16 bits within theirs, and the losses with them. Small rates: a batch norm over a
- * handful of values turns small differences into large ones within ten steps of 0.1. */
+ * with Muon; in 16 bits within the roundings of these; the losses too. Small rates: a batch norm
+ * over a handful of values turns small differences into large ones within ten steps of 0.1. */
 static void steps_are_the_cpus(void **state) {
     (void)state;
     for (int muon = 0; muon < 2; muon++) {
@@ -249,7 +249,8 @@ static void recordings_change_nothing(void **state) {
 
 enum { POISONED = 6 };
 
-/* Six steps, the last of them poisoned: it changes no parameter and is told. scales: of each. */
+/* Six steps, the last of them poisoned: it changes no parameter and is reported. scales: of
+ * each. */
 static void last_step_is_skipped(run r, const float *scales) {
     r.poison = true;
     r.steps = POISONED;
@@ -266,8 +267,8 @@ static void last_step_is_skipped(run r, const float *scales) {
     free(r.values);
 }
 
-/* Whatever the scale: a fixed one, none, in 16 bits or not; or one that moves, which a bad step
- * halves and good ones double. */
+/* For every scale: fixed, none, in 16 bits or not; or dynamic, halved by a bad step and doubled by
+ * good ones. */
 static void bad_steps_are_skipped(void **state) {
     (void)state;
     const struct {
@@ -290,8 +291,8 @@ static void bad_steps_are_skipped(void **state) {
                              runs[k].scales);
 }
 
-/* However far the device lags behind the host, the host waits before it needs a place of the ring
- * whose outcome nobody has seen: every step's arrives, once and in order. */
+/* However far the device lags behind the host, the host waits before it reuses a place in the ring
+ * whose outcome has not been read: every step's arrives, once and in order. */
 static void the_host_waits_for_a_lagging_device(void **state) {
     (void)state;
     for (uint32_t report = 1; report <= 3; report++) {
@@ -316,7 +317,7 @@ static void perform_thread(void *context, int index) {
     perform(&((run *)context)[index]);
 }
 
-/* Two replicas at once, each on its own device, reach what one alone does. */
+/* Two replicas at once, each on its own device, get the same results as one alone. */
 static void replicas_are_independent(void **state) {
     (void)state;
     run alone = {.model = "smallnet",

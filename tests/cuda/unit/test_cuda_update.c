@@ -146,7 +146,7 @@ static void test_skipped(void **state) {
         make(&d, &r);
         int bad = between(&d, 0, SEGMENTS - 1);
         array *gradient = r.parts[bad].gradient;
-        /* anywhere, the last one too, which the tail may hold */
+        /* anywhere, also last, which may be in the tail */
         put(gradient, roll(&d, 2) ? roll(&d, (uint32_t)gradient->count) : gradient->count - 1,
             trial % 3 == 0   ? NAN
             : trial % 3 == 1 ? INFINITY
@@ -163,7 +163,7 @@ static void test_skipped(void **state) {
     }
 }
 
-/* Hundreds of steps of the control alone against the rule in words. */
+/* Hundreds of steps of the control alone against its rule, written out. */
 static void test_control(void **state) {
     (void)state;
     dice d = {44, 0};

@@ -1,5 +1,5 @@
-/* The comparison that is run on a card agrees with itself here: the plain library on the
- * asynchronous host device; and a library that is wrong in one thing each time is found out. */
+/* The comparison that is run on a GPU, tested here with agreeing libraries: the plain library on
+ * the asynchronous host device; and libraries with one fault each are detected. */
 #include "tests/unit/train_helpers.h"
 
 #include "loader/device/host.h"

@@ -52,7 +52,7 @@ static ff_library_conv_spec random_spec(dice *d) {
     return s;
 }
 
-/* Runs one convolution in a poisoned workspace and looks at its guard. */
+/* Runs one convolution in a poisoned workspace and checks its guard. */
 static void run(ff_library *library, const ff_library_conv_spec *spec,
                 const ff_library_conv_arguments *arguments) {
     ff_library_conv *conv;
@@ -66,12 +66,12 @@ static void run(ff_library *library, const ff_library_conv_spec *spec,
     library->table->conv_destroy(library, conv);
 }
 
-/* What `pass` wrote against what is right, each rounded once to the storage type. */
+/* Compares what `pass` wrote with the expected values, each rounded once to the storage type. */
 static void compare(const ff_library_conv_spec *s, const float *right, const void *got,
                     ff_dtype dtype, size_t count) {
     for (size_t i = 0; i < count; i++) {
         float value = stored(right[i], dtype), found = (float)ff_element(got, dtype, i);
-        /* The right sums were rounded to f32 before: at worst one step of the type apart. */
+        /* The expected sums were already rounded to f32: at most one step of the type apart. */
         double step = dtype == FF_F32 ? 1e-6 : dtype == FF_F16 ? 1e-3 : 8e-3;
         double apart = fabs((double)value - (double)found);
         if (!(apart <= step * fmax(fabs((double)value), 1e-3)))
@@ -144,7 +144,8 @@ static void passes_match_the_reference(void **state) {
     ff_library_close(&library);
 }
 
-/* Each fused graph is its pieces, one after another. f32, where rounding between is nothing. */
+/* Each fused graph equals its operations, one after another. In f32, where rounding in between is
+ * negligible. */
 static void fused_graphs_are_their_pieces(void **state) {
     (void)state;
     dice d = {.seed = 12};
@@ -295,7 +296,7 @@ static void products_are_sums(void **state) {
                 for (int j = 0; j < row_c; j++) {
                     size_t at = (size_t)(matrix * g.stride_c + i * row_c + j);
                     double got = ff_element(cs, g.c_type, at), right = 0, size = 0;
-                    if (j >= g.n) { /* the gap is nobody's */
+                    if (j >= g.n) { /* the gap is unused */
                         assert_true(g.beta == 0 ? isnan(got) : got == (double)c[at]);
                         continue;
                     }

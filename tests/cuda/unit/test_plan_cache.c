@@ -1,4 +1,5 @@
-/* The plan cache: what is put is got, and whatever else lies in the folder is the same as none. */
+/* The plan cache: entries are read back as written, and any other file in the folder counts as no
+ * entry. */
 #include <stdint.h>
 
 #include "format/checksum.h"
@@ -90,8 +91,7 @@ static void broken_entries_are_refused(void **state) {
     ff_buffer_free(&file);
 }
 
-/* The file with `from` in its place taken by `to`, of `length` bytes, and a checksum that is right.
- */
+/* The file with `from` replaced by `to`, of `length` bytes, and the matching checksum. */
 static void forge(ff_buffer *forged, const ff_buffer *file, const char *from, const char *to,
                   size_t length) {
     const char *body = strchr(strstr(file->bytes, "checksum "), '\n') + 1;
@@ -107,7 +107,7 @@ static void forge(ff_buffer *forged, const ff_buffer *file, const char *from, co
     ff_buffer_free(&changed);
 }
 
-/* What no ffpack wrote is refused, whatever its checksum. */
+/* Forged entries are refused even if their checksum matches. */
 static void forged_entries_are_refused(void **state) {
     (void)state;
     ff_error failure = {0};
@@ -162,7 +162,7 @@ static void unusable_folders_are_named(void **state) {
     assert_int_not_equal(ff_plan_cache_put(folder, "key", &example, &failure), FF_OK);
     assert_non_null(strstr(failure.message, folder));
 
-    /* A folder that leads to itself. */
+    /* A folder that is a link to itself. */
     snprintf(folder, sizeof folder, "%s/loop", root);
     assert_int_equal(symlink("loop", folder), 0);
     assert_int_equal(ff_plan_cache_get(folder, "key", &entry, &failure), FF_IO);
@@ -182,7 +182,7 @@ static void unusable_folders_are_named(void **state) {
     assert_int_equal(ff_plan_cache_get(folder, "key", &entry, &failure), FF_BAD_DATA);
     assert_non_null(strstr(failure.message, path));
     assert_int_equal(ff_plan_cache_put(folder, "key", &example, &failure), FF_IO);
-    assert_int_equal(files_in(folder), 1); /* nothing is left beside it */
+    assert_int_equal(files_in(folder), 1); /* no other file is left */
 }
 
 static void the_folder_is_the_environments(void **state) {

@@ -1,5 +1,5 @@
-/* The planner (train/cuda/planner.h) over engines of the test's own in cuDNN's place, which
- * take as long to compile and to run as it says, on the host device's streams: with a "card", whose
+/* The planner (train/cuda/planner.h) with the test's own engines in place of cuDNN's, which take as
+ * long to compile and run as the test says, on the host device's streams: with a "GPU", whose
  * handle is not NULL, and without one. */
 #include "tests/unit/train_helpers.h"
 
@@ -23,8 +23,8 @@ typedef struct engine {
 
 static engine *engines;
 static int engine_count, loads;
-static bool loads_fail; /* as of a card's that was described wrongly */
-static int handle;      /* its address is the card's */
+static bool loads_fail; /* as for a GPU that was described wrongly */
+static int handle;      /* its address is the GPU's handle */
 
 size_t ff_cudnn_version(void) {
     return 91900;
@@ -206,7 +206,8 @@ static void empty_folder(void) {
     assert_int_equal(system(command), 0);
 }
 
-/* A folder that was filled without a card: the card compiles nothing, and times all. */
+/* A folder that was filled without a GPU: with the GPU nothing is compiled, and all engines are
+ * timed. */
 static void a_filled_cache_saves_every_compilation(void **state) {
     (void)state;
     static engine some[] = {{.engine = 5, .name = "5", .tensor_cores = true, .run_us = 900},
@@ -242,7 +243,7 @@ static void a_filled_cache_saves_every_compilation(void **state) {
     assert_int_equal(b.tuning.compiled, 1);
     assert_int_equal(some[1].compilations + some[2].compilations, 0);
     close_bench(&b);
-    /* And what it chose comes back without any timing. */
+    /* What it chose is read back without any timing. */
     open_bench(&b, true, (ff_library_options){.cache_folder = folder, .timing_seconds = 1e3});
     takes(&b, 1, "8", true);
     assert_int_equal(b.tuning.timed + b.tuning.compiled, 0);
@@ -266,7 +267,8 @@ static void without_ahead_only_the_choice_is_compiled(void **state) {
     empty_folder();
 }
 
-/* What compiling takes, timing does not lose; it has a bound of its own; nothing is made twice. */
+/* Compiling does not use up the time for timing; it has its own bound; nothing is compiled
+ * twice. */
 static void compiling_has_a_budget_of_its_own(void **state) {
     (void)state;
     static engine some[] = {
@@ -277,7 +279,8 @@ static void compiling_has_a_budget_of_its_own(void **state) {
     bench b;
     engines = some;
     engine_count = 4;
-    /* A fourth of this is the convolution's: enough for all runs, but not for one compilation. */
+    /* A quarter of this is for the convolution: enough for all runs, but not for one
+     * compilation. */
     open_bench(&b, true, (ff_library_options){.timing_seconds = 1.6, .compile_seconds = 1e3});
     b.planner.chooser.budget.expected = 1;
     takes(&b, 1, "8", true);
@@ -287,7 +290,7 @@ static void compiling_has_a_budget_of_its_own(void **state) {
     assert_true(b.tuning.compile_seconds >= 1.35 && b.planner.chooser.budget.timing > 0);
     assert_true(b.tuning.timing_seconds < b.tuning.compile_seconds);
     close_bench(&b);
-    /* A fourth of this is less than two compilations. */
+    /* A quarter of this is less than two compilations. */
     open_bench(&b, true, (ff_library_options){.timing_seconds = 1e3, .compile_seconds = 2.6});
     b.planner.chooser.budget.expected = 1;
     takes(&b, 1, "7", true);
@@ -299,8 +302,8 @@ static void compiling_has_a_budget_of_its_own(void **state) {
     close_bench(&b);
 }
 
-/* Plans that the card does not take are compiled again: not in the time for timing, and the lines
- * about them are few. */
+/* Plans that the GPU rejects are compiled again: outside the time for timing, with few lines about
+ * them. */
 static void what_cannot_be_loaded_is_compiled(void **state) {
     (void)state;
     static engine some[] = {
@@ -395,7 +398,7 @@ static void what_cannot_be_loaded_is_said_once(void **state) {
                                               "INTERNAL_ERROR_COMPILATION_FAILED: no builtins"));
         close_bench(&b);
     }
-    /* Without a driver cuDNN offers none of those that it compiles. */
+    /* Without a driver cuDNN offers no engines that it compiles at run time. */
     engine_count = 0;
     open_bench(&b, false, (ff_library_options){0});
     assert_null(plan(&b, 1, FF_PRECISION_F16)->plan.plan);

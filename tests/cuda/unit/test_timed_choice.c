@@ -1,5 +1,5 @@
-/* Choosing among engines by time, with a clock of the test's own; and the timer on the host
- * device's asynchronous streams, where a run is a wait of a known length. */
+/* Choosing among engines by time, with the test's own clock; and the timer on the host device's
+ * asynchronous streams, where a run is a wait of known length. */
 #include "tests/unit/train_helpers.h"
 
 #include "loader/device/host.h"
@@ -11,11 +11,11 @@
 
 enum { MOST = 16 };
 
-/* Engines whose runs take as long as the test says, on a clock that only runs move. */
+/* Engines whose runs take as long as the test says; only runs advance the clock. */
 typedef struct bench {
     double clock, seconds[MOST]; /* below 0 = cannot run */
     int runs[MOST], order[MOST], tried, finished[MOST];
-    double compile[MOST]; /* below 0 = cannot be */
+    double compile[MOST]; /* below 0 = cannot be compiled */
     int compiled[MOST];
 } bench;
 
@@ -68,7 +68,7 @@ static void engines_then_knobs_of_the_two_best(void **state) {
     assert_int_equal(b.runs[4], 1); /* more than three times the best: dropped */
 }
 
-/* Whose second run alone is a quick one. */
+/* Only the second run is quick. */
 static double run_unsteadily(void *context, int candidate) {
     bench *b = context;
     b->clock += 1;
@@ -107,12 +107,12 @@ static void the_budget_is_kept(void **state) {
     (void)state;
     int64_t engines[] = {1, 2, 3, 4};
     bench b = {.seconds = {-1, 5, 1, 0.1}};
-    assert_int_equal(choose(&b, engines, 4, 4), 1); /* the first that runs, whatever it takes */
+    assert_int_equal(choose(&b, engines, 4, 4), 1); /* the first that runs, however long it takes */
     assert_int_equal(b.runs[1], 1);
     assert_int_equal(b.runs[2], 0);
     bench c = {.seconds = {1, 1, 1, 1}};
     assert_int_equal(choose(&c, engines, 4, 5.5), 0);
-    assert_int_equal(c.runs[0] + c.runs[1], 6); /* 0 four times, 1 until the time was over */
+    assert_int_equal(c.runs[0] + c.runs[1], 6); /* 0 four times, 1 until the time was up */
     assert_int_equal(c.runs[2], 0);
     bench nothing = {.seconds = {-1, 2, 1, 1}};
     assert_int_equal(choose(&nothing, engines, 4, 0), 1);
@@ -138,7 +138,7 @@ static void the_choice_is_the_best_tried(void **state) {
     }
 }
 
-/* Compiling is no part of the budget, and has a bound of its own. */
+/* Compiling is not part of the budget, and has its own bound. */
 static void compiling_is_counted_apart(void **state) {
     (void)state;
     int64_t engines[] = {1, 2, 3, 4};
@@ -164,11 +164,11 @@ static void compiling_is_counted_apart(void **state) {
 
     bench c = {.seconds = {1, 0.9, 0.8, 0.7}, .compile = {0, 100, 100, 100}};
     choice.context = &c;
-    choice.compile_seconds = 150; /* nothing is begun past it */
+    choice.compile_seconds = 150; /* nothing is started after it */
     assert_ok(ff_choose(&choice, &best, &seconds, error));
     assert_int_equal(best, 2);
     assert_int_equal(c.compiled[3], 0);
-    /* But where nothing else runs, something is compiled. */
+    /* If nothing else runs, something is compiled nevertheless. */
     bench d = {.seconds = {-1, 0.9, 0.8, 0.7}, .compile = {0, 100, 100, 100}};
     choice.context = &d;
     choice.compile_seconds = 0;
@@ -273,7 +273,7 @@ static void the_timer_measures_recorded_runs(void **state) {
     ff_device_destroy(&device);
 }
 
-/* The host's table, counting. */
+/* The host's table, with counters. */
 static struct {
     ff_device_table table;
     const ff_device_table *real;
@@ -334,7 +334,7 @@ static void the_timer_is_filled_on_the_device(void **state) {
         assert_ok(ff_engine_timer_take(timer, &spec, error));
         assert_ok(ff_engine_timer_prepare(timer, enqueue, &e, 1000, error));
         assert_int_equal(counted.uploads, 1);
-        /* Smaller ones take what is there. */
+        /* Smaller ones reuse the memory. */
         if (i == 1) assert_int_equal(counted.allocations, allocations);
         allocations = counted.allocations;
         const size_t elements = ff_library_conv_bytes(&spec).x / 2;
@@ -343,7 +343,7 @@ static void the_timer_is_filled_on_the_device(void **state) {
             assert_true(ff_element(e.x[set], FF_F16, elements - 1) != 0);
         }
     }
-    assert_true(counted.copies <= 4 * 32); /* they double */
+    assert_true(counted.copies <= 4 * 32); /* sizes double */
     ff_engine_timer_rest(timer);
     assert_ok(ff_engine_timer_take(timer, &spec, error));
     assert_int_equal(counted.uploads, 1);

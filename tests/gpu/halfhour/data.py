@@ -1,5 +1,5 @@
-"""The data of the phases: CIFAR packed from its JPEGs, pictures made up where it is not here, and the
-JPEGs as files for the usual loop."""
+"""The data of the phases: CIFAR packed from its JPEGs, or synthetic images where it is missing, and the JPEGs
+as files for the usual loop."""
 import ctypes
 import glob
 import io
@@ -8,7 +8,7 @@ import tarfile
 
 
 def cifar(s, sizes):
-    """The packed set's folder, or None. Packed once a machine; from --cifar, else made up."""
+    """The packed set's folder, or None. Packed once per machine; from --cifar, else synthetic."""
     folder = os.path.join(s.work, "cifar")
     if os.path.isdir(folder):
         return folder
@@ -18,7 +18,7 @@ def cifar(s, sizes):
             s.fail("ffpack is not here")
             return None
         result = s.run("pack CIFAR-10", [pack, os.path.abspath(s.options.cifar), "-o", folder, "--dtype", "u8", "--force", *sizes["pack"]], 60)
-        s.measured -= result.good  # nothing of a card
+        s.measured -= result.good  # nothing of a GPU
         s.row(f"packed in {result.seconds:.1f} s: {result.last_line()}")
         return folder if result.good else None
     s.row("pictures are made up: --cifar names no archive; accuracies mean nothing")
@@ -26,7 +26,7 @@ def cifar(s, sizes):
 
 
 def made(s, name, count, side, classes, splits=""):
-    """A folder of made-up pictures, or None."""
+    """A folder of synthetic images, or None."""
     folder, make = os.path.join(s.work, name), s.program("make_set")
     if os.path.isdir(folder):
         return folder
@@ -68,7 +68,7 @@ def decompress(path, libraries):
 
 
 def jpegs(s):
-    """The folder of training JPEGs, a folder a class; None where they cannot be had."""
+    """The folder of training JPEGs, one folder per class; None where they are not available."""
     folder = os.path.join(s.work, "jpegs")
     train = os.path.join(folder, "train")
     if os.path.isdir(train):

@@ -1,4 +1,4 @@
-"""Phase probe: what the card is, which libraries opened, and whether every part computes what it should."""
+"""Phase probe: the GPU, the opened libraries, and whether every part computes what it should."""
 import glob
 import json
 import os
@@ -7,14 +7,14 @@ import shutil
 
 import servers
 
-# How far a step's loss may be from the CPU's, relative to it: the rounding of sums, grown over twenty
+# How far a step's loss may be from the CPU's, relative to it: rounding of sums, accumulated over twenty
 # steps; and that of f16.
 CPU_APART = {"f32": 1e-3, "f16": 2e-2}
 SANITIZED = ["test_cuda_pool", "test_cuda_loss"]
 
 
 def device(s):
-    """What gpu-check says; False where there is no card."""
+    """What gpu-check says; False where there is no GPU."""
     check = s.program("gpu-check")
     if not check:
         s.fail("gpu-check is not here")

@@ -1,9 +1,9 @@
 """One phase's clock, processes and results.
 
-Every process is a group of its own with a time limit: the one it was given, or what is left of the
-phase. What is ours and fails makes the phase fail; what is cut off because the phase ends does not, and
-a peer never does. Results are lines of JSON in OUT/results.jsonl, written as they come; what processes
-say is in OUT/PHASE.log. OUT has at most eight files of at most 16 MiB, whichever phases share it."""
+Every process is a group of its own with a time limit: the one it was given, or what is left of the phase. A
+failure of our own programs makes the phase fail; being cut off at the phase's end does not, and a peer's
+failure never does. Results are lines of JSON in OUT/results.jsonl, written as they come; processes' output
+is in OUT/PHASE.log. OUT has at most eight files of at most 16 MiB, for all phases together."""
 import json
 import os
 import queue
@@ -25,7 +25,7 @@ CLOSING = 3             # seconds kept for the table and the plans
 
 
 class Result:
-    """What a process said and how it ended. code: None where it did not start."""
+    """A process's output and how it ended. code: None where it did not start."""
 
     def __init__(self, name):
         self.name, self.code, self.lines, self.seconds, self.timed_out, self.cut = name, None, [], 0.0, False, False
@@ -83,7 +83,7 @@ class Session:
         print(f"[{time.monotonic() - self.began:6.1f} s] {text}", flush=True)
 
     def row(self, text):
-        """A line of the table that is printed last."""
+        """A row of the table that is printed last."""
         self.table.append(text[:300])
 
     def fail(self, what):
@@ -99,7 +99,7 @@ class Session:
     # ---- processes ----
 
     def program(self, name):
-        """Its path, or None where it is not here."""
+        """Its path, or None where it is missing."""
         path = os.path.join(self.programs, name)
         return path if os.access(path, os.X_OK) else None
 
@@ -166,7 +166,7 @@ class Session:
     # ---- plans ----
 
     def fill_cache(self):
-        """Engines compiled ahead, and those that an earlier phase brought back."""
+        """Engines compiled in advance, and those that an earlier phase saved."""
         os.makedirs(self.cache, exist_ok=True)
         ahead = os.path.join(os.path.dirname(self.programs), "plans")
         for name in sorted(os.listdir(ahead)) if os.path.isdir(ahead) else []:
@@ -185,7 +185,7 @@ class Session:
                     if member.isfile() and re.fullmatch(r"[A-Za-z0-9._-]+", name) and not (keep and os.path.exists(path)):
                         with open(path, "wb") as to:
                             shutil.copyfileobj(tar.extractfile(member), to)
-        except (OSError, tarfile.TarError, EOFError) as error:  # they are chosen anew
+        except (OSError, tarfile.TarError, EOFError) as error:  # they are chosen again
             self.skip(f"engines of {archive}: {error}")
 
     def keep_plans(self):

@@ -1,10 +1,10 @@
-"""How much each phase does: on a card (FULL), and in a rehearsal without one (TINY)."""
+"""How much each phase does: on a GPU (FULL), and in a rehearsal without one (TINY)."""
 
 FULL = {
     # probe
     "library": ["--net", "smallnet", "--batch", "64", "--samples", "640", "--warm-up", "3"],
     "same_bits": [("cifar-speed", ["--recipe", "cifar-speed", "--batch", "500", "--samples", "4000"]), ("resnet18", ["--net", "resnet18", "--batch", "128", "--samples", "2048"])],
-    "same_steps": 30, "cpu_steps": 20,  # small enough for the plain loops of a CPU
+    "same_steps": 30, "cpu_steps": 20,  # small enough for a CPU's plain loops
     "cpu_nets": [("smallnet", ["--net", "smallnet", "--batch", "64", "--samples", "640"]), ("resnet18", ["--net", "resnet18", "--batch", "8", "--samples", "80", "--side", "16"])],
     "tests": 99, "trials": 6,
     # data

@@ -14,7 +14,7 @@ def options_of(s):
 
 
 def epochs_of(path):
-    """What fftrain logged: its epochs and its end."""
+    """fftrain's log: its epochs and its end."""
     try:
         events = [json.loads(line) for line in open(path)]
     except (OSError, ValueError):
@@ -49,7 +49,7 @@ def tune(s, case, set_folder, known, sizes):
 
 
 def operations(s, sizes, cases):
-    """The ten operations of each case that are furthest after what they should take."""
+    """The ten slowest operations of each case relative to their expected times."""
     program = s.program("op_times")
     if not program:
         s.skip("the table of operations: op_times is not here")

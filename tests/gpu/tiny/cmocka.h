@@ -1,5 +1,5 @@
-/* As much of cmocka as the card's tests use, so that they run on machines without it: beside a
- * card. Prints TAP. */
+/* The part of cmocka that the GPU tests use, so that they run on GPU machines without it. Prints
+ * TAP. */
 #ifndef FF_TESTS_GPU_CMOCKA_H
 #define FF_TESTS_GPU_CMOCKA_H
 
@@ -19,7 +19,7 @@ struct CMUnitTest {
     { #test, test }
 
 static jmp_buf tiny_failed;
-static pthread_t tiny_thread; /* that runs the tests; another one cannot go on without its work */
+static pthread_t tiny_thread; /* runs the tests; a failure in another one ends the program */
 
 static inline void tiny_fail(const char *file, int line, const char *what) {
     printf("# %s:%d: %s\n", file, line, what);
@@ -54,7 +54,7 @@ static inline int tiny_run(const struct CMUnitTest *tests, size_t count, int (*o
                            int (*close)(void **)) {
     void *state = NULL;
     volatile int failures = 0;        /* kept over the jump */
-    setvbuf(stdout, NULL, _IOLBF, 0); /* results as they come */
+    setvbuf(stdout, NULL, _IOLBF, 0); /* prints results at once */
     tiny_thread = pthread_self();
     printf("1..%zu\n", count);
     if (open && open(&state) != 0) {

@@ -1,9 +1,9 @@
-/* The CUDA module's place taken by simulated kernels, the plain library and the asynchronous host
- * device: a program linked with this in front of the archives runs on a GPU that is none.
- * FF_SIM_DELAY_NS makes its streams wait that long now and then; FF_SIM_NO_CAPTURE refuses
- * recordings; FF_SIM_RANGES prints at exit how many ranges were pushed and popped; FF_SIM_NOTES is
- * what the module's libraries have to say; FF_SIM_MEMORY is the device's memory in KiB, and prints
- * at exit how often it was taken, and the most at a time. */
+/* Simulated kernels, the plain library and the asynchronous host device in place of the CUDA
+ * module: a program linked with this before the archives runs on a simulated GPU. FF_SIM_DELAY_NS
+ * makes its streams sometimes wait that long; FF_SIM_NO_CAPTURE refuses recordings; FF_SIM_RANGES
+ * prints at exit how many ranges were pushed and popped; FF_SIM_NOTES is the note of the module's
+ * libraries; FF_SIM_MEMORY is the device's memory in KiB, and makes it print at exit how often
+ * memory was allocated, and the most at a time. */
 #include "loader/cuda/module.h"
 #include "format/base/memory.h"
 #include "loader/cuda/kernels.h"
@@ -171,7 +171,7 @@ static const ff_cuda_table sim_table = {
     .range_pop = range_pop,
 };
 
-/* In the place of loader/cuda/module.c. */
+/* In place of loader/cuda/module.c. */
 struct ff_cuda_module {
     int ordinal;
 };
