@@ -1,6 +1,6 @@
 #!/usr/bin/python3
-"""A second reader of packed splits, written from format/FORMAT.md alone; it shares no code with the
-first. Plain Python with numpy, xxhash and zstandard. Made to be read, not to be fast.
+"""A second reader of packed splits, written from format/FORMAT.md alone; it shares no code with the first.
+Plain Python with numpy, xxhash and zstandard. Written to be read, not to be fast.
 
     second_reader.py SPLIT            checks every byte; one sentence and exit code 65 where wrong
     second_reader.py SPLIT --dump     the same, then prints JSON lines (as tests/programs/dump_set.c)
@@ -202,7 +202,7 @@ class Metadata:
         return g, first, min(self.per_shard, ends[g][0] - first), range(begin, ends[g][0])
 
     def view(self, items, generations, provenance, sides):
-        """The text as it would be of an earlier generation."""
+        """The text that an earlier generation would have."""
         out = []
         for line in self.text.split(b"\n"):
             if line.startswith(b"ffpack-metadata ") or line.startswith(b"x-"):
@@ -224,7 +224,7 @@ class Metadata:
         return out
 
     def continues(self, older):
-        """Whether `older` is the generation that this one says it is."""
+        """Whether `older` is the generation that this one names."""
         g = len(older.generations)
         want(g < len(self.generations) and self.generations[g][2] == xxh128(older.text),
              "metadata: names no generation of this set")
@@ -626,7 +626,7 @@ class Split:
         return content.digest(), xxh128(self.metadata.hashed), source.digest()
 
     def index(self):
-        """The bytes that index.ffx must be."""
+        """The bytes that index.ffx must have."""
         base, bases = 0, []
         for s in self.shards:
             bases.append(base)
@@ -657,7 +657,7 @@ class Split:
         return header + struct.pack("<Q", xxh(header)) + body
 
     def read_index(self, folder):
-        """Reads index.ffx as a reader does that has no shards, then compares with the shards."""
+        """Reads index.ffx as a reader without shards does, then compares with the shards."""
         with open(os.path.join(folder, "index.ffx"), "rb") as file:
             data = file.read()
         want(len(data) >= HEADER, "index.ffx: too short")

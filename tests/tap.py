@@ -1,4 +1,4 @@
-"""What tests in Python share: TAP lines, the programs of the build, running them."""
+"""Shared by the tests in Python: TAP lines, the build's programs, running them."""
 import importlib.util
 import os
 import resource
@@ -41,7 +41,7 @@ def program(name):
 
 
 def limit_memory():
-    # A crafted file must not make a reader ask for much. Sanitizers need the address space.
+    # A malicious file must not make a reader allocate much. Sanitizers need the address space.
     resource.setrlimit(resource.RLIMIT_AS, (2 << 30, 2 << 30))
 
 
@@ -61,7 +61,7 @@ def files_of(folder):
 
 
 def second_reader():
-    """The module tests/second_reader.py; a skip of everything where its libraries are missing."""
+    """The module tests/second_reader.py; skips the whole test where its libraries are missing."""
     for name in ("numpy", "xxhash", "zstandard"):
         if importlib.util.find_spec(name) is None:
             skip("second reader", "the Python module %s is not installed" % name)

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
-"""Image folders inside archives: the same set as the unpacked folder gives, whatever the archive,
-and what somebody may have put into an archive on purpose."""
+"""Image folders inside archives: the same set as from the unpacked folder, for every kind of archive; and
+malicious archives."""
 import gzip
 import io
 import os
@@ -126,7 +126,7 @@ ok(code == 2 and "front to back" in said, "--shuffle of a compressed archive is 
 code, said = run("a.tar", "-o", "shuffled", "--shuffle", "1", *OPTIONS)
 ok(code == 0 and ids("shuffled") == wanted, "--shuffle of a plain tar", said)
 
-# Items of an archive that is read from its beginning are found by their order there, also those after the 256th.
+# Items of an archive that can only be read from its beginning are found by their order, also after the 256th.
 os.makedirs("many/a")
 Image.new("RGB", (1, 1), (1, 2, 3)).save("many/a/0.png")
 for index in range(1, 300):
@@ -152,7 +152,7 @@ report = open("bad.skipped.tsv").read() if os.path.exists("bad.skipped.tsv") els
 ok("b/0.png" in report and len(report.splitlines()) == 1, "and lists it", report)
 ok(numpy.array_equal(npy("bad", "got.npy"), values), "and packs the rest")
 
-# ---- on purpose ----------------------------------------------------------------------------------
+# ---- malicious archives --------------------------------------------------------------------------
 
 image = open("plain/a/1.png", "rb").read()
 huge = (b"\x89PNG\r\n\x1a\n" + struct.pack(">I", 13) + b"IHDR" + struct.pack(">IIBBBBB", 100000, 100000, 8, 2, 0, 0, 0))
@@ -198,7 +198,7 @@ for title, members, sentence in CASES:
            "%s in %s is refused" % (title, name), "%d: %s; left %s" % (code, said, os.listdir("place")))
         shutil.rmtree("place")
 
-# Only its end is there, so that its map has a single place.
+# Only the end has data, so that the sparse map has a single entry.
 with open("a1", "wb") as hollow:
     hollow.seek(1 << 20)
     hollow.write(image)
@@ -206,7 +206,7 @@ subprocess.run(["tar", "--sparse", "--hole-detection=raw", "--transform=s,a1,a/1
 code, said = run("sparse.tar", "-o", "sparse", *OPTIONS)
 ok(code == 65 and "a/1.png is a sparse file" in said, "a sparse member is refused", said)
 
-# A bomb: 3 GiB of zeros as one image, and as much in small pieces.
+# A bomb: 3 GiB of zeros as one image, and as much in small files.
 entry = tarfile.TarInfo("a/2.png")
 entry.size = 3 << 30
 with gzip.open("bomb.tar.gz", "wb", compresslevel=1) as packed:
@@ -231,7 +231,7 @@ for name, cut in [("a.tar.gz", 0.5), ("a.tar", 0.6), ("a.tar.zst", 0.5), ("a.zip
 for name in ["a.tar.gz", "a.tar.zst", "a.zip"]:
     data = bytearray(open(name, "rb").read())
     start = len(data) // 3
-    if name.endswith("zip"):  # within a file that is packed: what is left out is not read
+    if name.endswith("zip"):  # within a file that is packed: others are not read
         start = zipfile.ZipFile(name).getinfo("top/a/1.png").header_offset + 100
     for at in range(start, start + 40):
         data[at] ^= 0x55

@@ -1,7 +1,7 @@
 #!/usr/bin/python3
-"""ImageNet as it is distributed, in small: a tar of tars, a validation tar, and every form of its
-labels, against the folders that torchvision's ImageNet makes of them.
-meta.mat and meta-uncompressed.mat are scipy.io.savemat's, with the devkit's fields."""
+"""ImageNet as it is distributed, in small: a tar of tars, a validation tar, and every form of its labels,
+against the folders that torchvision's ImageNet extracts. meta.mat and meta-uncompressed.mat are
+scipy.io.savemat's, with the devkit's fields."""
 import io
 import os
 import random
@@ -126,7 +126,7 @@ for labels, sentence in [("short.txt", "has 3 lines"), ("other.txt", "line 2 is 
                          ("empty.txt", "has no line"), ("alone.tar", "wanted ImageNet's devkit")]:
     code, said = run("alone.tar", "-o", "out", "--val-labels", labels, *OPTIONS)
     ok(code == 65 and sentence in said and len(said.splitlines()) == 1, "labels: %s" % sentence, said)
-# A synset with children is no class, and compressed elements follow one another without padding.
+# A synset with children is not a class, and compressed elements follow one another without padding.
 plain = open(os.path.join(here, "meta-uncompressed.mat"), "rb").read()
 for name, number, packed in [("inner", 3, plain), ("unpadded", 0, None)]:
     os.makedirs(name + "/data")

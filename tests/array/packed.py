@@ -1,5 +1,5 @@
-"""What the tests of array sources share: packing with ffpack, and reading back what it packed with
-the second reader, which shares no code with it."""
+"""Shared by the tests of array sources: packing with ffpack, and reading back what it packed with the second
+reader, which shares no code with it."""
 import os
 import shutil
 import subprocess
@@ -68,7 +68,7 @@ def pack(source, *options):
 
 
 def refuses(name, code, words, source, *options):
-    """One sentence with all the words, the exit code, and nothing left behind."""
+    """One message with all the words, the exit code, and nothing left behind."""
     shutil.rmtree("place", ignore_errors=True)
     os.mkdir("place")
     got, out, error = run(source, "-o", "place/out", *options)

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
-"""Arrays of every kind, shape and element type against what NumPy and torchvision make of them: every
-value compared. NPY, NPZ, folders of NPY, IDX."""
+"""Arrays of every kind, shape and element type against NumPy and torchvision: every value compared. NPY, NPZ,
+folders of NPY, IDX."""
 import gzip
 import itertools
 import os
@@ -230,7 +230,7 @@ numpy.savez("set.npz", x_train=small["train"], y_train=label["train"], x_test=sm
 got = pack("set.npz", "--dtype", "u8")
 ok(got["test"].labels["label"].tolist() == [-1] * 4, "a split without labels beside one with classes")
 
-# ---- appending: classes go by name, what has none stays so -----------------------------------------
+# ---- appending: classes are matched by name, sets without names stay so ----------------------------
 
 write("other.classes", b"c\na\n")
 numpy.savez("first.npz", images=small["train"], labels=numpy.array([0, 1, 2, 0, 1, 2]))

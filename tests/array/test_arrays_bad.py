@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Wrong arrays and options: one sentence with the place, the documented exit code, and no output."""
+"""Wrong arrays and options: one message with the place, the documented exit code, and no output."""
 import gzip
 import io
 import os

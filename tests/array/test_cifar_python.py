@@ -1,6 +1,6 @@
 #!/usr/bin/python3
-"""CIFAR's python version: the samples of the binary version, from every protocol, a folder, an archive
-or one file; and pickles that somebody may have made on purpose."""
+"""CIFAR's python version: the samples of the binary version, from every protocol, a folder, an archive or one
+file; and malicious pickles."""
 import os
 import pickle
 import struct
@@ -25,7 +25,7 @@ COARSE = {name: (rng.integers(0, 20, COUNT).tolist(), rng.integers(0, 100, COUNT
 # ---- a pickle as Python 2's cPickle writes it, by hand: strings are bytes -------------------------
 
 def python2(value):
-    """Protocol 2 without memos, which are no more than what is not written twice."""
+    """Protocol 2 without memos, which only avoid writing a value twice."""
     if isinstance(value, str):
         value = value.encode("latin1")
     if isinstance(value, bytes):
@@ -129,7 +129,7 @@ for jobs in (1, 3):
                   for root, _, names in os.walk("packed") for name in names})
 ok(files[0] == files[1], "the same bytes for any number of jobs")
 
-# ---- wrong and evil pickles ----------------------------------------------------------------------
+# ---- wrong and malicious pickles -----------------------------------------------------------------
 
 
 class Evil:

@@ -58,7 +58,7 @@ def main():
     halves = bytes(value >> 1 for value in range(256))
     for name in [f"data_batch_{i}.bin" for i in range(1, 6)] + ["test_batch.bin"]:
         with open(f"{cifar}/{name}", "wb") as file:
-            for _ in range(10000):  # 7 bits a value: gzip finds what it finds in photographs
+            for _ in range(10000):  # 7 bits per value: gzip compresses it about like photographs
                 file.write(bytes([drawn.randrange(10)]) + drawn.randbytes(3072).translate(halves))
     with open(f"{cifar}/batches.meta.txt", "w") as file:
         file.write("\n".join("airplane automobile bird cat deer dog frog horse ship truck".split()) + "\n")

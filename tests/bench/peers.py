@@ -1,11 +1,10 @@
 """FFCV and MosaicML Streaming on the same photographs: packing time, size on disk, random reads.
 
-Each peer gets a virtual environment of its own (from PyPI, over the system's torch), kept in
-PEERS_DIR (default: a temporary folder that is removed); where it cannot be made, the peer is skipped
-with the reason. Photographs: FF_IMAGES (a folder of class folders; default: the 400 of ../shared),
-each COPIES (4) times. Everybody stores 224 x 224 RGB bytes (short side 256, centre 224) with as many
-processes or threads as there are cores, and then gives batches of 64 in random order.
-Environment: BUILD, ROUNDS (3)."""
+Each peer gets a virtual environment of its own (from PyPI, over the system's torch), kept in PEERS_DIR
+(default: a temporary folder that is removed); where it cannot be made, the peer is skipped with the reason.
+Photographs: FF_IMAGES (a folder of class folders; default: the 400 of ../shared), each COPIES (4) times.
+All store 224 x 224 RGB bytes (short side 256, centre 224) with as many processes or threads as there are
+cores, and then give batches of 64 in random order. Environment: BUILD, ROUNDS (3)."""
 import json
 import os
 import re
@@ -33,7 +32,7 @@ PEERS = {  # numpy and opencv as the system's torch can use them
 
 
 class Photographs:
-    """What a script of a usual user gives its writer: (224 x 224 x 3 bytes, class)."""
+    """What a usual script passes to its writer: (224 x 224 x 3 bytes, class)."""
 
     def __init__(self, folder):
         from torchvision import datasets, transforms

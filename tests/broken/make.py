@@ -1,10 +1,10 @@
-"""Derives broken sets from golden ones: each is wrong in one way and right in all others, with every
-checksum made to fit, so that a reader gets as far as the thing that is wrong. Deterministic.
+"""Derives broken sets from golden ones: each is wrong in one way and valid in all others, with matching
+checksums, so that a reader reaches the fault. Deterministic.
 
     make.py       writes tests/broken/CASE/ for every case (test_broken.py checks that they are so)
 
-It is the second writer, as tests/second_reader.py is the second reader: structures as FORMAT.md has
-them, taken apart and put together again with changes."""
+It is the second writer, as tests/second_reader.py is the second reader: structures as FORMAT.md defines
+them, parsed, changed and written again."""
 import copy
 import os
 import shutil
@@ -23,7 +23,7 @@ BIG = 1 << 62
 
 
 class Shard:
-    """A shard's parts, to be changed; bytes() puts them together."""
+    """A shard's parts, to be changed; bytes() joins them."""
 
     def __init__(self, golden):
         self.__dict__.update({name: copy.copy(getattr(golden, name)) for name in (
@@ -84,7 +84,7 @@ class Shard:
 
 
 class Set:
-    """A golden set's parts. files() puts them together: {name: bytes}."""
+    """A golden set's parts. files() joins them: {name: bytes}."""
 
     def __init__(self, name):
         golden = reader.Split(os.path.join(GOLDEN, name if "/" in name else "v0/" + name, "set"))
@@ -395,8 +395,8 @@ new_frame("is-longer", lambda c: compress(c + b"\0"))
 new_frame("twice", lambda c: compress(c) + compress(c))
 new_frame("in-two", lambda c: compress(c[:100]) + compress(c[100:]))
 new_frame("without-size", lambda c: compress(c, write_content_size=False))
-# 64 MiB of zeros in 2 KiB, and a frame that says 4 GiB and holds nothing: told by the frame table
-# too, or not.
+# 64 MiB of zeros in 2 KiB, and a frame that says 4 GiB and holds nothing: stated by the frame table too, or
+# not.
 BOMB = 64 << 20
 new_frame("bomb", lambda c: compress(bytes(BOMB), level=19))
 new_frame("bomb-in-the-table", lambda c: compress(bytes(BOMB), level=19), BOMB)
@@ -483,7 +483,7 @@ def generation(name, change):
 
 
 def older_differs(made):
-    """Generation 0 has another transform; the newer ones name its text as it is."""
+    """Generation 0 has another transform; the newer ones name its actual text."""
     old = made.shards[0].text
     new = old.replace(b"to_tensor", b"to_tenser")
     for shard in made.shards:

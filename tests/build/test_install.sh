@@ -1,6 +1,6 @@
 #!/bin/bash
 # make install into a folder of its own: the programs run from there, fftrain finds the CUDA module,
-# man pages and completions are of the programs' own options; make uninstall leaves no file. TAP.
+# man pages and completions have the programs' own options; make uninstall leaves no file. TAP.
 set -u
 cd "$(dirname "$0")/../.." || exit 1
 unset MAKEFLAGS MAKELEVEL MFLAGS DESTDIR PREFIX
@@ -33,7 +33,7 @@ result $? "all three run from there"
 if [ -e "$build/libff_cuda.so" ]; then
     cmp -s "$here/lib/libff_cuda.so" "$build/libff_cuda.so"
     result $? "the CUDA module is in lib"
-    # Past the module the driver is asked for, or with one a device; --device cuda says which it was.
+    # The module is found; the driver is missing, or with one a device: --device cuda says which.
     clean "$here/bin/fftrain" --data "$scratch/set" --model smallnet --epochs 1 --batch 32 --device cuda >"$scratch/said" 2>&1
     ! grep -q 'the CUDA module' "$scratch/said"
     result $? "fftrain finds it there"
@@ -46,7 +46,7 @@ fi
 for program in ffpack ffinspect fftrain; do
     page=$here/share/man/man1/$program.1
     if command -v groff >/dev/null; then groff -man -ww -Tutf8 "$page" 2>&1 >/dev/null | head -5; fi
-    # It has no date, as nothing here has.
+    # It has no date.
     if command -v mandoc >/dev/null; then mandoc -Tlint -Wwarning "$page" | grep -v 'missing date' | head -5; fi
 done >"$scratch/said"
 if command -v groff >/dev/null || command -v mandoc >/dev/null; then
@@ -107,7 +107,7 @@ shell=bash completes=bash_completes
 cases
 offers "ffpack merge --dty" ""
 offers "ffpack --mean " ""
-# zsh in a terminal of its own: zpty types the line and a tab, and a hook prints what there is to offer.
+# zsh in a terminal of its own: zpty types the line and a tab, and a hook prints what is offered.
 zsh_completes() {
     (cd "$scratch/work" && timeout 60 zsh -f "$scratch/offer.zsh" "$here/share/zsh/site-functions" "$1")
 }

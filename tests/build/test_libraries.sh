@@ -1,6 +1,7 @@
 #!/bin/bash
-# What make says of a compiler or libraries that are missing, how it ends, and that it takes them from
-# where CPPFLAGS, LDFLAGS and PKG_CONFIG_PATH say. The headers are the system's without some. TAP.
+# make's messages and exit codes when a compiler or libraries are missing, and that it takes them
+# from where CPPFLAGS, LDFLAGS and PKG_CONFIG_PATH say. Some of the system's headers are hidden.
+# TAP.
 set -u
 cd "$(dirname "$0")/../.." || exit 1
 unset CPPFLAGS CFLAGS LDFLAGS PKG_CONFIG_PATH MAKEFLAGS MAKELEVEL MFLAGS DNNL DNNL_ROOT
@@ -19,7 +20,7 @@ without() {
     printf '#!/bin/sh\nexec gcc -nostdinc -isystem %s "$@" -isystem %s\n' "$(gcc -print-file-name=include)" "$scratch/$name" >"$scratch/$name-cc"
     chmod +x "$scratch/$name-cc"
 }
-# makes CODE ARGUMENT...: make ends so
+# makes CODE ARGUMENT...: make's exit code
 makes() {
     local code=$1; shift
     make -s BUILD="$scratch/build" CUDA=0 CFLAGS=-O0 "$@" >"$scratch/said" 2>&1
@@ -51,7 +52,7 @@ result $? "DNNL=1 insists"
 makes 2 CUDA=1 CUDA_HOME=/nowhere CC="$scratch/some-cc" && says 'Not built'
 result $? "CUDA=1 does not hide it"
 
-# ---- a folder of one's own with what the system lacks ----
+# ---- the user's own folder with what the system lacks ----
 own=$scratch/own
 mkdir -p "$own/include" "$own/lib/pkgconfig"
 cp -L "$scratch/libc"/{spng,jansson,jansson_config,jpeglib}.h "$own/include"

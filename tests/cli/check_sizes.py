@@ -1,6 +1,6 @@
-"""check_sizes.py FOLDER PACKED MAX [RESIZE]: every sample of a packed folder (u8 hwc, or f16 with
-mean and std) that keeps sizes of its own, as Pillow makes it; mean and std of all their pixels.
-Exit 77 where a module is missing."""
+"""check_sizes.py FOLDER PACKED MAX [RESIZE]: every sample of a packed folder (u8 hwc, or f16 with mean and
+std) with samples of different sizes, compared with Pillow; mean and std of all their pixels. Exit 77 where
+a module is missing."""
 import os
 import sys
 

@@ -14,7 +14,7 @@ check() {
     local name=$1; shift
     if "$@" >"$scratch/log" 2>&1; then ok "$name"; else not_ok "$name"; sed 's/^/# /' "$scratch/log"; fi
 }
-# refuses NAME CODE 'PATTERN;PATTERN' ARGUMENT...: ffpack ends with the code, says one sentence that
+# refuses NAME CODE 'PATTERN;PATTERN' ARGUMENT...: ffpack ends with the code, says one message that
 # holds every pattern (grep -F), prints nothing else, and leaves nothing of $scratch/out
 refuses() {
     local name=$1 code=$2 patterns=$3 problem="" got pattern; shift 3

@@ -1,5 +1,5 @@
-"""What the Python tests of ffpack's sources share: images, running ffpack, reading what it packed
-with the second reader, and the values that Pillow and torchvision give."""
+"""Shared by the Python tests of ffpack's sources: images, running ffpack, reading what it packed with the
+second reader, and the values from Pillow and torchvision."""
 import io
 import os
 import sys
@@ -38,7 +38,7 @@ STEPS = transforms.Compose([transforms.Resize((9, 11)), transforms.ToTensor(),
 
 
 def expected(data):
-    """The bytes that FIXED packs of an image."""
+    """The bytes that FIXED packs for an image."""
     with Image.open(io.BytesIO(data)) as opened:
         return STEPS(opened.convert("RGB")).numpy().tobytes()
 
@@ -97,7 +97,7 @@ def compare(name, folder, items, fields):
 
 
 def refuses(name, code, pieces, *arguments, out):
-    """One sentence with all the pieces, this exit code, and nothing of OUT."""
+    """One message with all the pieces, this exit code, and nothing of OUT."""
     done = ffpack(*arguments, "-o", out, *FIXED)
     said = done.stderr.decode("utf-8", "replace")
     wrong = []

@@ -1,6 +1,6 @@
 #!/bin/bash
 # ffinspect from outside: what it prints and writes, compared with other programs' view of the same
-# files, and what bad input gets. TAP. Environment: BUILD, PYTHON.
+# files, and its answers to bad input. TAP. Environment: BUILD, PYTHON.
 set -u
 BUILD=${BUILD:-build} PYTHON=${PYTHON:-/usr/bin/python3}
 case "$BUILD" in /*) ;; *) BUILD=$PWD/$BUILD ;; esac
@@ -22,7 +22,7 @@ expect() {
         result 1 "$name"; echo "# exit $found, wanted $code and /$pattern/"; show
     fi
 }
-# refused NAME CODE PATTERN ARGUMENT...: one sentence on standard error, nothing on standard output
+# refused NAME CODE PATTERN ARGUMENT...: one message on standard error, nothing on standard output
 refused() {
     local name=$1 code=$2 pattern=$3 found; shift 3
     timeout 60 "$ffinspect" "$@" >out 2>err; found=$?
@@ -224,7 +224,7 @@ for mask in 022 027 077; do
     rm -f mode.npy mode.png
 done
 
-# What the summary counts, against the files and the samples.
+# The summary's counts, against the files and the samples.
 make counted --variable --compress 3 --height 16 --width 40 --count 400 --skip-every 5 --shard-size 64K --fields label,tags
 "$ffinspect" counted >counted.txt && "$ffinspect" counted --json >counted.json && "$ffinspect" counted --sample 0:320 >counted.samples
 python "counts of files, positions and sizes" <<'PYTHON'

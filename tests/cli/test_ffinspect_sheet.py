@@ -21,7 +21,7 @@ SIDE, CELL, MARGIN, GAP = 128, 128, 24, 14  # of images of 64 x 64
 
 
 def color(split, class_, item):
-    """One of its own for each sample, far from those of paper and ink."""
+    """A different colour for each sample, far from those of paper and ink."""
     return 255 - 50 * split, class_ * 5 % 256, item * 4 % 256
 
 
@@ -39,7 +39,7 @@ def pack(name, splits):
 
 
 def draw(*arguments, **environment):
-    """The sheet as an array, and what was said."""
+    """The sheet as an array, and the output."""
     run = subprocess.run([os.path.join(tap.BUILD, "ffinspect"), *arguments, "--png", "sheet.png"],
                          capture_output=True, text=True, env={**os.environ, **environment})
     assert run.returncode == 0 and not run.stderr, run.stderr
@@ -102,7 +102,7 @@ order = sorted(NAMES, key=lambda kind: NAMES[kind].encode())
 
 
 def captions(sheet):
-    """{kind: the pixels below its picture}"""
+    """{kind: the pixels below its image}"""
     cells = pictures(sheet)
     assert len(cells) == len(order)
     return {kind: sheet[y + SIDE + 2:y + SIDE + 34, x - 4:x + CELL + 4]
@@ -143,7 +143,7 @@ if "to draw any script" in said:
 else:
     tap.ok(not alike(drawn) and not empty(drawn), "Pango: no two names look the same", (alike(drawn), empty(drawn)))
     for kind in order:
-        # What is drawn is not what a name of code points or boxes would be.
+        # The drawing differs from that of code points or boxes.
         os.makedirs("one", exist_ok=True)
         pack("one/" + kind, {"train": [(NAMES[kind], 1)]})
         text = draw("one/" + kind)[1]
@@ -153,8 +153,8 @@ else:
             tap.ok("~" not in text and not same(drawn[kind], by_font[kind]), "Pango draws a name: " + kind, text)
     tap.ok(lacking or "~" not in said, "Pango: what lacks letters is said", said)
 
-# A heading of a sheet of one column takes more lines, and no word is lost: the small font's unit test
-# counts its dots. Here: it is as high as it must be, and ends above the first picture.
+# A heading of a sheet of one column takes more lines, and no word is lost: the small font's unit test counts
+# its dots. Here: it is as high as it must be, and ends above the first image.
 wide, narrow = (pictures(draw("names", "--grid", grid)[0])[0][1] for grid in ("1x20", "11x1"))
 tap.ok(narrow > wide, "a heading that is wider than its sheet is wrapped", (wide, narrow))
 tap.finish()

@@ -1,5 +1,5 @@
 #!/bin/bash
-# What ffpack makes of its sources: splits, keys, order, values, options, summary; the same bytes
+# What ffpack packs from its sources: splits, keys, order, values, options, summary; the same bytes
 # for any number of jobs.
 . "$(dirname "$0")/ffpack_lib.sh"
 cd "$scratch" || exit 1
@@ -54,7 +54,7 @@ case $? in
 77) skip "order, keys, labels and values are torchvision's" "$(tail -n 1 log)" ;;
 *) not_ok "order, keys, labels and values are torchvision's"; sed 's/^/# /' log ;;
 esac
-# One image that lies on its side, and lacks its end.
+# One rotated image that is truncated.
 mkdir -p in_odd/a && "$python" -c 'if True:
     from PIL import Image
     exif = Image.Exif()
@@ -118,7 +118,7 @@ check "u8" pack idx_u8 in_idx --dtype u8
 says "has the same transform id as f16" idx_u8.json 's["splits"][0]["transform_id"]' "$same_ids"
 says "mean is exact" idx.json 's["mean"] == [float(__import__("numpy").float32(__import__("numpy").fromfile("in_idx/train-images-idx3-ubyte", "u1")[16:].mean() / 255))]' True
 
-# ---- the same bytes, whoever makes them
+# ---- the same bytes for any number of jobs
 for options in "" "--compress zstd:1" "--shuffle 7" "--dtype u8 --compress zstd --shuffle 1" "--shard-size 20K"; do
     # shellcheck disable=SC2086
     for jobs in 1 2 5; do

@@ -1,5 +1,6 @@
 #!/bin/bash
-# ffpack append: a new generation after the old one, in the set's own way; interrupted ones go on.
+# ffpack append: a new generation after the old one, with the set's own options; interrupted ones
+# continue.
 . "$(dirname "$0")/ffpack_lib.sh"
 cd "$scratch" || exit 1
 build=${BUILD:-build} inspect=${BUILD:-build}/ffinspect dump=${BUILD:-build}/tests/dump_set

@@ -1,5 +1,5 @@
 #!/bin/bash
-# What ffpack says to bad input and bad options: one sentence, the documented exit code, no output.
+# ffpack's answers to bad input and bad options: one message, the documented exit code, no output.
 . "$(dirname "$0")/ffpack_lib.sh"
 cd "$scratch" || exit 1
 out=place/out
@@ -140,7 +140,7 @@ refuses "an output below a file" 74 "other" good_idx -o other/out
 if [ "$(id -u)" -eq 0 ]; then
     if mkdir full && mount -t tmpfs -o size=1m,mode=755 none full 2>/dev/null; then
         make_input cifar10 big 100
-        # Asked before any work; what a compressed set needs is known when it is there.
+        # Checked before any work; what a compressed set needs is known once it is written.
         "$ffpack" big -o full/out >stdout 2>stderr
         check "too little space: exit code" test $? -eq 74
         check "too little space: one sentence, needs and has" bash -c "[ \$(wc -l <stderr) -eq 1 ] && grep -qE '^ffpack: full/out: needs [0-9.]+ MiB, and its disk has [0-9.]+ KiB free\$' stderr"
@@ -167,7 +167,7 @@ if [ "$(id -u)" -eq 0 ]; then
         else
             not_ok "a full disk while unpacking"; echo "# exit $code"; sed 's/^/# /' stderr
         fi
-        # What was kept is continued where there is room.
+        # A kept run is continued once there is space.
         mount -o remount,size=64m full
         check "goes on when there is room" "$ffpack" big -o full/out --compress zstd --shard-size 64K --resume
         "$ffpack" big -o full/other --compress zstd --shard-size 64K >/dev/null

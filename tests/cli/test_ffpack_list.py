@@ -1,6 +1,6 @@
 #!/usr/bin/python3
-"""List files: tabs, CSV, headers, every kind of label, splits, paths, and every refusal; and --label.
-Values are compared with torchvision's, labels with Python's own reading of the same text."""
+"""List files: tabs, CSV, headers, every kind of label, splits, paths, and every refusal; and --label. Values
+are compared with torchvision's, labels with the same text as Python reads it."""
 import csv
 import gzip
 import os

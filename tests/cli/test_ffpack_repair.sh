@@ -1,5 +1,5 @@
 #!/bin/bash
-# ffpack repair: the index as it was from the shards alone, or what is lost, by name.
+# ffpack repair: the same index again from the shards alone, or a list of what is lost.
 . "$(dirname "$0")/ffpack_lib.sh"
 cd "$scratch" || exit 1
 inspect=${BUILD:-build}/ffinspect root=$here/../..
@@ -7,9 +7,9 @@ make_input folder first 6; make_input idx in_idx 60
 cp -r first more; mv more/b/img1.JPG more/b/other.JPG
 fixed=(--resize 32 --center-crop 28 --mean 0.5,0.4,0.3 --std 0.25,0.25,0.25 --shard-size 20K)
 mkdir bad && cp -r first/* bad && echo text >bad/a/img1.JPG
-# flip FILE OFFSET: another byte there
+# flip FILE OFFSET: changes the byte there
 flip() { "$python" -c 'import sys; f = open(sys.argv[1], "r+b"); f.seek(int(sys.argv[2])); b = f.read(1)[0]; f.seek(int(sys.argv[2])); f.write(bytes([b ^ 0x55]))' "$@"; }
-# restores NAME SET: however its index is broken
+# restores NAME SET: for every kind of broken index
 restores() {
     local name=$1 set=$2 problem="" size offset how
     size=$(stat -c %s "$set/index.ffx")

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
-"""Mean and std: counted while a u8 set is packed and by a pass before it give the same bytes; the
-pass is kept over a kill, a signal and another run; --stats-sample; what a dry run says of them."""
+"""Mean and std: computed while a u8 set is packed and by a pass before it, with the same bytes; the pass
+survives a kill, a signal and another run; --stats-sample; what a dry run reports."""
 import json
 import os
 import random
@@ -70,7 +70,7 @@ free = os.statvfs(".")
 tap.ok(report.get("statistics_items") == 40 and report["needed_bytes"] > 49 * 16 * 16 * 6 and
        abs(report["free_bytes"] - free.f_bavail * free.f_frsize) < 1 << 30, "and JSON has it, with needed and free bytes", report)
 
-# What a dry run says of sizes is what comes out.
+# A dry run predicts the sizes exactly.
 for source in (["photos", *SMALL], ["wide.npy", "--array-layout", "chw", "--mean", "0,0,0,0,0", "--std", "1,1,1,1,1"]):
     told = run(*source, "-o", "sized", "--dry-run")
     made = run(*source, "-o", "sized")
@@ -109,7 +109,7 @@ tap.ok(ids[0] == ids[1], "an archive that is read from front to back gives the s
 picture = numpy.random.RandomState(6).randint(0, 256, (2200, 2200, 3), dtype=numpy.uint8)
 os.makedirs("large/a")
 packing.Image.fromarray(picture).save("large/a/0.jpg", quality=95)
-# So many that a pass takes longer than the 2 s after which it is first kept, on quick machines too.
+# So many that a pass takes longer than the 2 s after which it is first saved, on fast machines too.
 began = time.monotonic()
 run("large", "-o", "one", "--resize", "16x16", "--stats", "compute", "--jobs", "1")
 LARGE = max(96, min(400, int(20 / (time.monotonic() - began))))  # which decoded it twice
@@ -131,13 +131,13 @@ def stop(command, how, when):
 
 
 def busy(process):
-    """The seconds of processor time that it has used, so that a busy machine tells nothing wrong."""
+    """The seconds of processor time that it has used, which do not depend on the machine's load."""
     fields = open("/proc/%d/stat" % process).read().rsplit(")", 1)[1].split()
     return sum(map(int, fields[11:13])) / os.sysconf("SC_CLK_TCK")
 
 
 def position():
-    """How far the pass that was kept has come; 0 where none was."""
+    """The progress of the saved pass; 0 where there is none."""
     if not os.path.exists("out.partial/measured.ffp"):
         return 0
     return int.from_bytes(open("out.partial/measured.ffp", "rb").read()[8:16], "little")
@@ -174,7 +174,7 @@ done = ffpack(*slow)
 tap.ok(done.returncode == 65 and "out.partial/measured.ffp: is broken" in done.stderr, "a flipped bit in it is found", done.stderr)
 shutil.rmtree("out.partial")
 
-# Counted while packing, killed between shards: what was counted is not counted again.
+# Computed while packing, killed between shards: nothing is counted twice.
 code, said = stop(raw, signal.SIGKILL, lambda _: os.path.exists("out.partial/shard-000002.ffs.pending"))
 done = ffpack(*raw, "--mean", "0.5,0.5,0.5", "--std", "0.5,0.5,0.5")
 tap.ok(done.returncode == 2 and "has 'mean " in done.stderr and "remove out.partial to start over" in done.stderr,
@@ -183,7 +183,7 @@ report = run(*raw)
 tap.ok(code == -signal.SIGKILL and report.get("splits", [{}])[0].get("continued", 0) > 0 and tap.files_of("out") == tap.files_of("whole8"),
        "u8, killed with -9 while it was counted and packed: goes on, to the same bytes", report)
 
-# Nothing to divide by is found at the end, and nothing is kept then.
+# A deviation of 0 is found at the end, and then nothing is kept.
 numpy.save("flat.npy", numpy.full((40, 9, 9), 7, numpy.uint8))
 done = ffpack("flat.npy", "-o", "flat", "--dtype", "u8", "--shard-size", "4K")
 tap.ok(done.returncode == 65 and "has the value 7 in every pixel" in done.stderr and not os.path.exists("flat.partial"),

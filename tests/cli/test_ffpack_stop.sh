@@ -20,7 +20,7 @@ for signal in INT TERM; do
         kill -$signal $child 2>/dev/null
         wait $child; code=$?
         tried=$((tried + 1))
-        # Done before the signal came: again.
+        # Finished before the signal came: tried again.
         if [ $code -ne 0 ] || [ $tried -eq 20 ]; then break; fi
     done
     check "SIG$signal: exit code" test $code -eq $((128 + $(kill -l $signal)))

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""WebDatasets: what Python's tarfile wrote, packed, against a grouping of its own and torchvision's
+"""WebDatasets: tars written by Python's tarfile, compared with the test's own grouping and torchvision's
 values; splits, patterns, labels, every refusal. Prints TAP."""
 import io
 import json
@@ -24,7 +24,7 @@ out = os.path.join(place, "out")
 
 
 def write_tar(path, members, compress=""):
-    """members: [(name, bytes)] or TarInfos of what has no bytes"""
+    """members: [(name, bytes)], or TarInfos of members without bytes"""
     with tarfile.open(path, "w:" + compress, format=tarfile.PAX_FORMAT) as tar:
         for name, data in members:
             info = name if isinstance(name, tarfile.TarInfo) else tarfile.TarInfo(name)

@@ -1,5 +1,5 @@
 #!/bin/bash
-# fftrain: what a run prints and logs, and what it says to bad input: one sentence, the documented
+# fftrain: what a run prints and logs, and its answers to bad input: one message, the documented
 # exit code. The sets come from make_set and from ffpack on tiny IDX files.
 fftrain=${BUILD:-build}/fftrain ffpack=${BUILD:-build}/ffpack make_set=${BUILD:-build}/tests/make_set
 python=${PYTHON:-/usr/bin/python3}
@@ -15,7 +15,7 @@ check() {
     local name=$1; shift
     if "$@" >log 2>&1; then ok "$name"; else not_ok "$name"; sed 's/^/# /' log; fi
 }
-# judge NAME CODE 'PATTERN;PATTERN' GOT: one sentence in stderr that holds every pattern
+# judge NAME CODE 'PATTERN;PATTERN' GOT: one message in stderr that holds every pattern
 judge() {
     local name=$1 code=$2 patterns=$3 got=$4 problem="" pattern
     [ "$got" -eq "$code" ] || problem="exit code $got, wanted $code"
@@ -70,7 +70,7 @@ PYTHON
 if command -v "$python" >/dev/null; then check "JSON lines" "$python" judge.py log.jsonl
 else skip "JSON lines" "no $python"; fi
 
-# What depends on the clock is cut off.
+# Removes what depends on the clock.
 results() { grep '"epoch",' "$1" | sed 's/,"seconds".*//'; }
 for workers in 1 3; do
     "$fftrain" --data set "${small[@]}" --epochs 4 --batch 32 --augment flip --log-json $workers.jsonl --workers $workers --quiet >stdout 2>stderr
@@ -85,7 +85,7 @@ differ() {
 }
 check "the same results do not differ" test "$(differ log.jsonl 1.jsonl && echo yes)" = ""
 check "another seed, other results" differ log.jsonl seed.jsonl
-# Six samples are all right long before the last epoch.
+# Six samples are all classified correctly long before the last epoch.
 "$fftrain" --data set/train --val few "${small[@]}" --epochs 8 --batch 25 --augment none --log-json equal.jsonl >stdout 2>stderr
 cat >judge_best.py <<'PYTHON'
 import json
@@ -223,7 +223,7 @@ refuses "a stem for a net without" 2 "smallnet" --data set "${small[@]}" --stem 
 refuses "a log in a missing folder" 74 "--log-json: nowhere/log: cannot open for appending: No such file" --data set "${small[@]}" --log-json nowhere/log
 refuses "a log on a full disk" 74 "--log-json: /dev/full: cannot write: No space left" --data set "${small[@]}" --log-json /dev/full
 
-# ---- names that are nearly right, and habits of PyTorch's scripts
+# ---- misspelled names, and options of PyTorch's scripts
 refuses "a model's name with a slip" 2 "'resnet81' is unknown; did you mean resnet18?" --data set --model resnet81
 refuses "a recipe's name with a slip" 2 "'cifar-sped' is unknown; did you mean cifar-speed?" --data set --recipe cifar-sped
 refuses "an augmentation's name with a slip" 2 "'filp' is not known (did you mean flip?)" --data set "${small[@]}" --augment crop,filp
@@ -254,7 +254,7 @@ judge "what follows -- is no habit" 2 "unexpected argument '--resume'" $?
 
 # ---- crop without a number
 make large --count 20 --height 80 --width 72 --statistics
-# augments WORDS ARGUMENT...: what the summary says of it, in the line and the two after it
+# augments WORDS ARGUMENT...: what the summary says about it, in the line and the two after it
 augments() {
     local words=$1; shift
     "$fftrain" "${small[@]}" "$@" -n | grep -A2 '^augment ' | grep -q -- "$words"
@@ -299,7 +299,7 @@ if [ -z "${SANITIZE:-}" ]; then
         test "$megabytes" -ge "${needs:-0}" -a "$megabytes" -lt $((${needs:-0} + 100))
 fi
 
-# ---- what there is, in words
+# ---- lists of what is available
 make single --count 1 --classes 1 --height 32 --width 32 --statistics
 "$fftrain" --data single "${small[@]}" --epochs 1 --warmup 1 -n >stdout
 check "one of each" bash -c "grep -q -- '-> 1 class, ' stdout && grep -q ': 1 sample, ' stdout && grep -qE 'an epoch of 1 sample, 1 epoch, 1 step( |\$)' stdout &&
@@ -395,7 +395,7 @@ refuses "a scale that is none" 2 "'rrc=16:0.5' has a value;SCALE" --data sized "
 check "samples of several sizes only in --val" \
     bash -c "'$fftrain' --data tiny --val sized/val ${small[*]} -n | grep -q 'evaluation *resize 13, central crop 12x12'"
 
-# ---- sets that disagree
+# ---- sets that do not match
 make gray --count 20 --channels 1 --height 12 --width 12 --statistics
 refuses "channels" 65 "tiny has 3 channels and gray has 1" --data tiny --val gray "${small[@]}"
 make wide --count 20 --height 12 --width 14 --statistics
@@ -429,7 +429,7 @@ broken; truncate -s 100 bad/index.ffx
 refuses "a truncated index" 65 "bad/index.ffx" --data bad "${small[@]}"
 broken; : >bad/index.ffx
 refuses "an empty index" 65 "bad/index.ffx" --data bad "${small[@]}"
-flip() { # FILE OFFSET: turns a byte over
+flip() { # FILE OFFSET: inverts a byte
     local byte; byte=$(od -An -tu1 -j "$2" -N 1 "$1")
     # shellcheck disable=SC2059
     printf "\\x$(printf %02x $((255 - byte)))" | dd of="$1" bs=1 seek="$2" conv=notrunc 2>/dev/null
@@ -474,7 +474,7 @@ for signal in INT TERM; do
     check "SIG$signal: what was reached is printed" grep -q '^Accuracy' stdout
 done
 
-# ---- numbers that are none
+# ---- values that are not numbers
 make specials --count 64 --height 12 --width 12 --statistics --specials
 refuses "NaN in the data" 1 "at the first step (epoch 1, learning rate;specials holds NaN" --data specials "${small[@]}"
 refuses "a loss that explodes" 1 "the training loss became;step;epoch;learning rate;lower --lr (it is 1e+06)" --data tiny "${small[@]}" --lr 1e6 --warmup 0 --weight-decay 10 --epochs 100

@@ -1,6 +1,6 @@
 #!/bin/bash
-# fftrain on a GPU that is simulated (fftrain_sim): whole runs against the CPU's, whatever the
-# placement, with and without recordings; and what the options refuse.
+# fftrain on a GPU that is simulated (fftrain_sim): whole runs against the CPU's, for every
+# placement, with and without recordings; and refused options.
 sim=${BUILD:-build}/tests/fftrain_sim fftrain=${BUILD:-build}/fftrain make_set=${BUILD:-build}/tests/make_set
 python=${PYTHON:-/usr/bin/python3}
 scratch=$(mktemp -d)
@@ -13,7 +13,7 @@ check() {
     local name=$1; shift
     if "$@" >log 2>&1; then ok "$name"; else not_ok "$name"; sed 's/^/# /' log; fi
 }
-# refuses NAME CODE PATTERN PROGRAM ARGUMENT...: one sentence on stderr that holds the pattern
+# refuses NAME CODE PATTERN PROGRAM ARGUMENT...: one message on stderr that holds the pattern
 refuses() {
     local name=$1 code=$2 pattern=$3; shift 3
     "$@" >stdout 2>stderr
@@ -65,7 +65,7 @@ check "a last, smaller batch on the CPU" train cpu.keep --device cpu --last-batc
 check "a last, smaller batch on the GPU" train f32.keep --device cuda --precision f32 --last-batch keep
 check "a last, smaller batch is the CPU's" same 1e-5 cpu.keep f32.keep
 
-# ---- the warm-up before the clock leaves no trace
+# ---- warming up before the clock has no lasting effect
 cat >warm.py <<'PYTHON'
 # warm.py LOG warm|cold: the end's three times
 import json, sys
@@ -110,7 +110,7 @@ check "--diagnose on a GPU" bash -c "'$sim' ${common[*]} --device cuda --diagnos
 check "auto without a GPU trains on the CPU and says why" \
     bash -c "'$fftrain' ${common[*]} --device auto --dry-run | grep -qE '^compute +(cpu; no GPU: .+|cuda)'"
 
-# ---- choosing engines: the plain library "times" each convolution, and folds cost it nothing
+# ---- choosing engines: the plain library "times" each convolution, and fusing norms costs nothing
 # engines NAME ARGUMENT...: convolutions and how many were timed, of a step of ResNet-18
 "$make_set" two --splits train --count 2 --height 8 --width 8 --statistics >log || exit 1
 engines() {
@@ -129,8 +129,8 @@ refuses "a time below 0" 2 "--tune" "$sim" "${common[@]}" --device cuda --tune -
 check "what libraries have to say is told once" \
     bash -c "FF_SIM_NOTES=\$'one\ntwo\none\n' '$sim' ${common[*]} --device cuda --epochs 1 >notes.out && [ \"\$(grep -c '^note: ' notes.out)\" = 2 ] && grep -qx 'note: two' notes.out"
 
-# ---- memory: counted before any is taken
-# memory KIB ARGUMENT...: a run of a GPU with so much; what it took is left in $times and $most
+# ---- memory: counted before any is allocated
+# memory KIB ARGUMENT...: a run on a GPU with this much; sets $times and $most to what it allocated
 memory() {
     FF_SIM_MEMORY=$1 "$sim" "${@:2}" >stdout 2>stderr
     local code=$?
@@ -149,7 +149,7 @@ for name in "resident f16" "stream f32" "host f16"; do
     memory 1000000 "${run[@]}"
     check "$name: a run takes what that says: ${needs:-nothing}" \
         awk -v most="$most" -v needs="$needs" 'BEGIN { split(needs, n); exit !(sprintf("%.1f", most / (n[2] == "MiB" ? 1024 : 1)) == n[1]) }'
-    [ "$how" = resident ] && continue # it wants 40 MiB for the upload besides
+    [ "$how" = resident ] && continue # it also needs 40 MiB for the upload
     exact=$most
     memory $((exact - 1)) "${run[@]}" --quiet
     check "$name: with a KiB less than $exact it is refused before it takes any" test $? -eq 1 -a "$times" = 0
@@ -175,8 +175,8 @@ check "the batch that it names fits: ${batch:-?}" "$sim" "${wide[@]}" --placemen
 
 # ---- updates whose gradients f16 cannot hold; 6 steps an epoch
 cat >skipped.py <<'PYTHON'
-# skipped.py LOG SCALE SKIPPED...: the last scale, and each epoch's skipped updates; without them
-# a scale that moves: each skipped update has halved it
+# skipped.py LOG SCALE SKIPPED...: the last scale, and each epoch's skipped updates; without them a
+# dynamic scale: each skipped update has halved it
 import json, sys
 lines = [json.loads(line) for line in open(sys.argv[1])]
 epochs = [line for line in lines if line["event"] == "epoch"]
@@ -199,7 +199,7 @@ check "and told at the end" \
 
 check "and beneath each epoch's line" test "$(grep -cE '^ +6 updates skipped$' huge.out)" -eq 2
 
-# ---- what NVML tells of the GPU: of cuda:0, for the fake one knows no other
+# ---- NVML's readings of the GPU: of cuda:0, the only one that the fake knows
 cat >nvml.py <<'PYTHON'
 # nvml.py LOG there|absent
 import json, sys
@@ -225,7 +225,7 @@ check "with an NVML that is no library" env LD_LIBRARY_PATH=nvml bash -c "$(decl
 check "no readings of it" "$python" nvml.py nvml.2 absent
 check "NVML or not: the same bits" same 0 nvml.0 nvml.2
 
-# ---- ranges for profilers: one a step
+# ---- ranges for profilers: one per step
 check "every range that is pushed is popped" grep -qx 'ranges: 12 pushed, 12 popped, 0 of them without a push' nvml.0.err
 unset FF_SIM_RANGES
 

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
-"""Folders as people have them, and the same in archives: names of splits, lists of labels, what is
-left out and counted, options that a source has no use for, and hints whose commands are run."""
+"""Folders as people have them, and the same in archives: names of splits, lists of labels, what is left out
+and counted, options that do not apply to a source, and hints whose commands are run."""
 import json
 import os
 import random
@@ -34,7 +34,7 @@ def write(path, data):
 
 
 def make(root, files):
-    """files: names, or {name: bytes}; an image where none are given."""
+    """files: names, or {name: bytes}; images where no bytes are given."""
     shutil.rmtree(root, ignore_errors=True)
     os.makedirs(root)
     for name in files:
@@ -43,7 +43,7 @@ def make(root, files):
 
 
 def archives(root):
-    """The folder in a tar, beside the names of other tops, and in a zip."""
+    """The folder in a tar, under several top folders, and in a zip."""
     with tarfile.open(root + ".tar.gz", "w:gz") as tar:
         tar.add(root, "top/" + root)
     with tarfile.open(root + ".tar", "w") as tar:
@@ -124,7 +124,7 @@ is_("are train and val", splits(), ["train", "val"])
 shutil.copytree("web/valid", "web/val")
 not_packed("tars in val and valid", 2, ["the folders val and valid would both be the split val"], "web")
 
-# ---- a mixture, and the commands that the refusal names -------------------------------------------
+# ---- a mixture, and the commands in the refusal ---------------------------------------------------
 
 make("mixed", ["train/a/0.jpg", "train/b/0.jpg", "val/a/0.jpg", "val/b/0.jpg", "extra/0.jpg", "more/x/0.jpg"])
 for source in ["mixed"] + archives("mixed"):
@@ -146,7 +146,7 @@ for wanted, sentence in [("train=no", "mixed has no folder no"), ("train=train,t
                          ("a b=train", "is no name of a split"), ("train=", "has no folder"), ("", "names no split")]:
     not_packed("--splits '%s'" % wanted, 2, ["--splits: ", sentence], "mixed", "--splits", wanted)
 
-# ---- what nobody means, and files without a known ending ------------------------------------------
+# ---- unwanted files, and files without a known extension ------------------------------------------
 
 make("odd", {"a/0.jpg": None, "a/1.jfif": None, "a/2.jpe": None, "a/3.gif": image(rng, "GIF", "L"), "a/sub/4": image(rng, "PNG"),
              "b/5.webp": image(rng, "WEBP"), "b/6.dat": image(rng, "TIFF"), "b/7.x": image(rng, "BMP"), "b/8.pnm": image(rng, "PPM"),
@@ -249,7 +249,7 @@ is_("and packs the rest", items(out + "/val"), val[1:])
 
 
 def follow(name, source, *options):
-    """Runs the command that a refusal names."""
+    """Runs the command in a refusal."""
     shutil.rmtree(out, ignore_errors=True)
     said = ffpack(source, "-o", out, *FIXED, *options).stderr.decode()
     found = re.search(r": ffpack (.*)$", said.strip())

@@ -24,8 +24,8 @@ def resize(terminal, columns):
 
 
 def in_terminal(arguments, widths, seconds, term="xterm", **environment):
-    """What the program writes to a terminal that takes each width in turn, after a share of the
-    seconds: a text for each width."""
+    """The program's output on a terminal that takes each width in turn, after a share of the seconds: a text
+    for each width."""
     ours, theirs = pty.openpty()
     resize(ours, widths[0])
     program = subprocess.Popen(
@@ -37,7 +37,7 @@ def in_terminal(arguments, widths, seconds, term="xterm", **environment):
     while True:
         try:
             bytes_ = os.read(ours, 65536)
-        except OSError:  # nobody writes any more
+        except OSError:  # no writer is left
             break
         if not bytes_:
             break
@@ -56,9 +56,9 @@ def columns(text):
 
 
 def lines_of(text):
-    """The lines that stood there one after another, each written over the last one."""
+    """The lines shown one after another, each over the previous one."""
     assert "\n" not in text, text
-    assert not re.search("\x1b(?!\\[K)", text), text  # no colours, no moves
+    assert not re.search("\x1b(?!\\[K)", text), text  # no colours, no cursor movements
     shown = text.replace("\x1b[K", "").split("\r")
     return [line for line in shown if line]
 

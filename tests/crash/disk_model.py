@@ -1,9 +1,9 @@
-"""A disk that loses what was not synced: replays a record of tests/shims/crash.c and gives every
-state that a crash may leave.
+"""A disk that loses what was not synced: replays a record of tests/shims/crash.c and yields every state that a
+crash may leave.
 
-A file's bytes last once it was fsynced; a name (create, rename, remove) once its folder was. What was
-not synced may or may not be there: so a crash leaves the synced state, with any of the pending names
-applied or not, and files that hold only their synced bytes (a size of 0 where there are none)."""
+A file's bytes are safe once it was fsynced; a name (create, rename, remove) once its folder was. What was
+not synced may or may not survive: so a crash leaves the synced state, with any of the pending names applied
+or not, and files that hold only their synced bytes (a size of 0 where there are none)."""
 import struct
 
 
@@ -35,9 +35,9 @@ class Disk:
         self.root_path = root
         self.root = Node(True)
         self.pending = []  # [changes]: each a list of (folder, name, node or None), applied together
-        self.touched = {}  # what has to last: path of a commit -> the operation that acted on it
+        self.touched = {}  # what must survive: path of a commit -> the operation that acted on it
         self.commits = []  # nodes renamed from a .tmp, not yet acted upon
-        self.promised = []  # nodes that must be there after a crash
+        self.promised = []  # nodes that must exist after a crash
 
     def parts(self, path):
         assert path == self.root_path or path.startswith(self.root_path + "/"), path

@@ -16,7 +16,7 @@ FFPACK, FFINSPECT = f"{tap.BUILD}/ffpack", f"{tap.BUILD}/ffinspect"
 
 
 def flip_in_copy(job):
-    """Flips bits one by one in an own copy of the set; returns those that were not found."""
+    """Flips bits one by one in its own copy of the set; returns those that were not found."""
     out, flips, seed, work = job
     copy = tempfile.mkdtemp(dir=work) + "/set"
     shutil.copytree(out, copy)

@@ -1,7 +1,7 @@
-"""Kills ffpack at every write, fsync and rename of a tiny run, and replays each record on a disk that
-loses what was not synced. Each state must be: no set, a whole set, or one that the same command
-completes to the same bytes; a shard that was committed stays; after exit 0 the set is there. Then
-each fsync is taken out of the record in turn, and the same check must find a wrong state. TAP."""
+"""Kills ffpack at every write, fsync and rename of a tiny run, and replays each record on a disk that loses
+what was not synced. Each state must be: no set, a whole set, or one that the same command completes to the
+same bytes; a shard that was committed stays; after exit 0 the set is there. Then each fsync is removed from
+the record in turn, and the same check must find a wrong state. TAP."""
 import hashlib
 import os
 import random
@@ -81,7 +81,7 @@ class Scenario:
         return result, read_trace(trace)
 
     def judge(self, root, finished):
-        """None where the state below root is right, else why not."""
+        """None where the state below root is correct, else what is wrong."""
         out = f"{root}/out"
         if os.path.exists(out):
             found = files_of(out)
@@ -108,7 +108,7 @@ class Scenario:
         return None
 
     def synced_before(self, name):
-        """Whether a file that was there before the command lasts."""
+        """Whether a file from before the command is synced."""
         return True
 
     def judge_tree(self, tree, finished):
@@ -139,7 +139,7 @@ class Scenario:
         return disk
 
     def replay(self, root, operations, left_out=None, all_points=True, finished=True):
-        """The first wrong state as a sentence, or None; and how many states were judged."""
+        """The first wrong state as a message, or None; and how many states were judged."""
         disk, states = self.disk_before(root), 0
         for number, operation in enumerate(operations):
             if number == left_out:
@@ -195,8 +195,8 @@ class Scenario:
 
 
 class Merge(Scenario):
-    """Parts that lie beside OUT, copied there a moment ago: their bytes are not on the disk yet. What a
-    crash leaves of them is copied again before the same command."""
+    """Parts beside OUT that have just been copied: their bytes are not on the disk yet. They are copied again
+    before the same command is repeated."""
 
     def command(self, root):
         return [FFPACK, "merge", f"{root}/out", f"{root}/part2", f"{root}/part1"] + self.options
@@ -213,7 +213,7 @@ class Merge(Scenario):
 
 
 class Append(Scenario):
-    """OUT is there: each split is as it was, perhaps with shards that no index names, or as it will be."""
+    """OUT exists: each split is as before, perhaps with shards that no index names, or as after the append."""
 
     def command(self, root):
         return [FFPACK, "append", f"{root}/out", self.source, "--jobs", "1"] + self.options
@@ -257,7 +257,7 @@ def main():
 
     Scenario("new set", source, lambda root: None, options).test()
     Scenario("zstd", source, lambda root: None, options + ["--compress", "zstd"]).test()
-    # Two shards of train: their order counts when they are completed.
+    # Two shards of train: they must be completed in order.
     longer = f"{work}/longer"
     make_source(longer, 12)
     raw = options + ["--dtype", "u8"]

@@ -1,8 +1,8 @@
 #!/usr/bin/python3
 """Every allocation and every call to the system that ffpack makes, failed one at a time
-(tests/shims/faults.c): it ends with one sentence and an honest exit code, OUT is absent or whole, and
-the same command then gives the bytes of a run that was never disturbed. Transfers cut short or
-interrupted change nothing. FF_FAULTS=all tries every point, else every few, from a random one on; FF_CASES=append,repair only
+(tests/shims/faults.c): it ends with one message and the right exit code, OUT is absent or whole, and the
+same command then gives the bytes of an undisturbed run. Transfers cut short or interrupted change nothing.
+FF_FAULTS=all tries every point, otherwise every nth, from a random one on; FF_CASES=append,repair only
 these cases."""
 import concurrent.futures
 import errno
@@ -53,7 +53,7 @@ def run(arguments, **fault):
     return done.returncode, done.stderr.decode(errors="replace")
 
 
-# ---- sources, as small as they come --------------------------------------------------------------
+# ---- sources, as small as possible ---------------------------------------------------------------
 
 values = numpy.random.RandomState(1).randint(0, 256, (4, 20, 17, 3), dtype=numpy.uint8)
 for i, name in enumerate(["a/1.jpg", "a/2.png", "b/1.png", "b/x.jpg"]):
@@ -129,7 +129,7 @@ def points(total, each):
 
 
 class Pack:
-    """A set that was not there."""
+    """A new set."""
 
     def __init__(self, name, arguments):
         self.name, self.arguments = name, arguments
@@ -142,26 +142,26 @@ class Pack:
 
     def wrong_after(self, out, said, wanted):
         """What is wrong after a command that failed."""
-        if os.path.exists(out):  # all that can fail after the last rename is the sync that makes it last
+        if os.path.exists(out):  # only the sync can fail after the last rename
             return None if files_of(out) == wanted and "the folder" in said else "OUT is there"
         left = [name for name in os.listdir(os.path.dirname(out)) if name not in ("out.partial", "out.skipped.tsv")]
         return "left %s" % left if left else None
 
     def is_done(self, out, wanted):
-        """Whether nothing is left to do, so that the same command would be refused."""
+        """Whether the work is complete, so that the same command would be refused."""
         return os.path.exists(out)
 
 
 class Merge(Pack):
-    """Parts that become a set; they stay as they are."""
+    """Parts that become a set; they stay unchanged."""
 
     def command(self, out):
         return ["merge", out, *self.arguments]
 
 
 class Change(Pack):
-    """A command that changes the set `base`: after a failure it is whole, with its old index or its
-    new one (repair: with or without one), and no shard is another."""
+    """A command that changes the set `base`: after a failure it is whole, with its old index or its new one
+    (repair: with or without one), and its shards are unchanged."""
 
     def __init__(self, name, arguments, base, lose=None):
         Pack.__init__(self, name, arguments)

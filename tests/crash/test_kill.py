@@ -1,6 +1,6 @@
-"""Runs of ffpack killed with -9 at random instants: each leaves nothing, a whole set, or one that
-the same command completes to the same bytes; the list of items left out too. TAP.
-Environment: FF_KILLS (200; the archive's share is a third)."""
+"""Runs of ffpack killed with -9 at random instants: each leaves nothing, a whole set, or one that the same
+command completes to the same bytes; and so is the list of skipped items. TAP. Environment: FF_KILLS (200;
+the archive's share is a third)."""
 import io
 import os
 import random
@@ -31,7 +31,7 @@ def make_source(path, count):
 
 
 def make_archive(path, count):
-    """A .tar.gz of images, stored in another order than that of their numbers; some are broken."""
+    """A .tar.gz of images, stored in another order than their numbers; some are broken."""
     try:
         import numpy
         from PIL import Image
@@ -82,7 +82,7 @@ def kill(name, place, arguments, kills, left_out=0):
                 path.endswith((".ffs", ".pending")) for path in files_of(f"{out}.partial"))
             part += shards
             nothing += not shards
-            if run % 3 == 0:  # killed once more on the way
+            if run % 3 == 0:  # killed once more while it continues
                 run_killed(command, drawn.uniform(0, seconds))
             if not os.path.exists(out):
                 again = subprocess.run(command, capture_output=True, text=True)

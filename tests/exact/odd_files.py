@@ -96,7 +96,7 @@ def pngs():
 
 
 def with_chunk(data, chunk_data, last=False):
-    """A chunk in front of the pixels, or after them."""
+    """A chunk before the pixels, or after them."""
     at = data.index(b"IEND" if last else b"IDAT") - 4
     return data[:at] + chunk_data + data[at:]
 
@@ -165,8 +165,8 @@ def sized_jpegs(Image):
 
 
 def with_sampling(data, sampling):
-    """The same blocks under another sampling of the first component: another picture, but valid
-    where the sizes give as many blocks."""
+    """The same blocks under another sampling of the first component: another image, but valid where the sizes
+    give as many blocks."""
     at = next(i for i in range(len(data)) if data[i] == 0xFF and data[i + 1] in (0xC0, 0xC2))
     return data[: at + 11] + bytes([sampling]) + data[at + 12 :]
 

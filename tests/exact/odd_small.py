@@ -44,7 +44,7 @@ def ramp(entries, entry_bytes=4):
 
 
 def bmp_runs(width, height, four, seed):
-    """Run lengths of every sort: runs, literals, ends of rows, jumps."""
+    """Run lengths of every kind: runs, literals, ends of rows, jumps."""
     rng = random.Random(repr((width, height, four, seed)))
     out = b""
     for y in range(height):
@@ -149,7 +149,7 @@ def ppms():
 # ---- GIF -----------------------------------------------------------------------------------------
 
 def lzw(indexes, bits, clear_often=False):
-    """GIF codes of the indexes; a full table stays as it is, or is cleared."""
+    """GIF codes of the indexes; a full table stays unchanged, or is cleared."""
     clear, end = 1 << bits, (1 << bits) + 1
     out, filled, used = bytearray(), 0, 0
 

@@ -52,7 +52,7 @@ PACK = {1: lambda d: d, 8: zlib.compress, 32946: zlib.compress, 32773: packbits}
 
 def tiff(width, height, photometric, sample_format, bits, extra, order="<", fill=1, compression=1, rows=None, tile=None,
          planar=1, big=False, more=None, data=None):
-    """Noise in the given layout, or `data` a block; `more` tags replace others, or with None take them away."""
+    """Noise in the given layout, or `data` a block; `more` tags replace others, or with None remove them."""
     rng = random.Random(repr((width, height, photometric, sample_format, bits, extra)))
     planes = len(bits) if planar == 2 else 1
     depth = sum(bits) // planes
@@ -163,7 +163,7 @@ def rare():
 
 
 def packed_by_libtiff(Image):
-    """Through Pillow's own writer: LZW, JPEG, group 3 and 4, and the rest that libtiff has."""
+    """Through Pillow's own writer: LZW, JPEG, group 3 and 4, and libtiff's other kinds."""
     for width, height in SIZES + ((100, 90),):
         for mode in ("1", "L", "P", "RGB", "RGBA", "CMYK", "LA", "I;16", "I", "F"):
             image = Image.new(mode, (width, height)) if mode in ("I", "F", "I;16") else picture(Image, "L", width, height)

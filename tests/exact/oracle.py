@@ -1,5 +1,5 @@
-"""Pillow and torchvision as the oracle of the exactness tests: what our program makes of files, what they
-make of them, and TAP lines about the difference. A test without them is skipped when this is imported.
+"""Pillow and torchvision as the oracle of the exactness tests: our program's results, theirs, and TAP lines
+about the differences. A test without them is skipped when this is imported.
 
 Environment: BUILD; FF_SHARED_DATA (default ../shared/data beside the repository)."""
 import inspect
@@ -37,12 +37,12 @@ INTERPOLATION = {
     "bilinear": transforms.InterpolationMode.BILINEAR,
     "bicubic": transforms.InterpolationMode.BICUBIC,
 }
-# Where Pillow's versions differ, the newer one is followed (README.md): an older oracle is told so.
+# Where Pillow's versions differ, the newer one is followed (README.md): an older oracle is adapted.
 OLD = int(PIL.__version__.split(".")[0]) < 10
 
 
 def run(files, **options):
-    """[(bytes, shape) or an error's sentence] of each file."""
+    """[(bytes, shape) or an error's message] of each file."""
     arguments = [PROGRAM]
     for name, value in options.items():
         arguments.append("--" + name.replace("_", "-") + ("" if value is True else "=%s" % value))
@@ -87,7 +87,7 @@ def palette_colors(image):
 
 
 def blacken(image, colors):
-    """What lies beyond a short palette is black; before Pillow 10 it was a grey."""
+    """Entries beyond a short palette are black; before Pillow 10 they were grey."""
     image.load()
     if colors is not None and image.mode == "P":
         image.putpalette(image.im.getpalette("RGB", "RGB")[: 3 * colors].ljust(768, b"\0"))
@@ -266,7 +266,7 @@ def agree(name, files, refused=0, exif=False, modes=("rgb", "gray", "native"), a
           errs=lambda name: False):
     """Every file as Pillow has it, in every mode; `refused` of them Pillow and we refuse, and only we those
     whose name is `allowed`. What this version of Pillow is known to do wrong, it must still do wrong: files
-    whose name `errs`, of which a test gives the right values. files: [(name, bytes)]."""
+    whose name `errs`; tests give their correct values. files: [(name, bytes)]."""
     options = {"exif": True} if exif else {}
     for mode in modes:
         wrong, both, values = [], 0, 0
@@ -301,7 +301,8 @@ def agree(name, files, refused=0, exif=False, modes=("rgb", "gray", "native"), a
 
 
 def have(name, files):
-    """Files whose pixels are known, [(name, bytes, [(r, g, b) of each pixel])]: for what some Pillow does wrong."""
+    """Files whose pixels are known, [(name, bytes, [(r, g, b) of each pixel])]: for what some versions of
+    Pillow do wrong."""
     for (file_name, _, want), got in zip(files, run([data for _, data, _ in files], mode="rgb", dtype="u8", layout="hwc")):
         want = bytes(value for pixel in want for value in pixel)
         good = not isinstance(got, str) and got[0] == want

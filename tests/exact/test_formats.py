@@ -1,4 +1,4 @@
-"""WebP, GIF, BMP and PPM against Pillow: equal pixels of odd files, whole, cut and damaged.
+"""WebP, GIF, BMP and PPM against Pillow: equal pixels for odd files, whole, cut and damaged.
 
 Prints TAP. Environment: BUILD; FF_SHARED_DATA (default ../shared/data beside the repository)."""
 import io
@@ -14,7 +14,7 @@ def cuts(data, step=1):
 
 
 def damaged(name, files, step=1, flipped=150, start=2, **strictness):
-    """Each file cut at many places and with flipped bits, with and without leave to be cut off."""
+    """Each file cut at many places and with flipped bits, with and without --allow-truncated."""
     for truncated in (False, True):
         cut = [part for _, data in files for part in cuts(data, step)]
         damage("%s cut off, allowed %d" % (name, truncated), cut, truncated=truncated, **strictness)

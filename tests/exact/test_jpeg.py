@@ -1,4 +1,4 @@
-"""Damaged JPEGs against Pillow: the same ones refused, the same pixels of the others.
+"""Damaged JPEGs against Pillow: the same ones are refused, the others have the same pixels.
 
 Prints TAP. Environment: BUILD; FF_SHARED_DATA (default ../shared/data beside the repository)."""
 import io
@@ -48,7 +48,7 @@ def overwritten(data, how_many, seed):
 
 
 def without_segments(data, how_many, seed):
-    """Bytes between restart markers missing, or there twice."""
+    """Bytes between restart markers missing, or repeated."""
     rng = random.Random(seed)
     start = scan_data(data)
     for i in range(how_many):
@@ -74,7 +74,7 @@ def header(sentence):
 
 
 def without_end():
-    """Complete but for the end marker: Pillow reads those whose last row has come out by then."""
+    """Complete except for the end marker: Pillow reads those whose last row has come out by then."""
     rng = random.Random(5)
     for i in range(200):
         mode, width, height = ("RGB", "L", "RGB", "CMYK")[i % 4], rng.randrange(1, 60), rng.randrange(1, 60)

@@ -50,7 +50,7 @@ def our_boxes(spec, cases, kind="boxes"):
 
 
 def their_box(height, width, scale, ratio, words, erase=False):
-    """get_params in f64, with every draw answered from `words`: a try takes four."""
+    """get_params in f64, with every draw taken from `words`: a try takes four."""
     calls = {"uniform": 0, "integer": 0}
 
     def uniform_(self, low, high):
@@ -89,7 +89,7 @@ def boxes():
         for case, (found, words) in zip(cases, our_boxes(spec, cases)):
             wanted = their_box(case[3], case[4], scale, ratio, words)
             kinds[found[2] < case[3] or found[3] < case[4]] += 1
-            # Of a side that rounds to 0 torchvision makes an empty crop, which it cannot resize.
+            # If a side rounds to 0, torchvision makes an empty crop, which it cannot resize.
             wanted = tuple(wanted[:2]) + (max(wanted[2], 1), max(wanted[3], 1))
             if min(wanted[2:]) == 1 and wanted[2:] == found[2:]:
                 continue
@@ -118,7 +118,7 @@ def erasings():
 
 
 def distance(ours, theirs):
-    """Kolmogorov and Smirnov's: the largest difference of two empirical distributions."""
+    """Kolmogorov and Smirnov's: the largest difference between two empirical distributions."""
     ours, theirs = numpy.sort(ours), numpy.sort(theirs)
     at = numpy.concatenate([ours, theirs])
     return numpy.abs(numpy.searchsorted(ours, at, "right") / len(ours) -

@@ -1,4 +1,5 @@
-"""TIFF against Pillow: equal pixels of every layout, in strips, tiles and planes, packed or not; cut and damaged.
+"""TIFF against Pillow: equal pixels for every layout, in strips, tiles and planes, packed or not; cut and
+damaged.
 
 Prints TAP. Environment: BUILD."""
 import os
@@ -11,7 +12,7 @@ import odd_tiff
 
 
 def quietly(make):
-    """What `make` returns, without what libtiff says on stderr inside Pillow."""
+    """What `make` returns, without libtiff's output on stderr inside Pillow."""
     sys.stderr.flush()
     kept, null = os.dup(2), os.open(os.devnull, os.O_WRONLY)
     os.dup2(null, 2)
@@ -40,7 +41,7 @@ def errs(name):
 
 
 def known():
-    """What one of the versions gets wrong, and short palettes."""
+    """Files that one of the versions reads wrong, and short palettes."""
     signed = struct.pack(">5h", 0, 100, 255, 300, -5)
     ink = struct.pack(">8H", 0, 0x4000, 0xFF00, 0, 0xFFFF, 0, 0, 0x80FF)
     planes = (bytes([1, 2]), bytes([3, 4]), bytes([5, 6]), bytes([9, 9]))
@@ -76,15 +77,15 @@ def damaged(files):
         for i, data in enumerate(files):
             name = "tiff %d, allowed %d" % (i, truncated)
             cut = [data[:n] for n in range(0, len(data), 1 if len(data) < 900 else 7)]
-            # What libtiff makes of a directory that is cut off is its own; so is much of what is damaged: where it
-            # fills a strip in part, Pillow shows what lay in memory.
+            # libtiff's results for a truncated directory, and for much damaged data, are undefined: where it
+            # fills a strip in part, Pillow shows uninitialized memory.
             damage(name + ", cut off", cut, truncated=truncated, allowed=lambda sentence: "TIFF" in sentence, most=8)
             damage(name + ", with flipped bits", list(flips(data, 2, 100, i)), truncated=truncated,
                    allowed=lambda sentence: "TIFF" in sentence, most=15, undefined=2 if i in (1, 6) else 0)
 
 
 def sentences():
-    """What is said of what is refused: libtiff's last word, since before it come things that it goes on after."""
+    """The message for a refused file: libtiff's last one, because it continues after earlier ones."""
     grey = (9, 8, 1, (1,), (8,), ())
     packed = odd_tiff.tiff(*grey, compression=8, more={279: (4, [1 << 28])})
     for name, data, start in (

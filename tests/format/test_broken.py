@@ -1,5 +1,5 @@
-"""Broken sets (tests/broken): every program answers with one sentence and the documented exit code,
-asks for little memory, and never crashes; both readers find each of them. The sentence is the one of
+"""Broken sets (tests/broken): every program answers with one message and the documented exit code, needs
+little memory, and never crashes; both readers find each of them. The message is the one of
 tests/broken/sentences.tsv, so that each set is refused for what is wrong with it, and as early."""
 import os
 import sys
@@ -12,7 +12,7 @@ BROKEN = os.path.join(tap.ROOT, "tests", "broken")
 
 
 def judge(done, name, must_fail):
-    """What is wrong with how a program ended; None where nothing is."""
+    """What is wrong with a program's end; None where nothing is."""
     text = done.stderr.decode(errors="replace")
     if done.returncode < 0 or "Sanitizer" in text or "runtime error" in text:
         return "%s crashed (%d): %s" % (name, done.returncode, text)
@@ -58,14 +58,15 @@ def main():
     reader = tap.second_reader()
     sys.path.insert(0, BROKEN)
     import make
-    # A line each: the set, what reading it says (nothing where it can be read), what verifying it says.
+    # A line each: the set, the message of reading it (empty where it can be read), the message of verifying
+    # it.
     with open(os.path.join(BROKEN, "sentences.tsv"), encoding="utf-8") as lines:
         sentences = {name: told for name, *told in (line.rstrip("\n").split("\t") for line in lines)}
     for name in sorted(make.CASES):
         problem = check(reader, os.path.join(BROKEN, name), sentences.pop(name, None))
         tap.ok(not problem, "broken set %s is refused" % name, problem)
     tap.ok(not sentences, "tests/broken/sentences.tsv names no other set", sentences)
-    # The committed files are what the script derives (but for zstd's own choices).
+    # The committed files are those that the script derives (except for zstd's own choices).
     different = []
     for name, files in make.build().items():
         if name.startswith("frame-"):

@@ -1,4 +1,4 @@
-"""Golden sets of every released format version: today's readers read them as they were, and today's
+"""Golden sets of every released format version: the current readers read the same content, and the current
 writer still writes the same bytes."""
 import io
 import json

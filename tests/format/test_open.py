@@ -1,5 +1,5 @@
-"""Opening a set of very many samples: quick, in little memory, and without looking at every shard; a
-shard that is gone is named when it is touched. The set is made of holes (tests/programs/make_huge.c)."""
+"""Opening a set of very many samples: fast, in little memory, and without opening every shard; a missing shard
+is named when it is used. The set's files are sparse (tests/programs/make_huge.c)."""
 import json
 import os
 import shutil
@@ -19,7 +19,7 @@ def main():
     tap.ok(made.returncode == 0, "300,000 samples in 3,000 shards are made", made.stderr.decode())
     shards = sorted(name for name in os.listdir(folder) if name.endswith(".ffs"))
     tap.ok(len(shards) > 2000, "there are many shards", len(shards))
-    # A loaded machine may disturb one of them, not all.
+    # A loaded machine may disturb one run, not all.
     runs = [tap.run([tap.program("bench_open"), folder, "3"]) for _ in range(5)]
     results = [json.loads(done.stdout) for done in runs if done.returncode == 0]
     tap.ok(len(results) == 5, "it opens and an entry and a label are read", runs[0].stderr.decode())
@@ -30,7 +30,7 @@ def main():
         tap.ok(best < 5, "in under 5 ms", "%.2f ms" % best)
         most = max(result["resident_kib"] for result in results)
         tap.ok(most < 10 << 10, "under 10 MiB stay resident", "%d KiB" % most)
-    # What opening does not look at is found when it is used. Every third shard is looked at, and the last.
+    # What opening does not check is found when it is used. Every third shard is tried, and the last.
     os.remove(os.path.join(folder, "shard-000001.ffs"))
     done = tap.run([tap.program("bench_open"), folder, "1"])
     tap.ok(done.returncode == 0, "a shard that is gone does not keep the others from being read", done.stderr.decode())

@@ -1,5 +1,5 @@
-"""The second reader (tests/second_reader.py) and ffpack's own agree on everything a set holds, on
-the index's every byte, and on what is broken."""
+"""The second reader (tests/second_reader.py) and ffpack's own agree on everything in a set, on every byte of
+the index, and on broken sets."""
 import io
 import json
 import os
@@ -84,7 +84,7 @@ def check_npy(reader, split, folder):
 
 
 def check_flips(reader, folder, arguments):
-    """Every one of some random bit flips makes the second reader refuse the set."""
+    """Each of some random bit flips makes the second reader refuse the set."""
     tap.run([tap.program("make_set"), folder] + arguments.split())
     rng, missed = random.Random(7), []
     files = sorted(os.listdir(folder))

@@ -1,7 +1,7 @@
 #!/bin/bash
 # The loss scale of cifar-speed on the real images it is for: at 128 f16 holds every gradient of the
-# first steps, whose gradients are the largest; at 65536, where a scale that moves begins, it does
-# not. All 200 steps: gradient_range SET. TAP.
+# first steps, whose gradients are the largest; at 65536, where a dynamic scale begins, it does not.
+# All 200 steps: gradient_range SET. TAP.
 set -u
 build=$(realpath "${BUILD:-build}")
 images=../shared/data/cifar10-jpeg.tar.zst

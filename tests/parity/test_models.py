@@ -144,7 +144,7 @@ def check_steps(name, make, side, batch, tolerance, compute, steps=1, **options)
             p.uniform_(0.5, 2)
         elif p.is_floating_point() and p.dim() == 1:
             p.add_(torch.randn(p.shape) * 0.1)
-        if "bn3.weight" in key: # rounding grows less through 16 quiet blocks than through loud ones
+        if "bn3.weight" in key: # rounding grows less through 16 blocks with small values than with large ones
             p.mul_(0.2)
     frozen = {key for key, p in net.named_parameters() if not p.requires_grad}
     images = torch.randn(steps, batch, 3, side, side)

@@ -1,5 +1,5 @@
 #!/bin/bash
-# The trainer's parity tests against oneDNN 3.x, which systems newer than Debian 12 carry: built
+# The trainer's parity tests against oneDNN 3.x, which systems newer than Debian 12 have: built
 # against the OpenMP build of PyPI's onednn-devel, and compiled against the newest headers. TAP.
 set -u
 scratch=$(mktemp -d) && trap 'rm -rf "$scratch"' EXIT

@@ -5,7 +5,7 @@ cd "$(dirname "$0")/../.." || exit 1
 scratch=$(mktemp -d) && trap 'rm -rf "$scratch"' EXIT
 number=0
 tool() { printf '#!/bin/sh\n%s\n' "${2:-exit 0}" >"$scratch/bin/$1"; chmod +x "$scratch/bin/$1"; }
-# lacks NAME TOOL: the sentence that names it, and nothing else is looked at
+# lacks NAME TOOL: the message that names it, and nothing else is looked at
 lacks() {
     number=$((number + 1))
     PATH=$scratch/bin tools/build/lint.sh >"$scratch/said" 2>&1

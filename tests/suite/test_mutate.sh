@@ -1,6 +1,7 @@
 #!/bin/bash
-# tests/mutate on a small tree of its own: a fault that is caught, one that hangs, a survivor, a stale entry, an
-# equivalent one, one that is called so and is caught, and one that does not compile. Prints TAP.
+# tests/mutate on a small tree: a fault that is caught, one that hangs, a survivor, a stale entry,
+# an equivalent one, one marked equivalent that is caught, and one that does not compile. Prints
+# TAP.
 set -u
 cd "$(dirname "$0")/../.."
 work=$(mktemp -d) && trap 'rm -rf "$work"' EXIT
@@ -39,7 +40,7 @@ equivalent='sum.c test_sum
 + int i = 1
 = adding nothing is no loss'
 number=0
-# try NAME EXIT TEXT LIST: a run over the list ends so and prints the text
+# try NAME EXIT TEXT LIST: a run over the list has this exit code and prints the text
 try() {
     printf '%s\n' "$4" >"$work"/tests/mutations/list.txt
     "$work"/tests/mutate --slack 2 >"$work"/out 2>&1

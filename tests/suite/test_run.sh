@@ -16,7 +16,7 @@ printf '%s\n' 'build/tests/%: tests/unit/%.c' '	mkdir -p build/tests && cp $< $@
     'script-programs:' '	echo built >>scripts.built' >"$scratch/Makefile"
 unit() { printf '#!/bin/sh\n%s\n' "$2" >"$scratch/tests/unit/test_$1.c"; }
 script() { printf '%s\n' "$2" >"$scratch/tests/some/test_$1"; }
-# gives NAME CODE LAST-LINE NAME-PART [PATTERN]: what a run says and how it ends
+# gives NAME CODE LAST-LINE NAME-PART [PATTERN]: a run's output and exit code
 gives() {
     "$scratch/tests/run" "$4" >"$scratch/said" 2>&1
     local code=$?
@@ -50,7 +50,7 @@ unit fails '/bin/printf "1..1\nnot ok 1 - test_a # SKIP no\n"; exit 1'
 gives "cmocka's failures" 1 "0 passed, 1 failed, 0 skipped" unit/test_fails
 gives "a name that no test has" 1 "tests/run: no test has a name with 'nosuch'" nosuch
 
-# What is run is made from today's sources.
+# Programs are rebuilt from the current sources.
 unit stale '/bin/printf "1..1\nok 1 - test_old\n"'
 "$scratch/tests/run" test_stale >"$scratch/said"
 unit stale '/bin/printf "1..1\nnot ok 1 - test_new\n"; exit 1'

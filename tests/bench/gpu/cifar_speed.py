@@ -1,16 +1,16 @@
-"""fftrain --recipe cifar-speed against cifar10-airbench's airbench94_muon, on the same images and card.
+"""fftrain --recipe cifar-speed against cifar10-airbench's airbench94_muon, on the same images and GPU.
 
     cifar_speed.py --fftrain build/fftrain --ffinspect build/ffinspect --data CIFAR --script airbench94_muon.py [--runs 50]
 
 CIFAR is packed once (ffpack cifar10-jpeg -o CIFAR --dtype u8). First a run of ours that fills the plan
-cache and --first runs, which no peer can hinder; then the peer is started, and runs alternate, ours and
-theirs, seeds 0, 1, ... Without --script there are ours alone. Ours is a process a run: its clocks are
-those that fftrain logs (warm: whitening, all training epochs with their augmentation, the final
-evaluation with views; cold: warming up too), and beside them the time from the start of the process
-to its end. Theirs is one compiled process; its start is reported once. The images go to the script in
-the order of ffpack's numbers, those in front that whitening looks at being the ones ours looks at.
-Every run is written to --out as it comes. Nothing begins that --seconds leave no time for.
-Exit code: 0 all of ours ran, 1 one failed, 3 nothing was measured."""
+cache and --first runs, undisturbed by a peer; then the peer is started, and runs alternate, ours and
+theirs, seeds 0, 1, ... Without --script there are ours alone. Ours is one process per run: its clocks are
+those that fftrain logs (warm: whitening, all training epochs with their augmentation, the final evaluation
+with views; cold: warming up too), and beside them the time from the start of the process to its end. Theirs
+is one compiled process; its start is reported once. The images go to the script in the order of ffpack's
+numbers, those in front that whitening looks at being the ones ours looks at. Every run is written to --out
+as it comes. Nothing begins that --seconds leave no time for. Exit code: 0 all of ours ran, 1 one failed, 3
+nothing was measured."""
 import argparse
 import json
 import os

@@ -1,5 +1,5 @@
-"""Processes that answer a line of input with a line of JSON, and can neither hang nor outlive their
-caller: every answer has a deadline, and each runs in a process group of its own, which is killed whole."""
+"""Processes that answer a line of input with a line of JSON, and neither hang nor outlive their caller: every
+answer has a deadline, and each runs in its own process group, which is killed as a whole."""
 import atexit
 import ctypes
 import json
@@ -89,7 +89,7 @@ class Server:
         return answer
 
     def fail(self, what):
-        """Ends it; the sentence has the last that it said on standard error."""
+        """Ends it; the message has the end of its standard error."""
         self.ended(0.1)
         self.said.seek(0)
         last = [line.strip() for line in self.said.read()[-4000:].splitlines() if line.strip()][-1:]
@@ -101,7 +101,7 @@ class Server:
             self.process.stdin.write(f"{line}\n")
             self.process.stdin.flush()
         except (OSError, ValueError):
-            pass  # it ended: the answer tells
+            pass  # it ended: the answer shows that
         answer = self._answer(seconds)
         for field in fields:
             if field not in answer:

@@ -1,14 +1,14 @@
-"""Training steps of ffpack and of PyTorch at its best, in alternating rounds on one card.
+"""Training steps of ffpack and of PyTorch at its best, in alternating rounds on one GPU.
 
     steps.py --ours build/gpu/serve_steps [--case resnet18:512] [--seconds 400] [--out FILE]
 
 A case is NET:BATCH[:SIDE] (images of 32 pixels, resnet50 of 224). Ours and theirs are servers
-(torch_steps.py says how they talk). First every case of ours alone, which no peer can hinder; then
-duels, the most telling first: rounds of STEPS steps each, ours, theirs, ours, ...; both are warm
-before. The first case comes first, in f16; "default" mode comes before max-autotune, which compiles
-longest. Each duel's row is printed and every round written to --out as it comes; no duel begins that
---seconds leave no time for. The last rows are PyTorch's best of each case and precision.
-Exit code: 0 all of ours were measured, 1 one of them failed, 3 nothing was measured."""
+(torch_steps.py says how they talk). First every case of ours alone, undisturbed by a peer; then duels, the
+most telling first: rounds of STEPS steps each, ours, theirs, ours, ...; both are warm before. The first
+case comes first, in f16; "default" mode comes before max-autotune, which compiles longest. Each duel's row
+is printed and every round written to --out as it comes; no duel begins that --seconds leave no time for.
+The last rows are PyTorch's best of each case and precision. Exit code: 0 all of ours were measured, 1 one
+of them failed, 3 nothing was measured."""
 import argparse
 import json
 import os
@@ -27,7 +27,7 @@ LEAST = 20  # seconds that a duel needs at the least
 
 
 def clocks():
-    """What the card says of itself, for the log; None where nobody can be asked."""
+    """The GPU's description for the log; None where there is none."""
     query = "name,driver_version,clocks.sm,clocks.mem,temperature.gpu,power.draw"
     try:
         return subprocess.run(["nvidia-smi", f"--query-gpu={query}", "--format=csv,noheader"], capture_output=True, text=True, timeout=20).stdout.strip()
@@ -66,11 +66,11 @@ class Bench:
     def common(self, case):
         net, batch, *side = case.split(":")
         side = side[0] if side else "224" if net == "resnet50" else "32"
-        few = ["--samples", "1024"] if int(side) > 64 else []  # more than a card's cache, quickly made
+        few = ["--samples", "1024"] if int(side) > 64 else []  # larger than a GPU's cache, and quickly made
         return [*few, "--net", net, "--batch", batch, "--side", side, "--classes", "1000" if int(side) > 64 else "10", "--device"]
 
     def our_server(self, case, precision):
-        """The one that is open, or another in its place."""
+        """The open one, or another in its place."""
         if self.open and self.open[0] == (case, precision):
             return self.open[1]
         self.close()
@@ -85,7 +85,7 @@ class Bench:
             self.open = None
 
     def alone(self, case, precision):
-        """Ours without a peer, so that no peer can hinder it."""
+        """Ours alone, undisturbed by a peer."""
         try:
             server = self.our_server(case, precision)
             times = [server.steps(self.options.steps, min(self.left(), self.options.patience)) for _ in range(self.options.rounds)]

@@ -2,11 +2,11 @@
 
     torch_steps.py --net resnet18 --batch 512 --precision f16 --how autocast --mode default
 
-A step = augmentation (flip, crop, cutout; compiled, on the device) + forward + backward + update, on
-data that lies on the device: channels-last, cudnn.benchmark, fused optimizer, torch.compile. Once it
-is warm it prints a line of JSON, {"ready": ..., "compile_seconds": s}; then for each line "N" on its
-input it makes N steps and prints their milliseconds as a line of JSON. An empty line or the end of
-input ends it. --device cpu makes everything but the speed testable without a card."""
+A step = augmentation (flip, crop, cutout; compiled, on the device) + forward + backward + update, on data
+in device memory: channels-last, cudnn.benchmark, fused optimizer, torch.compile. Once it is warm it prints
+a line of JSON, {"ready": ..., "compile_seconds": s}; then for each line "N" on its input it makes N steps
+and prints their milliseconds as a line of JSON. An empty line or the end of input ends it. --device cpu
+makes everything but the speed testable without a GPU."""
 import argparse
 import contextlib
 import json
@@ -121,7 +121,7 @@ def main():
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
-    answers, sys.stdout = sys.stdout, sys.stderr  # what others print is no answer
+    answers, sys.stdout = sys.stdout, sys.stderr  # others' output is not an answer
     began = time.perf_counter()
     steps = Steps(options)
     steps.run(options.warm_up)

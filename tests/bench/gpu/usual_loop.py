@@ -1,10 +1,10 @@
 """The loop that most people run: ImageFolder, RandomCrop, RandomHorizontalFlip, ToTensor, Normalize in a
-DataLoader, every sample in every epoch, then the copy to the card and an eager step.
+DataLoader, every sample in every epoch, then the copy to the GPU and an eager step.
 
     usual_loop.py --folder cifar10/train --net vgg16_bn [--workers 8] [--epochs 3]
 
-Prints a line of JSON an epoch: seconds, samples a second; the first epoch warms up. `--limit N` stops
-an epoch after N batches and scales, for a try without a card."""
+Prints a line of JSON an epoch: seconds, samples a second; the first epoch warms up. `--limit N` stops an
+epoch after N batches and scales, for a try without a GPU."""
 import argparse
 import json
 import time
