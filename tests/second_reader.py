@@ -2,7 +2,7 @@
 """A second reader of packed splits, written from format/FORMAT.md alone; it shares no code with the first.
 Plain Python with numpy, xxhash and zstandard. Written to be read, not to be fast.
 
-    second_reader.py SPLIT            checks every byte; one sentence and exit code 65 where wrong
+    second_reader.py SPLIT            checks every byte; one message and exit code 65 if invalid
     second_reader.py SPLIT --dump     the same, then prints JSON lines (as tests/programs/dump_set.c)
     second_reader.py SPLIT --npy FILE writes all tensors (n, ...) as stored; bf16 as u16
     second_reader.py SPLIT --shards   reads the shards alone, as if there were no index

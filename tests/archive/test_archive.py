@@ -147,7 +147,7 @@ with tarfile.open("bad.tar.gz", "w:gz") as tar:
 code, said = run("bad.tar.gz", "-o", "bad", *OPTIONS)
 ok(code == 65 and "b/0.png" in said, "a bad image in an archive is named", said)
 code, said = run("bad.tar.gz", "-o", "bad", "--on-error", "skip", *OPTIONS)
-ok(code == 0, "the same command with --on-error skip goes on", said)
+ok(code == 0, "the same command with --on-error skip continues", said)
 report = open("bad.skipped.tsv").read() if os.path.exists("bad.skipped.tsv") else ""
 ok("b/0.png" in report and len(report.splitlines()) == 1, "and lists it", report)
 ok(numpy.array_equal(npy("bad", "got.npy"), values), "and packs the rest")

@@ -159,6 +159,6 @@ for meta in ["meta.mat", "meta-uncompressed.mat"]:
         whole += code == 0
         if code not in (0, 65) or (code == 65 and len(said.splitlines()) != 1):
             crashed.append((trial, code, said))
-    ok(not crashed and whole < 250, "%s, broken in 300 ways: a sentence or the classes" % meta, crashed[:3])
+    ok(not crashed and whole < 250, "%s, broken in 300 ways: a message or the classes" % meta, crashed[:3])
 
 archives.finish()

@@ -121,7 +121,7 @@ ok(same(got.array, center_crop(images, 5).transpose(0, 2, 3, 1).copy("C")), "9 c
 flat = values("u1", (N, 8, 8, 2))
 numpy.save("two.npy", flat)
 got = pack("two.npy", "--dtype", "u8", "--resize", "8x8")[""]
-ok(same(got.array, flat.transpose(0, 3, 1, 2).copy("C")), "2 channels, resized to what they are")
+ok(same(got.array, flat.transpose(0, 3, 1, 2).copy("C")), "2 channels, resized to their own size")
 gray = values("u1", (N, 6, 6))
 numpy.save("gray.npy", gray)
 ok(same(pack("gray.npy", "--dtype", "u8", "--mode", "rgb")[""].array, numpy.stack([gray] * 3, 1)), "--mode rgb")
@@ -130,7 +130,7 @@ numpy.save("color.npy", color)
 wanted = ((color.astype(int) * (19595, 38470, 7471)).sum(3) + 0x8000 >> 16).astype(numpy.uint8)[:, None]
 ok(same(pack("color.npy", "--dtype", "u8", "--mode", "gray")[""].array, wanted), "--mode gray")
 got = pack("gray.npy", "--dtype", "f32", "--range", "0,1")[""]
-ok(same(got.array, gray.astype(f32)[:, None]) and got.transforms == ["to_tensor range=0,1"], "u8 with a --range of its own")
+ok(same(got.array, gray.astype(f32)[:, None]) and got.transforms == ["to_tensor range=0,1"], "u8 with its own --range")
 deep = (rng.standard_normal((N, 6, 6)) * 1000).astype("f4")
 numpy.save("deep32.npy", deep)
 ok(pack("deep32.npy", "--dtype", "f32")[""].transforms == [], "floats have no to_tensor line")
@@ -228,7 +228,7 @@ got = labels_of(numpy.array([0, 1, -1, 2, -1, 0]))
 ok(got.fields["label"].kind == "class" and got.labels["label"].tolist() == [0, 1, -1, 2, -1, 0], "-1 is unlabeled")
 numpy.savez("set.npz", x_train=small["train"], y_train=label["train"], x_test=small["test"])
 got = pack("set.npz", "--dtype", "u8")
-ok(got["test"].labels["label"].tolist() == [-1] * 4, "a split without labels beside one with classes")
+ok(got["test"].labels["label"].tolist() == [-1] * 4, "a split without labels next to one with classes")
 
 # ---- appending: classes are matched by name, sets without names stay so ----------------------------
 

@@ -115,7 +115,7 @@ ok(same(pack("Python2/cifar-10-batches-py/..", "--dtype", "f32", "--format", "ci
    "the folder around it")
 one = pack("Python2/cifar-10-batches-py/data_batch_2", "--dtype", "u8")[""]
 ok((one.array.reshape(COUNT, -1) == BATCHES["data_batch_2"][1]).all() and one.classes == NAMES
-   and one.keys[3] == "data_batch_2:3", "one pickle alone, with the names beside it")
+   and one.keys[3] == "data_batch_2:3", "one pickle alone, with the names next to it")
 os.makedirs("alone", exist_ok=True)
 os.link("protocol4/cifar-100-python/train", "alone/mine.pkl")
 one = pack("alone/mine.pkl", "--dtype", "u8")[""]
@@ -211,5 +211,5 @@ write("badmeta/data_batch_1", whole)
 write("badmeta/batches.meta", dump_python2({"label_names": ["a", 3]}))
 refuses("a class name that is a number", 65, ("batches.meta: a whole number among the class names",), "badmeta")
 write("badmeta/batches.meta", pickle.dumps(Evil(os.system, "touch owned"), protocol=2))
-refuses("an evil meta file", 65, ("batches.meta: its pickle at byte 2: imports posix.system",), "badmeta")
+refuses("a malicious meta file", 65, ("batches.meta: its pickle at byte 2: imports posix.system",), "badmeta")
 packed.finish()

@@ -46,7 +46,7 @@ says 'Not built, for what is MISSING above. As root: [a-z-]+ install (libjpeg[^ 
     ends '^Without root: conda create .* libjpeg-turbo libspng jansson; conda activate .*CPPFLAGS=.*LDFLAGS='
 result $? "the last lines are how to install exactly these, not make's"
 [ ! -e "$scratch/build/config.mk" ]
-result $? "nothing stays of it: a second make looks anew"
+result $? "nothing stays of it: a second make looks again"
 makes 2 DNNL=1 DNNL_ROOT=/nowhere CPPFLAGS=-Ddnnl_version=no_such_function && says 'oneDNN: MISSING \(.*, and DNNL=1 insists: libdnnl-dev' && ends 'conda-forge onednn;'
 result $? "DNNL=1 insists"
 makes 2 CUDA=1 CUDA_HOME=/nowhere CC="$scratch/some-cc" && says 'Not built'

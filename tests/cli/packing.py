@@ -104,7 +104,7 @@ def refuses(name, code, pieces, *arguments, out):
     if done.returncode != code:
         wrong.append("exit code %d, wanted %d" % (done.returncode, code))
     if said.count("\n") != 1 or not said.startswith("ffpack: ") or done.stdout:
-        wrong.append("not one sentence on stderr alone")
+        wrong.append("not one message on stderr alone")
     wrong += ["no '%s'" % piece for piece in pieces if piece not in said]
     left = [n for n in os.listdir(os.path.dirname(out)) if n.startswith(os.path.basename(out))]
     if left:

@@ -284,7 +284,7 @@ if "$PYTHON" -c 'import PIL, numpy' 2>/dev/null; then
     make halves --dtype f16 --layout hwc --statistics --count 60 --seed 3 --compress 1 --filter table --fields ''
     export FFPACK_PANGO=0 # the size of a line of text is known
     "$ffinspect" bytes --png bytes.png >/dev/null && "$ffinspect" halves --png halves.png >/dev/null && "$ffinspect" bytes --npy bytes.npy >/dev/null
-    python "a sheet's pictures are the samples, enlarged, and denormalized to the same bytes" <<'PYTHON'
+    python "a sheet's images are the samples, enlarged, and denormalized to the same bytes" <<'PYTHON'
 import numpy
 from PIL import Image
 sheet, halves = (numpy.asarray(Image.open(name).convert("RGB")) for name in ("bytes.png", "halves.png"))
@@ -304,7 +304,7 @@ for i in range(32):
 PYTHON
     unset FFPACK_PANGO
 else
-    skip "a sheet's pictures are the samples" "python3-pil or python3-numpy is not here"
+    skip "a sheet's images are the samples" "python3-pil or python3-numpy is not here"
 fi
 
 # ---- --bench
@@ -332,7 +332,7 @@ file = open(sys.argv[1], "r+b"); file.seek(int(sys.argv[2])); byte = file.read(1
 file.seek(int(sys.argv[2])); file.write(bytes([byte ^ 4]))' "$1" "$2"
 }
 cp -r both bad && flip bad/train/shard-000000.ffs 5000
-expect "--verify names the flipped sample, and goes on" 65 '^problem: bad/train/shard-000000.ffs: offset 4096: ' bad --verify
+expect "--verify names the flipped sample, and continues" 65 '^problem: bad/train/shard-000000.ffs: offset 4096: ' bad --verify
 grep -q '^bad/test: verified' out && grep -q '^ffinspect: bad/train: 1 problem' err; result $? "... to the other split"
 "$ffinspect" bad --verify --json >bad.json 2>err; [ $? -eq 65 ]; result $? "--verify --json: exit 65"
 python "... and lists the problem" <<'PYTHON'
@@ -364,7 +364,7 @@ for length in 0 4096 100000; do
 done
 cp -r both last && flip last/test/shard-000000.ffs 5000
 expect "--verify of a set whose last split alone is broken" 65 '^problem: last/test/shard-000000.ffs: offset 4096: ' last --verify
-grep -q '^last/train: verified' out && grep -q '^ffinspect: last/test: 1 problem' err; result $? "... and its sentence is about that"
+grep -q '^last/train: verified' out && grep -q '^ffinspect: last/test: 1 problem' err; result $? "... and its message is about that"
 "$ffinspect" last --verify --json >last.json 2>err; [ $? -eq 65 ]; result $? "... with --json too"
 cp -r many worn && "$PYTHON" -c 'import sys
 data = bytearray(open(sys.argv[1], "rb").read())
@@ -393,7 +393,7 @@ truncate -s 8192 shrinks/shard-000000.ffs
 cat <&3 >/dev/null; exec 3<&-
 wait $pid; code=$?
 [ $code -eq 74 ] && [ "$(wc -l <err)" -eq 1 ] && grep -qE 'shrinks/shard-000000.ffs: .*offset [0-9]+|offset [0-9]+.*shrinks/shard-000000.ffs' err
-result $? "a shard that shrinks while it is read: a sentence with path and offset, exit 74"
+result $? "a shard that shrinks while it is read: a message with path and offset, exit 74"
 [ $code -eq 74 ] || { echo "# exit $code"; sed 's/^/# /' err; }
 "$ffinspect" large --npy - >pipe 2>err & pid=$!
 exec 3<pipe
@@ -405,7 +405,7 @@ wait $pid; code=$?
 "$ffinspect" large --npy - 2>err | head -c 100 >/dev/null; code=${PIPESTATUS[0]}
 [ "$code" -eq 74 ]; result $? "a reader that stops: exit 74"
 "$ffinspect" grown --sample 0:300 2>err | head -n 1 >/dev/null; code=${PIPESTATUS[0]}
-[ "$code" -eq 74 ] && [ ! -s err ]; result $? "... of text: without a sentence"
+[ "$code" -eq 74 ] && [ ! -s err ]; result $? "... of text: without a message"
 for options in "" "--json" "--verify" "--sample 0:20"; do
     # shellcheck disable=SC2086
     "$ffinspect" both/train $options >/dev/full 2>err; code=$?

@@ -125,7 +125,7 @@ plain, said = draw("names", "--grid", "1x20", FFPACK_PANGO="0")
 by_font = captions(plain)
 tap.ok(not alike(by_font) and not empty(by_font), "without Pango no two names look the same", (alike(by_font), empty(by_font)))
 tap.ok("names marked ~ are transliterated: to draw any script takes libpangocairo-1.0.so.0 and a font" in said,
-       "... and what is missing is said", said)
+       "... and what is missing is reported", said)
 pack("latin", {"train": [("plain", 1)]})
 tap.ok("~" not in draw("latin", FFPACK_PANGO="0")[1], "... but not of plain names")
 with open("fonts.conf", "w") as file:

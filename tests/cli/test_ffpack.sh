@@ -40,7 +40,7 @@ mkdir above && mv cifar-10-batches-bin above
 check "packs CIFAR-10 from the folder above" pack cifar10_above above
 check "to the same bytes" diff -r cifar10 cifar10_above
 check "packs one file of CIFAR-10" pack cifar10_one in_cifar10/data_batch_2.bin
-says "as one split with the names beside it" cifar10_one.json "$summary" "[('', 12, 3, 32, 32, [10])]"
+says "as one split with the names next to it" cifar10_one.json "$summary" "[('', 12, 3, 32, 32, [10])]"
 check "packs CIFAR-100" pack cifar100 in_cifar100
 says "CIFAR-100: fine, then coarse" cifar100.json '[(f["name"], len(f["classes"])) for f in s["splits"][0]["fields"]]' "[('fine', 100), ('coarse', 20)]"
 check "CIFAR-10 with --mode gray" pack cifar10_gray in_cifar10 --mode gray

@@ -68,7 +68,7 @@ check "--json" bash -c "'$ffpack' append two/train in_idx/train-images-idx3-ubyt
 cp -r more bad; echo text >bad/b/img0.png
 "$ffpack" first -o set2 "${fixed[@]}" >/dev/null 2>&1
 refuses "a bad image" 65 'bad/b/img0.png' append set2 bad
-check "  the set is as it was" "$inspect" set2 --verify
+check "  the set is unchanged" "$inspect" set2 --verify
 check "is left out with --on-error skip" "$ffpack" append set2 bad --on-error skip
 check "  and listed by its number in the set" bash -c "cut -f 2-4 set2.skipped.tsv | grep -qx '$(printf '36\t36\tb/img0.png')'"
 check "  the rest is there" "$inspect" set2 --verify
@@ -100,8 +100,8 @@ n=$(ls keep.old/shard-*.ffs | wc -l); total=$(ls whole/shard-*.ffs | wc -l)
 check "there are several new shards" test $((total - n)) -ge 2
 rm -rf keep; cp -r keep.old keep; next=$(printf 'shard-%06d.ffs' "$n"); cp "whole/$next" keep; echo torn >"keep/$(printf 'shard-%06d.ffs' $((n + 1))).tmp"
 cp -p "keep/$next" kept; stat -c %i "keep/$next" >inode
-check "the old generation is valid beside it" "$inspect" keep --verify
-check "the same append goes on" "$ffpack" append keep more
+check "the old generation stays valid" "$inspect" keep --verify
+check "the same append continues" "$ffpack" append keep more
 check "  to the same bytes" diff -r keep whole
 check "  with the shard that was there" test "$(cat inode)" = "$(stat -c %i "keep/$next")"
 rm -rf keep; cp -r keep.old keep; cp "whole/$next" keep
@@ -114,7 +114,7 @@ check "  and has the bytes of one without it" diff -r keep other
 rm -rf two; cp -r two.old two; "$ffpack" append two in_idx >/dev/null; cp -r two two.whole
 cp two.old/test/index.ffx two/test/index.ffx
 "$ffpack" append two in_idx >/dev/null 2>said
-check "a set whose first split was done goes on" grep -q 'two/train: has these items from the append that was interrupted' said
+check "a set whose first split was done is continued" grep -q 'two/train: has these items from the append that was interrupted' said
 check "  to the same bytes" diff -r two two.whole
 check "and then the same items may come again" "$ffpack" append two in_idx
 check "  in both splits" bash -c "'$inspect' two --json | grep -q . && test \$(ls two/train/*.ffs | wc -l) -gt \$(ls two.whole/train/*.ffs | wc -l)"

@@ -143,7 +143,7 @@ if [ "$(id -u)" -eq 0 ]; then
         # Checked before any work; what a compressed set needs is known once it is written.
         "$ffpack" big -o full/out >stdout 2>stderr
         check "too little space: exit code" test $? -eq 74
-        check "too little space: one sentence, needs and has" bash -c "[ \$(wc -l <stderr) -eq 1 ] && grep -qE '^ffpack: full/out: needs [0-9.]+ MiB, and its disk has [0-9.]+ KiB free\$' stderr"
+        check "too little space: one message, needs and has" bash -c "[ \$(wc -l <stderr) -eq 1 ] && grep -qE '^ffpack: full/out: needs [0-9.]+ MiB, and its disk has [0-9.]+ KiB free\$' stderr"
         check "too little space: nothing is left" test ! -e full/out -a ! -e full/out.partial
         check "too little space: --dry-run tells" bash -c "'$ffpack' big -o full/out --dry-run | grep -qE '^needs [0-9.]+ MiB on the disk, which has [0-9.]+ [KM]iB free\$'"
         for size in "" "--shard-size 64K"; do
@@ -169,7 +169,7 @@ if [ "$(id -u)" -eq 0 ]; then
         fi
         # A kept run is continued once there is space.
         mount -o remount,size=64m full
-        check "goes on when there is room" "$ffpack" big -o full/out --compress zstd --shard-size 64K --resume
+        check "continues when there is space" "$ffpack" big -o full/out --compress zstd --shard-size 64K --resume
         "$ffpack" big -o full/other --compress zstd --shard-size 64K >/dev/null
         check "to the same bytes" diff -r full/out full/other
         mount -o remount,ro full

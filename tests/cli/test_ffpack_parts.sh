@@ -71,10 +71,10 @@ printf '\377' | dd of="$images" bs=1 seek=$(($(stat -c %s "$images") - 1)) conv=
 parts o 3 other --shard-size 4K --mean 0.5 --std 0.25
 mkdir -p out.partial/train; cp o.3/train/shard-000003.ffs out.partial/train
 check "a shard of the same size, with other samples," test "$(stat -c %s o.3/train/shard-000003.ffs)" = "$(stat -c %s u.3/train/shard-000003.ffs)"
-refuses "  left where a merge goes on" 2 'out.partial/train/shard-000003.ffs: left by another run' merge out u.1 u.2 u.3
+refuses "  left where a merge continues" 2 'out.partial/train/shard-000003.ffs: left by another run' merge out u.1 u.2 u.3
 rm -r out.partial
 mv q.2/train/shard-000001.ffs kept
-merge_refuses "a shard that is gone" 65 'q.2/train/shard-000001.ffs: is missing; pack --part 2/3 again' merge out q.1 q.2 q.3
+merge_refuses "a missing shard" 65 'q.2/train/shard-000001.ffs: is missing; pack --part 2/3 again' merge out q.1 q.2 q.3
 cp u.2/train/shard-000001.ffs q.2/train 2>/dev/null
 merge_refuses "a shard of another set" 65 'q.2/train/shard-000001.ffs: is of another set' merge out q.1 q.2 q.3
 cp kept q.2/train/shard-000001.ffs; truncate -s -1 q.2/train/shard-000001.ffs

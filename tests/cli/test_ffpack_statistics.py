@@ -151,7 +151,7 @@ shutil.copytree("out.partial", "kept")
 code, said = stop(slow, signal.SIGINT, lambda process: busy(process) > 2)
 stopped = position()
 tap.ok(code == 130 and killed < stopped < LARGE and "; finished work is kept in out.partial, and this continues: " in said,
-       "it goes on, and is kept when SIGINT stops it, with a sentence that says so", (code, said, stopped))
+       "it continues, and is kept when SIGINT stops it, with a message that says so", (code, said, stopped))
 code, said = stop(slow, signal.SIGKILL, lambda _: os.path.exists("out.partial/shard-000001.ffs"))
 tap.ok(code == -signal.SIGKILL and position() == LARGE, "when it is over that is kept, too", (code, position()))
 report = run(*slow)
@@ -161,7 +161,7 @@ shutil.rmtree("out", ignore_errors=True)
 
 shutil.copytree("kept", "out.partial")
 report = run(*slow, "--stats-sample", "3")
-tap.ok(report.get("statistics_items") == LARGE, "with other options it is done anew", report)
+tap.ok(report.get("statistics_items") == LARGE, "with other options it starts over", report)
 shutil.rmtree("out", ignore_errors=True)
 
 with open("kept/measured.ffp", "r+b") as file:
@@ -181,7 +181,7 @@ tap.ok(done.returncode == 2 and "has 'mean " in done.stderr and "remove out.part
        "another command does not take pending shards", done.stderr)
 report = run(*raw)
 tap.ok(code == -signal.SIGKILL and report.get("splits", [{}])[0].get("continued", 0) > 0 and tap.files_of("out") == tap.files_of("whole8"),
-       "u8, killed with -9 while it was counted and packed: goes on, to the same bytes", report)
+       "u8, killed with -9 while it was counted and packed: continues, to the same bytes", report)
 
 # A deviation of 0 is found at the end, and then nothing is kept.
 numpy.save("flat.npy", numpy.full((40, 9, 9), 7, numpy.uint8))

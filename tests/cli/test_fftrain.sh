@@ -47,7 +47,7 @@ make two --count 40 --height 12 --width 12 --channels 2 --statistics
 "$fftrain" --data set "${small[@]}" --epochs 4 --batch 32 --augment flip --log-json log.jsonl >stdout 2>stderr
 check "a run ends with 0" test $? -eq 0
 check "nothing on stderr without a terminal" test ! -s stderr
-check "'train' of a folder of splits, 'test' found beside it" \
+check "'train' of a folder of splits, 'test' found next to it" \
     grep -q 'validation *set/test: 125 samples.*; found beside it' stdout
 check "a table line an epoch" test "$(grep -cE '^ +[1-4] ( +[0-9.]+){8}$' stdout)" -eq 4
 check "the accuracy and the bottleneck at the end" \
@@ -208,7 +208,7 @@ refuses "no --data" 2 "--data is missing" "${small[@]}"
 refuses "no --model" 2 "--model is missing;smallnet;resnet18" --data set
 "$fftrain" --data tiny "${small[@]}" --diagnose --quiet >stdout 2>stderr
 check "--diagnose measures each stage and names one" test $? -eq 0
-check "with a line a stage and the sentence" \
+check "with a line per stage and the message" \
     test "$(grep -cE '^((storage|gather|augment|compute) .* samples/s|Bottleneck: (storage|gather|augment|compute); )' stdout)" -eq 5
 refuses "an unknown model" 2 "'resnet99' is unknown;smallnet;resnet18" --data set --model resnet99
 refuses "a stray argument" 2 "unexpected argument 'set'" set "${small[@]}"
@@ -267,7 +267,7 @@ check "crop=0 pads by nothing" augments '^augment *crop=0,flip$' --data large --
 check "crop of samples larger than --crop pads by nothing" augments '^augment *crop=0$' --data large --augment crop --crop 64
 check "the default of large images" augments '^augment *crop=10,flip (the model' --data large
 check "says that it resizes nothing" augments 'no random resized crops; --augment rrc=80,flip' --data large
-check "a model's own crop of small images is as it was" augments '^augment *crop=4,flip (the model' --data set --model resnet18
+check "a model's own crop of small images is unchanged" augments '^augment *crop=4,flip (the model' --data set --model resnet18
 
 # ---- memory: a dry run takes none, and what does not fit is refused before any is taken
 cat >memory.py <<'PYTHON'
@@ -307,7 +307,7 @@ check "one of each" bash -c "grep -q -- '-> 1 class, ' stdout && grep -q ': 1 sa
 mkdir alone driver elsewhere
 cp "$fftrain" alone/fftrain; cp "$(dirname "$make_set")/fake_cuda.so" driver/libcuda.so.1
 LD_LIBRARY_PATH=driver alone/fftrain --data tiny "${small[@]}" --epochs 1 --quiet >stdout 2>stderr
-judge "a GPU that is not used is told once" 0 "this machine has a GPU, and the run is on the CPU: ;CUDA" $?
+judge "an unused GPU is reported once" 0 "this machine has a GPU, and the run is on the CPU: ;CUDA" $?
 : >driver/libcuda.so.1
 LD_LIBRARY_PATH=driver alone/fftrain --data tiny "${small[@]}" -n >stdout 2>stderr
 check "no GPU: a short line" bash -c "grep -qE '^compute +cpu; no GPU: [a-zA-Z ]{10,60}, ' stdout && ! test -s stderr"

@@ -58,7 +58,7 @@ check "bf16 is the CPU's within its rounding" same 5e-2 cpu bf16
 check "without recordings" train f16.calls --device cuda --precision f16 --placement resident --no-graph
 check "recorded or not: the same bits" same 0 f16 f16.calls
 check "streams that wait at random" env FF_SIM_DELAY_NS=300000 bash -c "$(declare -f train); sim='$sim'; common=(${common[*]}); train f16.late --device cuda --precision f16 --placement stream"
-check "whatever waits: the same bits" same 0 f16 f16.late
+check "any delays: the same bits" same 0 f16 f16.late
 check "batches that the host augments" train f16.host --device cuda --precision f16 --placement host
 check "augmented by host or device: the same bits" same 0 f16 f16.host
 check "a last, smaller batch on the CPU" train cpu.keep --device cpu --last-batch keep
@@ -126,7 +126,7 @@ check "--no-fold asks for fewer convolutions, and times them" [ "${apart:-0} ${a
 check "--tune 0 times none, and folds none" [ "$untimed_timed $((untimed <= apart))" = "0 1" ]
 check "nor does --deterministic" [ "$same $same_timed" = "$untimed 0" ]
 refuses "a time below 0" 2 "--tune" "$sim" "${common[@]}" --device cuda --tune -1
-check "what libraries have to say is told once" \
+check "the libraries' notes are printed once" \
     bash -c "FF_SIM_NOTES=\$'one\ntwo\none\n' '$sim' ${common[*]} --device cuda --epochs 1 >notes.out && [ \"\$(grep -c '^note: ' notes.out)\" = 2 ] && grep -qx 'note: two' notes.out"
 
 # ---- memory: counted before any is allocated
@@ -163,7 +163,7 @@ done
 memory 1000000 "${wide[@]}" --placement stream -n
 needs=$(sed -n 's/^device memory  needs about \([0-9]*\).* MiB, .*/\1/p' stdout)
 memory 1000000 "${wide[@]}" --placement stream
-check "engines that are timed, and norms that are folded, take no more than was counted" test "$most" -le $(((${needs:-0} + 1) * 1024))
+check "engines that are timed, and norms that are folded, need no more than was counted" test "$most" -le $(((${needs:-0} + 1) * 1024))
 memory 100 "${wide[@]}" -n
 judged=$?
 check "a dry run that says no prints all the same, and takes nothing" bash -c "[ $judged$times = 10 ] && grep -q '^learning rate' stdout && grep -q 'simulated GPU has 100.0 KiB free; take a smaller model or smaller samples$' stderr"
@@ -191,10 +191,10 @@ assert "resident" in lines[0]["placement"], lines[0]
 PYTHON
 f16=(--device cuda --precision f16 --placement resident)
 check "a loss scale that moves is halved by each update that it skips" "$python" skipped.py f16 65536
-check "and nothing is said of a few at the end" bash -c "! grep -q 'were skipped' f16.out"
+check "and a few at the end are not mentioned" bash -c "! grep -q 'were skipped' f16.out"
 check "a fixed loss scale that is far too large" train huge "${f16[@]}" --loss-scale 1e9
 check "every update is skipped and counted" "$python" skipped.py huge 1e9 6 6
-check "and told at the end" \
+check "and reported at the end" \
     grep -qF "12 of 12 updates (100.0 %) were skipped, for their gradients were infinite or no numbers in f16; the loss' scale is now 1e+09; lower --loss-scale, or leave it out." huge.out
 
 check "and beneath each epoch's line" test "$(grep -cE '^ +6 updates skipped$' huge.out)" -eq 2
@@ -215,7 +215,7 @@ told='GPU in the last epoch: 97 % busy, 43.00 GiB of memory in use, SM clock 198
 export LD_LIBRARY_PATH=nvml FF_SIM_RANGES=1
 check "with NVML" train nvml.0 "${f16[@]}"
 check "its readings are in the log" "$python" nvml.py nvml.0 there
-check "and told at the end" grep -qxF "$told" nvml.0.out
+check "and reported at the end" grep -qxF "$told" nvml.0.out
 check "NVML is closed" test "$(grep -cx 'NVML was shut down' nvml.0.out)" -eq 1
 check "with an NVML that does not know the GPU" train nvml.1 "${f16[@]}" --device cuda:1
 check "no readings" bash -c "'$python' nvml.py nvml.1 absent && ! grep -q '^GPU in' nvml.1.out"

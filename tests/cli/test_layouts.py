@@ -128,7 +128,7 @@ not_packed("tars in val and valid", 2, ["the folders val and valid would both be
 
 make("mixed", ["train/a/0.jpg", "train/b/0.jpg", "val/a/0.jpg", "val/b/0.jpg", "extra/0.jpg", "more/x/0.jpg"])
 for source in ["mixed"] + archives("mixed"):
-    not_packed("splits beside others in %s" % source, 2,
+    not_packed("splits next to others in %s" % source, 2,
                ["the folder train, a split by its name, next to extra,more", "--exclude extra,more", "--splits", "--splits none", "--format"],
                source)
     said = packs("--exclude of them", source, "--exclude", "extra,more")
@@ -158,12 +158,12 @@ counted = {"hidden folders": 3, "hidden files": 2, "files in .md": 1, "files in 
            "files in .mov": 1, "images in no class folder": 1}
 for source in ["odd"] + archives("odd")[1:2]:
     for dry in ([], ["--dry-run"]):
-        said = packs("what nobody means in %s %s" % (source, dry), source, "--json", *dry)
+        said = packs("unwanted files in %s %s" % (source, dry), source, "--json", *dry)
         found = {kind["what"]: kind["count"] for kind in json.loads(said)["left_out"]} if said else None
         is_("is counted", found, counted)
-    said = packs("what nobody means", source)
+    said = packs("unwanted files", source)
     is_("is not numbered", items(), wanted)
-    says("is said with an example", said, "left out: 3 hidden folders (", "left out: 1 file in .txt (b/notes.txt)", "left out: 1 file in .md (readme.md)")
+    says("is reported with an example", said, "left out: 3 hidden folders (", "left out: 1 file in .txt (b/notes.txt)", "left out: 1 file in .md (readme.md)")
     tap.ok((packs("--dry-run", source, "--dry-run") or "").count("left out:") == len(counted), "--dry-run says the same")
 same = packs("no such things", "names")
 tap.ok(same and "left out" not in same, "nothing is left out of a plain folder", same)
@@ -225,7 +225,7 @@ for source in ["tiny"] + archives("tiny"):
     is_("train", items(out + "/train"), [("%s/images/%s_%d.JPEG" % (w, w, i), k) for k, w in enumerate(wnids) for i in range(3)])
     is_("val has train's numbers", (items(out + "/val"), classes(out + "/val")), (val, wnids))
     is_("test has none", items(out + "/test"), [("images/test_%d.JPEG" % i, -1) for i in range(4)])
-    says("both are said", said, "val: labels from ", "val/val_annotations.txt", "test: without labels (class -1)", "left out: 5 files in .txt")
+    says("both are reported", said, "val: labels from ", "val/val_annotations.txt", "test: without labels (class -1)", "left out: 5 files in .txt")
     wrong = [i for i, (key, _) in enumerate(val) if Packed(out + "/val").tensors[i] != packing.expected(open("tiny/val/" + key, "rb").read())]
     tap.ok(not wrong, "the values are those of the named images", wrong)
     if source == "tiny":
@@ -263,7 +263,7 @@ def follow(name, source, *options):
 make("kaggle", {**{"train/%d.jpg" % i: None for i in range(4)}, **{"test/%d.jpg" % i: None for i in range(9, 11)},
                 "labels.csv": "id,breed\n" + "".join("%d,%s\n" % (i, "pug" if i % 2 else "beagle") for i in range(4))})
 for source in ["kaggle"] + archives("kaggle"):
-    follow("a flat train beside labels.csv in %s" % source, source)
+    follow("a flat train next to labels.csv in %s" % source, source)
     is_("gives its labels", (classes(out + "/train"), items(out + "/train"), items(out + "/test")),
         (["beagle", "pug"], [("%d.jpg" % i, i % 2) for i in range(4)], [("10.jpg", -1), ("9.jpg", -1)]))
 write("kaggle/extra/0.jpg", image(rng))
@@ -271,7 +271,7 @@ follow("the same with --exclude", "kaggle", "--exclude", "extra")
 follow("the same with --splits", "kaggle", "--splits", "train,test")
 shutil.rmtree("kaggle/extra")
 make("apart", {"train/a/0.jpg": None, "train/b/0.jpg": None, "val/images/1.png": None, "val/images/2.png": None, "val.tsv": "1.png\tb\n2.png\ta\n"})
-follow("a val whose list lies beside it", "apart")
+follow("a val with its list next to it", "apart")
 is_("has train's numbers", items(out + "/val"), [("images/1.png", 1), ("images/2.png", 0)])
 make("flat", {"1.png": None, "2.png": None, "list.txt": "1.png\tx\n2.png\ty\n"})
 follow("images in no folder", "flat")

@@ -78,7 +78,7 @@ for name, arguments, width, present, absent in [
         ("without a note the bar is at 80 columns", PACKING, 80,
          r"packing train: +\d+%\|#+ *\| \d+/1281167 \[00:01<00:0\d, .* img/s\]$", "$^"),
         ("of an unknown total the count stays", ["1", "verifying", "img", "0", "note"], 24, r"verifying: \d+$", r"\["),
-        ("bytes are said as sizes", ["1", "verifying", "B", "90000000"], 100,
+        ("bytes are printed as sizes", ["1", "verifying", "B", "90000000"], 100,
          r"verifying: .* [\d.]+ MiB/85.8 MiB \[.*, [\d.]+ MiB/s\]$", "$^"),
         ("wide characters count twice, the whole line fits", WIDE, 100, r"\|#* +\| .* 写入 été$", "$^"),
         ("wide characters at 36 columns", WIDE, 36, r"packing 数据集: +\d+% \[", "写"),

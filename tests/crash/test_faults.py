@@ -181,7 +181,7 @@ class Change(Pack):
             return "an old shard was changed"
         index = found.get("index.ffx")
         if index is None:
-            return None if self.lose else "the index is gone"
+            return None if self.lose else "the index is missing"
         if index not in (old["index.ffx"], wanted["index.ffx"]):
             return "another index"
         done = subprocess.run([FFINSPECT, out, "--verify"], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
@@ -216,7 +216,7 @@ def try_point(case, wanted, fault, at, fails):
         # libarchive ends the process itself where it cannot get memory for a string.
         own = said.startswith("ffpack: ") or (fault[0] == "alloc" and said.startswith("Fatal Internal Error in libarchive"))
         if code not in (1, 65, 74) or not own or len(said.splitlines()) != 1:
-            return where + "wanted one sentence"
+            return where + "wanted one message"
         wrong = case.wrong_after(out, said, wanted)
         if wrong:
             return where + wrong

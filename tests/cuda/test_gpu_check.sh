@@ -27,5 +27,5 @@ last, code = lines[-1], int(sys.argv[2])
 assert last["group"] == "device" and last["seed"] == 7, last
 assert code in (0, 77) and last["result"] == ("ok" if code == 0 else "skipped"), (code, last)
 assert code == 77 and "no CUDA device 0" in lines[0]["skipped"] or lines[0]["sm"] >= 75, lines
-' "$scratch/said" $code 2>>"$scratch/said" && ok "its lines are JSON, with or without a card" || not_ok "its lines are JSON, with or without a card"
+' "$scratch/said" $code 2>>"$scratch/said" && ok "its lines are JSON, with or without a GPU" || not_ok "its lines are JSON, with or without a GPU"
 echo "1..$count"

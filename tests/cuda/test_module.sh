@@ -168,11 +168,11 @@ mkdir links; for file in libs/*; do [[ $file = *builtins* ]] || ln -s "../$file"
 opens "the builtins beside the file that NVRTC's link leads to" 0 "$order" FFPACK_CUDA_PATH=links prog $cuda -1
 cp -r libs bare; rm bare/*builtins*
 library bare/libnvrtc.so.$major nvrtc "int nvrtcVersion(int *major, int *minor) { return *major = $major, *minor = 77, 0; }"
-opens "NVRTC without its builtins: that is said" 0 "opened nvrtc opened cublasLt;bare/libnvrtc.so.$major has no libnvrtc-builtins.so.$major.77 next to it, so cuDNN cannot compile engines: libnvrtc-builtins.so.$major.77: cannot open" FFPACK_CUDA_PATH=bare prog $cuda -1
+opens "NVRTC without its builtins: that is reported" 0 "opened nvrtc opened cublasLt;bare/libnvrtc.so.$major has no libnvrtc-builtins.so.$major.77 next to it, so cuDNN cannot compile engines: libnvrtc-builtins.so.$major.77: cannot open" FFPACK_CUDA_PATH=bare prog $cuda -1
 mkdir -p tree/bin; cp -r libs tree/lib; cp prog/libff_cuda.so tree/lib
 opens "libraries and module in ../lib" 0 "$order" "" tree/bin $cuda -1
 mkdir beside; cp libs/* prog/libff_cuda.so beside
-opens "libraries beside the program" 0 "$order" "" beside $cuda -1
+opens "libraries next to the program" 0 "$order" "" beside $cuda -1
 opens "libraries that the linker knows" 0 "$order" LD_LIBRARY_PATH=libs prog $cuda -1
 # Wheels: nvidia/cu13/lib for most of CUDA 13, a folder a library before, cuDNN apart.
 wheels() {

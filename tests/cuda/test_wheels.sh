@@ -75,7 +75,7 @@ grep -q "libnvrtc.so.$version has no libnvrtc-builtins.so.$version.* next to it,
 result $? "NVRTC's builtins are missing: one line"
 plans VIRTUAL_ENV="$scratch/venv"
 grep -q 'bias-gelu: cuDNN has no engine for .*COMPILATION_FAILED.*NVRTC' "$scratch/notes"
-result $? "and the sentence of an engine that is missing says so"
+result $? "and the message of a missing engine says so"
 umount "$site/cudnn/lib/libcudnn_engines_runtime_compiled.so.9" && rm "$site/cudnn/lib/libcudnn_engines_runtime_compiled.so.9"
 ! plans VIRTUAL_ENV="$scratch/venv" && grep -q SUBLIBRARY_LOADING_FAILED "$scratch/notes"
 result $? "a part of cuDNN is missing: refused with cuDNN's word for it"

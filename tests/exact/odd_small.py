@@ -245,7 +245,7 @@ def gifs():
     yield "gif with a full table", gif(200, 150)
     yield "gif with a full table, cleared", gif(200, 150, clear_often=True)
     yield "gif of 10-bit codes", gif(20, 11, code_bits=9)
-    yield "gif of a large picture", gif(500, 400)
+    yield "gif of a large image", gif(500, 400)
 
 
 # ---- WebP ----------------------------------------------------------------------------------------

@@ -240,7 +240,7 @@ def damage(name, files, allowed=lambda sentence: False, most=None, truncated=Fal
             if want is not None and not allowed(got):
                 wrong.append("file %d: only we refuse: %s" % (i, got))
             if not got or "\n" in got:
-                wrong.append("file %d: not a sentence: %r" % (i, got))
+                wrong.append("file %d: not a message: %r" % (i, got))
         elif want is None:
             laxer += 1
             if laxer > lenient:

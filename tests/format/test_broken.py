@@ -22,7 +22,7 @@ def judge(done, name, must_fail):
     if done.returncode not in (65, 74):
         return "%s exits with %d: %s" % (name, done.returncode, text)
     if text.count("\n") != 1 or not text.endswith("\n") or "/broken/" not in text:
-        return "%s does not say it in one sentence with the path: %s" % (name, text)
+        return "%s does not report it in one message with the path: %s" % (name, text)
     return None
 
 

@@ -33,7 +33,7 @@ def main():
     # What opening does not check is found when it is used. Every third shard is tried, and the last.
     os.remove(os.path.join(folder, "shard-000001.ffs"))
     done = tap.run([tap.program("bench_open"), folder, "1"])
-    tap.ok(done.returncode == 0, "a shard that is gone does not keep the others from being read", done.stderr.decode())
+    tap.ok(done.returncode == 0, "a missing shard does not keep the others from being read", done.stderr.decode())
     inspect = os.path.join(tap.BUILD, "ffinspect")
     done = tap.run([inspect, folder, "--sample", "100"])
     tap.ok(done.returncode in (65, 74) and b"shard-000001.ffs" in done.stderr, "its samples are refused by its name",

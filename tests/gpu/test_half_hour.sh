@@ -159,7 +159,7 @@ if [ -n "$peers" ]; then
     result $? "cifar, and a peer that answers"
     has '^warming up: [0-9.]+ s' && has '^with warming up: [0-9.]+ s' &&
         lines 'all(line["ours"]["cold_seconds"] > line["ours"]["warm_up_seconds"] > 0 for line in lines if line.get("kind") == "alone")' && lines 'sum(line.get("kind") in ("first", "alone", "round") for line in lines) == 5'
-    result $? "both clocks are told, and every run is in the results"
+    result $? "both clocks are printed, and every run is in the results"
     whole fftrain
     half steps 0.3 && has '^\| resnet18:2:8 \| f32 \| .*\| alone' && has 'autocast default \| [0-9.]+ \|$' && has '^best: ' && has '^(usual loop: |skipped: the usual loop)'
     result $? "steps, and PyTorch on the CPU"
@@ -168,7 +168,7 @@ if [ -n "$peers" ]; then
     result $? "ours is measured before a peer starts"
 else
     whole fftrain
-    for name in "both clocks are told, and every run is in the results" "cifar, and a peer that answers" "steps, and PyTorch on the CPU" "ours is measured before a peer starts"; do
+    for name in "both clocks are printed, and every run is in the results" "cifar, and a peer that answers" "steps, and PyTorch on the CPU" "ours is measured before a peer starts"; do
         number=$((number + 1)); echo "ok $number - $name # SKIP PyTorch is not here"
     done
 fi
@@ -181,7 +181,7 @@ work=work2 out=out2 half probe 0.2 FAKE_NO_CARD=1 -- --plans earlier.tar.gz
 code=$?
 [ $code = 3 ] && has 'nothing was measured' && [ -s work2/plan-cache/ahead.plan ] && [ -s work2/plan-cache/later.plan ] &&
     [ "$(tar -tzf out2/plans.tar.gz)" = later.plan ]
-result $? "no card: nothing ran, exit code 3; engines are carried in, and new ones back"
+result $? "no GPU: nothing ran, exit code 3; engines are taken in, and new ones out"
 
 # ---- a peer's failure hides nothing of ours ----
 peer() { # HOW PATTERN NAME
@@ -230,14 +230,14 @@ out=out6 half probe 0.12
 code=$?
 [ $code = 1 ] && [ $((SECONDS - began)) -le 35 ] && has '^FAILED: test_cuda_loss: was stopped after' &&
     out=out6 lines 'any(line.get("test") == "test_cuda_loss" and line["ok"] == 1 for line in lines)' && ! pgrep -f "$hang" >/dev/null
-result $? "a program that hangs is ended with its children, and what it said is kept: $((SECONDS - began)) s"
+result $? "a program that hangs is ended with its children, and its output is kept: $((SECONDS - began)) s"
 whole test_cuda_loss
 broken serve_steps "exec $hang"
 began=$SECONDS
 out=out7 half steps 0.03
 code=$?
 [ $code != 0 ] && [ $((SECONDS - began)) -le $((14 + 12)) ] && ! pgrep -f "$hang" >/dev/null
-result $? "a phase ends in its time whatever hangs: $((SECONDS - began)) of 14 s"
+result $? "a phase ends in time if something hangs: $((SECONDS - began)) of 14 s"
 ( sleep 3; kill "$(pgrep -nf "bin/half_hour steps.*out8")" ) &
 out=out8 half steps 0.3
 [ $? = 1 ] && has 'stopped from outside' && has '^==== steps' && ! pgrep -f "$hang" >/dev/null
@@ -260,5 +260,5 @@ env -i PATH=/usr/bin:/bin FF_SEED=3 FF_TRIALS=1 "$bundle/bin/run" "$scratch/resu
 result $? "run has gpu_library, with few trials"
 env -i PATH=/usr/bin:/bin FAKE_NO_CARD=1 "$bundle/bin/run" "$scratch/results" >"$scratch/said" 2>&1
 [ $? = 77 ] && has "# SKIP no CUDA device: a test"
-result $? "run says that there is no card"
+result $? "run says that there is no GPU"
 echo "1..$number"

@@ -37,7 +37,7 @@ fi
 [ $? = 0 ] && lines "$scratch/sim" 'all(row["measured_us"] > 0 and row["expected_80_us"] is None for row in rows) and
     near(total("measured_us"), sums["measured_parts_us"]) and near(sums["measured_us"], sums["measured_parts_us"], 4) and
     rows[0]["pass"] == "batch" and rows[0]["nodes"] == 3 and rows[-1]["op"] == "end of the step"'
-result $? "every part of a step is timed on the simulated card"
+result $? "every part of a step is timed on the simulated GPU"
 "$build/sim/op_times" --net smallnet --batch 8 --side 12 --device cpu >"$scratch/out" 2>"$scratch/complaint"
 [ $? = 2 ] && grep -q 'placements are for GPUs' "$scratch/complaint"
 result $? "the CPU's steps are refused"

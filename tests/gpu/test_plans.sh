@@ -57,7 +57,7 @@ result $? "${#files[@]} plans come back from the cache"
 printf 'x' | dd of="${files[0]}" bs=1 seek=200 conv=notrunc status=none
 cover >"$scratch/third" 2>"$scratch/notes3"
 cmp -s "$scratch/first" "$scratch/third" && [ "$(grep -c 'made anew' "$scratch/notes3")" = 1 ]
-result $? "a broken plan is made anew, with one line"
+result $? "a broken plan is made again, with one line"
 cover >"$scratch/fourth" 2>"$scratch/notes4"
 [ ! -s "$scratch/notes4" ]
 result $? "and is whole again"
@@ -81,7 +81,7 @@ cp "$scratch/dry" "$scratch/dry1"
 dry tests/gpu/sm_90_h200.json f16 --plan-cache "$scratch/carried"
 dry tests/gpu/sm_90_h200.json f16 --plan-cache "$scratch/carried"
 cmp -s <(grep -vE '^(engines|note|host memory)' "$scratch/dry") <(grep -vE '^(engines|note|host memory)' "$scratch/dry1") && [ ! -s "$scratch/complaint" ] && [ "$(find "$scratch/carried" -name '*.plan' | wc -l)" -gt 20 ]
-result $? "and keeps the plans where it is told to"
+result $? "and keeps the plans where requested"
 ! grep -q 'norm' <(sed -n '/^Convolutions/,$p' "$scratch/dry1")
 result $? "nothing is folded that was not timed"
 if ! /sbin/ldconfig -p 2>/dev/null | grep -q 'libcuda\.so\.1'; then
@@ -139,7 +139,7 @@ read -r cached compiled <<<"$(ahead ahead)"
 [ "$cached" = 0 ] && [ "$compiled" -gt 5 ] && [ "$(kept ahead)" = "$compiled" ] && ! grep -q '^note' "$scratch/dry"
 result $? "$compiled engines are compiled ahead for a card, and kept one by one"
 grep -aq 'driver any; NVIDIA H200, 9.0; .*; engine ' "$scratch"/ahead/*.plan
-result $? "for any driver of that card"
+result $? "for any driver of that GPU"
 read -r cached again <<<"$(ahead ahead)"
 [ "$cached" -gt 5 ] && [ "$again" = 0 ] && [ "$(kept ahead)" = "$compiled" ]
 result $? "and not compiled again"

@@ -29,7 +29,7 @@ script python.py 'print("1..1\nok 1 - a")'
 gives "of Python too" 0 "1 passed, 0 failed, 0 skipped" python
 script bad.sh 'printf "ok 1 - a\nnot ok 2 - b\n# why\n1..2\n"; exit 1'
 gives "a failure" 1 "1 passed, 1 failed, 0 skipped" bad '^# why$'
-gives "is said again at the end" 1 "1 passed, 1 failed, 0 skipped" bad '^# some/test_bad.sh: not ok 2 - b$'
+gives "is repeated at the end" 1 "1 passed, 1 failed, 0 skipped" bad '^# some/test_bad.sh: not ok 2 - b$'
 script early.sh 'printf "ok 1 - a\nok 2 - b\n"; exit 0; echo "not ok 3 - c"; echo 1..3'
 gives "a script that ends early" 1 "2 passed, 1 failed, 0 skipped" early 'no plan'
 script fewer.sh 'printf "1..3\nok 1 - a\nok 2 - b\n"'
