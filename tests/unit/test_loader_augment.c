@@ -1,8 +1,6 @@
 /* Augmentation on the host: the plain version against an image padded, cropped and flipped by hand,
  * and every fast version against the plain one, bit for bit, on random odd shapes. */
-#include "loader/augment/host.h"
-#include "tests/unit/check.h"
-#include "tests/unit/dice.h"
+#include "tests/unit/augment_case.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,17 +9,6 @@
 #include <unistd.h>
 
 static dice luck;
-
-typedef struct one_case {
-    ff_metadata metadata;
-    float mean[8], std[8];
-    ff_augment_spec spec;
-    ff_augment_host host;
-    ff_augment_params params;
-    uint32_t height, width, out_height, out_width;
-    uint8_t *source;
-    size_t source_bytes, out_bytes;
-} one_case;
 
 /* Signalling NaNs may or may not become quiet: excluded. */
 static void make_quiet(void *array, ff_dtype dtype, size_t count) {
@@ -34,7 +21,7 @@ static void make_quiet(void *array, ff_dtype dtype, size_t count) {
     }
 }
 
-static void make_case(one_case *c, ff_dtype from, ff_dtype to, ff_layout from_layout,
+static void make_case(augment_case *c, ff_dtype from, ff_dtype to, ff_layout from_layout,
                       ff_layout to_layout, uint32_t channels, uint32_t side_limit) {
     memset(c, 0, sizeof *c);
     c->height = 1 + roll(&luck, side_limit), c->width = 1 + roll(&luck, side_limit);
@@ -50,62 +37,20 @@ static void make_case(one_case *c, ff_dtype from, ff_dtype to, ff_layout from_la
     c->out_height = 1 + roll(&luck, c->height + 2 * c->spec.pad);
     c->out_width = 1 + roll(&luck, c->width + 2 * c->spec.pad);
     if (roll(&luck, 2) && c->spec.crop) c->out_height = c->height, c->out_width = c->width;
-    assert_ok(ff_augment_check(&c->spec, c->height, c->width, c->out_height, c->out_width, error));
-    c->metadata.dtype = from, c->metadata.layout = from_layout, c->metadata.channels = channels;
-    for (int i = 0; i < 8; i++) c->mean[i] = 0.4f + 0.01f * (float)i, c->std[i] = 0.2f;
-    if (roll(&luck, 4)) {
-        c->metadata.statistics_count = channels;
-        c->metadata.mean = c->mean, c->metadata.std = c->std;
-    }
-    assert_ok(ff_augment_host_init(&c->host, &c->metadata, &c->spec, to, to_layout, c->out_height,
-                                   c->out_width, error));
-    c->params = ff_augment_at(&c->spec, 1, roll(&luck, 3), roll(&luck, 1000), c->height, c->width,
-                              c->out_height, c->out_width);
-    c->source_bytes = (size_t)channels * c->height * c->width * ff_dtype_bytes(from);
-    c->out_bytes = (size_t)channels * c->out_height * c->out_width * ff_dtype_bytes(to);
     /* All bit patterns, so infinities, quiet NaNs and subnormals among them. */
-    c->source = malloc(c->source_bytes);
-    assert_non_null(c->source);
-    for (size_t i = 0; i < c->source_bytes; i++) c->source[i] = (uint8_t)roll(&luck, 256);
+    augment_case_init(c, &luck, from, from_layout, channels, to, to_layout);
     make_quiet(c->source, from, c->source_bytes / ff_dtype_bytes(from));
 }
 
-static void free_case(one_case *c) {
-    ff_augment_host_free(&c->host);
-    free(c->source);
-}
-
-enum { GUARD = 128 };
-static uint8_t *run(const one_case *c, ff_augment_apply apply, const uint8_t *source) {
-    uint8_t *out = malloc(c->out_bytes + 2 * GUARD);
-    assert_non_null(out);
-    memset(out, 0xa5, c->out_bytes + 2 * GUARD);
-    apply(&c->host, &c->params, source, c->height, c->width, out + GUARD, NULL);
+static uint8_t *run(const augment_case *c, ff_augment_apply apply, const uint8_t *source) {
+    uint8_t *out = augment_case_output(c);
+    apply(&c->host, &c->params, source, c->height, c->width, out + AUGMENT_GUARD, NULL);
     return out;
-}
-
-static void compare_at(const one_case *c, ff_augment_apply apply, const char *name,
-                       const uint8_t *source) {
-    uint8_t *plain = run(c, ff_augment_plain, c->source), *fast = run(c, apply, source);
-    for (size_t i = 0; i < c->out_bytes + 2 * GUARD; i++) {
-        if (plain[i] == fast[i]) continue;
-        fprintf(stderr,
-                "%s: %s %s to %s %s, %u channels, %ux%u to %ux%u, y %d x %d flags %u pad %u/%d "
-                "cutout %u at %d,%d: byte %zd is %02x, wanted %02x\n",
-                name, ff_dtype_name(c->host.from), ff_layout_name(c->host.from_layout),
-                ff_dtype_name(c->host.to), ff_layout_name(c->host.to_layout), c->host.channels,
-                c->height, c->width, c->out_height, c->out_width, c->params.y, c->params.x,
-                c->params.flags, c->spec.pad, (int)c->spec.pad_mode, c->spec.cutout,
-                c->params.cut_y, c->params.cut_x, (ssize_t)i - GUARD, fast[i], plain[i]);
-        fail();
-    }
-    free(plain);
-    free(fast);
 }
 
 /* With the sample right after a page that cannot be read, and right before one: reading outside the
  * sample ends the test. */
-static void compare(const one_case *c, ff_augment_apply apply, const char *name) {
+static void compare(const augment_case *c, ff_augment_apply apply, const char *name) {
     const size_t page = (size_t)sysconf(_SC_PAGESIZE);
     const size_t room = ff_align_u64(c->source_bytes, page);
     uint8_t *pages = mmap(NULL, room + 2 * page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -114,7 +59,8 @@ static void compare(const one_case *c, ff_augment_apply apply, const char *name)
     uint8_t *places[] = {pages + page, pages + page + room - c->source_bytes};
     for (int i = 0; i < 2; i++) {
         memcpy(places[i], c->source, c->source_bytes);
-        compare_at(c, apply, name, places[i]);
+        augment_case_compare(c, name, run(c, ff_augment_plain, c->source),
+                             run(c, apply, places[i]));
     }
     munmap(pages, room + 2 * page);
 }
@@ -132,7 +78,7 @@ static void fast_equals_plain(void **state) {
             unsigned trials = from == FF_F16 || from == FF_BF16 ? 400 : 120;
             for (unsigned trial = 0; trial < trials; trial++) {
                 static const uint32_t sides[] = {3, 20, 40, 90};
-                one_case c;
+                augment_case c;
                 uint32_t channels = trial % 3 == 0 ? 3 : 1 + roll(&luck, 5);
                 make_case(&c, from, to, (ff_layout)(trial & 1), (ff_layout)(trial >> 1 & 1),
                           channels, sides[trial % 4]);
@@ -142,7 +88,7 @@ static void fast_equals_plain(void **state) {
                 fast = ff_augment_avx512(&c.host);
                 if (fast) compare(&c, fast, "avx512"), wide++;
                 compare(&c, c.host.apply, "apply");
-                free_case(&c);
+                augment_case_free(&c);
             }
         }
     }
@@ -153,13 +99,13 @@ static void fast_equals_plain(void **state) {
 static void plain_equals_steps(void **state) {
     (void)state;
     for (unsigned trial = 0; trial < 200; trial++) {
-        one_case c;
+        augment_case c;
         make_case(&c, FF_F16, FF_F16, FF_CHW, FF_CHW, 1 + roll(&luck, 3), 24);
         uint32_t pad = c.spec.pad, height = c.height + 2 * pad, width = c.width + 2 * pad;
         uint16_t *padded = calloc((size_t)height * width, 2);
         assert_non_null(padded);
         uint8_t *out = run(&c, ff_augment_plain, c.source);
-        const uint16_t *found = (const uint16_t *)(void *)(out + GUARD);
+        const uint16_t *found = (const uint16_t *)(void *)(out + AUGMENT_GUARD);
         for (uint32_t channel = 0; channel < c.host.channels; channel++) {
             const uint16_t *plane =
                 (const uint16_t *)(void *)c.source + (size_t)channel * c.height * c.width;
@@ -194,7 +140,7 @@ static void plain_equals_steps(void **state) {
         }
         free(padded);
         free(out);
-        free_case(&c);
+        augment_case_free(&c);
     }
 }
 
@@ -203,7 +149,7 @@ static void table_values(void **state) {
     (void)state;
     for (int i = 0; i < 3; i++) {
         ff_dtype to = (ff_dtype[]){FF_F32, FF_F16, FF_BF16}[i];
-        one_case c;
+        augment_case c;
         make_case(&c, FF_U8, to, FF_CHW, FF_CHW, 3, 8);
         for (uint32_t channel = 0; channel < 3; channel++) {
             for (unsigned v = 0; v < 256; v++) {
@@ -221,7 +167,7 @@ static void table_values(void **state) {
                 if (v == 0) assert_int_equal(c.host.black[channel], wanted);
             }
         }
-        free_case(&c);
+        augment_case_free(&c);
     }
 }
 

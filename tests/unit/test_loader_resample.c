@@ -2,23 +2,12 @@
  * shapes, the weights of an axis, and loaders over samples of different sizes. */
 #include "loader/augment/resample.h"
 #include "loader/loader.h"
-#include "tests/unit/dice.h"
+#include "tests/unit/augment_case.h"
 #include "tests/unit/format_set.h"
 
 static dice luck;
 
 /* ---- versions ------------------------------------------------------------------------------- */
-
-typedef struct one_case {
-    ff_metadata metadata;
-    float mean[4], std[4];
-    ff_augment_spec spec;
-    ff_augment_host host;
-    ff_augment_params params;
-    uint32_t height, width, out_height, out_width;
-    uint8_t *source;
-    size_t out_bytes;
-} one_case;
 
 static uint32_t draw_side(void) {
     static const uint32_t sides[] = {1, 2, 3, 15, 16, 17, 33, 64, 100, 300};
@@ -26,7 +15,7 @@ static uint32_t draw_side(void) {
                           : 1 + roll(&luck, 90);
 }
 
-static void make_case(one_case *c, ff_dtype from, ff_dtype to) {
+static void make_case(augment_case *c, ff_dtype from, ff_dtype to) {
     memset(c, 0, sizeof *c);
     c->height = draw_side(), c->width = draw_side();
     c->out_height = draw_side(), c->out_width = draw_side();
@@ -41,66 +30,33 @@ static void make_case(one_case *c, ff_dtype from, ff_dtype to) {
         c->spec.resize = least + roll(&luck, 3) * roll(&luck, 50);
         c->spec.crop = roll(&luck, 2);
     }
-    assert_ok(ff_augment_check(&c->spec, c->height, c->width, c->out_height, c->out_width, error));
-    c->metadata.dtype = from, c->metadata.layout = (ff_layout)roll(&luck, 2);
-    c->metadata.channels = roll(&luck, 2) ? 3 : 1 + roll(&luck, 4);
-    for (int i = 0; i < 4; i++) c->mean[i] = 0.4f + 0.01f * (float)i, c->std[i] = 0.2f;
-    if (roll(&luck, 4)) {
-        c->metadata.statistics_count = c->metadata.channels;
-        c->metadata.mean = c->mean, c->metadata.std = c->std;
-    }
-    assert_ok(ff_augment_host_init(&c->host, &c->metadata, &c->spec, to, (ff_layout)roll(&luck, 2),
-                                   c->out_height, c->out_width, error));
-    c->params = ff_augment_at(&c->spec, 1, roll(&luck, 3), roll(&luck, 100000), c->height, c->width,
-                              c->out_height, c->out_width);
-    size_t values = (size_t)c->metadata.channels * c->height * c->width;
-    /* Exactly as long as the sample: AddressSanitizer catches reads outside it. */
-    c->source = malloc(values * c->host.from_bytes);
-    assert_non_null(c->source);
-    for (size_t i = 0; i < values; i++) {
-        uint32_t bits = roll(&luck, UINT32_MAX);
-        if (from == FF_U8)
-            c->source[i] = (uint8_t)bits;
-        else if (from == FF_F32)
-            ((uint32_t *)(void *)c->source)[i] = bits & 0xbfffffffu; /* finite */
-        else
-            ((uint16_t *)(void *)c->source)[i] =
-                (uint16_t)(bits & (from == FF_U16 ? 0xffff : 0xbfff));
-    }
-    c->out_bytes = (size_t)c->metadata.channels * c->out_height * c->out_width * c->host.to_bytes;
+    ff_layout from_layout = (ff_layout)roll(&luck, 2), to_layout = (ff_layout)roll(&luck, 2);
+    uint32_t channels = roll(&luck, 2) ? 3 : 1 + roll(&luck, 4);
+    augment_case_init(c, &luck, from, from_layout, channels, to, to_layout);
+    /* Finite values: without the highest bit of the exponent. */
+    size_t bytes = ff_dtype_bytes(from);
+    if (ff_dtype_is_float(from))
+        for (size_t i = bytes - 1; i < c->source_bytes; i += bytes) c->source[i] &= 0xbf;
 }
 
-enum { GUARD = 128 };
-static uint8_t *run(const one_case *c, ff_resampler *resampler,
+static uint8_t *run(const augment_case *c, ff_resampler *resampler,
                     const ff_resample_kernels *version) {
-    uint8_t *out = malloc(c->out_bytes + 2 * GUARD);
-    assert_non_null(out);
-    memset(out, 0xa5, c->out_bytes + 2 * GUARD);
+    uint8_t *out = augment_case_output(c);
     assert_ok(ff_resampler_reserve(resampler, &c->params, c->height, c->width, error));
     if (version) {
         ff_resampler_use(resampler, version);
-        ff_resample(resampler, &c->params, c->source, c->height, c->width, out + GUARD);
+        ff_resample(resampler, &c->params, c->source, c->height, c->width, out + AUGMENT_GUARD);
     } else {
-        ff_resample_plain(resampler, &c->params, c->source, c->height, c->width, out + GUARD);
+        ff_resample_plain(resampler, &c->params, c->source, c->height, c->width,
+                          out + AUGMENT_GUARD);
     }
     return out;
 }
 
-static void compare(const one_case *c, ff_resampler *resampler,
+static void compare(const augment_case *c, ff_resampler *resampler,
                     const ff_resample_kernels *version) {
     uint8_t *plain = run(c, resampler, NULL), *fast = run(c, resampler, version);
-    for (size_t i = 0; i < c->out_bytes + 2 * GUARD; i++) {
-        if (plain[i] == fast[i]) continue;
-        fail_msg("%s: %s %s to %s %s, %u channels, %ux%u to %ux%u, y %d x %d %u x %u flags %u: "
-                 "byte %zd is %02x, wanted %02x",
-                 version->name, ff_dtype_name(c->host.from), ff_layout_name(c->host.from_layout),
-                 ff_dtype_name(c->host.to), ff_layout_name(c->host.to_layout), c->host.channels,
-                 c->height, c->width, c->out_height, c->out_width, c->params.y, c->params.x,
-                 c->params.height, c->params.width, c->params.flags, (ssize_t)i - GUARD, fast[i],
-                 plain[i]);
-    }
-    free(plain);
-    free(fast);
+    augment_case_compare(c, version->name, plain, fast);
 }
 
 static void fast_equals_plain(void **state) {
@@ -111,15 +67,14 @@ static void fast_equals_plain(void **state) {
     for (ff_dtype from = FF_U8; from <= FF_F32; from++) {
         for (int o = 0; o < 3; o++) {
             for (unsigned trial = 0; trial < 24; trial++) {
-                one_case c;
+                augment_case c;
                 make_case(&c, from, outputs[o]);
                 ff_resampler *resampler;
                 assert_ok(ff_resampler_create(&resampler, &c.host, &c.metadata, error));
                 for (size_t v = 0; v < sizeof version / sizeof version[0]; v++)
                     if (version[v]) compare(&c, resampler, version[v]);
                 ff_resampler_destroy(&resampler);
-                ff_augment_host_free(&c.host);
-                free(c.source);
+                augment_case_free(&c);
             }
         }
     }
@@ -131,7 +86,7 @@ static void fast_equals_plain(void **state) {
  * next. */
 static void any_sequence(void **state) {
     (void)state;
-    one_case c;
+    augment_case c;
     make_case(&c, FF_F16, FF_F32);
     ff_resampler *resampler;
     assert_ok(ff_resampler_create(&resampler, &c.host, &c.metadata, error));
@@ -152,8 +107,7 @@ static void any_sequence(void **state) {
     }
     ff_resampler_destroy(&resampler);
     ff_resampler_destroy(&resampler);
-    ff_augment_host_free(&c.host);
-    free(source);
+    augment_case_free(&c);
 }
 
 /* ---- weights -------------------------------------------------------------------------------- */
