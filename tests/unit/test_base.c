@@ -478,7 +478,7 @@ static void progress(void **state) {
 }
 
 /* Wherever the format changes, the last number before it and the first after. */
-static void said(void **state) {
+static void numbers_as_text(void **state) {
     (void)state;
     assert_string_equal(ff_say_count(0, "class", "classes").text, "0 classes");
     assert_string_equal(ff_say_count(1, "class", "classes").text, "1 class");
@@ -518,7 +518,7 @@ static void said(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(byte_order),      cmocka_unit_test(said),
+        cmocka_unit_test(byte_order),      cmocka_unit_test(numbers_as_text),
         cmocka_unit_test(memory),          cmocka_unit_test(buffers),
         cmocka_unit_test(errors),          cmocka_unit_test(options_accepted),
         cmocka_unit_test(options_refused), cmocka_unit_test(options_help),

@@ -156,7 +156,7 @@ static const uint8_t *at(const ff_canvas *canvas, unsigned x, unsigned y) {
     return canvas->rgb + ((size_t)y * canvas->width + x) * 3;
 }
 
-static void pictures_are_enlarged_and_reduced(void **state) {
+static void images_are_enlarged_and_reduced(void **state) {
     (void)state;
     enum { HEIGHT = 5, WIDTH = 7 };
     uint8_t rgb[HEIGHT * WIDTH * 3];
@@ -296,7 +296,7 @@ int main(void) {
         cmocka_unit_test(long_names_are_cut),
         cmocka_unit_test(headings_are_whole),
         cmocka_unit_test(the_library_draws),
-        cmocka_unit_test(pictures_are_enlarged_and_reduced),
+        cmocka_unit_test(images_are_enlarged_and_reduced),
         cmocka_unit_test(normalisation_is_undone),
         cmocka_unit_test(unusual_ranges),
     };

@@ -49,7 +49,7 @@ static ff_listing *list(uint64_t changed) {
     return listing;
 }
 
-static void listing_gives_back_what_was_added(void **state) {
+static void listing_returns_what_was_added(void **state) {
     (void)state;
     ff_listing *listing = list(ITEMS);
     ff_listing_cursor *cursor;
@@ -241,7 +241,7 @@ static void parts_keep_their_sizes(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(listing_gives_back_what_was_added),
+        cmocka_unit_test(listing_returns_what_was_added),
         cmocka_unit_test(listing_hash_tells_changes),
         cmocka_unit_test(listing_refuses_long_names),
         cmocka_unit_test(input_reads_plain_and_gzip),

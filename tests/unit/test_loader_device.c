@@ -84,7 +84,7 @@ static void ring(void **state) {
 
 /* Without the wait for the copy the consumer is eventually too early, which shows that the test can
  * fail. Not under the sanitizers, which would rightly report the race. */
-static void missing_wait_is_seen(void **state) {
+static void missing_wait_is_detected(void **state) {
     (void)state;
 #if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
     return;
@@ -320,7 +320,7 @@ static void capture_rules(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(ring),          cmocka_unit_test(missing_wait_is_seen),
+        cmocka_unit_test(ring),          cmocka_unit_test(missing_wait_is_detected),
         cmocka_unit_test(events),        cmocka_unit_test(recordings),
         cmocka_unit_test(capture_rules),
     };

@@ -31,7 +31,7 @@ static ff_trainer_options options_of(const char *folder, const char *model) {
 }
 
 /* A counted trainer equals the real one, to the byte, but allocates nothing. */
-static void a_counted_recipe_is_the_real_one(void **state) {
+static void a_counted_trainer_equals_the_real_one(void **state) {
     (void)state;
     char *folder = set_of(32);
     const char *const models[] = {"smallnet", "resnet18", "cifarnet"};
@@ -159,7 +159,7 @@ static void the_least_limit_counts(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_counted_recipe_is_the_real_one),
+        cmocka_unit_test(a_counted_trainer_equals_the_real_one),
         cmocka_unit_test(rates_are_counted),
         cmocka_unit_test(what_does_not_fit_is_refused),
         cmocka_unit_test(the_least_limit_counts),

@@ -227,7 +227,7 @@ static ff_status record_and_keep(ff_device *device, ff_event *event, ff_stream *
 }
 
 /* What a bucket's event announces is final: no layer writes to the bucket after it. */
-static void buckets_are_complete_when_they_say_so(void **state) {
+static void buckets_are_complete_at_their_event(void **state) {
     (void)state;
     for (int c = 0; c < CASES; c++)
         for (int i = 0; ff_compute_implementation(i); i++) {
@@ -520,7 +520,7 @@ int main(void) {
         cmocka_unit_test(errors_name_the_layer),
         cmocka_unit_test(groups_are_torchs),
         cmocka_unit_test(evaluation_is_of_the_labels_alone),
-        cmocka_unit_test(buckets_are_complete_when_they_say_so),
+        cmocka_unit_test(buckets_are_complete_at_their_event),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

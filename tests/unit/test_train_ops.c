@@ -362,7 +362,7 @@ static void norm_matches(void **state) {
 }
 
 /* Known values: x = 1 2 3 4, mean 2.5, biased variance 1.25, unbiased 5/3. */
-static void norm_knows(void **state) {
+static void norm_known_values(void **state) {
     tables *both = *state;
     for (int k = 0; k < 2; k++) {
         ff_compute *compute = k ? both->fast : both->right;
@@ -530,7 +530,7 @@ static void elementwise_matches(void **state) {
 }
 
 /* Known values of GELU, its slope by differences, and its ends: 0 and z. */
-static void gelu_knows(void **state) {
+static void gelu_known_values(void **state) {
     tables *both = *state;
     for (int k = 0; k < 2; k++) {
         ff_compute *compute = k ? both->fast : both->right;
@@ -778,11 +778,11 @@ static void nan_passes(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(conv_matches),        cmocka_unit_test(groups_match),
-        cmocka_unit_test(norm_matches),        cmocka_unit_test(norm_knows),
+        cmocka_unit_test(norm_matches),        cmocka_unit_test(norm_known_values),
         cmocka_unit_test(pool_matches),        cmocka_unit_test(linear_matches),
         cmocka_unit_test(elementwise_matches), cmocka_unit_test(dropout_matches),
         cmocka_unit_test(loss_is_right),       cmocka_unit_test(loss_of_mixed_labels_is_torchs),
-        cmocka_unit_test(nan_passes),          cmocka_unit_test(gelu_knows),
+        cmocka_unit_test(nan_passes),          cmocka_unit_test(gelu_known_values),
         cmocka_unit_test(views_are_torchs),
     };
     return cmocka_run_group_tests(tests, open_tables, close_tables);

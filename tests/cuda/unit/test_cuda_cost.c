@@ -121,7 +121,7 @@ static void check_nodes(const net_form *form, const ff_library_table *library,
 
 /* Each part of a step has as many kernels and copies as a capture of it holds: in every net, with
  * fused convolutions and in pieces, folded norms, biases in f16 and f32, Muon. */
-static void nodes_are_the_recordings(void **state) {
+static void nodes_match_the_recordings(void **state) {
     (void)state;
     for (int i = 0; i < FORMS; i++) {
         check_nodes(&forms[i], &ff_library_plain, FF_PRECISION_F16);
@@ -326,7 +326,7 @@ static void assert_near(double found, double wanted) {
     assert_true(fabs(found - wanted) <= 0.005 * wanted);
 }
 
-static void limits_are_the_data_sheets(void **state) {
+static void limits_match_the_data_sheets(void **state) {
     (void)state;
     /* A100-SXM4-80GB: 2039 GB/s, 312 TFLOP/s f16, 156 tf32, 19.5 f32. */
     ff_card card =
@@ -384,7 +384,7 @@ static void times_are_the_slowest_part(void **state) {
 }
 
 /* A GPU that is only described has the same costs as a present one, and no device is used. */
-static void a_described_card_costs_the_same(void **state) {
+static void a_described_gpu_costs_the_same(void **state) {
     (void)state;
     static const char description[] =
         "{\"deviceName\": \"A Card with H200\", \"totalGlobalMem\": 10000000000, \"deviceVer\": 900,"
@@ -440,13 +440,13 @@ static void a_described_card_costs_the_same(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(nodes_are_the_recordings),
+        cmocka_unit_test(nodes_match_the_recordings),
         cmocka_unit_test(bytes_are_by_hand),
         cmocka_unit_test(banks_are_by_hand),
         cmocka_unit_test(batches_are_counted),
-        cmocka_unit_test(limits_are_the_data_sheets),
+        cmocka_unit_test(limits_match_the_data_sheets),
         cmocka_unit_test(times_are_the_slowest_part),
-        cmocka_unit_test(a_described_card_costs_the_same),
+        cmocka_unit_test(a_described_gpu_costs_the_same),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

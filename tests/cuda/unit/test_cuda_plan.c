@@ -174,7 +174,7 @@ static void block_is_chosen(void **state) {
 }
 
 /* Graphs that were timed as slower than their separate operations are not used. */
-static void slow_fusions_are_left(void **state) {
+static void slow_fusions_are_not_used(void **state) {
     (void)state;
     const ff_library_table library = timed_library();
     quickest = 8;
@@ -184,7 +184,7 @@ static void slow_fusions_are_left(void **state) {
 }
 
 /* Without times no norm is folded: the separate operations are known to be fast. */
-static void untimed_folds_are_left(void **state) {
+static void untimed_folds_are_not_used(void **state) {
     (void)state;
     untimed = true;
     for (int c = 0; c < CASES; c++)
@@ -236,7 +236,7 @@ static void block_is_kept(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(nets_agree), cmocka_unit_test(block_is_chosen),
-        cmocka_unit_test(slow_fusions_are_left), cmocka_unit_test(untimed_folds_are_left),
+        cmocka_unit_test(slow_fusions_are_not_used), cmocka_unit_test(untimed_folds_are_not_used),
         cmocka_unit_test(block_is_kept)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

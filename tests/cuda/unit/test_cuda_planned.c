@@ -20,7 +20,7 @@ static ff_model_options options_of(const ff_model_device *device) {
                               .precision = FF_PRECISION_F16};
 }
 
-static void a_planned_model_is_the_real_one(void **state) {
+static void a_planned_model_equals_the_real_one(void **state) {
     (void)state;
     machine m;
     ff_planned_device *planned;
@@ -207,7 +207,7 @@ static void ask(const char *json, const char *cache, double seconds, bool determ
 
 /* With a folder to take along, the engines that a GPU would time are compiled into it, outside the
  * plan. */
-static void what_a_card_would_time_is_planned_ahead(void **state) {
+static void a_gpus_engines_are_compiled_in_advance(void **state) {
     (void)state;
     ask(description, "folder", -1, false, false);
     assert_true(asked.options.compile_ahead && asked.options.timing_seconds == 0);
@@ -250,10 +250,10 @@ static void time_is_by_the_convolutions(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_planned_model_is_the_real_one),
+        cmocka_unit_test(a_planned_model_equals_the_real_one),
         cmocka_unit_test(what_does_not_fit_is_counted),
         cmocka_unit_test(broken_descriptions_are_refused),
-        cmocka_unit_test(what_a_card_would_time_is_planned_ahead),
+        cmocka_unit_test(a_gpus_engines_are_compiled_in_advance),
         cmocka_unit_test(time_is_by_the_convolutions),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

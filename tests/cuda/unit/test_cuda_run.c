@@ -249,7 +249,7 @@ static void assert_same(const run *a, const run *b) {
 /* ---- the tests ---- */
 
 /* A restarted run has the same steps as a fresh one. */
-static void a_restart_begins_anew(void **state) {
+static void a_restart_equals_a_fresh_run(void **state) {
     (void)state;
     run first = {.count = 0}, again = {.restarts = true};
     perform(&first);
@@ -278,7 +278,7 @@ static void leaving_gradients_out_changes_nothing(void **state) {
 
 /* Only filters are left out: the norm after them still computes its gradients, and nothing below
  * does. */
-static void nothing_is_made_for_nobody(void **state) {
+static void unused_gradients_are_not_computed(void **state) {
     (void)state;
     ff_model *model;
     ff_plan *plan;
@@ -344,7 +344,7 @@ static void captures_may_fail(void **state) {
 }
 
 /* Muon's banks run concurrently: the same bits for any delays, recorded or called. */
-static void banks_do_not_meet(void **state) {
+static void banks_are_independent(void **state) {
     (void)state;
     run one = {.cuda = true, .muon = true, .record = true};
     run plain = {.cuda = true};
@@ -465,12 +465,12 @@ static void launch_errors_have_names(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_restart_begins_anew),
+        cmocka_unit_test(a_restart_equals_a_fresh_run),
         cmocka_unit_test(leaving_gradients_out_changes_nothing),
-        cmocka_unit_test(nothing_is_made_for_nobody),
+        cmocka_unit_test(unused_gradients_are_not_computed),
         cmocka_unit_test(a_stale_gradient_skips_nothing),
         cmocka_unit_test(captures_may_fail),
-        cmocka_unit_test(banks_do_not_meet),
+        cmocka_unit_test(banks_are_independent),
         cmocka_unit_test(any_gradient_skips_the_update),
         cmocka_unit_test(launch_errors_have_names),
     };

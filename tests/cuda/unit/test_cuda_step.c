@@ -183,7 +183,7 @@ static void assert_same(const run *a, const run *b) {
 /* The CPU's steps and the GPU's reach the same weights within the rounding of sums, with SGD and
  * with Muon; in 16 bits within the roundings of these; the losses too. Small rates: a batch norm
  * over a handful of values turns small differences into large ones within ten steps of 0.1. */
-static void steps_are_the_cpus(void **state) {
+static void steps_match_the_cpus(void **state) {
     (void)state;
     for (int muon = 0; muon < 2; muon++) {
         run cpu = {.model = "smallnet", .steps = 6, .rate = 0.004, .muon = muon, .tail = true};
@@ -341,7 +341,7 @@ static void replicas_are_independent(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(steps_are_the_cpus),
+        cmocka_unit_test(steps_match_the_cpus),
         cmocka_unit_test(recordings_change_nothing),
         cmocka_unit_test(bad_steps_are_skipped),
         cmocka_unit_test(replicas_are_independent),

@@ -54,7 +54,7 @@ static ff_status wrong_run(ff_library *library, ff_library_conv *conv, void *str
     return FF_OK;
 }
 
-static void wrong_libraries_are_found_out(void **state) {
+static void wrong_libraries_are_detected(void **state) {
     (void)state;
     ff_library_table table = ff_library_plain;
     ff_agreement a = {.seed = 4};
@@ -79,7 +79,7 @@ static void wrong_libraries_are_found_out(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_plain_library_agrees),
-        cmocka_unit_test(wrong_libraries_are_found_out),
+        cmocka_unit_test(wrong_libraries_are_detected),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

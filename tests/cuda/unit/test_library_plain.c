@@ -146,7 +146,7 @@ static void passes_match_the_reference(void **state) {
 
 /* Each fused graph equals its operations, one after another. In f32, where rounding in between is
  * negligible. */
-static void fused_graphs_are_their_pieces(void **state) {
+static void fused_graphs_equal_their_pieces(void **state) {
     (void)state;
     dice d = {.seed = 12};
     ff_library *library;
@@ -339,7 +339,7 @@ static void pieces_have_no_fused_graph(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(passes_match_the_reference),
-        cmocka_unit_test(fused_graphs_are_their_pieces),
+        cmocka_unit_test(fused_graphs_equal_their_pieces),
         cmocka_unit_test(products_are_sums),
         cmocka_unit_test(pieces_have_no_fused_graph),
     };

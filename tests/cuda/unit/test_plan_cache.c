@@ -43,7 +43,7 @@ static int files_in(const char *folder) {
     return count;
 }
 
-static void entries_come_back(void **state) {
+static void entries_are_read_back(void **state) {
     (void)state;
     char folder[64];
     ff_plan_entry entry;
@@ -213,7 +213,7 @@ static void the_folder_is_the_environments(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(entries_come_back),
+        cmocka_unit_test(entries_are_read_back),
         cmocka_unit_test(broken_entries_are_refused),
         cmocka_unit_test(forged_entries_are_refused),
         cmocka_unit_test(unusable_folders_are_named),

@@ -269,7 +269,7 @@ static void without_ahead_only_the_choice_is_compiled(void **state) {
 
 /* Compiling does not use up the time for timing; it has its own bound; nothing is compiled
  * twice. */
-static void compiling_has_a_budget_of_its_own(void **state) {
+static void compiling_has_its_own_budget(void **state) {
     (void)state;
     static engine some[] = {
         {.engine = 5, .name = "5", .run_us = 900},
@@ -373,7 +373,7 @@ static void repeats_take_no_share(void **state) {
     close_bench(&b);
 }
 
-static void what_cannot_be_loaded_is_said_once(void **state) {
+static void what_cannot_be_loaded_is_reported_once(void **state) {
     (void)state;
     static engine some[] = {
         {.engine = 1, .name = "1", .fails = "CUDNN_STATUS_NOT_SUPPORTED_SHAPE: no"},
@@ -414,11 +414,11 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_filled_cache_saves_every_compilation),
         cmocka_unit_test(without_ahead_only_the_choice_is_compiled),
-        cmocka_unit_test(compiling_has_a_budget_of_its_own),
+        cmocka_unit_test(compiling_has_its_own_budget),
         cmocka_unit_test(what_cannot_be_loaded_is_compiled),
         cmocka_unit_test(tensor_cores_come_first_untimed),
         cmocka_unit_test(repeats_take_no_share),
-        cmocka_unit_test(what_cannot_be_loaded_is_said_once),
+        cmocka_unit_test(what_cannot_be_loaded_is_reported_once),
     };
     if (!mkdtemp(folder)) return 1;
     const int failed = cmocka_run_group_tests(tests, NULL, NULL);

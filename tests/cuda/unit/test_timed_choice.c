@@ -93,7 +93,7 @@ static void the_fastest_run_counts(void **state) {
     assert_true(seconds == 1.5);
 }
 
-static void what_cannot_run_is_passed_over(void **state) {
+static void what_cannot_run_is_skipped(void **state) {
     (void)state;
     int64_t engines[] = {1, 2, 2, 3};
     bench b = {.seconds = {-1, -1, 3, -1}};
@@ -355,7 +355,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(engines_then_knobs_of_the_two_best),
         cmocka_unit_test(the_fastest_run_counts),
-        cmocka_unit_test(what_cannot_run_is_passed_over),
+        cmocka_unit_test(what_cannot_run_is_skipped),
         cmocka_unit_test(the_budget_is_kept),
         cmocka_unit_test(the_choice_is_the_best_tried),
         cmocka_unit_test(compiling_is_counted_apart),
