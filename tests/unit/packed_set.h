@@ -93,7 +93,8 @@ typedef struct set_spec {
     uint32_t channels, height, width; /* the largest ones where variable */
     bool variable;
     uint32_t alignment;
-    uint64_t items, per_block, per_shard, shard_bytes; /* 0: the format's choice; 1 MiB */
+    uint64_t items;
+    uint64_t per_block, per_shard, shard_bytes; /* 0: as planned, for shards of 1 MiB */
     bool zstd;
     int level;
     ff_filter filter;
