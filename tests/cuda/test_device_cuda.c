@@ -131,8 +131,7 @@ static ff_status scenario(int fail_at, int fail_with, ff_error *error) {
 
 static void every_entry_works_on_its_own_device(void **state) {
     (void)state;
-    ff_error error = {0};
-    if (scenario(0, 0, &error) != FF_OK) fail_msg("%s", error.message);
+    assert_ok(scenario(0, 0, error));
     assert_int_equal(fake.strays, 0);
     assert_int_equal(fake.held, 0);
     assert_false(fake.capture_lost);
@@ -145,7 +144,7 @@ static void every_call_that_fails_is_named(void **state) {
     int used = calls_of_use, calls = fake.calls, unnamed = 0;
     assert_true(used > 50 && calls > used);
     for (int at = 1; at <= calls; at++) {
-        error = (ff_error){0};
+        failure = (ff_error){0};
         ff_status status = scenario(at, OTHER, &failure);
         if (at > used) { /* releasing reports nothing */
             assert_int_equal(status, FF_OK);
