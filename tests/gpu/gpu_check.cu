@@ -2,8 +2,7 @@
  * with. Prints a line of JSON for each as it comes.
  *
  * This one file is the whole program, and needs nothing but a CUDA toolkit:
- *     nvcc -O3 -std=c++17 -arch=sm_90 gpu_check.cu -o gpu-check -ldl      (12 or newer; your GPU's
- * sm)
+ *     nvcc -O3 -std=c++17 -arch=sm_90 gpu_check.cu -o gpu-check -ldl    (CUDA 12 or newer; your sm)
  *     ./gpu-check [--device N] [--seconds N] [--seed N] [--cudnn libcudnn.so.9] [GROUP...]
  * Groups, each a process of its own that is ended after --seconds (60): device, cudnn (the
  * properties as cuDNN's own JSON: save that line's "json" as a file for planning without the GPU),
