@@ -117,11 +117,11 @@ bool ff_graph_slide(ff_graph *graph, ff_layer *layer, const char *what) {
     return true;
 }
 
-/* ---- what needs no operation ---- */
+/* ---- without an operation ---- */
 
 ff_node ff_graph_flatten(ff_graph *graph, ff_node from) {
     if (graph->failure.status != FF_OK) return 0;
-    /* Only the view changes: linear layers take images as they are. */
+    /* No operation: linear layers take images in their layout. */
     ff_layer layer = ff_graph_begin(graph, FF_LAYER_FLATTEN, from, "flatten");
     return ff_graph_append(graph, &layer);
 }
