@@ -1,6 +1,6 @@
 /* Batch norm + add + activation over blocked activations, forward in two passes over memory and
- * backward in two, each on the planes of a thread; the second pass walks backwards, over what the
- * first left in cache. Formulas: compute.h. */
+ * backward in two, each thread on its own planes; the second pass runs in reverse order, because
+ * the planes last read are still in cache. Formulas: compute.h. */
 #include "train/cpu/cpu.h"
 #include "train/cpu/fused.h"
 #include "train/cpu/gelu.h"
@@ -10,7 +10,7 @@
 #include <omp.h>
 #include <string.h>
 
-/* What the backward kernels read and write of one plane; see fused_norm_kernels.inc. */
+/* Arguments of the backward kernels for one plane; see fused_norm_kernels.inc. */
 typedef struct plane_arguments {
     size_t pixels;
     const float *x, *y, *dy, *dy2;
@@ -38,7 +38,7 @@ static const kernels baseline_8 = KERNELS_OF(8_baseline), baseline_16 = KERNELS_
 static const kernels fast_8 = KERNELS_OF(8_fast), fast_16 = KERNELS_OF(16_fast);
 #endif
 
-/* NULL where there is none for the block. */
+/* NULL where there are no kernels for the block. */
 static const kernels *kernels_for(const ff_tensor *t) {
     if (t->block != 8 && t->block != 16) return NULL;
 #if FF_HAS_TARGETS
@@ -47,7 +47,8 @@ static const kernels *kernels_for(const ff_tensor *t) {
     return t->block == 16 ? &baseline_16 : &baseline_8;
 }
 
-/* Scratch: per thread two arrays of doubles a channel, then four of floats for all. */
+/* Scratch: per thread two arrays of a double per channel, then four shared arrays of a float per
+ * channel. */
 size_t ff_fused_norm_scratch(const ff_compute *compute, const ff_tensor *shape) {
     size_t channels = (size_t)ff_tensor_padded_channels(shape);
     return channels * (4 * (size_t)compute->threads + 4);
@@ -69,19 +70,19 @@ static workspace workspace_of(const ff_compute *compute, size_t channels, float 
     return room;
 }
 
-/* Adds the threads' sums into the first one's, in their order. */
+/* Adds the threads' sums to the first thread's, in order. */
 static void combine(const ff_compute *compute, size_t channels, double *sums) {
     for (int t = 1; t < compute->threads; t++)
         for (size_t c = 0; c < 2 * channels; c++) sums[c] += sums[2 * channels * (size_t)t + c];
 }
 
-/* GELU of a plane that was just written, and so lies in cache. */
+/* GELU of a plane that was just written, and so is in cache. */
 FF_VECTOR_CLONES
 static void gelu_plane(size_t count, float *y) {
     for (size_t i = 0; i < count; i++) y[i] = ff_gelu(y[i]);
 }
 
-/* g = (dy + dy2) * slope of GELU at x * scale + shift. */
+/* g = (dy + dy2) * derivative of GELU at x * scale + shift. */
 FF_VECTOR_CLONES
 static void gelu_slopes(size_t pixels, size_t block, const plane_arguments *p) {
     for (size_t i = 0; i < pixels; i++)
@@ -107,7 +108,7 @@ static void apply_planes(const ff_norm *norm, const kernels *k, const workspace 
 }
 
 /* Batch statistics from the sums of x - shift (shift: the first pixel of each channel, so that the
- * variance does not drown in the square of the mean), and the affine map that they give. */
+ * variance does not cancel against the square of the mean), and the resulting scale and shift. */
 static void finish_statistics(const ff_norm *norm, const workspace *room) {
     const ff_tensor *t = &norm->shape;
     const size_t channels = (size_t)ff_tensor_padded_channels(t);
@@ -188,7 +189,7 @@ void ff_fused_norm_evaluate(ff_compute *compute, const ff_norm *norm, float *scr
     }
 }
 
-/* The arguments of one plane: everything at its place. */
+/* The arguments of one plane. */
 static plane_arguments at_plane(const ff_norm_backward *norm, const workspace *room, float *g,
                                 double *sums, size_t plane) {
     const ff_norm *forward = &norm->forward;
@@ -248,7 +249,8 @@ void ff_fused_norm_backward(ff_compute *compute, const ff_norm_backward *norm, f
     const bool gelu = forward->activation == FF_ACTIVATION_GELU;
     if (forward->activation == FF_ACTIVATION_RELU)
         mask = forward->residual ? MASK_FROM_Y : MASK_FROM_X;
-    /* The masked sum of gradients is kept where it is wanted or would cost two more reads. */
+    /* The masked sum of gradients is stored where it is needed, or where computing it again would
+     * cost two more reads. */
     float *kept = norm->dresidual;
     if (!kept && (norm->dy2 || gelu || mask == MASK_FROM_Y)) kept = norm->dx;
     float *g = kept ? kept : (float *)norm->dy;

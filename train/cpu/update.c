@@ -9,7 +9,7 @@
 struct ff_prepared_update {
     ff_update_spec spec; /* its arrays are copies */
     ff_matrix_product product;
-    float *scratch; /* of Muon's steps, for the largest bank */
+    float *scratch; /* of Muon's steps, for the largest filter bank */
     size_t scratch_bytes;
 };
 
@@ -23,7 +23,8 @@ static shape shape_of(const ff_conv *conv) {
     return (shape){(size_t)s->output.c, (size_t)s->input.c * s->kernel * s->kernel};
 }
 
-/* Scratch: u in the held order, u in torch's order, the room of the steps; each on 64 bytes. */
+/* Scratch: u in the held order, u in torch's order, the scratch of the steps; each aligned to 64
+ * bytes. */
 static size_t held_room(const ff_conv *conv) {
     return ff_align_u64(conv->weight_count, 16);
 }
@@ -96,7 +97,7 @@ static ff_status build(ff_compute *compute, ff_prepared_update *update, const ff
     FF_TRY(copy(&update->spec.segments, spec->segments, (uint64_t)spec->segment_count,
                 sizeof *spec->segments, error));
     FF_TRY(copy(&update->spec.groups, spec->groups, groups, sizeof *spec->groups, error));
-    if (ff_device_is_absent(compute->device)) /* counted: nobody reads them */
+    if (ff_device_is_absent(compute->device)) /* memory is only counted: values are not needed */
         FF_TRY(ff_alloc(&update->spec.rates, rates, sizeof(double), "learning rates", error));
     else
         FF_TRY(copy(&update->spec.rates, spec->rates, rates, sizeof(double), error));
