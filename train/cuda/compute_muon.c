@@ -1,4 +1,4 @@
-/* Muon on the device (train/muon.h): own kernels round the library's matrix products. */
+/* Muon on the device (train/muon.h): own kernels around the library's matrix products. */
 #include "train/cuda/compute_update.h"
 
 #include "format/base/memory.h"
@@ -6,13 +6,13 @@
 
 #include <stdlib.h>
 
-/* Where a bank is updated, and what only that needs. */
+/* A stream in which filter banks are updated, with its memory. */
 typedef struct branch {
     ff_stream *stream;
     ff_event *done;
-    ff_cuda_queue queue; /* the stream's */
+    ff_cuda_queue queue; /* of the stream */
     /* norms | partial sums | X | its next | A | B | the library's workspace; X: [rows][columns] and
-     * A, B: [least][least] of the largest bank that comes here */
+     * A, B: [least][least] of the branch's largest bank */
     char *room;
     size_t sums, x, next, a, b, workspace; /* offsets */
     size_t elements, squares;              /* of the largest bank */
@@ -50,7 +50,7 @@ static ff_cuda_muon bank_of(const ff_update_segment *from, const ff_cuda_segment
         .control = tables->control,
     };
     bank.segment.count =
-        (uint64_t)bank.rows * bank.columns; /* rows that pad are zero and stay so */
+        (uint64_t)bank.rows * bank.columns; /* padding rows are zero and stay zero */
     return bank;
 }
 
@@ -101,7 +101,7 @@ ff_status ff_cuda_muon_create(ff_cuda_muon_banks **out, ff_cuda_compute *compute
     if (!count) return FF_OK;
     FF_TRY(ff_alloc(&banks, 1, sizeof *banks, "Muon", error));
     *out = banks;
-    /* 16 bits: the range of bf16 is what these products want, whatever the network computes in. */
+    /* 16 bits: these products need bf16's range, in any precision of the net. */
     const bool in_f32 = compute->base.dtype == FF_F32;
     banks->precision = in_f32 ? compute->base.precision : FF_PRECISION_BF16;
     banks->branch_count = count < FF_CUDA_MUON_BRANCHES ? count : FF_CUDA_MUON_BRANCHES;
@@ -144,8 +144,8 @@ static void copy(ff_cuda_compute *compute, const branch *b, void *to, const void
     device->table->copy(device, b->stream, to, from, bytes, ff_compute_error(&compute->base));
 }
 
-/* One Newton-Schulz step from x to y: A = X X', B = b A + c A A, Y = a X + B X; of what is taller
- * than wide A = X' X and Y = a X + X B. */
+/* One Newton-Schulz step from x to y: A = X X', B = b A + c A A, Y = a X + B X; for X taller than
+ * wide: A = X' X and Y = a X + X B. */
 static void iterate(ff_cuda_compute *compute, const branch *where, ff_precision precision,
                     const ff_cuda_muon *bank, const void *x, void *y) {
     const int rows = bank->rows, columns = (int)bank->columns;
