@@ -1,7 +1,7 @@
-/* The last step of column sums, and the room that all of them share. */
+/* The last step of column sums, and the size of their shared scratch. */
 #include "train/cuda/kernels/columns.cuh"
 
-/* Partial results: two arrays of [parts][channels] at most, and three rows of factors. */
+/* Partial results: at most two arrays of [parts][channels], and three rows of factors. */
 extern "C" size_t ff_cuda_scratch(int multiprocessors, int channels) {
     /* 16-bit dtypes have the widest tiles, so the most parts */
     int slices = (channels / 8 + FF_COLUMN_ACROSS - 1) / FF_COLUMN_ACROSS;

@@ -1,12 +1,12 @@
-/* Softmax cross-entropy in three launches: what counts (one block), rows (a warp each: loss,
- * gradient), sums and record (one block). */
+/* Softmax cross-entropy in three launches: the count of samples (one block), rows (a warp each:
+ * loss, gradient), sums and outcome (one block). */
 #include "train/cuda/kernels/eights.cuh"
 #include "train/cuda/kernels/loss.h"
 
 enum { ONE_BLOCK = 512, ROW_THREADS = 64, ROWS = ROW_THREADS / 32 };
 static const unsigned ALL = 0xffffffffu;
 
-/* Scratch: this, then [n] f64 losses, then [n] i32: 1 = right. */
+/* Scratch: this, then [n] f64 losses, then [n] i32: 1 = correct. */
 struct loss_head {
     unsigned long long count;
     int bad_sample; /* INT_MAX = none */
@@ -32,7 +32,7 @@ static __device__ __forceinline__ long long label_at(const ff_loss &loss, int n)
                                       : (long long)((const int32_t *)loss.labels)[n];
 }
 
-/* A sample's own label and its partner's, with the own one's share; counts: has a loss. */
+/* A sample's own label and its partner's, with the weight of its own; counts: has a loss. */
 struct target {
     int label, other;
     float share;
@@ -78,7 +78,7 @@ static __global__ void __launch_bounds__(ONE_BLOCK) count_kernel(ff_loss loss, l
     }
 }
 
-/* Over the row's logits, eight a lane and step; body(first class of them, values). */
+/* Loops over the row's logits, eight per lane and step; body(first class, values). */
 template <typename Body>
 static __device__ __forceinline__ void each_eight(const float *row, int stride, Body body) {
     for (int c = (int)(threadIdx.x & 31) * 8; c < stride; c += 32 * 8) {
@@ -117,8 +117,8 @@ static __global__ void __launch_bounds__(ROW_THREADS) rows_kernel(ff_loss loss, 
         return;
     }
 
-    /* The first largest: as a loop from class 0 finds it, in which NaN is never larger, and never
-     * beaten in the first place. */
+    /* The first maximum: the same as a loop from class 0, in which NaN is never larger, and never
+     * exceeded if it is the first. */
     float best = -INFINITY;
     int best_class = 0x7fffffff;
     each_eight(row, loss.stride, [&](int c, const float(&value)[8]) {

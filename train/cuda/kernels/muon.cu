@@ -1,10 +1,10 @@
-/* Muon round its matrix products. Norms go thread -> block -> partial sums in scratch -> every
- * block of the next launch adds them in the same order. */
+/* Muon's kernels around its matrix products. Norms go thread -> block -> partial sums in scratch ->
+ * every block of the next launch adds them in the same order. */
 #include "train/cuda/kernels/eights.cuh"
 #include "train/cuda/kernels/muon.h"
 #include "train/cuda/kernels/rates.cuh"
 
-enum { THREADS = 256, BLOCKS = 2 /* a multiprocessor */ };
+enum { THREADS = 256, BLOCKS = 2 /* per multiprocessor */ };
 
 /* Partial sums of squares, [BLOCKS * multiprocessors][2] f64: of u and of W. */
 extern "C" size_t ff_cuda_muon_scratch(int multiprocessors) {
@@ -73,7 +73,7 @@ static __global__ void __launch_bounds__(THREADS)
     }
 }
 
-/* parts_count: blocks of the launch before. */
+/* parts_count: blocks of the previous launch. */
 static __global__ void __launch_bounds__(THREADS)
     normalise_kernel(ff_cuda_muon muon, uint64_t eights, const double *parts, int parts_count) {
     __shared__ double room[THREADS];
