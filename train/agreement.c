@@ -22,7 +22,7 @@ static ff_status check_shape(const pair *both, ff_agreement_fit fit, ff_error *e
         return ff_fail(
             error, FF_BAD_DATA,
             "%s has samples of %" PRIu32 "x%" PRIu32 " and %s of %" PRIu32 "x%" PRIu32
-            "; give --crop N to cut both to N x N, or --val-resize N, or pack both to one "
+            "; use --crop N to crop both to N x N, or --val-resize N, or pack both to one "
             "size",
             both->train_path, train->height, train->width, both->val_path, val->height, val->width);
     return FF_OK;

@@ -102,9 +102,9 @@ bool ff_graph_slide(ff_graph *graph, ff_layer *layer, const char *what) {
                 layer->name, what, layer->kernel_h, layer->stride, layer->pad);
         return false;
     }
-    int room_h = h + 2 * layer->pad - layer->kernel_h;
-    int room_w = w + 2 * layer->pad - layer->kernel_w;
-    if (room_h < 0 || room_w < 0) {
+    int slack_h = h + 2 * layer->pad - layer->kernel_h;
+    int slack_w = w + 2 * layer->pad - layer->kernel_w;
+    if (slack_h < 0 || slack_w < 0) {
         ff_fail(&graph->failure, FF_USAGE,
                 "%s: a %dx%d %s with padding %d does not fit into %dx%d pixels; the images "
                 "(%dx%d) are too small for this net",
@@ -112,8 +112,8 @@ bool ff_graph_slide(ff_graph *graph, ff_layer *layer, const char *what) {
                 graph->layers[0].h, graph->layers[0].w);
         return false;
     }
-    layer->h = room_h / layer->stride + 1;
-    layer->w = room_w / layer->stride + 1;
+    layer->h = slack_h / layer->stride + 1;
+    layer->w = slack_w / layer->stride + 1;
     return true;
 }
 

@@ -219,7 +219,7 @@ ff_store *ff_model_store(ff_model *model) {
     return &model->store;
 }
 
-/* ---- what it is ---- */
+/* ---- properties ---- */
 
 ff_layout ff_model_input_layout(const ff_model *model) {
     return model->training->tensors[0].block == 1 ? FF_CHW : FF_HWC;

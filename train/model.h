@@ -72,7 +72,7 @@ FF_MUST_USE ff_status ff_model_create(ff_model **model, const ff_model_options *
 /* Destroys its plans too. NULL is accepted. */
 void ff_model_destroy(ff_model **model);
 
-/* ---- what it is ---- */
+/* ---- properties ---- */
 
 /* The layout of a batch of images: FF_CHW = [N,C,H,W], FF_HWC = [N,H,W,C]; f32 always. */
 ff_layout ff_model_input_layout(const ff_model *model);

@@ -23,7 +23,7 @@ enum { FF_RECIPE_GROUPS = 4 };
 
 typedef struct ff_recipe {
     const char *name;  /* NULL: the row for all other models */
-    const char *model; /* its name; NULL = every model without a row of its own */
+    const char *model; /* its name; NULL = every model without its own row */
     int epochs;
     int batch;
     double learning_rate; /* at `batch` samples; scaled in proportion for others (P. Goyal et al.,

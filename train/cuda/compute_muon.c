@@ -13,7 +13,7 @@ typedef struct branch {
     ff_cuda_queue queue; /* of the stream */
     /* norms | partial sums | X | its next | A | B | the library's workspace; X: [rows][columns] and
      * A, B: [least][least] of the branch's largest bank */
-    char *room;
+    char *memory;
     size_t sums, x, next, a, b, workspace; /* offsets */
     size_t elements, squares;              /* of the largest bank */
 } branch;
@@ -70,7 +70,7 @@ static ff_status open_branch(branch *b, ff_cuda_compute *compute, ff_precision p
     b->a = b->next + matrix;
     b->b = b->a + square;
     b->workspace = b->b + square;
-    return ff_compute_allocate(&compute->base, &b->room,
+    return ff_compute_allocate(&compute->base, &b->memory,
                                b->workspace + compute->table->gemm_workspace(compute->library),
                                "Muon's matrices", error);
 }
@@ -84,8 +84,8 @@ static ff_status open_branches(ff_cuda_muon_banks *banks, ff_cuda_compute *compu
     for (int i = 0; i < banks->count; i++) {
         const branch *b = &banks->branches[branch_of(banks, i)];
         banks->banks[i].dtype = ff_precision_dtype(banks->precision);
-        banks->banks[i].norms = (double *)(void *)b->room;
-        banks->banks[i].x = b->room + b->x;
+        banks->banks[i].norms = (double *)(void *)b->memory;
+        banks->banks[i].x = b->memory + b->x;
     }
     return FF_OK;
 }
@@ -126,7 +126,7 @@ void ff_cuda_muon_destroy(ff_compute *compute, ff_cuda_muon_banks *banks) {
         const branch *b = &banks->branches[i];
         table->stream_destroy(compute->device, b->stream); /* waits */
         table->event_destroy(compute->device, b->done);
-        if (b->room) ff_compute_release(compute, b->room);
+        if (b->memory) ff_compute_release(compute, b->memory);
     }
     table->event_destroy(compute->device, banks->begun);
     free(banks->banks);
@@ -134,7 +134,7 @@ void ff_cuda_muon_destroy(ff_compute *compute, ff_cuda_muon_banks *banks) {
 }
 
 static void product(ff_cuda_compute *compute, const branch *b, const ff_library_gemm *gemm) {
-    compute->table->gemm(compute->library, b->queue.stream, gemm, b->room + b->workspace,
+    compute->table->gemm(compute->library, b->queue.stream, gemm, b->memory + b->workspace,
                          ff_compute_error(&compute->base));
 }
 
@@ -152,7 +152,7 @@ static void iterate(ff_cuda_compute *compute, const branch *where, ff_precision 
     const bool tall = rows > columns;
     const int least = tall ? columns : rows;
     const size_t element = ff_dtype_bytes(bank->dtype);
-    char *a = where->room + where->a, *b = where->room + where->b;
+    char *a = where->memory + where->a, *b = where->memory + where->b;
     ff_library_gemm gemm = {
         .m = least,
         .n = least,
@@ -188,8 +188,8 @@ static void iterate(ff_cuda_compute *compute, const branch *where, ff_precision 
 
 static void update_bank(ff_cuda_compute *compute, const branch *b, ff_precision precision,
                         ff_cuda_muon bank) {
-    void *x = bank.x, *y = b->room + b->next;
-    ff_cuda_keep(&compute->base, ff_cuda_muon_begin(&b->queue, &bank, b->room + b->sums),
+    void *x = bank.x, *y = b->memory + b->next;
+    ff_cuda_keep(&compute->base, ff_cuda_muon_begin(&b->queue, &bank, b->memory + b->sums),
                  "Muon's beginning");
     for (int step = 0; step < FF_MUON_STEPS; step++) {
         iterate(compute, b, precision, &bank, x, y);

@@ -14,9 +14,9 @@ typedef struct place {
 } place;
 
 /* The name of a part of a block; valid until the next call with the same buffer. */
-static const char *part(char room[64], const place *at, const char *what) {
-    snprintf(room, 64, "layer%d.%d.%s", at->stage, at->block, what);
-    return room;
+static const char *part(char buffer[64], const place *at, const char *what) {
+    snprintf(buffer, 64, "layer%d.%d.%s", at->stage, at->block, what);
+    return buffer;
 }
 
 /* The convolution and batch norm with number `index` in a block. */

@@ -204,8 +204,7 @@ ff_moments_write(const ff_columns &columns, const ff_tile &tile, const ff_moment
         if (tile.y < reach && tile.y + reach < columns.down) {
             const int other = me + reach * columns.across;
             const int more = tree->count[other];
-            if (more) { /* rows are assigned from the top: the upper of two threads always has some
-                         */
+            if (more) { /* rows are assigned from the top, so the upper thread has some */
                 float share = __fdividef((float)more, (float)(count + more));
 #pragma unroll
                 for (int i = 0; i < lanes; i++) {
@@ -232,17 +231,17 @@ ff_moments_write(const ff_columns &columns, const ff_tile &tile, const ff_moment
 /* A block finishes FF_FINISH_ACROSS columns; FF_FINISH_DOWN threads share the parts of each. */
 enum { FF_FINISH_ACROSS = 8, FF_FINISH_DOWN = 32 };
 
-/* Adds the doubles of a column's threads; all of them get the sum. room: one per thread. */
-static __device__ __forceinline__ double ff_finish_sum(double *room, double value) {
+/* Adds the doubles of a column's threads; all of them get the sum. shared: one per thread. */
+static __device__ __forceinline__ double ff_finish_sum(double *shared, double value) {
     const int y = (int)threadIdx.y, at = y * FF_FINISH_ACROSS + (int)threadIdx.x;
-    __syncthreads(); /* `room` may still be read */
-    room[at] = value;
+    __syncthreads(); /* `shared` may still be read */
+    shared[at] = value;
     for (int reach = FF_FINISH_DOWN / 2; reach > 0; reach /= 2) {
         __syncthreads();
-        if (y < reach) room[at] += room[at + reach * FF_FINISH_ACROSS];
+        if (y < reach) shared[at] += shared[at + reach * FF_FINISH_ACROSS];
     }
     __syncthreads();
-    return room[threadIdx.x];
+    return shared[threadIdx.x];
 }
 
 /* to[column] = the sum over parts of from[part * width + column]; f64 inside. Defined in

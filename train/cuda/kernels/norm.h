@@ -42,7 +42,7 @@ int ff_cuda_norm_scale_shift(const ff_cuda_queue *queue, const ff_norm *norm, bo
 
 /* Both passes. The first reads x and dy (and dy2, and y) and writes dresidual if not NULL; the
  * second reads x and dresidual, or else the same as the first, and writes dx. Bytes:
- *   no activation, or one that x alone tells    2 A, 3 A            = 5 A
+ *   no activation, or one from x alone          2 A, 3 A            = 5 A
  *   ReLU with a residual                        4 A, 3 A            = 7 A
  *   ReLU with a residual and a mask             3 A, 3 A            = 6 A (and A / 16)
  * and for dy2 another A where dresidual is written, else 2 A. */

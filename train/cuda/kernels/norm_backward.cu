@@ -127,7 +127,7 @@ static __global__ void __launch_bounds__(FF_COLUMN_THREADS, sums_blocks<source>:
 static __global__ void __launch_bounds__(FF_FINISH_ACROSS *FF_FINISH_DOWN)
     factors_kernel(ff_columns columns, ff_norm norm, const float *sums, float *dgamma, float *dbeta,
                    float *factors) {
-    __shared__ double room[FF_FINISH_ACROSS * FF_FINISH_DOWN];
+    __shared__ double shared[FF_FINISH_ACROSS * FF_FINISH_DOWN];
     const int channel = (int)blockIdx.x * FF_FINISH_ACROSS + (int)threadIdx.x;
     double sum = 0, products = 0;
     for (int part = (int)threadIdx.y; part < columns.parts; part += FF_FINISH_DOWN) {
@@ -135,8 +135,8 @@ static __global__ void __launch_bounds__(FF_FINISH_ACROSS *FF_FINISH_DOWN)
         sum += (double)from[0];
         products += (double)from[columns.channels];
     }
-    sum = ff_finish_sum(room, sum);
-    products = ff_finish_sum(room, products);
+    sum = ff_finish_sum(shared, sum);
+    products = ff_finish_sum(shared, products);
     if (threadIdx.y) return;
     const double m = (double)columns.rows, inv_std = (double)norm.inv_std[channel];
     const double mean = (double)norm.mean[channel];

@@ -47,7 +47,7 @@ static __device__ __forceinline__ void write_channel(const ff_norm &norm, int ch
 
 static __global__ void __launch_bounds__(FF_FINISH_ACROSS *FF_FINISH_DOWN)
     parts_kernel(ff_columns columns, ff_norm norm, ff_moment_parts parts) {
-    __shared__ double room[FF_FINISH_ACROSS * FF_FINISH_DOWN];
+    __shared__ double shared[FF_FINISH_ACROSS * FF_FINISH_DOWN];
     const int channel = (int)blockIdx.x * FF_FINISH_ACROSS + (int)threadIdx.x;
     const double m = (double)columns.rows;
     /* Relative to the first part's mean, in f64, there is no cancellation. channels is a multiple
@@ -60,8 +60,8 @@ static __global__ void __launch_bounds__(FF_FINISH_ACROSS *FF_FINISH_DOWN)
         sum += count * apart;
         squares += (double)parts.squares[at] + count * apart * apart;
     }
-    sum = ff_finish_sum(room, sum);
-    squares = ff_finish_sum(room, squares);
+    sum = ff_finish_sum(shared, sum);
+    squares = ff_finish_sum(shared, squares);
     if (threadIdx.y == 0) write_channel(norm, channel, m, shift + sum / m, squares - sum * sum / m);
 }
 
