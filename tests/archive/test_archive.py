@@ -208,7 +208,7 @@ CASES = [
     ("a name of 64 KiB", [good, ("b/" + "x" * 65530 + ".png", tarfile.REGTYPE, image)], "65536 bytes"),
     ("a PNG header of 100,000 x 100,000", [good, ("a/2.png", tarfile.REGTYPE, huge)], "more than the limit"),
     ("a member twice", [good, good], "twice"),
-    ("images in no folder", [("1.png", tarfile.REGTYPE, image)], "no class folders"),
+    ("images in no folder", [("1.png", tarfile.REGTYPE, image)], "not in class folders"),
     ("no images", [("a/readme", tarfile.REGTYPE, b"hello")], "without images"),
     ("a class without an image", [good, ("b/readme", tarfile.REGTYPE, b"hello")], "a class without an image"),
 ]
