@@ -193,7 +193,7 @@ static ff_status open_machine(ff_trainer *trainer, const ff_trainer_options *opt
                        "--placement %s: placements are for GPUs; the CPU maps the set (device: %s)",
                        ff_placement_name(options->placement), ff_machine_text(trainer->machine));
     if (options->loss_scale > 0 && ff_precision_dtype(trainer->precision) == FF_F32)
-        return ff_fail(error, FF_USAGE, "--loss-scale: %s needs none; it is for f16 and bf16",
+        return ff_fail(error, FF_USAGE, "--loss-scale: %s needs no scale; it is for f16 and bf16",
                        ff_precision_name(trainer->precision));
     return FF_OK;
 }

@@ -166,7 +166,7 @@ memory 1000000 "${wide[@]}" --placement stream
 check "engines that are timed, and norms that are folded, take no more than was counted" test "$most" -le $(((${needs:-0} + 1) * 1024))
 memory 100 "${wide[@]}" -n
 judged=$?
-check "a dry run that says no prints all the same, and takes nothing" bash -c "[ $judged$times = 10 ] && grep -q '^learning rate' stdout && grep -q 'simulated GPU has 100.0 KiB free; take a smaller model or smaller samples$' stderr"
+check "a dry run that says no prints all the same, and takes nothing" bash -c "[ $judged$times = 10 ] && grep -q '^learning rate' stdout && grep -q 'simulated GPU has 100.0 KiB free; use a smaller model or smaller samples$' stderr"
 echo '{"deviceName": "Small", "deviceVer": 900, "totalGlobalMem": 2600000, "multiProcessorCount": 4}' >card.json
 refuses "a described GPU with too little memory" 1 "and Small has 2.5 MiB; --batch " "$sim" "${wide[@]}" --placement stream -n --device-json card.json
 batch=$(sed -n 's/.*; --batch \([0-9]*\) would fit$/\1/p' stderr)
