@@ -148,9 +148,9 @@ typedef struct ff_loss {
     const ff_control *control;
 } ff_loss;
 
-/* Shifts and mirrors a batch of images: y[n, c, i, j] = x[n, c, i + down, j' + right], j' = w - 1 -
- * j where `mirror`, else j; pixels outside are reflected without the edge (torch's "reflect"), so
- * |down| < h and |right| < w. */
+/* Shifts and mirrors a batch of images: y[n, c, i, j] = x[n, c, i + down, j' + right],
+ * j' = w - 1 - j where `mirror`, else j; pixels outside are reflected without the edge (torch's
+ * "reflect"), so |down| < h and |right| < w. */
 typedef struct ff_image_view {
     ff_tensor shape;
     int down, right;
