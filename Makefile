@@ -56,6 +56,8 @@ FFPACK_OBJECTS    := $(call objects,$(filter-out $(is_main),$(call sources,tools
 FFINSPECT_OBJECTS := $(call objects,$(filter-out $(is_main),$(call sources,tools/ffinspect)))
 UNIT_SOURCES      := $(sort $(wildcard tests/unit/test_*.c))
 UNIT_PROGRAMS     := $(patsubst tests/unit/%.c,$(BUILD)/tests/%,$(UNIT_SOURCES))
+# Those that link the tools' libraries, too.
+TOOL_TESTS        := $(patsubst tests/unit/%.c,$(BUILD)/tests/%,$(shell grep -l '"tools/' $(UNIT_SOURCES)))
 CUDASIM_TESTS     := $(patsubst tests/cuda/unit/%.c,$(BUILD)/tests/%,$(sort $(wildcard tests/cuda/unit/test_*.c)))
 HELPER_SOURCES    := $(sort $(wildcard tests/programs/*.c))
 HELPER_PROGRAMS   := $(patsubst tests/programs/%.c,$(BUILD)/tests/%,$(HELPER_SOURCES))
@@ -124,13 +126,15 @@ $(BUILD)/obj/cudasim/%.o: % $(BUILD)/config.mk Makefile
 # The simulator tells ThreadSanitizer itself what orders the threads of a block.
 $(BUILD)/obj/cudasim/tests/cuda/sim/%.cc.o: CUDASIM_CXXFLAGS += $(if $(findstring thread,$(SANITIZE)),-fno-sanitize=thread -DFF_SIM_TSAN)
 $(BUILD)/libff_cudasim.a: $(CUDASIM_OBJECTS)
-ARCHIVES := $(BUILD)/libff_testing.a $(BUILD)/libff_train.a $(BUILD)/libffpack.a $(BUILD)/libffinspect.a $(BUILD)/libff_loader.a $(BUILD)/libff_format.a
-$(CUDASIM_TESTS): $(BUILD)/tests/test_%: $(BUILD)/obj/tests/cuda/unit/test_%.o $(ARCHIVES) $(BUILD)/libff_cudasim.a
+LAYERS   := $(BUILD)/libff_testing.a $(BUILD)/libff_train.a $(BUILD)/libff_loader.a $(BUILD)/libff_format.a
+ARCHIVES := $(BUILD)/libffpack.a $(BUILD)/libffinspect.a $(LAYERS)
+$(CUDASIM_TESTS): $(BUILD)/tests/test_%: $(BUILD)/obj/tests/cuda/unit/test_%.o $(LAYERS) $(BUILD)/libff_cudasim.a
 	@mkdir -p $(@D)
 	$(CXX) $(ALL_LDFLAGS) $(filter %.o,$^) -Wl,--start-group $(filter %.a,$^) -Wl,--end-group -o $@ $(LIBS_CMOCKA) $(LDLIBS_FFPACK) $(LDLIBS_TRAIN) -lm
-$(BUILD)/tests/test_%: $(BUILD)/obj/tests/unit/test_%.o $(ARCHIVES)
+$(TOOL_TESTS): $(BUILD)/libffpack.a $(BUILD)/libffinspect.a
+$(BUILD)/tests/test_%: $(BUILD)/obj/tests/unit/test_%.o $(LAYERS)
 	@mkdir -p $(@D)
-	$(CC) $(ALL_LDFLAGS) $^ -o $@ $(LIBS_CMOCKA) $(LDLIBS_FFPACK) $(LDLIBS_TRAIN) -lm
+	$(CC) $(ALL_LDFLAGS) $(filter %.o,$^) -Wl,--start-group $(filter %.a,$^) -Wl,--end-group -o $@ $(LIBS_CMOCKA) $(LDLIBS_FFPACK) $(LDLIBS_TRAIN) -lm
 # fftrain, and other programs whose name ends so, on the simulated GPU.
 $(BUILD)/obj/tests/programs/%_sim.o $(BUILD)/obj/tests/programs/gradient_range.o: ALL_CFLAGS += $(TRAIN_CFLAGS)
 $(BUILD)/tests/%_sim: $(BUILD)/obj/tests/programs/%_sim.o $(BUILD)/obj/tests/cuda/sim/module/module.o $(ARCHIVES) $(BUILD)/libff_cudasim.a

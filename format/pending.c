@@ -154,12 +154,12 @@ static ff_status rewrite(const completion *job, const ff_pending *pending, uint3
     ff_shard_footer_encode(&footer, bytes);
     int file = open(path, O_RDWR | O_CLOEXEC);
     if (file < 0) return ff_fail_errno(error, "%s: cannot open", path);
-    ff_status status = ff_write_at(file, path, header, sizeof header, 0, error);
-    if (status == FF_OK)
-        status = ff_write_at(file, path, job->text.bytes, job->text.length, section->offset, error);
-    if (status == FF_OK)
-        status = ff_write_at(file, path, bytes, sizeof bytes, pending->footer_offset, error);
-    if (status == FF_OK && fsync(file)) status = ff_fail_errno(error, "%s: cannot sync", path);
+    ff_status status;
+    FF_TRY_DONE(ff_write_at(file, path, header, sizeof header, 0, error));
+    FF_TRY_DONE(ff_write_at(file, path, job->text.bytes, job->text.length, section->offset, error));
+    FF_TRY_DONE(ff_write_at(file, path, bytes, sizeof bytes, pending->footer_offset, error));
+    if (fsync(file)) status = ff_fail_errno(error, "%s: cannot sync", path);
+done:
     close(file);
     return status;
 }

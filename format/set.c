@@ -127,17 +127,18 @@ ff_status ff_set_refuse_part(const char *path, ff_error *error) {
 ff_status ff_set_refuse(const char *path, ff_error *error) {
     ff_set set;
     ff_buffer splits = {0};
-    ff_status status = ff_set_find(&set, path, error);
-    for (size_t i = 0; status == FF_OK && i < set.count; i++)
-        status = ff_set_refuse_part(set.split[i].path, error);
-    if (status == FF_OK) status = ff_set_list(&set, &splits, error);
-    if (status == FF_OK)
-        status = set.count && *set.split[0].name
-                     ? ff_fail(error, FF_BAD_DATA, "%s: holds several splits; name one of %s", path,
-                               splits.bytes)
-                     : ff_fail(error, FF_BAD_DATA,
-                               "%s: is no packed dataset: it has no " FF_INDEX_NAME "%s", path,
-                               set.count ? "; ffpack repair makes one from its shards" : "");
+    ff_status status;
+    FF_TRY_DONE(ff_set_find(&set, path, error));
+    for (size_t i = 0; i < set.count; i++)
+        FF_TRY_DONE(ff_set_refuse_part(set.split[i].path, error));
+    FF_TRY_DONE(ff_set_list(&set, &splits, error));
+    status =
+        set.count && *set.split[0].name
+            ? ff_fail(error, FF_BAD_DATA, "%s: holds several splits; name one of %s", path,
+                      splits.bytes)
+            : ff_fail(error, FF_BAD_DATA, "%s: is no packed dataset: it has no " FF_INDEX_NAME "%s",
+                      path, set.count ? "; ffpack repair makes one from its shards" : "");
+done:
     ff_buffer_free(&splits);
     ff_set_free(&set);
     return status;

@@ -179,16 +179,17 @@ static ff_status check_ids(const sample_check *check, ff_error *error) {
 static ff_status check_samples(verification *v, ff_error *error) {
     ff_dataset *dataset = v->dataset;
     sample_check check = {.dataset = dataset};
-    ff_status status = ff_ids_create(&check.ids, error);
-    if (status == FF_OK)
-        status = ff_alloc(&check.key_base, dataset->header.shard_count, sizeof *check.key_base,
-                          "shards", error);
-    for (uint32_t i = 1; status == FF_OK && i < dataset->header.shard_count; i++)
+    ff_status status;
+    FF_TRY_DONE(ff_ids_create(&check.ids, error));
+    FF_TRY_DONE(ff_alloc(&check.key_base, dataset->header.shard_count, sizeof *check.key_base,
+                         "shards", error));
+    for (uint32_t i = 1; i < dataset->header.shard_count; i++)
         check.key_base[i] =
             check.key_base[i - 1] + dataset->shard[i - 1].footer.section[FF_SHARD_KEYS].bytes;
-    for (uint64_t number = 0; status == FF_OK && number < dataset->header.sample_count; number++)
-        status = check_sample(&check, number, error);
-    if (status == FF_OK) status = check_ids(&check, error);
+    for (uint64_t number = 0; number < dataset->header.sample_count; number++)
+        FF_TRY_DONE(check_sample(&check, number, error));
+    FF_TRY_DONE(check_ids(&check, error));
+done:
     free(check.key_base);
     ff_ids_destroy(&check.ids);
     return status;

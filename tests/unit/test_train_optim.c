@@ -364,7 +364,7 @@ static void eigenvectors_are_right(void **state) {
     (void)state;
     dice d = {.seed = 44};
     for (int n = 1; n <= 24; n++) {
-        double a[24 * 24], given[24 * 24], values[24], vectors[24 * 24];
+        double a[24 * 24], given[24 * 24] = {0}, values[24], vectors[24 * 24];
         for (int i = 0; i < n; i++)
             for (int j = i; j < n; j++)
                 given[i * n + j] = given[j * n + i] = n % 4 == 3 ? 1 : (double)gauss(&d);

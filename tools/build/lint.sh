@@ -70,7 +70,7 @@ grep -nE '[^_a-zA-Z](exit|abort)\(' $(find format loader train tools -name '*.[c
 # 6. Cleanup: functions of several steps use FF_TRY_DONE (format/base/status.h).
 while read -r line; do finding "$line"; done < <(find format loader train tools -name '*.c' -exec awk '
     /^}/ { if (steps > 1) print FILENAME ":" FNR ": ends a function of " steps " steps without FF_TRY_DONE"; steps = 0 }
-    /if \(status == FF_OK\) status =/ { steps++ }' {} +)
+    /if \(status == FF_OK\)( status =.*)?$/ { steps++ }' {} +)
 
 # 7. Functions that no program uses.
 while read -r line; do finding "$line"; done < <("${PYTHON:-/usr/bin/python3}" tools/build/unused.py 2>&1)

@@ -82,11 +82,11 @@ static ff_status work(bench_run *run, ff_error *error) {
     uint64_t chunks = (run->samples + CHUNK_SAMPLES - 1) / CHUNK_SAMPLES;
     ff_reader *reader = NULL;
     char *ring = NULL;
-    ff_status status = ff_reader_open(&reader, run->dataset, error);
-    if (status == FF_OK)
-        status =
-            ff_alloc_aligned(&ring, run->ring_slots, run->slot_bytes, 0, "a ring of slots", error);
-    while (status == FF_OK) {
+    ff_status status;
+    FF_TRY_DONE(ff_reader_open(&reader, run->dataset, error));
+    FF_TRY_DONE(
+        ff_alloc_aligned(&ring, run->ring_slots, run->slot_bytes, 0, "a ring of slots", error));
+    for (;;) {
         pthread_mutex_lock(&run->mutex);
         uint64_t chunk = run->next;
         bool stop = chunk >= chunks * run->passes || run->failure.error.status != FF_OK;
@@ -95,9 +95,10 @@ static ff_status work(bench_run *run, ff_error *error) {
         if (stop) break;
         uint64_t from = chunk % chunks * CHUNK_SAMPLES, to = from + CHUNK_SAMPLES;
         if (to > run->samples) to = run->samples;
-        status = ff_interrupt_check(error);
-        if (status == FF_OK) status = run->read(run, reader, ring, from, to, error);
+        FF_TRY_DONE(ff_interrupt_check(error));
+        FF_TRY_DONE(run->read(run, reader, ring, from, to, error));
     }
+done:
     free(ring);
     ff_reader_close(&reader);
     return status;

@@ -51,19 +51,19 @@ static ff_status print_texts(ff_dataset *dataset, ff_reader *reader, uint64_t nu
     size_t key_bytes;
     ff_buffer text = {0};
     FF_TRY(ff_dataset_key(dataset, number, key, &key_bytes, error));
-    ff_status status = ff_inspect_readable(&text, key, key_bytes, KEY_LIMIT, error);
-    if (status == FF_OK) printf("  key       %s\n", text.bytes);
-    for (size_t i = 0; i < metadata->field_count && status == FF_OK; i++) {
+    ff_status status;
+    FF_TRY_DONE(ff_inspect_readable(&text, key, key_bytes, KEY_LIMIT, error));
+    printf("  key       %s\n", text.bytes);
+    for (size_t i = 0; i < metadata->field_count; i++) {
+        const char *name = metadata->field[i].name;
         text.length = 0;
-        status = ff_buffer_printf(&text, error, "  label     ");
-        if (status == FF_OK)
-            status = ff_inspect_readable(&text, metadata->field[i].name,
-                                         strlen(metadata->field[i].name), KEY_LIMIT, error);
-        if (status == FF_OK) status = ff_buffer_printf(&text, error, ": ");
-        if (status == FF_OK)
-            status = ff_inspect_label(&text, reader, dataset, number, i, LABEL_VALUES, error);
-        if (status == FF_OK) printf("%s\n", text.bytes);
+        FF_TRY_DONE(ff_buffer_printf(&text, error, "  label     "));
+        FF_TRY_DONE(ff_inspect_readable(&text, name, strlen(name), KEY_LIMIT, error));
+        FF_TRY_DONE(ff_buffer_printf(&text, error, ": "));
+        FF_TRY_DONE(ff_inspect_label(&text, reader, dataset, number, i, LABEL_VALUES, error));
+        printf("%s\n", text.bytes);
     }
+done:
     ff_buffer_free(&text);
     return status;
 }

@@ -204,18 +204,17 @@ static ff_status print_transforms(const ff_metadata *metadata, ff_error *error) 
 static ff_status print_provenance(const ff_metadata *metadata, ff_error *error) {
     ff_buffer text = {0};
     ff_status status = FF_OK;
-    for (size_t i = 0; i < metadata->provenance_count && status == FF_OK; i++) {
+    for (size_t i = 0; i < metadata->provenance_count; i++) {
         const ff_provenance *fact = &metadata->provenance[i];
         text.length = 0;
-        status = ff_inspect_readable(&text, fact->key, strlen(fact->key), TEXT_LIMIT, error);
-        if (status == FF_OK) status = ff_buffer_printf(&text, error, ": ");
-        if (status == FF_OK)
-            status =
-                ff_inspect_readable(&text, fact->value, strlen(fact->value), TEXT_LIMIT, error);
-        if (status != FF_OK) break;
+        FF_TRY_DONE(ff_inspect_readable(&text, fact->key, strlen(fact->key), TEXT_LIMIT, error));
+        FF_TRY_DONE(ff_buffer_printf(&text, error, ": "));
+        FF_TRY_DONE(
+            ff_inspect_readable(&text, fact->value, strlen(fact->value), TEXT_LIMIT, error));
         print_head(i ? "" : "made from");
         printf("%s\n", text.bytes);
     }
+done:
     ff_buffer_free(&text);
     return status;
 }

@@ -85,20 +85,20 @@ int ff_command_append(int argc, char **argv) {
     ff_append *append = NULL;
     ff_recorded recorded = {0};
     ff_report report = {0};
-    ff_status status = ff_command_parse(&command, argc, argv, &operands, &error);
-    if (status == FF_OK && operands.done) return ff_positionals_free(&operands);
-    if (status == FF_OK && operands.count != 2)
-        status = ff_fail(&error, FF_USAGE, "append: wanted ffpack append OUT SOURCE, see --help");
-    if (status == FF_OK) status = ff_append_open(&append, operands.operand[0], &error);
-    if (status == FF_OK)
-        status = parse_all(&command, ff_append_metadata(append), argc, argv, &recorded, &operands,
-                           &error);
-    if (status == FF_OK) {
-        arguments.output = operands.operand[0];
-        arguments.source = operands.operand[1];
-        status = run(append, &arguments, &report, &error);
-    }
+    ff_status status;
     int code = 0;
+    FF_TRY_DONE(ff_command_parse(&command, argc, argv, &operands, &error));
+    if (operands.done) return ff_positionals_free(&operands);
+    if (operands.count != 2)
+        FF_TRY_DONE(
+            ff_fail(&error, FF_USAGE, "append: wanted ffpack append OUT SOURCE, see --help"));
+    FF_TRY_DONE(ff_append_open(&append, operands.operand[0], &error));
+    FF_TRY_DONE(
+        parse_all(&command, ff_append_metadata(append), argc, argv, &recorded, &operands, &error));
+    arguments.output = operands.operand[0];
+    arguments.source = operands.operand[1];
+    FF_TRY_DONE(run(append, &arguments, &report, &error));
+done:
     if (status != FF_OK) {
         bool kept = append && status != FF_USAGE && ff_append_kept(append);
         code = ff_command_fail(

@@ -230,21 +230,24 @@ done:
 static ff_status take_shard(merge *job, const piece *own, uint32_t number, const char *directory,
                             ff_error *error) {
     char name[32], *from = NULL, *to = NULL;
+    int file = -1;
+    ff_status status;
     ff_shard_name(name, number);
-    ff_status status = ff_path_join(&from, own->folder, name, error);
-    if (status == FF_OK) status = ff_path_join(&to, directory, name, error);
-    int file = status == FF_OK ? open(from, O_RDONLY | O_CLOEXEC) : -1;
-    if (status == FF_OK && file < 0) status = ff_fail_errno(error, "%s: cannot open", from);
-    if (status == FF_OK && fsync(file)) status = ff_fail_errno(error, "%s: cannot sync", from);
-    if (status == FF_OK && link(from, to) == 0)
+    FF_TRY_DONE(ff_path_join(&from, own->folder, name, error));
+    FF_TRY_DONE(ff_path_join(&to, directory, name, error));
+    file = open(from, O_RDONLY | O_CLOEXEC);
+    if (file < 0) FF_TRY_DONE(ff_fail_errno(error, "%s: cannot open", from));
+    if (fsync(file)) FF_TRY_DONE(ff_fail_errno(error, "%s: cannot sync", from));
+    if (link(from, to) == 0)
         job->report->linked++;
-    else if (status == FF_OK && errno == EEXIST)
+    else if (errno == EEXIST)
         status = is_same(own->folder, directory, number, error);
-    else if (status == FF_OK && (errno == EXDEV || errno == EPERM || errno == EMLINK ||
-                                 errno == EOPNOTSUPP || errno == ENOSYS))
+    else if (errno == EXDEV || errno == EPERM || errno == EMLINK || errno == EOPNOTSUPP ||
+             errno == ENOSYS)
         status = copy_shard(job, own, file, from, directory, name, error);
-    else if (status == FF_OK)
+    else
         status = ff_fail_errno(error, "%s: cannot link to %s", from, to);
+done:
     if (file >= 0) close(file);
     free(from);
     free(to);

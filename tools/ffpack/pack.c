@@ -168,12 +168,12 @@ ff_status ff_pack_run(const ff_settings *settings, const ff_notices *options, ff
     char *parent = NULL;
     report->dry_run = settings->dry_run;
     report->part = settings->part;
-    ff_status status = ff_copy_string(&report->source, settings->path, error);
-    if (status == FF_OK && settings->output)
-        status = ff_copy_string(&report->output, settings->output, error);
-    if (status == FF_OK)
-        status = ff_run_parent(&parent, settings->output ? settings->output : "", error);
-    if (status == FF_OK) status = run_in(&job, parent, error);
+    ff_status status;
+    FF_TRY_DONE(ff_copy_string(&report->source, settings->path, error));
+    if (settings->output) FF_TRY_DONE(ff_copy_string(&report->output, settings->output, error));
+    FF_TRY_DONE(ff_run_parent(&parent, settings->output ? settings->output : "", error));
+    FF_TRY_DONE(run_in(&job, parent, error));
+done:
     ff_output_close(&job.output);
     ff_run_close(&job.run);
     free(parent);

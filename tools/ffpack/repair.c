@@ -232,18 +232,18 @@ static ff_status repair_split(const char *folder, const ff_repair_options *optio
     int lock = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (lock < 0) return ff_fail_errno(error, "%s: cannot open the folder", folder);
     ff_survey survey = {0};
-    ff_status status = FF_OK;
+    ff_status status;
     if (flock(lock, LOCK_EX | LOCK_NB))
-        status = ff_fail(error, FF_USAGE, "%s: another ffpack is writing there", folder);
-    if (status == FF_OK) status = ff_survey_make(&survey, folder, options->jobs, error);
-    if (status == FF_OK && survey.beyond)
+        FF_TRY_DONE(ff_fail(error, FF_USAGE, "%s: another ffpack is writing there", folder));
+    FF_TRY_DONE(ff_survey_make(&survey, folder, options->jobs, error));
+    if (survey.beyond)
         ff_notice(
             &options->notices,
             "%s: %u shards are of a later generation that was never committed; they are ignored",
             folder, survey.beyond);
-    if (status == FF_OK)
-        status = ff_survey_is_whole(&survey) ? repair_whole(&survey, options, error)
-                                             : report_losses(&survey, options, error);
+    status = ff_survey_is_whole(&survey) ? repair_whole(&survey, options, error)
+                                         : report_losses(&survey, options, error);
+done:
     ff_survey_free(&survey);
     close(lock);
     return status;

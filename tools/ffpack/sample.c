@@ -197,11 +197,11 @@ ff_status ff_sampler_create(ff_sampler **out, const ff_sample_plan *plan,
     FF_TRY(ff_alloc(&sampler, 1, sizeof *sampler, "a sampler", error));
     sampler->plan = plan;
     sampler->split = split;
-    ff_status status = ff_listing_cursor_create(&sampler->cursor, split->listing, error);
-    if (status == FF_OK)
-        status = ff_source_reader_create(&sampler->reader, plan->source, stream, error);
-    if (status == FF_OK && plan->source->encoded)
-        status = ff_decoder_create(&sampler->decoder, error);
+    ff_status status;
+    FF_TRY_DONE(ff_listing_cursor_create(&sampler->cursor, split->listing, error));
+    FF_TRY_DONE(ff_source_reader_create(&sampler->reader, plan->source, stream, error));
+    if (plan->source->encoded) FF_TRY_DONE(ff_decoder_create(&sampler->decoder, error));
+done:
     if (status == FF_OK)
         *out = sampler;
     else
@@ -290,26 +290,23 @@ ff_status ff_sampler_make(ff_sampler *sampler, uint64_t number, ff_sample *sampl
         return ff_array_sample_make(plan, bytes, &sampler->array, &sample->values, error);
     }
     char name[NAME_BYTES];
-    uint32_t native_width, native_height;
-    ff_status status = make_image(sampler, bytes, sample, &native_width, &native_height, error);
-    const ff_image *output = NULL;
-    if (status == FF_OK)
-        status = ff_geometry_output_size(&plan->geometry, native_width, native_height,
-                                         &sample->width, &sample->height, error);
-    if (status == FF_OK && !plan->variable &&
-        (sample->width != plan->width || sample->height != plan->height)) {
+    uint32_t native_width = 0, native_height = 0;
+    const ff_image *output;
+    ff_status status;
+    FF_TRY_DONE(make_image(sampler, bytes, sample, &native_width, &native_height, error));
+    FF_TRY_DONE(ff_geometry_output_size(&plan->geometry, native_width, native_height,
+                                        &sample->width, &sample->height, error));
+    if (!plan->variable && (sample->width != plan->width || sample->height != plan->height)) {
         ff_source_item_name(plan->source, sampler->split, &sample->item, name, sizeof name);
         return wrong_size(sampler, name, native_width, native_height, error);
     }
-    if (status == FF_OK)
-        status = ff_geometry_apply(&plan->geometry, &sampler->image, native_width, native_height,
-                                   &sampler->scratch, &output, error);
-    if (status != FF_OK) {
-        ff_source_item_name(plan->source, sampler->split, &sample->item, name, sizeof name);
-        return ff_fail_within(error, status, "%s", name);
-    }
+    FF_TRY_DONE(ff_geometry_apply(&plan->geometry, &sampler->image, native_width, native_height,
+                                  &sampler->scratch, &output, error));
     sample->values = output->pixels;
     return FF_OK;
+done:
+    ff_source_item_name(plan->source, sampler->split, &sample->item, name, sizeof name);
+    return ff_fail_within(error, status, "%s", name);
 }
 
 bool ff_sample_skippable(const ff_sample *sample, ff_status status) {

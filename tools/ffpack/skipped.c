@@ -23,10 +23,12 @@ ff_status ff_skipped_open(ff_skipped **out, const char *output, bool continues, 
     *out = NULL;
     ff_skipped *skipped;
     FF_TRY(ff_alloc(&skipped, 1, sizeof *skipped, "a list of skipped items", error));
-    ff_status status = ff_skipped_name(&skipped->path, output, error);
-    if (status == FF_OK) status = ff_format(&skipped->temporary, error, "%s.tmp", skipped->path);
-    if (status == FF_OK && !continues && unlink(skipped->path) < 0 && errno != ENOENT)
+    ff_status status;
+    FF_TRY_DONE(ff_skipped_name(&skipped->path, output, error));
+    FF_TRY_DONE(ff_format(&skipped->temporary, error, "%s.tmp", skipped->path));
+    if (!continues && unlink(skipped->path) < 0 && errno != ENOENT)
         status = ff_fail_errno(error, "%s: cannot remove", skipped->path);
+done:
     if (status == FF_OK)
         *out = skipped;
     else

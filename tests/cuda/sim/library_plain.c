@@ -70,35 +70,53 @@ typedef struct conv_job {
                 for (int r = 0; r < (s)->kernel; r++)                                              \
                     for (int t = 0; t < (s)->kernel; t++)
 
-FF_UNWATCHED static void multiply(const conv_job *job, const sizes *z) {
+enum { AT_ONCE = 8 };
+
+/* sums[k] += x . (the k-th of `count` filters, `step` apart). Each is summed in order; several at
+ * once, so that none waits for its last addition. */
+FF_UNWATCHED static void add_products(double *sums, const float *x, const float *w, size_t channels,
+                                      size_t step, int count) {
+    int k = 0;
+    for (; k + AT_ONCE <= count; k += AT_ONCE) {
+        double part[AT_ONCE] = {0};
+        const float *filters = w + (size_t)k * step;
+        for (size_t c = 0; c < channels; c++)
+            for (size_t i = 0; i < AT_ONCE; i++) part[i] += (double)x[c] * filters[i * step + c];
+        for (int i = 0; i < AT_ONCE; i++) sums[k + i] += part[i];
+    }
+    for (; k < count; k++) {
+        double part = 0;
+        for (size_t c = 0; c < channels; c++) part += (double)x[c] * w[(size_t)k * step + c];
+        sums[k] += part;
+    }
+}
+
+/* sums[c] += a b[c]. */
+FF_UNWATCHED static void add_scaled(double *sums, double a, const float *b, size_t channels) {
+    for (size_t c = 0; c < channels; c++) sums[c] += a * b[c];
+}
+
+static void multiply(const conv_job *job, const sizes *z) {
     const ff_library_conv_spec *s = &job->spec;
     const size_t all = (size_t)s->c, channels = all / (size_t)s->groups; /* of a group */
+    const size_t filters = (size_t)(s->k / s->groups);
+    const size_t step = (size_t)s->kernel * (size_t)s->kernel * channels; /* of a filter */
     memset(job->sums, 0, z->sums * sizeof *job->sums);
     FOR_EACH_TAP(s, *z) {
-        int h = p * s->stride - s->pad + r, w = q * s->stride - s->pad + t;
+        const int h = p * s->stride - s->pad + r, w = q * s->stride - s->pad + t;
         if (h < 0 || h >= s->h || w < 0 || w >= s->w) continue;
-        size_t pixel = (((size_t)n * (size_t)s->h + (size_t)h) * (size_t)s->w + (size_t)w) * all;
-        size_t y =
+        const size_t in = (((size_t)n * (size_t)s->h + (size_t)h) * (size_t)s->w + (size_t)w) * all;
+        const size_t out =
             (((size_t)n * (size_t)z->p + (size_t)p) * (size_t)z->q + (size_t)q) * (size_t)s->k;
-        for (int k = 0; k < s->k; k++, y++) {
-            size_t tap = ((size_t)k * (size_t)s->kernel + (size_t)r) * (size_t)s->kernel;
-            size_t f = (tap + (size_t)t) * channels;
-            size_t x = pixel + (size_t)(k / (s->k / s->groups)) * channels;
-            double sum = 0;
-            switch (s->pass) {
-            case FF_PASS_FORWARD:
-                for (size_t c = 0; c < channels; c++) sum += (double)job->x[x + c] * job->w[f + c];
-                job->sums[y] += sum;
-                break;
-            case FF_PASS_BACKWARD_DATA:
-                for (size_t c = 0; c < channels; c++)
-                    job->sums[x + c] += (double)job->y[y] * job->w[f + c];
-                break;
-            case FF_PASS_BACKWARD_WEIGHTS:
-                for (size_t c = 0; c < channels; c++)
-                    job->sums[f + c] += (double)job->y[y] * job->x[x + c];
-                break;
-            }
+        for (size_t group = 0; group < (size_t)s->groups; group++) {
+            const size_t x = in + group * channels, y = out + group * filters;
+            const size_t f = group * filters * step + (size_t)(r * s->kernel + t) * channels;
+            if (s->pass == FF_PASS_FORWARD)
+                add_products(job->sums + y, job->x + x, job->w + f, channels, step, (int)filters);
+            for (size_t k = 0; k < filters && s->pass == FF_PASS_BACKWARD_DATA; k++)
+                add_scaled(job->sums + x, job->y[y + k], job->w + f + k * step, channels);
+            for (size_t k = 0; k < filters && s->pass == FF_PASS_BACKWARD_WEIGHTS; k++)
+                add_scaled(job->sums + f + k * step, job->y[y + k], job->x + x, channels);
         }
     }
 }

@@ -67,16 +67,15 @@ static ff_status read_file(ff_source_reader *reader, const ff_source_split *spli
     int fd;
     uint64_t bytes;
     FF_TRY(ff_open_file(path->bytes, &fd, &bytes, error));
-    ff_status status = FF_OK;
-    if (bytes != item->bytes)
-        status = changed(path->bytes, bytes, item->bytes, error);
-    else if (bytes > FF_ENCODED_LIMIT_BYTES)
-        status = ff_fail(error, FF_BAD_DATA, "%s: has %" PRIu64 " bytes, more than %" PRIu64,
-                         path->bytes, bytes, FF_ENCODED_LIMIT_BYTES);
-    if (status == FF_OK)
-        status =
-            ff_reserve(&reader->window, &reader->capacity, bytes + 1, 1, "an image file", error);
-    if (status == FF_OK) status = ff_read_at(fd, path->bytes, reader->window, bytes, 0, error);
+    ff_status status;
+    if (bytes != item->bytes) FF_TRY_DONE(changed(path->bytes, bytes, item->bytes, error));
+    if (bytes > FF_ENCODED_LIMIT_BYTES)
+        FF_TRY_DONE(ff_fail(error, FF_BAD_DATA, "%s: has %" PRIu64 " bytes, more than %" PRIu64,
+                            path->bytes, bytes, FF_ENCODED_LIMIT_BYTES));
+    FF_TRY_DONE(
+        ff_reserve(&reader->window, &reader->capacity, bytes + 1, 1, "an image file", error));
+    FF_TRY_DONE(ff_read_at(fd, path->bytes, reader->window, bytes, 0, error));
+done:
     ff_close_file(&fd);
     return status;
 }

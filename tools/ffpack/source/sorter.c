@@ -69,9 +69,10 @@ ff_status ff_sorter_create(ff_sorter **out, const char *directory, ff_error *err
     ff_sorter *sorter;
     FF_TRY(ff_alloc(&sorter, 1, sizeof *sorter, "a sorter", error));
     sorter->fd = -1;
-    ff_status status = ff_copy_string(&sorter->directory, directory, error);
-    if (status == FF_OK)
-        status = ff_alloc(&sorter->arena, FF_SORTER_BYTES, 1, "sorting names", error);
+    ff_status status;
+    FF_TRY_DONE(ff_copy_string(&sorter->directory, directory, error));
+    FF_TRY_DONE(ff_alloc(&sorter->arena, FF_SORTER_BYTES, 1, "sorting names", error));
+done:
     if (status == FF_OK)
         *out = sorter;
     else
