@@ -22,7 +22,7 @@ static ff_status check_shape(const pair *both, ff_agreement_fit fit, ff_error *e
         return ff_fail(
             error, FF_BAD_DATA,
             "%s has samples of %" PRIu32 "x%" PRIu32 " and %s of %" PRIu32 "x%" PRIu32
-            "; give --crop N to cut both to N x N, or --val-resize N, or pack both to one "
+            "; use --crop N to crop both to N x N, or --val-resize N, or pack both to one "
             "size",
             both->train_path, train->height, train->width, both->val_path, val->height, val->width);
     return FF_OK;
@@ -49,7 +49,7 @@ static ff_status check_statistics(const pair *both, ff_error *error) {
     return FF_OK;
 }
 
-/* Whether a transform only makes a sample's size, which a resampling makes anew. */
+/* Whether a transform only sets a sample's size, which resampling changes anyway. */
 static bool is_geometry(const char *line) {
     static const char *const words[] = {"resize", "center_crop", "max_side", "pad"};
     for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
@@ -57,7 +57,7 @@ static bool is_geometry(const char *line) {
     return false;
 }
 
-/* The transform from *at on that counts, or NULL; *at moves to it. */
+/* The next relevant transform from *at on, or NULL; *at moves to it. */
 static const char *next_transform(const ff_metadata *metadata, ff_agreement_fit fit, size_t *at) {
     while (*at < metadata->transform_count && fit == FF_FIT_RESAMPLED &&
            is_geometry(metadata->transform[*at]))
@@ -79,7 +79,7 @@ static ff_status check_transforms(const pair *both, ff_agreement_fit fit, ff_err
     }
 }
 
-/* Class names are bytes of the source; in a sentence they are escaped. */
+/* Class names are bytes of the source; in an error message they are escaped. */
 static ff_status name_classes(const pair *both, uint32_t number, const char *a, const char *b,
                               ff_error *error) {
     ff_buffer text = {0};
@@ -89,10 +89,12 @@ static ff_status name_classes(const pair *both, uint32_t number, const char *a, 
     const size_t second = text.length;
     FF_TRY_DONE(ff_escape(&text, b, strlen(b), error));
     FF_TRY_DONE(ff_buffer_add(&text, "", 1, error));
-    status = ff_fail(error, FF_BAD_DATA,
-                     "class %" PRIu32 " is '%.200s' in %s and '%.200s' in %s; the same classes in "
-                     "the same order are wanted (ffpack --classes)",
-                     number, text.bytes, both->train_path, text.bytes + second, both->val_path);
+    status = ff_fail(
+        error, FF_BAD_DATA,
+        "class %" PRIu32
+        " is '%.200s' in %s and '%.200s' in %s; both need the same classes in the same order "
+        "(ffpack --classes)",
+        number, text.bytes, both->train_path, text.bytes + second, both->val_path);
 done:
     ff_buffer_free(&text);
     return status;
@@ -107,7 +109,7 @@ static ff_status check_classes(const pair *both, const ff_field *train, const ff
     if (train->class_count != val->class_count)
         return ff_fail(error, FF_BAD_DATA,
                        "label field '%s' names %s in %s and %" PRIu32
-                       " in %s; the same classes in the same order are wanted (ffpack --classes)",
+                       " in %s; both need the same classes in the same order (ffpack --classes)",
                        train->name, ff_say_count(train->class_count, "class", "classes").text,
                        both->train_path, val->class_count, both->val_path);
     return FF_OK;
@@ -122,7 +124,7 @@ ff_status ff_agreement_check(const ff_dataset *train, size_t train_field, const 
     FF_TRY(check_transforms(&both, fit, error));
     FF_TRY(
         check_classes(&both, &both.train->field[train_field], &both.val->field[val_field], error));
-    /* What is left is in the class lists of other fields. */
+    /* The remaining differences are in the class lists of other fields. */
     if (fit != FF_FIT_RESAMPLED &&
         memcmp(ff_dataset_id(train)->transform, ff_dataset_id(val)->transform, 16) != 0)
         return ff_fail(error, FF_BAD_DATA,

@@ -1,12 +1,12 @@
 /* Tensors, and the arguments that entries of the compute table (compute.h) and the launchers of
  * CUDA kernels (cuda/kernels/) have in common. C and C++.
  *
- * A tensor is of f32, f16 or bf16, in memory of a device, and lies by its ff_tensor:
+ * A tensor is f32, f16 or bf16, in device memory, with the layout of its ff_tensor:
  *   element (n, c, h, w) at ((n * blocks + c / block) * H * W + h * W + w) * block + c % block,
  *   blocks = ceil(C / block).
  * block 1 is NCHW, block >= C is NHWC (CUDA: C up to a multiple of 8), block 8 or 16 is oneDNN's
  * nChw8c or nChw16c. Channels past C in the last block are padding: always zero; every entry keeps
- * them so. Per-channel arrays (gamma, mean, bias, ...) are f32 whatever the activations are, with
+ * them zero. Per-channel arrays (gamma, mean, bias, ...) are f32 for any dtype of activations, with
  * ff_tensor_padded_channels(t) floats, zero past C. */
 #ifndef FF_TRAIN_ARGUMENTS_H
 #define FF_TRAIN_ARGUMENTS_H
@@ -22,7 +22,7 @@
 
 typedef struct ff_tensor {
     int n, c, h, w; /* samples, channels, rows, columns: all at least 1 */
-    int block;      /* channels that lie together */
+    int block;      /* adjacent channels of a pixel */
 } ff_tensor;
 
 static inline int ff_tensor_blocks(const ff_tensor *t) {
@@ -45,26 +45,26 @@ static inline size_t ff_tensor_at(const ff_tensor *t, int n, int c, int h, int w
            (size_t)(c % t->block);
 }
 
-/* By itself, or after a batch norm in the same pass. GELU (Hendrycks & Gimpel 2016, arXiv
- * 1606.08415) is the one of the error function, torch's default: z * Phi(z), Phi(z) = (1 + erf(z /
- * sqrt 2)) / 2; its slope is Phi(z) + z exp(-z^2 / 2) / sqrt(2 pi). */
+/* A layer of its own, or fused into a batch norm. GELU (Hendrycks & Gimpel 2016, arXiv 1606.08415)
+ * is the exact form with erf, torch's default: z * Phi(z), Phi(z) = (1 + erf(z / sqrt 2)) / 2; its
+ * derivative is Phi(z) + z exp(-z^2 / 2) / sqrt(2 pi). */
 typedef enum ff_activation {
     FF_ACTIVATION_NONE,
     FF_ACTIVATION_RELU,
     FF_ACTIVATION_GELU
 } ff_activation;
 
-/* Whether its slope is found from what came out, so that what went in need not be kept. */
+/* Whether its derivative is computed from its output, so that its input need not be kept. */
 static inline bool ff_activation_sees_output(ff_activation activation) {
     return activation == FF_ACTIVATION_RELU;
 }
 
 /* Batch norm (Ioffe & Szegedy 2015, arXiv 1502.03167), then an optional add, then an optional
  * activation, in one pass: y = activation(gamma * (x - mean) * inv_std + beta + residual). GELU
- * goes without a residual.
+ * takes no residual.
  * Training: mean and biased variance over (n, h, w); running = (1 - momentum) * running +
  * momentum * (mean | variance * m / (m - 1)) as torch; mean and inv_std are written for the
- * backward pass. Evaluation: running statistics; mean and inv_std are not touched. */
+ * backward pass. Evaluation: running statistics; mean and inv_std are not written. */
 typedef struct ff_norm {
     ff_tensor shape; /* of x, y, residual and their gradients */
     ff_activation activation;
@@ -75,18 +75,18 @@ typedef struct ff_norm {
     const void *x, *residual;          /* residual may be NULL */
     void *y;                           /* may be x in evaluation */
     uint8_t *mask; /* norm_mask bytes that training writes, backward reads; NULL = none */
-    /* Training: where what made x has summed it already (FF_FUSE_CONV_STATISTICS), its sums of x
-     * and x * x: [2][padded channels]; else NULL. `counted`: mean, inv_std and the running
-     * statistics are made already (FF_FUSE_POOL_STATISTICS). */
+    /* Training: the sums of x and x * x, [2][padded channels], where the operation that made x has
+     * computed them (FF_FUSE_CONV_STATISTICS); else NULL. `counted`: mean, inv_std and the running
+     * statistics are computed already (FF_FUSE_POOL_STATISTICS). */
     const float *sums;
     bool counted;
 } ff_norm;
 
-/* With g = (dy + dy2) times the activation's slope (ReLU: 1 where y > 0, else 0):
+/* With g = (dy + dy2) times the activation's derivative (ReLU: 1 where y > 0, else 0):
  * dbeta = sum g, dgamma = sum g * xhat, dx = gamma * inv_std * (g - dbeta / m - xhat * dgamma / m),
  * dresidual = g. */
 typedef struct ff_norm_backward {
-    ff_norm forward; /* as it was; y is only read where ReLU, residual and no mask */
+    ff_norm forward; /* of the forward pass; y is only read where ReLU, residual and no mask */
     const void *dy;
     const void *dy2; /* a second gradient of y, added; NULL = none */
     void *dx;        /* may be dy where dresidual is NULL */
@@ -105,51 +105,52 @@ typedef struct ff_pool {
 
 /* Element e = ((n * C + c) * H + h) * W + w is kept where ff_random_unit(word e % 4 of
  * ff_philox_draw(seed, FF_DOMAIN_DROPOUT, *step, e / 4, layer)) >= probability, and then scaled by
- * 1 / (1 - probability). The backward pass is the same map of the gradient. */
+ * 1 / (1 - probability). The backward pass applies the same mask and scale to the gradient. */
 typedef struct ff_dropout {
     ff_tensor shape;
     double probability; /* in [0, 1) */
     uint64_t seed;
     uint32_t layer;
-    const uint64_t *step; /* its low 32 bits count */
+    const uint64_t *step; /* only its low 32 bits are used */
 } ff_dropout;
 
 /* Softmax cross-entropy, sums in double, in the order of the samples:
  * loss_n = (1 - smoothing) * -log p[label] + smoothing / classes * sum over c of -log p[c];
  * a sample counts where its label >= 0 and its weight is not 0.
  *
- * With mix (mixup, cutmix: H. Zhang et al. 2018, S. Yun et al. 2019) sample n has the label of
- * sample n ^ 1, too, of which it is a part of 1 - mix[n]:
+ * With mix (mixup, cutmix: H. Zhang et al. 2018, S. Yun et al. 2019) sample n also has the label of
+ * sample n ^ 1, with weight 1 - mix[n]:
  *   loss_n = mix[n] * CE(label[n]) + (1 - mix[n]) * CE(label[n ^ 1]), CE as above,
  * which is torch's cross_entropy of the soft target mix[n] * onehot(label[n]) + (1 - mix[n]) *
  * onehot(label[n ^ 1]) with the same label_smoothing. Where mix[n] is 1 nothing is read at n ^ 1
- * (the last sample of an odd batch has none); elsewhere a sample counts only where its partner's
- * label is >= 0, too. Correct is the label of the larger part, its own of equals. */
+ * (the last sample of an odd batch has no partner); elsewhere a sample counts only where its
+ * partner's label is >= 0, too. The prediction is compared with the label of the larger weight, its
+ * own if equal. */
 typedef struct ff_loss {
     int n, classes;
     double smoothing;
-    bool summed;          /* the gradient is that of the sum, not of the mean */
-    int stride;           /* elements from one row of logits, and of the gradient, to the next */
-    const float *logits;  /* [n][stride], f32 whatever the activations are */
+    bool summed;          /* the gradient of the sum, not of the mean */
+    int stride;           /* elements from one row to the next, of logits and gradient */
+    const float *logits;  /* [n][stride], f32 for any dtype of activations */
     const void *labels;   /* [n] */
     ff_dtype label_dtype; /* FF_I64 or FF_I32 */
     const float *weights; /* [n] or NULL = all 1 */
     const float *mix;     /* [n] share of the own label, 0 to 1; NULL = all 1 */
     /* [n][stride] of the compute's dtype: (p - target) / count, summed: p - target; zero past
-     * `classes`; NULL = not wanted; may be logits where those are of the same dtype */
+     * `classes`; NULL = not computed; may be logits where they have the same dtype */
     void *gradient;
     void *scratch; /* loss_scratch bytes */
-    /* Place step % ring_size of the ring is written: step, loss_sum, count, correct, bad_sample;
-     * the rest of it is zeroed. control NULL: step 0, loss_scale 1; else the gradient is multiplied
-     * by its loss_scale (where activations are of 16 bits; f32 tables may take it as 1). */
+    /* Writes ring[step % ring_size]: step, loss_sum, count, correct, bad_sample; zeroes the rest of
+     * it. control NULL: step 0, loss_scale 1; else the gradient is multiplied by its loss_scale
+     * (where activations are 16-bit; f32 tables may treat it as 1). */
     ff_outcome *ring;
     uint32_t ring_size;
     const ff_control *control;
 } ff_loss;
 
-/* A batch of images seen otherwise: y[n, c, i, j] = x[n, c, i + down, j' + right], j' = w - 1 - j
- * where `mirror`, else j; what lies outside is reflected without the edge (torch's "reflect"), so
- * |down| < h and |right| < w. */
+/* Shifts and mirrors a batch of images: y[n, c, i, j] = x[n, c, i + down, j' + right],
+ * j' = w - 1 - j where `mirror`, else j; pixels outside are reflected without the edge (torch's
+ * "reflect"), so |down| < h and |right| < w. */
 typedef struct ff_image_view {
     ff_tensor shape;
     int down, right;

@@ -2,7 +2,7 @@
 
 #include "format/base/thread.h"
 
-/* Below this share of waiting a faster loader could not make a run noticeably faster. */
+/* Below this share of waiting, a faster loader would not make a run noticeably faster. */
 #define WORTH_CHANGING 0.1
 
 static void workers_text(const ff_trainer *trainer, const char *otherwise, char *text,

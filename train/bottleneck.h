@@ -10,7 +10,7 @@
 void ff_bottleneck_text(const ff_trainer *trainer, const ff_run_result *result, char *text,
                         size_t size);
 
-/* The same of stages measured alone (samples a second): which is the slowest, how much faster the
+/* The same for stages measured alone (samples a second): which is the slowest, how much faster the
  * next one is, and what to change. */
 void ff_bottleneck_of_rates(const ff_trainer *trainer, const ff_rates *rates, double compute_rate,
                             char *text, size_t size);

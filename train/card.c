@@ -3,11 +3,11 @@
 #include <stddef.h>
 #include <string.h>
 
-/* Floating-point operations a clock and multiprocessor: matrix products with f32 sums, dense, by
+/* Floating-point operations per clock and multiprocessor: matrix products with f32 sums, dense, by
  * precision, and other f32 arithmetic. From NVIDIA's architecture papers: Turing (2018), A100
  * (2020), GA102 (2021), Ada (2022), H100 (2022), and the data sheets of B200 and the RTX Blackwell
- * cards (2025), whose peaks are these numbers times multiprocessors times boost clock. `halved`:
- * GeForce cards sum in f32 at half the rate. */
+ * GPUs (2025), whose peaks are these numbers times multiprocessors times boost clock. `halved`:
+ * GeForce GPUs sum in f32 at half the rate. */
 typedef struct rate {
     int capability;
     double matrix[FF_PRECISION_COUNT];
@@ -23,9 +23,10 @@ static const rate rates[] = {
     {103, {256, 4096, 8192, 8192}, 256, false}, {120, {256, 512, 1024, 1024}, 256, true},
 };
 
-/* Bits of the memory's bus, from the cards' data sheets: cuDNN's descriptions do not hold them. */
+/* Bits of the memory's bus, from the GPUs' data sheets: cuDNN's descriptions do not contain them.
+ */
 static const struct bus {
-    const char *name; /* part of the card's */
+    const char *name; /* part of the GPU's name */
     int bits;
 } buses[] = {
     {"H200", 6144},    {"H100", 5120},    {"A100", 5120},    {"B200", 8192}, {"RTX 5090", 512},

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The one place of this layer that knows which libraries there are. */
+/* The only place in this layer that lists the libraries. */
 static const ff_compute_ops *const implementations[] = {
 #ifdef FF_HAVE_DNNL
     &ff_onednn_ops,
@@ -20,8 +20,9 @@ const ff_compute_ops *ff_compute_implementation(int index) {
     return index >= 0 && index < count ? implementations[index] : NULL;
 }
 
-/* The threads that a parallel region really gets: fewer than asked for under OMP_THREAD_LIMIT and
- * the like. The implementations cut their work by this number, so it must be the true one. */
+/* The number of threads that a parallel region really gets: under OMP_THREAD_LIMIT and the like,
+ * fewer than requested. The implementations divide their work by this number, so it must be exact.
+ */
 static int threads_to_be_had(int wanted) {
     int count = 1;
     omp_set_dynamic(0);

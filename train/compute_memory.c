@@ -1,5 +1,5 @@
-/* What all implementations of the compute table share: their device and stream, memory, copies
- * between the device and the host, failures that stick. */
+/* Shared by all implementations of the compute table: device and stream, memory, copies between
+ * device and host, sticky failures. */
 #include "train/compute.h"
 
 #include "format/dtype.h"
@@ -82,7 +82,7 @@ void ff_compute_copy(ff_compute *compute, void *to, const void *from, uint64_t b
                                  ff_compute_error(compute));
 }
 
-/* Piece by piece through the staging buffer, which is free whenever the stream is through. */
+/* Copies in pieces through the staging buffer, which is free whenever the stream is idle. */
 static void stage(ff_compute *compute, char *device, char *host, uint64_t bytes, bool write) {
     for (uint64_t at = 0; at < bytes; at += STAGING_BYTES) {
         uint64_t piece = bytes - at < STAGING_BYTES ? bytes - at : STAGING_BYTES;

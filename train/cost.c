@@ -31,8 +31,8 @@ ff_status ff_cost_add_piece(ff_costs *costs, const ff_cost_piece *piece, ff_erro
 
 /* ---- the batch ---- */
 
-/* loader/cuda/kernels.h: where it is, what becomes of each row, and either one kernel that moves
- * samples or several with rows of f32 between them. */
+/* loader/cuda/kernels.h: one kernel for the batch's position, one for each row's parameters, then
+ * either one kernel that moves samples, or several with rows of f32 in between. */
 static ff_status add_batch(ff_costs *costs, const ff_plan *plan, const ff_cost_options *options,
                            ff_error *error) {
     enum { LABEL_BYTES = 2 * 4, WEIGHT_BYTES = 4, F32_BYTES = 4 };
@@ -47,7 +47,7 @@ static ff_status add_batch(ff_costs *costs, const ff_plan *plan, const ff_cost_o
     const bool resamples = ff_augment_resamples(spec) || set->variable_size;
     const bool jitters = ff_augment_jitters(spec), mixes = ff_augment_mixes(spec);
     ff_cost_row row = {.pass = FF_COST_BATCH, .layer = "images"};
-    /* through arrays of f32 values, not moved as stored */
+    /* through arrays of f32 values, not copied as stored */
     const bool by_values = resamples || jitters || mixes || set->dtype == FF_U16;
     snprintf(row.what, sizeof row.what, "gather%s%s%s", resamples ? ", resample" : "",
              jitters ? ", jitter" : "", mixes ? ", mix" : "");
@@ -74,7 +74,7 @@ ff_status ff_costs_count(ff_costs *costs, ff_plan *plan, const ff_cost_options *
                          ff_error *error) {
     *costs = (ff_costs){.samples = plan->batch};
     if (!plan->training || plan->compute->device->table->unified)
-        return ff_fail(error, FF_USAGE, "the costs of a step are those of training on a GPU");
+        return ff_fail(error, FF_USAGE, "costs are counted only for steps of training on a GPU");
     ff_status status;
     if (options->metadata) FF_TRY_DONE(add_batch(costs, plan, options, error));
     FF_TRY_DONE(ff_cost_count_step(costs, plan, error));
@@ -146,7 +146,7 @@ double ff_cost_pass_us(const ff_costs *costs, ff_cost_pass pass, const ff_card *
 }
 
 void ff_costs_print(FILE *out, const ff_costs *costs, const ff_card *card) {
-    fprintf(out, "\nA step of %s by count, not measured; at 80 %% and 65 %% of the card's limits",
+    fprintf(out, "\nA step of %s, counted, not measured; at 80 %% and 65 %% of the GPU's limits",
             ff_say_count((uint64_t)costs->samples, "sample", "samples").text);
     if (ff_card_known(card))
         fprintf(out, " (%s; matrix products: %.0f TFLOP/s in f16, %.0f in tf32)\n",
@@ -154,7 +154,7 @@ void ff_costs_print(FILE *out, const ff_costs *costs, const ff_card *card) {
                 card->matrix_flops[FF_PRECISION_F16] * 1e-12,
                 card->matrix_flops[FF_PRECISION_TF32] * 1e-12);
     else
-        fprintf(out, ", which are not known of this card\n");
+        fprintf(out, ", which are unknown for this GPU\n");
     fprintf(out, "pass        nodes       GiB     TFLOP   ms at 80 %%  ms at 65 %%\n");
     for (int pass = 0; pass <= FF_COST_PASSES; pass++) {
         const ff_cost_piece sum = ff_cost_of_pass(costs, (ff_cost_pass)pass);

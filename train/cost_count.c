@@ -1,12 +1,12 @@
-/* The compute table that adds up what the CUDA table's entries (cuda/compute*.c) would do. Bytes of
- * own kernels: the headers of train/cuda/kernels, "Reads ..., writes ...". */
+/* The compute table that adds up the work of the CUDA table's entries (cuda/compute*.c). Bytes of
+ * own kernels: as in the headers of train/cuda/kernels, "Reads ..., writes ...". */
 #include "train/cost_count.h"
 #include "train/ops/ops.h"
 
 #include <assert.h>
 #include <stddef.h>
 
-/* Rough numbers of operations an element, erf and exp as their series. */
+/* Rough numbers of operations per element; erf and exp as series. */
 enum { AFFINE_FLOPS = 2, GELU_FLOPS = 25, NORM_BACKWARD_FLOPS = 12, SOFTMAX_FLOPS = 40 };
 
 static double bytes_of(const ff_compute *compute, const ff_tensor *t) {
@@ -23,7 +23,7 @@ static void name_row(const ff_plan *plan, const ff_op *op, bool forward, ff_cost
         snprintf(row->what, sizeof row->what, "%s", op->type->name);
 }
 
-/* The plan's: forward, loss, backward. */
+/* A row of the plan: forward, loss, backward. */
 static void begins(void *context, ff_mark mark, int op) {
     static const ff_cost_pass passes[] = {[FF_MARK_FORWARD] = FF_COST_FORWARD,
                                           [FF_MARK_LOSS] = FF_COST_LOSS,
@@ -40,7 +40,7 @@ static void begins(void *context, ff_mark mark, int op) {
 
 /* ---- convolutions ---- */
 
-/* Of `size` places along a side, those that windows lie on: a 1x1 of stride 2 reads half. */
+/* How many of `size` positions along a side windows cover: a 1x1 of stride 2 reads half. */
 static double touched(int out, int window, int stride, int size) {
     const int reached = stride > window ? out * window : size;
     return reached < size ? reached : size;
@@ -53,7 +53,7 @@ static double read_of(const ff_compute *compute, const ff_conv_shape *s) {
     return share * bytes_of(compute, &s->input);
 }
 
-/* Of any of the three passes: all taps, also of those that lie in the padding. */
+/* Of each of the three passes: all taps, also those in the padding. */
 static double conv_flops(const ff_conv_shape *s) {
     const int inputs =
         s->groups > 1 ? s->input.c / s->groups : ff_tensor_padded_channels(&s->input);
@@ -85,7 +85,7 @@ static void conv_forward_fused(ff_compute *compute, ff_conv *conv, const void *x
     convolve(compute, conv, read_of(compute, &conv->shape), 0);
 }
 
-/* All of dx is written, also where no window lies. */
+/* All of dx is written, also where there is no window. */
 static void conv_backward_data(ff_compute *compute, ff_conv *conv, const void *dy, const void *w,
                                void *dx, void *scratch) {
     (void)dy, (void)w, (void)dx, (void)scratch;
@@ -162,7 +162,7 @@ static void fold_finish(ff_compute *compute, const ff_fold *fold, const void *g,
 
 /* ---- pools ---- */
 
-/* What it reads of x, and y, and the places of the largest. */
+/* Bytes read of x, bytes of y, and of the positions of the maxima. */
 static double pool_bytes(const ff_compute *compute, const ff_pool *pool, bool places) {
     const double share =
         touched(pool->output.h, pool->kernel_h, pool->stride, pool->input.h) / pool->input.h *
@@ -250,7 +250,7 @@ static ff_status copy(ff_device *device, ff_stream *stream, void *to, const void
     return FF_OK;
 }
 
-/* Labels first, then a row a sample, then the sums of what the rows found. */
+/* First the labels, then one row per sample, then the sums over the rows. */
 static void loss(ff_compute *compute, const ff_loss *loss) {
     const double n = loss->n, each = sizeof(double) + sizeof(float);
     const double labels =

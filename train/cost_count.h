@@ -1,4 +1,4 @@
-/* What the files of the counting compute table share: cost_count.c has the plan's entries,
+/* Shared by the files of the counting compute table: cost_count.c has the plan's entries,
  * cost_update.c the update's. */
 #ifndef FF_TRAIN_COST_COUNT_H
 #define FF_TRAIN_COST_COUNT_H
@@ -13,14 +13,14 @@ typedef struct ff_cost_counter {
     ff_costs *costs;
 } ff_cost_counter;
 
-/* A piece of the row that was begun last; failures stick in the compute. */
+/* Adds a piece to the latest row; failures stick in the compute. */
 static inline void ff_cost_count(ff_compute *compute, ff_cost_piece one) {
     ff_cost_counter *c = (ff_cost_counter *)compute;
     if (c->base.failure.status != FF_OK) return;
     if (ff_cost_add_piece(c->costs, &one, ff_compute_error(compute)) != FF_OK) return;
 }
 
-/* Own kernels over arrays of together `bytes`: the first moves them, further ones finish sums. */
+/* Own kernels over arrays of `bytes` in total: the first moves them, further ones finish sums. */
 static inline void ff_cost_arrays(ff_compute *compute, double bytes, double flops, int nodes) {
     ff_cost_count(compute, (ff_cost_piece){.bytes = bytes, .f32_flops = flops, .nodes = 1});
     if (nodes > 1) ff_cost_count(compute, (ff_cost_piece){.nodes = nodes - 1});
@@ -34,8 +34,8 @@ static inline void ff_cost_product(ff_compute *compute, ff_precision precision, 
         (ff_cost_piece){.bytes = bytes, .matrix_flops = flops, .precision = precision, .nodes = 1});
 }
 
-/* cost_update.c: update_create of the table, which counts at once, in the order of
- * cuda/compute_update.c, and gives no update; and its call, for all groups of the store. */
+/* cost_update.c: update_create of the table, which counts immediately, in the order of
+ * cuda/compute_update.c, and returns no update; and its call, for all groups of the store. */
 ff_status ff_cost_update_create(ff_compute *compute, const ff_update_spec *spec,
                                 ff_prepared_update **update, ff_error *error);
 FF_MUST_USE ff_status ff_cost_count_update(ff_cost_counter *c, const ff_store *store,

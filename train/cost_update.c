@@ -1,4 +1,4 @@
-/* What an update has to do: the check, SGD, Muon, the end of a step (cuda/compute_update.c). */
+/* The work of an update: the check, SGD, Muon, the end of a step (cuda/compute_update.c). */
 #include "format/base/memory.h"
 #include "train/cost_count.h"
 #include "train/groups.h"

@@ -9,7 +9,7 @@
 
 #define STAGE_NS   300000000u
 #define COMPUTE_NS 1000000000u
-enum { FURTHEST = 10 }; /* operations that are printed */
+enum { FURTHEST = 10 }; /* operations to print */
 
 static void print_stage(FILE *out, const char *name, double rate, double bytes, const char *note) {
     fprintf(out, "%-14s %22s", name, ff_say_rate(rate, "samples").text);

@@ -7,7 +7,7 @@
 
 #include <stdlib.h>
 
-/* Gives all batches of a pass; *count of them. */
+/* Enqueues all batches of a pass; *count = their number. */
 static ff_status give_all(ff_plan *plan, ff_feed *feed, uint64_t *count, ff_error *error) {
     ff_outcome *outcomes = ff_feed_outcomes(feed);
     ff_compute *compute = ff_feed_compute(feed);

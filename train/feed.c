@@ -6,9 +6,9 @@
 
 struct ff_feed {
     ff_compute *compute;
-    ff_loader *loader;   /* the CPU's */
+    ff_loader *loader;   /* on the CPU */
     ff_slot *slot;       /* acquired, or NULL */
-    ff_batches *batches; /* a device's */
+    ff_batches *batches; /* on a device */
     ff_loader_options loader_options;
     ff_batches_options batches_options;
     ff_outcome *outcomes;
@@ -79,7 +79,7 @@ void ff_feed_destroy(ff_feed **pointer) {
     ff_feed *feed = *pointer;
     if (!feed) return;
     if (ff_compute_wait(feed->compute, NULL) != FF_OK) {
-        /* what failed was told before */
+        /* the failure was reported before */
     }
     ff_loader_destroy(&feed->loader);
     ff_batches_destroy(&feed->batches);

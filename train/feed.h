@@ -1,5 +1,5 @@
-/* Where a run's batches come from: slots of a loader where the network computes on the CPU, else
- * batches that the device's kernels make (loader/batches.h). One thread at a time. */
+/* The batches of a run: on the CPU slots of a loader, else batches made by the device's kernels
+ * (loader/batches.h). One thread at a time. */
 #ifndef FF_TRAIN_FEED_H
 #define FF_TRAIN_FEED_H
 
@@ -11,9 +11,9 @@
 typedef struct ff_feed ff_feed;
 
 typedef struct ff_feed_options {
-    ff_loader_options loader; /* dtype, layout and device are the feed's own */
-    ff_compute *compute;      /* that the batches are for; outlives the feed */
-    /* On a device that is not the host; without kernels a loader feeds nobody (a planned one). */
+    ff_loader_options loader; /* dtype, layout and device are set by the feed */
+    ff_compute *compute;      /* that uses the batches; must outlive the feed */
+    /* For devices other than the host; NULL: a planned one, whose loader is not used. */
     const struct ff_loader_kernels *kernels;
     ff_placement placement;
     bool quiet; /* no progress line of an upload */
@@ -31,15 +31,15 @@ typedef struct ff_feed_batch {
     bool last;      /* of its epoch */
 } ff_feed_batch;
 
-/* Begins with the next batch. What it holds is there, in the compute's stream, after ff_feed_make;
- * ff_feed_done, given once all work on it was given, ends it. */
+/* Starts the next batch. Its content is ready, in the compute's stream, after ff_feed_make. Call
+ * ff_feed_done after all work on it is enqueued. */
 FF_MUST_USE ff_status ff_feed_next(ff_feed *feed, ff_feed_batch *batch, ff_error *error);
-/* Gives the stream what makes the batch; may be captured. `feed` is an ff_feed: ff_step's
+/* Enqueues the kernels that make the batch; may be captured. `feed` is an ff_feed: ff_step's
  * make_batch. */
 FF_MUST_USE ff_status ff_feed_make(void *feed, ff_stream *stream, ff_error *error);
 FF_MUST_USE ff_status ff_feed_done(ff_feed *feed, ff_error *error);
 /* In place of ff_feed_done, once the work on the batch is done: the next ff_feed_next and
- * ff_feed_make give the same batch again. */
+ * ff_feed_make return the same batch again. */
 FF_MUST_USE ff_status ff_feed_again(ff_feed *feed, ff_error *error);
 
 typedef struct ff_feed_info {
@@ -48,13 +48,13 @@ typedef struct ff_feed_info {
     const char *placement;               /* one sentence; NULL where a loader feeds the CPU */
 } ff_feed_info;
 ff_feed_info ff_feed_describe(const ff_feed *feed);
-/* The rates of the stages that make its batches (loader/rates.h); before the first batch. */
+/* Measures the stages that make its batches (loader/rates.h); before the first batch. */
 FF_MUST_USE ff_status ff_feed_rates(ff_feed *feed, ff_dataset *dataset, uint64_t budget_ns,
                                     ff_rates *rates, ff_error *error);
 /* Since creation. */
 ff_loader_stats ff_feed_measure(ff_feed *feed);
 
-/* [batches_per_epoch] of the compute's memory: what evaluations find. */
+/* [batches_per_epoch] in the compute's memory: the outcomes of evaluation. */
 ff_outcome *ff_feed_outcomes(const ff_feed *feed);
 ff_compute *ff_feed_compute(const ff_feed *feed);
 

@@ -102,9 +102,9 @@ bool ff_graph_slide(ff_graph *graph, ff_layer *layer, const char *what) {
                 layer->name, what, layer->kernel_h, layer->stride, layer->pad);
         return false;
     }
-    int room_h = h + 2 * layer->pad - layer->kernel_h;
-    int room_w = w + 2 * layer->pad - layer->kernel_w;
-    if (room_h < 0 || room_w < 0) {
+    int slack_h = h + 2 * layer->pad - layer->kernel_h;
+    int slack_w = w + 2 * layer->pad - layer->kernel_w;
+    if (slack_h < 0 || slack_w < 0) {
         ff_fail(&graph->failure, FF_USAGE,
                 "%s: a %dx%d %s with padding %d does not fit into %dx%d pixels; the images "
                 "(%dx%d) are too small for this net",
@@ -112,16 +112,16 @@ bool ff_graph_slide(ff_graph *graph, ff_layer *layer, const char *what) {
                 graph->layers[0].h, graph->layers[0].w);
         return false;
     }
-    layer->h = room_h / layer->stride + 1;
-    layer->w = room_w / layer->stride + 1;
+    layer->h = slack_h / layer->stride + 1;
+    layer->w = slack_w / layer->stride + 1;
     return true;
 }
 
-/* ---- what needs no operation ---- */
+/* ---- without an operation ---- */
 
 ff_node ff_graph_flatten(ff_graph *graph, ff_node from) {
     if (graph->failure.status != FF_OK) return 0;
-    /* Only the view changes: linear layers take images as they are. */
+    /* No operation: linear layers take images in their layout. */
     ff_layer layer = ff_graph_begin(graph, FF_LAYER_FLATTEN, from, "flatten");
     return ff_graph_append(graph, &layer);
 }

@@ -1,10 +1,10 @@
 /* A net as a graph: layers, the shapes between them, and the names of its parameters. Built once by
- * a function of models/, planned (plan.h) for as many batch sizes as are wanted.
+ * a function of models/, planned (plan.h) for any number of batch sizes.
  *
- * Builder functions, each beside what its layer does (ops/NAME.c), return the node of their output.
- * The first failure sticks: later calls return at once, and ff_graph_check tells it; so a model's
- * file is a list of layers without error handling. Thread rule: one thread builds; afterwards it is
- * only read. */
+ * Builder functions, each defined with its layer's operations (ops/NAME.c), return the node of
+ * their output. The first failure sticks: later calls return immediately, and ff_graph_check
+ * returns it; so a model's file is a list of layers without error handling. Thread rule: one thread
+ * builds; afterwards the graph is read-only. */
 #ifndef FF_TRAIN_GRAPH_H
 #define FF_TRAIN_GRAPH_H
 
@@ -31,44 +31,43 @@ typedef enum ff_layer_kind {
     FF_LAYER_KINDS
 } ff_layer_kind;
 
-/* One layer and its output, [N, c, h, w]. A linear layer gives [N, c, 1, 1];
- * flatten keeps the shape, because linear layers take images as they lie. */
+/* One layer and its output, [N, c, h, w]. A linear layer's is [N, c, 1, 1]; flatten keeps the
+ * shape, because linear layers take images in their layout. */
 typedef struct ff_layer {
     ff_layer_kind kind;
-    char name[64];       /* torchvision's: "layer1.0.conv1"; for layers without one, what they do */
+    char name[64]; /* torchvision's: "layer1.0.conv1"; where it has none, what the layer does */
     ff_node from, from2; /* inputs; from2 of ADD; else -1 */
     int c, h, w;
     int kernel_h, kernel_w, stride, pad; /* CONV (kernel_h = kernel_w), pools */
-    int groups;                          /* CONV: divides c and its input's */
+    int groups;                          /* CONV: divides its input's and output's channels */
     bool bias;                           /* CONV, LINEAR */
     double momentum, epsilon;            /* NORM */
-    double scale;                        /* LINEAR: of its products */
+    double scale;                        /* LINEAR: factor of its products */
     double probability;                  /* DROPOUT */
     ff_activation activation;            /* ACTIVATION */
     int parameter;                       /* index of its first parameter; -1 = none */
 } ff_layer;
 
-/* What a layer of it is called, and what it is called beside others; "" of NONE. */
+/* An activation's name as a layer, and in a text with others; "" for NONE. */
 typedef struct ff_activation_words {
     const char *layer, *text;
 } ff_activation_words;
 ff_activation_words ff_activation_called(ff_activation activation);
 
-/* How a parameter begins. */
+/* How a parameter is initialised. */
 typedef enum ff_initial {
     FF_INITIAL_CONSTANT, /* all `scale` */
     FF_INITIAL_UNIFORM,  /* in [-scale, scale] */
-    FF_INITIAL_NORMAL,   /* of deviation `scale` */
-    FF_INITIAL_UNIT,     /* uniform, divided by the deviation of what was drawn: deviation 1 */
-    /* Filters: of each group the first as many as it has input channels pass their own channel on
-     * (a 1 in the middle of the window, torch's dirac_), the others are uniform in [-scale, scale].
-     */
+    FF_INITIAL_NORMAL,   /* of standard deviation `scale` */
+    FF_INITIAL_UNIT,     /* uniform, divided by the standard deviation of the values drawn */
+    /* Filters: in each group, as many as it has input channels pass one channel through (a 1 in the
+     * middle of the window, torch's dirac_); the others are uniform in [-scale, scale]. */
     FF_INITIAL_DIRAC,
 } ff_initial;
 
 /* Order within a layer: CONV weight, bias. NORM weight, bias, running_mean, running_var,
- * num_batches_tracked. LINEAR weight, bias. A parameter that is not trained lies among the buffers,
- * beside the running statistics, and has no gradient. */
+ * num_batches_tracked. LINEAR weight, bias. A parameter that is not trained is stored with the
+ * buffers (running statistics) and has no gradient. */
 typedef struct ff_graph_parameter {
     char name[96]; /* "layer1.0.conv1.weight" */
     ff_dtype dtype;
@@ -81,18 +80,19 @@ typedef struct ff_graph_parameter {
 } ff_graph_parameter;
 
 typedef struct ff_graph {
-    ff_layer *layers; /* in the order they were added: inputs come before their users */
+    ff_layer *layers; /* in the order of adding: inputs come before their users */
     int layer_count;
     ff_graph_parameter *parameters; /* in the order of the layers */
     int parameter_count;
     ff_node output; /* the logits */
     /* the rest is private */
     size_t layer_capacity, parameter_capacity;
-    ff_graph_parameter nowhere; /* written where memory ran out; never read */
+    ff_graph_parameter nowhere; /* written when out of memory; never read */
     ff_error failure;
 } ff_graph;
 
-/* An empty graph whose node 0 is the input. The caller destroys it; NULL is accepted there. */
+/* An empty graph whose node 0 is the input. The caller destroys it; ff_graph_destroy accepts NULL.
+ */
 FF_MUST_USE ff_status ff_graph_create(ff_graph **graph, int channels, int height, int width,
                                       ff_error *error);
 void ff_graph_destroy(ff_graph **graph);
@@ -101,7 +101,7 @@ void ff_graph_destroy(ff_graph **graph);
 typedef enum ff_filters {
     FF_FILTERS_DEFAULT, /* torch's Conv2d: uniform within 1 / sqrt(fan in), the bias too */
     FF_FILTERS_FAN_OUT, /* torchvision's nets: normal, sqrt(2 / fan out) (He 2015); the bias 0 */
-    FF_FILTERS_DIRAC,   /* FF_INITIAL_DIRAC, the others as DEFAULT */
+    FF_FILTERS_DIRAC,   /* FF_INITIAL_DIRAC, the rest as DEFAULT */
 } ff_filters;
 
 /* How the weights of a linear layer are drawn. */
@@ -113,12 +113,12 @@ typedef enum ff_rows {
 
 typedef struct ff_linear_form {
     bool bias;
-    double scale; /* of the products: 1 */
+    double scale; /* of the products; usually 1 */
     ff_rows rows;
 } ff_linear_form;
 
-/* Square kernels; the same padding on all sides. Of `groups`, each part of the output's channels
- * sees its own part of the input's (torch's Conv2d); as many groups as channels: depthwise. */
+/* Square kernels; the same padding on all sides. `groups` as in torch's Conv2d; as many groups as
+ * channels: depthwise. */
 typedef struct ff_conv_form {
     int kernel;
     int stride; /* 0 = 1 */
@@ -154,26 +154,25 @@ ff_node ff_graph_linear_with(ff_graph *graph, ff_node from, const char *name, in
 ff_node ff_graph_add(ff_graph *graph, ff_node a, ff_node b);
 ff_node ff_graph_dropout(ff_graph *graph, ff_node from, double probability);
 ff_node ff_graph_flatten(ff_graph *graph, ff_node from);
-/* The k-th parameter of a layer (its weight is the 0th) stays as it is: the weight of a
- * convolution, any of others. */
+/* The k-th parameter of a layer (0 = its weight) is not trained. Of a convolution only the weight
+ * can be frozen. */
 void ff_graph_freeze(ff_graph *graph, ff_node layer, int k);
-/* Refuses the net with a sentence of the model's own; the first failure stays. */
+/* Refuses the net with the model's own error message; the first failure stays. */
 void ff_graph_refuse(ff_graph *graph, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 /* Names the logits: the output of a linear layer. */
 void ff_graph_finish(ff_graph *graph, ff_node logits);
 
-/* FF_OK, or the first failure: FF_USAGE naming the layer, what came in and what would become of
- * it. */
+/* FF_OK, or the first failure: FF_USAGE naming the layer, its input and the resulting output. */
 FF_MUST_USE ff_status ff_graph_check(const ff_graph *graph, ff_error *error);
 
 /* ---- for layers' builders (ops/NAME.c) ---- */
 
-/* A side of an image or a count of channels beyond this is a mistake, and products of three of them
- * stay within 64 bits. */
+/* A side of an image or a count of channels above this is a mistake; products of three such numbers
+ * fit into 64 bits. */
 enum { FF_GRAPH_LARGEST = 1 << 20 };
 
-/* A layer with the output of `from`, which is to become its own. */
+/* A layer whose output is set to that of `from`; the caller changes it. */
 ff_layer ff_graph_begin(const ff_graph *graph, ff_layer_kind kind, ff_node from, const char *name);
 ff_node ff_graph_append(ff_graph *graph, const ff_layer *layer);
 /* A parameter of the layer that is appended next, whose rank and shape the caller sets; or a vector
@@ -183,7 +182,7 @@ ff_graph_parameter *ff_graph_add_parameter(ff_graph *graph, ff_layer *layer, con
                                            double scale);
 void ff_graph_add_vector(ff_graph *graph, ff_layer *layer, const char *name, bool trained,
                          ff_initial initial, double scale);
-/* Sets the output size of a window layer; fails where it would be empty. */
+/* Sets the output size of a layer with a window; fails where it would be empty. */
 bool ff_graph_slide(ff_graph *graph, ff_layer *layer, const char *what);
 
 /* Multiply-accumulates of one sample's forward pass. */

@@ -29,7 +29,7 @@ static int by_offset(const void *a, const void *b) {
     return x->offset < y->offset ? -1 : x->offset > y->offset;
 }
 
-/* One span a parameter, in the store's order, each up to the next one's beginning. */
+/* One span per parameter, in the store's order, each up to the start of the next. */
 static void list_spans(ff_groups *groups, const ff_store *store, const ff_group *list) {
     for (int i = 0; i < store->graph->parameter_count; i++)
         if (groups->of[i] >= 0)
@@ -43,12 +43,12 @@ static void list_spans(ff_groups *groups, const ff_store *store, const ff_group 
     }
 }
 
-/* Whether gradients lie as one array: those of weights and of channels may differ in dtype. */
+/* Whether gradients form one array: those of weights and of channels may differ in dtype. */
 static bool same_part(const ff_store *store, size_t a, size_t b) {
     return (a < store->weight_count) == (b < store->weight_count);
 }
 
-/* Neighbours of one SGD group become one span. */
+/* Merges adjacent spans of the same SGD group. */
 static void join_spans(ff_groups *groups, const ff_store *store) {
     int kept = 0;
     for (int i = 1; i < groups->span_count; i++) {

@@ -1,11 +1,11 @@
-/* Which parameters of a store are updated together: spans of neighbours of one SGD group, and
+/* Which parameters of a store are updated together: spans of adjacent ones in one SGD group, and
  * Muon's filter banks one by one. */
 #ifndef FF_TRAIN_GROUPS_H
 #define FF_TRAIN_GROUPS_H
 
 #include "train/store.h"
 
-/* Neighbours in the store's block of trained parameters. */
+/* Adjacent parameters in the store's block of trained parameters. */
 typedef struct ff_span {
     int group;
     ff_rule rule;
@@ -20,9 +20,10 @@ struct ff_groups {
     int span_count;
 };
 
-/* Each trained parameter belongs to the first group whose pattern matches its name. FF_USAGE where
- * none does, or where Muon meets what is no filter bank: the parameter is named. On failure *groups
- * holds nothing. The store outlives them; the caller sets store->groups. */
+/* Each trained parameter belongs to the first group whose pattern matches its name. FF_USAGE,
+ * naming the parameter, where no pattern matches or where Muon would get anything other than a
+ * filter bank. On failure *groups holds nothing. The store must outlive the groups; the caller sets
+ * store->groups. */
 FF_MUST_USE ff_status ff_groups_create(ff_groups *groups, const ff_store *store,
                                        const ff_group *list, int count, ff_error *error);
 void ff_groups_destroy(ff_groups *groups);

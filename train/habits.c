@@ -11,20 +11,20 @@ static const struct {
 } habits[] = {
     {"resume start-epoch checkpoint checkpoint-dir save save-dir save-every load output output-dir "
      "out",
-     "checkpoints are not written or read yet: a run goes from its first step to its last"},
+     "checkpoints are not written or read yet: a run cannot be resumed"},
     {"pretrained weights finetune init-checkpoint",
-     "not yet: every run begins with parameters drawn from --seed"},
+     "not yet: every run starts from random parameters (--seed)"},
     {"test-only evaluate eval eval-only",
-     "not yet: a run trains, and evaluates on --val as it goes (--val-every N)"},
+     "not yet: a run trains, and evaluates on --val while training (--val-every N)"},
     {"lr-scheduler scheduler sched",
      "here it is --schedule constant|cosine|linear, with --warmup EPOCHS"},
     {"lr-step-size lr-gamma lr-milestones decay-epochs",
-     "steps are not there yet: --schedule is constant, cosine or linear"},
+     "not yet: --schedule is constant, cosine or linear"},
     {"lr-warmup-epochs warmup-epochs warmup-steps", "here it is --warmup EPOCHS"},
     {"learning-rate base-lr", "here it is --lr X"},
     {"wd", "here it is --weight-decay X"},
     {"optimizer opt adam adamw",
-     "not yet: SGD with momentum, or in --recipe cifar-speed Muon, is the recipe's choice"},
+     "not yet: the recipe chooses SGD with momentum, or Muon (--recipe cifar-speed)"},
     {"amp fp16 half bf16 mixed-precision dtype",
      "here it is --precision " FF_PRECISION_NAMES "; on a GPU f16 is the default"},
     {"num-workers", "here it is --workers N"},
@@ -43,13 +43,13 @@ static const struct {
     {"arch", "here it is --model NAME"},
     {"mixup mixup-alpha cutmix cutmix-alpha random-erase auto-augment color-jitter hflip "
      "train-crop-size transforms",
-     "augmentations are one list here: --augment rrc=224,flip,mixup=0.2 (--help has them all)"},
-    {"val-crop-size", "here it is the --crop N of training"},
+     "here augmentations are one list: --augment rrc=224,flip,mixup=0.2 (--help lists all)"},
+    {"val-crop-size", "here it is --crop N, as for training"},
     {"val-resize-size", "here it is --val-resize N"},
     {"smoothing", "here it is --label-smoothing X"},
     {"print-freq log-interval log-dir logdir tensorboard wandb",
-     "here it is --log-json FILE, a line of JSON an epoch"},
-    {"compile channels-last pin-memory", "there is nothing to set: it is done where it is faster"},
+     "here it is --log-json FILE, a JSON line per epoch"},
+    {"compile channels-last pin-memory", "nothing to set: done automatically where it is faster"},
 };
 
 static bool holds(const char *names, const char *name, size_t length) {

@@ -1,4 +1,4 @@
-/* Options that users of PyTorch's training scripts try, and what fftrain has instead. */
+/* Options of PyTorch's training scripts, and what fftrain has instead. */
 #ifndef FF_TRAIN_HABITS_H
 #define FF_TRAIN_HABITS_H
 

@@ -9,8 +9,8 @@
 
 enum { FOLDER_BYTES = 4096 };
 
-/* The first number of `folder`/`name`, or after the word at the beginning of a line where `word` is
- * given; false where there is none ("max": no limit). */
+/* The first number in `folder`/`name`, or with `word`, the one after this word at the start of a
+ * line; false where there is none ("max": no limit). */
 static bool read_number(const char *folder, const char *name, const char *word, uint64_t *number) {
     char path[FOLDER_BYTES + 64], line[512];
     if (snprintf(path, sizeof path, "%s/%s", folder, name) >= (int)sizeof path) return false;
@@ -29,7 +29,7 @@ static void lower(ff_host_memory *memory, uint64_t bytes, const char *limit) {
     if (bytes < memory->bytes) *memory = (ff_host_memory){bytes, limit};
 }
 
-/* One group's folder. */
+/* The folder of one group. */
 static void look_at_group(ff_host_memory *memory, const char *folder, bool v2) {
     uint64_t limit, used, cache = 0;
     if (!read_number(folder, v2 ? "memory.max" : "memory.limit_in_bytes", NULL, &limit) ||
@@ -41,8 +41,8 @@ static void look_at_group(ff_host_memory *memory, const char *folder, bool v2) {
     lower(memory, limit > used ? limit - used : 0, "left of its cgroup's limit");
 }
 
-/* The group and all above it; in a container the path may be the host's, and only the root is
- * there. */
+/* The group and all above it; in a container the path may be the host's, and only the root exists.
+ */
 static void look_at_groups(ff_host_memory *memory, const char *root, char *group, bool v2) {
     char folder[FOLDER_BYTES];
     for (;;) {
@@ -84,7 +84,7 @@ ff_host_memory ff_host_memory_left(const char *root) {
         read_number(root, "proc/self/statm", NULL, &number)) {
         const uint64_t used = number * (uint64_t)sysconf(_SC_PAGESIZE);
         lower(&memory, addresses.rlim_cur > used ? addresses.rlim_cur - used : 0,
-              "left of its limit of addresses (ulimit -v)");
+              "left of its address space (ulimit -v)");
     }
     return memory;
 }

@@ -41,8 +41,8 @@ ff_status ff_json_log_write(ff_json_log *log, json_t *object, ff_error *error) {
     ff_status status = ff_buffer_printf(&line, error, "%s\n", text);
     free(text);
     if (status == FF_OK) {
-        /* A signal may come before anything was written; what was written in part stays so, for
-         * another line may already stand after it. */
+        /* A signal may arrive before anything is written: retry. A partial write is not completed,
+         * because another process may already have appended a line. */
         ssize_t written;
         do written = write(log->descriptor, line.bytes, line.length);
         while (written < 0 && errno == EINTR);

@@ -15,17 +15,17 @@ struct ff_machine {
     ff_cuda_module *module; /* NULL: the CPU */
     const ff_cuda_table *table;
     ff_device *device;
-    ff_nvml *nvml; /* NULL: not to be had */
+    ff_nvml *nvml; /* NULL: not available */
     ff_cuda_options cuda;
     ff_model_device model;
     char *cache_folder;
     ff_card card;
     char name[256];
     char text[2304];
-    char warning[2304]; /* empty: there is none */
+    char warning[2304]; /* empty: none */
 };
 
-/* The ordinal of "cuda" or "cuda:I"; -1 for other words. */
+/* The ordinal of "cuda" or "cuda:I"; -1 for anything else. */
 static int ordinal_of(const char *device) {
     char *end;
     if (strcmp(device, "cuda") == 0) return 0;
@@ -76,7 +76,7 @@ static ff_status open_cuda(ff_machine *machine, int ordinal, const ff_machine_op
         .memory_clock_khz = properties.memory_clock_khz,
         .memory_bus_bits = properties.memory_bus_bits,
     });
-    /* Readings are for the log; a run without them is none the worse. */
+    /* NVML is only for the log; a run does not need it. */
     if (ff_nvml_open(&machine->nvml, properties.bus, NULL) != FF_OK) machine->nvml = NULL;
     snprintf(machine->name, sizeof machine->name, "%s", properties.name);
     machine->model = (ff_model_device){
@@ -99,12 +99,12 @@ static void close_cuda(ff_machine *machine) {
     machine->table = NULL;
 }
 
-/* `auto` takes the CPU: in short that there is no GPU, or, where there is one, a warning. */
+/* `auto` uses the CPU: a short text that there is no GPU, or a warning where there is one. */
 static void explain_cpu(ff_machine *machine, const char *why, bool verbose) {
     ff_error none = {0};
     if (ff_cuda_driver_check(0, 0, &none) == FF_OK)
         snprintf(machine->warning, sizeof machine->warning,
-                 "this machine has a GPU, and the run is on the CPU: %s", why);
+                 "this machine has a GPU, but the run uses the CPU: %s", why);
     else if (!verbose)
         why = none.message;
     const int length = (int)(verbose ? strlen(why) : strcspn(why, ":;("));

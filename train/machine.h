@@ -1,5 +1,5 @@
-/* Where a run computes: the CPU, or a GPU through the CUDA module. Holds the module and the device;
- * a model and its batches are made on it. One thread at a time. */
+/* Where a run computes: the CPU, or a GPU through the CUDA module. Holds the module and the device,
+ * on which a model and its batches are made. One thread at a time. */
 #ifndef FF_TRAIN_MACHINE_H
 #define FF_TRAIN_MACHINE_H
 
@@ -13,45 +13,46 @@
 typedef struct ff_machine ff_machine;
 struct ff_loader_kernels;
 
-/* "auto", "cpu", "cuda", "cuda:1"; NULL = auto. FF_USAGE for any other word. */
+/* "auto", "cpu", "cuda", "cuda:1"; NULL = auto. FF_USAGE for anything else. */
 FF_MUST_USE ff_status ff_machine_check(const char *device, ff_error *error);
 typedef struct ff_machine_options {
     const char *device;     /* as above */
     const char *plan_cache; /* the folder of plans; NULL = ff_plan_cache_folder's */
     double tune_seconds;    /* as in ff_cuda_options; negative = the default */
     bool no_fold;
-    bool verbose;      /* ff_machine_text says all of why there is no GPU, not only its beginning */
-    ff_tuning *tuning; /* gets counts and notes, outlives the machine; NULL = nobody */
+    bool verbose;      /* ff_machine_text has the whole reason why there is no GPU, not only its
+                          beginning */
+    ff_tuning *tuning; /* receives counts and notes, must outlive the machine; NULL = none */
 } ff_machine_options;
 
-/* `auto` takes the CPU where there is no GPU to be had, and ff_machine_text says why; `cuda` fails
- * with that sentence. On failure *machine = NULL. */
+/* `auto` uses the CPU where no GPU can be used, and ff_machine_text says why; `cuda` fails with
+ * that error message. On failure *machine = NULL. */
 FF_MUST_USE ff_status ff_machine_open(ff_machine **machine, const ff_machine_options *options,
                                       ff_error *error);
-/* After everything that was made on it. NULL is accepted. */
+/* Call after everything made on it is destroyed. NULL is accepted. */
 void ff_machine_close(ff_machine **machine);
 
 /* NULL: the CPU. */
 const ff_model_device *ff_machine_device(const ff_machine *machine);
 /* The loader's kernels on that device; NULL: the CPU. */
 const struct ff_loader_kernels *ff_machine_kernels(const ff_machine *machine);
-/* Of the GPU: its description (as train/cuda/exports.h's `describe`; the caller frees it), and the
- * memory that it has left now. Takes none of it. */
+/* Of the GPU: its description (as train/cuda/exports.h's `describe`; the caller frees it), and its
+ * free memory. Allocates none of it. */
 FF_MUST_USE ff_status ff_machine_describe(const ff_machine *machine, char **json,
                                           uint64_t *free_bytes, ff_error *error);
-/* The GPU's limits, as its driver tells them; what it does not tell is 0, as is all of the CPU. */
+/* The GPU's limits, as its driver reports them; 0 = not reported. All 0 for the CPU. */
 ff_card ff_machine_card(const ff_machine *machine);
-/* One sentence where `auto` takes the CPU although there is a GPU that a driver knows; else NULL.
- * The machine's. */
+/* One sentence where `auto` uses the CPU although a driver knows a GPU; else NULL. Owned by the
+ * machine. */
 const char *ff_machine_warning(const ff_machine *machine);
-/* "cpu; no GPU: ...", "cuda:0, NVIDIA H200, CUDA 13.0 ...": for reports; the machine's. */
+/* "cpu; no GPU: ...", "cuda:0, NVIDIA H200, CUDA 13.0 ...": for reports; owned by the machine. */
 const char *ff_machine_text(const ff_machine *machine);
 
-/* What the driver's NVML tells of the GPU at present (loader/cuda/nvml.h). False on the CPU, and
- * where NVML or what it knows of the GPU is not there. */
+/* What the driver's NVML reports of the GPU now (loader/cuda/nvml.h). False on the CPU, and where
+ * NVML or its data about the GPU is missing. */
 bool ff_machine_read(const ff_machine *machine, ff_nvml_reading *reading);
 
-/* Names what the thread does from here to the pop, for profilers; nothing on the CPU. */
+/* Names a range of the calling thread's work, for profilers; no effect on the CPU. */
 void ff_machine_push(const ff_machine *machine, const char *name);
 void ff_machine_pop(const ff_machine *machine);
 

@@ -24,7 +24,7 @@ typedef struct settings {
 static const char *const computes[] = {"auto", "onednn", "reference"};
 
 static const char epilogue[] =
-    "What the command line leaves out is chosen and printed at the start; --dry-run only prints.\n"
+    "Defaults are chosen and printed at the start; --dry-run only prints.\n"
     "\n"
     "Examples:\n"
     "  fftrain --data OUT --model smallnet\n"
@@ -34,20 +34,20 @@ static const char epilogue[] =
     "  fftrain --data OUT --model resnet18 \\\n"
     "          --augment rrc=224,flip,jitter=0.4:0.4:0.4,mixup=0.2\n"
     "\n"
-    "--log-json appends one object a line: an event \"start\" with every choice; after each epoch\n"
-    "{event:\"epoch\", epoch, train_loss, train_accuracy, val_loss, val_accuracy, learning_rate,\n"
-    "seconds, samples_per_second, data_wait_percent, skipped_updates, loss_scale}, where\n"
-    "accuracies are shares of 1, learning rate and loss scale are those of the last step, the\n"
-    "seconds are those of training alone, and the skipped updates those whose gradients 16 bits\n"
-    "could not hold; and an event \"end\" with how the run ended, where timed_seconds are those of\n"
-    "whitening, training and the last evaluation on a warm GPU, cold_seconds those and the\n"
-    "warm-up. On a GPU both have gpu_utilization_percent, gpu_memory_bytes, sm_clock_mhz and\n"
-    "memory_clock_mhz, as NVML tells them near the end of an epoch's training; without NVML they\n"
-    "are left out.\n"
+    "--log-json appends one object per line: an event \"start\" with every choice; after each\n"
+    "epoch {event:\"epoch\", epoch, train_loss, train_accuracy, val_loss, val_accuracy,\n"
+    "learning_rate, seconds, samples_per_second, data_wait_percent, skipped_updates, loss_scale},\n"
+    "where accuracies are in [0, 1], learning rate and loss scale are those of the last step,\n"
+    "seconds are of training without evaluation, and updates are skipped whose 16-bit gradients\n"
+    "overflowed; and an event \"end\" with how the run ended, where timed_seconds are whitening,\n"
+    "training and the last evaluation after the warm-up, and cold_seconds include the warm-up. On\n"
+    "a GPU both have gpu_utilization_percent, gpu_memory_bytes, sm_clock_mhz and\n"
+    "memory_clock_mhz, read from NVML near the end of an epoch's training; without NVML they are\n"
+    "left out.\n"
     "\n"
     "SIGINT and SIGTERM stop at the next step; a second one stops at once.\n"
     "\n"
-    "Exit codes: 0 done, 1 failed (also: the loss is no longer a number), 2 wrong usage, 65 bad\n"
+    "Exit codes: 0 done, 1 failed (also: the loss is NaN or infinite), 2 wrong usage, 65 bad\n"
     "data, 74 input or output error, 128 + n stopped by signal n.";
 
 static ff_status parse(int argc, char **argv, settings *out, bool *done, ff_error *error) {
@@ -60,41 +60,41 @@ static ff_status parse(int argc, char **argv, settings *out, bool *done, ff_erro
     const ff_option options[] = {
         {.kind = FF_OPTION_HEADING, .help = "Data"},
         {"data", 'd', FF_OPTION_STRING, "DIR", &trainer->data, NULL, 0, 0,
-         "Packed training set; of a folder of splits, its 'train'."},
+         "Packed training set, or a folder of splits with 'train'."},
         {"val", 0, FF_OPTION_STRING, "DIR", &trainer->val, NULL, 0, 0,
-         "Packed set to evaluate on; default: beside 'train' in --data, the "
-         "first of 'val', 'valid' and 'test'."},
+         "Packed set to evaluate on; default: the first of 'val', 'valid' and 'test' next to "
+         "'train' in --data."},
         {"val-every", 0, FF_OPTION_INTEGER, "N", &trainer->val_every, NULL, 0, 1000000,
-         "Evaluate after every Nth epoch, and after the last; 0 = after the last only; default: the "
-         "recipe's, 1 of most."},
+         "Evaluate after every Nth epoch, and after the last; 0 = after the last only; default: "
+         "the recipe's, usually 1."},
         {"label", 0, FF_OPTION_STRING, "FIELD", &trainer->label, NULL, 0, 0,
          "Label field to learn; default: the first."},
         {"augment", 0, FF_OPTION_STRING, "LIST", &trainer->augment, NULL, 0, 0, augment_help},
         {"crop", 0, FF_OPTION_INTEGER, "N", &trainer->crop, NULL, 1, 65536,
-         "Cut samples to N x N: at random with crop in --augment, from the centre otherwise and "
-         "for evaluation; default: the SIZE of rrc, else whole samples."},
+         "Crop samples to N x N: at random with crop in --augment, else and for evaluation at the "
+         "centre; default: the SIZE of rrc, else whole samples."},
         {"val-resize", 0, FF_OPTION_INTEGER, "N", &trainer->val_resize, NULL, 1, 65536,
-         "Resize the short side to N before the central crop for evaluation; default, where the "
-         "samples of --val have other sizes than random resized crops: 8/7 of theirs, 256 for "
-         "224."},
+         "Resize the short side to N before the central crop for evaluation; default, where "
+         "needed: that of resize in --augment, else 8/7 of the crop, 256 for 224."},
         {"order", 0, FF_OPTION_CHOICE, NULL, &out->order, "random|block|sequential", 0, 0,
          "Order of an epoch; block suits data larger than memory; default random."},
         {"last-batch", 0, FF_OPTION_CHOICE, NULL, &out->last_batch, "drop|keep", 0, 0,
-         "What happens to an incomplete last batch of an epoch; default drop."},
+         "Whether an incomplete last batch of an epoch is dropped or kept; default drop."},
         {"verify-data", 0, FF_OPTION_CHOICE, NULL, &out->verify, "off|first|always", 0, 0,
-         "When samples are checked against their checksums; default first, once a sample."},
+         "When samples are checked against their checksums; default first, once per sample."},
         {"workers", 0, FF_OPTION_INTEGER, "N", &trainer->workers, NULL, 0, 256,
-         "Threads that fill batches ahead; 0 fills them between steps; default 1, and one more for "
-         "every 8 --threads."},
+         "Threads that fill batches ahead; 0 fills them between steps; default 1, plus 1 per 8 "
+         "--threads."},
 
         {.kind = FF_OPTION_HEADING, .help = "Model"},
         {"recipe", 0, FF_OPTION_STRING, "NAME", &trainer->recipe, NULL, 0, 0,
-         "A model with everything that it trains well with: cifar-speed, or a model's name; default: "
-         "that of --model."},
+         "A model with all settings to train it: cifar-speed, or a model's name; default: that of "
+         "--model."},
         {"model", 'm', FF_OPTION_STRING, "NAME", &trainer->model, NULL, 0, 0,
          "smallnet, resnet18, resnet50, vgg16_bn or cifarnet."},
         {"stem", 0, FF_OPTION_CHOICE, NULL, &out->stem, "auto|cifar|imagenet", 0, 0,
-         "First layers of a residual net, last ones of a vgg; default auto: cifar up to 64 pixels."},
+         "First layers of a residual net, last layers of a vgg; default auto: cifar up to 64 "
+         "pixels."},
         {"dropout", 0, FF_OPTION_REAL, "P", &trainer->dropout, NULL, 0, 0.99,
          "Dropout of nets that have it; default: the model's."},
 
@@ -102,28 +102,28 @@ static ff_status parse(int argc, char **argv, settings *out, bool *done, ff_erro
         {"epochs", 'e', FF_OPTION_INTEGER, "N", &trainer->epochs, NULL, 1, 1000000,
          "Passes over the training set; default: the model's."},
         {"batch", 'b', FF_OPTION_INTEGER, "N", &trainer->batch, NULL, 1, 1048576,
-         "Samples a step; default: the model's; a smaller set is one batch."},
+         "Samples per step; default: the model's; a smaller set is one batch."},
         {"lr", 0, FF_OPTION_REAL, "X", &trainer->learning_rate, NULL, 0, 1e6,
          "Peak learning rate; default: the model's, in proportion to --batch."},
         {"schedule", 0, FF_OPTION_CHOICE, NULL, &out->schedule, "auto|constant|cosine|linear", 0, 0,
-         "Learning rate after the warm-up; cosine and linear go down to 0; default auto: the "
-         "recipe's, cosine of most."},
+         "Learning rate after the warm-up; cosine and linear decrease to 0; default auto: the "
+         "recipe's, usually cosine."},
         {"warmup", 0, FF_OPTION_REAL, "EPOCHS", &trainer->warmup_epochs, NULL, 0, 1000000,
-         "Epochs, not necessarily whole, over which the learning rate rises; default: the "
-         "model's."},
+         "Epochs over which the learning rate rises, may be fractional; default: the model's."},
         {"momentum", 0, FF_OPTION_REAL, "X", &trainer->momentum, NULL, 0, 0.999999,
          "Momentum of SGD; default: the model's, 0.9."},
         {"nesterov", 0, FF_OPTION_FLAG, NULL, &trainer->nesterov, NULL, 0, 0,
-         "Nesterov's form of momentum; this is the default."},
+         "Nesterov momentum; this is the default."},
         {"no-nesterov", 0, FF_OPTION_FLAG, NULL, &trainer->no_nesterov, NULL, 0, 0,
-         "The classical form of momentum."},
+         "Classical momentum."},
         {"weight-decay", 0, FF_OPTION_REAL, "X", &trainer->weight_decay, NULL, 0, 1e6,
-         "Weight decay, of all parameters; default: the model's."},
+         "Weight decay of all parameters; default: the model's."},
         {"label-smoothing", 0, FF_OPTION_REAL, "X", &trainer->label_smoothing, NULL, 0, 0.999999,
          "Label smoothing of the training loss; default: the model's."},
         {"views", 0, FF_OPTION_CHOICE, NULL, &out->views, "auto|1|2|6", 0, 0,
-         "Views of each sample whose logits evaluation averages: the sample; and its mirror image; "
-         "and both shifted by a pixel, either way; default auto: the recipe's, 1 of most."},
+         "Views of each sample whose logits are averaged in evaluation: 1 the sample; 2 also its "
+         "mirror image; 6 also both shifted by a pixel in two directions; default auto: the "
+         "recipe's, usually 1."},
         {"seed", 's', FF_OPTION_INTEGER, "N", &trainer->seed, NULL, 0, most_seeds,
          "Seed of the initial parameters, the order and the augmentation; default 0."},
 
@@ -131,52 +131,52 @@ static ff_status parse(int argc, char **argv, settings *out, bool *done, ff_erro
         {"device", 0, FF_OPTION_STRING, "auto|cpu|cuda[:I]", &trainer->device, NULL, 0, 0,
          "Where to train; default auto: the first GPU, else the CPU, saying why."},
         {"device-json", 0, FF_OPTION_STRING, "FILE", &out->device_json, NULL, 0, 0,
-         "With --dry-run: plan for the GPU that FILE describes, which need not be here, and print "
-         "the engines and memory it would take."},
+         "With --dry-run: plan for the GPU described by FILE, which this machine need not have, "
+         "and print its engines and memory."},
         {"plan-cache", 0, FF_OPTION_STRING, "DIR", &trainer->plan_cache, NULL, 0, 0,
-         "Where a GPU's engines are kept once they were chosen and compiled, for the next run; filled "
-         "with --device-json it has all compiled that a card will time; default $FFPACK_PLAN_CACHE, or "
+         "Folder of chosen and compiled engines of GPUs, for the next run; with --device-json all "
+         "engines that the GPU will time are compiled into it; default $FFPACK_PLAN_CACHE, or "
          "ffpack/plans in $XDG_CACHE_HOME or ~/.cache."},
         {"tune", 0, FF_OPTION_REAL, "SECONDS", &trainer->tune_seconds, NULL, 0, 86400,
-         "Time for timing a GPU's engines that the plan cache does not know, compiling them not "
-         "counted, which may take three times as long; 0: none is timed, and no batch norm folded "
-         "into a convolution; default: by the net's convolutions, 5 to 60."},
+         "Limit for timing a GPU's engines that are not in the plan cache, without compiling, "
+         "which may take three times as long; 0: no timing, and no batch norm folded into a "
+         "convolution; default: by the net's convolutions, 5 to 60."},
         {"no-fold", 0, FF_OPTION_FLAG, NULL, &trainer->no_fold, NULL, 0, 0,
-         "On a GPU, batch norms stay apart from the convolutions after them."},
+         "On a GPU, never fold batch norms into the convolutions after them."},
         {"precision", 0, FF_OPTION_STRING, FF_PRECISION_NAMES, &trainer->precision, NULL, 0, 0,
-         "Of activations and working weights, beside f32 masters; default f16 on a GPU; the CPU "
-         "knows f32."},
+         "Of activations and working weights; master weights are f32; default f16 on a GPU; the "
+         "CPU has f32 only."},
         {"placement", 0, FF_OPTION_STRING, "auto|resident|stream|host", &out->placement, NULL, 0, 0,
-         "Where the data lies for a GPU: whole in its memory, streamed to it as stored, or augmented "
-         "by the host; default auto, saying why."},
+         "Where a GPU's data is: resident in its memory, streamed as stored, or augmented on the "
+         "host; default auto, saying why."},
         {"loss-scale", 0, FF_OPTION_REAL, "X", &trainer->loss_scale, NULL, 0, 1e9,
-         "Fixed scale of the loss for gradients of 16 bits, 0 for none; default: for f16 the "
-         "recipe's, one that moves of most; else none."},
+         "Fixed loss scale for 16-bit gradients, 0 for none; default: for f16 the recipe's, "
+         "usually dynamic; else none."},
         {"no-graph", 0, FF_OPTION_FLAG, NULL, &trainer->no_graph, NULL, 0, 0,
-         "Give a GPU its steps call by call instead of recorded; the same bits."},
+         "Launch a GPU's kernels one by one, without CUDA graphs; the same bits."},
         {"no-warm-up", 0, FF_OPTION_FLAG, NULL, &trainer->no_warm_up, NULL, 0, 0,
-         "Start the clock of a GPU's run with nothing loaded or recorded; the same bits."},
+         "Start a GPU run's clock before kernels are loaded and graphs captured; the same bits."},
         {"deterministic", 0, FF_OPTION_FLAG, NULL, &trainer->deterministic, NULL, 0, 0,
-         "No algorithm whose results vary between runs, and none chosen by timing; the CPU has "
-         "none."},
+         "Only algorithms whose results do not vary between runs, and none chosen by timing; "
+         "always so on the CPU."},
         {"threads", 'j', FF_OPTION_INTEGER, "N", &trainer->threads, NULL, 0, 1024,
          "Compute threads; default 0: as many as there are CPUs."},
         {"compute", 0, FF_OPTION_CHOICE, NULL, &out->compute, "auto|onednn|reference", 0, 0,
-         "Implementation of the layers; reference is plain loops, slow, for comparing; default "
+         "Implementation of the layers; reference is plain, slow loops, for comparison; default "
          "auto: the fastest."},
 
         {.kind = FF_OPTION_HEADING, .help = "Reports"},
         {"log-json", 0, FF_OPTION_STRING, "FILE", &out->log_json, NULL, 0, 0,
          "Append JSON lines to this file."},
         {"dry-run", 'n', FF_OPTION_FLAG, NULL, &out->dry_run, NULL, 0, 0,
-         "Check everything and print shapes, parameters, memory, batches and learning rates; train "
-         "nothing."},
+         "Check everything and print shapes, parameters, memory, batches and learning rates; do "
+         "not train."},
         {"diagnose", 0, FF_OPTION_FLAG, NULL, &out->diagnose, NULL, 0, 0,
-         "Measure each stage alone (storage, gather, augment, compute), name the bottleneck and what to "
-         "change; train nothing."},
+         "Measure each stage alone (storage, gather, augment, compute), name the bottleneck and "
+         "what to change; do not train."},
         {"quiet", 'q', FF_OPTION_FLAG, NULL, &out->quiet, NULL, 0, 0, "Print only the result."},
         {"verbose", 'v', FF_OPTION_FLAG, NULL, &trainer->verbose, NULL, 0, 0,
-         "Say all that was found about the machine: why no GPU is used."},
+         "Print the whole reason why no GPU is used."},
         {.name = NULL},
     };
     const ff_command command = {
@@ -213,14 +213,12 @@ static ff_status parse(int argc, char **argv, settings *out, bool *done, ff_erro
         return ff_fail(error, FF_USAGE, "--placement: '%s' is none of auto|resident|stream|host",
                        out->placement);
     if (out->device_json && !out->dry_run)
-        return ff_fail(error, FF_USAGE,
-                       "--device-json describes a GPU that need not be here; it "
-                       "goes with --dry-run");
+        return ff_fail(error, FF_USAGE, "--device-json only plans for a GPU; it needs --dry-run");
     if (!trainer->device) trainer->device = "auto";
     return ff_machine_check(trainer->device, error);
 }
 
-/* The log is opened before the model is built: a path that cannot be written costs no waiting. */
+/* The log is opened before the model is built: a path that cannot be written fails at once. */
 static ff_status train(const settings *given, ff_error *error) {
     ff_report *report = NULL;
     ff_trainer *trainer = NULL;
@@ -272,11 +270,11 @@ done:
     return status;
 }
 
-/* libgomp's threads spin for milliseconds at every barrier before they sleep. That is quick on an
- * idle machine, but as soon as anything else runs they keep the CPU from the very thread they wait
- * for: measured on two CPUs beside two busy processes, 400 samples/s instead of 2000. It reads how
- * long to spin from the environment, before main begins, so the program is started anew with it, by
- * its own path: ps shows the last part of the path by which a program was started. */
+/* libgomp's threads spin for milliseconds at every barrier before they sleep. That is fast on an
+ * idle machine, but with other load they take the CPU from the thread that they wait for: measured
+ * on two CPUs with two other busy processes, 400 samples/s instead of 2000. libgomp reads the spin
+ * count from the environment before main begins, so the program sets it and executes itself again,
+ * by its own path: ps shows the last part of that path. */
 static void limit_spinning(char **argv) {
     if (getenv("GOMP_SPINCOUNT") || getenv("OMP_WAIT_POLICY")) return;
     char *path = realpath("/proc/self/exe", NULL);

@@ -12,7 +12,7 @@
 
 struct ff_model {
     const ff_net *net;
-    ff_model_options options; /* complete: nothing AUTO */
+    ff_model_options options; /* resolved: nothing AUTO */
     ff_graph *graph;
     ff_compute *compute;
     ff_plan *plans; /* the newest first; the last one is the training plan */
@@ -39,19 +39,18 @@ static ff_status find_net(const char *name, const ff_net **net, ff_error *error)
     return ff_fail(error, FF_USAGE, "no model '%s'; there are: %s", name, known);
 }
 
-/* Fills what was left to be chosen and refuses what cannot be. */
+/* Fills in defaults and refuses invalid options. */
 static ff_status complete(ff_model_options *options, const ff_net *net, ff_error *error) {
     const int side = options->height > options->width ? options->height : options->width;
     if (!net->stems && options->stem != FF_STEM_AUTO)
-        return ff_fail(error, FF_USAGE, "%s has one stem only; --stem auto is its option",
-                       net->name);
+        return ff_fail(error, FF_USAGE, "%s has one stem only; use --stem auto", net->name);
     if (options->stem == FF_STEM_AUTO)
         options->stem = side <= 64 || !net->stems ? FF_STEM_CIFAR : FF_STEM_IMAGENET;
     if (options->classes < 1)
         return ff_fail(error, FF_USAGE, "a net for %d classes; at least 1 is needed",
                        options->classes);
     if (!(options->label_smoothing >= 0 && options->label_smoothing < 1))
-        return ff_fail(error, FF_USAGE, "label smoothing of %g; it lies in [0, 1)",
+        return ff_fail(error, FF_USAGE, "label smoothing of %g; it must be in [0, 1)",
                        options->label_smoothing);
     if (net->dropout < 0 && options->dropout > 0)
         return ff_fail(error, FF_USAGE, "%s has no dropout", net->name);
@@ -98,7 +97,7 @@ static ff_status add_plan(ff_model *model, int batch, bool training, const bool 
     return FF_OK;
 }
 
-/* A convolution; with `normed`, one with a norm with ReLU before it. */
+/* Whether it is a convolution; with `normed`, one after a norm with ReLU. */
 static bool is_conv(const ff_graph *graph, int node, bool normed) {
     if (graph->layers[node].kind != FF_LAYER_CONV) return false;
     const ff_layer *from = &graph->layers[graph->layers[node].from];
@@ -114,7 +113,7 @@ static bool same_conv(const ff_graph *graph, int one, int other) {
            from_a->h == from_b->h && from_a->w == from_b->w;
 }
 
-/* Alike ones once. */
+/* Counts alike ones once. */
 static int count_convs(const ff_graph *graph, bool normed) {
     int count = 0;
     for (int i = 0; i < graph->layer_count; i++) {
@@ -136,7 +135,7 @@ static ff_status open_compute(ff_model *model, ff_error *error) {
         return ff_compute_open(&model->compute, options->compute, &compute, error);
     compute.convolutions = count_convs(model->graph, false);
     compute.foldable = count_convs(model->graph, true);
-    compute.threads = 1; /* the host only gives work away */
+    compute.threads = 1; /* the host only enqueues */
     compute.device = options->device->device;
     compute.cuda = options->device->cuda;
     return options->device->ops->open(&model->compute, &compute, error);
@@ -180,7 +179,7 @@ void ff_model_destroy(ff_model **model_pointer) {
     ff_model *model = *model_pointer;
     if (!model) return;
     if (model->compute && ff_compute_wait(model->compute, NULL) != FF_OK) {
-        /* whatever failed: nothing is using the memory any more */
+        /* ignored: the memory is not in use any more */
     }
     ff_groups_destroy(&model->groups);
     ff_store_destroy(&model->store);
@@ -220,7 +219,7 @@ ff_store *ff_model_store(ff_model *model) {
     return &model->store;
 }
 
-/* ---- what it is ---- */
+/* ---- properties ---- */
 
 ff_layout ff_model_input_layout(const ff_model *model) {
     return model->training->tensors[0].block == 1 ? FF_CHW : FF_HWC;

@@ -1,8 +1,8 @@
-/* A model ready to train: its graph, parameters and plans. This is what trainers, evaluation and
- * checkpoints are written against; graph.h and compute.h lie below it.
+/* A model ready to train: its graph, parameters and plans. Trainers, evaluation and checkpoints use
+ * this header; graph.h and compute.h are below it.
  *
  * Life: ff_model_create builds the graph, plans it for `batch` (shapes, memory, algorithms) and
- * draws the initial parameters, so that every error a net can have comes before the first step.
+ * draws the initial parameters, so that every error of a net is found before the first step.
  * ff_model_plan makes further plans of the same parameters for other batch sizes (the evaluation
  * batch, a last smaller batch). Steps allocate nothing.
  *
@@ -27,11 +27,11 @@
 typedef struct ff_model ff_model;
 typedef struct ff_plan ff_plan;
 
-/* Which of a net's two forms is built: for small images or for large ones. Of a residual net these
- * are its first layers, 3x3 stride 1, or 7x7 stride 2 and a 3x3 stride 2 max pool; of a vgg its
- * last ones, the mean over pixels and a linear layer, or torchvision's classifier over 7x7 pixels.
- * AUTO = CIFAR for inputs of at most 64 pixels on their longer side. Nets with one stem only
- * (smallnet) accept AUTO and refuse the others. */
+/* Which form of a net is built: for small images or for large ones. In a residual net the first
+ * layers differ: 3x3 stride 1, or 7x7 stride 2 and a 3x3 stride 2 max pool; in a vgg the last ones:
+ * the mean over pixels and a linear layer, or torchvision's classifier over 7x7 pixels. AUTO =
+ * CIFAR for inputs of at most 64 pixels on their longer side. Nets with one stem only (smallnet)
+ * accept AUTO and refuse the others. */
 typedef enum ff_stem { FF_STEM_AUTO, FF_STEM_CIFAR, FF_STEM_IMAGENET } ff_stem;
 
 typedef struct ff_model_options {
@@ -44,16 +44,16 @@ typedef struct ff_model_options {
     uint64_t seed;               /* of the initial parameters and of dropout */
     double label_smoothing;      /* in [0, 1); of the training loss */
     bool summed_loss;            /* gradients are of the sum over a batch, not of the mean */
-    double dropout;      /* in [0, 1); of nets that have dropout; negative = their default */
-    const char *compute; /* NULL = the fastest of this build; "onednn", "reference" */
-    const struct ff_model_device *device; /* NULL = the CPU; else `compute` is not looked at */
-    struct ff_device *memory; /* of the CPU's compute, outlives it; NULL = one of its own */
-    ff_precision precision;   /* the CPU knows f32 */
+    double dropout;              /* in [0, 1); for nets with dropout; negative = their default */
+    const char *compute;         /* NULL = the fastest of this build; "onednn", "reference" */
+    const struct ff_model_device *device; /* NULL = the CPU; else `compute` is ignored */
+    struct ff_device *memory; /* of the CPU's compute, must outlive it; NULL = its own */
+    ff_precision precision;   /* the CPU supports f32 */
     bool deterministic;       /* as in ff_compute_options */
 } ff_model_options;
 
-/* Where a model computes that is not the CPU: a table opened by whoever has it, its device (the
- * caller's, outlives the model) and what else that table wants. */
+/* Where a model computes if not on the CPU: a compute table, its device (the caller's, must outlive
+ * the model) and the table's options. */
 typedef struct ff_model_device {
     const char *name; /* "NVIDIA H200": for reports */
     const struct ff_compute_ops *ops;
@@ -64,36 +64,37 @@ typedef struct ff_model_device {
 /* Names of the models, sorted as listed in help; NULL past the last. */
 const char *ff_model_name(int index);
 
-/* Refuses with one sentence: an unknown name (the known ones are listed), a shape that becomes
- * empty (the layer is named), a batch norm over one value a channel, sizes beyond memory.
- * On failure *model = NULL. */
+/* Refuses with one error message: an unknown name (listing the known ones), a shape that becomes
+ * empty (naming the layer), a batch norm over one value per channel, sizes that exceed memory. On
+ * failure *model = NULL. */
 FF_MUST_USE ff_status ff_model_create(ff_model **model, const ff_model_options *options,
                                       ff_error *error);
 /* Destroys its plans too. NULL is accepted. */
 void ff_model_destroy(ff_model **model);
 
-/* ---- what it is ---- */
+/* ---- properties ---- */
 
-/* How a batch of images lies in memory: FF_CHW = [N,C,H,W], FF_HWC = [N,H,W,C]; f32 always. */
+/* The layout of a batch of images: FF_CHW = [N,C,H,W], FF_HWC = [N,H,W,C]; f32 always. */
 ff_layout ff_model_input_layout(const ff_model *model);
-/* "onednn 2.6.3, avx512_core" or "reference loops": for reports and for comparing at a resume. */
+/* "onednn 2.6.3, avx512_core" or "reference loops": for reports, and compared when a run resumes.
+ */
 const char *ff_model_compute_name(const ff_model *model);
 /* The stem that AUTO became. */
 ff_stem ff_model_stem(const ff_model *model);
 int ff_model_threads(const ff_model *model);
-/* Pixels of a sample as it enters the net. */
+/* The size of a sample as it enters the net. */
 void ff_model_input_size(const ff_model *model, uint32_t *height, uint32_t *width);
 /* Multiply-accumulates of one sample's forward pass (convolutions and linear layers). */
 double ff_model_macs(const ff_model *model);
 
-/* Memory, one block a role, for --dry-run. */
+/* Memory, one block per role, for --dry-run. */
 typedef enum ff_role {
-    FF_ROLE_PARAMETERS,  /* trained values, and working copies of 16 bits */
-    FF_ROLE_GRADIENTS,   /* theirs, one block */
+    FF_ROLE_PARAMETERS,  /* trained values, and 16-bit working copies */
+    FF_ROLE_GRADIENTS,   /* of parameters, one block */
     FF_ROLE_MOMENTUM,    /* optimizer state */
     FF_ROLE_BUFFERS,     /* running statistics of batch norms */
     FF_ROLE_ACTIVATIONS, /* of the largest plan */
-    FF_ROLE_SCRATCH,     /* gradients of activations, workspaces of algorithms; of the largest */
+    FF_ROLE_SCRATCH, /* gradients of activations, workspaces of algorithms; of the largest plan */
     FF_ROLE_COUNT
 } ff_role;
 const char *ff_role_name(ff_role role);
@@ -115,13 +116,14 @@ int ff_model_parameter_count(const ff_model *model);
 const ff_parameter *ff_model_parameter(const ff_model *model, int index);
 /* -1 where there is none. */
 int ff_model_find(const ff_model *model, const char *name);
-/* The filters that whitening.h sets from the training images; -1 where the net has none. */
+/* The parameter (filters) that whitening.h sets from the training images; -1 where the net has
+ * none. */
 int ff_model_whitening(const ff_model *model);
 
-/* Copies a parameter out (in), `count` elements of its dtype in torch's layout, whatever layout
- * it is held in. `what` VALUE is every parameter's; GRADIENT (of the last step) and MOMENTUM are
- * trained parameters' (others: the caller's bug). From a device they wait for it; a failure sticks
- * and comes with ff_model_check, as from the next step. */
+/* Copies a parameter out (in), `count` elements of its dtype in torch's layout, for any layout it
+ * is held in. Every parameter has a VALUE; GRADIENT (of the last step) and MOMENTUM only trained
+ * ones (others: the caller's bug). They wait for the device; a failure sticks and is returned by
+ * ff_model_check, as by the next step. */
 typedef enum ff_parameter_part {
     FF_PART_VALUE,
     FF_PART_GRADIENT,
@@ -134,8 +136,8 @@ FF_MUST_USE ff_status ff_model_check(const ff_model *model, ff_error *error);
 /* ---- groups ---- */
 
 /* Divides the trained parameters into groups: each belongs to the first one whose pattern matches
- * its name. Without it they are one group, of SGD. Before the first step. FF_USAGE names a
- * parameter that belongs to none, or that a rule cannot update. */
+ * its name. By default all are one SGD group. Call before the first step. FF_USAGE names a
+ * parameter that no pattern matches, or that a rule cannot update. */
 FF_MUST_USE ff_status ff_model_set_groups(ff_model *model, const ff_group *groups, int count,
                                           ff_error *error);
 /* The group of a parameter; -1 = not trained. */
@@ -143,36 +145,36 @@ int ff_model_group(const ff_model *model, int parameter);
 
 /* ---- steps ---- */
 
-/* A batch as the caller holds it; nothing of it is kept after the call. */
+/* A batch, owned by the caller; not kept after the call. */
 typedef struct ff_batch {
     const void *images;   /* [batch] samples in ff_model_input_layout, 64-byte aligned */
     const void *labels;   /* [batch] classes; -1 = unlabeled: no loss, no gradient, not counted */
     ff_dtype label_dtype; /* FF_I64 or FF_I32 */
     const float *weights; /* [batch] 0 or 1 (0 = a padding slot, as if unlabeled); NULL = all 1 */
-    const float *mix;     /* [batch] share of the own label; the rest is sample n ^ 1's (ff_loss);
+    const float *mix;     /* [batch] weight of the own label; the rest is sample n ^ 1's (ff_loss);
                              NULL = all 1; for training */
 } ff_batch;
 
 /* Plans the model for `batch` samples. `training` plans can train and evaluate; others only
- * evaluate, in much less memory. The model owns it until it is destroyed. */
+ * evaluate, in much less memory. The model owns the plan. */
 FF_MUST_USE ff_status ff_model_plan(ff_model *model, int batch, bool training, ff_plan **plan,
                                     ff_error *error);
-/* A training plan that leaves the gradients of some parameters out, and what only they want, for
- * steps in which their learning rate is 0: without: [ff_model_parameter_count]. What is learned is
- * the same bits, but where a batch norm that is left out was folded into a convolution: then within
- * the rounding of activations. */
+/* A training plan that does not compute the gradients of some parameters, nor anything needed only
+ * for them, for steps in which their learning rate is 0; without: [ff_model_parameter_count]. The
+ * updates have the same bits, except where a batch norm among them was folded into a convolution:
+ * then they agree within the rounding of activations. */
 FF_MUST_USE ff_status ff_model_plan_without(ff_model *model, int batch, const bool *without,
                                             ff_plan **plan, ff_error *error);
 /* The plan made by ff_model_create: options.batch samples, training. */
 ff_plan *ff_model_training_plan(ff_model *model);
 /* Evaluation classifies the mean of the logits of several views of each sample: 1 = the sample
- * itself; 2 = and its mirror image, of equal weight; 6 = these two with 1/4 each, and the sample
- * shifted by one pixel along the diagonal, either way, with its edges reflected, each mirrored,
- * too, with 1/8 each (K. Jordan 2024, arXiv 2404.00498). FF_USAGE where there are other numbers or
- * the images are no larger than a shift. Before the first evaluation. */
+ * itself; 2 = also its mirror image, of equal weight; 6 = these two with weight 1/4 each, and the
+ * sample shifted by one pixel along the diagonal, in both directions, with reflected edges, plain
+ * and mirrored, with weight 1/8 each (K. Jordan 2024, arXiv 2404.00498). FF_USAGE for other
+ * numbers, or images not larger than a shift. Call before the first evaluation. */
 FF_MUST_USE ff_status ff_plan_set_views(ff_plan *plan, int views, ff_error *error);
 
-/* What it is made of, for step.c and evaluation: the model's. */
+/* The model's parts, for step.c and evaluation. */
 struct ff_compute *ff_model_compute(ff_model *model);
 struct ff_store *ff_model_store(ff_model *model);
 int ff_plan_batch(const ff_plan *plan);

@@ -18,7 +18,7 @@ static ff_status add_mapped(uint64_t *bytes, ff_dataset *dataset, ff_error *erro
     return FF_OK;
 }
 
-/* The learning rate of every step and group: the trainer's, and the copy that updates read. */
+/* The learning rates of every step and group: the trainer's, and the copy for updates. */
 static uint64_t rate_bytes(const ff_trainer *trainer) {
     return 2 * (uint64_t)trainer->group_count * ff_trainer_total_steps(trainer) * sizeof(double);
 }
@@ -44,7 +44,7 @@ void ff_needs_print(FILE *out, const ff_needs *needs) {
     fprintf(out, "host memory    needs %s", ff_say_bytes(needs->host_bytes).text);
     if (needs->host.bytes != UINT64_MAX)
         fprintf(out, ", has %s %s", ff_say_bytes(needs->host.bytes).text, needs->host.limit);
-    fprintf(out, "; beside it %s of the sets are mapped, as page cache\n",
+    fprintf(out, "; %s of the sets are mapped in addition, as page cache\n",
             ff_say_bytes(needs->mapped_bytes).text);
     if (needs->device_has)
         fprintf(out, "device memory  needs about %s, has %s%s\n",
@@ -52,15 +52,15 @@ void ff_needs_print(FILE *out, const ff_needs *needs) {
                 needs->device_limit);
 }
 
-/* How many times what there is the run needs: up to 1 it fits. */
+/* The run's needs as a share of what is available: up to 1 it fits. */
 static double share_of(const ff_needs *needs) {
     const double host = (double)needs->host_bytes / fmax((double)needs->host.bytes, 1);
     const double device = (double)needs->device_bytes / fmax((double)needs->device_has, 1);
     return fmax(host, device);
 }
 
-/* The same for the trainer with another batch, as if there were what there was for this one; false
- * where it cannot be made. */
+/* The same for a trainer with another batch and the same available memory; false where it cannot be
+ * made. */
 static bool share_with(const ff_trainer *trainer, int64_t batch, double *share) {
     ff_trainer_options options = *trainer->options;
     ff_model_device planned;
@@ -86,8 +86,8 @@ static bool share_with(const ff_trainer *trainer, int64_t batch, double *share) 
     return made;
 }
 
-/* The largest batch that fits, nearly: needs grow with it almost in a line, and what is said was
- * counted. 0 = none was found. */
+/* About the largest batch that fits: needs grow almost linearly with it, and the result was
+ * counted. 0 = none found. */
 static int64_t batch_that_fits(const ff_trainer *trainer) {
     enum { TRIES = 4 };
     double above = share_of(&trainer->needs), per_sample = above / (double)trainer->batch;
@@ -110,7 +110,7 @@ static int64_t batch_that_fits(const ff_trainer *trainer) {
 
 ff_status ff_needs_check(const ff_trainer *trainer, ff_error *error) {
     const ff_needs *needs = &trainer->needs;
-    char advice[64] = "take a smaller model or smaller samples";
+    char advice[64] = "use a smaller model or smaller samples";
     if (share_of(needs) <= 1) return FF_OK;
     const int64_t fits = batch_that_fits(trainer);
     if (fits) snprintf(advice, sizeof advice, "--batch %" PRId64 " would fit", fits);

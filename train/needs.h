@@ -1,5 +1,5 @@
-/* The memory that a run needs, and what the machine has: what --dry-run prints, and what a run that
- * cannot fit is refused with. */
+/* The memory that a run needs and that the machine has: for --dry-run, and to refuse a run that
+ * does not fit. */
 #ifndef FF_TRAIN_NEEDS_H
 #define FF_TRAIN_NEEDS_H
 
@@ -11,24 +11,24 @@
 struct ff_trainer;
 
 typedef struct ff_needs {
-    /* All but the program and the sets of a run on the CPU; else what is pinned, and the rates. */
+    /* CPU: all memory except the program and the sets; GPU: pinned memory and learning rates. */
     uint64_t host_bytes;
-    ff_host_memory host; /* what there was when that was counted */
-    /* Of a GPU; 0 and 0 on the CPU. With the workspaces of engines that are chosen without timing,
-     * where a run may time others, and without what CUDA's libraries take for themselves. */
+    ff_host_memory host; /* what was free when that was counted */
+    /* Of a GPU; both 0 on the CPU. With the workspaces of engines chosen without timing (a run may
+     * choose others), and without what CUDA's libraries allocate for themselves. */
     uint64_t device_bytes, device_has;
-    const char *device_limit; /* after device_has: " free"; "" of a planned one's whole memory */
-    uint64_t mapped_bytes;    /* of the sets; page cache, which the system takes back at will */
+    const char *device_limit; /* after device_has: " free"; "" for a planned device */
+    uint64_t mapped_bytes;    /* of the sets; page cache, which the system can reclaim */
 } ff_needs;
 
-/* Of a trainer whose parts are built on a device that is absent (loader/device/absent.h): counted
- * by the calls that take the memory. */
+/* For a trainer whose parts are built on an absent device (loader/device/absent.h), which counts
+ * its allocations. */
 FF_MUST_USE ff_status ff_needs_of(ff_needs *needs, const struct ff_trainer *trainer,
                                   ff_error *error);
 /* Two or three lines of the summary. */
 void ff_needs_print(FILE *out, const ff_needs *needs);
-/* FF_NO_MEMORY where the machine or the device has less: names what is needed, what there is, and
- * the --batch that would fit, if one does. */
+/* FF_NO_MEMORY where the machine or the device has less: names what is needed, what is free, and
+ * the --batch that would fit, if any. */
 FF_MUST_USE ff_status ff_needs_check(const struct ff_trainer *trainer, ff_error *error);
 
 #endif

@@ -2,7 +2,7 @@
 
 #include "train/cpu/vector.h"
 
-/* Floats that one thread updates at a time: three arrays of them stay in the first-level cache. */
+/* Floats that one thread updates at a time: three such arrays stay in the L1 cache. */
 enum { SPAN = 2048 };
 
 typedef struct factors {

@@ -1,5 +1,6 @@
-/* Optimizers. Values, gradients and state are flat f32 arrays of one order (whatever layout each
- * parameter is held in), so that one pass updates the whole model. Pure but for what it updates. */
+/* Optimizers. Values, gradients and state are flat f32 arrays in the same order (each parameter in
+ * the layout that it is held in), so that one pass updates the whole model. Pure except for what it
+ * updates. */
 #ifndef FF_TRAIN_OPTIM_H
 #define FF_TRAIN_OPTIM_H
 
@@ -9,19 +10,19 @@
 /* As torch.optim.SGD with dampening 0 (its documentation gives the formula):
  *   g = gradient + weight_decay * w;  m = momentum * m + g;
  *   w -= learning_rate * (nesterov ? g + momentum * m : momentum > 0 ? m : g)
- * torch starts m as g, which is what m = 0 gives. */
+ * torch starts with m = g, the same as starting from m = 0. */
 typedef struct ff_sgd {
     double learning_rate;
     double momentum; /* in [0, 1) */
     double weight_decay;
-    bool nesterov; /* wants momentum > 0 */
+    bool nesterov; /* needs momentum > 0 */
 } ff_sgd;
 
 /* How a group of parameters is updated: by SGD, or by Muon (muon.h), which reads learning_rate,
- * momentum and nesterov of an ff_sgd and decays nothing. */
+ * momentum and nesterov of an ff_sgd and has no weight decay. */
 typedef enum ff_rule { FF_RULE_SGD, FF_RULE_MUON } ff_rule;
 
-/* Parameters that are updated alike: those whose name matches a pattern of fnmatch(3). */
+/* Parameters that are updated alike: those whose name matches an fnmatch(3) pattern. */
 typedef struct ff_group {
     const char *names; /* "*.bias"; "*" = all */
     ff_rule rule;

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Times before and after all others: of what lives as long as the plan. */
+/* Times before and after all others, for buffers that live as long as the plan. */
 enum { BEGINNING = -1, END = 1 << 30 };
 
 /* ---- shapes ---- */
@@ -29,13 +29,13 @@ static ff_status plan_tensors(ff_plan *plan, const ff_plan *sibling, ff_error *e
         uint64_t count = (uint64_t)t->n * (uint64_t)ff_tensor_padded_channels(t), bytes;
         if (!ff_mul_u64(count, (uint64_t)t->h * (uint64_t)t->w, &count) ||
             !ff_mul_u64(count, sizeof(float), &bytes) || bytes > UINT64_C(1) << 46)
-            return ff_fail(error, FF_USAGE, "%s: %d samples of [%d, %d, %d] are beyond any memory",
+            return ff_fail(error, FF_USAGE, "%s: %d samples of [%d, %d, %d] exceed any memory",
                            layer->name, t->n, t->c, t->h, t->w);
     }
     return FF_OK;
 }
 
-/* The gradient of a value is wanted where a parameter whose gradient is made comes before it. */
+/* The gradient of a value is needed where it depends on a trained parameter. */
 static void plan_wanted(ff_plan *plan) {
     const ff_graph *graph = plan->graph;
     for (int p = 0; p < graph->parameter_count; p++)
@@ -55,7 +55,7 @@ ff_node ff_plan_origin(const ff_plan *plan, ff_node node) {
 
 /* ---- algorithms ---- */
 
-/* Where nothing but convolutions reads the images, their block is the compute's choice. */
+/* Where only convolutions read the images, the compute chooses their block. */
 static ff_status choose_images(ff_plan *plan, ff_error *error) {
     const ff_graph *graph = plan->graph;
     const ff_compute_ops *ops = plan->compute->ops;
@@ -114,10 +114,10 @@ static ff_status plan_forward(ff_planner *b, ff_op *op, ff_error *error) {
 
 /* ---- buffers of the backward pass ---- */
 
-/* Takes the gradients of op->out: some types add two on the way, others get one sum. */
+/* Takes the gradients of op->out: some types add two themselves, others get their sum. */
 static bool take(ff_planner *b, ff_op *op, int now) {
     const int count = b->gradient_count[op->out];
-    if (!count || !b->plan->wanted[op->out]) return false; /* nothing that the loss depends on */
+    if (!count || !b->plan->wanted[op->out]) return false; /* the loss does not depend on it */
     for (int i = 0; i < count; i++) ff_plan_use(b->plan, b->gradients[op->out][i], now);
     op->dy = b->gradients[op->out][0];
     int next = 1;

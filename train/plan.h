@@ -1,12 +1,12 @@
 /* A graph planned for one batch size: layers fused into operations, algorithms chosen, memory laid
- * out. plan_fuse.c fuses, plan.c wires, plan_memory.c lays out, plan_run.c runs; what depends on
- * what an operation is lies in ops/.
+ * out. plan_fuse.c fuses, plan.c connects, plan_memory.c lays out, plan_run.c runs; code for one
+ * type of operation is in ops/.
  *
- * Memory: two arenas of the compute's device, each one allocation, which all plans of a model
- * share: one of them runs at a time, and what it leaves (logits) is valid until the next runs. Time
- * runs 0 .. F-1 over the forward operations, F is the loss, F+1 .. 2F the backward operations in
- * reverse; a buffer lives from its first to its last use and shares its bytes with buffers of other
- * times. */
+ * Memory: two arenas on the compute's device, each one allocation, shared by all plans of a model:
+ * one plan runs at a time, and its results (logits) are valid until the next one runs. Time runs 0
+ * .. F-1 over the forward operations, F is the loss, F+1 .. 2F the backward operations in reverse;
+ * a buffer lives from its first to its last use and shares its bytes with buffers of other times.
+ */
 #ifndef FF_TRAIN_PLAN_H
 #define FF_TRAIN_PLAN_H
 
@@ -15,20 +15,20 @@
 #include "train/model.h"
 #include "train/store.h"
 
-/* What an operation is and does (ops/ops.h). */
+/* A type of operation: its functions (ops/ops.h). */
 typedef struct ff_op_type ff_op_type;
 
 /* Index into ff_plan.buffers. */
 typedef int ff_buffer_id;
 enum { FF_BUFFER_NONE = -1, FF_BUFFER_IMAGES = -2 /* the caller's batch */ };
 
-/* Gradients that arrive at one value before it is summed: its users. */
+/* The most users of a value, each adding a gradient. */
 enum { FF_MAX_USERS = 4 };
 
 typedef struct ff_op ff_op;
 
-/* Training: `sums` of the norm after it, which the convolution makes; and the norm that it does as
- * it reads (ff_fold), whose x it is given. Else NONE and NULL. */
+/* Training: `sums` for the norm after it (counts_for), which the convolution computes; and the norm
+ * folded into it (ff_fold), whose x it reads. Else NONE and NULL. */
 typedef struct ff_conv_op {
     ff_conv *planned;
     ff_op *counts_for, *folds;
@@ -39,25 +39,25 @@ typedef struct ff_conv_pool_op {
     ff_node pool;
     ff_conv *planned, *tail; /* of a chunk, and of a smaller last one or NULL */
     int chunk;               /* samples at a time */
-    ff_tensor middle;        /* what the convolution of a chunk gives */
-    ff_buffer_id index;      /* u8 places of the largest */
+    ff_tensor middle;        /* the output of a chunk's convolution */
+    ff_buffer_id index;      /* u8 positions of the maxima */
     ff_buffer_id room;       /* holds `middle`, and its gradient */
     ff_buffer_id partial;    /* gradients of the weights, then of the bias, of a chunk */
 } ff_conv_pool_op;
 
 typedef struct ff_norm_op {
     ff_activation activation;
-    ff_op *counted_by;    /* makes its statistics, or their sums; NULL = itself */
-    ff_op *folded_by;     /* the convolution that does it; NULL = itself */
+    ff_op *counted_by;    /* computes its statistics, or their sums; NULL = itself */
+    ff_op *folded_by;     /* the convolution it is folded into; NULL = none */
     ff_buffer_id mask;    /* ff_norm.mask */
     ff_buffer_id saved;   /* mean and inv_std, [2][padded channels] */
-    ff_buffer_id fold;    /* scale and shift, of ff_fold */
+    ff_buffer_id fold;    /* scale and shift of ff_fold */
     ff_buffer_id factors; /* of its backward pass */
 } ff_norm_op;
 
 typedef struct ff_pool_op {
-    ff_buffer_id index; /* u8 places of the largest */
-    ff_op *counts_for;  /* the norm whose statistics it makes, or NULL */
+    ff_buffer_id index; /* u8 positions of the maxima */
+    ff_op *counts_for;  /* the norm whose statistics it computes, or NULL */
 } ff_pool_op;
 
 typedef struct ff_dropout_op {
@@ -66,18 +66,18 @@ typedef struct ff_dropout_op {
 
 struct ff_op {
     const ff_op_type *type;
-    ff_node layer;       /* whose parameters; the first one's where it took others */
+    ff_node layer;       /* whose parameters it uses; of fused layers the first */
     ff_node from, from2; /* values read; from2 = the residual of a norm, the second of an add; -1 */
-    ff_node out;         /* the value made */
+    ff_node out;         /* the value computed */
     ff_tensor input, output;
     ff_buffer_id x, x2, y;           /* values of from, from2, out */
-    bool unwritten;                  /* y is never: who reads it is given x */
+    bool unwritten;                  /* y is never written: its readers get x */
     bool backward;                   /* takes part in the backward pass */
-    ff_buffer_id dy, dy2;            /* gradients of out; dy2 where the type adds two, or NONE */
+    ff_buffer_id dy, dy2;            /* gradients of out; dy2 NONE unless the type adds two */
     ff_buffer_id more[FF_MAX_USERS]; /* further gradients of out, added to dy first */
     int more_count;
-    ff_buffer_id dx, dx2; /* gradients of from, from2; NONE where not wanted */
-    union {               /* by type; of others nothing */
+    ff_buffer_id dx, dx2; /* gradients of from, from2; NONE = not computed */
+    union {               /* by type; other types have none */
         ff_conv_op conv;
         ff_conv_pool_op conv_pool;
         ff_norm_op norm;
@@ -95,8 +95,8 @@ typedef struct ff_planned_buffer {
     size_t offset;   /* into its arena */
 } ff_planned_buffer;
 
-/* Memory of a model's plans: as much as the largest wants. Adding a plan may move it, so all plans
- * are made before the first step is recorded. */
+/* Memory of a model's plans: as much as the largest needs. Adding a plan may move it, so make all
+ * plans before the first step is captured. */
 typedef struct ff_arenas {
     char *memory[FF_ARENA_COUNT];
     size_t bytes[FF_ARENA_COUNT];
@@ -109,9 +109,9 @@ struct ff_plan {
     ff_store *store; /* the model's; set before the first step */
     int batch;
     bool training;
-    /* [parameters]: trained ones whose gradients this plan does not make; NULL = none. */
+    /* [parameters]: trained ones whose gradients this plan does not compute; NULL = none. */
     bool *without;
-    bool *wanted; /* [layers]: the gradient of the layer's output is made */
+    bool *wanted; /* [layers]: the gradient of the layer's output is computed */
     double smoothing;
     bool summed;   /* the loss is the sum over the batch, not its mean */
     uint64_t seed; /* of dropout */
@@ -122,20 +122,20 @@ struct ff_plan {
     ff_planned_buffer *buffers;
     int buffer_count;
     size_t buffer_capacity;
-    ff_arenas *arenas; /* of the plan made first, which owns them */
+    ff_arenas *arenas; /* owned by the first plan */
     bool owns_arenas;
-    size_t arena_bytes[FF_ARENA_COUNT]; /* that this plan uses */
-    /* plan_views.c: of evaluation; 1, and no memory, unless set */
+    size_t arena_bytes[FF_ARENA_COUNT]; /* used by this plan */
+    /* plan_views.c: of evaluation; by default 1, without memory */
     int views;
     void *view_images;
     float *view_logits;
     size_t view_bytes;
     ff_buffer_id logits, logits_gradient, loss_scratch;
-    ff_buffer_id shared_scratch, norm_scratch; /* of operations, in turns */
+    ff_buffer_id shared_scratch, norm_scratch; /* shared by all operations */
 };
 
-/* Whether the plan makes the gradient of a parameter, and of the k-th one of the operation's layer.
- */
+/* Whether the plan computes the gradient of a parameter, and of the k-th one of the operation's
+ * layer. */
 static inline bool ff_plan_trains_parameter(const ff_plan *plan, int parameter) {
     if (plan->without && plan->without[parameter]) return false;
     return plan->graph->parameters[parameter].trained;
@@ -144,12 +144,12 @@ static inline bool ff_op_trains(const ff_plan *plan, const ff_op *op, int k) {
     return ff_plan_trains_parameter(plan, plan->graph->layers[op->layer].parameter + k);
 }
 
-/* The value that a view shows; others show themselves. */
+/* The value that a view (flatten) refers to; any other node itself. */
 ff_node ff_plan_origin(const ff_plan *plan, ff_node node);
 
 /* Plans; `sibling` (or NULL) is the plan whose weights and arenas it shares. without: as in
- * ff_plan, copied; nothing that only they want is computed. The caller sets `store` and destroys
- * it; siblings before the first. On failure *plan = NULL. */
+ * ff_plan, copied; nothing needed only for them is computed. The caller sets `store` and destroys
+ * the plan; siblings before the first plan. On failure *plan = NULL. */
 FF_MUST_USE ff_status ff_plan_create(ff_plan **plan, const ff_graph *graph, ff_compute *compute,
                                      int batch, bool training, const bool *without,
                                      const ff_plan *sibling, ff_error *error);
@@ -157,29 +157,30 @@ void ff_plan_destroy(ff_plan **plan);
 
 /* ---- plan_fuse.c ---- */
 
-/* Fills plan->ops (room for one a layer) from the graph and plan->tensors, with the fusions that
- * the compute asks for; which of them its convolutions can do is found when those are planned. */
+/* Fills plan->ops (allocated: one per layer) from the graph and plan->tensors, with the fusions
+ * that the compute asks for; which of them its convolutions support is known when they are planned.
+ */
 FF_MUST_USE ff_status ff_plan_fuse(ff_plan *plan, ff_error *error);
 
 /* ---- plan_run.c ---- */
 
-/* Events to be recorded where the backward pass has completed a bucket of gradients. */
+/* Events to record when the backward pass has completed a bucket of gradients. */
 typedef struct ff_bucket_events {
     const ff_bucket *buckets;
     ff_event *const *events;
     int count;
 } ff_bucket_events;
 
-/* Gives the compute all work of a batch: forward, loss, and backward where `training`. Images,
- * labels, weights and mix are on the device and stay until it is done. The step, by which dropout
- * draws, is that of the store's control. The loss goes to the ring (ff_loss); evaluation
- * writes place 0. events: of the buckets, or NULL. Failures stick in the compute. */
+/* Enqueues all work of a batch: forward, loss, and backward where `training`. Images, labels,
+ * weights and mix are on the device and must stay valid until it is done. Dropout's step is that of
+ * the store's control. The loss goes to the ring (ff_loss); evaluation writes entry 0. events: of
+ * the buckets, or NULL. Failures stick in the compute. */
 void ff_plan_enqueue(ff_plan *plan, const ff_batch *batch, bool training, ff_outcome *ring,
                      uint32_t ring_size, const ff_bucket_events *events);
 
 /* ---- plan_views.c ---- */
 
-/* One of a plan's views, and what its logits weigh in the mean. */
+/* One of a plan's views, and the weight of its logits in the mean. */
 typedef struct ff_planned_view {
     int down, right;
     bool mirror;
@@ -188,7 +189,8 @@ typedef struct ff_planned_view {
 
 /* View `index` of `views`, which is 1, 2 or 6. */
 ff_planned_view ff_plan_view(int views, int index);
-/* Enqueues the making of a view of `images` (layout of the input): returns them, or the view. */
+/* Enqueues making a view of `images` (layout of the input); returns the view, or `images` where it
+ * is the same. */
 const void *ff_plan_make_view(ff_plan *plan, const ff_planned_view *view, const void *images);
 void ff_plan_release_views(ff_plan *plan);
 
@@ -197,12 +199,12 @@ void ff_plan_release_views(ff_plan *plan);
 /* A buffer first used at `time`; of at least `bytes`, 64-byte aligned. */
 FF_MUST_USE ff_status ff_plan_buffer(ff_plan *plan, ff_arena arena, size_t bytes, int time,
                                      ff_buffer_id *id, ff_error *error);
-/* Extends its life to `time`. NONE and IMAGES are accepted. */
+/* Extends its lifetime to `time`. NONE and IMAGES are accepted. */
 void ff_plan_use(ff_plan *plan, ff_buffer_id id, int time);
-/* Lays all buffers out and makes the arenas large enough; what is new is zero. */
+/* Lays out all buffers and makes the arenas large enough; new memory is zero. */
 FF_MUST_USE ff_status ff_plan_allocate(ff_plan *plan, ff_error *error);
 
-/* Where a buffer lies, on the compute's device; NULL for NONE. */
+/* The address of a buffer, on the compute's device; NULL for NONE. */
 static inline void *ff_plan_at(const ff_plan *plan, ff_buffer_id id) {
     if (id < 0) return NULL;
     return plan->arenas->memory[plan->buffers[id].arena] + plan->buffers[id].offset;

@@ -1,4 +1,4 @@
-/* From layers to operations: what becomes one. */
+/* From layers to operations: which are fused. */
 #include "format/base/memory.h"
 #include "train/ops/ops.h"
 

@@ -1,4 +1,4 @@
-/* Buffers of a plan and where they lie: first fit by falling size, over their times of life. */
+/* A plan's buffers and their offsets: first fit by decreasing size, over their lifetimes. */
 #include "train/plan.h"
 
 #include "format/base/memory.h"
@@ -26,7 +26,7 @@ static bool meet(const ff_planned_buffer *a, const ff_planned_buffer *b) {
     return a->arena == b->arena && a->first <= b->last && b->first <= a->last;
 }
 
-/* Larger first; of equals the earlier one, so that a layout is the same in every run. */
+/* Larger first; among equals the earlier one, so that the layout is the same in every run. */
 static int by_size(const void *a, const void *b) {
     const ff_planned_buffer *x = *(ff_planned_buffer *const *)a;
     const ff_planned_buffer *y = *(ff_planned_buffer *const *)b;
@@ -34,8 +34,8 @@ static int by_size(const void *a, const void *b) {
     return x < y ? -1 : x > y;
 }
 
-/* The lowest offset where `order[index]` overlaps nothing that was placed before and lives at the
- * same time. */
+/* The lowest offset where `order[index]` overlaps no buffer placed before with an overlapping
+ * lifetime. */
 static size_t place(ff_planned_buffer *const *order, int index) {
     const ff_planned_buffer *buffer = order[index];
     size_t offset = 0;
@@ -53,7 +53,7 @@ static size_t place(ff_planned_buffer *const *order, int index) {
     return offset;
 }
 
-/* Makes the arenas as large as the plan wants. Nothing in them outlives a step. */
+/* Grows the arenas to the size that the plan needs. Nothing in them outlives a step. */
 static ff_status grow(const ff_plan *plan, ff_error *error) {
     static const char *const what[] = {"the activations", "the activations' gradients"};
     ff_arenas *arenas = plan->arenas;

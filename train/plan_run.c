@@ -1,4 +1,4 @@
-/* A batch through a plan: its operations forward, the loss, and backward. */
+/* Runs a batch through a plan: forward, loss, backward. */
 #include "train/ops/ops.h"
 
 static void forward(const ff_pass *pass) {
@@ -42,7 +42,7 @@ static void loss(const ff_pass *pass, const ff_batch *batch, ff_outcome *ring, u
     pass->table->loss(pass->compute, &arguments);
 }
 
-/* The weighted mean of what the views' logits are, in the place of the logits. */
+/* Replaces the logits by the weighted mean of the views' logits. */
 static void forward_views(const ff_pass *pass) {
     ff_plan *plan = pass->plan;
     float *logits = ff_plan_at(plan, plan->logits);
@@ -57,7 +57,7 @@ static void forward_views(const ff_pass *pass) {
     ff_compute_copy(pass->compute, logits, plan->view_logits, count * sizeof *logits);
 }
 
-/* Records the events of buckets that the operation was the last to write to. */
+/* Records the events of buckets that this operation completed. */
 static void complete_buckets(const ff_pass *pass, const ff_op *op, const ff_bucket_events *events,
                              int *next) {
     ff_device *device = pass->compute->device;

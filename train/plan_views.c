@@ -1,4 +1,4 @@
-/* Test-time views: what they are, and the memory that their images and the sum of logits take. */
+/* Test-time views: their list, and the memory for their images and the sum of logits. */
 #include "train/plan.h"
 
 ff_planned_view ff_plan_view(int views, int index) {

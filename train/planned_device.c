@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* One spec, and how often it was asked for. */
+/* A spec, and how often it was planned. */
 typedef struct entry {
     ff_library_conv_spec spec;
     bool found;
@@ -24,7 +24,7 @@ typedef struct entry {
 } entry;
 
 struct ff_planned_device {
-    ff_cuda_module *module; /* NULL where the table came from elsewhere */
+    ff_cuda_module *module; /* NULL where the caller passed the table */
     ff_device *device;
     char *json;
     char name[128];
@@ -46,7 +46,7 @@ static ff_status read_file(const char *path, char **text, ff_error *error) {
     if (ferror(file))
         status = ff_fail(error, FF_IO, "%s: cannot be read", path);
     else if (length > MOST_BYTES || memchr(*text, '\0', length))
-        status = ff_fail(error, FF_BAD_DATA, "%s: is no device's description", path);
+        status = ff_fail(error, FF_BAD_DATA, "%s: is not a device description", path);
 done:
     fclose(file);
     if (status == FF_OK) return FF_OK;
@@ -55,7 +55,7 @@ done:
     return status;
 }
 
-/* What is needed of the description before cuDNN reads it. */
+/* Reads the fields needed before cuDNN reads the description. */
 static ff_status read_description(ff_planned_device *planned, uint64_t *memory_bytes,
                                   ff_error *error) {
     json_error_t where;
@@ -68,8 +68,8 @@ static ff_status read_description(ff_planned_device *planned, uint64_t *memory_b
     ff_status status = FF_OK;
     if (!name || memory < 1 || multiprocessors < 1 || multiprocessors > 100000) {
         status = ff_fail(error, FF_BAD_DATA,
-                         "is no device's description: deviceName, totalGlobalMem and "
-                         "multiProcessorCount are wanted");
+                         "is not a device description: it needs deviceName, totalGlobalMem and "
+                         "multiProcessorCount");
     } else {
         snprintf(planned->name, sizeof planned->name, "%s", name);
         planned->cuda.multiprocessors = (int)multiprocessors;
@@ -79,7 +79,7 @@ static ff_status read_description(ff_planned_device *planned, uint64_t *memory_b
     return status;
 }
 
-/* What the library tells of each convolution. */
+/* Called by the library for each convolution. */
 static void take(void *context, const ff_library_conv_spec *spec, const ff_library_conv *conv) {
     ff_planned_device *planned = context;
     for (size_t i = 0; i < planned->count; i++)
@@ -89,7 +89,7 @@ static void take(void *context, const ff_library_conv_spec *spec, const ff_libra
         }
     if (ff_reserve(&planned->list, &planned->capacity, planned->count + 1, sizeof *planned->list,
                    "plans", NULL) != FF_OK)
-        return; /* the report is shorter, the plan is the same */
+        return; /* the report is incomplete, the plan is the same */
     entry *e = &planned->list[planned->count++];
     *e = (entry){.spec = *spec, .found = conv, .count = 1};
     if (!conv) return;
@@ -97,7 +97,7 @@ static void take(void *context, const ff_library_conv_spec *spec, const ff_libra
     e->workspace_bytes = conv->workspace_bytes;
 }
 
-/* memory_bytes: 0 = all that is described. */
+/* memory_bytes: 0 = as described. */
 static ff_status create(ff_planned_device **out, const char *json, uint64_t memory_bytes,
                         const struct ff_compute_ops *ops, const ff_library_table *library,
                         ff_error *error) {
@@ -195,7 +195,8 @@ const ff_model_device *ff_planned_device_model(const ff_planned_device *planned)
 }
 
 ff_card ff_planned_device_card(const ff_planned_device *planned) {
-    json_t *root = json_loads(planned->json, JSON_REJECT_DUPLICATES, NULL); /* it was read before */
+    json_t *root =
+        json_loads(planned->json, JSON_REJECT_DUPLICATES, NULL); /* it was parsed before */
     static const char *const names[] = {"deviceVer", "smClockRateKHz", "memClockRateKHz"};
     int found[3];
     for (int i = 0; i < 3; i++) {
@@ -225,7 +226,7 @@ static void print_entry(FILE *out, const entry *e) {
     fprintf(out, "%4d  %-16s  %-17s  %-14s  %-22s  ", e->count, passes[s->pass], images, filters,
             also);
     if (!e->found) {
-        fprintf(out, "none: in pieces\n");
+        fprintf(out, "none: not fused\n");
         return;
     }
     fprintf(out, "%6.*s  %2d  %c%c%c  %9.1f\n", (int)strcspn(e->engine.name, " "), e->engine.name,

@@ -1,5 +1,5 @@
-/* The precisions of training: what activations and working weights are stored in, and what the
- * multiplications may round to. Sums are always f32, and f32 master weights always exist. */
+/* The precisions of training: the dtype of activations and working weights, and what products may
+ * be rounded to. Sums are always f32, and there are always f32 master weights. */
 #ifndef FF_TRAIN_PRECISION_H
 #define FF_TRAIN_PRECISION_H
 
@@ -8,19 +8,19 @@
 #include <stdbool.h>
 
 typedef enum ff_precision {
-    FF_PRECISION_F32,  /* true f32: no engine that rounds its factors */
+    FF_PRECISION_F32,  /* full f32: no engine that rounds its factors */
     FF_PRECISION_TF32, /* f32 storage; factors may be rounded to 10 bits of mantissa */
     FF_PRECISION_F16,
     FF_PRECISION_BF16,
     FF_PRECISION_COUNT
 } ff_precision;
 
-/* The names, as --precision shows them. */
+/* The names, as in --precision. */
 #define FF_PRECISION_NAMES "f32|tf32|f16|bf16"
-/* One of the names; false where the name is none of them. */
+/* One of the names; parsing returns false for an unknown name. */
 const char *ff_precision_name(ff_precision precision);
 bool ff_precision_parse(const char *name, ff_precision *precision);
-/* Of stored activations and working weights: FF_F32 FF_F32 FF_F16 FF_BF16. */
+/* Of activations and working weights: FF_F32 FF_F32 FF_F16 FF_BF16. */
 ff_dtype ff_precision_dtype(ff_precision precision);
 
 #endif

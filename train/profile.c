@@ -14,14 +14,14 @@ typedef struct profiler {
     const ff_costs *costs;
     const ff_profile_options *options;
     ff_update *update;
-    ff_outcome *ring;  /* of one place */
+    ff_outcome *ring;  /* of one entry */
     ff_event **events; /* [rows + 1]: before each row, and after the last */
-    size_t row;        /* whose event is recorded next */
-    ff_status status;  /* of the recording of events */
+    size_t row;        /* whose event comes next */
+    ff_status status;  /* of recording the events */
     ff_error failure;
     ff_event *before, *after; /* of a whole launch */
     ff_recording *plain, *marked;
-    uint64_t *taken; /* [rows + 1][launches]; the last row: of launches without events */
+    uint64_t *taken; /* [rows + 1][launches]; the last row: launches without events */
 } profiler;
 
 /* ---- the parts of a step ---- */
@@ -38,12 +38,12 @@ static void begins(void *context, ff_mark mark, int op) {
     const ff_cost_row *row = p->row < p->costs->row_count ? &p->costs->rows[p->row] : NULL;
     if (!row || row->pass == FF_COST_BATCH || row->mark != mark || row->op != op)
         p->status = ff_fail(&p->failure, FF_FAILED,
-                            "the step's part %zu is not the one that was counted", p->row + 1);
+                            "part %zu of the step is not the one that was counted", p->row + 1);
     else
         record_next(p);
 }
 
-/* Gives the stream a whole step. */
+/* Enqueues a whole step. */
 static ff_status give(profiler *p, const ff_batch *batch, bool marked, ff_error *error) {
     const ff_compute_watch watch = {.begins = begins, .context = p};
     ff_compute_enter(p->compute);
@@ -94,7 +94,7 @@ static ff_status batch_done(const profiler *p, ff_error *error) {
 static ff_status launch(profiler *p, int k, bool marked, ff_error *error) {
     const size_t rows = p->costs->row_count, launches = (size_t)p->options->launches;
     ff_stream *stream = p->compute->stream;
-    ff_batch batch; /* lies where it lay when it was recorded */
+    ff_batch batch; /* at the same address as when captured */
     FF_TRY(next_batch(p, &batch, error));
     FF_TRY(p->table->event_record(p->device, p->before, stream, error));
     FF_TRY(p->table->recording_launch(p->device, marked ? p->marked : p->plain, stream, error));
@@ -110,7 +110,7 @@ static ff_status launch(profiler *p, int k, bool marked, ff_error *error) {
     return FF_OK;
 }
 
-/* Once call by call, which loads what is loaded at first use; then recorded, which runs nothing. */
+/* First without graphs, which loads kernels and libraries; then captured, which runs nothing. */
 static ff_status run(profiler *p, ff_error *error) {
     ff_batch batch;
     for (int i = 0; i < WARM_UP; i++) {
@@ -146,7 +146,7 @@ static ff_status prepare(profiler *p, ff_error *error) {
 
 static void destroy(profiler *p) {
     if (ff_compute_wait(p->compute, NULL) != FF_OK) {
-        /* what failed is told by whoever looks next */
+        /* the failure is reported at the next check */
     }
     p->table->recording_destroy(p->device, p->plain);
     p->table->recording_destroy(p->device, p->marked);

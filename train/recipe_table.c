@@ -5,11 +5,11 @@
 /* smallnet: chosen on Fashion-MNIST for accuracy within a minute of two cores.
  * resnet18, resnet50, vgg16_bn: the usual recipe of CIFAR-10 (K. He et al., arXiv 1512.03385,
  * section 4.2, with cosine instead of steps, and label smoothing), for vgg16_bn at half its rate.
- * cifar-speed: K. Jordan's airbench94_muon (cifar10-airbench, and arXiv 2404.00498), number for
- * number; its batch is 2000, so 3 epochs of CIFAR-10 are 75 steps. Its loss is a sum over the
- * batch, whose gradients leave f16 at scales of 3,300 to 7,200 in the first steps; at 128 none
- * comes near (tests/programs/gradient_range.c). How far "crop" without a number pads is
- * chosen by the size (trainer.c). */
+ * cifar-speed: K. Jordan's airbench94_muon (cifar10-airbench, and arXiv 2404.00498), with the same
+ * numbers; its batch is 2000, so 3 epochs of CIFAR-10 are 75 steps. Its loss is a sum over the
+ * batch, whose gradients overflow f16 at scales of 3,300 to 7,200 in the first steps; 128 is far
+ * below (tests/programs/gradient_range.c). The padding of "crop" without a number is chosen by the
+ * size (trainer.c). */
 static const ff_recipe table[] = {
     {.name = "smallnet",
      .model = "smallnet",

@@ -13,9 +13,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Of a run's updates, skipped. */
+/* Share of a run's updates skipped. */
 #define WORTH_TELLING 0.05
-/* Of FF_RECIPE_LOSS_SCALE, down to 1. */
+/* From FF_TRAINER_LOSS_SCALE down to 1. */
 enum { HALVINGS = 16 };
 
 struct ff_report {
@@ -23,8 +23,8 @@ struct ff_report {
     FILE *table, *closing;
     ff_progress progress;
     char description[48];
-    char *note;     /* the last one that was told */
-    bool evaluates; /* the table has columns for it */
+    char *note;     /* the last one reported */
+    bool evaluates; /* the table has columns for evaluation */
 };
 
 ff_status ff_report_create(ff_report **report, const char *log_path, FILE *table, FILE *closing,
@@ -48,7 +48,7 @@ void ff_report_destroy(ff_report **report) {
 
 /* ---- the start ---- */
 
-/* The images that whitening looks at: the first of the random order of that seed. */
+/* The images used for whitening: the first in the random order of that seed. */
 static json_t *whitening_object(const ff_trainer *trainer) {
     if (ff_model_whitening(trainer->model) < 0) return json_null();
     uint64_t images = FF_WHITENING_IMAGES;
@@ -74,7 +74,7 @@ static json_t *group_objects(const ff_trainer *trainer) {
     return list;
 }
 
-/* The first with the fields of the second, which is released; NULL where either is. */
+/* Adds the fields of `more`, which is released, to `object`; NULL where either is. */
 static json_t *joined(json_t *object, json_t *more) {
     if (!object || !more || json_object_update(object, more) != 0) {
         json_decref(object);
@@ -132,7 +132,7 @@ ff_status ff_report_start(ff_report *report, const ff_trainer *trainer, ff_error
 
 /* ---- epochs ---- */
 
-/* `object` with what NVML told in it. */
+/* Adds NVML's readings to `object`. */
 static json_t *with_gpu(json_t *object, const ff_epoch *epoch) {
     const ff_nvml_reading *gpu = &epoch->gpu;
     const struct {
@@ -206,10 +206,10 @@ ff_status ff_report_epoch(ff_report *report, const ff_epoch *epoch, ff_error *er
 void ff_report_note(ff_report *report, const char *note) {
     if (report->note && strcmp(report->note, note) == 0) return;
     free(report->note);
-    report->note = strdup(note); /* without memory it may be told again */
+    report->note = strdup(note); /* out of memory: it may be reported again */
     fprintf(report->closing, "note: %s\n", note);
     fflush(report->closing);
-    ff_error ignored = {0}; /* a log that cannot be written fails at the epoch's line */
+    ff_error ignored = {0}; /* a log that cannot be written fails at the next epoch's line */
     if (report->log &&
         ff_json_log_write(report->log,
                           json_pack("{s:s, s:o}", "event", "note", "text", ff_json_text(note)),
@@ -231,7 +231,8 @@ static json_t *end_object(const ff_run_result *result, ff_status status, const c
     bool evaluated = result->val_epoch != 0;
     double train_ns = (double)result->train_ns;
     return json_pack(
-        "{s:s, s:s, s:o, s:i, s:I, s:I, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:I, s:o}",
+        "{s:s, s:s, s:o, s:i, s:I, s:I, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:I, "
+        "s:o}",
         "event", "end", "status", how, "message", ff_json_text(status == FF_OK ? NULL : message),
         "epochs", (int)result->last.epoch, "steps", (json_int_t)result->steps, "samples",
         (json_int_t)result->samples, "val_accuracy",
@@ -248,7 +249,7 @@ static json_t *end_object(const ff_run_result *result, ff_status status, const c
         result->last.epoch ? ff_json_number(result->last.loss_scale) : json_null());
 }
 
-/* What was reached, in words. */
+/* The results as text. */
 static void print_reached(FILE *out, const ff_trainer *trainer, const ff_run_result *result) {
     const ff_epoch *last = &result->last;
     if (!last->epoch) return;
@@ -271,19 +272,21 @@ static void print_reached(FILE *out, const ff_trainer *trainer, const ff_run_res
                 timed_seconds(result), (double)result->warm_up_ns * 1e-9);
 }
 
-/* A scale that moves begins high and is halved until the gradients fit; nothing is wrong then. */
+/* A dynamic loss scale starts high and is halved until the gradients fit: that is normal. */
 static void print_skipped(FILE *out, const ff_trainer *trainer, const ff_run_result *result) {
     const double share = result->steps ? (double)result->skipped / (double)result->steps : 0;
     const bool moves = trainer->scale_moves;
     if (share <= WORTH_TELLING || (moves && result->skipped <= HALVINGS)) return;
-    fprintf(out,
-            "%" PRIu64 " of %" PRIu64 " updates (%.1f %%) were skipped, for their gradients were "
-            "infinite or no numbers in %s; the loss' scale is now %g; %s.\n",
-            result->skipped, result->steps, 100 * share, ff_precision_name(trainer->precision),
-            result->last.loss_scale,
-            moves                     ? "--precision bf16 needs no scale"
-            : trainer->loss_scale > 1 ? "lower --loss-scale, or leave it out"
-                                      : "lower --lr");
+    fprintf(
+        out,
+        "%" PRIu64 " of %" PRIu64
+        " updates (%.1f %%) were skipped because their gradients were infinite or NaN in %s; the "
+        "loss scale is now %g; %s.\n",
+        result->skipped, result->steps, 100 * share, ff_precision_name(trainer->precision),
+        result->last.loss_scale,
+        moves                     ? "--precision bf16 needs no scale"
+        : trainer->loss_scale > 1 ? "lower --loss-scale, or leave it out"
+                                  : "lower --lr");
 }
 
 static void print_gpu(FILE *out, const ff_epoch *last) {

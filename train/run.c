@@ -23,7 +23,7 @@ typedef struct epoch_sums {
     bool gpu_read;
     ff_nvml_reading gpu;
     uint64_t began_ns;
-    uint64_t asked_ns; /* the host waited for batches */
+    uint64_t asked_ns; /* the host's waiting for batches */
 } epoch_sums;
 
 /* The learning rate of a step, of the first group. */
@@ -33,7 +33,7 @@ static double rate_of(const ff_trainer *trainer, uint64_t step) {
     return steps[0].learning_rate;
 }
 
-/* The sentence for a loss that is no number. */
+/* The error message for a loss that is NaN or infinite. */
 static ff_status loss_failed(const ff_trainer *trainer, uint64_t step, uint32_t epoch, double loss,
                              double rate, ff_error *error) {
     const char *found = isnan(loss) ? "NaN" : "infinite";
@@ -50,7 +50,7 @@ static ff_status loss_failed(const ff_trainer *trainer, uint64_t step, uint32_t 
                    found, step + 1, epoch + 1, rate, trainer->groups[0].schedule.peak);
 }
 
-/* Adds what has come back of the steps, all of it where `wait`. */
+/* Adds the outcomes that have arrived; with `wait`, all of them. */
 static ff_status collect(ff_trainer *trainer, bool wait, epoch_sums *sums, ff_error *error) {
     for (;;) {
         const ff_outcome *outcomes;
@@ -77,7 +77,7 @@ static ff_status collect(ff_trainer *trainer, bool wait, epoch_sums *sums, ff_er
     }
 }
 
-/* Gives the device the next step. */
+/* Enqueues the next step. */
 static ff_status train_batch(ff_trainer *trainer, uint64_t step, epoch_sums *sums,
                              ff_error *error) {
     ff_feed_batch next;
@@ -86,7 +86,7 @@ static ff_status train_batch(ff_trainer *trainer, uint64_t step, epoch_sums *sum
     sums->asked_ns += ff_now_ns() - asked;
     ff_plan *plan = ff_trainer_plan(trainer, step, next.count);
     assert(plan && ff_plan_batch(plan) == (int)next.count);
-    /* Samples lie at the front, so a shorter plan reads the same memory, and all of them count. */
+    /* Samples are at the front, so a plan of fewer samples reads the same memory, and all count. */
     next.batch.weights = NULL;
     ff_machine_push(trainer->machine, "step");
     ff_status status = ff_step_run(trainer->step, plan, &next.batch, error);
@@ -96,7 +96,7 @@ static ff_status train_batch(ff_trainer *trainer, uint64_t step, epoch_sums *sum
     return status == FF_OK ? done : status;
 }
 
-/* Time that the epoch's steps waited for data: on a device as its events tell. */
+/* Time that the epoch's steps waited for data; on a device measured by its events. */
 static uint64_t wait_of(ff_trainer *trainer, const epoch_sums *sums, uint64_t train_ns) {
     const ff_step_times times = ff_step_measure(trainer->step);
     if (!ff_machine_device(trainer->machine)) return sums->asked_ns;
@@ -104,7 +104,7 @@ static uint64_t wait_of(ff_trainer *trainer, const epoch_sums *sums, uint64_t tr
     return (uint64_t)((double)train_ns * (double)times.wait_ns / (double)times.step_ns);
 }
 
-/* What the step has to say is said once. */
+/* Reports the step's note, once. */
 static void tell_note(const ff_trainer *trainer, ff_report *report) {
     const char *note = ff_step_note(trainer->step);
     if (note) ff_report_note(report, note);
@@ -123,7 +123,7 @@ static ff_status train_epoch(ff_trainer *trainer, uint32_t epoch, epoch_sums *su
                        sums->count ? sums->loss_sum / (double)sums->count : 0, sums->asked_ns,
                        ff_now_ns() - sums->began_ns);
     }
-    /* The last steps were given to it, and it is at work on them. */
+    /* Now, while the GPU works on the last steps. */
     sums->gpu_read = ff_machine_read(trainer->machine, &sums->gpu);
     FF_TRY(collect(trainer, true, sums, error));
     if (sums->count == 0)
@@ -138,7 +138,7 @@ static bool evaluates_after(const ff_trainer *trainer, uint32_t epoch) {
     return epoch % trainer->val_every == 0 || epoch == trainer->epochs;
 }
 
-/* Trains and evaluates epochs until the end; *result is what was reached, also on failure. */
+/* Trains and evaluates epochs until the end; *result has the results so far, also on failure. */
 static ff_status run_epochs(ff_trainer *trainer, ff_report *report, ff_run_result *result,
                             ff_error *error) {
     for (uint32_t epoch = 0; epoch < trainer->epochs; epoch++) {
@@ -186,7 +186,7 @@ static ff_status run_epochs(ff_trainer *trainer, ff_report *report, ff_run_resul
     return FF_OK;
 }
 
-/* A signal is no failure of the run: say how far it came. */
+/* A signal is not a failure of the run: say how far it got. */
 static ff_status interrupted(const ff_trainer *trainer, const ff_run_result *result,
                              ff_error *error) {
     int number = ff_interrupt_signal();
@@ -208,7 +208,7 @@ static ff_status warm_up(ff_trainer *trainer, ff_report *report, ff_run_result *
     return status;
 }
 
-/* Before the first step, where the net wants it. */
+/* Before the first step, if the net has a whitening convolution. */
 static ff_status whiten(ff_trainer *trainer, ff_run_result *result, ff_error *error) {
     uint64_t began = ff_now_ns();
     ff_status status = ff_whiten(trainer->model, trainer->splits.train, trainer->splits.val_resize,
@@ -234,7 +234,7 @@ done:
     if (loader.fill_ns)
         result.loader_rate = (double)loader.samples * 1e9 / (double)loader.fill_ns *
                              (trainer->workers > 1 ? trainer->workers : 1);
-    /* The end is logged whatever it was; a failure to log must not hide the first one. */
+    /* The end is logged in any case; a failure to log must not hide the first failure. */
     ff_error log_error = {0};
     ff_status log_status =
         ff_report_end(report, trainer, &result, status, error->message, &log_error);
@@ -256,7 +256,7 @@ ff_status ff_run_compute_rate(ff_trainer *trainer, uint64_t budget_ns, double *r
     ff_plan *plan =
         next.count == (uint32_t)trainer->batch ? trainer->train_plan : trainer->last_plan;
     next.batch.weights = NULL;
-    /* The first ones are not counted: what is recorded is recorded in the second. */
+    /* The first steps are not counted: graphs are captured in the second. */
     for (int i = 0; i < 4 || took < budget_ns; i++) {
         const ff_outcome *outcomes;
         uint32_t count = 1;

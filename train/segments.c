@@ -9,8 +9,8 @@
 struct ff_segment {
     ff_segment *next;
     const ff_segment_kind *kind;
-    ff_plan *plan;  /* NULL: of all plans */
-    ff_batch batch; /* as it was recorded */
+    ff_plan *plan;  /* NULL: for all plans */
+    ff_batch batch; /* as captured */
     bool warm;      /* it has run once */
     bool recorded;
     ff_recording *plain, *timed;
@@ -40,21 +40,21 @@ static const ff_device_table *table_of(const ff_segments *segments) {
     return segments->compute->device->table;
 }
 
-/* Captures what the segment gives to the stream. */
+/* Captures the segment's calls. */
 static ff_status capture(const ff_segments *segments, const ff_segment *s, bool timed,
                          ff_recording **recording, ff_error *error) {
     ff_compute *compute = segments->compute;
     const ff_device_table *table = table_of(segments);
     FF_TRY(table->capture_begin(compute->device, compute->stream, error));
     ff_status status = s->kind->give(segments->context, s->plan, &s->batch, timed, error);
-    /* a capture ends whatever became of it; its own failure is the second one */
+    /* end the capture in any case; its own failure is the second one */
     ff_status ended = table->capture_end(compute->device, compute->stream, recording,
                                          status == FF_OK ? error : NULL);
     return status == FF_OK ? ended : status;
 }
 
-/* What is recorded need not be: a failure is told once, and all steps are given call by call from
- * here on. Where the reason is another one than the recording, those calls fail too. */
+/* Capture is optional: a failure is reported once, and all further steps run without graphs. Where
+ * the capture was not the reason, those calls fail too. */
 static void record(ff_segments *segments, ff_segment *s) {
     ff_error why = {0};
     ff_status status = capture(segments, s, false, &s->plain, &why);
@@ -62,7 +62,7 @@ static void record(ff_segments *segments, ff_segment *s) {
     s->recorded = status == FF_OK;
     if (s->recorded) return;
     snprintf(segments->note, sizeof segments->note,
-             "steps are not recorded, which costs the host more time: %s", why.message);
+             "steps run without CUDA graphs, which costs the host more time: %s", why.message);
     ff_compute_forgive(segments->compute);
     segments->record = false;
 }

@@ -7,23 +7,22 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* FF_USAGE where `folder` holds sets, but none by the names that are looked for. */
+/* FF_USAGE where `folder` holds sets, but none with the names searched for. */
 static ff_status refuse_other_splits(const char *folder, const char *wanted, ff_error *error) {
     ff_set set;
     ff_buffer found = {0};
     ff_status status = FF_OK;
     if (ff_set_find(&set, folder, NULL) != FF_OK || !set.count || !*set.split[0].name) goto done;
     FF_TRY_DONE(ff_set_list(&set, &found, error));
-    status = ff_fail(error, FF_USAGE, "%s: has no split '%s'; name the set that is meant: %s",
-                     folder, wanted, found.bytes);
+    status = ff_fail(error, FF_USAGE, "%s: has no split '%s'; name one of its sets: %s", folder,
+                     wanted, found.bytes);
 done:
     ff_buffer_free(&found);
     ff_set_free(&set);
     return status;
 }
 
-/* Opens `folder`, or where it holds splits instead the first of these ranks. *beside = whether it
- * did so. */
+/* Opens `folder`, or if it holds splits, the first of these ranks; then *beside = true. */
 static ff_status open_split(ff_dataset **dataset, const char *folder, ff_set_rank from,
                             ff_set_rank to, ff_verify verify, bool *beside, ff_error *error) {
     char *path;
@@ -42,7 +41,7 @@ static ff_status open_both(ff_splits *splits, const ff_splits_options *options, 
     bool beside, unused;
     FF_TRY(open_split(&splits->train, options->data, FF_SPLIT_TRAIN, FF_SPLIT_TRAIN,
                       options->verify, &beside, error));
-    /* A set that a held-out part was split from is tuned on that part, not on the test. */
+    /* Where a part of the training set was held out, that part is used, not the test set. */
     if (options->val)
         return open_split(&splits->val, options->val, FF_SPLIT_VAL, FF_SPLIT_TEST, options->verify,
                           &unused, error);
@@ -74,7 +73,7 @@ static ff_status check_label(const ff_dataset *dataset, const char *name, size_t
     return FF_OK;
 }
 
-/* What one set must be to be trained or evaluated on. */
+/* What every set must fulfil for training or evaluation. */
 static ff_status check_alone(const ff_dataset *dataset, ff_error *error) {
     const ff_metadata *metadata = ff_dataset_metadata(dataset);
     const char *path = ff_dataset_path(dataset);
@@ -86,14 +85,15 @@ static ff_status check_alone(const ff_dataset *dataset, ff_error *error) {
                        "with --mean and --std, --stats compute, or --stats-from",
                        path, ff_dtype_name(metadata->dtype));
     if (metadata->dtype == FF_U16)
-        return ff_fail(error, FF_BAD_DATA,
-                       "%s: holds u16 values, which this version does not normalize while it "
-                       "trains; pack it as f16, bf16 or f32",
-                       path);
+        return ff_fail(
+            error, FF_BAD_DATA,
+            "%s: holds u16 values, which this version does not normalize during training; pack it "
+            "as f16, bf16 or f32",
+            path);
     return FF_OK;
 }
 
-/* Labels without names: classes are 0 to the largest one. */
+/* Labels without names: classes are 0 to the largest label. */
 static ff_status largest_label(ff_dataset *dataset, size_t field, int64_t *largest,
                                ff_error *error) {
     uint64_t count = ff_dataset_count(dataset);
@@ -134,10 +134,11 @@ static ff_status choose_size(ff_splits *splits, const ff_splits_options *options
     splits->width = train->width;
     uint32_t square = augment->rrc ? augment->rrc : options->crop;
     if (augment->rrc && options->crop && options->crop != augment->rrc)
-        return ff_fail(error, FF_USAGE,
-                       "--crop %" PRIu32 " and rrc=%" PRIu32
-                       " in --augment are two sizes; the random resized crop's is enough",
-                       options->crop, augment->rrc);
+        return ff_fail(
+            error, FF_USAGE,
+            "--crop %" PRIu32 " and rrc=%" PRIu32
+            " in --augment differ; leave out --crop, the random resized crop has its size",
+            options->crop, augment->rrc);
     if (square)
         splits->height = splits->width = square;
     else if (augment->resize && !train->variable_size)
@@ -151,8 +152,8 @@ static ff_status choose_size(ff_splits *splits, const ff_splits_options *options
     return FF_OK;
 }
 
-/* Evaluation resizes where it is told to, where nothing else gives one size, and where training
- * resamples, unless samples have the net's size already. */
+/* Evaluation resizes where requested; else, unless samples have the net's size already, where sizes
+ * vary or training resamples. */
 static void choose_val_resize(ff_splits *splits, const ff_splits_options *options) {
     const ff_metadata *val = ff_dataset_metadata(splits->val);
     const ff_augment_spec *augment = options->augment;

@@ -8,34 +8,34 @@
 
 typedef struct ff_splits_options {
     const char *data;  /* a split's folder, or a folder of splits with `train` */
-    const char *val;   /* the same with `val`, `valid` or `test`; NULL = found beside `train` */
+    const char *val;   /* the same with `val`, `valid` or `test`; NULL = found next to `train` */
     const char *label; /* field; NULL = the first one */
     ff_verify verify;
     uint32_t crop; /* side of the square that is cut from every sample; 0 = the whole sample */
-    const ff_augment_spec *augment; /* of training; its rrc is the side of the square too */
-    uint32_t val_resize; /* short side of samples before they are cut for evaluation; 0 = chosen:
-                            that of training's resize, else an eighth of the square more, where
-                            sizes make it necessary */
+    const ff_augment_spec *augment; /* of training; its rrc also sets the side of the square */
+    uint32_t val_resize; /* short side of samples before the crop of evaluation; 0 = chosen: that of
+                            training's resize, else an eighth more than the square, where sizes
+                            require it */
 } ff_splits_options;
 
 typedef struct ff_splits {
     ff_dataset *train;
     ff_dataset *val;   /* NULL = nothing to evaluate on */
     bool val_found;    /* not named on the command line */
-    const char *label; /* the field's name; as long as `train` */
-    uint32_t classes;  /* of that field: its names, or one more than the largest label */
+    const char *label; /* the field's name; valid as long as `train` */
+    uint32_t classes;  /* of that field: the number of its names, or the largest label plus one */
     uint32_t channels, height, width; /* as samples enter the net */
     uint32_t
-        val_resize; /* short side to which samples are resized for evaluation; 0 = they are not */
+        val_resize; /* short side to which samples are resized for evaluation; 0 = not resized */
 } ff_splits;
 
-/* Opens and checks. FF_USAGE: no such field, or one that holds no classes. FF_BAD_DATA: empty,
- * variable-sized without a resampling, u8 without statistics, or the two disagree: the sentence
- * names the first of channels, size, statistics, transforms and classes in which they do. Also the
+/* Opens and checks. FF_USAGE: no such field, or one without classes. FF_BAD_DATA: empty,
+ * variable-sized without resampling, u8 without statistics, or the two differ: the error message
+ * names the first difference among channels, size, statistics, transforms and classes. Also the
  * reader's errors. On failure *splits is zeroed. Release with ff_splits_close. */
 FF_MUST_USE ff_status ff_splits_open(ff_splits *splits, const ff_splits_options *options,
                                      ff_error *error);
-/* After the loaders over them are gone. A zeroed one is accepted. */
+/* After the loaders that use them are destroyed. A zeroed struct is accepted. */
 void ff_splits_close(ff_splits *splits);
 
 #endif

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* One step in TIMED_STEPS has its time taken, where the one before that is through. */
+/* One step in TIMED_STEPS is timed, if the timing of the previous one has finished. */
 enum { SEND_STEPS = 16, PARTS = 3, TIMED_STEPS = 8 };
 
 /* The segments of a step, in their order. */
@@ -22,18 +22,17 @@ struct ff_step {
     ff_step_options options;
     ff_update *update;
     ff_segments segments;
-    const ff_plan *plan; /* of the step before; NULL = there was none */
+    const ff_plan *plan; /* of the previous step; NULL = none */
     ff_outcome *ring;    /* [PARTS * send_steps], on the device */
     ff_outcome *pinned;  /* its copy */
     ff_event *copied[PARTS];
-    /* Numbers of the next step, of the next one whose outcome is sent to the host, and that the
-     * caller gets: delivered <= sent <= given. */
+    /* Numbers of the next step to enqueue, of the next outcome to copy to the host, and of the next
+     * to return to the caller: delivered <= sent <= given. */
     uint64_t given, sent, delivered;
     ff_bucket *buckets;
     ff_event **bucket_events;
     int bucket_count;
-    /* Of the step whose time is being taken: the end of the one before, its first kernel, its end.
-     */
+    /* Of the step being timed: the end of the previous one, its first kernel, its end. */
     ff_event *before, *begun, *ended;
     bool before_set, timing;
     ff_step_times times;
@@ -117,7 +116,7 @@ static ff_status build(ff_step *step, ff_error *error) {
     };
     ff_device *device = step->compute->device;
     FF_TRY(ff_update_create(&step->update, step->store, &update, error));
-    step->options.groups = NULL; /* the caller's; the update has copies */
+    step->options.groups = NULL; /* owned by the caller; the update has copies */
     step->options.rates = NULL;
     FF_TRY(ff_compute_allocate(step->compute, &step->ring, bytes, "the outcomes of steps", error));
     void *pinned;
@@ -157,7 +156,7 @@ void ff_step_destroy(ff_step **pointer) {
     if (!step) return;
     ff_device *device = step->compute->device;
     if (ff_compute_wait(step->compute, NULL) != FF_OK) {
-        /* what failed was told before, or is told by the compute's next user */
+        /* the failure was reported before, or will be at the next check */
     }
     ff_segments_destroy(&step->segments);
     ff_update_destroy(&step->update);
@@ -177,7 +176,7 @@ void ff_step_destroy(ff_step **pointer) {
 
 /* ---- times ---- */
 
-/* Adds the step whose time was being taken, if it is through. */
+/* Adds the timed step, if it has finished. */
 static void take_time(ff_step *step) {
     ff_device *device = step->compute->device;
     uint64_t whole, wait;
@@ -191,7 +190,7 @@ static void take_time(ff_step *step) {
     step->times.wait_ns += wait;
 }
 
-/* At the end of a step: its own end, or what the next one is measured from. */
+/* At the end of a step: records its end if timed, or the start of the next timing. */
 static ff_status mark_end(ff_step *step, bool timed, ff_error *error) {
     ff_device *device = step->compute->device;
     ff_stream *stream = step->compute->stream;
@@ -222,7 +221,8 @@ static uint64_t queue_of(const ff_step *step, uint64_t number) {
     return number % (PARTS * (uint64_t)step->options.send_steps);
 }
 
-/* Sends the outcomes that were not: they lie in one part, for every part is sent at its end. */
+/* Copies the remaining outcomes to the host. They are in one part, because every part is sent at
+ * its end. */
 static ff_status send_outcomes(ff_step *step, ff_error *error) {
     ff_device *device = step->compute->device;
     ff_stream *stream = step->compute->stream;
@@ -254,8 +254,8 @@ ff_status ff_step_outcomes(ff_step *step, bool wait, const ff_outcome **outcomes
     return FF_OK;
 }
 
-/* The ring has three parts: the one that steps write to, the one that is on its way, and the one
- * that the caller looks at. The host waits where it would be further ahead. */
+/* The ring has three parts: one that steps write to, one being copied, and one that the caller
+ * reads. The host waits where it would be further ahead. */
 static ff_status await_place(ff_step *step, ff_error *error) {
     ff_device *device = step->compute->device;
     const uint64_t ahead = step->given - step->delivered;
@@ -268,7 +268,7 @@ static ff_status await_place(ff_step *step, ff_error *error) {
 
 /* ---- a step ---- */
 
-/* A gradient that the plan does not make is 0, not what an earlier plan left there: that may not be
+/* Gradients that the plan does not compute are set to 0. Those left by an earlier plan may not be
  * finite, and then every update would be skipped. */
 static void enter_plan(ff_step *step, const ff_plan *plan) {
     for (int i = 0; plan != step->plan && plan->without && i < plan->graph->parameter_count; i++)
@@ -277,7 +277,7 @@ static void enter_plan(ff_step *step, const ff_plan *plan) {
     step->plan = plan;
 }
 
-/* Gives the segments [0, end) of the next step. */
+/* Enqueues the segments [0, end) of the next step. */
 static ff_status run_segments(ff_step *step, ff_plan *plan, const ff_batch *batch, int end,
                               bool timed, ff_error *error) {
     step->before_set = false;

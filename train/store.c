@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Elements that the parameter takes in its block. */
+/* Elements of the parameter in its block. */
 static size_t held_count(const ff_store *store, int parameter) {
     const ff_graph_parameter *p = &store->graph->parameters[parameter];
     const ff_layer *layer = &store->graph->layers[p->layer];
@@ -22,12 +22,12 @@ static size_t held_count(const ff_store *store, int parameter) {
     return (size_t)ff_tensor_padded_channels(&store->tensors[p->layer]);
 }
 
-/* Weights are what convolutions and linear layers multiply with. */
+/* Weights: the factors of convolutions and linear layers. */
 static bool is_weight(const ff_graph_parameter *p) {
     return p->rank >= 2;
 }
 
-/* Gives every parameter of the kind its place in its block, the last layer's first. */
+/* Sets the offset of every parameter of the kind in its block, the last layer's first. */
 static void place(ff_store *store, bool weights) {
     const ff_graph *graph = store->graph;
     for (int layer = graph->layer_count; layer-- > 0;)
@@ -139,7 +139,7 @@ static size_t logical_count(const ff_graph_parameter *p) {
 }
 
 /* Linear weights between torch's inputs [c][h][w] and the order of the activations; rows that pad
- * the outputs are left as they are. */
+ * the outputs are unchanged. */
 static void permute(const ff_tensor *input, size_t outputs, float *held, float *torch_order,
                     bool import) {
     ff_tensor one = *input;
@@ -158,7 +158,7 @@ static void permute(const ff_tensor *input, size_t outputs, float *held, float *
                 }
 }
 
-/* One parameter between its held order and torch's, both in ordinary memory. */
+/* One parameter between its held order and torch's, both in host memory. */
 static void convert(const ff_store *store, int parameter, float *held, float *torch_order,
                     bool import) {
     const ff_graph_parameter *p = &store->graph->parameters[parameter];
@@ -176,7 +176,7 @@ static void convert(const ff_store *store, int parameter, float *held, float *to
         memcpy(torch_order, held, logical_count(p) * sizeof *held);
 }
 
-/* Where a part of a parameter lies, and of which dtype it is. */
+/* The address and dtype of a part of a parameter. */
 static void *locate(const ff_store *store, int parameter, ff_parameter_part part, ff_dtype *dtype) {
     *dtype = FF_F32;
     if (part == FF_PART_VALUE) return ff_store_value(store, parameter);
@@ -185,7 +185,7 @@ static void *locate(const ff_store *store, int parameter, ff_parameter_part part
     return ff_store_gradient(store, parameter);
 }
 
-/* Ordinary memory may be converted in place; what is on a device goes through a buffer. */
+/* Whether it can be converted in place, in host memory; otherwise through a buffer. */
 static bool at_hand(const ff_store *store, ff_dtype dtype) {
     return store->compute->device->table->unified && dtype == FF_F32;
 }
@@ -216,7 +216,7 @@ void ff_store_import(ff_store *store, int parameter, ff_parameter_part part, con
     const size_t count = held_count(store, parameter);
     ff_dtype dtype;
     float *block = locate(store, parameter, part, &dtype), *held;
-    assert(dtype == FF_F32); /* 16-bit gradients are made by steps alone */
+    assert(dtype == FF_F32); /* 16-bit gradients are written only by steps */
     if (at_hand(store, dtype)) {
         convert(store, parameter, block, (float *)from, true);
     } else if (ff_alloc(&held, count, sizeof *held, "a parameter", ff_compute_error(compute)) ==
@@ -229,7 +229,7 @@ void ff_store_import(ff_store *store, int parameter, ff_parameter_part part, con
         compute->ops->narrow(compute, count, block, (void *)ff_store_working(store, parameter));
 }
 
-/* Elements that the layer's trained weights (or per-channel parameters) take in their block. */
+/* Elements of the layer's trained weights (or per-channel parameters) in their block. */
 static size_t layer_count(const ff_store *store, ff_node layer, bool weights) {
     size_t count = 0;
     for (int i = 0; i < store->graph->parameter_count; i++) {
@@ -269,7 +269,7 @@ static double normal(const ff_random *random) {
     return sqrt(-2.0 * log(u)) * cos(2.0 * pi * v);
 }
 
-/* Divides by the deviation (torch's std: of a sample, count - 1). */
+/* Divides by the standard deviation (torch's std, with count - 1). */
 static void make_unit(float *values, size_t count) {
     double sum = 0, squares = 0;
     for (size_t e = 0; e < count; e++) sum += (double)values[e];
@@ -281,7 +281,7 @@ static void make_unit(float *values, size_t count) {
         values[e] = (float)((double)values[e] / deviation);
 }
 
-/* Filters [o][i][h][w]: of the first as many as a group has inputs, each passes its own one on. */
+/* Filters [o][i][h][w]: in each group, filter k passes input channel k through. */
 static void make_dirac(const ff_graph_parameter *p, int groups, float *filters) {
     const int64_t taps = p->shape[2] * p->shape[3];
     const int64_t middle = p->shape[2] / 2 * p->shape[3] + p->shape[3] / 2;
@@ -315,7 +315,7 @@ static void draw(const ff_graph *graph, int index, uint64_t seed, int threads, f
 ff_status ff_store_initialise(ff_store *store, uint64_t seed, ff_error *error) {
     ff_compute *compute = store->compute;
     ff_device *device = compute->device;
-    ff_device *host = device->table->unified ? device : NULL; /* whose memory is counted */
+    ff_device *host = device->table->unified ? device : NULL; /* whose memory may be counted */
     for (int i = 0; i < store->graph->parameter_count; i++) {
         const ff_graph_parameter *p = &store->graph->parameters[i];
         if (p->dtype != FF_F32) continue;

@@ -18,7 +18,7 @@ uint64_t ff_summary_parameters(const ff_model *model) {
 static void print_scale(FILE *out, const ff_trainer *trainer) {
     if (trainer->loss_scale > 0)
         fprintf(out, "loss scale     %g%s\n", trainer->loss_scale,
-                trainer->scale_moves ? " at first; it moves" : "");
+                trainer->scale_moves ? ", dynamic" : "");
     else
         fprintf(out, "loss scale     none\n");
 }
@@ -70,13 +70,13 @@ static void print_set(FILE *out, const char *what, const ff_dataset *dataset, co
 
 static void print_augment(FILE *out, const ff_trainer *trainer) {
     fprintf(out, "augment        %s%s\n", trainer->augment_text,
-            trainer->augment_chosen ? " (the model's default; --augment none for nothing)" : "");
+            trainer->augment_chosen ? " (the model's default; --augment none for none)" : "");
     if (trainer->pad_chosen && trainer->augment.pad)
         fprintf(out, "               crop without a number pads by %" PRIu32 ", %s; crop=N by N\n",
                 trainer->augment.pad,
                 trainer->is_small ? "as is usual for small images" : "an eighth of the side");
     else if (trainer->pad_chosen)
-        fprintf(out, "               crop cuts from samples that are larger; nothing is padded\n");
+        fprintf(out, "               samples are larger than the crop; nothing is padded\n");
     if (trainer->augment_chosen && !trainer->is_small)
         fprintf(out,
                 "               no random resized crops; --augment rrc=%" PRIu32 ",flip for them\n",
@@ -89,7 +89,7 @@ static void print_data(FILE *out, const ff_trainer *trainer) {
     print_set(out, "data", splits->train, "");
     if (splits->val)
         print_set(out, "validation", splits->val,
-                  splits->val_found ? "; found beside it, --val names another" : "");
+                  splits->val_found ? "; found next to it, --val names another" : "");
     else
         fprintf(out, "validation     none; --val names a set to evaluate on\n");
     if (splits->val && trainer->val_every > 1 && trainer->val_every >= trainer->epochs)
@@ -118,7 +118,7 @@ static void print_data(FILE *out, const ff_trainer *trainer) {
             ff_say_bytes(feed.loader.beyond_memory_bytes).text,
             trainer->order == FF_ORDER_BLOCK
                 ? ""
-                : "; --order block reads those together that lie together");
+                : "; --order block reads neighbouring samples together");
 }
 
 static void print_batches(FILE *out, const ff_trainer *trainer) {
@@ -130,7 +130,7 @@ static void print_batches(FILE *out, const ff_trainer *trainer) {
         fprintf(out, " (the whole set; --batch was %" PRId64 ")", trainer->batch_asked);
     if (trainer->last_count) fprintf(out, " (the last batch has %" PRId64 ")", trainer->last_count);
     if (trainer->dropped)
-        fprintf(out, " (%" PRId64 " left out each epoch; --last-batch keep keeps them)",
+        fprintf(out, " (%" PRId64 " left out of each epoch; --last-batch keep keeps them)",
                 trainer->dropped);
     fputc('\n', out);
 }
@@ -140,7 +140,7 @@ static void print_sgd(FILE *out, const ff_sgd *sgd) {
             sgd->nesterov ? " (Nesterov)" : "", sgd->weight_decay);
 }
 
-/* A line a group, where each has its own numbers. */
+/* A line per group, where each has its own numbers. */
 static void print_groups(FILE *out, const ff_trainer *trainer) {
     for (int i = 0; i < trainer->group_count; i++) {
         const ff_trainer_update *group = &trainer->groups[i];

@@ -1,4 +1,4 @@
-/* A trainer in words: what --dry-run prints, and the head of every run. */
+/* A trainer as text: printed by --dry-run and at the start of every run. */
 #ifndef FF_TRAIN_SUMMARY_H
 #define FF_TRAIN_SUMMARY_H
 
@@ -10,7 +10,7 @@
  * and every choice that the recipe made. */
 void ff_summary_print(FILE *out, const ff_trainer *trainer);
 
-/* Trained values. */
+/* The number of trained values. */
 uint64_t ff_summary_parameters(const ff_model *model);
 
 #endif

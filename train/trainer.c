@@ -32,7 +32,7 @@ ff_trainer_options ff_trainer_default_options(void) {
     };
 }
 
-/* `given` is none of the names, or NULL; `what` as in "model". */
+/* `given` is not one of the names, or NULL; `what` as in "model". */
 static ff_status refuse_name(const char *what, const char *given, const char *(*name)(int),
                              ff_error *error) {
     ff_buffer known = {0};
@@ -56,7 +56,7 @@ done:
     return status;
 }
 
-/* The recipe, where one is given, and the model, which is the recipe's or the one given. */
+/* Checks the recipe, if given, and the model, the recipe's or the given one. */
 static ff_status check_recipe(const ff_trainer_options *options, ff_error *error) {
     if (!options->recipe) {
         for (int i = 0; options->model && ff_model_name(i); i++)
@@ -70,7 +70,7 @@ static ff_status check_recipe(const ff_trainer_options *options, ff_error *error
                    options->model);
 }
 
-/* What can be told from the options alone. */
+/* Checks that need only the options. */
 static ff_status check_options(const ff_trainer_options *options, ff_error *error) {
     if (!options->data)
         return ff_fail(error, FF_USAGE, "--data is missing; it names the packed training set");
@@ -91,8 +91,8 @@ static bool crops_without_number(const char *augment) {
     return false;
 }
 
-/* The usual 4 of small images, an eighth of the side of large ones; samples that are larger than
- * what is cut from them need none. */
+/* The usual 4 for small images, an eighth of the side for large ones; samples larger than the crop
+ * need none. */
 static uint32_t chosen_padding(const ff_trainer *trainer) {
     const ff_splits *splits = &trainer->splits;
     const ff_metadata *train = ff_dataset_metadata(splits->train);
@@ -133,8 +133,8 @@ static void resolve_batches(ff_trainer *trainer, const ff_trainer_options *optio
     uint64_t count = trainer->train_count;
     trainer->batch_asked = options->batch > 0 ? options->batch : recipe->batch;
     trainer->batch = trainer->batch_asked;
-    /* One batch of everything is what a loader gives in either mode; a plan of that size spares
-     * batch norms the padding. */
+    /* A loader then returns one batch of everything in either mode; a plan of that size has no
+     * padding, which would enter batch norms. */
     if ((uint64_t)trainer->batch > count) trainer->batch = (int64_t)count;
     int64_t rest = (int64_t)(count % (uint64_t)trainer->batch);
     trainer->batches = count / (uint64_t)trainer->batch;
@@ -164,13 +164,13 @@ static ff_status refuse_precision(const char *given, ff_error *error) {
 static ff_status open_machine(ff_trainer *trainer, const ff_trainer_options *options,
                               ff_error *error) {
     const bool chosen = options->compute && strcmp(options->compute, "auto") != 0;
-    /* An implementation of the CPU is asked for by its name. */
+    /* --compute names an implementation on the CPU. */
     const char *device = options->device ? options->device : "cpu";
     if (chosen && strcmp(device, "auto") == 0) device = "cpu";
     if (chosen && strcmp(device, "cpu") != 0)
-        return ff_fail(error, FF_USAGE, "--compute %s is the CPU's; it excludes --device %s",
+        return ff_fail(error, FF_USAGE, "--compute %s is for the CPU; it excludes --device %s",
                        options->compute, device);
-    if (options->planned) device = "cpu"; /* the machine that plans */
+    if (options->planned) device = "cpu"; /* planning needs no GPU */
     const ff_machine_options machine = {
         .device = device,
         .plan_cache = options->plan_cache,
@@ -190,8 +190,7 @@ static ff_status open_machine(ff_trainer *trainer, const ff_trainer_options *opt
                        options->precision, ff_machine_text(trainer->machine));
     if (cpu && options->placement != FF_PLACEMENT_AUTO)
         return ff_fail(error, FF_USAGE,
-                       "--placement %s: the CPU reads the set where it lies; placements are for "
-                       "GPUs (device: %s)",
+                       "--placement %s: placements are for GPUs; the CPU maps the set (device: %s)",
                        ff_placement_name(options->placement), ff_machine_text(trainer->machine));
     if (options->loss_scale > 0 && ff_precision_dtype(trainer->precision) == FF_F32)
         return ff_fail(error, FF_USAGE, "--loss-scale: %s needs no scale; it is for f16 and bf16",

@@ -20,7 +20,7 @@ ff_status ff_trainer_print_costs(FILE *out, const ff_trainer *trainer, const ff_
     return FF_OK;
 }
 
-/* Two to warm up and two a launch; one may have been taken by whoever measured before. */
+/* Batches: two to warm up and two per launch; an earlier measurement may have taken one. */
 static int launches_of(const ff_trainer *trainer, int launches) {
     const uint64_t steps = ff_trainer_total_steps(trainer), most = steps < 5 ? 0 : (steps - 3) / 2;
     return (uint64_t)launches < most ? launches : (int)most;
@@ -41,7 +41,7 @@ ff_status ff_trainer_profile(ff_profile *profile, ff_trainer *trainer, ff_plan *
     };
     if (!options.launches)
         return ff_fail(error, FF_USAGE,
-                       "the parts of a step are timed in a run of 5 steps or more");
+                       "timing the parts of a step needs a run of at least 5 steps");
     return ff_profile_step(profile, plan, costs, &options, error);
 }
 
@@ -70,7 +70,7 @@ static ff_status print_furthest(FILE *out, const ff_costs *costs, const ff_profi
     fprintf(out, "a step         %12.3f ms; %.3f in its %zu parts", (double)profile->step_ns * 1e-6,
             sum * 1e-3, costs->row_count);
     if (ff_card_known(card))
-        fprintf(out, ", %.3f expected at 80 %% of the card's limits",
+        fprintf(out, ", %.3f expected at 80 %% of the GPU's limits",
                 ff_cost_pass_us(costs, FF_COST_PASSES, card, 0.8) * 1e-3);
     fprintf(out, "; furthest from expected:\n");
     for (size_t i = 0; i < costs->row_count && (int)i < count; i++) {

@@ -10,7 +10,7 @@
 
 /* ---- the model and its plans ---- */
 
-/* Plans without the gradients that nothing is learned from any more. */
+/* Plans without the gradients of parameters whose learning rate stays 0. */
 static ff_status plan_settled(ff_trainer *trainer, ff_error *error) {
     bool *settled;
     FF_TRY(ff_alloc(&settled, (uint64_t)ff_model_parameter_count(trainer->model), sizeof *settled,
@@ -133,8 +133,8 @@ ff_status ff_trainer_make_step(ff_trainer *trainer, const ff_trainer_options *op
     ff_sgd sgd[FF_RECIPE_GROUPS];
     double *rates;
     if (steps > FF_TRAINER_STEPS)
-        return ff_fail(error, FF_USAGE, "a run of %" PRIu64 " steps; up to %d are possible", steps,
-                       FF_TRAINER_STEPS);
+        return ff_fail(error, FF_USAGE, "a run of %" PRIu64 " steps; at most %d are possible",
+                       steps, FF_TRAINER_STEPS);
     FF_TRY(ff_alloc(&rates, groups * steps, sizeof *rates, "learning rates", error));
     const bool counted = ff_device_is_absent(ff_model_compute(trainer->model)->device);
     for (uint64_t i = 0; learns && !counted && i < steps; i++) {
@@ -150,7 +150,7 @@ ff_status ff_trainer_make_step(ff_trainer *trainer, const ff_trainer_options *op
         .loss_scale = trainer->loss_scale,
         .scale_interval = trainer->scale_moves ? FF_TRAINER_SCALE_STEPS : 0,
         .record = !options->no_graph,
-        /* On the CPU a step is done when it was given. */
+        /* On the CPU a step is done when ff_step_run returns. */
         .send_steps = unified ? 1 : 0,
         .make_batch = learns ? ff_feed_make : NULL,
         .context = trainer->train_feed,
@@ -160,9 +160,9 @@ ff_status ff_trainer_make_step(ff_trainer *trainer, const ff_trainer_options *op
     return status;
 }
 
-/* The compute threads use every CPU, and filling batches is a small part of the work: one thread
- * that does it beside them loses less at their barriers than filling between the steps costs
- * (smallnet on two CPUs: 24,900 samples/s with one, 23,100 without). */
+/* The compute threads use every CPU, and filling batches is a small part of the work: one extra
+ * thread for it costs less at their barriers than filling between the steps (smallnet on two CPUs:
+ * 24,900 samples/s with one, 23,100 without). */
 static int choose_workers(int64_t given, int threads) {
     if (given >= 0) return (int)given;
     return threads / 8 + 1;
@@ -189,7 +189,7 @@ void ff_trainer_drop_parts(ff_trainer *trainer) {
     ff_planned_device_close(&trainer->stand_in);
 }
 
-/* In place of the device that the parts are for. */
+/* Sets an absent device in place of the real one. */
 static ff_status begin_count(ff_trainer *trainer, ff_error *error) {
     if (trainer->options->planned) return FF_OK;
     if (!trainer->device)
@@ -199,8 +199,8 @@ static ff_status begin_count(ff_trainer *trainer, ff_error *error) {
     return FF_OK;
 }
 
-/* Built counted first, by the same calls: a run that does not fit says so before it takes any
- * memory, and a dry run ends there. */
+/* First builds everything on the absent device, by the same calls: a run that does not fit is
+ * refused before it allocates any memory, and a dry run ends there. */
 ff_status ff_trainer_build_parts(ff_trainer *trainer, ff_error *error) {
     const ff_trainer_options *options = trainer->options;
     FF_TRY(begin_count(trainer, error));

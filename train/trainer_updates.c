@@ -7,7 +7,7 @@ static double real_or(double given, double fallback) {
     return given >= 0 ? given : fallback;
 }
 
-/* What cannot be given where each group has numbers of its own. */
+/* Refuses options for one group where each group has its own numbers. */
 static ff_status refuse_single(const ff_trainer_options *options, const ff_recipe *recipe,
                                ff_error *error) {
     const char *option = options->learning_rate >= 0                 ? "--lr"
@@ -17,8 +17,8 @@ static ff_status refuse_single(const ff_trainer_options *options, const ff_recip
                                                                      : NULL;
     if (!option) return FF_OK;
     return ff_fail(error, FF_USAGE,
-                   "%s: the recipe %s gives each group of parameters its own; leave it out", option,
-                   recipe->name);
+                   "%s: the recipe %s has its own for each group of parameters; leave it out",
+                   option, recipe->name);
 }
 
 static ff_schedule schedule_of(const ff_trainer *trainer, const ff_trainer_options *options,
@@ -76,7 +76,7 @@ ff_status ff_trainer_resolve_updates(ff_trainer *trainer, const ff_trainer_optio
         return ff_fail(error, FF_USAGE,
                        "--warmup: %g epochs are more than the %" PRIu32 " of the whole run", warmup,
                        trainer->epochs);
-    /* A default warm-up leaves a short run most of its steps. */
+    /* A default warm-up takes at most a fifth of a short run. */
     if (warmup < 0) warmup = fmin(recipe->warmup_epochs, 0.2 * trainer->epochs);
     if (recipe->groups[0].names) {
         FF_TRY(refuse_single(options, recipe, error));
@@ -104,7 +104,7 @@ ff_status ff_trainer_set_groups(const ff_trainer *trainer, ff_error *error) {
     return ff_model_set_groups(trainer->model, groups, trainer->group_count, error);
 }
 
-/* The step from which the group's parameters stay as they are. Muon's never do: its step restores
+/* The step from which the group's parameters do not change. Muon's always change: its step restores
  * the norm of the filters at any learning rate. */
 static uint64_t settled_at(const ff_trainer *trainer, int group) {
     const ff_schedule *schedule = &trainer->groups[group].schedule;

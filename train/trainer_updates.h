@@ -6,15 +6,14 @@
 #include "train/trainer.h"
 
 /* Fills epochs, groups, label smoothing and dropout of a trainer whose batches are known. FF_USAGE
- * where options contradict each other or the row. */
+ * where options contradict each other or the recipe. */
 FF_MUST_USE ff_status ff_trainer_resolve_updates(ff_trainer *trainer,
                                                  const ff_trainer_options *options,
                                                  const ff_recipe *recipe, ff_error *error);
-/* Gives the model its groups, where there is more than one. */
+/* Sets the model's groups, if there is more than one. */
 FF_MUST_USE ff_status ff_trainer_set_groups(const ff_trainer *trainer, ff_error *error);
-/* The step from which the learning rate of some group of SGD stays 0, the first such step;
- * `settled` becomes true for its parameters: [ff_model_parameter_count]. Where there is none, the
- * number of all steps. */
+/* The first step from which the learning rate of some SGD group stays 0, or the number of all
+ * steps; settled[ff_model_parameter_count] becomes true for its parameters. */
 uint64_t ff_trainer_settled(const ff_trainer *trainer, bool *settled);
 
 #endif

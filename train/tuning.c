@@ -29,7 +29,7 @@ void ff_tuning_note(void *context, const char *text) {
     while ((line = take_line(&text, &length)))
         if (length && !noted(tuning, line, length) &&
             ff_buffer_printf(&tuning->notes, NULL, "%.*s\n", (int)length, line) != FF_OK)
-            return; /* the report is shorter */
+            return; /* the report is incomplete */
 }
 
 void ff_tuning_progress(void *context, const ff_library_tuning *counts) {
@@ -55,7 +55,7 @@ void ff_tuning_print(FILE *out, const ff_tuning *tuning) {
                 "%d found compiled, %d timed in %.1f s",
                 c->convolutions, c->cached, c->compiled, c->compile_seconds, c->reused, c->timed,
                 c->timing_seconds);
-    if (c->failed) fprintf(out, ", %d that could not be made ready", c->failed);
+    if (c->failed) fprintf(out, ", %d failed to build", c->failed);
     if (c->convolutions) fputc('\n', out);
     const char *text = notes_of(tuning), *line;
     size_t length;

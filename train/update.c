@@ -10,7 +10,7 @@ struct ff_update {
     ff_prepared_update *prepared;
 };
 
-/* A span of the store's blocks, as the table is told of it. */
+/* A span of the store's blocks, for the compute table. */
 static ff_update_segment segment_of(const ff_store *store, const ff_span *span) {
     const bool weights = span->offset < store->weight_count;
     const int layer = store->graph->parameters[span->parameter].layer;
@@ -29,7 +29,7 @@ static ff_update_segment segment_of(const ff_store *store, const ff_span *span) 
     };
 }
 
-/* Groups that are not the store's own: all parameters in one, of SGD. */
+/* If the store has no groups, all parameters are in one, of SGD. */
 static ff_status prepare(ff_update *update, const ff_update_options *options, ff_error *error) {
     ff_store *store = update->store;
     const ff_group all = {.names = "*", .rule = FF_RULE_SGD};

@@ -6,11 +6,12 @@
 
 #include <stdlib.h>
 
-/* ---- what is put back ---- */
+/* ---- saving and restoring state ---- */
 
 enum { BLOCKS = 6 };
 
-/* Copies of the store's blocks that a step writes to; gradients every step makes anew. */
+/* Copies of the store's blocks that a step writes, except gradients, which every step overwrites.
+ */
 typedef struct snapshot {
     void *device[BLOCKS], *host[BLOCKS];
     size_t bytes[BLOCKS];
@@ -55,9 +56,9 @@ static void drop(snapshot *kept) {
     for (int i = 0; i < BLOCKS; i++) free(kept->host[i]);
 }
 
-/* ---- what is done ---- */
+/* ---- the steps ---- */
 
-/* A shorter plan reads the front of the batch. */
+/* A plan of fewer samples reads the front of the batch. */
 static ff_status steps_of(ff_trainer *trainer, ff_plan *plan, ff_error *error) {
     enum { STEPS = 2 };
     for (int i = 0; plan && i < STEPS; i++) {

@@ -1,16 +1,16 @@
-/* What a GPU does for the first time takes seconds: kernels and libraries are loaded, memory gets
- * its pages, steps are recorded. A run does it before its clock starts, as benchmarks do
- * (K. Jordan's airbench trains once before it is timed). */
+/* The first steps on a GPU take seconds: kernels and libraries are loaded, memory is mapped, graphs
+ * are captured. A run does this before its clock starts, as benchmarks do (K. Jordan's airbench
+ * trains once before it is timed). */
 #ifndef FF_TRAIN_WARM_UP_H
 #define FF_TRAIN_WARM_UP_H
 
 #include "train/trainer.h"
 
-/* Two steps with each training plan (one called, one recorded, where steps are) and one batch of
- * the evaluation, on the run's first batches. Then parameters, the optimizer's state, running
- * statistics, control and batches are as they were: the run's results are the same bits. Before the
- * first step; needs the parameters' size of the host's memory. The errors of steps and batches.
- * Nothing is done on the CPU, which has nothing to load. */
+/* Runs two steps with each training plan (with graphs: one called, one captured) and one batch of
+ * evaluation, on the run's first batches. Then restores parameters, optimizer state, running
+ * statistics, control and batches: the run's results have the same bits. Call before the first
+ * step; needs as much host memory as the parameters. The errors of steps and batches. Does nothing
+ * on the CPU. */
 FF_MUST_USE ff_status ff_warm_up(ff_trainer *trainer, ff_error *error);
 
 #endif

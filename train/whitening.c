@@ -33,7 +33,7 @@ static void rotate(int n, double *matrix, double *vectors, int p, int q) {
 }
 
 void ff_symmetric_eigen(int n, double *matrix, double *values, double *vectors) {
-    enum { SWEEPS = 100 }; /* they converge quadratically: about 8 are made */
+    enum { SWEEPS = 100 }; /* they converge quadratically: about 8 are needed */
     for (int i = 0; i < n * n; i++) vectors[i] = i % (n + 1) == 0;
     for (int sweep = 0; sweep < SWEEPS; sweep++) {
         double off = 0, on = 0;
@@ -58,8 +58,7 @@ void ff_symmetric_eigen(int n, double *matrix, double *values, double *vectors) 
 
 /* ---- patches ---- */
 
-/* The sum of the products of two windows of a plane or two; four sums that do not wait for each
- * other. */
+/* The sum of products of two windows of one or two planes; in eight independent sums. */
 static double product_of(const float *a, const float *b, int rows, int columns, int width) {
     double sum = 0;
     for (int r = 0; r < rows; r++, a += width, b += width) {
@@ -94,14 +93,15 @@ ff_status ff_whitening_filters(int k, double *sums, double patches, double epsil
     for (int i = 0; i < k * k; i++) {
         sums[i] /= patches;
         if (!isfinite(sums[i]))
-            return ff_fail(error, FF_BAD_DATA,
-                           "the images that the first convolution is whitened from hold NaN or "
-                           "infinite values (ffinspect --stats shows them)");
+            return ff_fail(
+                error, FF_BAD_DATA,
+                "the images for whitening the first convolution hold NaN or infinite values "
+                "(ffinspect --stats shows them)");
     }
     ff_symmetric_eigen(k, sums, values, vectors);
     for (int i = 0; i < k; i++)
         for (int c = 0; c < k; c++) {
-            /* rounding may leave a zero eigenvalue a little below it */
+            /* rounding may make a zero eigenvalue slightly negative */
             double value = vectors[i * k + c] / sqrt(fmax(values[i], 0) + epsilon);
             filters[i * k + c] = (float)value;
             filters[(i + k) * k + c] = (float)-value;
@@ -111,8 +111,8 @@ ff_status ff_whitening_filters(int k, double *sums, double patches, double epsil
 
 /* ---- from a set ---- */
 
-/* Adds the images of one slot, a share of them in each thread; the sums are those of the images in
- * their order, for any number of threads. */
+/* Adds the images of one slot, divided among the threads; images are summed in order, so the result
+ * does not depend on the number of threads. */
 static ff_status add_slot(const ff_slot *slot, int side, uint32_t images, int threads, double *sums,
                           ff_error *error) {
     const int k = (int)slot->channels * side * side;

@@ -48,7 +48,7 @@ make two --count 40 --height 12 --width 12 --channels 2 --statistics
 check "a run ends with 0" test $? -eq 0
 check "nothing on stderr without a terminal" test ! -s stderr
 check "'train' of a folder of splits, 'test' found next to it" \
-    grep -q 'validation *set/test: 125 samples.*; found beside it' stdout
+    grep -q 'validation *set/test: 125 samples.*; found next to it' stdout
 check "a table line an epoch" test "$(grep -cE '^ +[1-4] ( +[0-9.]+){8}$' stdout)" -eq 4
 check "the accuracy and the bottleneck at the end" \
     test "$(tail -2 stdout | grep -cE '^(Accuracy on set/test: [0-9.]+ %|Bottleneck: (compute|data))')" -eq 2
@@ -195,7 +195,7 @@ done
 check "--schedule linear" bash -c "'$fftrain' --data set ${small[*]} --schedule linear -n | grep -q 'learning rate *linear'"
 refuses "an unknown recipe" 2 "--recipe: 'fast' is unknown;cifar-speed" --data images --recipe fast
 refuses "another model than the recipe's" 2 "--recipe cifar-speed trains cifarnet, not --model resnet18" --data images --recipe cifar-speed --model resnet18
-refuses "one learning rate for several groups" 2 "--lr: the recipe cifar-speed gives each group" --data images --recipe cifar-speed --lr 1
+refuses "one learning rate for several groups" 2 "--lr: the recipe cifar-speed has its own for each group" --data images --recipe cifar-speed --lr 1
 refuses "five views" 2 "--views" --data images --recipe cifar-speed --views 5
 refuses "images too small for cifarnet" 2 "too small for this net" --data set --recipe cifar-speed
 refuses "torchvision's vgg head on small images" 2 "224x224;--stem cifar" --data images --model vgg16_bn --stem imagenet
@@ -282,10 +282,10 @@ make many --count 4096 --height 12 --width 12 --statistics
 if [ -z "${SANITIZE:-}" ]; then
     for model in resnet50 vgg16_bn; do
         (ulimit -v 4000000; "$python" memory.py took "$fftrain" --data many --device cpu --model $model --batch 4096 --augment rrc=224 -n) >stdout 2>stderr
-        judge "$model, 4096 images of 224: too much" 1 "the run needs ;GiB of memory with batches of 4096;left of its limit of addresses;--batch ; would fit" $?
+        judge "$model, 4096 images of 224: too much" 1 "the run needs ;GiB of memory with batches of 4096;left of its address space;--batch ; would fit" $?
         read -r megabytes seconds <took
         check "but the dry run says so with less than 100 MB ($megabytes) in 2 s" test "$megabytes" -lt 100 -a "$seconds" -lt 2
-        check "and prints all of it" bash -c "grep -qE '^host memory +needs [0-9.]+ GiB, has [0-9.]+ GiB left of its limit.*; beside it 4.2 MiB of the sets are mapped' stdout && grep -q '^learning rate' stdout"
+        check "and prints all of it" bash -c "grep -qE '^host memory +needs [0-9.]+ GiB, has [0-9.]+ GiB left of its address space.*; 4.2 MiB of the sets are mapped' stdout && grep -q '^learning rate' stdout"
         (ulimit -v 4000000; "$python" memory.py took "$fftrain" --data many --device cpu --model $model --batch 4096 --augment rrc=224) >stdout 2>stderr
         judge "the run is refused" 1 "the run needs ; would fit" $?
         read -r megabytes seconds <took
@@ -307,7 +307,7 @@ check "one of each" bash -c "grep -q -- '-> 1 class, ' stdout && grep -q ': 1 sa
 mkdir alone driver elsewhere
 cp "$fftrain" alone/fftrain; cp "$(dirname "$make_set")/fake_cuda.so" driver/libcuda.so.1
 LD_LIBRARY_PATH=driver alone/fftrain --data tiny "${small[@]}" --epochs 1 --quiet >stdout 2>stderr
-judge "an unused GPU is reported once" 0 "this machine has a GPU, and the run is on the CPU: ;CUDA" $?
+judge "an unused GPU is reported once" 0 "this machine has a GPU, but the run uses the CPU: ;CUDA" $?
 : >driver/libcuda.so.1
 LD_LIBRARY_PATH=driver alone/fftrain --data tiny "${small[@]}" -n >stdout 2>stderr
 check "no GPU: a short line" bash -c "grep -qE '^compute +cpu; no GPU: [a-zA-Z ]{10,60}, ' stdout && ! test -s stderr"
@@ -328,7 +328,7 @@ done
 
 # ---- sets
 mkdir named; cp -r tiny named/one; cp -r tiny named/two
-refuses "splits of other names" 2 "named: has no split 'train'; name the set that is meant: named/one, named/two" --data named "${small[@]}"
+refuses "splits of other names" 2 "named: has no split 'train'; name one of its sets: named/one, named/two" --data named "${small[@]}"
 refuses "splits of other names in --val" 2 "named: has no split 'val';named/two" --data tiny --val named "${small[@]}"
 check "a set without splits" "$fftrain" --data named/one "${small[@]}" --epochs 1
 refuses "a missing set" 74 "nowhere" --data nowhere "${small[@]}"

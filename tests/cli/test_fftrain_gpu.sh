@@ -95,13 +95,13 @@ scale() {
 }
 check "cifar-speed has a fixed loss scale of its own" scale 128 --recipe cifar-speed
 check "but none in bf16" scale none --recipe cifar-speed --precision bf16
-check "others have one that moves" scale '65536 at first; it moves' --model smallnet
+check "others have one that moves" scale '65536, dynamic' --model smallnet
 check "--loss-scale is fixed" scale 8 --recipe cifar-speed --loss-scale 8
 
 # ---- a GPU whose work cannot be recorded
 check "a capture that fails" env FF_SIM_NO_CAPTURE=1 bash -c "$(declare -f train); sim='$sim'; common=(${common[*]}); train f16.refused --device cuda --precision f16 --placement resident"
-check "is told once" test "$(grep -c '^note: steps are not recorded.*: captures are refused' f16.refused.out)" -eq 1
-check "also in the log" test "$(grep -c '"event":"note","text":"steps are not recorded' f16.refused)" -eq 1
+check "is told once" test "$(grep -c '^note: steps run without CUDA graphs.*: captures are refused' f16.refused.out)" -eq 1
+check "also in the log" test "$(grep -c '"event":"note","text":"steps run without CUDA graphs' f16.refused)" -eq 1
 check "and changes no bit" same 0 f16 f16.refused
 check "the summary names device, compute and placement" \
     bash -c "grep -q '^device  *cuda:0, simulated GPU' f16.out && grep -q '^compute  *cuda, plain, f16' f16.out && grep -q '^placement  *.*resident' f16.out"
@@ -166,7 +166,7 @@ memory 1000000 "${wide[@]}" --placement stream
 check "engines that are timed, and norms that are folded, need no more than was counted" test "$most" -le $(((${needs:-0} + 1) * 1024))
 memory 100 "${wide[@]}" -n
 judged=$?
-check "a dry run that says no prints all the same, and takes nothing" bash -c "[ $judged$times = 10 ] && grep -q '^learning rate' stdout && grep -q 'simulated GPU has 100.0 KiB free; take a smaller model or smaller samples$' stderr"
+check "a dry run that says no prints all the same, and takes nothing" bash -c "[ $judged$times = 10 ] && grep -q '^learning rate' stdout && grep -q 'simulated GPU has 100.0 KiB free; use a smaller model or smaller samples$' stderr"
 echo '{"deviceName": "Small", "deviceVer": 900, "totalGlobalMem": 2600000, "multiProcessorCount": 4}' >card.json
 refuses "a described GPU with too little memory" 1 "and Small has 2.5 MiB; --batch " "$sim" "${wide[@]}" --placement stream -n --device-json card.json
 batch=$(sed -n 's/.*; --batch \([0-9]*\) would fit$/\1/p' stderr)
@@ -195,7 +195,7 @@ check "and a few at the end are not mentioned" bash -c "! grep -q 'were skipped'
 check "a fixed loss scale that is far too large" train huge "${f16[@]}" --loss-scale 1e9
 check "every update is skipped and counted" "$python" skipped.py huge 1e9 6 6
 check "and reported at the end" \
-    grep -qF "12 of 12 updates (100.0 %) were skipped, for their gradients were infinite or no numbers in f16; the loss' scale is now 1e+09; lower --loss-scale, or leave it out." huge.out
+    grep -qF "12 of 12 updates (100.0 %) were skipped because their gradients were infinite or NaN in f16; the loss scale is now 1e+09; lower --loss-scale, or leave it out." huge.out
 
 check "and beneath each epoch's line" test "$(grep -cE '^ +6 updates skipped$' huge.out)" -eq 2
 
@@ -233,7 +233,7 @@ refuses "a device of another kind" 2 "'tpu' is none of auto|cpu|cuda" "$sim" "${
 refuses "a device that is not there" 1 "cuda:7" "$sim" "${common[@]}" --device cuda:7
 refuses "a precision of another kind" 2 "'f64' is none of f32|tf32|f16|bf16" "$sim" "${common[@]}" --device cuda --precision f64
 refuses "f16 on the CPU" 2 "the CPU computes in f32" "$sim" "${common[@]}" --device cpu --precision f16
-refuses "a placement on the CPU" 2 "the CPU reads the set where it lies" "$sim" "${common[@]}" --device cpu --placement stream
+refuses "a placement on the CPU" 2 "placements are for GPUs; the CPU maps the set" "$sim" "${common[@]}" --device cpu --placement stream
 refuses "a placement of another kind" 2 "'moon' is none of auto|resident|stream|host" "$sim" "${common[@]}" --placement moon
 refuses "a CPU implementation on a GPU" 2 "excludes --device cuda" "$sim" "${common[@]}" --device cuda --compute reference
 refuses "a loss scale where none is needed" 2 "f32 needs no scale" "$sim" "${common[@]}" --device cuda --precision f32 --loss-scale 8

@@ -69,7 +69,7 @@ count --net resnet18 --batch 512
 lines "$scratch/rows" 'near(sums["flops"], 1.71e12, 0.01) and 7e9 < sums["bytes"] < 12e9 and 2000 < sums["expected_80_us"] < sums["expected_65_us"]'
 result $? "ResNet-18"
 "$build/fftrain" --dry-run --device-json tests/gpu/sm_90_h200.json --data "$scratch/set" --model resnet18 --batch 512 >"$scratch/dry" 2>"$scratch/complaint"
-[ $? = 0 ] && grep -q '^A step of 512 samples by count, not measured; .*4.47 TiB/s' "$scratch/dry" &&
+[ $? = 0 ] && grep -q '^A step of 512 samples, counted, not measured; .*4.47 TiB/s' "$scratch/dry" &&
     grep -qE '^step +[0-9]+ +[0-9.]+ +1\.7[0-9]+ +[0-9.]+ +[0-9.]+$' "$scratch/dry" &&
     grep -qE '^samples/s +[0-9]+ at 80 %, [0-9]+ at 65 %$' "$scratch/dry"
 result $? "fftrain --dry-run --device-json prints the sum"

@@ -47,7 +47,7 @@ broken 'is no JSON' 'sm_90' 'is not JSON'
 broken 'names no capability' '{"deviceName":"x"}' 'deviceVer'
 broken 'has strange properties' '{"deviceName":"x","deviceVer":900,"warpSize":"many"}' 'cudnnBackendFinalize'
 
-# The cache: the same engines from it, in another process; broken files are replaced.
+# The cache: the same engines from it, in another process; a broken file is rebuilt.
 cover() { "$build/tests/plan_coverage" --sample 30 --cache "$scratch/cache" tests/gpu/sm_90_h200.json; }
 cover >"$scratch/first" 2>"$scratch/notes1"
 files=("$scratch"/cache/*.plan)
@@ -56,8 +56,8 @@ cmp -s "$scratch/first" "$scratch/second" && [ ! -s "$scratch/notes2" ] && [ ${#
 result $? "${#files[@]} plans come back from the cache"
 printf 'x' | dd of="${files[0]}" bs=1 seek=200 conv=notrunc status=none
 cover >"$scratch/third" 2>"$scratch/notes3"
-cmp -s "$scratch/first" "$scratch/third" && [ "$(grep -c 'made anew' "$scratch/notes3")" = 1 ]
-result $? "a broken plan is made again, with one line"
+cmp -s "$scratch/first" "$scratch/third" && [ "$(grep -c 'rebuilt' "$scratch/notes3")" = 1 ]
+result $? "a broken plan is rebuilt, with one line"
 cover >"$scratch/fourth" 2>"$scratch/notes4"
 [ ! -s "$scratch/notes4" ]
 result $? "and is whole again"
@@ -85,7 +85,7 @@ result $? "and keeps the plans where requested"
 ! grep -q 'norm' <(sed -n '/^Convolutions/,$p' "$scratch/dry1")
 result $? "nothing is folded that was not timed"
 if ! /sbin/ldconfig -p 2>/dev/null | grep -q 'libcuda\.so\.1'; then
-    [ "$(grep -c '^note: without a driver here (libcuda.so.1: ' "$scratch/dry")" = 1 ] && ! grep -q '^note' "$scratch/dry1"
+    [ "$(grep -c '^note: without a driver (libcuda.so.1: ' "$scratch/dry")" = 1 ] && ! grep -q '^note' "$scratch/dry1"
     result $? "that nothing can be compiled ahead here is said"
 fi
 ! grep -qE 'backward data +128x32x32x8 ' "$scratch/dry"

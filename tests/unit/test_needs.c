@@ -107,7 +107,7 @@ static void what_does_not_fit_is_refused(void **state) {
 
     trainer->needs.host.bytes = 1 << 20; /* less than the parameters */
     assert_int_equal(ff_needs_check(trainer, &failure), FF_NO_MEMORY);
-    assert_non_null(strstr(failure.message, "take a smaller model"));
+    assert_non_null(strstr(failure.message, "use a smaller model"));
     assert_null(strstr(failure.message, "--batch "));
     ff_trainer_destroy(&trainer);
     remove_folder(folder);

@@ -1,5 +1,5 @@
 /* Kernels over blocked activations (blocks of 8 or 16 channels), entries of the oneDNN table; other
- * blocks go to the plain loops. What each computes: compute.h. */
+ * blocks use the plain loops. Formulas: compute.h. */
 #ifndef FF_TRAIN_CPU_FUSED_H
 #define FF_TRAIN_CPU_FUSED_H
 

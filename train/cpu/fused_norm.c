@@ -1,6 +1,6 @@
 /* Batch norm + add + activation over blocked activations, forward in two passes over memory and
- * backward in two, each on the planes of a thread; the second pass walks backwards, over what the
- * first left in cache. Formulas: compute.h. */
+ * backward in two, each thread on its own planes; the second pass runs in reverse order, because
+ * the planes last read are still in cache. Formulas: compute.h. */
 #include "train/cpu/cpu.h"
 #include "train/cpu/fused.h"
 #include "train/cpu/gelu.h"
@@ -10,7 +10,7 @@
 #include <omp.h>
 #include <string.h>
 
-/* What the backward kernels read and write of one plane; see fused_norm_kernels.inc. */
+/* Arguments of the backward kernels for one plane; see fused_norm_kernels.inc. */
 typedef struct plane_arguments {
     size_t pixels;
     const float *x, *y, *dy, *dy2;
@@ -38,7 +38,7 @@ static const kernels baseline_8 = KERNELS_OF(8_baseline), baseline_16 = KERNELS_
 static const kernels fast_8 = KERNELS_OF(8_fast), fast_16 = KERNELS_OF(16_fast);
 #endif
 
-/* NULL where there is none for the block. */
+/* NULL where there are no kernels for the block. */
 static const kernels *kernels_for(const ff_tensor *t) {
     if (t->block != 8 && t->block != 16) return NULL;
 #if FF_HAS_TARGETS
@@ -47,7 +47,8 @@ static const kernels *kernels_for(const ff_tensor *t) {
     return t->block == 16 ? &baseline_16 : &baseline_8;
 }
 
-/* Scratch: per thread two arrays of doubles a channel, then four of floats for all. */
+/* Scratch: per thread two arrays of a double per channel, then four shared arrays of a float per
+ * channel. */
 size_t ff_fused_norm_scratch(const ff_compute *compute, const ff_tensor *shape) {
     size_t channels = (size_t)ff_tensor_padded_channels(shape);
     return channels * (4 * (size_t)compute->threads + 4);
@@ -59,29 +60,29 @@ typedef struct workspace {
 } workspace;
 
 static workspace workspace_of(const ff_compute *compute, size_t channels, float *scratch) {
-    workspace room;
+    workspace work;
     // cppcheck-suppress invalidPointerCast ; scratch is memory for either, 64-byte aligned
-    room.sums = (double *)scratch;
-    room.scale = scratch + 4 * channels * (size_t)compute->threads;
-    room.shift = room.scale + channels;
-    room.slope = room.shift + channels;
-    room.base = room.slope + channels;
-    return room;
+    work.sums = (double *)scratch;
+    work.scale = scratch + 4 * channels * (size_t)compute->threads;
+    work.shift = work.scale + channels;
+    work.slope = work.shift + channels;
+    work.base = work.slope + channels;
+    return work;
 }
 
-/* Adds the threads' sums into the first one's, in their order. */
+/* Adds the threads' sums to the first thread's, in order. */
 static void combine(const ff_compute *compute, size_t channels, double *sums) {
     for (int t = 1; t < compute->threads; t++)
         for (size_t c = 0; c < 2 * channels; c++) sums[c] += sums[2 * channels * (size_t)t + c];
 }
 
-/* GELU of a plane that was just written, and so lies in cache. */
+/* GELU of a plane that was just written, and so is in cache. */
 FF_VECTOR_CLONES
 static void gelu_plane(size_t count, float *y) {
     for (size_t i = 0; i < count; i++) y[i] = ff_gelu(y[i]);
 }
 
-/* g = (dy + dy2) * slope of GELU at x * scale + shift. */
+/* g = (dy + dy2) * derivative of GELU at x * scale + shift. */
 FF_VECTOR_CLONES
 static void gelu_slopes(size_t pixels, size_t block, const plane_arguments *p) {
     for (size_t i = 0; i < pixels; i++)
@@ -92,7 +93,7 @@ static void gelu_slopes(size_t pixels, size_t block, const plane_arguments *p) {
         }
 }
 
-static void apply_planes(const ff_norm *norm, const kernels *k, const workspace *room, size_t from,
+static void apply_planes(const ff_norm *norm, const kernels *k, const workspace *work, size_t from,
                          size_t to) {
     const ff_tensor *t = &norm->shape;
     const size_t pixels = (size_t)t->h * t->w, blocks = (size_t)ff_tensor_blocks(t);
@@ -100,22 +101,22 @@ static void apply_planes(const ff_norm *norm, const kernels *k, const workspace 
     float *y = norm->y;
     for (size_t plane = to; plane-- > from;) {
         size_t at = plane * pixels * t->block, c = plane % blocks * t->block;
-        k->apply(x + at, residual ? residual + at : NULL, y + at, pixels, room->scale + c,
-                 room->shift + c, norm->activation == FF_ACTIVATION_RELU);
+        k->apply(x + at, residual ? residual + at : NULL, y + at, pixels, work->scale + c,
+                 work->shift + c, norm->activation == FF_ACTIVATION_RELU);
         if (norm->activation == FF_ACTIVATION_GELU) gelu_plane(pixels * t->block, y + at);
     }
 }
 
 /* Batch statistics from the sums of x - shift (shift: the first pixel of each channel, so that the
- * variance does not drown in the square of the mean), and the affine map that they give. */
-static void finish_statistics(const ff_norm *norm, const workspace *room) {
+ * variance does not cancel against the square of the mean), and the resulting scale and shift. */
+static void finish_statistics(const ff_norm *norm, const workspace *work) {
     const ff_tensor *t = &norm->shape;
     const size_t channels = (size_t)ff_tensor_padded_channels(t);
     const double m = (double)t->n * t->h * t->w;
     const double keep = 1.0 - (double)norm->momentum, take = (double)norm->momentum;
     for (size_t c = 0; c < channels; c++) {
-        double offset = room->sums[c] / m, squares = room->sums[channels + c];
-        double mean = (double)room->shift[c] + offset;
+        double offset = work->sums[c] / m, squares = work->sums[channels + c];
+        double mean = (double)work->shift[c] + offset;
         double centred = squares - m * offset * offset;
         if (centred < 0) centred = 0;
         norm->mean[c] = (float)mean;
@@ -125,8 +126,8 @@ static void finish_statistics(const ff_norm *norm, const workspace *room) {
         norm->running_var[c] = (float)(keep * (double)norm->running_var[c] + take * unbiased);
     }
     for (size_t c = 0; c < channels; c++) {
-        room->scale[c] = norm->gamma[c] * norm->inv_std[c];
-        room->shift[c] = norm->beta[c] - norm->mean[c] * room->scale[c];
+        work->scale[c] = norm->gamma[c] * norm->inv_std[c];
+        work->shift[c] = norm->beta[c] - norm->mean[c] * work->scale[c];
     }
 }
 
@@ -139,29 +140,29 @@ void ff_fused_norm_train(ff_compute *compute, const ff_norm *norm, float *scratc
     }
     const size_t pixels = (size_t)t->h * t->w, blocks = (size_t)ff_tensor_blocks(t);
     const size_t planes = blocks * t->n, channels = blocks * t->block;
-    const workspace room = workspace_of(compute, channels, scratch);
+    const workspace work = workspace_of(compute, channels, scratch);
     const float *x = norm->x;
     for (size_t b = 0; b < blocks; b++)
-        memcpy(room.shift + b * t->block, x + b * pixels * t->block, t->block * sizeof(float));
+        memcpy(work.shift + b * t->block, x + b * pixels * t->block, t->block * sizeof(float));
 #pragma omp parallel num_threads(compute->threads)
     {
         size_t from, to;
         int thread = omp_get_thread_num();
         ff_share(planes, compute->threads, thread, &from, &to);
-        double *sums = room.sums + 2 * channels * (size_t)thread;
+        double *sums = work.sums + 2 * channels * (size_t)thread;
         memset(sums, 0, 2 * channels * sizeof *sums);
         for (size_t plane = from; plane < to; plane++) {
             size_t c = plane % blocks * t->block;
-            k->statistics(x + plane * pixels * t->block, pixels, room.shift + c, sums + c,
+            k->statistics(x + plane * pixels * t->block, pixels, work.shift + c, sums + c,
                           sums + channels + c);
         }
 #pragma omp barrier
 #pragma omp single
         {
-            combine(compute, channels, room.sums);
-            finish_statistics(norm, &room);
+            combine(compute, channels, work.sums);
+            finish_statistics(norm, &work);
         }
-        apply_planes(norm, k, &room, from, to);
+        apply_planes(norm, k, &work, from, to);
     }
 }
 
@@ -173,23 +174,23 @@ void ff_fused_norm_evaluate(ff_compute *compute, const ff_norm *norm, float *scr
         return;
     }
     const size_t channels = (size_t)ff_tensor_padded_channels(t);
-    const workspace room = workspace_of(compute, channels, scratch);
+    const workspace work = workspace_of(compute, channels, scratch);
     for (size_t c = 0; c < channels; c++) {
         float inv_std = 1.0f / sqrtf(norm->running_var[c] + norm->epsilon);
-        room.scale[c] = norm->gamma[c] * inv_std;
-        room.shift[c] = norm->beta[c] - norm->running_mean[c] * room.scale[c];
+        work.scale[c] = norm->gamma[c] * inv_std;
+        work.shift[c] = norm->beta[c] - norm->running_mean[c] * work.scale[c];
     }
 #pragma omp parallel num_threads(compute->threads)
     {
         size_t from, to;
         ff_share((size_t)ff_tensor_blocks(t) * t->n, compute->threads, omp_get_thread_num(), &from,
                  &to);
-        apply_planes(norm, k, &room, from, to);
+        apply_planes(norm, k, &work, from, to);
     }
 }
 
-/* The arguments of one plane: everything at its place. */
-static plane_arguments at_plane(const ff_norm_backward *norm, const workspace *room, float *g,
+/* The arguments of one plane. */
+static plane_arguments at_plane(const ff_norm_backward *norm, const workspace *work, float *g,
                                 double *sums, size_t plane) {
     const ff_norm *forward = &norm->forward;
     const ff_tensor *t = &forward->shape;
@@ -204,28 +205,28 @@ static plane_arguments at_plane(const ff_norm_backward *norm, const workspace *r
         .dy2 = dy2 ? dy2 + at : NULL,
         .g = g ? g + at : NULL,
         .dx = (float *)norm->dx + at,
-        .scale = room->scale + c,
-        .shift = room->shift + c,
+        .scale = work->scale + c,
+        .shift = work->shift + c,
         .mean = forward->mean + c,
-        .slope = room->slope + c,
-        .base = room->base + c,
+        .slope = work->slope + c,
+        .base = work->base + c,
         .sum = sums + c,
         .products = sums + blocks * t->block + c,
     };
 }
 
-static void finish_reduction(const ff_norm_backward *norm, const workspace *room) {
+static void finish_reduction(const ff_norm_backward *norm, const workspace *work) {
     const ff_norm *forward = &norm->forward;
     const ff_tensor *t = &forward->shape;
     const size_t channels = (size_t)ff_tensor_padded_channels(t);
     const double m = (double)t->n * t->h * t->w;
     for (size_t c = 0; c < channels; c++) {
-        double sum = room->sums[c], inv_std = (double)forward->inv_std[c];
-        double dgamma = room->sums[channels + c] * inv_std, scale = (double)room->scale[c];
+        double sum = work->sums[c], inv_std = (double)forward->inv_std[c];
+        double dgamma = work->sums[channels + c] * inv_std, scale = (double)work->scale[c];
         if (norm->dgamma) norm->dgamma[c] = (float)dgamma;
         if (norm->dbeta) norm->dbeta[c] = (float)sum;
-        room->slope[c] = (float)(-scale * inv_std * dgamma / m);
-        room->base[c] = (float)(-scale * sum / m);
+        work->slope[c] = (float)(-scale * inv_std * dgamma / m);
+        work->base[c] = (float)(-scale * sum / m);
     }
 }
 
@@ -239,16 +240,17 @@ void ff_fused_norm_backward(ff_compute *compute, const ff_norm_backward *norm, f
     }
     const size_t channels = (size_t)ff_tensor_padded_channels(t);
     const size_t planes = (size_t)ff_tensor_blocks(t) * t->n;
-    const workspace room = workspace_of(compute, channels, scratch);
+    const workspace work = workspace_of(compute, channels, scratch);
     for (size_t c = 0; c < channels; c++) {
-        room.scale[c] = forward->gamma[c] * forward->inv_std[c];
-        room.shift[c] = forward->beta[c] - forward->mean[c] * room.scale[c];
+        work.scale[c] = forward->gamma[c] * forward->inv_std[c];
+        work.shift[c] = forward->beta[c] - forward->mean[c] * work.scale[c];
     }
     int mask = MASK_NONE;
     const bool gelu = forward->activation == FF_ACTIVATION_GELU;
     if (forward->activation == FF_ACTIVATION_RELU)
         mask = forward->residual ? MASK_FROM_Y : MASK_FROM_X;
-    /* The masked sum of gradients is kept where it is wanted or would cost two more reads. */
+    /* The masked sum of gradients is stored where it is needed, or where computing it again would
+     * cost two more reads. */
     float *kept = norm->dresidual;
     if (!kept && (norm->dy2 || gelu || mask == MASK_FROM_Y)) kept = norm->dx;
     float *g = kept ? kept : (float *)norm->dy;
@@ -257,10 +259,10 @@ void ff_fused_norm_backward(ff_compute *compute, const ff_norm_backward *norm, f
         size_t from, to;
         int thread = omp_get_thread_num();
         ff_share(planes, compute->threads, thread, &from, &to);
-        double *sums = room.sums + 2 * channels * (size_t)thread;
+        double *sums = work.sums + 2 * channels * (size_t)thread;
         memset(sums, 0, 2 * channels * sizeof *sums);
         for (size_t plane = from; plane < to; plane++) {
-            plane_arguments arguments = at_plane(norm, &room, kept, sums, plane);
+            plane_arguments arguments = at_plane(norm, &work, kept, sums, plane);
             if (gelu) {
                 gelu_slopes(arguments.pixels, t->block, &arguments);
                 arguments.dy = arguments.g;
@@ -271,11 +273,11 @@ void ff_fused_norm_backward(ff_compute *compute, const ff_norm_backward *norm, f
 #pragma omp barrier
 #pragma omp single
         {
-            combine(compute, channels, room.sums);
-            finish_reduction(norm, &room);
+            combine(compute, channels, work.sums);
+            finish_reduction(norm, &work);
         }
         for (size_t plane = to; plane-- > from;) {
-            plane_arguments arguments = at_plane(norm, &room, g, sums, plane);
+            plane_arguments arguments = at_plane(norm, &work, g, sums, plane);
             k->gradient(&arguments, kept ? MASK_NONE : mask);
         }
     }

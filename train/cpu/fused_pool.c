@@ -24,7 +24,7 @@ static const kernels baseline_8 = KERNELS_OF(8_baseline), baseline_16 = KERNELS_
 static const kernels fast_8 = KERNELS_OF(8_fast), fast_16 = KERNELS_OF(16_fast);
 #endif
 
-/* NULL where there is none for the block. */
+/* NULL where there are no kernels for the block. */
 static const kernels *kernels_for(const ff_tensor *t) {
     if (t->block != 8 && t->block != 16) return NULL;
 #if FF_HAS_TARGETS
@@ -83,7 +83,7 @@ void ff_fused_pool_backward(ff_compute *compute, const ff_pool *pool, const void
 
 /* ---- elementwise ---- */
 
-/* Floats that a thread takes at a time. */
+/* Floats that a thread processes at a time. */
 enum { SPAN = 4096 };
 
 FF_VECTOR_CLONES

@@ -1,4 +1,4 @@
-/* GELU and its slope in arithmetic that compilers turn into vectors: no calls, no branches. */
+/* GELU and its derivative in arithmetic that compilers vectorize: no calls, no branches. */
 #ifndef FF_TRAIN_CPU_GELU_H
 #define FF_TRAIN_CPU_GELU_H
 
@@ -27,7 +27,7 @@ FF_INLINE float ff_fast_erf(float x) {
     return x * p / q;
 }
 
-/* exp(x) for x <= 0, within 2e-7 of 1: 2^n times a polynomial in what is left of x / ln 2. */
+/* exp(x) for x <= 0, within 2e-7 of 1: 2^n times a polynomial in the remainder of x / ln 2. */
 FF_INLINE float ff_fast_exp(float x) {
     x = x < -87.0f ? -87.0f : x;
     float scaled = x * 1.44269504f;

@@ -72,7 +72,7 @@ static ff_status update_create(ff_compute *compute, const ff_update_spec *spec,
     return ff_cpu_update_create(compute, spec, product, update, error);
 }
 
-/* The plain loops' table, with what is faster here. */
+/* The plain loops' table, with faster entries. */
 static void fill(ff_compute_ops *table) {
     *table = ff_reference_ops;
     table->name = ff_onednn_ops.name;

@@ -1,4 +1,4 @@
-/* What the files of the oneDNN table share. */
+/* Shared by the files of the oneDNN table. */
 #ifndef FF_TRAIN_CPU_ONEDNN_H
 #define FF_TRAIN_CPU_ONEDNN_H
 
@@ -12,15 +12,15 @@ typedef struct ff_onednn {
     ff_compute_ops table; /* base.ops */
     dnnl_engine_t engine;
     dnnl_stream_t stream;
-    dnnl_primitive_attr_t attributes; /* the caller's scratchpad */
+    dnnl_primitive_attr_t attributes; /* user-managed scratchpad */
     int block;                        /* channels of a block: 16 with AVX-512, else 8 */
 } ff_onednn;
 
-/* What every convolution of this table begins with. */
+/* Every convolution of this table begins with it. */
 typedef struct ff_onednn_conv {
     ff_conv base;
     ff_onednn *self;
-    bool dense; /* of onednn_dense.c; the others are of onednn_conv.c */
+    bool dense; /* from onednn_dense.c; else from onednn_conv.c */
 } ff_onednn_conv;
 
 ff_status ff_onednn_conv_create(ff_compute *compute, const ff_conv_shape *shape,

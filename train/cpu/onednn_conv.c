@@ -1,18 +1,19 @@
 /* Convolutions by oneDNN.
  *
- * Activations stay in the library's blocked layout between layers; weights are held in the order
- * that the forward pass wants, which the gradient of the weights and Winograd's passes share. Where
- * a pass wants another order (the direct backward pass of the data), the weights are reordered into
- * scratch at each call.
+ * Activations stay in the library's blocked layout between layers; weights are held in the format
+ * of the forward pass, shared by the gradient of the weights and by Winograd. Where a pass needs
+ * another format (the direct backward pass of the data), the weights are reordered into scratch at
+ * each call.
  *
- * Images of 1 to 3 channels have kernels that read planes; where a pass has none (the gradient of
- * the weights for 1 channel with AVX2) the images are reordered into blocks first. Known gap:
- * images of 4 to 15 channels with AVX-512, whose gradient of the first weights only has the
- * library's plain loops; so do groups of several channels that are no multiple of the block.
+ * For images of 1 to 3 channels there are kernels that read planes; where a pass has none (the
+ * gradient of the weights for 1 channel with AVX2) the images are reordered into blocks first.
+ * Known gap: the library has only reference loops for the gradient of the first weights with images
+ * of 4 to 15 channels and AVX-512, and for groups of several channels that are not a multiple of
+ * the block.
  *
  * Algorithm: one matrix product for images of up to 4 pixels (onednn_dense.c), Winograd F(4x4, 3x3)
  * (Lavin & Gray 2015, arXiv 1509.09308) for the shapes where it measured faster, direct elsewhere.
- * The choice is a rule, not a timing, so that a run repeats bit for bit. */
+ * The choice is a fixed rule, not by timing, so that a run repeats bit for bit. */
 #include "train/cpu/onednn.h"
 
 #ifdef FF_HAVE_DNNL
@@ -26,17 +27,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* One pass of a convolution; memories point at the caller's arrays for the time of a call. */
+/* One pass of a convolution; memories point to the caller's arrays during a call. */
 typedef struct pass {
     dnnl_primitive_t primitive;
     dnnl_memory_t source, weights, bias, destination, scratchpad;
     /* held -> the pass's order of weights (backward weights: the other way); NULL = the same */
     dnnl_primitive_t reorder;
     dnnl_memory_t held;
-    /* images -> the blocked order of the pass, for inputs that no kernel reads as they are */
+    /* images -> the blocked order of the pass, for inputs that no kernel reads directly */
     dnnl_primitive_t source_reorder;
     dnnl_memory_t images;
-    size_t weights_offset, source_offset; /* into scratch, after the scratchpad */
+    size_t weights_offset, source_offset; /* in scratch, after the scratchpad */
     size_t scratch_bytes;
 } pass;
 
@@ -60,7 +61,8 @@ static dnnl_format_tag_t tag_of(const ff_tensor *t) {
     return dnnl_nchw;
 }
 
-/* Whether the library has only its plain loops for this, hundreds of times slower than a kernel. */
+/* Whether the library has only its reference loops for this, hundreds of times slower than a
+ * kernel. */
 static bool is_slow(dnnl_primitive_desc_t pd) {
     const char *name = NULL;
     return dnnl_primitive_desc_query(pd, dnnl_query_impl_info_str, 0, &name) == dnnl_success &&
@@ -118,7 +120,7 @@ static dnnl_status_t reorder_of(const conv *c, ff_dnnl_md from, ff_dnnl_md to,
     return status;
 }
 
-/* The primitive and memories of a pass whose descriptor is made. */
+/* Creates the primitive and memories of a pass from its descriptor. */
 static dnnl_status_t finish_pass(conv *c, ff_dnnl_pass which, dnnl_primitive_desc_t pd,
                                  ff_dnnl_md source, ff_dnnl_md weights, ff_dnnl_md scratchpad) {
     pass *p = &c->passes[which];
@@ -266,7 +268,7 @@ void ff_onednn_conv_destroy(ff_compute *compute, ff_conv *base) {
 }
 
 /* Between torch's order and the held one. These reorders were possible when the convolution was
- * planned, so only memory can fail; then the process is beyond helping. */
+ * planned, so only an allocation can fail; then the process aborts. */
 static void convert(const conv *c, ff_dnnl_md from, const float *source, ff_dnnl_md to,
                     float *destination) {
     dnnl_primitive_t reorder = NULL;

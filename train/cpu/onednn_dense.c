@@ -8,7 +8,7 @@
 #include <omp.h>
 #include <string.h>
 
-/* Pixels of the input times pixels of the output, and floats of T, up to which this pays. */
+/* Pixels of the input times pixels of the output, and floats of T, up to which this pays off. */
 enum { MOST_PAIRS = 16, MOST_VALUES = 4 << 20 };
 
 bool ff_dense_fits(const ff_onednn *self, const ff_conv_shape *s) {
@@ -20,7 +20,7 @@ bool ff_dense_fits(const ff_onednn *self, const ff_conv_shape *s) {
            ff_tensor_count(&from) <= MOST_VALUES / ff_tensor_count(&to);
 }
 
-/* What all loops need: lanes, pixels, blocks of both sides, rows and columns of T. */
+/* Sizes for all loops: lanes, pixels and blocks of input and output, rows and columns of T. */
 typedef struct layout {
     int lanes, in_pixels, out_pixels, in_blocks, out_blocks;
     size_t rows, columns, batch;
@@ -62,7 +62,7 @@ ff_status ff_dense_create(ff_onednn *self, const ff_conv_shape *shape, ff_conv *
     return FF_OK;
 }
 
-/* The place of w[o][i][tap] in the held order. */
+/* The index of w[o][i][tap] in the held order. */
 static size_t held_at(const ff_conv_shape *s, int o, int i, int tap) {
     const int lanes = s->input.block, taps = s->kernel * s->kernel;
     size_t tile = (size_t)(o / lanes) * ff_tensor_blocks(&s->input) + i / lanes;
@@ -86,7 +86,7 @@ void ff_dense_export(const ff_conv *conv, const float *held, float *oihw) {
                 *oihw++ = held[held_at(s, o, i, tap)];
 }
 
-/* T of one input block: rows (q, i) of it, all columns. */
+/* The rows (q, i) of T for one input block, all columns. */
 FF_VECTOR_CLONES
 static void build_rows(const ff_conv_shape *s, const layout *l, const float *w, int in_block,
                        float *t) {

@@ -1,5 +1,5 @@
-/* What differs between oneDNN 2.x and 3.x, and nothing else: descriptors of memory (a struct in 2,
- * a handle in 3) and the creation of convolutions (through operation descriptors in 2). */
+/* Only the differences between oneDNN 2.x and 3.x: descriptors of memory (a struct in 2, a handle
+ * in 3) and the creation of convolutions (through operation descriptors in 2). */
 #ifndef FF_TRAIN_CPU_ONEDNN_VERSION_H
 #define FF_TRAIN_CPU_ONEDNN_VERSION_H
 
@@ -15,7 +15,8 @@ typedef dnnl_memory_desc_t *ff_dnnl_md;
 /* Each is released with ff_dnnl_md_destroy (NULL is accepted, *md = NULL). */
 dnnl_status_t ff_dnnl_md_create(ff_dnnl_md *md, int rank, const dnnl_dims_t dims,
                                 dnnl_format_tag_t tag);
-/* A copy of what a primitive descriptor chose: `query` as dnnl_query_weights_md. */
+/* Copies a memory descriptor that a primitive descriptor chose: `query` as dnnl_query_weights_md.
+ */
 dnnl_status_t ff_dnnl_md_query(ff_dnnl_md *md, dnnl_primitive_desc_t pd, dnnl_query_t query);
 dnnl_status_t ff_dnnl_md_copy(ff_dnnl_md *md, ff_dnnl_md from);
 void ff_dnnl_md_destroy(ff_dnnl_md *md);

@@ -1,4 +1,4 @@
-/* The plain loops of everything but convolution, batch norm and the loss, and their table. */
+/* The plain loops of everything except convolution, batch norm and the loss, and their table. */
 #include "train/cpu/reference.h"
 #include "format/base/memory.h"
 #include "loader/philox.h"
@@ -218,7 +218,7 @@ static void dropout(ff_compute *compute, const ff_dropout *dropout, const void *
     const uint32_t step = (uint32_t)*dropout->step;
     const float threshold = (float)dropout->probability;
     const float scale = (float)(1.0 / (1.0 - dropout->probability));
-    /* in place the padding is zero already */
+    /* in place, the padding is already zero */
     if (y != x && t->c % t->block) memset(y, 0, ff_tensor_count(t) * sizeof *y);
 #pragma omp parallel for num_threads(compute->threads)
     for (int n = 0; n < t->n; n++) {
@@ -241,7 +241,7 @@ static void dropout(ff_compute *compute, const ff_dropout *dropout, const void *
 
 /* ---- views ---- */
 
-/* Where `at` of [0, size) or beyond is reflected to. */
+/* Reflects `at` into [0, size). */
 static int reflected(int at, int size) {
     if (at < 0) at = -at;
     return at < size ? at : 2 * (size - 1) - at;

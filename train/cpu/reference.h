@@ -1,4 +1,4 @@
-/* Entries of the reference table that have files of their own (compute.h says what each does). */
+/* Entries of the reference table in separate files; compute.h documents them. */
 #ifndef FF_TRAIN_CPU_REFERENCE_H
 #define FF_TRAIN_CPU_REFERENCE_H
 

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Columns that one row of accumulators holds. */
+/* Columns of one row of accumulators. */
 enum { COLUMNS = 64 };
 
 static int smaller(int a, int b) {
@@ -21,8 +21,8 @@ static int outputs_of(const ff_conv_shape *s) {
     return s->output.c / s->groups;
 }
 
-/* The range of output columns q in [from, to) whose input column q * stride + offset lies in
- * [0, width). */
+/* The range of output columns q in [from, to) whose input column q * stride + offset is in [0,
+ * width). */
 static void column_range(int stride, int offset, int width, int *from, int *to) {
     int first = offset < 0 ? (-offset + stride - 1) / stride : 0;
     int last = width - 1 - offset < 0 ? -1 : (width - 1 - offset) / stride;
@@ -54,7 +54,7 @@ void ff_reference_conv_export(const ff_conv *conv, const float *held, float *oih
     memcpy(oihw, held, conv->weight_count * sizeof *oihw);
 }
 
-/* x: of the output's group. */
+/* x: the input channels of the output's group. */
 static void forward_row(const ff_conv_shape *s, const float *x, const float *w, float bias,
                         float *y, int p) {
     const int kernel = s->kernel, inputs = inputs_of(s);
@@ -101,7 +101,7 @@ void ff_reference_conv_forward(ff_compute *compute, ff_conv *conv, const void *x
     }
 }
 
-/* One row h of the input's gradient of channel i: gathered from every output that used it. */
+/* One row h of the input's gradient of channel i: summed over all outputs that use it. */
 static void backward_data_row(const ff_conv_shape *s, const float *dy, const float *w, float *dx,
                               int i, int h) {
     const int kernel = s->kernel, inputs = inputs_of(s), outputs = outputs_of(s);
@@ -144,7 +144,7 @@ void ff_reference_conv_backward_data(ff_compute *compute, ff_conv *conv, const v
     }
 }
 
-/* Of filter o and the input channel i. */
+/* Of filter o and input channel i. */
 static double weight_sum(const ff_conv_shape *s, const float *x, const float *dy, int o, int i,
                          int r, int c) {
     const size_t x_sample = ff_tensor_sample(&s->input), y_sample = ff_tensor_sample(&s->output);

@@ -10,7 +10,7 @@ static int64_t label_of(const ff_loss *loss, int n) {
                                        : ((const int32_t *)loss->labels)[n];
 }
 
-/* What a sample is to be: `label` with `share`, `other` with the rest. */
+/* The target of a sample: `label` with weight `share`, `other` with the rest. */
 typedef struct target {
     int64_t label, other;
     double share;
@@ -26,7 +26,7 @@ static bool counts(const ff_loss *loss, int n, const target *t) {
     return t->label >= 0 && t->other >= 0 && (!loss->weights || loss->weights[n] != 0);
 }
 
-/* Loss of one sample; its gradient (times `scale`) where wanted. */
+/* Loss of one sample; its gradient (times `scale`) where loss->gradient. */
 static double sample_loss(const ff_loss *loss, int n, const target *t, double scale,
                           bool *correct) {
     const float *logits = loss->logits + (size_t)n * loss->stride;

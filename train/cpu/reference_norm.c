@@ -93,7 +93,7 @@ void ff_reference_norm_backward(ff_compute *compute, const ff_norm_backward *nor
                 float x = xs[at], g = dy[at];
                 if (dy2) g += dy2[at];
                 float z = x * scale + shift;
-                /* without a residual ReLU's slope is found from what went in, as in all tables */
+                /* without a residual, ReLU's mask is computed from its input, as in all tables */
                 g = ff_reference_activate_backward(forward->activation, sees_y ? ys[at] : z, g);
                 double normal = ((double)x - (double)mean) * (double)inv_std;
                 if (pass == 0) {
@@ -101,7 +101,7 @@ void ff_reference_norm_backward(ff_compute *compute, const ff_norm_backward *nor
                     products += (double)g * normal;
                 } else {
                     double inner = (double)g - sum / (double)m - normal * products / (double)m;
-                    /* dx or dresidual may be dy: both are written after it was read */
+                    /* dx or dresidual may be dy: both are written after dy is read */
                     if (dresidual) dresidual[at] = g;
                     dx[at] = (float)((double)scale * inner);
                 }

@@ -9,7 +9,7 @@
 struct ff_prepared_update {
     ff_update_spec spec; /* its arrays are copies */
     ff_matrix_product product;
-    float *scratch; /* of Muon's steps, for the largest bank */
+    float *scratch; /* of Muon's steps, for the largest filter bank */
     size_t scratch_bytes;
 };
 
@@ -23,11 +23,12 @@ static shape shape_of(const ff_conv *conv) {
     return (shape){(size_t)s->output.c, (size_t)s->input.c * s->kernel * s->kernel};
 }
 
-/* Scratch: u in the held order, u in torch's order, the room of the steps; each on 64 bytes. */
-static size_t held_room(const ff_conv *conv) {
+/* Scratch: u in the held order, u in torch's order, the scratch of the steps; each aligned to 64
+ * bytes. */
+static size_t held_floats(const ff_conv *conv) {
     return ff_align_u64(conv->weight_count, 16);
 }
-static size_t torch_room(const shape *s) {
+static size_t torch_floats(const shape *s) {
     return ff_align_u64(s->rows * s->columns, 16);
 }
 
@@ -37,8 +38,9 @@ static size_t muon_scratch(const ff_update_spec *spec) {
         const ff_conv *conv = spec->segments[i].conv;
         if (spec->segments[i].rule != FF_RULE_MUON) continue;
         const shape s = shape_of(conv);
-        const size_t room = held_room(conv) + torch_room(&s) + ff_muon_room(s.rows, s.columns);
-        if (room > most) most = room;
+        const size_t floats =
+            held_floats(conv) + torch_floats(&s) + ff_muon_room(s.rows, s.columns);
+        if (floats > most) most = floats;
     }
     return most * sizeof(float);
 }
@@ -47,10 +49,10 @@ static void run_muon(ff_compute *compute, const ff_prepared_update *update,
                      const ff_update_segment *segment, const ff_muon *muon) {
     const ff_conv *conv = segment->conv;
     const shape s = shape_of(conv);
-    float *held = update->scratch, *u = held + held_room(conv), *room = u + torch_room(&s);
+    float *held = update->scratch, *u = held + held_floats(conv), *steps = u + torch_floats(&s);
     ff_muon_momentum(muon, segment->count, segment->momentum, segment->gradient, held);
     compute->ops->conv_export(conv, held, u);
-    ff_muon_orthogonalise(muon, s.rows, s.columns, u, room, update->product, compute);
+    ff_muon_orthogonalise(muon, s.rows, s.columns, u, steps, update->product, compute);
     compute->ops->conv_import(conv, u, held);
     ff_muon_apply(muon, s.rows, segment->count, segment->values, held);
 }
@@ -96,7 +98,7 @@ static ff_status build(ff_compute *compute, ff_prepared_update *update, const ff
     FF_TRY(copy(&update->spec.segments, spec->segments, (uint64_t)spec->segment_count,
                 sizeof *spec->segments, error));
     FF_TRY(copy(&update->spec.groups, spec->groups, groups, sizeof *spec->groups, error));
-    if (ff_device_is_absent(compute->device)) /* counted: nobody reads them */
+    if (ff_device_is_absent(compute->device)) /* memory is only counted: values are not needed */
         FF_TRY(ff_alloc(&update->spec.rates, rates, sizeof(double), "learning rates", error));
     else
         FF_TRY(copy(&update->spec.rates, spec->rates, rates, sizeof(double), error));

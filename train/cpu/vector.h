@@ -1,14 +1,15 @@
 /* Vectors of floats, and per-function instruction sets for the kernels of training.
  *
  * Kernels are written once, in a header that is included once per block of channels and instruction
- * set: 16 lanes are one AVX-512 register, 8 one of AVX2, the blocks that oneDNN takes on these
- * processors; the baseline is for all others. The same operations in the same order in each, so all
- * give the same bits (built with -ffp-contract=off).
+ * set: 16 lanes are one AVX-512 register, 8 an AVX2 register, the blocks that oneDNN uses on these
+ * processors; the baseline is for all others. All variants do the same operations in the same
+ * order, so results have the same bits (built with -ffp-contract=off).
  *
- * target_clones is only for plain loops (FF_VECTOR_CLONES): GCC splits vector types into pieces of
- * the default instruction set before it clones. It goes by feature ("avx2"), not by processor name:
- * GCC resolves arch=haswell to that one Intel processor, and every AMD would run the SSE2 version.
- * A cloned function must not hold an OpenMP region, whose body GCC moves out before it clones. */
+ * target_clones is only for plain loops (FF_VECTOR_CLONES): GCC splits vector types for the default
+ * instruction set before it clones. Clones are by feature ("avx2"), not by processor name: GCC
+ * resolves arch=haswell to that one Intel processor, and every AMD would run the SSE2 version. A
+ * cloned function must not contain an OpenMP region, because GCC moves its body out before it
+ * clones. */
 #ifndef FF_TRAIN_CPU_VECTOR_H
 #define FF_TRAIN_CPU_VECTOR_H
 
@@ -37,14 +38,14 @@ static inline bool ff_has_vectors(int block) {
 
 #define FF_INLINE static inline __attribute__((always_inline))
 
-/* Floats and the integers of their comparisons, one a channel of a block. */
+/* Floats and the integers of their comparisons, one per channel of a block. */
 typedef float ff_v8 __attribute__((vector_size(32), may_alias));
 typedef int ff_m8 __attribute__((vector_size(32), may_alias));
 typedef float ff_v16 __attribute__((vector_size(64), may_alias));
 typedef int ff_m16 __attribute__((vector_size(64), may_alias));
 
-/* The part [*from, *to) of `count` things that thread `index` of `threads` takes: contiguous, and
- * the same in every run. */
+/* The share [*from, *to) of `count` items for thread `index` of `threads`: contiguous, and the same
+ * in every run. */
 static inline void ff_share(size_t count, int threads, int index, size_t *from, size_t *to) {
     *from = count * (size_t)index / (size_t)threads;
     *to = count * (size_t)(index + 1) / (size_t)threads;

@@ -1,4 +1,4 @@
-/* The table: opening, the shapes that it wants, elementwise passes, dropout and the loss. */
+/* The table: opening, layouts, elementwise passes, dropout and the loss. */
 #include "train/cuda/compute.h"
 
 #include "train/cuda/compute_update.h"
@@ -10,9 +10,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* Passes planned for a convolution: forward, with and without statistics, of another batch in
- * evaluation, and two backward; with the norm before it in them three more. Images are asked for in
- * two more blocks of channels, forward and backward weights. */
+/* Passes planned for a convolution: forward, with and without statistics, for another batch in
+ * evaluation, and two backward; with a folded norm three more. For images, forward and backward
+ * weights are planned with two more channel blocks. */
 enum { PASSES = 5, FOLDED_PASSES = 3, IMAGE_PASSES = 6 };
 
 void ff_cuda_keep(ff_compute *compute, int result, const char *entry) {
@@ -26,7 +26,7 @@ void ff_cuda_keep(ff_compute *compute, int result, const char *entry) {
 static void close_cuda(ff_compute *compute) {
     ff_cuda_compute *self = (ff_cuda_compute *)compute;
     if (ff_compute_wait(compute, NULL) != FF_OK) {
-        /* told by whoever looked before; nothing is running any more */
+        /* the failure was reported before; nothing is running any more */
     }
     if (self->gemm_workspace) ff_compute_release(compute, self->gemm_workspace);
     ff_library_close(&self->library);
@@ -47,7 +47,7 @@ static double tune_seconds(const ff_cuda_options *cuda, const ff_compute_options
     return fmin(fmax(wanted, FF_CUDA_TUNE_LEAST), FF_CUDA_TUNE_MOST);
 }
 
-/* The library's report of a convolution, passed on where it is one of the plan's. */
+/* Passes on the library's report of a convolution, if it is part of the plan. */
 static void tell(void *context, const ff_library_conv_spec *spec, const ff_library_conv *conv) {
     const ff_cuda_compute *self = context;
     if (!self->tried) self->planned(self->planned_context, spec, conv);

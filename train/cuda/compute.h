@@ -1,11 +1,11 @@
 /* The compute table on a GPU: own kernels (kernels/kernels.h), the library's convolutions and
  * matrix products (library.h), memory and streams of a device table. Plain C without CUDA headers:
- * the module gives it CUDA's own; tests give it the simulated kernels, the plain library and the
+ * the module passes CUDA's own; tests pass the simulated kernels, the plain library and the
  * asynchronous host device.
  *
  * Tensors are NHWC in one block: channels padded to a multiple of 8, pad lanes zero in activations,
- * weights, gradients and state; those of images to what compute_input.c chooses. Filters are held
- * as [padded outputs][kernel][kernel][padded inputs of a group], those of the depthwise kernels as
+ * weights, gradients and state; channels of images as compute_input.c chooses. Filters are held as
+ * [padded outputs][kernel][kernel][padded inputs of a group], those of the depthwise kernels as
  * [kernel][kernel][padded channels]. */
 #ifndef FF_TRAIN_CUDA_COMPUTE_H
 #define FF_TRAIN_CUDA_COMPUTE_H
@@ -14,23 +14,22 @@
 #include "train/cuda/kernels/kernels.h"
 #include "train/cuda/library.h"
 
-/* What ff_compute_options has for this table alone. */
+/* Options for this table only. */
 typedef struct ff_cuda_options {
     const ff_library_table *library;
     int multiprocessors; /* of the device; at least 1 */
-    double bytes_per_ns; /* its memory's rate, to weigh passes with; 0 = not known */
-    bool no_fold;        /* batch norms stay apart from the convolutions after them */
-    /* As in ff_library_options. With a description the compute only plans: its device is not
-     * there (loader/device/absent.h), and no kernel is launched. */
+    double bytes_per_ns; /* memory bandwidth, to compare passes; 0 = unknown */
+    bool no_fold;        /* batch norms are never folded into convolutions */
+    /* As in ff_library_options. With a description the compute only plans: its device is absent
+     * (loader/device/absent.h), and no kernel is launched. */
     const char *device_json;
     void (*planned)(void *context, const ff_library_conv_spec *spec, const ff_library_conv *conv);
     void *planned_context;
     const char *cache_folder;
     bool compile_nothing; /* as in ff_library_options */
-    /* 0: nothing is timed, nor any norm folded; nor, with a description, planned ahead for a card
-     * that would time it. Negative: FF_CUDA_TUNE_SECONDS for each pass that
-     * is expected, within bounds. Compiling engines in order to time them takes at most
-     * FF_CUDA_COMPILE_TIMES as long, besides. */
+    /* 0: nothing is timed and no norm is folded; with a description, nothing is planned ahead for a
+     * GPU that would time it. Negative: FF_CUDA_TUNE_SECONDS for each expected pass, within bounds.
+     * Compiling engines for timing may take FF_CUDA_COMPILE_TIMES as long in addition. */
     double timing_seconds;
     void (*note)(void *context, const char *line);
     void (*progress)(void *context, const ff_library_tuning *tuning);
@@ -43,30 +42,29 @@ typedef struct ff_cuda_options {
 #define FF_CUDA_TUNE_MOST     60.0
 #define FF_CUDA_COMPILE_TIMES 3.0
 
-/* Wants options->device and options->cuda. */
+/* Needs options->device and options->cuda. */
 extern const ff_compute_ops ff_cuda_compute_ops;
 
-/* ---- what the files of this table share ---- */
+/* ---- shared by the files of this table ---- */
 
 typedef struct ff_cuda_compute {
     ff_compute base;
     ff_cuda_queue queue;
     const ff_library_table *table;
     ff_library *library;
-    void *gemm_workspace; /* the library's */
-    bool planning;        /* there is no device */
+    void *gemm_workspace; /* of the library */
+    bool planning;        /* without a device */
     bool timed;           /* the library may time its engines */
-    bool ahead;           /* nothing is timed here, but what a card will time is planned */
-    bool tried;           /* what is planned now is not for the plan: nobody is told of it */
+    bool ahead;           /* nothing is timed here, but what a GPU will time is planned */
+    bool tried;           /* what is planned now is not part of the plan: not reported */
     void (*planned)(void *context, const ff_library_conv_spec *spec, const ff_library_conv *conv);
     void *planned_context;
-    double bytes_per_ns; /* FF_CUDA_BYTES_PER_NS where the device does not tell */
-    /* Images of this many channels lie in blocks of so many; 0: as activations. */
+    double bytes_per_ns; /* FF_CUDA_BYTES_PER_NS where unknown */
+    /* The channel block of images with image_channels channels; 0: as activations. */
     int image_channels, image_block;
 } ff_cuda_compute;
 
-/* Keeps a launcher's error, if it is one: "norm_train: cudaErrorIllegalAddress (CUDA error 700)".
- */
+/* Records a launcher's error, if any: "norm_train: cudaErrorIllegalAddress (CUDA error 700)". */
 void ff_cuda_keep(ff_compute *compute, int result, const char *entry);
 
 static inline const ff_cuda_queue *ff_cuda_queue_of(const ff_compute *compute) {
@@ -82,9 +80,9 @@ ff_status ff_cuda_choose_input_block(ff_compute *compute, const ff_conv_shape *s
 ff_status ff_cuda_conv_create(ff_compute *compute, const ff_conv_shape *shape,
                               const ff_conv *sibling, ff_conv **conv, ff_error *error);
 void ff_cuda_conv_destroy(ff_compute *compute, ff_conv *conv);
-/* Nanoseconds of its passes in a training step (where it does not train, of the forward pass) as
- * the library timed them, and what is read and written once more where a fused pass is missing, and
- * for the norm before it where one could be folded into it. 0: a pass was not timed. */
+/* Nanoseconds of its passes in a training step (without training: of the forward pass) as timed by
+ * the library, plus the memory traffic of missing fused passes, and of the norm before it where one
+ * could be folded. 0: a pass was not timed. */
 enum { FF_CUDA_BYTES_PER_NS = 1000 };
 double ff_cuda_conv_ns(const ff_conv *conv);
 void ff_cuda_conv_import(const ff_conv *conv, const float *oihw, float *held);

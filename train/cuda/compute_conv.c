@@ -1,5 +1,5 @@
-/* Convolutions: one planned pass each of the library's, and own kernels where it has none. Those
- * that kernels/depthwise.h has are its alone: nothing of them is planned. */
+/* Convolutions: a planned pass of the library each, and own kernels where it has none. Depthwise
+ * ones supported by kernels/depthwise.h use only own kernels: nothing is planned. */
 #include "format/base/memory.h"
 #include "train/cuda/compute.h"
 
@@ -10,13 +10,13 @@ typedef struct conv {
     ff_conv base;
     ff_cuda_compute *self;
     ff_library_conv *forward; /* with the bias where `biased` */
-    ff_library_conv *sums;    /* forward with statistics; NULL where there is none */
+    ff_library_conv *sums;    /* forward with statistics; NULL = none */
     ff_library_conv *data, *weights;
     bool biased;
-    bool depthwise;         /* of own kernels: no pass of the library's */
+    bool depthwise;         /* own kernels, no passes of the library */
     int groups;             /* of the padded channels */
-    size_t workspace_bytes; /* of the largest pass; what follows it in scratch: */
-    size_t f32_bytes;       /* a bias or depthwise gradient in f32; then the room of column sums */
+    size_t workspace_bytes; /* of the largest pass; followed in scratch by: */
+    size_t f32_bytes; /* a bias or depthwise gradient in f32; then the scratch of column sums */
 } conv;
 
 /* *out = NULL: a fused graph that does not exist. */
@@ -55,8 +55,8 @@ static void drop_passes(conv *c) {
     c->workspace_bytes = 0;
 }
 
-/* All three passes with the norm in them, or none of them: a piece alone would have the others read
- * and write what it saves. */
+/* All three passes with the folded norm, or none: if one were not folded, the others would save no
+ * memory traffic. */
 static ff_status plan_folded(conv *c, ff_error *error) {
     const ff_conv_shape *s = &c->base.shape;
     const ff_library_prologue norm = FF_PROLOGUE_SCALE_SHIFT_RELU;
@@ -73,7 +73,7 @@ static ff_status plan_folded(conv *c, ff_error *error) {
     return FF_OK;
 }
 
-/* Nanoseconds of a pass over `bytes`. */
+/* Nanoseconds to read or write `bytes`. */
 static double pass_ns(const conv *c, uint64_t bytes) {
     return (double)bytes / c->self->bytes_per_ns;
 }
@@ -89,7 +89,7 @@ static ff_status plan_apart(conv *c, ff_error *error) {
     if (c->sums && c->sums->engine.ns && c->forward->engine.ns &&
         (double)c->sums->engine.ns >
             (double)c->forward->engine.ns + pass_ns(c, ff_library_conv_bytes(&c->sums->spec).y)) {
-        /* slower than a pass of its own */
+        /* slower than a separate pass */
         c->self->table->conv_destroy(c->self->library, c->sums);
         c->sums = NULL;
     }
@@ -100,8 +100,8 @@ static ff_status plan_apart(conv *c, ff_error *error) {
     return FF_OK;
 }
 
-/* With the norm before it where that was timed to be faster. Folding saves passes over memory and
- * may cost tensor cores: without times for both the pieces are taken. */
+/* Folds the norm before it if that was measured to be faster. Folding saves memory traffic but may
+ * lose tensor cores: without times for both, it is not folded. */
 static ff_status plan_all(conv *c, ff_error *error) {
     ff_cuda_compute *self = c->self;
     if (c->depthwise) return FF_OK;
@@ -136,8 +136,8 @@ static ff_cuda_depthwise depthwise_of(const ff_conv_shape *s) {
     return (ff_cuda_depthwise){.input = s->input, .output = s->output, .stride = s->stride};
 }
 
-/* Groups of the channels as padded: padding goes into groups of its own where a group is one
- * channel, and has no place elsewhere. */
+/* Groups of the padded channels: where a group is one channel, padding forms additional groups;
+ * elsewhere padding is not possible. */
 static ff_status divide(conv *c, int inputs, int outputs, ff_error *error) {
     const ff_conv_shape *s = &c->base.shape;
     const bool single = s->input.c == s->groups && s->output.c == s->groups;
@@ -148,8 +148,8 @@ static ff_status divide(conv *c, int inputs, int outputs, ff_error *error) {
         c->groups = s->groups;
         if (s->groups > 1 && (inputs != s->input.c || outputs != s->output.c))
             return ff_fail(error, FF_USAGE,
-                           "%d groups of %d to %d channels: on a GPU the channels of groups of "
-                           "several are multiples of 8",
+                           "%d groups of %d to %d channels: on a GPU, channels must be multiples "
+                           "of 8 unless groups are single channels",
                            s->groups, s->input.c, s->output.c);
     }
     return FF_OK;
@@ -157,7 +157,7 @@ static ff_status divide(conv *c, int inputs, int outputs, ff_error *error) {
 
 ff_status ff_cuda_conv_create(ff_compute *compute, const ff_conv_shape *shape,
                               const ff_conv *sibling, ff_conv **out, ff_error *error) {
-    (void)sibling; /* filters lie the same way for every batch */
+    (void)sibling; /* filters have the same layout for every batch */
     conv *c;
     *out = NULL;
     FF_TRY(ff_alloc(&c, 1, sizeof *c, "a convolution", error));
@@ -170,7 +170,7 @@ ff_status ff_cuda_conv_create(ff_compute *compute, const ff_conv_shape *shape,
     FF_TRY_DONE(divide(c, inputs, outputs, error));
     FF_TRY_DONE(plan_all(c, error));
     const size_t columns = ff_cuda_scratch(c->self->queue.multiprocessors, outputs);
-    const size_t sums = c->depthwise ? (size_t)taps : 1; /* a channel's, at most */
+    const size_t sums = c->depthwise ? (size_t)taps : 1; /* per channel, at most */
     c->base.weight_count = (size_t)outputs * (size_t)taps * (size_t)(inputs / c->groups);
     c->f32_bytes = ff_align_u64(sums * (uint64_t)outputs * sizeof(float), 256);
     c->base.scratch_bytes = c->workspace_bytes + c->f32_bytes + sums * columns;
@@ -198,7 +198,7 @@ double ff_cuda_conv_ns(const ff_conv *base) {
     const double y = pass_ns(c, ff_library_conv_bytes(&passes[0]->spec).y);
     const double x = pass_ns(c, ff_library_conv_bytes(&passes[0]->spec).x);
     double ns = s->bias && !c->biased ? 2 * y : s->statistics && !s->bias && !c->sums ? y : 0;
-    /* The norm before it: dx from its factors; or apply, then sums and dx (norm.h). */
+    /* The norm before it: folded, dx from its factors; else apply, then sums and dx (norm.h). */
     if (s->fold) ns += c->base.folded ? 3 * x : 7 * x;
     for (int i = 0; i < 3; i++) {
         if (!passes[i]) continue;
@@ -259,7 +259,7 @@ void ff_cuda_conv_forward(ff_compute *compute, ff_conv *base, const void *x, con
     else
         run(c, c->forward, &arguments, scratch);
     if (!bias || c->biased) return;
-    /* The kernel takes a bias of f32. */
+    /* The kernel needs an f32 bias. */
     const int channels = ff_tensor_padded_channels(&base->shape.output);
     if (compute->dtype != FF_F32) {
         void *in_f32 = (char *)scratch + c->workspace_bytes;
@@ -303,7 +303,7 @@ void ff_cuda_conv_backward_data(ff_compute *compute, ff_conv *base, const void *
         run(c, c->data, &arguments, scratch);
 }
 
-/* The kernel gives f32. */
+/* The kernel writes f32. */
 static void depthwise_weights(ff_compute *compute, const conv *c, const void *x, const void *dy,
                               void *dw, float *in_f32, void *columns) {
     const ff_cuda_queue *queue = &c->self->queue;
@@ -332,7 +332,7 @@ void ff_cuda_conv_backward_weights(ff_compute *compute, ff_conv *base, const voi
                  "the gradient of a convolution's bias");
 }
 
-/* With the norm before it in it. */
+/* With the folded norm. */
 void ff_cuda_fold_backward(ff_compute *compute, ff_conv *base, const ff_fold *fold, const void *w,
                            const void *dy, void *g, void *dw, void *scratch) {
     const conv *c = (const conv *)base;

@@ -1,12 +1,12 @@
-/* How far the images' channels are padded. Convolutions of 3 channels have few engines and those of
- * 8 do work that is thrown away: which is faster, the card says. */
+/* The padding of the images' channels. Convolutions of 3 channels have few engines, those of 8
+ * waste work: the faster is found by timing. */
 #include "train/cuda/compute.h"
 
 static int padded(int channels, int multiple) {
     return (channels + multiple - 1) / multiple * multiple;
 }
 
-/* NHWC: all channels lie together. */
+/* NHWC: all channels in one block. */
 int ff_cuda_channel_block(const ff_compute *compute, int channels) {
     (void)compute;
     return padded(channels, 8);
@@ -17,15 +17,15 @@ int ff_cuda_input_block(const ff_compute *compute, int channels) {
     return self->image_channels == channels ? self->image_block : padded(channels, 8);
 }
 
-/* Muon's kernels take the true filters of a convolution by eights of elements. */
+/* Muon's kernels process the unpadded filters of a convolution in vectors of 8 elements. */
 static bool whole_eights(const ff_conv_shape *s) {
     const size_t count = (size_t)s->output.c * (size_t)s->kernel * (size_t)s->kernel *
                          (size_t)ff_tensor_padded_channels(&s->input);
     return s->frozen || count % 8 == 0;
 }
 
-/* Of all convolutions with the images in blocks of so many channels, and of writing what the images
- * are padded with; 0 where something is not known. What cannot be planned is not known, either. */
+/* The time of all convolutions with this channel block of the images, and of writing the images'
+ * padding; 0 where a time is unknown or a convolution cannot be planned. */
 static ff_status cost(ff_compute *compute, const ff_conv_shape *shapes, int count, int block,
                       double *ns, ff_error *error) {
     ff_tensor images = shapes[0].input;
@@ -56,7 +56,7 @@ static ff_status cost(ff_compute *compute, const ff_conv_shape *shapes, int coun
     return FF_OK;
 }
 
-/* What is planned for a card that will choose. */
+/* Plans all candidates, for a GPU that will choose. */
 static ff_status plan_ahead(ff_compute *compute, const ff_conv_shape *shapes, int count,
                             const int blocks[3], ff_error *error) {
     ff_cuda_compute *self = (ff_cuda_compute *)compute;

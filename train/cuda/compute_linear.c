@@ -1,4 +1,4 @@
-/* Linear layers: matrix products of the library's, and own kernels for the bias. */
+/* Linear layers: matrix products by the library, and own kernels for the bias. */
 #include "train/cuda/compute.h"
 
 static void product(ff_cuda_compute *self, const ff_library_gemm *gemm) {
@@ -6,7 +6,7 @@ static void product(ff_cuda_compute *self, const ff_library_gemm *gemm) {
                       ff_compute_error(&self->base));
 }
 
-/* A layer's output: a row a sample. */
+/* A layer's output: one row per sample. */
 static ff_tensor output_of(const ff_linear *linear) {
     return (ff_tensor){linear->input.n, linear->outputs, 1, 1, linear->outputs};
 }

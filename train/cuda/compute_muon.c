@@ -1,4 +1,4 @@
-/* Muon on the device (train/muon.h): own kernels round the library's matrix products. */
+/* Muon on the device (train/muon.h): own kernels around the library's matrix products. */
 #include "train/cuda/compute_update.h"
 
 #include "format/base/memory.h"
@@ -6,14 +6,14 @@
 
 #include <stdlib.h>
 
-/* Where a bank is updated, and what only that needs. */
+/* A stream in which filter banks are updated, with its memory. */
 typedef struct branch {
     ff_stream *stream;
     ff_event *done;
-    ff_cuda_queue queue; /* the stream's */
+    ff_cuda_queue queue; /* of the stream */
     /* norms | partial sums | X | its next | A | B | the library's workspace; X: [rows][columns] and
-     * A, B: [least][least] of the largest bank that comes here */
-    char *room;
+     * A, B: [least][least] of the branch's largest bank */
+    char *memory;
     size_t sums, x, next, a, b, workspace; /* offsets */
     size_t elements, squares;              /* of the largest bank */
 } branch;
@@ -50,7 +50,7 @@ static ff_cuda_muon bank_of(const ff_update_segment *from, const ff_cuda_segment
         .control = tables->control,
     };
     bank.segment.count =
-        (uint64_t)bank.rows * bank.columns; /* rows that pad are zero and stay so */
+        (uint64_t)bank.rows * bank.columns; /* padding rows are zero and stay zero */
     return bank;
 }
 
@@ -70,7 +70,7 @@ static ff_status open_branch(branch *b, ff_cuda_compute *compute, ff_precision p
     b->a = b->next + matrix;
     b->b = b->a + square;
     b->workspace = b->b + square;
-    return ff_compute_allocate(&compute->base, &b->room,
+    return ff_compute_allocate(&compute->base, &b->memory,
                                b->workspace + compute->table->gemm_workspace(compute->library),
                                "Muon's matrices", error);
 }
@@ -84,8 +84,8 @@ static ff_status open_branches(ff_cuda_muon_banks *banks, ff_cuda_compute *compu
     for (int i = 0; i < banks->count; i++) {
         const branch *b = &banks->branches[branch_of(banks, i)];
         banks->banks[i].dtype = ff_precision_dtype(banks->precision);
-        banks->banks[i].norms = (double *)(void *)b->room;
-        banks->banks[i].x = b->room + b->x;
+        banks->banks[i].norms = (double *)(void *)b->memory;
+        banks->banks[i].x = b->memory + b->x;
     }
     return FF_OK;
 }
@@ -101,7 +101,7 @@ ff_status ff_cuda_muon_create(ff_cuda_muon_banks **out, ff_cuda_compute *compute
     if (!count) return FF_OK;
     FF_TRY(ff_alloc(&banks, 1, sizeof *banks, "Muon", error));
     *out = banks;
-    /* 16 bits: the range of bf16 is what these products want, whatever the network computes in. */
+    /* 16 bits: these products need bf16's range, in any precision of the net. */
     const bool in_f32 = compute->base.dtype == FF_F32;
     banks->precision = in_f32 ? compute->base.precision : FF_PRECISION_BF16;
     banks->branch_count = count < FF_CUDA_MUON_BRANCHES ? count : FF_CUDA_MUON_BRANCHES;
@@ -126,7 +126,7 @@ void ff_cuda_muon_destroy(ff_compute *compute, ff_cuda_muon_banks *banks) {
         const branch *b = &banks->branches[i];
         table->stream_destroy(compute->device, b->stream); /* waits */
         table->event_destroy(compute->device, b->done);
-        if (b->room) ff_compute_release(compute, b->room);
+        if (b->memory) ff_compute_release(compute, b->memory);
     }
     table->event_destroy(compute->device, banks->begun);
     free(banks->banks);
@@ -134,7 +134,7 @@ void ff_cuda_muon_destroy(ff_compute *compute, ff_cuda_muon_banks *banks) {
 }
 
 static void product(ff_cuda_compute *compute, const branch *b, const ff_library_gemm *gemm) {
-    compute->table->gemm(compute->library, b->queue.stream, gemm, b->room + b->workspace,
+    compute->table->gemm(compute->library, b->queue.stream, gemm, b->memory + b->workspace,
                          ff_compute_error(&compute->base));
 }
 
@@ -144,15 +144,15 @@ static void copy(ff_cuda_compute *compute, const branch *b, void *to, const void
     device->table->copy(device, b->stream, to, from, bytes, ff_compute_error(&compute->base));
 }
 
-/* One Newton-Schulz step from x to y: A = X X', B = b A + c A A, Y = a X + B X; of what is taller
- * than wide A = X' X and Y = a X + X B. */
+/* One Newton-Schulz step from x to y: A = X X', B = b A + c A A, Y = a X + B X; for X taller than
+ * wide: A = X' X and Y = a X + X B. */
 static void iterate(ff_cuda_compute *compute, const branch *where, ff_precision precision,
                     const ff_cuda_muon *bank, const void *x, void *y) {
     const int rows = bank->rows, columns = (int)bank->columns;
     const bool tall = rows > columns;
     const int least = tall ? columns : rows;
     const size_t element = ff_dtype_bytes(bank->dtype);
-    char *a = where->room + where->a, *b = where->room + where->b;
+    char *a = where->memory + where->a, *b = where->memory + where->b;
     ff_library_gemm gemm = {
         .m = least,
         .n = least,
@@ -188,8 +188,8 @@ static void iterate(ff_cuda_compute *compute, const branch *where, ff_precision 
 
 static void update_bank(ff_cuda_compute *compute, const branch *b, ff_precision precision,
                         ff_cuda_muon bank) {
-    void *x = bank.x, *y = b->room + b->next;
-    ff_cuda_keep(&compute->base, ff_cuda_muon_begin(&b->queue, &bank, b->room + b->sums),
+    void *x = bank.x, *y = b->memory + b->next;
+    ff_cuda_keep(&compute->base, ff_cuda_muon_begin(&b->queue, &bank, b->memory + b->sums),
                  "Muon's beginning");
     for (int step = 0; step < FF_MUON_STEPS; step++) {
         iterate(compute, b, precision, &bank, x, y);

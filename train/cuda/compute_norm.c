@@ -1,7 +1,7 @@
-/* Batch norms and pools: what their kernels make of them. */
+/* Batch norms and pools: their entries launch own kernels. */
 #include "train/cuda/compute.h"
 
-/* mean, inv_std and the running statistics, where what made x has not made them. */
+/* mean, inv_std and the running statistics, unless computed by the operation that made x. */
 static void statistics(ff_compute *compute, const ff_norm *norm, float *scratch) {
     const ff_cuda_queue *queue = ff_cuda_queue_of(compute);
     int result = 0;
@@ -29,7 +29,7 @@ void ff_cuda_norm_back(ff_compute *compute, const ff_norm_backward *norm, float 
                  "a backward batch norm");
 }
 
-/* ---- norms that a convolution does (compute_conv.c) ---- */
+/* ---- norms folded into a convolution (compute_conv.c) ---- */
 
 void ff_cuda_fold_norm(ff_compute *compute, const ff_fold *fold, bool training, float *scratch) {
     if (training) statistics(compute, &fold->norm, scratch);

@@ -6,13 +6,13 @@
 #include <stdlib.h>
 
 struct ff_prepared_update {
-    ff_cuda_update sgd; /* chunks of all segments but Muon's */
-    ff_cuda_update all; /* the same tables, and the chunks of Muon's after: for the check */
+    ff_cuda_update sgd; /* chunks of all segments except Muon's */
+    ff_cuda_update all; /* the same tables, with Muon's chunks at the end: for the check */
     void *segments, *chunks, *groups, *rates; /* the tables' memory */
     ff_cuda_muon_banks *banks;
 };
 
-/* Host copies of what is sent. */
+/* Host copies of the tables. */
 typedef struct tables {
     ff_cuda_segment *segments;
     ff_cuda_chunk *chunks;
@@ -43,7 +43,7 @@ static ff_cuda_group group_of(const ff_update_spec *spec, int g) {
     };
 }
 
-/* SGD's segments first, then Muon's; returns how many are SGD's. */
+/* SGD's segments first, then Muon's; returns the number of SGD's. */
 static uint32_t list_segments(const ff_compute *compute, const ff_update_spec *spec,
                               ff_cuda_segment *segments) {
     uint32_t sgd = 0, made = 0;

@@ -5,11 +5,11 @@
 
 #include <stdlib.h>
 
-/* Lines about plans that cannot be used: a whole folder may be of another version. */
+/* The most notes about unusable plans: a whole folder may be of another version. */
 enum { MOST_TOLD = 3 };
 
-/* What a plan depends on. Of the choice among engines: the driver too; of an `engine`, which cuDNN
- * compiled itself: not. */
+/* The key names everything a plan depends on; a choice among engines also depends on the driver, an
+ * `engine` compiled by cuDNN does not. */
 static ff_status key_of(const ff_engine_cache *c, const ff_library_conv_spec *spec,
                         const char *driver, const char *engine, char **key, ff_error *error) {
     char text[FF_LIBRARY_CONV_TEXT];
@@ -36,7 +36,7 @@ static ff_status get(ff_engine_cache *c, const ff_library_conv_spec *spec, const
     ff_plan_entry_release(&entry);
     if (status == FF_NO_MEMORY) return ff_fail(error, status, "%s", failure.message);
     if (status != FF_OK && c->told++ < MOST_TOLD)
-        ff_library_note(c->options, "plan cache: %s; made anew", failure.message);
+        ff_library_note(c->options, "plan cache: %s; rebuilt", failure.message);
     return FF_OK;
 }
 
@@ -46,7 +46,7 @@ ff_status ff_engine_cache_get(ff_engine_cache *c, const ff_library_conv_spec *sp
     *plan = (ff_cudnn_plan){0};
     if (!c->folder) return FF_OK;
     FF_TRY(get(c, spec, c->driver, engine, timed, plan, found, error));
-    /* A choice made without a card is what a card would choose without timing. */
+    /* A choice made without a GPU is the same as with a GPU and no timing. */
     if (plan->plan || engine || timed || !c->device->handle) return FF_OK;
     return get(c, spec, "none", NULL, false, plan, found, error);
 }

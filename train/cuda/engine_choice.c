@@ -10,7 +10,7 @@
 #include <string.h>
 #include <time.h>
 
-enum { REPEATS = 4 }; /* measurements of an engine worth it */
+enum { REPEATS = 4 }; /* further measurements of a fast engine */
 
 ff_status ff_engine_chooser_open(ff_engine_chooser *c, const ff_library_options *options,
                                  const ff_cudnn_device *device, int driver, ff_error *error) {
@@ -28,7 +28,7 @@ ff_status ff_engine_chooser_open(ff_engine_chooser *c, const ff_library_options 
     if (card)
         snprintf(c->cache.driver, sizeof c->cache.driver, "%d", driver);
     else if (!dlopen("libcuda.so.1", RTLD_LAZY | RTLD_LOCAL))
-        /* cuDNN opens it by this name, and leaves it open as this does. */
+        /* cuDNN opens it by the same name, and also leaves it open. */
         snprintf(c->no_driver, sizeof c->no_driver, "%s", dlerror());
     return options->cache_folder ? ff_copy_string(&c->cache.folder, options->cache_folder, error)
                                  : FF_OK;
@@ -40,7 +40,7 @@ void ff_engine_chooser_close(ff_engine_chooser *c) {
     *c = (ff_engine_chooser){0};
 }
 
-/* ---- making candidates ready ---- */
+/* ---- preparing candidates ---- */
 
 static double now(void) {
     struct timespec t;
@@ -59,15 +59,15 @@ static ff_library_engine engine_of(const ff_cudnn_candidate *candidate, int foun
     return engine;
 }
 
-/* Engines are offered that then do not support a shape: that is no news. What could not be loaded
- * or compiled is. */
+/* cuDNN offers engines that then do not support a shape: these are ignored. Failures to load or
+ * compile are reported. */
 static bool is_news(const ff_error *failure) {
     const char *text = failure->message;
     return !strstr(text, "CUDNN_STATUS_NOT_SUPPORTED") || strstr(text, "PREREQUISITE_MISSING") ||
            strstr(text, "SUBLIBRARY") || strstr(text, "INCOMPATIBLE");
 }
 
-/* The first is told with its reason, the others are counted. */
+/* The first failure is reported with its reason, the others are counted. */
 static void keep_failure(ff_engine_chooser *c, const ff_library_conv_spec *spec,
                          const ff_cudnn_candidate *candidate, const ff_error *failure) {
     char text[FF_LIBRARY_CONV_TEXT];
@@ -76,11 +76,11 @@ static void keep_failure(ff_engine_chooser *c, const ff_library_conv_spec *spec,
     if (c->told_failed) return;
     c->told_failed = true;
     ff_library_conv_text(spec, text);
-    ff_library_note(c->options, "%s: cuDNN's engine %s cannot be made ready: %s", text,
-                    candidate->name, failure->message);
+    ff_library_note(c->options, "%s: cuDNN's engine %s cannot be built: %s", text, candidate->name,
+                    failure->message);
 }
 
-/* The plan of a candidate; what is compiled at run time is kept for the next time. */
+/* The plan of a candidate; one compiled at run time is cached. */
 static ff_status make_ready(ff_engine_chooser *c, const ff_library_conv_spec *spec,
                             const ff_cudnn_candidate *candidate, ff_cudnn_plan *plan,
                             ff_error *error) {
@@ -111,10 +111,10 @@ static ff_status make_ready(ff_engine_chooser *c, const ff_library_conv_spec *sp
 
 /* ---- by order ---- */
 
-/* Of those that can be finished, the first that keeps the workspace's limit, else the one that
- * needs least. In the heuristics' order, but for 16 bits those on tensor cores before the others:
- * nothing was timed. `compiles`: also those that must be compiled first. -1 where none can be
- * finished; error says why the last could not. */
+/* Of the candidates that can be built, the first within the workspace limit, else the one with the
+ * smallest workspace. In the heuristics' order, but with 16 bits those on tensor cores first,
+ * because nothing was timed. `compiles`: also those that must be compiled first. -1 where none can
+ * be built; error says why the last could not. */
 static int by_order(ff_engine_chooser *c, const ff_library_conv_spec *spec,
                     const ff_cudnn_candidates *candidates, bool compiles, ff_cudnn_plan *plan,
                     ff_error *error) {
@@ -142,14 +142,14 @@ static int by_order(ff_engine_chooser *c, const ff_library_conv_spec *spec,
 
 /* ---- by time ---- */
 
-/* What ff_choose asks. */
+/* The context of ff_choose's callbacks. */
 typedef struct timing {
     ff_engine_chooser *chooser;
     const ff_cudnn_planned *planned;  /* its spec and graph */
-    const ff_cudnn_candidate **order; /* as ff_choose counts them */
-    ff_cudnn_plan *plans;             /* of those that were made ready */
-    int prepared;                     /* the candidate at hand; -1 = none */
-    double compiled_late;             /* seconds, of what the cache had and could not be loaded */
+    const ff_cudnn_candidate **order; /* in the order of ff_choose */
+    ff_cudnn_plan *plans;             /* of those built */
+    int prepared;                     /* the current candidate; -1 = none */
+    double compiled_late; /* seconds, of engines in the cache that could not be loaded */
     ff_cudnn_run run;
 } timing;
 
@@ -187,7 +187,7 @@ static double time_candidate(void *context, int candidate) {
     return ff_engine_timer_measure(c->timer, &seconds, NULL) == FF_OK ? seconds : -1;
 }
 
-/* A clock that stands while something is compiled that was not to be. */
+/* A clock that stops during unexpected compiling. */
 static double timing_now(void *context) {
     return now() - ((const timing *)context)->compiled_late;
 }
@@ -198,8 +198,8 @@ static ff_status take_timer(ff_engine_chooser *c, const ff_library_conv_spec *sp
     return ff_engine_timer_take(c->timer, spec, error);
 }
 
-/* Times them within the convolution's share of the budget, which it takes from. *chosen = -1 where
- * none could be timed; else planned->plan is its plan, *ns its time. */
+/* Times the candidates within the convolution's share of the budget, and subtracts the time used.
+ * *chosen = -1 where none could be timed; else planned->plan is its plan, *ns its time. */
 static ff_status by_time(ff_engine_chooser *c, ff_cudnn_planned *planned,
                          const ff_cudnn_candidates *candidates, int *chosen, uint64_t *ns,
                          ff_error *error) {
@@ -214,7 +214,7 @@ static ff_status by_time(ff_engine_chooser *c, ff_cudnn_planned *planned,
     FF_TRY_DONE(ff_alloc(&uncompiled, most, sizeof *uncompiled, "engines", error));
     FF_TRY_DONE(ff_alloc(&t.order, most, sizeof *t.order, "engines", error));
     FF_TRY_DONE(ff_alloc(&t.plans, most, sizeof *t.plans, "engines", error));
-    /* Those that must be compiled first, which takes seconds, come last. */
+    /* Candidates that must be compiled first, which takes seconds, come last. */
     int count = 0;
     for (int last = 0; last <= 1; last++)
         for (int i = 0; i < candidates->count; i++) {
@@ -265,17 +265,17 @@ done:
 
 /* ---- the choice ---- */
 
-/* Without a driver cuDNN does not offer the engines that it would compile. */
+/* Without a driver cuDNN does not offer engines that are compiled at run time. */
 static void tell_no_driver(ff_engine_chooser *c) {
     if (!c->no_driver[0] || c->told_no_driver) return;
     c->told_no_driver = true;
     ff_library_note(c->options,
-                    "without a driver here (%s) cuDNN offers no engines that are compiled at "
-                    "run time: fused ones may be missing that a card has",
+                    "without a driver (%s) cuDNN offers no engines compiled at run time: fused "
+                    "ones that a GPU has may be missing",
                     c->no_driver);
 }
 
-/* Why there is no engine. */
+/* Sets the reason why there is no engine. */
 static void tell_none(ff_engine_chooser *c, const ff_cudnn_candidates *candidates, const char *last,
                       ff_cudnn_planned *planned) {
     char text[FF_LIBRARY_CONV_TEXT];
@@ -322,8 +322,8 @@ static void choose_among(ff_engine_chooser *c, ff_cudnn_planned *planned,
     ff_engine_cache_put(&c->cache, spec, NULL, &planned->plan, &planned->engine);
 }
 
-/* Compiles, into the cache folder, the first configuration of every engine that must be compiled,
- * where it is not there yet: those that timing tries first. */
+/* Compiles the first configuration of every engine that must be compiled into the cache folder,
+ * unless it is there: these are the ones that timing tries first. */
 static void compile_ahead(ff_engine_chooser *c, const ff_library_conv_spec *spec,
                           const ff_cudnn_candidates *candidates) {
     for (int i = 0; i < candidates->count; i++) {
@@ -347,7 +347,7 @@ ff_status ff_engine_choose(ff_engine_chooser *c, ff_cudnn_planned *planned, ff_e
     c->tuning->cached += plan->plan != NULL;
     ff_status status =
         ff_cudnn_graph_create(&planned->graph, c->device->handle, spec, &planned->why);
-    if (status == FF_FAILED) { /* cuDNN knows no such graph */
+    if (status == FF_FAILED) { /* cuDNN does not support the graph */
         ff_cudnn_plan_destroy(plan);
         return FF_OK;
     }

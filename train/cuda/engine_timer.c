@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Random elements that are copied over and over into larger buffers. */
+/* Random elements that are copied repeatedly into larger buffers. */
 enum { PATTERN = 1 << 20, ALIGNMENT = 256, VECTORS = 12 };
 
 struct ff_engine_timer {
@@ -14,14 +14,14 @@ struct ff_engine_timer {
     ff_stream *stream;
     ff_event *begin, *end;
     ff_recording *recording;
-    /* [PATTERN] f32, then [PATTERN] of `dtype`; NULL: not made yet. */
+    /* [PATTERN] f32, then [PATTERN] of `dtype`; NULL: not yet made. */
     char *pattern;
     ff_dtype dtype;
     char *memory; /* [sets][x, w, y, a tensor like x], then the vectors */
     size_t memory_bytes;
-    void *workspace; /* of the engine at hand */
+    void *workspace; /* of the current engine */
     size_t workspace_bytes;
-    int sets; /* 0: no convolution was taken */
+    int sets; /* 0: no convolution yet */
     ff_library_conv_arguments arguments[FF_TIMER_SETS];
 };
 
@@ -29,7 +29,7 @@ static size_t aligned(size_t bytes) {
     return (size_t)ff_align_u64(bytes, ALIGNMENT);
 }
 
-/* *memory of at least `bytes`; what was in it is lost where it grows. */
+/* *memory of at least `bytes`; its content is lost when it grows. */
 static ff_status grow(ff_engine_timer *t, void **memory, size_t *capacity, size_t bytes,
                       const char *what, ff_error *error) {
     const ff_device_table *table = t->device->table;
@@ -43,7 +43,7 @@ static ff_status grow(ff_engine_timer *t, void **memory, size_t *capacity, size_
     return FF_OK;
 }
 
-/* The one upload: uniform in [-1, 1), as f32 and in the storage type. */
+/* The only upload: uniform in [-1, 1), as f32 and in the storage type. */
 static ff_status make_pattern(ff_engine_timer *t, ff_dtype dtype, ff_error *error) {
     const ff_device_table *table = t->device->table;
     const size_t bytes = 2 * PATTERN * sizeof(float);
@@ -65,7 +65,7 @@ static ff_status make_pattern(ff_engine_timer *t, ff_dtype dtype, ff_error *erro
     return status == FF_OK ? done : status;
 }
 
-/* [bytes] of device memory = the pattern, again and again, by copies that double. */
+/* Fills [bytes] of device memory with repetitions of the pattern, by copies that double. */
 static ff_status fill(ff_engine_timer *t, char *to, const char *pattern, size_t pattern_bytes,
                       size_t bytes, ff_error *error) {
     const ff_device_table *table = t->device->table;
@@ -84,7 +84,7 @@ static ff_library_conv_arguments arguments_at(char *x, char *w, char *y, char *l
     ff_library_conv_arguments a = {.x = x, .w = w, .y = y, .relu_y = like_x, .norm_x = like_x};
     void *places[VECTORS];
     for (int i = 0; i < VECTORS; i++) places[i] = vectors + (size_t)i * vector;
-    /* scale and bias share a place: both are only read, and never by one convolution. */
+    /* scale and bias share memory: both are only read, and never by the same convolution. */
     a.bias = a.scale = places[0], a.shift = places[1];
     a.sum = places[2], a.square_sum = places[3];
     a.mean = places[4], a.inv_std = places[5], a.gamma = places[6], a.beta = places[7];
@@ -114,7 +114,7 @@ ff_status ff_engine_timer_take(ff_engine_timer *t, const ff_library_conv_spec *s
     char *after = t->memory + tensors;
     FF_TRY(fill(t, t->memory, stored, PATTERN * ff_dtype_bytes(dtype), tensors, error));
     FF_TRY(fill(t, after, t->pattern, PATTERN * sizeof(float), vectors, error));
-    /* What is read in the storage type: bias or scale, and shift. */
+    /* Bias or scale, and shift, are read in the storage type. */
     FF_TRY(fill(t, after, stored, PATTERN * ff_dtype_bytes(dtype), 2 * vector, error));
     for (int i = 0; i < count; i++) {
         char *at = t->memory + (size_t)i * set;
@@ -142,7 +142,7 @@ void ff_engine_timer_rest(ff_engine_timer *t) {
     const ff_device_table *table = t->device->table;
     ff_engine_timer_forget(t);
     if (t->memory && table->stream_synchronize(t->device, t->stream, NULL) != FF_OK) {
-        /* whatever failed: nothing is using the memory any more */
+        /* ignored: the memory is not in use any more */
     }
     table->release(t->device, t->workspace);
     table->release(t->device, t->memory);
@@ -167,7 +167,7 @@ void ff_engine_timer_destroy(ff_engine_timer **timer) {
 }
 
 void ff_engine_timer_forget(ff_engine_timer *t) {
-    /* Every measurement has waited for its launch, so nothing of it is running. */
+    /* Every measurement waits for its launch, so the graph is not running. */
     t->device->table->recording_destroy(t->device, t->recording);
     t->recording = NULL;
 }

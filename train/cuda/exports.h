@@ -1,13 +1,13 @@
-/* What the CUDA module gives the trainer (the `train` of loader/cuda/table.h). */
+/* The CUDA module's exports for the trainer (`train` of loader/cuda/table.h). */
 #ifndef FF_TRAIN_CUDA_EXPORTS_H
 #define FF_TRAIN_CUDA_EXPORTS_H
 
 #include "train/cuda/library.h"
 
 struct ff_train_cuda {
-    /* The compute table (compute.h), which wants the library among its options. */
+    /* The compute table (compute.h), which needs the library in its options. */
     const struct ff_compute_ops *compute;
-    /* cuDNN and cuBLAS: library.h. Plans without a card need FF_CUDA_NO_DEVICE only. */
+    /* cuDNN and cuBLAS: library.h. Planning without a GPU needs only FF_CUDA_NO_DEVICE. */
     const ff_library_table *library;
     /* A device's description, as ff_library_options.device_json takes it; the caller frees it. */
     ff_status (*describe)(struct ff_device *device, char **json, ff_error *error);

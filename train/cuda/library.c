@@ -13,7 +13,7 @@ void ff_library_conv_text(const ff_library_conv_spec *spec, char text[FF_LIBRARY
                                             " statistics",
                                             " relu-backward",
                                             " relu-norm-backward"};
-    char groups[24] = ""; /* one is not told: plans cached before there were groups stay good */
+    char groups[24] = ""; /* omitted for one group: plans cached by earlier versions stay valid */
     if (spec->groups > 1) snprintf(groups, sizeof groups, " groups%d", spec->groups);
     snprintf(text, FF_LIBRARY_CONV_TEXT,
              "%s %s n%d h%d w%d c%d k%d kernel%d stride%d pad%d%s%s%s%s", passes[spec->pass],

@@ -12,7 +12,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-/* Far above any plan: those compiled at run time have 0.3 MB. */
+/* Far more than any plan: those compiled at run time have 0.3 MB. */
 enum { MOST_BYTES = 32 << 20 };
 enum { MOST_NS = 999999999 };
 
@@ -65,8 +65,8 @@ typedef struct cursor {
     const char *at, *end;
 } cursor;
 
-/* The rest of the line that begins with `name` and a space, without its end; NULL where it does
- * not, or is not text. */
+/* The value of the line that begins with `name` and a space; NULL where it does not, or is not
+ * text. */
 static const char *take_line(cursor *c, const char *name, size_t *length) {
     size_t prefix = strlen(name), left = (size_t)(c->end - c->at);
     const char *line_end = left ? memchr(c->at, '\n', left) : NULL;
@@ -137,7 +137,7 @@ ff_status ff_plan_entry_parse(const void *bytes, size_t length, const char *key,
     cursor c = {bytes, (const char *)bytes + length};
     size_t first = strlen(first_line), key_length = strlen(key);
     if (length < first || memcmp(bytes, first_line, first) != 0)
-        return ff_fail(error, FF_BAD_DATA, "is no plan of this version of ffpack");
+        return ff_fail(error, FF_BAD_DATA, "is not a plan of this version of ffpack");
     c.at += first;
     uint32_t key_bytes, json_bytes, found, ns;
     if (!take_checksum(&c)) return ff_fail(error, FF_BAD_DATA, "the checksum does not match");
@@ -193,7 +193,7 @@ static ff_status make_folders(const char *folder, ff_error *error) {
         slash = strchr(slash, '/');
         if (slash) *slash = '\0';
         if (mkdir(path, 0777) != 0 && errno != EEXIST)
-            status = ff_fail_errno(error, "%s: cannot be made", path);
+            status = ff_fail_errno(error, "%s: cannot create", path);
         if (!slash) break;
         *slash = '/';
     }
@@ -210,7 +210,7 @@ ff_status ff_plan_cache_put(const char *folder, const char *key, const ff_plan_e
     FF_TRY_DONE(make_folders(folder, error));
     FF_TRY_DONE(path_of(&path, folder, key, error));
     FF_TRY_DONE(ff_plan_entry_write(&text, key, entry, error));
-    /* Not synced: what a crash leaves of it has no right checksum, and is made again. */
+    /* Not synced: a file damaged by a crash has a wrong checksum, and is made again. */
     FF_TRY_DONE(ff_file_replace(&file, path, error));
     FF_TRY_DONE(ff_file_write(file, text.bytes, text.length, error));
     FF_TRY_DONE(ff_file_commit(&file, error));
@@ -226,7 +226,7 @@ ff_status ff_plan_cache_folder(char **folder, ff_error *error) {
     const char *home = getenv("HOME");
     *folder = NULL;
     if (own) return own[0] ? ff_copy_string(folder, own, error) : FF_OK;
-    /* The XDG specification: a relative path is to be ignored. */
+    /* The XDG specification: relative paths are ignored. */
     if (cache && cache[0] == '/') return ff_format(folder, error, "%s/ffpack/plans", cache);
     if (home && home[0] == '/') return ff_format(folder, error, "%s/.cache/ffpack/plans", home);
     return FF_OK;

@@ -1,6 +1,5 @@
-/* The convolutions that were planned: each spec once, with the engine that was chosen for it
- * (engine_choice.h).
- * Thread rule: one thread, for which the device, if there is one, is current. */
+/* The planned convolutions: each spec once, with the engine chosen for it (engine_choice.h). Thread
+ * rule: one thread, in which the device, if any, is current. */
 #ifndef FF_TRAIN_CUDA_PLANNER_H
 #define FF_TRAIN_CUDA_PLANNER_H
 
@@ -8,7 +7,7 @@
 
 typedef struct ff_cudnn_planner {
     ff_library_options options; /* cache_folder and device_json are not kept */
-    ff_cudnn_device device;     /* device.handle NULL: there is no card */
+    ff_cudnn_device device;     /* device.handle NULL: no GPU */
     ff_engine_chooser chooser;
     ff_cudnn_planned **list;
     size_t count, capacity;
@@ -25,7 +24,7 @@ FF_MUST_USE ff_status ff_cudnn_planner_find(ff_cudnn_planner *planner,
                                             const ff_library_conv_spec *spec,
                                             const ff_cudnn_planned **planned, ff_error *error);
 
-/* Gives back what timing took, until something is timed again. */
+/* Frees the memory used for timing, until something is timed again. */
 void ff_cudnn_planner_settle(ff_cudnn_planner *planner);
 
 #endif

@@ -18,7 +18,7 @@ static void finish(const state *s, int candidate) {
     if (s->choice->finished) s->choice->finished(s->choice->context, candidate);
 }
 
-/* False: past the bound, so it was not tried; or it cannot be compiled. */
+/* False: not tried because the bound is exceeded; or it cannot be compiled. */
 static bool compile(state *s, int candidate) {
     const ff_choice *c = s->choice;
     if (s->compile_left <= 0 && s->best < INFINITY) return false;
@@ -94,7 +94,8 @@ ff_status ff_choose(const ff_choice *choice, int *best, double *seconds, ff_erro
     return FF_OK;
 }
 
-/* Of a net whose convolutions were not counted, and of the end of one that was counted short. */
+/* Shares for a net whose convolutions were not counted, and at the end of one whose count was too
+ * low. */
 enum { UNKNOWN = 8, LAST = 4 };
 
 double ff_choice_share(const ff_choice_budget *budget, double left) {

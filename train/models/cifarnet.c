@@ -1,17 +1,17 @@
-/* cifarnet: the net that learns CIFAR-10 to 94 % in seconds (K. Jordan 2024, "94% on CIFAR-10
- * in 3.29 Seconds on a Single GPU", arXiv 2404.00498; the widths and the head are those of its
- * successor airbench94_muon), under that program's names.
+/* cifarnet: the net that reaches 94 % on CIFAR-10 in seconds (K. Jordan 2024, "94% on CIFAR-10 in
+ * 3.29 Seconds on a Single GPU", arXiv 2404.00498; the widths and the head are those of its
+ * successor airbench94_muon), with that program's names.
  *
- * A frozen 2x2 convolution makes 24 channels of the images; whitening.h sets it from the training
+ * A frozen 2x2 convolution turns the images into 24 channels; whitening.h sets it from the training
  * images before the first step. Three groups follow, each convolution -> pooling -> norm -> GELU ->
- * convolution -> norm -> GELU. Filters begin as the identity, the norms' scales stay 1, the logits
- * are divided by the number of their inputs. 118 million multiply-accumulates a sample of 32x32
+ * convolution -> norm -> GELU. Filters start as the identity, the norms' scales stay 1, the logits
+ * are divided by the number of their inputs. 118 million multiply-accumulates per sample of 32x32
  * pixels; its recipe is fftrain --recipe cifar-speed. */
 #include "train/models/models.h"
 
 #include <stdio.h>
 
-/* Running statistics take 0.4 of each batch; both numbers are the source's. */
+/* Momentum 0.4 and epsilon 1e-12, as in airbench. */
 static ff_node norm(ff_graph *graph, ff_node x, const char *name) {
     x = ff_graph_norm_with(graph, x, name, 0.4, 1e-12);
     ff_graph_freeze(graph, x, 0);

@@ -1,6 +1,6 @@
 #include "train/models/models.h"
 
-/* In the order in which they are told. */
+/* In the order of listing. */
 #define NETS(X) X(smallnet) X(resnet18) X(resnet50) X(vgg16_bn) X(cifarnet)
 
 #define DECLARED(name) extern const ff_net ff_net_##name;

@@ -1,4 +1,4 @@
-/* The nets, one file each, and their table (models.c): a new one is its file and a line there. */
+/* The nets, one file each, and their table (models.c): a new net is a file and a line there. */
 #ifndef FF_TRAIN_MODELS_H
 #define FF_TRAIN_MODELS_H
 
@@ -7,7 +7,7 @@
 
 typedef struct ff_net {
     const char *name;
-    bool stems;            /* knows CIFAR and IMAGENET; others accept AUTO only */
+    bool stems;            /* has the CIFAR and the IMAGENET stem; others accept AUTO only */
     double dropout;        /* the default; negative = the net has none */
     double dropout_small;  /* the default with the CIFAR stem */
     const char *whitening; /* the parameter that whitening.h sets from images; NULL = none */

@@ -1,25 +1,25 @@
-/* ResNet-18 and ResNet-50 (He et al. 2015, arXiv 1512.03385), torchvision's names, order and
- * initial values; ResNet-50 with the stride in the 3x3 convolution, as torchvision has it ("v1.5").
- * The IMAGENET stem is the paper's; the CIFAR stem keeps small images whole: 3x3 stride 1, no
- * pooling. */
+/* ResNet-18 and ResNet-50 (He et al. 2015, arXiv 1512.03385), with torchvision's names, order and
+ * initial values; ResNet-50 has the stride in the 3x3 convolution, as in torchvision ("v1.5"). The
+ * IMAGENET stem is the paper's; the CIFAR stem keeps small images whole: 3x3 stride 1, no pooling.
+ */
 #include "train/models/models.h"
 
 #include <stdio.h>
 
-/* Where a block stands: its place in the net, and what it makes. */
+/* A block: its position in the net, and its shape. */
 typedef struct place {
     int stage, block;
     int channels; /* of its 3x3 convolutions */
     int stride;
 } place;
 
-/* The name of a part of a block; valid until the next call with the same room. */
-static const char *part(char room[64], const place *at, const char *what) {
-    snprintf(room, 64, "layer%d.%d.%s", at->stage, at->block, what);
-    return room;
+/* The name of a part of a block; valid until the next call with the same buffer. */
+static const char *part(char buffer[64], const place *at, const char *what) {
+    snprintf(buffer, 64, "layer%d.%d.%s", at->stage, at->block, what);
+    return buffer;
 }
 
-/* Convolution and batch norm number `index` of a block. */
+/* The convolution and batch norm with number `index` in a block. */
 static ff_node conv_norm(ff_graph *graph, ff_node x, const place *at, int index, int channels,
                          int kernel, int stride) {
     char name[64], what[16];

@@ -1,8 +1,7 @@
-/* smallnet: the quickstart's net for small images (28 x 28 x 1, 32 x 32 x 3), made to learn quickly
- * on a CPU. Pooling comes straight after a convolution, so that normalisation and activation see a
- * quarter of the pixels, and the full-size output of a convolution never has to reach memory.
- * Measured on Fashion-MNIST: 92.4 % after 6 epochs of batch 128 with flips, 2.0 million
- * multiply-accumulates a sample. */
+/* smallnet: the quickstart's net for small images (28 x 28 x 1, 32 x 32 x 3), which trains fast on
+ * a CPU. Pooling comes right after the convolution, so that norm and activation process a quarter
+ * of the pixels, and a convolution's full-size output stays in cache. Measured on Fashion-MNIST:
+ * 92.4 % after 6 epochs of batch 128 with flips, 2.0 million multiply-accumulates per sample. */
 #include "train/models/models.h"
 
 /* conv 3x3 -> max pool 2x2 -> batch norm -> ReLU */
@@ -13,8 +12,8 @@ static ff_node stage(ff_graph *graph, ff_node x, const char *conv, const char *n
     return ff_graph_relu(graph, ff_graph_norm(graph, x, norm));
 }
 
-/* 28 x 28 pixels become 14 x 14 x 16, 7 x 7 x 32, 3 x 3 x 64, 1 x 1 x 128. The last convolution
- * takes what there is without padding, where its window fits (images from 24 pixels on). */
+/* 28 x 28 pixels become 14 x 14 x 16, 7 x 7 x 32, 3 x 3 x 64, 1 x 1 x 128. The last convolution has
+ * no padding, if its window fits (images of at least 24 pixels). */
 static void build(ff_graph *graph, const ff_model_options *options) {
     const bool fits = options->height >= 24 && options->width >= 24;
     ff_node x = stage(graph, 0, "conv1", "bn1", 16);

@@ -2,9 +2,9 @@
  * torchvision's names, order and initial values.
  *
  * Its "stem" is its head: IMAGENET is torchvision's, three linear layers over 7x7 pixels with
- * dropout; CIFAR, for small images, takes the mean over the pixels that are left and one linear
- * layer, `classifier`. torchvision's AdaptiveAvgPool2d(7) is the identity at 224 pixels and a mean
- * over equal squares at multiples of that; other sizes are refused with that head. */
+ * dropout; CIFAR, for small images, takes the mean over the remaining pixels and one linear layer,
+ * `classifier`. torchvision's AdaptiveAvgPool2d(7) is the identity at 224 pixels and a mean over
+ * equal squares at multiples of that; other sizes are refused with that head. */
 #include "train/models/models.h"
 
 #include <stdio.h>
@@ -25,7 +25,7 @@ static ff_node imagenet_head(ff_graph *graph, ff_node x, const ff_model_options 
     if (h != w || h % HEAD_SIDE)
         ff_graph_refuse(graph,
                         "the imagenet head takes images of 224x224 or a multiple of that, not "
-                        "%dx%d; --stem cifar gives a head for any size",
+                        "%dx%d; --stem cifar has a head for any size",
                         options->height, options->width);
     if (h > HEAD_SIDE)
         x = ff_graph_average_pool(graph, x, "avgpool", h / HEAD_SIDE, h / HEAD_SIDE, 0);
@@ -65,5 +65,5 @@ static void build(ff_graph *graph, const ff_model_options *options) {
                     small ? cifar_head(graph, x, options) : imagenet_head(graph, x, options));
 }
 
-/* torchvision's dropout is that of the IMAGENET head. */
+/* The default is torchvision's dropout, in the IMAGENET head. */
 const ff_net ff_net_vgg16_bn = {.name = "vgg16_bn", .stems = true, .dropout = 0.5, .build = build};

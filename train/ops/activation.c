@@ -1,4 +1,4 @@
-/* An activation by itself, that no norm took. */
+/* An activation that is not fused into a norm. */
 #include "train/ops/ops.h"
 
 #include <stdio.h>
@@ -24,7 +24,7 @@ static ff_activation activation_of(const ff_plan *plan, const ff_op *op) {
     return plan->graph->layers[op->layer].activation;
 }
 
-/* What its backward pass looks at. */
+/* The value that the backward pass reads. */
 static ff_buffer_id seen(const ff_plan *plan, const ff_op *op) {
     return ff_activation_sees_output(activation_of(plan, op)) ? op->y : op->x;
 }

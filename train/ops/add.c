@@ -1,4 +1,4 @@
-/* The sum of two values that no norm took. */
+/* An addition that is not fused into a norm. */
 #include "train/ops/ops.h"
 
 ff_node ff_graph_add(ff_graph *graph, ff_node a, ff_node b) {

@@ -1,4 +1,5 @@
-/* A convolution, which may sum for the norm after it and may do the norm and ReLU before it. */
+/* A convolution, which may compute the sums for the norm after it, and into which the norm and ReLU
+ * before it may be folded. */
 #include "train/ops/ops.h"
 
 #include <math.h>
@@ -20,8 +21,8 @@ ff_node ff_graph_conv(ff_graph *graph, ff_node from, const char *name, int chann
     }
     if (groups < 1 || inputs % groups || channels % groups) {
         ff_fail(&graph->failure, FF_USAGE,
-                "%s: a convolution of %d to %d channels in %d groups; groups divide both", name,
-                inputs, channels, groups);
+                "%s: a convolution of %d to %d channels in %d groups; groups must divide both",
+                name, inputs, channels, groups);
         return 0;
     }
     if (!ff_graph_slide(graph, &layer, "convolution")) return 0;
@@ -51,7 +52,7 @@ static ff_status conv_shape(const ff_plan *plan, const ff_layer *layer, ff_tenso
     return FF_OK;
 }
 
-/* A max pool right after it is taken, where that pays. */
+/* Fuses a max pool right after it, if that pays off. */
 static void conv_fuse(ff_fuser *f, ff_op *op) {
     op->conv = (ff_conv_op){.sums = FF_BUFFER_NONE};
     if (!(f->plan->compute->fusions & FF_FUSE_CONV_POOL)) return;
@@ -79,11 +80,11 @@ ff_conv_shape ff_op_conv_shape(const ff_plan *plan, const ff_op *op) {
         .frozen = !ff_op_trains(plan, op, 0),
         .statistics = whole && op->conv.counts_for,
         .fold = whole && op->conv.folds,
-        .gradient_zeroed = whole, /* the store's; chunks share a buffer */
+        .gradient_zeroed = whole, /* in the store; chunks share a buffer */
     };
 }
 
-/* What was asked for and is not granted is done by the norms themselves. */
+/* What the table does not grant, the norms do themselves. */
 static ff_status conv_choose(const ff_planner *b, ff_op *op, ff_error *error) {
     ff_plan *plan = b->plan;
     const ff_conv_shape shape = ff_op_conv_shape(plan, op);

@@ -1,11 +1,11 @@
 /* A convolution and the max pool right after it, in chunks of the batch: the full-size output stays
- * in cache and never takes a whole batch of memory (FF_FUSE_CONV_POOL). */
+ * in cache and is never stored for a whole batch (FF_FUSE_CONV_POOL). */
 #include "train/ops/ops.h"
 
-/* Bytes of a convolution's output that a chunk works on: what stays in the caches of two cores. */
+/* Bytes of a chunk's convolution output: they stay in the caches of two cores. */
 enum { CHUNK_BYTES = 2 << 20 };
 
-/* Samples a chunk: about CHUNK_BYTES, in shares for all threads; a little less where that makes all
+/* Samples per chunk: about CHUNK_BYTES, a multiple of the threads; fewer where that makes all
  * chunks equal. */
 static int chunk_size(const ff_plan *plan, size_t sample_bytes) {
     const int threads = plan->compute->threads, batch = plan->batch;
@@ -67,7 +67,7 @@ static ff_status plan_backward(ff_planner *b, ff_op *op, int now, ff_error *erro
     return ff_planner_give_input(b, op, now, error);
 }
 
-/* A chunk of the samples: its convolution, and where its parts lie. */
+/* A chunk of the samples: its convolution and addresses. */
 typedef struct chunk {
     ff_conv *conv;
     ff_tensor middle;
@@ -111,7 +111,7 @@ static void forward(const ff_pass *pass, const ff_op *op) {
     }
 }
 
-/* Only where activations are f32: the parts' gradients are added as activations are. */
+/* Only where activations are f32: the chunks' gradients are added like activations. */
 static void backward(const ff_pass *pass, const ff_op *op) {
     const ff_conv_pool_op *own = &op->conv_pool;
     const ff_compute_ops *table = pass->table;

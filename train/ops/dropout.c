@@ -1,4 +1,4 @@
-/* Dropout: the same map forward and backward; in evaluation it keeps all. */
+/* Dropout: the same mask forward and backward; in evaluation it keeps everything. */
 #include "train/ops/ops.h"
 
 ff_node ff_graph_dropout(ff_graph *graph, ff_node from, double probability) {
@@ -6,7 +6,7 @@ ff_node ff_graph_dropout(ff_graph *graph, ff_node from, double probability) {
     ff_layer layer = ff_graph_begin(graph, FF_LAYER_DROPOUT, from, "dropout");
     layer.probability = probability;
     if (!(probability >= 0 && probability < 1)) {
-        ff_fail(&graph->failure, FF_USAGE, "dropout of probability %g; it lies in [0, 1)",
+        ff_fail(&graph->failure, FF_USAGE, "dropout of probability %g; it must be in [0, 1)",
                 probability);
         return 0;
     }

@@ -1,6 +1,6 @@
-/* A batch norm, with the addition and the activation after it: norm, norm + ReLU, norm + GELU,
- * norm + add, norm + add + ReLU. What is before it may make its statistics, and the convolution
- * after it may do it with its ReLU (ff_fold). */
+/* A batch norm, with the addition and the activation after it: norm, norm + ReLU, norm + GELU, norm
+ * + add, norm + add + ReLU. The operation before it may compute its statistics, and norm and ReLU
+ * may be folded into the convolution after them (ff_fold). */
 #include "train/ops/ops.h"
 
 #include <stdio.h>
@@ -24,7 +24,7 @@ ff_node ff_graph_norm_with(ff_graph *graph, ff_node from, const char *name, doub
     return ff_graph_append(graph, &layer);
 }
 
-/* Of a folded norm: its scale, at most gamma / sqrt(epsilon), must be a number of 16 bits. */
+/* For folding: the scale, at most gamma / sqrt(epsilon), must fit into 16 bits. */
 #define LEAST_EPSILON 1e-6
 
 static ff_status norm_shape(const ff_plan *plan, const ff_layer *layer, ff_tensor *t,
@@ -32,12 +32,12 @@ static ff_status norm_shape(const ff_plan *plan, const ff_layer *layer, ff_tenso
     const uint64_t values = (uint64_t)t->n * (uint64_t)t->h * (uint64_t)t->w;
     if (!plan->training || values != 1) return FF_OK;
     return ff_fail(error, FF_USAGE,
-                   "%s: a batch norm over one value a channel (1 sample, 1x1 pixels) has no "
+                   "%s: a batch norm over one value per channel (1 sample, 1x1 pixels) has no "
                    "variance to train with; use a larger batch or larger images",
                    layer->name);
 }
 
-/* The add is taken by the norm that comes last, when the other summand is there. */
+/* An add is fused into the later one of two norms, when the other summand exists. */
 static void norm_fuse(ff_fuser *f, ff_op *op) {
     const ff_layer *layers = f->plan->graph->layers;
     op->norm = (ff_norm_op){.mask = FF_BUFFER_NONE,
@@ -52,7 +52,7 @@ static void norm_fuse(ff_fuser *f, ff_op *op) {
             ff_fuser_take(f, op, add);
         }
     }
-    /* after an addition what went into the activation is not known in the backward pass */
+    /* after an addition the activation's input is not available in the backward pass */
     const ff_node after = ff_fuser_only_user(f, op->out, FF_LAYER_ACTIVATION);
     if (after < 0) return;
     if (op->from2 >= 0 && !ff_activation_sees_output(layers[after].activation)) return;
@@ -60,8 +60,8 @@ static void norm_fuse(ff_fuser *f, ff_op *op) {
     ff_fuser_take(f, op, after);
 }
 
-/* With the operation whose output it is the first norm to read, where that can make statistics for
- * it. Whether a convolution can, its planning tells. */
+/* Pairs the norm with the operation before it, if that can compute statistics and this is the first
+ * norm to read its output. Whether a convolution can is known when it is planned. */
 static void pair_statistics(ff_plan *plan, ff_op *norm) {
     const unsigned fusions = plan->compute->fusions;
     ff_op *maker = plan->ops;
@@ -78,8 +78,8 @@ static void pair_statistics(ff_plan *plan, ff_op *norm) {
     norm->norm.counted_by = maker;
 }
 
-/* With the convolution that alone reads it and might do it with its ReLU. Whether it can, its
- * planning tells. */
+/* Pairs the norm, with its ReLU, with a convolution that is its only reader, to be folded into it.
+ * Whether it can be is known when the convolution is planned. */
 static void pair_fold(const ff_fuser *f, ff_op *norm) {
     ff_plan *plan = f->plan;
     if (!(plan->compute->fusions & FF_FUSE_NORM_CONV) ||
@@ -118,7 +118,7 @@ static ff_status norm_plan_forward(ff_planner *b, ff_op *op, int now, ff_error *
     FF_TRY(ff_plan_buffer(plan, FF_ARENA_ACTIVATIONS, 2 * channels * sizeof(float), now,
                           &own->saved, error));
     if (own->counted_by) ff_plan_use(plan, own->saved, ff_op_forward_time(plan, own->counted_by));
-    /* what the backward pass of a ReLU after an addition is to read in place of its output */
+    /* the backward pass of a ReLU after an addition reads the mask instead of the output */
     if (!plan->training || !table->norm_mask || op->from2 < 0) return FF_OK;
     if (own->activation != FF_ACTIVATION_RELU) return FF_OK;
     return ff_plan_buffer(plan, FF_ARENA_ACTIVATIONS, table->norm_mask(plan->compute, &op->output),
@@ -182,7 +182,7 @@ ff_fold ff_op_fold_of(const ff_pass *pass, const ff_op *op) {
     };
 }
 
-/* The sums for it, where its maker is a convolution; a pool makes all of its statistics. */
+/* With the sums, where a convolution computes them; a pool computes the whole statistics. */
 static ff_norm with_statistics(const ff_pass *pass, const ff_op *op) {
     ff_norm norm = ff_op_norm_of(pass, op);
     const ff_op *maker = op->norm.counted_by;

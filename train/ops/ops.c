@@ -1,4 +1,4 @@
-/* The types by layer, and what they share. */
+/* The types of operations by layer, and their shared functions. */
 #include "train/ops/ops.h"
 
 const ff_op_type *ff_op_type_of(ff_layer_kind kind) {

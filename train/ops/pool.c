@@ -1,4 +1,4 @@
-/* Max and average pools; one may make the statistics of the norm after it. */
+/* Max and average pools; a pool may compute the statistics of the norm after it. */
 #include "train/ops/ops.h"
 
 #include <stdio.h>

@@ -417,7 +417,7 @@ static void a_described_gpu_costs_the_same(void **state) {
     FILE *out = open_memstream(&text, &length);
     ff_costs_print(out, &b, &card);
     fclose(out);
-    assert_non_null(strstr(text, "by count, not measured"));
+    assert_non_null(strstr(text, "counted, not measured"));
     assert_non_null(strstr(text, "2.79 TiB/s"));
     assert_non_null(strstr(text, "\nbackward "));
     assert_non_null(strstr(text, "\nsamples/s "));

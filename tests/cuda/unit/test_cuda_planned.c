@@ -57,7 +57,7 @@ static void a_planned_model_equals_the_real_one(void **state) {
     assert_non_null(strstr(text, "  forward           6x12x12x8 "));
     assert_non_null(strstr(text, "backward weights  6x12x12x8 "));
     assert_null(strstr(text, "backward data     6x12x12x8 ")); /* images have no gradient */
-    assert_non_null(strstr(text, "none: in pieces"));
+    assert_non_null(strstr(text, "none: not fused"));
     free(text);
 
     ff_model_destroy(&there);

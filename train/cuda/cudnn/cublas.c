@@ -8,8 +8,8 @@
 
 struct ff_cublas {
     cublasHandle_t handle;
-    void *stream, *workspace; /* as set last */
-    bool bound;               /* they were */
+    void *stream, *workspace; /* as last set */
+    bool bound;               /* these are set */
 };
 
 static ff_status check(cublasStatus_t status, const char *call, ff_error *error) {
@@ -23,8 +23,8 @@ ff_status ff_cublas_create(ff_cublas **cublas, ff_error *error) {
     FF_TRY_DONE(check(cublasCreate(&(*cublas)->handle), "cublasCreate", error));
     FF_TRY_DONE(check(cublasSetPointerMode((*cublas)->handle, CUBLAS_POINTER_MODE_HOST),
                       "cublasSetPointerMode", error));
-    /* Sums that are split are added in one order: the same bits in every run (the workspace being
-     * ours, also with several streams). */
+    /* Split sums are added in a fixed order: the same bits in every run (also with several streams,
+     * because the workspace is the caller's). */
     FF_TRY_DONE(check(cublasSetAtomicsMode((*cublas)->handle, CUBLAS_ATOMICS_NOT_ALLOWED),
                       "cublasSetAtomicsMode", error));
     FF_TRY_DONE(check(
@@ -41,7 +41,7 @@ void ff_cublas_destroy(ff_cublas **cublas) {
     *cublas = NULL;
 }
 
-/* cublasSetStream takes the workspace away again, so it is set after it. */
+/* cublasSetStream resets the workspace, so the workspace is set after it. */
 static ff_status bind(ff_cublas *cublas, void *stream, void *workspace, ff_error *error) {
     if (cublas->bound && cublas->stream == stream && cublas->workspace == workspace) return FF_OK;
     cublas->bound = false;
@@ -62,13 +62,13 @@ ff_status ff_cublas_run(ff_cublas *cublas, void *stream, const ff_library_gemm *
                         ff_error *error) {
     FF_TRY(bind(cublas, stream, workspace, error));
     cudaDataType_t type = type_of(ff_precision_dtype(g->precision)), c_type = type_of(g->c_type);
-    /* Plain 32F rounds no f32 factor; of 16-bit factors the products are exact either way. */
+    /* Plain 32F does not round f32 factors; products of 16-bit factors are exact in either mode. */
     cublasComputeType_t compute =
         g->precision == FF_PRECISION_TF32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
     int64_t row_a = g->row_a ? g->row_a : g->transpose_a ? g->m : g->k;
     int64_t row_b = g->row_b ? g->row_b : g->transpose_b ? g->k : g->n;
     int64_t row_c = g->row_c ? g->row_c : g->n;
-    /* cuBLAS has columns where we have rows: c' = b' a'. */
+    /* cuBLAS is column-major, so it computes c' = b' a'. */
     cublasOperation_t op_a = g->transpose_a ? CUBLAS_OP_T : CUBLAS_OP_N;
     cublasOperation_t op_b = g->transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N;
     return check(cublasGemmStridedBatchedEx(cublas->handle, op_b, op_a, g->n, g->m, g->k, &g->alpha,

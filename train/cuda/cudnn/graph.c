@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* A graph while it is built. */
+/* A graph being built. */
 typedef struct builder {
     ff_cudnn_graph *graph;
     ff_cudnn_builder *parts;
@@ -28,7 +28,7 @@ static cudnnDataType_t type_of(ff_precision precision) {
     }
 }
 
-/* Channels-last, packed; dimensions are given in cuDNN's order N C H W. */
+/* Channels-last, packed; dimensions are in cuDNN's order N C H W. */
 static ff_cudnn_descriptor tensor(builder *b, int64_t id, cudnnDataType_t type, extents e,
                                   bool is_virtual) {
     ff_cudnn_descriptor t = ff_cudnn_make(b->parts, CUDNN_BACKEND_TENSOR_DESCRIPTOR);
@@ -48,7 +48,7 @@ static ff_cudnn_descriptor virtual_tensor(builder *b, cudnnDataType_t type, exte
     return tensor(b, 1000 + b->next_virtual++, type, e, true);
 }
 
-/* A tensor in memory, known by the place of its pointer in the arguments. */
+/* A tensor in memory, identified by the offset of its pointer in the arguments. */
 static ff_cudnn_descriptor argument(builder *b, size_t offset, cudnnDataType_t type, extents e) {
     int64_t id = 1 + (int64_t)offset;
     b->graph->ids[b->graph->id_count++] = id;
@@ -62,7 +62,7 @@ static ff_cudnn_descriptor channels(builder *b, size_t offset, cudnnDataType_t t
 }
 #define CHANNELS(b, field, type, c) channels(b, offsetof(ff_library_conv_arguments, field), type, c)
 
-/* The graph lists operations in the order they are begun here. */
+/* The graph lists operations in the order of these calls. */
 static ff_cudnn_descriptor operation(builder *b, cudnnBackendDescriptorType_t type) {
     ff_cudnn_descriptor made = ff_cudnn_make(b->parts, type);
     b->operations[b->operation_count++] = made;
@@ -284,7 +284,8 @@ ff_status ff_cudnn_graph_create(ff_cudnn_graph *graph, void *handle,
     builder b = {
         .graph = graph, .parts = &graph->parts, .spec = spec, .type = type_of(spec->precision)};
     extents x = {spec->n, spec->c, spec->h, spec->w};
-    extents w = {spec->k, spec->c / spec->groups, spec->kernel, spec->kernel}; /* tells groups */
+    extents w = {spec->k, spec->c / spec->groups, spec->kernel,
+                 spec->kernel}; /* implies the groups */
     extents y = {spec->n, spec->k, ff_library_conv_out(spec, spec->h),
                  ff_library_conv_out(spec, spec->w)};
     switch (spec->pass) {

@@ -123,7 +123,7 @@ static ff_status library_conv_run(ff_library *base, ff_library_conv *c, void *st
     library *l = (library *)base;
     conv *own = (conv *)c;
     if (!l->handle)
-        return ff_fail(error, FF_FAILED, "a plan made for %s without a card cannot be run",
+        return ff_fail(error, FF_FAILED, "a plan made for %s without a GPU cannot be run",
                        l->planner.device.name);
     ff_status status =
         ff_cudnn_run_enqueue(&own->run, l->handle, &own->planned->graph, &own->planned->plan,
@@ -145,7 +145,7 @@ static ff_status library_gemm(ff_library *base, void *stream, const ff_library_g
                               void *workspace, ff_error *error) {
     library *l = (library *)base;
     if (!l->cublas)
-        return ff_fail(error, FF_FAILED, "matrix products cannot be run for %s without a card",
+        return ff_fail(error, FF_FAILED, "matrix products for %s cannot be run without a GPU",
                        l->planner.device.name);
     return ff_cublas_run(l->cublas, stream, gemm, workspace, error);
 }

@@ -1,9 +1,9 @@
 /* The library table (library.h) by cuDNN's graph API and cuBLAS. In the CUDA module only.
  *
- * Plans come from the cache folder, from timing every engine on the card, or from the order of
- * cuDNN's heuristics: in that order, by the options. What is found is written to the cache, plans
- * that were compiled at run time each by itself too, so that a folder filled without a card saves
- * the compiling on one. */
+ * Plans come from the cache folder, from timing every engine on the GPU, or from the order of
+ * cuDNN's heuristics: in this order, depending on the options. Choices are written to the cache,
+ * and plans compiled at run time also separately, so that a folder filled without a GPU saves
+ * compiling on one. */
 #ifndef FF_TRAIN_CUDA_CUDNN_LIBRARY_H
 #define FF_TRAIN_CUDA_CUDNN_LIBRARY_H
 

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* An attribute that is text: its length is asked first. */
+/* A text attribute: the first call returns its length. */
 static ff_status get_text(ff_cudnn_descriptor descriptor, cudnnBackendAttributeName_t attribute,
                           const char *what, char **text, ff_error *error) {
     int64_t length = 0;
@@ -30,7 +30,7 @@ static ff_status get_text(ff_cudnn_descriptor descriptor, cudnnBackendAttributeN
 
 /* ---- devices ---- */
 
-/* Name and compute capability. What else is missing, cuDNN says itself. */
+/* Name and compute capability. cuDNN reports any other missing field itself. */
 static ff_status read_description(ff_cudnn_device *device, const char *json, ff_error *error) {
     json_error_t where;
     json_t *root = json_loads(json, JSON_REJECT_DUPLICATES, &where);
@@ -72,11 +72,11 @@ ff_status ff_cudnn_device_json(void *handle, char **json, ff_error *error) {
     *json = NULL;
     ff_cudnn_descriptor properties = ff_cudnn_make(&parts, CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR);
     ff_cudnn_set(&parts, properties, CUDNN_ATTR_DEVICEPROP_HANDLE, CUDNN_TYPE_HANDLE, 1, &handle);
-    ff_cudnn_finish(&parts, properties, "a card's properties");
+    ff_cudnn_finish(&parts, properties, "a GPU's properties");
     ff_status status;
     FF_TRY_DONE(ff_cudnn_result(&parts, error));
     FF_TRY_DONE(get_text(properties, CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION,
-                         "a card's description", json, error));
+                         "a GPU's description", json, error));
 done:
     ff_cudnn_release(&parts);
     return status;
@@ -153,7 +153,7 @@ static void add_knobs(ff_cudnn_builder *parts, ff_cudnn_descriptor config, char 
                  (unsigned long long)ff_checksum(text, length));
 }
 
-/* What the heuristics' configuration is, and whether it may be used. */
+/* Describes the heuristics' configuration; *usable = whether it may be used. */
 static bool describe(ff_cudnn_candidate *c, ff_cudnn_builder *parts, ff_precision precision,
                      bool deterministic, bool *usable) {
     ff_cudnn_descriptor engine = ff_cudnn_make(parts, CUDNN_BACKEND_ENGINE_DESCRIPTOR);
@@ -194,7 +194,7 @@ static bool engine_before(const ff_cudnn_candidates *candidates, int64_t engine)
     return false;
 }
 
-/* What one mode of the heuristics offers. That it offers none is no failure. */
+/* Adds the engines offered by one mode of the heuristics. None is not a failure. */
 static ff_status add_mode(ff_cudnn_candidates *candidates, const ff_cudnn_device *device,
                           const ff_cudnn_graph *graph, cudnnBackendHeurMode_t mode,
                           ff_precision precision, bool deterministic, uint64_t *dropped,
@@ -226,7 +226,7 @@ static ff_status add_mode(ff_cudnn_candidates *candidates, const ff_cudnn_device
                                  MOST, &count, configs) != CUDNN_STATUS_SUCCESS)
         count = 0;
     ff_cudnn_release(&heuristics);
-    /* The unused ones. */
+    /* Destroys the unused ones. */
     while (candidates->parts.count > first + (size_t)count)
         cudnnBackendDestroyDescriptor(candidates->parts.held[--candidates->parts.count]);
     for (int64_t i = 0; i < count && status == FF_OK; i++) {
@@ -255,7 +255,7 @@ ff_status ff_cudnn_candidates_find(ff_cudnn_candidates *candidates, const ff_cud
                                    bool deterministic, ff_error *error) {
     static const cudnnBackendHeurMode_t modes[] = {CUDNN_HEUR_MODE_A, CUDNN_HEUR_MODE_B,
                                                    CUDNN_HEUR_MODE_FALLBACK};
-    uint64_t dropped[8] = {0}; /* a bit an engine */
+    uint64_t dropped[8] = {0}; /* one bit per engine */
     *candidates = (ff_cudnn_candidates){0};
     for (size_t i = 0; i < sizeof modes / sizeof *modes; i++) {
         ff_status status =

@@ -40,7 +40,7 @@ ff_status ff_cudnn_run_enqueue(ff_cudnn_run *run, void *handle, const ff_cudnn_g
                                const ff_cudnn_plan *plan, void *stream,
                                const ff_library_conv_arguments *arguments, void *workspace,
                                ff_error *error) {
-    /* Most convolutions are given the same pointers in every step. */
+    /* Most convolutions get the same pointers in every step. */
     if (!run->pack || run->workspace != workspace ||
         memcmp(&run->arguments, arguments, sizeof *arguments) != 0)
         FF_TRY(make_pack(run, graph, arguments, workspace, error));

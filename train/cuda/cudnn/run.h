@@ -1,11 +1,11 @@
-/* Running a finished plan.
- * Thread rule: one thread, for which the handle's device is current. */
+/* Runs a finalized plan. Thread rule: one thread, in which the handle's device is current. */
 #ifndef FF_TRAIN_CUDA_CUDNN_RUN_H
 #define FF_TRAIN_CUDA_CUDNN_RUN_H
 
 #include "train/cuda/cudnn/plan.h"
 
-/* The pointers of the last run, as cuDNN takes them; zero-initialised. One for each plan's user. */
+/* The pointers of the last run, as a variant pack; zero-initialised. Each user of a plan has its
+ * own. */
 typedef struct ff_cudnn_run {
     ff_cudnn_builder parts;
     ff_cudnn_descriptor pack;
@@ -15,7 +15,7 @@ typedef struct ff_cudnn_run {
 
 void ff_cudnn_run_release(ff_cudnn_run *run);
 
-/* Only enqueues. FF_FAILED: an argument is missing, or cuDNN says what is wrong. */
+/* Only enqueues. FF_FAILED: an argument is missing, or cuDNN's error. */
 FF_MUST_USE ff_status ff_cudnn_run_enqueue(ff_cudnn_run *run, void *handle,
                                            const ff_cudnn_graph *graph, const ff_cudnn_plan *plan,
                                            void *stream, const ff_library_conv_arguments *arguments,

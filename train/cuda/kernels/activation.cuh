@@ -1,5 +1,5 @@
-/* Activations and their slopes, on floats. T is the dtype that the result is rounded to: for 16
- * bits GELU takes a shorter way, whose error is far below their rounding. */
+/* Activations and their derivatives, on floats. T is the dtype that the result is rounded to: for
+ * 16 bits GELU uses a faster approximation, whose error is far below the rounding. */
 #ifndef FF_TRAIN_CUDA_KERNELS_ACTIVATION_CUH
 #define FF_TRAIN_CUDA_KERNELS_ACTIVATION_CUH
 
@@ -38,7 +38,7 @@ template <typename T, int activation> static __device__ __forceinline__ float ff
     return z;
 }
 
-/* g times the slope at z. */
+/* g times the derivative at z. */
 template <typename T, int activation>
 static __device__ __forceinline__ float ff_activate_backward(float z, float g) {
     if (activation == FF_ACTIVATION_RELU) return z > 0 ? g : 0.0f;

@@ -1,8 +1,8 @@
-/* Bias on NHWC: added, and its gradient, the sums of columns. */
+/* Bias on NHWC: the addition, and its gradient, sums of columns. */
 #include "train/cuda/kernels/columns.cuh"
 #include "train/cuda/kernels/pointwise.h"
 
-/* Rows that a thread loads before it looks at them. */
+/* Rows that a thread loads before it uses them. */
 enum { AHEAD = FF_COLUMN_AHEAD };
 
 template <typename T>

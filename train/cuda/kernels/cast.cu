@@ -1,5 +1,5 @@
-/* Conversions between f32, f16 and bf16. Eight elements a thread and step: two vectors of f32 or
- * one of 16 bits. */
+/* Conversions between f32, f16 and bf16. Eight elements per thread and step: two f32 vectors or one
+ * 16-bit vector. */
 #include "train/cuda/kernels/eights.cuh"
 #include "train/cuda/kernels/pointwise.h"
 

@@ -1,7 +1,7 @@
-/* The last step of column sums, and the room that all of them share. */
+/* The last step of column sums, and the size of their shared scratch. */
 #include "train/cuda/kernels/columns.cuh"
 
-/* Partial results: two arrays of [parts][channels] at most, and three rows of factors. */
+/* Partial results: at most two arrays of [parts][channels], and three rows of factors. */
 extern "C" size_t ff_cuda_scratch(int multiprocessors, int channels) {
     /* 16-bit dtypes have the widest tiles, so the most parts */
     int slices = (channels / 8 + FF_COLUMN_ACROSS - 1) / FF_COLUMN_ACROSS;
@@ -12,13 +12,13 @@ extern "C" size_t ff_cuda_scratch(int multiprocessors, int channels) {
 
 static __global__ void __launch_bounds__(FF_FINISH_ACROSS *FF_FINISH_DOWN)
     finish_kernel(const float *from, int parts, int width, float *to) {
-    __shared__ double room[FF_FINISH_ACROSS * FF_FINISH_DOWN];
+    __shared__ double shared[FF_FINISH_ACROSS * FF_FINISH_DOWN];
     const int column = (int)blockIdx.x * FF_FINISH_ACROSS + (int)threadIdx.x;
     double sum = 0;
     if (column < width)
         for (int part = (int)threadIdx.y; part < parts; part += FF_FINISH_DOWN)
             sum += (double)from[(size_t)part * width + column];
-    sum = ff_finish_sum(room, sum);
+    sum = ff_finish_sum(shared, sum);
     if (column < width && threadIdx.y == 0) to[column] = (float)sum;
 }
 

@@ -1,12 +1,12 @@
 /* Sums over the rows of [rows][channels] arrays, for the kernels of this folder.
  *
- * A block of FF_COLUMN_THREADS threads lies over the array as a tile of `across` vectors of 16
- * bytes and `down` rows, and steps down: a thread keeps its channels, so what belongs to a channel
- * is loaded once, and no element needs a division. With sums, all blocks are resident and go
- * through the array side by side, from its beginning to its end. Without, each takes a chunk, the
- * last chunk first: what the pass before touched last is still in the second-level cache. Sums go
- * thread -> block (a tree in shared memory) -> partial results [parts][width] in scratch -> finish,
- * each in an order fixed by the shapes and the number of multiprocessors. */
+ * A block of FF_COLUMN_THREADS threads covers a tile of `across` vectors of 16 bytes and `down`
+ * rows, and moves down the rows: a thread keeps its channels, so per-channel values are loaded
+ * once, and no element needs a division. With sums, all blocks are resident and go through the
+ * array in parallel, from start to end. Without, each takes a chunk, the last chunk first, because
+ * the end of the array is still in the L2 cache from the previous pass. Sums go thread -> block (a
+ * tree in shared memory) -> partial results [parts][width] in scratch -> finish, each in an order
+ * fixed by the shapes and the number of multiprocessors. */
 #ifndef FF_TRAIN_CUDA_KERNELS_COLUMNS_CUH
 #define FF_TRAIN_CUDA_KERNELS_COLUMNS_CUH
 
@@ -14,32 +14,31 @@
 
 enum {
     FF_COLUMN_THREADS = 256,
-    FF_COLUMN_ACROSS = 32, /* vectors: 512 bytes of a row, so that every line is used whole */
-    /* Blocks a multiprocessor. Sums: as many as are resident at once (64, 80 or 128 registers a
-     * thread), so that all end together; without sums: about so many, so that it does not matter.
-     */
+    FF_COLUMN_ACROSS = 32, /* vectors: 512 bytes of a row, so that cache lines are fully used */
+    /* Blocks per multiprocessor. Sums: the number resident at once (64, 80 or 128 registers per
+     * thread), so that all finish together; without sums: many, approximately. */
     FF_COLUMN_BLOCKS = 4,
     FF_COLUMN_MAPPING = 16,
-    FF_COLUMN_AHEAD = 4 /* rows that a thread loads before it looks at them, at most */
+    FF_COLUMN_AHEAD = 4 /* the most rows that a thread loads before it uses them */
 };
 
 struct ff_columns {
     size_t rows;
     int channels;
-    int vectors;      /* a row: channels / lanes */
+    int vectors;      /* per row: channels / lanes */
     int across, down; /* vectors and rows of a block's tile */
-    int slices;       /* tiles side by side: blockIdx.y */
+    int slices;       /* tiles across a row: blockIdx.y */
     int parts;        /* blocks that share the rows: blockIdx.x */
-    size_t chunk; /* rows of a part that lie together; 0 = they are dealt, a tile each in turn */
+    size_t chunk;     /* contiguous rows of a part; 0 = tiles are assigned round-robin */
 };
 
-/* Partial results of one slice, where `blocks` a multiprocessor are wanted. */
+/* Partial results of one slice, with `blocks` per multiprocessor. */
 static inline int ff_columns_parts(int multiprocessors, int blocks, int slices) {
     int parts = blocks * multiprocessors / slices;
     return parts > 1 ? parts : 1;
 }
 
-/* Tiles over the array; false: shapes that no kernel takes. */
+/* Tiles over the array; false: no kernel supports the shape. */
 static inline bool ff_columns_tiles(const ff_tensor *shape, int lanes, ff_columns *columns) {
     const size_t rows = ff_cuda_rows(shape);
     const int channels = ff_tensor_padded_channels(shape);
@@ -52,7 +51,7 @@ static inline bool ff_columns_tiles(const ff_tensor *shape, int lanes, ff_column
     columns->down = FF_COLUMN_THREADS / columns->across;
     return true;
 }
-/* For kernels that sum, with `blocks` a multiprocessor, at most FF_COLUMN_BLOCKS. */
+/* For kernels that sum, with `blocks` per multiprocessor, at most FF_COLUMN_BLOCKS. */
 static inline bool ff_columns_plan(const ff_cuda_queue *queue, const ff_tensor *shape, int lanes,
                                    int blocks, ff_columns *columns) {
     if (!ff_columns_tiles(shape, lanes, columns)) return false;
@@ -62,7 +61,7 @@ static inline bool ff_columns_plan(const ff_cuda_queue *queue, const ff_tensor *
     columns->chunk = 0;
     return true;
 }
-/* For kernels that do not. */
+/* For kernels that do not sum. */
 static inline bool ff_columns_map(const ff_cuda_queue *queue, const ff_tensor *shape, int lanes,
                                   ff_columns *columns) {
     if (!ff_columns_tiles(shape, lanes, columns)) return false;
@@ -79,14 +78,14 @@ static inline dim3 ff_columns_grid(const ff_columns *columns) {
     return dim3((unsigned)columns->parts, (unsigned)columns->slices);
 }
 
-/* A thread's place. */
+/* A thread's position. */
 struct ff_tile {
     int x, y;      /* in the block's tile */
     int vector;    /* of the row */
-    bool active;   /* it has channels and rows to look at */
+    bool active;   /* it has channels and rows */
     size_t row;    /* its first */
-    size_t end;    /* past the last that may be its */
-    size_t stride; /* to its next */
+    size_t end;    /* after its last possible row */
+    size_t stride; /* to its next row */
 };
 
 static __device__ __forceinline__ ff_tile ff_tile_of(const ff_columns &columns) {
@@ -107,7 +106,7 @@ static __device__ __forceinline__ ff_tile ff_tile_of(const ff_columns &columns) 
     return tile;
 }
 
-/* Rows that a part looks at, and those of them that threads of the tile's row y do. */
+/* The number of rows of a part. */
 static __device__ __forceinline__ int ff_rows_of_part(const ff_columns &columns, int part) {
     int step = columns.parts * columns.down, rows = (int)columns.rows;
     int rest = rows % step - part * columns.down;
@@ -115,11 +114,11 @@ static __device__ __forceinline__ int ff_rows_of_part(const ff_columns &columns,
     return rows / step * columns.down + rest;
 }
 
-/* Room of the tree: a block's values, one array a lane so that neighbours use different banks. */
+/* Shared memory of the tree: a block's values, one array per lane to avoid bank conflicts. */
 template <int lanes> struct ff_tree { float value[lanes][FF_COLUMN_THREADS]; };
 
-/* Adds the values of each column of the tile; the sums arrive in the threads of row 0. All threads
- * of the block take part; `value` is 0 where a thread has nothing. */
+/* Adds the values of each column of the tile; the threads of row 0 get the sums. All threads of the
+ * block must call it; `value` is 0 in threads without data. */
 template <int lanes>
 static __device__ __forceinline__ void ff_tree_sum(const ff_columns &columns, const ff_tile &tile,
                                                    ff_tree<lanes> *tree, float (&value)[lanes]) {
@@ -136,13 +135,13 @@ static __device__ __forceinline__ void ff_tree_sum(const ff_columns &columns, co
             }
         }
     }
-    __syncthreads(); /* the room may be used again */
+    __syncthreads(); /* the tree may be reused */
 }
 
 /* ---- moments -------------------------------------------------------------------------------- */
 
 /* Mean and sum of squared deviations of a thread's values, around the first of them: no
- * cancellation however far from zero they lie. */
+ * cancellation, however far from zero they are. */
 template <int lanes> struct ff_moments {
     float shift[lanes], sum[lanes], squares[lanes];
     int count;
@@ -164,7 +163,7 @@ template <int lanes> struct ff_moments {
     }
 };
 
-/* Where partial moments lie in scratch: mean and squared deviations, [parts][channels] each. */
+/* Partial moments in scratch: mean and squared deviations, [parts][channels] each. */
 struct ff_moment_parts {
     float *mean, *squares;
 };
@@ -178,7 +177,8 @@ template <int lanes> struct ff_moment_tree {
     int count[FF_COLUMN_THREADS];
 };
 
-/* Merges the threads' moments by Chan's formula and writes the block's; all threads take part. */
+/* Merges the threads' moments by Chan's formula and writes the block's; all threads must call it.
+ */
 template <int lanes>
 static __device__ __forceinline__ void
 ff_moments_write(const ff_columns &columns, const ff_tile &tile, const ff_moments<lanes> &own,
@@ -191,7 +191,7 @@ ff_moments_write(const ff_columns &columns, const ff_tile &tile, const ff_moment
     for (int i = 0; i < lanes; i++) {
         float offset = own.sum[i] * inverse;
         mean[i] = own.shift[i] + offset;
-        /* rounding may leave a constant column a trifle below zero */
+        /* rounding may make a constant column slightly negative */
         squares[i] = own.squares[i] - own.sum[i] * offset;
         if (squares[i] < 0) squares[i] = 0;
         tree->mean[i][me] = mean[i];
@@ -204,7 +204,7 @@ ff_moments_write(const ff_columns &columns, const ff_tile &tile, const ff_moment
         if (tile.y < reach && tile.y + reach < columns.down) {
             const int other = me + reach * columns.across;
             const int more = tree->count[other];
-            if (more) { /* rows are dealt from the top: who has none is never the upper of two */
+            if (more) { /* rows are assigned from the top, so the upper thread has some */
                 float share = __fdividef((float)more, (float)(count + more));
 #pragma unroll
                 for (int i = 0; i < lanes; i++) {
@@ -231,17 +231,17 @@ ff_moments_write(const ff_columns &columns, const ff_tile &tile, const ff_moment
 /* A block finishes FF_FINISH_ACROSS columns; FF_FINISH_DOWN threads share the parts of each. */
 enum { FF_FINISH_ACROSS = 8, FF_FINISH_DOWN = 32 };
 
-/* Adds the doubles of a column's threads; the sum arrives in all of them. room: one a thread. */
-static __device__ __forceinline__ double ff_finish_sum(double *room, double value) {
+/* Adds the doubles of a column's threads; all of them get the sum. shared: one per thread. */
+static __device__ __forceinline__ double ff_finish_sum(double *shared, double value) {
     const int y = (int)threadIdx.y, at = y * FF_FINISH_ACROSS + (int)threadIdx.x;
-    __syncthreads(); /* the room may still be read */
-    room[at] = value;
+    __syncthreads(); /* `shared` may still be read */
+    shared[at] = value;
     for (int reach = FF_FINISH_DOWN / 2; reach > 0; reach /= 2) {
         __syncthreads();
-        if (y < reach) room[at] += room[at + reach * FF_FINISH_ACROSS];
+        if (y < reach) shared[at] += shared[at + reach * FF_FINISH_ACROSS];
     }
     __syncthreads();
-    return room[threadIdx.x];
+    return shared[threadIdx.x];
 }
 
 /* to[column] = the sum over parts of from[part * width + column]; f64 inside. Defined in

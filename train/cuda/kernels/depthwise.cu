@@ -1,10 +1,10 @@
-/* Depthwise 3 x 3 convolution: a thread keeps its channels' filter in registers and walks over
- * pixels. Forward and data gradient read one array (neighbours' pixels come from the first-level
- * cache) and write one; the weight gradient reads two. */
+/* Depthwise 3 x 3 convolution: a thread keeps its channels' filter in registers and loops over
+ * pixels. Forward and data gradient read one array (neighbouring pixels come from the L1 cache) and
+ * write one; the weight gradient reads two. */
 #include "train/cuda/kernels/columns.cuh"
 #include "train/cuda/kernels/depthwise.h"
 
-enum { TAPS = 9, RESIDENT = 2 /* blocks of a multiprocessor, at 128 registers a thread */ };
+enum { TAPS = 9, RESIDENT = 2 /* blocks per multiprocessor, at 128 registers per thread */ };
 
 struct depthwise_shape {
     ff_cuda_depthwise conv;
@@ -34,8 +34,8 @@ static __device__ __forceinline__ void pixel_of(size_t row, ff_divider by_width,
     *x = (int)column;
 }
 
-/* The pixel that tap (r, s) joins with pixel (y, x): of the input with an output's (forward), or of
- * the output's gradient with an input's (backward). -1 = none. */
+/* The pixel that tap (r, s) reads for pixel (y, x): of the input for an output pixel (forward), or
+ * of the output's gradient for an input pixel (backward). -1 = none. */
 template <bool backward>
 static __device__ __forceinline__ ptrdiff_t joined(const ff_cuda_depthwise &conv, int n, int y,
                                                    int x, int r, int s) {
@@ -55,7 +55,8 @@ static __device__ __forceinline__ ptrdiff_t joined(const ff_cuda_depthwise &conv
     return ((ptrdiff_t)n * conv.output.h + p) * conv.output.w + q;
 }
 
-/* Keeps a vector packed: unpacked ahead of the loop, nine of them do not fit into registers. */
+/* Keeps a vector packed: if the compiler unpacks all nine before the loop, they do not fit into
+ * registers. */
 static __device__ __forceinline__ void keep_packed(uint4 *raw) {
 #ifdef __CUDA_ARCH__
     asm volatile("" : "+r"(raw->x), "+r"(raw->y), "+r"(raw->z), "+r"(raw->w));
@@ -106,7 +107,7 @@ static __global__ void __launch_bounds__(FF_COLUMN_THREADS, RESIDENT)
 }
 
 /* parts: [parts][TAPS][channels]. A thread sums one row of taps (blockIdx.z), so that its sums fit
- * into registers: x is read three times, twice of them from the second-level cache. */
+ * into registers: x is read three times, two of them from the L2 cache. */
 template <typename T>
 static __global__ void __launch_bounds__(FF_COLUMN_THREADS, RESIDENT)
     weights_kernel(ff_columns columns, depthwise_shape shape, const T *x, const T *dy,

@@ -1,6 +1,6 @@
 /* Depthwise 3 x 3 convolution on NHWC, pad 1, stride 1 or 2: channel c of y is channel c of x
- * under its own filter. x: conv->input, y: conv->output, out = (in - 1) / stride + 1; weights:
- * [3][3][channels] of the same dtype. */
+ * convolved with its own filter. x: conv->input, y: conv->output, out = (in - 1) / stride + 1;
+ * weights: [3][3][channels] of the same dtype. */
 #ifndef FF_TRAIN_CUDA_KERNELS_DEPTHWISE_H
 #define FF_TRAIN_CUDA_KERNELS_DEPTHWISE_H
 

@@ -1,4 +1,4 @@
-/* Dropout on NHWC with the host's masks. Reads and writes one array. */
+/* Dropout on NHWC with the same masks as on the host. Reads and writes one array. */
 #include "loader/philox.h"
 #include "train/cuda/kernels/columns.cuh"
 #include "train/cuda/kernels/pointwise.h"
@@ -24,7 +24,7 @@ static __global__ void __launch_bounds__(FF_COLUMN_THREADS)
         const unsigned n = ff_divide((unsigned)row, mask.by_pixels, &pixel);
         float value[lanes];
         ff_vector<T>::unpack(((const uint4 *)x)[at], value);
-        /* neighbouring channels are neighbouring elements only where a sample is one pixel */
+        /* adjacent channels are adjacent elements only if a sample is one pixel */
         uint64_t element = ((uint64_t)n * mask.of.shape.c + channel) * mask.pixels + pixel;
         uint64_t drawn = ~0ull;
         ff_random random = {};

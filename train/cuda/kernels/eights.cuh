@@ -1,6 +1,6 @@
-/* Eight elements of any floating dtype as floats, where arrays of several dtypes go side by side:
- * one or two 16-byte accesses. Addresses are aligned to 16 bytes. And eight, or one, of arrays
- * whose dtype is known only when a kernel runs. */
+/* Loads and stores of eight elements of any floating dtype as floats, for kernels with arrays of
+ * several dtypes: one or two 16-byte accesses, aligned to 16 bytes. Also of eight elements, or one,
+ * of arrays whose dtype is known only when a kernel runs. */
 #ifndef FF_TRAIN_CUDA_KERNELS_EIGHTS_CUH
 #define FF_TRAIN_CUDA_KERNELS_EIGHTS_CUH
 

@@ -1,5 +1,5 @@
-/* All own kernels of the training step: C launchers of the .cu files of this folder, one header a
- * .cu. Common rules (layout, dtypes, streams, results): launch.h. */
+/* All own kernels of the training step: C launchers of the .cu files of this folder. Common rules
+ * (layout, dtypes, streams, results): launch.h. */
 #ifndef FF_TRAIN_CUDA_KERNELS_KERNELS_H
 #define FF_TRAIN_CUDA_KERNELS_KERNELS_H
 

@@ -1,26 +1,26 @@
-/* Softmax cross-entropy in three launches: what counts (one block), rows (a warp each: loss,
- * gradient), sums and record (one block). */
+/* Softmax cross-entropy in three launches: the count of samples (one block), rows (a warp each:
+ * loss, gradient), sums and outcome (one block). */
 #include "train/cuda/kernels/eights.cuh"
 #include "train/cuda/kernels/loss.h"
 
 enum { ONE_BLOCK = 512, ROW_THREADS = 64, ROWS = ROW_THREADS / 32 };
 static const unsigned ALL = 0xffffffffu;
 
-/* Scratch: this, then [n] f64 losses, then [n] i32: 1 = right. */
+/* Scratch: this, then [n] f64 losses, then [n] i32: 1 = correct. */
 struct loss_head {
     unsigned long long count;
     int bad_sample; /* INT_MAX = none */
     int unused;
 };
-struct loss_room {
+struct loss_scratch {
     loss_head *head;
     double *losses;
     int *right;
 };
-static loss_room room_in(void *scratch, int n) {
+static loss_scratch scratch_in(void *scratch, int n) {
     loss_head *head = (loss_head *)scratch;
     double *losses = (double *)(head + 1);
-    return loss_room{head, losses, (int *)(losses + n)};
+    return loss_scratch{head, losses, (int *)(losses + n)};
 }
 
 extern "C" size_t ff_cuda_loss_scratch(int n) {
@@ -32,7 +32,7 @@ static __device__ __forceinline__ long long label_at(const ff_loss &loss, int n)
                                       : (long long)((const int32_t *)loss.labels)[n];
 }
 
-/* A sample's own label and its partner's, with the own one's share; counts: has a loss. */
+/* A sample's own label and its partner's, with the weight of its own; counts: has a loss. */
 struct target {
     int label, other;
     float share;
@@ -52,7 +52,7 @@ static __device__ __forceinline__ target target_of(const ff_loss &loss, int n) {
     return t;
 }
 
-static __global__ void __launch_bounds__(ONE_BLOCK) count_kernel(ff_loss loss, loss_room to) {
+static __global__ void __launch_bounds__(ONE_BLOCK) count_kernel(ff_loss loss, loss_scratch to) {
     __shared__ unsigned long long counts[ONE_BLOCK];
     __shared__ int bads[ONE_BLOCK];
     const int me = (int)threadIdx.x;
@@ -78,7 +78,7 @@ static __global__ void __launch_bounds__(ONE_BLOCK) count_kernel(ff_loss loss, l
     }
 }
 
-/* Over the row's logits, eight a lane and step; body(first class of them, values). */
+/* Loops over the row's logits, eight per lane and step; body(first class, values). */
 template <typename Body>
 static __device__ __forceinline__ void each_eight(const float *row, int stride, Body body) {
     for (int c = (int)(threadIdx.x & 31) * 8; c < stride; c += 32 * 8) {
@@ -101,7 +101,7 @@ template <typename T> static __device__ void zero_row(T *gradient, int stride) {
 }
 
 template <typename G>
-static __global__ void __launch_bounds__(ROW_THREADS) rows_kernel(ff_loss loss, loss_room to) {
+static __global__ void __launch_bounds__(ROW_THREADS) rows_kernel(ff_loss loss, loss_scratch to) {
     const int n = (int)(blockIdx.x * ROWS + threadIdx.x / 32), lane = (int)threadIdx.x & 31;
     if (n >= loss.n) return;
     const target t = target_of(loss, n);
@@ -117,8 +117,8 @@ static __global__ void __launch_bounds__(ROW_THREADS) rows_kernel(ff_loss loss, 
         return;
     }
 
-    /* The first largest: as a loop from class 0 finds it, in which NaN is never larger, and never
-     * beaten in the first place. */
+    /* The first maximum: the same as a loop from class 0, in which NaN is never larger, and never
+     * exceeded if it is the first. */
     float best = -INFINITY;
     int best_class = 0x7fffffff;
     each_eight(row, loss.stride, [&](int c, const float(&value)[8]) {
@@ -184,7 +184,7 @@ static __global__ void __launch_bounds__(ROW_THREADS) rows_kernel(ff_loss loss, 
     });
 }
 
-static __global__ void __launch_bounds__(ONE_BLOCK) record_kernel(ff_loss loss, loss_room from) {
+static __global__ void __launch_bounds__(ONE_BLOCK) record_kernel(ff_loss loss, loss_scratch from) {
     __shared__ double sums[ONE_BLOCK];
     __shared__ int rights[ONE_BLOCK];
     const int me = (int)threadIdx.x;
@@ -218,14 +218,15 @@ extern "C" int ff_cuda_loss(const ff_cuda_queue *queue, const ff_loss *loss) {
     if (loss->n < 1 || loss->classes < 1 || loss->stride < loss->classes || loss->stride % 8 ||
         !labels || loss->ring_size < 1)
         return FF_CUDA_INVALID_VALUE;
-    const loss_room room = room_in(loss->scratch, loss->n);
-    int status = FF_LAUNCH(count_kernel, dim3(1), dim3(ONE_BLOCK), 0, queue->stream, *loss, room);
+    const loss_scratch scratch = scratch_in(loss->scratch, loss->n);
+    int status =
+        FF_LAUNCH(count_kernel, dim3(1), dim3(ONE_BLOCK), 0, queue->stream, *loss, scratch);
     if (status) return status;
     status = ff_by_dtype(queue->dtype, [&](auto gradient) {
         return FF_LAUNCH(rows_kernel<decltype(gradient)>,
                          dim3((unsigned)(loss->n + ROWS - 1) / ROWS), dim3(ROW_THREADS), 0,
-                         queue->stream, *loss, room);
+                         queue->stream, *loss, scratch);
     });
     if (status) return status;
-    return FF_LAUNCH(record_kernel, dim3(1), dim3(ONE_BLOCK), 0, queue->stream, *loss, room);
+    return FF_LAUNCH(record_kernel, dim3(1), dim3(ONE_BLOCK), 0, queue->stream, *loss, scratch);
 }

@@ -1,10 +1,10 @@
-/* Muon round its matrix products. Norms go thread -> block -> partial sums in scratch -> every
- * block of the next launch adds them in the same order. */
+/* Muon's kernels around its matrix products. Norms go thread -> block -> partial sums in scratch ->
+ * every block of the next launch adds them in the same order. */
 #include "train/cuda/kernels/eights.cuh"
 #include "train/cuda/kernels/muon.h"
 #include "train/cuda/kernels/rates.cuh"
 
-enum { THREADS = 256, BLOCKS = 2 /* a multiprocessor */ };
+enum { THREADS = 256, BLOCKS = 2 /* per multiprocessor */ };
 
 /* Partial sums of squares, [BLOCKS * multiprocessors][2] f64: of u and of W. */
 extern "C" size_t ff_cuda_muon_scratch(int multiprocessors) {
@@ -26,20 +26,20 @@ static __device__ __forceinline__ void load_weights(const ff_cuda_segment &s, ui
 }
 
 /* The sum of a block's values, in all threads. */
-static __device__ double block_sum(double *room, double value) {
+static __device__ double block_sum(double *shared, double value) {
     __syncthreads();
-    room[threadIdx.x] = value;
+    shared[threadIdx.x] = value;
     for (int reach = THREADS / 2; reach > 0; reach /= 2) {
         __syncthreads();
-        if ((int)threadIdx.x < reach) room[threadIdx.x] += room[threadIdx.x + reach];
+        if ((int)threadIdx.x < reach) shared[threadIdx.x] += shared[threadIdx.x + reach];
     }
     __syncthreads();
-    return room[0];
+    return shared[0];
 }
 
 static __global__ void __launch_bounds__(THREADS)
     momentum_kernel(ff_cuda_muon muon, uint64_t eights, double *parts) {
-    __shared__ double room[THREADS];
+    __shared__ double shared[THREADS];
     const bool moves = !muon.control->non_finite; /* of the whole grid */
     const float unscale = 1.0f / muon.control->loss_scale;
     const ff_cuda_segment &s = muon.segment;
@@ -65,26 +65,26 @@ static __global__ void __launch_bounds__(THREADS)
         ff_store_eight(s.momentum + at, momentum);
         ff_store_any((uint32_t)muon.dtype, muon.x, at, gradient);
     }
-    const double of_updates = block_sum(room, (double)updates);
-    const double of_weights = block_sum(room, (double)weights);
+    const double of_updates = block_sum(shared, (double)updates);
+    const double of_weights = block_sum(shared, (double)weights);
     if (threadIdx.x == 0) {
         parts[2 * blockIdx.x] = of_updates;
         parts[2 * blockIdx.x + 1] = of_weights;
     }
 }
 
-/* parts_count: blocks of the launch before. */
+/* parts_count: blocks of the previous launch. */
 static __global__ void __launch_bounds__(THREADS)
     normalise_kernel(ff_cuda_muon muon, uint64_t eights, const double *parts, int parts_count) {
-    __shared__ double room[THREADS];
+    __shared__ double shared[THREADS];
     if (muon.control->non_finite) return; /* the whole grid */
     double updates = 0, weights = 0;
     for (int part = (int)threadIdx.x; part < parts_count; part += THREADS) {
         updates += parts[2 * part];
         weights += parts[2 * part + 1];
     }
-    updates = sqrt(block_sum(room, updates));
-    weights = sqrt(block_sum(room, weights));
+    updates = sqrt(block_sum(shared, updates));
+    weights = sqrt(block_sum(shared, weights));
     if (blockIdx.x == 0 && threadIdx.x == 0) {
         muon.norms[0] = updates;
         muon.norms[1] = weights;

@@ -1,14 +1,14 @@
-/* Muon (K. Jordan 2024) round its matrix products: momentum, norms, scalings (formula:
+/* Muon (K. Jordan 2024) around its matrix products: momentum, norms, scalings (formula:
  * train/muon.h). One filter bank W: [rows][columns], rows = output channels, columns = kernel *
  * kernel * padded input channels, pad lanes zero (they change no norm). A step:
  * - ff_cuda_muon_begin: m = momentum * m + g; u = g + momentum * m (nesterov) or m;
  *   X = u / (|u| + 1e-7), u rounded to X's dtype before; |W|;
  * - the caller, Newton-Schulz on X: A = X X', B = b A + c A A, X = a X + B X, in X's dtype, by
- *   matrix products whose beta adds;
+ *   matrix products with beta;
  * - ff_cuda_muon_end: W = W * sqrt(rows) / |W| - rate * X, rate = rates[row][step] * multiplier.
- * Nothing moves where control->non_finite.
- * Bytes an element (16-bit gradient and X, f32 momentum, master and working copy): begin reads 10 +
- * 2, writes 6 + 2; end reads 6, writes 6. */
+ * Nothing changes where control->non_finite.
+ * Bytes per element (16-bit gradient and X, f32 momentum, master and working copy): begin reads
+ * 10 + 2, writes 6 + 2; end reads 6, writes 6. */
 #ifndef FF_TRAIN_CUDA_KERNELS_MUON_H
 #define FF_TRAIN_CUDA_KERNELS_MUON_H
 
@@ -22,7 +22,7 @@ typedef struct ff_cuda_muon {
     int rows;
     size_t columns;          /* rows * columns a multiple of 8 */
     ff_cuda_segment segment; /* its arrays: gradient, master or working, momentum */
-    ff_cuda_group group;     /* its learning rate, momentum and nesterov; its decay is not used */
+    ff_cuda_group group;     /* its learning rate, momentum and nesterov; weight_decay is ignored */
     const float *rates;      /* as in ff_cuda_update */
     uint32_t rate_steps;
     const ff_control *control;

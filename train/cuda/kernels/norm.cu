@@ -2,7 +2,7 @@
 #include "train/cuda/kernels/activation.cuh"
 #include "train/cuda/kernels/norm_channels.cuh"
 
-/* Rows that a thread loads before it looks at them. */
+/* Rows that a thread loads before it uses them. */
 enum { AHEAD = FF_COLUMN_AHEAD };
 
 template <typename T, int activation, bool add>

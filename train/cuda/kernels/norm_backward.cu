@@ -3,12 +3,12 @@
 #include "train/cuda/kernels/activation.cuh"
 #include "train/cuda/kernels/norm_channels.cuh"
 
-/* What the slope of the activation is made from. */
+/* The source of the activation's derivative. */
 enum slope_source {
     SLOPE_NONE,
-    SLOPE_RELU_X, /* ReLU: z again from x */
+    SLOPE_RELU_X, /* ReLU: z computed again from x */
     SLOPE_RELU_Y, /* ReLU with a residual: the sign of y */
-    SLOPE_MASK,   /* ReLU: a bit that the forward pass has written */
+    SLOPE_MASK,   /* ReLU: a bit written by the forward pass */
     SLOPE_GELU_X
 };
 
@@ -18,7 +18,7 @@ struct backward_arrays {
     uint4 *dresidual, *dx;
 };
 
-/* One row's vectors of a thread, as loaded. */
+/* A thread's vectors of one row, as loaded. */
 struct loaded_row {
     uint4 x, y, dy, dy2;
     unsigned mask;
@@ -60,16 +60,16 @@ gradient_of(const backward_arrays &arrays, const loaded_row &row, const ff_norm_
     }
 }
 
-/* Whether z is made again from x, for which scale and shift are held in registers. */
+/* Whether z is computed again from x, which needs scale and shift in registers. */
 template <int source> struct z_again {
     static constexpr bool value = source == SLOPE_RELU_X || source == SLOPE_GELU_X;
 };
-/* Blocks of the sums that are resident at once. */
+/* Resident blocks of the kernel that sums, per multiprocessor. */
 template <int source> struct sums_blocks {
     static constexpr int count = z_again<source>::value ? 2 : 3;
 };
 
-/* Rows that a thread loads before it looks at them. */
+/* Rows that a thread loads before it uses them. */
 enum { AHEAD = 2 };
 
 /* sums: [parts][2][channels]: of g, and of g * (x - mean). */
@@ -100,7 +100,7 @@ static __global__ void __launch_bounds__(FF_COLUMN_THREADS, sums_blocks<source>:
                 float x[lanes], g[lanes];
                 gradient_of<T, source>(arrays, loaded[k], of, x, g);
                 if (arrays.dresidual) {
-                    /* what the second pass will read is what is summed */
+                    /* sum the rounded values, which the second pass will read */
                     uint4 packed = ff_vector<T>::pack(g);
                     ff_vector<T>::unpack(packed, g);
                     arrays.dresidual[(row + k * tile.stride) * columns.vectors + tile.vector] =
@@ -127,7 +127,7 @@ static __global__ void __launch_bounds__(FF_COLUMN_THREADS, sums_blocks<source>:
 static __global__ void __launch_bounds__(FF_FINISH_ACROSS *FF_FINISH_DOWN)
     factors_kernel(ff_columns columns, ff_norm norm, const float *sums, float *dgamma, float *dbeta,
                    float *factors) {
-    __shared__ double room[FF_FINISH_ACROSS * FF_FINISH_DOWN];
+    __shared__ double shared[FF_FINISH_ACROSS * FF_FINISH_DOWN];
     const int channel = (int)blockIdx.x * FF_FINISH_ACROSS + (int)threadIdx.x;
     double sum = 0, products = 0;
     for (int part = (int)threadIdx.y; part < columns.parts; part += FF_FINISH_DOWN) {
@@ -135,8 +135,8 @@ static __global__ void __launch_bounds__(FF_FINISH_ACROSS *FF_FINISH_DOWN)
         sum += (double)from[0];
         products += (double)from[columns.channels];
     }
-    sum = ff_finish_sum(room, sum);
-    products = ff_finish_sum(room, products);
+    sum = ff_finish_sum(shared, sum);
+    products = ff_finish_sum(shared, products);
     if (threadIdx.y) return;
     const double m = (double)columns.rows, inv_std = (double)norm.inv_std[channel];
     const double mean = (double)norm.mean[channel];
@@ -209,7 +209,7 @@ static int backward(const ff_cuda_queue *queue, const ff_norm_backward *norm, vo
                        (const float *)sums, norm->dgamma, norm->dbeta, factors);
     if (status) return status;
     const float *a = factors, *b = a + columns.channels, *o = b + columns.channels;
-    if (arrays.dresidual) { /* it holds g already */
+    if (arrays.dresidual) { /* it already holds g */
         arrays.dy = arrays.dresidual;
         arrays.dy2 = NULL;
         return FF_LAUNCH((apply_kernel<T, SLOPE_NONE>), ff_columns_grid(&mapping), block, 0,

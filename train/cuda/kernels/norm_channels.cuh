@@ -1,4 +1,4 @@
-/* The per-channel numbers of a batch norm, a vector of channels at a time. */
+/* The per-channel values of a batch norm, a vector of channels at a time. */
 #ifndef FF_TRAIN_CUDA_KERNELS_NORM_CHANNELS_CUH
 #define FF_TRAIN_CUDA_KERNELS_NORM_CHANNELS_CUH
 
@@ -6,7 +6,7 @@
 #include "train/cuda/kernels/norm.h"
 
 /* z = x * scale + shift: the same two roundings in every pass (and on the host), so that a mask
- * computed again from x is the mask that was. */
+ * computed again from x is the same mask. */
 static __device__ __forceinline__ float ff_norm_affine(float x, float scale, float shift) {
     return __fadd_rn(__fmul_rn(x, scale), shift);
 }

@@ -1,7 +1,7 @@
-/* Batch statistics: from data (reads it once), from partial moments, from given sums. */
+/* Batch statistics: from data (read once), from partial moments, from given sums. */
 #include "train/cuda/kernels/norm_channels.cuh"
 
-/* Rows that a thread loads before it looks at them. */
+/* Rows that a thread loads before it uses them. */
 enum { AHEAD = 4 };
 
 template <typename T>
@@ -32,7 +32,7 @@ static __global__ void __launch_bounds__(FF_COLUMN_THREADS)
     ff_moments_write(columns, tile, own, &tree, parts);
 }
 
-/* What a channel's mean and squared deviations mean for a norm. m: values of the channel. */
+/* Writes a channel's statistics from its mean and squared deviations. m: values of the channel. */
 static __device__ __forceinline__ void write_channel(const ff_norm &norm, int channel, double m,
                                                      double mean, double squares) {
     double variance = squares / m;
@@ -47,10 +47,11 @@ static __device__ __forceinline__ void write_channel(const ff_norm &norm, int ch
 
 static __global__ void __launch_bounds__(FF_FINISH_ACROSS *FF_FINISH_DOWN)
     parts_kernel(ff_columns columns, ff_norm norm, ff_moment_parts parts) {
-    __shared__ double room[FF_FINISH_ACROSS * FF_FINISH_DOWN];
+    __shared__ double shared[FF_FINISH_ACROSS * FF_FINISH_DOWN];
     const int channel = (int)blockIdx.x * FF_FINISH_ACROSS + (int)threadIdx.x;
     const double m = (double)columns.rows;
-    /* Around the first part's mean, in f64, nothing cancels. channels is a multiple of 8. */
+    /* Relative to the first part's mean, in f64, there is no cancellation. channels is a multiple
+     * of 8. */
     const double shift = (double)parts.mean[channel];
     double sum = 0, squares = 0;
     for (int part = (int)threadIdx.y; part < columns.parts; part += FF_FINISH_DOWN) {
@@ -59,8 +60,8 @@ static __global__ void __launch_bounds__(FF_FINISH_ACROSS *FF_FINISH_DOWN)
         sum += count * apart;
         squares += (double)parts.squares[at] + count * apart * apart;
     }
-    sum = ff_finish_sum(room, sum);
-    squares = ff_finish_sum(room, squares);
+    sum = ff_finish_sum(shared, sum);
+    squares = ff_finish_sum(shared, squares);
     if (threadIdx.y == 0) write_channel(norm, channel, m, shift + sum / m, squares - sum * sum / m);
 }
 

@@ -1,6 +1,6 @@
-/* Elementwise passes over flat arrays. A block covers BLOCK vectors of 16 bytes, AHEAD a thread,
- * all loaded before the first is used; the last block's rest of less than a vector goes element by
- * element. */
+/* Elementwise passes over flat arrays. A block covers BLOCK vectors of 16 bytes, AHEAD per thread,
+ * all loaded before the first is used; the last block processes the tail of less than a vector
+ * element by element. */
 #include "train/cuda/kernels/activation.cuh"
 #include "train/cuda/kernels/pointwise.h"
 

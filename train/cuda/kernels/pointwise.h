@@ -1,5 +1,5 @@
-/* Elementwise passes: each reads and writes every array it names once. count: elements, any number;
- * arrays of 16-byte vectors with a tail. */
+/* Elementwise passes: each reads or writes every array once. count: any number of elements, in
+ * 16-byte vectors with a tail. */
 #ifndef FF_TRAIN_CUDA_KERNELS_POINTWISE_H
 #define FF_TRAIN_CUDA_KERNELS_POINTWISE_H
 
@@ -32,7 +32,7 @@ int ff_cuda_bias_gradient(const ff_cuda_queue *queue, const ff_tensor *shape, co
                           float *dbias, void *scratch);
 
 /* Rule: ff_dropout in train/arguments.h: the same masks as on the host. y may be x; the backward
- * pass is the same map of the gradient. */
+ * pass is the same function applied to the gradient. */
 int ff_cuda_dropout(const ff_cuda_queue *queue, const ff_dropout *dropout, const void *x, void *y);
 
 #ifdef __cplusplus

@@ -1,9 +1,9 @@
-/* Pooling forward, alone or with the batch statistics of what it writes. */
+/* Pooling forward, alone or with the batch statistics of its output. */
 #include "train/cuda/kernels/norm_channels.cuh"
 #include "train/cuda/kernels/pool_place.cuh"
 
-/* A row of output as floats, and the places of the largest. size: of a square window known at
- * compile time, whose loads are then all in flight at once; 0 = any. */
+/* A row of output as floats, and the positions of the maxima. size: of a square window known at
+ * compile time, so that all its loads are in flight at once; 0 = any. */
 template <typename T, bool max, int size>
 static __device__ __forceinline__ void
 pool_row(const ff_pool_shape &shape, const ff_columns &columns, const uint4 *x, size_t row,
@@ -72,7 +72,7 @@ static __device__ __forceinline__ void store_places(uint8_t *to,
         *(unsigned *)to = packed[0];
 }
 
-/* Blocks of a multiprocessor that are resident at once, with statistics. */
+/* Resident blocks per multiprocessor, with statistics. */
 enum { RESIDENT = 2 };
 
 template <typename T, bool max, int size, bool statistics>
@@ -94,7 +94,7 @@ static __global__ void __launch_bounds__(FF_COLUMN_THREADS, RESIDENT)
             ((uint4 *)y)[at] = packed;
             if (max && index) store_places(index + at * lanes, place);
             if (statistics) {
-                ff_vector<T>::unpack(packed, value); /* as it is rounded */
+                ff_vector<T>::unpack(packed, value); /* as rounded */
                 own.add(value);
             }
         }

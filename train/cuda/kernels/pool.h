@@ -12,17 +12,17 @@ extern "C" {
  * kernel = (h, w), stride 1, pad 0.
  *
  * index: [n][out_h][out_w][channels] u8, row * kernel_w + column of the largest within its window;
- * NULL = not wanted; max only. Reads x once where windows do not overlap (else from the caches),
+ * NULL = not written; max only. Reads x once where windows do not overlap (else from the caches),
  * writes y and index. */
 int ff_cuda_pool_forward(const ff_cuda_queue *queue, const ff_pool *pool, const void *x, void *y,
                          uint8_t *index);
 
-/* The same, and the batch statistics of y (as it is rounded) into norm's mean, inv_std and running
- * statistics; norm->x and the rest of it are not looked at. Spares the norm its reading of y. */
+/* The same, and the batch statistics of the rounded y into norm's mean, inv_std and running
+ * statistics; norm->x and the rest are ignored. Saves the norm one read of y. */
 int ff_cuda_pool_statistics(const ff_cuda_queue *queue, const ff_pool *pool, const void *x, void *y,
                             uint8_t *index, const ff_norm *norm, void *scratch);
 
-/* dx gathers from the windows that hold it: every element is written once. Reads dy and index,
+/* dx sums over the windows that contain it: every element is written once. Reads dy and index,
  * writes dx. */
 int ff_cuda_pool_backward(const ff_cuda_queue *queue, const ff_pool *pool, const void *dy,
                           const uint8_t *index, void *dx);

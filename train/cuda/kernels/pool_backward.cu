@@ -1,8 +1,8 @@
-/* Pooling backward: every element of dx gathers from the windows that hold it, in the order of the
+/* Pooling backward: every element of dx sums over the windows that contain it, in the order of the
  * windows, so that it is written once and without atomics. */
 #include "train/cuda/kernels/pool_place.cuh"
 
-/* The windows along one axis that hold place `at`: [first, end). */
+/* The windows along one axis that contain position `at`: [first, end). */
 struct window_range {
     int first, end;
 };

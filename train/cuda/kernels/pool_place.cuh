@@ -1,11 +1,11 @@
-/* Where the windows of a pool lie. */
+/* The geometry of a pool's windows. */
 #ifndef FF_TRAIN_CUDA_KERNELS_POOL_PLACE_CUH
 #define FF_TRAIN_CUDA_KERNELS_POOL_PLACE_CUH
 
 #include "train/cuda/kernels/columns.cuh"
 #include "train/cuda/kernels/pool.h"
 
-/* A pool with what its kernels divide by; share: of an element in its window's average. */
+/* A pool with the dividers of its kernels; share: weight of an element in its window's average. */
 struct ff_pool_shape {
     ff_pool pool;
     float share;
@@ -28,7 +28,7 @@ static inline bool ff_pool_shape_make(const ff_pool *pool, ff_pool_shape *shape)
     return true;
 }
 
-/* Row `row` of [n][height][width] as its pixel. */
+/* The pixel of row `row` of [n][height][width]. */
 struct ff_pixel {
     int n, y, x;
 };

@@ -1,10 +1,10 @@
-/* SGD over all segments in one launch, a block a chunk; the check of the gradients; the end of a
- * step. Bytes: update.h. */
+/* SGD over all segments in one launch, one block per chunk; the check of the gradients; the end of
+ * a step. Bytes: update.h. */
 #include "train/cuda/kernels/eights.cuh"
 #include "train/cuda/kernels/rates.cuh"
 #include "train/cuda/kernels/update.h"
 
-/* Eight elements a thread and step: 16 bytes of 16-bit arrays, 32 of f32. */
+/* Eight elements per thread and step: 16 bytes of 16-bit arrays, 32 of f32. */
 enum { THREADS = 256, EIGHTS = FF_CUDA_CHUNK / 8 };
 
 extern "C" uint32_t ff_cuda_chunks(const ff_cuda_segment *segments, uint32_t count,

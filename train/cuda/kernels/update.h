@@ -1,6 +1,6 @@
-/* The update of all weights in one pass, and the control of a run that lives on the device: step,
- * loss scale, flag of gradients that are not finite, learning rates by step. The host never has to
- * know any of them to enqueue the next step. */
+/* The update of all weights in one pass, and the run's control on the device: step, loss scale,
+ * flag of non-finite gradients, learning rates by step. The host needs none of them to enqueue the
+ * next step. */
 #ifndef FF_TRAIN_CUDA_KERNELS_UPDATE_H
 #define FF_TRAIN_CUDA_KERNELS_UPDATE_H
 
@@ -19,11 +19,11 @@ typedef struct ff_cuda_group {
     float weight_decay;
     float momentum;
     uint32_t nesterov; /* 0 or 1 */
-    float ema_decay;   /* ema = decay * ema + (1 - decay) * w, where a segment has one */
+    float ema_decay;   /* ema = decay * ema + (1 - decay) * w, if a segment has one */
 } ff_cuda_group;
 
-/* One parameter, or any run of them of one group that lies together. count: any; arrays aligned to
- * 16 bytes (the flat arrays place every parameter so). */
+/* One parameter, or adjacent ones of one group. count: any; arrays are aligned to 16 bytes (as
+ * every parameter in the flat arrays). */
 typedef struct ff_cuda_segment {
     uint64_t count;
     uint32_t group;
@@ -31,41 +31,41 @@ typedef struct ff_cuda_segment {
     uint32_t working_dtype;  /* of `working` */
     uint32_t frozen;         /* 1: neither checked nor updated */
     const void *gradient;
-    float *master; /* NULL: `working` is the weights themselves, and is rounded after each update */
+    float *master;   /* NULL: `working` holds the only weights, rounded after each update */
     float *momentum; /* f32; NULL where the group's momentum is 0 */
-    void *working;   /* the weights the network reads; NULL where it reads the masters */
+    void *working;   /* the weights the net reads; NULL where it reads the masters */
     float *ema;      /* NULL = none */
 } ff_cuda_segment;
 
-/* Segments are cut into chunks of FF_CUDA_CHUNK elements, a block each. */
+/* Segments are split into chunks of FF_CUDA_CHUNK elements, one per block. */
 enum { FF_CUDA_CHUNK = 8192 };
 typedef struct ff_cuda_chunk {
     uint32_t segment, chunk;
 } ff_cuda_chunk;
 
-/* The whole of an update's tables, in device memory. */
+/* All tables of an update, in device memory. */
 typedef struct ff_cuda_update {
     const ff_cuda_segment *segments;
     const ff_cuda_chunk *chunks;
     uint32_t chunk_count;
     const ff_cuda_group *groups;
     uint32_t group_count;
-    const float *rates; /* [rows][rate_steps]: learning rates; steps past the end take the last */
+    const float *rates; /* [rows][rate_steps]: learning rates; later steps use the last */
     uint32_t rate_steps;
     ff_control *control;
 } ff_cuda_update;
 
-/* Host: how many chunks `count` segments make; fills `chunks` where not NULL. Frozen ones make
+/* Host: the number of chunks of `count` segments; fills `chunks` if not NULL. Frozen segments have
  * none. */
 uint32_t ff_cuda_chunks(const ff_cuda_segment *segments, uint32_t count, ff_cuda_chunk *chunks);
 
 /* control->non_finite = 1 where any gradient is infinite or NaN. Reads the gradients. */
 int ff_cuda_check(const ff_cuda_queue *queue, const ff_cuda_update *update);
-/* Updates every segment, unless control->non_finite. Bytes an element, f32 masters and 16-bit
+/* Updates every segment, unless control->non_finite. Bytes per element, with f32 masters and 16-bit
  * gradients and working copies: reads 4 + 4 + 2, writes 4 + 4 + 2 = 20 (28 with an EMA). */
 int ff_cuda_update_run(const ff_cuda_queue *queue, const ff_cuda_update *update);
-/* Ends a step: fills the ring's place of the step (non_finite, loss_scale, learning_rate; ring NULL
- * = none), moves the loss scale, clears the flag, advances the step. */
+/* Ends a step: fills the step's entry of the ring (non_finite, loss_scale, learning_rate; ring NULL
+ * = none), adjusts the loss scale, clears the flag, advances the step. */
 int ff_cuda_advance(const ff_cuda_queue *queue, const ff_cuda_update *update, ff_outcome *ring,
                     uint32_t ring_size);
 

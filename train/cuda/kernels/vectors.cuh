@@ -1,8 +1,8 @@
-/* What the kernels of this folder share on the device: 16-byte vectors of any floating dtype as
- * floats, division by launch-time constants, and the choice of a kernel by activation.
+/* Shared device code of this folder's kernels: 16-byte vectors of any floating dtype as floats,
+ * division by launch-time constants, and selecting a kernel by activation.
  *
- * A vector is loaded as raw bits (uint4), several at a time before the first is used, and then
- * unpacked: so that many loads are in flight. */
+ * Vectors are loaded as raw bits (uint4), several before the first is unpacked, so that many loads
+ * are in flight. */
 #ifndef FF_TRAIN_CUDA_KERNELS_VECTORS_CUH
 #define FF_TRAIN_CUDA_KERNELS_VECTORS_CUH
 
@@ -63,7 +63,7 @@ static __device__ __forceinline__ void ff_store_floats(float *to, const float (&
 
 /* ---- division ------------------------------------------------------------------------------- */
 
-/* Division of numbers below 2^31 by one known at the launch: a multiplication, an addition and a
+/* Division of numbers below 2^31 by a divisor known at launch: a multiplication, an addition and a
  * shift (Granlund & Montgomery 1994). */
 struct ff_divider {
     unsigned divisor, factor, shift;

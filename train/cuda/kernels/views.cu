@@ -1,4 +1,4 @@
-/* Test-time views: pixels copied whole, by words as wide as a pixel allows; and weighted sums. */
+/* Test-time views: pixels copied in the widest words that divide a pixel; and weighted sums. */
 #include "train/cuda/kernels/vectors.cuh"
 #include "train/cuda/kernels/views.h"
 
@@ -7,8 +7,8 @@ enum { THREADS = 256, AHEAD = 4, BLOCK = THREADS * AHEAD };
 /* An image's row as words: [n * h][w * words]. */
 struct view_shape {
     ff_image_view view;
-    unsigned words; /* a pixel */
-    size_t count;   /* all */
+    unsigned words; /* per pixel */
+    size_t count;   /* of all words */
     ff_divider by_words, by_w, by_h;
 };
 

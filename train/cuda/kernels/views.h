@@ -1,4 +1,4 @@
-/* Test-time views of images and the weighted sum of what a network says of them. */
+/* Test-time views of images, and the weighted sum of their logits. */
 #ifndef FF_TRAIN_CUDA_KERNELS_VIEWS_H
 #define FF_TRAIN_CUDA_KERNELS_VIEWS_H
 
