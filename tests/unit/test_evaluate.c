@@ -126,6 +126,39 @@ static void counts_each_sample_once(void **state) {
     remove_folder(folder);
 }
 
+/* Of the first sample of a batch, too: the model has fewer classes than the set. */
+static void labels_beyond_the_model_are_refused(void **state) {
+    (void)state;
+    char *folder = make_set();
+    ff_model_options options = {.name = "smallnet",
+                                .channels = 3,
+                                .height = 19,
+                                .width = 17,
+                                .classes = 1,
+                                .batch = 1,
+                                .threads = 1,
+                                .dropout = -1,
+                                .compute = "reference"};
+    ff_model *model;
+    ff_dataset *set;
+    ff_plan *plan;
+    ff_feed *feed;
+    ff_evaluation result;
+    assert_ok(ff_model_create(&model, &options, error));
+    assert_ok(ff_dataset_open(&set, folder, FF_VERIFY_FIRST, error));
+    ff_feed_options feeding = {.loader = ff_loader_defaults(), .compute = ff_model_compute(model)};
+    feeding.loader.batch = 1;
+    feeding.loader.order = FF_ORDER_SEQUENTIAL;
+    assert_ok(ff_model_plan(model, 1, false, &plan, error));
+    assert_ok(ff_feed_create(&feed, set, &feeding, error));
+    assert_fails(ff_evaluate(plan, feed, &result, error), FF_BAD_DATA,
+                 "label of sample 0 of a validation batch");
+    ff_feed_destroy(&feed);
+    ff_dataset_close(&set);
+    ff_model_destroy(&model);
+    remove_folder(folder);
+}
+
 static void resolves_what_is_left_out(void **state) {
     (void)state;
     char *folder = make_set();
@@ -329,6 +362,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_is_settled_is_left_out),
         cmocka_unit_test(counts_each_sample_once),
+        cmocka_unit_test(labels_beyond_the_model_are_refused),
         cmocka_unit_test(resolves_what_is_left_out),
         cmocka_unit_test(whitens_the_first_convolution),
     };
