@@ -28,8 +28,8 @@
 #include "format/dtype.h"
 #include "loader/device/device.h"
 #include "train/arguments.h"
-#include "train/muon.h"
-#include "train/optim.h"
+#include "train/optimizers/muon.h"
+#include "train/optimizers/optimizers.h"
 #include "train/precision.h"
 
 #include <stdbool.h>

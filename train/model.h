@@ -17,7 +17,7 @@
 
 #include "format/base/status.h"
 #include "format/dtype.h"
-#include "train/optim.h"
+#include "train/optimizers/optimizers.h"
 #include "train/precision.h"
 
 #include <stdbool.h>

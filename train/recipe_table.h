@@ -3,7 +3,7 @@
 #ifndef FF_TRAIN_RECIPE_TABLE_H
 #define FF_TRAIN_RECIPE_TABLE_H
 
-#include "train/optim.h"
+#include "train/optimizers/optimizers.h"
 #include "train/schedule.h"
 
 #include <stdbool.h>

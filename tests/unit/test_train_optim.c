@@ -2,8 +2,8 @@
 #include "tests/unit/train_helpers.h"
 
 #include "train/groups.h"
-#include "train/muon.h"
-#include "train/optim.h"
+#include "train/optimizers/muon.h"
+#include "train/optimizers/optimizers.h"
 #include "train/recipe_table.h"
 #include "train/schedule.h"
 #include "train/step.h"

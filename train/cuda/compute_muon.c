@@ -1,8 +1,9 @@
-/* Muon on the device (train/muon.h): own kernels around the library's matrix products. */
+/* Muon on the device (train/optimizers/muon.h): own kernels around the library's matrix products.
+ */
 #include "train/cuda/compute_update.h"
 
 #include "format/base/memory.h"
-#include "train/muon.h"
+#include "train/optimizers/muon.h"
 
 #include <stdlib.h>
 

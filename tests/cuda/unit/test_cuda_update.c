@@ -2,7 +2,7 @@
  * gradients, the control of a run over hundreds of steps, and Muon's parts. */
 #include "tests/cuda/unit/kernel_helpers.h"
 
-#include "train/muon.h"
+#include "train/optimizers/muon.h"
 
 enum { SEGMENTS = 5, GROUPS = 3, RATES = 4 };
 

@@ -1,6 +1,6 @@
 /* Muon (K. Jordan 2024) around its matrix products: momentum, norms, scalings (formula:
- * train/muon.h). One filter bank W: [rows][columns], rows = output channels, columns = kernel *
- * kernel * padded input channels, pad lanes zero (they change no norm). A step:
+ * train/optimizers/muon.h). One filter bank W: [rows][columns], rows = output channels, columns =
+ * kernel * kernel * padded input channels, pad lanes zero (they change no norm). A step:
  * - ff_cuda_muon_begin: m = momentum * m + g; u = g + momentum * m (nesterov) or m;
  *   X = u / (|u| + 1e-7), u rounded to X's dtype before; |W|;
  * - the caller, Newton-Schulz on X: A = X X', B = b A + c A A, X = a X + B X, in X's dtype, by

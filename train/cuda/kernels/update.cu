@@ -71,7 +71,7 @@ struct factors {
     bool nesterov;
 };
 
-/* ff_sgd_update of train/optim.c. */
+/* ff_sgd_update of train/optimizers/sgd.c. */
 static __device__ __forceinline__ void step_one(const factors &f, float gradient, float *weight,
                                                 float *momentum) {
     float g = gradient * f.unscale + f.decay * *weight;

@@ -10,7 +10,7 @@
 extern "C" {
 #endif
 
-/* How a group of parameters is updated. torch's SGD (ff_sgd in train/optim.h):
+/* How a group of parameters is updated. torch's SGD (ff_sgd in train/optimizers/optimizers.h):
  *   g = gradient / (loss_scale) + weight_decay * w;  m = momentum * m + g;
  *   w -= rate * (nesterov ? g + momentum * m : m), rate = rates[row][step] * multiplier. */
 typedef struct ff_cuda_group {

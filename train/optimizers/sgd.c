@@ -1,4 +1,4 @@
-#include "train/optim.h"
+#include "train/optimizers/optimizers.h"
 
 #include "train/cpu/vector.h"
 

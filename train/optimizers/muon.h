@@ -8,8 +8,8 @@
  *   on X' where there are more rows than columns
  *   W = W * sqrt(rows) / |W| - learning_rate * X
  * Pure except for what it updates; threads are those of the product. */
-#ifndef FF_TRAIN_MUON_H
-#define FF_TRAIN_MUON_H
+#ifndef FF_TRAIN_OPTIMIZERS_MUON_H
+#define FF_TRAIN_OPTIMIZERS_MUON_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,4 +1,4 @@
-#include "train/muon.h"
+#include "train/optimizers/muon.h"
 
 #include "format/dtype.h"
 

@@ -1,8 +1,8 @@
 /* Optimizers. Values, gradients and state are flat f32 arrays in the same order (each parameter in
  * the layout that it is held in), so that one pass updates the whole model. Pure except for what it
  * updates. */
-#ifndef FF_TRAIN_OPTIM_H
-#define FF_TRAIN_OPTIM_H
+#ifndef FF_TRAIN_OPTIMIZERS_H
+#define FF_TRAIN_OPTIMIZERS_H
 
 #include <stdbool.h>
 #include <stddef.h>
