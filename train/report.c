@@ -64,8 +64,8 @@ static json_t *group_objects(const ff_trainer *trainer) {
             json_pack("{s:s, s:s, s:o, s:o, s:b, s:o, s:I}", "names", group->names, "optimizer",
                       group->rule == FF_RULE_MUON ? "muon" : "sgd", "learning_rate",
                       ff_json_number(group->schedule.peak), "momentum",
-                      ff_json_number(group->sgd.momentum), "nesterov", (int)group->sgd.nesterov,
-                      "weight_decay", ff_json_number(group->sgd.weight_decay), "steps",
+                      ff_json_number(group->hyper.momentum), "nesterov", (int)group->hyper.nesterov,
+                      "weight_decay", ff_json_number(group->hyper.weight_decay), "steps",
                       (json_int_t)group->schedule.total_steps);
         if (json_array_append_new(list, object) == 0) continue;
         json_decref(list);
@@ -87,7 +87,7 @@ static json_t *joined(json_t *object, json_t *more) {
 static json_t *start_object(const ff_trainer *trainer) {
     const ff_splits *splits = &trainer->splits;
     const bool device = ff_machine_device(trainer->machine) != NULL;
-    const ff_sgd *sgd = &trainer->groups[0].sgd;
+    const ff_hyper *sgd = &trainer->groups[0].hyper;
     const ff_schedule *schedule = &trainer->groups[0].schedule;
     json_t *object = json_pack(
         "{s:s, s:s, s:s, s:o, s:o, s:o, s:i, s:I, s:I, s:[i,i,i], s:s, s:s, s:o, s:s, s:i, s:i}",

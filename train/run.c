@@ -28,7 +28,7 @@ typedef struct epoch_sums {
 
 /* The learning rate of a step, of the first group. */
 static double rate_of(const ff_trainer *trainer, uint64_t step) {
-    ff_sgd steps[FF_RECIPE_GROUPS];
+    ff_hyper steps[FF_RECIPE_GROUPS];
     ff_trainer_steps(trainer, step, steps);
     return steps[0].learning_rate;
 }

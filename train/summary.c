@@ -135,7 +135,7 @@ static void print_batches(FILE *out, const ff_trainer *trainer) {
     fputc('\n', out);
 }
 
-static void print_sgd(FILE *out, const ff_sgd *sgd) {
+static void print_sgd(FILE *out, const ff_hyper *sgd) {
     fprintf(out, "momentum %g%s, weight decay %g", sgd->momentum,
             sgd->nesterov ? " (Nesterov)" : "", sgd->weight_decay);
 }
@@ -147,10 +147,10 @@ static void print_groups(FILE *out, const ff_trainer *trainer) {
         fprintf(out, "%-14s %s: %s at %g, ", i ? "" : "optimizer", group->names,
                 group->rule == FF_RULE_MUON ? "Muon" : "SGD", group->schedule.peak);
         if (group->rule == FF_RULE_MUON)
-            fprintf(out, "momentum %g%s", group->sgd.momentum,
-                    group->sgd.nesterov ? " (Nesterov)" : "");
+            fprintf(out, "momentum %g%s", group->hyper.momentum,
+                    group->hyper.nesterov ? " (Nesterov)" : "");
         else
-            print_sgd(out, &group->sgd);
+            print_sgd(out, &group->hyper);
         if (group->schedule.total_steps < ff_trainer_total_steps(trainer))
             fprintf(out, ", until step %" PRIu64, group->schedule.total_steps);
         fputc('\n', out);
@@ -175,7 +175,7 @@ static void print_rates(FILE *out, const ff_schedule *schedule) {
 static void print_optimizer(FILE *out, const ff_trainer *trainer) {
     if (trainer->group_count == 1) {
         fprintf(out, "optimizer      SGD, ");
-        print_sgd(out, &trainer->groups[0].sgd);
+        print_sgd(out, &trainer->groups[0].hyper);
         fprintf(out, ", ");
     } else {
         print_groups(out, trainer);

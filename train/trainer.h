@@ -63,7 +63,7 @@ ff_trainer_options ff_trainer_default_options(void);
 typedef struct ff_trainer_update {
     const char *names;
     ff_rule rule;
-    ff_sgd sgd; /* its learning_rate is the peak */
+    ff_hyper hyper; /* its learning_rate is the peak */
     ff_schedule schedule;
 } ff_trainer_update;
 
@@ -138,7 +138,7 @@ FF_MUST_USE ff_status ff_trainer_create(ff_trainer **trainer, const ff_trainer_o
 FF_MUST_USE ff_status ff_trainer_make_step(ff_trainer *trainer, const ff_trainer_options *options,
                                            bool learns, ff_step **step, ff_error *error);
 /* The update settings of step `step` (from 0): steps[trainer->group_count]. */
-void ff_trainer_steps(const ff_trainer *trainer, uint64_t step, ff_sgd *steps);
+void ff_trainer_steps(const ff_trainer *trainer, uint64_t step, ff_hyper *steps);
 /* The plan for step `step` (from 0) with `count` samples. */
 ff_plan *ff_trainer_plan(const ff_trainer *trainer, uint64_t step, uint32_t count);
 /* Steps of the whole run. */

@@ -29,7 +29,7 @@ static int launches_of(const ff_trainer *trainer, int launches) {
 ff_status ff_trainer_profile(ff_profile *profile, ff_trainer *trainer, ff_plan *plan,
                              const ff_costs *costs, int launches, ff_error *error) {
     static const double still[FF_RECIPE_GROUPS];
-    ff_sgd sgd[FF_RECIPE_GROUPS];
+    ff_hyper sgd[FF_RECIPE_GROUPS];
     ff_trainer_steps(trainer, 0, sgd);
     const ff_profile_options options = {
         .feed = trainer->train_feed,

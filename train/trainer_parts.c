@@ -130,7 +130,7 @@ ff_status ff_trainer_make_step(ff_trainer *trainer, const ff_trainer_options *op
     const uint64_t steps = learns ? ff_trainer_total_steps(trainer) : 1;
     const uint64_t groups = (uint64_t)trainer->group_count;
     const bool unified = ff_model_compute(trainer->model)->device->table->unified;
-    ff_sgd sgd[FF_RECIPE_GROUPS];
+    ff_hyper sgd[FF_RECIPE_GROUPS];
     double *rates;
     if (steps > FF_TRAINER_STEPS)
         return ff_fail(error, FF_USAGE, "a run of %" PRIu64 " steps; at most %d are possible",

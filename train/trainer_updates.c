@@ -41,11 +41,11 @@ static void resolve_single(ff_trainer *trainer, const ff_trainer_options *option
     trainer->group_count = 1;
     *all = (ff_trainer_update){.names = "*", .rule = FF_RULE_SGD};
     all->schedule = schedule_of(trainer, options, recipe, warmup, rate);
-    all->sgd.learning_rate = rate;
-    all->sgd.momentum = real_or(options->momentum, recipe->momentum);
-    all->sgd.weight_decay = real_or(options->weight_decay, recipe->weight_decay);
-    all->sgd.nesterov =
-        !options->no_nesterov && (options->nesterov || recipe->nesterov) && all->sgd.momentum > 0;
+    all->hyper.learning_rate = rate;
+    all->hyper.momentum = real_or(options->momentum, recipe->momentum);
+    all->hyper.weight_decay = real_or(options->weight_decay, recipe->weight_decay);
+    all->hyper.nesterov =
+        !options->no_nesterov && (options->nesterov || recipe->nesterov) && all->hyper.momentum > 0;
 }
 
 static void resolve_groups(ff_trainer *trainer, const ff_trainer_options *options,
@@ -57,10 +57,10 @@ static void resolve_groups(ff_trainer *trainer, const ff_trainer_options *option
         *to = (ff_trainer_update){
             .names = from->names,
             .rule = from->rule,
-            .sgd = {.learning_rate = from->learning_rate,
-                    .momentum = from->momentum,
-                    .weight_decay = from->weight_decay * scale,
-                    .nesterov = from->nesterov},
+            .hyper = {.learning_rate = from->learning_rate,
+                      .momentum = from->momentum,
+                      .weight_decay = from->weight_decay * scale,
+                      .nesterov = from->nesterov},
             .schedule = schedule_of(trainer, options, recipe, warmup, from->learning_rate),
         };
         const uint64_t end = (uint64_t)ceil(from->epochs * (double)trainer->batches);
@@ -98,9 +98,8 @@ ff_status ff_trainer_resolve_updates(ff_trainer *trainer, const ff_trainer_optio
 
 ff_status ff_trainer_set_groups(const ff_trainer *trainer, ff_error *error) {
     ff_group groups[FF_RECIPE_GROUPS];
-    if (trainer->group_count == 1) return FF_OK;
     for (int i = 0; i < trainer->group_count; i++)
-        groups[i] = (ff_group){trainer->groups[i].names, trainer->groups[i].rule};
+        groups[i] = (ff_group){.names = trainer->groups[i].names, .rule = trainer->groups[i].rule};
     return ff_model_set_groups(trainer->model, groups, trainer->group_count, error);
 }
 
@@ -126,9 +125,9 @@ uint64_t ff_trainer_settled(const ff_trainer *trainer, bool *settled) {
     return first;
 }
 
-void ff_trainer_steps(const ff_trainer *trainer, uint64_t step, ff_sgd *steps) {
+void ff_trainer_steps(const ff_trainer *trainer, uint64_t step, ff_hyper *steps) {
     for (int i = 0; i < trainer->group_count; i++) {
-        steps[i] = trainer->groups[i].sgd;
+        steps[i] = trainer->groups[i].hyper;
         steps[i].learning_rate = ff_schedule_rate(&trainer->groups[i].schedule, step);
     }
 }

@@ -10,7 +10,7 @@
 FF_MUST_USE ff_status ff_trainer_resolve_updates(ff_trainer *trainer,
                                                  const ff_trainer_options *options,
                                                  const ff_recipe *recipe, ff_error *error);
-/* Sets the model's groups, if there is more than one. */
+/* Sets the model's groups. */
 FF_MUST_USE ff_status ff_trainer_set_groups(const ff_trainer *trainer, ff_error *error);
 /* The first step from which the learning rate of some SGD group stays 0, or the number of all
  * steps; settled[ff_model_parameter_count] becomes true for its parameters. */

@@ -12,14 +12,22 @@
 
 /* ---- SGD ---- */
 
+static void update_sgd(const ff_hyper *hyper, size_t count, float *value, float *momentum,
+                       const float *gradient) {
+    const ff_factors factors = ff_factors_of(hyper, hyper->learning_rate, 0, 1);
+    const ff_arrays arrays = {
+        .count = count, .value = value, .state = {momentum}, .gradient = gradient};
+    ff_optimizer_at(FF_RULE_SGD)->update(&factors, &arrays);
+}
+
 static void sgd_is_torchs(void **state) {
     (void)state;
     dice d = {.seed = 31};
     for (int k = 0; k < 8; k++) {
-        const ff_sgd sgd = {.learning_rate = 0.1,
-                            .momentum = k & 1 ? 0.9 : 0,
-                            .weight_decay = k & 2 ? 0.01 : 0,
-                            .nesterov = k == 5 || k == 7};
+        const ff_hyper sgd = {.learning_rate = 0.1,
+                              .momentum = k & 1 ? 0.9 : 0,
+                              .weight_decay = k & 2 ? 0.01 : 0,
+                              .nesterov = k == 5 || k == 7};
         const size_t count = (size_t)between(&d, 1, 6000);
         float *value = random_floats(&d, count), *momentum = floats(count);
         double *w, *m;
@@ -28,7 +36,7 @@ static void sgd_is_torchs(void **state) {
         for (size_t i = 0; i < count; i++) w[i] = (double)value[i];
         for (int step = 0; step < 5; step++) {
             float *gradient = random_floats(&d, count);
-            ff_sgd_update(&sgd, count, value, momentum, gradient);
+            update_sgd(&sgd, count, value, momentum, gradient);
             for (size_t i = 0; i < count; i++) {
                 double g = (double)gradient[i] + sgd.weight_decay * w[i];
                 m[i] = step == 0 ? g : sgd.momentum * m[i] + g; /* torch's first step */
@@ -49,11 +57,11 @@ static void sgd_is_torchs(void **state) {
  * (1 - mu). */
 static void sgd_has_a_closed_form(void **state) {
     (void)state;
-    const ff_sgd sgd = {.learning_rate = 0.01, .momentum = 0.9};
+    const ff_hyper sgd = {.learning_rate = 0.01, .momentum = 0.9};
     float value[16] = {1}, momentum[16] = {0}, gradient[16] = {0.5f};
     double expected = 1;
     for (int k = 0; k < 50; k++) {
-        ff_sgd_update(&sgd, 1, value, momentum, gradient);
+        update_sgd(&sgd, 1, value, momentum, gradient);
         expected -= 0.01 * 0.5 * (1 - pow(0.9, k + 1)) / (1 - 0.9);
         assert_float_equal(value[0], expected, 1e-5);
     }
@@ -140,7 +148,7 @@ static void muon_keeps_the_norm(void **state) {
     for (int nesterov = 0; nesterov < 2; nesterov++) {
         const ff_muon muon = {.learning_rate = 0.1, .momentum = 0.6, .nesterov = nesterov};
         memcpy(kept, momentum, sizeof kept);
-        ff_muon_momentum(&muon, COUNT, momentum, gradient, u);
+        ff_muon_momentum(&muon, 1, COUNT, momentum, gradient, u);
         for (int i = 0; i < COUNT; i++) {
             double m = 0.6 * (double)kept[i] + (double)gradient[i];
             assert_float_equal(momentum[i], m, 1e-5);
@@ -193,7 +201,8 @@ static void groups_divide(void **state) {
     ff_group list[FF_RECIPE_GROUPS];
     int count = 0, seen[FF_RECIPE_GROUPS] = {0};
     for (; count < FF_RECIPE_GROUPS && recipe->groups[count].names; count++)
-        list[count] = (ff_group){recipe->groups[count].names, recipe->groups[count].rule};
+        list[count] =
+            (ff_group){.names = recipe->groups[count].names, .rule = recipe->groups[count].rule};
     ff_model *model = cifarnet();
     assert_ok(ff_model_set_groups(model, list, count, error));
     for (int i = 0; i < ff_model_parameter_count(model); i++) {
@@ -211,10 +220,11 @@ static void groups_divide(void **state) {
     ff_error failure = {0};
     assert_int_equal(ff_model_set_groups(model, list, count - 1, &failure), FF_USAGE);
     assert_non_null(strstr(failure.message, "head.weight"));
-    const ff_group muon = {"*", FF_RULE_MUON};
+    const ff_group muon = {.names = "*", .rule = FF_RULE_MUON};
     assert_int_equal(ff_model_set_groups(model, &muon, 1, &failure), FF_USAGE);
     assert_non_null(strstr(failure.message, "whiten.bias"));
-    const ff_group wide[] = {{"head.weight", FF_RULE_MUON}, {"*", FF_RULE_SGD}};
+    const ff_group wide[] = {{.names = "head.weight", .rule = FF_RULE_MUON},
+                             {.names = "*", .rule = FF_RULE_SGD}};
     assert_int_equal(ff_model_set_groups(model, wide, 2, &failure), FF_USAGE);
     assert_non_null(strstr(failure.message, "head.weight: Muon"));
     ff_model_destroy(&model);
@@ -225,10 +235,11 @@ static void groups_divide(void **state) {
 static void spans_cover_the_store(void **state) {
     (void)state;
     static const ff_group lists[][2] = {
-        {{"*", FF_RULE_SGD}},
-        {{"*.bias", FF_RULE_SGD}, {"*", FF_RULE_SGD}},
-        {{"layers.2.*", FF_RULE_SGD}, {"*", FF_RULE_SGD}},
-        {{"layers.*.conv*.weight", FF_RULE_MUON}, {"*", FF_RULE_SGD}},
+        {{.names = "*", .rule = FF_RULE_SGD}},
+        {{.names = "*.bias", .rule = FF_RULE_SGD}, {.names = "*", .rule = FF_RULE_SGD}},
+        {{.names = "layers.2.*", .rule = FF_RULE_SGD}, {.names = "*", .rule = FF_RULE_SGD}},
+        {{.names = "layers.*.conv*.weight", .rule = FF_RULE_MUON},
+         {.names = "*", .rule = FF_RULE_SGD}},
     };
     static const int least[] = {2, 2, 4, 8};
     ff_model *model = cifarnet();
@@ -265,11 +276,12 @@ static void groups_are_separate(void **state) {
     const int64_t labels[] = {3, 7};
     const ff_batch batch = {.images = images, .labels = labels, .label_dtype = FF_I64};
     static const char *const names[] = {"head.weight", "layers.2.norm1.bias"};
-    const ff_group list[] = {{"*.bias", FF_RULE_SGD}, {"*", FF_RULE_SGD}};
+    const ff_group list[] = {{.names = "*.bias", .rule = FF_RULE_SGD},
+                             {.names = "*", .rule = FF_RULE_SGD}};
     for (int run = 0; run < 3; run++) {
         ff_model *model = cifarnet();
         ff_step *step;
-        const ff_sgd sgd = {.momentum = 0.9, .weight_decay = 1e-3}, sgds[2] = {sgd, sgd};
+        const ff_hyper sgd = {.momentum = 0.9, .weight_decay = 1e-3}, sgds[2] = {sgd, sgd};
         const double rates[2] = {run == 2 ? 0 : 0.1, 0.1};
         const ff_step_options how = {
             .groups = sgds, .group_count = run ? 2 : 1, .rates = rates, .rate_steps = 1};
@@ -329,14 +341,16 @@ static void every_step_has_its_rate(void **state) {
     (void)state;
     enum { STEPS = 5, RING = 3 };
     static const double rates[] = {0.5, 0.25, 0.125, 1, 2, 4};
-    static const ff_group list[] = {{"*.bias", FF_RULE_SGD}, {"*", FF_RULE_SGD}};
-    const ff_sgd sgds[2] = {{0}};
+    static const ff_group list[] = {{.names = "*.bias", .rule = FF_RULE_SGD},
+                                    {.names = "*", .rule = FF_RULE_SGD}};
+    const ff_hyper sgds[2] = {{0}};
     ff_update *update;
     ff_outcome ring[RING] = {{0}};
     ff_model *model = cifarnet();
     assert_ok(ff_model_set_groups(model, list, 2, error));
     ff_store *store = ff_model_training_plan(model)->store;
-    const ff_update_options options = {sgds, 2, rates, 3};
+    const ff_update_options options = {
+        .groups = sgds, .group_count = 2, .rates = rates, .rate_steps = 3};
     assert_ok(ff_update_create(&update, store, &options, error));
     float *const bias = ff_store_value(store, ff_model_find(model, "whiten.bias"));
     float *const weight = ff_store_value(store, ff_model_find(model, "head.weight"));

@@ -49,6 +49,7 @@ static ff_cuda_muon bank_of(const ff_update_segment *from, const ff_cuda_segment
         .rates = tables->rates,
         .rate_steps = tables->rate_steps,
         .control = tables->control,
+        .scale = tables->scale,
     };
     bank.segment.count =
         (uint64_t)bank.rows * bank.columns; /* padding rows are zero and stay zero */

@@ -1,45 +1,39 @@
+/* SGD with momentum. */
+#include "train/cpu/vector.h"
 #include "train/optimizers/optimizers.h"
 
-#include "train/cpu/vector.h"
-
-/* Floats that one thread updates at a time: three such arrays stay in the L1 cache. */
-enum { SPAN = 2048 };
-
-typedef struct factors {
-    float rate, momentum, decay;
-} factors;
-
 FF_VECTOR_CLONES
-static void update_plain(const factors *f, size_t count, float *restrict value,
-                         float *restrict momentum, const float *restrict gradient) {
-    for (size_t i = 0; i < count; i++) {
-        float g = gradient[i] + f->decay * value[i];
-        float m = f->momentum * momentum[i] + g;
-        momentum[i] = m;
-        value[i] -= f->rate * m;
-    }
+static void span_plain(const ff_factors *factors, const ff_arrays *a) {
+    ff_factors f = *factors;
+    float *restrict w = a->value, *restrict m = a->state[0];
+    const float *restrict g = a->gradient;
+    f.nesterov = false;
+    for (size_t i = 0; i < a->count; i++) ff_sgd_element(&f, g[i], &w[i], &m[i]);
 }
 
 FF_VECTOR_CLONES
-static void update_nesterov(const factors *f, size_t count, float *restrict value,
-                            float *restrict momentum, const float *restrict gradient) {
-    for (size_t i = 0; i < count; i++) {
-        float g = gradient[i] + f->decay * value[i];
-        float m = f->momentum * momentum[i] + g;
-        momentum[i] = m;
-        value[i] -= f->rate * (g + f->momentum * m);
-    }
+static void span_nesterov(const ff_factors *factors, const ff_arrays *a) {
+    ff_factors f = *factors;
+    float *restrict w = a->value, *restrict m = a->state[0];
+    const float *restrict g = a->gradient;
+    f.nesterov = true;
+    for (size_t i = 0; i < a->count; i++) ff_sgd_element(&f, g[i], &w[i], &m[i]);
 }
 
-void ff_sgd_update(const ff_sgd *sgd, size_t count, float *value, float *momentum,
-                   const float *gradient) {
-    const factors f = {(float)sgd->learning_rate, (float)sgd->momentum, (float)sgd->weight_decay};
-#pragma omp parallel for schedule(static)
-    for (size_t from = 0; from < count; from += SPAN) {
-        size_t length = count - from < SPAN ? count - from : SPAN;
-        if (sgd->nesterov)
-            update_nesterov(&f, length, value + from, momentum + from, gradient + from);
-        else
-            update_plain(&f, length, value + from, momentum + from, gradient + from);
-    }
+static void update(const ff_factors *f, const ff_arrays *a) {
+    ff_optimizer_spans(f, a, f->nesterov ? span_nesterov : span_plain);
 }
+
+const ff_optimizer ff_optimizer_sgd = {
+    .name = "sgd",
+    .title = "SGD",
+    .states = 1,
+    .defaults = {.learning_rate = 0.1,
+                 .momentum = 0.9,
+                 .weight_decay = 5e-4,
+                 .beta1 = FF_UNREAD,
+                 .beta2 = FF_UNREAD,
+                 .epsilon = FF_UNREAD,
+                 .trust = FF_UNREAD},
+    .update = update,
+};

@@ -117,8 +117,10 @@ static void perform(run *r) {
     };
     assert_ok(ff_model_create(&model, &options, error));
     if (r->tail) assert_ok(ff_model_plan(model, TAIL, true, &tail, error));
-    const ff_group groups[] = {{"conv[23].weight", FF_RULE_MUON}, {"*", FF_RULE_SGD}};
-    const ff_sgd sgds[] = {{0, 0.6, 0, true}, {0, 0.9, 1e-3, true}};
+    const ff_group groups[] = {{.names = "conv[23].weight", .rule = FF_RULE_MUON},
+                               {.names = "*", .rule = FF_RULE_SGD}};
+    const ff_hyper sgds[] = {{.momentum = 0.6, .nesterov = true},
+                             {.momentum = 0.9, .weight_decay = 1e-3, .nesterov = true}};
     if (r->muon) assert_ok(ff_model_set_groups(model, groups, 2, error));
     double rates[2][10];
     for (int i = 0; i < 10; i++) {

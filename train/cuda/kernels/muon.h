@@ -26,9 +26,10 @@ typedef struct ff_cuda_muon {
     const float *rates;      /* as in ff_cuda_update */
     uint32_t rate_steps;
     const ff_control *control;
-    ff_dtype dtype; /* of X: FF_BF16, or FF_F32 */
-    void *x;        /* [rows][columns] */
-    double *norms;  /* [2] device: |u|, |W|, between begin and end */
+    const float *scale; /* as in ff_cuda_update */
+    ff_dtype dtype;     /* of X: FF_BF16, or FF_F32 */
+    void *x;            /* [rows][columns] */
+    double *norms;      /* [2] device: |u|, |W|, between begin and end */
 } ff_cuda_muon;
 
 /* scratch: ff_cuda_muon_scratch() bytes. */
