@@ -62,11 +62,16 @@ static json_t *group_objects(const ff_trainer *trainer) {
         const ff_trainer_update *group = &trainer->groups[i];
         json_t *object =
             json_pack("{s:s, s:s, s:o, s:o, s:b, s:o, s:I}", "names", group->names, "optimizer",
-                      group->rule == FF_RULE_MUON ? "muon" : "sgd", "learning_rate",
+                      ff_optimizer_at(group->rule)->name, "learning_rate",
                       ff_json_number(group->schedule.peak), "momentum",
                       ff_json_number(group->hyper.momentum), "nesterov", (int)group->hyper.nesterov,
                       "weight_decay", ff_json_number(group->hyper.weight_decay), "steps",
                       (json_int_t)group->schedule.total_steps);
+        if (group->within) json_object_set_new(object, "within", json_string(group->within));
+        for (int k = FF_HYPER_BETA1; ff_hyper_name(k); k++)
+            if (*ff_hyper_at(&ff_optimizer_at(group->rule)->defaults, k) != FF_UNREAD)
+                json_object_set_new(object, ff_hyper_name(k),
+                                    ff_json_number(*ff_hyper_at(&group->hyper, k)));
         if (json_array_append_new(list, object) == 0) continue;
         json_decref(list);
         list = NULL;
@@ -87,8 +92,8 @@ static json_t *joined(json_t *object, json_t *more) {
 static json_t *start_object(const ff_trainer *trainer) {
     const ff_splits *splits = &trainer->splits;
     const bool device = ff_machine_device(trainer->machine) != NULL;
-    const ff_hyper *sgd = &trainer->groups[0].hyper;
-    const ff_schedule *schedule = &trainer->groups[0].schedule;
+    const ff_trainer_update *group = &trainer->groups[trainer->main_group];
+    const ff_schedule *schedule = &group->schedule;
     json_t *object = json_pack(
         "{s:s, s:s, s:s, s:o, s:o, s:o, s:i, s:I, s:I, s:[i,i,i], s:s, s:s, s:o, s:s, s:i, s:i}",
         "event", "start", "version", ff_version, "model", trainer->model_name, "data",
@@ -109,14 +114,16 @@ static json_t *start_object(const ff_trainer *trainer) {
         ff_order_name(trainer->order), "augment", trainer->augment_text, "val_resize",
         splits->val_resize ? json_integer(splits->val_resize) : json_null(), "seed",
         (json_int_t)trainer->seed, "learning_rate", ff_json_number(schedule->peak), "schedule",
-        ff_schedule_name(schedule->kind), "warmup_steps", (json_int_t)schedule->warmup_steps,
-        "momentum", ff_json_number(sgd->momentum), "nesterov", (int)sgd->nesterov, "weight_decay",
-        ff_json_number(sgd->weight_decay), "label_smoothing",
+        schedule->text, "warmup_steps", (json_int_t)schedule->warmup_steps, "momentum",
+        ff_json_number(group->hyper.momentum), "nesterov", (int)group->hyper.nesterov,
+        "weight_decay", ff_json_number(group->hyper.weight_decay), "label_smoothing",
         ff_json_number(trainer->label_smoothing));
-    json_t *updates =
-        json_pack("{s:o, s:i, s:b, s:o, s:o}", "recipe", ff_json_text(trainer->recipe_name),
-                  "views", trainer->views, "summed_loss", (int)trainer->summed_loss, "whitening",
-                  whitening_object(trainer), "groups", group_objects(trainer));
+    json_t *updates = json_pack(
+        "{s:o, s:i, s:b, s:o, s:o, s:s, s:o}", "recipe", ff_json_text(trainer->recipe_name),
+        "views", trainer->views, "summed_loss", (int)trainer->summed_loss, "whitening",
+        whitening_object(trainer), "groups", group_objects(trainer), "optimizer",
+        ff_optimizer_at(group->rule)->name, "clip_norm",
+        trainer->clip_norm > 0 ? ff_json_number(trainer->clip_norm) : json_null());
     return joined(joined(object, more), updates);
 }
 

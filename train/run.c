@@ -26,11 +26,8 @@ typedef struct epoch_sums {
     uint64_t asked_ns; /* the host's waiting for batches */
 } epoch_sums;
 
-/* The learning rate of a step, of the first group. */
 static double rate_of(const ff_trainer *trainer, uint64_t step) {
-    ff_hyper steps[FF_RECIPE_GROUPS];
-    ff_trainer_steps(trainer, step, steps);
-    return steps[0].learning_rate;
+    return ff_schedule_rate(&trainer->groups[trainer->main_group].schedule, step);
 }
 
 /* The error message for a loss that is NaN or infinite. */
@@ -47,7 +44,8 @@ static ff_status loss_failed(const ff_trainer *trainer, uint64_t step, uint32_t 
     return ff_fail(error, FF_FAILED,
                    "the training loss became %s at step %" PRIu64 " (epoch %" PRIu32
                    ", learning rate %g); lower --lr (it is %g) or lengthen --warmup",
-                   found, step + 1, epoch + 1, rate, trainer->groups[0].schedule.peak);
+                   found, step + 1, epoch + 1, rate,
+                   trainer->groups[trainer->main_group].schedule.peak);
 }
 
 /* Adds the outcomes that have arrived; with `wait`, all of them. */

@@ -307,9 +307,16 @@ static void groups_are_separate(void **state) {
 
 /* ---- learning rates ---- */
 
+static ff_schedule schedule_of(const char *text, double peak, uint64_t warmup, uint64_t total) {
+    ff_schedule s = {.peak = peak, .epoch_steps = 10, .warmup_steps = warmup, .total_steps = total};
+    assert_ok(ff_schedule_parse(&s, text, error));
+    return s;
+}
+
+/* tests/parity compares all with torch. */
 static void schedule_has_its_shape(void **state) {
     (void)state;
-    ff_schedule s = {FF_SCHEDULE_COSINE, 0.4, 0.1, 3, 13};
+    ff_schedule s = schedule_of("cosine=0.25", 0.4, 3, 13);
     assert_float_equal(ff_schedule_rate(&s, 0), 0.1, 1e-12);
     assert_float_equal(ff_schedule_rate(&s, 2), 0.3, 1e-12);
     assert_float_equal(ff_schedule_rate(&s, 3), 0.4, 1e-12);
@@ -318,21 +325,61 @@ static void schedule_has_its_shape(void **state) {
     assert_float_equal(ff_schedule_rate(&s, 1000), 0.1, 1e-12);
     for (uint64_t step = 4; step <= 13; step++)
         assert_true(ff_schedule_rate(&s, step) < ff_schedule_rate(&s, step - 1));
-    s.warmup_steps = 0;
+    s = schedule_of("constant", 0.4, 0, 13);
     assert_float_equal(ff_schedule_rate(&s, 0), 0.4, 1e-12);
-    s.kind = FF_SCHEDULE_CONSTANT;
     assert_float_equal(ff_schedule_rate(&s, 12), 0.4, 1e-12);
+    /* Epochs are the run's, its warm-up among them. */
+    s = schedule_of("multi-step=1.2,3:0.5", 0.4, 5, 40);
+    for (uint64_t step = 5; step < 40; step++)
+        assert_true(ff_schedule_rate(&s, step) == (step < 12 ? 0.4 : step < 30 ? 0.2 : 0.1));
 }
 
 static void linear_schedule_has_its_shape(void **state) {
     (void)state;
-    ff_schedule s = {FF_SCHEDULE_LINEAR, 0.24, 0, 0, 200};
+    ff_schedule s = schedule_of("linear", 0.24, 0, 200);
     for (uint64_t step = 0; step < 200; step++)
         assert_true(fabs(ff_schedule_rate(&s, step) - 0.24 * (1 - (double)step / 200)) < 1e-15);
     assert_true(ff_schedule_rate(&s, 200) == 0 && ff_schedule_rate(&s, 999) == 0);
     s.warmup_steps = 3;
     assert_float_equal(ff_schedule_rate(&s, 0), 0.06, 1e-12);
     assert_float_equal(ff_schedule_rate(&s, 3), 0.24, 1e-12);
+}
+
+static void bad_schedules_are_refused(void **state) {
+    (void)state;
+    static const char *const bad[] = {"",
+                                      "cosin",
+                                      "Cosine",
+                                      "cosine=",
+                                      "cosine=2",
+                                      "cosine=-1",
+                                      "cosine=0.1:2",
+                                      "cosine=0.1,0.2",
+                                      "constant=1",
+                                      "step=0",
+                                      "step=30:",
+                                      "step=30:0",
+                                      "step=30:2",
+                                      "step=30:0.1:0.2",
+                                      "multi-step",
+                                      "multi-step=",
+                                      "multi-step=60,30",
+                                      "multi-step=1,1",
+                                      "multi-step=1;2",
+                                      "multi-step=1,",
+                                      "multi-step=1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17",
+                                      "polynomial=0",
+                                      "polynomial=nan",
+                                      "one-cycle=0",
+                                      "one-cycle=x",
+                                      "step:0.1",
+                                      "linear 0.1"};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        ff_schedule s;
+        ff_error failure = {0};
+        assert_int_equal(ff_schedule_parse(&s, bad[i], &failure), FF_USAGE);
+        assert_non_null(strstr(failure.message, "--schedule"));
+    }
 }
 
 /* Every step takes its own learning rate, of its group, and those past the last take the last; a
@@ -450,6 +497,7 @@ int main(void) {
         cmocka_unit_test(groups_are_separate),
         cmocka_unit_test(schedule_has_its_shape),
         cmocka_unit_test(linear_schedule_has_its_shape),
+        cmocka_unit_test(bad_schedules_are_refused),
         cmocka_unit_test(every_step_has_its_rate),
         cmocka_unit_test(eigenvectors_are_right),
         cmocka_unit_test(filters_whiten),

@@ -59,5 +59,6 @@ const ff_optimizer ff_optimizer_lamb = {
                  .beta2 = 0.999,
                  .epsilon = 1e-6,
                  .trust = FF_UNREAD},
+    .no_decay = "norm,bias",
     .update = update,
 };

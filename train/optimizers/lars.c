@@ -32,5 +32,6 @@ const ff_optimizer ff_optimizer_lars = {
                  .beta2 = FF_UNREAD,
                  .epsilon = 1e-8,
                  .trust = 1e-3},
+    .no_decay = "norm,bias",
     .update = update,
 };

@@ -26,9 +26,12 @@ static const struct {
     const char *name;
     size_t offset;
 } numbers[] = {
-    {"lr", offsetof(ff_hyper, learning_rate)},  {"weight-decay", offsetof(ff_hyper, weight_decay)},
-    {"momentum", offsetof(ff_hyper, momentum)}, {"beta1", offsetof(ff_hyper, beta1)},
-    {"beta2", offsetof(ff_hyper, beta2)},       {"eps", offsetof(ff_hyper, epsilon)},
+    {"lr", offsetof(ff_hyper, learning_rate)},
+    {"momentum", offsetof(ff_hyper, momentum)},
+    {"weight-decay", offsetof(ff_hyper, weight_decay)},
+    {"beta1", offsetof(ff_hyper, beta1)},
+    {"beta2", offsetof(ff_hyper, beta2)},
+    {"eps", offsetof(ff_hyper, epsilon)},
     {"trust", offsetof(ff_hyper, trust)},
 };
 
@@ -37,7 +40,7 @@ const char *ff_hyper_name(int index) {
     return index >= 0 && index < count ? numbers[index].name : NULL;
 }
 
-double *ff_hyper_at(ff_hyper *hyper, int index) {
+double *ff_hyper_at(const ff_hyper *hyper, int index) {
     return (double *)(void *)((char *)hyper + numbers[index].offset);
 }
 

@@ -30,11 +30,12 @@ typedef struct ff_arrays {
 #define FF_UNREAD (-1.0)
 
 typedef struct ff_optimizer {
-    const char *name;  /* "adamw": of --optimizer */
-    const char *title; /* "AdamW" */
-    int states;        /* blocks of state, at most FF_STATES */
-    bool norms;        /* needs norms of each parameter: its parameters are updated one by one */
-    ff_hyper defaults; /* FF_UNREAD: not read */
+    const char *name;     /* "adamw": of --optimizer */
+    const char *title;    /* "AdamW" */
+    int states;           /* blocks of state, at most FF_STATES */
+    bool norms;           /* needs norms of each parameter: its parameters are updated one by one */
+    ff_hyper defaults;    /* FF_UNREAD: not read */
+    const char *no_decay; /* parameters without weight decay, as ff_group.names; NULL = none */
     /* An update on the caller's OpenMP threads, with the same bits for any number of them. NULL:
      * Muon, whose matrix products are the compute table's. */
     void (*update)(const ff_factors *factors, const ff_arrays *arrays);
@@ -45,10 +46,12 @@ const ff_optimizer *ff_optimizer_at(int rule);
 /* FF_RULE_COUNT where there is none of that name, `length` characters long. */
 ff_rule ff_optimizer_named(const char *name, size_t length);
 
+/* The first hyperparameter that SGD does not have. */
+enum { FF_HYPER_BETA1 = 3 };
 /* The hyperparameters' names, as options have them: "lr", "weight-decay", ...; NULL past the last;
  * and their place. */
 const char *ff_hyper_name(int index);
-double *ff_hyper_at(ff_hyper *hyper, int index);
+double *ff_hyper_at(const ff_hyper *hyper, int index);
 
 /* ---- for the optimizers ---- */
 
