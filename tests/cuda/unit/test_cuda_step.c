@@ -16,9 +16,10 @@ enum { SIDE = 8, BATCH = 6, TAIL = 3, MOST_STEPS = 64, CHANNELS = 3 };
 typedef struct run {
     const char *model;
     ff_precision precision;
-    bool cuda, record, muon, tail, poison; /* poison: an infinite image at step 5 */
-    bool still;                            /* one batch, without the host in between */
-    double rate, loss_scale;
+    ff_rule rule;
+    bool cuda, record, tail, poison; /* poison: an infinite image at step 5 */
+    bool still;                      /* one batch, without the host in between */
+    double rate, loss_scale, clip_norm;
     uint32_t scale_interval, send_steps;
     uint64_t bucket_bytes, delay_ns;
     int steps;
@@ -117,21 +118,35 @@ static void perform(run *r) {
     };
     assert_ok(ff_model_create(&model, &options, error));
     if (r->tail) assert_ok(ff_model_plan(model, TAIL, true, &tail, error));
-    const ff_group groups[] = {{.names = "conv[23].weight", .rule = FF_RULE_MUON},
-                               {.names = "*", .rule = FF_RULE_SGD}};
-    const ff_hyper sgds[] = {{.momentum = 0.6, .nesterov = true},
-                             {.momentum = 0.9, .weight_decay = 1e-3, .nesterov = true}};
-    if (r->muon) assert_ok(ff_model_set_groups(model, groups, 2, error));
+    const ff_group groups[] = {{.names = "conv[23].weight", .rule = r->rule}, {.names = "*"}};
+    const ff_group ruled[] = {{.names = "bias", .rule = r->rule}, {.names = "*", .rule = r->rule}};
+    const ff_hyper hypers[] = {{.momentum = 0.6,
+                                .nesterov = true,
+                                .beta1 = 0.9,
+                                .beta2 = 0.99,
+                                .epsilon = 1e-3,
+                                .trust = 1},
+                               {.momentum = 0.9,
+                                .weight_decay = 1e-3,
+                                .nesterov = true,
+                                .beta1 = 0.9,
+                                .beta2 = 0.99,
+                                .epsilon = 1e-3,
+                                .trust = 1}};
+    const bool grouped = r->rule != FF_RULE_SGD;
+    if (grouped)
+        assert_ok(ff_model_set_groups(model, r->rule == FF_RULE_MUON ? groups : ruled, 2, error));
     double rates[2][10];
     for (int i = 0; i < 10; i++) {
         rates[0][i] = 0.5 * r->rate / (i + 1);
         rates[1][i] = r->rate / (i + 1);
     }
     const ff_step_options how = {
-        .groups = r->muon ? sgds : sgds + 1,
-        .group_count = r->muon ? 2 : 1,
-        .rates = r->muon ? rates[0] : rates[1],
+        .groups = grouped ? hypers : hypers + 1,
+        .group_count = grouped ? 2 : 1,
+        .rates = grouped ? rates[0] : rates[1],
         .rate_steps = 10,
+        .clip_norm = r->clip_norm,
         .loss_scale = r->loss_scale,
         .scale_interval = r->scale_interval,
         .record = r->record,
@@ -182,20 +197,26 @@ static void assert_same(const run *a, const run *b) {
         assert_memory_equal(&a->outcomes[i], &b->outcomes[i], sizeof(ff_outcome));
 }
 
-/* The CPU's steps and the GPU's reach the same weights within the rounding of sums, with SGD and
- * with Muon; in 16 bits within the roundings of these; the losses too. Small rates: a batch norm
- * over a handful of values turns small differences into large ones within ten steps of 0.1. */
+/* The CPU's steps and the GPU's reach the same weights within the rounding of sums, with every
+ * optimizer, clipped or not; in 16 bits within the roundings of these; the losses too. Small rates:
+ * a batch norm over a handful of values turns small differences into large ones within ten steps of
+ * 0.1. */
 static void steps_match_the_cpus(void **state) {
     (void)state;
-    for (int muon = 0; muon < 2; muon++) {
-        run cpu = {.model = "smallnet", .steps = 6, .rate = 0.004, .muon = muon, .tail = true};
+    for (int rule = 0; rule < FF_RULE_COUNT; rule++) {
+        run cpu = {.model = "smallnet",
+                   .steps = 6,
+                   .rate = 0.004,
+                   .rule = (ff_rule)rule,
+                   .clip_norm = rule % 3 ? 0.5 : 0,
+                   .tail = true};
         run gpu = cpu;
         gpu.cuda = gpu.record = true;
         gpu.send_steps = 2;
         perform(&cpu);
         perform(&gpu);
         double off = apart(&cpu, &gpu);
-        if (!(off < SUMS_APART)) print_message("muon %d: %g\n", muon, off);
+        if (!(off < SUMS_APART)) print_message("rule %d: %g\n", rule, off);
         assert_true(off < SUMS_APART);
         for (int i = 0; i < cpu.steps; i++) {
             assert_int_equal(cpu.outcomes[i].count, gpu.outcomes[i].count);
@@ -203,7 +224,7 @@ static void steps_match_the_cpus(void **state) {
             assert_float_equal(cpu.outcomes[i].learning_rate, gpu.outcomes[i].learning_rate, 0);
         }
         const ff_precision narrow[] = {FF_PRECISION_F16, FF_PRECISION_BF16};
-        for (int p = 0; p < 2; p++) {
+        for (int p = 0; p < (rule <= FF_RULE_MUON ? 2 : 0); p++) {
             run half = gpu;
             half.precision = narrow[p];
             half.loss_scale = p ? 0 : 1024;
@@ -211,7 +232,7 @@ static void steps_match_the_cpus(void **state) {
             off = apart(&cpu, &half);
             const double tolerance = p ? 0.015 : 0.005;
             if (!(off < tolerance))
-                print_message("muon %d, %s: %g\n", muon, ff_precision_name(narrow[p]), off);
+                print_message("rule %d, %s: %g\n", rule, ff_precision_name(narrow[p]), off);
             assert_true(off < tolerance);
             free(half.values);
         }
