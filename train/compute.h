@@ -97,6 +97,7 @@ typedef struct ff_update_segment {
     ff_dtype gradient_dtype;
     float *values, *state[FF_STATES];
     bool adapts;         /* as in ff_arrays */
+    float *average;      /* of the values; NULL = none */
     void *working;       /* of the compute's dtype; NULL where `values` are read directly */
     const ff_conv *conv; /* MUON: the convolution of these filters */
 } ff_update_segment;
@@ -111,6 +112,12 @@ typedef struct ff_update_spec {
     const double *rates; /* [group_count][rate_steps]; later steps use the last rate */
     uint64_t rate_steps;
     double clip_norm; /* 0 = gradients are not clipped */
+    /* Where segments have averages: average = decay * average + (1 - decay) * values after each
+     * update, and that of [buffer_count] buffers. */
+    double ema_decay;
+    const float *buffers;
+    float *average_buffers; /* NULL = none */
+    size_t buffer_count;
     ff_control *control;
 } ff_update_spec;
 

@@ -29,7 +29,7 @@ static void count_bank(ff_compute *compute, const ff_update_segment *s) {
         ff_cost_arrays(compute, 2 * x, 0, 1);
         ff_cost_product(compute, precision, 3 * x + square, 2 * least * count);
     }
-    ff_cost_arrays(compute, x + count * (2 * F32_BYTES + working), 3 * count, 1);
+    ff_cost_arrays(compute, x + count * ((s->average ? 4 : 2) * F32_BYTES + working), 3 * count, 1);
 }
 
 /* The passes of the others: cuda/kernels/update.cu. */
@@ -42,7 +42,8 @@ static void count_pass(ff_compute *compute, const ff_update_spec *spec, ff_rule 
         const double count = (double)s->count, gradient = (double)ff_dtype_bytes(s->gradient_dtype);
         elements += count;
         bytes += count * (gradient + 2 * F32_BYTES * (1 + optimizer->states) +
-                          (s->working ? (double)compute->element_bytes : 0));
+                          (s->working ? (double)compute->element_bytes : 0) +
+                          (s->average ? 2 * F32_BYTES : 0));
         /* The measuring pass reads weights and gradients; LAMB's state is in both passes, its
          * gradient in one. */
         if (rule == FF_RULE_LARS) bytes += count * (gradient + F32_BYTES);
@@ -86,6 +87,8 @@ ff_status ff_cost_update_create(ff_compute *compute, const ff_update_spec *spec,
     }
     FF_TRY(update_row(c, FF_MARK_ADVANCE, 0, "end of the step", error));
     ff_cost_count(compute, (ff_cost_piece){.nodes = 1});
+    if (spec->average_buffers)
+        ff_cost_arrays(compute, 3.0 * F32_BYTES * (double)spec->buffer_count, 0, 1);
     return ff_compute_check(compute, error);
 }
 

@@ -36,7 +36,7 @@ static const struct {
     {"accumulate accumulation-steps grad-accum-steps",
      "not yet: a step is one batch, of --batch N samples"},
     {"clip-grad clip-grad-norm", "here it is --clip-norm X"},
-    {"model-ema ema", "not yet: no average of the parameters is kept"},
+    {"model-ema ema-decay model-ema-decay", "here it is --ema DECAY"},
     {"gpu gpus gpu-id cuda", "here it is --device cuda, or --device cuda:1 for the second GPU"},
     {"world-size rank local-rank dist-url dist-backend distributed nproc-per-node nnodes "
      "multiprocessing-distributed ddp sync-bn",

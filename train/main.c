@@ -39,6 +39,7 @@ static const char epilogue[] =
     "--log-json appends one object per line: an event \"start\" with every choice; after each\n"
     "epoch {event:\"epoch\", epoch, train_loss, train_accuracy, val_loss, val_accuracy,\n"
     "learning_rate, seconds, samples_per_second, data_wait_percent, skipped_updates, loss_scale},\n"
+    "with --ema also val_ema_loss and val_ema_accuracy;\n"
     "where accuracies are in [0, 1], learning rate and loss scale are those of the last step,\n"
     "seconds are of training without evaluation, and updates are skipped whose 16-bit gradients\n"
     "overflowed; and an event \"end\" with how the run ended, where timed_seconds are whitening,\n"
@@ -142,6 +143,9 @@ static ff_status parse(int argc, char **argv, settings *out, bool *done, ff_erro
          "momentum, weight-decay, beta1, beta2, eps and trust; the first match counts."},
         {"clip-norm", 0, FF_OPTION_REAL, "X", &trainer->clip_norm, NULL, 0, 1e30,
          "Scale gradients down to this norm over all parameters; default 0: they are not."},
+        {"ema", 0, FF_OPTION_REAL, "DECAY", &trainer->ema, NULL, 0, 0.999999999,
+         "Also keep an average of the parameters and running statistics, DECAY * average + (1 - "
+         "DECAY) * value after each update, and evaluate it; default: none is kept."},
         {"label-smoothing", 0, FF_OPTION_REAL, "X", &trainer->label_smoothing, NULL, 0, 0.999999,
          "Label smoothing of the training loss; default: the model's."},
         {"views", 0, FF_OPTION_CHOICE, NULL, &out->views, "auto|1|2|6", 0, 0,

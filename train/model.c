@@ -255,14 +255,15 @@ const char *ff_role_name(ff_role role) {
 uint64_t ff_model_bytes(const ff_model *model, ff_role role) {
     const ff_store *store = &model->store;
     const uint64_t element = model->compute->element_bytes, narrow = element != sizeof(float);
+    const uint64_t copies = store->average ? 2 : 1, each = sizeof(float) + narrow * element;
     const uint64_t channels = store->trained_count - store->weight_count;
     uint64_t bytes;
     switch (role) {
-    case FF_ROLE_PARAMETERS: return store->trained_count * (sizeof(float) + narrow * element);
+    case FF_ROLE_PARAMETERS: return copies * store->trained_count * each;
     case FF_ROLE_GRADIENTS: return store->weight_count * element + channels * sizeof(float);
     case FF_ROLE_STATE:
         return (uint64_t)ff_model_states(model) * store->trained_count * sizeof(float);
-    case FF_ROLE_BUFFERS: return store->buffer_count * (sizeof(float) + narrow * element);
+    case FF_ROLE_BUFFERS: return copies * store->buffer_count * each;
     case FF_ROLE_ACTIVATIONS: return model->training->arenas->bytes[FF_ARENA_ACTIVATIONS];
     case FF_ROLE_SCRATCH:
         bytes = model->training->arenas->bytes[FF_ARENA_SCRATCH] + model->compute->update_bytes;

@@ -89,10 +89,10 @@ double ff_model_macs(const ff_model *model);
 
 /* Memory, one block per role, for --dry-run. */
 typedef enum ff_role {
-    FF_ROLE_PARAMETERS,  /* trained values, and 16-bit working copies */
+    FF_ROLE_PARAMETERS,  /* trained values, 16-bit working copies, and averages of both */
     FF_ROLE_GRADIENTS,   /* of parameters, one block */
     FF_ROLE_STATE,       /* of the optimizers: each block of ff_store.state */
-    FF_ROLE_BUFFERS,     /* running statistics of batch norms */
+    FF_ROLE_BUFFERS,     /* running statistics of batch norms, and likewise */
     FF_ROLE_ACTIVATIONS, /* of the largest plan */
     FF_ROLE_SCRATCH, /* gradients of activations, workspaces of algorithms; of the largest plan */
     FF_ROLE_COUNT
@@ -121,15 +121,16 @@ int ff_model_find(const ff_model *model, const char *name);
 int ff_model_whitening(const ff_model *model);
 
 /* Copies a parameter out (in), `count` elements of its dtype in torch's layout, for any layout it
- * is held in. Every parameter has a VALUE; GRADIENT (of the last step) and the optimizer's state
- * only trained ones, STATE_1 where ff_model_states says that there is one (others: the caller's
- * bug). They wait for the device; a failure sticks and is returned by
- * ff_model_check, as by the next step. */
+ * is held in. Every parameter has a VALUE, and an AVERAGE where the store keeps them (average.h);
+ * GRADIENT (of the last step) and the optimizer's state only trained ones, STATE_1 where
+ * ff_model_states says that there is one (others: the caller's bug). They wait for the device; a
+ * failure sticks and is returned by ff_model_check, as by the next step. */
 typedef enum ff_parameter_part {
     FF_PART_VALUE,
     FF_PART_GRADIENT,
     FF_PART_MOMENTUM, /* the optimizer's first block of state, and its second one */
-    FF_PART_STATE_1
+    FF_PART_STATE_1,
+    FF_PART_AVERAGE
 } ff_parameter_part;
 void ff_model_get(const ff_model *model, int index, ff_parameter_part part, void *to);
 void ff_model_set(ff_model *model, int index, ff_parameter_part part, const void *from);

@@ -119,11 +119,12 @@ static json_t *start_object(const ff_trainer *trainer) {
         "weight_decay", ff_json_number(group->hyper.weight_decay), "label_smoothing",
         ff_json_number(trainer->label_smoothing));
     json_t *updates = json_pack(
-        "{s:o, s:i, s:b, s:o, s:o, s:s, s:o}", "recipe", ff_json_text(trainer->recipe_name),
+        "{s:o, s:i, s:b, s:o, s:o, s:s, s:o, s:o}", "recipe", ff_json_text(trainer->recipe_name),
         "views", trainer->views, "summed_loss", (int)trainer->summed_loss, "whitening",
         whitening_object(trainer), "groups", group_objects(trainer), "optimizer",
         ff_optimizer_at(group->rule)->name, "clip_norm",
-        trainer->clip_norm > 0 ? ff_json_number(trainer->clip_norm) : json_null());
+        trainer->clip_norm > 0 ? ff_json_number(trainer->clip_norm) : json_null(), "ema",
+        trainer->ema_decay >= 0 ? ff_json_number(trainer->ema_decay) : json_null());
     return joined(joined(object, more), updates);
 }
 
@@ -178,7 +179,7 @@ void ff_report_end_steps(ff_report *report) {
 }
 
 static json_t *epoch_object(const ff_epoch *epoch) {
-    return json_pack(
+    json_t *object = json_pack(
         "{s:s, s:i, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:I, s:o}", "event", "epoch", "epoch",
         (int)epoch->epoch, "train_loss", ff_json_number(epoch->train_loss), "train_accuracy",
         ff_json_number(epoch->train_accuracy), "val_loss",
@@ -188,6 +189,9 @@ static json_t *epoch_object(const ff_epoch *epoch) {
         "samples_per_second", ff_json_number(epoch->samples_per_second), "data_wait_percent",
         ff_json_number(epoch->data_wait_percent), "skipped_updates", (json_int_t)epoch->skipped,
         "loss_scale", ff_json_number(epoch->loss_scale));
+    if (!epoch->averaged) return object;
+    return joined(object, json_pack("{s:o, s:o}", "val_ema_loss", ff_json_number(epoch->ema_loss),
+                                    "val_ema_accuracy", ff_json_number(epoch->ema_accuracy)));
 }
 
 ff_status ff_report_epoch(ff_report *report, const ff_epoch *epoch, ff_error *error) {
@@ -201,6 +205,9 @@ ff_status ff_report_epoch(ff_report *report, const ff_epoch *epoch, ff_error *er
         fprintf(report->table, "  %7.2g  %7.*f  %9.0f  %6.1f\n", epoch->learning_rate,
                 epoch->seconds < 1000 ? 2 : 1, epoch->seconds, epoch->samples_per_second,
                 epoch->data_wait_percent);
+        if (epoch->averaged)
+            fprintf(report->table, "%5s  %10s  %6s  %8.4f  %6.2f\n", "ema", "", "", epoch->ema_loss,
+                    100 * epoch->ema_accuracy);
         if (epoch->skipped)
             fprintf(report->table, "%5s  %" PRIu64 " update%s skipped\n", "", epoch->skipped,
                     epoch->skipped == 1 ? "" : "s");
@@ -270,6 +277,7 @@ static void print_reached(FILE *out, const ff_trainer *trainer, const ff_run_res
     if (result->best_epoch != result->val_epoch)
         fprintf(out, " (best: %.2f %% after epoch %" PRIu32 ")", 100 * result->best_accuracy,
                 result->best_epoch);
+    if (last->averaged) fprintf(out, "; of the average %.2f %%", 100 * last->ema_accuracy);
     fprintf(out, "; %.1f s of training", (double)result->train_ns * 1e-9);
     if (result->val_epoch) fprintf(out, " and %.1f s of evaluation", (double)result->val_ns * 1e-9);
     double rate = result->train_ns ? (double)result->samples * 1e9 / (double)result->train_ns : 0;

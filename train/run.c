@@ -3,6 +3,7 @@
 #include "format/base/interrupt.h"
 #include "format/base/say.h"
 #include "format/base/thread.h"
+#include "train/average.h"
 #include "train/compute.h"
 #include "train/evaluate.h"
 #include "train/warm_up.h"
@@ -136,6 +137,24 @@ static bool evaluates_after(const ff_trainer *trainer, uint32_t epoch) {
     return epoch % trainer->val_every == 0 || epoch == trainer->epochs;
 }
 
+/* Evaluates the average of the parameters, where one is kept. */
+static ff_status evaluate_average(ff_trainer *trainer, ff_epoch *line, ff_run_result *result,
+                                  ff_error *error) {
+    ff_store *store = ff_model_store(trainer->model);
+    ff_evaluation evaluation;
+    if (!store->average) return FF_OK;
+    ff_average_swap(store);
+    const ff_status status = ff_evaluate(trainer->val_plan, trainer->val_feed, &evaluation, error);
+    ff_average_swap(store);
+    FF_TRY(status);
+    result->val_ns += evaluation.ns;
+    result->last_val_ns += evaluation.ns;
+    line->averaged = true;
+    line->ema_loss = evaluation.loss;
+    line->ema_accuracy = evaluation.accuracy;
+    return FF_OK;
+}
+
 /* Trains and evaluates epochs until the end; *result has the results so far, also on failure. */
 static ff_status run_epochs(ff_trainer *trainer, ff_report *report, ff_run_result *result,
                             ff_error *error) {
@@ -171,6 +190,7 @@ static ff_status run_epochs(ff_trainer *trainer, ff_report *report, ff_run_resul
             line.evaluated = true;
             line.val_loss = evaluation.loss;
             line.val_accuracy = evaluation.accuracy;
+            FF_TRY(evaluate_average(trainer, &line, result, error));
             result->val_epoch = epoch + 1;
             result->val_accuracy = evaluation.accuracy;
             if (!result->best_epoch || evaluation.accuracy > result->best_accuracy) {
@@ -224,6 +244,7 @@ ff_status ff_run(ff_trainer *trainer, ff_report *report, ff_error *error) {
     ff_status status;
     FF_TRY_DONE(warm_up(trainer, report, &result, error));
     FF_TRY_DONE(whiten(trainer, &result, error));
+    if (trainer->ema_decay >= 0) ff_average_begin(ff_model_store(trainer->model));
     FF_TRY_DONE(run_epochs(trainer, report, &result, error));
 done:
     if (status == FF_INTERRUPTED) status = interrupted(trainer, &result, error);

@@ -108,6 +108,12 @@ void ff_store_destroy(ff_store *store) {
     ff_compute_release(compute, store->values);
     ff_compute_release(compute, store->gradients);
     for (int i = 0; i < FF_STATES; i++) ff_compute_release(compute, store->state[i]);
+    if (store->average_working != store->average)
+        ff_compute_release(compute, store->average_working);
+    if (store->average_working_buffers != store->average_buffers)
+        ff_compute_release(compute, store->average_working_buffers);
+    ff_compute_release(compute, store->average);
+    ff_compute_release(compute, store->average_buffers);
     ff_compute_release(compute, store->buffers);
     ff_compute_release(compute, store->control);
     free(store->tracked);
@@ -190,6 +196,10 @@ static void convert(const ff_store *store, int parameter, float *held, float *to
 static void *locate(const ff_store *store, int parameter, ff_parameter_part part, ff_dtype *dtype) {
     *dtype = FF_F32;
     if (part == FF_PART_VALUE) return ff_store_value(store, parameter);
+    if (part == FF_PART_AVERAGE)
+        return (store->graph->parameters[parameter].trained ? store->average
+                                                            : store->average_buffers) +
+               store->offsets[parameter];
     if (part >= FF_PART_MOMENTUM)
         return store->state[part - FF_PART_MOMENTUM] + store->offsets[parameter];
     if (is_weight(&store->graph->parameters[parameter])) *dtype = store->compute->dtype;

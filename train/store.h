@@ -34,6 +34,10 @@ typedef struct ff_store {
                        trained */
     void *working_buffers; /* likewise */
     size_t buffer_count;
+    /* Averages over updates of values and buffers, and their working copies (average.h); NULL where
+     * none is kept. */
+    float *average, *average_buffers;
+    void *average_working, *average_working_buffers;
     size_t *offsets; /* [parameters]: in elements, into the block of its role */
     /* num_batches_tracked of a parameter is tracked[parameter] + forwards, the number of training
      * forward passes since. */

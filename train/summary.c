@@ -191,6 +191,7 @@ static void print_optimizer(FILE *out, const ff_trainer *trainer) {
     }
     fprintf(out, "label smoothing %g", trainer->label_smoothing);
     if (trainer->dropout >= 0) fprintf(out, ", dropout %g", trainer->dropout);
+    if (trainer->ema_decay >= 0) fprintf(out, ", average with decay %g", trainer->ema_decay);
     if (trainer->clip_norm > 0) fprintf(out, ", gradients clipped to norm %g", trainer->clip_norm);
     fputc('\n', out);
     print_rates(out, &trainer->groups[trainer->main_group].schedule);

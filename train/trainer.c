@@ -18,6 +18,7 @@ ff_trainer_options ff_trainer_default_options(void) {
         .last_batch = FF_LAST_BATCH_DROP,
         .warmup_epochs = -1,
         .hyper = {-1, -1, -1, false, -1, -1, -1, -1},
+        .ema = -1,
         .label_smoothing = -1,
         .dropout = -1,
         .order = FF_ORDER_RANDOM,

@@ -50,6 +50,7 @@ typedef struct ff_trainer_options {
     const char *groups;         /* "NAMES:KEY=VALUE,...;...", as in trainer_updates.h */
     const char *no_decay;       /* as ff_group.names; "none" = all decay */
     double clip_norm;           /* 0 = none */
+    double ema;                 /* decay of the average of the parameters; negative = none */
     double label_smoothing, dropout;
     int64_t views;
     int64_t val_every; /* epochs; 0 = after the last one only */
@@ -121,6 +122,7 @@ typedef struct ff_trainer {
     int main_group;     /* whose learning rate is reported */
     char *groups_given; /* a copy of the option, which group names point into */
     double clip_norm;   /* 0 = gradients are not clipped */
+    double ema_decay;   /* of the average of the parameters; negative = none is kept */
     double label_smoothing, dropout;
     bool summed_loss;
     int views;         /* of each sample in evaluation */

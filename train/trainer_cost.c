@@ -37,7 +37,8 @@ ff_status ff_trainer_profile(ff_profile *profile, ff_trainer *trainer, ff_plan *
                    .group_count = trainer->group_count,
                    .rates = still,
                    .rate_steps = 1,
-                   .clip_norm = trainer->clip_norm},
+                   .clip_norm = trainer->clip_norm,
+                   .ema_decay = trainer->ema_decay},
         .launches = launches_of(trainer, launches),
     };
     if (!options.launches)

@@ -1,6 +1,7 @@
 #include "train/trainer_parts.h"
 
 #include "loader/device/absent.h"
+#include "train/average.h"
 #include "train/compute.h"
 #include "train/trainer_updates.h"
 
@@ -59,6 +60,7 @@ static ff_status build_model(ff_trainer *trainer, const ff_trainer_options *opti
     };
     FF_TRY(ff_model_create(&trainer->model, &model, error));
     FF_TRY(ff_trainer_set_groups(trainer, error));
+    if (trainer->ema_decay >= 0) FF_TRY(ff_average_reserve(ff_model_store(trainer->model), error));
     trainer->train_plan = ff_model_training_plan(trainer->model);
     if (trainer->last_count) {
         ff_status status = ff_model_plan(trainer->model, (int)trainer->last_count, true,
@@ -148,6 +150,7 @@ ff_status ff_trainer_make_step(ff_trainer *trainer, const ff_trainer_options *op
         .rates = rates,
         .rate_steps = steps,
         .clip_norm = trainer->clip_norm,
+        .ema_decay = trainer->ema_decay,
         .loss_scale = trainer->loss_scale,
         .scale_interval = trainer->scale_moves ? FF_TRAINER_SCALE_STEPS : 0,
         .record = !options->no_graph,

@@ -249,6 +249,7 @@ ff_status ff_trainer_resolve_updates(ff_trainer *trainer, const ff_trainer_optio
     }
     FF_TRY(resolve_schedules(trainer, options, recipe, error));
     trainer->clip_norm = options->clip_norm;
+    trainer->ema_decay = options->ema;
     trainer->summed_loss = recipe->summed_loss;
     trainer->label_smoothing = real_or(options->label_smoothing, recipe->label_smoothing);
     trainer->dropout = options->dropout;

@@ -23,6 +23,7 @@ static ff_update_segment segment_of(const ff_store *store, const ff_span *span) 
         .gradient_dtype = weights ? store->compute->dtype : FF_F32,
         .values = store->values + span->offset,
         .adapts = weights,
+        .average = store->average ? store->average + span->offset : NULL,
         .working = store->working == store->values
                        ? NULL
                        : (void *)ff_store_working(store, span->parameter),
@@ -55,6 +56,10 @@ static ff_status prepare(ff_update *update, const ff_update_options *options, ff
         .rates = options->rates,
         .rate_steps = options->rate_steps,
         .clip_norm = options->clip_norm,
+        .ema_decay = options->ema_decay,
+        .buffers = store->buffers,
+        .average_buffers = store->average_buffers,
+        .buffer_count = store->buffer_count,
         .control = store->control,
     };
     status = store->compute->ops->update_create(store->compute, &spec, &update->prepared, error);

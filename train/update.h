@@ -20,6 +20,7 @@ typedef struct ff_update_options {
     /* Gradients whose norm over all parameters is larger are scaled down to it, as by
      * torch.nn.utils.clip_grad_norm_, without the loss scale; 0 = none are. */
     double clip_norm;
+    double ema_decay; /* of the store's average, where it has one (average.h) */
 } ff_update_options;
 
 /* Copies the options. The store must outlive the update, and its groups must not change. On failure

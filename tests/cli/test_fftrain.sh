@@ -214,6 +214,12 @@ PYTHON
 check "and logged" "$python" groups.py groups.jsonl
 check "the largest norm is no clipping" bash -c "'$fftrain' --data set ${small[*]} --epochs 3 --batch 32 --optimizer adamw --lr 0.002 --clip-norm 1e30 --log-json large.jsonl &&
     cmp <(grep -o '\"train_loss\":[0-9.]*' adamw.jsonl) <(grep -o '\"train_loss\":[0-9.]*' large.jsonl)"
+"$fftrain" --data set "${small[@]}" --epochs 3 --batch 32 --optimizer adamw --lr 0.002 --ema 0 --log-json ema.jsonl >stdout 2>stderr
+check "an average of the last values alone is these" \
+    cmp <(grep -o '"val_loss":[0-9.]*' ema.jsonl | cut -d: -f2) <(grep -o '"val_ema_loss":[0-9.]*' ema.jsonl | cut -d: -f2)
+check "its line of the table, and its accuracy at the end" \
+    bash -c "test \$(grep -cE '^ +ema +[0-9.]+ +[0-9.]+$' stdout) -eq 3 && grep -q '; of the average [0-9.]* %; ' stdout"
+check "and training is the same" cmp <(grep -o '"train_loss":[0-9.]*' adamw.jsonl) <(grep -o '"train_loss":[0-9.]*' ema.jsonl)
 refuses "an unknown optimizer" 2 "--optimizer: no optimizer 'adam';did you mean adamw? There are sgd, muon, adamw, lars, lamb" --data set "${small[@]}" --optimizer adam
 refuses "Muon for all" 2 "Muon updates filters of convolutions only" --data set "${small[@]}" --optimizer muon
 refuses "a number that the optimizer has not" 2 "--momentum: AdamW has no momentum; it has lr, weight-decay, beta1, beta2, eps" --data set "${small[@]}" --optimizer adamw --momentum 0.9

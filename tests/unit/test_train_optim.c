@@ -1,6 +1,7 @@
 /* SGD, Muon, groups of parameters, learning rates and whitening against closed forms. */
 #include "tests/unit/train_helpers.h"
 
+#include "train/average.h"
 #include "train/groups.h"
 #include "train/optimizers/muon.h"
 #include "train/optimizers/optimizers.h"
@@ -418,6 +419,65 @@ static void every_step_has_its_rate(void **state) {
     ff_model_destroy(&model);
 }
 
+/* ---- the average ---- */
+
+/* Of parameters and running statistics, after updates of several steps against plain sums; swapped
+ * in, evaluation would see it, and swapped back all is as before. */
+static void average_follows_the_values(void **state) {
+    (void)state;
+    enum { STEPS = 4 };
+    dice d = {.seed = 46};
+    const ff_model_options options = {.name = "smallnet",
+                                      .channels = 1,
+                                      .height = 8,
+                                      .width = 8,
+                                      .classes = 4,
+                                      .batch = 6,
+                                      .threads = 2,
+                                      .dropout = -1};
+    static const char *const names[] = {"conv2.weight", "bn3.bias", "bn2.running_var", "fc.bias"};
+    enum { NAMES = 4, MOST = 32 * 16 * 9 };
+    const int64_t labels[] = {3, 1, 0, 2, 2, 1};
+    const ff_hyper hyper = {.momentum = 0.9};
+    const double rate = 0.1, decay = 0.75;
+    const ff_step_options how = {
+        .groups = &hyper, .group_count = 1, .rates = &rate, .rate_steps = 1, .ema_decay = decay};
+    ff_model *model;
+    ff_step *step;
+    float values[MOST], averages[MOST], *images = random_floats(&d, 6 * 64);
+    static double want[NAMES][MOST];
+    const ff_batch batch = {.images = images, .labels = labels, .label_dtype = FF_I64};
+    assert_ok(ff_model_create(&model, &options, error));
+    ff_store *store = ff_model_store(model);
+    assert_ok(ff_average_reserve(store, error));
+    assert_ok(ff_step_create(&step, model, &how, error));
+    ff_average_begin(store);
+    for (int i = 0; i <= STEPS; i++)
+        for (int n = 0; n < NAMES; n++) {
+            const int p = ff_model_find(model, names[n]);
+            const size_t count = ff_model_parameter(model, p)->count;
+            if (i && !n) assert_ok(ff_step_run(step, ff_model_training_plan(model), &batch, error));
+            ff_model_get(model, p, FF_PART_VALUE, values);
+            ff_model_get(model, p, FF_PART_AVERAGE, averages);
+            for (size_t e = 0; e < count; e++) {
+                const double value = (double)values[e];
+                want[n][e] = i ? decay * want[n][e] + (1 - decay) * value : value;
+                assert_float_equal(averages[e], want[n][e], i ? 1e-6 : 0);
+            }
+            assert_true(!i || memcmp(values, averages, count * sizeof *values) != 0);
+        }
+    for (int i = 0; i < 2; i++) {
+        ff_average_swap(store);
+        ff_model_get(model, ff_model_find(model, "fc.bias"), i ? FF_PART_AVERAGE : FF_PART_VALUE,
+                     values);
+        for (int e = 0; e < 4; e++) assert_float_equal(values[e], want[3][e], 1e-6);
+        assert_ptr_equal(store->working, store->values);
+    }
+    free(images);
+    ff_step_destroy(&step);
+    ff_model_destroy(&model);
+}
+
 /* ---- whitening ---- */
 
 /* A = V' diag(values) V, with orthogonal rows of V and increasing values. */
@@ -499,6 +559,7 @@ int main(void) {
         cmocka_unit_test(linear_schedule_has_its_shape),
         cmocka_unit_test(bad_schedules_are_refused),
         cmocka_unit_test(every_step_has_its_rate),
+        cmocka_unit_test(average_follows_the_values),
         cmocka_unit_test(eigenvectors_are_right),
         cmocka_unit_test(filters_whiten),
     };

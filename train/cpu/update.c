@@ -98,7 +98,13 @@ void ff_cpu_update_run(ff_compute *compute, ff_prepared_update *update, ff_outco
             const ff_arrays arrays = arrays_of(segment);
             ff_optimizer_at(segment->rule)->update(&factors, &arrays);
         }
+        if (segment->average)
+            ff_optimizer_average(spec->ema_decay, segment->count, segment->values,
+                                 segment->average);
     }
+    if (spec->average_buffers)
+        ff_optimizer_average(spec->ema_decay, spec->buffer_count, spec->buffers,
+                             spec->average_buffers);
     ff_outcome *outcome = &ring[control->step % ring_size];
     outcome->step = control->step;
     outcome->loss_scale = control->loss_scale;

@@ -8,6 +8,10 @@
 struct ff_prepared_update {
     ff_cuda_update all;                    /* for the check */
     ff_cuda_update by_rule[FF_RULE_COUNT]; /* the same tables, with the chunks of a rule */
+    /* The buffers and their average, of update_spec; average_buffers NULL = none. */
+    const float *buffers;
+    float *average_buffers, ema_decay;
+    size_t buffer_count;
     void *segments, *chunks, *groups, *rates, *sums, *scale; /* their memory */
     ff_cuda_muon_banks *banks;
 };
@@ -31,6 +35,7 @@ static ff_cuda_segment segment_of(const ff_compute *compute, const ff_update_seg
         .state = {from->state[0], from->state[1]},
         .working = from->working,
         .adapts = from->adapts,
+        .ema = from->average,
     };
 }
 
@@ -39,6 +44,7 @@ static ff_cuda_group group_of(const ff_update_spec *spec, int g) {
         .rate_row = (uint32_t)g,
         .multiplier = 1,
         .hyper = spec->groups[g],
+        .ema_decay = (float)spec->ema_decay,
     };
 }
 
@@ -86,6 +92,10 @@ static ff_status build(ff_compute *compute, ff_prepared_update *u, const ff_upda
     FF_TRY(ff_compute_allocate(compute, &u->sums, chunks * 2 * sizeof(double), what, error));
     if (spec->clip_norm > 0)
         FF_TRY(ff_compute_allocate(compute, &u->scale, sizeof(float), what, error));
+    u->buffers = spec->buffers;
+    u->average_buffers = spec->average_buffers;
+    u->buffer_count = spec->buffer_count;
+    u->ema_decay = (float)spec->ema_decay;
     u->all = (ff_cuda_update){
         .segments = u->segments,
         .chunks = u->chunks,
@@ -155,5 +165,10 @@ void ff_cuda_update_enqueue(ff_compute *compute, ff_prepared_update *u, ff_outco
                          "the update");
     }
     ff_compute_mark(compute, FF_MARK_ADVANCE, 0);
+    if (u->average_buffers)
+        ff_cuda_keep(compute,
+                     ff_cuda_average(queue, u->all.control, u->ema_decay, u->buffer_count,
+                                     u->buffers, u->average_buffers),
+                     "the average of the buffers");
     ff_cuda_keep(compute, ff_cuda_advance(queue, &u->all, ring, ring_size), "the end of a step");
 }

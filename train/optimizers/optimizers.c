@@ -67,6 +67,20 @@ void ff_optimizer_spans(const ff_factors *factors, const ff_arrays *arrays,
     }
 }
 
+FF_VECTOR_CLONES
+static void average_span(const ff_factors *factors, const ff_arrays *a) {
+    const float keep = factors->momentum, take = 1.0f - keep;
+    float *restrict average = a->value;
+    const float *restrict value = a->gradient;
+    for (size_t i = 0; i < a->count; i++) average[i] = keep * average[i] + take * value[i];
+}
+
+void ff_optimizer_average(double decay, size_t count, const float *value, float *average) {
+    const ff_factors factors = {.momentum = (float)decay};
+    const ff_arrays arrays = {.count = count, .value = average, .gradient = value};
+    ff_optimizer_spans(&factors, &arrays, average_span);
+}
+
 double ff_optimizer_sum(const ff_factors *factors, const ff_arrays *arrays,
                         double (*sum)(const ff_factors *factors, const ff_arrays *part)) {
     enum { PARTS = 256 };

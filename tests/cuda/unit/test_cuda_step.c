@@ -4,6 +4,7 @@
 #include "tests/cuda/unit/cuda_helpers.h"
 
 #include "format/base/thread.h"
+#include "train/average.h"
 #include "train/step.h"
 
 enum { SIDE = 8, BATCH = 6, TAIL = 3, MOST_STEPS = 64, CHANNELS = 3 };
@@ -20,6 +21,7 @@ typedef struct run {
     bool cuda, record, tail, poison; /* poison: an infinite image at step 5 */
     bool still;                      /* one batch, without the host in between */
     double rate, loss_scale, clip_norm;
+    double ema; /* decay; 0 = no average */
     uint32_t scale_interval, send_steps;
     uint64_t bucket_bytes, delay_ns;
     int steps;
@@ -27,7 +29,7 @@ typedef struct run {
     /* results; the caller frees values */
     ff_outcome outcomes[MOST_STEPS];
     int outcome_count;
-    float *values; /* of all trained parameters, in torch's order */
+    float *values; /* of all trained parameters, in torch's order, and averages of all */
     size_t value_count;
     ff_step_times times;
 } run;
@@ -77,17 +79,23 @@ static void collect(run *r, ff_step *step, bool wait) {
     }
 }
 
-static void keep_values(run *r, ff_model *model) {
-    r->value_count = 0;
-    for (int i = 0; i < ff_model_parameter_count(model); i++)
-        if (ff_model_parameter(model, i)->trained)
-            r->value_count += ff_model_parameter(model, i)->count;
-    r->values = floats(r->value_count);
-    size_t at = 0;
+/* Where `part` is NULL, only counts. */
+static void keep_part(run *r, ff_model *model, const ff_parameter_part *part, bool average) {
     for (int i = 0; i < ff_model_parameter_count(model); i++) {
-        if (!ff_model_parameter(model, i)->trained) continue;
-        ff_model_get(model, i, FF_PART_VALUE, r->values + at);
-        at += ff_model_parameter(model, i)->count;
+        const ff_parameter *p = ff_model_parameter(model, i);
+        if (p->dtype != FF_F32 || !(p->trained || average)) continue;
+        if (part) ff_model_get(model, i, *part, r->values + r->value_count);
+        r->value_count += p->count;
+    }
+}
+
+static void keep_values(run *r, ff_model *model) {
+    static const ff_parameter_part parts[] = {FF_PART_VALUE, FF_PART_AVERAGE};
+    for (int pass = 0; pass < 2; pass++) {
+        r->value_count = 0;
+        for (int k = 0; k < (r->ema > 0 ? 2 : 1); k++)
+            keep_part(r, model, pass ? &parts[k] : NULL, k > 0);
+        if (!pass) r->values = floats(r->value_count);
     }
     assert_ok(ff_model_check(model, error));
 }
@@ -147,13 +155,16 @@ static void perform(run *r) {
         .rates = grouped ? rates[0] : rates[1],
         .rate_steps = 10,
         .clip_norm = r->clip_norm,
+        .ema_decay = r->ema,
         .loss_scale = r->loss_scale,
         .scale_interval = r->scale_interval,
         .record = r->record,
         .send_steps = r->send_steps,
         .bucket_bytes = r->bucket_bytes,
     };
+    if (r->ema > 0) assert_ok(ff_average_reserve(ff_model_store(model), error));
     assert_ok(ff_step_create(&step, model, &how, error));
+    if (r->ema > 0) ff_average_begin(ff_model_store(model));
     ff_compute *compute = ff_model_compute(model);
     open_input(&in, model, compute, compute->ops->input_block(compute, CHANNELS));
     const ff_batch batch = {.images = in.images, .labels = in.labels, .label_dtype = FF_I32};
@@ -209,6 +220,7 @@ static void steps_match_the_cpus(void **state) {
                    .rate = 0.004,
                    .rule = (ff_rule)rule,
                    .clip_norm = rule % 3 ? 0.5 : 0,
+                   .ema = rule == FF_RULE_SGD || rule == FF_RULE_MUON ? 0.8 : 0,
                    .tail = true};
         run gpu = cpu;
         gpu.cuda = gpu.record = true;
@@ -308,6 +320,7 @@ static void bad_steps_are_skipped(void **state) {
                                    .rate = 0.1,
                                    .cuda = true,
                                    .record = true,
+                                   .ema = 0.5,
                                    .precision = runs[k].precision,
                                    .loss_scale = runs[k].loss_scale,
                                    .scale_interval = runs[k].interval},

@@ -299,6 +299,24 @@ extern "C" int ff_cuda_update_run(const ff_cuda_queue *queue, const ff_cuda_upda
     }
 }
 
+/* ---- the average of buffers ------------------------------------------------------------------ */
+
+static __global__ void __launch_bounds__(THREADS)
+    average_kernel(const ff_control *control, float decay, uint64_t count, const float *value,
+                   float *average) {
+    const uint64_t at = (uint64_t)blockIdx.x * THREADS + threadIdx.x;
+    if (!control->non_finite && at < count)
+        average[at] = decay * average[at] + (1.0f - decay) * value[at];
+}
+
+extern "C" int ff_cuda_average(const ff_cuda_queue *queue, const ff_control *control, float decay,
+                               uint64_t count, const float *value, float *average) {
+    const uint64_t blocks = (count + THREADS - 1) / THREADS;
+    if (!count) return FF_CUDA_OK;
+    return FF_LAUNCH(average_kernel, dim3((unsigned)blocks), dim3(THREADS), 0, queue->stream,
+                     control, decay, count, value, average);
+}
+
 /* ---- the end of a step ---------------------------------------------------------------------- */
 
 static __global__ void advance_kernel(ff_cuda_update update, ff_outcome *ring, uint32_t ring_size) {

@@ -72,6 +72,10 @@ int ff_cuda_check(const ff_cuda_queue *queue, const ff_cuda_update *update);
  * writes 4 + 4 + 2 = 20 (28 with an EMA); AdamW 28; LARS, which reads gradients and masters twice,
  * 26; LAMB, which reads masters and state twice, 38. */
 int ff_cuda_update_run(const ff_cuda_queue *queue, const ff_cuda_update *update, ff_rule rule);
+/* average = decay * average + (1 - decay) * value, unless control->non_finite; aligned to 16 bytes.
+ */
+int ff_cuda_average(const ff_cuda_queue *queue, const ff_control *control, float decay,
+                    uint64_t count, const float *value, float *average);
 /* Ends a step: fills the step's entry of the ring (non_finite, loss_scale, learning_rate; ring NULL
  * = none), adjusts the loss scale, clears the flag, advances the step. */
 int ff_cuda_advance(const ff_cuda_queue *queue, const ff_cuda_update *update, ff_outcome *ring,
