@@ -6,8 +6,9 @@
  *   {"event": "start", "version", "model", "data", "val", ...}
  *   {"event": "epoch", "epoch", "train_loss", "train_accuracy", "val_loss", "val_accuracy",
  *    "learning_rate", "seconds", "samples_per_second", "data_wait_percent", "skipped_updates",
- *    "loss_scale"; from NVML, near the end of the epoch's training:
- *    "gpu_utilization_percent", "gpu_memory_bytes", "sm_clock_mhz", "memory_clock_mhz"}
+ *    "loss_scale"; with --ema "val_ema_loss", "val_ema_accuracy"; from NVML, near the end of the
+ * epoch's training: "gpu_utilization_percent", "gpu_memory_bytes", "sm_clock_mhz",
+ * "memory_clock_mhz"}
  *   {"event": "end", "status": "done"|"interrupted"|"preempted"|"failed", "message", "steps", ...}
  *
  *   {"event": "note", "text"}: something that the run does differently than requested
@@ -30,6 +31,8 @@ typedef struct ff_epoch {
     double train_loss, train_accuracy; /* over the epoch's steps, before their updates */
     bool evaluated;                    /* the next two are valid */
     double val_loss, val_accuracy;
+    bool averaged; /* the next two are valid: of the average of the parameters */
+    double ema_loss, ema_accuracy;
     double learning_rate; /* of the epoch's last step */
     double seconds;       /* of its training, without the evaluation */
     double samples_per_second;
