@@ -17,7 +17,7 @@
 typedef struct settings {
     ff_trainer_options trainer;
     int stem, schedule, views, order, last_batch, verify, compute; /* indexes of the choices */
-    const char *placement, *device_json, *log_json;
+    const char *placement, *device_json, *log_json, *tensorboard;
     bool dry_run, diagnose, quiet;
 } settings;
 
@@ -168,6 +168,8 @@ static ff_status parse(int argc, char **argv, settings *out, bool *done, ff_erro
         {.kind = FF_OPTION_HEADING, .help = "Reports"},
         {"log-json", 0, FF_OPTION_STRING, "FILE", &out->log_json, NULL, 0, 0,
          "Append JSON lines to this file."},
+        {"tensorboard", 0, FF_OPTION_STRING, "DIR", &out->tensorboard, NULL, 0, 0,
+         "Write TensorBoard's event files into this folder, a new one for each run."},
         {"dry-run", 'n', FF_OPTION_FLAG, NULL, &out->dry_run, NULL, 0, 0,
          "Check everything and print shapes, parameters, memory, batches and learning rates; do "
          "not train."},
@@ -241,6 +243,8 @@ static ff_status train(const settings *given, ff_error *error) {
     if (trains)
         FF_TRY_DONE(ff_report_create(&report, given->log_json, given->quiet ? NULL : stdout, stdout,
                                      error));
+    if (trains && given->tensorboard)
+        FF_TRY_DONE(ff_report_events(report, given->tensorboard, error));
     status = ff_trainer_create(&trainer, &options, error);
     ff_tuning_end(&tuning);
     if (status != FF_OK) goto done;

@@ -6,6 +6,7 @@
 #include "format/base/say.h"
 #include "train/bottleneck.h"
 #include "train/json_log.h"
+#include "train/record.h"
 #include "train/summary.h"
 #include "train/whitening.h"
 
@@ -19,7 +20,8 @@
 enum { HALVINGS = 16 };
 
 struct ff_report {
-    ff_json_log *log; /* NULL = none */
+    ff_json_log *log;  /* NULL = none */
+    ff_record *record; /* NULL = none */
     FILE *table, *closing;
     ff_progress progress;
     char description[48];
@@ -38,8 +40,13 @@ ff_status ff_report_create(ff_report **report, const char *log_path, FILE *table
     return status;
 }
 
+ff_status ff_report_events(ff_report *report, const char *events, ff_error *error) {
+    return ff_record_create(&report->record, events, error);
+}
+
 void ff_report_destroy(ff_report **report) {
     if (!*report) return;
+    ff_record_destroy(&(*report)->record);
     ff_json_log_close(&(*report)->log);
     free((*report)->note);
     free(*report);
@@ -199,6 +206,9 @@ ff_status ff_report_epoch(ff_report *report, const ff_epoch *epoch, ff_error *er
                     epoch->skipped == 1 ? "" : "s");
         fflush(report->table);
     }
+    ff_error failure = {0};
+    if (report->record && ff_record_epoch(report->record, epoch, &failure) != FF_OK)
+        ff_report_note(report, failure.message);
     return report->log ? ff_json_log_write(report->log, with_gpu(epoch_object(epoch), epoch), error)
                        : FF_OK;
 }

@@ -26,6 +26,7 @@
 
 typedef struct ff_epoch {
     uint32_t epoch;                    /* from 1 */
+    uint64_t steps;                    /* of the run so far */
     double train_loss, train_accuracy; /* over the epoch's steps, before their updates */
     bool evaluated;                    /* the next two are valid */
     double val_loss, val_accuracy;
@@ -56,6 +57,9 @@ typedef struct ff_report ff_report;
  * `closing`. FF_IO where the log cannot be opened for appending. */
 FF_MUST_USE ff_status ff_report_create(ff_report **report, const char *log_path, FILE *table,
                                        FILE *closing, ff_error *error);
+/* Also writes TensorBoard's event files into the folder `events`. FF_IO where it cannot be made;
+ * later failures are notes. Call before the start. */
+FF_MUST_USE ff_status ff_report_events(ff_report *report, const char *events, ff_error *error);
 /* NULL is accepted. */
 void ff_report_destroy(ff_report **report);
 

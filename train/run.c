@@ -154,6 +154,7 @@ static ff_status run_epochs(ff_trainer *trainer, ff_report *report, ff_run_resul
         if (status != FF_OK) return status;
 
         ff_epoch line = {.epoch = epoch + 1,
+                         .steps = result->steps,
                          .train_loss = sums.loss_sum / (double)sums.count,
                          .train_accuracy = (double)sums.correct / (double)sums.count,
                          .learning_rate = rate_of(trainer, result->steps - 1),
