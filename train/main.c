@@ -18,7 +18,7 @@ typedef struct settings {
     ff_trainer_options trainer;
     int stem, schedule, views, order, last_batch, verify, compute; /* indexes of the choices */
     const char *placement, *device_json, *log_json, *tensorboard;
-    bool dry_run, diagnose, quiet;
+    bool dry_run, diagnose, quiet, top5;
 } settings;
 
 static const char *const computes[] = {"auto", "onednn", "reference"};
@@ -36,14 +36,14 @@ static const char epilogue[] =
     "\n"
     "--log-json appends one object per line: an event \"start\" with every choice; after each\n"
     "epoch {event:\"epoch\", epoch, train_loss, train_accuracy, val_loss, val_accuracy,\n"
-    "learning_rate, seconds, samples_per_second, data_wait_percent, skipped_updates, loss_scale},\n"
-    "where accuracies are in [0, 1], learning rate and loss scale are those of the last step,\n"
-    "seconds are of training without evaluation, and updates are skipped whose 16-bit gradients\n"
-    "overflowed; and an event \"end\" with how the run ended, where timed_seconds are whitening,\n"
-    "training and the last evaluation after the warm-up, and cold_seconds include the warm-up. On\n"
-    "a GPU both have gpu_utilization_percent, gpu_memory_bytes, sm_clock_mhz and\n"
-    "memory_clock_mhz, read from NVML near the end of an epoch's training; without NVML they are\n"
-    "left out.\n"
+    "learning_rate, seconds, samples_per_second, data_wait_percent, skipped_updates,\n"
+    "loss_scale}, and val_top5_accuracy where there are more than 5 classes; accuracies are in\n"
+    "[0, 1], learning rate and loss scale are those of the last step, seconds are of training\n"
+    "without evaluation, and updates are skipped whose 16-bit gradients overflowed; and an event\n"
+    "\"end\" with how the run ended, where timed_seconds are whitening, training and the last\n"
+    "evaluation after the warm-up, and cold_seconds include the warm-up. On a GPU both have\n"
+    "gpu_utilization_percent, gpu_memory_bytes, sm_clock_mhz and memory_clock_mhz, read from\n"
+    "NVML near the end of an epoch's training; without NVML they are left out.\n"
     "\n"
     "SIGINT and SIGTERM stop at the next step; a second one stops at once.\n"
     "\n"
@@ -170,6 +170,8 @@ static ff_status parse(int argc, char **argv, settings *out, bool *done, ff_erro
          "Append JSON lines to this file."},
         {"tensorboard", 0, FF_OPTION_STRING, "DIR", &out->tensorboard, NULL, 0, 0,
          "Write TensorBoard's event files into this folder, a new one for each run."},
+        {"top5", 0, FF_OPTION_FLAG, NULL, &out->top5, NULL, 0, 0,
+         "Show top-5 accuracy in the table, where there are more than 5 classes."},
         {"dry-run", 'n', FF_OPTION_FLAG, NULL, &out->dry_run, NULL, 0, 0,
          "Check everything and print shapes, parameters, memory, batches and learning rates; do "
          "not train."},
@@ -245,6 +247,7 @@ static ff_status train(const settings *given, ff_error *error) {
                                      error));
     if (trains && given->tensorboard)
         FF_TRY_DONE(ff_report_events(report, given->tensorboard, error));
+    if (trains && given->top5) ff_report_show_top5(report);
     status = ff_trainer_create(&trainer, &options, error);
     ff_tuning_end(&tuning);
     if (status != FF_OK) goto done;

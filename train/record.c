@@ -34,6 +34,7 @@ static void add_epoch(ff_events *events, const ff_epoch *epoch) {
         {"train/accuracy", true, epoch->train_accuracy},
         {"val/loss", epoch->evaluated, epoch->val_loss},
         {"val/accuracy", epoch->evaluated, epoch->val_accuracy},
+        {"val/top5_accuracy", epoch->evaluated && epoch->val_top5 >= 0, epoch->val_top5},
         {"learning_rate", true, epoch->learning_rate},
         {"speed/samples_per_second", true, epoch->samples_per_second},
         {"speed/data_wait_percent", true, epoch->data_wait_percent},

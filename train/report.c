@@ -27,6 +27,7 @@ struct ff_report {
     char description[48];
     char *note;     /* the last one reported */
     bool evaluates; /* the table has columns for evaluation */
+    bool top5;      /* and one for top-5 accuracy */
 };
 
 ff_status ff_report_create(ff_report **report, const char *log_path, FILE *table, FILE *closing,
@@ -42,6 +43,10 @@ ff_status ff_report_create(ff_report **report, const char *log_path, FILE *table
 
 ff_status ff_report_events(ff_report *report, const char *events, ff_error *error) {
     return ff_record_create(&report->record, events, error);
+}
+
+void ff_report_show_top5(ff_report *report) {
+    report->top5 = true;
 }
 
 void ff_report_destroy(ff_report **report) {
@@ -129,10 +134,11 @@ static json_t *start_object(const ff_trainer *trainer) {
 
 ff_status ff_report_start(ff_report *report, const ff_trainer *trainer, ff_error *error) {
     report->evaluates = trainer->val_plan != NULL;
+    report->top5 &= report->evaluates && trainer->splits.classes > FF_TALLY_TOP;
     if (report->log) FF_TRY(ff_json_log_write(report->log, start_object(trainer), error));
     if (!report->table) return FF_OK;
-    fprintf(report->table, "epoch  train loss   acc %%%s       lr  seconds  samples/s  wait %%\n",
-            report->evaluates ? "  val loss   acc %" : "");
+    fprintf(report->table, "epoch  train loss   acc %%%s%s       lr  seconds  samples/s  wait %%\n",
+            report->evaluates ? "  val loss   acc %" : "", report->top5 ? "  top-5 %" : "");
     fflush(report->table);
     return FF_OK;
 }
@@ -178,7 +184,7 @@ void ff_report_end_steps(ff_report *report) {
 }
 
 static json_t *epoch_object(const ff_epoch *epoch) {
-    return json_pack(
+    json_t *object = json_pack(
         "{s:s, s:i, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:I, s:o}", "event", "epoch", "epoch",
         (int)epoch->epoch, "train_loss", ff_json_number(epoch->train_loss), "train_accuracy",
         ff_json_number(epoch->train_accuracy), "val_loss",
@@ -188,6 +194,8 @@ static json_t *epoch_object(const ff_epoch *epoch) {
         "samples_per_second", ff_json_number(epoch->samples_per_second), "data_wait_percent",
         ff_json_number(epoch->data_wait_percent), "skipped_updates", (json_int_t)epoch->skipped,
         "loss_scale", ff_json_number(epoch->loss_scale));
+    if (!epoch->evaluated || epoch->val_top5 < 0) return object;
+    return joined(object, json_pack("{s:f}", "val_top5_accuracy", epoch->val_top5));
 }
 
 ff_status ff_report_epoch(ff_report *report, const ff_epoch *epoch, ff_error *error) {
@@ -198,6 +206,10 @@ ff_status ff_report_epoch(ff_report *report, const ff_epoch *epoch, ff_error *er
             fprintf(report->table, "  %8.4f  %6.2f", epoch->val_loss, 100 * epoch->val_accuracy);
         else if (report->evaluates)
             fprintf(report->table, "  %8s  %6s", "-", "-");
+        if (report->top5 && epoch->evaluated)
+            fprintf(report->table, "  %7.2f", 100 * epoch->val_top5);
+        else if (report->top5)
+            fprintf(report->table, "  %7s", "-");
         fprintf(report->table, "  %7.2g  %7.*f  %9.0f  %6.1f\n", epoch->learning_rate,
                 epoch->seconds < 1000 ? 2 : 1, epoch->seconds, epoch->samples_per_second,
                 epoch->data_wait_percent);

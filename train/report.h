@@ -6,8 +6,9 @@
  *   {"event": "start", "version", "model", "data", "val", ...}
  *   {"event": "epoch", "epoch", "train_loss", "train_accuracy", "val_loss", "val_accuracy",
  *    "learning_rate", "seconds", "samples_per_second", "data_wait_percent", "skipped_updates",
- *    "loss_scale"; from NVML, near the end of the epoch's training:
- *    "gpu_utilization_percent", "gpu_memory_bytes", "sm_clock_mhz", "memory_clock_mhz"}
+ *    "loss_scale"; of more than 5 classes, after an evaluation: "val_top5_accuracy"; from NVML,
+ * near the end of the epoch's training: "gpu_utilization_percent", "gpu_memory_bytes",
+ * "sm_clock_mhz", "memory_clock_mhz"}
  *   {"event": "end", "status": "done"|"interrupted"|"failed", "message", "steps", ...}
  *
  *   {"event": "note", "text"}: something that the run does differently than requested
@@ -30,6 +31,7 @@ typedef struct ff_epoch {
     double train_loss, train_accuracy; /* over the epoch's steps, before their updates */
     bool evaluated;                    /* the next two are valid */
     double val_loss, val_accuracy;
+    double val_top5;      /* share whose label is among the 5 likeliest; -1: of at most 5 classes */
     double learning_rate; /* of the epoch's last step */
     double seconds;       /* of its training, without the evaluation */
     double samples_per_second;
@@ -60,6 +62,8 @@ FF_MUST_USE ff_status ff_report_create(ff_report **report, const char *log_path,
 /* Also writes TensorBoard's event files into the folder `events`. FF_IO where it cannot be made;
  * later failures are notes. Call before the start. */
 FF_MUST_USE ff_status ff_report_events(ff_report *report, const char *events, ff_error *error);
+/* The table has a column for top-5 accuracy, where there are more than 5 classes. */
+void ff_report_show_top5(ff_report *report);
 /* NULL is accepted. */
 void ff_report_destroy(ff_report **report);
 

@@ -167,13 +167,15 @@ static ff_status run_epochs(ff_trainer *trainer, ff_report *report, ff_run_resul
                          .gpu = sums.gpu};
         if (trainer->val_plan && evaluates_after(trainer, epoch + 1)) {
             ff_evaluation evaluation;
-            status = ff_evaluate(trainer->val_plan, trainer->val_feed, &evaluation, error);
+            status = ff_evaluate(trainer->val_plan, trainer->val_feed, trainer->tally, &evaluation,
+                                 error);
             if (status != FF_OK) return status;
             result->val_ns += evaluation.ns;
             result->last_val_ns = evaluation.ns;
             line.evaluated = true;
             line.val_loss = evaluation.loss;
             line.val_accuracy = evaluation.accuracy;
+            line.val_top5 = ff_tally_top(trainer->tally);
             result->val_epoch = epoch + 1;
             result->val_accuracy = evaluation.accuracy;
             if (!result->best_epoch || evaluation.accuracy > result->best_accuracy) {

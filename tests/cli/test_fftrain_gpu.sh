@@ -40,7 +40,8 @@ for a, b in zip(*runs):
         apart = abs(a[key] - b[key])
         assert apart <= tolerance * abs(a[key]), (key, a[key], b[key])
     if not tolerance:
-        assert a["train_accuracy"] == b["train_accuracy"] and a["val_accuracy"] == b["val_accuracy"]
+        for key in ("train_accuracy", "val_accuracy", "val_top5_accuracy"):
+            assert a[key] == b[key], (key, a, b)
     assert a["learning_rate"] == b["learning_rate"]
 PYTHON
 same() { "$python" compare.py "$@"; }

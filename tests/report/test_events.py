@@ -80,11 +80,12 @@ run = events(folder)
 with open(log) as file:
     epochs = [line for line in map(json.loads, file) if line["event"] == "epoch"]
 TAGS = {"train/loss": "train_loss", "train/accuracy": "train_accuracy", "val/loss": "val_loss", "val/accuracy": "val_accuracy",
+        "val/top5_accuracy": "val_top5_accuracy",
         "learning_rate": "learning_rate", "speed/samples_per_second": "samples_per_second",
         "speed/data_wait_percent": "data_wait_percent"}
-want = {(tag, 3 * line["epoch"]): line[key] for line in epochs for tag, key in TAGS.items() if line[key] is not None}
+want = {(tag, 3 * line["epoch"]): line[key] for line in epochs for tag, key in TAGS.items() if line.get(key) is not None}
 got_run = {(tag, step): value for tag, step, value in run if tag in TAGS}
-tap.ok(got_run.keys() == want.keys() and len(want) == 19 and all(abs(got_run[k] - want[k]) <= 1e-6 * abs(want[k]) for k in want),
+tap.ok(got_run.keys() == want.keys() and len(want) == 21 and all(abs(got_run[k] - want[k]) <= 1e-6 * abs(want[k]) for k in want),
        "its scalars are the numbers of its log", "%s\n%s" % (got_run, want))
 
 python = None if tap.SANITIZE else tensorboard()
