@@ -2,7 +2,7 @@
 
 #include "format/base/say.h"
 #include "format/set.h"
-#include "tools/ffinspect/canvas.h"
+#include "loader/draw/canvas.h"
 #include "tools/ffinspect/sheet.h"
 
 #include <inttypes.h>

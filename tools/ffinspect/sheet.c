@@ -1,6 +1,7 @@
 #include "tools/ffinspect/sheet.h"
 
 #include "format/base/interrupt.h"
+#include "format/base/readable.h"
 #include "format/base/say.h"
 #include "format/set.h"
 #include "loader/order.h"
@@ -133,7 +134,7 @@ static ff_status in_known_letters(ff_sheet *drawn, ff_buffer *text, ff_error *er
     ff_buffer ascii = {0};
     ff_status status;
     FF_TRY_DONE(ff_buffer_printf(&ascii, error, "~"));
-    FF_TRY_DONE(ff_inspect_ascii(&ascii, text->bytes, error));
+    FF_TRY_DONE(ff_readable_ascii(&ascii, text->bytes, error));
 done:
     ff_buffer_free(text);
     *text = ascii;
@@ -147,7 +148,7 @@ static ff_status write_title(ff_sheet *drawn, ff_sheet_section *split, const cha
     ff_buffer text = {0};
     if (*metadata->split) name = metadata->split;
     ff_status status;
-    FF_TRY_DONE(ff_inspect_readable(&text, name, strlen(name), strlen(name), error));
+    FF_TRY_DONE(ff_readable(&text, name, strlen(name), strlen(name), error));
     FF_TRY_DONE(in_known_letters(drawn, &text, error));
     FF_TRY_DONE(
         ff_buffer_printf(&text, error, "   %" PRIu64 " of %s, %s%u x %u, %s, %s", split->count,

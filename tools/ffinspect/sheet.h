@@ -3,9 +3,9 @@
 #define FF_FFINSPECT_SHEET_H
 
 #include "format/set.h"
+#include "loader/draw/letters.h"
+#include "loader/draw/picture.h"
 #include "tools/ffinspect/inspect.h"
-#include "tools/ffinspect/letters.h"
-#include "tools/ffinspect/picture.h"
 #include "tools/ffinspect/splits.h"
 
 /* A split's samples, with a title. */

@@ -1,6 +1,6 @@
 /* Writes PNG files with libspng. */
 #include "format/base/file.h"
-#include "tools/ffinspect/canvas.h"
+#include "loader/draw/canvas.h"
 
 #include <spng.h>
 #include <stdlib.h>

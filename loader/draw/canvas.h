@@ -1,6 +1,6 @@
 /* An RGB picture in memory to draw on. Everything outside it is clipped. */
-#ifndef FF_FFINSPECT_CANVAS_H
-#define FF_FFINSPECT_CANVAS_H
+#ifndef FF_LOADER_DRAW_CANVAS_H
+#define FF_LOADER_DRAW_CANVAS_H
 
 #include "format/base/memory.h"
 
