@@ -3,7 +3,6 @@
 #include "format/base/readable.h"
 #include "format/class_name.h"
 #include "tests/unit/format_set.h"
-#include "tools/ffinspect/access.h"
 #include "tools/ffinspect/label.h"
 #include "tools/ffinspect/npy.h"
 #include "tools/ffinspect/stats.h"
@@ -202,9 +201,9 @@ static void a_shard_that_shrinks_is_an_error(void **state) {
     assert_ok(ff_reader_sample(reader, 80, &view, error));
     char *copy = malloc(view.tensor_bytes);
     assert_non_null(copy);
-    assert_ok(ff_inspect_copy(dataset, &view, copy, error));
+    assert_ok(ff_view_copy(dataset, &view, copy, error));
     assert_int_equal(truncate(shard, 8192), 0);
-    assert_fails(ff_inspect_copy(dataset, &view, copy, error), FF_IO, "shard-000000.ffs");
+    assert_fails(ff_view_copy(dataset, &view, copy, error), FF_IO, "shard-000000.ffs");
     assert_fails(ff_inspect_stats(&stats, dataset, 2, error), FF_IO, "shard-000000.ffs");
     assert_null(stats);
     free(copy);

@@ -2,7 +2,6 @@
 
 #include "format/base/interrupt.h"
 #include "format/base/readable.h"
-#include "tools/ffinspect/access.h"
 #include "tools/ffinspect/label.h"
 #include "tools/ffinspect/text.h"
 
@@ -76,7 +75,7 @@ static ff_status print_one(ff_dataset *dataset, ff_reader *reader, uint64_t numb
     ff_shard_info shard;
     FF_TRY(ff_reader_sample(reader, number, &view, error));
     FF_TRY(ff_reserve(tensor, capacity, view.tensor_bytes, 1, "a sample", error));
-    FF_TRY(ff_inspect_copy(dataset, &view, *tensor, error));
+    FF_TRY(ff_view_copy(dataset, &view, *tensor, error));
     FF_TRY(ff_dataset_shard(dataset, view.entry.shard, &shard, error));
     const ff_entry *entry = &view.entry;
     printf("sample %" PRIu64 "\n", number);
