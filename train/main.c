@@ -246,7 +246,7 @@ static ff_status train(const settings *given, ff_error *error) {
         FF_TRY_DONE(ff_report_create(&report, given->log_json, given->quiet ? NULL : stdout, stdout,
                                      error));
     if (trains && given->tensorboard)
-        FF_TRY_DONE(ff_report_events(report, given->tensorboard, error));
+        FF_TRY_DONE(ff_report_record(report, given->tensorboard, NULL, error));
     if (trains && given->top5) ff_report_show_top5(report);
     status = ff_trainer_create(&trainer, &options, error);
     ff_tuning_end(&tuning);

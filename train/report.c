@@ -20,8 +20,9 @@
 enum { HALVINGS = 16 };
 
 struct ff_report {
-    ff_json_log *log;  /* NULL = none */
-    ff_record *record; /* NULL = none */
+    ff_json_log *log;          /* NULL = none */
+    ff_record *record;         /* NULL = none */
+    const ff_trainer *trainer; /* from the start to the end */
     FILE *table, *closing;
     ff_progress progress;
     char description[48];
@@ -41,8 +42,9 @@ ff_status ff_report_create(ff_report **report, const char *log_path, FILE *table
     return status;
 }
 
-ff_status ff_report_events(ff_report *report, const char *events, ff_error *error) {
-    return ff_record_create(&report->record, events, error);
+ff_status ff_report_record(ff_report *report, const char *events, const char *folder,
+                           ff_error *error) {
+    return ff_record_create(&report->record, events, folder, error);
 }
 
 void ff_report_show_top5(ff_report *report) {
@@ -133,9 +135,13 @@ static json_t *start_object(const ff_trainer *trainer) {
 }
 
 ff_status ff_report_start(ff_report *report, const ff_trainer *trainer, ff_error *error) {
+    ff_error failure = {0};
+    report->trainer = trainer;
     report->evaluates = trainer->val_plan != NULL;
     report->top5 &= report->evaluates && trainer->splits.classes > FF_TALLY_TOP;
     if (report->log) FF_TRY(ff_json_log_write(report->log, start_object(trainer), error));
+    if (report->record && ff_record_start(report->record, trainer, &failure) != FF_OK)
+        ff_report_note(report, failure.message);
     if (!report->table) return FF_OK;
     fprintf(report->table, "epoch  train loss   acc %%%s%s       lr  seconds  samples/s  wait %%\n",
             report->evaluates ? "  val loss   acc %" : "", report->top5 ? "  top-5 %" : "");
@@ -219,7 +225,8 @@ ff_status ff_report_epoch(ff_report *report, const ff_epoch *epoch, ff_error *er
         fflush(report->table);
     }
     ff_error failure = {0};
-    if (report->record && ff_record_epoch(report->record, epoch, &failure) != FF_OK)
+    if (report->record &&
+        ff_record_epoch(report->record, report->trainer, epoch, &failure) != FF_OK)
         ff_report_note(report, failure.message);
     return report->log ? ff_json_log_write(report->log, with_gpu(epoch_object(epoch), epoch), error)
                        : FF_OK;
@@ -328,6 +335,9 @@ static void print_gpu(FILE *out, const ff_epoch *last) {
 
 ff_status ff_report_end(ff_report *report, const ff_trainer *trainer, const ff_run_result *result,
                         ff_status status, const char *message, ff_error *error) {
+    ff_error failure = {0};
+    if (report->record && ff_record_end(report->record, trainer, &failure) != FF_OK)
+        ff_report_note(report, failure.message);
     if (status == FF_OK || status == FF_INTERRUPTED) {
         char text[640];
         print_reached(report->closing, trainer, result);

@@ -59,9 +59,11 @@ typedef struct ff_report ff_report;
  * `closing`. FF_IO where the log cannot be opened for appending. */
 FF_MUST_USE ff_status ff_report_create(ff_report **report, const char *log_path, FILE *table,
                                        FILE *closing, ff_error *error);
-/* Also writes TensorBoard's event files into the folder `events`. FF_IO where it cannot be made;
- * later failures are notes. Call before the start. */
-FF_MUST_USE ff_status ff_report_events(ff_report *report, const char *events, ff_error *error);
+/* Also writes what record.h says: event files into the folder `events`, the rest into `folder`;
+ * either may be NULL. FF_IO where the former cannot be made; later failures are a note. Call before
+ * the start. */
+FF_MUST_USE ff_status ff_report_record(ff_report *report, const char *events, const char *folder,
+                                       ff_error *error);
 /* The table has a column for top-5 accuracy, where there are more than 5 classes. */
 void ff_report_show_top5(ff_report *report);
 /* NULL is accepted. */

@@ -189,6 +189,7 @@ void ff_tally_begin(ff_tally *tally) {
     const size_t classes = (size_t)tally->classes;
     tally->count = tally->correct = tally->top = 0;
     tally->worst_count = 0;
+    tally->whole = false;
     memset(tally->class_count, 0, classes * sizeof *tally->class_count);
     memset(tally->class_correct, 0, classes * sizeof *tally->class_correct);
     if (tally->confusion) memset(tally->confusion, 0, classes * classes * sizeof *tally->confusion);
@@ -245,5 +246,6 @@ ff_status ff_tally_end(ff_tally *tally, ff_error *error) {
     ff_tally_parts *parts = tally->parts;
     for (int i = 0; i < SLOTS; i++)
         FF_TRY(take(tally, &parts->slots[(parts->next + i) % SLOTS], error));
+    tally->whole = true;
     return FF_OK;
 }

@@ -23,6 +23,7 @@ typedef struct ff_mistake {
 /* Of the labelled samples of one pass. Read-only for its users. */
 typedef struct ff_tally {
     int classes;
+    bool whole; /* the pass came to its end */
     int64_t count, correct;
     int64_t top;                          /* whose label is among the FF_TALLY_TOP largest logits */
     int64_t *class_count, *class_correct; /* [classes], by label */
