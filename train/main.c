@@ -5,6 +5,7 @@
 #include "train/habits.h"
 #include "train/planned_device.h"
 #include "train/report.h"
+#include "train/report_page/command.h"
 #include "train/run.h"
 #include "train/summary.h"
 #include "train/trainer_cost.h"
@@ -294,8 +295,9 @@ int main(int argc, char **argv) {
     ff_error error = {0};
     settings given = {.trainer = ff_trainer_default_options()};
     given.verify = FF_VERIFY_FIRST;
-    bool done = false;
-    ff_status status = parse(argc, argv, &given, &done, &error);
+    bool done = argc > 1 && strcmp(argv[1], "report") == 0;
+    ff_status status = done ? ff_report_command(argc - 1, argv + 1, &error)
+                            : parse(argc, argv, &given, &done, &error);
     if (status == FF_OK && !done) {
         ff_interrupt_install();
         status = train(&given, &error);
