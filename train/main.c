@@ -34,6 +34,7 @@ static const char epilogue[] =
     "  fftrain --data CIFAR-10 --recipe cifar-speed\n"
     "  fftrain --data OUT --model resnet18 \\\n"
     "          --augment rrc=224,flip,jitter=0.4:0.4:0.4,mixup=0.2\n"
+    "  fftrain report RUN...          (a page about runs: fftrain report --help)\n"
     "\n"
     "--log-json appends one object per line: an event \"start\" with every choice; after each\n"
     "epoch {event:\"epoch\", epoch, train_loss, train_accuracy, val_loss, val_accuracy,\n"

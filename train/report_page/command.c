@@ -69,8 +69,8 @@ static ff_status report(const char *output, const char *const *paths, size_t cou
     if (!count)
         return ff_fail(error, FF_USAGE,
                        "report: wanted fftrain report RUN... [-o FILE], see --help");
-    FF_TRY_DONE(choose_output(&path, output, paths, count, error));
     FF_TRY_DONE(read_runs(&runs, paths, count, error));
+    FF_TRY_DONE(choose_output(&path, output, paths, count, error));
     FF_TRY_DONE(write_page(path, runs, count, error));
 done:
     for (size_t i = 0; runs && i < count; i++) ff_run_log_free(&runs[i]);
