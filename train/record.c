@@ -14,25 +14,27 @@
 #define SHARE 1e-3
 
 struct ff_record {
-    ff_events *events; /* NULL = none */
-    char *folder;      /* NULL = none */
-    bool failed;       /* a failure was returned */
-    bool pending;      /* the last evaluation is not written */
-    uint32_t epoch;    /* of it */
+    ff_events *events;
+    char *folder;   /* NULL = none */
+    bool failed;    /* a failure was returned */
+    bool pending;   /* the last evaluation is not written */
+    uint32_t epoch; /* of it */
     uint64_t steps;
     uint64_t began_ns, spent_ns, last_ns; /* last: what it took the last time */
 };
 
 ff_status ff_record_create(ff_record **record, const char *events, const char *folder,
                            ff_error *error) {
+    char *own = NULL;
     ff_status status;
     FF_TRY(ff_alloc(record, 1, sizeof **record, "the reports", error));
-    if (events) FF_TRY_DONE(ff_events_create(&(*record)->events, events, error));
-    if (folder) FF_TRY_DONE(ff_copy_string(&(*record)->folder, folder, error));
     (*record)->began_ns = ff_now_ns();
-    return FF_OK;
+    if (folder) FF_TRY_DONE(ff_copy_string(&(*record)->folder, folder, error));
+    if (!events) FF_TRY_DONE(ff_path_join(&own, folder, "events", error));
+    FF_TRY_DONE(ff_events_create(&(*record)->events, events ? events : own, error));
 done:
-    ff_record_destroy(record);
+    free(own);
+    if (status != FF_OK) ff_record_destroy(record);
     return status;
 }
 
@@ -77,8 +79,7 @@ static ff_status add_sheet(ff_record *record, const ff_trainer *trainer, draw_fu
     ff_status status;
     FF_TRY_DONE(draw(trainer, &canvas, error));
     FF_TRY_DONE(ff_canvas_png(&canvas, &png, error));
-    if (record->events)
-        ff_events_image(record->events, tag, record->steps, &png, canvas.width, canvas.height);
+    ff_events_image(record->events, tag, record->steps, &png, canvas.width, canvas.height);
     if (record->folder) FF_TRY_DONE(save(record, name, png.bytes, png.length, error));
 done:
     ff_canvas_free(&canvas);
@@ -120,15 +121,14 @@ static bool is_due(const ff_record *record) {
 
 /* After something that ended with `status`. */
 static ff_status flush(ff_record *record, ff_status status, ff_error *error) {
-    const ff_status flushed =
-        record->events ? ff_events_flush(record->events, status == FF_OK ? error : NULL) : FF_OK;
+    const ff_status flushed = ff_events_flush(record->events, status == FF_OK ? error : NULL);
     return first_failure(record, status == FF_OK ? flushed : status);
 }
 
 ff_status ff_record_start(ff_record *record, const ff_trainer *trainer, ff_error *error) {
-    const ff_status status =
-        add_sheet(record, trainer, ff_sheet_inputs, "inputs", "inputs.png", error);
-    return flush(record, status, error);
+    if (trainer->options->first_step) return FF_OK; /* it was written before */
+    return flush(record, add_sheet(record, trainer, ff_sheet_inputs, "inputs", "inputs.png", error),
+                 error);
 }
 
 static void add_epoch(ff_events *events, const ff_epoch *epoch) {
@@ -159,7 +159,7 @@ ff_status ff_record_epoch(ff_record *record, const ff_trainer *trainer, const ff
                           ff_error *error) {
     ff_status status = FF_OK;
     record->steps = epoch->steps;
-    if (record->events) add_epoch(record->events, epoch);
+    add_epoch(record->events, epoch);
     if (epoch->evaluated) {
         record->pending = true;
         record->epoch = epoch->epoch;

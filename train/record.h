@@ -10,8 +10,8 @@
 
 typedef struct ff_record ff_record;
 
-/* events: the folder of the event files; folder: of the others, which is there; either may be
- * NULL. FF_IO, FF_NO_MEMORY. */
+/* events: the folder of the event files, NULL: events in `folder`; folder: of the others, which is
+ * there, or NULL: none; one of the two is given. FF_IO, FF_NO_MEMORY. */
 FF_MUST_USE ff_status ff_record_create(ff_record **record, const char *events, const char *folder,
                                        ff_error *error);
 /* NULL is accepted. */

@@ -76,10 +76,10 @@ def read(path):
 tap.run([tap.program("make_set"), "set", "--splits", "train,test", "--count", "120", "--height", "12", "--width", "12",
          "--statistics"])
 for name, rate in ("one", "0.02"), ("two", "0.1"):
-    os.mkdir(name)
-    tap.run([tap.program("run_folder"), "set", name, "3", rate])
-with open("one/recipe.txt", "w") as file:
-    file.write("model = smallnet\nname = <b> & \"c\"\n")
+    tap.run([FFTRAIN, "--data", "set", "--model", "smallnet", "--batch", "16", "--threads", "1", "--epochs", "3", "--lr", rate,
+             "--out", name])
+with open("one/recipe.txt", "a") as file:
+    file.write("name = <b> & \"c\"\n")
 done = report("one")
 page = Page("one/report.html")
 tap.ok(done.returncode == 0 and done.stdout.startswith(b"one/report.html: 1 run, "), "a run's page is in its folder", done.stderr.decode())
@@ -89,7 +89,7 @@ with open("one/log.jsonl") as file:
 epochs, told = [line for line in lines if line["event"] == "epoch"], json.loads(read("one/evaluation.json"))
 want = ["%.2f %%" % (100 * line[key]) for line in epochs for key in ("val_accuracy", "train_accuracy")]
 want += ["%.4g" % line[key] for line in epochs for key in ("val_loss", "train_loss", "learning_rate")]
-want += ["done, epoch 3 of 3", "%d of %d samples of set/test" % (told["correct"], told["samples"]), 'name = <b> & "c"', "set/train"]
+want += ["done, epoch 3 of 3", "%d of %d samples of set/test" % (told["correct"], told["samples"]), 'name = <b> & "c"', "set/train", "lr = 0.02"]
 want += ["%s taken for %s" % (told["classes"][a]["name"], told["classes"][b]["name"]) for a, b, n in told["confusion"] if a != b][:1]
 tap.ok(all(text in page.text for text in want), "its numbers are the log's", [text for text in want if text not in page.text])
 cells = re.findall(r'<td(?: class="(?:right|wrong)[^>]*)?>(\d*)</td>', page.source.split('class="matrix"')[1].split("</table>")[0])

@@ -49,8 +49,14 @@ for split, count in ("train", 70), ("test", 49):
 tap.run([os.path.join(tap.BUILD, "ffpack"), "source", "-o", "set", "--dtype", "u8", "--mean", "0.5,0.5,0.5", "--std",
          "0.2,0.2,0.2"])
 order = {split: sorted(range(count), key=lambda n: (n % 7, n)) for split, count in (("train", 70), ("test", 49))}
-os.mkdir("run")
-done = tap.run([tap.program("run_folder"), "set", "run", "3"])
+
+
+def run(folder, *more):
+    return tap.run([os.path.join(tap.BUILD, "fftrain"), "--data", "set", "--model", "smallnet", "--batch", "16", "--threads", "1",
+                    "--augment", "none", "--order", "sequential", "--out", folder, *more])
+
+
+done = run("run", "--epochs", "3")
 tap.ok(done.returncode == 0, "a run with a folder", (done.stdout + done.stderr).decode())
 with open("run/evaluation.json") as file:
     told = json.load(file)
@@ -81,10 +87,14 @@ same = {tag: images.get(tag, [0, 0, 0])[2] == open("run/%s.png" % name, "rb").re
 tap.ok(all(same.values()), "the event file has both sheets", same)
 
 # ---- files that cannot be written: told once, and the run goes on
-os.makedirs("bad/worst.png")
-os.mkdir("bad/inputs.png")
-done = tap.run([tap.program("run_folder"), "set", "bad", "2"])
+run("bad", "--epochs", "1")
+for name in "worst.png", "evaluation.json":
+    os.remove("bad/" + name)
+    os.mkdir("bad/" + name)
+done = tap.run([os.path.join(tap.BUILD, "fftrain"), "--resume", "bad", "--epochs", "2"])
 notes = [line for line in done.stdout.decode().splitlines() if line.startswith("note: ")]
-tap.ok(done.returncode == 0 and len(notes) == 1 and "bad/inputs.png" in notes[0] and os.path.exists("bad/evaluation.json"),
-       "files that cannot be written are one note", (done.stdout + done.stderr).decode())
+with open("bad/log.jsonl") as file:
+    logged = [line["event"] for line in map(json.loads, file)]
+tap.ok(done.returncode == 0 and len(notes) == 1 and "bad/evaluation.json" in notes[0] and logged.count("note") == 1 and
+       logged[-1] == "end", "files that cannot be written are one note", (done.stdout + done.stderr).decode())
 tap.finish()
