@@ -110,15 +110,16 @@ static ff_status with_command(settings *out,
          "A model with all settings to train it: cifar-speed, or a model's name; default: that of "
          "--model."},
         {"model", 'm', FF_OPTION_STRING, "NAME", &trainer->model, NULL, 0, 0,
-         "smallnet, resnet18, resnet50, vgg16_bn or cifarnet."},
+         "smallnet, cifarnet, resnet18, 34, 50, 101 or 152, vgg11, 13, 16 or 19, also with _bn, "
+         "mobilenet_v2."},
         {"weights", 0, FF_OPTION_STRING, "FILE", &trainer->weights, NULL, 0, 0,
          "Start from these weights: a safetensors file with torchvision's names, or a checkpoint; a "
          "head for other classes keeps its initial values."},
         {"any-normalization", 0, FF_OPTION_FLAG, NULL, &trainer->any_normalization, NULL, 0, 0,
          "Take --weights even where their images were normalized with other numbers."},
         {"stem", 0, FF_OPTION_CHOICE, NULL, &out->stem, "auto|cifar|imagenet", 0, 0,
-         "First layers of a residual net, last layers of a vgg; default auto: cifar up to 64 "
-         "pixels."},
+         "First layers of a resnet or mobilenet_v2, last layers of a vgg; default auto: cifar up to "
+         "64 pixels."},
         {"dropout", 0, FF_OPTION_REAL, "P", &trainer->dropout, NULL, 0, 0.99,
          "Dropout of nets that have it; default: the model's."},
 

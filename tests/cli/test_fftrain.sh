@@ -200,7 +200,7 @@ refuses "another model than the recipe's" 2 "--recipe cifar-speed trains cifarne
 refuses "one learning rate for several groups" 2 "--lr: the recipe cifar-speed has its own for each group" --data images --recipe cifar-speed --lr 1
 refuses "five views" 2 "--views" --data images --recipe cifar-speed --views 5
 refuses "images too small for cifarnet" 2 "too small for this net" --data set --recipe cifar-speed
-refuses "torchvision's vgg head on small images" 2 "224x224;--stem cifar" --data images --model vgg16_bn --stem imagenet
+refuses "images too small for vgg" 2 "features.43: a 2x2 pooling;16x16) are too small for this net" --data images --crop 16 --augment none --model vgg16_bn --stem imagenet
 
 # ---- options
 refuses "an unknown option" 2 "unknown option --epoch; did you mean --epochs?" --data set "${small[@]}" --epoch 3

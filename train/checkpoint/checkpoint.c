@@ -14,7 +14,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define PARTIAL  ".partial"
 #define MOMENTUM "momentum_buffer."
 
 enum { FILES = 2, FACTS = 16, READ_BYTES = 1 << 20 };
@@ -211,8 +210,7 @@ static ff_status sums_text(const char *directory, ff_buffer *text, ff_error *err
     return FF_OK;
 }
 
-/* Removes a folder that holds no other files than a checkpoint's. */
-static void remove_folder(const char *path) {
+void ff_checkpoint_discard(const char *path) {
     static const char *const names[] = {FF_WEIGHTS_FILE,
                                         FF_CHECKPOINT_STATE_FILE,
                                         FF_CHECKPOINT_SUMS_FILE,
@@ -247,7 +245,7 @@ ff_status ff_capture_write(const ff_capture *capture, const char *directory, con
     ff_buffer sums = {0};
     ff_status status;
     FF_TRY_DONE(ff_path_join(&path, directory, name, error));
-    FF_TRY_DONE(ff_format(&partial, error, "%s" PARTIAL, path));
+    FF_TRY_DONE(ff_format(&partial, error, "%s" FF_CHECKPOINT_PARTIAL, path));
     if (mkdir(partial, 0777) != 0 && errno != EEXIST) {
         status = ff_fail_errno(error, "%s: cannot create the folder", partial);
         goto done;
@@ -257,7 +255,7 @@ ff_status ff_capture_write(const ff_capture *capture, const char *directory, con
     FF_TRY_DONE(ff_file_save(partial, FF_CHECKPOINT_SUMS_FILE, &sums, error));
     FF_TRY_DONE(place(partial, path, directory, error));
 done:
-    if (status != FF_OK && partial) remove_folder(partial);
+    if (status != FF_OK && partial) ff_checkpoint_discard(partial);
     ff_buffer_free(&sums);
     free(partial);
     free(path);
@@ -266,9 +264,9 @@ done:
 
 void ff_checkpoint_remove(const char *path) {
     char *gone;
-    if (ff_format(&gone, NULL, "%s" PARTIAL, path) != FF_OK) return;
+    if (ff_format(&gone, NULL, "%s" FF_CHECKPOINT_REMOVED, path) != FF_OK) return;
     /* First its name, so that no half of a checkpoint looks like one. */
-    if (rename(path, gone) == 0) remove_folder(gone);
+    if (rename(path, gone) == 0) ff_checkpoint_discard(gone);
     free(gone);
 }
 

@@ -23,6 +23,10 @@
 #define FF_CHECKPOINT_STATE_FILE "state.safetensors"
 #define FF_CHECKPOINT_SUMS_FILE  "checksums.xxh128"
 
+/* Names of folders that are being written or removed end so. */
+#define FF_CHECKPOINT_PARTIAL ".partial"
+#define FF_CHECKPOINT_REMOVED ".removed"
+
 /* Texts of state.safetensors. */
 #define FF_CHECKPOINT_STATE    "ffpack.state"
 #define FF_CHECKPOINT_RECIPE   "ffpack.recipe"
@@ -49,8 +53,10 @@ FF_MUST_USE ff_status ff_capture_take(ff_capture *capture, const ff_run_state *s
 /* Writes the folder `directory`/`name`; replaces one of that name. */
 FF_MUST_USE ff_status ff_capture_write(const ff_capture *capture, const char *directory,
                                        const char *name, ff_error *error);
-/* Removes a checkpoint's folder, as far as possible. */
+/* Removes a checkpoint, as far as possible: under another name, so that no half of one looks whole;
+ * and what is left of one that was being written or removed when its process was killed. */
 void ff_checkpoint_remove(const char *path);
+void ff_checkpoint_discard(const char *path);
 /* Bytes that a capture of the model takes. */
 uint64_t ff_capture_bytes(const ff_model *model);
 

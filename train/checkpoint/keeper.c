@@ -5,6 +5,7 @@
 #include "format/base/thread.h"
 #include "train/checkpoint/run_folder.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -93,6 +94,25 @@ static void await(ff_keeper *keeper) {
 
 /* ---- the model's thread ---- */
 
+/* Removes what a killed process was writing or removing. */
+static ff_status clean(const char *directory, ff_error *error) {
+    ff_status status = FF_OK;
+    DIR *entries = opendir(directory);
+    if (!entries)
+        return errno == ENOENT ? FF_OK : ff_fail_errno(error, "%s: cannot read", directory);
+    for (const struct dirent *entry; status == FF_OK && (entry = readdir(entries));) {
+        char stem[40], *path;
+        if (!ff_path_stem(stem, sizeof stem, entry->d_name, FF_CHECKPOINT_PARTIAL) &&
+            !ff_path_stem(stem, sizeof stem, entry->d_name, FF_CHECKPOINT_REMOVED))
+            continue;
+        status = ff_path_join(&path, directory, entry->d_name, error);
+        if (status == FF_OK) ff_checkpoint_discard(path);
+        if (status == FF_OK) free(path);
+    }
+    closedir(entries);
+    return status;
+}
+
 /* The best of the checkpoints that are there already. */
 static void find_best(ff_keeper *keeper) {
     char *link, target[64];
@@ -117,14 +137,14 @@ ff_status ff_keeper_create(ff_keeper **out, ff_capture *capture, const ff_keeper
     }
     keeper->capture = capture;
     keeper->keep = options->keep;
-    status = ff_copy_string(&keeper->directory, options->directory, error);
-    if (status != FF_OK) {
-        ff_keeper_destroy(&keeper);
-        return status;
-    }
+    FF_TRY_DONE(ff_copy_string(&keeper->directory, options->directory, error));
+    FF_TRY_DONE(clean(keeper->directory, error));
     find_best(keeper);
     *out = keeper;
     return FF_OK;
+done:
+    ff_keeper_destroy(&keeper);
+    return status;
 }
 
 void ff_keeper_destroy(ff_keeper **pointer) {
@@ -194,10 +214,11 @@ ff_status ff_keeper_newest(ff_checkpoint **checkpoint, const char *directory, ch
         free(path);
         if (status == FF_OK) break;
         if (!first.status) first = why;
-        if (error) *error = first;
+        if (error) *error = status == FF_NO_MEMORY ? why : first;
         if (status == FF_NO_MEMORY) goto done;
     }
-    if (status == FF_OK && first.status)
+    if (!*checkpoint) status = first.status;
+    if (*checkpoint && first.status)
         status = ff_format(note, error, "%s; going on from %s", first.message,
                            ff_checkpoint_path(*checkpoint));
 done:

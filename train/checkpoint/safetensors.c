@@ -92,15 +92,19 @@ static const char *read_entry(const json_t *entry, uint64_t data, ff_safetensor 
     return NULL;
 }
 
-static ff_status check_metadata(const ff_safetensors *file, ff_error *error) {
-    const json_t *metadata = json_object_get(file->header, METADATA), *value;
+static bool check_metadata(json_t *metadata) {
     const char *key;
-    if (!metadata) return FF_OK;
-    if (!json_is_object(metadata))
-        return ff_fail(error, FF_BAD_DATA, "%s: " METADATA " is no object", file->path);
-    json_object_foreach((json_t *)metadata, key, value) if (!json_is_string(value)) return ff_fail(
-        error, FF_BAD_DATA, "%s: " METADATA " has '%s', which is no text", file->path, key);
-    return FF_OK;
+    json_t *value;
+    if (metadata && !json_is_object(metadata)) return false;
+    json_object_foreach(metadata, key, value) if (!json_is_string(value)) return false;
+    return true;
+}
+
+/* Names are printed in error messages. */
+static bool is_printable(const char *name) {
+    for (; *name; name++)
+        if ((unsigned char)*name < ' ' || *name == 0x7f) return false;
+    return true;
 }
 
 /* Every byte after the header belongs to one tensor. */
@@ -128,11 +132,15 @@ static ff_status check_cover(const ff_safetensors *file, uint64_t data, uint64_t
 static ff_status list_tensors(ff_safetensors *file, uint64_t data, uint64_t size, ff_error *error) {
     const char *name;
     json_t *entry;
-    FF_TRY(check_metadata(file, error));
+    if (!check_metadata(json_object_get(file->header, METADATA)))
+        return ff_fail(error, FF_BAD_DATA, "%s: " METADATA " is no object of texts", file->path);
     FF_TRY(ff_alloc(&file->tensors, json_object_size(file->header) + 1, sizeof *file->tensors,
                     "the list of tensors", error));
     json_object_foreach(file->header, name, entry) {
         if (!strcmp(name, METADATA)) continue;
+        if (!is_printable(name))
+            return ff_fail(error, FF_BAD_DATA, "%s: a tensor's name has control characters",
+                           file->path);
         ff_safetensor *tensor = &file->tensors[file->count++];
         tensor->name = name;
         const char *wrong = read_entry(entry, data, tensor);
@@ -164,9 +172,10 @@ static ff_status read_header(ff_safetensors *file, uint64_t size, ff_error *erro
         if (!file->header && json_error_code(&where) == json_error_out_of_memory)
             status = ff_fail(error, FF_NO_MEMORY, "%s: no memory for its header", file->path);
         else if (!json_is_object(file->header))
-            status = ff_fail(error, FF_BAD_DATA, "%s: is no safetensors file: its header %s%s",
-                             file->path, file->header ? "is no JSON object" : "is no JSON: ",
-                             file->header ? "" : where.text);
+            status =
+                ff_fail(error, FF_BAD_DATA,
+                        "%s: is no safetensors file: byte %d of its header is no JSON object's",
+                        file->path, file->header ? 0 : where.position);
     }
     free(text);
     return status == FF_OK ? list_tensors(file, sizeof prefix + length, size, error) : status;
