@@ -59,7 +59,8 @@ want = ["event", "epoch", "train_loss", "train_accuracy", "val_loss", "val_accur
         "learning_rate", "seconds", "samples_per_second", "data_wait_percent", "skipped_updates", "loss_scale"]
 assert [line["event"] for line in lines] == ["start"] + ["epoch"] * 4 + ["end"], lines
 for number, line in enumerate(lines[1:5], 1):
-    assert list(line) == want and line["epoch"] == number, line
+    assert list(line) == want + ["val_top5_accuracy"] and line["epoch"] == number, line
+    assert line["val_accuracy"] <= line["val_top5_accuracy"] <= 1, line
     right = line["val_accuracy"] * 125
     assert abs(right - round(right)) < 1e-6, right
     assert line["skipped_updates"] == 0 and line["loss_scale"] == 1, line
@@ -99,7 +100,8 @@ PYTHON
 if command -v "$python" >/dev/null; then check "of equal epochs the first is the best" "$python" judge_best.py
 else skip "of equal epochs the first is the best" "no $python"; fi
 refuses "all dropped" 2 "--dropout: 1 is out of range; it must be from 0 to 0.99" --data tiny "${small[@]}" --dropout 1
-"$fftrain" --data set "${small[@]}" --epochs 6 --batch 16 --log-json learns.jsonl >stdout 2>stderr
+"$fftrain" --data set "${small[@]}" --epochs 6 --batch 16 --log-json learns.jsonl --top5 --val-every 2 >stdout 2>stderr
+check "--top5 has a column" test "$(grep -c '^epoch .* top-5 %' stdout) $(awk '$1 ~ /^[1-6]$/ && NF == 10' stdout | wc -l)" = "1 6"
 check "it learns" grep -qE '"status":"done".*"val_accuracy":(1\.0|0\.[89])' learns.jsonl
 
 for last in drop keep; do
