@@ -35,7 +35,7 @@ ff_status ff_diagnose(ff_trainer *trainer, FILE *out, ff_error *error) {
     }
     snprintf(note, sizeof note, ", %d thread%s, batches of %" PRIu64,
              ff_model_threads(trainer->model), ff_model_threads(trainer->model) == 1 ? "" : "s",
-             (uint64_t)trainer->batch);
+             (uint64_t)trainer->micro);
     print_stage(out, "compute", compute, 0, note);
     if (ff_machine_device(trainer->machine))
         FF_TRY(ff_trainer_print_furthest(out, trainer, FURTHEST, error));

@@ -110,6 +110,9 @@ static ff_status parse(int argc, char **argv, settings *out, bool *done, ff_erro
          "Passes over the training set; default: the model's."},
         {"batch", 'b', FF_OPTION_INTEGER, "N", &trainer->batch, NULL, 1, 1048576,
          "Samples per step; default: the model's; a smaller set is one batch."},
+        {"accumulate", 0, FF_OPTION_INTEGER, "N", &trainer->accumulate, NULL, 1, 65536,
+         "Cut each batch into N micro-batches whose gradients are added up, in the memory of one; "
+         "batch norms see one at a time; default 1."},
         {"optimizer", 0, FF_OPTION_STRING, "NAME", &trainer->optimizer, NULL, 0, 0,
          "sgd, adamw, lars or lamb; muon only in --groups; default: sgd."},
         {"lr", 0, FF_OPTION_REAL, "X", &trainer->hyper.learning_rate, NULL, 0, 1e6,

@@ -25,6 +25,7 @@ typedef struct epoch_sums {
     ff_nvml_reading gpu;
     uint64_t began_ns;
     uint64_t asked_ns; /* the host's waiting for batches */
+    bool over;         /* the feed's epoch is */
 } epoch_sums;
 
 static double rate_of(const ff_trainer *trainer, uint64_t step) {
@@ -76,23 +77,40 @@ static ff_status collect(ff_trainer *trainer, bool wait, epoch_sums *sums, ff_er
     }
 }
 
+/* Takes the next micro-batch; *last: it is the step's last one, or NULL to leave it unused. */
+static ff_status train_part(ff_trainer *trainer, uint64_t step, int64_t part, epoch_sums *sums,
+                            bool *last, ff_error *error) {
+    ff_feed_batch next;
+    uint64_t asked = ff_now_ns();
+    ff_status status = FF_OK;
+    FF_TRY(ff_feed_next(trainer->train_feed, &next, error));
+    sums->asked_ns += ff_now_ns() - asked;
+    sums->over = next.last;
+    if (last) {
+        ff_plan *plan = ff_trainer_plan(trainer, step, next.count);
+        assert(plan && ff_plan_batch(plan) == (int)next.count);
+        /* Samples are at the front, so a plan of fewer samples reads the same memory, and all
+         * count. */
+        next.batch.weights = NULL;
+        *last = next.last || part + 1 == trainer->accumulate;
+        status = *last ? ff_step_run(trainer->step, plan, &next.batch, error)
+                       : ff_step_add(trainer->step, plan, &next.batch, error);
+        sums->samples += next.count;
+    }
+    ff_status done = ff_feed_done(trainer->train_feed, status == FF_OK ? error : NULL);
+    return status == FF_OK ? done : status;
+}
+
 /* Enqueues the next step. */
 static ff_status train_batch(ff_trainer *trainer, uint64_t step, epoch_sums *sums,
                              ff_error *error) {
-    ff_feed_batch next;
-    uint64_t asked = ff_now_ns();
-    FF_TRY(ff_feed_next(trainer->train_feed, &next, error));
-    sums->asked_ns += ff_now_ns() - asked;
-    ff_plan *plan = ff_trainer_plan(trainer, step, next.count);
-    assert(plan && ff_plan_batch(plan) == (int)next.count);
-    /* Samples are at the front, so a plan of fewer samples reads the same memory, and all count. */
-    next.batch.weights = NULL;
+    ff_status status = FF_OK;
     ff_machine_push(trainer->machine, "step");
-    ff_status status = ff_step_run(trainer->step, plan, &next.batch, error);
+    bool last = false;
+    for (int64_t part = 0; status == FF_OK && !last; part++)
+        status = train_part(trainer, step, part, sums, &last, error);
     ff_machine_pop(trainer->machine);
-    ff_status done = ff_feed_done(trainer->train_feed, status == FF_OK ? error : NULL);
-    sums->samples += next.count;
-    return status == FF_OK ? done : status;
+    return status;
 }
 
 /* Time that the epoch's steps waited for data; on a device measured by its events. */
@@ -122,6 +140,8 @@ static ff_status train_epoch(ff_trainer *trainer, uint32_t epoch, epoch_sums *su
                        sums->count ? sums->loss_sum / (double)sums->count : 0, sums->asked_ns,
                        ff_now_ns() - sums->began_ns);
     }
+    /* Micro-batches that are too few for a step. */
+    while (!sums->over) FF_TRY(train_part(trainer, *step, 0, sums, NULL, error));
     /* Now, while the GPU works on the last steps. */
     sums->gpu_read = ff_machine_read(trainer->machine, &sums->gpu);
     FF_TRY(collect(trainer, true, sums, error));
@@ -273,7 +293,7 @@ ff_status ff_run_compute_rate(ff_trainer *trainer, uint64_t budget_ns, double *r
     FF_TRY_DONE(ff_feed_next(trainer->train_feed, &next, error));
     FF_TRY_DONE(ff_feed_make(trainer->train_feed, compute->stream, error));
     ff_plan *plan =
-        next.count == (uint32_t)trainer->batch ? trainer->train_plan : trainer->last_plan;
+        next.count == (uint32_t)trainer->micro ? trainer->train_plan : trainer->last_plan;
     next.batch.weights = NULL;
     /* The first steps are not counted: graphs are captured in the second. */
     for (int i = 0; i < 4 || took < budget_ns; i++) {
