@@ -45,23 +45,25 @@ static inline size_t ff_tensor_at(const ff_tensor *t, int n, int c, int h, int w
            (size_t)(c % t->block);
 }
 
-/* A layer of its own, or fused into a batch norm. GELU (Hendrycks & Gimpel 2016, arXiv 1606.08415)
- * is the exact form with erf, torch's default: z * Phi(z), Phi(z) = (1 + erf(z / sqrt 2)) / 2; its
- * derivative is Phi(z) + z exp(-z^2 / 2) / sqrt(2 pi). */
+/* A layer of its own, or fused into a batch norm. RELU6 is min(max(z, 0), 6), with slope 1 between
+ * the two and 0 at them, as torch's. GELU (Hendrycks & Gimpel 2016, arXiv 1606.08415) is the exact
+ * form with erf, torch's default: z * Phi(z), Phi(z) = (1 + erf(z / sqrt 2)) / 2; its derivative is
+ * Phi(z) + z exp(-z^2 / 2) / sqrt(2 pi). */
 typedef enum ff_activation {
     FF_ACTIVATION_NONE,
     FF_ACTIVATION_RELU,
+    FF_ACTIVATION_RELU6,
     FF_ACTIVATION_GELU
 } ff_activation;
 
 /* Whether its derivative is computed from its output, so that its input need not be kept. */
 static inline bool ff_activation_sees_output(ff_activation activation) {
-    return activation == FF_ACTIVATION_RELU;
+    return activation == FF_ACTIVATION_RELU || activation == FF_ACTIVATION_RELU6;
 }
 
 /* Batch norm (Ioffe & Szegedy 2015, arXiv 1502.03167), then an optional add, then an optional
- * activation, in one pass: y = activation(gamma * (x - mean) * inv_std + beta + residual). GELU
- * takes no residual.
+ * activation, in one pass: y = activation(gamma * (x - mean) * inv_std + beta + residual). Only
+ * ReLU, or no activation, takes a residual.
  * Training: mean and biased variance over (n, h, w); running = (1 - momentum) * running +
  * momentum * (mean | variance * m / (m - 1)) as torch; mean and inv_std are written for the
  * backward pass. Evaluation: running statistics; mean and inv_std are not written. */
@@ -96,11 +98,14 @@ typedef struct ff_norm_backward {
 } ff_norm_backward;
 
 /* Max: the first largest of each window, NaN the largest; padding never wins. Average: divides by
- * kernel_h * kernel_w, padding counts as zero (torch's default). */
+ * kernel_h * kernel_w, padding counts as zero (torch's default); or adaptive (torch's
+ * AdaptiveAvgPool2d): the mean of rows [floor(p H / P), ceil((p + 1) H / P)) for row p of P,
+ * columns likewise, and kernel, stride and pad are not used. */
 typedef struct ff_pool {
     ff_tensor input, output; /* same n, c, block */
     int kernel_h, kernel_w, stride, pad;
     bool max;
+    bool adaptive; /* average only */
 } ff_pool;
 
 /* Element e = ((n * C + c) * H + h) * W + w, of the micro-batches before in the same step to begin

@@ -171,6 +171,7 @@ static double pool_bytes(const ff_compute *compute, const ff_pool *pool, bool pl
            (places ? (double)ff_tensor_count(&pool->output) : 0);
 }
 static double pool_flops(const ff_pool *pool) {
+    if (pool->adaptive) return (double)ff_tensor_count(&pool->input);
     return (double)ff_tensor_count(&pool->output) * pool->kernel_h * pool->kernel_w;
 }
 

@@ -38,8 +38,9 @@ typedef struct ff_layer {
     char name[64]; /* torchvision's: "layer1.0.conv1"; where it has none, what the layer does */
     ff_node from, from2; /* inputs; from2 of ADD; else -1 */
     int c, h, w;
-    int kernel_h, kernel_w, stride, pad; /* CONV (kernel_h = kernel_w), pools */
+    int kernel_h, kernel_w, stride, pad; /* CONV (kernel_h = kernel_w), pools but adaptive ones */
     int groups;                          /* CONV: divides its input's and output's channels */
+    bool adaptive;                       /* AVERAGE_POOL */
     bool bias;                           /* CONV, LINEAR */
     double momentum, epsilon;            /* NORM */
     double scale;                        /* LINEAR: factor of its products */
@@ -138,6 +139,9 @@ ff_node ff_graph_activation(ff_graph *graph, ff_node from, ff_activation activat
 static inline ff_node ff_graph_relu(ff_graph *graph, ff_node from) {
     return ff_graph_activation(graph, from, FF_ACTIVATION_RELU);
 }
+static inline ff_node ff_graph_relu6(ff_graph *graph, ff_node from) {
+    return ff_graph_activation(graph, from, FF_ACTIVATION_RELU6);
+}
 static inline ff_node ff_graph_gelu(ff_graph *graph, ff_node from) {
     return ff_graph_activation(graph, from, FF_ACTIVATION_GELU);
 }
@@ -145,6 +149,9 @@ ff_node ff_graph_max_pool(ff_graph *graph, ff_node from, const char *name, int k
                           int pad);
 ff_node ff_graph_average_pool(ff_graph *graph, ff_node from, const char *name, int kernel,
                               int stride, int pad);
+/* AdaptiveAvgPool2d((height, width)); nothing where the input has that size. */
+ff_node ff_graph_adaptive_pool(ff_graph *graph, ff_node from, const char *name, int height,
+                               int width);
 /* The mean over all pixels: AdaptiveAvgPool2d(1). */
 ff_node ff_graph_global_pool(ff_graph *graph, ff_node from, const char *name);
 /* With a bias, unscaled, FF_ROWS_DEFAULT; or otherwise. */

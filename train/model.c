@@ -291,6 +291,10 @@ int ff_model_find(const ff_model *model, const char *name) {
     return -1;
 }
 
+const char *ff_model_head(const ff_model *model) {
+    return model->graph->layers[model->graph->output].name;
+}
+
 int ff_model_whitening(const ff_model *model) {
     return model->net->whitening ? ff_model_find(model, model->net->whitening) : -1;
 }
@@ -337,4 +341,16 @@ int ff_model_states(const ff_model *model) {
 int ff_model_group(const ff_model *model, int parameter) {
     if (!model->groups.count) return model->parameters[parameter].trained ? 0 : -1;
     return model->groups.of[parameter];
+}
+
+const ff_optimizer *ff_model_optimizer(const ff_model *model, int parameter) {
+    const int group = ff_model_group(model, parameter);
+    const ff_groups *groups = &model->groups;
+    for (int i = 0; group >= 0 && i < groups->span_count; i++)
+        if (groups->spans[i].group == group) return ff_optimizer_at(groups->spans[i].rule);
+    return group < 0 ? NULL : ff_optimizer_at(FF_RULE_SGD);
+}
+
+bool ff_model_averages(const ff_model *model) {
+    return model->store.average != NULL;
 }

@@ -116,6 +116,8 @@ int ff_model_parameter_count(const ff_model *model);
 const ff_parameter *ff_model_parameter(const ff_model *model, int index);
 /* -1 where there is none. */
 int ff_model_find(const ff_model *model, const char *name);
+/* The layer of the logits: "fc"; its parameters are named after it. */
+const char *ff_model_head(const ff_model *model);
 /* The parameter (filters) that whitening.h sets from the training images; -1 where the net has
  * none. */
 int ff_model_whitening(const ff_model *model);
@@ -146,8 +148,12 @@ FF_MUST_USE ff_status ff_model_set_groups(ff_model *model, const ff_group *group
                                           ff_error *error);
 /* The group of a parameter; -1 = not trained. */
 int ff_model_group(const ff_model *model, int parameter);
+/* The optimizer of a parameter; NULL = not trained. */
+const ff_optimizer *ff_model_optimizer(const ff_model *model, int parameter);
 /* Blocks of optimizer state: the most that a group's optimizer has. */
 int ff_model_states(const ff_model *model);
+/* Whether an average of the parameters is kept (average.h). */
+bool ff_model_averages(const ff_model *model);
 
 /* ---- steps ---- */
 

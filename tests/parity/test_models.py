@@ -1,6 +1,6 @@
-"""The nets against torchvision's and against cifarnet's written in torch: names, shapes and counts,
-logits in evaluation and training, and every parameter after training steps, from the same weights
-and batches; torch computes in f64. Prints TAP. Environment: BUILD."""
+"""The nets against torchvision's and against cifarnet's written in torch: names, shapes, initial
+values and multiply-accumulates; logits, gradients, and every parameter after training steps, from
+the same weights and batches; torch computes in f64. Prints TAP. Environment: BUILD."""
 import math
 import os
 import subprocess
@@ -54,45 +54,97 @@ class CifarNet(nn.Module):
         return self.head(x) / x.size(-1)
 
 
-def small_resnet(make):
-    net = make(num_classes=10)
-    net.conv1 = nn.Conv2d(3, 64, 3, 1, 1, bias=False)
-    net.maxpool = nn.Identity()
-    return net
+models = torchvision.models
+RESNETS = ["resnet18", "resnet34", "resnet50", "resnet101", "resnet152"]
+VGGS = ["vgg%d%s" % (depth, norms) for depth in (11, 13, 16, 19) for norms in ("", "_bn")]
 
 
 class SmallVgg(nn.Module):
-    def __init__(self):
+    def __init__(self, name):
         super().__init__()
-        vgg = torchvision.models.vgg
-        self.features = vgg.make_layers(vgg.cfgs["D"], batch_norm=True)
+        vgg = getattr(models, name)(num_classes=10)
+        self.features = vgg.features
         self.classifier = nn.Linear(512, 10)
+        nn.init.normal_(self.classifier.weight, 0, 0.01)
+        nn.init.constant_(self.classifier.bias, 0)
 
     def forward(self, x):
         return self.classifier(self.features(x).mean((2, 3)))
 
 
-# ---- the parameters of large nets
+def make(name, stem, classes=10):
+    """torchvision's net without dropout; with the CIFAR stem, the usual form for small images."""
+    if name == "cifarnet":
+        return CifarNet()
+    if stem == "cifar" and name in VGGS:
+        return SmallVgg(name)
+    net = getattr(models, name)(num_classes=classes, **({"dropout": 0} if name not in RESNETS else {}))
+    if stem == "cifar" and name in RESNETS:
+        net.conv1 = nn.Conv2d(3, 64, 3, 1, 1, bias=False)
+        nn.init.kaiming_normal_(net.conv1.weight, mode="fan_out", nonlinearity="relu")
+        net.maxpool = nn.Identity()
+    elif stem == "cifar":
+        net.features[0][0].stride = net.features[2].conv[1][0].stride = (1, 1)
+    return net
 
-def listed(*arguments):
+
+# ---- what a net is made of
+
+class Rules:
+    """While it is active nothing is drawn: notes how torch would."""
+
+    def __enter__(self):
+        init, fan = nn.init, nn.init._calculate_correct_fan
+        self.noted, self.kept = {}, {name: getattr(init, name) for name in
+                                     ("kaiming_normal_", "kaiming_uniform_", "normal_", "uniform_", "constant_", "ones_", "zeros_")}
+        note = lambda tensor, *rule: self.noted.__setitem__(id(tensor), rule)
+        deviation = lambda tensor, a, mode, kind: init.calculate_gain(kind, a) / math.sqrt(fan(tensor, mode))
+        init.kaiming_normal_ = lambda t, a=0, mode="fan_in", nonlinearity="leaky_relu": note(
+            t, "normal", deviation(t, a, mode, nonlinearity))
+        init.kaiming_uniform_ = lambda t, a=0, mode="fan_in", nonlinearity="leaky_relu": note(
+            t, "uniform", math.sqrt(3) * deviation(t, a, mode, nonlinearity))
+        init.normal_ = lambda t, mean=0, std=1: note(t, "normal", std)
+        init.uniform_ = lambda t, a=0, b=1: note(t, "uniform", b)
+        init.constant_ = lambda t, value: note(t, "constant", value)
+        init.ones_, init.zeros_ = lambda t: note(t, "constant", 1), lambda t: note(t, "constant", 0)
+        return self
+
+    def __exit__(self, *_):
+        for name, kept in self.kept.items():
+            setattr(nn.init, name, kept)
+
+
+def macs_of(net, side):
+    """Multiply-accumulates of one image: for each output, a product with a row of the weights."""
+    sums = []
+    hook = lambda module, _, y: sums.append(y[0].numel() * module.weight[0].numel())
+    for module in net.modules():
+        if isinstance(module, (nn.Conv2d, nn.Linear)):
+            module.register_forward_hook(hook)
+    net.eval().to("meta")(torch.empty(1, 3, side, side, device="meta"))
+    return sum(sums)
+
+
+def check_list(name, stem, side, classes=10):
+    with Rules() as rules:
+        net = make(name, stem, classes)
+    arguments = ["model=" + name, "side=%d" % side, "classes=%d" % classes, "stem=" + stem]
     result = subprocess.run([PROGRAM, "-", "-", *arguments], capture_output=True, text=True)
-    if result.returncode:
-        return [result.stderr]
-    return [line for line in result.stdout.splitlines() if not line.startswith("loss")]
-
-
-def wanted(net):
-    trained = {name for name, p in net.named_parameters() if p.requires_grad}
-    return [" ".join([name, str(int(name in trained)), str(p.dim()), *map(str, p.shape)])
-            for name, p in net.state_dict().items()]
-
-
-def check_list(name, net, counts, *arguments):
-    got, want = listed("model=" + name, *arguments), wanted(net)
-    differing = ["%s, not %s" % pair for pair in zip(got, want) if pair[0] != pair[1]]
-    trained = sum(p.numel() for p in net.parameters() if p.requires_grad)
-    tap.ok(got == want and (len(want), trained) == counts, "%s %s: names, shapes and order" % (name, " ".join(arguments)),
-           differing or ([] if got == want and (len(want), trained) == counts else [len(got), len(want), trained]))
+    parameters, want = dict(net.named_parameters()), []
+    for key, p in net.state_dict().items():
+        trained = key in parameters and parameters[key].requires_grad
+        rule = rules.noted[id(parameters[key])] if key in parameters else ("constant", 1 if key.endswith("var") else 0)
+        want.append([key, int(trained), p.dim(), *p.shape, *rule])
+    got = [line.split() for line in result.stdout.splitlines()]
+    wrong = [result.stderr] if result.returncode else []
+    for one, other in zip(got, want + [["macs", macs_of(net, side)]]):
+        # cifarnet's own initial values: unit tests
+        ends = len(other) - (2 if name == "cifarnet" and len(other) > 2 else 1)
+        if one[:ends] != [str(part) for part in other[:ends]] or (
+                ends == len(other) - 1 and abs(float(one[-1]) - other[-1]) > 1e-6 * abs(other[-1])):
+            wrong.append("%s, not %s" % (one, other))
+    tap.ok(not wrong and len(got) == len(want) + 1, "%s, %s: names, shapes, order, initial values, multiply-accumulates" % (
+        name, stem), wrong[:10] or [len(got), len(want) + 1])
 
 
 # ---- steps
@@ -130,15 +182,108 @@ def optimizers(net, options):
     return [Muon([p for p in trained if p.dim() == 4], lr, momentum), make([p for p in trained if p.dim() != 4], lr / 2)]
 
 
-def distance(want, got):
+def distance(want, got, floor=1e-7):
     want, got = want.double().flatten(), got.double().flatten()
     scale = want.norm().item() / math.sqrt(max(want.numel(), 1))
-    return (want - got).norm().item() / math.sqrt(max(want.numel(), 1)) / max(scale, 1e-7)
+    return (want - got).norm().item() / math.sqrt(max(want.numel(), 1)) / max(scale, floor)
 
 
-def check_steps(name, make, side, batch, tolerance, compute, steps=1, **options):
+class Exchange:
+    """One run of PROGRAM from the net's parameters: what it printed, and OUT, taken piece by piece."""
+
+    def __init__(self, net, images, labels, arguments):
+        with tempfile.TemporaryDirectory() as folder:
+            source, result = os.path.join(folder, "in"), os.path.join(folder, "out")
+            with open(source, "wb") as file:
+                for p in net.state_dict().values():
+                    p.detach().numpy().tofile(file)
+                for step in range(len(images)):
+                    images[step].numpy().tofile(file)
+                    labels[step].numpy().tofile(file)
+            done = subprocess.run([PROGRAM, source, result, *("%s=%s" % pair for pair in arguments.items())],
+                                  capture_output=True, text=True)
+            self.failure = done.stderr if done.returncode else None
+            self.losses = [float(line.split()[1]) for line in done.stdout.splitlines() if line.startswith("loss")]
+            self.bytes = numpy.fromfile(result, numpy.uint8) if not done.returncode else None
+        self.place = 0
+
+    def take(self, shape, dtype=numpy.float32):
+        size = int(numpy.prod(shape)) * numpy.dtype(dtype).itemsize
+        values = self.bytes[self.place:self.place + size].view(dtype).reshape(shape)
+        self.place += size
+        return torch.from_numpy(values.copy())
+
+
+def widen(net, images):
+    """Draws the norms' parameters, and shifts each channel that a ReLU reads so that none of its values
+    for these images is near an edge: there rounding alone would decide what gradients pass."""
+    last = []
+
+    def remember(module, _, y):
+        last[:] = [module]
+
+    def shift(module, inputs):
+        z, = inputs
+        edges = (0, 6) if isinstance(module, nn.ReLU6) else (0,)
+        values = z.transpose(0, 1).flatten(1)
+        tried = torch.randn(60, 1, 1) * values.std() * 0.3
+        nearest = torch.stack([(values + tried - edge).abs().amin(2) for edge in edges]).amin(0)
+        best = tried[nearest.argmax(0), 0, 0]
+        last[0].bias.data += best
+        return z + best.view(-1, *[1] * (z.dim() - 2))
+
+    hooks = []
+    for name, module in net.named_modules():
+        if isinstance(module, nn.BatchNorm2d):
+            module.weight.data.uniform_(0.5, 1.5)
+            if name.endswith("bn3"): # rounding grows less through many blocks with small values than with large ones
+                module.weight.data.mul_(0.2)
+            module.bias.data.normal_(0, 0.3)
+            module.running_var.uniform_(0.5, 2)
+        if isinstance(module, (nn.BatchNorm2d, nn.Conv2d, nn.Linear)) and module.bias is not None:
+            hooks.append(module.register_forward_hook(remember))
+        if isinstance(module, (nn.ReLU, nn.ReLU6)):
+            module.inplace = False
+            hooks.append(module.register_forward_pre_hook(shift))
+    with torch.no_grad():
+        statistics = {key: p.clone() for key, p in net.state_dict().items() if key not in dict(net.named_parameters())}
+        net.train()(images)
+        net.load_state_dict(statistics, strict=False)
+    for hook in hooks:
+        hook.remove()
+
+
+def check_gradients(name, stem, side, batch, compute="onednn"):
+    """Logits and gradients: 1e-4 in norm, each tensor."""
     torch.manual_seed(len(name) + side)
-    net = make()
+    net = make(name, stem, 10)
+    images, labels = torch.randn(1, batch, 3, side, side), torch.randint(0, 10, (1, batch))
+    widen(net, images[0])
+    title = "%s, %s, %d px: logits and gradients, %s" % (name, stem, side, compute)
+    run = Exchange(net, images, labels, {"model": name, "stem": stem, "side": side, "batch": batch, "gradients": 1,
+                                         "compute": compute})
+    if run.failure:
+        return tap.ok(False, title, run.failure)
+    net = net.double()
+    net.eval()
+    with torch.no_grad():
+        pairs = [("logits in evaluation", net(images[0].double()), run.take((batch, 10)))]
+    net.train()
+    logits = net(images[0].double())
+    functional.cross_entropy(logits, labels[0]).backward()
+    pairs.append(("logits", logits.detach(), run.take((batch, 10))))
+    pairs += [(key, p.grad, run.take(p.shape)) for key, p in net.named_parameters() if p.requires_grad]
+    # a bias that a later norm takes away again has a gradient of 0, or one of little but what cancelled
+    usual = sorted(want.square().mean().sqrt().item() for _, want, _ in pairs)[len(pairs) // 2]
+    apart = sorted(((distance(want, got, usual * (1 if want.norm() < 1e-9 * usual else 0.1)), what)
+                    for what, want, got in pairs), reverse=True)
+    tap.ok(apart[0][0] <= 1e-4, "%s: %.2g apart at most" % (title, apart[0][0]),
+           ["%s: %g apart" % (what, far) for far, what in apart if not far <= 1e-4][:10])
+
+
+def check_steps(name, stem, side, batch, tolerance, compute, steps=1, **options):
+    torch.manual_seed(len(name) + side)
+    net = make(name, stem)
     for key, p in net.state_dict().items():
         if key.endswith("running_var"):
             p.uniform_(0.5, 2)
@@ -150,30 +295,12 @@ def check_steps(name, make, side, batch, tolerance, compute, steps=1, **options)
     images = torch.randn(steps, batch, 3, side, side)
     labels = torch.randint(0, 10, (steps, batch))
     given = list(net.state_dict().items())
-    with tempfile.TemporaryDirectory() as folder:
-        source, result = os.path.join(folder, "in"), os.path.join(folder, "out")
-        with open(source, "wb") as file:
-            for _, p in given:
-                p.detach().numpy().tofile(file)
-            for step in range(steps):
-                images[step].numpy().tofile(file)
-                labels[step].numpy().tofile(file)
-        arguments = {"model": name, "side": side, "batch": batch, "steps": steps, "compute": compute, **options}
-        done = subprocess.run([PROGRAM, source, result, *("%s=%s" % pair for pair in arguments.items())],
-                              capture_output=True, text=True)
-        title = "%s, %d px, %d steps, %s" % (name, side, steps, compute)
-        if done.returncode:
-            return tap.ok(False, title, done.stderr)
-        bytes_ = numpy.fromfile(result, numpy.uint8)
-    place = 0
-
-    def take(shape, dtype=numpy.float32):
-        nonlocal place
-        size = int(numpy.prod(shape)) * numpy.dtype(dtype).itemsize
-        values = bytes_[place:place + size].view(dtype).reshape(shape)
-        place += size
-        return torch.from_numpy(values.copy())
-
+    arguments = {"model": name, "stem": stem, "side": side, "batch": batch, "steps": steps, "compute": compute, **options}
+    title = "%s, %d px, %d steps, %s" % (name, side, steps, compute)
+    run = Exchange(net, images, labels, arguments)
+    if run.failure:
+        return tap.ok(False, title, run.failure)
+    take = run.take
     notes, worst = [], 0
 
     def compare(what, want, got, limit=tolerance):
@@ -190,7 +317,6 @@ def check_steps(name, make, side, batch, tolerance, compute, steps=1, **options)
     with torch.no_grad():
         compare("evaluation", net(images[0].double()), take((batch, 10)), 1e-4)
     net.train()
-    losses = [float(line.split()[1]) for line in done.stdout.splitlines() if line.startswith("loss")]
     for step in range(steps):
         net.zero_grad()
         logits = net(images[step].double())
@@ -201,8 +327,8 @@ def check_steps(name, make, side, batch, tolerance, compute, steps=1, **options)
             one.step()
         compare("logits of step %d" % step, logits.detach(), take((batch, 10)), tolerance if step else 1e-3)
         mean = loss.item() / (batch if options.get("summed") else 1)
-        if not abs(mean - losses[step]) <= 1e-3 * abs(mean):
-            notes.append("loss of step %d: %g, not %g" % (step, losses[step], mean))
+        if not abs(mean - run.losses[step]) <= 1e-3 * abs(mean):
+            notes.append("loss of step %d: %g, not %g" % (step, run.losses[step], mean))
     for key, want in net.state_dict().items():
         if not want.is_floating_point():
             got = take(want.shape, numpy.int64)
@@ -217,11 +343,16 @@ def check_steps(name, make, side, batch, tolerance, compute, steps=1, **options)
     tap.ok(not notes, "%s: at %.2g of the tolerance" % (title, worst), notes)
 
 
-models = torchvision.models
-check_list("resnet50", models.resnet50(), (320, 25557032), "side=64", "classes=1000", "batch=2", "stem=imagenet")
-check_list("resnet50", small_resnet(models.resnet50), (320, 23520842), "batch=2")
-check_list("vgg16_bn", models.vgg16_bn(init_weights=False), (97, 138365992), "side=224", "classes=1000", "batch=1")
-check_list("cifarnet", CifarNet(), (39, 1971352), "batch=2")
+# Net, stem, side, batch. SOME: a form of each family; the rest of EVERY takes minutes (FF_MODELS=all).
+SOME = [("resnet34", "cifar", 8, 8), ("resnet50", "imagenet", 32, 8), ("vgg11", "cifar", 32, 2), ("vgg11_bn", "cifar", 32, 4),
+        ("mobilenet_v2", "cifar", 16, 8), ("mobilenet_v2", "imagenet", 64, 8)]
+EVERY = SOME + [("resnet18", "imagenet", 64, 4), ("resnet101", "cifar", 8, 16), ("resnet152", "cifar", 8, 16), ("vgg11", "imagenet", 64, 2),
+                ("vgg16_bn", "imagenet", 64, 4), ("resnet18", "cifar", 16, 4),
+                *((name, "cifar", 32, 4 if name.endswith("_bn") else 2) for name in VGGS[2:])]
+check_list("cifarnet", "auto", 32, 10)
+for name in RESNETS + VGGS + ["mobilenet_v2"]:
+    check_list(name, "imagenet", 96, 1000)
+    check_list(name, "cifar", 32)
 for compute in ("onednn", "reference"):
     known = subprocess.run([PROGRAM, "-", "-", "model=smallnet", "compute=" + compute], capture_output=True)
     if known.returncode:
@@ -230,10 +361,10 @@ for compute in ("onednn", "reference"):
     sgd = {"lr": 0.1, "momentum": 0.9, "nesterov": 1, "decay": 5e-4}
     fast = {"lr": 0.01, "momentum": 0.6, "nesterov": 1, "decay": 0.02, "summed": 1, "smoothing": 0.2, "airbench": 1}
     if compute == "reference": # unit tests compare the two on every operation
-        check_steps("cifarnet", CifarNet, 32, 4, 1e-3, compute, **fast)
+        check_steps("cifarnet", "auto", 32, 4, 1e-3, compute, **fast)
         continue
-    check_steps("cifarnet", CifarNet, 32, 8, 1e-3, compute, steps=3, **fast)
-    check_steps("resnet18", lambda: small_resnet(models.resnet18), 16, 4, 1e-3, compute, **sgd)
-    check_steps("resnet50", lambda: models.resnet50(num_classes=10), 64, 4, 2e-2, compute, stem="imagenet", **sgd)
-    check_steps("vgg16_bn", SmallVgg, 32, 4, 5e-2, compute, smoothing=0.1, **sgd)
+    check_steps("cifarnet", "auto", 32, 8, 1e-3, compute, steps=3, **fast)
+    check_steps("resnet18", "cifar", 16, 4, 1e-3, compute, **sgd)
+    for case in EVERY if os.environ.get("FF_MODELS") == "all" else SOME:
+        check_gradients(*case)
 tap.finish()

@@ -1,14 +1,18 @@
 /* Trains a few steps on given weights and batches, so that they can be compared with PyTorch's:
  *   train_steps IN OUT model=resnet50 channels=3 side=32 classes=10 batch=4 [stem=cifar] [steps=1]
  *     [compute=reference] [smoothing=0.1] [summed=1] [lr=0.1] [momentum=0.9] [decay=0] [nesterov=1]
- *     [airbench=1]
+ *     [airbench=1] [gradients=1]
  * Prints a line "name trained rank d0 d1 ..." for each parameter, and for each step "loss L".
  * IN: all parameters in torch's order (f32; num_batches_tracked i64), then for each step its images
  * [batch][channels][side][side] f32 and labels [batch] i64. OUT: the logits of the first batch in
  * evaluation, and after each step the logits while training, then all parameters as in IN.
  * airbench=1: Muon for filters with lr and momentum, Nesterov; SGD with `decay` for the others at
- * half the learning rate. Without IN and OUT ("-" "-"): prints the parameters only. */
+ * half the learning rate. gradients=1: a step computes the gradients, which follow its logits (of
+ * trained parameters, in torch's order), and changes nothing else. Without IN and OUT ("-" "-"):
+ * prints the parameters only, each line ending in "KIND SCALE" of its initial values, and
+ * "macs N"; a model with that `compute` is made only where it is named. */
 #include "format/base/memory.h"
+#include "train/models/models.h"
 #include "train/plan.h"
 #include "train/step.h"
 
@@ -74,6 +78,41 @@ static void print_parameters(const ff_model *model) {
     }
 }
 
+static void write_gradients(const ff_model *model, FILE *out) {
+    ff_error error = {0};
+    for (int i = 0; i < ff_model_parameter_count(model); i++) {
+        const ff_parameter *p = ff_model_parameter(model, i);
+        float *values;
+        if (!p->trained) continue;
+        must(ff_alloc(&values, p->count, sizeof *values, "a gradient", &error), &error);
+        ff_model_get(model, i, FF_PART_GRADIENT, values);
+        write_exactly(values, p->count * sizeof *values, out);
+        free(values);
+    }
+}
+
+/* From the graph alone: large nets take seconds to draw. */
+static void list_net(const ff_model_options *options) {
+    static const char *const kinds[] = {"constant", "uniform", "normal", "unit", "dirac"};
+    ff_error error = {0};
+    ff_graph *graph;
+    int k = 0;
+    while (ff_net_at(k) && strcmp(ff_net_at(k)->name, options->name) != 0) k++;
+    if (!ff_net_at(k)) stop("no such model");
+    must(ff_graph_create(&graph, options->channels, options->height, options->width, &error),
+         &error);
+    ff_net_at(k)->build(graph, options);
+    must(ff_graph_check(graph, &error), &error);
+    for (int i = 0; i < graph->parameter_count; i++) {
+        const ff_graph_parameter *p = &graph->parameters[i];
+        printf("%s %d %d", p->name, p->trained, p->rank);
+        for (int d = 0; d < p->rank; d++) printf(" %lld", (long long)p->shape[d]);
+        printf(" %s %.9g\n", kinds[p->initial], p->scale);
+    }
+    printf("macs %.0f\n", ff_graph_macs(graph));
+    ff_graph_destroy(&graph);
+}
+
 int main(int argc, char **argv) {
     ff_error error = {0};
     if (argc < 4) stop("usage: train_steps IN OUT model=NAME ...");
@@ -109,6 +148,10 @@ int main(int argc, char **argv) {
                                  .rate_steps = 1,
                                  .send_steps = 1};
     ff_model *model;
+    if (strcmp(argv[1], "-") == 0 && !options.compute) {
+        list_net(&options);
+        return 0;
+    }
     must(ff_model_create(&model, &options, &error), &error);
     if (airbench) must(ff_model_set_groups(model, groups, 2, &error), &error);
     print_parameters(model);
@@ -141,9 +184,15 @@ int main(int argc, char **argv) {
             must(ff_model_check(model, &error), &error);
             write_exactly(ff_plan_at(evaluation, evaluation->logits), logits_bytes, out);
         }
-        must(ff_step_run(step, plan, &batch, &error), &error);
-        must(ff_step_outcomes(step, true, &outcomes, &found, &error), &error);
+        if (number(argc, argv, "gradients", 0) != 0) {
+            must(ff_step_gradients(step, plan, &batch, &ignored, &error), &error);
+            outcomes = &ignored;
+        } else {
+            must(ff_step_run(step, plan, &batch, &error), &error);
+            must(ff_step_outcomes(step, true, &outcomes, &found, &error), &error);
+        }
         write_exactly(ff_plan_at(plan, plan->logits), logits_bytes, out);
+        if (outcomes == &ignored) write_gradients(model, out);
         printf("loss %.9g\n", outcomes->loss_sum / (double)outcomes->count);
     }
     pass_parameters(model, out, false);

@@ -329,8 +329,8 @@ static void refused(ff_model_options options, const char *word) {
 
 static void models_refuse(void **state) {
     (void)state;
-    refused(options_of("smallnot", 1, 28, 8), "smallnet, resnet18, resnet50, vgg16_bn, cifarnet");
-    refused(options_of("vgg16_bn", 3, 96, 8), "224x224");
+    refused(options_of("smallnot", 1, 28, 8), "smallnet, cifarnet, resnet18, resnet34, resnet50");
+    refused(options_of("vgg16_bn", 3, 31, 8), "features.43");
     refused(options_of("cifarnet", 3, 16, 8), "pool");
     refused(options_of("smallnet", 1, 1, 8), "pool");
     refused(options_of("smallnet", 0, 28, 8), "channels");

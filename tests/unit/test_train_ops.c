@@ -259,8 +259,8 @@ static void free_arrays(norm_arrays *a) {
 }
 
 static void compare_norm(const tables *both, dice *d, int block) {
-    const ff_activation activation = (ff_activation)roll(d, 3);
-    const bool add = activation != FF_ACTIVATION_GELU && roll(d, 2), second = roll(d, 2);
+    const ff_activation activation = (ff_activation)roll(d, 4);
+    const bool add = activation <= FF_ACTIVATION_RELU && roll(d, 2), second = roll(d, 2);
     const bool in_place = roll(d, 2), frozen = roll(d, 4) == 0;
     ff_tensor shape = {between(d, 1, 6), between(d, 1, 40), between(d, 1, 9), between(d, 1, 9), 1};
     if (shape.n * shape.h * shape.w == 1) shape.w = 2;
@@ -270,6 +270,8 @@ static void compare_norm(const tables *both, dice *d, int block) {
     float *gamma = random_floats(d, channels), *beta = random_floats(d, channels);
     float *running_var = random_floats(d, channels);
     for (size_t c = 0; c < channels; c++) running_var[c] = fabsf(running_var[c]) + 0.1f;
+    if (activation == FF_ACTIVATION_RELU6) /* on both sides of 6 */
+        for (size_t c = 0; c < channels; c++) beta[c] *= 5;
     /* a mean far from zero, where a naive variance fails */
     for (size_t i = 0; i < count; i++) x[i] = x[i] * 0.5f + 20;
     norm_arrays arrays[2];
@@ -408,6 +410,11 @@ static void compare_pool(const tables *both, dice *d, int block) {
     pool.output = pool.input;
     pool.output.h = (pool.input.h + 2 * pool.pad - pool.kernel_h) / pool.stride + 1;
     pool.output.w = (pool.input.w + 2 * pool.pad - pool.kernel_w) / pool.stride + 1;
+    if (!pool.max && roll(d, 2)) {
+        pool = (ff_pool){.input = pool.input, .output = pool.output, .adaptive = true};
+        pool.output.h = between(d, 1, 14);
+        pool.output.w = between(d, 1, 14);
+    }
     float *x = random_floats(d, logical_count(&pool.input));
     float *dy = random_floats(d, logical_count(&pool.output));
     /* equal values, so that the first largest must win in both */
@@ -506,12 +513,13 @@ static void elementwise_matches(void **state) {
         const size_t count = (size_t)between(&d, 1, 9000);
         float *a = random_floats(&d, count), *b = random_floats(&d, count);
         float *to[2][3];
+        const ff_activation clamp = i % 2 ? FF_ACTIVATION_RELU : FF_ACTIVATION_RELU6;
+        for (size_t e = 0; e < count; e++) a[e] *= 5;
         for (int k = 0; k < 2; k++) {
             ff_compute *compute = k ? both->fast : both->right;
             for (int j = 0; j < 3; j++) to[k][j] = floats(count);
-            compute->ops->activation_forward(compute, FF_ACTIVATION_RELU, count, a, to[k][0]);
-            compute->ops->activation_backward(compute, FF_ACTIVATION_RELU, count, to[k][0], b,
-                                              to[k][1]);
+            compute->ops->activation_forward(compute, clamp, count, a, to[k][0]);
+            compute->ops->activation_backward(compute, clamp, count, to[k][0], b, to[k][1]);
             compute->ops->add(compute, count, a, b, to[k][2]);
         }
         for (int j = 0; j < 3; j++) assert_memory_equal(to[0][j], to[1][j], count * sizeof(float));
@@ -548,9 +556,25 @@ static void gelu_known_values(void **state) {
                 ((double)apart[1] - (double)apart[0]) / ((double)beside[1] - (double)beside[0]);
             assert_true(fabs(difference - (double)slope[i]) < 1e-3);
         }
-        x[3] = NAN;
-        compute->ops->activation_forward(compute, FF_ACTIVATION_GELU, 9, x, y);
-        assert_true(isnan(y[3]));
+    }
+}
+
+/* torch 1.13's hardtanh(x, 0, 6) and its gradient, from its input and from its output. */
+static void relu6_known_values(void **state) {
+    tables *both = *state;
+    const float x[16] = {-INFINITY, -1, 0, 1e-30f, 3, 5.999f, 6, 6.001f, INFINITY},
+                one[16] = {1, 1, 1, 1, 1, 1, 1, 1, 1};
+    const float known[16] = {0, 0, 0, 1e-30f, 3, 5.999f, 6, 6, 6};
+    const float slopes[16] = {0, 0, 0, 1, 1, 1};
+    for (int k = 0; k < 2; k++) {
+        ff_compute *compute = k ? both->fast : both->right;
+        float y[16] = {0}, slope[16] = {0};
+        compute->ops->activation_forward(compute, FF_ACTIVATION_RELU6, 9, x, y);
+        assert_memory_equal(y, known, sizeof y);
+        compute->ops->activation_backward(compute, FF_ACTIVATION_RELU6, 9, x, one, slope);
+        assert_memory_equal(slope, slopes, sizeof slope);
+        compute->ops->activation_backward(compute, FF_ACTIVATION_RELU6, 9, y, one, slope);
+        assert_memory_equal(slope, slopes, sizeof slope);
     }
 }
 
@@ -760,10 +784,12 @@ static void nan_passes(void **state) {
         ff_compute *compute = k ? both->fast : both->right;
         float *x = floats(64), *y = floats(64);
         x[5] = NAN;
-        compute->ops->activation_forward(compute, FF_ACTIVATION_RELU, 64, x, y);
-        assert_true(isnan(y[5]));
+        for (int a = FF_ACTIVATION_RELU; a <= FF_ACTIVATION_GELU; a++) {
+            compute->ops->activation_forward(compute, (ff_activation)a, 64, x, y);
+            assert_true(isnan(y[5]));
+        }
         const ff_tensor t = {1, 16, 2, 2, k ? 16 : 1}, half = {1, 16, 1, 1, k ? 16 : 1};
-        const ff_pool pool = {t, half, 2, 2, 2, 0, true};
+        const ff_pool pool = {t, half, 2, 2, 2, 0, true, false};
         for (int place = 0; place < 4; place++) {
             memset(x, 0, 64 * sizeof *x);
             x[ff_tensor_at(&t, 0, 3, place / 2, place % 2)] = NAN;
@@ -783,7 +809,7 @@ int main(void) {
         cmocka_unit_test(elementwise_matches), cmocka_unit_test(dropout_matches),
         cmocka_unit_test(loss_is_right),       cmocka_unit_test(loss_of_mixed_labels_is_torchs),
         cmocka_unit_test(nan_passes),          cmocka_unit_test(gelu_known_values),
-        cmocka_unit_test(views_are_torchs),
+        cmocka_unit_test(relu6_known_values),  cmocka_unit_test(views_are_torchs),
     };
     return cmocka_run_group_tests(tests, open_tables, close_tables);
 }

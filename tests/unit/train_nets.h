@@ -99,6 +99,19 @@ static inline void build_grouped(ff_graph *g) {
     ff_graph_finish(g, ff_graph_linear(g, ff_graph_flatten(g, x), "fc", CLASSES));
 }
 
+/* an inverted residual, as in mobilenet_v2, and ReLU6 where it is not fused */
+static inline void build_inverted(ff_graph *g) {
+    const ff_conv_form wide = {.kernel = 1, .filters = FF_FILTERS_FAN_OUT};
+    const ff_conv_form deep = {.kernel = 3, .pad = 1, .groups = 24, .filters = FF_FILTERS_FAN_OUT};
+    ff_node x = ff_graph_relu6(g, ff_graph_conv(g, 0, "stem", 8, &(ff_conv_form){.kernel = 3}));
+    ff_node y = ff_graph_relu6(g, ff_graph_norm(g, ff_graph_conv(g, x, "a", 24, &wide), "an"));
+    y = ff_graph_relu6(g, ff_graph_norm(g, ff_graph_conv(g, y, "b", 24, &deep), "bn"));
+    y = ff_graph_norm(g, ff_graph_conv(g, y, "c", 8, &wide), "cn");
+    x = ff_graph_relu6(g, ff_graph_add(g, x, y));
+    x = ff_graph_flatten(g, ff_graph_global_pool(g, x, "avg"));
+    ff_graph_finish(g, ff_graph_linear(g, x, "fc", CLASSES));
+}
+
 typedef struct net_case {
     const char *name;
     void (*build)(ff_graph *graph);
@@ -108,9 +121,9 @@ typedef struct net_case {
 static const net_case cases[] = {
     {"plain", build_plain, 2, 9, 8, 4},     {"residual", build_residual, 3, 16, 12, 3},
     {"tangled", build_tangled, 4, 5, 6, 3}, {"frozen", build_frozen, 3, 10, 9, 5},
-    {"grouped", build_grouped, 3, 9, 8, 3},
+    {"grouped", build_grouped, 3, 9, 8, 3}, {"inverted", build_inverted, 3, 9, 8, 3},
 };
-enum { CASES = 5 };
+enum { CASES = 6 };
 
 typedef struct samples {
     float *images; /* NCHW, which every table reads */

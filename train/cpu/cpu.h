@@ -27,8 +27,8 @@ void ff_cpu_update_add(ff_compute *compute, ff_prepared_update *update, bool fir
 void ff_cpu_update_run(ff_compute *compute, ff_prepared_update *update, ff_outcome *ring,
                        uint32_t ring_size);
 
-/* One value: an activation, and a gradient g of it times its derivative. `seen`: for ReLU x or y.
- */
+/* One value: an activation, and a gradient g of it times its derivative. `seen`: for ReLU
+ * and ReLU6 x or y, for GELU x. */
 float ff_reference_activate(ff_activation activation, float z);
 float ff_reference_activate_backward(ff_activation activation, float seen, float g);
 

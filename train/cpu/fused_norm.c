@@ -26,7 +26,7 @@ typedef struct kernels {
     void (*statistics)(const float *x, size_t pixels, const float *shift, double *sum,
                        double *squares);
     void (*apply)(const float *x, const float *residual, float *y, size_t pixels,
-                  const float *scale, const float *shift, bool relu);
+                  const float *scale, const float *shift, ff_activation activation);
     void (*reduce)(const plane_arguments *arguments, int mask);
     void (*gradient)(const plane_arguments *arguments, int mask);
 } kernels;
@@ -102,7 +102,7 @@ static void apply_planes(const ff_norm *norm, const kernels *k, const workspace 
     for (size_t plane = to; plane-- > from;) {
         size_t at = plane * pixels * t->block, c = plane % blocks * t->block;
         k->apply(x + at, residual ? residual + at : NULL, y + at, pixels, work->scale + c,
-                 work->shift + c, norm->activation == FF_ACTIVATION_RELU);
+                 work->shift + c, norm->activation);
         if (norm->activation == FF_ACTIVATION_GELU) gelu_plane(pixels * t->block, y + at);
     }
 }
@@ -249,6 +249,7 @@ void ff_fused_norm_backward(ff_compute *compute, const ff_norm_backward *norm, f
     const bool gelu = forward->activation == FF_ACTIVATION_GELU;
     if (forward->activation == FF_ACTIVATION_RELU)
         mask = forward->residual ? MASK_FROM_Y : MASK_FROM_X;
+    if (forward->activation == FF_ACTIVATION_RELU6) mask = MASK_6_FROM_X;
     /* The masked sum of gradients is stored where it is needed, or where computing it again would
      * cost two more reads. */
     float *kept = norm->dresidual;

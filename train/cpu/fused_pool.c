@@ -1,4 +1,4 @@
-/* Pooling, ReLU, GELU and addition over blocked activations. Formulas: compute.h. */
+/* Pooling, activations and addition over blocked activations. Formulas: compute.h. */
 #include "train/cpu/cpu.h"
 #include "train/cpu/fused.h"
 #include "train/cpu/gelu.h"
@@ -24,9 +24,10 @@ static const kernels baseline_8 = KERNELS_OF(8_baseline), baseline_16 = KERNELS_
 static const kernels fast_8 = KERNELS_OF(8_fast), fast_16 = KERNELS_OF(16_fast);
 #endif
 
-/* NULL where there are no kernels for the block. */
-static const kernels *kernels_for(const ff_tensor *t) {
-    if (t->block != 8 && t->block != 16) return NULL;
+/* NULL where there are no kernels for the block, and for adaptive windows. */
+static const kernels *kernels_for(const ff_pool *pool) {
+    const ff_tensor *t = &pool->input;
+    if ((t->block != 8 && t->block != 16) || pool->adaptive) return NULL;
 #if FF_HAS_TARGETS
     if (ff_has_vectors(t->block)) return t->block == 16 ? &fast_16 : &fast_8;
 #endif
@@ -37,7 +38,7 @@ void ff_fused_pool_forward(ff_compute *compute, const ff_pool *pool, const void 
                            void *y_memory, uint8_t *index) {
     const float *x = x_memory;
     float *y = y_memory;
-    const kernels *k = kernels_for(&pool->input);
+    const kernels *k = kernels_for(pool);
     if (!k) {
         ff_reference_ops.pool_forward(compute, pool, x, y, index);
         return;
@@ -59,7 +60,7 @@ void ff_fused_pool_backward(ff_compute *compute, const ff_pool *pool, const void
                             const uint8_t *index, void *dx_memory) {
     const float *dy = dy_memory;
     float *dx = dx_memory;
-    const kernels *k = kernels_for(&pool->input);
+    const kernels *k = kernels_for(pool);
     if (!k) {
         ff_reference_ops.pool_backward(compute, pool, dy, index, dx);
         return;
@@ -97,6 +98,16 @@ static void relu_back_span(size_t count, const float *y, const float *dy, float 
 }
 
 FF_VECTOR_CLONES
+static void relu6_span(size_t count, const float *x, float *y) {
+    for (size_t i = 0; i < count; i++) y[i] = x[i] < 0 ? 0 : x[i] > 6 ? 6 : x[i];
+}
+
+FF_VECTOR_CLONES
+static void relu6_back_span(size_t count, const float *y, const float *dy, float *dx) {
+    for (size_t i = 0; i < count; i++) dx[i] = y[i] > 0 && y[i] < 6 ? dy[i] : 0;
+}
+
+FF_VECTOR_CLONES
 static void gelu_span(size_t count, const float *x, float *y) {
     for (size_t i = 0; i < count; i++) y[i] = ff_gelu(x[i]);
 }
@@ -116,6 +127,7 @@ static const struct {
     void (*backward)(size_t count, const float *seen, const float *dy, float *dx);
 } activations[] = {
     [FF_ACTIVATION_RELU] = {relu_span, relu_back_span},
+    [FF_ACTIVATION_RELU6] = {relu6_span, relu6_back_span},
     [FF_ACTIVATION_GELU] = {gelu_span, gelu_back_span},
 };
 

@@ -43,14 +43,30 @@ static size_t no_scratch(const ff_compute *compute, const ff_tensor *shape) {
 
 /* ---- pooling ---- */
 
+/* Window (p, q): from row h and column w, of `rows` x `columns` places, with the padding. */
+typedef struct window {
+    int h, w, rows, columns;
+} window;
+
+static window window_at(const ff_pool *pool, int p, int q) {
+    const ff_tensor *in = &pool->input, *out = &pool->output;
+    if (!pool->adaptive)
+        return (window){p * pool->stride - pool->pad, q * pool->stride - pool->pad, pool->kernel_h,
+                        pool->kernel_w};
+    const int h = p * in->h / out->h, w = q * in->w / out->w;
+    return (window){h, w, ((p + 1) * in->h + out->h - 1) / out->h - h,
+                    ((q + 1) * in->w + out->w - 1) / out->w - w};
+}
+
 static float pool_window(const ff_pool *pool, const float *x, int n, int c, int p, int q,
                          uint8_t *index) {
     double sum = 0;
     float best = -INFINITY;
     int place = -1;
-    for (int r = 0; r < pool->kernel_h; r++)
-        for (int s = 0; s < pool->kernel_w; s++) {
-            int h = p * pool->stride - pool->pad + r, w = q * pool->stride - pool->pad + s;
+    const window at = window_at(pool, p, q);
+    for (int r = 0; r < at.rows; r++)
+        for (int s = 0; s < at.columns; s++) {
+            int h = at.h + r, w = at.w + s;
             if (h < 0 || h >= pool->input.h || w < 0 || w >= pool->input.w) continue;
             float value = x[ff_tensor_at(&pool->input, n, c, h, w)];
             sum += (double)value;
@@ -60,7 +76,7 @@ static float pool_window(const ff_pool *pool, const float *x, int n, int c, int 
             }
         }
     if (index) *index = (uint8_t)place;
-    return pool->max ? best : (float)(sum / (pool->kernel_h * pool->kernel_w));
+    return pool->max ? best : (float)(sum / (at.rows * at.columns));
 }
 
 static void pool_forward(ff_compute *compute, const ff_pool *pool, const void *x_memory,
@@ -82,10 +98,11 @@ static void pool_forward(ff_compute *compute, const ff_pool *pool, const void *x
 
 static void unpool_window(const ff_pool *pool, float dy, int place, float *dx, int n, int c, int p,
                           int q) {
-    float share = dy / (float)(pool->kernel_h * pool->kernel_w);
-    for (int r = 0; r < pool->kernel_h; r++)
-        for (int s = 0; s < pool->kernel_w; s++) {
-            int h = p * pool->stride - pool->pad + r, w = q * pool->stride - pool->pad + s;
+    const window at = window_at(pool, p, q);
+    float share = dy / (float)(at.rows * at.columns);
+    for (int r = 0; r < at.rows; r++)
+        for (int s = 0; s < at.columns; s++) {
+            int h = at.h + r, w = at.w + s;
             if (h < 0 || h >= pool->input.h || w < 0 || w >= pool->input.w) continue;
             float *to = dx + ff_tensor_at(&pool->input, n, c, h, w);
             if (!pool->max) *to += share;
@@ -175,12 +192,14 @@ static double gelu_slope(double z) {
 
 float ff_reference_activate(ff_activation activation, float z) {
     if (activation == FF_ACTIVATION_RELU) return z < 0 ? 0 : z; /* NaN passes, as in torch */
+    if (activation == FF_ACTIVATION_RELU6) return z < 0 ? 0 : z > 6 ? 6 : z;
     if (activation == FF_ACTIVATION_GELU) return (float)gelu((double)z);
     return z;
 }
 
 float ff_reference_activate_backward(ff_activation activation, float seen, float g) {
     if (activation == FF_ACTIVATION_RELU) return seen > 0 ? g : 0;
+    if (activation == FF_ACTIVATION_RELU6) return seen > 0 && seen < 6 ? g : 0;
     if (activation == FF_ACTIVATION_GELU) return (float)((double)g * gelu_slope((double)seen));
     return g;
 }

@@ -1,4 +1,5 @@
-/* The nets, one file each, and their table (models.c): a new net is a file and a line there. */
+/* The nets, a file each or a family, and their table (models.c): a new net is a file and a line
+ * there. */
 #ifndef FF_TRAIN_MODELS_H
 #define FF_TRAIN_MODELS_H
 

@@ -1,7 +1,7 @@
-/* ResNet-18 and ResNet-50 (He et al. 2015, arXiv 1512.03385), with torchvision's names, order and
- * initial values; ResNet-50 has the stride in the 3x3 convolution, as in torchvision ("v1.5"). The
- * IMAGENET stem is the paper's; the CIFAR stem keeps small images whole: 3x3 stride 1, no pooling.
- */
+/* ResNet with 18, 34, 50, 101 and 152 layers (He et al. 2015, arXiv 1512.03385), with torchvision's
+ * names, order and initial values; bottlenecks have the stride in the 3x3 convolution, as in
+ * torchvision ("v1.5"). The IMAGENET stem is the paper's; the CIFAR stem keeps small images whole:
+ * 3x3 stride 1, no pooling. */
 #include "train/models/models.h"
 
 #include <stdio.h>
@@ -78,17 +78,14 @@ static void build(ff_graph *graph, const ff_model_options *options, const int bl
     ff_graph_finish(graph, ff_graph_linear(graph, x, "fc", options->classes));
 }
 
-static void build_18(ff_graph *graph, const ff_model_options *options) {
-    static const int blocks[4] = {2, 2, 2, 2};
-    build(graph, options, blocks, basic_block);
-}
+#define RESNET(net, block, ...)                                                                    \
+    static void build_##net(ff_graph *graph, const ff_model_options *options) {                    \
+        build(graph, options, (const int[4]){__VA_ARGS__}, block);                                 \
+    }                                                                                              \
+    const ff_net ff_net_##net = {.name = #net, .stems = true, .dropout = -1, .build = build_##net};
 
-static void build_50(ff_graph *graph, const ff_model_options *options) {
-    static const int blocks[4] = {3, 4, 6, 3};
-    build(graph, options, blocks, bottleneck);
-}
-
-const ff_net ff_net_resnet18 = {
-    .name = "resnet18", .stems = true, .dropout = -1, .build = build_18};
-const ff_net ff_net_resnet50 = {
-    .name = "resnet50", .stems = true, .dropout = -1, .build = build_50};
+RESNET(resnet18, basic_block, 2, 2, 2, 2)
+RESNET(resnet34, basic_block, 3, 4, 6, 3)
+RESNET(resnet50, bottleneck, 3, 4, 6, 3)
+RESNET(resnet101, bottleneck, 3, 4, 23, 3)
+RESNET(resnet152, bottleneck, 3, 8, 36, 3)

@@ -7,6 +7,7 @@ ff_activation_words ff_activation_called(ff_activation activation) {
     static const ff_activation_words words[] = {
         [FF_ACTIVATION_NONE] = {"", ""},
         [FF_ACTIVATION_RELU] = {"relu", "ReLU"},
+        [FF_ACTIVATION_RELU6] = {"relu6", "ReLU6"},
         [FF_ACTIVATION_GELU] = {"gelu", "GELU"},
     };
     return words[activation];

@@ -1,5 +1,5 @@
-/* A batch norm, with the addition and the activation after it: norm, norm + ReLU, norm + GELU, norm
- * + add, norm + add + ReLU. The operation before it may compute its statistics, and norm and ReLU
+/* A batch norm, with the addition and the activation after it: norm, norm + any activation, norm +
+ * add, norm + add + ReLU. The operation before it may compute its statistics, and norm and ReLU
  * may be folded into the convolution after them (ff_fold). */
 #include "train/ops/ops.h"
 
@@ -52,10 +52,11 @@ static void norm_fuse(ff_fuser *f, ff_op *op) {
             ff_fuser_take(f, op, add);
         }
     }
-    /* after an addition the activation's input is not available in the backward pass */
+    /* after an addition the activation's input is not available in the backward pass; ReLU needs
+     * only a bit of it */
     const ff_node after = ff_fuser_only_user(f, op->out, FF_LAYER_ACTIVATION);
     if (after < 0) return;
-    if (op->from2 >= 0 && !ff_activation_sees_output(layers[after].activation)) return;
+    if (op->from2 >= 0 && layers[after].activation != FF_ACTIVATION_RELU) return;
     op->norm.activation = layers[after].activation;
     ff_fuser_take(f, op, after);
 }

@@ -3,6 +3,9 @@
 
 #include <stdio.h>
 
+/* Adaptive windows along a side; times FF_GRAPH_LARGEST they fit into 31 bits. */
+enum { MOST_WINDOWS = 1 << 10 };
+
 static ff_node add_pool(ff_graph *graph, ff_layer_kind kind, ff_node from, const char *name,
                         int kernel_h, int kernel_w, int stride, int pad) {
     if (graph->failure.status != FF_OK) return 0;
@@ -31,6 +34,23 @@ ff_node ff_graph_max_pool(ff_graph *graph, ff_node from, const char *name, int k
 ff_node ff_graph_average_pool(ff_graph *graph, ff_node from, const char *name, int kernel,
                               int stride, int pad) {
     return add_pool(graph, FF_LAYER_AVERAGE_POOL, from, name, kernel, kernel, stride, pad);
+}
+
+ff_node ff_graph_adaptive_pool(ff_graph *graph, ff_node from, const char *name, int height,
+                               int width) {
+    if (graph->failure.status != FF_OK) return 0;
+    ff_layer layer = ff_graph_begin(graph, FF_LAYER_AVERAGE_POOL, from, name);
+    if (layer.h == height && layer.w == width) return from;
+    if (height < 1 || width < 1 || height > MOST_WINDOWS || width > MOST_WINDOWS) {
+        ff_fail(&graph->failure, FF_USAGE,
+                "%s: a pooling to %dx%d pixels; at most %dx%d are possible", name, height, width,
+                MOST_WINDOWS, MOST_WINDOWS);
+        return 0;
+    }
+    layer.h = height;
+    layer.w = width;
+    layer.adaptive = true;
+    return ff_graph_append(graph, &layer);
 }
 
 ff_node ff_graph_global_pool(ff_graph *graph, ff_node from, const char *name) {
@@ -66,6 +86,7 @@ ff_pool ff_op_pool_of(const ff_plan *plan, ff_node node, const ff_op *op, const 
         .stride = layer->stride,
         .pad = layer->pad,
         .max = layer->kind == FF_LAYER_MAX_POOL,
+        .adaptive = layer->adaptive,
     };
     pool.output.n = input->n;
     return pool;
@@ -96,9 +117,14 @@ static void pool_backward(const ff_pass *pass, const ff_op *op) {
 static void pool_describe(const ff_plan *plan, const ff_op *op, bool forward,
                           char text[FF_OP_NAME]) {
     const ff_layer *layer = &plan->graph->layers[op->layer];
-    snprintf(text, FF_OP_NAME, "%s pool %dx%d /%d%s",
-             layer->kind == FF_LAYER_MAX_POOL ? "max" : "average", layer->kernel_h, layer->kernel_w,
-             layer->stride, forward && op->pool.counts_for ? ", statistics for the norm" : "");
+    char windows[48];
+    if (layer->adaptive)
+        snprintf(windows, sizeof windows, "to %dx%d", layer->h, layer->w);
+    else
+        snprintf(windows, sizeof windows, "%dx%d /%d", layer->kernel_h, layer->kernel_w,
+                 layer->stride);
+    snprintf(text, FF_OP_NAME, "%s pool %s%s", layer->kind == FF_LAYER_MAX_POOL ? "max" : "average",
+             windows, forward && op->pool.counts_for ? ", statistics for the norm" : "");
 }
 
 const ff_op_type ff_op_pool = {

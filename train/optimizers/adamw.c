@@ -18,6 +18,7 @@ const ff_optimizer ff_optimizer_adamw = {
     .name = "adamw",
     .title = "AdamW",
     .states = 2,
+    .state_name = {"exp_avg", "exp_avg_sq"},
     .defaults = {.learning_rate = 1e-3,
                  .momentum = FF_UNREAD,
                  .weight_decay = 1e-2,

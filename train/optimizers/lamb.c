@@ -51,6 +51,7 @@ const ff_optimizer ff_optimizer_lamb = {
     .name = "lamb",
     .title = "LAMB",
     .states = 2,
+    .state_name = {"exp_avg", "exp_avg_sq"},
     .norms = true,
     .defaults = {.learning_rate = 1e-3,
                  .momentum = FF_UNREAD,

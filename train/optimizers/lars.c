@@ -24,6 +24,7 @@ const ff_optimizer ff_optimizer_lars = {
     .name = "lars",
     .title = "LARS",
     .states = 1,
+    .state_name = {"momentum_buffer"},
     .norms = true,
     .defaults = {.learning_rate = 1,
                  .momentum = 0.9,

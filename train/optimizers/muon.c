@@ -83,6 +83,7 @@ const ff_optimizer ff_optimizer_muon = {
     .name = "muon",
     .title = "Muon",
     .states = 1,
+    .state_name = {"momentum_buffer"},
     .norms = true,
     .defaults = {.learning_rate = 0.02,
                  .momentum = 0.95,

@@ -30,9 +30,10 @@ typedef struct ff_arrays {
 #define FF_UNREAD (-1.0)
 
 typedef struct ff_optimizer {
-    const char *name;     /* "adamw": of --optimizer */
-    const char *title;    /* "AdamW" */
-    int states;           /* blocks of state, at most FF_STATES */
+    const char *name;                  /* "adamw": of --optimizer */
+    const char *title;                 /* "AdamW" */
+    int states;                        /* blocks of state, at most FF_STATES */
+    const char *state_name[FF_STATES]; /* torch's: "exp_avg" */
     bool norms;           /* needs norms of each parameter: its parameters are updated one by one */
     ff_hyper defaults;    /* FF_UNREAD: not read */
     const char *no_decay; /* parameters without weight decay, as ff_group.names; NULL = none */

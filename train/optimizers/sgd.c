@@ -28,6 +28,7 @@ const ff_optimizer ff_optimizer_sgd = {
     .name = "sgd",
     .title = "SGD",
     .states = 1,
+    .state_name = {"momentum_buffer"},
     .defaults = {.learning_rate = 0.1,
                  .momentum = 0.9,
                  .weight_decay = 5e-4,

@@ -199,7 +199,7 @@ static void uneven_groups_are_refused(void **state) {
 
 static void one_norm(const tables *all, ff_compute *compute, dice *d) {
     const bool add = roll(d, 2), second = roll(d, 2);
-    const ff_activation activation = add ? (ff_activation)roll(d, 2) : (ff_activation)roll(d, 3);
+    const ff_activation activation = add ? (ff_activation)roll(d, 2) : (ff_activation)roll(d, 4);
     ff_tensor t = {between(d, 1, 4), between(d, 1, 21), between(d, 2, 6), between(d, 1, 6), 1};
     const size_t count = logical_count(&t), channels = (size_t)t.c;
     float *x = rounded(compute, d, count), *residual = rounded(compute, d, count);
@@ -402,14 +402,16 @@ static void elementwise_agrees(void **state) {
         ff_compute *compute = all->cuda[i % FF_PRECISION_COUNT];
         const size_t count = (size_t)between(&d, 1, 3000);
         float *a = rounded(compute, &d, count), *b = rounded(compute, &d, count), *out[2][5];
+        const ff_activation clamp = i % 8 < 4 ? FF_ACTIVATION_RELU : FF_ACTIVATION_RELU6;
+        for (size_t e = 0; e < count; e++) a[e] *= 4;
         for (int k = 0; k < 2; k++) {
             ff_compute *on = k ? compute : all->right;
             const ff_compute_ops *ops = on->ops;
             void *at_a = put(on, on->dtype, a, count), *at_b = put(on, on->dtype, b, count);
             void *to[5];
             for (int j = 0; j < 5; j++) to[j] = room(on, on->dtype, count);
-            ops->activation_forward(on, FF_ACTIVATION_RELU, count, at_a, to[0]);
-            ops->activation_backward(on, FF_ACTIVATION_RELU, count, to[0], at_b, to[1]);
+            ops->activation_forward(on, clamp, count, at_a, to[0]);
+            ops->activation_backward(on, clamp, count, to[0], at_b, to[1]);
             ops->activation_forward(on, FF_ACTIVATION_GELU, count, at_a, to[2]);
             ops->activation_backward(on, FF_ACTIVATION_GELU, count, at_a, at_b, to[3]);
             ops->add(on, count, at_a, at_b, to[4]);

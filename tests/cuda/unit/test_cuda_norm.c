@@ -11,10 +11,12 @@ static double normal(double z) {
 }
 static double activate(ff_activation activation, double z) {
     if (activation == FF_ACTIVATION_RELU) return z < 0 ? 0 : z;
+    if (activation == FF_ACTIVATION_RELU6) return fmin(fmax(z, 0), 6);
     return activation == FF_ACTIVATION_GELU ? z * normal(z) : z;
 }
 static double slope(ff_activation activation, double z) {
     if (activation == FF_ACTIVATION_RELU) return z > 0;
+    if (activation == FF_ACTIVATION_RELU6) return z > 0 && z < 6;
     if (activation != FF_ACTIVATION_GELU) return 1;
     return normal(z) + z * exp(-z * z / 2) * 0.39894228040143268;
 }
@@ -43,16 +45,18 @@ static net make(dice *d, double offset) {
     net n = {.queue = queue_with(multiprocessors, dtype), .rows = rows, .channels = padded};
     n.true_channels = true_channels;
     n.norm = (ff_norm){.shape = {(int)rows, true_channels, 1, 1, padded},
-                       .activation = (ff_activation)roll(d, 3),
+                       .activation = (ff_activation)roll(d, 4),
                        .momentum = 0.4f,
                        .epsilon = roll(d, 2) ? 1e-5f : 1e-12f};
     n.x = filled(d, n.queue.dtype, rows, padded, n.true_channels, offset, 1.5);
-    if (n.norm.activation != FF_ACTIVATION_GELU && roll(d, 2))
+    if (n.norm.activation <= FF_ACTIVATION_RELU && roll(d, 2))
         n.residual = filled(d, n.queue.dtype, rows, padded, n.true_channels, 0, 1);
     n.y = poisoned(n.queue.dtype, rows * padded);
     if (roll(d, 2)) n.mask = bytes(ff_cuda_norm_mask(dtype, &n.norm.shape));
     if (roll(d, 3)) n.gamma = filled(d, FF_F32, 1, padded, n.true_channels, 1, 0.5);
-    n.beta = filled(d, FF_F32, 1, padded, n.true_channels, 0, 0.5);
+    /* ReLU6: on both sides of 6 */
+    const double far = n.norm.activation == FF_ACTIVATION_RELU6 ? 6 : 0.5;
+    n.beta = filled(d, FF_F32, 1, padded, n.true_channels, 0, far);
     n.mean = poisoned(FF_F32, padded);
     n.inv_std = poisoned(FF_F32, padded);
     n.running_mean = filled(d, FF_F32, 1, padded, n.true_channels, 0, 1);
@@ -404,9 +408,14 @@ static void test_refusals(void **state) {
     queue.dtype = FF_I32;
     assert_int_equal(ff_cuda_norm_apply(&queue, &n.norm, true), FF_CUDA_INVALID_VALUE);
     norm = n.norm;
-    norm.activation = FF_ACTIVATION_GELU;
     norm.residual = n.x->device;
-    assert_int_equal(ff_cuda_norm_apply(&n.queue, &norm, true), FF_CUDA_INVALID_VALUE);
+    for (int a = FF_ACTIVATION_RELU6; a <= FF_ACTIVATION_GELU; a++) {
+        norm.activation = (ff_activation)a;
+        const ff_norm_backward backward = {.forward = norm};
+        assert_int_equal(ff_cuda_norm_apply(&n.queue, &norm, true), FF_CUDA_INVALID_VALUE);
+        assert_int_equal(ff_cuda_norm_backward_run(&n.queue, &backward, n.scratch->device),
+                         FF_CUDA_INVALID_VALUE);
+    }
     drop_arrays();
 }
 

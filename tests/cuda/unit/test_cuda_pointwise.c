@@ -16,9 +16,11 @@ static void test_activations(void **state) {
     for (int trial = 0; trial < trials(40); trial++) {
         const size_t count = any_count(&d);
         const ff_dtype dtype = any_float(&d);
-        const ff_activation activation = (ff_activation)roll(&d, 3);
+        const ff_activation activation = (ff_activation)roll(&d, 4);
+        const double far = activation == FF_ACTIVATION_RELU6 ? 6 : 2;
         const ff_cuda_queue queue = queue_of(2);
-        array *x = filled(&d, dtype, count, 1, 1, 0, 2), *dy = filled(&d, dtype, count, 1, 1, 0, 1);
+        array *x = filled(&d, dtype, count, 1, 1, 0, far),
+              *dy = filled(&d, dtype, count, 1, 1, 0, 1);
         if (roll(&d, 2)) put(x, 0, NAN);
         send(x);
         array *y = poisoned(dtype, count), *dx = poisoned(dtype, count), *old = copied(dy);
@@ -26,7 +28,7 @@ static void test_activations(void **state) {
         assert_launched(
             ff_cuda_activation_forward(&queue, activation, dtype, count, x->device, y->device));
         fetch(y);
-        array *from = activation == FF_ACTIVATION_RELU && roll(&d, 2) ? y : x;
+        array *from = ff_activation_sees_output(activation) && roll(&d, 2) ? y : x;
         assert_launched(ff_cuda_activation_backward(&queue, activation, dtype, count, from->device,
                                                     dy->device, dx->device));
         fetch(dx);
@@ -35,6 +37,10 @@ static void test_activations(void **state) {
             if (activation == FF_ACTIVATION_RELU) {
                 forward = z < 0 ? 0 : z;
                 slope = z > 0;
+            }
+            if (activation == FF_ACTIVATION_RELU6) {
+                forward = z < 0 ? 0 : z > 6 ? 6 : z;
+                slope = z > 0 && z < 6;
             }
             if (activation == FF_ACTIVATION_GELU) {
                 forward = z * normal(z);

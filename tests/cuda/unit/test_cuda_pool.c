@@ -1,8 +1,8 @@
 /* Pooling on the device against plain loops: windows that overlap or leave gaps, padding, NaN,
- * equal values; with statistics; backward by gathering; global pools. */
+ * equal values; with statistics; backward by gathering; global and adaptive pools. */
 #include "tests/cuda/unit/kernel_helpers.h"
 
-static ff_pool any_pool(dice *d) {
+static ff_pool any_sliding(dice *d) {
     ff_pool p = {.max = roll(d, 3) != 0};
     const int n = between(d, 1, 4), h = between(d, 1, 13), w = between(d, 1, 13);
     const int channels = 8 * between(d, 1, roll(d, 6) ? 6 : 40);
@@ -24,10 +24,19 @@ static ff_pool any_pool(dice *d) {
         p.stride = between(d, 1, 4);
         p.pad = between(d, 0, (p.kernel_h < p.kernel_w ? p.kernel_h : p.kernel_w) / 2);
     }
-    if (h + 2 * p.pad < p.kernel_h || w + 2 * p.pad < p.kernel_w) return any_pool(d);
+    if (h + 2 * p.pad < p.kernel_h || w + 2 * p.pad < p.kernel_w) return any_sliding(d);
     p.input = (ff_tensor){n, channels, h, w, channels};
     p.output = (ff_tensor){n, channels, (h + 2 * p.pad - p.kernel_h) / p.stride + 1,
                            (w + 2 * p.pad - p.kernel_w) / p.stride + 1, channels};
+    return p;
+}
+
+static ff_pool any_pool(dice *d) {
+    ff_pool p = any_sliding(d);
+    if (roll(d, 5)) return p;
+    p = (ff_pool){.input = p.input, .output = p.input, .adaptive = true};
+    p.output.h = between(d, 1, 13);
+    p.output.w = between(d, 1, 13);
     return p;
 }
 
@@ -44,21 +53,36 @@ static size_t out_count(const ff_pool *p) {
     return ff_tensor_count(&p->output);
 }
 
+/* Whether window (y, q) has place (h, w); and how many it has, with the padding. */
+static bool holds(const ff_pool *p, int y, int q, int h, int w) {
+    const int top = y * p->stride - p->pad, left = q * p->stride - p->pad;
+    const double down = (double)p->input.h / p->output.h, right = (double)p->input.w / p->output.w;
+    if (!p->adaptive)
+        return h >= top && h < top + p->kernel_h && w >= left && w < left + p->kernel_w;
+    return h >= floor(y * down + 1e-9) && h < ceil((y + 1) * down - 1e-9) &&
+           w >= floor(q * right + 1e-9) && w < ceil((q + 1) * right - 1e-9);
+}
+static int places(const ff_pool *p, int y, int q) {
+    int count = 0;
+    for (int h = 0; h < p->input.h; h++)
+        for (int w = 0; w < p->input.w; w++) count += holds(p, y, q, h, w);
+    return p->adaptive ? count : p->kernel_h * p->kernel_w;
+}
+
 /* The place of the largest of a window, its value, and the sum; -1: a window of padding alone. */
 static int window(const ff_pool *p, const array *x, int n, int y, int q, int c, double *best,
                   double *sum) {
     int place = -1;
     *sum = 0;
     *best = -INFINITY;
-    for (int r = 0; r < p->kernel_h; r++)
-        for (int s = 0; s < p->kernel_w; s++) {
-            int h = y * p->stride - p->pad + r, w = q * p->stride - p->pad + s;
-            if (h < 0 || h >= p->input.h || w < 0 || w >= p->input.w) continue;
+    for (int h = 0; h < p->input.h; h++)
+        for (int w = 0; w < p->input.w; w++) {
+            if (!holds(p, y, q, h, w)) continue;
             double value = at(x, in_at(p, n, h, w, c));
             *sum += value;
             if (place < 0 || value > *best || isnan(value)) {
                 *best = value;
-                place = r * p->kernel_w + s;
+                place = (h - y * p->stride + p->pad) * p->kernel_w + w - q * p->stride + p->pad;
             }
         }
     return place;
@@ -75,7 +99,7 @@ static void check_forward(const ff_pool *p, const array *x, const array *y, cons
                     if (p->max)
                         assert_near(y, to, best, 0);
                     else
-                        assert_near(y, to, sum / (p->kernel_h * p->kernel_w), 4e-6);
+                        assert_near(y, to, sum / places(p, i, j), 4e-6);
                     if (index && p->max && place >= 0)
                         assert_int_equal(((uint8_t *)index->host)[to], place);
                 }
@@ -161,20 +185,18 @@ static void test_backward(void **state) {
                         const size_t from = out_at(&p, n, i, j, c);
                         put(dy, from, gauss(&d));
                         int chosen = -1, seen = 0; /* a place at random within the image */
-                        for (int k = 0; k < p.kernel_h * p.kernel_w; k++) {
-                            int h = i * p.stride - p.pad + k / p.kernel_w;
-                            int w = j * p.stride - p.pad + k % p.kernel_w;
-                            if (h < 0 || h >= p.input.h || w < 0 || w >= p.input.w) continue;
+                        for (int k = 0; k < p.input.h * p.input.w; k++) {
+                            const int h = k / p.input.w, w = k % p.input.w;
+                            if (!holds(&p, i, j, h, w)) continue;
                             if (!roll(&d, (uint32_t)++seen)) chosen = k;
                             if (!p.max)
-                                want[in_at(&p, n, h, w, c)] +=
-                                    at(dy, from) / (p.kernel_h * p.kernel_w);
+                                want[in_at(&p, n, h, w, c)] += at(dy, from) / places(&p, i, j);
                         }
-                        ((uint8_t *)index->host)[from] = (uint8_t)chosen;
-                        if (p.max && chosen >= 0)
-                            want[in_at(&p, n, i * p.stride - p.pad + chosen / p.kernel_w,
-                                       j * p.stride - p.pad + chosen % p.kernel_w, c)] +=
-                                at(dy, from);
+                        const int h = chosen / p.input.w, w = chosen % p.input.w;
+                        ((uint8_t *)index->host)[from] =
+                            (uint8_t)((h - i * p.stride + p.pad) * p.kernel_w + w - j * p.stride +
+                                      p.pad);
+                        if (p.max && chosen >= 0) want[in_at(&p, n, h, w, c)] += at(dy, from);
                     }
         send(dy);
         send(index);
@@ -191,13 +213,13 @@ static void test_refusals(void **state) {
     (void)state;
     dice d = {14, 0};
     const ff_cuda_queue queue = queue_of(1);
-    ff_pool p = any_pool(&d);
+    ff_pool p = any_sliding(&d);
     p.stride = 0;
     assert_int_equal(ff_cuda_pool_forward(&queue, &p, NULL, NULL, NULL), FF_CUDA_INVALID_VALUE);
     p = any_pool(&d);
     p.input.c = p.input.block = 4;
     assert_int_equal(ff_cuda_pool_backward(&queue, &p, NULL, NULL, NULL), FF_CUDA_INVALID_VALUE);
-    p = any_pool(&d);
+    p = any_sliding(&d);
     p.max = true;
     p.kernel_h = p.kernel_w = 17; /* an index would not fit in a byte */
     assert_int_equal(ff_cuda_pool_forward(&queue, &p, NULL, NULL, NULL), FF_CUDA_INVALID_VALUE);

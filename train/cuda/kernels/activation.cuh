@@ -31,6 +31,7 @@ template <typename T> static __device__ __forceinline__ float ff_normal(float z,
 
 template <typename T, int activation> static __device__ __forceinline__ float ff_activate(float z) {
     if (activation == FF_ACTIVATION_RELU) return z < 0 ? 0.0f : z; /* NaN passes, as in torch */
+    if (activation == FF_ACTIVATION_RELU6) return z < 0 ? 0.0f : z > 6 ? 6.0f : z;
     if (activation == FF_ACTIVATION_GELU) {
         float density;
         return z * ff_normal<T>(z, &density);
@@ -38,10 +39,11 @@ template <typename T, int activation> static __device__ __forceinline__ float ff
     return z;
 }
 
-/* g times the derivative at z. */
+/* g times the derivative at z; ReLU and ReLU6 also take their output for z. */
 template <typename T, int activation>
 static __device__ __forceinline__ float ff_activate_backward(float z, float g) {
     if (activation == FF_ACTIVATION_RELU) return z > 0 ? g : 0.0f;
+    if (activation == FF_ACTIVATION_RELU6) return z > 0 && z < 6 ? g : 0.0f;
     if (activation == FF_ACTIVATION_GELU) {
         float density, normal = ff_normal<T>(z, &density);
         return g * (normal + z * density);

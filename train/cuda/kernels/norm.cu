@@ -54,7 +54,7 @@ extern "C" int ff_cuda_norm_apply(const ff_cuda_queue *queue, const ff_norm *nor
         typedef decltype(example) T;
         return ff_by_activation(norm->activation, [&](auto chosen) {
             constexpr int activation = decltype(chosen)::value;
-            constexpr bool gelu = activation == FF_ACTIVATION_GELU;
+            constexpr bool adds = activation <= FF_ACTIVATION_RELU; /* takes a residual */
             ff_columns columns;
             if (!ff_columns_map(queue, &norm->shape, ff_lanes<T>::count, &columns))
                 return FF_CUDA_INVALID_VALUE;
@@ -62,9 +62,9 @@ extern "C" int ff_cuda_norm_apply(const ff_cuda_queue *queue, const ff_norm *nor
                 return FF_LAUNCH((apply_kernel<T, activation, false>), ff_columns_grid(&columns),
                                  dim3(FF_COLUMN_THREADS), 0, queue->stream, columns, *norm,
                                  training);
-            if (gelu) return FF_CUDA_INVALID_VALUE;
+            if (!adds) return FF_CUDA_INVALID_VALUE;
             return FF_LAUNCH(
-                (apply_kernel < T, gelu ? (int)FF_ACTIVATION_NONE : activation, true >),
+                (apply_kernel < T, adds ? activation : (int)FF_ACTIVATION_NONE, true >),
                 ff_columns_grid(&columns), dim3(FF_COLUMN_THREADS), 0, queue->stream, columns,
                 *norm, training);
         });

@@ -9,6 +9,7 @@ enum slope_source {
     SLOPE_RELU_X, /* ReLU: z computed again from x */
     SLOPE_RELU_Y, /* ReLU with a residual: the sign of y */
     SLOPE_MASK,   /* ReLU: a bit written by the forward pass */
+    SLOPE_RELU6_X,
     SLOPE_GELU_X
 };
 
@@ -56,13 +57,15 @@ gradient_of(const backward_arrays &arrays, const loaded_row &row, const ff_norm_
         float z = source == SLOPE_RELU_Y ? y[i] : ff_norm_affine(x[i], of.scale[i], of.shift[i]);
         if (source == SLOPE_RELU_X || source == SLOPE_RELU_Y)
             g[i] = ff_activate_backward<T, FF_ACTIVATION_RELU>(z, g[i]);
+        if (source == SLOPE_RELU6_X) g[i] = ff_activate_backward<T, FF_ACTIVATION_RELU6>(z, g[i]);
         if (source == SLOPE_GELU_X) g[i] = ff_activate_backward<T, FF_ACTIVATION_GELU>(z, g[i]);
     }
 }
 
 /* Whether z is computed again from x, which needs scale and shift in registers. */
 template <int source> struct z_again {
-    static constexpr bool value = source == SLOPE_RELU_X || source == SLOPE_GELU_X;
+    static constexpr bool value =
+        source == SLOPE_RELU_X || source == SLOPE_RELU6_X || source == SLOPE_GELU_X;
 };
 /* Resident blocks of the kernel that sums, per multiprocessor. */
 template <int source> struct sums_blocks {
@@ -230,6 +233,9 @@ extern "C" int ff_cuda_norm_backward_run(const ff_cuda_queue *queue, const ff_no
             if (norm->forward.mask) return backward<T, SLOPE_MASK>(queue, norm, scratch);
             if (residual) return backward<T, SLOPE_RELU_Y>(queue, norm, scratch);
             return backward<T, SLOPE_RELU_X>(queue, norm, scratch);
+        case FF_ACTIVATION_RELU6:
+            if (!residual) return backward<T, SLOPE_RELU6_X>(queue, norm, scratch);
+            break;
         case FF_ACTIVATION_GELU:
             if (!residual) return backward<T, SLOPE_GELU_X>(queue, norm, scratch);
         }

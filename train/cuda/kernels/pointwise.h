@@ -12,7 +12,7 @@ extern "C" {
 /* y = act(x); y may be x. ReLU passes NaN. */
 int ff_cuda_activation_forward(const ff_cuda_queue *queue, ff_activation activation, ff_dtype dtype,
                                size_t count, const void *x, void *y);
-/* dx = dy * act'(from): from = x for GELU, x or y for ReLU. dx may be dy or from. */
+/* dx = dy * act'(from): from = x for GELU, x or y for ReLU and ReLU6. dx may be dy or from. */
 int ff_cuda_activation_backward(const ff_cuda_queue *queue, ff_activation activation,
                                 ff_dtype dtype, size_t count, const void *from, const void *dy,
                                 void *dx);

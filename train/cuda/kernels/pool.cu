@@ -11,7 +11,13 @@ pool_row(const ff_pool_shape &shape, const ff_columns &columns, const uint4 *x, 
     enum { lanes = ff_lanes<T>::count, known = size ? size * size : 1 };
     const ff_pool &pool = shape.pool;
     const ff_pixel at = ff_pixel_of(row, shape.by_out_w, shape.by_out_h);
-    const int top = at.y * pool.stride - pool.pad, left = at.x * pool.stride - pool.pad;
+    int top = at.y * pool.stride - pool.pad, left = at.x * pool.stride - pool.pad;
+    int down = pool.kernel_h, across = pool.kernel_w;
+    if (!max && pool.adaptive) {
+        const ff_range h = ff_overlapping(at.y, pool.output.h, pool.input.h);
+        const ff_range w = ff_overlapping(at.x, pool.output.w, pool.input.w);
+        top = h.first, left = w.first, down = h.end - h.first, across = w.end - w.first;
+    }
     const uint4 *image = x + (size_t)at.n * pool.input.h * pool.input.w * columns.vectors;
     bool first = true;
 #pragma unroll
@@ -46,8 +52,8 @@ pool_row(const ff_pool_shape &shape, const ff_columns &columns, const uint4 *x, 
         for (int k = 0; k < known; k++)
             if (in[k]) take(raw[k], k);
     } else {
-        for (int r = 0; r < pool.kernel_h; r++)
-            for (int s = 0; s < pool.kernel_w; s++) {
+        for (int r = 0; r < down; r++)
+            for (int s = 0; s < across; s++) {
                 int h = top + r, w = left + s;
                 if (h < 0 || h >= pool.input.h || w < 0 || w >= pool.input.w) continue;
                 take(image[((size_t)h * pool.input.w + w) * columns.vectors],
@@ -55,7 +61,7 @@ pool_row(const ff_pool_shape &shape, const ff_columns &columns, const uint4 *x, 
             }
     }
     if (max) return;
-    const float share = shape.share;
+    const float share = pool.adaptive ? 1.0f / (float)(down * across) : shape.share;
 #pragma unroll
     for (int i = 0; i < lanes; i++) value[i] *= share;
 }

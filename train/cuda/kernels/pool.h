@@ -9,7 +9,7 @@ extern "C" {
 #endif
 
 /* x: pool->input, y: pool->output. kernel_h * kernel_w <= 256 where max. A global average pool is
- * kernel = (h, w), stride 1, pad 0.
+ * kernel = (h, w), stride 1, pad 0; an adaptive one has at most 2^31 / max(h, w) outputs a side.
  *
  * index: [n][out_h][out_w][channels] u8, row * kernel_w + column of the largest within its window;
  * NULL = not written; max only. Reads x once where windows do not overlap (else from the caches),

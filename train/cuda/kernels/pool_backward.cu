@@ -2,13 +2,10 @@
  * windows, so that it is written once and without atomics. */
 #include "train/cuda/kernels/pool_place.cuh"
 
-/* The windows along one axis that contain position `at`: [first, end). */
-struct window_range {
-    int first, end;
-};
-static __device__ __forceinline__ window_range windows_at(int at, int kernel, int pad, int outputs,
-                                                          ff_divider by_stride) {
-    window_range range;
+/* The windows along one axis that contain position `at`. */
+static __device__ __forceinline__ ff_range windows_at(int at, int kernel, int pad, int outputs,
+                                                      ff_divider by_stride) {
+    ff_range range;
     unsigned rest;
     int last = at + pad; /* p * stride <= at + pad */
     range.end = (int)ff_divide((unsigned)last, by_stride, &rest) + 1;
@@ -40,10 +37,13 @@ static __global__ void __launch_bounds__(FF_COLUMN_THREADS)
     const ff_pool &pool = shape.pool;
     for (size_t row = tile.row; row < tile.end; row += tile.stride) {
         const ff_pixel at = ff_pixel_of(row, shape.by_in_w, shape.by_in_h);
-        const window_range down =
-            windows_at(at.y, pool.kernel_h, pool.pad, pool.output.h, shape.by_stride);
-        const window_range right =
-            windows_at(at.x, pool.kernel_w, pool.pad, pool.output.w, shape.by_stride);
+        const bool adaptive = !max && pool.adaptive;
+        const ff_range down =
+            adaptive ? ff_overlapping(at.y, pool.input.h, pool.output.h)
+                     : windows_at(at.y, pool.kernel_h, pool.pad, pool.output.h, shape.by_stride);
+        const ff_range right =
+            adaptive ? ff_overlapping(at.x, pool.input.w, pool.output.w)
+                     : windows_at(at.x, pool.kernel_w, pool.pad, pool.output.w, shape.by_stride);
         float sum[lanes];
 #pragma unroll
         for (int i = 0; i < lanes; i++) sum[i] = 0;
@@ -53,14 +53,19 @@ static __global__ void __launch_bounds__(FF_COLUMN_THREADS)
                 const size_t from = window * columns.vectors + tile.vector;
                 unsigned place[2];
                 if (max) load_places<lanes>(index + from * lanes, place);
-                float gradient[lanes];
+                float gradient[lanes], share = shape.share;
+                if (adaptive) {
+                    const ff_range h = ff_overlapping(p, pool.output.h, pool.input.h);
+                    const ff_range w = ff_overlapping(q, pool.output.w, pool.input.w);
+                    share = 1.0f / (float)((h.end - h.first) * (w.end - w.first));
+                }
                 ff_vector<T>::unpack(__ldg((const uint4 *)dy + from), gradient);
                 const unsigned here =
                     (unsigned)((at.y - (p * pool.stride - pool.pad)) * pool.kernel_w + at.x -
                                (q * pool.stride - pool.pad));
 #pragma unroll
                 for (int i = 0; i < lanes; i++) {
-                    if (!max) sum[i] += gradient[i] * shape.share;
+                    if (!max) sum[i] += gradient[i] * share;
                     if (max && (place[i / 4] >> i % 4 * 8 & 255) == here) sum[i] += gradient[i];
                 }
             }

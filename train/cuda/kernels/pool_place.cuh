@@ -15,7 +15,9 @@ struct ff_pool_shape {
 static inline bool ff_pool_shape_make(const ff_pool *pool, ff_pool_shape *shape) {
     const ff_tensor *in = &pool->input, *out = &pool->output;
     if (in->n < 1 || in->h < 1 || in->w < 1 || out->h < 1 || out->w < 1) return false;
-    if (pool->kernel_h < 1 || pool->kernel_w < 1 || pool->stride < 1 || pool->pad < 0) return false;
+    if (!pool->adaptive &&
+        (pool->kernel_h < 1 || pool->kernel_w < 1 || pool->stride < 1 || pool->pad < 0))
+        return false;
     if (pool->max && pool->kernel_h * pool->kernel_w > 256) return false;
     if (ff_cuda_rows(in) >> 31) return false;
     shape->pool = *pool;
@@ -24,8 +26,18 @@ static inline bool ff_pool_shape_make(const ff_pool *pool, ff_pool_shape *shape)
     shape->by_in_h = ff_divider_make(in->h);
     shape->by_out_w = ff_divider_make(out->w);
     shape->by_out_h = ff_divider_make(out->h);
-    shape->by_stride = ff_divider_make(pool->stride);
+    shape->by_stride = ff_divider_make(pool->adaptive ? 1 : pool->stride);
     return true;
+}
+
+/* Positions [first, end) along an axis. */
+struct ff_range {
+    int first, end;
+};
+/* Of an axis cut into `others` equal parts: those that overlap part `at` of `parts`. So the
+ * positions in an adaptive window, and the windows that contain a position. */
+static __device__ __forceinline__ ff_range ff_overlapping(int at, int parts, int others) {
+    return ff_range{at * others / parts, ((at + 1) * others + parts - 1) / parts};
 }
 
 /* The pixel of row `row` of [n][height][width]. */

@@ -92,6 +92,7 @@ static inline int ff_by_activation(ff_activation activation, Launch launch) {
     switch (activation) {
     case FF_ACTIVATION_NONE: return launch(ff_constant<FF_ACTIVATION_NONE>());
     case FF_ACTIVATION_RELU: return launch(ff_constant<FF_ACTIVATION_RELU>());
+    case FF_ACTIVATION_RELU6: return launch(ff_constant<FF_ACTIVATION_RELU6>());
     case FF_ACTIVATION_GELU: return launch(ff_constant<FF_ACTIVATION_GELU>());
     default: return FF_CUDA_INVALID_VALUE;
     }

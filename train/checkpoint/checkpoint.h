@@ -1,0 +1,79 @@
+/* A checkpoint: a folder from which a run goes on to the same bits, and whose weights PyTorch
+ * reads.
+ *
+ *   model.safetensors   every parameter and buffer by torchvision's name, in the order of torch's
+ *                       state_dict, f32 (num_batches_tracked: I64)
+ *   state.safetensors   the state of each parameter's optimizer by torch's names, "exp_avg.NAME";
+ *                       with --ema "ema.NAME"; and texts of its metadata, named below
+ *   checksums.xxh128    a line "XXH3-128  FILE" of each; `xxh128sum -c` reads them
+ *
+ * It is complete or not there: written as NAME.partial and renamed. It is written by capture.h.
+ *
+ * Thread rule: the model's thread. */
+#ifndef FF_TRAIN_CHECKPOINT_H
+#define FF_TRAIN_CHECKPOINT_H
+
+#include "train/checkpoint/safetensors.h"
+#include "train/checkpoint/state.h"
+#include "train/model.h"
+
+#define FF_CHECKPOINT_STATE_FILE "state.safetensors"
+#define FF_CHECKPOINT_SUMS_FILE  "checksums.xxh128"
+
+/* Names of folders that are being written or removed end so. */
+#define FF_CHECKPOINT_PARTIAL ".partial"
+#define FF_CHECKPOINT_REMOVED ".removed"
+
+/* Texts of state.safetensors. */
+#define FF_CHECKPOINT_STATE    "ffpack.state"  /* of the run: state.h */
+#define FF_CHECKPOINT_RECIPE   "ffpack.recipe" /* options by name, one a line */
+#define FF_CHECKPOINT_DATA     "ffpack.data"   /* content ids of both sets; "" = none */
+#define FF_CHECKPOINT_VAL      "ffpack.val"
+#define FF_CHECKPOINT_METADATA "ffpack.metadata" /* of the training set */
+#define FF_CHECKPOINT_COMPUTE  "ffpack.compute"
+#define FF_CHECKPOINT_VERSION  "ffpack.version"
+
+/* ---- for capture.c ---- */
+
+/* The two files with tensors: of the model, and of the state. */
+enum { FF_CHECKPOINT_FILES = 2 };
+extern const char *const ff_checkpoint_files[FF_CHECKPOINT_FILES];
+
+/* A tensor of state.safetensors: "NAME.PARAMETER". */
+typedef struct ff_state_part {
+    int parameter;
+    ff_parameter_part part;
+    const char *name;
+} ff_state_part;
+/* The k-th one of a parameter: its optimizer's state, then its average. False past the last. */
+bool ff_state_part_at(const ff_model *model, int parameter, int k, ff_state_part *part);
+
+/* The text of FF_CHECKPOINT_SUMS_FILE for a folder's files. */
+FF_MUST_USE ff_status ff_checkpoint_sums(const char *folder, ff_buffer *text, ff_error *error);
+/* Renames the written folder `partial` to `path`, in `directory`; one of that name goes first. */
+FF_MUST_USE ff_status ff_checkpoint_place(const char *partial, const char *path,
+                                          const char *directory, ff_error *error);
+/* Removes a checkpoint, as far as possible: under another name, so that no half of one looks whole;
+ * and what is left of one that was being written or removed when its process was killed. */
+void ff_checkpoint_remove(const char *path);
+void ff_checkpoint_discard(const char *path);
+
+/* ---- reading ---- */
+
+typedef struct ff_checkpoint ff_checkpoint;
+
+/* Opens a checkpoint's folder and checks every byte of it. FF_BAD_DATA where it is no checkpoint,
+ * cut off or changed. On failure *checkpoint = NULL. */
+FF_MUST_USE ff_status ff_checkpoint_open(ff_checkpoint **checkpoint, const char *path,
+                                         ff_error *error);
+void ff_checkpoint_close(ff_checkpoint **checkpoint); /* NULL is accepted */
+const char *ff_checkpoint_path(const ff_checkpoint *checkpoint);
+const ff_run_state *ff_checkpoint_state(const ff_checkpoint *checkpoint);
+/* A text of state.safetensors; NULL where it has none. */
+const char *ff_checkpoint_text(const ff_checkpoint *checkpoint, const char *key);
+/* Sets the model's values, optimizer's state and counters. FF_BAD_DATA naming a tensor that is
+ * missing or has another shape. */
+FF_MUST_USE ff_status ff_checkpoint_load(const ff_checkpoint *checkpoint, ff_model *model,
+                                         ff_error *error);
+
+#endif
