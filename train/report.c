@@ -145,12 +145,13 @@ static json_t *start_object(const ff_trainer *trainer) {
         "weight_decay", ff_json_number(group->hyper.weight_decay), "label_smoothing",
         ff_json_number(trainer->label_smoothing));
     json_t *updates = json_pack(
-        "{s:o, s:i, s:b, s:o, s:o, s:s, s:o, s:o}", "recipe", ff_json_text(trainer->recipe_name),
-        "views", trainer->views, "summed_loss", (int)trainer->summed_loss, "whitening",
-        whitening_object(trainer), "groups", group_objects(trainer), "optimizer",
-        ff_optimizer_at(group->rule)->name, "clip_norm",
+        "{s:o, s:i, s:b, s:o, s:o, s:s, s:o, s:o, s:I}", "recipe",
+        ff_json_text(trainer->recipe_name), "views", trainer->views, "summed_loss",
+        (int)trainer->summed_loss, "whitening", whitening_object(trainer), "groups",
+        group_objects(trainer), "optimizer", ff_optimizer_at(group->rule)->name, "clip_norm",
         trainer->clip_norm > 0 ? ff_json_number(trainer->clip_norm) : json_null(), "ema",
-        trainer->ema_decay >= 0 ? ff_json_number(trainer->ema_decay) : json_null());
+        trainer->ema_decay >= 0 ? ff_json_number(trainer->ema_decay) : json_null(), "accumulate",
+        (json_int_t)trainer->accumulate);
     return joined(joined(object, more), updates);
 }
 
