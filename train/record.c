@@ -4,6 +4,7 @@
 #include "format/base/path.h"
 #include "format/base/thread.h"
 #include "train/events/events.h"
+#include "train/report_page/page.h"
 #include "train/sheets.h"
 #include "train/tally_json.h"
 
@@ -162,8 +163,7 @@ static void write_points(ff_record *record, uint64_t steps) {
     if (ff_machine_read(record->trainer->machine, &gpu) && gpu.gpu_percent >= 0)
         ff_events_scalar(record->events, "step/gpu_utilization_percent", steps, gpu.gpu_percent);
     record->written_ns = ff_now_ns();
-    if (ff_events_flush(record->events, &record->step_failure) != FF_OK)
-        return; /* returned at the end of the epoch */
+    (void)!ff_events_flush(record->events, &record->step_failure); /* told after the epoch */
 }
 
 void ff_record_step(ff_record *record, uint64_t steps, const ff_epoch_sums *sums, uint64_t wait_ns,
@@ -228,4 +228,14 @@ ff_status ff_record_end(ff_record *record, const ff_trainer *trainer, ff_error *
     /* A later evaluation may have been stopped. */
     if (!record->pending || !trainer->tally->whole) return FF_OK;
     return flush(record, write_evaluation(record, trainer, error), error);
+}
+
+ff_status ff_record_page(ff_record *record, ff_error *error) {
+    const char *const run = record->folder;
+    char *path;
+    if (!run) return FF_OK;
+    FF_TRY(ff_path_join(&path, run, "report.html", error));
+    const ff_status status = ff_page_write(path, &run, 1, NULL, error);
+    free(path);
+    return first_failure(record, status);
 }

@@ -30,5 +30,7 @@ FF_MUST_USE ff_status ff_record_start(ff_record *record, const ff_trainer *train
 FF_MUST_USE ff_status ff_record_epoch(ff_record *record, const ff_trainer *trainer,
                                       const ff_epoch *epoch, ff_error *error);
 FF_MUST_USE ff_status ff_record_end(ff_record *record, const ff_trainer *trainer, ff_error *error);
+/* After the end of the log: report.html (report_page/page.h). */
+FF_MUST_USE ff_status ff_record_page(ff_record *record, ff_error *error);
 
 #endif

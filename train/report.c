@@ -363,5 +363,8 @@ ff_status ff_report_end(ff_report *report, const ff_trainer *trainer, const ff_r
         if (status == FF_OK) fprintf(report->closing, "%s\n", text);
         fflush(report->closing);
     }
-    return write_log(report, with_gpu(end_object(result, status, message), &result->last), error);
+    FF_TRY(write_log(report, with_gpu(end_object(result, status, message), &result->last), error));
+    if (report->record && ff_record_page(report->record, &failure) != FF_OK)
+        ff_report_note(report, failure.message);
+    return FF_OK;
 }
