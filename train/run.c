@@ -191,9 +191,8 @@ static ff_status train_epoch(running *run, uint32_t epoch, ff_error *error) {
         FF_TRY(train_batch(run, error));
         tell_note(run);
         FF_TRY(collect(run, false, error));
-        ff_report_step(run->report, sums->samples,
-                       sums->count ? sums->loss_sum / (double)sums->count : 0,
-                       sums->wait_ns + run->asked_ns, sums->train_ns + ff_now_ns() - run->began_ns);
+        ff_report_step(run->report, run->state.totals.steps, sums, sums->wait_ns + run->asked_ns,
+                       sums->train_ns + ff_now_ns() - run->began_ns);
         if (batch + 1 == trainer->batches || !due_after_step(run)) continue;
         take_times(run);
         FF_TRY(save(run, false, error));
