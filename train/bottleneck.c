@@ -48,12 +48,16 @@ static void compute_text(const ff_trainer *trainer, char *text, size_t size) {
 
 void ff_bottleneck_text(const ff_trainer *trainer, const ff_run_result *result, char *text,
                         size_t size) {
-    double wait = result->train_ns ? (double)result->wait_ns / (double)result->train_ns : 0;
+    double wait = result->totals.train_ns
+                      ? (double)result->totals.wait_ns / (double)result->totals.train_ns
+                      : 0;
     if (wait >= WORTH_CHANGING) {
         data_text(trainer, wait, text, size);
         return;
     }
-    double rate = result->train_ns ? (double)result->samples * 1e9 / (double)result->train_ns : 0;
+    double rate = result->totals.train_ns
+                      ? (double)result->totals.samples * 1e9 / (double)result->totals.train_ns
+                      : 0;
     char feed[96] = "", advice[160];
     if (result->loader_rate > rate && rate > 0)
         snprintf(feed, sizeof feed, " (the loader could feed %.1f times as many samples)",

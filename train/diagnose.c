@@ -1,7 +1,10 @@
 #include "train/diagnose.h"
 
+#include "format/base/interrupt.h"
 #include "format/base/say.h"
+#include "format/base/thread.h"
 #include "train/bottleneck.h"
+#include "train/compute.h"
 #include "train/run.h"
 #include "train/trainer_cost.h"
 
@@ -17,6 +20,41 @@ static void print_stage(FILE *out, const char *name, double rate, double bytes, 
     fprintf(out, "%s\n", note);
 }
 
+/* Samples per second of steps alone, all on one batch, for about budget_ns, after one uncounted
+ * step. The learning rate is 0, so values do not change. Consumes a batch. */
+static ff_status compute_rate(ff_trainer *trainer, uint64_t budget_ns, double *rate,
+                              ff_error *error) {
+    ff_step *step;
+    ff_feed_batch next = {0};
+    FF_TRY(ff_trainer_make_step(trainer, trainer->options, false, &step, error));
+    ff_compute *compute = ff_model_compute(trainer->model);
+    uint64_t began = 0, took = 0, samples = 0;
+    ff_status status;
+    FF_TRY_DONE(ff_feed_next(trainer->train_feed, &next, error));
+    FF_TRY_DONE(ff_feed_make(trainer->train_feed, compute->stream, error));
+    ff_plan *plan =
+        next.count == (uint32_t)trainer->batch ? trainer->train_plan : trainer->last_plan;
+    next.batch.weights = NULL;
+    /* The first steps are not counted: graphs are captured in the second. */
+    for (int i = 0; i < 4 || took < budget_ns; i++) {
+        const ff_outcome *outcomes;
+        uint32_t count = 1;
+        FF_TRY_DONE(ff_interrupt_check(error));
+        FF_TRY_DONE(ff_step_run(step, plan, &next.batch, error));
+        while (count) FF_TRY_DONE(ff_step_outcomes(step, i == 3, &outcomes, &count, error));
+        if (i == 3) began = ff_now_ns();
+        if (i < 4) continue;
+        samples += next.count;
+        took = ff_now_ns() - began;
+    }
+    FF_TRY_DONE(ff_compute_wait(compute, error));
+    *rate = samples ? (double)samples * 1e9 / (double)(ff_now_ns() - began) : 0;
+done:;
+    ff_status given_back = ff_feed_done(trainer->train_feed, NULL);
+    ff_step_destroy(&step);
+    return status == FF_OK ? given_back : status;
+}
+
 ff_status ff_diagnose(ff_trainer *trainer, FILE *out, ff_error *error) {
     ff_dataset *dataset = trainer->splits.train;
     const ff_metadata *metadata = ff_dataset_metadata(dataset);
@@ -24,7 +62,7 @@ ff_status ff_diagnose(ff_trainer *trainer, FILE *out, ff_error *error) {
     double compute;
     char text[512], note[64];
     FF_TRY(ff_feed_rates(trainer->train_feed, dataset, STAGE_NS, &rates, error));
-    FF_TRY(ff_run_compute_rate(trainer, COMPUTE_NS, &compute, error));
+    FF_TRY(compute_rate(trainer, COMPUTE_NS, &compute, error));
     double bytes = (double)ff_metadata_tensor_bytes(metadata, metadata->height, metadata->width);
     snprintf(note, sizeof note, ", %d thread%s", rates.threads, rates.threads == 1 ? "" : "s");
     for (int stage = 0; stage < FF_STAGE_COUNT; stage++) {

@@ -9,11 +9,11 @@ static const struct {
     const char *names; /* separated by spaces */
     const char *here;
 } habits[] = {
-    {"resume start-epoch checkpoint checkpoint-dir save save-dir save-every load output output-dir "
-     "out",
-     "checkpoints are not written or read yet: a run cannot be resumed"},
-    {"pretrained weights finetune init-checkpoint",
-     "not yet: every run starts from random parameters (--seed)"},
+    {"start-epoch checkpoint load", "here it is --resume DIR, the folder of a run or a checkpoint"},
+    {"checkpoint-dir save save-dir output output-dir", "here it is --out DIR, the folder of a run"},
+    {"save-every save-freq", "here it is --checkpoint-every N epochs, steps or minutes"},
+    {"pretrained finetune init-checkpoint",
+     "here it is --weights FILE, a safetensors file or a checkpoint"},
     {"test-only evaluate eval eval-only",
      "not yet: a run trains, and evaluates on --val while training (--val-every N)"},
     {"lr-scheduler scheduler sched",

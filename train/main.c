@@ -6,9 +6,11 @@
 #include "train/planned_device.h"
 #include "train/report.h"
 #include "train/run.h"
+#include "train/session.h"
 #include "train/summary.h"
 #include "train/trainer_cost.h"
 
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,10 +18,20 @@
 
 typedef struct settings {
     ff_trainer_options trainer;
+    ff_session_options session;
+    ff_option_list set;
+    int best_by;
     int stem, schedule, views, order, last_batch, verify, compute; /* indexes of the choices */
     const char *placement, *device_json, *log_json;
     bool dry_run, diagnose, quiet;
 } settings;
+
+static settings default_settings(void) {
+    settings defaults = {.trainer = ff_trainer_default_options()};
+    defaults.verify = FF_VERIFY_FIRST;
+    defaults.session.keep = 3;
+    return defaults;
+}
 
 static const char *const computes[] = {"auto", "onednn", "reference"};
 
@@ -45,12 +57,17 @@ static const char epilogue[] =
     "memory_clock_mhz, read from NVML near the end of an epoch's training; without NVML they are\n"
     "left out.\n"
     "\n"
-    "SIGINT and SIGTERM stop at the next step; a second one stops at once.\n"
+    "SIGINT, SIGTERM and SIGUSR1 stop at the next step, after a checkpoint is saved; a second one\n"
+    "stops at once.\n"
     "\n"
     "Exit codes: 0 done, 1 failed (also: the loss is NaN or infinite), 2 wrong usage, 65 bad\n"
     "data, 74 input or output error, 128 + n stopped by signal n.";
 
-static ff_status parse(int argc, char **argv, settings *out, bool *done, ff_error *error) {
+/* Calls `use` with the command line's table, whose targets are in *out. */
+static ff_status with_command(settings *out,
+                              ff_status (*use)(const ff_command *command, void *context,
+                                               ff_error *error),
+                              void *context, ff_error *error) {
     ff_trainer_options *trainer = &out->trainer;
     const double most_seeds = 9007199254740992.0; /* whole numbers that a double holds */
     char known[FF_AUGMENT_HELP_BYTES], augment_help[FF_AUGMENT_HELP_BYTES + 100];
@@ -93,6 +110,11 @@ static ff_status parse(int argc, char **argv, settings *out, bool *done, ff_erro
         {"model", 'm', FF_OPTION_STRING, "NAME", &trainer->model, NULL, 0, 0,
          "smallnet, cifarnet, resnet18, 34, 50, 101 or 152, vgg11, 13, 16 or 19, also with _bn, "
          "mobilenet_v2."},
+        {"weights", 0, FF_OPTION_STRING, "FILE", &trainer->weights, NULL, 0, 0,
+         "Start from these weights: a safetensors file with torchvision's names, or a checkpoint; a "
+         "head for other classes keeps its initial values."},
+        {"any-normalization", 0, FF_OPTION_FLAG, NULL, &trainer->any_normalization, NULL, 0, 0,
+         "Take --weights even where their images were normalized with other numbers."},
         {"stem", 0, FF_OPTION_CHOICE, NULL, &out->stem, "auto|cifar|imagenet", 0, 0,
          "First layers of a resnet or mobilenet_v2, last layers of a vgg; default auto: cifar up to "
          "64 pixels."},
@@ -166,6 +188,23 @@ static ff_status parse(int argc, char **argv, settings *out, bool *done, ff_erro
          "Implementation of the layers; reference is plain, slow loops, for comparison; default "
          "auto: the fastest."},
 
+        {.kind = FF_OPTION_HEADING, .help = "Runs"},
+        {"out", 'o', FF_OPTION_STRING, "DIR", &out->session.out, NULL, 0, 0,
+         "New folder for the run's recipe, log and checkpoints; none keeps nothing; default: "
+         "runs/MODEL-1, -2, ..."},
+        {"resume", 0, FF_OPTION_STRING, "DIR", &out->session.resume, NULL, 0, 0,
+         "Go on with the run in this folder from its newest checkpoint, or from the checkpoint DIR, "
+         "to the same bits; options given beside it replace the run's."},
+        {"checkpoint-every", 0, FF_OPTION_STRING, "N UNIT", &out->session.every, NULL, 0, 0,
+         "Write a checkpoint every N epochs, steps or minutes; default: after an epoch that ends 30 "
+         "s after the last one or has the best evaluation, and at the end."},
+        {"keep", 0, FF_OPTION_INTEGER, "N", &out->session.keep, NULL, 1, 1000000,
+         "Checkpoints that stay, beside the best; default 3."},
+        {"best-by", 0, FF_OPTION_CHOICE, NULL, &out->best_by, "accuracy|loss", 0, 0,
+         "Evaluation that makes a checkpoint the best; default accuracy."},
+        {"set", 0, FF_OPTION_LIST, "NAME=VALUE", &out->set, NULL, 0, 0,
+         "Set an option, as a line of a recipe does; may be given several times."},
+
         {.kind = FF_OPTION_HEADING, .help = "Reports"},
         {"log-json", 0, FF_OPTION_STRING, "FILE", &out->log_json, NULL, 0, 0,
          "Append JSON lines to this file."},
@@ -187,20 +226,12 @@ static ff_status parse(int argc, char **argv, settings *out, bool *done, ff_erro
         .options = options,
         .epilogue = epilogue,
     };
-    FF_TRY(ff_habits_check(argc, argv, error));
-    const char **positional = calloc((size_t)argc + 1, sizeof *positional);
-    if (!positional) return ff_fail(error, FF_NO_MEMORY, "no memory for the options");
-    int positional_count;
-    ff_options_result result = FF_OPTIONS_RUN;
-    ff_status status =
-        ff_options_parse(&command, argc, argv, positional, &positional_count, &result, error);
-    if (status == FF_OK && result == FF_OPTIONS_RUN && positional_count)
-        status = ff_fail(error, FF_USAGE,
-                         "unexpected argument '%s'; the training set is given with --data",
-                         positional[0]);
-    free(positional);
-    *done = result == FF_OPTIONS_DONE;
-    if (status != FF_OK || *done) return status;
+    return use(&command, context, error);
+}
+
+/* Fields that the table does not set itself, and checks of single options. */
+static ff_status complete(settings *out, ff_error *error) {
+    ff_trainer_options *trainer = &out->trainer;
     trainer->stem = (ff_stem)out->stem;
     static const int views[] = {-1, 1, 2, 6};
     trainer->schedule = out->schedule - 1; /* the order of ff_schedule_kind; auto is -1 */
@@ -219,8 +250,140 @@ static ff_status parse(int argc, char **argv, settings *out, bool *done, ff_erro
     return ff_machine_check(trainer->device, error);
 }
 
-/* The log is opened before the model is built: a path that cannot be written fails at once. */
-static ff_status train(const settings *given, ff_error *error) {
+typedef struct command_line {
+    int argc;
+    char **argv;
+    ff_options_result result;
+} command_line;
+
+static ff_status parse_line(const ff_command *command, void *context, ff_error *error) {
+    command_line *line = context;
+    const char **positional = calloc((size_t)line->argc + 1, sizeof *positional);
+    if (!positional) return ff_fail(error, FF_NO_MEMORY, "no memory for the options");
+    int count;
+    ff_status status =
+        ff_options_parse(command, line->argc, line->argv, positional, &count, &line->result, error);
+    if (status == FF_OK && line->result == FF_OPTIONS_RUN && count)
+        status = ff_fail(error, FF_USAGE,
+                         "unexpected argument '%s'; the training set is given with --data",
+                         positional[0]);
+    free(positional);
+    return status;
+}
+
+typedef struct recipe_text {
+    char *text;
+    const char *where;
+} recipe_text;
+
+static ff_status read_recipe(const ff_command *command, void *context, ff_error *error) {
+    const recipe_text *recipe = context;
+    return ff_options_read(command, recipe->text, recipe->where, error);
+}
+
+/* Each --set NAME=VALUE. */
+static ff_status read_sets(const ff_command *command, void *context, ff_error *error) {
+    const ff_option_list *sets = context;
+    for (int i = 0; i < sets->count; i++) /* these are strings of argv, which may be changed */
+        FF_TRY(ff_options_read(command, (char *)(uintptr_t)sets->value[i], "--set", error));
+    return FF_OK;
+}
+
+/* The options of a run, without those that are no part of it. */
+typedef struct written {
+    settings *given;
+    ff_buffer text;
+} written;
+
+static ff_status write_recipe(const ff_command *command, void *context, ff_error *error) {
+    written *to = context;
+    const settings defaults = default_settings();
+    return ff_options_write(command->options, to->given, &defaults, &to->text, error);
+}
+
+/* Whether --recipe names a file, not a row of the table. */
+static bool is_file(const char *recipe) {
+    return recipe && !ff_recipe_named(recipe) && access(recipe, F_OK) == 0;
+}
+
+/* Options come from the checkpoint of a run that goes on or from a recipe's file, then from --set,
+ * then from the command line, which is parsed first to find these. */
+static ff_status parse(int argc, char **argv, settings *out, ff_session **session, bool *done,
+                       ff_error *error) {
+    command_line line = {.argc = argc, .argv = argv};
+    FF_TRY(ff_habits_check(argc, argv, error));
+    FF_TRY(with_command(out, parse_line, &line, error));
+    *done = line.result == FF_OPTIONS_DONE;
+    if (*done) return FF_OK;
+    settings first = *out;
+    const char *file = is_file(first.trainer.recipe) ? first.trainer.recipe : NULL;
+    FF_TRY(ff_session_open(session, &first.session, file, error));
+    if (ff_session_recipe(*session) || first.set.count) {
+        recipe_text recipe = {ff_session_recipe(*session), ff_session_recipe_path(*session)};
+        *out = default_settings();
+        if (recipe.text) FF_TRY(with_command(out, read_recipe, &recipe, error));
+        if (ff_session_step(*session)) out->trainer.weights = NULL; /* the checkpoint has them */
+        FF_TRY(with_command(out, read_sets, &first.set, error));
+        FF_TRY(with_command(out, parse_line, &line, error));
+        if (file) out->trainer.recipe = NULL;
+    }
+    return complete(out, error);
+}
+/* The run's folder and log are opened before the model is built: a path that cannot be written
+ * fails at once. */
+static ff_status open_reports(const settings *given, ff_session *session, ff_report **report,
+                              ff_error *error) {
+    const ff_recipe *recipe = given->trainer.recipe ? ff_recipe_named(given->trainer.recipe) : NULL;
+    const char *model = given->trainer.model ? given->trainer.model
+                        : recipe             ? recipe->model
+                                             : "run";
+    FF_TRY(ff_session_begin(session, model, error));
+    const char *const logs[] = {ff_session_log(session), given->log_json};
+    return ff_report_create(report, logs, given->quiet ? NULL : stdout, stdout, error);
+}
+
+static void print_notes(const ff_session *session) {
+    const char *notes = ff_session_notes(session);
+    while (notes && *notes) {
+        const size_t length = strcspn(notes, "\n");
+        fprintf(stderr, "fftrain: %.*s\n", (int)length, notes);
+        notes += length + (notes[length] == '\n');
+    }
+}
+
+static ff_status run(const settings *given, ff_session *session, ff_trainer *trainer,
+                     ff_report *report, ff_error *error) {
+    settings kept = *given;
+    written recipe = {.given = &kept};
+    char *data = realpath(given->trainer.data, NULL);
+    char *val = given->trainer.val ? realpath(given->trainer.val, NULL) : NULL;
+    char *weights = given->trainer.weights ? realpath(given->trainer.weights, NULL) : NULL;
+    ff_status status;
+    /* The same wherever the run goes on, and without what is no part of it. */
+    if (data) kept.trainer.data = data;
+    if (val) kept.trainer.val = val;
+    kept.session.out = kept.session.resume = NULL;
+    if (weights) kept.trainer.weights = weights;
+    kept.device_json = kept.log_json = NULL;
+    kept.quiet = kept.trainer.verbose = false;
+    FF_TRY_DONE(with_command(&kept, write_recipe, &recipe, error));
+    FF_TRY_DONE(ff_session_start(session, trainer, &recipe.text, error));
+    if (!given->quiet && ff_session_path(session))
+        printf("run            %s\n", ff_session_path(session));
+    print_notes(session);
+    if (!given->quiet) putchar('\n');
+    ff_run_options options = ff_session_run(session);
+    options.best_by = (ff_best_by)given->best_by;
+    FF_TRY_DONE(ff_run(trainer, report, &options, error));
+done:
+    ff_buffer_free(&recipe.text);
+    free(data);
+    free(val);
+    free(weights);
+    return status;
+}
+
+static ff_status train(const settings *given, ff_session *session, ff_error *error) {
     ff_report *report = NULL;
     ff_trainer *trainer = NULL;
     ff_planned_device *planned = NULL;
@@ -230,6 +393,9 @@ static ff_status train(const settings *given, ff_error *error) {
     bool trains = !given->dry_run && !given->diagnose;
     options.tuning = &tuning;
     options.counts = given->dry_run;
+    options.checkpoints =
+        !given->diagnose && !(given->session.out && !strcmp(given->session.out, "none"));
+    options.first_step = ff_session_step(session);
     if (given->device_json) {
         const ff_machine_options machine = {.plan_cache = options.plan_cache,
                                             .tune_seconds = options.tune_seconds,
@@ -239,9 +405,7 @@ static ff_status train(const settings *given, ff_error *error) {
         options.planned = ff_planned_device_model(planned);
         options.planned_kernels = ff_planned_device_kernels(planned);
     }
-    if (trains)
-        FF_TRY_DONE(ff_report_create(&report, given->log_json, given->quiet ? NULL : stdout, stdout,
-                                     error));
+    if (trains) FF_TRY_DONE(open_reports(given, session, &report, error));
     status = ff_trainer_create(&trainer, &options, error);
     ff_tuning_end(&tuning);
     if (status != FF_OK) goto done;
@@ -259,10 +423,7 @@ static ff_status train(const settings *given, ff_error *error) {
         if (!given->quiet) putchar('\n');
         FF_TRY_DONE(ff_diagnose(trainer, stdout, error));
     }
-    if (trains) {
-        if (!given->quiet) putchar('\n');
-        FF_TRY_DONE(ff_run(trainer, report, error));
-    }
+    if (trains) FF_TRY_DONE(run(given, session, trainer, report, error));
 done:
     ff_trainer_destroy(&trainer);
     ff_planned_device_close(&planned);
@@ -286,14 +447,16 @@ static void limit_spinning(char **argv) {
 int main(int argc, char **argv) {
     limit_spinning(argv);
     ff_error error = {0};
-    settings given = {.trainer = ff_trainer_default_options()};
-    given.verify = FF_VERIFY_FIRST;
+    settings given = default_settings();
+    ff_session *session = NULL;
     bool done = false;
-    ff_status status = parse(argc, argv, &given, &done, &error);
+    ff_status status = parse(argc, argv, &given, &session, &done, &error);
     if (status == FF_OK && !done) {
         ff_interrupt_install();
-        status = train(&given, &error);
+        ff_interrupt_add(SIGUSR1);
+        status = train(&given, session, &error);
     }
+    ff_session_close(&session);
     if (status == FF_OK && (fflush(stdout) != 0 || ferror(stdout)))
         status = ff_fail_errno(&error, "cannot write to the standard output");
     if (status == FF_OK) return 0;

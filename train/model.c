@@ -287,6 +287,10 @@ int ff_model_find(const ff_model *model, const char *name) {
     return -1;
 }
 
+const char *ff_model_head(const ff_model *model) {
+    return model->graph->layers[model->graph->output].name;
+}
+
 int ff_model_whitening(const ff_model *model) {
     return model->net->whitening ? ff_model_find(model, model->net->whitening) : -1;
 }

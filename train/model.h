@@ -116,6 +116,8 @@ int ff_model_parameter_count(const ff_model *model);
 const ff_parameter *ff_model_parameter(const ff_model *model, int index);
 /* -1 where there is none. */
 int ff_model_find(const ff_model *model, const char *name);
+/* The layer of the logits: "fc"; its parameters are named after it. */
+const char *ff_model_head(const ff_model *model);
 /* The parameter (filters) that whitening.h sets from the training images; -1 where the net has
  * none. */
 int ff_model_whitening(const ff_model *model);

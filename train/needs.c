@@ -2,6 +2,7 @@
 
 #include "format/base/say.h"
 #include "loader/device/absent.h"
+#include "train/checkpoint/checkpoint.h"
 #include "train/trainer.h"
 
 #include <inttypes.h>
@@ -30,6 +31,7 @@ ff_status ff_needs_of(ff_needs *needs, const ff_trainer *trainer, ff_error *erro
     ff_device *device = trainer->device ? trainer->device->device : trainer->counted;
     const ff_absent_bytes most = ff_device_absent_most(device);
     needs->host_bytes += most.pinned;
+    if (trainer->options->checkpoints) needs->host_bytes += ff_capture_bytes(trainer->model);
     if (trainer->counted) {
         needs->host_bytes += most.device;
         return FF_OK;

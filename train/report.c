@@ -19,7 +19,7 @@
 enum { HALVINGS = 16 };
 
 struct ff_report {
-    ff_json_log *log; /* NULL = none */
+    ff_json_log *logs[FF_REPORT_LOGS]; /* NULL = none */
     FILE *table, *closing;
     ff_progress progress;
     char description[48];
@@ -27,23 +27,34 @@ struct ff_report {
     bool evaluates; /* the table has columns for evaluation */
 };
 
-ff_status ff_report_create(ff_report **report, const char *log_path, FILE *table, FILE *closing,
-                           ff_error *error) {
+ff_status ff_report_create(ff_report **report, const char *const log_paths[FF_REPORT_LOGS],
+                           FILE *table, FILE *closing, ff_error *error) {
     FF_TRY(ff_alloc(report, 1, sizeof **report, "the report", error));
     (*report)->table = table;
     (*report)->closing = closing;
     ff_status status = FF_OK;
-    if (log_path) status = ff_json_log_open(&(*report)->log, log_path, error);
+    for (int i = 0; status == FF_OK && i < FF_REPORT_LOGS; i++)
+        if (log_paths[i]) status = ff_json_log_open(&(*report)->logs[i], log_paths[i], error);
     if (status != FF_OK) ff_report_destroy(report);
     return status;
 }
 
 void ff_report_destroy(ff_report **report) {
     if (!*report) return;
-    ff_json_log_close(&(*report)->log);
+    for (int i = 0; i < FF_REPORT_LOGS; i++) ff_json_log_close(&(*report)->logs[i]);
     free((*report)->note);
     free(*report);
     *report = NULL;
+}
+
+/* Writes the object to all logs, and takes its reference. */
+static ff_status write_log(const ff_report *report, json_t *object, ff_error *error) {
+    ff_status status = FF_OK;
+    for (int i = 0; status == FF_OK && i < FF_REPORT_LOGS; i++)
+        if (report->logs[i])
+            status = ff_json_log_write(report->logs[i], json_incref(object), error);
+    json_decref(object);
+    return status;
 }
 
 /* ---- the start ---- */
@@ -122,7 +133,7 @@ static json_t *start_object(const ff_trainer *trainer) {
 
 ff_status ff_report_start(ff_report *report, const ff_trainer *trainer, ff_error *error) {
     report->evaluates = trainer->val_plan != NULL;
-    if (report->log) FF_TRY(ff_json_log_write(report->log, start_object(trainer), error));
+    FF_TRY(write_log(report, start_object(trainer), error));
     if (!report->table) return FF_OK;
     fprintf(report->table, "epoch  train loss   acc %%%s       lr  seconds  samples/s  wait %%\n",
             report->evaluates ? "  val loss   acc %" : "");
@@ -199,8 +210,7 @@ ff_status ff_report_epoch(ff_report *report, const ff_epoch *epoch, ff_error *er
                     epoch->skipped == 1 ? "" : "s");
         fflush(report->table);
     }
-    return report->log ? ff_json_log_write(report->log, with_gpu(epoch_object(epoch), epoch), error)
-                       : FF_OK;
+    return write_log(report, with_gpu(epoch_object(epoch), epoch), error);
 }
 
 void ff_report_note(ff_report *report, const char *note) {
@@ -210,42 +220,41 @@ void ff_report_note(ff_report *report, const char *note) {
     fprintf(report->closing, "note: %s\n", note);
     fflush(report->closing);
     ff_error ignored = {0}; /* a log that cannot be written fails at the next epoch's line */
-    if (report->log &&
-        ff_json_log_write(report->log,
-                          json_pack("{s:s, s:o}", "event", "note", "text", ff_json_text(note)),
-                          &ignored) != FF_OK)
-        return;
+    (void)!write_log(report, json_pack("{s:s, s:o}", "event", "note", "text", ff_json_text(note)),
+                     &ignored);
 }
 
 /* ---- the end ---- */
 
 static double timed_seconds(const ff_run_result *result) {
-    return (double)(result->whiten_ns + result->train_ns + result->last_val_ns) * 1e-9;
+    return (double)(result->whiten_ns + result->totals.train_ns + result->totals.last_val_ns) *
+           1e-9;
 }
 
 static json_t *end_object(const ff_run_result *result, ff_status status, const char *message) {
     const double warm_up = (double)result->warm_up_ns * 1e-9;
     const char *how = status == FF_OK            ? "done"
                       : status == FF_INTERRUPTED ? "interrupted"
+                      : status == FF_PREEMPTED   ? "preempted"
                                                  : "failed";
-    bool evaluated = result->val_epoch != 0;
-    double train_ns = (double)result->train_ns;
+    bool evaluated = result->totals.val_epoch != 0;
+    double train_ns = (double)result->totals.train_ns;
     return json_pack(
         "{s:s, s:s, s:o, s:i, s:I, s:I, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:I, "
         "s:o}",
         "event", "end", "status", how, "message", ff_json_text(status == FF_OK ? NULL : message),
-        "epochs", (int)result->last.epoch, "steps", (json_int_t)result->steps, "samples",
-        (json_int_t)result->samples, "val_accuracy",
-        evaluated ? ff_json_number(result->val_accuracy) : json_null(), "best_val_accuracy",
-        evaluated ? ff_json_number(result->best_accuracy) : json_null(), "best_epoch",
-        evaluated ? json_integer(result->best_epoch) : json_null(), "seconds",
+        "epochs", (int)result->last.epoch, "steps", (json_int_t)result->totals.steps, "samples",
+        (json_int_t)result->totals.samples, "val_accuracy",
+        evaluated ? ff_json_number(result->totals.val_accuracy) : json_null(), "best_val_accuracy",
+        evaluated ? ff_json_number(result->totals.best_accuracy) : json_null(), "best_epoch",
+        evaluated ? json_integer(result->totals.best_epoch) : json_null(), "seconds",
         ff_json_number((double)result->total_ns * 1e-9), "train_seconds",
         ff_json_number(train_ns * 1e-9), "val_seconds",
-        ff_json_number((double)result->val_ns * 1e-9), "timed_seconds",
+        ff_json_number((double)result->totals.val_ns * 1e-9), "timed_seconds",
         ff_json_number(timed_seconds(result)), "warm_up_seconds", ff_json_number(warm_up),
         "cold_seconds", ff_json_number(timed_seconds(result) + warm_up), "data_wait_percent",
-        ff_json_number(train_ns > 0 ? 100 * (double)result->wait_ns / train_ns : 0),
-        "skipped_updates", (json_int_t)result->skipped, "loss_scale",
+        ff_json_number(train_ns > 0 ? 100 * (double)result->totals.wait_ns / train_ns : 0),
+        "skipped_updates", (json_int_t)result->totals.skipped, "loss_scale",
         result->last.epoch ? ff_json_number(result->last.loss_scale) : json_null());
 }
 
@@ -253,19 +262,22 @@ static json_t *end_object(const ff_run_result *result, ff_status status, const c
 static void print_reached(FILE *out, const ff_trainer *trainer, const ff_run_result *result) {
     const ff_epoch *last = &result->last;
     if (!last->epoch) return;
-    if (result->val_epoch)
+    if (result->totals.val_epoch)
         fprintf(out, "Accuracy on %s: %.2f %% after epoch %" PRIu32,
-                ff_dataset_path(trainer->splits.val), 100 * result->val_accuracy,
-                result->val_epoch);
+                ff_dataset_path(trainer->splits.val), 100 * result->totals.val_accuracy,
+                result->totals.val_epoch);
     else
         fprintf(out, "Accuracy while training on %s: %.2f %% in epoch %" PRIu32,
                 ff_dataset_path(trainer->splits.train), 100 * last->train_accuracy, last->epoch);
-    if (result->best_epoch != result->val_epoch)
-        fprintf(out, " (best: %.2f %% after epoch %" PRIu32 ")", 100 * result->best_accuracy,
-                result->best_epoch);
-    fprintf(out, "; %.1f s of training", (double)result->train_ns * 1e-9);
-    if (result->val_epoch) fprintf(out, " and %.1f s of evaluation", (double)result->val_ns * 1e-9);
-    double rate = result->train_ns ? (double)result->samples * 1e9 / (double)result->train_ns : 0;
+    if (result->totals.best_epoch != result->totals.val_epoch)
+        fprintf(out, " (best: %.2f %% after epoch %" PRIu32 ")", 100 * result->totals.best_accuracy,
+                result->totals.best_epoch);
+    fprintf(out, "; %.1f s of training", (double)result->totals.train_ns * 1e-9);
+    if (result->totals.val_epoch)
+        fprintf(out, " and %.1f s of evaluation", (double)result->totals.val_ns * 1e-9);
+    double rate = result->totals.train_ns
+                      ? (double)result->totals.samples * 1e9 / (double)result->totals.train_ns
+                      : 0;
     fprintf(out, ", %s.\n", ff_say_rate(rate, "samples").text);
     if (result->warm_up_ns)
         fprintf(out, "Training and its last evaluation took %.3f s after a warm-up of %.3f s.\n",
@@ -274,16 +286,17 @@ static void print_reached(FILE *out, const ff_trainer *trainer, const ff_run_res
 
 /* A dynamic loss scale starts high and is halved until the gradients fit: that is normal. */
 static void print_skipped(FILE *out, const ff_trainer *trainer, const ff_run_result *result) {
-    const double share = result->steps ? (double)result->skipped / (double)result->steps : 0;
+    const double share =
+        result->totals.steps ? (double)result->totals.skipped / (double)result->totals.steps : 0;
     const bool moves = trainer->scale_moves;
-    if (share <= WORTH_TELLING || (moves && result->skipped <= HALVINGS)) return;
+    if (share <= WORTH_TELLING || (moves && result->totals.skipped <= HALVINGS)) return;
     fprintf(
         out,
         "%" PRIu64 " of %" PRIu64
         " updates (%.1f %%) were skipped because their gradients were infinite or NaN in %s; the "
         "loss scale is now %g; %s.\n",
-        result->skipped, result->steps, 100 * share, ff_precision_name(trainer->precision),
-        result->last.loss_scale,
+        result->totals.skipped, result->totals.steps, 100 * share,
+        ff_precision_name(trainer->precision), result->last.loss_scale,
         moves                     ? "--precision bf16 needs no scale"
         : trainer->loss_scale > 1 ? "lower --loss-scale, or leave it out"
                                   : "lower --lr");
@@ -306,7 +319,7 @@ static void print_gpu(FILE *out, const ff_epoch *last) {
 
 ff_status ff_report_end(ff_report *report, const ff_trainer *trainer, const ff_run_result *result,
                         ff_status status, const char *message, ff_error *error) {
-    if (status == FF_OK || status == FF_INTERRUPTED) {
+    if (status == FF_OK || status == FF_INTERRUPTED || status == FF_PREEMPTED) {
         char text[640];
         print_reached(report->closing, trainer, result);
         print_skipped(report->closing, trainer, result);
@@ -315,7 +328,5 @@ ff_status ff_report_end(ff_report *report, const ff_trainer *trainer, const ff_r
         if (status == FF_OK) fprintf(report->closing, "%s\n", text);
         fflush(report->closing);
     }
-    if (!report->log) return FF_OK;
-    return ff_json_log_write(report->log,
-                             with_gpu(end_object(result, status, message), &result->last), error);
+    return write_log(report, with_gpu(end_object(result, status, message), &result->last), error);
 }

@@ -8,7 +8,7 @@
  *    "learning_rate", "seconds", "samples_per_second", "data_wait_percent", "skipped_updates",
  *    "loss_scale"; from NVML, near the end of the epoch's training:
  *    "gpu_utilization_percent", "gpu_memory_bytes", "sm_clock_mhz", "memory_clock_mhz"}
- *   {"event": "end", "status": "done"|"interrupted"|"failed", "message", "steps", ...}
+ *   {"event": "end", "status": "done"|"interrupted"|"preempted"|"failed", "message", "steps", ...}
  *
  *   {"event": "note", "text"}: something that the run does differently than requested
  *
@@ -20,6 +20,7 @@
 #define FF_TRAIN_REPORT_H
 
 #include "loader/cuda/nvml.h"
+#include "train/checkpoint/state.h"
 #include "train/trainer.h"
 
 #include <stdio.h>
@@ -40,21 +41,20 @@ typedef struct ff_epoch {
 } ff_epoch;
 
 typedef struct ff_run_result {
-    uint64_t steps, samples;
-    uint64_t skipped; /* updates */
-    uint64_t total_ns, warm_up_ns, whiten_ns, train_ns, wait_ns;
-    uint64_t val_ns, last_val_ns; /* of all evaluations, and of the last one */
-    double loader_rate;           /* samples per second that the loader can deliver; 0 = unknown */
-    ff_epoch last;                /* epoch 0 = no epoch finished */
-    uint32_t val_epoch, best_epoch; /* the last evaluated and the best; 0 = none */
-    double val_accuracy, best_accuracy;
+    ff_run_totals totals;
+    uint64_t total_ns, warm_up_ns, whiten_ns; /* of this process */
+    uint64_t checkpoint_ns;                   /* that training waited for checkpoints */
+    double loader_rate; /* samples per second that the loader can deliver; 0 = unknown */
+    ff_epoch last;      /* epoch 0 = no epoch finished */
 } ff_run_result;
 
 typedef struct ff_report ff_report;
 
-/* `log_path` NULL: no JSON lines. `table` NULL: only the closing sentences are printed, to
- * `closing`. FF_IO where the log cannot be opened for appending. */
-FF_MUST_USE ff_status ff_report_create(ff_report **report, const char *log_path, FILE *table,
+enum { FF_REPORT_LOGS = 2 }; /* the run's own, and that of --log-json */
+/* log_paths: NULL = no such log. `table` NULL: only the closing sentences are printed, to
+ * `closing`. FF_IO where a log cannot be opened for appending. */
+FF_MUST_USE ff_status ff_report_create(ff_report **report,
+                                       const char *const log_paths[FF_REPORT_LOGS], FILE *table,
                                        FILE *closing, ff_error *error);
 /* NULL is accepted. */
 void ff_report_destroy(ff_report **report);

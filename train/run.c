@@ -12,19 +12,22 @@
 #include <inttypes.h>
 #include <math.h>
 #include <signal.h>
+#include <stdio.h>
 
-/* Sums over the steps of an epoch. */
-typedef struct epoch_sums {
-    double loss_sum;
-    int64_t count, correct;
-    uint64_t skipped;  /* updates */
-    double loss_scale; /* of the last step */
-    uint64_t samples;  /* with and without labels */
-    bool gpu_read;
+/* A run in progress. */
+typedef struct running {
+    ff_trainer *trainer;
+    ff_report *report;
+    const ff_run_options *options;
+    ff_run_state state; /* but for control and forwards, which are the model's */
+    ff_run_result result;
+    bool gpu_read; /* in this epoch */
     ff_nvml_reading gpu;
-    uint64_t began_ns;
-    uint64_t asked_ns; /* the host's waiting for batches */
-} epoch_sums;
+    uint64_t began_ns;   /* of the epoch's training in this process */
+    uint64_t asked_ns;   /* since: the host's waiting for batches */
+    uint64_t saved_ns;   /* when the last checkpoint was begun */
+    uint64_t saved_step; /* its steps */
+} running;
 
 /* The learning rate of a step, of the first group. */
 static double rate_of(const ff_trainer *trainer, uint64_t step) {
@@ -51,7 +54,9 @@ static ff_status loss_failed(const ff_trainer *trainer, uint64_t step, uint32_t 
 }
 
 /* Adds the outcomes that have arrived; with `wait`, all of them. */
-static ff_status collect(ff_trainer *trainer, bool wait, epoch_sums *sums, ff_error *error) {
+static ff_status collect(running *run, bool wait, ff_error *error) {
+    ff_trainer *trainer = run->trainer;
+    ff_epoch_sums *sums = &run->state.epoch;
     for (;;) {
         const ff_outcome *outcomes;
         uint32_t count;
@@ -78,13 +83,13 @@ static ff_status collect(ff_trainer *trainer, bool wait, epoch_sums *sums, ff_er
 }
 
 /* Enqueues the next step. */
-static ff_status train_batch(ff_trainer *trainer, uint64_t step, epoch_sums *sums,
-                             ff_error *error) {
+static ff_status train_batch(running *run, ff_error *error) {
+    ff_trainer *trainer = run->trainer;
     ff_feed_batch next;
     uint64_t asked = ff_now_ns();
     FF_TRY(ff_feed_next(trainer->train_feed, &next, error));
-    sums->asked_ns += ff_now_ns() - asked;
-    ff_plan *plan = ff_trainer_plan(trainer, step, next.count);
+    run->asked_ns += ff_now_ns() - asked;
+    ff_plan *plan = ff_trainer_plan(trainer, run->state.totals.steps, next.count);
     assert(plan && ff_plan_batch(plan) == (int)next.count);
     /* Samples are at the front, so a plan of fewer samples reads the same memory, and all count. */
     next.batch.weights = NULL;
@@ -92,40 +97,93 @@ static ff_status train_batch(ff_trainer *trainer, uint64_t step, epoch_sums *sum
     ff_status status = ff_step_run(trainer->step, plan, &next.batch, error);
     ff_machine_pop(trainer->machine);
     ff_status done = ff_feed_done(trainer->train_feed, status == FF_OK ? error : NULL);
-    sums->samples += next.count;
+    run->state.epoch.samples += next.count;
+    if (status == FF_OK) run->state.totals.steps++;
     return status == FF_OK ? done : status;
 }
 
-/* Time that the epoch's steps waited for data; on a device measured by its events. */
-static uint64_t wait_of(ff_trainer *trainer, const epoch_sums *sums, uint64_t train_ns) {
-    const ff_step_times times = ff_step_measure(trainer->step);
-    if (!ff_machine_device(trainer->machine)) return sums->asked_ns;
+/* Time that steps waited for data since the last call; on a device measured by its events. */
+static uint64_t take_wait(running *run, uint64_t train_ns) {
+    const ff_step_times times = ff_step_measure(run->trainer->step);
+    const uint64_t asked = run->asked_ns;
+    run->asked_ns = 0;
+    if (!ff_machine_device(run->trainer->machine)) return asked;
     if (!times.step_ns) return 0;
     return (uint64_t)((double)train_ns * (double)times.wait_ns / (double)times.step_ns);
 }
 
-/* Reports the step's note, once. */
-static void tell_note(const ff_trainer *trainer, ff_report *report) {
-    const char *note = ff_step_note(trainer->step);
-    if (note) ff_report_note(report, note);
+/* Adds the time since the last call to the epoch's. */
+static void take_times(running *run) {
+    const uint64_t now = ff_now_ns(), train_ns = now - run->began_ns;
+    run->state.epoch.train_ns += train_ns;
+    run->state.epoch.wait_ns += take_wait(run, train_ns);
+    run->began_ns = now;
 }
 
-static ff_status train_epoch(ff_trainer *trainer, uint32_t epoch, epoch_sums *sums, uint64_t *step,
-                             ff_report *report, ff_error *error) {
-    *sums = (epoch_sums){.began_ns = ff_now_ns()};
-    ff_report_begin_epoch(report, trainer, epoch + 1);
-    for (uint64_t batch = 0; batch < trainer->batches; batch++, ++*step) {
+/* Reports the step's note, once. */
+static void tell_note(const running *run) {
+    const char *note = ff_step_note(run->trainer->step);
+    if (note) ff_report_note(run->report, note);
+}
+
+/* ---- checkpoints ---- */
+
+/* A checkpoint of the steps so far; training goes on while it is written. */
+static ff_status save(running *run, bool best, ff_error *error) {
+    ff_keeper *keeper = run->options->keeper;
+    FF_TRY(collect(run, true, error));
+    FF_TRY(ff_keeper_save(keeper, &run->state, best, error));
+    const char *note = ff_keeper_note(keeper);
+    if (note) ff_report_note(run->report, note);
+    run->began_ns = run->saved_ns = ff_now_ns();
+    run->saved_step = run->state.totals.steps;
+    return FF_OK;
+}
+
+/* Whether --checkpoint-every asks for one after this step. */
+static bool due_after_step(const running *run) {
+    const ff_every *every = &run->options->every;
+    if (!run->options->keeper) return false;
+    if (every->unit == FF_EVERY_STEPS)
+        return run->state.totals.steps % (uint64_t)every->amount == 0;
+    return every->unit == FF_EVERY_MINUTES &&
+           (double)(ff_now_ns() - run->saved_ns) * 1e-9 >= 60 * every->amount;
+}
+
+/* After an epoch, counted from 1, and its evaluation. */
+static bool due_after_epoch(const running *run, uint32_t epoch, bool best) {
+    const ff_every *every = &run->options->every;
+    if (!run->options->keeper) return false;
+    if (epoch == run->trainer->epochs) return true;
+    if (every->unit == FF_EVERY_EPOCHS) return epoch % (uint32_t)every->amount == 0;
+    if (every->unit != FF_EVERY_CHOSEN) return false;
+    return best || (double)(ff_now_ns() - run->saved_ns) * 1e-9 >= FF_EVERY_SECONDS;
+}
+
+/* ---- epochs ---- */
+
+static ff_status train_epoch(running *run, uint32_t epoch, ff_error *error) {
+    ff_trainer *trainer = run->trainer;
+    ff_epoch_sums *sums = &run->state.epoch;
+    run->began_ns = ff_now_ns();
+    run->asked_ns = 0;
+    ff_report_begin_epoch(run->report, trainer, epoch + 1);
+    for (uint64_t batch = run->state.totals.steps - epoch * trainer->batches;
+         batch < trainer->batches; batch++) {
         FF_TRY(ff_interrupt_check(error));
-        FF_TRY(train_batch(trainer, *step, sums, error));
-        tell_note(trainer, report);
-        FF_TRY(collect(trainer, false, sums, error));
-        ff_report_step(report, sums->samples,
-                       sums->count ? sums->loss_sum / (double)sums->count : 0, sums->asked_ns,
-                       ff_now_ns() - sums->began_ns);
+        FF_TRY(train_batch(run, error));
+        tell_note(run);
+        FF_TRY(collect(run, false, error));
+        ff_report_step(run->report, sums->samples,
+                       sums->count ? sums->loss_sum / (double)sums->count : 0,
+                       sums->wait_ns + run->asked_ns, sums->train_ns + ff_now_ns() - run->began_ns);
+        if (batch + 1 == trainer->batches || !due_after_step(run)) continue;
+        take_times(run);
+        FF_TRY(save(run, false, error));
     }
     /* Now, while the GPU works on the last steps. */
-    sums->gpu_read = ff_machine_read(trainer->machine, &sums->gpu);
-    FF_TRY(collect(trainer, true, sums, error));
+    run->gpu_read = ff_machine_read(trainer->machine, &run->gpu);
+    FF_TRY(collect(run, true, error));
     if (sums->count == 0)
         return ff_fail(error, FF_BAD_DATA,
                        "%s: every sample's '%s' is -1, unlabeled; there is nothing to learn from",
@@ -138,140 +196,178 @@ static bool evaluates_after(const ff_trainer *trainer, uint32_t epoch) {
     return epoch % trainer->val_every == 0 || epoch == trainer->epochs;
 }
 
-/* Trains and evaluates epochs until the end; *result has the results so far, also on failure. */
-static ff_status run_epochs(ff_trainer *trainer, ff_report *report, ff_run_result *result,
-                            ff_error *error) {
-    for (uint32_t epoch = 0; epoch < trainer->epochs; epoch++) {
-        epoch_sums sums;
-        ff_status status = train_epoch(trainer, epoch, &sums, &result->steps, report, error);
-        uint64_t train_ns = ff_now_ns() - sums.began_ns;
-        ff_report_end_steps(report);
-        result->train_ns += train_ns;
-        const uint64_t wait_ns = wait_of(trainer, &sums, train_ns);
-        result->wait_ns += wait_ns;
-        result->samples += sums.samples;
-        result->skipped += sums.skipped;
-        if (status != FF_OK) return status;
+/* Adds the epoch's sums to the run's, and begins new ones. */
+static void end_epoch(running *run) {
+    const ff_epoch_sums *sums = &run->state.epoch;
+    ff_run_totals *totals = &run->state.totals;
+    totals->train_ns += sums->train_ns;
+    totals->wait_ns += sums->wait_ns;
+    totals->samples += sums->samples;
+    totals->skipped += sums->skipped;
+    run->state.epoch = (ff_epoch_sums){0};
+}
 
-        ff_epoch line = {.epoch = epoch + 1,
-                         .train_loss = sums.loss_sum / (double)sums.count,
-                         .train_accuracy = (double)sums.correct / (double)sums.count,
-                         .learning_rate = rate_of(trainer, result->steps - 1),
-                         .seconds = (double)train_ns * 1e-9,
-                         .samples_per_second = (double)sums.samples / ((double)train_ns * 1e-9),
-                         .data_wait_percent = 100 * (double)wait_ns / (double)train_ns,
-                         .skipped = sums.skipped,
-                         .loss_scale = sums.loss_scale,
-                         .gpu_read = sums.gpu_read,
-                         .gpu = sums.gpu};
-        if (trainer->val_plan && evaluates_after(trainer, epoch + 1)) {
-            ff_evaluation evaluation;
-            status = ff_evaluate(trainer->val_plan, trainer->val_feed, &evaluation, error);
-            if (status != FF_OK) return status;
-            result->val_ns += evaluation.ns;
-            result->last_val_ns = evaluation.ns;
-            line.evaluated = true;
-            line.val_loss = evaluation.loss;
-            line.val_accuracy = evaluation.accuracy;
-            result->val_epoch = epoch + 1;
-            result->val_accuracy = evaluation.accuracy;
-            if (!result->best_epoch || evaluation.accuracy > result->best_accuracy) {
-                result->best_epoch = epoch + 1;
-                result->best_accuracy = evaluation.accuracy;
-            }
-        }
-        result->last = line;
-        FF_TRY(ff_report_epoch(report, &line, error));
+/* What is reported of an epoch's training. */
+static ff_epoch line_of(const running *run, uint32_t epoch) {
+    const ff_epoch_sums *sums = &run->state.epoch;
+    const double seconds = (double)sums->train_ns * 1e-9;
+    return (ff_epoch){.epoch = epoch + 1,
+                      .train_loss = sums->loss_sum / (double)sums->count,
+                      .train_accuracy = (double)sums->correct / (double)sums->count,
+                      .learning_rate = rate_of(run->trainer, run->state.totals.steps - 1),
+                      .seconds = seconds,
+                      .samples_per_second = (double)sums->samples / seconds,
+                      .data_wait_percent = 100 * (double)sums->wait_ns / (double)sums->train_ns,
+                      .skipped = sums->skipped,
+                      .loss_scale = sums->loss_scale,
+                      .gpu_read = run->gpu_read,
+                      .gpu = run->gpu};
+}
+
+/* *best: no earlier evaluation was as good, by --best-by. */
+static ff_status evaluate(running *run, ff_epoch *line, bool *best, ff_error *error) {
+    ff_run_totals *totals = &run->state.totals;
+    ff_evaluation evaluation;
+    FF_TRY(ff_evaluate(run->trainer->val_plan, run->trainer->val_feed, &evaluation, error));
+    totals->val_ns += evaluation.ns;
+    totals->last_val_ns = evaluation.ns;
+    totals->val_epoch = line->epoch;
+    totals->val_accuracy = evaluation.accuracy;
+    line->evaluated = true;
+    line->val_loss = evaluation.loss;
+    line->val_accuracy = evaluation.accuracy;
+    const double score =
+        run->options->best_by == FF_BEST_LOSS ? -evaluation.loss : evaluation.accuracy;
+    *best = !totals->best_epoch || score > totals->best_score;
+    if (!*best) return FF_OK;
+    totals->best_epoch = line->epoch;
+    totals->best_accuracy = evaluation.accuracy;
+    totals->best_score = score;
+    return FF_OK;
+}
+
+static ff_status run_epochs(running *run, ff_error *error) {
+    ff_trainer *trainer = run->trainer;
+    /* A run that was stopped while it evaluated has the sums of an epoch that is trained. */
+    const uint64_t steps = run->state.totals.steps - (run->state.epoch.samples > 0);
+    uint32_t epoch = (uint32_t)(steps / trainer->batches);
+    for (; epoch < trainer->epochs; epoch++) {
+        bool best = false;
+        ff_status status = train_epoch(run, epoch, error);
+        take_times(run);
+        ff_report_end_steps(run->report);
+        FF_TRY(status);
+        ff_epoch line = line_of(run, epoch);
+        if (trainer->val_plan && evaluates_after(trainer, epoch + 1))
+            FF_TRY(evaluate(run, &line, &best, error));
+        end_epoch(run);
+        run->result.last = line;
+        FF_TRY(ff_report_epoch(run->report, &line, error));
+        if (due_after_epoch(run, epoch + 1, best)) FF_TRY(save(run, best, error));
     }
     return FF_OK;
 }
 
+/* The checkpoint of a run that a signal stops: *error says that it can go on. SIGTERM and SIGUSR1
+ * come from schedulers, which start such a run again: FF_PREEMPTED. */
+static ff_status save_stopped(running *run, ff_error *error) {
+    const int number = ff_interrupt_signal();
+    ff_keeper *keeper = run->options->keeper;
+    ff_error why = {0};
+    ff_status status = FF_OK;
+    (void)!ff_keeper_finish(keeper, NULL); /* its note is told at the end */
+    if (run->state.totals.steps != run->saved_step || !ff_keeper_last(keeper))
+        status = save(run, false, &why);
+    if (status == FF_OK) status = ff_keeper_finish(keeper, &why);
+    if (status != FF_OK)
+        return ff_fail_within(error, FF_INTERRUPTED, "no checkpoint was saved (%s)", why.message);
+    const bool preempted = number == SIGTERM || number == SIGUSR1;
+    char first[sizeof error->message];
+    snprintf(first, sizeof first, "%s", error->message);
+    return ff_fail(error, preempted ? FF_PREEMPTED : FF_INTERRUPTED, "%s; --resume goes on from %s",
+                   first, ff_keeper_last(keeper));
+}
+
 /* A signal is not a failure of the run: say how far it got. */
-static ff_status interrupted(const ff_trainer *trainer, const ff_run_result *result,
-                             ff_error *error) {
-    int number = ff_interrupt_signal();
-    return ff_fail(error, FF_INTERRUPTED,
-                   "stopped by %s after step %" PRIu64 " of %" PRIu64 " (%" PRIu32 " of %s done)",
-                   number == SIGTERM ? "SIGTERM" : "SIGINT", result->steps,
-                   ff_trainer_total_steps(trainer), result->last.epoch,
-                   ff_say_count(trainer->epochs, "epoch", "epochs").text);
+static ff_status stopped(running *run, ff_error *error) {
+    const ff_trainer *trainer = run->trainer;
+    const uint64_t steps = run->state.totals.steps;
+    ff_status status =
+        ff_fail(error, FF_INTERRUPTED,
+                "stopped by %s after step %" PRIu64 " of %" PRIu64 " (%" PRIu64 " of %s done)",
+                ff_interrupt_name(ff_interrupt_signal()), steps, ff_trainer_total_steps(trainer),
+                steps / trainer->batches, ff_say_count(trainer->epochs, "epoch", "epochs").text);
+    if (run->options->keeper && steps) status = save_stopped(run, error);
+    return status;
 }
 
 /* Before the clock starts. */
-static ff_status warm_up(ff_trainer *trainer, ff_report *report, ff_run_result *result,
-                         ff_error *error) {
-    if (trainer->options->no_warm_up) return FF_OK;
+static ff_status warm_up(running *run, ff_error *error) {
+    if (run->trainer->options->no_warm_up) return FF_OK;
     const uint64_t began = ff_now_ns();
-    ff_status status = ff_warm_up(trainer, error);
-    if (ff_machine_device(trainer->machine)) result->warm_up_ns = ff_now_ns() - began;
-    tell_note(trainer, report);
+    ff_status status = ff_warm_up(run->trainer, error);
+    if (ff_machine_device(run->trainer->machine)) run->result.warm_up_ns = ff_now_ns() - began;
+    tell_note(run);
     return status;
 }
 
-/* Before the first step, if the net has a whitening convolution. */
-static ff_status whiten(ff_trainer *trainer, ff_run_result *result, ff_error *error) {
+/* Before the first step, if the net has a whitening convolution that has no values yet. */
+static ff_status whiten(running *run, ff_error *error) {
+    ff_trainer *trainer = run->trainer;
+    if (run->options->from || trainer->options->weights) return FF_OK;
     uint64_t began = ff_now_ns();
     ff_status status = ff_whiten(trainer->model, trainer->splits.train, trainer->splits.val_resize,
                                  ff_model_threads(trainer->model), error);
-    result->whiten_ns = ff_now_ns() - began;
+    run->result.whiten_ns = ff_now_ns() - began;
     return status;
 }
 
-ff_status ff_run(ff_trainer *trainer, ff_report *report, ff_error *error) {
+/* The last checkpoint is on the disk; or it is said why not. */
+static void finish_checkpoints(running *run) {
+    ff_keeper *keeper = run->options->keeper;
+    if (!keeper) return;
+    (void)!ff_keeper_finish(keeper, NULL); /* the note says it */
+    const char *note = ff_keeper_note(keeper);
+    if (note) ff_report_note(run->report, note);
+    run->result.checkpoint_ns = ff_keeper_ns(keeper);
+}
+
+ff_status ff_run(ff_trainer *trainer, ff_report *report, const ff_run_options *options,
+                 ff_error *error) {
     ff_error own = {0};
     if (!error) error = &own;
-    ff_run_result result = {0};
+    running run = {.trainer = trainer, .report = report, .options = options};
     uint64_t began = ff_now_ns();
+    if (options->from) run.state = *options->from;
+    if (options->from && run.state.totals.steps >= ff_trainer_total_steps(trainer) &&
+        !run.state.epoch.samples)
+        return ff_fail(error, FF_USAGE,
+                       "the run is complete: all its %" PRIu64
+                       " steps are done; with more --epochs "
+                       "it goes on",
+                       run.state.totals.steps);
+    run.saved_step = run.state.totals.steps;
     FF_TRY(ff_report_start(report, trainer, error));
     ff_status status;
-    FF_TRY_DONE(warm_up(trainer, report, &result, error));
-    FF_TRY_DONE(whiten(trainer, &result, error));
-    FF_TRY_DONE(run_epochs(trainer, report, &result, error));
+    FF_TRY_DONE(warm_up(&run, error));
+    FF_TRY_DONE(whiten(&run, error));
+    run.saved_ns = ff_now_ns();
+    FF_TRY_DONE(run_epochs(&run, error));
 done:
-    if (status == FF_INTERRUPTED) status = interrupted(trainer, &result, error);
-    result.total_ns = ff_now_ns() - began;
+    if (status == FF_INTERRUPTED) status = stopped(&run, error);
+    finish_checkpoints(&run);
+    run.result.total_ns = ff_now_ns() - began;
+    end_epoch(&run); /* of one that was stopped, too */
+    run.result.totals = run.state.totals;
     ff_loader_stats loader = ff_feed_measure(trainer->train_feed);
     if (loader.fill_ns)
-        result.loader_rate = (double)loader.samples * 1e9 / (double)loader.fill_ns *
-                             (trainer->workers > 1 ? trainer->workers : 1);
+        run.result.loader_rate = (double)loader.samples * 1e9 / (double)loader.fill_ns *
+                                 (trainer->workers > 1 ? trainer->workers : 1);
     /* The end is logged in any case; a failure to log must not hide the first failure. */
     ff_error log_error = {0};
     ff_status log_status =
-        ff_report_end(report, trainer, &result, status, error->message, &log_error);
+        ff_report_end(report, trainer, &run.result, status, error->message, &log_error);
     if (status != FF_OK || log_status == FF_OK) return status;
     *error = log_error;
     return log_status;
-}
-
-ff_status ff_run_compute_rate(ff_trainer *trainer, uint64_t budget_ns, double *rate,
-                              ff_error *error) {
-    ff_step *step;
-    ff_feed_batch next = {0};
-    FF_TRY(ff_trainer_make_step(trainer, trainer->options, false, &step, error));
-    ff_compute *compute = ff_model_compute(trainer->model);
-    uint64_t began = 0, took = 0, samples = 0;
-    ff_status status;
-    FF_TRY_DONE(ff_feed_next(trainer->train_feed, &next, error));
-    FF_TRY_DONE(ff_feed_make(trainer->train_feed, compute->stream, error));
-    ff_plan *plan =
-        next.count == (uint32_t)trainer->batch ? trainer->train_plan : trainer->last_plan;
-    next.batch.weights = NULL;
-    /* The first steps are not counted: graphs are captured in the second. */
-    for (int i = 0; i < 4 || took < budget_ns; i++) {
-        const ff_outcome *outcomes;
-        uint32_t count = 1;
-        FF_TRY_DONE(ff_interrupt_check(error));
-        FF_TRY_DONE(ff_step_run(step, plan, &next.batch, error));
-        while (count) FF_TRY_DONE(ff_step_outcomes(step, i == 3, &outcomes, &count, error));
-        if (i == 3) began = ff_now_ns();
-        if (i < 4) continue;
-        samples += next.count;
-        took = ff_now_ns() - began;
-    }
-    FF_TRY_DONE(ff_compute_wait(compute, error));
-    *rate = samples ? (double)samples * 1e9 / (double)(ff_now_ns() - began) : 0;
-done:;
-    ff_status given_back = ff_feed_done(trainer->train_feed, NULL);
-    ff_step_destroy(&step);
-    return status == FF_OK ? given_back : status;
 }

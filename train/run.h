@@ -2,18 +2,27 @@
 #ifndef FF_TRAIN_RUN_H
 #define FF_TRAIN_RUN_H
 
+#include "train/checkpoint/every.h"
+#include "train/checkpoint/keeper.h"
 #include "train/report.h"
 #include "train/trainer.h"
 
+/* By what the best checkpoint is chosen, of the evaluated ones. */
+typedef enum ff_best_by { FF_BEST_ACCURACY, FF_BEST_LOSS } ff_best_by;
+
+typedef struct ff_run_options {
+    ff_keeper *keeper; /* NULL: no checkpoints are written */
+    ff_every every;
+    ff_best_by best_by;
+    const ff_run_state
+        *from; /* the state of the checkpoint that the model holds; NULL: a new run */
+} ff_run_options;
+
 /* Trains to the end of the run; the trainer cannot be used afterwards. Reports every epoch, and the
  * end, also of a run that fails. FF_FAILED where the loss is NaN or infinite (naming step, epoch
- * and learning rate), FF_INTERRUPTED after a signal, at the end of a step, with the results so far;
- * the loader's errors. */
-FF_MUST_USE ff_status ff_run(ff_trainer *trainer, ff_report *report, ff_error *error);
-
-/* Samples per second of steps alone, all on one batch, for about budget_ns, after one uncounted
- * step. The learning rate is 0, so values do not change. Consumes a batch. */
-FF_MUST_USE ff_status ff_run_compute_rate(ff_trainer *trainer, uint64_t budget_ns, double *rate,
-                                          ff_error *error);
+ * and learning rate); after a signal, at the end of a step, with the results so far: FF_PREEMPTED
+ * where a checkpoint was saved for SIGTERM or SIGUSR1, else FF_INTERRUPTED; the loader's errors. */
+FF_MUST_USE ff_status ff_run(ff_trainer *trainer, ff_report *report, const ff_run_options *options,
+                             ff_error *error);
 
 #endif

@@ -38,6 +38,7 @@ static void print_model(FILE *out, const ff_trainer *trainer) {
             trainer->model_name, stem, splits->channels, splits->height, splits->width,
             ff_say_count(splits->classes, "class", "classes").text, ff_summary_parameters(model),
             ff_model_macs(model) * 1e-6);
+    if (trainer->weights_text) fprintf(out, "weights        %s\n", trainer->weights_text);
     if (trainer->options->planned)
         fprintf(out, "compute        %s, %s\n", trainer->device->name,
                 ff_model_compute_name(model));

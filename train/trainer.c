@@ -231,6 +231,11 @@ static ff_status build(ff_trainer *trainer, const ff_trainer_options *options, f
     FF_TRY(resolve_augment(trainer, options, recipe, error));
     resolve_batches(trainer, options, recipe);
     FF_TRY(ff_trainer_resolve_updates(trainer, options, recipe, error));
+    if (options->first_step > ff_trainer_total_steps(trainer))
+        return ff_fail(error, FF_USAGE,
+                       "%" PRIu64 " steps are done already, more than the %" PRIu64 " of %" PRIu32
+                       " epochs",
+                       options->first_step, ff_trainer_total_steps(trainer), trainer->epochs);
     FF_TRY(open_machine(trainer, options, error));
     resolve_loss_scale(trainer, options, recipe);
     trainer->options = options;
@@ -250,6 +255,7 @@ void ff_trainer_destroy(ff_trainer **trainer) {
     ff_trainer_drop_parts(*trainer);
     ff_splits_close(&(*trainer)->splits);
     ff_machine_close(&(*trainer)->machine);
+    free((*trainer)->weights_text);
     free(*trainer);
     *trainer = NULL;
 }

@@ -30,7 +30,11 @@ typedef struct ff_trainer_options {
     ff_tuning *tuning; /* receives the results of tuning; must outlive the trainer; NULL = none */
     const ff_model_device *planned; /* for --dry-run: an absent device; must outlive the trainer */
     const struct ff_loader_kernels *planned_kernels; /* the loader's on it */
-    bool counts;           /* memory is counted, not allocated: nothing can run */
+    bool counts;         /* memory is counted, not allocated: nothing can run */
+    bool checkpoints;    /* the run keeps some: their copy counts as host memory */
+    uint64_t first_step; /* of a run that goes on: the steps done */
+    const char *weights; /* file or folder (weights.h); NULL = initial values */
+    bool any_normalization;
     const char *precision; /* NULL = f16 on a GPU, f32 on the CPU */
     ff_placement placement;
     double loss_scale; /* negative = chosen: with f16 activations the recipe's, or dynamic; else
@@ -126,6 +130,7 @@ typedef struct ff_trainer {
     ff_verify verify;
     int workers;
     uint64_t seed;
+    char *weights_text;                /* what was loaded from --weights; NULL = none. Owned */
     const ff_trainer_options *options; /* the trainer was made from */
 } ff_trainer;
 

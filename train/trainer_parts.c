@@ -1,6 +1,7 @@
 #include "train/trainer_parts.h"
 
 #include "loader/device/absent.h"
+#include "train/checkpoint/weights.h"
 #include "train/compute.h"
 #include "train/trainer_updates.h"
 
@@ -74,6 +75,23 @@ static ff_status build_model(ff_trainer *trainer, const ff_trainer_options *opti
     return ff_plan_set_views(trainer->val_plan, trainer->views, error);
 }
 
+/* Matches the file with the model, and loads its values where there is memory for them. */
+static ff_status load_weights(ff_trainer *trainer, const ff_trainer_options *options,
+                              ff_error *error) {
+    ff_weights *weights;
+    if (!options->weights) return FF_OK;
+    const ff_status opened = ff_weights_open(&weights, options->weights, trainer->model,
+                                             ff_dataset_metadata(trainer->splits.train),
+                                             options->any_normalization, error);
+    if (opened != FF_OK) return ff_fail_within(error, opened, "--weights");
+    free(trainer->weights_text);
+    ff_status status = ff_copy_string(&trainer->weights_text, ff_weights_text(weights), error);
+    if (status == FF_OK && !ff_device_is_absent(ff_model_compute(trainer->model)->device))
+        status = ff_weights_load(weights, error);
+    ff_weights_close(&weights);
+    return status;
+}
+
 /* ---- batches ---- */
 
 static ff_status build_feed(const ff_trainer *trainer, const ff_trainer_options *options,
@@ -108,7 +126,9 @@ static ff_status build_feeds(ff_trainer *trainer, const ff_trainer_options *opti
     train.batch = (uint64_t)trainer->batch;
     train.last_batch = trainer->last_count ? FF_LAST_BATCH_KEEP : FF_LAST_BATCH_DROP;
     train.order = trainer->order;
-    train.epochs = trainer->epochs;
+    train.epoch = (uint32_t)(options->first_step / trainer->batches);
+    train.epochs = trainer->epochs - train.epoch;
+    train.position = options->first_step % trainer->batches * (uint64_t)trainer->batch;
     train.augment = trainer->augment;
     trainer->train_input = train;
     FF_TRY(build_feed(trainer, options, &train, splits->train, &trainer->train_feed, error));
@@ -147,6 +167,7 @@ ff_status ff_trainer_make_step(ff_trainer *trainer, const ff_trainer_options *op
         .group_count = trainer->group_count,
         .rates = rates,
         .rate_steps = steps,
+        .first_step = learns ? options->first_step : 0,
         .loss_scale = trainer->loss_scale,
         .scale_interval = trainer->scale_moves ? FF_TRAINER_SCALE_STEPS : 0,
         .record = !options->no_graph,
@@ -173,6 +194,7 @@ static int choose_workers(int64_t given, int threads) {
 static ff_status build(ff_trainer *trainer, ff_error *error) {
     const ff_trainer_options *options = trainer->options;
     FF_TRY(build_model(trainer, options, error));
+    FF_TRY(load_weights(trainer, options, error));
     trainer->workers = choose_workers(options->workers, ff_model_threads(trainer->model));
     FF_TRY(build_feeds(trainer, options, error));
     return ff_trainer_make_step(trainer, options, true, &trainer->step, error);

@@ -8,6 +8,11 @@
 /* Installs the handlers; called once by a main before its threads start. */
 void ff_interrupt_install(void);
 
+/* Another signal that is treated alike. */
+void ff_interrupt_add(int number);
+/* "SIGTERM". */
+const char *ff_interrupt_name(int number);
+
 /* 0, or the number of the signal that arrived. Thread-safe. */
 int ff_interrupt_signal(void);
 

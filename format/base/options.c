@@ -41,6 +41,12 @@ static ff_status unknown(const ff_command *command, const char *name, size_t len
                    (int)length, name, command->program);
 }
 
+ff_status ff_options_find(const ff_command *command, const char *name, size_t length,
+                          const ff_option **option, ff_error *error) {
+    *option = find(command, name, length);
+    return *option ? FF_OK : unknown(command, name, length, error);
+}
+
 static ff_status parse_number(const ff_option *option, const char *text, ff_error *error) {
     char *end;
     errno = 0;
@@ -105,10 +111,20 @@ static ff_status parse_choice(const ff_option *option, const char *text, ff_erro
     return refuse_choice(option, text, error);
 }
 
-static ff_status set(const ff_option *option, const char *value, ff_error *error) {
+static ff_status add_value(const ff_option *option, const char *value, ff_error *error) {
+    ff_option_list *list = option->target;
+    if (list->count == FF_OPTION_LIST_LIMIT)
+        return ff_fail(error, FF_USAGE, "--%s: may be given %d times at most", option->name,
+                       FF_OPTION_LIST_LIMIT);
+    list->value[list->count++] = value;
+    return FF_OK;
+}
+
+ff_status ff_option_set(const ff_option *option, const char *value, ff_error *error) {
     switch (option->kind) {
     case FF_OPTION_FLAG: *(bool *)option->target = true; return FF_OK;
     case FF_OPTION_STRING: *(const char **)option->target = value; return FF_OK;
+    case FF_OPTION_LIST: return add_value(option, value, error);
     case FF_OPTION_INTEGER:
     case FF_OPTION_REAL:
     case FF_OPTION_BYTES: return parse_number(option, value, error);
@@ -154,8 +170,7 @@ ff_status ff_options_parse(const ff_command *command, int argc, char **argv,
         if (text[1] == '-') {
             const char *name = text + 2, *equal = strchr(name, '=');
             size_t length = equal ? (size_t)(equal - name) : strlen(name);
-            option = find(command, name, length);
-            if (!option) return unknown(command, name, length, error);
+            FF_TRY(ff_options_find(command, name, length, &option, error));
             if (equal) value = equal + 1;
             if (equal && option->kind == FF_OPTION_FLAG)
                 return ff_fail(error, FF_USAGE, "--%s takes no value", option->name);
@@ -173,7 +188,7 @@ ff_status ff_options_parse(const ff_command *command, int argc, char **argv,
                                option->argument ? option->argument : option->choices);
             value = argv[++i];
         }
-        FF_TRY(set(option, value, error));
+        FF_TRY(ff_option_set(option, value, error));
     }
     return FF_OK;
 }

@@ -16,9 +16,17 @@ typedef enum ff_option_kind {
     FF_OPTION_INTEGER, /* int64_t *: within [minimum, maximum]                                    */
     FF_OPTION_REAL,    /* double *: within [minimum, maximum]; NaN and infinity refused           */
     FF_OPTION_BYTES,   /* uint64_t *: 4096, 64K, 128M, 1G (powers of 1024), within the range      */
+    FF_OPTION_LIST,    /* ff_option_list *: each time it is given, one more                       */
     FF_OPTION_CHOICE,  /* int *: index of the word in `choices` ("a|b|c")                         */
     FF_OPTION_HEADING, /* no option: a line between groups in --help (in `help`)                  */
 } ff_option_kind;
+
+/* The values of an option that may be given several times: pointers into argv. */
+enum { FF_OPTION_LIST_LIMIT = 64 };
+typedef struct ff_option_list {
+    const char *value[FF_OPTION_LIST_LIMIT];
+    int count;
+} ff_option_list;
 
 typedef struct ff_option {
     const char *name; /* without the dashes */
@@ -53,6 +61,24 @@ FF_MUST_USE ff_status ff_options_parse(const ff_command *command, int argc, char
                                        const char **positional, int *positional_count,
                                        ff_options_result *result, ff_error *error);
 
+/* Sets one option as a line `name = value` of a file does; a flag is `yes` or `no`. FF_USAGE naming
+ * the nearest option where there is none of that name. */
+FF_MUST_USE ff_status ff_options_set(const ff_command *command, const char *name, const char *value,
+                                     ff_error *error);
+
+/* All lines of a text: `name = value`, blanks around both are ignored, as are empty lines and those
+ * that begin with #. The text is changed and must outlive the targets. Errors name `where` and the
+ * line. */
+FF_MUST_USE ff_status ff_options_read(const ff_command *command, char *text, const char *where,
+                                      ff_error *error);
+
+/* Appends such a line for each option whose target differs from the default. All targets are in one
+ * struct at `base`; `defaults` is a copy of it with the defaults. */
+struct ff_buffer;
+FF_MUST_USE ff_status ff_options_write(const ff_option *options, const void *base,
+                                       const void *defaults, struct ff_buffer *text,
+                                       ff_error *error);
+
 /* Prints --help, 80 columns wide; usage and lines that begin with a blank must be that narrow. */
 void ff_options_help(const ff_command *command, FILE *out);
 
@@ -61,6 +87,12 @@ void ff_options_help(const ff_command *command, FILE *out);
  *   command|version|usage|summary|heading|epilogue TEXT, a record for each line of TEXT
  *   option NAME LETTER ARGUMENT HELP; an empty ARGUMENT is that of a flag */
 void ff_options_describe(const ff_command *command, FILE *out);
+
+/* For options_file.c. An option by its name; and its target set from a value that is not a flag's.
+ */
+FF_MUST_USE ff_status ff_options_find(const ff_command *command, const char *name, size_t length,
+                                      const ff_option **option, ff_error *error);
+FF_MUST_USE ff_status ff_option_set(const ff_option *option, const char *value, ff_error *error);
 
 /* The version of ffpack's programs and libraries. */
 extern const char ff_version[];

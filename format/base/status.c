@@ -57,6 +57,7 @@ int ff_exit_code(const ff_error *error) {
     case FF_BAD_DATA: return 65;
     case FF_IO: return 74;
     case FF_INTERRUPTED: return 128 + error->signal_number;
+    case FF_PREEMPTED: return 75;
     case FF_FAILED:
     case FF_NO_MEMORY: break;
     }

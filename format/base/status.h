@@ -20,6 +20,7 @@ typedef enum ff_status {
     FF_IO,          /* the operating system refused a read, write, open, fsync, rename; exit 74 */
     FF_NO_MEMORY,   /* an allocation failed; exit 1 */
     FF_INTERRUPTED, /* stopped by a signal; exit 128 + signal */
+    FF_PREEMPTED,   /* stopped by a signal, after a checkpoint was saved; exit 75 */
 } ff_status;
 
 typedef struct ff_error {

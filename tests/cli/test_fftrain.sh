@@ -235,13 +235,11 @@ while IFS=: read -r habit here; do
     refuses "--$habit" 2 "unknown option --$habit: ;$here" --data set "${small[@]}" "--$habit" x
     refuses "--$habit=" 2 "unknown option --$habit: ;$here" --data set "${small[@]}" "--$habit=x"
 done <<'HABITS'
-resume:not written or read yet
-save:not written or read yet
-output:not written or read yet
-checkpoint:not written or read yet
+save:here it is --out DIR
+output:here it is --out DIR
+checkpoint:here it is --resume DIR
 lr-scheduler:--schedule constant|cosine|linear
-weights:not yet
-pretrained:not yet
+pretrained:here it is --weights FILE
 amp:--precision f32|tf32|f16|bf16
 num-workers:--workers N
 batch-size:--batch N
@@ -249,8 +247,8 @@ optimizer:not yet
 gpu:--device cuda
 world-size:not yet
 HABITS
-"$fftrain" --data set "${small[@]}" -n -- --resume >stdout 2>stderr
-judge "what follows -- is no habit" 2 "unexpected argument '--resume'" $?
+"$fftrain" --data set "${small[@]}" -n -- --opt >stdout 2>stderr
+judge "what follows -- is no habit" 2 "unexpected argument '--opt'" $?
 
 # ---- crop without a number
 make large --count 20 --height 80 --width 72 --statistics
@@ -465,13 +463,21 @@ for workers in 0 2; do
     judge "the same while it is resampled, $workers workers" 74 "shrinking/shard-000000.ffs" $?
 done
 check "the log says that it failed" grep -q '"event":"end","status":"failed"' run.jsonl
-for signal in INT TERM; do
-    begin --data tiny
+# Without a folder it is stopped; with one, INT saves a checkpoint, and what a scheduler sends exits with 75.
+for how in INT:none:130 TERM:none:143 USR1:none:138 INT:stop-int:130 TERM:stop-term:75 USR1:stop-usr1:75; do
+    IFS=: read -r signal folder wanted <<<"$how"
+    begin --data tiny --out "$folder"
     kill -$signal $child
     wait $child; code=$?
-    judge "SIG$signal" $((128 + $(kill -l $signal))) "stopped by SIG$signal after step;epochs done" $code
-    check "SIG$signal: the log says so" grep -q '"event":"end","status":"interrupted"' run.jsonl
-    check "SIG$signal: what was reached is printed" grep -q '^Accuracy' stdout
+    name="SIG$signal, --out $folder"
+    judge "$name" "$wanted" "stopped by SIG$signal after step;epochs done" $code
+    status=$([ "$wanted" = 75 ] && echo preempted || echo interrupted)
+    check "$name: the log says so" grep -q "\"event\":\"end\",\"status\":\"$status\"" run.jsonl
+    check "$name: what was reached is printed" grep -q '^Accuracy' stdout
+    [ "$folder" = none ] && continue
+    check "$name: the checkpoint is named" grep -q -- "; --resume goes on from $folder/checkpoints/step-" stderr
+    check "$name: and is that of the last step" test "$(readlink "$folder/checkpoints/last")" = \
+        "step-$(sed -n 's/.*stopped by SIG[A-Z0-9]* after step \([0-9]*\) .*/\1/p' stderr)"
 done
 
 # ---- values that are not numbers

@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 """What people see in a terminal: the progress line in terminals of several widths, and resized while
 it runs; the width of --help and of fftrain's table. Prints TAP."""
+import concurrent.futures
 import fcntl
 import os
 import pty
@@ -67,23 +68,26 @@ PACKING = ["1.3", "packing train", "img", "1281167"]
 TRAINING = ["1.3", "epoch 12/90", "img", "1281167", "loss 2.3456, data wait 12.3 %"]
 WIDE = ["1", "packing 数据集", "img", "1281167", "写入 été"]
 
-for name, arguments, width, present, absent in [
-        ("a wide terminal has everything", TRAINING, 120,
-         r"epoch 12/90: +\d+%\|#* *\| \d+/1281167 \[00:01<00:0\d, \d+ img/s\] loss 2.3456, data wait 12.3 %", "$^"),
-        ("at 80 columns bar and count go", TRAINING, 80,
-         r"epoch 12/90: +\d+% \[00:01<00:0\d, .* img/s\] loss 2.3456, data wait 12.3 %$", r"\||1281167"),
-        ("at 40 columns times are left", TRAINING, 40, r"epoch 12/90: +\d+% \[00:01<00:0\d\]$", "loss|img"),
-        ("at 20 columns the percentage", TRAINING, 20, r"epoch 12/90: +\d+%$", r"\["),
-        ("at 10 columns the beginning", TRAINING, 10, r"epoch 12/$", "$^"),
-        ("without a note the bar is at 80 columns", PACKING, 80,
-         r"packing train: +\d+%\|#+ *\| \d+/1281167 \[00:01<00:0\d, .* img/s\]$", "$^"),
-        ("of an unknown total the count stays", ["1", "verifying", "img", "0", "note"], 24, r"verifying: \d+$", r"\["),
-        ("bytes are printed as sizes", ["1", "verifying", "B", "90000000"], 100,
-         r"verifying: .* [\d.]+ MiB/85.8 MiB \[.*, [\d.]+ MiB/s\]$", "$^"),
-        ("wide characters count twice, the whole line fits", WIDE, 100, r"\|#* +\| .* 写入 été$", "$^"),
-        ("wide characters at 36 columns", WIDE, 36, r"packing 数据集: +\d+% \[", "写"),
-        ("wide characters are not cut in two", WIDE, 12, r"packing 数$", "�")]:
-    text = in_terminal([progress_line, *arguments], [width], 0)[0]
+LINES = [
+    ("a wide terminal has everything", TRAINING, 120,
+     r"epoch 12/90: +\d+%\|#* *\| \d+/1281167 \[00:01<00:0\d, \d+ img/s\] loss 2.3456, data wait 12.3 %", "$^"),
+    ("at 80 columns bar and count go", TRAINING, 80,
+     r"epoch 12/90: +\d+% \[00:01<00:0\d, .* img/s\] loss 2.3456, data wait 12.3 %$", r"\||1281167"),
+    ("at 40 columns times are left", TRAINING, 40, r"epoch 12/90: +\d+% \[00:01<00:0\d\]$", "loss|img"),
+    ("at 20 columns the percentage", TRAINING, 20, r"epoch 12/90: +\d+%$", r"\["),
+    ("at 10 columns the beginning", TRAINING, 10, r"epoch 12/$", "$^"),
+    ("without a note the bar is at 80 columns", PACKING, 80,
+     r"packing train: +\d+%\|#+ *\| \d+/1281167 \[00:01<00:0\d, .* img/s\]$", "$^"),
+    ("of an unknown total the count stays", ["1", "verifying", "img", "0", "note"], 24, r"verifying: \d+$", r"\["),
+    ("bytes are printed as sizes", ["1", "verifying", "B", "90000000"], 100,
+     r"verifying: .* [\d.]+ MiB/85.8 MiB \[.*, [\d.]+ MiB/s\]$", "$^"),
+    ("wide characters count twice, the whole line fits", WIDE, 100, r"\|#* +\| .* 写入 été$", "$^"),
+    ("wide characters at 36 columns", WIDE, 36, r"packing 数据集: +\d+% \[", "写"),
+    ("wide characters are not cut in two", WIDE, 12, r"packing 数$", "�")]
+# All at once: they wait, most of the time.
+with concurrent.futures.ThreadPoolExecutor(len(LINES)) as pool:
+    shown = list(pool.map(lambda one: in_terminal([progress_line, *one[1]], [one[2]], 0)[0], LINES))
+for (name, arguments, width, present, absent), text in zip(LINES, shown):
     lines = lines_of(text)
     # Ten lines a second at most, each within the terminal, without its last column.
     good = 2 <= len(lines) <= 10 * float(arguments[0]) + 1

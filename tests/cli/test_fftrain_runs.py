@@ -1,0 +1,292 @@
+#!/usr/bin/python3
+"""The folder of a run: checkpoints that PyTorch reads, runs that go on to the same bits after any end,
+weights from files, recipes; and everything about them that can be wrong. Prints TAP."""
+import json
+import os
+import random
+import shutil
+import signal
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+import tap  # noqa: E402
+
+rng = random.Random(int(os.environ.get("FF_SEED", "5")))
+place = tempfile.mkdtemp()
+os.chdir(place)
+FFTRAIN = os.path.join(tap.BUILD, "fftrain")
+SIMULATED = tap.program("fftrain_sim")
+environment = dict(os.environ, OMP_NUM_THREADS="2")
+
+
+def fftrain(*arguments, program=FFTRAIN):
+    return subprocess.run([program, *map(str, arguments)], capture_output=True, text=True, timeout=300, env=environment)
+
+
+def make(name, *arguments):
+    subprocess.run([tap.program("make_set"), name, *map(str, arguments)], check=True, capture_output=True)
+
+
+def refused(name, code, words, *arguments):
+    done = fftrain(*arguments)
+    lines = done.stderr.splitlines()
+    tap.ok(done.returncode == code and lines and all(word in lines[-1] for word in words), name,
+           "exit code %d\n%s" % (done.returncode, done.stderr))
+
+
+def tensors(path):
+    """{name: (dtype, shape, bytes)} in the order of the file, and its metadata."""
+    data = open(path, "rb").read()
+    length = struct.unpack("<Q", data[:8])[0]
+    header = json.loads(data[8:8 + length])
+    texts = header.pop("__metadata__", {})
+    return {name: (one["dtype"], one["shape"], data[8 + length + one["data_offsets"][0]:8 + length + one["data_offsets"][1]])
+            for name, one in header.items()}, texts
+
+
+make("set", "--count", 200, "--splits", "train,test", "--height", 12, "--width", 12, "--statistics")
+make("other", "--count", 200, "--splits", "train,test", "--height", 12, "--width", 12, "--statistics", "--seed", 9)
+COMMON = ["--data", "set", "--model", "smallnet", "--batch", 20, "--epochs", 4, "--augment", "crop=2,flip", "--threads", 2, "--quiet"]
+LAST = "step-40"
+
+
+def last_of(run, part="model"):
+    return open("%s/checkpoints/%s/%s.safetensors" % (run, LAST, part), "rb").read()
+
+
+# ---- a run's folder
+
+done = fftrain(*COMMON, "--out", "whole", "--checkpoint-every", "epoch")
+tap.ok(done.returncode == 0 and sorted(os.listdir("whole")) == ["checkpoints", "log.jsonl", "recipe.txt"] and
+       sorted(os.listdir("whole/checkpoints"))[:2] == ["best", "last"] and os.readlink("whole/checkpoints/last") == LAST,
+       "a run's folder has recipe, log and checkpoints", done.stderr)
+log = [json.loads(line) for line in open("whole/log.jsonl")]
+tap.ok([line["event"] for line in log] == ["start"] + ["epoch"] * 4 + ["end"], "its log has every epoch", log)
+best = max(log[1:5], key=lambda line: line["val_accuracy"])["epoch"]
+tap.ok(os.readlink("whole/checkpoints/best") == "step-%d" % (10 * best), "best is the one of the best accuracy")
+tap.ok(len([name for name in os.listdir("whole/checkpoints") if name.startswith("step-")]) <= 4,
+       "three are kept, and the best", os.listdir("whole/checkpoints"))
+fftrain(*COMMON, "--out", "loss", "--checkpoint-every", "epoch", "--best-by", "loss", "--keep", 1)
+lowest = min((json.loads(line) for line in open("loss/log.jsonl") if '"epoch",' in line), key=lambda line: line["val_loss"])
+steps = {name for name in os.listdir("loss/checkpoints") if name.startswith("step-")}
+tap.ok(os.readlink("loss/checkpoints/best") == "step-%d" % (10 * lowest["epoch"]) and
+       steps == {LAST, os.readlink("loss/checkpoints/best")}, "--best-by loss, --keep 1", steps)
+fftrain(*COMMON, "--epochs", 1)
+fftrain(*COMMON, "--epochs", 1)
+tap.ok(sorted(os.listdir("runs")) == ["smallnet-1", "smallnet-2"], "without --out runs are numbered")
+shutil.rmtree("runs")
+fftrain(*COMMON, "--epochs", 1, "--out", "none")
+fftrain(*COMMON, "-n")
+fftrain(*COMMON, "--diagnose")
+fftrain(*COMMON, "--lr", "wrong")
+fftrain(*COMMON, "--label", "wrong")
+tap.ok(not os.path.exists("runs") or not os.listdir("runs"), "--out none, dry runs and runs that are refused leave nothing")
+
+# ---- the files
+
+model, texts = tensors("whole/checkpoints/last/model.safetensors")
+state, facts = tensors("whole/checkpoints/last/state.safetensors")
+trained = [name for name in model if not name.endswith(("running_mean", "running_var", "num_batches_tracked"))]
+tap.ok(list(state) == ["momentum_buffer." + name for name in trained] and
+       all(state["momentum_buffer." + name][:2] == model[name][:2] for name in trained),
+       "the optimizer's state has the trained parameters, in their order", list(state))
+tap.ok(texts["format"] == "pt" and texts["ffpack.model"] == "smallnet" and len(texts["ffpack.mean"].split()) == 3, "the texts of the weights", texts)
+now = json.loads(facts["ffpack.state"])
+tap.ok(now["totals.steps"] == now["control.step"] == now["control.updates"] == 40 and now["epoch.samples"] == 0,
+       "the state of the run", now)
+tracked = [struct.unpack("<q", model[name][2])[0] for name in model if name.endswith("num_batches_tracked")]
+tap.ok(tracked and set(tracked) == {40}, "num_batches_tracked", tracked)
+sums = [line.split() for line in open("whole/checkpoints/last/checksums.xxh128")]
+tap.ok([name for _, name in sums] == ["model.safetensors", "state.safetensors"], "checksums of both files", sums)
+if shutil.which("xxh128sum"):
+    done = subprocess.run(["xxh128sum", "-c", "checksums.xxh128"], cwd="whole/checkpoints/last", capture_output=True, text=True)
+    tap.ok(done.returncode == 0, "xxh128sum -c reads them", done.stdout + done.stderr)
+else:
+    tap.skip("xxh128sum -c reads them", "xxh128sum is not installed")
+
+# ---- going on, to the same bits
+
+reference = last_of("whole"), last_of("whole", "state")
+
+
+def same(run):
+    """The same weights and optimizer's state; times and epochs in progress are texts."""
+    if not os.path.exists("%s/checkpoints/%s" % (run, LAST)):
+        return False
+    return last_of(run) == reference[0] and tensors("%s/checkpoints/%s/state.safetensors" % (run, LAST))[0] == state
+
+
+count = int(os.environ.get("FF_KILLS", "6"))
+good, told = 0, []
+for i in range(count):
+    run = "killed-%d" % i
+    process = subprocess.Popen([FFTRAIN, *map(str, COMMON), "--out", run, "--checkpoint-every", "%d steps" % rng.randint(1, 9)],
+                               stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=environment)
+    # Anywhere from before the first step to after the last.
+    began, wait = time.monotonic(), rng.uniform(0.02, 0.5)
+    while process.poll() is None and (time.monotonic() - began < wait or not os.path.exists(run + "/recipe.txt")):
+        time.sleep(0.002)
+    process.kill()
+    process.wait()
+    if not os.path.exists(run + "/checkpoints/" + LAST):
+        done = fftrain("--resume", run, "--quiet")
+        told.append((round(wait, 3), done.returncode, done.stderr.strip()))
+    good += same(run)
+    left = [name for name in os.listdir(run + "/checkpoints") if "." in name]
+    good -= bool(left)
+    shutil.rmtree(run)
+tap.ok(good == count, "%d runs killed with -9 at any time go on to the same bits" % count, told)
+
+
+def stopped(run, *arguments, program=FFTRAIN, after=3):
+    """A run that SIGTERM stops after some steps, in the middle of an epoch."""
+    process = subprocess.Popen([program, *map(str, arguments), "--out", run, "--checkpoint-every", "1 step"],
+                               stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, env=environment)
+    folder = run + "/checkpoints"
+    while process.poll() is None and not (os.path.exists(folder) and any(
+            name[5:].isdigit() and int(name[5:]) >= after for name in os.listdir(folder))):
+        time.sleep(0.002)
+    process.send_signal(signal.SIGTERM)
+    return process.wait(), process.stderr.read()
+
+
+code, said = stopped("stopped", *COMMON)
+tap.ok(code == 75 and "; --resume goes on from stopped/checkpoints/step-" in said, "SIGTERM saves a checkpoint and exits with 75", said)
+shutil.copytree("stopped", "copy", symlinks=True)
+done = fftrain("--resume", "stopped", "--quiet")
+tap.ok(done.returncode == 0 and same("stopped"), "and the run goes on to the same bits", done.stderr)
+log = [json.loads(line) for line in open("stopped/log.jsonl")]
+epochs = [line for line in log if line["event"] == "epoch"]
+whole = [json.loads(line) for line in open("whole/log.jsonl") if '"event":"epoch"' in line]
+timeless = [{key: value for key, value in line.items() if "second" not in key and "wait" not in key} for line in epochs]
+tap.ok([line["epoch"] for line in epochs] == [1, 2, 3, 4] and timeless == [
+    {key: value for key, value in line.items() if "second" not in key and "wait" not in key} for line in whole],
+    "its log has each epoch once, with the numbers of the run that was not stopped", [line["event"] for line in log])
+shutil.move("copy", "elsewhere")
+done = fftrain("--resume", "elsewhere/checkpoints/last", "--quiet", "--threads", 1)
+tap.ok(done.returncode == 0 and os.path.exists("elsewhere/checkpoints/" + LAST) and "fftrain: changed: threads is 1 now, it was 2" in done.stderr,
+       "a folder that was moved, one of its checkpoints, and another number of threads, which is told", done.stderr)
+done = fftrain("--resume", "stopped", "--quiet")
+tap.ok(done.returncode == 2 and "the run is complete" in done.stderr, "a run that is complete", done.stderr)
+done = fftrain("--resume", "stopped", "--epochs", 5, "--quiet")
+tap.ok(done.returncode == 0 and os.path.exists("stopped/checkpoints/step-50") and "changed: epochs is 5 now, it was 4" in done.stderr,
+       "goes on with more --epochs", done.stderr)
+if os.path.exists(SIMULATED):
+    gpu = ["--data", "set", "--model", "smallnet", "--batch", 20, "--epochs", 1, "--deterministic", "--device", "cuda", "--quiet",
+           "--val", "set/test", "--precision", "f16", "--placement"]
+    for placement in ("stream", "resident"):
+        fftrain(*gpu, placement, "--out", "gpu-" + placement, program=SIMULATED)
+        code, said = stopped("gpu-stopped-" + placement, *gpu, placement, program=SIMULATED, after=4)
+        done = fftrain("--resume", "gpu-stopped-" + placement, "--quiet", program=SIMULATED)
+        files = [tensors("%s-%s/checkpoints/step-10/%s.safetensors" % (name, placement, part))[0]
+                 if os.path.exists("%s-%s/checkpoints/step-10" % (name, placement)) else name
+                 for part in ("model", "state") for name in ("gpu", "gpu-stopped")]
+        tap.ok(code == 75 and done.returncode == 0 and files[0] == files[1] and files[2] == files[3],
+               "on the simulated GPU, %s, f16: to the same bits" % placement, said + done.stderr)
+else:
+    tap.skip("on the simulated GPU", "it is not built")
+
+# ---- what can be wrong
+
+refused("--resume of nothing", 74, ["--resume nothing: No such file"], "--resume", "nothing")
+refused("--resume of another folder", 2, ["--resume set: there is no run"], "--resume", "set")
+refused("--out of another run", 2, ["--out whole: holds another run; --resume whole goes on with it"], *COMMON, "--out", "whole")
+refused("--out of another folder", 2, ["--out set: is not empty"], *COMMON, "--out", "set")
+refused("--out below a file", 74, ["--out whole/log.jsonl/x: cannot create"], *COMMON, "--out", "whole/log.jsonl/x")
+refused("--resume with --out", 2, ["leave out --out"], "--resume", "whole", "--out", "x")
+refused("other data", 65, ["other data: its --data has content id", "other/train has"], "--resume", "whole", "--epochs", 9, "--data", "other")
+refused("other validation data", 65, ["other data: its --val has"], "--resume", "whole", "--epochs", 9, "--val", "other/test")
+for option, value in (("--seed", 3), ("--batch", 10), ("--order", "sequential"), ("--model", "resnet18"), ("--last-batch", "keep")):
+    done = fftrain("--resume", "whole", "--epochs", 9, option, value)
+    tap.ok(done.returncode == 2 and option + ": cannot change when a run goes on" in done.stderr or
+           (option == "--model" and done.returncode == 65), "%s cannot change" % option, done.stderr)
+refused("--checkpoint-every of nonsense", 2, ["--checkpoint-every: 'often' is none of"], *COMMON, "--checkpoint-every", "often")
+stopped("busy", *COMMON)
+holder = subprocess.Popen([FFTRAIN, "--resume", "busy", "--epochs", "100000", "--quiet"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+while holder.poll() is None and not any(
+        int(name[5:]) > 60 for name in os.listdir("busy/checkpoints") if name[5:].isdigit()):
+    time.sleep(0.01)
+refused("a folder in which another process trains", 2, ["busy: another fftrain is training there"], "--resume", "busy")
+holder.terminate()
+tap.ok(holder.wait() == 75, "which ends as usual")
+
+shutil.copytree("loss", "damaged", symlinks=True)
+stopped("damaged-2", *COMMON, "--keep", 50, after=6)
+newest = os.readlink("damaged-2/checkpoints/last")
+with open("damaged-2/checkpoints/%s/model.safetensors" % newest, "r+b") as file:
+    file.seek(-5, 2)
+    byte = file.read(1)[0]
+    file.seek(-5, 2)
+    file.write(bytes([byte ^ 1]))
+before = "step-%d" % (int(newest[5:]) - 1)
+done = fftrain("--resume", "damaged-2", "--quiet")
+tap.ok(done.returncode == 0 and same("damaged-2") and "%s: is damaged" % newest in done.stderr and
+       "; going on from" in done.stderr and before in done.stderr, "a damaged newest checkpoint: the one before, and it is said", done.stderr)
+for name in os.listdir("damaged/checkpoints"):
+    if name.startswith("step-"):
+        os.truncate("damaged/checkpoints/%s/state.safetensors" % name, 3000)
+refused("all checkpoints damaged", 65, ["is damaged"], "--resume", "damaged", "--epochs", 9)
+
+# A disk that is full while a checkpoint is written: training goes on, the old one stays.
+folder = os.path.join(place, "full")
+os.mkdir(folder)
+mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1200k", "tmpfs", folder], capture_output=True).returncode == 0
+if mounted:
+    try:
+        done = fftrain(*COMMON, "--out", "full/run", "--checkpoint-every", "epoch", "--keep", 5)
+        kept = [name for name in os.listdir("full/run/checkpoints") if name.startswith("step-")]
+        tap.ok(done.returncode == 0 and "No space left on device" in done.stdout and kept and LAST not in kept and
+               os.readlink("full/run/checkpoints/last") in kept, "a full disk: training goes on, the old ones stay, and it is said",
+               (done.returncode, done.stdout, done.stderr, kept))
+        subprocess.run(["mount", "-o", "remount,size=8m", folder], check=True)
+        done = fftrain("--resume", "full/run", "--quiet")
+        tap.ok(done.returncode == 0 and last_of("full/run") == reference[0], "with space again it goes on to the same bits", done.stderr)
+    finally:
+        subprocess.run(["umount", folder], check=True)
+else:
+    tap.skip("a full disk: training goes on", "a file system of limited size needs root")
+
+# ---- weights
+
+done = fftrain(*COMMON, "--out", "fresh", "--weights", "whole/checkpoints/best", "--lr", 0, "--epochs", 1)
+start = tensors("whole/checkpoints/best/model.safetensors")[0]
+after = tensors("fresh/checkpoints/last/model.safetensors")[0]
+tap.ok(done.returncode == 0 and all(start[name] == after[name] for name in trained), "--weights of a checkpoint", done.stderr)
+make("classes", "--count", 100, "--splits", "train,test", "--height", 12, "--width", 12, "--statistics", "--classes", 3)
+done = fftrain("--data", "classes", "--model", "smallnet", "--batch", 20, "--epochs", 1, "--weights", "whole/checkpoints/best", "--any-normalization", "-n")
+tap.ok(done.returncode == 0 and "the head keeps its initial values: " in done.stdout, "other classes: a new head", done.stdout + done.stderr)
+refused("weights of another model", 65, ["these are no weights of this model but of smallnet"], *COMMON, "--model", "resnet18", "--weights", "whole/checkpoints/best")
+refused("weights that are not there", 74, ["--weights: nothing: "], *COMMON, "--weights", "nothing")
+refused("weights that are no safetensors file", 65, ["is no safetensors file"], *COMMON, "--weights", os.path.join(tap.BUILD, "fftrain"))
+make("plain", "--count", 100, "--splits", "train,test", "--height", 12, "--width", 12)
+done = fftrain("--data", "plain", "--model", "smallnet", "--batch", 20, "--weights", "whole/checkpoints/best", "-n")
+tap.ok(done.returncode == 65 and "images normalized with mean" in done.stderr, "images normalized otherwise", done.stderr)
+
+# ---- recipes
+
+done = fftrain("--recipe", "whole/recipe.txt", "--out", "again", "--quiet")
+tap.ok(done.returncode == 0 and last_of("again") == reference[0], "a run's recipe makes the same run", done.stderr)
+with open("recipe.txt", "w") as file:
+    file.write("# a comment\n\n  model=smallnet  \nepochs = 3\r\nbatch=20\naugment = crop=2,flip\nno-graph = yes\ndata = set\n")
+done = fftrain("--recipe", "recipe.txt", "-n")
+tap.ok(done.returncode == 0 and "3 epochs" in done.stdout and "augment        crop=2,flip" in done.stdout, "a recipe's lines", done.stderr)
+done = fftrain("--recipe", "recipe.txt", "-n", "--set", "epochs=7", "--set", "augment = none")
+tap.ok("7 epochs" in done.stdout and "augment        none" in done.stdout, "--set replaces them", done.stdout)
+done = fftrain("--recipe", "recipe.txt", "-n", "--set", "epochs=7", "--epochs", 9)
+tap.ok("9 epochs" in done.stdout, "and an option replaces both", done.stdout)
+for line, words in (("epoch = 3", ["recipe.txt: line 9: unknown option --epoch", "did you mean --epochs?"]),
+                    ("epochs 3", ["line 9: 'epochs 3' is no `name = value`"]),
+                    ("no-graph = true", ["no-graph: 'true' is neither yes nor no"]),
+                    ("epochs = many", ["line 9: --epochs: 'many' is not a whole number"])):
+    with open("bad.txt", "w") as file:
+        file.write(open("recipe.txt").read() + line)
+    refused("a recipe with '%s'" % line, 2, ["bad.txt: line 9"] + words[1:], "--recipe", "bad.txt", "-n")
+refused("--set without a value", 2, ["--set: line 1: 'epochs' is no `name = value`"], *COMMON, "--set", "epochs")
+
+os.chdir("/")
+shutil.rmtree(place)
+tap.finish()

@@ -1,0 +1,28 @@
+/* When checkpoints are written, besides after the last step and where a signal stops the run. Pure.
+ */
+#ifndef FF_TRAIN_EVERY_H
+#define FF_TRAIN_EVERY_H
+
+#include "format/base/status.h"
+
+typedef enum ff_every_unit {
+    /* After an epoch that ends at least FF_EVERY_SECONDS after the last checkpoint, or has the best
+     * evaluation so far. */
+    FF_EVERY_CHOSEN,
+    FF_EVERY_EPOCHS,
+    FF_EVERY_STEPS,
+    FF_EVERY_MINUTES,
+} ff_every_unit;
+
+#define FF_EVERY_SECONDS 30.0
+
+typedef struct ff_every {
+    ff_every_unit unit;
+    double amount; /* above 0; of epochs and steps a whole number */
+} ff_every;
+
+/* "epoch", "5 epochs", "1000 steps", "2.5 minutes"; a number alone counts epochs; NULL: CHOSEN.
+ * FF_USAGE for other texts. */
+FF_MUST_USE ff_status ff_every_parse(ff_every *every, const char *text, ff_error *error);
+
+#endif

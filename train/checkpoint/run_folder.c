@@ -1,0 +1,204 @@
+#include "train/checkpoint/run_folder.h"
+
+#include "format/base/file.h"
+#include "format/base/path.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { LARGEST_NUMBER = 1000000 };
+
+struct ff_run_folder {
+    char *path, *log, *checkpoints, *chosen;
+    int lock; /* the folder, locked by the kernel for as long as it is open */
+};
+
+static ff_status set_paths(ff_run_folder *folder, ff_error *error) {
+    FF_TRY(ff_path_join(&folder->log, folder->path, FF_RUN_LOG_FILE, error));
+    return ff_path_join(&folder->checkpoints, folder->path, FF_RUN_CHECKPOINTS, error);
+}
+
+static ff_status lock(ff_run_folder *folder, ff_error *error) {
+    folder->lock = open(folder->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (folder->lock < 0) return ff_fail_errno(error, "%s: cannot open the folder", folder->path);
+    if (flock(folder->lock, LOCK_EX | LOCK_NB) == 0) return FF_OK;
+    if (errno != EWOULDBLOCK) return ff_fail_errno(error, "%s: cannot lock", folder->path);
+    return ff_fail(error, FF_USAGE, "%s: another fftrain is training there", folder->path);
+}
+
+/* ---- a new one ---- */
+
+static ff_status make_numbered(ff_run_folder *folder, const char *name, ff_error *error) {
+    if (mkdir(FF_RUN_FOLDERS, 0777) != 0 && errno != EEXIST)
+        return ff_fail_errno(error,
+                             FF_RUN_FOLDERS ": cannot create the folder of runs; --out DIR names "
+                                            "another place, --out none keeps nothing");
+    for (int n = 1; n < LARGEST_NUMBER; n++) {
+        free(folder->path);
+        FF_TRY(ff_format(&folder->path, error, FF_RUN_FOLDERS "/%s-%d", name, n));
+        if (mkdir(folder->path, 0777) == 0) return FF_OK;
+        if (errno != EEXIST)
+            return ff_fail_errno(error, "%s: cannot create the folder", folder->path);
+    }
+    return ff_fail(error, FF_USAGE, FF_RUN_FOLDERS "/%s-*: there are too many", name);
+}
+
+/* What an existing folder holds: FF_OK where it is empty. */
+static ff_status check_empty(const char *path, ff_error *error) {
+    ff_status status = FF_OK;
+    DIR *entries = opendir(path);
+    if (!entries) return ff_fail_errno(error, "%s: cannot be the folder of a run", path);
+    const bool run = ff_path_exists("%s/" FF_RUN_RECIPE_FILE, path);
+    for (const struct dirent *entry; status == FF_OK && (entry = readdir(entries));)
+        if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0)
+            status =
+                run ? ff_fail(error, FF_USAGE,
+                              "--out %s: holds another run; --resume %s goes on with it", path,
+                              path)
+                    : ff_fail(error, FF_USAGE, "--out %s: is not empty; it has '%s', for example",
+                              path, entry->d_name);
+    closedir(entries);
+    return status;
+}
+
+static ff_status make_named(ff_run_folder *folder, const char *path, ff_error *error) {
+    FF_TRY(ff_copy_bytes(&folder->path, path, ff_path_length(path), error));
+    if (mkdir(folder->path, 0777) == 0) return FF_OK;
+    if (errno != EEXIST)
+        return ff_fail_errno(error, "--out %s: cannot create the folder", folder->path);
+    return check_empty(folder->path, error);
+}
+
+ff_status ff_run_folder_create(ff_run_folder **out, const char *path, const char *name,
+                               ff_error *error) {
+    ff_run_folder *folder;
+    ff_status status;
+    *out = NULL;
+    FF_TRY(ff_alloc(&folder, 1, sizeof *folder, "the folder of a run", error));
+    folder->lock = -1;
+    FF_TRY_DONE(path ? make_named(folder, path, error) : make_numbered(folder, name, error));
+    FF_TRY_DONE(set_paths(folder, error));
+    FF_TRY_DONE(lock(folder, error));
+    if (mkdir(folder->checkpoints, 0777) != 0 && errno != EEXIST) {
+        status = ff_fail_errno(error, "%s: cannot create the folder", folder->checkpoints);
+        goto done;
+    }
+    *out = folder;
+    return FF_OK;
+done:
+    ff_run_folder_close(&folder);
+    return status;
+}
+
+/* ---- an old one ---- */
+
+/* The path without its last two parts: a checkpoint's run. */
+static ff_status run_of(const char *checkpoint, char **run, ff_error *error) {
+    FF_TRY(ff_copy_bytes(run, checkpoint, ff_path_length(checkpoint), error));
+    for (int i = 0; i < 2; i++) {
+        char *slash = strrchr(*run, '/');
+        if (slash && slash > *run) *slash = 0;
+    }
+    return FF_OK;
+}
+
+static ff_status find_run(ff_run_folder *folder, const char *path, ff_error *error) {
+    char *real = realpath(path, NULL);
+    ff_status status;
+    if (!real) return ff_fail_errno(error, "--resume %s", path);
+    if (ff_path_exists("%s/" FF_RUN_RECIPE_FILE, real)) {
+        folder->path = real;
+        return FF_OK;
+    }
+    folder->chosen = real;
+    FF_TRY(run_of(real, &folder->path, error));
+    if (ff_path_exists("%s/" FF_RUN_RECIPE_FILE, folder->path)) return FF_OK;
+    status = ff_fail(error, FF_USAGE,
+                     "--resume %s: there is no run, no " FF_RUN_RECIPE_FILE
+                     " in it; wanted the folder of a run or a checkpoint in one",
+                     path);
+    return status;
+}
+
+ff_status ff_run_folder_open(ff_run_folder **out, const char *path, ff_error *error) {
+    ff_run_folder *folder;
+    ff_status status;
+    *out = NULL;
+    FF_TRY(ff_alloc(&folder, 1, sizeof *folder, "the folder of a run", error));
+    folder->lock = -1;
+    FF_TRY_DONE(find_run(folder, path, error));
+    FF_TRY_DONE(set_paths(folder, error));
+    FF_TRY_DONE(lock(folder, error));
+    *out = folder;
+    return FF_OK;
+done:
+    ff_run_folder_close(&folder);
+    return status;
+}
+
+void ff_run_folder_close(ff_run_folder **pointer) {
+    ff_run_folder *folder = *pointer;
+    if (!folder) return;
+    if (folder->lock >= 0) close(folder->lock);
+    free(folder->path);
+    free(folder->log);
+    free(folder->checkpoints);
+    free(folder->chosen);
+    free(folder);
+    *pointer = NULL;
+}
+
+const char *ff_run_folder_path(const ff_run_folder *folder) {
+    return folder->path;
+}
+const char *ff_run_folder_log(const ff_run_folder *folder) {
+    return folder->log;
+}
+const char *ff_run_folder_checkpoints(const ff_run_folder *folder) {
+    return folder->checkpoints;
+}
+const char *ff_run_folder_chosen(const ff_run_folder *folder) {
+    return folder->chosen;
+}
+
+/* ---- its checkpoints ---- */
+
+/* The number of step-N, whole. */
+static bool step_of(const char *name, uint64_t *step) {
+    const size_t prefix = strlen(FF_RUN_STEP_PREFIX);
+    char *end;
+    if (strncmp(name, FF_RUN_STEP_PREFIX, prefix) != 0) return false;
+    if (name[prefix] < '0' || name[prefix] > '9') return false;
+    errno = 0;
+    *step = strtoull(name + prefix, &end, 10);
+    return !*end && !errno;
+}
+
+static int largest_first(const void *a, const void *b) {
+    const uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+    return x > y ? -1 : x < y;
+}
+
+ff_status ff_checkpoint_steps(const char *checkpoints, uint64_t **steps, size_t *count,
+                              ff_error *error) {
+    ff_status status = FF_OK;
+    uint64_t step;
+    *steps = NULL;
+    *count = 0;
+    DIR *entries = opendir(checkpoints);
+    if (!entries) return ff_fail_errno(error, "%s: cannot read the folder", checkpoints);
+    for (const struct dirent *entry; status == FF_OK && (entry = readdir(entries));) {
+        if (!step_of(entry->d_name, &step)) continue;
+        status = ff_grow(steps, *count, sizeof **steps, "checkpoints", error);
+        if (status == FF_OK) (*steps)[(*count)++] = step;
+    }
+    closedir(entries);
+    if (*count) qsort(*steps, *count, sizeof **steps, largest_first);
+    return status;
+}

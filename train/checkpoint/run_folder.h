@@ -1,0 +1,43 @@
+/* The folder of a run, which one process at a time holds:
+ *
+ *   recipe.txt     its options by name, one a line
+ *   log.jsonl      JSON lines (report.h)
+ *   checkpoints/   step-N/ (checkpoint.h); last and best are links to two of them
+ *
+ * Thread rule: one thread at a time. */
+#ifndef FF_TRAIN_RUN_FOLDER_H
+#define FF_TRAIN_RUN_FOLDER_H
+
+#include "format/base/memory.h"
+
+#define FF_RUN_RECIPE_FILE "recipe.txt"
+#define FF_RUN_LOG_FILE    "log.jsonl"
+#define FF_RUN_CHECKPOINTS "checkpoints"
+#define FF_RUN_FOLDERS     "runs" /* of runs without --out, in the working directory */
+#define FF_RUN_STEP_PREFIX "step-"
+#define FF_RUN_LAST        "last"
+#define FF_RUN_BEST        "best"
+
+typedef struct ff_run_folder ff_run_folder;
+
+/* Creates `path`, which must not exist or be empty; NULL: runs/NAME-N with the first free N.
+ * FF_USAGE where it holds a run already, or other files; FF_IO. On failure *folder = NULL. */
+FF_MUST_USE ff_status ff_run_folder_create(ff_run_folder **folder, const char *path,
+                                           const char *name, ff_error *error);
+/* Opens the folder of a run, to go on with it. `path` may be one of its checkpoints. FF_USAGE where
+ * there is no run, or another process holds it. */
+FF_MUST_USE ff_status ff_run_folder_open(ff_run_folder **folder, const char *path, ff_error *error);
+void ff_run_folder_close(ff_run_folder **folder); /* NULL is accepted */
+
+const char *ff_run_folder_path(const ff_run_folder *folder);
+/* Paths of files and folders in it. */
+const char *ff_run_folder_log(const ff_run_folder *folder);
+const char *ff_run_folder_checkpoints(const ff_run_folder *folder);
+/* The checkpoint that ff_run_folder_open was given; NULL where it was given the run. */
+const char *ff_run_folder_chosen(const ff_run_folder *folder);
+
+/* The numbers N of the checkpoints step-N of a folder, largest first; the caller frees *steps. */
+FF_MUST_USE ff_status ff_checkpoint_steps(const char *checkpoints, uint64_t **steps, size_t *count,
+                                          ff_error *error);
+
+#endif

@@ -1,0 +1,252 @@
+#include "train/checkpoint/weights.h"
+
+#include "format/base/path.h"
+#include "train/checkpoint/safetensors.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+enum { NAMED = 3 }; /* tensors that an error message names */
+
+struct ff_weights {
+    ff_safetensors *file;
+    ff_model *model;
+    const ff_safetensor **of; /* [parameters]; NULL = keeps its initial value */
+    char *text;
+};
+
+/* ---- normalization ---- */
+
+static ff_status numbers_text(const float *numbers, uint32_t count, float otherwise,
+                              uint32_t channels, char **text, ff_error *error) {
+    ff_buffer buffer = {0};
+    ff_status status = FF_OK;
+    *text = NULL;
+    for (uint32_t c = 0; c < channels; c++)
+        FF_TRY_DONE(ff_buffer_printf(&buffer, error, "%s%.9g", c ? " " : "",
+                                     (double)(c < count ? numbers[c] : otherwise)));
+    *text = buffer.bytes;
+    return FF_OK;
+done:
+    ff_buffer_free(&buffer);
+    return status;
+}
+
+ff_status ff_weights_normalization(const ff_metadata *data, char **mean, char **std,
+                                   ff_error *error) {
+    const uint32_t count = data->statistics_count;
+    *std = NULL;
+    FF_TRY(numbers_text(data->mean, count, 0, data->channels, mean, error));
+    const ff_status status = numbers_text(data->std, count, 1, data->channels, std, error);
+    if (status == FF_OK) return FF_OK;
+    free(*mean);
+    *mean = NULL;
+    return status;
+}
+
+static ff_status check_normalization(const ff_weights *weights, const ff_metadata *data,
+                                     ff_error *error) {
+    const char *path = ff_safetensors_path(weights->file);
+    const char *mean = ff_safetensors_text(weights->file, FF_WEIGHTS_MEAN);
+    const char *std = ff_safetensors_text(weights->file, FF_WEIGHTS_STD);
+    char *own_mean, *own_std;
+    ff_status status = FF_OK;
+    if (!mean || !std) return FF_OK;
+    FF_TRY(ff_weights_normalization(data, &own_mean, &own_std, error));
+    if (strcmp(mean, own_mean) != 0 || strcmp(std, own_std) != 0)
+        status = ff_fail(error, FF_BAD_DATA,
+                         "%s: was trained on images normalized with mean %s, std %s; the training "
+                         "set has mean %s, std %s; pack it with the former, or give "
+                         "--any-normalization",
+                         path, mean, std, own_mean, own_std);
+    free(own_mean);
+    free(own_std);
+    return status;
+}
+
+/* ---- matching ---- */
+
+static bool same_shape(const ff_parameter *p, const ff_safetensor *tensor, int from) {
+    if (tensor->rank != p->rank) return false;
+    for (int i = from; i < p->rank; i++)
+        if (tensor->shape[i] != (uint64_t)p->shape[i]) return false;
+    return true;
+}
+
+/* Whether the parameter is the head's and the tensor that of a head for other classes. */
+static bool other_head(const ff_model *model, const ff_parameter *p, const ff_safetensor *tensor) {
+    const char *head = ff_model_head(model);
+    const size_t length = strlen(head);
+    return !strncmp(p->name, head, length) && p->name[length] == '.' && same_shape(p, tensor, 1);
+}
+
+static ff_status add_shape(ff_buffer *text, int rank, const uint64_t *shape, ff_error *error) {
+    FF_TRY(ff_buffer_printf(text, error, "["));
+    for (int i = 0; i < rank; i++)
+        FF_TRY(
+            ff_buffer_printf(text, error, "%s%llu", i ? ", " : "", (unsigned long long)shape[i]));
+    return ff_buffer_printf(text, error, "]");
+}
+
+/* Adds the name of a tensor that does not fit to the first few, and counts all. */
+static ff_status add_wrong(ff_buffer *text, int *count, const ff_parameter *p,
+                           const ff_safetensor *tensor, ff_error *error) {
+    uint64_t wanted[4] = {0};
+    if ((*count)++ >= NAMED) return FF_OK;
+    FF_TRY(ff_buffer_printf(text, error, "%s%s", *count > 1 ? ", " : "", p->name));
+    if (!tensor) return FF_OK;
+    for (int i = 0; i < p->rank; i++) wanted[i] = (uint64_t)p->shape[i];
+    FF_TRY(ff_buffer_printf(text, error, " "));
+    FF_TRY(add_shape(text, tensor->rank, tensor->shape, error));
+    FF_TRY(ff_buffer_printf(text, error, " in place of "));
+    return add_shape(text, p->rank, wanted, error);
+}
+
+typedef struct matching {
+    int loaded, missing, mismatched, kept;
+    ff_buffer missing_text, mismatched_text, kept_text;
+} matching;
+
+static ff_status match_one(ff_weights *weights, int index, matching *m, ff_error *error) {
+    const ff_parameter *p = ff_model_parameter(weights->model, index);
+    const ff_safetensor *tensor = ff_safetensors_find(weights->file, p->name);
+    if (!tensor)
+        return p->dtype == FF_I64 ? FF_OK
+                                  : add_wrong(&m->missing_text, &m->missing, p, NULL, error);
+    if (same_shape(p, tensor, 0)) {
+        if (p->dtype == FF_I64 && tensor->dtype != FF_I64)
+            return ff_fail(error, FF_BAD_DATA, "%s: '%s' is %s, not I64",
+                           ff_safetensors_path(weights->file), p->name, tensor->type);
+        weights->of[index] = tensor;
+        m->loaded++;
+        return FF_OK;
+    }
+    if (other_head(weights->model, p, tensor))
+        return add_wrong(&m->kept_text, &m->kept, p, tensor, error);
+    return add_wrong(&m->mismatched_text, &m->mismatched, p, tensor, error);
+}
+
+static ff_status refuse(const ff_weights *weights, const matching *m, ff_error *error) {
+    const char *model = ff_safetensors_text(weights->file, FF_WEIGHTS_MODEL);
+    const bool missing = m->missing > 0;
+    return ff_fail(error, FF_BAD_DATA,
+                   "%s: these are no weights of this model%s%s: %d of its tensors are missing, %d "
+                   "have another shape: %s%s%s%s",
+                   ff_safetensors_path(weights->file), model ? " but of " : "", model ? model : "",
+                   m->missing, m->mismatched, missing ? m->missing_text.bytes : "",
+                   missing && m->mismatched ? ", " : "",
+                   m->mismatched ? m->mismatched_text.bytes : "",
+                   m->missing > NAMED || m->mismatched > NAMED ? ", ..." : "");
+}
+
+/* Tensors of the file that the model does not have. */
+static ff_status unused_text(const ff_weights *weights, ff_buffer *text, ff_error *error) {
+    int count = 0;
+    for (size_t i = 0; ff_safetensors_at(weights->file, i); i++) {
+        const ff_safetensor *tensor = ff_safetensors_at(weights->file, i);
+        if (ff_model_find(weights->model, tensor->name) >= 0) continue;
+        if (count++ < NAMED)
+            FF_TRY(ff_buffer_printf(text, error, "%s%s",
+                                    count > 1 ? ", " : "; not used: ", tensor->name));
+    }
+    return count > NAMED ? ff_buffer_printf(text, error, " and %d more", count - NAMED) : FF_OK;
+}
+
+static ff_status describe(ff_weights *weights, const matching *m, ff_error *error) {
+    const int parameters = ff_model_parameter_count(weights->model);
+    ff_buffer text = {0};
+    ff_status status;
+    FF_TRY_DONE(ff_buffer_printf(&text, error, "%s: %d of %d tensors loaded",
+                                 ff_safetensors_path(weights->file), m->loaded, parameters));
+    if (m->kept)
+        FF_TRY_DONE(ff_buffer_printf(&text, error, "; the head keeps its initial values: %s",
+                                     m->kept_text.bytes));
+    FF_TRY_DONE(unused_text(weights, &text, error));
+    if (!ff_safetensors_text(weights->file, FF_WEIGHTS_MEAN))
+        FF_TRY_DONE(ff_buffer_printf(
+            &text, error,
+            "; the file does not record how its images were normalized, make sure that it is as "
+            "the set's are"));
+    weights->text = text.bytes;
+    return FF_OK;
+done:
+    ff_buffer_free(&text);
+    return status;
+}
+
+static ff_status match(ff_weights *weights, ff_error *error) {
+    const int parameters = ff_model_parameter_count(weights->model);
+    matching m = {0};
+    ff_status status;
+    FF_TRY_DONE(ff_alloc(&weights->of, (uint64_t)parameters, sizeof *weights->of,
+                         "the list of tensors", error));
+    for (int i = 0; i < parameters; i++) FF_TRY_DONE(match_one(weights, i, &m, error));
+    if (m.missing || m.mismatched) FF_TRY_DONE(refuse(weights, &m, error));
+    status = describe(weights, &m, error);
+done:
+    ff_buffer_free(&m.missing_text);
+    ff_buffer_free(&m.mismatched_text);
+    ff_buffer_free(&m.kept_text);
+    return status;
+}
+
+ff_status ff_weights_open(ff_weights **out, const char *path, ff_model *model,
+                          const ff_metadata *data, bool any_normalization, ff_error *error) {
+    ff_weights *weights;
+    struct stat info;
+    char *inside = NULL;
+    ff_status status;
+    *out = NULL;
+    FF_TRY(ff_alloc(&weights, 1, sizeof *weights, "weights", error));
+    weights->model = model;
+    if (stat(path, &info) == 0 && S_ISDIR(info.st_mode))
+        FF_TRY_DONE(ff_path_join(&inside, path, FF_WEIGHTS_FILE, error));
+    FF_TRY_DONE(ff_safetensors_open(&weights->file, inside ? inside : path, error));
+    FF_TRY_DONE(match(weights, error));
+    if (!any_normalization) FF_TRY_DONE(check_normalization(weights, data, error));
+    *out = weights;
+done:
+    free(inside);
+    if (status != FF_OK) ff_weights_close(&weights);
+    return status;
+}
+
+void ff_weights_close(ff_weights **pointer) {
+    ff_weights *weights = *pointer;
+    if (!weights) return;
+    ff_safetensors_close(&weights->file);
+    free(weights->of);
+    free(weights->text);
+    free(weights);
+    *pointer = NULL;
+}
+
+const char *ff_weights_text(const ff_weights *weights) {
+    return weights->text;
+}
+
+ff_status ff_weights_load(const ff_weights *weights, ff_error *error) {
+    ff_status status = FF_OK;
+    void *values = NULL;
+    uint64_t most = 0;
+    for (int i = 0; i < ff_model_parameter_count(weights->model); i++) {
+        const ff_safetensor *tensor = weights->of[i];
+        if (tensor && tensor->count > most) most = tensor->count;
+    }
+    FF_TRY(ff_alloc(&values, most, sizeof(int64_t), "weights", error));
+    for (int i = 0; i < ff_model_parameter_count(weights->model); i++) {
+        const ff_safetensor *tensor = weights->of[i];
+        if (!tensor) continue;
+        if (tensor->dtype == FF_I64)
+            FF_TRY_DONE(ff_safetensors_read(weights->file, tensor, values, error));
+        else
+            FF_TRY_DONE(ff_safetensors_read_f32(weights->file, tensor, values, error));
+        ff_model_set(weights->model, i, FF_PART_VALUE, values);
+    }
+    status = ff_model_check(weights->model, error);
+done:
+    free(values);
+    return status;
+}

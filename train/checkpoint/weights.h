@@ -1,0 +1,45 @@
+/* Weights for a model from a safetensors file: one that PyTorch wrote, or a checkpoint's
+ * model.safetensors. Tensors are matched by torchvision's names and by shape. A model for another
+ * number of classes keeps the initial values of its head, the linear layer of the logits;
+ * num_batches_tracked may be absent. Everything else must be there.
+ *
+ * Files that we write record how the images were normalized (FF_WEIGHTS_MEAN, FF_WEIGHTS_STD);
+ * where the data was normalized with other numbers they are refused.
+ *
+ * Thread rule: the model's thread. */
+#ifndef FF_TRAIN_WEIGHTS_H
+#define FF_TRAIN_WEIGHTS_H
+
+#include "format/metadata.h"
+#include "train/model.h"
+
+#define FF_WEIGHTS_FILE "model.safetensors" /* in a checkpoint */
+
+/* Keys of a file's metadata. Numbers of the channels with blanks between, "0.485 0.456 0.406". */
+#define FF_WEIGHTS_MODEL "ffpack.model"
+#define FF_WEIGHTS_MEAN  "ffpack.mean"
+#define FF_WEIGHTS_STD   "ffpack.std"
+
+typedef struct ff_weights ff_weights;
+
+/* Opens a file, or the model.safetensors of a folder, and matches it with the model, without
+ * loading values. `data`: how the training images are stored; `any_normalization`: the file's may
+ * differ. FF_BAD_DATA or FF_USAGE naming the first tensors that are missing or have other shapes;
+ * FF_IO, FF_NO_MEMORY. On failure *weights = NULL. The model must outlive the weights. */
+FF_MUST_USE ff_status ff_weights_open(ff_weights **weights, const char *path, ff_model *model,
+                                      const ff_metadata *data, bool any_normalization,
+                                      ff_error *error);
+void ff_weights_close(ff_weights **weights); /* NULL is accepted */
+
+/* What is loaded and what is not, in one or two sentences. Owned by the weights. */
+const char *ff_weights_text(const ff_weights *weights);
+
+/* Sets the model's values. */
+FF_MUST_USE ff_status ff_weights_load(const ff_weights *weights, ff_error *error);
+
+/* The texts of FF_WEIGHTS_MEAN and FF_WEIGHTS_STD for images of this data; the caller frees them.
+ * Images that are not normalized have mean 0 and std 1. */
+FF_MUST_USE ff_status ff_weights_normalization(const ff_metadata *data, char **mean, char **std,
+                                               ff_error *error);
+
+#endif
