@@ -18,8 +18,9 @@ static const net_form forms[] = {
     {"cifarnet", 3, 32, true},
     {"resnet18", 3, 16, false},
     {"resnet50", 3, 32, false},
+    {"mobilenet_v2", 3, 16, false},
 };
-enum { FORMS = 4, BATCH = 4, MOST_ROWS = 512 };
+enum { FORMS = 5, BATCH = 4, MOST_ROWS = 512 };
 
 static const ff_group cost_groups[] = {{"layers.*.conv?.weight", FF_RULE_MUON}, {"*", FF_RULE_SGD}};
 
