@@ -17,10 +17,7 @@ static double bytes_of(const ff_compute *compute, const ff_tensor *t) {
 
 static void name_row(const ff_plan *plan, const ff_op *op, bool forward, ff_cost_row *row) {
     snprintf(row->layer, sizeof row->layer, "%s", plan->graph->layers[op->layer].name);
-    if (op->type->describe)
-        op->type->describe(plan, op, forward, row->what);
-    else
-        snprintf(row->what, sizeof row->what, "%s", op->type->name);
+    ff_op_describe(plan, op, forward, row->what);
 }
 
 /* A row of the plan: forward, loss, backward. */

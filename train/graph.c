@@ -149,14 +149,16 @@ void ff_graph_finish(ff_graph *graph, ff_node logits) {
     graph->output = logits;
 }
 
+double ff_graph_layer_macs(const ff_graph *graph, ff_node node) {
+    const ff_layer *layer = &graph->layers[node];
+    if (layer->kind != FF_LAYER_CONV && layer->kind != FF_LAYER_LINEAR) return 0;
+    const int64_t *shape = graph->parameters[layer->parameter].shape;
+    const double taps = layer->kind == FF_LAYER_CONV ? (double)(shape[2] * shape[3]) : 1;
+    return taps * (double)shape[0] * (double)shape[1] * layer->h * layer->w;
+}
+
 double ff_graph_macs(const ff_graph *graph) {
     double macs = 0;
-    for (int i = 0; i < graph->layer_count; i++) {
-        const ff_layer *layer = &graph->layers[i];
-        if (layer->kind != FF_LAYER_CONV && layer->kind != FF_LAYER_LINEAR) continue;
-        const int64_t *shape = graph->parameters[layer->parameter].shape;
-        double taps = layer->kind == FF_LAYER_CONV ? (double)(shape[2] * shape[3]) : 1;
-        macs += taps * (double)shape[0] * (double)shape[1] * layer->h * layer->w;
-    }
+    for (int i = 0; i < graph->layer_count; i++) macs += ff_graph_layer_macs(graph, i);
     return macs;
 }

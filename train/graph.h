@@ -192,7 +192,8 @@ void ff_graph_add_vector(ff_graph *graph, ff_layer *layer, const char *name, boo
 /* Sets the output size of a layer with a window; fails where it would be empty. */
 bool ff_graph_slide(ff_graph *graph, ff_layer *layer, const char *what);
 
-/* Multiply-accumulates of one sample's forward pass. */
+/* Multiply-accumulates of one sample's forward pass: of a layer, and of all. */
+double ff_graph_layer_macs(const ff_graph *graph, ff_node layer);
 double ff_graph_macs(const ff_graph *graph);
 
 #endif
