@@ -2,7 +2,6 @@
 
 #include "format/base/memory.h"
 
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -129,16 +128,6 @@ ff_node ff_graph_flatten(ff_graph *graph, ff_node from) {
 void ff_graph_freeze(ff_graph *graph, ff_node layer, int k) {
     if (graph->failure.status != FF_OK) return;
     graph->parameters[graph->layers[layer].parameter + k].trained = false;
-}
-
-void ff_graph_refuse(ff_graph *graph, const char *format, ...) {
-    if (graph->failure.status != FF_OK) return;
-    char message[sizeof graph->failure.message];
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(message, sizeof message, format, arguments);
-    va_end(arguments);
-    ff_fail(&graph->failure, FF_USAGE, "%s", message);
 }
 
 void ff_graph_finish(ff_graph *graph, ff_node logits) {
