@@ -28,8 +28,8 @@
 #include "format/dtype.h"
 #include "loader/device/device.h"
 #include "train/arguments.h"
-#include "train/muon.h"
-#include "train/optim.h"
+#include "train/optimizers/muon.h"
+#include "train/optimizers/optimizers.h"
 #include "train/precision.h"
 
 #include <stdbool.h>
@@ -94,15 +94,17 @@ typedef struct ff_linear {
     bool logits; /* y is always f32; dy has the dtype of activations */
 } ff_linear;
 
-/* Adjacent parameters in the store's blocks that are updated alike; all pointers are device memory.
- */
+/* Adjacent parameters in the store's blocks that are updated alike, of an optimizer with norms a
+ * single one; all pointers are device memory. */
 typedef struct ff_update_segment {
     int group;
     ff_rule rule;
     size_t count; /* elements */
     const void *gradient;
     ff_dtype gradient_dtype;
-    float *values, *momentum;
+    float *values, *state[FF_STATES];
+    bool adapts;         /* as in ff_arrays */
+    float *average;      /* of the values; NULL = none */
     void *working;       /* of the compute's dtype; NULL where `values` are read directly */
     const ff_conv *conv; /* MUON: the convolution of these filters */
 } ff_update_segment;
@@ -112,10 +114,17 @@ typedef struct ff_update_segment {
 typedef struct ff_update_spec {
     const ff_update_segment *segments;
     int segment_count;
-    const ff_sgd *groups; /* [group_count]; learning_rate is ignored */
+    const ff_hyper *groups; /* [group_count]; learning_rate is ignored */
     int group_count;
     const double *rates; /* [group_count][rate_steps]; later steps use the last rate */
     uint64_t rate_steps;
+    double clip_norm; /* 0 = gradients are not clipped */
+    /* Where segments have averages: average = decay * average + (1 - decay) * values after each
+     * update, and that of [buffer_count] buffers. */
+    double ema_decay;
+    const float *buffers;
+    float *average_buffers; /* NULL = none */
+    size_t buffer_count;
     ff_control *control;
 } ff_update_spec;
 
@@ -274,9 +283,8 @@ typedef enum ff_mark {
     FF_MARK_FORWARD,
     FF_MARK_LOSS,
     FF_MARK_BACKWARD,
-    FF_MARK_CHECK, /* of the gradients */
-    FF_MARK_SGD,
-    FF_MARK_MUON,
+    FF_MARK_CHECK,   /* of the gradients */
+    FF_MARK_UPDATE,  /* by the optimizer of rule `op` */
     FF_MARK_ADVANCE, /* of the control */
 } ff_mark;
 

@@ -2,7 +2,7 @@
 
 #include "format/base/say.h"
 #include "loader/device/absent.h"
-#include "train/checkpoint/checkpoint.h"
+#include "train/checkpoint/capture.h"
 #include "train/trainer.h"
 
 #include <inttypes.h>

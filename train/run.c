@@ -3,6 +3,7 @@
 #include "format/base/interrupt.h"
 #include "format/base/say.h"
 #include "format/base/thread.h"
+#include "train/average.h"
 #include "train/compute.h"
 #include "train/evaluate.h"
 #include "train/warm_up.h"
@@ -29,11 +30,8 @@ typedef struct running {
     uint64_t saved_step; /* its steps */
 } running;
 
-/* The learning rate of a step, of the first group. */
 static double rate_of(const ff_trainer *trainer, uint64_t step) {
-    ff_sgd steps[FF_RECIPE_GROUPS];
-    ff_trainer_steps(trainer, step, steps);
-    return steps[0].learning_rate;
+    return ff_schedule_rate(&trainer->groups[trainer->main_group].schedule, step);
 }
 
 /* The error message for a loss that is NaN or infinite. */
@@ -50,7 +48,8 @@ static ff_status loss_failed(const ff_trainer *trainer, uint64_t step, uint32_t 
     return ff_fail(error, FF_FAILED,
                    "the training loss became %s at step %" PRIu64 " (epoch %" PRIu32
                    ", learning rate %g); lower --lr (it is %g) or lengthen --warmup",
-                   found, step + 1, epoch + 1, rate, trainer->groups[0].schedule.peak);
+                   found, step + 1, epoch + 1, rate,
+                   trainer->groups[trainer->main_group].schedule.peak);
 }
 
 /* Adds the outcomes that have arrived; with `wait`, all of them. */
@@ -212,6 +211,7 @@ static ff_epoch line_of(const running *run, uint32_t epoch) {
     const ff_epoch_sums *sums = &run->state.epoch;
     const double seconds = (double)sums->train_ns * 1e-9;
     return (ff_epoch){.epoch = epoch + 1,
+                      .steps = run->state.totals.steps,
                       .train_loss = sums->loss_sum / (double)sums->count,
                       .train_accuracy = (double)sums->correct / (double)sums->count,
                       .learning_rate = rate_of(run->trainer, run->state.totals.steps - 1),
@@ -224,11 +224,31 @@ static ff_epoch line_of(const running *run, uint32_t epoch) {
                       .gpu = run->gpu};
 }
 
+/* Evaluates the average of the parameters, where one is kept. */
+static ff_status evaluate_average(running *run, ff_epoch *line, ff_error *error) {
+    ff_trainer *trainer = run->trainer;
+    ff_store *store = ff_model_store(trainer->model);
+    ff_evaluation evaluation;
+    if (!store->average) return FF_OK;
+    ff_average_swap(store);
+    const ff_status status =
+        ff_evaluate(trainer->val_plan, trainer->val_feed, NULL, &evaluation, error);
+    ff_average_swap(store);
+    FF_TRY(status);
+    run->state.totals.val_ns += evaluation.ns;
+    run->state.totals.last_val_ns += evaluation.ns;
+    line->averaged = true;
+    line->ema_loss = evaluation.loss;
+    line->ema_accuracy = evaluation.accuracy;
+    return FF_OK;
+}
+
 /* *best: no earlier evaluation was as good, by --best-by. */
 static ff_status evaluate(running *run, ff_epoch *line, bool *best, ff_error *error) {
     ff_run_totals *totals = &run->state.totals;
     ff_evaluation evaluation;
-    FF_TRY(ff_evaluate(run->trainer->val_plan, run->trainer->val_feed, &evaluation, error));
+    ff_trainer *trainer = run->trainer;
+    FF_TRY(ff_evaluate(trainer->val_plan, trainer->val_feed, trainer->tally, &evaluation, error));
     totals->val_ns += evaluation.ns;
     totals->last_val_ns = evaluation.ns;
     totals->val_epoch = line->epoch;
@@ -236,6 +256,8 @@ static ff_status evaluate(running *run, ff_epoch *line, bool *best, ff_error *er
     line->evaluated = true;
     line->val_loss = evaluation.loss;
     line->val_accuracy = evaluation.accuracy;
+    line->val_top5 = ff_tally_top(trainer->tally);
+    FF_TRY(evaluate_average(run, line, error));
     const double score =
         run->options->best_by == FF_BEST_LOSS ? -evaluation.loss : evaluation.accuracy;
     *best = !totals->best_epoch || score > totals->best_score;
@@ -351,6 +373,7 @@ ff_status ff_run(ff_trainer *trainer, ff_report *report, const ff_run_options *o
     ff_status status;
     FF_TRY_DONE(warm_up(&run, error));
     FF_TRY_DONE(whiten(&run, error));
+    if (trainer->ema_decay >= 0 && !options->from) ff_average_begin(ff_model_store(trainer->model));
     run.saved_ns = ff_now_ns();
     FF_TRY_DONE(run_epochs(&run, error));
 done:

@@ -113,6 +113,8 @@ static ff_status build(ff_step *step, ff_error *error) {
         .group_count = options->group_count,
         .rates = options->rates,
         .rate_steps = options->rate_steps,
+        .clip_norm = options->clip_norm,
+        .ema_decay = options->ema_decay,
     };
     ff_device *device = step->compute->device;
     FF_TRY(ff_update_create(&step->update, step->store, &update, error));

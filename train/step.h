@@ -19,10 +19,11 @@ typedef struct ff_step ff_step;
 
 typedef struct ff_step_options {
     /* As in ff_update_options. */
-    const ff_sgd *groups;
+    const ff_hyper *groups;
     int group_count;
     const double *rates;
     uint64_t rate_steps;
+    double clip_norm, ema_decay;
     uint64_t first_step; /* number of the first step: of a resumed run */
     /* Initial loss scale: 0 = 1, fixed. `scale_interval` good steps double it, a step whose
      * gradients are not finite halves it and is skipped; interval 0 = fixed. */

@@ -16,11 +16,9 @@ ff_trainer_options ff_trainer_default_options(void) {
         .epochs = -1,
         .batch = -1,
         .last_batch = FF_LAST_BATCH_DROP,
-        .schedule = -1,
-        .learning_rate = -1,
         .warmup_epochs = -1,
-        .momentum = -1,
-        .weight_decay = -1,
+        .hyper = {-1, -1, -1, false, -1, -1, -1, -1},
+        .ema = -1,
         .label_smoothing = -1,
         .dropout = -1,
         .order = FF_ORDER_RANDOM,
@@ -77,7 +75,7 @@ static ff_status check_options(const ff_trainer_options *options, ff_error *erro
     FF_TRY(check_recipe(options, error));
     if (options->nesterov && options->no_nesterov)
         return ff_fail(error, FF_USAGE, "--nesterov and --no-nesterov exclude each other");
-    if (options->nesterov && options->momentum == 0)
+    if (options->nesterov && options->hyper.momentum == 0)
         return ff_fail(error, FF_USAGE, "--nesterov needs a --momentum above 0");
     return FF_OK;
 }
@@ -256,6 +254,7 @@ void ff_trainer_destroy(ff_trainer **trainer) {
     ff_splits_close(&(*trainer)->splits);
     ff_machine_close(&(*trainer)->machine);
     free((*trainer)->weights_text);
+    free((*trainer)->groups_given);
     free(*trainer);
     *trainer = NULL;
 }

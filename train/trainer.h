@@ -11,8 +11,10 @@
 #include "train/needs.h"
 #include "train/planned_device.h"
 #include "train/recipe_table.h"
+#include "train/schedule.h"
 #include "train/splits.h"
 #include "train/step.h"
+#include "train/tally.h"
 
 /* As on the command line. A negative number or NULL: the recipe's default. */
 typedef struct ff_trainer_options {
@@ -45,10 +47,15 @@ typedef struct ff_trainer_options {
     int64_t epochs;
     int64_t batch;
     ff_last_batch last_batch;
-    int schedule; /* ff_schedule_kind */
-    double learning_rate, warmup_epochs;
-    double momentum, weight_decay;
+    const char *schedule; /* of schedule.h */
+    double warmup_epochs;
+    const char *optimizer;      /* of ff_optimizer_named */
+    ff_hyper hyper;             /* those given */
     bool nesterov, no_nesterov; /* at most one; neither = the recipe's default */
+    const char *groups;         /* "NAMES:KEY=VALUE,...;...", as in trainer_updates.h */
+    const char *no_decay;       /* as ff_group.names; "none" = all decay */
+    double clip_norm;           /* 0 = none */
+    double ema;                 /* decay of the average of the parameters; negative = none */
     double label_smoothing, dropout;
     int64_t views;
     int64_t val_every; /* epochs; 0 = after the last one only */
@@ -65,11 +72,14 @@ ff_trainer_options ff_trainer_default_options(void);
 
 /* How a group of parameters is updated in this run. */
 typedef struct ff_trainer_update {
-    const char *names;
+    const char *names, *within; /* as in ff_group */
     ff_rule rule;
-    ff_sgd sgd; /* its learning_rate is the peak */
+    ff_hyper hyper; /* its learning_rate is the peak */
     ff_schedule schedule;
 } ff_trainer_update;
+
+/* The most groups of a run. */
+enum { FF_TRAINER_GROUPS = 64 };
 
 /* The most steps of a run: its learning rates are a table. */
 enum { FF_TRAINER_STEPS = 1 << 27 };
@@ -93,6 +103,7 @@ typedef struct ff_trainer {
     ff_plan *settled_plan, *settled_last_plan;
     uint64_t settled_step;
     ff_plan *val_plan; /* of `val_batch` samples; NULL without validation */
+    ff_tally *tally;   /* of the last evaluation; NULL without validation */
     ff_machine *machine;
     /* Where memory is counted: the stand-in for the CPU, or for the GPU. NULL: the parts can run,
      * or the device is planned. */
@@ -113,7 +124,11 @@ typedef struct ff_trainer {
 
     const char *recipe_name; /* NULL = without a name */
     int group_count;         /* at least 1 */
-    ff_trainer_update groups[FF_RECIPE_GROUPS];
+    ff_trainer_update groups[FF_TRAINER_GROUPS];
+    int main_group;     /* whose learning rate is reported */
+    char *groups_given; /* a copy of the option, which group names point into */
+    double clip_norm;   /* 0 = gradients are not clipped */
+    double ema_decay;   /* of the average of the parameters; negative = none is kept */
     double label_smoothing, dropout;
     bool summed_loss;
     int views;         /* of each sample in evaluation */
@@ -143,7 +158,7 @@ FF_MUST_USE ff_status ff_trainer_create(ff_trainer **trainer, const ff_trainer_o
 FF_MUST_USE ff_status ff_trainer_make_step(ff_trainer *trainer, const ff_trainer_options *options,
                                            bool learns, ff_step **step, ff_error *error);
 /* The update settings of step `step` (from 0): steps[trainer->group_count]. */
-void ff_trainer_steps(const ff_trainer *trainer, uint64_t step, ff_sgd *steps);
+void ff_trainer_steps(const ff_trainer *trainer, uint64_t step, ff_hyper *steps);
 /* The plan for step `step` (from 0) with `count` samples. */
 ff_plan *ff_trainer_plan(const ff_trainer *trainer, uint64_t step, uint32_t count);
 /* Steps of the whole run. */

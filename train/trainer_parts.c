@@ -1,6 +1,7 @@
 #include "train/trainer_parts.h"
 
 #include "loader/device/absent.h"
+#include "train/average.h"
 #include "train/checkpoint/weights.h"
 #include "train/compute.h"
 #include "train/trainer_updates.h"
@@ -60,6 +61,7 @@ static ff_status build_model(ff_trainer *trainer, const ff_trainer_options *opti
     };
     FF_TRY(ff_model_create(&trainer->model, &model, error));
     FF_TRY(ff_trainer_set_groups(trainer, error));
+    if (trainer->ema_decay >= 0) FF_TRY(ff_average_reserve(ff_model_store(trainer->model), error));
     trainer->train_plan = ff_model_training_plan(trainer->model);
     if (trainer->last_count) {
         ff_status status = ff_model_plan(trainer->model, (int)trainer->last_count, true,
@@ -72,7 +74,8 @@ static ff_status build_model(ff_trainer *trainer, const ff_trainer_options *opti
     if (!trainer->val_batch) return FF_OK;
     FF_TRY(
         ff_model_plan(trainer->model, (int)trainer->val_batch, false, &trainer->val_plan, error));
-    return ff_plan_set_views(trainer->val_plan, trainer->views, error);
+    FF_TRY(ff_plan_set_views(trainer->val_plan, trainer->views, error));
+    return ff_tally_create(&trainer->tally, trainer->val_plan, error);
 }
 
 /* Matches the file with the model, and loads its values where there is memory for them. */
@@ -150,7 +153,7 @@ ff_status ff_trainer_make_step(ff_trainer *trainer, const ff_trainer_options *op
     const uint64_t steps = learns ? ff_trainer_total_steps(trainer) : 1;
     const uint64_t groups = (uint64_t)trainer->group_count;
     const bool unified = ff_model_compute(trainer->model)->device->table->unified;
-    ff_sgd sgd[FF_RECIPE_GROUPS];
+    ff_hyper hypers[FF_TRAINER_GROUPS];
     double *rates;
     if (steps > FF_TRAINER_STEPS)
         return ff_fail(error, FF_USAGE, "a run of %" PRIu64 " steps; at most %d are possible",
@@ -158,16 +161,18 @@ ff_status ff_trainer_make_step(ff_trainer *trainer, const ff_trainer_options *op
     FF_TRY(ff_alloc(&rates, groups * steps, sizeof *rates, "learning rates", error));
     const bool counted = ff_device_is_absent(ff_model_compute(trainer->model)->device);
     for (uint64_t i = 0; learns && !counted && i < steps; i++) {
-        ff_trainer_steps(trainer, i, sgd);
-        for (uint64_t g = 0; g < groups; g++) rates[g * steps + i] = sgd[g].learning_rate;
+        ff_trainer_steps(trainer, i, hypers);
+        for (uint64_t g = 0; g < groups; g++) rates[g * steps + i] = hypers[g].learning_rate;
     }
-    ff_trainer_steps(trainer, 0, sgd);
+    ff_trainer_steps(trainer, 0, hypers);
     const ff_step_options how = {
-        .groups = sgd,
+        .groups = hypers,
         .group_count = trainer->group_count,
         .rates = rates,
         .rate_steps = steps,
         .first_step = learns ? options->first_step : 0,
+        .clip_norm = trainer->clip_norm,
+        .ema_decay = trainer->ema_decay,
         .loss_scale = trainer->loss_scale,
         .scale_interval = trainer->scale_moves ? FF_TRAINER_SCALE_STEPS : 0,
         .record = !options->no_graph,
@@ -204,6 +209,7 @@ void ff_trainer_drop_parts(ff_trainer *trainer) {
     ff_step_destroy(&trainer->step);
     ff_feed_destroy(&trainer->train_feed);
     ff_feed_destroy(&trainer->val_feed);
+    ff_tally_destroy(&trainer->tally);
     ff_model_destroy(&trainer->model);
     trainer->train_plan = trainer->last_plan = trainer->val_plan = NULL;
     trainer->settled_plan = trainer->settled_last_plan = NULL;

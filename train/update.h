@@ -10,13 +10,17 @@
 typedef struct ff_update ff_update;
 
 typedef struct ff_update_options {
-    /* [group_count]: momentum, weight decay, Nesterov of each of the store's groups (one group
-     * where it has none); learning_rate is ignored. */
-    const ff_sgd *groups;
+    /* [group_count]: of each of the store's groups (one group where it has none); learning_rate is
+     * ignored. */
+    const ff_hyper *groups;
     int group_count;
     /* [group_count][rate_steps]: learning rates of the steps from 0; later steps use the last. */
     const double *rates;
     uint64_t rate_steps;
+    /* Gradients whose norm over all parameters is larger are scaled down to it, as by
+     * torch.nn.utils.clip_grad_norm_, without the loss scale; 0 = none are. */
+    double clip_norm;
+    double ema_decay; /* of the store's average, where it has one (average.h) */
 } ff_update_options;
 
 /* Copies the options. The store must outlive the update, and its groups must not change. On failure

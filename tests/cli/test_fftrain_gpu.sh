@@ -27,10 +27,11 @@ common=(--data set --model smallnet --threads 1 --epochs 2 --batch 14 --augment 
 # train LOG ARGUMENT...
 train() {
     local log=$1; shift
-    "$sim" "${common[@]}" --log-json "$log" "$@" >"$log.out" 2>"$log.err" || { cat "$log.err"; return 1; }
+    "$sim" "${common[@]}" --log-json "$log" --out "$log.run" "$@" >"$log.out" 2>"$log.err" || { cat "$log.err"; return 1; }
 }
 cat >compare.py <<'PYTHON'
-# compare.py TOLERANCE A B: the epochs' losses and accuracies; tolerance 0 = every bit.
+# compare.py TOLERANCE A B: the epochs' losses and accuracies, and what the last evaluation counted on the host;
+# tolerance 0 = every bit.
 import json, sys
 tolerance = float(sys.argv[1])
 runs = [[line for line in map(json.loads, open(name)) if line["event"] == "epoch"] for name in sys.argv[2:]]
@@ -40,8 +41,15 @@ for a, b in zip(*runs):
         apart = abs(a[key] - b[key])
         assert apart <= tolerance * abs(a[key]), (key, a[key], b[key])
     if not tolerance:
-        assert a["train_accuracy"] == b["train_accuracy"] and a["val_accuracy"] == b["val_accuracy"]
+        for key in ("train_accuracy", "val_accuracy", "val_top5_accuracy"):
+            assert a[key] == b[key], (key, a, b)
     assert a["learning_rate"] == b["learning_rate"]
+counts = [json.load(open(name + ".run/evaluation.json")) for name in sys.argv[2:]]
+for told, run in zip(counts, runs):
+    assert told["samples"] == 45 and told["correct"] == round(45 * run[-1]["val_accuracy"]), told
+assert counts[0] == counts[1] or tolerance
+for a, b in zip(*(sorted(told["worst"], key=lambda one: one["sample"]) for told in counts)):
+    assert tolerance > 1e-3 or a["sample"] == b["sample"] and abs(a["loss"] - b["loss"]) <= 1e-4, (a, b)
 PYTHON
 same() { "$python" compare.py "$@"; }
 
@@ -57,6 +65,10 @@ check "f16 is the CPU's within its rounding" same 2e-2 cpu f16
 check "bf16 is the CPU's within its rounding" same 5e-2 cpu bf16
 check "without recordings" train f16.calls --device cuda --precision f16 --placement resident --no-graph
 check "recorded or not: the same bits" same 0 f16 f16.calls
+check "an average of the last values alone" train f16.ema --device cuda --precision f16 --placement resident --ema 0
+ema_is_last() { test "$(grep -c val_ema_loss f16.ema)" -eq 2 && cmp <(grep -o '"val_loss":[0-9.]*' f16.ema | cut -d: -f2) <(grep -o '"val_ema_loss":[0-9.]*' f16.ema | cut -d: -f2); }
+check "evaluates as they do" ema_is_last
+check "and changes nothing" same 0 f16 f16.ema
 check "streams that wait at random" env FF_SIM_DELAY_NS=300000 bash -c "$(declare -f train); sim='$sim'; common=(${common[*]}); train f16.late --device cuda --precision f16 --placement stream"
 check "any delays: the same bits" same 0 f16 f16.late
 check "batches that the host augments" train f16.host --device cuda --precision f16 --placement host
