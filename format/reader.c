@@ -118,6 +118,16 @@ ff_status ff_reader_sample(ff_reader *reader, uint64_t number, ff_view *view, ff
     return FF_OK;
 }
 
+ff_status ff_view_copy(const ff_dataset *dataset, const ff_view *view, void *to, ff_error *error) {
+    if (!view->mapped) {
+        memcpy(to, view->tensor, view->tensor_bytes);
+        return FF_OK;
+    }
+    const ff_shard *shard = &dataset->shard[view->entry.shard];
+    return ff_mapped_copy(to, shard->map, shard->path, view->entry.offset, view->tensor_bytes,
+                          error);
+}
+
 ff_status ff_reader_label(ff_reader *reader, uint64_t number, size_t field, void *values,
                           ff_error *error) {
     ff_dataset *dataset = reader->dataset;

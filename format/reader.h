@@ -92,6 +92,11 @@ typedef struct ff_view {
 FF_MUST_USE ff_status ff_reader_sample(ff_reader *reader, uint64_t number, ff_view *view,
                                        ff_error *error);
 
+/* Copies the tensor of a view to `to` (view->tensor_bytes). A shard that shrank is FF_IO with path
+ * and offset. */
+FF_MUST_USE ff_status ff_view_copy(const ff_dataset *dataset, const ff_view *view, void *to,
+                                   ff_error *error);
+
 /* Copies a label field's values of a sample (ff_field_bytes) to `values`. */
 FF_MUST_USE ff_status ff_reader_label(ff_reader *reader, uint64_t number, size_t field,
                                       void *values, ff_error *error);

@@ -5,10 +5,12 @@
 #include "format/base/thread.h"
 #include "train/plan.h"
 
+#include <assert.h>
 #include <stdlib.h>
 
-/* Enqueues all batches of a pass; *count = their number. */
-static ff_status give_all(ff_plan *plan, ff_feed *feed, uint64_t *count, ff_error *error) {
+/* Enqueues all batches of a pass, and counts them; *count = their number. */
+static ff_status give_all(ff_plan *plan, ff_feed *feed, ff_tally *tally, uint64_t *count,
+                          ff_error *error) {
     ff_outcome *outcomes = ff_feed_outcomes(feed);
     ff_compute *compute = ff_feed_compute(feed);
     for (bool last = false; !last; ++*count) {
@@ -17,12 +19,14 @@ static ff_status give_all(ff_plan *plan, ff_feed *feed, uint64_t *count, ff_erro
         FF_TRY(ff_feed_next(feed, &batch, error));
         ff_status status = ff_feed_make(feed, compute->stream, error);
         if (status == FF_OK) ff_plan_enqueue(plan, &batch.batch, false, outcomes + *count, 1, NULL);
+        if (status == FF_OK && tally)
+            status = ff_tally_add(tally, &batch.batch, batch.count, error);
         ff_status done = ff_feed_done(feed, status == FF_OK ? error : NULL);
         FF_TRY(status == FF_OK ? done : status);
         FF_TRY(ff_compute_check(compute, error));
         last = batch.last;
     }
-    return FF_OK;
+    return tally ? ff_tally_end(tally, error) : FF_OK;
 }
 
 static ff_status add_up(const ff_outcome *outcomes, uint64_t count, ff_outcome *sum,
@@ -39,18 +43,21 @@ static ff_status add_up(const ff_outcome *outcomes, uint64_t count, ff_outcome *
     return FF_OK;
 }
 
-ff_status ff_evaluate(ff_plan *plan, ff_feed *feed, ff_evaluation *result, ff_error *error) {
+ff_status ff_evaluate(ff_plan *plan, ff_feed *feed, ff_tally *tally, ff_evaluation *result,
+                      ff_error *error) {
     const uint64_t began = ff_now_ns();
     ff_compute *compute = ff_feed_compute(feed);
     ff_outcome sum = {0};
     ff_outcome *outcomes;
     uint64_t count = 0;
-    FF_TRY(give_all(plan, feed, &count, error));
+    if (tally) ff_tally_begin(tally);
+    FF_TRY(give_all(plan, feed, tally, &count, error));
     FF_TRY(ff_alloc(&outcomes, count, sizeof *outcomes, "an evaluation", error));
     ff_compute_read(compute, outcomes, ff_feed_outcomes(feed), count * sizeof *outcomes);
     ff_status status;
     FF_TRY_DONE(ff_compute_check(compute, error));
     FF_TRY_DONE(add_up(outcomes, count, &sum, error));
+    assert(!tally || tally->count == sum.count);
 done:
     free(outcomes);
     FF_TRY(status);

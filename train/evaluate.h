@@ -4,6 +4,7 @@
 
 #include "train/feed.h"
 #include "train/model.h"
+#include "train/tally.h"
 
 typedef struct ff_evaluation {
     double loss;     /* mean cross-entropy over the labelled samples */
@@ -13,10 +14,11 @@ typedef struct ff_evaluation {
 } ff_evaluation;
 
 /* One pass over the feed's set: the feed is endless, keeps the last batch, and returns batches of
- * the plan's size; rows after the last sample have weight 0. All batches are enqueued before the
- * first result is read. FF_BAD_DATA where no sample is labelled; FF_INTERRUPTED; the feed's errors.
- */
-FF_MUST_USE ff_status ff_evaluate(ff_plan *plan, ff_feed *feed, ff_evaluation *result,
-                                  ff_error *error);
+ * the plan's size; rows after the last sample have weight 0. `tally`, of this plan, or NULL: begins
+ * and counts every sample; its numbers are those of the set where the feed's order is sequential.
+ * All batches are enqueued before the first outcome is read. FF_BAD_DATA where no sample is
+ * labelled; FF_INTERRUPTED; the feed's errors. */
+FF_MUST_USE ff_status ff_evaluate(ff_plan *plan, ff_feed *feed, ff_tally *tally,
+                                  ff_evaluation *result, ff_error *error);
 
 #endif

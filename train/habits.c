@@ -50,8 +50,8 @@ static const struct {
     {"val-crop-size", "here it is --crop N, as for training"},
     {"val-resize-size", "here it is --val-resize N"},
     {"smoothing", "here it is --label-smoothing X"},
-    {"print-freq log-interval log-dir logdir tensorboard wandb",
-     "here it is --log-json FILE, a JSON line per epoch"},
+    {"log-dir logdir", "here it is --tensorboard DIR"},
+    {"print-freq log-interval wandb", "here it is --log-json FILE, a JSON line per epoch"},
     {"compile channels-last pin-memory", "nothing to set: done automatically where it is faster"},
 };
 

@@ -5,6 +5,7 @@
 #include "train/habits.h"
 #include "train/planned_device.h"
 #include "train/report.h"
+#include "train/report_page/command.h"
 #include "train/run.h"
 #include "train/session.h"
 #include "train/summary.h"
@@ -22,8 +23,8 @@ typedef struct settings {
     ff_option_list set;
     int best_by;
     int stem, views, order, last_batch, verify, compute; /* indexes of the choices */
-    const char *placement, *device_json, *log_json;
-    bool dry_run, diagnose, quiet;
+    const char *placement, *device_json, *log_json, *tensorboard;
+    bool dry_run, json, diagnose, quiet, top5;
 } settings;
 
 static settings default_settings(void) {
@@ -47,18 +48,19 @@ static const char epilogue[] =
     "          --no-decay norm,bias --groups 'fc.*:lr=0.02' --clip-norm 1\n"
     "  fftrain --data OUT --model resnet18 \\\n"
     "          --augment rrc=224,flip,jitter=0.4:0.4:0.4,mixup=0.2\n"
+    "  fftrain report RUN...          (a page about runs: fftrain report --help)\n"
     "\n"
     "--log-json appends one object per line: an event \"start\" with every choice; after each\n"
     "epoch {event:\"epoch\", epoch, train_loss, train_accuracy, val_loss, val_accuracy,\n"
-    "learning_rate, seconds, samples_per_second, data_wait_percent, skipped_updates, loss_scale},\n"
-    "with --ema also val_ema_loss and val_ema_accuracy;\n"
-    "where accuracies are in [0, 1], learning rate and loss scale are those of the last step,\n"
-    "seconds are of training without evaluation, and updates are skipped whose 16-bit gradients\n"
-    "overflowed; and an event \"end\" with how the run ended, where timed_seconds are whitening,\n"
-    "training and the last evaluation after the warm-up, and cold_seconds include the warm-up. On\n"
-    "a GPU both have gpu_utilization_percent, gpu_memory_bytes, sm_clock_mhz and\n"
-    "memory_clock_mhz, read from NVML near the end of an epoch's training; without NVML they are\n"
-    "left out.\n"
+    "learning_rate, seconds, samples_per_second, data_wait_percent, skipped_updates,\n"
+    "loss_scale}, and val_top5_accuracy where there are more than 5 classes, and\n"
+    "val_ema_loss and val_ema_accuracy with --ema; accuracies are in [0, 1], learning rate and\n"
+    "loss scale are those of the last step, seconds are of training\n"
+    "without evaluation, and updates are skipped whose 16-bit gradients overflowed; and an event\n"
+    "\"end\" with how the run ended, where timed_seconds are whitening, training and the last\n"
+    "evaluation after the warm-up, and cold_seconds include the warm-up. On a GPU both have\n"
+    "gpu_utilization_percent, gpu_memory_bytes, sm_clock_mhz and memory_clock_mhz, read from\n"
+    "NVML near the end of an epoch's training; without NVML they are left out.\n"
     "\n"
     "SIGINT, SIGTERM and SIGUSR1 stop at the next step, after a checkpoint is saved; a second one\n"
     "stops at once.\n"
@@ -239,9 +241,16 @@ static ff_status with_command(settings *out,
         {.kind = FF_OPTION_HEADING, .help = "Reports"},
         {"log-json", 0, FF_OPTION_STRING, "FILE", &out->log_json, NULL, 0, 0,
          "Append JSON lines to this file."},
+        {"tensorboard", 0, FF_OPTION_STRING, "DIR", &out->tensorboard, NULL, 0, 0,
+         "Write TensorBoard's event files into this folder, a new one for each run; default: "
+         "events in the run's folder."},
+        {"top5", 0, FF_OPTION_FLAG, NULL, &out->top5, NULL, 0, 0,
+         "Show top-5 accuracy in the table, where there are more than 5 classes."},
         {"dry-run", 'n', FF_OPTION_FLAG, NULL, &out->dry_run, NULL, 0, 0,
-         "Check everything and print shapes, parameters, memory, batches and learning rates; do "
-         "not train."},
+         "Check everything and print layers, shapes, parameters, memory, batches and learning "
+         "rates; do not train."},
+        {"json", 0, FF_OPTION_FLAG, NULL, &out->json, NULL, 0, 0,
+         "With --dry-run: print one JSON document with the model, its layers and its memory."},
         {"diagnose", 0, FF_OPTION_FLAG, NULL, &out->diagnose, NULL, 0, 0,
          "Measure each stage alone (storage, gather, augment, compute), name the bottleneck and "
          "what to change; do not train."},
@@ -276,6 +285,9 @@ static ff_status complete(settings *out, ff_error *error) {
                        out->placement);
     if (out->device_json && !out->dry_run)
         return ff_fail(error, FF_USAGE, "--device-json only plans for a GPU; it needs --dry-run");
+    if (out->json && !out->dry_run)
+        return ff_fail(error, FF_USAGE,
+                       "--json needs --dry-run; a run that trains logs with --log-json FILE");
     if (!trainer->device) trainer->device = "auto";
     return ff_machine_check(trainer->device, error);
 }
@@ -394,10 +406,11 @@ static ff_status run(const settings *given, ff_session *session, ff_trainer *tra
     if (val) kept.trainer.val = val;
     kept.session.out = kept.session.resume = NULL;
     if (weights) kept.trainer.weights = weights;
-    kept.device_json = kept.log_json = NULL;
-    kept.quiet = kept.trainer.verbose = false;
+    kept.device_json = kept.log_json = kept.tensorboard = NULL;
+    kept.quiet = kept.trainer.verbose = kept.top5 = false;
     FF_TRY_DONE(with_command(&kept, write_recipe, &recipe, error));
     FF_TRY_DONE(ff_session_start(session, trainer, &recipe.text, error));
+    FF_TRY_DONE(ff_report_record(report, given->tensorboard, ff_session_path(session), error));
     if (!given->quiet && ff_session_path(session))
         printf("run            %s\n", ff_session_path(session));
     print_notes(session);
@@ -436,12 +449,19 @@ static ff_status train(const settings *given, ff_session *session, ff_error *err
         options.planned_kernels = ff_planned_device_kernels(planned);
     }
     if (trains) FF_TRY_DONE(open_reports(given, session, &report, error));
+    if (trains && given->top5) ff_report_show_top5(report);
     status = ff_trainer_create(&trainer, &options, error);
     ff_tuning_end(&tuning);
     if (status != FF_OK) goto done;
     if (ff_machine_warning(trainer->machine))
         fprintf(stderr, "fftrain: %s\n", ff_machine_warning(trainer->machine));
+    if (given->json) {
+        FF_TRY_DONE(ff_summary_write_json(stdout, trainer, error));
+        status = ff_needs_check(trainer, error);
+        goto done;
+    }
     if (given->dry_run || !given->quiet) ff_summary_print(stdout, trainer);
+    if (given->dry_run) ff_summary_print_layers(stdout, trainer);
     if (planned) {
         const ff_card card = ff_planned_device_card(planned);
         ff_planned_device_print(stdout, planned);
@@ -479,8 +499,9 @@ int main(int argc, char **argv) {
     ff_error error = {0};
     settings given = default_settings();
     ff_session *session = NULL;
-    bool done = false;
-    ff_status status = parse(argc, argv, &given, &session, &done, &error);
+    bool done = argc > 1 && strcmp(argv[1], "report") == 0;
+    ff_status status = done ? ff_report_command(argc - 1, argv + 1, &error)
+                            : parse(argc, argv, &given, &session, &done, &error);
     if (status == FF_OK && !done) {
         ff_interrupt_install();
         ff_interrupt_add(SIGUSR1);

@@ -6,6 +6,7 @@
 #include "format/base/say.h"
 #include "train/bottleneck.h"
 #include "train/json_log.h"
+#include "train/record.h"
 #include "train/summary.h"
 #include "train/whitening.h"
 
@@ -20,11 +21,14 @@ enum { HALVINGS = 16 };
 
 struct ff_report {
     ff_json_log *logs[FF_REPORT_LOGS]; /* NULL = none */
+    ff_record *record;                 /* NULL = none */
+    const ff_trainer *trainer;         /* from the start to the end */
     FILE *table, *closing;
     ff_progress progress;
     char description[48];
     char *note;     /* the last one reported */
     bool evaluates; /* the table has columns for evaluation */
+    bool top5;      /* and one for top-5 accuracy */
 };
 
 ff_status ff_report_create(ff_report **report, const char *const log_paths[FF_REPORT_LOGS],
@@ -39,8 +43,19 @@ ff_status ff_report_create(ff_report **report, const char *const log_paths[FF_RE
     return status;
 }
 
+ff_status ff_report_record(ff_report *report, const char *events, const char *folder,
+                           ff_error *error) {
+    if (!events && !folder) return FF_OK;
+    return ff_record_create(&report->record, events, folder, error);
+}
+
+void ff_report_show_top5(ff_report *report) {
+    report->top5 = true;
+}
+
 void ff_report_destroy(ff_report **report) {
     if (!*report) return;
+    ff_record_destroy(&(*report)->record);
     for (int i = 0; i < FF_REPORT_LOGS; i++) ff_json_log_close(&(*report)->logs[i]);
     free((*report)->note);
     free(*report);
@@ -141,11 +156,16 @@ static json_t *start_object(const ff_trainer *trainer) {
 }
 
 ff_status ff_report_start(ff_report *report, const ff_trainer *trainer, ff_error *error) {
+    ff_error failure = {0};
+    report->trainer = trainer;
     report->evaluates = trainer->val_plan != NULL;
+    report->top5 &= report->evaluates && trainer->splits.classes > FF_TALLY_TOP;
     FF_TRY(write_log(report, start_object(trainer), error));
+    if (report->record && ff_record_start(report->record, trainer, &failure) != FF_OK)
+        ff_report_note(report, failure.message);
     if (!report->table) return FF_OK;
-    fprintf(report->table, "epoch  train loss   acc %%%s       lr  seconds  samples/s  wait %%\n",
-            report->evaluates ? "  val loss   acc %" : "");
+    fprintf(report->table, "epoch  train loss   acc %%%s%s       lr  seconds  samples/s  wait %%\n",
+            report->evaluates ? "  val loss   acc %" : "", report->top5 ? "  top-5 %" : "");
     fflush(report->table);
     return FF_OK;
 }
@@ -178,12 +198,14 @@ void ff_report_begin_epoch(ff_report *report, const ff_trainer *trainer, uint32_
                       trainer->train_count - (uint64_t)trainer->dropped, report->table == NULL);
 }
 
-void ff_report_step(ff_report *report, uint64_t samples, double loss, uint64_t wait_ns,
+void ff_report_step(ff_report *report, uint64_t steps, const ff_epoch_sums *sums, uint64_t wait_ns,
                     uint64_t elapsed_ns) {
     char note[80];
+    const double loss = sums->count ? sums->loss_sum / (double)sums->count : 0;
     double share = elapsed_ns ? 100 * (double)wait_ns / (double)elapsed_ns : 0;
     snprintf(note, sizeof note, "loss %.4f, data wait %.1f %%", loss, share);
-    ff_progress_update(&report->progress, samples, note);
+    ff_progress_update(&report->progress, sums->samples, note);
+    if (report->record) ff_record_step(report->record, steps, sums, wait_ns, elapsed_ns);
 }
 
 void ff_report_end_steps(ff_report *report) {
@@ -201,9 +223,12 @@ static json_t *epoch_object(const ff_epoch *epoch) {
         "samples_per_second", ff_json_number(epoch->samples_per_second), "data_wait_percent",
         ff_json_number(epoch->data_wait_percent), "skipped_updates", (json_int_t)epoch->skipped,
         "loss_scale", ff_json_number(epoch->loss_scale));
-    if (!epoch->averaged) return object;
-    return joined(object, json_pack("{s:o, s:o}", "val_ema_loss", ff_json_number(epoch->ema_loss),
-                                    "val_ema_accuracy", ff_json_number(epoch->ema_accuracy)));
+    if (epoch->averaged)
+        object =
+            joined(object, json_pack("{s:o, s:o}", "val_ema_loss", ff_json_number(epoch->ema_loss),
+                                     "val_ema_accuracy", ff_json_number(epoch->ema_accuracy)));
+    if (!epoch->evaluated || epoch->val_top5 < 0) return object;
+    return joined(object, json_pack("{s:f}", "val_top5_accuracy", epoch->val_top5));
 }
 
 ff_status ff_report_epoch(ff_report *report, const ff_epoch *epoch, ff_error *error) {
@@ -214,6 +239,10 @@ ff_status ff_report_epoch(ff_report *report, const ff_epoch *epoch, ff_error *er
             fprintf(report->table, "  %8.4f  %6.2f", epoch->val_loss, 100 * epoch->val_accuracy);
         else if (report->evaluates)
             fprintf(report->table, "  %8s  %6s", "-", "-");
+        if (report->top5 && epoch->evaluated)
+            fprintf(report->table, "  %7.2f", 100 * epoch->val_top5);
+        else if (report->top5)
+            fprintf(report->table, "  %7s", "-");
         fprintf(report->table, "  %7.2g  %7.*f  %9.0f  %6.1f\n", epoch->learning_rate,
                 epoch->seconds < 1000 ? 2 : 1, epoch->seconds, epoch->samples_per_second,
                 epoch->data_wait_percent);
@@ -225,6 +254,10 @@ ff_status ff_report_epoch(ff_report *report, const ff_epoch *epoch, ff_error *er
                     epoch->skipped == 1 ? "" : "s");
         fflush(report->table);
     }
+    ff_error failure = {0};
+    if (report->record &&
+        ff_record_epoch(report->record, report->trainer, epoch, &failure) != FF_OK)
+        ff_report_note(report, failure.message);
     return write_log(report, with_gpu(epoch_object(epoch), epoch), error);
 }
 
@@ -335,6 +368,9 @@ static void print_gpu(FILE *out, const ff_epoch *last) {
 
 ff_status ff_report_end(ff_report *report, const ff_trainer *trainer, const ff_run_result *result,
                         ff_status status, const char *message, ff_error *error) {
+    ff_error failure = {0};
+    if (report->record && ff_record_end(report->record, trainer, &failure) != FF_OK)
+        ff_report_note(report, failure.message);
     if (status == FF_OK || status == FF_INTERRUPTED || status == FF_PREEMPTED) {
         char text[640];
         print_reached(report->closing, trainer, result);
@@ -344,5 +380,8 @@ ff_status ff_report_end(ff_report *report, const ff_trainer *trainer, const ff_r
         if (status == FF_OK) fprintf(report->closing, "%s\n", text);
         fflush(report->closing);
     }
-    return write_log(report, with_gpu(end_object(result, status, message), &result->last), error);
+    FF_TRY(write_log(report, with_gpu(end_object(result, status, message), &result->last), error));
+    if (report->record && ff_record_page(report->record, &failure) != FF_OK)
+        ff_report_note(report, failure.message);
+    return FF_OK;
 }

@@ -6,9 +6,9 @@
  *   {"event": "start", "version", "model", "data", "val", ...}
  *   {"event": "epoch", "epoch", "train_loss", "train_accuracy", "val_loss", "val_accuracy",
  *    "learning_rate", "seconds", "samples_per_second", "data_wait_percent", "skipped_updates",
- *    "loss_scale"; with --ema "val_ema_loss", "val_ema_accuracy"; from NVML, near the end of the
- * epoch's training: "gpu_utilization_percent", "gpu_memory_bytes", "sm_clock_mhz",
- * "memory_clock_mhz"}
+ *    "loss_scale"; with --ema "val_ema_loss", "val_ema_accuracy"; of more than 5 classes, after an
+ * evaluation: "val_top5_accuracy"; from NVML, near the end of the epoch's training:
+ * "gpu_utilization_percent", "gpu_memory_bytes", "sm_clock_mhz", "memory_clock_mhz"}
  *   {"event": "end", "status": "done"|"interrupted"|"preempted"|"failed", "message", "steps", ...}
  *
  *   {"event": "note", "text"}: something that the run does differently than requested
@@ -28,11 +28,13 @@
 
 typedef struct ff_epoch {
     uint32_t epoch;                    /* from 1 */
+    uint64_t steps;                    /* of the run so far */
     double train_loss, train_accuracy; /* over the epoch's steps, before their updates */
     bool evaluated;                    /* the next two are valid */
     double val_loss, val_accuracy;
     bool averaged; /* the next two are valid: of the average of the parameters */
     double ema_loss, ema_accuracy;
+    double val_top5;      /* share whose label is among the 5 likeliest; -1: of at most 5 classes */
     double learning_rate; /* of the epoch's last step */
     double seconds;       /* of its training, without the evaluation */
     double samples_per_second;
@@ -59,15 +61,23 @@ enum { FF_REPORT_LOGS = 2 }; /* the run's own, and that of --log-json */
 FF_MUST_USE ff_status ff_report_create(ff_report **report,
                                        const char *const log_paths[FF_REPORT_LOGS], FILE *table,
                                        FILE *closing, ff_error *error);
+/* Also writes what record.h says: event files into the folder `events`, NULL: of `folder`; the rest
+ * into `folder`, NULL: not. FF_IO where the former cannot be made; later failures are a note. Call
+ * before the start. */
+FF_MUST_USE ff_status ff_report_record(ff_report *report, const char *events, const char *folder,
+                                       ff_error *error);
+/* The table has a column for top-5 accuracy, where there are more than 5 classes. */
+void ff_report_show_top5(ff_report *report);
 /* NULL is accepted. */
 void ff_report_destroy(ff_report **report);
 
 FF_MUST_USE ff_status ff_report_start(ff_report *report, const ff_trainer *trainer,
                                       ff_error *error);
 
-/* The progress line. `loss` is the mean so far. */
+/* The progress line, and points of the event files. steps: of the run so far; sums, wait_ns and
+ * elapsed_ns: of the epoch so far. */
 void ff_report_begin_epoch(ff_report *report, const ff_trainer *trainer, uint32_t epoch);
-void ff_report_step(ff_report *report, uint64_t samples, double loss, uint64_t wait_ns,
+void ff_report_step(ff_report *report, uint64_t steps, const ff_epoch_sums *sums, uint64_t wait_ns,
                     uint64_t elapsed_ns);
 void ff_report_end_steps(ff_report *report);
 

@@ -191,9 +191,8 @@ static ff_status train_epoch(running *run, uint32_t epoch, ff_error *error) {
         FF_TRY(train_batch(run, error));
         tell_note(run);
         FF_TRY(collect(run, false, error));
-        ff_report_step(run->report, sums->samples,
-                       sums->count ? sums->loss_sum / (double)sums->count : 0,
-                       sums->wait_ns + run->asked_ns, sums->train_ns + ff_now_ns() - run->began_ns);
+        ff_report_step(run->report, run->state.totals.steps, sums, sums->wait_ns + run->asked_ns,
+                       sums->train_ns + ff_now_ns() - run->began_ns);
         if (batch + 1 == trainer->batches || !due_after_step(run)) continue;
         take_times(run);
         FF_TRY(save(run, false, error));
@@ -231,6 +230,7 @@ static ff_epoch line_of(const running *run, uint32_t epoch) {
     const ff_epoch_sums *sums = &run->state.epoch;
     const double seconds = (double)sums->train_ns * 1e-9;
     return (ff_epoch){.epoch = epoch + 1,
+                      .steps = run->state.totals.steps,
                       .train_loss = sums->loss_sum / (double)sums->count,
                       .train_accuracy = (double)sums->correct / (double)sums->count,
                       .learning_rate = rate_of(run->trainer, run->state.totals.steps - 1),
@@ -250,7 +250,8 @@ static ff_status evaluate_average(running *run, ff_epoch *line, ff_error *error)
     ff_evaluation evaluation;
     if (!store->average) return FF_OK;
     ff_average_swap(store);
-    const ff_status status = ff_evaluate(trainer->val_plan, trainer->val_feed, &evaluation, error);
+    const ff_status status =
+        ff_evaluate(trainer->val_plan, trainer->val_feed, NULL, &evaluation, error);
     ff_average_swap(store);
     FF_TRY(status);
     run->state.totals.val_ns += evaluation.ns;
@@ -265,7 +266,8 @@ static ff_status evaluate_average(running *run, ff_epoch *line, ff_error *error)
 static ff_status evaluate(running *run, ff_epoch *line, bool *best, ff_error *error) {
     ff_run_totals *totals = &run->state.totals;
     ff_evaluation evaluation;
-    FF_TRY(ff_evaluate(run->trainer->val_plan, run->trainer->val_feed, &evaluation, error));
+    ff_trainer *trainer = run->trainer;
+    FF_TRY(ff_evaluate(trainer->val_plan, trainer->val_feed, trainer->tally, &evaluation, error));
     totals->val_ns += evaluation.ns;
     totals->last_val_ns = evaluation.ns;
     totals->val_epoch = line->epoch;
@@ -273,6 +275,7 @@ static ff_status evaluate(running *run, ff_epoch *line, bool *best, ff_error *er
     line->evaluated = true;
     line->val_loss = evaluation.loss;
     line->val_accuracy = evaluation.accuracy;
+    line->val_top5 = ff_tally_top(trainer->tally);
     FF_TRY(evaluate_average(run, line, error));
     const double score =
         run->options->best_by == FF_BEST_LOSS ? -evaluation.loss : evaluation.accuracy;

@@ -14,6 +14,7 @@
 #include "train/schedule.h"
 #include "train/splits.h"
 #include "train/step.h"
+#include "train/tally.h"
 
 /* As on the command line. A negative number or NULL: the recipe's default. */
 typedef struct ff_trainer_options {
@@ -103,6 +104,7 @@ typedef struct ff_trainer {
     ff_plan *settled_plan, *settled_last_plan;
     uint64_t settled_step;
     ff_plan *val_plan; /* of `val_batch` samples; NULL without validation */
+    ff_tally *tally;   /* of the last evaluation; NULL without validation */
     ff_machine *machine;
     /* Where memory is counted: the stand-in for the CPU, or for the GPU. NULL: the parts can run,
      * or the device is planned. */

@@ -76,7 +76,8 @@ static ff_status build_model(ff_trainer *trainer, const ff_trainer_options *opti
     if (!trainer->val_batch) return FF_OK;
     FF_TRY(
         ff_model_plan(trainer->model, (int)trainer->val_batch, false, &trainer->val_plan, error));
-    return ff_plan_set_views(trainer->val_plan, trainer->views, error);
+    FF_TRY(ff_plan_set_views(trainer->val_plan, trainer->views, error));
+    return ff_tally_create(&trainer->tally, trainer->val_plan, error);
 }
 
 /* Matches the file with the model, and loads its values where there is memory for them. */
@@ -212,6 +213,7 @@ void ff_trainer_drop_parts(ff_trainer *trainer) {
     ff_step_destroy(&trainer->step);
     ff_feed_destroy(&trainer->train_feed);
     ff_feed_destroy(&trainer->val_feed);
+    ff_tally_destroy(&trainer->tally);
     ff_model_destroy(&trainer->model);
     trainer->train_plan = trainer->last_plan = trainer->val_plan = NULL;
     trainer->settled_plan = trainer->settled_last_plan = NULL;

@@ -72,6 +72,22 @@ ff_status ff_sync_directory(const char *path, ff_error *error) {
     return status;
 }
 
+ff_status ff_make_folders(const char *folder, ff_error *error) {
+    char *path;
+    FF_TRY(ff_copy_string(&path, folder, error));
+    ff_status status = FF_OK;
+    for (char *slash = path; status == FF_OK; slash++) {
+        slash = *slash ? strchr(slash + 1, '/') : NULL;
+        if (slash) *slash = '\0';
+        if (mkdir(path, 0777) != 0 && errno != EEXIST)
+            status = ff_fail_errno(error, "%s: cannot create", path);
+        if (!slash) break;
+        *slash = '/';
+    }
+    free(path);
+    return status;
+}
+
 /* ---- files that are written once ------------------------------------------------------------- */
 
 enum { BUFFER_BYTES = 1 << 18, WRITE_BACK_BYTES = 8 << 20 };

@@ -55,6 +55,9 @@ void ff_file_discard(ff_file **file);
 FF_MUST_USE ff_status ff_file_save(const char *directory, const char *name,
                                    const ff_buffer *content, ff_error *error);
 
+/* Makes a folder, and those above it; one that exists is FF_OK. */
+FF_MUST_USE ff_status ff_make_folders(const char *folder, ff_error *error);
+
 /* fsync of a folder: makes a rename in it durable. */
 FF_MUST_USE ff_status ff_sync_directory(const char *path, ff_error *error);
 

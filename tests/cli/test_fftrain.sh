@@ -59,7 +59,8 @@ want = ["event", "epoch", "train_loss", "train_accuracy", "val_loss", "val_accur
         "learning_rate", "seconds", "samples_per_second", "data_wait_percent", "skipped_updates", "loss_scale"]
 assert [line["event"] for line in lines] == ["start"] + ["epoch"] * 4 + ["end"], lines
 for number, line in enumerate(lines[1:5], 1):
-    assert list(line) == want and line["epoch"] == number, line
+    assert list(line) == want + ["val_top5_accuracy"] and line["epoch"] == number, line
+    assert line["val_accuracy"] <= line["val_top5_accuracy"] <= 1, line
     right = line["val_accuracy"] * 125
     assert abs(right - round(right)) < 1e-6, right
     assert line["skipped_updates"] == 0 and line["loss_scale"] == 1, line
@@ -99,7 +100,8 @@ PYTHON
 if command -v "$python" >/dev/null; then check "of equal epochs the first is the best" "$python" judge_best.py
 else skip "of equal epochs the first is the best" "no $python"; fi
 refuses "all dropped" 2 "--dropout: 1 is out of range; it must be from 0 to 0.99" --data tiny "${small[@]}" --dropout 1
-"$fftrain" --data set "${small[@]}" --epochs 6 --batch 16 --log-json learns.jsonl >stdout 2>stderr
+"$fftrain" --data set "${small[@]}" --epochs 6 --batch 16 --log-json learns.jsonl --top5 --val-every 2 >stdout 2>stderr
+check "--top5 has a column" test "$(grep -c '^epoch .* top-5 %' stdout) $(awk '$1 ~ /^[1-6]$/ && NF == 10' stdout | wc -l)" = "1 6"
 check "it learns" grep -qE '"status":"done".*"val_accuracy":(1\.0|0\.[89])' learns.jsonl
 
 for last in drop keep; do
@@ -116,6 +118,22 @@ check "--dry-run ends with 0" test $? -eq 0
 for word in parameters multiply-accumulates memory activations 'an epoch of' 'learning rate' augment; do
     check "--dry-run names $word" grep -q "$word" stdout
 done
+check "and each layer" grep -qE '^conv3 +conv 3x3 /1, max pool 2x2 /2 +64x1x1 +18432 +[0-9]+$' stdout
+cat >layers.py <<'PYTHON'
+import json, sys
+plan, lines = json.load(open("plan.json")), open("stdout").read().splitlines()
+start = next(i for i, line in enumerate(lines) if line.startswith("layer ")) + 1
+rows = [(layer["name"], layer["computes"], "x".join(map(str, layer["shape"])), str(layer["parameters"]), str(layer["macs"])) for layer in plan["layers"]]
+assert [line.split() for line in lines[start:start + len(rows)]] == [" ".join(row).split() for row in rows], rows
+for key in ("parameters", "macs"):
+    assert plan[key] == sum(layer[key] for layer in plan["layers"]), key
+assert plan["model"] == "smallnet" and plan["layers"][-1]["shape"] == [plan["classes"], 1, 1], plan
+assert set(plan["memory_bytes"]) == {"parameters", "gradients", "momentum", "buffers", "activations", "scratch"}, plan
+assert plan["memory_bytes"]["momentum"] >= 4 * plan["parameters"] and plan["host_bytes"] > sum(plan["memory_bytes"].values()), plan
+PYTHON
+"$fftrain" --data set "${small[@]}" --dry-run --json >plan.json 2>stderr
+check "--json writes the same, alone" "$python" layers.py
+refuses "--json of a run that trains" 2 "--json needs --dry-run; a run that trains logs with --log-json" --data set "${small[@]}" --json
 check "--dry-run trains nothing and logs nothing" bash -c "! grep -q '^epoch' stdout && ! test -e dry.jsonl"
 check "--help" bash -c "'$fftrain' --help | grep -q 'Exit codes: 0 done'"
 check "--compute reference" "$fftrain" --data tiny "${small[@]}" --epochs 1 --compute reference

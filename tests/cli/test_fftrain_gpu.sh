@@ -27,10 +27,11 @@ common=(--data set --model smallnet --threads 1 --epochs 2 --batch 14 --augment 
 # train LOG ARGUMENT...
 train() {
     local log=$1; shift
-    "$sim" "${common[@]}" --log-json "$log" "$@" >"$log.out" 2>"$log.err" || { cat "$log.err"; return 1; }
+    "$sim" "${common[@]}" --log-json "$log" --out "$log.run" "$@" >"$log.out" 2>"$log.err" || { cat "$log.err"; return 1; }
 }
 cat >compare.py <<'PYTHON'
-# compare.py TOLERANCE A B: the epochs' losses and accuracies; tolerance 0 = every bit.
+# compare.py TOLERANCE A B: the epochs' losses and accuracies, and what the last evaluation counted on the host;
+# tolerance 0 = every bit.
 import json, sys
 tolerance = float(sys.argv[1])
 runs = [[line for line in map(json.loads, open(name)) if line["event"] == "epoch"] for name in sys.argv[2:]]
@@ -40,8 +41,15 @@ for a, b in zip(*runs):
         apart = abs(a[key] - b[key])
         assert apart <= tolerance * abs(a[key]), (key, a[key], b[key])
     if not tolerance:
-        assert a["train_accuracy"] == b["train_accuracy"] and a["val_accuracy"] == b["val_accuracy"]
+        for key in ("train_accuracy", "val_accuracy", "val_top5_accuracy"):
+            assert a[key] == b[key], (key, a, b)
     assert a["learning_rate"] == b["learning_rate"]
+counts = [json.load(open(name + ".run/evaluation.json")) for name in sys.argv[2:]]
+for told, run in zip(counts, runs):
+    assert told["samples"] == 45 and told["correct"] == round(45 * run[-1]["val_accuracy"]), told
+assert counts[0] == counts[1] or tolerance
+for a, b in zip(*(sorted(told["worst"], key=lambda one: one["sample"]) for told in counts)):
+    assert tolerance > 1e-3 or a["sample"] == b["sample"] and abs(a["loss"] - b["loss"]) <= 1e-4, (a, b)
 PYTHON
 same() { "$python" compare.py "$@"; }
 

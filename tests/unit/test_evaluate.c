@@ -31,9 +31,16 @@ static char *make_set(void) {
     return make_set_of(19, 17);
 }
 
+/* By hand: the sample of the largest loss. */
+static struct {
+    uint64_t sample;
+    double loss;
+} worst;
+
 static void evaluate(ff_trainer *trainer, int batch, int workers, ff_evaluation *result) {
     ff_plan *plan;
     ff_feed *feed;
+    ff_tally *tally;
     ff_feed_options options = {.loader = ff_loader_defaults(),
                                .compute = ff_model_compute(trainer->model)};
     options.loader.batch = (uint64_t)batch;
@@ -42,12 +49,21 @@ static void evaluate(ff_trainer *trainer, int batch, int workers, ff_evaluation 
     options.loader.threads = workers;
     assert_ok(ff_model_plan(trainer->model, batch, false, &plan, error));
     assert_ok(ff_feed_create(&feed, trainer->splits.train, &options, error));
+    assert_ok(ff_tally_create(&tally, plan, error));
     /* Twice: the second pass begins where the first one ended. */
-    assert_ok(ff_evaluate(plan, feed, result, error));
+    assert_ok(ff_evaluate(plan, feed, NULL, result, error));
     ff_evaluation again;
-    assert_ok(ff_evaluate(plan, feed, &again, error));
-    assert_true(again.loss == result->loss && again.count == result->count);
+    for (int i = 0; i < 2; i++) {
+        assert_ok(ff_evaluate(plan, feed, tally, &again, error));
+        assert_true(again.loss == result->loss && again.count == result->count);
+        assert_int_equal(tally->count, result->count);
+        assert_true((double)tally->correct / (double)tally->count == result->accuracy);
+        assert_int_equal(tally->top, tally->count);
+        assert_int_equal(tally->worst[0].sample, worst.sample);
+        assert_true(fabs(tally->worst[0].loss - worst.loss) < 1e-4);
+    }
     ff_feed_destroy(&feed);
+    ff_tally_destroy(&tally);
 }
 
 /* The same without ff_evaluate: samples one by one, and the loss of their logits by its formula. */
@@ -83,7 +99,9 @@ static void evaluate_by_hand(ff_trainer *trainer, ff_evaluation *result) {
             sum += exp((double)logits[c]);
             if (logits[c] > logits[best]) best = c;
         }
-        result->loss += log(sum) - (double)logits[label];
+        const double loss = log(sum) - (double)logits[label];
+        if (loss > worst.loss) worst.sample = i, worst.loss = loss;
+        result->loss += loss;
         result->accuracy += best == label;
         result->count++;
     }
@@ -151,7 +169,7 @@ static void labels_beyond_the_model_are_refused(void **state) {
     feeding.loader.order = FF_ORDER_SEQUENTIAL;
     assert_ok(ff_model_plan(model, 1, false, &plan, error));
     assert_ok(ff_feed_create(&feed, set, &feeding, error));
-    assert_fails(ff_evaluate(plan, feed, &result, error), FF_BAD_DATA,
+    assert_fails(ff_evaluate(plan, feed, NULL, &result, error), FF_BAD_DATA,
                  "label of sample 0 of a validation batch");
     ff_feed_destroy(&feed);
     ff_dataset_close(&set);

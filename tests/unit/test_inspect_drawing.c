@@ -1,9 +1,9 @@
 /* The parts of ffinspect's contact sheets: font, canvas, and tensors converted to images. */
+#include "loader/draw/canvas.h"
+#include "loader/draw/font.h"
+#include "loader/draw/letters.h"
+#include "loader/draw/picture.h"
 #include "tests/unit/check.h"
-#include "tools/ffinspect/canvas.h"
-#include "tools/ffinspect/font.h"
-#include "tools/ffinspect/letters.h"
-#include "tools/ffinspect/picture.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -1,7 +1,8 @@
 /* ffinspect's arithmetic and texts: statistics against plain sums, ranges, names, NumPy headers,
  * and what happens when a shard shrinks while it is read. */
+#include "format/base/readable.h"
+#include "format/class_name.h"
 #include "tests/unit/format_set.h"
-#include "tools/ffinspect/access.h"
 #include "tools/ffinspect/label.h"
 #include "tools/ffinspect/npy.h"
 #include "tools/ffinspect/stats.h"
@@ -200,9 +201,9 @@ static void a_shard_that_shrinks_is_an_error(void **state) {
     assert_ok(ff_reader_sample(reader, 80, &view, error));
     char *copy = malloc(view.tensor_bytes);
     assert_non_null(copy);
-    assert_ok(ff_inspect_copy(dataset, &view, copy, error));
+    assert_ok(ff_view_copy(dataset, &view, copy, error));
     assert_int_equal(truncate(shard, 8192), 0);
-    assert_fails(ff_inspect_copy(dataset, &view, copy, error), FF_IO, "shard-000000.ffs");
+    assert_fails(ff_view_copy(dataset, &view, copy, error), FF_IO, "shard-000000.ffs");
     assert_fails(ff_inspect_stats(&stats, dataset, 2, error), FF_IO, "shard-000000.ffs");
     assert_null(stats);
     free(copy);
@@ -242,7 +243,7 @@ static void ranges(void **state) {
 
 static void assert_readable(const char *bytes, size_t length, const char *wanted) {
     ff_buffer text = {0};
-    assert_ok(ff_inspect_readable(&text, bytes, length, 20, error));
+    assert_ok(ff_readable(&text, bytes, length, 20, error));
     assert_string_equal(text.bytes, wanted);
     ff_buffer_free(&text);
 }
@@ -274,9 +275,9 @@ static void names_are_safe_to_print(void **state) {
         ff_buffer text = {0};
         for (size_t i = 0; i < 8; i++)
             bytes[i] = (char)(set_mix(round, i) >> 8 | (i % 3 ? 0x80 : 0));
-        assert_ok(ff_inspect_readable(&text, bytes, 8, 100, error));
+        assert_ok(ff_readable(&text, bytes, 8, 100, error));
         for (size_t i = 0, step; i < text.length; i += step) {
-            step = ff_inspect_utf8((const unsigned char *)text.bytes + i, text.length - i);
+            step = ff_utf8_bytes((const unsigned char *)text.bytes + i, text.length - i);
             assert_int_not_equal(step, 0);
             assert_true((unsigned char)text.bytes[i] >= 0x20 && text.bytes[i] != 0x7f);
         }
@@ -346,7 +347,7 @@ static void names_in_ascii(void **state) {
                  {"\U0001f408", "U+1F408"}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         ff_buffer out = {0};
-        assert_ok(ff_inspect_ascii(&out, cases[i].text, error));
+        assert_ok(ff_readable_ascii(&out, cases[i].text, error));
         assert_string_equal(out.bytes, cases[i].ascii);
         ff_buffer_free(&out);
     }
@@ -373,7 +374,7 @@ static void names_of_classes(void **state) {
                  {-1, FF_NAME_NUMBERED, "unlabeled"}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         ff_buffer out = {0};
-        assert_ok(ff_inspect_class_name(&out, &field, cases[i].value, cases[i].how, error));
+        assert_ok(ff_class_name(&out, &field, cases[i].value, cases[i].how, error));
         assert_string_equal(out.bytes, cases[i].name);
         ff_buffer_free(&out);
     }

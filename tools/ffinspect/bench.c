@@ -5,7 +5,7 @@
 #include "format/base/say.h"
 #include "format/base/thread.h"
 #include "loader/order.h"
-#include "tools/ffinspect/access.h"
+#include "tools/ffinspect/first_failure.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -46,8 +46,8 @@ static ff_status read_samples(bench_run *run, ff_reader *reader, char *ring, uin
     for (uint64_t i = from; i < to; i++) {
         ff_view view;
         FF_TRY(ff_reader_sample(reader, run->order[i], &view, error));
-        FF_TRY(ff_inspect_copy(run->dataset, &view, ring + i % run->ring_slots * run->slot_bytes,
-                               error));
+        FF_TRY(
+            ff_view_copy(run->dataset, &view, ring + i % run->ring_slots * run->slot_bytes, error));
     }
     return FF_OK;
 }
@@ -219,7 +219,7 @@ static ff_status locate(bench_set *set, ff_dataset *dataset, const ff_bench *ben
         set->length[number] = (uint32_t)view.tensor_bytes;
         if (!compressed) continue;
         set->tensor[number] = set->decompressed + filled;
-        status = ff_inspect_copy(dataset, &view, set->decompressed + filled, error);
+        status = ff_view_copy(dataset, &view, set->decompressed + filled, error);
         filled += ff_align_u64(view.tensor_bytes, 64);
     }
     ff_reader_close(&reader);

@@ -1,8 +1,6 @@
 #include "format/base/json.h"
 #include "tools/ffinspect/json.h"
 
-#include "tools/ffinspect/access.h"
-
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -76,7 +74,7 @@ static ff_status add_sample(json_t *list, ff_dataset *dataset, ff_reader *reader
     FF_TRY(ff_reader_sample(reader, number, &view, error));
     head = view;
     if (head.tensor_bytes > FIRST_VALUES * bytes) head.tensor_bytes = FIRST_VALUES * bytes;
-    FF_TRY(ff_inspect_copy(dataset, &head, first, error));
+    FF_TRY(ff_view_copy(dataset, &head, first, error));
     FF_TRY(ff_dataset_shard(dataset, view.entry.shard, &shard, error));
     FF_TRY(ff_dataset_key(dataset, number, key, &key_bytes, error));
     bool chw = metadata->layout == FF_CHW;

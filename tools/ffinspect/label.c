@@ -6,29 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { NAME_LIMIT = 200 };
-
-ff_status ff_inspect_class_name(ff_buffer *out, const ff_field *field, int64_t value, unsigned how,
-                                ff_error *error) {
-    if (value < 0) return ff_buffer_printf(out, error, "unlabeled");
-    if ((uint64_t)value >= field->class_count)
-        return ff_buffer_printf(out, error, "%" PRId64, value);
-    ff_buffer name = {0}, ascii = {0};
-    ff_status status = ff_inspect_readable(&name, field->class_name[value],
-                                           strlen(field->class_name[value]), NAME_LIMIT, error);
-    if (status == FF_OK && how & FF_NAME_ASCII)
-        status = ff_inspect_ascii(&ascii, name.bytes, error);
-    bool changed = ascii.bytes && strcmp(ascii.bytes, name.bytes);
-    if (status == FF_OK && (changed || how & FF_NAME_NUMBERED))
-        status = ff_buffer_printf(out, error, "%" PRId64 " ", value);
-    if (status == FF_OK)
-        status = ff_buffer_printf(out, error, "%s%s", changed ? "~" : "",
-                                  changed ? ascii.bytes : name.bytes);
-    ff_buffer_free(&name);
-    ff_buffer_free(&ascii);
-    return status;
-}
-
 static int64_t class_value(const ff_field *field, const void *values) {
     return field->dtype == FF_I64 ? (int64_t)ff_load_u64(values) : (int32_t)ff_load_u32(values);
 }
@@ -50,7 +27,7 @@ static ff_status add_set_values(ff_buffer *out, const ff_field *field, const uin
         if (!values[i]) continue;
         if (shown == limit) return ff_buffer_printf(out, error, ", ...");
         if (shown++) FF_TRY(ff_buffer_printf(out, error, ", "));
-        FF_TRY(ff_inspect_class_name(out, field, i, how, error));
+        FF_TRY(ff_class_name(out, field, i, how, error));
     }
     return shown ? FF_OK : ff_buffer_printf(out, error, "(no class)");
 }
@@ -62,7 +39,7 @@ static ff_status add_probabilities(ff_buffer *out, const ff_field *field, const 
         if (ff_element(values, field->dtype, i) == 0) continue;
         if (shown == limit) return ff_buffer_printf(out, error, ", ...");
         if (shown++) FF_TRY(ff_buffer_printf(out, error, ", "));
-        FF_TRY(ff_inspect_class_name(out, field, i, 0, error));
+        FF_TRY(ff_class_name(out, field, i, 0, error));
         FF_TRY(ff_buffer_printf(out, error, field->class_count ? " " : ": "));
         FF_TRY(add_number(out, field, values, i, error));
     }
@@ -106,8 +83,7 @@ ff_status ff_inspect_label(ff_buffer *out, ff_reader *reader, ff_dataset *datase
     ff_status status = FF_OK;
     switch (field->kind) {
     case FF_FIELD_CLASS:
-        status =
-            ff_inspect_class_name(out, field, class_value(field, values), FF_NAME_NUMBERED, error);
+        status = ff_class_name(out, field, class_value(field, values), FF_NAME_NUMBERED, error);
         break;
     case FF_FIELD_MULTI_HOT: status = add_set_values(out, field, values, limit, 0, error); break;
     case FF_FIELD_SOFT: status = add_probabilities(out, field, values, limit, error); break;
@@ -123,7 +99,7 @@ static ff_status add_likeliest(ff_buffer *out, const ff_field *field, const void
     uint32_t best = 0;
     for (uint32_t i = 1; i < field->width; i++)
         if (ff_element(values, FF_F32, i) > ff_element(values, FF_F32, best)) best = i;
-    FF_TRY(ff_inspect_class_name(out, field, best, how, error));
+    FF_TRY(ff_class_name(out, field, best, how, error));
     return ff_buffer_printf(out, error, " %.0f%%", 100 * ff_element(values, FF_F32, best));
 }
 
@@ -137,7 +113,7 @@ ff_status ff_inspect_caption(ff_buffer *out, ff_reader *reader, ff_dataset *data
     FF_TRY(read_values(reader, dataset, number, index, &values, error));
     ff_status status;
     if (field->kind == FF_FIELD_CLASS)
-        status = ff_inspect_class_name(out, field, class_value(field, values), how, error);
+        status = ff_class_name(out, field, class_value(field, values), how, error);
     else if (field->kind == FF_FIELD_SOFT)
         status = add_likeliest(out, field, values, how, error);
     else

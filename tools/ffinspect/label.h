@@ -2,19 +2,8 @@
 #ifndef FF_FFINSPECT_LABEL_H
 #define FF_FFINSPECT_LABEL_H
 
+#include "format/class_name.h"
 #include "format/reader.h"
-
-/* How a class is named. */
-enum {
-    FF_NAME_NUMBERED = 1, /* its number before its name: "3 cat" */
-    FF_NAME_ASCII = 2, /* non-ASCII letters are transliterated, and the name is marked and numbered:
-                          "3 ~chat" */
-};
-
-/* The name of a class of a field as text for people, or its number where it has none; "unlabeled"
- * for -1. `how`: of FF_NAME_. Appended. */
-FF_MUST_USE ff_status ff_inspect_class_name(ff_buffer *out, const ff_field *field, int64_t value,
-                                            unsigned how, ff_error *error);
 
 /* All values of a field for a sample: "3 cat", "cat, dog", "cat 0.75, dog 0.25", "0.5 -1 2".
  * `value_limit` values at most, then "...". Appended. */

@@ -5,7 +5,6 @@
 #include "format/base/path.h"
 #include "format/base/progress.h"
 #include "format/base/say.h"
-#include "tools/ffinspect/access.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -73,7 +72,7 @@ static ff_status write_samples(const npy_writing *writing, ff_file *file, uint64
         if (number < writing->begin || number >= writing->end) continue;
         FF_TRY_DONE(ff_interrupt_check(error));
         FF_TRY_DONE(ff_reader_sample(writing->reader, number, &view, error));
-        FF_TRY_DONE(ff_inspect_copy(writing->dataset, &view, writing->tensor, error));
+        FF_TRY_DONE(ff_view_copy(writing->dataset, &view, writing->tensor, error));
         if (order)
             status =
                 ff_file_rewrite(file, header_bytes + (number - writing->begin) * view.tensor_bytes,
@@ -186,7 +185,7 @@ static ff_status write_one(const npy_writing *writing, const char *folder, uint6
     ff_buffer header = {0};
     FF_TRY(ff_interrupt_check(error));
     FF_TRY(ff_reader_sample(writing->reader, number, &view, error));
-    FF_TRY(ff_inspect_copy(writing->dataset, &view, writing->tensor, error));
+    FF_TRY(ff_view_copy(writing->dataset, &view, writing->tensor, error));
     sample_shape(writing->metadata, view.height, view.width, shape);
     ff_status status;
     FF_TRY_DONE(ff_inspect_npy_header(&header, writing->metadata->dtype, shape, AXES, error));

@@ -1,7 +1,7 @@
 #include "tools/ffinspect/sample.h"
 
 #include "format/base/interrupt.h"
-#include "tools/ffinspect/access.h"
+#include "format/base/readable.h"
 #include "tools/ffinspect/label.h"
 #include "tools/ffinspect/text.h"
 
@@ -52,13 +52,13 @@ static ff_status print_texts(ff_dataset *dataset, ff_reader *reader, uint64_t nu
     ff_buffer text = {0};
     FF_TRY(ff_dataset_key(dataset, number, key, &key_bytes, error));
     ff_status status;
-    FF_TRY_DONE(ff_inspect_readable(&text, key, key_bytes, KEY_LIMIT, error));
+    FF_TRY_DONE(ff_readable(&text, key, key_bytes, KEY_LIMIT, error));
     printf("  key       %s\n", text.bytes);
     for (size_t i = 0; i < metadata->field_count; i++) {
         const char *name = metadata->field[i].name;
         text.length = 0;
         FF_TRY_DONE(ff_buffer_printf(&text, error, "  label     "));
-        FF_TRY_DONE(ff_inspect_readable(&text, name, strlen(name), KEY_LIMIT, error));
+        FF_TRY_DONE(ff_readable(&text, name, strlen(name), KEY_LIMIT, error));
         FF_TRY_DONE(ff_buffer_printf(&text, error, ": "));
         FF_TRY_DONE(ff_inspect_label(&text, reader, dataset, number, i, LABEL_VALUES, error));
         printf("%s\n", text.bytes);
@@ -75,7 +75,7 @@ static ff_status print_one(ff_dataset *dataset, ff_reader *reader, uint64_t numb
     ff_shard_info shard;
     FF_TRY(ff_reader_sample(reader, number, &view, error));
     FF_TRY(ff_reserve(tensor, capacity, view.tensor_bytes, 1, "a sample", error));
-    FF_TRY(ff_inspect_copy(dataset, &view, *tensor, error));
+    FF_TRY(ff_view_copy(dataset, &view, *tensor, error));
     FF_TRY(ff_dataset_shard(dataset, view.entry.shard, &shard, error));
     const ff_entry *entry = &view.entry;
     printf("sample %" PRIu64 "\n", number);

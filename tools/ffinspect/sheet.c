@@ -1,10 +1,10 @@
 #include "tools/ffinspect/sheet.h"
 
 #include "format/base/interrupt.h"
+#include "format/base/readable.h"
 #include "format/base/say.h"
 #include "format/set.h"
 #include "loader/order.h"
-#include "tools/ffinspect/access.h"
 #include "tools/ffinspect/label.h"
 #include "tools/ffinspect/spread.h"
 #include "tools/ffinspect/text.h"
@@ -15,8 +15,6 @@
 
 void ff_sheet_free(ff_sheet *drawn) {
     for (ff_sheet_section *split = drawn->split; split < drawn->split + drawn->splits; split++) {
-        for (uint64_t i = 0; split->caption && i < split->count; i++) free(split->caption[i]);
-        free(split->caption);
         free(split->title);
         free(split->number);
         free(split->tensor);
@@ -25,7 +23,6 @@ void ff_sheet_free(ff_sheet *drawn) {
         ff_dataset_close(&split->dataset);
     }
     free(drawn->split);
-    ff_letters_close(&drawn->letters);
 }
 
 /* ---- choosing samples ---------------------------------------------------------------------------
@@ -85,8 +82,7 @@ static ff_status choose(ff_sheet *drawn, const ff_set *list, const ff_inspect_op
         FF_TRY(choose_samples(split, options->seed, error));
     }
     for (ff_sheet_section *split = drawn->split; split < drawn->split + drawn->splits; split++) {
-        split->rows = (unsigned)((split->count + drawn->columns - 1) / drawn->columns);
-        drawn->rows += split->rows;
+        drawn->rows += (unsigned)((split->count + drawn->columns - 1) / drawn->columns);
     }
     return FF_OK;
 }
@@ -94,7 +90,7 @@ static ff_status choose(ff_sheet *drawn, const ff_set *list, const ff_inspect_op
 ff_status ff_sheet_read(ff_sheet_section *split, uint64_t i, ff_view *view, ff_error *error) {
     FF_TRY(ff_interrupt_check(error));
     FF_TRY(ff_reader_sample(split->reader, split->number[i], view, error));
-    return ff_inspect_copy(split->dataset, view, split->tensor, error);
+    return ff_view_copy(split->dataset, view, split->tensor, error);
 }
 
 /* The first pass: the largest picture, and the range of values where the scale depends on it. */
@@ -124,31 +120,12 @@ static ff_status measure(ff_sheet *drawn, ff_sheet_section *split, ff_error *err
     return FF_OK;
 }
 
-/* ---- text ------------------------------------------------------------------------------------ */
-
-/* `text` itself, or transliterated to ASCII and marked if there are no letters for it; takes
- * ownership. */
-static ff_status in_known_letters(ff_sheet *drawn, ff_buffer *text, ff_error *error) {
-    if (ff_letters_know(drawn->letters, text->bytes)) return FF_OK;
-    ff_buffer ascii = {0};
-    ff_status status;
-    FF_TRY_DONE(ff_buffer_printf(&ascii, error, "~"));
-    FF_TRY_DONE(ff_inspect_ascii(&ascii, text->bytes, error));
-done:
-    ff_buffer_free(text);
-    *text = ascii;
-    drawn->replaced = true;
-    return status;
-}
-
-static ff_status write_title(ff_sheet *drawn, ff_sheet_section *split, const char *name,
-                             ff_error *error) {
+static ff_status write_title(ff_sheet_section *split, const char *name, ff_error *error) {
     const ff_metadata *metadata = split->metadata;
     ff_buffer text = {0};
     if (*metadata->split) name = metadata->split;
     ff_status status;
-    FF_TRY_DONE(ff_inspect_readable(&text, name, strlen(name), strlen(name), error));
-    FF_TRY_DONE(in_known_letters(drawn, &text, error));
+    FF_TRY_DONE(ff_readable(&text, name, strlen(name), strlen(name), error));
     FF_TRY_DONE(
         ff_buffer_printf(&text, error, "   %" PRIu64 " of %s, %s%u x %u, %s, %s", split->count,
                          ff_say_count(ff_dataset_count(split->dataset), "sample", "samples").text,
@@ -160,50 +137,13 @@ done:
     return status;
 }
 
-static ff_status make_caption(ff_buffer *text, ff_sheet_section *split, uint64_t i, unsigned how,
-                              ff_error *error) {
-    if (!split->captioned) return ff_buffer_printf(text, error, "%" PRIu64, split->number[i]);
-    return ff_inspect_caption(text, split->reader, split->dataset, split->number[i], split->field,
-                              how, error);
-}
-
-/* `how`: 0 or FF_NAME_NUMBERED. */
-static ff_status write_caption(ff_sheet *drawn, ff_sheet_section *split, uint64_t i, unsigned how,
-                               ff_error *error) {
-    ff_buffer text = {0};
-    ff_status status = make_caption(&text, split, i, how, error);
-    if (status == FF_OK && !ff_letters_know(drawn->letters, text.bytes)) {
-        ff_buffer_free(&text);
-        status = make_caption(&text, split, i, how | FF_NAME_ASCII, error);
-        drawn->replaced = true;
-    }
-    free(split->caption[i]);
-    split->caption[i] = text.bytes; /* ownership moves */
-    return status;
-}
-
-static ff_status write_texts(ff_sheet *drawn, ff_sheet_section *split, const char *name,
-                             ff_error *error) {
-    FF_TRY(write_title(drawn, split, name, error));
-    FF_TRY(ff_alloc(&split->caption, split->count, sizeof *split->caption, "captions", error));
-    for (uint64_t i = 0; i < split->count; i++) FF_TRY(write_caption(drawn, split, i, 0, error));
-    return FF_OK;
-}
-
-ff_status ff_sheet_number_caption(ff_sheet *drawn, ff_sheet_section *split, uint64_t i,
-                                  ff_error *error) {
-    return write_caption(drawn, split, i, FF_NAME_NUMBERED, error);
-}
-
 ff_status ff_sheet_open(ff_sheet *drawn, const ff_set *list, const ff_inspect_options *options,
                         ff_error *error) {
     *drawn = (ff_sheet){0};
-    FF_TRY(ff_letters_open(&drawn->letters, error));
     FF_TRY(choose(drawn, list, options, error));
     for (size_t i = 0; i < drawn->splits; i++) {
         const ff_split *folder = &list->split[i];
-        FF_TRY(write_texts(drawn, &drawn->split[i], *folder->name ? folder->name : folder->path,
-                           error));
+        FF_TRY(write_title(&drawn->split[i], *folder->name ? folder->name : folder->path, error));
         FF_TRY(measure(drawn, &drawn->split[i], error));
     }
     return FF_OK;

@@ -3,9 +3,8 @@
 #define FF_FFINSPECT_SHEET_H
 
 #include "format/set.h"
+#include "loader/draw/picture.h"
 #include "tools/ffinspect/inspect.h"
-#include "tools/ffinspect/letters.h"
-#include "tools/ffinspect/picture.h"
 #include "tools/ffinspect/splits.h"
 
 /* A split's samples, with a title. */
@@ -14,28 +13,22 @@ typedef struct ff_sheet_section {
     ff_reader *reader;
     const ff_metadata *metadata;
     char *title;
-    unsigned rows;
     uint64_t count;
     uint64_t *number;
     bool captioned; /* by `field`, else by number */
     size_t field;
-    char **caption;
     ff_picture_scale scale;
     void *tensor;
     uint8_t *rgb;
 } ff_sheet_section;
 
-/* All splits, and their layout: picture_height and the fields after it. */
+/* All splits. */
 typedef struct ff_sheet {
     ff_sheet_section *split;
     size_t splits;
-    ff_letters *letters;
-    bool replaced; /* some letters were transliterated */
     unsigned columns, rows;
     uint64_t count;
     uint32_t largest_height, largest_width; /* of the chosen samples */
-    unsigned picture_height, picture_width; /* space for one */
-    unsigned cell_height, cell_width, caption_scale;
 } ff_sheet;
 
 /* Chooses samples of all splits, reads their labels and sizes. The caller frees the sheet, after a
@@ -47,9 +40,5 @@ void ff_sheet_free(ff_sheet *sheet);
 /* Reads sample `i` of the section into its tensor. */
 FF_MUST_USE ff_status ff_sheet_read(ff_sheet_section *split, uint64_t i, ff_view *view,
                                     ff_error *error);
-
-/* Rewrites the caption of sample `i` with the numbers of its classes. */
-FF_MUST_USE ff_status ff_sheet_number_caption(ff_sheet *sheet, ff_sheet_section *split, uint64_t i,
-                                              ff_error *error);
 
 #endif

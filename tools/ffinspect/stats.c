@@ -4,7 +4,7 @@
 #include "format/base/interrupt.h"
 #include "format/base/progress.h"
 #include "format/base/thread.h"
-#include "tools/ffinspect/access.h"
+#include "tools/ffinspect/first_failure.h"
 
 #include <inttypes.h>
 #include <math.h>

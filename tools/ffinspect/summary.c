@@ -1,5 +1,6 @@
 #include "tools/ffinspect/summary.h"
 
+#include "format/base/readable.h"
 #include "format/base/say.h"
 #include "tools/ffinspect/facts.h"
 #include "tools/ffinspect/label.h"
@@ -104,7 +105,7 @@ static ff_status print_class(const ff_field *field, size_t index, uint64_t count
     ff_status status = FF_OK;
     if (field->class_count) {
         const char *name = field->class_name[index];
-        status = ff_inspect_readable(&text, name, strlen(name), NAME_LIMIT, error);
+        status = ff_readable(&text, name, strlen(name), NAME_LIMIT, error);
     }
     if (status == FF_OK) {
         int wide = 0;
@@ -150,7 +151,7 @@ static ff_status print_classes(const ff_field *field, const ff_class_counts *cou
 static ff_status print_field(const ff_field *field, const ff_class_counts *counts, uint64_t limit,
                              ff_error *error) {
     ff_buffer name = {0};
-    FF_TRY(ff_inspect_readable(&name, field->name, strlen(field->name), NAME_LIMIT, error));
+    FF_TRY(ff_readable(&name, field->name, strlen(field->name), NAME_LIMIT, error));
     print_head("label");
     printf("%s: ", name.bytes);
     ff_buffer_free(&name);
@@ -187,7 +188,7 @@ static ff_status print_transforms(const ff_metadata *metadata, ff_error *error) 
         /* Normalize's bits are the mean and std above. */
         size_t length = strncmp(line, "normalize ", 10) ? strlen(line) : 9;
         text.length = 0;
-        status = ff_inspect_readable(&text, line, length, TEXT_LIMIT, error);
+        status = ff_readable(&text, line, length, TEXT_LIMIT, error);
         if (status != FF_OK) break;
         print_head(i ? "" : "transforms");
         printf("%zu. %s%s\n", i + 1, text.bytes,
@@ -207,10 +208,9 @@ static ff_status print_provenance(const ff_metadata *metadata, ff_error *error) 
     for (size_t i = 0; i < metadata->provenance_count; i++) {
         const ff_provenance *fact = &metadata->provenance[i];
         text.length = 0;
-        FF_TRY_DONE(ff_inspect_readable(&text, fact->key, strlen(fact->key), TEXT_LIMIT, error));
+        FF_TRY_DONE(ff_readable(&text, fact->key, strlen(fact->key), TEXT_LIMIT, error));
         FF_TRY_DONE(ff_buffer_printf(&text, error, ": "));
-        FF_TRY_DONE(
-            ff_inspect_readable(&text, fact->value, strlen(fact->value), TEXT_LIMIT, error));
+        FF_TRY_DONE(ff_readable(&text, fact->value, strlen(fact->value), TEXT_LIMIT, error));
         print_head(i ? "" : "made from");
         printf("%s\n", text.bytes);
     }

@@ -7,18 +7,6 @@
 /* The first 12 hex digits of an id. */
 const char *ff_inspect_short_id(char text[16], const uint8_t id[16]);
 
-/* Bytes as text for a terminal: valid UTF-8 unchanged; control characters and other bytes as %XX;
- * "(empty)" for none; truncated with "..." after about `limit` bytes. Appended to `out`. */
-FF_MUST_USE ff_status ff_inspect_readable(ff_buffer *out, const void *bytes, size_t length,
-                                          size_t limit, ff_error *error);
-
-/* Text in ASCII: letters of other scripts as transliterated by glibc, others as U+ and the code
- * point. Appended. */
-FF_MUST_USE ff_status ff_inspect_ascii(ff_buffer *out, const char *text, ff_error *error);
-
-/* The length of the valid UTF-8 sequence that starts at `byte`, 1 to 4; 0 where there is none. */
-size_t ff_inspect_utf8(const unsigned char *byte, size_t length);
-
 /* The fewest digits that parse back to the same float. */
 const char *ff_inspect_float(char text[32], float value);
 

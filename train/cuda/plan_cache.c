@@ -10,7 +10,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 /* Far more than any plan: those compiled at run time have 0.3 MB. */
 enum { MOST_BYTES = 32 << 20 };
@@ -185,29 +184,13 @@ done:
     return status;
 }
 
-static ff_status make_folders(const char *folder, ff_error *error) {
-    char *path;
-    FF_TRY(ff_copy_string(&path, folder, error));
-    ff_status status = FF_OK;
-    for (char *slash = path + 1; status == FF_OK; slash++) {
-        slash = strchr(slash, '/');
-        if (slash) *slash = '\0';
-        if (mkdir(path, 0777) != 0 && errno != EEXIST)
-            status = ff_fail_errno(error, "%s: cannot create", path);
-        if (!slash) break;
-        *slash = '/';
-    }
-    free(path);
-    return status;
-}
-
 ff_status ff_plan_cache_put(const char *folder, const char *key, const ff_plan_entry *entry,
                             ff_error *error) {
     ff_buffer text = {0};
     ff_file *file = NULL;
     char *path = NULL;
     ff_status status;
-    FF_TRY_DONE(make_folders(folder, error));
+    FF_TRY_DONE(ff_make_folders(folder, error));
     FF_TRY_DONE(path_of(&path, folder, key, error));
     FF_TRY_DONE(ff_plan_entry_write(&text, key, entry, error));
     /* Not synced: a file damaged by a crash has a wrong checksum, and is made again. */

@@ -1,10 +1,10 @@
 /* Text on contact sheets. Drawn by Pango and cairo with the system's fonts, if
  * libpangocairo-1.0.so.0 and a font are found; else, or with FFPACK_PANGO=0 in the environment,
  * with a small ASCII font (font.h). Thread rule: one thread at a time. */
-#ifndef FF_FFINSPECT_LETTERS_H
-#define FF_FFINSPECT_LETTERS_H
+#ifndef FF_LOADER_DRAW_LETTERS_H
+#define FF_LOADER_DRAW_LETTERS_H
 
-#include "tools/ffinspect/canvas.h"
+#include "loader/draw/canvas.h"
 
 typedef struct ff_letters ff_letters;
 

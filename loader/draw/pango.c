@@ -1,4 +1,4 @@
-#include "tools/ffinspect/pango.h"
+#include "loader/draw/pango.h"
 
 #include <dlfcn.h>
 #include <stdlib.h>

@@ -1,13 +1,10 @@
-/* Reads samples safely: mapped bytes only under the guard. */
-#ifndef FF_FFINSPECT_ACCESS_H
-#define FF_FFINSPECT_ACCESS_H
+/* Failures of work that threads share. */
+#ifndef FF_FFINSPECT_FIRST_FAILURE_H
+#define FF_FFINSPECT_FIRST_FAILURE_H
 
-#include "format/reader.h"
+#include "format/base/status.h"
 
-/* Copies the tensor of a view to `to` (view->tensor_bytes). A shard that shrank is FF_IO with path
- * and offset. */
-FF_MUST_USE ff_status ff_inspect_copy(const ff_dataset *dataset, const ff_view *view, void *to,
-                                      ff_error *error);
+#include <stdint.h>
 
 /* The failure at the lowest place, of work shared by threads: the one that a single thread would
  * report, so that the message does not depend on the number of threads. Zeroed = none. */

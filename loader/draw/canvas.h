@@ -1,6 +1,6 @@
 /* An RGB picture in memory to draw on. Everything outside it is clipped. */
-#ifndef FF_FFINSPECT_CANVAS_H
-#define FF_FFINSPECT_CANVAS_H
+#ifndef FF_LOADER_DRAW_CANVAS_H
+#define FF_LOADER_DRAW_CANVAS_H
 
 #include "format/base/memory.h"
 
@@ -35,6 +35,8 @@ void ff_canvas_blend(ff_canvas *canvas, unsigned x, unsigned y, const uint8_t *o
 void ff_canvas_picture(ff_canvas *canvas, unsigned x, unsigned y, const uint8_t *rgb,
                        unsigned height, unsigned width, unsigned up, unsigned down);
 
+/* A PNG file in memory; the caller frees it. */
+FF_MUST_USE ff_status ff_canvas_png(const ff_canvas *canvas, ff_buffer *png, ff_error *error);
 /* Writes a PNG file atomically; "-" = standard output. */
 FF_MUST_USE ff_status ff_canvas_write_png(const ff_canvas *canvas, const char *path,
                                           ff_error *error);

@@ -1,6 +1,6 @@
-#include "tools/ffinspect/canvas.h"
+#include "loader/draw/canvas.h"
 
-#include "tools/ffinspect/font.h"
+#include "loader/draw/font.h"
 
 #include <stdlib.h>
 

@@ -1,6 +1,6 @@
 /* Converts stored tensors back to pictures. */
-#ifndef FF_FFINSPECT_PICTURE_H
-#define FF_FFINSPECT_PICTURE_H
+#ifndef FF_LOADER_DRAW_PICTURE_H
+#define FF_LOADER_DRAW_PICTURE_H
 
 #include "format/reader.h"
 

@@ -1,7 +1,7 @@
-#include "tools/ffinspect/letters.h"
+#include "loader/draw/letters.h"
 
-#include "tools/ffinspect/font.h"
-#include "tools/ffinspect/pango.h"
+#include "loader/draw/font.h"
+#include "loader/draw/pango.h"
 
 #include <stdlib.h>
 #include <string.h>

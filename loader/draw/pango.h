@@ -1,8 +1,8 @@
 /* Pango and cairo, opened while the program runs: shaping, direction, and fonts by fontconfig. */
-#ifndef FF_FFINSPECT_PANGO_H
-#define FF_FFINSPECT_PANGO_H
+#ifndef FF_LOADER_DRAW_PANGO_H
+#define FF_LOADER_DRAW_PANGO_H
 
-#include "tools/ffinspect/letters.h"
+#include "loader/draw/letters.h"
 
 typedef struct ff_pango ff_pango;
 

@@ -1,4 +1,4 @@
-#include "tools/ffinspect/picture.h"
+#include "loader/draw/picture.h"
 
 #include <math.h>
 

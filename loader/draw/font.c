@@ -1,6 +1,6 @@
-#include "tools/ffinspect/font.h"
+#include "loader/draw/font.h"
 
-#include "tools/ffinspect/text.h"
+#include "format/base/readable.h"
 
 #include <string.h>
 
@@ -112,7 +112,7 @@ static const uint8_t columns[GLYPHS][COLUMNS] = {
 /* The glyph of the character at `text`, and how many bytes that is. */
 static unsigned next_glyph(const char *text, size_t *bytes) {
     const unsigned char *byte = (const unsigned char *)text;
-    *bytes = ff_inspect_utf8(byte, strlen(text));
+    *bytes = ff_utf8_bytes(byte, strlen(text));
     if (*bytes == 3 && byte[0] == 0xe2 && byte[1] == 0x80 && byte[2] == 0xa6) return ELLIPSIS;
     if (*bytes == 0) *bytes = 1;
     return *bytes == 1 && byte[0] >= FIRST && byte[0] < 0x7f ? byte[0] - (unsigned)FIRST

@@ -1,8 +1,8 @@
 /* A small font of 5 x 7 dots (an eighth row for descenders) for contact sheets: printable ASCII, an
  * ellipsis, and a box for every other character. Proportional. Text is UTF-8 ending in zero. Thread
  * rule: pure. */
-#ifndef FF_FFINSPECT_FONT_H
-#define FF_FFINSPECT_FONT_H
+#ifndef FF_LOADER_DRAW_FONT_H
+#define FF_LOADER_DRAW_FONT_H
 
 #include "format/base/memory.h"
 

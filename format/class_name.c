@@ -1,0 +1,29 @@
+#include "format/class_name.h"
+
+#include "format/base/readable.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+enum { NAME_LIMIT = 200 };
+
+ff_status ff_class_name(ff_buffer *out, const ff_field *field, int64_t value, unsigned how,
+                        ff_error *error) {
+    if (value < 0) return ff_buffer_printf(out, error, "unlabeled");
+    if ((uint64_t)value >= field->class_count)
+        return ff_buffer_printf(out, error, "%" PRId64, value);
+    ff_buffer name = {0}, ascii = {0};
+    ff_status status = ff_readable(&name, field->class_name[value],
+                                   strlen(field->class_name[value]), NAME_LIMIT, error);
+    if (status == FF_OK && how & FF_NAME_ASCII)
+        status = ff_readable_ascii(&ascii, name.bytes, error);
+    bool changed = ascii.bytes && strcmp(ascii.bytes, name.bytes);
+    if (status == FF_OK && (changed || how & FF_NAME_NUMBERED))
+        status = ff_buffer_printf(out, error, "%" PRId64 " ", value);
+    if (status == FF_OK)
+        status = ff_buffer_printf(out, error, "%s%s", changed ? "~" : "",
+                                  changed ? ascii.bytes : name.bytes);
+    ff_buffer_free(&name);
+    ff_buffer_free(&ascii);
+    return status;
+}

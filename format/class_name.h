@@ -1,0 +1,19 @@
+/* Classes named for people. Thread rule: pure. */
+#ifndef FF_FORMAT_CLASS_NAME_H
+#define FF_FORMAT_CLASS_NAME_H
+
+#include "format/metadata.h"
+
+/* How a class is named. */
+enum {
+    FF_NAME_NUMBERED = 1, /* its number before its name: "3 cat" */
+    FF_NAME_ASCII = 2, /* non-ASCII letters are transliterated, and the name is marked and numbered:
+                          "3 ~chat" */
+};
+
+/* The name of a class of a field as text for people, or its number where it has none; "unlabeled"
+ * for -1. `how`: of FF_NAME_. Appended. */
+FF_MUST_USE ff_status ff_class_name(ff_buffer *out, const ff_field *field, int64_t value,
+                                    unsigned how, ff_error *error);
+
+#endif

@@ -1,0 +1,113 @@
+"""Event files of a run and with odd tags and numbers, read by a plain decoder and by TensorBoard's
+own reader, which pip installs into the build folder."""
+import json
+import os
+import subprocess
+import sys
+import tempfile
+
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+import tap  # noqa: E402
+from events import events  # noqa: E402
+
+READ = r"""
+import glob, json, math, sys
+from tensorboard.backend.event_processing.event_file_loader import EventFileLoader
+from tensorboard.util import tensor_util
+path, = glob.glob(sys.argv[1] + "/events.out.tfevents.*")
+for event in EventFileLoader(path).Load():
+    for value in event.summary.value:
+        kind = value.metadata.plugin_data.plugin_name
+        array = tensor_util.make_ndarray(value.tensor)
+        got = array.item() if kind == "scalars" else [int(array[1]), int(array[0]), array[2].hex()]
+        print(json.dumps([kind, value.tag, event.step, got]))
+"""
+ODD = 'a tag "with" <odd>\n\tletters %'
+scratch = tempfile.TemporaryDirectory()
+
+
+def tensorboard():
+    """A Python that has TensorBoard's reader; None where PyPI cannot be reached."""
+    place = os.path.join(tap.BUILD, "tensorboard")
+    python = os.path.join(place, "bin", "python")
+    if not os.path.exists(os.path.join(place, "installed")):
+        made = [[sys.executable, "-m", "venv", "--system-site-packages", place],
+                [python, "-m", "pip", "-q", "install", "--no-deps", "tensorboard==2.18.0", "protobuf==5.29.3",
+                 "absl-py==2.1.0", "six==1.16.0"]]
+        for command in made:
+            if subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL).returncode:
+                return None
+        open(os.path.join(place, "installed"), "w").close()
+    return python
+
+
+def read_by_tensorboard(python, folder):
+    done = subprocess.run([python, "-c", READ, folder], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    if done.returncode:
+        return done.stderr.decode()
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def same(ours, theirs):
+    """Whether TensorBoard read the same records."""
+    def plain(value):
+        return list(value[:2]) + [value[2].hex()] if isinstance(value, tuple) else repr(value)
+    if isinstance(theirs, str):
+        return False
+    return [["images" if isinstance(value, tuple) else "scalars", tag, step, plain(value)] for tag, step, value in ours] \
+        == [[kind, tag, step, got if kind == "images" else repr(got)] for kind, tag, step, got in theirs]
+
+
+odd = os.path.join(scratch.name, "odd")
+done = tap.run([tap.program("write_events"), odd])
+tap.ok(done.returncode == 0, "an event file is written", done.stderr.decode())
+got = events(odd)
+want = [("train/loss", 0, "2.25"), ("train/loss", 1, "nan"), ("train/loss", 2, "inf"), ("train/loss", 3, "-inf"),
+        ("train/loss", 4, "inf"), ("train/loss", 1 << 40, "0.10000000149011612"), ("", 5, "1.0"), (ODD, 5, "2.0"),
+        ("Käse/猫", 5, "3.0"), ("not%FF%20utf-8", 5, "4.0"), ("x" * 1000, 5, "5.0")]
+tap.ok([(tag, step, repr(value)) for tag, step, value in got[:-2]] == want, "scalars, steps and tags", repr(got[:-2]))
+tap.ok([(tag, step, value[:2], len(value[2])) for tag, step, value in got[-2:]] ==
+       [("sheet", 6, (1, 1), 69), ("nothing", 6, (0, 0), 0)], "images", repr(got[-2:]))
+
+# ---- a run: the numbers of its log
+folder, log = os.path.join(scratch.name, "run"), os.path.join(scratch.name, "log.jsonl")
+tap.run([tap.program("make_set"), os.path.join(scratch.name, "set"), "--splits", "train,test", "--count", "60", "--height", "8",
+         "--width", "8", "--statistics"])
+done = tap.run([os.path.join(tap.BUILD, "fftrain"), "--data", os.path.join(scratch.name, "set"), "--model", "smallnet", "--epochs",
+                "3", "--val-every", "2", "--batch", "16", "--threads", "1", "--log-json", log, "--tensorboard", folder, "--out", "none"])
+tap.ok(done.returncode == 0, "a run with --tensorboard", done.stderr.decode())
+run = events(folder)
+with open(log) as file:
+    epochs = [line for line in map(json.loads, file) if line["event"] == "epoch"]
+TAGS = {"train/loss": "train_loss", "train/accuracy": "train_accuracy", "val/loss": "val_loss", "val/accuracy": "val_accuracy",
+        "val/top5_accuracy": "val_top5_accuracy",
+        "learning_rate": "learning_rate", "speed/samples_per_second": "samples_per_second",
+        "speed/data_wait_percent": "data_wait_percent"}
+want = {(tag, 3 * line["epoch"]): line[key] for line in epochs for tag, key in TAGS.items() if line.get(key) is not None}
+got_run = {(tag, step): value for tag, step, value in run if tag in TAGS}
+tap.ok(got_run.keys() == want.keys() and len(want) == 21 and all(abs(got_run[k] - want[k]) <= 1e-6 * abs(want[k]) for k in want),
+       "its scalars are the numbers of its log", "%s\n%s" % (got_run, want))
+
+# ---- points between epochs: each is the mean of 50 steps
+folder, log = os.path.join(scratch.name, "points"), os.path.join(scratch.name, "points.jsonl")
+tap.run([tap.program("make_set"), os.path.join(scratch.name, "many"), "--count", "804", "--height", "8", "--width", "8", "--statistics"])
+tap.run([os.path.join(tap.BUILD, "fftrain"), "--data", os.path.join(scratch.name, "many"), "--model", "smallnet", "--epochs", "2",
+         "--batch", "8", "--threads", "1", "--log-json", log, "--tensorboard", folder, "--out", "none"])
+with open(log) as file:
+    epochs = [line for line in map(json.loads, file) if line["event"] == "epoch"]
+points = {tag: [(step, value) for name, step, value in events(folder) if name == "step/" + tag]
+          for tag in ("loss", "samples_per_second", "data_wait_percent")}
+losses = [value for _, value in points["loss"]]
+tap.ok(all([step for step, _ in line] == [50, 100, 150, 200] for line in points.values()) and
+       all(abs(sum(losses[2 * e:2 * e + 2]) / 2 - epochs[e]["train_loss"]) < 1e-5 for e in (0, 1)) and
+       all(value > 0 for _, value in points["samples_per_second"]) and all(0 <= value <= 100 for _, value in points["data_wait_percent"]),
+       "points every 50 steps", "%s %s" % (points, epochs))
+
+python = None if tap.SANITIZE else tensorboard()
+if python:
+    theirs = read_by_tensorboard(python, odd)
+    tap.ok(same(got, theirs), "TensorBoard reads the same", str(theirs))
+    tap.ok(same(run, read_by_tensorboard(python, os.path.join(scratch.name, "run"))), "and the run's")
+else:
+    tap.skip("TensorBoard reads the same", "tensorboard cannot be installed from PyPI")
+tap.finish()

@@ -1,0 +1,17 @@
+/* CRC-32C (Castagnoli; RFC 3720 section 12.1), as TensorBoard's records use it. Pure. */
+#ifndef FF_TRAIN_EVENTS_CRC32C_H
+#define FF_TRAIN_EVENTS_CRC32C_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* Of "123456789": 0xe3069283. */
+uint32_t ff_crc32c(const void *bytes, size_t length);
+
+/* As a record stores it, so that the checksum of bytes that hold a checksum stays useful. */
+static inline uint32_t ff_crc32c_masked(const void *bytes, size_t length) {
+    const uint32_t crc = ff_crc32c(bytes, length);
+    return ((crc >> 15) | (crc << 17)) + 0xa282ead8u;
+}
+
+#endif

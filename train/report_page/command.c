@@ -1,0 +1,79 @@
+#include "train/report_page/command.h"
+
+#include "format/base/options.h"
+#include "format/base/path.h"
+#include "format/base/say.h"
+#include "train/report_page/page.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+static const char summary[] =
+    "Writes one HTML page about one or several runs: curves, accuracy of each class, confusion matrix, "
+    "the samples that a run got most wrong, where the time went, and the settings beside each other. "
+    "The page loads nothing from elsewhere.";
+
+static const char epilogue[] =
+    "RUN is a run's folder (log.jsonl, evaluation.json, worst.png, inputs.png, recipe.txt), or a log\n"
+    "alone, as --log-json writes it. The log of a run that goes on may be read, too.\n"
+    "\n"
+    "Examples:\n"
+    "  fftrain report runs/resnet18-1\n"
+    "  fftrain report runs/resnet18-1 runs/resnet18-2 -o compared.html\n"
+    "\n"
+    "Exit codes: 0 done, 1 failed, 2 wrong usage, 65 no log of a run, 74 input or output error.";
+
+/* The page's path, allocated: the one given or, of one run, its folder's report.html. */
+static ff_status choose_output(char **path, const char *given, const char *const *paths,
+                               size_t count, ff_error *error) {
+    struct stat info;
+    if (given) return ff_copy_string(path, given, error);
+    if (count == 1 && stat(paths[0], &info) != 0)
+        return ff_fail_errno(error, "%s: cannot open", paths[0]);
+    if (count == 1 && S_ISDIR(info.st_mode))
+        return ff_path_join(path, paths[0], "report.html", error);
+    return ff_fail(error, FF_USAGE, "report: -o FILE is needed for %s",
+                   count == 1 ? "a log without a folder" : "several runs");
+}
+
+static ff_status report(const char *output, const char *const *runs, size_t count,
+                        ff_error *error) {
+    char *path = NULL;
+    uint64_t bytes;
+    ff_status status;
+    if (!count)
+        return ff_fail(error, FF_USAGE,
+                       "report: wanted fftrain report RUN... [-o FILE], see --help");
+    FF_TRY_DONE(choose_output(&path, output, runs, count, error));
+    FF_TRY_DONE(ff_page_write(path, runs, count, &bytes, error));
+    if (strcmp(path, "-") != 0)
+        printf("%s: %s, %s\n", path, ff_say_count(count, "run", "runs").text,
+               ff_say_bytes(bytes).text);
+done:
+    free(path);
+    return status;
+}
+
+ff_status ff_report_command(int argc, char **argv, ff_error *error) {
+    const char *output = NULL;
+    const ff_option table[] = {
+        {"output", 'o', FF_OPTION_STRING, "FILE", &output, NULL, 0, 0,
+         "The page; - is the standard output; default: report.html in the folder of the one RUN."},
+        {.name = NULL},
+    };
+    const ff_command command = {.program = "fftrain report",
+                                .usage = "fftrain report RUN... [-o FILE]",
+                                .summary = summary,
+                                .options = table,
+                                .epilogue = epilogue};
+    const char **paths;
+    int count;
+    ff_options_result result = FF_OPTIONS_RUN;
+    FF_TRY(ff_alloc(&paths, (uint64_t)argc + 1, sizeof *paths, "arguments", error));
+    ff_status status = ff_options_parse(&command, argc, argv, paths, &count, &result, error);
+    if (status == FF_OK && result == FF_OPTIONS_RUN)
+        status = report(output, paths, (size_t)count, error);
+    free(paths);
+    return status;
+}

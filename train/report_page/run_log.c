@@ -1,0 +1,137 @@
+#include "train/report_page/run_log.h"
+
+#include "format/base/path.h"
+#include "format/base/read.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#define MOST_BYTES (UINT64_C(1) << 30)
+
+double ff_run_log_number(const json_t *event, const char *key) {
+    const json_t *value = json_object_get(event, key);
+    if (json_is_number(value)) return json_number_value(value);
+    const char *text = json_string_value(value);
+    if (!text) return NAN;
+    return strcmp(text, "Infinity") == 0    ? INFINITY
+           : strcmp(text, "-Infinity") == 0 ? -INFINITY
+                                            : NAN;
+}
+
+const char *ff_run_log_text(const json_t *event, const char *key) {
+    const char *text = json_string_value(json_object_get(event, key));
+    return text ? text : "";
+}
+
+/* A file of the run that need not be there. */
+static ff_status read_part(ff_buffer *part, const char *folder, const char *name, ff_error *error) {
+    char *path;
+    FF_TRY(ff_path_join(&path, folder, name, error));
+    const ff_status status =
+        ff_path_exists("%s", path) ? ff_read_whole(part, path, MOST_BYTES, error) : FF_OK;
+    free(path);
+    return status;
+}
+
+static void replace(json_t **old, json_t *new) {
+    json_decref(*old);
+    *old = new;
+}
+
+/* An epoch's line replaces those of the same and of later epochs: a run that was resumed, or
+ * another run that was appended to the same file. */
+static bool add_epoch(ff_run_log *run, json_t *event) {
+    const double epoch = ff_run_log_number(event, "epoch");
+    size_t count = json_array_size(run->epochs);
+    while (count && !(ff_run_log_at(run, count - 1, "epoch") < epoch))
+        json_array_remove(run->epochs, --count);
+    return json_array_append(run->epochs, event) == 0;
+}
+
+/* False when out of memory. */
+static bool add_event(ff_run_log *run, json_t *event) {
+    const char *kind = ff_run_log_text(event, "event");
+    if (strcmp(kind, "epoch") == 0) return add_epoch(run, event);
+    json_t *text = json_object_get(event, "text");
+    if (strcmp(kind, "note") == 0)
+        return !json_is_string(text) || json_array_append(run->notes, text) == 0;
+    if (strcmp(kind, "start") == 0) {
+        replace(&run->start, json_incref(event));
+        replace(&run->end, NULL);
+        return json_array_clear(run->notes) == 0;
+    }
+    if (strcmp(kind, "end") == 0) replace(&run->end, json_incref(event));
+    return true;
+}
+
+static ff_status read_log(ff_run_log *run, const char *path, ff_error *error) {
+    ff_buffer all = {0};
+    bool good = true;
+    run->epochs = json_array();
+    run->notes = json_array();
+    ff_status status = ff_read_whole(&all, path, MOST_BYTES, error);
+    for (char *line = all.bytes; good && status == FF_OK && line && *line;) {
+        const size_t length = strcspn(line, "\n");
+        json_t *event = json_loadb(line, length, JSON_REJECT_DUPLICATES, NULL);
+        if (json_is_object(event))
+            good = add_event(run, event);
+        else
+            run->unreadable += length > 0;
+        json_decref(event);
+        line += length + (line[length] == '\n');
+    }
+    ff_buffer_free(&all);
+    if (!good || !run->epochs || !run->notes)
+        status = ff_fail(error, FF_NO_MEMORY, "%s: not enough memory for the log", path);
+    if (status == FF_OK && !run->start && !json_array_size(run->epochs))
+        status = ff_fail(error, FF_BAD_DATA,
+                         "%s: has no line of a run; fftrain --log-json FILE writes them", path);
+    return status;
+}
+
+static ff_status read_evaluation(ff_run_log *run, const char *folder, ff_error *error) {
+    ff_buffer text = {0};
+    json_error_t found;
+    ff_status status = read_part(&text, folder, "evaluation.json", error);
+    if (status == FF_OK && text.length) {
+        run->evaluation = json_loadb(text.bytes, text.length, JSON_REJECT_DUPLICATES, &found);
+        if (!run->evaluation)
+            status = ff_fail(error, FF_BAD_DATA, "%s/evaluation.json: %s at byte %d", folder,
+                             found.text, found.position);
+    }
+    ff_buffer_free(&text);
+    return status;
+}
+
+ff_status ff_run_log_read(ff_run_log *run, const char *path, ff_error *error) {
+    struct stat info;
+    char *log = NULL;
+    ff_status status;
+    *run = (ff_run_log){0};
+    FF_TRY(ff_copy_bytes(&run->name, path, ff_path_length(path), error));
+    if (stat(path, &info) != 0 || !S_ISDIR(info.st_mode)) return read_log(run, path, error);
+    FF_TRY_DONE(ff_path_join(&log, path, "log.jsonl", error));
+    FF_TRY_DONE(read_log(run, log, error));
+    FF_TRY_DONE(read_evaluation(run, path, error));
+    FF_TRY_DONE(read_part(&run->worst, path, "worst.png", error));
+    FF_TRY_DONE(read_part(&run->inputs, path, "inputs.png", error));
+    FF_TRY_DONE(read_part(&run->recipe, path, "recipe.txt", error));
+done:
+    free(log);
+    return status;
+}
+
+void ff_run_log_free(ff_run_log *run) {
+    free(run->name);
+    json_decref(run->start);
+    json_decref(run->end);
+    json_decref(run->epochs);
+    json_decref(run->notes);
+    json_decref(run->evaluation);
+    ff_buffer_free(&run->worst);
+    ff_buffer_free(&run->inputs);
+    ff_buffer_free(&run->recipe);
+    *run = (ff_run_log){0};
+}
