@@ -28,8 +28,8 @@
 #include "format/dtype.h"
 #include "loader/device/device.h"
 #include "train/arguments.h"
-#include "train/muon.h"
-#include "train/optim.h"
+#include "train/optimizers/muon.h"
+#include "train/optimizers/optimizers.h"
 #include "train/precision.h"
 
 #include <stdbool.h>
@@ -87,15 +87,18 @@ typedef struct ff_linear {
     bool logits; /* y is always f32; dy has the dtype of activations */
 } ff_linear;
 
-/* Adjacent parameters in the store's blocks that are updated alike; all pointers are device memory.
- */
+/* Adjacent parameters in the store's blocks that are updated alike, of an optimizer with norms a
+ * single one; all pointers are device memory. */
 typedef struct ff_update_segment {
     int group;
     ff_rule rule;
     size_t count; /* elements */
     const void *gradient;
     ff_dtype gradient_dtype;
-    float *values, *momentum;
+    float *sums; /* f32, of update_add; NULL = none: the update takes the gradients */
+    float *values, *state[FF_STATES];
+    bool adapts;         /* as in ff_arrays */
+    float *average;      /* of the values; NULL = none */
     void *working;       /* of the compute's dtype; NULL where `values` are read directly */
     const ff_conv *conv; /* MUON: the convolution of these filters */
 } ff_update_segment;
@@ -105,10 +108,22 @@ typedef struct ff_update_segment {
 typedef struct ff_update_spec {
     const ff_update_segment *segments;
     int segment_count;
-    const ff_sgd *groups; /* [group_count]; learning_rate is ignored */
+    const ff_hyper *groups; /* [group_count]; learning_rate is ignored */
     int group_count;
     const double *rates; /* [group_count][rate_steps]; later steps use the last rate */
     uint64_t rate_steps;
+    double clip_norm; /* 0 = gradients are not clipped */
+    /* Where segments have averages: average = decay * average + (1 - decay) * values after each
+     * update, and that of [buffer_count] buffers. */
+    double ema_decay;
+    const float *buffers;
+    float *average_buffers; /* NULL = none */
+    size_t buffer_count;
+    /* Where segments have sums: of a step's micro-batches so far, on the device; samples of one;
+     * whether gradients are of the sum over a batch, not of its mean. */
+    ff_outcome *total;
+    int part_samples;
+    bool summed;
     ff_control *control;
 } ff_update_spec;
 
@@ -259,6 +274,11 @@ typedef struct ff_compute_ops {
     void (*update_destroy)(ff_compute *compute, ff_prepared_update *update);
     void (*update_run)(ff_compute *compute, ff_prepared_update *update, ff_outcome *ring,
                        uint32_t ring_size);
+    /* required: adds the gradients of a micro-batch and its outcome, in the ring, to those of its
+     * step; `first`: of a step. The gradients are of a mean over its samples that count, and so the
+     * update divides their sum, weighted by these, by the samples of the whole batch. */
+    void (*update_add)(ff_compute *compute, ff_prepared_update *update, bool first,
+                       ff_outcome *ring, uint32_t ring_size);
 } ff_compute_ops;
 
 /* Parts of a training step, marked before their work is enqueued, with the number of the plan's
@@ -267,9 +287,8 @@ typedef enum ff_mark {
     FF_MARK_FORWARD,
     FF_MARK_LOSS,
     FF_MARK_BACKWARD,
-    FF_MARK_CHECK, /* of the gradients */
-    FF_MARK_SGD,
-    FF_MARK_MUON,
+    FF_MARK_CHECK,   /* of the gradients */
+    FF_MARK_UPDATE,  /* by the optimizer of rule `op` */
     FF_MARK_ADVANCE, /* of the control */
 } ff_mark;
 

@@ -1,4 +1,4 @@
-/* The work of an update: the check, SGD, Muon, the end of a step (cuda/compute_update.c). */
+/* The work of an update: the check, the optimizers, the end of a step (cuda/compute_update.c). */
 #include "format/base/memory.h"
 #include "train/cost_count.h"
 #include "train/groups.h"
@@ -29,18 +29,32 @@ static void count_bank(ff_compute *compute, const ff_update_segment *s) {
         ff_cost_arrays(compute, 2 * x, 0, 1);
         ff_cost_product(compute, precision, 3 * x + square, 2 * least * count);
     }
-    ff_cost_arrays(compute, x + count * (2 * F32_BYTES + working), 3 * count, 1);
+    ff_cost_arrays(compute, x + count * ((s->average ? 4 : 2) * F32_BYTES + working), 3 * count, 1);
 }
 
-static double sgd_bytes(const ff_compute *compute, const ff_update_segment *s) {
-    const double each = (double)ff_dtype_bytes(s->gradient_dtype) + 2 * F32_BYTES +
-                        (s->momentum ? 2 * F32_BYTES : 0) +
-                        (s->working ? (double)compute->element_bytes : 0);
-    return each * (double)s->count;
+/* The passes of the others: cuda/kernels/update.cu. */
+static void count_pass(ff_compute *compute, const ff_update_spec *spec, ff_rule rule) {
+    const ff_optimizer *optimizer = ff_optimizer_at(rule);
+    double elements = 0, bytes = 0;
+    for (int i = 0; i < spec->segment_count; i++) {
+        const ff_update_segment *s = &spec->segments[i];
+        if (s->rule != rule || !s->count) continue;
+        const double count = (double)s->count, gradient = (double)ff_dtype_bytes(s->gradient_dtype);
+        elements += count;
+        bytes += count * (gradient + 2 * F32_BYTES * (1 + optimizer->states) +
+                          (s->working ? (double)compute->element_bytes : 0) +
+                          (s->average ? 2 * F32_BYTES : 0));
+        /* The measuring pass reads weights and gradients; LAMB's state is in both passes, its
+         * gradient in one. */
+        if (rule == FF_RULE_LARS) bytes += count * (gradient + F32_BYTES);
+        if (rule == FF_RULE_LAMB) bytes += count * (1 + optimizer->states) * F32_BYTES;
+    }
+    if (elements > 0) ff_cost_arrays(compute, bytes, 8 * elements, optimizer->norms ? 2 : 1);
 }
 
-static ff_status update_row(ff_cost_counter *c, ff_mark mark, const char *what, ff_error *error) {
-    ff_cost_row row = {.pass = FF_COST_UPDATE, .mark = mark};
+static ff_status update_row(ff_cost_counter *c, ff_mark mark, int op, const char *what,
+                            ff_error *error) {
+    ff_cost_row row = {.pass = FF_COST_UPDATE, .mark = mark, .op = op};
     snprintf(row.what, sizeof row.what, "%s", what);
     return ff_cost_add_row(c->costs, &row, error);
 }
@@ -48,31 +62,33 @@ static ff_status update_row(ff_cost_counter *c, ff_mark mark, const char *what, 
 ff_status ff_cost_update_create(ff_compute *compute, const ff_update_spec *spec,
                                 ff_prepared_update **update, ff_error *error) {
     ff_cost_counter *c = (ff_cost_counter *)compute;
-    double gradients = 0, bytes = 0, flops = 0;
-    int sgd = 0, banks = 0;
+    double gradients = 0;
+    int segments[FF_RULE_COUNT] = {0};
     char what[64];
     *update = NULL;
     for (int i = 0; i < spec->segment_count; i++) {
         const ff_update_segment *s = &spec->segments[i];
         gradients += (double)s->count * (double)ff_dtype_bytes(s->gradient_dtype);
-        banks += s->rule == FF_RULE_MUON;
-        if (s->rule == FF_RULE_MUON) continue;
-        bytes += sgd_bytes(compute, s);
-        flops += 8.0 * (double)s->count;
-        sgd += s->count > 0;
+        segments[s->rule] += s->count > 0;
     }
-    FF_TRY(update_row(c, FF_MARK_CHECK, "check of the gradients", error));
-    ff_cost_arrays(compute, gradients, 0, 1);
-    FF_TRY(update_row(c, FF_MARK_SGD, "SGD", error));
-    if (sgd) ff_cost_arrays(compute, bytes, flops, 1);
-    if (banks) {
-        snprintf(what, sizeof what, "Muon, %d bank%s of 18 nodes", banks, banks == 1 ? "" : "s");
-        FF_TRY(update_row(c, FF_MARK_MUON, what, error));
-        for (int i = 0; i < spec->segment_count; i++)
+    FF_TRY(update_row(c, FF_MARK_CHECK, 0, "check of the gradients", error));
+    ff_cost_arrays(compute, gradients, 0, spec->clip_norm > 0 ? 2 : 1);
+    for (int rule = 0; rule < FF_RULE_COUNT; rule++) {
+        const int count = segments[rule];
+        if (!count) continue;
+        snprintf(what, sizeof what, "%s", ff_optimizer_at(rule)->title);
+        if (rule == FF_RULE_MUON)
+            snprintf(what, sizeof what, "Muon, %d bank%s of 18 nodes", count,
+                     count == 1 ? "" : "s");
+        FF_TRY(update_row(c, FF_MARK_UPDATE, rule, what, error));
+        if (rule != FF_RULE_MUON) count_pass(compute, spec, (ff_rule)rule);
+        for (int i = 0; rule == FF_RULE_MUON && i < spec->segment_count; i++)
             if (spec->segments[i].rule == FF_RULE_MUON) count_bank(compute, &spec->segments[i]);
     }
-    FF_TRY(update_row(c, FF_MARK_ADVANCE, "end of the step", error));
+    FF_TRY(update_row(c, FF_MARK_ADVANCE, 0, "end of the step", error));
     ff_cost_count(compute, (ff_cost_piece){.nodes = 1});
+    if (spec->average_buffers)
+        ff_cost_arrays(compute, 3.0 * F32_BYTES * (double)spec->buffer_count, 0, 1);
     return ff_compute_check(compute, error);
 }
 
@@ -81,7 +97,7 @@ ff_status ff_cost_count_update(ff_cost_counter *c, const ff_store *store, ff_err
     ff_store counted = *store;
     ff_groups own = {0};
     ff_update *update = NULL;
-    ff_sgd *sgd = NULL;
+    ff_hyper *sgd = NULL;
     double *rates = NULL;
     ff_status status = FF_OK;
     if (!store->groups || !store->groups->count) {

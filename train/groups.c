@@ -4,13 +4,37 @@
 
 #include <fnmatch.h>
 #include <stdlib.h>
+#include <string.h>
+
+static bool is_of(const ff_graph *graph, const ff_graph_parameter *p, const char *pattern) {
+    const bool norm = graph->layers[p->layer].kind == FF_LAYER_NORM;
+    if (strcmp(pattern, "norm") == 0) return norm;
+    if (strcmp(pattern, "bias") == 0) return !norm && p->rank == 1;
+    return fnmatch(pattern, p->name, 0) == 0;
+}
+
+/* Whether the parameter matches one of the list's patterns. */
+static bool matches(const ff_graph *graph, const ff_graph_parameter *p, const char *list) {
+    char pattern[256];
+    for (const char *at = list; *at; at += *at == ',') {
+        const size_t length = strcspn(at, ",");
+        if (length < sizeof pattern) {
+            memcpy(pattern, at, length);
+            pattern[length] = '\0';
+            if (is_of(graph, p, pattern)) return true;
+        }
+        at += length;
+    }
+    return false;
+}
 
 static ff_status group_of(const ff_graph *graph, const ff_graph_parameter *p, const ff_group *list,
                           int count, int *group, ff_error *error) {
     *group = -1;
     if (!p->trained) return FF_OK;
     for (int g = 0; g < count; g++) {
-        if (fnmatch(list[g].names, p->name, 0) != 0) continue;
+        if (!matches(graph, p, list[g].names)) continue;
+        if (list[g].within && !matches(graph, p, list[g].within)) continue;
         if (list[g].rule == FF_RULE_MUON && p->rank != 4)
             return ff_fail(error, FF_USAGE, "%s: Muon updates filters of convolutions only",
                            p->name);
@@ -48,13 +72,13 @@ static bool same_part(const ff_store *store, size_t a, size_t b) {
     return (a < store->weight_count) == (b < store->weight_count);
 }
 
-/* Merges adjacent spans of the same SGD group. */
+/* Merges adjacent spans of the same group, where its optimizer needs no norms. */
 static void join_spans(ff_groups *groups, const ff_store *store) {
     int kept = 0;
     for (int i = 1; i < groups->span_count; i++) {
         ff_span *last = &groups->spans[kept];
         const ff_span *next = &groups->spans[i];
-        if (next->group == last->group && next->rule == FF_RULE_SGD &&
+        if (next->group == last->group && !ff_optimizer_at(next->rule)->norms &&
             same_part(store, last->offset, next->offset))
             last->count += next->count;
         else

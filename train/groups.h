@@ -1,5 +1,5 @@
-/* Which parameters of a store are updated together: spans of adjacent ones in one SGD group, and
- * Muon's filter banks one by one. */
+/* Which parameters of a store are updated together: spans of adjacent ones in one group; those of
+ * optimizers with norms one by one. */
 #ifndef FF_TRAIN_GROUPS_H
 #define FF_TRAIN_GROUPS_H
 
@@ -9,7 +9,7 @@
 typedef struct ff_span {
     int group;
     ff_rule rule;
-    int parameter;        /* the first one; MUON: the only one */
+    int parameter;        /* the first one; of an optimizer with norms the only one */
     size_t offset, count; /* elements */
 } ff_span;
 
@@ -20,10 +20,9 @@ struct ff_groups {
     int span_count;
 };
 
-/* Each trained parameter belongs to the first group whose pattern matches its name. FF_USAGE,
- * naming the parameter, where no pattern matches or where Muon would get anything other than a
- * filter bank. On failure *groups holds nothing. The store must outlive the groups; the caller sets
- * store->groups. */
+/* Each trained parameter belongs to the first group that it matches. FF_USAGE, naming the
+ * parameter, where none does or where Muon would get anything other than a filter bank. On failure
+ * *groups holds nothing. The store must outlive the groups; the caller sets store->groups. */
 FF_MUST_USE ff_status ff_groups_create(ff_groups *groups, const ff_store *store,
                                        const ff_group *list, int count, ff_error *error);
 void ff_groups_destroy(ff_groups *groups);

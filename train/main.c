@@ -22,7 +22,7 @@ typedef struct settings {
     ff_session_options session;
     ff_option_list set;
     int best_by;
-    int stem, schedule, views, order, last_batch, verify, compute; /* indexes of the choices */
+    int stem, views, order, last_batch, verify, compute; /* indexes of the choices */
     const char *placement, *device_json, *log_json, *tensorboard;
     bool dry_run, diagnose, quiet, top5;
 } settings;
@@ -44,6 +44,8 @@ static const char epilogue[] =
     "  fftrain --data OUT/train --val OUT/test --model resnet18 --epochs 60 \\\n"
     "          --augment crop=4,flip,cutout=8\n"
     "  fftrain --data CIFAR-10 --recipe cifar-speed\n"
+    "  fftrain --data OUT --model resnet50 --optimizer adamw --lr 0.002 --weight-decay 0.05 \\\n"
+    "          --no-decay norm,bias --groups 'fc.*:lr=0.02' --clip-norm 1\n"
     "  fftrain --data OUT --model resnet18 \\\n"
     "          --augment rrc=224,flip,jitter=0.4:0.4:0.4,mixup=0.2\n"
     "  fftrain report RUN...          (a page about runs: fftrain report --help)\n"
@@ -51,8 +53,9 @@ static const char epilogue[] =
     "--log-json appends one object per line: an event \"start\" with every choice; after each\n"
     "epoch {event:\"epoch\", epoch, train_loss, train_accuracy, val_loss, val_accuracy,\n"
     "learning_rate, seconds, samples_per_second, data_wait_percent, skipped_updates,\n"
-    "loss_scale}, and val_top5_accuracy where there are more than 5 classes; accuracies are in\n"
-    "[0, 1], learning rate and loss scale are those of the last step, seconds are of training\n"
+    "loss_scale}, and val_top5_accuracy where there are more than 5 classes, and\n"
+    "val_ema_loss and val_ema_accuracy with --ema; accuracies are in [0, 1], learning rate and\n"
+    "loss scale are those of the last step, seconds are of training\n"
     "without evaluation, and updates are skipped whose 16-bit gradients overflowed; and an event\n"
     "\"end\" with how the run ended, where timed_seconds are whitening, training and the last\n"
     "evaluation after the warm-up, and cold_seconds include the warm-up. On a GPU both have\n"
@@ -76,6 +79,10 @@ static ff_status with_command(settings *out,
     snprintf(augment_help, sizeof augment_help,
              "none, or a list of %s; default: the model's, as printed at the start.",
              ff_augment_help(known));
+    char schedules[FF_SCHEDULE_HELP_BYTES], schedule_help[FF_SCHEDULE_HELP_BYTES + 120];
+    snprintf(schedule_help, sizeof schedule_help,
+             "Learning rate after the warm-up: %s; default: the recipe's, usually cosine.",
+             ff_schedule_help(schedules));
     const ff_option options[] = {
         {.kind = FF_OPTION_HEADING, .help = "Data"},
         {"data", 'd', FF_OPTION_STRING, "DIR", &trainer->data, NULL, 0, 0,
@@ -128,21 +135,45 @@ static ff_status with_command(settings *out,
          "Passes over the training set; default: the model's."},
         {"batch", 'b', FF_OPTION_INTEGER, "N", &trainer->batch, NULL, 1, 1048576,
          "Samples per step; default: the model's; a smaller set is one batch."},
-        {"lr", 0, FF_OPTION_REAL, "X", &trainer->learning_rate, NULL, 0, 1e6,
-         "Peak learning rate; default: the model's, in proportion to --batch."},
-        {"schedule", 0, FF_OPTION_CHOICE, NULL, &out->schedule, "auto|constant|cosine|linear", 0, 0,
-         "Learning rate after the warm-up; cosine and linear decrease to 0; default auto: the "
-         "recipe's, usually cosine."},
+        {"accumulate", 0, FF_OPTION_INTEGER, "N", &trainer->accumulate, NULL, 1, 65536,
+         "Cut each batch into N micro-batches whose gradients are added up, in the memory of one; "
+         "batch norms see one at a time; default 1."},
+        {"optimizer", 0, FF_OPTION_STRING, "NAME", &trainer->optimizer, NULL, 0, 0,
+         "sgd, adamw, lars or lamb; muon only in --groups; default: sgd."},
+        {"lr", 0, FF_OPTION_REAL, "X", &trainer->hyper.learning_rate, NULL, 0, 1e6,
+         "Peak learning rate; default for sgd: the model's, in proportion to --batch; else 0.001, "
+         "of lars 1."},
+        {"schedule", 0, FF_OPTION_STRING, "NAME[=ARGUMENTS]", &trainer->schedule, NULL, 0, 0,
+         schedule_help},
         {"warmup", 0, FF_OPTION_REAL, "EPOCHS", &trainer->warmup_epochs, NULL, 0, 1000000,
          "Epochs over which the learning rate rises, may be fractional; default: the model's."},
-        {"momentum", 0, FF_OPTION_REAL, "X", &trainer->momentum, NULL, 0, 0.999999,
-         "Momentum of SGD; default: the model's, 0.9."},
+        {"momentum", 0, FF_OPTION_REAL, "X", &trainer->hyper.momentum, NULL, 0, 0.999999,
+         "Momentum of sgd and lars; default: the model's, 0.9."},
         {"nesterov", 0, FF_OPTION_FLAG, NULL, &trainer->nesterov, NULL, 0, 0,
-         "Nesterov momentum; this is the default."},
+         "Nesterov momentum; this is the default of sgd."},
         {"no-nesterov", 0, FF_OPTION_FLAG, NULL, &trainer->no_nesterov, NULL, 0, 0,
          "Classical momentum."},
-        {"weight-decay", 0, FF_OPTION_REAL, "X", &trainer->weight_decay, NULL, 0, 1e6,
-         "Weight decay of all parameters; default: the model's."},
+        {"beta1", 0, FF_OPTION_REAL, "X", &trainer->hyper.beta1, NULL, 0, 0.999999,
+         "Of adamw's and lamb's mean of gradients; default 0.9."},
+        {"beta2", 0, FF_OPTION_REAL, "X", &trainer->hyper.beta2, NULL, 0, 0.999999999,
+         "Of adamw's and lamb's mean of their squares; default 0.999."},
+        {"eps", 0, FF_OPTION_REAL, "X", &trainer->hyper.epsilon, NULL, 0, 1,
+         "Added to the denominators of adamw, lars and lamb; default 1e-8, of lamb 1e-6."},
+        {"trust", 0, FF_OPTION_REAL, "X", &trainer->hyper.trust, NULL, 0, 1000,
+         "Trust coefficient of lars; default 0.001."},
+        {"weight-decay", 0, FF_OPTION_REAL, "X", &trainer->hyper.weight_decay, NULL, 0, 1e6,
+         "Weight decay; default: the model's, of adamw and lamb 0.01."},
+        {"no-decay", 0, FF_OPTION_STRING, "NAMES", &trainer->no_decay, NULL, 0, 0,
+         "Parameters without weight decay: a list of patterns of names, and of norm (batch norms) "
+         "and bias (of other layers); default none, of lars and lamb norm,bias."},
+        {"groups", 0, FF_OPTION_STRING, "NAMES:KEY=VALUE,...;...", &trainer->groups, NULL, 0, 0,
+         "Parameters with numbers of their own: NAMES as of --no-decay, KEY one of optimizer, lr, "
+         "momentum, weight-decay, beta1, beta2, eps and trust; the first match counts."},
+        {"clip-norm", 0, FF_OPTION_REAL, "X", &trainer->clip_norm, NULL, 0, 1e30,
+         "Scale gradients down to this norm over all parameters; default 0: they are not."},
+        {"ema", 0, FF_OPTION_REAL, "DECAY", &trainer->ema, NULL, 0, 0.999999999,
+         "Also keep an average of the parameters and running statistics, DECAY * average + (1 - "
+         "DECAY) * value after each update, and evaluate it; default: none is kept."},
         {"label-smoothing", 0, FF_OPTION_REAL, "X", &trainer->label_smoothing, NULL, 0, 0.999999,
          "Label smoothing of the training loss; default: the model's."},
         {"views", 0, FF_OPTION_CHOICE, NULL, &out->views, "auto|1|2|6", 0, 0,
@@ -241,7 +272,6 @@ static ff_status complete(settings *out, ff_error *error) {
     ff_trainer_options *trainer = &out->trainer;
     trainer->stem = (ff_stem)out->stem;
     static const int views[] = {-1, 1, 2, 6};
-    trainer->schedule = out->schedule - 1; /* the order of ff_schedule_kind; auto is -1 */
     trainer->views = views[out->views];
     trainer->order = (ff_order_kind)out->order;
     trainer->last_batch = out->last_batch == 0 ? FF_LAST_BATCH_DROP : FF_LAST_BATCH_KEEP;

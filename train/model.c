@@ -247,7 +247,7 @@ double ff_model_macs(const ff_model *model) {
 }
 
 const char *ff_role_name(ff_role role) {
-    static const char *const names[] = {"parameters", "gradients",   "momentum",
+    static const char *const names[] = {"parameters", "gradients",   "optimizer state",
                                         "buffers",    "activations", "scratch"};
     return role < FF_ROLE_COUNT ? names[role] : "?";
 }
@@ -255,13 +255,17 @@ const char *ff_role_name(ff_role role) {
 uint64_t ff_model_bytes(const ff_model *model, ff_role role) {
     const ff_store *store = &model->store;
     const uint64_t element = model->compute->element_bytes, narrow = element != sizeof(float);
+    const uint64_t copies = store->average ? 2 : 1, each = sizeof(float) + narrow * element;
     const uint64_t channels = store->trained_count - store->weight_count;
     uint64_t bytes;
     switch (role) {
-    case FF_ROLE_PARAMETERS: return store->trained_count * (sizeof(float) + narrow * element);
-    case FF_ROLE_GRADIENTS: return store->weight_count * element + channels * sizeof(float);
-    case FF_ROLE_MOMENTUM: return store->trained_count * sizeof(float);
-    case FF_ROLE_BUFFERS: return store->buffer_count * (sizeof(float) + narrow * element);
+    case FF_ROLE_PARAMETERS: return copies * store->trained_count * each;
+    case FF_ROLE_GRADIENTS:
+        bytes = store->sums ? store->trained_count * sizeof(float) : 0;
+        return bytes + store->weight_count * element + channels * sizeof(float);
+    case FF_ROLE_STATE:
+        return (uint64_t)ff_model_states(model) * store->trained_count * sizeof(float);
+    case FF_ROLE_BUFFERS: return copies * store->buffer_count * each;
     case FF_ROLE_ACTIVATIONS: return model->training->arenas->bytes[FF_ARENA_ACTIVATIONS];
     case FF_ROLE_SCRATCH:
         bytes = model->training->arenas->bytes[FF_ARENA_SCRATCH] + model->compute->update_bytes;
@@ -318,12 +322,35 @@ ff_status ff_model_check(const ff_model *model, ff_error *error) {
 }
 
 ff_status ff_model_set_groups(ff_model *model, const ff_group *list, int count, ff_error *error) {
+    int states = 1;
     ff_groups_destroy(&model->groups);
     model->store.groups = &model->groups;
-    return ff_groups_create(&model->groups, &model->store, list, count, error);
+    FF_TRY(ff_groups_create(&model->groups, &model->store, list, count, error));
+    for (int i = 0; i < count; i++)
+        if (ff_optimizer_at(list[i].rule)->states > states)
+            states = ff_optimizer_at(list[i].rule)->states;
+    return ff_store_reserve_states(&model->store, states, error);
+}
+
+int ff_model_states(const ff_model *model) {
+    int states = 0;
+    while (states < FF_STATES && model->store.state[states]) states++;
+    return states;
 }
 
 int ff_model_group(const ff_model *model, int parameter) {
     if (!model->groups.count) return model->parameters[parameter].trained ? 0 : -1;
     return model->groups.of[parameter];
+}
+
+const ff_optimizer *ff_model_optimizer(const ff_model *model, int parameter) {
+    const int group = ff_model_group(model, parameter);
+    const ff_groups *groups = &model->groups;
+    for (int i = 0; group >= 0 && i < groups->span_count; i++)
+        if (groups->spans[i].group == group) return ff_optimizer_at(groups->spans[i].rule);
+    return group < 0 ? NULL : ff_optimizer_at(FF_RULE_SGD);
+}
+
+bool ff_model_averages(const ff_model *model) {
+    return model->store.average != NULL;
 }

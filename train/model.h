@@ -17,7 +17,7 @@
 
 #include "format/base/status.h"
 #include "format/dtype.h"
-#include "train/optim.h"
+#include "train/optimizers/optimizers.h"
 #include "train/precision.h"
 
 #include <stdbool.h>
@@ -89,10 +89,10 @@ double ff_model_macs(const ff_model *model);
 
 /* Memory, one block per role, for --dry-run. */
 typedef enum ff_role {
-    FF_ROLE_PARAMETERS,  /* trained values, and 16-bit working copies */
-    FF_ROLE_GRADIENTS,   /* of parameters, one block */
-    FF_ROLE_MOMENTUM,    /* optimizer state */
-    FF_ROLE_BUFFERS,     /* running statistics of batch norms */
+    FF_ROLE_PARAMETERS,  /* trained values, 16-bit working copies, and averages of both */
+    FF_ROLE_GRADIENTS,   /* of parameters, one block; and their sums over micro-batches */
+    FF_ROLE_STATE,       /* of the optimizers: each block of ff_store.state */
+    FF_ROLE_BUFFERS,     /* running statistics of batch norms, and likewise */
     FF_ROLE_ACTIVATIONS, /* of the largest plan */
     FF_ROLE_SCRATCH, /* gradients of activations, workspaces of algorithms; of the largest plan */
     FF_ROLE_COUNT
@@ -108,7 +108,7 @@ typedef struct ff_parameter {
     int rank;         /* 0 to 4 */
     int64_t shape[4]; /* torch's: OIHW for convolutions, [out, in] for linear layers */
     uint64_t count;   /* elements */
-    bool trained;     /* has a gradient and momentum; false for running statistics */
+    bool trained;     /* has a gradient and state; false for running statistics */
 } ff_parameter;
 
 /* In the order of torch's state_dict. */
@@ -123,13 +123,16 @@ const char *ff_model_head(const ff_model *model);
 int ff_model_whitening(const ff_model *model);
 
 /* Copies a parameter out (in), `count` elements of its dtype in torch's layout, for any layout it
- * is held in. Every parameter has a VALUE; GRADIENT (of the last step) and MOMENTUM only trained
- * ones (others: the caller's bug). They wait for the device; a failure sticks and is returned by
- * ff_model_check, as by the next step. */
+ * is held in. Every parameter has a VALUE, and an AVERAGE where the store keeps them (average.h);
+ * GRADIENT (of the last step) and the optimizer's state only trained ones, STATE_1 where
+ * ff_model_states says that there is one (others: the caller's bug). They wait for the device; a
+ * failure sticks and is returned by ff_model_check, as by the next step. */
 typedef enum ff_parameter_part {
     FF_PART_VALUE,
     FF_PART_GRADIENT,
-    FF_PART_MOMENTUM
+    FF_PART_MOMENTUM, /* the optimizer's first block of state, and its second one */
+    FF_PART_STATE_1,
+    FF_PART_AVERAGE
 } ff_parameter_part;
 void ff_model_get(const ff_model *model, int index, ff_parameter_part part, void *to);
 void ff_model_set(ff_model *model, int index, ff_parameter_part part, const void *from);
@@ -137,13 +140,20 @@ FF_MUST_USE ff_status ff_model_check(const ff_model *model, ff_error *error);
 
 /* ---- groups ---- */
 
-/* Divides the trained parameters into groups: each belongs to the first one whose pattern matches
- * its name. By default all are one SGD group. Call before the first step. FF_USAGE names a
- * parameter that no pattern matches, or that a rule cannot update. */
+/* Divides the trained parameters into groups: each belongs to the first one that it matches. By
+ * default all are one SGD group. Call before the first step: it also allocates the state that the
+ * groups' optimizers need. FF_USAGE names a parameter that no group matches, or that a rule cannot
+ * update. */
 FF_MUST_USE ff_status ff_model_set_groups(ff_model *model, const ff_group *groups, int count,
                                           ff_error *error);
 /* The group of a parameter; -1 = not trained. */
 int ff_model_group(const ff_model *model, int parameter);
+/* The optimizer of a parameter; NULL = not trained. */
+const ff_optimizer *ff_model_optimizer(const ff_model *model, int parameter);
+/* Blocks of optimizer state: the most that a group's optimizer has. */
+int ff_model_states(const ff_model *model);
+/* Whether an average of the parameters is kept (average.h). */
+bool ff_model_averages(const ff_model *model);
 
 /* ---- steps ---- */
 

@@ -17,7 +17,7 @@
     {                                                                                              \
         .name = net, .model = net, .epochs = 30, .batch = 128, .learning_rate = rate,              \
         .momentum = 0.9, .nesterov = true, .weight_decay = 5e-4, .label_smoothing = 0.1,           \
-        .warmup_epochs = 2, .schedule = FF_SCHEDULE_COSINE, .augment_small = "crop=4,flip",        \
+        .warmup_epochs = 2, .schedule = "cosine", .augment_small = "crop=4,flip",                  \
         .augment = "crop,flip"                                                                     \
     }
 
@@ -32,7 +32,7 @@ static const ff_recipe table[] = {
      .weight_decay = 2e-4,
      .label_smoothing = 0,
      .warmup_epochs = 1,
-     .schedule = FF_SCHEDULE_COSINE,
+     .schedule = "cosine",
      .augment_small = "flip",
      .augment = "crop,flip"},
     USUAL("resnet18", 0.1),
@@ -54,7 +54,7 @@ static const ff_recipe table[] = {
      .epochs = 8,
      .batch = 2000,
      .label_smoothing = 0.2,
-     .schedule = FF_SCHEDULE_LINEAR,
+     .schedule = "linear",
      .augment_small = "crop=2:reflect,flip=alternate",
      .augment = "crop,flip=alternate",
      .summed_loss = true,
@@ -91,7 +91,7 @@ static const ff_recipe table[] = {
      .weight_decay = 5e-4,
      .label_smoothing = 0.1,
      .warmup_epochs = 1,
-     .schedule = FF_SCHEDULE_COSINE,
+     .schedule = "cosine",
      .augment_small = "crop=4,flip",
      .augment = "crop,flip"},
 };

@@ -3,8 +3,7 @@
 #ifndef FF_TRAIN_RECIPE_TABLE_H
 #define FF_TRAIN_RECIPE_TABLE_H
 
-#include "train/optim.h"
-#include "train/schedule.h"
+#include "train/optimizers/optimizers.h"
 
 #include <stdbool.h>
 
@@ -33,7 +32,7 @@ typedef struct ff_recipe {
     double weight_decay;
     double label_smoothing;
     double warmup_epochs;
-    ff_schedule_kind schedule;
+    const char *schedule;      /* of schedule.h */
     const char *augment_small; /* --augment for images of at most FF_RECIPE_SMALL pixels a side */
     const char *augment;       /* and for larger ones */
     /* The loss is the sum over a batch, not its mean: learning rates do not depend on the batch

@@ -88,11 +88,16 @@ static json_t *group_objects(const ff_trainer *trainer) {
         const ff_trainer_update *group = &trainer->groups[i];
         json_t *object =
             json_pack("{s:s, s:s, s:o, s:o, s:b, s:o, s:I}", "names", group->names, "optimizer",
-                      group->rule == FF_RULE_MUON ? "muon" : "sgd", "learning_rate",
+                      ff_optimizer_at(group->rule)->name, "learning_rate",
                       ff_json_number(group->schedule.peak), "momentum",
-                      ff_json_number(group->sgd.momentum), "nesterov", (int)group->sgd.nesterov,
-                      "weight_decay", ff_json_number(group->sgd.weight_decay), "steps",
+                      ff_json_number(group->hyper.momentum), "nesterov", (int)group->hyper.nesterov,
+                      "weight_decay", ff_json_number(group->hyper.weight_decay), "steps",
                       (json_int_t)group->schedule.total_steps);
+        if (group->within) json_object_set_new(object, "within", json_string(group->within));
+        for (int k = FF_HYPER_BETA1; ff_hyper_name(k); k++)
+            if (*ff_hyper_at(&ff_optimizer_at(group->rule)->defaults, k) != FF_UNREAD)
+                json_object_set_new(object, ff_hyper_name(k),
+                                    ff_json_number(*ff_hyper_at(&group->hyper, k)));
         if (json_array_append_new(list, object) == 0) continue;
         json_decref(list);
         list = NULL;
@@ -113,8 +118,8 @@ static json_t *joined(json_t *object, json_t *more) {
 static json_t *start_object(const ff_trainer *trainer) {
     const ff_splits *splits = &trainer->splits;
     const bool device = ff_machine_device(trainer->machine) != NULL;
-    const ff_sgd *sgd = &trainer->groups[0].sgd;
-    const ff_schedule *schedule = &trainer->groups[0].schedule;
+    const ff_trainer_update *group = &trainer->groups[trainer->main_group];
+    const ff_schedule *schedule = &group->schedule;
     json_t *object = json_pack(
         "{s:s, s:s, s:s, s:o, s:o, s:o, s:i, s:I, s:I, s:[i,i,i], s:s, s:s, s:o, s:s, s:i, s:i}",
         "event", "start", "version", ff_version, "model", trainer->model_name, "data",
@@ -135,14 +140,18 @@ static json_t *start_object(const ff_trainer *trainer) {
         ff_order_name(trainer->order), "augment", trainer->augment_text, "val_resize",
         splits->val_resize ? json_integer(splits->val_resize) : json_null(), "seed",
         (json_int_t)trainer->seed, "learning_rate", ff_json_number(schedule->peak), "schedule",
-        ff_schedule_name(schedule->kind), "warmup_steps", (json_int_t)schedule->warmup_steps,
-        "momentum", ff_json_number(sgd->momentum), "nesterov", (int)sgd->nesterov, "weight_decay",
-        ff_json_number(sgd->weight_decay), "label_smoothing",
+        schedule->text, "warmup_steps", (json_int_t)schedule->warmup_steps, "momentum",
+        ff_json_number(group->hyper.momentum), "nesterov", (int)group->hyper.nesterov,
+        "weight_decay", ff_json_number(group->hyper.weight_decay), "label_smoothing",
         ff_json_number(trainer->label_smoothing));
-    json_t *updates =
-        json_pack("{s:o, s:i, s:b, s:o, s:o}", "recipe", ff_json_text(trainer->recipe_name),
-                  "views", trainer->views, "summed_loss", (int)trainer->summed_loss, "whitening",
-                  whitening_object(trainer), "groups", group_objects(trainer));
+    json_t *updates = json_pack(
+        "{s:o, s:i, s:b, s:o, s:o, s:s, s:o, s:o, s:I}", "recipe",
+        ff_json_text(trainer->recipe_name), "views", trainer->views, "summed_loss",
+        (int)trainer->summed_loss, "whitening", whitening_object(trainer), "groups",
+        group_objects(trainer), "optimizer", ff_optimizer_at(group->rule)->name, "clip_norm",
+        trainer->clip_norm > 0 ? ff_json_number(trainer->clip_norm) : json_null(), "ema",
+        trainer->ema_decay >= 0 ? ff_json_number(trainer->ema_decay) : json_null(), "accumulate",
+        (json_int_t)trainer->accumulate);
     return joined(joined(object, more), updates);
 }
 
@@ -214,6 +223,10 @@ static json_t *epoch_object(const ff_epoch *epoch) {
         "samples_per_second", ff_json_number(epoch->samples_per_second), "data_wait_percent",
         ff_json_number(epoch->data_wait_percent), "skipped_updates", (json_int_t)epoch->skipped,
         "loss_scale", ff_json_number(epoch->loss_scale));
+    if (epoch->averaged)
+        object =
+            joined(object, json_pack("{s:o, s:o}", "val_ema_loss", ff_json_number(epoch->ema_loss),
+                                     "val_ema_accuracy", ff_json_number(epoch->ema_accuracy)));
     if (!epoch->evaluated || epoch->val_top5 < 0) return object;
     return joined(object, json_pack("{s:f}", "val_top5_accuracy", epoch->val_top5));
 }
@@ -233,6 +246,9 @@ ff_status ff_report_epoch(ff_report *report, const ff_epoch *epoch, ff_error *er
         fprintf(report->table, "  %7.2g  %7.*f  %9.0f  %6.1f\n", epoch->learning_rate,
                 epoch->seconds < 1000 ? 2 : 1, epoch->seconds, epoch->samples_per_second,
                 epoch->data_wait_percent);
+        if (epoch->averaged)
+            fprintf(report->table, "%5s  %10s  %6s  %8.4f  %6.2f\n", "ema", "", "", epoch->ema_loss,
+                    100 * epoch->ema_accuracy);
         if (epoch->skipped)
             fprintf(report->table, "%5s  %" PRIu64 " update%s skipped\n", "", epoch->skipped,
                     epoch->skipped == 1 ? "" : "s");
@@ -304,6 +320,7 @@ static void print_reached(FILE *out, const ff_trainer *trainer, const ff_run_res
     if (result->totals.best_epoch != result->totals.val_epoch)
         fprintf(out, " (best: %.2f %% after epoch %" PRIu32 ")", 100 * result->totals.best_accuracy,
                 result->totals.best_epoch);
+    if (last->averaged) fprintf(out, "; of the average %.2f %%", 100 * last->ema_accuracy);
     fprintf(out, "; %.1f s of training", (double)result->totals.train_ns * 1e-9);
     if (result->totals.val_epoch)
         fprintf(out, " and %.1f s of evaluation", (double)result->totals.val_ns * 1e-9);

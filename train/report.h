@@ -6,9 +6,9 @@
  *   {"event": "start", "version", "model", "data", "val", ...}
  *   {"event": "epoch", "epoch", "train_loss", "train_accuracy", "val_loss", "val_accuracy",
  *    "learning_rate", "seconds", "samples_per_second", "data_wait_percent", "skipped_updates",
- *    "loss_scale"; of more than 5 classes, after an evaluation: "val_top5_accuracy"; from NVML,
- * near the end of the epoch's training: "gpu_utilization_percent", "gpu_memory_bytes",
- * "sm_clock_mhz", "memory_clock_mhz"}
+ *    "loss_scale"; with --ema "val_ema_loss", "val_ema_accuracy"; of more than 5 classes, after an
+ * evaluation: "val_top5_accuracy"; from NVML, near the end of the epoch's training:
+ * "gpu_utilization_percent", "gpu_memory_bytes", "sm_clock_mhz", "memory_clock_mhz"}
  *   {"event": "end", "status": "done"|"interrupted"|"preempted"|"failed", "message", "steps", ...}
  *
  *   {"event": "note", "text"}: something that the run does differently than requested
@@ -32,6 +32,8 @@ typedef struct ff_epoch {
     double train_loss, train_accuracy; /* over the epoch's steps, before their updates */
     bool evaluated;                    /* the next two are valid */
     double val_loss, val_accuracy;
+    bool averaged; /* the next two are valid: of the average of the parameters */
+    double ema_loss, ema_accuracy;
     double val_top5;      /* share whose label is among the 5 likeliest; -1: of at most 5 classes */
     double learning_rate; /* of the epoch's last step */
     double seconds;       /* of its training, without the evaluation */

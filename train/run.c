@@ -3,6 +3,7 @@
 #include "format/base/interrupt.h"
 #include "format/base/say.h"
 #include "format/base/thread.h"
+#include "train/average.h"
 #include "train/compute.h"
 #include "train/evaluate.h"
 #include "train/warm_up.h"
@@ -25,15 +26,13 @@ typedef struct running {
     ff_nvml_reading gpu;
     uint64_t began_ns;   /* of the epoch's training in this process */
     uint64_t asked_ns;   /* since: the host's waiting for batches */
+    bool over;           /* the feed's epoch is */
     uint64_t saved_ns;   /* when the last checkpoint was begun */
     uint64_t saved_step; /* its steps */
 } running;
 
-/* The learning rate of a step, of the first group. */
 static double rate_of(const ff_trainer *trainer, uint64_t step) {
-    ff_sgd steps[FF_RECIPE_GROUPS];
-    ff_trainer_steps(trainer, step, steps);
-    return steps[0].learning_rate;
+    return ff_schedule_rate(&trainer->groups[trainer->main_group].schedule, step);
 }
 
 /* The error message for a loss that is NaN or infinite. */
@@ -50,7 +49,8 @@ static ff_status loss_failed(const ff_trainer *trainer, uint64_t step, uint32_t 
     return ff_fail(error, FF_FAILED,
                    "the training loss became %s at step %" PRIu64 " (epoch %" PRIu32
                    ", learning rate %g); lower --lr (it is %g) or lengthen --warmup",
-                   found, step + 1, epoch + 1, rate, trainer->groups[0].schedule.peak);
+                   found, step + 1, epoch + 1, rate,
+                   trainer->groups[trainer->main_group].schedule.peak);
 }
 
 /* Adds the outcomes that have arrived; with `wait`, all of them. */
@@ -82,24 +82,40 @@ static ff_status collect(running *run, bool wait, ff_error *error) {
     }
 }
 
-/* Enqueues the next step. */
-static ff_status train_batch(running *run, ff_error *error) {
+/* Takes the next micro-batch; *last: it is the step's last one. NULL: leaves it unused. */
+static ff_status train_part(running *run, int64_t part, bool *last, ff_error *error) {
     ff_trainer *trainer = run->trainer;
     ff_feed_batch next;
     uint64_t asked = ff_now_ns();
+    ff_status status = FF_OK;
     FF_TRY(ff_feed_next(trainer->train_feed, &next, error));
     run->asked_ns += ff_now_ns() - asked;
-    ff_plan *plan = ff_trainer_plan(trainer, run->state.totals.steps, next.count);
-    assert(plan && ff_plan_batch(plan) == (int)next.count);
-    /* Samples are at the front, so a plan of fewer samples reads the same memory, and all count. */
-    next.batch.weights = NULL;
-    ff_machine_push(trainer->machine, "step");
-    ff_status status = ff_step_run(trainer->step, plan, &next.batch, error);
-    ff_machine_pop(trainer->machine);
+    run->over = next.last;
+    if (last) {
+        ff_plan *plan = ff_trainer_plan(trainer, run->state.totals.steps, next.count);
+        assert(plan && ff_plan_batch(plan) == (int)next.count);
+        /* Samples are at the front, so a plan of fewer samples reads the same memory, and all
+         * count. */
+        next.batch.weights = NULL;
+        *last = next.last || part + 1 == trainer->accumulate;
+        status = *last ? ff_step_run(trainer->step, plan, &next.batch, error)
+                       : ff_step_add(trainer->step, plan, &next.batch, error);
+        run->state.epoch.samples += next.count;
+    }
     ff_status done = ff_feed_done(trainer->train_feed, status == FF_OK ? error : NULL);
-    run->state.epoch.samples += next.count;
-    if (status == FF_OK) run->state.totals.steps++;
     return status == FF_OK ? done : status;
+}
+
+/* Enqueues the next step. */
+static ff_status train_batch(running *run, ff_error *error) {
+    ff_status status = FF_OK;
+    bool last = false;
+    ff_machine_push(run->trainer->machine, "step");
+    for (int64_t part = 0; status == FF_OK && !last; part++)
+        status = train_part(run, part, &last, error);
+    ff_machine_pop(run->trainer->machine);
+    if (status == FF_OK) run->state.totals.steps++;
+    return status;
 }
 
 /* Time that steps waited for data since the last call; on a device measured by its events. */
@@ -167,6 +183,7 @@ static ff_status train_epoch(running *run, uint32_t epoch, ff_error *error) {
     ff_epoch_sums *sums = &run->state.epoch;
     run->began_ns = ff_now_ns();
     run->asked_ns = 0;
+    run->over = true;
     ff_report_begin_epoch(run->report, trainer, epoch + 1);
     for (uint64_t batch = run->state.totals.steps - epoch * trainer->batches;
          batch < trainer->batches; batch++) {
@@ -180,6 +197,8 @@ static ff_status train_epoch(running *run, uint32_t epoch, ff_error *error) {
         take_times(run);
         FF_TRY(save(run, false, error));
     }
+    /* Micro-batches that are too few for a step. */
+    while (!run->over) FF_TRY(train_part(run, 0, NULL, error));
     /* Now, while the GPU works on the last steps. */
     run->gpu_read = ff_machine_read(trainer->machine, &run->gpu);
     FF_TRY(collect(run, true, error));
@@ -224,6 +243,25 @@ static ff_epoch line_of(const running *run, uint32_t epoch) {
                       .gpu = run->gpu};
 }
 
+/* Evaluates the average of the parameters, where one is kept. */
+static ff_status evaluate_average(running *run, ff_epoch *line, ff_error *error) {
+    ff_trainer *trainer = run->trainer;
+    ff_store *store = ff_model_store(trainer->model);
+    ff_evaluation evaluation;
+    if (!store->average) return FF_OK;
+    ff_average_swap(store);
+    const ff_status status =
+        ff_evaluate(trainer->val_plan, trainer->val_feed, NULL, &evaluation, error);
+    ff_average_swap(store);
+    FF_TRY(status);
+    run->state.totals.val_ns += evaluation.ns;
+    run->state.totals.last_val_ns += evaluation.ns;
+    line->averaged = true;
+    line->ema_loss = evaluation.loss;
+    line->ema_accuracy = evaluation.accuracy;
+    return FF_OK;
+}
+
 /* *best: no earlier evaluation was as good, by --best-by. */
 static ff_status evaluate(running *run, ff_epoch *line, bool *best, ff_error *error) {
     ff_run_totals *totals = &run->state.totals;
@@ -238,6 +276,7 @@ static ff_status evaluate(running *run, ff_epoch *line, bool *best, ff_error *er
     line->val_loss = evaluation.loss;
     line->val_accuracy = evaluation.accuracy;
     line->val_top5 = ff_tally_top(trainer->tally);
+    FF_TRY(evaluate_average(run, line, error));
     const double score =
         run->options->best_by == FF_BEST_LOSS ? -evaluation.loss : evaluation.accuracy;
     *best = !totals->best_epoch || score > totals->best_score;
@@ -353,6 +392,7 @@ ff_status ff_run(ff_trainer *trainer, ff_report *report, const ff_run_options *o
     ff_status status;
     FF_TRY_DONE(warm_up(&run, error));
     FF_TRY_DONE(whiten(&run, error));
+    if (trainer->ema_decay >= 0 && !options->from) ff_average_begin(ff_model_store(trainer->model));
     run.saved_ns = ff_now_ns();
     FF_TRY_DONE(run_epochs(&run, error));
 done:

@@ -40,6 +40,23 @@ static void place(ff_store *store, bool weights) {
         }
 }
 
+ff_status ff_store_reserve_states(ff_store *store, int count, ff_error *error) {
+    assert(count <= FF_STATES);
+    for (int i = 0; i < count; i++)
+        if (!store->state[i])
+            FF_TRY(ff_compute_allocate(store->compute, &store->state[i],
+                                       store->trained_count * sizeof(float),
+                                       "the optimizer's state", error));
+    return FF_OK;
+}
+
+ff_status ff_store_reserve_sums(ff_store *store, ff_error *error) {
+    FF_TRY(ff_compute_allocate(store->compute, &store->sums, store->trained_count * sizeof(float),
+                               "the sums of gradients", error));
+    return ff_compute_allocate(store->compute, &store->total, sizeof *store->total,
+                               "the sums of gradients", error);
+}
+
 static ff_status allocate(ff_store *store, ff_error *error) {
     ff_compute *compute = store->compute;
     const size_t element = compute->element_bytes;
@@ -52,13 +69,13 @@ static ff_status allocate(ff_store *store, ff_error *error) {
         {&store->values, store->trained_count * sizeof(float), "the parameters"},
         {&store->gradients, store->weight_count * element + channels * sizeof(float),
          "the parameters' gradients"},
-        {&store->momentum, store->trained_count * sizeof(float), "the optimizer's state"},
         {&store->buffers, store->buffer_count * sizeof(float), "the running statistics"},
         {&store->control, sizeof *store->control, "the control of a run"},
     };
     for (size_t i = 0; i < sizeof blocks / sizeof *blocks; i++)
         FF_TRY(
             ff_compute_allocate(compute, blocks[i].block, blocks[i].bytes, blocks[i].what, error));
+    FF_TRY(ff_store_reserve_states(store, 1, error));
     store->working = store->values;
     store->working_buffers = store->buffers;
     if (compute->dtype == FF_F32) return FF_OK;
@@ -97,7 +114,15 @@ void ff_store_destroy(ff_store *store) {
         ff_compute_release(compute, store->working_buffers);
     ff_compute_release(compute, store->values);
     ff_compute_release(compute, store->gradients);
-    ff_compute_release(compute, store->momentum);
+    for (int i = 0; i < FF_STATES; i++) ff_compute_release(compute, store->state[i]);
+    if (store->average_working != store->average)
+        ff_compute_release(compute, store->average_working);
+    if (store->average_working_buffers != store->average_buffers)
+        ff_compute_release(compute, store->average_working_buffers);
+    ff_compute_release(compute, store->sums);
+    ff_compute_release(compute, store->total);
+    ff_compute_release(compute, store->average);
+    ff_compute_release(compute, store->average_buffers);
     ff_compute_release(compute, store->buffers);
     ff_compute_release(compute, store->control);
     free(store->tracked);
@@ -180,7 +205,12 @@ static void convert(const ff_store *store, int parameter, float *held, float *to
 static void *locate(const ff_store *store, int parameter, ff_parameter_part part, ff_dtype *dtype) {
     *dtype = FF_F32;
     if (part == FF_PART_VALUE) return ff_store_value(store, parameter);
-    if (part == FF_PART_MOMENTUM) return store->momentum + store->offsets[parameter];
+    if (part == FF_PART_AVERAGE)
+        return (store->graph->parameters[parameter].trained ? store->average
+                                                            : store->average_buffers) +
+               store->offsets[parameter];
+    if (part >= FF_PART_MOMENTUM)
+        return store->state[part - FF_PART_MOMENTUM] + store->offsets[parameter];
     if (is_weight(&store->graph->parameters[parameter])) *dtype = store->compute->dtype;
     return ff_store_gradient(store, parameter);
 }

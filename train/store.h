@@ -1,9 +1,9 @@
 /* The parameters of a model, on the compute's device: one block of memory per role, every parameter
  * at its offset, in the element order of its layer; copies in and out are in torch's order.
  *
- * Masters, momentum and running statistics are f32. Where activations are 16-bit, convolutions and
- * linear layers read copies of that dtype (`working`), and gradients of weights (rank 2 and up)
- * have it; gradients of per-channel parameters are always f32. */
+ * Masters, optimizer state and running statistics are f32. Where activations are 16-bit,
+ * convolutions and linear layers read copies of that dtype (`working`), and gradients of weights
+ * (rank 2 and up) have it; gradients of per-channel parameters are always f32. */
 #ifndef FF_TRAIN_STORE_H
 #define FF_TRAIN_STORE_H
 
@@ -21,16 +21,27 @@ typedef struct ff_store {
      * gradients (the last layer first):
      *   | fc.weight | layer4.1.conv2.weight | ... | conv1.weight | fc.bias | ... | bn1.bias |
      * each is aligned to 16 elements; gaps and padding lanes are zero and stay zero. */
-    float *values, *momentum;
+    float *values;
+    /* The same order: the optimizers' blocks of state, as many as the groups' optimizers have at
+     * most; NULL past them. A span whose optimizer has fewer leaves its part of the others zero. */
+    float *state[FF_STATES];
     void *working; /* [trained_count] of the compute's dtype; `values` itself where that is f32 */
     /* The same order: [weight_count] of the compute's dtype, then [trained_count - weight_count]
      * f32. */
     char *gradients;
+    /* [trained_count] f32: sums of gradients over micro-batches (ff_store_reserve_sums), and their
+     * outcome so far; NULL where a step is one batch. */
+    float *sums;
+    ff_outcome *total;
     size_t weight_count, trained_count;
     float *buffers; /* [buffer_count]: running means and variances, and parameters that are not
                        trained */
     void *working_buffers; /* likewise */
     size_t buffer_count;
+    /* Averages over updates of values and buffers, and their working copies (average.h); NULL where
+     * none is kept. */
+    float *average, *average_buffers;
+    void *average_working, *average_working_buffers;
     size_t *offsets; /* [parameters]: in elements, into the block of its role */
     /* num_batches_tracked of a parameter is tracked[parameter] + forwards, the number of training
      * forward passes since. */
@@ -50,13 +61,17 @@ FF_MUST_USE ff_status ff_store_create(ff_store *store, const ff_graph *graph, ff
                                       ff_conv *const *convs, const ff_tensor *tensors,
                                       ff_error *error);
 void ff_store_destroy(ff_store *store);
+/* Allocates blocks of state up to `count`; a new store has one. */
+FF_MUST_USE ff_status ff_store_reserve_states(ff_store *store, int count, ff_error *error);
+/* Allocates `sums` and `total`. */
+FF_MUST_USE ff_status ff_store_reserve_sums(ff_store *store, ff_error *error);
 
 /* Draws the initial values: element e of parameter p from
  * ff_philox_draw(seed, FF_DOMAIN_INIT, p, e, 0). */
 FF_MUST_USE ff_status ff_store_initialise(ff_store *store, uint64_t seed, ff_error *error);
 
 /* Copies between torch's order in host memory and the device; waits. Only f32 parameters; gradients
- * and momentum only of trained ones. Importing values also makes the working copy. Failures stick
+ * and state only of trained ones. Importing values also makes the working copy. Failures stick
  * in the compute. */
 void ff_store_export(const ff_store *store, int parameter, ff_parameter_part part, float *to);
 void ff_store_import(ff_store *store, int parameter, ff_parameter_part part, const float *from);

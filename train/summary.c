@@ -129,29 +129,41 @@ static void print_batches(FILE *out, const ff_trainer *trainer) {
             ff_say_count(ff_trainer_total_steps(trainer), "step", "steps").text);
     if (trainer->batch != trainer->batch_asked)
         fprintf(out, " (the whole set; --batch was %" PRId64 ")", trainer->batch_asked);
-    if (trainer->last_count) fprintf(out, " (the last batch has %" PRId64 ")", trainer->last_count);
+    if (trainer->accumulate > 1)
+        fprintf(out, ", each in %" PRId64 " micro-batches of %" PRId64, trainer->accumulate,
+                trainer->micro);
+    if (trainer->keeps_last)
+        fprintf(out, " (the last batch has %" PRIu64 ")",
+                trainer->train_count % (uint64_t)trainer->batch);
     if (trainer->dropped)
         fprintf(out, " (%" PRId64 " left out of each epoch; --last-batch keep keeps them)",
                 trainer->dropped);
     fputc('\n', out);
 }
 
-static void print_sgd(FILE *out, const ff_sgd *sgd) {
-    fprintf(out, "momentum %g%s, weight decay %g", sgd->momentum,
-            sgd->nesterov ? " (Nesterov)" : "", sgd->weight_decay);
+/* "momentum 0.9 (Nesterov), weight decay 0.0005" */
+static void print_hyper(FILE *out, const ff_trainer_update *group) {
+    const ff_hyper *defaults = &ff_optimizer_at(group->rule)->defaults;
+    const char *before = "";
+    for (int i = 1; ff_hyper_name(i); i++) { /* 0 is the learning rate */
+        const char *name = ff_hyper_name(i);
+        if (*ff_hyper_at(defaults, i) == FF_UNREAD) continue;
+        fputs(before, out);
+        for (; *name; name++) fputc(*name == '-' ? ' ' : *name, out);
+        fprintf(out, " %g", *ff_hyper_at(&group->hyper, i));
+        if (i == 1 && group->hyper.nesterov) fprintf(out, " (Nesterov)");
+        before = ", ";
+    }
 }
 
 /* A line per group, where each has its own numbers. */
 static void print_groups(FILE *out, const ff_trainer *trainer) {
     for (int i = 0; i < trainer->group_count; i++) {
         const ff_trainer_update *group = &trainer->groups[i];
-        fprintf(out, "%-14s %s: %s at %g, ", i ? "" : "optimizer", group->names,
-                group->rule == FF_RULE_MUON ? "Muon" : "SGD", group->schedule.peak);
-        if (group->rule == FF_RULE_MUON)
-            fprintf(out, "momentum %g%s", group->sgd.momentum,
-                    group->sgd.nesterov ? " (Nesterov)" : "");
-        else
-            print_sgd(out, &group->sgd);
+        fprintf(out, "%-14s %s%s%s: %s at %g, ", i ? "" : "optimizer", group->names,
+                group->within ? " of " : "", group->within ? group->within : "",
+                ff_optimizer_at(group->rule)->title, group->schedule.peak);
+        print_hyper(out, group);
         if (group->schedule.total_steps < ff_trainer_total_steps(trainer))
             fprintf(out, ", until step %" PRIu64, group->schedule.total_steps);
         fputc('\n', out);
@@ -159,9 +171,9 @@ static void print_groups(FILE *out, const ff_trainer *trainer) {
 }
 
 static void print_rates(FILE *out, const ff_schedule *schedule) {
-    bool falls = schedule->kind != FF_SCHEDULE_CONSTANT;
+    bool falls = strcmp(schedule->text, "constant") != 0;
     uint64_t middle = schedule->warmup_steps + (schedule->total_steps - schedule->warmup_steps) / 2;
-    fprintf(out, "learning rate  %s", ff_schedule_name(schedule->kind));
+    fprintf(out, "learning rate  %s", schedule->text);
     if (schedule->warmup_steps)
         fprintf(out, ", %.4g at step 1, warming up over %s", ff_schedule_rate(schedule, 0),
                 ff_say_count(schedule->warmup_steps, "step", "steps").text);
@@ -175,8 +187,8 @@ static void print_rates(FILE *out, const ff_schedule *schedule) {
 
 static void print_optimizer(FILE *out, const ff_trainer *trainer) {
     if (trainer->group_count == 1) {
-        fprintf(out, "optimizer      SGD, ");
-        print_sgd(out, &trainer->groups[0].sgd);
+        fprintf(out, "optimizer      %s, ", ff_optimizer_at(trainer->groups[0].rule)->title);
+        print_hyper(out, &trainer->groups[0]);
         fprintf(out, ", ");
     } else {
         print_groups(out, trainer);
@@ -185,8 +197,10 @@ static void print_optimizer(FILE *out, const ff_trainer *trainer) {
     }
     fprintf(out, "label smoothing %g", trainer->label_smoothing);
     if (trainer->dropout >= 0) fprintf(out, ", dropout %g", trainer->dropout);
+    if (trainer->ema_decay >= 0) fprintf(out, ", average with decay %g", trainer->ema_decay);
+    if (trainer->clip_norm > 0) fprintf(out, ", gradients clipped to norm %g", trainer->clip_norm);
     fputc('\n', out);
-    print_rates(out, &trainer->groups[0].schedule);
+    print_rates(out, &trainer->groups[trainer->main_group].schedule);
     if (trainer->views > 1)
         fprintf(out,
                 "views          %d of each sample in evaluation; --views 1 for the sample alone\n",

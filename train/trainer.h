@@ -11,6 +11,7 @@
 #include "train/needs.h"
 #include "train/planned_device.h"
 #include "train/recipe_table.h"
+#include "train/schedule.h"
 #include "train/splits.h"
 #include "train/step.h"
 #include "train/tally.h"
@@ -45,11 +46,17 @@ typedef struct ff_trainer_options {
 
     int64_t epochs;
     int64_t batch;
+    int64_t accumulate; /* micro-batches of a batch */
     ff_last_batch last_batch;
-    int schedule; /* ff_schedule_kind */
-    double learning_rate, warmup_epochs;
-    double momentum, weight_decay;
+    const char *schedule; /* of schedule.h */
+    double warmup_epochs;
+    const char *optimizer;      /* of ff_optimizer_named */
+    ff_hyper hyper;             /* those given */
     bool nesterov, no_nesterov; /* at most one; neither = the recipe's default */
+    const char *groups;         /* "NAMES:KEY=VALUE,...;...", as in trainer_updates.h */
+    const char *no_decay;       /* as ff_group.names; "none" = all decay */
+    double clip_norm;           /* 0 = none */
+    double ema;                 /* decay of the average of the parameters; negative = none */
     double label_smoothing, dropout;
     int64_t views;
     int64_t val_every; /* epochs; 0 = after the last one only */
@@ -66,11 +73,14 @@ ff_trainer_options ff_trainer_default_options(void);
 
 /* How a group of parameters is updated in this run. */
 typedef struct ff_trainer_update {
-    const char *names;
+    const char *names, *within; /* as in ff_group */
     ff_rule rule;
-    ff_sgd sgd; /* its learning_rate is the peak */
+    ff_hyper hyper; /* its learning_rate is the peak */
     ff_schedule schedule;
 } ff_trainer_update;
+
+/* The most groups of a run. */
+enum { FF_TRAINER_GROUPS = 64 };
 
 /* The most steps of a run: its learning rates are a table. */
 enum { FF_TRAINER_STEPS = 1 << 27 };
@@ -87,8 +97,8 @@ typedef struct ff_trainer {
     const char *model_name;
     const ff_model_device *device; /* NULL = the CPU; owned by the machine or by a planned device */
     ff_model *model;
-    ff_plan *train_plan; /* of `batch` samples */
-    ff_plan *last_plan;  /* of the smaller last batch, with --last-batch keep; else NULL */
+    ff_plan *train_plan; /* of `micro` samples */
+    ff_plan *last_plan;  /* of the smaller last one, with --last-batch keep; else NULL */
     /* The same without the gradients of parameters whose learning rate is 0 from settled_step on;
      * NULL: none are. */
     ff_plan *settled_plan, *settled_last_plan;
@@ -107,7 +117,10 @@ typedef struct ff_trainer {
     ff_precision precision;
 
     int64_t batch, batch_asked; /* smaller than asked where the set is */
+    int64_t micro;              /* samples of a micro-batch: batch / accumulate */
+    int64_t accumulate;         /* micro-batches of a step, the epoch's last step may have fewer */
     int64_t last_count;         /* samples of last_plan; 0 = none */
+    bool keeps_last;            /* the epoch's last batch is smaller */
     int64_t dropped;            /* samples that an epoch leaves out */
     int64_t val_batch;
     uint32_t epochs;
@@ -115,7 +128,11 @@ typedef struct ff_trainer {
 
     const char *recipe_name; /* NULL = without a name */
     int group_count;         /* at least 1 */
-    ff_trainer_update groups[FF_RECIPE_GROUPS];
+    ff_trainer_update groups[FF_TRAINER_GROUPS];
+    int main_group;     /* whose learning rate is reported */
+    char *groups_given; /* a copy of the option, which group names point into */
+    double clip_norm;   /* 0 = gradients are not clipped */
+    double ema_decay;   /* of the average of the parameters; negative = none is kept */
     double label_smoothing, dropout;
     bool summed_loss;
     int views;         /* of each sample in evaluation */
@@ -145,8 +162,8 @@ FF_MUST_USE ff_status ff_trainer_create(ff_trainer **trainer, const ff_trainer_o
 FF_MUST_USE ff_status ff_trainer_make_step(ff_trainer *trainer, const ff_trainer_options *options,
                                            bool learns, ff_step **step, ff_error *error);
 /* The update settings of step `step` (from 0): steps[trainer->group_count]. */
-void ff_trainer_steps(const ff_trainer *trainer, uint64_t step, ff_sgd *steps);
-/* The plan for step `step` (from 0) with `count` samples. */
+void ff_trainer_steps(const ff_trainer *trainer, uint64_t step, ff_hyper *steps);
+/* The plan for a micro-batch of step `step` (from 0) with `count` samples. */
 ff_plan *ff_trainer_plan(const ff_trainer *trainer, uint64_t step, uint32_t count);
 /* Steps of the whole run. */
 static inline uint64_t ff_trainer_total_steps(const ff_trainer *trainer) {

@@ -28,15 +28,17 @@ static int launches_of(const ff_trainer *trainer, int launches) {
 
 ff_status ff_trainer_profile(ff_profile *profile, ff_trainer *trainer, ff_plan *plan,
                              const ff_costs *costs, int launches, ff_error *error) {
-    static const double still[FF_RECIPE_GROUPS];
-    ff_sgd sgd[FF_RECIPE_GROUPS];
-    ff_trainer_steps(trainer, 0, sgd);
+    static const double still[FF_TRAINER_GROUPS];
+    ff_hyper hypers[FF_TRAINER_GROUPS];
+    ff_trainer_steps(trainer, 0, hypers);
     const ff_profile_options options = {
         .feed = trainer->train_feed,
-        .update = {.groups = sgd,
+        .update = {.groups = hypers,
                    .group_count = trainer->group_count,
                    .rates = still,
-                   .rate_steps = 1},
+                   .rate_steps = 1,
+                   .clip_norm = trainer->clip_norm,
+                   .ema_decay = trainer->ema_decay},
         .launches = launches_of(trainer, launches),
     };
     if (!options.launches)

@@ -1,6 +1,7 @@
 #include "train/trainer_parts.h"
 
 #include "loader/device/absent.h"
+#include "train/average.h"
 #include "train/checkpoint/weights.h"
 #include "train/compute.h"
 #include "train/trainer_updates.h"
@@ -19,7 +20,7 @@ static ff_status plan_settled(ff_trainer *trainer, ff_error *error) {
     trainer->settled_step = ff_trainer_settled(trainer, settled);
     ff_status status = FF_OK;
     if (trainer->settled_step < ff_trainer_total_steps(trainer))
-        status = ff_model_plan_without(trainer->model, (int)trainer->batch, settled,
+        status = ff_model_plan_without(trainer->model, (int)trainer->micro, settled,
                                        &trainer->settled_plan, error);
     if (status == FF_OK && trainer->settled_plan && trainer->last_count)
         status = ff_model_plan_without(trainer->model, (int)trainer->last_count, settled,
@@ -30,7 +31,7 @@ static ff_status plan_settled(ff_trainer *trainer, ff_error *error) {
 
 ff_plan *ff_trainer_plan(const ff_trainer *trainer, uint64_t step, uint32_t count) {
     const bool settled = trainer->settled_plan && step >= trainer->settled_step;
-    if (count == (uint32_t)trainer->batch)
+    if (count == (uint32_t)trainer->micro)
         return settled ? trainer->settled_plan : trainer->train_plan;
     return settled ? trainer->settled_last_plan : trainer->last_plan;
 }
@@ -46,7 +47,7 @@ static ff_status build_model(ff_trainer *trainer, const ff_trainer_options *opti
         .height = (int)splits->height,
         .width = (int)splits->width,
         .classes = (int)splits->classes,
-        .batch = (int)trainer->batch,
+        .batch = (int)trainer->micro,
         .threads = (int)options->threads,
         .seed = trainer->seed,
         .label_smoothing = trainer->label_smoothing,
@@ -60,6 +61,9 @@ static ff_status build_model(ff_trainer *trainer, const ff_trainer_options *opti
     };
     FF_TRY(ff_model_create(&trainer->model, &model, error));
     FF_TRY(ff_trainer_set_groups(trainer, error));
+    if (trainer->accumulate > 1)
+        FF_TRY(ff_store_reserve_sums(ff_model_store(trainer->model), error));
+    if (trainer->ema_decay >= 0) FF_TRY(ff_average_reserve(ff_model_store(trainer->model), error));
     trainer->train_plan = ff_model_training_plan(trainer->model);
     if (trainer->last_count) {
         ff_status status = ff_model_plan(trainer->model, (int)trainer->last_count, true,
@@ -124,8 +128,8 @@ static ff_status build_feeds(ff_trainer *trainer, const ff_trainer_options *opti
     loader.threads = trainer->workers;
 
     ff_loader_options train = loader;
-    train.batch = (uint64_t)trainer->batch;
-    train.last_batch = trainer->last_count ? FF_LAST_BATCH_KEEP : FF_LAST_BATCH_DROP;
+    train.batch = (uint64_t)trainer->micro;
+    train.last_batch = trainer->keeps_last ? FF_LAST_BATCH_KEEP : FF_LAST_BATCH_DROP;
     train.order = trainer->order;
     train.epoch = (uint32_t)(options->first_step / trainer->batches);
     train.epochs = trainer->epochs - train.epoch;
@@ -151,7 +155,7 @@ ff_status ff_trainer_make_step(ff_trainer *trainer, const ff_trainer_options *op
     const uint64_t steps = learns ? ff_trainer_total_steps(trainer) : 1;
     const uint64_t groups = (uint64_t)trainer->group_count;
     const bool unified = ff_model_compute(trainer->model)->device->table->unified;
-    ff_sgd sgd[FF_RECIPE_GROUPS];
+    ff_hyper hypers[FF_TRAINER_GROUPS];
     double *rates;
     if (steps > FF_TRAINER_STEPS)
         return ff_fail(error, FF_USAGE, "a run of %" PRIu64 " steps; at most %d are possible",
@@ -159,16 +163,20 @@ ff_status ff_trainer_make_step(ff_trainer *trainer, const ff_trainer_options *op
     FF_TRY(ff_alloc(&rates, groups * steps, sizeof *rates, "learning rates", error));
     const bool counted = ff_device_is_absent(ff_model_compute(trainer->model)->device);
     for (uint64_t i = 0; learns && !counted && i < steps; i++) {
-        ff_trainer_steps(trainer, i, sgd);
-        for (uint64_t g = 0; g < groups; g++) rates[g * steps + i] = sgd[g].learning_rate;
+        ff_trainer_steps(trainer, i, hypers);
+        for (uint64_t g = 0; g < groups; g++) rates[g * steps + i] = hypers[g].learning_rate;
     }
-    ff_trainer_steps(trainer, 0, sgd);
+    ff_trainer_steps(trainer, 0, hypers);
     const ff_step_options how = {
-        .groups = sgd,
+        .groups = hypers,
         .group_count = trainer->group_count,
         .rates = rates,
         .rate_steps = steps,
         .first_step = learns ? options->first_step : 0,
+        .clip_norm = trainer->clip_norm,
+        .ema_decay = trainer->ema_decay,
+        .part_samples = (int)trainer->micro,
+        .summed = trainer->summed_loss,
         .loss_scale = trainer->loss_scale,
         .scale_interval = trainer->scale_moves ? FF_TRAINER_SCALE_STEPS : 0,
         .record = !options->no_graph,

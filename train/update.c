@@ -12,21 +12,26 @@ struct ff_update {
 
 /* A span of the store's blocks, for the compute table. */
 static ff_update_segment segment_of(const ff_store *store, const ff_span *span) {
+    const int states = ff_optimizer_at(span->rule)->states;
     const bool weights = span->offset < store->weight_count;
     const int layer = store->graph->parameters[span->parameter].layer;
-    return (ff_update_segment){
+    ff_update_segment segment = {
         .group = span->group,
         .rule = span->rule,
         .count = span->count,
         .gradient = ff_store_gradient(store, span->parameter),
         .gradient_dtype = weights ? store->compute->dtype : FF_F32,
+        .sums = store->sums ? store->sums + span->offset : NULL,
         .values = store->values + span->offset,
-        .momentum = store->momentum + span->offset,
+        .adapts = weights,
+        .average = store->average ? store->average + span->offset : NULL,
         .working = store->working == store->values
                        ? NULL
                        : (void *)ff_store_working(store, span->parameter),
         .conv = span->rule == FF_RULE_MUON ? store->convs[layer] : NULL,
     };
+    for (int i = 0; i < states; i++) segment.state[i] = store->state[i] + span->offset;
+    return segment;
 }
 
 /* If the store has no groups, all parameters are in one, of SGD. */
@@ -51,6 +56,14 @@ static ff_status prepare(ff_update *update, const ff_update_options *options, ff
         .group_count = options->group_count,
         .rates = options->rates,
         .rate_steps = options->rate_steps,
+        .clip_norm = options->clip_norm,
+        .ema_decay = options->ema_decay,
+        .buffers = store->buffers,
+        .average_buffers = store->average_buffers,
+        .buffer_count = store->buffer_count,
+        .total = store->total,
+        .part_samples = options->part_samples,
+        .summed = options->summed,
         .control = store->control,
     };
     status = store->compute->ops->update_create(store->compute, &spec, &update->prepared, error);
@@ -87,4 +100,10 @@ void ff_update_enqueue(ff_update *update, ff_outcome *ring, uint32_t ring_size) 
     ff_compute *compute = update->store->compute;
     ff_compute_enter(compute);
     compute->ops->update_run(compute, update->prepared, ring, ring_size);
+}
+
+void ff_update_add(ff_update *update, bool first, ff_outcome *ring, uint32_t ring_size) {
+    ff_compute *compute = update->store->compute;
+    ff_compute_enter(compute);
+    compute->ops->update_add(compute, update->prepared, first, ring, ring_size);
 }

@@ -10,13 +10,21 @@
 typedef struct ff_update ff_update;
 
 typedef struct ff_update_options {
-    /* [group_count]: momentum, weight decay, Nesterov of each of the store's groups (one group
-     * where it has none); learning_rate is ignored. */
-    const ff_sgd *groups;
+    /* [group_count]: of each of the store's groups (one group where it has none); learning_rate is
+     * ignored. */
+    const ff_hyper *groups;
     int group_count;
     /* [group_count][rate_steps]: learning rates of the steps from 0; later steps use the last. */
     const double *rates;
     uint64_t rate_steps;
+    /* Gradients whose norm over all parameters is larger are scaled down to it, as by
+     * torch.nn.utils.clip_grad_norm_, without the loss scale; 0 = none are. */
+    double clip_norm;
+    double ema_decay; /* of the store's average, where it has one (average.h) */
+    /* Where the store has sums of gradients: samples of a micro-batch, and whether gradients are of
+     * the sum over a batch (ff_model_options.summed_loss). */
+    int part_samples;
+    bool summed;
 } ff_update_options;
 
 /* Copies the options. The store must outlive the update, and its groups must not change. On failure
@@ -25,6 +33,9 @@ FF_MUST_USE ff_status ff_update_create(ff_update **update, ff_store *store,
                                        const ff_update_options *options, ff_error *error);
 void ff_update_destroy(ff_update **update); /* NULL is accepted */
 
+/* Enqueues adding the gradients of a micro-batch to the sums of its step, and its outcome to that
+ * of the step, in the ring; `first`: it is the step's first one. The store must have sums. */
+void ff_update_add(ff_update *update, bool first, ff_outcome *ring, uint32_t ring_size);
 /* Enqueues the end of a step: the check, the update, and advancing the control; writes the step's
  * entry of the ring. ring: [ring_size], on the device. The check, only on devices that are not the
  * host, covers all gradients: where one is infinite or NaN, parameters and state stay unchanged,

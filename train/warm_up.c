@@ -8,7 +8,7 @@
 
 /* ---- saving and restoring state ---- */
 
-enum { BLOCKS = 6 };
+enum { BLOCKS = 5 + FF_STATES };
 
 /* Copies of the store's blocks that a step writes, except gradients, which every step overwrites.
  */
@@ -27,7 +27,8 @@ static ff_status take(snapshot *kept, ff_store *store, ff_error *error) {
         size_t bytes;
     } blocks[BLOCKS] = {
         {store->values, store->trained_count * sizeof(float)},
-        {store->momentum, store->trained_count * sizeof(float)},
+        {store->state[0], store->trained_count * sizeof(float)},
+        {store->state[1], store->state[1] ? store->trained_count * sizeof(float) : 0},
         {store->buffers, store->buffer_count * sizeof(float)},
         {store->control, sizeof *store->control},
         {store->working, narrow ? store->trained_count * element : 0},

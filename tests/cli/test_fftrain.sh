@@ -195,6 +195,60 @@ for model in resnet50 vgg16_bn; do
     check "$model" "$fftrain" --model $model --data images/train --epochs 1 --batch 30 --threads 1 --augment flip
 done
 check "--schedule linear" bash -c "'$fftrain' --data set ${small[*]} --schedule linear -n | grep -q 'learning rate *linear'"
+# ---- optimizers, groups, schedules
+for optimizer in sgd adamw lars lamb; do
+    check "--optimizer $optimizer" "$fftrain" --data set "${small[@]}" --epochs 3 --batch 32 --optimizer $optimizer --lr 0.002 --log-json $optimizer.jsonl
+done
+check "each learns otherwise" test "$(for o in sgd adamw lars lamb; do grep -o '"train_loss":[0-9.]*' $o.jsonl | tail -1; done | sort -u | wc -l)" -eq 4
+"$fftrain" --data set "${small[@]}" --epochs 2 --batch 32 --optimizer lamb --groups 'fc.*:lr=0.01;conv[23].weight:optimizer=muon,momentum=0.5' \
+    --clip-norm 1 --schedule one-cycle=0.4 --log-json groups.jsonl >stdout 2>stderr
+check "groups are printed" grep -q 'norm,bias of fc.*: LAMB at 0.01, weight decay 0, beta1 0.9, beta2 0.999, eps 1e-06' stdout
+check "clipping and the schedule, too" bash -c "grep -q 'clipped to norm 1' stdout && grep -q 'one-cycle=0.4' stdout"
+cat >groups.py <<'PYTHON'
+import json, sys
+start = json.loads(open(sys.argv[1]).readline())
+assert (start["optimizer"], start["clip_norm"], start["schedule"], start["learning_rate"]) == ("lamb", 1, "one-cycle=0.4", 0.001), start
+groups = [(g["names"], g.get("within"), g["optimizer"], g["learning_rate"], g["weight_decay"]) for g in start["groups"]]
+assert groups == [("norm,bias", "fc.*", "lamb", 0.01, 0), ("fc.*", None, "lamb", 0.01, 0.01), ("conv[23].weight", None, "muon", 0.02, 0),
+                  ("norm,bias", None, "lamb", 0.001, 0), ("*", None, "lamb", 0.001, 0.01)], groups
+assert start["groups"][0]["beta2"] == 0.999 and "beta2" not in start["groups"][2], start["groups"]
+PYTHON
+check "and logged" "$python" groups.py groups.jsonl
+check "the largest norm is no clipping" bash -c "'$fftrain' --data set ${small[*]} --epochs 3 --batch 32 --optimizer adamw --lr 0.002 --clip-norm 1e30 --log-json large.jsonl &&
+    cmp <(grep -o '\"train_loss\":[0-9.]*' adamw.jsonl) <(grep -o '\"train_loss\":[0-9.]*' large.jsonl)"
+"$fftrain" --data set "${small[@]}" --epochs 3 --batch 32 --optimizer adamw --lr 0.002 --ema 0 --log-json ema.jsonl >stdout 2>stderr
+check "an average of the last values alone is these" \
+    cmp <(grep -o '"val_loss":[0-9.]*' ema.jsonl | cut -d: -f2) <(grep -o '"val_ema_loss":[0-9.]*' ema.jsonl | cut -d: -f2)
+check "its line of the table, and its accuracy at the end" \
+    bash -c "test \$(grep -cE '^ +ema +[0-9.]+ +[0-9.]+$' stdout) -eq 3 && grep -q '; of the average [0-9.]* %; ' stdout"
+check "and training is the same" cmp <(grep -o '"train_loss":[0-9.]*' adamw.jsonl) <(grep -o '"train_loss":[0-9.]*' ema.jsonl)
+for n in 1 4; do
+    check "--accumulate $n" "$fftrain" --data set "${small[@]}" --epochs 3 --batch 60 --optimizer adamw --lr 0.002 --accumulate $n --last-batch keep --log-json accumulate.$n
+done
+cat >accumulate.py <<'PYTHON'
+import json, sys
+one, four = [[json.loads(line) for line in open(name)] for name in sys.argv[1:]]
+assert (one[0]["accumulate"], four[0]["accumulate"]) == (1, 4)
+assert one[-1]["steps"] == four[-1]["steps"] == 15 and one[-1]["samples"] == four[-1]["samples"] == 750, four[-1]
+assert one[1]["train_loss"] != four[1]["train_loss"] and abs(one[1]["train_loss"] - four[1]["train_loss"]) < 0.3, four[1]
+PYTHON
+check "as many steps and samples, another batch norm" "$python" accumulate.py accumulate.1 accumulate.4
+check "micro-batches that are no whole batch are left out" bash -c "'$fftrain' --data set ${small[*]} --epochs 2 --batch 120 --accumulate 8 --log-json short.jsonl &&
+    grep -q '\"samples\":480' short.jsonl"
+refuses "micro-batches of different sizes" 2 "--accumulate 7: batches of 60 samples are not" --data set "${small[@]}" --batch 60 --accumulate 7
+refuses "an unknown optimizer" 2 "--optimizer: no optimizer 'adam';did you mean adamw? There are sgd, muon, adamw, lars, lamb" --data set "${small[@]}" --optimizer adam
+refuses "Muon for all" 2 "Muon updates filters of convolutions only" --data set "${small[@]}" --optimizer muon
+refuses "a number that the optimizer has not" 2 "--momentum: AdamW has no momentum; it has lr, weight-decay, beta1, beta2, eps" --data set "${small[@]}" --optimizer adamw --momentum 0.9
+refuses "Nesterov without any momentum" 2 "--nesterov: LAMB has no momentum" --data set "${small[@]}" --optimizer lamb --nesterov
+refuses "a group without numbers" 2 "--groups: 'fc.*' is not as in NAMES:KEY=VALUE" --data set "${small[@]}" --groups 'fc.*'
+refuses "a group of no parameter" 2 "--groups: no trained parameter of smallnet that is in no group before is called head.*" --data set "${small[@]}" --groups 'head.*:lr=1'
+refuses "an unknown number of a group" 2 "'rate' of fc.* is unknown; there are optimizer, lr" --data set "${small[@]}" --groups 'fc.*:rate=1'
+refuses "no number in a group" 2 "the lr of fc.* is no number from 0 on" --data set "${small[@]}" --groups 'fc.*:lr=x'
+refuses "an unknown optimizer of a group" 2 "--groups: no optimizer 'adamW';did you mean adamw?" --data set "${small[@]}" --groups 'fc.*:optimizer=adamW'
+refuses "an unknown schedule" 2 "--schedule: 'cosin' is unknown; did you mean cosine?;multi-step=EPOCH" --data set "${small[@]}" --schedule cosin
+refuses "arguments of a schedule" 2 "--schedule: 'multi-step=3,2' is not as in multi-step=EPOCH,...[:FACTOR], with increasing epochs" --data set "${small[@]}" --schedule multi-step=3,2
+refuses "a warm-up before one-cycle" 2 "--warmup: the schedule one-cycle begins with a rise of its own" --data set "${small[@]}" --schedule one-cycle --warmup 1
+refuses "an optimizer for a recipe with groups" 2 "--optimizer: the recipe cifar-speed has its own for each group" --data images --recipe cifar-speed --optimizer adamw
 refuses "an unknown recipe" 2 "--recipe: 'fast' is unknown;cifar-speed" --data images --recipe fast
 refuses "another model than the recipe's" 2 "--recipe cifar-speed trains cifarnet, not --model resnet18" --data images --recipe cifar-speed --model resnet18
 refuses "one learning rate for several groups" 2 "--lr: the recipe cifar-speed has its own for each group" --data images --recipe cifar-speed --lr 1
@@ -240,12 +294,15 @@ done <<'HABITS'
 save:here it is --out DIR
 output:here it is --out DIR
 checkpoint:here it is --resume DIR
-lr-scheduler:--schedule constant|cosine|linear
+lr-scheduler:--schedule NAME[=ARGUMENTS]
+lr-milestones:multi-step=EPOCH,EPOCH:FACTOR
+betas:--beta1 X
 pretrained:here it is --weights FILE
 amp:--precision f32|tf32|f16|bf16
 num-workers:--workers N
 batch-size:--batch N
-optimizer:not yet
+adamw:--optimizer sgd, adamw
+clip-grad-norm:--clip-norm X
 gpu:--device cuda
 world-size:not yet
 HABITS

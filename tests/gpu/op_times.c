@@ -173,7 +173,6 @@ int main(int argc, char **argv) {
         .trainer = ff_trainer_default_options(), .side = 32, .classes = 10, .launches = 20};
     given.trainer.device = "cuda";
     given.trainer.placement = FF_PLACEMENT_RESIDENT; /* not allowed with the CPU */
-    given.trainer.learning_rate = -1;
     given.trainer.warmup_epochs = 0;
     given.trainer.quiet = true;
     bool done = false;

@@ -147,7 +147,7 @@ static ff_status run(settings *given, ff_error *error) {
     if (!given->trainer.recipe) { /* else its own */
         if (!given->trainer.model) given->trainer.model = "resnet18";
         given->trainer.augment = "crop=4,flip,cutout=8";
-        given->trainer.learning_rate = 1e-3;
+        given->trainer.hyper.learning_rate = 1e-3;
         given->trainer.warmup_epochs = 0;
     }
     FF_TRY_DONE(set_make(&set, error));

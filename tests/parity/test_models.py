@@ -150,7 +150,7 @@ def check_list(name, stem, side, classes=10):
 # ---- steps
 
 class Muon:
-    """A few lines of torch: train/muon.h."""
+    """A few lines of torch: train/optimizers/muon.h."""
 
     def __init__(self, parameters, lr, momentum):
         self.parameters, self.lr, self.momentum, self.buffers = list(parameters), lr, momentum, {}

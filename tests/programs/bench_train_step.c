@@ -72,7 +72,7 @@ int main(int argc, char **argv) {
         fprintf(stderr, ", %s %.1f MB", ff_role_name(role),
                 (double)ff_model_bytes(model, role) * 1e-6);
     fprintf(stderr, "\n");
-    const ff_sgd sgd = {.momentum = 0.9, .weight_decay = 5e-4};
+    const ff_hyper sgd = {.momentum = 0.9, .weight_decay = 5e-4};
     const double rate = 1e-3;
     const ff_step_options how = {
         .groups = &sgd, .group_count = 1, .rates = &rate, .rate_steps = 1, .send_steps = 1};

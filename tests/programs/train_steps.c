@@ -135,11 +135,12 @@ int main(int argc, char **argv) {
     };
     const double rate = number(argc, argv, "lr", 0.1), momentum = number(argc, argv, "momentum", 0);
     const bool airbench = number(argc, argv, "airbench", 0) != 0;
-    const ff_group groups[2] = {{"*.conv?.weight", FF_RULE_MUON}, {"*", FF_RULE_SGD}};
-    const ff_sgd sgd = {.momentum = momentum,
-                        .weight_decay = number(argc, argv, "decay", 0),
-                        .nesterov = number(argc, argv, "nesterov", 0) != 0};
-    const ff_sgd sgds[2] = {sgd, sgd};
+    const ff_group groups[2] = {{.names = "*.conv?.weight", .rule = FF_RULE_MUON},
+                                {.names = "*", .rule = FF_RULE_SGD}};
+    const ff_hyper sgd = {.momentum = momentum,
+                          .weight_decay = number(argc, argv, "decay", 0),
+                          .nesterov = number(argc, argv, "nesterov", 0) != 0};
+    const ff_hyper sgds[2] = {sgd, sgd};
     const double rates[2] = {rate, rate / 2};
     const ff_step_options how = {.groups = sgds,
                                  .group_count = airbench ? 2 : 1,

@@ -21,7 +21,8 @@ static const net_form forms[] = {
 };
 enum { FORMS = 4, BATCH = 4, MOST_ROWS = 512 };
 
-static const ff_group cost_groups[] = {{"layers.*.conv?.weight", FF_RULE_MUON}, {"*", FF_RULE_SGD}};
+static const ff_group cost_groups[] = {{.names = "layers.*.conv?.weight", .rule = FF_RULE_MUON},
+                                       {.names = "*", .rule = FF_RULE_SGD}};
 
 /* Draws the trained parameters, as a run does. */
 static inline void open_model(ff_model **model, const net_form *form, ff_precision precision,
@@ -42,7 +43,8 @@ static inline void open_model(ff_model **model, const net_form *form, ff_precisi
     if (form->muon) assert_ok(ff_model_set_groups(*model, cost_groups, 2, error));
 }
 
-static const ff_sgd sgds[] = {{0, 0.6, 0, true}, {0, 0.9, 1e-3, true}};
+static const ff_hyper sgds[] = {{.momentum = 0.6, .nesterov = true},
+                                {.momentum = 0.9, .weight_decay = 1e-3, .nesterov = true}};
 static const double rates[] = {0.02, 0.01};
 static inline ff_update_options update_options(bool muon) {
     return (ff_update_options){.groups = muon ? sgds : sgds + 1,

@@ -188,7 +188,7 @@ static void resolves_what_is_left_out(void **state) {
     options.epochs = 3;
     options.batch = 25;
     options.last_batch = FF_LAST_BATCH_KEEP;
-    options.learning_rate = 0.5;
+    options.hyper.learning_rate = 0.5;
     options.warmup_epochs = 0.4;
     ff_trainer *trainer;
     assert_ok(ff_trainer_create(&trainer, &options, error));
@@ -353,7 +353,7 @@ static size_t train(const char *folder, bool settles, int epochs, float **values
     trainer->groups[0].schedule.total_steps = 1;
     assert_int_equal(ff_trainer_settled(trainer, settled),
                      epochs > 3 ? 3 * trainer->batches : steps);
-    trainer->groups[1].schedule.kind = FF_SCHEDULE_CONSTANT;
+    assert_ok(ff_schedule_parse(&trainer->groups[1].schedule, "constant", error));
     assert_int_equal(ff_trainer_settled(trainer, settled), steps);
     for (int i = 0; i < ff_model_parameter_count(trainer->model); i++) assert_false(settled[i]);
     ff_trainer_destroy(&trainer);

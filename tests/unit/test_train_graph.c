@@ -325,9 +325,10 @@ static void views_are_averaged(void **state) {
  * parameters. */
 static void steps_repeat(void **state) {
     (void)state;
-    const ff_sgd sgd = {.momentum = 0.9, .weight_decay = 1e-3};
+    const ff_hyper sgd = {.momentum = 0.9, .weight_decay = 1e-3};
     const double rate = 0.05;
-    const ff_update_options options = {&sgd, 1, &rate, 1};
+    const ff_update_options options = {
+        .groups = &sgd, .group_count = 1, .rates = &rate, .rate_steps = 1};
     float *first = NULL;
     for (int run = 0; run < 2; run++) {
         net n;
@@ -497,7 +498,8 @@ static void groups_are_torchs(void **state) {
             else
                 assert_true(c[o * 3 + i] != 0 && fabsf(c[o * 3 + i]) <= 1 / sqrtf(3));
     /* Muon has no matrix for filters of a part of the channels */
-    const ff_group muon[] = {{"a.weight", FF_RULE_MUON}, {"*", FF_RULE_SGD}};
+    const ff_group muon[] = {{.names = "a.weight", .rule = FF_RULE_MUON},
+                             {.names = "*", .rule = FF_RULE_SGD}};
     ff_groups groups;
     ff_error failure = {0};
     assert_int_equal(ff_groups_create(&groups, &store, muon, 2, &failure), FF_USAGE);

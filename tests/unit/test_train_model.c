@@ -182,7 +182,7 @@ static void training_repeats(void **state) {
     float *images = random_floats(&d, BATCH * SIDE * SIDE), *kept = NULL;
     int32_t labels[BATCH];
     for (int i = 0; i < BATCH; i++) labels[i] = i % 10;
-    const ff_sgd sgd = {.momentum = 0.9, .weight_decay = 5e-4, .nesterov = true};
+    const ff_hyper sgd = {.momentum = 0.9, .weight_decay = 5e-4, .nesterov = true};
     const double rate = 0.1;
     const ff_step_options how = {
         .groups = &sgd, .group_count = 1, .rates = &rate, .rate_steps = 1, .send_steps = 1};
@@ -251,7 +251,7 @@ static void updates_get_the_gradients(void **state) {
     (void)state;
     enum { BATCH = 6, SIDE = 12 };
     static const double rate = 1, by = 2e-3;
-    const ff_sgd sgd = {0};
+    const ff_hyper sgd = {0};
     const ff_step_options how = {.groups = &sgd, .group_count = 1, .rates = &rate, .rate_steps = 1};
     dice d = {.seed = 34};
     float *images = random_floats(&d, BATCH * SIDE * SIDE);

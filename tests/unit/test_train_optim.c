@@ -1,9 +1,10 @@
 /* SGD, Muon, groups of parameters, learning rates and whitening against closed forms. */
 #include "tests/unit/train_helpers.h"
 
+#include "train/average.h"
 #include "train/groups.h"
-#include "train/muon.h"
-#include "train/optim.h"
+#include "train/optimizers/muon.h"
+#include "train/optimizers/optimizers.h"
 #include "train/recipe_table.h"
 #include "train/schedule.h"
 #include "train/step.h"
@@ -12,14 +13,22 @@
 
 /* ---- SGD ---- */
 
+static void update_sgd(const ff_hyper *hyper, size_t count, float *value, float *momentum,
+                       const float *gradient) {
+    const ff_factors factors = ff_factors_of(hyper, hyper->learning_rate, 0, 1);
+    const ff_arrays arrays = {
+        .count = count, .value = value, .state = {momentum}, .gradient = gradient};
+    ff_optimizer_at(FF_RULE_SGD)->update(&factors, &arrays);
+}
+
 static void sgd_is_torchs(void **state) {
     (void)state;
     dice d = {.seed = 31};
     for (int k = 0; k < 8; k++) {
-        const ff_sgd sgd = {.learning_rate = 0.1,
-                            .momentum = k & 1 ? 0.9 : 0,
-                            .weight_decay = k & 2 ? 0.01 : 0,
-                            .nesterov = k == 5 || k == 7};
+        const ff_hyper sgd = {.learning_rate = 0.1,
+                              .momentum = k & 1 ? 0.9 : 0,
+                              .weight_decay = k & 2 ? 0.01 : 0,
+                              .nesterov = k == 5 || k == 7};
         const size_t count = (size_t)between(&d, 1, 6000);
         float *value = random_floats(&d, count), *momentum = floats(count);
         double *w, *m;
@@ -28,7 +37,7 @@ static void sgd_is_torchs(void **state) {
         for (size_t i = 0; i < count; i++) w[i] = (double)value[i];
         for (int step = 0; step < 5; step++) {
             float *gradient = random_floats(&d, count);
-            ff_sgd_update(&sgd, count, value, momentum, gradient);
+            update_sgd(&sgd, count, value, momentum, gradient);
             for (size_t i = 0; i < count; i++) {
                 double g = (double)gradient[i] + sgd.weight_decay * w[i];
                 m[i] = step == 0 ? g : sgd.momentum * m[i] + g; /* torch's first step */
@@ -49,11 +58,11 @@ static void sgd_is_torchs(void **state) {
  * (1 - mu). */
 static void sgd_has_a_closed_form(void **state) {
     (void)state;
-    const ff_sgd sgd = {.learning_rate = 0.01, .momentum = 0.9};
+    const ff_hyper sgd = {.learning_rate = 0.01, .momentum = 0.9};
     float value[16] = {1}, momentum[16] = {0}, gradient[16] = {0.5f};
     double expected = 1;
     for (int k = 0; k < 50; k++) {
-        ff_sgd_update(&sgd, 1, value, momentum, gradient);
+        update_sgd(&sgd, 1, value, momentum, gradient);
         expected -= 0.01 * 0.5 * (1 - pow(0.9, k + 1)) / (1 - 0.9);
         assert_float_equal(value[0], expected, 1e-5);
     }
@@ -140,7 +149,7 @@ static void muon_keeps_the_norm(void **state) {
     for (int nesterov = 0; nesterov < 2; nesterov++) {
         const ff_muon muon = {.learning_rate = 0.1, .momentum = 0.6, .nesterov = nesterov};
         memcpy(kept, momentum, sizeof kept);
-        ff_muon_momentum(&muon, COUNT, momentum, gradient, u);
+        ff_muon_momentum(&muon, 1, COUNT, momentum, gradient, u);
         for (int i = 0; i < COUNT; i++) {
             double m = 0.6 * (double)kept[i] + (double)gradient[i];
             assert_float_equal(momentum[i], m, 1e-5);
@@ -193,7 +202,8 @@ static void groups_divide(void **state) {
     ff_group list[FF_RECIPE_GROUPS];
     int count = 0, seen[FF_RECIPE_GROUPS] = {0};
     for (; count < FF_RECIPE_GROUPS && recipe->groups[count].names; count++)
-        list[count] = (ff_group){recipe->groups[count].names, recipe->groups[count].rule};
+        list[count] =
+            (ff_group){.names = recipe->groups[count].names, .rule = recipe->groups[count].rule};
     ff_model *model = cifarnet();
     assert_ok(ff_model_set_groups(model, list, count, error));
     for (int i = 0; i < ff_model_parameter_count(model); i++) {
@@ -211,10 +221,11 @@ static void groups_divide(void **state) {
     ff_error failure = {0};
     assert_int_equal(ff_model_set_groups(model, list, count - 1, &failure), FF_USAGE);
     assert_non_null(strstr(failure.message, "head.weight"));
-    const ff_group muon = {"*", FF_RULE_MUON};
+    const ff_group muon = {.names = "*", .rule = FF_RULE_MUON};
     assert_int_equal(ff_model_set_groups(model, &muon, 1, &failure), FF_USAGE);
     assert_non_null(strstr(failure.message, "whiten.bias"));
-    const ff_group wide[] = {{"head.weight", FF_RULE_MUON}, {"*", FF_RULE_SGD}};
+    const ff_group wide[] = {{.names = "head.weight", .rule = FF_RULE_MUON},
+                             {.names = "*", .rule = FF_RULE_SGD}};
     assert_int_equal(ff_model_set_groups(model, wide, 2, &failure), FF_USAGE);
     assert_non_null(strstr(failure.message, "head.weight: Muon"));
     ff_model_destroy(&model);
@@ -225,10 +236,11 @@ static void groups_divide(void **state) {
 static void spans_cover_the_store(void **state) {
     (void)state;
     static const ff_group lists[][2] = {
-        {{"*", FF_RULE_SGD}},
-        {{"*.bias", FF_RULE_SGD}, {"*", FF_RULE_SGD}},
-        {{"layers.2.*", FF_RULE_SGD}, {"*", FF_RULE_SGD}},
-        {{"layers.*.conv*.weight", FF_RULE_MUON}, {"*", FF_RULE_SGD}},
+        {{.names = "*", .rule = FF_RULE_SGD}},
+        {{.names = "*.bias", .rule = FF_RULE_SGD}, {.names = "*", .rule = FF_RULE_SGD}},
+        {{.names = "layers.2.*", .rule = FF_RULE_SGD}, {.names = "*", .rule = FF_RULE_SGD}},
+        {{.names = "layers.*.conv*.weight", .rule = FF_RULE_MUON},
+         {.names = "*", .rule = FF_RULE_SGD}},
     };
     static const int least[] = {2, 2, 4, 8};
     ff_model *model = cifarnet();
@@ -265,11 +277,12 @@ static void groups_are_separate(void **state) {
     const int64_t labels[] = {3, 7};
     const ff_batch batch = {.images = images, .labels = labels, .label_dtype = FF_I64};
     static const char *const names[] = {"head.weight", "layers.2.norm1.bias"};
-    const ff_group list[] = {{"*.bias", FF_RULE_SGD}, {"*", FF_RULE_SGD}};
+    const ff_group list[] = {{.names = "*.bias", .rule = FF_RULE_SGD},
+                             {.names = "*", .rule = FF_RULE_SGD}};
     for (int run = 0; run < 3; run++) {
         ff_model *model = cifarnet();
         ff_step *step;
-        const ff_sgd sgd = {.momentum = 0.9, .weight_decay = 1e-3}, sgds[2] = {sgd, sgd};
+        const ff_hyper sgd = {.momentum = 0.9, .weight_decay = 1e-3}, sgds[2] = {sgd, sgd};
         const double rates[2] = {run == 2 ? 0 : 0.1, 0.1};
         const ff_step_options how = {
             .groups = sgds, .group_count = run ? 2 : 1, .rates = rates, .rate_steps = 1};
@@ -295,9 +308,16 @@ static void groups_are_separate(void **state) {
 
 /* ---- learning rates ---- */
 
+static ff_schedule schedule_of(const char *text, double peak, uint64_t warmup, uint64_t total) {
+    ff_schedule s = {.peak = peak, .epoch_steps = 10, .warmup_steps = warmup, .total_steps = total};
+    assert_ok(ff_schedule_parse(&s, text, error));
+    return s;
+}
+
+/* tests/parity compares all with torch. */
 static void schedule_has_its_shape(void **state) {
     (void)state;
-    ff_schedule s = {FF_SCHEDULE_COSINE, 0.4, 0.1, 3, 13};
+    ff_schedule s = schedule_of("cosine=0.25", 0.4, 3, 13);
     assert_float_equal(ff_schedule_rate(&s, 0), 0.1, 1e-12);
     assert_float_equal(ff_schedule_rate(&s, 2), 0.3, 1e-12);
     assert_float_equal(ff_schedule_rate(&s, 3), 0.4, 1e-12);
@@ -306,15 +326,18 @@ static void schedule_has_its_shape(void **state) {
     assert_float_equal(ff_schedule_rate(&s, 1000), 0.1, 1e-12);
     for (uint64_t step = 4; step <= 13; step++)
         assert_true(ff_schedule_rate(&s, step) < ff_schedule_rate(&s, step - 1));
-    s.warmup_steps = 0;
+    s = schedule_of("constant", 0.4, 0, 13);
     assert_float_equal(ff_schedule_rate(&s, 0), 0.4, 1e-12);
-    s.kind = FF_SCHEDULE_CONSTANT;
     assert_float_equal(ff_schedule_rate(&s, 12), 0.4, 1e-12);
+    /* Epochs are the run's, its warm-up among them. */
+    s = schedule_of("multi-step=1.2,3:0.5", 0.4, 5, 40);
+    for (uint64_t step = 5; step < 40; step++)
+        assert_true(ff_schedule_rate(&s, step) == (step < 12 ? 0.4 : step < 30 ? 0.2 : 0.1));
 }
 
 static void linear_schedule_has_its_shape(void **state) {
     (void)state;
-    ff_schedule s = {FF_SCHEDULE_LINEAR, 0.24, 0, 0, 200};
+    ff_schedule s = schedule_of("linear", 0.24, 0, 200);
     for (uint64_t step = 0; step < 200; step++)
         assert_true(fabs(ff_schedule_rate(&s, step) - 0.24 * (1 - (double)step / 200)) < 1e-15);
     assert_true(ff_schedule_rate(&s, 200) == 0 && ff_schedule_rate(&s, 999) == 0);
@@ -323,20 +346,59 @@ static void linear_schedule_has_its_shape(void **state) {
     assert_float_equal(ff_schedule_rate(&s, 3), 0.24, 1e-12);
 }
 
+static void bad_schedules_are_refused(void **state) {
+    (void)state;
+    static const char *const bad[] = {"",
+                                      "cosin",
+                                      "Cosine",
+                                      "cosine=",
+                                      "cosine=2",
+                                      "cosine=-1",
+                                      "cosine=0.1:2",
+                                      "cosine=0.1,0.2",
+                                      "constant=1",
+                                      "step=0",
+                                      "step=30:",
+                                      "step=30:0",
+                                      "step=30:2",
+                                      "step=30:0.1:0.2",
+                                      "multi-step",
+                                      "multi-step=",
+                                      "multi-step=60,30",
+                                      "multi-step=1,1",
+                                      "multi-step=1;2",
+                                      "multi-step=1,",
+                                      "multi-step=1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17",
+                                      "polynomial=0",
+                                      "polynomial=nan",
+                                      "one-cycle=0",
+                                      "one-cycle=x",
+                                      "step:0.1",
+                                      "linear 0.1"};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        ff_schedule s;
+        ff_error failure = {0};
+        assert_int_equal(ff_schedule_parse(&s, bad[i], &failure), FF_USAGE);
+        assert_non_null(strstr(failure.message, "--schedule"));
+    }
+}
+
 /* Every step takes its own learning rate, of its group, and those past the last take the last; a
  * step's outcome is at its place in the ring. */
 static void every_step_has_its_rate(void **state) {
     (void)state;
     enum { STEPS = 5, RING = 3 };
     static const double rates[] = {0.5, 0.25, 0.125, 1, 2, 4};
-    static const ff_group list[] = {{"*.bias", FF_RULE_SGD}, {"*", FF_RULE_SGD}};
-    const ff_sgd sgds[2] = {{0}};
+    static const ff_group list[] = {{.names = "*.bias", .rule = FF_RULE_SGD},
+                                    {.names = "*", .rule = FF_RULE_SGD}};
+    const ff_hyper sgds[2] = {{0}};
     ff_update *update;
     ff_outcome ring[RING] = {{0}};
     ff_model *model = cifarnet();
     assert_ok(ff_model_set_groups(model, list, 2, error));
     ff_store *store = ff_model_training_plan(model)->store;
-    const ff_update_options options = {sgds, 2, rates, 3};
+    const ff_update_options options = {
+        .groups = sgds, .group_count = 2, .rates = rates, .rate_steps = 3};
     assert_ok(ff_update_create(&update, store, &options, error));
     float *const bias = ff_store_value(store, ff_model_find(model, "whiten.bias"));
     float *const weight = ff_store_value(store, ff_model_find(model, "head.weight"));
@@ -354,6 +416,151 @@ static void every_step_has_its_rate(void **state) {
     }
     assert_int_equal(ring[0].step, 3);
     ff_update_destroy(&update);
+    ff_model_destroy(&model);
+}
+
+/* ---- sums over micro-batches ---- */
+
+static void build_normless(ff_graph *g) {
+    ff_node x = ff_graph_conv(g, 0, "a", 6, &(ff_conv_form){.kernel = 3, .pad = 1, .bias = true});
+    x = ff_graph_max_pool(g, ff_graph_relu(g, x), "p", 2, 2, 0);
+    x = ff_graph_dropout(g, x, 0.25);
+    x = ff_graph_relu(g, ff_graph_conv(g, x, "b", 9, &(ff_conv_form){.kernel = 3, .bias = true}));
+    ff_graph_finish(g, ff_graph_linear(g, ff_graph_flatten(g, x), "fc", 5));
+}
+
+enum { WHOLE = 12, PIXELS = 3 * 8 * 8 };
+
+/* Three updates by batches of 12 in micro-batches of `micro`; the caller frees the values. */
+static float *update_in_parts(int micro, bool summed, double clip, ff_outcome *outcome,
+                              size_t *count) {
+    dice d = {.seed = 47};
+    net n;
+    ff_update *update;
+    ff_outcome ring[2];
+    const ff_hyper hyper = {.momentum = 0.9, .weight_decay = 1e-3};
+    const double rate = summed ? 0.01 : 0.1;
+    const ff_update_options how = {.groups = &hyper,
+                                   .group_count = 1,
+                                   .rates = &rate,
+                                   .rate_steps = 1,
+                                   .clip_norm = clip,
+                                   .part_samples = micro,
+                                   .summed = summed};
+    open_net(&n, build_normless, 3, 8, 8, micro, "reference", 2);
+    n.plan->summed = summed;
+    if (micro < WHOLE) assert_ok(ff_store_reserve_sums(&n.store, error));
+    assert_ok(ff_update_create(&update, &n.store, &how, error));
+    for (int step = 0; step < 3; step++) {
+        float *images = random_floats(&d, WHOLE * PIXELS);
+        int64_t labels[WHOLE];
+        for (int i = 0; i < WHOLE; i++) labels[i] = i % 3 == 2 && i > 3 ? -1 : i % 5;
+        if (step == 2)
+            labels[7] = 9; /* bad; its loss and gradient are meaningless, its place not */
+        if (step == 2 && micro < WHOLE) labels[10] = 8;
+        for (int at = 0; at < WHOLE; at += micro) {
+            float *part = floats((size_t)micro * PIXELS);
+            memcpy(part, images + at * PIXELS, (size_t)micro * PIXELS * sizeof *part);
+            const ff_batch batch = {.images = part, .labels = labels + at, .label_dtype = FF_I64};
+            ff_plan_enqueue(n.plan, &batch, true, ring, 2, NULL);
+            if (micro < WHOLE) ff_update_add(update, at == 0, ring, 2);
+            free(part);
+        }
+        free(images);
+        outcome[step] = ring[step % 2];
+        if (step == 2) break;
+        ff_update_enqueue(update, ring, 2);
+    }
+    *count = n.store.trained_count;
+    float *values = floats(*count);
+    memcpy(values, n.store.values, *count * sizeof *values);
+    ff_update_destroy(&update);
+    close_net(&n);
+    return values;
+}
+
+/* A batch at once or in parts, with labels missing in some: the same update and outcome, within the
+ * rounding of sums; dropout, too, draws as in the whole batch. */
+static void parts_add_up(void **state) {
+    (void)state;
+    static const int micros[] = {6, 4, 1};
+    for (int k = 0; k < 3; k++) {
+        const bool summed = k == 1;
+        ff_outcome whole[3], parts[3];
+        size_t count;
+        float *want = update_in_parts(WHOLE, summed, k ? 0 : 0.5, whole, &count);
+        float *got = update_in_parts(micros[k], summed, k ? 0 : 0.5, parts, &count);
+        assert_close(want, got, count, 1e-6);
+        for (int step = 0; step < 2; step++) {
+            assert_int_equal(whole[step].count, parts[step].count);
+            assert_int_equal(whole[step].correct, parts[step].correct);
+            assert_float_equal(whole[step].loss_sum, parts[step].loss_sum, 1e-5);
+            assert_int_equal(parts[step].bad_sample, -1);
+            assert_int_equal(parts[step].step, step);
+        }
+        assert_int_equal(whole[2].bad_sample, 7);
+        assert_int_equal(parts[2].bad_sample, 7);
+        free(want);
+        free(got);
+    }
+}
+
+/* ---- the average ---- */
+
+/* Of parameters and running statistics, after updates of several steps against plain sums; swapped
+ * in, evaluation would see it, and swapped back all is as before. */
+static void average_follows_the_values(void **state) {
+    (void)state;
+    enum { STEPS = 4 };
+    dice d = {.seed = 46};
+    const ff_model_options options = {.name = "smallnet",
+                                      .channels = 1,
+                                      .height = 8,
+                                      .width = 8,
+                                      .classes = 4,
+                                      .batch = 6,
+                                      .threads = 2,
+                                      .dropout = -1};
+    static const char *const names[] = {"conv2.weight", "bn3.bias", "bn2.running_var", "fc.bias"};
+    enum { NAMES = 4, MOST = 32 * 16 * 9 };
+    const int64_t labels[] = {3, 1, 0, 2, 2, 1};
+    const ff_hyper hyper = {.momentum = 0.9};
+    const double rate = 0.1, decay = 0.75;
+    const ff_step_options how = {
+        .groups = &hyper, .group_count = 1, .rates = &rate, .rate_steps = 1, .ema_decay = decay};
+    ff_model *model;
+    ff_step *step;
+    float values[MOST], averages[MOST], *images = random_floats(&d, 6 * 64);
+    static double want[NAMES][MOST];
+    const ff_batch batch = {.images = images, .labels = labels, .label_dtype = FF_I64};
+    assert_ok(ff_model_create(&model, &options, error));
+    ff_store *store = ff_model_store(model);
+    assert_ok(ff_average_reserve(store, error));
+    assert_ok(ff_step_create(&step, model, &how, error));
+    ff_average_begin(store);
+    for (int i = 0; i <= STEPS; i++)
+        for (int n = 0; n < NAMES; n++) {
+            const int p = ff_model_find(model, names[n]);
+            const size_t count = ff_model_parameter(model, p)->count;
+            if (i && !n) assert_ok(ff_step_run(step, ff_model_training_plan(model), &batch, error));
+            ff_model_get(model, p, FF_PART_VALUE, values);
+            ff_model_get(model, p, FF_PART_AVERAGE, averages);
+            for (size_t e = 0; e < count; e++) {
+                const double value = (double)values[e];
+                want[n][e] = i ? decay * want[n][e] + (1 - decay) * value : value;
+                assert_float_equal(averages[e], want[n][e], i ? 1e-6 : 0);
+            }
+            assert_true(!i || memcmp(values, averages, count * sizeof *values) != 0);
+        }
+    for (int i = 0; i < 2; i++) {
+        ff_average_swap(store);
+        ff_model_get(model, ff_model_find(model, "fc.bias"), i ? FF_PART_AVERAGE : FF_PART_VALUE,
+                     values);
+        for (int e = 0; e < 4; e++) assert_float_equal(values[e], want[3][e], 1e-6);
+        assert_ptr_equal(store->working, store->values);
+    }
+    free(images);
+    ff_step_destroy(&step);
     ff_model_destroy(&model);
 }
 
@@ -436,7 +643,10 @@ int main(void) {
         cmocka_unit_test(groups_are_separate),
         cmocka_unit_test(schedule_has_its_shape),
         cmocka_unit_test(linear_schedule_has_its_shape),
+        cmocka_unit_test(bad_schedules_are_refused),
         cmocka_unit_test(every_step_has_its_rate),
+        cmocka_unit_test(parts_add_up),
+        cmocka_unit_test(average_follows_the_values),
         cmocka_unit_test(eigenvectors_are_right),
         cmocka_unit_test(filters_whiten),
     };

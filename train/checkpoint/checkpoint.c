@@ -11,164 +11,29 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
-#define MOMENTUM "momentum_buffer."
+#define AVERAGE "ema"
 
-enum { FILES = 2, FACTS = 16, READ_BYTES = 1 << 20 };
-static const char *const files[FILES] = {FF_WEIGHTS_FILE, FF_CHECKPOINT_STATE_FILE};
+enum { FILES = FF_CHECKPOINT_FILES, READ_BYTES = 1 << 20 };
+const char *const ff_checkpoint_files[FILES] = {FF_WEIGHTS_FILE, FF_CHECKPOINT_STATE_FILE};
 
-/* ---- a copy of the values ---- */
+/* ---- what belongs to a parameter ---- */
 
-struct ff_capture {
-    ff_model *model;
-    char *block; /* of all values */
-    /* Model and state; names of the state are owned. */
-    ff_safetensors_entry *entries[FILES];
-    size_t counts[FILES];
-    int *parameters;                         /* of the entries of the state */
-    ff_safetensors_fact facts[FILES][FACTS]; /* owned */
-    size_t fact_counts[FILES];
-    ff_run_state state;
-};
-
-/* Of one parameter in the copy: its values, or its state. */
-static uint64_t room_of(const ff_parameter *p) {
-    return ff_align_u64(p->count * ff_dtype_bytes(p->dtype), 64);
+bool ff_state_part_at(const ff_model *model, int parameter, int k, ff_state_part *out) {
+    const ff_optimizer *optimizer = ff_model_optimizer(model, parameter);
+    const int states = optimizer ? optimizer->states : 0;
+    const bool averaged =
+        ff_model_averages(model) && ff_model_parameter(model, parameter)->dtype == FF_F32;
+    if (k < states)
+        *out = (ff_state_part){parameter, (ff_parameter_part)(FF_PART_MOMENTUM + k),
+                               optimizer->state_name[k]};
+    else
+        *out = (ff_state_part){parameter, FF_PART_AVERAGE, AVERAGE};
+    return k < states + averaged;
 }
 
-uint64_t ff_capture_bytes(const ff_model *model) {
-    uint64_t bytes = 0;
-    for (int i = 0; i < ff_model_parameter_count(model); i++) {
-        const ff_parameter *p = ff_model_parameter(model, i);
-        bytes += room_of(p) * (p->trained ? 2 : 1);
-    }
-    return bytes;
-}
-
-static ff_status copy_facts(ff_capture *capture, int file, const ff_safetensors_fact *facts,
-                            size_t count, ff_error *error) {
-    for (size_t i = 0; i < count; i++) {
-        char *key, *text;
-        if (!facts[i].text) continue;
-        FF_TRY(ff_copy_string(&key, facts[i].key, error));
-        ff_safetensors_fact *to = &capture->facts[file][capture->fact_counts[file]++];
-        to->key = key;
-        FF_TRY(ff_copy_string(&text, facts[i].text, error));
-        to->text = text;
-    }
-    return FF_OK;
-}
-
-static void add_entry(ff_capture *capture, int file, const char *name, const ff_parameter *p,
-                      uint64_t *offset) {
-    ff_safetensors_entry *entry = &capture->entries[file][capture->counts[file]++];
-    *entry = (ff_safetensors_entry){.name = name, .dtype = p->dtype, .rank = p->rank};
-    memcpy(entry->shape, p->shape, sizeof entry->shape);
-    entry->values = (const void *)(uintptr_t)*offset; /* until the block is allocated */
-    *offset += room_of(p);
-}
-
-static ff_status list_entries(ff_capture *capture, ff_error *error) {
-    const int count = ff_model_parameter_count(capture->model);
-    uint64_t bytes = 0;
-    for (int file = 0; file < FILES; file++)
-        FF_TRY(ff_alloc(&capture->entries[file], (uint64_t)count, sizeof *capture->entries[file],
-                        "a checkpoint", error));
-    FF_TRY(ff_alloc(&capture->parameters, (uint64_t)count, sizeof(int), "a checkpoint", error));
-    for (int i = 0; i < count; i++) {
-        const ff_parameter *p = ff_model_parameter(capture->model, i);
-        add_entry(capture, 0, p->name, p, &bytes);
-    }
-    for (int i = 0; i < count; i++) {
-        const ff_parameter *p = ff_model_parameter(capture->model, i);
-        char *name;
-        if (!p->trained) continue;
-        FF_TRY(ff_format(&name, error, MOMENTUM "%s", p->name));
-        capture->parameters[capture->counts[1]] = i;
-        add_entry(capture, 1, name, p, &bytes);
-    }
-    FF_TRY(ff_alloc_aligned(&capture->block, bytes, 1, 0, "a copy of the model", error));
-    for (int file = 0; file < FILES; file++)
-        for (size_t i = 0; i < capture->counts[file]; i++)
-            capture->entries[file][i].values =
-                capture->block + (uintptr_t)capture->entries[file][i].values;
-    return FF_OK;
-}
-
-ff_status ff_capture_create(ff_capture **out, ff_model *model, const ff_safetensors_fact *weights,
-                            size_t weight_count, const ff_safetensors_fact *facts,
-                            size_t fact_count, ff_error *error) {
-    ff_capture *capture;
-    ff_status status;
-    *out = NULL;
-    FF_TRY(ff_alloc(&capture, 1, sizeof *capture, "a checkpoint", error));
-    capture->model = model;
-    FF_TRY_DONE(copy_facts(capture, 0, weights, weight_count, error));
-    FF_TRY_DONE(copy_facts(capture, 1, facts, fact_count, error));
-    FF_TRY_DONE(list_entries(capture, error));
-    *out = capture;
-    return FF_OK;
-done:
-    ff_capture_destroy(&capture);
-    return status;
-}
-
-void ff_capture_destroy(ff_capture **pointer) {
-    ff_capture *capture = *pointer;
-    if (!capture) return;
-    for (size_t i = 0; i < capture->counts[1]; i++) free((void *)capture->entries[1][i].name);
-    for (int file = 0; file < FILES; file++) {
-        for (size_t i = 0; i < capture->fact_counts[file]; i++) {
-            free((void *)capture->facts[file][i].key);
-            free((void *)capture->facts[file][i].text);
-        }
-        free(capture->entries[file]);
-    }
-    free(capture->parameters);
-    free(capture->block);
-    free(capture);
-    *pointer = NULL;
-}
-
-ff_status ff_capture_take(ff_capture *capture, const ff_run_state *state, ff_error *error) {
-    ff_store *store = ff_model_store(capture->model);
-    for (size_t i = 0; i < capture->counts[0]; i++)
-        ff_model_get(capture->model, (int)i, FF_PART_VALUE, (void *)capture->entries[0][i].values);
-    for (size_t i = 0; i < capture->counts[1]; i++)
-        ff_model_get(capture->model, capture->parameters[i], FF_PART_MOMENTUM,
-                     (void *)capture->entries[1][i].values);
-    capture->state = *state;
-    capture->state.forwards = store->forwards;
-    ff_compute_read(store->compute, &capture->state.control, store->control,
-                    sizeof capture->state.control);
-    return ff_model_check(capture->model, error);
-}
-
-/* ---- writing ---- */
-
-static ff_status write_file(const ff_capture *capture, int which, const char *directory,
-                            ff_error *error) {
-    ff_safetensors_fact facts[FACTS + 1];
-    size_t count = capture->fact_counts[which];
-    ff_buffer state = {0};
-    ff_file *file = NULL;
-    ff_status status;
-    memcpy(facts, capture->facts[which], count * sizeof *facts);
-    FF_TRY_DONE(ff_file_create(&file, directory, files[which], error));
-    if (which == 1) {
-        FF_TRY_DONE(ff_run_state_write(&capture->state, &state, error));
-        facts[count++] = (ff_safetensors_fact){FF_CHECKPOINT_STATE, state.bytes};
-    }
-    FF_TRY_DONE(ff_safetensors_write(file, capture->entries[which], capture->counts[which], facts,
-                                     count, error));
-    FF_TRY_DONE(ff_file_commit(&file, error));
-done:
-    ff_file_discard(&file);
-    ff_buffer_free(&state);
-    return status;
-}
+/* ---- its folder ---- */
 
 /* XXH3-128 of a file's bytes, as xxh128sum prints it. */
 static ff_status sum_of(const char *directory, const char *name, char sum[33], ff_error *error) {
@@ -187,9 +52,9 @@ static ff_status sum_of(const char *directory, const char *name, char sum[33], f
     XXH3_128bits_reset(hash);
     FF_TRY_DONE(ff_open_file(path, &fd, &size, error));
     for (uint64_t at = 0; at < size; at += READ_BYTES) {
-        const size_t part = size - at < READ_BYTES ? (size_t)(size - at) : READ_BYTES;
-        FF_TRY_DONE(ff_read_at(fd, path, bytes, part, at, error));
-        XXH3_128bits_update(hash, bytes, part);
+        const size_t bytes_now = size - at < READ_BYTES ? (size_t)(size - at) : READ_BYTES;
+        FF_TRY_DONE(ff_read_at(fd, path, bytes, bytes_now, at, error));
+        XXH3_128bits_update(hash, bytes, bytes_now);
     }
     ff_id_store(id, XXH3_128bits_digest(hash));
     ff_hex(sum, id, sizeof id);
@@ -201,11 +66,11 @@ done:
     return status;
 }
 
-static ff_status sums_text(const char *directory, ff_buffer *text, ff_error *error) {
+ff_status ff_checkpoint_sums(const char *directory, ff_buffer *text, ff_error *error) {
     for (int i = 0; i < FILES; i++) {
         char sum[33];
-        FF_TRY(sum_of(directory, files[i], sum, error));
-        FF_TRY(ff_buffer_printf(text, error, "%s  %s\n", sum, files[i]));
+        FF_TRY(sum_of(directory, ff_checkpoint_files[i], sum, error));
+        FF_TRY(ff_buffer_printf(text, error, "%s  %s\n", sum, ff_checkpoint_files[i]));
     }
     return FF_OK;
 }
@@ -227,8 +92,8 @@ void ff_checkpoint_discard(const char *path) {
 }
 
 /* Puts the written folder into place; an older one of that name goes first. */
-static ff_status place(const char *partial, const char *path, const char *directory,
-                       ff_error *error) {
+ff_status ff_checkpoint_place(const char *partial, const char *path, const char *directory,
+                              ff_error *error) {
     if (rename(partial, path) != 0) {
         if (errno != ENOTEMPTY && errno != EEXIST)
             return ff_fail_errno(error, "%s: cannot rename to %s", partial, path);
@@ -237,29 +102,6 @@ static ff_status place(const char *partial, const char *path, const char *direct
             return ff_fail_errno(error, "%s: cannot rename to %s", partial, path);
     }
     return ff_sync_directory(directory, error);
-}
-
-ff_status ff_capture_write(const ff_capture *capture, const char *directory, const char *name,
-                           ff_error *error) {
-    char *path = NULL, *partial = NULL;
-    ff_buffer sums = {0};
-    ff_status status;
-    FF_TRY_DONE(ff_path_join(&path, directory, name, error));
-    FF_TRY_DONE(ff_format(&partial, error, "%s" FF_CHECKPOINT_PARTIAL, path));
-    if (mkdir(partial, 0777) != 0 && errno != EEXIST) {
-        status = ff_fail_errno(error, "%s: cannot create the folder", partial);
-        goto done;
-    }
-    for (int i = 0; i < FILES; i++) FF_TRY_DONE(write_file(capture, i, partial, error));
-    FF_TRY_DONE(sums_text(partial, &sums, error));
-    FF_TRY_DONE(ff_file_save(partial, FF_CHECKPOINT_SUMS_FILE, &sums, error));
-    FF_TRY_DONE(place(partial, path, directory, error));
-done:
-    if (status != FF_OK && partial) ff_checkpoint_discard(partial);
-    ff_buffer_free(&sums);
-    free(partial);
-    free(path);
-    return status;
 }
 
 void ff_checkpoint_remove(const char *path) {
@@ -284,7 +126,7 @@ static ff_status check_sums(const char *path, ff_error *error) {
     ff_status status;
     FF_TRY_DONE(ff_path_join(&file, path, FF_CHECKPOINT_SUMS_FILE, error));
     FF_TRY_DONE(ff_read_whole(&wanted, file, 4096, error));
-    FF_TRY_DONE(sums_text(path, &found, error));
+    FF_TRY_DONE(ff_checkpoint_sums(path, &found, error));
     if (found.length != wanted.length || memcmp(found.bytes, wanted.bytes, found.length) != 0)
         status = ff_fail(error, FF_BAD_DATA,
                          "%s: is damaged: its files differ from what " FF_CHECKPOINT_SUMS_FILE
@@ -301,7 +143,7 @@ static ff_status open_files(ff_checkpoint *checkpoint, ff_error *error) {
     FF_TRY(check_sums(checkpoint->path, error));
     for (int i = 0; i < FILES; i++) {
         char *file;
-        FF_TRY(ff_path_join(&file, checkpoint->path, files[i], error));
+        FF_TRY(ff_path_join(&file, checkpoint->path, ff_checkpoint_files[i], error));
         const ff_status status = ff_safetensors_open(&checkpoint->files[i], file, error);
         free(file);
         if (status != FF_OK) return status;
@@ -367,12 +209,15 @@ static ff_status load_parameter(const ff_checkpoint *checkpoint, ff_model *model
     char *name;
     FF_TRY(load_one(checkpoint->files[0], p->name, p, values, error));
     ff_model_set(model, index, FF_PART_VALUE, values);
-    if (!p->trained) return FF_OK;
-    FF_TRY(ff_format(&name, error, MOMENTUM "%s", p->name));
-    const ff_status status = load_one(checkpoint->files[1], name, p, values, error);
-    if (status == FF_OK) ff_model_set(model, index, FF_PART_MOMENTUM, values);
-    free(name);
-    return status;
+    ff_state_part one;
+    for (int k = 0; ff_state_part_at(model, index, k, &one); k++) {
+        FF_TRY(ff_format(&name, error, "%s.%s", one.name, p->name));
+        const ff_status status = load_one(checkpoint->files[1], name, p, values, error);
+        free(name);
+        FF_TRY(status);
+        ff_model_set(model, index, one.part, values);
+    }
+    return FF_OK;
 }
 
 ff_status ff_checkpoint_load(const ff_checkpoint *checkpoint, ff_model *model, ff_error *error) {

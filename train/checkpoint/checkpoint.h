@@ -3,16 +3,13 @@
  *
  *   model.safetensors   every parameter and buffer by torchvision's name, in the order of torch's
  *                       state_dict, f32 (num_batches_tracked: I64)
- *   state.safetensors   the optimizer's state, "momentum_buffer.NAME" of each trained parameter; as
- *                       texts of its metadata the rest: ffpack.state (state.h), ffpack.recipe
- *                       (options by name, one a line), ffpack.data and ffpack.val (content ids),
- *                       ffpack.metadata (the training set's), ffpack.compute, ffpack.version
+ *   state.safetensors   the state of each parameter's optimizer by torch's names, "exp_avg.NAME";
+ *                       with --ema "ema.NAME"; and texts of its metadata, named below
  *   checksums.xxh128    a line "XXH3-128  FILE" of each; `xxh128sum -c` reads them
  *
- * It is complete or not there: written as NAME.partial and renamed. Copying the values from the
- * device and writing them are apart, so that a thread writes while training goes on.
+ * It is complete or not there: written as NAME.partial and renamed. It is written by capture.h.
  *
- * Thread rule: take and load: the model's thread. Write: any thread, while nobody takes. */
+ * Thread rule: the model's thread. */
 #ifndef FF_TRAIN_CHECKPOINT_H
 #define FF_TRAIN_CHECKPOINT_H
 
@@ -28,37 +25,39 @@
 #define FF_CHECKPOINT_REMOVED ".removed"
 
 /* Texts of state.safetensors. */
-#define FF_CHECKPOINT_STATE    "ffpack.state"
-#define FF_CHECKPOINT_RECIPE   "ffpack.recipe"
-#define FF_CHECKPOINT_DATA     "ffpack.data"
-#define FF_CHECKPOINT_VAL      "ffpack.val"
-#define FF_CHECKPOINT_METADATA "ffpack.metadata"
-#define FF_CHECKPOINT_COMPUTE  "ffpack.compute"
-#define FF_CHECKPOINT_VERSION  "ffpack.version"
+#define FF_CHECKPOINT_STATE   "ffpack.state"  /* of the run: state.h */
+#define FF_CHECKPOINT_RECIPE  "ffpack.recipe" /* options by name, one a line */
+#define FF_CHECKPOINT_DATA    "ffpack.data"   /* content ids of both sets; "" = none */
+#define FF_CHECKPOINT_VAL     "ffpack.val"
+#define FF_CHECKPOINT_COMPUTE "ffpack.compute"
+#define FF_CHECKPOINT_VERSION "ffpack.version"
 
-/* A copy of a model's values in host memory. */
-typedef struct ff_capture ff_capture;
+/* ---- for capture.c ---- */
 
-/* `weights`: texts of model.safetensors; `facts`: those of state.safetensors, without the state of
- * the run. Both are copied. The model must outlive the capture. */
-FF_MUST_USE ff_status ff_capture_create(ff_capture **capture, ff_model *model,
-                                        const ff_safetensors_fact *weights, size_t weight_count,
-                                        const ff_safetensors_fact *facts, size_t fact_count,
-                                        ff_error *error);
-void ff_capture_destroy(ff_capture **capture); /* NULL is accepted */
-/* Copies the model's values as they are after all enqueued steps; sets control and forwards of the
- * copy of `state`. */
-FF_MUST_USE ff_status ff_capture_take(ff_capture *capture, const ff_run_state *state,
-                                      ff_error *error);
-/* Writes the folder `directory`/`name`; replaces one of that name. */
-FF_MUST_USE ff_status ff_capture_write(const ff_capture *capture, const char *directory,
-                                       const char *name, ff_error *error);
+/* The two files with tensors: of the model, and of the state. */
+enum { FF_CHECKPOINT_FILES = 2 };
+extern const char *const ff_checkpoint_files[FF_CHECKPOINT_FILES];
+
+/* A tensor of state.safetensors: "NAME.PARAMETER". */
+typedef struct ff_state_part {
+    int parameter;
+    ff_parameter_part part;
+    const char *name;
+} ff_state_part;
+/* The k-th one of a parameter: its optimizer's state, then its average. False past the last. */
+bool ff_state_part_at(const ff_model *model, int parameter, int k, ff_state_part *part);
+
+/* The text of FF_CHECKPOINT_SUMS_FILE for a folder's files. */
+FF_MUST_USE ff_status ff_checkpoint_sums(const char *folder, ff_buffer *text, ff_error *error);
+/* Renames the written folder `partial` to `path`, in `directory`; one of that name goes first. */
+FF_MUST_USE ff_status ff_checkpoint_place(const char *partial, const char *path,
+                                          const char *directory, ff_error *error);
 /* Removes a checkpoint, as far as possible: under another name, so that no half of one looks whole;
  * and what is left of one that was being written or removed when its process was killed. */
 void ff_checkpoint_remove(const char *path);
 void ff_checkpoint_discard(const char *path);
-/* Bytes that a capture of the model takes. */
-uint64_t ff_capture_bytes(const ff_model *model);
+
+/* ---- reading ---- */
 
 typedef struct ff_checkpoint ff_checkpoint;
 

@@ -6,7 +6,7 @@
 #ifndef FF_TRAIN_KEEPER_H
 #define FF_TRAIN_KEEPER_H
 
-#include "train/checkpoint/checkpoint.h"
+#include "train/checkpoint/capture.h"
 
 typedef struct ff_keeper ff_keeper;
 

@@ -1,8 +1,9 @@
-/* Updates on the CPU: a pass of SGD over each segment, and Muon filter bank by filter bank. */
+/* Updates on the CPU: segment by segment, by its optimizer; Muon filter bank by filter bank. */
 #include "format/base/memory.h"
 #include "loader/device/absent.h"
 #include "train/cpu/cpu.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -45,12 +46,22 @@ static size_t muon_scratch(const ff_update_spec *spec) {
     return most * sizeof(float);
 }
 
+static ff_arrays arrays_of(const ff_update_segment *s) {
+    ff_arrays arrays = {.count = s->count,
+                        .value = s->values,
+                        .gradient = s->sums ? s->sums : s->gradient,
+                        .adapts = s->adapts};
+    memcpy(arrays.state, s->state, sizeof arrays.state);
+    return arrays;
+}
+
 static void run_muon(ff_compute *compute, const ff_prepared_update *update,
-                     const ff_update_segment *segment, const ff_muon *muon) {
+                     const ff_update_segment *segment, const ff_muon *muon, float scale) {
     const ff_conv *conv = segment->conv;
     const shape s = shape_of(conv);
     float *held = update->scratch, *u = held + held_floats(conv), *steps = u + torch_floats(&s);
-    ff_muon_momentum(muon, segment->count, segment->momentum, segment->gradient, held);
+    ff_muon_momentum(muon, scale, segment->count, segment->state[0], arrays_of(segment).gradient,
+                     held);
     compute->ops->conv_export(conv, held, u);
     ff_muon_orthogonalise(muon, s.rows, s.columns, u, steps, update->product, compute);
     compute->ops->conv_import(conv, u, held);
@@ -62,28 +73,63 @@ static double rate_at(const ff_update_spec *spec, int group) {
     return spec->rates[(uint64_t)group * spec->rate_steps + (step < last ? step : last)];
 }
 
+/* The factor of all gradients: of the mean over micro-batches, and of clipping. */
+static float gradient_scale(const ff_update_spec *spec) {
+    const double mean = ff_sum_factor(spec->total, spec->summed);
+    double sum = 0;
+    if (spec->clip_norm <= 0) return (float)mean;
+    for (int i = 0; i < spec->segment_count; i++) {
+        const ff_arrays arrays = arrays_of(&spec->segments[i]);
+        sum += ff_optimizer_sum(NULL, &arrays, ff_squares_of_gradients);
+    }
+    return (float)(mean * (double)ff_clip_factor(spec->clip_norm, mean * sqrt(sum)));
+}
+
 void ff_cpu_update_run(ff_compute *compute, ff_prepared_update *update, ff_outcome *ring,
                        uint32_t ring_size) {
     const ff_update_spec *spec = &update->spec;
     ff_control *control = spec->control;
+    const float scale = gradient_scale(spec);
     for (int i = 0; i < spec->segment_count; i++) {
         const ff_update_segment *segment = &spec->segments[i];
-        ff_sgd sgd = spec->groups[segment->group];
-        sgd.learning_rate = rate_at(spec, segment->group);
+        const ff_hyper *hyper = &spec->groups[segment->group];
+        const double rate = rate_at(spec, segment->group);
         if (segment->rule == FF_RULE_MUON) {
-            const ff_muon muon = {sgd.learning_rate, sgd.momentum, sgd.nesterov, false};
-            run_muon(compute, update, segment, &muon);
+            const ff_muon muon = {rate, hyper->momentum, hyper->nesterov, false};
+            run_muon(compute, update, segment, &muon, scale);
         } else {
-            ff_sgd_update(&sgd, segment->count, segment->values, segment->momentum,
-                          segment->gradient);
+            const ff_factors factors = ff_factors_of(hyper, rate, control->updates, scale);
+            const ff_arrays arrays = arrays_of(segment);
+            ff_optimizer_at(segment->rule)->update(&factors, &arrays);
         }
+        if (segment->average)
+            ff_optimizer_average(spec->ema_decay, segment->count, segment->values,
+                                 segment->average);
     }
+    if (spec->average_buffers)
+        ff_optimizer_average(spec->ema_decay, spec->buffer_count, spec->buffers,
+                             spec->average_buffers);
     ff_outcome *outcome = &ring[control->step % ring_size];
     outcome->step = control->step;
     outcome->loss_scale = control->loss_scale;
     outcome->learning_rate = (float)rate_at(spec, 0);
     control->step++;
     control->updates++;
+    control->part = 0;
+}
+
+void ff_cpu_update_add(ff_compute *compute, ff_prepared_update *update, bool first,
+                       ff_outcome *ring, uint32_t ring_size) {
+    const ff_update_spec *spec = &update->spec;
+    ff_control *control = spec->control;
+    ff_outcome *entry = &ring[control->step % ring_size];
+    const float weight = spec->summed ? 1 : (float)entry->count;
+    (void)compute;
+    for (int i = 0; i < spec->segment_count; i++) {
+        const ff_update_segment *s = &spec->segments[i];
+        ff_optimizer_add(weight, first, s->count, s->gradient, s->sums);
+    }
+    ff_outcome_add(spec->total, entry, first, control->part++, spec->part_samples);
 }
 
 static ff_status copy(void *to, const void *from, uint64_t count, size_t size, ff_error *error) {

@@ -1,8 +1,9 @@
-/* Muon on the device (train/muon.h): own kernels around the library's matrix products. */
+/* Muon on the device (train/optimizers/muon.h): own kernels around the library's matrix products.
+ */
 #include "train/cuda/compute_update.h"
 
 #include "format/base/memory.h"
-#include "train/muon.h"
+#include "train/optimizers/muon.h"
 
 #include <stdlib.h>
 
@@ -48,6 +49,7 @@ static ff_cuda_muon bank_of(const ff_update_segment *from, const ff_cuda_segment
         .rates = tables->rates,
         .rate_steps = tables->rate_steps,
         .control = tables->control,
+        .scale = tables->scale,
     };
     bank.segment.count =
         (uint64_t)bank.rows * bank.columns; /* padding rows are zero and stay zero */

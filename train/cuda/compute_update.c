@@ -6,9 +6,13 @@
 #include <stdlib.h>
 
 struct ff_prepared_update {
-    ff_cuda_update sgd; /* chunks of all segments except Muon's */
-    ff_cuda_update all; /* the same tables, with Muon's chunks at the end: for the check */
-    void *segments, *chunks, *groups, *rates; /* the tables' memory */
+    ff_cuda_update all;                    /* for the check */
+    ff_cuda_update by_rule[FF_RULE_COUNT]; /* the same tables, with the chunks of a rule */
+    /* The buffers and their average, of update_spec; average_buffers NULL = none. */
+    const float *buffers;
+    float *average_buffers, ema_decay;
+    size_t buffer_count;
+    void *segments, *chunks, *groups, *rates, *sums, *scale; /* their memory */
     ff_cuda_muon_banks *banks;
 };
 
@@ -24,12 +28,17 @@ static ff_cuda_segment segment_of(const ff_compute *compute, const ff_update_seg
     return (ff_cuda_segment){
         .count = from->count,
         .group = (uint32_t)from->group,
-        .gradient_dtype = from->gradient_dtype,
+        .gradient_dtype = from->sums ? FF_F32 : from->gradient_dtype,
+        .part_dtype = from->gradient_dtype,
         .working_dtype = compute->dtype,
-        .gradient = from->gradient,
+        .gradient = from->sums ? from->sums : from->gradient,
+        .part = from->gradient,
+        .sums = from->sums,
         .master = from->values,
-        .momentum = from->momentum,
+        .state = {from->state[0], from->state[1]},
         .working = from->working,
+        .adapts = from->adapts,
+        .ema = from->average,
     };
 }
 
@@ -37,23 +46,25 @@ static ff_cuda_group group_of(const ff_update_spec *spec, int g) {
     return (ff_cuda_group){
         .rate_row = (uint32_t)g,
         .multiplier = 1,
-        .weight_decay = (float)spec->groups[g].weight_decay,
-        .momentum = (float)spec->groups[g].momentum,
-        .nesterov = spec->groups[g].nesterov,
+        .hyper = spec->groups[g],
+        .ema_decay = (float)spec->ema_decay,
     };
 }
 
-/* SGD's segments first, then Muon's; returns the number of SGD's. */
-static uint32_t list_segments(const ff_compute *compute, const ff_update_spec *spec,
-                              ff_cuda_segment *segments) {
-    uint32_t sgd = 0, made = 0;
-    for (int muon = 0; muon < 2; muon++) {
+/* Segments and chunks, rule by rule; returns the number of Muon's first segment. */
+static uint32_t list_segments(const ff_compute *compute, const ff_update_spec *spec, tables *host,
+                              ff_prepared_update *u) {
+    uint32_t made = 0, muon = 0, chunks = 0;
+    for (int rule = 0; rule < FF_RULE_COUNT; rule++) {
+        const uint32_t first = chunks;
+        if (rule == FF_RULE_MUON) muon = made;
         for (int i = 0; i < spec->segment_count; i++)
-            if ((spec->segments[i].rule == FF_RULE_MUON) == muon)
-                segments[made++] = segment_of(compute, &spec->segments[i]);
-        if (!muon) sgd = made;
+            if ((int)spec->segments[i].rule == rule)
+                host->segments[made++] = segment_of(compute, &spec->segments[i]);
+        chunks = ff_cuda_chunks(host->segments, made, NULL);
+        u->by_rule[rule].chunk_count = chunks - first;
     }
-    return sgd;
+    return muon;
 }
 
 static ff_status send(ff_compute *compute, void *to, const void *table, uint64_t bytes,
@@ -71,7 +82,7 @@ static ff_status build(ff_compute *compute, ff_prepared_update *u, const ff_upda
     FF_TRY(ff_alloc(&host->segments, segments, sizeof *host->segments, what, error));
     FF_TRY(ff_alloc(&host->groups, groups, sizeof *host->groups, what, error));
     FF_TRY(ff_alloc(&host->rates, rates, sizeof *host->rates, what, error));
-    const uint32_t sgd = list_segments(compute, spec, host->segments);
+    const uint32_t muon = list_segments(compute, spec, host, u);
     const uint32_t chunks = ff_cuda_chunks(host->segments, (uint32_t)segments, NULL);
     FF_TRY(ff_alloc(&host->chunks, chunks, sizeof *host->chunks, what, error));
     ff_cuda_chunks(host->segments, (uint32_t)segments, host->chunks);
@@ -81,6 +92,13 @@ static ff_status build(ff_compute *compute, ff_prepared_update *u, const ff_upda
     FF_TRY(send(compute, &u->chunks, host->chunks, chunks * sizeof *host->chunks, error));
     FF_TRY(send(compute, &u->groups, host->groups, groups * sizeof *host->groups, error));
     FF_TRY(send(compute, &u->rates, host->rates, rates * sizeof *host->rates, error));
+    FF_TRY(ff_compute_allocate(compute, &u->sums, chunks * 2 * sizeof(double), what, error));
+    if (spec->clip_norm > 0 || spec->total)
+        FF_TRY(ff_compute_allocate(compute, &u->scale, sizeof(float), what, error));
+    u->buffers = spec->buffers;
+    u->average_buffers = spec->average_buffers;
+    u->buffer_count = spec->buffer_count;
+    u->ema_decay = (float)spec->ema_decay;
     u->all = (ff_cuda_update){
         .segments = u->segments,
         .chunks = u->chunks,
@@ -90,10 +108,22 @@ static ff_status build(ff_compute *compute, ff_prepared_update *u, const ff_upda
         .rates = u->rates,
         .rate_steps = (uint32_t)spec->rate_steps,
         .control = spec->control,
+        .sums = u->sums,
+        .scale = u->scale,
+        .clip_norm = spec->clip_norm,
+        .total = spec->total,
+        .part_samples = spec->part_samples,
+        .summed = spec->summed,
     };
-    u->sgd = u->all;
-    u->sgd.chunk_count = ff_cuda_chunks(host->segments, sgd, NULL);
-    return ff_cuda_muon_create(&u->banks, (ff_cuda_compute *)compute, spec, host->segments + sgd,
+    const ff_cuda_chunk *first = u->all.chunks;
+    for (int rule = 0; rule < FF_RULE_COUNT; rule++) {
+        const uint32_t count = u->by_rule[rule].chunk_count;
+        u->by_rule[rule] = u->all;
+        u->by_rule[rule].chunks = first;
+        u->by_rule[rule].chunk_count = count;
+        first += count;
+    }
+    return ff_cuda_muon_create(&u->banks, (ff_cuda_compute *)compute, spec, host->segments + muon,
                                host->groups, &u->all, error);
 }
 
@@ -119,11 +149,18 @@ ff_status ff_cuda_update_create(ff_compute *compute, const ff_update_spec *spec,
 
 void ff_cuda_update_destroy(ff_compute *compute, ff_prepared_update *u) {
     if (!u) return;
-    void *memory[] = {u->segments, u->chunks, u->groups, u->rates};
+    void *memory[] = {u->segments, u->chunks, u->groups, u->rates, u->sums, u->scale};
     for (size_t i = 0; i < sizeof memory / sizeof *memory; i++)
         if (memory[i]) ff_compute_release(compute, memory[i]);
     ff_cuda_muon_destroy(compute, u->banks);
     free(u);
+}
+
+void ff_cuda_update_add(ff_compute *compute, ff_prepared_update *u, bool first, ff_outcome *ring,
+                        uint32_t ring_size) {
+    const ff_cuda_queue *queue = &((const ff_cuda_compute *)compute)->queue;
+    ff_cuda_keep(compute, ff_cuda_add_part(queue, &u->all, first, ring, ring_size),
+                 "the sum of the gradients");
 }
 
 void ff_cuda_update_enqueue(ff_compute *compute, ff_prepared_update *u, ff_outcome *ring,
@@ -131,12 +168,20 @@ void ff_cuda_update_enqueue(ff_compute *compute, ff_prepared_update *u, ff_outco
     const ff_cuda_queue *queue = &((const ff_cuda_compute *)compute)->queue;
     ff_compute_mark(compute, FF_MARK_CHECK, 0);
     ff_cuda_keep(compute, ff_cuda_check(queue, &u->all), "the check of the gradients");
-    ff_compute_mark(compute, FF_MARK_SGD, 0);
-    ff_cuda_keep(compute, ff_cuda_update_run(queue, &u->sgd), "the update");
-    if (u->banks) {
-        ff_compute_mark(compute, FF_MARK_MUON, 0);
-        ff_cuda_muon_enqueue((ff_cuda_compute *)compute, u->banks);
+    for (int rule = 0; rule < FF_RULE_COUNT; rule++) {
+        if (!u->by_rule[rule].chunk_count) continue;
+        ff_compute_mark(compute, FF_MARK_UPDATE, rule);
+        if (rule == FF_RULE_MUON)
+            ff_cuda_muon_enqueue((ff_cuda_compute *)compute, u->banks);
+        else
+            ff_cuda_keep(compute, ff_cuda_update_run(queue, &u->by_rule[rule], (ff_rule)rule),
+                         "the update");
     }
     ff_compute_mark(compute, FF_MARK_ADVANCE, 0);
+    if (u->average_buffers)
+        ff_cuda_keep(compute,
+                     ff_cuda_average(queue, u->all.control, u->ema_decay, u->buffer_count,
+                                     u->buffers, u->average_buffers),
+                     "the average of the buffers");
     ff_cuda_keep(compute, ff_cuda_advance(queue, &u->all, ring, ring_size), "the end of a step");
 }

@@ -40,7 +40,7 @@ static double step_of(double range, int count) {
 
 static void add_axes(ff_html *html, const ff_chart *chart, const frame *f) {
     const double scale = chart->unit == FF_UNIT_PERCENT ? 100 : 1;
-    const double y_step = step_of((f->y1 - f->y0) * scale, 5) / scale;
+    const double y_step = step_of((f->y1 - f->y0) * scale, 6) / scale;
     const double x_step = fmax(step_of(f->x1 - f->x0, 8), 1);
     /* Counted, because a step may be too small to change a sum. */
     const int rows = (int)fmin((f->y1 - f->y0) / y_step + 2, 20);

@@ -136,7 +136,7 @@ static void steps_and_restart(run *r, ff_step *step, ff_model *model, const ff_t
                               void *images, const ff_batch *batch) {
     ff_store *store = ff_model_training_plan(model)->store;
     ff_compute *compute = ff_model_compute(model);
-    void *const blocks[] = {store->values, store->momentum, store->buffers, store->control};
+    void *const blocks[] = {store->values, store->state[0], store->buffers, store->control};
     const size_t bytes[] = {store->trained_count * sizeof(float),
                             store->trained_count * sizeof(float),
                             store->buffer_count * sizeof(float), sizeof *store->control};
@@ -184,10 +184,13 @@ static void perform(run *r) {
         .precision = r->cuda ? FF_PRECISION_F16 : FF_PRECISION_F32,
     };
     assert_ok(ff_model_create(&model, &options, error));
-    const ff_group groups[] = {{"*1.*", FF_RULE_SGD},
-                               {"conv[234].weight", r->muon ? FF_RULE_MUON : FF_RULE_SGD},
-                               {"*", FF_RULE_SGD}};
-    const ff_sgd sgds[] = {{0, 0.9, 1e-3, true}, {0, 0.9, 1e-3, true}, {0, 0.9, 1e-3, true}};
+    const ff_group groups[] = {
+        {.names = "*1.*", .rule = FF_RULE_SGD},
+        {.names = "conv[234].weight", .rule = r->muon ? FF_RULE_MUON : FF_RULE_SGD},
+        {.names = "*", .rule = FF_RULE_SGD}};
+    const ff_hyper sgds[] = {{.momentum = 0.9, .weight_decay = 1e-3, .nesterov = true},
+                             {.momentum = 0.9, .weight_decay = 1e-3, .nesterov = true},
+                             {.momentum = 0.9, .weight_decay = 1e-3, .nesterov = true}};
     assert_ok(ff_model_set_groups(model, groups, 3, error));
     bool without[64] = {false};
     for (int i = 0; i < ff_model_parameter_count(model); i++)
@@ -368,9 +371,11 @@ static ff_outcome update_with(ff_model *model, const char *bad, float *before, f
     ff_store *store = ff_model_training_plan(model)->store;
     ff_compute *compute = ff_model_compute(model);
     const int p = bad ? ff_model_find(model, bad) : -1;
-    const ff_sgd sgds[] = {{0, 0.9, 0, true}, {0, 0.9, 0, true}};
+    const ff_hyper sgds[] = {{.momentum = 0.9, .nesterov = true},
+                             {.momentum = 0.9, .nesterov = true}};
     const double rates[] = {0.1, 0.1};
-    const ff_update_options options = {sgds, 2, rates, 1};
+    const ff_update_options options = {
+        .groups = sgds, .group_count = 2, .rates = rates, .rate_steps = 1};
     ff_update *update;
     ff_outcome *ring, outcome;
     for (int i = 0; i < ff_model_parameter_count(model); i++) {
@@ -411,7 +416,8 @@ static void any_gradient_skips_the_update(void **state) {
                                       .dropout = -1,
                                       .device = &device,
                                       .precision = FF_PRECISION_F32};
-    const ff_group groups[] = {{"conv[234].weight", FF_RULE_MUON}, {"*", FF_RULE_SGD}};
+    const ff_group groups[] = {{.names = "conv[234].weight", .rule = FF_RULE_MUON},
+                               {.names = "*", .rule = FF_RULE_SGD}};
     assert_ok(ff_model_create(&model, &options, error));
     assert_ok(ff_model_set_groups(model, groups, 2, error));
     const size_t count = ff_model_training_plan(model)->store->trained_count;

@@ -4,6 +4,7 @@
 #include "tests/cuda/unit/cuda_helpers.h"
 
 #include "format/base/thread.h"
+#include "train/average.h"
 #include "train/step.h"
 
 enum { SIDE = 8, BATCH = 6, TAIL = 3, MOST_STEPS = 64, CHANNELS = 3 };
@@ -16,9 +17,12 @@ enum { SIDE = 8, BATCH = 6, TAIL = 3, MOST_STEPS = 64, CHANNELS = 3 };
 typedef struct run {
     const char *model;
     ff_precision precision;
-    bool cuda, record, muon, tail, poison; /* poison: an infinite image at step 5 */
-    bool still;                            /* one batch, without the host in between */
-    double rate, loss_scale;
+    ff_rule rule;
+    bool adds;                       /* steps of two micro-batches */
+    bool cuda, record, tail, poison; /* poison: an infinite image at step 5 */
+    bool still;                      /* one batch, without the host in between */
+    double rate, loss_scale, clip_norm;
+    double ema; /* decay; 0 = no average */
     uint32_t scale_interval, send_steps;
     uint64_t bucket_bytes, delay_ns;
     int steps;
@@ -26,7 +30,7 @@ typedef struct run {
     /* results; the caller frees values */
     ff_outcome outcomes[MOST_STEPS];
     int outcome_count;
-    float *values; /* of all trained parameters, in torch's order */
+    float *values; /* of all trained parameters, in torch's order, and averages of all */
     size_t value_count;
     ff_step_times times;
 } run;
@@ -76,17 +80,23 @@ static void collect(run *r, ff_step *step, bool wait) {
     }
 }
 
-static void keep_values(run *r, ff_model *model) {
-    r->value_count = 0;
-    for (int i = 0; i < ff_model_parameter_count(model); i++)
-        if (ff_model_parameter(model, i)->trained)
-            r->value_count += ff_model_parameter(model, i)->count;
-    r->values = floats(r->value_count);
-    size_t at = 0;
+/* Where `part` is NULL, only counts. */
+static void keep_part(run *r, ff_model *model, const ff_parameter_part *part, bool average) {
     for (int i = 0; i < ff_model_parameter_count(model); i++) {
-        if (!ff_model_parameter(model, i)->trained) continue;
-        ff_model_get(model, i, FF_PART_VALUE, r->values + at);
-        at += ff_model_parameter(model, i)->count;
+        const ff_parameter *p = ff_model_parameter(model, i);
+        if (p->dtype != FF_F32 || !(p->trained || average)) continue;
+        if (part) ff_model_get(model, i, *part, r->values + r->value_count);
+        r->value_count += p->count;
+    }
+}
+
+static void keep_values(run *r, ff_model *model) {
+    static const ff_parameter_part parts[] = {FF_PART_VALUE, FF_PART_AVERAGE};
+    for (int pass = 0; pass < 2; pass++) {
+        r->value_count = 0;
+        for (int k = 0; k < (r->ema > 0 ? 2 : 1); k++)
+            keep_part(r, model, pass ? &parts[k] : NULL, k > 0);
+        if (!pass) r->values = floats(r->value_count);
     }
     assert_ok(ff_model_check(model, error));
 }
@@ -117,26 +127,47 @@ static void perform(run *r) {
     };
     assert_ok(ff_model_create(&model, &options, error));
     if (r->tail) assert_ok(ff_model_plan(model, TAIL, true, &tail, error));
-    const ff_group groups[] = {{"conv[23].weight", FF_RULE_MUON}, {"*", FF_RULE_SGD}};
-    const ff_sgd sgds[] = {{0, 0.6, 0, true}, {0, 0.9, 1e-3, true}};
-    if (r->muon) assert_ok(ff_model_set_groups(model, groups, 2, error));
+    const ff_group groups[] = {{.names = "conv[23].weight", .rule = r->rule}, {.names = "*"}};
+    const ff_group ruled[] = {{.names = "bias", .rule = r->rule}, {.names = "*", .rule = r->rule}};
+    const ff_hyper hypers[] = {{.momentum = 0.6,
+                                .nesterov = true,
+                                .beta1 = 0.9,
+                                .beta2 = 0.99,
+                                .epsilon = 1e-3,
+                                .trust = 1},
+                               {.momentum = 0.9,
+                                .weight_decay = 1e-3,
+                                .nesterov = true,
+                                .beta1 = 0.9,
+                                .beta2 = 0.99,
+                                .epsilon = 1e-3,
+                                .trust = 1}};
+    const bool grouped = r->rule != FF_RULE_SGD;
+    if (grouped)
+        assert_ok(ff_model_set_groups(model, r->rule == FF_RULE_MUON ? groups : ruled, 2, error));
     double rates[2][10];
     for (int i = 0; i < 10; i++) {
         rates[0][i] = 0.5 * r->rate / (i + 1);
         rates[1][i] = r->rate / (i + 1);
     }
     const ff_step_options how = {
-        .groups = r->muon ? sgds : sgds + 1,
-        .group_count = r->muon ? 2 : 1,
-        .rates = r->muon ? rates[0] : rates[1],
+        .groups = grouped ? hypers : hypers + 1,
+        .group_count = grouped ? 2 : 1,
+        .rates = grouped ? rates[0] : rates[1],
         .rate_steps = 10,
+        .clip_norm = r->clip_norm,
+        .ema_decay = r->ema,
+        .part_samples = BATCH,
         .loss_scale = r->loss_scale,
         .scale_interval = r->scale_interval,
         .record = r->record,
         .send_steps = r->send_steps,
         .bucket_bytes = r->bucket_bytes,
     };
+    if (r->adds) assert_ok(ff_store_reserve_sums(ff_model_store(model), error));
+    if (r->ema > 0) assert_ok(ff_average_reserve(ff_model_store(model), error));
     assert_ok(ff_step_create(&step, model, &how, error));
+    if (r->ema > 0) ff_average_begin(ff_model_store(model));
     ff_compute *compute = ff_model_compute(model);
     open_input(&in, model, compute, compute->ops->input_block(compute, CHANNELS));
     const ff_batch batch = {.images = in.images, .labels = in.labels, .label_dtype = FF_I32};
@@ -144,6 +175,10 @@ static void perform(run *r) {
     for (int i = 0; i < r->steps; i++) {
         if (!r->still || i == 0) fill_input(&in, i, r->poison && i == 5);
         ff_plan *plan = r->tail && i % 4 == 3 ? tail : ff_model_training_plan(model);
+        if (r->adds) {
+            assert_ok(ff_step_add(step, plan, &batch, error));
+            fill_input(&in, i + 1000, false);
+        }
         assert_ok(ff_step_run(step, plan, &batch, error));
         collect(r, step, !r->still && i % 7 == 6);
     }
@@ -152,7 +187,7 @@ static void perform(run *r) {
     keep_values(r, model);
     int64_t tracked;
     ff_model_get(model, ff_model_find(model, "bn1.num_batches_tracked"), FF_PART_VALUE, &tracked);
-    assert_int_equal(tracked, r->steps);
+    assert_int_equal(tracked, r->steps * (r->adds ? 2 : 1));
     assert_int_equal(r->outcome_count, r->steps);
     for (int i = 0; i < r->steps; i++) assert_int_equal(r->outcomes[i].step, i);
     ff_step_destroy(&step);
@@ -180,20 +215,28 @@ static void assert_same(const run *a, const run *b) {
         assert_memory_equal(&a->outcomes[i], &b->outcomes[i], sizeof(ff_outcome));
 }
 
-/* The CPU's steps and the GPU's reach the same weights within the rounding of sums, with SGD and
- * with Muon; in 16 bits within the roundings of these; the losses too. Small rates: a batch norm
- * over a handful of values turns small differences into large ones within ten steps of 0.1. */
+/* The CPU's steps and the GPU's reach the same weights within the rounding of sums, with every
+ * optimizer, clipped or not; in 16 bits within the roundings of these; the losses too. Small rates:
+ * a batch norm over a handful of values turns small differences into large ones within ten steps of
+ * 0.1. */
 static void steps_match_the_cpus(void **state) {
     (void)state;
-    for (int muon = 0; muon < 2; muon++) {
-        run cpu = {.model = "smallnet", .steps = 6, .rate = 0.004, .muon = muon, .tail = true};
+    for (int rule = 0; rule < FF_RULE_COUNT; rule++) {
+        run cpu = {.model = "smallnet",
+                   .steps = 6,
+                   .rate = 0.004,
+                   .rule = (ff_rule)rule,
+                   .clip_norm = rule % 3 ? 0.5 : 0,
+                   .ema = rule == FF_RULE_SGD || rule == FF_RULE_MUON ? 0.8 : 0,
+                   .adds = rule >= FF_RULE_MUON && rule <= FF_RULE_LARS,
+                   .tail = true};
         run gpu = cpu;
         gpu.cuda = gpu.record = true;
         gpu.send_steps = 2;
         perform(&cpu);
         perform(&gpu);
         double off = apart(&cpu, &gpu);
-        if (!(off < SUMS_APART)) print_message("muon %d: %g\n", muon, off);
+        if (!(off < SUMS_APART)) print_message("rule %d: %g\n", rule, off);
         assert_true(off < SUMS_APART);
         for (int i = 0; i < cpu.steps; i++) {
             assert_int_equal(cpu.outcomes[i].count, gpu.outcomes[i].count);
@@ -201,7 +244,7 @@ static void steps_match_the_cpus(void **state) {
             assert_float_equal(cpu.outcomes[i].learning_rate, gpu.outcomes[i].learning_rate, 0);
         }
         const ff_precision narrow[] = {FF_PRECISION_F16, FF_PRECISION_BF16};
-        for (int p = 0; p < 2; p++) {
+        for (int p = 0; p < (rule <= FF_RULE_MUON ? 2 : 0); p++) {
             run half = gpu;
             half.precision = narrow[p];
             half.loss_scale = p ? 0 : 1024;
@@ -209,7 +252,7 @@ static void steps_match_the_cpus(void **state) {
             off = apart(&cpu, &half);
             const double tolerance = p ? 0.015 : 0.005;
             if (!(off < tolerance))
-                print_message("muon %d, %s: %g\n", muon, ff_precision_name(narrow[p]), off);
+                print_message("rule %d, %s: %g\n", rule, ff_precision_name(narrow[p]), off);
             assert_true(off < tolerance);
             free(half.values);
         }
@@ -232,6 +275,7 @@ static void recordings_change_nothing(void **state) {
                       .send_steps = 3,
                       .steps = i ? 4 : 21, /* a tail is the fourth */
                       .library = i ? library_of_pieces : plain_library};
+        called.adds = !i;
         run recorded = called;
         recorded.record = true;
         recorded.send_steps = 5;
@@ -285,6 +329,7 @@ static void bad_steps_are_skipped(void **state) {
                                    .rate = 0.1,
                                    .cuda = true,
                                    .record = true,
+                                   .ema = 0.5,
                                    .precision = runs[k].precision,
                                    .loss_scale = runs[k].loss_scale,
                                    .scale_interval = runs[k].interval},

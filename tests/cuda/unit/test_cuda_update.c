@@ -1,36 +1,45 @@
-/* The update on the device: SGD over segments of every kind against plain loops, the check of the
- * gradients, the control of a run over hundreds of steps, and Muon's parts. */
+/* The update on the device: every optimizer over segments of every kind against plain loops, the
+ * check of the gradients and their clipping, the control of a run over hundreds of steps, and
+ * Muon's parts. */
 #include "tests/cuda/unit/kernel_helpers.h"
 
-#include "train/muon.h"
+#include "train/optimizers/muon.h"
+#include "train/optimizers/optimizers.h"
 
 enum { SEGMENTS = 5, GROUPS = 3, RATES = 4 };
 
 typedef struct part {
-    array *gradient, *master, *momentum, *working, *ema;
-    array *old_master, *old_momentum, *old_working, *old_ema;
+    array *gradient, *master, *state[FF_STATES], *working, *ema;
+    array *old_master, *old_state[FF_STATES], *old_working, *old_ema;
 } part;
 
 typedef struct run {
+    ff_rule rule;
     ff_cuda_update update;
     ff_cuda_segment segments[SEGMENTS];
     ff_cuda_group groups[GROUPS];
     part parts[SEGMENTS];
-    array *control, *rates;
+    array *control, *rates, *sums, *scale;
 } run;
 
 static ff_control *control_of(const run *r) {
     return r->control->host;
 }
 
-static void make(dice *d, run *r) {
+/* clip_norm: 0 = none. */
+static void make(dice *d, run *r, ff_rule rule, double clip_norm) {
     memset(r, 0, sizeof *r);
+    r->rule = rule;
     for (int g = 0; g < GROUPS; g++)
         r->groups[g] = (ff_cuda_group){.rate_row = (uint32_t)g % 2,
                                        .multiplier = (float)(g + 1),
-                                       .weight_decay = g ? 5e-4f : 0,
-                                       .momentum = g == 2 ? 0 : 0.85f,
-                                       .nesterov = g == 1,
+                                       .hyper = {.weight_decay = g ? 5e-2 : 0,
+                                                 .momentum = g == 2 ? 0 : 0.85,
+                                                 .nesterov = g == 1,
+                                                 .beta1 = 0.9,
+                                                 .beta2 = 0.99,
+                                                 .epsilon = 1e-3,
+                                                 .trust = 0.01},
                                        .ema_decay = 0.9f};
     for (int s = 0; s < SEGMENTS; s++) {
         ff_cuda_segment *segment = &r->segments[s];
@@ -40,21 +49,25 @@ static void make(dice *d, run *r) {
         segment->gradient_dtype = any_float(d);
         segment->working_dtype = any_float(d);
         segment->frozen = s == 3;
+        segment->adapts = s != 2;
         p->gradient = filled(d, (ff_dtype)segment->gradient_dtype, segment->count, 1, 1, 0, 100);
         segment->gradient = p->gradient->device;
         const bool masters = s == 1 || roll(d, 3);
         if (masters) p->master = filled(d, FF_F32, segment->count, 1, 1, 0, 1);
         if (!masters || roll(d, 2))
             p->working = filled(d, (ff_dtype)segment->working_dtype, segment->count, 1, 1, 0, 1);
-        if (r->groups[segment->group].momentum > 0)
-            p->momentum = filled(d, FF_F32, segment->count, 1, 1, 0, 1);
+        for (int k = 0; k < ff_optimizer_at(rule)->states; k++)
+            if (rule != FF_RULE_SGD || r->groups[segment->group].hyper.momentum > 0)
+                p->state[k] = filled(d, FF_F32, segment->count, 1, 1, k ? 0.5 : 0, k ? 0.1 : 1);
         if (roll(d, 2)) p->ema = filled(d, FF_F32, segment->count, 1, 1, 0, 1);
         segment->master = p->master ? p->master->device : NULL;
-        segment->momentum = p->momentum ? p->momentum->device : NULL;
+        for (int k = 0; k < FF_STATES; k++) {
+            segment->state[k] = p->state[k] ? p->state[k]->device : NULL;
+            p->old_state[k] = p->state[k] ? copied(p->state[k]) : NULL;
+        }
         segment->working = p->working ? p->working->device : NULL;
         segment->ema = p->ema ? p->ema->device : NULL;
         p->old_master = p->master ? copied(p->master) : NULL;
-        p->old_momentum = p->momentum ? copied(p->momentum) : NULL;
         p->old_working = p->working ? copied(p->working) : NULL;
         p->old_ema = p->ema ? copied(p->ema) : NULL;
     }
@@ -64,8 +77,10 @@ static void make(dice *d, run *r) {
     r->rates = poisoned(FF_F32, 2 * RATES);
     for (size_t i = 0; i < 2 * RATES; i++) put(r->rates, i, 0.01 * (double)(i + 1));
     send(r->rates);
-    const ff_control control = {.step = roll(d, 7), .loss_scale = 1024};
+    const ff_control control = {.step = roll(d, 7), .updates = roll(d, 4), .loss_scale = 1024};
     r->control = uploaded(&control, sizeof control);
+    r->sums = bytes(count * 2 * sizeof(double));
+    r->scale = poisoned(FF_F32, 1);
     r->update = (ff_cuda_update){.segments = uploaded(r->segments, sizeof r->segments)->device,
                                  .chunks = uploaded(chunks, count * sizeof *chunks)->device,
                                  .chunk_count = count,
@@ -73,7 +88,10 @@ static void make(dice *d, run *r) {
                                  .group_count = GROUPS,
                                  .rates = r->rates->device,
                                  .rate_steps = RATES,
-                                 .control = r->control->device};
+                                 .control = r->control->device,
+                                 .sums = r->sums->device,
+                                 .scale = clip_norm > 0 ? r->scale->device : NULL,
+                                 .clip_norm = clip_norm};
     free(chunks);
 }
 
@@ -81,10 +99,60 @@ static void fetch_parts(const run *r) {
     for (int s = 0; s < SEGMENTS; s++) {
         const part *p = &r->parts[s];
         if (p->master) fetch(p->master);
-        if (p->momentum) fetch(p->momentum);
+        for (int k = 0; k < FF_STATES; k++)
+            if (p->state[k]) fetch(p->state[k]);
         if (p->working) fetch(p->working);
         if (p->ema) fetch(p->ema);
     }
+}
+
+/* Of all gradients that are not frozen; 1 / loss scale, and clipped. */
+static double gradient_scale(const run *r) {
+    double squares = 0;
+    for (int s = 0; s < SEGMENTS; s++)
+        for (size_t i = 0; !r->segments[s].frozen && i < r->segments[s].count; i++) {
+            const double g = at(r->parts[s].gradient, i) / 1024;
+            squares += g * g;
+        }
+    if (r->update.clip_norm <= 0) return 1.0 / 1024;
+    return fmin(1, r->update.clip_norm / (sqrt(squares) + 1e-6)) / 1024;
+}
+
+/* In f64: g, w and state of an element, before and after. */
+typedef struct element {
+    double g, w, m, v, update;
+} element;
+
+static element element_of(const run *r, int s, size_t i, double scale) {
+    const part *p = &r->parts[s];
+    const ff_hyper *h = &r->groups[r->segments[s].group].hyper;
+    const double t = (double)control_of(r)->updates + 1;
+    element e = {.g = at(p->gradient, i) * scale,
+                 .w = at(p->master ? p->old_master : p->old_working, i)};
+    if (p->state[0]) e.m = at(p->old_state[0], i);
+    if (p->state[1]) e.v = at(p->old_state[1], i);
+    if (r->rule == FF_RULE_SGD || r->rule == FF_RULE_LARS) return e;
+    e.m = h->beta1 * e.m + (1 - h->beta1) * e.g;
+    e.v = h->beta2 * e.v + (1 - h->beta2) * e.g * e.g;
+    e.update =
+        e.m / (1 - pow(h->beta1, t)) / (sqrt(e.v) / sqrt(1 - pow(h->beta2, t)) + h->epsilon) +
+        h->weight_decay * e.w;
+    return e;
+}
+
+static double ratio_of(const run *r, int s, double scale) {
+    const ff_hyper *h = &r->groups[r->segments[s].group].hyper;
+    double weights = 0, gradients = 0, updates = 0;
+    for (size_t i = 0; i < r->segments[s].count; i++) {
+        const element e = element_of(r, s, i, scale);
+        weights += e.w * e.w;
+        gradients += e.g * e.g;
+        updates += e.update * e.update;
+    }
+    if (!r->segments[s].adapts || r->rule == FF_RULE_SGD || r->rule == FF_RULE_ADAMW) return 1;
+    if (r->rule == FF_RULE_LAMB) return sqrt(weights / updates);
+    return h->trust * sqrt(weights) /
+           (sqrt(gradients) + h->weight_decay * sqrt(weights) + h->epsilon);
 }
 
 static void check_segment(const run *r, int s) {
@@ -93,24 +161,31 @@ static void check_segment(const run *r, int s) {
     const ff_cuda_group *group = &r->groups[segment->group];
     const uint64_t step = control_of(r)->step < RATES ? control_of(r)->step : RATES - 1;
     const double rate = at(r->rates, group->rate_row * RATES + step) * (double)group->multiplier;
-    const double momentum = (double)group->momentum;
+    const double momentum = group->hyper.momentum, scale = gradient_scale(r);
+    const double ratio = ratio_of(r, s, scale);
     for (size_t i = 0; i < segment->count; i++) {
-        double w = at(p->master ? p->old_master : p->old_working, i);
-        double g = at(p->gradient, i) / 1024 + (double)group->weight_decay * w;
-        double m = momentum * (p->momentum ? at(p->old_momentum, i) : 0) + g;
-        w -= rate * (group->nesterov ? g + momentum * m : m);
-        if (p->master) assert_near(p->master, i, w, 1e-6);
-        if (p->momentum) assert_near(p->momentum, i, m, 1e-6);
-        if (p->working) assert_near(p->working, i, p->master ? at(p->master, i) : w, 1e-6);
+        element e = element_of(r, s, i, scale);
+        if (r->rule == FF_RULE_SGD || r->rule == FF_RULE_LARS) {
+            const double g = ratio * (e.g + group->hyper.weight_decay * e.w);
+            e.m = momentum * e.m + g;
+            e.update = (group->hyper.nesterov ? g + momentum * e.m : e.m) / ratio;
+        }
+        e.w -= rate * ratio * e.update;
+        if (p->master) assert_near(p->master, i, e.w, 1e-6);
+        if (p->state[0]) assert_near(p->state[0], i, e.m, 1e-6);
+        if (p->state[1]) assert_near(p->state[1], i, e.v, 1e-6);
+        if (p->working) assert_near(p->working, i, p->master ? at(p->master, i) : e.w, 1e-6);
         if (p->ema)
-            assert_near(p->ema, i, (double)0.9f * at(p->old_ema, i) + (1 - (double)0.9f) * w, 2e-6);
+            assert_near(p->ema, i, (double)0.9f * at(p->old_ema, i) + (1 - (double)0.9f) * e.w,
+                        2e-6);
     }
 }
 
 static void check_untouched(const run *r, int s) {
     const part *p = &r->parts[s];
     if (p->master) assert_same(p->master, p->old_master);
-    if (p->momentum) assert_same(p->momentum, p->old_momentum);
+    for (int k = 0; k < FF_STATES; k++)
+        if (p->state[k]) assert_same(p->state[k], p->old_state[k]);
     if (p->working) assert_same(p->working, p->old_working);
     if (p->ema) assert_same(p->ema, p->old_ema);
 }
@@ -119,11 +194,13 @@ static void test_update(void **state) {
     (void)state;
     dice d = {41, 0};
     const ff_cuda_queue queue = queue_of(2);
+    static const ff_rule rules[] = {FF_RULE_SGD, FF_RULE_ADAMW, FF_RULE_LARS, FF_RULE_LAMB};
+    static const double clips[] = {0, 1, 1e6};
     for (int trial = 0; trial < trials(12); trial++) {
         run r;
-        make(&d, &r);
+        make(&d, &r, rules[trial % 4], clips[trial % 3]);
         assert_launched(ff_cuda_check(&queue, &r.update));
-        assert_launched(ff_cuda_update_run(&queue, &r.update));
+        assert_launched(ff_cuda_update_run(&queue, &r.update, r.rule));
         fetch(r.control);
         assert_int_equal(control_of(&r)->non_finite, 0);
         fetch_parts(&r);
@@ -142,8 +219,9 @@ static void test_skipped(void **state) {
     dice d = {42, 0};
     const ff_cuda_queue queue = queue_of(2);
     for (int trial = 0; trial < trials(12); trial++) {
+        static const ff_rule rules[] = {FF_RULE_SGD, FF_RULE_ADAMW, FF_RULE_LARS, FF_RULE_LAMB};
         run r;
-        make(&d, &r);
+        make(&d, &r, rules[trial % 4], trial % 2);
         int bad = between(&d, 0, SEGMENTS - 1);
         array *gradient = r.parts[bad].gradient;
         /* anywhere, also last, which may be in the tail */
@@ -153,7 +231,7 @@ static void test_skipped(void **state) {
                              : -INFINITY);
         send(gradient);
         assert_launched(ff_cuda_check(&queue, &r.update));
-        assert_launched(ff_cuda_update_run(&queue, &r.update));
+        assert_launched(ff_cuda_update_run(&queue, &r.update, r.rule));
         fetch(r.control);
         fetch_parts(&r);
         assert_int_equal(control_of(&r)->non_finite, !r.segments[bad].frozen);
@@ -249,24 +327,25 @@ static void muon_trial(dice *d, bool skipped) {
     array *scratch = bytes(ff_cuda_muon_scratch(queue.multiprocessors));
     const ff_control control = {.step = 1, .loss_scale = 64, .non_finite = skipped};
     const float rates[2] = {1, 0.24f};
-    const ff_cuda_muon muon = {
-        .rows = rows,
-        .columns = columns,
-        .segment = {.count = count,
-                    .gradient_dtype = gradient->dtype,
-                    .working_dtype = FF_F16,
-                    .gradient = gradient->device,
-                    .master = masters ? master->device : NULL,
-                    .momentum = momentum->device,
-                    .working = working->device,
-                    .ema = ema ? ema->device : NULL},
-        .group = {.multiplier = 1, .momentum = 0.6f, .nesterov = 1, .ema_decay = 0.75f},
-        .rates = uploaded(rates, sizeof rates)->device,
-        .rate_steps = 2,
-        .control = uploaded(&control, sizeof control)->device,
-        .dtype = dtype,
-        .x = x->device,
-        .norms = norms->device};
+    const ff_cuda_muon muon = {.rows = rows,
+                               .columns = columns,
+                               .segment = {.count = count,
+                                           .gradient_dtype = gradient->dtype,
+                                           .working_dtype = FF_F16,
+                                           .gradient = gradient->device,
+                                           .master = masters ? master->device : NULL,
+                                           .state = {momentum->device},
+                                           .working = working->device,
+                                           .ema = ema ? ema->device : NULL},
+                               .group = {.multiplier = 1,
+                                         .hyper = {.momentum = 0.6, .nesterov = true},
+                                         .ema_decay = 0.75f},
+                               .rates = uploaded(rates, sizeof rates)->device,
+                               .rate_steps = 2,
+                               .control = uploaded(&control, sizeof control)->device,
+                               .dtype = dtype,
+                               .x = x->device,
+                               .norms = norms->device};
     assert_launched(ff_cuda_muon_begin(&queue, &muon, scratch->device));
     assert_launched(ff_cuda_muon_end(&queue, &muon));
     fetch(momentum);
@@ -294,7 +373,7 @@ static void muon_trial(dice *d, bool skipped) {
         g[i] = (float)at(gradient, i) / 64;
         w[i] = (float)at(masters ? old_master : old_working, i);
     }
-    ff_muon_momentum(&plain, count, m, g, u);
+    ff_muon_momentum(&plain, 1, count, m, g, u);
     double squares = 0;
     array *rounded = poisoned(dtype, count);
     for (size_t i = 0; i < count; i++) {

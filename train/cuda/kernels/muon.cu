@@ -2,7 +2,7 @@
  * every block of the next launch adds them in the same order. */
 #include "train/cuda/kernels/eights.cuh"
 #include "train/cuda/kernels/muon.h"
-#include "train/cuda/kernels/rates.cuh"
+#include "train/cuda/kernels/update.cuh"
 
 enum { THREADS = 256, BLOCKS = 2 /* per multiprocessor */ };
 
@@ -25,48 +25,36 @@ static __device__ __forceinline__ void load_weights(const ff_cuda_segment &s, ui
         ff_load_any(s.working_dtype, s.working, at, to);
 }
 
-/* The sum of a block's values, in all threads. */
-static __device__ double block_sum(double *shared, double value) {
-    __syncthreads();
-    shared[threadIdx.x] = value;
-    for (int reach = THREADS / 2; reach > 0; reach /= 2) {
-        __syncthreads();
-        if ((int)threadIdx.x < reach) shared[threadIdx.x] += shared[threadIdx.x + reach];
-    }
-    __syncthreads();
-    return shared[0];
-}
-
 static __global__ void __launch_bounds__(THREADS)
     momentum_kernel(ff_cuda_muon muon, uint64_t eights, double *parts) {
     __shared__ double shared[THREADS];
     const bool moves = !muon.control->non_finite; /* of the whole grid */
-    const float unscale = 1.0f / muon.control->loss_scale;
+    const float scale = ff_scale_of(muon.scale, muon.control);
     const ff_cuda_segment &s = muon.segment;
-    const float keep = muon.group.momentum;
+    const float keep = (float)muon.group.hyper.momentum;
     float updates = 0, weights = 0;
     for (uint64_t k = (uint64_t)blockIdx.x * THREADS + threadIdx.x; moves && k < eights;
          k += (uint64_t)gridDim.x * THREADS) {
         const uint64_t at = k * 8;
         float gradient[8], momentum[8], weight[8];
         ff_load_any(s.gradient_dtype, s.gradient, at, gradient);
-        ff_load_eight(s.momentum + at, momentum);
+        ff_load_eight(s.state[0] + at, momentum);
         load_weights(s, at, weight);
 #pragma unroll
         for (int i = 0; i < 8; i++) {
-            const float g = gradient[i] * unscale;
+            const float g = gradient[i] * scale;
             momentum[i] = keep * momentum[i] + g;
-            gradient[i] = muon.group.nesterov ? g + keep * momentum[i] : momentum[i];
+            gradient[i] = muon.group.hyper.nesterov ? g + keep * momentum[i] : momentum[i];
             if (muon.dtype == FF_BF16)
                 gradient[i] = __bfloat162float(__float2bfloat16_rn(gradient[i]));
             updates += gradient[i] * gradient[i];
             weights += weight[i] * weight[i];
         }
-        ff_store_eight(s.momentum + at, momentum);
+        ff_store_eight(s.state[0] + at, momentum);
         ff_store_any((uint32_t)muon.dtype, muon.x, at, gradient);
     }
-    const double of_updates = block_sum(shared, (double)updates);
-    const double of_weights = block_sum(shared, (double)weights);
+    const double of_updates = ff_block_sum(shared, (double)updates);
+    const double of_weights = ff_block_sum(shared, (double)weights);
     if (threadIdx.x == 0) {
         parts[2 * blockIdx.x] = of_updates;
         parts[2 * blockIdx.x + 1] = of_weights;
@@ -83,8 +71,8 @@ static __global__ void __launch_bounds__(THREADS)
         updates += parts[2 * part];
         weights += parts[2 * part + 1];
     }
-    updates = sqrt(block_sum(shared, updates));
-    weights = sqrt(block_sum(shared, weights));
+    updates = sqrt(ff_block_sum(shared, updates));
+    weights = sqrt(ff_block_sum(shared, weights));
     if (blockIdx.x == 0 && threadIdx.x == 0) {
         muon.norms[0] = updates;
         muon.norms[1] = weights;
@@ -130,7 +118,7 @@ static __global__ void __launch_bounds__(THREADS) end_kernel(ff_cuda_muon muon, 
 static bool sound(const ff_cuda_muon *muon, uint64_t *eights) {
     const uint64_t count = (uint64_t)muon->rows * muon->columns;
     *eights = count / 8;
-    return count && count % 8 == 0 && muon->segment.count == count && muon->segment.momentum &&
+    return count && count % 8 == 0 && muon->segment.count == count && muon->segment.state[0] &&
            muon->rate_steps && (muon->dtype == FF_BF16 || muon->dtype == FF_F32);
 }
 

@@ -1,6 +1,6 @@
 /* Muon (K. Jordan 2024) around its matrix products: momentum, norms, scalings (formula:
- * train/muon.h). One filter bank W: [rows][columns], rows = output channels, columns = kernel *
- * kernel * padded input channels, pad lanes zero (they change no norm). A step:
+ * train/optimizers/muon.h). One filter bank W: [rows][columns], rows = output channels, columns =
+ * kernel * kernel * padded input channels, pad lanes zero (they change no norm). A step:
  * - ff_cuda_muon_begin: m = momentum * m + g; u = g + momentum * m (nesterov) or m;
  *   X = u / (|u| + 1e-7), u rounded to X's dtype before; |W|;
  * - the caller, Newton-Schulz on X: A = X X', B = b A + c A A, X = a X + B X, in X's dtype, by
@@ -26,9 +26,10 @@ typedef struct ff_cuda_muon {
     const float *rates;      /* as in ff_cuda_update */
     uint32_t rate_steps;
     const ff_control *control;
-    ff_dtype dtype; /* of X: FF_BF16, or FF_F32 */
-    void *x;        /* [rows][columns] */
-    double *norms;  /* [2] device: |u|, |W|, between begin and end */
+    const float *scale; /* as in ff_cuda_update */
+    ff_dtype dtype;     /* of X: FF_BF16, or FF_F32 */
+    void *x;            /* [rows][columns] */
+    double *norms;      /* [2] device: |u|, |W|, between begin and end */
 } ff_cuda_muon;
 
 /* scratch: ff_cuda_muon_scratch() bytes. */

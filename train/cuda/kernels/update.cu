@@ -1,7 +1,7 @@
-/* SGD over all segments in one launch, one block per chunk; the check of the gradients; the end of
- * a step. Bytes: update.h. */
+/* An optimizer over all its segments, one block per chunk; the check of the gradients and their
+ * norm; the end of a step. Bytes: update.h. */
 #include "train/cuda/kernels/eights.cuh"
-#include "train/cuda/kernels/rates.cuh"
+#include "train/cuda/kernels/update.cuh"
 #include "train/cuda/kernels/update.h"
 
 /* Eight elements per thread and step: 16 bytes of 16-bit arrays, 32 of f32. */
@@ -37,11 +37,21 @@ static __device__ __forceinline__ bool is_finite(float value) {
     return (__float_as_uint(value) & 0x7f800000u) != 0x7f800000u;
 }
 
+static __device__ __forceinline__ double square_sum(const float (&value)[8]) {
+    double sum = 0;
+#pragma unroll
+    for (int i = 0; i < 8; i++) sum += (double)value[i] * (double)value[i];
+    return sum;
+}
+
+template <bool CLIPS>
 static __global__ void __launch_bounds__(THREADS) check_kernel(ff_cuda_update update) {
     const ff_cuda_chunk chunk = update.chunks[blockIdx.x];
     const ff_cuda_segment segment = update.segments[chunk.segment];
     const chunk_range range = range_of(segment, chunk);
+    __shared__ double shared[THREADS];
     bool found = false;
+    double squares = 0;
 #pragma unroll
     for (int k = 0; k < EIGHTS / THREADS; k++) {
         const uint64_t at = range.first + (uint64_t)(k * THREADS + (int)threadIdx.x) * 8;
@@ -50,91 +60,310 @@ static __global__ void __launch_bounds__(THREADS) check_kernel(ff_cuda_update up
             ff_load_any(segment.gradient_dtype, segment.gradient, at, value);
 #pragma unroll
             for (int i = 0; i < 8; i++) found |= !is_finite(value[i]);
+            if (CLIPS) squares += square_sum(value);
         } else {
-            for (uint64_t one = at; one < range.end; one++)
-                found |= !is_finite(ff_load_one(segment.gradient_dtype, segment.gradient, one));
+            for (uint64_t one = at; one < range.end; one++) {
+                const float value = ff_load_one(segment.gradient_dtype, segment.gradient, one);
+                found |= !is_finite(value);
+                squares += (double)value * (double)value;
+            }
         }
     }
     if (__syncthreads_or(found) && threadIdx.x == 0) atomicOr(&update.control->non_finite, 1u);
+    if (!CLIPS) return;
+    squares = ff_block_sum(shared, squares);
+    if (threadIdx.x == 0) update.sums[2 * blockIdx.x] = squares;
+}
+
+/* One block: the factor of the gradients. */
+static __global__ void __launch_bounds__(THREADS) scale_kernel(ff_cuda_update update) {
+    __shared__ double shared[THREADS];
+    const double scale =
+        ff_sum_factor(update.total, update.summed) / (double)update.control->loss_scale;
+    double squares = 0;
+    for (uint32_t i = threadIdx.x; update.clip_norm > 0 && i < update.chunk_count; i += THREADS)
+        squares += update.sums[2 * i];
+    squares = ff_block_sum(shared, squares);
+    float clip = 1;
+    if (update.clip_norm > 0) clip = ff_clip_factor(update.clip_norm, sqrt(squares) * scale);
+    if (threadIdx.x == 0) *update.scale = (float)(scale * (double)clip);
 }
 
 extern "C" int ff_cuda_check(const ff_cuda_queue *queue, const ff_cuda_update *update) {
     if (!update->chunk_count) return FF_CUDA_OK;
-    return FF_LAUNCH(check_kernel, dim3(update->chunk_count), dim3(THREADS), 0, queue->stream,
-                     *update);
+    const dim3 grid(update->chunk_count);
+    const int status =
+        update->scale && update->clip_norm > 0
+            ? FF_LAUNCH(check_kernel<true>, grid, dim3(THREADS), 0, queue->stream, *update)
+            : FF_LAUNCH(check_kernel<false>, grid, dim3(THREADS), 0, queue->stream, *update);
+    if (status || !update->scale) return status;
+    return FF_LAUNCH(scale_kernel, dim3(1), dim3(THREADS), 0, queue->stream, *update);
 }
 
 /* ---- the update ----------------------------------------------------------------------------- */
 
-struct factors {
-    float rate, momentum, decay, unscale, ema, ema_new;
-    bool nesterov;
-};
-
-/* ff_sgd_update of train/optim.c. */
-static __device__ __forceinline__ void step_one(const factors &f, float gradient, float *weight,
-                                                float *momentum) {
-    float g = gradient * f.unscale + f.decay * *weight;
-    float m = f.momentum * *momentum + g;
-    *momentum = m;
-    *weight -= f.rate * (f.nesterov ? g + f.momentum * m : m);
+/* N elements, 8 or 1, of any dtype. */
+static __device__ __forceinline__ void get(uint32_t dtype, const void *from, uint64_t at,
+                                           float (&to)[8]) {
+    ff_load_any(dtype, from, at, to);
+}
+static __device__ __forceinline__ void get(uint32_t dtype, const void *from, uint64_t at,
+                                           float (&to)[1]) {
+    to[0] = ff_load_one(dtype, from, at);
+}
+static __device__ __forceinline__ void put(uint32_t dtype, void *to, uint64_t at,
+                                           const float (&from)[8]) {
+    ff_store_any(dtype, to, at, from);
+}
+static __device__ __forceinline__ void put(uint32_t dtype, void *to, uint64_t at,
+                                           const float (&from)[1]) {
+    ff_store_one(dtype, to, at, from[0]);
 }
 
-static __global__ void __launch_bounds__(THREADS) update_kernel(ff_cuda_update update) {
-    const ff_control *control = update.control;
-    if (control->non_finite) return;
-    const ff_cuda_chunk chunk = update.chunks[blockIdx.x];
-    const ff_cuda_segment s = update.segments[chunk.segment];
-    const ff_cuda_group group = update.groups[s.group];
-    const chunk_range range = range_of(s, chunk);
-    const factors f = {ff_rate_of(update.rates, update.rate_steps, group, control->step),
-                       group.momentum,
-                       group.weight_decay,
-                       1.0f / control->loss_scale,
-                       group.ema_decay,
-                       1.0f - group.ema_decay,
-                       group.nesterov != 0};
-    for (uint64_t at = range.first + (uint64_t)threadIdx.x * 8; at < range.end;
-         at += (uint64_t)THREADS * 8) {
-        if (at + 8 <= range.end) {
-            float gradient[8], weight[8], momentum[8] = {0, 0, 0, 0, 0, 0, 0, 0}, ema[8];
-            ff_load_any(s.gradient_dtype, s.gradient, at, gradient);
-            if (s.master)
-                ff_load_eight(s.master + at, weight);
-            else
-                ff_load_any(s.working_dtype, s.working, at, weight);
-            if (s.momentum) ff_load_eight(s.momentum + at, momentum);
-            if (s.ema) ff_load_eight(s.ema + at, ema);
+template <int RULE, int N> struct elements {
+    static constexpr int states = RULE == FF_RULE_ADAMW || RULE == FF_RULE_LAMB ? 2 : 1;
+    float gradient[N], weight[N], state[FF_STATES][N];
+
+    __device__ __forceinline__ void load_weights(const ff_cuda_segment &s, uint64_t at) {
+        if (s.master)
+            get(FF_F32, s.master, at, weight);
+        else
+            get(s.working_dtype, s.working, at, weight);
+    }
+    __device__ __forceinline__ void load_state(const ff_cuda_segment &s, uint64_t at) {
 #pragma unroll
-            for (int i = 0; i < 8; i++) step_one(f, gradient[i], &weight[i], &momentum[i]);
-            if (s.master) ff_store_eight(s.master + at, weight);
-            if (s.working) ff_store_any(s.working_dtype, s.working, at, weight);
-            if (s.momentum) ff_store_eight(s.momentum + at, momentum);
-            if (s.ema) {
+        for (int k = 0; k < states; k++) {
 #pragma unroll
-                for (int i = 0; i < 8; i++) ema[i] = f.ema * ema[i] + f.ema_new * weight[i];
-                ff_store_eight(s.ema + at, ema);
-            }
-        } else {
-            for (uint64_t one = at; one < range.end; one++) {
-                float weight =
-                    s.master ? s.master[one] : ff_load_one(s.working_dtype, s.working, one);
-                float momentum = s.momentum ? s.momentum[one] : 0.0f;
-                step_one(f, ff_load_one(s.gradient_dtype, s.gradient, one), &weight, &momentum);
-                if (s.master) s.master[one] = weight;
-                if (s.working) ff_store_one(s.working_dtype, s.working, one, weight);
-                if (s.momentum) s.momentum[one] = momentum;
-                if (s.ema) s.ema[one] = f.ema * s.ema[one] + f.ema_new * weight;
-            }
+            for (int i = 0; i < N; i++) state[k][i] = 0;
+            if (s.state[k]) get(FF_F32, s.state[k], at, state[k]);
         }
+    }
+    __device__ __forceinline__ void store_state(const ff_cuda_segment &s, uint64_t at) {
+#pragma unroll
+        for (int k = 0; k < states; k++)
+            if (s.state[k]) put(FF_F32, s.state[k], at, state[k]);
+    }
+};
+
+/* Adds the squares of the weights and of what LARS' or LAMB's ratio divides them by; LAMB's state
+ * is updated. */
+template <int RULE, int N>
+static __device__ __forceinline__ void measure(const ff_cuda_segment &s, const ff_factors &f,
+                                               uint64_t at, double *weights, double *updates) {
+    elements<RULE, N> e;
+    get(s.gradient_dtype, s.gradient, at, e.gradient);
+    e.load_weights(s, at);
+    if (RULE == FF_RULE_LAMB) e.load_state(s, at);
+#pragma unroll
+    for (int i = 0; i < N; i++) {
+        float by = e.gradient[i];
+        if (RULE == FF_RULE_LAMB) {
+            ff_moments_element(&f, by, &e.state[0][i], &e.state[1][i]);
+            by = ff_lamb_update(&f, e.weight[i], e.state[0][i], e.state[1][i]);
+        }
+        *weights += (double)e.weight[i] * (double)e.weight[i];
+        *updates += (double)by * (double)by;
+    }
+    if (RULE == FF_RULE_LAMB) e.store_state(s, at);
+}
+
+template <int RULE, int N>
+static __device__ __forceinline__ void step(const ff_cuda_segment &s, const ff_factors &f,
+                                            float ratio, float ema_decay, uint64_t at) {
+    elements<RULE, N> e;
+    if (RULE != FF_RULE_LAMB) get(s.gradient_dtype, s.gradient, at, e.gradient);
+    e.load_weights(s, at);
+    e.load_state(s, at);
+#pragma unroll
+    for (int i = 0; i < N; i++) {
+        float *w = &e.weight[i], *m = &e.state[0][i], *v = &e.state[1][i];
+        if (RULE == FF_RULE_SGD) ff_sgd_element(&f, e.gradient[i], w, m);
+        if (RULE == FF_RULE_ADAMW) ff_adamw_element(&f, e.gradient[i], w, m, v);
+        if (RULE == FF_RULE_LARS) ff_lars_element(&f, ratio, e.gradient[i], w, m);
+        if (RULE == FF_RULE_LAMB) *w -= f.rate * ratio * ff_lamb_update(&f, *w, *m, *v);
+    }
+    if (s.master) put(FF_F32, s.master, at, e.weight);
+    if (s.working) put(s.working_dtype, s.working, at, e.weight);
+    if (RULE != FF_RULE_LAMB) e.store_state(s, at);
+    if (s.ema) {
+        float ema[N];
+        get(FF_F32, s.ema, at, ema);
+#pragma unroll
+        for (int i = 0; i < N; i++) ema[i] = ema_decay * ema[i] + (1.0f - ema_decay) * e.weight[i];
+        put(FF_F32, s.ema, at, ema);
     }
 }
 
-extern "C" int ff_cuda_update_run(const ff_cuda_queue *queue, const ff_cuda_update *update) {
+/* One thread raises the betas to their powers. */
+static __device__ __forceinline__ ff_factors factors_of(const ff_cuda_update &update,
+                                                        const ff_cuda_group &group,
+                                                        ff_factors *shared) {
+    const ff_control *control = update.control;
+    if (threadIdx.x == 0)
+        *shared = ff_factors_of(
+            &group.hyper, (double)ff_rate_of(update.rates, update.rate_steps, group, control->step),
+            control->updates, ff_scale_of(update.scale, control));
+    __syncthreads();
+    return *shared;
+}
+
+template <int RULE>
+static __global__ void __launch_bounds__(THREADS) measure_kernel(ff_cuda_update update) {
+    __shared__ double shared[THREADS];
+    __shared__ ff_factors factors[1];
+    if (update.control->non_finite) return; /* the whole grid */
+    const ff_cuda_chunk chunk = update.chunks[blockIdx.x];
+    const ff_cuda_segment s = update.segments[chunk.segment];
+    const chunk_range range = range_of(s, chunk);
+    const ff_factors f = factors_of(update, update.groups[s.group], factors);
+    double weights = 0, updates = 0;
+    for (uint64_t at = range.first + (uint64_t)threadIdx.x * 8; at < range.end;
+         at += (uint64_t)THREADS * 8) {
+        if (at + 8 <= range.end)
+            measure<RULE, 8>(s, f, at, &weights, &updates);
+        else
+            for (uint64_t one = at; one < range.end; one++)
+                measure<RULE, 1>(s, f, one, &weights, &updates);
+    }
+    weights = ff_block_sum(shared, weights);
+    updates = ff_block_sum(shared, updates);
+    if (threadIdx.x == 0) {
+        update.sums[2 * blockIdx.x] = weights;
+        update.sums[2 * blockIdx.x + 1] = updates;
+    }
+}
+
+/* From the sums of the segment's chunks, whose blocks are adjacent. */
+template <int RULE>
+static __device__ __forceinline__ float ratio_of(const ff_cuda_update &update,
+                                                 const ff_cuda_segment &s, ff_cuda_chunk chunk,
+                                                 const ff_factors &f, double (&shared)[THREADS]) {
+    if (!(RULE == FF_RULE_LARS || RULE == FF_RULE_LAMB) || !s.adapts) return 1.0f;
+    const double *sums = update.sums + 2 * (uint64_t)(blockIdx.x - chunk.chunk);
+    const uint64_t chunks = (s.count + FF_CUDA_CHUNK - 1) / FF_CUDA_CHUNK;
+    double weights = 0, updates = 0;
+    for (uint64_t i = threadIdx.x; i < chunks; i += THREADS) {
+        weights += sums[2 * i];
+        updates += sums[2 * i + 1];
+    }
+    weights = ff_block_sum(shared, weights);
+    updates = ff_block_sum(shared, updates);
+    return RULE == FF_RULE_LARS ? ff_lars_ratio(&f, weights, updates)
+                                : ff_lamb_ratio(weights, updates);
+}
+
+template <int RULE>
+static __global__ void __launch_bounds__(THREADS) update_kernel(ff_cuda_update update) {
+    __shared__ double shared[THREADS];
+    __shared__ ff_factors factors[1];
+    if (update.control->non_finite) return;
+    const ff_cuda_chunk chunk = update.chunks[blockIdx.x];
+    const ff_cuda_segment s = update.segments[chunk.segment];
+    const ff_cuda_group &group = update.groups[s.group];
+    const chunk_range range = range_of(s, chunk);
+    const ff_factors f = factors_of(update, group, factors);
+    const float ema_decay = group.ema_decay, ratio = ratio_of<RULE>(update, s, chunk, f, shared);
+    for (uint64_t at = range.first + (uint64_t)threadIdx.x * 8; at < range.end;
+         at += (uint64_t)THREADS * 8) {
+        if (at + 8 <= range.end)
+            step<RULE, 8>(s, f, ratio, ema_decay, at);
+        else
+            for (uint64_t one = at; one < range.end; one++)
+                step<RULE, 1>(s, f, ratio, ema_decay, one);
+    }
+}
+
+template <int RULE> static int launch(const ff_cuda_queue *queue, const ff_cuda_update *update) {
+    const dim3 grid(update->chunk_count);
+    return FF_LAUNCH(update_kernel<RULE>, grid, dim3(THREADS), 0, queue->stream, *update);
+}
+template <int RULE>
+static int launch_measured(const ff_cuda_queue *queue, const ff_cuda_update *update) {
+    const dim3 grid(update->chunk_count);
+    if (!update->sums) return FF_CUDA_INVALID_VALUE;
+    const int status =
+        FF_LAUNCH(measure_kernel<RULE>, grid, dim3(THREADS), 0, queue->stream, *update);
+    return status ? status : launch<RULE>(queue, update);
+}
+
+extern "C" int ff_cuda_update_run(const ff_cuda_queue *queue, const ff_cuda_update *update,
+                                  ff_rule rule) {
     if (!update->chunk_count) return FF_CUDA_OK;
     if (!update->rate_steps) return FF_CUDA_INVALID_VALUE;
-    return FF_LAUNCH(update_kernel, dim3(update->chunk_count), dim3(THREADS), 0, queue->stream,
-                     *update);
+    switch (rule) {
+    case FF_RULE_SGD: return launch<FF_RULE_SGD>(queue, update);
+    case FF_RULE_ADAMW: return launch<FF_RULE_ADAMW>(queue, update);
+    case FF_RULE_LARS: return launch_measured<FF_RULE_LARS>(queue, update);
+    case FF_RULE_LAMB: return launch_measured<FF_RULE_LAMB>(queue, update);
+    default: return FF_CUDA_INVALID_VALUE;
+    }
+}
+
+/* ---- sums over micro-batches ----------------------------------------------------------------- */
+
+template <int N>
+static __device__ __forceinline__ void add_part(const ff_cuda_segment &s, float weight, bool first,
+                                                uint64_t at) {
+    float part[N], sum[N];
+    get(s.part_dtype, s.part, at, part);
+    if (!first) get(FF_F32, s.sums, at, sum);
+#pragma unroll
+    for (int i = 0; i < N; i++) sum[i] = first ? weight * part[i] : sum[i] + weight * part[i];
+    put(FF_F32, s.sums, at, sum);
+}
+
+static __global__ void __launch_bounds__(THREADS)
+    add_kernel(ff_cuda_update update, bool first, const ff_outcome *ring, uint32_t ring_size) {
+    const ff_outcome *entry = ring + update.control->step % ring_size;
+    const ff_cuda_chunk chunk = update.chunks[blockIdx.x];
+    const ff_cuda_segment s = update.segments[chunk.segment];
+    const chunk_range range = range_of(s, chunk);
+    const float weight = update.summed ? 1.0f : (float)entry->count;
+    for (uint64_t at = range.first + (uint64_t)threadIdx.x * 8; at < range.end;
+         at += (uint64_t)THREADS * 8) {
+        if (at + 8 <= range.end)
+            add_part<8>(s, weight, first, at);
+        else
+            for (uint64_t one = at; one < range.end; one++) add_part<1>(s, weight, first, one);
+    }
+}
+
+static __global__ void total_kernel(ff_cuda_update update, bool first, ff_outcome *ring,
+                                    uint32_t ring_size) {
+    ff_control *control = update.control;
+    ff_outcome_add(update.total, ring + control->step % ring_size, first, control->part,
+                   update.part_samples);
+    control->part++;
+}
+
+extern "C" int ff_cuda_add_part(const ff_cuda_queue *queue, const ff_cuda_update *update,
+                                bool first, ff_outcome *ring, uint32_t ring_size) {
+    int status = FF_CUDA_OK;
+    if (!update->total || !ring || !ring_size) return FF_CUDA_INVALID_VALUE;
+    if (update->chunk_count)
+        status = FF_LAUNCH(add_kernel, dim3(update->chunk_count), dim3(THREADS), 0, queue->stream,
+                           *update, first, (const ff_outcome *)ring, ring_size);
+    if (status) return status;
+    return FF_LAUNCH(total_kernel, dim3(1), dim3(1), 0, queue->stream, *update, first, ring,
+                     ring_size);
+}
+
+/* ---- the average of buffers ------------------------------------------------------------------ */
+
+static __global__ void __launch_bounds__(THREADS)
+    average_kernel(const ff_control *control, float decay, uint64_t count, const float *value,
+                   float *average) {
+    const uint64_t at = (uint64_t)blockIdx.x * THREADS + threadIdx.x;
+    if (!control->non_finite && at < count)
+        average[at] = decay * average[at] + (1.0f - decay) * value[at];
+}
+
+extern "C" int ff_cuda_average(const ff_cuda_queue *queue, const ff_control *control, float decay,
+                               uint64_t count, const float *value, float *average) {
+    const uint64_t blocks = (count + THREADS - 1) / THREADS;
+    if (!count) return FF_CUDA_OK;
+    return FF_LAUNCH(average_kernel, dim3((unsigned)blocks), dim3(THREADS), 0, queue->stream,
+                     control, decay, count, value, average);
 }
 
 /* ---- the end of a step ---------------------------------------------------------------------- */
@@ -165,6 +394,7 @@ static __global__ void advance_kernel(ff_cuda_update update, ff_outcome *ring, u
         }
     }
     control->non_finite = 0;
+    control->part = 0;
     control->step++;
 }
 

@@ -8,8 +8,8 @@
  *   on X' where there are more rows than columns
  *   W = W * sqrt(rows) / |W| - learning_rate * X
  * Pure except for what it updates; threads are those of the product. */
-#ifndef FF_TRAIN_MUON_H
-#define FF_TRAIN_MUON_H
+#ifndef FF_TRAIN_OPTIMIZERS_MUON_H
+#define FF_TRAIN_OPTIMIZERS_MUON_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -35,9 +35,10 @@ typedef void (*ff_matrix_product)(void *context, bool transposed, size_t m, size
                                   float alpha, const float *a, const float *b, float beta,
                                   float *c);
 
-/* m = momentum * m + g, and u, over `count` values in any order. u must not alias the others. */
-void ff_muon_momentum(const ff_muon *muon, size_t count, float *momentum, const float *gradient,
-                      float *u);
+/* m = momentum * m + g, and u, over `count` values in any order; g = scale * gradient. u must not
+ * alias the others. */
+void ff_muon_momentum(const ff_muon *muon, float scale, size_t count, float *momentum,
+                      const float *gradient, float *u);
 /* u: [rows][columns] becomes X; `room`: scratch of ff_muon_room(rows, columns) floats. */
 size_t ff_muon_room(size_t rows, size_t columns);
 void ff_muon_orthogonalise(const ff_muon *muon, size_t rows, size_t columns, float *u, float *room,

@@ -1,6 +1,7 @@
-#include "train/muon.h"
+#include "train/optimizers/muon.h"
 
 #include "format/dtype.h"
+#include "train/optimizers/optimizers.h"
 
 #include <math.h>
 #include <string.h>
@@ -24,12 +25,13 @@ static void transpose(size_t rows, size_t columns, const float *from, float *to)
         for (size_t c = 0; c < columns; c++) to[c * rows + r] = from[r * columns + c];
 }
 
-void ff_muon_momentum(const ff_muon *muon, size_t count, float *momentum, const float *gradient,
-                      float *u) {
+void ff_muon_momentum(const ff_muon *muon, float scale, size_t count, float *momentum,
+                      const float *gradient, float *u) {
     const float keep = (float)muon->momentum;
     for (size_t i = 0; i < count; i++) {
-        momentum[i] = keep * momentum[i] + gradient[i];
-        u[i] = muon->nesterov ? gradient[i] + keep * momentum[i] : momentum[i];
+        const float g = scale * gradient[i];
+        momentum[i] = keep * momentum[i] + g;
+        u[i] = muon->nesterov ? g + keep * momentum[i] : momentum[i];
     }
 }
 
@@ -76,3 +78,19 @@ void ff_muon_apply(const ff_muon *muon, size_t rows, size_t count, float *value,
     const float rate = (float)muon->learning_rate;
     for (size_t i = 0; i < count; i++) value[i] = value[i] * factor - rate * x[i];
 }
+
+const ff_optimizer ff_optimizer_muon = {
+    .name = "muon",
+    .title = "Muon",
+    .states = 1,
+    .state_name = {"momentum_buffer"},
+    .norms = true,
+    .defaults = {.learning_rate = 0.02,
+                 .momentum = 0.95,
+                 .nesterov = true,
+                 .weight_decay = FF_UNREAD,
+                 .beta1 = FF_UNREAD,
+                 .beta2 = FF_UNREAD,
+                 .epsilon = FF_UNREAD,
+                 .trust = FF_UNREAD},
+};
