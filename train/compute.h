@@ -55,6 +55,12 @@ typedef struct ff_conv_shape {
     bool gradient_zeroed;
 } ff_conv_shape;
 
+/* 3x3 over each channel alone, for which a table may have kernels of its own. */
+static inline bool ff_conv_is_depthwise(const ff_conv_shape *s) {
+    return s->groups > 1 && s->groups == s->input.c && s->groups == s->output.c && s->kernel == 3 &&
+           s->pad == 1 && s->stride <= 2;
+}
+
 /* A planned convolution; opaque, owned by the table that made it. It determines how its weights are
  * held: weight_count elements in any order, in which padding is zero and stays zero when gradients
  * of the same order are added. */
@@ -65,6 +71,7 @@ typedef struct ff_conv {
     bool statistics;      /* conv_forward_fused can compute sums */
     bool adds_bias;       /* its own kernel adds the bias, no second one */
     bool folded;          /* its only passes are conv_forward_fused and fold_backward */
+    bool depthwise;       /* computed by kernels of its own, not as a matrix product */
 } ff_conv;
 
 /* A batch norm with ReLU folded into the convolution after it: the convolution gets the norm's x

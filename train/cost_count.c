@@ -17,10 +17,7 @@ static double bytes_of(const ff_compute *compute, const ff_tensor *t) {
 
 static void name_row(const ff_plan *plan, const ff_op *op, bool forward, ff_cost_row *row) {
     snprintf(row->layer, sizeof row->layer, "%s", plan->graph->layers[op->layer].name);
-    if (op->type->describe)
-        op->type->describe(plan, op, forward, row->what);
-    else
-        snprintf(row->what, sizeof row->what, "%s", op->type->name);
+    ff_op_describe(plan, op, forward, row->what);
 }
 
 /* A row of the plan: forward, loss, backward. */
@@ -62,9 +59,11 @@ static double conv_flops(const ff_conv_shape *s) {
 
 static void convolve(ff_compute *compute, const ff_conv *conv, double x_bytes, double more) {
     const double w = (double)(conv->weight_count * compute->element_bytes);
-    ff_cost_product(compute, compute->precision,
-                    x_bytes + w + bytes_of(compute, &conv->shape.output) + more,
-                    conv_flops(&conv->shape));
+    const double bytes = x_bytes + w + bytes_of(compute, &conv->shape.output) + more;
+    if (conv->depthwise)
+        ff_cost_arrays(compute, bytes, conv_flops(&conv->shape), 1);
+    else
+        ff_cost_product(compute, compute->precision, bytes, conv_flops(&conv->shape));
 }
 
 static void conv_forward(ff_compute *compute, ff_conv *conv, const void *x, const void *w,
@@ -97,6 +96,8 @@ static void conv_backward_weights(ff_compute *compute, ff_conv *conv, const void
     (void)x, (void)dy, (void)scratch;
     const ff_tensor *out = &conv->shape.output;
     if (dw) convolve(compute, conv, read_of(compute, &conv->shape), 0);
+    if (dw && conv->depthwise) /* the end of its sums, and their conversion */
+        ff_cost_count(compute, (ff_cost_piece){.nodes = 1 + (compute->dtype != FF_F32)});
     if (dbias) ff_cost_arrays(compute, bytes_of(compute, out), (double)ff_tensor_count(out), 2);
 }
 

@@ -2,7 +2,6 @@
 
 #include "format/base/memory.h"
 
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -131,16 +130,6 @@ void ff_graph_freeze(ff_graph *graph, ff_node layer, int k) {
     graph->parameters[graph->layers[layer].parameter + k].trained = false;
 }
 
-void ff_graph_refuse(ff_graph *graph, const char *format, ...) {
-    if (graph->failure.status != FF_OK) return;
-    char message[sizeof graph->failure.message];
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(message, sizeof message, format, arguments);
-    va_end(arguments);
-    ff_fail(&graph->failure, FF_USAGE, "%s", message);
-}
-
 void ff_graph_finish(ff_graph *graph, ff_node logits) {
     if (graph->failure.status != FF_OK) return;
     if (graph->layers[logits].kind != FF_LAYER_LINEAR)
@@ -149,14 +138,16 @@ void ff_graph_finish(ff_graph *graph, ff_node logits) {
     graph->output = logits;
 }
 
+double ff_graph_layer_macs(const ff_graph *graph, ff_node node) {
+    const ff_layer *layer = &graph->layers[node];
+    if (layer->kind != FF_LAYER_CONV && layer->kind != FF_LAYER_LINEAR) return 0;
+    const int64_t *shape = graph->parameters[layer->parameter].shape;
+    const double taps = layer->kind == FF_LAYER_CONV ? (double)(shape[2] * shape[3]) : 1;
+    return taps * (double)shape[0] * (double)shape[1] * layer->h * layer->w;
+}
+
 double ff_graph_macs(const ff_graph *graph) {
     double macs = 0;
-    for (int i = 0; i < graph->layer_count; i++) {
-        const ff_layer *layer = &graph->layers[i];
-        if (layer->kind != FF_LAYER_CONV && layer->kind != FF_LAYER_LINEAR) continue;
-        const int64_t *shape = graph->parameters[layer->parameter].shape;
-        double taps = layer->kind == FF_LAYER_CONV ? (double)(shape[2] * shape[3]) : 1;
-        macs += taps * (double)shape[0] * (double)shape[1] * layer->h * layer->w;
-    }
+    for (int i = 0; i < graph->layer_count; i++) macs += ff_graph_layer_macs(graph, i);
     return macs;
 }

@@ -147,8 +147,6 @@ static inline ff_node ff_graph_gelu(ff_graph *graph, ff_node from) {
 }
 ff_node ff_graph_max_pool(ff_graph *graph, ff_node from, const char *name, int kernel, int stride,
                           int pad);
-ff_node ff_graph_average_pool(ff_graph *graph, ff_node from, const char *name, int kernel,
-                              int stride, int pad);
 /* AdaptiveAvgPool2d((height, width)); nothing where the input has that size. */
 ff_node ff_graph_adaptive_pool(ff_graph *graph, ff_node from, const char *name, int height,
                                int width);
@@ -164,9 +162,6 @@ ff_node ff_graph_flatten(ff_graph *graph, ff_node from);
 /* The k-th parameter of a layer (0 = its weight) is not trained. Of a convolution only the weight
  * can be frozen. */
 void ff_graph_freeze(ff_graph *graph, ff_node layer, int k);
-/* Refuses the net with the model's own error message; the first failure stays. */
-void ff_graph_refuse(ff_graph *graph, const char *format, ...)
-    __attribute__((format(printf, 2, 3)));
 /* Names the logits: the output of a linear layer. */
 void ff_graph_finish(ff_graph *graph, ff_node logits);
 
@@ -192,7 +187,8 @@ void ff_graph_add_vector(ff_graph *graph, ff_layer *layer, const char *name, boo
 /* Sets the output size of a layer with a window; fails where it would be empty. */
 bool ff_graph_slide(ff_graph *graph, ff_layer *layer, const char *what);
 
-/* Multiply-accumulates of one sample's forward pass. */
+/* Multiply-accumulates of one sample's forward pass: of a layer, and of all. */
+double ff_graph_layer_macs(const ff_graph *graph, ff_node layer);
 double ff_graph_macs(const ff_graph *graph);
 
 #endif

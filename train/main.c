@@ -24,7 +24,7 @@ typedef struct settings {
     int best_by;
     int stem, views, order, last_batch, verify, compute; /* indexes of the choices */
     const char *placement, *device_json, *log_json, *tensorboard;
-    bool dry_run, diagnose, quiet, top5;
+    bool dry_run, json, diagnose, quiet, top5;
 } settings;
 
 static settings default_settings(void) {
@@ -247,8 +247,10 @@ static ff_status with_command(settings *out,
         {"top5", 0, FF_OPTION_FLAG, NULL, &out->top5, NULL, 0, 0,
          "Show top-5 accuracy in the table, where there are more than 5 classes."},
         {"dry-run", 'n', FF_OPTION_FLAG, NULL, &out->dry_run, NULL, 0, 0,
-         "Check everything and print shapes, parameters, memory, batches and learning rates; do "
-         "not train."},
+         "Check everything and print layers, shapes, parameters, memory, batches and learning "
+         "rates; do not train."},
+        {"json", 0, FF_OPTION_FLAG, NULL, &out->json, NULL, 0, 0,
+         "With --dry-run: print one JSON document with the model, its layers and its memory."},
         {"diagnose", 0, FF_OPTION_FLAG, NULL, &out->diagnose, NULL, 0, 0,
          "Measure each stage alone (storage, gather, augment, compute), name the bottleneck and "
          "what to change; do not train."},
@@ -283,6 +285,9 @@ static ff_status complete(settings *out, ff_error *error) {
                        out->placement);
     if (out->device_json && !out->dry_run)
         return ff_fail(error, FF_USAGE, "--device-json only plans for a GPU; it needs --dry-run");
+    if (out->json && !out->dry_run)
+        return ff_fail(error, FF_USAGE,
+                       "--json needs --dry-run; a run that trains logs with --log-json FILE");
     if (!trainer->device) trainer->device = "auto";
     return ff_machine_check(trainer->device, error);
 }
@@ -450,7 +455,13 @@ static ff_status train(const settings *given, ff_session *session, ff_error *err
     if (status != FF_OK) goto done;
     if (ff_machine_warning(trainer->machine))
         fprintf(stderr, "fftrain: %s\n", ff_machine_warning(trainer->machine));
+    if (given->json) {
+        FF_TRY_DONE(ff_summary_write_json(stdout, trainer, error));
+        status = ff_needs_check(trainer, error);
+        goto done;
+    }
     if (given->dry_run || !given->quiet) ff_summary_print(stdout, trainer);
+    if (given->dry_run) ff_summary_print_layers(stdout, trainer);
     if (planned) {
         const ff_card card = ff_planned_device_card(planned);
         ff_planned_device_print(stdout, planned);

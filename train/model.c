@@ -97,10 +97,19 @@ static ff_status add_plan(ff_model *model, int batch, bool training, const bool 
     return FF_OK;
 }
 
-/* Whether it is a convolution; with `normed`, one after a norm with ReLU. */
+/* Whether it is a convolution whose engines are chosen; with `normed`, one after a norm with ReLU.
+ */
 static bool is_conv(const ff_graph *graph, int node, bool normed) {
-    if (graph->layers[node].kind != FF_LAYER_CONV) return false;
-    const ff_layer *from = &graph->layers[graph->layers[node].from];
+    const ff_layer *layer = &graph->layers[node];
+    if (layer->kind != FF_LAYER_CONV) return false;
+    const ff_layer *from = &graph->layers[layer->from];
+    const ff_conv_shape shape = {.input.c = from->c,
+                                 .output.c = layer->c,
+                                 .kernel = layer->kernel_h,
+                                 .stride = layer->stride,
+                                 .pad = layer->pad,
+                                 .groups = layer->groups};
+    if (ff_conv_is_depthwise(&shape)) return false;
     return !normed || (from->activation == FF_ACTIVATION_RELU && from->from >= 0 &&
                        graph->layers[from->from].kind == FF_LAYER_NORM);
 }

@@ -10,6 +10,14 @@
  * and every choice that the recipe made. */
 void ff_summary_print(FILE *out, const ff_trainer *trainer);
 
+/* The net as planned, a line per operation: its layer's name, what it computes, the shape of its
+ * output, its trained values, its multiply-accumulates a sample. */
+void ff_summary_print_layers(FILE *out, const ff_trainer *trainer);
+
+/* The same as one JSON document, with the model, its parameters, its memory by role and what the
+ * run needs. FF_NO_MEMORY, FF_IO. */
+FF_MUST_USE ff_status ff_summary_write_json(FILE *out, const ff_trainer *trainer, ff_error *error);
+
 /* The number of trained values. */
 uint64_t ff_summary_parameters(const ff_model *model);
 

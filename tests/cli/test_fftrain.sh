@@ -118,6 +118,22 @@ check "--dry-run ends with 0" test $? -eq 0
 for word in parameters multiply-accumulates memory activations 'an epoch of' 'learning rate' augment; do
     check "--dry-run names $word" grep -q "$word" stdout
 done
+check "and each layer" grep -qE '^conv3 +conv 3x3 /1, max pool 2x2 /2 +64x1x1 +18432 +[0-9]+$' stdout
+cat >layers.py <<'PYTHON'
+import json, sys
+plan, lines = json.load(open("plan.json")), open("stdout").read().splitlines()
+start = next(i for i, line in enumerate(lines) if line.startswith("layer ")) + 1
+rows = [(layer["name"], layer["computes"], "x".join(map(str, layer["shape"])), str(layer["parameters"]), str(layer["macs"])) for layer in plan["layers"]]
+assert [line.split() for line in lines[start:start + len(rows)]] == [" ".join(row).split() for row in rows], rows
+for key in ("parameters", "macs"):
+    assert plan[key] == sum(layer[key] for layer in plan["layers"]), key
+assert plan["model"] == "smallnet" and plan["layers"][-1]["shape"] == [plan["classes"], 1, 1], plan
+assert set(plan["memory_bytes"]) == {"parameters", "gradients", "momentum", "buffers", "activations", "scratch"}, plan
+assert plan["memory_bytes"]["momentum"] >= 4 * plan["parameters"] and plan["host_bytes"] > sum(plan["memory_bytes"].values()), plan
+PYTHON
+"$fftrain" --data set "${small[@]}" --dry-run --json >plan.json 2>stderr
+check "--json writes the same, alone" "$python" layers.py
+refuses "--json of a run that trains" 2 "--json needs --dry-run; a run that trains logs with --log-json" --data set "${small[@]}" --json
 check "--dry-run trains nothing and logs nothing" bash -c "! grep -q '^epoch' stdout && ! test -e dry.jsonl"
 check "--help" bash -c "'$fftrain' --help | grep -q 'Exit codes: 0 done'"
 check "--compute reference" "$fftrain" --data tiny "${small[@]}" --epochs 1 --compute reference

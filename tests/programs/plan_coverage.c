@@ -10,6 +10,7 @@
  * message. */
 #include "format/base/memory.h"
 #include "loader/cuda/module.h"
+#include "train/compute.h"
 #include "train/cuda/exports.h"
 #include "train/models/models.h"
 
@@ -63,7 +64,8 @@ static int padded(int channels) {
 
 /* Forward; backward data where anything before the layer is trained (`wanted`: the gradient of a
  * layer's output is); backward weights where its filters are. Channels are padded to a multiple of
- * 8, those of images to `image_channels` where that is more than they are. */
+ * 8, those of images to `image_channels` where that is more than they are. Depthwise ones have
+ * kernels of their own. */
 static ff_status add_layer(work *all, const ff_graph *graph, const ff_layer *layer,
                            const bool *wanted, int batch, int image_channels, ff_error *error) {
     const ff_layer *from = &graph->layers[layer->from];
@@ -81,6 +83,13 @@ static ff_status add_layer(work *all, const ff_graph *graph, const ff_layer *lay
         .pad = layer->pad,
         .groups = layer->groups,
     };
+    const ff_conv_shape shape = {.input.c = from->c,
+                                 .output.c = layer->c,
+                                 .kernel = layer->kernel_h,
+                                 .stride = layer->stride,
+                                 .pad = layer->pad,
+                                 .groups = layer->groups};
+    if (ff_conv_is_depthwise(&shape)) return FF_OK;
     FF_TRY(add(all, &spec, error));
     spec.pass = FF_PASS_BACKWARD_DATA;
     if (wanted[layer->from]) FF_TRY(add(all, &spec, error));

@@ -14,12 +14,10 @@ typedef struct net_form {
 } net_form;
 
 static const net_form forms[] = {
-    {"smallnet", 1, 12, false},
-    {"cifarnet", 3, 32, true},
-    {"resnet18", 3, 16, false},
-    {"resnet50", 3, 32, false},
+    {"smallnet", 1, 12, false}, {"cifarnet", 3, 32, true},      {"resnet18", 3, 16, false},
+    {"resnet50", 3, 32, false}, {"mobilenet_v2", 3, 16, false},
 };
-enum { FORMS = 4, BATCH = 4, MOST_ROWS = 512 };
+enum { FORMS = 5, BATCH = 4, MOST_ROWS = 512 };
 
 static const ff_group cost_groups[] = {{.names = "layers.*.conv?.weight", .rule = FF_RULE_MUON},
                                        {.names = "*", .rule = FF_RULE_SGD}};

@@ -1,6 +1,7 @@
 /* Models as trainers see them: parameters, initial values, training, what is refused. */
 #include "tests/unit/train_helpers.h"
 
+#include "train/recipe_table.h"
 #include "train/step.h"
 
 static ff_model_options options_of(const char *name, int channels, int side, int batch) {
@@ -318,6 +319,17 @@ static void vgg_counts_as_torchvision(void **state) {
     ff_model_destroy(&model);
 }
 
+/* Every model has its own row of defaults. */
+static void every_model_has_a_recipe(void **state) {
+    (void)state;
+    for (int i = 0; ff_model_name(i); i++) {
+        const ff_recipe *recipe = ff_recipe_of(ff_model_name(i));
+        if (!recipe->model) fail_msg("no recipe for %s", ff_model_name(i));
+        assert_string_equal(recipe->model, ff_model_name(i));
+        assert_ptr_equal(ff_recipe_named(recipe->name), recipe);
+    }
+}
+
 static void refused(ff_model_options options, const char *word) {
     ff_error failure = {0};
     ff_model *model;
@@ -364,6 +376,7 @@ int main(void) {
         cmocka_unit_test(training_repeats),
         cmocka_unit_test(updates_get_the_gradients),
         cmocka_unit_test(vgg_counts_as_torchvision),
+        cmocka_unit_test(every_model_has_a_recipe),
         cmocka_unit_test(models_refuse),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -448,6 +448,28 @@ static void compare_pool(const tables *both, dice *d, int block) {
     free(dy);
 }
 
+/* torch 1.13's AdaptiveAvgPool2d((2, 3)) of 0 to 14 and of 1 and 2, and its gradient for 1 to 6,
+ * times 36. */
+static void adaptive_pool_known_values(void **state) {
+    tables *both = *state;
+    static const float known[6] = {3, 4.5f, 6, 8, 9.5f, 11}, few[6] = {1, 1.5f, 2, 1, 1.5f, 2};
+    static const float slopes[15] = {9, 21, 12, 39, 27, 45, 87, 42, 123, 81, 36, 66, 30, 84, 54};
+    for (int k = 0; k < 2; k++) {
+        ff_compute *compute = k ? both->fast : both->right;
+        float x[16], dx[16], y[16], dy[16] = {1, 2, 3, 4, 5, 6};
+        ff_pool pool = {.input = {1, 1, 3, 5, 1}, .output = {1, 1, 2, 3, 1}, .adaptive = true};
+        for (int i = 0; i < 15; i++) x[i] = (float)i;
+        compute->ops->pool_forward(compute, &pool, x, y, NULL);
+        compute->ops->pool_backward(compute, &pool, dy, NULL, dx);
+        assert_close(known, y, 6, 1e-6);
+        for (int i = 0; i < 15; i++) dx[i] *= 36;
+        assert_close(slopes, dx, 15, 1e-6);
+        pool.input.h = 1, pool.input.w = 2;
+        compute->ops->pool_forward(compute, &pool, x + 1, y, NULL);
+        assert_close(few, y, 6, 1e-6);
+    }
+}
+
 static void pool_matches(void **state) {
     static const int blocks[] = {1, 8, 16};
     dice d = {.seed = 13};
@@ -803,13 +825,21 @@ static void nan_passes(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(conv_matches),        cmocka_unit_test(groups_match),
-        cmocka_unit_test(norm_matches),        cmocka_unit_test(norm_known_values),
-        cmocka_unit_test(pool_matches),        cmocka_unit_test(linear_matches),
-        cmocka_unit_test(elementwise_matches), cmocka_unit_test(dropout_matches),
-        cmocka_unit_test(loss_is_right),       cmocka_unit_test(loss_of_mixed_labels_is_torchs),
-        cmocka_unit_test(nan_passes),          cmocka_unit_test(gelu_known_values),
-        cmocka_unit_test(relu6_known_values),  cmocka_unit_test(views_are_torchs),
+        cmocka_unit_test(conv_matches),
+        cmocka_unit_test(groups_match),
+        cmocka_unit_test(norm_matches),
+        cmocka_unit_test(norm_known_values),
+        cmocka_unit_test(pool_matches),
+        cmocka_unit_test(linear_matches),
+        cmocka_unit_test(elementwise_matches),
+        cmocka_unit_test(dropout_matches),
+        cmocka_unit_test(loss_is_right),
+        cmocka_unit_test(loss_of_mixed_labels_is_torchs),
+        cmocka_unit_test(nan_passes),
+        cmocka_unit_test(gelu_known_values),
+        cmocka_unit_test(adaptive_pool_known_values),
+        cmocka_unit_test(relu6_known_values),
+        cmocka_unit_test(views_are_torchs),
     };
     return cmocka_run_group_tests(tests, open_tables, close_tables);
 }

@@ -13,7 +13,7 @@ static inline void build_plain(ff_graph *g) {
     x = ff_graph_relu(g, ff_graph_norm(g, x, "an"));
     x = ff_graph_conv(g, x, "b", 17, &(ff_conv_form){.kernel = 3, .bias = true});
     x = ff_graph_relu(g, x);
-    x = ff_graph_average_pool(g, x, "q", 2, 1, 1);
+    x = ff_graph_adaptive_pool(g, x, "q", 3, 3);
     x = ff_graph_dropout(g, x, 0.25);
     ff_graph_finish(g, ff_graph_linear(g, ff_graph_flatten(g, x), "fc", CLASSES));
 }

@@ -13,7 +13,6 @@ typedef struct conv {
     ff_library_conv *sums;    /* forward with statistics; NULL = none */
     ff_library_conv *data, *weights;
     bool biased;
-    bool depthwise;         /* own kernels, no passes of the library */
     int groups;             /* of the padded channels */
     size_t workspace_bytes; /* of the largest pass; followed in scratch by: */
     size_t f32_bytes; /* a bias or depthwise gradient in f32; then the scratch of column sums */
@@ -104,7 +103,7 @@ static ff_status plan_apart(conv *c, ff_error *error) {
  * lose tensor cores: without times for both, it is not folded. */
 static ff_status plan_all(conv *c, ff_error *error) {
     ff_cuda_compute *self = c->self;
-    if (c->depthwise) return FF_OK;
+    if (c->base.depthwise) return FF_OK;
     if (!c->base.shape.fold || !(self->timed || self->ahead)) return plan_apart(c, error);
     const bool was_tried = self->tried;
     self->tried |= self->ahead;
@@ -143,7 +142,7 @@ static ff_status divide(conv *c, int inputs, int outputs, ff_error *error) {
     const bool single = s->input.c == s->groups && s->output.c == s->groups;
     if (s->groups > 1 && single && inputs == outputs) {
         c->groups = inputs;
-        c->depthwise = s->kernel == 3 && s->pad == 1 && s->stride <= 2;
+        c->base.depthwise = ff_conv_is_depthwise(s);
     } else {
         c->groups = s->groups;
         if (s->groups > 1 && (inputs != s->input.c || outputs != s->output.c))
@@ -170,7 +169,7 @@ ff_status ff_cuda_conv_create(ff_compute *compute, const ff_conv_shape *shape,
     FF_TRY_DONE(divide(c, inputs, outputs, error));
     FF_TRY_DONE(plan_all(c, error));
     const size_t columns = ff_cuda_scratch(c->self->queue.multiprocessors, outputs);
-    const size_t sums = c->depthwise ? (size_t)taps : 1; /* per channel, at most */
+    const size_t sums = c->base.depthwise ? (size_t)taps : 1; /* per channel, at most */
     c->base.weight_count = (size_t)outputs * (size_t)taps * (size_t)(inputs / c->groups);
     c->f32_bytes = ff_align_u64(sums * (uint64_t)outputs * sizeof(float), 256);
     c->base.scratch_bytes = c->workspace_bytes + c->f32_bytes + sums * columns;
@@ -215,8 +214,9 @@ static void permute(const conv *c, float *held, float *oihw, bool import) {
     const ff_conv_shape *s = &c->base.shape;
     const size_t taps = (size_t)s->kernel * (size_t)s->kernel;
     const size_t inputs = (size_t)(ff_tensor_padded_channels(&s->input) / c->groups);
-    const size_t by_o = c->depthwise ? 1 : taps * inputs;
-    const size_t by_tap = c->depthwise ? (size_t)ff_tensor_padded_channels(&s->output) : inputs;
+    const size_t by_o = c->base.depthwise ? 1 : taps * inputs;
+    const size_t by_tap =
+        c->base.depthwise ? (size_t)ff_tensor_padded_channels(&s->output) : inputs;
     for (int o = 0; o < s->output.c; o++)
         for (int i = 0; i < s->input.c / s->groups; i++)
             for (size_t tap = 0; tap < taps; tap++, oihw++) {
@@ -253,7 +253,7 @@ void ff_cuda_conv_forward(ff_compute *compute, ff_conv *base, const void *x, con
         .x = (void *)x, .w = (void *)w, .y = y, .bias = c->biased ? bias : NULL};
     const ff_cuda_queue *queue = &c->self->queue;
     const ff_cuda_depthwise own = depthwise_of(&base->shape);
-    if (c->depthwise)
+    if (c->base.depthwise)
         ff_cuda_keep(compute, ff_cuda_depthwise_forward(queue, &own, x, w, y),
                      "a depthwise convolution");
     else
@@ -296,7 +296,7 @@ void ff_cuda_conv_backward_data(ff_compute *compute, ff_conv *base, const void *
     const conv *c = (const conv *)base;
     const ff_library_conv_arguments arguments = {.x = dx, .w = (void *)w, .y = (void *)dy};
     const ff_cuda_depthwise own = depthwise_of(&base->shape);
-    if (c->depthwise)
+    if (c->base.depthwise)
         ff_cuda_keep(compute, ff_cuda_depthwise_backward_data(&c->self->queue, &own, dy, w, dx),
                      "a depthwise convolution's input gradient");
     else
@@ -323,7 +323,7 @@ void ff_cuda_conv_backward_weights(ff_compute *compute, ff_conv *base, const voi
     const ff_library_conv_arguments arguments = {.x = (void *)x, .w = dw, .y = (void *)dy};
     float *in_f32 = (float *)(void *)((char *)scratch + c->workspace_bytes);
     void *columns = (char *)(void *)in_f32 + c->f32_bytes;
-    if (dw && c->depthwise)
+    if (dw && c->base.depthwise)
         depthwise_weights(compute, c, x, dy, dw, in_f32, columns);
     else if (dw)
         run(c, c->weights, &arguments, scratch);

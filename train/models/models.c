@@ -1,14 +1,9 @@
 #include "train/models/models.h"
 
 /* In the order of listing. */
-#define NETS(X)                                                                                    \
-    X(smallnet)                                                                                    \
-    X(cifarnet)                                                                                    \
-    X(resnet18)                                                                                    \
-    X(resnet34)                                                                                    \
-    X(resnet50)                                                                                    \
-    X(resnet101) X(resnet152) X(vgg11) X(vgg11_bn) X(vgg13) X(vgg13_bn) X(vgg16) X(vgg16_bn)       \
-        X(vgg19) X(vgg19_bn) X(mobilenet_v2)
+#define RESNETS(X) X(resnet18) X(resnet34) X(resnet50) X(resnet101) X(resnet152)
+#define VGGS(X)    X(vgg11) X(vgg11_bn) X(vgg13) X(vgg13_bn) X(vgg16) X(vgg16_bn) X(vgg19) X(vgg19_bn)
+#define NETS(X)    X(smallnet) X(cifarnet) RESNETS(X) VGGS(X) X(mobilenet_v2)
 
 #define DECLARED(name) extern const ff_net ff_net_##name;
 #define LISTED(name)   &ff_net_##name,

@@ -2,6 +2,8 @@
  * in cache and is never stored for a whole batch (FF_FUSE_CONV_POOL). */
 #include "train/ops/ops.h"
 
+#include <stdio.h>
+
 /* Bytes of a chunk's convolution output: they stay in the caches of two cores. */
 enum { CHUNK_BYTES = 2 << 20 };
 
@@ -136,6 +138,16 @@ static void backward(const ff_pass *pass, const ff_op *op) {
     }
 }
 
+static void conv_pool_describe(const ff_plan *plan, const ff_op *op, bool forward,
+                               char text[FF_OP_NAME]) {
+    const ff_layer *conv = &plan->graph->layers[op->layer];
+    const ff_layer *pool = &plan->graph->layers[op->conv_pool.pool];
+    (void)forward;
+    snprintf(text, FF_OP_NAME, "conv %dx%d /%d%s, max pool %dx%d /%d", conv->kernel_h,
+             conv->kernel_w, conv->stride, conv->bias ? ", bias" : "", pool->kernel_h,
+             pool->kernel_w, pool->stride);
+}
+
 const ff_op_type ff_op_conv_pool = {
     .name = "conv, pool",
     .choose = choose,
@@ -144,4 +156,5 @@ const ff_op_type ff_op_conv_pool = {
     .plan_backward = plan_backward,
     .forward = forward,
     .backward = backward,
+    .describe = conv_pool_describe,
 };

@@ -1,11 +1,20 @@
 /* The types of operations by layer, and their shared functions. */
 #include "train/ops/ops.h"
 
+#include <stdio.h>
+
 const ff_op_type *ff_op_type_of(ff_layer_kind kind) {
 #define ROW(layer, type) [FF_LAYER_##layer] = &ff_op_##type,
     static const ff_op_type *const types[FF_LAYER_KINDS] = {FF_OP_TYPES(ROW)};
 #undef ROW
     return types[kind];
+}
+
+void ff_op_describe(const ff_plan *plan, const ff_op *op, bool forward, char text[FF_OP_NAME]) {
+    if (op->type->describe)
+        op->type->describe(plan, op, forward, text);
+    else
+        snprintf(text, FF_OP_NAME, "%s", op->type->name);
 }
 
 /* ---- while memory is planned ---- */

@@ -88,7 +88,7 @@ static inline float *ff_pass_norm_scratch(const ff_pass *pass) {
 enum { FF_OP_NAME = 96 };
 
 struct ff_op_type {
-    const char *name; /* in tables of costs, where `describe` is NULL */
+    const char *name; /* what it computes, where `describe` is NULL */
     /* Optional: sets the block of the layer's output, if it differs from its input's; refuses what
      * cannot be planned. */
     ff_status (*shape)(const ff_plan *plan, const ff_layer *layer, ff_tensor *output,
@@ -109,9 +109,11 @@ struct ff_op_type {
     bool adds_two; /* adds a second gradient of its output (dy2) itself */
     void (*forward)(const ff_pass *pass, const ff_op *op);
     void (*backward)(const ff_pass *pass, const ff_op *op);
-    /* Optional: a text for tables of costs. */
     void (*describe)(const ff_plan *plan, const ff_op *op, bool forward, char text[FF_OP_NAME]);
 };
+
+/* What an operation computes, for tables: "conv 3x3 /1, sums for the norm". */
+void ff_op_describe(const ff_plan *plan, const ff_op *op, bool forward, char text[FF_OP_NAME]);
 
 /* The operation of each kind of layer; views (flatten) have none. */
 #define FF_OP_TYPES(type)                                                                          \

@@ -31,11 +31,6 @@ ff_node ff_graph_max_pool(ff_graph *graph, ff_node from, const char *name, int k
     return add_pool(graph, FF_LAYER_MAX_POOL, from, name, kernel, kernel, stride, pad);
 }
 
-ff_node ff_graph_average_pool(ff_graph *graph, ff_node from, const char *name, int kernel,
-                              int stride, int pad) {
-    return add_pool(graph, FF_LAYER_AVERAGE_POOL, from, name, kernel, kernel, stride, pad);
-}
-
 ff_node ff_graph_adaptive_pool(ff_graph *graph, ff_node from, const char *name, int height,
                                int width) {
     if (graph->failure.status != FF_OK) return 0;

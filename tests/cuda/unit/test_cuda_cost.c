@@ -227,6 +227,31 @@ static void bytes_are_by_hand(void **state) {
     }
 }
 
+/* The depthwise convolution of the inverted net of train_nets.h, over 24 channels of 3x7x6 pixels,
+ * is no matrix product; its backward pass is one for dx, and for dw one that sums, one that ends
+ * the sums and, in f16, a conversion. */
+static void depthwise_is_by_hand(void **state) {
+    (void)state;
+    for (int narrow = 0; narrow < 2; narrow++) {
+        machine m;
+        net n;
+        ff_costs costs;
+        const double one = (narrow ? 2 : 4) * (2 * 3 * 42 * 24 + 9 * 24);
+        const expected_row rows[2] = {{"b", "conv 3x3 /1, 24 groups", one, 0, 1},
+                                      {"b", "conv 3x3 /1, 24 groups", 2 * one, 0, 3 + narrow}};
+        open_machine(&m, &ff_library_plain, 0, 1);
+        open_net_on(&n, build_inverted, 3, 9, 8, 3,
+                    open_cuda(&m, narrow ? FF_PRECISION_F16 : FF_PRECISION_F32));
+        const ff_cost_options options = {0};
+        assert_ok(ff_costs_count(&costs, n.plan, &options, error));
+        check_row(&costs, FF_COST_FORWARD, &rows[0]);
+        check_row(&costs, FF_COST_BACKWARD, &rows[1]);
+        ff_costs_free(&costs);
+        close_net(&n);
+        close_machine(&m);
+    }
+}
+
 /* Muon's bank of 64 filters of 3x3 over 24 channels, 64 x 216, in f16: two kernels that read the
  * gradient, momentum and masters and write momentum and X; three steps of A = X X', B, Y; the end.
  * 18 nodes, and as many for each further bank. */
@@ -442,6 +467,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(nodes_match_the_recordings),
         cmocka_unit_test(bytes_are_by_hand),
+        cmocka_unit_test(depthwise_is_by_hand),
         cmocka_unit_test(banks_are_by_hand),
         cmocka_unit_test(batches_are_counted),
         cmocka_unit_test(limits_match_the_data_sheets),

@@ -142,6 +142,7 @@ static void broken_descriptions_are_refused(void **state) {
 /* ---- what the library is asked for ---- */
 
 static struct {
+    const char *model; /* NULL = ResNet-18 */
     ff_library_options options;
     int folded, blocks[9]; /* how often with a norm in it; by the images' channels */
     int told, told_folded, settled;
@@ -172,7 +173,7 @@ static void take_told(void *context, const ff_library_conv_spec *spec,
     asked.told_folded += folds(spec) || spec->c == 3 || spec->c == 4;
 }
 
-/* ResNet-18 on a device that is described (NULL: on the host's). */
+/* A net on a device that is described (NULL: on the host's). */
 static void ask(const char *json, const char *cache, double seconds, bool deterministic,
                 bool no_fold) {
     ff_library_table library = ff_library_plain;
@@ -182,6 +183,7 @@ static void ask(const char *json, const char *cache, double seconds, bool determ
     library.open = asked_open;
     library.conv_create = asked_create;
     library.settle = asked_settle;
+    const char *name = asked.model ? asked.model : "resnet18";
     memset(&asked, 0, sizeof asked);
     open_machine(&m, &library, 0, 1);
     assert_ok(ff_device_absent_create(&absent, UINT64_C(1) << 40, false, error));
@@ -195,7 +197,7 @@ static void ask(const char *json, const char *cache, double seconds, bool determ
                                     .device = json ? absent : m.device,
                                     .cuda = &m.cuda};
     ff_model_options options = options_of(&device);
-    options.name = "resnet18";
+    options.name = name;
     options.channels = 3;
     options.deterministic = deterministic;
     assert_ok(ff_model_create(&model, &options, error));
@@ -246,6 +248,10 @@ static void time_is_by_the_convolutions(void **state) {
     assert_true(asked.options.timing_seconds == 0 && asked.folded == 0);
     ask(NULL, NULL, 7, true, false);
     assert_true(asked.options.timing_seconds == 0 && asked.folded == 0);
+    /* besides its depthwise ones MobileNetV2 has 20 different convolutions, none after a ReLU */
+    asked.model = "mobilenet_v2";
+    ask(NULL, NULL, -1, false, false);
+    assert_int_equal(asked.options.expected_convs, 20 * 5 + 6);
 }
 
 int main(void) {
