@@ -181,7 +181,6 @@ void ff_record_step(ff_record *record, uint64_t steps, const ff_epoch_sums *sums
 
 ff_status ff_record_start(ff_record *record, const ff_trainer *trainer, ff_error *error) {
     record->trainer = trainer;
-    record->written_ns = ff_now_ns();
     if (trainer->options->first_step) return FF_OK; /* it was written before */
     return flush(record, add_sheet(record, trainer, ff_sheet_inputs, "inputs", "inputs.png", error),
                  error);
@@ -199,6 +198,8 @@ static void add_epoch(ff_events *events, const ff_epoch *epoch) {
         {"val/loss", epoch->evaluated, epoch->val_loss},
         {"val/accuracy", epoch->evaluated, epoch->val_accuracy},
         {"val/top5_accuracy", epoch->evaluated && epoch->val_top5 >= 0, epoch->val_top5},
+        {"val/ema_loss", epoch->averaged, epoch->ema_loss},
+        {"val/ema_accuracy", epoch->averaged, epoch->ema_accuracy},
         {"learning_rate", true, epoch->learning_rate},
         {"speed/samples_per_second", true, epoch->samples_per_second},
         {"speed/data_wait_percent", true, epoch->data_wait_percent},

@@ -148,6 +148,9 @@ again = page_of(START, epoch(1), epoch(2, learning_rate=7.25), {"event": "end", 
 tap.ok("not ended, epoch 1 of 9" in again.text and "other" in again.text and "7.25" not in again.text, "of several runs in a log the last")
 one = page_of(START, epoch(1, val_accuracy=1.0, val_loss=0.0, samples_per_second=0, learning_rate=0))
 tap.ok(one.is_sound() and "nan" not in one.source and "inf" not in one.source and "100.00 %" in one.text, "a single epoch, zeros")
+averaged = page_of(START, epoch(1), epoch(2, val_accuracy=0.5, val_loss=1, val_ema_accuracy=0.625, val_ema_loss=0.75))
+tap.ok(averaged.is_sound() and "of the average 62.50 %" in averaged.text and averaged.text.count("averages dotted") == 2 and
+       len(averaged.named("path", "dotted")) == 2 and "averages" not in one.text, "averages of the parameters")
 started = page_of(START)
 tap.ok(started.is_sound() and "not ended, epoch 0 of 9" in started.text, "a run without an epoch yet")
 many = page_of(START, *(epoch(n, val_accuracy=n / 20000) for n in range(1, 20001)))

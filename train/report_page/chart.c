@@ -12,6 +12,14 @@ typedef struct frame {
     double x0, x1, y0, y1;
 } frame;
 
+/* A chart's lines for each run, the last drawn above the others. */
+enum { DASHED, DOTTED, SOLID, LINES };
+static const char *const styles[LINES] = {" dashed", " dotted", ""};
+
+static const char *key_of(const ff_chart *chart, int line) {
+    return line == DASHED ? chart->dashed : line == DOTTED ? chart->dotted : chart->key;
+}
+
 static double across(const frame *f, double x) {
     return LEFT + (x - f->x0) / (f->x1 - f->x0) * (WIDTH - LEFT - RIGHT);
 }
@@ -40,7 +48,7 @@ static double step_of(double range, int count) {
 
 static void add_axes(ff_html *html, const ff_chart *chart, const frame *f) {
     const double scale = chart->unit == FF_UNIT_PERCENT ? 100 : 1;
-    const double y_step = step_of((f->y1 - f->y0) * scale, 5) / scale;
+    const double y_step = step_of((f->y1 - f->y0) * scale, 6) / scale;
     const double x_step = fmax(step_of(f->x1 - f->x0, 8), 1);
     /* Counted, because a step may be too small to change a sum. */
     const int rows = (int)fmin((f->y1 - f->y0) / y_step + 2, 20);
@@ -69,10 +77,10 @@ static void add_axes(ff_html *html, const ff_chart *chart, const frame *f) {
 
 /* Points that are no numbers interrupt the line. */
 static void add_line(ff_html *html, const frame *f, const ff_run_log *run, const char *key,
-                     size_t color, bool dashed, size_t stride) {
+                     size_t color, const char *how, size_t stride) {
     const size_t count = json_array_size(run->epochs);
     bool on = false;
-    ff_html_add(html, "<path class=\"line c%zu%s\" d=\"", color, dashed ? " dashed" : "");
+    ff_html_add(html, "<path class=\"line c%zu%s\" d=\"", color, how);
     for (size_t i = 0; i < count; i++) {
         if (i % stride && i + 1 < count) continue;
         const double x = ff_run_log_at(run, i, "epoch"), y = ff_run_log_at(run, i, key);
@@ -99,11 +107,23 @@ static void add_marks(ff_html *html, const ff_chart *chart, const frame *f, cons
     }
 }
 
+/* A line of a run, where it has a number at all. */
+static void add_run(ff_html *html, const ff_chart *chart, const frame *f, const ff_run_log *run,
+                    int line, size_t color) {
+    const size_t points = json_array_size(run->epochs);
+    const char *key = key_of(chart, line);
+    frame own = {INFINITY, -INFINITY, INFINITY, -INFINITY};
+    widen(&own, run, key);
+    if (own.x0 > own.x1) return;
+    add_line(html, f, run, key, color, styles[line], points / MOST_POINTS + 1);
+    if (points <= MARKED_POINTS) add_marks(html, chart, f, run, key, color);
+}
+
 void ff_chart_add(ff_html *html, const ff_chart *chart, const ff_run_log *runs, size_t count) {
-    frame f = {INFINITY, -INFINITY, INFINITY, -INFINITY};
+    frame f = {INFINITY, -INFINITY, INFINITY, -INFINITY}, averages = f;
     for (size_t i = 0; i < count; i++) {
-        widen(&f, &runs[i], chart->key);
-        widen(&f, &runs[i], chart->dashed);
+        widen(&averages, &runs[i], chart->dotted);
+        for (int line = 0; line < LINES; line++) widen(&f, &runs[i], key_of(chart, line));
     }
     if (f.x0 > f.x1) return;
     if (chart->from_zero) f.y0 = fmin(f.y0, 0);
@@ -112,17 +132,13 @@ void ff_chart_add(ff_html *html, const ff_chart *chart, const ff_run_log *runs, 
     f.y1 += pad;
     if (f.x1 - f.x0 < 1) f.x0 -= 0.5, f.x1 += 0.5;
     ff_html_add(html, "<figure><figcaption>%s", chart->title);
-    if (chart->dashed) ff_html_add(html, " <small>validation solid, training dashed</small>");
+    if (chart->dashed)
+        ff_html_add(html, " <small>validation solid, training dashed%s</small>",
+                    averages.x0 <= averages.x1 ? ", averages dotted" : "");
     ff_html_add(html, "</figcaption>\n<svg viewBox=\"0 0 %d %d\" role=\"img\">\n", WIDTH, HEIGHT);
     add_axes(html, chart, &f);
-    for (size_t i = 0; i < count; i++) {
-        const size_t points = json_array_size(runs[i].epochs), color = i % FF_CHART_COLORS;
-        const size_t stride = points / MOST_POINTS + 1;
-        if (chart->dashed) add_line(html, &f, &runs[i], chart->dashed, color, true, stride);
-        add_line(html, &f, &runs[i], chart->key, color, false, stride);
-        if (points > MARKED_POINTS) continue;
-        if (chart->dashed) add_marks(html, chart, &f, &runs[i], chart->dashed, color);
-        add_marks(html, chart, &f, &runs[i], chart->key, color);
-    }
+    for (size_t i = 0; i < count; i++)
+        for (int line = 0; line < LINES; line++)
+            add_run(html, chart, &f, &runs[i], line, i % FF_CHART_COLORS);
     ff_html_add(html, "</svg></figure>\n");
 }

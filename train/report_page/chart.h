@@ -10,8 +10,9 @@ enum { FF_CHART_COLORS = 8 };
 
 typedef struct ff_chart {
     const char *title;
-    const char *key;    /* of the epochs' lines: drawn solid */
-    const char *dashed; /* another one; NULL = none */
+    /* Of the epochs' lines: drawn solid; others, or NULL: of the training, dashed; of averaged
+     * parameters, dotted. */
+    const char *key, *dashed, *dotted;
     ff_unit unit;
     bool from_zero; /* the axis begins at 0 */
 } ff_chart;

@@ -37,7 +37,8 @@ static const char style[] =
     "svg{display:block;width:100%;height:auto}svg text{font-size:11px;fill:var(--pale)}"
     ".grid{stroke:var(--line);fill:none}.axis{stroke:var(--pale);fill:none}"
     ".line{fill:none;stroke-width:2;stroke-linejoin:round}.dashed{stroke-width:1.4;"
-    "stroke-dasharray:4 3;opacity:.75}circle{stroke:none}img{display:block;max-width:100%;"
+    "stroke-dasharray:4 3;opacity:.75}.dotted{stroke-dasharray:.1 4;stroke-linecap:round}"
+    "circle{stroke:none}img{display:block;max-width:100%;"
     "border-radius:4px}\n"
     "table{border-collapse:collapse;width:100%;font-variant-numeric:tabular-nums;"
     "font-size:14px}caption{text-align:left;font-weight:600;padding:4px 0 8px}"
@@ -122,6 +123,10 @@ static void add_card(ff_html *html, const ff_run_log *run, size_t number) {
         if (isfinite(ff_run_log_number(line, "val_top5_accuracy"))) {
             ff_html_add(html, ", top-5 ");
             ff_html_number(html, ff_run_log_number(line, "val_top5_accuracy"), FF_UNIT_PERCENT);
+        }
+        if (isfinite(ff_run_log_number(line, "val_ema_accuracy"))) {
+            ff_html_add(html, ", of the average ");
+            ff_html_number(html, ff_run_log_number(line, "val_ema_accuracy"), FF_UNIT_PERCENT);
         }
         ff_html_add(html, ", loss ");
         ff_html_number(html, ff_run_log_number(line, "val_loss"), FF_UNIT_PLAIN);
@@ -274,10 +279,10 @@ static void add_settings(ff_html *html, const ff_run_log *runs, size_t count) {
 
 static void add_charts(ff_html *html, const ff_run_log *runs, size_t count) {
     static const ff_chart charts[] = {
-        {"Accuracy", "val_accuracy", "train_accuracy", FF_UNIT_PERCENT, false},
-        {"Loss", "val_loss", "train_loss", FF_UNIT_PLAIN, false},
-        {"Learning rate", "learning_rate", NULL, FF_UNIT_PLAIN, true},
-        {"Samples per second", "samples_per_second", NULL, FF_UNIT_COUNT, true},
+        {"Accuracy", "val_accuracy", "train_accuracy", "val_ema_accuracy", FF_UNIT_PERCENT, false},
+        {"Loss", "val_loss", "train_loss", "val_ema_loss", FF_UNIT_PLAIN, false},
+        {"Learning rate", "learning_rate", NULL, NULL, FF_UNIT_PLAIN, true},
+        {"Samples per second", "samples_per_second", NULL, NULL, FF_UNIT_COUNT, true},
     };
     ff_html_add(html, "<h2>Curves</h2>\n<div class=\"charts\">\n");
     for (size_t i = 0; i < sizeof charts / sizeof *charts; i++)
