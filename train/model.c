@@ -256,7 +256,7 @@ double ff_model_macs(const ff_model *model) {
 }
 
 const char *ff_role_name(ff_role role) {
-    static const char *const names[] = {"parameters", "gradients",   "optimizer state",
+    static const char *const names[] = {"parameters", "gradients",   "state",
                                         "buffers",    "activations", "scratch"};
     return role < FF_ROLE_COUNT ? names[role] : "?";
 }

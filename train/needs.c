@@ -61,14 +61,16 @@ static double share_of(const ff_needs *needs) {
     return fmax(host, device);
 }
 
-/* The same for a trainer with another batch and the same available memory; false where it cannot be
- * made. */
-static bool share_with(const ff_trainer *trainer, int64_t batch, double *share) {
+/* The same for a trainer with another batch, or more micro-batches of it, and the same available
+ * memory; false where it cannot be made. */
+static bool share_with(const ff_trainer *trainer, int64_t batch, int64_t accumulate,
+                       double *share) {
     ff_trainer_options options = *trainer->options;
     ff_model_device planned;
     ff_device *absent = NULL;
     ff_trainer *other;
     options.batch = batch;
+    options.accumulate = accumulate;
     options.counts = true;
     if (trainer->device) {
         const uint64_t has = trainer->needs.device_has;
@@ -101,7 +103,8 @@ static int64_t batch_that_fits(const ff_trainer *trainer) {
         if (next == at && above > 1) next--;
         next -= next % trainer->accumulate;
         if (next < trainer->accumulate) next = trainer->accumulate;
-        if (next == at || next <= fits || !share_with(trainer, next, &share)) break;
+        if (next == at || next <= fits || !share_with(trainer, next, trainer->accumulate, &share))
+            break;
         if (share <= 1) fits = next;
         per_sample = (above - share) / (double)(at - next);
         above = share;
@@ -111,12 +114,29 @@ static int64_t batch_that_fits(const ff_trainer *trainer) {
     return fits;
 }
 
+/* The fewest micro-batches of the whole batch that fit, counted, where a batch of `fits` samples in
+ * those of now does; 0 = none found. */
+static int64_t accumulation_that_fits(const ff_trainer *trainer, int64_t fits) {
+    int tries = 4;
+    for (int64_t n = trainer->accumulate + 1; n <= trainer->batch && tries; n++) {
+        double share;
+        if (trainer->batch % n || trainer->batch / n > fits / trainer->accumulate) continue;
+        tries--;
+        if (share_with(trainer, trainer->batch, n, &share) && share <= 1) return n;
+    }
+    return 0;
+}
+
 ff_status ff_needs_check(const ff_trainer *trainer, ff_error *error) {
     const ff_needs *needs = &trainer->needs;
-    char advice[64] = "use a smaller model or smaller samples";
+    char advice[96] = "use a smaller model or smaller samples";
     if (share_of(needs) <= 1) return FF_OK;
     const int64_t fits = batch_that_fits(trainer);
+    const int64_t parts = fits ? accumulation_that_fits(trainer, fits) : 0;
     if (fits) snprintf(advice, sizeof advice, "--batch %" PRId64 " would fit", fits);
+    if (parts)
+        snprintf(advice, sizeof advice, "--batch %" PRId64 " would fit, or --accumulate %" PRId64,
+                 fits, parts);
     if (needs->device_bytes > needs->device_has)
         return ff_fail(error, FF_NO_MEMORY,
                        "the run needs about %s of the device's memory with batches of %" PRId64

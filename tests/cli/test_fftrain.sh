@@ -128,8 +128,8 @@ assert [line.split() for line in lines[start:start + len(rows)]] == [" ".join(ro
 for key in ("parameters", "macs"):
     assert plan[key] == sum(layer[key] for layer in plan["layers"]), key
 assert plan["model"] == "smallnet" and plan["layers"][-1]["shape"] == [plan["classes"], 1, 1], plan
-assert set(plan["memory_bytes"]) == {"parameters", "gradients", "momentum", "buffers", "activations", "scratch"}, plan
-assert plan["memory_bytes"]["momentum"] >= 4 * plan["parameters"] and plan["host_bytes"] > sum(plan["memory_bytes"].values()), plan
+assert set(plan["memory_bytes"]) == {"parameters", "gradients", "state", "buffers", "activations", "scratch"}, plan
+assert plan["memory_bytes"]["state"] >= 4 * plan["parameters"] and plan["host_bytes"] > sum(plan["memory_bytes"].values()), plan
 PYTHON
 "$fftrain" --data set "${small[@]}" --dry-run --json >plan.json 2>stderr
 check "--json writes the same, alone" "$python" layers.py

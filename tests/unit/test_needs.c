@@ -104,11 +104,20 @@ static void what_does_not_fit_is_refused(void **state) {
     assert_true(other->needs.host_bytes <= trainer->needs.host.bytes);
     assert_true(other->needs.host_bytes > trainer->needs.host.bytes / 10 * 9);
     ff_trainer_destroy(&other);
+    said = strstr(failure.message, "--accumulate ");
+    assert_non_null(said);
+    options.batch = 60;
+    options.accumulate = atoi(said + strlen("--accumulate "));
+    assert_int_equal(options.batch % options.accumulate, 0);
+    assert_ok(ff_trainer_create(&other, &options, error));
+    assert_true(other->needs.host_bytes <= trainer->needs.host.bytes);
+    ff_trainer_destroy(&other);
 
     trainer->needs.host.bytes = 1 << 20; /* less than the parameters */
     assert_int_equal(ff_needs_check(trainer, &failure), FF_NO_MEMORY);
     assert_non_null(strstr(failure.message, "use a smaller model"));
     assert_null(strstr(failure.message, "--batch "));
+    assert_null(strstr(failure.message, "--accumulate "));
     ff_trainer_destroy(&trainer);
     remove_folder(folder);
 }
