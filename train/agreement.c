@@ -115,21 +115,22 @@ static ff_status check_classes(const pair *both, const ff_field *train, const ff
     return FF_OK;
 }
 
-ff_status ff_agreement_check(const ff_dataset *train, size_t train_field, const ff_dataset *val,
-                             size_t val_field, ff_agreement_fit fit, ff_error *error) {
-    pair both = {ff_dataset_path(train), ff_dataset_path(val), ff_dataset_metadata(train),
-                 ff_dataset_metadata(val)};
+ff_status ff_agreement_check(const ff_agreement_side *train, const ff_agreement_side *val,
+                             ff_agreement_fit fit, ff_error *error) {
+    const pair both = {train->path, val->path, train->metadata, val->metadata};
+    uint8_t train_id[16], val_id[16];
     FF_TRY(check_shape(&both, fit, error));
     FF_TRY(check_statistics(&both, error));
     FF_TRY(check_transforms(&both, fit, error));
-    FF_TRY(
-        check_classes(&both, &both.train->field[train_field], &both.val->field[val_field], error));
+    FF_TRY(check_classes(&both, &both.train->field[train->field], &both.val->field[val->field],
+                         error));
+    if (fit == FF_FIT_RESAMPLED) return FF_OK;
     /* The remaining differences are in the class lists of other fields. */
-    if (fit != FF_FIT_RESAMPLED &&
-        memcmp(ff_dataset_id(train)->transform, ff_dataset_id(val)->transform, 16) != 0)
-        return ff_fail(error, FF_BAD_DATA,
-                       "%s and %s have different transform_ids, in the class lists of other label "
-                       "fields than '%s'; ffinspect shows both; pack them with the same options",
-                       both.train_path, both.val_path, both.train->field[train_field].name);
-    return FF_OK;
+    FF_TRY(ff_metadata_transform_id(both.train, train_id, error));
+    FF_TRY(ff_metadata_transform_id(both.val, val_id, error));
+    if (memcmp(train_id, val_id, sizeof val_id) == 0) return FF_OK;
+    return ff_fail(error, FF_BAD_DATA,
+                   "%s and %s have different transform_ids, in the class lists of other label "
+                   "fields than '%s'; ffinspect shows both; pack them with the same options",
+                   both.train_path, both.val_path, both.train->field[train->field].name);
 }

@@ -6,18 +6,28 @@
 
 #include "format/reader.h"
 
-/* FF_BAD_DATA where `val` and `train` differ: the error message names both paths and the first
- * difference among channels, size, statistics, transforms and classes of the two fields, with both
- * values. dtype, layout and compression may differ; the size where both are cropped to one later;
- * the size and the transforms that make it (resizes, crops, paddings) where both are `resampled`.
- */
+/* A set that takes part: an open one, or what a checkpoint has recorded of one. */
+typedef struct ff_agreement_side {
+    const char *path; /* for error messages */
+    const ff_metadata *metadata;
+    size_t field; /* the label's */
+} ff_agreement_side;
+static inline ff_agreement_side ff_agreement_of(const ff_dataset *set, size_t field) {
+    return (ff_agreement_side){ff_dataset_path(set), ff_dataset_metadata(set), field};
+}
+
 typedef enum ff_agreement_fit {
     FF_FIT_WHOLE,     /* samples enter the net unchanged */
     FF_FIT_CROPPED,   /* cut to one size */
     FF_FIT_RESAMPLED, /* resampled to one size */
 } ff_agreement_fit;
-FF_MUST_USE ff_status ff_agreement_check(const ff_dataset *train, size_t train_field,
-                                         const ff_dataset *val, size_t val_field,
-                                         ff_agreement_fit fit, ff_error *error);
+/* FF_BAD_DATA where `val` and `train` differ: the error message names both paths and the first
+ * difference among channels, size, statistics, transforms and classes of the two fields, with both
+ * values. dtype, layout and compression may differ; the size where both are cropped to one later;
+ * the size and the transforms that make it (resizes, crops, paddings) where both are `resampled`.
+ */
+FF_MUST_USE ff_status ff_agreement_check(const ff_agreement_side *train,
+                                         const ff_agreement_side *val, ff_agreement_fit fit,
+                                         ff_error *error);
 
 #endif

@@ -108,7 +108,8 @@ typedef struct ff_pool {
     bool adaptive; /* average only */
 } ff_pool;
 
-/* Element e = ((n * C + c) * H + h) * W + w is kept where ff_random_unit(word e % 4 of
+/* Element e = ((n * C + c) * H + h) * W + w, of the micro-batches before in the same step to begin
+ * with, is kept where ff_random_unit(word e % 4 of
  * ff_philox_draw(seed, FF_DOMAIN_DROPOUT, *step, e / 4, layer)) >= probability, and then scaled by
  * 1 / (1 - probability). The backward pass applies the same mask and scale to the gradient. */
 typedef struct ff_dropout {
@@ -117,6 +118,7 @@ typedef struct ff_dropout {
     uint64_t seed;
     uint32_t layer;
     const uint64_t *step; /* only its low 32 bits are used */
+    const uint32_t *part; /* micro-batches before, as large as this one; NULL = none */
 } ff_dropout;
 
 /* Softmax cross-entropy, sums in double, in the order of the samples:

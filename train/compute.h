@@ -102,6 +102,7 @@ typedef struct ff_update_segment {
     size_t count; /* elements */
     const void *gradient;
     ff_dtype gradient_dtype;
+    float *sums; /* f32, of update_add; NULL = none: the update takes the gradients */
     float *values, *state[FF_STATES];
     bool adapts;         /* as in ff_arrays */
     float *average;      /* of the values; NULL = none */
@@ -125,6 +126,11 @@ typedef struct ff_update_spec {
     const float *buffers;
     float *average_buffers; /* NULL = none */
     size_t buffer_count;
+    /* Where segments have sums: of a step's micro-batches so far, on the device; samples of one;
+     * whether gradients are of the sum over a batch, not of its mean. */
+    ff_outcome *total;
+    int part_samples;
+    bool summed;
     ff_control *control;
 } ff_update_spec;
 
@@ -275,6 +281,11 @@ typedef struct ff_compute_ops {
     void (*update_destroy)(ff_compute *compute, ff_prepared_update *update);
     void (*update_run)(ff_compute *compute, ff_prepared_update *update, ff_outcome *ring,
                        uint32_t ring_size);
+    /* required: adds the gradients of a micro-batch and its outcome, in the ring, to those of its
+     * step; `first`: of a step. The gradients are of a mean over its samples that count, and so the
+     * update divides their sum, weighted by these, by the samples of the whole batch. */
+    void (*update_add)(ff_compute *compute, ff_prepared_update *update, bool first,
+                       ff_outcome *ring, uint32_t ring_size);
 } ff_compute_ops;
 
 /* Parts of a training step, marked before their work is enqueued, with the number of the plan's

@@ -16,6 +16,7 @@ typedef struct ff_control {
     uint32_t growth_interval; /* good steps before the scale grows; 0 = it never changes */
     uint32_t good_steps;      /* since the scale last changed */
     uint32_t non_finite;      /* of this step: set where gradients are not finite */
+    uint32_t part;            /* micro-batches of this step whose gradients have been added */
     uint64_t skipped;         /* updates */
 } ff_control;
 

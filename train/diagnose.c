@@ -33,7 +33,7 @@ static ff_status compute_rate(ff_trainer *trainer, uint64_t budget_ns, double *r
     FF_TRY_DONE(ff_feed_next(trainer->train_feed, &next, error));
     FF_TRY_DONE(ff_feed_make(trainer->train_feed, compute->stream, error));
     ff_plan *plan =
-        next.count == (uint32_t)trainer->batch ? trainer->train_plan : trainer->last_plan;
+        next.count == (uint32_t)trainer->micro ? trainer->train_plan : trainer->last_plan;
     next.batch.weights = NULL;
     /* The first steps are not counted: graphs are captured in the second. */
     for (int i = 0; i < 4 || took < budget_ns; i++) {
@@ -73,7 +73,7 @@ ff_status ff_diagnose(ff_trainer *trainer, FILE *out, ff_error *error) {
     }
     snprintf(note, sizeof note, ", %d thread%s, batches of %" PRIu64,
              ff_model_threads(trainer->model), ff_model_threads(trainer->model) == 1 ? "" : "s",
-             (uint64_t)trainer->batch);
+             (uint64_t)trainer->micro);
     print_stage(out, "compute", compute, 0, note);
     if (ff_machine_device(trainer->machine))
         FF_TRY(ff_trainer_print_furthest(out, trainer, FURTHEST, error));

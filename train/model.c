@@ -269,7 +269,9 @@ uint64_t ff_model_bytes(const ff_model *model, ff_role role) {
     uint64_t bytes;
     switch (role) {
     case FF_ROLE_PARAMETERS: return copies * store->trained_count * each;
-    case FF_ROLE_GRADIENTS: return store->weight_count * element + channels * sizeof(float);
+    case FF_ROLE_GRADIENTS:
+        bytes = store->sums ? store->trained_count * sizeof(float) : 0;
+        return bytes + store->weight_count * element + channels * sizeof(float);
     case FF_ROLE_STATE:
         return (uint64_t)ff_model_states(model) * store->trained_count * sizeof(float);
     case FF_ROLE_BUFFERS: return copies * store->buffer_count * each;

@@ -90,7 +90,7 @@ double ff_model_macs(const ff_model *model);
 /* Memory, one block per role, for --dry-run. */
 typedef enum ff_role {
     FF_ROLE_PARAMETERS,  /* trained values, 16-bit working copies, and averages of both */
-    FF_ROLE_GRADIENTS,   /* of parameters, one block */
+    FF_ROLE_GRADIENTS,   /* of parameters, one block; and their sums over micro-batches */
     FF_ROLE_STATE,       /* of the optimizers: each block of ff_store.state */
     FF_ROLE_BUFFERS,     /* running statistics of batch norms, and likewise */
     FF_ROLE_ACTIVATIONS, /* of the largest plan */

@@ -99,7 +99,8 @@ static int64_t batch_that_fits(const ff_trainer *trainer) {
         int64_t next = at + (int64_t)floor((1 - above) / per_sample);
         if (next > 64) next -= next % 8;
         if (next == at && above > 1) next--;
-        if (next < 1) next = 1;
+        next -= next % trainer->accumulate;
+        if (next < trainer->accumulate) next = trainer->accumulate;
         if (next == at || next <= fits || !share_with(trainer, next, &share)) break;
         if (share <= 1) fits = next;
         per_sample = (above - share) / (double)(at - next);

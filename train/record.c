@@ -4,6 +4,7 @@
 #include "format/base/path.h"
 #include "format/base/thread.h"
 #include "train/events/events.h"
+#include "train/report_page/page.h"
 #include "train/sheets.h"
 #include "train/tally_json.h"
 
@@ -13,12 +14,26 @@
 /* Of the time since the start, what the sheets and counts of evaluations may take. */
 #define SHARE 1e-3
 
+/* Between two writes of points, and between two readings of the GPU. */
+#define WRITE_NS UINT64_C(5000000000)
+
+/* Where the last point was, in its epoch. */
+typedef struct point {
+    uint64_t steps, samples, wait_ns, elapsed_ns;
+    double loss_sum;
+    int64_t count;
+} point;
+
 struct ff_record {
     ff_events *events;
-    char *folder;   /* NULL = none */
-    bool failed;    /* a failure was returned */
-    bool pending;   /* the last evaluation is not written */
-    uint32_t epoch; /* of it */
+    char *folder;              /* NULL = none */
+    const ff_trainer *trainer; /* from the start to the end */
+    bool failed;               /* a failure was returned */
+    point last_point;
+    uint64_t seen_samples, written_ns; /* of the epoch, at the last step; of the last points */
+    ff_error step_failure;             /* not returned yet */
+    bool pending;                      /* the last evaluation is not written */
+    uint32_t epoch;                    /* of it */
     uint64_t steps;
     uint64_t began_ns, spent_ns, last_ns; /* last: what it took the last time */
 };
@@ -122,10 +137,51 @@ static bool is_due(const ff_record *record) {
 /* After something that ended with `status`. */
 static ff_status flush(ff_record *record, ff_status status, ff_error *error) {
     const ff_status flushed = ff_events_flush(record->events, status == FF_OK ? error : NULL);
-    return first_failure(record, status == FF_OK ? flushed : status);
+    if (status == FF_OK) status = flushed;
+    if (status == FF_OK && record->step_failure.status != FF_OK) {
+        status = record->step_failure.status;
+        *error = record->step_failure;
+    }
+    return first_failure(record, status);
+}
+
+/* A point of the steps since the last one. */
+static void add_point(ff_record *record, const point *now) {
+    const point *last = &record->last_point;
+    const double ns = (double)(now->elapsed_ns - last->elapsed_ns);
+    if (now->count > last->count)
+        ff_events_scalar(record->events, "step/loss", now->steps,
+                         (now->loss_sum - last->loss_sum) / (double)(now->count - last->count));
+    ff_events_scalar(record->events, "step/samples_per_second", now->steps,
+                     (double)(now->samples - last->samples) * 1e9 / ns);
+    ff_events_scalar(record->events, "step/data_wait_percent", now->steps,
+                     100 * (double)(now->wait_ns - last->wait_ns) / ns);
+}
+
+static void write_points(ff_record *record, uint64_t steps) {
+    ff_nvml_reading gpu;
+    if (ff_machine_read(record->trainer->machine, &gpu) && gpu.gpu_percent >= 0)
+        ff_events_scalar(record->events, "step/gpu_utilization_percent", steps, gpu.gpu_percent);
+    record->written_ns = ff_now_ns();
+    (void)!ff_events_flush(record->events, &record->step_failure); /* told after the epoch */
+}
+
+void ff_record_step(ff_record *record, uint64_t steps, const ff_epoch_sums *sums, uint64_t wait_ns,
+                    uint64_t elapsed_ns) {
+    const point now = {steps, sums->samples, wait_ns, elapsed_ns, sums->loss_sum, sums->count};
+    point *last = &record->last_point;
+    const bool first = sums->samples <= record->seen_samples || !record->seen_samples;
+    record->seen_samples = sums->samples;
+    if (first) *last = (point){.steps = steps - 1};
+    if (steps - last->steps < FF_RECORD_STEPS) return;
+    add_point(record, &now);
+    *last = now;
+    if (ff_now_ns() - record->written_ns > WRITE_NS) write_points(record, steps);
 }
 
 ff_status ff_record_start(ff_record *record, const ff_trainer *trainer, ff_error *error) {
+    record->trainer = trainer;
+    record->written_ns = ff_now_ns();
     if (trainer->options->first_step) return FF_OK; /* it was written before */
     return flush(record, add_sheet(record, trainer, ff_sheet_inputs, "inputs", "inputs.png", error),
                  error);
@@ -172,4 +228,14 @@ ff_status ff_record_end(ff_record *record, const ff_trainer *trainer, ff_error *
     /* A later evaluation may have been stopped. */
     if (!record->pending || !trainer->tally->whole) return FF_OK;
     return flush(record, write_evaluation(record, trainer, error), error);
+}
+
+ff_status ff_record_page(ff_record *record, ff_error *error) {
+    const char *const run = record->folder;
+    char *path;
+    if (!run) return FF_OK;
+    FF_TRY(ff_path_join(&path, run, "report.html", error));
+    const ff_status status = ff_page_write(path, &run, 1, NULL, error);
+    free(path);
+    return first_failure(record, status);
 }

@@ -17,6 +17,12 @@ FF_MUST_USE ff_status ff_record_create(ff_record **record, const char *events, c
 /* NULL is accepted. */
 void ff_record_destroy(ff_record **record);
 
+/* After every step: what report.h gives ff_report_step. A point every FF_RECORD_STEPS steps of an
+ * epoch, written every few seconds; a failure is returned by the next of the functions below. */
+enum { FF_RECORD_STEPS = 50 };
+void ff_record_step(ff_record *record, uint64_t steps, const ff_epoch_sums *sums, uint64_t wait_ns,
+                    uint64_t elapsed_ns);
+
 /* Before the first step, after each epoch and its evaluation, and after the last. Writing goes on
  * after a failure; only the first one of the run is returned. */
 FF_MUST_USE ff_status ff_record_start(ff_record *record, const ff_trainer *trainer,
@@ -24,5 +30,7 @@ FF_MUST_USE ff_status ff_record_start(ff_record *record, const ff_trainer *train
 FF_MUST_USE ff_status ff_record_epoch(ff_record *record, const ff_trainer *trainer,
                                       const ff_epoch *epoch, ff_error *error);
 FF_MUST_USE ff_status ff_record_end(ff_record *record, const ff_trainer *trainer, ff_error *error);
+/* After the end of the log: report.html (report_page/page.h). */
+FF_MUST_USE ff_status ff_record_page(ff_record *record, ff_error *error);
 
 #endif

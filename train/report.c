@@ -145,12 +145,13 @@ static json_t *start_object(const ff_trainer *trainer) {
         "weight_decay", ff_json_number(group->hyper.weight_decay), "label_smoothing",
         ff_json_number(trainer->label_smoothing));
     json_t *updates = json_pack(
-        "{s:o, s:i, s:b, s:o, s:o, s:s, s:o, s:o}", "recipe", ff_json_text(trainer->recipe_name),
-        "views", trainer->views, "summed_loss", (int)trainer->summed_loss, "whitening",
-        whitening_object(trainer), "groups", group_objects(trainer), "optimizer",
-        ff_optimizer_at(group->rule)->name, "clip_norm",
+        "{s:o, s:i, s:b, s:o, s:o, s:s, s:o, s:o, s:I}", "recipe",
+        ff_json_text(trainer->recipe_name), "views", trainer->views, "summed_loss",
+        (int)trainer->summed_loss, "whitening", whitening_object(trainer), "groups",
+        group_objects(trainer), "optimizer", ff_optimizer_at(group->rule)->name, "clip_norm",
         trainer->clip_norm > 0 ? ff_json_number(trainer->clip_norm) : json_null(), "ema",
-        trainer->ema_decay >= 0 ? ff_json_number(trainer->ema_decay) : json_null());
+        trainer->ema_decay >= 0 ? ff_json_number(trainer->ema_decay) : json_null(), "accumulate",
+        (json_int_t)trainer->accumulate);
     return joined(joined(object, more), updates);
 }
 
@@ -197,12 +198,14 @@ void ff_report_begin_epoch(ff_report *report, const ff_trainer *trainer, uint32_
                       trainer->train_count - (uint64_t)trainer->dropped, report->table == NULL);
 }
 
-void ff_report_step(ff_report *report, uint64_t samples, double loss, uint64_t wait_ns,
+void ff_report_step(ff_report *report, uint64_t steps, const ff_epoch_sums *sums, uint64_t wait_ns,
                     uint64_t elapsed_ns) {
     char note[80];
+    const double loss = sums->count ? sums->loss_sum / (double)sums->count : 0;
     double share = elapsed_ns ? 100 * (double)wait_ns / (double)elapsed_ns : 0;
     snprintf(note, sizeof note, "loss %.4f, data wait %.1f %%", loss, share);
-    ff_progress_update(&report->progress, samples, note);
+    ff_progress_update(&report->progress, sums->samples, note);
+    if (report->record) ff_record_step(report->record, steps, sums, wait_ns, elapsed_ns);
 }
 
 void ff_report_end_steps(ff_report *report) {
@@ -377,5 +380,8 @@ ff_status ff_report_end(ff_report *report, const ff_trainer *trainer, const ff_r
         if (status == FF_OK) fprintf(report->closing, "%s\n", text);
         fflush(report->closing);
     }
-    return write_log(report, with_gpu(end_object(result, status, message), &result->last), error);
+    FF_TRY(write_log(report, with_gpu(end_object(result, status, message), &result->last), error));
+    if (report->record && ff_record_page(report->record, &failure) != FF_OK)
+        ff_report_note(report, failure.message);
+    return FF_OK;
 }

@@ -74,9 +74,10 @@ void ff_report_destroy(ff_report **report);
 FF_MUST_USE ff_status ff_report_start(ff_report *report, const ff_trainer *trainer,
                                       ff_error *error);
 
-/* The progress line. `loss` is the mean so far. */
+/* The progress line, and points of the event files. steps: of the run so far; sums, wait_ns and
+ * elapsed_ns: of the epoch so far. */
 void ff_report_begin_epoch(ff_report *report, const ff_trainer *trainer, uint32_t epoch);
-void ff_report_step(ff_report *report, uint64_t samples, double loss, uint64_t wait_ns,
+void ff_report_step(ff_report *report, uint64_t steps, const ff_epoch_sums *sums, uint64_t wait_ns,
                     uint64_t elapsed_ns);
 void ff_report_end_steps(ff_report *report);
 

@@ -26,6 +26,7 @@ typedef struct running {
     ff_nvml_reading gpu;
     uint64_t began_ns;   /* of the epoch's training in this process */
     uint64_t asked_ns;   /* since: the host's waiting for batches */
+    bool over;           /* the feed's epoch is */
     uint64_t saved_ns;   /* when the last checkpoint was begun */
     uint64_t saved_step; /* its steps */
 } running;
@@ -81,24 +82,40 @@ static ff_status collect(running *run, bool wait, ff_error *error) {
     }
 }
 
-/* Enqueues the next step. */
-static ff_status train_batch(running *run, ff_error *error) {
+/* Takes the next micro-batch; *last: it is the step's last one. NULL: leaves it unused. */
+static ff_status train_part(running *run, int64_t part, bool *last, ff_error *error) {
     ff_trainer *trainer = run->trainer;
     ff_feed_batch next;
     uint64_t asked = ff_now_ns();
+    ff_status status = FF_OK;
     FF_TRY(ff_feed_next(trainer->train_feed, &next, error));
     run->asked_ns += ff_now_ns() - asked;
-    ff_plan *plan = ff_trainer_plan(trainer, run->state.totals.steps, next.count);
-    assert(plan && ff_plan_batch(plan) == (int)next.count);
-    /* Samples are at the front, so a plan of fewer samples reads the same memory, and all count. */
-    next.batch.weights = NULL;
-    ff_machine_push(trainer->machine, "step");
-    ff_status status = ff_step_run(trainer->step, plan, &next.batch, error);
-    ff_machine_pop(trainer->machine);
+    run->over = next.last;
+    if (last) {
+        ff_plan *plan = ff_trainer_plan(trainer, run->state.totals.steps, next.count);
+        assert(plan && ff_plan_batch(plan) == (int)next.count);
+        /* Samples are at the front, so a plan of fewer samples reads the same memory, and all
+         * count. */
+        next.batch.weights = NULL;
+        *last = next.last || part + 1 == trainer->accumulate;
+        status = *last ? ff_step_run(trainer->step, plan, &next.batch, error)
+                       : ff_step_add(trainer->step, plan, &next.batch, error);
+        run->state.epoch.samples += next.count;
+    }
     ff_status done = ff_feed_done(trainer->train_feed, status == FF_OK ? error : NULL);
-    run->state.epoch.samples += next.count;
-    if (status == FF_OK) run->state.totals.steps++;
     return status == FF_OK ? done : status;
+}
+
+/* Enqueues the next step. */
+static ff_status train_batch(running *run, ff_error *error) {
+    ff_status status = FF_OK;
+    bool last = false;
+    ff_machine_push(run->trainer->machine, "step");
+    for (int64_t part = 0; status == FF_OK && !last; part++)
+        status = train_part(run, part, &last, error);
+    ff_machine_pop(run->trainer->machine);
+    if (status == FF_OK) run->state.totals.steps++;
+    return status;
 }
 
 /* Time that steps waited for data since the last call; on a device measured by its events. */
@@ -166,6 +183,7 @@ static ff_status train_epoch(running *run, uint32_t epoch, ff_error *error) {
     ff_epoch_sums *sums = &run->state.epoch;
     run->began_ns = ff_now_ns();
     run->asked_ns = 0;
+    run->over = true;
     ff_report_begin_epoch(run->report, trainer, epoch + 1);
     for (uint64_t batch = run->state.totals.steps - epoch * trainer->batches;
          batch < trainer->batches; batch++) {
@@ -173,13 +191,14 @@ static ff_status train_epoch(running *run, uint32_t epoch, ff_error *error) {
         FF_TRY(train_batch(run, error));
         tell_note(run);
         FF_TRY(collect(run, false, error));
-        ff_report_step(run->report, sums->samples,
-                       sums->count ? sums->loss_sum / (double)sums->count : 0,
-                       sums->wait_ns + run->asked_ns, sums->train_ns + ff_now_ns() - run->began_ns);
+        ff_report_step(run->report, run->state.totals.steps, sums, sums->wait_ns + run->asked_ns,
+                       sums->train_ns + ff_now_ns() - run->began_ns);
         if (batch + 1 == trainer->batches || !due_after_step(run)) continue;
         take_times(run);
         FF_TRY(save(run, false, error));
     }
+    /* Micro-batches that are too few for a step. */
+    while (!run->over) FF_TRY(train_part(run, 0, NULL, error));
     /* Now, while the GPU works on the last steps. */
     run->gpu_read = ff_machine_read(trainer->machine, &run->gpu);
     FF_TRY(collect(run, true, error));

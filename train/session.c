@@ -8,6 +8,7 @@
 #include "train/checkpoint/weights.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -238,12 +239,29 @@ static ff_status go_on(ff_session *session, ff_trainer *trainer, const char *rec
     return status;
 }
 
+static ff_status net_text(const ff_trainer *trainer, char **text, ff_error *error) {
+    const ff_splits *splits = &trainer->splits;
+    ff_weights_net net = {
+        .stem = ff_model_stem(trainer->model),
+        .channels = splits->channels,
+        .height = splits->height,
+        .width = splits->width,
+        .classes = splits->classes,
+        .resize = splits->val_resize,
+        .crop = (uint32_t)trainer->options->crop,
+        .views = trainer->views,
+    };
+    snprintf(net.model, sizeof net.model, "%s", trainer->model_name);
+    snprintf(net.label, sizeof net.label, "%s", splits->label);
+    return ff_weights_net_text(&net, text, error);
+}
+
 static ff_status make_keeper(ff_session *session, ff_trainer *trainer, const ff_buffer *recipe,
                              ff_error *error) {
     const ff_metadata *data = ff_dataset_metadata(trainer->splits.train);
     const ff_keeper_options options = {.directory = ff_run_folder_checkpoints(session->folder),
                                        .keep = (int)session->options->keep};
-    char *mean = NULL, *std = NULL, train[33], val[33];
+    char *mean = NULL, *std = NULL, *net = NULL, train[33], val[33];
     ff_buffer metadata = {0};
     ff_capture *capture;
     ff_status status;
@@ -251,15 +269,15 @@ static ff_status make_keeper(ff_session *session, ff_trainer *trainer, const ff_
     id_text(trainer->splits.val, val);
     FF_TRY_DONE(ff_weights_normalization(data, &mean, &std, error));
     FF_TRY_DONE(ff_metadata_write(data, &metadata, error));
-    const ff_safetensors_fact weights[] = {{"format", "pt"},
-                                           {FF_WEIGHTS_MODEL, trainer->model_name},
-                                           {FF_WEIGHTS_MEAN, mean},
-                                           {FF_WEIGHTS_STD, std}};
+    FF_TRY_DONE(net_text(trainer, &net, error));
+    const ff_safetensors_fact weights[] = {
+        {"format", "pt"},      {FF_WEIGHTS_MODEL, trainer->model_name},
+        {FF_WEIGHTS_NET, net}, {FF_WEIGHTS_MEAN, mean},
+        {FF_WEIGHTS_STD, std}, {FF_WEIGHTS_METADATA, metadata.bytes}};
     const ff_safetensors_fact facts[] = {
         {FF_CHECKPOINT_RECIPE, recipe->length ? recipe->bytes : ""},
         {FF_CHECKPOINT_DATA, train},
         {FF_CHECKPOINT_VAL, val},
-        {FF_CHECKPOINT_METADATA, metadata.bytes},
         {FF_CHECKPOINT_COMPUTE, ff_model_compute_name(trainer->model)},
         {FF_CHECKPOINT_VERSION, ff_version},
     };
@@ -271,6 +289,7 @@ done:
     ff_buffer_free(&metadata);
     free(mean);
     free(std);
+    free(net);
     return status;
 }
 

@@ -31,21 +31,21 @@ static ff_status begin(source *from, ff_dataset *set, const char *label, ff_erro
     return FF_OK;
 }
 
-static ff_status draw(source *from, const char *title, uint64_t count, ff_contact *contact,
+static ff_status draw(source *from, const char *title, uint64_t count, ff_contact contact,
                       ff_canvas *canvas, ff_error *error) {
     const ff_contact_section section = {title, count};
-    FF_TRY(ff_alloc(&from->rgb, (uint64_t)contact->height * contact->width, 3, "a picture", error));
-    contact->section = &section;
-    contact->sections = 1;
-    contact->columns = count < COLUMNS ? (unsigned)count : COLUMNS;
-    contact->context = from;
-    return ff_contact_draw(contact, canvas, NULL, error);
+    FF_TRY(ff_alloc(&from->rgb, (uint64_t)contact.height * contact.width, 3, "a picture", error));
+    contact.section = &section;
+    contact.sections = 1;
+    contact.columns = count < COLUMNS ? (unsigned)count : COLUMNS;
+    contact.context = from;
+    return ff_contact_draw(&contact, canvas, NULL, error);
 }
 
 /* ---- inputs ---- */
 
-static const float *input_of(const source *from, uint64_t i) {
-    return (const float *)((const char *)from->slot->data + i * from->slot->row_bytes);
+static const void *input_of(const source *from, uint64_t i) {
+    return (const char *)from->slot->data + i * from->slot->row_bytes;
 }
 
 static int64_t label_of(const source *from, uint64_t i) {
@@ -93,7 +93,7 @@ static ff_status draw_inputs(source *from, const ff_trainer *trainer, ff_canvas 
     from->scale = ff_picture_choose_scale(&from->metadata, minimum, maximum);
     FF_TRY(ff_format(&title, error, "inputs of step 1   %u x %u, augment %s", slot->height,
                      slot->width, trainer->augment_text));
-    const ff_status status = draw(from, title, slot->count, &contact, canvas, error);
+    const ff_status status = draw(from, title, slot->count, contact, canvas, error);
     free(title);
     return status;
 }
@@ -186,7 +186,7 @@ ff_status ff_sheet_worst(const ff_trainer *trainer, ff_canvas *canvas, ff_error 
         &title, error, "%s of the largest loss, of %s",
         ff_say_count((uint64_t)tally->worst_count, "sample", "samples").text,
         ff_say_count((uint64_t)tally->count, "evaluated sample", "evaluated samples").text));
-    FF_TRY_DONE(draw(&from, title, (uint64_t)tally->worst_count, &contact, canvas, error));
+    FF_TRY_DONE(draw(&from, title, (uint64_t)tally->worst_count, contact, canvas, error));
 done:
     ff_reader_close(&from.reader);
     free(title);

@@ -181,7 +181,9 @@ static ff_status check(ff_splits *splits, const ff_splits_options *options, ff_e
                                    ? FF_FIT_RESAMPLED
                                : options->crop ? FF_FIT_CROPPED
                                                : FF_FIT_WHOLE;
-        FF_TRY(ff_agreement_check(splits->train, train_field, splits->val, val_field, fit, error));
+        const ff_agreement_side learned = ff_agreement_of(splits->train, train_field);
+        const ff_agreement_side seen = ff_agreement_of(splits->val, val_field);
+        FF_TRY(ff_agreement_check(&learned, &seen, fit, error));
     }
     splits->channels = train->channels;
     return count_classes(splits, train_field, val_field, error);
@@ -194,6 +196,19 @@ ff_status ff_splits_open(ff_splits *splits, const ff_splits_options *options, ff
     FF_TRY_DONE(check(splits, options, error));
 done:
     if (status != FF_OK) ff_splits_close(splits);
+    return status;
+}
+
+ff_status ff_splits_open_one(ff_dataset **set, const char *folder, const char *label,
+                             ff_verify verify, size_t *field, ff_error *error) {
+    bool unused;
+    ff_status status;
+    *set = NULL;
+    FF_TRY_DONE(open_split(set, folder, FF_SPLIT_VAL, FF_SPLIT_TEST, verify, &unused, error));
+    FF_TRY_DONE(check_alone(*set, error));
+    FF_TRY_DONE(check_label(*set, label, field, error));
+done:
+    if (status != FF_OK) ff_dataset_close(set);
     return status;
 }
 

@@ -13,7 +13,7 @@
 enum { SEND_STEPS = 16, PARTS = 3, TIMED_STEPS = 8 };
 
 /* The segments of a step, in their order. */
-enum { GRADIENTS, UPDATE, SEGMENTS };
+enum { GRADIENTS, ADD_FIRST, ADD, UPDATE, SEGMENTS };
 
 struct ff_step {
     ff_model *model;
@@ -35,6 +35,8 @@ struct ff_step {
     /* Of the step being timed: the end of the previous one, its first kernel, its end. */
     ff_event *before, *begun, *ended;
     bool before_set, timing;
+    int parts;       /* micro-batches of the next step that were added */
+    bool part_timed; /* the first of them was */
     ff_step_times times;
 };
 
@@ -61,6 +63,22 @@ static ff_status give_gradients(void *context, ff_plan *plan, const ff_batch *ba
     return ff_compute_check(compute, error);
 }
 
+static ff_status give_first(void *context, ff_plan *plan, const ff_batch *batch, bool timed,
+                            ff_error *error) {
+    ff_step *step = context;
+    (void)plan, (void)batch, (void)timed;
+    ff_update_add(step->update, true, step->ring, PARTS * step->options.send_steps);
+    return ff_compute_check(step->compute, error);
+}
+
+static ff_status give_next(void *context, ff_plan *plan, const ff_batch *batch, bool timed,
+                           ff_error *error) {
+    ff_step *step = context;
+    (void)plan, (void)batch, (void)timed;
+    ff_update_add(step->update, false, step->ring, PARTS * step->options.send_steps);
+    return ff_compute_check(step->compute, error);
+}
+
 static ff_status give_update(void *context, ff_plan *plan, const ff_batch *batch, bool timed,
                              ff_error *error) {
     ff_step *step = context;
@@ -71,6 +89,8 @@ static ff_status give_update(void *context, ff_plan *plan, const ff_batch *batch
 
 static const ff_segment_kind kinds[SEGMENTS] = {
     [GRADIENTS] = {.give = give_gradients, .of_plan = true, .timed = true},
+    [ADD_FIRST] = {.give = give_first},
+    [ADD] = {.give = give_next},
     [UPDATE] = {.give = give_update},
 };
 
@@ -115,6 +135,8 @@ static ff_status build(ff_step *step, ff_error *error) {
         .rate_steps = options->rate_steps,
         .clip_norm = options->clip_norm,
         .ema_decay = options->ema_decay,
+        .part_samples = options->part_samples,
+        .summed = options->summed,
     };
     ff_device *device = step->compute->device;
     FF_TRY(ff_update_create(&step->update, step->store, &update, error));
@@ -279,22 +301,38 @@ static void enter_plan(ff_step *step, const ff_plan *plan) {
     step->plan = plan;
 }
 
-/* Enqueues the segments [0, end) of the next step. */
-static ff_status run_segments(ff_step *step, ff_plan *plan, const ff_batch *batch, int end,
-                              bool timed, ff_error *error) {
+/* Enqueues the gradients of the next step, or of its next micro-batch. */
+static ff_status run_gradients(ff_step *step, ff_plan *plan, const ff_batch *batch, bool timed,
+                               ff_error *error) {
     step->before_set = false;
     FF_TRY(ff_compute_check(step->compute, error));
     FF_TRY(await_place(step, error));
     enter_plan(step, plan);
-    for (int i = 0; i < end; i++)
-        FF_TRY(ff_segments_run(&step->segments, i, plan, batch, timed && kinds[i].timed, error));
+    FF_TRY(ff_segments_run(&step->segments, GRADIENTS, plan, batch, timed, error));
     step->store->forwards++;
     return FF_OK;
 }
 
+ff_status ff_step_add(ff_step *step, ff_plan *plan, const ff_batch *batch, ff_error *error) {
+    const bool first = !step->parts;
+    if (first)
+        step->part_timed =
+            step->before_set && ff_segments_timeable(&step->segments, GRADIENTS, plan);
+    FF_TRY(run_gradients(step, plan, batch, first && step->part_timed, error));
+    step->parts++;
+    return ff_segments_run(&step->segments, first ? ADD_FIRST : ADD, plan, batch, false, error);
+}
+
 ff_status ff_step_run(ff_step *step, ff_plan *plan, const ff_batch *batch, ff_error *error) {
-    const bool timed = step->before_set && ff_segments_timeable(&step->segments, GRADIENTS, plan);
-    FF_TRY(run_segments(step, plan, batch, SEGMENTS, timed, error));
+    bool timed = step->before_set && ff_segments_timeable(&step->segments, GRADIENTS, plan);
+    if (step->store->sums) {
+        FF_TRY(ff_step_add(step, plan, batch, error));
+        timed = step->part_timed;
+        step->parts = 0;
+    } else {
+        FF_TRY(run_gradients(step, plan, batch, timed, error));
+    }
+    FF_TRY(ff_segments_run(&step->segments, UPDATE, plan, batch, false, error));
     step->given++;
     FF_TRY(mark_end(step, timed, error));
     if (step->given % step->options.send_steps == 0) return send_outcomes(step, error);
@@ -303,7 +341,7 @@ ff_status ff_step_run(ff_step *step, ff_plan *plan, const ff_batch *batch, ff_er
 
 ff_status ff_step_gradients(ff_step *step, ff_plan *plan, const ff_batch *batch,
                             ff_outcome *outcome, ff_error *error) {
-    FF_TRY(run_segments(step, plan, batch, UPDATE, false, error));
+    FF_TRY(run_gradients(step, plan, batch, false, error));
     ff_compute_read(step->compute, outcome, step->ring + queue_of(step, step->given),
                     sizeof *outcome);
     return ff_compute_check(step->compute, error);
@@ -317,6 +355,7 @@ ff_status ff_step_restart(ff_step *step, ff_error *error) {
     FF_TRY(ff_compute_wait(step->compute, error));
     step->given = step->sent = step->delivered = step->options.first_step;
     step->before_set = step->timing = false;
+    step->parts = 0;
     step->times = (ff_step_times){0};
     step->plan = NULL;
     return FF_OK;

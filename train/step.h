@@ -24,6 +24,8 @@ typedef struct ff_step_options {
     const double *rates;
     uint64_t rate_steps;
     double clip_norm, ema_decay;
+    int part_samples;
+    bool summed;
     uint64_t first_step; /* number of the first step: of a resumed run */
     /* Initial loss scale: 0 = 1, fixed. `scale_interval` good steps double it, a step whose
      * gradients are not finite halves it and is skipped; interval 0 = fixed. */
@@ -48,6 +50,12 @@ void ff_step_destroy(ff_step **step);
  * call with this plan. Parameters that the plan leaves out (ff_model_plan_without) have gradient 0.
  * Also returns errors of earlier steps. */
 FF_MUST_USE ff_status ff_step_run(ff_step *step, ff_plan *plan, const ff_batch *batch,
+                                  ff_error *error);
+
+/* Enqueues the gradients of a micro-batch, to which those of the next call are added; ff_step_run
+ * adds the last one's and updates. The store must have sums (ff_store_reserve_sums) when the step
+ * is made. Batch norms see one micro-batch at a time. Otherwise as ff_step_run. */
+FF_MUST_USE ff_status ff_step_add(ff_step *step, ff_plan *plan, const ff_batch *batch,
                                   ff_error *error);
 
 /* Runs the segments of the next step without its update, and waits. Leaves the gradients as the

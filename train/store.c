@@ -50,6 +50,13 @@ ff_status ff_store_reserve_states(ff_store *store, int count, ff_error *error) {
     return FF_OK;
 }
 
+ff_status ff_store_reserve_sums(ff_store *store, ff_error *error) {
+    FF_TRY(ff_compute_allocate(store->compute, &store->sums, store->trained_count * sizeof(float),
+                               "the sums of gradients", error));
+    return ff_compute_allocate(store->compute, &store->total, sizeof *store->total,
+                               "the sums of gradients", error);
+}
+
 static ff_status allocate(ff_store *store, ff_error *error) {
     ff_compute *compute = store->compute;
     const size_t element = compute->element_bytes;
@@ -112,6 +119,8 @@ void ff_store_destroy(ff_store *store) {
         ff_compute_release(compute, store->average_working);
     if (store->average_working_buffers != store->average_buffers)
         ff_compute_release(compute, store->average_working_buffers);
+    ff_compute_release(compute, store->sums);
+    ff_compute_release(compute, store->total);
     ff_compute_release(compute, store->average);
     ff_compute_release(compute, store->average_buffers);
     ff_compute_release(compute, store->buffers);

@@ -29,6 +29,10 @@ typedef struct ff_store {
     /* The same order: [weight_count] of the compute's dtype, then [trained_count - weight_count]
      * f32. */
     char *gradients;
+    /* [trained_count] f32: sums of gradients over micro-batches (ff_store_reserve_sums), and their
+     * outcome so far; NULL where a step is one batch. */
+    float *sums;
+    ff_outcome *total;
     size_t weight_count, trained_count;
     float *buffers; /* [buffer_count]: running means and variances, and parameters that are not
                        trained */
@@ -59,6 +63,8 @@ FF_MUST_USE ff_status ff_store_create(ff_store *store, const ff_graph *graph, ff
 void ff_store_destroy(ff_store *store);
 /* Allocates blocks of state up to `count`; a new store has one. */
 FF_MUST_USE ff_status ff_store_reserve_states(ff_store *store, int count, ff_error *error);
+/* Allocates `sums` and `total`. */
+FF_MUST_USE ff_status ff_store_reserve_sums(ff_store *store, ff_error *error);
 
 /* Draws the initial values: element e of parameter p from
  * ff_philox_draw(seed, FF_DOMAIN_INIT, p, e, 0). */

@@ -132,7 +132,12 @@ static void print_batches(FILE *out, const ff_trainer *trainer) {
             ff_say_count(ff_trainer_total_steps(trainer), "step", "steps").text);
     if (trainer->batch != trainer->batch_asked)
         fprintf(out, " (the whole set; --batch was %" PRId64 ")", trainer->batch_asked);
-    if (trainer->last_count) fprintf(out, " (the last batch has %" PRId64 ")", trainer->last_count);
+    if (trainer->accumulate > 1)
+        fprintf(out, ", each in %" PRId64 " micro-batches of %" PRId64, trainer->accumulate,
+                trainer->micro);
+    if (trainer->keeps_last)
+        fprintf(out, " (the last batch has %" PRIu64 ")",
+                trainer->train_count % (uint64_t)trainer->batch);
     if (trainer->dropped)
         fprintf(out, " (%" PRId64 " left out of each epoch; --last-batch keep keeps them)",
                 trainer->dropped);

@@ -64,6 +64,7 @@ static verdict judge(const float *logits, int classes, int64_t label, double rea
     if (!missing && (double)(largest - own) + reach <= least) return got;
     double sum = 0;
     for (int c = 0; c < classes; c++) sum += (double)expf(logits[c] - largest);
+    // cppcheck-suppress invalidFunctionArg ; sum is at least exp(0): the largest logit's own term
     const double loss = (double)(largest - own) + log(sum);
     got.loss = isnan(loss) ? INFINITY : loss;
     got.probability = 1 / sum;

@@ -126,18 +126,26 @@ static ff_status resolve_augment(ff_trainer *trainer, const ff_trainer_options *
                            : ff_fail_within(error, status, "%s", ff_dataset_path(splits->val));
 }
 
-static void resolve_batches(ff_trainer *trainer, const ff_trainer_options *options,
-                            const ff_recipe *recipe) {
+static ff_status resolve_batches(ff_trainer *trainer, const ff_trainer_options *options,
+                                 const ff_recipe *recipe, ff_error *error) {
     uint64_t count = trainer->train_count;
     trainer->batch_asked = options->batch > 0 ? options->batch : recipe->batch;
     trainer->batch = trainer->batch_asked;
     /* A loader then returns one batch of everything in either mode; a plan of that size has no
      * padding, which would enter batch norms. */
     if ((uint64_t)trainer->batch > count) trainer->batch = (int64_t)count;
+    trainer->accumulate = options->accumulate > 0 ? options->accumulate : 1;
+    if (trainer->batch % trainer->accumulate)
+        return ff_fail(error, FF_USAGE,
+                       "--accumulate %" PRId64 ": batches of %" PRId64
+                       " samples are not as many micro-batches of one size",
+                       trainer->accumulate, trainer->batch);
+    trainer->micro = trainer->batch / trainer->accumulate;
     int64_t rest = (int64_t)(count % (uint64_t)trainer->batch);
     trainer->batches = count / (uint64_t)trainer->batch;
-    if (options->last_batch == FF_LAST_BATCH_KEEP && rest) {
-        trainer->last_count = rest;
+    trainer->keeps_last = options->last_batch == FF_LAST_BATCH_KEEP && rest;
+    if (trainer->keeps_last) {
+        trainer->last_count = rest % trainer->micro;
         trainer->batches++;
     } else {
         trainer->dropped = rest;
@@ -146,6 +154,9 @@ static void resolve_batches(ff_trainer *trainer, const ff_trainer_options *optio
         trainer->val_batch = (uint64_t)trainer->batch_asked < trainer->val_count
                                  ? trainer->batch_asked
                                  : (int64_t)trainer->val_count;
+    if (trainer->accumulate > 1 && trainer->val_batch > trainer->micro)
+        trainer->val_batch = trainer->micro;
+    return FF_OK;
 }
 
 /* ---- the machine and its precision ---- */
@@ -227,7 +238,7 @@ static ff_status build(ff_trainer *trainer, const ff_trainer_options *options, f
     trainer->order = options->order;
     trainer->verify = options->verify;
     FF_TRY(resolve_augment(trainer, options, recipe, error));
-    resolve_batches(trainer, options, recipe);
+    FF_TRY(resolve_batches(trainer, options, recipe, error));
     FF_TRY(ff_trainer_resolve_updates(trainer, options, recipe, error));
     if (options->first_step > ff_trainer_total_steps(trainer))
         return ff_fail(error, FF_USAGE,

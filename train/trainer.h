@@ -46,6 +46,7 @@ typedef struct ff_trainer_options {
 
     int64_t epochs;
     int64_t batch;
+    int64_t accumulate; /* micro-batches of a batch */
     ff_last_batch last_batch;
     const char *schedule; /* of schedule.h */
     double warmup_epochs;
@@ -96,8 +97,8 @@ typedef struct ff_trainer {
     const char *model_name;
     const ff_model_device *device; /* NULL = the CPU; owned by the machine or by a planned device */
     ff_model *model;
-    ff_plan *train_plan; /* of `batch` samples */
-    ff_plan *last_plan;  /* of the smaller last batch, with --last-batch keep; else NULL */
+    ff_plan *train_plan; /* of `micro` samples */
+    ff_plan *last_plan;  /* of the smaller last one, with --last-batch keep; else NULL */
     /* The same without the gradients of parameters whose learning rate is 0 from settled_step on;
      * NULL: none are. */
     ff_plan *settled_plan, *settled_last_plan;
@@ -116,7 +117,10 @@ typedef struct ff_trainer {
     ff_precision precision;
 
     int64_t batch, batch_asked; /* smaller than asked where the set is */
+    int64_t micro;              /* samples of a micro-batch: batch / accumulate */
+    int64_t accumulate;         /* micro-batches of a step, the epoch's last step may have fewer */
     int64_t last_count;         /* samples of last_plan; 0 = none */
+    bool keeps_last;            /* the epoch's last batch is smaller */
     int64_t dropped;            /* samples that an epoch leaves out */
     int64_t val_batch;
     uint32_t epochs;
@@ -159,7 +163,7 @@ FF_MUST_USE ff_status ff_trainer_make_step(ff_trainer *trainer, const ff_trainer
                                            bool learns, ff_step **step, ff_error *error);
 /* The update settings of step `step` (from 0): steps[trainer->group_count]. */
 void ff_trainer_steps(const ff_trainer *trainer, uint64_t step, ff_hyper *steps);
-/* The plan for step `step` (from 0) with `count` samples. */
+/* The plan for a micro-batch of step `step` (from 0) with `count` samples. */
 ff_plan *ff_trainer_plan(const ff_trainer *trainer, uint64_t step, uint32_t count);
 /* Steps of the whole run. */
 static inline uint64_t ff_trainer_total_steps(const ff_trainer *trainer) {

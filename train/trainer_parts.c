@@ -20,7 +20,7 @@ static ff_status plan_settled(ff_trainer *trainer, ff_error *error) {
     trainer->settled_step = ff_trainer_settled(trainer, settled);
     ff_status status = FF_OK;
     if (trainer->settled_step < ff_trainer_total_steps(trainer))
-        status = ff_model_plan_without(trainer->model, (int)trainer->batch, settled,
+        status = ff_model_plan_without(trainer->model, (int)trainer->micro, settled,
                                        &trainer->settled_plan, error);
     if (status == FF_OK && trainer->settled_plan && trainer->last_count)
         status = ff_model_plan_without(trainer->model, (int)trainer->last_count, settled,
@@ -31,7 +31,7 @@ static ff_status plan_settled(ff_trainer *trainer, ff_error *error) {
 
 ff_plan *ff_trainer_plan(const ff_trainer *trainer, uint64_t step, uint32_t count) {
     const bool settled = trainer->settled_plan && step >= trainer->settled_step;
-    if (count == (uint32_t)trainer->batch)
+    if (count == (uint32_t)trainer->micro)
         return settled ? trainer->settled_plan : trainer->train_plan;
     return settled ? trainer->settled_last_plan : trainer->last_plan;
 }
@@ -47,7 +47,7 @@ static ff_status build_model(ff_trainer *trainer, const ff_trainer_options *opti
         .height = (int)splits->height,
         .width = (int)splits->width,
         .classes = (int)splits->classes,
-        .batch = (int)trainer->batch,
+        .batch = (int)trainer->micro,
         .threads = (int)options->threads,
         .seed = trainer->seed,
         .label_smoothing = trainer->label_smoothing,
@@ -61,6 +61,8 @@ static ff_status build_model(ff_trainer *trainer, const ff_trainer_options *opti
     };
     FF_TRY(ff_model_create(&trainer->model, &model, error));
     FF_TRY(ff_trainer_set_groups(trainer, error));
+    if (trainer->accumulate > 1)
+        FF_TRY(ff_store_reserve_sums(ff_model_store(trainer->model), error));
     if (trainer->ema_decay >= 0) FF_TRY(ff_average_reserve(ff_model_store(trainer->model), error));
     trainer->train_plan = ff_model_training_plan(trainer->model);
     if (trainer->last_count) {
@@ -126,8 +128,8 @@ static ff_status build_feeds(ff_trainer *trainer, const ff_trainer_options *opti
     loader.threads = trainer->workers;
 
     ff_loader_options train = loader;
-    train.batch = (uint64_t)trainer->batch;
-    train.last_batch = trainer->last_count ? FF_LAST_BATCH_KEEP : FF_LAST_BATCH_DROP;
+    train.batch = (uint64_t)trainer->micro;
+    train.last_batch = trainer->keeps_last ? FF_LAST_BATCH_KEEP : FF_LAST_BATCH_DROP;
     train.order = trainer->order;
     train.epoch = (uint32_t)(options->first_step / trainer->batches);
     train.epochs = trainer->epochs - train.epoch;
@@ -173,6 +175,8 @@ ff_status ff_trainer_make_step(ff_trainer *trainer, const ff_trainer_options *op
         .first_step = learns ? options->first_step : 0,
         .clip_norm = trainer->clip_norm,
         .ema_decay = trainer->ema_decay,
+        .part_samples = (int)trainer->micro,
+        .summed = trainer->summed_loss,
         .loss_scale = trainer->loss_scale,
         .scale_interval = trainer->scale_moves ? FF_TRAINER_SCALE_STEPS : 0,
         .record = !options->no_graph,

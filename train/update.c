@@ -21,6 +21,7 @@ static ff_update_segment segment_of(const ff_store *store, const ff_span *span) 
         .count = span->count,
         .gradient = ff_store_gradient(store, span->parameter),
         .gradient_dtype = weights ? store->compute->dtype : FF_F32,
+        .sums = store->sums ? store->sums + span->offset : NULL,
         .values = store->values + span->offset,
         .adapts = weights,
         .average = store->average ? store->average + span->offset : NULL,
@@ -60,6 +61,9 @@ static ff_status prepare(ff_update *update, const ff_update_options *options, ff
         .buffers = store->buffers,
         .average_buffers = store->average_buffers,
         .buffer_count = store->buffer_count,
+        .total = store->total,
+        .part_samples = options->part_samples,
+        .summed = options->summed,
         .control = store->control,
     };
     status = store->compute->ops->update_create(store->compute, &spec, &update->prepared, error);
@@ -96,4 +100,10 @@ void ff_update_enqueue(ff_update *update, ff_outcome *ring, uint32_t ring_size) 
     ff_compute *compute = update->store->compute;
     ff_compute_enter(compute);
     compute->ops->update_run(compute, update->prepared, ring, ring_size);
+}
+
+void ff_update_add(ff_update *update, bool first, ff_outcome *ring, uint32_t ring_size) {
+    ff_compute *compute = update->store->compute;
+    ff_compute_enter(compute);
+    compute->ops->update_add(compute, update->prepared, first, ring, ring_size);
 }

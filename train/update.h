@@ -21,6 +21,10 @@ typedef struct ff_update_options {
      * torch.nn.utils.clip_grad_norm_, without the loss scale; 0 = none are. */
     double clip_norm;
     double ema_decay; /* of the store's average, where it has one (average.h) */
+    /* Where the store has sums of gradients: samples of a micro-batch, and whether gradients are of
+     * the sum over a batch (ff_model_options.summed_loss). */
+    int part_samples;
+    bool summed;
 } ff_update_options;
 
 /* Copies the options. The store must outlive the update, and its groups must not change. On failure
@@ -29,6 +33,9 @@ FF_MUST_USE ff_status ff_update_create(ff_update **update, ff_store *store,
                                        const ff_update_options *options, ff_error *error);
 void ff_update_destroy(ff_update **update); /* NULL is accepted */
 
+/* Enqueues adding the gradients of a micro-batch to the sums of its step, and its outcome to that
+ * of the step, in the ring; `first`: it is the step's first one. The store must have sums. */
+void ff_update_add(ff_update *update, bool first, ff_outcome *ring, uint32_t ring_size);
 /* Enqueues the end of a step: the check, the update, and advancing the control; writes the step's
  * entry of the ring. ring: [ring_size], on the device. The check, only on devices that are not the
  * host, covers all gradients: where one is infinite or NaN, parameters and state stay unchanged,

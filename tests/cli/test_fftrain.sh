@@ -238,6 +238,20 @@ check "an average of the last values alone is these" \
 check "its line of the table, and its accuracy at the end" \
     bash -c "test \$(grep -cE '^ +ema +[0-9.]+ +[0-9.]+$' stdout) -eq 3 && grep -q '; of the average [0-9.]* %; ' stdout"
 check "and training is the same" cmp <(grep -o '"train_loss":[0-9.]*' adamw.jsonl) <(grep -o '"train_loss":[0-9.]*' ema.jsonl)
+for n in 1 4; do
+    check "--accumulate $n" "$fftrain" --data set "${small[@]}" --epochs 3 --batch 60 --optimizer adamw --lr 0.002 --accumulate $n --last-batch keep --log-json accumulate.$n
+done
+cat >accumulate.py <<'PYTHON'
+import json, sys
+one, four = [[json.loads(line) for line in open(name)] for name in sys.argv[1:]]
+assert (one[0]["accumulate"], four[0]["accumulate"]) == (1, 4)
+assert one[-1]["steps"] == four[-1]["steps"] == 15 and one[-1]["samples"] == four[-1]["samples"] == 750, four[-1]
+assert one[1]["train_loss"] != four[1]["train_loss"] and abs(one[1]["train_loss"] - four[1]["train_loss"]) < 0.3, four[1]
+PYTHON
+check "as many steps and samples, another batch norm" "$python" accumulate.py accumulate.1 accumulate.4
+check "micro-batches that are no whole batch are left out" bash -c "'$fftrain' --data set ${small[*]} --epochs 2 --batch 120 --accumulate 8 --log-json short.jsonl &&
+    grep -q '\"samples\":480' short.jsonl"
+refuses "micro-batches of different sizes" 2 "--accumulate 7: batches of 60 samples are not" --data set "${small[@]}" --batch 60 --accumulate 7
 refuses "an unknown optimizer" 2 "--optimizer: no optimizer 'adam';did you mean adamw? There are sgd, muon, adamw, lars, lamb" --data set "${small[@]}" --optimizer adam
 refuses "Muon for all" 2 "Muon updates filters of convolutions only" --data set "${small[@]}" --optimizer muon
 refuses "a number that the optimizer has not" 2 "--momentum: AdamW has no momentum; it has lr, weight-decay, beta1, beta2, eps" --data set "${small[@]}" --optimizer adamw --momentum 0.9

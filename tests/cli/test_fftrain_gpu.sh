@@ -65,6 +65,11 @@ check "f16 is the CPU's within its rounding" same 2e-2 cpu f16
 check "bf16 is the CPU's within its rounding" same 5e-2 cpu bf16
 check "without recordings" train f16.calls --device cuda --precision f16 --placement resident --no-graph
 check "recorded or not: the same bits" same 0 f16 f16.calls
+check "micro-batches on the CPU" train parts.cpu --device cpu --accumulate 2 --optimizer lamb --clip-norm 1 --last-batch keep
+check "on a GPU" train parts.f32 --device cuda --precision f32 --accumulate 2 --optimizer lamb --clip-norm 1 --last-batch keep
+check "are the same" same 1e-5 parts.cpu parts.f32
+check "and without recordings" train parts.calls --device cuda --precision f32 --accumulate 2 --optimizer lamb --clip-norm 1 --last-batch keep --no-graph
+check "of the same bits" same 0 parts.f32 parts.calls
 check "an average of the last values alone" train f16.ema --device cuda --precision f16 --placement resident --ema 0
 ema_is_last() { test "$(grep -c val_ema_loss f16.ema)" -eq 2 && cmp <(grep -o '"val_loss":[0-9.]*' f16.ema | cut -d: -f2) <(grep -o '"val_ema_loss":[0-9.]*' f16.ema | cut -d: -f2); }
 check "evaluates as they do" ema_is_last

@@ -88,11 +88,26 @@ got_run = {(tag, step): value for tag, step, value in run if tag in TAGS}
 tap.ok(got_run.keys() == want.keys() and len(want) == 21 and all(abs(got_run[k] - want[k]) <= 1e-6 * abs(want[k]) for k in want),
        "its scalars are the numbers of its log", "%s\n%s" % (got_run, want))
 
+# ---- points between epochs: each is the mean of 50 steps
+folder, log = os.path.join(scratch.name, "points"), os.path.join(scratch.name, "points.jsonl")
+tap.run([tap.program("make_set"), os.path.join(scratch.name, "many"), "--count", "804", "--height", "8", "--width", "8", "--statistics"])
+tap.run([os.path.join(tap.BUILD, "fftrain"), "--data", os.path.join(scratch.name, "many"), "--model", "smallnet", "--epochs", "2",
+         "--batch", "8", "--threads", "1", "--log-json", log, "--tensorboard", folder, "--out", "none"])
+with open(log) as file:
+    epochs = [line for line in map(json.loads, file) if line["event"] == "epoch"]
+points = {tag: [(step, value) for name, step, value in events(folder) if name == "step/" + tag]
+          for tag in ("loss", "samples_per_second", "data_wait_percent")}
+losses = [value for _, value in points["loss"]]
+tap.ok(all([step for step, _ in line] == [50, 100, 150, 200] for line in points.values()) and
+       all(abs(sum(losses[2 * e:2 * e + 2]) / 2 - epochs[e]["train_loss"]) < 1e-5 for e in (0, 1)) and
+       all(value > 0 for _, value in points["samples_per_second"]) and all(0 <= value <= 100 for _, value in points["data_wait_percent"]),
+       "points every 50 steps", "%s %s" % (points, epochs))
+
 python = None if tap.SANITIZE else tensorboard()
 if python:
     theirs = read_by_tensorboard(python, odd)
     tap.ok(same(got, theirs), "TensorBoard reads the same", str(theirs))
-    tap.ok(same(run, read_by_tensorboard(python, folder)), "and the run's")
+    tap.ok(same(run, read_by_tensorboard(python, os.path.join(scratch.name, "run"))), "and the run's")
 else:
     tap.skip("TensorBoard reads the same", "tensorboard cannot be installed from PyPI")
 tap.finish()

@@ -80,9 +80,12 @@ for name, rate in ("one", "0.02"), ("two", "0.1"):
              "--out", name])
 with open("one/recipe.txt", "a") as file:
     file.write("name = <b> & \"c\"\n")
+written = read("one/report.html")
 done = report("one")
 page = Page("one/report.html")
-tap.ok(done.returncode == 0 and done.stdout.startswith(b"one/report.html: 1 run, "), "a run's page is in its folder", done.stderr.decode())
+tap.ok(done.returncode == 0 and done.stdout.startswith(b"one/report.html: 1 run, ") and
+       written == read("one/report.html").replace(b"name = &lt;b&gt; &amp; &quot;c&quot;\n", b""),
+       "a run's page is in its folder, as the run left it there", done.stderr.decode())
 tap.ok(page.is_sound(), "it is well-formed and loads nothing", page.problems)
 with open("one/log.jsonl") as file:
     lines = [json.loads(line) for line in file]

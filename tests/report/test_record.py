@@ -86,6 +86,10 @@ same = {tag: images.get(tag, [0, 0, 0])[2] == open("run/%s.png" % name, "rb").re
         for tag, name in (("inputs", "inputs"), ("worst errors", "worst"))}
 tap.ok(all(same.values()), "the event file has both sheets", same)
 
+with open("run/report.html") as file:
+    page = file.read()
+tap.ok("done, epoch 3 of 3" in page and "%d of 49 samples" % told["correct"] in page, "report.html is of the whole run")
+
 # ---- files that cannot be written: told once, and the run goes on
 run("bad", "--epochs", "1")
 for name in "worst.png", "evaluation.json":

@@ -20,15 +20,21 @@ static char *write_set(uint32_t channels) {
     return folder;
 }
 
+static ff_status agree(const ff_dataset *train, const ff_dataset *val, ff_agreement_fit fit,
+                       ff_error *error) {
+    const ff_agreement_side one = ff_agreement_of(train, 0), other = ff_agreement_of(val, 0);
+    return ff_agreement_check(&one, &other, fit, error);
+}
+
 /* Refused both ways; *changed is a part of one set's metadata. */
 #define REFUSED_WITH(a, b, changed, other, text)                                                   \
     do {                                                                                           \
         const __typeof__(changed) kept_ = (changed);                                               \
         (changed) = (other);                                                                       \
-        assert_fails(ff_agreement_check(a, 0, b, 0, FF_FIT_WHOLE, error), FF_BAD_DATA, text);      \
-        assert_fails(ff_agreement_check(b, 0, a, 0, FF_FIT_WHOLE, error), FF_BAD_DATA, text);      \
+        assert_fails(agree(a, b, FF_FIT_WHOLE, error), FF_BAD_DATA, text);                         \
+        assert_fails(agree(b, a, FF_FIT_WHOLE, error), FF_BAD_DATA, text);                         \
         (changed) = kept_;                                                                         \
-        assert_ok(ff_agreement_check(a, 0, b, 0, FF_FIT_WHOLE, error));                            \
+        assert_ok(agree(a, b, FF_FIT_WHOLE, error));                                               \
     } while (0)
 
 static void differences_are_refused(void **state) {
@@ -37,7 +43,7 @@ static void differences_are_refused(void **state) {
     ff_dataset *a, *b;
     assert_ok(ff_dataset_open(&a, folder, FF_VERIFY_FIRST, error));
     assert_ok(ff_dataset_open(&b, folder, FF_VERIFY_FIRST, error));
-    assert_ok(ff_agreement_check(a, 0, b, 0, FF_FIT_WHOLE, error));
+    assert_ok(agree(a, b, FF_FIT_WHOLE, error));
     ff_metadata *first = (ff_metadata *)ff_dataset_metadata(a);
     ff_metadata *second = (ff_metadata *)ff_dataset_metadata(b);
     REFUSED_WITH(a, b, second->channels, 3, "channels");

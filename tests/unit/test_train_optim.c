@@ -419,6 +419,92 @@ static void every_step_has_its_rate(void **state) {
     ff_model_destroy(&model);
 }
 
+/* ---- sums over micro-batches ---- */
+
+static void build_normless(ff_graph *g) {
+    ff_node x = ff_graph_conv(g, 0, "a", 6, &(ff_conv_form){.kernel = 3, .pad = 1, .bias = true});
+    x = ff_graph_max_pool(g, ff_graph_relu(g, x), "p", 2, 2, 0);
+    x = ff_graph_dropout(g, x, 0.25);
+    x = ff_graph_relu(g, ff_graph_conv(g, x, "b", 9, &(ff_conv_form){.kernel = 3, .bias = true}));
+    ff_graph_finish(g, ff_graph_linear(g, ff_graph_flatten(g, x), "fc", 5));
+}
+
+enum { WHOLE = 12, PIXELS = 3 * 8 * 8 };
+
+/* Three updates by batches of 12 in micro-batches of `micro`; the caller frees the values. */
+static float *update_in_parts(int micro, bool summed, double clip, ff_outcome *outcome,
+                              size_t *count) {
+    dice d = {.seed = 47};
+    net n;
+    ff_update *update;
+    ff_outcome ring[2];
+    const ff_hyper hyper = {.momentum = 0.9, .weight_decay = 1e-3};
+    const double rate = summed ? 0.01 : 0.1;
+    const ff_update_options how = {.groups = &hyper,
+                                   .group_count = 1,
+                                   .rates = &rate,
+                                   .rate_steps = 1,
+                                   .clip_norm = clip,
+                                   .part_samples = micro,
+                                   .summed = summed};
+    open_net(&n, build_normless, 3, 8, 8, micro, "reference", 2);
+    n.plan->summed = summed;
+    if (micro < WHOLE) assert_ok(ff_store_reserve_sums(&n.store, error));
+    assert_ok(ff_update_create(&update, &n.store, &how, error));
+    for (int step = 0; step < 3; step++) {
+        float *images = random_floats(&d, WHOLE * PIXELS);
+        int64_t labels[WHOLE];
+        for (int i = 0; i < WHOLE; i++) labels[i] = i % 3 == 2 && i > 3 ? -1 : i % 5;
+        if (step == 2)
+            labels[7] = 9; /* bad; its loss and gradient are meaningless, its place not */
+        if (step == 2 && micro < WHOLE) labels[10] = 8;
+        for (int at = 0; at < WHOLE; at += micro) {
+            float *part = floats((size_t)micro * PIXELS);
+            memcpy(part, images + at * PIXELS, (size_t)micro * PIXELS * sizeof *part);
+            const ff_batch batch = {.images = part, .labels = labels + at, .label_dtype = FF_I64};
+            ff_plan_enqueue(n.plan, &batch, true, ring, 2, NULL);
+            if (micro < WHOLE) ff_update_add(update, at == 0, ring, 2);
+            free(part);
+        }
+        free(images);
+        outcome[step] = ring[step % 2];
+        if (step == 2) break;
+        ff_update_enqueue(update, ring, 2);
+    }
+    *count = n.store.trained_count;
+    float *values = floats(*count);
+    memcpy(values, n.store.values, *count * sizeof *values);
+    ff_update_destroy(&update);
+    close_net(&n);
+    return values;
+}
+
+/* A batch at once or in parts, with labels missing in some: the same update and outcome, within the
+ * rounding of sums; dropout, too, draws as in the whole batch. */
+static void parts_add_up(void **state) {
+    (void)state;
+    static const int micros[] = {6, 4, 1};
+    for (int k = 0; k < 3; k++) {
+        const bool summed = k == 1;
+        ff_outcome whole[3], parts[3];
+        size_t count;
+        float *want = update_in_parts(WHOLE, summed, k ? 0 : 0.5, whole, &count);
+        float *got = update_in_parts(micros[k], summed, k ? 0 : 0.5, parts, &count);
+        assert_close(want, got, count, 1e-6);
+        for (int step = 0; step < 2; step++) {
+            assert_int_equal(whole[step].count, parts[step].count);
+            assert_int_equal(whole[step].correct, parts[step].correct);
+            assert_float_equal(whole[step].loss_sum, parts[step].loss_sum, 1e-5);
+            assert_int_equal(parts[step].bad_sample, -1);
+            assert_int_equal(parts[step].step, step);
+        }
+        assert_int_equal(whole[2].bad_sample, 7);
+        assert_int_equal(parts[2].bad_sample, 7);
+        free(want);
+        free(got);
+    }
+}
+
 /* ---- the average ---- */
 
 /* Of parameters and running statistics, after updates of several steps against plain sums; swapped
@@ -559,6 +645,7 @@ int main(void) {
         cmocka_unit_test(linear_schedule_has_its_shape),
         cmocka_unit_test(bad_schedules_are_refused),
         cmocka_unit_test(every_step_has_its_rate),
+        cmocka_unit_test(parts_add_up),
         cmocka_unit_test(average_follows_the_values),
         cmocka_unit_test(eigenvectors_are_right),
         cmocka_unit_test(filters_whiten),

@@ -1,7 +1,7 @@
 # make install, make uninstall: programs, the CUDA module where fftrain looks for it (../lib), manuals and
 # completions generated from the programs' --describe, documents. DESTDIR stages all.
 NAMES     := $(notdir $(PROGRAMS))
-DOCUMENTS := README.md CHANGELOG.md LICENSE format/FORMAT.md tools/ffpack/SOURCES.md tools/ffinspect/sheet.png train/GPU.md
+DOCUMENTS := README.md CHANGELOG.md LICENSE format/FORMAT.md tools/ffpack/SOURCES.md tools/ffinspect/sheet.png train/GPU.md train/report_page/page.png
 # The same paths below BUILD as below PREFIX.
 SHARED    := $(NAMES:%=share/man/man1/%.1) $(NAMES:%=share/bash-completion/completions/%) \
              $(NAMES:%=share/zsh/site-functions/_%) $(DOCUMENTS:%=share/doc/ffpack/%)

@@ -25,13 +25,12 @@
 #define FF_CHECKPOINT_REMOVED ".removed"
 
 /* Texts of state.safetensors. */
-#define FF_CHECKPOINT_STATE    "ffpack.state"  /* of the run: state.h */
-#define FF_CHECKPOINT_RECIPE   "ffpack.recipe" /* options by name, one a line */
-#define FF_CHECKPOINT_DATA     "ffpack.data"   /* content ids of both sets; "" = none */
-#define FF_CHECKPOINT_VAL      "ffpack.val"
-#define FF_CHECKPOINT_METADATA "ffpack.metadata" /* of the training set */
-#define FF_CHECKPOINT_COMPUTE  "ffpack.compute"
-#define FF_CHECKPOINT_VERSION  "ffpack.version"
+#define FF_CHECKPOINT_STATE   "ffpack.state"  /* of the run: state.h */
+#define FF_CHECKPOINT_RECIPE  "ffpack.recipe" /* options by name, one a line */
+#define FF_CHECKPOINT_DATA    "ffpack.data"   /* content ids of both sets; "" = none */
+#define FF_CHECKPOINT_VAL     "ffpack.val"
+#define FF_CHECKPOINT_COMPUTE "ffpack.compute"
+#define FF_CHECKPOINT_VERSION "ffpack.version"
 
 /* ---- for capture.c ---- */
 

@@ -1,5 +1,6 @@
 #include "train/checkpoint/weights.h"
 
+#include "format/base/json.h"
 #include "format/base/path.h"
 #include "train/checkpoint/safetensors.h"
 
@@ -8,6 +9,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
+static const char *const stems[] = {"auto", "cifar", "imagenet"};
+enum { STEMS = sizeof stems / sizeof *stems };
 enum { NAMED = 3 }; /* tensors that an error message names */
 
 struct ff_weights {
@@ -64,6 +67,52 @@ static ff_status check_normalization(const ff_weights *weights, const ff_metadat
     free(own_mean);
     free(own_std);
     return status;
+}
+
+/* ---- the net ---- */
+
+ff_status ff_weights_net_text(const ff_weights_net *net, char **text, ff_error *error) {
+    json_t *object =
+        json_pack("{s:s, s:s, s:[I, I, I], s:I, s:I, s:I, s:i, s:o}", "model", net->model, "stem",
+                  stems[net->stem], "input", (json_int_t)net->channels, (json_int_t)net->height,
+                  (json_int_t)net->width, "classes", (json_int_t)net->classes, "resize",
+                  (json_int_t)net->resize, "crop", (json_int_t)net->crop, "views", net->views,
+                  "label", ff_json_text(net->label));
+    *text = object ? json_dumps(object, JSON_COMPACT) : NULL;
+    json_decref(object);
+    return *text ? FF_OK : ff_fail(error, FF_NO_MEMORY, "no memory for the form of the net");
+}
+
+/* A size or count of an image or net. */
+static bool take(json_int_t value, uint32_t *out) {
+    *out = (uint32_t)value;
+    return value >= 0 && value <= FF_SIDE_LIMIT * 16;
+}
+
+static bool unpack(json_t *object, ff_weights_net *net) {
+    const char *model, *stem, *label;
+    json_int_t input[3], classes, resize, crop;
+    int s = 0;
+    if (json_unpack(object, "{s:s, s:s, s:[I, I, I], s:I, s:I, s:I, s:i, s:s}", "model", &model,
+                    "stem", &stem, "input", &input[0], &input[1], &input[2], "classes", &classes,
+                    "resize", &resize, "crop", &crop, "views", &net->views, "label", &label) != 0)
+        return false;
+    while (s < STEMS && strcmp(stem, stems[s]) != 0) s++;
+    net->stem = (ff_stem)s;
+    const int lengths[] = {snprintf(net->model, sizeof net->model, "%s", model),
+                           snprintf(net->label, sizeof net->label, "%s", label)};
+    return s < STEMS && lengths[0] < (int)sizeof net->model &&
+           lengths[1] < (int)sizeof net->label && take(input[0], &net->channels) &&
+           take(input[1], &net->height) && take(input[2], &net->width) &&
+           take(classes, &net->classes) && take(resize, &net->resize) && take(crop, &net->crop);
+}
+
+bool ff_weights_net_parse(ff_weights_net *net, const char *text) {
+    *net = (ff_weights_net){0};
+    json_t *object = json_loads(text, JSON_REJECT_DUPLICATES, NULL);
+    const bool good = object && unpack(object, net);
+    json_decref(object);
+    return good;
 }
 
 /* ---- matching ---- */
@@ -192,24 +241,41 @@ done:
     return status;
 }
 
+static ff_status open_file(ff_safetensors **file, const char *path, ff_error *error) {
+    struct stat info;
+    char *inside;
+    if (stat(path, &info) != 0 || !S_ISDIR(info.st_mode))
+        return ff_safetensors_open(file, path, error);
+    FF_TRY(ff_path_join(&inside, path, FF_WEIGHTS_FILE, error));
+    const ff_status status = ff_safetensors_open(file, inside, error);
+    free(inside);
+    return status;
+}
+
+ff_status ff_weights_read_fact(const char *path, const char *key, char **text, ff_error *error) {
+    ff_safetensors *file;
+    *text = NULL;
+    FF_TRY(open_file(&file, path, error));
+    const char *found = ff_safetensors_text(file, key);
+    const ff_status status = found ? ff_copy_string(text, found, error) : FF_OK;
+    ff_safetensors_close(&file);
+    return status;
+}
+
 ff_status ff_weights_open(ff_weights **out, const char *path, ff_model *model,
                           const ff_metadata *data, bool any_normalization, ff_error *error) {
     ff_weights *weights;
-    struct stat info;
-    char *inside = NULL;
     ff_status status;
     *out = NULL;
     FF_TRY(ff_alloc(&weights, 1, sizeof *weights, "weights", error));
     weights->model = model;
-    if (stat(path, &info) == 0 && S_ISDIR(info.st_mode))
-        FF_TRY_DONE(ff_path_join(&inside, path, FF_WEIGHTS_FILE, error));
-    FF_TRY_DONE(ff_safetensors_open(&weights->file, inside ? inside : path, error));
+    FF_TRY_DONE(open_file(&weights->file, path, error));
     FF_TRY_DONE(match(weights, error));
     if (!any_normalization) FF_TRY_DONE(check_normalization(weights, data, error));
     *out = weights;
+    return FF_OK;
 done:
-    free(inside);
-    if (status != FF_OK) ff_weights_close(&weights);
+    ff_weights_close(&weights);
     return status;
 }
 

@@ -16,9 +16,25 @@
 #define FF_WEIGHTS_FILE "model.safetensors" /* in a checkpoint */
 
 /* Keys of a file's metadata. Numbers of the channels with blanks between, "0.485 0.456 0.406". */
-#define FF_WEIGHTS_MODEL "ffpack.model"
-#define FF_WEIGHTS_MEAN  "ffpack.mean"
-#define FF_WEIGHTS_STD   "ffpack.std"
+#define FF_WEIGHTS_MODEL    "ffpack.model"
+#define FF_WEIGHTS_MEAN     "ffpack.mean"
+#define FF_WEIGHTS_STD      "ffpack.std"
+#define FF_WEIGHTS_NET      "ffpack.net"      /* ff_weights_net */
+#define FF_WEIGHTS_METADATA "ffpack.metadata" /* of the training set */
+
+/* How images enter the net, and its form: what evaluation needs besides the values. */
+typedef struct ff_weights_net {
+    char model[32];
+    ff_stem stem;
+    uint32_t channels, height, width, classes;
+    uint32_t resize; /* short side before the central crop; 0 = not resized */
+    uint32_t crop;   /* 0: samples enter whole, or resized */
+    int views;
+    char label[256]; /* the field learned */
+} ff_weights_net;
+/* As JSON, which the caller frees; and back: false where the text is no such. */
+FF_MUST_USE ff_status ff_weights_net_text(const ff_weights_net *net, char **text, ff_error *error);
+bool ff_weights_net_parse(ff_weights_net *net, const char *text);
 
 typedef struct ff_weights ff_weights;
 
@@ -33,6 +49,11 @@ void ff_weights_close(ff_weights **weights); /* NULL is accepted */
 
 /* What is loaded and what is not, in one or two sentences. Owned by the weights. */
 const char *ff_weights_text(const ff_weights *weights);
+
+/* A text of the metadata of a file, or of the model.safetensors of a folder; *text = NULL where it
+ * has none. The caller frees it. */
+FF_MUST_USE ff_status ff_weights_read_fact(const char *path, const char *key, char **text,
+                                           ff_error *error);
 
 /* Sets the model's values. */
 FF_MUST_USE ff_status ff_weights_load(const ff_weights *weights, ff_error *error);

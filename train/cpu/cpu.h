@@ -22,6 +22,8 @@ FF_MUST_USE ff_status ff_cpu_update_create(ff_compute *compute, const ff_update_
                                            ff_matrix_product product, ff_prepared_update **update,
                                            ff_error *error);
 void ff_cpu_update_destroy(ff_compute *compute, ff_prepared_update *update);
+void ff_cpu_update_add(ff_compute *compute, ff_prepared_update *update, bool first,
+                       ff_outcome *ring, uint32_t ring_size);
 void ff_cpu_update_run(ff_compute *compute, ff_prepared_update *update, ff_outcome *ring,
                        uint32_t ring_size);
 

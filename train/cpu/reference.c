@@ -235,13 +235,14 @@ static void dropout(ff_compute *compute, const ff_dropout *dropout, const void *
     float *y = y_memory;
     const ff_tensor *t = &dropout->shape;
     const uint32_t step = (uint32_t)*dropout->step;
+    const uint64_t before = dropout->part ? (uint64_t)*dropout->part * (uint64_t)t->n : 0;
     const float threshold = (float)dropout->probability;
     const float scale = (float)(1.0 / (1.0 - dropout->probability));
     /* in place, the padding is already zero */
     if (y != x && t->c % t->block) memset(y, 0, ff_tensor_count(t) * sizeof *y);
 #pragma omp parallel for num_threads(compute->threads)
     for (int n = 0; n < t->n; n++) {
-        uint64_t element = (uint64_t)n * t->c * t->h * t->w, drawn = UINT64_MAX;
+        uint64_t element = (before + (uint64_t)n) * t->c * t->h * t->w, drawn = UINT64_MAX;
         ff_random random = {{0}};
         for (int c = 0; c < t->c; c++)
             for (int h = 0; h < t->h; h++)
@@ -342,4 +343,5 @@ const ff_compute_ops ff_reference_ops = {
     .update_create = update_create,
     .update_destroy = ff_cpu_update_destroy,
     .update_run = ff_cpu_update_run,
+    .update_add = ff_cpu_update_add,
 };

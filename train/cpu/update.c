@@ -46,12 +46,22 @@ static size_t muon_scratch(const ff_update_spec *spec) {
     return most * sizeof(float);
 }
 
+static ff_arrays arrays_of(const ff_update_segment *s) {
+    ff_arrays arrays = {.count = s->count,
+                        .value = s->values,
+                        .gradient = s->sums ? s->sums : s->gradient,
+                        .adapts = s->adapts};
+    memcpy(arrays.state, s->state, sizeof arrays.state);
+    return arrays;
+}
+
 static void run_muon(ff_compute *compute, const ff_prepared_update *update,
                      const ff_update_segment *segment, const ff_muon *muon, float scale) {
     const ff_conv *conv = segment->conv;
     const shape s = shape_of(conv);
     float *held = update->scratch, *u = held + held_floats(conv), *steps = u + torch_floats(&s);
-    ff_muon_momentum(muon, scale, segment->count, segment->state[0], segment->gradient, held);
+    ff_muon_momentum(muon, scale, segment->count, segment->state[0], arrays_of(segment).gradient,
+                     held);
     compute->ops->conv_export(conv, held, u);
     ff_muon_orthogonalise(muon, s.rows, s.columns, u, steps, update->product, compute);
     compute->ops->conv_import(conv, u, held);
@@ -63,29 +73,23 @@ static double rate_at(const ff_update_spec *spec, int group) {
     return spec->rates[(uint64_t)group * spec->rate_steps + (step < last ? step : last)];
 }
 
-static ff_arrays arrays_of(const ff_update_segment *s) {
-    ff_arrays arrays = {
-        .count = s->count, .value = s->values, .gradient = s->gradient, .adapts = s->adapts};
-    memcpy(arrays.state, s->state, sizeof arrays.state);
-    return arrays;
-}
-
-/* torch.nn.utils.clip_grad_norm_'s factor of all gradients. */
-static float clip_factor(const ff_update_spec *spec) {
+/* The factor of all gradients: of the mean over micro-batches, and of clipping. */
+static float gradient_scale(const ff_update_spec *spec) {
+    const double mean = ff_sum_factor(spec->total, spec->summed);
     double sum = 0;
-    if (spec->clip_norm <= 0) return 1;
+    if (spec->clip_norm <= 0) return (float)mean;
     for (int i = 0; i < spec->segment_count; i++) {
         const ff_arrays arrays = arrays_of(&spec->segments[i]);
         sum += ff_optimizer_sum(NULL, &arrays, ff_squares_of_gradients);
     }
-    return ff_clip_factor(spec->clip_norm, sqrt(sum));
+    return (float)(mean * (double)ff_clip_factor(spec->clip_norm, mean * sqrt(sum)));
 }
 
 void ff_cpu_update_run(ff_compute *compute, ff_prepared_update *update, ff_outcome *ring,
                        uint32_t ring_size) {
     const ff_update_spec *spec = &update->spec;
     ff_control *control = spec->control;
-    const float scale = clip_factor(spec);
+    const float scale = gradient_scale(spec);
     for (int i = 0; i < spec->segment_count; i++) {
         const ff_update_segment *segment = &spec->segments[i];
         const ff_hyper *hyper = &spec->groups[segment->group];
@@ -111,6 +115,21 @@ void ff_cpu_update_run(ff_compute *compute, ff_prepared_update *update, ff_outco
     outcome->learning_rate = (float)rate_at(spec, 0);
     control->step++;
     control->updates++;
+    control->part = 0;
+}
+
+void ff_cpu_update_add(ff_compute *compute, ff_prepared_update *update, bool first,
+                       ff_outcome *ring, uint32_t ring_size) {
+    const ff_update_spec *spec = &update->spec;
+    ff_control *control = spec->control;
+    ff_outcome *entry = &ring[control->step % ring_size];
+    const float weight = spec->summed ? 1 : (float)entry->count;
+    (void)compute;
+    for (int i = 0; i < spec->segment_count; i++) {
+        const ff_update_segment *s = &spec->segments[i];
+        ff_optimizer_add(weight, first, s->count, s->gradient, s->sums);
+    }
+    ff_outcome_add(spec->total, entry, first, control->part++, spec->part_samples);
 }
 
 static ff_status copy(void *to, const void *from, uint64_t count, size_t size, ff_error *error) {

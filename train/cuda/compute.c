@@ -231,4 +231,5 @@ const ff_compute_ops ff_cuda_compute_ops = {
     .update_create = ff_cuda_update_create,
     .update_destroy = ff_cuda_update_destroy,
     .update_run = ff_cuda_update_enqueue,
+    .update_add = ff_cuda_update_add,
 };

@@ -28,9 +28,12 @@ static ff_cuda_segment segment_of(const ff_compute *compute, const ff_update_seg
     return (ff_cuda_segment){
         .count = from->count,
         .group = (uint32_t)from->group,
-        .gradient_dtype = from->gradient_dtype,
+        .gradient_dtype = from->sums ? FF_F32 : from->gradient_dtype,
+        .part_dtype = from->gradient_dtype,
         .working_dtype = compute->dtype,
-        .gradient = from->gradient,
+        .gradient = from->sums ? from->sums : from->gradient,
+        .part = from->gradient,
+        .sums = from->sums,
         .master = from->values,
         .state = {from->state[0], from->state[1]},
         .working = from->working,
@@ -90,7 +93,7 @@ static ff_status build(ff_compute *compute, ff_prepared_update *u, const ff_upda
     FF_TRY(send(compute, &u->groups, host->groups, groups * sizeof *host->groups, error));
     FF_TRY(send(compute, &u->rates, host->rates, rates * sizeof *host->rates, error));
     FF_TRY(ff_compute_allocate(compute, &u->sums, chunks * 2 * sizeof(double), what, error));
-    if (spec->clip_norm > 0)
+    if (spec->clip_norm > 0 || spec->total)
         FF_TRY(ff_compute_allocate(compute, &u->scale, sizeof(float), what, error));
     u->buffers = spec->buffers;
     u->average_buffers = spec->average_buffers;
@@ -108,6 +111,9 @@ static ff_status build(ff_compute *compute, ff_prepared_update *u, const ff_upda
         .sums = u->sums,
         .scale = u->scale,
         .clip_norm = spec->clip_norm,
+        .total = spec->total,
+        .part_samples = spec->part_samples,
+        .summed = spec->summed,
     };
     const ff_cuda_chunk *first = u->all.chunks;
     for (int rule = 0; rule < FF_RULE_COUNT; rule++) {
@@ -148,6 +154,13 @@ void ff_cuda_update_destroy(ff_compute *compute, ff_prepared_update *u) {
         if (memory[i]) ff_compute_release(compute, memory[i]);
     ff_cuda_muon_destroy(compute, u->banks);
     free(u);
+}
+
+void ff_cuda_update_add(ff_compute *compute, ff_prepared_update *u, bool first, ff_outcome *ring,
+                        uint32_t ring_size) {
+    const ff_cuda_queue *queue = &((const ff_cuda_compute *)compute)->queue;
+    ff_cuda_keep(compute, ff_cuda_add_part(queue, &u->all, first, ring, ring_size),
+                 "the sum of the gradients");
 }
 
 void ff_cuda_update_enqueue(ff_compute *compute, ff_prepared_update *u, ff_outcome *ring,

@@ -10,6 +10,9 @@ void ff_cuda_update_destroy(ff_compute *compute, ff_prepared_update *update);
 void ff_cuda_update_enqueue(ff_compute *compute, ff_prepared_update *update, ff_outcome *ring,
                             uint32_t ring_size);
 
+void ff_cuda_update_add(ff_compute *compute, ff_prepared_update *update, bool first,
+                        ff_outcome *ring, uint32_t ring_size);
+
 /* Filter banks under Muon, updated concurrently: each is a chain of small kernels and products that
  * does not fill a GPU, so every bank has a branch, a stream with its own memory and workspace (more
  * than FF_CUDA_MUON_BRANCHES banks share them). `segments`: Muon's, in the order of the spec;

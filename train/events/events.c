@@ -137,10 +137,10 @@ done:
  * in the events. */
 static void add_value(ff_events *events, uint64_t step, ff_buffer *value, ff_status status) {
     ff_buffer summary = {0};
-    if (status == FF_OK)
-        status = put_bytes(&summary, 1, value->bytes, value->length, &events->failure);
-    if (status == FF_OK)
-        status = add_event(events, step, 5, summary.bytes, summary.length, &events->failure);
+    if (status != FF_OK) goto done;
+    FF_TRY_DONE(put_bytes(&summary, 1, value->bytes, value->length, &events->failure));
+    FF_TRY_DONE(add_event(events, step, 5, summary.bytes, summary.length, &events->failure));
+done:
     ff_buffer_free(&summary);
     ff_buffer_free(value);
 }

@@ -29,6 +29,7 @@ static void run(const ff_pass *pass, const ff_op *op, const void *from, void *to
         .seed = pass->plan->seed,
         .layer = op->dropout.number,
         .step = &pass->plan->store->control->step,
+        .part = &pass->plan->store->control->part,
     };
     pass->table->dropout(pass->compute, &arguments, from, to);
 }

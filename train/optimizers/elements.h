@@ -6,6 +6,7 @@
 #define FF_TRAIN_OPTIMIZERS_ELEMENTS_H
 
 #include "loader/philox.h"
+#include "train/control.h"
 
 #include <math.h>
 #include <stdbool.h>
@@ -75,6 +76,23 @@ FF_HD ff_factors ff_factors_of(const ff_hyper *hyper, double rate, uint64_t upda
     f.epsilon = (float)hyper->epsilon;
     f.trust = (float)hyper->trust;
     return f;
+}
+
+/* Adds the outcome of a micro-batch to its step's, which becomes that of the ring. */
+FF_HD void ff_outcome_add(ff_outcome *total, ff_outcome *entry, bool first, uint32_t part,
+                          int part_samples) {
+    const int bad = entry->bad_sample < 0 ? -1 : entry->bad_sample + (int)part * part_samples;
+    if (!first) {
+        entry->loss_sum += total->loss_sum;
+        entry->count += total->count;
+        entry->correct += total->correct;
+    }
+    entry->bad_sample = first || total->bad_sample < 0 ? bad : total->bad_sample;
+    *total = *entry;
+}
+/* The factor that makes the sum of gradients over micro-batches that of a mean over the batch. */
+FF_HD double ff_sum_factor(const ff_outcome *total, bool summed) {
+    return !total || summed || total->count < 1 ? 1 : 1 / (double)total->count;
 }
 
 /* Of all gradients, as torch.nn.utils.clip_grad_norm_. */

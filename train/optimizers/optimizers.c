@@ -81,6 +81,23 @@ void ff_optimizer_average(double decay, size_t count, const float *value, float 
     ff_optimizer_spans(&factors, &arrays, average_span);
 }
 
+FF_VECTOR_CLONES
+static void add_span(const ff_factors *factors, const ff_arrays *a) {
+    const float weight = factors->scale;
+    float *restrict sum = a->value;
+    const float *restrict value = a->gradient;
+    if (a->adapts) /* the first */
+        for (size_t i = 0; i < a->count; i++) sum[i] = weight * value[i];
+    else
+        for (size_t i = 0; i < a->count; i++) sum[i] += weight * value[i];
+}
+
+void ff_optimizer_add(float weight, bool first, size_t count, const float *value, float *sum) {
+    const ff_factors factors = {.scale = weight};
+    const ff_arrays arrays = {.count = count, .value = sum, .gradient = value, .adapts = first};
+    ff_optimizer_spans(&factors, &arrays, add_span);
+}
+
 double ff_optimizer_sum(const ff_factors *factors, const ff_arrays *arrays,
                         double (*sum)(const ff_factors *factors, const ff_arrays *part)) {
     enum { PARTS = 256 };

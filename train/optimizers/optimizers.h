@@ -60,6 +60,8 @@ double *ff_hyper_at(const ff_hyper *hyper, int index);
  * computed alone: the result does not depend on the number of threads. */
 void ff_optimizer_spans(const ff_factors *factors, const ff_arrays *arrays,
                         void (*update)(const ff_factors *factors, const ff_arrays *span));
+/* sum = (first ? 0 : sum) + weight * value. */
+void ff_optimizer_add(float weight, bool first, size_t count, const float *value, float *sum);
 /* average = decay * average + (1 - decay) * value. */
 void ff_optimizer_average(double decay, size_t count, const float *value, float *average);
 /* The sum of `sum` over parts of the arrays, the same for any number of threads. */

@@ -1,6 +1,5 @@
 #include "train/report_page/command.h"
 
-#include "format/base/file.h"
 #include "format/base/options.h"
 #include "format/base/path.h"
 #include "format/base/say.h"
@@ -25,56 +24,33 @@ static const char epilogue[] =
     "\n"
     "Exit codes: 0 done, 1 failed, 2 wrong usage, 65 no log of a run, 74 input or output error.";
 
-static ff_status read_runs(ff_run_log **runs, const char *const *paths, size_t count,
-                           ff_error *error) {
-    FF_TRY(ff_alloc(runs, count, sizeof **runs, "the runs", error));
-    for (size_t i = 0; i < count; i++) FF_TRY(ff_run_log_read(&(*runs)[i], paths[i], error));
-    return FF_OK;
-}
-
 /* The page's path, allocated: the one given or, of one run, its folder's report.html. */
 static ff_status choose_output(char **path, const char *given, const char *const *paths,
                                size_t count, ff_error *error) {
     struct stat info;
     if (given) return ff_copy_string(path, given, error);
-    if (count == 1 && stat(paths[0], &info) == 0 && S_ISDIR(info.st_mode))
+    if (count == 1 && stat(paths[0], &info) != 0)
+        return ff_fail_errno(error, "%s: cannot open", paths[0]);
+    if (count == 1 && S_ISDIR(info.st_mode))
         return ff_path_join(path, paths[0], "report.html", error);
     return ff_fail(error, FF_USAGE, "report: -o FILE is needed for %s",
                    count == 1 ? "a log without a folder" : "several runs");
 }
 
-static ff_status write_page(const char *path, const ff_run_log *runs, size_t count,
-                            ff_error *error) {
-    ff_html html = {0};
-    ff_file *file = NULL;
-    ff_status status;
-    FF_TRY_DONE(ff_page_make(&html, runs, count, error));
-    FF_TRY_DONE(ff_file_replace(&file, path, error));
-    FF_TRY_DONE(ff_file_write(file, html.text.bytes, html.text.length, error));
-    FF_TRY_DONE(ff_file_commit(&file, error));
-    if (strcmp(path, "-") != 0)
-        printf("%s: %s, %s\n", path, ff_say_count(count, "run", "runs").text,
-               ff_say_bytes(html.text.length).text);
-done:
-    ff_file_discard(&file);
-    ff_buffer_free(&html.text);
-    return status;
-}
-
-static ff_status report(const char *output, const char *const *paths, size_t count,
+static ff_status report(const char *output, const char *const *runs, size_t count,
                         ff_error *error) {
-    ff_run_log *runs = NULL;
     char *path = NULL;
+    uint64_t bytes;
     ff_status status;
     if (!count)
         return ff_fail(error, FF_USAGE,
                        "report: wanted fftrain report RUN... [-o FILE], see --help");
-    FF_TRY_DONE(read_runs(&runs, paths, count, error));
-    FF_TRY_DONE(choose_output(&path, output, paths, count, error));
-    FF_TRY_DONE(write_page(path, runs, count, error));
+    FF_TRY_DONE(choose_output(&path, output, runs, count, error));
+    FF_TRY_DONE(ff_page_write(path, runs, count, &bytes, error));
+    if (strcmp(path, "-") != 0)
+        printf("%s: %s, %s\n", path, ff_say_count(count, "run", "runs").text,
+               ff_say_bytes(bytes).text);
 done:
-    for (size_t i = 0; runs && i < count; i++) ff_run_log_free(&runs[i]);
-    free(runs);
     free(path);
     return status;
 }

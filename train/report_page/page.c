@@ -1,5 +1,6 @@
 #include "train/report_page/page.h"
 
+#include "format/base/file.h"
 #include "format/base/options.h"
 #include "train/report_page/chart.h"
 #include "train/report_page/mistakes.h"
@@ -319,7 +320,7 @@ static void add_style(ff_html *html) {
     ff_html_add(html, "</style>\n");
 }
 
-ff_status ff_page_make(ff_html *html, const ff_run_log *runs, size_t count, ff_error *error) {
+static void make_page(ff_html *html, const ff_run_log *runs, size_t count) {
     ff_html_add(html, "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n"
                       "<meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\n"
                       "<title>");
@@ -335,6 +336,34 @@ ff_status ff_page_make(ff_html *html, const ff_run_log *runs, size_t count, ff_e
     add_details(html, runs, count);
     add_settings(html, runs, count);
     ff_html_add(html, "<p class=\"pale\">fftrain %s</p>\n</body></html>\n", ff_version);
-    if (html->failure.status == FF_OK) return FF_OK;
-    return ff_fail(error, html->failure.status, "%s", html->failure.message);
+}
+
+static ff_status save(const char *path, const ff_html *html, ff_error *error) {
+    ff_file *file = NULL;
+    ff_status status;
+    if (html->failure.status != FF_OK)
+        return ff_fail(error, html->failure.status, "%s: %s", path, html->failure.message);
+    FF_TRY_DONE(ff_file_replace(&file, path, error));
+    FF_TRY_DONE(ff_file_write(file, html->text.bytes, html->text.length, error));
+    FF_TRY_DONE(ff_file_commit(&file, error));
+done:
+    ff_file_discard(&file);
+    return status;
+}
+
+ff_status ff_page_write(const char *path, const char *const *runs, size_t count, uint64_t *bytes,
+                        ff_error *error) {
+    ff_run_log *logs;
+    ff_html html = {0};
+    ff_status status = FF_OK;
+    FF_TRY(ff_alloc(&logs, count, sizeof *logs, "the runs", error));
+    for (size_t i = 0; i < count; i++) FF_TRY_DONE(ff_run_log_read(&logs[i], runs[i], error));
+    make_page(&html, logs, count);
+    if (bytes) *bytes = html.text.length;
+    FF_TRY_DONE(save(path, &html, error));
+done:
+    for (size_t i = 0; i < count; i++) ff_run_log_free(&logs[i]);
+    free(logs);
+    ff_buffer_free(&html.text);
+    return status;
 }

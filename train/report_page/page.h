@@ -2,11 +2,14 @@
 #ifndef FF_TRAIN_REPORT_PAGE_PAGE_H
 #define FF_TRAIN_REPORT_PAGE_PAGE_H
 
-#include "train/report_page/html.h"
-#include "train/report_page/run_log.h"
+#include "format/base/status.h"
 
-/* FF_NO_MEMORY. The caller frees html->text, after a failure too. */
-FF_MUST_USE ff_status ff_page_make(ff_html *html, const ff_run_log *runs, size_t count,
-                                   ff_error *error);
+#include <stddef.h>
+#include <stdint.h>
+
+/* Reads the runs, each a folder or a log (run_log.h), and writes the page to `path`, "-" = standard
+ * output. *bytes (may be NULL) = its size. FF_BAD_DATA, FF_IO, FF_NO_MEMORY. */
+FF_MUST_USE ff_status ff_page_write(const char *path, const char *const *runs, size_t count,
+                                    uint64_t *bytes, ff_error *error);
 
 #endif

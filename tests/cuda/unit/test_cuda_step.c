@@ -18,6 +18,7 @@ typedef struct run {
     const char *model;
     ff_precision precision;
     ff_rule rule;
+    bool adds;                       /* steps of two micro-batches */
     bool cuda, record, tail, poison; /* poison: an infinite image at step 5 */
     bool still;                      /* one batch, without the host in between */
     double rate, loss_scale, clip_norm;
@@ -156,12 +157,14 @@ static void perform(run *r) {
         .rate_steps = 10,
         .clip_norm = r->clip_norm,
         .ema_decay = r->ema,
+        .part_samples = BATCH,
         .loss_scale = r->loss_scale,
         .scale_interval = r->scale_interval,
         .record = r->record,
         .send_steps = r->send_steps,
         .bucket_bytes = r->bucket_bytes,
     };
+    if (r->adds) assert_ok(ff_store_reserve_sums(ff_model_store(model), error));
     if (r->ema > 0) assert_ok(ff_average_reserve(ff_model_store(model), error));
     assert_ok(ff_step_create(&step, model, &how, error));
     if (r->ema > 0) ff_average_begin(ff_model_store(model));
@@ -172,6 +175,10 @@ static void perform(run *r) {
     for (int i = 0; i < r->steps; i++) {
         if (!r->still || i == 0) fill_input(&in, i, r->poison && i == 5);
         ff_plan *plan = r->tail && i % 4 == 3 ? tail : ff_model_training_plan(model);
+        if (r->adds) {
+            assert_ok(ff_step_add(step, plan, &batch, error));
+            fill_input(&in, i + 1000, false);
+        }
         assert_ok(ff_step_run(step, plan, &batch, error));
         collect(r, step, !r->still && i % 7 == 6);
     }
@@ -182,7 +189,7 @@ static void perform(run *r) {
     int counter = 0; /* a batch norm's */
     while (ff_model_parameter(model, counter)->dtype != FF_I64) counter++;
     ff_model_get(model, counter, FF_PART_VALUE, &tracked);
-    assert_int_equal(tracked, r->steps);
+    assert_int_equal(tracked, r->steps * (r->adds ? 2 : 1));
     assert_int_equal(r->outcome_count, r->steps);
     for (int i = 0; i < r->steps; i++) assert_int_equal(r->outcomes[i].step, i);
     ff_step_destroy(&step);
@@ -223,6 +230,7 @@ static void steps_match_the_cpus(void **state) {
                    .rule = (ff_rule)rule,
                    .clip_norm = rule % 3 ? 0.5 : 0,
                    .ema = rule == FF_RULE_SGD || rule == FF_RULE_MUON ? 0.8 : 0,
+                   .adds = rule >= FF_RULE_MUON && rule <= FF_RULE_LARS,
                    .tail = true};
         run gpu = cpu;
         gpu.cuda = gpu.record = true;
@@ -303,6 +311,7 @@ static void recordings_change_nothing(void **state) {
                       .send_steps = 3,
                       .steps = i ? 4 : 21, /* a tail is the fourth */
                       .library = i ? library_of_pieces : plain_library};
+        called.adds = !i;
         run recorded = called;
         recorded.record = true;
         recorded.send_steps = 5;

@@ -17,6 +17,7 @@ static __global__ void __launch_bounds__(FF_COLUMN_THREADS)
     const ff_tile tile = ff_tile_of(columns);
     if (!tile.active) return;
     const uint32_t step = (uint32_t)*mask.of.step;
+    const uint64_t before = mask.of.part ? (uint64_t)*mask.of.part * mask.of.shape.n : 0;
     const int channel = tile.vector * lanes;
     for (size_t row = tile.row; row < tile.end; row += tile.stride) {
         const size_t at = row * columns.vectors + tile.vector;
@@ -25,7 +26,7 @@ static __global__ void __launch_bounds__(FF_COLUMN_THREADS)
         float value[lanes];
         ff_vector<T>::unpack(((const uint4 *)x)[at], value);
         /* adjacent channels are adjacent elements only if a sample is one pixel */
-        uint64_t element = ((uint64_t)n * mask.of.shape.c + channel) * mask.pixels + pixel;
+        uint64_t element = ((before + n) * mask.of.shape.c + channel) * mask.pixels + pixel;
         uint64_t drawn = ~0ull;
         ff_random random = {};
 #pragma unroll

@@ -34,6 +34,10 @@ typedef struct ff_cuda_segment {
     float *state[FF_STATES]; /* f32; NULL past those of the optimizer, and SGD's without momentum */
     void *working;           /* the weights the net reads; NULL where it reads the masters */
     float *ema;              /* NULL = none */
+    /* Of ff_cuda_add_part: a micro-batch's gradient, and where it is added: `gradient`, of f32. */
+    const void *part;
+    float *sums;
+    uint32_t part_dtype;
 } ff_cuda_segment;
 
 /* Segments are split into chunks of FF_CUDA_CHUNK elements, one per block. */
@@ -57,15 +61,24 @@ typedef struct ff_cuda_update {
     /* The factor of the gradients, from the check to the updates; NULL: 1 / loss_scale. */
     float *scale;
     double clip_norm; /* with `scale`: as in ff_update_options */
+    /* Of the step's micro-batches so far, with `scale`; NULL: a step is one batch. */
+    ff_outcome *total;
+    int part_samples; /* of a micro-batch */
+    uint32_t summed;  /* 1: gradients are of the sum over a batch, not of its mean */
 } ff_cuda_update;
 
 /* Host: the number of chunks of `count` segments; fills `chunks` if not NULL. Frozen segments have
  * none. */
 uint32_t ff_cuda_chunks(const ff_cuda_segment *segments, uint32_t count, ff_cuda_chunk *chunks);
 
-/* control->non_finite = 1 where any gradient is infinite or NaN; with `scale`, also sets it to clip
- * all gradients by their norm. Reads the gradients. Sums go thread -> block -> partial sums, which
- * are added in the same order in every run. */
+/* Adds the gradients of a micro-batch, weighted by its samples that count, and its outcome: the
+ * step's entry of the ring becomes that of all so far. `first`: of the step. Bytes per element:
+ * with 16-bit gradients 10, the first 6. */
+int ff_cuda_add_part(const ff_cuda_queue *queue, const ff_cuda_update *update, bool first,
+                     ff_outcome *ring, uint32_t ring_size);
+/* control->non_finite = 1 where any gradient is infinite or NaN; with `scale`, also sets it: to
+ * make the mean over micro-batches, and to clip all gradients by their norm. Reads the gradients.
+ * Sums go thread -> block -> partial sums, which are added in the same order in every run. */
 int ff_cuda_check(const ff_cuda_queue *queue, const ff_cuda_update *update);
 /* Updates every segment, all of the optimizer `rule`, unless control->non_finite. MUON: muon.h.
  * Bytes per element, with f32 masters and 16-bit gradients and working copies: SGD reads 4 + 4 + 2,

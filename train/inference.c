@@ -1,0 +1,194 @@
+#include "train/inference.h"
+
+#include "train/agreement.h"
+#include "train/compute.h"
+#include "train/splits.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { BATCH = 128 };
+
+ff_inference_options ff_inference_default_options(void) {
+    return (ff_inference_options){.crop = -1,
+                                  .resize = -1,
+                                  .views = -1,
+                                  .stem = FF_STEM_AUTO,
+                                  .verify = FF_VERIFY_FIRST,
+                                  .batch = BATCH};
+}
+
+/* What the file says of its net and of the data that it was trained on. */
+static ff_status read_facts(ff_inference *own, const char *path, ff_error *error) {
+    char *net = NULL, *metadata = NULL;
+    ff_status status;
+    FF_TRY_DONE(ff_weights_read_fact(path, FF_WEIGHTS_NET, &net, error));
+    FF_TRY_DONE(ff_weights_read_fact(path, FF_WEIGHTS_METADATA, &metadata, error));
+    if (net && !ff_weights_net_parse(&own->net, net))
+        status =
+            ff_fail(error, FF_BAD_DATA, "%s: its " FF_WEIGHTS_NET " is no form of a net", path);
+    else if (metadata)
+        status = ff_metadata_read(&own->trained, metadata, strlen(metadata), error);
+    if (status != FF_OK) (void)!ff_fail_within(error, status, "%s", path);
+done:
+    free(net);
+    free(metadata);
+    return status;
+}
+
+/* Options replace what the file says; what neither says is the set's. */
+static ff_status complete(ff_inference *own, const ff_inference_options *options, ff_error *error) {
+    ff_weights_net *net = &own->net;
+    const ff_metadata *set = ff_dataset_metadata(own->set);
+    if (options->model) snprintf(net->model, sizeof net->model, "%s", options->model);
+    if (options->stem != FF_STEM_AUTO) net->stem = options->stem;
+    if (options->resize >= 0) net->resize = (uint32_t)options->resize;
+    if (options->crop >= 0) net->crop = (uint32_t)options->crop;
+    if (options->crop > 0) net->height = net->width = net->crop;
+    if (options->views > 0) net->views = (int)options->views;
+    if (!net->views) net->views = 1;
+    if (!*net->model)
+        return ff_fail(error, FF_USAGE, "%s: does not say of which model it is; --model does",
+                       options->weights);
+    if (net->height) return FF_OK;
+    if (set->variable_size)
+        return ff_fail(error, FF_USAGE,
+                       "%s: its samples have different sizes, and %s does not say which the net "
+                       "takes; give --resize and --crop",
+                       ff_dataset_path(own->set), options->weights);
+    net->channels = set->channels;
+    net->height = set->height;
+    net->width = set->width;
+    return FF_OK;
+}
+
+/* The set is what the model was trained for. */
+static ff_status check_set(const ff_inference *own, const ff_inference_options *options,
+                           ff_error *error) {
+    size_t field = 0;
+    if (!own->trained.channels) return FF_OK;
+    while (field < own->trained.field_count &&
+           strcmp(own->trained.field[field].name, own->net.label) != 0)
+        field++;
+    if (field == own->trained.field_count)
+        return ff_fail(error, FF_BAD_DATA, "%s: has no label field '%s'", options->weights,
+                       own->net.label);
+    const ff_agreement_side learned = {options->weights, &own->trained, field};
+    const ff_agreement_side seen = ff_agreement_of(own->set, own->field);
+    const ff_metadata *set = ff_dataset_metadata(own->set);
+    const bool whole = set->height == own->net.height && set->width == own->net.width;
+    return ff_agreement_check(&learned, &seen,
+                              own->net.resize           ? FF_FIT_RESAMPLED
+                              : own->net.crop || !whole ? FF_FIT_CROPPED
+                                                        : FF_FIT_WHOLE,
+                              error);
+}
+
+/* The classes of the head in the file. */
+static ff_status count_classes(ff_inference *own, const ff_inference_options *options,
+                               ff_error *error) {
+    const ff_field *field = &ff_dataset_metadata(own->set)->field[own->field];
+    if (own->net.classes) return FF_OK;
+    own->net.classes = field->class_count;
+    if (own->net.classes) return FF_OK;
+    return ff_fail(error, FF_USAGE,
+                   "%s: the classes of '%s' have no names, so their number is not known",
+                   options->data, field->name);
+}
+
+static ff_status build_model(ff_inference *own, const ff_inference_options *options,
+                             ff_error *error) {
+    const ff_weights_net *net = &own->net;
+    const uint64_t count = ff_dataset_count(own->set);
+    const uint64_t batch = (uint64_t)options->batch < count ? (uint64_t)options->batch : count;
+    const ff_machine_options machine = {.device = options->device, .tune_seconds = -1};
+    FF_TRY(ff_machine_open(&own->machine, &machine, error));
+    const ff_model_options model = {
+        .name = net->model,
+        .stem = net->stem,
+        .channels = (int)net->channels,
+        .height = (int)net->height,
+        .width = (int)net->width,
+        .classes = (int)net->classes,
+        .batch = 2, /* of the plan for training, which is not used */
+        .threads = (int)options->threads,
+        .dropout = -1,
+        .device = ff_machine_device(own->machine),
+        .precision = ff_machine_device(own->machine) ? FF_PRECISION_F16 : FF_PRECISION_F32,
+    };
+    ff_weights *weights;
+    FF_TRY(ff_model_create(&own->model, &model, error));
+    FF_TRY(ff_weights_open(&weights, options->weights, own->model, ff_dataset_metadata(own->set),
+                           options->any_normalization, error));
+    ff_status status = ff_copy_string(&own->text, ff_weights_text(weights), error);
+    if (status == FF_OK) status = ff_weights_load(weights, error);
+    ff_weights_close(&weights);
+    FF_TRY(status);
+    FF_TRY(ff_model_plan(own->model, (int)batch, false, &own->plan, error));
+    FF_TRY(ff_plan_set_views(own->plan, net->views, error));
+    return ff_tally_create(&own->tally, own->plan, error);
+}
+
+static ff_status build_feed(ff_inference *own, const ff_inference_options *options,
+                            ff_error *error) {
+    const char *label = ff_dataset_metadata(own->set)->field[own->field].name;
+    const uint64_t count = ff_dataset_count(own->set);
+    ff_feed_options how = {.compute = ff_model_compute(own->model),
+                           .kernels = ff_machine_kernels(own->machine),
+                           .quiet = options->quiet};
+    how.loader = ff_loader_defaults();
+    how.loader.batch = (uint64_t)options->batch < count ? (uint64_t)options->batch : count;
+    how.loader.dtype = FF_F32;
+    how.loader.layout = ff_model_input_layout(own->model);
+    how.loader.height = own->net.height;
+    how.loader.width = own->net.width;
+    how.loader.label = &label;
+    how.loader.label_count = 1;
+    how.loader.last_batch = FF_LAST_BATCH_KEEP;
+    how.loader.order = FF_ORDER_SEQUENTIAL;
+    how.loader.threads = 1;
+    how.loader.augment.resize = own->net.resize;
+    const ff_status status = ff_feed_create(&own->feed, own->set, &how, error);
+    return status == FF_OK ? FF_OK : ff_fail_within(error, status, "%s", ff_dataset_path(own->set));
+}
+
+ff_status ff_inference_open(ff_inference **out, const ff_inference_options *options,
+                            ff_error *error) {
+    ff_inference *own;
+    ff_status status;
+    *out = NULL;
+    if (!options->weights || !options->data)
+        return ff_fail(error, FF_USAGE, "--%s is missing",
+                       options->weights ? "data" : "checkpoint");
+    FF_TRY(ff_alloc(&own, 1, sizeof *own, "an evaluation", error));
+    FF_TRY_DONE(read_facts(own, options->weights, error));
+    const char *label = options->label ? options->label : *own->net.label ? own->net.label : NULL;
+    FF_TRY_DONE(
+        ff_splits_open_one(&own->set, options->data, label, options->verify, &own->field, error));
+    FF_TRY_DONE(complete(own, options, error));
+    FF_TRY_DONE(check_set(own, options, error));
+    FF_TRY_DONE(count_classes(own, options, error));
+    FF_TRY_DONE(build_model(own, options, error));
+    FF_TRY_DONE(build_feed(own, options, error));
+    *out = own;
+    return FF_OK;
+done:
+    ff_inference_close(&own);
+    return status;
+}
+
+void ff_inference_close(ff_inference **pointer) {
+    ff_inference *own = *pointer;
+    if (!own) return;
+    ff_feed_destroy(&own->feed);
+    ff_tally_destroy(&own->tally);
+    ff_model_destroy(&own->model);
+    ff_machine_close(&own->machine);
+    ff_dataset_close(&own->set);
+    ff_metadata_free(&own->trained);
+    free(own->text);
+    free(own);
+    *pointer = NULL;
+}
