@@ -38,6 +38,7 @@ typedef struct ff_inference {
     ff_tally *tally;
     ff_feed *feed;
     char *text; /* what was loaded */
+    bool over;  /* the last batch was predicted */
 } ff_inference;
 
 /* FF_USAGE, FF_BAD_DATA (also: the set was packed otherwise than the training set), FF_IO,
@@ -45,5 +46,11 @@ typedef struct ff_inference {
 FF_MUST_USE ff_status ff_inference_open(ff_inference **inference,
                                         const ff_inference_options *options, ff_error *error);
 void ff_inference_close(ff_inference **inference); /* NULL is accepted */
+
+/* The class probabilities of the next batch's samples, in the order of the set's numbers:
+ * [count][classes] in `probabilities`, which has space for a batch (ff_plan_batch). *count = 0
+ * after the last one. */
+FF_MUST_USE ff_status ff_inference_next(ff_inference *inference, float *probabilities,
+                                        uint32_t *count, ff_error *error);
 
 #endif

@@ -239,7 +239,7 @@ const char *ff_model_compute_name(const ff_model *model) {
 }
 
 ff_stem ff_model_stem(const ff_model *model) {
-    return model->options.stem;
+    return model->net->stems ? model->options.stem : FF_STEM_AUTO;
 }
 
 void ff_model_input_size(const ff_model *model, uint32_t *height, uint32_t *width) {

@@ -79,7 +79,7 @@ ff_layout ff_model_input_layout(const ff_model *model);
 /* "onednn 2.6.3, avx512_core" or "reference loops": for reports, and compared when a run resumes.
  */
 const char *ff_model_compute_name(const ff_model *model);
-/* The stem that AUTO became. */
+/* The stem that AUTO became; AUTO of a net with one form only. */
 ff_stem ff_model_stem(const ff_model *model);
 int ff_model_threads(const ff_model *model);
 /* The size of a sample as it enters the net. */

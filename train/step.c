@@ -35,7 +35,7 @@ struct ff_step {
     /* Of the step being timed: the end of the previous one, its first kernel, its end. */
     ff_event *before, *begun, *ended;
     bool before_set, timing;
-    int parts;       /* micro-batches of the next step that were added */
+    int parts;       /* micro-batches of the next step so far */
     bool part_timed; /* the first of them was */
     ff_step_times times;
 };
@@ -63,19 +63,11 @@ static ff_status give_gradients(void *context, ff_plan *plan, const ff_batch *ba
     return ff_compute_check(compute, error);
 }
 
-static ff_status give_first(void *context, ff_plan *plan, const ff_batch *batch, bool timed,
-                            ff_error *error) {
+static ff_status give_sum(void *context, ff_plan *plan, const ff_batch *batch, bool timed,
+                          ff_error *error) {
     ff_step *step = context;
     (void)plan, (void)batch, (void)timed;
-    ff_update_add(step->update, true, step->ring, PARTS * step->options.send_steps);
-    return ff_compute_check(step->compute, error);
-}
-
-static ff_status give_next(void *context, ff_plan *plan, const ff_batch *batch, bool timed,
-                           ff_error *error) {
-    ff_step *step = context;
-    (void)plan, (void)batch, (void)timed;
-    ff_update_add(step->update, false, step->ring, PARTS * step->options.send_steps);
+    ff_update_add(step->update, step->parts == 1, step->ring, PARTS * step->options.send_steps);
     return ff_compute_check(step->compute, error);
 }
 
@@ -89,8 +81,8 @@ static ff_status give_update(void *context, ff_plan *plan, const ff_batch *batch
 
 static const ff_segment_kind kinds[SEGMENTS] = {
     [GRADIENTS] = {.give = give_gradients, .of_plan = true, .timed = true},
-    [ADD_FIRST] = {.give = give_first},
-    [ADD] = {.give = give_next},
+    [ADD_FIRST] = {.give = give_sum},
+    [ADD] = {.give = give_sum},
     [UPDATE] = {.give = give_update},
 };
 

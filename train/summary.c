@@ -2,7 +2,6 @@
 
 #include "format/base/json.h"
 #include "format/base/say.h"
-#include "train/models/models.h"
 #include "train/ops/ops.h"
 #include "train/plan.h"
 
@@ -29,10 +28,8 @@ static void print_scale(FILE *out, const ff_trainer *trainer) {
 static void print_model(FILE *out, const ff_trainer *trainer) {
     const ff_model *model = trainer->model;
     const ff_splits *splits = &trainer->splits;
-    const char *stem = "";
-    for (int i = 0; ff_net_at(i); i++)
-        if (ff_net_at(i)->stems && strcmp(ff_net_at(i)->name, trainer->model_name) == 0)
-            stem = ff_model_stem(model) == FF_STEM_CIFAR ? ", cifar stem" : ", imagenet stem";
+    static const char *const stems[] = {"", ", cifar stem", ", imagenet stem"};
+    const char *stem = stems[ff_model_stem(model)];
     if (trainer->recipe_name && strcmp(trainer->recipe_name, trainer->model_name) != 0)
         fprintf(out, "recipe         %s\n", trainer->recipe_name);
     fprintf(out,

@@ -4,6 +4,7 @@
 #include "format/base/path.h"
 #include "format/base/read.h"
 #include "format/checksum.h"
+#include "train/checkpoint/run_folder.h"
 #include "train/checkpoint/weights.h"
 #include "train/store.h"
 
@@ -154,6 +155,15 @@ static ff_status open_files(ff_checkpoint *checkpoint, ff_error *error) {
                        checkpoint->path);
     const ff_status status = ff_run_state_read(&checkpoint->state, state, error);
     return status == FF_OK ? FF_OK : ff_fail_within(error, status, "%s", checkpoint->path);
+}
+
+ff_status ff_checkpoint_find(const char *given, char **path, ff_error *error) {
+    if (ff_path_exists("%s/" FF_CHECKPOINT_SUMS_FILE, given))
+        return ff_copy_string(path, given, error);
+    if (ff_path_exists("%s/" FF_RUN_CHECKPOINTS "/" FF_RUN_LAST, given))
+        return ff_format(path, error, "%s/" FF_RUN_CHECKPOINTS "/" FF_RUN_LAST, given);
+    return ff_fail(error, FF_USAGE, "%s: is neither a checkpoint nor the folder of a run with one",
+                   given);
 }
 
 ff_status ff_checkpoint_open(ff_checkpoint **out, const char *path, ff_error *error) {

@@ -61,6 +61,9 @@ void ff_checkpoint_discard(const char *path);
 
 typedef struct ff_checkpoint ff_checkpoint;
 
+/* The folder of a checkpoint: `given` itself, or of a run its last one. FF_USAGE where it is
+ * neither. The caller frees *path. */
+FF_MUST_USE ff_status ff_checkpoint_find(const char *given, char **path, ff_error *error);
 /* Opens a checkpoint's folder and checks every byte of it. FF_BAD_DATA where it is no checkpoint,
  * cut off or changed. On failure *checkpoint = NULL. */
 FF_MUST_USE ff_status ff_checkpoint_open(ff_checkpoint **checkpoint, const char *path,

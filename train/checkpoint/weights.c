@@ -2,7 +2,7 @@
 
 #include "format/base/json.h"
 #include "format/base/path.h"
-#include "train/checkpoint/safetensors.h"
+#include "train/checkpoint/checkpoint.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -243,12 +243,14 @@ done:
 
 static ff_status open_file(ff_safetensors **file, const char *path, ff_error *error) {
     struct stat info;
-    char *inside;
+    char *folder, *inside = NULL;
     if (stat(path, &info) != 0 || !S_ISDIR(info.st_mode))
         return ff_safetensors_open(file, path, error);
-    FF_TRY(ff_path_join(&inside, path, FF_WEIGHTS_FILE, error));
-    const ff_status status = ff_safetensors_open(file, inside, error);
+    FF_TRY(ff_checkpoint_find(path, &folder, error));
+    ff_status status = ff_path_join(&inside, folder, FF_WEIGHTS_FILE, error);
+    if (status == FF_OK) status = ff_safetensors_open(file, inside, error);
     free(inside);
+    free(folder);
     return status;
 }
 

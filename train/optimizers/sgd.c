@@ -3,25 +3,15 @@
 #include "train/optimizers/optimizers.h"
 
 FF_VECTOR_CLONES
-static void span_plain(const ff_factors *factors, const ff_arrays *a) {
-    ff_factors f = *factors;
+static void span(const ff_factors *factors, const ff_arrays *a) {
+    const ff_factors f = *factors;
     float *restrict w = a->value, *restrict m = a->state[0];
     const float *restrict g = a->gradient;
-    f.nesterov = false;
-    for (size_t i = 0; i < a->count; i++) ff_sgd_element(&f, g[i], &w[i], &m[i]);
-}
-
-FF_VECTOR_CLONES
-static void span_nesterov(const ff_factors *factors, const ff_arrays *a) {
-    ff_factors f = *factors;
-    float *restrict w = a->value, *restrict m = a->state[0];
-    const float *restrict g = a->gradient;
-    f.nesterov = true;
     for (size_t i = 0; i < a->count; i++) ff_sgd_element(&f, g[i], &w[i], &m[i]);
 }
 
 static void update(const ff_factors *f, const ff_arrays *a) {
-    ff_optimizer_spans(f, a, f->nesterov ? span_nesterov : span_plain);
+    ff_optimizer_spans(f, a, span);
 }
 
 const ff_optimizer ff_optimizer_sgd = {

@@ -1,10 +1,9 @@
-/* What the kernels of an update share: the learning rate of a group at a step, the factor of the
- * gradients, sums over a block. */
+/* What the kernels of an update share: chunks of segments and their elements, the learning rate of
+ * a group at a step, the factor of the gradients, sums over a block. */
 #ifndef FF_TRAIN_CUDA_KERNELS_UPDATE_CUH
 #define FF_TRAIN_CUDA_KERNELS_UPDATE_CUH
 
-#include "loader/cuda/kernel.h"
-
+#include "train/cuda/kernels/eights.cuh"
 #include "train/cuda/kernels/update.h"
 
 static __device__ __forceinline__ float ff_rate_of(const float *rates, uint32_t rate_steps,
@@ -28,6 +27,41 @@ static __device__ double ff_block_sum(double (&shared)[THREADS], double value) {
     }
     __syncthreads();
     return shared[0];
+}
+
+/* Elements [first, end) of the block's chunk. */
+struct chunk_range {
+    uint64_t first, end;
+};
+static __device__ __forceinline__ chunk_range range_of(const ff_cuda_segment &segment,
+                                                       ff_cuda_chunk chunk) {
+    chunk_range range;
+    range.first = (uint64_t)chunk.chunk * FF_CUDA_CHUNK;
+    range.end = range.first + FF_CUDA_CHUNK;
+    if (range.end > segment.count) range.end = segment.count;
+    return range;
+}
+
+/* N elements, 8 or 1, of any dtype. */
+static __device__ __forceinline__ void get(uint32_t dtype, const void *from, uint64_t at,
+                                           float (&to)[8]) {
+    ff_load_any(dtype, from, at, to);
+}
+static __device__ __forceinline__ void get(uint32_t dtype, const void *from, uint64_t at,
+                                           float (&to)[1]) {
+    to[0] = ff_load_one(dtype, from, at);
+}
+static __device__ __forceinline__ void put(uint32_t dtype, void *to, uint64_t at,
+                                           const float (&from)[8]) {
+    ff_store_any(dtype, to, at, from);
+}
+static __device__ __forceinline__ void put(uint32_t dtype, void *to, uint64_t at,
+                                           const float (&from)[1]) {
+    ff_store_one(dtype, to, at, from[0]);
+}
+
+static __device__ __forceinline__ bool is_finite(float value) {
+    return (__float_as_uint(value) & 0x7f800000u) != 0x7f800000u;
 }
 
 #endif

@@ -1,6 +1,5 @@
-#include "train/report_page/command.h"
+#include "train/commands/command.h"
 
-#include "format/base/options.h"
 #include "format/base/path.h"
 #include "format/base/say.h"
 #include "train/report_page/page.h"
@@ -55,7 +54,7 @@ done:
     return status;
 }
 
-ff_status ff_report_command(int argc, char **argv, ff_error *error) {
+ff_status ff_command_report(int argc, char **argv, ff_error *error) {
     const char *output = NULL;
     const ff_option table[] = {
         {"output", 'o', FF_OPTION_STRING, "FILE", &output, NULL, 0, 0,

@@ -1,0 +1,240 @@
+/* A trained model on a set: its accuracy, or its predictions. */
+#include "format/base/interrupt.h"
+#include "format/base/json.h"
+#include "format/base/say.h"
+#include "format/class_name.h"
+#include "train/commands/command.h"
+#include "train/inference.h"
+#include "train/plan.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* The options of both commands. */
+typedef struct given {
+    ff_inference_options inference;
+    const char *positional; /* the set */
+    int stem, views, verify;
+    int64_t top;
+    bool json;
+    ff_options_result result;
+} given;
+
+static const char exit_codes[] =
+    "\n"
+    "Exit codes: 0 done, 1 failed, 2 wrong usage, 65 bad data, 74 input or output error, 128 + n\n"
+    "stopped by signal n.";
+
+static ff_status parse(given *out, bool predicts, int argc, char **argv, ff_error *error) {
+    ff_inference_options *own = &out->inference;
+    const ff_option table[] = {
+        {"checkpoint", 'c', FF_OPTION_STRING, "PATH", &own->weights, NULL, 0, 0,
+         "A checkpoint's folder, or a safetensors file."},
+        {"data", 'd', FF_OPTION_STRING, "DIR", &own->data, NULL, 0, 0,
+         "Packed set, or a folder of splits with val, valid or test; it may also be given without "
+         "--data."},
+        {"model", 'm', FF_OPTION_STRING, "NAME", &own->model, NULL, 0, 0,
+         "Model of weights that do not say it, as PyTorch's files."},
+        {"stem", 0, FF_OPTION_CHOICE, NULL, &out->stem, "auto|cifar|imagenet", 0, 0,
+         "Form of the model; default: the checkpoint's."},
+        {"label", 0, FF_OPTION_STRING, "FIELD", &own->label, NULL, 0, 0,
+         "Label field; default: the checkpoint's."},
+        {"resize", 0, FF_OPTION_INTEGER, "N", &own->resize, NULL, 0, 65536,
+         "Resize the short side to N before the central crop, 0 not at all; default: the "
+         "checkpoint's."},
+        {"crop", 0, FF_OPTION_INTEGER, "N", &own->crop, NULL, 1, 65536,
+         "Central crop to N x N; default: the checkpoint's."},
+        {"views", 0, FF_OPTION_CHOICE, NULL, &out->views, "auto|1|2|6", 0, 0,
+         "Views of each sample whose logits are averaged; default auto: the checkpoint's."},
+        {"any-normalization", 0, FF_OPTION_FLAG, NULL, &own->any_normalization, NULL, 0, 0,
+         "Take weights even where their images were normalized with other numbers."},
+        {"verify-data", 0, FF_OPTION_CHOICE, NULL, &out->verify, "off|first|always", 0, 0,
+         "When samples are checked against their checksums; default first."},
+        {"batch", 'b', FF_OPTION_INTEGER, "N", &own->batch, NULL, 1, 1048576,
+         "Samples at a time; default 128."},
+        {"device", 0, FF_OPTION_STRING, "auto|cpu|cuda[:I]", &own->device, NULL, 0, 0,
+         "Where to compute; default auto."},
+        {"threads", 'j', FF_OPTION_INTEGER, "N", &own->threads, NULL, 0, 1024,
+         "Compute threads; default 0: as many as there are CPUs."},
+        {predicts ? "top" : "json", 0, predicts ? FF_OPTION_INTEGER : FF_OPTION_FLAG,
+         predicts ? "N" : NULL, predicts ? (void *)&out->top : (void *)&out->json, NULL, 1, 1e6,
+         predicts ? "Classes of each line, the likeliest first; default 5."
+                  : "Print one JSON object."},
+        {.name = NULL},
+    };
+    const ff_command command = {
+        .program = predicts ? "fftrain predict" : "fftrain evaluate",
+        .usage = predicts ? "fftrain predict --checkpoint PATH DIR [options]"
+                          : "fftrain evaluate --checkpoint PATH DIR [options]",
+        .summary = predicts ? "Prints a JSON line for each sample of a packed set: {key, class, "
+                              "name, probability, top: [{class, name, probability}]}."
+                            : "Loss and accuracy of a trained model on a packed set.",
+        .options = table,
+        .epilogue = exit_codes,
+    };
+    static const int views[] = {-1, 1, 2, 6};
+    const char **positional;
+    int count;
+    FF_TRY(ff_alloc(&positional, (uint64_t)argc + 1, sizeof *positional, "arguments", error));
+    ff_status status =
+        ff_options_parse(&command, argc, argv, positional, &count, &out->result, error);
+    if (status == FF_OK && out->result == FF_OPTIONS_RUN) {
+        int used = 0;
+        if (count && !own->data) own->data = positional[used++];
+        if (used < count)
+            status = ff_fail(error, FF_USAGE, "unexpected argument '%s'; one set is wanted",
+                             positional[used]);
+    }
+    free(positional);
+    own->stem = (ff_stem)out->stem;
+    own->views = views[out->views];
+    own->verify = (ff_verify)out->verify;
+    if (!own->device) own->device = "auto";
+    return status == FF_OK ? ff_machine_check(own->device, error) : status;
+}
+
+static given default_given(void) {
+    return (given){
+        .inference = ff_inference_default_options(), .verify = FF_VERIFY_FIRST, .top = 5};
+}
+
+/* ---- evaluate ---- */
+
+static ff_status print_json(const ff_inference *own, const ff_evaluation *found, ff_error *error) {
+    const double top5 = ff_tally_top(own->tally);
+    json_t *object = json_pack(
+        "{s:o, s:s, s:I, s:o, s:o, s:o, s:o}", "data", ff_json_text(ff_dataset_path(own->set)),
+        "model", own->net.model, "samples", (json_int_t)found->count, "loss",
+        ff_json_number(found->loss), "accuracy", ff_json_number(found->accuracy), "top5_accuracy",
+        top5 < 0 ? json_null() : ff_json_number(top5), "seconds",
+        ff_json_number((double)found->ns * 1e-9));
+    char *text = object ? json_dumps(object, JSON_COMPACT | JSON_REAL_PRECISION(10)) : NULL;
+    json_decref(object);
+    if (!text) return ff_fail(error, FF_NO_MEMORY, "no memory for the result");
+    puts(text);
+    free(text);
+    return FF_OK;
+}
+
+static void print_text(const ff_inference *own, const ff_evaluation *found) {
+    const double top5 = ff_tally_top(own->tally), seconds = (double)found->ns * 1e-9;
+    printf("%s\nAccuracy on %s: %.2f %%", own->text, ff_dataset_path(own->set),
+           100 * found->accuracy);
+    if (top5 >= 0) printf(", top-5 %.2f %%", 100 * top5);
+    printf(", loss %.4f, of %s; %.1f s, %s.\n", found->loss,
+           ff_say_count((uint64_t)found->count, "sample", "samples").text, seconds,
+           ff_say_rate((double)found->count / seconds, "samples").text);
+}
+
+ff_status ff_command_evaluate(int argc, char **argv, ff_error *error) {
+    given out = default_given();
+    ff_inference *own = NULL;
+    ff_evaluation found;
+    FF_TRY(parse(&out, false, argc, argv, error));
+    if (out.result == FF_OPTIONS_DONE) return FF_OK;
+    ff_interrupt_install();
+    ff_status status;
+    FF_TRY_DONE(ff_inference_open(&own, &out.inference, error));
+    FF_TRY_DONE(ff_evaluate(own->plan, own->feed, own->tally, &found, error));
+    if (out.json)
+        status = print_json(own, &found, error);
+    else
+        print_text(own, &found);
+done:
+    ff_inference_close(&own);
+    return status;
+}
+
+/* ---- predict ---- */
+
+typedef struct predicting {
+    ff_inference *own;
+    const ff_field *names; /* of the classes; NULL = none */
+    int64_t top;
+    int *order; /* [classes] */
+    const float *row;
+} predicting;
+
+static json_t *class_object(const predicting *p, int class) {
+    const char *name =
+        p->names && (uint32_t) class < p->names->class_count ? p->names->class_name[class] : NULL;
+    return json_pack("{s:i, s:o, s:o}", "class", class, "name", ff_json_text(name), "probability",
+                     ff_json_number((double)p->row[class]));
+}
+
+/* The likeliest `top` classes to the front, of equal ones the first. */
+static void rank(predicting *p, int64_t top) {
+    const int classes = (int)p->own->net.classes;
+    for (int c = 0; c < classes; c++) p->order[c] = c;
+    for (int i = 0; i < top; i++) {
+        int best = i;
+        for (int c = i + 1; c < classes; c++) {
+            const float one = p->row[p->order[c]], other = p->row[p->order[best]];
+            if (one > other || (one == other && p->order[c] < p->order[best])) best = c;
+        }
+        const int kept = p->order[i];
+        p->order[i] = p->order[best];
+        p->order[best] = kept;
+    }
+}
+
+static ff_status print_sample(predicting *p, uint64_t number, ff_error *error) {
+    char key[FF_KEY_LIMIT_BYTES + 1];
+    size_t length;
+    const int64_t classes = p->own->net.classes, top = p->top < classes ? p->top : classes;
+    FF_TRY(ff_dataset_key(p->own->set, number, key, &length, error));
+    key[length] = 0;
+    rank(p, top);
+    json_t *list = json_array(), *object = class_object(p, p->order[0]);
+    int failed = json_object_set_new(object, "key", ff_json_text(key));
+    for (int i = 0; i < top; i++)
+        failed |= json_array_append_new(list, class_object(p, p->order[i]));
+    failed |= json_object_set_new(object, "top", list);
+    char *text = failed ? NULL : json_dumps(object, JSON_COMPACT | JSON_REAL_PRECISION(9));
+    json_decref(object);
+    if (!text) return ff_fail(error, FF_NO_MEMORY, "no memory for a prediction");
+    puts(text);
+    free(text);
+    return ferror(stdout) ? ff_fail_errno(error, "cannot write to the standard output") : FF_OK;
+}
+
+static ff_status predict(ff_inference *own, int64_t top, ff_error *error) {
+    const ff_field *seen = &ff_dataset_metadata(own->set)->field[own->field];
+    const size_t classes = own->net.classes;
+    predicting p = {.own = own, .top = top, .names = seen->class_count ? seen : NULL};
+    const size_t batch = (size_t)ff_plan_batch(own->plan);
+    const size_t stride =
+        (size_t)ff_tensor_padded_channels(&own->plan->tensors[own->plan->graph->output]);
+    float *rows = NULL;
+    uint64_t number = 0;
+    ff_status status;
+    FF_TRY_DONE(ff_alloc(&p.order, classes, sizeof *p.order, "predictions", error));
+    FF_TRY_DONE(ff_alloc(&rows, batch * stride, sizeof *rows, "predictions", error));
+    for (uint32_t count = 1; count;) {
+        FF_TRY_DONE(ff_interrupt_check(error));
+        FF_TRY_DONE(ff_inference_next(own, rows, &count, error));
+        for (uint32_t n = 0; n < count; n++) {
+            p.row = rows + n * classes;
+            FF_TRY_DONE(print_sample(&p, number++, error));
+        }
+    }
+done:
+    free(rows);
+    free(p.order);
+    return status;
+}
+
+ff_status ff_command_predict(int argc, char **argv, ff_error *error) {
+    given out = default_given();
+    ff_inference *own = NULL;
+    FF_TRY(parse(&out, true, argc, argv, error));
+    if (out.result == FF_OPTIONS_DONE) return FF_OK;
+    ff_interrupt_install();
+    ff_status status;
+    FF_TRY_DONE(ff_inference_open(&own, &out.inference, error));
+    FF_TRY_DONE(predict(own, out.top, error));
+done:
+    ff_inference_close(&own);
+    return status;
+}

@@ -1,0 +1,267 @@
+#include "train/commands/settings.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static const char *const computes[] = {"auto", "onednn", "reference"};
+
+static const char epilogue[] =
+    "Defaults are chosen and printed at the start; --dry-run only prints.\n"
+    "\n"
+    "Examples:\n"
+    "  fftrain --data OUT --model smallnet\n"
+    "  fftrain --data OUT/train --val OUT/test --model resnet18 --epochs 60 \\\n"
+    "          --augment crop=4,flip,cutout=8\n"
+    "  fftrain --data CIFAR-10 --recipe cifar-speed\n"
+    "  fftrain --data OUT --model resnet50 --optimizer adamw --lr 0.002 --weight-decay 0.05 \\\n"
+    "          --no-decay norm,bias --groups 'fc.*:lr=0.02' --clip-norm 1\n"
+    "  fftrain --data OUT --model resnet18 \\\n"
+    "          --augment rrc=224,flip,jitter=0.4:0.4:0.4,mixup=0.2\n"
+    "  fftrain report RUN...          (a page about runs: fftrain report --help)\n"
+    "\n"
+    "--log-json appends one object per line: an event \"start\" with every choice; after each\n"
+    "epoch {event:\"epoch\", epoch, train_loss, train_accuracy, val_loss, val_accuracy,\n"
+    "learning_rate, seconds, samples_per_second, data_wait_percent, skipped_updates,\n"
+    "loss_scale}, and val_top5_accuracy where there are more than 5 classes, and\n"
+    "val_ema_loss and val_ema_accuracy with --ema; accuracies are in [0, 1], learning rate and\n"
+    "loss scale are those of the last step, seconds are of training\n"
+    "without evaluation, and updates are skipped whose 16-bit gradients overflowed; and an event\n"
+    "\"end\" with how the run ended, where timed_seconds are whitening, training and the last\n"
+    "evaluation after the warm-up, and cold_seconds include the warm-up. On a GPU both have\n"
+    "gpu_utilization_percent, gpu_memory_bytes, sm_clock_mhz and memory_clock_mhz, read from\n"
+    "NVML near the end of an epoch's training; without NVML they are left out.\n"
+    "\n"
+    "SIGINT, SIGTERM and SIGUSR1 stop at the next step, after a checkpoint is saved; a second one\n"
+    "stops at once.\n"
+    "\n"
+    "Exit codes: 0 done, 1 failed (also: the loss is NaN or infinite), 2 wrong usage, 65 bad\n"
+    "data, 74 input or output error, 128 + n stopped by signal n.";
+
+ff_settings ff_settings_default(void) {
+    ff_settings defaults = {.trainer = ff_trainer_default_options()};
+    defaults.verify = FF_VERIFY_FIRST;
+    defaults.session.keep = 3;
+    return defaults;
+}
+
+ff_status ff_settings_use(ff_settings *out,
+                          ff_status (*use)(const ff_command *command, void *context,
+                                           ff_error *error),
+                          void *context, ff_error *error) {
+    ff_trainer_options *trainer = &out->trainer;
+    const double most_seeds = 9007199254740992.0; /* whole numbers that a double holds */
+    char known[FF_AUGMENT_HELP_BYTES], augment_help[FF_AUGMENT_HELP_BYTES + 100];
+    snprintf(augment_help, sizeof augment_help,
+             "none, or a list of %s; default: the model's, as printed at the start.",
+             ff_augment_help(known));
+    char schedules[FF_SCHEDULE_HELP_BYTES], schedule_help[FF_SCHEDULE_HELP_BYTES + 120];
+    snprintf(schedule_help, sizeof schedule_help,
+             "Learning rate after the warm-up: %s; default: the recipe's, usually cosine.",
+             ff_schedule_help(schedules));
+    const ff_option options[] = {
+        {.kind = FF_OPTION_HEADING, .help = "Data"},
+        {"data", 'd', FF_OPTION_STRING, "DIR", &trainer->data, NULL, 0, 0,
+         "Packed training set, or a folder of splits with 'train'."},
+        {"val", 0, FF_OPTION_STRING, "DIR", &trainer->val, NULL, 0, 0,
+         "Packed set to evaluate on; default: the first of 'val', 'valid' and 'test' next to "
+         "'train' in --data."},
+        {"val-every", 0, FF_OPTION_INTEGER, "N", &trainer->val_every, NULL, 0, 1000000,
+         "Evaluate after every Nth epoch, and after the last; 0 = after the last only; default: "
+         "the recipe's, usually 1."},
+        {"label", 0, FF_OPTION_STRING, "FIELD", &trainer->label, NULL, 0, 0,
+         "Label field to learn; default: the first."},
+        {"augment", 0, FF_OPTION_STRING, "LIST", &trainer->augment, NULL, 0, 0, augment_help},
+        {"crop", 0, FF_OPTION_INTEGER, "N", &trainer->crop, NULL, 1, 65536,
+         "Crop samples to N x N: at random with crop in --augment, else and for evaluation at the "
+         "centre; default: the SIZE of rrc, else whole samples."},
+        {"val-resize", 0, FF_OPTION_INTEGER, "N", &trainer->val_resize, NULL, 1, 65536,
+         "Resize the short side to N before the central crop for evaluation; default, where "
+         "needed: that of resize in --augment, else 8/7 of the crop, 256 for 224."},
+        {"order", 0, FF_OPTION_CHOICE, NULL, &out->order, "random|block|sequential", 0, 0,
+         "Order of an epoch; block suits data larger than memory; default random."},
+        {"last-batch", 0, FF_OPTION_CHOICE, NULL, &out->last_batch, "drop|keep", 0, 0,
+         "Whether an incomplete last batch of an epoch is dropped or kept; default drop."},
+        {"verify-data", 0, FF_OPTION_CHOICE, NULL, &out->verify, "off|first|always", 0, 0,
+         "When samples are checked against their checksums; default first, once per sample."},
+        {"workers", 0, FF_OPTION_INTEGER, "N", &trainer->workers, NULL, 0, 256,
+         "Threads that fill batches ahead; 0 fills them between steps; default 1, plus 1 per 8 "
+         "--threads."},
+
+        {.kind = FF_OPTION_HEADING, .help = "Model"},
+        {"recipe", 0, FF_OPTION_STRING, "NAME", &trainer->recipe, NULL, 0, 0,
+         "A model with all settings to train it: cifar-speed, or a model's name; default: that of "
+         "--model."},
+        {"model", 'm', FF_OPTION_STRING, "NAME", &trainer->model, NULL, 0, 0,
+         "smallnet, cifarnet, resnet18, 34, 50, 101 or 152, vgg11, 13, 16 or 19, also with _bn, "
+         "mobilenet_v2."},
+        {"weights", 0, FF_OPTION_STRING, "FILE", &trainer->weights, NULL, 0, 0,
+         "Start from these weights: a safetensors file with torchvision's names, or a checkpoint; a "
+         "head for other classes keeps its initial values."},
+        {"any-normalization", 0, FF_OPTION_FLAG, NULL, &trainer->any_normalization, NULL, 0, 0,
+         "Take --weights even where their images were normalized with other numbers."},
+        {"stem", 0, FF_OPTION_CHOICE, NULL, &out->stem, "auto|cifar|imagenet", 0, 0,
+         "First layers of a resnet or mobilenet_v2, last layers of a vgg; default auto: cifar up to "
+         "64 pixels."},
+        {"dropout", 0, FF_OPTION_REAL, "P", &trainer->dropout, NULL, 0, 0.99,
+         "Dropout of nets that have it; default: the model's."},
+
+        {.kind = FF_OPTION_HEADING, .help = "Training"},
+        {"epochs", 'e', FF_OPTION_INTEGER, "N", &trainer->epochs, NULL, 1, 1000000,
+         "Passes over the training set; default: the model's."},
+        {"batch", 'b', FF_OPTION_INTEGER, "N", &trainer->batch, NULL, 1, 1048576,
+         "Samples per step; default: the model's; a smaller set is one batch."},
+        {"accumulate", 0, FF_OPTION_INTEGER, "N", &trainer->accumulate, NULL, 1, 65536,
+         "Cut each batch into N micro-batches whose gradients are added up, in the memory of one; "
+         "batch norms see one at a time; default 1."},
+        {"optimizer", 0, FF_OPTION_STRING, "NAME", &trainer->optimizer, NULL, 0, 0,
+         "sgd, adamw, lars or lamb; muon only in --groups; default: sgd."},
+        {"lr", 0, FF_OPTION_REAL, "X", &trainer->hyper.learning_rate, NULL, 0, 1e6,
+         "Peak learning rate; default for sgd: the model's, in proportion to --batch; else 0.001, "
+         "of lars 1."},
+        {"schedule", 0, FF_OPTION_STRING, "NAME[=ARGUMENTS]", &trainer->schedule, NULL, 0, 0,
+         schedule_help},
+        {"warmup", 0, FF_OPTION_REAL, "EPOCHS", &trainer->warmup_epochs, NULL, 0, 1000000,
+         "Epochs over which the learning rate rises, may be fractional; default: the model's."},
+        {"momentum", 0, FF_OPTION_REAL, "X", &trainer->hyper.momentum, NULL, 0, 0.999999,
+         "Momentum of sgd and lars; default: the model's, 0.9."},
+        {"nesterov", 0, FF_OPTION_FLAG, NULL, &trainer->nesterov, NULL, 0, 0,
+         "Nesterov momentum; this is the default of sgd."},
+        {"no-nesterov", 0, FF_OPTION_FLAG, NULL, &trainer->no_nesterov, NULL, 0, 0,
+         "Classical momentum."},
+        {"beta1", 0, FF_OPTION_REAL, "X", &trainer->hyper.beta1, NULL, 0, 0.999999,
+         "Of adamw's and lamb's mean of gradients; default 0.9."},
+        {"beta2", 0, FF_OPTION_REAL, "X", &trainer->hyper.beta2, NULL, 0, 0.999999999,
+         "Of adamw's and lamb's mean of their squares; default 0.999."},
+        {"eps", 0, FF_OPTION_REAL, "X", &trainer->hyper.epsilon, NULL, 0, 1,
+         "Added to the denominators of adamw, lars and lamb; default 1e-8, of lamb 1e-6."},
+        {"trust", 0, FF_OPTION_REAL, "X", &trainer->hyper.trust, NULL, 0, 1000,
+         "Trust coefficient of lars; default 0.001."},
+        {"weight-decay", 0, FF_OPTION_REAL, "X", &trainer->hyper.weight_decay, NULL, 0, 1e6,
+         "Weight decay; default: the model's, of adamw and lamb 0.01."},
+        {"no-decay", 0, FF_OPTION_STRING, "NAMES", &trainer->no_decay, NULL, 0, 0,
+         "Parameters without weight decay: a list of patterns of names, and of norm (batch norms) "
+         "and bias (of other layers); default none, of lars and lamb norm,bias."},
+        {"groups", 0, FF_OPTION_STRING, "NAMES:KEY=VALUE,...;...", &trainer->groups, NULL, 0, 0,
+         "Parameters with numbers of their own: NAMES as of --no-decay, KEY one of optimizer, lr, "
+         "momentum, weight-decay, beta1, beta2, eps and trust; the first match counts."},
+        {"clip-norm", 0, FF_OPTION_REAL, "X", &trainer->clip_norm, NULL, 0, 1e30,
+         "Scale gradients down to this norm over all parameters; default 0: they are not."},
+        {"ema", 0, FF_OPTION_REAL, "DECAY", &trainer->ema, NULL, 0, 0.999999999,
+         "Also keep an average of the parameters and running statistics, DECAY * average + (1 - "
+         "DECAY) * value after each update, and evaluate it; default: none is kept."},
+        {"label-smoothing", 0, FF_OPTION_REAL, "X", &trainer->label_smoothing, NULL, 0, 0.999999,
+         "Label smoothing of the training loss; default: the model's."},
+        {"views", 0, FF_OPTION_CHOICE, NULL, &out->views, "auto|1|2|6", 0, 0,
+         "Views of each sample whose logits are averaged in evaluation: 1 the sample; 2 also its "
+         "mirror image; 6 also both shifted by a pixel in two directions; default auto: the "
+         "recipe's, usually 1."},
+        {"seed", 's', FF_OPTION_INTEGER, "N", &trainer->seed, NULL, 0, most_seeds,
+         "Seed of the initial parameters, the order and the augmentation; default 0."},
+
+        {.kind = FF_OPTION_HEADING, .help = "Machine"},
+        {"device", 0, FF_OPTION_STRING, "auto|cpu|cuda[:I]", &trainer->device, NULL, 0, 0,
+         "Where to train; default auto: the first GPU, else the CPU, saying why."},
+        {"device-json", 0, FF_OPTION_STRING, "FILE", &out->device_json, NULL, 0, 0,
+         "With --dry-run: plan for the GPU described by FILE, which this machine need not have, "
+         "and print its engines and memory."},
+        {"plan-cache", 0, FF_OPTION_STRING, "DIR", &trainer->plan_cache, NULL, 0, 0,
+         "Folder of chosen and compiled engines of GPUs, for the next run; with --device-json all "
+         "engines that the GPU will time are compiled into it; default $FFPACK_PLAN_CACHE, or "
+         "ffpack/plans in $XDG_CACHE_HOME or ~/.cache."},
+        {"tune", 0, FF_OPTION_REAL, "SECONDS", &trainer->tune_seconds, NULL, 0, 86400,
+         "Limit for timing a GPU's engines that are not in the plan cache, without compiling, "
+         "which may take three times as long; 0: no timing, and no batch norm folded into a "
+         "convolution; default: by the net's convolutions, 5 to 60."},
+        {"no-fold", 0, FF_OPTION_FLAG, NULL, &trainer->no_fold, NULL, 0, 0,
+         "On a GPU, never fold batch norms into the convolutions after them."},
+        {"precision", 0, FF_OPTION_STRING, FF_PRECISION_NAMES, &trainer->precision, NULL, 0, 0,
+         "Of activations and working weights; master weights are f32; default f16 on a GPU; the "
+         "CPU has f32 only."},
+        {"placement", 0, FF_OPTION_STRING, "auto|resident|stream|host", &out->placement, NULL, 0, 0,
+         "Where a GPU's data is: resident in its memory, streamed as stored, or augmented on the "
+         "host; default auto, saying why."},
+        {"loss-scale", 0, FF_OPTION_REAL, "X", &trainer->loss_scale, NULL, 0, 1e9,
+         "Fixed loss scale for 16-bit gradients, 0 for none; default: for f16 the recipe's, "
+         "usually dynamic; else none."},
+        {"no-graph", 0, FF_OPTION_FLAG, NULL, &trainer->no_graph, NULL, 0, 0,
+         "Launch a GPU's kernels one by one, without CUDA graphs; the same bits."},
+        {"no-warm-up", 0, FF_OPTION_FLAG, NULL, &trainer->no_warm_up, NULL, 0, 0,
+         "Start a GPU run's clock before kernels are loaded and graphs captured; the same bits."},
+        {"deterministic", 0, FF_OPTION_FLAG, NULL, &trainer->deterministic, NULL, 0, 0,
+         "Only algorithms whose results do not vary between runs, and none chosen by timing; "
+         "always so on the CPU."},
+        {"threads", 'j', FF_OPTION_INTEGER, "N", &trainer->threads, NULL, 0, 1024,
+         "Compute threads; default 0: as many as there are CPUs."},
+        {"compute", 0, FF_OPTION_CHOICE, NULL, &out->compute, "auto|onednn|reference", 0, 0,
+         "Implementation of the layers; reference is plain, slow loops, for comparison; default "
+         "auto: the fastest."},
+
+        {.kind = FF_OPTION_HEADING, .help = "Runs"},
+        {"out", 'o', FF_OPTION_STRING, "DIR", &out->session.out, NULL, 0, 0,
+         "New folder for the run's recipe, log and checkpoints; none keeps nothing; default: "
+         "runs/MODEL-1, -2, ..."},
+        {"resume", 0, FF_OPTION_STRING, "DIR", &out->session.resume, NULL, 0, 0,
+         "Go on with the run in this folder from its newest checkpoint, or from the checkpoint DIR, "
+         "to the same bits; options given beside it replace the run's."},
+        {"checkpoint-every", 0, FF_OPTION_STRING, "N UNIT", &out->session.every, NULL, 0, 0,
+         "Write a checkpoint every N epochs, steps or minutes; default: after an epoch that ends 30 "
+         "s after the last one or has the best evaluation, and at the end."},
+        {"keep", 0, FF_OPTION_INTEGER, "N", &out->session.keep, NULL, 1, 1000000,
+         "Checkpoints that stay, beside the best; default 3."},
+        {"best-by", 0, FF_OPTION_CHOICE, NULL, &out->best_by, "accuracy|loss", 0, 0,
+         "Evaluation that makes a checkpoint the best; default accuracy."},
+        {"set", 0, FF_OPTION_LIST, "NAME=VALUE", &out->set, NULL, 0, 0,
+         "Set an option, as a line of a recipe does; may be given several times."},
+
+        {.kind = FF_OPTION_HEADING, .help = "Reports"},
+        {"log-json", 0, FF_OPTION_STRING, "FILE", &out->log_json, NULL, 0, 0,
+         "Append JSON lines to this file."},
+        {"tensorboard", 0, FF_OPTION_STRING, "DIR", &out->tensorboard, NULL, 0, 0,
+         "Write TensorBoard's event files into this folder, a new one for each run; default: "
+         "events in the run's folder."},
+        {"top5", 0, FF_OPTION_FLAG, NULL, &out->top5, NULL, 0, 0,
+         "Show top-5 accuracy in the table, where there are more than 5 classes."},
+        {"dry-run", 'n', FF_OPTION_FLAG, NULL, &out->dry_run, NULL, 0, 0,
+         "Check everything and print layers, shapes, parameters, memory, batches and learning "
+         "rates; do not train."},
+        {"json", 0, FF_OPTION_FLAG, NULL, &out->json, NULL, 0, 0,
+         "With --dry-run: print one JSON document with the model, its layers and its memory."},
+        {"diagnose", 0, FF_OPTION_FLAG, NULL, &out->diagnose, NULL, 0, 0,
+         "Measure each stage alone (storage, gather, augment, compute), name the bottleneck and "
+         "what to change; do not train."},
+        {"quiet", 'q', FF_OPTION_FLAG, NULL, &out->quiet, NULL, 0, 0, "Print only the result."},
+        {"verbose", 'v', FF_OPTION_FLAG, NULL, &trainer->verbose, NULL, 0, 0,
+         "Print the whole reason why no GPU is used."},
+        {.name = NULL},
+    };
+    const ff_command command = {
+        .program = "fftrain",
+        .usage = "fftrain --data DIR [--val DIR] --model NAME | --recipe NAME [options]",
+        .summary = "Trains a model on a dataset packed by ffpack, and evaluates it on another.",
+        .options = options,
+        .epilogue = epilogue,
+    };
+    return use(&command, context, error);
+}
+
+ff_status ff_settings_complete(ff_settings *out, ff_error *error) {
+    ff_trainer_options *trainer = &out->trainer;
+    trainer->stem = (ff_stem)out->stem;
+    static const int views[] = {-1, 1, 2, 6};
+    trainer->views = views[out->views];
+    trainer->order = (ff_order_kind)out->order;
+    trainer->last_batch = out->last_batch == 0 ? FF_LAST_BATCH_DROP : FF_LAST_BATCH_KEEP;
+    trainer->verify = (ff_verify)out->verify;
+    trainer->compute = computes[out->compute];
+    trainer->quiet = out->quiet;
+    if (out->placement && !ff_placement_parse(out->placement, &trainer->placement))
+        return ff_fail(error, FF_USAGE, "--placement: '%s' is none of auto|resident|stream|host",
+                       out->placement);
+    if (out->device_json && !out->dry_run)
+        return ff_fail(error, FF_USAGE, "--device-json only plans for a GPU; it needs --dry-run");
+    if (out->json && !out->dry_run)
+        return ff_fail(error, FF_USAGE,
+                       "--json needs --dry-run; a run that trains logs with --log-json FILE");
+    if (!trainer->device) trainer->device = "auto";
+    return ff_machine_check(trainer->device, error);
+}

@@ -1,0 +1,30 @@
+/* The command line of training: its options and their table. */
+#ifndef FF_TRAIN_SETTINGS_H
+#define FF_TRAIN_SETTINGS_H
+
+#include "format/base/options.h"
+#include "train/session.h"
+
+typedef struct ff_settings {
+    ff_trainer_options trainer;
+    ff_session_options session;
+    ff_option_list set;
+    int best_by;
+    int stem, views, order, last_batch, verify, compute; /* indexes of the choices */
+    const char *placement, *device_json, *log_json, *tensorboard;
+    bool dry_run, json, diagnose, quiet, top5;
+} ff_settings;
+
+ff_settings ff_settings_default(void);
+
+/* Calls `use` with the table, whose targets are in *settings. */
+FF_MUST_USE ff_status ff_settings_use(ff_settings *settings,
+                                      ff_status (*use)(const ff_command *command, void *context,
+                                                       ff_error *error),
+                                      void *context, ff_error *error);
+
+/* After all options are set: fields that the table does not set itself, and checks of single
+ * options. FF_USAGE. */
+FF_MUST_USE ff_status ff_settings_complete(ff_settings *settings, ff_error *error);
+
+#endif

@@ -1,0 +1,222 @@
+/* Training: options, the run's folder, the trainer, the run. */
+#include "format/base/interrupt.h"
+#include "train/commands/command.h"
+#include "train/commands/settings.h"
+#include "train/diagnose.h"
+#include "train/habits.h"
+#include "train/planned_device.h"
+#include "train/report.h"
+#include "train/run.h"
+#include "train/session.h"
+#include "train/summary.h"
+#include "train/trainer_cost.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+typedef struct command_line {
+    int argc;
+    char **argv;
+    ff_options_result result;
+} command_line;
+
+static ff_status parse_line(const ff_command *command, void *context, ff_error *error) {
+    command_line *line = context;
+    const char **positional = calloc((size_t)line->argc + 1, sizeof *positional);
+    if (!positional) return ff_fail(error, FF_NO_MEMORY, "no memory for the options");
+    int count;
+    ff_status status =
+        ff_options_parse(command, line->argc, line->argv, positional, &count, &line->result, error);
+    if (status == FF_OK && line->result == FF_OPTIONS_RUN && count)
+        status = ff_fail(error, FF_USAGE,
+                         "unexpected argument '%s'; the training set is given with --data",
+                         positional[0]);
+    free(positional);
+    return status;
+}
+
+typedef struct recipe_text {
+    char *text;
+    const char *where;
+} recipe_text;
+
+static ff_status read_recipe(const ff_command *command, void *context, ff_error *error) {
+    const recipe_text *recipe = context;
+    return ff_options_read(command, recipe->text, recipe->where, error);
+}
+
+/* Each --set NAME=VALUE. */
+static ff_status read_sets(const ff_command *command, void *context, ff_error *error) {
+    const ff_option_list *sets = context;
+    for (int i = 0; i < sets->count; i++) /* these are strings of argv, which may be changed */
+        FF_TRY(ff_options_read(command, (char *)(uintptr_t)sets->value[i], "--set", error));
+    return FF_OK;
+}
+
+/* The options of a run, without those that are no part of it. */
+typedef struct written {
+    ff_settings *given;
+    ff_buffer text;
+} written;
+
+static ff_status write_recipe(const ff_command *command, void *context, ff_error *error) {
+    written *to = context;
+    const ff_settings defaults = ff_settings_default();
+    return ff_options_write(command->options, to->given, &defaults, &to->text, error);
+}
+
+/* Whether --recipe names a file, not a row of the table. */
+static bool is_file(const char *recipe) {
+    return recipe && !ff_recipe_named(recipe) && access(recipe, F_OK) == 0;
+}
+
+/* Options come from the checkpoint of a run that goes on or from a recipe's file, then from --set,
+ * then from the command line, which is parsed first to find these. */
+static ff_status parse(int argc, char **argv, ff_settings *out, ff_session **session, bool *done,
+                       ff_error *error) {
+    command_line line = {.argc = argc, .argv = argv};
+    FF_TRY(ff_habits_check(argc, argv, error));
+    FF_TRY(ff_settings_use(out, parse_line, &line, error));
+    *done = line.result == FF_OPTIONS_DONE;
+    if (*done) return FF_OK;
+    ff_settings first = *out;
+    const char *file = is_file(first.trainer.recipe) ? first.trainer.recipe : NULL;
+    FF_TRY(ff_session_open(session, &first.session, file, error));
+    if (ff_session_recipe(*session) || first.set.count) {
+        recipe_text recipe = {ff_session_recipe(*session), ff_session_recipe_path(*session)};
+        *out = ff_settings_default();
+        if (recipe.text) FF_TRY(ff_settings_use(out, read_recipe, &recipe, error));
+        if (ff_session_step(*session)) out->trainer.weights = NULL; /* the checkpoint has them */
+        FF_TRY(ff_settings_use(out, read_sets, &first.set, error));
+        FF_TRY(ff_settings_use(out, parse_line, &line, error));
+        if (file) out->trainer.recipe = NULL;
+    }
+    return ff_settings_complete(out, error);
+}
+/* The run's folder and log are opened before the model is built: a path that cannot be written
+ * fails at once. */
+static ff_status open_reports(const ff_settings *given, ff_session *session, ff_report **report,
+                              ff_error *error) {
+    const ff_recipe *recipe = given->trainer.recipe ? ff_recipe_named(given->trainer.recipe) : NULL;
+    const char *model = given->trainer.model ? given->trainer.model
+                        : recipe             ? recipe->model
+                                             : "run";
+    FF_TRY(ff_session_begin(session, model, error));
+    const char *const logs[] = {ff_session_log(session), given->log_json};
+    return ff_report_create(report, logs, given->quiet ? NULL : stdout, stdout, error);
+}
+
+static void print_notes(const ff_session *session) {
+    const char *notes = ff_session_notes(session);
+    while (notes && *notes) {
+        const size_t length = strcspn(notes, "\n");
+        fprintf(stderr, "fftrain: %.*s\n", (int)length, notes);
+        notes += length + (notes[length] == '\n');
+    }
+}
+
+static ff_status run(const ff_settings *given, ff_session *session, ff_trainer *trainer,
+                     ff_report *report, ff_error *error) {
+    ff_settings kept = *given;
+    written recipe = {.given = &kept};
+    char *data = realpath(given->trainer.data, NULL);
+    char *val = given->trainer.val ? realpath(given->trainer.val, NULL) : NULL;
+    char *weights = given->trainer.weights ? realpath(given->trainer.weights, NULL) : NULL;
+    ff_status status;
+    /* The same wherever the run goes on, and without what is no part of it. */
+    if (data) kept.trainer.data = data;
+    if (val) kept.trainer.val = val;
+    kept.session.out = kept.session.resume = NULL;
+    if (weights) kept.trainer.weights = weights;
+    kept.device_json = kept.log_json = kept.tensorboard = NULL;
+    kept.quiet = kept.trainer.verbose = kept.top5 = false;
+    FF_TRY_DONE(ff_settings_use(&kept, write_recipe, &recipe, error));
+    FF_TRY_DONE(ff_session_start(session, trainer, &recipe.text, error));
+    FF_TRY_DONE(ff_report_record(report, given->tensorboard, ff_session_path(session), error));
+    if (!given->quiet && ff_session_path(session))
+        printf("run            %s\n", ff_session_path(session));
+    print_notes(session);
+    if (!given->quiet) putchar('\n');
+    ff_run_options options = ff_session_run(session);
+    options.best_by = (ff_best_by)given->best_by;
+    FF_TRY_DONE(ff_run(trainer, report, &options, error));
+done:
+    ff_buffer_free(&recipe.text);
+    free(data);
+    free(val);
+    free(weights);
+    return status;
+}
+
+static ff_status train(const ff_settings *given, ff_session *session, ff_error *error) {
+    ff_report *report = NULL;
+    ff_trainer *trainer = NULL;
+    ff_planned_device *planned = NULL;
+    ff_trainer_options options = given->trainer;
+    ff_tuning tuning = {.quiet = given->quiet};
+    ff_status status = FF_OK;
+    bool trains = !given->dry_run && !given->diagnose;
+    options.tuning = &tuning;
+    options.counts = given->dry_run;
+    options.checkpoints =
+        !given->diagnose && !(given->session.out && !strcmp(given->session.out, "none"));
+    options.first_step = ff_session_step(session);
+    if (given->device_json) {
+        const ff_machine_options machine = {.plan_cache = options.plan_cache,
+                                            .tune_seconds = options.tune_seconds,
+                                            .no_fold = options.no_fold,
+                                            .tuning = &tuning};
+        FF_TRY_DONE(ff_planned_device_open(&planned, given->device_json, &machine, error));
+        options.planned = ff_planned_device_model(planned);
+        options.planned_kernels = ff_planned_device_kernels(planned);
+    }
+    if (trains) FF_TRY_DONE(open_reports(given, session, &report, error));
+    if (trains && given->top5) ff_report_show_top5(report);
+    status = ff_trainer_create(&trainer, &options, error);
+    ff_tuning_end(&tuning);
+    if (status != FF_OK) goto done;
+    if (ff_machine_warning(trainer->machine))
+        fprintf(stderr, "fftrain: %s\n", ff_machine_warning(trainer->machine));
+    if (given->json) {
+        FF_TRY_DONE(ff_summary_write_json(stdout, trainer, error));
+        status = ff_needs_check(trainer, error);
+        goto done;
+    }
+    if (given->dry_run || !given->quiet) ff_summary_print(stdout, trainer);
+    if (given->dry_run) ff_summary_print_layers(stdout, trainer);
+    if (planned) {
+        const ff_card card = ff_planned_device_card(planned);
+        ff_planned_device_print(stdout, planned);
+        FF_TRY_DONE(ff_trainer_print_costs(stdout, trainer, &card, error));
+    }
+    if (given->dry_run || !given->quiet) ff_tuning_print(stdout, &tuning);
+    if (given->dry_run) FF_TRY_DONE(ff_needs_check(trainer, error));
+    if (given->diagnose && !given->dry_run) {
+        if (!given->quiet) putchar('\n');
+        FF_TRY_DONE(ff_diagnose(trainer, stdout, error));
+    }
+    if (trains) FF_TRY_DONE(run(given, session, trainer, report, error));
+done:
+    ff_trainer_destroy(&trainer);
+    ff_planned_device_close(&planned);
+    ff_tuning_release(&tuning);
+    ff_report_destroy(&report);
+    return status;
+}
+
+ff_status ff_command_train(int argc, char **argv, ff_error *error) {
+    ff_settings given = ff_settings_default();
+    ff_session *session = NULL;
+    bool done = false;
+    ff_status status = parse(argc, argv, &given, &session, &done, error);
+    if (status == FF_OK && !done) {
+        ff_interrupt_install();
+        ff_interrupt_add(SIGUSR1);
+        status = train(&given, session, error);
+    }
+    ff_session_close(&session);
+    return status;
+}
