@@ -33,11 +33,24 @@ def smallnet(channels):
                          nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(128, 10))
 
 
-def resnet18(stem):
-    net = torchvision.models.resnet18(num_classes=10)
+def resnet(stem, name="resnet18"):
+    net = getattr(torchvision.models, name)(num_classes=10)
     if stem == "cifar":
         net.conv1 = nn.Conv2d(3, 64, 3, 1, 1, bias=False)
         net.maxpool = nn.Identity()
+    return net
+
+
+def vgg(name):
+    """With the head for small images."""
+    features = getattr(torchvision.models, name)(init_weights=False).features
+    return nn.Sequential(features, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(512, 10))
+
+
+def mobilenet(stem):
+    net = torchvision.models.mobilenet_v2(num_classes=10, dropout=0)
+    if stem == "cifar":
+        net.features[0][0].stride = net.features[2].conv[1][0].stride = (1, 1)
     return net
 
 
@@ -45,12 +58,17 @@ def resnet18(stem):
 CASES = {
     "smallnet-28x1": (["smallnet", "auto", 1, 28], 256, lambda: smallnet(1), 12, 2.0),
     "smallnet-32x3": (["smallnet", "auto", 3, 32], 256, lambda: smallnet(3), 10, 2.0),
-    "resnet18-cifar-64": (["resnet18", "cifar", 3, 32], 64, lambda: resnet18("cifar"), 2, 1.5),
-    "resnet18-cifar-128": (["resnet18", "cifar", 3, 32], 128, lambda: resnet18("cifar"), 1, 1.5),
-    "resnet18-imagenet-64": (["resnet18", "imagenet", 3, 32], 64, lambda: resnet18("imagenet"),
+    "resnet18-cifar-64": (["resnet18", "cifar", 3, 32], 64, lambda: resnet("cifar"), 2, 1.5),
+    "resnet18-cifar-128": (["resnet18", "cifar", 3, 32], 128, lambda: resnet("cifar"), 1, 1.5),
+    "resnet18-imagenet-64": (["resnet18", "imagenet", 3, 32], 64, lambda: resnet("imagenet"),
                              10, 1.5),
-    "resnet18-imagenet-128": (["resnet18", "imagenet", 3, 32], 128, lambda: resnet18("imagenet"),
+    "resnet18-imagenet-128": (["resnet18", "imagenet", 3, 32], 128, lambda: resnet("imagenet"),
                               6, 1.5),
+    "resnet50-cifar-32": (["resnet50", "cifar", 3, 32], 32, lambda: resnet("cifar", "resnet50"), 1, 1.3),
+    "vgg11-cifar-64": (["vgg11", "cifar", 3, 32], 64, lambda: vgg("vgg11"), 3, 1.3),
+    "vgg11_bn-cifar-64": (["vgg11_bn", "cifar", 3, 32], 64, lambda: vgg("vgg11_bn"), 3, 1.3),
+    "mobilenet_v2-cifar-64": (["mobilenet_v2", "cifar", 3, 32], 64, lambda: mobilenet("cifar"), 2, 1.3),
+    "mobilenet_v2-imagenet-16": (["mobilenet_v2", "imagenet", 3, 128], 16, lambda: mobilenet("imagenet"), 2, 1.3),
 }
 
 

@@ -24,14 +24,14 @@ show() {
     done
     return 0
 }
-"$build/tests/plan_coverage" --tap --sample 5 tests/gpu/sm_*.json >"$scratch/plain" 2>&1
+"$build/tests/plan_coverage" --tap --sample 8 tests/gpu/sm_*.json >"$scratch/plain" 2>&1
 code=$?
 show <"$scratch/plain"
 if [ $code = 0 ] && grep -q '^ok 1 - plans # SKIP' "$scratch/plain"; then # no libraries
     echo "1..$number"; exit 0
 fi
 result $code "every plan but those refused, on every device"
-"$build/tests/plan_coverage" --tap --deterministic --sample 11 tests/gpu/sm_*.json >"$scratch/same" 2>&1
+"$build/tests/plan_coverage" --tap --deterministic --sample 17 tests/gpu/sm_*.json >"$scratch/same" 2>&1
 code=$?
 show <"$scratch/same"
 result $code "deterministic ones too"

@@ -344,10 +344,10 @@ def check_steps(name, stem, side, batch, tolerance, compute, steps=1, **options)
 
 
 # Net, stem, side, batch. SOME: a form of each family; the rest of EVERY takes minutes (FF_MODELS=all).
-SOME = [("resnet34", "cifar", 8, 8), ("resnet50", "imagenet", 32, 8), ("vgg11", "cifar", 32, 2), ("vgg11_bn", "cifar", 32, 4),
+SOME = [("resnet18", "cifar", 8, 8), ("resnet50", "imagenet", 32, 8), ("vgg11", "cifar", 32, 2), ("vgg11_bn", "cifar", 32, 4),
         ("mobilenet_v2", "cifar", 16, 8), ("mobilenet_v2", "imagenet", 64, 8)]
 EVERY = SOME + [("resnet18", "imagenet", 64, 4), ("resnet101", "cifar", 8, 16), ("resnet152", "cifar", 8, 16), ("vgg11", "imagenet", 64, 2),
-                ("vgg16_bn", "imagenet", 64, 4), ("resnet18", "cifar", 16, 4),
+                ("vgg16_bn", "imagenet", 64, 4), ("resnet34", "cifar", 8, 8),
                 *((name, "cifar", 32, 4 if name.endswith("_bn") else 2) for name in VGGS[2:])]
 check_list("cifarnet", "auto", 32, 10)
 for name in RESNETS + VGGS + ["mobilenet_v2"]:

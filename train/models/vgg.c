@@ -37,9 +37,7 @@ static ff_node cifar_head(ff_graph *graph, ff_node x, const ff_model_options *op
     return linear(graph, x, "classifier", options->classes);
 }
 
-/* convolutions: of each stage, which a pooling ends. The Sequential also counts ReLUs. Without
- * norms the pooling comes before the ReLU: both orders have the same values and gradients, and this
- * one leaves a quarter of the pixels to the ReLU. */
+/* convolutions: of each stage, which a pooling ends. The Sequential also counts ReLUs. */
 static void build(ff_graph *graph, const ff_model_options *options, bool normed,
                   const int convolutions[STAGES]) {
     static const int channels[STAGES] = {64, 128, 256, 512, 512};
@@ -49,15 +47,12 @@ static void build(ff_graph *graph, const ff_model_options *options, bool normed,
     char name[32];
     for (int stage = 0; stage < STAGES; stage++) {
         for (int i = 0; i < convolutions[stage]; i++) {
-            const bool last = i == convolutions[stage] - 1;
             x = ff_graph_conv(graph, x, feature(name, place++), channels[stage], &form);
             if (normed) x = ff_graph_norm(graph, x, feature(name, place++));
-            place++;
-            if (!normed && last) x = ff_graph_max_pool(graph, x, feature(name, place), 2, 2, 0);
             x = ff_graph_relu(graph, x);
-            if (normed && last) x = ff_graph_max_pool(graph, x, feature(name, place), 2, 2, 0);
+            place++;
         }
-        place++;
+        x = ff_graph_max_pool(graph, x, feature(name, place++), 2, 2, 0);
     }
     const bool small = options->stem == FF_STEM_CIFAR;
     ff_graph_finish(graph,
