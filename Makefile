@@ -1,5 +1,8 @@
 # ffpack: `make help` lists the targets.
 BUILD    ?= build
+# A path from here, so that the objects have one name each, in their dependencies too.
+override BUILD := $(patsubst $(CURDIR)/%,%,$(BUILD))
+$(CURDIR)/%: % ; @:
 CC       := $(if $(filter default,$(origin CC)),gcc,$(CC))
 PYTHON   ?= /usr/bin/python3
 SANITIZE ?=

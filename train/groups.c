@@ -10,6 +10,8 @@ static bool is_of(const ff_graph *graph, const ff_graph_parameter *p, const char
     const bool norm = graph->layers[p->layer].kind == FF_LAYER_NORM;
     if (strcmp(pattern, "norm") == 0) return norm;
     if (strcmp(pattern, "bias") == 0) return !norm && p->rank == 1;
+    if (strcmp(pattern, "head") == 0) return p->layer == graph->output;
+    if (strcmp(pattern, "body") == 0) return p->layer != graph->output;
     return fnmatch(pattern, p->name, 0) == 0;
 }
 

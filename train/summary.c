@@ -160,6 +160,10 @@ static void print_hyper(FILE *out, const ff_trainer_update *group) {
 static void print_groups(FILE *out, const ff_trainer *trainer) {
     for (int i = 0; i < trainer->group_count; i++) {
         const ff_trainer_update *group = &trainer->groups[i];
+        if (group->frozen) {
+            fprintf(out, "%-14s %s: frozen\n", i ? "" : "optimizer", group->names);
+            continue;
+        }
         fprintf(out, "%-14s %s%s%s: %s at %g, ", i ? "" : "optimizer", group->names,
                 group->within ? " of " : "", group->within ? group->within : "",
                 ff_optimizer_at(group->rule)->title, group->schedule.peak);

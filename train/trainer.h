@@ -51,6 +51,7 @@ typedef struct ff_trainer_options {
     const char *schedule; /* of schedule.h */
     double warmup_epochs;
     const char *optimizer;      /* of ff_optimizer_named */
+    const char *freeze;         /* parameters that stay as they are, as ff_group.names */
     ff_hyper hyper;             /* those given */
     bool nesterov, no_nesterov; /* at most one; neither = the recipe's default */
     const char *groups;         /* "NAMES:KEY=VALUE,...;...", as in trainer_updates.h */
@@ -77,6 +78,7 @@ typedef struct ff_trainer_update {
     ff_rule rule;
     ff_hyper hyper; /* its learning_rate is the peak */
     ff_schedule schedule;
+    bool frozen; /* never updated; costs no gradient */
 } ff_trainer_update;
 
 /* The most groups of a run. */

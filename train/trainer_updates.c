@@ -16,6 +16,7 @@ static double real_or(double given, double fallback) {
 static ff_status refuse_single(const ff_trainer_options *options, const ff_recipe *recipe,
                                ff_error *error) {
     const char *option = options->optimizer                          ? "optimizer"
+                         : options->freeze                           ? "freeze"
                          : options->groups                           ? "groups"
                          : options->no_decay                         ? "no-decay"
                          : options->nesterov || options->no_nesterov ? "nesterov"
@@ -176,6 +177,9 @@ static ff_status resolve_given(ff_trainer *trainer, const ff_trainer_options *op
     const char *no_decay =
         options->no_decay ? options->no_decay : ff_optimizer_at(base.rule)->no_decay;
     if (no_decay && strcmp(no_decay, "none") == 0) no_decay = NULL;
+    if (options->freeze)
+        trainer->groups[trainer->group_count++] =
+            (ff_trainer_update){.names = options->freeze, .rule = FF_RULE_SGD, .frozen = true};
     if (options->groups) {
         char *rest;
         const size_t bytes = strlen(options->groups) + 1;
@@ -264,12 +268,27 @@ ff_status ff_trainer_resolve_updates(ff_trainer *trainer, const ff_trainer_optio
 
 /* Whether a parameter is in a group, or in its part without weight decay. */
 static bool is_used(const ff_trainer *trainer, int group, const ff_group *groups) {
-    const bool parted = group && groups[group - 1].within == groups[group].names;
+    const bool parted =
+        group && groups[group - 1].within && groups[group - 1].within == groups[group].names;
     for (int i = 0; i < ff_model_parameter_count(trainer->model); i++) {
         const int of = ff_model_group(trainer->model, i);
         if (of == group || (parted && of == group - 1)) return true;
     }
     return false;
+}
+
+/* Some parameter is frozen, and some is not. */
+static ff_status check_frozen(const ff_trainer *trainer, const ff_group *groups, ff_error *error) {
+    bool learns = false;
+    if (!trainer->groups[0].frozen) return FF_OK;
+    if (!is_used(trainer, 0, groups))
+        return ff_fail(error, FF_USAGE, "--freeze: no trained parameter of %s is called %s",
+                       trainer->model_name, groups[0].names);
+    for (int i = 0; i < ff_model_parameter_count(trainer->model); i++)
+        learns |= ff_model_group(trainer->model, i) > 0;
+    if (learns) return FF_OK;
+    return ff_fail(error, FF_USAGE, "--freeze %s: leaves nothing of %s to learn", groups[0].names,
+                   trainer->model_name);
 }
 
 ff_status ff_trainer_set_groups(const ff_trainer *trainer, ff_error *error) {
@@ -278,7 +297,8 @@ ff_status ff_trainer_set_groups(const ff_trainer *trainer, ff_error *error) {
         groups[i] = (ff_group){trainer->groups[i].names, trainer->groups[i].rule,
                                trainer->groups[i].within};
     FF_TRY(ff_model_set_groups(trainer->model, groups, trainer->group_count, error));
-    for (int i = 0; trainer->groups_given && i < trainer->main_group; i++)
+    FF_TRY(check_frozen(trainer, groups, error));
+    for (int i = trainer->groups[0].frozen; trainer->groups_given && i < trainer->main_group; i++)
         if (!groups[i].within && !is_used(trainer, i, groups))
             return ff_fail(error, FF_USAGE,
                            "--groups: no trained parameter of %s that is in no group before is "
@@ -292,6 +312,9 @@ ff_status ff_trainer_set_groups(const ff_trainer *trainer, ff_error *error) {
 static uint64_t settled_at(const ff_trainer *trainer, int group) {
     const ff_schedule *schedule = &trainer->groups[group].schedule;
     const uint64_t all = ff_trainer_total_steps(trainer), end = schedule->total_steps;
+    if (trainer->groups[group].frozen) return 0;
+    /* Where gradients are clipped, all of them are in the norm. */
+    if (trainer->clip_norm > 0) return all;
     if (trainer->groups[group].rule == FF_RULE_MUON || end >= all) return all;
     return ff_schedule_rate(schedule, end) == 0 ? end : all;
 }
@@ -299,8 +322,7 @@ static uint64_t settled_at(const ff_trainer *trainer, int group) {
 uint64_t ff_trainer_settled(const ff_trainer *trainer, bool *settled) {
     const ff_model *model = trainer->model;
     uint64_t first = ff_trainer_total_steps(trainer);
-    /* Where gradients are clipped, all of them are in the norm. */
-    for (int g = 0; trainer->clip_norm <= 0 && g < trainer->group_count; g++)
+    for (int g = 0; g < trainer->group_count; g++)
         if (settled_at(trainer, g) < first) first = settled_at(trainer, g);
     for (int i = 0; i < ff_model_parameter_count(model); i++) {
         const int group = ff_model_group(model, i);

@@ -4,6 +4,7 @@ weights from files, recipes; and everything about them that can be wrong. Prints
 import json
 import os
 import random
+import resource
 import shutil
 import signal
 import struct
@@ -157,6 +158,15 @@ def stopped(run, *arguments, program=FFTRAIN, after=3):
 code, said = stopped("stopped", *COMMON)
 tap.ok(code == 75 and "; --resume goes on from stopped/checkpoints/step-" in said, "SIGTERM saves a checkpoint and exits with 75", said)
 shutil.copytree("stopped", "copy", symlinks=True)
+# Every kind of state: two blocks of an optimizer, an average, gradients added up, clipping.
+MORE = ["--optimizer", "lamb", "--ema", 0.9, "--accumulate", 2, "--clip-norm", 1, "--groups", "*.bias:optimizer=sgd,lr=0.01"]
+fftrain(*COMMON, *MORE, "--out", "more")
+code, said = stopped("more-stopped", *COMMON, *MORE, after=7)
+done = fftrain("--resume", "more-stopped", "--quiet")
+files = [tensors("%s/checkpoints/%s/%s.safetensors" % (run, LAST, part))[0] for part in ("model", "state") for run in ("more", "more-stopped")]
+names = {name.split(".")[0] for name in files[2]}
+tap.ok(code == 75 and files[0] == files[1] and files[2] == files[3] and names == {"exp_avg", "exp_avg_sq", "momentum_buffer", "ema"},
+       "with LAMB and SGD, an average, micro-batches and clipping, too", (said, done.stderr, names))
 done = fftrain("--resume", "stopped", "--quiet")
 tap.ok(done.returncode == 0 and same("stopped"), "and the run goes on to the same bits", done.stderr)
 log = [json.loads(line) for line in open("stopped/log.jsonl")]
@@ -175,6 +185,27 @@ tap.ok(done.returncode == 2 and "the run is complete" in done.stderr, "a run tha
 done = fftrain("--resume", "stopped", "--epochs", 5, "--quiet")
 tap.ok(done.returncode == 0 and os.path.exists("stopped/checkpoints/step-50") and "changed: epochs is 5 now, it was 4" in done.stderr,
        "goes on with more --epochs", done.stderr)
+# Stopped while it evaluates: the epoch is trained, and is evaluated when the run goes on.
+make("many", "--count", 30000, "--height", 12, "--width", 12, "--statistics")
+SLOW = [*COMMON, "--val", "many", "--epochs", 2]
+fftrain(*SLOW, "--out", "slow")
+for attempt in range(8):
+    run = "slow-%d" % attempt
+    process = subprocess.Popen([FFTRAIN, *map(str, SLOW), "--out", run, "--checkpoint-every", "1 step"],
+                               stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=environment)
+    while process.poll() is None and not os.path.exists(run + "/checkpoints/step-9"):
+        time.sleep(0.001)
+    time.sleep(0.02 * attempt)
+    process.send_signal(signal.SIGTERM)
+    process.wait()
+    at = json.loads(tensors(run + "/checkpoints/last/state.safetensors")[1]["ffpack.state"])
+    if at["totals.steps"] == 10 and at["epoch.samples"] > 0:
+        break
+done = fftrain("--resume", run, "--quiet")
+lines = [[(line["epoch"], line["train_loss"], line["val_loss"]) for line in map(json.loads, open(name + "/log.jsonl")) if line["event"] == "epoch"]
+         for name in ("slow", run)]
+tap.ok(at["epoch.samples"] > 0 and at["totals.steps"] == 10 and lines[0] == lines[1] and len(lines[0]) == 2,
+       "a run that is stopped while it evaluates evaluates again", (at, lines, done.stderr))
 if os.path.exists(SIMULATED):
     gpu = ["--data", "set", "--model", "smallnet", "--batch", 20, "--epochs", 1, "--deterministic", "--device", "cuda", "--quiet",
            "--val", "set/test", "--precision", "f16", "--placement"]
@@ -265,6 +296,22 @@ refused("weights that are no safetensors file", 65, ["is no safetensors file"], 
 make("plain", "--count", 100, "--splits", "train,test", "--height", 12, "--width", 12)
 done = fftrain("--data", "plain", "--model", "smallnet", "--batch", 20, "--weights", "whole/checkpoints/best", "-n")
 tap.ok(done.returncode == 65 and "images normalized with mean" in done.stderr, "images normalized otherwise", done.stderr)
+
+# ---- frozen parameters
+
+spent = []
+for name, more in (("thawed", []), ("frozen", ["--freeze", "body"])):
+    began = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime
+    done = fftrain("--data", "set", "--val", "set/test", "--val-every", 0, "--model", "resnet18", "--batch", 40, "--epochs", 6, "--out", name, *more)
+    spent.append(resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime - began)
+fftrain("--data", "set", "--model", "resnet18", "--batch", 40, "--epochs", 1, "--lr", 0, "--weight-decay", 0, "--out", "initial", "--quiet")
+one, other = (tensors(name + "/checkpoints/last/model.safetensors")[0] for name in ("initial", "frozen"))
+same_ones = {key for key in one if one[key] == other[key]}
+tap.ok("body: frozen" in done.stdout and {key for key in one if not key.endswith(("running_mean", "running_var", "tracked"))} - same_ones ==
+       {"fc.weight", "fc.bias"}, "--freeze body: all but the head stay as they are", done.stdout)
+tap.ok(spent[1] < 0.75 * spent[0], "and their gradients cost nothing", spent)
+refused("--freeze of nothing", 2, ["--freeze: no trained parameter of smallnet is called x.*"], *COMMON, "--freeze", "x.*")
+refused("--freeze of everything", 2, ["--freeze *: leaves nothing of smallnet to learn"], *COMMON, "--freeze", "*")
 
 # ---- recipes
 

@@ -17,9 +17,17 @@ skip_all() { skip "oneDNN 3.x" "$1"; echo "1..1"; exit 0; }
     skip_all "onednn-devel-cpu-gomp cannot be installed from PyPI"
 build=$BUILD/onednn3
 tests="train_ops train_model train_graph train_optim"
+# Only these files include oneDNN's headers: the other objects are the build's.
+make -s BUILD="$build" DNNL=1 DNNL_ROOT="$scratch/v" "$build/config.mk" >"$scratch/log" 2>&1
+if grep -q "^HAVE_DNNL := 1" "$BUILD/config.mk"; then
+    mkdir -p "$build/obj"
+    cp -r "$BUILD"/obj/{format,loader,train,tests} "$build/obj/"
+    rm -f "$build"/obj/train/cpu/onednn*
+    find "$build/obj" -name '*.o' -exec touch {} +
+fi
 # shellcheck disable=SC2086
 if make -s -j"$(nproc)" BUILD="$build" DNNL=1 DNNL_ROOT="$scratch/v" \
-    $(printf "$build/tests/test_%s " $tests) >"$scratch/log" 2>&1; then
+    $(printf "$build/tests/test_%s " $tests) >>"$scratch/log" 2>&1; then
     result 0 "builds against $(grep -o 'oneDNN: found, version [0-9.x]*' "$scratch/log")"
     for name in $tests; do "$build/tests/test_$name" || failed=1; done
 else

@@ -3,6 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+static const int views_of[] = {-1, 1, 2, 6};
+enum { VIEWS = sizeof views_of / sizeof *views_of };
 static const char *const computes[] = {"auto", "onednn", "reference"};
 
 static const char epilogue[] =
@@ -13,11 +15,17 @@ static const char epilogue[] =
     "  fftrain --data OUT/train --val OUT/test --model resnet18 --epochs 60 \\\n"
     "          --augment crop=4,flip,cutout=8\n"
     "  fftrain --data CIFAR-10 --recipe cifar-speed\n"
-    "  fftrain --data OUT --model resnet50 --optimizer adamw --lr 0.002 --weight-decay 0.05 \\\n"
-    "          --no-decay norm,bias --groups 'fc.*:lr=0.02' --clip-norm 1\n"
+    "  fftrain --data OUT --model resnet50 --optimizer adamw --lr 0.002 \\\n"
+    "          --weight-decay 0.05 --groups 'fc.*:lr=0.02' --clip-norm 1\n"
     "  fftrain --data OUT --model resnet18 \\\n"
     "          --augment rrc=224,flip,jitter=0.4:0.4:0.4,mixup=0.2\n"
-    "  fftrain report RUN...          (a page about runs: fftrain report --help)\n"
+    "  fftrain --resume runs/resnet18-1\n"
+    "  fftrain evaluate OUT -c runs/resnet18-1\n"
+    "  fftrain predict OUT -c runs/resnet18-1\n"
+    "  fftrain export RUN -o FILE\n"
+    "  fftrain report RUN...\n"
+    "\n"
+    "The last four have a --help of their own.\n"
     "\n"
     "--log-json appends one object per line: an event \"start\" with every choice; after each\n"
     "epoch {event:\"epoch\", epoch, train_loss, train_accuracy, val_loss, val_accuracy,\n"
@@ -35,7 +43,8 @@ static const char epilogue[] =
     "stops at once.\n"
     "\n"
     "Exit codes: 0 done, 1 failed (also: the loss is NaN or infinite), 2 wrong usage, 65 bad\n"
-    "data, 74 input or output error, 128 + n stopped by signal n.";
+    "data, 74 input or output error, 75 stopped by a scheduler's signal with a checkpoint saved,\n"
+    "128 + n stopped by signal n.";
 
 ff_settings ff_settings_default(void) {
     ff_settings defaults = {.trainer = ff_trainer_default_options()};
@@ -144,6 +153,9 @@ ff_status ff_settings_use(ff_settings *out,
         {"groups", 0, FF_OPTION_STRING, "NAMES:KEY=VALUE,...;...", &trainer->groups, NULL, 0, 0,
          "Parameters with numbers of their own: NAMES as of --no-decay, KEY one of optimizer, lr, "
          "momentum, weight-decay, beta1, beta2, eps and trust; the first match counts."},
+        {"freeze", 0, FF_OPTION_STRING, "NAMES", &trainer->freeze, NULL, 0, 0,
+         "Parameters that stay as they are, as in --groups: body = all but the last layer; they "
+         "cost no gradient."},
         {"clip-norm", 0, FF_OPTION_REAL, "X", &trainer->clip_norm, NULL, 0, 1e30,
          "Scale gradients down to this norm over all parameters; default 0: they are not."},
         {"ema", 0, FF_OPTION_REAL, "DECAY", &trainer->ema, NULL, 0, 0.999999999,
@@ -221,6 +233,8 @@ ff_status ff_settings_use(ff_settings *out,
          "events in the run's folder."},
         {"top5", 0, FF_OPTION_FLAG, NULL, &out->top5, NULL, 0, 0,
          "Show top-5 accuracy in the table, where there are more than 5 classes."},
+        {"show-batch", 0, FF_OPTION_STRING, "FILE", &out->show_batch, NULL, 0, 0,
+         "Write a PNG of the first samples as they enter the net, augmented; do not train."},
         {"dry-run", 'n', FF_OPTION_FLAG, NULL, &out->dry_run, NULL, 0, 0,
          "Check everything and print layers, shapes, parameters, memory, batches and learning "
          "rates; do not train."},
@@ -247,8 +261,7 @@ ff_status ff_settings_use(ff_settings *out,
 ff_status ff_settings_complete(ff_settings *out, ff_error *error) {
     ff_trainer_options *trainer = &out->trainer;
     trainer->stem = (ff_stem)out->stem;
-    static const int views[] = {-1, 1, 2, 6};
-    trainer->views = views[out->views];
+    trainer->views = views_of[out->views];
     trainer->order = (ff_order_kind)out->order;
     trainer->last_batch = out->last_batch == 0 ? FF_LAST_BATCH_DROP : FF_LAST_BATCH_KEEP;
     trainer->verify = (ff_verify)out->verify;
@@ -264,4 +277,36 @@ ff_status ff_settings_complete(ff_settings *out, ff_error *error) {
                        "--json needs --dry-run; a run that trains logs with --log-json FILE");
     if (!trainer->device) trainer->device = "auto";
     return ff_machine_check(trainer->device, error);
+}
+
+/* The numbers of the optimizer and its learning rates, which a recipe with groups of its own keeps
+ * to itself. */
+static void resolve_updates(ff_settings *settings, const ff_trainer *trainer) {
+    ff_trainer_options *options = &settings->trainer;
+    const ff_trainer_update *main = &trainer->groups[trainer->main_group];
+    const ff_optimizer *optimizer = ff_optimizer_at(main->rule);
+    const bool momentum = optimizer->defaults.momentum != FF_UNREAD;
+    options->optimizer = optimizer->name;
+    for (int i = 0; ff_hyper_name(i); i++)
+        if (*ff_hyper_at(&optimizer->defaults, i) != FF_UNREAD)
+            *ff_hyper_at(&options->hyper, i) = *ff_hyper_at(&main->hyper, i);
+    options->nesterov = momentum && main->hyper.nesterov;
+    options->no_nesterov = momentum && !main->hyper.nesterov;
+    options->schedule = main->schedule.text;
+    if (!ff_schedule_rises(&main->schedule))
+        options->warmup_epochs = (double)main->schedule.warmup_steps / (double)trainer->batches;
+}
+
+void ff_settings_resolve(ff_settings *settings, const ff_trainer *trainer) {
+    ff_trainer_options *options = &settings->trainer;
+    const ff_recipe *recipe = trainer->recipe_name ? ff_recipe_named(trainer->recipe_name) : NULL;
+    options->model = trainer->model_name;
+    options->epochs = trainer->epochs;
+    options->batch = trainer->batch_asked;
+    options->augment = trainer->augment_text;
+    options->val_every = trainer->val_every;
+    options->label_smoothing = trainer->label_smoothing;
+    for (int i = 0; i < VIEWS; i++)
+        if (views_of[i] == trainer->views) settings->views = i;
+    if (!recipe || !recipe->groups[0].names) resolve_updates(settings, trainer);
 }

@@ -11,7 +11,7 @@ typedef struct ff_settings {
     ff_option_list set;
     int best_by;
     int stem, views, order, last_batch, verify, compute; /* indexes of the choices */
-    const char *placement, *device_json, *log_json, *tensorboard;
+    const char *placement, *device_json, *log_json, *tensorboard, *show_batch;
     bool dry_run, json, diagnose, quiet, top5;
 } ff_settings;
 
@@ -26,5 +26,9 @@ FF_MUST_USE ff_status ff_settings_use(ff_settings *settings,
 /* After all options are set: fields that the table does not set itself, and checks of single
  * options. FF_USAGE. */
 FF_MUST_USE ff_status ff_settings_complete(ff_settings *settings, ff_error *error);
+
+/* Writes what the trainer has resolved in place of defaults, so that the options alone make the
+ * same run. The trainer must outlive the settings. */
+void ff_settings_resolve(ff_settings *settings, const ff_trainer *trainer);
 
 #endif

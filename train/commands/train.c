@@ -8,6 +8,7 @@
 #include "train/report.h"
 #include "train/run.h"
 #include "train/session.h"
+#include "train/sheets.h"
 #include "train/summary.h"
 #include "train/trainer_cost.h"
 
@@ -131,8 +132,9 @@ static ff_status run(const ff_settings *given, ff_session *session, ff_trainer *
     if (val) kept.trainer.val = val;
     kept.session.out = kept.session.resume = NULL;
     if (weights) kept.trainer.weights = weights;
-    kept.device_json = kept.log_json = kept.tensorboard = NULL;
+    kept.device_json = kept.log_json = kept.tensorboard = kept.show_batch = NULL;
     kept.quiet = kept.trainer.verbose = kept.top5 = false;
+    ff_settings_resolve(&kept, trainer);
     FF_TRY_DONE(ff_settings_use(&kept, write_recipe, &recipe, error));
     FF_TRY_DONE(ff_session_start(session, trainer, &recipe.text, error));
     FF_TRY_DONE(ff_report_record(report, given->tensorboard, ff_session_path(session), error));
@@ -151,6 +153,14 @@ done:
     return status;
 }
 
+static ff_status show_batch(const ff_trainer *trainer, const char *path, ff_error *error) {
+    ff_canvas canvas = {0};
+    ff_status status = ff_sheet_inputs(trainer, &canvas, error);
+    if (status == FF_OK) status = ff_canvas_write_png(&canvas, path, error);
+    ff_canvas_free(&canvas);
+    return status;
+}
+
 static ff_status train(const ff_settings *given, ff_session *session, ff_error *error) {
     ff_report *report = NULL;
     ff_trainer *trainer = NULL;
@@ -158,9 +168,9 @@ static ff_status train(const ff_settings *given, ff_session *session, ff_error *
     ff_trainer_options options = given->trainer;
     ff_tuning tuning = {.quiet = given->quiet};
     ff_status status = FF_OK;
-    bool trains = !given->dry_run && !given->diagnose;
+    bool trains = !given->dry_run && !given->diagnose && !given->show_batch;
     options.tuning = &tuning;
-    options.counts = given->dry_run;
+    options.counts = given->dry_run || given->show_batch;
     options.checkpoints =
         !given->diagnose && !(given->session.out && !strcmp(given->session.out, "none"));
     options.first_step = ff_session_step(session);
@@ -180,6 +190,10 @@ static ff_status train(const ff_settings *given, ff_session *session, ff_error *
     if (status != FF_OK) goto done;
     if (ff_machine_warning(trainer->machine))
         fprintf(stderr, "fftrain: %s\n", ff_machine_warning(trainer->machine));
+    if (given->show_batch) {
+        status = show_batch(trainer, given->show_batch, error);
+        goto done;
+    }
     if (given->json) {
         FF_TRY_DONE(ff_summary_write_json(stdout, trainer, error));
         status = ff_needs_check(trainer, error);

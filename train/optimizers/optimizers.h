@@ -10,7 +10,8 @@
 
 /* Parameters that are updated alike: those whose name matches one of a list of fnmatch(3) patterns,
  * or whose kind is named: norm (the factors and offsets of batch norms), bias (those of
- * convolutions and linear layers). */
+ * convolutions and linear layers), head (the linear layer of the logits), body (all but the head).
+ */
 typedef struct ff_group {
     const char *names; /* "*.bias"; "norm,fc.*"; "*" = all */
     ff_rule rule;
