@@ -64,7 +64,8 @@ ff_status ff_command_export(int argc, char **argv, ff_error *error) {
         .program = "fftrain export",
         .usage = "fftrain export CHECKPOINT -o FILE",
         .summary = "Writes the weights of a checkpoint, or of the last one of a run, as one "
-                   "safetensors file.",
+                   "safetensors file, after every byte of the checkpoint is checked. The file also "
+                   "records the net's form and how its images were normalized.",
         .options = table,
         .epilogue = epilogue,
     };
