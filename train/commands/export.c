@@ -17,7 +17,7 @@ static const char epilogue[] =
     "\n"
     "And a .pth file becomes one that --weights reads:\n"
     "  from safetensors.torch import save_file\n"
-    "  save_file(torch.load(\"weights.pth\", map_location=\"cpu\"), \"weights.safetensors\")\n"
+    "  save_file(torch.load(\"weights.pth\"), \"weights.safetensors\")\n"
     "\n"
     "Exit codes: 0 done, 1 failed, 2 wrong usage, 65 bad data, 74 input or output error.";
 
