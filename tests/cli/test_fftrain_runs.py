@@ -317,6 +317,12 @@ refused("--freeze of everything", 2, ["--freeze *: leaves nothing of smallnet to
 
 done = fftrain("--recipe", "whole/recipe.txt", "--out", "again", "--quiet")
 tap.ok(done.returncode == 0 and last_of("again") == reference[0], "a run's recipe makes the same run", done.stderr)
+make("larger", "--count", 40, "--statistics")
+with open("based.txt", "w") as file:
+    file.write("recipe = cifar-speed\nepochs = 3\nbatch = 20\ndata = larger\n")
+done = fftrain("--recipe", "based.txt", "-n")
+tap.ok(done.returncode == 0 and "recipe         cifar-speed" in done.stdout and "3 epochs" in done.stdout, "a file based on a recipe of the table",
+       done.stdout + done.stderr)
 with open("recipe.txt", "w") as file:
     file.write("# a comment\n\n  model=smallnet  \nepochs = 3\r\nbatch=20\naugment = crop=2,flip\nno-graph = yes\ndata = set\n")
 done = fftrain("--recipe", "recipe.txt", "-n")

@@ -85,18 +85,20 @@ static ff_status parse(int argc, char **argv, ff_settings *out, ff_session **ses
     if (*done) return FF_OK;
     ff_settings first = *out;
     const char *file = is_file(first.trainer.recipe) ? first.trainer.recipe : NULL;
-    FF_TRY(ff_session_open(session, &first.session, file, error));
+    FF_TRY(ff_session_open(session, &out->session, file, error));
     if (ff_session_recipe(*session) || first.set.count) {
         recipe_text recipe = {ff_session_recipe(*session), ff_session_recipe_path(*session)};
         *out = ff_settings_default();
         if (recipe.text) FF_TRY(ff_settings_use(out, read_recipe, &recipe, error));
+        const char *row = out->trainer.recipe;                      /* that the file is based on */
         if (ff_session_step(*session)) out->trainer.weights = NULL; /* the checkpoint has them */
         FF_TRY(ff_settings_use(out, read_sets, &first.set, error));
         FF_TRY(ff_settings_use(out, parse_line, &line, error));
-        if (file) out->trainer.recipe = NULL;
+        if (file) out->trainer.recipe = row;
     }
     return ff_settings_complete(out, error);
 }
+
 /* The run's folder and log are opened before the model is built: a path that cannot be written
  * fails at once. */
 static ff_status open_reports(const ff_settings *given, ff_session *session, ff_report **report,
