@@ -319,12 +319,13 @@ static void vgg_counts_as_torchvision(void **state) {
     ff_model_destroy(&model);
 }
 
-/* Every model has its own row of defaults. */
+/* A model's row of defaults is found by its name, too; a model without one has the usual row. */
 static void every_model_has_a_recipe(void **state) {
     (void)state;
     for (int i = 0; ff_model_name(i); i++) {
         const ff_recipe *recipe = ff_recipe_of(ff_model_name(i));
-        if (!recipe->model) fail_msg("no recipe for %s", ff_model_name(i));
+        assert_true(recipe->epochs > 0 && recipe->batch > 0 && recipe->augment);
+        if (!recipe->model) continue;
         assert_string_equal(recipe->model, ff_model_name(i));
         assert_ptr_equal(ff_recipe_named(recipe->name), recipe);
     }
