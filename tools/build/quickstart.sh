@@ -19,5 +19,7 @@ mkdir -p "$out"
 step "$build/ffpack" "$source" -o "$out/fashion-mnist" --classes tools/build/fashion-mnist.classes --force
 step "$build/ffinspect" "$out/fashion-mnist"
 step "$build/ffinspect" "$out/fashion-mnist/train" --grid 6x10 --png "$out/contact-sheet.png"
-step "$build/fftrain" --data "$out/fashion-mnist" --model smallnet --log-json "$out/train.jsonl"
-printf '\nThe contact sheet is %s; the log of the training is %s.\n' "$out/contact-sheet.png" "$out/train.jsonl"
+rm -rf "$out/run" # of a quickstart before
+step "$build/fftrain" --data "$out/fashion-mnist" --model smallnet --out "$out/run"
+printf '\nThe contact sheet is %s; a report of the training is %s, its weights are in %s.\n' \
+    "$out/contact-sheet.png" "$out/run/report.html" "$out/run/checkpoints/best"
