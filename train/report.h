@@ -48,7 +48,6 @@ typedef struct ff_epoch {
 typedef struct ff_run_result {
     ff_run_totals totals;
     uint64_t total_ns, warm_up_ns, whiten_ns; /* of this process */
-    uint64_t checkpoint_ns;                   /* that training waited for checkpoints */
     double loader_rate; /* samples per second that the loader can deliver; 0 = unknown */
     ff_epoch last;      /* epoch 0 = no epoch finished */
 } ff_run_result;

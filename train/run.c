@@ -370,7 +370,6 @@ static void finish_checkpoints(running *run) {
     (void)!ff_keeper_finish(keeper, NULL); /* the note says it */
     const char *note = ff_keeper_note(keeper);
     if (note) ff_report_note(run->report, note);
-    run->result.checkpoint_ns = ff_keeper_ns(keeper);
 }
 
 ff_status ff_run(ff_trainer *trainer, ff_report *report, const ff_run_options *options,

@@ -182,26 +182,31 @@ static const char *value_of(const char *text, const char *line, size_t name, siz
     return NULL;
 }
 
-/* Notes the options of `a` whose values in `b` are others, or refuses them. `both`: those that `b`
- * has, else those that it lacks. `now`: a is the run's. */
-static ff_status note_changes(ff_session *session, const char *a, const char *b, bool both,
-                              bool now, ff_error *error) {
-    for (const char *line = a; *line;) {
+/* Notes the options whose values changed, or refuses them. `now`: the lines are the run's, and the
+ * others the checkpoint's; else the other way round, and only options that the run lacks are new.
+ */
+static ff_status note_changes(ff_session *session, const char *lines, const char *others, bool now,
+                              ff_error *error) {
+    for (const char *line = lines; *line;) {
         const size_t whole = strcspn(line, "\n"), name = strcspn(line, " ");
-        size_t one, other;
-        const char *value = value_of(a, line, name, &one), *old = value_of(b, line, name, &other);
-        const bool same = old && one == other && !memcmp(value, old, one);
-        if (!same && (old != NULL) == both) {
-            const char *is = now ? value : "the default", *was = old ? old : "the default";
-            if (!now) was = value, other = one, one = strlen(is);
+        size_t length, other_length;
+        const char *value = value_of(lines, line, name, &length);
+        const char *other = value_of(others, line, name, &other_length);
+        const bool same = other && length == other_length && !memcmp(value, other, length);
+        if (!same && (now || !other)) {
+            if (!other) other = "the default";
+            const char *is = now ? value : other, *was = now ? other : value;
+            const int is_length = (int)(now ? length : other_length);
+            const int was_length = (int)(now ? other_length : length);
             for (size_t i = 0; i < sizeof fixed / sizeof *fixed; i++)
                 if (strlen(fixed[i]) == name && !strncmp(fixed[i], line, name))
                     return ff_fail(error, FF_USAGE,
                                    "--%s: cannot change when a run goes on; it was %.*s, not %.*s",
-                                   fixed[i], (int)other, was, (int)one, is);
-            FF_TRY(ff_buffer_printf(
-                &session->notes, error, "%schanged: %.*s is %.*s now, it was %.*s",
-                session->notes.length ? "\n" : "", (int)name, line, (int)one, is, (int)other, was));
+                                   fixed[i], was_length, was, is_length, is);
+            FF_TRY(ff_buffer_printf(&session->notes, error,
+                                    "%schanged: %.*s is %.*s now, it was %.*s",
+                                    session->notes.length ? "\n" : "", (int)name, line, is_length,
+                                    is, was_length, was));
         }
         line += whole + (line[whole] == '\n');
     }
@@ -213,9 +218,8 @@ static ff_status go_on(ff_session *session, ff_trainer *trainer, const char *rec
                        ff_error *error) {
     const ff_checkpoint *checkpoint = session->checkpoint;
     const char *old = ff_checkpoint_text(checkpoint, FF_CHECKPOINT_RECIPE);
-    FF_TRY(note_changes(session, recipe, old, true, true, error));
-    FF_TRY(note_changes(session, recipe, old, false, true, error));
-    FF_TRY(note_changes(session, old, recipe, false, false, error));
+    FF_TRY(note_changes(session, recipe, old, true, error));
+    FF_TRY(note_changes(session, old, recipe, false, error));
     FF_TRY(check_set(session, FF_CHECKPOINT_DATA, "data", trainer->splits.train, error));
     FF_TRY(check_set(session, FF_CHECKPOINT_VAL, "val", trainer->splits.val, error));
     FF_TRY(ff_checkpoint_load(checkpoint, trainer->model, error));

@@ -26,7 +26,6 @@ struct ff_keeper {
     ff_error error;   /* its error */
     ff_error untold;  /* the last error that ff_keeper_note has not returned */
     char *last;
-    uint64_t ns;
 };
 
 /* ---- the thread that writes ---- */
@@ -159,7 +158,6 @@ void ff_keeper_destroy(ff_keeper **pointer) {
 }
 
 ff_status ff_keeper_save(ff_keeper *keeper, const ff_run_state *state, bool best, ff_error *error) {
-    const uint64_t began = ff_now_ns();
     await(keeper);
     ff_status status = ff_capture_take(keeper->capture, state, error);
     if (status == FF_OK) {
@@ -167,14 +165,11 @@ ff_status ff_keeper_save(ff_keeper *keeper, const ff_run_state *state, bool best
         keeper->best = best;
         status = ff_threads_start(&keeper->writer, 1, "checkpoint", writer, keeper, error);
     }
-    keeper->ns += ff_now_ns() - began;
     return status;
 }
 
 ff_status ff_keeper_finish(ff_keeper *keeper, ff_error *error) {
-    const uint64_t began = ff_now_ns();
     await(keeper);
-    keeper->ns += ff_now_ns() - began;
     if (keeper->status == FF_OK) return FF_OK;
     return ff_fail(error, keeper->status, "%s", keeper->error.message);
 }
@@ -183,10 +178,6 @@ const char *ff_keeper_note(ff_keeper *keeper) {
     if (keeper->untold.status == FF_OK) return NULL;
     keeper->untold.status = FF_OK;
     return keeper->untold.message;
-}
-
-uint64_t ff_keeper_ns(const ff_keeper *keeper) {
-    return keeper->ns;
 }
 
 const char *ff_keeper_last(const ff_keeper *keeper) {

@@ -30,8 +30,6 @@ FF_MUST_USE ff_status ff_keeper_save(ff_keeper *keeper, const ff_run_state *stat
 FF_MUST_USE ff_status ff_keeper_finish(ff_keeper *keeper, ff_error *error);
 /* Why a checkpoint could not be written, once; else NULL. Valid until the next call. */
 const char *ff_keeper_note(ff_keeper *keeper);
-/* Time of the model's thread spent for checkpoints. */
-uint64_t ff_keeper_ns(const ff_keeper *keeper);
 /* Of the last checkpoint: its path; NULL before the first is written. */
 const char *ff_keeper_last(const ff_keeper *keeper);
 
