@@ -15,6 +15,20 @@ struct ff_feed {
     ff_feed_info info;
 };
 
+ff_loader_options ff_feed_in_order(const ff_model *model, const char *const *label, uint64_t batch,
+                                   uint32_t resize) {
+    ff_loader_options options = ff_loader_defaults();
+    ff_model_input_size(model, &options.height, &options.width);
+    options.batch = batch;
+    options.last_batch = FF_LAST_BATCH_KEEP;
+    options.order = FF_ORDER_SEQUENTIAL;
+    options.label = label;
+    options.label_count = 1;
+    options.augment.resize = resize;
+    options.threads = 1;
+    return options;
+}
+
 static ff_status create_loader(ff_feed *feed, ff_dataset *dataset, ff_loader_options options,
                                ff_error *error) {
     const int channels = (int)ff_dataset_metadata(dataset)->channels;

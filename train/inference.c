@@ -136,22 +136,11 @@ static ff_status build_model(ff_inference *own, const ff_inference_options *opti
 static ff_status build_feed(ff_inference *own, const ff_inference_options *options,
                             ff_error *error) {
     const char *label = ff_dataset_metadata(own->set)->field[own->field].name;
-    const uint64_t count = ff_dataset_count(own->set);
     ff_feed_options how = {.compute = ff_model_compute(own->model),
                            .kernels = ff_machine_kernels(own->machine),
                            .quiet = options->quiet};
-    how.loader = ff_loader_defaults();
-    how.loader.batch = (uint64_t)options->batch < count ? (uint64_t)options->batch : count;
-    how.loader.dtype = FF_F32;
-    how.loader.layout = ff_model_input_layout(own->model);
-    how.loader.height = own->net.height;
-    how.loader.width = own->net.width;
-    how.loader.label = &label;
-    how.loader.label_count = 1;
-    how.loader.last_batch = FF_LAST_BATCH_KEEP;
-    how.loader.order = FF_ORDER_SEQUENTIAL;
-    how.loader.threads = 1;
-    how.loader.augment.resize = own->net.resize;
+    how.loader = ff_feed_in_order(own->model, &label, (uint64_t)ff_plan_batch(own->plan),
+                                  own->net.resize);
     const ff_status status = ff_feed_create(&own->feed, own->set, &how, error);
     return status == FF_OK ? FF_OK : ff_fail_within(error, status, "%s", ff_dataset_path(own->set));
 }
