@@ -102,34 +102,27 @@ static ff_status count_classes(ff_inference *own, const ff_inference_options *op
 
 static ff_status build_model(ff_inference *own, const ff_inference_options *options,
                              ff_error *error) {
-    const ff_weights_net *net = &own->net;
     const uint64_t count = ff_dataset_count(own->set);
     const uint64_t batch = (uint64_t)options->batch < count ? (uint64_t)options->batch : count;
     const ff_machine_options machine = {.device = options->device, .tune_seconds = -1};
     FF_TRY(ff_machine_open(&own->machine, &machine, error));
-    const ff_model_options model = {
-        .name = net->model,
-        .stem = net->stem,
-        .channels = (int)net->channels,
-        .height = (int)net->height,
-        .width = (int)net->width,
-        .classes = (int)net->classes,
-        .batch = 2, /* of the plan for training, which is not used */
-        .threads = (int)options->threads,
-        .dropout = -1,
-        .device = ff_machine_device(own->machine),
-        .precision = ff_machine_device(own->machine) ? FF_PRECISION_F16 : FF_PRECISION_F32,
-    };
+    ff_model_options model = ff_weights_net_model(&own->net);
+    model.threads = (int)options->threads;
+    model.device = ff_machine_device(own->machine);
+    if (model.device) model.precision = FF_PRECISION_F16;
+    const ff_weights_options how = {
+        .path = options->weights,
+        .average = options->average,
+        .data = options->any_normalization ? NULL : ff_dataset_metadata(own->set)};
     ff_weights *weights;
     FF_TRY(ff_model_create(&own->model, &model, error));
-    FF_TRY(ff_weights_open(&weights, options->weights, own->model, ff_dataset_metadata(own->set),
-                           options->any_normalization, error));
+    FF_TRY(ff_weights_open(&weights, &how, own->model, error));
     ff_status status = ff_copy_string(&own->text, ff_weights_text(weights), error);
     if (status == FF_OK) status = ff_weights_load(weights, error);
     ff_weights_close(&weights);
     FF_TRY(status);
     FF_TRY(ff_model_plan(own->model, (int)batch, false, &own->plan, error));
-    FF_TRY(ff_plan_set_views(own->plan, net->views, error));
+    FF_TRY(ff_plan_set_views(own->plan, own->net.views, error));
     return ff_tally_create(&own->tally, own->plan, error);
 }
 
@@ -139,8 +132,8 @@ static ff_status build_feed(ff_inference *own, const ff_inference_options *optio
     ff_feed_options how = {.compute = ff_model_compute(own->model),
                            .kernels = ff_machine_kernels(own->machine),
                            .quiet = options->quiet};
-    how.loader = ff_feed_in_order(own->model, &label, (uint64_t)ff_plan_batch(own->plan),
-                                  own->net.resize);
+    how.loader =
+        ff_feed_in_order(own->model, &label, (uint64_t)ff_plan_batch(own->plan), own->net.resize);
     const ff_status status = ff_feed_create(&own->feed, own->set, &how, error);
     return status == FF_OK ? FF_OK : ff_fail_within(error, status, "%s", ff_dataset_path(own->set));
 }

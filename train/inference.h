@@ -18,6 +18,7 @@ typedef struct ff_inference_options {
     ff_stem stem;
     int64_t crop, resize, views;
     bool any_normalization;
+    bool average; /* the average of --ema in place of the parameters */
     ff_verify verify;
     const char *device;
     int64_t batch, threads;

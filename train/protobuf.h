@@ -1,5 +1,5 @@
-/* Writes protobuf messages (protobuf.dev/programming-guides/encoding): each function appends a field
- * to the bytes of a message. Thread rule: pure. */
+/* Writes protobuf messages (protobuf.dev/programming-guides/encoding): each function appends a
+ * field to the bytes of a message. Thread rule: pure. */
 #ifndef FF_TRAIN_PROTOBUF_H
 #define FF_TRAIN_PROTOBUF_H
 

@@ -85,9 +85,10 @@ static ff_status load_weights(ff_trainer *trainer, const ff_trainer_options *opt
                               ff_error *error) {
     ff_weights *weights;
     if (!options->weights) return FF_OK;
-    const ff_status opened = ff_weights_open(&weights, options->weights, trainer->model,
-                                             ff_dataset_metadata(trainer->splits.train),
-                                             options->any_normalization, error);
+    const ff_weights_options how = {
+        .path = options->weights,
+        .data = options->any_normalization ? NULL : ff_dataset_metadata(trainer->splits.train)};
+    const ff_status opened = ff_weights_open(&weights, &how, trainer->model, error);
     if (opened != FF_OK) return ff_fail_within(error, opened, "--weights");
     free(trainer->weights_text);
     ff_status status = ff_copy_string(&trainer->weights_text, ff_weights_text(weights), error);

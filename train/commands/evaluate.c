@@ -47,6 +47,8 @@ static ff_status parse(given *out, bool predicts, int argc, char **argv, ff_erro
          "Central crop to N x N; default: the checkpoint's."},
         {"views", 0, FF_OPTION_CHOICE, NULL, &out->views, "auto|1|2|6", 0, 0,
          "Views of each sample whose logits are averaged; default auto: the checkpoint's."},
+        {"ema", 0, FF_OPTION_FLAG, NULL, &own->average, NULL, 0, 0,
+         "Take the average of the parameters (of a checkpoint of a run with --ema)."},
         {"any-normalization", 0, FF_OPTION_FLAG, NULL, &own->any_normalization, NULL, 0, 0,
          "Take weights even where their images were normalized with other numbers."},
         {"verify-data", 0, FF_OPTION_CHOICE, NULL, &out->verify, "off|first|always", 0, 0,
