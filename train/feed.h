@@ -20,7 +20,8 @@ typedef struct ff_feed_options {
 } ff_feed_options;
 
 /* The loader of an evaluation: every sample once, in the set's order, resized to `resize` (short
- * side; 0 = not) and cut to the model's input. `label` must outlive the feed. */
+ * side; 0 = not) and cut to the model's input. `label` must outlive the feed; NULL: none is needed.
+ */
 ff_loader_options ff_feed_in_order(const ff_model *model, const char *const *label, uint64_t batch,
                                    uint32_t resize);
 

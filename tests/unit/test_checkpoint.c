@@ -390,8 +390,7 @@ static void weights_are_matched(void **state) {
     ff_weights_close(&weights);
     /* Images normalized with other numbers. */
     mean[1] = 0.2500001f;
-    assert_fails(ff_weights_open(&weights, &how, same, error), FF_BAD_DATA,
-                 "--any-normalization");
+    assert_fails(ff_weights_open(&weights, &how, same, error), FF_BAD_DATA, "--any-normalization");
     assert_ok(ff_weights_open(&weights, &any, same, error));
     ff_weights_close(&weights);
     data.statistics_count = 0;

@@ -270,7 +270,7 @@ static void layer(writer *w, ff_node node) {
     case FF_LAYER_CONV:
         begin(w, "Conv");
         input_value(w, at->from);
-        for (int k = 0; k <= at->bias; k++) input_parameter(w, at, k);
+        for (int k = 0; k < (at->bias ? 2 : 1); k++) input_parameter(w, at, k);
         window(w, at);
         attribute_int(w, "group", at->groups);
         break;
@@ -288,7 +288,7 @@ static void layer(writer *w, ff_node node) {
     case FF_LAYER_LINEAR:
         begin(w, "Gemm");
         input_value(w, at->from);
-        for (int k = 0; k <= at->bias; k++) input_parameter(w, at, k);
+        for (int k = 0; k < (at->bias ? 2 : 1); k++) input_parameter(w, at, k);
         attribute_float(w, "alpha", at->scale);
         attribute_int(w, "transB", 1);
         break;
