@@ -66,11 +66,13 @@ static inline bool ff_activation_sees_output(ff_activation activation) {
  * ReLU, or no activation, takes a residual.
  * Training: mean and biased variance over (n, h, w); running = (1 - momentum) * running +
  * momentum * (mean | variance * m / (m - 1)) as torch; mean and inv_std are written for the
- * backward pass. Evaluation: running statistics; mean and inv_std are not written. */
+ * backward pass. Held: in training, too, the running statistics, which stay; mean and inv_std are
+ * theirs. Evaluation: running statistics; mean and inv_std are not written. */
 typedef struct ff_norm {
     ff_tensor shape; /* of x, y, residual and their gradients */
     ff_activation activation;
     float momentum, epsilon;           /* of this layer */
+    bool held;                         /* its statistics stay */
     const float *gamma, *beta;         /* [padded channels] */
     float *running_mean, *running_var; /* [padded channels] */
     float *mean, *inv_std;             /* [padded channels]; of the batch */
@@ -86,7 +88,7 @@ typedef struct ff_norm {
 
 /* With g = (dy + dy2) times the activation's derivative (ReLU: 1 where y > 0, else 0):
  * dbeta = sum g, dgamma = sum g * xhat, dx = gamma * inv_std * (g - dbeta / m - xhat * dgamma / m),
- * dresidual = g. */
+ * dresidual = g; held: dx = gamma * inv_std * g. */
 typedef struct ff_norm_backward {
     ff_norm forward; /* of the forward pass; y is only read where ReLU, residual and no mask */
     const void *dy;

@@ -216,6 +216,16 @@ ff_status ff_model_plan_without(ff_model *model, int batch, const bool *without,
     return add_plan(model, batch, true, without, plan, error);
 }
 
+void ff_model_hold_norms(ff_model *model, const bool *without) {
+    const ff_graph *graph = model->graph;
+    for (int i = 0; i < graph->layer_count; i++) {
+        ff_layer *layer = &graph->layers[i];
+        layer->held = layer->kind == FF_LAYER_NORM;
+        for (int p = layer->parameter; layer->held && p < layer->parameter + 2; p++)
+            layer->held = without[p] || !graph->parameters[p].trained;
+    }
+}
+
 ff_plan *ff_model_training_plan(ff_model *model) {
     return model->training;
 }
@@ -308,8 +318,14 @@ int ff_model_whitening(const ff_model *model) {
     return model->net->whitening ? ff_model_find(model, model->net->whitening) : -1;
 }
 
+/* Training forward passes that num_batches_tracked counts beside store.tracked. */
+static int64_t forwards_of(const ff_model *model, int index) {
+    const ff_graph *graph = model->graph;
+    return graph->layers[graph->parameters[index].layer].held ? 0 : model->store.forwards;
+}
+
 void ff_model_get(const ff_model *model, int index, ff_parameter_part part, void *to) {
-    const int64_t tracked = model->store.tracked[index] + model->store.forwards;
+    const int64_t tracked = model->store.tracked[index] + forwards_of(model, index);
     if (model->parameters[index].dtype == FF_I64)
         memcpy(to, &tracked, sizeof tracked);
     else
@@ -320,7 +336,7 @@ void ff_model_set(ff_model *model, int index, ff_parameter_part part, const void
     int64_t tracked;
     if (model->parameters[index].dtype == FF_I64) {
         memcpy(&tracked, from, sizeof tracked);
-        model->store.tracked[index] = tracked - model->store.forwards;
+        model->store.tracked[index] = tracked - forwards_of(model, index);
     } else {
         ff_store_import(&model->store, index, part, from);
     }

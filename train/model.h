@@ -177,6 +177,10 @@ FF_MUST_USE ff_status ff_model_plan(ff_model *model, int batch, bool training, f
  * then they agree within the rounding of activations. */
 FF_MUST_USE ff_status ff_model_plan_without(ff_model *model, int batch, const bool *without,
                                             ff_plan **plan, ff_error *error);
+/* Holds the running statistics of batch norms none of whose parameters are trained without those,
+ * also in training: as torch's eval() on these modules. Of plans without them that are made from
+ * now on. */
+void ff_model_hold_norms(ff_model *model, const bool *without);
 /* The plan made by ff_model_create: options.batch samples, training. */
 ff_plan *ff_model_training_plan(ff_model *model);
 /* Evaluation classifies the mean of the logits of several views of each sample: 1 = the sample

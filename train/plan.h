@@ -49,6 +49,7 @@ typedef struct ff_norm_op {
     ff_activation activation;
     ff_op *counted_by;    /* computes its statistics, or their sums; NULL = itself */
     ff_op *folded_by;     /* the convolution it is folded into; NULL = none */
+    bool held;            /* ff_norm.held */
     ff_buffer_id mask;    /* ff_norm.mask */
     ff_buffer_id saved;   /* mean and inv_std, [2][padded channels] */
     ff_buffer_id fold;    /* scale and shift of ff_fold */

@@ -52,6 +52,7 @@ typedef struct ff_trainer_options {
     double warmup_epochs;
     const char *optimizer;      /* of ff_optimizer_named */
     const char *freeze;         /* parameters that stay as they are, as ff_group.names */
+    bool frozen_norms_train;    /* norms among them have batch statistics */
     ff_hyper hyper;             /* those given */
     bool nesterov, no_nesterov; /* at most one; neither = the recipe's default */
     const char *groups;         /* "NAMES:KEY=VALUE,...;...", as in trainer_updates.h */

@@ -1,14 +1,15 @@
 /* Trains a few steps on given weights and batches, so that they can be compared with PyTorch's:
  *   train_steps IN OUT model=resnet50 channels=3 side=32 classes=10 batch=4 [stem=cifar] [steps=1]
  *     [compute=reference] [smoothing=0.1] [summed=1] [lr=0.1] [momentum=0.9] [decay=0] [nesterov=1]
- *     [airbench=1] [gradients=1]
+ *     [airbench=1] [gradients=1] [freeze=NAMES]
  * Prints a line "name trained rank d0 d1 ..." for each parameter, and for each step "loss L".
  * IN: all parameters in torch's order (f32; num_batches_tracked i64), then for each step its images
  * [batch][channels][side][side] f32 and labels [batch] i64. OUT: the logits of the first batch in
  * evaluation, and after each step the logits while training, then all parameters as in IN.
  * airbench=1: Muon for filters with lr and momentum, Nesterov; SGD with `decay` for the others at
  * half the learning rate. gradients=1: a step computes the gradients, which follow its logits (of
- * trained parameters, in torch's order), and changes nothing else. Without IN and OUT ("-" "-"):
+ * trained parameters, in torch's order), and changes nothing else. freeze: no gradients of these
+ * (ff_group.names), and norms among them are held. Without IN and OUT ("-" "-"):
  * prints the parameters only, each line ending in "KIND SCALE" of its initial values, and
  * "macs N"; a model with that `compute` is made only where it is named. */
 #include "format/base/memory.h"
@@ -113,6 +114,22 @@ static void list_net(const ff_model_options *options) {
     ff_graph_destroy(&graph);
 }
 
+/* A training plan without the gradients of some parameters, whose norms are held. */
+static ff_plan *freeze(ff_model *model, const char *names, int batch) {
+    const ff_group groups[2] = {{.names = names}, {.names = "*"}};
+    ff_error error = {0};
+    ff_plan *plan;
+    bool *frozen;
+    must(ff_model_set_groups(model, groups, 2, &error), &error);
+    must(ff_alloc(&frozen, (uint64_t)ff_model_parameter_count(model), 1, "groups", &error), &error);
+    for (int i = 0; i < ff_model_parameter_count(model); i++)
+        frozen[i] = ff_model_group(model, i) == 0;
+    ff_model_hold_norms(model, frozen);
+    must(ff_model_plan_without(model, batch, frozen, &plan, &error), &error);
+    free(frozen);
+    return plan;
+}
+
 int main(int argc, char **argv) {
     ff_error error = {0};
     if (argc < 4) stop("usage: train_steps IN OUT model=NAME ...");
@@ -143,7 +160,8 @@ int main(int argc, char **argv) {
     const ff_hyper sgds[2] = {sgd, sgd};
     const double rates[2] = {rate, rate / 2};
     const ff_step_options how = {.groups = sgds,
-                                 .group_count = airbench ? 2 : 1,
+                                 .group_count =
+                                     airbench || argument(argc, argv, "freeze", NULL) ? 2 : 1,
                                  .rates = rates,
                                  .rate_steps = 1,
                                  .send_steps = 1};
@@ -168,7 +186,9 @@ int main(int argc, char **argv) {
     must(ff_alloc_aligned(&images, pixels, sizeof(float), 64, "images", &error), &error);
     must(ff_alloc(&labels, (uint64_t)options.batch, sizeof(int64_t), "labels", &error), &error);
     pass_parameters(model, in, true);
+    const char *frozen = argument(argc, argv, "freeze", NULL);
     ff_plan *evaluation, *plan = ff_model_training_plan(model);
+    if (frozen) plan = freeze(model, frozen, options.batch);
     ff_step *step;
     must(ff_model_plan(model, options.batch, false, &evaluation, &error), &error);
     must(ff_step_create(&step, model, &how, &error), &error);

@@ -261,7 +261,7 @@ static void free_arrays(norm_arrays *a) {
 static void compare_norm(const tables *both, dice *d, int block) {
     const ff_activation activation = (ff_activation)roll(d, 4);
     const bool add = activation <= FF_ACTIVATION_RELU && roll(d, 2), second = roll(d, 2);
-    const bool in_place = roll(d, 2), frozen = roll(d, 4) == 0;
+    const bool in_place = roll(d, 2), frozen = roll(d, 4) == 0, held = roll(d, 3) == 0;
     ff_tensor shape = {between(d, 1, 6), between(d, 1, 40), between(d, 1, 9), between(d, 1, 9), 1};
     if (shape.n * shape.h * shape.w == 1) shape.w = 2;
     const size_t count = logical_count(&shape), channels = (size_t)shape.c;
@@ -304,6 +304,7 @@ static void compare_norm(const tables *both, dice *d, int block) {
             .activation = activation,
             .momentum = 0.1f,
             .epsilon = 1e-5f,
+            .held = held,
             .gamma = a->gamma,
             .beta = a->beta,
             .running_mean = a->running_mean,

@@ -156,6 +156,10 @@ ff_status ff_settings_use(ff_settings *out,
         {"freeze", 0, FF_OPTION_STRING, "NAMES", &trainer->freeze, NULL, 0, 0,
          "Parameters that stay as they are, as in --groups: body = all but the last layer; they "
          "cost no gradient."},
+        {"frozen-norms", 0, FF_OPTION_CHOICE, NULL, &out->frozen_norms, "eval|train", 0, 0,
+         "Batch norms with frozen parameters keep and use their running statistics, as in Keras and "
+         "timm (eval), or normalize by the batch and go on averaging, as torch does where only "
+         "requires_grad is off (train); default eval."},
         {"clip-norm", 0, FF_OPTION_REAL, "X", &trainer->clip_norm, NULL, 0, 1e30,
          "Scale gradients down to this norm over all parameters; default 0: they are not."},
         {"ema", 0, FF_OPTION_REAL, "DECAY", &trainer->ema, NULL, 0, 0.999999999,
@@ -265,6 +269,7 @@ ff_status ff_settings_complete(ff_settings *out, ff_error *error) {
     trainer->order = (ff_order_kind)out->order;
     trainer->last_batch = out->last_batch == 0 ? FF_LAST_BATCH_DROP : FF_LAST_BATCH_KEEP;
     trainer->verify = (ff_verify)out->verify;
+    trainer->frozen_norms_train = out->frozen_norms == 1;
     trainer->compute = computes[out->compute];
     trainer->quiet = out->quiet;
     if (out->placement && !ff_placement_parse(out->placement, &trainer->placement))

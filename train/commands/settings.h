@@ -10,7 +10,7 @@ typedef struct ff_settings {
     ff_session_options session;
     ff_option_list set;
     int best_by;
-    int stem, views, order, last_batch, verify, compute; /* indexes of the choices */
+    int stem, views, order, last_batch, verify, compute, frozen_norms; /* indexes of the choices */
     const char *placement, *device_json, *log_json, *tensorboard, *show_batch;
     bool dry_run, json, diagnose, quiet, top5;
 } ff_settings;
