@@ -20,6 +20,7 @@ struct ff_model {
     ff_store store;
     ff_groups groups;
     ff_parameter *parameters;
+    float *class_weights; /* [classes] on the device; NULL = all 1 */
 };
 
 const char *ff_model_name(int index) {
@@ -90,6 +91,7 @@ static ff_status add_plan(ff_model *model, int batch, bool training, const bool 
     if (model->compute->ops->settle) model->compute->ops->settle(model->compute);
     (*plan)->store = &model->store;
     (*plan)->smoothing = model->options.label_smoothing;
+    (*plan)->class_weights = model->class_weights;
     (*plan)->summed = model->options.summed_loss;
     (*plan)->seed = model->options.seed;
     (*plan)->next = model->plans;
@@ -150,6 +152,15 @@ static ff_status open_compute(ff_model *model, ff_error *error) {
     return options->device->ops->open(&model->compute, &compute, error);
 }
 
+static ff_status copy_class_weights(ff_model *model, ff_error *error) {
+    const uint64_t bytes = (uint64_t)model->options.classes * sizeof(float);
+    if (!model->options.class_weights) return FF_OK;
+    FF_TRY(
+        ff_compute_allocate(model->compute, &model->class_weights, bytes, "class weights", error));
+    ff_compute_write(model->compute, model->class_weights, model->options.class_weights, bytes);
+    return ff_compute_check(model->compute, error);
+}
+
 static ff_status build(ff_model *model, ff_error *error) {
     const ff_model_options *options = &model->options;
     FF_TRY(
@@ -157,6 +168,7 @@ static ff_status build(ff_model *model, ff_error *error) {
     model->net->build(model->graph, options);
     FF_TRY(ff_graph_check(model->graph, error));
     FF_TRY(open_compute(model, error));
+    FF_TRY(copy_class_weights(model, error));
     FF_TRY(add_plan(model, options->batch, true, NULL, &model->training, error));
     FF_TRY(ff_store_create(&model->store, model->graph, model->compute, model->training->convs,
                            model->training->tensors, error));
@@ -197,6 +209,7 @@ void ff_model_destroy(ff_model **model_pointer) {
         model->plans = plan->next;
         ff_plan_destroy(&plan);
     }
+    if (model->compute) ff_compute_release(model->compute, model->class_weights);
     ff_compute_close(&model->compute);
     ff_graph_destroy(&model->graph);
     free(model->parameters);

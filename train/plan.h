@@ -114,8 +114,9 @@ struct ff_plan {
     bool *without;
     bool *wanted; /* [layers]: the gradient of the layer's output is computed */
     double smoothing;
-    bool summed;   /* the loss is the sum over the batch, not its mean */
-    uint64_t seed; /* of dropout */
+    const float *class_weights; /* as in ff_loss; of the model */
+    bool summed;                /* the loss is the sum over the batch, not its mean */
+    uint64_t seed;              /* of dropout */
     ff_op *ops;
     int op_count;
     ff_tensor *tensors; /* [layers]: each layer's output */

@@ -60,6 +60,7 @@ typedef struct ff_trainer_options {
     double clip_norm;           /* 0 = none */
     double ema;                 /* decay of the average of the parameters; negative = none */
     double label_smoothing, dropout;
+    const char *class_weights; /* of class_weights.h; NULL = all 1 */
     int64_t views;
     int64_t val_every; /* epochs; 0 = after the last one only */
 
@@ -137,6 +138,7 @@ typedef struct ff_trainer {
     double clip_norm;   /* 0 = gradients are not clipped */
     double ema_decay;   /* of the average of the parameters; negative = none is kept */
     double label_smoothing, dropout;
+    float *class_weights; /* [splits.classes] of the loss; NULL = all 1. Owned */
     bool summed_loss;
     int views;         /* of each sample in evaluation */
     double loss_scale; /* 0 = none; the initial one where it is dynamic */

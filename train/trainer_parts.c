@@ -53,6 +53,7 @@ static ff_status build_model(ff_trainer *trainer, const ff_trainer_options *opti
         .threads = (int)options->threads,
         .seed = trainer->seed,
         .label_smoothing = trainer->label_smoothing,
+        .class_weights = trainer->class_weights,
         .summed_loss = trainer->summed_loss,
         .dropout = trainer->dropout,
         .compute = chosen ? options->compute : NULL,

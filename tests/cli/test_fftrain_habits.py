@@ -59,4 +59,53 @@ one, other = tensors("initial"), tensors("part")
 tap.ok({key for key in one if key.endswith("tracked") and one[key] == other[key]} == {"bn1.num_batches_tracked"},
        "a part is frozen: only its norms stay", done.stderr)
 
+# ---- weights of classes
+
+make("uneven", "--count", 120, "--splits", "train,test", "--height", 8, "--width", 8, "--classes", 3, "--statistics")
+SMALL = ["--data", "uneven", "--model", "smallnet", "--batch", 20, "--epochs", 1, "--threads", 2, "--augment", "none"]
+info = json.loads(subprocess.run([os.path.join(tap.BUILD, "ffinspect"), "uneven/train", "--json"], capture_output=True, text=True).stdout)
+field = info["splits"][0]["fields"][0]
+balanced = [sum(field["counts"]) / (len(field["counts"]) * count) for count in field["counts"]]
+
+
+def weigh(name, text):
+    with open(name, "w") as file:
+        file.write(text)
+    return name
+
+
+def loss_of(*more):
+    done = fftrain(*SMALL, "--out", "none", "--log-json", "log", *more)
+    lines = [json.loads(line) for line in open("log")] if os.path.exists("log") else []
+    if os.path.exists("log"):
+        os.remove("log")
+    return [line["train_loss"] for line in lines if line["event"] == "epoch"] or done.stderr
+
+
+done = fftrain(*SMALL, "--class-weights", "balanced", "-n")
+tap.ok("class weights %.4g to %.4g" % (min(balanced), max(balanced)) in done.stdout, "--class-weights balanced: samples / (classes * samples of the class)",
+       done.stdout + done.stderr)
+weigh("same.csv", "# as scikit-learn's\n\n%s,%.9g\n1, %.9g\r\n%s,%.9g" % (
+    field["classes"][0], balanced[0], balanced[1], field["classes"][2], balanced[2]))
+tap.ok(loss_of("--class-weights", "balanced") == loss_of("--class-weights", "same.csv"), "a file with the same numbers: the same losses")
+plain, twos, fives = loss_of(), loss_of("--class-weights", weigh("twos.csv", "0,2\n1,2\n2,2\n")), loss_of("--class-weights", weigh("fives.csv", "0,5\n1,1\n2,1\n"))
+tap.ok(plain == twos and plain != fives, "equal weights change nothing, others do", [plain, twos, fives])
+done = fftrain(*SMALL, "--class-weights", "fives.csv", "--out", "weighted")
+recipe = open("weighted/recipe.txt").read() if os.path.exists("weighted/recipe.txt") else done.stderr
+tap.ok("class-weights = %s/fives.csv" % os.path.realpath(place) in recipe, "a run's recipe has the file from the root", recipe)
+for name, words, text in (
+        ("an unknown class", ["bad.csv: line 2: 'rings' is none of the 3 classes of 'label'; did you mean ring?"], "disk,1\nrings,1\n"),
+        ("a number that is no class", ["line 1: '3' is none of the 3 classes"], "3,1\n"),
+        ("a class twice", ["line 3: class '0' has a weight already"], "disk,1\nring,1\n0,1\n"),
+        ("a class without", ["class 'square' has no weight"], "disk,1\nring,1\n"),
+        ("a line without a comma", ["line 1: 'disk 1' is no CLASS,WEIGHT"], "disk 1\n"),
+        ("a weight below 0", ["line 1: 'disk,-1' is no CLASS,WEIGHT"], "disk,-1\n"),
+        ("a weight that is no number", ["line 1: 'disk,nan' is no CLASS,WEIGHT"], "disk,nan\n"),
+        ("all 0", ["every class has weight 0"], "0,0\n1,0\n2,0\n")):
+    refused("--class-weights: " + name, 2, ["--class-weights", *words], *SMALL, "--class-weights", weigh("bad.csv", text))
+refused("--class-weights: no such file", 74, ["--class-weights: missing.csv"], *SMALL, "--class-weights", "missing.csv")
+make("lacking", "--count", 2, "--splits", "train,test", "--height", 8, "--width", 8, "--classes", 9, "--statistics")
+refused("--class-weights balanced: a class without samples", 2, ["--class-weights balanced: lacking/train has no sample of class "],
+        "--data", "lacking", "--model", "smallnet", "--class-weights", "balanced")
+
 tap.finish()

@@ -192,7 +192,7 @@ def distance(want, got, floor=1e-7):
 class Exchange:
     """One run of PROGRAM from the net's parameters: what it printed, and OUT, taken piece by piece."""
 
-    def __init__(self, net, images, labels, arguments):
+    def __init__(self, net, images, labels, arguments, mix=None):
         with tempfile.TemporaryDirectory() as folder:
             source, result = os.path.join(folder, "in"), os.path.join(folder, "out")
             with open(source, "wb") as file:
@@ -201,6 +201,8 @@ class Exchange:
                 for step in range(len(images)):
                     images[step].numpy().tofile(file)
                     labels[step].numpy().tofile(file)
+                    if mix is not None:
+                        mix[step].numpy().tofile(file)
             done = subprocess.run([PROGRAM, source, result, *("%s=%s" % pair for pair in arguments.items())],
                                   capture_output=True, text=True)
             self.failure = done.stderr if done.returncode else None
@@ -322,10 +324,13 @@ def check_steps(name, stem, side, batch, tolerance, compute, steps=1, **options)
     frozen = {key for key, p in net.named_parameters() if not p.requires_grad}
     images = torch.randn(steps, batch, 3, side, side)
     labels = torch.randint(0, 10, (steps, batch))
+    mix = torch.rand(steps, batch) if options.get("mixed") else None
+    weights = 0.5 + torch.arange(10).double() / 4 if options.get("weighted") else None
     given = list(net.state_dict().items())
     arguments = {"model": name, "stem": stem, "side": side, "batch": batch, "steps": steps, "compute": compute, **options}
-    title = "%s, %d px, %d steps, %s" % (name, side, steps, compute)
-    run = Exchange(net, images, labels, arguments)
+    title = ", ".join(["%s, %d px, %d steps" % (name, side, steps), compute, *(
+        key for key in ("weighted", "mixed", "smoothing", "parts") if options.get(key))])
+    run = Exchange(net, images, labels, arguments, mix)
     if run.failure:
         return tap.ok(False, title, run.failure)
     take = run.take
@@ -343,12 +348,17 @@ def check_steps(name, stem, side, batch, tolerance, compute, steps=1, **options)
     update = optimizers(net, options)
     net.eval()
     with torch.no_grad():
-        compare("evaluation", net(images[0].double()), take((batch, 10)), 1e-4)
+        part = batch // options.get("parts", 1)
+        compare("evaluation", net(images[0, :part].double()), take((part, 10)), 1e-4)
     net.train()
     for step in range(steps):
         net.zero_grad()
         logits = net(images[step].double())
-        loss = functional.cross_entropy(logits, labels[step], label_smoothing=options.get("smoothing", 0),
+        target = labels[step]
+        if mix is not None:
+            share, hot = mix[step].double()[:, None], functional.one_hot(target, 10).double()
+            target = share * hot + (1 - share) * hot[torch.arange(batch) ^ 1]
+        loss = functional.cross_entropy(logits, target, weight=weights, label_smoothing=options.get("smoothing", 0),
                                         reduction="sum" if options.get("summed") else "mean")
         loss.backward()
         for one in update:
@@ -394,6 +404,8 @@ for compute in ("onednn", "reference"):
         continue
     check_steps("cifarnet", "auto", 32, 8, 1e-3, compute, steps=3, **fast)
     check_steps("resnet18", "cifar", 16, 4, 1e-3, compute, **sgd)
+    for more in ({}, {"mixed": 1, "smoothing": 0.1}, {"parts": 2, "smoothing": 0.1}):
+        check_steps("vgg11", "cifar", 32, 4, 1e-3, compute, weighted=1, lr=0.1, momentum=0.9, **more)
     check_gradients("resnet18", "cifar", 8, 8, frozen="conv1.*,bn1.*,layer1.*,layer2.*")
     check_gradients("resnet18", "cifar", 8, 8, frozen="layer2.*,norm")
     check_gradients("mobilenet_v2", "cifar", 16, 8, frozen="norm")

@@ -167,6 +167,10 @@ ff_status ff_settings_use(ff_settings *out,
          "DECAY) * value after each update, and evaluate it; default: none is kept."},
         {"label-smoothing", 0, FF_OPTION_REAL, "X", &trainer->label_smoothing, NULL, 0, 0.999999,
          "Label smoothing of the training loss; default: the model's."},
+        {"class-weights", 0, FF_OPTION_STRING, "FILE|balanced", &trainer->class_weights, NULL, 0, 0,
+         "Weights of the classes in the training loss, whose mean divides by their sum over the "
+         "batch, as in PyTorch: a line CLASS,WEIGHT for each class, or balanced = samples / "
+         "(classes * samples of the class)."},
         {"views", 0, FF_OPTION_CHOICE, NULL, &out->views, "auto|1|2|6", 0, 0,
          "Views of each sample whose logits are averaged in evaluation: 1 the sample; 2 also its "
          "mirror image; 6 also both shifted by a pixel in two directions; default auto: the "

@@ -121,19 +121,25 @@ static void print_notes(const ff_session *session) {
     }
 }
 
+/* Replaces a path by the same from the root, which the caller frees. */
+static char *make_absolute(const char **path) {
+    char *absolute = *path ? realpath(*path, NULL) : NULL;
+    if (absolute) *path = absolute;
+    return absolute;
+}
+
 static ff_status run(const ff_settings *given, ff_session *session, ff_trainer *trainer,
                      ff_report *report, ff_error *error) {
     ff_settings kept = *given;
     written recipe = {.given = &kept};
-    char *data = realpath(given->trainer.data, NULL);
-    char *val = given->trainer.val ? realpath(given->trainer.val, NULL) : NULL;
-    char *weights = given->trainer.weights ? realpath(given->trainer.weights, NULL) : NULL;
-    ff_status status;
+    const char *const balanced = given->trainer.class_weights;
+    const bool is_path = balanced && strcmp(balanced, "balanced") != 0;
     /* The same wherever the run goes on, and without what is no part of it. */
-    if (data) kept.trainer.data = data;
-    if (val) kept.trainer.val = val;
+    char *paths[] = {make_absolute(&kept.trainer.data), make_absolute(&kept.trainer.val),
+                     make_absolute(&kept.trainer.weights),
+                     is_path ? make_absolute(&kept.trainer.class_weights) : NULL};
+    ff_status status;
     kept.session.out = kept.session.resume = NULL;
-    if (weights) kept.trainer.weights = weights;
     kept.device_json = kept.log_json = kept.tensorboard = kept.show_batch = NULL;
     kept.quiet = kept.trainer.verbose = kept.top5 = false;
     ff_settings_resolve(&kept, trainer);
@@ -149,9 +155,7 @@ static ff_status run(const ff_settings *given, ff_session *session, ff_trainer *
     FF_TRY_DONE(ff_run(trainer, report, &options, error));
 done:
     ff_buffer_free(&recipe.text);
-    free(data);
-    free(val);
-    free(weights);
+    for (size_t i = 0; i < sizeof paths / sizeof *paths; i++) free(paths[i]);
     return status;
 }
 
