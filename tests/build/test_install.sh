@@ -28,8 +28,8 @@ result $? "all can read it, and run the programs"
 { for program in ffpack ffinspect fftrain; do clean "$here/bin/$program" --version || exit 1; done
     clean "$here/bin/ffinspect" "$scratch/set/train" --npy "$scratch/x.npy" &&
         clean "$here/bin/ffpack" "$scratch/x.npy" -o "$scratch/packed" &&
-        clean "$here/bin/fftrain" --data "$scratch/set" --model smallnet --epochs 1 --batch 32 --threads 1 --device cpu; } >"$scratch/said" 2>&1
-result $? "all three run from there"
+        clean "$here/bin/fftrain" --data "$scratch/set" --recipe quickstart --epochs 1 --batch 32 --threads 1 --device cpu; } >"$scratch/said" 2>&1
+result $? "all three run from there, fftrain with a recipe"
 if [ -e "$build/libff_cuda.so" ]; then
     cmp -s "$here/lib/libff_cuda.so" "$build/libff_cuda.so"
     result $? "the CUDA module is in lib"
@@ -134,7 +134,7 @@ else
 fi
 
 # ---- staging and removing ----
-makes uninstall PREFIX="$here" && [ -z "$(find "$here" -type f -o -type l)" ] && [ ! -e "$here/share/doc/ffpack" ]
+makes uninstall PREFIX="$here" && [ -z "$(find "$here" -type f -o -type l)" ] && [ ! -e "$here/share/doc/ffpack" ] && [ ! -e "$here/share/ffpack" ]
 result $? "make uninstall leaves no file, and no folder of ours"
 makes install DESTDIR="$scratch/stage" PREFIX=/opt/ff && clean "$scratch/stage/opt/ff/bin/fftrain" --version >>"$scratch/said" && ! grep -rqF "$scratch" "$scratch/stage/opt/ff/share"
 result $? "DESTDIR stages"

@@ -108,4 +108,41 @@ make("lacking", "--count", 2, "--splits", "train,test", "--height", 8, "--width"
 refused("--class-weights balanced: a class without samples", 2, ["--class-weights balanced: lacking/train has no sample of class "],
         "--data", "lacking", "--model", "smallnet", "--class-weights", "balanced")
 
+# ---- shipped recipes
+
+def lines_of(path):
+    pairs = (line.split("=", 1) for line in open(path) if "=" in line and not line.startswith("#"))
+    return {name.strip(): value.strip() for name, value in pairs}
+
+
+SHIPPED = os.path.join(tap.ROOT, "train", "recipes")
+make("photos", "--count", 24, "--splits", "train,test", "--height", 40, "--width", 40, "--classes", 5, "--statistics")
+subprocess.run([FFTRAIN, "--data", "uneven", "--model", "resnet18", "--stem", "imagenet", "--epochs", "1", "--batch", "40", "--out", "old"], check=True,
+               capture_output=True)
+SMALLER = {"imagenet-resnet50-short": ["--augment", "rrc=32,flip"], "imagenet-resnet50-long": ["--augment", "rrc=32,flip", "--val-resize", 36],
+           "finetune": ["--augment", "rrc=32,flip", "--weights", "old", "--any-normalization"]}
+names = sorted(name[:-4] for name in os.listdir(SHIPPED))
+tap.ok(names == ["cifar10-resnet18", "finetune", "imagenet-resnet50-long", "imagenet-resnet50-short", "quickstart"], "the shipped recipes", names)
+for name in names:
+    done = fftrain("--recipe", name, "--data", "photos", "--batch", 2, "--threads", 2, "-n")
+    tap.ok(done.returncode == 0, name + ": planned as it is but for the batch", done.stdout[-500:] + done.stderr)
+    done = fftrain("--recipe", name, "--data", "photos", "--batch", 8, "--epochs", 2, "--threads", 2, "--out", "of-" + name, *SMALLER.get(name, []))
+    tap.ok(done.returncode == 0 and "6 steps" in done.stdout, name + ": a few steps", done.stdout[-500:] + done.stderr)
+    want, got = lines_of(os.path.join(SHIPPED, name + ".txt")), lines_of("of-%s/recipe.txt" % name) if done.returncode == 0 else {}
+    wrong = [key for key in ("model", "lr", "momentum", "weight-decay", "schedule", "label-smoothing", "no-decay", "groups", "views")
+             if key in want and want[key] != got.get(key)]
+    tap.ok(not wrong, name + ": its numbers are the run's", [(key, want[key], got.get(key)) for key in wrong])
+tap.ok(lines_of("of-finetune/recipe.txt").get("weights", "").endswith("/old"), "finetune has its weights")
+row, shipped = (fftrain("--data", "uneven", *how, "--batch", 20, "--threads", 2, "--log-json", "row.log", "--out", "none")
+                for how in (["--model", "smallnet", "--lr", 0.4], ["--recipe", "quickstart"]))
+losses = [json.loads(line)["train_loss"] for line in open("row.log") if '"epoch"' in line and "train_loss" in line]
+tap.ok(len(losses) == 16 and losses[:8] == losses[8:], "quickstart is smallnet's own", losses)
+refused("an unknown recipe", 2, ["--recipe: 'quikstart' is no recipe and no file; did you mean quickstart? The recipes are cifar10-resnet18, ", ", cifar-speed"],
+        "--recipe", "quikstart", "--data", "uneven")
+refused("a recipe's model is another's name", 2, ["--recipe: 'nothing/quickstart' is no recipe and no file"], "--recipe", "nothing/quickstart", "--data", "uneven")
+refused("--recipe and --resume", 2, ["--resume goes on with its own recipe; leave out --recipe"], "--recipe", "quickstart", "--resume", "of-quickstart")
+os.mkdir("quickstart")
+done = fftrain("--recipe", "quickstart", "--data", "uneven", "-n")
+tap.ok(done.returncode == 0, "a folder of a recipe's name is not taken for it", done.stderr)
+
 tap.finish()

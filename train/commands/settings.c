@@ -15,6 +15,7 @@ static const char epilogue[] =
     "  fftrain --data OUT/train --val OUT/test --model resnet18 --epochs 60 \\\n"
     "          --augment crop=4,flip,cutout=8\n"
     "  fftrain --data CIFAR-10 --recipe cifar-speed\n"
+    "  fftrain --data OUT --recipe finetune --weights FILE --epochs 5\n"
     "  fftrain --data OUT --model resnet50 --optimizer adamw --lr 0.002 \\\n"
     "          --weight-decay 0.05 --groups 'fc.*:lr=0.02' --clip-norm 1\n"
     "  fftrain --data OUT --model resnet18 \\\n"
@@ -97,9 +98,10 @@ ff_status ff_settings_use(ff_settings *out,
          "--threads."},
 
         {.kind = FF_OPTION_HEADING, .help = "Model"},
-        {"recipe", 0, FF_OPTION_STRING, "NAME", &trainer->recipe, NULL, 0, 0,
-         "A model with all settings to train it: cifar-speed, or a model's name; default: that of "
-         "--model."},
+        {"recipe", 0, FF_OPTION_STRING, "NAME|FILE", &trainer->recipe, NULL, 0, 0,
+         "A model with all settings to train it: quickstart, cifar10-resnet18, cifar-speed, "
+         "imagenet-resnet50-short, imagenet-resnet50-long, finetune, or a model's name; or a file "
+         "with a line NAME = VALUE for each option; default: that of --model."},
         {"model", 'm', FF_OPTION_STRING, "NAME", &trainer->model, NULL, 0, 0,
          "smallnet, cifarnet, resnet18, 34, 50, 101 or 152, vgg11, 13, 16 or 19, also with _bn, "
          "mobilenet_v2."},

@@ -5,6 +5,7 @@
 #include "train/diagnose.h"
 #include "train/habits.h"
 #include "train/planned_device.h"
+#include "train/recipe_files.h"
 #include "train/report.h"
 #include "train/run.h"
 #include "train/session.h"
@@ -16,7 +17,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 typedef struct command_line {
     int argc;
@@ -69,11 +69,6 @@ static ff_status write_recipe(const ff_command *command, void *context, ff_error
     return ff_options_write(command->options, to->given, &defaults, &to->text, error);
 }
 
-/* Whether --recipe names a file, not a row of the table. */
-static bool is_file(const char *recipe) {
-    return recipe && !ff_recipe_named(recipe) && access(recipe, F_OK) == 0;
-}
-
 /* Options come from the checkpoint of a run that goes on or from a recipe's file, then from --set,
  * then from the command line, which is parsed first to find these. */
 static ff_status parse(int argc, char **argv, ff_settings *out, ff_session **session, bool *done,
@@ -84,19 +79,24 @@ static ff_status parse(int argc, char **argv, ff_settings *out, ff_session **ses
     *done = line.result == FF_OPTIONS_DONE;
     if (*done) return FF_OK;
     ff_settings first = *out;
-    const char *file = is_file(first.trainer.recipe) ? first.trainer.recipe : NULL;
-    FF_TRY(ff_session_open(session, &out->session, file, error));
+    char *file = NULL;
+    ff_status status;
+    if (first.trainer.recipe) FF_TRY(ff_recipe_find(&file, first.trainer.recipe, error));
+    FF_TRY_DONE(ff_session_open(session, &out->session, file, error));
     if (ff_session_recipe(*session) || first.set.count) {
         recipe_text recipe = {ff_session_recipe(*session), ff_session_recipe_path(*session)};
         *out = ff_settings_default();
-        if (recipe.text) FF_TRY(ff_settings_use(out, read_recipe, &recipe, error));
+        if (recipe.text) FF_TRY_DONE(ff_settings_use(out, read_recipe, &recipe, error));
         const char *row = out->trainer.recipe;                      /* that the file is based on */
         if (ff_session_step(*session)) out->trainer.weights = NULL; /* the checkpoint has them */
-        FF_TRY(ff_settings_use(out, read_sets, &first.set, error));
-        FF_TRY(ff_settings_use(out, parse_line, &line, error));
+        FF_TRY_DONE(ff_settings_use(out, read_sets, &first.set, error));
+        FF_TRY_DONE(ff_settings_use(out, parse_line, &line, error));
         if (file) out->trainer.recipe = row;
     }
-    return ff_settings_complete(out, error);
+    status = ff_settings_complete(out, error);
+done:
+    free(file);
+    return status;
 }
 
 /* The run's folder and log are opened before the model is built: a path that cannot be written
