@@ -213,7 +213,12 @@ static void print_optimizer(FILE *out, const ff_trainer *trainer) {
     if (trainer->ema_decay >= 0) fprintf(out, ", average with decay %g", trainer->ema_decay);
     if (trainer->clip_norm > 0) fprintf(out, ", gradients clipped to norm %g", trainer->clip_norm);
     fputc('\n', out);
-    print_rates(out, &trainer->groups[trainer->main_group].schedule);
+    if (trainer->sweep.steps)
+        fprintf(out, "learning rate  from %g to %g in %s, by the same factor each\n",
+                trainer->sweep.from, trainer->sweep.to,
+                ff_say_count((uint64_t)trainer->sweep.steps, "step", "steps").text);
+    else
+        print_rates(out, &trainer->groups[trainer->main_group].schedule);
     if (trainer->views > 1)
         fprintf(out,
                 "views          %d of each sample in evaluation; --views 1 for the sample alone\n",

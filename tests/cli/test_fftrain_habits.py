@@ -145,4 +145,56 @@ os.mkdir("quickstart")
 done = fftrain("--recipe", "quickstart", "--data", "uneven", "-n")
 tap.ok(done.returncode == 0, "a folder of a recipe's name is not taken for it", done.stderr)
 
+# ---- lr-find
+
+def valley(rates, means, asked):
+    """fastai's callback/schedule.py, valley() and what lr_find() gives it, in other words."""
+    rates, means = rates[asked // 10:-5], means[asked // 10:-5]
+    lengths, end, start = [1] * len(means), 0, 0
+    for i in range(1, len(means)):
+        for j in range(i):
+            if means[i] < means[j] and lengths[i] < lengths[j] + 1:
+                lengths[i] = lengths[j] + 1
+            if lengths[end] < lengths[i]:
+                end = i
+                start = end - lengths[end]
+    third = (end - start) / 3
+    return rates[max(start, 0) + int(third) + int(third / 2)]
+
+
+make("many", "--count", 2000, "--splits", "train,test", "--height", 16, "--width", 16, "--classes", 5, "--statistics")
+FIND = ["--data", "many", "--model", "smallnet", "--batch", 50, "--threads", 2]
+before = set(os.listdir("."))
+done = fftrain("lr-find", *FIND, "--png", "rates.png", "--log-json", "rates.log")
+found = json.loads(open("rates.log").read()) if os.path.exists("rates.log") else {}
+tap.ok(done.returncode == 0 and found.get("event") == "lr-find", "lr-find: a rate is found", done.stdout[-300:] + done.stderr)
+rates = found["rate"]
+tap.ok(all(abs(b / a - 1e7 ** (1 / 199)) < 1e-6 for a, b in zip(rates, rates[1:])) and abs(rates[0] - 1e-6) < 1e-12,
+       "rates rise from 1e-6 by the same factor", rates[:5])
+mean, good = 0, []
+for k, loss in enumerate(found["loss"]):
+    mean = 0.98 * mean + 0.02 * loss
+    good.append(abs(mean / (1 - 0.98 ** (k + 1)) - found["smoothed_loss"][k]) < 1e-7)
+tap.ok(all(good), "the loss is smoothed as fastai's")
+tap.ok(abs(found["suggested"] - valley(rates, found["smoothed_loss"], 200)) < 1e-9 * found["suggested"], "the suggestion is fastai's valley", found["suggested"])
+tap.ok(done.stdout.splitlines()[-1] == "suggested: --lr %.2g" % found["suggested"] and "####" in done.stdout, "it is printed, after the curve", done.stdout[-300:])
+picture = open("rates.png", "rb").read() if os.path.exists("rates.png") else b""
+tap.ok(picture[:4] == b"\x89PNG" and struct.unpack(">II", picture[16:24]) == (720, 440), "the curve is drawn")
+tap.ok(set(os.listdir(".")) - before == {"rates.png", "rates.log"}, "nothing of the run is kept", set(os.listdir(".")) - before)
+good = fftrain(*FIND, "--epochs", 3, "--lr", "%.2g" % found["suggested"], "--quiet", "--out", "none")
+tap.ok(good.returncode == 0, "the suggested rate trains", good.stderr)
+os.remove("rates.log")
+sim = fftrain("lr-find", *FIND[:-2], "--device", "cuda", "--precision", "f32", "--steps", 40, "--from", 1e-4, "--to", 1, "--log-json", "rates.log", program=tap.program("fftrain_sim"))
+cpu = fftrain("lr-find", *FIND, "--steps", 40, "--from", 1e-4, "--to", 1, "--log-json", "rates.log", "--accumulate", 2)
+both = [json.loads(line) for line in open("rates.log")]
+tap.ok(sim.returncode == 0 and len(both) == 2 and len(both[0]["loss"]) == 40 and abs(both[0]["loss"][0] - both[1]["loss"][0]) < 0.1,
+       "on a GPU, and with micro-batches", sim.stderr + cpu.stderr)
+done = fftrain("lr-find", *FIND, "--steps", 40, "--from", 20, "--to", 1e4)
+tap.ok(done.returncode == 1 and "the loss never falls for long between the rates 20 and 10000" in done.stderr, "rates that are too large", done.stderr)
+refused("--from above --to", 2, ["--from 1: is not below --to 0.5"], "lr-find", *FIND, "--from", 1, "--to", 0.5)
+refused("lr-find --resume", 2, ["lr-find begins anew; leave out --resume"], "lr-find", "--resume", "weighted")
+refused("--steps without lr-find", 2, ["unknown option --steps"], *FIND, "--steps", 40)
+groups = fftrain("lr-find", *FIND, "--groups", "fc.*:lr=0.8", "--steps", 40, "--quiet")
+tap.ok(groups.returncode == 0, "with groups of other rates", groups.stderr)
+
 tap.finish()

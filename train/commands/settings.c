@@ -25,8 +25,9 @@ static const char epilogue[] =
     "  fftrain predict OUT -c runs/resnet18-1\n"
     "  fftrain export RUN -o FILE\n"
     "  fftrain report RUN...\n"
+    "  fftrain lr-find --data OUT --model resnet18\n"
     "\n"
-    "The last four have a --help of their own.\n"
+    "The last five have a --help of their own.\n"
     "\n"
     "--log-json appends one object per line: an event \"start\" with every choice; after each\n"
     "epoch {event:\"epoch\", epoch, train_loss, train_accuracy, val_loss, val_accuracy,\n"
@@ -47,10 +48,30 @@ static const char epilogue[] =
     "data, 74 input or output error, 75 stopped by a scheduler's signal with a checkpoint saved,\n"
     "128 + n stopped by signal n.";
 
+static const char find_summary[] =
+    "Finds a learning rate: takes some hundred steps whose rate rises by the same factor each, and "
+    "prints the loss by the rate and a suggestion. Keeps nothing of the run. It has the options of "
+    "training, too: the rate found is for these.";
+
+static const char find_epilogue[] =
+    "The suggestion is fastai's \"valley\": the smoothed loss's longest fall, half of the way through.\n"
+    "It is a value for --lr, the peak of a schedule. Where the loss is 4 times its least, the search\n"
+    "ends. Rates of other --groups rise in proportion. (L. Smith 2015, arXiv 1506.01186)\n"
+    "\n"
+    "Examples:\n"
+    "  fftrain lr-find --data OUT --model resnet18\n"
+    "  fftrain lr-find --data OUT --recipe finetune --weights FILE --png rates.png\n"
+    "\n"
+    "--log-json appends one object: event \"lr-find\", suggested (0 = none), and of each step rate,\n"
+    "loss and smoothed_loss.\n"
+    "\n"
+    "Exit codes: as of fftrain; 1 also where the loss never falls.";
+
 ff_settings ff_settings_default(void) {
     ff_settings defaults = {.trainer = ff_trainer_default_options()};
     defaults.verify = FF_VERIFY_FIRST;
     defaults.session.keep = 3;
+    defaults.trainer.sweep = (ff_trainer_sweep){200, 1e-6, 10};
     return defaults;
 }
 
@@ -68,7 +89,18 @@ ff_status ff_settings_use(ff_settings *out,
     snprintf(schedule_help, sizeof schedule_help,
              "Learning rate after the warm-up: %s; default: the recipe's, usually cosine.",
              ff_schedule_help(schedules));
+    enum { OF_SEARCH = 5 };
     const ff_option options[] = {
+        {.kind = FF_OPTION_HEADING, .help = "Search"},
+        {"steps", 0, FF_OPTION_INTEGER, "N", &trainer->sweep.steps, NULL, 20, 10000,
+         "Steps at most; default 200."},
+        {"from", 0, FF_OPTION_REAL, "X", &trainer->sweep.from, NULL, 1e-30, 1e6,
+         "First rate; default 1e-6."},
+        {"to", 0, FF_OPTION_REAL, "X", &trainer->sweep.to, NULL, 1e-30, 1e6,
+         "Last rate; default 10."},
+        {"png", 0, FF_OPTION_STRING, "FILE", &out->png, NULL, 0, 0,
+         "Draw the curve into this file, too."},
+
         {.kind = FF_OPTION_HEADING, .help = "Data"},
         {"data", 'd', FF_OPTION_STRING, "DIR", &trainer->data, NULL, 0, 0,
          "Packed training set, or a folder of splits with 'train'."},
@@ -259,11 +291,16 @@ ff_status ff_settings_use(ff_settings *out,
         {.name = NULL},
     };
     const ff_command command = {
-        .program = "fftrain",
-        .usage = "fftrain --data DIR [--val DIR] --model NAME | --recipe NAME [options]",
-        .summary = "Trains a model on a dataset packed by ffpack, and evaluates it on another.",
-        .options = options,
-        .epilogue = epilogue,
+        .program = out->finds ? "fftrain lr-find" : "fftrain",
+        .usage = out->finds
+                     ? "fftrain lr-find --data DIR --model NAME | --recipe NAME [options]"
+                     : "fftrain --data DIR [--val DIR] --model NAME | --recipe NAME [options]",
+        .summary =
+            out->finds
+                ? find_summary
+                : "Trains a model on a dataset packed by ffpack, and evaluates it on another.",
+        .options = out->finds ? options : options + OF_SEARCH,
+        .epilogue = out->finds ? find_epilogue : epilogue,
     };
     return use(&command, context, error);
 }
@@ -278,6 +315,12 @@ ff_status ff_settings_complete(ff_settings *out, ff_error *error) {
     trainer->frozen_norms_train = out->frozen_norms == 1;
     trainer->compute = computes[out->compute];
     trainer->quiet = out->quiet;
+    if (!out->finds) trainer->sweep = (ff_trainer_sweep){0};
+    if (out->finds && trainer->sweep.from >= trainer->sweep.to)
+        return ff_fail(error, FF_USAGE, "--from %g: is not below --to %g", trainer->sweep.from,
+                       trainer->sweep.to);
+    if (out->finds && out->session.resume)
+        return ff_fail(error, FF_USAGE, "lr-find begins anew; leave out --resume");
     if (out->placement && !ff_placement_parse(out->placement, &trainer->placement))
         return ff_fail(error, FF_USAGE, "--placement: '%s' is none of auto|resident|stream|host",
                        out->placement);

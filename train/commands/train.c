@@ -2,6 +2,7 @@
 #include "format/base/interrupt.h"
 #include "train/commands/command.h"
 #include "train/commands/settings.h"
+#include "train/debug/lr_find.h"
 #include "train/diagnose.h"
 #include "train/habits.h"
 #include "train/planned_device.h"
@@ -86,6 +87,7 @@ static ff_status parse(int argc, char **argv, ff_settings *out, ff_session **ses
     if (ff_session_recipe(*session) || first.set.count) {
         recipe_text recipe = {ff_session_recipe(*session), ff_session_recipe_path(*session)};
         *out = ff_settings_default();
+        out->finds = first.finds;
         if (recipe.text) FF_TRY_DONE(ff_settings_use(out, read_recipe, &recipe, error));
         const char *row = out->trainer.recipe;                      /* that the file is based on */
         if (ff_session_step(*session)) out->trainer.weights = NULL; /* the checkpoint has them */
@@ -167,6 +169,31 @@ static ff_status show_batch(const ff_trainer *trainer, const char *path, ff_erro
     return status;
 }
 
+/* fftrain lr-find */
+static ff_status find_rate(const ff_settings *given, ff_trainer *trainer, ff_json_log *log,
+                           ff_error *error) {
+    ff_lr_curve curve;
+    ff_canvas canvas = {0};
+    ff_status status;
+    FF_TRY_DONE(ff_lr_find(trainer, &curve, error));
+    if (!given->quiet) ff_lr_curve_print(stdout, &curve);
+    if (log) FF_TRY_DONE(ff_lr_curve_log(&curve, log, error));
+    if (given->png) {
+        FF_TRY_DONE(ff_lr_curve_draw(&curve, &canvas, error));
+        FF_TRY_DONE(ff_canvas_write_png(&canvas, given->png, error));
+    }
+    if (curve.suggested > 0)
+        printf("suggested: --lr %.2g\n", curve.suggested);
+    else
+        status =
+            ff_fail(error, FF_FAILED, "the loss never falls for long between the rates %g and %g",
+                    trainer->sweep.from, trainer->sweep.to);
+done:
+    ff_canvas_free(&canvas);
+    ff_lr_curve_free(&curve);
+    return status;
+}
+
 static ff_status train(const ff_settings *given, ff_session *session, ff_error *error) {
     ff_report *report = NULL;
     ff_trainer *trainer = NULL;
@@ -174,11 +201,13 @@ static ff_status train(const ff_settings *given, ff_session *session, ff_error *
     ff_trainer_options options = given->trainer;
     ff_tuning tuning = {.quiet = given->quiet};
     ff_status status = FF_OK;
-    bool trains = !given->dry_run && !given->diagnose && !given->show_batch;
+    ff_json_log *log = NULL;
+    const bool finds = given->finds && !given->dry_run;
+    bool trains = !given->finds && !given->dry_run && !given->diagnose && !given->show_batch;
     options.tuning = &tuning;
     options.counts = given->dry_run || given->show_batch;
-    options.checkpoints =
-        !given->diagnose && !(given->session.out && !strcmp(given->session.out, "none"));
+    options.checkpoints = !given->finds && !given->diagnose &&
+                          !(given->session.out && !strcmp(given->session.out, "none"));
     options.first_step = ff_session_step(session);
     if (given->device_json) {
         const ff_machine_options machine = {.plan_cache = options.plan_cache,
@@ -190,6 +219,7 @@ static ff_status train(const ff_settings *given, ff_session *session, ff_error *
         options.planned_kernels = ff_planned_device_kernels(planned);
     }
     if (trains) FF_TRY_DONE(open_reports(given, session, &report, error));
+    if (finds && given->log_json) FF_TRY_DONE(ff_json_log_open(&log, given->log_json, error));
     if (trains && given->top5) ff_report_show_top5(report);
     status = ff_trainer_create(&trainer, &options, error);
     ff_tuning_end(&tuning);
@@ -218,19 +248,22 @@ static ff_status train(const ff_settings *given, ff_session *session, ff_error *
         if (!given->quiet) putchar('\n');
         FF_TRY_DONE(ff_diagnose(trainer, stdout, error));
     }
+    if (finds) FF_TRY_DONE(find_rate(given, trainer, log, error));
     if (trains) FF_TRY_DONE(run(given, session, trainer, report, error));
 done:
     ff_trainer_destroy(&trainer);
     ff_planned_device_close(&planned);
     ff_tuning_release(&tuning);
     ff_report_destroy(&report);
+    ff_json_log_close(&log);
     return status;
 }
 
-ff_status ff_command_train(int argc, char **argv, ff_error *error) {
+static ff_status command(int argc, char **argv, bool finds, ff_error *error) {
     ff_settings given = ff_settings_default();
     ff_session *session = NULL;
     bool done = false;
+    given.finds = finds;
     ff_status status = parse(argc, argv, &given, &session, &done, error);
     if (status == FF_OK && !done) {
         ff_interrupt_install();
@@ -239,4 +272,12 @@ ff_status ff_command_train(int argc, char **argv, ff_error *error) {
     }
     ff_session_close(&session);
     return status;
+}
+
+ff_status ff_command_train(int argc, char **argv, ff_error *error) {
+    return command(argc, argv, false, error);
+}
+
+ff_status ff_command_lr_find(int argc, char **argv, ff_error *error) {
+    return command(argc, argv, true, error);
 }
