@@ -16,6 +16,12 @@
 #include "train/step.h"
 #include "train/tally.h"
 
+/* Steps whose rates rise from one to the other by the same factor each: of lr-find. */
+typedef struct ff_trainer_sweep {
+    int64_t steps; /* 0 = none; those of the schedule */
+    double from, to;
+} ff_trainer_sweep;
+
 /* As on the command line. A negative number or NULL: the recipe's default. */
 typedef struct ff_trainer_options {
     const char *data, *val, *label;
@@ -50,8 +56,10 @@ typedef struct ff_trainer_options {
     ff_last_batch last_batch;
     const char *schedule; /* of schedule.h */
     double warmup_epochs;
+    ff_trainer_sweep sweep;     /* in place of schedule and epochs; of groups in proportion */
     const char *optimizer;      /* of ff_optimizer_named */
     const char *freeze;         /* parameters that stay as they are, as ff_group.names */
+    bool frozen_norms_train;    /* norms among them have batch statistics */
     ff_hyper hyper;             /* those given */
     bool nesterov, no_nesterov; /* at most one; neither = the recipe's default */
     const char *groups;         /* "NAMES:KEY=VALUE,...;...", as in trainer_updates.h */
@@ -59,6 +67,7 @@ typedef struct ff_trainer_options {
     double clip_norm;           /* 0 = none */
     double ema;                 /* decay of the average of the parameters; negative = none */
     double label_smoothing, dropout;
+    const char *class_weights; /* of class_weights.h; NULL = all 1 */
     int64_t views;
     int64_t val_every; /* epochs; 0 = after the last one only */
 
@@ -131,11 +140,13 @@ typedef struct ff_trainer {
     const char *recipe_name; /* NULL = without a name */
     int group_count;         /* at least 1 */
     ff_trainer_update groups[FF_TRAINER_GROUPS];
-    int main_group;     /* whose learning rate is reported */
+    int main_group; /* whose learning rate is reported */
+    ff_trainer_sweep sweep;
     char *groups_given; /* a copy of the option, which group names point into */
     double clip_norm;   /* 0 = gradients are not clipped */
     double ema_decay;   /* of the average of the parameters; negative = none is kept */
     double label_smoothing, dropout;
+    float *class_weights; /* [splits.classes] of the loss; NULL = all 1. Owned */
     bool summed_loss;
     int views;         /* of each sample in evaluation */
     double loss_scale; /* 0 = none; the initial one where it is dynamic */
