@@ -51,7 +51,7 @@ typedef struct ff_trainer_options {
     int64_t threads; /* 0 = all CPUs */
 
     int64_t epochs;
-    int64_t batch;
+    int64_t batch;      /* FF_BATCH_AUTO: the largest that fits */
     int64_t accumulate; /* micro-batches of a batch */
     ff_last_batch last_batch;
     const char *schedule; /* of schedule.h */
@@ -78,6 +78,8 @@ typedef struct ff_trainer_options {
     int64_t workers;
     int64_t seed;
 } ff_trainer_options;
+
+enum { FF_BATCH_AUTO = 0 };
 
 ff_trainer_options ff_trainer_default_options(void);
 
@@ -128,6 +130,7 @@ typedef struct ff_trainer {
     ff_precision precision;
 
     int64_t batch, batch_asked; /* smaller than asked where the set is */
+    const char *batch_reason;   /* of FF_BATCH_AUTO's choice, a clause; else NULL */
     int64_t micro;              /* samples of a micro-batch: batch / accumulate */
     int64_t accumulate;         /* micro-batches of a step, the epoch's last step may have fewer */
     int64_t last_count;         /* samples of last_plan; 0 = none */
