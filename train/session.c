@@ -312,5 +312,7 @@ ff_run_options ff_session_run(const ff_session *session) {
         .keeper = session->keeper,
         .every = session->every,
         .from = session->checkpoint ? ff_checkpoint_state(session->checkpoint) : NULL,
+        .from_path = session->checkpoint ? ff_checkpoint_path(session->checkpoint) : NULL,
+        .folder = ff_session_path(session),
     };
 }
