@@ -1,9 +1,9 @@
-/* The probe (train/probe.h) on the plain loops, on oneDNN and on the simulated GPU: it sees every
- * layer once, and its step has the bits of one that nobody looks at. */
+/* The probe (train/debug/probe.h) on the plain loops, on oneDNN and on the simulated GPU: it sees
+ * every layer once, and its step has the bits of one that nobody looks at. */
 #include "tests/cuda/unit/cuda_helpers.h"
 
+#include "train/debug/probe.h"
 #include "train/ops/ops.h"
-#include "train/probe.h"
 
 enum { MOST = 64 };
 

@@ -1,6 +1,6 @@
 /* A step whose loss, or gradients, are NaN or infinite: where that comes from. */
-#ifndef FF_TRAIN_BAD_LOSS_H
-#define FF_TRAIN_BAD_LOSS_H
+#ifndef FF_TRAIN_DEBUG_BAD_LOSS_H
+#define FF_TRAIN_DEBUG_BAD_LOSS_H
 
 #include "train/trainer.h"
 

@@ -1,4 +1,4 @@
-#include "train/probe.h"
+#include "train/debug/probe.h"
 
 #include "format/base/memory.h"
 #include "train/ops/ops.h"

@@ -7,8 +7,8 @@
  *     status = ff_probe_end(&probe, &error);                    segments are not captured)
  *
  * The step computes the same bits as without. Thread rule: the plan's thread. */
-#ifndef FF_TRAIN_PROBE_H
-#define FF_TRAIN_PROBE_H
+#ifndef FF_TRAIN_DEBUG_PROBE_H
+#define FF_TRAIN_DEBUG_PROBE_H
 
 #include "train/plan.h"
 

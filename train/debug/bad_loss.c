@@ -1,8 +1,8 @@
-#include "train/bad_loss.h"
+#include "train/debug/bad_loss.h"
 
 #include "format/base/memory.h"
 #include "format/base/say.h"
-#include "train/probe.h"
+#include "train/debug/probe.h"
 #include "train/run_step.h"
 
 #include <inttypes.h>
