@@ -6,6 +6,7 @@
 #include "train/average.h"
 #include "train/compute.h"
 #include "train/debug/bad_loss.h"
+#include "train/debug/hashes.h"
 #include "train/evaluate.h"
 #include "train/run_step.h"
 #include "train/warm_up.h"
@@ -30,6 +31,8 @@ typedef struct running {
     bool over;           /* the feed's epoch is */
     uint64_t saved_ns;   /* when the last checkpoint was begun */
     uint64_t saved_step; /* its steps */
+    ff_hashes *hashes;   /* NULL = none are kept */
+    ff_outcome outcome;  /* the last one that has arrived */
 } running;
 
 static double rate_of(const ff_trainer *trainer, uint64_t step) {
@@ -64,6 +67,7 @@ static ff_status collect(running *run, bool wait, ff_error *error) {
             if (ff_loss_is_bad(trainer, one))
                 return ff_loss_failed(trainer, one, last_checkpoint(run), run->options->folder,
                                       error);
+            run->outcome = *one;
             sums->loss_sum += one->loss_sum;
             sums->count += one->count;
             sums->correct += one->correct;
@@ -76,14 +80,19 @@ static ff_status collect(running *run, bool wait, ff_error *error) {
 /* Enqueues the next step. */
 static ff_status train_batch(running *run, ff_error *error) {
     ff_trainer *trainer = run->trainer;
+    const uint64_t step = run->state.totals.steps;
+    const bool hashed = ff_hashes_due(run->hashes, step + 1);
     ff_taken taken = {0};
-    const ff_status status =
-        ff_run_step(trainer, run->state.totals.steps, ff_part_train, trainer->step, &taken, error);
+    FF_TRY(hashed ? ff_run_step(trainer, step, ff_hashes_part, run->hashes, &taken, error)
+                  : ff_run_step(trainer, step, ff_part_train, trainer->step, &taken, error));
     run->state.epoch.samples += taken.samples;
     run->asked_ns += taken.asked_ns;
     run->over = taken.epoch_over;
-    if (status == FF_OK) run->state.totals.steps++;
-    return status;
+    run->state.totals.steps++;
+    if (!hashed) return FF_OK;
+    FF_TRY(collect(run, true, error));
+    (void)!ff_hashes_write(run->hashes, &run->outcome, NULL); /* its note is told */
+    return FF_OK;
 }
 
 /* Time that steps waited for data since the last call; on a device measured by its events. */
@@ -104,10 +113,11 @@ static void take_times(running *run) {
     run->began_ns = now;
 }
 
-/* Reports the step's note, once. */
+/* Reports notes, each once. */
 static void tell_note(const running *run) {
-    const char *note = ff_step_note(run->trainer->step);
-    if (note) ff_report_note(run->report, note);
+    const char *notes[] = {ff_step_note(run->trainer->step), ff_hashes_note(run->hashes)};
+    for (int i = 0; i < 2; i++)
+        if (notes[i]) ff_report_note(run->report, notes[i]);
 }
 
 /* ---- checkpoints ---- */
@@ -360,12 +370,15 @@ ff_status ff_run(ff_trainer *trainer, ff_report *report, const ff_run_options *o
     ff_status status;
     FF_TRY_DONE(warm_up(&run, error));
     FF_TRY_DONE(whiten(&run, error));
+    FF_TRY_DONE(ff_hashes_open(&run.hashes, options->hashes, trainer, options->hash_every,
+                               run.state.totals.steps, false, error));
     if (trainer->ema_decay >= 0 && !options->from) ff_average_begin(ff_model_store(trainer->model));
     run.saved_ns = ff_now_ns();
     FF_TRY_DONE(run_epochs(&run, error));
 done:
     if (status == FF_INTERRUPTED) status = stopped(&run, error);
     finish_checkpoints(&run);
+    ff_hashes_close(&run.hashes);
     run.result.total_ns = ff_now_ns() - began;
     end_epoch(&run); /* of one that was stopped, too */
     run.result.totals = run.state.totals;

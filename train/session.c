@@ -24,6 +24,7 @@ struct ff_session {
     ff_buffer recipe;
     char *recipe_path;
     ff_keeper *keeper;
+    char *hashes; /* path */
     ff_buffer notes;
 };
 
@@ -105,6 +106,7 @@ void ff_session_close(ff_session **pointer) {
     ff_buffer_free(&session->recipe);
     ff_buffer_free(&session->notes);
     free(session->recipe_path);
+    free(session->hashes);
     free(session);
     *pointer = NULL;
 }
@@ -302,7 +304,9 @@ ff_status ff_session_start(ff_session *session, ff_trainer *trainer, const ff_bu
     if (session->checkpoint)
         FF_TRY(go_on(session, trainer, recipe->length ? recipe->bytes : "", error));
     if (!session->folder) return FF_OK;
-    FF_TRY(ff_file_save(ff_run_folder_path(session->folder), FF_RUN_RECIPE_FILE, recipe, error));
+    const char *folder = ff_run_folder_path(session->folder);
+    FF_TRY(ff_path_join(&session->hashes, folder, FF_RUN_HASHES, error));
+    FF_TRY(ff_file_save(folder, FF_RUN_RECIPE_FILE, recipe, error));
     session->started = true;
     return make_keeper(session, trainer, recipe, error);
 }
@@ -314,5 +318,7 @@ ff_run_options ff_session_run(const ff_session *session) {
         .from = session->checkpoint ? ff_checkpoint_state(session->checkpoint) : NULL,
         .from_path = session->checkpoint ? ff_checkpoint_path(session->checkpoint) : NULL,
         .folder = ff_session_path(session),
+        .hashes = session->hashes,
+        .hash_every = session->options->hash_every,
     };
 }

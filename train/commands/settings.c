@@ -1,5 +1,7 @@
 #include "train/commands/settings.h"
 
+#include "train/debug/hashes.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -50,6 +52,7 @@ ff_settings ff_settings_default(void) {
     ff_settings defaults = {.trainer = ff_trainer_default_options()};
     defaults.verify = FF_VERIFY_FIRST;
     defaults.session.keep = 3;
+    defaults.session.hash_every = FF_HASHES_CHOSEN;
     return defaults;
 }
 
@@ -220,6 +223,11 @@ ff_status ff_settings_use(ff_settings *out,
          "s after the last one or has the best evaluation, and at the end."},
         {"keep", 0, FF_OPTION_INTEGER, "N", &out->session.keep, NULL, 1, 1000000,
          "Checkpoints that stay, beside the best; default 3."},
+        {"hash-every", 0, FF_OPTION_INTEGER, "N", &out->session.hash_every, NULL, 0, 1e9,
+         "Keep hashes of the batch and the parameters after every Nth step and the last, on the CPU "
+         "also of each layer's output and gradients, for fftrain diff; 0 = none; default: after an "
+         "epoch, where that takes less than a ten-thousandth of it, and after the last, without "
+         "outputs and gradients."},
         {"best-by", 0, FF_OPTION_CHOICE, NULL, &out->best_by, "accuracy|loss", 0, 0,
          "Evaluation that makes a checkpoint the best; default accuracy."},
         {"set", 0, FF_OPTION_LIST, "NAME=VALUE", &out->set, NULL, 0, 0,
