@@ -155,6 +155,7 @@ static ff_status write_step(ff_hashes *hashes, uint64_t steps, const ff_outcome 
             add_list(&line, "gradients", hashes->gradients, plan->graph->parameter_count, error));
         FF_TRY_DONE(add_list(&line, "outputs", hashes->outputs, plan->op_count, error));
     }
+    FF_TRY_DONE(ff_buffer_printf(&line, error, "}"));
     FF_TRY_DONE(append(hashes, &line, error));
     hashes->last_ns = ff_now_ns();
     hashes->cost_ns = hashes->last_ns - began;
