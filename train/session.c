@@ -57,7 +57,7 @@ static ff_status open_checkpoint(ff_session *session, ff_error *error) {
     ff_status status =
         chosen ? ff_checkpoint_open(&session->checkpoint, chosen, error)
                : ff_keeper_newest(&session->checkpoint, ff_run_folder_checkpoints(session->folder),
-                                  &note, error);
+                                  UINT64_MAX, &note, error);
     if (status == FF_OK && note) status = add_note(session, note, error);
     free(note);
     if (status != FF_OK) return ff_fail_within(error, status, "--resume");

@@ -26,8 +26,10 @@ static const char epilogue[] =
     "  fftrain predict OUT -c runs/resnet18-1\n"
     "  fftrain export RUN -o FILE\n"
     "  fftrain report RUN...\n"
+    "  fftrain diff RUN RUN\n"
+    "  fftrain replay RUN --step N\n"
     "\n"
-    "The last four have a --help of their own.\n"
+    "The last six have a --help of their own.\n"
     "\n"
     "--log-json appends one object per line: an event \"start\" with every choice; after each\n"
     "epoch {event:\"epoch\", epoch, train_loss, train_accuracy, val_loss, val_accuracy,\n"
@@ -264,6 +266,21 @@ ff_status ff_settings_use(ff_settings *out,
         .epilogue = epilogue,
     };
     return use(&command, context, error);
+}
+
+typedef struct recipe_text {
+    char *text;
+    const char *where;
+} recipe_text;
+
+static ff_status read_recipe(const ff_command *command, void *context, ff_error *error) {
+    const recipe_text *recipe = context;
+    return ff_options_read(command, recipe->text, recipe->where, error);
+}
+
+ff_status ff_settings_read(ff_settings *settings, char *text, const char *where, ff_error *error) {
+    recipe_text recipe = {text, where};
+    return ff_settings_use(settings, read_recipe, &recipe, error);
 }
 
 ff_status ff_settings_complete(ff_settings *out, ff_error *error) {

@@ -6,7 +6,7 @@
 #include "format/base/thread.h"
 #include "format/checksum.h"
 #include "train/debug/hash_log.h"
-#include "train/debug/probe.h"
+
 #include "train/ops/ops.h"
 #include "train/run_step.h"
 
@@ -30,7 +30,9 @@ struct ff_hashes {
     uint64_t cost_ns, last_ns; /* of a line; when the last one was written */
     /* Of the step that runs; [parameters], [operations], 0 = not seen. */
     uint64_t images, labels, *gradients, *outputs;
-    bool began; /* it has micro-batches */
+    bool began;            /* it has micro-batches */
+    ff_probe_visit shared; /* NULL = no one */
+    void *shared_context;
     void *values;
     uint64_t value_bytes; /* of the largest parameter, or batch */
 };
@@ -67,7 +69,12 @@ static ff_status see(void *context, ff_probe *probe, const ff_seen *seen, ff_err
         if (!values) return error->status;
         *hash = hash_after(*hash, values, seen->count * sizeof *values);
     }
-    return FF_OK;
+    return hashes->shared ? hashes->shared(hashes->shared_context, probe, seen, error) : FF_OK;
+}
+
+void ff_hashes_share(ff_hashes *hashes, ff_probe_visit visit, void *context) {
+    hashes->shared = visit;
+    hashes->shared_context = context;
 }
 
 static void forget(ff_hashes *hashes) {

@@ -18,6 +18,7 @@
 #ifndef FF_TRAIN_DEBUG_HASHES_H
 #define FF_TRAIN_DEBUG_HASHES_H
 
+#include "train/debug/probe.h"
 #include "train/trainer.h"
 
 typedef struct ff_hashes ff_hashes;
@@ -42,6 +43,8 @@ bool ff_hashes_due(const ff_hashes *hashes, uint64_t steps);
  * hashes. */
 FF_MUST_USE ff_status ff_hashes_part(void *hashes, ff_plan *plan, const ff_batch *batch, bool last,
                                      ff_error *error);
+/* From now on `visit` sees what the hashes see, too (probe.h); of hashes that are `whole`. */
+void ff_hashes_share(ff_hashes *hashes, ff_probe_visit visit, void *context);
 /* After its outcome has arrived. Where the line cannot be written (FF_IO), no more are kept, and
  * there is a note. */
 FF_MUST_USE ff_status ff_hashes_write(ff_hashes *hashes, const ff_outcome *outcome,
