@@ -245,14 +245,16 @@ static ff_status write_names(ff_hashes *hashes, ff_error *error) {
  * then. */
 static ff_status open_file(ff_hashes *hashes, uint64_t steps, bool *used, ff_error *error) {
     ff_hash_log log = {0};
+    uint64_t end = 0;
     if (steps && ff_path_exists("%s", hashes->path)) {
         const ff_status status = ff_hash_log_read(&log, hashes->path, steps, error);
+        end = log.end;
         ff_hash_log_free(&log);
         if (status != FF_OK && status != FF_BAD_DATA) return status;
     }
-    *used = log.end > 0;
+    *used = end > 0;
     hashes->fd = open(hashes->path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
-    if (hashes->fd < 0 || ftruncate(hashes->fd, (off_t)log.end) != 0)
+    if (hashes->fd < 0 || ftruncate(hashes->fd, (off_t)end) != 0)
         return ff_fail_errno(error, "%s: cannot write", hashes->path);
     return FF_OK;
 }
