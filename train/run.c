@@ -68,7 +68,7 @@ static ff_status collect(running *run, bool wait, ff_error *error) {
                 return ff_loss_failed(trainer, one, last_checkpoint(run), run->options->folder,
                                       error);
             run->outcome = *one;
-            sums->loss_sum += one->loss_sum;
+            sums->loss_sum += ff_outcome_loss(one);
             sums->count += one->count;
             sums->correct += one->correct;
             sums->skipped += one->non_finite != 0;

@@ -161,10 +161,10 @@ static ff_status write_step(ff_hashes *hashes, uint64_t steps, const ff_outcome 
     FF_TRY_DONE(ff_buffer_printf(&line, error, "{\"step\":%" PRIu64, steps));
     if (outcome) {
         const double count = outcome->count ? (double)outcome->count : 1;
-        FF_TRY_DONE(ff_buffer_printf(&line, error,
-                                     ",\"loss\":%.17g,\"images\":\"%016" PRIx64
-                                     "\",\"labels\":\"%016" PRIx64 "\"",
-                                     outcome->loss_sum / count, hashes->images, hashes->labels));
+        FF_TRY_DONE(ff_buffer_printf(
+            &line, error,
+            ",\"loss\":%.17g,\"images\":\"%016" PRIx64 "\",\"labels\":\"%016" PRIx64 "\"",
+            ff_outcome_loss(outcome) / count, hashes->images, hashes->labels));
     }
     FF_TRY_DONE(add_parameters(hashes, &line, error));
     if (outcome && hashes->whole) {

@@ -200,7 +200,7 @@ static void print_tables(const replay *r, FILE *out) {
 /* The loss of the run's own step, where it has kept it. */
 static void print_loss(const replay *r, FILE *out) {
     const double count = r->outcome.count ? (double)r->outcome.count : 1;
-    const double loss = r->outcome.loss_sum / count;
+    const double loss = ff_outcome_loss(&r->outcome) / count;
     const char *path = r->options->log;
     ff_hash_log log = {0};
     if (isfinite(loss))
