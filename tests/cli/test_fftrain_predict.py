@@ -230,6 +230,23 @@ tap.ok(numbers([one]) == numbers(predicted("-c", "net-made-3", "exact")) and num
 lines = predicted("-c", "net-made-1", "small.png", "grey.png")
 tap.ok(len(lines) == 2 and numbers(lines)[0] == numbers(lines)[1], "and become grey for a net of one channel", lines)
 
+for i in range(24):
+    write("wide/%s/%s/%d.png" % (("train", "test")[i % 2], "ab"[i % 3 > 1], i), 40 * (i % 3), size=(60, 40))
+made("wide", "-o", "wide-set", "--resize", 20, *NORMALIZE, program=FFPACK)
+made("--data", "wide-set", "--model", "smallnet", *COMMON, "--out", "net-wide")
+write("tall.png", size=(40, 60))
+tap.ok(numbers(predicted("-c", "net-wide", "tall.png", "wide/test")[1:]) == numbers(predicted("-c", "net-wide", "wide-set")),
+       "so they are where the training images had one proportion, whatever comes first")
+write("sizes/one.png", size=(90, 70))
+write("sizes/two.png", size=(50, 64))
+for i in range(16):
+    write("vary/%s/%s/%d.png" % (("train", "test")[i % 2], "ab"[i % 3 > 1], i), 40 * (i % 3), size=(50 + i, 70 - 2 * i))
+made("vary", "-o", "vary-set", "--max-side", 60, *NORMALIZE, program=FFPACK)
+made("--data", "vary-set", "--model", "smallnet", *COMMON, "--batch", 4, "--augment", "rrc=24,flip", "--out", "net-vary")
+both, alone = predicted("-c", "net-vary", "sizes", "vary/test"), predicted("-c", "net-vary", "sizes/two.png")
+tap.ok(numbers(both)[2:] == numbers(predicted("-c", "net-vary", "vary-set")) and abs(both[1]["probability"] - alone[0]["probability"]) < 1e-6,
+       "and a net for samples of different sizes takes its resize and crop", (both[:3], alone))
+
 # ---- ffpack
 
 os.mkdir("lone")
