@@ -25,11 +25,18 @@ typedef struct ff_control {
 typedef struct ff_outcome {
     uint64_t step;
     double loss_sum; /* over the samples that count, not scaled */
+    double weight;   /* what makes its mean: the count, or the sum of the labels' class weights */
     int64_t count, correct;
     int32_t bad_sample;  /* the first whose label is outside [-1, classes); -1 = none */
     int32_t non_finite;  /* 1: the gradients were not finite and the update was skipped */
     float loss_scale;    /* used by the step */
     float learning_rate; /* of the first group */
 } ff_outcome;
+
+/* The step's mean loss times its count: what adds up over an epoch. */
+static inline double ff_outcome_loss(const ff_outcome *outcome) {
+    if (!(outcome->weight > 0)) return outcome->loss_sum;
+    return outcome->loss_sum * ((double)outcome->count / outcome->weight);
+}
 
 #endif

@@ -13,7 +13,8 @@ static const struct {
 } commands[] = {{"evaluate", ff_command_evaluate},
                 {"predict", ff_command_predict},
                 {"export", ff_command_export},
-                {"report", ff_command_report}};
+                {"report", ff_command_report},
+                {"lr-find", ff_command_lr_find}};
 enum { COMMANDS = sizeof commands / sizeof *commands };
 
 /* libgomp's threads spin for milliseconds at every barrier before they sleep. That is fast on an

@@ -20,6 +20,7 @@ struct ff_model {
     ff_store store;
     ff_groups groups;
     ff_parameter *parameters;
+    float *class_weights; /* [classes] on the device; NULL = all 1 */
 };
 
 const char *ff_model_name(int index) {
@@ -90,6 +91,7 @@ static ff_status add_plan(ff_model *model, int batch, bool training, const bool 
     if (model->compute->ops->settle) model->compute->ops->settle(model->compute);
     (*plan)->store = &model->store;
     (*plan)->smoothing = model->options.label_smoothing;
+    (*plan)->class_weights = model->class_weights;
     (*plan)->summed = model->options.summed_loss;
     (*plan)->seed = model->options.seed;
     (*plan)->next = model->plans;
@@ -150,6 +152,15 @@ static ff_status open_compute(ff_model *model, ff_error *error) {
     return options->device->ops->open(&model->compute, &compute, error);
 }
 
+static ff_status copy_class_weights(ff_model *model, ff_error *error) {
+    const uint64_t bytes = (uint64_t)model->options.classes * sizeof(float);
+    if (!model->options.class_weights) return FF_OK;
+    FF_TRY(
+        ff_compute_allocate(model->compute, &model->class_weights, bytes, "class weights", error));
+    ff_compute_write(model->compute, model->class_weights, model->options.class_weights, bytes);
+    return ff_compute_check(model->compute, error);
+}
+
 static ff_status build(ff_model *model, ff_error *error) {
     const ff_model_options *options = &model->options;
     FF_TRY(
@@ -157,6 +168,7 @@ static ff_status build(ff_model *model, ff_error *error) {
     model->net->build(model->graph, options);
     FF_TRY(ff_graph_check(model->graph, error));
     FF_TRY(open_compute(model, error));
+    FF_TRY(copy_class_weights(model, error));
     FF_TRY(add_plan(model, options->batch, true, NULL, &model->training, error));
     FF_TRY(ff_store_create(&model->store, model->graph, model->compute, model->training->convs,
                            model->training->tensors, error));
@@ -197,6 +209,7 @@ void ff_model_destroy(ff_model **model_pointer) {
         model->plans = plan->next;
         ff_plan_destroy(&plan);
     }
+    if (model->compute) ff_compute_release(model->compute, model->class_weights);
     ff_compute_close(&model->compute);
     ff_graph_destroy(&model->graph);
     free(model->parameters);
@@ -214,6 +227,16 @@ ff_status ff_model_plan_without(ff_model *model, int batch, const bool *without,
                                 ff_error *error) {
     *plan = NULL;
     return add_plan(model, batch, true, without, plan, error);
+}
+
+void ff_model_hold_norms(ff_model *model, const bool *without) {
+    const ff_graph *graph = model->graph;
+    for (int i = 0; i < graph->layer_count; i++) {
+        ff_layer *layer = &graph->layers[i];
+        layer->held = layer->kind == FF_LAYER_NORM;
+        for (int p = layer->parameter; layer->held && p < layer->parameter + 2; p++)
+            layer->held = without[p] || !graph->parameters[p].trained;
+    }
 }
 
 ff_plan *ff_model_training_plan(ff_model *model) {
@@ -304,8 +327,14 @@ int ff_model_whitening(const ff_model *model) {
     return model->net->whitening ? ff_model_find(model, model->net->whitening) : -1;
 }
 
+/* Training forward passes that num_batches_tracked counts beside store.tracked. */
+static int64_t forwards_of(const ff_model *model, int index) {
+    const ff_graph *graph = model->graph;
+    return graph->layers[graph->parameters[index].layer].held ? 0 : model->store.forwards;
+}
+
 void ff_model_get(const ff_model *model, int index, ff_parameter_part part, void *to) {
-    const int64_t tracked = model->store.tracked[index] + model->store.forwards;
+    const int64_t tracked = model->store.tracked[index] + forwards_of(model, index);
     if (model->parameters[index].dtype == FF_I64)
         memcpy(to, &tracked, sizeof tracked);
     else
@@ -316,7 +345,7 @@ void ff_model_set(ff_model *model, int index, ff_parameter_part part, const void
     int64_t tracked;
     if (model->parameters[index].dtype == FF_I64) {
         memcpy(&tracked, from, sizeof tracked);
-        model->store.tracked[index] = tracked - model->store.forwards;
+        model->store.tracked[index] = tracked - forwards_of(model, index);
     } else {
         ff_store_import(&model->store, index, part, from);
     }

@@ -43,9 +43,11 @@ typedef struct ff_model_options {
     int threads;                 /* 0 = ff_cpu_count() */
     uint64_t seed;               /* of the initial parameters and of dropout */
     double label_smoothing;      /* in [0, 1); of the training loss */
-    bool summed_loss;            /* gradients are of the sum over a batch, not of the mean */
-    double dropout;              /* in [0, 1); for nets with dropout; negative = their default */
-    const char *compute;         /* NULL = the fastest of this build; "onednn", "reference" */
+    const float *class_weights; /* [classes] of the training loss, as in ff_loss; copied; NULL = all
+                                   1 */
+    bool summed_loss;           /* gradients are of the sum over a batch, not of the mean */
+    double dropout;             /* in [0, 1); for nets with dropout; negative = their default */
+    const char *compute;        /* NULL = the fastest of this build; "onednn", "reference" */
     const struct ff_model_device *device; /* NULL = the CPU; else `compute` is ignored */
     struct ff_device *memory; /* of the CPU's compute, must outlive it; NULL = its own */
     ff_precision precision;   /* the CPU supports f32 */
@@ -175,6 +177,10 @@ FF_MUST_USE ff_status ff_model_plan(ff_model *model, int batch, bool training, f
  * then they agree within the rounding of activations. */
 FF_MUST_USE ff_status ff_model_plan_without(ff_model *model, int batch, const bool *without,
                                             ff_plan **plan, ff_error *error);
+/* Holds the running statistics of batch norms none of whose parameters are trained without those,
+ * also in training: as torch's eval() on these modules. Of plans without them that are made from
+ * now on. */
+void ff_model_hold_norms(ff_model *model, const bool *without);
 /* The plan made by ff_model_create: options.batch samples, training. */
 ff_plan *ff_model_training_plan(ff_model *model);
 /* Evaluation classifies the mean of the logits of several views of each sample: 1 = the sample

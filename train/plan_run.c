@@ -32,6 +32,7 @@ static void loss(const ff_pass *pass, const ff_batch *batch, ff_outcome *ring, u
         .label_dtype = batch->label_dtype,
         .weights = batch->weights,
         .mix = pass->training ? batch->mix : NULL,
+        .class_weights = pass->training ? plan->class_weights : NULL,
         .gradient = pass->training ? ff_plan_at(plan, plan->logits_gradient) : NULL,
         .scratch = ff_plan_at(plan, plan->loss_scratch),
         .ring = ring,

@@ -73,7 +73,7 @@ static ff_status collect(running *run, bool wait, ff_error *error) {
             if (!isfinite(one->loss_sum))
                 return loss_failed(trainer, one->step, epoch, one->loss_sum,
                                    rate_of(trainer, one->step), error);
-            sums->loss_sum += one->loss_sum;
+            sums->loss_sum += ff_outcome_loss(one);
             sums->count += one->count;
             sums->correct += one->correct;
             sums->skipped += one->non_finite != 0;

@@ -6,6 +6,7 @@
 #include "train/plan.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <string.h>
 
 uint64_t ff_summary_parameters(const ff_model *model) {
@@ -139,6 +140,12 @@ static void print_batches(FILE *out, const ff_trainer *trainer) {
         fprintf(out, " (%" PRId64 " left out of each epoch; --last-batch keep keeps them)",
                 trainer->dropped);
     fputc('\n', out);
+    if (!trainer->batch_reason) return;
+    const bool scaled = trainer->options->hyper.learning_rate < 0 && !trainer->summed_loss &&
+                        trainer->groups[trainer->main_group].rule == FF_RULE_SGD;
+    fprintf(out, "               --batch auto chose %" PRId64 ": %s%s\n", trainer->batch,
+            trainer->batch_reason,
+            scaled ? "; the learning rate is the recipe's in proportion to it" : "");
 }
 
 /* "momentum 0.9 (Nesterov), weight decay 0.0005" */
@@ -200,11 +207,24 @@ static void print_optimizer(FILE *out, const ff_trainer *trainer) {
         if (trainer->summed_loss) fprintf(out, "summed over a batch, ");
     }
     fprintf(out, "label smoothing %g", trainer->label_smoothing);
+    if (trainer->class_weights) {
+        float least = trainer->class_weights[0], most = least;
+        for (uint32_t c = 1; c < trainer->splits.classes; c++) {
+            least = fminf(least, trainer->class_weights[c]);
+            most = fmaxf(most, trainer->class_weights[c]);
+        }
+        fprintf(out, ", class weights %.4g to %.4g", (double)least, (double)most);
+    }
     if (trainer->dropout >= 0) fprintf(out, ", dropout %g", trainer->dropout);
     if (trainer->ema_decay >= 0) fprintf(out, ", average with decay %g", trainer->ema_decay);
     if (trainer->clip_norm > 0) fprintf(out, ", gradients clipped to norm %g", trainer->clip_norm);
     fputc('\n', out);
-    print_rates(out, &trainer->groups[trainer->main_group].schedule);
+    if (trainer->sweep.steps)
+        fprintf(out, "learning rate  from %g to %g in %s, by the same factor each\n",
+                trainer->sweep.from, trainer->sweep.to,
+                ff_say_count((uint64_t)trainer->sweep.steps, "step", "steps").text);
+    else
+        print_rates(out, &trainer->groups[trainer->main_group].schedule);
     if (trainer->views > 1)
         fprintf(out,
                 "views          %d of each sample in evaluation; --views 1 for the sample alone\n",
@@ -279,15 +299,16 @@ static json_t *memory_object(const ff_trainer *trainer) {
 
 ff_status ff_summary_write_json(FILE *out, const ff_trainer *trainer, ff_error *error) {
     const ff_splits *splits = &trainer->splits;
-    json_t *object =
-        json_pack("{s:s, s:[i,i,i], s:i, s:I, s:s, s:I, s:I, s:o, s:I, s:I, s:o}", "model",
-                  trainer->model_name, "shape", (int)splits->channels, (int)splits->height,
-                  (int)splits->width, "classes", (int)splits->classes, "batch",
-                  (json_int_t)trainer->batch, "compute", ff_model_compute_name(trainer->model),
-                  "parameters", (json_int_t)ff_summary_parameters(trainer->model), "macs",
-                  (json_int_t)ff_model_macs(trainer->model), "memory_bytes", memory_object(trainer),
-                  "host_bytes", (json_int_t)trainer->needs.host_bytes, "device_bytes",
-                  (json_int_t)trainer->needs.device_bytes, "layers", layer_objects(trainer));
+    json_t *object = json_pack(
+        "{s:s, s:[i,i,i], s:i, s:I, s:o, s:I, s:s, s:I, s:I, s:o, s:I, s:I, s:o}", "model",
+        trainer->model_name, "shape", (int)splits->channels, (int)splits->height,
+        (int)splits->width, "classes", (int)splits->classes, "batch", (json_int_t)trainer->batch,
+        "batch_reason", ff_json_text(trainer->batch_reason), "accumulate",
+        (json_int_t)trainer->accumulate, "compute", ff_model_compute_name(trainer->model),
+        "parameters", (json_int_t)ff_summary_parameters(trainer->model), "macs",
+        (json_int_t)ff_model_macs(trainer->model), "memory_bytes", memory_object(trainer),
+        "host_bytes", (json_int_t)trainer->needs.host_bytes, "device_bytes",
+        (json_int_t)trainer->needs.device_bytes, "layers", layer_objects(trainer));
     if (!object) return ff_fail(error, FF_NO_MEMORY, "no memory for the net as JSON");
     const int failed = json_dumpf(object, out, JSON_INDENT(2));
     json_decref(object);

@@ -2,6 +2,7 @@
 
 #include "format/base/memory.h"
 #include "format/base/nearest.h"
+#include "train/class_weights.h"
 #include "train/trainer_parts.h"
 #include "train/trainer_updates.h"
 
@@ -130,6 +131,9 @@ static ff_status resolve_batches(ff_trainer *trainer, const ff_trainer_options *
                                  const ff_recipe *recipe, ff_error *error) {
     uint64_t count = trainer->train_count;
     trainer->batch_asked = options->batch > 0 ? options->batch : recipe->batch;
+    if (options->batch == FF_BATCH_AUTO)
+        FF_TRY(ff_needs_choose_batch(options, recipe->batch, count, &trainer->batch_asked,
+                                     &trainer->batch_reason, error));
     trainer->batch = trainer->batch_asked;
     /* A loader then returns one batch of everything in either mode; a plan of that size has no
      * padding, which would enter batch norms. */
@@ -230,6 +234,8 @@ static ff_status build(ff_trainer *trainer, const ff_trainer_options *options, f
                                 .augment = &trainer->augment,
                                 .val_resize = (uint32_t)options->val_resize};
     FF_TRY(ff_splits_open(&trainer->splits, &splits, error));
+    FF_TRY(ff_class_weights_read(&trainer->class_weights, &trainer->splits, options->class_weights,
+                                 error));
     trainer->train_count = ff_dataset_count(trainer->splits.train);
     trainer->val_count = trainer->splits.val ? ff_dataset_count(trainer->splits.val) : 0;
     trainer->model_name = options->model ? options->model : recipe->model;
@@ -266,6 +272,7 @@ void ff_trainer_destroy(ff_trainer **trainer) {
     ff_machine_close(&(*trainer)->machine);
     free((*trainer)->weights_text);
     free((*trainer)->groups_given);
+    free((*trainer)->class_weights);
     free(*trainer);
     *trainer = NULL;
 }

@@ -16,6 +16,12 @@
 #include "train/step.h"
 #include "train/tally.h"
 
+/* Steps whose rates rise from one to the other by the same factor each: of lr-find. */
+typedef struct ff_trainer_sweep {
+    int64_t steps; /* 0 = none; those of the schedule */
+    double from, to;
+} ff_trainer_sweep;
+
 /* As on the command line. A negative number or NULL: the recipe's default. */
 typedef struct ff_trainer_options {
     const char *data, *val, *label;
@@ -45,13 +51,15 @@ typedef struct ff_trainer_options {
     int64_t threads; /* 0 = all CPUs */
 
     int64_t epochs;
-    int64_t batch;
+    int64_t batch;      /* FF_BATCH_AUTO: the largest that fits */
     int64_t accumulate; /* micro-batches of a batch */
     ff_last_batch last_batch;
     const char *schedule; /* of schedule.h */
     double warmup_epochs;
+    ff_trainer_sweep sweep;     /* in place of schedule and epochs; of groups in proportion */
     const char *optimizer;      /* of ff_optimizer_named */
     const char *freeze;         /* parameters that stay as they are, as ff_group.names */
+    bool frozen_norms_train;    /* norms among them have batch statistics */
     ff_hyper hyper;             /* those given */
     bool nesterov, no_nesterov; /* at most one; neither = the recipe's default */
     const char *groups;         /* "NAMES:KEY=VALUE,...;...", as in trainer_updates.h */
@@ -59,6 +67,7 @@ typedef struct ff_trainer_options {
     double clip_norm;           /* 0 = none */
     double ema;                 /* decay of the average of the parameters; negative = none */
     double label_smoothing, dropout;
+    const char *class_weights; /* of class_weights.h; NULL = all 1 */
     int64_t views;
     int64_t val_every; /* epochs; 0 = after the last one only */
 
@@ -69,6 +78,8 @@ typedef struct ff_trainer_options {
     int64_t workers;
     int64_t seed;
 } ff_trainer_options;
+
+enum { FF_BATCH_AUTO = 0 };
 
 ff_trainer_options ff_trainer_default_options(void);
 
@@ -119,6 +130,7 @@ typedef struct ff_trainer {
     ff_precision precision;
 
     int64_t batch, batch_asked; /* smaller than asked where the set is */
+    const char *batch_reason;   /* of FF_BATCH_AUTO's choice, a clause; else NULL */
     int64_t micro;              /* samples of a micro-batch: batch / accumulate */
     int64_t accumulate;         /* micro-batches of a step, the epoch's last step may have fewer */
     int64_t last_count;         /* samples of last_plan; 0 = none */
@@ -131,11 +143,13 @@ typedef struct ff_trainer {
     const char *recipe_name; /* NULL = without a name */
     int group_count;         /* at least 1 */
     ff_trainer_update groups[FF_TRAINER_GROUPS];
-    int main_group;     /* whose learning rate is reported */
+    int main_group; /* whose learning rate is reported */
+    ff_trainer_sweep sweep;
     char *groups_given; /* a copy of the option, which group names point into */
     double clip_norm;   /* 0 = gradients are not clipped */
     double ema_decay;   /* of the average of the parameters; negative = none is kept */
     double label_smoothing, dropout;
+    float *class_weights; /* [splits.classes] of the loss; NULL = all 1. Owned */
     bool summed_loss;
     int views;         /* of each sample in evaluation */
     double loss_scale; /* 0 = none; the initial one where it is dynamic */

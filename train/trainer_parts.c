@@ -18,6 +18,8 @@ static ff_status plan_settled(ff_trainer *trainer, ff_error *error) {
     FF_TRY(ff_alloc(&settled, (uint64_t)ff_model_parameter_count(trainer->model), sizeof *settled,
                     "the recipe", error));
     trainer->settled_step = ff_trainer_settled(trainer, settled);
+    if (trainer->groups[0].frozen && !trainer->options->frozen_norms_train)
+        ff_model_hold_norms(trainer->model, settled);
     ff_status status = FF_OK;
     if (trainer->settled_step < ff_trainer_total_steps(trainer))
         status = ff_model_plan_without(trainer->model, (int)trainer->micro, settled,
@@ -51,6 +53,7 @@ static ff_status build_model(ff_trainer *trainer, const ff_trainer_options *opti
         .threads = (int)options->threads,
         .seed = trainer->seed,
         .label_smoothing = trainer->label_smoothing,
+        .class_weights = trainer->class_weights,
         .summed_loss = trainer->summed_loss,
         .dropout = trainer->dropout,
         .compute = chosen ? options->compute : NULL,

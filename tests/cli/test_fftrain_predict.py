@@ -259,6 +259,12 @@ tap.ok(done.returncode == 0 and len(done.stdout.splitlines()) == 21, "the one in
 shutil.copy(FFPACK, "lone/ffpack")
 done = run("predict", "-c", "net-f16", "photos/test", program=lone, env=dict(environment, PATH="/nowhere"))
 tap.ok(done.returncode == 0 and len(done.stdout.splitlines()) == 21, "the one beside it", done.stderr)
+if os.path.exists(tap.program("fftrain_sim")):
+    done = run("predict", "-c", "net-f16", "photos/test", "--device", "cuda", "--views", 2, program=tap.program("fftrain_sim"),
+               env=dict(environment, PATH=tap.BUILD + ":" + os.environ["PATH"]))
+    lines, wanted = [json.loads(line) for line in done.stdout.splitlines()], predicted("-c", "net-f16", "photos/test", "--views", 2)
+    tap.ok(len(lines) == 21 and max(abs(one["probability"] - other["probability"]) for one, other in zip(lines, wanted)) < 0.01,
+           "on a simulated GPU, in f16, images without labels have the same probabilities", (done.stderr, lines[:1], wanted[:1]))
 with open("lone/ffpack", "w") as file:
     file.write("#!/bin/sh\necho 'ffpack: a sentence' >&2\nexit 74\n")
 refused("an ffpack that fails", 74, ["fftrain: ffpack: a sentence"], "predict", "-c", "net-f16", "photos/test", program=lone)

@@ -136,6 +136,7 @@ class Ours:
     def step(self, torchs, images, labels):
         state = torchs.bytes()
         self.give(state, images, labels)
+        self.back.read(BATCH * CLASSES * 4) # logits
         values = self.values(torchs.net)
         self.back.read(len(state) - sum(value.numel() * value.element_size() for value in torchs.net.state_dict().values()))
         line = self.process.stdout.readline()

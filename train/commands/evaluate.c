@@ -231,8 +231,10 @@ static ff_status print_sample(predicting *p, uint64_t number, ff_error *error) {
         stored[length] = 0;
     }
     rank(p, top);
-    json_t *list = json_array(), *object = class_object(p, p->order[0]);
-    int failed = json_object_set_new(object, "key", ff_json_text(key));
+    json_t *list = json_array(), *best = class_object(p, p->order[0]);
+    json_t *object = json_pack("{s:o}", "key", ff_json_text(key));
+    int failed = json_object_update(object, best);
+    json_decref(best);
     for (int i = 0; i < top; i++)
         failed |= json_array_append_new(list, class_object(p, p->order[i]));
     failed |= json_object_set_new(object, "top", list);

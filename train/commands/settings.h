@@ -6,12 +6,13 @@
 #include "train/session.h"
 
 typedef struct ff_settings {
+    bool finds; /* of fftrain lr-find, which has some options more; kept by the caller */
     ff_trainer_options trainer;
     ff_session_options session;
     ff_option_list set;
     int best_by;
-    int stem, views, order, last_batch, verify, compute; /* indexes of the choices */
-    const char *placement, *device_json, *log_json, *tensorboard, *show_batch;
+    int stem, views, order, last_batch, verify, compute, frozen_norms; /* indexes of the choices */
+    const char *placement, *png, *device_json, *log_json, *tensorboard, *show_batch;
     bool dry_run, json, diagnose, quiet, top5;
 } ff_settings;
 

@@ -123,7 +123,7 @@ void ff_cpu_update_add(ff_compute *compute, ff_prepared_update *update, bool fir
     const ff_update_spec *spec = &update->spec;
     ff_control *control = spec->control;
     ff_outcome *entry = &ring[control->step % ring_size];
-    const float weight = spec->summed ? 1 : (float)entry->count;
+    const float weight = spec->summed ? 1 : (float)entry->weight;
     (void)compute;
     for (int i = 0; i < spec->segment_count; i++) {
         const ff_update_segment *s = &spec->segments[i];
