@@ -303,6 +303,9 @@ for number, word in ((signal.SIGINT, "SIGINT"), (signal.SIGTERM, "SIGTERM"), (si
         found = stopped(number, group, 0.05 if group else 0.3)
         tap.ok(found == (128 + number, "fftrain: stopped by %s\n" % word, True),
                "%s %s leaves nothing behind" % (word, "of a terminal" if group else "to fftrain alone"), found)
+script = '(while [ -z "$(ls temporary)" ]; do sleep 0.01; done; kill -HUP $$) & exec "$0" predict -c net-f16 many/1 many/2'
+done = subprocess.run(["nohup", "sh", "-c", script, FFTRAIN], capture_output=True, env=environment, stdin=subprocess.DEVNULL)
+tap.ok(done.returncode == 0 and len(done.stdout.splitlines()) == 2 and clean(), "nohup is respected", done.stderr)
 process = subprocess.Popen([FFTRAIN, "predict", "-c", "net-f16", *("many/%d" % i for i in range(10000))], stdout=subprocess.PIPE,
                            stderr=subprocess.PIPE, env=environment)
 process.stdout.readline()

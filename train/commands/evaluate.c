@@ -315,7 +315,8 @@ static ff_status run(bool predicts, int argc, char **argv, ff_error *error) {
     ff_status status = parse(&out, argc, argv, error);
     if (status == FF_OK && out.result == FF_OPTIONS_RUN) {
         ff_interrupt_install();
-        ff_interrupt_add(SIGHUP); /* images are in a temporary folder */
+        /* A terminal that is closed leaves no temporary folder; nohup is respected. */
+        if (signal(SIGHUP, SIG_IGN) != SIG_IGN) ff_interrupt_add(SIGHUP);
         status = predicts ? predict(&out, error) : evaluate(&out, error);
     }
     free(out.images);
