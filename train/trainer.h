@@ -181,6 +181,12 @@ FF_MUST_USE ff_status ff_trainer_make_step(ff_trainer *trainer, const ff_trainer
 void ff_trainer_steps(const ff_trainer *trainer, uint64_t step, ff_hyper *steps);
 /* The plan for a micro-batch of step `step` (from 0) with `count` samples. */
 ff_plan *ff_trainer_plan(const ff_trainer *trainer, uint64_t step, uint32_t count);
+/* Makes the training feed again, to begin with the batches of step `step` (from 0): for a step that
+ * is looked at after the run. The step that learns cannot be used afterwards. */
+FF_MUST_USE ff_status ff_trainer_rewind(ff_trainer *trainer, uint64_t step, ff_error *error);
+/* Of a loader on the host whose first batch is that step's, whole: the same images as on any
+ * device, as f32 CHW. */
+ff_loader_options ff_trainer_input(const ff_trainer *trainer, uint64_t step);
 /* Steps of the whole run. */
 static inline uint64_t ff_trainer_total_steps(const ff_trainer *trainer) {
     return trainer->epochs * trainer->batches;

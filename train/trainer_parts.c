@@ -118,6 +118,30 @@ static ff_status build_feed(const ff_trainer *trainer, const ff_trainer_options 
     return status == FF_OK ? FF_OK : ff_fail_within(error, status, "%s", ff_dataset_path(set));
 }
 
+/* Where the batches of step `step` begin. */
+static void begin_at(const ff_trainer *trainer, uint64_t step, ff_loader_options *train) {
+    train->epoch = (uint32_t)(step / trainer->batches);
+    train->epochs = trainer->epochs - train->epoch;
+    train->position = step % trainer->batches * (uint64_t)trainer->batch;
+}
+
+ff_status ff_trainer_rewind(ff_trainer *trainer, uint64_t step, ff_error *error) {
+    begin_at(trainer, step, &trainer->train_input);
+    ff_feed_destroy(&trainer->train_feed);
+    return build_feed(trainer, trainer->options, &trainer->train_input, trainer->splits.train,
+                      &trainer->train_feed, error);
+}
+
+ff_loader_options ff_trainer_input(const ff_trainer *trainer, uint64_t step) {
+    ff_loader_options input = trainer->train_input;
+    begin_at(trainer, step, &input);
+    input.batch = (uint64_t)trainer->batch;
+    input.dtype = FF_F32;
+    input.layout = FF_CHW;
+    input.threads = 0;
+    return input;
+}
+
 static ff_status build_feeds(ff_trainer *trainer, const ff_trainer_options *options,
                              ff_error *error) {
     ff_splits *splits = &trainer->splits;
@@ -131,9 +155,7 @@ static ff_status build_feeds(ff_trainer *trainer, const ff_trainer_options *opti
     train.batch = (uint64_t)trainer->micro;
     train.last_batch = trainer->keeps_last ? FF_LAST_BATCH_KEEP : FF_LAST_BATCH_DROP;
     train.order = trainer->order;
-    train.epoch = (uint32_t)(options->first_step / trainer->batches);
-    train.epochs = trainer->epochs - train.epoch;
-    train.position = options->first_step % trainer->batches * (uint64_t)trainer->batch;
+    begin_at(trainer, options->first_step, &train);
     train.augment = trainer->augment;
     trainer->train_input = train;
     FF_TRY(build_feed(trainer, options, &train, splits->train, &trainer->train_feed, error));

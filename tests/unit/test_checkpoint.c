@@ -280,7 +280,7 @@ static void the_newest_and_the_best_stay(void **state) {
     size_t count;
     snprintf(folder, sizeof folder, "%s/kept", place);
     assert_int_equal(mkdir(folder, 0777), 0);
-    assert_ok(ff_keeper_newest(&checkpoint, folder, &note, error));
+    assert_ok(ff_keeper_newest(&checkpoint, folder, UINT64_MAX, &note, error));
     assert_null(checkpoint);
     const ff_keeper_options options = {.directory = folder, .keep = 2};
     assert_ok(ff_keeper_create(&keeper, capture_of(model), &options, error));
@@ -311,7 +311,7 @@ static void the_newest_and_the_best_stay(void **state) {
     /* The newest one is damaged. */
     snprintf(path, sizeof path, "%s/step-15/" FF_WEIGHTS_FILE, folder);
     assert_int_equal(truncate(path, 1000), 0);
-    assert_ok(ff_keeper_newest(&checkpoint, folder, &note, error));
+    assert_ok(ff_keeper_newest(&checkpoint, folder, UINT64_MAX, &note, error));
     assert_int_equal(ff_checkpoint_state(checkpoint)->totals.steps, 14);
     assert_non_null(strstr(note, "step-15: is damaged"));
     assert_non_null(strstr(note, "; going on from "));
@@ -319,7 +319,7 @@ static void the_newest_and_the_best_stay(void **state) {
     ff_checkpoint_close(&checkpoint);
     snprintf(path, sizeof path, "%s/step-14/" FF_CHECKPOINT_SUMS_FILE, folder);
     assert_int_equal(unlink(path), 0);
-    assert_fails(ff_keeper_newest(&checkpoint, folder, &note, error), FF_BAD_DATA,
+    assert_fails(ff_keeper_newest(&checkpoint, folder, UINT64_MAX, &note, error), FF_BAD_DATA,
                  "step-15: is damaged");
     ff_model_destroy(&model);
 }
