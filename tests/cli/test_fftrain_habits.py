@@ -227,4 +227,17 @@ tap.ok(set(os.listdir(".")) == before, "nothing of it is kept", set(os.listdir("
 refused("--overfit with too many batches", 2, ["--overfit 101: the training set has only 100 batches"], *LEARN, "--overfit", 101)
 refused("--overfit and --resume", 2, ["--overfit begins anew; leave out --resume"], "--overfit", 1, "--resume", "weighted")
 
+# ---- gradients against differences of the loss; wrong ones: unit/test_check_gradients
+
+for name, program, more in (("smallnet", FFTRAIN, ["--label-smoothing", 0.1, "--class-weights", "balanced"]),
+                            ("frozen norms", FFTRAIN, ["--freeze", "norm"]), ("mixed labels", FFTRAIN, ["--augment", "mixup=0.5"]),
+                            ("a GPU", tap.program("fftrain_sim"), ["--device", "cuda", "--precision", "f32"])):
+    done = fftrain(*LEARN, "--check-gradients", *more, program=program)
+    lines = [line.split() for line in done.stdout.splitlines() if ".weight " in line or ".bias " in line]
+    tap.ok(done.returncode == 0 and len(lines) == (6 if name == "frozen norms" else 14) and all(float(line[3]) <= 0.05 for line in lines if len(line) == 4),
+           "--check-gradients: " + name, done.stdout[-1500:] + done.stderr)
+done = fftrain(*LEARN[:-2], "--check-gradients", "--device", "cuda", "--precision", "f16", program=tap.program("fftrain_sim"))
+tap.ok(done.returncode == 2 and "need --precision f32, not f16" in done.stderr, "--check-gradients: needs f32", done.stderr)
+tap.ok(set(os.listdir(".")) == before, "nothing of it is kept", set(os.listdir(".")) - before)
+
 tap.finish()

@@ -285,6 +285,9 @@ ff_status ff_settings_use(ff_settings *out,
         {"diagnose", 0, FF_OPTION_FLAG, NULL, &out->diagnose, NULL, 0, 0,
          "Measure each stage alone (storage, gather, augment, compute), name the bottleneck and "
          "what to change; do not train."},
+        {"check-gradients", 0, FF_OPTION_FLAG, NULL, &out->check_gradients, NULL, 0, 0,
+         "Compare the gradients of the first batch with differences of its loss, a line for each "
+         "parameter; fails where one is more than 5 % off. A small --batch is quick; do not train."},
         {"overfit", 0, FF_OPTION_INTEGER, "N", &trainer->overfit, NULL, 1, 1000,
          "Learn the first N batches by heart, the same inputs over and over, without dropout, label "
          "smoothing, mixed labels and weight decay: ends where the loss is below 0.01, and fails "

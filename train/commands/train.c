@@ -2,6 +2,7 @@
 #include "format/base/interrupt.h"
 #include "train/commands/command.h"
 #include "train/commands/settings.h"
+#include "train/debug/gradients.h"
 #include "train/debug/lr_find.h"
 #include "train/debug/overfit.h"
 #include "train/diagnose.h"
@@ -204,7 +205,8 @@ static ff_status train(const ff_settings *given, ff_session *session, ff_error *
     ff_status status = FF_OK;
     ff_json_log *log = NULL;
     const bool finds = given->finds && !given->dry_run;
-    const bool looks = given->finds || given->trainer.overfit || given->diagnose;
+    const bool looks =
+        given->finds || given->trainer.overfit || given->diagnose || given->check_gradients;
     bool trains = !looks && !given->dry_run && !given->show_batch;
     options.tuning = &tuning;
     options.counts = given->dry_run || given->show_batch;
@@ -249,6 +251,8 @@ static ff_status train(const ff_settings *given, ff_session *session, ff_error *
         if (!given->quiet) putchar('\n');
         FF_TRY_DONE(ff_diagnose(trainer, stdout, error));
     }
+    if (given->check_gradients && !given->dry_run)
+        FF_TRY_DONE(ff_check_gradients(trainer, stdout, error));
     if (given->trainer.overfit && !given->dry_run && !given->diagnose)
         FF_TRY_DONE(ff_overfit(trainer, stdout, error));
     if (finds) FF_TRY_DONE(find_rate(given, trainer, log, error));
