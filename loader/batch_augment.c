@@ -9,7 +9,8 @@ bool ff_batch_augment_needed(const ff_loader_settings *settings) {
            settings->metadata->variable_size || settings->metadata->dtype == FF_U16;
 }
 
-static uint64_t values_bytes(const ff_loader_settings *settings) {
+uint64_t ff_batch_values_bytes(const ff_loader_settings *settings) {
+    if (!ff_batch_augment_needed(settings)) return 0;
     return UINT64_C(4) * settings->rows * settings->host.channels * settings->height *
            settings->width;
 }
@@ -21,8 +22,7 @@ static uint64_t constants_bytes(const ff_loader_settings *settings) {
 }
 
 uint64_t ff_batch_augment_bytes(const ff_loader_settings *settings) {
-    return ff_batch_augment_needed(settings) ? values_bytes(settings) + constants_bytes(settings)
-                                             : 0;
+    return ff_batch_augment_needed(settings) ? constants_bytes(settings) : 0;
 }
 
 ff_status ff_batch_upload(ff_device *device, void *to, const void *pinned, uint64_t bytes,
@@ -67,18 +67,17 @@ static ff_status fill(float *to, const ff_loader_settings *settings, const ff_me
 }
 
 ff_status ff_batch_augment_create(ff_batch_augment *augment, const ff_loader_settings *settings,
-                                  ff_device *device, const ff_cuda_move *move, ff_error *error) {
+                                  ff_device *device, const ff_cuda_move *move, void *values,
+                                  ff_error *error) {
     const ff_device_table *table = device->table;
     const ff_metadata *stored =
         settings->finish.used ? &settings->finish.metadata : settings->metadata;
     *augment = (ff_batch_augment){.device = device};
-    FF_TRY(
-        table->allocate(device, &augment->values, values_bytes(settings), "samples in f32", error));
     FF_TRY(table->allocate(device, &augment->constants, constants_bytes(settings),
                            "an augmentation's constants", error));
     augment->job = (ff_cuda_augment){
         .move = *move,
-        .values = augment->values,
+        .values = values,
         .resampled = (uint32_t)ff_augment_resamples(&settings->augment),
         .jittered = settings->finish.jitters,
         .normalised = stored->statistics_count != 0,
@@ -99,9 +98,6 @@ done:
 }
 
 void ff_batch_augment_destroy(ff_batch_augment *augment) {
-    if (augment->device) {
-        augment->device->table->release(augment->device, augment->values);
-        augment->device->table->release(augment->device, augment->constants);
-    }
+    if (augment->device) augment->device->table->release(augment->device, augment->constants);
     *augment = (ff_batch_augment){0};
 }

@@ -149,14 +149,15 @@ static void set_table(ff_cuda_move *move, const ff_loader_settings *settings, co
 }
 
 ff_status ff_batch_jobs_create(ff_batch_jobs *jobs, const ff_loader_settings *settings,
-                               const ff_loader_kernels *kernels, ff_device *device,
-                               const ff_resident *resident, const ff_loader *loader,
-                               const ff_batch_buffers *buffers, uint32_t channels,
-                               ff_error *error) {
-    const ff_slot *slot = loader ? ff_loader_first_slot(loader) : NULL;
+                               const ff_batch_parts *parts, ff_error *error) {
+    const ff_resident *resident = parts->resident;
+    const ff_loader *loader = parts->loader;
+    const ff_batch_buffers *buffers = parts->buffers;
     ff_loader_info info = {.slots = 1};
+    ff_slot first, *slot = loader ? &first : NULL;
+    if (loader) first = ff_loader_first_slot(loader, settings->from_epoch);
     if (loader) info = ff_loader_describe(loader);
-    *jobs = (ff_batch_jobs){.device = device, .kernels = kernels};
+    *jobs = (ff_batch_jobs){.device = parts->device, .kernels = parts->kernels};
     bool augmented = slot && slot->params; /* rows are already augmented */
     constants at = lay_out(settings, augmented);
     FF_TRY(create_constants(jobs, &at, settings, error));
@@ -165,10 +166,10 @@ ff_status ff_batch_jobs_create(ff_batch_jobs *jobs, const ff_loader_settings *se
         .sequence = settings->sequence,
         .order = settings->order,
         .slots = info.slots,
-        .batch = (ff_cuda_batch *)jobs->memory,
+        .batch = parts->batch ? parts->batch : (ff_cuda_batch *)jobs->memory,
     };
     jobs->move =
-        make_move(settings, resident, slot, loader ? info.slot_bytes : 0, buffers, channels);
+        make_move(settings, resident, slot, loader ? info.slot_bytes : 0, buffers, parts->channels);
     jobs->params = (ff_cuda_params){
         .batch = jobs->next.batch,
         .spec = settings->augment,
@@ -193,7 +194,8 @@ ff_status ff_batch_jobs_create(ff_batch_jobs *jobs, const ff_loader_settings *se
     jobs->augments = true;
     jobs->params.mix = buffers->mix;
     jobs->memory_bytes += ff_batch_augment_bytes(settings);
-    FF_TRY(ff_batch_augment_create(&jobs->augment, settings, device, &jobs->move, error));
+    FF_TRY(ff_batch_augment_create(&jobs->augment, settings, parts->device, &jobs->move,
+                                   parts->values, error));
     if (!at.size_bytes) return FF_OK;
     jobs->params.size = jobs->augment.job.size = (const uint32_t *)(void *)(memory + at.size);
     jobs->augment.job.offset = resident->offset;

@@ -1,5 +1,5 @@
-/* The kernels' jobs for the batches of a placement, and their device memory: created once, then
- * every batch is the same three launches. Private to loader/. */
+/* The kernels' jobs for the batches of a placement and one size, and their device memory: created
+ * once, then every batch is the same three launches. Private to loader/. */
 #ifndef FF_LOADER_BATCH_JOBS_H
 #define FF_LOADER_BATCH_JOBS_H
 
@@ -26,13 +26,21 @@ typedef struct ff_batch_jobs {
 const char *ff_batch_jobs_unable(const ff_loader_settings *settings,
                                  const ff_loader_kernels *kernels);
 
-/* For batches with `channels` channels per pixel in `buffers`. The source is `resident` or, if that
- * has no samples, the slots of `loader`, whose rows are already augmented unless they are raw. */
+/* What the jobs of all sizes have in common. The source is `resident` or, if `loader` is not NULL,
+ * its slots, whose rows are already augmented unless they are raw. */
+typedef struct ff_batch_parts {
+    const ff_loader_kernels *kernels;
+    ff_device *device;
+    const ff_resident *resident;
+    const ff_loader *loader;
+    const ff_batch_buffers *buffers;
+    uint32_t channels;    /* per pixel in `buffers` */
+    void *values;         /* device: ff_batch_values_bytes of the largest */
+    ff_cuda_batch *batch; /* device, which counts; NULL: the first jobs' own */
+} ff_batch_parts;
+
 FF_MUST_USE ff_status ff_batch_jobs_create(ff_batch_jobs *jobs, const ff_loader_settings *settings,
-                                           const ff_loader_kernels *kernels, ff_device *device,
-                                           const ff_resident *resident, const ff_loader *loader,
-                                           const ff_batch_buffers *buffers, uint32_t channels,
-                                           ff_error *error);
+                                           const ff_batch_parts *parts, ff_error *error);
 /* A zeroed one is accepted. */
 void ff_batch_jobs_destroy(ff_batch_jobs *jobs);
 

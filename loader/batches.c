@@ -28,10 +28,13 @@ struct ff_batches {
 
     uint32_t channels; /* per pixel of a batch */
     uint8_t *memory;   /* device: the buffers */
+    void *values;      /* device: scratch of the jobs */
     uint64_t memory_bytes;
     ff_slot_label *label;
     ff_batch_buffers buffers;
-    ff_batch_jobs jobs;
+    ff_batch_jobs *jobs; /* [sizes] */
+    size_t size;         /* of the prepared batch */
+    int given_size;      /* for all of them; -1 = by their epochs */
 
     uint64_t sequence; /* of the next batch */
     ff_batch_info batch;
@@ -53,12 +56,30 @@ static ff_status set_bytes(const ff_loader_settings *settings, uint64_t *bytes, 
     return FF_OK;
 }
 
+static size_t size_count(const ff_batches *batches) {
+    return batches->settings.later_count + 1;
+}
+
+/* The most of some bytes over all sizes. */
+static uint64_t most_of(const ff_batches *batches,
+                        uint64_t (*bytes)(const ff_loader_settings *settings)) {
+    uint64_t most = 0;
+    for (size_t i = 0; i < size_count(batches); i++) {
+        const uint64_t here = bytes(ff_loader_settings_of(&batches->settings, i));
+        if (here > most) most = here;
+    }
+    return most;
+}
+
 static ff_status choose(ff_batches *batches, const ff_batches_options *options, ff_error *error) {
     uint64_t total;
-    ff_placement_facts facts = {
-        .reserve_bytes = options->reserve_bytes + ff_batch_augment_bytes(&batches->settings),
-        .unable = ff_batch_jobs_unable(&batches->settings, options->kernels),
-    };
+    ff_placement_facts facts = {.reserve_bytes = options->reserve_bytes +
+                                                 most_of(batches, ff_batch_values_bytes)};
+    for (size_t i = 0; i < size_count(batches); i++) {
+        const ff_loader_settings *settings = ff_loader_settings_of(&batches->settings, i);
+        facts.reserve_bytes += ff_batch_augment_bytes(settings);
+        if (!facts.unable) facts.unable = ff_batch_jobs_unable(settings, options->kernels);
+    }
     FF_TRY(set_bytes(&batches->settings, &facts.set_bytes, error));
     FF_TRY(batches->device->table->memory(batches->device, &facts.free_bytes, &total, error));
     return ff_placement_choose(options->placement, &facts, &batches->placement, batches->reason,
@@ -121,10 +142,14 @@ static uint64_t part(uint64_t *end, uint64_t bytes) {
     return offset;
 }
 
+static uint64_t plane_bytes(const ff_loader_settings *settings) {
+    return UINT64_C(1) * settings->height * settings->width * settings->host.to_bytes;
+}
+
 /* The fixed buffers, one block: data | label 0 | ... | weight | mix | params. */
 static ff_status create_buffers(ff_batches *batches, ff_error *error) {
     const ff_loader_settings *settings = &batches->settings;
-    uint64_t row = UINT64_C(1) * settings->height * settings->width * settings->host.to_bytes, end;
+    uint64_t row = most_of(batches, plane_bytes), end;
     if (!ff_mul_u64(row, batches->channels, &row) || !ff_mul_u64(row, settings->rows, &end) ||
         end > UINT64_MAX / 4)
         return ff_fail(error, FF_USAGE, "a batch of %u samples of %ux%ux%u is too large",
@@ -160,6 +185,32 @@ static ff_status create_buffers(ff_batches *batches, ff_error *error) {
     return status;
 }
 
+static ff_status create_jobs(ff_batches *batches, const ff_loader_kernels *kernels,
+                             ff_error *error) {
+    const uint64_t values =
+        batches->placement == FF_PLACEMENT_HOST ? 0 : most_of(batches, ff_batch_values_bytes);
+    ff_batch_parts parts = {.kernels = kernels,
+                            .device = batches->device,
+                            .resident = &batches->resident,
+                            .loader = batches->loader,
+                            .buffers = &batches->buffers,
+                            .channels = batches->channels};
+    FF_TRY(ff_alloc(&batches->jobs, size_count(batches), sizeof *batches->jobs, "sizes", error));
+    if (values)
+        FF_TRY(batches->device->table->allocate(batches->device, &batches->values, values,
+                                                "samples in f32", error));
+    batches->memory_bytes += values;
+    parts.values = batches->values;
+    for (size_t i = 0; i < size_count(batches); i++) {
+        ff_batch_jobs *jobs = &batches->jobs[i];
+        FF_TRY(ff_batch_jobs_create(jobs, ff_loader_settings_of(&batches->settings, i), &parts,
+                                    error));
+        parts.batch = jobs->next.batch;
+        batches->memory_bytes += jobs->memory_bytes;
+    }
+    return FF_OK;
+}
+
 static ff_status create_all(ff_batches *batches, ff_dataset *dataset,
                             const ff_batches_options *options, ff_error *error) {
     ff_loader_options given = options->loader;
@@ -183,9 +234,7 @@ static ff_status create_all(ff_batches *batches, ff_dataset *dataset,
         FF_TRY(ff_resident_upload(&batches->resident, dataset, &given, options->quiet, error));
     else
         FF_TRY(create_ring(batches, dataset, &given, error));
-    return ff_batch_jobs_create(&batches->jobs, &batches->settings, options->kernels,
-                                batches->device, &batches->resident, batches->loader,
-                                &batches->buffers, batches->channels, error);
+    return create_jobs(batches, options->kernels, error);
 }
 
 ff_status ff_batches_create(ff_batches **out, ff_dataset *dataset,
@@ -193,6 +242,7 @@ ff_status ff_batches_create(ff_batches **out, ff_dataset *dataset,
     ff_batches *batches;
     *out = NULL;
     FF_TRY(ff_alloc(&batches, 1, sizeof *batches, "batches", error));
+    batches->given_size = -1;
     ff_status status = create_all(batches, dataset, options, error);
     if (status != FF_OK) ff_batches_destroy(&batches);
     *out = batches;
@@ -208,12 +258,15 @@ void ff_batches_destroy(ff_batches **out) {
         const ff_device_table *table = batches->device->table;
         for (uint32_t i = 0; batches->consumed && i < batches->slots; i++)
             table->event_destroy(batches->device, batches->consumed[i]);
-        ff_batch_jobs_destroy(&batches->jobs);
+        for (size_t i = 0; batches->jobs && i < size_count(batches); i++)
+            ff_batch_jobs_destroy(&batches->jobs[i]);
+        table->release(batches->device, batches->values);
         ff_resident_release(&batches->resident);
         table->release(batches->device, batches->memory);
     }
     free(batches->consumed);
     free(batches->label);
+    free(batches->jobs);
     ff_loader_settings_free(&batches->settings);
     free(batches);
     *out = NULL;
@@ -241,12 +294,18 @@ ff_status ff_batches_prepare(ff_batches *batches, ff_stream *stream, const ff_ba
         .last = at.last,
         .next = ff_loader_settings_next(settings, &at),
     };
+    batches->size = batches->given_size >= 0 ? (size_t)batches->given_size
+                                             : ff_loader_settings_in(settings, at.epoch);
     *out = &batches->batch;
     return FF_OK;
 }
 
+void ff_batches_set_size(ff_batches *batches, int size) {
+    batches->given_size = size;
+}
+
 ff_status ff_batches_enqueue(ff_batches *batches, ff_stream *stream, ff_error *error) {
-    return ff_batch_jobs_enqueue(&batches->jobs, stream, error);
+    return ff_batch_jobs_enqueue(&batches->jobs[batches->size], stream, error);
 }
 
 ff_status ff_batches_finish(ff_batches *batches, ff_stream *stream, ff_error *error) {
@@ -263,11 +322,11 @@ ff_status ff_batches_finish(ff_batches *batches, ff_stream *stream, ff_error *er
 }
 
 ff_status ff_batches_enqueue_again(ff_batches *batches, ff_stream *stream, ff_error *error) {
-    return ff_batch_jobs_repeat(&batches->jobs, stream, error);
+    return ff_batch_jobs_repeat(&batches->jobs[batches->size], stream, error);
 }
 
 ff_status ff_batches_rewind(ff_batches *batches, ff_error *error) {
-    return ff_batch_jobs_seek(&batches->jobs, batches->sequence, error);
+    return ff_batch_jobs_seek(&batches->jobs[0], batches->sequence, error);
 }
 
 const ff_batch_buffers *ff_batches_buffers(const ff_batches *batches) {
@@ -285,8 +344,7 @@ ff_batches_info ff_batches_describe(const ff_batches *batches) {
         .channels = batches->channels,
         .placement = batches->placement,
         .reason = batches->reason,
-        .device_bytes =
-            batches->memory_bytes + batches->jobs.memory_bytes + batches->resident.device_bytes,
+        .device_bytes = batches->memory_bytes + batches->resident.device_bytes,
     };
     info.loader.slots = 0;
     info.loader.threads = 0;

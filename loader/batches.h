@@ -117,6 +117,10 @@ FF_MUST_USE ff_status ff_batches_prepare(ff_batches *batches, ff_stream *stream,
 /* Enqueues in `stream` the kernels that write the next batch into the buffers. May be captured;
  * does not advance the host's count. FF_FAILED where a launcher fails. */
 FF_MUST_USE ff_status ff_batches_enqueue(ff_batches *batches, ff_stream *stream, ff_error *error);
+/* Other epochs' size for all batches from now on, numbered from 0 as in ff_loader_options.sizes
+ * with the first one before; -1: each epoch's own. For warming up: what the batches show is
+ * arbitrary. */
+void ff_batches_set_size(ff_batches *batches, int size);
 /* Ends the step: the slot is free once all work enqueued in `stream` so far is done. The buffers
  * are overwritten by the next enqueue, in the same stream or one that waits for it. */
 FF_MUST_USE ff_status ff_batches_finish(ff_batches *batches, ff_stream *stream, ff_error *error);

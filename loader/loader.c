@@ -7,6 +7,14 @@
 
 /* ---- creating and destroying ---------------------------------------------------------------- */
 
+static void set_size(const ff_loader_settings *all, uint32_t epoch, ff_slot *slot) {
+    const ff_loader_settings *settings =
+        ff_loader_settings_of(all, ff_loader_settings_in(all, epoch));
+    slot->row_bytes = settings->row_bytes;
+    slot->height = settings->raw ? settings->metadata->height : settings->height;
+    slot->width = settings->raw ? settings->metadata->width : settings->width;
+}
+
 static ff_status create_slot(ff_loader *loader, uint32_t index, ff_error *error) {
     const ff_loader_settings *settings = &loader->settings;
     const ff_device_table *table = loader->device->table;
@@ -30,15 +38,13 @@ static ff_status create_slot(ff_loader *loader, uint32_t index, ff_error *error)
         .label_count = settings->label_count,
         .source = slot->source,
         .params = slot->params,
-        .row_bytes = settings->row_bytes,
         .rows = settings->rows,
         .channels = settings->metadata->channels,
-        .height = settings->raw ? settings->metadata->height : settings->height,
-        .width = settings->raw ? settings->metadata->width : settings->width,
         .dtype = settings->raw ? settings->host.from : settings->host.to,
         .layout = settings->raw ? settings->host.from_layout : settings->host.to_layout,
         .index = index,
     };
+    set_size(settings, 0, &slot->slot);
     return table->event_create(loader->device, &slot->slot.ready, false, error);
 }
 
@@ -57,6 +63,10 @@ static ff_status create_memory(ff_loader *loader, ff_error *error) {
     FF_TRY(table->allocate_pinned(loader->device, &memory, bytes, "batches", error));
     loader->pinned = memory;
     return FF_OK;
+}
+
+static size_t gatherer_count(const ff_loader_settings *settings) {
+    return (settings->threads ? (size_t)settings->threads : 1) * (settings->later_count + 1);
 }
 
 static ff_status create_all(ff_loader *loader, ff_dataset *dataset,
@@ -79,11 +89,11 @@ static ff_status create_all(ff_loader *loader, ff_dataset *dataset,
     if (loader->run_rows < 8) loader->run_rows = 8;
     loader->runs = settings->rows / loader->run_rows + (settings->rows % loader->run_rows != 0);
     if (loader->runs == 0) loader->runs = 1; /* an empty share still has one empty ticket */
-    int workers = settings->threads ? settings->threads : 1;
-    FF_TRY(
-        ff_alloc(&loader->gatherer, (uint64_t)workers, sizeof *loader->gatherer, "threads", error));
-    for (int i = 0; i < workers; i++)
-        FF_TRY(ff_gatherer_create(&loader->gatherer[i], settings, error));
+    const size_t sizes = settings->later_count + 1, gatherers = gatherer_count(settings);
+    FF_TRY(ff_alloc(&loader->gatherer, gatherers, sizeof *loader->gatherer, "threads", error));
+    for (size_t i = 0; i < gatherers; i++)
+        FF_TRY(ff_gatherer_create(&loader->gatherer[i], ff_loader_settings_of(settings, i % sizes),
+                                  error));
     if (settings->threads && !ff_device_is_absent(loader->device))
         FF_TRY(ff_threads_start(&loader->threads, settings->threads, "loader", ff_ring_thread,
                                 loader, error));
@@ -124,8 +134,8 @@ void ff_loader_destroy(ff_loader **out) {
     pthread_cond_broadcast(&loader->work);
     pthread_mutex_unlock(&loader->mutex);
     ff_threads_join(&loader->threads);
-    int workers = loader->settings.threads ? loader->settings.threads : 1;
-    for (int i = 0; loader->gatherer && i < workers; i++) ff_gatherer_destroy(&loader->gatherer[i]);
+    for (size_t i = 0; loader->gatherer && i < gatherer_count(&loader->settings); i++)
+        ff_gatherer_destroy(&loader->gatherer[i]);
     free(loader->gatherer);
     /* Copies in flight end before their memory is freed. */
     if (loader->device) loader->device->table->stream_destroy(loader->device, loader->stream);
@@ -169,6 +179,7 @@ static void describe_batch(const ff_loader *loader, ff_ring_slot *from) {
     slot->global_count = batch->global_count;
     slot->last = batch->last;
     slot->next = ff_loader_settings_next(settings, batch);
+    set_size(settings, batch->epoch, slot);
 }
 
 ff_status ff_loader_acquire(ff_loader *loader, ff_slot **out, ff_error *error) {
@@ -221,8 +232,10 @@ ff_loader_info ff_loader_describe(const ff_loader *loader) {
     return ff_loader_settings_describe(&loader->settings);
 }
 
-const ff_slot *ff_loader_first_slot(const ff_loader *loader) {
-    return &loader->ring[0].slot;
+ff_slot ff_loader_first_slot(const ff_loader *loader, uint32_t epoch) {
+    ff_slot slot = loader->ring[0].slot;
+    set_size(&loader->settings, epoch, &slot);
+    return slot;
 }
 
 ff_loader_stats ff_loader_measure(ff_loader *loader) {

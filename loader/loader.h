@@ -64,6 +64,12 @@ typedef enum ff_loader_access {
     FF_ACCESS_READ,   /* one request per sample, bypassing the page cache where possible */
 } ff_loader_access;
 
+/* The output from an epoch on. */
+typedef struct ff_loader_size {
+    uint32_t epoch, height, width;
+    ff_augment_spec augment;
+} ff_loader_size;
+
 typedef struct ff_loader_options {
     uint64_t batch; /* samples a global batch, > 0 */
     ff_last_batch last_batch;
@@ -88,6 +94,11 @@ typedef struct ff_loader_options {
     ff_dtype dtype;
     ff_layout layout;
     uint32_t height, width;
+    /* Other outputs, in the order of their epochs: each replaces height, width and augment (but for
+     * mixup and cutmix, which stay) from its epoch on, which is at least 1. Copied. Slots have room
+     * for the largest. */
+    const ff_loader_size *sizes;
+    size_t size_count;
 
     /* Label fields by name; label_count 0 = the dataset's first field (none where it has none). */
     const char *const *label;
@@ -142,9 +153,9 @@ typedef struct ff_slot {
     const ff_augment_params *params;
     uint64_t row_bytes; /* stride of data's rows */
 
-    uint32_t rows;  /* of this share of a full batch; the same for every slot */
-    uint32_t count; /* samples in it; rows after them are padding */
-    uint32_t channels, height, width;
+    uint32_t rows;                    /* of this share of a full batch; the same for every slot */
+    uint32_t count;                   /* samples in it; rows after them are padding */
+    uint32_t channels, height, width; /* of its epoch */
     ff_dtype dtype;
     ff_layout layout;
 
@@ -185,10 +196,10 @@ FF_MUST_USE ff_status ff_loader_acquire(ff_loader *loader, ff_slot **slot, ff_er
 void ff_loader_release(ff_loader *loader, ff_slot *slot, ff_event *consumed);
 
 typedef struct ff_loader_info {
-    uint64_t samples;           /* of the dataset */
-    uint64_t batches_per_epoch; /* of an epoch from its start */
-    uint64_t slot_bytes;        /* stride of the slots, in the order of their indexes */
-    uint64_t row_bytes;
+    uint64_t samples;                       /* of the dataset */
+    uint64_t batches_per_epoch;             /* of an epoch from its start */
+    uint64_t slot_bytes;                    /* stride of the slots, in the order of their indexes */
+    uint64_t row_bytes;                     /* of the first size, as the next ones */
     uint32_t rows, channels, height, width; /* of a batch; raw slots: as stored */
     uint32_t slots;
     int threads;
@@ -200,9 +211,9 @@ typedef struct ff_loader_info {
 
 ff_loader_info ff_loader_describe(const ff_loader *loader);
 
-/* Slot 0, for its addresses: those of slot i are i * slot_bytes after them. Its content is
- * undefined. */
-const ff_slot *ff_loader_first_slot(const ff_loader *loader);
+/* Slot 0 as in the given epoch, for its addresses: those of slot i are i * slot_bytes after them.
+ * Its content is undefined. */
+ff_slot ff_loader_first_slot(const ff_loader *loader, uint32_t epoch);
 
 /* Since creation. */
 typedef struct ff_loader_stats {

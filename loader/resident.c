@@ -74,6 +74,7 @@ static ff_status prepare(upload *job, ff_dataset *dataset, const ff_loader_optio
     chunks.order = FF_ORDER_SEQUENTIAL;
     chunks.epoch = 0, chunks.epochs = 1, chunks.position = 0;
     chunks.augment = (ff_augment_spec){0};
+    chunks.size_count = 0;
     chunks.dtype = metadata->dtype;
     chunks.layout = metadata->layout;
     /* The output's size is not used here, but samples of several sizes need one. */
@@ -192,8 +193,10 @@ ff_status ff_resident_upload(ff_resident *resident, ff_dataset *dataset,
     ff_progress progress;
     ff_progress_begin(&progress, "uploading", "samples", resident->count, quiet);
     ff_status status = prepare(&job, dataset, options, error);
+    ff_slot first = {0};
+    if (status == FF_OK) first = ff_loader_first_slot(job.loader, 0);
     if (status == FF_OK && ff_device_is_absent(job.device))
-        status = prepare_labels(resident, ff_loader_first_slot(job.loader), error);
+        status = prepare_labels(resident, &first, error);
     else if (status == FF_OK)
         status = place_all(&job, dataset, &progress, error);
     ff_progress_end(&progress);

@@ -38,8 +38,16 @@ static ff_status send_slot(ff_loader *loader, ff_ring_slot *slot, ff_error *erro
     return status;
 }
 
+/* A thread's gatherer for the batch's size. */
+static ff_gatherer *gatherer_of(const ff_loader *loader, int thread, const ff_ring_slot *slot) {
+    const ff_loader_settings *settings = &loader->settings;
+    return loader->gatherer[(size_t)thread * (settings->later_count + 1) +
+                            ff_loader_settings_in(settings, slot->batch.epoch)];
+}
+
 /* Fills run `run` of `slot`; called with the lock held, which is released meanwhile. */
-static void fill_run(ff_loader *loader, ff_gatherer *gatherer, ff_ring_slot *slot, uint32_t run) {
+static void fill_run(ff_loader *loader, int thread, ff_ring_slot *slot, uint32_t run) {
+    ff_gatherer *gatherer = gatherer_of(loader, thread, slot);
     ff_error error;
     uint32_t rows = loader->settings.rows, failed_row = 0;
     uint32_t begin = run * loader->run_rows;
@@ -114,7 +122,7 @@ void ff_ring_thread(void *context, int index) {
         uint32_t run;
         ff_ring_slot *slot = take_run(loader, &run);
         if (slot) {
-            fill_run(loader, loader->gatherer[index], slot, run);
+            fill_run(loader, index, slot, run);
             continue;
         }
         slot = !loader->open && may_open(loader) ? free_slot(loader) : NULL;
@@ -131,6 +139,5 @@ void ff_ring_fill(ff_loader *loader) {
     uint32_t run;
     if (!slot || !may_open(loader)) return;
     open_batch(loader, slot);
-    while ((slot = take_run(loader, &run)) != NULL)
-        fill_run(loader, loader->gatherer[0], slot, run);
+    while ((slot = take_run(loader, &run)) != NULL) fill_run(loader, 0, slot, run);
 }

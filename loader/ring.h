@@ -60,7 +60,8 @@ struct ff_loader {
     ff_status status; /* the error that acquire returned, to be returned again */
     ff_error error;
 
-    ff_gatherer **gatherer; /* one per thread; [0] is the consumer's without threads */
+    /* [threads][sizes], the first row the consumer's without threads. */
+    ff_gatherer **gatherer;
     ff_threads *threads;
 };
 

@@ -150,9 +150,10 @@ static ff_status resolve_labels(ff_loader_settings *settings, const ff_loader_op
     return FF_OK;
 }
 
-static ff_status resolve_memory(ff_loader_settings *settings, ff_error *error) {
+/* row_bytes: of the largest size. */
+static ff_status resolve_memory(ff_loader_settings *settings, uint64_t row_bytes, ff_error *error) {
     uint64_t end, bytes;
-    bool fits = ff_mul_u64(settings->rows, settings->row_bytes, &end) && end < UINT64_MAX / 4;
+    bool fits = ff_mul_u64(settings->rows, row_bytes, &end) && end < UINT64_MAX / 4;
     for (size_t i = 0; fits && i < settings->label_count; i++) {
         end = ff_align_u64(end, 64);
         settings->label_offset[i] = end;
@@ -163,7 +164,7 @@ static ff_status resolve_memory(ff_loader_settings *settings, ff_error *error) {
     }
     if (!fits)
         return ff_fail(error, FF_USAGE, "a batch of %u samples of %" PRIu64 " bytes is too large",
-                       settings->rows, settings->row_bytes);
+                       settings->rows, row_bytes);
     settings->weight_offset = ff_align_u64(end, 64);
     end = settings->weight_offset + settings->rows * sizeof(float);
     if (settings->finish.mixes) {
@@ -203,6 +204,36 @@ static void resolve_access(ff_loader_settings *settings, const ff_loader_options
     settings->beyond_memory_bytes = bytes;
 }
 
+/* The settings from later epochs on, and room for the largest rows in all of them. */
+static ff_status resolve_later(ff_loader_settings *settings, const ff_loader_options *options,
+                               ff_error *error) {
+    uint64_t row_bytes = settings->row_bytes;
+    FF_TRY(
+        ff_alloc(&settings->later, options->size_count, sizeof *settings->later, "sizes", error));
+    for (size_t i = 0; i < options->size_count; i++) {
+        const ff_loader_size *size = &options->sizes[i];
+        ff_loader_settings *one = &settings->later[i];
+        ff_loader_options own = *options;
+        own.size_count = 0;
+        own.height = size->height;
+        own.width = size->width;
+        own.augment = size->augment;
+        FF_TRY(ff_loader_settings_init(one, settings->dataset, &own, error));
+        settings->later_count++;
+        one->from_epoch = size->epoch;
+        if (one->row_bytes > row_bytes) row_bytes = one->row_bytes;
+        if (size->epoch <= (i ? one[-1].from_epoch : 0) ||
+            one->finish.mixes != settings->finish.mixes)
+            return ff_fail(error, FF_USAGE,
+                           "sizes by epoch are in the order of their epochs, from 1 on, and mixup "
+                           "and cutmix stay as they are");
+    }
+    FF_TRY(resolve_memory(settings, row_bytes, error));
+    for (size_t i = 0; i < settings->later_count; i++)
+        FF_TRY(resolve_memory(&settings->later[i], row_bytes, error));
+    return FF_OK;
+}
+
 ff_status ff_loader_settings_init(ff_loader_settings *settings, ff_dataset *dataset,
                                   const ff_loader_options *options, ff_error *error) {
     *settings = (ff_loader_settings){.dataset = dataset,
@@ -214,16 +245,25 @@ ff_status ff_loader_settings_init(ff_loader_settings *settings, ff_dataset *data
     settings->rows = settings->sequence.rows;
     FF_TRY_DONE(resolve_shape(settings, options, error));
     FF_TRY_DONE(resolve_labels(settings, options, error));
-    FF_TRY_DONE(resolve_memory(settings, error));
+    FF_TRY_DONE(resolve_memory(settings, settings->row_bytes, error));
     FF_TRY_DONE(resolve_threads(settings, options, error));
     FF_TRY_DONE(resolve_order(settings, options, error));
     resolve_access(settings, options);
+    if (options->size_count) FF_TRY_DONE(resolve_later(settings, options, error));
 done:
     if (status != FF_OK) ff_loader_settings_free(settings);
     return status;
 }
 
+size_t ff_loader_settings_in(const ff_loader_settings *settings, uint32_t epoch) {
+    size_t which = 0;
+    while (which < settings->later_count && epoch >= settings->later[which].from_epoch) which++;
+    return which;
+}
+
 void ff_loader_settings_free(ff_loader_settings *settings) {
+    for (size_t i = 0; i < settings->later_count; i++) ff_loader_settings_free(&settings->later[i]);
+    free(settings->later);
     ff_finish_free(&settings->finish);
     ff_augment_host_free(&settings->host);
     free(settings->sample_of_place);

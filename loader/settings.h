@@ -8,7 +8,8 @@
 #include "loader/loader.h"
 #include "loader/sequence.h"
 
-typedef struct ff_loader_settings {
+typedef struct ff_loader_settings ff_loader_settings;
+struct ff_loader_settings {
     ff_dataset *dataset;
     const ff_metadata *metadata;
     uint64_t count; /* samples of the dataset */
@@ -41,11 +42,24 @@ typedef struct ff_loader_settings {
     uint32_t slots;
     bool direct; /* as in ff_loader_info */
     uint64_t beyond_memory_bytes;
-} ff_loader_settings;
+
+    /* Those from later epochs on: all as here but for augment, host, finish, height, width and
+     * row_bytes; slots are the same. */
+    ff_loader_settings *later; /* [later_count] */
+    size_t later_count;
+    uint32_t from_epoch; /* of one of them */
+};
 
 FF_MUST_USE ff_status ff_loader_settings_init(ff_loader_settings *settings, ff_dataset *dataset,
                                               const ff_loader_options *options, ff_error *error);
 void ff_loader_settings_free(ff_loader_settings *settings);
+
+/* Which of them an epoch has: 0, or 1 + an index of `later`; and the settings themselves. */
+size_t ff_loader_settings_in(const ff_loader_settings *settings, uint32_t epoch);
+static inline const ff_loader_settings *ff_loader_settings_of(const ff_loader_settings *settings,
+                                                              size_t which) {
+    return which ? &settings->later[which - 1] : settings;
+}
 
 ff_loader_info ff_loader_settings_describe(const ff_loader_settings *settings);
 

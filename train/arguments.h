@@ -155,10 +155,11 @@ typedef struct ff_loss {
     void *scratch; /* loss_scratch bytes */
     /* Writes ring[step % ring_size]: step, loss_sum, count, correct, bad_sample; zeroes the rest of
      * it. control NULL: step 0, loss_scale 1; else the gradient is multiplied by its loss_scale
-     * (where activations are 16-bit; f32 tables may treat it as 1). */
+     * (where activations are 16-bit; f32 tables may treat it as 1), and `halted` is set where
+     * loss_sum is not finite. */
     ff_outcome *ring;
     uint32_t ring_size;
-    const ff_control *control;
+    ff_control *control;
 } ff_loss;
 
 /* Shifts and mirrors a batch of images: y[n, c, i, j] = x[n, c, i + down, j' + right],

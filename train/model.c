@@ -253,10 +253,6 @@ ff_store *ff_model_store(ff_model *model) {
 
 /* ---- properties ---- */
 
-ff_layout ff_model_input_layout(const ff_model *model) {
-    return model->training->tensors[0].block == 1 ? FF_CHW : FF_HWC;
-}
-
 const char *ff_model_compute_name(const ff_model *model) {
     return model->compute->description;
 }

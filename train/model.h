@@ -76,8 +76,6 @@ void ff_model_destroy(ff_model **model);
 
 /* ---- properties ---- */
 
-/* The layout of a batch of images: FF_CHW = [N,C,H,W], FF_HWC = [N,H,W,C]; f32 always. */
-ff_layout ff_model_input_layout(const ff_model *model);
 /* "onednn 2.6.3, avx512_core" or "reference loops": for reports, and compared when a run resumes.
  */
 const char *ff_model_compute_name(const ff_model *model);
@@ -161,7 +159,7 @@ bool ff_model_averages(const ff_model *model);
 
 /* A batch, owned by the caller; not kept after the call. */
 typedef struct ff_batch {
-    const void *images;   /* [batch] samples in ff_model_input_layout, 64-byte aligned */
+    const void *images;   /* [batch] samples as the plan's input is laid out, 64-byte aligned */
     const void *labels;   /* [batch] classes; -1 = unlabeled: no loss, no gradient, not counted */
     ff_dtype label_dtype; /* FF_I64 or FF_I32 */
     const float *weights; /* [batch] 0 or 1 (0 = a padding slot, as if unlabeled); NULL = all 1 */

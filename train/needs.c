@@ -90,27 +90,27 @@ static bool share_with(const ff_trainer *trainer, int64_t batch, int64_t accumul
     return made;
 }
 
-/* About the largest batch that fits: needs grow almost linearly with it, and the result was
- * counted. 0 = none found. */
-static int64_t batch_that_fits(const ff_trainer *trainer) {
-    enum { TRIES = 4 };
-    double above = share_of(&trainer->needs), per_sample = above / (double)trainer->batch;
-    int64_t at = trainer->batch, fits = 0;
-    for (int i = 0; i < TRIES; i++) {
-        double share;
-        int64_t next = at + (int64_t)floor((1 - above) / per_sample);
-        if (next > 64) next -= next % 8;
-        if (next == at && above > 1) next--;
-        next -= next % trainer->accumulate;
-        if (next < trainer->accumulate) next = trainer->accumulate;
-        if (next == at || next <= fits || !share_with(trainer, next, trainer->accumulate, &share))
-            break;
-        if (share <= 1) fits = next;
+/* About the largest batch, of at most `most` samples, whose share is at most `limit`: needs grow
+ * almost linearly with it, and the result was counted. 0 = not even the smallest fits. */
+static int64_t batch_that_fits(const ff_trainer *trainer, double limit, int64_t most) {
+    enum { TRIES = 6 };
+    const int64_t parts = trainer->accumulate;
+    double above = share_of(&trainer->needs), per_sample = above / (double)trainer->batch, share;
+    int64_t at = trainer->batch, fits = above <= limit ? at : 0;
+    for (int i = 0; i < TRIES && per_sample > 0; i++) {
+        const double far = (double)at + floor((limit - above) / per_sample);
+        int64_t micro = (int64_t)fmax(fmin(far, (double)most), 0) / parts;
+        if (micro > 8) micro -= micro % 8;
+        if (micro * parts == at && above > limit) micro--;
+        const int64_t next = micro > 1 ? micro * parts : parts;
+        if (next == at || next <= fits || !share_with(trainer, next, parts, &share)) break;
+        if (share <= limit) fits = next;
         per_sample = (above - share) / (double)(at - next);
         above = share;
         at = next;
-        if (per_sample <= 0) break;
     }
+    if (!fits && at > parts && share_with(trainer, parts, parts, &share) && share <= limit)
+        fits = parts;
     return fits;
 }
 
@@ -127,15 +127,51 @@ static int64_t accumulation_that_fits(const ff_trainer *trainer, int64_t fits) {
     return 0;
 }
 
+/* Of a chosen batch: the share of the memory that it may need, because libraries allocate some of
+ * their own; the fewest steps that it leaves an epoch; and the most recipe's batches that it has:
+ * up to 32 times 256 samples the linear rule for learning rates keeps the accuracy (P. Goyal et al.
+ * 2017, arXiv 1706.02677). */
+#define CHOSEN_SHARE 0.9
+enum { CHOSEN_STEPS = 32, CHOSEN_TIMES = 32 };
+
+ff_status ff_needs_choose_batch(const ff_trainer_options *options, int64_t usual, uint64_t samples,
+                                int64_t *batch, const char **reason, ff_error *error) {
+    const int64_t parts = options->accumulate > 0 ? options->accumulate : 1;
+    const int64_t by_steps = (int64_t)(samples / CHOSEN_STEPS), by_rule = CHOSEN_TIMES * usual;
+    ff_trainer_options counted = *options;
+    ff_trainer *trainer;
+    if ((uint64_t)usual > samples) usual = (int64_t)samples;
+    usual = usual > parts ? usual - usual % parts : parts;
+    int64_t most = (by_steps < by_rule ? by_steps : by_rule) / parts;
+    while (most & (most - 1)) most &= most - 1; /* a power of two */
+    most *= parts;
+    *reason = by_steps < by_rule ? "the largest power of two with 32 steps an epoch"
+                                 : "32 times the recipe's, the most that its rates are for";
+    if (most < usual) {
+        most = usual;
+        *reason = "the recipe's; with a larger one an epoch has fewer than 32 steps";
+    }
+    counted.batch = usual;
+    counted.counts = true;
+    counted.tuning = NULL;
+    FF_TRY(ff_trainer_create(&trainer, &counted, error));
+    *batch = batch_that_fits(trainer, CHOSEN_SHARE, most);
+    ff_trainer_destroy(&trainer);
+    if (*batch < most) *reason = "the largest whose run needs at most 90 % of the memory";
+    if (!*batch) *batch = parts;
+    return FF_OK;
+}
+
 ff_status ff_needs_check(const ff_trainer *trainer, ff_error *error) {
     const ff_needs *needs = &trainer->needs;
-    char advice[96] = "use a smaller model or smaller samples";
+    char advice[96] = "not even the smallest batch fits; use a smaller model or smaller samples";
     if (share_of(needs) <= 1) return FF_OK;
-    const int64_t fits = batch_that_fits(trainer);
+    const int64_t fits = batch_that_fits(trainer, 1, trainer->batch);
     const int64_t parts = fits ? accumulation_that_fits(trainer, fits) : 0;
     if (fits) snprintf(advice, sizeof advice, "--batch %" PRId64 " would fit", fits);
     if (parts)
-        snprintf(advice, sizeof advice, "--batch %" PRId64 " would fit, or --accumulate %" PRId64,
+        snprintf(advice, sizeof advice,
+                 "--batch %" PRId64 " would fit, or --accumulate %" PRId64 " with the same batch",
                  fits, parts);
     if (needs->device_bytes > needs->device_has)
         return ff_fail(error, FF_NO_MEMORY,

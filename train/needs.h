@@ -9,6 +9,7 @@
 #include <stdio.h>
 
 struct ff_trainer;
+struct ff_trainer_options;
 
 typedef struct ff_needs {
     /* CPU: all memory except the program and the sets; GPU: pinned memory and learning rates. */
@@ -27,8 +28,14 @@ FF_MUST_USE ff_status ff_needs_of(ff_needs *needs, const struct ff_trainer *trai
                                   ff_error *error);
 /* Two or three lines of the summary. */
 void ff_needs_print(FILE *out, const ff_needs *needs);
+/* The batch of --batch auto: the largest that fits, in micro-batches of options->accumulate that
+ * are a multiple of 8; for a set of `samples` and a recipe with batches of `usual`, which bound it.
+ * *reason: why it is no larger, a static clause. */
+FF_MUST_USE ff_status ff_needs_choose_batch(const struct ff_trainer_options *options, int64_t usual,
+                                            uint64_t samples, int64_t *batch, const char **reason,
+                                            ff_error *error);
 /* FF_NO_MEMORY where the machine or the device has less: names what is needed, what is free, and
- * the --batch that would fit, if any. */
+ * the --batch and the --accumulate that would fit, if any. */
 FF_MUST_USE ff_status ff_needs_check(const struct ff_trainer *trainer, ff_error *error);
 
 #endif

@@ -140,6 +140,12 @@ static void print_batches(FILE *out, const ff_trainer *trainer) {
         fprintf(out, " (%" PRId64 " left out of each epoch; --last-batch keep keeps them)",
                 trainer->dropped);
     fputc('\n', out);
+    if (!trainer->batch_reason) return;
+    const bool scaled = trainer->options->hyper.learning_rate < 0 && !trainer->summed_loss &&
+                        trainer->groups[trainer->main_group].rule == FF_RULE_SGD;
+    fprintf(out, "               --batch auto chose %" PRId64 ": %s%s\n", trainer->batch,
+            trainer->batch_reason,
+            scaled ? "; the learning rate is the recipe's in proportion to it" : "");
 }
 
 /* "momentum 0.9 (Nesterov), weight decay 0.0005" */
@@ -293,15 +299,16 @@ static json_t *memory_object(const ff_trainer *trainer) {
 
 ff_status ff_summary_write_json(FILE *out, const ff_trainer *trainer, ff_error *error) {
     const ff_splits *splits = &trainer->splits;
-    json_t *object =
-        json_pack("{s:s, s:[i,i,i], s:i, s:I, s:s, s:I, s:I, s:o, s:I, s:I, s:o}", "model",
-                  trainer->model_name, "shape", (int)splits->channels, (int)splits->height,
-                  (int)splits->width, "classes", (int)splits->classes, "batch",
-                  (json_int_t)trainer->batch, "compute", ff_model_compute_name(trainer->model),
-                  "parameters", (json_int_t)ff_summary_parameters(trainer->model), "macs",
-                  (json_int_t)ff_model_macs(trainer->model), "memory_bytes", memory_object(trainer),
-                  "host_bytes", (json_int_t)trainer->needs.host_bytes, "device_bytes",
-                  (json_int_t)trainer->needs.device_bytes, "layers", layer_objects(trainer));
+    json_t *object = json_pack(
+        "{s:s, s:[i,i,i], s:i, s:I, s:o, s:I, s:s, s:I, s:I, s:o, s:I, s:I, s:o}", "model",
+        trainer->model_name, "shape", (int)splits->channels, (int)splits->height,
+        (int)splits->width, "classes", (int)splits->classes, "batch", (json_int_t)trainer->batch,
+        "batch_reason", ff_json_text(trainer->batch_reason), "accumulate",
+        (json_int_t)trainer->accumulate, "compute", ff_model_compute_name(trainer->model),
+        "parameters", (json_int_t)ff_summary_parameters(trainer->model), "macs",
+        (json_int_t)ff_model_macs(trainer->model), "memory_bytes", memory_object(trainer),
+        "host_bytes", (json_int_t)trainer->needs.host_bytes, "device_bytes",
+        (json_int_t)trainer->needs.device_bytes, "layers", layer_objects(trainer));
     if (!object) return ff_fail(error, FF_NO_MEMORY, "no memory for the net as JSON");
     const int failed = json_dumpf(object, out, JSON_INDENT(2));
     json_decref(object);

@@ -142,6 +142,9 @@ static ff_status resolve_batches(ff_trainer *trainer, const ff_trainer_options *
                                  const ff_recipe *recipe, ff_error *error) {
     uint64_t count = trainer->train_count;
     trainer->batch_asked = options->batch > 0 ? options->batch : recipe->batch;
+    if (options->batch == FF_BATCH_AUTO)
+        FF_TRY(ff_needs_choose_batch(options, recipe->batch, count, &trainer->batch_asked,
+                                     &trainer->batch_reason, error));
     trainer->batch = trainer->batch_asked;
     /* A loader then returns one batch of everything in either mode; a plan of that size has no
      * padding, which would enter batch norms. */

@@ -51,7 +51,7 @@ typedef struct ff_trainer_options {
     int64_t threads; /* 0 = all CPUs */
 
     int64_t epochs;
-    int64_t batch;
+    int64_t batch;      /* FF_BATCH_AUTO: the largest that fits */
     int64_t accumulate; /* micro-batches of a batch */
     ff_last_batch last_batch;
     const char *schedule; /* of schedule.h */
@@ -79,6 +79,8 @@ typedef struct ff_trainer_options {
     int64_t workers;
     int64_t seed;
 } ff_trainer_options;
+
+enum { FF_BATCH_AUTO = 0 };
 
 ff_trainer_options ff_trainer_default_options(void);
 
@@ -129,6 +131,7 @@ typedef struct ff_trainer {
     ff_precision precision;
 
     int64_t batch, batch_asked; /* smaller than asked where the set is */
+    const char *batch_reason;   /* of FF_BATCH_AUTO's choice, a clause; else NULL */
     int64_t micro;              /* samples of a micro-batch: batch / accumulate */
     int64_t accumulate;         /* micro-batches of a step, the epoch's last step may have fewer */
     int64_t last_count;         /* samples of last_plan; 0 = none */
@@ -179,6 +182,12 @@ FF_MUST_USE ff_status ff_trainer_make_step(ff_trainer *trainer, const ff_trainer
 void ff_trainer_steps(const ff_trainer *trainer, uint64_t step, ff_hyper *steps);
 /* The plan for a micro-batch of step `step` (from 0) with `count` samples. */
 ff_plan *ff_trainer_plan(const ff_trainer *trainer, uint64_t step, uint32_t count);
+/* Makes the training feed again, to begin with the batches of step `step` (from 0): for a step that
+ * is looked at after the run. The step that learns cannot be used afterwards. */
+FF_MUST_USE ff_status ff_trainer_rewind(ff_trainer *trainer, uint64_t step, ff_error *error);
+/* Of a loader on the host whose first batch is that step's, whole: the same images as on any
+ * device, as f32 CHW. */
+ff_loader_options ff_trainer_input(const ff_trainer *trainer, uint64_t step);
 /* Steps of the whole run. */
 static inline uint64_t ff_trainer_total_steps(const ff_trainer *trainer) {
     return trainer->epochs * trainer->batches;

@@ -52,6 +52,10 @@ static ff_status parse_number(const ff_option *option, const char *text, ff_erro
     errno = 0;
     double value;
     int64_t whole = 0;
+    if (option->choices && strcmp(text, option->choices) == 0) {
+        *(int64_t *)option->target = (int64_t)option->minimum - 1;
+        return FF_OK;
+    }
     if (option->kind == FF_OPTION_REAL) {
         value = strtod(text, &end);
     } else {
@@ -67,10 +71,11 @@ static ff_status parse_number(const ff_option *option, const char *text, ff_erro
         value = (double)whole;
     }
     if (end == text || *end)
-        return ff_fail(error, FF_USAGE, "--%s: '%s' is not %s", option->name, text,
+        return ff_fail(error, FF_USAGE, "--%s: '%s' is not %s%s%s", option->name, text,
                        option->kind == FF_OPTION_REAL      ? "a number"
                        : option->kind == FF_OPTION_INTEGER ? "a whole number"
-                                                           : "a size like 4096, 64K, 128M or 1G");
+                                                           : "a size like 4096, 64K, 128M or 1G",
+                       option->choices ? " or " : "", option->choices ? option->choices : "");
     if (errno == ERANGE || !isfinite(value) || value < option->minimum || value > option->maximum)
         return ff_fail(error, FF_USAGE, "--%s: %s is out of range; it must be from %.15g to %.15g",
                        option->name, text, option->minimum, option->maximum);

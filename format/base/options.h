@@ -13,7 +13,7 @@
 typedef enum ff_option_kind {
     FF_OPTION_FLAG,    /* bool *: set true                                                        */
     FF_OPTION_STRING,  /* const char **: points into argv                                         */
-    FF_OPTION_INTEGER, /* int64_t *: within [minimum, maximum]                                    */
+    FF_OPTION_INTEGER, /* int64_t *: within [minimum, maximum]; `choices`, a word, is minimum - 1 */
     FF_OPTION_REAL,    /* double *: within [minimum, maximum]; NaN and infinity refused           */
     FF_OPTION_BYTES,   /* uint64_t *: 4096, 64K, 128M, 1G (powers of 1024), within the range      */
     FF_OPTION_LIST,    /* ff_option_list *: each time it is given, one more                       */

@@ -67,6 +67,9 @@ static ff_status write_value(const ff_option *option, const void *at, ff_buffer 
     case FF_OPTION_STRING:
         return ff_buffer_printf(text, error, "%s = %s\n", option->name, *(const char *const *)at);
     case FF_OPTION_INTEGER:
+        if (word && *(const int64_t *)at < (int64_t)option->minimum)
+            return ff_buffer_printf(text, error, "%s = %s\n", option->name, word);
+        /* fall through */
     case FF_OPTION_BYTES:
         return ff_buffer_printf(text, error, "%s = %lld\n", option->name,
                                 (long long)*(const int64_t *)at);

@@ -1,7 +1,8 @@
 /* Trains a few steps on given weights and batches, so that they can be compared with PyTorch's:
  *   train_steps IN OUT model=resnet50 channels=3 side=32 classes=10 batch=4 [stem=cifar] [steps=1]
  *     [compute=reference] [smoothing=0.1] [summed=1] [lr=0.1] [momentum=0.9] [decay=0] [nesterov=1]
- *     [airbench=1] [gradients=1] [freeze=NAMES] [weighted=1] [mixed=1] [parts=1]
+ *     [airbench=1] [gradients=1] [optimizer=adamw] [beta1=0.9] [beta2=0.999] [eps=1e-8] [states=1]
+ *     [freeze=NAMES] [weighted=1] [mixed=1] [parts=1]
  * Prints a line "name trained rank d0 d1 ..." for each parameter, and for each step "loss L".
  * IN: all parameters in torch's order (f32; num_batches_tracked i64), then for each step its images
  * [batch][channels][side][side] f32, labels [batch] i64 and, where mixed=1, ff_loss.mix. OUT: the
@@ -9,10 +10,13 @@
  * parameters as in IN. airbench=1: Muon for filters with lr and momentum, Nesterov; SGD with
  * `decay` for the others at half the learning rate. gradients=1: a step computes the gradients,
  * which follow its logits (of trained parameters, in torch's order), and changes nothing else.
- * freeze: no gradients of these (ff_group.names), and norms among them are held. weighted=1: class
- * c has the weight 0.5 + c / 4. parts: micro-batches of a batch, whose logits follow each other.
- * Without IN and OUT ("-" "-"): prints the parameters only, each line ending in "KIND SCALE" of its
- * initial values, and "macs N"; a model with that `compute` is made only where it is named. */
+ * states=1: before the images of each step IN has all parameters, then each block of the
+ * optimizer's state of trained ones, from which the step begins, and OUT has the same after its
+ * logits; IN and OUT may be pipes. freeze: no gradients of these (ff_group.names), and norms among
+ * them are held. weighted=1: class c has the weight 0.5 + c / 4. parts: micro-batches of a batch,
+ * whose logits follow each other. Without IN and OUT ("-" "-"): prints the parameters only, each
+ * line ending in "KIND SCALE" of its initial values, and "macs N"; a model with that `compute` is
+ * made only where it is named. */
 #include "format/base/memory.h"
 #include "train/models/models.h"
 #include "train/plan.h"
@@ -69,6 +73,27 @@ static void pass_parameters(ff_model *model, FILE *file, bool in) {
         }
         free(values);
     }
+}
+
+/* The optimizer's state of trained parameters, block by block. */
+static void pass_states(ff_model *model, FILE *file, bool in) {
+    ff_error error = {0};
+    for (int block = 0; block < ff_model_states(model); block++)
+        for (int i = 0; i < ff_model_parameter_count(model); i++) {
+            const ff_parameter *p = ff_model_parameter(model, i);
+            const ff_parameter_part part = (ff_parameter_part)(FF_PART_MOMENTUM + block);
+            float *values;
+            if (!p->trained) continue;
+            must(ff_alloc(&values, p->count, sizeof *values, "state", &error), &error);
+            if (in) {
+                read_exactly(values, p->count * sizeof *values, file);
+                ff_model_set(model, i, part, values);
+            } else {
+                ff_model_get(model, i, part, values);
+                write_exactly(values, p->count * sizeof *values, file);
+            }
+            free(values);
+        }
 }
 
 static void print_parameters(const ff_model *model) {
@@ -178,9 +203,17 @@ int main(int argc, char **argv) {
     const bool airbench = number(argc, argv, "airbench", 0) != 0;
     const ff_group groups[2] = {{.names = "*.conv?.weight", .rule = FF_RULE_MUON},
                                 {.names = "*", .rule = FF_RULE_SGD}};
+    const char *optimizer = argument(argc, argv, "optimizer", NULL);
+    const ff_group all = {.names = "*",
+                          .rule = optimizer ? ff_optimizer_named(optimizer, strlen(optimizer))
+                                            : FF_RULE_SGD};
     const ff_hyper sgd = {.momentum = momentum,
                           .weight_decay = number(argc, argv, "decay", 0),
-                          .nesterov = number(argc, argv, "nesterov", 0) != 0};
+                          .nesterov = number(argc, argv, "nesterov", 0) != 0,
+                          .beta1 = number(argc, argv, "beta1", 0.9),
+                          .beta2 = number(argc, argv, "beta2", 0.999),
+                          .epsilon = number(argc, argv, "eps", 1e-8)};
+    const bool states = number(argc, argv, "states", 0) != 0;
     const ff_hyper sgds[2] = {sgd, sgd};
     const double rates[2] = {rate, rate / 2};
     const ff_step_options how = {.groups = sgds,
@@ -198,6 +231,7 @@ int main(int argc, char **argv) {
     }
     must(ff_model_create(&model, &options, &error), &error);
     if (airbench) must(ff_model_set_groups(model, groups, 2, &error), &error);
+    if (optimizer) must(ff_model_set_groups(model, &all, 1, &error), &error);
     print_parameters(model);
     if (strcmp(argv[1], "-") == 0) {
         ff_model_destroy(&model);
@@ -213,7 +247,7 @@ int main(int argc, char **argv) {
     must(ff_alloc(&labels, (uint64_t)samples, sizeof(int64_t), "labels", &error), &error);
     must(ff_alloc(&mix, (uint64_t)samples, sizeof(float), "labels", &error), &error);
     if (parts > 1) must(ff_store_reserve_sums(ff_model_store(model), &error), &error);
-    pass_parameters(model, in, true);
+    if (!states) pass_parameters(model, in, true);
     const char *frozen = argument(argc, argv, "freeze", NULL);
     ff_plan *evaluation, *plan = ff_model_training_plan(model);
     if (frozen) plan = freeze(model, frozen, options.batch);
@@ -224,12 +258,16 @@ int main(int argc, char **argv) {
         const ff_outcome *outcomes;
         ff_outcome ignored;
         uint32_t found;
+        if (states) {
+            pass_parameters(model, in, true);
+            pass_states(model, in, true);
+        }
         read_exactly(images, parts * pixels * sizeof(float), in);
         read_exactly(labels, (size_t)samples * sizeof(int64_t), in);
         if (mixed) read_exactly(mix, (size_t)samples * sizeof(float), in);
         const ff_batch batch = {
             .images = images, .labels = labels, .label_dtype = FF_I64, .mix = mixed ? mix : NULL};
-        if (i == 0) {
+        if (i == 0 && !states) {
             ff_plan_enqueue(evaluation, &batch, false, &ignored, 1, NULL);
             must(ff_model_check(model, &error), &error);
             write_exactly(ff_plan_at(evaluation, evaluation->logits), logits_bytes, out);
@@ -244,8 +282,13 @@ int main(int argc, char **argv) {
             must(ff_step_outcomes(step, true, &outcomes, &found, &error), &error);
         }
         printf("loss %.9g\n", ff_outcome_loss(outcomes) / (double)outcomes->count);
+        if (!states) continue;
+        pass_parameters(model, out, false);
+        pass_states(model, out, false);
+        fflush(stdout);
+        fflush(out);
     }
-    pass_parameters(model, out, false);
+    if (!states) pass_parameters(model, out, false);
     if (fclose(out) != 0) stop("OUT cannot be written");
     fclose(in);
     free(images);

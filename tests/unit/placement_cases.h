@@ -10,9 +10,12 @@
 #include "tests/unit/dice.h"
 #include "tests/unit/format_set.h"
 
+enum { PLACEMENT_SIZES = 2 };
+
 typedef struct placement_case {
     set_spec set;
     ff_loader_options options;
+    ff_loader_size sizes[PLACEMENT_SIZES]; /* options.size_count of them */
     ff_placement placement;
     uint32_t channels;
     uint64_t batches; /* to compare, at most */
@@ -53,13 +56,31 @@ static inline void placement_take(ff_device *device, ff_stream *stream, void **t
     if (from) assert_ok(device->table->copy(device, stream, *to, from, bytes, error));
 }
 
+/* Which of the sizes an epoch has. */
+static inline size_t placement_size(const placement_case *c, uint32_t epoch) {
+    size_t which = 0;
+    for (size_t i = 0; i < c->options.size_count; i++) which += epoch >= c->sizes[i].epoch;
+    return which;
+}
+
+/* As a warm-up does: a batch of another epoch's size, which is not looked at. */
+static inline void placement_warm(const placement_case *c, ff_batches *batches, ff_stream *stream) {
+    const ff_batch_info *batch;
+    for (int size = 0; size <= (int)c->options.size_count; size++) {
+        ff_batches_set_size(batches, size);
+        assert_ok(ff_batches_prepare(batches, stream, &batch, error));
+        assert_ok(ff_batches_enqueue(batches, stream, error));
+    }
+    ff_batches_set_size(batches, -1);
+}
+
 /* Runs all steps ahead of the device, as a trainer does; the copies are read at the end. */
 static inline uint64_t placement_run(const placement_case *c, ff_dataset *dataset,
                                      const ff_loader_kernels *kernels, placement_copy *copies) {
     ff_device *device;
     ff_stream *stream;
     ff_batches *batches;
-    ff_recording *recording = NULL;
+    ff_recording *recordings[PLACEMENT_SIZES + 1] = {NULL};
     placement_open(c, &device);
     const ff_device_table *table = device->table;
     assert_ok(table->stream_create(device, &stream, error));
@@ -69,13 +90,17 @@ static inline uint64_t placement_run(const placement_case *c, ff_dataset *datase
                                   .channels = c->channels,
                                   .quiet = true};
     options.loader.device = device;
+    options.loader.sizes = c->sizes;
     assert_ok(ff_batches_create(&batches, dataset, &options, error));
     ff_batches_info info = ff_batches_describe(batches);
     assert_int_equal(info.placement, c->placement);
     assert_true(info.device_bytes > 0 && strstr(info.reason, ff_placement_name(c->placement)));
     const ff_batch_buffers *buffers = ff_batches_buffers(batches);
-    uint64_t row = (uint64_t)info.loader.height * info.loader.width * info.channels *
-                   ff_dtype_bytes(info.dtype);
+    uint64_t row = (uint64_t)info.loader.height * info.loader.width;
+    for (size_t i = 0; i < options.loader.size_count; i++)
+        if (UINT64_C(1) * c->sizes[i].height * c->sizes[i].width > row)
+            row = UINT64_C(1) * c->sizes[i].height * c->sizes[i].width;
+    row *= info.channels * ff_dtype_bytes(info.dtype);
     uint32_t rows = info.loader.rows;
     /* Makes bytes that a kernel does not write visible. */
     assert_ok(table->fill(device, stream, buffers->data, 0xee, rows * row, error));
@@ -85,19 +110,21 @@ static inline uint64_t placement_run(const placement_case *c, ff_dataset *datase
         assert_ok(ff_batches_prepare(batches, stream, &batch, error));
         if (!batch) break;
         if (step == c->seed % 4) { /* as warming up and timing do */
-            assert_ok(ff_batches_enqueue(batches, stream, error));
+            placement_warm(c, batches, stream);
+            assert_ok(ff_batches_prepare(batches, stream, &batch, error));
             assert_ok(ff_batches_enqueue_again(batches, stream, error));
             assert_ok(table->stream_synchronize(device, stream, error));
             assert_ok(ff_batches_rewind(batches, error));
             assert_ok(ff_batches_prepare(batches, stream, &batch, error));
         }
-        if (c->recorded && step == 1) {
+        ff_recording **recording = &recordings[placement_size(c, batch->epoch)];
+        if (c->recorded && step >= 1 && !*recording) {
             assert_ok(table->capture_begin(device, stream, error));
             assert_ok(ff_batches_enqueue(batches, stream, error));
-            assert_ok(table->capture_end(device, stream, &recording, error));
+            assert_ok(table->capture_end(device, stream, recording, error));
         }
-        if (recording)
-            assert_ok(table->recording_launch(device, recording, stream, error));
+        if (*recording)
+            assert_ok(table->recording_launch(device, *recording, stream, error));
         else
             assert_ok(ff_batches_enqueue(batches, stream, error));
         placement_copy *copy = &copies[step];
@@ -114,7 +141,7 @@ static inline uint64_t placement_run(const placement_case *c, ff_dataset *datase
     assert_ok(table->stream_synchronize(device, stream, error));
     assert_int_equal(ff_batches_measure(batches).batches, step);
     ff_batches_destroy(&batches);
-    table->recording_destroy(device, recording);
+    for (int i = 0; i <= PLACEMENT_SIZES; i++) table->recording_destroy(device, recordings[i]);
     table->stream_destroy(device, stream);
     ff_device_destroy(&device);
     return step;
@@ -148,6 +175,7 @@ static inline void placement_check(placement_case *c, const ff_loader_kernels *k
     ff_slot *slot;
     ff_loader_options host = c->options;
     host.access = FF_ACCESS_MAPPED;
+    host.sizes = c->sizes;
     assert_ok(ff_loader_create(&loader, dataset, &host, error));
     for (uint64_t i = 0; i < batches; i++) {
         assert_ok(ff_loader_acquire(loader, &slot, error));
@@ -242,10 +270,35 @@ static inline placement_case placement_random(uint64_t trial, bool wide) {
     return c;
 }
 
+/* Sizes from the first or second epoch on, some of them resized. */
+static inline void placement_add_sizes(placement_case *c, uint64_t trial, bool wide) {
+    dice d = {.seed = trial + 1000};
+    ff_loader_options *options = &c->options;
+    const bool resizes = options->augment.rrc || options->augment.resize;
+    if (c->set.variable && !resizes) return;
+    options->epoch %= 2;
+    options->epochs = 3 + roll(&d, 2);
+    options->size_count = 1 + roll(&d, PLACEMENT_SIZES);
+    for (uint32_t i = 0; i < options->size_count; i++) {
+        ff_loader_size *size = &c->sizes[i];
+        *size = (ff_loader_size){1 + 2 * i, 3 + roll(&d, 5), 3 + roll(&d, 5), options->augment};
+        if (!resizes && wide && roll(&d, 2) && c->placement != FF_PLACEMENT_HOST) {
+            size->augment.resize = 11, size->augment.pad = 0;
+            size->augment.pad_mode = FF_PAD_BLACK;
+        }
+        if (size->augment.resize || size->augment.rrc) size->height += 4, size->width += 4;
+        if (size->augment.resize && size->height > 11) size->height = 11;
+        if (size->augment.resize && size->width > 11) size->width = 11;
+    }
+}
+
 static inline void placement_cases(const ff_loader_kernels *kernels, uint64_t trials) {
     for (uint64_t trial = 0; trial < trials; trial++) {
         placement_case c = placement_random(trial, kernels->augment != NULL);
         placement_check(&c, kernels);
+        c = placement_random(trial, kernels->augment != NULL);
+        placement_add_sizes(&c, trial, kernels->augment != NULL);
+        if (c.options.size_count) placement_check(&c, kernels);
     }
 }
 

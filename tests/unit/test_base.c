@@ -145,7 +145,7 @@ static void errors(void **state) {
 
 static bool flag;
 static const char *string;
-static int64_t integer;
+static int64_t integer, worded;
 static double real;
 static uint64_t bytes_wanted;
 static int choice;
@@ -156,6 +156,7 @@ static const ff_option options[] = {
     {"integer", 'i', FF_OPTION_INTEGER, "N", &integer, NULL, -5, 1e6, "An integer."},
     {"real", 0, FF_OPTION_REAL, "X", &real, NULL, -1, 1, "A number."},
     {"bytes", 0, FF_OPTION_BYTES, "BYTES", &bytes_wanted, NULL, 1, 1e18, "A size."},
+    {"worded", 0, FF_OPTION_INTEGER, "N|auto", &worded, "auto", 1, 9, "An integer or a word."},
     {"choice", 0, FF_OPTION_CHOICE, NULL, &choice, "one|two|three", 0, 0, "A choice."},
     {.kind = FF_OPTION_FLAG},
 };
@@ -167,7 +168,7 @@ static ff_status parse(int count, const char **words, const char **positional, i
     for (int i = 0; i < count; i++) argv[i + 1] = (char *)(uintptr_t)words[i];
     flag = false;
     string = NULL;
-    integer = 77;
+    integer = worded = 77;
     real = 0.5;
     bytes_wanted = 78;
     choice = 1;
@@ -195,6 +196,11 @@ static void options_accepted(void **state) {
     assert_string_equal(positional[2], "--flag");
     assert_ok(PARSE("--string="));
     assert_string_equal(string, "");
+    assert_ok(PARSE("--worded", "9"));
+    assert_int_equal(worded, 9);
+    assert_ok(PARSE("--worded", "auto"));
+    assert_int_equal(worded, 0);
+    assert_fails(PARSE("--worded", "often"), FF_USAGE, "'often' is not a whole number or auto");
     assert_ok(PARSE("--integer=1", "--integer=2"));
     assert_int_equal(integer, 2);
     /* A range includes its ends. */

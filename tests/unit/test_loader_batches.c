@@ -483,6 +483,62 @@ static void separate_memory(void **state) {
     unmake(&set, dataset);
 }
 
+/* A size by epoch: in each the batches of a loader made for that size, also where it begins in the
+ * middle. */
+static void sizes_by_epoch(void **state) {
+    (void)state;
+    enum { SIZES = 3, EPOCHS = 6 };
+    static const char *const augments[][SIZES] = {
+        {"rrc=9,flip", "rrc=9,flip", "rrc=9,flip"},
+        {"crop=2,flip,cutout=3", "resize=9,crop=0,flip,cutout=2", "crop=2,flip,cutout=3"},
+        {"resize=10,mixup", "resize=12,mixup", "mixup"}};
+    static const uint32_t sides[SIZES] = {9, 7, 12};
+    static const uint32_t from[SIZES] = {0, 2, 3};
+    set_spec set = plain_set(50);
+    set.dtype = FF_U8, set.height = set.width = 12;
+    ff_dataset *dataset = open_new_set(&set);
+    for (int trial = 0; trial < 12; trial++) {
+        const char *const *augment = augments[trial % 3];
+        ff_loader_options one[SIZES], options;
+        ff_loader_size later[SIZES - 1];
+        trace wanted = {0};
+        const uint32_t epoch = (uint32_t)trial % 4;
+        const uint64_t position = trial % 2 ? 16 : 0;
+        for (uint32_t i = 0; i < SIZES; i++) {
+            const uint32_t end = i + 1 < SIZES ? from[i + 1] : EPOCHS;
+            one[i] = options_of(8, augment[i]);
+            one[i].last_batch = FF_LAST_BATCH_KEEP;
+            one[i].height = sides[i], one[i].width = sides[i] - 1;
+            if (i) later[i - 1] = (ff_loader_size){from[i], sides[i], sides[i] - 1, one[i].augment};
+            if (end <= epoch) continue;
+            one[i].epoch = from[i] > epoch ? from[i] : epoch;
+            one[i].epochs = end - one[i].epoch;
+            one[i].position = one[i].epoch == epoch ? position : 0;
+            const trace part = run(dataset, &one[i], 200);
+            for (uint64_t k = 0; k < part.batches; k++)
+                wanted.hash[wanted.batches++] = part.hash[k];
+        }
+        options = one[0];
+        options.epoch = epoch, options.epochs = EPOCHS - epoch, options.position = position;
+        options.sizes = later, options.size_count = SIZES - 1;
+        for (options.threads = 0; options.threads < 4; options.threads++) {
+            const trace found = run(dataset, &options, 200);
+            same(&wanted, &found);
+        }
+    }
+    ff_loader_size wrong = {0, 9, 9, {.rrc = 9}};
+    ff_loader_options options = options_of(8, "rrc=9");
+    options.sizes = &wrong, options.size_count = 1;
+    assert_int_equal(plan(dataset, &options), FF_USAGE);
+    wrong.epoch = 1;
+    assert_int_equal(plan(dataset, &options), FF_OK);
+    wrong.augment.mixup = 1;
+    assert_int_equal(plan(dataset, &options), FF_USAGE);
+    wrong = (ff_loader_size){1, 13, 13, {0}};
+    assert_int_equal(plan(dataset, &options), FF_USAGE);
+    unmake(&set, dataset);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(plain_dataset),
@@ -495,6 +551,7 @@ int main(void) {
         cmocka_unit_test(limits),
         cmocka_unit_test(memory_of_a_slot),
         cmocka_unit_test(default_slots),
+        cmocka_unit_test(sizes_by_epoch),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

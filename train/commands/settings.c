@@ -1,5 +1,7 @@
 #include "train/commands/settings.h"
 
+#include "train/debug/hashes.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -26,8 +28,10 @@ static const char epilogue[] =
     "  fftrain export RUN -o FILE\n"
     "  fftrain report RUN...\n"
     "  fftrain lr-find --data OUT --model resnet18\n"
+    "  fftrain diff RUN RUN\n"
+    "  fftrain replay RUN --step N\n"
     "\n"
-    "The last five have a --help of their own.\n"
+    "The last seven have a --help of their own.\n"
     "\n"
     "--log-json appends one object per line: an event \"start\" with every choice; after each\n"
     "epoch {event:\"epoch\", epoch, train_loss, train_accuracy, val_loss, val_accuracy,\n"
@@ -72,6 +76,7 @@ ff_settings ff_settings_default(void) {
     defaults.verify = FF_VERIFY_FIRST;
     defaults.session.keep = 3;
     defaults.trainer.sweep = (ff_trainer_sweep){200, 1e-6, 10};
+    defaults.session.hash_every = FF_HASHES_CHOSEN;
     return defaults;
 }
 
@@ -151,8 +156,10 @@ ff_status ff_settings_use(ff_settings *out,
         {.kind = FF_OPTION_HEADING, .help = "Training"},
         {"epochs", 'e', FF_OPTION_INTEGER, "N", &trainer->epochs, NULL, 1, 1000000,
          "Passes over the training set; default: the model's."},
-        {"batch", 'b', FF_OPTION_INTEGER, "N", &trainer->batch, NULL, 1, 1048576,
-         "Samples per step; default: the model's; a smaller set is one batch."},
+        {"batch", 'b', FF_OPTION_INTEGER, "N|auto", &trainer->batch, "auto", 1, 1048576,
+         "Samples per step; auto: the largest that needs at most 90 % of the memory, leaves an epoch "
+         "32 steps and is no more than 32 times the model's; default: the model's; a smaller set is "
+         "one batch."},
         {"accumulate", 0, FF_OPTION_INTEGER, "N", &trainer->accumulate, NULL, 1, 65536,
          "Cut each batch into N micro-batches whose gradients are added up, in the memory of one; "
          "batch norms see one at a time; default 1."},
@@ -262,6 +269,11 @@ ff_status ff_settings_use(ff_settings *out,
          "s after the last one or has the best evaluation, and at the end."},
         {"keep", 0, FF_OPTION_INTEGER, "N", &out->session.keep, NULL, 1, 1000000,
          "Checkpoints that stay, beside the best; default 3."},
+        {"hash-every", 0, FF_OPTION_INTEGER, "N", &out->session.hash_every, NULL, 0, 1e9,
+         "Keep hashes of the batch and the parameters after every Nth step and the last, on the CPU "
+         "also of each layer's output and gradients, for fftrain diff; 0 = none; default: after an "
+         "epoch, where that takes less than a ten-thousandth of it, and after the last, without "
+         "outputs and gradients."},
         {"best-by", 0, FF_OPTION_CHOICE, NULL, &out->best_by, "accuracy|loss", 0, 0,
          "Evaluation that makes a checkpoint the best; default accuracy."},
         {"set", 0, FF_OPTION_LIST, "NAME=VALUE", &out->set, NULL, 0, 0,
@@ -310,6 +322,21 @@ ff_status ff_settings_use(ff_settings *out,
         .epilogue = out->finds ? find_epilogue : epilogue,
     };
     return use(&command, context, error);
+}
+
+typedef struct recipe_text {
+    char *text;
+    const char *where;
+} recipe_text;
+
+static ff_status read_recipe(const ff_command *command, void *context, ff_error *error) {
+    const recipe_text *recipe = context;
+    return ff_options_read(command, recipe->text, recipe->where, error);
+}
+
+ff_status ff_settings_read(ff_settings *settings, char *text, const char *where, ff_error *error) {
+    recipe_text recipe = {text, where};
+    return ff_settings_use(settings, read_recipe, &recipe, error);
 }
 
 ff_status ff_settings_complete(ff_settings *out, ff_error *error) {

@@ -24,6 +24,11 @@ FF_MUST_USE ff_status ff_settings_use(ff_settings *settings,
                                                        ff_error *error),
                                       void *context, ff_error *error);
 
+/* Sets the options of a recipe's lines. The text is changed and must outlive the settings; `where`
+ * names it in errors. */
+FF_MUST_USE ff_status ff_settings_read(ff_settings *settings, char *text, const char *where,
+                                       ff_error *error);
+
 /* After all options are set: fields that the table does not set itself, and checks of single
  * options. FF_USAGE. */
 FF_MUST_USE ff_status ff_settings_complete(ff_settings *settings, ff_error *error);

@@ -42,16 +42,6 @@ static ff_status parse_line(const ff_command *command, void *context, ff_error *
     return status;
 }
 
-typedef struct recipe_text {
-    char *text;
-    const char *where;
-} recipe_text;
-
-static ff_status read_recipe(const ff_command *command, void *context, ff_error *error) {
-    const recipe_text *recipe = context;
-    return ff_options_read(command, recipe->text, recipe->where, error);
-}
-
 /* Each --set NAME=VALUE. */
 static ff_status read_sets(const ff_command *command, void *context, ff_error *error) {
     const ff_option_list *sets = context;
@@ -87,10 +77,11 @@ static ff_status parse(int argc, char **argv, ff_settings *out, ff_session **ses
     if (first.trainer.recipe) FF_TRY(ff_recipe_find(&file, first.trainer.recipe, error));
     FF_TRY_DONE(ff_session_open(session, &out->session, file, error));
     if (ff_session_recipe(*session) || first.set.count) {
-        recipe_text recipe = {ff_session_recipe(*session), ff_session_recipe_path(*session)};
+        char *recipe = ff_session_recipe(*session);
         *out = ff_settings_default();
         out->finds = first.finds;
-        if (recipe.text) FF_TRY_DONE(ff_settings_use(out, read_recipe, &recipe, error));
+        if (recipe)
+            FF_TRY_DONE(ff_settings_read(out, recipe, ff_session_recipe_path(*session), error));
         const char *row = out->trainer.recipe;                      /* that the file is based on */
         if (ff_session_step(*session)) out->trainer.weights = NULL; /* the checkpoint has them */
         FF_TRY_DONE(ff_settings_use(out, read_sets, &first.set, error));

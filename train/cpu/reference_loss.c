@@ -126,4 +126,5 @@ void ff_reference_loss(ff_compute *compute, const ff_loss *loss) {
     }
     result->correct = correct_count;
     for (int n = 0; n < loss->n; n++) result->loss_sum += losses[n];
+    if (loss->control && !isfinite(result->loss_sum)) loss->control->halted = 1;
 }

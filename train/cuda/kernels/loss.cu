@@ -231,6 +231,7 @@ static __global__ void __launch_bounds__(ONE_BLOCK) record_kernel(ff_loss loss, 
     result.correct = rights[0];
     result.bad_sample = from.head->bad_sample == 0x7fffffff ? -1 : from.head->bad_sample;
     loss.ring[result.step % loss.ring_size] = result;
+    if (loss.control && sums[0] - sums[0] != 0) loss.control->halted = loss.control->non_finite = 1;
 }
 
 extern "C" int ff_cuda_loss(const ff_cuda_queue *queue, const ff_loss *loss) {
