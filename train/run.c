@@ -28,7 +28,6 @@ typedef struct running {
     ff_nvml_reading gpu;
     uint64_t began_ns;   /* of the epoch's training in this process */
     uint64_t asked_ns;   /* since: the host's waiting for batches */
-    bool over;           /* the feed's epoch is */
     uint64_t saved_ns;   /* when the last checkpoint was begun */
     uint64_t saved_step; /* its steps */
     ff_hashes *hashes;   /* NULL = none are kept */
@@ -87,7 +86,6 @@ static ff_status train_batch(running *run, ff_error *error) {
                   : ff_run_step(trainer, step, ff_part_train, trainer->step, &taken, error));
     run->state.epoch.samples += taken.samples;
     run->asked_ns += taken.asked_ns;
-    run->over = taken.epoch_over;
     run->state.totals.steps++;
     if (!hashed) return FF_OK;
     FF_TRY(collect(run, true, error));
@@ -161,7 +159,6 @@ static ff_status train_epoch(running *run, uint32_t epoch, ff_error *error) {
     ff_epoch_sums *sums = &run->state.epoch;
     run->began_ns = ff_now_ns();
     run->asked_ns = 0;
-    run->over = true;
     ff_report_begin_epoch(run->report, trainer, epoch + 1);
     for (uint64_t batch = run->state.totals.steps - epoch * trainer->batches;
          batch < trainer->batches; batch++) {
@@ -175,9 +172,6 @@ static ff_status train_epoch(running *run, uint32_t epoch, ff_error *error) {
         take_times(run);
         FF_TRY(save(run, false, error));
     }
-    /* Micro-batches that are too few for a step. */
-    for (ff_taken rest = {.epoch_over = run->over}; !rest.epoch_over;)
-        FF_TRY(ff_run_skip(trainer, &rest, error));
     /* Now, while the GPU works on the last steps. */
     run->gpu_read = ff_machine_read(trainer->machine, &run->gpu);
     FF_TRY(collect(run, true, error));

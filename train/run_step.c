@@ -40,11 +40,11 @@ ff_status ff_run_step(ff_trainer *trainer, uint64_t step, ff_part_use use, void 
     for (int64_t part = 0; status == FF_OK && !last; part++)
         status = run_part(trainer, step, part, use, context, &last, taken, error);
     ff_machine_pop(trainer->machine);
-    return status;
-}
-
-ff_status ff_run_skip(ff_trainer *trainer, ff_taken *taken, ff_error *error) {
-    ff_feed_batch next;
-    FF_TRY(take(trainer, &next, taken, error));
-    return ff_feed_done(trainer->train_feed, error);
+    FF_TRY(status);
+    while ((step + 1) % trainer->batches == 0 && !taken->epoch_over) {
+        ff_feed_batch rest;
+        FF_TRY(take(trainer, &rest, taken, error));
+        FF_TRY(ff_feed_done(trainer->train_feed, error));
+    }
+    return FF_OK;
 }

@@ -19,10 +19,9 @@ typedef ff_status (*ff_part_use)(void *context, ff_plan *plan, const ff_batch *b
 FF_MUST_USE ff_status ff_part_train(void *step, ff_plan *plan, const ff_batch *batch, bool last,
                                     ff_error *error);
 
-/* Step `step` (from 0), whose batches the feed has next. Adds to *taken. */
+/* Step `step` (from 0), whose batches the feed has next; the last one of an epoch also takes the
+ * micro-batches that are too few for a step. Adds to *taken. */
 FF_MUST_USE ff_status ff_run_step(ff_trainer *trainer, uint64_t step, ff_part_use use,
                                   void *context, ff_taken *taken, ff_error *error);
-/* Leaves the next micro-batch unused. */
-FF_MUST_USE ff_status ff_run_skip(ff_trainer *trainer, ff_taken *taken, ff_error *error);
 
 #endif

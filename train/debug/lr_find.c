@@ -2,6 +2,7 @@
 
 #include "format/base/interrupt.h"
 #include "format/base/memory.h"
+#include "train/run_step.h"
 
 #include <assert.h>
 #include <math.h>
@@ -9,33 +10,6 @@
 #include <string.h>
 
 /* ---- the steps ---- */
-
-static ff_status take_part(ff_trainer *trainer, uint64_t step, bool run, int64_t part, bool *last,
-                           bool *over, ff_error *error) {
-    ff_feed_batch next;
-    ff_status status = FF_OK;
-    FF_TRY(ff_feed_next(trainer->train_feed, &next, error));
-    *over = next.last;
-    *last = next.last || part + 1 == trainer->accumulate;
-    next.batch.weights = NULL; /* samples are at the front, and all count */
-    if (run) {
-        ff_plan *plan = ff_trainer_plan(trainer, step, next.count);
-        status = *last ? ff_step_run(trainer->step, plan, &next.batch, error)
-                       : ff_step_add(trainer->step, plan, &next.batch, error);
-    }
-    const ff_status done = ff_feed_done(trainer->train_feed, status == FF_OK ? error : NULL);
-    return status == FF_OK ? done : status;
-}
-
-static ff_status take_step(ff_trainer *trainer, uint64_t step, ff_error *error) {
-    bool last = false, over = false;
-    for (int64_t part = 0; !last; part++)
-        FF_TRY(take_part(trainer, step, true, part, &last, &over, error));
-    /* Micro-batches that are too few for a step. */
-    while ((step + 1) % trainer->batches == 0 && !over)
-        FF_TRY(take_part(trainer, step, false, 0, &last, &over, error));
-    return FF_OK;
-}
 
 /* fastai's: the mean's weights fall by this factor a step; it stops where the mean is so many times
  * its least. */
@@ -95,6 +69,7 @@ static ff_status valley(ff_lr_curve *curve, size_t asked, ff_error *error) {
 ff_status ff_lr_find(ff_trainer *trainer, ff_lr_curve *curve, ff_error *error) {
     const uint64_t steps = (uint64_t)trainer->options->sweep.steps;
     double least = INFINITY;
+    ff_taken taken = {0};
     bool ends = false;
     *curve = (ff_lr_curve){0};
     FF_TRY(ff_alloc(&curve->rate, steps, sizeof(double), "the curve", error));
@@ -102,7 +77,7 @@ ff_status ff_lr_find(ff_trainer *trainer, ff_lr_curve *curve, ff_error *error) {
     FF_TRY(ff_alloc(&curve->mean, steps, sizeof(double), "the curve", error));
     for (uint64_t step = 0; step < steps && !ends; step++) {
         FF_TRY(ff_interrupt_check(error));
-        FF_TRY(take_step(trainer, step, error));
+        FF_TRY(ff_run_step(trainer, step, ff_part_train, trainer->step, &taken, error));
         FF_TRY(collect(trainer, step + 1 == steps, curve, &least, &ends, error));
     }
     return valley(curve, steps, error);

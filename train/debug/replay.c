@@ -133,9 +133,6 @@ static ff_status run_step(replay *r, uint64_t step, ff_error *error) {
                        "step %" PRIu64 ": loss or gradients are NaN or infinite already; "
                        "--step %" PRIu64 " shows it",
                        step + 1, step + 1);
-    /* Micro-batches that are too few for a step. */
-    while ((step + 1) % trainer->batches == 0 && !taken.epoch_over)
-        FF_TRY(ff_run_skip(trainer, &taken, error));
     return FF_OK;
 }
 
