@@ -6,11 +6,13 @@
 
 #include "format/reader.h"
 
+#define FF_AGREEMENT_ANY_CLASSES SIZE_MAX
+
 /* A set that takes part: an open one, or what a checkpoint has recorded of one. */
 typedef struct ff_agreement_side {
     const char *path; /* for error messages */
     const ff_metadata *metadata;
-    size_t field; /* the label's */
+    size_t field; /* the label's; of the second FF_AGREEMENT_ANY_CLASSES: they are not compared */
 } ff_agreement_side;
 static inline ff_agreement_side ff_agreement_of(const ff_dataset *set, size_t field) {
     return (ff_agreement_side){ff_dataset_path(set), ff_dataset_metadata(set), field};

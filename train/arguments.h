@@ -66,11 +66,13 @@ static inline bool ff_activation_sees_output(ff_activation activation) {
  * ReLU, or no activation, takes a residual.
  * Training: mean and biased variance over (n, h, w); running = (1 - momentum) * running +
  * momentum * (mean | variance * m / (m - 1)) as torch; mean and inv_std are written for the
- * backward pass. Evaluation: running statistics; mean and inv_std are not written. */
+ * backward pass. Held: in training, too, the running statistics, which stay; mean and inv_std are
+ * theirs. Evaluation: running statistics; mean and inv_std are not written. */
 typedef struct ff_norm {
     ff_tensor shape; /* of x, y, residual and their gradients */
     ff_activation activation;
     float momentum, epsilon;           /* of this layer */
+    bool held;                         /* its statistics stay */
     const float *gamma, *beta;         /* [padded channels] */
     float *running_mean, *running_var; /* [padded channels] */
     float *mean, *inv_std;             /* [padded channels]; of the batch */
@@ -86,7 +88,7 @@ typedef struct ff_norm {
 
 /* With g = (dy + dy2) times the activation's derivative (ReLU: 1 where y > 0, else 0):
  * dbeta = sum g, dgamma = sum g * xhat, dx = gamma * inv_std * (g - dbeta / m - xhat * dgamma / m),
- * dresidual = g. */
+ * dresidual = g; held: dx = gamma * inv_std * g. */
 typedef struct ff_norm_backward {
     ff_norm forward; /* of the forward pass; y is only read where ReLU, residual and no mask */
     const void *dy;
@@ -123,36 +125,41 @@ typedef struct ff_dropout {
 
 /* Softmax cross-entropy, sums in double, in the order of the samples:
  * loss_n = (1 - smoothing) * -log p[label] + smoothing / classes * sum over c of -log p[c];
- * a sample counts where its label >= 0 and its weight is not 0.
+ * a sample counts where its label >= 0 and its weight is not 0. With class weights w every
+ * -log p[c] has the factor w[c], and the mean divides by the sum of w[label], as torch's
+ * CrossEntropyLoss(weight=w).
  *
  * With mix (mixup, cutmix: H. Zhang et al. 2018, S. Yun et al. 2019) sample n also has the label of
  * sample n ^ 1, with weight 1 - mix[n]:
  *   loss_n = mix[n] * CE(label[n]) + (1 - mix[n]) * CE(label[n ^ 1]), CE as above,
- * which is torch's cross_entropy of the soft target mix[n] * onehot(label[n]) + (1 - mix[n]) *
- * onehot(label[n ^ 1]) with the same label_smoothing. Where mix[n] is 1 nothing is read at n ^ 1
- * (the last sample of an odd batch has no partner); elsewhere a sample counts only where its
- * partner's label is >= 0, too. The prediction is compared with the label of the larger weight, its
- * own if equal. */
+ * (with class weights the mean divides by the count), which is torch's cross_entropy of the soft
+ * target mix[n] * onehot(label[n]) + (1 - mix[n]) * onehot(label[n ^ 1]) with the same
+ * label_smoothing. Where mix[n] is 1 nothing is read at n ^ 1 (the last sample of an odd batch has
+ * no partner); elsewhere a sample counts only where its partner's label is >= 0, too. The
+ * prediction is compared with the label of the larger weight, its own if equal. */
 typedef struct ff_loss {
     int n, classes;
     double smoothing;
-    bool summed;          /* the gradient of the sum, not of the mean */
-    int stride;           /* elements from one row to the next, of logits and gradient */
-    const float *logits;  /* [n][stride], f32 for any dtype of activations */
-    const void *labels;   /* [n] */
-    ff_dtype label_dtype; /* FF_I64 or FF_I32 */
-    const float *weights; /* [n] or NULL = all 1 */
-    const float *mix;     /* [n] share of the own label, 0 to 1; NULL = all 1 */
-    /* [n][stride] of the compute's dtype: (p - target) / count, summed: p - target; zero past
+    bool summed;                /* the gradient of the sum, not of the mean */
+    int stride;                 /* elements from one row to the next, of logits and gradient */
+    const float *logits;        /* [n][stride], f32 for any dtype of activations */
+    const void *labels;         /* [n] */
+    ff_dtype label_dtype;       /* FF_I64 or FF_I32 */
+    const float *weights;       /* [n] or NULL = all 1 */
+    const float *mix;           /* [n] share of the own label, 0 to 1; NULL = all 1 */
+    const float *class_weights; /* [classes], >= 0; NULL = all 1 */
+    /* [n][stride] of the compute's dtype: (p - target) / count, summed: p - target, with class
+     * weights (p * (sum over c of w[c] target[c]) - w target) / what the mean divides by; zero past
      * `classes`; NULL = not computed; may be logits where they have the same dtype */
     void *gradient;
     void *scratch; /* loss_scratch bytes */
     /* Writes ring[step % ring_size]: step, loss_sum, count, correct, bad_sample; zeroes the rest of
      * it. control NULL: step 0, loss_scale 1; else the gradient is multiplied by its loss_scale
-     * (where activations are 16-bit; f32 tables may treat it as 1). */
+     * (where activations are 16-bit; f32 tables may treat it as 1), and `halted` is set where
+     * loss_sum is not finite. */
     ff_outcome *ring;
     uint32_t ring_size;
-    const ff_control *control;
+    ff_control *control;
 } ff_loss;
 
 /* Shifts and mirrors a batch of images: y[n, c, i, j] = x[n, c, i + down, j' + right],

@@ -111,7 +111,7 @@ static double mask_of(const ff_compute *compute, const ff_norm *norm) {
 }
 
 static void statistics(ff_compute *compute, const ff_norm *norm) {
-    if (norm->sums)
+    if (norm->sums || norm->held)
         ff_cost_count(compute, (ff_cost_piece){.nodes = 1});
     else if (!norm->counted)
         ff_cost_arrays(compute, a_of(compute, norm),

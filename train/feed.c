@@ -15,6 +15,20 @@ struct ff_feed {
     ff_feed_info info;
 };
 
+ff_loader_options ff_feed_in_order(const ff_model *model, const char *const *label, uint64_t batch,
+                                   uint32_t resize) {
+    ff_loader_options options = ff_loader_defaults();
+    ff_model_input_size(model, &options.height, &options.width);
+    options.batch = batch;
+    options.last_batch = FF_LAST_BATCH_KEEP;
+    options.order = FF_ORDER_SEQUENTIAL;
+    options.label = label;
+    options.label_count = label != NULL;
+    options.augment.resize = resize;
+    options.threads = 1;
+    return options;
+}
+
 static ff_status create_loader(ff_feed *feed, ff_dataset *dataset, ff_loader_options options,
                                ff_error *error) {
     const int channels = (int)ff_dataset_metadata(dataset)->channels;
@@ -88,16 +102,23 @@ void ff_feed_destroy(ff_feed **pointer) {
     *pointer = NULL;
 }
 
+/* A set without labels has batches without. */
+static ff_batch batch_of(const void *images, const ff_slot_label *label, size_t label_count,
+                         const float *weights, const float *mix) {
+    ff_batch batch = {.images = images, .weights = weights, .mix = mix};
+    if (label_count) {
+        batch.labels = label->values;
+        batch.label_dtype = label->dtype;
+    }
+    return batch;
+}
+
 ff_status ff_feed_next(ff_feed *feed, ff_feed_batch *batch, ff_error *error) {
     if (feed->loader) {
         if (!feed->slot) FF_TRY(ff_loader_acquire(feed->loader, &feed->slot, error));
         const ff_slot *slot = feed->slot;
         *batch = (ff_feed_batch){
-            .batch = {.images = slot->data,
-                      .labels = slot->label[0].values,
-                      .label_dtype = slot->label[0].dtype,
-                      .weights = slot->weight,
-                      .mix = slot->mix},
+            .batch = batch_of(slot->data, slot->label, slot->label_count, slot->weight, slot->mix),
             .count = slot->count,
             .last = slot->last,
         };
@@ -105,13 +126,9 @@ ff_status ff_feed_next(ff_feed *feed, ff_feed_batch *batch, ff_error *error) {
     }
     const ff_batch_info *info;
     FF_TRY(ff_batches_prepare(feed->batches, feed->compute->stream, &info, error));
-    const ff_batch_buffers *buffers = ff_batches_buffers(feed->batches);
+    const ff_batch_buffers *own = ff_batches_buffers(feed->batches);
     *batch = (ff_feed_batch){
-        .batch = {.images = buffers->data,
-                  .labels = buffers->label[0].values,
-                  .label_dtype = buffers->label[0].dtype,
-                  .weights = buffers->weight,
-                  .mix = buffers->mix},
+        .batch = batch_of(own->data, own->label, own->label_count, own->weight, own->mix),
         .count = info->count,
         .last = info->last,
     };

@@ -19,6 +19,12 @@ typedef struct ff_feed_options {
     bool quiet; /* no progress line of an upload */
 } ff_feed_options;
 
+/* The loader of an evaluation: every sample once, in the set's order, resized to `resize` (short
+ * side; 0 = not) and cut to the model's input. `label` must outlive the feed; NULL: none is needed.
+ */
+ff_loader_options ff_feed_in_order(const ff_model *model, const char *const *label, uint64_t batch,
+                                   uint32_t resize);
+
 /* The loader's and the batches' errors. On failure *feed = NULL. */
 FF_MUST_USE ff_status ff_feed_create(ff_feed **feed, ff_dataset *dataset,
                                      const ff_feed_options *options, ff_error *error);

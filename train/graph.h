@@ -43,6 +43,7 @@ typedef struct ff_layer {
     bool adaptive;                       /* AVERAGE_POOL */
     bool bias;                           /* CONV, LINEAR */
     double momentum, epsilon;            /* NORM */
+    bool held;                           /* NORM: its running statistics stay in training, too */
     double scale;                        /* LINEAR: factor of its products */
     double probability;                  /* DROPOUT */
     ff_activation activation;            /* ACTIVATION */

@@ -49,6 +49,7 @@ static const struct {
      "here augmentations are one list: --augment rrc=224,flip,mixup=0.2 (--help lists all)"},
     {"val-crop-size", "here it is --crop N, as for training"},
     {"val-resize-size", "here it is --val-resize N"},
+    {"class-weight weighted-loss", "here it is --class-weights FILE, or --class-weights balanced"},
     {"smoothing", "here it is --label-smoothing X"},
     {"log-dir logdir", "here it is --tensorboard DIR"},
     {"print-freq log-interval wandb", "here it is --log-json FILE, a JSON line per epoch"},

@@ -22,22 +22,49 @@ ff_inference_options ff_inference_default_options(void) {
                                   .batch = BATCH};
 }
 
+static ff_status read_metadata(ff_metadata *trained, const char *path, ff_error *error) {
+    char *text;
+    FF_TRY(ff_weights_read_fact(path, FF_WEIGHTS_METADATA, &text, error));
+    const ff_status status = text ? ff_metadata_read(trained, text, strlen(text), error) : FF_OK;
+    free(text);
+    return status == FF_OK ? FF_OK : ff_fail_within(error, status, "%s", path);
+}
+
+ff_status ff_inference_trained(ff_metadata *trained, const char *weights, ff_error *error) {
+    *trained = (ff_metadata){0};
+    FF_TRY(read_metadata(trained, weights, error));
+    return trained->channels
+               ? FF_OK
+               : ff_fail(error, FF_USAGE,
+                         "%s: does not record how its images were packed; pack yours as its were "
+                         "(ffpack --resize, --center-crop, --mean, --std), and give the packed set",
+                         weights);
+}
+
 /* What the file says of its net and of the data that it was trained on. */
 static ff_status read_facts(ff_inference *own, const char *path, ff_error *error) {
-    char *net = NULL, *metadata = NULL;
-    ff_status status;
-    FF_TRY_DONE(ff_weights_read_fact(path, FF_WEIGHTS_NET, &net, error));
-    FF_TRY_DONE(ff_weights_read_fact(path, FF_WEIGHTS_METADATA, &metadata, error));
-    if (net && !ff_weights_net_parse(&own->net, net))
-        status =
-            ff_fail(error, FF_BAD_DATA, "%s: its " FF_WEIGHTS_NET " is no form of a net", path);
-    else if (metadata)
-        status = ff_metadata_read(&own->trained, metadata, strlen(metadata), error);
-    if (status != FF_OK) (void)!ff_fail_within(error, status, "%s", path);
-done:
+    char *net;
+    FF_TRY(ff_weights_read_fact(path, FF_WEIGHTS_NET, &net, error));
+    const bool good = !net || ff_weights_net_parse(&own->net, net);
     free(net);
-    free(metadata);
-    return status;
+    if (!good)
+        return ff_fail(error, FF_BAD_DATA, "%s: its " FF_WEIGHTS_NET " is no form of a net", path);
+    FF_TRY(read_metadata(&own->trained, path, error));
+    for (size_t i = 0; i < own->trained.field_count; i++)
+        if (!strcmp(own->trained.field[i].name, own->net.label))
+            own->names = &own->trained.field[i];
+    if (own->names || !own->trained.channels) return FF_OK;
+    return ff_fail(error, FF_BAD_DATA, "%s: has no label field '%s'", path, own->net.label);
+}
+
+/* Its labels, too, for an evaluation, or where the file says nothing of classes. */
+static ff_status open_set(ff_inference *own, const ff_inference_options *options, ff_error *error) {
+    const char *label = options->label ? options->label : *own->net.label ? own->net.label : NULL;
+    own->labelled = !options->predicts || !own->names;
+    FF_TRY(ff_splits_open_one(&own->set, options->data, label, options->verify,
+                              own->labelled ? &own->field : NULL, error));
+    if (!own->names) own->names = &ff_dataset_metadata(own->set)->field[own->field];
+    return FF_OK;
 }
 
 /* Options replace what the file says; what neither says is the set's. */
@@ -69,16 +96,11 @@ static ff_status complete(ff_inference *own, const ff_inference_options *options
 /* The set is what the model was trained for. */
 static ff_status check_set(const ff_inference *own, const ff_inference_options *options,
                            ff_error *error) {
-    size_t field = 0;
-    if (!own->trained.channels) return FF_OK;
-    while (field < own->trained.field_count &&
-           strcmp(own->trained.field[field].name, own->net.label) != 0)
-        field++;
-    if (field == own->trained.field_count)
-        return ff_fail(error, FF_BAD_DATA, "%s: has no label field '%s'", options->weights,
-                       own->net.label);
-    const ff_agreement_side learned = {options->weights, &own->trained, field};
-    const ff_agreement_side seen = ff_agreement_of(own->set, own->field);
+    if (!own->trained.channels || options->made) return FF_OK;
+    const ff_agreement_side learned = {options->weights, &own->trained,
+                                       (size_t)(own->names - own->trained.field)};
+    const ff_agreement_side seen =
+        ff_agreement_of(own->set, own->labelled ? own->field : FF_AGREEMENT_ANY_CLASSES);
     const ff_metadata *set = ff_dataset_metadata(own->set);
     const bool whole = set->height == own->net.height && set->width == own->net.width;
     return ff_agreement_check(&learned, &seen,
@@ -91,67 +113,48 @@ static ff_status check_set(const ff_inference *own, const ff_inference_options *
 /* The classes of the head in the file. */
 static ff_status count_classes(ff_inference *own, const ff_inference_options *options,
                                ff_error *error) {
-    const ff_field *field = &ff_dataset_metadata(own->set)->field[own->field];
-    if (own->net.classes) return FF_OK;
-    own->net.classes = field->class_count;
+    if (!own->net.classes) own->net.classes = own->names->class_count;
     if (own->net.classes) return FF_OK;
     return ff_fail(error, FF_USAGE,
                    "%s: the classes of '%s' have no names, so their number is not known",
-                   options->data, field->name);
+                   options->data, own->names->name);
 }
 
 static ff_status build_model(ff_inference *own, const ff_inference_options *options,
                              ff_error *error) {
-    const ff_weights_net *net = &own->net;
     const uint64_t count = ff_dataset_count(own->set);
     const uint64_t batch = (uint64_t)options->batch < count ? (uint64_t)options->batch : count;
     const ff_machine_options machine = {.device = options->device, .tune_seconds = -1};
     FF_TRY(ff_machine_open(&own->machine, &machine, error));
-    const ff_model_options model = {
-        .name = net->model,
-        .stem = net->stem,
-        .channels = (int)net->channels,
-        .height = (int)net->height,
-        .width = (int)net->width,
-        .classes = (int)net->classes,
-        .batch = 2, /* of the plan for training, which is not used */
-        .threads = (int)options->threads,
-        .dropout = -1,
-        .device = ff_machine_device(own->machine),
-        .precision = ff_machine_device(own->machine) ? FF_PRECISION_F16 : FF_PRECISION_F32,
-    };
+    ff_model_options model = ff_weights_net_model(&own->net);
+    model.threads = (int)options->threads;
+    model.device = ff_machine_device(own->machine);
+    if (model.device) model.precision = FF_PRECISION_F16;
+    const ff_weights_options how = {
+        .path = options->weights,
+        .average = options->average,
+        .data = options->any_normalization ? NULL : ff_dataset_metadata(own->set)};
     ff_weights *weights;
     FF_TRY(ff_model_create(&own->model, &model, error));
-    FF_TRY(ff_weights_open(&weights, options->weights, own->model, ff_dataset_metadata(own->set),
-                           options->any_normalization, error));
+    FF_TRY(ff_weights_open(&weights, &how, own->model, error));
     ff_status status = ff_copy_string(&own->text, ff_weights_text(weights), error);
     if (status == FF_OK) status = ff_weights_load(weights, error);
     ff_weights_close(&weights);
     FF_TRY(status);
     FF_TRY(ff_model_plan(own->model, (int)batch, false, &own->plan, error));
-    FF_TRY(ff_plan_set_views(own->plan, net->views, error));
+    FF_TRY(ff_plan_set_views(own->plan, own->net.views, error));
     return ff_tally_create(&own->tally, own->plan, error);
 }
 
 static ff_status build_feed(ff_inference *own, const ff_inference_options *options,
                             ff_error *error) {
-    const char *label = ff_dataset_metadata(own->set)->field[own->field].name;
-    const uint64_t count = ff_dataset_count(own->set);
+    const char *label =
+        own->labelled ? ff_dataset_metadata(own->set)->field[own->field].name : NULL;
     ff_feed_options how = {.compute = ff_model_compute(own->model),
                            .kernels = ff_machine_kernels(own->machine),
                            .quiet = options->quiet};
-    how.loader = ff_loader_defaults();
-    how.loader.batch = (uint64_t)options->batch < count ? (uint64_t)options->batch : count;
-    how.loader.dtype = FF_F32;
-    how.loader.layout = ff_model_input_layout(own->model);
-    how.loader.height = own->net.height;
-    how.loader.width = own->net.width;
-    how.loader.label = &label;
-    how.loader.label_count = 1;
-    how.loader.last_batch = FF_LAST_BATCH_KEEP;
-    how.loader.order = FF_ORDER_SEQUENTIAL;
-    how.loader.threads = 1;
-    how.loader.augment.resize = own->net.resize;
+    how.loader = ff_feed_in_order(own->model, label ? &label : NULL,
+                                  (uint64_t)ff_plan_batch(own->plan), own->net.resize);
     const ff_status status = ff_feed_create(&own->feed, own->set, &how, error);
     return status == FF_OK ? FF_OK : ff_fail_within(error, status, "%s", ff_dataset_path(own->set));
 }
@@ -166,9 +169,7 @@ ff_status ff_inference_open(ff_inference **out, const ff_inference_options *opti
                        options->weights ? "data" : "checkpoint");
     FF_TRY(ff_alloc(&own, 1, sizeof *own, "an evaluation", error));
     FF_TRY_DONE(read_facts(own, options->weights, error));
-    const char *label = options->label ? options->label : *own->net.label ? own->net.label : NULL;
-    FF_TRY_DONE(
-        ff_splits_open_one(&own->set, options->data, label, options->verify, &own->field, error));
+    FF_TRY_DONE(open_set(own, options, error));
     FF_TRY_DONE(complete(own, options, error));
     FF_TRY_DONE(check_set(own, options, error));
     FF_TRY_DONE(count_classes(own, options, error));
@@ -219,7 +220,7 @@ ff_status ff_inference_next(ff_inference *own, float *probabilities, uint32_t *c
     FF_TRY(ff_feed_next(own->feed, &batch, error));
     ff_status status = ff_feed_make(own->feed, compute->stream, error);
     if (status == FF_OK) {
-        ff_plan_enqueue(own->plan, &batch.batch, false, ff_feed_outcomes(own->feed), 1, NULL);
+        ff_plan_enqueue(own->plan, &batch.batch, false, NULL, 0, NULL);
         ff_compute_read(compute, probabilities, ff_plan_at(own->plan, own->plan->logits),
                         batch.count * stride * sizeof *probabilities);
         status = ff_compute_check(compute, error);

@@ -18,7 +18,11 @@ typedef struct ff_inference_options {
     ff_stem stem;
     int64_t crop, resize, views;
     bool any_normalization;
+    bool average; /* the average of --ema in place of the parameters */
     ff_verify verify;
+    bool
+        predicts; /* labels are not needed; the classes are those of the file, where it says them */
+    bool made;    /* the set was packed for this file: it is not compared with what it says */
     const char *device;
     int64_t batch, threads;
     bool quiet;
@@ -29,9 +33,11 @@ ff_inference_options ff_inference_default_options(void);
 
 typedef struct ff_inference {
     ff_dataset *set;
-    size_t field; /* the label's */
+    size_t field; /* the label's, where `labelled` */
+    bool labelled;
     ff_weights_net net;
-    ff_metadata trained; /* of the training set; channels 0: the file does not say */
+    ff_metadata trained;   /* of the training set; channels 0: the file does not say */
+    const ff_field *names; /* the field with the classes */
     ff_machine *machine;
     ff_model *model;
     ff_plan *plan;
@@ -40,6 +46,11 @@ typedef struct ff_inference {
     char *text; /* what was loaded */
     bool over;  /* the last batch was predicted */
 } ff_inference;
+
+/* What `weights` says of the set that it was trained on; the caller frees it. FF_USAGE where it
+ * says nothing, as a file of PyTorch's. */
+FF_MUST_USE ff_status ff_inference_trained(ff_metadata *trained, const char *weights,
+                                           ff_error *error);
 
 /* FF_USAGE, FF_BAD_DATA (also: the set was packed otherwise than the training set), FF_IO,
  * FF_NO_MEMORY. The options must outlive it. On failure *inference = NULL. */

@@ -23,6 +23,7 @@ struct ff_model {
     ff_store store;
     ff_groups groups;
     ff_parameter *parameters;
+    float *class_weights; /* [classes] on the device; NULL = all 1 */
 };
 
 const char *ff_model_name(int index) {
@@ -102,6 +103,15 @@ static ff_status check_parameter(const ff_graph *graph, const ff_graph *first, i
         a->name, one->w, one->h, other->w, other->h);
 }
 
+/* As the first graph's. */
+static void copy_held(const ff_graph *first, ff_graph *graph) {
+    for (int i = 0; i < graph->layer_count; i++) {
+        ff_layer *layer = &graph->layers[i];
+        if (layer->kind == FF_LAYER_NORM)
+            layer->held = first->layers[first->parameters[layer->parameter].layer].held;
+    }
+}
+
 /* The graph for images of a size; all have the same parameters, in the same order. */
 static ff_status find_graph(ff_model *model, int height, int width, ff_graph **out,
                             ff_error *error) {
@@ -117,14 +127,18 @@ static ff_status find_graph(ff_model *model, int height, int width, ff_graph **o
     FF_TRY(ff_reserve(&model->graphs, &model->graph_capacity, model->graph_count + 1,
                       sizeof(ff_graph *), "a net", error));
     FF_TRY(ff_graph_create(&graph, options.channels, height, width, error));
-    model->graphs[model->graph_count++] = *out = graph;
     model->net->build(graph, &options);
-    FF_TRY(ff_graph_check(graph, error));
-    const ff_graph *first = model->graphs[0];
-    for (int i = 0; i < first->parameter_count && i < graph->parameter_count; i++)
-        FF_TRY(check_parameter(graph, first, i, error));
+    ff_status status;
+    FF_TRY_DONE(ff_graph_check(graph, error));
+    const ff_graph *first = model->graph_count ? model->graphs[0] : graph;
     assert(first->parameter_count == graph->parameter_count);
-    return FF_OK;
+    for (int i = 0; i < first->parameter_count; i++)
+        FF_TRY_DONE(check_parameter(graph, first, i, error));
+    copy_held(first, graph);
+    model->graphs[model->graph_count++] = *out = graph;
+done:
+    if (status != FF_OK) ff_graph_destroy(&graph);
+    return status;
 }
 
 /* ---- plans ---- */
@@ -140,6 +154,7 @@ static ff_status add_plan(ff_model *model, const ff_plan_options *options, ff_pl
     if (model->compute->ops->settle) model->compute->ops->settle(model->compute);
     (*plan)->store = &model->store;
     (*plan)->smoothing = model->options.label_smoothing;
+    (*plan)->class_weights = model->class_weights;
     (*plan)->summed = model->options.summed_loss;
     (*plan)->seed = model->options.seed;
     (*plan)->next = model->plans;
@@ -201,6 +216,15 @@ static ff_status open_compute(ff_model *model, ff_error *error) {
     return options->device->ops->open(&model->compute, &compute, error);
 }
 
+static ff_status copy_class_weights(ff_model *model, ff_error *error) {
+    const uint64_t bytes = (uint64_t)model->options.classes * sizeof(float);
+    if (!model->options.class_weights) return FF_OK;
+    FF_TRY(
+        ff_compute_allocate(model->compute, &model->class_weights, bytes, "class weights", error));
+    ff_compute_write(model->compute, model->class_weights, model->options.class_weights, bytes);
+    return ff_compute_check(model->compute, error);
+}
+
 static ff_status build(ff_model *model, ff_error *error) {
     const ff_model_options *options = &model->options;
     const ff_plan_options training = {
@@ -210,6 +234,7 @@ static ff_status build(ff_model *model, ff_error *error) {
         .training = true};
     FF_TRY(find_graph(model, training.height, training.width, &model->graph, error));
     FF_TRY(open_compute(model, error));
+    FF_TRY(copy_class_weights(model, error));
     FF_TRY(add_plan(model, &training, &model->training, error));
     FF_TRY(ff_store_create(&model->store, model->graph, model->compute, model->training->convs,
                            model->training->tensors, error));
@@ -250,6 +275,7 @@ void ff_model_destroy(ff_model **model_pointer) {
         model->plans = plan->next;
         ff_plan_destroy(&plan);
     }
+    if (model->compute) ff_compute_release(model->compute, model->class_weights);
     ff_compute_close(&model->compute);
     for (size_t i = 0; i < model->graph_count; i++) ff_graph_destroy(&model->graphs[i]);
     free(model->graphs);
@@ -270,6 +296,17 @@ ff_status ff_model_plan_with(ff_model *model, const ff_plan_options *options, ff
     return add_plan(model, options, plan, error);
 }
 
+void ff_model_hold_norms(ff_model *model, const bool *without) {
+    const ff_graph *graph = model->graph;
+    for (int i = 0; i < graph->layer_count; i++) {
+        ff_layer *layer = &graph->layers[i];
+        layer->held = layer->kind == FF_LAYER_NORM;
+        for (int p = layer->parameter; layer->held && p < layer->parameter + 2; p++)
+            layer->held = without[p] || !graph->parameters[p].trained;
+    }
+    for (size_t i = 1; i < model->graph_count; i++) copy_held(graph, model->graphs[i]);
+}
+
 ff_plan *ff_model_training_plan(ff_model *model) {
     return model->training;
 }
@@ -283,10 +320,6 @@ ff_store *ff_model_store(ff_model *model) {
 }
 
 /* ---- properties ---- */
-
-ff_layout ff_model_input_layout(const ff_model *model) {
-    return model->training->tensors[0].block == 1 ? FF_CHW : FF_HWC;
-}
 
 const char *ff_model_compute_name(const ff_model *model) {
     return model->compute->description;
@@ -362,8 +395,14 @@ int ff_model_whitening(const ff_model *model) {
     return model->net->whitening ? ff_model_find(model, model->net->whitening) : -1;
 }
 
+/* Training forward passes that num_batches_tracked counts beside store.tracked. */
+static int64_t forwards_of(const ff_model *model, int index) {
+    const ff_graph *graph = model->graph;
+    return graph->layers[graph->parameters[index].layer].held ? 0 : model->store.forwards;
+}
+
 void ff_model_get(const ff_model *model, int index, ff_parameter_part part, void *to) {
-    const int64_t tracked = model->store.tracked[index] + model->store.forwards;
+    const int64_t tracked = model->store.tracked[index] + forwards_of(model, index);
     if (model->parameters[index].dtype == FF_I64)
         memcpy(to, &tracked, sizeof tracked);
     else
@@ -374,7 +413,7 @@ void ff_model_set(ff_model *model, int index, ff_parameter_part part, const void
     int64_t tracked;
     if (model->parameters[index].dtype == FF_I64) {
         memcpy(&tracked, from, sizeof tracked);
-        model->store.tracked[index] = tracked - model->store.forwards;
+        model->store.tracked[index] = tracked - forwards_of(model, index);
     } else {
         ff_store_import(&model->store, index, part, from);
     }

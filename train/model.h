@@ -46,9 +46,11 @@ typedef struct ff_model_options {
     int threads;                   /* 0 = ff_cpu_count() */
     uint64_t seed;                 /* of the initial parameters and of dropout */
     double label_smoothing;        /* in [0, 1); of the training loss */
-    bool summed_loss;              /* gradients are of the sum over a batch, not of the mean */
-    double dropout;                /* in [0, 1); for nets with dropout; negative = their default */
-    const char *compute;           /* NULL = the fastest of this build; "onednn", "reference" */
+    const float *class_weights; /* [classes] of the training loss, as in ff_loss; copied; NULL = all
+                                   1 */
+    bool summed_loss;           /* gradients are of the sum over a batch, not of the mean */
+    double dropout;             /* in [0, 1); for nets with dropout; negative = their default */
+    const char *compute;        /* NULL = the fastest of this build; "onednn", "reference" */
     const struct ff_model_device *device; /* NULL = the CPU; else `compute` is ignored */
     struct ff_device *memory; /* of the CPU's compute, must outlive it; NULL = its own */
     ff_precision precision;   /* the CPU supports f32 */
@@ -77,8 +79,6 @@ void ff_model_destroy(ff_model **model);
 
 /* ---- properties ---- */
 
-/* The layout of a batch of images: FF_CHW = [N,C,H,W], FF_HWC = [N,H,W,C]; f32 always. */
-ff_layout ff_model_input_layout(const ff_model *model);
 /* "onednn 2.6.3, avx512_core" or "reference loops": for reports, and compared when a run resumes.
  */
 const char *ff_model_compute_name(const ff_model *model);
@@ -162,7 +162,7 @@ bool ff_model_averages(const ff_model *model);
 
 /* A batch, owned by the caller; not kept after the call. */
 typedef struct ff_batch {
-    const void *images;   /* [batch] samples in ff_model_input_layout, 64-byte aligned */
+    const void *images;   /* [batch] samples as the plan's input is laid out, 64-byte aligned */
     const void *labels;   /* [batch] classes; -1 = unlabeled: no loss, no gradient, not counted */
     ff_dtype label_dtype; /* FF_I64 or FF_I32 */
     const float *weights; /* [batch] 0 or 1 (0 = a padding slot, as if unlabeled); NULL = all 1 */
@@ -189,6 +189,10 @@ typedef struct ff_plan_options {
  */
 FF_MUST_USE ff_status ff_model_plan_with(ff_model *model, const ff_plan_options *options,
                                          ff_plan **plan, ff_error *error);
+/* Holds the running statistics of batch norms none of whose parameters are trained without those,
+ * also in training: as torch's eval() on these modules. Of plans without them that are made from
+ * now on. */
+void ff_model_hold_norms(ff_model *model, const bool *without);
 /* The plan made by ff_model_create: options.batch samples, training. */
 ff_plan *ff_model_training_plan(ff_model *model);
 /* Evaluation classifies the mean of the logits of several views of each sample: 1 = the sample

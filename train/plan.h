@@ -49,6 +49,7 @@ typedef struct ff_norm_op {
     ff_activation activation;
     ff_op *counted_by;    /* computes its statistics, or their sums; NULL = itself */
     ff_op *folded_by;     /* the convolution it is folded into; NULL = none */
+    bool held;            /* ff_norm.held */
     ff_buffer_id mask;    /* ff_norm.mask */
     ff_buffer_id saved;   /* mean and inv_std, [2][padded channels] */
     ff_buffer_id fold;    /* scale and shift of ff_fold */
@@ -113,8 +114,9 @@ struct ff_plan {
     bool *without;
     bool *wanted; /* [layers]: the gradient of the layer's output is computed */
     double smoothing;
-    bool summed;   /* the loss is the sum over the batch, not its mean */
-    uint64_t seed; /* of dropout */
+    const float *class_weights; /* as in ff_loss; of the model */
+    bool summed;                /* the loss is the sum over the batch, not its mean */
+    uint64_t seed;              /* of dropout */
     ff_op *ops;
     int op_count;
     ff_tensor *tensors; /* [layers]: each layer's output */
@@ -174,8 +176,9 @@ typedef struct ff_bucket_events {
 
 /* Enqueues all work of a batch: forward, loss, and backward where `training`. Images, labels,
  * weights and mix are on the device and must stay valid until it is done. Dropout's step is that of
- * the store's control. The loss goes to the ring (ff_loss); evaluation writes entry 0. events: of
- * the buckets, or NULL. Failures stick in the compute. */
+ * the store's control. The loss goes to the ring (ff_loss); evaluation writes entry 0, and NULL
+ * computes none, for batches without labels. events: of the buckets, or NULL. Failures stick in the
+ * compute. */
 void ff_plan_enqueue(ff_plan *plan, const ff_batch *batch, bool training, ff_outcome *ring,
                      uint32_t ring_size, const ff_bucket_events *events);
 

@@ -32,6 +32,7 @@ static void loss(const ff_pass *pass, const ff_batch *batch, ff_outcome *ring, u
         .label_dtype = batch->label_dtype,
         .weights = batch->weights,
         .mix = pass->training ? batch->mix : NULL,
+        .class_weights = pass->training ? plan->class_weights : NULL,
         .gradient = pass->training ? ff_plan_at(plan, plan->logits_gradient) : NULL,
         .scratch = ff_plan_at(plan, plan->loss_scratch),
         .ring = ring,
@@ -81,7 +82,7 @@ void ff_plan_enqueue(ff_plan *plan, const ff_batch *batch, bool training, ff_out
         forward(&pass);
     else
         forward_views(&pass);
-    loss(&pass, batch, ring, ring_size);
+    if (ring) loss(&pass, batch, ring, ring_size);
     for (int i = plan->op_count; training && i-- > 0;) {
         if (plan->ops[i].backward) backward(&pass, &plan->ops[i]);
         if (events) complete_buckets(&pass, &plan->ops[i], events, &bucket);

@@ -5,11 +5,13 @@
 #include "format/base/thread.h"
 #include "train/average.h"
 #include "train/compute.h"
+#include "train/debug/bad_loss.h"
+#include "train/debug/hashes.h"
 #include "train/evaluate.h"
+#include "train/run_step.h"
 #include "train/warm_up.h"
 #include "train/whitening.h"
 
-#include <assert.h>
 #include <inttypes.h>
 #include <math.h>
 #include <signal.h>
@@ -29,28 +31,21 @@ typedef struct running {
     bool over;           /* the feed's epoch is */
     uint64_t saved_ns;   /* when the last checkpoint was begun */
     uint64_t saved_step; /* its steps */
+    ff_hashes *hashes;   /* NULL = none are kept */
+    ff_outcome outcome;  /* the last one that has arrived */
 } running;
 
 static double rate_of(const ff_trainer *trainer, uint64_t step) {
     return ff_schedule_rate(&trainer->groups[trainer->main_group].schedule, step);
 }
 
-/* The error message for a loss that is NaN or infinite. */
-static ff_status loss_failed(const ff_trainer *trainer, uint64_t step, uint32_t epoch, double loss,
-                             double rate, ff_error *error) {
-    const char *found = isnan(loss) ? "NaN" : "infinite";
-    if (step == 0)
-        return ff_fail(
-            error, FF_FAILED,
-            "the training loss is %s at the first step (epoch 1, learning rate %g), "
-            "before anything was learned: %s holds NaN or huge values (ffinspect --stats "
-            "shows them)",
-            found, rate, ff_dataset_path(trainer->splits.train));
-    return ff_fail(error, FF_FAILED,
-                   "the training loss became %s at step %" PRIu64 " (epoch %" PRIu32
-                   ", learning rate %g); lower --lr (it is %g) or lengthen --warmup",
-                   found, step + 1, epoch + 1, rate,
-                   trainer->groups[trainer->main_group].schedule.peak);
+/* The last checkpoint that is whole; NULL: there is none. */
+static const char *last_checkpoint(const running *run) {
+    ff_keeper *keeper = run->options->keeper;
+    if (!keeper) return NULL;
+    (void)!ff_keeper_finish(keeper, NULL); /* its note is told at the end */
+    const char *last = ff_keeper_last(keeper);
+    return last ? last : run->options->from_path;
 }
 
 /* Adds the outcomes that have arrived; with `wait`, all of them. */
@@ -64,16 +59,16 @@ static ff_status collect(running *run, bool wait, ff_error *error) {
         if (!count) return FF_OK;
         for (uint32_t i = 0; i < count; i++) {
             const ff_outcome *one = &outcomes[i];
-            const uint32_t epoch = (uint32_t)(one->step / trainer->batches);
             if (one->bad_sample >= 0)
                 return ff_fail(
                     error, FF_BAD_DATA,
                     "%s: the label of sample %d of step %" PRIu64 " is no class of the model",
                     ff_dataset_path(trainer->splits.train), one->bad_sample, one->step + 1);
-            if (!isfinite(one->loss_sum))
-                return loss_failed(trainer, one->step, epoch, one->loss_sum,
-                                   rate_of(trainer, one->step), error);
-            sums->loss_sum += one->loss_sum;
+            if (ff_loss_is_bad(trainer, one))
+                return ff_loss_failed(trainer, one, last_checkpoint(run), run->options->folder,
+                                      error);
+            run->outcome = *one;
+            sums->loss_sum += ff_outcome_loss(one);
             sums->count += one->count;
             sums->correct += one->correct;
             sums->skipped += one->non_finite != 0;
@@ -82,40 +77,22 @@ static ff_status collect(running *run, bool wait, ff_error *error) {
     }
 }
 
-/* Takes the next micro-batch; *last: it is the step's last one. NULL: leaves it unused. */
-static ff_status train_part(running *run, int64_t part, bool *last, ff_error *error) {
-    ff_trainer *trainer = run->trainer;
-    ff_feed_batch next;
-    uint64_t asked = ff_now_ns();
-    ff_status status = FF_OK;
-    FF_TRY(ff_feed_next(trainer->train_feed, &next, error));
-    run->asked_ns += ff_now_ns() - asked;
-    run->over = next.last;
-    if (last) {
-        ff_plan *plan = ff_trainer_plan(trainer, run->state.totals.steps, next.count);
-        assert(plan && ff_plan_batch(plan) == (int)next.count);
-        /* Samples are at the front, so a plan of fewer samples reads the same memory, and all
-         * count. */
-        next.batch.weights = NULL;
-        *last = next.last || part + 1 == trainer->accumulate;
-        status = *last ? ff_step_run(trainer->step, plan, &next.batch, error)
-                       : ff_step_add(trainer->step, plan, &next.batch, error);
-        run->state.epoch.samples += next.count;
-    }
-    ff_status done = ff_feed_done(trainer->train_feed, status == FF_OK ? error : NULL);
-    return status == FF_OK ? done : status;
-}
-
 /* Enqueues the next step. */
 static ff_status train_batch(running *run, ff_error *error) {
-    ff_status status = FF_OK;
-    bool last = false;
-    ff_machine_push(run->trainer->machine, "step");
-    for (int64_t part = 0; status == FF_OK && !last; part++)
-        status = train_part(run, part, &last, error);
-    ff_machine_pop(run->trainer->machine);
-    if (status == FF_OK) run->state.totals.steps++;
-    return status;
+    ff_trainer *trainer = run->trainer;
+    const uint64_t step = run->state.totals.steps;
+    const bool hashed = ff_hashes_due(run->hashes, step + 1);
+    ff_taken taken = {0};
+    FF_TRY(hashed ? ff_run_step(trainer, step, ff_hashes_part, run->hashes, &taken, error)
+                  : ff_run_step(trainer, step, ff_part_train, trainer->step, &taken, error));
+    run->state.epoch.samples += taken.samples;
+    run->asked_ns += taken.asked_ns;
+    run->over = taken.epoch_over;
+    run->state.totals.steps++;
+    if (!hashed) return FF_OK;
+    FF_TRY(collect(run, true, error));
+    (void)!ff_hashes_write(run->hashes, &run->outcome, NULL); /* its note is told */
+    return FF_OK;
 }
 
 /* Time that steps waited for data since the last call; on a device measured by its events. */
@@ -136,10 +113,11 @@ static void take_times(running *run) {
     run->began_ns = now;
 }
 
-/* Reports the step's note, once. */
+/* Reports notes, each once. */
 static void tell_note(const running *run) {
-    const char *note = ff_step_note(run->trainer->step);
-    if (note) ff_report_note(run->report, note);
+    const char *notes[] = {ff_step_note(run->trainer->step), ff_hashes_note(run->hashes)};
+    for (int i = 0; i < 2; i++)
+        if (notes[i]) ff_report_note(run->report, notes[i]);
 }
 
 /* ---- checkpoints ---- */
@@ -198,7 +176,8 @@ static ff_status train_epoch(running *run, uint32_t epoch, ff_error *error) {
         FF_TRY(save(run, false, error));
     }
     /* Micro-batches that are too few for a step. */
-    while (!run->over) FF_TRY(train_part(run, 0, NULL, error));
+    for (ff_taken rest = {.epoch_over = run->over}; !rest.epoch_over;)
+        FF_TRY(ff_run_skip(trainer, &rest, error));
     /* Now, while the GPU works on the last steps. */
     run->gpu_read = ff_machine_read(trainer->machine, &run->gpu);
     FF_TRY(collect(run, true, error));
@@ -391,12 +370,15 @@ ff_status ff_run(ff_trainer *trainer, ff_report *report, const ff_run_options *o
     ff_status status;
     FF_TRY_DONE(warm_up(&run, error));
     FF_TRY_DONE(whiten(&run, error));
+    FF_TRY_DONE(ff_hashes_open(&run.hashes, options->hashes, trainer, options->hash_every,
+                               run.state.totals.steps, false, error));
     if (trainer->ema_decay >= 0 && !options->from) ff_average_begin(ff_model_store(trainer->model));
     run.saved_ns = ff_now_ns();
     FF_TRY_DONE(run_epochs(&run, error));
 done:
     if (status == FF_INTERRUPTED) status = stopped(&run, error);
     finish_checkpoints(&run);
+    ff_hashes_close(&run.hashes);
     run.result.total_ns = ff_now_ns() - began;
     end_epoch(&run); /* of one that was stopped, too */
     run.result.totals = run.state.totals;

@@ -24,6 +24,7 @@ struct ff_session {
     ff_buffer recipe;
     char *recipe_path;
     ff_keeper *keeper;
+    char *hashes; /* path */
     ff_buffer notes;
 };
 
@@ -56,7 +57,7 @@ static ff_status open_checkpoint(ff_session *session, ff_error *error) {
     ff_status status =
         chosen ? ff_checkpoint_open(&session->checkpoint, chosen, error)
                : ff_keeper_newest(&session->checkpoint, ff_run_folder_checkpoints(session->folder),
-                                  &note, error);
+                                  UINT64_MAX, &note, error);
     if (status == FF_OK && note) status = add_note(session, note, error);
     free(note);
     if (status != FF_OK) return ff_fail_within(error, status, "--resume");
@@ -105,6 +106,7 @@ void ff_session_close(ff_session **pointer) {
     ff_buffer_free(&session->recipe);
     ff_buffer_free(&session->notes);
     free(session->recipe_path);
+    free(session->hashes);
     free(session);
     *pointer = NULL;
 }
@@ -302,7 +304,9 @@ ff_status ff_session_start(ff_session *session, ff_trainer *trainer, const ff_bu
     if (session->checkpoint)
         FF_TRY(go_on(session, trainer, recipe->length ? recipe->bytes : "", error));
     if (!session->folder) return FF_OK;
-    FF_TRY(ff_file_save(ff_run_folder_path(session->folder), FF_RUN_RECIPE_FILE, recipe, error));
+    const char *folder = ff_run_folder_path(session->folder);
+    FF_TRY(ff_path_join(&session->hashes, folder, FF_RUN_HASHES, error));
+    FF_TRY(ff_file_save(folder, FF_RUN_RECIPE_FILE, recipe, error));
     session->started = true;
     return make_keeper(session, trainer, recipe, error);
 }
@@ -312,5 +316,9 @@ ff_run_options ff_session_run(const ff_session *session) {
         .keeper = session->keeper,
         .every = session->every,
         .from = session->checkpoint ? ff_checkpoint_state(session->checkpoint) : NULL,
+        .from_path = session->checkpoint ? ff_checkpoint_path(session->checkpoint) : NULL,
+        .folder = ff_session_path(session),
+        .hashes = session->hashes,
+        .hash_every = session->options->hash_every,
     };
 }

@@ -18,6 +18,7 @@ typedef struct ff_session_options {
     const char *resume; /* the folder of a run, or a checkpoint; NULL = a new run */
     const char *every;  /* ff_every_parse */
     int64_t keep;       /* checkpoints, at least 1 */
+    int64_t hash_every; /* as in ff_run_options */
 } ff_session_options;
 
 typedef struct ff_session ff_session;

@@ -9,6 +9,8 @@
 #include <stdlib.h>
 
 enum { COLUMNS = 9, PICTURES = 36 };
+/* Of a step's sheet, at least PICTURES. */
+#define MOST_PIXELS (UINT64_C(1) << 24)
 
 /* What a sheet is drawn from. */
 typedef struct source {
@@ -17,6 +19,8 @@ typedef struct source {
     ff_picture_scale scale;
     uint8_t *rgb;
     const ff_slot *slot; /* inputs */
+    uint64_t count;      /* of them */
+    bool numbered;
     const ff_tally *tally;
     ff_dataset *set;
     ff_reader *reader;
@@ -58,6 +62,8 @@ static ff_status input_caption(void *context, size_t section, uint64_t i, unsign
     const source *from = context;
     const float share = from->slot->mix ? from->slot->mix[i] : 1;
     (void)section;
+    if (from->numbered)
+        FF_TRY(ff_buffer_printf(text, error, "%" PRIu64 ": ", from->slot->source[i].sample[0]));
     if (share >= 1) return ff_class_name(text, from->field, label_of(from, i), how, error);
     const bool own = share >= 0.5f;
     FF_TRY(ff_class_name(text, from->field, label_of(from, own ? i : i ^ 1), how, error));
@@ -76,8 +82,8 @@ static ff_status input_picture(void *context, size_t section, uint64_t i,
     return FF_OK;
 }
 
-static ff_status draw_inputs(source *from, const ff_trainer *trainer, ff_canvas *canvas,
-                             ff_error *error) {
+static ff_status draw_inputs(source *from, const ff_trainer *trainer, uint64_t step,
+                             ff_canvas *canvas, ff_error *error) {
     const ff_slot *slot = from->slot;
     ff_contact contact = {.height = slot->height,
                           .width = slot->width,
@@ -87,39 +93,50 @@ static ff_status draw_inputs(source *from, const ff_trainer *trainer, ff_canvas 
     char *title;
     from->metadata.dtype = slot->dtype;
     from->metadata.layout = slot->layout;
-    for (uint64_t i = 0; i < slot->count; i++)
+    for (uint64_t i = 0; i < from->count; i++)
         ff_picture_range(&from->metadata, input_of(from, i), slot->height, slot->width, &minimum,
                          &maximum);
     from->scale = ff_picture_choose_scale(&from->metadata, minimum, maximum);
-    FF_TRY(ff_format(&title, error, "inputs of step 1   %u x %u, augment %s", slot->height,
-                     slot->width, trainer->augment_text));
-    const ff_status status = draw(from, title, slot->count, contact, canvas, error);
+    FF_TRY(ff_format(&title, error, "inputs of step %" PRIu64 "   %u x %u, augment %s", step + 1,
+                     slot->height, slot->width, trainer->augment_text));
+    const ff_status status = draw(from, title, from->count, contact, canvas, error);
     free(title);
     return status;
 }
 
-ff_status ff_sheet_inputs(const ff_trainer *trainer, ff_canvas *canvas, ff_error *error) {
-    ff_loader_options options = trainer->train_input;
+static ff_status draw_step(const ff_trainer *trainer, const ff_loader_options *options,
+                           uint64_t step, bool numbered, ff_canvas *canvas, ff_error *error) {
     ff_loader *loader = NULL;
     ff_slot *slot;
     source from;
     ff_status status;
     *canvas = (ff_canvas){0};
-    options.batch = trainer->train_count < PICTURES ? trainer->train_count : PICTURES;
-    options.last_batch = FF_LAST_BATCH_KEEP;
-    options.epochs = 1;
-    options.dtype = FF_F32;
-    options.layout = FF_CHW;
-    options.threads = 0;
     FF_TRY(begin(&from, trainer->splits.train, trainer->splits.label, error));
-    FF_TRY_DONE(ff_loader_create(&loader, trainer->splits.train, &options, error));
+    FF_TRY_DONE(ff_loader_create(&loader, trainer->splits.train, options, error));
     FF_TRY_DONE(ff_loader_acquire(loader, &slot, error));
+    const uint64_t fit = MOST_PIXELS / ((uint64_t)slot->height * slot->width);
+    const uint64_t most = fit > PICTURES ? fit : PICTURES;
     from.slot = slot;
-    FF_TRY_DONE(draw_inputs(&from, trainer, canvas, error));
+    from.count = slot->count < most ? slot->count : most;
+    from.numbered = numbered;
+    FF_TRY_DONE(draw_inputs(&from, trainer, step, canvas, error));
 done:
     ff_loader_destroy(&loader);
     free(from.rgb);
     return status;
+}
+
+ff_status ff_sheet_inputs(const ff_trainer *trainer, ff_canvas *canvas, ff_error *error) {
+    ff_loader_options options = ff_trainer_input(trainer, 0);
+    options.batch = trainer->train_count < PICTURES ? trainer->train_count : PICTURES;
+    options.last_batch = FF_LAST_BATCH_KEEP;
+    return draw_step(trainer, &options, 0, false, canvas, error);
+}
+
+ff_status ff_sheet_step(const ff_trainer *trainer, uint64_t step, ff_canvas *canvas,
+                        ff_error *error) {
+    const ff_loader_options options = ff_trainer_input(trainer, step);
+    return draw_step(trainer, &options, step, true, canvas, error);
 }
 
 /* ---- the worst ---- */

@@ -11,6 +11,10 @@
  * below. */
 FF_MUST_USE ff_status ff_sheet_inputs(const ff_trainer *trainer, ff_canvas *canvas,
                                       ff_error *error);
+/* Likewise the whole batch of step `step` (from 0), as far as it fits a sheet, with the samples'
+ * numbers. */
+FF_MUST_USE ff_status ff_sheet_step(const ff_trainer *trainer, uint64_t step, ff_canvas *canvas,
+                                    ff_error *error);
 
 /* The samples of the largest loss in the trainer's tally, as stored, with their labels and
  * predictions. */

@@ -206,7 +206,7 @@ ff_status ff_splits_open_one(ff_dataset **set, const char *folder, const char *l
     *set = NULL;
     FF_TRY_DONE(open_split(set, folder, FF_SPLIT_VAL, FF_SPLIT_TEST, verify, &unused, error));
     FF_TRY_DONE(check_alone(*set, error));
-    FF_TRY_DONE(check_label(*set, label, field, error));
+    if (field) FF_TRY_DONE(check_label(*set, label, field, error));
 done:
     if (status != FF_OK) ff_dataset_close(set);
     return status;

@@ -36,7 +36,8 @@ typedef struct ff_splits {
 FF_MUST_USE ff_status ff_splits_open(ff_splits *splits, const ff_splits_options *options,
                                      ff_error *error);
 /* A set to evaluate alone: `folder` is a split's, or holds splits, of which the first of `val`,
- * `valid` and `test` is taken. The same checks; *field: its label's. On failure *set = NULL. */
+ * `valid` and `test` is taken. The same checks; *field: its label's, NULL: it needs none. On
+ * failure *set = NULL. */
 FF_MUST_USE ff_status ff_splits_open_one(ff_dataset **set, const char *folder, const char *label,
                                          ff_verify verify, size_t *field, ff_error *error);
 /* After the loaders that use them are destroyed. A zeroed struct is accepted. */

@@ -44,7 +44,7 @@ typedef struct ff_store {
     void *average_working, *average_working_buffers;
     size_t *offsets; /* [parameters]: in elements, into the block of its role */
     /* num_batches_tracked of a parameter is tracked[parameter] + forwards, the number of training
-     * forward passes since. */
+     * forward passes since; of a held batch norm only the former. */
     int64_t *tracked, forwards;
     ff_control *control;     /* one, on the device */
     const ff_groups *groups; /* groups.h; owned by the caller; NULL or empty: one SGD group */

@@ -6,6 +6,7 @@
 #include "train/plan.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <string.h>
 
 uint64_t ff_summary_parameters(const ff_model *model) {
@@ -218,11 +219,24 @@ static void print_optimizer(FILE *out, const ff_trainer *trainer) {
         if (trainer->summed_loss) fprintf(out, "summed over a batch, ");
     }
     fprintf(out, "label smoothing %g", trainer->label_smoothing);
+    if (trainer->class_weights) {
+        float least = trainer->class_weights[0], most = least;
+        for (uint32_t c = 1; c < trainer->splits.classes; c++) {
+            least = fminf(least, trainer->class_weights[c]);
+            most = fmaxf(most, trainer->class_weights[c]);
+        }
+        fprintf(out, ", class weights %.4g to %.4g", (double)least, (double)most);
+    }
     if (trainer->dropout >= 0) fprintf(out, ", dropout %g", trainer->dropout);
     if (trainer->ema_decay >= 0) fprintf(out, ", average with decay %g", trainer->ema_decay);
     if (trainer->clip_norm > 0) fprintf(out, ", gradients clipped to norm %g", trainer->clip_norm);
     fputc('\n', out);
-    print_rates(out, &trainer->groups[trainer->main_group].schedule);
+    if (trainer->sweep.steps)
+        fprintf(out, "learning rate  from %g to %g in %s, by the same factor each\n",
+                trainer->sweep.from, trainer->sweep.to,
+                ff_say_count((uint64_t)trainer->sweep.steps, "step", "steps").text);
+    else
+        print_rates(out, &trainer->groups[trainer->main_group].schedule);
     if (trainer->views > 1)
         fprintf(out,
                 "views          %d of each sample in evaluation; --views 1 for the sample alone\n",

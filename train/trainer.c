@@ -2,6 +2,7 @@
 
 #include "format/base/memory.h"
 #include "format/base/nearest.h"
+#include "train/class_weights.h"
 #include "train/trainer_parts.h"
 #include "train/trainer_updates.h"
 
@@ -270,6 +271,8 @@ static ff_status build(ff_trainer *trainer, const ff_trainer_options *options, f
                                 .augment = &trainer->augment,
                                 .val_resize = (uint32_t)options->val_resize};
     FF_TRY(ff_splits_open(&trainer->splits, &splits, error));
+    FF_TRY(ff_class_weights_read(&trainer->class_weights, &trainer->splits, options->class_weights,
+                                 error));
     trainer->train_count = ff_dataset_count(trainer->splits.train);
     trainer->val_count = trainer->splits.val ? ff_dataset_count(trainer->splits.val) : 0;
     trainer->model_name = options->model ? options->model : recipe->model;
@@ -307,6 +310,7 @@ void ff_trainer_destroy(ff_trainer **trainer) {
     ff_machine_close(&(*trainer)->machine);
     free((*trainer)->weights_text);
     free((*trainer)->groups_given);
+    free((*trainer)->class_weights);
     free(*trainer);
     *trainer = NULL;
 }

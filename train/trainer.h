@@ -17,6 +17,12 @@
 #include "train/step.h"
 #include "train/tally.h"
 
+/* Steps whose rates rise from one to the other by the same factor each: of lr-find. */
+typedef struct ff_trainer_sweep {
+    int64_t steps; /* 0 = none; those of the schedule */
+    double from, to;
+} ff_trainer_sweep;
+
 /* As on the command line. A negative number or NULL: the recipe's default. */
 typedef struct ff_trainer_options {
     const char *data, *val, *label;
@@ -51,8 +57,10 @@ typedef struct ff_trainer_options {
     ff_last_batch last_batch;
     const char *schedule; /* of schedule.h */
     double warmup_epochs;
+    ff_trainer_sweep sweep;     /* in place of schedule and epochs; of groups in proportion */
     const char *optimizer;      /* of ff_optimizer_named */
     const char *freeze;         /* parameters that stay as they are, as ff_group.names */
+    bool frozen_norms_train;    /* norms among them have batch statistics */
     ff_hyper hyper;             /* those given */
     bool nesterov, no_nesterov; /* at most one; neither = the recipe's default */
     const char *groups;         /* "NAMES:KEY=VALUE,...;...", as in trainer_updates.h */
@@ -60,6 +68,7 @@ typedef struct ff_trainer_options {
     double clip_norm;           /* 0 = none */
     double ema;                 /* decay of the average of the parameters; negative = none */
     double label_smoothing, dropout;
+    const char *class_weights; /* of class_weights.h; NULL = all 1 */
     int64_t views;
     int64_t val_every; /* epochs; 0 = after the last one only */
 
@@ -134,7 +143,7 @@ typedef struct ff_trainer {
     const char *batch_reason;   /* of FF_BATCH_AUTO's choice, a clause; else NULL */
     int64_t micro;              /* samples of a micro-batch: batch / accumulate */
     int64_t accumulate;         /* micro-batches of a step, the epoch's last step may have fewer */
-    int64_t last_count;         /* samples of last_plan; 0 = none */
+    int64_t last_count;         /* samples of the smaller last plans; 0 = none */
     bool keeps_last;            /* the epoch's last batch is smaller */
     int64_t dropped;            /* samples that an epoch leaves out */
     int64_t val_batch;
@@ -144,11 +153,13 @@ typedef struct ff_trainer {
     const char *recipe_name; /* NULL = without a name */
     int group_count;         /* at least 1 */
     ff_trainer_update groups[FF_TRAINER_GROUPS];
-    int main_group;     /* whose learning rate is reported */
+    int main_group; /* whose learning rate is reported */
+    ff_trainer_sweep sweep;
     char *groups_given; /* a copy of the option, which group names point into */
     double clip_norm;   /* 0 = gradients are not clipped */
     double ema_decay;   /* of the average of the parameters; negative = none is kept */
     double label_smoothing, dropout;
+    float *class_weights; /* [splits.classes] of the loss; NULL = all 1. Owned */
     bool summed_loss;
     int views;         /* of each sample in evaluation */
     double loss_scale; /* 0 = none; the initial one where it is dynamic */
@@ -182,6 +193,12 @@ void ff_trainer_steps(const ff_trainer *trainer, uint64_t step, ff_hyper *steps)
 const ff_trainer_size *ff_trainer_size_in(const ff_trainer *trainer, uint64_t epoch);
 /* The plan for a micro-batch of step `step` (from 0) with `count` samples. */
 ff_plan *ff_trainer_plan(const ff_trainer *trainer, uint64_t step, uint32_t count);
+/* Makes the training feed again, to begin with the batches of step `step` (from 0): for a step that
+ * is looked at after the run. The step that learns cannot be used afterwards. */
+FF_MUST_USE ff_status ff_trainer_rewind(ff_trainer *trainer, uint64_t step, ff_error *error);
+/* Of a loader on the host whose first batch is that step's, whole: the same images as on any
+ * device, as f32 CHW. */
+ff_loader_options ff_trainer_input(const ff_trainer *trainer, uint64_t step);
 /* Steps of the whole run. */
 static inline uint64_t ff_trainer_total_steps(const ff_trainer *trainer) {
     return trainer->epochs * trainer->batches;

@@ -46,6 +46,8 @@ static ff_status plan_sizes(ff_trainer *trainer, const ff_trainer_size *largest,
     FF_TRY(ff_alloc(&settled, (uint64_t)ff_model_parameter_count(trainer->model), sizeof *settled,
                     "the recipe", error));
     trainer->settled_step = ff_trainer_settled(trainer, settled);
+    if (trainer->groups[0].frozen && !trainer->options->frozen_norms_train)
+        ff_model_hold_norms(trainer->model, settled);
     for (int i = 0; i < trainer->size_count && status == FF_OK; i++) {
         ff_trainer_size *size = &trainer->sizes[i];
         if (same_size(size, largest)) size->plans[0][0] = trainer->train_plan;
@@ -91,6 +93,7 @@ static ff_status build_model(ff_trainer *trainer, const ff_trainer_options *opti
         .threads = (int)options->threads,
         .seed = trainer->seed,
         .label_smoothing = trainer->label_smoothing,
+        .class_weights = trainer->class_weights,
         .summed_loss = trainer->summed_loss,
         .dropout = trainer->dropout,
         .compute = chosen ? options->compute : NULL,
@@ -118,9 +121,10 @@ static ff_status load_weights(ff_trainer *trainer, const ff_trainer_options *opt
                               ff_error *error) {
     ff_weights *weights;
     if (!options->weights) return FF_OK;
-    const ff_status opened = ff_weights_open(&weights, options->weights, trainer->model,
-                                             ff_dataset_metadata(trainer->splits.train),
-                                             options->any_normalization, error);
+    const ff_weights_options how = {
+        .path = options->weights,
+        .data = options->any_normalization ? NULL : ff_dataset_metadata(trainer->splits.train)};
+    const ff_status opened = ff_weights_open(&weights, &how, trainer->model, error);
     if (opened != FF_OK) return ff_fail_within(error, opened, "--weights");
     free(trainer->weights_text);
     ff_status status = ff_copy_string(&trainer->weights_text, ff_weights_text(weights), error);
@@ -147,26 +151,44 @@ static ff_status build_feed(const ff_trainer *trainer, const ff_trainer_options 
     return status == FF_OK ? FF_OK : ff_fail_within(error, status, "%s", ff_dataset_path(set));
 }
 
+/* Where the batches of step `step` begin. */
+static void begin_at(const ff_trainer *trainer, uint64_t step, ff_loader_options *train) {
+    train->epoch = (uint32_t)(step / trainer->batches);
+    train->epochs = trainer->epochs - train->epoch;
+    train->position = step % trainer->batches * (uint64_t)trainer->batch;
+}
+
+ff_status ff_trainer_rewind(ff_trainer *trainer, uint64_t step, ff_error *error) {
+    begin_at(trainer, step, &trainer->train_input);
+    ff_feed_destroy(&trainer->train_feed);
+    return build_feed(trainer, trainer->options, &trainer->train_input, trainer->splits.train,
+                      &trainer->train_feed, error);
+}
+
+ff_loader_options ff_trainer_input(const ff_trainer *trainer, uint64_t step) {
+    ff_loader_options input = trainer->train_input;
+    begin_at(trainer, step, &input);
+    input.batch = (uint64_t)trainer->batch;
+    input.dtype = FF_F32;
+    input.layout = FF_CHW;
+    input.threads = 0;
+    return input;
+}
+
 static ff_status build_feeds(ff_trainer *trainer, const ff_trainer_options *options,
                              ff_error *error) {
     ff_splits *splits = &trainer->splits;
-    ff_loader_options loader = ff_loader_defaults();
-    loader.dtype = FF_F32;
-    loader.layout = ff_model_input_layout(trainer->model);
-    loader.height = splits->height;
-    loader.width = splits->width;
-    loader.label = &splits->label;
-    loader.label_count = 1;
-    loader.seed = trainer->seed;
-    loader.threads = trainer->workers;
-
-    ff_loader_options train = loader;
+    ff_loader_options train = ff_loader_defaults();
+    train.height = splits->height;
+    train.width = splits->width;
+    train.label = &splits->label;
+    train.label_count = 1;
+    train.seed = trainer->seed;
+    train.threads = trainer->workers;
     train.batch = (uint64_t)trainer->micro;
     train.last_batch = trainer->keeps_last ? FF_LAST_BATCH_KEEP : FF_LAST_BATCH_DROP;
     train.order = trainer->order;
-    train.epoch = (uint32_t)(options->first_step / trainer->batches);
-    train.epochs = trainer->epochs - train.epoch;
-    train.position = options->first_step % trainer->batches * (uint64_t)trainer->batch;
+    begin_at(trainer, options->first_step, &train);
     train.height = trainer->sizes[0].height;
     train.width = trainer->sizes[0].width;
     train.augment = trainer->input_sizes[0].augment;
@@ -176,12 +198,9 @@ static ff_status build_feeds(ff_trainer *trainer, const ff_trainer_options *opti
     FF_TRY(build_feed(trainer, options, &train, splits->train, &trainer->train_feed, error));
     if (!splits->val) return FF_OK;
 
-    ff_loader_options val = loader;
-    val.batch = (uint64_t)trainer->val_batch;
-    val.last_batch = FF_LAST_BATCH_KEEP;
-    val.order = FF_ORDER_SEQUENTIAL;
-    val.epochs = 0;
-    val.augment.resize = splits->val_resize;
+    ff_loader_options val = ff_feed_in_order(trainer->model, &splits->label,
+                                             (uint64_t)trainer->val_batch, splits->val_resize);
+    val.threads = trainer->workers;
     return build_feed(trainer, options, &val, splits->val, &trainer->val_feed, error);
 }
 

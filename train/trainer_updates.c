@@ -242,9 +242,20 @@ static ff_status resolve_schedules(ff_trainer *trainer, const ff_trainer_options
     return FF_OK;
 }
 
+/* The rates of other groups keep their proportion to the main one's. */
+static void resolve_sweep(ff_trainer *trainer, const ff_trainer_sweep *sweep) {
+    const double peak = trainer->groups[trainer->main_group].schedule.peak;
+    for (int i = 0; i < trainer->group_count; i++) {
+        double *own = &trainer->groups[i].schedule.peak;
+        *own = trainer->groups[i].frozen ? 0 : peak > 0 ? *own / peak * sweep->to : sweep->to;
+    }
+}
+
 ff_status ff_trainer_resolve_updates(ff_trainer *trainer, const ff_trainer_options *options,
                                      const ff_recipe *recipe, ff_error *error) {
     trainer->epochs = (uint32_t)(options->epochs > 0 ? options->epochs : recipe->epochs);
+    if (options->sweep.steps)
+        trainer->epochs = (uint32_t)((uint64_t)options->sweep.steps / trainer->batches + 1);
     if (recipe->groups[0].names) {
         FF_TRY(refuse_single(options, recipe, error));
         resolve_groups(trainer, recipe);
@@ -252,6 +263,8 @@ ff_status ff_trainer_resolve_updates(ff_trainer *trainer, const ff_trainer_optio
         FF_TRY(resolve_given(trainer, options, recipe, error));
     }
     FF_TRY(resolve_schedules(trainer, options, recipe, error));
+    trainer->sweep = options->sweep;
+    if (options->sweep.steps) resolve_sweep(trainer, &options->sweep);
     trainer->clip_norm = options->clip_norm;
     trainer->ema_decay = options->ema;
     trainer->summed_loss = recipe->summed_loss;
@@ -313,6 +326,7 @@ static uint64_t settled_at(const ff_trainer *trainer, int group) {
     const ff_schedule *schedule = &trainer->groups[group].schedule;
     const uint64_t all = ff_trainer_total_steps(trainer), end = schedule->total_steps;
     if (trainer->groups[group].frozen) return 0;
+    if (trainer->sweep.steps) return all;
     /* Where gradients are clipped, all of them are in the norm. */
     if (trainer->clip_norm > 0) return all;
     if (trainer->groups[group].rule == FF_RULE_MUON || end >= all) return all;
@@ -332,9 +346,18 @@ uint64_t ff_trainer_settled(const ff_trainer *trainer, bool *settled) {
     return first;
 }
 
+/* The share of the largest rate. */
+static double sweep_at(const ff_trainer_sweep *sweep, uint64_t step) {
+    const double last = (double)(sweep->steps - 1);
+    return pow(sweep->from / sweep->to, 1 - fmin((double)step / last, 1));
+}
+
 void ff_trainer_steps(const ff_trainer *trainer, uint64_t step, ff_hyper *steps) {
     for (int i = 0; i < trainer->group_count; i++) {
         steps[i] = trainer->groups[i].hyper;
-        steps[i].learning_rate = ff_schedule_rate(&trainer->groups[i].schedule, step);
+        const ff_schedule *schedule = &trainer->groups[i].schedule;
+        steps[i].learning_rate = trainer->sweep.steps
+                                     ? schedule->peak * sweep_at(&trainer->sweep, step)
+                                     : ff_schedule_rate(schedule, step);
     }
 }

@@ -37,10 +37,9 @@ void ff_update_destroy(ff_update **update); /* NULL is accepted */
  * of the step, in the ring; `first`: it is the step's first one. The store must have sums. */
 void ff_update_add(ff_update *update, bool first, ff_outcome *ring, uint32_t ring_size);
 /* Enqueues the end of a step: the check, the update, and advancing the control; writes the step's
- * entry of the ring. ring: [ring_size], on the device. The check, only on devices that are not the
- * host, covers all gradients: where one is infinite or NaN, parameters and state stay unchanged,
- * whether or not the loss was scaled. On the CPU the caller checks the loss of every step instead.
- */
+ * entry of the ring. ring: [ring_size], on the device. The check covers all gradients: where one is
+ * infinite or NaN, parameters and state stay unchanged, whether or not the loss was scaled;
+ * likewise from the step on whose loss was (ff_control.halted). */
 void ff_update_enqueue(ff_update *update, ff_outcome *ring, uint32_t ring_size);
 
 #endif

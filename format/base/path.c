@@ -4,6 +4,7 @@
 #include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -11,6 +12,15 @@ ff_status ff_path_join(char **path, const char *directory, const char *name, ff_
     size_t length = strlen(directory);
     bool slash = length && directory[length - 1] == '/';
     return ff_format(path, error, "%s%s%s", directory, slash ? "" : "/", name);
+}
+
+ff_status ff_path_of_program(char **folder, ff_error *error) {
+    *folder = realpath("/proc/self/exe", NULL);
+    char *slash = *folder ? strrchr(*folder, '/') : NULL;
+    if (!slash)
+        return ff_fail(error, FF_FAILED, "/proc/self/exe does not name this program's folder");
+    slash[slash == *folder] = 0; /* keep the '/' of the root */
+    return FF_OK;
 }
 
 size_t ff_path_length(const char *path) {

@@ -8,6 +8,9 @@
 FF_MUST_USE ff_status ff_path_join(char **path, const char *directory, const char *name,
                                    ff_error *error);
 
+/* The folder of the running program, allocated; links are followed. */
+FF_MUST_USE ff_status ff_path_of_program(char **folder, ff_error *error);
+
 /* Bytes of a path without trailing '/'s: the root keeps its own. */
 size_t ff_path_length(const char *path);
 

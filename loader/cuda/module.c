@@ -1,6 +1,7 @@
 #include "loader/cuda/module.h"
 
 #include "format/base/memory.h"
+#include "format/base/path.h"
 #include "loader/cuda/driver.h"
 #include "loader/cuda/libraries.h"
 
@@ -17,16 +18,6 @@ struct ff_cuda_module {
     const ff_cuda_table *table;
     ff_buffer notes; /* lines */
 };
-
-/* The folder of the running program, allocated. */
-static ff_status program_folder(char **folder, ff_error *error) {
-    *folder = realpath("/proc/self/exe", NULL);
-    char *slash = *folder ? strrchr(*folder, '/') : NULL;
-    if (!slash)
-        return ff_fail(error, FF_FAILED, "/proc/self/exe does not name this program's folder");
-    slash[slash == *folder] = 0; /* keep the '/' of the root */
-    return FF_OK;
-}
 
 /* The module's path, allocated; FF_FAILED where it does not exist. */
 static ff_status find_module(char **path, const char *folder, ff_error *error) {
@@ -72,7 +63,7 @@ ff_status ff_cuda_module_open_as(ff_cuda_module **out, const char *folder, int c
         return ff_fail(
             error, FF_FAILED,
             "this program was built without CUDA: make found no complete toolkit, and prints what is missing");
-    if (!folder) FF_TRY(program_folder(&own, error));
+    if (!folder) FF_TRY(ff_path_of_program(&own, error));
     if (!folder) folder = own;
     FF_TRY_DONE(find_module(&path, folder, error));
     if (ordinal != FF_CUDA_NO_DEVICE) FF_TRY_DONE(ff_cuda_driver_check(cuda, ordinal, error));

@@ -28,8 +28,8 @@ result $? "all can read it, and run the programs"
 { for program in ffpack ffinspect fftrain; do clean "$here/bin/$program" --version || exit 1; done
     clean "$here/bin/ffinspect" "$scratch/set/train" --npy "$scratch/x.npy" &&
         clean "$here/bin/ffpack" "$scratch/x.npy" -o "$scratch/packed" &&
-        clean "$here/bin/fftrain" --data "$scratch/set" --model smallnet --epochs 1 --batch 32 --threads 1 --device cpu; } >"$scratch/said" 2>&1
-result $? "all three run from there"
+        clean "$here/bin/fftrain" --data "$scratch/set" --recipe quickstart --epochs 1 --batch 32 --threads 1 --device cpu; } >"$scratch/said" 2>&1
+result $? "all three run from there, fftrain with a recipe"
 if [ -e "$build/libff_cuda.so" ]; then
     cmp -s "$here/lib/libff_cuda.so" "$build/libff_cuda.so"
     result $? "the CUDA module is in lib"
@@ -58,7 +58,7 @@ if command -v groff >/dev/null || command -v mandoc >/dev/null; then
     : >"$scratch/said"
     for program in ffpack ffinspect fftrain; do
         read_page "$here/share/man/man1/$program.1" >"$scratch/page"
-        case $program in ffpack) commands="merge append repair" ;; fftrain) commands="evaluate predict export report" ;; *) commands= ;; esac
+        case $program in ffpack) commands="merge append repair" ;; fftrain) commands="evaluate predict export report lr-find diff replay" ;; *) commands= ;; esac
         for command in '' $commands; do
             "$here/bin/$program" $command --help | grep -oE '^ +(-., )?--[a-z][a-z0-9-]*' | sed 's/.*--/--/' | while read -r option; do
                 grep -qE -- "^ +(-., )?$option( |$)" "$scratch/page" || echo "$program $command: $option is not in the man page"
@@ -134,7 +134,7 @@ else
 fi
 
 # ---- staging and removing ----
-makes uninstall PREFIX="$here" && [ -z "$(find "$here" -type f -o -type l)" ] && [ ! -e "$here/share/doc/ffpack" ]
+makes uninstall PREFIX="$here" && [ -z "$(find "$here" -type f -o -type l)" ] && [ ! -e "$here/share/doc/ffpack" ] && [ ! -e "$here/share/ffpack" ]
 result $? "make uninstall leaves no file, and no folder of ours"
 makes install DESTDIR="$scratch/stage" PREFIX=/opt/ff && clean "$scratch/stage/opt/ff/bin/fftrain" --version >>"$scratch/said" && ! grep -rqF "$scratch" "$scratch/stage/opt/ff/share"
 result $? "DESTDIR stages"

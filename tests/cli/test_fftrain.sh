@@ -557,6 +557,6 @@ done
 
 # ---- values that are not numbers
 make specials --count 64 --height 12 --width 12 --statistics --specials
-refuses "NaN in the data" 1 "at the first step (epoch 1, learning rate;specials holds NaN" --data specials "${small[@]}"
-refuses "a loss that explodes" 1 "the training loss became;step;epoch;learning rate;lower --lr (it is 1e+06)" --data tiny "${small[@]}" --lr 1e6 --warmup 0 --weight-decay 10 --epochs 100
+refuses "NaN in the data" 1 "the training loss is NaN at the first step (epoch 1, learning rate;specials holds NaN or infinite values: samples" --data specials "${small[@]}"
+refuses "a loss that explodes" 1 "the training loss became;step;epoch;learning rate;is the first that is not finite;lower --lr (it is 1e+06)" --data tiny "${small[@]}" --lr 1e6 --warmup 0 --weight-decay 10 --epochs 100
 echo "1..$count"

@@ -70,6 +70,10 @@ check "on a GPU" train parts.f32 --device cuda --precision f32 --accumulate 2 --
 check "are the same" same 1e-5 parts.cpu parts.f32
 check "and without recordings" train parts.calls --device cuda --precision f32 --accumulate 2 --optimizer lamb --clip-norm 1 --last-batch keep --no-graph
 check "of the same bits" same 0 parts.f32 parts.calls
+check "frozen norms on the CPU" train held.cpu --device cpu --freeze norm
+for precision in f32 f16; do check "on a GPU, $precision" train "held.$precision" --device cuda --precision "$precision" --freeze norm; done
+check "are the same" same 1e-5 held.cpu held.f32
+check "and within the rounding of f16" same 2e-2 held.cpu held.f16
 check "an average of the last values alone" train f16.ema --device cuda --precision f16 --placement resident --ema 0
 ema_is_last() { test "$(grep -c val_ema_loss f16.ema)" -eq 2 && cmp <(grep -o '"val_loss":[0-9.]*' f16.ema | cut -d: -f2) <(grep -o '"val_ema_loss":[0-9.]*' f16.ema | cut -d: -f2); }
 check "evaluates as they do" ema_is_last

@@ -1,6 +1,7 @@
 """The nets against torchvision's and against cifarnet's written in torch: names, shapes, initial
 values and multiply-accumulates; logits, gradients, and every parameter after training steps, from
 the same weights and batches; torch computes in f64. Prints TAP. Environment: BUILD."""
+import fnmatch
 import math
 import os
 import subprocess
@@ -191,7 +192,7 @@ def distance(want, got, floor=1e-7):
 class Exchange:
     """One run of PROGRAM from the net's parameters: what it printed, and OUT, taken piece by piece."""
 
-    def __init__(self, net, images, labels, arguments):
+    def __init__(self, net, images, labels, arguments, mix=None):
         with tempfile.TemporaryDirectory() as folder:
             source, result = os.path.join(folder, "in"), os.path.join(folder, "out")
             with open(source, "wb") as file:
@@ -200,6 +201,8 @@ class Exchange:
                 for step in range(len(images)):
                     images[step].numpy().tofile(file)
                     labels[step].numpy().tofile(file)
+                    if mix is not None:
+                        mix[step].numpy().tofile(file)
             done = subprocess.run([PROGRAM, source, result, *("%s=%s" % pair for pair in arguments.items())],
                                   capture_output=True, text=True)
             self.failure = done.stderr if done.returncode else None
@@ -214,7 +217,13 @@ class Exchange:
         return torch.from_numpy(values.copy())
 
 
-def widen(net, images):
+def train(net, held):
+    net.train()
+    for module in held:
+        module.eval()
+
+
+def widen(net, images, held=()):
     """Draws the norms' parameters, and shifts each channel that a ReLU reads so that none of its values
     for these images is near an edge: there rounding alone would decide what gradients pass."""
     last = []
@@ -247,38 +256,59 @@ def widen(net, images):
             hooks.append(module.register_forward_pre_hook(shift))
     with torch.no_grad():
         statistics = {key: p.clone() for key, p in net.state_dict().items() if key not in dict(net.named_parameters())}
-        net.train()(images)
+        train(net, held)
+        net(images)
         net.load_state_dict(statistics, strict=False)
     for hook in hooks:
         hook.remove()
 
 
-def check_gradients(name, stem, side, batch, compute="onednn"):
+def freeze(net, names):
+    """No gradients of these parameters; the norms among them, which torch's eval() holds."""
+    norms = [module for module in net.modules() if isinstance(module, nn.BatchNorm2d)]
+    of_norms = {id(p) for module in norms for p in module.parameters()}
+    for key, p in net.named_parameters():
+        if any(fnmatch.fnmatchcase(key, part) or part == "norm" and id(p) in of_norms for part in names.split(",")):
+            p.requires_grad = False
+    return [module for module in norms if not module.weight.requires_grad and not module.bias.requires_grad]
+
+
+def check_gradients(name, stem, side, batch, compute="onednn", frozen=None):
     """Logits and gradients: 1e-4 in norm, each tensor."""
     torch.manual_seed(len(name) + side)
     net = make(name, stem, 10)
     images, labels = torch.randn(1, batch, 3, side, side), torch.randint(0, 10, (1, batch))
-    widen(net, images[0])
-    title = "%s, %s, %d px: logits and gradients, %s" % (name, stem, side, compute)
+    trained = [key for key, p in net.named_parameters() if p.requires_grad]
+    held = freeze(net, frozen) if frozen else []
+    widen(net, images[0], held)
+    title = "%s, %s, %d px: logits and gradients, %s%s" % (name, stem, side, compute, ", %s frozen" % frozen if frozen else "")
     run = Exchange(net, images, labels, {"model": name, "stem": stem, "side": side, "batch": batch, "gradients": 1,
-                                         "compute": compute})
+                                         "compute": compute, **({"freeze": frozen} if frozen else {})})
     if run.failure:
         return tap.ok(False, title, run.failure)
     net = net.double()
     net.eval()
     with torch.no_grad():
         pairs = [("logits in evaluation", net(images[0].double()), run.take((batch, 10)))]
-    net.train()
+    train(net, held)
     logits = net(images[0].double())
     functional.cross_entropy(logits, labels[0]).backward()
     pairs.append(("logits", logits.detach(), run.take((batch, 10))))
-    pairs += [(key, p.grad, run.take(p.shape)) for key, p in net.named_parameters() if p.requires_grad]
+    gradients = [(key, p.grad, run.take(p.shape)) for key, p in net.named_parameters() if key in trained]
+    pairs += [(key, want, got) for key, want, got in gradients if want is not None]
+    left = [key for key, want, got in gradients if want is None and got.any()]
+    for key, p in net.state_dict().items():
+        got = run.take(p.shape, numpy.float32 if p.is_floating_point() else numpy.int64)
+        if "running" in key:
+            pairs.append((key, p, got))
+        elif not p.is_floating_point() and not torch.equal(p, got):
+            left.append(key)
     # a bias that a later norm takes away again has a gradient of 0, or one of little but what cancelled
     usual = sorted(want.square().mean().sqrt().item() for _, want, _ in pairs)[len(pairs) // 2]
     apart = sorted(((distance(want, got, usual * (1 if want.norm() < 1e-9 * usual else 0.1)), what)
                     for what, want, got in pairs), reverse=True)
-    tap.ok(apart[0][0] <= 1e-4, "%s: %.2g apart at most" % (title, apart[0][0]),
-           ["%s: %g apart" % (what, far) for far, what in apart if not far <= 1e-4][:10])
+    tap.ok(apart[0][0] <= 1e-4 and not left, "%s: %.2g apart at most" % (title, apart[0][0]),
+           ["%s: %g apart" % (what, far) for far, what in apart if not far <= 1e-4][:10] + left)
 
 
 def check_steps(name, stem, side, batch, tolerance, compute, steps=1, **options):
@@ -294,10 +324,13 @@ def check_steps(name, stem, side, batch, tolerance, compute, steps=1, **options)
     frozen = {key for key, p in net.named_parameters() if not p.requires_grad}
     images = torch.randn(steps, batch, 3, side, side)
     labels = torch.randint(0, 10, (steps, batch))
+    mix = torch.rand(steps, batch) if options.get("mixed") else None
+    weights = 0.5 + torch.arange(10).double() / 4 if options.get("weighted") else None
     given = list(net.state_dict().items())
     arguments = {"model": name, "stem": stem, "side": side, "batch": batch, "steps": steps, "compute": compute, **options}
-    title = "%s, %d px, %d steps, %s" % (name, side, steps, compute)
-    run = Exchange(net, images, labels, arguments)
+    title = ", ".join(["%s, %d px, %d steps" % (name, side, steps), compute, *(
+        key for key in ("weighted", "mixed", "smoothing", "parts") if options.get(key))])
+    run = Exchange(net, images, labels, arguments, mix)
     if run.failure:
         return tap.ok(False, title, run.failure)
     take = run.take
@@ -315,12 +348,17 @@ def check_steps(name, stem, side, batch, tolerance, compute, steps=1, **options)
     update = optimizers(net, options)
     net.eval()
     with torch.no_grad():
-        compare("evaluation", net(images[0].double()), take((batch, 10)), 1e-4)
+        part = batch // options.get("parts", 1)
+        compare("evaluation", net(images[0, :part].double()), take((part, 10)), 1e-4)
     net.train()
     for step in range(steps):
         net.zero_grad()
         logits = net(images[step].double())
-        loss = functional.cross_entropy(logits, labels[step], label_smoothing=options.get("smoothing", 0),
+        target = labels[step]
+        if mix is not None:
+            share, hot = mix[step].double()[:, None], functional.one_hot(target, 10).double()
+            target = share * hot + (1 - share) * hot[torch.arange(batch) ^ 1]
+        loss = functional.cross_entropy(logits, target, weight=weights, label_smoothing=options.get("smoothing", 0),
                                         reduction="sum" if options.get("summed") else "mean")
         loss.backward()
         for one in update:
@@ -362,9 +400,15 @@ for compute in ("onednn", "reference"):
     fast = {"lr": 0.01, "momentum": 0.6, "nesterov": 1, "decay": 0.02, "summed": 1, "smoothing": 0.2, "airbench": 1}
     if compute == "reference": # unit tests compare the two on every operation
         check_steps("cifarnet", "auto", 32, 4, 1e-3, compute, **fast)
+        check_gradients("resnet18", "cifar", 8, 4, compute, frozen="norm")
         continue
     check_steps("cifarnet", "auto", 32, 8, 1e-3, compute, steps=3, **fast)
     check_steps("resnet18", "cifar", 16, 4, 1e-3, compute, **sgd)
+    for more in ({}, {"mixed": 1, "smoothing": 0.1}, {"parts": 2, "smoothing": 0.1}):
+        check_steps("vgg11", "cifar", 32, 4, 1e-3, compute, weighted=1, lr=0.1, momentum=0.9, **more)
+    check_gradients("resnet18", "cifar", 8, 8, frozen="conv1.*,bn1.*,layer1.*,layer2.*")
+    check_gradients("resnet18", "cifar", 8, 8, frozen="layer2.*,norm")
+    check_gradients("mobilenet_v2", "cifar", 16, 8, frozen="norm")
     for case in EVERY if os.environ.get("FF_MODELS") == "all" else SOME:
         check_gradients(*case)
 tap.finish()

@@ -1,16 +1,22 @@
 /* Trains a few steps on given weights and batches, so that they can be compared with PyTorch's:
  *   train_steps IN OUT model=resnet50 channels=3 side=32 classes=10 batch=4 [stem=cifar] [steps=1]
  *     [compute=reference] [smoothing=0.1] [summed=1] [lr=0.1] [momentum=0.9] [decay=0] [nesterov=1]
- *     [airbench=1] [gradients=1]
+ *     [airbench=1] [gradients=1] [optimizer=adamw] [beta1=0.9] [beta2=0.999] [eps=1e-8] [states=1]
+ *     [freeze=NAMES] [weighted=1] [mixed=1] [parts=1]
  * Prints a line "name trained rank d0 d1 ..." for each parameter, and for each step "loss L".
  * IN: all parameters in torch's order (f32; num_batches_tracked i64), then for each step its images
- * [batch][channels][side][side] f32 and labels [batch] i64. OUT: the logits of the first batch in
- * evaluation, and after each step the logits while training, then all parameters as in IN.
- * airbench=1: Muon for filters with lr and momentum, Nesterov; SGD with `decay` for the others at
- * half the learning rate. gradients=1: a step computes the gradients, which follow its logits (of
- * trained parameters, in torch's order), and changes nothing else. Without IN and OUT ("-" "-"):
- * prints the parameters only, each line ending in "KIND SCALE" of its initial values, and
- * "macs N"; a model with that `compute` is made only where it is named. */
+ * [batch][channels][side][side] f32, labels [batch] i64 and, where mixed=1, ff_loss.mix. OUT: the
+ * logits of the first batch in evaluation, and after each step the logits while training, then all
+ * parameters as in IN. airbench=1: Muon for filters with lr and momentum, Nesterov; SGD with
+ * `decay` for the others at half the learning rate. gradients=1: a step computes the gradients,
+ * which follow its logits (of trained parameters, in torch's order), and changes nothing else.
+ * states=1: before the images of each step IN has all parameters, then each block of the
+ * optimizer's state of trained ones, from which the step begins, and OUT has the same after its
+ * logits; IN and OUT may be pipes. freeze: no gradients of these (ff_group.names), and norms among
+ * them are held. weighted=1: class c has the weight 0.5 + c / 4. parts: micro-batches of a batch,
+ * whose logits follow each other. Without IN and OUT ("-" "-"): prints the parameters only, each
+ * line ending in "KIND SCALE" of its initial values, and "macs N"; a model with that `compute` is
+ * made only where it is named. */
 #include "format/base/memory.h"
 #include "train/models/models.h"
 #include "train/plan.h"
@@ -69,6 +75,27 @@ static void pass_parameters(ff_model *model, FILE *file, bool in) {
     }
 }
 
+/* The optimizer's state of trained parameters, block by block. */
+static void pass_states(ff_model *model, FILE *file, bool in) {
+    ff_error error = {0};
+    for (int block = 0; block < ff_model_states(model); block++)
+        for (int i = 0; i < ff_model_parameter_count(model); i++) {
+            const ff_parameter *p = ff_model_parameter(model, i);
+            const ff_parameter_part part = (ff_parameter_part)(FF_PART_MOMENTUM + block);
+            float *values;
+            if (!p->trained) continue;
+            must(ff_alloc(&values, p->count, sizeof *values, "state", &error), &error);
+            if (in) {
+                read_exactly(values, p->count * sizeof *values, file);
+                ff_model_set(model, i, part, values);
+            } else {
+                ff_model_get(model, i, part, values);
+                write_exactly(values, p->count * sizeof *values, file);
+            }
+            free(values);
+        }
+}
+
 static void print_parameters(const ff_model *model) {
     for (int i = 0; i < ff_model_parameter_count(model); i++) {
         const ff_parameter *p = ff_model_parameter(model, i);
@@ -113,10 +140,51 @@ static void list_net(const ff_model_options *options) {
     ff_graph_destroy(&graph);
 }
 
+/* A training plan without the gradients of some parameters, whose norms are held. */
+static ff_plan *freeze(ff_model *model, const char *names, int batch) {
+    const ff_group groups[2] = {{.names = names}, {.names = "*"}};
+    ff_error error = {0};
+    ff_plan *plan;
+    bool *frozen;
+    must(ff_model_set_groups(model, groups, 2, &error), &error);
+    must(ff_alloc(&frozen, (uint64_t)ff_model_parameter_count(model), 1, "groups", &error), &error);
+    for (int i = 0; i < ff_model_parameter_count(model); i++)
+        frozen[i] = ff_model_group(model, i) == 0;
+    ff_model_hold_norms(model, frozen);
+    must(ff_model_plan_with(model,
+                            &(ff_plan_options){.batch = batch, .training = true, .without = frozen},
+                            &plan, &error),
+         &error);
+    free(frozen);
+    return plan;
+}
+
+/* A step of `parts` micro-batches, each of a plan's size; writes their logits. */
+static void run_step(ff_step *step, ff_plan *plan, ff_batch batch, int parts, size_t pixels,
+                     FILE *out) {
+    ff_error error = {0};
+    for (int part = 1; part <= parts; part++) {
+        must(part < parts ? ff_step_add(step, plan, &batch, &error)
+                          : ff_step_run(step, plan, &batch, &error),
+             &error);
+        const ff_tensor *logits = &plan->tensors[plan->graph->output];
+        write_exactly(ff_plan_at(plan, plan->logits), (size_t)logits->n * logits->c * sizeof(float),
+                      out);
+        batch.images = (const float *)batch.images + pixels;
+        batch.labels = (const int64_t *)batch.labels + plan->batch;
+        if (batch.mix) batch.mix += plan->batch;
+    }
+}
+
 int main(int argc, char **argv) {
     ff_error error = {0};
     if (argc < 4) stop("usage: train_steps IN OUT model=NAME ...");
     const int side = (int)number(argc, argv, "side", 32);
+    const int samples = (int)number(argc, argv, "batch", 4);
+    const int parts = (int)number(argc, argv, "parts", 1);
+    const bool mixed = number(argc, argv, "mixed", 0) != 0;
+    float class_weights[1000];
+    for (int c = 0; c < 1000; c++) class_weights[c] = 0.5f + (float)c / 4;
     const char *stem = argument(argc, argv, "stem", "auto");
     const ff_model_options options = {
         .name = argument(argc, argv, "model", ""),
@@ -127,9 +195,10 @@ int main(int argc, char **argv) {
         .height = side,
         .width = side,
         .classes = (int)number(argc, argv, "classes", 10),
-        .batch = (int)number(argc, argv, "batch", 4),
+        .batch = samples / parts,
         .threads = 2,
         .label_smoothing = number(argc, argv, "smoothing", 0),
+        .class_weights = number(argc, argv, "weighted", 0) != 0 ? class_weights : NULL,
         .summed_loss = number(argc, argv, "summed", 0) != 0,
         .compute = argument(argc, argv, "compute", NULL),
     };
@@ -137,15 +206,26 @@ int main(int argc, char **argv) {
     const bool airbench = number(argc, argv, "airbench", 0) != 0;
     const ff_group groups[2] = {{.names = "*.conv?.weight", .rule = FF_RULE_MUON},
                                 {.names = "*", .rule = FF_RULE_SGD}};
+    const char *optimizer = argument(argc, argv, "optimizer", NULL);
+    const ff_group all = {.names = "*",
+                          .rule = optimizer ? ff_optimizer_named(optimizer, strlen(optimizer))
+                                            : FF_RULE_SGD};
     const ff_hyper sgd = {.momentum = momentum,
                           .weight_decay = number(argc, argv, "decay", 0),
-                          .nesterov = number(argc, argv, "nesterov", 0) != 0};
+                          .nesterov = number(argc, argv, "nesterov", 0) != 0,
+                          .beta1 = number(argc, argv, "beta1", 0.9),
+                          .beta2 = number(argc, argv, "beta2", 0.999),
+                          .epsilon = number(argc, argv, "eps", 1e-8)};
+    const bool states = number(argc, argv, "states", 0) != 0;
     const ff_hyper sgds[2] = {sgd, sgd};
     const double rates[2] = {rate, rate / 2};
     const ff_step_options how = {.groups = sgds,
-                                 .group_count = airbench ? 2 : 1,
+                                 .group_count =
+                                     airbench || argument(argc, argv, "freeze", NULL) ? 2 : 1,
                                  .rates = rates,
                                  .rate_steps = 1,
+                                 .part_samples = options.batch,
+                                 .summed = options.summed_loss,
                                  .send_steps = 1};
     ff_model *model;
     if (strcmp(argv[1], "-") == 0 && !options.compute) {
@@ -154,6 +234,7 @@ int main(int argc, char **argv) {
     }
     must(ff_model_create(&model, &options, &error), &error);
     if (airbench) must(ff_model_set_groups(model, groups, 2, &error), &error);
+    if (optimizer) must(ff_model_set_groups(model, &all, 1, &error), &error);
     print_parameters(model);
     if (strcmp(argv[1], "-") == 0) {
         ff_model_destroy(&model);
@@ -163,12 +244,16 @@ int main(int argc, char **argv) {
     if (!in || !out) stop("cannot open IN or OUT");
     const size_t pixels = (size_t)options.batch * options.channels * side * side;
     const size_t logits_bytes = (size_t)options.batch * options.classes * sizeof(float);
-    float *images;
+    float *images, *mix;
     int64_t *labels;
-    must(ff_alloc_aligned(&images, pixels, sizeof(float), 64, "images", &error), &error);
-    must(ff_alloc(&labels, (uint64_t)options.batch, sizeof(int64_t), "labels", &error), &error);
-    pass_parameters(model, in, true);
+    must(ff_alloc_aligned(&images, parts * pixels, sizeof(float), 64, "images", &error), &error);
+    must(ff_alloc(&labels, (uint64_t)samples, sizeof(int64_t), "labels", &error), &error);
+    must(ff_alloc(&mix, (uint64_t)samples, sizeof(float), "labels", &error), &error);
+    if (parts > 1) must(ff_store_reserve_sums(ff_model_store(model), &error), &error);
+    if (!states) pass_parameters(model, in, true);
+    const char *frozen = argument(argc, argv, "freeze", NULL);
     ff_plan *evaluation, *plan = ff_model_training_plan(model);
+    if (frozen) plan = freeze(model, frozen, options.batch);
     ff_step *step;
     must(ff_model_plan(model, options.batch, false, &evaluation, &error), &error);
     must(ff_step_create(&step, model, &how, &error), &error);
@@ -176,10 +261,16 @@ int main(int argc, char **argv) {
         const ff_outcome *outcomes;
         ff_outcome ignored;
         uint32_t found;
-        read_exactly(images, pixels * sizeof(float), in);
-        read_exactly(labels, (size_t)options.batch * sizeof(int64_t), in);
-        const ff_batch batch = {.images = images, .labels = labels, .label_dtype = FF_I64};
-        if (i == 0) {
+        if (states) {
+            pass_parameters(model, in, true);
+            pass_states(model, in, true);
+        }
+        read_exactly(images, parts * pixels * sizeof(float), in);
+        read_exactly(labels, (size_t)samples * sizeof(int64_t), in);
+        if (mixed) read_exactly(mix, (size_t)samples * sizeof(float), in);
+        const ff_batch batch = {
+            .images = images, .labels = labels, .label_dtype = FF_I64, .mix = mixed ? mix : NULL};
+        if (i == 0 && !states) {
             ff_plan_enqueue(evaluation, &batch, false, &ignored, 1, NULL);
             must(ff_model_check(model, &error), &error);
             write_exactly(ff_plan_at(evaluation, evaluation->logits), logits_bytes, out);
@@ -187,19 +278,25 @@ int main(int argc, char **argv) {
         if (number(argc, argv, "gradients", 0) != 0) {
             must(ff_step_gradients(step, plan, &batch, &ignored, &error), &error);
             outcomes = &ignored;
+            write_exactly(ff_plan_at(plan, plan->logits), logits_bytes, out);
+            write_gradients(model, out);
         } else {
-            must(ff_step_run(step, plan, &batch, &error), &error);
+            run_step(step, plan, batch, parts, pixels, out);
             must(ff_step_outcomes(step, true, &outcomes, &found, &error), &error);
         }
-        write_exactly(ff_plan_at(plan, plan->logits), logits_bytes, out);
-        if (outcomes == &ignored) write_gradients(model, out);
-        printf("loss %.9g\n", outcomes->loss_sum / (double)outcomes->count);
+        printf("loss %.9g\n", ff_outcome_loss(outcomes) / (double)outcomes->count);
+        if (!states) continue;
+        pass_parameters(model, out, false);
+        pass_states(model, out, false);
+        fflush(stdout);
+        fflush(out);
     }
-    pass_parameters(model, out, false);
+    if (!states) pass_parameters(model, out, false);
     if (fclose(out) != 0) stop("OUT cannot be written");
     fclose(in);
     free(images);
     free(labels);
+    free(mix);
     ff_step_destroy(&step);
     ff_model_destroy(&model);
     return 0;

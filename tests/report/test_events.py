@@ -26,21 +26,6 @@ ODD = 'a tag "with" <odd>\n\tletters %'
 scratch = tempfile.TemporaryDirectory()
 
 
-def tensorboard():
-    """A Python that has TensorBoard's reader; None where PyPI cannot be reached."""
-    place = os.path.join(tap.BUILD, "tensorboard")
-    python = os.path.join(place, "bin", "python")
-    if not os.path.exists(os.path.join(place, "installed")):
-        made = [[sys.executable, "-m", "venv", "--system-site-packages", place],
-                [python, "-m", "pip", "-q", "install", "--no-deps", "tensorboard==2.18.0", "protobuf==5.29.3",
-                 "absl-py==2.1.0", "six==1.16.0"]]
-        for command in made:
-            if subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL).returncode:
-                return None
-        open(os.path.join(place, "installed"), "w").close()
-    return python
-
-
 def read_by_tensorboard(python, folder):
     done = subprocess.run([python, "-c", READ, folder], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     if done.returncode:
@@ -103,7 +88,8 @@ tap.ok(all([step for step, _ in line] == [50, 100, 150, 200] for line in points.
        all(value > 0 for _, value in points["samples_per_second"]) and all(0 <= value <= 100 for _, value in points["data_wait_percent"]),
        "points every 50 steps", "%s %s" % (points, epochs))
 
-python = None if tap.SANITIZE else tensorboard()
+python = None if tap.SANITIZE else tap.environment("tensorboard", "tensorboard==2.18.0", "protobuf==5.29.3", "absl-py==2.1.0",
+                                                   "six==1.16.0")
 if python:
     theirs = read_by_tensorboard(python, odd)
     tap.ok(same(got, theirs), "TensorBoard reads the same", str(theirs))

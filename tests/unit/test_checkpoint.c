@@ -280,7 +280,7 @@ static void the_newest_and_the_best_stay(void **state) {
     size_t count;
     snprintf(folder, sizeof folder, "%s/kept", place);
     assert_int_equal(mkdir(folder, 0777), 0);
-    assert_ok(ff_keeper_newest(&checkpoint, folder, &note, error));
+    assert_ok(ff_keeper_newest(&checkpoint, folder, UINT64_MAX, &note, error));
     assert_null(checkpoint);
     const ff_keeper_options options = {.directory = folder, .keep = 2};
     assert_ok(ff_keeper_create(&keeper, capture_of(model), &options, error));
@@ -311,7 +311,7 @@ static void the_newest_and_the_best_stay(void **state) {
     /* The newest one is damaged. */
     snprintf(path, sizeof path, "%s/step-15/" FF_WEIGHTS_FILE, folder);
     assert_int_equal(truncate(path, 1000), 0);
-    assert_ok(ff_keeper_newest(&checkpoint, folder, &note, error));
+    assert_ok(ff_keeper_newest(&checkpoint, folder, UINT64_MAX, &note, error));
     assert_int_equal(ff_checkpoint_state(checkpoint)->totals.steps, 14);
     assert_non_null(strstr(note, "step-15: is damaged"));
     assert_non_null(strstr(note, "; going on from "));
@@ -319,7 +319,7 @@ static void the_newest_and_the_best_stay(void **state) {
     ff_checkpoint_close(&checkpoint);
     snprintf(path, sizeof path, "%s/step-14/" FF_CHECKPOINT_SUMS_FILE, folder);
     assert_int_equal(unlink(path), 0);
-    assert_fails(ff_keeper_newest(&checkpoint, folder, &note, error), FF_BAD_DATA,
+    assert_fails(ff_keeper_newest(&checkpoint, folder, UINT64_MAX, &note, error), FF_BAD_DATA,
                  "step-15: is damaged");
     ff_model_destroy(&model);
 }
@@ -358,19 +358,21 @@ static void weights_are_matched(void **state) {
     ff_metadata data = {.channels = 3, .statistics_count = 3, .mean = mean, .std = std};
     ff_weights *weights;
     char folder[96], file[160];
+    ff_weights_options how = {.path = folder, .data = &data}, any = {.path = file};
     fill(model, 9);
     assert_ok(ff_capture_take(capture, &run, error));
     assert_ok(ff_capture_write(capture, place, "weights", error));
     snprintf(folder, sizeof folder, "%s/weights", place);
     snprintf(file, sizeof file, "%s/" FF_WEIGHTS_FILE, folder);
-    assert_ok(ff_weights_open(&weights, folder, same, &data, false, error));
+    assert_ok(ff_weights_open(&weights, &how, same, error));
     assert_ok(ff_weights_load(weights, error));
     assert_same_values(model, same, false);
     assert_non_null(strstr(ff_weights_text(weights), " tensors loaded"));
     assert_null(strstr(ff_weights_text(weights), "head"));
     ff_weights_close(&weights);
     /* Other classes: all but the head. */
-    assert_ok(ff_weights_open(&weights, file, other, &data, false, error));
+    how.path = file;
+    assert_ok(ff_weights_open(&weights, &how, other, error));
     assert_ok(ff_weights_load(weights, error));
     assert_non_null(strstr(ff_weights_text(weights), "the head keeps its initial values: "));
     const char *head = ff_model_head(other);
@@ -388,12 +390,11 @@ static void weights_are_matched(void **state) {
     ff_weights_close(&weights);
     /* Images normalized with other numbers. */
     mean[1] = 0.2500001f;
-    assert_fails(ff_weights_open(&weights, file, same, &data, false, error), FF_BAD_DATA,
-                 "--any-normalization");
-    assert_ok(ff_weights_open(&weights, file, same, &data, true, error));
+    assert_fails(ff_weights_open(&weights, &how, same, error), FF_BAD_DATA, "--any-normalization");
+    assert_ok(ff_weights_open(&weights, &any, same, error));
     ff_weights_close(&weights);
     data.statistics_count = 0;
-    assert_fails(ff_weights_open(&weights, file, same, &data, false, error), FF_BAD_DATA,
+    assert_fails(ff_weights_open(&weights, &how, same, error), FF_BAD_DATA,
                  "the training set has mean 0 0 0, std 1 1 1");
     ff_capture_destroy(&capture);
     ff_model_destroy(&fresh);

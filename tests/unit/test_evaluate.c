@@ -76,7 +76,7 @@ static void evaluate_by_hand(ff_trainer *trainer, ff_evaluation *result) {
     options.batch = 1;
     options.epochs = 1;
     options.order = FF_ORDER_SEQUENTIAL;
-    options.layout = ff_model_input_layout(trainer->model);
+    options.layout = trainer->train_plan->tensors[0].block == 1 ? FF_CHW : FF_HWC;
     options.threads = 0;
     assert_ok(ff_model_plan(trainer->model, 1, false, &plan, error));
     assert_ok(ff_loader_create(&loader, trainer->splits.train, &options, error));

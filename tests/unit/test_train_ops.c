@@ -261,7 +261,7 @@ static void free_arrays(norm_arrays *a) {
 static void compare_norm(const tables *both, dice *d, int block) {
     const ff_activation activation = (ff_activation)roll(d, 4);
     const bool add = activation <= FF_ACTIVATION_RELU && roll(d, 2), second = roll(d, 2);
-    const bool in_place = roll(d, 2), frozen = roll(d, 4) == 0;
+    const bool in_place = roll(d, 2), frozen = roll(d, 4) == 0, held = roll(d, 3) == 0;
     ff_tensor shape = {between(d, 1, 6), between(d, 1, 40), between(d, 1, 9), between(d, 1, 9), 1};
     if (shape.n * shape.h * shape.w == 1) shape.w = 2;
     const size_t count = logical_count(&shape), channels = (size_t)shape.c;
@@ -304,6 +304,7 @@ static void compare_norm(const tables *both, dice *d, int block) {
             .activation = activation,
             .momentum = 0.1f,
             .epsilon = 1e-5f,
+            .held = held,
             .gamma = a->gamma,
             .beta = a->beta,
             .running_mean = a->running_mean,
@@ -630,14 +631,14 @@ static void dropout_matches(void **state) {
 }
 
 /* For a target that is `label` by `share` and `other` by the rest. */
-static double plain_loss(const float *logits, int classes, int label, int other, double share,
-                         double smoothing) {
+static double plain_loss(const float *logits, const float *class_weights, int classes, int label,
+                         int other, double share, double smoothing) {
     double sum = 0, loss = 0;
     for (int c = 0; c < classes; c++) sum += exp((double)logits[c]);
     for (int c = 0; c < classes; c++) {
         double target = (c == label ? share : 0) + (c == other ? 1 - share : 0);
         target = (1 - smoothing) * target + smoothing / classes;
-        loss += target * (log(sum) - (double)logits[c]);
+        loss += (double)class_weights[c] * target * (log(sum) - (double)logits[c]);
     }
     return loss;
 }
@@ -697,7 +698,9 @@ static void loss_is_right(void **state) {
         const int n = between(&d, 1, 20), classes = between(&d, 1, 12);
         const double smoothing = roll(&d, 2) ? 0.2 : 0;
         const bool mixed = roll(&d, 2);
-        const bool summed = roll(&d, 3) == 0;
+        const bool summed = roll(&d, 3) == 0, weighted = roll(&d, 2);
+        float class_weights[12];
+        for (int c = 0; c < 12; c++) class_weights[c] = weighted ? 0.5f + (float)roll(&d, 5) : 1;
         float *logits = random_floats(&d, (size_t)n * classes);
         if (i % 4 > 1) /* equal ones: the first is taken */
             for (int e = 0; e < n * classes; e++) logits[e] = roundf(logits[e]);
@@ -708,6 +711,7 @@ static void loss_is_right(void **state) {
         float mix[20];
         bool counts[20];
         int count = 0, correct = 0;
+        double weight = 0;
         for (int k = 0; k < n; k++) {
             narrow[k] = (int32_t)between(&d, -1, classes - 1);
             if (roll(&d, 3) == 0) narrow[k] = largest(logits + k * classes, classes);
@@ -720,7 +724,9 @@ static void loss_is_right(void **state) {
             other[k] = mix[k] < 1 ? narrow[k ^ 1] : narrow[k];
             counts[k] = narrow[k] >= 0 && other[k] >= 0 && weights[k] != 0;
             if (!counts[k]) continue;
-            loss_sum += plain_loss(row, classes, narrow[k], other[k], (double)mix[k], smoothing);
+            loss_sum += plain_loss(row, class_weights, classes, narrow[k], other[k], (double)mix[k],
+                                   smoothing);
+            weight += mixed ? 1 : (double)class_weights[narrow[k]];
             correct += largest(row, classes) == (mix[k] >= 0.5f ? narrow[k] : other[k]);
             count++;
         }
@@ -734,6 +740,7 @@ static void loss_is_right(void **state) {
                         .label_dtype = i % 3 ? FF_I64 : FF_I32,
                         .weights = weights,
                         .mix = mixed ? mix : NULL,
+                        .class_weights = weighted ? class_weights : NULL,
                         .gradient = gradient,
                         .stride = classes,
                         .scratch = room,
@@ -743,6 +750,7 @@ static void loss_is_right(void **state) {
         assert_int_equal(result.bad_sample, -1);
         assert_int_equal(result.count, count);
         assert_int_equal(result.correct, correct);
+        assert_true(fabs(result.weight - weight) < 1e-9);
         assert_true(fabs(result.loss_sum - loss_sum) < 1e-5 * (1 + loss_sum));
         for (int e = 0; count && e < n * classes; e++) {
             /* central differences of the mean loss */
@@ -751,11 +759,11 @@ static void loss_is_right(void **state) {
             double apart = 0;
             for (int side = -1; side <= 1 && counts[k]; side += 2) {
                 logits[e] = kept + (float)side * 1e-2f;
-                apart += side * plain_loss(logits + k * classes, classes, narrow[k], other[k],
-                                           (double)mix[k], smoothing);
+                apart += side * plain_loss(logits + k * classes, class_weights, classes, narrow[k],
+                                           other[k], (double)mix[k], smoothing);
             }
             logits[e] = kept;
-            assert_true(fabs(apart / 2e-2 / (summed ? 1 : count) - (double)gradient[e]) < 1e-4);
+            assert_true(fabs(apart / 2e-2 / (summed ? 1 : weight) - (double)gradient[e]) < 4e-4);
         }
         labels[n - 1] = classes;
         loss.labels = labels;

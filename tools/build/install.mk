@@ -2,9 +2,10 @@
 # completions generated from the programs' --describe, documents. DESTDIR stages all.
 NAMES     := $(notdir $(PROGRAMS))
 DOCUMENTS := README.md CHANGELOG.md LICENSE format/FORMAT.md tools/ffpack/SOURCES.md tools/ffinspect/sheet.png train/GPU.md train/report_page/page.png
+RECIPES   := $(patsubst train/%,share/ffpack/%,$(wildcard train/recipes/*.txt))
 # The same paths below BUILD as below PREFIX.
 SHARED    := $(NAMES:%=share/man/man1/%.1) $(NAMES:%=share/bash-completion/completions/%) \
-             $(NAMES:%=share/zsh/site-functions/_%) $(DOCUMENTS:%=share/doc/ffpack/%)
+             $(NAMES:%=share/zsh/site-functions/_%) $(DOCUMENTS:%=share/doc/ffpack/%) $(RECIPES)
 TO        := $(DESTDIR)$(PREFIX)
 
 $(BUILD)/share/%.table: $(BUILD)/%
@@ -19,6 +20,11 @@ $(BUILD)/share/bash-completion/completions/%: $(BUILD)/share/%.table tools/build
 $(BUILD)/share/zsh/site-functions/_%: $(BUILD)/share/%.table tools/build/completion.awk
 	@mkdir -p $(@D)
 	@awk -v shell=zsh -f tools/build/completion.awk $< >$@
+# fftrain finds them there, too.
+$(BUILD)/fftrain: | $(RECIPES:%=$(BUILD)/%)
+$(BUILD)/share/ffpack/%: train/%
+	@mkdir -p $(@D)
+	@cp $< $@
 $(BUILD)/share/doc/ffpack/%: %
 	@mkdir -p $(@D)
 	@cp $< $@
@@ -34,10 +40,10 @@ install: programs shared ## programs, CUDA module, man pages, completions into P
 	    install -D -m $$mode $$from "$(TO)/$$file" || exit 1; \
 	done
 	@$(if $(MODULES),install -D -m 644 $(MODULES) "$(TO)/lib/libff_cuda.so",rm -f "$(TO)/lib/libff_cuda.so")
-	@echo "installed in $(TO): bin, $(if $(MODULES),lib/libff_cuda.so$(comma) )share/man, share/doc/ffpack, completions for bash and zsh"
+	@echo "installed in $(TO): bin, $(if $(MODULES),lib/libff_cuda.so$(comma) )share/man, share/ffpack, share/doc/ffpack, completions for bash and zsh"
 	@case ":$(DESTDIR)::$$PATH:" in ::*":$(PREFIX)/bin:"* | :[!:]*) ;; \
 	    *) echo "PATH lacks it: export PATH=\"$(PREFIX)/bin:\$$PATH\" (and for good in ~/.profile)" ;; esac
 
 uninstall: ## remove what make install put into PREFIX
 	@rm -f $(foreach file,$(NAMES:%=bin/%) lib/libff_cuda.so $(SHARED),"$(TO)/$(file)")
-	@find "$(TO)/share/doc/ffpack" -depth -type d -empty -delete 2>/dev/null || true
+	@find "$(TO)/share/doc/ffpack" "$(TO)/share/ffpack" -depth -type d -empty -delete 2>/dev/null || true

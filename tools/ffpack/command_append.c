@@ -1,10 +1,10 @@
 /* `ffpack append OUT SOURCE`: the command line of appending. */
 #include "format/base/interrupt.h"
 #include "format/base/memory.h"
+#include "format/recorded.h"
 #include "tools/ffpack/append.h"
 #include "tools/ffpack/command.h"
 #include "tools/ffpack/options.h"
-#include "tools/ffpack/recorded.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -175,11 +175,23 @@ done:
     return status;
 }
 
+/* A step's update may have overflowed, which the next step's loss will tell. */
+static ff_status check_finite(const ff_capture *capture, const char *name, ff_error *error) {
+    for (size_t i = 0; i < capture->counts[0]; i++) {
+        const ff_parameter *p = ff_model_parameter(capture->model, (int)i);
+        const ff_arrays values = {.count = p->count, .gradient = capture->entries[0][i].values};
+        if (p->dtype == FF_F32 && ff_zeros_of_gradients(NULL, &values) != 0)
+            return ff_fail(error, FF_FAILED, "%s was not written: %s is not finite", name, p->name);
+    }
+    return FF_OK;
+}
+
 ff_status ff_capture_write(const ff_capture *capture, const char *directory, const char *name,
                            ff_error *error) {
     char *path = NULL, *partial = NULL;
     ff_buffer sums = {0};
     ff_status status;
+    FF_TRY_DONE(check_finite(capture, name, error));
     FF_TRY_DONE(ff_path_join(&path, directory, name, error));
     FF_TRY_DONE(ff_format(&partial, error, "%s" FF_CHECKPOINT_PARTIAL, path));
     if (mkdir(partial, 0777) != 0 && errno != EEXIST) {

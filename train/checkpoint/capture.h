@@ -20,7 +20,8 @@ void ff_capture_destroy(ff_capture **capture); /* NULL is accepted */
  * copy of `state`. */
 FF_MUST_USE ff_status ff_capture_take(ff_capture *capture, const ff_run_state *state,
                                       ff_error *error);
-/* Writes the folder `directory`/`name`; replaces one of that name. */
+/* Writes the folder `directory`/`name`; replaces one of that name. FF_FAILED where a value is not
+ * finite. */
 FF_MUST_USE ff_status ff_capture_write(const ff_capture *capture, const char *directory,
                                        const char *name, ff_error *error);
 /* Bytes that a capture of the model takes. */

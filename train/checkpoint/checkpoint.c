@@ -14,8 +14,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#define AVERAGE "ema"
-
 enum { FILES = FF_CHECKPOINT_FILES, READ_BYTES = 1 << 20 };
 const char *const ff_checkpoint_files[FILES] = {FF_WEIGHTS_FILE, FF_CHECKPOINT_STATE_FILE};
 
@@ -30,7 +28,7 @@ bool ff_state_part_at(const ff_model *model, int parameter, int k, ff_state_part
         *out = (ff_state_part){parameter, (ff_parameter_part)(FF_PART_MOMENTUM + k),
                                optimizer->state_name[k]};
     else
-        *out = (ff_state_part){parameter, FF_PART_AVERAGE, AVERAGE};
+        *out = (ff_state_part){parameter, FF_PART_AVERAGE, FF_CHECKPOINT_AVERAGE};
     return k < states + averaged;
 }
 

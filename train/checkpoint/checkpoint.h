@@ -24,6 +24,9 @@
 #define FF_CHECKPOINT_PARTIAL ".partial"
 #define FF_CHECKPOINT_REMOVED ".removed"
 
+/* Its tensors of the average (average.h) are FF_CHECKPOINT_AVERAGE ".NAME". */
+#define FF_CHECKPOINT_AVERAGE "ema"
+
 /* Texts of state.safetensors. */
 #define FF_CHECKPOINT_STATE   "ffpack.state"  /* of the run: state.h */
 #define FF_CHECKPOINT_RECIPE  "ffpack.recipe" /* options by name, one a line */

@@ -186,8 +186,8 @@ const char *ff_keeper_last(const ff_keeper *keeper) {
 
 /* ---- finding one ---- */
 
-ff_status ff_keeper_newest(ff_checkpoint **checkpoint, const char *directory, char **note,
-                           ff_error *error) {
+ff_status ff_keeper_newest(ff_checkpoint **checkpoint, const char *directory, uint64_t last,
+                           char **note, ff_error *error) {
     ff_error first = {0};
     uint64_t *steps;
     size_t count;
@@ -198,6 +198,7 @@ ff_status ff_keeper_newest(ff_checkpoint **checkpoint, const char *directory, ch
     status = FF_OK;
     for (size_t i = 0; i < count; i++) {
         char *path;
+        if (steps[i] > last) continue;
         FF_TRY_DONE(
             ff_format(&path, error, "%s/" FF_RUN_STEP_PREFIX "%" PRIu64, directory, steps[i]));
         ff_error why = {0};

@@ -33,10 +33,10 @@ const char *ff_keeper_note(ff_keeper *keeper);
 /* Of the last checkpoint: its path; NULL before the first is written. */
 const char *ff_keeper_last(const ff_keeper *keeper);
 
-/* Opens the newest checkpoint of a folder that is whole. *note: NULL, or a sentence about newer
- * ones that are damaged, freed by the caller. FF_USAGE where there is none, FF_BAD_DATA where all
- * are damaged. */
+/* Opens the newest checkpoint of a folder that is whole, of at most `last` steps. *note: NULL, or a
+ * sentence about newer ones that are damaged, freed by the caller. FF_USAGE where there is none,
+ * FF_BAD_DATA where all are damaged. */
 FF_MUST_USE ff_status ff_keeper_newest(ff_checkpoint **checkpoint, const char *directory,
-                                       char **note, ff_error *error);
+                                       uint64_t last, char **note, ff_error *error);
 
 #endif

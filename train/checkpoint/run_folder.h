@@ -2,6 +2,7 @@
  *
  *   recipe.txt     its options by name, one a line
  *   log.jsonl      JSON lines (report.h)
+ *   hashes.jsonl   of what it computes, every few steps (debug/hashes.h)
  *   checkpoints/   step-N/ (checkpoint.h); last and best are links to two of them
  *
  * Thread rule: one thread at a time. */
@@ -13,6 +14,7 @@
 #define FF_RUN_RECIPE_FILE "recipe.txt"
 #define FF_RUN_LOG_FILE    "log.jsonl"
 #define FF_RUN_CHECKPOINTS "checkpoints"
+#define FF_RUN_HASHES      "hashes.jsonl"
 #define FF_RUN_FOLDERS     "runs" /* of runs without --out, in the working directory */
 #define FF_RUN_STEP_PREFIX "step-"
 #define FF_RUN_LAST        "last"

@@ -15,6 +15,8 @@ enum { NAMED = 3 }; /* tensors that an error message names */
 
 struct ff_weights {
     ff_safetensors *file;
+    ff_safetensors
+        *average; /* its state.safetensors, with "ema.NAME" of every one in f32; or NULL */
     ff_model *model;
     const ff_safetensor **of; /* [parameters]; NULL = keeps its initial value */
     char *text;
@@ -115,6 +117,19 @@ bool ff_weights_net_parse(ff_weights_net *net, const char *text) {
     return good;
 }
 
+ff_model_options ff_weights_net_model(const ff_weights_net *net) {
+    return (ff_model_options){
+        .name = net->model,
+        .stem = net->stem,
+        .channels = (int)net->channels,
+        .height = (int)net->height,
+        .width = (int)net->width,
+        .classes = (int)net->classes,
+        .batch = 2,
+        .dropout = -1,
+    };
+}
+
 /* ---- matching ---- */
 
 static bool same_shape(const ff_parameter *p, const ff_safetensor *tensor, int from) {
@@ -158,9 +173,19 @@ typedef struct matching {
     ff_buffer missing_text, mismatched_text, kept_text;
 } matching;
 
+/* The file with the values of a parameter. */
+static const ff_safetensors *file_of(const ff_weights *weights, const ff_parameter *p) {
+    return weights->average && p->dtype == FF_F32 ? weights->average : weights->file;
+}
+
 static ff_status match_one(ff_weights *weights, int index, matching *m, ff_error *error) {
     const ff_parameter *p = ff_model_parameter(weights->model, index);
-    const ff_safetensor *tensor = ff_safetensors_find(weights->file, p->name);
+    const ff_safetensors *file = file_of(weights, p);
+    char *name;
+    FF_TRY(ff_format(&name, error, "%s%s", file == weights->file ? "" : FF_CHECKPOINT_AVERAGE ".",
+                     p->name));
+    const ff_safetensor *tensor = ff_safetensors_find(file, name);
+    free(name);
     if (!tensor)
         return p->dtype == FF_I64 ? FF_OK
                                   : add_wrong(&m->missing_text, &m->missing, p, NULL, error);
@@ -241,39 +266,54 @@ done:
     return status;
 }
 
-static ff_status open_file(ff_safetensors **file, const char *path, ff_error *error) {
+/* A file, or that of this name in a checkpoint. */
+static ff_status open_file(ff_safetensors **file, const char *path, const char *name,
+                           ff_error *error) {
     struct stat info;
     char *folder, *inside = NULL;
     if (stat(path, &info) != 0 || !S_ISDIR(info.st_mode))
         return ff_safetensors_open(file, path, error);
     FF_TRY(ff_checkpoint_find(path, &folder, error));
-    ff_status status = ff_path_join(&inside, folder, FF_WEIGHTS_FILE, error);
+    ff_status status = ff_path_join(&inside, folder, name, error);
     if (status == FF_OK) status = ff_safetensors_open(file, inside, error);
     free(inside);
     free(folder);
     return status;
 }
 
+static ff_status open_average(ff_weights *weights, const char *path, ff_error *error) {
+    FF_TRY(open_file(&weights->average, path, FF_CHECKPOINT_STATE_FILE, error));
+    const size_t length = strlen(FF_CHECKPOINT_AVERAGE ".");
+    for (size_t i = 0; ff_safetensors_at(weights->average, i); i++)
+        if (!strncmp(ff_safetensors_at(weights->average, i)->name, FF_CHECKPOINT_AVERAGE ".",
+                     length))
+            return FF_OK;
+    return ff_fail(
+        error, FF_USAGE,
+        "--ema: %s has no average of the parameters; checkpoints of runs with --ema have", path);
+}
+
 ff_status ff_weights_read_fact(const char *path, const char *key, char **text, ff_error *error) {
     ff_safetensors *file;
     *text = NULL;
-    FF_TRY(open_file(&file, path, error));
+    FF_TRY(open_file(&file, path, FF_WEIGHTS_FILE, error));
     const char *found = ff_safetensors_text(file, key);
     const ff_status status = found ? ff_copy_string(text, found, error) : FF_OK;
     ff_safetensors_close(&file);
     return status;
 }
 
-ff_status ff_weights_open(ff_weights **out, const char *path, ff_model *model,
-                          const ff_metadata *data, bool any_normalization, ff_error *error) {
+ff_status ff_weights_open(ff_weights **out, const ff_weights_options *options, ff_model *model,
+                          ff_error *error) {
     ff_weights *weights;
     ff_status status;
     *out = NULL;
     FF_TRY(ff_alloc(&weights, 1, sizeof *weights, "weights", error));
     weights->model = model;
-    FF_TRY_DONE(open_file(&weights->file, path, error));
+    FF_TRY_DONE(open_file(&weights->file, options->path, FF_WEIGHTS_FILE, error));
+    if (options->average) FF_TRY_DONE(open_average(weights, options->path, error));
     FF_TRY_DONE(match(weights, error));
-    if (!any_normalization) FF_TRY_DONE(check_normalization(weights, data, error));
+    if (options->data) FF_TRY_DONE(check_normalization(weights, options->data, error));
     *out = weights;
     return FF_OK;
 done:
@@ -285,6 +325,7 @@ void ff_weights_close(ff_weights **pointer) {
     ff_weights *weights = *pointer;
     if (!weights) return;
     ff_safetensors_close(&weights->file);
+    ff_safetensors_close(&weights->average);
     free(weights->of);
     free(weights->text);
     free(weights);
@@ -307,10 +348,11 @@ ff_status ff_weights_load(const ff_weights *weights, ff_error *error) {
     for (int i = 0; i < ff_model_parameter_count(weights->model); i++) {
         const ff_safetensor *tensor = weights->of[i];
         if (!tensor) continue;
+        const ff_safetensors *file = file_of(weights, ff_model_parameter(weights->model, i));
         if (tensor->dtype == FF_I64)
-            FF_TRY_DONE(ff_safetensors_read(weights->file, tensor, values, error));
+            FF_TRY_DONE(ff_safetensors_read(file, tensor, values, error));
         else
-            FF_TRY_DONE(ff_safetensors_read_f32(weights->file, tensor, values, error));
+            FF_TRY_DONE(ff_safetensors_read_f32(file, tensor, values, error));
         ff_model_set(weights->model, i, FF_PART_VALUE, values);
     }
     status = ff_model_check(weights->model, error);

@@ -35,16 +35,23 @@ typedef struct ff_weights_net {
 /* As JSON, which the caller frees; and back: false where the text is no such. */
 FF_MUST_USE ff_status ff_weights_net_text(const ff_weights_net *net, char **text, ff_error *error);
 bool ff_weights_net_parse(ff_weights_net *net, const char *text);
+/* A model of this form, on the CPU in f32, with a plan for training of the smallest batch, which is
+ * not used. `net` must outlive the options. */
+ff_model_options ff_weights_net_model(const ff_weights_net *net);
 
 typedef struct ff_weights ff_weights;
 
-/* Opens a file, or the model.safetensors of a folder, and matches it with the model, without
- * loading values. `data`: how the training images are stored; `any_normalization`: the file's may
- * differ. FF_BAD_DATA or FF_USAGE naming the first tensors that are missing or have other shapes;
- * FF_IO, FF_NO_MEMORY. On failure *weights = NULL. The model must outlive the weights. */
-FF_MUST_USE ff_status ff_weights_open(ff_weights **weights, const char *path, ff_model *model,
-                                      const ff_metadata *data, bool any_normalization,
-                                      ff_error *error);
+typedef struct ff_weights_options {
+    const char *path;        /* a file, a checkpoint's folder, or a run's with its last one */
+    bool average;            /* of a checkpoint: the average of --ema in place of the parameters */
+    const ff_metadata *data; /* how the images are stored; NULL: any normalization */
+} ff_weights_options;
+
+/* Opens the file and matches it with the model, without loading values. FF_BAD_DATA or FF_USAGE
+ * naming the first tensors that are missing or have other shapes; FF_IO, FF_NO_MEMORY. On failure
+ * *weights = NULL. The model must outlive the weights. */
+FF_MUST_USE ff_status ff_weights_open(ff_weights **weights, const ff_weights_options *options,
+                                      ff_model *model, ff_error *error);
 void ff_weights_close(ff_weights **weights); /* NULL is accepted */
 
 /* What is loaded and what is not, in one or two sentences. Owned by the weights. */

@@ -6,9 +6,12 @@
 #include "format/base/options.h"
 
 FF_MUST_USE ff_status ff_command_train(int argc, char **argv, ff_error *error);
+FF_MUST_USE ff_status ff_command_lr_find(int argc, char **argv, ff_error *error);
 FF_MUST_USE ff_status ff_command_evaluate(int argc, char **argv, ff_error *error);
 FF_MUST_USE ff_status ff_command_predict(int argc, char **argv, ff_error *error);
 FF_MUST_USE ff_status ff_command_export(int argc, char **argv, ff_error *error);
+FF_MUST_USE ff_status ff_command_diff(int argc, char **argv, ff_error *error);
+FF_MUST_USE ff_status ff_command_replay(int argc, char **argv, ff_error *error);
 FF_MUST_USE ff_status ff_command_report(int argc, char **argv, ff_error *error);
 
 #endif

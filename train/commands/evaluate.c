@@ -2,19 +2,22 @@
 #include "format/base/interrupt.h"
 #include "format/base/json.h"
 #include "format/base/say.h"
-#include "format/class_name.h"
+#include "format/set.h"
 #include "train/commands/command.h"
+#include "train/commands/images.h"
 #include "train/inference.h"
 #include "train/plan.h"
 
 #include <inttypes.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
 /* The options of both commands. */
 typedef struct given {
     ff_inference_options inference;
-    const char *positional; /* the set */
+    const char **images; /* files and folders, which are no packed set; NULL = none */
+    int image_count;
     int stem, views, verify;
     int64_t top;
     bool json;
@@ -26,8 +29,17 @@ static const char exit_codes[] =
     "Exit codes: 0 done, 1 failed, 2 wrong usage, 65 bad data, 74 input or output error, 128 + n\n"
     "stopped by signal n.";
 
-static ff_status parse(given *out, bool predicts, int argc, char **argv, ff_error *error) {
+/* A packed set, or what is left of one. */
+static bool is_set(const char *path) {
+    ff_set set;
+    const bool is = ff_set_find(&set, path, NULL) == FF_OK && set.count;
+    ff_set_free(&set);
+    return is;
+}
+
+static ff_status parse(given *out, int argc, char **argv, ff_error *error) {
     ff_inference_options *own = &out->inference;
+    const bool predicts = own->predicts;
     const ff_option table[] = {
         {"checkpoint", 'c', FF_OPTION_STRING, "PATH", &own->weights, NULL, 0, 0,
          "A checkpoint's folder, or a safetensors file."},
@@ -47,6 +59,8 @@ static ff_status parse(given *out, bool predicts, int argc, char **argv, ff_erro
          "Central crop to N x N; default: the checkpoint's."},
         {"views", 0, FF_OPTION_CHOICE, NULL, &out->views, "auto|1|2|6", 0, 0,
          "Views of each sample whose logits are averaged; default auto: the checkpoint's."},
+        {"ema", 0, FF_OPTION_FLAG, NULL, &own->average, NULL, 0, 0,
+         "Take the average of the parameters (of a checkpoint of a run with --ema)."},
         {"any-normalization", 0, FF_OPTION_FLAG, NULL, &own->any_normalization, NULL, 0, 0,
          "Take weights even where their images were normalized with other numbers."},
         {"verify-data", 0, FF_OPTION_CHOICE, NULL, &out->verify, "off|first|always", 0, 0,
@@ -65,11 +79,15 @@ static ff_status parse(given *out, bool predicts, int argc, char **argv, ff_erro
     };
     const ff_command command = {
         .program = predicts ? "fftrain predict" : "fftrain evaluate",
-        .usage = predicts ? "fftrain predict --checkpoint PATH DIR [options]"
+        .usage = predicts ? "fftrain predict --checkpoint PATH DIR|IMAGES... [options]"
                           : "fftrain evaluate --checkpoint PATH DIR [options]",
-        .summary = predicts ? "Prints a JSON line for each sample of a packed set: {key, class, "
-                              "name, probability, top: [{class, name, probability}]}."
-                            : "Loss and accuracy of a trained model on a packed set.",
+        .summary = predicts
+                       ? "Prints a JSON line for each sample of a packed set, or for each image "
+                         "of files and folders: {key, class, name, probability, top: [{class, "
+                         "name, probability}]}. Images are packed into a temporary folder (in "
+                         "TMPDIR) by the ffpack beside fftrain, as the training set was; one "
+                         "that cannot be read has a line {key, error}, and the exit code is 65."
+                       : "Loss and accuracy of a trained model on a packed set.",
         .options = table,
         .epilogue = exit_codes,
     };
@@ -77,16 +95,19 @@ static ff_status parse(given *out, bool predicts, int argc, char **argv, ff_erro
     const char **positional;
     int count;
     FF_TRY(ff_alloc(&positional, (uint64_t)argc + 1, sizeof *positional, "arguments", error));
+    out->images = positional;
     ff_status status =
         ff_options_parse(&command, argc, argv, positional, &count, &out->result, error);
     if (status == FF_OK && out->result == FF_OPTIONS_RUN) {
         int used = 0;
-        if (count && !own->data) own->data = positional[used++];
-        if (used < count)
+        if (count && !own->data && (!predicts || (count == 1 && is_set(positional[0]))))
+            own->data = positional[used++];
+        if (predicts && !own->data)
+            out->image_count = count;
+        else if (used < count)
             status = ff_fail(error, FF_USAGE, "unexpected argument '%s'; one set is wanted",
                              positional[used]);
     }
-    free(positional);
     own->stem = (ff_stem)out->stem;
     own->views = views[out->views];
     own->verify = (ff_verify)out->verify;
@@ -127,17 +148,13 @@ static void print_text(const ff_inference *own, const ff_evaluation *found) {
            ff_say_rate((double)found->count / seconds, "samples").text);
 }
 
-ff_status ff_command_evaluate(int argc, char **argv, ff_error *error) {
-    given out = default_given();
+static ff_status evaluate(given *out, ff_error *error) {
     ff_inference *own = NULL;
     ff_evaluation found;
-    FF_TRY(parse(&out, false, argc, argv, error));
-    if (out.result == FF_OPTIONS_DONE) return FF_OK;
-    ff_interrupt_install();
     ff_status status;
-    FF_TRY_DONE(ff_inference_open(&own, &out.inference, error));
+    FF_TRY_DONE(ff_inference_open(&own, &out->inference, error));
     FF_TRY_DONE(ff_evaluate(own->plan, own->feed, own->tally, &found, error));
-    if (out.json)
+    if (out->json)
         status = print_json(own, &found, error);
     else
         print_text(own, &found);
@@ -150,15 +167,16 @@ done:
 
 typedef struct predicting {
     ff_inference *own;
-    const ff_field *names; /* of the classes; NULL = none */
+    const ff_images *images; /* of the set; none: a packed set was given */
+    size_t at;               /* the next image */
     int64_t top;
     int *order; /* [classes] */
     const float *row;
 } predicting;
 
 static json_t *class_object(const predicting *p, int class) {
-    const char *name =
-        p->names && (uint32_t) class < p->names->class_count ? p->names->class_name[class] : NULL;
+    const ff_field *names = p->own->names;
+    const char *name = (uint32_t) class < names->class_count ? names->class_name[class] : NULL;
     return json_pack("{s:i, s:o, s:o}", "class", class, "name", ff_json_text(name), "probability",
                      ff_json_number((double)p->row[class]));
 }
@@ -179,19 +197,9 @@ static void rank(predicting *p, int64_t top) {
     }
 }
 
-static ff_status print_sample(predicting *p, uint64_t number, ff_error *error) {
-    char key[FF_KEY_LIMIT_BYTES + 1];
-    size_t length;
-    const int64_t classes = p->own->net.classes, top = p->top < classes ? p->top : classes;
-    FF_TRY(ff_dataset_key(p->own->set, number, key, &length, error));
-    key[length] = 0;
-    rank(p, top);
-    json_t *list = json_array(), *object = class_object(p, p->order[0]);
-    int failed = json_object_set_new(object, "key", ff_json_text(key));
-    for (int i = 0; i < top; i++)
-        failed |= json_array_append_new(list, class_object(p, p->order[i]));
-    failed |= json_object_set_new(object, "top", list);
-    char *text = failed ? NULL : json_dumps(object, JSON_COMPACT | JSON_REAL_PRECISION(9));
+/* Prints the object as a line, and releases it. */
+static ff_status print_line(json_t *object, ff_error *error) {
+    char *text = object ? json_dumps(object, JSON_COMPACT | JSON_REAL_PRECISION(9)) : NULL;
     json_decref(object);
     if (!text) return ff_fail(error, FF_NO_MEMORY, "no memory for a prediction");
     puts(text);
@@ -199,42 +207,123 @@ static ff_status print_sample(predicting *p, uint64_t number, ff_error *error) {
     return ferror(stdout) ? ff_fail_errno(error, "cannot write to the standard output") : FF_OK;
 }
 
-static ff_status predict(ff_inference *own, int64_t top, ff_error *error) {
-    const ff_field *seen = &ff_dataset_metadata(own->set)->field[own->field];
-    const size_t classes = own->net.classes;
-    predicting p = {.own = own, .top = top, .names = seen->class_count ? seen : NULL};
-    const size_t batch = (size_t)ff_plan_batch(own->plan);
+/* The lines of the images that are next and were not packed. */
+static ff_status print_broken(predicting *p, ff_error *error) {
+    for (; p->at < p->images->count && p->images->image[p->at].reason; p->at++) {
+        const ff_image *image = &p->images->image[p->at];
+        FF_TRY(print_line(json_pack("{s:o, s:o}", "key", ff_json_text(image->name), "error",
+                                    ff_json_text(image->reason)),
+                          error));
+    }
+    return FF_OK;
+}
+
+static ff_status print_sample(predicting *p, uint64_t number, ff_error *error) {
+    char stored[FF_KEY_LIMIT_BYTES + 1];
+    const char *key = stored;
+    const int64_t classes = p->own->net.classes, top = p->top < classes ? p->top : classes;
+    FF_TRY(print_broken(p, error));
+    if (p->at < p->images->count) {
+        key = p->images->image[p->at++].name;
+    } else {
+        size_t length;
+        FF_TRY(ff_dataset_key(p->own->set, number, stored, &length, error));
+        stored[length] = 0;
+    }
+    rank(p, top);
+    json_t *list = json_array(), *object = class_object(p, p->order[0]);
+    int failed = json_object_set_new(object, "key", ff_json_text(key));
+    for (int i = 0; i < top; i++)
+        failed |= json_array_append_new(list, class_object(p, p->order[i]));
+    failed |= json_object_set_new(object, "top", list);
+    if (failed) {
+        json_decref(object);
+        object = NULL;
+    }
+    return print_line(object, error);
+}
+
+static ff_status print_samples(predicting *p, ff_error *error) {
+    ff_inference *own = p->own;
+    const size_t classes = own->net.classes, batch = (size_t)ff_plan_batch(own->plan);
     const size_t stride =
         (size_t)ff_tensor_padded_channels(&own->plan->tensors[own->plan->graph->output]);
     float *rows = NULL;
     uint64_t number = 0;
     ff_status status;
-    FF_TRY_DONE(ff_alloc(&p.order, classes, sizeof *p.order, "predictions", error));
+    FF_TRY_DONE(ff_alloc(&p->order, classes, sizeof *p->order, "predictions", error));
     FF_TRY_DONE(ff_alloc(&rows, batch * stride, sizeof *rows, "predictions", error));
     for (uint32_t count = 1; count;) {
         FF_TRY_DONE(ff_interrupt_check(error));
         FF_TRY_DONE(ff_inference_next(own, rows, &count, error));
         for (uint32_t n = 0; n < count; n++) {
-            p.row = rows + n * classes;
-            FF_TRY_DONE(print_sample(&p, number++, error));
+            p->row = rows + n * classes;
+            FF_TRY_DONE(print_sample(p, number++, error));
         }
     }
 done:
     free(rows);
-    free(p.order);
+    free(p->order);
     return status;
 }
 
-ff_status ff_command_predict(int argc, char **argv, ff_error *error) {
-    given out = default_given();
+static ff_status pack_images(ff_images *images, given *out, ff_error *error) {
+    ff_inference_options *options = &out->inference;
+    ff_metadata trained;
+    if (!options->weights) return ff_fail(error, FF_USAGE, "--checkpoint is missing");
+    FF_TRY(ff_inference_trained(&trained, options->weights, error));
+    const ff_status status =
+        ff_images_pack(images, out->images, out->image_count, &trained, options->weights, error);
+    ff_metadata_free(&trained);
+    options->data = images->set;
+    options->made = true;
+    return status;
+}
+
+static ff_status predict(given *out, ff_error *error) {
+    ff_images images = {0};
     ff_inference *own = NULL;
-    FF_TRY(parse(&out, true, argc, argv, error));
-    if (out.result == FF_OPTIONS_DONE) return FF_OK;
-    ff_interrupt_install();
     ff_status status;
-    FF_TRY_DONE(ff_inference_open(&own, &out.inference, error));
-    FF_TRY_DONE(predict(own, out.top, error));
+    if (out->image_count) FF_TRY_DONE(pack_images(&images, out, error));
+    predicting p = {.images = &images, .top = out->top};
+    if (!images.count || images.broken < images.count) {
+        FF_TRY_DONE(ff_inference_open(&own, &out->inference, error));
+        p.own = own;
+        FF_TRY_DONE(print_samples(&p, error));
+    }
+    FF_TRY_DONE(print_broken(&p, error));
+    if (images.left_out)
+        fprintf(stderr, "fftrain: %s in folders left out, which are not named as images are\n",
+                ff_say_count(images.left_out, "file", "files").text);
+    if (images.broken)
+        status = ff_fail(error, FF_BAD_DATA, "%zu of %s could not be read", images.broken,
+                         ff_say_count(images.count, "image", "images").text);
 done:
     ff_inference_close(&own);
+    ff_images_free(&images);
     return status;
+}
+
+/* ---- both ---- */
+
+/* Options, then the work. */
+static ff_status run(bool predicts, int argc, char **argv, ff_error *error) {
+    given out = default_given();
+    out.inference.predicts = predicts;
+    ff_status status = parse(&out, argc, argv, error);
+    if (status == FF_OK && out.result == FF_OPTIONS_RUN) {
+        ff_interrupt_install();
+        ff_interrupt_add(SIGHUP); /* images are in a temporary folder */
+        status = predicts ? predict(&out, error) : evaluate(&out, error);
+    }
+    free(out.images);
+    return status;
+}
+
+ff_status ff_command_evaluate(int argc, char **argv, ff_error *error) {
+    return run(false, argc, argv, error);
+}
+
+ff_status ff_command_predict(int argc, char **argv, ff_error *error) {
+    return run(true, argc, argv, error);
 }

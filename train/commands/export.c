@@ -1,9 +1,11 @@
-/* A checkpoint's weights as one plain file. */
+/* A checkpoint's weights as one plain file, or as an ONNX file. */
 #include "format/base/file.h"
+#include "format/base/json.h"
 #include "format/base/path.h"
 #include "format/base/read.h"
 #include "format/base/say.h"
 #include "train/checkpoint/checkpoint.h"
+#include "train/checkpoint/onnx.h"
 #include "train/checkpoint/weights.h"
 #include "train/commands/command.h"
 
@@ -36,17 +38,166 @@ done:
     return status;
 }
 
-static ff_status export(const char *given, const char *output, ff_error *error) {
+/* What is exported, and where to; NULL = not. */
+typedef struct outputs {
+    const char *weights, *onnx;
+    bool average;
+} outputs;
+
+/* ---- the values of a model ---- */
+
+static ff_status open_model(ff_model **model, ff_weights_net *net, const char *folder, bool average,
+                            ff_error *error) {
+    const ff_weights_options how = {.path = folder, .average = average};
+    ff_weights *weights = NULL;
+    char *text = NULL;
+    ff_status status;
+    FF_TRY_DONE(ff_weights_read_fact(folder, FF_WEIGHTS_NET, &text, error));
+    if (!text || !ff_weights_net_parse(net, text))
+        FF_TRY_DONE(
+            ff_fail(error, FF_BAD_DATA, "%s: its " FF_WEIGHTS_NET " is no form of a net", folder));
+    const ff_model_options options = ff_weights_net_model(net);
+    FF_TRY_DONE(ff_model_create(model, &options, error));
+    FF_TRY_DONE(ff_weights_open(&weights, &how, *model, error));
+    FF_TRY_DONE(ff_weights_load(weights, error));
+done:
+    ff_weights_close(&weights);
+    free(text);
+    return status;
+}
+
+/* The texts of model.safetensors; the caller frees each. */
+static const char *const fact_keys[] = {"format",        FF_WEIGHTS_MODEL, FF_WEIGHTS_NET,
+                                        FF_WEIGHTS_MEAN, FF_WEIGHTS_STD,   FF_WEIGHTS_METADATA};
+enum { FACTS = sizeof fact_keys / sizeof *fact_keys };
+
+static ff_status write_weights(ff_file *file, ff_model *model, const char *folder,
+                               ff_error *error) {
+    const int count = ff_model_parameter_count(model);
+    ff_safetensors_fact facts[FACTS] = {{NULL, NULL}};
+    ff_safetensors_entry *entries = NULL;
+    ff_status status;
+    FF_TRY_DONE(ff_alloc(&entries, (uint64_t)count, sizeof *entries, "tensors", error));
+    for (int i = 0; i < count; i++) {
+        const ff_parameter *p = ff_model_parameter(model, i);
+        void *values;
+        FF_TRY_DONE(ff_alloc(&values, p->count, ff_dtype_bytes(p->dtype), "a tensor", error));
+        ff_model_get(model, i, FF_PART_VALUE, values);
+        entries[i] = (ff_safetensors_entry){
+            .name = p->name, .dtype = p->dtype, .rank = p->rank, .values = values};
+        memcpy(entries[i].shape, p->shape, sizeof p->shape);
+    }
+    for (int i = 0; i < FACTS; i++) {
+        char *text;
+        FF_TRY_DONE(ff_weights_read_fact(folder, fact_keys[i], &text, error));
+        facts[i] = (ff_safetensors_fact){fact_keys[i], text};
+    }
+    FF_TRY_DONE(ff_model_check(model, error));
+    FF_TRY_DONE(ff_safetensors_write(file, entries, (size_t)count, facts, FACTS, error));
+done:
+    for (int i = 0; entries && i < count; i++) free((void *)(uintptr_t)entries[i].values);
+    for (int i = 0; i < FACTS; i++) free((void *)(uintptr_t)facts[i].text);
+    free(entries);
+    return status;
+}
+
+/* ---- ONNX ---- */
+
+/* The names of the classes as a JSON list, and the transforms of the training set as lines. */
+static ff_status describe_data(const ff_metadata *data, const char *label, char **classes,
+                               ff_buffer *transforms, ff_error *error) {
+    json_t *list = json_array();
+    int failed = !list;
+    for (size_t f = 0; f < data->field_count; f++)
+        for (uint32_t c = 0; !strcmp(data->field[f].name, label) && c < data->field[f].class_count;
+             c++)
+            failed |= json_array_append_new(list, ff_json_text(data->field[f].class_name[c]));
+    *classes = failed ? NULL : json_dumps(list, JSON_COMPACT);
+    json_decref(list);
+    if (!*classes) return ff_fail(error, FF_NO_MEMORY, "no memory for the names of the classes");
+    for (size_t i = 0; i < data->transform_count; i++)
+        FF_TRY(ff_buffer_printf(transforms, error, "%s%s", i ? "\n" : "", data->transform[i]));
+    return FF_OK;
+}
+
+static ff_status write_onnx(ff_file *file, ff_model *model, const ff_weights_net *net,
+                            const char *folder, ff_error *error) {
+    char *text = NULL, *mean = NULL, *std = NULL, *classes = NULL;
+    ff_buffer transforms = {0};
+    ff_metadata data = {0};
+    ff_status status;
+    FF_TRY_DONE(ff_weights_read_fact(folder, FF_WEIGHTS_METADATA, &text, error));
+    if (!text) FF_TRY_DONE(ff_fail(error, FF_BAD_DATA, "%s: has no " FF_WEIGHTS_METADATA, folder));
+    FF_TRY_DONE(ff_metadata_read(&data, text, strlen(text), error));
+    FF_TRY_DONE(ff_weights_normalization(&data, &mean, &std, error));
+    FF_TRY_DONE(describe_data(&data, net->label, &classes, &transforms, error));
+    const ff_safetensors_fact facts[] = {
+        {"model", net->model},
+        {"input", "images [N, channels, height, width]: values in [0, 1], minus mean, divided by "
+                  "std; in RGB order"},
+        {"mean", mean},
+        {"std", std},
+        {"classes", classes},
+        {"transforms", transforms.length ? transforms.bytes : ""}};
+    FF_TRY_DONE(ff_onnx_write(file, model, facts, sizeof facts / sizeof *facts, error));
+done:
+    ff_metadata_free(&data);
+    ff_buffer_free(&transforms);
+    free(text);
+    free(mean);
+    free(std);
+    free(classes);
+    return status;
+}
+
+/* ---- all of it ---- */
+
+/* Writes one file of the model's values. */
+static ff_status write_model(ff_model *model, const ff_weights_net *net, const char *folder,
+                             const char *path, bool onnx, uint64_t *bytes, ff_error *error) {
+    ff_file *file = NULL;
+    ff_status status;
+    FF_TRY_DONE(ff_file_replace(&file, path, error));
+    if (onnx)
+        FF_TRY_DONE(write_onnx(file, model, net, folder, error));
+    else
+        FF_TRY_DONE(write_weights(file, model, folder, error));
+    *bytes = ff_file_offset(file);
+    FF_TRY_DONE(ff_file_commit(&file, error));
+done:
+    ff_file_discard(&file);
+    return status;
+}
+
+/* Not where a file goes to the standard output. */
+static void tell(const outputs *to, const char *path, uint64_t bytes) {
+    if (to->weights && !strcmp(to->weights, "-")) return;
+    if (to->onnx && !strcmp(to->onnx, "-")) return;
+    printf("%s: %s\n", path, ff_say_bytes(bytes).text);
+}
+
+static ff_status export(const char *given, const outputs *to, ff_error *error) {
     ff_checkpoint *checkpoint = NULL;
+    ff_model *model = NULL;
+    ff_weights_net net;
     char *folder = NULL, *weights = NULL;
     uint64_t bytes;
     ff_status status;
     FF_TRY_DONE(ff_checkpoint_find(given, &folder, error));
     FF_TRY_DONE(ff_checkpoint_open(&checkpoint, folder, error)); /* checks every byte */
     FF_TRY_DONE(ff_path_join(&weights, folder, FF_WEIGHTS_FILE, error));
-    FF_TRY_DONE(copy_file(weights, output, &bytes, error));
-    if (strcmp(output, "-") != 0) printf("%s: %s\n", output, ff_say_bytes(bytes).text);
+    if (to->onnx || to->average) FF_TRY_DONE(open_model(&model, &net, folder, to->average, error));
+    if (to->weights && model)
+        FF_TRY_DONE(write_model(model, &net, folder, to->weights, false, &bytes, error));
+    else if (to->weights)
+        FF_TRY_DONE(copy_file(weights, to->weights, &bytes, error));
+    if (to->weights) tell(to, to->weights, bytes);
+    if (to->onnx) {
+        FF_TRY_DONE(write_model(model, &net, folder, to->onnx, true, &bytes, error));
+        tell(to, to->onnx, bytes);
+    }
 done:
+    ff_model_destroy(&model);
     ff_checkpoint_close(&checkpoint);
     free(weights);
     free(folder);
@@ -54,18 +205,25 @@ done:
 }
 
 ff_status ff_command_export(int argc, char **argv, ff_error *error) {
-    const char *output = NULL, **positional;
+    outputs to = {0};
+    const char **positional;
     const ff_option table[] = {
-        {"output", 'o', FF_OPTION_STRING, "FILE", &output, NULL, 0, 0,
-         "The file; - is the standard output."},
+        {"output", 'o', FF_OPTION_STRING, "FILE", &to.weights, NULL, 0, 0,
+         "The weights as a safetensors file; - is the standard output."},
+        {"onnx", 0, FF_OPTION_STRING, "FILE", &to.onnx, NULL, 0, 0,
+         "The net with its weights as an ONNX file, for batches of any size: from normalized images "
+         "to logits; its metadata_props say how images are normalized, and the classes."},
+        {"ema", 0, FF_OPTION_FLAG, NULL, &to.average, NULL, 0, 0,
+         "Export the average of the parameters (of a run with --ema)."},
         {.name = NULL},
     };
     const ff_command command = {
         .program = "fftrain export",
-        .usage = "fftrain export CHECKPOINT -o FILE",
+        .usage = "fftrain export CHECKPOINT [-o FILE] [--onnx FILE] [--ema]",
         .summary = "Writes the weights of a checkpoint, or of the last one of a run, as one "
-                   "safetensors file, after every byte of the checkpoint is checked. The file also "
-                   "records the net's form and how its images were normalized.",
+                   "safetensors file, as an ONNX file, or both, after every byte of the checkpoint "
+                   "is checked. The file also records the net's form and how its images were "
+                   "normalized.",
         .options = table,
         .epilogue = epilogue,
     };
@@ -74,9 +232,10 @@ ff_status ff_command_export(int argc, char **argv, ff_error *error) {
     FF_TRY(ff_alloc(&positional, (uint64_t)argc + 1, sizeof *positional, "arguments", error));
     ff_status status = ff_options_parse(&command, argc, argv, positional, &count, &result, error);
     if (status == FF_OK && result == FF_OPTIONS_RUN)
-        status = count == 1 && output
-                     ? export(positional[0], output, error)
-                     : ff_fail(error, FF_USAGE, "wanted fftrain export CHECKPOINT -o FILE");
+        status = count == 1 && (to.weights || to.onnx)
+                     ? export(positional[0], &to, error)
+                     : ff_fail(error, FF_USAGE,
+                               "wanted fftrain export CHECKPOINT -o FILE, or --onnx FILE");
     free(positional);
     return status;
 }

@@ -1,5 +1,7 @@
 #include "train/commands/settings.h"
 
+#include "train/debug/hashes.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,6 +17,7 @@ static const char epilogue[] =
     "  fftrain --data OUT/train --val OUT/test --model resnet18 --epochs 60 \\\n"
     "          --augment crop=4,flip,cutout=8\n"
     "  fftrain --data CIFAR-10 --recipe cifar-speed\n"
+    "  fftrain --data OUT --recipe finetune --weights FILE --epochs 5\n"
     "  fftrain --data OUT --model resnet50 --optimizer adamw --lr 0.002 \\\n"
     "          --weight-decay 0.05 --groups 'fc.*:lr=0.02' --clip-norm 1\n"
     "  fftrain --data OUT --model resnet18 \\\n"
@@ -24,8 +27,11 @@ static const char epilogue[] =
     "  fftrain predict OUT -c runs/resnet18-1\n"
     "  fftrain export RUN -o FILE\n"
     "  fftrain report RUN...\n"
+    "  fftrain lr-find --data OUT --model resnet18\n"
+    "  fftrain diff RUN RUN\n"
+    "  fftrain replay RUN --step N\n"
     "\n"
-    "The last four have a --help of their own.\n"
+    "The last seven have a --help of their own.\n"
     "\n"
     "--log-json appends one object per line: an event \"start\" with every choice; after each\n"
     "epoch {event:\"epoch\", epoch, train_loss, train_accuracy, val_loss, val_accuracy,\n"
@@ -46,10 +52,31 @@ static const char epilogue[] =
     "data, 74 input or output error, 75 stopped by a scheduler's signal with a checkpoint saved,\n"
     "128 + n stopped by signal n.";
 
+static const char find_summary[] =
+    "Finds a learning rate: takes some hundred steps whose rate rises by the same factor each, and "
+    "prints the loss by the rate and a suggestion. Keeps nothing of the run. It has the options of "
+    "training, too: the rate found is for these.";
+
+static const char find_epilogue[] =
+    "The suggestion is fastai's \"valley\": the smoothed loss's longest fall, half of the way through.\n"
+    "It is a value for --lr, the peak of a schedule. Where the loss is 4 times its least, the search\n"
+    "ends. Rates of other --groups rise in proportion. (L. Smith 2015, arXiv 1506.01186)\n"
+    "\n"
+    "Examples:\n"
+    "  fftrain lr-find --data OUT --model resnet18\n"
+    "  fftrain lr-find --data OUT --recipe finetune --weights FILE --png rates.png\n"
+    "\n"
+    "--log-json appends one object: event \"lr-find\", suggested (0 = none), and of each step rate,\n"
+    "loss and smoothed_loss.\n"
+    "\n"
+    "Exit codes: as of fftrain; 1 also where the loss never falls.";
+
 ff_settings ff_settings_default(void) {
     ff_settings defaults = {.trainer = ff_trainer_default_options()};
     defaults.verify = FF_VERIFY_FIRST;
     defaults.session.keep = 3;
+    defaults.trainer.sweep = (ff_trainer_sweep){200, 1e-6, 10};
+    defaults.session.hash_every = FF_HASHES_CHOSEN;
     return defaults;
 }
 
@@ -67,7 +94,18 @@ ff_status ff_settings_use(ff_settings *out,
     snprintf(schedule_help, sizeof schedule_help,
              "Learning rate after the warm-up: %s; default: the recipe's, usually cosine.",
              ff_schedule_help(schedules));
+    enum { OF_SEARCH = 5 };
     const ff_option options[] = {
+        {.kind = FF_OPTION_HEADING, .help = "Search"},
+        {"steps", 0, FF_OPTION_INTEGER, "N", &trainer->sweep.steps, NULL, 20, 10000,
+         "Steps at most; default 200."},
+        {"from", 0, FF_OPTION_REAL, "X", &trainer->sweep.from, NULL, 1e-30, 1e6,
+         "First rate; default 1e-6."},
+        {"to", 0, FF_OPTION_REAL, "X", &trainer->sweep.to, NULL, 1e-30, 1e6,
+         "Last rate; default 10."},
+        {"png", 0, FF_OPTION_STRING, "FILE", &out->png, NULL, 0, 0,
+         "Draw the curve into this file, too."},
+
         {.kind = FF_OPTION_HEADING, .help = "Data"},
         {"data", 'd', FF_OPTION_STRING, "DIR", &trainer->data, NULL, 0, 0,
          "Packed training set, or a folder of splits with 'train'."},
@@ -101,9 +139,10 @@ ff_status ff_settings_use(ff_settings *out,
          "--threads."},
 
         {.kind = FF_OPTION_HEADING, .help = "Model"},
-        {"recipe", 0, FF_OPTION_STRING, "NAME", &trainer->recipe, NULL, 0, 0,
-         "A model with all settings to train it: cifar-speed, or a model's name; default: that of "
-         "--model."},
+        {"recipe", 0, FF_OPTION_STRING, "NAME|FILE", &trainer->recipe, NULL, 0, 0,
+         "A model with all settings to train it: quickstart, cifar10-resnet18, cifar-speed, "
+         "imagenet-resnet50-short, imagenet-resnet50-long, finetune, or a model's name; or a file "
+         "with a line NAME = VALUE for each option; default: that of --model."},
         {"model", 'm', FF_OPTION_STRING, "NAME", &trainer->model, NULL, 0, 0,
          "smallnet, cifarnet, resnet18, 34, 50, 101 or 152, vgg11, 13, 16 or 19, also with _bn, "
          "mobilenet_v2."},
@@ -162,6 +201,10 @@ ff_status ff_settings_use(ff_settings *out,
         {"freeze", 0, FF_OPTION_STRING, "NAMES", &trainer->freeze, NULL, 0, 0,
          "Parameters that stay as they are, as in --groups: body = all but the last layer; they "
          "cost no gradient."},
+        {"frozen-norms", 0, FF_OPTION_CHOICE, NULL, &out->frozen_norms, "eval|train", 0, 0,
+         "Batch norms with frozen parameters keep and use their running statistics, as in Keras and "
+         "timm (eval), or normalize by the batch and go on averaging, as torch does where only "
+         "requires_grad is off (train); default eval."},
         {"clip-norm", 0, FF_OPTION_REAL, "X", &trainer->clip_norm, NULL, 0, 1e30,
          "Scale gradients down to this norm over all parameters; default 0: they are not."},
         {"ema", 0, FF_OPTION_REAL, "DECAY", &trainer->ema, NULL, 0, 0.999999999,
@@ -169,6 +212,10 @@ ff_status ff_settings_use(ff_settings *out,
          "DECAY) * value after each update, and evaluate it; default: none is kept."},
         {"label-smoothing", 0, FF_OPTION_REAL, "X", &trainer->label_smoothing, NULL, 0, 0.999999,
          "Label smoothing of the training loss; default: the model's."},
+        {"class-weights", 0, FF_OPTION_STRING, "FILE|balanced", &trainer->class_weights, NULL, 0, 0,
+         "Weights of the classes in the training loss, whose mean divides by their sum over the "
+         "batch, as in PyTorch: a line CLASS,WEIGHT for each class, or balanced = samples / "
+         "(classes * samples of the class)."},
         {"views", 0, FF_OPTION_CHOICE, NULL, &out->views, "auto|1|2|6", 0, 0,
          "Views of each sample whose logits are averaged in evaluation: 1 the sample; 2 also its "
          "mirror image; 6 also both shifted by a pixel in two directions; default auto: the "
@@ -226,6 +273,11 @@ ff_status ff_settings_use(ff_settings *out,
          "s after the last one or has the best evaluation, and at the end."},
         {"keep", 0, FF_OPTION_INTEGER, "N", &out->session.keep, NULL, 1, 1000000,
          "Checkpoints that stay, beside the best; default 3."},
+        {"hash-every", 0, FF_OPTION_INTEGER, "N", &out->session.hash_every, NULL, 0, 1e9,
+         "Keep hashes of the batch and the parameters after every Nth step and the last, on the CPU "
+         "also of each layer's output and gradients, for fftrain diff; 0 = none; default: after an "
+         "epoch, where that takes less than a ten-thousandth of it, and after the last, without "
+         "outputs and gradients."},
         {"best-by", 0, FF_OPTION_CHOICE, NULL, &out->best_by, "accuracy|loss", 0, 0,
          "Evaluation that makes a checkpoint the best; default accuracy."},
         {"set", 0, FF_OPTION_LIST, "NAME=VALUE", &out->set, NULL, 0, 0,
@@ -255,13 +307,33 @@ ff_status ff_settings_use(ff_settings *out,
         {.name = NULL},
     };
     const ff_command command = {
-        .program = "fftrain",
-        .usage = "fftrain --data DIR [--val DIR] --model NAME | --recipe NAME [options]",
-        .summary = "Trains a model on a dataset packed by ffpack, and evaluates it on another.",
-        .options = options,
-        .epilogue = epilogue,
+        .program = out->finds ? "fftrain lr-find" : "fftrain",
+        .usage = out->finds
+                     ? "fftrain lr-find --data DIR --model NAME | --recipe NAME [options]"
+                     : "fftrain --data DIR [--val DIR] --model NAME | --recipe NAME [options]",
+        .summary =
+            out->finds
+                ? find_summary
+                : "Trains a model on a dataset packed by ffpack, and evaluates it on another.",
+        .options = out->finds ? options : options + OF_SEARCH,
+        .epilogue = out->finds ? find_epilogue : epilogue,
     };
     return use(&command, context, error);
+}
+
+typedef struct recipe_text {
+    char *text;
+    const char *where;
+} recipe_text;
+
+static ff_status read_recipe(const ff_command *command, void *context, ff_error *error) {
+    const recipe_text *recipe = context;
+    return ff_options_read(command, recipe->text, recipe->where, error);
+}
+
+ff_status ff_settings_read(ff_settings *settings, char *text, const char *where, ff_error *error) {
+    recipe_text recipe = {text, where};
+    return ff_settings_use(settings, read_recipe, &recipe, error);
 }
 
 ff_status ff_settings_complete(ff_settings *out, ff_error *error) {
@@ -271,8 +343,15 @@ ff_status ff_settings_complete(ff_settings *out, ff_error *error) {
     trainer->order = (ff_order_kind)out->order;
     trainer->last_batch = out->last_batch == 0 ? FF_LAST_BATCH_DROP : FF_LAST_BATCH_KEEP;
     trainer->verify = (ff_verify)out->verify;
+    trainer->frozen_norms_train = out->frozen_norms == 1;
     trainer->compute = computes[out->compute];
     trainer->quiet = out->quiet;
+    if (!out->finds) trainer->sweep = (ff_trainer_sweep){0};
+    if (out->finds && trainer->sweep.from >= trainer->sweep.to)
+        return ff_fail(error, FF_USAGE, "--from %g: is not below --to %g", trainer->sweep.from,
+                       trainer->sweep.to);
+    if (out->finds && out->session.resume)
+        return ff_fail(error, FF_USAGE, "lr-find begins anew; leave out --resume");
     if (out->placement && !ff_placement_parse(out->placement, &trainer->placement))
         return ff_fail(error, FF_USAGE, "--placement: '%s' is none of auto|resident|stream|host",
                        out->placement);

@@ -6,12 +6,13 @@
 #include "train/session.h"
 
 typedef struct ff_settings {
+    bool finds; /* of fftrain lr-find, which has some options more; kept by the caller */
     ff_trainer_options trainer;
     ff_session_options session;
     ff_option_list set;
     int best_by;
-    int stem, views, order, last_batch, verify, compute; /* indexes of the choices */
-    const char *placement, *device_json, *log_json, *tensorboard, *show_batch;
+    int stem, views, order, last_batch, verify, compute, frozen_norms; /* indexes of the choices */
+    const char *placement, *png, *device_json, *log_json, *tensorboard, *show_batch;
     bool dry_run, json, diagnose, quiet, top5;
 } ff_settings;
 
@@ -22,6 +23,11 @@ FF_MUST_USE ff_status ff_settings_use(ff_settings *settings,
                                       ff_status (*use)(const ff_command *command, void *context,
                                                        ff_error *error),
                                       void *context, ff_error *error);
+
+/* Sets the options of a recipe's lines. The text is changed and must outlive the settings; `where`
+ * names it in errors. */
+FF_MUST_USE ff_status ff_settings_read(ff_settings *settings, char *text, const char *where,
+                                       ff_error *error);
 
 /* After all options are set: fields that the table does not set itself, and checks of single
  * options. FF_USAGE. */

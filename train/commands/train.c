@@ -2,9 +2,11 @@
 #include "format/base/interrupt.h"
 #include "train/commands/command.h"
 #include "train/commands/settings.h"
+#include "train/debug/lr_find.h"
 #include "train/diagnose.h"
 #include "train/habits.h"
 #include "train/planned_device.h"
+#include "train/recipe_files.h"
 #include "train/report.h"
 #include "train/run.h"
 #include "train/session.h"
@@ -16,7 +18,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 typedef struct command_line {
     int argc;
@@ -39,16 +40,6 @@ static ff_status parse_line(const ff_command *command, void *context, ff_error *
     return status;
 }
 
-typedef struct recipe_text {
-    char *text;
-    const char *where;
-} recipe_text;
-
-static ff_status read_recipe(const ff_command *command, void *context, ff_error *error) {
-    const recipe_text *recipe = context;
-    return ff_options_read(command, recipe->text, recipe->where, error);
-}
-
 /* Each --set NAME=VALUE. */
 static ff_status read_sets(const ff_command *command, void *context, ff_error *error) {
     const ff_option_list *sets = context;
@@ -69,11 +60,6 @@ static ff_status write_recipe(const ff_command *command, void *context, ff_error
     return ff_options_write(command->options, to->given, &defaults, &to->text, error);
 }
 
-/* Whether --recipe names a file, not a row of the table. */
-static bool is_file(const char *recipe) {
-    return recipe && !ff_recipe_named(recipe) && access(recipe, F_OK) == 0;
-}
-
 /* Options come from the checkpoint of a run that goes on or from a recipe's file, then from --set,
  * then from the command line, which is parsed first to find these. */
 static ff_status parse(int argc, char **argv, ff_settings *out, ff_session **session, bool *done,
@@ -84,19 +70,26 @@ static ff_status parse(int argc, char **argv, ff_settings *out, ff_session **ses
     *done = line.result == FF_OPTIONS_DONE;
     if (*done) return FF_OK;
     ff_settings first = *out;
-    const char *file = is_file(first.trainer.recipe) ? first.trainer.recipe : NULL;
-    FF_TRY(ff_session_open(session, &out->session, file, error));
+    char *file = NULL;
+    ff_status status;
+    if (first.trainer.recipe) FF_TRY(ff_recipe_find(&file, first.trainer.recipe, error));
+    FF_TRY_DONE(ff_session_open(session, &out->session, file, error));
     if (ff_session_recipe(*session) || first.set.count) {
-        recipe_text recipe = {ff_session_recipe(*session), ff_session_recipe_path(*session)};
+        char *recipe = ff_session_recipe(*session);
         *out = ff_settings_default();
-        if (recipe.text) FF_TRY(ff_settings_use(out, read_recipe, &recipe, error));
+        out->finds = first.finds;
+        if (recipe)
+            FF_TRY_DONE(ff_settings_read(out, recipe, ff_session_recipe_path(*session), error));
         const char *row = out->trainer.recipe;                      /* that the file is based on */
         if (ff_session_step(*session)) out->trainer.weights = NULL; /* the checkpoint has them */
-        FF_TRY(ff_settings_use(out, read_sets, &first.set, error));
-        FF_TRY(ff_settings_use(out, parse_line, &line, error));
+        FF_TRY_DONE(ff_settings_use(out, read_sets, &first.set, error));
+        FF_TRY_DONE(ff_settings_use(out, parse_line, &line, error));
         if (file) out->trainer.recipe = row;
     }
-    return ff_settings_complete(out, error);
+    status = ff_settings_complete(out, error);
+done:
+    free(file);
+    return status;
 }
 
 /* The run's folder and log are opened before the model is built: a path that cannot be written
@@ -121,19 +114,25 @@ static void print_notes(const ff_session *session) {
     }
 }
 
+/* Replaces a path by the same from the root, which the caller frees. */
+static char *make_absolute(const char **path) {
+    char *absolute = *path ? realpath(*path, NULL) : NULL;
+    if (absolute) *path = absolute;
+    return absolute;
+}
+
 static ff_status run(const ff_settings *given, ff_session *session, ff_trainer *trainer,
                      ff_report *report, ff_error *error) {
     ff_settings kept = *given;
     written recipe = {.given = &kept};
-    char *data = realpath(given->trainer.data, NULL);
-    char *val = given->trainer.val ? realpath(given->trainer.val, NULL) : NULL;
-    char *weights = given->trainer.weights ? realpath(given->trainer.weights, NULL) : NULL;
-    ff_status status;
+    const char *const balanced = given->trainer.class_weights;
+    const bool is_path = balanced && strcmp(balanced, "balanced") != 0;
     /* The same wherever the run goes on, and without what is no part of it. */
-    if (data) kept.trainer.data = data;
-    if (val) kept.trainer.val = val;
+    char *paths[] = {make_absolute(&kept.trainer.data), make_absolute(&kept.trainer.val),
+                     make_absolute(&kept.trainer.weights),
+                     is_path ? make_absolute(&kept.trainer.class_weights) : NULL};
+    ff_status status;
     kept.session.out = kept.session.resume = NULL;
-    if (weights) kept.trainer.weights = weights;
     kept.device_json = kept.log_json = kept.tensorboard = kept.show_batch = NULL;
     kept.quiet = kept.trainer.verbose = kept.top5 = false;
     ff_settings_resolve(&kept, trainer);
@@ -149,9 +148,7 @@ static ff_status run(const ff_settings *given, ff_session *session, ff_trainer *
     FF_TRY_DONE(ff_run(trainer, report, &options, error));
 done:
     ff_buffer_free(&recipe.text);
-    free(data);
-    free(val);
-    free(weights);
+    for (size_t i = 0; i < sizeof paths / sizeof *paths; i++) free(paths[i]);
     return status;
 }
 
@@ -163,6 +160,31 @@ static ff_status show_batch(const ff_trainer *trainer, const char *path, ff_erro
     return status;
 }
 
+/* fftrain lr-find */
+static ff_status find_rate(const ff_settings *given, ff_trainer *trainer, ff_json_log *log,
+                           ff_error *error) {
+    ff_lr_curve curve;
+    ff_canvas canvas = {0};
+    ff_status status;
+    FF_TRY_DONE(ff_lr_find(trainer, &curve, error));
+    if (!given->quiet) ff_lr_curve_print(stdout, &curve);
+    if (log) FF_TRY_DONE(ff_lr_curve_log(&curve, log, error));
+    if (given->png) {
+        FF_TRY_DONE(ff_lr_curve_draw(&curve, &canvas, error));
+        FF_TRY_DONE(ff_canvas_write_png(&canvas, given->png, error));
+    }
+    if (curve.suggested > 0)
+        printf("suggested: --lr %.2g\n", curve.suggested);
+    else
+        status =
+            ff_fail(error, FF_FAILED, "the loss never falls for long between the rates %g and %g",
+                    trainer->sweep.from, trainer->sweep.to);
+done:
+    ff_canvas_free(&canvas);
+    ff_lr_curve_free(&curve);
+    return status;
+}
+
 static ff_status train(const ff_settings *given, ff_session *session, ff_error *error) {
     ff_report *report = NULL;
     ff_trainer *trainer = NULL;
@@ -170,11 +192,13 @@ static ff_status train(const ff_settings *given, ff_session *session, ff_error *
     ff_trainer_options options = given->trainer;
     ff_tuning tuning = {.quiet = given->quiet};
     ff_status status = FF_OK;
-    bool trains = !given->dry_run && !given->diagnose && !given->show_batch;
+    ff_json_log *log = NULL;
+    const bool finds = given->finds && !given->dry_run;
+    bool trains = !given->finds && !given->dry_run && !given->diagnose && !given->show_batch;
     options.tuning = &tuning;
     options.counts = given->dry_run || given->show_batch;
-    options.checkpoints =
-        !given->diagnose && !(given->session.out && !strcmp(given->session.out, "none"));
+    options.checkpoints = !given->finds && !given->diagnose &&
+                          !(given->session.out && !strcmp(given->session.out, "none"));
     options.first_step = ff_session_step(session);
     if (given->device_json) {
         const ff_machine_options machine = {.plan_cache = options.plan_cache,
@@ -186,6 +210,7 @@ static ff_status train(const ff_settings *given, ff_session *session, ff_error *
         options.planned_kernels = ff_planned_device_kernels(planned);
     }
     if (trains) FF_TRY_DONE(open_reports(given, session, &report, error));
+    if (finds && given->log_json) FF_TRY_DONE(ff_json_log_open(&log, given->log_json, error));
     if (trains && given->top5) ff_report_show_top5(report);
     status = ff_trainer_create(&trainer, &options, error);
     ff_tuning_end(&tuning);
@@ -214,19 +239,22 @@ static ff_status train(const ff_settings *given, ff_session *session, ff_error *
         if (!given->quiet) putchar('\n');
         FF_TRY_DONE(ff_diagnose(trainer, stdout, error));
     }
+    if (finds) FF_TRY_DONE(find_rate(given, trainer, log, error));
     if (trains) FF_TRY_DONE(run(given, session, trainer, report, error));
 done:
     ff_trainer_destroy(&trainer);
     ff_planned_device_close(&planned);
     ff_tuning_release(&tuning);
     ff_report_destroy(&report);
+    ff_json_log_close(&log);
     return status;
 }
 
-ff_status ff_command_train(int argc, char **argv, ff_error *error) {
+static ff_status command(int argc, char **argv, bool finds, ff_error *error) {
     ff_settings given = ff_settings_default();
     ff_session *session = NULL;
     bool done = false;
+    given.finds = finds;
     ff_status status = parse(argc, argv, &given, &session, &done, error);
     if (status == FF_OK && !done) {
         ff_interrupt_install();
@@ -235,4 +263,12 @@ ff_status ff_command_train(int argc, char **argv, ff_error *error) {
     }
     ff_session_close(&session);
     return status;
+}
+
+ff_status ff_command_train(int argc, char **argv, ff_error *error) {
+    return command(argc, argv, false, error);
+}
+
+ff_status ff_command_lr_find(int argc, char **argv, ff_error *error) {
+    return command(argc, argv, true, error);
 }

@@ -107,14 +107,19 @@ static void apply_planes(const ff_norm *norm, const kernels *k, const workspace 
     }
 }
 
-/* Batch statistics from the sums of x - shift (shift: the first pixel of each channel, so that the
- * variance does not cancel against the square of the mean), and the resulting scale and shift. */
+/* Batch statistics, unless they are held, from the sums of x - shift (shift: the first pixel of
+ * each channel, so that the variance does not cancel against the square of the mean), and the
+ * resulting scale and shift. */
 static void finish_statistics(const ff_norm *norm, const workspace *work) {
     const ff_tensor *t = &norm->shape;
     const size_t channels = (size_t)ff_tensor_padded_channels(t);
     const double m = (double)t->n * t->h * t->w;
     const double keep = 1.0 - (double)norm->momentum, take = (double)norm->momentum;
-    for (size_t c = 0; c < channels; c++) {
+    for (size_t c = 0; norm->held && c < channels; c++) {
+        norm->mean[c] = norm->running_mean[c];
+        norm->inv_std[c] = 1.0f / sqrtf(norm->running_var[c] + norm->epsilon);
+    }
+    for (size_t c = 0; !norm->held && c < channels; c++) {
         double offset = work->sums[c] / m, squares = work->sums[channels + c];
         double mean = (double)work->shift[c] + offset;
         double centred = squares - m * offset * offset;
@@ -151,7 +156,7 @@ void ff_fused_norm_train(ff_compute *compute, const ff_norm *norm, float *scratc
         ff_share(planes, compute->threads, thread, &from, &to);
         double *sums = work.sums + 2 * channels * (size_t)thread;
         memset(sums, 0, 2 * channels * sizeof *sums);
-        for (size_t plane = from; plane < to; plane++) {
+        for (size_t plane = norm->held ? to : from; plane < to; plane++) {
             size_t c = plane % blocks * t->block;
             k->statistics(x + plane * pixels * t->block, pixels, work.shift + c, sums + c,
                           sums + channels + c);
@@ -219,7 +224,7 @@ static void finish_reduction(const ff_norm_backward *norm, const workspace *work
     const ff_norm *forward = &norm->forward;
     const ff_tensor *t = &forward->shape;
     const size_t channels = (size_t)ff_tensor_padded_channels(t);
-    const double m = (double)t->n * t->h * t->w;
+    const double m = forward->held ? INFINITY : (double)t->n * t->h * t->w;
     for (size_t c = 0; c < channels; c++) {
         double sum = work->sums[c], inv_std = (double)forward->inv_std[c];
         double dgamma = work->sums[channels + c] * inv_std, scale = (double)work->scale[c];

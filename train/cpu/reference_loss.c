@@ -26,9 +26,29 @@ static bool counts(const ff_loss *loss, int n, const target *t) {
     return t->label >= 0 && t->other >= 0 && (!loss->weights || loss->weights[n] != 0);
 }
 
+/* Class weights: w[c * step]. */
+typedef struct class_weights {
+    const float *w;
+    int step; /* 0: all are 1 */
+    double mean;
+} class_weights;
+
+static class_weights weights_of(const ff_loss *loss) {
+    static const float one = 1;
+    class_weights weights = {loss->class_weights, 1, 0};
+    if (!loss->class_weights) return (class_weights){&one, 0, 1};
+    for (int c = 0; c < loss->classes; c++) weights.mean += (double)weights.w[c] / loss->classes;
+    return weights;
+}
+
+/* What the sample adds to the divisor of the mean. */
+static double divisor(const ff_loss *loss, const class_weights *weights, const target *t) {
+    return loss->mix ? 1 : (double)weights->w[t->label * weights->step];
+}
+
 /* Loss of one sample; its gradient (times `scale`) where loss->gradient. */
-static double sample_loss(const ff_loss *loss, int n, const target *t, double scale,
-                          bool *correct) {
+static double sample_loss(const ff_loss *loss, const class_weights *weights, int n, const target *t,
+                          double scale, bool *correct) {
     const float *logits = loss->logits + (size_t)n * loss->stride;
     int best = 0;
     for (int c = 1; c < loss->classes; c++)
@@ -36,25 +56,31 @@ static double sample_loss(const ff_loss *loss, int n, const target *t, double sc
     double sum = 0, mean = 0;
     for (int c = 0; c < loss->classes; c++) {
         sum += exp((double)logits[c] - (double)logits[best]);
-        mean += (double)logits[c] - (double)logits[best];
+        mean += (double)weights->w[c * weights->step] * ((double)logits[c] - (double)logits[best]);
     }
     mean /= loss->classes;
     // cppcheck-suppress invalidFunctionArg ; sum is at least exp(0): the largest logit's own term
-    double log_sum = log(sum), at_label = (double)logits[t->label] - (double)logits[best];
-    if (t->share < 1)
+    double log_sum = log(sum), wanted = (double)weights->w[t->label * weights->step];
+    double at_label = wanted * ((double)logits[t->label] - (double)logits[best]);
+    if (t->share < 1) {
+        const double other = (double)weights->w[t->other * weights->step];
         at_label = t->share * at_label +
-                   (1 - t->share) * ((double)logits[t->other] - (double)logits[best]);
+                   (1 - t->share) * other * ((double)logits[t->other] - (double)logits[best]);
+        wanted = other + t->share * (wanted - other);
+    }
     *correct = best == (t->share >= 0.5 ? t->label : t->other);
     double off = loss->smoothing / loss->classes, on = 1.0 - loss->smoothing;
+    const double whole = wanted + loss->smoothing * (weights->mean - wanted);
     float *gradient = loss->gradient;
     if (gradient) gradient += (size_t)n * loss->stride;
     double best_logit = (double)logits[best]; /* gradient may overwrite the logits */
     for (int c = 0; gradient && c < loss->classes; c++) {
         double p = exp((double)logits[c] - best_logit) / sum;
         double share = (c == t->label ? t->share : 0) + (c == t->other ? 1 - t->share : 0);
-        gradient[c] = (float)(scale * (p - off - on * share));
+        const double w = (double)weights->w[c * weights->step];
+        gradient[c] = (float)(scale * (whole * p - w * off - w * on * share));
     }
-    return on * (log_sum - at_label) + loss->smoothing * (log_sum - mean);
+    return on * (wanted * log_sum - at_label) + loss->smoothing * (weights->mean * log_sum - mean);
 }
 
 size_t ff_reference_loss_scratch(const ff_compute *compute, int n, int stride) {
@@ -66,6 +92,7 @@ size_t ff_reference_loss_scratch(const ff_compute *compute, int n, int stride) {
 void ff_reference_loss(ff_compute *compute, const ff_loss *loss) {
     const uint64_t step = loss->control ? loss->control->step : 0;
     ff_outcome *result = &loss->ring[step % loss->ring_size];
+    const class_weights weights = weights_of(loss);
     double *losses = loss->scratch;
     *result = (ff_outcome){.step = step, .bad_sample = -1};
     for (int n = 0; n < loss->n; n++) {
@@ -77,16 +104,18 @@ void ff_reference_loss(ff_compute *compute, const ff_loss *loss) {
     }
     for (int n = 0; n < loss->n; n++) {
         const target t = target_of(loss, n);
-        result->count += counts(loss, n, &t);
+        if (!counts(loss, n, &t)) continue;
+        result->count++;
+        result->weight += divisor(loss, &weights, &t);
     }
-    const double scale = loss->summed ? 1 : result->count ? 1.0 / (double)result->count : 0;
+    const double scale = loss->summed ? 1 : result->weight > 0 ? 1.0 / result->weight : 0;
     int64_t correct_count = 0;
 #pragma omp parallel for num_threads(compute->threads) reduction(+ : correct_count)
     for (int n = 0; n < loss->n; n++) {
         const target t = target_of(loss, n);
         if (counts(loss, n, &t)) {
             bool correct;
-            losses[n] = sample_loss(loss, n, &t, scale, &correct);
+            losses[n] = sample_loss(loss, &weights, n, &t, scale, &correct);
             correct_count += correct;
         } else {
             losses[n] = 0;
@@ -97,4 +126,5 @@ void ff_reference_loss(ff_compute *compute, const ff_loss *loss) {
     }
     result->correct = correct_count;
     for (int n = 0; n < loss->n; n++) result->loss_sum += losses[n];
+    if (loss->control && !isfinite(result->loss_sum)) loss->control->halted = 1;
 }

@@ -11,6 +11,11 @@ static size_t place(const ff_tensor *t, int c, size_t k) {
     return (plane * pixels + k % pixels) * t->block + c % t->block;
 }
 
+/* What the sums of a backward pass are divided by: held statistics do not depend on x. */
+static double divisor(const ff_norm *norm) {
+    return norm->held ? INFINITY : (double)norm->shape.n * norm->shape.h * norm->shape.w;
+}
+
 static size_t values_a_channel(const ff_tensor *t) {
     return (size_t)t->n * t->h * t->w;
 }
@@ -51,6 +56,11 @@ void ff_reference_norm_train(ff_compute *compute, const ff_norm *norm, float *sc
     const float *x = norm->x;
 #pragma omp parallel for num_threads(compute->threads)
     for (int c = 0; c < ff_tensor_padded_channels(t); c++) {
+        if (norm->held) {
+            norm->mean[c] = norm->running_mean[c];
+            norm->inv_std[c] = 1.0f / sqrtf(norm->running_var[c] + norm->epsilon);
+            continue;
+        }
         double sum = 0, squares = 0;
         for (size_t k = 0; k < m; k++) sum += (double)x[place(t, c, k)];
         double mean = sum / (double)m;
@@ -81,6 +91,7 @@ void ff_reference_norm_backward(ff_compute *compute, const ff_norm_backward *nor
     const size_t m = values_a_channel(t);
     const float *xs = forward->x, *ys = forward->y, *dy = norm->dy, *dy2 = norm->dy2;
     float *dx = norm->dx, *dresidual = norm->dresidual;
+    const double over = divisor(forward);
     const bool sees_y = forward->residual && ff_activation_sees_output(forward->activation);
 #pragma omp parallel for num_threads(compute->threads)
     for (int c = 0; c < ff_tensor_padded_channels(t); c++) {
@@ -100,7 +111,7 @@ void ff_reference_norm_backward(ff_compute *compute, const ff_norm_backward *nor
                     sum += (double)g;
                     products += (double)g * normal;
                 } else {
-                    double inner = (double)g - sum / (double)m - normal * products / (double)m;
+                    double inner = (double)g - sum / over - normal * products / over;
                     /* dx or dresidual may be dy: both are written after dy is read */
                     if (dresidual) dresidual[at] = g;
                     dx[at] = (float)((double)scale * inner);

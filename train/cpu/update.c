@@ -73,23 +73,24 @@ static double rate_at(const ff_update_spec *spec, int group) {
     return spec->rates[(uint64_t)group * spec->rate_steps + (step < last ? step : last)];
 }
 
-/* The factor of all gradients: of the mean over micro-batches, and of clipping. */
+/* The factor of all gradients: of the mean over micro-batches, and of clipping. NaN where any of
+ * them is not finite. */
 static float gradient_scale(const ff_update_spec *spec) {
     const double mean = ff_sum_factor(spec->total, spec->summed);
+    const bool clips = spec->clip_norm > 0;
     double sum = 0;
-    if (spec->clip_norm <= 0) return (float)mean;
     for (int i = 0; i < spec->segment_count; i++) {
         const ff_arrays arrays = arrays_of(&spec->segments[i]);
-        sum += ff_optimizer_sum(NULL, &arrays, ff_squares_of_gradients);
+        sum += ff_optimizer_sum(NULL, &arrays,
+                                clips ? ff_squares_of_gradients : ff_zeros_of_gradients);
     }
-    return (float)(mean * (double)ff_clip_factor(spec->clip_norm, mean * sqrt(sum)));
+    if (!isfinite(sum)) return NAN;
+    return (float)(clips ? mean * (double)ff_clip_factor(spec->clip_norm, mean * sqrt(sum)) : mean);
 }
 
-void ff_cpu_update_run(ff_compute *compute, ff_prepared_update *update, ff_outcome *ring,
-                       uint32_t ring_size) {
+static void update_all(ff_compute *compute, const ff_prepared_update *update, float scale) {
     const ff_update_spec *spec = &update->spec;
-    ff_control *control = spec->control;
-    const float scale = gradient_scale(spec);
+    const ff_control *control = spec->control;
     for (int i = 0; i < spec->segment_count; i++) {
         const ff_update_segment *segment = &spec->segments[i];
         const ff_hyper *hyper = &spec->groups[segment->group];
@@ -109,12 +110,22 @@ void ff_cpu_update_run(ff_compute *compute, ff_prepared_update *update, ff_outco
     if (spec->average_buffers)
         ff_optimizer_average(spec->ema_decay, spec->buffer_count, spec->buffers,
                              spec->average_buffers);
+}
+
+void ff_cpu_update_run(ff_compute *compute, ff_prepared_update *update, ff_outcome *ring,
+                       uint32_t ring_size) {
+    const ff_update_spec *spec = &update->spec;
+    ff_control *control = spec->control;
+    const float scale = control->halted ? NAN : gradient_scale(spec);
+    const bool moves = !isnan(scale);
+    if (moves) update_all(compute, update, scale);
     ff_outcome *outcome = &ring[control->step % ring_size];
     outcome->step = control->step;
     outcome->loss_scale = control->loss_scale;
     outcome->learning_rate = (float)rate_at(spec, 0);
+    outcome->non_finite = !moves;
+    *(moves ? &control->updates : &control->skipped) += 1;
     control->step++;
-    control->updates++;
     control->part = 0;
 }
 
@@ -123,7 +134,7 @@ void ff_cpu_update_add(ff_compute *compute, ff_prepared_update *update, bool fir
     const ff_update_spec *spec = &update->spec;
     ff_control *control = spec->control;
     ff_outcome *entry = &ring[control->step % ring_size];
-    const float weight = spec->summed ? 1 : (float)entry->count;
+    const float weight = spec->summed ? 1 : (float)entry->weight;
     (void)compute;
     for (int i = 0; i < spec->segment_count; i++) {
         const ff_update_segment *s = &spec->segments[i];

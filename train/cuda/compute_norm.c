@@ -5,7 +5,7 @@
 static void statistics(ff_compute *compute, const ff_norm *norm, float *scratch) {
     const ff_cuda_queue *queue = ff_cuda_queue_of(compute);
     int result = 0;
-    if (norm->sums)
+    if (norm->sums || norm->held)
         result = ff_cuda_norm_finish(queue, norm);
     else if (!norm->counted)
         result = ff_cuda_norm_statistics(queue, norm, scratch);

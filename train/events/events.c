@@ -5,6 +5,7 @@
 #include "format/base/json.h"
 #include "format/base/read.h"
 #include "train/events/crc32c.h"
+#include "train/protobuf.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -23,55 +24,10 @@ struct ff_events {
     ff_error failure; /* of the records since the last flush */
 };
 
-/* ---- protobuf (protobuf.dev/programming-guides/encoding) ---- */
-
-/* Wire types. */
-enum { VARINT, FIXED64, BYTES, FIXED32 = 5 };
-
-static ff_status put_varint(ff_buffer *to, uint64_t value, ff_error *error) {
-    uint8_t bytes[10];
-    size_t count = 0;
-    do {
-        bytes[count++] = (uint8_t)(value & 127) | (value > 127 ? 128 : 0);
-        value >>= 7;
-    } while (value);
-    return ff_buffer_add(to, bytes, count, error);
-}
-
-static ff_status put_key(ff_buffer *to, unsigned field, unsigned type, ff_error *error) {
-    return put_varint(to, field << 3 | type, error);
-}
-
-static ff_status put_number(ff_buffer *to, unsigned field, uint64_t value, ff_error *error) {
-    FF_TRY(put_key(to, field, VARINT, error));
-    return put_varint(to, value, error);
-}
-
-/* Strings, bytes and messages. */
-static ff_status put_bytes(ff_buffer *to, unsigned field, const void *bytes, size_t length,
-                           ff_error *error) {
-    FF_TRY(put_key(to, field, BYTES, error));
-    FF_TRY(put_varint(to, length, error));
-    return ff_buffer_add(to, bytes, length, error);
-}
-
-static ff_status put_float(ff_buffer *to, unsigned field, float value, ff_error *error) {
-    uint8_t bytes[4];
-    ff_store_u32(bytes, ff_float_bits(value));
-    FF_TRY(put_key(to, field, FIXED32, error));
-    return ff_buffer_add(to, bytes, sizeof bytes, error);
-}
-
 static ff_status put_wall_time(ff_buffer *to, unsigned field, ff_error *error) {
     struct timespec now;
     clock_gettime(CLOCK_REALTIME, &now);
-    const double seconds = (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
-    uint64_t bits;
-    uint8_t bytes[8];
-    memcpy(&bits, &seconds, sizeof bits);
-    ff_store_u64(bytes, bits);
-    FF_TRY(put_key(to, field, FIXED64, error));
-    return ff_buffer_add(to, bytes, sizeof bytes, error);
+    return ff_protobuf_double(to, field, (double)now.tv_sec + 1e-9 * (double)now.tv_nsec, error);
 }
 
 /* ---- records ---- */
@@ -93,8 +49,8 @@ static ff_status add_event(ff_events *events, uint64_t step, unsigned field, con
     ff_buffer message = {0};
     ff_status status;
     FF_TRY_DONE(put_wall_time(&message, 1, error));
-    FF_TRY_DONE(put_number(&message, 2, step, error));
-    FF_TRY_DONE(put_bytes(&message, field, bytes, length, error));
+    FF_TRY_DONE(ff_protobuf_number(&message, 2, step, error));
+    FF_TRY_DONE(ff_protobuf_bytes(&message, field, bytes, length, error));
     FF_TRY_DONE(add_record(&events->records, &message, error));
 done:
     if (status != FF_OK) events->records.length = before;
@@ -107,14 +63,14 @@ static ff_status put_tag(ff_buffer *value, const char *tag, ff_error *error) {
     json_t *text = ff_json_text(tag); /* valid UTF-8, as protobuf wants strings to be */
     if (!text) return ff_fail(error, FF_NO_MEMORY, "not enough memory for the tag %s", tag);
     ff_status status =
-        put_bytes(value, 1, json_string_value(text), json_string_length(text), error);
+        ff_protobuf_bytes(value, 1, json_string_value(text), json_string_length(text), error);
     json_decref(text);
     return status;
 }
 
 static ff_status put_scalar(ff_buffer *value, const char *tag, double scalar, ff_error *error) {
     FF_TRY(put_tag(value, tag, error));
-    return put_float(value, 2, (float)scalar, error);
+    return ff_protobuf_float(value, 2, (float)scalar, error);
 }
 
 static ff_status put_image(ff_buffer *value, const char *tag, const ff_buffer *png, unsigned width,
@@ -122,12 +78,12 @@ static ff_status put_image(ff_buffer *value, const char *tag, const ff_buffer *p
     enum { RGB = 3 };
     ff_buffer image = {0};
     ff_status status;
-    FF_TRY_DONE(put_number(&image, 1, height, error));
-    FF_TRY_DONE(put_number(&image, 2, width, error));
-    FF_TRY_DONE(put_number(&image, 3, RGB, error));
-    FF_TRY_DONE(put_bytes(&image, 4, png->bytes, png->length, error));
+    FF_TRY_DONE(ff_protobuf_number(&image, 1, height, error));
+    FF_TRY_DONE(ff_protobuf_number(&image, 2, width, error));
+    FF_TRY_DONE(ff_protobuf_number(&image, 3, RGB, error));
+    FF_TRY_DONE(ff_protobuf_bytes(&image, 4, png->bytes, png->length, error));
     FF_TRY_DONE(put_tag(value, tag, error));
-    FF_TRY_DONE(put_bytes(value, 4, image.bytes, image.length, error));
+    FF_TRY_DONE(ff_protobuf_bytes(value, 4, image.bytes, image.length, error));
 done:
     ff_buffer_free(&image);
     return status;
@@ -138,7 +94,7 @@ done:
 static void add_value(ff_events *events, uint64_t step, ff_buffer *value, ff_status status) {
     ff_buffer summary = {0};
     if (status != FF_OK) goto done;
-    FF_TRY_DONE(put_bytes(&summary, 1, value->bytes, value->length, &events->failure));
+    FF_TRY_DONE(ff_protobuf_bytes(&summary, 1, value->bytes, value->length, &events->failure));
     FF_TRY_DONE(add_event(events, step, 5, summary.bytes, summary.length, &events->failure));
 done:
     ff_buffer_free(&summary);

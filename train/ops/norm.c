@@ -30,7 +30,7 @@ ff_node ff_graph_norm_with(ff_graph *graph, ff_node from, const char *name, doub
 static ff_status norm_shape(const ff_plan *plan, const ff_layer *layer, ff_tensor *t,
                             ff_error *error) {
     const uint64_t values = (uint64_t)t->n * (uint64_t)t->h * (uint64_t)t->w;
-    if (!plan->training || values != 1) return FF_OK;
+    if (!plan->training || layer->held || values != 1) return FF_OK;
     return ff_fail(error, FF_USAGE,
                    "%s: a batch norm over one value per channel (1 sample, 1x1 pixels) has no "
                    "variance to train with; use a larger batch or larger images",
@@ -40,7 +40,9 @@ static ff_status norm_shape(const ff_plan *plan, const ff_layer *layer, ff_tenso
 /* An add is fused into the later one of two norms, when the other summand exists. */
 static void norm_fuse(ff_fuser *f, ff_op *op) {
     const ff_layer *layers = f->plan->graph->layers;
-    op->norm = (ff_norm_op){.mask = FF_BUFFER_NONE,
+    op->norm = (ff_norm_op){.held = layers[op->layer].held && !ff_op_trains(f->plan, op, 0) &&
+                                    !ff_op_trains(f->plan, op, 1),
+                            .mask = FF_BUFFER_NONE,
                             .saved = FF_BUFFER_NONE,
                             .fold = FF_BUFFER_NONE,
                             .factors = FF_BUFFER_NONE};
@@ -99,7 +101,7 @@ static void pair_fold(const ff_fuser *f, ff_op *norm) {
 }
 
 static void norm_pair(const ff_fuser *f, ff_op *op) {
-    if (!f->plan->training) return;
+    if (!f->plan->training || op->norm.held) return;
     pair_statistics(f->plan, op);
     pair_fold(f, op);
 }
@@ -157,6 +159,7 @@ ff_norm ff_op_norm_of(const ff_pass *pass, const ff_op *op) {
         .activation = op->norm.activation,
         .momentum = (float)layer->momentum,
         .epsilon = (float)layer->epsilon,
+        .held = op->norm.held,
         .gamma = ff_pass_parameter(pass, op, 0),
         .beta = ff_pass_parameter(pass, op, 1),
         .running_mean = ff_pass_parameter(pass, op, 2),
@@ -227,7 +230,8 @@ static void norm_backward(const ff_pass *pass, const ff_op *op) {
 static void norm_describe(const ff_plan *plan, const ff_op *op, bool forward,
                           char text[FF_OP_NAME]) {
     const char *after = ff_activation_called(op->norm.activation).text;
-    const char *how = op->norm.folded_by && forward    ? ", scale alone"
+    const char *how = op->norm.held                    ? ", statistics held"
+                      : op->norm.folded_by && forward  ? ", scale alone"
                       : op->norm.folded_by             ? ", finish"
                       : op->norm.counted_by && forward ? ", statistics made before"
                                                        : "";

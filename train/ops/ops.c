@@ -2,6 +2,7 @@
 #include "train/ops/ops.h"
 
 #include <stdio.h>
+#include <string.h>
 
 const ff_op_type *ff_op_type_of(ff_layer_kind kind) {
 #define ROW(layer, type) [FF_LAYER_##layer] = &ff_op_##type,
@@ -15,6 +16,23 @@ void ff_op_describe(const ff_plan *plan, const ff_op *op, bool forward, char tex
         op->type->describe(plan, op, forward, text);
     else
         snprintf(text, FF_OP_NAME, "%s", op->type->name);
+}
+
+/* From the operation's first layer to `node`, its last so far. */
+static void add_layers(const ff_plan *plan, const ff_op *op, ff_node node, char *text,
+                       size_t size) {
+    const ff_layer *layer = &plan->graph->layers[node];
+    if (node != op->layer)
+        add_layers(plan, op, layer->from == op->from2 ? layer->from2 : layer->from, text, size);
+    const size_t used = strlen(text);
+    snprintf(text + used, size - used, "%s%s", used ? " + " : "", layer->name);
+}
+
+void ff_op_layers(const ff_plan *plan, const ff_op *op, bool folded, char *text, size_t size) {
+    *text = 0;
+    if (folded && op->type == &ff_op_conv && op->conv.folds)
+        add_layers(plan, op->conv.folds, op->conv.folds->out, text, size);
+    add_layers(plan, op, op->out, text, size);
 }
 
 /* ---- while memory is planned ---- */

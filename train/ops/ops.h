@@ -120,6 +120,10 @@ void ff_op_describe(const ff_plan *plan, const ff_op *op, bool forward, char tex
     type(CONV, conv) type(NORM, norm) type(ACTIVATION, activation) type(MAX_POOL, pool)            \
         type(AVERAGE_POOL, pool) type(LINEAR, linear) type(ADD, add) type(DROPOUT, dropout)
 
+/* The names of the layers that it holds, "bn1 + relu"; with `folded`, those of a norm folded into
+ * it come first. Cut to `size`. */
+void ff_op_layers(const ff_plan *plan, const ff_op *op, bool folded, char *text, size_t size);
+
 /* NULL: no operation. */
 const ff_op_type *ff_op_type_of(ff_layer_kind kind);
 

@@ -84,6 +84,7 @@ FF_HD void ff_outcome_add(ff_outcome *total, ff_outcome *entry, bool first, uint
     const int bad = entry->bad_sample < 0 ? -1 : entry->bad_sample + (int)part * part_samples;
     if (!first) {
         entry->loss_sum += total->loss_sum;
+        entry->weight += total->weight;
         entry->count += total->count;
         entry->correct += total->correct;
     }
@@ -92,7 +93,7 @@ FF_HD void ff_outcome_add(ff_outcome *total, ff_outcome *entry, bool first, uint
 }
 /* The factor that makes the sum of gradients over micro-batches that of a mean over the batch. */
 FF_HD double ff_sum_factor(const ff_outcome *total, bool summed) {
-    return !total || summed || total->count < 1 ? 1 : 1 / (double)total->count;
+    return !total || summed || !(total->weight > 0) ? 1 : 1 / total->weight;
 }
 
 /* Of all gradients, as torch.nn.utils.clip_grad_norm_. */

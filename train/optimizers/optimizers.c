@@ -133,3 +133,18 @@ double ff_squares_of_gradients(const ff_factors *factors, const ff_arrays *part)
     (void)factors;
     return squares(part->count, part->gradient);
 }
+
+FF_VECTOR_CLONES
+static float zeros(size_t count, const float *values) {
+    float sums[16] = {0}, sum = 0;
+    for (; count >= 16; count -= 16, values += 16)
+        for (int k = 0; k < 16; k++) sums[k] += 0 * values[k];
+    for (size_t k = 0; k < count; k++) sums[k] += 0 * values[k];
+    for (int k = 0; k < 16; k++) sum += sums[k];
+    return sum;
+}
+
+double ff_zeros_of_gradients(const ff_factors *factors, const ff_arrays *part) {
+    (void)factors;
+    return (double)zeros(part->count, part->gradient);
+}

@@ -71,6 +71,8 @@ double ff_optimizer_sum(const ff_factors *factors, const ff_arrays *arrays,
 /* Sums of squares for it. */
 double ff_squares_of_values(const ff_factors *factors, const ff_arrays *part);
 double ff_squares_of_gradients(const ff_factors *factors, const ff_arrays *part);
+/* 0 where all gradients are finite, else NaN. */
+double ff_zeros_of_gradients(const ff_factors *factors, const ff_arrays *part);
 
 extern const ff_optimizer ff_optimizer_sgd, ff_optimizer_muon, ff_optimizer_adamw,
     ff_optimizer_lars, ff_optimizer_lamb;

@@ -198,7 +198,7 @@ static void uneven_groups_are_refused(void **state) {
 /* ---- batch norm ---- */
 
 static void one_norm(const tables *all, ff_compute *compute, dice *d) {
-    const bool add = roll(d, 2), second = roll(d, 2);
+    const bool add = roll(d, 2), second = roll(d, 2), held = roll(d, 3) == 0;
     const ff_activation activation = add ? (ff_activation)roll(d, 2) : (ff_activation)roll(d, 4);
     ff_tensor t = {between(d, 1, 4), between(d, 1, 21), between(d, 2, 6), between(d, 1, 6), 1};
     const size_t count = logical_count(&t), channels = (size_t)t.c;
@@ -228,6 +228,7 @@ static void one_norm(const tables *all, ff_compute *compute, dice *d) {
                         .activation = activation,
                         .momentum = 0.1f,
                         .epsilon = 1e-5f,
+                        .held = held,
                         .gamma = at[0],
                         .beta = at[1],
                         .running_mean = at[2],

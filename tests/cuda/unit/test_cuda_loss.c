@@ -7,7 +7,7 @@
 typedef struct batch {
     ff_loss loss;
     ff_dtype dtype; /* of the gradient */
-    array *logits, *labels, *weights, *mix, *gradient, *ring, *control, *scratch;
+    array *logits, *labels, *weights, *mix, *class_weights, *gradient, *ring, *control, *scratch;
     float factor;
     uint64_t step;
 } batch;
@@ -64,6 +64,11 @@ static batch make(dice *d) {
             put(b.mix, n, (n ^ 1) < loss->n && roll(d, 3) ? roll(d, 5) ? uniform(d) : 0.5 : 1);
         send(b.mix);
     }
+    if (roll(d, 2)) {
+        b.class_weights = poisoned(FF_F32, (size_t)loss->classes);
+        for (int c = 0; c < loss->classes; c++) put(b.class_weights, c, 0.5 + uniform(d));
+        send(b.class_weights);
+    }
     if (roll(d, 3)) { /* without one: step 0, scale 1 */
         b.factor = roll(d, 2) ? 1024 : 1;
         b.step = roll(d, 1000);
@@ -77,6 +82,7 @@ static batch make(dice *d) {
     loss->labels = b.labels->device;
     loss->weights = b.weights ? b.weights->device : NULL;
     loss->mix = b.mix ? b.mix->device : NULL;
+    loss->class_weights = b.class_weights ? b.class_weights->device : NULL;
     loss->control = b.control ? b.control->device : NULL;
     loss->gradient = b.gradient ? b.gradient->device : NULL;
     loss->ring = b.ring->device;
@@ -105,6 +111,7 @@ static ff_outcome reference(const batch *b, float *gradient) {
                         .label_dtype = loss->label_dtype,
                         .weights = b->weights ? b->weights->host : NULL,
                         .mix = b->mix ? b->mix->host : NULL,
+                        .class_weights = b->class_weights ? b->class_weights->host : NULL,
                         .gradient = gradient,
                         .scratch = scratch,
                         .ring = &outcome,
@@ -152,12 +159,13 @@ static void test_loss(void **state) {
         assert_int_equal(record.step, b.step);
         assert_int_equal(record.count, want.count);
         assert_int_equal(record.correct, want.correct);
+        assert_true(fabs(record.weight - want.weight) <= 1e-9 * want.weight);
         assert_int_equal(record.bad_sample, -1);
         assert_int_equal(record.non_finite, 0);
         assert_true(fabs(record.loss_sum - want.loss_sum) <= 1e-6 * (1 + fabs(want.loss_sum)));
         if (to) {
             fetch(to);
-            const double size = loss->summed ? 1 : 1 / (double)(want.count ? want.count : 1);
+            const double size = loss->summed ? 1 : want.weight > 0 ? 1 / want.weight : 1;
             for (int n = 0; n < loss->n; n++)
                 for (int c = 0; c < loss->stride; c++) {
                     const size_t i = (size_t)n * loss->stride + c;

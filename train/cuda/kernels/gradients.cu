@@ -88,7 +88,7 @@ static __global__ void __launch_bounds__(THREADS)
     const ff_cuda_chunk chunk = update.chunks[blockIdx.x];
     const ff_cuda_segment s = update.segments[chunk.segment];
     const chunk_range range = range_of(s, chunk);
-    const float weight = update.summed ? 1.0f : (float)entry->count;
+    const float weight = update.summed ? 1.0f : (float)entry->weight;
     for (uint64_t at = range.first + (uint64_t)threadIdx.x * 8; at < range.end;
          at += (uint64_t)THREADS * 8) {
         if (at + 8 <= range.end)

@@ -1,4 +1,4 @@
-/* Softmax cross-entropy in three launches: the count of samples (one block), rows (a warp each:
+/* Softmax cross-entropy in three launches: counts of samples (one block), rows (a warp each:
  * loss, gradient), sums and outcome (one block). */
 #include "train/cuda/kernels/eights.cuh"
 #include "train/cuda/kernels/loss.h"
@@ -9,6 +9,7 @@ static const unsigned ALL = 0xffffffffu;
 /* Scratch: this, then [n] f64 losses, then [n] i32: 1 = correct. */
 struct loss_head {
     unsigned long long count;
+    double weight;  /* what makes the mean */
     int bad_sample; /* INT_MAX = none */
     int unused;
 };
@@ -52,28 +53,38 @@ static __device__ __forceinline__ target target_of(const ff_loss &loss, int n) {
     return t;
 }
 
+static __device__ __forceinline__ float class_weight(const ff_loss &loss, int c) {
+    return loss.class_weights ? loss.class_weights[c] : 1.0f;
+}
+
 static __global__ void __launch_bounds__(ONE_BLOCK) count_kernel(ff_loss loss, loss_scratch to) {
     __shared__ unsigned long long counts[ONE_BLOCK];
+    __shared__ double weights[ONE_BLOCK];
     __shared__ int bads[ONE_BLOCK];
     const int me = (int)threadIdx.x;
     unsigned long long count = 0;
+    double weight = 0;
     int bad = 0x7fffffff;
     for (int n = me; n < loss.n; n += ONE_BLOCK) {
         const target t = target_of(loss, n);
         count += t.counts;
+        if (t.counts) weight += loss.mix ? 1.0 : (double)class_weight(loss, t.label);
         if (t.bad) bad = min(bad, n);
     }
     counts[me] = count;
+    weights[me] = weight;
     bads[me] = bad;
     for (int reach = ONE_BLOCK / 2; reach > 0; reach /= 2) {
         __syncthreads();
         if (me < reach) {
             counts[me] += counts[me + reach];
+            weights[me] += weights[me + reach];
             bads[me] = min(bads[me], bads[me + reach]);
         }
     }
     if (me == 0) {
         to.head->count = counts[0];
+        to.head->weight = weights[0];
         to.head->bad_sample = bads[0];
     }
 }
@@ -144,32 +155,39 @@ static __global__ void __launch_bounds__(ROW_THREADS) rows_kernel(ff_loss loss, 
         best = first;
     }
 
-    float sum = 0, apart = 0; /* of exp(logit - best), and of logit - best */
+    float sum = 0, apart = 0, mean = 0; /* of exp(logit - best), w * (logit - best), and w */
     each_eight(row, loss.stride, [&](int c, const float(&value)[8]) {
 #pragma unroll
         for (int i = 0; i < 8; i++)
             if (c + i < classes) {
+                const float w = class_weight(loss, c + i);
                 sum += expf(value[i] - best);
-                apart += value[i] - best;
+                apart += w * (value[i] - best);
+                mean += w;
             }
     });
     sum = warp_sum(sum);
     apart = warp_sum(apart);
+    mean = warp_sum(mean) / (float)classes;
 
     const float off = (float)(loss.smoothing / classes), on = (float)(1.0 - loss.smoothing);
+    const float own = class_weight(loss, t.label), others = class_weight(loss, t.other);
+    const double wanted = (double)others + (double)t.share * ((double)own - (double)others);
     if (lane == 0) {
         const double log_sum = log((double)sum), share = (double)t.share;
-        double at_label = (double)row[t.label] - (double)best;
+        double at_label = (double)own * ((double)row[t.label] - (double)best);
         if (t.share != 1.0f)
-            at_label = share * at_label + (1 - share) * ((double)row[t.other] - (double)best);
-        to.losses[n] = (1.0 - loss.smoothing) * (log_sum - at_label) +
-                       loss.smoothing * (log_sum - (double)apart / classes);
+            at_label = share * at_label +
+                       (1 - share) * (double)others * ((double)row[t.other] - (double)best);
+        to.losses[n] = (1.0 - loss.smoothing) * (wanted * log_sum - at_label) +
+                       loss.smoothing * ((double)mean * log_sum - (double)apart / classes);
         to.right[n] = best_class == (t.share >= 0.5f ? t.label : t.other);
     }
     if (!gradient) return;
     __syncwarp(); /* gradient may be logits: lane 0 has read what others now write */
     float scale = loss.control ? loss.control->loss_scale : 1.0f;
-    if (!loss.summed) scale = scale / (float)to.head->count;
+    if (!loss.summed) scale = to.head->weight > 0 ? scale / (float)to.head->weight : 0.0f;
+    const float whole = (float)(wanted + loss.smoothing * ((double)mean - wanted));
     const float inverse = 1.0f / sum;
     each_eight(row, loss.stride, [&](int c, const float(&value)[8]) {
         float out[8];
@@ -178,7 +196,8 @@ static __global__ void __launch_bounds__(ROW_THREADS) rows_kernel(ff_loss loss, 
             float share =
                 (c + i == t.label ? t.share : 0.0f) + (c + i == t.other ? 1.0f - t.share : 0.0f);
             float p = expf(value[i] - best) * inverse;
-            out[i] = c + i < classes ? scale * (p - off - on * share) : 0.0f;
+            const float w = c + i < classes ? class_weight(loss, c + i) : 0.0f;
+            out[i] = c + i < classes ? scale * (whole * p - w * off - w * on * share) : 0.0f;
         }
         ff_store_eight(gradient + c, out);
     });
@@ -207,10 +226,12 @@ static __global__ void __launch_bounds__(ONE_BLOCK) record_kernel(ff_loss loss, 
     ff_outcome result = {};
     result.step = loss.control ? loss.control->step : 0;
     result.loss_sum = sums[0];
+    result.weight = from.head->weight;
     result.count = (int64_t)from.head->count;
     result.correct = rights[0];
     result.bad_sample = from.head->bad_sample == 0x7fffffff ? -1 : from.head->bad_sample;
     loss.ring[result.step % loss.ring_size] = result;
+    if (loss.control && sums[0] - sums[0] != 0) loss.control->halted = loss.control->non_finite = 1;
 }
 
 extern "C" int ff_cuda_loss(const ff_cuda_queue *queue, const ff_loss *loss) {

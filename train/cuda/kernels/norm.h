@@ -25,8 +25,8 @@ static inline size_t ff_cuda_norm_mask(ff_dtype dtype, const ff_tensor *shape) {
 /* x -> mean, inv_std; updates the running statistics as torch does. Reads A. */
 int ff_cuda_norm_statistics(const ff_cuda_queue *queue, const ff_norm *norm, void *scratch);
 
-/* The same from norm->sums, computed by another kernel (a convolution with statistics). Memory
- * traffic is negligible. */
+/* The same from norm->sums, computed by another kernel (a convolution with statistics), or from
+ * held running statistics. Memory traffic is negligible. */
 int ff_cuda_norm_finish(const ff_cuda_queue *queue, const ff_norm *norm);
 
 /* y with mean and inv_std (training), or with the running statistics. Reads A (2 A with a

@@ -141,8 +141,8 @@ static __global__ void __launch_bounds__(FF_FINISH_ACROSS *FF_FINISH_DOWN)
     sum = ff_finish_sum(shared, sum);
     products = ff_finish_sum(shared, products);
     if (threadIdx.y) return;
-    const double m = (double)columns.rows, inv_std = (double)norm.inv_std[channel];
-    const double mean = (double)norm.mean[channel];
+    const double m = norm.held ? INFINITY : (double)columns.rows;
+    const double inv_std = (double)norm.inv_std[channel], mean = (double)norm.mean[channel];
     products *= inv_std;
     if (dgamma) dgamma[channel] = (float)products;
     if (dbeta) dbeta[channel] = (float)sum;

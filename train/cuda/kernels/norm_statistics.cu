@@ -90,6 +90,12 @@ extern "C" int ff_cuda_norm_statistics(const ff_cuda_queue *queue, const ff_norm
 static __global__ void __launch_bounds__(256) sums_kernel(ff_norm norm, size_t rows, int channels) {
     const int channel = (int)(blockIdx.x * blockDim.x + threadIdx.x);
     if (channel >= channels) return;
+    if (norm.held) {
+        norm.mean[channel] = norm.running_mean[channel];
+        norm.inv_std[channel] =
+            __fdiv_rn(1.0f, __fsqrt_rn(__fadd_rn(norm.running_var[channel], norm.epsilon)));
+        return;
+    }
     const float *sum = norm.sums, *squares = norm.sums + channels;
     double m = (double)rows, mean = (double)sum[channel] / m;
     double deviations = (double)squares[channel] - (double)sum[channel] * mean;

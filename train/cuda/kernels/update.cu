@@ -241,7 +241,7 @@ static __global__ void advance_kernel(ff_cuda_update update, ff_outcome *ring, u
             control->good_steps = 0;
         }
     }
-    control->non_finite = 0;
+    control->non_finite = control->halted;
     control->part = 0;
     control->step++;
 }

@@ -1,4 +1,4 @@
-#include "tools/ffpack/recorded.h"
+#include "format/recorded.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,7 +1,8 @@
-/* The options with which a set was packed, from its metadata, so that more can be appended in the
- * same way. Differences that no option records are found by comparing metadata. */
-#ifndef FF_FFPACK_RECORDED_H
-#define FF_FFPACK_RECORDED_H
+/* The options of ffpack with which a set was packed, from its metadata, so that more can be packed
+ * in the same way. Mean and std are not among them. Differences that no option records are found by
+ * comparing metadata. */
+#ifndef FF_FORMAT_RECORDED_H
+#define FF_FORMAT_RECORDED_H
 
 #include "format/metadata.h"
 

@@ -1,0 +1,200 @@
+#!/usr/bin/python3
+"""What people do to find what is wrong, and to train well without knowing how: frozen norms, weights of
+classes, recipes. Prints TAP."""
+import json
+import os
+import struct
+import subprocess
+import sys
+import tempfile
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+import tap  # noqa: E402
+
+place = tempfile.mkdtemp()
+os.chdir(place)
+FFTRAIN = os.path.join(tap.BUILD, "fftrain")
+environment = dict(os.environ, OMP_NUM_THREADS="2")
+
+
+def fftrain(*arguments, program=FFTRAIN):
+    return subprocess.run([program, *map(str, arguments)], capture_output=True, text=True, timeout=300, env=environment)
+
+
+def make(name, *arguments):
+    subprocess.run([tap.program("make_set"), name, *map(str, arguments)], check=True, capture_output=True)
+
+
+def refused(name, code, words, *arguments):
+    done = fftrain(*arguments)
+    lines = done.stderr.splitlines()
+    tap.ok(done.returncode == code and lines and all(word in lines[-1] for word in words), name,
+           "exit code %d\n%s" % (done.returncode, done.stderr))
+
+
+def tensors(run):
+    """{name: bytes} of the newest checkpoint."""
+    data = open(run + "/checkpoints/last/model.safetensors", "rb").read()
+    length = struct.unpack("<Q", data[:8])[0]
+    header = json.loads(data[8:8 + length])
+    return {name: data[8 + length + one["data_offsets"][0]:8 + length + one["data_offsets"][1]]
+            for name, one in header.items() if name != "__metadata__"}
+
+
+make("set", "--count", 200, "--splits", "train,test", "--height", 12, "--width", 12, "--statistics")
+COMMON = ["--data", "set", "--model", "smallnet", "--batch", 20, "--threads", 2]
+
+# ---- frozen norms
+
+fftrain(*COMMON, "--epochs", 1, "--lr", 0, "--weight-decay", 0, "--out", "initial", "--freeze", "body")
+for how, moved in (("eval", False), ("train", True)):
+    done = fftrain(*COMMON, "--epochs", 1, "--out", how, "--freeze", "body", "--frozen-norms", how)
+    one, other = tensors("initial"), tensors(how)
+    statistics = [key for key in one if key.endswith(("running_mean", "running_var", "tracked"))]
+    tap.ok(statistics and all((one[key] != other[key]) == moved for key in statistics),
+           "--frozen-norms %s: their statistics %s" % (how, "move" if moved else "stay"), done.stdout + done.stderr)
+    tap.ok(("frozen-norms = train" in open(how + "/recipe.txt").read()) == moved, "and the run's recipe has it")
+done = fftrain("--data", "set", "--model", "smallnet", "--batch", 20, "--freeze", "conv1.*,bn1.*", "--epochs", 2, "--out", "part")
+one, other = tensors("initial"), tensors("part")
+tap.ok({key for key in one if key.endswith("tracked") and one[key] == other[key]} == {"bn1.num_batches_tracked"},
+       "a part is frozen: only its norms stay", done.stderr)
+
+# ---- weights of classes
+
+make("uneven", "--count", 120, "--splits", "train,test", "--height", 8, "--width", 8, "--classes", 3, "--statistics")
+SMALL = ["--data", "uneven", "--model", "smallnet", "--batch", 20, "--epochs", 1, "--threads", 2, "--augment", "none"]
+info = json.loads(subprocess.run([os.path.join(tap.BUILD, "ffinspect"), "uneven/train", "--json"], capture_output=True, text=True).stdout)
+field = info["splits"][0]["fields"][0]
+balanced = [sum(field["counts"]) / (len(field["counts"]) * count) for count in field["counts"]]
+
+
+def weigh(name, text):
+    with open(name, "w") as file:
+        file.write(text)
+    return name
+
+
+def loss_of(*more):
+    done = fftrain(*SMALL, "--out", "none", "--log-json", "log", *more)
+    lines = [json.loads(line) for line in open("log")] if os.path.exists("log") else []
+    if os.path.exists("log"):
+        os.remove("log")
+    return [line["train_loss"] for line in lines if line["event"] == "epoch"] or done.stderr
+
+
+done = fftrain(*SMALL, "--class-weights", "balanced", "-n")
+tap.ok("class weights %.4g to %.4g" % (min(balanced), max(balanced)) in done.stdout, "--class-weights balanced: samples / (classes * samples of the class)",
+       done.stdout + done.stderr)
+weigh("same.csv", "# as scikit-learn's\n\n%s,%.9g\n1, %.9g\r\n%s,%.9g" % (
+    field["classes"][0], balanced[0], balanced[1], field["classes"][2], balanced[2]))
+tap.ok(loss_of("--class-weights", "balanced") == loss_of("--class-weights", "same.csv"), "a file with the same numbers: the same losses")
+plain, twos, fives = loss_of(), loss_of("--class-weights", weigh("twos.csv", "0,2\n1,2\n2,2\n")), loss_of("--class-weights", weigh("fives.csv", "0,5\n1,1\n2,1\n"))
+tap.ok(plain == twos and plain != fives, "equal weights change nothing, others do", [plain, twos, fives])
+done = fftrain(*SMALL, "--class-weights", "fives.csv", "--out", "weighted")
+recipe = open("weighted/recipe.txt").read() if os.path.exists("weighted/recipe.txt") else done.stderr
+tap.ok("class-weights = %s/fives.csv" % os.path.realpath(place) in recipe, "a run's recipe has the file from the root", recipe)
+for name, words, text in (
+        ("an unknown class", ["bad.csv: line 2: 'rings' is none of the 3 classes of 'label'; did you mean ring?"], "disk,1\nrings,1\n"),
+        ("a number that is no class", ["line 1: '3' is none of the 3 classes"], "3,1\n"),
+        ("a class twice", ["line 3: class '0' has a weight already"], "disk,1\nring,1\n0,1\n"),
+        ("a class without", ["class 'square' has no weight"], "disk,1\nring,1\n"),
+        ("a line without a comma", ["line 1: 'disk 1' is no CLASS,WEIGHT"], "disk 1\n"),
+        ("a weight below 0", ["line 1: 'disk,-1' is no CLASS,WEIGHT"], "disk,-1\n"),
+        ("a weight that is no number", ["line 1: 'disk,nan' is no CLASS,WEIGHT"], "disk,nan\n"),
+        ("all 0", ["every class has weight 0"], "0,0\n1,0\n2,0\n")):
+    refused("--class-weights: " + name, 2, ["--class-weights", *words], *SMALL, "--class-weights", weigh("bad.csv", text))
+refused("--class-weights: no such file", 74, ["--class-weights: missing.csv"], *SMALL, "--class-weights", "missing.csv")
+make("lacking", "--count", 2, "--splits", "train,test", "--height", 8, "--width", 8, "--classes", 9, "--statistics")
+refused("--class-weights balanced: a class without samples", 2, ["--class-weights balanced: lacking/train has no sample of class "],
+        "--data", "lacking", "--model", "smallnet", "--class-weights", "balanced")
+
+# ---- shipped recipes
+
+def lines_of(path):
+    pairs = (line.split("=", 1) for line in open(path) if "=" in line and not line.startswith("#"))
+    return {name.strip(): value.strip() for name, value in pairs}
+
+
+SHIPPED = os.path.join(tap.ROOT, "train", "recipes")
+make("photos", "--count", 24, "--splits", "train,test", "--height", 40, "--width", 40, "--classes", 5, "--statistics")
+subprocess.run([FFTRAIN, "--data", "uneven", "--model", "resnet18", "--stem", "imagenet", "--epochs", "1", "--batch", "40", "--out", "old"], check=True,
+               capture_output=True)
+SMALLER = {"imagenet-resnet50-short": ["--augment", "rrc=32,flip"], "imagenet-resnet50-long": ["--augment", "rrc=32,flip", "--val-resize", 36],
+           "finetune": ["--augment", "rrc=32,flip", "--weights", "old", "--any-normalization"]}
+names = sorted(name[:-4] for name in os.listdir(SHIPPED))
+tap.ok(names == ["cifar10-resnet18", "finetune", "imagenet-resnet50-long", "imagenet-resnet50-short", "quickstart"], "the shipped recipes", names)
+for name in names:
+    done = fftrain("--recipe", name, "--data", "photos", "--batch", 2, "--threads", 2, "-n")
+    tap.ok(done.returncode == 0, name + ": planned as it is but for the batch", done.stdout[-500:] + done.stderr)
+    done = fftrain("--recipe", name, "--data", "photos", "--batch", 8, "--epochs", 2, "--threads", 2, "--out", "of-" + name, *SMALLER.get(name, []))
+    tap.ok(done.returncode == 0 and "6 steps" in done.stdout, name + ": a few steps", done.stdout[-500:] + done.stderr)
+    want, got = lines_of(os.path.join(SHIPPED, name + ".txt")), lines_of("of-%s/recipe.txt" % name) if done.returncode == 0 else {}
+    wrong = [key for key in ("model", "lr", "momentum", "weight-decay", "schedule", "label-smoothing", "no-decay", "groups", "views")
+             if key in want and want[key] != got.get(key)]
+    tap.ok(not wrong, name + ": its numbers are the run's", [(key, want[key], got.get(key)) for key in wrong])
+tap.ok(lines_of("of-finetune/recipe.txt").get("weights", "").endswith("/old"), "finetune has its weights")
+row, shipped = (fftrain("--data", "uneven", *how, "--batch", 20, "--threads", 2, "--log-json", "row.log", "--out", "none")
+                for how in (["--model", "smallnet", "--lr", 0.4], ["--recipe", "quickstart"]))
+losses = [json.loads(line)["train_loss"] for line in open("row.log") if '"epoch"' in line and "train_loss" in line]
+tap.ok(len(losses) == 16 and losses[:8] == losses[8:], "quickstart is smallnet's own", losses)
+refused("an unknown recipe", 2, ["--recipe: 'quikstart' is no recipe and no file; did you mean quickstart? The recipes are cifar10-resnet18, ", ", cifar-speed"],
+        "--recipe", "quikstart", "--data", "uneven")
+refused("a recipe's model is another's name", 2, ["--recipe: 'nothing/quickstart' is no recipe and no file"], "--recipe", "nothing/quickstart", "--data", "uneven")
+refused("--recipe and --resume", 2, ["--resume goes on with its own recipe; leave out --recipe"], "--recipe", "quickstart", "--resume", "of-quickstart")
+os.mkdir("quickstart")
+done = fftrain("--recipe", "quickstart", "--data", "uneven", "-n")
+tap.ok(done.returncode == 0, "a folder of a recipe's name is not taken for it", done.stderr)
+
+# ---- lr-find
+
+def valley(rates, means, asked):
+    """fastai's callback/schedule.py, valley() and what lr_find() gives it, in other words."""
+    rates, means = rates[asked // 10:-5], means[asked // 10:-5]
+    lengths, end, start = [1] * len(means), 0, 0
+    for i in range(1, len(means)):
+        for j in range(i):
+            if means[i] < means[j] and lengths[i] < lengths[j] + 1:
+                lengths[i] = lengths[j] + 1
+            if lengths[end] < lengths[i]:
+                end = i
+                start = end - lengths[end]
+    third = (end - start) / 3
+    return rates[max(start, 0) + int(third) + int(third / 2)]
+
+
+make("many", "--count", 2000, "--splits", "train,test", "--height", 16, "--width", 16, "--classes", 5, "--statistics")
+FIND = ["--data", "many", "--model", "smallnet", "--batch", 50, "--threads", 2]
+before = set(os.listdir("."))
+done = fftrain("lr-find", *FIND, "--png", "rates.png", "--log-json", "rates.log")
+found = json.loads(open("rates.log").read()) if os.path.exists("rates.log") else {}
+tap.ok(done.returncode == 0 and found.get("event") == "lr-find", "lr-find: a rate is found", done.stdout[-300:] + done.stderr)
+rates = found["rate"]
+tap.ok(all(abs(b / a - 1e7 ** (1 / 199)) < 1e-6 for a, b in zip(rates, rates[1:])) and abs(rates[0] - 1e-6) < 1e-12,
+       "rates rise from 1e-6 by the same factor", rates[:5])
+mean, good = 0, []
+for k, loss in enumerate(found["loss"]):
+    mean = 0.98 * mean + 0.02 * loss
+    good.append(abs(mean / (1 - 0.98 ** (k + 1)) - found["smoothed_loss"][k]) < 1e-7)
+tap.ok(all(good), "the loss is smoothed as fastai's")
+tap.ok(abs(found["suggested"] - valley(rates, found["smoothed_loss"], 200)) < 1e-9 * found["suggested"], "the suggestion is fastai's valley", found["suggested"])
+tap.ok(done.stdout.splitlines()[-1] == "suggested: --lr %.2g" % found["suggested"] and "####" in done.stdout, "it is printed, after the curve", done.stdout[-300:])
+picture = open("rates.png", "rb").read() if os.path.exists("rates.png") else b""
+tap.ok(picture[:4] == b"\x89PNG" and struct.unpack(">II", picture[16:24]) == (720, 440), "the curve is drawn")
+tap.ok(set(os.listdir(".")) - before == {"rates.png", "rates.log"}, "nothing of the run is kept", set(os.listdir(".")) - before)
+good = fftrain(*FIND, "--epochs", 3, "--lr", "%.2g" % found["suggested"], "--quiet", "--out", "none")
+tap.ok(good.returncode == 0, "the suggested rate trains", good.stderr)
+os.remove("rates.log")
+sim = fftrain("lr-find", *FIND[:-2], "--device", "cuda", "--precision", "f32", "--steps", 40, "--from", 1e-4, "--to", 1, "--log-json", "rates.log", program=tap.program("fftrain_sim"))
+cpu = fftrain("lr-find", *FIND, "--steps", 40, "--from", 1e-4, "--to", 1, "--log-json", "rates.log", "--accumulate", 2)
+both = [json.loads(line) for line in open("rates.log")]
+tap.ok(sim.returncode == 0 and len(both) == 2 and len(both[0]["loss"]) == 40 and abs(both[0]["loss"][0] - both[1]["loss"][0]) < 0.1,
+       "on a GPU, and with micro-batches", sim.stderr + cpu.stderr)
+done = fftrain("lr-find", *FIND, "--steps", 40, "--from", 20, "--to", 1e4)
+tap.ok(done.returncode == 1 and "the loss never falls for long between the rates 20 and 10000" in done.stderr, "rates that are too large", done.stderr)
+refused("--from above --to", 2, ["--from 1: is not below --to 0.5"], "lr-find", *FIND, "--from", 1, "--to", 0.5)
+refused("lr-find --resume", 2, ["lr-find begins anew; leave out --resume"], "lr-find", "--resume", "weighted")
+refused("--steps without lr-find", 2, ["unknown option --steps"], *FIND, "--steps", 40)
+groups = fftrain("lr-find", *FIND, "--groups", "fc.*:lr=0.8", "--steps", 40, "--quiet")
+tap.ok(groups.returncode == 0, "with groups of other rates", groups.stderr)
+
+tap.finish()

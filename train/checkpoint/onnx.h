@@ -1,0 +1,20 @@
+/* A trained model as an ONNX file (onnx.proto of opset 17, which every runtime of 2022 and later
+ * reads): "images" [N, channels, height, width] f32, normalized as the training images were, to
+ * "logits" [N, classes] f32. Initializers are the parameters, in f32, by torchvision's names;
+ * dropout is left out. The operators are torch's: a GELU is its erf form, an average pool that
+ * does not cover the image two matrix products.
+ *
+ * Thread rule: the model's thread. */
+#ifndef FF_TRAIN_ONNX_H
+#define FF_TRAIN_ONNX_H
+
+#include "train/checkpoint/safetensors.h"
+#include "train/model.h"
+
+/* Appends the whole file. `facts`: its metadata_props. FF_USAGE where it would exceed protobuf's
+ * 2 GiB; FF_IO, FF_NO_MEMORY. */
+FF_MUST_USE ff_status ff_onnx_write(struct ff_file *file, ff_model *model,
+                                    const ff_safetensors_fact *facts, size_t fact_count,
+                                    ff_error *error);
+
+#endif

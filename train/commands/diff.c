@@ -1,0 +1,284 @@
+/* Where two runs part. */
+#include "format/base/memory.h"
+#include "format/base/path.h"
+#include "format/base/read.h"
+#include "train/checkpoint/run_folder.h"
+#include "train/commands/command.h"
+#include "train/debug/hash_log.h"
+
+#include <inttypes.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { RECIPE_LIMIT_BYTES = 1 << 20 };
+
+static const char summary[] =
+    "Names the first step and layer where two runs part, from the hashes that they keep "
+    "(--hash-every), and the options in which they differ. RUN is the folder of a run, or a file of "
+    "hashes that fftrain replay has written. The same batches, parameters and instructions give the "
+    "same bits on the CPU with the same --threads, and on a GPU with --deterministic.";
+
+static const char epilogue[] =
+    "Exit codes: 0 no difference in any step that both have, 1 they part, 2 wrong usage, 65 bad "
+    "data,\n74 input or output error.";
+
+typedef struct run {
+    const char *path;
+    bool folder;
+    ff_buffer recipe;
+    ff_hash_log log;
+} run;
+
+static ff_status open_run(run *r, const char *path, ff_error *error) {
+    char *file = NULL;
+    ff_status status;
+    *r = (run){.path = path, .folder = ff_path_exists("%s/" FF_RUN_RECIPE_FILE, path)};
+    if (!r->folder && ff_path_exists("%s/.", path))
+        return ff_fail(error, FF_USAGE, "%s: is no run, it has no " FF_RUN_RECIPE_FILE, path);
+    if (!r->folder) return ff_hash_log_read(&r->log, path, UINT64_MAX, error);
+    FF_TRY_DONE(ff_path_join(&file, path, FF_RUN_RECIPE_FILE, error));
+    FF_TRY_DONE(ff_read_whole(&r->recipe, file, RECIPE_LIMIT_BYTES, error));
+    free(file);
+    FF_TRY_DONE(ff_path_join(&file, path, FF_RUN_HASHES, error));
+    if (ff_path_exists("%s", file))
+        status = ff_hash_log_read(&r->log, file, UINT64_MAX, error);
+    else
+        status = ff_fail(error, FF_USAGE,
+                         "%s: keeps no hashes (--hash-every 0, or an older fftrain)", path);
+done:
+    free(file);
+    return status;
+}
+
+static void close_run(run *r) {
+    ff_buffer_free(&r->recipe);
+    ff_hash_log_free(&r->log);
+}
+
+/* ---- options ---- */
+
+/* The value of a line "NAME = VALUE"; NULL where the recipe has none. */
+static const char *value_of(const run *r, const char *line, size_t name, size_t *length) {
+    const char *at = r->recipe.bytes;
+    while (at && *at) {
+        const size_t whole = strcspn(at, "\n");
+        if (whole > name + 3 && !strncmp(at, line, name + 1)) {
+            *length = whole - name - 3;
+            return at + name + 3;
+        }
+        at += whole + (at[whole] == '\n');
+    }
+    *length = strlen("the default");
+    return "the default";
+}
+
+static void print_row(const char *name, size_t name_length, const char *one, size_t one_length,
+                      const char *other, size_t other_length) {
+    printf("%-18.*s %-28.*s %.*s\n", (int)name_length, name, (int)one_length, one,
+           (int)other_length, other);
+}
+
+/* The lines of one recipe that the other has otherwise; `second`: those that the other lacks. */
+static void print_options(const run *one, const run *other, bool second) {
+    const char *line = one->recipe.bytes;
+    while (line && *line) {
+        const size_t whole = strcspn(line, "\n"), name = strcspn(line, " ");
+        size_t length, other_length;
+        const char *value = value_of(one, line, name, &length);
+        const char *others = value_of(other, line, name, &other_length);
+        const bool lacks = !strncmp(others, "the default", other_length);
+        const bool same = length == other_length && !memcmp(value, others, length);
+        if (!same && !second) print_row(line, name, value, length, others, other_length);
+        if (!same && second && lacks) print_row(line, name, others, other_length, value, length);
+        line += whole + (line[whole] == '\n');
+    }
+}
+
+static const char *fact(const run *r, const char *key) {
+    const char *text = json_string_value(json_object_get(r->log.names, key));
+    return text ? text : "";
+}
+
+static void print_differences(const run runs[2]) {
+    static const struct {
+        const char *key, *name;
+    } facts[] = {{"data", "data's content id"},
+                 {"val", "val's content id"},
+                 {"compute", "computes with"},
+                 {"version", "ffpack's version"}};
+    print_row("", 0, runs[0].path, strlen(runs[0].path), runs[1].path, strlen(runs[1].path));
+    print_options(&runs[0], &runs[1], false);
+    print_options(&runs[1], &runs[0], true);
+    for (size_t i = 0; i < sizeof facts / sizeof *facts; i++) {
+        const char *one = fact(&runs[0], facts[i].key), *other = fact(&runs[1], facts[i].key);
+        if (strcmp(one, other))
+            print_row(facts[i].name, strlen(facts[i].name), one, strlen(one), other, strlen(other));
+    }
+}
+
+/* ---- hashes ---- */
+
+/* Two lines of the same step. */
+typedef struct pair {
+    const json_t *one, *other, *names;
+} pair;
+
+static bool same(const pair *p, const char *key) {
+    const json_t *one = json_object_get(p->one, key), *other = json_object_get(p->other, key);
+    return !one || !other || json_equal((json_t *)one, (json_t *)other);
+}
+
+static bool all_same(const pair *p) {
+    return same(p, "images") && same(p, "labels") && same(p, "outputs") && same(p, "gradients") &&
+           same(p, "loss") && same(p, "parameters");
+}
+
+/* The first hash of a list that differs; from its end with `back`. */
+static const char *first_of(const pair *p, const char *key, const char *names, bool back,
+                            size_t *differ, size_t *count) {
+    const json_t *one = json_object_get(p->one, key), *other = json_object_get(p->other, key);
+    const char *found = NULL;
+    *count = json_array_size(one);
+    *differ = 0;
+    for (size_t k = 0; k < *count; k++) {
+        const size_t i = back ? *count - 1 - k : k;
+        if (json_equal(json_array_get(one, i), json_array_get(other, i))) continue;
+        if (!(*differ)++)
+            found = json_string_value(json_array_get(json_object_get(p->names, names), i));
+    }
+    return found ? found : "";
+}
+
+/* next: both had the same parameters before the step, so that what differs first is the cause. */
+static void say_what(const pair *p, bool next, char *text, size_t size) {
+    size_t differ, count;
+    const char *images = same(p, "images") ? "" : "images",
+               *labels = same(p, "labels") ? "" : "labels";
+    if (*images || *labels) {
+        snprintf(text, size, "the inputs differ: the %s%s%s of its batch", images,
+                 *images && *labels ? " and " : "", labels);
+    } else if (next && !same(p, "outputs")) {
+        const char *name = first_of(p, "outputs", "outputs", false, &differ, &count);
+        snprintf(text, size,
+                 "inputs and parameters before it are the same, the output of %s is the first that "
+                 "differs",
+                 name);
+    } else if (next && !same(p, "gradients")) {
+        const char *name = first_of(p, "gradients", "parameters", true, &differ, &count);
+        snprintf(text, size,
+                 "inputs, parameters before it and outputs are the same, the gradient of %s is the "
+                 "first that differs on the way back",
+                 name);
+    } else if (!same(p, "parameters")) {
+        const char *name = first_of(p, "parameters", "parameters", false, &differ, &count);
+        const bool known =
+            next && json_object_get(p->one, "outputs") && json_object_get(p->other, "outputs");
+        snprintf(text, size, "%s%s is the first of %zu of %zu parameters that differ",
+                 known ? "all gradients are the same, the update is not: " : "", name, differ,
+                 count);
+    } else {
+        snprintf(text, size, "the loss differs");
+    }
+}
+
+static void print_commands(const run runs[2], uint64_t from, uint64_t to) {
+    if (!runs[0].folder || !runs[1].folder) return;
+    printf("These find the first step and layer in between:\n");
+    for (int i = 0; i < 2; i++)
+        printf("  fftrain replay %s --from %" PRIu64 " --step %" PRIu64 " --hashes %c.jsonl\n",
+               runs[i].path, from, to, 'a' + i);
+    printf("  fftrain diff a.jsonl b.jsonl\n");
+}
+
+/* The first step at which both have hashes that differ; `last`: the last before it, -1 = none. */
+static bool find(const run runs[2], pair *p, int64_t *last, uint64_t *step, size_t *common) {
+    size_t at[2] = {0, 0};
+    *last = -1;
+    *common = 0;
+    while (at[0] < json_array_size(runs[0].log.lines) &&
+           at[1] < json_array_size(runs[1].log.lines)) {
+        const uint64_t one = ff_hash_log_step(&runs[0].log, at[0]);
+        const uint64_t other = ff_hash_log_step(&runs[1].log, at[1]);
+        if (one == other) {
+            p->one = json_array_get(runs[0].log.lines, at[0]);
+            p->other = json_array_get(runs[1].log.lines, at[1]);
+            *step = one;
+            ++*common;
+            if (!all_same(p)) return true;
+            *last = (int64_t)one;
+        }
+        at[0] += one <= other;
+        at[1] += other <= one;
+    }
+    return false;
+}
+
+static ff_status compare(const run runs[2], ff_error *error) {
+    pair p = {.names = runs[0].log.names};
+    uint64_t step = 0;
+    int64_t last;
+    size_t common;
+    char what[600];
+    print_differences(runs);
+    putchar('\n');
+    if (!json_equal(json_object_get(runs[0].log.names, "parameters"),
+                    json_object_get(runs[1].log.names, "parameters")))
+        return ff_fail(error, FF_FAILED,
+                       "%s and %s train other nets: their parameters have other names",
+                       runs[0].path, runs[1].path);
+    const bool parted = find(runs, &p, &last, &step, &common);
+    if (!common)
+        return ff_fail(error, FF_FAILED, "%s and %s have hashes of no common step; --hash-every N",
+                       runs[0].path, runs[1].path);
+    if (!parted) {
+        printf("No difference in the %zu step%s that both have hashes of, up to step %" PRIu64
+               ".\n",
+               common, common == 1 ? "" : "s", step);
+        return FF_OK;
+    }
+    const bool next = last >= 0 && (uint64_t)last + 1 == step;
+    say_what(&p, next, what, sizeof what);
+    if (step == 0)
+        printf("The initial parameters differ: %s.\n", what);
+    else if (next)
+        printf("Step %" PRIu64 " is the first that differs: %s.\n", step, what);
+    else
+        printf(
+            "Step %" PRIu64 " differs: %s. The first that does is %s%" PRId64 " to %" PRIu64 ".\n",
+            step, what, last < 0 ? "before it, from " : "one of ", last < 0 ? 1 : last + 1, step);
+    if (step &&
+        (!next || !json_object_get(p.one, "outputs") || !json_object_get(p.other, "outputs")))
+        print_commands(runs, last < 0 ? 0 : (uint64_t)last, step);
+    return ff_fail(error, FF_FAILED, "%s and %s part at %s %" PRIu64, runs[0].path, runs[1].path,
+                   next || !step ? "step" : "or before step", step);
+}
+
+ff_status ff_command_diff(int argc, char **argv, ff_error *error) {
+    const ff_option table[] = {{.name = NULL}};
+    const ff_command command = {
+        .program = "fftrain diff",
+        .usage = "fftrain diff RUN RUN",
+        .summary = summary,
+        .options = table,
+        .epilogue = epilogue,
+    };
+    ff_options_result result = FF_OPTIONS_RUN;
+    const char **positional;
+    run runs[2] = {0};
+    int count;
+    FF_TRY(ff_alloc(&positional, (uint64_t)argc + 1, sizeof *positional, "arguments", error));
+    ff_status status;
+    FF_TRY_DONE(ff_options_parse(&command, argc, argv, positional, &count, &result, error));
+    if (result != FF_OPTIONS_RUN) goto done;
+    if (count != 2) {
+        status = ff_fail(error, FF_USAGE, "wanted fftrain diff RUN RUN");
+        goto done;
+    }
+    for (int i = 0; i < 2; i++) FF_TRY_DONE(open_run(&runs[i], positional[i], error));
+    FF_TRY_DONE(compare(runs, error));
+done:
+    for (int i = 0; i < 2; i++) close_run(&runs[i]);
+    free(positional);
+    return status;
+}

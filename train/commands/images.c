@@ -1,0 +1,387 @@
+#include "train/commands/images.h"
+
+#include "format/base/file.h"
+#include "format/base/interrupt.h"
+#include "format/base/path.h"
+#include "format/recorded.h"
+#include "format/set.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <fts.h>
+#include <poll.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { POLL_MS = 100, SAID_BYTES = 1 << 20 };
+
+/* ---- which images ---- */
+
+static bool is_image_name(const char *name) {
+    static const char *const endings[] = {".jpg",  ".jpeg", ".jpe", ".jfif", ".png",
+                                          ".webp", ".gif",  ".bmp", ".ppm",  ".pgm",
+                                          ".pbm",  ".pnm",  ".tif", ".tiff"};
+    const char *dot = strrchr(name, '.');
+    for (size_t i = 0; dot && i < sizeof endings / sizeof *endings; i++)
+        if (!strcasecmp(dot, endings[i])) return true;
+    return false;
+}
+
+static ff_status add(ff_images *images, const char *name, ff_error *error) {
+    FF_TRY(ff_reserve(&images->image, &images->capacity, images->count + 1, sizeof *images->image,
+                      "the list of images", error));
+    return ff_copy_string(&images->image[images->count++].name, name, error);
+}
+
+static int by_name(const FTSENT **a, const FTSENT **b) {
+    return strcmp((*a)->fts_name, (*b)->fts_name);
+}
+
+/* What is hidden, and what macOS leaves in archives, is left out, as ffpack does. */
+static ff_status add_folder(ff_images *images, const char *folder, ff_error *error) {
+    char *roots[] = {(char *)(uintptr_t)folder, NULL};
+    FTS *walk = fts_open(roots, FTS_LOGICAL | FTS_NOCHDIR, by_name);
+    ff_status status = FF_OK;
+    if (!walk) return ff_fail_errno(error, "%s: cannot list", folder);
+    for (FTSENT *at; status == FF_OK && (at = fts_read(walk));) {
+        const bool hidden = *at->fts_name == '.' || !strcmp(at->fts_name, "__MACOSX");
+        if (at->fts_level > 0 && hidden)
+            fts_set(walk, at, FTS_SKIP);
+        else if (at->fts_info == FTS_DNR || at->fts_info == FTS_ERR) {
+            errno = at->fts_errno;
+            status = ff_fail_errno(error, "%s: cannot list", at->fts_path);
+        } else if (at->fts_info != FTS_D && at->fts_info != FTS_DP && at->fts_info != FTS_DC) {
+            if (is_image_name(at->fts_name))
+                status = add(images, at->fts_path, error);
+            else
+                images->left_out++;
+        }
+    }
+    fts_close(walk);
+    return status;
+}
+
+static ff_status list(ff_images *images, const char *const *names, int count, ff_error *error) {
+    int missing = 0;
+    for (int i = 0; i < count; i++) {
+        struct stat info;
+        const bool there = stat(names[i], &info) == 0;
+        if (there && S_ISDIR(info.st_mode)) {
+            ff_set set;
+            const bool packed = ff_set_find(&set, names[i], NULL) == FF_OK && set.count;
+            ff_set_free(&set);
+            if (packed)
+                return ff_fail(error, FF_USAGE, "%s: is a packed set, which is predicted alone",
+                               names[i]);
+            FF_TRY(add_folder(images, names[i], error));
+        } else {
+            missing += !there;
+            FF_TRY(add(images, names[i], error));
+        }
+    }
+    if (missing == count) {
+        errno = ENOENT;
+        return ff_fail_errno(error, "%s: neither a packed set nor an image", names[0]);
+    }
+    return images->count ? FF_OK
+                         : ff_fail(error, FF_BAD_DATA,
+                                   "%s: neither a packed set nor a folder with files that are "
+                                   "named as images are (.jpg, .png, ...)",
+                                   names[0]);
+}
+
+/* A list for ffpack, as CSV: paths, which are absolute because it is elsewhere, and the split,
+ * which makes it CSV. */
+static ff_status write_list(const ff_images *images, ff_error *error) {
+    char *here = getcwd(NULL, 0);
+    ff_buffer text = {0};
+    ff_status status;
+    if (!here) return ff_fail_errno(error, "cannot find the current folder");
+    FF_TRY_DONE(ff_buffer_printf(&text, error, "path,split\n"));
+    for (size_t i = 0; i < images->count; i++) {
+        const char *name = images->image[i].name;
+        FF_TRY_DONE(ff_buffer_add(&text, "\"", 1, error));
+        if (*name != '/') FF_TRY_DONE(ff_buffer_printf(&text, error, "%s/", here));
+        for (; *name; name++) /* a quote is doubled */
+            FF_TRY_DONE(
+                ff_buffer_add(&text, *name == '"' ? "\"\"" : name, 1 + (*name == '"'), error));
+        FF_TRY_DONE(ff_buffer_printf(&text, error, "\",all\n"));
+    }
+    FF_TRY_DONE(ff_file_save(images->folder, "list.csv", &text, error));
+done:
+    ff_buffer_free(&text);
+    free(here);
+    return status;
+}
+
+/* ---- how they are packed ---- */
+
+/* Takes the text over. */
+static ff_status add_option(ff_recorded *options, char *option, ff_error *error) {
+    const ff_status status = ff_reserve(&options->option, &options->capacity, options->count + 1,
+                                        sizeof *options->option, "options", error);
+    if (status == FF_OK)
+        options->option[options->count++] = option;
+    else
+        free(option);
+    return status;
+}
+
+static ff_status add_numbers(ff_recorded *options, const char *name, const float *values,
+                             uint32_t count, ff_error *error) {
+    ff_buffer text = {0};
+    ff_status status;
+    FF_TRY_DONE(ff_buffer_printf(&text, error, "--%s=", name));
+    for (uint32_t c = 0; c < count; c++) /* 9 digits give the same bits */
+        FF_TRY_DONE(ff_buffer_printf(&text, error, "%s%.9g", c ? "," : "", (double)values[c]));
+    return add_option(options, text.bytes, error);
+done:
+    ff_buffer_free(&text);
+    return status;
+}
+
+static bool transformed(const ff_metadata *trained, const char *word) {
+    for (size_t i = 0; i < trained->transform_count; i++)
+        if (!strncmp(trained->transform[i], word, strlen(word))) return true;
+    return false;
+}
+
+/* A set that was packed from arrays records neither a size nor grey: its images are of one size. */
+static ff_status choose_options(ff_recorded *options, const ff_metadata *trained,
+                                const char *weights, ff_error *error) {
+    char *option;
+    const bool sized = trained->variable_size || transformed(trained, "resize") ||
+                       transformed(trained, "center_crop");
+    if (!transformed(trained, "to_tensor scale=1/255") ||
+        (trained->channels != 1 && trained->channels != 3))
+        return ff_fail(error, FF_BAD_DATA,
+                       "%s: was trained on arrays with %u channels, not on image files; pack yours "
+                       "as its training set was, and give the packed set",
+                       weights, trained->channels);
+    FF_TRY(ff_recorded_options(options, trained, error));
+    if (!sized) {
+        FF_TRY(ff_format(&option, error, "--resize=%ux%u", trained->height, trained->width));
+        FF_TRY(add_option(options, option, error));
+    }
+    FF_TRY(ff_format(&option, error, "--mode=%s", trained->channels == 1 ? "gray" : "rgb"));
+    FF_TRY(add_option(options, option, error));
+    if (!trained->statistics_count) return FF_OK;
+    FF_TRY(add_numbers(options, "mean", trained->mean, trained->statistics_count, error));
+    return add_numbers(options, "std", trained->std, trained->statistics_count, error);
+}
+
+/* ---- ffpack ---- */
+
+/* The program beside this one, or the one in PATH. */
+static ff_status find_program(char **program, ff_error *error) {
+    char *own = realpath("/proc/self/exe", NULL);
+    ff_status status =
+        own ? ff_format(program, error, "%.*sffpack", (int)(ff_path_base(own) - own), own)
+            : ff_copy_string(program, "ffpack", error);
+    free(own);
+    if (status != FF_OK || access(*program, X_OK) == 0) return status;
+    free(*program);
+    return ff_copy_string(program, "ffpack", error);
+}
+
+/* Starts it, with nothing of its summary shown; *said = a pipe with its messages. */
+static ff_status start(char **arguments, pid_t *process, int *said, ff_error *error) {
+    posix_spawn_file_actions_t actions;
+    extern char **environ;
+    int ends[2];
+    if (pipe2(ends, O_CLOEXEC) != 0) return ff_fail_errno(error, "cannot make a pipe");
+    int failed = posix_spawn_file_actions_init(&actions);
+    if (!failed) {
+        failed =
+            posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, "/dev/null", O_WRONLY, 0);
+        if (!failed) failed = posix_spawn_file_actions_adddup2(&actions, ends[1], STDERR_FILENO);
+        if (!failed)
+            failed = posix_spawnp(process, arguments[0], &actions, NULL, arguments, environ);
+        posix_spawn_file_actions_destroy(&actions);
+    }
+    close(ends[1]);
+    *said = ends[0];
+    if (!failed) return FF_OK;
+    close(ends[0]);
+    if (failed == ENOENT)
+        return ff_fail(
+            error, FF_USAGE,
+            "predicting image files needs ffpack, which is neither beside fftrain nor in "
+            "PATH; or pack them, and give the packed set");
+    errno = failed;
+    return ff_fail_errno(error, "cannot start %s", arguments[0]);
+}
+
+/* What the process says until it ends. A signal is passed on to it. */
+static ff_status listen_to(pid_t process, int said, ff_buffer *text, int *code, ff_error *error) {
+    char bytes[4096];
+    bool stopped = false;
+    ff_status status = FF_OK;
+    for (ssize_t got = 1; got != 0;) {
+        struct pollfd waits = {.fd = said, .events = POLLIN};
+        if (!stopped && ff_interrupt_signal()) {
+            kill(process, SIGTERM);
+            stopped = true;
+        }
+        if (poll(&waits, 1, POLL_MS) <= 0) continue;
+        got = read(said, bytes, sizeof bytes);
+        if (got > 0 && text->length < SAID_BYTES && status == FF_OK)
+            status = ff_buffer_add(text, bytes, (size_t)got, error);
+        if (got < 0 && errno != EINTR) break;
+    }
+    while (waitpid(process, code, 0) < 0 && errno == EINTR) continue;
+    FF_TRY(ff_interrupt_check(error));
+    return status == FF_OK ? ff_buffer_add(text, "", 1, error) : status;
+}
+
+/* Its last sentence, without how it would continue. */
+static ff_status told(ff_buffer *text, int code, ff_error *error) {
+    static const char more[] = "; finished work is kept";
+    char *last = text->bytes;
+    for (char *line = last; line && *line; line = strchr(line, '\n')) {
+        line += *line == '\n';
+        if (*line) last = line;
+    }
+    last[strcspn(last, "\n")] = 0;
+    char *end = strstr(last, more);
+    if (end) *end = 0;
+    const int exits = WIFEXITED(code) ? WEXITSTATUS(code) : 0;
+    return ff_fail(error,
+                   exits == 2    ? FF_USAGE
+                   : exits == 65 ? FF_BAD_DATA
+                   : exits == 74 ? FF_IO
+                                 : FF_FAILED,
+                   "%s", *last ? last : "ffpack: was killed");
+}
+
+static ff_status run(ff_recorded *options, const ff_images *images, ff_error *error) {
+    char *program = NULL, *source = NULL, **arguments = NULL;
+    ff_buffer said_text = {0};
+    pid_t process;
+    int said = -1, code = 0;
+    size_t count = 0;
+    ff_status status;
+    FF_TRY_DONE(find_program(&program, error));
+    FF_TRY_DONE(ff_path_join(&source, images->folder, "list.csv", error));
+    char *fixed[] = {program,
+                     source,
+                     (char[]){"--output"},
+                     images->set,
+                     (char[]){"--format=list"},
+                     (char[]){"--on-error=skip"}};
+    const size_t fixed_count = sizeof fixed / sizeof *fixed;
+    FF_TRY_DONE(ff_alloc(&arguments, fixed_count + options->count + 1, sizeof *arguments,
+                         "arguments", error));
+    for (size_t i = 0; i < fixed_count; i++) arguments[count++] = fixed[i];
+    for (size_t i = 0; i < options->count; i++) arguments[count++] = options->option[i];
+    FF_TRY_DONE(start(arguments, &process, &said, error));
+    status = listen_to(process, said, &said_text, &code, error);
+    close(said);
+    if (status == FF_OK && code != 0) status = told(&said_text, code, error);
+done:
+    ff_buffer_free(&said_text);
+    free(arguments);
+    free(source);
+    free(program);
+    return status;
+}
+
+/* ---- what was left out ---- */
+
+/* %XX as bytes, in place. */
+static void unescape(char *text) {
+    char *to = text;
+    for (unsigned byte; *text; text++) {
+        if (*text == '%' && sscanf(text + 1, "%2x", &byte) == 1) {
+            *to++ = (char)byte;
+            text += 2;
+        } else {
+            *to++ = *text;
+        }
+    }
+    *to = 0;
+}
+
+/* Lines of split, position, item, key and reason. */
+static ff_status read_skipped(ff_images *images, ff_error *error) {
+    char *path, *line = NULL;
+    size_t capacity = 0;
+    ff_status status = FF_OK;
+    FF_TRY(ff_format(&path, error, "%s.skipped.tsv", images->set));
+    FILE *file = fopen(path, "re");
+    while (file && status == FF_OK && getline(&line, &capacity, file) > 0) {
+        char *cell[5] = {line};
+        for (int i = 1; i < 5 && cell[i - 1]; i++) {
+            cell[i] = strchr(cell[i - 1], '\t');
+            if (cell[i]) *cell[i]++ = 0;
+        }
+        const uint64_t item = cell[4] ? strtoull(cell[2], NULL, 10) : images->count;
+        if (item >= images->count || images->image[item].reason) {
+            status = ff_fail(error, FF_BAD_DATA, "%s: names no image", path);
+            break;
+        }
+        cell[4][strcspn(cell[4], "\n")] = 0;
+        unescape(cell[4]);
+        status = ff_copy_string(&images->image[item].reason, cell[4], error);
+        images->broken++;
+    }
+    if (file) fclose(file);
+    free(line);
+    free(path);
+    return status;
+}
+
+/* ---- all of it ---- */
+
+static ff_status make_folder(ff_images *images, ff_error *error) {
+    const char *place = getenv("TMPDIR");
+    FF_TRY(
+        ff_format(&images->folder, error, "%s/fftrain-XXXXXX", place && *place ? place : "/tmp"));
+    if (mkdtemp(images->folder)) return ff_path_join(&images->set, images->folder, "set", error);
+    const ff_status status =
+        ff_fail_errno(error, "%s: cannot create the temporary folder", images->folder);
+    free(images->folder);
+    images->folder = NULL;
+    return status;
+}
+
+ff_status ff_images_pack(ff_images *images, const char *const *names, int count,
+                         const ff_metadata *trained, const char *weights, ff_error *error) {
+    ff_recorded options = {0};
+    ff_status status;
+    FF_TRY_DONE(list(images, names, count, error));
+    FF_TRY_DONE(choose_options(&options, trained, weights, error));
+    FF_TRY_DONE(make_folder(images, error));
+    FF_TRY_DONE(write_list(images, error));
+    status = run(&options, images, error);
+    if (status != FF_OK && status != FF_BAD_DATA) goto done;
+    /* Where all are broken ffpack fails, and there is no set. */
+    const ff_status listed = read_skipped(images, status == FF_OK ? error : NULL);
+    if (status == FF_OK || images->broken == images->count) status = listed;
+done:
+    ff_recorded_free(&options);
+    return status;
+}
+
+void ff_images_free(ff_images *images) {
+    char *roots[] = {images->folder, NULL};
+    FTS *walk = images->folder ? fts_open(roots, FTS_PHYSICAL | FTS_NOCHDIR, NULL) : NULL;
+    for (FTSENT *at; walk && (at = fts_read(walk));)
+        if (at->fts_info != FTS_D) remove(at->fts_accpath);
+    if (walk) fts_close(walk);
+    for (size_t i = 0; i < images->count; i++) {
+        free(images->image[i].name);
+        free(images->image[i].reason);
+    }
+    free(images->image);
+    free(images->set);
+    free(images->folder);
+    *images = (ff_images){0};
+}

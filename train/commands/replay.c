@@ -1,0 +1,213 @@
+/* A step of a run, made again. */
+#include "train/debug/replay.h"
+
+#include "format/base/interrupt.h"
+#include "format/base/path.h"
+#include "format/base/read.h"
+#include "train/average.h"
+#include "train/checkpoint/keeper.h"
+#include "train/checkpoint/run_folder.h"
+#include "train/commands/command.h"
+#include "train/commands/settings.h"
+#include "train/sheets.h"
+#include "train/whitening.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { RECIPE_LIMIT_BYTES = 1 << 20 };
+
+static const char summary[] =
+    "Makes a step of a run again, from the newest checkpoint before it or from the beginning, and "
+    "prints its loss, what every layer computes, every gradient, what is not finite first, and its "
+    "samples. On the CPU, with the same --threads, its loss has the bits of the run's. The run is not "
+    "changed.";
+
+static const char epilogue[] =
+    "Examples:\n"
+    "  fftrain replay runs/resnet18-1 --step 391 --png step-391.png\n"
+    "  fftrain replay runs/resnet18-1/checkpoints/step-300 --step 391\n"
+    "\n"
+    "Exit codes: 0 done, 1 failed, 2 wrong usage, 65 bad data, 74 input or output error, 128 + n\n"
+    "stopped by signal n.";
+
+typedef struct given {
+    const char *path; /* a run, or a checkpoint */
+    int64_t step, from;
+    const char *png, *data, *hashes, *device;
+    int64_t threads;
+} given;
+
+/* Where the steps begin. */
+typedef struct beginning {
+    ff_checkpoint *checkpoint; /* NULL = at the first step */
+    ff_buffer recipe;
+    char *recipe_path, *hashes; /* of the run; NULL: of a checkpoint */
+    char *note;
+} beginning;
+
+static ff_status take_recipe(beginning *b, const char *path, ff_error *error) {
+    if (!b->checkpoint) {
+        FF_TRY(ff_path_join(&b->recipe_path, path, FF_RUN_RECIPE_FILE, error));
+        return ff_read_whole(&b->recipe, b->recipe_path, RECIPE_LIMIT_BYTES, error);
+    }
+    const char *recipe = ff_checkpoint_text(b->checkpoint, FF_CHECKPOINT_RECIPE);
+    FF_TRY(ff_copy_string(&b->recipe_path, ff_checkpoint_path(b->checkpoint), error));
+    if (!recipe)
+        return ff_fail(error, FF_BAD_DATA, "%s: has no " FF_CHECKPOINT_RECIPE, b->recipe_path);
+    return ff_buffer_printf(&b->recipe, error, "%s", recipe);
+}
+
+static ff_status find(beginning *b, const given *in, ff_error *error) {
+    const uint64_t last =
+        (uint64_t)(in->from < 0 || in->from >= in->step ? in->step - 1 : in->from);
+    char *folder = NULL;
+    ff_status status;
+    if (ff_path_exists("%s/" FF_RUN_RECIPE_FILE, in->path)) {
+        FF_TRY_DONE(ff_path_join(&b->hashes, in->path, FF_RUN_HASHES, error));
+        FF_TRY_DONE(ff_path_join(&folder, in->path, FF_RUN_CHECKPOINTS, error));
+        FF_TRY_DONE(ff_keeper_newest(&b->checkpoint, folder, last, &b->note, error));
+    } else {
+        FF_TRY_DONE(ff_checkpoint_find(in->path, &folder, error));
+        FF_TRY_DONE(ff_checkpoint_open(&b->checkpoint, folder, error));
+        const uint64_t done = ff_checkpoint_state(b->checkpoint)->totals.steps;
+        if (done > last) {
+            status =
+                ff_fail(error, FF_USAGE,
+                        "%s: is after step %" PRIu64 ": wanted --step %" PRIu64 " or later, or "
+                        "the folder of the run",
+                        in->path, last + 1, done + 1);
+            goto done;
+        }
+    }
+    FF_TRY_DONE(take_recipe(b, in->path, error));
+done:
+    free(folder);
+    return status;
+}
+
+/* The run's options, but for those that say where and how it is computed. */
+static ff_status settings_of(const beginning *b, const given *in, ff_settings *settings,
+                             ff_error *error) {
+    ff_trainer_options *trainer = &settings->trainer;
+    *settings = ff_settings_default();
+    if (b->recipe.length)
+        FF_TRY(ff_settings_read(settings, b->recipe.bytes, b->recipe_path, error));
+    if (in->data) {
+        trainer->data = in->data;
+        trainer->val = NULL;
+    }
+    if (in->device) trainer->device = in->device;
+    if (in->threads) trainer->threads = in->threads;
+    if (b->checkpoint) trainer->weights = NULL;
+    FF_TRY(ff_settings_complete(settings, error));
+    trainer->no_graph = trainer->no_warm_up = trainer->quiet = true;
+    trainer->first_step = b->checkpoint ? ff_checkpoint_state(b->checkpoint)->totals.steps : 0;
+    return FF_OK;
+}
+
+/* The values that the model has before the first step that is made again. */
+static ff_status load(const beginning *b, ff_trainer *trainer, ff_error *error) {
+    char is[33];
+    if (!b->checkpoint) {
+        ff_store *store = ff_model_store(trainer->model);
+        if (!trainer->options->weights)
+            FF_TRY(ff_whiten(trainer->model, trainer->splits.train, trainer->splits.val_resize,
+                             ff_model_threads(trainer->model), error));
+        if (trainer->ema_decay >= 0) ff_average_begin(store);
+        return FF_OK;
+    }
+    const char *was = ff_checkpoint_text(b->checkpoint, FF_CHECKPOINT_DATA);
+    ff_hex(is, ff_dataset_id(trainer->splits.train)->content, 16);
+    if (!was || strcmp(was, is))
+        return ff_fail(error, FF_BAD_DATA,
+                       "%s: the run has other data, of content id %s; %s has %s, --data DIR says "
+                       "where it is",
+                       ff_checkpoint_path(b->checkpoint), was ? was : "none",
+                       ff_dataset_path(trainer->splits.train), is);
+    return ff_checkpoint_load(b->checkpoint, trainer->model, error);
+}
+
+static ff_status write_sheet(const ff_trainer *trainer, const given *in, ff_error *error) {
+    ff_canvas canvas = {0};
+    ff_status status = ff_sheet_step(trainer, (uint64_t)in->step - 1, &canvas, error);
+    if (status == FF_OK) status = ff_canvas_write_png(&canvas, in->png, error);
+    ff_canvas_free(&canvas);
+    return status;
+}
+
+static ff_status replay(const given *in, ff_error *error) {
+    beginning b = {0};
+    ff_settings settings;
+    ff_tuning tuning = {.quiet = true};
+    ff_trainer *trainer = NULL;
+    ff_status status;
+    FF_TRY_DONE(find(&b, in, error));
+    if (b.note) fprintf(stderr, "fftrain: %s\n", b.note);
+    FF_TRY_DONE(settings_of(&b, in, &settings, error));
+    settings.trainer.tuning = &tuning;
+    status = ff_trainer_create(&trainer, &settings.trainer, error);
+    ff_tuning_end(&tuning);
+    if (status != FF_OK) goto done;
+    if ((uint64_t)in->step > ff_trainer_total_steps(trainer)) {
+        status = ff_fail(error, FF_USAGE, "--step %" PRId64 ": the run has %" PRIu64 " steps",
+                         in->step, ff_trainer_total_steps(trainer));
+        goto done;
+    }
+    FF_TRY_DONE(load(&b, trainer, error));
+    if (in->png) FF_TRY_DONE(write_sheet(trainer, in, error));
+    printf("from       %s\n", b.checkpoint ? ff_checkpoint_path(b.checkpoint) : "the first step");
+    const ff_replay_options options = {(uint64_t)in->step, in->hashes, b.hashes};
+    FF_TRY_DONE(ff_replay(trainer, &options, stdout, error));
+done:
+    ff_trainer_destroy(&trainer);
+    ff_tuning_release(&tuning);
+    ff_checkpoint_close(&b.checkpoint);
+    ff_buffer_free(&b.recipe);
+    free(b.recipe_path);
+    free(b.hashes);
+    free(b.note);
+    return status;
+}
+
+ff_status ff_command_replay(int argc, char **argv, ff_error *error) {
+    given in = {.from = -1};
+    const ff_option table[] = {
+        {"step", 0, FF_OPTION_INTEGER, "N", &in.step, NULL, 1, 1e12, "The step to show, from 1."},
+        {"png", 0, FF_OPTION_STRING, "FILE", &in.png, NULL, 0, 0,
+         "Write a sheet of its images, augmented, as they enter the net."},
+        {"data", 'd', FF_OPTION_STRING, "DIR", &in.data, NULL, 0, 0,
+         "Where the training set is now; default: where it was."},
+        {"from", 0, FF_OPTION_INTEGER, "N", &in.from, NULL, 0, 1e12,
+         "Begin at a checkpoint of at most N steps; default: the newest before --step."},
+        {"hashes", 0, FF_OPTION_STRING, "FILE", &in.hashes, NULL, 0, 0,
+         "Write hashes of every step, its outputs and gradients, for fftrain diff."},
+        {"device", 0, FF_OPTION_STRING, "auto|cpu|cuda[:I]", &in.device, NULL, 0, 0,
+         "Where to compute; default: as in the run."},
+        {"threads", 'j', FF_OPTION_INTEGER, "N", &in.threads, NULL, 0, 1024,
+         "Compute threads; default 0: as in the run."},
+        {.name = NULL},
+    };
+    const ff_command command = {
+        .program = "fftrain replay",
+        .usage = "fftrain replay RUN|CHECKPOINT --step N [--png FILE] [options]",
+        .summary = summary,
+        .options = table,
+        .epilogue = epilogue,
+    };
+    ff_options_result result = FF_OPTIONS_RUN;
+    const char **positional;
+    int count;
+    FF_TRY(ff_alloc(&positional, (uint64_t)argc + 1, sizeof *positional, "arguments", error));
+    ff_status status = ff_options_parse(&command, argc, argv, positional, &count, &result, error);
+    if (status == FF_OK && result == FF_OPTIONS_RUN) {
+        in.path = count ? positional[0] : NULL;
+        ff_interrupt_install();
+        status = count == 1 && in.step
+                     ? replay(&in, error)
+                     : ff_fail(error, FF_USAGE, "wanted fftrain replay RUN --step N");
+    }
+    free(positional);
+    return status;
+}

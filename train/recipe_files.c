@@ -1,0 +1,79 @@
+#include "train/recipe_files.h"
+
+#include "format/base/nearest.h"
+#include "format/base/path.h"
+#include "train/recipe_table.h"
+
+#include <dirent.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { NAME_BYTES = 64 };
+
+/* *folder: of the shipped files; NULL where there are none. */
+static ff_status find_folder(char **folder, ff_error *error) {
+    static const char *const below[] = {"", "../"};
+    char *program;
+    ff_status status = FF_OK;
+    *folder = NULL;
+    FF_TRY(ff_path_of_program(&program, error));
+    for (int i = 0; i < 2 && status == FF_OK && !*folder; i++) {
+        if (!ff_path_exists("%s/%sshare/ffpack/recipes", program, below[i])) continue;
+        status = ff_format(folder, error, "%s/%sshare/ffpack/recipes", program, below[i]);
+    }
+    free(program);
+    return status;
+}
+
+static ff_status add_name(ff_buffer *known, ff_nearest *nearest, const char *name,
+                          ff_error *error) {
+    ff_nearest_offer(nearest, name);
+    return ff_buffer_printf(known, error, "%s%s", known->length ? ", " : "", name);
+}
+
+/* `files`: of the folder, by name. */
+static ff_status refuse(const char *given, struct dirent **files, int count, ff_error *error) {
+    ff_buffer known = {0};
+    ff_nearest nearest = {.wanted = given, .length = strlen(given)};
+    char(*names)[NAME_BYTES], near[NAME_BYTES] = "";
+    ff_status status;
+    FF_TRY(ff_alloc(&names, (uint64_t)count + 1, NAME_BYTES, "the recipes", error));
+    for (int i = 0; i < count; i++)
+        if (ff_path_stem(names[i], NAME_BYTES, files[i]->d_name, ".txt"))
+            FF_TRY_DONE(add_name(&known, &nearest, names[i], error));
+    for (int i = 0; ff_recipe_name(i); i++)
+        FF_TRY_DONE(add_name(&known, &nearest, ff_recipe_name(i), error));
+    if (nearest.name) snprintf(near, sizeof near, "; did you mean %s?", nearest.name);
+    status = ff_fail(error, FF_USAGE, "--recipe: '%s' is no recipe and no file%s%s recipes are %s",
+                     given, near, *near ? " The" : "; the", known.bytes);
+done:
+    free(names);
+    ff_buffer_free(&known);
+    return status;
+}
+
+ff_status ff_recipe_find(char **path, const char *given, ff_error *error) {
+    char *folder;
+    struct dirent **files = NULL;
+    int count = 0;
+    ff_status status = FF_OK;
+    *path = NULL;
+    if (ff_recipe_named(given)) return FF_OK;
+    FF_TRY(find_folder(&folder, error));
+    if (folder && !strchr(given, '/') && ff_path_exists("%s/%s.txt", folder, given)) {
+        status = ff_format(path, error, "%s/%s.txt", folder, given);
+    } else if (ff_path_exists("%s", given)) {
+        status = ff_format(path, error, "%s", given);
+    } else {
+        if (folder) count = scandir(folder, &files, NULL, alphasort);
+        if (count < 0)
+            status = ff_fail_errno(error, "%s: cannot read the folder", folder);
+        else
+            status = refuse(given, files, count, error);
+        for (int i = 0; i < count; i++) free(files[i]);
+        free(files);
+    }
+    free(folder);
+    return status;
+}
