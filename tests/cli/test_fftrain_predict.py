@@ -230,6 +230,23 @@ tap.ok(numbers([one]) == numbers(predicted("-c", "net-made-3", "exact")) and num
 lines = predicted("-c", "net-made-1", "small.png", "grey.png")
 tap.ok(len(lines) == 2 and numbers(lines)[0] == numbers(lines)[1], "and become grey for a net of one channel", lines)
 
+for i in range(24):
+    write("wide/%s/%s/%d.png" % (("train", "test")[i % 2], "ab"[i % 3 > 1], i), 40 * (i % 3), size=(60, 40))
+made("wide", "-o", "wide-set", "--resize", 20, *NORMALIZE, program=FFPACK)
+made("--data", "wide-set", "--model", "smallnet", *COMMON, "--out", "net-wide")
+write("tall.png", size=(40, 60))
+tap.ok(numbers(predicted("-c", "net-wide", "tall.png", "wide/test")[1:]) == numbers(predicted("-c", "net-wide", "wide-set")),
+       "so they are where the training images had one proportion, whatever comes first")
+write("sizes/one.png", size=(90, 70))
+write("sizes/two.png", size=(50, 64))
+for i in range(16):
+    write("vary/%s/%s/%d.png" % (("train", "test")[i % 2], "ab"[i % 3 > 1], i), 40 * (i % 3), size=(50 + i, 70 - 2 * i))
+made("vary", "-o", "vary-set", "--max-side", 60, *NORMALIZE, program=FFPACK)
+made("--data", "vary-set", "--model", "smallnet", *COMMON, "--batch", 4, "--augment", "rrc=24,flip", "--out", "net-vary")
+both, alone = predicted("-c", "net-vary", "sizes", "vary/test"), predicted("-c", "net-vary", "sizes/two.png")
+tap.ok(numbers(both)[2:] == numbers(predicted("-c", "net-vary", "vary-set")) and abs(both[1]["probability"] - alone[0]["probability"]) < 1e-6,
+       "and a net for samples of different sizes takes its resize and crop", (both[:3], alone))
+
 # ---- ffpack
 
 os.mkdir("lone")
@@ -242,6 +259,12 @@ tap.ok(done.returncode == 0 and len(done.stdout.splitlines()) == 21, "the one in
 shutil.copy(FFPACK, "lone/ffpack")
 done = run("predict", "-c", "net-f16", "photos/test", program=lone, env=dict(environment, PATH="/nowhere"))
 tap.ok(done.returncode == 0 and len(done.stdout.splitlines()) == 21, "the one beside it", done.stderr)
+if os.path.exists(tap.program("fftrain_sim")):
+    done = run("predict", "-c", "net-f16", "photos/test", "--device", "cuda", "--views", 2, program=tap.program("fftrain_sim"),
+               env=dict(environment, PATH=tap.BUILD + ":" + os.environ["PATH"]))
+    lines, wanted = [json.loads(line) for line in done.stdout.splitlines()], predicted("-c", "net-f16", "photos/test", "--views", 2)
+    tap.ok(len(lines) == 21 and max(abs(one["probability"] - other["probability"]) for one, other in zip(lines, wanted)) < 0.01,
+           "on a simulated GPU, in f16, images without labels have the same probabilities", (done.stderr, lines[:1], wanted[:1]))
 with open("lone/ffpack", "w") as file:
     file.write("#!/bin/sh\necho 'ffpack: a sentence' >&2\nexit 74\n")
 refused("an ffpack that fails", 74, ["fftrain: ffpack: a sentence"], "predict", "-c", "net-f16", "photos/test", program=lone)
@@ -280,6 +303,9 @@ for number, word in ((signal.SIGINT, "SIGINT"), (signal.SIGTERM, "SIGTERM"), (si
         found = stopped(number, group, 0.05 if group else 0.3)
         tap.ok(found == (128 + number, "fftrain: stopped by %s\n" % word, True),
                "%s %s leaves nothing behind" % (word, "of a terminal" if group else "to fftrain alone"), found)
+script = '(while [ -z "$(ls temporary)" ]; do sleep 0.01; done; kill -HUP $$) & exec "$0" predict -c net-f16 many/1 many/2'
+done = subprocess.run(["nohup", "sh", "-c", script, FFTRAIN], capture_output=True, env=environment, stdin=subprocess.DEVNULL)
+tap.ok(done.returncode == 0 and len(done.stdout.splitlines()) == 2 and clean(), "nohup is respected", done.stderr)
 process = subprocess.Popen([FFTRAIN, "predict", "-c", "net-f16", *("many/%d" % i for i in range(10000))], stdout=subprocess.PIPE,
                            stderr=subprocess.PIPE, env=environment)
 process.stdout.readline()

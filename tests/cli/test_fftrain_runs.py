@@ -138,10 +138,10 @@ for i in range(count):
     process.wait()
     if not os.path.exists(run + "/checkpoints/" + LAST):
         done = fftrain("--resume", run, "--quiet")
-        told.append((round(wait, 3), done.returncode, done.stderr.strip()))
+        left = [name for name in os.listdir(run + "/checkpoints") if "." in name]
+        told.append((round(wait, 3), done.returncode, done.stderr.strip(), left))
+        good -= bool(left)
     good += same(run)
-    left = [name for name in os.listdir(run + "/checkpoints") if "." in name]
-    good -= bool(left)
     shutil.rmtree(run)
 tap.ok(good == count, "%d runs killed with -9 at any time go on to the same bits" % count, told)
 

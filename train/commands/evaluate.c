@@ -231,8 +231,10 @@ static ff_status print_sample(predicting *p, uint64_t number, ff_error *error) {
         stored[length] = 0;
     }
     rank(p, top);
-    json_t *list = json_array(), *object = class_object(p, p->order[0]);
-    int failed = json_object_set_new(object, "key", ff_json_text(key));
+    json_t *list = json_array(), *best = class_object(p, p->order[0]);
+    json_t *object = json_pack("{s:o}", "key", ff_json_text(key));
+    int failed = json_object_update(object, best);
+    json_decref(best);
     for (int i = 0; i < top; i++)
         failed |= json_array_append_new(list, class_object(p, p->order[i]));
     failed |= json_object_set_new(object, "top", list);
@@ -313,7 +315,8 @@ static ff_status run(bool predicts, int argc, char **argv, ff_error *error) {
     ff_status status = parse(&out, argc, argv, error);
     if (status == FF_OK && out.result == FF_OPTIONS_RUN) {
         ff_interrupt_install();
-        ff_interrupt_add(SIGHUP); /* images are in a temporary folder */
+        /* A terminal that is closed leaves no temporary folder; nohup is respected. */
+        if (signal(SIGHUP, SIG_IGN) != SIG_IGN) ff_interrupt_add(SIGHUP);
         status = predicts ? predict(&out, error) : evaluate(&out, error);
     }
     free(out.images);

@@ -153,12 +153,12 @@ static bool transformed(const ff_metadata *trained, const char *word) {
     return false;
 }
 
-/* A set that was packed from arrays records neither a size nor grey: its images are of one size. */
+/* Without a central crop the training images were of one size or proportion, which is no option of
+ * theirs: others are resized to it. A set from arrays does not record that its images are grey. */
 static ff_status choose_options(ff_recorded *options, const ff_metadata *trained,
                                 const char *weights, ff_error *error) {
     char *option;
-    const bool sized = trained->variable_size || transformed(trained, "resize") ||
-                       transformed(trained, "center_crop");
+    const bool sized = trained->variable_size || transformed(trained, "center_crop");
     if (!transformed(trained, "to_tensor scale=1/255") ||
         (trained->channels != 1 && trained->channels != 3))
         return ff_fail(error, FF_BAD_DATA,
